@@ -1,0 +1,71 @@
+"""Builds the extension modules; everything else is in pyproject.toml.
+
+Switches, from the environment:
+    FASTDL_SANITIZE=address,undefined   build with these sanitizers
+    FASTDL_COVERAGE=1                   build for gcov
+    FASTDL_DEBUG=1                      no optimisation, C asserts on
+"""
+
+import os
+import sys
+
+import numpy
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+if sys.implementation.name != "cpython":
+    sys.exit(f"fastdl needs CPython: {sys.implementation.name} is not supported")
+if sys.byteorder != "little":
+    sys.exit("fastdl needs a little-endian machine: DLPack data is in native byte order")
+
+CORE = "src/fastdl/_core"
+msvc = sys.platform == "win32"
+
+flags = ["/O2", "/std:c11"] if msvc else ["-std=c11", "-O3", "-fvisibility=hidden"]
+link_flags: list[str] = []
+
+if sanitizers := os.environ.get("FASTDL_SANITIZE"):
+    flags += [f"-fsanitize={sanitizers}", "-fno-omit-frame-pointer", "-g", "-O1"]
+    flags += ["-fno-sanitize-recover=undefined"]
+    link_flags += [f"-fsanitize={sanitizers}"]
+if os.environ.get("FASTDL_COVERAGE"):
+    flags += ["--coverage", "-O0"]
+    link_flags += ["--coverage"]
+if os.environ.get("FASTDL_DEBUG"):
+    flags += ["-UNDEBUG", "-O0", "-g"]
+elif not msvc and not sanitizers:
+    link_flags += ["-Wl,-s"] if sys.platform == "linux" else []
+
+
+def extension(name: str, source: str, *c_sources: str, include: tuple[str, ...] = ()) -> Extension:
+    return Extension(
+        name,
+        [source, *(f"{CORE}/{c}.c" for c in c_sources)],
+        include_dirs=["include", CORE, *include],
+        define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
+        extra_compile_args=flags,
+        extra_link_args=link_flags,
+    )
+
+
+setup(
+    ext_modules=cythonize(
+        [
+            extension(
+                "fastdl._core.tensor",
+                f"{CORE}/tensor.pyx",
+                *("facts", "layout", "block", "lifetime", "import", "copy"),
+            ),
+            extension("fastdl._core.exchange", f"{CORE}/exchange.pyx", "facts", "types"),
+            extension(
+                "fastdl.bridges._numpy",
+                "src/fastdl/bridges/_numpy.pyx",
+                include=(numpy.get_include(),),
+            ),
+        ],
+        build_dir="build",
+        include_path=["src"],
+        language_level=3,
+        compiler_directives={"binding": False, "boundscheck": False, "wraparound": False},
+    )
+)

@@ -1,0 +1,55 @@
+"""fastdl: any framework's tensor, used from any other, or from C, without a copy.
+
+    >>> import fastdl, numpy as np
+    >>> fastdl.from_dlpack(np.arange(3.0, dtype=np.float32))
+    fastdl.Tensor([0, 1, 2], shape=(3,), dtype=float32, device=cpu:0)
+"""
+
+from fastdl import _asarray, _consumer, _numpy, _producer, _values
+from fastdl._asarray import asarray, empty
+from fastdl._core import exchange as _exchange
+from fastdl._core import tensor as _tensor
+from fastdl._core.exchange import exchange_api, from_dlpack, register_exchange_api
+from fastdl._core.tensor import Tensor
+from fastdl._device import Device, DeviceType, make_device
+from fastdl._dtype import DType, make_dtype
+from fastdl._errors import CopyRequiredError
+from fastdl._version import __version__
+from fastdl.bridges import peers as _peers
+
+#: The version of DLPack that fastdl speaks.
+dlpack_version = _exchange.MAX_VERSION
+
+_tensor.install(
+    Device=make_device,
+    DType=make_dtype,
+    dlpack=_producer.export,
+    cuda_array_interface=_producer.cuda_array_interface,
+    numpy=_numpy.numpy,
+    array=_numpy.array,
+    tolist=_values.tolist,
+    item=_values.item,
+    text=_values.text,
+    to=_producer.move,
+)
+_exchange.install(
+    from_dlpack=_consumer.from_dlpack,
+    ask=_consumer.request,
+    is_refusal=_consumer.is_refusal,
+    peer=_peers.describe,
+)
+
+__all__ = [
+    "CopyRequiredError",
+    "DType",
+    "Device",
+    "DeviceType",
+    "Tensor",
+    "__version__",
+    "asarray",
+    "dlpack_version",
+    "empty",
+    "exchange_api",
+    "from_dlpack",
+    "register_exchange_api",
+]

@@ -1,0 +1,81 @@
+"""asarray and empty: tensors from buffers and from nothing."""
+
+from fastdl._consumer import Capsule
+from fastdl._core import exchange
+from fastdl._core import tensor as core
+from fastdl._device import CPU, Device
+from fastdl._dtype import BY_FORMAT, DType
+from fastdl._streams import checked
+
+
+def asarray(x, /):
+    """A fastdl.Tensor on the memory of anything that exposes some, without a copy.
+
+    Tried in this order: DLPack (as fastdl.from_dlpack), `__cuda_array_interface__`, and the
+    buffer protocol (bytes, bytearray, array.array, memoryview, mmap, ...). A buffer stays locked
+    by its exporter for as long as the result lives. TypeError if x has none of the three;
+    BufferError if a buffer's format or strides have no equal in DLPack.
+    """
+    if isinstance(x, Capsule) or exchange.special(x, "__dlpack__") is not None:
+        return exchange.from_dlpack(x)
+    if hasattr(x, "__cuda_array_interface__"):
+        raise BufferError(
+            f"{type(x).__qualname__!r} exports __cuda_array_interface__, which does not say on "
+            f"which device: this version of fastdl cannot ask the driver. Use an object with "
+            f"__dlpack__"
+        )
+    try:
+        memoryview(x).release()
+    except TypeError as error:
+        raise TypeError(
+            f"expected an object with __dlpack__, __cuda_array_interface__ or the buffer "
+            f"protocol, got {type(x).__qualname__!r}"
+        ) from error
+    return core.from_buffer(x, dtype_of_format)
+
+
+# The integers of C in native size, by size: PEP 3118 letters differ by platform, sizes do not.
+_NATIVE = {"l": "i", "L": "I", "n": "i", "N": "I"}
+_WIDER = {"i": "q", "I": "Q"}
+
+
+def dtype_of_format(form: str, itemsize: int) -> DType:
+    """The element type of a PEP 3118 format string."""
+    letters = form[1:] if form[:1] in ("@", "=", "<") else form
+    letters = _NATIVE.get(letters, letters)
+    if letters in _WIDER and itemsize == 8:
+        letters = _WIDER[letters]
+    dtype = BY_FORMAT.get(letters)
+    if dtype is None or dtype.itemsize != itemsize:
+        raise BufferError(
+            f"DLPack has no type for buffer format {form!r} with {itemsize} bytes an element: "
+            f"expected a native number or bool"
+        )
+    return dtype
+
+
+def empty(shape, dtype="float32", device="cpu", *, stream=None):
+    """A new tensor of uninitialised memory, compact row-major, aligned to 256 bytes.
+
+    shape: an int or a sequence of ints. dtype: a name, (code, bits, lanes) or a DType. device:
+    host only in this version (BufferError). stream: None, or -1, on the host.
+    MemoryError if the memory cannot be had.
+    """
+    target = Device(device)
+    checked(stream, target)
+    if target != CPU:
+        raise BufferError(f"this version of fastdl allocates on {CPU} only, not on {target}")
+    dtype = DType(*dtype) if isinstance(dtype, tuple) else DType(dtype)
+    shape = tuple(shape) if hasattr(shape, "__iter__") else (shape,)
+    return core.empty(tuple(_size(n) for n in shape), tuple(dtype))
+
+
+def _size(n) -> int:
+    if isinstance(n, bool) or not hasattr(n, "__index__"):
+        raise TypeError(f"expected ints as shape, got {n!r}")
+    n = n.__index__()
+    if not 0 <= n < 2**63:
+        raise ValueError(f"expected sizes from 0 to 2**63 - 1 as shape, got {n}")
+    return n
+
+

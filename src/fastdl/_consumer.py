@@ -1,0 +1,233 @@
+"""from_dlpack in Python: version negotiation and the stream handshake, as a consumer.
+
+This function is complete by itself and is meant to be read as the specification of what fastdl
+does. `fastdl.from_dlpack` is a compiled entry in front of it that serves the plain call on a type
+with an exchange table, and differs in nothing but speed.
+"""
+
+import re
+
+from fastdl._core import exchange
+from fastdl._core import tensor as core
+from fastdl._device import CPU, Device
+from fastdl._errors import CopyRequiredError
+from fastdl._streams import for_producer, order_after_import
+from fastdl.bridges import peers
+
+Capsule = type(core.Tensor.__dlpack_c_exchange_api__)
+
+MAX_VERSION = exchange.MAX_VERSION
+DRAFT_VERSION = MAX_VERSION[0] * 100 + MAX_VERSION[1] * 10  # as __dlpack_info__ numbers it
+DRAFT_OLDEST = 60  # the last version of the draft with the layout of "dltensor"
+
+
+def from_dlpack(x, /, *, device=None, copy=None, stream=None):
+    """A fastdl.Tensor on the memory of any DLPack producer or capsule. See fastdl.from_dlpack."""
+    target = None if device is None else Device(device)
+    if copy is not None and not isinstance(copy, bool):
+        raise TypeError(f"expected copy=None, True or False, got {copy!r}")
+
+    if isinstance(x, Capsule):
+        if stream is not None:
+            raise TypeError(
+                "expected no stream with a capsule: the exchange was ordered when its producer "
+                "made it"
+            )
+        return place(core.import_capsule(x), target, copy)
+
+    tensor = None
+    if stream is None:
+        # A table never copies, so it serves copy=False as well; a producer that is asked over
+        # the protocol has to hear of it.
+        tensor = exchange.acquire(x, tables_only=copy is False)
+    if tensor is None or not reaches(tensor, target):
+        tensor = request(x, target, copy, stream)
+    return place(tensor, target, copy)
+
+
+def reaches(tensor, target) -> bool:
+    """Whether `tensor` is on `target`, or in memory that serves as well: any host memory for a
+    CPU, whatever its kind."""
+    return target is None or tensor.device == target or (target == CPU and tensor.device.is_host)
+
+
+def place(tensor, target, copy):
+    """`tensor` on `target`, copied if `copy` says so: what fastdl does after the exchange."""
+    if not reaches(tensor, target):
+        if copy is False:
+            raise CopyRequiredError(
+                f"{core.describe(tensor)} needs a copy to be on {target}, and copy=False"
+            )
+        raise BufferError(f"{core.describe(tensor)} cannot be moved to {target} by this version")
+    if copy is False and tensor.is_copied:
+        raise CopyRequiredError(
+            f"{core.describe(tensor)} was copied by its producer in spite of copy=False"
+        )
+    if copy and not tensor.is_copied:
+        if not tensor.device.is_host:
+            raise BufferError(
+                f"{core.describe(tensor)} cannot be copied by this version of fastdl, and its "
+                f"producer did not copy it"
+            )
+        return core.copy_host(tensor)
+    return tensor
+
+
+# ---- asking a producer ----------------------------------------------------------------------
+
+
+def request(x, target=None, copy=None, stream=None):
+    """The tensor of `x` by way of `__dlpack_device__` and `__dlpack__`."""
+    producer = exchange.special(x, "__dlpack__")
+    if producer is None:
+        raise TypeError(
+            f"expected a DLPack producer or capsule, got {type(x).__qualname__!r}, which has "
+            f"neither __dlpack__ nor an exchange table (fastdl.asarray takes buffers)"
+        )
+    source = device_of(x)
+    peer = peers.find(type(x))
+    where = source
+    keywords = {"max_version": MAX_VERSION}
+
+    if target is not None and target != source and not (target == CPU and source.is_host):
+        if copy is False:
+            raise CopyRequiredError(
+                f"data of {type(x).__qualname__!r} on {source} needs a copy to be on {target}, "
+                f"and copy=False"
+            )
+        where = target
+        keywords["dl_device"] = (int(target.type), target.id)
+    if copy is False or (copy and not where.is_host):
+        keywords["copy"] = copy  # host copies are made here, where they are sure to be made
+    passed = for_producer(
+        stream, where, unordered_is_none=peer is not None and peer.unordered_is_none
+    )
+    if where.stream_kind != 0 and passed is not None:
+        keywords["stream"] = passed
+
+    capsule = negotiate(x, producer, keywords, remember=where.is_host)
+    tensor = core.import_capsule(
+        capsule, immutable=peer is not None and peer.immutable, producer=x
+    )
+    if tensor.device.stream_kind != where.stream_kind:
+        raise BufferError(
+            f"{type(x).__qualname__!r} announced data on {where} and delivered "
+            f"{core.describe(tensor)}, whose streams are others"
+        )
+    core.set_order(tensor, order_after_import(passed, tensor.device))
+    return tensor
+
+
+def device_of(x) -> Device:
+    """What `x.__dlpack_device__()` says, made sense of: ids may be None, types may be enums."""
+    method = exchange.special(x, "__dlpack_device__")
+    if method is None:
+        raise TypeError(
+            f"expected a DLPack producer, got {type(x).__qualname__!r}, which has __dlpack__ but "
+            f"not __dlpack_device__"
+        )
+    answer = method()
+    try:
+        kind, ordinal = answer
+        return Device((int(kind), 0 if ordinal is None else int(ordinal)))
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"expected (device type, device id) from __dlpack_device__ of "
+            f"{type(x).__qualname__!r}, got {answer!r}"
+        ) from error
+
+
+_BITS = {
+    "stream": exchange.KEYWORD_STREAM,
+    "max_version": exchange.KEYWORD_MAX_VERSION,
+    "dl_device": exchange.KEYWORD_DL_DEVICE,
+    "copy": exchange.KEYWORD_COPY,
+}
+
+
+def negotiate(x, producer, keywords, *, remember):
+    """Calls `producer` with as many of `keywords` as it takes; returns its capsule.
+
+    Three generations are in the field: `stream` alone; `version`, with `__dlpack_info__`; and
+    `max_version`, `dl_device`, `copy`. The newest is tried first. A keyword is given up only for
+    a TypeError that is about that keyword, never for one from inside the producer, and what a
+    type does not take is remembered for host data.
+    """
+    refused, version = exchange.recall(type(x)) or (0, 0)
+    while True:
+        asked = {name: value for name, value in keywords.items() if not refused & _BITS[name]}
+        if version:
+            asked["version"] = version
+        try:
+            capsule = producer(**asked)
+        except TypeError as error:
+            if not asked or not is_refusal(error):
+                raise
+            if "version" in asked:
+                version = 0
+            elif "copy" in asked or "dl_device" in asked:
+                if "dl_device" in asked or keywords.get("copy"):
+                    raise BufferError(
+                        f"{type(x).__qualname__!r} cannot export to another device or copy, and "
+                        f"this version of fastdl cannot do it for device memory"
+                    ) from error
+                refused |= _BITS["copy"]  # a producer that knows no copies makes none
+            elif "max_version" in asked:
+                refused |= _BITS["max_version"]
+                version = draft_version(x)
+            elif "stream" in asked:
+                if asked["stream"] not in (0, 1):  # not the default that a producer assumes
+                    raise BufferError(
+                        f"{type(x).__qualname__!r} does not take a stream: pass stream=None"
+                    ) from error
+                refused |= _BITS["stream"]
+            continue
+        if version >= 100 and is_legacy(capsule):
+            # The draft put a new layout under the old name: what this is cannot be known. The
+            # capsule is dropped as it is; 60 is the old layout for certain.
+            del capsule
+            version = DRAFT_OLDEST
+            continue
+        break
+    if remember and (refused, version) != exchange.recall(type(x)):
+        exchange.remember(type(x), refused & ~_BITS["copy"], version)
+    return capsule
+
+
+def draft_version(x) -> int:
+    """What to pass as `version`: 0 (nothing) unless `x` follows the draft of 2022."""
+    info = exchange.special(x, "__dlpack_info__")
+    if info is None:
+        return 0
+    theirs = info()
+    if isinstance(theirs, bool) or not isinstance(theirs, int):
+        raise TypeError(
+            f"expected an int from __dlpack_info__ of {type(x).__qualname__!r}, got {theirs!r}"
+        )
+    if theirs < DRAFT_OLDEST:
+        raise BufferError(
+            f"{type(x).__qualname__!r} speaks DLPack {theirs / 100} at most: no version in common"
+        )
+    return min(theirs, DRAFT_VERSION) if theirs >= 100 else DRAFT_OLDEST
+
+
+def is_legacy(capsule) -> bool:
+    return isinstance(capsule, Capsule) and '"dltensor"' in repr(capsule)
+
+
+_ABOUT_OURS = re.compile(
+    r"(?:\b__dlpack__|this function|function|method)\W.*"
+    r"(?:unexpected keyword|invalid keyword|no keyword arguments|incompatible function arguments"
+    r"|positional argument)"
+    r"|(?:invalid keyword argument for )(?:__dlpack__|this function)",
+    re.DOTALL,
+)
+
+
+def is_refusal(error: TypeError) -> bool:
+    """Whether a TypeError from calling `__dlpack__` is about the keywords of that very call.
+
+    Python, Cython, pybind11 and nanobind word it differently, but all name the function. A
+    message that names another function comes from inside the producer.
+    """
+    return _ABOUT_OURS.search(str(error)) is not None

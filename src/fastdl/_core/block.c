@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "block.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "facts.h"
+#include "layout.h"
+
+void *(*fdl_malloc)(size_t size) = malloc;
+void (*fdl_free)(void *memory) = free;
+
+/* ndim is at most FDL_MAX_NDIM, so none of these sizes can overflow. */
+static size_t dims_size(int32_t ndim)
+{
+    return 2 * (size_t)ndim * sizeof(int64_t);
+}
+
+static fdl_description *first_description(fdl_block *block)
+{
+    return (fdl_description *)(block + 1);
+}
+
+static void point_dims(DLTensor *tensor, int64_t *dims, int32_t ndim)
+{
+    tensor->ndim = ndim;
+    tensor->shape = dims;
+    tensor->strides = dims + ndim;
+}
+
+static void describe(fdl_description *description, fdl_block *block, int32_t ndim)
+{
+    DLManagedTensorVersioned *managed = &description->managed;
+    managed->version.major = FASTDL_DLPACK_MAJOR;
+    managed->version.minor = FASTDL_DLPACK_MINOR;
+    managed->manager_ctx = description; /* never NULL: one consumer skips the deleter then */
+    managed->deleter = fdl_description_delete;
+    managed->flags = 0;
+    managed->dl_tensor.byte_offset = 0;
+    point_dims(&managed->dl_tensor, (int64_t *)(description + 1), ndim);
+    description->block = block;
+}
+
+fdl_description *fdl_block_new(int32_t ndim)
+{
+    fdl_block *block = fdl_malloc(sizeof(fdl_block) + sizeof(fdl_description) + dims_size(ndim));
+    if (block == NULL)
+        return NULL;
+    fdl_count_set(&block->refs, 1);
+    block->drop = NULL;
+    block->owner = NULL;
+    block->device.producer = NULL;
+    block->device.order = FDL_ORDER_IDLE;
+    describe(first_description(block), block, ndim);
+    return first_description(block);
+}
+
+fdl_description *fdl_describe(fdl_block *block, int32_t ndim)
+{
+    fdl_description *description = fdl_malloc(sizeof(fdl_description) + dims_size(ndim));
+    if (description == NULL)
+        return NULL;
+    fdl_count_retain(&block->refs);
+    describe(description, block, ndim);
+    return description;
+}
+
+static void block_release(fdl_block *block, int attached)
+{
+    /* A count of one is a sole owner: nobody else can raise it, so the atomic decrement,
+     * which costs as much as a small allocation, is not needed. */
+    if (fdl_count_get(&block->refs) != 1 && !fdl_count_release(&block->refs))
+        return;
+    if (block->drop != NULL)
+        block->drop(block, attached);
+    fdl_free(block);
+}
+
+void fdl_description_release(fdl_description *description, int attached)
+{
+    fdl_block *block = description->block;
+    if (description != first_description(block))
+        fdl_free(description);
+    block_release(block, attached);
+}
+
+void fdl_description_delete(DLManagedTensorVersioned *managed)
+{
+    fdl_description_release((fdl_description *)managed, 0);
+}
+
+void fdl_description_fill(fdl_description *description, const DLTensor *tensor, uint64_t flags)
+{
+    DLTensor *own = &description->managed.dl_tensor;
+    description->managed.flags = flags;
+    own->device = tensor->device;
+    own->dtype = tensor->dtype;
+    own->data = tensor->data;
+    own->byte_offset = tensor->byte_offset;
+    if (own->byte_offset != 0 &&
+        fdl_device_find((int32_t)own->device.device_type)->addresses) {
+        own->data = (void *)((uintptr_t)own->data + (uintptr_t)own->byte_offset);
+        own->byte_offset = 0;
+    }
+    for (int32_t i = 0; i < tensor->ndim; i++)
+        own->shape[i] = tensor->shape[i];
+    if (tensor->strides != NULL) {
+        for (int32_t i = 0; i < tensor->ndim; i++)
+            own->strides[i] = tensor->strides[i];
+    } else {
+        fdl_compact_strides(tensor->ndim, own->shape, own->strides);
+    }
+}
+
+fdl_description *fdl_description_copy(const fdl_description *source, uint64_t more_flags)
+{
+    const DLManagedTensorVersioned *from = &source->managed;
+    fdl_description *copy = fdl_describe(source->block, from->dl_tensor.ndim);
+    if (copy != NULL)
+        fdl_description_fill(copy, &from->dl_tensor,
+                             (from->flags & FDL_LASTING_FLAGS) | more_flags);
+    return copy;
+}
+
+/* ---- the form before 1.0: another struct around the same tensor ---- */
+
+typedef struct {
+    DLManagedTensor managed;
+    fdl_block *block;
+    /* followed by shape and strides */
+} legacy_description;
+
+static void legacy_delete(DLManagedTensor *managed)
+{
+    fdl_block *block = ((legacy_description *)managed)->block;
+    fdl_free(managed);
+    block_release(block, 0);
+}
+
+DLManagedTensor *fdl_legacy_copy(const fdl_description *source)
+{
+    const DLTensor *from = &source->managed.dl_tensor;
+    int64_t *dims;
+    legacy_description *copy = fdl_malloc(sizeof(legacy_description) + dims_size(from->ndim));
+    if (copy == NULL)
+        return NULL;
+    dims = (int64_t *)(copy + 1);
+    copy->managed.dl_tensor = *from;
+    point_dims(&copy->managed.dl_tensor, dims, from->ndim);
+    memcpy(dims, from->shape, dims_size(from->ndim)); /* strides follow the shape there too */
+    copy->managed.manager_ctx = copy;
+    copy->managed.deleter = legacy_delete;
+    copy->block = source->block;
+    fdl_count_retain(&copy->block->refs);
+    return &copy->managed;
+}
+
+/* ---- fastdl's own memory ---- */
+
+static void drop_memory(fdl_block *block, int attached)
+{
+    (void)attached;
+    fdl_free(block->owner);
+}
+
+fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64_t nbytes)
+{
+    DLTensor tensor = *prototype;
+    fdl_description *description;
+    uintptr_t address;
+    void *memory;
+    if ((uint64_t)nbytes > PTRDIFF_MAX - FDL_ALIGNMENT)
+        return NULL;
+    memory = fdl_malloc((size_t)nbytes + FDL_ALIGNMENT);
+    if (memory == NULL)
+        return NULL;
+    description = fdl_block_new(prototype->ndim);
+    if (description == NULL) {
+        fdl_free(memory);
+        return NULL;
+    }
+    address = ((uintptr_t)memory + FDL_ALIGNMENT - 1) & ~(uintptr_t)(FDL_ALIGNMENT - 1);
+    tensor.data = (void *)address;
+    tensor.strides = NULL;
+    tensor.byte_offset = 0;
+    fdl_description_fill(description, &tensor, flags);
+    description->block->owner = memory;
+    description->block->drop = drop_memory;
+    return description;
+}
+
+int fdl_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
+                 void (*SetError)(void *error_ctx, const char *kind, const char *message))
+{
+    const char *kind, *message;
+    fdl_layout layout;
+    DLTensor tensor = *prototype;
+    fdl_fault fault;
+    fdl_description *description;
+
+    /* Only type, shape and device of a prototype mean anything. */
+    tensor.data = &tensor;
+    tensor.strides = NULL;
+    tensor.byte_offset = 0;
+    fault = fdl_layout_check(&tensor, 0, &layout);
+    if (fault != FDL_OK) {
+        kind = "BufferError";
+        message = fdl_fault_text(fault);
+    } else if (tensor.device.device_type != kDLCPU) {
+        kind = "BufferError";
+        message = "fastdl allocates on the CPU only";
+    } else {
+        tensor.device.device_id = 0;
+        description = fdl_memory_new(&tensor, 0, layout.nbytes);
+        if (description != NULL) {
+            *out = &description->managed;
+            return 0;
+        }
+        kind = "MemoryError";
+        message = "out of memory";
+    }
+    if (SetError != NULL)
+        SetError(error_ctx, kind, message);
+    return -1;
+}
+
+int fdl_current_work_stream(DLDeviceType type, int32_t id, void **out)
+{
+    (void)type;
+    (void)id;
+    *out = NULL;
+    return 0;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ownership. Plain C: nothing here knows of Python.
+ *
+ * A *block* stands for some memory and whoever must be told when fastdl is done with it.
+ * It has an atomic count of references and is made once for each import or allocation.
+ *
+ * A *description* is one reference to a block, together with a shape, strides and flags.
+ * It is laid out as a DLManagedTensorVersioned whose deleter gives that reference back, so
+ * the same thing serves a fastdl.Tensor, a view of it, and every capsule exported from it:
+ *
+ *     Tensor ── owns ──> description ──┐
+ *     view   ── owns ──> description ──┼── each holds one reference ──> block ──> upstream
+ *     capsule ─ owns ──> description ──┘
+ *
+ * The first description of a block lives in the block's own allocation. Nobody shares a
+ * description: a consumer owns the one it was given and may change it as it likes.
+ *
+ * Every function may be called on any thread, with or without a Python thread state, and
+ * after the interpreter is gone. Only a block's `drop` needs more, and looks after itself.
+ */
+#ifndef FASTDL_CORE_BLOCK_H_
+#define FASTDL_CORE_BLOCK_H_
+
+#include <stddef.h>
+
+#include <fastdl/dlpack.h>
+
+#include "atomics.h"
+
+/* What a re-export must know about work in flight. Host memory has none. */
+typedef enum {
+    FDL_ORDER_IDLE,    /* nothing was ever queued on this memory */
+    FDL_ORDER_DEFAULT, /* ready for work queued on the device's default stream */
+    FDL_ORDER_CALLER,  /* imported with stream=-1: the caller orders everything */
+    FDL_ORDER_UNNAMED, /* ready on a stream of the producer that may be gone by now */
+} fdl_order;
+
+/* What the block of device memory carries besides its owner: the place for pending events,
+ * their lock, the capture and the allocator, once there is a driver to speak to. */
+typedef struct {
+    const DLPackExchangeAPI *producer; /* the table it came through, or NULL */
+    fdl_order order;
+} fdl_device_state;
+
+typedef struct fdl_block fdl_block;
+
+struct fdl_block {
+    fdl_count refs;
+    /* Gives `owner` back; called once, when the last reference has gone. `attached` says
+     * that the calling thread has a Python thread state. NULL: nothing to give back. */
+    void (*drop)(fdl_block *block, int attached);
+    void *owner;
+    fdl_device_state device;
+};
+
+typedef struct {
+    DLManagedTensorVersioned managed; /* first: a description is a managed tensor */
+    fdl_block *block;
+    /* followed by shape and strides: 2 * ndim int64_t */
+} fdl_description;
+
+/* The flags that describe the memory and survive a re-export. IS_COPIED tells one consumer
+ * about one exchange, and flags we do not know may mean anything: neither is passed on. */
+#define FDL_LASTING_FLAGS                                                                          \
+    ((uint64_t)(DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED))
+
+/* Where blocks, descriptions and tensor memory come from. malloc and free until the core
+ * replaces them, once, before the first allocation. Both need no thread state. */
+extern void *(*fdl_malloc)(size_t size);
+extern void (*fdl_free)(void *memory);
+
+/* A new block with one reference, held by the description that is returned. Its shape and
+ * strides have room for `ndim` entries and are not filled; device, data and type are not
+ * either; `drop` and `owner` are NULL. NULL when out of memory. */
+fdl_description *fdl_block_new(int32_t ndim);
+
+/* A further description of `block`, as above, holding a reference of its own.
+ * NULL when out of memory, and then no reference was taken. */
+fdl_description *fdl_describe(fdl_block *block, int32_t ndim);
+
+/* A copy of `source` that can be given away: same memory, flags reduced to the lasting ones
+ * plus `more_flags`. NULL when out of memory. */
+fdl_description *fdl_description_copy(const fdl_description *source, uint64_t more_flags);
+
+/* The same in the form before DLPack 1.0, which cannot carry flags. */
+DLManagedTensor *fdl_legacy_copy(const fdl_description *source);
+
+/* Gives back a description and its reference. `attached` as in `drop`. */
+void fdl_description_release(fdl_description *description, int attached);
+
+/* The deleter of every description, for strangers: release without a thread state. */
+void fdl_description_delete(DLManagedTensorVersioned *managed);
+
+/* The description behind a managed tensor that fastdl itself exported, or NULL. One that its
+ * consumer gave another shape or strides counts as foreign: nobody knows who owns those. */
+static inline fdl_description *fdl_description_of(DLManagedTensorVersioned *managed)
+{
+    int64_t *dims = (int64_t *)((fdl_description *)managed + 1);
+    if (managed->deleter != fdl_description_delete || managed->dl_tensor.shape != dims ||
+        managed->dl_tensor.strides != dims + managed->dl_tensor.ndim)
+        return NULL;
+    return (fdl_description *)managed;
+}
+
+/* Copies type, device, shape and strides of a checked tensor into `description`, whose room is
+ * for that many dimensions. Strides are filled in where the source has none, and the byte
+ * offset is folded into `data` where the device has addresses. */
+void fdl_description_fill(fdl_description *description, const DLTensor *tensor, uint64_t flags);
+
+/* New, uninitialised, compact row-major host memory for `prototype` (type, ndim, shape and
+ * strides NULL; already checked, `nbytes` being its size), aligned to FDL_ALIGNMENT.
+ * NULL when out of memory. */
+fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64_t nbytes);
+
+/* The allocator of every table of fastdl (DLPackManagedTensorAllocator): host memory only.
+ * SetError may be NULL. */
+int fdl_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
+                 void (*SetError)(void *error_ctx, const char *kind, const char *message));
+
+/* The stream query of every table of fastdl (DLPackCurrentWorkStream): NULL, which is the
+ * default stream on CUDA and ROCm, and "no stream" elsewhere. */
+int fdl_current_work_stream(DLDeviceType type, int32_t id, void **out);
+
+#endif

@@ -1,0 +1,527 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exchange tables: found by type, made where a type has none, and used.
+
+One idea runs through fastdl: every tensor type has an exchange table. This module looks it up
+(types.h remembers), acquires tensors through it, and holds the general bridge, the table of
+every type that has `__dlpack__` and nothing better.
+"""
+import sys
+
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.pycapsule cimport (
+    PyCapsule_CheckExact,
+    PyCapsule_GetPointer,
+    PyCapsule_IsValid,
+    PyCapsule_New,
+)
+from cpython.ref cimport Py_INCREF, Py_XDECREF
+from libc.stdint cimport int32_t, uint32_t, uint64_t, uintptr_t
+
+from fastdl._core.dlpack cimport (
+    FASTDL_DLPACK_MAJOR,
+    FASTDL_DLPACK_MINOR,
+    DLManagedTensorVersioned,
+    DLPackExchangeAPI,
+    DLPackExchangeAPIHeader,
+    DLPackManagedTensorFromPyObjectNoSync,
+    DLTensor,
+    kDLComplex,
+    kDLFloat,
+)
+from fastdl._core.native cimport (
+    FDL_KEYWORD_COPY,
+    FDL_KEYWORD_DL_DEVICE,
+    FDL_KEYWORD_MAX_VERSION,
+    FDL_KEYWORD_STREAM,
+    FDL_ORDER_DEFAULT,
+    FDL_ORDER_UNNAMED,
+    FDL_STREAM_CUDA,
+    FDL_STREAM_ROCM,
+    FDL_TYPE_ASK_BITS,
+    FDL_TYPE_IMMUTABLE,
+    FDL_TYPE_LEARNED,
+    FDL_TYPE_NATIVE,
+    FDL_TYPE_PROTOCOL,
+    fdl_description,
+    fdl_device_fact,
+    fdl_device_find,
+    fdl_type_find,
+    fdl_type_publish,
+    fdl_type_record,
+)
+from fastdl._core.tensor cimport (
+    Tensor,
+    table_from_object,
+    take_capsule,
+    take_managed,
+    tensor_table,
+)
+
+
+cdef extern from "Python.h":
+    PyTypeObject *Py_TYPE(object) noexcept
+    PyObject *_PyType_Lookup(PyTypeObject *, object) noexcept
+    PyObject *PyObject_Vectorcall(PyObject *, PyObject **, size_t, PyObject *) noexcept
+    int PyType_HasFeature(PyTypeObject *, unsigned long) noexcept
+    const unsigned long Py_TPFLAGS_METHOD_DESCRIPTOR
+    const size_t PY_VECTORCALL_ARGUMENTS_OFFSET
+    PyObject *PyErr_Occurred() noexcept
+    void PyErr_Clear() noexcept
+
+
+# ---- the policy above this floor ------------------------------------------------------------
+
+cdef object negotiate = None       # from_dlpack in Python, complete by itself
+cdef object request = None         # its second half: what follows where no table serves
+cdef object refused_keyword = None  # whether a TypeError is about a keyword of the call
+cdef object describe_peer = None   # type -> (facts, None or (table capsule, its type))
+
+
+def install(*, from_dlpack, ask, is_refusal, peer):
+    """Tells the core which Python functions decide what is not decided here. Called once."""
+    global negotiate, request, refused_keyword, describe_peer
+    negotiate, request, refused_keyword, describe_peer = from_dlpack, ask, is_refusal, peer
+
+
+# ---- special methods ------------------------------------------------------------------------
+
+
+cdef object lookup(object instance, str name):
+    """`instance.name`, found as Python finds special methods: on the type first. Then on the
+    instance, so that proxies work. None if there is none, or if it is None (opted out)."""
+    cdef PyObject *found = _PyType_Lookup(Py_TYPE(instance), name)
+    if found is NULL:
+        return getattr(instance, name, None)
+    attribute = <object>found
+    get = getattr(type(attribute), "__get__", None)
+    return attribute if get is None else get(attribute, instance, type(instance))
+
+
+def special(instance, str name):
+    """As `lookup`, for Python."""
+    return lookup(instance, name)
+
+
+cdef object call(object instance, str name, tuple names, PyObject *argument):
+    """Calls a special method that is known to be on the type, with one keyword or none."""
+    cdef PyObject *arguments[2]
+    cdef PyObject *result
+    cdef PyObject *found = _PyType_Lookup(Py_TYPE(instance), name)
+    if found is NULL or not PyType_HasFeature(
+            Py_TYPE(<object>found), Py_TPFLAGS_METHOD_DESCRIPTOR):
+        method = lookup(instance, name)
+        if names is None:
+            return method()
+        return method(**{names[0]: <object>argument})
+    method = <object>found  # owned while it runs, whatever it does to its type
+    arguments[0] = <PyObject *>instance
+    arguments[1] = argument
+    result = PyObject_Vectorcall(
+        <PyObject *>method, arguments, 1, <PyObject *>names if names is not None else NULL)
+    return own_result(result)
+
+
+cdef object own_result(PyObject *result):
+    """The new reference `result`; NULL raises what is pending."""
+    if result is NULL:
+        reraise()
+    value = <object>result
+    Py_XDECREF(result)
+    return value
+
+
+cdef int reraise() except -1:
+    """Raises the exception that C code has set."""
+    return -1
+
+
+# ---- tables ---------------------------------------------------------------------------------
+
+cdef str TABLE_ATTRIBUTE = "__dlpack_c_exchange_api__"
+cdef str OLD_TABLE_ATTRIBUTE = "__c_dlpack_exchange_api__"
+cdef int MAX_TABLES = 16  # how far a chain of older tables is followed
+
+
+cdef const DLPackExchangeAPI *usable(const DLPackExchangeAPI *table) noexcept:
+    """The first table of the chain that fastdl understands and that is complete, or NULL."""
+    cdef const DLPackExchangeAPIHeader *header = <const DLPackExchangeAPIHeader *>table
+    cdef int i
+    for i in range(MAX_TABLES):
+        if header is NULL or <uintptr_t>header % sizeof(void *) != 0:
+            return NULL
+        if header.version.major == FASTDL_DLPACK_MAJOR:
+            table = <const DLPackExchangeAPI *>header
+            if (table.managed_tensor_allocator is NULL
+                    or table.managed_tensor_from_py_object_no_sync is NULL
+                    or table.managed_tensor_to_py_object_no_sync is NULL
+                    or table.current_work_stream is NULL):
+                return NULL
+            return table
+        header = header.prev_api
+    return NULL
+
+
+cdef const DLPackExchangeAPI *table_in(object candidate) noexcept:
+    """The usable table in a capsule; NULL for anything else, however it looks."""
+    if not PyCapsule_IsValid(candidate, "dlpack_exchange_api"):
+        return NULL
+    return usable(<const DLPackExchangeAPI *>PyCapsule_GetPointer(
+        candidate, "dlpack_exchange_api"))
+
+
+cdef const DLPackExchangeAPI *published_table(type cls) except? NULL:
+    """The table that `cls` publishes, or NULL.
+
+    It counts only if no class before its provider in the MRO defines `__dlpack__`: a subclass
+    that overrides the export means it. Only capsules count; the integer of older libraries
+    cannot be checked before it is followed.
+    """
+    cdef const DLPackExchangeAPI *table
+    for base in cls.__mro__:
+        attributes = vars(base)
+        for name in (TABLE_ATTRIBUTE, OLD_TABLE_ATTRIBUTE):
+            if name not in attributes:
+                continue
+            value = attributes[name]
+            if value is None:
+                return NULL
+            get = getattr(type(value), "__get__", None)
+            if get is not None:  # a descriptor that makes a class attribute
+                value = get(value, None, cls)
+            table = table_in(value)
+            if table is not NULL:
+                return table
+        if "__dlpack__" in attributes:
+            return NULL
+    return NULL
+
+
+cdef bint overrides(type cls, type provider) except -1:
+    """Whether a class before `provider` in the MRO of `cls` defines `__dlpack__`."""
+    for base in cls.__mro__:
+        if base is provider:
+            return False
+        if "__dlpack__" in vars(base):
+            return True
+    return True
+
+
+cdef dict registered = {}  # type -> capsule, by register_exchange_api
+
+
+cdef const DLPackExchangeAPI *registered_table(type cls) noexcept:
+    for base in cls.__mro__:
+        if base in registered:
+            return table_in(registered[base])
+        if "__dlpack__" in vars(base):
+            break
+    return NULL
+
+
+cdef int describe(type cls, fdl_type_record *record) except -1:
+    """Finds out all there is to know of `cls`, and publishes it if it is a producer."""
+    record.type = <PyTypeObject *>cls
+    record.facts = record.refused = 0
+    record.version = 0
+    record.api = registered_table(cls)
+    facts, bridge = describe_peer(cls)
+    record.facts = facts
+    if record.api is NULL:
+        record.api = published_table(cls)
+    if record.api is not NULL:
+        record.facts |= FDL_TYPE_NATIVE
+    elif bridge is not None and not overrides(cls, bridge[1]):
+        record.api = table_in(bridge[0])
+    elif _PyType_Lookup(record.type, "__dlpack__") is not NULL:
+        record.api = &general_table
+        record.facts |= FDL_TYPE_PROTOCOL
+        return 0  # published once it is known what its `__dlpack__` accepts
+    else:
+        return 0
+    fdl_type_publish(record)
+    return 0
+
+
+
+def remember(type cls not None, uint32_t refused, int32_t version):
+    """Records that `__dlpack__` of `cls` works without the keywords `refused`, for host data."""
+    cdef fdl_type_record record
+    describe(cls, &record)
+    if record.facts & FDL_TYPE_PROTOCOL:
+        record.refused = refused
+        record.version = version
+        record.facts |= FDL_TYPE_LEARNED
+        fdl_type_publish(&record)
+
+
+def recall(type cls not None):
+    """What `remember` was told of `cls`, as (refused, version); None if it was told nothing."""
+    cdef const fdl_type_record *record = fdl_type_find(<PyTypeObject *>cls)
+    if record is NULL or not record.facts & FDL_TYPE_LEARNED:
+        return None
+    return record.refused, record.version
+
+
+# ---- acquiring ------------------------------------------------------------------------------
+
+
+cdef str INNER_NAME = "__dlpack__"
+cdef str DEVICE_NAME = "__dlpack_device__"
+cdef tuple MAX_VERSION_NAMES = (sys.intern("max_version"),)
+cdef tuple VERSION_NAMES = (sys.intern("version"),)
+
+cdef tuple PLAIN_VERSION = (FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR)
+
+# For the Python floor.
+MAX_VERSION = PLAIN_VERSION
+TYPE_IMMUTABLE = FDL_TYPE_IMMUTABLE
+TYPE_ASK_BITS = FDL_TYPE_ASK_BITS
+KEYWORD_STREAM = FDL_KEYWORD_STREAM
+KEYWORD_MAX_VERSION = FDL_KEYWORD_MAX_VERSION
+KEYWORD_DL_DEVICE = FDL_KEYWORD_DL_DEVICE
+KEYWORD_COPY = FDL_KEYWORD_COPY
+
+
+cdef bint on_host(object x) except -1:
+    """Whether `x` says that it is in host memory. A strange answer counts as no: the Python
+    function looks at it more closely."""
+    device = call(x, DEVICE_NAME, None, NULL)
+    if type(device) is not tuple or len(<tuple>device) != 2:
+        return False
+    kind = (<tuple>device)[0]
+    return isinstance(kind, int) and 0 < kind < 1000 and fdl_device_find(<int32_t>kind).host
+
+
+cdef Tensor replay(object x, const fdl_type_record *record):
+    """Asks `__dlpack__` in the way that worked before for this type; None if `x` is not host
+    data, or if the way no longer works."""
+    if _PyType_Lookup(record.type, DEVICE_NAME) is NULL:
+        return None
+    if not on_host(x):
+        return None
+    version = None
+    try:
+        if record.version:
+            version = record.version
+            capsule = call(x, INNER_NAME, VERSION_NAMES, <PyObject *>version)
+        elif record.refused & FDL_KEYWORD_MAX_VERSION:
+            capsule = call(x, INNER_NAME, None, NULL)
+        else:
+            capsule = call(x, INNER_NAME, MAX_VERSION_NAMES, <PyObject *>PLAIN_VERSION)
+    except TypeError as error:
+        if refused_keyword(error):
+            return None  # the method has changed: negotiate again
+        raise
+    return take_capsule(capsule, record.facts & FDL_TYPE_IMMUTABLE, x)
+
+
+cdef int check_bits(object x, Tensor tensor) except -1:
+    """Refuses a lazy conjugate or negative, whose memory does not hold its values.
+
+    Torch's table exports them raw. Complex tensors are asked. A real tensor with the negative
+    bit is the imaginary part of a conjugate, so it has even strides in every dimension longer
+    than 1: one odd stride settles it without a call.
+    """
+    cdef DLTensor *memory = &tensor.description.managed.dl_tensor
+    cdef int32_t i
+    if memory.dtype.code == kDLFloat:
+        for i in range(memory.ndim):
+            if memory.shape[i] > 1 and memory.strides[i] & 1:
+                return 0
+    elif memory.dtype.code != kDLComplex:
+        return 0
+    elif x.is_conj():
+        raise BufferError(
+            f"expected plain memory, got a {type(x).__qualname__} with its conjugate bit set: "
+            f"call resolve_conj() first")
+    if x.is_neg():
+        raise BufferError(
+            f"expected plain memory, got a {type(x).__qualname__} with its negative bit set: "
+            f"call resolve_neg() first")
+    return 0
+
+
+cdef int set_order(Tensor tensor, const DLPackExchangeAPI *table) except -1:
+    """Notes on which stream device memory is ready: the one its library works on now."""
+    cdef DLTensor *memory = &tensor.description.managed.dl_tensor
+    cdef const fdl_device_fact *fact = fdl_device_find(memory.device.device_type)
+    cdef void *stream = NULL
+    tensor.description.block.device.producer = table
+    if fact.stream != FDL_STREAM_CUDA and fact.stream != FDL_STREAM_ROCM:
+        return 0
+    if table.current_work_stream(memory.device.device_type, memory.device.device_id, &stream) != 0:
+        if PyErr_Occurred() is not NULL:
+            reraise()
+        raise BufferError(f"the exchange table of the producer cannot tell its current stream on "
+                          f"{tensor.device}")
+    tensor.description.block.device.order = (
+        FDL_ORDER_DEFAULT if stream is NULL else FDL_ORDER_UNNAMED)
+    return 0
+
+
+cdef Tensor from_table(object x, const fdl_type_record *record):
+    """Through a table proper. None if a native table refused and `__dlpack__` is to be asked."""
+    cdef DLManagedTensorVersioned *managed = NULL
+    cdef Tensor tensor
+    if record.api.managed_tensor_from_py_object_no_sync(<void *>x, &managed) == 0:
+        if managed is not NULL:
+            if record.facts & FDL_TYPE_NATIVE and PyErr_Occurred() is not NULL:
+                PyErr_Clear()  # it said that it succeeded
+            tensor = take_managed(managed, x)
+            if not tensor_is_plain_host(tensor):
+                set_order(tensor, record.api)
+            if record.facts & FDL_TYPE_ASK_BITS:
+                check_bits(x, tensor)
+            return tensor
+        PyErr_Clear()
+    if record.facts & FDL_TYPE_NATIVE and has_dlpack(record.type):
+        PyErr_Clear()
+        return None
+    if PyErr_Occurred() is not NULL:
+        reraise()
+    raise BufferError(
+        f"the exchange table of {type(x).__qualname__!r} failed without giving a reason")
+
+
+cdef inline bint tensor_is_plain_host(Tensor tensor) noexcept:
+    return tensor.description.managed.dl_tensor.device.device_type == 1
+
+
+cdef bint has_dlpack(PyTypeObject *cls) noexcept:
+    cdef PyObject *found = _PyType_Lookup(cls, INNER_NAME)
+    return found is not NULL and <object>found is not None
+
+
+cdef Tensor acquire_through(object x, bint tables_only):
+    cdef fdl_type_record scratch
+    cdef const fdl_type_record *record = fdl_type_find(Py_TYPE(x))
+    if record is NULL:
+        describe(type(x), &scratch)
+        record = &scratch
+    if not record.facts & FDL_TYPE_PROTOCOL:
+        return from_table(x, record) if record.api is not NULL else None
+    if tables_only or not record.facts & FDL_TYPE_LEARNED:
+        return None
+    return replay(x, record)
+
+
+def acquire(x, *, bint tables_only=False):
+    """The tensor of `x` by way of its type's exchange table, on its own device, without a copy.
+
+    None where the negotiation over `__dlpack__` has to decide: the type has no table and nothing
+    is known of it yet, its data is not in host memory, or its table refused. `tables_only`
+    leaves the general bridge out.
+    """
+    return acquire_through(x, tables_only)
+
+
+def from_dlpack(x, /, *, device=None, copy=None, stream=None):
+    """A fastdl.Tensor on the memory of any DLPack producer or capsule.
+
+    x: an object with `__dlpack__` (any of its three generations) or with an exchange table, or a
+        raw capsule "dltensor" or "dltensor_versioned", which is consumed.
+    device: where the result must be: "cpu", "cuda:0", (type, id) or a Device; None: where x is.
+    copy: True always copies, False never does (CopyRequiredError), None copies if it must.
+    stream: CUDA and ROCm only: the stream on which the result will be used, as an integer.
+        None: the device's default stream. -1: the caller orders all work.
+
+    The result keeps the memory alive. It is read-only if the producer says so, or if x is of a
+    type whose values its library shares (jax.Array, TensorFlow's EagerTensor, PyArrow). A torch
+    tensor that requires grad is imported as if detached.
+
+    TypeError: x is not a producer or an argument has the wrong type. ValueError: a consumed
+    capsule, or a stream that the device does not have. BufferError: the data cannot be described,
+    reached or ordered. The producer's own exceptions pass unchanged. Costs 30 to 60 ns where the
+    type has an exchange table.
+    """
+    cdef Tensor tensor
+    if device is None and copy is None and stream is None:
+        if PyCapsule_CheckExact(x):
+            return take_capsule(x, False, None)
+        tensor = acquire_through(x, False)
+        return tensor if tensor is not None else request(x)
+    return negotiate(x, device=device, copy=copy, stream=stream)
+
+
+# ---- the general bridge ---------------------------------------------------------------------
+
+
+cdef int bridge_from_object(void *candidate, DLManagedTensorVersioned **out) except -1:
+    cdef Tensor tensor = from_dlpack(<object>candidate)
+    return table_from_object(<void *>tensor, out)
+
+
+# The table of types that have `__dlpack__` alone. Objects made through it are fastdl.Tensors,
+# since a table does not know for which type it is used; borrowing would need a place for the
+# capsule. Everything else is as in Tensor's own table.
+cdef DLPackExchangeAPI general_table
+general_table = tensor_table()[0]
+general_table.managed_tensor_from_py_object_no_sync = (
+    <DLPackManagedTensorFromPyObjectNoSync>bridge_from_object)
+general_table.dltensor_from_py_object_no_sync = NULL
+
+
+# ---- the public functions -------------------------------------------------------------------
+
+
+def exchange_api(producer, /):
+    """The exchange table of a type, or of an object's type, as a capsule "dlpack_exchange_api".
+
+    The library's own table where it has one, else a bridge that fastdl made: its five functions
+    work for any C consumer (the borrowing one may be NULL). TypeError if the type has no
+    `__dlpack__` either. The table stays valid until the process ends.
+    """
+    cdef fdl_type_record scratch
+    cdef type cls = producer if isinstance(producer, type) else type(producer)
+    cdef const fdl_type_record *record = fdl_type_find(<PyTypeObject *>cls)
+    if record is NULL:
+        describe(cls, &scratch)
+        record = &scratch
+    if record.api is NULL:
+        raise TypeError(
+            f"expected a tensor type or a tensor, got {cls.__qualname__!r}, which has neither an "
+            f"exchange table nor __dlpack__")
+    return PyCapsule_New(<void *>record.api, "dlpack_exchange_api", NULL)
+
+
+def register_exchange_api(cls, table, /):
+    """Makes `table` the exchange table of the type `cls`, and of its subclasses that do not
+    define `__dlpack__` themselves.
+
+    cls: a type, whatever it publishes itself.
+    table: a capsule "dlpack_exchange_api", or the address of a DLPackExchangeAPI as an int. The
+        address is followed as it is: with an int the caller vouches for it. The table must stay
+        valid until the process ends.
+
+    Registering again replaces the table. ValueError if no table of the chain has major version
+    1 and all its mandatory functions.
+    """
+    cdef const DLPackExchangeAPI *api
+    if not isinstance(cls, type):
+        raise TypeError(f"expected a type, got {type(cls).__qualname__!r}")
+    if PyCapsule_IsValid(table, "dlpack_exchange_api"):
+        api = table_in(table)
+    elif isinstance(table, int) and not isinstance(table, bool):
+        if table <= 0:
+            raise ValueError(f"expected the address of an exchange table, got {table}")
+        api = usable(<const DLPackExchangeAPI *><uintptr_t>table)
+    else:
+        raise TypeError(
+            f"expected a capsule 'dlpack_exchange_api' or an address, got "
+            f"{type(table).__qualname__!r}")
+    if api is NULL:
+        raise ValueError(
+            f"expected an exchange table of DLPack {FASTDL_DLPACK_MAJOR}.x whose mandatory "
+            f"functions are all set; this one, and those before it, are not")
+    registered[cls] = PyCapsule_New(<void *>api, "dlpack_exchange_api", NULL)
+    refresh(cls)
+
+
+cdef int refresh(type cls) except -1:
+    """Describes again what is known of `cls` and of the classes below it."""
+    cdef fdl_type_record record
+    if fdl_type_find(<PyTypeObject *>cls) is not NULL:
+        describe(cls, &record)
+    for subclass in type.__subclasses__(cls):
+        refresh(subclass)
+    return 0

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The two tables of facts that everything else reads: element types and devices.
+ * C, Cython, Python, the documentation and the tests all draw from here.
+ */
+#ifndef FASTDL_CORE_FACTS_H_
+#define FASTDL_CORE_FACTS_H_
+
+#include <fastdl/dlpack.h>
+
+/* One element type of one lane. */
+typedef struct {
+    uint8_t code; /* DLDataTypeCode */
+    uint8_t bits;
+    const char *name;   /* "float32": NumPy's name, or ml_dtypes' where NumPy has none */
+    const char *format; /* PEP 3118 character(s), or NULL where there is none */
+} fdl_dtype_fact;
+
+/* How work on a device is ordered: the row of the stream tables that applies. */
+typedef enum {
+    FDL_STREAM_NONE,   /* host memory, or a device whose streams fastdl does not know */
+    FDL_STREAM_CUDA,   /* 1 legacy, 2 per thread, above 2 a handle; 0 is ambiguous */
+    FDL_STREAM_ROCM,   /* 0 default, above 2 a handle; 1 and 2 do not exist */
+    FDL_STREAM_OPAQUE, /* has queues, but not ones that DLPack can name by an integer */
+} fdl_stream_kind;
+
+typedef struct {
+    int32_t type; /* DLDeviceType */
+    const char *name;
+    uint8_t host;      /* a CPU may read and write `data` with no device involved */
+    uint8_t addresses; /* `data` is an address, so that adding bytes to it makes sense */
+    uint8_t stream;    /* fdl_stream_kind */
+} fdl_device_fact;
+
+/* Rows in the order of DLPack's numbers; the last row has a NULL name. */
+extern const fdl_dtype_fact fdl_dtypes[];
+extern const fdl_device_fact fdl_devices[];
+
+/* The row of a type of one lane, or NULL if there is no such type. */
+const fdl_dtype_fact *fdl_dtype_find(uint8_t code, uint8_t bits);
+
+/* The row of a device type; a row without name for a number DLPack 1.3 does not know
+ * (such a device is carried along as metadata and never touched). */
+const fdl_device_fact *fdl_device_find(int32_t type);
+
+/* Whether any element type of `code` is in the table: if so, only the sizes in the table
+ * exist; if not, the type is opaque and any size is possible. */
+static inline int fdl_dtype_code_known(uint8_t code)
+{
+    return code <= kDLFloat4_e2m1fn && code != kDLOpaqueHandle;
+}
+
+#endif

@@ -1,0 +1,146 @@
+# The floors below Cython: facts, layout, ownership, import, copies. Each declaration is
+# documented in the header it comes from.
+from cpython.object cimport PyObject, PyTypeObject
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from fastdl._core.dlpack cimport (
+    DLDataType,
+    DLDeviceType,
+    DLManagedTensor,
+    DLManagedTensorVersioned,
+    DLPackExchangeAPI,
+    DLTensor,
+)
+
+
+cdef extern from "facts.h" nogil:
+    ctypedef struct fdl_dtype_fact:
+        uint8_t code
+        uint8_t bits
+        const char *name
+        const char *format
+
+    ctypedef enum fdl_stream_kind:
+        FDL_STREAM_NONE
+        FDL_STREAM_CUDA
+        FDL_STREAM_ROCM
+        FDL_STREAM_OPAQUE
+
+    ctypedef struct fdl_device_fact:
+        int32_t type
+        const char *name
+        uint8_t host
+        uint8_t addresses
+        uint8_t stream
+
+    const fdl_dtype_fact fdl_dtypes[]
+    const fdl_device_fact fdl_devices[]
+    const fdl_dtype_fact *fdl_dtype_find(uint8_t code, uint8_t bits)
+    const fdl_device_fact *fdl_device_find(int32_t type)
+
+
+cdef extern from "layout.h" nogil:
+    const int FDL_MAX_NDIM
+
+    ctypedef enum fdl_fault:
+        FDL_OK
+        FDL_BAD_DEVICE
+        FDL_BAD_NDIM
+        FDL_NULL_SHAPE
+        FDL_BAD_VERSION
+        FDL_NO_MEMORY
+
+    ctypedef struct fdl_layout:
+        int64_t size
+        int64_t nbytes
+        int64_t low
+        int64_t high
+
+    const char *fdl_fault_text(fdl_fault fault)
+    fdl_fault fdl_layout_check(const DLTensor *tensor, uint64_t flags, fdl_layout *layout)
+    int64_t fdl_itemsize(DLDataType dtype)
+    bint fdl_is_packed(DLDataType dtype, uint64_t flags)
+    bint fdl_is_contiguous(const DLTensor *tensor, char order)
+
+
+cdef extern from "block.h" nogil:
+    ctypedef enum fdl_order:
+        FDL_ORDER_IDLE
+        FDL_ORDER_DEFAULT
+        FDL_ORDER_CALLER
+        FDL_ORDER_UNNAMED
+
+    ctypedef struct fdl_device_state:
+        const DLPackExchangeAPI *producer
+        fdl_order order
+
+    ctypedef struct fdl_block:
+        fdl_device_state device
+
+    ctypedef struct fdl_description:
+        DLManagedTensorVersioned managed
+        fdl_block *block
+
+    const uint64_t FDL_LASTING_FLAGS
+    void *(*fdl_malloc)(size_t size)
+    void (*fdl_free)(void *memory)
+    fdl_description *fdl_block_new(int32_t ndim)
+    fdl_description *fdl_describe(fdl_block *block, int32_t ndim)
+    fdl_description *fdl_description_copy(const fdl_description *source, uint64_t more_flags)
+    DLManagedTensor *fdl_legacy_copy(const fdl_description *source)
+    void fdl_description_release(fdl_description *description, int attached)
+    void fdl_description_fill(fdl_description *description, const DLTensor *tensor, uint64_t flags)
+    fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64_t nbytes)
+
+
+cdef extern from "block.h":  # entries of a table
+    int fdl_allocate(
+        DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
+        void (*SetError)(void *, const char *, const char *) noexcept) noexcept
+    int fdl_current_work_stream(DLDeviceType type, int32_t id, void **out) noexcept
+
+
+cdef extern from "lifetime.h":
+    void fdl_discard_versioned(DLManagedTensorVersioned *managed) noexcept
+    void fdl_discard_legacy(DLManagedTensor *managed) noexcept
+    void fdl_own_object(fdl_block *block, PyObject *object) noexcept
+    void fdl_own_buffer(fdl_block *block, Py_buffer *buffer) noexcept
+    void fdl_disown(fdl_block *block) noexcept
+    PyObject *fdl_sole_object(fdl_block *block) noexcept
+    void fdl_capsule_destroy(object capsule) noexcept
+
+
+cdef extern from "import.h":
+    fdl_description *fdl_import_versioned(
+        DLManagedTensorVersioned *managed, PyObject *keep, fdl_fault *fault) noexcept
+    fdl_description *fdl_import_legacy(
+        DLManagedTensor *managed, uint64_t flags, PyObject *keep, fdl_fault *fault) noexcept
+
+
+cdef extern from "copy.h" nogil:
+    void fdl_copy_compact(const DLTensor *source, uint64_t flags, void *target)
+
+
+cdef extern from "types.h" nogil:
+    enum:
+        FDL_TYPE_NATIVE
+        FDL_TYPE_PROTOCOL
+        FDL_TYPE_LEARNED
+        FDL_TYPE_IMMUTABLE
+        FDL_TYPE_ASK_BITS
+
+    enum:
+        FDL_KEYWORD_STREAM
+        FDL_KEYWORD_MAX_VERSION
+        FDL_KEYWORD_DL_DEVICE
+        FDL_KEYWORD_COPY
+
+    ctypedef struct fdl_type_record:
+        PyTypeObject *type
+        const DLPackExchangeAPI *api
+        uint32_t facts
+        uint32_t refused
+        int32_t version
+
+    const fdl_type_record *fdl_type_find(const PyTypeObject *type)
+    void fdl_type_publish(const fdl_type_record *record)

@@ -1,0 +1,916 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fastdl.Tensor: a neutral tensor, and its exchange table.
+
+Ownership: a Tensor owns one description (block.h), which is one reference to a block. Every
+view and every export is a further description of the same block. Whoever holds a description
+in this file either stores it in a Tensor, hands it to a consumer, or releases it before the
+function ends; functions that consume an argument say so.
+"""
+import cython
+
+from cpython.buffer cimport (
+    PyBUF_ANY_CONTIGUOUS,
+    PyBUF_C_CONTIGUOUS,
+    PyBUF_F_CONTIGUOUS,
+    PyBUF_FORMAT,
+    PyBUF_ND,
+    PyBUF_RECORDS_RO,
+    PyBUF_STRIDES,
+    PyBUF_WRITABLE,
+    PyObject_GetBuffer,
+    PyBuffer_Release,
+)
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.pycapsule cimport (
+    PyCapsule_CheckExact,
+    PyCapsule_GetName,
+    PyCapsule_GetPointer,
+    PyCapsule_IsValid,
+    PyCapsule_New,
+    PyCapsule_SetName,
+)
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint64_t, uintptr_t
+
+from fastdl._core.dlpack cimport (
+    DLDataType,
+    DLDeviceType,
+    DLManagedTensor,
+    DLPackDLTensorFromPyObjectNoSync,
+    DLPackExchangeAPI,
+    DLPackManagedTensorFromPyObjectNoSync,
+    DLPackManagedTensorToPyObjectNoSync,
+    DLPackVersion,
+    DLPACK_FLAG_BITMASK_IS_COPIED,
+    DLPACK_FLAG_BITMASK_READ_ONLY,
+    FASTDL_DLPACK_MAJOR,
+    FASTDL_DLPACK_MINOR,
+    kDLCPU,
+)
+from fastdl._core.native cimport (
+    FDL_BAD_DEVICE,
+    FDL_BAD_NDIM,
+    FDL_BAD_VERSION,
+    FDL_LASTING_FLAGS,
+    FDL_MAX_NDIM,
+    FDL_NO_MEMORY,
+    FDL_NULL_SHAPE,
+    FDL_OK,
+    FDL_ORDER_CALLER,
+    FDL_ORDER_DEFAULT,
+    FDL_ORDER_IDLE,
+    FDL_ORDER_UNNAMED,
+    fdl_allocate,
+    fdl_block_new,
+    fdl_capsule_destroy,
+    fdl_copy_compact,
+    fdl_current_work_stream,
+    fdl_describe,
+    fdl_description_copy,
+    fdl_description_fill,
+    fdl_description_release,
+    fdl_device_fact,
+    fdl_device_find,
+    fdl_devices,
+    fdl_discard_legacy,
+    fdl_discard_versioned,
+    fdl_disown,
+    fdl_dtype_fact,
+    fdl_dtype_find,
+    fdl_dtypes,
+    fdl_fault,
+    fdl_fault_text,
+    fdl_free,
+    fdl_import_legacy,
+    fdl_import_versioned,
+    fdl_is_contiguous,
+    fdl_is_packed,
+    fdl_itemsize,
+    fdl_layout,
+    fdl_layout_check,
+    fdl_legacy_copy,
+    fdl_malloc,
+    fdl_memory_new,
+    fdl_order,
+    fdl_own_buffer,
+    fdl_own_object,
+    fdl_sole_object,
+)
+
+
+cdef extern from "Python.h":
+    ctypedef int (*visitproc)(PyObject *, void *) noexcept
+    int PySlice_Unpack(object, Py_ssize_t *, Py_ssize_t *, Py_ssize_t *) except -1
+    Py_ssize_t PySlice_AdjustIndices(Py_ssize_t, Py_ssize_t *, Py_ssize_t *, Py_ssize_t) noexcept
+
+
+cdef extern from "slots.h":
+    int fdl_finish_tensor_type(PyTypeObject *, int (*)(PyObject *, visitproc, void *) noexcept) except -1
+
+
+fdl_malloc = PyMem_RawMalloc  # so that tracemalloc sees what fastdl allocates
+fdl_free = PyMem_RawFree
+
+
+# ---- facts for the floors above -------------------------------------------------------------
+
+
+def device_facts():
+    """Rows (number, name, host, addresses, stream kind) of the devices of DLPack 1.3."""
+    cdef const fdl_device_fact *row = fdl_devices
+    rows = []
+    while row.name is not NULL:
+        rows.append((row.type, row.name.decode(), bool(row.host), bool(row.addresses), row.stream))
+        row += 1
+    return rows
+
+
+def dtype_facts():
+    """Rows (name, code, bits, PEP 3118 format or None) of the element types of DLPack 1.3."""
+    cdef const fdl_dtype_fact *row = fdl_dtypes
+    rows = []
+    while row.name is not NULL:
+        rows.append((row.name.decode(), row.code, row.bits,
+                     row.format.decode() if row.format is not NULL else None))
+        row += 1
+    return rows
+
+
+# ---- the policy above this floor ------------------------------------------------------------
+
+cdef object make_device = None     # Device(type, id)
+cdef object make_dtype = None      # DType(code, bits, lanes)
+cdef object export = None          # the whole of __dlpack__, in Python
+cdef object export_cuda_array = None
+cdef object to_numpy = None
+cdef object to_array = None
+cdef object to_list = None
+cdef object to_item = None
+cdef object to_text = None
+cdef object move = None
+
+
+def install(*, Device, DType, dlpack, cuda_array_interface, numpy, array, tolist, item, text, to):
+    """Tells the core which Python functions complete Tensor's methods. Called once, on import."""
+    global make_device, make_dtype, export, export_cuda_array
+    global to_numpy, to_array, to_list, to_item, to_text, move
+    make_device, make_dtype = Device, DType
+    export, export_cuda_array = dlpack, cuda_array_interface
+    to_numpy, to_array, to_list, to_item, to_text, move = numpy, array, tolist, item, text, to
+
+
+# ---- errors ---------------------------------------------------------------------------------
+
+
+# Stands for the version of a tensor that carries none.
+cdef DLPackVersion NO_VERSION
+NO_VERSION.major = NO_VERSION.minor = 0
+
+
+cdef tuple int64_tuple(const int64_t *values, Py_ssize_t n):
+    cdef Py_ssize_t i
+    cdef object value
+    cdef tuple result = PyTuple_New(n)
+    for i in range(n):
+        value = values[i]
+        Py_INCREF(value)
+        PyTuple_SET_ITEM(result, i, value)
+    return result
+
+
+cdef object fault_error(fdl_fault fault, const DLTensor *tensor, DLPackVersion version):
+    """The exception for what a check found. Reads no more of `tensor` than the fault allows."""
+    if fault == FDL_NO_MEMORY:
+        return MemoryError()
+    if fault == FDL_BAD_VERSION:
+        return BufferError(
+            f"expected DLPack {FASTDL_DLPACK_MAJOR}.x, got a tensor of version "
+            f"{version.major}.{version.minor}: ask the producer for "
+            f"max_version=({FASTDL_DLPACK_MAJOR}, {FASTDL_DLPACK_MINOR})")
+    got = [f"dtype (code {tensor.dtype.code}, bits {tensor.dtype.bits}, "
+           f"lanes {tensor.dtype.lanes})"]
+    if fault == FDL_BAD_NDIM or (tensor.ndim > 0 and tensor.shape is NULL):
+        got.append(f"ndim {tensor.ndim}")
+    elif 0 <= tensor.ndim <= FDL_MAX_NDIM:
+        got.append(f"shape {int64_tuple(tensor.shape, tensor.ndim)}")
+        if tensor.strides is not NULL:
+            got.append(f"strides {int64_tuple(tensor.strides, tensor.ndim)}")
+    got.append(f"byte_offset {tensor.byte_offset}")
+    got.append(f"device ({<int32_t>tensor.device.device_type}, {tensor.device.device_id})")
+    return BufferError(
+        f"the tensor has {fdl_fault_text(fault).decode()}: got {', '.join(got)}. "
+        f"Its producer is at fault; a copy made there may help")
+
+
+# ---- making tensors -------------------------------------------------------------------------
+
+
+cdef Tensor wrap(fdl_description *description):
+    cdef Tensor tensor
+    try:
+        tensor = Tensor.__new__(Tensor)
+    except:
+        fdl_description_release(description, 1)
+        raise
+    tensor.description = description
+    return tensor
+
+
+cdef int refuse_versioned(DLManagedTensorVersioned *managed, fdl_fault fault) except -1:
+    """Raises for `fault` and gives `managed` back."""
+    try:
+        raise fault_error(fault, &managed.dl_tensor, managed.version)
+    finally:
+        fdl_discard_versioned(managed)
+
+
+cdef int refuse_legacy(DLManagedTensor *managed, fdl_fault fault) except -1:
+    try:
+        raise fault_error(fault, &managed.dl_tensor, NO_VERSION)
+    finally:
+        fdl_discard_legacy(managed)
+
+
+cdef Tensor take_managed(DLManagedTensorVersioned *managed, object producer):
+    cdef fdl_fault fault
+    cdef fdl_description *description = fdl_import_versioned(
+        managed, <PyObject *>producer if producer is not None else NULL, &fault)
+    if description is NULL:
+        refuse_versioned(managed, fault)
+    return wrap(description)
+
+
+cdef Tensor take_capsule(object capsule, bint immutable, object producer):
+    cdef DLManagedTensorVersioned *managed = NULL
+    cdef DLManagedTensor *legacy = NULL
+    cdef fdl_description *description
+    cdef fdl_fault fault
+    cdef const char *name
+    # Without the GIL two threads could both see the name before one changes it.
+    with cython.critical_section(capsule):
+        if PyCapsule_IsValid(capsule, "dltensor_versioned"):
+            managed = <DLManagedTensorVersioned *>PyCapsule_GetPointer(
+                capsule, "dltensor_versioned")
+            PyCapsule_SetName(capsule, "used_dltensor_versioned")
+        elif PyCapsule_IsValid(capsule, "dltensor"):
+            legacy = <DLManagedTensor *>PyCapsule_GetPointer(capsule, "dltensor")
+            PyCapsule_SetName(capsule, "used_dltensor")
+    if managed is not NULL:
+        return take_managed(managed, capsule if producer is None else producer)
+    if legacy is not NULL:
+        description = fdl_import_legacy(
+            legacy, DLPACK_FLAG_BITMASK_READ_ONLY if immutable else 0,
+            <PyObject *>(capsule if producer is None else producer), &fault)
+        if description is NULL:
+            refuse_legacy(legacy, fault)
+        return wrap(description)
+    if not PyCapsule_CheckExact(capsule):
+        raise TypeError(
+            f"expected a DLPack capsule, got {type(capsule).__qualname__!r}: "
+            f"__dlpack__ must return a PyCapsule")
+    name = PyCapsule_GetName(capsule)
+    text = name.decode("utf-8", "replace") if name is not NULL else None
+    if text in ("used_dltensor", "used_dltensor_versioned"):
+        raise ValueError(
+            "the DLPack capsule has been consumed already: a capsule can be imported once; "
+            "call __dlpack__ again for another")
+    raise TypeError(
+        f"expected a capsule named 'dltensor' or 'dltensor_versioned', got one named {text!r}")
+
+
+cdef fdl_description *describe_object(
+        object owner, const DLTensor *tensor, uint64_t flags) except NULL:
+    cdef fdl_layout layout
+    cdef fdl_description *description
+    cdef fdl_fault fault = fdl_layout_check(tensor, flags, &layout)
+    if fault != FDL_OK:
+        raise fault_error(fault, tensor, NO_VERSION)
+    description = fdl_block_new(tensor.ndim)
+    if description is NULL:
+        raise MemoryError()
+    fdl_description_fill(description, tensor, flags)
+    Py_INCREF(owner)
+    fdl_own_object(description.block, <PyObject *>owner)
+    return description
+
+
+cdef Tensor host_memory(const DLTensor *prototype, uint64_t flags):
+    """New host memory for the type and shape of `prototype`, which need not have passed a check."""
+    cdef fdl_layout layout
+    cdef fdl_description *description
+    cdef fdl_fault fault
+    cdef DLTensor tensor = prototype[0]
+    tensor.device.device_type = kDLCPU
+    tensor.device.device_id = 0
+    tensor.data = &tensor  # anything but NULL: the check is of the sizes
+    tensor.strides = NULL
+    tensor.byte_offset = 0
+    fault = fdl_layout_check(&tensor, flags, &layout)
+    if fault != FDL_OK:
+        raise fault_error(fault, &tensor, NO_VERSION)
+    description = fdl_memory_new(&tensor, flags, layout.nbytes)
+    if description is NULL:
+        raise MemoryError(f"cannot allocate {layout.nbytes} bytes on the host")
+    return wrap(description)
+
+
+def empty(tuple shape, tuple dtype):
+    """New uninitialised compact host memory; shape of ints, dtype as (code, bits, lanes)."""
+    cdef int64_t dims[64]
+    cdef DLTensor prototype
+    cdef Py_ssize_t i
+    if len(shape) > FDL_MAX_NDIM:
+        raise ValueError(f"expected at most {FDL_MAX_NDIM} dimensions, got {len(shape)}")
+    for i in range(len(shape)):
+        dims[i] = shape[i]
+    prototype.ndim = <int32_t>len(shape)
+    prototype.shape = dims
+    prototype.dtype.code, prototype.dtype.bits, prototype.dtype.lanes = dtype
+    return host_memory(&prototype, 0)
+
+
+def import_capsule(capsule, *, bint immutable=False, producer=None):
+    """The tensor in a DLPack capsule, which is consumed. `immutable` makes a legacy one read-only."""
+    return take_capsule(capsule, immutable, producer)
+
+
+def from_buffer(object source, parse_format):
+    """A Tensor on the memory of a buffer exporter; `parse_format(format, itemsize)` gives its type."""
+    cdef DLTensor tensor
+    cdef int64_t dims[128]
+    cdef Py_ssize_t i
+    cdef fdl_layout layout
+    cdef fdl_fault fault
+    cdef fdl_description *description
+    cdef Py_buffer *view = <Py_buffer *>PyMem_RawMalloc(sizeof(Py_buffer))
+    if view is NULL:
+        raise MemoryError()
+    try:
+        PyObject_GetBuffer(source, view, PyBUF_RECORDS_RO)
+    except:
+        PyMem_RawFree(view)
+        raise
+    try:
+        if view.ndim > FDL_MAX_NDIM:
+            raise BufferError(f"expected at most {FDL_MAX_NDIM} dimensions, got {view.ndim}")
+        tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes = parse_format(
+            view.format.decode() if view.format is not NULL else "B", view.itemsize)
+        tensor.data = view.buf
+        tensor.device.device_type = kDLCPU
+        tensor.device.device_id = 0
+        tensor.byte_offset = 0
+        tensor.ndim = view.ndim
+        tensor.shape = dims
+        tensor.strides = dims + view.ndim
+        for i in range(view.ndim):
+            tensor.shape[i] = view.shape[i]
+            if view.shape[i] > 1 and view.strides[i] % view.itemsize != 0:
+                raise BufferError(
+                    f"expected strides in whole elements of {view.itemsize} bytes, got a stride "
+                    f"of {view.strides[i]} bytes in dimension {i}: copy the array first")
+            tensor.strides[i] = view.strides[i] // view.itemsize
+        flags = DLPACK_FLAG_BITMASK_READ_ONLY if view.readonly else 0
+        fault = fdl_layout_check(&tensor, flags, &layout)
+        if fault != FDL_OK:
+            raise fault_error(fault, &tensor, NO_VERSION)
+        description = fdl_block_new(tensor.ndim)
+        if description is NULL:
+            raise MemoryError()
+    except:
+        PyBuffer_Release(view)
+        PyMem_RawFree(view)
+        raise
+    fdl_description_fill(description, &tensor, flags)
+    fdl_own_buffer(description.block, view)
+    return wrap(description)
+
+
+def copy_host(Tensor tensor not None):
+    """A compact, writable copy of a host tensor, marked as copied."""
+    cdef DLTensor *source = &tensor.description.managed.dl_tensor
+    cdef uint64_t flags = tensor.description.managed.flags & ~DLPACK_FLAG_BITMASK_READ_ONLY
+    cdef Tensor copy = host_memory(source, flags & FDL_LASTING_FLAGS)
+    copy.description.managed.flags |= DLPACK_FLAG_BITMASK_IS_COPIED
+    cdef void *target = copy.description.managed.dl_tensor.data
+    with nogil:
+        fdl_copy_compact(source, flags, target)
+    return copy
+
+
+def is_packed(Tensor tensor not None):
+    """Whether elements of the tensor share bytes."""
+    return bool(fdl_is_packed(tensor.description.managed.dl_tensor.dtype,
+                              tensor.description.managed.flags))
+
+
+def read_bytes(Tensor tensor not None):
+    """The elements of a host tensor in row-major order, without gaps, as bytes."""
+    cdef fdl_layout layout
+    layout_of(tensor, &layout)
+    cdef bytes result = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>layout.nbytes)
+    fdl_copy_compact(&tensor.description.managed.dl_tensor, tensor.description.managed.flags,
+                     PyBytes_AS_STRING(result))
+    return result
+
+
+# ---- giving tensors away --------------------------------------------------------------------
+
+
+cdef object versioned_capsule(Tensor tensor, uint64_t more_flags):
+    cdef fdl_description *copy = fdl_description_copy(tensor.description, more_flags)
+    if copy is NULL:
+        raise MemoryError()
+    try:
+        return PyCapsule_New(copy, "dltensor_versioned", fdl_capsule_destroy)
+    except:
+        fdl_description_release(copy, 1)
+        raise
+
+
+cdef object legacy_capsule(Tensor tensor):
+    cdef DLManagedTensor *copy
+    if tensor.description.managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY:
+        raise BufferError(
+            f"{describe(tensor)} is read-only, which a legacy DLPack capsule cannot say: "
+            f"ask with max_version=(1, 0) or newer, or export a copy")
+    copy = fdl_legacy_copy(tensor.description)
+    if copy is NULL:
+        raise MemoryError()
+    try:
+        return PyCapsule_New(copy, "dltensor", fdl_capsule_destroy)
+    except:
+        fdl_discard_legacy(copy)
+        raise
+
+
+def export_capsule(Tensor tensor not None, *, bint versioned, bint copied=False):
+    """A new capsule on the memory of `tensor`, without any check of devices or streams."""
+    if versioned:
+        return versioned_capsule(tensor, DLPACK_FLAG_BITMASK_IS_COPIED if copied else 0)
+    return legacy_capsule(tensor)
+
+
+def describe(Tensor tensor not None):
+    """A few words for messages: "a float32 tensor of shape (2, 3) on cpu:0"."""
+    return f"a {tensor.dtype} tensor of shape {tensor.shape} on {tensor.device}"
+
+
+# How device memory is ordered, for the stream tables (see fdl_order in block.h).
+ORDER_IDLE = FDL_ORDER_IDLE
+ORDER_DEFAULT = FDL_ORDER_DEFAULT
+ORDER_CALLER = FDL_ORDER_CALLER
+ORDER_UNNAMED = FDL_ORDER_UNNAMED
+
+
+def get_order(Tensor tensor not None):
+    """One of the ORDER_* values."""
+    return tensor.description.block.device.order
+
+
+def set_order(Tensor tensor not None, int order):
+    """Says how the memory was ordered when it was imported; host memory stays idle."""
+    tensor.description.block.device.order = <fdl_order>order
+
+
+# ---- the exchange table of Tensor -----------------------------------------------------------
+
+
+cdef int check_tensor(object candidate) except -1:
+    if type(candidate) is not Tensor:
+        raise TypeError(f"expected a fastdl.Tensor, got {type(candidate).__qualname__!r}: "
+                        f"this exchange table is that of fastdl.Tensor")
+    return 0
+
+
+cdef int table_from_object(void *candidate, DLManagedTensorVersioned **out) except -1:
+    check_tensor(<object>candidate)
+    cdef fdl_description *copy = fdl_description_copy((<Tensor>candidate).description, 0)
+    if copy is NULL:
+        raise MemoryError()
+    out[0] = &copy.managed
+    return 0
+
+
+cdef int table_to_object(DLManagedTensorVersioned *managed, void **out) except -1:
+    cdef Tensor tensor = make_tensor(managed)
+    Py_INCREF(tensor)
+    out[0] = <void *>tensor
+    return 0
+
+
+cdef Tensor make_tensor(DLManagedTensorVersioned *managed):
+    # Nothing can fail after the import, and no Python code runs between it and the creation of
+    # the object, so nobody sees a Tensor without a description.
+    cdef fdl_fault fault
+    cdef Tensor tensor = Tensor.__new__(Tensor)
+    tensor.description = fdl_import_versioned(managed, NULL, &fault)
+    if tensor.description is NULL:
+        raise fault_error(fault, &managed.dl_tensor, managed.version)
+    return tensor
+
+
+cdef void unmake(Tensor tensor, DLManagedTensorVersioned *managed) noexcept:
+    if &tensor.description.managed == managed:
+        tensor.description = NULL
+    else:
+        fdl_disown(tensor.description.block)
+
+
+cdef int table_borrow(void *candidate, DLTensor *out) except -1:
+    check_tensor(<object>candidate)
+    if (<Tensor>candidate).description.managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY:
+        raise BufferError(
+            f"{describe(<Tensor>candidate)} is read-only, which a borrowed DLTensor cannot say: "
+            f"take an owning reference instead")
+    out[0] = (<Tensor>candidate).description.managed.dl_tensor
+    return 0
+
+
+cdef DLPackExchangeAPI table
+table.header.version.major = FASTDL_DLPACK_MAJOR
+table.header.version.minor = FASTDL_DLPACK_MINOR
+table.header.prev_api = NULL
+table.managed_tensor_allocator = fdl_allocate
+table.managed_tensor_from_py_object_no_sync = (
+    <DLPackManagedTensorFromPyObjectNoSync>table_from_object)
+table.managed_tensor_to_py_object_no_sync = <DLPackManagedTensorToPyObjectNoSync>table_to_object
+table.dltensor_from_py_object_no_sync = <DLPackDLTensorFromPyObjectNoSync>table_borrow
+table.current_work_stream = fdl_current_work_stream
+
+
+cdef const DLPackExchangeAPI *tensor_table() noexcept:
+    return &table
+
+
+# ---- the type -------------------------------------------------------------------------------
+
+
+cdef int traverse(PyObject *self, visitproc visit, void *arg) noexcept:
+    """Shows the collector the object behind a Tensor, if this Tensor alone holds it."""
+    cdef fdl_description *description = (<Tensor>self).description
+    cdef PyObject *owner = fdl_sole_object(description.block) if description is not NULL else NULL
+    return visit(owner, arg) if owner is not NULL else 0
+
+
+cdef inline bint asks_plain_version(object max_version):
+    """Whether max_version is an ordinary pair that a versioned capsule answers."""
+    if type(max_version) is not tuple or len(<tuple>max_version) != 2:
+        return False
+    major = (<tuple>max_version)[0]
+    minor = (<tuple>max_version)[1]
+    return type(major) is int and type(minor) is int and major >= 1 and minor >= 0
+
+
+@cython.final
+@cython.freelist(64)
+@cython.no_gc_clear
+cdef class Tensor:
+    """A tensor that belongs to no framework.
+
+    Made by `fastdl.from_dlpack`, `fastdl.asarray` and `fastdl.empty`; never by calling the type.
+    It refers to memory that some library (or fastdl) owns, keeps that memory alive, and can be
+    handed to any library that speaks DLPack, the buffer protocol or one of the array interfaces.
+    Immutable, except for the elements themselves. Compared by identity.
+    """
+
+    # no_gc_clear: like a tuple, a Tensor cannot be part of a cycle of Tensors alone, and it must
+    # never be seen without its description.
+
+    __dlpack_c_exchange_api__ = PyCapsule_New(&table, "dlpack_exchange_api", NULL)
+    __c_dlpack_exchange_api__ = <uintptr_t>&table
+
+    def __dealloc__(self):
+        if self.description is not NULL:
+            fdl_description_release(self.description, 1)
+
+    # ---- description ----
+
+    @property
+    def shape(self):
+        """Sizes of the dimensions, in elements."""
+        cdef DLTensor *tensor = &self.description.managed.dl_tensor
+        with cython.critical_section(self):
+            if self._shape is None:
+                self._shape = int64_tuple(tensor.shape, tensor.ndim)
+            return self._shape
+
+    @property
+    def strides(self):
+        """Steps between neighbours in each dimension, in elements, as the producer gave them."""
+        cdef DLTensor *tensor = &self.description.managed.dl_tensor
+        return int64_tuple(tensor.strides, tensor.ndim)
+
+    @property
+    def ndim(self):
+        """Number of dimensions, 0 to 64."""
+        return self.description.managed.dl_tensor.ndim
+
+    @property
+    def size(self):
+        """Number of elements."""
+        cdef fdl_layout layout
+        layout_of(self, &layout)
+        return layout.size
+
+    @property
+    def itemsize(self):
+        """Bytes of one element that stands alone; a packed element of under 8 bits counts as 1."""
+        return fdl_itemsize(self.description.managed.dl_tensor.dtype)
+
+    @property
+    def nbytes(self):
+        """Bytes of all elements laid out without gaps, whatever the strides."""
+        cdef fdl_layout layout
+        layout_of(self, &layout)
+        return layout.nbytes
+
+    @property
+    def dtype(self):
+        """The element type, a fastdl.DType."""
+        cdef DLDataType dtype = self.description.managed.dl_tensor.dtype
+        return make_dtype(dtype.code, dtype.bits, dtype.lanes)
+
+    @property
+    def device(self):
+        """Where the memory is, a fastdl.Device."""
+        cdef DLTensor *tensor = &self.description.managed.dl_tensor
+        return make_device(<int32_t>tensor.device.device_type, tensor.device.device_id)
+
+    @property
+    def data_ptr(self):
+        """Address of the first element, as an int. On devices without addresses (OpenCL, Vulkan,
+        Metal, WebGPU, unknown ones) the handle of the allocation, without any byte offset."""
+        return <uintptr_t>self.description.managed.dl_tensor.data
+
+    @property
+    def readonly(self):
+        """Whether the elements must not be written."""
+        return bool(self.description.managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY)
+
+    @property
+    def is_copied(self):
+        """Whether the producer, or fastdl, made a copy to get here."""
+        return bool(self.description.managed.flags & DLPACK_FLAG_BITMASK_IS_COPIED)
+
+    def is_contiguous(self, order="C"):
+        """Whether the elements lie without gaps, "C": last dimension fastest, "F": first fastest.
+
+        Dimensions of size 1 never matter, and a tensor without elements is contiguous.
+        """
+        if order not in ("C", "F"):
+            raise ValueError(f"expected order 'C' or 'F', got {order!r}")
+        return fdl_is_contiguous(&self.description.managed.dl_tensor,
+                                 c"F" if order == "F" else c"C")
+
+    def __len__(self):
+        cdef DLTensor *tensor = &self.description.managed.dl_tensor
+        if tensor.ndim == 0:
+            raise TypeError("len() of a tensor of 0 dimensions")
+        return tensor.shape[0]
+
+    def __bool__(self):
+        raise TypeError("a fastdl.Tensor has no truth value: use item() or size")
+
+    def __repr__(self):
+        return to_text(self)
+
+    def __reduce__(self):
+        raise TypeError(
+            "a fastdl.Tensor cannot be pickled or deep-copied: use copy(), or convert it to an "
+            "array of your framework first")
+
+    # ---- views ----
+
+    def __getitem__(self, key):
+        """A view: integers, slices, None and one Ellipsis, as in NumPy's basic indexing.
+
+        Shares memory with this tensor and keeps it alive. Costs no copy.
+        """
+        return index(self, key)
+
+    def __iter__(self):
+        cdef Py_ssize_t i
+        if self.description.managed.dl_tensor.ndim == 0:
+            raise TypeError("iteration over a tensor of 0 dimensions")
+        return (index(self, i) for i in range(len(self)))
+
+    # ---- values and copies ----
+
+    def tolist(self):
+        """The elements as nested lists of Python numbers. Host data only (BufferError)."""
+        return to_list(self)
+
+    def item(self):
+        """The only element, as a Python number. Host data only; ValueError unless size is 1."""
+        return to_item(self)
+
+    def numpy(self):
+        """A NumPy array on the same memory, read-only if the tensor is. Host data only.
+
+        bfloat16, float8 and narrower types need the package ml_dtypes (TypeError without it).
+        Packed types are unpacked into a new array; vector types gain a last dimension of lanes.
+        """
+        return to_numpy(self)
+
+    def copy(self):
+        """A compact row-major copy in new memory of fastdl's, writable. Host data only."""
+        return move(self, self.device, copy=True)
+
+    def to(self, device, *, stream=None):
+        """This tensor on `device`: itself if it is there already, else a copy.
+
+        BufferError if this version of fastdl cannot reach the device.
+        """
+        return move(self, device, copy=None, stream=stream)
+
+    # ---- DLPack ----
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None,
+                   version=None):
+        """Exports the tensor as a DLPack capsule: the producer's side of the protocol.
+
+        stream: for CUDA and ROCm, the stream the consumer will use (see docs); None otherwise.
+        max_version: the newest (major, minor) the consumer reads; from (1, 0) on the capsule is
+            versioned, else legacy, which read-only data refuses with BufferError.
+        dl_device: where the consumer wants the data, as (type, id).
+        copy: True forces a copy, False forbids one, None leaves it open.
+        version: the form of the 2022 draft, 100 * major + 10 * minor; not with max_version.
+        """
+        # The ordinary call, at full speed; _producer.py decides every other one.
+        if (stream is None and dl_device is None and copy is None and version is None
+                and self.description.managed.dl_tensor.device.device_type == kDLCPU):
+            if max_version is None:
+                return legacy_capsule(self)
+            if asks_plain_version(max_version):
+                return versioned_capsule(self, 0)
+        return export(self, stream, max_version, dl_device, copy, version)
+
+    def __dlpack_device__(self):
+        """(device type, device id) as plain ints."""
+        cdef DLTensor *tensor = &self.description.managed.dl_tensor
+        return (<int32_t>tensor.device.device_type, tensor.device.device_id)
+
+    def __dlpack_info__(self):
+        """The newest version of DLPack spoken here in the numbering of the 2022 draft: 130."""
+        return FASTDL_DLPACK_MAJOR * 100 + FASTDL_DLPACK_MINOR * 10
+
+    # ---- the protocols before DLPack ----
+
+    def __array__(self, dtype=None, *, copy=None):
+        return to_array(self, dtype, copy)
+
+    @property
+    def __cuda_array_interface__(self):
+        """Version 3 of the interface, for CUDA data (AttributeError elsewhere)."""
+        return export_cuda_array(self)
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        fill_buffer(self, view, flags)
+
+    def __releasebuffer__(self, Py_buffer *view):
+        fdl_free(view.internal)
+
+
+cdef void layout_of(Tensor tensor, fdl_layout *layout) noexcept:
+    fdl_layout_check(&tensor.description.managed.dl_tensor, tensor.description.managed.flags, layout)
+
+
+cdef int fill_buffer(Tensor self, Py_buffer *view, int flags) except -1:
+    cdef DLTensor *tensor = &self.description.managed.dl_tensor
+    cdef const fdl_dtype_fact *fact = fdl_dtype_find(tensor.dtype.code, tensor.dtype.bits)
+    cdef bint readonly = self.readonly
+    cdef Py_ssize_t *dims
+    cdef fdl_layout layout
+    cdef int32_t i
+    if not fdl_device_find(tensor.device.device_type).host:
+        raise BufferError(f"the buffer protocol is for host memory, not for {describe(self)}")
+    if fact is NULL or fact.format is NULL or tensor.dtype.lanes != 1:
+        raise BufferError(
+            f"the buffer protocol has no format for {self.dtype}: use numpy(), which knows more "
+            f"types, or DLPack")
+    if flags & PyBUF_WRITABLE and readonly:
+        raise BufferError(f"a writable buffer was asked of {describe(self)}, which is read-only")
+    c_order = fdl_is_contiguous(tensor, c"C")
+    f_order = fdl_is_contiguous(tensor, c"F")
+    if ((flags & PyBUF_C_CONTIGUOUS == PyBUF_C_CONTIGUOUS and not c_order)
+            or (flags & PyBUF_F_CONTIGUOUS == PyBUF_F_CONTIGUOUS and not f_order)
+            or (flags & PyBUF_ANY_CONTIGUOUS == PyBUF_ANY_CONTIGUOUS and not (c_order or f_order))
+            or (flags & PyBUF_STRIDES != PyBUF_STRIDES and not c_order)):
+        raise BufferError(
+            f"a contiguous buffer was asked of {describe(self)}, whose strides are "
+            f"{self.strides}: use copy() first")
+    layout_of(self, &layout)
+    # Py_ssize_t has the size of int64_t on every platform but 32-bit ones, where a tensor that
+    # exists fits as well.
+    dims = <Py_ssize_t *>fdl_malloc((2 * tensor.ndim + 1) * sizeof(Py_ssize_t))
+    if dims is NULL:
+        raise MemoryError()
+    for i in range(tensor.ndim):
+        dims[i] = <Py_ssize_t>tensor.shape[i]
+        dims[tensor.ndim + i] = <Py_ssize_t>(
+            <uint64_t>tensor.strides[i] * <uint64_t>fdl_itemsize(tensor.dtype))
+    view.internal = dims
+    view.buf = <char *>tensor.data + tensor.byte_offset
+    view.obj = self
+    view.len = <Py_ssize_t>layout.nbytes
+    view.itemsize = <Py_ssize_t>fdl_itemsize(tensor.dtype)
+    view.readonly = readonly
+    view.ndim = tensor.ndim
+    view.format = <char *>fact.format if flags & PyBUF_FORMAT else NULL
+    view.shape = dims if flags & PyBUF_ND else NULL
+    view.strides = dims + tensor.ndim if flags & PyBUF_STRIDES == PyBUF_STRIDES else NULL
+    view.suboffsets = NULL
+    return 0
+
+
+cdef Tensor index(Tensor self, object key):
+    """The view that `key` selects."""
+    cdef DLTensor *source = &self.description.managed.dl_tensor
+    cdef DLTensor view = source[0]
+    cdef int64_t dims[128]
+    cdef int64_t offset = 0, stride
+    cdef int32_t axis = 0, ndim = 0, skip
+    cdef Py_ssize_t start, stop, step, length
+    cdef bint empty = False
+    cdef fdl_description *description
+    cdef tuple keys = key if type(key) is tuple else (key,)
+
+    if fdl_is_packed(source.dtype, self.description.managed.flags):
+        raise BufferError(
+            f"{describe(self)} cannot be indexed: its elements share bytes. Use numpy() first")
+    cdef Py_ssize_t consumed = 0, ellipses = 0
+    for entry in keys:
+        if entry is Ellipsis:
+            ellipses += 1
+        elif entry is not None:
+            consumed += 1
+    if ellipses > 1:
+        raise IndexError("an index can have one Ellipsis at most")
+    if consumed > source.ndim:
+        raise IndexError(
+            f"too many indices: got {consumed} for a tensor of {source.ndim} dimensions")
+    if ellipses == 0:
+        keys = keys + (Ellipsis,)
+    if len(keys) - 1 - consumed + source.ndim > FDL_MAX_NDIM:
+        raise IndexError(f"the view would have more than {FDL_MAX_NDIM} dimensions")
+
+    view.shape = dims
+    view.strides = dims + FDL_MAX_NDIM
+    for entry in keys:
+        if entry is None:
+            view.shape[ndim] = 1
+            view.strides[ndim] = 0
+            ndim += 1
+            continue
+        if entry is Ellipsis:
+            skip = source.ndim - <int32_t>consumed
+            while skip > 0:
+                view.shape[ndim] = source.shape[axis]
+                view.strides[ndim] = source.strides[axis]
+                empty |= source.shape[axis] == 0
+                ndim += 1
+                axis += 1
+                skip -= 1
+            continue
+        stride = source.strides[axis]
+        length = <Py_ssize_t>source.shape[axis]
+        if isinstance(entry, slice):
+            PySlice_Unpack(entry, &start, &stop, &step)
+            view.shape[ndim] = PySlice_AdjustIndices(length, &start, &stop, step)
+            # With one element or none left the stride is never used, and the product with a
+            # huge step could overflow.
+            view.strides[ndim] = stride * step if view.shape[ndim] > 1 else stride
+            empty |= view.shape[ndim] == 0
+            ndim += 1
+        elif isinstance(entry, bool) or not hasattr(entry, "__index__"):
+            raise TypeError(
+                f"expected integers, slices, None or Ellipsis as indices, got "
+                f"{type(entry).__qualname__!r}: a Tensor has basic indexing only")
+        else:
+            start = entry.__index__()
+            if not -length <= start < length:
+                raise IndexError(
+                    f"index {start} is out of bounds for dimension {axis} of size {length}")
+            start += length if start < 0 else 0
+        # Wraps only where a dimension is 0, and then it is not used.
+        offset = <int64_t>(<uint64_t>offset + <uint64_t>start * <uint64_t>stride)
+        axis += 1
+
+    view.ndim = ndim
+    if not empty:
+        offset *= fdl_itemsize(source.dtype)
+        if fdl_device_find(source.device.device_type).addresses:
+            view.data = <void *>(<char *>source.data + offset)
+        else:
+            view.byte_offset = source.byte_offset + <uint64_t>offset
+    description = fdl_describe(self.description.block, ndim)
+    if description is NULL:
+        raise MemoryError()
+    fdl_description_fill(description, &view, self.description.managed.flags & FDL_LASTING_FLAGS)
+    return wrap(description)
+
+
+fdl_finish_tensor_type(<PyTypeObject *>Tensor, traverse)

@@ -1,0 +1,80 @@
+"""Element types: their names, sizes and codes."""
+
+from collections import namedtuple
+from functools import lru_cache
+
+from fastdl._core.tensor import dtype_facts
+
+_Fact = namedtuple("_Fact", "name code bits format")
+_FACTS = [_Fact(*row) for row in dtype_facts()]
+_BY_NAME = {fact.name: fact for fact in _FACTS}
+_BY_CODE = {(fact.code, fact.bits): fact for fact in _FACTS}
+
+
+class DType(namedtuple("DType", "code bits lanes")):
+    """An element type as DLPack has it: a DLDataTypeCode, the bits of one lane, and lanes.
+
+    Made from three numbers, a name ("float32", "bfloat16", "float8_e4m3fn", "float32x4" for
+    four lanes) or a DType. A tuple, so that equal types are equal. Types that DLPack 1.3 does
+    not name are carried along under a name made of their numbers.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, code, bits=None, lanes=1):
+        if bits is not None:
+            return _known(int(code), int(bits), int(lanes))
+        if isinstance(code, DType):
+            return code
+        if isinstance(code, str):
+            return _parse(code)
+        raise TypeError(f'expected a dtype as "float32", (code, bits, lanes) or a DType, got {code!r}')
+
+    @property
+    def name(self) -> str:
+        """NumPy's name, ml_dtypes' where NumPy has none, with "xN" behind it for N lanes."""
+        fact = _BY_CODE.get((self.code, self.bits))
+        name = fact.name if fact else f"opaque{self.code}_{self.bits}"
+        return name if self.lanes == 1 else f"{name}x{self.lanes}"
+
+    @property
+    def format(self) -> "str | None":
+        """The PEP 3118 format of one lane, or None if it has none."""
+        fact = _BY_CODE.get((self.code, self.bits))
+        return fact.format if fact else None
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element that stands alone; under 8 bits counts as 1."""
+        return (self.bits * self.lanes + 7) // 8
+
+    def __str__(self):
+        return self.name
+
+    def __repr__(self):
+        return f"DType({self.name!r})"
+
+    def __reduce__(self):
+        return DType, tuple(self)
+
+
+@lru_cache(maxsize=256)
+def _known(code: int, bits: int, lanes: int) -> DType:
+    return tuple.__new__(DType, (code, bits, lanes))
+
+
+def make_dtype(code: int, bits: int, lanes: int) -> DType:
+    """The DType of a descriptor. One object for each triple, as far as memory allows."""
+    return _known(code, bits, lanes)
+
+
+def _parse(text: str) -> DType:
+    name, _, lanes = text.partition("x") if text not in _BY_NAME else (text, "", "1")
+    if name not in _BY_NAME or not lanes.isdecimal() or not 0 < int(lanes) < 2**16:
+        raise ValueError(f"expected a dtype name out of {', '.join(_BY_NAME)}; got {text!r}")
+    fact = _BY_NAME[name]
+    return _known(fact.code, fact.bits, int(lanes))
+
+
+#: Element types by their PEP 3118 character in native size and order.
+BY_FORMAT = {fact.format: _known(fact.code, fact.bits, 1) for fact in _FACTS if fact.format}

@@ -1,0 +1,64 @@
+"""Tensor.numpy and Tensor.__array__. NumPy is imported here, at first use, and nowhere else."""
+
+from fastdl._core import tensor as core
+from fastdl._dtype import DType
+from fastdl._values import host
+
+
+def numpy(tensor):
+    """A NumPy array on the memory of `tensor`, as Tensor.numpy."""
+    host(tensor, "numpy()")
+    from fastdl.bridges import _numpy
+
+    dtype = tensor.dtype
+    if core.is_packed(tensor):
+        return _unpacked(tensor)
+    # A vector type is an array with one more dimension, of its lanes.
+    return _numpy.array(tensor, _descriptor(DType(dtype.code, dtype.bits)), dtype.lanes)
+
+
+def _unpacked(tensor):
+    """A new array of a type whose elements share bytes, one element to a byte."""
+    import numpy as np
+
+    dtype = tensor.dtype
+    descriptor = _descriptor(DType(dtype.code, dtype.bits))
+    data = np.frombuffer(core.read_bytes(tensor), np.uint8)
+    bits = np.unpackbits(data, bitorder="little")[: tensor.size * dtype.lanes * dtype.bits]
+    values = np.packbits(bits.reshape(-1, dtype.bits), axis=1, bitorder="little")
+    if dtype.name.startswith("int"):  # sign extension, as ml_dtypes stores them
+        values = np.where(values >> (dtype.bits - 1), values | (0xFF << dtype.bits) & 0xFF, values)
+    shape = tensor.shape if dtype.lanes == 1 else (*tensor.shape, dtype.lanes)
+    return values.astype(np.uint8).view(descriptor).reshape(shape)
+
+
+def _descriptor(dtype):
+    """The numpy.dtype of a fastdl.DType of one lane."""
+    import numpy as np
+
+    if dtype.format is not None:
+        return np.dtype(dtype.name)
+    try:
+        import ml_dtypes
+    except ImportError as error:
+        raise TypeError(
+            f"NumPy has no type for {dtype} by itself: install the package ml_dtypes"
+        ) from error
+    try:
+        return np.dtype(getattr(ml_dtypes, dtype.name))
+    except AttributeError as error:
+        raise TypeError(f"neither NumPy nor ml_dtypes has a type for {dtype}: use DLPack") from error
+
+
+def array(tensor, dtype, copy):
+    """`__array__` of NumPy 2: converted to `dtype`, copied as `copy` says."""
+    import numpy as np
+
+    result = numpy(tensor)
+    if copy is False and dtype is not None and np.dtype(dtype) != result.dtype:
+        raise ValueError(
+            f"converting {core.describe(tensor)} to {np.dtype(dtype)} needs a copy, and copy=False"
+        )
+    if dtype is not None:
+        return result.astype(dtype, copy=bool(copy))
+    return result.copy() if copy else result

@@ -1,0 +1,111 @@
+"""`Tensor.__dlpack__` in Python: what fastdl answers, as a producer.
+
+Complete by itself; the compiled method in front of it serves the plain call on host memory.
+"""
+
+from fastdl._core import tensor as core
+from fastdl._device import CPU, Device
+from fastdl._errors import CopyRequiredError
+from fastdl._streams import CUDA, check_export, checked
+
+
+def export(tensor, stream, max_version, dl_device, copy, version):
+    """A capsule for a consumer that asked with these arguments. See Tensor.__dlpack__."""
+    versioned = wants_versioned(max_version, version)
+    if copy is not None and not isinstance(copy, bool):
+        raise TypeError(f"expected copy=None, True or False, got {copy!r}")
+    target = None if dl_device is None else asked_device(dl_device)
+    here = tensor.device
+
+    if target is None or target == here or (target == CPU and here.is_host):
+        if here.is_host:
+            checked(stream, here)
+        else:
+            check_export(tensor, stream)
+        if copy:
+            if not here.is_host:
+                raise BufferError(
+                    f"{core.describe(tensor)} cannot be copied by this version of fastdl"
+                )
+            return core.export_capsule(core.copy_host(tensor), versioned=versioned, copied=True)
+        return core.export_capsule(tensor, versioned=versioned)
+
+    if copy is False:
+        raise CopyRequiredError(
+            f"{core.describe(tensor)} needs a copy to be on {target}, and copy=False"
+        )
+    raise BufferError(f"{core.describe(tensor)} cannot be moved to {target} by this version")
+
+
+def wants_versioned(max_version, version) -> bool:
+    """Whether the answer is a versioned capsule; BufferError where there is none in common."""
+    if max_version is not None and version is not None:
+        raise TypeError("expected max_version or version, got both")
+    if version is not None:
+        version = whole(version, "version")
+        if version < 70:
+            return False
+        if 100 <= version <= 130:
+            return True
+        raise BufferError(
+            f"expected version up to 69, or 100 to 130, got {version}: 70 to 99 is a layout that "
+            f"never shipped, and DLPack 1.3 is the newest that fastdl speaks"
+        )
+    if max_version is None:
+        return False
+    if not isinstance(max_version, (tuple, list)) or len(max_version) != 2:
+        raise TypeError(f"expected max_version as (major, minor), got {max_version!r}")
+    major, minor = (whole(part, "max_version") for part in max_version)
+    if major < 0 or minor < 0:
+        raise TypeError(f"expected max_version of numbers from 0 on, got {max_version!r}")
+    return major >= 1
+
+
+def asked_device(dl_device) -> Device:
+    if not isinstance(dl_device, (tuple, list)) or len(dl_device) != 2:
+        raise TypeError(f"expected dl_device as (type, id), got {dl_device!r}")
+    return Device(tuple(dl_device))
+
+
+def whole(value, name: str) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"expected an int in {name}, got {value!r}")
+    return value.__index__()
+
+
+def cuda_array_interface(tensor):
+    """The `__cuda_array_interface__` of CUDA data, version 3."""
+    if tensor.device.stream_kind != CUDA:
+        raise AttributeError(
+            f"{core.describe(tensor)} has no __cuda_array_interface__: it is not CUDA memory"
+        )
+    dtype = tensor.dtype
+    if dtype.format is None or dtype.lanes != 1:
+        raise AttributeError(f"__cuda_array_interface__ has no name for {dtype}: use DLPack")
+    check_export(tensor, None)
+    kind = {"?": "b", "e": "f", "f": "f", "d": "f"}.get(dtype.format)
+    if kind is None:
+        kind = "c" if dtype.format[0] == "Z" else "i" if dtype.format.islower() else "u"
+    size = dtype.itemsize
+    return {
+        "shape": tensor.shape,
+        "typestr": f"{'|' if size == 1 else '<'}{kind}{size}",
+        "data": (tensor.data_ptr, tensor.readonly),
+        "strides": tuple(stride * size for stride in tensor.strides),
+        "version": 3,
+        "stream": None if core.get_order(tensor) == core.ORDER_CALLER else 1,
+    }
+
+
+def move(tensor, device, *, copy=None, stream=None):
+    """`tensor` on `device`, for Tensor.to and Tensor.copy."""
+    target = Device(device)
+    here = tensor.device
+    checked(stream, target)
+    if target != here and not (target == CPU and here.is_host):
+        raise BufferError(f"{core.describe(tensor)} cannot be moved to {target} by this version")
+    if not copy:
+        return tensor
+    if not here.is_host:
+        raise BufferError(f"{core.describe(tensor)} cannot be copied by this version of fastdl")
+    return core.copy_host(tensor)

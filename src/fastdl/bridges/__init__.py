@@ -1,0 +1,1 @@
+"""Bridges: exchange tables for libraries that publish none, and facts about the others."""

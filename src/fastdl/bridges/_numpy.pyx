@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The exchange table of numpy.ndarray, over NumPy's C API.
+
+Loaded when the first NumPy array is seen. NumPy keeps strides in bytes and DLPack in elements,
+so there is nothing in an array that a borrowed DLTensor could point to: the borrowing entry of
+the table is NULL.
+"""
+import numpy as np
+
+cimport numpy as cnp
+
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.pycapsule cimport PyCapsule_New
+from cpython.ref cimport Py_INCREF
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from fastdl._core.dlpack cimport (
+    DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
+    DLPACK_FLAG_BITMASK_READ_ONLY,
+    DLDataType,
+    DLManagedTensorVersioned,
+    DLPackExchangeAPI,
+    DLPackManagedTensorFromPyObjectNoSync,
+    DLPackManagedTensorToPyObjectNoSync,
+    DLTensor,
+    kDLBool,
+    kDLComplex,
+    kDLCPU,
+    kDLFloat,
+    kDLInt,
+    kDLUInt,
+)
+from fastdl._core.tensor cimport (
+    Tensor,
+    describe_object,
+    make_tensor,
+    tensor_table,
+    unmake,
+)
+from fastdl._dtype import DType
+from fastdl._numpy import numpy as to_numpy
+
+cdef extern from "numpy/arrayobject.h":
+    const int NPY_HALF
+    # Steals the reference to its second argument, also on failure.
+    object PyArray_NewFromDescr(
+        PyTypeObject *, cnp.dtype, int, cnp.npy_intp *, cnp.npy_intp *, void *, int, PyObject *)
+
+cnp.import_array()
+
+
+# ---- element types --------------------------------------------------------------------------
+
+# NumPy's number of a built-in type -> DLPack's type; bits 0 where DLPack has none. The sizes of
+# C's integers differ by platform, so they are asked of NumPy.
+cdef DLDataType types[64]
+
+
+cdef int define(int number, int code) except -1:
+    cdef cnp.dtype descriptor = cnp.PyArray_DescrFromType(number)
+    types[number].code = <unsigned char>code
+    types[number].bits = <unsigned char>(8 * descriptor.itemsize)
+    types[number].lanes = 1
+    return 0
+
+
+define(cnp.NPY_BOOL, kDLBool)
+for _number in (cnp.NPY_BYTE, cnp.NPY_SHORT, cnp.NPY_INT, cnp.NPY_LONG, cnp.NPY_LONGLONG):
+    define(_number, kDLInt)
+for _number in (cnp.NPY_UBYTE, cnp.NPY_USHORT, cnp.NPY_UINT, cnp.NPY_ULONG, cnp.NPY_ULONGLONG):
+    define(_number, kDLUInt)
+for _number in (NPY_HALF, cnp.NPY_FLOAT, cnp.NPY_DOUBLE):
+    define(_number, kDLFloat)
+for _number in (cnp.NPY_CFLOAT, cnp.NPY_CDOUBLE):
+    define(_number, kDLComplex)
+
+
+cdef int find_type(cnp.ndarray array, DLDataType *dtype, uint64_t *flags) except -1:
+    """The type of an array that is not of a built-in one; BufferError if DLPack has none."""
+    cdef object scalar = array.dtype.type
+    if scalar.__module__ == "ml_dtypes":
+        try:
+            found = DType(scalar.__name__)
+        except ValueError:
+            found = None
+        if found is not None:
+            dtype.code, dtype.bits, dtype.lanes = found
+            if found.bits < 8:  # ml_dtypes gives each element a byte
+                flags[0] |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
+            return 0
+    raise BufferError(
+        f"DLPack has no type for NumPy's {array.dtype}: convert the array to a native number type "
+        f"first")
+
+
+# ---- the table ------------------------------------------------------------------------------
+
+
+cdef int from_array(void *candidate, DLManagedTensorVersioned **out) except -1:
+    cdef cnp.ndarray array
+    cdef DLTensor tensor
+    cdef int64_t dims[128]
+    cdef uint64_t flags = 0
+    cdef int32_t i, number, shift
+    cdef int64_t stride
+    if not cnp.PyArray_Check(<object>candidate):
+        raise TypeError(f"expected a numpy.ndarray, got {type(<object>candidate).__qualname__!r}: "
+                        f"this exchange table is NumPy's")
+    array = <cnp.ndarray>candidate
+    number = cnp.PyArray_TYPE(array)
+    if 0 <= number < 64 and types[number].bits != 0 and cnp.PyArray_ISNOTSWAPPED(array):
+        tensor.dtype = types[number]
+    else:
+        find_type(array, &tensor.dtype, &flags)
+    if not cnp.PyArray_ISWRITEABLE(array):
+        flags |= DLPACK_FLAG_BITMASK_READ_ONLY
+    shift = shift_of(cnp.PyArray_ITEMSIZE(array))
+    tensor.data = cnp.PyArray_DATA(array)
+    tensor.device.device_type = kDLCPU
+    tensor.device.device_id = 0
+    tensor.byte_offset = 0
+    tensor.ndim = cnp.PyArray_NDIM(array)
+    tensor.shape = dims
+    tensor.strides = dims + tensor.ndim
+    for i in range(tensor.ndim):
+        tensor.shape[i] = cnp.PyArray_DIM(array, i)
+        stride = cnp.PyArray_STRIDE(array, i)
+        tensor.strides[i] = stride >> shift
+        if tensor.strides[i] << shift != stride and tensor.shape[i] > 1:
+            refuse_stride(array, i)
+    out[0] = &describe_object(array, &tensor, flags).managed
+    return 0
+
+
+cdef inline int32_t shift_of(Py_ssize_t itemsize) noexcept:
+    """log2: every type that gets here has 1, 2, 4, 8 or 16 bytes."""
+    cdef int32_t shift = 0
+    while itemsize > 1:
+        itemsize >>= 1
+        shift += 1
+    return shift
+
+
+cdef int refuse_stride(cnp.ndarray array, int32_t i) except -1:
+    raise BufferError(
+        f"expected strides in whole elements of {array.itemsize} bytes, got {array.strides[i]} "
+        f"bytes in dimension {i} of an array of {array.dtype}: copy the array first")
+
+
+cdef int to_array(DLManagedTensorVersioned *managed, void **out) except -1:
+    # The Tensor comes first; if NumPy then cannot follow, `managed` goes back to the caller.
+    cdef Tensor tensor = make_tensor(managed)
+    try:
+        array = to_numpy(tensor)
+    except:
+        unmake(tensor, managed)
+        raise
+    Py_INCREF(array)
+    out[0] = <void *>array
+    return 0
+
+
+cdef DLPackExchangeAPI table
+table = tensor_table()[0]
+table.managed_tensor_from_py_object_no_sync = <DLPackManagedTensorFromPyObjectNoSync>from_array
+table.managed_tensor_to_py_object_no_sync = <DLPackManagedTensorToPyObjectNoSync>to_array
+table.dltensor_from_py_object_no_sync = NULL
+
+cdef object table_capsule = PyCapsule_New(&table, "dlpack_exchange_api", NULL)
+
+
+#: The table and the type it is for. Types that only look like NumPy's do not get it.
+BRIDGE = table_capsule, np.ndarray
+
+
+# ---- arrays from tensors --------------------------------------------------------------------
+
+
+def array(Tensor tensor not None, cnp.dtype descriptor not None, int lanes):
+    """A NumPy array on the memory of a host tensor, with a last dimension of lanes if there are
+    several. `descriptor` has the size of one lane. The array keeps `tensor` alive."""
+    cdef DLTensor *memory = &tensor.description.managed.dl_tensor
+    cdef cnp.npy_intp dims[130]
+    cdef cnp.npy_intp *strides = dims + 65
+    cdef int ndim = memory.ndim
+    cdef int32_t i
+    cdef Py_ssize_t itemsize = descriptor.itemsize * lanes
+    for i in range(ndim):
+        dims[i] = <cnp.npy_intp>memory.shape[i]
+        strides[i] = <cnp.npy_intp>(<uint64_t>memory.strides[i] * <uint64_t>itemsize)
+    if lanes > 1:
+        if ndim == 64:
+            raise BufferError("NumPy has at most 64 dimensions, and the lanes need one more")
+        dims[ndim] = lanes
+        strides[ndim] = descriptor.itemsize
+        ndim += 1
+    Py_INCREF(descriptor)  # which the next call steals
+    result = PyArray_NewFromDescr(
+        <PyTypeObject *>cnp.ndarray, descriptor, ndim, dims, strides,
+        <char *>memory.data + memory.byte_offset,
+        0 if tensor.readonly else cnp.NPY_ARRAY_WRITEABLE, NULL)
+    cnp.set_array_base(result, tensor)
+    return result

@@ -1,0 +1,57 @@
+"""What fastdl must know about particular libraries. One table; everything else is protocol.
+
+A row applies to the class of that name in that top-level package, and to its subclasses. Rows
+are found by name, so that no library is imported to recognise its types; a bridge checks the
+type itself.
+"""
+
+from collections import namedtuple
+
+from fastdl._core import exchange
+
+Peer = namedtuple("Peer", "package name immutable lazy_bits unordered_is_none bridge")
+
+
+def _peer(package, name, *, immutable=False, lazy_bits=False, unordered_is_none=False, bridge=None):
+    return Peer(package, name, immutable, lazy_bits, unordered_is_none, bridge)
+
+
+# immutable: its legacy capsules are read-only, though they cannot say so: the library shares
+#     the values among arrays.
+# lazy_bits: may be an unresolved conjugate or negative, which its exchange table exports raw.
+# unordered_is_none: hands stream=-1 to the driver as a handle; None blocks the host instead.
+# bridge: the module with the exchange table for it.
+PEERS = (
+    _peer("numpy", "ndarray", bridge="fastdl.bridges._numpy"),
+    _peer("torch", "Tensor", lazy_bits=True),
+    _peer("jaxlib", "ArrayImpl", immutable=True, unordered_is_none=True),
+    _peer("jax", "Array", immutable=True, unordered_is_none=True),
+    _peer("tensorflow", "EagerTensor", immutable=True),
+    _peer("pyarrow", "Array", immutable=True),
+    _peer("pyarrow", "Tensor", immutable=True),
+)
+
+_BY_NAME = {(peer.package, peer.name): peer for peer in PEERS}
+
+
+def find(cls: type) -> "Peer | None":
+    """The row of `cls` or of its nearest base that has one."""
+    for base in cls.__mro__:
+        package = base.__module__.partition(".")[0] if isinstance(base.__module__, str) else ""
+        peer = _BY_NAME.get((package, base.__qualname__))
+        if peer is not None:
+            return peer
+    return None
+
+
+def describe(cls: type):
+    """(facts, None or (a bridge's exchange table, the type it is for)), for the core."""
+    peer = find(cls)
+    if peer is None:
+        return 0, None
+    facts = exchange.TYPE_IMMUTABLE * peer.immutable | exchange.TYPE_ASK_BITS * peer.lazy_bits
+    if peer.bridge is None:
+        return facts, None
+    from importlib import import_module
+
+    return facts, import_module(peer.bridge).BRIDGE
