@@ -8,6 +8,7 @@ Switches, from the environment:
 
 import os
 import sys
+import sysconfig
 
 import numpy
 from Cython.Build import cythonize
@@ -21,20 +22,23 @@ if sys.byteorder != "little":
 CORE = "src/fastdl/_core"
 msvc = sys.platform == "win32"
 
-flags = ["/O2", "/std:c11"] if msvc else ["-std=c11", "-O3", "-fvisibility=hidden"]
+flags = ["/O2", "/std:c11"] if msvc else ["-std=c11", "-O2", "-fvisibility=hidden"]
 link_flags: list[str] = []
+macros = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")]
 
 if sanitizers := os.environ.get("FASTDL_SANITIZE"):
     flags += [f"-fsanitize={sanitizers}", "-fno-omit-frame-pointer", "-g", "-O1"]
     flags += ["-fno-sanitize-recover=undefined"]
     link_flags += [f"-fsanitize={sanitizers}"]
+if sanitizers or sysconfig.get_config_var("Py_GIL_DISABLED"):
+    macros += [("FDL_NO_SPARES", "1")]  # see block.h
 if os.environ.get("FASTDL_COVERAGE"):
     flags += ["--coverage", "-O0"]
     link_flags += ["--coverage"]
 if os.environ.get("FASTDL_DEBUG"):
     flags += ["-UNDEBUG", "-O0", "-g"]
 elif not msvc and not sanitizers:
-    link_flags += ["-Wl,-s"] if sys.platform == "linux" else []
+    flags += ["-g0"]  # Python's own flags ask for debug information, ten times the code
 
 
 def extension(name: str, source: str, *c_sources: str, include: tuple[str, ...] = ()) -> Extension:
@@ -42,7 +46,7 @@ def extension(name: str, source: str, *c_sources: str, include: tuple[str, ...] 
         name,
         [source, *(f"{CORE}/{c}.c" for c in c_sources)],
         include_dirs=["include", CORE, *include],
-        define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
+        define_macros=macros,
         extra_compile_args=flags,
         extra_link_args=link_flags,
     )
@@ -54,9 +58,9 @@ setup(
             extension(
                 "fastdl._core.tensor",
                 f"{CORE}/tensor.pyx",
-                *("facts", "layout", "block", "lifetime", "import", "copy"),
+                *("facts", "layout", "block", "copy", "lifetime", "object", "import", "types", "acquire"),
             ),
-            extension("fastdl._core.exchange", f"{CORE}/exchange.pyx", "facts", "types"),
+            extension("fastdl._core.exchange", f"{CORE}/exchange.pyx"),
             extension(
                 "fastdl.bridges._numpy",
                 "src/fastdl/bridges/_numpy.pyx",

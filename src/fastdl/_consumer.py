@@ -182,7 +182,7 @@ def negotiate(x, producer, keywords, *, remember):
                     ) from error
                 refused |= _BITS["stream"]
             continue
-        if version >= 100 and is_legacy(capsule):
+        if version >= 100 and core.is_legacy_capsule(capsule):
             # The draft put a new layout under the old name: what this is cannot be known. The
             # capsule is dropped as it is; 60 is the old layout for certain.
             del capsule
@@ -209,10 +209,6 @@ def draft_version(x) -> int:
             f"{type(x).__qualname__!r} speaks DLPack {theirs / 100} at most: no version in common"
         )
     return min(theirs, DRAFT_VERSION) if theirs >= 100 else DRAFT_OLDEST
-
-
-def is_legacy(capsule) -> bool:
-    return isinstance(capsule, Capsule) and '"dltensor"' in repr(capsule)
 
 
 _ABOUT_OURS = re.compile(

@@ -7,9 +7,6 @@
 #include "facts.h"
 #include "layout.h"
 
-void *(*fdl_malloc)(size_t size) = malloc;
-void (*fdl_free)(void *memory) = free;
-
 /* ndim is at most FDL_MAX_NDIM, so none of these sizes can overflow. */
 static size_t dims_size(int32_t ndim)
 {
@@ -41,12 +38,20 @@ static void describe(fdl_description *description, fdl_block *block, int32_t ndi
     description->block = block;
 }
 
-fdl_description *fdl_block_new(int32_t ndim)
+#define SPARES 64
+#define SPARE_NDIM 8 /* dimensions that a spare block has room for */
+
+#ifndef FDL_NO_SPARES
+static fdl_block *spares[SPARES];
+static int spare_count;
+#endif
+
+static fdl_description *init_block(fdl_block *block, int32_t ndim)
 {
-    fdl_block *block = fdl_malloc(sizeof(fdl_block) + sizeof(fdl_description) + dims_size(ndim));
     if (block == NULL)
         return NULL;
     fdl_count_set(&block->refs, 1);
+    block->spare = ndim <= SPARE_NDIM;
     block->drop = NULL;
     block->owner = NULL;
     block->device.producer = NULL;
@@ -55,9 +60,36 @@ fdl_description *fdl_block_new(int32_t ndim)
     return first_description(block);
 }
 
+fdl_description *fdl_block_new_detached(int32_t ndim)
+{
+    int32_t room = ndim <= SPARE_NDIM ? SPARE_NDIM : ndim;
+    return init_block(malloc(sizeof(fdl_block) + sizeof(fdl_description) + dims_size(room)), ndim);
+}
+
+fdl_description *fdl_block_new(int32_t ndim)
+{
+#ifndef FDL_NO_SPARES
+    if (ndim <= SPARE_NDIM && spare_count > 0)
+        return init_block(spares[--spare_count], ndim);
+#endif
+    return fdl_block_new_detached(ndim);
+}
+
+static void free_block(fdl_block *block, int attached)
+{
+#ifndef FDL_NO_SPARES
+    if (attached && block->spare && spare_count < SPARES) {
+        spares[spare_count++] = block;
+        return;
+    }
+#endif
+    (void)attached;
+    free(block);
+}
+
 fdl_description *fdl_describe(fdl_block *block, int32_t ndim)
 {
-    fdl_description *description = fdl_malloc(sizeof(fdl_description) + dims_size(ndim));
+    fdl_description *description = malloc(sizeof(fdl_description) + dims_size(ndim));
     if (description == NULL)
         return NULL;
     fdl_count_retain(&block->refs);
@@ -73,14 +105,14 @@ static void block_release(fdl_block *block, int attached)
         return;
     if (block->drop != NULL)
         block->drop(block, attached);
-    fdl_free(block);
+    free_block(block, attached);
 }
 
 void fdl_description_release(fdl_description *description, int attached)
 {
     fdl_block *block = description->block;
     if (description != first_description(block))
-        fdl_free(description);
+        free(description);
     block_release(block, attached);
 }
 
@@ -133,7 +165,7 @@ typedef struct {
 static void legacy_delete(DLManagedTensor *managed)
 {
     fdl_block *block = ((legacy_description *)managed)->block;
-    fdl_free(managed);
+    free(managed);
     block_release(block, 0);
 }
 
@@ -141,7 +173,7 @@ DLManagedTensor *fdl_legacy_copy(const fdl_description *source)
 {
     const DLTensor *from = &source->managed.dl_tensor;
     int64_t *dims;
-    legacy_description *copy = fdl_malloc(sizeof(legacy_description) + dims_size(from->ndim));
+    legacy_description *copy = malloc(sizeof(legacy_description) + dims_size(from->ndim));
     if (copy == NULL)
         return NULL;
     dims = (int64_t *)(copy + 1);
@@ -160,7 +192,7 @@ DLManagedTensor *fdl_legacy_copy(const fdl_description *source)
 static void drop_memory(fdl_block *block, int attached)
 {
     (void)attached;
-    fdl_free(block->owner);
+    free(block->owner);
 }
 
 fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64_t nbytes)
@@ -171,12 +203,12 @@ fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64
     void *memory;
     if ((uint64_t)nbytes > PTRDIFF_MAX - FDL_ALIGNMENT)
         return NULL;
-    memory = fdl_malloc((size_t)nbytes + FDL_ALIGNMENT);
+    memory = malloc((size_t)nbytes + FDL_ALIGNMENT);
     if (memory == NULL)
         return NULL;
-    description = fdl_block_new(prototype->ndim);
+    description = fdl_block_new_detached(prototype->ndim);
     if (description == NULL) {
-        fdl_free(memory);
+        free(memory);
         return NULL;
     }
     address = ((uintptr_t)memory + FDL_ALIGNMENT - 1) & ~(uintptr_t)(FDL_ALIGNMENT - 1);

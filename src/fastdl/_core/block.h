@@ -16,8 +16,12 @@
  * The first description of a block lives in the block's own allocation. Nobody shares a
  * description: a consumer owns the one it was given and may change it as it likes.
  *
- * Every function may be called on any thread, with or without a Python thread state, and
- * after the interpreter is gone. Only a block's `drop` needs more, and looks after itself.
+ * Unless said otherwise a function may be called on any thread, with or without a Python thread
+ * state, and after the interpreter is gone. A block's `drop` needs more, and looks after itself.
+ *
+ * Small blocks that are given back on a thread with a thread state are kept for the next import:
+ * the GIL guards them. With FDL_NO_SPARES (no GIL, or a sanitizer that should see every
+ * allocation) malloc and free are all there is.
  */
 #ifndef FASTDL_CORE_BLOCK_H_
 #define FASTDL_CORE_BLOCK_H_
@@ -47,6 +51,7 @@ typedef struct fdl_block fdl_block;
 
 struct fdl_block {
     fdl_count refs;
+    int spare; /* made in a size that can be kept for reuse */
     /* Gives `owner` back; called once, when the last reference has gone. `attached` says
      * that the calling thread has a Python thread state. NULL: nothing to give back. */
     void (*drop)(fdl_block *block, int attached);
@@ -65,15 +70,14 @@ typedef struct {
 #define FDL_LASTING_FLAGS                                                                          \
     ((uint64_t)(DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED))
 
-/* Where blocks, descriptions and tensor memory come from. malloc and free until the core
- * replaces them, once, before the first allocation. Both need no thread state. */
-extern void *(*fdl_malloc)(size_t size);
-extern void (*fdl_free)(void *memory);
-
-/* A new block with one reference, held by the description that is returned. Its shape and
- * strides have room for `ndim` entries and are not filled; device, data and type are not
+/* A new block with one reference, held by the description that is returned. The caller has a
+ * thread state (see fdl_block_new_detached otherwise). The description's shape and strides have
+ * room for `ndim` entries and are not filled; device, data and type are not
  * either; `drop` and `owner` are NULL. NULL when out of memory. */
 fdl_description *fdl_block_new(int32_t ndim);
+
+/* The same without a thread state. */
+fdl_description *fdl_block_new_detached(int32_t ndim);
 
 /* A further description of `block`, as above, holding a reference of its own.
  * NULL when out of memory, and then no reference was taken. */

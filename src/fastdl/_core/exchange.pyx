@@ -24,38 +24,31 @@ from fastdl._core.dlpack cimport (
     DLPackExchangeAPI,
     DLPackExchangeAPIHeader,
     DLPackManagedTensorFromPyObjectNoSync,
-    DLTensor,
-    kDLComplex,
-    kDLFloat,
 )
 from fastdl._core.native cimport (
     FDL_KEYWORD_COPY,
     FDL_KEYWORD_DL_DEVICE,
     FDL_KEYWORD_MAX_VERSION,
     FDL_KEYWORD_STREAM,
-    FDL_ORDER_DEFAULT,
-    FDL_ORDER_UNNAMED,
-    FDL_STREAM_CUDA,
-    FDL_STREAM_ROCM,
     FDL_TYPE_ASK_BITS,
+    FDL_TYPE_HAS_DLPACK,
     FDL_TYPE_IMMUTABLE,
     FDL_TYPE_LEARNED,
     FDL_TYPE_NATIVE,
     FDL_TYPE_PROTOCOL,
-    fdl_description,
-    fdl_device_fact,
-    fdl_device_find,
-    fdl_type_find,
-    fdl_type_publish,
     fdl_type_record,
 )
 from fastdl._core.tensor cimport (
     Tensor,
+    acquire as through_table,
+    find_type,
+    is_host_type,
+    publish_type,
     table_from_object,
     take_capsule,
-    take_managed,
     tensor_table,
 )
+from fastdl._core.tensor import make_from_dlpack
 
 
 cdef extern from "Python.h":
@@ -65,8 +58,6 @@ cdef extern from "Python.h":
     int PyType_HasFeature(PyTypeObject *, unsigned long) noexcept
     const unsigned long Py_TPFLAGS_METHOD_DESCRIPTOR
     const size_t PY_VECTORCALL_ARGUMENTS_OFFSET
-    PyObject *PyErr_Occurred() noexcept
-    void PyErr_Clear() noexcept
 
 
 # ---- the policy above this floor ------------------------------------------------------------
@@ -81,6 +72,10 @@ def install(*, from_dlpack, ask, is_refusal, peer):
     """Tells the core which Python functions decide what is not decided here. Called once."""
     global negotiate, request, refused_keyword, describe_peer
     negotiate, request, refused_keyword, describe_peer = from_dlpack, ask, is_refusal, peer
+
+
+cdef str EXPORT_NAME = "__dlpack__"
+cdef str DEVICE_NAME = "__dlpack_device__"
 
 
 # ---- special methods ------------------------------------------------------------------------
@@ -226,19 +221,22 @@ cdef int describe(type cls, fdl_type_record *record) except -1:
     record.api = registered_table(cls)
     facts, bridge = describe_peer(cls)
     record.facts = facts
+    cdef PyObject *method = _PyType_Lookup(record.type, EXPORT_NAME)
+    if method is not NULL and <object>method is not None:  # None: opted out
+        record.facts |= FDL_TYPE_HAS_DLPACK
     if record.api is NULL:
         record.api = published_table(cls)
     if record.api is not NULL:
         record.facts |= FDL_TYPE_NATIVE
     elif bridge is not None and not overrides(cls, bridge[1]):
         record.api = table_in(bridge[0])
-    elif _PyType_Lookup(record.type, "__dlpack__") is not NULL:
+    elif record.facts & FDL_TYPE_HAS_DLPACK:
         record.api = &general_table
         record.facts |= FDL_TYPE_PROTOCOL
         return 0  # published once it is known what its `__dlpack__` accepts
     else:
         return 0
-    fdl_type_publish(record)
+    publish_type(record)
     return 0
 
 
@@ -251,12 +249,12 @@ def remember(type cls not None, uint32_t refused, int32_t version):
         record.refused = refused
         record.version = version
         record.facts |= FDL_TYPE_LEARNED
-        fdl_type_publish(&record)
+        publish_type(&record)
 
 
 def recall(type cls not None):
     """What `remember` was told of `cls`, as (refused, version); None if it was told nothing."""
-    cdef const fdl_type_record *record = fdl_type_find(<PyTypeObject *>cls)
+    cdef const fdl_type_record *record = find_type(<PyTypeObject *>cls)
     if record is NULL or not record.facts & FDL_TYPE_LEARNED:
         return None
     return record.refused, record.version
@@ -265,8 +263,6 @@ def recall(type cls not None):
 # ---- acquiring ------------------------------------------------------------------------------
 
 
-cdef str INNER_NAME = "__dlpack__"
-cdef str DEVICE_NAME = "__dlpack_device__"
 cdef tuple MAX_VERSION_NAMES = (sys.intern("max_version"),)
 cdef tuple VERSION_NAMES = (sys.intern("version"),)
 
@@ -289,7 +285,7 @@ cdef bint on_host(object x) except -1:
     if type(device) is not tuple or len(<tuple>device) != 2:
         return False
     kind = (<tuple>device)[0]
-    return isinstance(kind, int) and 0 < kind < 1000 and fdl_device_find(<int32_t>kind).host
+    return isinstance(kind, int) and 0 < kind < 1000 and is_host_type(<int32_t>kind)
 
 
 cdef Tensor replay(object x, const fdl_type_record *record):
@@ -303,11 +299,11 @@ cdef Tensor replay(object x, const fdl_type_record *record):
     try:
         if record.version:
             version = record.version
-            capsule = call(x, INNER_NAME, VERSION_NAMES, <PyObject *>version)
+            capsule = call(x, EXPORT_NAME, VERSION_NAMES, <PyObject *>version)
         elif record.refused & FDL_KEYWORD_MAX_VERSION:
-            capsule = call(x, INNER_NAME, None, NULL)
+            capsule = call(x, EXPORT_NAME, None, NULL)
         else:
-            capsule = call(x, INNER_NAME, MAX_VERSION_NAMES, <PyObject *>PLAIN_VERSION)
+            capsule = call(x, EXPORT_NAME, MAX_VERSION_NAMES, <PyObject *>PLAIN_VERSION)
     except TypeError as error:
         if refused_keyword(error):
             return None  # the method has changed: negotiate again
@@ -315,91 +311,14 @@ cdef Tensor replay(object x, const fdl_type_record *record):
     return take_capsule(capsule, record.facts & FDL_TYPE_IMMUTABLE, x)
 
 
-cdef int check_bits(object x, Tensor tensor) except -1:
-    """Refuses a lazy conjugate or negative, whose memory does not hold its values.
-
-    Torch's table exports them raw. Complex tensors are asked. A real tensor with the negative
-    bit is the imaginary part of a conjugate, so it has even strides in every dimension longer
-    than 1: one odd stride settles it without a call.
-    """
-    cdef DLTensor *memory = &tensor.description.managed.dl_tensor
-    cdef int32_t i
-    if memory.dtype.code == kDLFloat:
-        for i in range(memory.ndim):
-            if memory.shape[i] > 1 and memory.strides[i] & 1:
-                return 0
-    elif memory.dtype.code != kDLComplex:
-        return 0
-    elif x.is_conj():
-        raise BufferError(
-            f"expected plain memory, got a {type(x).__qualname__} with its conjugate bit set: "
-            f"call resolve_conj() first")
-    if x.is_neg():
-        raise BufferError(
-            f"expected plain memory, got a {type(x).__qualname__} with its negative bit set: "
-            f"call resolve_neg() first")
-    return 0
-
-
-cdef int set_order(Tensor tensor, const DLPackExchangeAPI *table) except -1:
-    """Notes on which stream device memory is ready: the one its library works on now."""
-    cdef DLTensor *memory = &tensor.description.managed.dl_tensor
-    cdef const fdl_device_fact *fact = fdl_device_find(memory.device.device_type)
-    cdef void *stream = NULL
-    tensor.description.block.device.producer = table
-    if fact.stream != FDL_STREAM_CUDA and fact.stream != FDL_STREAM_ROCM:
-        return 0
-    if table.current_work_stream(memory.device.device_type, memory.device.device_id, &stream) != 0:
-        if PyErr_Occurred() is not NULL:
-            reraise()
-        raise BufferError(f"the exchange table of the producer cannot tell its current stream on "
-                          f"{tensor.device}")
-    tensor.description.block.device.order = (
-        FDL_ORDER_DEFAULT if stream is NULL else FDL_ORDER_UNNAMED)
-    return 0
-
-
-cdef Tensor from_table(object x, const fdl_type_record *record):
-    """Through a table proper. None if a native table refused and `__dlpack__` is to be asked."""
-    cdef DLManagedTensorVersioned *managed = NULL
-    cdef Tensor tensor
-    if record.api.managed_tensor_from_py_object_no_sync(<void *>x, &managed) == 0:
-        if managed is not NULL:
-            if record.facts & FDL_TYPE_NATIVE and PyErr_Occurred() is not NULL:
-                PyErr_Clear()  # it said that it succeeded
-            tensor = take_managed(managed, x)
-            if not tensor_is_plain_host(tensor):
-                set_order(tensor, record.api)
-            if record.facts & FDL_TYPE_ASK_BITS:
-                check_bits(x, tensor)
-            return tensor
-        PyErr_Clear()
-    if record.facts & FDL_TYPE_NATIVE and has_dlpack(record.type):
-        PyErr_Clear()
-        return None
-    if PyErr_Occurred() is not NULL:
-        reraise()
-    raise BufferError(
-        f"the exchange table of {type(x).__qualname__!r} failed without giving a reason")
-
-
-cdef inline bint tensor_is_plain_host(Tensor tensor) noexcept:
-    return tensor.description.managed.dl_tensor.device.device_type == 1
-
-
-cdef bint has_dlpack(PyTypeObject *cls) noexcept:
-    cdef PyObject *found = _PyType_Lookup(cls, INNER_NAME)
-    return found is not NULL and <object>found is not None
-
-
 cdef Tensor acquire_through(object x, bint tables_only):
     cdef fdl_type_record scratch
-    cdef const fdl_type_record *record = fdl_type_find(Py_TYPE(x))
+    cdef const fdl_type_record *record = find_type(Py_TYPE(x))
     if record is NULL:
         describe(type(x), &scratch)
         record = &scratch
     if not record.facts & FDL_TYPE_PROTOCOL:
-        return from_table(x, record) if record.api is not NULL else None
+        return through_table(x, record) if record.api is not NULL else None
     if tables_only or not record.facts & FDL_TYPE_LEARNED:
         return None
     return replay(x, record)
@@ -415,25 +334,8 @@ def acquire(x, *, bint tables_only=False):
     return acquire_through(x, tables_only)
 
 
-def from_dlpack(x, /, *, device=None, copy=None, stream=None):
-    """A fastdl.Tensor on the memory of any DLPack producer or capsule.
-
-    x: an object with `__dlpack__` (any of its three generations) or with an exchange table, or a
-        raw capsule "dltensor" or "dltensor_versioned", which is consumed.
-    device: where the result must be: "cpu", "cuda:0", (type, id) or a Device; None: where x is.
-    copy: True always copies, False never does (CopyRequiredError), None copies if it must.
-    stream: CUDA and ROCm only: the stream on which the result will be used, as an integer.
-        None: the device's default stream. -1: the caller orders all work.
-
-    The result keeps the memory alive. It is read-only if the producer says so, or if x is of a
-    type whose values its library shares (jax.Array, TensorFlow's EagerTensor, PyArrow). A torch
-    tensor that requires grad is imported as if detached.
-
-    TypeError: x is not a producer or an argument has the wrong type. ValueError: a consumed
-    capsule, or a stream that the device does not have. BufferError: the data cannot be described,
-    reached or ordered. The producer's own exceptions pass unchanged. Costs 30 to 60 ns where the
-    type has an exchange table.
-    """
+def complete(x, /, *, device=None, copy=None, stream=None):
+    """from_dlpack where the compiled entry does not serve: unknown types, arguments, capsules."""
     cdef Tensor tensor
     if device is None and copy is None and stream is None:
         if PyCapsule_CheckExact(x):
@@ -443,11 +345,39 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
     return negotiate(x, device=device, copy=copy, stream=stream)
 
 
+def ask(x):
+    """from_dlpack of an object whose native table refused it."""
+    return request(x)
+
+
+from_dlpack = make_from_dlpack(b"""from_dlpack(x, /, *, device=None, copy=None, stream=None)
+--
+
+A fastdl.Tensor on the memory of any DLPack producer or capsule.
+
+x: an object with `__dlpack__` (any of its three generations) or with an exchange table, or a
+    raw capsule "dltensor" or "dltensor_versioned", which is consumed.
+device: where the result must be: "cpu", "cuda:0", (type, id) or a Device; None: where x is.
+copy: True always copies, False never does (CopyRequiredError), None copies if it must.
+stream: CUDA and ROCm only: the stream on which the result will be used, as an integer.
+    None: the device's default stream. -1: the caller orders all work.
+
+The result keeps the memory alive. It is read-only if the producer says so, or if x is of a
+type whose values its library shares (jax.Array, TensorFlow's EagerTensor, PyArrow). A torch
+tensor that requires grad is imported as if detached.
+
+TypeError: x is not a producer or an argument has the wrong type. ValueError: a consumed
+capsule, or a stream that the device does not have. BufferError: the data cannot be described,
+reached or ordered. The producer's own exceptions pass unchanged. Costs 30 to 60 ns where the
+type has an exchange table.
+""", complete, ask)
+
+
 # ---- the general bridge ---------------------------------------------------------------------
 
 
 cdef int bridge_from_object(void *candidate, DLManagedTensorVersioned **out) except -1:
-    cdef Tensor tensor = from_dlpack(<object>candidate)
+    cdef Tensor tensor = complete(<object>candidate)
     return table_from_object(<void *>tensor, out)
 
 
@@ -473,7 +403,7 @@ def exchange_api(producer, /):
     """
     cdef fdl_type_record scratch
     cdef type cls = producer if isinstance(producer, type) else type(producer)
-    cdef const fdl_type_record *record = fdl_type_find(<PyTypeObject *>cls)
+    cdef const fdl_type_record *record = find_type(<PyTypeObject *>cls)
     if record is NULL:
         describe(cls, &scratch)
         record = &scratch
@@ -520,7 +450,7 @@ def register_exchange_api(cls, table, /):
 cdef int refresh(type cls) except -1:
     """Describes again what is known of `cls` and of the classes below it."""
     cdef fdl_type_record record
-    if fdl_type_find(<PyTypeObject *>cls) is not NULL:
+    if find_type(<PyTypeObject *>cls) is not NULL:
         describe(cls, &record)
     for subclass in type.__subclasses__(cls):
         refresh(subclass)

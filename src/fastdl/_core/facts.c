@@ -72,6 +72,13 @@ const fdl_dtype_fact *fdl_dtype_find(uint8_t code, uint8_t bits)
     return &fdl_dtypes[row_of[code][bits] - 1];
 }
 
+int fdl_dtype_exists(uint8_t code, uint8_t bits)
+{
+    if (code <= kDLFloat4_e2m1fn && code != kDLOpaqueHandle)
+        return bits <= MAX_BITS && row_of[code][bits] != NO_ROW;
+    return bits != 0;
+}
+
 const fdl_device_fact fdl_devices[] = {
     {kDLCPU, "cpu", 1, 1, FDL_STREAM_NONE},
     {kDLCUDA, "cuda", 0, 1, FDL_STREAM_CUDA},

@@ -43,11 +43,8 @@ const fdl_dtype_fact *fdl_dtype_find(uint8_t code, uint8_t bits);
  * (such a device is carried along as metadata and never touched). */
 const fdl_device_fact *fdl_device_find(int32_t type);
 
-/* Whether any element type of `code` is in the table: if so, only the sizes in the table
- * exist; if not, the type is opaque and any size is possible. */
-static inline int fdl_dtype_code_known(uint8_t code)
-{
-    return code <= kDLFloat4_e2m1fn && code != kDLOpaqueHandle;
-}
+/* Whether elements of that type and size are possible: as in the table for a code that is in it;
+ * any size but 0 for other codes, which are opaque. */
+int fdl_dtype_exists(uint8_t code, uint8_t bits);
 
 #endif

@@ -1,17 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "import.h"
 
+PyObject *fdl_int_tuple(const int64_t *values, Py_ssize_t n)
+{
+    PyObject *tuple = PyTuple_New(n);
+    for (Py_ssize_t i = 0; tuple != NULL && i < n; i++) {
+        PyObject *value = PyLong_FromLongLong(values[i]);
+        if (value == NULL)
+            Py_CLEAR(tuple);
+        else
+            PyTuple_SET_ITEM(tuple, i, value);
+    }
+    return tuple;
+}
+
+/* Reads no more of `tensor` than the fault allows: `shape` only where ndim is believable. */
+void fdl_raise_fault(fdl_fault fault, const DLTensor *tensor)
+{
+    int readable = tensor->ndim >= 0 && tensor->ndim <= FDL_MAX_NDIM &&
+                   (tensor->ndim == 0 || tensor->shape != NULL);
+    PyObject *shape = readable ? fdl_int_tuple(tensor->shape, tensor->ndim)
+                               : PyUnicode_FromFormat("of %d dimensions", (int)tensor->ndim);
+    PyObject *strides = readable && tensor->strides != NULL
+                            ? fdl_int_tuple(tensor->strides, tensor->ndim)
+                            : PyUnicode_FromString("NULL");
+    if (shape != NULL && strides != NULL)
+        PyErr_Format(PyExc_BufferError,
+                     "the tensor has %s: got shape %S, strides %S, byte_offset %llu, dtype "
+                     "(code %d, bits %d, lanes %d), device (%d, %d). Its producer is at fault; a "
+                     "copy made there may help",
+                     fdl_fault_text(fault), shape, strides,
+                     (unsigned long long)tensor->byte_offset, (int)tensor->dtype.code,
+                     (int)tensor->dtype.bits, (int)tensor->dtype.lanes,
+                     (int)tensor->device.device_type, (int)tensor->device.device_id);
+    Py_XDECREF(shape);
+    Py_XDECREF(strides);
+}
+
 /* The part that both forms share. The block has no owner yet. */
-static fdl_description *build(const DLTensor *tensor, uint64_t flags, fdl_fault *fault)
+static fdl_description *build(const DLTensor *tensor, uint64_t flags)
 {
     fdl_layout layout;
     fdl_description *description;
-    *fault = fdl_layout_check(tensor, flags, &layout);
-    if (*fault != FDL_OK)
+    fdl_fault fault = fdl_layout_check(tensor, flags, &layout);
+    if (fault != FDL_OK) {
+        fdl_raise_fault(fault, tensor);
         return NULL;
+    }
     description = fdl_block_new(tensor->ndim);
     if (description == NULL) {
-        *fault = FDL_NO_MEMORY;
+        PyErr_NoMemory();
         return NULL;
     }
     fdl_description_fill(description, tensor, flags);
@@ -28,17 +66,22 @@ static void keep_alive(fdl_block *block, PyObject *keep)
     }
 }
 
-fdl_description *fdl_import_versioned(DLManagedTensorVersioned *managed, PyObject *keep,
-                                      fdl_fault *fault)
+/* The description owns `managed` on success; on failure `managed` is still the caller's. */
+static fdl_description *import_versioned(DLManagedTensorVersioned *managed, PyObject *keep)
 {
     fdl_description *description = fdl_description_of(managed);
     if (description != NULL)
         return description; /* one of ours comes back */
     if (managed->version.major != FASTDL_DLPACK_MAJOR) {
-        *fault = FDL_BAD_VERSION;
+        /* Another major version: only the deleter may be touched. */
+        PyErr_Format(PyExc_BufferError,
+                     "expected DLPack %d.x, got a tensor of version %u.%u: ask its producer for "
+                     "max_version=(%d, %d)",
+                     FASTDL_DLPACK_MAJOR, (unsigned)managed->version.major,
+                     (unsigned)managed->version.minor, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR);
         return NULL;
     }
-    description = build(&managed->dl_tensor, managed->flags, fault);
+    description = build(&managed->dl_tensor, managed->flags);
     if (description == NULL)
         return NULL;
     if (managed->deleter != NULL)
@@ -48,15 +91,54 @@ fdl_description *fdl_import_versioned(DLManagedTensorVersioned *managed, PyObjec
     return description;
 }
 
-fdl_description *fdl_import_legacy(DLManagedTensor *managed, uint64_t flags, PyObject *keep,
-                                   fdl_fault *fault)
+PyObject *fdl_take_versioned(DLManagedTensorVersioned *managed, PyObject *keep)
 {
-    fdl_description *description = build(&managed->dl_tensor, flags, fault);
-    if (description == NULL)
+    fdl_description *description = import_versioned(managed, keep);
+    if (description == NULL) {
+        fdl_discard_versioned(managed);
         return NULL;
+    }
+    return fdl_tensor_wrap(description);
+}
+
+PyObject *fdl_take_legacy(DLManagedTensor *managed, uint64_t flags, PyObject *keep)
+{
+    fdl_description *description = build(&managed->dl_tensor, flags);
+    if (description == NULL) {
+        fdl_discard_legacy(managed);
+        return NULL;
+    }
     if (managed->deleter != NULL)
         fdl_own_legacy(description->block, managed);
     else
         keep_alive(description->block, keep);
-    return description;
+    return fdl_tensor_wrap(description);
+}
+
+/* Gives `managed` back to the caller of fdl_make_tensor. */
+static void let_go(fdl_description *description, DLManagedTensorVersioned *managed)
+{
+    if (&description->managed == managed)
+        return; /* it was unwrapped, so this is all there is */
+    fdl_disown(description->block);
+    fdl_description_release(description, 1);
+}
+
+PyObject *fdl_make_tensor(DLManagedTensorVersioned *managed)
+{
+    PyObject *tensor;
+    fdl_description *description = import_versioned(managed, NULL);
+    if (description == NULL)
+        return NULL;
+    tensor = fdl_tensor_new(description);
+    if (tensor == NULL)
+        let_go(description, managed);
+    return tensor;
+}
+
+void fdl_unmake_tensor(PyObject *tensor, DLManagedTensorVersioned *managed)
+{
+    fdl_description *description = fdl_description_in(tensor);
+    ((fdl_tensor *)tensor)->description = NULL;
+    let_go(description, managed);
 }

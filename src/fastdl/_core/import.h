@@ -1,25 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From a foreign managed tensor to a description: the one gate through which every tensor
- * enters fastdl.
+ * From a foreign managed tensor to a Tensor: the one gate through which every tensor enters
+ * fastdl. All functions need a thread state.
  */
 #ifndef FASTDL_CORE_IMPORT_H_
 #define FASTDL_CORE_IMPORT_H_
 
 #include "layout.h"
 #include "lifetime.h"
+#include "object.h"
 
-/* Checks `managed` and builds a block on it. On success the description owns `managed`, and if
- * that has no deleter a new reference to `keep` instead (which may be NULL). On failure returns
- * NULL with *fault set, and `managed` is still the caller's. Needs a thread state for `keep`
- * alone; sets no exception. A managed tensor that fastdl exported is unwrapped, not wrapped.
- *
- * FDL_BAD_VERSION means that nothing but the deleter may be touched. */
-fdl_description *fdl_import_versioned(DLManagedTensorVersioned *managed, PyObject *keep,
-                                      fdl_fault *fault);
+/* A new Tensor on `managed`, which is consumed, also on failure. `keep` (may be NULL) is kept
+ * alive in the place of a missing deleter. A managed tensor that fastdl exported is unwrapped. */
+PyObject *fdl_take_versioned(DLManagedTensorVersioned *managed, PyObject *keep);
 
 /* The same for the form before 1.0; `flags` says what that form cannot. */
-fdl_description *fdl_import_legacy(DLManagedTensor *managed, uint64_t flags, PyObject *keep,
-                                   fdl_fault *fault);
+PyObject *fdl_take_legacy(DLManagedTensor *managed, uint64_t flags, PyObject *keep);
+
+/* A new Tensor on `managed`, which is consumed on success only. */
+PyObject *fdl_make_tensor(DLManagedTensorVersioned *managed);
+
+/* Undoes fdl_make_tensor: `managed` is the caller's again, and the Tensor, to which nobody else
+ * may refer, is fit only for being dropped. */
+void fdl_unmake_tensor(PyObject *tensor, DLManagedTensorVersioned *managed);
+
+/* Sets the exception for what fdl_layout_check found wrong with `tensor`: BufferError. */
+void fdl_raise_fault(fdl_fault fault, const DLTensor *tensor);
+
+/* A new tuple of `n` ints, or NULL with MemoryError. */
+PyObject *fdl_int_tuple(const int64_t *values, Py_ssize_t n);
 
 #endif

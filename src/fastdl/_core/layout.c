@@ -70,23 +70,8 @@ const char *fdl_fault_text(fdl_fault fault)
         return "a byte_offset that leads outside the address space";
     case FDL_NULL_DATA:
         return "elements but a NULL data pointer";
-    case FDL_BAD_VERSION:
-        return "a major version that fastdl does not know";
-    case FDL_NO_MEMORY:
-        return "no room in memory";
     }
     return "an unknown fault";
-}
-
-int64_t fdl_itemsize(DLDataType dtype)
-{
-    return ((int64_t)dtype.bits * dtype.lanes + 7) / 8;
-}
-
-int fdl_is_packed(DLDataType dtype, uint64_t flags)
-{
-    return ((unsigned)dtype.bits * dtype.lanes) % 8 != 0 &&
-           !(flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED);
 }
 
 void fdl_compact_strides(int32_t ndim, const int64_t *shape, int64_t *strides)
@@ -120,29 +105,15 @@ int fdl_is_contiguous(const DLTensor *tensor, char order)
     return compact;
 }
 
-/* Sums what the strides reach, in elements, to both sides of the first element. */
-static int reach(const DLTensor *tensor, int64_t *low, int64_t *high)
-{
-    *low = 0;
-    *high = 0;
-    for (int32_t i = 0; i < tensor->ndim; i++) {
-        int64_t last, *side;
-        if (mul(tensor->shape[i] - 1, tensor->strides[i], &last))
-            return -1;
-        side = last < 0 ? low : high;
-        if (add(*side, last, side))
-            return -1;
-    }
-    return 0;
-}
-
 /* Whether data + byte_offset and everything reached from there are possible addresses. */
 static int addressable(const DLTensor *tensor, const fdl_layout *layout)
 {
-    uint64_t base = fdl_device_find((int32_t)tensor->device.device_type)->addresses
-                        ? (uint64_t)(uintptr_t)tensor->data
-                        : 0; /* a handle: only the offset counts */
-    uint64_t first = base + tensor->byte_offset;
+    uint64_t base = (uint64_t)(uintptr_t)tensor->data;
+    uint64_t first;
+    if (tensor->device.device_type != kDLCPU &&
+        !fdl_device_find((int32_t)tensor->device.device_type)->addresses)
+        base = 0; /* a handle: only the offset counts */
+    first = base + tensor->byte_offset;
     if (first < base || first > UINTPTR_MAX)
         return 0;
     /* 0 - low is below 2**63, so neither side of these comparisons can wrap. */
@@ -150,62 +121,101 @@ static int addressable(const DLTensor *tensor, const fdl_layout *layout)
            (uint64_t)layout->high <= UINTPTR_MAX - first;
 }
 
+/* The elements and what the strides reach to both sides of the first one, in elements. */
+typedef struct {
+    int64_t size, low, high;
+    int empty, size_overflow, reach_overflow;
+} extent;
+
+/* One pass over the dimensions: this is what an exchange costs per dimension. */
+static fdl_fault measure(const DLTensor *tensor, extent *e)
+{
+    const int64_t *shape = tensor->shape, *strides = tensor->strides;
+    int64_t size = 1, low = 0, high = 0;
+    int size_overflow = 0, reach_overflow = 0, empty = 0;
+    for (int32_t i = 0; i < tensor->ndim; i++) {
+        int64_t dim = shape[i], last;
+        if (dim <= 0) {
+            if (dim < 0)
+                return FDL_NEGATIVE_DIM;
+            empty = 1;
+            continue;
+        }
+        size_overflow |= mul(size, dim, &size);
+        if (strides != NULL) {
+            reach_overflow |= mul(dim - 1, strides[i], &last);
+            if (last < 0)
+                reach_overflow |= add(low, last, &low);
+            else
+                reach_overflow |= add(high, last, &high);
+        }
+    }
+    e->size = size;
+    e->low = low;
+    e->high = high;
+    e->empty = empty;
+    e->size_overflow = size_overflow;
+    e->reach_overflow = reach_overflow;
+    return FDL_OK;
+}
+
+/* The element sizes of a packed tensor are in bits, and only a compact layout is possible. */
+static fdl_fault measure_packed(const DLTensor *tensor, fdl_layout *layout)
+{
+    int64_t bits;
+    if (!fdl_is_contiguous(tensor, 'C'))
+        return FDL_PACKED_STRIDES;
+    if (mul(layout->size, (int64_t)tensor->dtype.bits * tensor->dtype.lanes, &bits) ||
+        add(bits, 7, &bits))
+        return FDL_SIZE_OVERFLOW;
+    layout->nbytes = layout->high = bits / 8;
+    return FDL_OK;
+}
+
 fdl_fault fdl_layout_check(const DLTensor *tensor, uint64_t flags, fdl_layout *layout)
 {
     DLDataType dtype = tensor->dtype;
-    int64_t itemsize, size = 1;
-    int empty = 0, overflow = 0;
+    fdl_fault fault;
+    int64_t itemsize;
+    extent e;
 
     layout->size = layout->nbytes = layout->low = layout->high = 0;
     if ((int32_t)tensor->device.device_type <= 0)
         return FDL_BAD_DEVICE;
     if (tensor->ndim < 0 || tensor->ndim > FDL_MAX_NDIM)
         return FDL_BAD_NDIM;
-    if (dtype.bits == 0 ||
-        (fdl_dtype_code_known(dtype.code) && fdl_dtype_find(dtype.code, dtype.bits) == NULL))
+    if (!fdl_dtype_exists(dtype.code, dtype.bits))
         return FDL_BAD_BITS;
     if (dtype.lanes == 0)
         return FDL_BAD_LANES;
     if (tensor->ndim > 0 && tensor->shape == NULL)
         return FDL_NULL_SHAPE;
 
-    for (int32_t i = 0; i < tensor->ndim; i++) {
-        int64_t dim = tensor->shape[i];
-        if (dim < 0)
-            return FDL_NEGATIVE_DIM;
-        empty |= dim == 0;
-        overflow |= mul(size, dim, &size);
-    }
-    if (empty)
+    fault = measure(tensor, &e);
+    if (fault != FDL_OK)
+        return fault;
+    if (e.empty)
         return FDL_OK; /* reaches nothing, so data, strides and byte_offset mean nothing */
-    if (overflow)
+    if (e.size_overflow)
         return FDL_SIZE_OVERFLOW;
-    layout->size = size;
+    layout->size = e.size;
 
-    itemsize = fdl_itemsize(dtype);
     if (fdl_is_packed(dtype, flags)) {
-        int64_t bits;
-        if (!fdl_is_contiguous(tensor, 'C'))
-            return FDL_PACKED_STRIDES;
-        if (mul(size, (int64_t)dtype.bits * dtype.lanes, &bits) || add(bits, 7, &bits))
-            return FDL_SIZE_OVERFLOW;
-        layout->nbytes = layout->high = bits / 8;
+        fault = measure_packed(tensor, layout);
+        if (fault != FDL_OK)
+            return fault;
     } else {
-        if (mul(size, itemsize, &layout->nbytes))
+        itemsize = fdl_itemsize(dtype);
+        if (mul(e.size, itemsize, &layout->nbytes))
             return FDL_SIZE_OVERFLOW;
-        if (tensor->strides == NULL) {
+        if (tensor->strides == NULL)
             layout->high = layout->nbytes;
-        } else if (reach(tensor, &layout->low, &layout->high) ||
-                   mul(layout->low, itemsize, &layout->low) ||
-                   mul(layout->high, itemsize, &layout->high) ||
-                   add(layout->high, itemsize, &layout->high)) {
+        else if (e.reach_overflow || mul(e.low, itemsize, &layout->low) ||
+                 mul(e.high, itemsize, &layout->high) ||
+                 add(layout->high, itemsize, &layout->high))
             return FDL_REACH_OVERFLOW;
-        }
     }
-
     if (!addressable(tensor, layout))
         return FDL_OFFSET_OVERFLOW;
-    if (tensor->data == NULL)
-        return FDL_NULL_DATA;
-    return FDL_OK;
+    return tensor->data == NULL ? FDL_NULL_DATA : FDL_OK;
 }

@@ -30,8 +30,6 @@ typedef enum {
     FDL_PACKED_STRIDES,
     FDL_OFFSET_OVERFLOW,
     FDL_NULL_DATA,
-    FDL_BAD_VERSION, /* of the managed tensor around it */
-    FDL_NO_MEMORY,
 } fdl_fault;
 
 /* The fault in words that complete "the tensor has ...". */
@@ -52,11 +50,18 @@ fdl_fault fdl_layout_check(const DLTensor *tensor, uint64_t flags, fdl_layout *l
 
 /* The bytes one element takes when it stands alone: the unit of strides. A packed
  * sub-byte element counts as one byte. */
-int64_t fdl_itemsize(DLDataType dtype);
+static inline int64_t fdl_itemsize(DLDataType dtype)
+{
+    return ((int64_t)dtype.bits * dtype.lanes + 7) / 8;
+}
 
 /* Whether elements share bytes: lanes * bits is not a whole number of bytes and the
  * elements are not padded. Such a tensor has no strides to speak of. */
-int fdl_is_packed(DLDataType dtype, uint64_t flags);
+static inline int fdl_is_packed(DLDataType dtype, uint64_t flags)
+{
+    return ((unsigned)dtype.bits * dtype.lanes) % 8 != 0 &&
+           !(flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED);
+}
 
 /* Writes the strides, in elements, of a compact row-major tensor. Dimensions of size 0
  * count as 1, and products that do not fit end the row at 1: no element is reached then. */

@@ -8,11 +8,7 @@
 typedef struct {
     int attached; /* by us */
     PyGILState_STATE gil;
-#if PY_VERSION_HEX >= 0x030C0000
-    PyObject *error;
-#else
-    PyObject *type, *value, *traceback;
-#endif
+    PyObject *type, *value, *traceback; /* the exception that was pending, if type is set */
 } python_state;
 
 static int interpreter_is_leaving(void)
@@ -24,28 +20,22 @@ static int interpreter_is_leaving(void)
 #endif
 }
 
+/* PyErr_Fetch serves every version; 3.12 deprecates it in the documentation only. */
 static void set_error_aside(python_state *state)
 {
-#if PY_VERSION_HEX >= 0x030C0000
-    state->error = PyErr_GetRaisedException();
-#else
-    PyErr_Fetch(&state->type, &state->value, &state->traceback);
-#endif
+    state->type = NULL;
+    if (PyErr_Occurred())
+        PyErr_Fetch(&state->type, &state->value, &state->traceback);
 }
 
-/* Reports what the owner raised, which nobody is there to catch, and restores the error that
+/* Reports what the owner raised, which nobody is there to catch, and restores the exception that
  * was pending before. */
 static void restore_error(python_state *state)
 {
     if (PyErr_Occurred())
         PyErr_WriteUnraisable(NULL);
-#if PY_VERSION_HEX >= 0x030C0000
-    if (state->error != NULL)
-        PyErr_SetRaisedException(state->error);
-#else
     if (state->type != NULL)
         PyErr_Restore(state->type, state->value, state->traceback);
-#endif
 }
 
 /* 0 when there is no interpreter to attach to. A thread that asks while another one starts to
@@ -96,7 +86,9 @@ static void drop_legacy(fdl_block *block, int attached)
 static void drop_object(fdl_block *block, int attached)
 {
     python_state state;
-    if (enter_python(&state, attached)) {
+    if (attached) { /* nothing to set aside: deallocation keeps a pending exception */
+        Py_DECREF((PyObject *)block->owner);
+    } else if (enter_python(&state, 0)) {
         Py_DECREF((PyObject *)block->owner);
         leave_python(&state);
     }
@@ -143,13 +135,18 @@ void fdl_disown(fdl_block *block)
     own(block, NULL, NULL);
 }
 
-PyObject *fdl_sole_object(fdl_block *block)
+PyObject *fdl_object_behind(const fdl_block *block)
 {
-    if (block->drop == drop_object && fdl_count_get(&block->refs) == 1)
+    if (block->drop == drop_object)
         return block->owner;
-    if (block->drop == drop_buffer && fdl_count_get(&block->refs) == 1)
+    if (block->drop == drop_buffer)
         return ((Py_buffer *)block->owner)->obj;
     return NULL;
+}
+
+PyObject *fdl_sole_object(fdl_block *block)
+{
+    return fdl_count_get(&block->refs) == 1 ? fdl_object_behind(block) : NULL;
 }
 
 void fdl_discard_versioned(DLManagedTensorVersioned *managed)

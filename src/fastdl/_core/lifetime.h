@@ -29,9 +29,11 @@ void fdl_own_buffer(fdl_block *block, Py_buffer *buffer);
 /* Takes the owner of `block` away without giving it back: it is the caller's again. */
 void fdl_disown(fdl_block *block);
 
-/* The one Python object that keeps `block` alive and that only the caller's description refers
- * to, or NULL. For the garbage collector: with further references out, the object is held by
- * something it cannot see. */
+/* The Python object that keeps the memory of `block` alive, or NULL. */
+PyObject *fdl_object_behind(const fdl_block *block);
+
+/* The same, but only if the caller's description is the only reference to the block. For the
+ * garbage collector: with others out, the object is held by something it cannot see. */
 PyObject *fdl_sole_object(fdl_block *block);
 
 /* The destructor for a capsule of fastdl's, of either name: gives back what no consumer took.

@@ -44,11 +44,6 @@ cdef extern from "layout.h" nogil:
 
     ctypedef enum fdl_fault:
         FDL_OK
-        FDL_BAD_DEVICE
-        FDL_BAD_NDIM
-        FDL_NULL_SHAPE
-        FDL_BAD_VERSION
-        FDL_NO_MEMORY
 
     ctypedef struct fdl_layout:
         int64_t size
@@ -56,7 +51,6 @@ cdef extern from "layout.h" nogil:
         int64_t low
         int64_t high
 
-    const char *fdl_fault_text(fdl_fault fault)
     fdl_fault fdl_layout_check(const DLTensor *tensor, uint64_t flags, fdl_layout *layout)
     int64_t fdl_itemsize(DLDataType dtype)
     bint fdl_is_packed(DLDataType dtype, uint64_t flags)
@@ -82,8 +76,6 @@ cdef extern from "block.h" nogil:
         fdl_block *block
 
     const uint64_t FDL_LASTING_FLAGS
-    void *(*fdl_malloc)(size_t size)
-    void (*fdl_free)(void *memory)
     fdl_description *fdl_block_new(int32_t ndim)
     fdl_description *fdl_describe(fdl_block *block, int32_t ndim)
     fdl_description *fdl_description_copy(const fdl_description *source, uint64_t more_flags)
@@ -105,20 +97,21 @@ cdef extern from "lifetime.h":
     void fdl_discard_legacy(DLManagedTensor *managed) noexcept
     void fdl_own_object(fdl_block *block, PyObject *object) noexcept
     void fdl_own_buffer(fdl_block *block, Py_buffer *buffer) noexcept
-    void fdl_disown(fdl_block *block) noexcept
-    PyObject *fdl_sole_object(fdl_block *block) noexcept
     void fdl_capsule_destroy(object capsule) noexcept
 
 
+cdef extern from "object.h":
+    object fdl_tensor_wrap(fdl_description *description)
+    int fdl_finish_tensor_type(PyTypeObject *type) except -1
+
+
 cdef extern from "import.h":
-    fdl_description *fdl_import_versioned(
-        DLManagedTensorVersioned *managed, PyObject *keep, fdl_fault *fault) noexcept
-    fdl_description *fdl_import_legacy(
-        DLManagedTensor *managed, uint64_t flags, PyObject *keep, fdl_fault *fault) noexcept
-
-
-cdef extern from "copy.h" nogil:
-    void fdl_copy_compact(const DLTensor *source, uint64_t flags, void *target)
+    object fdl_take_versioned(DLManagedTensorVersioned *managed, PyObject *keep)
+    object fdl_take_legacy(DLManagedTensor *managed, uint64_t flags, PyObject *keep)
+    object fdl_make_tensor(DLManagedTensorVersioned *managed)
+    void fdl_unmake_tensor(PyObject *tensor, DLManagedTensorVersioned *managed) noexcept
+    void fdl_raise_fault(fdl_fault fault, const DLTensor *tensor) noexcept
+    tuple fdl_int_tuple(const int64_t *values, Py_ssize_t n)
 
 
 cdef extern from "types.h" nogil:
@@ -127,6 +120,7 @@ cdef extern from "types.h" nogil:
         FDL_TYPE_PROTOCOL
         FDL_TYPE_LEARNED
         FDL_TYPE_IMMUTABLE
+        FDL_TYPE_HAS_DLPACK
         FDL_TYPE_ASK_BITS
 
     enum:
@@ -144,3 +138,12 @@ cdef extern from "types.h" nogil:
 
     const fdl_type_record *fdl_type_find(const PyTypeObject *type)
     void fdl_type_publish(const fdl_type_record *record)
+
+
+cdef extern from "acquire.h":
+    PyObject *fdl_acquire(PyObject *object, const fdl_type_record *record) noexcept
+    object fdl_make_from_dlpack(bytes doc, object complete, object request)
+
+
+cdef extern from "copy.h" nogil:
+    void fdl_copy_compact(const DLTensor *source, uint64_t flags, void *target)

@@ -1,7 +1,8 @@
 # What the floors above may do with a Tensor from Cython.
-from libc.stdint cimport uint64_t
+from cpython.object cimport PyTypeObject
+from libc.stdint cimport int32_t, uint64_t
 from fastdl._core.dlpack cimport DLManagedTensorVersioned, DLPackExchangeAPI, DLTensor
-from fastdl._core.native cimport fdl_description
+from fastdl._core.native cimport fdl_description, fdl_type_record
 
 
 cdef class Tensor:
@@ -10,28 +11,34 @@ cdef class Tensor:
     cdef object __weakref__
 
 
-# A new Tensor that owns `description`, also when this raises.
-cdef Tensor wrap(fdl_description *description)
-
-# A new Tensor on `managed`, which is consumed, also when this raises. `producer` is kept alive
-# in the place of a missing deleter; None where there is no producer.
-cdef Tensor take_managed(DLManagedTensorVersioned *managed, object producer)
-
-# The same for what is in a capsule. `immutable`: read-only even if the capsule cannot say so.
+# A new Tensor on what is in a capsule. `immutable`: read-only even if the capsule cannot say so.
+# `producer` is kept alive in the place of a missing deleter; None where there is no producer.
 # The capsule is untouched if this raises before it was renamed, and consumed afterwards.
 cdef Tensor take_capsule(object capsule, bint immutable, object producer)
 
-# A description that keeps `owner` alive and stands for `tensor`, which is checked.
-cdef fdl_description *describe_object(object owner, const DLTensor *tensor, uint64_t flags) except NULL
+# A description of a new block without an owner, for the caller to fill.
+cdef fdl_description *new_description(int32_t ndim) except NULL
+
+# Checks a description made by new_description, and makes it keep `owner` alive. It is released if
+# this raises.
+cdef int own_by_object(fdl_description *description, object owner) except -1
 
 # ---- for tables of other types: see the slot of the same name in Tensor's own ----
 
 cdef const DLPackExchangeAPI *tensor_table() noexcept
 cdef int table_from_object(void *candidate, DLManagedTensorVersioned **out) except -1
 
-# A new Tensor on `managed`, which is consumed on success only.
+# See import.h.
 cdef Tensor make_tensor(DLManagedTensorVersioned *managed)
+cdef void unmake_tensor(Tensor tensor, DLManagedTensorVersioned *managed) noexcept
 
-# Takes `managed` out of a Tensor that make_tensor made and that nobody else refers to: it is the
-# caller's again, and the Tensor is fit only for being dropped.
-cdef void unmake(Tensor tensor, DLManagedTensorVersioned *managed) noexcept
+# See acquire.h and types.h. `acquire` gives None where `__dlpack__` is to be asked.
+cdef Tensor acquire(object x, const fdl_type_record *record)
+cdef const fdl_type_record *find_type(PyTypeObject *cls) noexcept
+cdef void publish_type(const fdl_type_record *record) noexcept
+
+# Whether the CPU may touch memory of that device type.
+cdef bint is_host_type(int32_t type) noexcept
+
+# Gives back a description that no Tensor owns.
+cdef void release_description(fdl_description *description) noexcept

@@ -31,7 +31,7 @@ from cpython.pycapsule cimport (
     PyCapsule_New,
     PyCapsule_SetName,
 )
-from cpython.ref cimport Py_INCREF
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint64_t, uintptr_t
 
@@ -43,7 +43,6 @@ from fastdl._core.dlpack cimport (
     DLPackExchangeAPI,
     DLPackManagedTensorFromPyObjectNoSync,
     DLPackManagedTensorToPyObjectNoSync,
-    DLPackVersion,
     DLPACK_FLAG_BITMASK_IS_COPIED,
     DLPACK_FLAG_BITMASK_READ_ONLY,
     FASTDL_DLPACK_MAJOR,
@@ -51,13 +50,8 @@ from fastdl._core.dlpack cimport (
     kDLCPU,
 )
 from fastdl._core.native cimport (
-    FDL_BAD_DEVICE,
-    FDL_BAD_NDIM,
-    FDL_BAD_VERSION,
     FDL_LASTING_FLAGS,
     FDL_MAX_NDIM,
-    FDL_NO_MEMORY,
-    FDL_NULL_SHAPE,
     FDL_OK,
     FDL_ORDER_CALLER,
     FDL_ORDER_DEFAULT,
@@ -76,43 +70,40 @@ from fastdl._core.native cimport (
     fdl_device_find,
     fdl_devices,
     fdl_discard_legacy,
-    fdl_discard_versioned,
-    fdl_disown,
     fdl_dtype_fact,
     fdl_dtype_find,
     fdl_dtypes,
     fdl_fault,
-    fdl_fault_text,
-    fdl_free,
-    fdl_import_legacy,
-    fdl_import_versioned,
+    fdl_finish_tensor_type,
+    fdl_int_tuple,
     fdl_is_contiguous,
     fdl_is_packed,
     fdl_itemsize,
     fdl_layout,
     fdl_layout_check,
     fdl_legacy_copy,
-    fdl_malloc,
+    fdl_make_tensor,
     fdl_memory_new,
     fdl_order,
     fdl_own_buffer,
     fdl_own_object,
-    fdl_sole_object,
+    fdl_raise_fault,
+    fdl_take_legacy,
+    fdl_take_versioned,
+    fdl_tensor_wrap,
+    fdl_acquire,
+    fdl_make_from_dlpack,
+    fdl_type_find,
+    fdl_type_publish,
+    fdl_type_record,
+    fdl_unmake_tensor,
 )
 
 
 cdef extern from "Python.h":
-    ctypedef int (*visitproc)(PyObject *, void *) noexcept
+    PyObject *PyErr_Occurred() noexcept
     int PySlice_Unpack(object, Py_ssize_t *, Py_ssize_t *, Py_ssize_t *) except -1
     Py_ssize_t PySlice_AdjustIndices(Py_ssize_t, Py_ssize_t *, Py_ssize_t *, Py_ssize_t) noexcept
-
-
-cdef extern from "slots.h":
-    int fdl_finish_tensor_type(PyTypeObject *, int (*)(PyObject *, visitproc, void *) noexcept) except -1
-
-
-fdl_malloc = PyMem_RawMalloc  # so that tracemalloc sees what fastdl allocates
-fdl_free = PyMem_RawFree
 
 
 # ---- facts for the floors above -------------------------------------------------------------
@@ -165,89 +156,17 @@ def install(*, Device, DType, dlpack, cuda_array_interface, numpy, array, tolist
 # ---- errors ---------------------------------------------------------------------------------
 
 
-# Stands for the version of a tensor that carries none.
-cdef DLPackVersion NO_VERSION
-NO_VERSION.major = NO_VERSION.minor = 0
-
-
-cdef tuple int64_tuple(const int64_t *values, Py_ssize_t n):
-    cdef Py_ssize_t i
-    cdef object value
-    cdef tuple result = PyTuple_New(n)
-    for i in range(n):
-        value = values[i]
-        Py_INCREF(value)
-        PyTuple_SET_ITEM(result, i, value)
-    return result
-
-
-cdef object fault_error(fdl_fault fault, const DLTensor *tensor, DLPackVersion version):
-    """The exception for what a check found. Reads no more of `tensor` than the fault allows."""
-    if fault == FDL_NO_MEMORY:
-        return MemoryError()
-    if fault == FDL_BAD_VERSION:
-        return BufferError(
-            f"expected DLPack {FASTDL_DLPACK_MAJOR}.x, got a tensor of version "
-            f"{version.major}.{version.minor}: ask the producer for "
-            f"max_version=({FASTDL_DLPACK_MAJOR}, {FASTDL_DLPACK_MINOR})")
-    got = [f"dtype (code {tensor.dtype.code}, bits {tensor.dtype.bits}, "
-           f"lanes {tensor.dtype.lanes})"]
-    if fault == FDL_BAD_NDIM or (tensor.ndim > 0 and tensor.shape is NULL):
-        got.append(f"ndim {tensor.ndim}")
-    elif 0 <= tensor.ndim <= FDL_MAX_NDIM:
-        got.append(f"shape {int64_tuple(tensor.shape, tensor.ndim)}")
-        if tensor.strides is not NULL:
-            got.append(f"strides {int64_tuple(tensor.strides, tensor.ndim)}")
-    got.append(f"byte_offset {tensor.byte_offset}")
-    got.append(f"device ({<int32_t>tensor.device.device_type}, {tensor.device.device_id})")
-    return BufferError(
-        f"the tensor has {fdl_fault_text(fault).decode()}: got {', '.join(got)}. "
-        f"Its producer is at fault; a copy made there may help")
+cdef int raise_fault(fdl_fault fault, const DLTensor *tensor) except -1:
+    fdl_raise_fault(fault, tensor)
+    return -1
 
 
 # ---- making tensors -------------------------------------------------------------------------
 
 
-cdef Tensor wrap(fdl_description *description):
-    cdef Tensor tensor
-    try:
-        tensor = Tensor.__new__(Tensor)
-    except:
-        fdl_description_release(description, 1)
-        raise
-    tensor.description = description
-    return tensor
-
-
-cdef int refuse_versioned(DLManagedTensorVersioned *managed, fdl_fault fault) except -1:
-    """Raises for `fault` and gives `managed` back."""
-    try:
-        raise fault_error(fault, &managed.dl_tensor, managed.version)
-    finally:
-        fdl_discard_versioned(managed)
-
-
-cdef int refuse_legacy(DLManagedTensor *managed, fdl_fault fault) except -1:
-    try:
-        raise fault_error(fault, &managed.dl_tensor, NO_VERSION)
-    finally:
-        fdl_discard_legacy(managed)
-
-
-cdef Tensor take_managed(DLManagedTensorVersioned *managed, object producer):
-    cdef fdl_fault fault
-    cdef fdl_description *description = fdl_import_versioned(
-        managed, <PyObject *>producer if producer is not None else NULL, &fault)
-    if description is NULL:
-        refuse_versioned(managed, fault)
-    return wrap(description)
-
-
 cdef Tensor take_capsule(object capsule, bint immutable, object producer):
     cdef DLManagedTensorVersioned *managed = NULL
     cdef DLManagedTensor *legacy = NULL
-    cdef fdl_description *description
-    cdef fdl_fault fault
     cdef const char *name
     # Without the GIL two threads could both see the name before one changes it.
     with cython.critical_section(capsule):
@@ -258,15 +177,11 @@ cdef Tensor take_capsule(object capsule, bint immutable, object producer):
         elif PyCapsule_IsValid(capsule, "dltensor"):
             legacy = <DLManagedTensor *>PyCapsule_GetPointer(capsule, "dltensor")
             PyCapsule_SetName(capsule, "used_dltensor")
+    keep = <PyObject *>(capsule if producer is None else producer)
     if managed is not NULL:
-        return take_managed(managed, capsule if producer is None else producer)
+        return fdl_take_versioned(managed, keep)
     if legacy is not NULL:
-        description = fdl_import_legacy(
-            legacy, DLPACK_FLAG_BITMASK_READ_ONLY if immutable else 0,
-            <PyObject *>(capsule if producer is None else producer), &fault)
-        if description is NULL:
-            refuse_legacy(legacy, fault)
-        return wrap(description)
+        return fdl_take_legacy(legacy, DLPACK_FLAG_BITMASK_READ_ONLY if immutable else 0, keep)
     if not PyCapsule_CheckExact(capsule):
         raise TypeError(
             f"expected a DLPack capsule, got {type(capsule).__qualname__!r}: "
@@ -281,20 +196,28 @@ cdef Tensor take_capsule(object capsule, bint immutable, object producer):
         f"expected a capsule named 'dltensor' or 'dltensor_versioned', got one named {text!r}")
 
 
-cdef fdl_description *describe_object(
-        object owner, const DLTensor *tensor, uint64_t flags) except NULL:
-    cdef fdl_layout layout
-    cdef fdl_description *description
-    cdef fdl_fault fault = fdl_layout_check(tensor, flags, &layout)
-    if fault != FDL_OK:
-        raise fault_error(fault, tensor, NO_VERSION)
-    description = fdl_block_new(tensor.ndim)
+cdef fdl_description *new_description(int32_t ndim) except NULL:
+    cdef fdl_description *description = fdl_block_new(ndim)
     if description is NULL:
         raise MemoryError()
-    fdl_description_fill(description, tensor, flags)
+    return description
+
+
+cdef void release_description(fdl_description *description) noexcept:
+    fdl_description_release(description, 1)
+
+
+cdef int own_by_object(fdl_description *description, object owner) except -1:
+    cdef fdl_layout layout
+    cdef DLTensor *tensor = &description.managed.dl_tensor
+    cdef fdl_fault fault = fdl_layout_check(tensor, description.managed.flags, &layout)
+    if fault != FDL_OK:
+        fdl_raise_fault(fault, tensor)
+        fdl_description_release(description, 1)
+        return -1
     Py_INCREF(owner)
     fdl_own_object(description.block, <PyObject *>owner)
-    return description
+    return 0
 
 
 cdef Tensor host_memory(const DLTensor *prototype, uint64_t flags):
@@ -310,11 +233,11 @@ cdef Tensor host_memory(const DLTensor *prototype, uint64_t flags):
     tensor.byte_offset = 0
     fault = fdl_layout_check(&tensor, flags, &layout)
     if fault != FDL_OK:
-        raise fault_error(fault, &tensor, NO_VERSION)
+        raise_fault(fault, &tensor)
     description = fdl_memory_new(&tensor, flags, layout.nbytes)
     if description is NULL:
         raise MemoryError(f"cannot allocate {layout.nbytes} bytes on the host")
-    return wrap(description)
+    return fdl_tensor_wrap(description)
 
 
 def empty(tuple shape, tuple dtype):
@@ -335,6 +258,11 @@ def empty(tuple shape, tuple dtype):
 def import_capsule(capsule, *, bint immutable=False, producer=None):
     """The tensor in a DLPack capsule, which is consumed. `immutable` makes a legacy one read-only."""
     return take_capsule(capsule, immutable, producer)
+
+
+def is_legacy_capsule(capsule):
+    """Whether `capsule` holds a tensor in the form before DLPack 1.0, not taken yet."""
+    return bool(PyCapsule_IsValid(capsule, "dltensor"))
 
 
 def from_buffer(object source, parse_format):
@@ -375,7 +303,7 @@ def from_buffer(object source, parse_format):
         flags = DLPACK_FLAG_BITMASK_READ_ONLY if view.readonly else 0
         fault = fdl_layout_check(&tensor, flags, &layout)
         if fault != FDL_OK:
-            raise fault_error(fault, &tensor, NO_VERSION)
+            raise_fault(fault, &tensor)
         description = fdl_block_new(tensor.ndim)
         if description is NULL:
             raise MemoryError()
@@ -385,7 +313,7 @@ def from_buffer(object source, parse_format):
         raise
     fdl_description_fill(description, &tensor, flags)
     fdl_own_buffer(description.block, view)
-    return wrap(description)
+    return fdl_tensor_wrap(description)
 
 
 def copy_host(Tensor tensor not None):
@@ -495,28 +423,10 @@ cdef int table_from_object(void *candidate, DLManagedTensorVersioned **out) exce
 
 
 cdef int table_to_object(DLManagedTensorVersioned *managed, void **out) except -1:
-    cdef Tensor tensor = make_tensor(managed)
+    cdef Tensor tensor = fdl_make_tensor(managed)
     Py_INCREF(tensor)
     out[0] = <void *>tensor
     return 0
-
-
-cdef Tensor make_tensor(DLManagedTensorVersioned *managed):
-    # Nothing can fail after the import, and no Python code runs between it and the creation of
-    # the object, so nobody sees a Tensor without a description.
-    cdef fdl_fault fault
-    cdef Tensor tensor = Tensor.__new__(Tensor)
-    tensor.description = fdl_import_versioned(managed, NULL, &fault)
-    if tensor.description is NULL:
-        raise fault_error(fault, &managed.dl_tensor, managed.version)
-    return tensor
-
-
-cdef void unmake(Tensor tensor, DLManagedTensorVersioned *managed) noexcept:
-    if &tensor.description.managed == managed:
-        tensor.description = NULL
-    else:
-        fdl_disown(tensor.description.block)
 
 
 cdef int table_borrow(void *candidate, DLTensor *out) except -1:
@@ -545,14 +455,52 @@ cdef const DLPackExchangeAPI *tensor_table() noexcept:
     return &table
 
 
+cdef Tensor make_tensor(DLManagedTensorVersioned *managed):
+    return fdl_make_tensor(managed)
+
+
+cdef void unmake_tensor(Tensor tensor, DLManagedTensorVersioned *managed) noexcept:
+    fdl_unmake_tensor(<PyObject *>tensor, managed)
+
+
+# ---- acquiring through a table --------------------------------------------------------------
+
+
+cdef Tensor acquire(object x, const fdl_type_record *record):
+    cdef PyObject *tensor = fdl_acquire(<PyObject *>x, record)
+    if tensor is NULL:
+        if PyErr_Occurred() is not NULL:
+            reraise()
+        return None
+    result = <Tensor>tensor
+    Py_DECREF(result)
+    return result
+
+
+cdef int reraise() except -1:
+    """Raises the exception that C code has set."""
+    return -1
+
+
+cdef const fdl_type_record *find_type(PyTypeObject *cls) noexcept:
+    return fdl_type_find(cls)
+
+
+cdef bint is_host_type(int32_t type) noexcept:
+    return fdl_device_find(type).host
+
+
+cdef void publish_type(const fdl_type_record *record) noexcept:
+    fdl_type_publish(record)
+
+
+def make_from_dlpack(bytes doc not None, complete, request):
+    """The compiled entry of from_dlpack: a builtin that serves the plain call itself, and hands
+    others to `complete`, or to `request` if a native table refused the object."""
+    return fdl_make_from_dlpack(doc, complete, request)
+
+
 # ---- the type -------------------------------------------------------------------------------
-
-
-cdef int traverse(PyObject *self, visitproc visit, void *arg) noexcept:
-    """Shows the collector the object behind a Tensor, if this Tensor alone holds it."""
-    cdef fdl_description *description = (<Tensor>self).description
-    cdef PyObject *owner = fdl_sole_object(description.block) if description is not NULL else NULL
-    return visit(owner, arg) if owner is not NULL else 0
 
 
 cdef inline bint asks_plain_version(object max_version):
@@ -565,8 +513,6 @@ cdef inline bint asks_plain_version(object max_version):
 
 
 @cython.final
-@cython.freelist(64)
-@cython.no_gc_clear
 cdef class Tensor:
     """A tensor that belongs to no framework.
 
@@ -576,15 +522,8 @@ cdef class Tensor:
     Immutable, except for the elements themselves. Compared by identity.
     """
 
-    # no_gc_clear: like a tuple, a Tensor cannot be part of a cycle of Tensors alone, and it must
-    # never be seen without its description.
-
     __dlpack_c_exchange_api__ = PyCapsule_New(&table, "dlpack_exchange_api", NULL)
     __c_dlpack_exchange_api__ = <uintptr_t>&table
-
-    def __dealloc__(self):
-        if self.description is not NULL:
-            fdl_description_release(self.description, 1)
 
     # ---- description ----
 
@@ -594,14 +533,14 @@ cdef class Tensor:
         cdef DLTensor *tensor = &self.description.managed.dl_tensor
         with cython.critical_section(self):
             if self._shape is None:
-                self._shape = int64_tuple(tensor.shape, tensor.ndim)
+                self._shape = fdl_int_tuple(tensor.shape, tensor.ndim)
             return self._shape
 
     @property
     def strides(self):
         """Steps between neighbours in each dimension, in elements, as the producer gave them."""
         cdef DLTensor *tensor = &self.description.managed.dl_tensor
-        return int64_tuple(tensor.strides, tensor.ndim)
+        return fdl_int_tuple(tensor.strides, tensor.ndim)
 
     @property
     def ndim(self):
@@ -771,7 +710,7 @@ cdef class Tensor:
         fill_buffer(self, view, flags)
 
     def __releasebuffer__(self, Py_buffer *view):
-        fdl_free(view.internal)
+        PyMem_RawFree(view.internal)
 
 
 cdef void layout_of(Tensor tensor, fdl_layout *layout) noexcept:
@@ -805,7 +744,7 @@ cdef int fill_buffer(Tensor self, Py_buffer *view, int flags) except -1:
     layout_of(self, &layout)
     # Py_ssize_t has the size of int64_t on every platform but 32-bit ones, where a tensor that
     # exists fits as well.
-    dims = <Py_ssize_t *>fdl_malloc((2 * tensor.ndim + 1) * sizeof(Py_ssize_t))
+    dims = <Py_ssize_t *>PyMem_RawMalloc((2 * tensor.ndim + 1) * sizeof(Py_ssize_t))
     if dims is NULL:
         raise MemoryError()
     for i in range(tensor.ndim):
@@ -910,7 +849,7 @@ cdef Tensor index(Tensor self, object key):
     if description is NULL:
         raise MemoryError()
     fdl_description_fill(description, &view, self.description.managed.flags & FDL_LASTING_FLAGS)
-    return wrap(description)
+    return fdl_tensor_wrap(description)
 
 
-fdl_finish_tensor_type(<PyTypeObject *>Tensor, traverse)
+fdl_finish_tensor_type(<PyTypeObject *>Tensor)

@@ -25,7 +25,8 @@ enum {
     FDL_TYPE_PROTOCOL = 2,  /* the table is the general bridge over `__dlpack__` */
     FDL_TYPE_LEARNED = 4,   /* `refused` and `version` are known to work */
     FDL_TYPE_IMMUTABLE = 8, /* a capsule without flags is read-only all the same */
-    FDL_TYPE_ASK_BITS = 16, /* may be a lazy conjugate or negative that the table exports raw */
+    FDL_TYPE_HAS_DLPACK = 16, /* `__dlpack__` can be asked where a native table refuses */
+    FDL_TYPE_ASK_BITS = 32, /* may be a lazy conjugate or negative that the table exports raw */
 };
 
 /* Keywords of `__dlpack__`. */

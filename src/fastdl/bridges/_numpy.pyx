@@ -30,12 +30,15 @@ from fastdl._core.dlpack cimport (
     kDLInt,
     kDLUInt,
 )
+from fastdl._core.native cimport fdl_description
 from fastdl._core.tensor cimport (
     Tensor,
-    describe_object,
     make_tensor,
+    new_description,
+    own_by_object,
+    release_description,
     tensor_table,
-    unmake,
+    unmake_tensor,
 )
 from fastdl._dtype import DType
 from fastdl._numpy import numpy as to_numpy
@@ -98,37 +101,43 @@ cdef int find_type(cnp.ndarray array, DLDataType *dtype, uint64_t *flags) except
 
 cdef int from_array(void *candidate, DLManagedTensorVersioned **out) except -1:
     cdef cnp.ndarray array
-    cdef DLTensor tensor
-    cdef int64_t dims[128]
+    cdef fdl_description *description
+    cdef DLTensor *tensor
+    cdef DLDataType dtype
     cdef uint64_t flags = 0
-    cdef int32_t i, number, shift
-    cdef int64_t stride
+    cdef int32_t i, number, shift, ndim
+    cdef cnp.npy_intp *shape
+    cdef cnp.npy_intp *strides
     if not cnp.PyArray_Check(<object>candidate):
         raise TypeError(f"expected a numpy.ndarray, got {type(<object>candidate).__qualname__!r}: "
                         f"this exchange table is NumPy's")
     array = <cnp.ndarray>candidate
     number = cnp.PyArray_TYPE(array)
     if 0 <= number < 64 and types[number].bits != 0 and cnp.PyArray_ISNOTSWAPPED(array):
-        tensor.dtype = types[number]
+        dtype = types[number]
     else:
-        find_type(array, &tensor.dtype, &flags)
+        find_type(array, &dtype, &flags)
     if not cnp.PyArray_ISWRITEABLE(array):
         flags |= DLPACK_FLAG_BITMASK_READ_ONLY
+
+    ndim = cnp.PyArray_NDIM(array)
+    shape = cnp.PyArray_DIMS(array)
+    strides = cnp.PyArray_STRIDES(array)
     shift = shift_of(cnp.PyArray_ITEMSIZE(array))
+    description = new_description(ndim)
+    tensor = &description.managed.dl_tensor
+    for i in range(ndim):
+        tensor.shape[i] = shape[i]
+        tensor.strides[i] = strides[i] >> shift
+        if tensor.strides[i] << shift != strides[i] and shape[i] > 1:
+            refuse_stride(array, i, description)
+    description.managed.flags = flags
     tensor.data = cnp.PyArray_DATA(array)
     tensor.device.device_type = kDLCPU
     tensor.device.device_id = 0
-    tensor.byte_offset = 0
-    tensor.ndim = cnp.PyArray_NDIM(array)
-    tensor.shape = dims
-    tensor.strides = dims + tensor.ndim
-    for i in range(tensor.ndim):
-        tensor.shape[i] = cnp.PyArray_DIM(array, i)
-        stride = cnp.PyArray_STRIDE(array, i)
-        tensor.strides[i] = stride >> shift
-        if tensor.strides[i] << shift != stride and tensor.shape[i] > 1:
-            refuse_stride(array, i)
-    out[0] = &describe_object(array, &tensor, flags).managed
+    tensor.dtype = dtype
+    own_by_object(description, array)
+    out[0] = &description.managed
     return 0
 
 
@@ -141,7 +150,8 @@ cdef inline int32_t shift_of(Py_ssize_t itemsize) noexcept:
     return shift
 
 
-cdef int refuse_stride(cnp.ndarray array, int32_t i) except -1:
+cdef int refuse_stride(cnp.ndarray array, int32_t i, fdl_description *description) except -1:
+    release_description(description)
     raise BufferError(
         f"expected strides in whole elements of {array.itemsize} bytes, got {array.strides[i]} "
         f"bytes in dimension {i} of an array of {array.dtype}: copy the array first")
@@ -153,7 +163,7 @@ cdef int to_array(DLManagedTensorVersioned *managed, void **out) except -1:
     try:
         array = to_numpy(tensor)
     except:
-        unmake(tensor, managed)
+        unmake_tensor(tensor, managed)
         raise
     Py_INCREF(array)
     out[0] = <void *>array

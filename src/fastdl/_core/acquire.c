@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "acquire.h"
+
+#include "facts.h"
+
+/* Calls a method that answers yes or no: 1, 0, or -1 with an exception. */
+static int ask(PyObject *object, const char *method)
+{
+    int answer;
+    PyObject *result = PyObject_CallMethod(object, method, NULL);
+    if (result == NULL)
+        return -1;
+    answer = PyObject_IsTrue(result);
+    Py_DECREF(result);
+    return answer;
+}
+
+/* Refuses a lazy conjugate or negative, whose memory does not hold its values: torch's table
+ * exports them raw. Complex tensors are asked. A real tensor with the negative bit is the
+ * imaginary part of a conjugate, so it has even strides in every dimension longer than 1: one
+ * odd stride settles it without a call. */
+static int check_lazy_bits(PyObject *object, const DLTensor *tensor)
+{
+    const char *bit = NULL;
+    int answer = 0;
+    if (tensor->dtype.code == kDLFloat) {
+        for (int32_t i = 0; i < tensor->ndim; i++)
+            if (tensor->shape[i] > 1 && tensor->strides[i] & 1)
+                return 0;
+    } else if (tensor->dtype.code == kDLComplex) {
+        answer = ask(object, "is_conj");
+        bit = "conj";
+    } else {
+        return 0;
+    }
+    if (answer == 0) {
+        answer = ask(object, "is_neg");
+        bit = "neg";
+    }
+    if (answer > 0)
+        PyErr_Format(PyExc_BufferError,
+                     "expected a tensor whose memory holds its values, got a lazy view of type "
+                     "'%.100s' with its %s bit set: call resolve_%s() first",
+                     Py_TYPE(object)->tp_name, bit, bit);
+    return answer == 0 ? 0 : -1;
+}
+
+/* Notes on which stream device memory is ready: the one its library works on now. */
+static int set_order(fdl_description *description, const DLPackExchangeAPI *table)
+{
+    DLDevice device = description->managed.dl_tensor.device;
+    uint8_t streams = fdl_device_find((int32_t)device.device_type)->stream;
+    void *stream = NULL;
+    description->block->device.producer = table;
+    if (streams != FDL_STREAM_CUDA && streams != FDL_STREAM_ROCM)
+        return 0;
+    if (table->current_work_stream(device.device_type, device.device_id, &stream) != 0) {
+        if (!PyErr_Occurred())
+            PyErr_Format(PyExc_BufferError,
+                         "the exchange table of the producer cannot tell its current stream on "
+                         "device (%d, %d)",
+                         (int)device.device_type, (int)device.device_id);
+        return -1;
+    }
+    description->block->device.order = stream == NULL ? FDL_ORDER_DEFAULT : FDL_ORDER_UNNAMED;
+    return 0;
+}
+
+/* What became of an object that its table did not give: see fdl_acquire. */
+static PyObject *refused(PyObject *object, const fdl_type_record *record)
+{
+    if (record->facts & FDL_TYPE_NATIVE && record->facts & FDL_TYPE_HAS_DLPACK)
+        PyErr_Clear();
+    else if (!PyErr_Occurred())
+        PyErr_Format(PyExc_BufferError,
+                     "the exchange table of '%.100s' failed without giving a reason",
+                     Py_TYPE(object)->tp_name);
+    return NULL;
+}
+
+PyObject *fdl_acquire(PyObject *object, const fdl_type_record *record)
+{
+    DLManagedTensorVersioned *managed = NULL;
+    fdl_description *description;
+    PyObject *tensor;
+    int failed = record->api->managed_tensor_from_py_object_no_sync(object, &managed);
+    if (failed || managed == NULL) {
+        if (!failed)
+            PyErr_Clear(); /* it claims to have succeeded */
+        return refused(object, record);
+    }
+    if (record->facts & FDL_TYPE_NATIVE && PyErr_Occurred())
+        PyErr_Clear(); /* likewise */
+    tensor = fdl_take_versioned(managed, object);
+    if (tensor == NULL)
+        return NULL;
+    description = fdl_description_in(tensor);
+    if ((description->managed.dl_tensor.device.device_type != kDLCPU &&
+         set_order(description, record->api) < 0) ||
+        (record->facts & FDL_TYPE_ASK_BITS &&
+         check_lazy_bits(object, &description->managed.dl_tensor) < 0))
+        Py_CLEAR(tensor);
+    return tensor;
+}
+
+/* ---- the entry ---- */
+
+static PyObject *complete_call, *request_call;
+
+static PyObject *from_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count,
+                             PyObject *names)
+{
+    (void)module;
+    if (count == 1 && names == NULL) {
+        const fdl_type_record *record = fdl_type_find(Py_TYPE(arguments[0]));
+        if (record != NULL && !(record->facts & FDL_TYPE_PROTOCOL)) {
+            PyObject *tensor = fdl_acquire(arguments[0], record);
+            if (tensor != NULL || PyErr_Occurred())
+                return tensor;
+            return PyObject_Vectorcall(request_call, arguments, 1, NULL);
+        }
+    }
+    return PyObject_Vectorcall(complete_call, arguments, (size_t)count, names);
+}
+
+PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *request)
+{
+    static PyMethodDef definition = {"from_dlpack", (PyCFunction)(void (*)(void))from_dlpack,
+                                     METH_FASTCALL | METH_KEYWORDS, NULL};
+    PyObject *function, *module = PyUnicode_FromString("fastdl");
+    Py_INCREF(doc);
+    Py_INCREF(complete);
+    Py_INCREF(request);
+    definition.ml_doc = PyBytes_AS_STRING(doc);
+    complete_call = complete;
+    request_call = request;
+    if (module == NULL)
+        return NULL;
+    function = PyCFunction_NewEx(&definition, NULL, module);
+    Py_DECREF(module);
+    return function;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The hot path: from an object to a Tensor through the exchange table of its type.
+ */
+#ifndef FASTDL_CORE_ACQUIRE_H_
+#define FASTDL_CORE_ACQUIRE_H_
+
+#include "import.h"
+#include "types.h"
+
+/* A new Tensor on `object`, whose type has that record, through the record's table; the table
+ * must not be the general bridge. NULL with an exception on failure; NULL without one if a
+ * native table refused and `__dlpack__` of the object is to be asked. */
+PyObject *fdl_acquire(PyObject *object, const fdl_type_record *record);
+
+/* fastdl.from_dlpack: a builtin function that serves the plain call on a known type with a table.
+ * Any other call goes to `complete` with the same arguments; an object that its native table
+ * refused goes to `request`. To be called once: all three arguments are kept for good. */
+PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *request);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "object.h"
+
+#include "lifetime.h"
+
+static PyTypeObject *tensor_type;
+
+/* Dead objects kept for reuse, as block.c keeps blocks. */
+#ifndef FDL_NO_SPARES
+#define SPARES 64
+static fdl_tensor *spares[SPARES];
+static int spare_count;
+#endif
+
+static fdl_tensor *allocate(void)
+{
+#ifndef FDL_NO_SPARES
+    if (spare_count > 0) {
+        fdl_tensor *spare = spares[--spare_count]; /* its type is still set */
+        _Py_NewReference((PyObject *)spare);
+        return spare;
+    }
+#endif
+    return PyObject_GC_New(fdl_tensor, tensor_type);
+}
+
+static void deallocate(PyObject *self)
+{
+    fdl_tensor *tensor = (fdl_tensor *)self;
+    PyObject_GC_UnTrack(self);
+    if (tensor->weakrefs != NULL)
+        PyObject_ClearWeakRefs(self);
+    Py_CLEAR(tensor->shape);
+    if (tensor->description != NULL) {
+        fdl_description *description = tensor->description;
+        tensor->description = NULL;
+        fdl_description_release(description, 1);
+    }
+#ifndef FDL_NO_SPARES
+    if (spare_count < SPARES)
+        spares[spare_count++] = tensor;
+    else
+#endif
+        PyObject_GC_Del(tensor);
+}
+
+/* The shape is a tuple of ints and part of no cycle. There is no tp_clear: like a tuple, a Tensor
+ * is never the only kind of object in a cycle, and it must keep its description. */
+static int traverse(PyObject *self, visitproc visit, void *arg)
+{
+    fdl_tensor *tensor = (fdl_tensor *)self;
+    if (tensor->description != NULL)
+        Py_VISIT(fdl_sole_object(tensor->description->block));
+    return 0;
+}
+
+PyObject *fdl_tensor_new(fdl_description *description)
+{
+    PyObject *owner;
+    fdl_tensor *tensor = allocate();
+    if (tensor == NULL)
+        return NULL;
+    tensor->description = description;
+    tensor->shape = Py_NewRef(Py_None);
+    tensor->weakrefs = NULL;
+    owner = fdl_object_behind(description->block);
+    if (owner != NULL && PyObject_IS_GC(owner))
+        PyObject_GC_Track(tensor);
+    return (PyObject *)tensor;
+}
+
+PyObject *fdl_tensor_wrap(fdl_description *description)
+{
+    PyObject *tensor = fdl_tensor_new(description);
+    if (tensor == NULL)
+        fdl_description_release(description, 1);
+    return tensor;
+}
+
+int fdl_finish_tensor_type(PyTypeObject *type)
+{
+    if (type->tp_basicsize != sizeof(fdl_tensor) ||
+        type->tp_weaklistoffset != offsetof(fdl_tensor, weakrefs)) {
+        PyErr_SetString(PyExc_ImportError,
+                        "fastdl was built with a Cython that lays classes out in another way: "
+                        "use one of the versions in pyproject.toml");
+        return -1;
+    }
+    if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) {
+        /* Objects would count their type, which the functions here do not do. */
+        PyErr_SetString(PyExc_ImportError, "fastdl must be built with static Cython types");
+        return -1;
+    }
+    type->tp_name = "fastdl.Tensor";
+    type->tp_dealloc = deallocate;
+    type->tp_traverse = traverse;
+    type->tp_new = NULL;
+    type->tp_vectorcall = NULL; /* of the type: Cython 3.3 makes calling it fast */
+    type->tp_flags |= Py_TPFLAGS_DISALLOW_INSTANTIATION;
+    if (PyDict_DelItemString(type->tp_dict, "__new__") < 0)
+        return -1;
+    PyType_Modified(type);
+    tensor_type = type;
+    return 0;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The life of a fastdl.Tensor object: allocation, garbage collection, deallocation.
+ *
+ * tensor.pyx declares the type and its methods; Cython's own allocation and deallocation are
+ * replaced by the ones here, for four reasons. The collector must see through the C block to the
+ * Python object behind it. Objects that can be part of no cycle need not be tracked, which is
+ * most of them. An instance without a description must never be seen. And creation is most of
+ * the cost of an exchange.
+ */
+#ifndef FASTDL_CORE_OBJECT_H_
+#define FASTDL_CORE_OBJECT_H_
+
+#include <Python.h>
+
+#include "block.h"
+
+/* The fields of `cdef class Tensor`, in its order. fdl_finish_tensor_type checks the size. */
+typedef struct {
+    PyObject_HEAD
+    fdl_description *description; /* owned, never NULL while anybody can see the object */
+    PyObject *shape;              /* None, or a tuple once it was asked for */
+    PyObject *weakrefs;
+} fdl_tensor;
+
+static inline fdl_description *fdl_description_in(PyObject *tensor)
+{
+    return ((fdl_tensor *)tensor)->description;
+}
+
+/* A new Tensor that owns `description`. NULL with MemoryError on failure, and the description is
+ * still the caller's. */
+PyObject *fdl_tensor_new(fdl_description *description);
+
+/* The same, but on failure the description is released. */
+PyObject *fdl_tensor_wrap(fdl_description *description);
+
+/* Puts these functions in place, and makes the type impossible to instantiate from Python. To be
+ * called once, at module initialisation, before any instance exists. 0, or -1 with ImportError. */
+int fdl_finish_tensor_type(PyTypeObject *type);
+
+#endif
