@@ -36,6 +36,7 @@ _exchange.install(
     from_dlpack=_consumer.from_dlpack,
     ask=_consumer.request,
     is_refusal=_consumer.is_refusal,
+    delivery=_consumer.check_delivery,
     peer=_peers.describe,
 )
 

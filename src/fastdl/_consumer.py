@@ -109,13 +109,23 @@ def request(x, target=None, copy=None, stream=None):
     tensor = core.import_capsule(
         capsule, immutable=peer is not None and peer.immutable, producer=x
     )
+    check_delivery(x, where, tensor)
+    core.set_order(tensor, order_after_import(passed, tensor.device))
+    return tensor
+
+
+def check_delivery(x, where, tensor) -> None:
+    """Whether the stream that was chosen for `where` (None: the host) suits what came.
+
+    The device in the capsule is the truth: pinned memory is announced as such and delivered as
+    plain host memory by torch.
+    """
+    where = where or CPU
     if tensor.device.stream_kind != where.stream_kind:
         raise BufferError(
             f"{type(x).__qualname__!r} announced data on {where} and delivered "
-            f"{core.describe(tensor)}, whose streams are others"
+            f"{core.describe(tensor)}, where work is ordered in another way"
         )
-    core.set_order(tensor, order_after_import(passed, tensor.device))
-    return tensor
 
 
 def device_of(x) -> Device:

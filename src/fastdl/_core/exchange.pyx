@@ -65,13 +65,15 @@ cdef extern from "Python.h":
 cdef object negotiate = None       # from_dlpack in Python, complete by itself
 cdef object request = None         # its second half: what follows where no table serves
 cdef object refused_keyword = None  # whether a TypeError is about a keyword of the call
+cdef object check_delivery = None  # raises if a capsule is on another kind of device than promised
 cdef object describe_peer = None   # type -> (facts, None or (table capsule, its type))
 
 
-def install(*, from_dlpack, ask, is_refusal, peer):
+def install(*, from_dlpack, ask, is_refusal, delivery, peer):
     """Tells the core which Python functions decide what is not decided here. Called once."""
-    global negotiate, request, refused_keyword, describe_peer
-    negotiate, request, refused_keyword, describe_peer = from_dlpack, ask, is_refusal, peer
+    global negotiate, request, refused_keyword, check_delivery, describe_peer
+    negotiate, request, refused_keyword = from_dlpack, ask, is_refusal
+    check_delivery, describe_peer = delivery, peer
 
 
 cdef str EXPORT_NAME = "__dlpack__"
@@ -182,7 +184,10 @@ cdef const DLPackExchangeAPI *published_table(type cls) except? NULL:
                 return NULL
             get = getattr(type(value), "__get__", None)
             if get is not None:  # a descriptor that makes a class attribute
-                value = get(value, None, cls)
+                try:
+                    value = get(value, None, cls)
+                except AttributeError:
+                    continue
             table = table_in(value)
             if table is not NULL:
                 return table
@@ -244,6 +249,9 @@ cdef int describe(type cls, fdl_type_record *record) except -1:
 def remember(type cls not None, uint32_t refused, int32_t version):
     """Records that `__dlpack__` of `cls` works without the keywords `refused`, for host data."""
     cdef fdl_type_record record
+    cdef const fdl_type_record *known = find_type(<PyTypeObject *>cls)
+    if known is not NULL and not known.facts & FDL_TYPE_PROTOCOL:
+        return  # it has a table of its own, which refused one object
     describe(cls, &record)
     if record.facts & FDL_TYPE_PROTOCOL:
         record.refused = refused
@@ -295,6 +303,7 @@ cdef Tensor replay(object x, const fdl_type_record *record):
         return None
     if not on_host(x):
         return None
+    cdef Tensor tensor
     version = None
     try:
         if record.version:
@@ -308,7 +317,10 @@ cdef Tensor replay(object x, const fdl_type_record *record):
         if refused_keyword(error):
             return None  # the method has changed: negotiate again
         raise
-    return take_capsule(capsule, record.facts & FDL_TYPE_IMMUTABLE, x)
+    tensor = take_capsule(capsule, record.facts & FDL_TYPE_IMMUTABLE, x)
+    if not is_host_type(tensor.description.managed.dl_tensor.device.device_type):
+        check_delivery(x, None, tensor)
+    return tensor
 
 
 cdef Tensor acquire_through(object x, bint tables_only):

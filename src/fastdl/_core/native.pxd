@@ -44,6 +44,9 @@ cdef extern from "layout.h" nogil:
 
     ctypedef enum fdl_fault:
         FDL_OK
+        FDL_SIZE_OVERFLOW
+
+    const char *fdl_fault_text(fdl_fault fault)
 
     ctypedef struct fdl_layout:
         int64_t size

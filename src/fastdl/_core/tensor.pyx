@@ -57,6 +57,7 @@ from fastdl._core.native cimport (
     FDL_ORDER_DEFAULT,
     FDL_ORDER_IDLE,
     FDL_ORDER_UNNAMED,
+    FDL_SIZE_OVERFLOW,
     fdl_allocate,
     fdl_block_new,
     fdl_capsule_destroy,
@@ -74,6 +75,7 @@ from fastdl._core.native cimport (
     fdl_dtype_find,
     fdl_dtypes,
     fdl_fault,
+    fdl_fault_text,
     fdl_finish_tensor_type,
     fdl_int_tuple,
     fdl_is_contiguous,
@@ -232,8 +234,10 @@ cdef Tensor host_memory(const DLTensor *prototype, uint64_t flags):
     tensor.strides = NULL
     tensor.byte_offset = 0
     fault = fdl_layout_check(&tensor, flags, &layout)
+    if fault == FDL_SIZE_OVERFLOW:
+        raise MemoryError("cannot allocate more bytes than a 64-bit count can hold")
     if fault != FDL_OK:
-        raise_fault(fault, &tensor)
+        raise ValueError(f"cannot allocate a tensor with {fdl_fault_text(fault).decode()}")
     description = fdl_memory_new(&tensor, flags, layout.nbytes)
     if description is NULL:
         raise MemoryError(f"cannot allocate {layout.nbytes} bytes on the host")
