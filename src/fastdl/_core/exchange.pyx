@@ -166,7 +166,7 @@ cdef const DLPackExchangeAPI *table_in(object candidate) noexcept:
         candidate, "dlpack_exchange_api"))
 
 
-cdef const DLPackExchangeAPI *published_table(type cls) except? NULL:
+cdef const DLPackExchangeAPI *published_table(cls) except? NULL:
     """The table that `cls` publishes, or NULL.
 
     It counts only if no class before its provider in the MRO defines `__dlpack__`: a subclass
@@ -196,7 +196,7 @@ cdef const DLPackExchangeAPI *published_table(type cls) except? NULL:
     return NULL
 
 
-cdef bint overrides(type cls, type provider) except -1:
+cdef bint overrides(cls, provider) except -1:
     """Whether a class before `provider` in the MRO of `cls` defines `__dlpack__`."""
     for base in cls.__mro__:
         if base is provider:
@@ -209,7 +209,7 @@ cdef bint overrides(type cls, type provider) except -1:
 cdef dict registered = {}  # type -> capsule, by register_exchange_api
 
 
-cdef const DLPackExchangeAPI *registered_table(type cls) noexcept:
+cdef const DLPackExchangeAPI *registered_table(cls) except? NULL:
     for base in cls.__mro__:
         if base in registered:
             return table_in(registered[base])
@@ -218,7 +218,7 @@ cdef const DLPackExchangeAPI *registered_table(type cls) noexcept:
     return NULL
 
 
-cdef int describe(type cls, fdl_type_record *record) except -1:
+cdef int describe(cls, fdl_type_record *record) except -1:
     """Finds out all there is to know of `cls`, and publishes it if it is a producer."""
     record.type = <PyTypeObject *>cls
     record.facts = record.refused = 0
@@ -246,7 +246,7 @@ cdef int describe(type cls, fdl_type_record *record) except -1:
 
 
 
-def remember(type cls not None, uint32_t refused, int32_t version):
+def remember(cls, uint32_t refused, int32_t version):
     """Records that `__dlpack__` of `cls` works without the keywords `refused`, for host data."""
     cdef fdl_type_record record
     cdef const fdl_type_record *known = find_type(<PyTypeObject *>cls)
@@ -260,7 +260,7 @@ def remember(type cls not None, uint32_t refused, int32_t version):
         publish_type(&record)
 
 
-def recall(type cls not None):
+def recall(cls):
     """What `remember` was told of `cls`, as (refused, version); None if it was told nothing."""
     cdef const fdl_type_record *record = find_type(<PyTypeObject *>cls)
     if record is NULL or not record.facts & FDL_TYPE_LEARNED:
@@ -414,7 +414,7 @@ def exchange_api(producer, /):
     `__dlpack__` either. The table stays valid until the process ends.
     """
     cdef fdl_type_record scratch
-    cdef type cls = producer if isinstance(producer, type) else type(producer)
+    cls = producer if isinstance(producer, type) else type(producer)
     cdef const fdl_type_record *record = find_type(<PyTypeObject *>cls)
     if record is NULL:
         describe(cls, &scratch)
@@ -459,7 +459,7 @@ def register_exchange_api(cls, table, /):
     refresh(cls)
 
 
-cdef int refresh(type cls) except -1:
+cdef int refresh(cls) except -1:
     """Describes again what is known of `cls` and of the classes below it."""
     cdef fdl_type_record record
     if find_type(<PyTypeObject *>cls) is not NULL:
