@@ -58,7 +58,7 @@ setup(
             extension(
                 "fastdl._core.tensor",
                 f"{CORE}/tensor.pyx",
-                *("facts", "layout", "block", "copy", "lifetime", "object", "import", "types", "acquire"),
+                *("facts", "layout", "block", "copy", "lifetime", "object", "import", "export", "types", "acquire"),
             ),
             extension("fastdl._core.exchange", f"{CORE}/exchange.pyx"),
             extension(
@@ -70,6 +70,12 @@ setup(
         build_dir="build",
         include_path=["src"],
         language_level=3,
-        compiler_directives={"binding": False, "boundscheck": False, "wraparound": False},
+        compiler_directives={
+            "binding": False,
+            "boundscheck": False,
+            "wraparound": False,
+            "embedsignature": True,
+            "embedsignature.format": "clinic",
+        },
     )
 )

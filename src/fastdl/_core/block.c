@@ -146,11 +146,18 @@ void fdl_description_fill(fdl_description *description, const DLTensor *tensor, 
 
 fdl_description *fdl_description_copy(const fdl_description *source, uint64_t more_flags)
 {
-    const DLManagedTensorVersioned *from = &source->managed;
-    fdl_description *copy = fdl_describe(source->block, from->dl_tensor.ndim);
-    if (copy != NULL)
-        fdl_description_fill(copy, &from->dl_tensor,
-                             (from->flags & FDL_LASTING_FLAGS) | more_flags);
+    const DLTensor *from = &source->managed.dl_tensor;
+    DLTensor *to;
+    fdl_description *copy = fdl_describe(source->block, from->ndim);
+    if (copy == NULL)
+        return NULL;
+    to = &copy->managed.dl_tensor;
+    memcpy(to->shape, from->shape, dims_size(from->ndim)); /* the strides follow, in both */
+    to->data = from->data;
+    to->device = from->device;
+    to->dtype = from->dtype;
+    to->byte_offset = from->byte_offset;
+    copy->managed.flags = (source->managed.flags & FDL_LASTING_FLAGS) | more_flags;
     return copy;
 }
 

@@ -56,28 +56,11 @@ const fdl_dtype_fact fdl_dtypes[] = {
     {0, 0, NULL, NULL},
 };
 
-#define MAX_BITS 128
-
-/* The number of the row plus one by code and bits: one load answers every question about a type. */
-static const uint8_t row_of[kDLFloat4_e2m1fn + 1][MAX_BITS + 1] = {
+const uint8_t fdl_dtype_rows[FDL_DTYPE_CODES][FDL_DTYPE_MAX_BITS + 1] = {
 #define X(row, code, bits, name, format) [code][bits] = ROW_##row,
     FDL_DTYPES(X)
 #undef X
 };
-
-const fdl_dtype_fact *fdl_dtype_find(uint8_t code, uint8_t bits)
-{
-    if (code > kDLFloat4_e2m1fn || bits > MAX_BITS || row_of[code][bits] == NO_ROW)
-        return NULL;
-    return &fdl_dtypes[row_of[code][bits] - 1];
-}
-
-int fdl_dtype_exists(uint8_t code, uint8_t bits)
-{
-    if (code <= kDLFloat4_e2m1fn && code != kDLOpaqueHandle)
-        return bits <= MAX_BITS && row_of[code][bits] != NO_ROW;
-    return bits != 0;
-}
 
 const fdl_device_fact fdl_devices[] = {
     {kDLCPU, "cpu", 1, 1, FDL_STREAM_NONE},

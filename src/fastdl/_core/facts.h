@@ -36,15 +36,31 @@ typedef struct {
 extern const fdl_dtype_fact fdl_dtypes[];
 extern const fdl_device_fact fdl_devices[];
 
-/* The row of a type of one lane, or NULL if there is no such type. */
-const fdl_dtype_fact *fdl_dtype_find(uint8_t code, uint8_t bits);
+/* The number of a row of fdl_dtypes plus one, by code and bits; 0: no such type. One load answers
+ * every question about a type. */
+#define FDL_DTYPE_CODES (kDLFloat4_e2m1fn + 1)
+#define FDL_DTYPE_MAX_BITS 128
+extern const uint8_t fdl_dtype_rows[FDL_DTYPE_CODES][FDL_DTYPE_MAX_BITS + 1];
+
+/* The row of a type of one lane, or NULL if there is none. */
+static inline const fdl_dtype_fact *fdl_dtype_find(uint8_t code, uint8_t bits)
+{
+    if (code >= FDL_DTYPE_CODES || bits > FDL_DTYPE_MAX_BITS || fdl_dtype_rows[code][bits] == 0)
+        return NULL;
+    return &fdl_dtypes[fdl_dtype_rows[code][bits] - 1];
+}
+
+/* Whether elements of that type and size are possible: as in the table for a code that is in it;
+ * any size but 0 for other codes, which are opaque. */
+static inline int fdl_dtype_exists(uint8_t code, uint8_t bits)
+{
+    if (code >= FDL_DTYPE_CODES || code == kDLOpaqueHandle)
+        return bits != 0;
+    return bits <= FDL_DTYPE_MAX_BITS && fdl_dtype_rows[code][bits] != 0;
+}
 
 /* The row of a device type; a row without name for a number DLPack 1.3 does not know
  * (such a device is carried along as metadata and never touched). */
 const fdl_device_fact *fdl_device_find(int32_t type);
-
-/* Whether elements of that type and size are possible: as in the table for a code that is in it;
- * any size but 0 for other codes, which are opaque. */
-int fdl_dtype_exists(uint8_t code, uint8_t bits);
 
 #endif

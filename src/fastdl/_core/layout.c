@@ -3,6 +3,12 @@
 
 #include "facts.h"
 
+#if defined(__GNUC__) || defined(__clang__)
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+#else
+#define UNLIKELY(condition) (condition)
+#endif
+
 /* r = a * b and r = a + b; nonzero when the result does not fit. */
 #if defined(__GNUC__) || defined(__clang__)
 
@@ -105,8 +111,48 @@ int fdl_is_contiguous(const DLTensor *tensor, char order)
     return compact;
 }
 
+/* What one pass over the dimensions finds; `low` and `high` are in elements. */
+typedef struct {
+    int64_t size, low, high;
+    fdl_fault fault; /* FDL_OK for a tensor without elements, whatever overflows */
+    int empty;
+} extent;
+
+/* This is what an exchange costs per dimension. An overflow is reported only after the last
+ * dimension: if one of them is 0, nothing is reached and nothing has overflowed. */
+static inline void measure(const DLTensor *tensor, extent *e)
+{
+    const int64_t *shape = tensor->shape, *strides = tensor->strides;
+    int64_t size = 1, low = 0, high = 0;
+    fdl_fault fault = FDL_OK;
+    e->empty = 0;
+    for (int32_t i = 0; i < tensor->ndim; i++) {
+        int64_t dim = shape[i], last;
+        if (UNLIKELY(dim <= 0)) {
+            if (dim < 0) {
+                e->fault = FDL_NEGATIVE_DIM;
+                return;
+            }
+            e->empty = 1;
+            continue;
+        }
+        if (UNLIKELY(mul(size, dim, &size)))
+            fault = FDL_SIZE_OVERFLOW;
+        if (strides == NULL)
+            continue;
+        if (UNLIKELY(mul(dim - 1, strides[i], &last) ||
+                     (last < 0 ? add(low, last, &low) : add(high, last, &high))) &&
+            fault == FDL_OK)
+            fault = FDL_REACH_OVERFLOW;
+    }
+    e->size = size;
+    e->low = low;
+    e->high = strides == NULL ? size - 1 : high;
+    e->fault = e->empty ? FDL_OK : fault;
+}
+
 /* Whether data + byte_offset and everything reached from there are possible addresses. */
-static int addressable(const DLTensor *tensor, const fdl_layout *layout)
+static inline int addressable(const DLTensor *tensor, const fdl_layout *layout)
 {
     uint64_t base = (uint64_t)(uintptr_t)tensor->data;
     uint64_t first;
@@ -114,52 +160,13 @@ static int addressable(const DLTensor *tensor, const fdl_layout *layout)
         !fdl_device_find((int32_t)tensor->device.device_type)->addresses)
         base = 0; /* a handle: only the offset counts */
     first = base + tensor->byte_offset;
-    if (first < base || first > UINTPTR_MAX)
-        return 0;
-    /* 0 - low is below 2**63, so neither side of these comparisons can wrap. */
-    return first >= (uint64_t)0 - (uint64_t)layout->low &&
+    /* 0 - low is at most 2**63, so no side of these comparisons can wrap. */
+    return first >= base && first <= UINTPTR_MAX &&
+           first >= (uint64_t)0 - (uint64_t)layout->low &&
            (uint64_t)layout->high <= UINTPTR_MAX - first;
 }
 
-/* The elements and what the strides reach to both sides of the first one, in elements. */
-typedef struct {
-    int64_t size, low, high;
-    int empty, size_overflow, reach_overflow;
-} extent;
-
-/* One pass over the dimensions: this is what an exchange costs per dimension. */
-static fdl_fault measure(const DLTensor *tensor, extent *e)
-{
-    const int64_t *shape = tensor->shape, *strides = tensor->strides;
-    int64_t size = 1, low = 0, high = 0;
-    int size_overflow = 0, reach_overflow = 0, empty = 0;
-    for (int32_t i = 0; i < tensor->ndim; i++) {
-        int64_t dim = shape[i], last;
-        if (dim <= 0) {
-            if (dim < 0)
-                return FDL_NEGATIVE_DIM;
-            empty = 1;
-            continue;
-        }
-        size_overflow |= mul(size, dim, &size);
-        if (strides != NULL) {
-            reach_overflow |= mul(dim - 1, strides[i], &last);
-            if (last < 0)
-                reach_overflow |= add(low, last, &low);
-            else
-                reach_overflow |= add(high, last, &high);
-        }
-    }
-    e->size = size;
-    e->low = low;
-    e->high = high;
-    e->empty = empty;
-    e->size_overflow = size_overflow;
-    e->reach_overflow = reach_overflow;
-    return FDL_OK;
-}
-
-/* The element sizes of a packed tensor are in bits, and only a compact layout is possible. */
+/* Sizes of packed elements are in bits, and only a compact layout is possible. */
 static fdl_fault measure_packed(const DLTensor *tensor, fdl_layout *layout)
 {
     int64_t bits;
@@ -169,20 +176,20 @@ static fdl_fault measure_packed(const DLTensor *tensor, fdl_layout *layout)
         add(bits, 7, &bits))
         return FDL_SIZE_OVERFLOW;
     layout->nbytes = layout->high = bits / 8;
+    layout->low = 0;
     return FDL_OK;
 }
 
 fdl_fault fdl_layout_check(const DLTensor *tensor, uint64_t flags, fdl_layout *layout)
 {
     DLDataType dtype = tensor->dtype;
-    fdl_fault fault;
     int64_t itemsize;
     extent e;
 
     layout->size = layout->nbytes = layout->low = layout->high = 0;
     if ((int32_t)tensor->device.device_type <= 0)
         return FDL_BAD_DEVICE;
-    if (tensor->ndim < 0 || tensor->ndim > FDL_MAX_NDIM)
+    if ((uint32_t)tensor->ndim > FDL_MAX_NDIM)
         return FDL_BAD_NDIM;
     if (!fdl_dtype_exists(dtype.code, dtype.bits))
         return FDL_BAD_BITS;
@@ -191,28 +198,23 @@ fdl_fault fdl_layout_check(const DLTensor *tensor, uint64_t flags, fdl_layout *l
     if (tensor->ndim > 0 && tensor->shape == NULL)
         return FDL_NULL_SHAPE;
 
-    fault = measure(tensor, &e);
-    if (fault != FDL_OK)
-        return fault;
+    measure(tensor, &e);
+    if (e.fault != FDL_OK)
+        return e.fault;
     if (e.empty)
         return FDL_OK; /* reaches nothing, so data, strides and byte_offset mean nothing */
-    if (e.size_overflow)
-        return FDL_SIZE_OVERFLOW;
     layout->size = e.size;
 
     if (fdl_is_packed(dtype, flags)) {
-        fault = measure_packed(tensor, layout);
+        fdl_fault fault = measure_packed(tensor, layout);
         if (fault != FDL_OK)
             return fault;
     } else {
         itemsize = fdl_itemsize(dtype);
         if (mul(e.size, itemsize, &layout->nbytes))
             return FDL_SIZE_OVERFLOW;
-        if (tensor->strides == NULL)
-            layout->high = layout->nbytes;
-        else if (e.reach_overflow || mul(e.low, itemsize, &layout->low) ||
-                 mul(e.high, itemsize, &layout->high) ||
-                 add(layout->high, itemsize, &layout->high))
+        if (mul(e.low, itemsize, &layout->low) || mul(e.high, itemsize, &layout->high) ||
+            add(layout->high, itemsize, &layout->high))
             return FDL_REACH_OVERFLOW;
     }
     if (!addressable(tensor, layout))

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lifetime.h"
 
-#include <string.h>
-
 /* ---- a thread state for as long as an owner needs one ---- */
 
 typedef struct {
@@ -164,21 +162,5 @@ void fdl_discard_legacy(DLManagedTensor *managed)
     if (managed->deleter != NULL && enter_python(&state, 1)) {
         managed->deleter(managed);
         leave_python(&state);
-    }
-}
-
-void fdl_capsule_destroy(PyObject *capsule)
-{
-    /* A consumer renames the capsule it takes from; then nothing is left to give back. */
-    const char *name = PyCapsule_GetName(capsule);
-    void *managed;
-    if (name == NULL)
-        return;
-    if (strcmp(name, "dltensor_versioned") == 0) {
-        managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
-        fdl_description_release(managed, 1);
-    } else if (strcmp(name, "dltensor") == 0) {
-        managed = PyCapsule_GetPointer(capsule, "dltensor");
-        fdl_discard_legacy(managed);
     }
 }

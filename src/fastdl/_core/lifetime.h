@@ -36,8 +36,4 @@ PyObject *fdl_object_behind(const fdl_block *block);
  * garbage collector: with others out, the object is held by something it cannot see. */
 PyObject *fdl_sole_object(fdl_block *block);
 
-/* The destructor for a capsule of fastdl's, of either name: gives back what no consumer took.
- * A pending exception is kept. */
-void fdl_capsule_destroy(PyObject *capsule);
-
 #endif

@@ -82,7 +82,6 @@ cdef extern from "block.h" nogil:
     fdl_description *fdl_block_new(int32_t ndim)
     fdl_description *fdl_describe(fdl_block *block, int32_t ndim)
     fdl_description *fdl_description_copy(const fdl_description *source, uint64_t more_flags)
-    DLManagedTensor *fdl_legacy_copy(const fdl_description *source)
     void fdl_description_release(fdl_description *description, int attached)
     void fdl_description_fill(fdl_description *description, const DLTensor *tensor, uint64_t flags)
     fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64_t nbytes)
@@ -100,7 +99,6 @@ cdef extern from "lifetime.h":
     void fdl_discard_legacy(DLManagedTensor *managed) noexcept
     void fdl_own_object(fdl_block *block, PyObject *object) noexcept
     void fdl_own_buffer(fdl_block *block, Py_buffer *buffer) noexcept
-    void fdl_capsule_destroy(object capsule) noexcept
 
 
 cdef extern from "object.h":
@@ -146,6 +144,12 @@ cdef extern from "types.h" nogil:
 cdef extern from "acquire.h":
     PyObject *fdl_acquire(PyObject *object, const fdl_type_record *record) noexcept
     object fdl_make_from_dlpack(bytes doc, object complete, object request)
+
+
+cdef extern from "export.h":
+    object fdl_versioned_capsule(PyObject *tensor, uint64_t more_flags)
+    object fdl_legacy_capsule(PyObject *tensor)
+    int fdl_speed_up_dlpack(PyTypeObject *type) except -1
 
 
 cdef extern from "copy.h" nogil:

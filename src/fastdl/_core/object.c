@@ -6,7 +6,8 @@
 static PyTypeObject *tensor_type;
 
 /* Dead objects kept for reuse, as block.c keeps blocks. */
-#ifndef FDL_NO_SPARES
+#if !defined(FDL_NO_SPARES) && !defined(Py_TRACE_REFS)
+#define USE_SPARES
 #define SPARES 64
 static fdl_tensor *spares[SPARES];
 static int spare_count;
@@ -14,10 +15,10 @@ static int spare_count;
 
 static fdl_tensor *allocate(void)
 {
-#ifndef FDL_NO_SPARES
+#ifdef USE_SPARES
     if (spare_count > 0) {
         fdl_tensor *spare = spares[--spare_count]; /* its type is still set */
-        _Py_NewReference((PyObject *)spare);
+        Py_SET_REFCNT((PyObject *)spare, 1);
         return spare;
     }
 #endif
@@ -36,7 +37,7 @@ static void deallocate(PyObject *self)
         tensor->description = NULL;
         fdl_description_release(description, 1);
     }
-#ifndef FDL_NO_SPARES
+#ifdef USE_SPARES
     if (spare_count < SPARES)
         spares[spare_count++] = tensor;
     else

@@ -60,7 +60,6 @@ from fastdl._core.native cimport (
     FDL_SIZE_OVERFLOW,
     fdl_allocate,
     fdl_block_new,
-    fdl_capsule_destroy,
     fdl_copy_compact,
     fdl_current_work_stream,
     fdl_describe,
@@ -70,7 +69,6 @@ from fastdl._core.native cimport (
     fdl_device_fact,
     fdl_device_find,
     fdl_devices,
-    fdl_discard_legacy,
     fdl_dtype_fact,
     fdl_dtype_find,
     fdl_dtypes,
@@ -83,7 +81,7 @@ from fastdl._core.native cimport (
     fdl_itemsize,
     fdl_layout,
     fdl_layout_check,
-    fdl_legacy_copy,
+    fdl_legacy_capsule,
     fdl_make_tensor,
     fdl_memory_new,
     fdl_order,
@@ -92,6 +90,7 @@ from fastdl._core.native cimport (
     fdl_raise_fault,
     fdl_take_legacy,
     fdl_take_versioned,
+    fdl_speed_up_dlpack,
     fdl_tensor_wrap,
     fdl_acquire,
     fdl_make_from_dlpack,
@@ -99,6 +98,7 @@ from fastdl._core.native cimport (
     fdl_type_publish,
     fdl_type_record,
     fdl_unmake_tensor,
+    fdl_versioned_capsule,
 )
 
 
@@ -351,37 +351,19 @@ def read_bytes(Tensor tensor not None):
 # ---- giving tensors away --------------------------------------------------------------------
 
 
-cdef object versioned_capsule(Tensor tensor, uint64_t more_flags):
-    cdef fdl_description *copy = fdl_description_copy(tensor.description, more_flags)
-    if copy is NULL:
-        raise MemoryError()
-    try:
-        return PyCapsule_New(copy, "dltensor_versioned", fdl_capsule_destroy)
-    except:
-        fdl_description_release(copy, 1)
-        raise
-
-
 cdef object legacy_capsule(Tensor tensor):
-    cdef DLManagedTensor *copy
     if tensor.description.managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY:
         raise BufferError(
             f"{describe(tensor)} is read-only, which a legacy DLPack capsule cannot say: "
             f"ask with max_version=(1, 0) or newer, or export a copy")
-    copy = fdl_legacy_copy(tensor.description)
-    if copy is NULL:
-        raise MemoryError()
-    try:
-        return PyCapsule_New(copy, "dltensor", fdl_capsule_destroy)
-    except:
-        fdl_discard_legacy(copy)
-        raise
+    return fdl_legacy_capsule(<PyObject *>tensor)
 
 
 def export_capsule(Tensor tensor not None, *, bint versioned, bint copied=False):
     """A new capsule on the memory of `tensor`, without any check of devices or streams."""
     if versioned:
-        return versioned_capsule(tensor, DLPACK_FLAG_BITMASK_IS_COPIED if copied else 0)
+        return fdl_versioned_capsule(
+            <PyObject *>tensor, DLPACK_FLAG_BITMASK_IS_COPIED if copied else 0)
     return legacy_capsule(tensor)
 
 
@@ -505,15 +487,6 @@ def make_from_dlpack(bytes doc not None, complete, request):
 
 
 # ---- the type -------------------------------------------------------------------------------
-
-
-cdef inline bint asks_plain_version(object max_version):
-    """Whether max_version is an ordinary pair that a versioned capsule answers."""
-    if type(max_version) is not tuple or len(<tuple>max_version) != 2:
-        return False
-    major = (<tuple>max_version)[0]
-    minor = (<tuple>max_version)[1]
-    return type(major) is int and type(minor) is int and major >= 1 and minor >= 0
 
 
 @cython.final
@@ -682,13 +655,7 @@ cdef class Tensor:
         copy: True forces a copy, False forbids one, None leaves it open.
         version: the form of the 2022 draft, 100 * major + 10 * minor; not with max_version.
         """
-        # The ordinary call, at full speed; _producer.py decides every other one.
-        if (stream is None and dl_device is None and copy is None and version is None
-                and self.description.managed.dl_tensor.device.device_type == kDLCPU):
-            if max_version is None:
-                return legacy_capsule(self)
-            if asks_plain_version(max_version):
-                return versioned_capsule(self, 0)
+        # export.c serves the plain call before it gets here.
         return export(self, stream, max_version, dl_device, copy, version)
 
     def __dlpack_device__(self):
@@ -857,3 +824,4 @@ cdef Tensor index(Tensor self, object key):
 
 
 fdl_finish_tensor_type(<PyTypeObject *>Tensor)
+fdl_speed_up_dlpack(<PyTypeObject *>Tensor)

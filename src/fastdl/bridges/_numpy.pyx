@@ -54,17 +54,31 @@ cnp.import_array()
 
 # ---- element types --------------------------------------------------------------------------
 
-# NumPy's number of a built-in type -> DLPack's type; bits 0 where DLPack has none. The sizes of
-# C's integers differ by platform, so they are asked of NumPy.
-cdef DLDataType types[64]
+cdef struct number_type:
+    DLDataType dtype  # bits 0 where DLPack has none
+    int32_t shift     # log2 of the size in bytes
+
+# By NumPy's number of a built-in type. The sizes of C's integers differ by platform, so they are
+# asked of NumPy.
+cdef number_type types[64]
 
 
 cdef int define(int number, int code) except -1:
-    cdef cnp.dtype descriptor = cnp.PyArray_DescrFromType(number)
-    types[number].code = <unsigned char>code
-    types[number].bits = <unsigned char>(8 * descriptor.itemsize)
-    types[number].lanes = 1
+    cdef int itemsize = cnp.PyArray_DescrFromType(number).itemsize
+    types[number].dtype.code = <unsigned char>code
+    types[number].dtype.bits = <unsigned char>(8 * itemsize)
+    types[number].dtype.lanes = 1
+    types[number].shift = shift_of(itemsize)
     return 0
+
+
+cdef int32_t shift_of(Py_ssize_t itemsize) noexcept:
+    """log2: every type that fastdl takes from NumPy has 1, 2, 4, 8 or 16 bytes."""
+    cdef int32_t shift = 0
+    while itemsize > 1:
+        itemsize >>= 1
+        shift += 1
+    return shift
 
 
 define(cnp.NPY_BOOL, kDLBool)
@@ -113,17 +127,18 @@ cdef int from_array(void *candidate, DLManagedTensorVersioned **out) except -1:
                         f"this exchange table is NumPy's")
     array = <cnp.ndarray>candidate
     number = cnp.PyArray_TYPE(array)
-    if 0 <= number < 64 and types[number].bits != 0 and cnp.PyArray_ISNOTSWAPPED(array):
-        dtype = types[number]
+    if 0 <= number < 64 and types[number].dtype.bits != 0 and cnp.PyArray_ISNOTSWAPPED(array):
+        dtype = types[number].dtype
+        shift = types[number].shift
     else:
         find_type(array, &dtype, &flags)
+        shift = shift_of(cnp.PyArray_ITEMSIZE(array))
     if not cnp.PyArray_ISWRITEABLE(array):
         flags |= DLPACK_FLAG_BITMASK_READ_ONLY
 
     ndim = cnp.PyArray_NDIM(array)
     shape = cnp.PyArray_DIMS(array)
     strides = cnp.PyArray_STRIDES(array)
-    shift = shift_of(cnp.PyArray_ITEMSIZE(array))
     description = new_description(ndim)
     tensor = &description.managed.dl_tensor
     for i in range(ndim):
@@ -139,15 +154,6 @@ cdef int from_array(void *candidate, DLManagedTensorVersioned **out) except -1:
     own_by_object(description, array)
     out[0] = &description.managed
     return 0
-
-
-cdef inline int32_t shift_of(Py_ssize_t itemsize) noexcept:
-    """log2: every type that gets here has 1, 2, 4, 8 or 16 bytes."""
-    cdef int32_t shift = 0
-    while itemsize > 1:
-        itemsize >>= 1
-        shift += 1
-    return shift
 
 
 cdef int refuse_stride(cnp.ndarray array, int32_t i, fdl_description *description) except -1:

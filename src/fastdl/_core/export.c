@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "export.h"
+
+#include <string.h>
+
+#include "lifetime.h"
+
+static const char versioned_name[] = "dltensor_versioned";
+static const char legacy_name[] = "dltensor";
+
+/* Whether nobody took the tensor out of `capsule`: a consumer renames it. The pointers differ only
+ * if it was renamed back. */
+static int untouched(PyObject *capsule, const char *name)
+{
+    const char *found = PyCapsule_GetName(capsule);
+    return found == name || (found != NULL && strcmp(found, name) == 0);
+}
+
+static void destroy_versioned(PyObject *capsule)
+{
+    if (untouched(capsule, versioned_name))
+        fdl_description_release(PyCapsule_GetPointer(capsule, versioned_name), 1);
+}
+
+static void destroy_legacy(PyObject *capsule)
+{
+    if (untouched(capsule, legacy_name))
+        fdl_discard_legacy(PyCapsule_GetPointer(capsule, legacy_name));
+}
+
+PyObject *fdl_versioned_capsule(PyObject *tensor, uint64_t more_flags)
+{
+    PyObject *capsule;
+    fdl_description *copy = fdl_description_copy(fdl_description_in(tensor), more_flags);
+    if (copy == NULL)
+        return PyErr_NoMemory();
+    capsule = PyCapsule_New(&copy->managed, versioned_name, destroy_versioned);
+    if (capsule == NULL)
+        fdl_description_release(copy, 1);
+    return capsule;
+}
+
+PyObject *fdl_legacy_capsule(PyObject *tensor)
+{
+    PyObject *capsule;
+    DLManagedTensor *copy = fdl_legacy_copy(fdl_description_in(tensor));
+    if (copy == NULL)
+        return PyErr_NoMemory();
+    capsule = PyCapsule_New(copy, legacy_name, destroy_legacy);
+    if (capsule == NULL)
+        fdl_discard_legacy(copy);
+    return capsule;
+}
+
+/* ---- the front of __dlpack__ ---- */
+
+static PyObject *whole_method; /* the method that decides every call */
+
+/* The keywords, interned as those in a call are. */
+enum { MAX_VERSION, STREAM, DL_DEVICE, COPY, VERSION, KEYWORDS };
+static const char *const keyword_text[KEYWORDS] = {"max_version", "stream", "dl_device", "copy",
+                                                   "version"};
+static PyObject *keywords[KEYWORDS];
+
+/* Whether `number` is an ordinary int of at least `least`. */
+static int is_at_least(PyObject *number, long least)
+{
+    int overflow;
+    long value;
+    if (!PyLong_CheckExact(number))
+        return 0;
+    value = PyLong_AsLongAndOverflow(number, &overflow);
+    return overflow == 0 && value >= least;
+}
+
+static int is_version(PyObject *value)
+{
+    return PyTuple_CheckExact(value) && PyTuple_GET_SIZE(value) == 2 &&
+           is_at_least(PyTuple_GET_ITEM(value, 0), FASTDL_DLPACK_MAJOR) &&
+           is_at_least(PyTuple_GET_ITEM(value, 1), 0);
+}
+
+/* Whether the keywords are a max_version that a versioned capsule answers, and others that are
+ * None. Every doubt is a no: the whole method looks closer. */
+static int asks_versioned(PyObject *const *values, PyObject *names)
+{
+    int asked = 0;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); i++) {
+        PyObject *name = PyTuple_GET_ITEM(names, i);
+        if (name == keywords[MAX_VERSION]) {
+            if (!is_version(values[i]))
+                return 0;
+            asked = 1;
+        } else if (values[i] != Py_None ||
+                   (name != keywords[DL_DEVICE] && name != keywords[COPY] &&
+                    name != keywords[STREAM] && name != keywords[VERSION])) {
+            return 0;
+        }
+    }
+    return asked;
+}
+
+static PyObject *dlpack(PyObject *self, PyObject *const *arguments, Py_ssize_t count,
+                        PyObject *names)
+{
+    PyObject *method, *result;
+    if (count == 0 && names != NULL && asks_versioned(arguments, names) &&
+        fdl_description_in(self)->managed.dl_tensor.device.device_type == kDLCPU)
+        return fdl_versioned_capsule(self, 0);
+    method = Py_TYPE(whole_method)->tp_descr_get(whole_method, self, (PyObject *)Py_TYPE(self));
+    if (method == NULL)
+        return NULL;
+    result = PyObject_Vectorcall(method, arguments, (size_t)count, names);
+    Py_DECREF(method);
+    return result;
+}
+
+int fdl_speed_up_dlpack(PyTypeObject *type)
+{
+    static PyMethodDef definition = {"__dlpack__", (PyCFunction)(void (*)(void))dlpack,
+                                     METH_FASTCALL | METH_KEYWORDS, NULL};
+    PyObject *front;
+    int failed;
+    for (int i = 0; i < KEYWORDS; i++) {
+        keywords[i] = PyUnicode_InternFromString(keyword_text[i]);
+        if (keywords[i] == NULL)
+            return -1;
+    }
+    whole_method = PyDict_GetItemString(type->tp_dict, definition.ml_name);
+    if (whole_method == NULL || !PyObject_TypeCheck(whole_method, &PyMethodDescr_Type)) {
+        PyErr_SetString(PyExc_ImportError, "fastdl.Tensor has no method __dlpack__ to speed up");
+        return -1;
+    }
+    Py_INCREF(whole_method);
+    definition.ml_doc = ((PyMethodDescrObject *)whole_method)->d_method->ml_doc;
+    front = PyDescr_NewMethod(type, &definition);
+    if (front == NULL)
+        return -1;
+    failed = PyDict_SetItemString(type->tp_dict, definition.ml_name, front);
+    Py_DECREF(front);
+    PyType_Modified(type);
+    return failed;
+}

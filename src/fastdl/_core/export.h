@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a Tensor to a capsule. All functions need a thread state.
+ */
+#ifndef FASTDL_CORE_EXPORT_H_
+#define FASTDL_CORE_EXPORT_H_
+
+#include "object.h"
+
+/* New capsules on the memory of a fastdl.Tensor. Their destructors give back what no consumer took.
+ * The flags are the lasting ones plus `more_flags`. A legacy capsule can say nothing of flags: the
+ * caller has refused read-only tensors. NULL with MemoryError on failure. */
+PyObject *fdl_versioned_capsule(PyObject *tensor, uint64_t more_flags);
+PyObject *fdl_legacy_capsule(PyObject *tensor);
+
+/* Puts a faster front before the method `__dlpack__` of `type`: it serves the plain call on writable
+ * or versioned host memory, and hands any other to the method that was there. 0, or -1 with an
+ * exception. To be called once. */
+int fdl_speed_up_dlpack(PyTypeObject *type);
+
+#endif
