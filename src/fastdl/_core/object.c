@@ -5,8 +5,9 @@
 
 static PyTypeObject *tensor_type;
 
-/* Dead objects kept for reuse, as block.c keeps blocks. */
-#if !defined(FDL_NO_SPARES) && !defined(Py_TRACE_REFS)
+/* Dead objects kept for reuse, as block.c keeps blocks; not where the interpreter counts or lists
+ * all references. */
+#if !defined(FDL_NO_SPARES) && !defined(Py_REF_DEBUG) && !defined(Py_TRACE_REFS)
 #define USE_SPARES
 #define SPARES 64
 static fdl_tensor *spares[SPARES];
