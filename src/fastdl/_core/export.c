@@ -80,22 +80,31 @@ static int is_version(PyObject *value)
            is_at_least(PyTuple_GET_ITEM(value, 1), 0);
 }
 
+/* Which keyword `name` is, or KEYWORDS if it is none. Callers in Python intern their names; some
+ * in C (NumPy 2.2) do not. */
+static int keyword_of(PyObject *name)
+{
+    int k = 0;
+    while (k < KEYWORDS && name != keywords[k])
+        k++;
+    if (k == KEYWORDS)
+        for (k = 0; k < KEYWORDS; k++)
+            if (PyUnicode_CompareWithASCIIString(name, keyword_text[k]) == 0)
+                break;
+    return k;
+}
+
 /* Whether the keywords are a max_version that a versioned capsule answers, and others that are
  * None. Every doubt is a no: the whole method looks closer. */
 static int asks_versioned(PyObject *const *values, PyObject *names)
 {
     int asked = 0;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); i++) {
-        PyObject *name = PyTuple_GET_ITEM(names, i);
-        if (name == keywords[MAX_VERSION]) {
-            if (!is_version(values[i]))
-                return 0;
-            asked = 1;
-        } else if (values[i] != Py_None ||
-                   (name != keywords[DL_DEVICE] && name != keywords[COPY] &&
-                    name != keywords[STREAM] && name != keywords[VERSION])) {
+        int keyword = keyword_of(PyTuple_GET_ITEM(names, i));
+        if (keyword == MAX_VERSION ? !is_version(values[i])
+                                   : keyword == KEYWORDS || values[i] != Py_None)
             return 0;
-        }
+        asked |= keyword == MAX_VERSION;
     }
     return asked;
 }

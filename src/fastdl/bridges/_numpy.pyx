@@ -7,8 +7,6 @@ the table is NULL.
 """
 import numpy as np
 
-cimport numpy as cnp
-
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.pycapsule cimport PyCapsule_New
 from cpython.ref cimport Py_INCREF
@@ -43,13 +41,37 @@ from fastdl._core.tensor cimport (
 from fastdl._dtype import DType
 from fastdl._numpy import numpy as to_numpy
 
+# The little of NumPy's C API that is needed, declared here: the generated code is then the same for
+# every release of NumPy.
 cdef extern from "numpy/arrayobject.h":
-    const int NPY_HALF
-    # Steals the reference to its second argument, also on failure.
+    ctypedef Py_ssize_t npy_intp
+    ctypedef class numpy.ndarray [object PyArrayObject, check_size ignore]:
+        pass
+    ctypedef class numpy.dtype [object PyArray_Descr, check_size ignore]:
+        pass
+    PyTypeObject PyArray_Type
+    enum:
+        NPY_BOOL, NPY_BYTE, NPY_UBYTE, NPY_SHORT, NPY_USHORT, NPY_INT, NPY_UINT, NPY_LONG
+        NPY_ULONG, NPY_LONGLONG, NPY_ULONGLONG, NPY_HALF, NPY_FLOAT, NPY_DOUBLE, NPY_CFLOAT
+        NPY_CDOUBLE
+    int NPY_ARRAY_WRITEABLE
+    int _import_array() except -1
+    bint PyArray_Check(object) noexcept
+    int PyArray_TYPE(ndarray) noexcept
+    int PyArray_NDIM(ndarray) noexcept
+    npy_intp *PyArray_DIMS(ndarray) noexcept
+    npy_intp *PyArray_STRIDES(ndarray) noexcept
+    npy_intp PyArray_ITEMSIZE(ndarray) noexcept
+    void *PyArray_DATA(ndarray) noexcept
+    bint PyArray_ISWRITEABLE(ndarray) noexcept
+    bint PyArray_ISNOTSWAPPED(ndarray) noexcept
+    dtype PyArray_DescrFromType(int)
+    # These steal: the type, also on failure; the base, also on failure.
     object PyArray_NewFromDescr(
-        PyTypeObject *, cnp.dtype, int, cnp.npy_intp *, cnp.npy_intp *, void *, int, PyObject *)
+        PyTypeObject *, dtype, int, npy_intp *, npy_intp *, void *, int, PyObject *)
+    int PyArray_SetBaseObject(ndarray, object) except -1
 
-cnp.import_array()
+_import_array()
 
 
 # ---- element types --------------------------------------------------------------------------
@@ -64,7 +86,7 @@ cdef number_type types[64]
 
 
 cdef int define(int number, int code) except -1:
-    cdef int itemsize = cnp.PyArray_DescrFromType(number).itemsize
+    cdef int itemsize = PyArray_DescrFromType(number).itemsize
     types[number].dtype.code = <unsigned char>code
     types[number].dtype.bits = <unsigned char>(8 * itemsize)
     types[number].dtype.lanes = 1
@@ -81,20 +103,20 @@ cdef int32_t shift_of(Py_ssize_t itemsize) noexcept:
     return shift
 
 
-define(cnp.NPY_BOOL, kDLBool)
-for _number in (cnp.NPY_BYTE, cnp.NPY_SHORT, cnp.NPY_INT, cnp.NPY_LONG, cnp.NPY_LONGLONG):
+define(NPY_BOOL, kDLBool)
+for _number in (NPY_BYTE, NPY_SHORT, NPY_INT, NPY_LONG, NPY_LONGLONG):
     define(_number, kDLInt)
-for _number in (cnp.NPY_UBYTE, cnp.NPY_USHORT, cnp.NPY_UINT, cnp.NPY_ULONG, cnp.NPY_ULONGLONG):
+for _number in (NPY_UBYTE, NPY_USHORT, NPY_UINT, NPY_ULONG, NPY_ULONGLONG):
     define(_number, kDLUInt)
-for _number in (NPY_HALF, cnp.NPY_FLOAT, cnp.NPY_DOUBLE):
+for _number in (NPY_HALF, NPY_FLOAT, NPY_DOUBLE):
     define(_number, kDLFloat)
-for _number in (cnp.NPY_CFLOAT, cnp.NPY_CDOUBLE):
+for _number in (NPY_CFLOAT, NPY_CDOUBLE):
     define(_number, kDLComplex)
 
 
-cdef int find_type(cnp.ndarray array, DLDataType *dtype, uint64_t *flags) except -1:
+cdef int find_type(ndarray array, DLDataType *dtype, uint64_t *flags) except -1:
     """The type of an array that is not of a built-in one; BufferError if DLPack has none."""
-    cdef object scalar = array.dtype.type
+    cdef object scalar = (<object>array).dtype.type
     if scalar.__module__ == "ml_dtypes":
         try:
             found = DType(scalar.__name__)
@@ -106,7 +128,7 @@ cdef int find_type(cnp.ndarray array, DLDataType *dtype, uint64_t *flags) except
                 flags[0] |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
             return 0
     raise BufferError(
-        f"DLPack has no type for NumPy's {array.dtype}: convert the array to a native number type "
+        f"DLPack has no type for NumPy's {(<object>array).dtype}: convert the array to a native number type "
         f"first")
 
 
@@ -114,31 +136,31 @@ cdef int find_type(cnp.ndarray array, DLDataType *dtype, uint64_t *flags) except
 
 
 cdef int from_array(void *candidate, DLManagedTensorVersioned **out) except -1:
-    cdef cnp.ndarray array
+    cdef ndarray array
     cdef fdl_description *description
     cdef DLTensor *tensor
     cdef DLDataType dtype
     cdef uint64_t flags = 0
     cdef int32_t i, number, shift, ndim
-    cdef cnp.npy_intp *shape
-    cdef cnp.npy_intp *strides
-    if not cnp.PyArray_Check(<object>candidate):
+    cdef npy_intp *shape
+    cdef npy_intp *strides
+    if not PyArray_Check(<object>candidate):
         raise TypeError(f"expected a numpy.ndarray, got {type(<object>candidate).__qualname__!r}: "
                         f"this exchange table is NumPy's")
-    array = <cnp.ndarray>candidate
-    number = cnp.PyArray_TYPE(array)
-    if 0 <= number < 64 and types[number].dtype.bits != 0 and cnp.PyArray_ISNOTSWAPPED(array):
+    array = <ndarray>candidate
+    number = PyArray_TYPE(array)
+    if 0 <= number < 64 and types[number].dtype.bits != 0 and PyArray_ISNOTSWAPPED(array):
         dtype = types[number].dtype
         shift = types[number].shift
     else:
         find_type(array, &dtype, &flags)
-        shift = shift_of(cnp.PyArray_ITEMSIZE(array))
-    if not cnp.PyArray_ISWRITEABLE(array):
+        shift = shift_of(PyArray_ITEMSIZE(array))
+    if not PyArray_ISWRITEABLE(array):
         flags |= DLPACK_FLAG_BITMASK_READ_ONLY
 
-    ndim = cnp.PyArray_NDIM(array)
-    shape = cnp.PyArray_DIMS(array)
-    strides = cnp.PyArray_STRIDES(array)
+    ndim = PyArray_NDIM(array)
+    shape = PyArray_DIMS(array)
+    strides = PyArray_STRIDES(array)
     description = new_description(ndim)
     tensor = &description.managed.dl_tensor
     for i in range(ndim):
@@ -147,7 +169,7 @@ cdef int from_array(void *candidate, DLManagedTensorVersioned **out) except -1:
         if tensor.strides[i] << shift != strides[i] and shape[i] > 1:
             refuse_stride(array, i, description)
     description.managed.flags = flags
-    tensor.data = cnp.PyArray_DATA(array)
+    tensor.data = PyArray_DATA(array)
     tensor.device.device_type = kDLCPU
     tensor.device.device_id = 0
     tensor.dtype = dtype
@@ -156,11 +178,11 @@ cdef int from_array(void *candidate, DLManagedTensorVersioned **out) except -1:
     return 0
 
 
-cdef int refuse_stride(cnp.ndarray array, int32_t i, fdl_description *description) except -1:
+cdef int refuse_stride(ndarray array, int32_t i, fdl_description *description) except -1:
     release_description(description)
     raise BufferError(
-        f"expected strides in whole elements of {array.itemsize} bytes, got {array.strides[i]} "
-        f"bytes in dimension {i} of an array of {array.dtype}: copy the array first")
+        f"expected strides in whole elements of {(<object>array).itemsize} bytes, got {(<object>array).strides[i]} "
+        f"bytes in dimension {i} of an array of {(<object>array).dtype}: copy the array first")
 
 
 cdef int to_array(DLManagedTensorVersioned *managed, void **out) except -1:
@@ -192,28 +214,29 @@ BRIDGE = table_capsule, np.ndarray
 # ---- arrays from tensors --------------------------------------------------------------------
 
 
-def array(Tensor tensor not None, cnp.dtype descriptor not None, int lanes):
+def array(Tensor tensor not None, dtype descriptor not None, int lanes):
     """A NumPy array on the memory of a host tensor, with a last dimension of lanes if there are
     several. `descriptor` has the size of one lane. The array keeps `tensor` alive."""
     cdef DLTensor *memory = &tensor.description.managed.dl_tensor
-    cdef cnp.npy_intp dims[130]
-    cdef cnp.npy_intp *strides = dims + 65
+    cdef npy_intp dims[130]
+    cdef npy_intp *strides = dims + 65
     cdef int ndim = memory.ndim
     cdef int32_t i
-    cdef Py_ssize_t itemsize = descriptor.itemsize * lanes
+    cdef Py_ssize_t size = descriptor.itemsize
     for i in range(ndim):
-        dims[i] = <cnp.npy_intp>memory.shape[i]
-        strides[i] = <cnp.npy_intp>(<uint64_t>memory.strides[i] * <uint64_t>itemsize)
+        dims[i] = <npy_intp>memory.shape[i]
+        strides[i] = <npy_intp>(<uint64_t>memory.strides[i] * <uint64_t>(size * lanes))
     if lanes > 1:
         if ndim == 64:
             raise BufferError("NumPy has at most 64 dimensions, and the lanes need one more")
         dims[ndim] = lanes
-        strides[ndim] = descriptor.itemsize
+        strides[ndim] = size
         ndim += 1
     Py_INCREF(descriptor)  # which the next call steals
     result = PyArray_NewFromDescr(
-        <PyTypeObject *>cnp.ndarray, descriptor, ndim, dims, strides,
+        &PyArray_Type, descriptor, ndim, dims, strides,
         <char *>memory.data + memory.byte_offset,
-        0 if tensor.readonly else cnp.NPY_ARRAY_WRITEABLE, NULL)
-    cnp.set_array_base(result, tensor)
+        0 if tensor.readonly else NPY_ARRAY_WRITEABLE, NULL)
+    Py_INCREF(tensor)  # likewise
+    PyArray_SetBaseObject(result, tensor)
     return result
