@@ -111,63 +111,61 @@ int fdl_is_contiguous(const DLTensor *tensor, char order)
     return compact;
 }
 
-/* What one pass over the dimensions finds; `low` and `high` are in elements. */
-typedef struct {
-    int64_t size, low, high;
-    fdl_fault fault; /* FDL_OK for a tensor without elements, whatever overflows */
-    int empty;
-} extent;
-
-/* This is what an exchange costs per dimension. An overflow is reported only after the last
- * dimension: if one of them is 0, nothing is reached and nothing has overflowed. */
-static inline void measure(const DLTensor *tensor, extent *e)
+/* Elements, and what the strides reach to both sides of the first one, in elements. This is what
+ * an exchange costs per dimension. An overflow is reported only after the last dimension: if one of
+ * them is 0, then *size is 0, nothing is reached and nothing has overflowed. */
+static inline fdl_fault measure(const DLTensor *tensor, int64_t *size, int64_t *low, int64_t *high)
 {
     const int64_t *shape = tensor->shape, *strides = tensor->strides;
-    int64_t size = 1, low = 0, high = 0;
+    int64_t count = 1, below = 0, above = 0;
     fdl_fault fault = FDL_OK;
-    e->empty = 0;
+    int empty = 0;
     for (int32_t i = 0; i < tensor->ndim; i++) {
         int64_t dim = shape[i], last;
         if (UNLIKELY(dim <= 0)) {
-            if (dim < 0) {
-                e->fault = FDL_NEGATIVE_DIM;
-                return;
-            }
-            e->empty = 1;
+            if (dim < 0)
+                return FDL_NEGATIVE_DIM;
+            empty = 1;
             continue;
         }
-        if (UNLIKELY(mul(size, dim, &size)))
+        if (UNLIKELY(mul(count, dim, &count)))
             fault = FDL_SIZE_OVERFLOW;
         if (strides == NULL)
             continue;
-        if (UNLIKELY(mul(dim - 1, strides[i], &last) ||
-                     (last < 0 ? add(low, last, &low) : add(high, last, &high))) &&
-            fault == FDL_OK)
-            fault = FDL_REACH_OVERFLOW;
+        if (UNLIKELY(mul(dim - 1, strides[i], &last)))
+            fault = fault == FDL_OK ? FDL_REACH_OVERFLOW : fault;
+        else if (last < 0 ? UNLIKELY(add(below, last, &below)) : UNLIKELY(add(above, last, &above)))
+            fault = fault == FDL_OK ? FDL_REACH_OVERFLOW : fault;
     }
-    e->size = size;
-    e->low = low;
-    e->high = strides == NULL ? size - 1 : high;
-    e->fault = e->empty ? FDL_OK : fault;
+    *size = empty ? 0 : count;
+    *low = below;
+    *high = strides == NULL ? count - 1 : above;
+    return empty ? FDL_OK : fault;
 }
 
-/* Whether data + byte_offset and everything reached from there are possible addresses. */
-static inline int addressable(const DLTensor *tensor, const fdl_layout *layout)
+/* Whether `base` + byte_offset, and everything reached from there, are possible addresses, and
+ * elements have memory at all. 0 - low is at most 2**63, so no side of a comparison can wrap. */
+static inline fdl_fault check_addresses(const DLTensor *tensor, const fdl_layout *layout,
+                                        uint64_t base)
 {
-    uint64_t base = (uint64_t)(uintptr_t)tensor->data;
-    uint64_t first;
-    if (tensor->device.device_type != kDLCPU &&
-        !fdl_device_find((int32_t)tensor->device.device_type)->addresses)
-        base = 0; /* a handle: only the offset counts */
-    first = base + tensor->byte_offset;
-    /* 0 - low is at most 2**63, so no side of these comparisons can wrap. */
-    return first >= base && first <= UINTPTR_MAX &&
-           first >= (uint64_t)0 - (uint64_t)layout->low &&
-           (uint64_t)layout->high <= UINTPTR_MAX - first;
+    uint64_t first = base + tensor->byte_offset;
+    if (UNLIKELY(first < base || first > UINTPTR_MAX ||
+                 first < (uint64_t)0 - (uint64_t)layout->low ||
+                 (uint64_t)layout->high > UINTPTR_MAX - first))
+        return FDL_OFFSET_OVERFLOW;
+    return UNLIKELY(tensor->data == NULL) ? FDL_NULL_DATA : FDL_OK;
+}
+
+/* The rest of fdl_layout_check for rare tensors, apart so that the common path calls nothing. */
+static fdl_fault check_elsewhere(const DLTensor *tensor, const fdl_layout *layout)
+{
+    /* Of a handle only the offset counts. */
+    int addresses = fdl_device_find((int32_t)tensor->device.device_type)->addresses;
+    return check_addresses(tensor, layout, addresses ? (uint64_t)(uintptr_t)tensor->data : 0);
 }
 
 /* Sizes of packed elements are in bits, and only a compact layout is possible. */
-static fdl_fault measure_packed(const DLTensor *tensor, fdl_layout *layout)
+static fdl_fault check_packed(const DLTensor *tensor, fdl_layout *layout)
 {
     int64_t bits;
     if (!fdl_is_contiguous(tensor, 'C'))
@@ -176,48 +174,45 @@ static fdl_fault measure_packed(const DLTensor *tensor, fdl_layout *layout)
         add(bits, 7, &bits))
         return FDL_SIZE_OVERFLOW;
     layout->nbytes = layout->high = bits / 8;
-    layout->low = 0;
-    return FDL_OK;
+    return check_elsewhere(tensor, layout);
 }
 
 fdl_fault fdl_layout_check(const DLTensor *tensor, uint64_t flags, fdl_layout *layout)
 {
     DLDataType dtype = tensor->dtype;
-    int64_t itemsize;
-    extent e;
+    int64_t itemsize, size, low, high;
+    fdl_fault fault;
 
     layout->size = layout->nbytes = layout->low = layout->high = 0;
-    if ((int32_t)tensor->device.device_type <= 0)
+    if (UNLIKELY((int32_t)tensor->device.device_type <= 0))
         return FDL_BAD_DEVICE;
-    if ((uint32_t)tensor->ndim > FDL_MAX_NDIM)
+    if (UNLIKELY((uint32_t)tensor->ndim > FDL_MAX_NDIM))
         return FDL_BAD_NDIM;
-    if (!fdl_dtype_exists(dtype.code, dtype.bits))
+    if (UNLIKELY(!fdl_dtype_exists(dtype.code, dtype.bits)))
         return FDL_BAD_BITS;
-    if (dtype.lanes == 0)
+    if (UNLIKELY(dtype.lanes == 0))
         return FDL_BAD_LANES;
-    if (tensor->ndim > 0 && tensor->shape == NULL)
+    if (UNLIKELY(tensor->ndim > 0 && tensor->shape == NULL))
         return FDL_NULL_SHAPE;
 
-    measure(tensor, &e);
-    if (e.fault != FDL_OK)
-        return e.fault;
-    if (e.empty)
-        return FDL_OK; /* reaches nothing, so data, strides and byte_offset mean nothing */
-    layout->size = e.size;
+    fault = measure(tensor, &size, &low, &high);
+    if (UNLIKELY(fault != FDL_OK))
+        return fault;
+    if (UNLIKELY(size == 0))
+        return FDL_OK; /* reaches nothing: data, strides and byte_offset are all right */
+    layout->size = size;
+    if (UNLIKELY(fdl_is_packed(dtype, flags)))
+        return check_packed(tensor, layout);
 
-    if (fdl_is_packed(dtype, flags)) {
-        fdl_fault fault = measure_packed(tensor, layout);
-        if (fault != FDL_OK)
-            return fault;
-    } else {
-        itemsize = fdl_itemsize(dtype);
-        if (mul(e.size, itemsize, &layout->nbytes))
-            return FDL_SIZE_OVERFLOW;
-        if (mul(e.low, itemsize, &layout->low) || mul(e.high, itemsize, &layout->high) ||
-            add(layout->high, itemsize, &layout->high))
-            return FDL_REACH_OVERFLOW;
-    }
-    if (!addressable(tensor, layout))
-        return FDL_OFFSET_OVERFLOW;
-    return tensor->data == NULL ? FDL_NULL_DATA : FDL_OK;
+    itemsize = fdl_itemsize(dtype);
+    if (UNLIKELY(mul(size, itemsize, &layout->nbytes)))
+        return FDL_SIZE_OVERFLOW;
+    if (UNLIKELY(mul(low, itemsize, &low) || mul(high, itemsize, &high) ||
+                 add(high, itemsize, &high)))
+        return FDL_REACH_OVERFLOW;
+    layout->low = low;
+    layout->high = high;
+    if (UNLIKELY(tensor->device.device_type != kDLCPU))
+        return check_elsewhere(tensor, layout);
+    return check_addresses(tensor, layout, (uint64_t)(uintptr_t)tensor->data);
 }

@@ -1,0 +1,1 @@
+"""The benchmarks of fastdl: `python -m benchmarks`. README.md says how to read them."""

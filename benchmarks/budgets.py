@@ -1,0 +1,200 @@
+"""The budgets, and the rows of the report: what was measured against what was allowed.
+
+Add to REASONS, under the key of its row, why a budget is missed. The report prints it.
+"""
+
+from dataclasses import dataclass
+
+from benchmarks.exchanges import DIMENSIONS
+from benchmarks.timing import Samples, middle, ratio, slope, spread
+
+REASONS: dict[str, str] = {}
+
+
+@dataclass
+class Row:
+    """One line of the report. `value` is what the limit applies to; costs are in `unit`."""
+
+    key: str  # names the row in REASONS and in the JSON
+    what: str
+    view: str
+    unit: str = "ns"
+    ours: float | None = None
+    peer: str = ""
+    peers: float | None = None
+    floor: str = ""
+    floors: float | None = None
+    ratio: float | None = None
+    spread: tuple[float, float] | None = None
+    value: float | None = None
+    limit: float | None = None  # None: shown for comparison, no budget
+    budget: str = ""
+    failure: str = ""  # why it could not be measured
+
+    @property
+    def verdict(self) -> str:
+        if self.failure:
+            return "not measured"
+        if self.limit is None or self.value is None:
+            return ""
+        return "held" if self.value <= self.limit else "MISSED"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An exchange beside a peer that does the same."""
+
+    group: str
+    what: str
+    peer: str
+    floor: str  # in the C loop; in Python it is an empty call
+    limit: float | None
+
+
+COMPARISONS = (
+    Comparison("from_torch", "from_dlpack(torch tensor)", "tvm_ffi", "torch's table", 0.5),
+    Comparison("from_numpy", "from_dlpack(ndarray)", "numpy", "an empty call", 0.3),
+    Comparison("from_numpy", "from_dlpack(ndarray)", "tvm_ffi", "the bridge's table", None),
+    Comparison("export", "Tensor.__dlpack__, dropped", "numpy", "an empty capsule", 0.9),
+    Comparison("export", "Tensor.__dlpack__, dropped", "tvm_ffi", "an empty capsule", 0.9),
+    Comparison("into_numpy", "np.from_dlpack(Tensor)", "numpy", "an empty call", 0.95),
+)
+
+VIEWS = {"c": "C loop", "python": "Python loop"}
+
+
+def exchange_rows(groups: dict[str, Samples | str], slack: float) -> list[Row]:
+    rows = []
+    for c in COMPARISONS:
+        for prefix, view in VIEWS.items():
+            row = Row(f"{prefix}/{c.group}/{c.peer}", c.what, view, peer=c.peer)
+            rows.append(row)
+            samples = groups[f"{prefix}/{c.group}"]
+            if isinstance(samples, str):
+                row.failure = samples
+                continue
+            row.floor = c.floor if prefix == "c" else "an empty call"
+            row.ours, row.peers = middle(samples, "fastdl"), middle(samples, c.peer)
+            row.floors = middle(samples, row.floor)
+            row.value = row.ratio = ratio(samples, "fastdl", c.peer)
+            row.spread = spread(samples, "fastdl", c.peer)
+            if c.limit is not None:
+                row.limit = c.limit * slack
+                row.budget = f"<= {row.limit:.3g}"
+    return rows
+
+
+def growth_rows(groups: dict[str, Samples | str], check: bool) -> list[Row]:
+    """What each dimension adds. As a check, where nanoseconds mean nothing: 8 against 1."""
+    rows = []
+    for group, what, peer, floor in (
+        ("torch_dimensions", "from_dlpack(torch tensor)", "", "torch's table"),
+        ("numpy_dimensions", "from_dlpack(ndarray)", "numpy", "the bridge's table"),
+        ("export_dimensions", "Tensor.__dlpack__, dropped", "numpy", ""),
+    ):
+        row = Row(f"c/{group}", f"each dimension of {what}", VIEWS["c"], peer=peer, floor=floor)
+        rows.append(row)
+        samples = groups[f"c/{group}"]
+        if isinstance(samples, str):
+            row.failure = samples
+            continue
+        row.ours = slope(samples, [f"fastdl {ndim}" for ndim in DIMENSIONS])
+        if peer:
+            row.peers = slope(samples, [f"{peer} {ndim}" for ndim in DIMENSIONS])
+        if floor:
+            row.floors = slope(samples, [f"{floor} {ndim}" for ndim in DIMENSIONS])
+        if check:
+            first, last = f"fastdl {DIMENSIONS[0]}", f"fastdl {DIMENSIONS[-1]}"
+            row.value, row.limit = ratio(samples, last, first), 2.0
+            row.ratio, row.budget = row.value, "8 dimensions <= 2 x 1"
+        else:
+            row.value, row.limit, row.budget = row.ours, 2.0, "<= 2 ns"
+    return rows
+
+
+def size_rows(groups: dict[str, Samples | str], slack: float) -> list[Row]:
+    rows = []
+    samples = groups["c/data_size"]
+    for name, what in (
+        ("numpy", "from_dlpack(ndarray)"),
+        ("torch", "from_dlpack(torch tensor)"),
+        ("export", "Tensor.__dlpack__, dropped"),
+    ):
+        row = Row(f"c/data_size/{name}", f"{what}, 64 MiB", VIEWS["c"], peer="64 bytes")
+        rows.append(row)
+        if isinstance(samples, str):
+            row.failure = samples
+            continue
+        large, small = f"{name} large", f"{name} small"
+        row.ours, row.peers = middle(samples, large), middle(samples, small)
+        row.value = row.ratio = ratio(samples, large, small)
+        row.spread = spread(samples, large, small)
+        row.limit = 1.05 * slack
+        row.budget = f"<= {row.limit:.3g}"
+    return rows
+
+
+def copy_rows(groups: dict[str, Samples], slack: float) -> list[Row]:
+    rows = []
+    for group, samples in groups.items():
+        kind, layout = group.split("/", 1)
+        judged = kind == "copy"
+        what, view = ("copy", "loops alone") if judged else ("Tensor.copy()", "Python loop")
+        unit, scale = ("ns", 1.0) if layout.startswith("small") else ("us", 1e-3)
+        # One memcpy is as fast as another, but for the noise of the memory bus. A small one is
+        # mostly the check of the descriptor, so only np.copyto is its peer.
+        limits = {"numpy": 1.0}
+        if "memcpy" in samples[0] and not layout.startswith("small"):
+            limits["memcpy"] = 1.05
+        for peer, limit in limits.items():
+            row = Row(f"{group}/{peer}", f"{what}: {layout}", view, unit=unit, peer=peer)
+            row.ours, row.peers = middle(samples, "fastdl") * scale, middle(samples, peer) * scale
+            row.value = row.ratio = ratio(samples, "fastdl", peer)
+            row.spread = spread(samples, "fastdl", peer)
+            if judged:
+                row.limit = limit * slack
+                row.budget = f"<= {row.limit:.3g}"
+            if "memcpy" in samples[0]:
+                row.floor, row.floors = "memcpy", middle(samples, "memcpy") * scale
+            rows.append(row)
+    return rows
+
+
+def import_rows(milliseconds: dict[str, float], check: bool) -> list[Row]:
+    rows = []
+    for peer in ("numpy", "tvm_ffi"):
+        row = Row(f"import/{peer}", "import fastdl", "fresh process", unit="ms", peer=peer)
+        row.ours, row.peers = milliseconds["fastdl"], milliseconds[peer]
+        row.ratio = row.ours / row.peers
+        if check:
+            row.value, row.limit, row.budget = row.ratio, 0.5, "<= 0.5"
+        else:
+            row.value, row.limit, row.budget = row.ours, 10.0, "<= 10 ms"
+        rows.append(row)
+    return rows
+
+
+def wheel_row(size: int | str) -> Row:
+    row = Row("wheel", "the wheel", "", unit="MB", budget="<= 1 MB", limit=1.0)
+    if isinstance(size, str):
+        row.failure = size
+    else:
+        row.ours = row.value = size / 1e6
+    return row
+
+
+def memory_rows(measured: dict) -> list[Row]:
+    """Of the pages that the system counts, the part of the run with the least growth decides."""
+    rows = []
+    exponent = len(str(measured["exchanges"])) - 1
+    for name, unit in (("resident", "bytes"), ("heap", "bytes"), ("python blocks", "blocks")):
+        what = f"memory grown over 10^{exponent} exchanges: {name}"
+        row = Row(f"memory/{name}", what, "C loop", unit=unit, budget="0", limit=0.0)
+        growth = measured[name]
+        if growth is None:
+            row.failure = "this C library does not tell"
+        else:
+            row.ours = float(sum(growth))
+            row.value = float(min(growth) if name == "resident" else sum(growth))
+        rows.append(row)
+    return rows

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loops for what takes less than 50 ns, where a loop in Python would be most of the time measured.
+ *
+ * Every function does one thing `n` times and drops what it gets. None of them reads a clock: the
+ * caller does, around a call whose n makes it last a millisecond, so that the cost of the call
+ * itself does not show. Compiled by native.py for the benchmarks only; no part of the wheel.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <string.h>
+
+#include <fastdl/dlpack.h>
+
+#include "copy.h"
+
+#if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
+#include <malloc.h>
+#define HAVE_MALLINFO2
+#endif
+
+#if defined(__has_include)
+#if __has_include(<valgrind/callgrind.h>)
+#include <valgrind/callgrind.h>
+#define HAVE_CALLGRIND
+#endif
+#endif
+
+/* ---- calls ---- */
+
+static PyObject *noop(PyObject *module, PyObject *argument)
+{
+    (void)module;
+    (void)argument;
+    Py_RETURN_NONE;
+}
+
+/* call(n, function, argument): function(argument) */
+static PyObject *call(PyObject *module, PyObject *args)
+{
+    Py_ssize_t n;
+    PyObject *function, *argument;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "nOO", &n, &function, &argument))
+        return NULL;
+    while (n-- > 0) {
+        PyObject *result = PyObject_Vectorcall(function, &argument, 1, NULL);
+        if (result == NULL)
+            return NULL;
+        Py_DECREF(result);
+    }
+    Py_RETURN_NONE;
+}
+
+/* Takes from a versioned capsule as a consumer does, and gives back at once. */
+static int consume(PyObject *capsule)
+{
+    DLManagedTensorVersioned *managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+    if (managed == NULL || PyCapsule_SetName(capsule, "used_dltensor_versioned") < 0)
+        return -1;
+    managed->deleter(managed);
+    return 0;
+}
+
+/* export(n, object, names, max_version): object.__dlpack__(max_version=max_version), consumed and
+ * dropped. `names` is ("max_version",). */
+static PyObject *export(PyObject *module, PyObject *args)
+{
+    Py_ssize_t n;
+    PyObject *object, *names, *max_version, *method, *arguments[3];
+    (void)module;
+    if (!PyArg_ParseTuple(args, "nOOO", &n, &object, &names, &max_version))
+        return NULL;
+    method = PyUnicode_InternFromString("__dlpack__");
+    if (method == NULL)
+        return NULL;
+    arguments[0] = NULL; /* room for the callee, as PY_VECTORCALL_ARGUMENTS_OFFSET promises */
+    arguments[1] = object;
+    arguments[2] = max_version;
+    while (n-- > 0) {
+        PyObject *capsule = PyObject_VectorcallMethod(
+            method, arguments + 1, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, names);
+        int failed = capsule == NULL || consume(capsule) < 0;
+        Py_XDECREF(capsule);
+        if (failed) {
+            Py_DECREF(method);
+            return NULL;
+        }
+    }
+    Py_DECREF(method);
+    Py_RETURN_NONE;
+}
+
+static void ignore(PyObject *capsule)
+{
+    (void)capsule;
+}
+
+/* capsule(n): a capsule made and dropped, the floor of every __dlpack__ */
+static PyObject *capsule(PyObject *module, PyObject *args)
+{
+    Py_ssize_t n;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "n", &n))
+        return NULL;
+    while (n-- > 0) {
+        PyObject *made = PyCapsule_New(&n, "dltensor_versioned", ignore);
+        if (made == NULL)
+            return NULL;
+        Py_DECREF(made);
+    }
+    Py_RETURN_NONE;
+}
+
+/* ---- exchange tables ---- */
+
+static const DLPackExchangeAPI *table_in(PyObject *candidate)
+{
+    return PyCapsule_GetPointer(candidate, "dlpack_exchange_api");
+}
+
+/* own(n, table, object): the owning entry of the table, and the deleter of what it gave */
+static PyObject *own(PyObject *module, PyObject *args)
+{
+    Py_ssize_t n;
+    PyObject *candidate, *object;
+    const DLPackExchangeAPI *table;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "nOO", &n, &candidate, &object))
+        return NULL;
+    table = table_in(candidate);
+    if (table == NULL)
+        return NULL;
+    while (n-- > 0) {
+        DLManagedTensorVersioned *managed;
+        if (table->managed_tensor_from_py_object_no_sync(object, &managed) != 0)
+            return NULL;
+        managed->deleter(managed);
+    }
+    Py_RETURN_NONE;
+}
+
+/* borrow(n, table, object): the borrowing entry of the table */
+static PyObject *borrow(PyObject *module, PyObject *args)
+{
+    Py_ssize_t n;
+    PyObject *candidate, *object;
+    const DLPackExchangeAPI *table;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "nOO", &n, &candidate, &object))
+        return NULL;
+    table = table_in(candidate);
+    if (table == NULL)
+        return NULL;
+    if (table->dltensor_from_py_object_no_sync == NULL) {
+        PyErr_SetString(PyExc_TypeError, "this table does not borrow");
+        return NULL;
+    }
+    while (n-- > 0) {
+        DLTensor tensor;
+        if (table->dltensor_from_py_object_no_sync(object, &tensor) != 0)
+            return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* ---- copies ---- */
+
+/* compact(n, table, tensor, target): fastdl's copy of a tensor of that table to a buffer */
+static PyObject *compact(PyObject *module, PyObject *args)
+{
+    Py_ssize_t n;
+    PyObject *candidate, *object;
+    Py_buffer target;
+    const DLPackExchangeAPI *table;
+    DLTensor tensor;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "nOOw*", &n, &candidate, &object, &target))
+        return NULL;
+    table = table_in(candidate);
+    if (table == NULL || table->dltensor_from_py_object_no_sync(object, &tensor) != 0) {
+        PyBuffer_Release(&target);
+        return NULL;
+    }
+    while (n-- > 0)
+        fdl_copy_compact(&tensor, 0, target.buf);
+    PyBuffer_Release(&target);
+    Py_RETURN_NONE;
+}
+
+/* move(n, source, target): memcpy of a whole buffer */
+static PyObject *move(PyObject *module, PyObject *args)
+{
+    Py_ssize_t n;
+    Py_buffer source, target;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "ny*w*", &n, &source, &target))
+        return NULL;
+    while (n-- > 0)
+        memcpy(target.buf, source.buf, (size_t)source.len);
+    PyBuffer_Release(&source);
+    PyBuffer_Release(&target);
+    Py_RETURN_NONE;
+}
+
+/* ---- counters ---- */
+
+/* heap(): bytes that malloc has handed out, or None where it cannot tell */
+static PyObject *heap(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+#ifdef HAVE_MALLINFO2
+    struct mallinfo2 info = mallinfo2();
+    return PyLong_FromSize_t(info.uordblks + info.hblkhd);
+#else
+    Py_RETURN_NONE;
+#endif
+}
+
+/* counting(label): starts callgrind's counters if label is None; else stops them and writes them
+ * to a file marked with the label. False without callgrind's header. */
+static PyObject *counting(PyObject *module, PyObject *label)
+{
+    (void)module;
+#ifdef HAVE_CALLGRIND
+    if (label == Py_None) {
+        CALLGRIND_START_INSTRUMENTATION;
+        CALLGRIND_ZERO_STATS;
+    } else {
+        const char *text = PyUnicode_AsUTF8(label);
+        if (text == NULL)
+            return NULL;
+        CALLGRIND_DUMP_STATS_AT(text);
+        CALLGRIND_STOP_INSTRUMENTATION;
+    }
+    Py_RETURN_TRUE;
+#else
+    (void)label;
+    Py_RETURN_FALSE;
+#endif
+}
+
+static PyMethodDef methods[] = {
+    {"noop", noop, METH_O, NULL},
+    {"call", call, METH_VARARGS, NULL},
+    {"export", export, METH_VARARGS, NULL},
+    {"capsule", capsule, METH_VARARGS, NULL},
+    {"own", own, METH_VARARGS, NULL},
+    {"borrow", borrow, METH_VARARGS, NULL},
+    {"compact", compact, METH_VARARGS, NULL},
+    {"move", move, METH_VARARGS, NULL},
+    {"heap", heap, METH_NOARGS, NULL},
+    {"counting", counting, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "loops", NULL, 0, methods,
+                                        NULL,                  NULL,    NULL, NULL};
+
+PyMODINIT_FUNC PyInit_loops(void)
+{
+    return PyModule_Create(&definition);
+}

@@ -1,0 +1,121 @@
+"""Interleaved timing, and the statistics over it.
+
+pyperf measures one benchmark after another, each in processes of its own. For a ratio that is the
+wrong way round: on a shared machine the clock rate and the neighbours change within seconds, and
+the change lands in the ratio. So everything that is compared runs here in one process, in
+rounds: each round times every subject once, and a ratio is the median over rounds of the
+ratios within a round. What pyperf does right is kept: its clock, calibrated loop counts, warm-up,
+and several fresh processes, because addresses and hash seeds differ from one to the next.
+"""
+
+import gc
+import statistics
+import timeit
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyperf
+
+#: One sample lasts at least this long, so that neither the clock nor the call that
+#: starts the loop shows in it.
+SAMPLE_SECONDS = 1e-3
+
+
+@dataclass
+class Subject:
+    """One thing to time: `seconds(n)` does it n times and says how long that took."""
+
+    name: str
+    seconds: Callable[[int], float]
+    loops: int = 1
+
+
+def in_c(name: str, loop, *arguments) -> Subject:
+    """A subject whose loop is a function of loops.c."""
+
+    def seconds(n: int) -> float:
+        start = pyperf.perf_counter()
+        loop(n, *arguments)
+        return pyperf.perf_counter() - start
+
+    return Subject(name, seconds)
+
+
+#: How often the statement stands in the body of a Python loop, as `pyperf timeit --duplicate`.
+DUPLICATE = 10
+
+
+def in_python(name: str, statement: str, **names) -> Subject:
+    """A subject that is a statement in a Python loop. Each has code of its own, because the
+    interpreter specialises code for the types that it sees."""
+    setup = "; ".join(f"{key} = __{key}" for key in names)  # locals, as in a function
+    timer = timeit.Timer(
+        "; ".join([statement] * DUPLICATE),
+        setup,
+        pyperf.perf_counter,
+        {f"__{key}": value for key, value in names.items()},
+    )
+    return Subject(name, lambda n: timer.timeit(max(1, n // DUPLICATE)))
+
+
+def calibrate(subject: Subject) -> None:
+    """Finds the number of calls that fills a sample; by doing so, warms the subject up."""
+    subject.loops = DUPLICATE
+    while (took := subject.seconds(subject.loops)) < SAMPLE_SECONDS:
+        growth = 1.2 * SAMPLE_SECONDS / took if took > SAMPLE_SECONDS / 20 else 10
+        subject.loops = int(subject.loops * growth) // DUPLICATE * DUPLICATE + DUPLICATE
+
+
+def interleave(subjects: list[Subject], rounds: int) -> dict[str, list[float]]:
+    """Nanoseconds per call: for each subject one sample a round."""
+    samples: dict[str, list[float]] = {subject.name: [] for subject in subjects}
+    gc.disable()
+    for subject in subjects:
+        calibrate(subject)
+    for number in range(rounds):
+        # There and back: who follows whom must not matter.
+        for subject in subjects if number % 2 else reversed(subjects):
+            nanoseconds = subject.seconds(subject.loops) / subject.loops * 1e9
+            samples[subject.name].append(round(nanoseconds, 3))
+    gc.enable()
+    return samples
+
+
+# ---- statistics over the samples of several workers -----------------------------------------
+
+#: For each worker: subject -> samples, all of the same length.
+Samples = list[dict[str, list[float]]]
+
+
+def middle(samples: Samples, name: str) -> float:
+    """The typical cost of a subject: the median over workers of their medians."""
+    return statistics.median(statistics.median(worker[name]) for worker in samples)
+
+
+def over_rounds(samples: Samples, *names: str, what: Callable[..., float]) -> float:
+    """The typical value of `what(sample of the first name, of the second, ...)` in a round."""
+    return statistics.median(
+        statistics.median(map(what, *(worker[name] for name in names))) for worker in samples
+    )
+
+
+def ratio(samples: Samples, ours: str, theirs: str) -> float:
+    return over_rounds(samples, ours, theirs, what=lambda a, b: a / b)
+
+
+def spread(samples: Samples, ours: str, theirs: str) -> tuple[float, float]:
+    """The lowest and highest ratio that a single worker saw."""
+    ratios = [ratio([worker], ours, theirs) for worker in samples]
+    return min(ratios), max(ratios)
+
+
+def slope(samples: Samples, names: list[str]) -> float:
+    """Nanoseconds that each name adds to the one before: least squares within each round."""
+    center = (len(names) - 1) / 2
+    weights = [i - center for i in range(len(names))]
+    scale = sum(weight * weight for weight in weights)
+    return over_rounds(
+        samples,
+        *names,
+        what=lambda *costs: sum(w * c for w, c in zip(weights, costs, strict=True)) / scale,
+    )

@@ -1,0 +1,60 @@
+"""One fresh process that measures, and the way to run it: `python -m benchmarks.worker JOB`."""
+
+import json
+import subprocess
+import sys
+
+from benchmarks.native import ROOT
+
+
+def run(kind: str, **options) -> dict:
+    """What the function below of that name returns, when called in a fresh process."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.worker", kind, json.dumps(options)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    if done.returncode:
+        raise RuntimeError(f"the worker for {kind} ended with status {done.returncode}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def exchanges(rounds: int) -> dict:
+    """group -> subject -> samples, or group -> why it could not be measured."""
+    from benchmarks.exchanges import GROUPS
+    from benchmarks.timing import interleave
+
+    groups = {}
+    for name, subjects in GROUPS.items():
+        try:
+            c, python = subjects()
+        except ImportError as error:
+            groups[f"c/{name}"] = groups[f"python/{name}"] = str(error)
+            continue
+        groups[f"c/{name}"] = interleave(c, rounds)
+        if python:
+            groups[f"python/{name}"] = interleave(python, rounds)
+    return groups
+
+
+def copies(rounds: int) -> dict:
+    from benchmarks.copies import layouts, loops_only, method
+    from benchmarks.timing import interleave
+
+    groups = {}
+    for name, array in layouts().items():
+        groups[f"copy/{name}"] = interleave(loops_only(array), rounds)
+        groups[f"method/{name}"] = interleave(method(array), rounds)
+    return groups
+
+
+def memory(exchanges: int) -> dict:
+    from benchmarks.memory import measure
+
+    return measure(exchanges)
+
+
+if __name__ == "__main__":
+    job = {"exchanges": exchanges, "copies": copies, "memory": memory}[sys.argv[1]]
+    print(json.dumps(job(**json.loads(sys.argv[2]))))
