@@ -110,6 +110,8 @@ def request(x, target=None, copy=None, stream=None):
         capsule, immutable=peer is not None and peer.immutable, producer=x
     )
     check_delivery(x, where, tensor)
+    if peer is not None and peer.lazy_bits:
+        core.check_values(x, tensor)
     core.set_order(tensor, order_after_import(passed, tensor.device))
     return tensor
 

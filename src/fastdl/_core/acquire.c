@@ -15,11 +15,10 @@ static int ask(PyObject *object, const char *method)
     return answer;
 }
 
-/* Refuses a lazy conjugate or negative, whose memory does not hold its values: torch's table
- * exports them raw. Complex tensors are asked. A real tensor with the negative bit is the
- * imaginary part of a conjugate, so it has even strides in every dimension longer than 1: one
- * odd stride settles it without a call. */
-static int check_lazy_bits(PyObject *object, const DLTensor *tensor)
+/* Complex tensors are asked. A real tensor with the negative bit is the imaginary part of a
+ * conjugate, so it has even strides in every dimension longer than 1: one odd stride settles it
+ * without a call. */
+int fdl_check_lazy_bits(PyObject *object, const DLTensor *tensor)
 {
     const char *bit = NULL;
     int answer = 0;
@@ -69,9 +68,11 @@ static int set_order(fdl_description *description, const DLPackExchangeAPI *tabl
 /* What became of an object that its table did not give: see fdl_acquire. */
 static PyObject *refused(PyObject *object, const fdl_type_record *record)
 {
-    if (record->facts & FDL_TYPE_NATIVE && record->facts & FDL_TYPE_HAS_DLPACK)
+    if (record->facts & FDL_TYPE_NATIVE && record->facts & FDL_TYPE_HAS_DLPACK) {
         PyErr_Clear();
-    else if (!PyErr_Occurred())
+        return Py_NewRef(Py_None);
+    }
+    if (!PyErr_Occurred())
         PyErr_Format(PyExc_BufferError,
                      "the exchange table of '%.100s' failed without giving a reason",
                      Py_TYPE(object)->tp_name);
@@ -98,7 +99,7 @@ PyObject *fdl_acquire(PyObject *object, const fdl_type_record *record)
     if ((description->managed.dl_tensor.device.device_type != kDLCPU &&
          set_order(description, record->api) < 0) ||
         (record->facts & FDL_TYPE_ASK_BITS &&
-         check_lazy_bits(object, &description->managed.dl_tensor) < 0))
+         fdl_check_lazy_bits(object, &description->managed.dl_tensor) < 0))
         Py_CLEAR(tensor);
     return tensor;
 }
@@ -115,8 +116,9 @@ static PyObject *from_dlpack(PyObject *module, PyObject *const *arguments, Py_ss
         const fdl_type_record *record = fdl_type_find(Py_TYPE(arguments[0]));
         if (record != NULL && !(record->facts & FDL_TYPE_PROTOCOL)) {
             PyObject *tensor = fdl_acquire(arguments[0], record);
-            if (tensor != NULL || PyErr_Occurred())
+            if (tensor != Py_None)
                 return tensor;
+            Py_DECREF(tensor);
             return PyObject_Vectorcall(request_call, arguments, 1, NULL);
         }
     }

@@ -14,8 +14,7 @@ from cpython.pycapsule cimport (
     PyCapsule_IsValid,
     PyCapsule_New,
 )
-from cpython.ref cimport Py_INCREF, Py_XDECREF
-from libc.stdint cimport int32_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int32_t, uint32_t, uintptr_t
 
 from fastdl._core.dlpack cimport (
     FASTDL_DLPACK_MAJOR,
@@ -41,6 +40,7 @@ from fastdl._core.native cimport (
 from fastdl._core.tensor cimport (
     Tensor,
     acquire as through_table,
+    check_lazy_bits,
     find_type,
     is_host_type,
     publish_type,
@@ -54,10 +54,9 @@ from fastdl._core.tensor import make_from_dlpack
 cdef extern from "Python.h":
     PyTypeObject *Py_TYPE(object) noexcept
     PyObject *_PyType_Lookup(PyTypeObject *, object) noexcept
-    PyObject *PyObject_Vectorcall(PyObject *, PyObject **, size_t, PyObject *) noexcept
+    object PyObject_Vectorcall(object, PyObject **, size_t, PyObject *)
     int PyType_HasFeature(PyTypeObject *, unsigned long) noexcept
     const unsigned long Py_TPFLAGS_METHOD_DESCRIPTOR
-    const size_t PY_VECTORCALL_ARGUMENTS_OFFSET
 
 
 # ---- the policy above this floor ------------------------------------------------------------
@@ -76,11 +75,10 @@ def install(*, from_dlpack, ask, is_refusal, delivery, peer):
     check_delivery, describe_peer = delivery, peer
 
 
+# ---- special methods ------------------------------------------------------------------------
+
 cdef str EXPORT_NAME = "__dlpack__"
 cdef str DEVICE_NAME = "__dlpack_device__"
-
-
-# ---- special methods ------------------------------------------------------------------------
 
 
 cdef object lookup(object instance, str name):
@@ -102,7 +100,6 @@ def special(instance, str name):
 cdef object call(object instance, str name, tuple names, PyObject *argument):
     """Calls a special method that is known to be on the type, with one keyword or none."""
     cdef PyObject *arguments[2]
-    cdef PyObject *result
     cdef PyObject *found = _PyType_Lookup(Py_TYPE(instance), name)
     if found is NULL or not PyType_HasFeature(
             Py_TYPE(<object>found), Py_TPFLAGS_METHOD_DESCRIPTOR):
@@ -110,26 +107,11 @@ cdef object call(object instance, str name, tuple names, PyObject *argument):
         if names is None:
             return method()
         return method(**{names[0]: <object>argument})
-    method = <object>found  # owned while it runs, whatever it does to its type
     arguments[0] = <PyObject *>instance
     arguments[1] = argument
-    result = PyObject_Vectorcall(
-        <PyObject *>method, arguments, 1, <PyObject *>names if names is not None else NULL)
-    return own_result(result)
-
-
-cdef object own_result(PyObject *result):
-    """The new reference `result`; NULL raises what is pending."""
-    if result is NULL:
-        reraise()
-    value = <object>result
-    Py_XDECREF(result)
-    return value
-
-
-cdef int reraise() except -1:
-    """Raises the exception that C code has set."""
-    return -1
+    # <object> owns the method while it runs, whatever it does to its type.
+    return PyObject_Vectorcall(
+        <object>found, arguments, 1, <PyObject *>names if names is not None else NULL)
 
 
 # ---- tables ---------------------------------------------------------------------------------
@@ -238,12 +220,9 @@ cdef int describe(cls, fdl_type_record *record) except -1:
     elif record.facts & FDL_TYPE_HAS_DLPACK:
         record.api = &general_table
         record.facts |= FDL_TYPE_PROTOCOL
-        return 0  # published once it is known what its `__dlpack__` accepts
-    else:
-        return 0
-    publish_type(record)
+    if record.api is not NULL:
+        publish_type(record)
     return 0
-
 
 
 def remember(cls, uint32_t refused, int32_t version):
@@ -273,7 +252,6 @@ def recall(cls):
 
 cdef tuple MAX_VERSION_NAMES = (sys.intern("max_version"),)
 cdef tuple VERSION_NAMES = (sys.intern("version"),)
-
 cdef tuple PLAIN_VERSION = (FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR)
 
 # For the Python floor.
@@ -320,6 +298,8 @@ cdef Tensor replay(object x, const fdl_type_record *record):
     tensor = take_capsule(capsule, record.facts & FDL_TYPE_IMMUTABLE, x)
     if not is_host_type(tensor.description.managed.dl_tensor.device.device_type):
         check_delivery(x, None, tensor)
+    if record.facts & FDL_TYPE_ASK_BITS:
+        check_lazy_bits(x, tensor)
     return tensor
 
 

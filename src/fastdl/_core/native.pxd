@@ -142,7 +142,8 @@ cdef extern from "types.h" nogil:
 
 
 cdef extern from "acquire.h":
-    PyObject *fdl_acquire(PyObject *object, const fdl_type_record *record) noexcept
+    object fdl_acquire(PyObject *object, const fdl_type_record *record)
+    int fdl_check_lazy_bits(PyObject *object, const DLTensor *tensor) except -1
     object fdl_make_from_dlpack(bytes doc, object complete, object request)
 
 

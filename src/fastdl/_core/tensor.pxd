@@ -32,8 +32,9 @@ cdef int table_from_object(void *candidate, DLManagedTensorVersioned **out) exce
 cdef Tensor make_tensor(DLManagedTensorVersioned *managed)
 cdef void unmake_tensor(Tensor tensor, DLManagedTensorVersioned *managed) noexcept
 
-# See acquire.h and types.h. `acquire` gives None where `__dlpack__` is to be asked.
+# See acquire.h and types.h.
 cdef Tensor acquire(object x, const fdl_type_record *record)
+cdef int check_lazy_bits(object x, Tensor tensor) except -1
 cdef const fdl_type_record *find_type(PyTypeObject *cls) noexcept
 cdef void publish_type(const fdl_type_record *record) noexcept
 

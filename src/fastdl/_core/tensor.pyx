@@ -31,7 +31,7 @@ from cpython.pycapsule cimport (
     PyCapsule_New,
     PyCapsule_SetName,
 )
-from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint64_t, uintptr_t
 
@@ -93,6 +93,7 @@ from fastdl._core.native cimport (
     fdl_speed_up_dlpack,
     fdl_tensor_wrap,
     fdl_acquire,
+    fdl_check_lazy_bits,
     fdl_make_from_dlpack,
     fdl_type_find,
     fdl_type_publish,
@@ -103,7 +104,6 @@ from fastdl._core.native cimport (
 
 
 cdef extern from "Python.h":
-    PyObject *PyErr_Occurred() noexcept
     int PySlice_Unpack(object, Py_ssize_t *, Py_ssize_t *, Py_ssize_t *) except -1
     Py_ssize_t PySlice_AdjustIndices(Py_ssize_t, Py_ssize_t *, Py_ssize_t *, Py_ssize_t) noexcept
 
@@ -453,19 +453,16 @@ cdef void unmake_tensor(Tensor tensor, DLManagedTensorVersioned *managed) noexce
 
 
 cdef Tensor acquire(object x, const fdl_type_record *record):
-    cdef PyObject *tensor = fdl_acquire(<PyObject *>x, record)
-    if tensor is NULL:
-        if PyErr_Occurred() is not NULL:
-            reraise()
-        return None
-    result = <Tensor>tensor
-    Py_DECREF(result)
-    return result
+    return fdl_acquire(<PyObject *>x, record)
 
 
-cdef int reraise() except -1:
-    """Raises the exception that C code has set."""
-    return -1
+cdef int check_lazy_bits(object x, Tensor tensor) except -1:
+    return fdl_check_lazy_bits(<PyObject *>x, &tensor.description.managed.dl_tensor)
+
+
+def check_values(x, Tensor tensor not None):
+    """Refuses `tensor` if its producer `x`, a torch tensor, is a lazy view: see acquire.h."""
+    check_lazy_bits(x, tensor)
 
 
 cdef const fdl_type_record *find_type(PyTypeObject *cls) noexcept:

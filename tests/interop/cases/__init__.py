@@ -1,0 +1,4 @@
+"""Test files that run in a process of their own: a peer may abort it, and some cannot share one.
+
+pytest does not collect them by itself; ../test_peers.py runs them, through ../harness.py.
+"""

@@ -1,0 +1,60 @@
+"""What is particular to MLX: lazy arrays, offsets, and writing through the memory."""
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+import fastdl
+
+from .common import aligned, both_entries
+
+ENTRIES = pytest.mark.parametrize("from_dlpack", both_entries(), ids=("compiled", "python"))
+
+
+@ENTRIES
+def test_unevaluated_arrays_are_evaluated(from_dlpack):
+    array = mx.arange(4.0) * 2 + 1
+    assert from_dlpack(array).tolist() == [1.0, 3.0, 5.0, 7.0]
+
+
+@ENTRIES
+def test_offsets_are_folded(from_dlpack):
+    base = mx.arange(12.0).reshape(3, 4)
+    mx.eval(base)
+    start = from_dlpack(base).data_ptr
+    for view, offset in ((base[1:, 2:], 24), (base[::-1, ::-1], 44), (base[2, 3], 44)):
+        tensor = from_dlpack(view)
+        assert tensor.data_ptr == start + offset
+        assert tensor.tolist() == view.tolist()
+
+
+def test_memory_is_given_back():
+    """MLX counts its memory, so the end of a Tensor can be seen in it."""
+    size = 1 << 20
+    array = mx.zeros(size, dtype=mx.uint8)
+    mx.eval(array)
+    before = mx.get_active_memory()
+    tensor = fastdl.from_dlpack(array)
+    del array
+    assert mx.get_active_memory() == before
+    assert tensor.size == size
+    del tensor
+    assert mx.get_active_memory() <= before - size
+
+
+def test_copies_are_independent():
+    source = aligned([1.0, 2.0])
+    array = mx.from_dlpack(fastdl.from_dlpack(source))
+    source[:] = 9.0
+    assert array.tolist() == [1.0, 2.0]
+
+
+def test_a_forbidden_copy_is_refused_by_mlx():
+    with pytest.raises(ValueError, match="without a copy"):
+        mx.from_dlpack(fastdl.from_dlpack(aligned([1.0])), copy=False)
+
+
+def test_doubles_stay_doubles_on_the_way_in():
+    tensor = fastdl.from_dlpack(np.arange(3.0))
+    array = mx.from_dlpack(tensor)
+    assert array.tolist() == tensor.tolist()

@@ -1,0 +1,93 @@
+"""What is particular to Arrow: slices, nulls, types without an equal, and mutability."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import fastdl
+
+from .common import both_entries
+
+LEGACY_IS_DEPRECATED = pytest.mark.filterwarnings("ignore:Exporting an unversioned DLPack")
+ENTRIES = pytest.mark.parametrize("from_dlpack", both_entries(), ids=("compiled", "python"))
+
+
+@ENTRIES
+def test_slices(from_dlpack):
+    array = pa.array([1.0, 2.0, 3.0, 4.0])
+    tensor = from_dlpack(array[1:3])
+    assert tensor.tolist() == [2.0, 3.0]
+    assert tensor.data_ptr == array.buffers()[1].address + 8
+
+
+@ENTRIES
+@pytest.mark.parametrize(
+    "array",
+    [pa.array([1, None]), pa.array(["a"]), pa.array([True]), pa.array([[1], [2]])],
+    ids=["nulls", "strings", "packed bools", "lists"],
+)
+def test_arrows_own_refusals_pass(from_dlpack, array):
+    for _ in range(2):
+        with pytest.raises(pa.ArrowTypeError):
+            from_dlpack(array)
+
+
+@ENTRIES
+@pytest.mark.parametrize(
+    "thing",
+    [pa.chunked_array([[1, 2]]), pa.scalar(1), pa.table({"a": [1]})],
+    ids=["chunked", "scalar", "table"],
+)
+def test_what_has_no_dlpack_is_no_producer(from_dlpack, thing):
+    with pytest.raises(TypeError, match="expected a DLPack producer"):
+        from_dlpack(thing)
+
+
+def test_buffers_are_taken_as_bytes():
+    buffer = pa.array([1, 2], pa.int8()).buffers()[1]
+    tensor = fastdl.asarray(buffer)
+    assert tensor.data_ptr == buffer.address
+    assert tensor.tolist()[:2] == [1, 2]
+    assert tensor.readonly is not buffer.is_mutable
+
+
+@ENTRIES
+@LEGACY_IS_DEPRECATED
+def test_arrays_are_readonly_though_the_legacy_capsule_drops_it(from_dlpack):
+    array = pa.array([1.0, 2.0])
+    assert from_dlpack(array).readonly
+    assert from_dlpack(array.__dlpack__(max_version=(1, 0))).readonly
+    assert not from_dlpack(array.__dlpack__()).readonly
+
+
+@ENTRIES
+@LEGACY_IS_DEPRECATED
+@pytest.mark.parametrize("writable", [True, False])
+def test_the_flag_decides_for_arrow_tensors(from_dlpack, writable):
+    source = np.arange(6.0).reshape(2, 3)
+    source.flags.writeable = writable
+    array = pa.Tensor.from_numpy(source)
+    assert array.is_mutable is writable
+    tensor = from_dlpack(array)
+    assert tensor.readonly is not writable
+    assert tensor.data_ptr == source.ctypes.data
+    if not writable:
+        with pytest.raises(Exception, match="(?i)immutable|read-only|readonly"):
+            array.__dlpack__()
+
+
+@ENTRIES
+def test_arrays_of_tensors(from_dlpack):
+    source = np.arange(12.0).reshape(3, 2, 2)
+    array = pa.FixedShapeTensorArray.from_numpy_ndarray(source)
+    tensor = from_dlpack(array)
+    assert tensor.shape == (3, 2, 2)
+    assert tensor.readonly
+    assert tensor.tolist() == source.tolist()
+
+
+def test_a_tensor_of_fastdl_keeps_its_flag_in_arrow():
+    for writable in (True, False):
+        source = np.arange(4.0)
+        source.flags.writeable = writable
+        assert pa.Tensor.from_dlpack(fastdl.from_dlpack(source)).is_mutable is writable

@@ -1,0 +1,369 @@
+"""What is particular to torch: gradients, lazy views, tensors without memory, four-bit floats."""
+
+import gc
+import sys
+import warnings
+import weakref
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import fastdl
+
+from ..harness import run_python
+from .common import aligned, both_entries, freed
+
+ENTRIES = pytest.mark.parametrize("from_dlpack", both_entries(), ids=("compiled", "python"))
+
+
+# ---- gradients ------------------------------------------------------------------------------
+
+
+@ENTRIES
+@pytest.mark.parametrize(
+    "keywords",
+    [{}, {"device": "cpu"}, {"copy": False}, {"copy": True}, {"stream": -1}],
+    ids=repr,
+)
+@pytest.mark.parametrize("kind", ["leaf", "result", "parameter"])
+def test_gradients_are_left_behind(from_dlpack, keywords, kind):
+    leaf = torch.arange(3.0, requires_grad=True)
+    array = {
+        "leaf": lambda: leaf,
+        "result": lambda: leaf * 2,
+        "parameter": lambda: torch.nn.Parameter(torch.arange(3.0)),
+    }[kind]()
+    assert array.requires_grad
+    tensor = from_dlpack(array, **keywords)
+    assert tensor.tolist() == array.tolist()
+    assert (tensor.data_ptr == array.data_ptr()) is not tensor.is_copied
+    assert not torch.from_dlpack(tensor).requires_grad
+
+
+def test_gradients_still_flow_after_an_import():
+    leaf = torch.arange(3.0, requires_grad=True)
+    product = (leaf * leaf).sum()
+    fastdl.from_dlpack(leaf)
+    fastdl.from_dlpack(product)
+    product.backward()
+    assert leaf.grad.tolist() == [0.0, 2.0, 4.0]
+    assert fastdl.from_dlpack(leaf.grad).tolist() == [0.0, 2.0, 4.0]
+
+
+# ---- lazy conjugates and negatives ----------------------------------------------------------
+
+
+COMPLEX = [1 + 2j, 3 - 4j, 0 + 1j, 2 + 0j]
+
+
+@ENTRIES
+@pytest.mark.parametrize("dtype", ["complex32", "complex64", "complex128"])
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x,
+        lambda x: x[:1],
+        lambda x: x[0],
+        lambda x: x[::2],
+        lambda x: x.reshape(2, 2).T,
+        lambda x: x[::3],
+    ],
+    ids=["all", "one", "scalar", "gaps", "transposed", "two"],
+)
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+def test_conjugate_views_are_refused(from_dlpack, dtype, view):
+    array = view(torch.tensor(COMPLEX).to(getattr(torch, dtype)).conj())
+    assert array.is_conj()
+    with pytest.raises(BufferError, match=r"resolve_conj\(\)"):
+        from_dlpack(array)
+
+
+@ENTRIES
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_resolved_conjugates_are_right(from_dlpack, dtype):
+    array = torch.tensor(COMPLEX, dtype=getattr(torch, dtype)).conj().resolve_conj()
+    assert from_dlpack(array).tolist() == [value.conjugate() for value in COMPLEX]
+
+
+NEGATIVES = {
+    "all": lambda x: x.imag,
+    "one": lambda x: x[:1].imag,
+    "scalar": lambda x: x[0].imag,
+    "gaps": lambda x: x.imag[::2],
+    "matrix": lambda x: x.reshape(2, 2).imag,
+    "transposed": lambda x: x.reshape(2, 2).imag.T,
+    "row": lambda x: x.reshape(2, 2).imag[1],
+    "column": lambda x: x.reshape(2, 2)[:, 1].imag,
+    "expanded": lambda x: x[:1].imag.expand(3),
+    "detached": lambda x: x.imag.detach(),
+    "one of one": lambda x: x.imag[1:2].reshape(1, 1),
+    "unsqueezed": lambda x: x.imag[None, :, None],
+}
+
+
+@ENTRIES
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("view", NEGATIVES)
+def test_negative_views_are_refused(from_dlpack, dtype, view):
+    array = NEGATIVES[view](torch.tensor(COMPLEX, dtype=getattr(torch, dtype)).conj())
+    assert array.is_neg()
+    with pytest.raises(BufferError, match=r"resolve_neg\(\)"):
+        from_dlpack(array)
+    assert from_dlpack(array.resolve_neg()).tolist() == array.tolist()
+
+
+@ENTRIES
+def test_a_complex_view_with_its_negative_bit_is_refused(from_dlpack):
+    array = torch._neg_view(torch.tensor(COMPLEX))
+    assert array.is_neg() and not array.is_conj()
+    with pytest.raises(BufferError, match=r"resolve_neg\(\)"):
+        from_dlpack(array)
+
+
+@ENTRIES
+@pytest.mark.parametrize("keywords", [{"copy": True}, {"copy": False}, {"device": "cpu"}], ids=repr)
+@pytest.mark.parametrize("kind", ["conj", "neg"])
+def test_lazy_views_are_refused_whatever_is_asked(from_dlpack, keywords, kind):
+    array = torch.tensor(COMPLEX).conj()
+    with pytest.raises(BufferError):
+        from_dlpack(array if kind == "conj" else array.imag, **keywords)
+
+
+@ENTRIES
+@pytest.mark.parametrize("stream", [None, -1])
+def test_lazy_views_are_refused_for_every_stream(from_dlpack, stream):
+    for array in (torch.tensor(COMPLEX).conj(), torch.tensor(COMPLEX).conj().imag):
+        with pytest.raises(BufferError):
+            from_dlpack(array, stream=stream)
+
+
+def test_parts_of_an_ordinary_complex_tensor_are_taken():
+    array = torch.tensor(COMPLEX)
+    assert fastdl.from_dlpack(array.real).tolist() == [z.real for z in COMPLEX]
+    assert fastdl.from_dlpack(array.imag).tolist() == [z.imag for z in COMPLEX]
+    assert fastdl.from_dlpack(array.conj().conj()).tolist() == COMPLEX
+    # Conjugation leaves the real part alone.
+    assert fastdl.from_dlpack(array.conj().real).tolist() == [z.real for z in COMPLEX]
+
+
+@st.composite
+def chains(draw):
+    """A shape, and view operations, each with the randomness that decides its arguments."""
+    shape = draw(st.lists(st.integers(0, 5), min_size=0, max_size=4))
+    steps = []
+    for _ in range(draw(st.integers(0, 4))):
+        steps.append(draw(st.sampled_from(["slice", "transpose", "unsqueeze", "flip", "expand"])))
+    return shape, [(step, draw(st.randoms(use_true_random=False))) for step in steps]
+
+
+def apply(array, steps):
+    for step, random in steps:
+        if step == "unsqueeze":
+            array = array.unsqueeze(random.randint(0, array.ndim))
+        elif array.ndim == 0:
+            continue
+        axis = random.randrange(array.ndim) if array.ndim else 0
+        if step == "slice":
+            size = array.shape[axis]
+            start = random.randint(0, size)
+            index = [slice(None)] * array.ndim
+            index[axis] = slice(start, random.randint(start, size), random.randint(1, 4))
+            array = array[tuple(index)]
+        elif step == "transpose":
+            array = array.transpose(axis, random.randrange(array.ndim))
+        elif step == "flip":
+            array = array.flip(axis)  # a copy in torch
+        elif step == "expand" and array.shape[axis] == 1:
+            sizes = list(array.shape)
+            sizes[axis] = random.randint(1, 3)
+            array = array.expand(sizes)
+    return array
+
+
+@settings(deadline=None, max_examples=200)
+@given(chains(), st.sampled_from(["float32", "float64", "int16", "bool", "complex64"]))
+def test_ordinary_views_are_never_refused(chain, dtype):
+    shape, steps = chain
+    base = torch.arange(int(np.prod(shape)), dtype=torch.float32).reshape(shape)
+    array = apply(base.to(getattr(torch, dtype)), steps)
+    tensor = fastdl.from_dlpack(array)
+    assert tensor.shape == tuple(array.shape)
+    assert tensor.tolist() == array.tolist()
+    assert tensor.data_ptr == array.data_ptr()
+
+
+@settings(deadline=None, max_examples=200)
+@given(chains(), st.booleans())
+def test_lazy_views_are_always_refused(chain, imaginary):
+    shape, steps = chain
+    base = torch.arange(int(np.prod(shape)), dtype=torch.float32).reshape(shape)
+    array = torch.complex(base, base + 1).conj()
+    array = apply(array.imag if imaginary else array, steps)
+    assume(array.is_conj() or array.is_neg())
+    assume(array.numel() > 0)
+    with pytest.raises(BufferError, match="resolve_neg" if imaginary else "resolve_conj"):
+        fastdl.from_dlpack(array)
+
+
+# ---- tensors without values of their own ----------------------------------------------------
+
+
+def fake():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        return torch.ones(3)
+
+
+def quantized():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.quint8)
+
+
+NOT_STRIDED = {
+    "fake": (fake, BufferError),
+    "sparse": (lambda: torch.ones(3).to_sparse(), BufferError),
+    "quantized": (quantized, BufferError),
+    "meta": (lambda: torch.ones(3, device="meta"), BufferError),
+    "mkldnn": (lambda: torch.ones(2, 3).to_mkldnn(), BufferError),
+    "bits": (lambda: torch.ones(3, dtype=torch.uint8).view(torch.bits8), BufferError),
+}
+
+
+@ENTRIES
+@pytest.mark.parametrize("kind", NOT_STRIDED)
+@pytest.mark.filterwarnings("ignore")
+def test_tensors_without_strided_memory_are_refused(from_dlpack, kind):
+    """What `__dlpack__` raises for them: the table's own refusal says less."""
+    make, expected = NOT_STRIDED[kind]
+    array = make()
+    with pytest.raises(expected):
+        from_dlpack(array)
+
+
+def test_a_refused_tensor_is_not_kept():
+    array = torch.ones(3).to_sparse()
+    alive = weakref.ref(array)
+    with pytest.raises(BufferError):
+        fastdl.from_dlpack(array)
+    del array
+    assert freed(alive)
+
+
+# ---- element types ---------------------------------------------------------------------------
+
+PAIRS = [[0.5, 1.0], [1.5, -2.0], [6.0, -0.5]]  # 0x21, 0xC3, 0x97: the first is the low half
+
+
+def float4():
+    return torch.tensor([0x21, 0xC3, 0x97], dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
+
+
+@ENTRIES
+def test_pairs_of_four_bit_floats(from_dlpack):
+    array = float4()
+    tensor = from_dlpack(array)
+    assert tensor.dtype == fastdl.DType("float4_e2m1fnx2")
+    assert (tensor.shape, tensor.itemsize, tensor.nbytes) == ((3,), 1, 3)
+    assert tensor.data_ptr == array.data_ptr()
+    assert tensor.tolist() == [tuple(pair) for pair in PAIRS]
+
+
+def test_pairs_of_four_bit_floats_through_numpy():
+    values = fastdl.from_dlpack(float4()).numpy()
+    assert values.shape == (3, 2)
+    assert values.astype(np.float32).tolist() == PAIRS
+
+
+def test_pairs_of_four_bit_floats_return_to_torch():
+    array = float4()
+    back = torch.from_dlpack(fastdl.from_dlpack(array))
+    assert back.dtype is torch.float4_e2m1fn_x2
+    assert back.view(torch.uint8).tolist() == [0x21, 0xC3, 0x97]
+    assert back.data_ptr() == array.data_ptr()
+
+
+@pytest.mark.parametrize("step", [slice(1, None), slice(None, None, 2)], ids=repr)
+def test_pairs_of_four_bit_floats_in_views(step):
+    tensor = fastdl.from_dlpack(float4())[step]
+    assert tensor.tolist() == [tuple(pair) for pair in PAIRS[step]]
+    assert tensor.numpy().astype(np.float32).tolist() == PAIRS[step]
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+def test_half_precision_complex_numbers():
+    array = torch.tensor(COMPLEX).to(torch.complex32)
+    tensor = fastdl.from_dlpack(array)
+    assert tensor.dtype == fastdl.DType("complex32")
+    assert tensor.tolist() == COMPLEX
+    assert torch.from_dlpack(tensor).to(torch.complex64).tolist() == COMPLEX
+
+
+# ---- lifetime and what torch does with exports ----------------------------------------------
+
+
+def test_an_import_holds_one_reference():
+    array = torch.ones(3)
+    before = array._use_count(), sys.getrefcount(array)
+    tensor = fastdl.from_dlpack(array)
+    view = tensor[1:]
+    assert array._use_count() == before[0] + 1
+    del tensor, view
+    gc.collect()
+    assert (array._use_count(), sys.getrefcount(array)) == before
+
+
+def test_torch_keeps_the_memory_of_fastdl():
+    source = aligned([1.0, 2.0, 3.0])
+    alive = weakref.ref(source)
+    array = torch.from_dlpack(fastdl.from_dlpack(source))[1:]
+    del source
+    assert not freed(alive, seconds=0.05)
+    assert array.tolist() == [2.0, 3.0]
+    del array
+    assert freed(alive)
+
+
+def test_capsules_go_into_torch():
+    tensor = fastdl.from_dlpack(aligned([1.0, 2.0]))
+    for max_version in (None, (1, 0)):
+        capsule = tensor.__dlpack__(max_version=max_version)
+        assert torch.utils.dlpack.from_dlpack(capsule).data_ptr() == tensor.data_ptr
+
+
+def test_the_arguments_of_torchs_from_dlpack():
+    tensor = fastdl.from_dlpack(aligned([1.0, 2.0]))
+    for keywords in ({"device": "cpu"}, {"copy": False}, {"device": "cpu", "copy": None}):
+        assert torch.from_dlpack(tensor, **keywords).data_ptr() == tensor.data_ptr
+    copy = torch.from_dlpack(tensor, copy=True)
+    assert copy.data_ptr() != tensor.data_ptr
+    assert copy.tolist() == [1.0, 2.0]
+
+
+def test_torch_ignores_the_readonly_flag():
+    """Documented: no consumer of DLPack can be made to honour it."""
+    source = aligned([1.0, 2.0])
+    source.flags.writeable = False
+    array = torch.from_dlpack(fastdl.from_dlpack(source))
+    array[0] = 5.0
+    assert source.tolist() == [5.0, 2.0]
+
+
+def test_data_replaced_under_an_import_leaves_the_import_behind():
+    """Documented: torch's capsules share the tensor, and the memory address is the old one."""
+    array = torch.tensor([1.0, 2.0])
+    kept = array.detach()
+    tensor = fastdl.from_dlpack(kept)
+    array.data = torch.tensor([3.0, 4.0])
+    assert tensor.tolist() == [1.0, 2.0]
+
+
+def test_negative_strides_abort_torch():
+    """Why peers.py says so, and nothing else here tries them. fastdl has no part in it."""
+    child = run_python("-c", "import numpy, torch; torch.from_dlpack(numpy.arange(4.0)[::-1])")
+    assert child.returncode < 0
+    assert "c10::Error" in child.stderr

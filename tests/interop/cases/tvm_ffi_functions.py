@@ -1,0 +1,102 @@
+"""What is particular to tvm_ffi: its functions take fastdl.Tensors through the exchange table."""
+
+import weakref
+
+import pytest
+import tvm_ffi
+
+import fastdl
+
+from .common import aligned, freed
+
+
+def test_a_tensor_passes_through_a_function_as_itself():
+    """The table turns the argument into tvm_ffi's tensor and the result back into ours."""
+    source = aligned([[1.0, 2.0], [3.0, 4.0]])
+    shapes = []
+
+    def function(array):
+        shapes.append(tuple(array.shape))
+        return array
+
+    result = tvm_ffi.convert(function)(fastdl.from_dlpack(source))
+    assert type(result) is fastdl.Tensor
+    assert shapes == [(2, 2)]
+    assert result.data_ptr == source.ctypes.data
+    assert result.tolist() == source.tolist()
+
+
+def test_the_table_is_used_and_not_the_method():
+    """A type with a table is never asked for `__dlpack__`: the cost is that of the table."""
+    calls = []
+
+    class Producer:
+        __dlpack_c_exchange_api__ = fastdl.Tensor.__dlpack_c_exchange_api__
+
+        def __dlpack__(self, **keywords):
+            calls.append(keywords)
+            return fastdl.from_dlpack(aligned([1.0])).__dlpack__(**keywords)
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    with pytest.raises(TypeError, match="table is that of fastdl.Tensor"):
+        tvm_ffi.convert(lambda array: array)(Producer())
+    assert calls == []
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (2, 3, 4)])
+def test_strides_and_shapes_pass(shape):
+    import numpy as np
+
+    source = aligned(np.arange(float(np.prod(shape))).reshape(shape)).T
+    result = tvm_ffi.convert(lambda array: array)(fastdl.from_dlpack(source))
+    assert result.shape == source.shape
+    assert result.tolist() == source.tolist()
+    assert result.data_ptr == source.ctypes.data
+
+
+def test_several_arguments_and_containers():
+    tensors = [fastdl.from_dlpack(aligned([float(n)])) for n in range(3)]
+    function = tvm_ffi.convert(lambda *arrays: [a for a in arrays[::-1]])
+    assert [t.item() for t in map(fastdl.from_dlpack, function(*tensors))] == [2.0, 1.0, 0.0]
+
+
+def test_what_a_function_keeps_lives_on():
+    source = aligned([1.0, 2.0])
+    alive = weakref.ref(source)
+    kept = []
+    tvm_ffi.convert(kept.append)(fastdl.from_dlpack(source))
+    del source
+    assert not freed(alive, seconds=0.05)
+    assert fastdl.from_dlpack(kept[0]).tolist() == [1.0, 2.0]
+    kept.clear()
+    assert freed(alive)
+
+
+def test_an_exception_in_a_function_frees_its_arguments():
+    def fail(array):
+        raise RuntimeError("no")
+
+    source = aligned([1.0, 2.0])
+    alive = weakref.ref(source)
+    with pytest.raises(RuntimeError, match="no"):
+        tvm_ffi.convert(fail)(fastdl.from_dlpack(source))
+    del source
+    assert freed(alive)
+
+
+def test_writes_in_a_function_are_seen_outside():
+    def fill(array):
+        fastdl.from_dlpack(array).numpy()[:] = 7.0
+
+    tensor = fastdl.from_dlpack(aligned([1.0, 2.0]))
+    tvm_ffi.convert(fill)(tensor)
+    assert tensor.tolist() == [7.0, 7.0]
+
+
+def test_its_own_tensors_come_in_and_go_out():
+    array = tvm_ffi.from_dlpack(aligned([1.0, 2.0]))
+    tensor = fastdl.from_dlpack(array)
+    assert tensor.data_ptr == array.data_ptr()
+    assert tvm_ffi.from_dlpack(tensor).data_ptr() == array.data_ptr()

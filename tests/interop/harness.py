@@ -1,0 +1,44 @@
+"""Runs test files in a process of their own, and reports a crash as what it is."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+CASES = Path(__file__).parent / "cases"
+PEER_VARIABLE = "FASTDL_TEST_PEER"
+TIMEOUT = 600  # seconds; the slowest peer takes 20
+
+
+def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
+    """A fresh interpreter with this one's search path; output is captured as text."""
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, "PYTHONPATH": path, "PYTHONFAULTHANDLER": "1", **environment},
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=TIMEOUT,
+    )
+
+
+def run_cases(*files: str, peer: str = "") -> None:
+    """Runs files of cases/ with pytest in one child; AssertionError with its output if one fails.
+
+    `peer` is what cases.peer_under_test() finds there.
+    """
+    child = run_python(
+        *("-m", "pytest", "-v", "--tb=short", "-W", "error", "-p", "no:cacheprovider"),
+        *(str(CASES / file) for file in files),
+        **{PEER_VARIABLE: peer},
+    )
+    assert child.returncode == 0, describe(child)
+
+
+def describe(child: subprocess.CompletedProcess) -> str:
+    """How a child ended, and the last of what it said."""
+    code = child.returncode
+    ending = f"exit status {code}" if code >= 0 else f"died of {signal.Signals(-code).name}"
+    return f"{ending}\n{child.stdout[-8000:]}\n{child.stderr[-8000:]}"

@@ -1,0 +1,34 @@
+"""Every peer as producer and as consumer, and what is particular to some. See cases/."""
+
+import pytest
+
+from .harness import CASES, run_cases
+from .peers import PEERS, require
+
+# Files with what is particular to one library, run in the same child.
+PARTICULAR = {
+    "torch": ("torch_tensors.py", "torch_subclasses.py"),
+    "jax": ("jax_arrays.py",),
+    "mlx": ("mlx_arrays.py",),
+    "pyarrow": ("pyarrow_arrays.py",),
+    "onnxruntime": ("onnxruntime_values.py",),
+    "tvm_ffi": ("tvm_ffi_functions.py",),
+}
+
+
+@pytest.mark.parametrize("peer", PEERS, ids=repr)
+def test_peer(peer):
+    require(peer.module)
+    require("numpy")
+    run_cases("producer.py", "consumer.py", *PARTICULAR.get(peer.name, ()), peer=peer.name)
+
+
+def test_all_pairs_with_fastdl_in_the_middle():
+    require("numpy")
+    run_cases("pairs.py")
+
+
+def test_every_case_file_is_run():
+    run = {"producer.py", "consumer.py", "pairs.py", "__init__.py", "common.py"}
+    run.update(file for files in PARTICULAR.values() for file in files)
+    assert run == {path.name for path in CASES.glob("*.py")}
