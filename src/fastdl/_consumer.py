@@ -5,8 +5,6 @@ does. `fastdl.from_dlpack` is a compiled entry in front of it that serves the pl
 with an exchange table, and differs in nothing but speed.
 """
 
-import re
-
 from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._device import CPU, Device
@@ -173,7 +171,7 @@ def negotiate(x, producer, keywords, *, remember):
         try:
             capsule = producer(**asked)
         except TypeError as error:
-            if not asked or not is_refusal(error):
+            if not asked or not is_refusal(error, frames=1):
                 raise
             if "version" in asked:
                 version = 0
@@ -223,19 +221,25 @@ def draft_version(x) -> int:
     return min(theirs, DRAFT_VERSION) if theirs >= 100 else DRAFT_OLDEST
 
 
-_ABOUT_OURS = re.compile(
-    r"(?:\b__dlpack__|this function|function|method)\W.*"
-    r"(?:unexpected keyword|invalid keyword|no keyword arguments|incompatible function arguments"
-    r"|positional argument)"
-    r"|(?:invalid keyword argument for )(?:__dlpack__|this function)",
-    re.DOTALL,
+# In the words of CPython (three ways), Cython, pybind11 and nanobind.
+_REFUSALS = (
+    "unexpected keyword argument",
+    "invalid keyword argument",
+    "no keyword arguments",
+    "incompatible function arguments",
 )
 
 
-def is_refusal(error: TypeError) -> bool:
+def is_refusal(error: TypeError, frames: int = 0) -> bool:
     """Whether a TypeError from calling `__dlpack__` is about the keywords of that very call.
 
-    Python, Cython, pybind11 and nanobind word it differently, but all name the function. A
-    message that names another function comes from inside the producer.
+    It says so in one of the known ways, and either names the method or was raised before any
+    frame of the producer ran: below the `frames` of the caller there is none in its traceback.
     """
-    return _ABOUT_OURS.search(str(error)) is not None
+    text = str(error)
+    if not any(words in text for words in _REFUSALS):
+        return False
+    traceback = error.__traceback__
+    while traceback is not None and frames:
+        traceback, frames = traceback.tb_next, frames - 1
+    return "__dlpack__" in text or traceback is None

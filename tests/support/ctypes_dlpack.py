@@ -1,0 +1,211 @@
+"""DLPack capsules made and read with ctypes alone: descriptors that no library would export.
+
+The structs are written from the DLPack specification and share nothing with fastdl.
+"""
+
+import ctypes
+
+READ_ONLY, IS_COPIED, SUBBYTE_PADDED = 1, 2, 4
+
+CPU, CUDA, CUDA_HOST, OPENCL, VULKAN, METAL, VPI = 1, 2, 3, 4, 7, 8, 9
+ROCM, ROCM_HOST, EXT_DEV, CUDA_MANAGED, ONEAPI, WEBGPU = 10, 11, 12, 13, 14, 15
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+
+
+class Version(ctypes.Structure):
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32)]
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class Legacy(ctypes.Structure):
+    _fields_ = [("tensor", Tensor), ("manager_ctx", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
+class Versioned(ctypes.Structure):
+    _fields_ = [
+        ("version", Version),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", Tensor),
+    ]
+
+
+class Table(ctypes.Structure):
+    """DLPackExchangeAPI."""
+
+    _fields_ = [
+        ("version", Version),
+        ("prev_api", ctypes.c_void_p),
+        ("allocator", ctypes.c_void_p),
+        ("from_object", ctypes.c_void_p),
+        ("to_object", ctypes.c_void_p),
+        ("borrow", ctypes.c_void_p),
+        ("current_work_stream", ctypes.c_void_p),
+    ]
+
+
+assert ctypes.sizeof(Tensor) == 48
+assert ctypes.sizeof(Versioned) == 80
+assert ctypes.sizeof(Legacy) == 64
+assert ctypes.sizeof(Table) == 56
+
+_DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+_new = ctypes.pythonapi.PyCapsule_New
+_new.restype = ctypes.py_object
+_new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.restype = ctypes.c_void_p
+_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_name = ctypes.pythonapi.PyCapsule_GetName
+_name.restype = ctypes.c_char_p
+_name.argtypes = [ctypes.py_object]
+
+_NAMES = {name: name for name in (b"dltensor", b"dltensor_versioned", b"dlpack_exchange_api")}
+
+
+def capsule(address, name: bytes):
+    """A PyCapsule without destructor. The name outlives it, as capsules require."""
+    return _new(address, _NAMES.setdefault(name, name), None)
+
+
+def name_of(capsule) -> str:
+    return _name(capsule).decode()
+
+
+def address_in(capsule) -> int:
+    return _pointer(capsule, _name(capsule))
+
+
+class Managed:
+    """A managed tensor whose deleter counts. Lives until then, or for as long as it is held.
+
+    data: an address, None for NULL, or any buffer that ctypes can point to.
+    """
+
+    _alive: "dict[int, Managed]" = {}
+
+    def __init__(
+        self,
+        shape=(),
+        dtype=(2, 32, 1),
+        *,
+        strides=None,
+        data=0x10000,
+        device=(CPU, 0),
+        byte_offset=0,
+        flags=0,
+        version=(1, 3),
+        versioned=True,
+        ndim=None,
+        no_deleter=False,
+    ):
+        self.deleted = 0
+        self.shape = (ctypes.c_int64 * max(1, len(shape)))(*shape)
+        self.strides = (ctypes.c_int64 * max(1, len(shape)))(*(strides or ()))
+        self.keep = data
+        if isinstance(data, (bytearray, memoryview)):
+            data = ctypes.addressof(ctypes.c_char.from_buffer(data))
+        self.struct = Versioned() if versioned else Legacy()
+        if versioned:
+            self.struct.version = Version(*version)
+            self.struct.flags = flags
+        tensor = self.struct.tensor
+        tensor.data = data
+        tensor.device_type, tensor.device_id = device
+        tensor.ndim = len(shape) if ndim is None else ndim
+        tensor.code, tensor.bits, tensor.lanes = dtype
+        if shape:
+            tensor.shape = self.shape
+        if strides is not None:
+            tensor.strides = self.strides
+        tensor.byte_offset = byte_offset
+        self._deleter = _DELETER(self._delete)
+        if not no_deleter:
+            self.struct.deleter = ctypes.cast(self._deleter, ctypes.c_void_p)
+        self.address = ctypes.addressof(self.struct)
+
+    def _delete(self, address):
+        self.deleted += 1
+
+    def capsule(self):
+        """A new capsule on this tensor, which stays alive for good: tests are short."""
+        Managed._alive[self.address] = self
+        versioned = isinstance(self.struct, Versioned)
+        return capsule(self.address, b"dltensor_versioned" if versioned else b"dltensor")
+
+
+def capsule_of(*args, **kwargs):
+    """The capsule of a new Managed."""
+    return Managed(*args, **kwargs).capsule()
+
+
+def opened(capsule):
+    """The struct in a fresh capsule, as Versioned or Legacy, without consuming it."""
+    kind = {"dltensor_versioned": Versioned, "dltensor": Legacy}[name_of(capsule)]
+    struct = kind.from_address(address_in(capsule))
+    struct.capsule = capsule  # whose destructor frees the struct
+    return struct
+
+
+def shape_in(tensor: Tensor) -> tuple:
+    return tuple(tensor.shape[i] for i in range(tensor.ndim))
+
+
+def strides_in(tensor: Tensor) -> tuple:
+    return tuple(tensor.strides[i] for i in range(tensor.ndim))
+
+
+class FakeProducer:
+    """A producer on a device, whose memory is never read; remembers how it was asked.
+
+    advertised: what `__dlpack_device__` says; delivered: where the capsule is.
+    """
+
+    def __init__(self, advertised, delivered=None, **descriptor):
+        self.advertised = advertised
+        self.delivered = delivered or advertised
+        self.descriptor = {"shape": (2, 3), "flags": 0, **descriptor}
+        self.calls = []
+
+    def __dlpack_device__(self):
+        return self.advertised
+
+    def __dlpack__(self, **keywords):
+        self.calls.append(keywords)
+        return capsule_of(device=self.delivered, **self.descriptor)
+
+
+def array_producer():
+    """A new producer type on three numbers of NumPy's, that takes every keyword."""
+    import numpy as np
+
+    class ArrayProducer:
+        def __init__(self):
+            self.array = np.arange(3.0)
+            self.calls = []
+
+        def __dlpack_device__(self):
+            return (CPU, 0)
+
+        def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+            self.calls.append(max_version)
+            return self.array.__dlpack__(max_version=max_version)
+
+    return ArrayProducer

@@ -1,0 +1,472 @@
+"""The buffer protocol, both ways: tensors read as buffers, and buffers read as tensors."""
+
+import array
+import ctypes
+import gc
+import mmap
+import struct
+import sys
+import weakref
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import fastdl
+from tests.support.ctypes_dlpack import CUDA, Managed, capsule_of
+
+# Py_buffer and its flags, from the documentation of CPython's C API.
+SIMPLE, WRITABLE, FORMAT, ND = 0, 1, 4, 8
+STRIDES = 0x10 | ND
+C_CONTIGUOUS, F_CONTIGUOUS, ANY_CONTIGUOUS = 0x20 | STRIDES, 0x40 | STRIDES, 0x80 | STRIDES
+INDIRECT = 0x100 | STRIDES
+FULL = INDIRECT | WRITABLE | FORMAT
+FULL_RO = INDIRECT | FORMAT
+
+
+class PyBuffer(ctypes.Structure):
+    _fields_ = [
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.c_void_p),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_char_p),
+        ("shape", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("suboffsets", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("internal", ctypes.c_void_p),
+    ]
+
+
+get_buffer = ctypes.pythonapi.PyObject_GetBuffer
+get_buffer.argtypes = [ctypes.py_object, ctypes.POINTER(PyBuffer), ctypes.c_int]
+release_buffer = ctypes.pythonapi.PyBuffer_Release
+release_buffer.argtypes = [ctypes.POINTER(PyBuffer)]
+release_buffer.restype = None
+
+
+@pytest.fixture
+def request_buffer():
+    """get(object, flags) -> PyBuffer, released at the end of the test."""
+    views = []
+
+    def get(exporter, flags):
+        view = PyBuffer()
+        get_buffer(exporter, view, flags)
+        views.append(view)
+        return view
+
+    yield get
+    for view in views:
+        release_buffer(view)
+
+
+@pytest.fixture
+def tensor():
+    return fastdl.from_dlpack(np.arange(6, dtype=np.int32).reshape(2, 3))
+
+
+# ---- out: what each flag gives --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("writable", [0, WRITABLE])
+@pytest.mark.parametrize(
+    ("flags", "has_format", "has_shape", "has_strides"),
+    [
+        (SIMPLE, False, False, False),
+        (FORMAT, True, False, False),
+        (ND, False, True, False),
+        (ND | FORMAT, True, True, False),
+        (STRIDES, False, True, True),
+        (STRIDES | FORMAT, True, True, True),
+        (C_CONTIGUOUS, False, True, True),
+        (ANY_CONTIGUOUS | FORMAT, True, True, True),
+        (FULL_RO, True, True, True),
+    ],
+)
+def test_flags(request_buffer, tensor, flags, has_format, has_shape, has_strides, writable):
+    view = request_buffer(tensor, flags | writable)
+    assert view.buf == tensor.data_ptr
+    assert view.obj == id(tensor)
+    assert view.len == 24
+    assert view.itemsize == 4
+    assert view.ndim == 2
+    assert not view.readonly
+    assert view.format == (b"i" if has_format else None)
+    assert bool(view.shape) is has_shape
+    assert bool(view.strides) is has_strides
+    assert not view.suboffsets
+    if has_shape:
+        assert view.shape[:2] == [2, 3]
+    if has_strides:
+        assert view.strides[:2] == [12, 4]
+
+
+LAYOUTS = {
+    "c": np.arange(6, dtype=np.int32).reshape(2, 3),
+    "f": np.arange(6, dtype=np.int32).reshape(2, 3).T,
+    "neither": np.arange(12, dtype=np.int32).reshape(3, 4)[:, ::2],
+    "negative": np.arange(3, dtype=np.int32)[::-1],
+    "both": np.arange(3, dtype=np.int32),
+    "empty": np.zeros((0, 3), np.int32)[:, ::2],
+    "scalar": np.array(3, np.int32),
+    "broadcast": np.broadcast_to(np.arange(3, dtype=np.int32), (2, 3)),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize(
+    "flags", [SIMPLE, ND, STRIDES, C_CONTIGUOUS, F_CONTIGUOUS, ANY_CONTIGUOUS, FULL_RO]
+)
+def test_contiguity_requests_as_numpy(request_buffer, name, flags):
+    source = LAYOUTS[name]
+    tensor = fastdl.from_dlpack(source)
+    try:
+        expected = request_buffer(source, flags)
+    except (ValueError, BufferError):
+        with pytest.raises(BufferError, match="contiguous"):
+            request_buffer(tensor, flags)
+        return
+    view = request_buffer(tensor, flags)
+    assert (view.len, view.itemsize) == (expected.len, 4)
+    if flags & ND == ND:  # without it there is no shape, and ndim says nothing
+        assert view.ndim == expected.ndim
+    if flags & ND == ND and source.ndim:
+        assert view.shape[: view.ndim] == list(source.shape)
+    if flags & STRIDES == STRIDES and source.size and source.ndim:
+        assert view.strides[: view.ndim] == list(source.strides)
+
+
+@pytest.mark.parametrize("flags", [WRITABLE, WRITABLE | ND, FULL])
+def test_read_only_memory_refuses_writers(request_buffer, flags):
+    tensor = fastdl.asarray(b"abc")
+    with pytest.raises(BufferError, match="read-only"):
+        request_buffer(tensor, flags)
+    assert request_buffer(tensor, flags & ~WRITABLE).readonly
+
+
+@pytest.mark.parametrize(
+    "name",
+    "int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64 bool "
+    "complex64 complex128".split(),
+)
+def test_numpy_reads_every_format(name):
+    source = np.array([0, 1, 1]).astype(name)
+    tensor = fastdl.from_dlpack(source)
+    view = memoryview(tensor)
+    assert view.itemsize == source.itemsize
+    if "complex" not in name:
+        assert struct.calcsize(view.format) == source.itemsize
+    result = np.asarray(view)
+    assert result.dtype == source.dtype
+    assert np.shares_memory(result, source)
+    np.testing.assert_array_equal(result, source)
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.int4])
+def test_types_without_a_format(request_buffer, dtype):
+    tensor = fastdl.from_dlpack(np.zeros(2, dtype))
+    with pytest.raises(BufferError, match=r"numpy\(\)"):
+        memoryview(tensor)
+    with pytest.raises(BufferError, match=tensor.dtype.name):
+        request_buffer(tensor, SIMPLE)
+
+
+def test_lanes_have_no_format():
+    with pytest.raises(BufferError, match="float32x2"):
+        memoryview(fastdl.from_dlpack(capsule_of((2,), (2, 32, 2), data=bytearray(16))))
+
+
+def test_device_memory_is_no_buffer():
+    tensor = fastdl.from_dlpack(capsule_of((2,), data=0x40, device=(CUDA, 0)))
+    with pytest.raises(BufferError, match="host memory"):
+        memoryview(tensor)
+
+
+# ---- out: Python's own consumers ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_memoryview(name):
+    source = LAYOUTS[name]
+    view = memoryview(fastdl.from_dlpack(source))
+    assert view.shape == source.shape
+    assert view.tolist() == source.tolist()
+    assert view.readonly is not source.flags.writeable
+    assert view.tobytes() == source.tobytes()
+
+
+def test_bytes_and_writing(tensor):
+    assert bytes(tensor) == np.arange(6, dtype=np.int32).tobytes()
+    memoryview(tensor)[1, 2] = 77
+    assert tensor.tolist() == [[0, 1, 2], [3, 4, 77]]
+
+
+def test_misaligned_data():
+    data = bytearray(9)
+    data[1:] = struct.pack("<ii", 5, -7)
+    tensor = fastdl.from_dlpack(capsule_of((2,), (0, 32, 1), data=memoryview(data)[1:]))
+    assert memoryview(tensor).tolist() == [5, -7]
+
+
+def test_a_view_keeps_the_tensor():
+    managed = Managed((4,), (1, 8, 1), data=bytearray(b"abcd"))
+    view = memoryview(fastdl.from_dlpack(managed.capsule()))
+    gc.collect()
+    assert managed.deleted == 0
+    assert view.tobytes() == b"abcd"
+    second = memoryview(view)
+    view.release()
+    assert managed.deleted == 0
+    second.release()
+    assert managed.deleted == 1
+
+
+def test_release_twice(tensor):
+    view = PyBuffer()
+    before = sys.getrefcount(tensor)
+    get_buffer(tensor, view, FULL)
+    assert sys.getrefcount(tensor) == before + 1
+    release_buffer(view)
+    release_buffer(view)
+    assert sys.getrefcount(tensor) == before
+
+
+def test_a_refused_request_holds_nothing():
+    tensor = fastdl.asarray(b"abc")
+    before = sys.getrefcount(tensor)
+    view = PyBuffer()
+    with pytest.raises(BufferError):
+        get_buffer(tensor, view, WRITABLE)
+    assert view.obj is None
+    assert sys.getrefcount(tensor) == before
+
+
+def test_many_views_at_once(tensor):
+    views = [memoryview(tensor) for _ in range(100)]
+    assert all(view.tolist() == tensor.tolist() for view in views)
+
+
+# ---- in: asarray ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", [b"", b"abc", bytearray(b"abc"), memoryview(b"abc")])
+def test_asarray_of_bytes(source):
+    tensor = fastdl.asarray(source)
+    assert tensor.dtype == fastdl.DType("uint8")
+    assert tensor.tolist() == list(source)
+    assert tensor.readonly is not isinstance(source, bytearray)
+
+
+def test_asarray_shares_memory():
+    source = bytearray(4)
+    tensor = fastdl.asarray(source)
+    source[1] = 9
+    assert tensor.tolist() == [0, 9, 0, 0]
+    memoryview(tensor)[0] = 8
+    assert source[0] == 8
+
+
+def test_a_bytearray_is_locked_while_its_tensor_lives():
+    source = bytearray(b"abc")
+    tensor = fastdl.asarray(source)
+    view = tensor[1:]
+    with pytest.raises(BufferError):
+        source.append(1)
+    del tensor
+    with pytest.raises(BufferError):
+        source.append(1)
+    del view
+    source.append(1)
+    assert source == b"abc\x01"
+
+
+@pytest.mark.parametrize("code", array.typecodes.replace("u", "").replace("w", ""))
+def test_asarray_of_every_array_type(code):
+    source = array.array(code, [0, 1, 100])
+    tensor = fastdl.asarray(source)
+    assert tensor.itemsize == source.itemsize
+    assert tensor.dtype == fastdl.from_dlpack(np.asarray(source)).dtype
+    assert tensor.tolist() == source.tolist()
+    assert not tensor.readonly
+
+
+def test_asarray_of_text_is_refused():
+    with pytest.raises(BufferError, match="no type for buffer format"):
+        fastdl.asarray(array.array("u", "abc"))
+
+
+@pytest.mark.parametrize("form", [*"bBhHiIlLqQnNfd?", *(f"@{c}" for c in "bBhHiIlLqQnN")])
+def test_asarray_of_casts(form):
+    source = memoryview(bytearray(struct.pack(f"2{form[-1]}", 1, 0))).cast(form)
+    tensor = fastdl.asarray(source)
+    assert tensor.tolist() == source.tolist()
+    assert tensor.itemsize == source.itemsize
+
+
+def test_asarray_of_shaped_casts_and_slices():
+    source = memoryview(bytearray(range(24))).cast("B", [2, 3, 4])
+    tensor = fastdl.asarray(source)
+    assert (tensor.shape, tensor.strides) == ((2, 3, 4), (12, 4, 1))
+    assert tensor.tolist() == source.tolist()
+    sliced = memoryview(bytearray(range(10)))[::-3]
+    assert fastdl.asarray(sliced).tolist() == [9, 6, 3, 0]
+    assert fastdl.asarray(sliced).strides == (-3,)
+
+
+@pytest.mark.parametrize(
+    ("ctype", "name"),
+    [
+        (ctypes.c_int8, "int8"), (ctypes.c_uint8, "uint8"), (ctypes.c_int16, "int16"),
+        (ctypes.c_uint32, "uint32"), (ctypes.c_int64, "int64"), (ctypes.c_uint64, "uint64"),
+        (ctypes.c_float, "float32"), (ctypes.c_double, "float64"), (ctypes.c_bool, "bool"),
+        (ctypes.c_long, f"int{8 * ctypes.sizeof(ctypes.c_long)}"),
+        (ctypes.c_size_t, f"uint{8 * ctypes.sizeof(ctypes.c_size_t)}"),
+    ],
+)  # fmt: skip
+def test_asarray_of_ctypes(ctype, name):
+    one = fastdl.asarray((ctype * 3)(1, 0, 1))
+    assert (one.dtype.name, one.shape, one.tolist()) == (name, (3,), [1, 0, 1])
+    assert fastdl.asarray(((ctype * 3) * 2)()).shape == (2, 3)
+    assert fastdl.asarray(ctype(1)).shape == ()
+    assert fastdl.asarray((ctype * 0)()).shape == (0,)
+
+
+def test_asarray_of_mmap():
+    with mmap.mmap(-1, 4096) as source:
+        tensor = fastdl.asarray(source)
+        assert tensor.shape == (4096,)
+        source[5] = 42
+        assert tensor[5].item() == 42
+        with pytest.raises(BufferError):
+            source.close()
+        del tensor
+
+
+class Pair(ctypes.Structure):
+    _fields_ = [("a", ctypes.c_int32), ("b", ctypes.c_float)]
+
+
+class Big(ctypes.BigEndianStructure):
+    _fields_ = [("a", ctypes.c_int32)]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        (Pair * 2)(),
+        (Big * 2)(),
+        (ctypes.c_int32.__ctype_be__ * 2)(),
+        (ctypes.c_longdouble * 2)(),
+        (ctypes.c_void_p * 2)(),
+        (ctypes.c_wchar * 2)(),
+        (ctypes.c_char * 2)(),
+        memoryview(b"abcd").cast("c"),
+    ],
+    ids=lambda source: memoryview(source).format,
+)
+def test_formats_without_a_type(source):
+    with pytest.raises(BufferError, match="no type for buffer format"):
+        fastdl.asarray(source)
+
+
+def test_asarray_of_numpy_goes_through_dlpack():
+    source = np.zeros((2, 3), ml_dtypes.bfloat16)
+    assert fastdl.asarray(source).dtype.name == "bfloat16"
+    with pytest.raises(BufferError, match="no type"):
+        fastdl.asarray(np.zeros(2, [("a", "i4")]))
+
+
+def numpy_view(field):
+    """A memoryview whose strides are whole multiples of a record, not of an element."""
+    return memoryview(np.zeros(3, [("a", "u1"), ("b", "<i4")])[field])
+
+
+def test_strides_of_partial_elements():
+    with pytest.raises(BufferError, match="strides in whole elements"):
+        fastdl.asarray(numpy_view("b"))
+    assert fastdl.asarray(numpy_view("a")).strides == (5,)
+
+
+def test_strides_of_partial_elements_that_are_never_taken():
+    view = memoryview(np.zeros((1, 1), [("a", "u1"), ("b", "<i4")])["b"])
+    assert fastdl.asarray(view).shape == (1, 1)
+    empty = memoryview(np.zeros((0, 3), [("a", "u1"), ("b", "<i4")])["b"])
+    assert fastdl.asarray(empty).shape == (0, 3)
+
+
+def test_from_dlpack_of_arrays_with_partial_strides():
+    with pytest.raises(BufferError, match="strides in whole elements"):
+        fastdl.from_dlpack(np.zeros(3, [("a", "u1"), ("b", "<i4")])["b"])
+    empty = np.zeros((0, 3), [("a", "u1"), ("b", "<i4")])["b"]
+    assert fastdl.from_dlpack(empty).shape == (0, 3)
+
+
+@pytest.mark.parametrize("source", [1, None, "text", [1, 2], object(), {}, int])
+def test_asarray_of_other_things(source):
+    with pytest.raises(TypeError, match="expected an object with __dlpack__"):
+        fastdl.asarray(source)
+
+
+def test_asarray_of_a_closed_buffer():
+    view = memoryview(b"abc")
+    view.release()
+    with pytest.raises(ValueError, match="released"):
+        fastdl.asarray(view)
+
+
+def test_asarray_of_a_capsule_and_of_a_tensor():
+    assert fastdl.asarray(capsule_of((2,), data=bytearray(8))).tolist() == [0.0, 0.0]
+    tensor = fastdl.asarray(b"ab")
+    assert fastdl.asarray(tensor).data_ptr == tensor.data_ptr
+
+
+def test_asarray_of_a_cuda_array_interface():
+    class Array:
+        __cuda_array_interface__ = {
+            "shape": (2,), "typestr": "<f4", "data": (64, False), "version": 3
+        }  # fmt: skip
+
+    with pytest.raises(BufferError, match="__cuda_array_interface__"):
+        fastdl.asarray(Array())
+
+
+def test_asarray_takes_one_positional_argument():
+    with pytest.raises(TypeError):
+        fastdl.asarray(x=b"abc")
+
+
+def test_the_buffer_is_released_with_the_last_view():
+    class Source(bytearray):
+        pass
+
+    source = Source(b"abc")
+    reference = weakref.ref(source)
+    tensor = fastdl.asarray(source)
+    views = [tensor[1:], tensor.__dlpack__(max_version=(1, 0)), memoryview(tensor)]
+    del source, tensor
+    while views:
+        assert reference() is not None
+        views.pop()
+    assert reference() is None
+
+
+def test_a_read_only_image_like_object():
+    """As PIL's images: an array interface of bytes, no buffer of its own, made read-only."""
+
+    class Image:
+        def __init__(self):
+            self.pixels = bytes(range(12))
+
+        def tobytes(self):
+            return self.pixels
+
+    image = Image()
+    tensor = fastdl.asarray(memoryview(image.tobytes()).cast("B", [2, 2, 3]))
+    assert tensor.readonly
+    assert tensor.shape == (2, 2, 3)
+    with pytest.raises(BufferError, match="read-only"):
+        tensor.__dlpack__()
+    assert not np.from_dlpack(tensor).flags.writeable

@@ -1,0 +1,166 @@
+"""fastdl.empty: new host memory."""
+
+import numpy as np
+import pytest
+from fastdl._core.tensor import dtype_facts
+
+import fastdl
+from tests.support.ctypes_dlpack import opened
+
+
+def compact(shape):
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.insert(0, step)
+        step *= max(n, 1)
+    return tuple(strides)
+
+
+@pytest.mark.parametrize(
+    "shape", [(), (1,), (7,), (2, 3), (4, 1, 5), (0,), (3, 0, 2), (1,) * 64, [2, 3], range(1, 4)]
+)
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "complex128"])
+def test_shapes(shape, dtype):
+    tensor = fastdl.empty(shape, dtype)
+    assert tensor.shape == tuple(shape)
+    assert tensor.strides == compact(tuple(shape))
+    assert tensor.dtype == fastdl.DType(dtype)
+    assert tensor.device == (1, 0)
+    assert tensor.is_contiguous()
+    assert not tensor.readonly
+    assert not tensor.is_copied
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 255, 256, 257, 4096, 100_003])
+def test_alignment(size):
+    tensors = [fastdl.empty(size, "uint8") for _ in range(20)]
+    assert all(tensor.data_ptr % 256 == 0 for tensor in tensors)
+    assert len({tensor.data_ptr for tensor in tensors}) == 20
+
+
+@pytest.mark.parametrize("size", [1, 100, 100_003])
+def test_memory_can_be_written_to_the_last_byte(size):
+    tensors = [fastdl.empty(size, "uint8") for _ in range(5)]
+    for i, tensor in enumerate(tensors):
+        tensor.numpy()[:] = i
+    for i, tensor in enumerate(tensors):
+        assert bytes(tensor) == bytes([i]) * size
+
+
+def test_an_int_is_a_shape():
+    assert fastdl.empty(5).shape == (5,)
+    assert fastdl.empty(np.int64(5)).shape == (5,)
+    assert fastdl.empty((np.uint8(2), 3)).shape == (2, 3)
+
+
+def test_defaults():
+    tensor = fastdl.empty(3)
+    assert (tensor.dtype.name, tensor.device) == ("float32", (1, 0))
+
+
+@pytest.mark.parametrize("name", [row[0] for row in dtype_facts()])
+def test_every_type(name):
+    tensor = fastdl.empty((3, 5), name)
+    bits = fastdl.DType(name).bits
+    assert tensor.dtype.name == name
+    assert tensor.nbytes == (15 * bits + 7) // 8
+    assert opened(tensor.__dlpack__(max_version=(1, 3))).flags == 0  # packed where below a byte
+
+
+@pytest.mark.parametrize(
+    ("dtype", "nbytes"),
+    [("float32x4", 96), ("int4", 3), ("uint1", 1), ("float4_e2m1fnx2", 6), ((99, 24, 1), 18),
+     (fastdl.DType("int16"), 12), ((2, 64, 1), 48), ((2, 64), 48)],
+)  # fmt: skip
+def test_forms_of_types(dtype, nbytes):
+    assert fastdl.empty((2, 3), dtype).nbytes == nbytes
+
+
+@pytest.mark.parametrize("device", ["cpu", "cpu:0", (1, 0), fastdl.Device("cpu")])
+@pytest.mark.parametrize("stream", [None, -1])
+def test_forms_of_devices_and_streams(device, stream):
+    assert fastdl.empty(2, device=device, stream=stream).device == (1, 0)
+
+
+def test_memory_is_freed_with_the_last_view():
+    view = fastdl.empty((1000, 4), "int32")[10:20]
+    view.numpy()[:] = 7
+    assert view.tolist() == [[7] * 4] * 10
+
+
+# ---- errors ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [-1, (2, -1), (0, -1), 2**63, (0, 2**63), 2**100])
+def test_sizes_out_of_range(shape):
+    with pytest.raises(ValueError, match="as shape"):
+        fastdl.empty(shape)
+
+
+@pytest.mark.parametrize("shape", [None, 1.0, "3", (1.5,), (True,), True, ("2",), [[1]], (None,)])
+def test_shapes_of_other_types(shape):
+    with pytest.raises(TypeError, match="as shape"):
+        fastdl.empty(shape)
+
+
+def test_too_many_dimensions():
+    with pytest.raises(ValueError, match="at most 64 dimensions"):
+        fastdl.empty((1,) * 65)
+
+
+@pytest.mark.parametrize("shape", [2**46, (2**20, 2**26), 2**59])
+def test_memory_that_cannot_be_had(shape):
+    with pytest.raises(MemoryError):
+        fastdl.empty(shape, "complex128")
+
+
+@pytest.mark.parametrize("shape", [2**61, (2**31, 2**31), (2**62, 2**62)])
+def test_more_bytes_than_64_bits_count(shape):
+    with pytest.raises((MemoryError, ValueError, BufferError)) as error:
+        fastdl.empty(shape, "float64")
+    assert "producer" not in str(error.value)  # there is none: the caller is at fault
+
+
+def test_no_bytes_but_huge_dimensions():
+    assert fastdl.empty((2**62, 0, 2**62)).nbytes == 0
+
+
+@pytest.mark.parametrize("dtype", ["float", "f4", "", "float32x0"])
+def test_type_names_that_are_none(dtype):
+    with pytest.raises(ValueError, match="expected a dtype"):
+        fastdl.empty(2, dtype)
+
+
+@pytest.mark.parametrize("dtype", [None, 2, (2,), np.float32, object()])
+def test_types_of_other_types(dtype):
+    with pytest.raises(TypeError):
+        fastdl.empty(2, dtype)
+
+
+@pytest.mark.parametrize("dtype", [(2, 24, 1), (2, 32, 0), (0, 3, 1)])
+def test_impossible_types(dtype):
+    with pytest.raises((BufferError, ValueError)):
+        fastdl.empty(2, dtype)
+
+
+@pytest.mark.parametrize("dtype", [(2, 999, 1), (-1, 32, 1), (2, 32, 70000)])
+def test_type_numbers_out_of_range(dtype):
+    with pytest.raises((BufferError, ValueError)):
+        fastdl.empty(2, dtype)
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda_host", (2, 0), (99, 0)])
+def test_devices_out_of_reach(device):
+    with pytest.raises(BufferError, match="allocates on cpu:0 only"):
+        fastdl.empty(2, device=device)
+
+
+@pytest.mark.parametrize("stream", [0, 1, 4096, -2, 2**64])
+def test_streams_on_the_host(stream):
+    with pytest.raises(ValueError):
+        fastdl.empty(2, stream=stream)
+
+
+def test_the_stream_is_a_keyword():
+    with pytest.raises(TypeError):
+        fastdl.empty(2, "float32", "cpu", -1)

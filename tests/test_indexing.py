@@ -1,0 +1,370 @@
+"""Views: fastdl.Tensor's basic indexing against NumPy's."""
+
+import gc
+import operator
+import weakref
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fastdl
+from tests.support.ctypes_dlpack import (
+    CUDA,
+    INT64_MAX,
+    INT64_MIN,
+    OPENCL,
+    Managed,
+    capsule_of,
+    opened,
+)
+
+DTYPES = [np.uint8, np.int16, np.float32, np.float64, np.complex128]
+
+
+@st.composite
+def arrays(draw):
+    """Arrays of any stride: cut, reversed, transposed and broadcast."""
+    shape = draw(st.lists(st.integers(0, 5), max_size=5))
+    dtype = np.dtype(draw(st.sampled_from(DTYPES)))
+    steps = [draw(st.sampled_from([1, 1, 2, 3, -1, -2])) for _ in shape]
+    base = np.arange(np.prod([n * abs(s) for n, s in zip(shape, steps, strict=True)], dtype=int))
+    base = (base % 251).astype(dtype)
+    base = base.reshape([n * abs(s) for n, s in zip(shape, steps, strict=True)])
+    array = base[(*(slice(None, None, step) for step in steps), ...)]
+    array = array.transpose(draw(st.permutations(range(array.ndim))))
+    if draw(st.booleans()) and array.ndim < 6:
+        axis = draw(st.integers(0, array.ndim))
+        array = np.expand_dims(array, axis)
+        target = list(array.shape)
+        target[axis] = draw(st.integers(0, 4))
+        array = np.broadcast_to(array, target)
+    return array
+
+
+bounds = st.none() | st.integers(-8, 8) | st.sampled_from([INT64_MIN, INT64_MAX, -(2**70), 2**70])
+steps = st.none() | st.integers(-4, 4).filter(bool) | st.sampled_from([INT64_MIN, INT64_MAX, 2**80])
+slices = st.builds(slice, bounds, bounds, steps)
+
+
+@st.composite
+def keys(draw, ndim):
+    """Keys that mostly fit `ndim` dimensions; their integers may be out of bounds."""
+    count = draw(st.integers(0, ndim))
+    entries = [draw(slices | st.integers(-3, 3)) for _ in range(count)]
+    for _ in range(draw(st.integers(0, 2))):
+        entries.insert(draw(st.integers(0, len(entries))), None)
+    if draw(st.booleans()):
+        entries.insert(draw(st.integers(0, len(entries))), Ellipsis)
+    if len(entries) == 1 and draw(st.booleans()):
+        return entries[0]
+    return tuple(entries)
+
+
+def assert_same(tensor, array):
+    """That a tensor is a view of the elements of an array, wherever it has any."""
+    assert tensor.shape == array.shape
+    assert tensor.dtype.name == array.dtype.name
+    assert tensor.readonly is not array.flags.writeable
+    assert tensor.tolist() == array.tolist()
+    if array.size:
+        assert tensor.data_ptr == array.__array_interface__["data"][0]
+        for n, ours, theirs in zip(array.shape, tensor.strides, array.strides, strict=True):
+            assert n == 1 or ours * array.itemsize == theirs
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.data())
+def test_as_numpy(data):
+    array = data.draw(arrays())
+    key = data.draw(keys(array.ndim))
+    tensor = fastdl.from_dlpack(array)
+    try:
+        expected = array[key]
+    except IndexError:
+        with pytest.raises(IndexError):
+            tensor[key]
+        return
+    if not isinstance(expected, np.ndarray):  # NumPy copies scalars out
+        expected = array[(*key, Ellipsis) if isinstance(key, tuple) else (key, Ellipsis)]
+    assert_same(tensor[key], expected)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_views_of_views(data):
+    array = data.draw(arrays())
+    tensor = fastdl.from_dlpack(array)
+    for _ in range(3):
+        if array.ndim == 0:
+            break
+        key = tuple(data.draw(slices) for _ in range(array.ndim))
+        array, tensor = array[key], tensor[key]
+    assert_same(tensor, array)
+
+
+@settings(max_examples=200, deadline=None)
+@given(arrays())
+def test_iteration_as_numpy(array):
+    if array.ndim:
+        tensor = fastdl.from_dlpack(array)
+        rows = list(tensor)
+        assert len(rows) == len(array)
+        for i, row in enumerate(rows):
+            assert_same(row, array[i, ...])
+
+
+# ---- keys -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def array():
+    return np.arange(24, dtype=np.int32).reshape(2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [(), ..., None, (None, ...), (..., None), (1, ..., 2), (0, None, 1, None, 2, None), -1, (1, 2)],
+)
+def test_forms_of_keys(array, key):
+    assert_same(fastdl.from_dlpack(array)[key], array[key])
+
+
+def test_objects_with_index(array):
+    class Two:
+        def __index__(self):
+            return 2
+
+    tensor = fastdl.from_dlpack(array)
+    assert_same(tensor[1, Two()], array[1, 2])
+    assert_same(tensor[:, np.int64(2), Two() : Two() : np.uint8(1)], array[:, 2, 2:2])
+
+
+def test_a_view_is_a_new_tensor(array):
+    tensor = fastdl.from_dlpack(array)
+    assert type(tensor[...]) is fastdl.Tensor
+    assert tensor[...] is not tensor
+    assert tensor[()].data_ptr == tensor.data_ptr
+
+
+def test_zero_dimensional(array):
+    tensor = fastdl.from_dlpack(np.array(5.0))
+    assert tensor[()].shape == tensor[...].shape == ()
+    assert tensor[None].shape == (1,)
+    with pytest.raises(IndexError, match="too many"):
+        tensor[0]
+
+
+def test_a_view_is_not_marked_as_copied(array):
+    copied = fastdl.from_dlpack(array).copy()
+    assert copied.is_copied
+    assert not copied[1:].is_copied
+
+
+def test_a_view_of_read_only_memory():
+    assert fastdl.asarray(b"abcdef")[1:4].readonly
+    with pytest.raises(BufferError, match="read-only"):
+        fastdl.asarray(b"abcdef")[::2].__dlpack__()  # the legacy form cannot say it
+
+
+def test_64_dimensions():
+    array = np.arange(4).reshape((1,) * 62 + (2, 2))
+    tensor = fastdl.from_dlpack(array)
+    assert_same(tensor[(0,) * 62 + (slice(None, None, -1),)], array[(0,) * 62 + (np.s_[::-1],)])
+    assert_same(tensor[..., ::-1], array[..., ::-1])
+
+
+def test_new_dimensions_up_to_64():
+    tensor = fastdl.from_dlpack(np.arange(3))
+    assert tensor[(None,) * 63].ndim == 64
+    with pytest.raises(IndexError, match="64 dimensions"):
+        tensor[(None,) * 64]
+
+
+def test_new_dimensions_in_place_of_indexed_ones():
+    array = np.arange(2).reshape((1,) * 63 + (2,))
+    assert_same(fastdl.from_dlpack(array)[0, None], array[0, None])
+
+
+# ---- errors ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", [2, -3, (0, 3), (0, -4), (..., 4), (1, 2, -5), 2**62, -(2**63)])
+def test_out_of_bounds(array, key):
+    with pytest.raises(IndexError, match="out of bounds"):
+        fastdl.from_dlpack(array)[key]
+
+
+@pytest.mark.parametrize("key", [2**63, -(2**63) - 1, 2**70, (0, -(2**100))])
+def test_far_out_of_bounds(array, key):
+    # As NumPy and as list: an IndexError, whatever the machine's integers hold.
+    with pytest.raises(IndexError):
+        fastdl.from_dlpack(array)[key]
+
+
+def test_every_index_is_out_of_bounds_in_an_empty_dimension():
+    with pytest.raises(IndexError, match="out of bounds"):
+        fastdl.from_dlpack(np.zeros((0, 3)))[0]
+
+
+@pytest.mark.parametrize(
+    "key", [(0, 0, 0, 0), (slice(None),) * 4, (0, ..., 0, 0, 0), (None, *[0] * 4)]
+)
+def test_too_many_indices(array, key):
+    with pytest.raises(IndexError, match="too many indices"):
+        fastdl.from_dlpack(array)[key]
+
+
+@pytest.mark.parametrize("key", [(..., ...), (..., 0, ...), (None, ..., ..., None)])
+def test_two_ellipses(array, key):
+    with pytest.raises(IndexError, match="Ellipsis"):
+        fastdl.from_dlpack(array)[key]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        True,
+        (0, False),
+        np.True_,
+        1.0,
+        "0",
+        b"0",
+        [0],
+        ([0, 1], 0),
+        np.array([0, 1]),
+        np.array([True, False]),
+        {0: 0},
+        1j,
+    ],
+)
+def test_advanced_indexing_is_refused(array, key):
+    with pytest.raises(TypeError):
+        fastdl.from_dlpack(array)[key]
+
+
+def test_a_tensor_is_no_index(array):
+    tensor = fastdl.from_dlpack(array)
+    with pytest.raises(TypeError, match="basic indexing only"):
+        tensor[fastdl.from_dlpack(np.array(1))]
+
+
+@pytest.mark.parametrize("key", [slice(1.0), slice(None, "a"), slice(0, 2, 0)])
+def test_bad_slices_as_list(key):
+    with pytest.raises((TypeError, ValueError)) as expected:
+        operator.getitem([1, 2, 3], key)
+    with pytest.raises(type(expected.value)):
+        fastdl.from_dlpack(np.arange(3))[key]
+
+
+def test_an_error_inside_index_passes_unchanged(array):
+    class Bad:
+        def __index__(self):
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        fastdl.from_dlpack(array)[Bad()]
+
+
+def test_errors_leak_no_reference():
+    array = np.arange(3)
+    reference = weakref.ref(array)
+    tensor = fastdl.from_dlpack(array)
+    for key in [9, (..., ...), 1.5, (0,) * 9, slice(0, 1, 0)]:
+        with pytest.raises((IndexError, TypeError, ValueError)):
+            tensor[key]
+    del array, tensor
+    gc.collect()
+    assert reference() is None
+
+
+def test_packed_elements_cannot_be_indexed():
+    packed = fastdl.from_dlpack(capsule_of((4,), (0, 4, 1), data=bytearray(2)))
+    for key in [0, ..., slice(1, 2), None]:
+        with pytest.raises(BufferError, match="share bytes"):
+            packed[key]
+
+
+# ---- memory and devices ---------------------------------------------------------------------
+
+
+def test_a_view_keeps_the_memory_alive():
+    managed = Managed((4, 4), data=bytearray(bytes(range(64))), dtype=(1, 8, 1), strides=(16, 3))
+    tensor = fastdl.from_dlpack(managed.capsule())
+    view = tensor[1:, ::2][-1]
+    del tensor
+    gc.collect()
+    assert managed.deleted == 0
+    assert view.tolist() == [48, 54]
+    del view
+    assert managed.deleted == 1
+
+
+def test_a_view_keeps_an_array_alive():
+    array = np.arange(1000)
+    reference = weakref.ref(array)
+    view = fastdl.from_dlpack(array)[10:20][::-1][3:][0]
+    del array
+    gc.collect()
+    assert reference() is not None
+    assert view.item() == 16
+    del view
+    assert reference() is None
+
+
+def test_views_on_devices_with_addresses():
+    tensor = fastdl.from_dlpack(
+        capsule_of((4, 5), strides=(5, 1), data=0x1000, byte_offset=64, device=(CUDA, 0))
+    )
+    assert tensor[2, 1:].data_ptr == 0x1000 + 64 + 4 * 11
+    assert tensor[::-1].data_ptr == 0x1000 + 64 + 4 * 15
+    assert tensor[::-1].strides == (-5, 1)
+
+
+def test_views_on_devices_with_handles():
+    tensor = fastdl.from_dlpack(
+        capsule_of((4, 5), strides=(5, 1), data=0x1000, byte_offset=64, device=(OPENCL, 0))
+    )
+    view = tensor[2, 1:]
+    assert view.data_ptr == 0x1000
+    struct = opened(view.__dlpack__(max_version=(1, 3))).tensor
+    assert (struct.data, struct.byte_offset) == (0x1000, 64 + 4 * 11)
+
+
+def test_views_at_the_upper_end_of_the_address_space():
+    tensor = fastdl.from_dlpack(capsule_of((4,), data=2**64 - 32, device=(CUDA, 0)))
+    assert tensor[3].data_ptr == 2**64 - 20
+
+
+@pytest.mark.parametrize("step", [INT64_MAX, INT64_MIN, 2**62, -(2**62), 2**100])
+@pytest.mark.parametrize("stride", [1, -1, 2**40, -(2**40)])
+def test_huge_steps_select_one_element(step, stride):
+    tensor = fastdl.from_dlpack(
+        capsule_of((3,), (1, 8, 1), strides=(stride,), data=2**63, device=(CUDA, 0))
+    )
+    view = tensor[::step]
+    assert view.shape == (1,)
+    assert view.data_ptr == 2**63 + (0 if step > 0 else 2 * stride)
+
+
+def test_an_empty_selection_keeps_its_base_pointer_inside():
+    tensor = fastdl.from_dlpack(np.arange(4, dtype=np.int8))
+    view = tensor[4:]
+    assert view.shape == (0,)
+    assert tensor.data_ptr <= view.data_ptr <= tensor.data_ptr + 4
+
+
+@pytest.mark.parametrize("shape", [(2**40,), (2**20, 2**20), (3, 2**59)])
+def test_large_broadcasts_index_without_touching_memory(shape):
+    array = np.broadcast_to(np.zeros(1, np.uint8), shape)
+    view = fastdl.from_dlpack(array)[..., -1:]
+    assert view.shape == (*shape[:-1], 1)
+    assert view.data_ptr == array.__array_interface__["data"][0]
+
+
+def test_strides_that_mean_nothing_are_not_multiplied():
+    # No element is reached, so any stride is legal; a step must not overflow it.
+    tensor = fastdl.from_dlpack(capsule_of((0, 5), (1, 8, 1), strides=(1, INT64_MAX), data=None))
+    assert tensor[:, ::-2].shape == (0, 3)
+    assert tensor[:, 1:].shape == (0, 4)

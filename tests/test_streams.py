@@ -1,0 +1,465 @@
+"""The two stream tables: what fastdl asks of producers, and what it grants consumers.
+
+Producers here are Python objects whose capsules point to memory that does not exist: no test
+reads it. The numbers are those of the array API standard.
+"""
+
+import numpy as np
+import pytest
+
+import fastdl
+from tests.support.ctypes_dlpack import (
+    CPU,
+    CUDA,
+    CUDA_HOST,
+    CUDA_MANAGED,
+    EXT_DEV,
+    METAL,
+    ONEAPI,
+    OPENCL,
+    READ_ONLY,
+    ROCM,
+    ROCM_HOST,
+    VULKAN,
+    WEBGPU,
+    FakeProducer,
+    capsule_of,
+    name_of,
+    opened,
+)
+
+CUDA_LIKE = [CUDA, CUDA_MANAGED]
+HOST = [CPU, CUDA_HOST, ROCM_HOST]
+NO_NUMBERS = [ONEAPI, METAL, VULKAN, OPENCL, WEBGPU, EXT_DEV, 18, 99]
+HANDLES = [3, 0x7F00_1234_5678, 2**64 - 1]
+
+
+class IntLike:
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+def imported(kind, stream=None, **descriptor):
+    """(tensor, the keywords that its producer was called with)."""
+    producer = FakeProducer((kind, 0), **descriptor)
+    tensor = fastdl.from_dlpack(producer, stream=stream)
+    (keywords,) = producer.calls
+    return tensor, keywords
+
+
+# ---- the consumer: what a producer is asked with --------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "stream", "passed"),
+    [
+        *((kind, None, 1) for kind in CUDA_LIKE),
+        *((kind, 0, 1) for kind in CUDA_LIKE),
+        *((kind, 1, 1) for kind in CUDA_LIKE),
+        *((kind, 2, 2) for kind in CUDA_LIKE),
+        *((kind, -1, -1) for kind in CUDA_LIKE),
+        *((kind, handle, handle) for kind in CUDA_LIKE for handle in HANDLES),
+        (ROCM, None, 0),
+        (ROCM, 0, 0),
+        (ROCM, -1, -1),
+        *((ROCM, handle, handle) for handle in HANDLES),
+    ],
+)
+def test_stream_passed(kind, stream, passed):
+    tensor, keywords = imported(kind, stream)
+    assert keywords == {"stream": passed, "max_version": (1, 3)}
+    assert type(keywords["stream"]) is int
+    assert tensor.device == (kind, 0)
+
+
+@pytest.mark.parametrize("kind", [*HOST, *NO_NUMBERS])
+@pytest.mark.parametrize("stream", [None, -1])
+def test_no_stream_is_passed(kind, stream):
+    producer = FakeProducer((kind, 0))
+    fastdl.from_dlpack(producer, stream=stream)
+    assert producer.calls == [{"max_version": (1, 3)}]
+
+
+def test_the_version_passed():
+    assert imported(CUDA)[1]["max_version"] == fastdl.dlpack_version == (1, 3)
+
+
+@pytest.mark.parametrize("kind", [*CUDA_LIKE, ROCM])
+def test_stream_as_an_int_like_object(kind):
+    _, keywords = imported(kind, IntLike(4096))
+    assert keywords["stream"] == 4096
+    assert imported(kind, np.int64(77))[1]["stream"] == 77
+
+
+REFUSED_BY_VALUE = [
+    *((kind, -2) for kind in [*CUDA_LIKE, ROCM, CPU, ONEAPI]),
+    *((kind, 2**64) for kind in [*CUDA_LIKE, ROCM, CPU, ONEAPI]),
+    *((kind, -(2**70)) for kind in [CUDA, ROCM]),
+    (ROCM, 1),
+    (ROCM, 2),
+    *((kind, stream) for kind in HOST for stream in (0, 1, 2, 4096)),
+]
+NO_INTS = [True, False, 1.0, 0.0, -1.0, "1", b"1", (1,), [1], object(), 1j, np.float32(0)]
+
+
+@pytest.mark.parametrize(("kind", "stream"), REFUSED_BY_VALUE)
+def test_stream_values_that_do_not_exist(kind, stream):
+    producer = FakeProducer((kind, 0))
+    with pytest.raises(ValueError):
+        fastdl.from_dlpack(producer, stream=stream)
+    assert producer.calls == []  # refused before the producer hears of it
+
+
+@pytest.mark.parametrize("kind", [CPU, CUDA, ROCM, ONEAPI])
+@pytest.mark.parametrize("stream", NO_INTS, ids=repr)
+def test_streams_that_are_no_ints(kind, stream):
+    producer = FakeProducer((kind, 0))
+    with pytest.raises(TypeError, match="expected a stream"):
+        fastdl.from_dlpack(producer, stream=stream)
+    assert producer.calls == []
+
+
+@pytest.mark.parametrize("kind", NO_NUMBERS)
+@pytest.mark.parametrize("stream", [0, 1, 4096])
+def test_devices_without_stream_numbers(kind, stream):
+    producer = FakeProducer((kind, 0))
+    with pytest.raises(BufferError, match="stream"):
+        fastdl.from_dlpack(producer, stream=stream)
+    assert producer.calls == []
+
+
+def test_a_capsule_takes_no_stream():
+    for stream in (-1, 0, 1, True):
+        capsule = capsule_of((1,), device=(CUDA, 0))
+        with pytest.raises(TypeError, match="no stream with a capsule"):
+            fastdl.from_dlpack(capsule, stream=stream)
+        assert name_of(capsule) == "dltensor_versioned"  # not consumed
+
+
+# ---- the consumer: devices announced and delivered ------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("announced", "delivered"),
+    [
+        (CUDA_HOST, CPU),  # torch announces pinned memory as such and delivers CPU
+        (CPU, CUDA_HOST),
+        (ROCM_HOST, CPU),
+        (CUDA, CUDA_MANAGED),
+        (CUDA_MANAGED, CUDA),
+        (ONEAPI, METAL),
+    ],
+)
+def test_the_delivered_device_is_the_truth(announced, delivered):
+    producer = FakeProducer((announced, 0), (delivered, 0), data=bytearray(24))
+    assert fastdl.from_dlpack(producer).device == (delivered, 0)
+
+
+@pytest.mark.parametrize(
+    ("announced", "delivered"),
+    [(CUDA, ROCM), (ROCM, CUDA), (CUDA, CPU), (CPU, CUDA), (CUDA, ONEAPI), (ONEAPI, CUDA_MANAGED)],
+)
+def test_another_kind_of_device_than_announced(announced, delivered):
+    producer = FakeProducer((announced, 0), (delivered, 0), data=bytearray(24))
+    for _ in range(2):  # the second time, what the first has taught is used
+        with pytest.raises(BufferError, match="announced"):
+            fastdl.from_dlpack(producer)
+
+
+def test_a_producer_that_changes_its_device_after_it_was_learned():
+    producer = FakeProducer((CPU, 0), data=bytearray(24))
+    fastdl.from_dlpack(producer)
+    producer.delivered = (CUDA, 0)
+    with pytest.raises(BufferError, match="announced"):
+        fastdl.from_dlpack(producer)
+
+
+def test_the_device_id_may_differ():
+    producer = FakeProducer((CUDA_MANAGED, 1), (CUDA_MANAGED, 0))
+    assert fastdl.from_dlpack(producer).device == (CUDA_MANAGED, 0)
+
+
+def test_host_data_is_read_after_learning_on_a_device():
+    producer = FakeProducer((CUDA, 0))
+    fastdl.from_dlpack(producer)
+    producer.advertised = producer.delivered = (CPU, 0)
+    producer.descriptor["data"] = bytearray(24)
+    assert fastdl.from_dlpack(producer).tolist() == [[0.0] * 3] * 2
+    assert "stream" not in producer.calls[-1]
+
+
+# ---- the producer: what a consumer is granted -----------------------------------------------
+
+
+def accepted(tensor, stream):
+    capsule = tensor.__dlpack__(stream=stream, max_version=(1, 3))
+    return opened(capsule).tensor.device_type == tensor.device.type
+
+
+@pytest.mark.parametrize(
+    ("kind", "imported_on", "stream"),
+    [
+        *((kind, None, stream) for kind in CUDA_LIKE for stream in (None, -1, 1)),
+        *((kind, 1, stream) for kind in CUDA_LIKE for stream in (None, -1, 1)),
+        *((kind, -1, s) for kind in CUDA_LIKE for s in (None, -1, 1, 2, *HANDLES)),
+        *((kind, 4096, -1) for kind in CUDA_LIKE),
+        *((kind, 2, -1) for kind in CUDA_LIKE),
+        *((ROCM, None, stream) for stream in (None, -1, 0)),
+        *((ROCM, 0, stream) for stream in (None, -1, 0)),
+        *((ROCM, -1, stream) for stream in (None, -1, 0, *HANDLES)),
+        (ROCM, 4096, -1),
+        *((kind, None, stream) for kind in [*HOST, *NO_NUMBERS] for stream in (None, -1)),
+    ],
+)
+def test_streams_granted(kind, imported_on, stream):
+    assert accepted(imported(kind, imported_on)[0], stream)
+
+
+@pytest.mark.parametrize(
+    ("kind", "imported_on", "stream"),
+    [
+        *((kind, None, stream) for kind in CUDA_LIKE for stream in (2, *HANDLES)),
+        *((kind, 4096, s) for kind in CUDA_LIKE for s in (None, 1, 2, 4096)),
+        *((kind, 2, s) for kind in CUDA_LIKE for s in (None, 1, 2)),
+        *((ROCM, None, stream) for stream in HANDLES),
+        *((ROCM, 4096, stream) for stream in (None, 0, 4096)),
+    ],
+)
+def test_orders_that_need_a_driver_are_refused(kind, imported_on, stream):
+    tensor, _ = imported(kind, imported_on)
+    with pytest.raises(BufferError, match="stream"):
+        tensor.__dlpack__(stream=stream, max_version=(1, 3))
+
+
+@pytest.mark.parametrize(
+    ("kind", "stream"),
+    [
+        *((kind, 0) for kind in CUDA_LIKE),
+        (ROCM, 1),
+        (ROCM, 2),
+        *((kind, value) for kind in [*CUDA_LIKE, ROCM, CPU] for value in (-2, 2**64, 2**100)),
+        *((CPU, stream) for stream in (0, 1, 2, 4096)),
+    ],
+)
+@pytest.mark.parametrize("imported_on", [None, -1])
+def test_stream_values_that_are_refused(kind, stream, imported_on):
+    tensor, _ = imported(kind, imported_on)
+    with pytest.raises(ValueError):
+        tensor.__dlpack__(stream=stream)
+
+
+def test_stream_0_of_cuda_names_the_alternatives():
+    with pytest.raises(ValueError, match=r"1 .*legacy.*2 .*per-thread"):
+        imported(CUDA)[0].__dlpack__(stream=0)
+
+
+@pytest.mark.parametrize("kind", [CPU, CUDA_HOST, CUDA, ROCM, ONEAPI])
+@pytest.mark.parametrize("stream", NO_INTS, ids=repr)
+def test_exports_refuse_streams_that_are_no_ints(kind, stream):
+    with pytest.raises(TypeError, match="expected a stream"):
+        imported(kind)[0].__dlpack__(stream=stream)
+
+
+@pytest.mark.parametrize("kind", NO_NUMBERS)
+def test_exports_refuse_numbers_for_devices_without(kind):
+    for stream in (0, 1, 4096):
+        with pytest.raises(BufferError, match="stream"):
+            imported(kind)[0].__dlpack__(stream=stream)
+
+
+@pytest.mark.parametrize("kind", [CUDA_HOST, ROCM_HOST])
+@pytest.mark.parametrize("stream", [1, 4096])
+def test_pinned_memory_is_ready_on_any_stream(kind, stream):
+    # Table 1.3: a wait on that stream for pending work, of which this version has none. Only
+    # plain CPU memory refuses stream numbers.
+    if (kind, stream) == (ROCM_HOST, 1):
+        with pytest.raises(ValueError):
+            imported(kind)[0].__dlpack__(stream=stream)
+    else:
+        assert accepted(imported(kind)[0], stream)
+
+
+@pytest.mark.parametrize("kind", HOST)
+@pytest.mark.parametrize("stream", [-1, 1, 4096])
+def test_a_request_for_the_cpu_ignores_the_stream(kind, stream):
+    # Table 1.3, row dl_device=(kDLCPU, 0): the host waits, so any stream will do.
+    tensor, _ = imported(kind, data=bytearray(24))
+    assert opened(tensor.__dlpack__(stream=stream, dl_device=(1, 0), max_version=(1, 0)))
+
+
+@pytest.mark.parametrize("kind", [*CUDA_LIKE, ROCM])
+def test_the_order_passes_to_views(kind):
+    assert accepted(imported(kind, -1)[0][1:], 4096)
+    with pytest.raises(BufferError, match="stream"):
+        imported(kind, 4096)[0][0, 0].__dlpack__(stream=None)
+
+
+def through_capsule(tensor):
+    return fastdl.from_dlpack(tensor.__dlpack__(stream=-1, max_version=(1, 3)))
+
+
+@pytest.mark.parametrize("kind", [*CUDA_LIKE, ROCM])
+@pytest.mark.parametrize("again", [fastdl.from_dlpack, fastdl.asarray, through_capsule])
+def test_a_re_import_does_not_make_memory_ready(kind, again):
+    # Ready on stream 4096, which nobody has waited for: no import can change that.
+    tensor, _ = imported(kind, 4096)
+    for candidate in (again(tensor), tensor):
+        with pytest.raises(BufferError, match="stream"):
+            candidate.__dlpack__(stream=None)
+
+
+@pytest.mark.parametrize("kind", [*CUDA_LIKE, ROCM])
+def test_a_re_import_keeps_the_callers_order(kind):
+    tensor, _ = imported(kind, -1)
+    assert accepted(fastdl.from_dlpack(tensor), 4096)
+    assert accepted(tensor, 4096)
+
+
+@pytest.mark.parametrize("kind", [*CUDA_LIKE, ROCM])
+def test_an_unordered_re_import_leaves_the_first_tensor_ordered(kind):
+    # The caller takes over the order of the new tensor, not of the one it came from.
+    tensor, _ = imported(kind)
+    fastdl.from_dlpack(tensor, stream=-1)
+    with pytest.raises(BufferError, match="stream"):
+        tensor.__dlpack__(stream=4096)
+
+
+# ---- what a tensor on a device can and cannot do --------------------------------------------
+
+
+@pytest.fixture(params=[CUDA, CUDA_MANAGED, ROCM, ONEAPI, METAL, 99])
+def device_tensor(request):
+    return imported(request.param)[0]
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda tensor: tensor.numpy(),
+        lambda tensor: tensor.tolist(),
+        lambda tensor: tensor[0, 0].item(),
+        lambda tensor: tensor.copy(),
+        lambda tensor: tensor.to("cpu"),
+        lambda tensor: memoryview(tensor),
+        lambda tensor: np.asarray(tensor),
+        lambda tensor: fastdl.from_dlpack(tensor, copy=True),
+        lambda tensor: fastdl.from_dlpack(tensor, device="cpu"),
+        lambda tensor: tensor.__dlpack__(copy=True),
+        lambda tensor: tensor.__dlpack__(dl_device=(1, 0)),
+    ],
+    ids="numpy tolist item copy to memoryview asarray copy=True device=cpu export-copy "
+    "export-cpu".split(),
+)
+def test_what_reads_device_memory_is_refused(device_tensor, operation):
+    with pytest.raises(BufferError) as error:
+        operation(device_tensor)
+    assert str(device_tensor.device) in str(error.value)
+
+
+def test_what_needs_no_memory_works(device_tensor):
+    assert device_tensor.shape == (2, 3)
+    assert device_tensor[1:, ::-1].shape == (1, 3)
+    assert repr(device_tensor).startswith("fastdl.Tensor(shape=(2, 3), dtype=float32, device=")
+    assert device_tensor.to(device_tensor.device) is device_tensor
+    assert device_tensor.__dlpack_device__() == device_tensor.device
+
+
+def test_copies_that_are_forbidden_and_needed(device_tensor):
+    with pytest.raises(fastdl.CopyRequiredError):
+        fastdl.from_dlpack(device_tensor, device="cpu", copy=False)
+    with pytest.raises(fastdl.CopyRequiredError):
+        device_tensor.__dlpack__(dl_device=(1, 0), copy=False)
+
+
+def test_a_producer_can_copy_to_the_host():
+    class Copying(FakeProducer):
+        def __dlpack__(self, **keywords):
+            if keywords.get("dl_device") == (1, 0):
+                self.calls.append(keywords)
+                return capsule_of((2,), data=bytearray(8), flags=2)
+            return super().__dlpack__(**keywords)
+
+    producer = Copying((CUDA, 0))
+    tensor = fastdl.from_dlpack(producer, device="cpu")
+    assert tensor.tolist() == [0.0, 0.0]
+    assert tensor.is_copied
+    (keywords,) = producer.calls
+    assert keywords == {"max_version": (1, 3), "dl_device": (1, 0)}
+
+
+def test_a_producer_can_copy_on_its_device():
+    class Copying(FakeProducer):
+        def __dlpack__(self, **keywords):
+            self.calls.append(keywords)
+            return capsule_of((2,), device=(CUDA, 0), flags=2 if keywords.get("copy") else 0)
+
+    producer = Copying((CUDA, 0))
+    assert fastdl.from_dlpack(producer, copy=True).is_copied
+    assert producer.calls == [{"max_version": (1, 3), "copy": True, "stream": 1}]
+
+
+def test_a_producer_that_ignores_copy():
+    with pytest.raises(BufferError, match="cannot be copied"):
+        fastdl.from_dlpack(FakeProducer((CUDA, 0)), copy=True)
+
+
+# ---- __cuda_array_interface__ ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", CUDA_LIKE)
+def test_cuda_array_interface(kind):
+    tensor, _ = imported(kind, shape=(2, 3), strides=(6, 2), data=0x7000, byte_offset=8)
+    assert tensor.__cuda_array_interface__ == {
+        "shape": (2, 3),
+        "typestr": "<f4",
+        "data": (0x7008, False),
+        "strides": (24, 8),
+        "version": 3,
+        "stream": 1,
+    }
+
+
+def test_cuda_array_interface_is_for_cuda():
+    for kind in (CPU, CUDA_HOST, ROCM, ONEAPI):
+        tensor, _ = imported(kind)
+        assert not hasattr(tensor, "__cuda_array_interface__")
+
+
+def test_cuda_array_interface_says_read_only():
+    assert imported(CUDA, flags=READ_ONLY)[0].__cuda_array_interface__["data"][1] is True
+
+
+def test_cuda_array_interface_without_order():
+    # The interface's None: the consumer need not synchronise.
+    assert imported(CUDA, -1)[0].__cuda_array_interface__["stream"] is None
+
+
+def test_cuda_array_interface_of_no_elements():
+    # "For zero-size arrays, use 0 here."
+    interface = imported(CUDA, shape=(0, 3), data=0x7000)[0].__cuda_array_interface__
+    assert interface["data"][0] == 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    "int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64 bool complex64 "
+    "complex128".split(),
+)
+def test_cuda_array_interface_type(name):
+    tensor, _ = imported(CUDA, dtype=fastdl.DType(name))
+    assert tensor.__cuda_array_interface__["typestr"] == np.dtype(name).str
+
+
+@pytest.mark.parametrize("dtype", [(4, 16, 1), (10, 8, 1), (2, 32, 2), (0, 4, 1), (99, 8, 1)])
+def test_cuda_array_interface_of_other_types(dtype):
+    assert not hasattr(imported(CUDA, dtype=dtype)[0], "__cuda_array_interface__")
+
+
+@pytest.mark.parametrize("stream", [2, 4096])
+def test_cuda_array_interface_without_a_driver(stream):
+    tensor, _ = imported(CUDA, stream)
+    with pytest.raises((AttributeError, BufferError)):
+        _ = tensor.__cuda_array_interface__

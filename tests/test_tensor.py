@@ -1,0 +1,509 @@
+"""fastdl.Tensor: the members of the type, one by one."""
+
+import copy
+import ctypes
+import gc
+import pickle
+import weakref
+
+import numpy as np
+import pytest
+
+import fastdl
+from tests.support.ctypes_dlpack import (
+    CUDA,
+    OPENCL,
+    Managed,
+    Table,
+    address_in,
+    capsule_of,
+    name_of,
+)
+
+
+def tensor_of(*shape, dtype=np.float32):
+    return fastdl.from_dlpack(np.arange(np.prod(shape, dtype=int), dtype=dtype).reshape(shape))
+
+
+# ---- description ----------------------------------------------------------------------------
+
+
+def test_description_of_a_strided_array():
+    array = np.zeros((4, 6, 5), np.int16)[::2, :, ::-2]
+    tensor = fastdl.from_dlpack(array)
+    assert tensor.shape == (2, 6, 3)
+    assert tensor.strides == (60, 5, -2)
+    assert tensor.ndim == 3
+    assert tensor.size == 36
+    assert tensor.itemsize == 2
+    assert tensor.nbytes == 72
+    assert tensor.dtype == fastdl.DType("int16")
+    assert tensor.device == fastdl.Device("cpu")
+    assert tensor.data_ptr == array.__array_interface__["data"][0]
+    assert not tensor.readonly
+    assert not tensor.is_copied
+
+
+def test_types_of_the_description():
+    tensor = tensor_of(2, 3)
+    for name in ("ndim", "size", "itemsize", "nbytes", "data_ptr"):
+        assert type(getattr(tensor, name)) is int, name
+    for name in ("readonly", "is_copied"):
+        assert type(getattr(tensor, name)) is bool, name
+    assert all(type(n) is int for n in tensor.shape + tensor.strides)
+    assert type(tensor.shape) is tuple and type(tensor.strides) is tuple
+    assert type(tensor.dtype) is fastdl.DType and type(tensor.device) is fastdl.Device
+    assert tensor.is_contiguous() is True
+
+
+def test_zero_dimensions():
+    tensor = fastdl.from_dlpack(np.array(7.5))
+    assert (tensor.shape, tensor.strides, tensor.ndim, tensor.size) == ((), (), 0, 1)
+    assert tensor.nbytes == 8
+    assert tensor.is_contiguous("C") and tensor.is_contiguous("F")
+
+
+@pytest.mark.parametrize("ndim", [1, 8, 9, 63, 64])
+def test_many_dimensions(ndim):
+    tensor = fastdl.from_dlpack(np.ones((1,) * ndim, np.uint8))
+    assert tensor.shape == (1,) * ndim
+    assert len(tensor.strides) == ndim
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0, 2), (0, 2**40)])
+def test_empty(shape):
+    tensor = fastdl.from_dlpack(np.zeros(shape, np.float64))
+    assert (tensor.shape, tensor.size, tensor.nbytes) == (shape, 0, 0)
+    assert tensor.is_contiguous("C") and tensor.is_contiguous("F")
+
+
+def test_readonly_is_that_of_the_producer():
+    array = np.zeros(3)
+    array.flags.writeable = False
+    assert fastdl.from_dlpack(array).readonly
+    assert fastdl.from_dlpack(fastdl.from_dlpack(array)).readonly
+
+
+def test_strides_are_kept_as_given():
+    capsule = capsule_of((1, 1, 2), strides=(77, -3, 1))
+    assert fastdl.from_dlpack(capsule).strides == (77, -3, 1)
+
+
+def test_null_strides_become_compact():
+    assert fastdl.from_dlpack(capsule_of((2, 3, 4))).strides == (12, 4, 1)
+
+
+def test_byte_offset_is_part_of_an_address():
+    on_cuda = fastdl.from_dlpack(capsule_of((4,), data=0x1000, byte_offset=24, device=(CUDA, 0)))
+    assert on_cuda.data_ptr == 0x1018
+    assert fastdl.from_dlpack(capsule_of((4,), data=0x1000, byte_offset=8)).data_ptr == 0x1008
+
+
+def test_byte_offset_is_not_added_to_a_handle():
+    on_opencl = fastdl.from_dlpack(
+        capsule_of((4,), data=0x1000, byte_offset=24, device=(OPENCL, 0))
+    )
+    assert on_opencl.data_ptr == 0x1000
+
+
+def test_data_ptr_above_the_signed_range():
+    assert fastdl.from_dlpack(capsule_of((1,), data=2**64 - 64)).data_ptr == 2**64 - 64
+
+
+def test_shape_is_copied_at_import():
+    managed = Managed((2, 3), strides=(3, 1))
+    tensor = fastdl.from_dlpack(managed.capsule())
+    managed.shape[0] = managed.strides[0] = 99
+    assert (tensor.shape, tensor.strides) == ((2, 3), (3, 1))
+
+
+@pytest.mark.parametrize("device", [(1, 0), (1, 5), (1, -1)])
+def test_cpu_ids_are_normalised(device):
+    assert fastdl.from_dlpack(capsule_of((1,), device=device)).device == (1, 0)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.zeros((2, 3)),
+        np.zeros((2, 3)).T,
+        np.zeros((2, 1, 3))[:, ::-1],
+        np.zeros((4, 3))[::2],
+        np.zeros(5)[::-1],
+        np.broadcast_to(np.zeros(1), (3, 1)),
+        np.broadcast_to(np.zeros(1), (3, 3)),
+        np.zeros((3, 0, 2)),
+        np.zeros(()),
+    ],
+)
+def test_is_contiguous_as_numpy(array, order):
+    expected = array.flags.c_contiguous if order == "C" else array.flags.f_contiguous
+    assert fastdl.from_dlpack(array).is_contiguous(order) is expected
+
+
+def test_is_contiguous_is_of_c_order_by_default():
+    tensor = fastdl.from_dlpack(np.zeros((2, 3)).T)
+    assert not tensor.is_contiguous()
+    assert tensor.is_contiguous(order="F")
+
+
+@pytest.mark.parametrize("order", ["c", "A", "", None, 0])
+def test_is_contiguous_refuses_other_orders(order):
+    with pytest.raises(ValueError, match="order 'C' or 'F'"):
+        tensor_of(3).is_contiguous(order)
+
+
+# ---- Python behaviour -----------------------------------------------------------------------
+
+
+def test_len_and_iteration():
+    tensor = tensor_of(3, 2)
+    assert len(tensor) == 3
+    assert [row.tolist() for row in tensor] == [[0, 1], [2, 3], [4, 5]]
+    assert list(fastdl.from_dlpack(np.zeros((0, 3)))) == []
+
+
+def test_len_and_iteration_of_zero_dimensions():
+    tensor = fastdl.from_dlpack(np.array(1))
+    with pytest.raises(TypeError, match="0 dim"):
+        len(tensor)
+    with pytest.raises(TypeError, match="0 dim"):
+        iter(tensor)
+
+
+def test_an_iterator_keeps_the_memory():
+    iterator = iter(fastdl.from_dlpack(np.arange(4)))
+    gc.collect()
+    assert [element.item() for element in iterator] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("array", [np.zeros(0), np.ones(1), np.array(True), np.ones(3)])
+def test_truth_is_refused(array):
+    with pytest.raises(TypeError, match="truth value"):
+        bool(fastdl.from_dlpack(array))
+
+
+def test_compared_by_identity():
+    array = np.zeros(3)
+    one, two = fastdl.from_dlpack(array), fastdl.from_dlpack(array)
+    assert (one == one) is True
+    assert (one == two) is False
+    assert (one != two) is True
+    assert (one == array.tolist()) is False
+    assert len({one, two, one}) == 2
+    with pytest.raises(TypeError):
+        one < two  # noqa: B015 - the comparison is the test
+
+
+def test_weak_references():
+    tensor = tensor_of(3)
+    called = []
+    reference = weakref.ref(tensor, called.append)
+    assert reference() is tensor
+    del tensor
+    assert reference() is None
+    assert called == [reference]
+
+
+def test_weak_references_of_reused_objects():
+    # Dead Tensors are kept for reuse: a reference to one must not come back to life.
+    first = tensor_of(3)
+    reference = weakref.ref(first)
+    del first
+    second = tensor_of(3)
+    assert reference() is None
+    assert weakref.ref(second)() is second
+
+
+def test_not_instantiable():
+    with pytest.raises(TypeError):
+        fastdl.Tensor()
+    with pytest.raises(TypeError):
+        fastdl.Tensor.__new__(fastdl.Tensor)
+    with pytest.raises(TypeError):
+        object.__new__(fastdl.Tensor)
+
+
+def test_final():
+    with pytest.raises(TypeError, match="not an acceptable base type"):
+        type("Sub", (fastdl.Tensor,), {})
+
+
+ATTRIBUTES = (
+    "shape strides ndim size itemsize nbytes dtype device data_ptr readonly is_copied".split()
+)
+
+
+@pytest.mark.parametrize("name", [*ATTRIBUTES, "tolist", "new", "__dlpack_c_exchange_api__"])
+def test_attributes_cannot_be_set_or_deleted(name):
+    tensor = tensor_of(3)
+    with pytest.raises(AttributeError):
+        setattr(tensor, name, 1)
+    with pytest.raises(AttributeError):
+        delattr(tensor, name)
+
+
+def test_the_type_cannot_be_changed():
+    with pytest.raises(TypeError):
+        fastdl.Tensor.shape = None
+
+
+def test_elements_cannot_be_assigned():
+    with pytest.raises(TypeError):
+        tensor_of(3)[0] = 1
+    with pytest.raises(TypeError):
+        del tensor_of(3)[0]
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_pickling_is_refused(protocol):
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(tensor_of(3), protocol)
+
+
+@pytest.mark.parametrize("function", [copy.copy, copy.deepcopy])
+def test_copy_module_is_refused(function):
+    with pytest.raises(TypeError, match=r"use copy\(\)"):
+        function(tensor_of(3))
+
+
+@pytest.mark.parametrize(
+    "method", ["__dlpack__", "__dlpack_device__", "__dlpack_info__", "is_contiguous", "copy", "to"]
+)
+def test_methods_are_documented(method):
+    assert getattr(fastdl.Tensor, method).__doc__
+
+
+def test_qualified_name():
+    assert f"{fastdl.Tensor.__module__}.{fastdl.Tensor.__qualname__}" == "fastdl.Tensor"
+
+
+# ---- repr -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("array", "text"),
+    [
+        (np.array([1.5, -2.0], np.float32), "[1.5, -2], shape=(2,), dtype=float32"),
+        (np.array(3, np.int8), "3, shape=(), dtype=int8"),
+        (np.array([[True, False]]), "[[True, False]], shape=(1, 2), dtype=bool"),
+        (np.array([1 + 2j]), "[(1+2j)], shape=(1,), dtype=complex128"),
+        (np.array([np.nan, -np.inf]), "[nan, -inf], shape=(2,), dtype=float64"),
+        (np.zeros((2, 0), np.uint8), "shape=(2, 0), dtype=uint8"),
+        (np.arange(7), "[0, 1, 2, ..., 4, 5, 6], shape=(7,), dtype=int64"),
+        (np.arange(6)[::-1], "[5, 4, 3, 2, 1, 0], shape=(6,), dtype=int64"),
+    ],
+)
+def test_repr(array, text):
+    assert repr(fastdl.from_dlpack(array)) == f"fastdl.Tensor({text}, device=cpu:0)"
+
+
+def test_repr_names_what_is_read_only():
+    array = np.zeros(1, np.uint8)
+    array.flags.writeable = False
+    assert repr(fastdl.from_dlpack(array)) == (
+        "fastdl.Tensor([0], shape=(1,), dtype=uint8, device=cpu:0, readonly)"
+    )
+
+
+def test_repr_of_large_tensors_is_short():
+    text = repr(fastdl.from_dlpack(np.zeros((1000, 1000))))
+    assert len(text) < 400
+    assert "shape=(1000, 1000)" in text
+
+
+def test_repr_of_device_memory_reads_nothing():
+    tensor = fastdl.from_dlpack(capsule_of((2, 3), data=0x40, device=(CUDA, 1)))
+    assert repr(tensor) == "fastdl.Tensor(shape=(2, 3), dtype=float32, device=cuda:1)"
+
+
+def test_repr_of_opaque_elements():
+    tensor = fastdl.from_dlpack(capsule_of((2,), (77, 24, 3), data=0x40))
+    assert repr(tensor) == "fastdl.Tensor(shape=(2,), dtype=opaque77_24x3, device=cpu:0)"
+
+
+# ---- copies ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(24).reshape(2, 3, 4),
+        np.arange(24).reshape(2, 3, 4).transpose(2, 0, 1),
+        np.arange(24)[::-3],
+        np.arange(12, dtype=np.int16).reshape(3, 4)[:, ::2],
+        np.broadcast_to(np.arange(3, dtype=np.uint8), (4, 3)),
+        np.arange(6, dtype=np.complex128).reshape(2, 3).T,
+        np.array(1.5),
+        np.zeros((3, 0)),
+    ],
+)
+def test_copy_has_the_values_and_new_memory(array):
+    tensor = fastdl.from_dlpack(array)
+    copied = tensor.copy()
+    assert copied.tolist() == array.tolist()
+    assert copied.shape == tensor.shape
+    assert copied.dtype == tensor.dtype
+    assert copied.is_contiguous("C")
+    assert copied.is_copied
+    assert not copied.readonly
+    assert not np.shares_memory(copied.numpy(), array)
+
+
+def test_copy_of_read_only_memory_is_writable():
+    copied = fastdl.asarray(b"abc").copy()
+    copied.numpy()[0] = 0
+    assert copied.tolist() == [0, 98, 99]
+
+
+def test_copies_of_large_transposes():
+    array = np.arange(67 * 129, dtype=np.int32).reshape(67, 129)
+    np.testing.assert_array_equal(fastdl.from_dlpack(array.T).copy().numpy(), array.T)
+
+
+def test_a_copy_can_be_copied():
+    first = tensor_of(3).copy()
+    second = first.copy()
+    assert second.data_ptr != first.data_ptr
+    assert second.tolist() == first.tolist()
+
+
+@pytest.mark.parametrize("device", ["cpu", "cpu:0", (1, 0), fastdl.Device("cpu")])
+def test_to_where_it_is_already(device):
+    tensor = tensor_of(3)
+    assert tensor.to(device) is tensor
+
+
+def test_to_host_memory_of_another_kind():
+    pinned = fastdl.from_dlpack(capsule_of((2,), device=(3, 0)))
+    assert pinned.to("cpu") is pinned
+
+
+def test_to_a_device_that_cannot_be_reached():
+    with pytest.raises(BufferError, match="cuda:0"):
+        tensor_of(3).to("cuda:0")
+
+
+@pytest.mark.parametrize("device", ["gpu", "cpu:x", (1, 2, 3), None, 1.5])
+def test_to_a_device_that_is_none(device):
+    with pytest.raises((TypeError, ValueError), match="expected a device"):
+        tensor_of(3).to(device)
+
+
+def test_to_takes_streams_by_keyword_only():
+    tensor = tensor_of(3)
+    assert tensor.to("cpu", stream=-1) is tensor
+    with pytest.raises(ValueError, match="stream"):
+        tensor.to("cpu", stream=7)
+    with pytest.raises(TypeError):
+        tensor.to("cpu", -1)
+
+
+# ---- NumPy ----------------------------------------------------------------------------------
+
+
+def test_numpy_shares_memory_and_keeps_it():
+    array = np.arange(6.0).reshape(2, 3)
+    result = fastdl.from_dlpack(array[:, ::-1]).numpy()
+    assert type(result) is np.ndarray
+    result[0, 0] = 99
+    assert array[0, 2] == 99
+    assert result.strides == array[:, ::-1].strides
+
+
+def test_numpy_is_read_only_where_the_tensor_is():
+    result = fastdl.asarray(b"abc").numpy()
+    assert not result.flags.writeable
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        result.flags.writeable = True
+
+
+def test_array_protocol():
+    tensor = tensor_of(2, 2, dtype=np.int32)
+    assert np.shares_memory(np.asarray(tensor), tensor.numpy())
+    assert np.asarray(tensor, dtype=np.float64).dtype == np.float64
+    assert not np.shares_memory(np.array(tensor, copy=True), tensor.numpy())
+    with pytest.raises(ValueError, match="copy"):
+        tensor.__array__(np.float64, copy=False)
+
+
+# ---- DLPack attributes ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", [(1, 0), (2, 3), (3, 0), (4, 1), (13, 0), (14, 2), (99, 7)])
+def test_dlpack_device(device):
+    answer = fastdl.from_dlpack(capsule_of((1,), device=device)).__dlpack_device__()
+    assert answer == device
+    assert type(answer) is tuple
+    assert all(type(part) is int for part in answer)
+
+
+def test_dlpack_info():
+    info = tensor_of(1).__dlpack_info__()
+    assert info == 130
+    assert type(info) is int
+
+
+def test_version_of_the_library():
+    assert fastdl.dlpack_version == (1, 3)
+
+
+def test_exchange_table_attributes_are_one_table():
+    capsule = fastdl.Tensor.__dlpack_c_exchange_api__
+    address = fastdl.Tensor.__c_dlpack_exchange_api__
+    assert name_of(capsule) == "dlpack_exchange_api"
+    assert type(address) is int
+    assert address_in(capsule) == address
+    table = Table.from_address(address)
+    assert (table.version.major, table.version.minor) == (1, 3)
+    assert table.prev_api is None
+    slots = ("allocator", "from_object", "to_object", "borrow", "current_work_stream")
+    assert all(getattr(table, slot) for slot in slots)
+    assert tensor_of(1).__dlpack_c_exchange_api__ is capsule
+
+
+def test_current_work_stream_of_the_host_is_null():
+    table = Table.from_address(fastdl.Tensor.__c_dlpack_exchange_api__)
+    prototype = ctypes.CFUNCTYPE(
+        ctypes.c_int, ctypes.c_int, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p)
+    )
+    stream = ctypes.c_void_p(1)
+    assert prototype(table.current_work_stream)(1, 0, ctypes.byref(stream)) == 0
+    assert stream.value is None
+
+
+# ---- lifetime -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("versioned", [True, False])
+def test_the_deleter_runs_once_with_the_last_reference(versioned):
+    managed = Managed((4,), data=bytearray(16), versioned=versioned)
+    tensor = fastdl.from_dlpack(managed.capsule())
+    others = [tensor[1:], fastdl.from_dlpack(tensor), tensor.__dlpack__(max_version=(1, 0))]
+    del tensor
+    gc.collect()
+    while others:
+        assert managed.deleted == 0
+        others.pop()
+    assert managed.deleted == 1
+
+
+def test_a_deleter_may_be_missing():
+    managed = Managed((4,), data=bytearray(16), no_deleter=True)
+    tensor = fastdl.from_dlpack(managed.capsule())
+    assert tensor.tolist() == [0.0] * 4
+    del tensor
+    assert managed.deleted == 0
+
+
+def test_an_array_in_a_cycle_with_its_tensor_is_collected():
+    class Array(np.ndarray):
+        pass
+
+    array = np.zeros(3).view(Array)
+    array.tensor = fastdl.from_dlpack(array)
+    reference = weakref.ref(array)
+    del array
+    gc.collect()
+    assert reference() is None

@@ -1,0 +1,416 @@
+"""tolist, item, repr and numpy: the numbers in a tensor, against ml_dtypes, NumPy and a model."""
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fastdl
+from tests.support.ctypes_dlpack import CUDA, SUBBYTE_PADDED, capsule_of
+
+FLOATS = {
+    "bfloat16": (4, 16),
+    "float8_e3m4": (7, 8),
+    "float8_e4m3": (8, 8),
+    "float8_e4m3b11fnuz": (9, 8),
+    "float8_e4m3fn": (10, 8),
+    "float8_e4m3fnuz": (11, 8),
+    "float8_e5m2": (12, 8),
+    "float8_e5m2fnuz": (13, 8),
+    "float8_e8m0fnu": (14, 8),
+    "float6_e2m3fn": (15, 6),
+    "float6_e3m2fn": (16, 6),
+    "float4_e2m1fn": (17, 4),
+}
+INTS = {
+    "int1": (0, 1),
+    "int2": (0, 2),
+    "int4": (0, 4),
+    "uint1": (1, 1),
+    "uint2": (1, 2),
+    "uint4": (1, 4),
+}
+NARROW = {**{n: c for n, c in FLOATS.items() if c[1] < 8}, **INTS}
+
+
+def patterns(bits):
+    """Every pattern of up to 16 bits, one a byte or two."""
+    return np.arange(2**bits, dtype=np.uint8 if bits <= 8 else np.uint16)
+
+
+def reference(name, bits):
+    """What ml_dtypes says that each pattern of a type means, as float64 or Python ints."""
+    values = patterns(bits)
+    if name.startswith("int"):  # ml_dtypes stores them sign-extended
+        values = np.where(values >> (bits - 1), values | (0xFF << bits) & 0xFF, values)
+    values = values.astype(patterns(bits).dtype).view(getattr(ml_dtypes, name))
+    return [int(v) for v in values] if "int" in name else [float(v) for v in values]
+
+
+def identical(ours, theirs):
+    """Equal as numbers, with NaN equal to NaN and zeros told apart by sign."""
+    if isinstance(theirs, tuple):
+        return (
+            type(ours) is tuple and len(ours) == len(theirs) and all(map(identical, ours, theirs))
+        )
+    if isinstance(theirs, complex):
+        return type(ours) is complex and identical(
+            (ours.real, ours.imag), (theirs.real, theirs.imag)
+        )
+    if type(ours) is not type(theirs):
+        return False
+    if isinstance(theirs, float):
+        if math.isnan(theirs):
+            return math.isnan(ours)
+        return ours == theirs and math.copysign(1, ours) == math.copysign(1, theirs)
+    return ours == theirs
+
+
+def assert_identical(ours, theirs):
+    assert len(ours) == len(theirs)
+    wrong = [
+        (i, a, b) for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if not identical(a, b)
+    ]
+    assert not wrong
+
+
+# ---- every bit pattern ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "numbers"), FLOATS.items())
+def test_every_pattern_of_a_narrow_float(name, numbers):
+    code, bits = numbers
+    data = bytearray(patterns(bits).tobytes())
+    capsule = capsule_of((2**bits,), (code, bits, 1), data=data, flags=SUBBYTE_PADDED)
+    assert_identical(fastdl.from_dlpack(capsule).tolist(), reference(name, bits))
+
+
+@pytest.mark.parametrize(("name", "numbers"), INTS.items())
+def test_every_pattern_of_a_narrow_integer(name, numbers):
+    code, bits = numbers
+    data = bytearray(patterns(bits).tobytes())
+    capsule = capsule_of((2**bits,), (code, bits, 1), data=data, flags=SUBBYTE_PADDED)
+    assert_identical(fastdl.from_dlpack(capsule).tolist(), reference(name, bits))
+
+
+def test_every_pattern_of_float16():
+    array = patterns(16).view(np.float16)
+    assert_identical(fastdl.from_dlpack(array).tolist(), array.tolist())
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "value"),
+    [
+        # By hand, from the definitions of the formats.
+        ("float8_e4m3fn", 0x7E, 448.0),
+        ("float8_e4m3fn", 0x01, 2.0**-9),
+        ("float8_e5m2", 0x7B, 57344.0),
+        ("float8_e5m2", 0xFC, -math.inf),
+        ("float8_e4m3", 0x78, math.inf),
+        ("float8_e3m4", 0x6F, 15.5),
+        ("float8_e4m3fnuz", 0x80, math.nan),
+        ("float8_e4m3fnuz", 0x7F, 240.0),
+        ("float8_e5m2fnuz", 0x7F, 57344.0),
+        ("float8_e4m3b11fnuz", 0x7F, 30.0),
+        ("float8_e8m0fnu", 0x00, 2.0**-127),
+        ("float8_e8m0fnu", 0xFE, 2.0**127),
+        ("float8_e8m0fnu", 0xFF, math.nan),
+        ("float6_e2m3fn", 0x1F, 7.5),
+        ("float6_e3m2fn", 0x3F, -28.0),
+        ("float4_e2m1fn", 0x07, 6.0),
+        ("float4_e2m1fn", 0x08, -0.0),
+        ("bfloat16", 0x3F80, 1.0),
+        ("bfloat16", 0x0001, 2.0**-133),
+        ("bfloat16", 0x8000, -0.0),
+    ],
+)
+def test_landmarks(name, pattern, value):
+    code, bits = FLOATS[name]
+    data = bytearray(pattern.to_bytes(2, "little"))
+    capsule = capsule_of((), (code, bits, 1), data=data, flags=SUBBYTE_PADDED)
+    assert identical(fastdl.from_dlpack(capsule).item(), value)
+
+
+# ---- whole-byte types -----------------------------------------------------------------------
+
+WHOLE_INTS = [f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64)]
+EXTREMES = {
+    **{name: [int(np.iinfo(name).min), int(np.iinfo(name).max), 0, 1] for name in WHOLE_INTS},
+    "float16": [0.0, -0.0, 65504.0, 6e-8, math.inf, -math.inf, math.nan],
+    "float32": [0.0, -0.0, 3.4028234663852886e38, 1e-45, math.inf, -math.inf, math.nan],
+    "float64": [0.0, -0.0, 1.7976931348623157e308, 5e-324, math.inf, -math.inf, math.nan],
+    "complex64": [0j, complex(-0.0, 1), complex(math.nan, -math.inf), 1.5 - 2.5j],
+    "complex128": [0j, complex(-0.0, 1), complex(math.nan, -math.inf), 1.1 - 2.2j],
+    "bool": [True, False],
+}
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_extremes(name):
+    array = np.array(EXTREMES[name], name)
+    tensor = fastdl.from_dlpack(array)
+    assert_identical(tensor.tolist(), array.tolist())
+    for i, value in enumerate(array.tolist()):
+        assert identical(tensor[i].item(), value)
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+@pytest.mark.parametrize("shift", range(1, 8))
+def test_misaligned(name, shift):
+    array = np.array(EXTREMES[name], name)
+    data = bytearray(b"\xff" * shift + array.tobytes())
+    dtype = fastdl.DType(name)
+    capsule = capsule_of((len(array),), dtype, data=memoryview(data)[shift:])
+    tensor = fastdl.from_dlpack(capsule)
+    assert tensor.data_ptr % 8 == (fastdl.asarray(data).data_ptr + shift) % 8
+    assert_identical(tensor.tolist(), array.tolist())
+    assert_identical(tensor[::-1].copy().tolist(), array[::-1].tolist())
+    assert tensor.numpy().tobytes() == array.tobytes()
+
+
+def test_bool_of_other_bytes():
+    # Any byte but 0 is true, as in NumPy; True + True of a byte 255 would be 510.
+    capsule = capsule_of((3,), (6, 8, 1), data=bytearray([0, 2, 255]))
+    assert_identical(fastdl.from_dlpack(capsule).tolist(), [False, True, True])
+
+
+@pytest.mark.parametrize(("code", "signed"), [(0, True), (1, False)])
+def test_128_bit_integers(code, signed):
+    values = [0, 1, 2**127 - 1, -(2**127), -1] if signed else [0, 1, 2**127, 2**128 - 1]
+    data = bytearray(b"".join(v.to_bytes(16, "little", signed=signed) for v in values))
+    tensor = fastdl.from_dlpack(capsule_of((len(values),), (code, 128, 1), data=data))
+    assert_identical(tensor.tolist(), values)
+
+
+def test_complex32():
+    array = np.array([1.5, -0.0, math.inf, -2.5, math.nan, 6e-8], np.float16)
+    tensor = fastdl.from_dlpack(capsule_of((3,), (5, 32, 1), data=bytearray(array.tobytes())))
+    expected = [complex(a, b) for a, b in array.astype(float).reshape(3, 2)]
+    assert_identical(tensor.tolist(), expected)
+
+
+@pytest.mark.parametrize("dtype", [(2, 128, 1), (18, 32, 1), (3, 64, 1), (99, 7, 3)])
+def test_types_without_numbers(dtype):
+    tensor = fastdl.from_dlpack(capsule_of((1,), dtype, data=bytearray(16)))
+    with pytest.raises(TypeError, match="cannot be expressed in Python"):
+        tensor.tolist()
+    with pytest.raises(TypeError, match="cannot be expressed in Python"):
+        tensor.item()
+    assert str(tensor.dtype) in repr(tensor)
+
+
+# ---- lanes, packed and padded ---------------------------------------------------------------
+
+
+def laid_out(values, bits, lanes, padded):
+    """Patterns as bytes: `lanes` of them make an element, low bits first, padded or packed."""
+    elements = [values[i : i + lanes] for i in range(0, len(values), lanes)]
+    step = -(-bits * lanes // 8) * 8 if padded else bits * lanes
+    whole = 0
+    for i, element in enumerate(elements):
+        for k, value in enumerate(element):
+            whole |= value << (i * step + k * bits)
+    return bytearray(whole.to_bytes(-(-len(elements) * step // 8) + 1, "little"))
+
+
+@st.composite
+def narrow_tensors(draw):
+    """(tensor, its elements by the model) of a type below 8 bits."""
+    name = draw(st.sampled_from(sorted(NARROW)))
+    code, bits = NARROW[name]
+    lanes = draw(st.sampled_from([1, 1, 2, 2, 3, 4, 5, 8, 9]))
+    padded = draw(st.booleans())
+    size = draw(st.integers(0, 17))
+    values = draw(
+        st.lists(st.integers(0, 2**bits - 1), min_size=size * lanes, max_size=size * lanes)
+    )
+    tensor = fastdl.from_dlpack(
+        capsule_of(
+            (size,),
+            (code, bits, lanes),
+            data=laid_out(values, bits, lanes, padded),
+            flags=SUBBYTE_PADDED if padded else 0,
+        )
+    )
+    table = reference(name, bits)
+    numbers = [table[value] for value in values]
+    if lanes > 1:
+        numbers = [tuple(numbers[i * lanes : (i + 1) * lanes]) for i in range(size)]
+    return tensor, numbers
+
+
+@settings(max_examples=400, deadline=None)
+@given(narrow_tensors())
+def test_narrow_elements(case):
+    tensor, numbers = case
+    assert_identical(tensor.tolist(), numbers)
+    if tensor.size == 1:
+        assert identical(tensor.item(), numbers[0])
+
+
+@settings(max_examples=400, deadline=None)
+@given(narrow_tensors())
+def test_narrow_elements_in_numpy(case):
+    tensor, numbers = case
+    array = tensor.numpy()
+    lanes = tensor.dtype.lanes
+    assert array.shape == (tensor.shape if lanes == 1 else (*tensor.shape, lanes))
+    kind = int if "int" in tensor.dtype.name else float
+    flat = [kind(value) for value in array.ravel()]
+    assert_identical(flat, [n for e in numbers for n in (e if lanes > 1 else (e,))])
+
+
+@settings(max_examples=200, deadline=None)
+@given(narrow_tensors())
+def test_copies_of_narrow_elements(case):
+    tensor, numbers = case
+    copied = tensor.copy()
+    assert copied.dtype == tensor.dtype
+    assert copied.nbytes == tensor.nbytes
+    assert_identical(copied.tolist(), numbers)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "data", "numbers"),
+    [
+        ("int4", [0x21, 0xF8], [1, 2, -8, -1]),
+        ("uint4", [0x21, 0xF8], [1, 2, 8, 15]),
+        ("uint1", [0b00000101], [1, 0, 1, 0]),
+        ("int4x2", [0x21, 0xF8], [(1, 2), (-8, -1)]),
+        ("uint1x2", [0b1001], [(1, 0), (0, 1)]),
+        ("float4_e2m1fn", [0x21, 0xF8], [0.5, 1.0, -0.0, -6.0]),
+        ("float4_e2m1fnx2", [0x21, 0xF8], [(0.5, 1.0), (-0.0, -6.0)]),
+        ("float6_e2m3fn", [0b01001000, 0b0000], [1.0, 0.125]),
+        ("float32x2", list(np.array([1.5, 2, 3, 4], "f4").tobytes()), [(1.5, 2.0), (3.0, 4.0)]),
+        ("boolx3", [0, 1, 1], [(False, True, True)]),
+    ],
+)
+def test_layouts_by_hand(dtype, data, numbers):
+    capsule = capsule_of((len(numbers),), fastdl.DType(dtype), data=bytearray(data))
+    assert_identical(fastdl.from_dlpack(capsule).tolist(), numbers)
+
+
+def test_strided_lanes():
+    data = bytearray(np.arange(24, dtype=np.int16).tobytes())
+    tensor = fastdl.from_dlpack(capsule_of((4, 3), (0, 16, 2), data=data))
+    expected = np.arange(24, dtype=np.int16).reshape(4, 3, 2)
+    assert tensor[::-2, 1:].tolist() == [
+        [tuple(e) for e in row] for row in expected[::-2, 1:].tolist()
+    ]
+    np.testing.assert_array_equal(tensor[::-2, 1:].numpy(), expected[::-2, 1:])
+
+
+def test_padded_elements_can_be_strided():
+    array = np.arange(-8, 8).astype(ml_dtypes.int4).reshape(4, 4)
+    tensor = fastdl.from_dlpack(array)
+    assert tensor[::2, ::-3].tolist() == [[-5, -8], [3, 0]]
+    np.testing.assert_array_equal(tensor.numpy(), array)
+
+
+def test_large_packed_tensors():
+    data = bytearray(np.random.default_rng(1).integers(0, 256, 25_000, np.uint8).tobytes())
+    tensor = fastdl.from_dlpack(capsule_of((50_000,), (1, 4, 1), data=data))
+    expected = [n for byte in data for n in (byte & 15, byte >> 4)]
+    assert tensor.tolist() == expected
+
+
+# ---- shapes ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("array", "nested"),
+    [
+        (np.array(5), 5),
+        (np.zeros((0,)), []),
+        (np.zeros((2, 0)), [[], []]),
+        (np.zeros((0, 2)), []),
+        (np.arange(6).reshape(1, 2, 3), [[[0, 1, 2], [3, 4, 5]]]),
+        (np.arange(6).reshape(2, 3).T, [[0, 3], [1, 4], [2, 5]]),
+        (np.broadcast_to(np.arange(2), (2, 2)), [[0, 1], [0, 1]]),
+    ],
+)
+def test_nesting(array, nested):
+    assert fastdl.from_dlpack(array).tolist() == nested
+
+
+def test_tolist_of_64_dimensions():
+    value = fastdl.from_dlpack(np.full((1,) * 64, 7)).tolist()
+    for _ in range(64):
+        assert len(value) == 1
+        value = value[0]
+    assert value == 7
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1)])
+def test_item(shape):
+    assert fastdl.from_dlpack(np.full(shape, 3)).item() == 3
+
+
+@pytest.mark.parametrize("shape", [(0,), (2,), (1, 2), (3, 0)])
+def test_item_needs_one_element(shape):
+    with pytest.raises(ValueError, match="exactly one element"):
+        fastdl.from_dlpack(np.zeros(shape)).item()
+
+
+def test_item_takes_no_arguments():
+    with pytest.raises(TypeError):
+        fastdl.from_dlpack(np.zeros(3)).item(0)
+
+
+@pytest.mark.parametrize("method", ["tolist", "item", "numpy"])
+def test_device_memory_is_not_read(method):
+    tensor = fastdl.from_dlpack(capsule_of((1,), data=0x40, device=(CUDA, 0)))
+    with pytest.raises(BufferError, match="cuda:0"):
+        getattr(tensor, method)()
+
+
+@pytest.mark.parametrize("kind", [3, 11])
+def test_pinned_memory_is_read(kind):
+    data = bytearray(np.array([1.5, 2.5], np.float32).tobytes())
+    tensor = fastdl.from_dlpack(capsule_of((2,), data=data, device=(kind, 0)))
+    assert tensor.tolist() == [1.5, 2.5]
+    assert tensor.numpy().tolist() == [1.5, 2.5]
+
+
+# ---- repr of narrow and vector types --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size", "data", "start"),
+    [
+        ("int4", 3, [0x21, 0x08], "[1, 2, -8], "),
+        ("int4", 16, [0] * 8, "shape=(16,)"),  # packed elements cannot be cut into views
+        ("float4_e2m1fnx2", 2, [0x21, 0xF8], "[(0.5, 1.0), (-0.0, -6.0)], "),
+        ("bfloat16", 2, [0x80, 0x3F, 0x00, 0xC0], "[1, -2], "),
+    ],
+)
+def test_repr(dtype, size, data, start):
+    capsule = capsule_of((size,), fastdl.DType(dtype), data=bytearray(data))
+    assert repr(fastdl.from_dlpack(capsule)).startswith(f"fastdl.Tensor({start}")
+
+
+# ---- NumPy ----------------------------------------------------------------------------------
+
+
+def test_packed_data_is_not_shared_with_numpy():
+    tensor = fastdl.from_dlpack(capsule_of((2,), (0, 4, 1), data=bytearray([0x21])))
+    tensor.numpy()[0] = 5
+    assert tensor.tolist() == [1, 2]
+    with pytest.raises(ValueError, match="copy"):
+        np.asarray(tensor, copy=False)
+
+
+@pytest.mark.parametrize("dtype", [(2, 128, 1), (0, 128, 1), (18, 32, 1), (99, 7, 3), (99, 4, 2)])
+def test_types_that_numpy_has_not(dtype):
+    tensor = fastdl.from_dlpack(capsule_of((1,), dtype, data=bytearray(16)))
+    with pytest.raises(TypeError, match="neither NumPy nor ml_dtypes"):
+        tensor.numpy()
+
+
+def test_numpy_has_no_more_than_64_dimensions():
+    tensor = fastdl.from_dlpack(capsule_of((1,) * 64, (2, 32, 2), data=bytearray(8)))
+    with pytest.raises(BufferError, match="64 dimensions"):
+        tensor.numpy()
