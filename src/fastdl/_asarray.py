@@ -16,7 +16,7 @@ def asarray(x, /):
     by its exporter for as long as the result lives. TypeError if x has none of the three;
     BufferError if a buffer's format or strides have no equal in DLPack.
     """
-    if isinstance(x, Capsule) or exchange.special(x, "__dlpack__") is not None:
+    if isinstance(x, Capsule) or exchange.is_producer(x):
         return exchange.from_dlpack(x)
     if hasattr(x, "__cuda_array_interface__"):
         raise BufferError(
@@ -65,7 +65,7 @@ def empty(shape, dtype="float32", device="cpu", *, stream=None):
     checked(stream, target)
     if target != CPU:
         raise BufferError(f"this version of fastdl allocates on {CPU} only, not on {target}")
-    dtype = DType(*dtype) if isinstance(dtype, tuple) else DType(dtype)
+    dtype = DType(dtype)
     shape = tuple(shape) if hasattr(shape, "__iter__") else (shape,)
     return core.empty(tuple(_size(n) for n in shape), tuple(dtype))
 

@@ -9,7 +9,7 @@ from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._device import CPU, Device
 from fastdl._errors import CopyRequiredError
-from fastdl._streams import for_producer, order_after_import
+from fastdl._streams import for_producer, order_after_import, ordering
 from fastdl.bridges import peers
 
 Capsule = type(core.Tensor.__dlpack_c_exchange_api__)
@@ -31,8 +31,12 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
                 "expected no stream with a capsule: the exchange was ordered when its producer "
                 "made it"
             )
-        return place(core.import_capsule(x), target, copy)
+        # Whatever its producer did to make the capsule, copy=False asks no more of fastdl.
+        return place(core.import_capsule(x), target, copy or None)
 
+    if stream is not None and device_of(x).is_host:
+        for_producer(stream, CPU)  # raises unless it means nothing
+        stream = None
     tensor = None
     if stream is None:
         # A table never copies, so it serves copy=False as well; a producer that is asked over
@@ -82,8 +86,13 @@ def request(x, target=None, copy=None, stream=None):
             f"expected a DLPack producer or capsule, got {type(x).__qualname__!r}, which has "
             f"neither __dlpack__ nor an exchange table (fastdl.asarray takes buffers)"
         )
-    source = device_of(x)
-    peer = peers.find(type(x))
+    try:
+        source = device_of(x)
+    except Exception:
+        if exchange.has_native_table(x):
+            producer(max_version=MAX_VERSION)  # knows better what its table refused
+        raise
+    peer = peers.find(type(x)) or peers.NO_FACTS
     where = source
     keywords = {"max_version": MAX_VERSION}
 
@@ -97,20 +106,22 @@ def request(x, target=None, copy=None, stream=None):
         keywords["dl_device"] = (int(target.type), target.id)
     if copy is False or (copy and not where.is_host):
         keywords["copy"] = copy  # host copies are made here, where they are sure to be made
-    passed = for_producer(
-        stream, where, unordered_is_none=peer is not None and peer.unordered_is_none
-    )
-    if where.stream_kind != 0 and passed is not None:
-        keywords["stream"] = passed
+    passed = for_producer(stream, where, unordered_is_none=peer.unordered_is_none)
+    if passed is not None and not (stream is None and source.is_host):
+        keywords["stream"] = passed  # host data on its way to a device: the default is None there
 
     capsule = negotiate(x, producer, keywords, remember=where.is_host)
     tensor = core.import_capsule(
-        capsule, immutable=peer is not None and peer.immutable, producer=x
+        capsule,
+        immutable=peer.immutable,
+        producer=x,
+        order=order_after_import(passed, where),
     )
     check_delivery(x, where, tensor)
-    if peer is not None and peer.lazy_bits:
+    if peer.lazy_bits:
         core.check_values(x, tensor)
-    core.set_order(tensor, order_after_import(passed, tensor.device))
+    if peer.keep_producer:
+        core.keep_alive(tensor, x)
     return tensor
 
 
@@ -121,7 +132,7 @@ def check_delivery(x, where, tensor) -> None:
     plain host memory by torch.
     """
     where = where or CPU
-    if tensor.device.stream_kind != where.stream_kind:
+    if ordering(tensor.device) != ordering(where):
         raise BufferError(
             f"{type(x).__qualname__!r} announced data on {where} and delivered "
             f"{core.describe(tensor)}, where work is ordered in another way"
@@ -221,11 +232,13 @@ def draft_version(x) -> int:
     return min(theirs, DRAFT_VERSION) if theirs >= 100 else DRAFT_OLDEST
 
 
-# In the words of CPython (three ways), Cython, pybind11 and nanobind.
+# In the words of CPython, Cython, pybind11 and nanobind.
 _REFUSALS = (
     "unexpected keyword argument",
     "invalid keyword argument",
     "no keyword arguments",
+    "keyword argument (",  # "takes at most 1 keyword argument (2 given)"
+    "keyword arguments (",
     "incompatible function arguments",
 )
 
@@ -233,13 +246,17 @@ _REFUSALS = (
 def is_refusal(error: TypeError, frames: int = 0) -> bool:
     """Whether a TypeError from calling `__dlpack__` is about the keywords of that very call.
 
-    It says so in one of the known ways, and either names the method or was raised before any
-    frame of the producer ran: below the `frames` of the caller there is none in its traceback.
+    It says so in one of the known ways; a keyword that it names is one that fastdl passes; and it
+    names the method, or was raised before any frame of the producer ran: below the `frames` of the
+    caller there is none in its traceback.
     """
     text = str(error)
     if not any(words in text for words in _REFUSALS):
         return False
+    _, named, keyword = text.partition("unexpected keyword argument '")
+    if named and keyword.partition("'")[0] not in (*_BITS, "version"):
+        return False
     traceback = error.__traceback__
     while traceback is not None and frames:
         traceback, frames = traceback.tb_next, frames - 1
-    return "__dlpack__" in text or traceback is None
+    return "__dlpack__(" in text or traceback is None

@@ -27,13 +27,13 @@ class Device(namedtuple("Device", "type id")):
 
     def __new__(cls, type, id=None):  # noqa: A002 - the field names of DLDevice
         if id is not None:
-            return _known(int(type), int(id))
+            return _known(_whole(type, "type"), _whole(id, "id"))
         if isinstance(type, Device):
             return type
         if isinstance(type, str):
             return _parse(type)
         if isinstance(type, tuple) and len(type) == 2:
-            return _known(_whole(type[0], "type"), _whole(type[1], "id"))
+            return Device(*type)
         if isinstance(type, DeviceType):
             return _known(int(type), 0)
         raise TypeError(
@@ -69,6 +69,8 @@ _UNKNOWN = _Fact(0, None, False, False, 3)
 
 @lru_cache(maxsize=256)
 def _known(number: int, ordinal: int) -> Device:
+    if number == DeviceType.CPU:
+        ordinal = 0  # there is one host
     kind = DeviceType(number) if number in _BY_NUMBER else number
     return tuple.__new__(Device, (kind, ordinal))
 
@@ -89,7 +91,7 @@ def _whole(value, field: str) -> int:
 
 def _parse(text: str) -> Device:
     name, colon, ordinal = text.partition(":")
-    if name not in _BY_NAME or (colon and not ordinal.isdecimal()):
+    if name not in _BY_NAME or (colon and not (ordinal.isascii() and ordinal.isdecimal())):
         raise ValueError(
             f"expected a device such as 'cpu' or 'cuda:0', with a name out of "
             f"{', '.join(_BY_NAME)}; got {text!r}"

@@ -23,11 +23,17 @@ class DType(namedtuple("DType", "code bits lanes")):
 
     def __new__(cls, code, bits=None, lanes=1):
         if bits is not None:
-            return _known(int(code), int(bits), int(lanes))
+            return _known(
+                _within(code, 0, 255, "code"),
+                _within(bits, 1, 255, "bits"),
+                _within(lanes, 1, 65535, "lanes"),
+            )
         if isinstance(code, DType):
             return code
         if isinstance(code, str):
             return _parse(code)
+        if isinstance(code, tuple) and len(code) == 3:
+            return DType(*code)
         raise TypeError(f'expected a dtype as "float32", (code, bits, lanes) or a DType, got {code!r}')
 
     @property
@@ -36,6 +42,11 @@ class DType(namedtuple("DType", "code bits lanes")):
         fact = _BY_CODE.get((self.code, self.bits))
         name = fact.name if fact else f"opaque{self.code}_{self.bits}"
         return name if self.lanes == 1 else f"{name}x{self.lanes}"
+
+    @property
+    def lane(self) -> "DType":
+        """The type of one lane."""
+        return self if self.lanes == 1 else _known(self.code, self.bits, 1)
 
     @property
     def format(self) -> "str | None":
@@ -68,12 +79,25 @@ def make_dtype(code: int, bits: int, lanes: int) -> DType:
     return _known(code, bits, lanes)
 
 
+def _within(value, least: int, most: int, field: str) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"expected an int as {field} of a dtype, got {value!r}")
+    if not least <= value.__index__() <= most:
+        raise ValueError(f"expected {field} of a dtype from {least} to {most}, got {value}")
+    return value.__index__()
+
+
 def _parse(text: str) -> DType:
     name, _, lanes = text.partition("x") if text not in _BY_NAME else (text, "", "1")
-    if name not in _BY_NAME or not lanes.isdecimal() or not 0 < int(lanes) < 2**16:
+    if name not in _BY_NAME or not _is_count(lanes):
         raise ValueError(f"expected a dtype name out of {', '.join(_BY_NAME)}; got {text!r}")
     fact = _BY_NAME[name]
     return _known(fact.code, fact.bits, int(lanes))
+
+
+def _is_count(text: str) -> bool:
+    """Whether `text` is a number of lanes as `name` writes it."""
+    return text.isascii() and text.isdecimal() and text[0] != "0" and int(text) < 65536
 
 
 #: Element types by their PEP 3118 character in native size and order.

@@ -1,8 +1,7 @@
 """Tensor.numpy and Tensor.__array__. NumPy is imported here, at first use, and nowhere else."""
 
 from fastdl._core import tensor as core
-from fastdl._dtype import DType
-from fastdl._values import host
+from fastdl._values import bit_step, host
 
 
 def numpy(tensor):
@@ -11,20 +10,26 @@ def numpy(tensor):
     from fastdl.bridges import _numpy
 
     dtype = tensor.dtype
-    if core.is_packed(tensor):
-        return _unpacked(tensor)
+    descriptor = _descriptor(dtype.lane)
+    if shares_bytes(tensor):
+        return _unpacked(tensor, descriptor)
     # A vector type is an array with one more dimension, of its lanes.
-    return _numpy.array(tensor, _descriptor(DType(dtype.code, dtype.bits)), dtype.lanes)
+    return _numpy.array(tensor, descriptor, dtype.lanes)
 
 
-def _unpacked(tensor):
-    """A new array of a type whose elements share bytes, one element to a byte."""
+def shares_bytes(tensor) -> bool:
+    """Whether lanes of the tensor share bytes, within elements or across them: NumPy cannot."""
+    return core.is_packed(tensor) or (tensor.dtype.bits < 8 and tensor.dtype.lanes > 1)
+
+
+def _unpacked(tensor, descriptor):
+    """A new array of a type whose lanes share bytes, one lane to a byte."""
     import numpy as np
 
-    dtype = tensor.dtype
-    descriptor = _descriptor(DType(dtype.code, dtype.bits))
+    dtype, step = tensor.dtype, bit_step(tensor)
     data = np.frombuffer(core.read_bytes(tensor), np.uint8)
-    bits = np.unpackbits(data, bitorder="little")[: tensor.size * dtype.lanes * dtype.bits]
+    bits = np.unpackbits(data, bitorder="little")[: tensor.size * step].reshape(-1, step)
+    bits = bits[:, : dtype.lanes * dtype.bits]  # without the padding
     values = np.packbits(bits.reshape(-1, dtype.bits), axis=1, bitorder="little")
     if dtype.name.startswith("int"):  # sign extension, as ml_dtypes stores them
         values = np.where(values >> (dtype.bits - 1), values | (0xFF << dtype.bits) & 0xFF, values)
@@ -55,6 +60,8 @@ def array(tensor, dtype, copy):
     import numpy as np
 
     result = numpy(tensor)
+    if copy is False and shares_bytes(tensor):
+        raise ValueError(f"unpacking {core.describe(tensor)} needs a copy, and copy=False")
     if copy is False and dtype is not None and np.dtype(dtype) != result.dtype:
         raise ValueError(
             f"converting {core.describe(tensor)} to {np.dtype(dtype)} needs a copy, and copy=False"

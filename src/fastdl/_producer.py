@@ -6,7 +6,7 @@ Complete by itself; the compiled method in front of it serves the plain call on 
 from fastdl._core import tensor as core
 from fastdl._device import CPU, Device
 from fastdl._errors import CopyRequiredError
-from fastdl._streams import CUDA, check_export, checked
+from fastdl._streams import CUDA, check_export, checked, ordering
 
 
 def export(tensor, stream, max_version, dl_device, copy, version):
@@ -18,7 +18,9 @@ def export(tensor, stream, max_version, dl_device, copy, version):
     here = tensor.device
 
     if target is None or target == here or (target == CPU and here.is_host):
-        if here.is_host:
+        if target == CPU:
+            pass  # the consumer will touch it from the host alone, whatever stream it names
+        elif here.is_host:
             checked(stream, here)
         else:
             check_export(tensor, stream)
@@ -75,7 +77,7 @@ def whole(value, name: str) -> int:
 
 def cuda_array_interface(tensor):
     """The `__cuda_array_interface__` of CUDA data, version 3."""
-    if tensor.device.stream_kind != CUDA:
+    if ordering(tensor.device) != CUDA:
         raise AttributeError(
             f"{core.describe(tensor)} has no __cuda_array_interface__: it is not CUDA memory"
         )
@@ -90,7 +92,7 @@ def cuda_array_interface(tensor):
     return {
         "shape": tensor.shape,
         "typestr": f"{'|' if size == 1 else '<'}{kind}{size}",
-        "data": (tensor.data_ptr, tensor.readonly),
+        "data": (tensor.data_ptr if tensor.size else 0, tensor.readonly),
         "strides": tuple(stride * size for stride in tensor.strides),
         "version": 3,
         "stream": None if core.get_order(tensor) == core.ORDER_CALLER else 1,

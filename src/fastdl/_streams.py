@@ -13,15 +13,20 @@ NONE, CUDA, ROCM, OPAQUE = range(4)  # fdl_stream_kind in facts.h
 _DEFAULT = {CUDA: 1, ROCM: 0}
 
 
-def checked(stream, device: Device):
-    """`stream` as None or an int that `device` has; TypeError or ValueError otherwise."""
+def as_number(stream):
+    """`stream` as None or an int; TypeError otherwise."""
     if stream is None:
         return None
     if isinstance(stream, bool) or not hasattr(stream, "__index__"):
         raise TypeError(f"expected a stream as an int or None, got {stream!r}")
-    stream = stream.__index__()
+    return stream.__index__()
+
+
+def checked(stream, device: Device):
+    """`stream` as None or an int that `device` has; TypeError or ValueError otherwise."""
+    stream = as_number(stream)
     kind = device.stream_kind
-    if stream == -1:
+    if stream is None or stream == -1:
         return stream
     if not 0 <= stream < 2**64:
         raise ValueError(f"expected a stream handle of 64 bits, or -1, got {stream}")
@@ -39,7 +44,13 @@ def checked(stream, device: Device):
     return stream
 
 
-def for_producer(stream, device: Device, *, unordered_is_none: bool):
+def ordering(device: Device) -> int:
+    """How work on the memory of `device` is ordered: as `stream_kind`, but pinned memory is host
+    memory, which a consumer need not order."""
+    return NONE if device.is_host else device.stream_kind
+
+
+def for_producer(stream, device: Device, *, unordered_is_none: bool = False):
     """What a consumer passes to `__dlpack__` for data on `device`, given its caller's `stream`.
 
     The caller's None is the default stream, by number: leaving it to the producer would mean "no
@@ -47,8 +58,13 @@ def for_producer(stream, device: Device, *, unordered_is_none: bool):
     as 1. `unordered_is_none`: the producer would hand -1 to the driver (JAX), and blocks the
     host on None instead.
     """
-    kind = device.stream_kind
-    if kind == CUDA and stream == 0 and not isinstance(stream, bool):
+    kind = ordering(device)
+    stream = as_number(stream)
+    if kind == NONE and stream not in (None, -1):
+        raise ValueError(
+            f"data on {device} has no stream to wait for: expected stream=None or -1, got {stream}"
+        )
+    if kind == CUDA and stream == 0:
         stream = 1
     stream = checked(stream, device)
     if kind not in _DEFAULT:
@@ -60,7 +76,7 @@ def for_producer(stream, device: Device, *, unordered_is_none: bool):
 
 def order_after_import(passed, device: Device) -> int:
     """How memory is ordered after an import that passed that stream: a core.ORDER_* value."""
-    kind = device.stream_kind
+    kind = ordering(device)
     if kind not in _DEFAULT:
         return core.ORDER_IDLE
     if passed is None or passed == _DEFAULT[kind]:

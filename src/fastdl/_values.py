@@ -2,6 +2,8 @@
 
 import struct
 from collections import namedtuple
+from functools import partial
+from itertools import chain, starmap
 
 from fastdl._core import tensor as core
 
@@ -47,48 +49,64 @@ def decode_float(bits: int, form: _Float) -> float:
     return sign * ((1 << form.mantissa) + fraction) * 2.0 ** (exponent - form.bias - form.mantissa)
 
 
-def _decode_int(bits: int, width: int, signed: bool) -> int:
-    return bits - (1 << width) if signed and bits >> (width - 1) else bits
+# Complex types as the struct module reads their parts.
+_COMPLEX = {"complex32": "ee", "complex64": "ff", "complex128": "dd"}
 
 
-def decoder(dtype):
-    """(bits -> number) for one lane of `dtype`; TypeError if its values mean nothing to Python."""
-    lane = dtype._replace(lanes=1) if dtype.lanes != 1 else dtype
-    size = lane.itemsize
-    if lane.name in ("complex64", "complex128", "complex32"):
-        part = {8: "e", 4: "e", 16: "d"}[size] if size != 8 else "f"
-        pair = struct.Struct(f"<2{part}")
-        return lambda bits: complex(*pair.unpack(bits.to_bytes(size, "little")))
-    if lane.format is not None and lane.format in "efd?":
-        one = struct.Struct(f"<{lane.format}")
-        return lambda bits: one.unpack(bits.to_bytes(size, "little"))[0]
+def decoder(lane):
+    """(bits -> number) for a type of one lane that the struct module does not read; None if its
+    values mean nothing to Python."""
     if lane.name in _FLOATS:
-        form = _FLOATS[lane.name]
-        return lambda bits: decode_float(bits, form)
-    if lane.name.startswith(("int", "uint")):
-        return lambda bits: _decode_int(bits, lane.bits, lane.name[0] == "i")
-    raise TypeError(f"the values of {dtype} cannot be expressed in Python: use numpy() or DLPack")
+        return partial(decode_float, form=_FLOATS[lane.name])
+    if lane.name.startswith("uint"):
+        return int
+    if lane.name.startswith("int"):
+        sign = 1 << (lane.bits - 1)
+        return lambda bits: (bits ^ sign) - sign
+    return None
+
+
+def is_readable(dtype) -> bool:
+    """Whether Python has numbers for the values of a type."""
+    lane = dtype.lane
+    return lane.format is not None or lane.name in _COMPLEX or decoder(lane) is not None
+
+
+def bit_step(tensor) -> int:
+    """How many bits one element of a compact tensor is from the next: the one place that knows
+    packed types from padded ones. The lanes of an element always lie without gaps, low first."""
+    dtype = tensor.dtype
+    return dtype.bits * dtype.lanes if core.is_packed(tensor) else 8 * dtype.itemsize
+
+
+def _bit_fields(tensor):
+    """Every lane of every element as an unsigned integer of its bits."""
+    _, bits, lanes = tensor.dtype
+    data, step, mask = core.read_bytes(tensor), bit_step(tensor), (1 << bits) - 1
+    for i in range(tensor.size):
+        for first in range(i * step, i * step + lanes * bits, bits):
+            around = data[first // 8 : (first + bits + 7) // 8]
+            yield int.from_bytes(around, "little") >> first % 8 & mask
 
 
 def elements(tensor):
     """The elements of a tensor in row-major order; those of several lanes as tuples."""
-    dtype = tensor.dtype
-    decode = decoder(dtype)
-    data = core.read_bytes(tensor)
-    mask = (1 << dtype.bits) - 1
-    packed = tensor.nbytes != tensor.size * tensor.itemsize or dtype.bits * dtype.lanes % 8
-    if packed and tensor.nbytes == tensor.size * tensor.itemsize and not core.is_packed(tensor):
-        packed = False
-    width = dtype.bits * dtype.lanes if packed else 8 * tensor.itemsize
-    stream = int.from_bytes(data, "little") if packed else None
-    for i in range(tensor.size):
-        if packed:
-            bits = (stream >> (i * width)) & ((1 << width) - 1)
-        else:
-            start = i * tensor.itemsize
-            bits = int.from_bytes(data[start : start + tensor.itemsize], "little")
-        lanes = [decode((bits >> (k * dtype.bits)) & mask) for k in range(dtype.lanes)]
-        yield lanes[0] if dtype.lanes == 1 else tuple(lanes)
+    lanes, lane = tensor.dtype.lanes, tensor.dtype.lane
+    if lane.name in _COMPLEX:
+        numbers = starmap(
+            complex, struct.iter_unpack(f"<{_COMPLEX[lane.name]}", core.read_bytes(tensor))
+        )
+    elif lane.format is not None:
+        numbers = chain.from_iterable(
+            struct.iter_unpack(f"<{lane.format}", core.read_bytes(tensor))
+        )
+    elif (decode := decoder(lane)) is not None:
+        numbers = map(decode, _bit_fields(tensor))
+    else:
+        raise TypeError(
+            f"the values of {tensor.dtype} cannot be expressed in Python: use numpy() or DLPack"
+        )
+    return numbers if lanes == 1 else zip(*[numbers] * lanes, strict=True)
 
 
 def tolist(tensor):
@@ -133,11 +151,7 @@ def text(tensor) -> str:
 
 
 def _values(tensor) -> str:
-    if not tensor.device.is_host or tensor.size == 0:
-        return ""
-    try:
-        decoder(tensor.dtype)
-    except TypeError:
+    if not tensor.device.is_host or tensor.size == 0 or not is_readable(tensor.dtype):
         return ""
     if core.is_packed(tensor):  # cannot be cut into views
         return f"{tolist(tensor)}, " if tensor.size <= _REPR_ELEMENTS else ""

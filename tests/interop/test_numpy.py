@@ -241,11 +241,11 @@ def test_memory_that_is_not_aligned_to_elements(from_dlpack):
 
 # ---- ml_dtypes ------------------------------------------------------------------------------
 
-NARROW = (
-    *("bfloat16", *FLOAT8, *MORE_FLOAT8),
+SUB_BYTE = (
     *("int2", "int4", "uint2", "uint4"),
     *("float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"),
 )
+NARROW = ("bfloat16", *FLOAT8, *MORE_FLOAT8, *SUB_BYTE)
 
 
 @ENTRIES
@@ -280,6 +280,20 @@ def test_copies_and_views_of_ml_dtypes(name):
     assert tensor[1, 2].item() == sample(name)[2]
     assert fastdl.from_dlpack(array.T, copy=True).numpy().tobytes() == array.T.tobytes()
     assert fastdl.from_dlpack(tensor.__dlpack__(max_version=(1, 0))).tolist() == [sample(name)] * 2
+
+
+@pytest.mark.parametrize("name", SUB_BYTE)
+def test_elements_with_a_byte_each_are_not_put_into_legacy_capsules(name):
+    """NumPy gives an element of 4 bits a byte, which only a flag can say: without it a consumer
+    reads the bytes as packed, and gets other values."""
+    require("ml_dtypes")
+    import ml_dtypes
+
+    tensor = fastdl.from_dlpack(np.array(sample(name), dtype=getattr(ml_dtypes, name)))
+    with pytest.raises(BufferError):
+        tensor.__dlpack__()
+    versioned = tensor.__dlpack__(max_version=(1, 3))
+    assert fastdl.from_dlpack(versioned).tolist() == sample(name)
 
 
 @pytest.mark.parametrize("name", ["bfloat16", *FLOAT8])

@@ -48,10 +48,10 @@ int fdl_check_lazy_bits(PyObject *object, const DLTensor *tensor)
 static int set_order(fdl_description *description, const DLPackExchangeAPI *table)
 {
     DLDevice device = description->managed.dl_tensor.device;
-    uint8_t streams = fdl_device_find((int32_t)device.device_type)->stream;
+    const fdl_device_fact *fact = fdl_device_find((int32_t)device.device_type);
     void *stream = NULL;
     description->block->device.producer = table;
-    if (streams != FDL_STREAM_CUDA && streams != FDL_STREAM_ROCM)
+    if (fact->host || fact->stream == FDL_STREAM_OPAQUE)
         return 0;
     if (table->current_work_stream(device.device_type, device.device_id, &stream) != 0) {
         if (!PyErr_Occurred())
@@ -84,7 +84,7 @@ PyObject *fdl_acquire(PyObject *object, const fdl_type_record *record)
     DLManagedTensorVersioned *managed = NULL;
     fdl_description *description;
     PyObject *tensor;
-    int failed = record->api->managed_tensor_from_py_object_no_sync(object, &managed);
+    int ours, failed = record->api->managed_tensor_from_py_object_no_sync(object, &managed);
     if (failed || managed == NULL) {
         if (!failed)
             PyErr_Clear(); /* it claims to have succeeded */
@@ -92,11 +92,12 @@ PyObject *fdl_acquire(PyObject *object, const fdl_type_record *record)
     }
     if (record->facts & FDL_TYPE_NATIVE && PyErr_Occurred())
         PyErr_Clear(); /* likewise */
+    ours = fdl_description_of(managed) != NULL; /* on a block that knows its order already */
     tensor = fdl_take_versioned(managed, object);
     if (tensor == NULL)
         return NULL;
     description = fdl_description_in(tensor);
-    if ((description->managed.dl_tensor.device.device_type != kDLCPU &&
+    if ((!ours && description->managed.dl_tensor.device.device_type != kDLCPU &&
          set_order(description, record->api) < 0) ||
         (record->facts & FDL_TYPE_ASK_BITS &&
          fdl_check_lazy_bits(object, &description->managed.dl_tensor) < 0))

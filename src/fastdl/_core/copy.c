@@ -21,9 +21,10 @@ static void simplify(const DLTensor *tensor, int64_t itemsize, walk *out)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < tensor->ndim; i++) {
-        int64_t dim = tensor->shape[i], stride = tensor->strides[i] * itemsize;
+        int64_t dim = tensor->shape[i], stride;
         if (dim == 1)
-            continue;
+            continue; /* its stride may be anything, even out of range */
+        stride = tensor->strides[i] * itemsize;
         if (n > 0 && (uint64_t)out->strides[n - 1] == (uint64_t)dim * (uint64_t)stride) {
             out->shape[n - 1] *= dim;
             out->strides[n - 1] = stride;

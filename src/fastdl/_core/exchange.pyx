@@ -29,9 +29,12 @@ from fastdl._core.native cimport (
     FDL_KEYWORD_DL_DEVICE,
     FDL_KEYWORD_MAX_VERSION,
     FDL_KEYWORD_STREAM,
+    FDL_ORDER_CALLER,
+    FDL_ORDER_IDLE,
     FDL_TYPE_ASK_BITS,
     FDL_TYPE_HAS_DLPACK,
     FDL_TYPE_IMMUTABLE,
+    FDL_TYPE_KEEP,
     FDL_TYPE_LEARNED,
     FDL_TYPE_NATIVE,
     FDL_TYPE_PROTOCOL,
@@ -43,6 +46,7 @@ from fastdl._core.tensor cimport (
     check_lazy_bits,
     find_type,
     is_host_type,
+    keep_also,
     publish_type,
     table_from_object,
     take_capsule,
@@ -258,6 +262,7 @@ cdef tuple PLAIN_VERSION = (FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR)
 MAX_VERSION = PLAIN_VERSION
 TYPE_IMMUTABLE = FDL_TYPE_IMMUTABLE
 TYPE_ASK_BITS = FDL_TYPE_ASK_BITS
+TYPE_KEEP = FDL_TYPE_KEEP
 KEYWORD_STREAM = FDL_KEYWORD_STREAM
 KEYWORD_MAX_VERSION = FDL_KEYWORD_MAX_VERSION
 KEYWORD_DL_DEVICE = FDL_KEYWORD_DL_DEVICE
@@ -279,6 +284,9 @@ cdef Tensor replay(object x, const fdl_type_record *record):
     data, or if the way no longer works."""
     if _PyType_Lookup(record.type, DEVICE_NAME) is NULL:
         return None
+    cdef PyObject *method = _PyType_Lookup(record.type, EXPORT_NAME)
+    if method is NULL or <object>method is None:
+        return None  # opted out since
     if not on_host(x):
         return None
     cdef Tensor tensor
@@ -287,6 +295,8 @@ cdef Tensor replay(object x, const fdl_type_record *record):
         if record.version:
             version = record.version
             capsule = call(x, EXPORT_NAME, VERSION_NAMES, <PyObject *>version)
+            if record.version >= 100 and PyCapsule_IsValid(capsule, "dltensor"):
+                return None  # a new layout under the old name: dropped, and negotiated again
         elif record.refused & FDL_KEYWORD_MAX_VERSION:
             capsule = call(x, EXPORT_NAME, None, NULL)
         else:
@@ -295,11 +305,13 @@ cdef Tensor replay(object x, const fdl_type_record *record):
         if refused_keyword(error):
             return None  # the method has changed: negotiate again
         raise
-    tensor = take_capsule(capsule, record.facts & FDL_TYPE_IMMUTABLE, x)
+    tensor = take_capsule(capsule, record.facts & FDL_TYPE_IMMUTABLE, x, FDL_ORDER_IDLE)
     if not is_host_type(tensor.description.managed.dl_tensor.device.device_type):
         check_delivery(x, None, tensor)
     if record.facts & FDL_TYPE_ASK_BITS:
         check_lazy_bits(x, tensor)
+    if record.facts & FDL_TYPE_KEEP:
+        keep_also(tensor, x)
     return tensor
 
 
@@ -331,7 +343,7 @@ def complete(x, /, *, device=None, copy=None, stream=None):
     cdef Tensor tensor
     if device is None and copy is None and stream is None:
         if PyCapsule_CheckExact(x):
-            return take_capsule(x, False, None)
+            return take_capsule(x, False, None, FDL_ORDER_CALLER)
         tensor = acquire_through(x, False)
         return tensor if tensor is not None else request(x)
     return negotiate(x, device=device, copy=copy, stream=stream)
@@ -386,6 +398,23 @@ general_table.dltensor_from_py_object_no_sync = NULL
 # ---- the public functions -------------------------------------------------------------------
 
 
+def is_producer(x):
+    """Whether `x` can be asked for a tensor: by an exchange table of its type, or `__dlpack__`."""
+    cdef fdl_type_record scratch
+    cdef const fdl_type_record *record = find_type(Py_TYPE(x))
+    if record is NULL:
+        describe(type(x), &scratch)
+        record = &scratch
+    return record.api is not NULL or lookup(x, EXPORT_NAME) is not None
+
+
+def has_native_table(x):
+    """Whether the type of `x` publishes an exchange table of its own, or one was registered."""
+    cdef fdl_type_record scratch
+    describe(type(x), &scratch)
+    return bool(scratch.facts & FDL_TYPE_NATIVE)
+
+
 def exchange_api(producer, /):
     """The exchange table of a type, or of an object's type, as a capsule "dlpack_exchange_api".
 
@@ -424,7 +453,7 @@ def register_exchange_api(cls, table, /):
     if PyCapsule_IsValid(table, "dlpack_exchange_api"):
         api = table_in(table)
     elif isinstance(table, int) and not isinstance(table, bool):
-        if table <= 0:
+        if table <= 0 or table.bit_length() > 8 * <int>sizeof(void *):
             raise ValueError(f"expected the address of an exchange table, got {table}")
         api = usable(<const DLPackExchangeAPI *><uintptr_t>table)
     else:

@@ -16,9 +16,9 @@ typedef struct {
     const char *format; /* PEP 3118 character(s), or NULL where there is none */
 } fdl_dtype_fact;
 
-/* How work on a device is ordered: the row of the stream tables that applies. */
+/* Which streams a device has: the row of the stream tables that applies. */
 typedef enum {
-    FDL_STREAM_NONE,   /* host memory, or a device whose streams fastdl does not know */
+    FDL_STREAM_NONE,   /* plain host memory */
     FDL_STREAM_CUDA,   /* 1 legacy, 2 per thread, above 2 a handle; 0 is ambiguous */
     FDL_STREAM_ROCM,   /* 0 default, above 2 a handle; 1 and 2 do not exist */
     FDL_STREAM_OPAQUE, /* has queues, but not ones that DLPack can name by an integer */

@@ -128,6 +128,41 @@ void fdl_own_buffer(fdl_block *block, Py_buffer *buffer)
     own(block, buffer, drop_buffer);
 }
 
+/* An owner, and an object that outlives it. */
+typedef struct {
+    void *owner;
+    void (*drop)(fdl_block *block, int attached);
+    PyObject *object;
+} owner_pair;
+
+static void drop_pair(fdl_block *block, int attached)
+{
+    owner_pair *pair = block->owner;
+    python_state state;
+    if (!enter_python(&state, attached))
+        return;
+    block->owner = pair->owner;
+    if (pair->drop != NULL)
+        pair->drop(block, 1);
+    Py_DECREF(pair->object);
+    PyMem_RawFree(pair);
+    leave_python(&state);
+}
+
+int fdl_keep_also(fdl_block *block, PyObject *object)
+{
+    owner_pair *pair = PyMem_RawMalloc(sizeof(owner_pair));
+    if (pair == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    pair->owner = block->owner;
+    pair->drop = block->drop;
+    pair->object = Py_NewRef(object);
+    own(block, pair, drop_pair);
+    return 0;
+}
+
 void fdl_disown(fdl_block *block)
 {
     own(block, NULL, NULL);

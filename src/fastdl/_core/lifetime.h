@@ -26,6 +26,10 @@ void fdl_own_legacy(fdl_block *block, DLManagedTensor *managed);
 void fdl_own_object(fdl_block *block, PyObject *object);
 void fdl_own_buffer(fdl_block *block, Py_buffer *buffer);
 
+/* Keeps one more object alive until the owner of `block` has been let go. A new reference is taken.
+ * 0, or -1 with MemoryError. */
+int fdl_keep_also(fdl_block *block, PyObject *object);
+
 /* Takes the owner of `block` away without giving it back: it is the caller's again. */
 void fdl_disown(fdl_block *block);
 

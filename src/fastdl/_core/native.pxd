@@ -98,6 +98,7 @@ cdef extern from "lifetime.h":
     void fdl_discard_versioned(DLManagedTensorVersioned *managed) noexcept
     void fdl_discard_legacy(DLManagedTensor *managed) noexcept
     void fdl_own_object(fdl_block *block, PyObject *object) noexcept
+    int fdl_keep_also(fdl_block *block, PyObject *object) except -1
     void fdl_own_buffer(fdl_block *block, Py_buffer *buffer) noexcept
 
 
@@ -123,6 +124,7 @@ cdef extern from "types.h" nogil:
         FDL_TYPE_IMMUTABLE
         FDL_TYPE_HAS_DLPACK
         FDL_TYPE_ASK_BITS
+        FDL_TYPE_KEEP
 
     enum:
         FDL_KEYWORD_STREAM

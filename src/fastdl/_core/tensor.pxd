@@ -2,7 +2,7 @@
 from cpython.object cimport PyTypeObject
 from libc.stdint cimport int32_t, uint64_t
 from fastdl._core.dlpack cimport DLManagedTensorVersioned, DLPackExchangeAPI, DLTensor
-from fastdl._core.native cimport fdl_description, fdl_type_record
+from fastdl._core.native cimport fdl_description, fdl_order, fdl_type_record
 
 
 cdef class Tensor:
@@ -13,8 +13,9 @@ cdef class Tensor:
 
 # A new Tensor on what is in a capsule. `immutable`: read-only even if the capsule cannot say so.
 # `producer` is kept alive in the place of a missing deleter; None where there is no producer.
+# `order` is how device memory of a foreign block is ordered.
 # The capsule is untouched if this raises before it was renamed, and consumed afterwards.
-cdef Tensor take_capsule(object capsule, bint immutable, object producer)
+cdef Tensor take_capsule(object capsule, bint immutable, object producer, fdl_order order)
 
 # A description of a new block without an owner, for the caller to fill.
 cdef fdl_description *new_description(int32_t ndim) except NULL
@@ -43,3 +44,6 @@ cdef bint is_host_type(int32_t type) noexcept
 
 # Gives back a description that no Tensor owns.
 cdef void release_description(fdl_description *description) noexcept
+
+# Keeps `x` alive for as long as the memory of `tensor`, beside its owner.
+cdef int keep_also(Tensor tensor, object x) except -1

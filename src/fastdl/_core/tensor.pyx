@@ -22,6 +22,7 @@ from cpython.buffer cimport (
 )
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
+from cpython.number cimport PyNumber_AsSsize_t
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.pycapsule cimport (
     PyCapsule_CheckExact,
@@ -79,6 +80,7 @@ from fastdl._core.native cimport (
     fdl_is_contiguous,
     fdl_is_packed,
     fdl_itemsize,
+    fdl_keep_also,
     fdl_layout,
     fdl_layout_check,
     fdl_legacy_capsule,
@@ -166,7 +168,7 @@ cdef int raise_fault(fdl_fault fault, const DLTensor *tensor) except -1:
 # ---- making tensors -------------------------------------------------------------------------
 
 
-cdef Tensor take_capsule(object capsule, bint immutable, object producer):
+cdef Tensor take_capsule(object capsule, bint immutable, object producer, fdl_order order):
     cdef DLManagedTensorVersioned *managed = NULL
     cdef DLManagedTensor *legacy = NULL
     cdef const char *name
@@ -180,10 +182,19 @@ cdef Tensor take_capsule(object capsule, bint immutable, object producer):
             legacy = <DLManagedTensor *>PyCapsule_GetPointer(capsule, "dltensor")
             PyCapsule_SetName(capsule, "used_dltensor")
     keep = <PyObject *>(capsule if producer is None else producer)
-    if managed is not NULL:
-        return fdl_take_versioned(managed, keep)
-    if legacy is not NULL:
-        return fdl_take_legacy(legacy, DLPACK_FLAG_BITMASK_READ_ONLY if immutable else 0, keep)
+    cdef Tensor tensor
+    if managed is not NULL or legacy is not NULL:
+        if managed is not NULL:
+            tensor = fdl_take_versioned(managed, keep)
+        else:
+            tensor = fdl_take_legacy(
+                legacy, DLPACK_FLAG_BITMASK_READ_ONLY if immutable else 0, keep)
+        device = tensor.description.managed.dl_tensor.device.device_type
+        # A block that comes back to fastdl knows its order already.
+        if not fdl_device_find(device).host and (
+                tensor.description.block.device.order == FDL_ORDER_IDLE):
+            tensor.description.block.device.order = order
+        return tensor
     if not PyCapsule_CheckExact(capsule):
         raise TypeError(
             f"expected a DLPack capsule, got {type(capsule).__qualname__!r}: "
@@ -259,9 +270,13 @@ def empty(tuple shape, tuple dtype):
     return host_memory(&prototype, 0)
 
 
-def import_capsule(capsule, *, bint immutable=False, producer=None):
-    """The tensor in a DLPack capsule, which is consumed. `immutable` makes a legacy one read-only."""
-    return take_capsule(capsule, immutable, producer)
+def import_capsule(capsule, *, bint immutable=False, producer=None, int order=FDL_ORDER_CALLER):
+    """The tensor in a DLPack capsule, which is consumed. `immutable` makes a legacy one read-only.
+
+    `order`: how device memory is ordered, one of ORDER_*. Who comes with a capsule has made it and
+    ordered the exchange.
+    """
+    return take_capsule(capsule, immutable, producer, <fdl_order>order)
 
 
 def is_legacy_capsule(capsule):
@@ -296,9 +311,12 @@ def from_buffer(object source, parse_format):
         tensor.byte_offset = 0
         tensor.ndim = view.ndim
         tensor.shape = dims
-        tensor.strides = dims + view.ndim
+        # ctypes gives none even where they are asked for: its arrays are compact.
+        tensor.strides = dims + view.ndim if view.strides is not NULL else NULL
         for i in range(view.ndim):
             tensor.shape[i] = view.shape[i]
+            if view.strides is NULL:
+                continue
             if view.shape[i] > 1 and view.strides[i] % view.itemsize != 0:
                 raise BufferError(
                     f"expected strides in whole elements of {view.itemsize} bytes, got a stride "
@@ -351,11 +369,23 @@ def read_bytes(Tensor tensor not None):
 # ---- giving tensors away --------------------------------------------------------------------
 
 
-cdef object legacy_capsule(Tensor tensor):
-    if tensor.description.managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY:
+cdef int check_flagless(Tensor tensor, str what) except -1:
+    """BufferError if the tensor means something else without its flags, which `what` has not."""
+    cdef DLDataType dtype = tensor.description.managed.dl_tensor.dtype
+    cdef uint64_t flags = tensor.description.managed.flags
+    if flags & DLPACK_FLAG_BITMASK_READ_ONLY:
         raise BufferError(
-            f"{describe(tensor)} is read-only, which a legacy DLPack capsule cannot say: "
-            f"ask with max_version=(1, 0) or newer, or export a copy")
+            f"{describe(tensor)} is read-only, which {what} cannot say: ask with "
+            f"max_version=(1, 0) or newer, or export a copy")
+    if fdl_is_packed(dtype, 0) and not fdl_is_packed(dtype, flags):
+        raise BufferError(
+            f"{describe(tensor)} has padded elements, which {what} cannot say: ask with "
+            f"max_version=(1, 0) or newer")
+    return 0
+
+
+cdef object legacy_capsule(Tensor tensor):
+    check_flagless(tensor, "a legacy DLPack capsule")
     return fdl_legacy_capsule(<PyObject *>tensor)
 
 
@@ -382,11 +412,6 @@ ORDER_UNNAMED = FDL_ORDER_UNNAMED
 def get_order(Tensor tensor not None):
     """One of the ORDER_* values."""
     return tensor.description.block.device.order
-
-
-def set_order(Tensor tensor not None, int order):
-    """Says how the memory was ordered when it was imported; host memory stays idle."""
-    tensor.description.block.device.order = <fdl_order>order
 
 
 # ---- the exchange table of Tensor -----------------------------------------------------------
@@ -417,10 +442,7 @@ cdef int table_to_object(DLManagedTensorVersioned *managed, void **out) except -
 
 cdef int table_borrow(void *candidate, DLTensor *out) except -1:
     check_tensor(<object>candidate)
-    if (<Tensor>candidate).description.managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY:
-        raise BufferError(
-            f"{describe(<Tensor>candidate)} is read-only, which a borrowed DLTensor cannot say: "
-            f"take an owning reference instead")
+    check_flagless(<Tensor>candidate, "a borrowed DLTensor")
     out[0] = (<Tensor>candidate).description.managed.dl_tensor
     return 0
 
@@ -463,6 +485,15 @@ cdef int check_lazy_bits(object x, Tensor tensor) except -1:
 def check_values(x, Tensor tensor not None):
     """Refuses `tensor` if its producer `x`, a torch tensor, is a lazy view: see acquire.h."""
     check_lazy_bits(x, tensor)
+
+
+cdef int keep_also(Tensor tensor, object x) except -1:
+    return fdl_keep_also(tensor.description.block, <PyObject *>x)
+
+
+def keep_alive(Tensor tensor not None, x):
+    """Keeps `x` alive for as long as the memory of `tensor`, which does not do so by itself."""
+    keep_also(tensor, x)
 
 
 cdef const fdl_type_record *find_type(PyTypeObject *cls) noexcept:
@@ -748,12 +779,13 @@ cdef Tensor index(Tensor self, object key):
     if fdl_is_packed(source.dtype, self.description.managed.flags):
         raise BufferError(
             f"{describe(self)} cannot be indexed: its elements share bytes. Use numpy() first")
-    cdef Py_ssize_t consumed = 0, ellipses = 0
+    cdef Py_ssize_t consumed = 0, ellipses = 0, integers = 0
     for entry in keys:
         if entry is Ellipsis:
             ellipses += 1
         elif entry is not None:
             consumed += 1
+            integers += not isinstance(entry, slice)
     if ellipses > 1:
         raise IndexError("an index can have one Ellipsis at most")
     if consumed > source.ndim:
@@ -761,7 +793,7 @@ cdef Tensor index(Tensor self, object key):
             f"too many indices: got {consumed} for a tensor of {source.ndim} dimensions")
     if ellipses == 0:
         keys = keys + (Ellipsis,)
-    if len(keys) - 1 - consumed + source.ndim > FDL_MAX_NDIM:
+    if len(keys) - 1 - consumed - integers + source.ndim > FDL_MAX_NDIM:
         raise IndexError(f"the view would have more than {FDL_MAX_NDIM} dimensions")
 
     view.shape = dims
@@ -787,9 +819,10 @@ cdef Tensor index(Tensor self, object key):
         if isinstance(entry, slice):
             PySlice_Unpack(entry, &start, &stop, &step)
             view.shape[ndim] = PySlice_AdjustIndices(length, &start, &stop, step)
-            # With one element or none left the stride is never used, and the product with a
-            # huge step could overflow.
-            view.strides[ndim] = stride * step if view.shape[ndim] > 1 else stride
+            # With one element or none left, or in an empty tensor, the stride is never used, and
+            # the product with a huge step could overflow.
+            view.strides[ndim] = <int64_t>(<uint64_t>stride * <uint64_t>step) if (
+                view.shape[ndim] > 1) else stride
             empty |= view.shape[ndim] == 0
             ndim += 1
         elif isinstance(entry, bool) or not hasattr(entry, "__index__"):
@@ -797,7 +830,7 @@ cdef Tensor index(Tensor self, object key):
                 f"expected integers, slices, None or Ellipsis as indices, got "
                 f"{type(entry).__qualname__!r}: a Tensor has basic indexing only")
         else:
-            start = entry.__index__()
+            start = PyNumber_AsSsize_t(entry, IndexError)
             if not -length <= start < length:
                 raise IndexError(
                     f"index {start} is out of bounds for dimension {axis} of size {length}")

@@ -10,26 +10,30 @@ from functools import lru_cache
 
 from fastdl._core import exchange
 
-Peer = namedtuple("Peer", "package name immutable lazy_bits unordered_is_none bridge")
+Peer = namedtuple(
+    "Peer",
+    "package name immutable lazy_bits unordered_is_none keep_producer bridge",
+    defaults=(False, False, False, False, None),
+)
 
-
-def _peer(package, name, *, immutable=False, lazy_bits=False, unordered_is_none=False, bridge=None):
-    return Peer(package, name, immutable, lazy_bits, unordered_is_none, bridge)
-
+#: A row for the libraries that need none.
+NO_FACTS = Peer("", "")
 
 # immutable: its legacy capsules are read-only, though they cannot say so: the library shares
 #     the values among arrays.
 # lazy_bits: may be an unresolved conjugate or negative, which its exchange table exports raw.
 # unordered_is_none: hands stream=-1 to the driver as a handle; None blocks the host instead.
+# keep_producer: its capsules do not keep the memory alive, so the object has to be.
 # bridge: the module with the exchange table for it.
 PEERS = (
-    _peer("numpy", "ndarray", bridge="fastdl.bridges._numpy"),
-    _peer("torch", "Tensor", lazy_bits=True),
-    _peer("jaxlib", "ArrayImpl", immutable=True, unordered_is_none=True),
-    _peer("jax", "Array", immutable=True, unordered_is_none=True),
-    _peer("tensorflow", "EagerTensor", immutable=True),
-    _peer("pyarrow", "Array", immutable=True),
-    _peer("pyarrow", "Tensor", immutable=True),
+    Peer("numpy", "ndarray", bridge="fastdl.bridges._numpy"),
+    Peer("torch", "Tensor", lazy_bits=True),
+    Peer("jaxlib", "ArrayImpl", immutable=True, unordered_is_none=True),
+    Peer("jax", "Array", immutable=True, unordered_is_none=True),
+    Peer("tensorflow", "EagerTensor", immutable=True),
+    Peer("pyarrow", "Array", immutable=True),
+    Peer("pyarrow", "Tensor", immutable=True),
+    Peer("onnxruntime", "OrtValue", keep_producer=True),
 )
 
 _BY_NAME = {(peer.package, peer.name): peer for peer in PEERS}
@@ -51,7 +55,11 @@ def describe(cls: type):
     peer = find(cls)
     if peer is None:
         return 0, None
-    facts = exchange.TYPE_IMMUTABLE * peer.immutable | exchange.TYPE_ASK_BITS * peer.lazy_bits
+    facts = (
+        exchange.TYPE_IMMUTABLE * peer.immutable
+        | exchange.TYPE_ASK_BITS * peer.lazy_bits
+        | exchange.TYPE_KEEP * peer.keep_producer
+    )
     if peer.bridge is None:
         return facts, None
     from importlib import import_module

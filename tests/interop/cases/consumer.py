@@ -1,5 +1,7 @@
 """A library consumes from fastdl: values, sharing, the read-only flag, and who frees what."""
 
+import gc
+import sys
 import weakref
 
 import numpy as np
@@ -200,6 +202,24 @@ def test_many_exchanges_keep_one_reference():
     while arrays:
         assert peer.values(arrays.pop()) == [1.0, 2.0]
     assert freed(alive)
+
+
+def test_exchanges_leave_nothing_behind():
+    """Python's own count of memory blocks, after the library has filled its caches."""
+    array = peer.make([1.0, 2.0, 3.0], "float32")
+    tensor = fastdl.from_dlpack(aligned([1.0, 2.0, 3.0]))
+
+    def exchange(times):
+        for _ in range(times):
+            fastdl.from_dlpack(array)
+            fastdl.from_dlpack(array, copy=True)
+            peer.take(tensor)
+        gc.collect()
+
+    exchange(300)
+    before = sys.getallocatedblocks()
+    exchange(2000)
+    assert sys.getallocatedblocks() - before < 200
 
 
 def test_the_facts_of_the_table_are_known_words():

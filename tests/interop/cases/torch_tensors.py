@@ -218,31 +218,60 @@ def fake():
         return torch.ones(3)
 
 
+def resized():
+    array = torch.ones(4)
+    array.untyped_storage().resize_(0)
+    return array
+
+
 def quantized():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.quint8)
 
 
-NOT_STRIDED = {
-    "fake": (fake, BufferError),
-    "sparse": (lambda: torch.ones(3).to_sparse(), BufferError),
-    "quantized": (quantized, BufferError),
-    "meta": (lambda: torch.ones(3, device="meta"), BufferError),
-    "mkldnn": (lambda: torch.ones(2, 3).to_mkldnn(), BufferError),
-    "bits": (lambda: torch.ones(3, dtype=torch.uint8).view(torch.bits8), BufferError),
+WITHOUT_MEMORY = {
+    "fake": fake,
+    "zero": lambda: torch._efficientzerotensor(3),
+    "functional": lambda: torch._to_functional_tensor(torch.ones(3)),
+    "resized": resized,
+    "sparse": lambda: torch.ones(3).to_sparse(),
+    "quantized": quantized,
+    "meta": lambda: torch.ones(3, device="meta"),
+    "mkldnn": lambda: torch.ones(2, 3).to_mkldnn(),
+    "bits": lambda: torch.ones(3, dtype=torch.uint8).view(torch.bits8),
 }
 
 
 @ENTRIES
-@pytest.mark.parametrize("kind", NOT_STRIDED)
+@pytest.mark.parametrize("kind", WITHOUT_MEMORY)
 @pytest.mark.filterwarnings("ignore")
 def test_tensors_without_strided_memory_are_refused(from_dlpack, kind):
     """What `__dlpack__` raises for them: the table's own refusal says less."""
-    make, expected = NOT_STRIDED[kind]
-    array = make()
-    with pytest.raises(expected):
+    array = WITHOUT_MEMORY[kind]()
+    with pytest.raises(BufferError):
         from_dlpack(array)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
+@pytest.mark.parametrize("transform", ["grad", "vmap", "jvp"])
+def test_tensors_under_a_transform_are_refused(transform):
+    """They wrap the memory of others: torch raises this and that for them."""
+    seen = []
+
+    def function(x):
+        with pytest.raises((BufferError, RuntimeError)) as caught:
+            fastdl.from_dlpack(x)
+        seen.append(caught.value)
+        return x.sum()
+
+    if transform == "jvp":
+        torch.func.jvp(function, (torch.ones(3),), (torch.ones(3),))
+    else:
+        getattr(torch.func, transform)(function)(
+            torch.ones(3) if transform == "grad" else torch.ones(2, 3)
+        )
+    assert len(seen) == 1
 
 
 def test_a_refused_tensor_is_not_kept():

@@ -95,6 +95,16 @@ def test_writes_in_a_function_are_seen_outside():
     assert tensor.tolist() == [7.0, 7.0]
 
 
+def test_elements_with_a_byte_each_keep_their_values_or_are_refused():
+    """tvm_ffi carries no flags, and takes elements of 4 bits as packed."""
+    source = aligned([1, 2, 3, -4], "int4")
+    try:
+        array = tvm_ffi.from_dlpack(fastdl.from_dlpack(source))
+    except BufferError:
+        return
+    assert fastdl.from_dlpack(array).tolist() == [1, 2, 3, -4]
+
+
 def test_its_own_tensors_come_in_and_go_out():
     array = tvm_ffi.from_dlpack(aligned([1.0, 2.0]))
     tensor = fastdl.from_dlpack(array)

@@ -1,0 +1,161 @@
+"""Operations to run while an allocation fails, at every point where one can.
+
+Runs in a process of its own: `sweep(name, injector)`. Two injectors exist because neither reaches
+everything: Python's hooks see Python's allocators, the preloaded malloc what C code asks for.
+"""
+
+import contextlib
+import ctypes
+import gc
+import sys
+
+import fastdl
+from fastdl import _consumer
+from tests.support.producers import Given, OldProducer, Producer, Tabled, new
+
+QUIET = 15  # calls without a failure that end a sweep: some failures are swallowed on the way
+
+
+class PythonHooks:
+    """Fails the k-th allocation through PyMem_* and PyObject_*, raw ones included."""
+
+    def arm(self, k):
+        import _testcapi
+
+        self.remove = _testcapi.remove_mem_hooks
+        _testcapi.set_nomemory(k - 1, k)
+
+    def disarm(self):
+        self.remove()
+        return False  # they do not tell
+
+
+class Malloc:
+    """Fails the k-th malloc of the process; needs failmalloc preloaded."""
+
+    def __init__(self):
+        library = ctypes.CDLL(None)
+        self.arm = library.fail_malloc_arm
+        self.arm.argtypes, self.arm.restype = [ctypes.c_long], None
+        self.disarm = library.fail_malloc_disarm
+
+
+# CPython 3.11 loses the arguments of a call whose closure cells it cannot allocate.
+PYTHON_MAY_LEAK = {"tolist", "repr"}
+# Closing a generator can fail for want of memory, which Python reports as unraisable.
+PYTHON_MAY_REPORT = {"tolist", "repr", "producer, old"}
+
+INJECTORS = {"python": PythonHooks, "malloc": Malloc}
+
+
+def _tensor():
+    given = Given()
+    return given, fastdl.from_dlpack(given.capsule())
+
+
+def _capsule(**fields):
+    def prepare():
+        given = Given(**fields)
+        return given, given.capsule()
+
+    return prepare
+
+
+def _producer(kind, of_type=lambda kind: kind):
+    def prepare():
+        given = Given()
+        return given, of_type(kind)(given)
+
+    return prepare
+
+
+def _array():
+    import numpy as np
+
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    return array, array
+
+
+# name -> (prepare() -> (what must be released, argument), operate(argument))
+OPERATIONS = {
+    "capsule": (_capsule(), fastdl.from_dlpack),
+    "capsule, legacy": (_capsule(versioned=False), fastdl.from_dlpack),
+    "capsule, python": (_capsule(), _consumer.from_dlpack),
+    "capsule, refused": (_capsule(shape=(-1,)), fastdl.from_dlpack),
+    "capsule, no deleter": (_capsule(deleter=False), fastdl.from_dlpack),
+    "capsule, copied": (_capsule(), lambda x: fastdl.from_dlpack(x, copy=True)),
+    "producer": (_producer(Producer), fastdl.from_dlpack),
+    "producer, python": (_producer(Producer), _consumer.from_dlpack),
+    "producer, new": (_producer(Producer, new), fastdl.from_dlpack),
+    "producer, old": (_producer(OldProducer, new), fastdl.from_dlpack),
+    "table": (_producer(Tabled), fastdl.from_dlpack),
+    "table, new": (_producer(Tabled, new), fastdl.from_dlpack),
+    "array": (_array, fastdl.from_dlpack),
+    "array, python": (_array, _consumer.from_dlpack),
+    "tensor": (_tensor, fastdl.from_dlpack),
+    "export": (_tensor, lambda t: t.__dlpack__(max_version=(1, 3))),
+    "export, legacy": (_tensor, lambda t: t.__dlpack__()),
+    "export, copied": (_tensor, lambda t: t.__dlpack__(max_version=(1, 3), copy=True)),
+    "index": (_tensor, lambda t: t[1:, ..., None]),
+    "index, many": (_tensor, lambda t: t[(..., *[None] * 20)]),
+    "iterate": (_tensor, list),
+    "properties": (_tensor, lambda t: (t.shape, t.strides, t.nbytes, t.dtype, t.device)),
+    "buffer": (_tensor, memoryview),
+    "numpy": (_tensor, lambda t: t.numpy()),
+    "tolist": (_tensor, lambda t: t.tolist()),
+    "repr": (_tensor, repr),
+    "copy": (_tensor, lambda t: t.copy()),
+    "asarray": (_array, lambda a: fastdl.asarray(memoryview(a))),
+}
+
+
+def sweep(name, injector):
+    """Fails each allocation of an operation in turn; prints how many were.
+
+    The outcome is a result or MemoryError, whatever was handed over is given back once, and no
+    reference is kept.
+    """
+    prepare, operate = OPERATIONS[name]
+    inject = INJECTORS[injector]()
+    hoard = []  # keeps blocks and objects that fastdl would reuse in the place of an allocation
+    reached = quiet = k = 0
+    unraisable = []
+    sys.unraisablehook = lambda args: unraisable.append(args.exc_type)
+    with contextlib.suppress(BufferError):
+        operate(prepare()[1])  # imports and caches
+    while quiet < QUIET:
+        k += 1
+        hoard += [fastdl.from_dlpack(Given().capsule()) for _ in range(70 if k == 1 else 4)]
+        owner, argument = prepare()
+        references = sys.getrefcount(owner)
+        result = error = None
+        inject.arm(k)
+        try:
+            result = operate(argument)
+        except BaseException as caught:
+            error = caught
+        reached += inject.disarm()
+        if type(error) is MemoryError:
+            reached += injector == "python"
+            quiet = 0
+        elif error is None or (name == "capsule, refused" and type(error) is BufferError):
+            quiet += 1
+        else:
+            raise error
+        del result, error
+        if isinstance(owner, Given):
+            argument = None
+            gc.collect()
+            if name in PYTHON_MAY_LEAK:
+                assert owner.deleted <= 1, k
+            elif name == "capsule, no deleter":
+                assert owner.deleted == owner.destroyed, k
+            else:
+                assert owner.deleted == min(owner.handed, 1), k
+                assert (owner.owner() is None) == (owner.deleted == 1), k
+        else:
+            gc.collect()
+            assert sys.getrefcount(owner) == references, k
+            del argument
+    assert set(unraisable) <= ({MemoryError} if name in PYTHON_MAY_REPORT else set()), unraisable
+    print(reached)

@@ -1,0 +1,70 @@
+"""Compiles the C sources of tests/capi with the compiler that built the running interpreter.
+
+One folder serves the whole session, child processes included: they find it in the environment.
+"""
+
+import atexit
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "tests" / "capi"
+_FOLDER = "FASTDL_TEST_BUILD"
+
+
+def extension(name):
+    """The extension module of tests/capi/NAME.c, compiled at first use."""
+    if name not in sys.modules:
+        path = _compiled(name, sysconfig.get_config_var("EXT_SUFFIX"), SOURCES / f"{name}.c")
+        spec = importlib.util.spec_from_file_location(name, path)
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+def shared_library(name):
+    """The path of a shared library made of tests/capi/NAME.c, compiled at first use."""
+    return _compiled(name, ".so", SOURCES / f"{name}.c")
+
+
+def compile_source(source, output, *more_flags):
+    """Compiles one C file to a shared object; warnings are errors."""
+    variable = sysconfig.get_config_var
+    flags = [*shlex.split(variable("CFLAGS") or ""), *shlex.split(variable("CCSHARED") or "")]
+    command = [*shlex.split(variable("CC") or "cc"), *flags, "-std=c11", "-Wall", "-Wextra"]
+    command += ["-Werror", "-shared", f"-I{sysconfig.get_path('include')}"]
+    command += [f"-I{ROOT / 'include'}", *more_flags]
+    if sanitizers := os.environ.get("FASTDL_SANITIZE"):
+        command += [f"-fsanitize={sanitizers}", "-fno-omit-frame-pointer", "-g"]
+    if sys.platform == "darwin":
+        command += ["-undefined", "dynamic_lookup"]
+    result = subprocess.run(
+        [*command, str(source), "-o", str(output), "-ldl"], capture_output=True, text=True
+    )
+    if result.returncode != 0:
+        raise RuntimeError(f"{source} does not compile:\n{result.stderr}")
+
+
+def folder():
+    """Where this session's compiled files are; removed when the process that made it ends."""
+    if _FOLDER not in os.environ:
+        made = tempfile.mkdtemp(prefix="fastdl-tests-")
+        os.environ[_FOLDER] = made
+        atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return Path(os.environ[_FOLDER])
+
+
+def _compiled(name, suffix, source):
+    output = folder() / f"{name}{suffix}"
+    if not output.exists():
+        partial = output.with_suffix(f".{os.getpid()}.partial")
+        compile_source(source, partial)
+        partial.replace(output)  # whole or not at all, for processes that look at the same time
+    return output

@@ -1,0 +1,219 @@
+"""Producers over hostile managed tensors, and the ways in which a tensor enters fastdl."""
+
+import array
+import gc
+import json
+import weakref
+
+import pytest
+
+import fastdl
+from fastdl import _consumer
+from fastdl._core import exchange
+from tests.support.build import extension
+from tests.support.isolate import run_isolated
+
+hostile = extension("hostile")
+
+CPU = (1, 0)
+CUDA = (2, 0)
+OPENCL = (4, 0)
+FLOAT32 = (2, 32, 1)
+
+
+class Owner:
+    """What a real producer keeps alive until its deleter runs."""
+
+    def __init__(self, memory=None):
+        self.memory = memory
+
+
+class Given(hostile.Managed):
+    """A managed tensor for fastdl, by default six float32 in two rows, on `memory` (a buffer),
+    with weak eyes on its owner."""
+
+    def __new__(cls, *, versioned=True, on_delete=None, owner=None, memory=None, **fields):
+        memory = array.array("f", range(6)) if memory is None else memory
+        owner = owner or Owner(memory)
+        fields = {"data": hostile.address(memory), "shape": (2, 3), **fields}
+        self = super().__new__(cls, versioned, owner, on_delete, **fields)
+        self.owner = weakref.ref(owner)
+        self.versioned = versioned
+        return self
+
+    def assert_alive(self):
+        assert (self.deleted, self.destroyed) == (0, 0)
+        assert self.owner() is not None
+
+    def assert_released(self, *, by_destructor=False):
+        """The deleter ran exactly once, called by the consumer or else by the capsule."""
+        if self.owner() is not None:
+            gc.collect()  # an exception that was looked at may hold frames in a cycle
+        assert (self.deleted, self.destroyed) == (1, int(by_destructor))
+        assert self.owner() is None
+
+
+class Producer:
+    """Speaks the protocol of DLPack 1.x for a managed tensor; records how it was asked.
+
+    `act(self)`, where given, answers in its place. Every type that is imported from stays in
+    fastdl's cache for good, so tests act through instances and leave room there.
+    """
+
+    def __init__(self, managed, device=CPU, act=None, **attributes):
+        self.managed = managed
+        self.device = device
+        self.act = act or (lambda self: self.managed.capsule())
+        self.asked = []
+        vars(self).update(attributes)
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        self.asked.append((stream, max_version, dl_device, copy))
+        return self.act(self)
+
+    def __dlpack_device__(self):
+        return self.device
+
+
+class OldProducer(Producer):
+    """The generation before: stream alone."""
+
+    def __dlpack__(self, stream=None):
+        self.asked.append(stream)
+        return self.act(self)
+
+
+class BareProducer(Producer):
+    """No argument at all, as TensorFlow has it."""
+
+    def __dlpack__(self):
+        self.asked.append(())
+        return self.act(self)
+
+
+class DraftProducer(Producer):
+    """The draft of 2022: an info method, and one more argument."""
+
+    info = 130
+
+    def __dlpack_info__(self):
+        return self.info
+
+    def __dlpack__(self, stream=None, version=None):
+        self.asked.append(version)
+        return self.act(self)
+
+
+def new(kind):
+    """A type like `kind` of which fastdl knows nothing yet."""
+    return type(kind.__name__, (kind,), {"__module__": kind.__module__})
+
+
+for _kind in (Producer, OldProducer, BareProducer, DraftProducer):
+    fastdl.from_dlpack(_kind(Given()))
+    assert exchange.recall(_kind) is not None  # known, and asked by the short way from now on
+
+# Both states of a type: `kind = of_type(Producer)`.
+types = pytest.mark.parametrize("of_type", [new, lambda kind: kind], ids=["new", "known"])
+entries = pytest.mark.parametrize(
+    "enter", [fastdl.from_dlpack, _consumer.from_dlpack], ids=["compiled", "python"]
+)
+
+
+class Tabled:
+    """Has an exchange table and nothing else."""
+
+    __dlpack_c_exchange_api__ = hostile.table_capsule(hostile.table())
+
+    def __init__(self, managed, mode="give"):
+        self.managed = managed
+        self.mode = mode
+
+
+def _protocol(enter, of_type, kind=Producer):
+    return lambda managed: enter(of_type(kind)(managed))
+
+
+# Every way in: name -> function of a Given that returns the Tensor.
+_BY_CAPSULE = {
+    "capsule": lambda managed: fastdl.from_dlpack(managed.capsule()),
+    "capsule, python": lambda managed: _consumer.from_dlpack(managed.capsule()),
+    "protocol": _protocol(fastdl.from_dlpack, new),
+    "protocol, python": _protocol(_consumer.from_dlpack, new),
+    "protocol, known": _protocol(fastdl.from_dlpack, lambda kind: kind),
+    "old protocol": _protocol(fastdl.from_dlpack, new, OldProducer),
+    "old protocol, known": _protocol(fastdl.from_dlpack, lambda kind: kind, OldProducer),
+}
+_BY_TABLE = {
+    "table": lambda managed: fastdl.from_dlpack(Tabled(managed)),
+    "table, python": lambda managed: _consumer.from_dlpack(Tabled(managed)),
+}
+
+
+class Way:
+    """One way into fastdl, and the form of managed tensor that travels it."""
+
+    def __init__(self, name, bring, versioned):
+        self.name = name
+        self.bring = bring
+        self.versioned = versioned
+
+    def given(self, **fields):
+        return Given(versioned=self.versioned, **fields)
+
+    def __repr__(self):
+        return f"{self.name}, {'versioned' if self.versioned else 'legacy'}"
+
+
+WAYS = [
+    *(Way(name, bring, versioned) for name, bring in _BY_CAPSULE.items() for versioned in (1, 0)),
+    *(Way(name, bring, True) for name, bring in _BY_TABLE.items()),
+]
+VERSIONED_WAYS = [way for way in WAYS if way.versioned]
+BY_NAME = {repr(way): way for way in WAYS}
+
+every_way = pytest.mark.parametrize("way", WAYS, ids=repr)
+every_versioned_way = pytest.mark.parametrize("way", VERSIONED_WAYS, ids=repr)
+
+
+def assert_refused(way, error, match, **fields):
+    """`way` refuses a tensor of these fields with exactly `error`, and gives it back once."""
+    given = way.given(**fields)
+    with pytest.raises(error, match=match) as caught:
+        way.bring(given)
+    assert caught.type is error
+    assert given.destroyed == 0
+    del caught
+    given.assert_released()
+
+
+def assert_accepted(way, check, **fields):
+    """`way` accepts a tensor of these fields, `check` holds for it, and it is given back once."""
+    given = way.given(**fields)
+    tensor = way.bring(given)
+    given.assert_alive()
+    check(tensor)
+    given.assert_alive()
+    del tensor
+    given.assert_released()
+
+
+def outcomes_apart(way, module, table):
+    """What becomes of each tensor of a table {name: fields} of a test module, in a process of
+    their own: {name: name of the exception, or "accepted"}. Each is given back exactly once."""
+    printed = run_isolated(f"""
+        import json
+        from tests.support.producers import BY_NAME
+        from {module} import {table} as table
+        way = BY_NAME[{repr(way)!r}]
+        for name, fields in table.items():
+            given = way.given(**fields)
+            try:
+                way.bring(given)
+                outcome = "accepted"
+            except Exception as error:
+                outcome = type(error).__name__
+            given.assert_released()
+            print(json.dumps([name, outcome]))
+    """)
+    return dict(json.loads(line) for line in printed.splitlines())

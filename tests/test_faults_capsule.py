@@ -1,0 +1,328 @@
+"""Capsules: consumed twice, misnamed, mislabelled, dropped, raced for (faults C1 to C13)."""
+
+import gc
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import fastdl
+from tests.support.build import extension
+from tests.support.isolate import run_isolated
+from tests.support.producers import Given, OldProducer, Producer, entries, every_way, types
+
+consumer = extension("consumer")
+
+forms = pytest.mark.parametrize("versioned", [True, False], ids=["versioned", "legacy"])
+
+
+@entries
+@forms
+def test_c1_capsule_consumed_twice(enter, versioned):
+    given = Given(versioned=versioned)
+    capsule = given.capsule()
+    first = enter(capsule)
+    with pytest.raises(ValueError, match="consumed already") as caught:
+        enter(capsule)
+    assert caught.type is ValueError
+    given.assert_alive()
+    assert first.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    del first, capsule
+    given.assert_released()
+
+
+@entries
+@forms
+def test_c1_capsule_that_another_library_consumed(enter, versioned):
+    given = Given(versioned=versioned)
+    capsule = given.capsule()
+    held = consumer.take(capsule)
+    with pytest.raises(ValueError, match="consumed already"):
+        enter(capsule)
+    given.assert_alive()
+    held.delete()
+    given.assert_released()
+
+
+@entries
+@forms
+@types
+def test_c2_producer_that_returns_one_capsule_always(enter, versioned, of_type):
+    given = Given(versioned=versioned)
+    capsule = given.capsule()
+    producer = of_type(Producer)(given, act=lambda self: capsule)
+    first = enter(producer)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="consumed already"):
+            enter(producer)
+    given.assert_alive()
+    assert first.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    del first
+    given.assert_released()
+
+
+BOGUS = ["dltensor_bogus", "dltensor_versioned2", "DLTENSOR", "", "x\N{BLACK STAR}y", None]
+
+
+@entries
+@forms
+@pytest.mark.parametrize("name", BOGUS)
+def test_c3_capsule_of_another_name_stays_untouched(enter, versioned, name):
+    given = Given(versioned=versioned)
+    capsule = given.capsule(name)
+    with pytest.raises(TypeError, match="expected a capsule named") as caught:
+        enter(capsule)
+    assert caught.type is TypeError
+    given.assert_alive()
+    producer = Producer(given, act=lambda self, capsule=capsule: capsule)
+    with pytest.raises(TypeError):
+        enter(producer)
+    given.assert_alive()
+    del capsule, caught, producer
+    given.assert_released(by_destructor=True)
+
+
+@entries
+@forms
+def test_c3_name_in_other_memory_is_the_same_name(enter, versioned):
+    """Names are compared, not their addresses; the hostile producer never passes a literal."""
+    given = Given(versioned=versioned)
+    name = "dltensor_versioned" if versioned else "dltensor"
+    tensor = enter(given.capsule(name))
+    assert tensor.shape == (2, 3)
+    del tensor
+    given.assert_released()
+
+
+@entries
+@types
+@pytest.mark.parametrize("answer", [None, 5, [], "dltensor", b"", NotImplemented], ids=repr)
+def test_c4_export_that_is_no_capsule(enter, of_type, answer):
+    kind = of_type(Producer)
+    with pytest.raises(TypeError, match="must return a PyCapsule") as caught:
+        enter(kind(None, act=lambda self: answer))
+    assert caught.type is TypeError
+
+
+@entries
+@types
+def test_c4_export_that_is_no_capsule_is_let_go(enter, of_type):
+    answer = object()
+    producer = of_type(Producer)(None, act=lambda self: answer)
+    before = sys.getrefcount(answer)
+    with pytest.raises(TypeError) as caught:
+        enter(producer)
+    del caught
+    gc.collect()
+    assert sys.getrefcount(answer) == before
+
+
+@entries
+@pytest.mark.parametrize("label", ["dltensor", "dltensor_versioned"])
+def test_c5_struct_of_the_other_form_under_the_name(enter, label):
+    """Neither crashes nor looks like a tensor: what is called a deleter there may be none."""
+    name = "fastdl.from_dlpack" if enter is fastdl.from_dlpack else "_consumer.from_dlpack"
+    printed = run_isolated(f"""
+        import fastdl
+        from fastdl import _consumer
+        from tests.support.producers import Given
+        given = Given(versioned={label == "dltensor"})
+        try:
+            print({name}(given.capsule({label!r}, destructor=False)))
+        except BufferError:
+            print("BufferError", given.deleted <= 1)
+    """)
+    assert printed == "BufferError True\n"
+
+
+@entries
+@types
+@pytest.mark.parametrize(("kind", "versioned"), [(OldProducer, True), (Producer, False)])
+def test_c6_form_that_was_not_asked_for(enter, of_type, kind, versioned):
+    """Versioned from a producer that knows `stream` alone, legacy from one asked for 1.3."""
+    given = Given(versioned=versioned)
+    tensor = enter(of_type(kind)(given))
+    assert tensor.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    del tensor
+    given.assert_released()
+
+
+@every_way
+def test_c7_failure_after_taking_ownership(way):
+    """A descriptor that is refused is given back once, and not by its capsule as well."""
+    given = way.given(shape=(-1,))
+    with pytest.raises(BufferError):
+        way.bring(given)
+    given.assert_released()
+
+
+@entries
+@forms
+def test_c8_failure_before_taking_ownership(enter, versioned):
+    """Arguments are judged before the capsule is touched: it can still be used."""
+    given = Given(versioned=versioned)
+    capsule = given.capsule()
+    for wrong in ({"stream": 1}, {"copy": 1}, {"device": 7}, {"device": "nowhere"}):
+        with pytest.raises((TypeError, ValueError)):
+            enter(capsule, **wrong)
+        given.assert_alive()
+    tensor = enter(capsule)
+    assert tensor.shape == (2, 3)
+    del tensor
+    given.assert_released()
+
+
+@forms
+def test_c9_export_dropped_unconsumed(versioned):
+    given = Given()
+    tensor = fastdl.from_dlpack(given.capsule())
+    capsule = tensor.__dlpack__(max_version=(1, 3) if versioned else None)
+    del tensor
+    given.assert_alive()
+    del capsule
+    given.assert_released()
+
+
+@forms
+def test_c9_export_consumed_and_then_dropped(versioned):
+    """The capsule's destructor leaves alone what a consumer took."""
+    given = Given()
+    tensor = fastdl.from_dlpack(given.capsule())
+    capsule = tensor.__dlpack__(max_version=(1, 3) if versioned else None)
+    held = consumer.take(capsule)
+    del tensor, capsule
+    given.assert_alive()
+    assert held.fields()["shape"] == (2, 3)
+    held.delete()
+    given.assert_released()
+
+
+@forms
+def test_c10_export_dropped_while_an_exception_unwinds(versioned):
+    given = Given()
+
+    def fail(tensor):
+        capsule = tensor.__dlpack__(max_version=(1, 3) if versioned else None)
+        del tensor
+        raise LookupError(f"of the caller, holding {type(capsule).__name__}")
+
+    with pytest.raises(LookupError, match="of the caller") as caught:
+        fail(fastdl.from_dlpack(given.capsule()))
+    assert caught.value.__context__ is None
+    del caught
+    given.assert_released()
+    assert not given.error_was_pending
+
+
+def test_c11_capsule_whose_destructor_ignores_the_name_is_still_renamed():
+    """All a consumer can do for such a producer is to rename before anything else."""
+    given = Given()
+    capsule = given.capsule(destructor=False)
+    tensor = fastdl.from_dlpack(capsule)
+    with pytest.raises(ValueError, match="not a capsule to take from"):
+        consumer.take(capsule)
+    del tensor
+    given.assert_released()
+
+
+@entries
+@forms
+def test_c12_two_threads_and_one_capsule(enter, versioned):
+    """Exactly one wins, the others get ValueError, and the deleter runs once."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(50):
+            given = Given(versioned=versioned)
+            capsule = given.capsule()
+            start = threading.Barrier(4)
+            outcomes = []
+
+            def consume(start=start, capsule=capsule, outcomes=outcomes):
+                start.wait()
+                try:
+                    outcomes.append(enter(capsule))
+                except ValueError as error:
+                    outcomes.append(type(error))
+
+            threads = [threading.Thread(target=consume) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert sum(isinstance(outcome, fastdl.Tensor) for outcome in outcomes) == 1
+            assert outcomes.count(ValueError) == 3
+            given.assert_alive()
+            outcomes.clear()
+            given.assert_released()
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_c13_result_in_a_cycle_with_its_producer():
+    """A producer without deleter is kept by the Tensor, where the collector can see it."""
+    producer = Producer(Given(deleter=False))
+    producer.result = fastdl.from_dlpack(producer)
+    producer.shape = producer.result.shape
+    alive = [0]
+    producer.witness = Witness(alive)
+    del producer
+    gc.collect()
+    assert alive == [1]
+
+
+def test_c13_array_in_a_cycle_with_its_tensor():
+    class Array(np.ndarray):
+        pass
+
+    alive = [0]
+    array = np.arange(3.0).view(Array)
+    array.witness = Witness(alive)
+    array.tensor = fastdl.from_dlpack(array)
+    del array
+    gc.collect()
+    assert alive == [1]
+
+
+def test_c13_array_in_a_cycle_with_two_views_of_its_tensor():
+    """All references to the block are in the cycle, so it is garbage as a whole."""
+
+    class Array(np.ndarray):
+        pass
+
+    alive = [0]
+    array = np.arange(3.0).view(Array)
+    array.witness = Witness(alive)
+    array.tensors = fastdl.from_dlpack(array)[1:], fastdl.from_dlpack(array)
+    array.more = array.tensors[1][:2]
+    del array
+    gc.collect()
+    assert alive == [1]
+
+
+def test_c13_tensor_that_is_exported_is_no_garbage():
+    """A capsule on the block is a reference that the collector cannot see, and must respect."""
+
+    class Array(np.ndarray):
+        pass
+
+    alive = [0]
+    array = np.arange(3.0).view(Array)
+    array.witness = Witness(alive)
+    array.tensor = fastdl.from_dlpack(array)
+    capsule = array.tensor.__dlpack__(max_version=(1, 3))
+    del array
+    gc.collect()
+    assert alive == [0]
+    assert fastdl.from_dlpack(capsule).tolist() == [0.0, 1.0, 2.0]
+
+
+class Witness:
+    """Counts its own end."""
+
+    def __init__(self, ends):
+        self.ends = ends
+
+    def __del__(self):
+        self.ends[0] += 1

@@ -1,0 +1,286 @@
+"""Deleters: missing, raising, re-entering, called late, from anywhere (faults D1 to D8)."""
+
+import gc
+import sys
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import fastdl
+from tests.support.build import extension
+from tests.support.isolate import run_isolated
+from tests.support.producers import Given, Producer, entries, every_way, types
+
+consumer = extension("consumer")
+
+forms = pytest.mark.parametrize("versioned", [True, False], ids=["versioned", "legacy"])
+
+
+@every_way
+def test_d1_no_deleter(way):
+    """A no-op: the tensor works, and nothing is called."""
+    given = way.given(deleter=False)
+    tensor = way.bring(given)
+    assert tensor.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    del tensor
+    given.assert_alive()
+
+
+@entries
+@types
+@forms
+def test_d1_no_deleter_keeps_the_producer(enter, of_type, versioned):
+    """Nobody else could say how long the memory lives."""
+    producer = of_type(Producer)(Given(versioned=versioned, deleter=False))
+    seen = weakref.ref(producer)
+    tensor = enter(producer)
+    view = tensor[1:]
+    del producer, tensor
+    gc.collect()
+    assert seen() is not None
+    assert view.tolist() == [[3.0, 4.0, 5.0]]
+    del view
+    assert seen() is None
+
+
+@forms
+def test_d1_no_deleter_and_a_refused_descriptor(versioned):
+    given = Given(versioned=versioned, deleter=False, shape=(-1,))
+    with pytest.raises(BufferError):
+        fastdl.from_dlpack(given.capsule())
+    given.assert_alive()
+
+
+def exports(tensor, form):
+    """A further holder of the block of `tensor`, as a plain consumer has it."""
+    if form == "table":
+        return consumer.from_object(fastdl.exchange_api(fastdl.Tensor), tensor)
+    return consumer.take(tensor.__dlpack__(max_version=(1, 3) if form == "versioned" else None))
+
+
+every_export = pytest.mark.parametrize("form", ["versioned", "legacy", "table"])
+
+
+@every_export
+def test_d2_deleter_on_a_native_thread(form):
+    """No GIL, no thread state; the last reference runs the producer's deleter there."""
+    given = Given()
+    tensor = fastdl.from_dlpack(given.capsule())
+    held = exports(tensor, form)
+    del tensor
+    given.assert_alive()
+    consumer.delete_on_threads([held], 1)
+    given.assert_released()
+
+
+@every_export
+def test_d2_object_given_back_on_a_native_thread(form):
+    array = np.arange(3.0)
+    before = sys.getrefcount(array)
+    held = exports(fastdl.from_dlpack(array), form)
+    assert sys.getrefcount(array) == before + 1
+    consumer.delete_on_threads([held], 1)
+    assert sys.getrefcount(array) == before
+
+
+@pytest.mark.parametrize("kind", ["delete_at_exit", "delete_during_exit"])
+def test_d3_deleter_when_the_interpreter_is_gone(kind):
+    """Leaks on purpose: no abort, no hang. The memory may still be read."""
+    printed = run_isolated(f"""
+        import fastdl
+        from tests.support.build import extension
+        from tests.support.producers import Given
+        consumer = extension("consumer")
+        import numpy as np
+        held = []
+        for i in range(100):
+            source = np.arange(3.0) if i % 2 else Given().capsule()
+            tensor = fastdl.from_dlpack(source)
+            table = fastdl.exchange_api(fastdl.Tensor)
+            held.append(consumer.from_object(table, tensor))
+            held.append(consumer.take(tensor.__dlpack__()))
+            held.append(consumer.take(tensor[1:].__dlpack__(max_version=(1, 0))))
+        del tensor, source
+        consumer.{kind}(held)
+    """)
+    assert printed == ("deleted 300, interpreter alive: 0\n" if kind == "delete_at_exit" else "")
+
+
+@every_export
+@pytest.mark.parametrize("last", [True, False])
+def test_d4_deleter_while_an_exception_is_pending(form, last):
+    """The exception stays as it is; the producer's deleter does not see it."""
+    given = Given()
+    tensor = fastdl.from_dlpack(given.capsule())
+    held = exports(tensor, form)
+    if last:
+        del tensor
+    assert held.delete_while_raising() is True
+    assert given.deleted == int(last)
+    assert not given.error_was_pending
+
+
+def test_d4_refused_tensor_is_given_back_without_an_exception_pending():
+    given = Given(shape=(-1,))
+    with pytest.raises(BufferError, match="negative dimension"):
+        fastdl.from_dlpack(given.capsule())
+    assert not given.error_was_pending
+
+
+@every_way
+def test_d5_deleter_that_raises(way, monkeypatch):
+    """Reported as unraisable: there is nobody who could catch it."""
+    caught = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: caught.append(args.exc_type))
+
+    def fail():
+        raise LookupError("from the deleter")
+
+    given = way.given(on_delete=fail)
+    tensor = way.bring(given)
+    del tensor
+    assert caught == [LookupError]
+    given.assert_released()
+
+
+@every_way
+def test_d5_deleter_that_raises_for_a_refused_tensor(way, monkeypatch):
+    """The refusal is the outcome; the deleter's exception does not replace it."""
+    caught = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: caught.append(args.exc_type))
+
+    def fail():
+        raise LookupError("from the deleter")
+
+    given = way.given(on_delete=fail, shape=(-1,))
+    with pytest.raises(BufferError, match="negative dimension"):
+        way.bring(given)
+    assert caught == [LookupError]
+
+
+@every_way
+def test_d6_deleter_that_uses_fastdl(way):
+    """Imports, exports, drops other tensors and collects, in the middle of a deletion."""
+    others = [fastdl.from_dlpack(Given().capsule()) for _ in range(3)]
+    inner = Given()
+    results = []
+
+    def work():
+        others.clear()
+        results.append(fastdl.from_dlpack(inner.capsule()).tolist())
+        results.append(fastdl.from_dlpack(np.arange(2.0))[1:].tolist())
+        gc.collect()
+
+    given = way.given(on_delete=work)
+    tensor = way.bring(given)
+    del tensor
+    assert results == [[[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], [1.0]]
+    inner.assert_released()
+    given.assert_released()
+
+
+@every_way
+def test_d6_deleter_that_uses_fastdl_for_a_refused_tensor(way):
+    results = []
+    given = way.given(
+        shape=(-1,),
+        on_delete=lambda: results.append(fastdl.from_dlpack(np.arange(2.0)).tolist()),
+    )
+    with pytest.raises(BufferError, match="negative dimension"):
+        way.bring(given)
+    assert results == [[0.0, 1.0]]
+
+
+def test_d6_chain_of_deleters():
+    """Each deletes the next: 200 deep, in order."""
+    order = []
+    keep = {}
+
+    def unlink(i):
+        order.append(i)
+        keep.pop(i + 1, None)
+
+    given = [Given(on_delete=lambda i=i: unlink(i)) for i in range(200)]
+    for i, one in enumerate(given):
+        keep[i] = fastdl.from_dlpack(one.capsule())
+    del keep[0]
+    assert order == list(range(200))
+    assert [one.deleted for one in given] == [1] * 200
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["one block", "many blocks"])
+def test_d7_eight_threads_and_many_tensors(shared):
+    """As many deletions as tensors, whoever comes last."""
+    count = 4000
+    given = [Given() for _ in range(1 if shared else count)]
+    tensors = [fastdl.from_dlpack(one.capsule()) for one in given]
+    held = [
+        exports(tensors[i % len(tensors)], ("versioned", "legacy", "table")[i % 3])
+        for i in range(count)
+    ]
+    del tensors
+    for one in given:
+        one.assert_alive()
+    consumer.delete_on_threads(held, 8)
+    for one in given:
+        one.assert_released()
+
+
+def test_d7_threads_against_python():
+    """Native threads delete while Python makes and drops tensors of the same blocks."""
+    given = Given()
+    tensor = fastdl.from_dlpack(given.capsule())
+    held = [exports(tensor[:1], "versioned") for _ in range(2000)]
+    done = []
+
+    def churn(tensor):
+        for _ in range(2000):
+            done.append(len(fastdl.from_dlpack(tensor[1:].__dlpack__(max_version=(1, 0)))))
+
+    thread = threading.Thread(target=churn, args=(tensor,))
+    thread.start()
+    consumer.delete_on_threads(held, 4)
+    thread.join()
+    assert done == [1] * 2000
+    del tensor, thread
+    given.assert_released()
+
+
+def test_d8_owner_that_comes_back_to_life():
+    """An array that resurrects itself when its last tensor goes: both stay usable."""
+    saved = []
+
+    class Phoenix(np.ndarray):
+        def __del__(self):
+            saved.append(self)
+
+    tensor = fastdl.from_dlpack(np.arange(3.0).view(Phoenix))
+    view = tensor[1:]
+    del tensor
+    assert saved == []
+    del view
+    assert len(saved) == 1
+    assert fastdl.from_dlpack(saved[0]).tolist() == [0.0, 1.0, 2.0]
+
+
+def test_d8_owner_that_deletes_the_tensor_in_its_deleter():
+    holder = {}
+    given = Given(on_delete=holder.clear)
+    holder["view"] = fastdl.from_dlpack(given.capsule())
+    other = fastdl.from_dlpack(Given(on_delete=holder.clear).capsule())
+    del other
+    assert holder == {}
+    given.assert_released()
+
+
+def test_d8_weak_reference_dies_before_the_memory():
+    seen = []
+    given = Given()
+    tensor = fastdl.from_dlpack(given.capsule())
+    watch = weakref.ref(tensor, lambda ref: seen.append((ref(), given.deleted)))
+    del tensor
+    assert seen == [(None, 0)]
+    assert watch() is None
+    given.assert_released()

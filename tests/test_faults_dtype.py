@@ -1,0 +1,243 @@
+"""Element types, possible and not (faults T1 to T7)."""
+
+import sys
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import fastdl
+from tests.support.build import extension
+from tests.support.producers import Given, assert_accepted, assert_refused, entries, every_way
+
+consumer = extension("consumer")
+
+PADDED = 4
+
+# The types of DLPack 1.3: code -> possible bits. 3 is opaque; int, uint and float leave the
+# sizes open, and the ones here exist in the field.
+POSSIBLE = {
+    0: {1, 2, 4, 8, 16, 32, 64, 128},
+    1: {1, 2, 4, 8, 16, 32, 64, 128},
+    2: {16, 32, 64, 128},
+    4: {16},
+    5: {32, 64, 128},
+    6: {8},
+    **dict.fromkeys(range(7, 15), {8}),
+    15: {6},
+    16: {6},
+    17: {4},
+}
+OPAQUE = (3, 18, 19, 200, 255)
+
+ZEROS = bytes(1 << 14)
+
+
+def enter(code, bits, lanes=1, **fields):
+    """A tensor of that type over plenty of zeros."""
+    given = Given(memory=ZEROS, dtype=(code, bits, lanes), shape=(3,), **fields)
+    return fastdl.from_dlpack(given.capsule())
+
+
+@pytest.mark.parametrize("code", [*POSSIBLE, *OPAQUE])
+def test_t1_t2_every_code_and_size(code):
+    """Accepted as it is, or refused: all 256 sizes of every code."""
+    accepted = set()
+    for bits in range(256):
+        try:
+            tensor = enter(code, bits)
+        except BufferError:
+            continue
+        assert tuple(tensor.dtype) == (code, bits, 1)
+        assert tensor.nbytes == (3 * bits + 7) // 8
+        assert "shape=(3,)" in repr(tensor)
+        accepted.add(bits)
+    assert accepted == POSSIBLE.get(code, set(range(1, 256)))
+
+
+@every_way
+@pytest.mark.parametrize("code", OPAQUE)
+def test_t1_unknown_code_is_carried_along(way, code):
+    def check(tensor):
+        assert tuple(tensor.dtype) == (code, 32, 1)
+        assert tensor.nbytes == 24
+        for access in (tensor.tolist, tensor.numpy):
+            with pytest.raises(TypeError):
+                access()
+        with pytest.raises(BufferError):
+            memoryview(tensor)
+        again = fastdl.from_dlpack(tensor.__dlpack__(max_version=(1, 0)))
+        assert tuple(again.dtype) == (code, 32, 1)
+        assert tuple(tensor.copy().dtype) == (code, 32, 1)
+
+    assert_accepted(way, check, dtype=(code, 32, 1))
+
+
+@every_way
+@pytest.mark.parametrize(
+    "dtype", [(2, 0, 1), (0, 24, 1), (2, 8, 1), (2, 255, 1), (3, 0, 1), (4, 32, 1)]
+)
+def test_t2_size_that_a_code_does_not_have(way, dtype):
+    assert_refused(way, BufferError, "element size", dtype=dtype)
+
+
+@every_way
+def test_t3_no_lanes(way):
+    assert_refused(way, BufferError, "0 lanes", dtype=(2, 32, 0))
+
+
+@every_way
+def test_t3_several_lanes(way):
+    """Part of the element: in itemsize, nbytes and values; a dimension more for NumPy."""
+
+    def check(tensor):
+        assert (tensor.shape, tensor.strides) == ((3,), (1,))
+        assert (tensor.itemsize, tensor.nbytes) == (8, 24)
+        assert tensor.tolist() == [(0.0, 1.0), (2.0, 3.0), (4.0, 5.0)]
+        assert tensor.numpy().tolist() == [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]
+        assert tensor[1:].tolist() == [(2.0, 3.0), (4.0, 5.0)]
+        assert tensor[::-1].copy().tolist() == [(4.0, 5.0), (2.0, 3.0), (0.0, 1.0)]
+        with pytest.raises(BufferError):
+            memoryview(tensor)
+
+    assert_accepted(way, check, dtype=(2, 32, 2), shape=(3,))
+
+
+@pytest.mark.parametrize("dtype", [(3, 255, 65535), (2, 128, 65535), (0, 1, 65535), (17, 4, 65535)])
+def test_t3_most_lanes(dtype):
+    given = Given(dtype=dtype, shape=(0,), data=0)
+    tensor = fastdl.from_dlpack(given.capsule())
+    assert tensor.itemsize == (dtype[1] * dtype[2] + 7) // 8
+    del tensor
+    big = Given(dtype=dtype, shape=(2**59,))
+    with pytest.raises(BufferError, match="more bytes"):
+        fastdl.from_dlpack(big.capsule())
+    given.assert_released()
+
+
+@every_way
+@pytest.mark.parametrize("dtype", [(6, 1, 1), (6, 16, 1), (6, 32, 1), (6, 255, 1)])
+def test_t4_bool_of_another_size(way, dtype):
+    assert_refused(way, BufferError, "element size", dtype=dtype)
+
+
+def test_t4_bool_is_not_uint8():
+    for code, name, values in ((6, "bool", [True, False, True]), (1, "uint8", [1, 0, 1])):
+        data = np.array([1, 0, 1], np.uint8)
+        given = Given(memory=data, shape=(3,), dtype=(code, 8, 1))
+        tensor = fastdl.from_dlpack(given.capsule())
+        assert tensor.dtype.name == name
+        assert tensor.numpy().dtype == np.dtype(name)
+        assert tensor.tolist() == values
+        assert [type(value) for value in tensor.tolist()] == [type(values[0])] * 3
+        held = consumer.take(tensor.__dlpack__(max_version=(1, 0)))
+        assert held.fields()["dtype"] == (code, 8, 1)
+        held.delete()
+
+
+# (code, bits, lanes), the bytes, the elements that they hold packed
+PACKED = {
+    "uint1": ((1, 1, 1), b"\x05\x01", [1, 0, 1, 0, 0, 0, 0, 0, 1]),
+    "int2": ((0, 2, 1), b"\xe4\x03", [0, 1, -2, -1, -1]),
+    "int4": ((0, 4, 1), b"\x21\xf8\x07", [1, 2, -8, -1, 7]),
+    "uint4": ((1, 4, 1), b"\x21\xf8\x07", [1, 2, 8, 15, 7]),
+    "float4": ((17, 4, 1), b"\x21\xf7\x0a", [0.5, 1.0, 6.0, -6.0, -1.0]),
+    "float6": ((15, 6, 1), b"\x08\x02\x00", [1.0, 1.0, 0.0]),
+}
+
+
+@pytest.mark.parametrize(("dtype", "data", "values"), PACKED.values(), ids=PACKED)
+def test_t5_packed_elements(dtype, data, values):
+    """Low bits first; an odd count ends within a byte; bytes are rounded up, not down."""
+    given = Given(memory=data, dtype=dtype, shape=(len(values),))
+    tensor = fastdl.from_dlpack(given.capsule())
+    assert tensor.nbytes == len(data) == (len(values) * dtype[1] + 7) // 8
+    assert tensor.tolist() == values
+    assert tensor.copy().tolist() == values
+    with pytest.raises(BufferError, match="share bytes"):
+        tensor[1:]
+
+
+@pytest.mark.parametrize("dtype", [(0, 4, 2), (17, 4, 2), (1, 1, 8), (1, 2, 4)])
+def test_t5_lanes_that_fill_bytes(dtype):
+    """float4 of two lanes is torch's form: whole bytes, so it can be strided and indexed."""
+    tensor = enter(*dtype, strides=(2,))
+    assert (tensor.itemsize, tensor.nbytes) == (1, 3)
+    assert tensor[1:].shape == (2,)
+
+
+@every_way
+@pytest.mark.parametrize(
+    "fields",
+    [{"shape": (3,), "strides": (2,)}, {"shape": (2, 3), "strides": (1, 2)},
+     {"shape": (3,), "strides": (-1,)}, {"shape": (3,), "strides": (0,)}],
+)  # fmt: skip
+def test_t5_strides_over_packed_elements(way, fields):
+    assert_refused(way, BufferError, "share bytes", dtype=(0, 4, 1), **fields)
+
+
+@pytest.mark.parametrize("kind", [ml_dtypes.int4, ml_dtypes.uint2, ml_dtypes.float4_e2m1fn])
+def test_t5_padded_elements(kind):
+    """One to a byte, as ml_dtypes has them: strided, indexed, and back to NumPy unchanged."""
+    array = np.array([1, 0, 1, 2, 1], kind)[::2]
+    tensor = fastdl.from_dlpack(array)
+    assert (tensor.nbytes, tensor.strides) == (3, (2,))
+    assert tensor.tolist() == [float(x) if "float" in kind.__name__ else int(x) for x in array]
+    assert np.array_equal(tensor.numpy(), array)
+    assert tensor.numpy().dtype == kind
+    again = fastdl.from_dlpack(tensor.__dlpack__(max_version=(1, 0)))
+    assert again.tolist() == tensor.tolist()
+
+
+NUMPY_TYPES = [
+    "bool", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16",
+    *(getattr(ml_dtypes, name) for name in (
+        "bfloat16", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn",
+        "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn",
+        "float6_e3m2fn", "float4_e2m1fn", "int2", "int4", "uint2", "uint4")),
+]  # fmt: skip
+
+
+@entries
+@pytest.mark.parametrize("kind", NUMPY_TYPES, ids=lambda kind: np.dtype(kind).name)
+def test_t6_round_trip_through_numpy(enter, kind):
+    """Every bit, including those of NaN, infinities and negative zero."""
+    patterns = {"bool": 2, "float4_e2m1fn": 16, "float6_e2m3fn": 64, "float6_e3m2fn": 64}
+    count = patterns.get(np.dtype(kind).name, 256)  # above, bits that mean nothing
+    array = np.arange(count, dtype=np.uint8).repeat(np.dtype(kind).itemsize).view(kind)
+    tensor = enter(array)
+    back = tensor.numpy()
+    assert back.dtype == array.dtype
+    assert back.tobytes() == array.tobytes()
+    assert tensor.copy().numpy().tobytes() == array.tobytes()
+    again = enter(tensor.__dlpack__(max_version=(1, 0)))
+    assert again.dtype == tensor.dtype
+    assert again.numpy().tobytes() == array.tobytes()
+    values = np.array(tensor.tolist(), "c16" if np.dtype(kind).kind == "c" else "f8")
+    np.testing.assert_array_equal(values, array.astype(values.dtype))
+
+
+UNEXPORTABLE = {
+    "byte-swapped": np.zeros(3, ">f4"),
+    "datetime": np.zeros(3, "M8[s]"),
+    "timedelta": np.zeros(3, "m8[s]"),
+    "object": np.zeros(3, object),
+    "structured": np.zeros(3, [("a", "f4")]),
+    "bytes": np.zeros(3, "S4"),
+    "text": np.zeros(3, "U4"),
+    "void": np.zeros(3, "V4"),
+    "long double": np.zeros(3, np.longdouble),
+    "no whole elements": np.zeros(3, [("a", "i1"), ("b", "f4")])["b"],
+}
+
+
+@entries
+@pytest.mark.parametrize("array", UNEXPORTABLE.values(), ids=UNEXPORTABLE)
+def test_t7_arrays_that_dlpack_cannot_describe(enter, array):
+    """BufferError, and the array is as it was."""
+    before = sys.getrefcount(array)
+    with pytest.raises(BufferError) as caught:
+        enter(array)
+    assert caught.type is BufferError
+    del caught
+    assert sys.getrefcount(array) == before

@@ -1,0 +1,460 @@
+"""Producers that break the protocol, and consumers that do (faults P1 to P14)."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import fastdl
+from fastdl import _consumer
+from tests.support.build import extension
+from tests.support.isolate import run_isolated
+from tests.support.producers import (
+    CPU,
+    CUDA,
+    OPENCL,
+    BareProducer,
+    DraftProducer,
+    Given,
+    OldProducer,
+    Producer,
+    entries,
+    types,
+)
+
+consumer = extension("consumer")
+
+ROCM = (10, 0)
+
+
+def helper(*, known):
+    return known
+
+
+INNER = {
+    "value": ValueError("inner"),
+    "interrupt": KeyboardInterrupt(),
+    "exit": SystemExit(3),
+    "type": TypeError("inner"),
+    "memory": MemoryError(),
+    "attribute": AttributeError("inner"),
+    "unexpected keyword of another function": lambda: helper(unexpected=1),
+    "positional argument of another function": lambda: helper(1, 2),
+    "builtin": lambda: len(5),
+}
+
+
+@entries
+@types
+@pytest.mark.parametrize("inner", INNER.values(), ids=INNER)
+def test_p1_producer_raises(enter, of_type, inner):
+    """Its exception is the outcome, unchanged; it was asked once; nothing it made is lost."""
+
+    def act(self):
+        capsule = self.managed.capsule()
+        if callable(inner):
+            inner()
+        raise inner from ValueError(repr(capsule))
+
+    producer = of_type(Producer)(Given(), act=act)
+    with pytest.raises(BaseException) as caught:
+        enter(producer)
+    assert caught.value is inner or (callable(inner) and caught.type is TypeError)
+    assert len(producer.asked) == 1
+    if not callable(inner):
+        inner.__traceback__ = None  # it outlives the test, and holds the frame with the capsule
+    del caught
+    producer.managed.assert_released(by_destructor=True)
+
+
+GENERATIONS = {
+    "old": (OldProducer, [None]),
+    "bare": (BareProducer, [()]),
+    "draft": (DraftProducer, [130]),
+    "new": (Producer, [(None, (1, 3), None, None)]),
+}
+
+
+@entries
+@types
+@pytest.mark.parametrize("versioned", [True, False])
+@pytest.mark.parametrize("generation", ["old", "bare", "new"])
+def test_p2_signature_of_each_generation(enter, of_type, generation, versioned):
+    """The fallback costs no second export: the producer's code runs once."""
+    kind, asked = GENERATIONS[generation]
+    producer = of_type(kind)(Given(versioned=versioned))
+    tensor = enter(producer)
+    assert tensor.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    assert producer.asked == asked
+    del tensor
+    producer.managed.assert_released()
+
+
+@entries
+@pytest.mark.parametrize(
+    ("info", "asked"), [(60, 60), (75, 60), (100, 100), (110, 110), (130, 130), (990, 130)]
+)
+def test_p2_draft_signature(enter, info, asked):
+    """A producer of the 2022 draft is asked for the newest version that both speak."""
+    kind = type("Draft", (DraftProducer,), {"info": info})
+    for _ in range(2):
+        producer = kind(Given(versioned=asked >= 100))
+        tensor = enter(producer)
+        assert producer.asked == [asked]
+        del tensor
+        producer.managed.assert_released()
+
+
+@pytest.mark.parametrize("entry", ["fastdl.from_dlpack", "_consumer.from_dlpack"])
+@pytest.mark.parametrize("of_type", ["new", "type"])
+def test_p2_draft_that_puts_a_new_layout_under_the_old_name(entry, of_type):
+    """The unreadable capsule is dropped untaken, and the old layout asked for."""
+    run_isolated(f"""
+        import fastdl
+        from fastdl import _consumer
+        from tests.support.producers import DraftProducer, Given, new
+        unreadable = []
+
+        def act(self):
+            if self.asked[-1] == 60:
+                return self.managed.capsule()
+            unreadable.append(Given(versioned=False, shape=8, ndim=3))
+            return unreadable[-1].capsule()
+
+        kind = {of_type}(DraftProducer) if {of_type} is new else DraftProducer
+        producer = kind(Given(versioned=False), act=act)
+        tensor = {entry}(producer)
+        assert producer.asked in ([130, 60], [130, 130, 60])  # a type that changed: once more
+        assert tensor.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+        for one in unreadable:
+            one.assert_released(by_destructor=True)
+        del tensor
+        producer.managed.assert_released()
+    """)
+
+
+@entries
+@pytest.mark.parametrize(
+    ("info", "error"), [(50, BufferError), (None, TypeError), (True, TypeError)]
+)
+def test_p2_draft_without_a_version_in_common(enter, info, error):
+    producer = type("Draft", (DraftProducer,), {"info": info})(Given())
+    with pytest.raises(error) as caught:
+        enter(producer)
+    assert caught.type is error
+    assert producer.asked == []
+
+
+@pytest.mark.parametrize("generation", ["DraftProducer", "OldProducer", "BareProducer", "Producer"])
+@pytest.mark.parametrize("copy", ["True", "False"])
+def test_p2_what_is_known_of_a_type_survives_other_arguments(generation, copy):
+    """A keyword that is refused says nothing about the others: the plain call goes on as before.
+
+    In a process of its own, where the cache of types has room.
+    """
+    run_isolated(f"""
+        import fastdl
+        from tests.support.producers import Given, {generation} as kind
+        def asked(**arguments):
+            producer = kind(Given())
+            fastdl.from_dlpack(producer, **arguments)
+            producer.managed.assert_released()
+            return producer.asked
+        before = asked()
+        asked(copy={copy})
+        assert asked() == before, (before, asked())
+    """)
+
+
+STRANGE_DEVICES = [
+    None, 1, (), (1,), (1, 0, 0), "cpu", ("a", "b"), ("1", "0"), (None, 0), ([], 0),
+    (2**70, 0), (1, 2**70), (1, "x"), (1, "0"), object(),
+]  # fmt: skip
+
+
+@entries
+@types
+@pytest.mark.parametrize("device", STRANGE_DEVICES, ids=repr)
+def test_p3_device_that_is_none(enter, of_type, device):
+    """TypeError before any capsule is made."""
+    producer = of_type(Producer)(Given(), device)
+    with pytest.raises(TypeError, match="expected .*device type, device id") as caught:
+        enter(producer)
+    assert caught.type is TypeError
+    assert producer.asked == []
+
+
+@entries
+def test_p3_device_method_missing_or_raising(enter):
+    class Raising(Producer):
+        def __dlpack_device__(self):
+            raise LookupError("no device")
+
+    with pytest.raises(LookupError, match="no device"):
+        enter(Raising(Given()))
+    for attribute in (None, 5):
+        with pytest.raises(TypeError):
+            enter(type("Missing", (Producer,), {"__dlpack_device__": attribute})(Given()))
+    with pytest.raises(TypeError, match="not __dlpack_device__"):
+        enter(type("Missing", (), {"__dlpack__": Producer.__dlpack__})())
+
+
+@entries
+@types
+@pytest.mark.parametrize("versioned", [True, False])
+@pytest.mark.parametrize(
+    ("announced", "delivered"),
+    [(CPU, CUDA), (CUDA, CPU), (CPU, OPENCL), (CPU, (10, 0)), ((-1, 0), CPU), (CPU, (999, 0))],
+)
+def test_p4_device_that_is_not_the_one_announced(enter, of_type, versioned, announced, delivered):
+    """Nobody ordered the streams of the device that came: refused."""
+    given = Given(versioned=versioned, device=delivered)
+    with pytest.raises(BufferError, match="announced") as caught:
+        enter(of_type(Producer)(given, announced))
+    del caught
+    given.assert_released()
+
+
+@entries
+@types
+def test_p4_host_memory_of_another_kind(enter, of_type):
+    """torch announces pinned memory as CUDAHost and exports it as CPU: the capsule is right."""
+    given = Given()
+    tensor = enter(of_type(Producer)(given, (3, 0)))
+    assert tensor.device == CPU
+    del tensor
+    given.assert_released()
+
+
+@entries
+@pytest.mark.parametrize(
+    "attribute", [None, property(lambda self: None), 5, "text", property(lambda self: 5)]
+)
+def test_p5_export_that_is_no_method(enter, attribute):
+    kind = type("Opted", (), {"__dlpack__": attribute, "__dlpack_device__": lambda self: CPU})
+    for _ in range(2):
+        with pytest.raises(TypeError) as caught:
+            enter(kind())
+        assert caught.type is TypeError
+
+
+@entries
+@pytest.mark.parametrize("x", [None, 5, "text", b"bytes", [1.0], object(), int, np.ndarray])
+def test_p5_object_that_is_no_producer(enter, x):
+    with pytest.raises(TypeError) as caught:
+        enter(x)
+    assert caught.type is TypeError
+
+
+@entries
+@pytest.mark.parametrize("versioned", [True, False])
+def test_p6_copy_true_of_a_producer_that_does_not_copy(enter, versioned):
+    """The copy is made here: other memory, and the producer's is given back at once."""
+    for bring in (lambda g: g.capsule(), Producer, OldProducer):
+        given = Given(versioned=versioned)
+        original = given.owner().memory
+        tensor = enter(bring(given), copy=True)
+        given.assert_released()
+        assert tensor.is_copied
+        original[0] = 99.0
+        assert tensor.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+
+
+@entries
+def test_p6_copy_false_of_a_producer_that_copies(enter):
+    for bring in (lambda g: g.capsule(), Producer):
+        given = Given(flags=2)
+        with pytest.raises(fastdl.CopyRequiredError, match="copy=False") as caught:
+            enter(bring(given), copy=False)
+        del caught
+        given.assert_released()
+
+
+@entries
+def test_p6_copy_false_is_told_to_the_producer(enter):
+    producer = Producer(Given())
+    enter(producer, copy=False)
+    assert [asked[3] for asked in producer.asked] == [False]
+
+
+def tensor():
+    return fastdl.from_dlpack(Given().capsule())
+
+
+@pytest.mark.parametrize(
+    ("stream", "error"),
+    [(0, ValueError), (1, ValueError), (2**63, ValueError), (-2, ValueError), (2**70, ValueError),
+     (object(), TypeError), ("1", TypeError), (1.0, TypeError), (True, TypeError)],
+)  # fmt: skip
+def test_p7_stream_for_host_data(stream, error):
+    with pytest.raises(error) as caught:
+        tensor().__dlpack__(stream=stream)
+    assert caught.type is error
+    for enter in (fastdl.from_dlpack, _consumer.from_dlpack):
+        producer = Producer(Given())
+        with pytest.raises(error):
+            enter(producer, stream=stream)
+        assert producer.asked == []
+        with pytest.raises(TypeError):
+            enter(Given().capsule(), stream=stream)
+
+
+# What a consumer of device memory passes for its caller's stream, by the table of the protocol.
+STREAMS = [
+    (CUDA, None, 1), (CUDA, 0, 1), (CUDA, 1, 1), (CUDA, 2, 2), (CUDA, -1, -1), (CUDA, 4096, 4096),
+    ((13, 0), None, 1), (ROCM, None, 0), (ROCM, 0, 0), (ROCM, -1, -1), (ROCM, 4096, 4096),
+    (OPENCL, None, None),
+]  # fmt: skip
+
+
+@entries
+@pytest.mark.parametrize(("device", "stream", "passed"), STREAMS)
+def test_x4_stream_is_passed_on(enter, device, stream, passed):
+    producer = Producer(Given(device=device), device)
+    tensor = enter(producer, stream=stream)
+    assert [asked[0] for asked in producer.asked] == [passed]
+    assert tensor.__dlpack_device__() == device
+    del tensor
+    producer.managed.assert_released()
+
+
+@entries
+@pytest.mark.parametrize(
+    ("device", "stream", "error"),
+    [(ROCM, 1, ValueError), (ROCM, 2, ValueError), (CUDA, -2, ValueError), (CUDA, "1", TypeError),
+     (CUDA, True, TypeError), (CUDA, 2**64, ValueError), (OPENCL, 1, BufferError)],
+)  # fmt: skip
+def test_x4_stream_that_the_device_does_not_have(enter, device, stream, error):
+    producer = Producer(Given(device=device), device)
+    with pytest.raises(error) as caught:
+        enter(producer, stream=stream)
+    assert caught.type is error
+    assert producer.asked == []
+
+
+@pytest.mark.parametrize("stream", [None, -1])
+def test_p7_streams_that_host_data_has(stream):
+    assert "dltensor" in repr(tensor().__dlpack__(stream=stream))
+
+
+class Whole:
+    def __index__(self):
+        return 1
+
+
+@pytest.mark.parametrize(
+    ("max_version", "name"),
+    [(None, "dltensor"), ((0, 8), "dltensor"), ((0, 99), "dltensor"),
+     ((1, 0), "dltensor_versioned"), ((1, 3), "dltensor_versioned"),
+     ((2, 0), "dltensor_versioned"), ((2**40, 2**70), "dltensor_versioned"),
+     ([1, 0], "dltensor_versioned"), ((np.int64(1), np.int8(0)), "dltensor_versioned"),
+     ((Whole(), 0), "dltensor_versioned")],
+)  # fmt: skip
+def test_p8_max_version_that_can_be_answered(max_version, name):
+    assert f'capsule object "{name}" at' in repr(tensor().__dlpack__(max_version=max_version))
+
+
+@pytest.mark.parametrize(
+    "max_version",
+    [(), (1,), (1, 0, 0), ("1", "0"), (1.0, 0), (None, 0), (1, None), (-1, 0), (1, -1), 1, "10",
+     True, (True, False), {1: 0}, object()],
+    ids=repr,
+)  # fmt: skip
+def test_p8_max_version_that_is_none(max_version):
+    with pytest.raises(TypeError, match="max_version") as caught:
+        tensor().__dlpack__(max_version=max_version)
+    assert caught.type is TypeError
+
+
+@pytest.mark.parametrize(
+    ("version", "outcome"),
+    [(0, "dltensor"), (60, "dltensor"), (69, "dltensor"), (100, "dltensor_versioned"),
+     (130, "dltensor_versioned"), (70, BufferError), (99, BufferError), (131, BufferError),
+     (2**70, BufferError), ("60", TypeError), (60.0, TypeError), (True, TypeError)],
+)  # fmt: skip
+def test_p8_version_of_the_draft(version, outcome):
+    if isinstance(outcome, str):
+        assert f'capsule object "{outcome}" at' in repr(tensor().__dlpack__(version=version))
+    else:
+        with pytest.raises(outcome) as caught:
+            tensor().__dlpack__(version=version)
+        assert caught.type is outcome
+
+
+def test_p9_keywords_are_compared_by_value():
+    text = "".join(["max_", "version"])
+    assert "dltensor_versioned" in repr(tensor().__dlpack__(**{text: (1, 0)}))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keywords"),
+    [((None,), {}), ((-1, (1, 0)), {}), ((), {"maxversion": (1, 0)}), ((), {"strea\u043c": 1}),
+     ((), {"max_version": (1, 0), "version": 130})],
+)  # fmt: skip
+def test_p9_arguments_that_do_not_exist(arguments, keywords):
+    with pytest.raises(TypeError) as caught:
+        tensor().__dlpack__(*arguments, **keywords)
+    assert caught.type is TypeError
+
+
+@pytest.mark.parametrize(
+    ("dl_device", "error"),
+    [((99, 0), BufferError), ((1, 5), BufferError), (CUDA, BufferError), ((-1, 0), BufferError),
+     ((1,), TypeError), ((1, 0, 0), TypeError), ("cpu", TypeError), (1, TypeError),
+     ((1.0, 0), TypeError), (("1", "0"), TypeError), ((True, 0), TypeError),
+     ((None, None), TypeError)],
+)  # fmt: skip
+def test_p10_device_that_cannot_be_reached_or_is_none(dl_device, error):
+    for copy in (None, True):
+        with pytest.raises(error) as caught:
+            tensor().__dlpack__(dl_device=dl_device, copy=copy)
+        assert caught.type is error
+
+
+def test_p10_device_that_needs_a_copy():
+    with pytest.raises(fastdl.CopyRequiredError):
+        tensor().__dlpack__(dl_device=CUDA, copy=False)
+
+
+@pytest.mark.parametrize("copy", [1, 0, "yes", np.True_, object()])
+def test_p10_copy_that_is_no_answer(copy):
+    with pytest.raises(TypeError, match="copy"):
+        tensor().__dlpack__(copy=copy)
+
+
+@entries
+@types
+def test_p12_producer_that_drops_itself_while_asked(enter, of_type):
+    """Held for as long as it runs, by whoever called; collected afterwards."""
+
+    def act(self):
+        holders.clear()
+        gc.collect()
+        return self.managed.capsule()
+
+    holders = [of_type(Producer)(Given(), act=act)]
+    given, seen = holders[0].managed, weakref.ref(holders[0])
+    result = enter(holders[0])
+    assert result.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    assert seen() is None
+    del result
+    given.assert_released()
+
+
+@pytest.mark.parametrize("stranger", [5, None, np.zeros(2), fastdl.Tensor], ids=repr)
+def test_p14_methods_on_what_is_no_tensor(stranger):
+    kind = fastdl.Tensor
+    calls = [
+        lambda: kind.__dlpack__(stranger),
+        lambda: kind.__dlpack_device__(stranger),
+        lambda: kind.__getitem__(stranger, 0),
+        lambda: kind.__len__(stranger),
+        lambda: kind.__repr__(stranger),
+        lambda: kind.shape.__get__(stranger),
+        lambda: kind.data_ptr.__get__(stranger),
+        lambda: kind.tolist(stranger),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError):
+            call()

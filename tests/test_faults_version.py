@@ -1,0 +1,142 @@
+"""Versions and flags of versioned tensors (faults V1 to V5)."""
+
+import numpy as np
+import pytest
+
+import fastdl
+from tests.support.build import extension
+from tests.support.producers import (
+    Given,
+    assert_accepted,
+    assert_refused,
+    every_versioned_way,
+    outcomes_apart,
+)
+
+consumer = extension("consumer")
+
+READ_ONLY, IS_COPIED, PADDED = 1, 2, 4
+WILD = 8
+
+# Nothing but the deleter of another major version may be touched: the rest is wild.
+OTHER_MAJORS = {
+    str(major): {"version": (major, 0), "ndim": 3, "shape": WILD, "strides": WILD, "data": WILD}
+    for major in (0, 2, 3, 99, 2**31, 2**32 - 1)
+}
+
+
+@every_versioned_way
+def test_v1_v3_other_major_version(way):
+    """Only the deleter is called."""
+    outcomes = outcomes_apart(way, "tests.test_faults_version", "OTHER_MAJORS")
+    assert outcomes == dict.fromkeys(OTHER_MAJORS, "BufferError")
+
+
+@every_versioned_way
+def test_v1_message_names_the_versions(way):
+    assert_refused(way, BufferError, r"expected DLPack 1\.x, got .* version 2\.7", version=(2, 7))
+
+
+@every_versioned_way
+@pytest.mark.parametrize("minor", [0, 1, 2, 99, 2**32 - 1])
+def test_v2_any_minor_version(way, minor):
+    def check(tensor):
+        assert tensor.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+
+    assert_accepted(way, check, version=(1, minor))
+
+
+def assert_readonly(tensor):
+    assert tensor.readonly
+    assert tensor.numpy().flags.writeable is False
+    assert memoryview(tensor).readonly
+    with pytest.raises(BufferError):
+        tensor.__dlpack__()
+    with pytest.raises(BufferError):
+        consumer.borrow(fastdl.Tensor.__dlpack_c_exchange_api__, tensor)
+    with pytest.raises((ValueError, TypeError, BufferError)):
+        np.frombuffer(tensor, np.uint8)[0] = 1
+
+
+@every_versioned_way
+def test_v4_readonly_is_kept_on_every_path(way):
+    def check(tensor):
+        assert_readonly(tensor)
+        again = fastdl.from_dlpack(tensor.__dlpack__(max_version=(1, 0)))
+        table = fastdl.Tensor.__dlpack_c_exchange_api__
+        by_table = consumer.to_object(table, consumer.from_object(table, tensor))
+        for same in (again, by_table, tensor[1:], fastdl.from_dlpack(tensor)):
+            assert_readonly(same)
+        assert not fastdl.from_dlpack(tensor, copy=True).readonly
+        assert not tensor.copy().readonly
+        assert fastdl.from_dlpack(tensor.numpy()).readonly
+
+    assert_accepted(way, check, flags=READ_ONLY)
+
+
+@every_versioned_way
+def test_v4_writable_without_the_flag(way):
+    def check(tensor):
+        assert not tensor.readonly
+        tensor.numpy()[0, 0] = 7.0
+        assert tensor.tolist()[0][0] == 7.0
+        assert not memoryview(tensor).readonly
+
+    assert_accepted(way, check, flags=0)
+
+
+@every_versioned_way
+@pytest.mark.parametrize("flags", [IS_COPIED, 8, 1 << 63, 2**64 - 1 - READ_ONLY - PADDED])
+def test_v5_flags_that_are_not_passed_on(way, flags):
+    """IS_COPIED was about one exchange, and unknown flags may mean anything."""
+
+    def check(tensor):
+        assert tensor.is_copied is bool(flags & IS_COPIED)
+        held = consumer.take(tensor.__dlpack__(max_version=(1, 3)))
+        assert held.fields()["flags"] == 0
+        held.delete()
+        table = fastdl.Tensor.__dlpack_c_exchange_api__
+        held = consumer.from_object(table, tensor)
+        assert held.fields()["flags"] == 0
+        held.delete()
+        assert not tensor[0].is_copied
+
+    assert_accepted(way, check, flags=flags)
+
+
+@every_versioned_way
+def test_v5_padding_is_passed_on(way):
+    """Without it the sizes are others."""
+
+    def check(tensor):
+        assert tensor.nbytes == 6
+        held = consumer.take(tensor.__dlpack__(max_version=(1, 3)))
+        assert held.fields()["flags"] == PADDED
+        held.delete()
+
+    assert_accepted(way, check, flags=PADDED | IS_COPIED, dtype=(0, 4, 1))
+
+
+def test_v5_padding_is_not_lost_where_it_cannot_be_said():
+    """A legacy capsule and a borrowed DLTensor carry no flags: padded data read as packed is
+    wrong data, so both are refused."""
+    tensor = fastdl.from_dlpack(Given(flags=PADDED, dtype=(0, 4, 1)).capsule())
+    with pytest.raises(BufferError):
+        tensor.__dlpack__()
+    with pytest.raises(BufferError):
+        consumer.borrow(fastdl.Tensor.__dlpack_c_exchange_api__, tensor)
+
+
+def test_stamp_of_exports():
+    """What fastdl hands out: version 1.3, strides, a context, a destructor's worth of deleter."""
+    given = Given(shape=(2, 3), strides=None, version=(1, 0))
+    tensor = fastdl.from_dlpack(given.capsule())
+    for capsule in (tensor.__dlpack__(max_version=(1, 0)), tensor.__dlpack__()):
+        held = consumer.take(capsule)
+        fields = held.fields()
+        assert fields.get("version", (1, 3)) == (1, 3)
+        assert (fields["shape"], fields["strides"]) == ((2, 3), (3, 1))
+        assert fields["has_context"]
+        held.delete()
+    del tensor
+    given.assert_released()

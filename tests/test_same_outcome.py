@@ -1,0 +1,243 @@
+"""The compiled entry and the Python function over one table of cases: same tensor, or same
+exception with the same message, and the producer was asked the same."""
+
+import array as arrays
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import fastdl
+from fastdl import _consumer
+from tests.support.producers import (
+    CPU,
+    CUDA,
+    OPENCL,
+    BareProducer,
+    DraftProducer,
+    Given,
+    OldProducer,
+    Producer,
+    Tabled,
+    new,
+)
+
+ROCM = (10, 0)
+READ_ONLY, IS_COPIED, PADDED = 1, 2, 4
+
+MEMORY = arrays.array("f", range(6))  # one for all, so that addresses can be compared
+
+
+def given(**fields):
+    return Given(memory=MEMORY, **fields)
+
+
+def raises(error):
+    def act(self):
+        raise error
+
+    return act
+
+
+class Both(Producer):
+    """A table beside `__dlpack__`."""
+
+    __dlpack_c_exchange_api__ = Tabled.__dlpack_c_exchange_api__
+    mode = "give"
+
+
+class Optout(Producer):
+    __dlpack__ = None
+
+
+class NoDevice(Producer):
+    __dlpack_device__ = None
+
+
+class Masked(np.ndarray):
+    def __dlpack__(self, **keywords):
+        raise BufferError("the mask would be lost")
+
+
+ARRAY = np.arange(12, dtype="f4").reshape(3, 4)
+FROZEN = ARRAY[:, ::-2]
+FROZEN.flags.writeable = False
+FASTDL = fastdl.from_dlpack(ARRAY)
+READONLY = fastdl.from_dlpack(FROZEN)
+
+# name -> what makes the argument. Both a new type and a known one, where the type may matter.
+SOURCES = {
+    "capsule": lambda of_type: given().capsule(),
+    "legacy capsule": lambda of_type: given(versioned=False).capsule(),
+    "capsule, strided": lambda of_type: given(shape=(3,), strides=(2,)).capsule(),
+    "capsule, read-only": lambda of_type: given(flags=READ_ONLY).capsule(),
+    "capsule, copied": lambda of_type: given(flags=IS_COPIED).capsule(),
+    "capsule, padded": lambda of_type: given(flags=PADDED, dtype=(0, 4, 1)).capsule(),
+    "capsule, CUDA": lambda of_type: given(device=CUDA).capsule(),
+    "capsule, OpenCL": lambda of_type: given(device=OPENCL, byte_offset=4).capsule(),
+    "capsule, unknown device": lambda of_type: given(device=(999, 2)).capsule(),
+    "capsule, pinned": lambda of_type: given(device=(3, 0)).capsule(),
+    "capsule, refused": lambda of_type: given(shape=(-1,)).capsule(),
+    "capsule, major 2": lambda of_type: given(version=(2, 0)).capsule(),
+    "capsule, other name": lambda of_type: given().capsule("other"),
+    "capsule, no name": lambda of_type: given().capsule(None),
+    "capsule, consumed": lambda of_type: consumed(given().capsule()),
+    "producer": lambda of_type: of_type(Producer)(given()),
+    "producer, legacy": lambda of_type: of_type(Producer)(given(versioned=False)),
+    "producer, read-only": lambda of_type: of_type(Producer)(given(flags=READ_ONLY)),
+    "producer, copied": lambda of_type: of_type(Producer)(given(flags=IS_COPIED)),
+    "producer, refused": lambda of_type: of_type(Producer)(given(ndim=65)),
+    "producer, CUDA": lambda of_type: of_type(Producer)(given(device=CUDA), CUDA),
+    "producer, ROCm": lambda of_type: of_type(Producer)(given(device=ROCM), ROCM),
+    "producer, OpenCL": lambda of_type: of_type(Producer)(given(device=OPENCL), OPENCL),
+    "producer, pinned": lambda of_type: of_type(Producer)(given(), (3, 0)),
+    "producer, lying": lambda of_type: of_type(Producer)(given(device=CUDA), CPU),
+    "producer, lying the other way": lambda of_type: of_type(Producer)(given(), CUDA),
+    "producer, strange device": lambda of_type: of_type(Producer)(given(), "cpu"),
+    "producer, None as id": lambda of_type: of_type(Producer)(given(), (1, None)),
+    "producer, old": lambda of_type: of_type(OldProducer)(given(versioned=False)),
+    "producer, old, CUDA": lambda of_type: of_type(OldProducer)(given(device=CUDA), CUDA),
+    "producer, bare": lambda of_type: of_type(BareProducer)(given(versioned=False)),
+    "producer, bare, CUDA": lambda of_type: of_type(BareProducer)(given(device=CUDA), CUDA),
+    "producer, draft": lambda of_type: of_type(DraftProducer)(given()),
+    "producer, draft, old": lambda of_type: new_info(of_type, 60),
+    "producer, draft, oldest": lambda of_type: new_info(of_type, 40),
+    "producer, no capsule": lambda of_type: of_type(Producer)(None, act=lambda self: None),
+    "producer, ValueError": lambda of_type: of_type(Producer)(None, act=raises(ValueError("no"))),
+    "producer, TypeError": lambda of_type: of_type(Producer)(None, act=raises(TypeError("no"))),
+    "producer, inner keyword": lambda of_type: of_type(Producer)(
+        None, act=raises(TypeError("other() got an unexpected keyword argument 'copy'"))
+    ),
+    "producer, opted out": lambda of_type: of_type(Optout)(given()),
+    "producer, no device": lambda of_type: of_type(NoDevice)(given()),
+    "table": lambda of_type: of_type(Tabled)(given()),
+    "table, read-only": lambda of_type: of_type(Tabled)(given(flags=READ_ONLY)),
+    "table, CUDA": lambda of_type: of_type(Tabled)(given(device=CUDA)),
+    "table, refused": lambda of_type: of_type(Tabled)(given(data=0)),
+    "table, failing": lambda of_type: of_type(Tabled)(given(), "fail"),
+    "table, raising": lambda of_type: of_type(Tabled)(given(), "fail and raise"),
+    "table, nothing": lambda of_type: of_type(Tabled)(given(), "nothing"),
+    "table and protocol": lambda of_type: of_type(Both)(given()),
+    "table refuses, protocol": lambda of_type: of_type(Both)(given(), mode="fail and raise"),
+    "array": lambda of_type: ARRAY,
+    "array, strided, read-only": lambda of_type: FROZEN,
+    "array, scalar": lambda of_type: np.array(3.0),
+    "array, empty": lambda of_type: np.empty((3, 0, 2)),
+    "array, half": lambda of_type: ARRAY.astype(ml_dtypes.bfloat16),
+    "array, swapped": lambda of_type: ARRAY.astype(">f4"),
+    "array, object": lambda of_type: ARRAY.astype(object),
+    "array, text": lambda of_type: np.array(["a"]),
+    "array, masked": lambda of_type: ARRAY.view(Masked),
+    "tensor": lambda of_type: FASTDL,
+    "tensor, read-only": lambda of_type: READONLY,
+    "number": lambda of_type: 3.0,
+    "list": lambda of_type: [1.0],
+    "bytes": lambda of_type: b"abc",
+    "None": lambda of_type: None,
+    "type": lambda of_type: Producer,
+}
+
+
+def consumed(capsule):
+    fastdl.from_dlpack(capsule)
+    return capsule
+
+
+def new_info(of_type, info):
+    kind = type("DraftProducer", (DraftProducer,), {"info": info})
+    return of_type(kind)(given(versioned=False))
+
+
+ARGUMENTS = {
+    "plain": {},
+    "device cpu": {"device": "cpu"},
+    "device pair": {"device": (1, 0)},
+    "device Device": {"device": fastdl.Device("cpu")},
+    "device cpu 5": {"device": (1, 5)},
+    "device cuda": {"device": "cuda:0"},
+    "device pinned": {"device": "cuda_host"},
+    "device nowhere": {"device": "nowhere"},
+    "device number": {"device": 1},
+    "device text pair": {"device": ("1", "0")},
+    "copy": {"copy": True},
+    "no copy": {"copy": False},
+    "copy 1": {"copy": 1},
+    "copy text": {"copy": "no"},
+    "stream None": {"stream": None},
+    "stream -1": {"stream": -1},
+    "stream 0": {"stream": 0},
+    "stream 1": {"stream": 1},
+    "stream 2": {"stream": 2},
+    "stream handle": {"stream": 4096},
+    "stream -2": {"stream": -2},
+    "stream too wide": {"stream": 2**64},
+    "stream text": {"stream": "1"},
+    "stream True": {"stream": True},
+    "copy on cpu": {"device": "cpu", "copy": True},
+    "no copy to cuda": {"device": "cuda:0", "copy": False},
+    "copy, stream": {"copy": True, "stream": 1},
+    "everything": {"device": "cpu", "copy": None, "stream": None},
+}
+
+
+def outcome(enter, make, of_type, keywords):
+    source = make(of_type)
+    try:
+        tensor = enter(source, **keywords)
+    except Exception as error:
+        result = (type(error), str(error))
+    else:
+        result = {
+            "type": type(tensor),
+            "same object": tensor is source,
+            "data": tensor.is_copied or tensor.data_ptr,
+            **{
+                name: getattr(tensor, name)
+                for name in ("shape", "strides", "dtype", "device", "readonly", "is_copied",
+                             "nbytes", "size")
+            },
+            "values": tensor.tolist() if tensor.device.is_host else None,
+            "device pair": tensor.__dlpack_device__(),
+        }  # fmt: skip
+        del tensor
+    managed = getattr(source, "managed", None)
+    return result, getattr(source, "asked", None), managed and (managed.deleted, managed.handed)
+
+
+@pytest.mark.parametrize("keywords", ARGUMENTS.values(), ids=ARGUMENTS)
+@pytest.mark.parametrize("of_type", [new, lambda kind: kind], ids=["new type", "known type"])
+def test_both_entries_agree(of_type, keywords):
+    """Over every source, with these arguments."""
+    for name, make in SOURCES.items():
+        compiled = outcome(fastdl.from_dlpack, make, of_type, keywords)
+        python = outcome(_consumer.from_dlpack, make, of_type, keywords)
+        assert (name, compiled) == (name, python)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("keywords", ["plain", "copy", "no copy", "device cpu", "stream -1"])
+def test_known_types_are_served_as_new_ones(name, keywords):
+    """What fastdl remembers of a type changes the speed and nothing else."""
+    make = SOURCES[name]
+    for enter in (fastdl.from_dlpack, _consumer.from_dlpack):
+        unknown = outcome(enter, make, new, ARGUMENTS[keywords])
+        known = outcome(enter, make, lambda kind: kind, ARGUMENTS[keywords])
+        assert known == unknown
+
+
+@pytest.mark.parametrize(
+    ("positional", "keywords"),
+    [((), {}), ((ARRAY, "cpu"), {}), ((), {"x": ARRAY}), ((ARRAY,), {"other": 1}),
+     ((ARRAY,), {"max_version": (1, 0)}), ((), {"copy": True})],
+)  # fmt: skip
+def test_both_entries_name_themselves_in_wrong_calls(positional, keywords):
+    """Python and C word such errors differently; both speak of from_dlpack."""
+    for enter in (fastdl.from_dlpack, _consumer.from_dlpack):
+        with pytest.raises(TypeError, match=r"^from_dlpack\(\)") as caught:
+            enter(*positional, **keywords)
+        assert caught.type is TypeError
+
+
+def test_the_two_entries_are_two():
+    assert _consumer.from_dlpack is not fastdl.from_dlpack
+    assert fastdl.from_dlpack.__name__ == _consumer.from_dlpack.__name__ == "from_dlpack"
