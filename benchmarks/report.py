@@ -1,6 +1,7 @@
 """The report: a table for the terminal, docs/benchmarks.md, and the same in JSON."""
 
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,7 +19,7 @@ Every row compares things that ran interleaved in one process, on one machine, i
 interpreter's share. A cost is the median over processes of the median of its samples. A ratio is
 the median over rounds of fastdl divided by the peer *within* a round, so that noise which slows
 both cancels; in parentheses are the lowest and highest that a single process saw. The floor is
-what the work cannot do without.
+what the work cannot do without. What a dimension adds is fitted to the lowest samples.
 """
 
 REPRODUCE = """\
@@ -117,8 +118,6 @@ def write(directory: Path, sections, machine, versions, samples) -> None:
 
 def compact_lists(text: str) -> str:
     """The JSON with each list of numbers on one line."""
-    import re
-
     return re.sub(
         r"\[\s+([-\d.e+]+(?:,\s+[-\d.e+]+)*)\s+\]",
         lambda found: "[" + re.sub(r"\s+", " ", found[1]) + "]",

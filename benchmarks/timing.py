@@ -13,6 +13,7 @@ import statistics
 import timeit
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import truediv
 
 import pyperf
 
@@ -92,15 +93,11 @@ def middle(samples: Samples, name: str) -> float:
     return statistics.median(statistics.median(worker[name]) for worker in samples)
 
 
-def over_rounds(samples: Samples, *names: str, what: Callable[..., float]) -> float:
-    """The typical value of `what(sample of the first name, of the second, ...)` in a round."""
-    return statistics.median(
-        statistics.median(map(what, *(worker[name] for name in names))) for worker in samples
-    )
-
-
 def ratio(samples: Samples, ours: str, theirs: str) -> float:
-    return over_rounds(samples, ours, theirs, what=lambda a, b: a / b)
+    """The typical ratio within a round."""
+    return statistics.median(
+        statistics.median(map(truediv, worker[ours], worker[theirs])) for worker in samples
+    )
 
 
 def spread(samples: Samples, ours: str, theirs: str) -> tuple[float, float]:
@@ -110,12 +107,12 @@ def spread(samples: Samples, ours: str, theirs: str) -> tuple[float, float]:
 
 
 def slope(samples: Samples, names: list[str]) -> float:
-    """Nanoseconds that each name adds to the one before: least squares within each round."""
+    """Nanoseconds that each name adds to the one before: least squares over the lowest samples,
+    since the differences are smaller than the noise, and noise only adds."""
     center = (len(names) - 1) / 2
     weights = [i - center for i in range(len(names))]
     scale = sum(weight * weight for weight in weights)
-    return over_rounds(
-        samples,
-        *names,
-        what=lambda *costs: sum(w * c for w, c in zip(weights, costs, strict=True)) / scale,
+    return statistics.median(
+        sum(w * min(worker[name]) for w, name in zip(weights, names, strict=True)) / scale
+        for worker in samples
     )

@@ -19,7 +19,7 @@ NUMBERS = {
 HOST = {"cpu", "cuda_host", "rocm_host"}
 # Where `data` is an address that byte_offset may be added to (design 6.6).
 ADDRESSES = HOST | {"cuda", "cuda_managed", "rocm", "oneapi"}
-STREAMS = {"cuda": 1, "cuda_managed": 1, "rocm": 2}
+STREAMS = {"cuda": 1, "cuda_host": 1, "cuda_managed": 1, "rocm": 2, "rocm_host": 2}
 
 
 def test_the_table_of_the_core():
@@ -28,7 +28,7 @@ def test_the_table_of_the_core():
     assert {name for name, row in rows.items() if row[2]} == HOST
     assert {name for name, row in rows.items() if row[3]} == ADDRESSES
     assert {name: row[4] for name, row in rows.items() if row[4] in (1, 2)} == STREAMS
-    assert {name for name, row in rows.items() if row[4] == 0} == HOST
+    assert {name for name, row in rows.items() if row[4] == 0} == {"cpu"}
 
 
 def test_device_types():

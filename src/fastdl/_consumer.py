@@ -5,6 +5,8 @@ does. `fastdl.from_dlpack` is a compiled entry in front of it that serves the pl
 with an exchange table, and differs in nothing but speed.
 """
 
+from enum import Enum
+
 from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._device import CPU, Device
@@ -34,28 +36,29 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
         # Whatever its producer did to make the capsule, copy=False asks no more of fastdl.
         return place(core.import_capsule(x), target, copy or None)
 
-    if stream is not None and device_of(x).is_host:
-        for_producer(stream, CPU)  # raises unless it means nothing
-        stream = None
     tensor = None
-    if stream is None:
+    source = None if target is None and stream is None else device_of(x)
+    if source is not None and source.is_host:
+        for_producer(stream, source)  # raises unless it means nothing
+        stream = None
+    if stream is None and (source is None or serves(source, target)):
         # A table never copies, so it serves copy=False as well; a producer that is asked over
         # the protocol has to hear of it.
         tensor = exchange.acquire(x, tables_only=copy is False)
-    if tensor is None or not reaches(tensor, target):
+    if tensor is None or not serves(tensor.device, target):
         tensor = request(x, target, copy, stream)
     return place(tensor, target, copy)
 
 
-def reaches(tensor, target) -> bool:
-    """Whether `tensor` is on `target`, or in memory that serves as well: any host memory for a
-    CPU, whatever its kind."""
-    return target is None or tensor.device == target or (target == CPU and tensor.device.is_host)
+def serves(device, target) -> bool:
+    """Whether memory on `device` will do for who asked for `target`: any host memory for a CPU,
+    whatever its kind."""
+    return target is None or device == target or (target == CPU and device.is_host)
 
 
 def place(tensor, target, copy):
     """`tensor` on `target`, copied if `copy` says so: what fastdl does after the exchange."""
-    if not reaches(tensor, target):
+    if not serves(tensor.device, target):
         if copy is False:
             raise CopyRequiredError(
                 f"{core.describe(tensor)} needs a copy to be on {target}, and copy=False"
@@ -96,7 +99,7 @@ def request(x, target=None, copy=None, stream=None):
     where = source
     keywords = {"max_version": MAX_VERSION}
 
-    if target is not None and target != source and not (target == CPU and source.is_host):
+    if not serves(source, target):
         if copy is False:
             raise CopyRequiredError(
                 f"data of {type(x).__qualname__!r} on {source} needs a copy to be on {target}, "
@@ -150,7 +153,8 @@ def device_of(x) -> Device:
     answer = method()
     try:
         kind, ordinal = answer
-        return Device((int(kind), 0 if ordinal is None else int(ordinal)))
+        kind = kind.value if isinstance(kind, Enum) else kind
+        return Device((kind, 0 if ordinal is None else ordinal))
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"expected (device type, device id) from __dlpack_device__ of "
@@ -184,9 +188,7 @@ def negotiate(x, producer, keywords, *, remember):
         except TypeError as error:
             if not asked or not is_refusal(error, frames=1):
                 raise
-            if "version" in asked:
-                version = 0
-            elif "copy" in asked or "dl_device" in asked:
+            if "copy" in asked or "dl_device" in asked:
                 if "dl_device" in asked or keywords.get("copy"):
                     raise BufferError(
                         f"{type(x).__qualname__!r} cannot export to another device or copy, and "
@@ -196,6 +198,8 @@ def negotiate(x, producer, keywords, *, remember):
             elif "max_version" in asked:
                 refused |= _BITS["max_version"]
                 version = draft_version(x)
+            elif "version" in asked:
+                version = 0
             elif "stream" in asked:
                 if asked["stream"] not in (0, 1):  # not the default that a producer assumes
                     raise BufferError(
@@ -259,4 +263,5 @@ def is_refusal(error: TypeError, frames: int = 0) -> bool:
     traceback = error.__traceback__
     while traceback is not None and frames:
         traceback, frames = traceback.tb_next, frames - 1
-    return "__dlpack__(" in text or traceback is None
+    ours = ("__dlpack__(" in text, "this function" in text, text.startswith("function "))
+    return any(ours) or traceback is None

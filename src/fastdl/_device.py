@@ -33,7 +33,7 @@ class Device(namedtuple("Device", "type id")):
         if isinstance(type, str):
             return _parse(type)
         if isinstance(type, tuple) and len(type) == 2:
-            return Device(*type)
+            return _known(_whole(type[0], "type"), _whole(type[1], "id"))
         if isinstance(type, DeviceType):
             return _known(int(type), 0)
         raise TypeError(

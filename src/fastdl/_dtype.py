@@ -32,7 +32,7 @@ class DType(namedtuple("DType", "code bits lanes")):
             return code
         if isinstance(code, str):
             return _parse(code)
-        if isinstance(code, tuple) and len(code) == 3:
+        if isinstance(code, tuple) and len(code) in (2, 3):
             return DType(*code)
         raise TypeError(f'expected a dtype as "float32", (code, bits, lanes) or a DType, got {code!r}')
 

@@ -66,7 +66,10 @@ def wants_versioned(max_version, version) -> bool:
 def asked_device(dl_device) -> Device:
     if not isinstance(dl_device, (tuple, list)) or len(dl_device) != 2:
         raise TypeError(f"expected dl_device as (type, id), got {dl_device!r}")
-    return Device(tuple(dl_device))
+    device = Device(tuple(dl_device))
+    if device == CPU and dl_device[1] != 0:
+        raise BufferError(f"expected dl_device (1, 0) for the host, got {dl_device!r}")
+    return device
 
 
 def whole(value, name: str) -> int:

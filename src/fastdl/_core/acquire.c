@@ -68,11 +68,13 @@ static int set_order(fdl_description *description, const DLPackExchangeAPI *tabl
 /* What became of an object that its table did not give: see fdl_acquire. */
 static PyObject *refused(PyObject *object, const fdl_type_record *record)
 {
-    if (record->facts & FDL_TYPE_NATIVE && record->facts & FDL_TYPE_HAS_DLPACK) {
+    int silent = !PyErr_Occurred();
+    if (record->facts & FDL_TYPE_NATIVE && record->facts & FDL_TYPE_HAS_DLPACK &&
+        (silent || PyErr_ExceptionMatches(PyExc_Exception))) { /* not an interrupt */
         PyErr_Clear();
         return Py_NewRef(Py_None);
     }
-    if (!PyErr_Occurred())
+    if (silent)
         PyErr_Format(PyExc_BufferError,
                      "the exchange table of '%.100s' failed without giving a reason",
                      Py_TYPE(object)->tp_name);

@@ -53,6 +53,7 @@ static fdl_description *init_block(fdl_block *block, int32_t ndim)
     fdl_count_set(&block->refs, 1);
     block->spare = ndim <= SPARE_NDIM;
     block->drop = NULL;
+    block->release = NULL;
     block->owner = NULL;
     block->device.producer = NULL;
     block->device.order = FDL_ORDER_IDLE;
@@ -75,7 +76,7 @@ fdl_description *fdl_block_new(int32_t ndim)
     return fdl_block_new_detached(ndim);
 }
 
-static void free_block(fdl_block *block, int attached)
+void fdl_block_free(fdl_block *block, int attached)
 {
 #ifndef FDL_NO_SPARES
     if (attached && block->spare && spare_count < SPARES) {
@@ -103,9 +104,8 @@ static void block_release(fdl_block *block, int attached)
      * which costs as much as a small allocation, is not needed. */
     if (fdl_count_get(&block->refs) != 1 && !fdl_count_release(&block->refs))
         return;
-    if (block->drop != NULL)
-        block->drop(block, attached);
-    free_block(block, attached);
+    if (block->drop == NULL || block->drop(block, attached))
+        fdl_block_free(block, attached);
 }
 
 void fdl_description_release(fdl_description *description, int attached)
@@ -194,12 +194,45 @@ DLManagedTensor *fdl_legacy_copy(const fdl_description *source)
     return &copy->managed;
 }
 
+fdl_block *fdl_block_of_legacy(DLManagedTensor *managed)
+{
+    return managed->deleter == legacy_delete ? ((legacy_description *)managed)->block : NULL;
+}
+
+/* ---- no memory ---- */
+
+/* Laid out as fdl_block_new would; the count never reaches 0. */
+static struct {
+    fdl_block block;
+    fdl_description description;
+    int64_t dims[2];
+} nothing = {
+    .block = {.refs = {1}},
+    .description = {.managed = {.version = {FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR},
+                                .manager_ctx = &nothing.description,
+                                .deleter = fdl_description_delete,
+                                .dl_tensor = {.device = {kDLCPU, 0},
+                                              .ndim = 1,
+                                              .dtype = {kDLUInt, 8, 1},
+                                              .shape = nothing.dims,
+                                              .strides = nothing.dims + 1}},
+                    .block = &nothing.block},
+    .dims = {0, 1},
+};
+
+fdl_description *fdl_description_of_nothing(void)
+{
+    fdl_count_retain(&nothing.block.refs);
+    return first_description(&nothing.block);
+}
+
 /* ---- fastdl's own memory ---- */
 
-static void drop_memory(fdl_block *block, int attached)
+static int drop_memory(fdl_block *block, int attached)
 {
     (void)attached;
     free(block->owner);
+    return 1;
 }
 
 fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64_t nbytes)

@@ -52,10 +52,13 @@ typedef struct fdl_block fdl_block;
 struct fdl_block {
     fdl_count refs;
     int spare; /* made in a size that can be kept for reuse */
-    /* Gives `owner` back; called once, when the last reference has gone. `attached` says
-     * that the calling thread has a Python thread state. NULL: nothing to give back. */
-    void (*drop)(fdl_block *block, int attached);
+    /* Gives `owner` back; called when the last reference has gone. `attached` says that the calling
+     * thread has a Python thread state. Returns 1, or 0 if it will do so later and calls
+     * fdl_block_free then. NULL: nothing to give back. */
+    int (*drop)(fdl_block *block, int attached);
+    void (*release)(void *owner); /* for `drop`: what to do with the owner */
     void *owner;
+    fdl_block *next; /* for `drop`, while the block waits */
     fdl_device_state device;
 };
 
@@ -83,6 +86,9 @@ fdl_description *fdl_block_new_detached(int32_t ndim);
  * NULL when out of memory, and then no reference was taken. */
 fdl_description *fdl_describe(fdl_block *block, int32_t ndim);
 
+/* Frees a block whose `drop` had put it off. */
+void fdl_block_free(fdl_block *block, int attached);
+
 /* A copy of `source` that can be given away: same memory, flags reduced to the lasting ones
  * plus `more_flags`. NULL when out of memory. */
 fdl_description *fdl_description_copy(const fdl_description *source, uint64_t more_flags);
@@ -95,6 +101,14 @@ void fdl_description_release(fdl_description *description, int attached);
 
 /* The deleter of every description, for strangers: release without a thread state. */
 void fdl_description_delete(DLManagedTensorVersioned *managed);
+
+/* The block behind a legacy managed tensor that fastdl itself exported, or NULL. The managed tensor
+ * holds a reference to it. */
+fdl_block *fdl_block_of_legacy(DLManagedTensor *managed);
+
+/* A description of no memory at all, shape (0,), for a Tensor that has lost its own. It is released
+ * like any other; there is one, so nothing can fail. */
+fdl_description *fdl_description_of_nothing(void);
 
 /* The description behind a managed tensor that fastdl itself exported, or NULL. One that its
  * consumer gave another shape or strides counts as foreign: nobody knows who owns those. */

@@ -192,13 +192,13 @@ cdef bint overrides(cls, provider) except -1:
     return True
 
 
-cdef dict registered = {}  # type -> capsule, by register_exchange_api
+cdef dict registered = {}  # id of a type -> (type, capsule): a metaclass may forbid hashing
 
 
 cdef const DLPackExchangeAPI *registered_table(cls) except? NULL:
     for base in cls.__mro__:
-        if base in registered:
-            return table_in(registered[base])
+        if id(base) in registered:
+            return table_in(registered[id(base)][1])
         if "__dlpack__" in vars(base):
             break
     return NULL
@@ -217,6 +217,8 @@ cdef int describe(cls, fdl_type_record *record) except -1:
         record.facts |= FDL_TYPE_HAS_DLPACK
     if record.api is NULL:
         record.api = published_table(cls)
+    if record.api is &general_table:
+        record.api = NULL  # the general bridge, given back to us: it would call itself
     if record.api is not NULL:
         record.facts |= FDL_TYPE_NATIVE
     elif bridge is not None and not overrides(cls, bridge[1]):
@@ -276,7 +278,9 @@ cdef bint on_host(object x) except -1:
     if type(device) is not tuple or len(<tuple>device) != 2:
         return False
     kind = (<tuple>device)[0]
-    return isinstance(kind, int) and 0 < kind < 1000 and is_host_type(<int32_t>kind)
+    ordinal = (<tuple>device)[1]
+    return (isinstance(kind, int) and 0 < kind < 1000 and is_host_type(<int32_t>kind)
+            and (ordinal is None or (isinstance(ordinal, int) and abs(ordinal) < 1 << 31)))
 
 
 cdef Tensor replay(object x, const fdl_type_record *record):
@@ -338,8 +342,8 @@ def acquire(x, *, bint tables_only=False):
     return acquire_through(x, tables_only)
 
 
-def complete(x, /, *, device=None, copy=None, stream=None):
-    """from_dlpack where the compiled entry does not serve: unknown types, arguments, capsules."""
+def from_dlpack(x, /, *, device=None, copy=None, stream=None):
+    """Where the compiled entry does not serve: unknown types, arguments, capsules."""
     cdef Tensor tensor
     if device is None and copy is None and stream is None:
         if PyCapsule_CheckExact(x):
@@ -354,6 +358,7 @@ def ask(x):
     return request(x)
 
 
+cdef object complete = from_dlpack
 from_dlpack = make_from_dlpack(b"""from_dlpack(x, /, *, device=None, copy=None, stream=None)
 --
 
@@ -464,7 +469,7 @@ def register_exchange_api(cls, table, /):
         raise ValueError(
             f"expected an exchange table of DLPack {FASTDL_DLPACK_MAJOR}.x whose mandatory "
             f"functions are all set; this one, and those before it, are not")
-    registered[cls] = PyCapsule_New(<void *>api, "dlpack_exchange_api", NULL)
+    registered[id(cls)] = cls, PyCapsule_New(<void *>api, "dlpack_exchange_api", NULL)
     refresh(cls)
 
 

@@ -37,8 +37,9 @@ void fdl_raise_fault(fdl_fault fault, const DLTensor *tensor)
     Py_XDECREF(strides);
 }
 
-/* The part that both forms share. The block has no owner yet. */
-static fdl_description *build(const DLTensor *tensor, uint64_t flags)
+/* The part that both forms share: a checked description of `block`, or if that is NULL of a new
+ * block that has no owner yet. */
+static fdl_description *build(fdl_block *block, const DLTensor *tensor, uint64_t flags)
 {
     fdl_layout layout;
     fdl_description *description;
@@ -47,7 +48,7 @@ static fdl_description *build(const DLTensor *tensor, uint64_t flags)
         fdl_raise_fault(fault, tensor);
         return NULL;
     }
-    description = fdl_block_new(tensor->ndim);
+    description = block == NULL ? fdl_block_new(tensor->ndim) : fdl_describe(block, tensor->ndim);
     if (description == NULL) {
         PyErr_NoMemory();
         return NULL;
@@ -81,7 +82,7 @@ static fdl_description *import_versioned(DLManagedTensorVersioned *managed, PyOb
                      (unsigned)managed->version.minor, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR);
         return NULL;
     }
-    description = build(&managed->dl_tensor, managed->flags);
+    description = build(NULL, &managed->dl_tensor, managed->flags);
     if (description == NULL)
         return NULL;
     if (managed->deleter != NULL)
@@ -95,7 +96,9 @@ PyObject *fdl_take_versioned(DLManagedTensorVersioned *managed, PyObject *keep)
 {
     fdl_description *description = import_versioned(managed, keep);
     if (description == NULL) {
-        fdl_discard_versioned(managed);
+        /* A deleter that reads as ndim and dtype is none: a legacy tensor under this name. */
+        if ((uint32_t)(uintptr_t)managed->deleter > FDL_MAX_NDIM)
+            fdl_discard_versioned(managed);
         return NULL;
     }
     return fdl_tensor_wrap(description);
@@ -103,12 +106,18 @@ PyObject *fdl_take_versioned(DLManagedTensorVersioned *managed, PyObject *keep)
 
 PyObject *fdl_take_legacy(DLManagedTensor *managed, uint64_t flags, PyObject *keep)
 {
-    fdl_description *description = build(&managed->dl_tensor, flags);
+    fdl_block *block = fdl_block_of_legacy(managed);
+    fdl_description *description = build(block, &managed->dl_tensor, flags);
     if (description == NULL) {
-        fdl_discard_legacy(managed);
+        /* Data that reads as a version is none: a versioned tensor under this name. */
+        uint64_t data = (uint64_t)(uintptr_t)managed->dl_tensor.data;
+        if ((uint32_t)data - 1 > 8 || data >> 32 > 255)
+            fdl_discard_legacy(managed);
         return NULL;
     }
-    if (managed->deleter != NULL)
+    if (block != NULL)
+        managed->deleter(managed); /* one of ours comes back: the description replaces it */
+    else if (managed->deleter != NULL)
         fdl_own_legacy(description->block, managed);
     else
         keep_alive(description->block, keep);
@@ -139,6 +148,7 @@ PyObject *fdl_make_tensor(DLManagedTensorVersioned *managed)
 void fdl_unmake_tensor(PyObject *tensor, DLManagedTensorVersioned *managed)
 {
     fdl_description *description = fdl_description_in(tensor);
-    ((fdl_tensor *)tensor)->description = NULL;
+    /* Frames of the traceback may hold the Tensor: it must stay safe to look at. */
+    ((fdl_tensor *)tensor)->description = fdl_description_of_nothing();
     let_go(description, managed);
 }

@@ -20,8 +20,8 @@ PyObject *fdl_take_legacy(DLManagedTensor *managed, uint64_t flags, PyObject *ke
 /* A new Tensor on `managed`, which is consumed on success only. */
 PyObject *fdl_make_tensor(DLManagedTensorVersioned *managed);
 
-/* Undoes fdl_make_tensor: `managed` is the caller's again, and the Tensor, to which nobody else
- * may refer, is fit only for being dropped. */
+/* Undoes fdl_make_tensor: `managed` is the caller's again, and the Tensor, which has not been
+ * given away, becomes one without elements. */
 void fdl_unmake_tensor(PyObject *tensor, DLManagedTensorVersioned *managed);
 
 /* Sets the exception for what fdl_layout_check found wrong with `tensor`: BufferError. */

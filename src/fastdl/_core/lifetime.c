@@ -59,94 +59,111 @@ static void leave_python(python_state *state)
         PyGILState_Release(state->gil);
 }
 
+/* ---- letting go ---- */
+
+/* An owner may be a tensor that holds another block, and so on: a chain of exchanges would be let go
+ * of in as many nested calls. Beyond this depth a block waits until the outermost call is done. */
+#define MAX_NESTED 32
+
+/* The GIL guards these; without one each thread has its own. */
+#ifdef Py_GIL_DISABLED
+static _Thread_local int nested;
+static _Thread_local fdl_block *waiting;
+#else
+static int nested;
+static fdl_block *waiting;
+#endif
+
+static int drop(fdl_block *block, int attached)
+{
+    python_state state;
+    if (!enter_python(&state, attached))
+        return 1; /* leaks the owner */
+    if (nested == MAX_NESTED) {
+        block->next = waiting;
+        waiting = block;
+        leave_python(&state);
+        return 0;
+    }
+    nested++;
+    block->release(block->owner);
+    while (nested == 1 && waiting != NULL) {
+        fdl_block *next = waiting;
+        waiting = next->next;
+        if (next->drop(next, 1))
+            fdl_block_free(next, 1);
+    }
+    nested--;
+    leave_python(&state);
+    return 1;
+}
+
 /* ---- owners ---- */
 
-static void drop_versioned(fdl_block *block, int attached)
+static void release_versioned(void *owner)
 {
-    DLManagedTensorVersioned *managed = block->owner;
-    python_state state;
-    if (enter_python(&state, attached)) {
-        managed->deleter(managed);
-        leave_python(&state);
-    }
+    DLManagedTensorVersioned *managed = owner;
+    managed->deleter(managed);
 }
 
-static void drop_legacy(fdl_block *block, int attached)
+static void release_legacy(void *owner)
 {
-    DLManagedTensor *managed = block->owner;
-    python_state state;
-    if (enter_python(&state, attached)) {
-        managed->deleter(managed);
-        leave_python(&state);
-    }
+    DLManagedTensor *managed = owner;
+    managed->deleter(managed);
 }
 
-static void drop_object(fdl_block *block, int attached)
+static void release_object(void *owner)
 {
-    python_state state;
-    if (attached) { /* nothing to set aside: deallocation keeps a pending exception */
-        Py_DECREF((PyObject *)block->owner);
-    } else if (enter_python(&state, 0)) {
-        Py_DECREF((PyObject *)block->owner);
-        leave_python(&state);
-    }
+    Py_DECREF((PyObject *)owner);
 }
 
-static void drop_buffer(fdl_block *block, int attached)
+static void release_buffer(void *owner)
 {
-    python_state state;
-    if (enter_python(&state, attached)) {
-        PyBuffer_Release(block->owner);
-        PyMem_RawFree(block->owner);
-        leave_python(&state);
-    }
+    PyBuffer_Release(owner);
+    PyMem_RawFree(owner);
 }
 
-static void own(fdl_block *block, void *owner, void (*drop)(fdl_block *, int))
+static void own(fdl_block *block, void *owner, void (*release)(void *owner))
 {
     block->owner = owner;
+    block->release = release;
     block->drop = drop;
 }
 
 void fdl_own_versioned(fdl_block *block, DLManagedTensorVersioned *managed)
 {
-    own(block, managed, drop_versioned);
+    own(block, managed, release_versioned);
 }
 
 void fdl_own_legacy(fdl_block *block, DLManagedTensor *managed)
 {
-    own(block, managed, drop_legacy);
+    own(block, managed, release_legacy);
 }
 
 void fdl_own_object(fdl_block *block, PyObject *object)
 {
-    own(block, object, drop_object);
+    own(block, object, release_object);
 }
 
 void fdl_own_buffer(fdl_block *block, Py_buffer *buffer)
 {
-    own(block, buffer, drop_buffer);
+    own(block, buffer, release_buffer);
 }
 
 /* An owner, and an object that outlives it. */
 typedef struct {
     void *owner;
-    void (*drop)(fdl_block *block, int attached);
+    void (*release)(void *owner); /* NULL: nothing but the object */
     PyObject *object;
 } owner_pair;
 
-static void drop_pair(fdl_block *block, int attached)
+static void release_pair(void *owner)
 {
-    owner_pair *pair = block->owner;
-    python_state state;
-    if (!enter_python(&state, attached))
-        return;
-    block->owner = pair->owner;
-    if (pair->drop != NULL)
-        pair->drop(block, 1);
+    owner_pair *pair = owner;
+    if (pair->release != NULL)
+        pair->release(pair->owner);
     Py_DECREF(pair->object);
     PyMem_RawFree(pair);
-    leave_python(&state);
 }
 
 int fdl_keep_also(fdl_block *block, PyObject *object)
@@ -157,29 +174,26 @@ int fdl_keep_also(fdl_block *block, PyObject *object)
         return -1;
     }
     pair->owner = block->owner;
-    pair->drop = block->drop;
+    pair->release = block->release;
     pair->object = Py_NewRef(object);
-    own(block, pair, drop_pair);
+    own(block, pair, release_pair);
     return 0;
 }
 
 void fdl_disown(fdl_block *block)
 {
-    own(block, NULL, NULL);
+    block->owner = NULL;
+    block->release = NULL;
+    block->drop = NULL;
 }
 
 PyObject *fdl_object_behind(const fdl_block *block)
 {
-    if (block->drop == drop_object)
+    if (block->release == release_object)
         return block->owner;
-    if (block->drop == drop_buffer)
+    if (block->release == release_buffer)
         return ((Py_buffer *)block->owner)->obj;
     return NULL;
-}
-
-PyObject *fdl_sole_object(fdl_block *block)
-{
-    return fdl_count_get(&block->refs) == 1 ? fdl_object_behind(block) : NULL;
 }
 
 void fdl_discard_versioned(DLManagedTensorVersioned *managed)

@@ -36,8 +36,5 @@ void fdl_disown(fdl_block *block);
 /* The Python object that keeps the memory of `block` alive, or NULL. */
 PyObject *fdl_object_behind(const fdl_block *block);
 
-/* The same, but only if the caller's description is the only reference to the block. For the
- * garbage collector: with others out, the object is held by something it cannot see. */
-PyObject *fdl_sole_object(fdl_block *block);
 
 #endif

@@ -104,6 +104,7 @@ cdef extern from "lifetime.h":
 
 cdef extern from "object.h":
     object fdl_tensor_wrap(fdl_description *description)
+    object fdl_tensor_wrap_view(fdl_description *description, PyObject *tensor)
     int fdl_finish_tensor_type(PyTypeObject *type) except -1
 
 

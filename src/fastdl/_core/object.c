@@ -32,12 +32,11 @@ static void deallocate(PyObject *self)
     PyObject_GC_UnTrack(self);
     if (tensor->weakrefs != NULL)
         PyObject_ClearWeakRefs(self);
-    Py_CLEAR(tensor->shape);
-    if (tensor->description != NULL) {
-        fdl_description *description = tensor->description;
-        tensor->description = NULL;
-        fdl_description_release(description, 1);
-    }
+    Py_DECREF(tensor->shape);
+    fdl_description_release(tensor->description, 1);
+    if (tensor->root != Py_None)
+        ((fdl_tensor *)tensor->root)->views--;
+    Py_DECREF(tensor->root);
 #ifdef USE_SPARES
     if (spare_count < SPARES)
         spares[spare_count++] = tensor;
@@ -51,8 +50,11 @@ static void deallocate(PyObject *self)
 static int traverse(PyObject *self, visitproc visit, void *arg)
 {
     fdl_tensor *tensor = (fdl_tensor *)self;
-    if (tensor->description != NULL)
-        Py_VISIT(fdl_sole_object(tensor->description->block));
+    Py_VISIT(tensor->root);
+    /* The object is held by the block, which is held by this Tensor and its views; if by anything
+     * else as well, the collector cannot know what keeps it alive. */
+    if (fdl_count_get(&tensor->description->block->refs) == 1 + tensor->views)
+        Py_VISIT(fdl_object_behind(tensor->description->block));
     return 0;
 }
 
@@ -64,6 +66,8 @@ PyObject *fdl_tensor_new(fdl_description *description)
         return NULL;
     tensor->description = description;
     tensor->shape = Py_NewRef(Py_None);
+    tensor->root = Py_NewRef(Py_None);
+    tensor->views = 0;
     tensor->weakrefs = NULL;
     owner = fdl_object_behind(description->block);
     if (owner != NULL && PyObject_IS_GC(owner))
@@ -77,6 +81,17 @@ PyObject *fdl_tensor_wrap(fdl_description *description)
     if (tensor == NULL)
         fdl_description_release(description, 1);
     return tensor;
+}
+
+PyObject *fdl_tensor_wrap_view(fdl_description *description, PyObject *tensor)
+{
+    PyObject *root = ((fdl_tensor *)tensor)->root != Py_None ? ((fdl_tensor *)tensor)->root : tensor;
+    PyObject *view = fdl_tensor_wrap(description);
+    if (view != NULL) {
+        Py_SETREF(((fdl_tensor *)view)->root, Py_NewRef(root));
+        ((fdl_tensor *)root)->views++;
+    }
+    return view;
 }
 
 int fdl_finish_tensor_type(PyTypeObject *type)

@@ -4,7 +4,7 @@
  *
  * tensor.pyx declares the type and its methods; Cython's own allocation and deallocation are
  * replaced by the ones here, for four reasons. The collector must see through the C block to the
- * Python object behind it. Objects that can be part of no cycle need not be tracked, which is
+Objects that can be part of no cycle need not be tracked, which is
  * most of them. An instance without a description must never be seen. And creation is most of
  * the cost of an exchange.
  */
@@ -18,8 +18,10 @@
 /* The fields of `cdef class Tensor`, in its order. fdl_finish_tensor_type checks the size. */
 typedef struct {
     PyObject_HEAD
-    fdl_description *description; /* owned, never NULL while anybody can see the object */
+    fdl_description *description; /* owned, never NULL */
     PyObject *shape;              /* None, or a tuple once it was asked for */
+    PyObject *root;               /* None, or the Tensor that this is a view of */
+    Py_ssize_t views;             /* how many Tensors have this one as their root */
     PyObject *weakrefs;
 } fdl_tensor;
 
@@ -34,6 +36,10 @@ PyObject *fdl_tensor_new(fdl_description *description);
 
 /* The same, but on failure the description is released. */
 PyObject *fdl_tensor_wrap(fdl_description *description);
+
+/* The same for a view of `tensor`: `description` is of the same block. The view keeps `tensor`, or
+ * what that is a view of, alive: so the collector sees that one block holds them together. */
+PyObject *fdl_tensor_wrap_view(fdl_description *description, PyObject *tensor);
 
 /* Puts these functions in place, and makes the type impossible to instantiate from Python. To be
  * called once, at module initialisation, before any instance exists. 0, or -1 with ImportError. */

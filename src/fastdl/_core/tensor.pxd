@@ -6,8 +6,10 @@ from fastdl._core.native cimport fdl_description, fdl_order, fdl_type_record
 
 
 cdef class Tensor:
-    cdef fdl_description *description  # owned; never NULL once a caller can see the object
+    cdef fdl_description *description  # owned, never NULL
     cdef tuple _shape                  # made at first use
+    cdef object root                   # None, or the Tensor that this is a view of
+    cdef Py_ssize_t views              # how many Tensors have this one as their root
     cdef object __weakref__
 
 

@@ -94,6 +94,7 @@ from fastdl._core.native cimport (
     fdl_take_versioned,
     fdl_speed_up_dlpack,
     fdl_tensor_wrap,
+    fdl_tensor_wrap_view,
     fdl_acquire,
     fdl_check_lazy_bits,
     fdl_make_from_dlpack,
@@ -850,7 +851,7 @@ cdef Tensor index(Tensor self, object key):
     if description is NULL:
         raise MemoryError()
     fdl_description_fill(description, &view, self.description.managed.flags & FDL_LASTING_FLAGS)
-    return fdl_tensor_wrap(description)
+    return fdl_tensor_wrap_view(description, <PyObject *>self)
 
 
 fdl_finish_tensor_type(<PyTypeObject *>Tensor)

@@ -6,7 +6,6 @@ type itself.
 """
 
 from collections import namedtuple
-from functools import lru_cache
 
 from fastdl._core import exchange
 
@@ -39,7 +38,6 @@ PEERS = (
 _BY_NAME = {(peer.package, peer.name): peer for peer in PEERS}
 
 
-@lru_cache(maxsize=256)
 def find(cls: type) -> "Peer | None":
     """The row of `cls` or of its nearest base that has one."""
     for base in cls.__mro__:
