@@ -62,7 +62,7 @@ def for_producer(stream, device: Device, *, unordered_is_none: bool = False):
     stream = as_number(stream)
     if kind == NONE and stream not in (None, -1):
         raise ValueError(
-            f"data on {device} has no stream to wait for: expected stream=None or -1, got {stream}"
+            f"data on {device} has no streams: expected stream=None or -1, got {stream}"
         )
     if kind == CUDA and stream == 0:
         stream = 1
