@@ -9,10 +9,11 @@ Switches, from the environment:
 import os
 import sys
 import sysconfig
+from glob import glob
 
 import numpy
 from Cython.Build import cythonize
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 
 if sys.implementation.name != "cpython":
     sys.exit(f"fastdl needs CPython: {sys.implementation.name} is not supported")
@@ -20,6 +21,7 @@ if sys.byteorder != "little":
     sys.exit("fastdl needs a little-endian machine: DLPack data is in native byte order")
 
 CORE = "src/fastdl/_core"
+HEADERS = "fastdl.include.fastdl"  # where the C headers are in an installation
 msvc = sys.platform == "win32"
 
 flags = ["/O2", "/std:c11"] if msvc else ["-std=c11", "-O2", "-fvisibility=hidden"]
@@ -44,8 +46,9 @@ elif not msvc and not sanitizers:
 def extension(name: str, source: str, *c_sources: str, include: tuple[str, ...] = ()) -> Extension:
     return Extension(
         name,
-        [source, *(f"{CORE}/{c}.c" for c in c_sources)],
+        [source, *c_sources],
         include_dirs=["include", CORE, *include],
+        depends=[*glob(f"{CORE}/*.h"), *glob("include/fastdl/*.h")],
         define_macros=macros,
         extra_compile_args=flags,
         extra_link_args=link_flags,
@@ -53,13 +56,11 @@ def extension(name: str, source: str, *c_sources: str, include: tuple[str, ...] 
 
 
 setup(
+    packages=[*find_packages("src"), HEADERS],
+    package_dir={"": "src", HEADERS: "include/fastdl"},
     ext_modules=cythonize(
         [
-            extension(
-                "fastdl._core.tensor",
-                f"{CORE}/tensor.pyx",
-                *("facts", "layout", "block", "copy", "lifetime", "object", "import", "export", "types", "acquire"),
-            ),
+            extension("fastdl._core.tensor", f"{CORE}/tensor.pyx", *sorted(glob(f"{CORE}/*.c"))),
             extension("fastdl._core.exchange", f"{CORE}/exchange.pyx"),
             extension(
                 "fastdl.bridges._numpy",
@@ -77,5 +78,5 @@ setup(
             "embedsignature": True,
             "embedsignature.format": "clinic",
         },
-    )
+    ),
 )

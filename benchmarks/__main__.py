@@ -26,11 +26,11 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--long", action="store_true", help="10^8 exchanges for lost memory")
     parser.add_argument("--workers", type=int, help="processes that measure (7, check: 3)")
-    parser.add_argument("--rounds", type=int, help="rounds in each process (60, check: 20)")
+    parser.add_argument("--rounds", type=int, help="rounds in each process (30, check: 20)")
     parser.add_argument("--output", type=Path, default=ROOT / "docs", help="directory (docs)")
     options = parser.parse_args()
     options.workers = options.workers or (3 if options.check else 7)
-    options.rounds = options.rounds or (20 if options.check else 60)
+    options.rounds = options.rounds or (20 if options.check else 30)
     return options
 
 
@@ -55,7 +55,7 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, list[budgets.Row]], 
     """The rows by section, and the samples behind them."""
     slack = CHECK_SLACK if options.check else 1.0
     exchanges = collect("exchanges", options.workers, options.rounds)
-    copies = collect("copies", max(1, options.workers // 2), max(5, options.rounds // 4))
+    copies = collect("copies", max(1, options.workers // 2), max(5, options.rounds // 2))
 
     progress("memory")
     count = 10**6 if options.check else 10**8 if options.long else 10**7

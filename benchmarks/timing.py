@@ -77,7 +77,7 @@ def interleave(subjects: list[Subject], rounds: int) -> dict[str, list[float]]:
         # There and back: who follows whom must not matter.
         for subject in subjects if number % 2 else reversed(subjects):
             nanoseconds = subject.seconds(subject.loops) / subject.loops * 1e9
-            samples[subject.name].append(round(nanoseconds, 3))
+            samples[subject.name].append(float(f"{nanoseconds:.4g}"))
     gc.enable()
     return samples
 

@@ -23,7 +23,7 @@ int fdl_check_lazy_bits(PyObject *object, const DLTensor *tensor)
     const char *bit = NULL;
     int answer = 0;
     if (tensor->dtype.code == kDLFloat) {
-        for (int32_t i = 0; i < tensor->ndim; i++)
+        for (int32_t i = tensor->ndim; i-- > 0;) /* the last is odd in most tensors */
             if (tensor->shape[i] > 1 && tensor->strides[i] & 1)
                 return 0;
     } else if (tensor->dtype.code == kDLComplex) {

@@ -134,12 +134,16 @@ void fdl_description_fill(fdl_description *description, const DLTensor *tensor, 
         own->data = (void *)((uintptr_t)own->data + (uintptr_t)own->byte_offset);
         own->byte_offset = 0;
     }
-    for (int32_t i = 0; i < tensor->ndim; i++)
-        own->shape[i] = tensor->shape[i];
     if (tensor->strides != NULL) {
-        for (int32_t i = 0; i < tensor->ndim; i++)
-            own->strides[i] = tensor->strides[i];
+        int64_t *shape = own->shape, *strides = own->strides;
+        const int64_t *their_shape = tensor->shape, *their_strides = tensor->strides;
+        for (int32_t i = 0, ndim = tensor->ndim; i < ndim; i++) {
+            shape[i] = their_shape[i];
+            strides[i] = their_strides[i];
+        }
     } else {
+        for (int32_t i = 0; i < tensor->ndim; i++)
+            own->shape[i] = tensor->shape[i];
         fdl_compact_strides(tensor->ndim, own->shape, own->strides);
     }
 }

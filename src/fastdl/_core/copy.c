@@ -55,7 +55,14 @@ static void simplify(const DLTensor *tensor, int64_t itemsize, walk *out)
                 for (int64_t r = r0; r < r1; r++) {                                                \
                     const char *from = source + r * row + c0 * column;                             \
                     char *to = target + (r * columns + c0) * bytes;                                \
-                    for (int64_t c = c0; c < c1; c++, from += column, to += bytes)                 \
+                    int64_t c = c0;                                                                \
+                    for (; c + 4 <= c1; c += 4, from += 4 * column, to += 4 * bytes) {             \
+                        memcpy(to, from, bytes);                                                   \
+                        memcpy(to + bytes, from + column, bytes);                                  \
+                        memcpy(to + 2 * bytes, from + 2 * column, bytes);                          \
+                        memcpy(to + 3 * bytes, from + 3 * column, bytes);                          \
+                    }                                                                              \
+                    for (; c < c1; c++, from += column, to += bytes)                               \
                         memcpy(to, from, bytes);                                                   \
                 }                                                                                  \
             }                                                                                      \

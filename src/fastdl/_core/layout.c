@@ -132,10 +132,19 @@ static inline fdl_fault measure(const DLTensor *tensor, int64_t *size, int64_t *
             fault = FDL_SIZE_OVERFLOW;
         if (strides == NULL)
             continue;
-        if (UNLIKELY(mul(dim - 1, strides[i], &last)))
-            fault = fault == FDL_OK ? FDL_REACH_OVERFLOW : fault;
-        else if (last < 0 ? UNLIKELY(add(below, last, &below)) : UNLIKELY(add(above, last, &above)))
-            fault = fault == FDL_OK ? FDL_REACH_OVERFLOW : fault;
+        /* Plain branches: each becomes one jump on the overflow flag, which a condition that joins
+         * them, or a hint, would first turn into a number. */
+        if (mul(dim - 1, strides[i], &last))
+            goto out_of_reach;
+        if (last < 0) {
+            if (add(below, last, &below))
+                goto out_of_reach;
+        } else if (add(above, last, &above)) {
+            goto out_of_reach;
+        }
+        continue;
+    out_of_reach:
+        fault = fault == FDL_OK ? FDL_REACH_OVERFLOW : fault;
     }
     *size = empty ? 0 : count;
     *low = below;

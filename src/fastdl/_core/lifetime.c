@@ -74,17 +74,8 @@ static int nested;
 static fdl_block *waiting;
 #endif
 
-static int drop(fdl_block *block, int attached)
+static void let_go(fdl_block *block)
 {
-    python_state state;
-    if (!enter_python(&state, attached))
-        return 1; /* leaks the owner */
-    if (nested == MAX_NESTED) {
-        block->next = waiting;
-        waiting = block;
-        leave_python(&state);
-        return 0;
-    }
     nested++;
     block->release(block->owner);
     while (nested == 1 && waiting != NULL) {
@@ -94,8 +85,28 @@ static int drop(fdl_block *block, int attached)
             fdl_block_free(next, 1);
     }
     nested--;
+}
+
+static int drop(fdl_block *block, int attached)
+{
+    python_state state;
+    if (attached && nested < MAX_NESTED && !PyErr_Occurred()) { /* nothing to set aside */
+        let_go(block);
+        if (PyErr_Occurred())
+            PyErr_WriteUnraisable(NULL);
+        return 1;
+    }
+    if (!enter_python(&state, attached))
+        return 1; /* leaks the owner */
+    if (nested < MAX_NESTED) {
+        let_go(block);
+    } else {
+        block->next = waiting;
+        waiting = block;
+        block = NULL;
+    }
     leave_python(&state);
-    return 1;
+    return block != NULL;
 }
 
 /* ---- owners ---- */

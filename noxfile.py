@@ -1,0 +1,195 @@
+"""One command for each verb: nox -s test, lint, typing, ... `.ci/run` runs them all.
+
+Arguments after `--` go to the tool: nox -s test -- -k stride.
+"""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.5"
+nox.options.default_venv_backend = "venv"  # what Python itself brings
+nox.options.sessions = ["lint", "typing", "test"]
+
+PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
+
+# Stops at the first undefined behaviour; address errors always stop.
+SANITIZE = {"FASTDL_SANITIZE": "address,undefined"}
+# Tests of other things than memory: other libraries' code, or no code of ours that runs.
+NOT_SANITIZED = ("interop", "test_abi.py", "test_readme.py", "test_wheel.py")
+PRELOADED = ("libasan.so", "libubsan.so")
+
+# What a C compiler is asked to say about our own files.
+WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
+
+
+def c_files() -> list[str]:
+    folders = ("include", "src", "tests", "benchmarks")
+    return [str(p) for folder in folders for p in sorted(Path(folder).rglob("*.[ch]"))]
+
+
+def extra(name: str) -> list[str]:
+    """The requirements of an extra, for sessions that do not need fastdl itself."""
+    return nox.project.load_toml("pyproject.toml")["project"]["optional-dependencies"][name]
+
+
+def existing(*patterns: str) -> list[str]:
+    """The files of these patterns, each of which must have one."""
+    found = {pattern: sorted(map(str, Path().glob(pattern))) for pattern in patterns}
+    missing = [pattern for pattern, files in found.items() if not files]
+    if missing:
+        raise FileNotFoundError(f"no file for {', '.join(missing)}")
+    return [file for files in found.values() for file in files]
+
+
+@nox.session
+def test(session: nox.Session) -> None:
+    """The tests that need no heavy peer."""
+    session.install(".[test]")
+    session.run("pytest", *session.posargs)
+
+
+@nox.session(python=PYTHONS, name="pythons")
+def pythons(session: nox.Session) -> None:
+    """The same on each CPython: nox -s pythons-3.12."""
+    test(session)
+
+
+@nox.session
+def peers(session: nox.Session) -> None:
+    """All tests, against all peers; none may skip for want of a library."""
+    session.install("torch==2.13.0")  # first and alone: whichever build of it the index prefers
+    session.install(".[test,peers]")
+    session.run("pytest", *session.posargs, env={"FASTDL_REQUIRE_PEERS": "1"})
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style of Python, Cython and C."""
+    session.install(*extra("dev"))
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("cython-lint", "src")
+    session.run("clang-format", "--dry-run", "-Werror", *c_files())
+
+
+@nox.session
+def typing(session: nox.Session) -> None:
+    """The package, its stubs against the modules, and the way users see it."""
+    session.install(".[dev]", "numpy")
+    session.run("mypy")
+    session.run("mypy", "--strict", "--config-file=", "tests/typing/examples.py")
+    session.run(
+        *("python", "-m", "mypy.stubtest", "fastdl"),
+        *("--mypy-config-file", "pyproject.toml"),
+        *("--allowlist", "tests/typing/allowlist.txt", "--ignore-unused-allowlist"),
+    )
+
+
+@nox.session
+def warnings(session: nox.Session) -> None:
+    """Our C files and the public headers without a warning. Generated C is not ours to judge."""
+    include = session.run(
+        *("python", "-c", "import sysconfig; print(sysconfig.get_path('include'))"), silent=True
+    ).strip()
+    flags = [*WARNINGS, "-fsyntax-only", "-Iinclude", f"-isystem{include}"]
+    for source in existing("src/fastdl/_core/*.c"):
+        session.run("gcc", "-std=c11", *flags, source, external=True)
+    for header in existing("include/fastdl/*.h"):
+        session.run("gcc", "-std=c99", "-pedantic", *flags, "-x", "c", header, external=True)
+        session.run("g++", "-std=c++17", "-pedantic", *flags, "-x", "c++", header, external=True)
+
+
+def install_sanitized(session: nox.Session, package: str) -> None:
+    session.install(package, env=SANITIZE)
+    look = (
+        "import fastdl._core.tensor as t, pathlib; code = pathlib.Path(t.__file__).read_bytes();"
+        "assert b'__asan_' in code and b'__ubsan_' in code, 'built without sanitizers'"
+    )
+    session.run("python", "-c", look, env=preload(session))
+
+
+def preload(session: nox.Session) -> dict[str, str]:
+    """The environment in which Python runs with the sanitizers' libraries in front."""
+    paths = [
+        session.run("gcc", f"-print-file-name={name}", silent=True, external=True).strip()
+        for name in PRELOADED
+    ]
+    return {
+        **SANITIZE,  # what the tests compile is built likewise
+        "LD_PRELOAD": ":".join(paths),
+        "PYTHONMALLOC": "malloc",  # each object is an allocation of its own
+        # Leaks are another session's matter; a failing malloc is for fastdl to report.
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+    }
+
+
+@nox.session
+def sanitize(session: nox.Session) -> None:
+    """The tests with hostile producers under AddressSanitizer and UndefinedBehaviorSanitizer."""
+    install_sanitized(session, ".[test]")
+    canary = "import ctypes as c; l = c.CDLL(None); l.free(c.c_void_p(4096))"
+    session.run("python", "-c", canary, env=preload(session), success_codes=[1], silent=True)
+    existing("tests/test_faults_*.py")  # what this is for; the rest comes along
+    elsewhere = [f"--ignore=tests/{name}" for name in NOT_SANITIZED]
+    # Only Python's own output is captured, so that a report that ends the process is seen.
+    capture = "--capture=sys"
+    session.run("pytest", capture, *elsewhere, *session.posargs, env=preload(session))
+
+
+@nox.session
+def leaks(session: nox.Session) -> None:
+    """LeakSanitizer, in processes without NumPy, which leaks by itself."""
+    install_sanitized(session, ".")
+    session.run("python", "tests/leaks/check.py", *existing("tests/leaks/exchange*.py"))
+
+
+@nox.session
+def valgrind(session: nox.Session) -> None:
+    """The same scripts under valgrind, which needs no special build."""
+    session.install(".")
+    command = [
+        *("valgrind", "-q", "--leak-check=full", "--show-leak-kinds=definite"),
+        *("--errors-for-leak-kinds=definite", "--error-exitcode=99"),
+        "--undef-value-errors=no",  # CPython's int.from_bytes alone taints whatever it touches
+    ]
+    env = {"PYTHONMALLOC": "malloc"}
+    python = Path(session.bin, "python").resolve()  # not a script that valgrind would follow
+    paths = session.run(
+        *("python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"), silent=True
+    )
+    env["PYTHONPATH"] = paths.strip()
+    with tempfile.TemporaryDirectory() as folder:
+        # What CPython does by itself is no finding. It differs by version, so it is made here.
+        log, known = Path(folder, "log"), Path(folder, "known.supp")
+        base = ["--gen-suppressions=all", f"--log-file={log}", python, "-c", "import array, ctypes"]
+        session.run(*command, *base, env=env, external=True, success_codes=[0, 99])
+        blocks = log.read_text().split("\n{\n")[1:]
+        known.write_text("".join("{\n" + block.split("\n}")[0] + "\n}\n" for block in blocks))
+        for script in existing("tests/leaks/exchange*.py"):
+            supp = f"--suppressions={known}"
+            session.run(*command, supp, python, script, env=env, external=True)
+
+
+@nox.session
+def wheel(session: nox.Session) -> None:
+    """The sdist, the wheel that is built from it, and what is in that."""
+    session.install("build", "pytest")
+    folder = Path(session.create_tmp(), "dist")
+    shutil.rmtree(folder, ignore_errors=True)
+    session.run("python", "-m", "build", "--outdir", str(folder), silent=True)
+    (built,) = folder.glob("*.whl")
+    session.install(f"fastdlpack[test] @ {built.resolve().as_uri()}")
+    session.run("pytest", "tests/test_wheel.py", env={"FASTDL_WHEEL": str(built)})
+    session.run("python", "-m", "fastdl", "demo")
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """fastdl, its peers and the floors, side by side."""
+    session.install("torch==2.13.0")
+    session.install(".[bench]")
+    session.run("python", "-m", "benchmarks", *session.posargs)

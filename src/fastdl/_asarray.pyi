@@ -1,0 +1,25 @@
+from collections.abc import Iterable
+from typing import Any, Protocol, SupportsIndex, TypeAlias
+
+from typing_extensions import Buffer
+
+from fastdl._core.exchange import _DLPackLike
+from fastdl._core.tensor import Tensor
+from fastdl._device import _DeviceLike
+from fastdl._dtype import DType, _DTypeLike
+
+class _SupportsCudaArray(Protocol):
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
+
+_ArrayLike: TypeAlias = _DLPackLike | _SupportsCudaArray | Buffer
+
+def asarray(x: _ArrayLike, /) -> Tensor: ...
+def empty(
+    shape: SupportsIndex | Iterable[SupportsIndex],
+    dtype: _DTypeLike = "float32",
+    device: _DeviceLike = "cpu",
+    *,
+    stream: int | None = None,
+) -> Tensor: ...
+def dtype_of_format(form: str, itemsize: int) -> DType: ...

@@ -1,0 +1,51 @@
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+from typing_extensions import CapsuleType
+
+from fastdl._core.tensor import Tensor
+from fastdl._device import _DeviceLike
+
+# The generations of the protocol differ in their keywords, and all of them will do.
+class _SupportsDLPack(Protocol):
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> CapsuleType: ...
+
+_DLPackLike: TypeAlias = _SupportsDLPack | CapsuleType
+
+def from_dlpack(
+    x: _DLPackLike,
+    /,
+    *,
+    device: _DeviceLike | None = None,
+    copy: bool | None = None,
+    stream: int | None = None,
+) -> Tensor: ...
+def exchange_api(producer: type | _SupportsDLPack, /) -> CapsuleType: ...
+def register_exchange_api(cls: type, table: CapsuleType | int, /) -> None: ...
+
+# What follows is for the Python floor of fastdl alone.
+
+MAX_VERSION: tuple[int, int]
+TYPE_IMMUTABLE: int
+TYPE_ASK_BITS: int
+TYPE_KEEP: int
+KEYWORD_STREAM: int
+KEYWORD_MAX_VERSION: int
+KEYWORD_DL_DEVICE: int
+KEYWORD_COPY: int
+
+def install(
+    *,
+    from_dlpack: Callable[..., Any],
+    ask: Callable[..., Any],
+    is_refusal: Callable[..., Any],
+    delivery: Callable[..., Any],
+    peer: Callable[..., Any],
+) -> None: ...
+def special(instance: object, name: str) -> Any: ...
+def remember(cls: type, refused: int, version: int) -> None: ...
+def recall(cls: type) -> tuple[int, int] | None: ...
+def acquire(x: object, *, tables_only: bool = False) -> Tensor | None: ...
+def is_producer(x: object) -> bool: ...
+def has_native_table(x: object) -> bool: ...
+def ask(x: object) -> Tensor: ...

@@ -1,0 +1,11 @@
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import CapsuleType
+
+from fastdl._core.tensor import Tensor
+
+BRIDGE: tuple[CapsuleType, type[np.ndarray[Any, Any]]]
+
+def array(tensor: Tensor, descriptor: np.dtype[Any], lanes: int) -> npt.NDArray[Any]: ...

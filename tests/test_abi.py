@@ -1,0 +1,110 @@
+"""The C headers: the layout of DLPack 1.3, alone and beside what others declare.
+
+Compile-only. The claims are in capi/check_abi.c.
+"""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+CAPI = Path(__file__).parent / "capi"
+INCLUDE = CAPI.parents[1] / "include"
+
+# Every compiler that is there, in both languages. One is enough, none is a failure.
+COMPILERS = [
+    pytest.param([compiler, "-x", language, f"-std={standard}"], id=f"{compiler}-{standard}")
+    for compiler, language, standard in [
+        ("gcc", "c", "c99"),
+        ("g++", "c++", "c++17"),
+        ("clang", "c", "c99"),
+        ("clang++", "c++", "c++17"),
+    ]
+    if shutil.which(compiler)
+]
+# Warnings are errors in our headers, and no concern of ours in those of others.
+FLAGS = ["-fsyntax-only", "-Wall", "-Wextra", "-pedantic", "-Werror", f"-I{INCLUDE}", f"-I{CAPI}"]
+
+# Headers that declare the same names: package, its include folder, the header.
+OFFICIAL = {
+    "tvm_ffi": ("include", "dlpack/dlpack.h"),
+    "torch": ("include", "ATen/dlpack.h"),
+}
+OLD_RELEASES = (80, 100, 110)
+
+
+def run(compiler, source, *flags):
+    return subprocess.run(
+        [*compiler, *FLAGS, *flags, str(source)], capture_output=True, text=True, timeout=60
+    )
+
+
+def check(compiler, *flags):
+    result = run(compiler, CAPI / "check_abi.c", *flags)
+    assert result.returncode == 0, result.stderr
+
+
+def official(package):
+    """The flag for the include folder of an installed package, and the header in quotes."""
+    spec = importlib.util.find_spec(package)
+    if spec is None:
+        if os.environ.get("FASTDL_REQUIRE_PEERS") == "1":
+            pytest.fail(f"{package} is not installed, and FASTDL_REQUIRE_PEERS=1")
+        pytest.skip(f"{package} is not installed")
+    folder, header = OFFICIAL[package]
+    include = Path(spec.submodule_search_locations[0], folder)
+    assert (include / header).is_file()
+    return f"-isystem{include}", f"<{header}>"
+
+
+def test_a_compiler_is_there():
+    assert COMPILERS, "none of gcc, g++, clang and clang++ is on PATH"
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_alone(compiler):
+    check(compiler)
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_wrong_claim_is_noticed(compiler):
+    result = run(compiler, CAPI / "check_abi.c", "-DEXPECT_FAILURE")
+    assert result.returncode != 0
+    assert "claim_in_line_" in result.stderr
+
+
+@pytest.mark.parametrize("order", ["BEFORE", "AFTER"])
+@pytest.mark.parametrize("package", OFFICIAL)
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_beside_an_official_header(compiler, package, order):
+    include, header = official(package)
+    check(compiler, include, f"-D{order}={header}")
+
+
+@pytest.mark.parametrize("package", OFFICIAL)
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_official_headers_agree(compiler, package):
+    """Without ours: the frozen numbers are theirs too."""
+    include, header = official(package)
+    check(compiler, include, f"-DBEFORE={header}", "-DWITHOUT_OURS")
+
+
+@pytest.mark.parametrize("order", ["BEFORE", "AFTER"])
+@pytest.mark.parametrize("release", OLD_RELEASES)
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_beside_an_older_header(compiler, release, order):
+    check(compiler, f"-DOFFICIAL_RELEASE={release}", f'-D{order}="old_official.h"')
+
+
+@pytest.mark.parametrize("header", sorted(INCLUDE.glob("fastdl/*.h")), ids=lambda path: path.name)
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_each_public_header_stands_alone(compiler, header, tmp_path):
+    source = tmp_path / "includes_it.c"
+    source.write_text(f"#include <fastdl/{header.name}>\n#include <fastdl/{header.name}>\n")
+    python = f"-isystem{sysconfig.get_path('include')}"
+    result = run(compiler, source, python, "-Wconversion", "-Wshadow")
+    assert result.returncode == 0, result.stderr

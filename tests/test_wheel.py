@@ -1,0 +1,120 @@
+"""What an installation has in it: the wheel in FASTDL_WHEEL, or else what is installed."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from email.parser import Parser
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MOST_BYTES = 1_000_000
+COMPILED = {".so", ".pyd"}
+
+
+class Contents:
+    """Files of a distribution: path -> function that reads it."""
+
+    def __init__(self, files, size):
+        self.files = {str(path): read for path, read in files}
+        self.paths = [PurePosixPath(path) for path in self.files]
+        self.size = size
+
+    def metadata(self):
+        (path,) = (path for path in self.files if path.endswith(".dist-info/METADATA"))
+        return Parser().parsestr(self.files[path]().decode())
+
+
+def of_wheel(path):
+    wheel = zipfile.ZipFile(path)
+    files = [(name, lambda name=name: wheel.read(name)) for name in wheel.namelist()]
+    return Contents(files, path.stat().st_size)
+
+
+def of_installation():
+    try:
+        found = distribution("fastdlpack")
+    except PackageNotFoundError:
+        pytest.skip("fastdlpack is not installed")
+    files = [path for path in found.files or () if "__pycache__" not in path.parts]
+    if not any(path.as_posix() == "fastdl/__init__.py" for path in files):
+        pytest.skip("fastdlpack is installed in editable form")
+    size = sum(path.locate().stat().st_size for path in files)
+    return Contents([(path.as_posix(), path.read_binary) for path in files], size)
+
+
+@pytest.fixture(scope="module")
+def contents():
+    wheel = os.environ.get("FASTDL_WHEEL")
+    return of_wheel(Path(wheel)) if wheel else of_installation()
+
+
+def test_types(contents):
+    assert "fastdl/py.typed" in contents.files
+    # A compiled module says nothing to a type checker but through its stub.
+    stubs = {path.with_suffix("") for path in contents.paths if path.suffix == ".pyi"}
+    modules = {
+        path.with_name(path.name.partition(".")[0])
+        for path in contents.paths
+        if path.suffix in COMPILED
+    }
+    assert modules
+    assert modules <= stubs
+    source = ROOT / "src"
+    assert {path for path in contents.files if path.endswith(".pyi")} == {
+        path.relative_to(source).as_posix() for path in source.rglob("*.pyi")
+    }
+
+
+def test_python_modules(contents):
+    source = ROOT / "src"
+    assert {path for path in contents.files if path.endswith(".py")} == {
+        path.relative_to(source).as_posix() for path in source.rglob("*.py")
+    }
+
+
+def test_headers(contents):
+    headers = sorted((ROOT / "include" / "fastdl").glob("*.h"))
+    assert headers
+    for header in headers:
+        assert contents.files[f"fastdl/include/fastdl/{header.name}"]() == header.read_bytes()
+
+
+def test_nothing_else(contents):
+    """No C or Cython source, no private header, no test: each file is of a kind that is meant."""
+    for path in contents.paths:
+        if path.parts[0] == "fastdl":
+            assert "tests" not in path.parts
+            if path.suffix == ".h":
+                assert path.parts[:3] == ("fastdl", "include", "fastdl")
+            else:
+                assert path.suffix in {".py", ".pyi", *COMPILED} or path.name == "py.typed"
+        else:
+            assert path.parts[0].endswith(".dist-info")
+
+
+def test_size(contents):
+    assert contents.size <= MOST_BYTES
+
+
+def test_metadata(contents):
+    metadata = contents.metadata()
+    assert metadata["Name"] == "fastdlpack"
+    assert metadata["License-Expression"] == "Apache-2.0"
+    required = metadata.get_all("Requires-Dist", [])
+    assert required  # of the extras
+    assert [one for one in required if "extra ==" not in one] == []
+    extras = set(metadata.get_all("Provides-Extra"))
+    assert extras >= {"test", "peers", "bench", "docs", "dev"}
+    assert any(path.endswith(".dist-info/licenses/LICENSE") for path in contents.files)
+
+
+def test_pip_is_content():
+    result = subprocess.run(
+        [sys.executable, "-m", "pip", "check"], capture_output=True, text=True, timeout=120
+    )
+    assert "No module named pip" not in result.stderr
+    assert [line for line in result.stdout.splitlines() if "fastdlpack" in line] == []

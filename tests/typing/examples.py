@@ -1,0 +1,127 @@
+"""What a user writes, for mypy --strict: every public name, and the mistakes it must catch.
+
+Never run. A line whose error is expected ends in `type: ignore[code]`, and mypy is told to
+complain of one that is not needed.
+"""
+
+import array
+import ctypes
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import CapsuleType, assert_type
+
+import fastdl
+
+
+class Producer:
+    """The newest generation of the protocol."""
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> CapsuleType:
+        raise BufferError
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+class OldProducer:
+    """The oldest."""
+
+    def __dlpack__(self, stream: int | None = None) -> CapsuleType:
+        raise BufferError
+
+
+def importing(values: npt.NDArray[np.float32], capsule: CapsuleType) -> None:
+    assert_type(fastdl.from_dlpack(values), fastdl.Tensor)
+    fastdl.from_dlpack(Producer(), device="cpu", copy=True, stream=None)
+    fastdl.from_dlpack(OldProducer(), device=(2, 0), stream=-1)
+    fastdl.from_dlpack(capsule, device=fastdl.DeviceType.CUDA)
+    fastdl.from_dlpack([1, 2])  # type: ignore[arg-type]
+    fastdl.from_dlpack(values, copy=1)  # type: ignore[arg-type]
+    fastdl.from_dlpack(x=values)  # type: ignore[call-arg]
+
+    fastdl.asarray(b"bytes")
+    fastdl.asarray(array.array("d", [1.0]))
+    fastdl.asarray((ctypes.c_int * 3)())
+    fastdl.asarray(values)
+    fastdl.asarray(3)  # type: ignore[arg-type]
+
+    fastdl.empty(3)
+    fastdl.empty((2, 3), "bfloat16", "cpu:0")
+    fastdl.empty([2, 3], fastdl.DType("int8"), fastdl.Device("cpu"), stream=None)
+    fastdl.empty((2, 3), (2, 32, 1))
+    fastdl.empty("3")  # type: ignore[arg-type]
+
+
+def describing(tensor: fastdl.Tensor) -> None:
+    assert_type(tensor.shape, tuple[int, ...])
+    assert_type(tensor.strides, tuple[int, ...])
+    assert_type(tensor.ndim + tensor.size + tensor.itemsize + tensor.nbytes, int)
+    assert_type(tensor.data_ptr, int)
+    assert_type(tensor.readonly or tensor.is_copied or tensor.is_contiguous("F"), bool)
+    assert_type(tensor.dtype, fastdl.DType)
+    assert_type(tensor.device, fastdl.Device)
+    assert_type(len(tensor), int)
+    tensor.is_contiguous("A")  # type: ignore[arg-type]
+    tensor.shape = (1,)  # type: ignore[misc]
+    fastdl.Tensor.fill  # type: ignore[attr-defined]  # noqa: B018
+
+    device: fastdl.Device = tensor.device
+    assert_type(device.type, fastdl.DeviceType | int)
+    assert_type(device.id, int)
+    assert_type(device.is_host, bool)
+    assert_type(fastdl.Device(2, 0) == fastdl.Device("cuda:0"), bool)
+    fastdl.Device(2.5)  # type: ignore[call-overload]
+
+    dtype: fastdl.DType = fastdl.DType(2, 32)
+    assert_type(fastdl.DType((2, 32, 1)) == fastdl.DType("float32"), bool)
+    fastdl.DType(2)  # type: ignore[call-overload]
+    code, bits, lanes = dtype
+    assert_type(code + bits + lanes, int)
+    assert_type(dtype.name, str)
+    assert_type(dtype.lane, fastdl.DType)
+    assert_type(dtype.format, str | None)
+
+
+def using(tensor: fastdl.Tensor) -> None:
+    assert_type(tensor[0], fastdl.Tensor)
+    assert_type(tensor[1:, ::-2, ..., None], fastdl.Tensor)
+    tensor["name"]  # type: ignore[index]
+    tensor[[0, 1]]  # type: ignore[index]
+    for row in tensor:
+        assert_type(row, fastdl.Tensor)
+
+    assert_type(tensor.copy(), fastdl.Tensor)
+    assert_type(tensor.to("cuda:1", stream=7), fastdl.Tensor)
+    assert_type(tensor.numpy(), npt.NDArray[Any])
+    _ = tensor.tolist(), tensor.item(), memoryview(tensor), np.asarray(tensor)
+    np.from_dlpack(tensor)
+    assert_type(tensor.__dlpack__(max_version=(1, 0)), CapsuleType)
+    assert_type(tensor.__dlpack_device__(), tuple[int, int])
+
+
+def tables(capsule: CapsuleType) -> None:
+    assert_type(fastdl.exchange_api(np.ndarray), CapsuleType)
+    assert_type(fastdl.exchange_api(Producer()), CapsuleType)
+    fastdl.register_exchange_api(Producer, capsule)
+    fastdl.register_exchange_api(Producer, 4096)
+    fastdl.register_exchange_api(Producer(), capsule)  # type: ignore[arg-type]
+    assert_type(fastdl.Tensor.__dlpack_c_exchange_api__, CapsuleType)
+
+
+def the_rest() -> None:
+    assert_type(fastdl.dlpack_version, tuple[int, int])
+    assert_type(fastdl.__version__, str)
+    try:
+        fastdl.from_dlpack(Producer(), copy=False)
+    except fastdl.CopyRequiredError as error:
+        both: tuple[BufferError, ValueError] = error, error
+        print(both)
