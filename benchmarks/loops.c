@@ -79,8 +79,8 @@ static PyObject *export(PyObject *module, PyObject *args)
     arguments[1] = object;
     arguments[2] = max_version;
     while (n-- > 0) {
-        PyObject *capsule = PyObject_VectorcallMethod(
-            method, arguments + 1, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, names);
+        PyObject *capsule = PyObject_VectorcallMethod(method, arguments + 1,
+                                                      1 | PY_VECTORCALL_ARGUMENTS_OFFSET, names);
         int failed = capsule == NULL || consume(capsule) < 0;
         Py_XDECREF(capsule);
         if (failed) {
@@ -256,8 +256,8 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "loops", NULL, 0, methods,
-                                        NULL,                  NULL,    NULL, NULL};
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "loops", NULL, 0, methods, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit_loops(void)
 {

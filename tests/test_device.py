@@ -5,9 +5,9 @@ import enum
 import pickle
 
 import pytest
-from fastdl._core.tensor import device_facts
 
 import fastdl
+from fastdl._core.tensor import device_facts
 from tests.support.ctypes_dlpack import capsule_of
 
 # DLDeviceType of DLPack 1.3, typed in from the specification.

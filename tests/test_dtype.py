@@ -6,9 +6,9 @@ import pickle
 import ml_dtypes
 import numpy as np
 import pytest
-from fastdl._core.tensor import dtype_facts
 
 import fastdl
+from fastdl._core.tensor import dtype_facts
 
 # DLDataTypeCode of DLPack 1.3, typed in from the specification.
 INT, UINT, FLOAT, OPAQUE, BFLOAT, COMPLEX, BOOL = range(7)

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from fastdl._core.tensor import dtype_facts
 
 import fastdl
+from fastdl._core.tensor import dtype_facts
 from tests.support.ctypes_dlpack import opened
 
 

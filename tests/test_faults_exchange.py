@@ -308,7 +308,7 @@ def test_general_bridge_as_the_table_of_a_type(how):
 
 class Meta(type):
     def __getattr__(cls, name):
-        if name.startswith("__dlpack") or name.startswith("__c_dlpack"):
+        if name.startswith(("__dlpack", "__c_dlpack")):
             raise LookupError(f"asked the metaclass for {name}")
         raise AttributeError(name)
 
@@ -452,7 +452,7 @@ def test_borrow_is_optional_and_takes_no_reference(which):
 
 @every_table
 def test_to_object_takes_the_tensor_on_success(which):
-    table, good = tables()[which]
+    table, _good = tables()[which]
     managed = Given()
     result = consumer.to_object(table, consumer.hold(managed.address, True))
     assert isinstance(result, np.ndarray if which == "ndarray" else fastdl.Tensor)

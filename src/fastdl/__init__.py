@@ -1,11 +1,11 @@
 """fastdl: any framework's tensor, used from any other, or from C, without a copy.
 
-    >>> import fastdl, numpy as np
-    >>> fastdl.from_dlpack(np.arange(3.0, dtype=np.float32))
-    fastdl.Tensor([0, 1, 2], shape=(3,), dtype=float32, device=cpu:0)
+>>> import fastdl, numpy as np
+>>> fastdl.from_dlpack(np.arange(3.0, dtype=np.float32))
+fastdl.Tensor([0, 1, 2], shape=(3,), dtype=float32, device=cpu:0)
 """
 
-from fastdl import _asarray, _consumer, _numpy, _producer, _values
+from fastdl import _consumer, _numpy, _producer, _values
 from fastdl._asarray import asarray, empty
 from fastdl._core import exchange as _exchange
 from fastdl._core import tensor as _tensor

@@ -77,5 +77,3 @@ def _size(n) -> int:
     if not 0 <= n < 2**63:
         raise ValueError(f"expected sizes from 0 to 2**63 - 1 as shape, got {n}")
     return n
-
-

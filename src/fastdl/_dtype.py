@@ -34,7 +34,9 @@ class DType(namedtuple("DType", "code bits lanes")):
             return _parse(code)
         if isinstance(code, tuple) and len(code) in (2, 3):
             return DType(*code)
-        raise TypeError(f'expected a dtype as "float32", (code, bits, lanes) or a DType, got {code!r}')
+        raise TypeError(
+            f'expected a dtype as "float32", (code, bits, lanes) or a DType, got {code!r}'
+        )
 
     @property
     def name(self) -> str:

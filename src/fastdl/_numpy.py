@@ -52,7 +52,9 @@ def _descriptor(dtype):
     try:
         return np.dtype(getattr(ml_dtypes, dtype.name))
     except AttributeError as error:
-        raise TypeError(f"neither NumPy nor ml_dtypes has a type for {dtype}: use DLPack") from error
+        raise TypeError(
+            f"neither NumPy nor ml_dtypes has a type for {dtype}: use DLPack"
+        ) from error
 
 
 def array(tensor, dtype, copy):

@@ -118,13 +118,12 @@ static PyObject *dims_or_none(const int64_t *dims, int32_t n)
 
 static PyObject *describe(const DLTensor *t)
 {
-    return Py_BuildValue("{s:K,s:(ii),s:i,s:(iii),s:N,s:N,s:K}", "data",
-                         (unsigned long long)(uintptr_t)t->data, "device",
-                         (int)t->device.device_type, (int)t->device.device_id, "ndim",
-                         (int)t->ndim, "dtype", (int)t->dtype.code, (int)t->dtype.bits,
-                         (int)t->dtype.lanes, "shape", dims_or_none(t->shape, t->ndim), "strides",
-                         dims_or_none(t->strides, t->ndim), "byte_offset",
-                         (unsigned long long)t->byte_offset);
+    return Py_BuildValue(
+        "{s:K,s:(ii),s:i,s:(iii),s:N,s:N,s:K}", "data", (unsigned long long)(uintptr_t)t->data,
+        "device", (int)t->device.device_type, (int)t->device.device_id, "ndim", (int)t->ndim,
+        "dtype", (int)t->dtype.code, (int)t->dtype.bits, (int)t->dtype.lanes, "shape",
+        dims_or_none(t->shape, t->ndim), "strides", dims_or_none(t->strides, t->ndim),
+        "byte_offset", (unsigned long long)t->byte_offset);
 }
 
 static PyObject *held_fields(PyObject *self, PyObject *unused)
@@ -240,8 +239,8 @@ static PyObject *delete_on_threads(PyObject *self, PyObject *arguments)
     }
     for (int t = 0; t < threads; t++) {
         Py_ssize_t first = n * t / threads, last = n * (t + 1) / threads;
-        batches[t] = (batch){managed + first, versioned + first, last - first,
-                             PyThread_allocate_lock()};
+        batches[t] =
+            (batch){managed + first, versioned + first, last - first, PyThread_allocate_lock()};
         PyThread_acquire_lock(batches[t].done, WAIT_LOCK);
         if (PyThread_start_new_thread(delete_batch, &batches[t]) == (unsigned long)-1) {
             PyErr_SetString(PyExc_RuntimeError, "cannot start a thread");
@@ -249,10 +248,9 @@ static PyObject *delete_on_threads(PyObject *self, PyObject *arguments)
         }
     }
     Py_BEGIN_ALLOW_THREADS /* the deleters may need the GIL */
-    for (int t = 0; t < threads; t++)
-        PyThread_acquire_lock(batches[t].done, WAIT_LOCK);
-    Py_END_ALLOW_THREADS
-    for (int t = 0; t < threads; t++) {
+        for (int t = 0; t < threads; t++) PyThread_acquire_lock(batches[t].done, WAIT_LOCK);
+    Py_END_ALLOW_THREADS for (int t = 0; t < threads; t++)
+    {
         PyThread_release_lock(batches[t].done);
         PyThread_free_lock(batches[t].done);
     }
@@ -388,16 +386,19 @@ static PyObject *api_allocate(PyObject *self, PyObject *arguments)
         dims[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i));
     if (PyErr_Occurred())
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    result = table->managed_tensor_allocator(&prototype, &out, &report,
-                                             with_report ? note_error : NULL);
-    Py_END_ALLOW_THREADS
-    if (result == 0) {
+    Py_BEGIN_ALLOW_THREADS result =
+        table->managed_tensor_allocator(&prototype, &out, &report, with_report ? note_error : NULL);
+    Py_END_ALLOW_THREADS if (result == 0)
+    {
         held = hold_pointer(out, 1);
-    } else if (result == -1 && out == untouched) {
+    }
+    else if (result == -1 && out == untouched)
+    {
         held = Py_None;
         Py_INCREF(held);
-    } else {
+    }
+    else
+    {
         PyErr_Format(PyExc_SystemError, "the allocator returned %d and changed *out", result);
         return NULL;
     }
@@ -491,8 +492,8 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, .m_name = "consumer", .m_size = -1, .m_methods = functions};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "consumer", .m_size = -1,
+                                    .m_methods = functions};
 
 PyMODINIT_FUNC PyInit_consumer(void)
 {

@@ -29,7 +29,7 @@ typedef struct record {
     int is_versioned;
     int error_was_pending; /* when the deleter was called */
     atomic_int deleted, destroyed;
-    int handed; /* how often somebody was given it */
+    int handed;          /* how often somebody was given it */
     PyObject *owner;     /* the reference that a real producer holds; given back on deletion */
     PyObject *on_delete; /* called by the deleter, which leaves its exception set */
     int64_t dims[2 * MAX_DIMS];
@@ -115,8 +115,8 @@ static int set_dims(PyObject *given, int64_t *room, int64_t **field, Py_ssize_t 
 
 static int fill(record *r, PyObject *arguments, PyObject *keywords)
 {
-    static char *names[] = {"data",  "device",    "ndim",    "shape", "strides",
-                            "byte_offset", "dtype", "version", "flags", "deleter", NULL};
+    static char *names[] = {"data",  "device",  "ndim",  "shape",   "strides", "byte_offset",
+                            "dtype", "version", "flags", "deleter", NULL};
     unsigned long long data = 0, byte_offset = 0, flags = 0;
     int device_type = kDLCPU, device_id = 0, code = kDLFloat, bits = 32, lanes = 1;
     unsigned major = 1, minor = 3;
@@ -455,8 +455,8 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, .m_name = "hostile", .m_size = -1, .m_methods = functions};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "hostile", .m_size = -1,
+                                    .m_methods = functions};
 
 PyMODINIT_FUNC PyInit_hostile(void)
 {

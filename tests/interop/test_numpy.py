@@ -109,7 +109,7 @@ def test_opting_out_is_honoured(from_dlpack):
 def test_only_arrays_get_numpys_table(from_dlpack, kind):
     """Facts are found by name, tables are not: memory of another type is never read as NumPy's."""
 
-    class ndarray:  # noqa: N801 - the name is the point
+    class ndarray:
         if kind == "legacy":
 
             def __dlpack__(self, *, stream=None):

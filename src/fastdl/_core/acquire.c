@@ -93,7 +93,7 @@ PyObject *fdl_acquire(PyObject *object, const fdl_type_record *record)
         return refused(object, record);
     }
     if (record->facts & FDL_TYPE_NATIVE && PyErr_Occurred())
-        PyErr_Clear(); /* likewise */
+        PyErr_Clear();                          /* likewise */
     ours = fdl_description_of(managed) != NULL; /* on a block that knows its order already */
     tensor = fdl_take_versioned(managed, object);
     if (tensor == NULL)

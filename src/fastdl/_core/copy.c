@@ -135,8 +135,8 @@ void fdl_copy_compact(const DLTensor *source, uint64_t flags, void *target)
     plane = w.shape[outer] * w.shape[outer + 1] * itemsize;
     for (;;) {
         int32_t i = outer;
-        copy_plane(from, w.shape[outer], w.strides[outer], w.shape[outer + 1],
-                   w.strides[outer + 1], itemsize, to);
+        copy_plane(from, w.shape[outer], w.strides[outer], w.shape[outer + 1], w.strides[outer + 1],
+                   itemsize, to);
         to += plane;
         while (i-- > 0) { /* the next index of the outer dimensions, like an odometer */
             from += w.strides[i];

@@ -9,48 +9,23 @@ import sys
 
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.pycapsule cimport (
-    PyCapsule_CheckExact,
-    PyCapsule_GetPointer,
-    PyCapsule_IsValid,
-    PyCapsule_New,
+    PyCapsule_CheckExact, PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New,
 )
 from libc.stdint cimport int32_t, uint32_t, uintptr_t
 
 from fastdl._core.dlpack cimport (
-    FASTDL_DLPACK_MAJOR,
-    FASTDL_DLPACK_MINOR,
-    DLManagedTensorVersioned,
-    DLPackExchangeAPI,
-    DLPackExchangeAPIHeader,
-    DLPackManagedTensorFromPyObjectNoSync,
+    FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR, DLManagedTensorVersioned, DLPackExchangeAPI,
+    DLPackExchangeAPIHeader, DLPackManagedTensorFromPyObjectNoSync,
 )
 from fastdl._core.native cimport (
-    FDL_KEYWORD_COPY,
-    FDL_KEYWORD_DL_DEVICE,
-    FDL_KEYWORD_MAX_VERSION,
-    FDL_KEYWORD_STREAM,
-    FDL_ORDER_CALLER,
-    FDL_ORDER_IDLE,
-    FDL_TYPE_ASK_BITS,
-    FDL_TYPE_HAS_DLPACK,
-    FDL_TYPE_IMMUTABLE,
-    FDL_TYPE_KEEP,
-    FDL_TYPE_LEARNED,
-    FDL_TYPE_NATIVE,
-    FDL_TYPE_PROTOCOL,
+    FDL_KEYWORD_COPY, FDL_KEYWORD_DL_DEVICE, FDL_KEYWORD_MAX_VERSION, FDL_KEYWORD_STREAM,
+    FDL_ORDER_CALLER, FDL_ORDER_IDLE, FDL_TYPE_ASK_BITS, FDL_TYPE_HAS_DLPACK,
+    FDL_TYPE_IMMUTABLE, FDL_TYPE_KEEP, FDL_TYPE_LEARNED, FDL_TYPE_NATIVE, FDL_TYPE_PROTOCOL,
     fdl_type_record,
 )
 from fastdl._core.tensor cimport (
-    Tensor,
-    acquire as through_table,
-    check_lazy_bits,
-    find_type,
-    is_host_type,
-    keep_also,
-    publish_type,
-    table_from_object,
-    take_capsule,
-    tensor_table,
+    Tensor, acquire as through_table, check_lazy_bits, find_type, is_host_type, keep_also,
+    publish_type, table_from_object, take_capsule, tensor_table,
 )
 from fastdl._core.tensor import make_from_dlpack
 
@@ -128,8 +103,8 @@ cdef int MAX_TABLES = 16  # how far a chain of older tables is followed
 cdef const DLPackExchangeAPI *usable(const DLPackExchangeAPI *table) noexcept:
     """The first table of the chain that fastdl understands and that is complete, or NULL."""
     cdef const DLPackExchangeAPIHeader *header = <const DLPackExchangeAPIHeader *>table
-    cdef int i
-    for i in range(MAX_TABLES):
+    cdef int _i
+    for _i in range(MAX_TABLES):
         if header is NULL or <uintptr_t>header % sizeof(void *) != 0:
             return NULL
         if header.version.major == FASTDL_DLPACK_MAJOR:

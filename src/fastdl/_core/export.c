@@ -57,7 +57,14 @@ PyObject *fdl_legacy_capsule(PyObject *tensor)
 static PyObject *whole_method; /* the method that decides every call */
 
 /* The keywords, interned as those in a call are. */
-enum { MAX_VERSION, STREAM, DL_DEVICE, COPY, VERSION, KEYWORDS };
+enum {
+    MAX_VERSION,
+    STREAM,
+    DL_DEVICE,
+    COPY,
+    VERSION,
+    KEYWORDS
+};
 static const char *const keyword_text[KEYWORDS] = {"max_version", "stream", "dl_device", "copy",
                                                    "version"};
 static PyObject *keywords[KEYWORDS];

@@ -13,9 +13,9 @@
 PyObject *fdl_versioned_capsule(PyObject *tensor, uint64_t more_flags);
 PyObject *fdl_legacy_capsule(PyObject *tensor);
 
-/* Puts a faster front before the method `__dlpack__` of `type`: it serves the plain call on writable
- * or versioned host memory, and hands any other to the method that was there. 0, or -1 with an
- * exception. To be called once. */
+/* Puts a faster front before the method `__dlpack__` of `type`: it serves the plain call on
+ * writable or versioned host memory, and hands any other to the method that was there. 0, or -1
+ * with an exception. To be called once. */
 int fdl_speed_up_dlpack(PyTypeObject *type);
 
 #endif

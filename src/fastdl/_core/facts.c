@@ -53,7 +53,7 @@ const fdl_dtype_fact fdl_dtypes[] = {
 #define X(row, code, bits, name, format) {code, bits, name, format},
     FDL_DTYPES(X)
 #undef X
-    {0, 0, NULL, NULL},
+        {0, 0, NULL, NULL},
 };
 
 const uint8_t fdl_dtype_rows[FDL_DTYPE_CODES][FDL_DTYPE_MAX_BITS + 1] = {

@@ -29,9 +29,8 @@ void fdl_raise_fault(fdl_fault fault, const DLTensor *tensor)
                      "the tensor has %s: got shape %S, strides %S, byte_offset %llu, dtype "
                      "(code %d, bits %d, lanes %d), device (%d, %d). Its producer is at fault; a "
                      "copy made there may help",
-                     fdl_fault_text(fault), shape, strides,
-                     (unsigned long long)tensor->byte_offset, (int)tensor->dtype.code,
-                     (int)tensor->dtype.bits, (int)tensor->dtype.lanes,
+                     fdl_fault_text(fault), shape, strides, (unsigned long long)tensor->byte_offset,
+                     (int)tensor->dtype.code, (int)tensor->dtype.bits, (int)tensor->dtype.lanes,
                      (int)tensor->device.device_type, (int)tensor->device.device_id);
     Py_XDECREF(shape);
     Py_XDECREF(strides);

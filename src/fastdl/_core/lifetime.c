@@ -61,8 +61,9 @@ static void leave_python(python_state *state)
 
 /* ---- letting go ---- */
 
-/* An owner may be a tensor that holds another block, and so on: a chain of exchanges would be let go
- * of in as many nested calls. Beyond this depth a block waits until the outermost call is done. */
+/* An owner may be a tensor that holds another block, and so on: a chain of exchanges would be let
+ * go of in as many nested calls. Beyond this depth a block waits until the outermost call is done.
+ */
 #define MAX_NESTED 32
 
 /* The GIL guards these; without one each thread has its own. */

@@ -36,5 +36,4 @@ void fdl_disown(fdl_block *block);
 /* The Python object that keeps the memory of `block` alive, or NULL. */
 PyObject *fdl_object_behind(const fdl_block *block);
 
-
 #endif

@@ -4,11 +4,7 @@ from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from fastdl._core.dlpack cimport (
-    DLDataType,
-    DLDeviceType,
-    DLManagedTensor,
-    DLManagedTensorVersioned,
-    DLPackExchangeAPI,
+    DLDataType, DLDeviceType, DLManagedTensor, DLManagedTensorVersioned, DLPackExchangeAPI,
     DLTensor,
 )
 
@@ -80,7 +76,6 @@ cdef extern from "block.h" nogil:
 
     const uint64_t FDL_LASTING_FLAGS
     fdl_description *fdl_block_new(int32_t ndim)
-    fdl_description *fdl_describe(fdl_block *block, int32_t ndim)
     fdl_description *fdl_description_copy(const fdl_description *source, uint64_t more_flags)
     void fdl_description_release(fdl_description *description, int attached)
     void fdl_description_fill(fdl_description *description, const DLTensor *tensor, uint64_t flags)
@@ -104,7 +99,6 @@ cdef extern from "lifetime.h":
 
 cdef extern from "object.h":
     object fdl_tensor_wrap(fdl_description *description)
-    object fdl_tensor_wrap_view(fdl_description *description, PyObject *tensor)
     int fdl_finish_tensor_type(PyTypeObject *type) except -1
 
 
@@ -154,6 +148,10 @@ cdef extern from "export.h":
     object fdl_versioned_capsule(PyObject *tensor, uint64_t more_flags)
     object fdl_legacy_capsule(PyObject *tensor)
     int fdl_speed_up_dlpack(PyTypeObject *type) except -1
+
+
+cdef extern from "index.h":
+    object fdl_index(PyObject *tensor, object key)
 
 
 cdef extern from "copy.h" nogil:

@@ -85,7 +85,8 @@ PyObject *fdl_tensor_wrap(fdl_description *description)
 
 PyObject *fdl_tensor_wrap_view(fdl_description *description, PyObject *tensor)
 {
-    PyObject *root = ((fdl_tensor *)tensor)->root != Py_None ? ((fdl_tensor *)tensor)->root : tensor;
+    PyObject *root =
+        ((fdl_tensor *)tensor)->root != Py_None ? ((fdl_tensor *)tensor)->root : tensor;
     PyObject *view = fdl_tensor_wrap(description);
     if (view != NULL) {
         Py_SETREF(((fdl_tensor *)view)->root, Py_NewRef(root));

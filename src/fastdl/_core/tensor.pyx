@@ -9,106 +9,38 @@ function ends; functions that consume an argument say so.
 import cython
 
 from cpython.buffer cimport (
-    PyBUF_ANY_CONTIGUOUS,
-    PyBUF_C_CONTIGUOUS,
-    PyBUF_F_CONTIGUOUS,
-    PyBUF_FORMAT,
-    PyBUF_ND,
-    PyBUF_RECORDS_RO,
-    PyBUF_STRIDES,
-    PyBUF_WRITABLE,
-    PyObject_GetBuffer,
-    PyBuffer_Release,
+    PyBUF_ANY_CONTIGUOUS, PyBUF_C_CONTIGUOUS, PyBUF_F_CONTIGUOUS, PyBUF_FORMAT, PyBUF_ND,
+    PyBUF_RECORDS_RO, PyBUF_STRIDES, PyBUF_WRITABLE, PyObject_GetBuffer, PyBuffer_Release,
 )
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
-from cpython.number cimport PyNumber_AsSsize_t
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.pycapsule cimport (
-    PyCapsule_CheckExact,
-    PyCapsule_GetName,
-    PyCapsule_GetPointer,
-    PyCapsule_IsValid,
-    PyCapsule_New,
-    PyCapsule_SetName,
+    PyCapsule_CheckExact, PyCapsule_GetName, PyCapsule_GetPointer, PyCapsule_IsValid,
+    PyCapsule_New, PyCapsule_SetName,
 )
 from cpython.ref cimport Py_INCREF
-from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint64_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t
 
 from fastdl._core.dlpack cimport (
-    DLDataType,
-    DLDeviceType,
-    DLManagedTensor,
-    DLPackDLTensorFromPyObjectNoSync,
-    DLPackExchangeAPI,
-    DLPackManagedTensorFromPyObjectNoSync,
-    DLPackManagedTensorToPyObjectNoSync,
-    DLPACK_FLAG_BITMASK_IS_COPIED,
-    DLPACK_FLAG_BITMASK_READ_ONLY,
-    FASTDL_DLPACK_MAJOR,
-    FASTDL_DLPACK_MINOR,
-    kDLCPU,
+    DLDataType, DLManagedTensor, DLPackDLTensorFromPyObjectNoSync,
+    DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync,
+    DLPackManagedTensorToPyObjectNoSync, DLPACK_FLAG_BITMASK_IS_COPIED,
+    DLPACK_FLAG_BITMASK_READ_ONLY, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR, kDLCPU,
 )
 from fastdl._core.native cimport (
-    FDL_LASTING_FLAGS,
-    FDL_MAX_NDIM,
-    FDL_OK,
-    FDL_ORDER_CALLER,
-    FDL_ORDER_DEFAULT,
-    FDL_ORDER_IDLE,
-    FDL_ORDER_UNNAMED,
-    FDL_SIZE_OVERFLOW,
-    fdl_allocate,
-    fdl_block_new,
-    fdl_copy_compact,
-    fdl_current_work_stream,
-    fdl_describe,
-    fdl_description_copy,
-    fdl_description_fill,
-    fdl_description_release,
-    fdl_device_fact,
-    fdl_device_find,
-    fdl_devices,
-    fdl_dtype_fact,
-    fdl_dtype_find,
-    fdl_dtypes,
-    fdl_fault,
-    fdl_fault_text,
-    fdl_finish_tensor_type,
-    fdl_int_tuple,
-    fdl_is_contiguous,
-    fdl_is_packed,
-    fdl_itemsize,
-    fdl_keep_also,
-    fdl_layout,
-    fdl_layout_check,
-    fdl_legacy_capsule,
-    fdl_make_tensor,
-    fdl_memory_new,
-    fdl_order,
-    fdl_own_buffer,
-    fdl_own_object,
-    fdl_raise_fault,
-    fdl_take_legacy,
-    fdl_take_versioned,
-    fdl_speed_up_dlpack,
-    fdl_tensor_wrap,
-    fdl_tensor_wrap_view,
-    fdl_acquire,
-    fdl_check_lazy_bits,
-    fdl_make_from_dlpack,
-    fdl_type_find,
-    fdl_type_publish,
-    fdl_type_record,
-    fdl_unmake_tensor,
+    FDL_LASTING_FLAGS, FDL_MAX_NDIM, FDL_OK, FDL_ORDER_CALLER, FDL_ORDER_DEFAULT,
+    FDL_ORDER_IDLE, FDL_ORDER_UNNAMED, FDL_SIZE_OVERFLOW, fdl_allocate, fdl_block_new,
+    fdl_copy_compact, fdl_current_work_stream, fdl_description_copy, fdl_description_fill,
+    fdl_description_release, fdl_device_fact, fdl_device_find, fdl_devices, fdl_dtype_fact,
+    fdl_dtype_find, fdl_dtypes, fdl_fault, fdl_fault_text, fdl_finish_tensor_type,
+    fdl_int_tuple, fdl_index, fdl_is_contiguous, fdl_is_packed, fdl_itemsize, fdl_keep_also,
+    fdl_layout, fdl_layout_check, fdl_legacy_capsule, fdl_make_tensor, fdl_memory_new,
+    fdl_order, fdl_own_buffer, fdl_own_object, fdl_raise_fault, fdl_take_legacy,
+    fdl_take_versioned, fdl_speed_up_dlpack, fdl_tensor_wrap, fdl_acquire, fdl_check_lazy_bits,
+    fdl_make_from_dlpack, fdl_type_find, fdl_type_publish, fdl_type_record, fdl_unmake_tensor,
     fdl_versioned_capsule,
 )
-
-
-cdef extern from "Python.h":
-    int PySlice_Unpack(object, Py_ssize_t *, Py_ssize_t *, Py_ssize_t *) except -1
-    Py_ssize_t PySlice_AdjustIndices(Py_ssize_t, Py_ssize_t *, Py_ssize_t *, Py_ssize_t) noexcept
 
 
 # ---- facts for the floors above -------------------------------------------------------------
@@ -272,7 +204,7 @@ def empty(tuple shape, tuple dtype):
 
 
 def import_capsule(capsule, *, bint immutable=False, producer=None, int order=FDL_ORDER_CALLER):
-    """The tensor in a DLPack capsule, which is consumed. `immutable` makes a legacy one read-only.
+    """The tensor in a DLPack capsule, which is consumed. `immutable`: a legacy one is read-only.
 
     `order`: how device memory is ordered, one of ORDER_*. Who comes with a capsule has made it and
     ordered the exchange.
@@ -286,7 +218,7 @@ def is_legacy_capsule(capsule):
 
 
 def from_buffer(object source, parse_format):
-    """A Tensor on the memory of a buffer exporter; `parse_format(format, itemsize)` gives its type."""
+    """A Tensor on the memory of a buffer exporter, of type `parse_format(format, itemsize)`."""
     cdef DLTensor tensor
     cdef int64_t dims[128]
     cdef Py_ssize_t i
@@ -634,13 +566,13 @@ cdef class Tensor:
 
         Shares memory with this tensor and keeps it alive. Costs no copy.
         """
-        return index(self, key)
+        return fdl_index(<PyObject *>self, key)
 
     def __iter__(self):
         cdef Py_ssize_t i
         if self.description.managed.dl_tensor.ndim == 0:
             raise TypeError("iteration over a tensor of 0 dimensions")
-        return (index(self, i) for i in range(len(self)))
+        return (self[i] for i in range(len(self)))
 
     # ---- values and copies ----
 
@@ -714,7 +646,8 @@ cdef class Tensor:
 
 
 cdef void layout_of(Tensor tensor, fdl_layout *layout) noexcept:
-    fdl_layout_check(&tensor.description.managed.dl_tensor, tensor.description.managed.flags, layout)
+    fdl_layout_check(
+        &tensor.description.managed.dl_tensor, tensor.description.managed.flags, layout)
 
 
 cdef int fill_buffer(Tensor self, Py_buffer *view, int flags) except -1:
@@ -763,95 +696,6 @@ cdef int fill_buffer(Tensor self, Py_buffer *view, int flags) except -1:
     view.strides = dims + tensor.ndim if flags & PyBUF_STRIDES == PyBUF_STRIDES else NULL
     view.suboffsets = NULL
     return 0
-
-
-cdef Tensor index(Tensor self, object key):
-    """The view that `key` selects."""
-    cdef DLTensor *source = &self.description.managed.dl_tensor
-    cdef DLTensor view = source[0]
-    cdef int64_t dims[128]
-    cdef int64_t offset = 0, stride
-    cdef int32_t axis = 0, ndim = 0, skip
-    cdef Py_ssize_t start, stop, step, length
-    cdef bint empty = False
-    cdef fdl_description *description
-    cdef tuple keys = key if type(key) is tuple else (key,)
-
-    if fdl_is_packed(source.dtype, self.description.managed.flags):
-        raise BufferError(
-            f"{describe(self)} cannot be indexed: its elements share bytes. Use numpy() first")
-    cdef Py_ssize_t consumed = 0, ellipses = 0, integers = 0
-    for entry in keys:
-        if entry is Ellipsis:
-            ellipses += 1
-        elif entry is not None:
-            consumed += 1
-            integers += not isinstance(entry, slice)
-    if ellipses > 1:
-        raise IndexError("an index can have one Ellipsis at most")
-    if consumed > source.ndim:
-        raise IndexError(
-            f"too many indices: got {consumed} for a tensor of {source.ndim} dimensions")
-    if ellipses == 0:
-        keys = keys + (Ellipsis,)
-    if len(keys) - 1 - consumed - integers + source.ndim > FDL_MAX_NDIM:
-        raise IndexError(f"the view would have more than {FDL_MAX_NDIM} dimensions")
-
-    view.shape = dims
-    view.strides = dims + FDL_MAX_NDIM
-    for entry in keys:
-        if entry is None:
-            view.shape[ndim] = 1
-            view.strides[ndim] = 0
-            ndim += 1
-            continue
-        if entry is Ellipsis:
-            skip = source.ndim - <int32_t>consumed
-            while skip > 0:
-                view.shape[ndim] = source.shape[axis]
-                view.strides[ndim] = source.strides[axis]
-                empty |= source.shape[axis] == 0
-                ndim += 1
-                axis += 1
-                skip -= 1
-            continue
-        stride = source.strides[axis]
-        length = <Py_ssize_t>source.shape[axis]
-        if isinstance(entry, slice):
-            PySlice_Unpack(entry, &start, &stop, &step)
-            view.shape[ndim] = PySlice_AdjustIndices(length, &start, &stop, step)
-            # With one element or none left, or in an empty tensor, the stride is never used, and
-            # the product with a huge step could overflow.
-            view.strides[ndim] = <int64_t>(<uint64_t>stride * <uint64_t>step) if (
-                view.shape[ndim] > 1) else stride
-            empty |= view.shape[ndim] == 0
-            ndim += 1
-        elif isinstance(entry, bool) or not hasattr(entry, "__index__"):
-            raise TypeError(
-                f"expected integers, slices, None or Ellipsis as indices, got "
-                f"{type(entry).__qualname__!r}: a Tensor has basic indexing only")
-        else:
-            start = PyNumber_AsSsize_t(entry, IndexError)
-            if not -length <= start < length:
-                raise IndexError(
-                    f"index {start} is out of bounds for dimension {axis} of size {length}")
-            start += length if start < 0 else 0
-        # Wraps only where a dimension is 0, and then it is not used.
-        offset = <int64_t>(<uint64_t>offset + <uint64_t>start * <uint64_t>stride)
-        axis += 1
-
-    view.ndim = ndim
-    if not empty:
-        offset *= fdl_itemsize(source.dtype)
-        if fdl_device_find(source.device.device_type).addresses:
-            view.data = <void *>(<char *>source.data + offset)
-        else:
-            view.byte_offset = source.byte_offset + <uint64_t>offset
-    description = fdl_describe(self.description.block, ndim)
-    if description is NULL:
-        raise MemoryError()
-    fdl_description_fill(description, &view, self.description.managed.flags & FDL_LASTING_FLAGS)
-    return fdl_tensor_wrap_view(description, <PyObject *>self)
 
 
 fdl_finish_tensor_type(<PyTypeObject *>Tensor)

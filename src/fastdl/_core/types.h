@@ -21,13 +21,13 @@
 
 /* Facts about the instances of a type. */
 enum {
-    FDL_TYPE_NATIVE = 1,    /* the table is the library's own: `__dlpack__` may know better */
-    FDL_TYPE_PROTOCOL = 2,  /* the table is the general bridge over `__dlpack__` */
-    FDL_TYPE_LEARNED = 4,   /* `refused` and `version` are known to work */
-    FDL_TYPE_IMMUTABLE = 8, /* a capsule without flags is read-only all the same */
+    FDL_TYPE_NATIVE = 1,      /* the table is the library's own: `__dlpack__` may know better */
+    FDL_TYPE_PROTOCOL = 2,    /* the table is the general bridge over `__dlpack__` */
+    FDL_TYPE_LEARNED = 4,     /* `refused` and `version` are known to work */
+    FDL_TYPE_IMMUTABLE = 8,   /* a capsule without flags is read-only all the same */
     FDL_TYPE_HAS_DLPACK = 16, /* `__dlpack__` can be asked where a native table refuses */
     FDL_TYPE_KEEP = 64,       /* the object must live as long as what it exported */
-    FDL_TYPE_ASK_BITS = 32, /* may be a lazy conjugate or negative that the table exports raw */
+    FDL_TYPE_ASK_BITS = 32,   /* may be a lazy conjugate or negative that the table exports raw */
 };
 
 /* Keywords of `__dlpack__`. */

@@ -10,32 +10,17 @@ import numpy as np
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.pycapsule cimport PyCapsule_New
 from cpython.ref cimport Py_INCREF
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, uint64_t
 
 from fastdl._core.dlpack cimport (
-    DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
-    DLPACK_FLAG_BITMASK_READ_ONLY,
-    DLDataType,
-    DLManagedTensorVersioned,
-    DLPackExchangeAPI,
-    DLPackManagedTensorFromPyObjectNoSync,
-    DLPackManagedTensorToPyObjectNoSync,
-    DLTensor,
-    kDLBool,
-    kDLComplex,
-    kDLCPU,
-    kDLFloat,
-    kDLInt,
-    kDLUInt,
+    DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY, DLDataType,
+    DLManagedTensorVersioned, DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync,
+    DLPackManagedTensorToPyObjectNoSync, DLTensor, kDLBool, kDLComplex, kDLCPU, kDLFloat,
+    kDLInt, kDLUInt,
 )
 from fastdl._core.native cimport fdl_description
 from fastdl._core.tensor cimport (
-    Tensor,
-    make_tensor,
-    new_description,
-    own_by_object,
-    release_description,
-    tensor_table,
+    Tensor, make_tensor, new_description, own_by_object, release_description, tensor_table,
     unmake_tensor,
 )
 from fastdl._dtype import DType
@@ -128,8 +113,8 @@ cdef int find_type(ndarray array, DLDataType *dtype, uint64_t *flags) except -1:
                 flags[0] |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
             return 0
     raise BufferError(
-        f"DLPack has no type for NumPy's {(<object>array).dtype}: convert the array to a native number type "
-        f"first")
+        f"DLPack has no type for NumPy's {(<object>array).dtype}: convert the array to a native "
+        f"number type first")
 
 
 # ---- the table ------------------------------------------------------------------------------
@@ -180,9 +165,10 @@ cdef int from_array(void *candidate, DLManagedTensorVersioned **out) except -1:
 
 cdef int refuse_stride(ndarray array, int32_t i, fdl_description *description) except -1:
     release_description(description)
+    cdef object given = array
     raise BufferError(
-        f"expected strides in whole elements of {(<object>array).itemsize} bytes, got {(<object>array).strides[i]} "
-        f"bytes in dimension {i} of an array of {(<object>array).dtype}: copy the array first")
+        f"expected strides in whole elements of {given.itemsize} bytes, got {given.strides[i]} "
+        f"bytes in dimension {i} of an array of {given.dtype}: copy the array first")
 
 
 cdef int to_array(DLManagedTensorVersioned *managed, void **out) except -1:

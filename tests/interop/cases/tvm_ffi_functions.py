@@ -58,7 +58,7 @@ def test_strides_and_shapes_pass(shape):
 
 def test_several_arguments_and_containers():
     tensors = [fastdl.from_dlpack(aligned([float(n)])) for n in range(3)]
-    function = tvm_ffi.convert(lambda *arrays: [a for a in arrays[::-1]])
+    function = tvm_ffi.convert(lambda *arrays: list(arrays[::-1]))
     assert [t.item() for t in map(fastdl.from_dlpack, function(*tensors))] == [2.0, 1.0, 0.0]
 
 
