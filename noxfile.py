@@ -78,7 +78,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def typing(session: nox.Session) -> None:
     """The package, its stubs against the modules, and the way users see it."""
-    session.install(".[dev]", "numpy")
+    session.install(".[dev,test]")
     session.run("mypy")
     session.run("mypy", "--strict", "--config-file=", "tests/typing/examples.py")
     session.run(

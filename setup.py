@@ -24,7 +24,7 @@ CORE = "src/fastdl/_core"
 HEADERS = "fastdl.include.fastdl"  # where the C headers are in an installation
 msvc = sys.platform == "win32"
 
-flags = ["/O2", "/std:c11"] if msvc else ["-std=c11", "-O2", "-fvisibility=hidden"]
+flags = ["/O2", "/std:c11"] if msvc else ["-std=c11", "-O3", "-fvisibility=hidden"]
 link_flags: list[str] = []
 macros = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")]
 

@@ -12,7 +12,7 @@ CORE = ROOT / "src/fastdl/_core"
 
 # The flags of setup.py, since fastdl's copy loops are compiled in here: what is shipped has no
 # entry that copies into memory of the caller.
-FLAGS = ["/O2", "/std:c11"] if sys.platform == "win32" else ["-std=c11", "-O2", "-g0"]
+FLAGS = ["/O2", "/std:c11"] if sys.platform == "win32" else ["-std=c11", "-O3", "-g0"]
 
 
 def build() -> Path:

@@ -13,7 +13,8 @@ static const char legacy_name[] = "dltensor";
 static int untouched(PyObject *capsule, const char *name)
 {
     const char *found = PyCapsule_GetName(capsule);
-    return found == name || (found != NULL && strcmp(found, name) == 0);
+    /* The names that consumers give begin with "u". */
+    return found == name || (found != NULL && found[0] == name[0] && strcmp(found, name) == 0);
 }
 
 static void destroy_versioned(PyObject *capsule)
@@ -68,12 +69,15 @@ enum {
 static const char *const keyword_text[KEYWORDS] = {"max_version", "stream", "dl_device", "copy",
                                                    "version"};
 static PyObject *keywords[KEYWORDS];
+static PyObject *one; /* CPython has one object for each small int */
 
 /* Whether `number` is an ordinary int of at least `least`. */
 static int is_at_least(PyObject *number, long least)
 {
     int overflow;
     long value;
+    if (number == one)
+        return 1 >= least;
     if (!PyLong_CheckExact(number))
         return 0;
     value = PyLong_AsLongAndOverflow(number, &overflow);
@@ -137,6 +141,9 @@ int fdl_speed_up_dlpack(PyTypeObject *type)
                                      METH_FASTCALL | METH_KEYWORDS, NULL};
     PyObject *front;
     int failed;
+    one = PyLong_FromLong(1);
+    if (one == NULL)
+        return -1;
     for (int i = 0; i < KEYWORDS; i++) {
         keywords[i] = PyUnicode_InternFromString(keyword_text[i]);
         if (keywords[i] == NULL)

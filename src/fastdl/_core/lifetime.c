@@ -75,6 +75,11 @@ static int nested;
 static fdl_block *waiting;
 #endif
 
+static void release_object(void *owner)
+{
+    Py_DECREF((PyObject *)owner);
+}
+
 static void let_go(fdl_block *block)
 {
     nested++;
@@ -91,6 +96,12 @@ static void let_go(fdl_block *block)
 static int drop(fdl_block *block, int attached)
 {
     python_state state;
+    if (attached && block->release == release_object && Py_REFCNT(block->owner) > 1) {
+        /* One of several references: no code runs, nothing nests. (Without a GIL it may turn out to
+         * be the last, and then only nests one deeper than it should.) */
+        Py_DECREF((PyObject *)block->owner);
+        return 1;
+    }
     if (attached && nested < MAX_NESTED && !PyErr_Occurred()) { /* nothing to set aside */
         let_go(block);
         if (PyErr_Occurred())
@@ -122,11 +133,6 @@ static void release_legacy(void *owner)
 {
     DLManagedTensor *managed = owner;
     managed->deleter(managed);
-}
-
-static void release_object(void *owner)
-{
-    Py_DECREF((PyObject *)owner);
 }
 
 static void release_buffer(void *owner)

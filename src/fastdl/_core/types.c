@@ -16,6 +16,7 @@ void fdl_type_publish(const fdl_type_record *record)
             fdl_type_record *found = fdl_pointer_load(slot);
             if (found != NULL && found->type != record->type)
                 break; /* somebody else's for good: try the next slot */
+            copy->replaced = found;
             if (fdl_pointer_swap(slot, found, copy)) {
                 if (found == NULL)
                     Py_INCREF((PyObject *)record->type);

@@ -38,7 +38,8 @@ enum {
     FDL_KEYWORD_COPY = 8,
 };
 
-typedef struct {
+typedef struct fdl_type_record {
+    const struct fdl_type_record *replaced; /* what was known before, for leak checkers to find */
     PyTypeObject *type;
     const DLPackExchangeAPI *api;
     uint32_t facts;   /* FDL_TYPE_* */
