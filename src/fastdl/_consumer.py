@@ -97,7 +97,7 @@ def request(x, target=None, copy=None, stream=None):
         raise
     peer = peers.find(type(x)) or peers.NO_FACTS
     where = source
-    keywords = {"max_version": MAX_VERSION}
+    keywords: dict[str, object] = {"max_version": MAX_VERSION}
 
     if not serves(source, target):
         if copy is False:
