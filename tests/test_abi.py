@@ -4,13 +4,14 @@ Compile-only. The claims are in capi/check_abi.c.
 """
 
 import importlib.util
-import os
 import shutil
 import subprocess
 import sysconfig
 from pathlib import Path
 
 import pytest
+
+from tests.interop.peers import require
 
 CAPI = Path(__file__).parent / "capi"
 INCLUDE = CAPI.parents[1] / "include"
@@ -50,11 +51,8 @@ def check(compiler, *flags):
 
 def official(package):
     """The flag for the include folder of an installed package, and the header in quotes."""
+    require(package)
     spec = importlib.util.find_spec(package)
-    if spec is None:
-        if os.environ.get("FASTDL_REQUIRE_PEERS") == "1":
-            pytest.fail(f"{package} is not installed, and FASTDL_REQUIRE_PEERS=1")
-        pytest.skip(f"{package} is not installed")
     folder, header = OFFICIAL[package]
     include = Path(spec.submodule_search_locations[0], folder)
     assert (include / header).is_file()

@@ -93,10 +93,11 @@ def test_the_bridge_works_from_c():
 
 def test_the_bridge_refuses_other_objects():
     out = ctypes.c_void_p()
+    other = object()
     for source in (np.zeros(1), fastdl.empty(1), new_producer()()):
         table = Table.from_address(address_in(fastdl.exchange_api(source)))
         with pytest.raises(TypeError, match="expected a"):
-            Counting.prototype(table.from_object)(id(object()), ctypes.byref(out))
+            Counting.prototype(table.from_object)(id(other), ctypes.byref(out))
         assert out.value is None
 
 

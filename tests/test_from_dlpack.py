@@ -71,7 +71,8 @@ def test_device_where_it_is_already(device, copy):
 
 @pytest.mark.parametrize("source", [array_of(), new_type()(), fastdl.from_dlpack(array_of())])
 def test_device_out_of_reach(source):
-    with pytest.raises(BufferError) as error:
+    # The producer's own exception passes: NumPy before 2.3 raises ValueError.
+    with pytest.raises((BufferError, ValueError)) as error:
         fastdl.from_dlpack(source, device="cuda:0")
     assert not isinstance(error.value, fastdl.CopyRequiredError)
     with pytest.raises(fastdl.CopyRequiredError):

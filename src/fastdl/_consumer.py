@@ -45,7 +45,8 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
         # A table never copies, so it serves copy=False as well; a producer that is asked over
         # the protocol has to hear of it.
         tensor = exchange.acquire(x, tables_only=copy is False)
-    if tensor is None or not serves(tensor.device, target):
+    moved = tensor is not None and serves(tensor.device, target)
+    if not moved or (copy and not tensor.device.is_host):  # fastdl copies host memory alone
         tensor = request(x, target, copy, stream)
     return place(tensor, target, copy)
 
@@ -92,8 +93,8 @@ def request(x, target=None, copy=None, stream=None):
     try:
         source = device_of(x)
     except Exception:
-        if exchange.has_native_table(x):
-            producer(max_version=MAX_VERSION)  # knows better what its table refused
+        if exchange.has_native_table(x):  # `__dlpack__` has the last word on what that refused
+            return core.import_capsule(producer(max_version=MAX_VERSION), producer=x)
         raise
     peer = peers.find(type(x)) or peers.NO_FACTS
     where = source
@@ -214,8 +215,9 @@ def negotiate(x, producer, keywords, *, remember):
             version = DRAFT_OLDEST
             continue
         break
-    if remember and (refused, version) != exchange.recall(type(x)):
-        exchange.remember(type(x), refused & ~_BITS["copy"], version)
+    learned = refused & ~_BITS["copy"], version  # `copy` is asked for anew each time
+    if remember and learned != exchange.recall(type(x)):
+        exchange.remember(type(x), *learned)
     return capsule
 
 

@@ -65,7 +65,9 @@ class DType(namedtuple("DType", "code bits lanes")):
         return self.name
 
     def __repr__(self):
-        return f"DType({self.name!r})"
+        if (self.code, self.bits) in _BY_CODE:
+            return f"DType({self.name!r})"
+        return f"DType{tuple(self)}"
 
     def __reduce__(self):
         return DType, tuple(self)
@@ -90,7 +92,7 @@ def _within(value, least: int, most: int, field: str) -> int:
 
 
 def _parse(text: str) -> DType:
-    name, _, lanes = text.partition("x") if text not in _BY_NAME else (text, "", "1")
+    name, _, lanes = text.rpartition("x") if text not in _BY_NAME else (text, "", "1")
     if name not in _BY_NAME or not _is_count(lanes):
         raise ValueError(f"expected a dtype name out of {', '.join(_BY_NAME)}; got {text!r}")
     fact = _BY_NAME[name]

@@ -87,7 +87,10 @@ def cuda_array_interface(tensor):
     dtype = tensor.dtype
     if dtype.format is None or dtype.lanes != 1:
         raise AttributeError(f"__cuda_array_interface__ has no name for {dtype}: use DLPack")
-    check_export(tensor, None)
+    try:
+        check_export(tensor, None)
+    except BufferError as error:
+        raise AttributeError(str(error)) from error  # so that hasattr() is an answer
     kind = {"?": "b", "e": "f", "f": "f", "d": "f"}.get(dtype.format)
     if kind is None:
         kind = "c" if dtype.format[0] == "Z" else "i" if dtype.format.islower() else "u"

@@ -8,6 +8,7 @@ from itertools import chain, starmap
 from fastdl._core import tensor as core
 
 _REPR_ELEMENTS = 6  # how many elements of a dimension repr shows before it leaves some out
+_REPR_BUDGET = 60  # and about how many in all
 
 # How the narrow floats are built. A sign bit, where there is one, is the highest.
 # special: "ieee": the top exponent holds infinities and NaN; "fn": only all ones are NaN; "fnuz":
@@ -155,19 +156,19 @@ def _values(tensor) -> str:
         return ""
     if core.is_packed(tensor):  # cannot be cut into views
         return f"{tolist(tensor)}, " if tensor.size <= _REPR_ELEMENTS else ""
-    return f"{_excerpt(tensor, _REPR_ELEMENTS)}, "
+    return f"{_excerpt(tensor, _REPR_BUDGET)}, "
 
 
-def _excerpt(tensor, most: int) -> str:
+def _excerpt(tensor, budget: int) -> str:
+    """About `budget` elements from both ends of each dimension, one at least."""
     if tensor.ndim == 0:
         value = item(tensor)
         return f"{value:.6g}" if isinstance(value, float) else str(value)
     n = len(tensor)
-    if n <= most:
-        parts = [_excerpt(row, most) for row in tensor]
-    else:
-        half = most // 2
-        rows = [tensor[i] for i in range(half)] + [tensor[i] for i in range(n - half, n)]
-        parts = [_excerpt(row, 2) for row in rows]
-        parts.insert(half, "...")
+    shown = min(n, _REPR_ELEMENTS, max(budget, 1))
+    head = (shown + 1) // 2
+    rows = [*range(head), *range(n - (shown - head), n)]
+    parts = [_excerpt(tensor[i], budget // shown) for i in rows]
+    if shown < n:
+        parts.insert(head, "...")
     return f"[{', '.join(parts)}]"

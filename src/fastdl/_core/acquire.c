@@ -95,7 +95,10 @@ PyObject *fdl_acquire(PyObject *object, const fdl_type_record *record)
     if (record->facts & FDL_TYPE_NATIVE && PyErr_Occurred())
         PyErr_Clear();                          /* likewise */
     ours = fdl_description_of(managed) != NULL; /* on a block that knows its order already */
-    tensor = fdl_take_versioned(managed, object);
+    if (ours && !(record->facts & FDL_TYPE_NATIVE))
+        tensor = fdl_tensor_wrap((fdl_description *)managed); /* checked by its bridge just now */
+    else
+        tensor = fdl_take_versioned(managed, object);
     if (tensor == NULL)
         return NULL;
     description = fdl_description_in(tensor);

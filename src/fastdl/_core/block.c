@@ -126,6 +126,8 @@ void fdl_description_fill(fdl_description *description, const DLTensor *tensor, 
     DLTensor *own = &description->managed.dl_tensor;
     description->managed.flags = flags;
     own->device = tensor->device;
+    if (own->device.device_type == kDLCPU)
+        own->device.device_id = 0; /* there is one host */
     own->dtype = tensor->dtype;
     own->data = tensor->data;
     own->byte_offset = tensor->byte_offset;
@@ -260,6 +262,7 @@ fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64
     tensor.byte_offset = 0;
     fdl_description_fill(description, &tensor, flags);
     description->block->owner = memory;
+    description->block->release = free; /* for whoever puts another owner before it */
     description->block->drop = drop_memory;
     return description;
 }

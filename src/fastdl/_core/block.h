@@ -123,7 +123,8 @@ static inline fdl_description *fdl_description_of(DLManagedTensorVersioned *mana
 
 /* Copies type, device, shape and strides of a checked tensor into `description`, whose room is
  * for that many dimensions. Strides are filled in where the source has none, and the byte
- * offset is folded into `data` where the device has addresses. */
+ * offset is folded into `data` where the device has addresses; the id of a CPU becomes 0. `tensor`
+ * may be the description's own. */
 void fdl_description_fill(fdl_description *description, const DLTensor *tensor, uint64_t flags);
 
 /* New, uninitialised, compact row-major host memory for `prototype` (type, ndim, shape and

@@ -88,9 +88,9 @@ cdef object call(object instance, str name, tuple names, PyObject *argument):
         return method(**{names[0]: <object>argument})
     arguments[0] = <PyObject *>instance
     arguments[1] = argument
-    # <object> owns the method while it runs, whatever it does to its type.
+    method = <object>found  # owned while it runs, whatever it does to its type
     return PyObject_Vectorcall(
-        <object>found, arguments, 1, <PyObject *>names if names is not None else NULL)
+        method, arguments, 1, <PyObject *>names if names is not None else NULL)
 
 
 # ---- tables ---------------------------------------------------------------------------------
@@ -180,9 +180,9 @@ cdef const DLPackExchangeAPI *registered_table(cls) except? NULL:
 
 
 cdef int describe(cls, fdl_type_record *record) except -1:
-    """Finds out all there is to know of `cls`, and publishes it if it is a producer."""
+    """Finds out all there is to know of `cls`, but for what is learned by asking."""
     record.type = <PyTypeObject *>cls
-    record.facts = record.refused = 0
+    record.refused = 0
     record.version = 0
     record.api = registered_table(cls)
     facts, bridge = describe_peer(cls)
@@ -201,9 +201,18 @@ cdef int describe(cls, fdl_type_record *record) except -1:
     elif record.facts & FDL_TYPE_HAS_DLPACK:
         record.api = &general_table
         record.facts |= FDL_TYPE_PROTOCOL
-    if record.api is not NULL:
-        publish_type(record)
     return 0
+
+
+cdef const fdl_type_record *record_of(cls, fdl_type_record *scratch) except NULL:
+    """What is known of `cls`; found out now, in `scratch`, if nothing is, and remembered."""
+    cdef const fdl_type_record *record = find_type(<PyTypeObject *>cls)
+    if record is not NULL:
+        return record
+    describe(cls, scratch)
+    if scratch.api is not NULL:
+        publish_type(scratch)
+    return scratch
 
 
 def remember(cls, uint32_t refused, int32_t version):
@@ -246,6 +255,9 @@ KEYWORD_DL_DEVICE = FDL_KEYWORD_DL_DEVICE
 KEYWORD_COPY = FDL_KEYWORD_COPY
 
 
+cdef int OWN_FRAMES = 2  # `replay` and `call`, which Cython puts into the traceback
+
+
 cdef bint on_host(object x) except -1:
     """Whether `x` says that it is in host memory. A strange answer counts as no: the Python
     function looks at it more closely."""
@@ -254,7 +266,8 @@ cdef bint on_host(object x) except -1:
         return False
     kind = (<tuple>device)[0]
     ordinal = (<tuple>device)[1]
-    return (isinstance(kind, int) and 0 < kind < 1000 and is_host_type(<int32_t>kind)
+    return (isinstance(kind, int) and not isinstance(kind, bool) and 0 < kind < 1000
+            and is_host_type(<int32_t>kind)
             and (ordinal is None or (isinstance(ordinal, int) and abs(ordinal) < 1 << 31)))
 
 
@@ -281,7 +294,7 @@ cdef Tensor replay(object x, const fdl_type_record *record):
         else:
             capsule = call(x, EXPORT_NAME, MAX_VERSION_NAMES, <PyObject *>PLAIN_VERSION)
     except TypeError as error:
-        if refused_keyword(error):
+        if refused_keyword(error, OWN_FRAMES):
             return None  # the method has changed: negotiate again
         raise
     tensor = take_capsule(capsule, record.facts & FDL_TYPE_IMMUTABLE, x, FDL_ORDER_IDLE)
@@ -296,10 +309,7 @@ cdef Tensor replay(object x, const fdl_type_record *record):
 
 cdef Tensor acquire_through(object x, bint tables_only):
     cdef fdl_type_record scratch
-    cdef const fdl_type_record *record = find_type(Py_TYPE(x))
-    if record is NULL:
-        describe(type(x), &scratch)
-        record = &scratch
+    cdef const fdl_type_record *record = record_of(type(x), &scratch)
     if not record.facts & FDL_TYPE_PROTOCOL:
         return through_table(x, record) if record.api is not NULL else None
     if tables_only or not record.facts & FDL_TYPE_LEARNED:
@@ -381,18 +391,14 @@ general_table.dltensor_from_py_object_no_sync = NULL
 def is_producer(x):
     """Whether `x` can be asked for a tensor: by an exchange table of its type, or `__dlpack__`."""
     cdef fdl_type_record scratch
-    cdef const fdl_type_record *record = find_type(Py_TYPE(x))
-    if record is NULL:
-        describe(type(x), &scratch)
-        record = &scratch
-    return record.api is not NULL or lookup(x, EXPORT_NAME) is not None
+    return (record_of(type(x), &scratch).api is not NULL
+            or lookup(x, EXPORT_NAME) is not None)
 
 
 def has_native_table(x):
     """Whether the type of `x` publishes an exchange table of its own, or one was registered."""
     cdef fdl_type_record scratch
-    describe(type(x), &scratch)
-    return bool(scratch.facts & FDL_TYPE_NATIVE)
+    return bool(record_of(type(x), &scratch).facts & FDL_TYPE_NATIVE)
 
 
 def exchange_api(producer, /):
@@ -404,10 +410,7 @@ def exchange_api(producer, /):
     """
     cdef fdl_type_record scratch
     cls = producer if isinstance(producer, type) else type(producer)
-    cdef const fdl_type_record *record = find_type(<PyTypeObject *>cls)
-    if record is NULL:
-        describe(cls, &scratch)
-        record = &scratch
+    cdef const fdl_type_record *record = record_of(cls, &scratch)
     if record.api is NULL:
         raise TypeError(
             f"expected a tensor type or a tensor, got {cls.__qualname__!r}, which has neither an "
@@ -453,6 +456,7 @@ cdef int refresh(cls) except -1:
     cdef fdl_type_record record
     if find_type(<PyTypeObject *>cls) is not NULL:
         describe(cls, &record)
+        publish_type(&record)
     for subclass in type.__subclasses__(cls):
         refresh(subclass)
     return 0

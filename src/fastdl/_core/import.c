@@ -53,8 +53,6 @@ static fdl_description *build(fdl_block *block, const DLTensor *tensor, uint64_t
         return NULL;
     }
     fdl_description_fill(description, tensor, flags);
-    if (description->managed.dl_tensor.device.device_type == kDLCPU)
-        description->managed.dl_tensor.device.device_id = 0; /* there is one host */
     return description;
 }
 
@@ -70,8 +68,18 @@ static void keep_alive(fdl_block *block, PyObject *keep)
 static fdl_description *import_versioned(DLManagedTensorVersioned *managed, PyObject *keep)
 {
     fdl_description *description = fdl_description_of(managed);
-    if (description != NULL)
-        return description; /* one of ours comes back */
+    if (description != NULL) {
+        /* One of ours comes back, and its consumer may have changed what it says. */
+        DLTensor *own = &managed->dl_tensor;
+        fdl_layout layout;
+        fdl_fault fault = fdl_layout_check(own, managed->flags, &layout);
+        if (fault != FDL_OK) {
+            fdl_raise_fault(fault, own);
+            return NULL;
+        }
+        fdl_description_fill(description, own, managed->flags);
+        return description;
+    }
     if (managed->version.major != FASTDL_DLPACK_MAJOR) {
         /* Another major version: only the deleter may be touched. */
         PyErr_Format(PyExc_BufferError,
@@ -91,12 +99,28 @@ static fdl_description *import_versioned(DLManagedTensorVersioned *managed, PyOb
     return description;
 }
 
+/* Whether a refused tensor is the other struct under the wrong name, so that what stands in the
+ * place of its deleter is none. Where a DLManagedTensorVersioned has its deleter, a DLManagedTensor
+ * has ndim and dtype; where that has `data`, the former has its version. Neither can be mistaken
+ * for the other by chance: no function has an address that ends in a number up to 64, and `data`
+ * that reads as 1.0 to 9.255 is no address of a tensor with elements. */
+static int is_really_legacy(const DLManagedTensorVersioned *managed)
+{
+    return (uint32_t)(uintptr_t)managed->deleter <= FDL_MAX_NDIM;
+}
+
+static int is_really_versioned(const DLManagedTensor *managed)
+{
+    uint64_t data = (uint64_t)(uintptr_t)managed->dl_tensor.data;
+    uint32_t major = (uint32_t)data, minor = (uint32_t)(data >> 32);
+    return PyErr_ExceptionMatches(PyExc_BufferError) && major >= 1 && major <= 9 && minor <= 255;
+}
+
 PyObject *fdl_take_versioned(DLManagedTensorVersioned *managed, PyObject *keep)
 {
     fdl_description *description = import_versioned(managed, keep);
     if (description == NULL) {
-        /* A deleter that reads as ndim and dtype is none: a legacy tensor under this name. */
-        if ((uint32_t)(uintptr_t)managed->deleter > FDL_MAX_NDIM)
+        if (!is_really_legacy(managed))
             fdl_discard_versioned(managed);
         return NULL;
     }
@@ -108,9 +132,7 @@ PyObject *fdl_take_legacy(DLManagedTensor *managed, uint64_t flags, PyObject *ke
     fdl_block *block = fdl_block_of_legacy(managed);
     fdl_description *description = build(block, &managed->dl_tensor, flags);
     if (description == NULL) {
-        /* Data that reads as a version is none: a versioned tensor under this name. */
-        uint64_t data = (uint64_t)(uintptr_t)managed->dl_tensor.data;
-        if ((uint32_t)data - 1 > 8 || data >> 32 > 255)
+        if (!is_really_versioned(managed))
             fdl_discard_legacy(managed);
         return NULL;
     }

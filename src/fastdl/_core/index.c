@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "index.h"
 
+#include <string.h>
+
 #include "facts.h"
 #include "layout.h"
 
@@ -87,6 +89,13 @@ static int count_keys(PyObject *const *keys, Py_ssize_t n, const DLTensor *sourc
     return 0;
 }
 
+/* A bool would be a mask in NumPy's indexing; NumPy's own has `__index__` in some releases. */
+static int is_bool(PyObject *key)
+{
+    return PyBool_Check(key) || strcmp(Py_TYPE(key)->tp_name, "numpy.bool") == 0 ||
+           strcmp(Py_TYPE(key)->tp_name, "numpy.bool_") == 0;
+}
+
 static int select_parts(view_parts *view, PyObject *const *keys, Py_ssize_t n)
 {
     int32_t skipped;
@@ -102,7 +111,7 @@ static int select_parts(view_parts *view, PyObject *const *keys, Py_ssize_t n)
             append(view, 1, 0);
         } else if (PySlice_Check(key)) {
             failed = take_slice(view, key);
-        } else if (PyIndex_Check(key) && !PyBool_Check(key)) {
+        } else if (PyIndex_Check(key) && !is_bool(key)) {
             failed = take_integer(view, key);
         } else {
             PyErr_Format(PyExc_TypeError,

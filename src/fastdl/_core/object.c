@@ -112,6 +112,7 @@ int fdl_finish_tensor_type(PyTypeObject *type)
     type->tp_name = "fastdl.Tensor";
     type->tp_dealloc = deallocate;
     type->tp_traverse = traverse;
+    type->tp_clear = NULL; /* Cython's would drop `root` without counting its `views` down */
     type->tp_new = NULL;
     type->tp_vectorcall = NULL; /* of the type: Cython 3.3 makes calling it fast */
     type->tp_flags |= Py_TPFLAGS_DISALLOW_INSTANTIATION;

@@ -4,7 +4,7 @@
  *
  * tensor.pyx declares the type and its methods; Cython's own allocation and deallocation are
  * replaced by the ones here, for four reasons. The collector must see through the C block to the
-Objects that can be part of no cycle need not be tracked, which is
+ * Python object behind it. Objects that can be part of no cycle need not be tracked, which is
  * most of them. An instance without a description must never be seen. And creation is most of
  * the cost of an exchange.
  */

@@ -234,10 +234,11 @@ def from_buffer(object source, parse_format):
         PyMem_RawFree(view)
         raise
     try:
-        if view.ndim > FDL_MAX_NDIM:
-            raise BufferError(f"expected at most {FDL_MAX_NDIM} dimensions, got {view.ndim}")
+        if view.ndim > FDL_MAX_NDIM or (view.ndim > 0 and view.shape is NULL):
+            raise BufferError(f"expected a shape of at most {FDL_MAX_NDIM} dimensions, got "
+                              f"{view.ndim} dimensions")
         tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes = parse_format(
-            view.format.decode() if view.format is not NULL else "B", view.itemsize)
+            view.format.decode("latin-1") if view.format is not NULL else "B", view.itemsize)
         tensor.data = view.buf
         tensor.device.device_type = kDLCPU
         tensor.device.device_id = 0

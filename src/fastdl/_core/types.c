@@ -3,6 +3,12 @@
 
 fdl_pointer fdl_type_slots[FDL_TYPE_SLOTS];
 
+static int is_same(const fdl_type_record *a, const fdl_type_record *b)
+{
+    return a->api == b->api && a->facts == b->facts && a->refused == b->refused &&
+           a->version == b->version;
+}
+
 void fdl_type_publish(const fdl_type_record *record)
 {
     fdl_type_record *copy = PyMem_RawMalloc(sizeof(fdl_type_record));
@@ -16,6 +22,10 @@ void fdl_type_publish(const fdl_type_record *record)
             fdl_type_record *found = fdl_pointer_load(slot);
             if (found != NULL && found->type != record->type)
                 break; /* somebody else's for good: try the next slot */
+            if (found != NULL && is_same(found, record)) {
+                PyMem_RawFree(copy);
+                return;
+            }
             copy->replaced = found;
             if (fdl_pointer_swap(slot, found, copy)) {
                 if (found == NULL)

@@ -102,7 +102,7 @@ for _number in (NPY_CFLOAT, NPY_CDOUBLE):
 cdef int find_type(ndarray array, DLDataType *dtype, uint64_t *flags) except -1:
     """The type of an array that is not of a built-in one; BufferError if DLPack has none."""
     cdef object scalar = (<object>array).dtype.type
-    if scalar.__module__ == "ml_dtypes":
+    if scalar.__module__ == "ml_dtypes" and PyArray_ISNOTSWAPPED(array):
         try:
             found = DType(scalar.__name__)
         except ValueError:
@@ -151,7 +151,7 @@ cdef int from_array(void *candidate, DLManagedTensorVersioned **out) except -1:
     for i in range(ndim):
         tensor.shape[i] = shape[i]
         tensor.strides[i] = strides[i] >> shift
-        if tensor.strides[i] << shift != strides[i] and shape[i] > 1:
+        if strides[i] & ((1 << shift) - 1) and shape[i] > 1:
             refuse_stride(array, i, description)
     description.managed.flags = flags
     tensor.data = PyArray_DATA(array)

@@ -1,0 +1,82 @@
+"""Memory does not grow with the number of exchanges, on the rare paths either."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import fastdl
+from tests.support.isolate import run_isolated
+
+
+class WithoutCopy:
+    def __init__(self):
+        self.array = np.arange(3.0)
+
+    def __dlpack__(self, *, stream=None, max_version=None):
+        return self.array.__dlpack__(max_version=max_version)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+class WithoutDevice:
+    """Its table, NumPy's, refuses it; so does everything else."""
+
+    __dlpack_c_exchange_api__ = fastdl.exchange_api(np.ndarray)
+
+    def __dlpack__(self, **keywords):
+        raise BufferError("not today")
+
+    def __dlpack_device__(self):
+        raise KeyError("no device")
+
+
+def forbid_copy():
+    fastdl.from_dlpack(WithoutCopy(), copy=False)
+
+
+def refused_by_its_table():
+    with pytest.raises(BufferError, match="not today"):
+        fastdl.from_dlpack(WithoutDevice())
+
+
+@pytest.mark.parametrize("operation", [forbid_copy, refused_by_its_table])
+def test_nothing_is_kept(operation):
+    for _ in range(20):
+        operation()
+    tracemalloc.start()
+    try:
+        for _ in range(20):
+            operation()
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(300):
+            operation()
+        grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert grown < 300 * 8
+
+
+def test_a_producer_that_must_be_kept_and_hands_out_our_memory():
+    """The second owner of a block does not make it forget the memory that it allocated itself."""
+    run_isolated("""
+        import resource
+        import fastdl
+        def export(self, **keywords):
+            tensor = fastdl.empty(1 << 20)
+            memoryview(tensor)[0] = 1.0
+            for page in range(0, 1 << 20, 1024):
+                memoryview(tensor)[page] = 1.0
+            return tensor.__dlpack__(max_version=(1, 0))
+        members = {"__module__": "onnxruntime", "__dlpack__": export,
+                   "__dlpack_device__": lambda self: (1, 0)}
+        OrtValue = type("OrtValue", (), members)
+        def peak():
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        fastdl.from_dlpack(OrtValue())
+        before = peak()
+        for _ in range(20):
+            fastdl.from_dlpack(OrtValue())
+        assert peak() - before < 5 * 4096, (before, peak())
+    """)

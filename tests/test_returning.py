@@ -1,0 +1,79 @@
+"""Descriptions of fastdl's own that come back after a consumer had them in its hands."""
+
+import ctypes
+
+import pytest
+
+import fastdl
+from tests.support.ctypes_dlpack import opened
+
+
+@pytest.fixture
+def tensor():
+    tensor = fastdl.empty((2, 3), "float32")
+    tensor.numpy()[...] = [[0, 1, 2], [3, 4, 5]]
+    return tensor
+
+
+def changed(tensor, change):
+    """A capsule of `tensor` whose managed tensor was changed by its consumer."""
+    capsule = tensor.__dlpack__(max_version=(1, 3))
+    change(opened(capsule).tensor)
+    return capsule
+
+
+def set_(field, value):
+    def change(dl_tensor):
+        setattr(dl_tensor, field, value)
+
+    return change
+
+
+def set_shape(dl_tensor):
+    dl_tensor.shape[0] = -5
+
+
+def set_lanes(dl_tensor):
+    dl_tensor.lanes = 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (set_shape, "a negative dimension"),
+        (set_("data", None), "a NULL data pointer"),
+        (set_lanes, "0 lanes"),
+        (set_("ndim", 65), "a number of dimensions"),
+        (set_("byte_offset", 2**64 - 4), "a byte_offset"),
+    ],
+    ids=["shape", "data", "lanes", "ndim", "byte_offset"],
+)
+def test_nonsense_is_refused(tensor, change, message):
+    with pytest.raises(BufferError, match=message):
+        fastdl.from_dlpack(changed(tensor, change))
+    assert tensor.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+
+
+def test_a_byte_offset_is_folded(tensor):
+    def change(dl_tensor):
+        dl_tensor.byte_offset = 4
+        dl_tensor.shape[0] = 1
+
+    back = fastdl.from_dlpack(changed(tensor, change))
+    assert back.data_ptr == tensor.data_ptr + 4
+    assert back.tolist() == [[1.0, 2.0, 3.0]]
+
+
+def test_another_shape_pointer_makes_it_foreign(tensor):
+    shape = (ctypes.c_int64 * 1)(6)
+    strides = (ctypes.c_int64 * 1)(1)
+
+    def change(dl_tensor):
+        dl_tensor.ndim = 1
+        dl_tensor.shape = ctypes.cast(shape, type(dl_tensor.shape))
+        dl_tensor.strides = ctypes.cast(strides, type(dl_tensor.strides))
+
+    back = fastdl.from_dlpack(changed(tensor, change))
+    shape[0] = strides[0] = -1
+    assert (back.shape, back.strides) == ((6,), (1,))
+    assert back.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
