@@ -45,8 +45,11 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
         # A table never copies, so it serves copy=False as well; a producer that is asked over
         # the protocol has to hear of it.
         tensor = exchange.acquire(x, tables_only=copy is False)
-    moved = tensor is not None and serves(tensor.device, target)
-    if not moved or (copy and not tensor.device.is_host):  # fastdl copies host memory alone
+    if (
+        tensor is None
+        or not serves(tensor.device, target)
+        or (copy and not tensor.device.is_host)  # fastdl copies host memory alone
+    ):
         tensor = request(x, target, copy, stream)
     return place(tensor, target, copy)
 
