@@ -293,6 +293,7 @@ def test_asarray_of_every_array_type(code):
     assert not tensor.readonly
 
 
+@pytest.mark.filterwarnings("ignore:The 'u' type code")  # from Python 3.13 on
 def test_asarray_of_text_is_refused():
     with pytest.raises(BufferError, match="no type for buffer format"):
         fastdl.asarray(array.array("u", "abc"))

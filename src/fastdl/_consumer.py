@@ -260,7 +260,10 @@ def is_refusal(error: TypeError, frames: int = 0) -> bool:
     caller there is none in its traceback.
     """
     text = str(error)
-    if not any(words in text for words in _REFUSALS):
+    for words in _REFUSALS:
+        if words in text:
+            break
+    else:
         return False
     _, named, keyword = text.partition("unexpected keyword argument '")
     if named and keyword.partition("'")[0] not in (*_BITS, "version"):
@@ -268,5 +271,5 @@ def is_refusal(error: TypeError, frames: int = 0) -> bool:
     traceback = error.__traceback__
     while traceback is not None and frames:
         traceback, frames = traceback.tb_next, frames - 1
-    ours = ("__dlpack__(" in text, "this function" in text, text.startswith("function "))
-    return any(ours) or traceback is None
+    ours = "__dlpack__(" in text or "this function" in text or text.startswith("function ")
+    return ours or traceback is None

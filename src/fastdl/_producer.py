@@ -57,7 +57,7 @@ def wants_versioned(max_version, version) -> bool:
         return False
     if not isinstance(max_version, (tuple, list)) or len(max_version) != 2:
         raise TypeError(f"expected max_version as (major, minor), got {max_version!r}")
-    major, minor = (whole(part, "max_version") for part in max_version)
+    major, minor = whole(max_version[0], "max_version"), whole(max_version[1], "max_version")
     if major < 0 or minor < 0:
         raise TypeError(f"expected max_version of numbers from 0 on, got {max_version!r}")
     return major >= 1

@@ -303,7 +303,9 @@ class Peer:
     # Views by name -> how to take them. They must share memory with their base, unless jax's.
     views: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     views_share: bool = True
-    elsewhere: type[Exception] = BufferError  # raised when host data is asked for on CUDA
+    elsewhere: type[Exception] | tuple[type[Exception], ...] = (
+        BufferError  # raised when host data is asked for on CUDA
+    )
 
     # As a consumer.
     layouts: Mapping[str, str] = field(default_factory=dict)
@@ -355,6 +357,7 @@ PEERS = (
         max_ndim=64,
         views=NUMPY_VIEWS,
         layouts=outcomes(SHARED, bfloat16=REFUSED),
+        elsewhere=(BufferError, ValueError),  # the latter before NumPy 2.3
         is_readonly=lambda x: not x.flags.writeable,
     ),
     Peer(

@@ -135,6 +135,8 @@ def sweep(name, injector):
         except BaseException as caught:
             error = caught
         reached += inject.disarm()
+        if type(error) is TypeError and not error.args and sys.version_info < (3, 11):
+            error = MemoryError()  # Python 3.10 forgets why it could not word a TypeError
         if type(error) is MemoryError:
             reached += injector == "python"
             quiet = 0
