@@ -162,6 +162,8 @@ def test_numpy_suite_with_fastdl_in_the_middle(route, tmp_path):
     child = run_python(
         *("-m", "pytest", "-q", "-rxX", "-p", "no:cacheprovider", "-W", "error"),
         *("-W", "ignore::pytest.PytestDeprecationWarning"),  # NumPy parametrises with a generator
+        # NumPy 2.5's registry of further types is its own affair: most of its tests cross nothing.
+        *("-k", "not TestRegisterDlpackDtype"),
         *("-o", "markers=thread_unsafe", "--rootdir", str(tmp_path), str(tmp_path)),
         FASTDL_ROUTE=route,
     )
