@@ -32,6 +32,11 @@ FRAMEWORKS = {
     "tvm_ffi": Framework(
         "tvm_ffi", lambda m: m.from_dlpack(_numpy_range()), lambda m, t: m.from_dlpack(t)
     ),
+    "onnxruntime": Framework(
+        "onnxruntime",
+        lambda m: m.OrtValue.ortvalue_from_numpy(_numpy_range()),
+        lambda m, t: m.OrtValue.from_dlpack(t),
+    ),
     "mlx": Framework("mlx.core", lambda m: m.arange(6, dtype=m.float32), None),
     "pyarrow": Framework("pyarrow", lambda m: m.array(range(6), m.float32()), None),
     "drjit": Framework("drjit.scalar", lambda m: m.ArrayXf(range(6)), None),

@@ -5,9 +5,6 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 cdef extern from "<fastdl/dlpack.h>":
     ctypedef enum DLDeviceType:
         kDLCPU
-        kDLCUDA
-        kDLCUDAManaged
-        kDLROCM
 
     ctypedef enum DLDataTypeCode:
         kDLInt

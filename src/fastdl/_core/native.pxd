@@ -16,12 +16,6 @@ cdef extern from "facts.h" nogil:
         const char *name
         const char *format
 
-    ctypedef enum fdl_stream_kind:
-        FDL_STREAM_NONE
-        FDL_STREAM_CUDA
-        FDL_STREAM_ROCM
-        FDL_STREAM_OPAQUE
-
     ctypedef struct fdl_device_fact:
         int32_t type
         const char *name
@@ -90,8 +84,6 @@ cdef extern from "block.h":  # entries of a table
 
 
 cdef extern from "lifetime.h":
-    void fdl_discard_versioned(DLManagedTensorVersioned *managed) noexcept
-    void fdl_discard_legacy(DLManagedTensor *managed) noexcept
     void fdl_own_object(fdl_block *block, PyObject *object) noexcept
     int fdl_keep_also(fdl_block *block, PyObject *object) except -1
     void fdl_own_buffer(fdl_block *block, Py_buffer *buffer) noexcept

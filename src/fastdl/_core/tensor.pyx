@@ -61,8 +61,8 @@ def dtype_facts():
     cdef const fdl_dtype_fact *row = fdl_dtypes
     rows = []
     while row.name is not NULL:
-        rows.append((row.name.decode(), row.code, row.bits,
-                     row.format.decode() if row.format is not NULL else None))
+        form = row.format.decode() if row.format is not NULL else None
+        rows.append((row.name.decode(), row.code, row.bits, form))
         row += 1
     return rows
 
@@ -235,8 +235,7 @@ def from_buffer(object source, parse_format):
         raise
     try:
         if view.ndim > FDL_MAX_NDIM or (view.ndim > 0 and view.shape is NULL):
-            raise BufferError(f"expected a shape of at most {FDL_MAX_NDIM} dimensions, got "
-                              f"{view.ndim} dimensions")
+            raise BufferError(f"expected a shape of at most {FDL_MAX_NDIM} sizes, got {view.ndim}")
         tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes = parse_format(
             view.format.decode("latin-1") if view.format is not NULL else "B", view.itemsize)
         tensor.data = view.buf
@@ -337,10 +336,8 @@ def describe(Tensor tensor not None):
 
 
 # How device memory is ordered, for the stream tables (see fdl_order in block.h).
-ORDER_IDLE = FDL_ORDER_IDLE
-ORDER_DEFAULT = FDL_ORDER_DEFAULT
-ORDER_CALLER = FDL_ORDER_CALLER
-ORDER_UNNAMED = FDL_ORDER_UNNAMED
+ORDER_IDLE, ORDER_DEFAULT = FDL_ORDER_IDLE, FDL_ORDER_DEFAULT
+ORDER_CALLER, ORDER_UNNAMED = FDL_ORDER_CALLER, FDL_ORDER_UNNAMED
 
 
 def get_order(Tensor tensor not None):
