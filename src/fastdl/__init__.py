@@ -15,7 +15,7 @@ from fastdl._device import Device, DeviceType, make_device
 from fastdl._dtype import DType, make_dtype
 from fastdl._errors import CopyRequiredError
 from fastdl._version import __version__
-from fastdl.bridges import peers as _peers
+from fastdl.bridges import lookup as _bridges
 
 #: The version of DLPack that fastdl speaks.
 dlpack_version = _exchange.MAX_VERSION
@@ -37,7 +37,7 @@ _exchange.install(
     ask=_consumer.request,
     is_refusal=_consumer.is_refusal,
     delivery=_consumer.check_delivery,
-    peer=_peers.describe,
+    bridge=_bridges.find,
 )
 
 __all__ = [

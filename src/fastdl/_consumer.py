@@ -12,7 +12,6 @@ from fastdl._core import tensor as core
 from fastdl._device import CPU, Device
 from fastdl._errors import CopyRequiredError
 from fastdl._streams import for_producer, order_after_import, ordering
-from fastdl.bridges import peers
 
 Capsule = type(core.Tensor.__dlpack_c_exchange_api__)
 
@@ -99,7 +98,7 @@ def request(x, target=None, copy=None, stream=None):
         if exchange.has_native_table(x):  # `__dlpack__` has the last word on what that refused
             return core.import_capsule(producer(max_version=MAX_VERSION), producer=x)
         raise
-    peer = peers.find(type(x)) or peers.NO_FACTS
+    facts = exchange.facts_of(type(x))
     where = source
     keywords: dict[str, object] = {"max_version": MAX_VERSION}
 
@@ -113,21 +112,21 @@ def request(x, target=None, copy=None, stream=None):
         keywords["dl_device"] = (int(target.type), target.id)
     if copy is False or (copy and not where.is_host):
         keywords["copy"] = copy  # host copies are made here, where they are sure to be made
-    passed = for_producer(stream, where, unordered_is_none=peer.unordered_is_none)
+    passed = for_producer(stream, where, unordered_is_none=bool(facts & exchange.TYPE_NONE_WAITS))
     if passed is not None and not (stream is None and source.is_host):
         keywords["stream"] = passed  # host data on its way to a device: the default is None there
 
     capsule = negotiate(x, producer, keywords, remember=where.is_host)
     tensor = core.import_capsule(
         capsule,
-        immutable=peer.immutable,
+        immutable=bool(facts & exchange.TYPE_IMMUTABLE),
         producer=x,
         order=order_after_import(passed, where),
     )
     check_delivery(x, where, tensor)
-    if peer.lazy_bits:
+    if facts & exchange.TYPE_ASK_BITS:
         core.check_values(x, tensor)
-    if peer.keep_producer:
+    if facts & exchange.TYPE_KEEP:
         core.keep_alive(tensor, x)
     return tensor
 

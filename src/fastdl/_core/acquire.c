@@ -1,57 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "acquire.h"
 
-#include "facts.h"
-
-/* Calls a method that answers yes or no: 1, 0, or -1 with an exception. */
-static int ask(PyObject *object, const char *method)
-{
-    int answer;
-    PyObject *result = PyObject_CallMethod(object, method, NULL);
-    if (result == NULL)
-        return -1;
-    answer = PyObject_IsTrue(result);
-    Py_DECREF(result);
-    return answer;
-}
-
-/* Complex tensors are asked. A real tensor with the negative bit is the imaginary part of a
- * conjugate, so it has even strides in every dimension longer than 1: one odd stride settles it
- * without a call. */
-int fdl_check_lazy_bits(PyObject *object, const DLTensor *tensor)
-{
-    const char *bit = NULL;
-    int answer = 0;
-    if (tensor->dtype.code == kDLFloat) {
-        for (int32_t i = tensor->ndim; i-- > 0;) /* the last is odd in most tensors */
-            if (tensor->shape[i] > 1 && tensor->strides[i] & 1)
-                return 0;
-    } else if (tensor->dtype.code == kDLComplex) {
-        answer = ask(object, "is_conj");
-        bit = "conj";
-    } else {
-        return 0;
-    }
-    if (answer == 0) {
-        answer = ask(object, "is_neg");
-        bit = "neg";
-    }
-    if (answer > 0)
-        PyErr_Format(PyExc_BufferError,
-                     "expected a tensor whose memory holds its values, got a lazy view of type "
-                     "'%.100s' with its %s bit set: call resolve_%s() first",
-                     Py_TYPE(object)->tp_name, bit, bit);
-    return answer == 0 ? 0 : -1;
-}
+fastdl_slot fdl_type_slots[FASTDL_SLOTS];
 
 /* Notes on which stream device memory is ready: the one its library works on now. */
 static int set_order(fdl_description *description, const DLPackExchangeAPI *table)
 {
     DLDevice device = description->managed.dl_tensor.device;
-    const fdl_device_fact *fact = fdl_device_find((int32_t)device.device_type);
+    const fastdl_device_fact *fact = fastdl_find_device((int32_t)device.device_type);
     void *stream = NULL;
     description->block->device.producer = table;
-    if (fact->host || fact->stream == FDL_STREAM_OPAQUE)
+    if (fact->host || fact->stream == FASTDL_STREAM_OPAQUE)
         return 0;
     if (table->current_work_stream(device.device_type, device.device_id, &stream) != 0) {
         if (!PyErr_Occurred())
@@ -65,23 +24,7 @@ static int set_order(fdl_description *description, const DLPackExchangeAPI *tabl
     return 0;
 }
 
-/* What became of an object that its table did not give: see fdl_acquire. */
-static PyObject *refused(PyObject *object, const fdl_type_record *record)
-{
-    int silent = !PyErr_Occurred();
-    if (record->facts & FDL_TYPE_NATIVE && record->facts & FDL_TYPE_HAS_DLPACK &&
-        (silent || PyErr_ExceptionMatches(PyExc_Exception))) { /* not an interrupt */
-        PyErr_Clear();
-        return Py_NewRef(Py_None);
-    }
-    if (silent)
-        PyErr_Format(PyExc_BufferError,
-                     "the exchange table of '%.100s' failed without giving a reason",
-                     Py_TYPE(object)->tp_name);
-    return NULL;
-}
-
-PyObject *fdl_acquire(PyObject *object, const fdl_type_record *record)
+PyObject *fdl_acquire(PyObject *object, const fastdl_record *record)
 {
     DLManagedTensorVersioned *managed = NULL;
     fdl_description *description;
@@ -90,12 +33,12 @@ PyObject *fdl_acquire(PyObject *object, const fdl_type_record *record)
     if (failed || managed == NULL) {
         if (!failed)
             PyErr_Clear(); /* it claims to have succeeded */
-        return refused(object, record);
+        return fastdl_ask_on_(object, record->facts) ? Py_NewRef(Py_None) : NULL;
     }
-    if (record->facts & FDL_TYPE_NATIVE && PyErr_Occurred())
+    if (record->facts & FASTDL_TYPE_NATIVE && PyErr_Occurred())
         PyErr_Clear();                          /* likewise */
     ours = fdl_description_of(managed) != NULL; /* on a block that knows its order already */
-    if (ours && !(record->facts & FDL_TYPE_NATIVE))
+    if (ours && !(record->facts & FASTDL_TYPE_NATIVE))
         tensor = fdl_tensor_wrap((fdl_description *)managed); /* checked by its bridge just now */
     else
         tensor = fdl_take_versioned(managed, object);
@@ -104,8 +47,8 @@ PyObject *fdl_acquire(PyObject *object, const fdl_type_record *record)
     description = fdl_description_in(tensor);
     if ((!ours && description->managed.dl_tensor.device.device_type != kDLCPU &&
          set_order(description, record->api) < 0) ||
-        (record->facts & FDL_TYPE_ASK_BITS &&
-         fdl_check_lazy_bits(object, &description->managed.dl_tensor) < 0))
+        (record->facts & FASTDL_TYPE_ASK_BITS &&
+         fastdl_check_bits(object, &description->managed.dl_tensor) < 0))
         Py_CLEAR(tensor);
     return tensor;
 }
@@ -119,8 +62,8 @@ static PyObject *from_dlpack(PyObject *module, PyObject *const *arguments, Py_ss
 {
     (void)module;
     if (count == 1 && names == NULL) {
-        const fdl_type_record *record = fdl_type_find(Py_TYPE(arguments[0]));
-        if (record != NULL && !(record->facts & FDL_TYPE_PROTOCOL)) {
+        const fastdl_record *record = fdl_type_find(Py_TYPE(arguments[0]));
+        if (record != NULL && !(record->facts & FASTDL_TYPE_PROTOCOL)) {
             PyObject *tensor = fdl_acquire(arguments[0], record);
             if (tensor != Py_None)
                 return tensor;

@@ -11,11 +11,7 @@
 /* A new Tensor on `object`, whose type has that record, through the record's table; the table
  * must not be the general bridge. None (a new reference) if a native table refused and `__dlpack__`
  * of the object is to be asked. NULL with an exception on failure. */
-PyObject *fdl_acquire(PyObject *object, const fdl_type_record *record);
-
-/* Refuses a torch tensor that is a lazy conjugate or negative, whose memory does not hold its
- * values: 0, or -1 with BufferError or what the object raised. `tensor` describes its memory. */
-int fdl_check_lazy_bits(PyObject *object, const DLTensor *tensor);
+PyObject *fdl_acquire(PyObject *object, const fastdl_record *record);
 
 /* fastdl.from_dlpack: a builtin function that serves the plain call on a known type with a table.
  * Any other call goes to `complete` with the same arguments; an object that its native table

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The two atomic things fastdl needs: a reference count, and a pointer that is
- * written once and read by many. C11 where it exists, intrinsics for MSVC, and the
- * builtins of gcc and clang for older C modes.
+ * An atomic reference count. C11 where it exists, intrinsics for MSVC, and the builtins of gcc and
+ * clang for older C modes.
  */
 #ifndef FASTDL_CORE_ATOMICS_H_
 #define FASTDL_CORE_ATOMICS_H_
@@ -38,19 +37,6 @@ static inline int fdl_count_release(fdl_count *count)
     return _InterlockedDecrement64(&count->value) == 0;
 }
 
-typedef void *volatile fdl_pointer;
-
-static inline void *fdl_pointer_load(fdl_pointer *slot)
-{
-    return _InterlockedCompareExchangePointer(slot, NULL, NULL);
-}
-
-/* Stores `desired` if the slot still holds `expected`; 1 when it did. */
-static inline int fdl_pointer_swap(fdl_pointer *slot, void *expected, void *desired)
-{
-    return _InterlockedCompareExchangePointer(slot, desired, expected) == expected;
-}
-
 #elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L && !defined(__STDC_NO_ATOMICS__)
 
 #include <stdatomic.h>
@@ -80,20 +66,6 @@ static inline int fdl_count_release(fdl_count *count)
     return atomic_fetch_sub_explicit(&count->value, 1, memory_order_acq_rel) == 1;
 }
 
-typedef _Atomic(void *) fdl_pointer;
-
-static inline void *fdl_pointer_load(fdl_pointer *slot)
-{
-    return atomic_load_explicit(slot, memory_order_acquire);
-}
-
-/* Stores `desired` if the slot still holds `expected`; 1 when it did. */
-static inline int fdl_pointer_swap(fdl_pointer *slot, void *expected, void *desired)
-{
-    return atomic_compare_exchange_strong_explicit(slot, &expected, desired, memory_order_acq_rel,
-                                                   memory_order_acquire);
-}
-
 #elif defined(__GNUC__) || defined(__clang__)
 
 typedef struct {
@@ -119,20 +91,6 @@ static inline int64_t fdl_count_get(fdl_count *count)
 static inline int fdl_count_release(fdl_count *count)
 {
     return __atomic_fetch_sub(&count->value, 1, __ATOMIC_ACQ_REL) == 1;
-}
-
-typedef void *fdl_pointer;
-
-static inline void *fdl_pointer_load(fdl_pointer *slot)
-{
-    return __atomic_load_n(slot, __ATOMIC_ACQUIRE);
-}
-
-/* Stores `desired` if the slot still holds `expected`; 1 when it did. */
-static inline int fdl_pointer_swap(fdl_pointer *slot, void *expected, void *desired)
-{
-    return __atomic_compare_exchange_n(slot, &expected, desired, 0, __ATOMIC_ACQ_REL,
-                                       __ATOMIC_ACQUIRE);
 }
 
 #else

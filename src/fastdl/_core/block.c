@@ -4,10 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "facts.h"
 #include "layout.h"
 
-/* ndim is at most FDL_MAX_NDIM, so none of these sizes can overflow. */
+/* ndim is at most FASTDL_MAX_NDIM, so none of these sizes can overflow. */
 static size_t dims_size(int32_t ndim)
 {
     return 2 * (size_t)ndim * sizeof(int64_t);
@@ -131,7 +130,7 @@ void fdl_description_fill(fdl_description *description, const DLTensor *tensor, 
     own->dtype = tensor->dtype;
     own->data = tensor->data;
     own->byte_offset = tensor->byte_offset;
-    if (own->byte_offset != 0 && fdl_device_find((int32_t)own->device.device_type)->addresses) {
+    if (own->byte_offset != 0 && fastdl_find_device((int32_t)own->device.device_type)->addresses) {
         own->data = (void *)((uintptr_t)own->data + (uintptr_t)own->byte_offset);
         own->byte_offset = 0;
     }
@@ -145,7 +144,7 @@ void fdl_description_fill(fdl_description *description, const DLTensor *tensor, 
     } else {
         for (int32_t i = 0; i < tensor->ndim; i++)
             own->shape[i] = tensor->shape[i];
-        fdl_compact_strides(tensor->ndim, own->shape, own->strides);
+        fastdl_compact_strides(tensor->ndim, own->shape, own->strides);
     }
 }
 
@@ -271,19 +270,19 @@ int fdl_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *erro
                  void (*SetError)(void *error_ctx, const char *kind, const char *message))
 {
     const char *kind, *message;
-    fdl_layout layout;
+    fastdl_layout layout;
     DLTensor tensor = *prototype;
-    fdl_fault fault;
+    fastdl_fault fault;
     fdl_description *description;
 
     /* Only type, shape and device of a prototype mean anything. */
     tensor.data = &tensor;
     tensor.strides = NULL;
     tensor.byte_offset = 0;
-    fault = fdl_layout_check(&tensor, 0, &layout);
-    if (fault != FDL_OK) {
+    fault = fastdl_check(&tensor, 0, &layout);
+    if (fault != FASTDL_OK) {
         kind = "BufferError";
-        message = fdl_fault_text(fault);
+        message = fastdl_fault_text(fault);
     } else if (tensor.device.device_type != kDLCPU) {
         kind = "BufferError";
         message = "fastdl allocates on the CPU only";

@@ -12,8 +12,8 @@
 
 typedef struct {
     int32_t ndim;
-    int64_t shape[FDL_MAX_NDIM];
-    int64_t strides[FDL_MAX_NDIM]; /* of the source, in bytes */
+    int64_t shape[FASTDL_MAX_NDIM];
+    int64_t strides[FASTDL_MAX_NDIM]; /* of the source, in bytes */
 } walk;
 
 /* Outer dimensions first, as in the tensor. */
@@ -110,18 +110,18 @@ static void copy_plane(const char *source, int64_t rows, int64_t row, int64_t co
 void fdl_copy_compact(const DLTensor *source, uint64_t flags, void *target)
 {
     const char *from = (const char *)source->data + source->byte_offset;
-    int64_t itemsize = fdl_itemsize(source->dtype);
-    int64_t index[FDL_MAX_NDIM] = {0};
+    int64_t itemsize = fastdl_itemsize(source->dtype);
+    int64_t index[FASTDL_MAX_NDIM] = {0};
     int64_t plane;
     int32_t outer;
     char *to = target;
-    fdl_layout layout;
+    fastdl_layout layout;
     walk w;
 
-    (void)fdl_layout_check(source, flags, &layout);
+    (void)fastdl_check(source, flags, &layout);
     if (layout.size == 0)
         return;
-    if (fdl_is_packed(source->dtype, flags) || fdl_is_contiguous(source, 'C')) {
+    if (fastdl_is_packed(source->dtype, flags) || fastdl_is_contiguous(source, 'C')) {
         memcpy(target, from, (size_t)layout.nbytes);
         return;
     }

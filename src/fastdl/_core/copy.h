@@ -6,7 +6,7 @@
 
 /* Copies the elements of `source`, any strides, to compact row-major memory at `target`, which
  * has room for them and does not overlap. Both in host memory; `source` has passed
- * fdl_layout_check with these flags. Needs no thread state. */
+ * fastdl_check with these flags. Needs no thread state. */
 void fdl_copy_compact(const DLTensor *source, uint64_t flags, void *target);
 
 #endif

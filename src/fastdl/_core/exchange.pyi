@@ -29,6 +29,7 @@ MAX_VERSION: tuple[int, int]
 TYPE_IMMUTABLE: int
 TYPE_ASK_BITS: int
 TYPE_KEEP: int
+TYPE_NONE_WAITS: int
 KEYWORD_STREAM: int
 KEYWORD_MAX_VERSION: int
 KEYWORD_DL_DEVICE: int
@@ -40,8 +41,12 @@ def install(
     ask: Callable[..., Any],
     is_refusal: Callable[..., Any],
     delivery: Callable[..., Any],
-    peer: Callable[..., Any],
+    bridge: Callable[..., Any],
 ) -> None: ...
+
+runtime: CapsuleType  # what fastdl_import finds
+
+def facts_of(cls: type) -> int: ...
 def special(instance: object, name: str) -> Any: ...
 def remember(cls: type, refused: int, version: int) -> None: ...
 def recall(cls: type) -> tuple[int, int] | None: ...

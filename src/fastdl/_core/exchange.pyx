@@ -12,20 +12,23 @@ from cpython.pycapsule cimport (
     PyCapsule_CheckExact, PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New,
 )
 from libc.stdint cimport int32_t, uint32_t, uintptr_t
+from libc.string cimport memset
 
 from fastdl._core.dlpack cimport (
     FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR, DLManagedTensorVersioned, DLPackExchangeAPI,
-    DLPackExchangeAPIHeader, DLPackManagedTensorFromPyObjectNoSync,
+    DLPackManagedTensorFromPyObjectNoSync,
 )
 from fastdl._core.native cimport (
-    FDL_KEYWORD_COPY, FDL_KEYWORD_DL_DEVICE, FDL_KEYWORD_MAX_VERSION, FDL_KEYWORD_STREAM,
-    FDL_ORDER_CALLER, FDL_ORDER_IDLE, FDL_TYPE_ASK_BITS, FDL_TYPE_HAS_DLPACK,
-    FDL_TYPE_IMMUTABLE, FDL_TYPE_KEEP, FDL_TYPE_LEARNED, FDL_TYPE_NATIVE, FDL_TYPE_PROTOCOL,
-    fdl_type_record,
+    FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, FASTDL_KEYWORD_COPY, FASTDL_KEYWORD_DL_DEVICE,
+    FASTDL_KEYWORD_MAX_VERSION, FASTDL_KEYWORD_STREAM, FASTDL_RUNTIME, FASTDL_TYPE_ASK_BITS,
+    FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_IMMUTABLE, FASTDL_TYPE_KEEP, FASTDL_TYPE_LEARNED,
+    FASTDL_TYPE_NATIVE, FASTDL_TYPE_NONE_WAITS, FASTDL_TYPE_PROTOCOL, FDL_ORDER_CALLER,
+    FDL_ORDER_IDLE, fastdl_borrower, fastdl_find_peer, fastdl_peer_fact, fastdl_publish_record,
+    fastdl_published_table, fastdl_record, fastdl_runtime, fastdl_usable_table,
 )
 from fastdl._core.tensor cimport (
     Tensor, acquire as through_table, check_lazy_bits, find_type, is_host_type, keep_also,
-    publish_type, table_from_object, take_capsule, tensor_table,
+    table_from_object, take_capsule, tensor_borrower, tensor_table, type_slots,
 )
 from fastdl._core.tensor import make_from_dlpack
 
@@ -44,14 +47,14 @@ cdef object negotiate = None       # from_dlpack in Python, complete by itself
 cdef object request = None         # its second half: what follows where no table serves
 cdef object refused_keyword = None  # whether a TypeError is about a keyword of the call
 cdef object check_delivery = None  # raises if a capsule is on another kind of device than promised
-cdef object describe_peer = None   # type -> (facts, None or (table capsule, its type))
+cdef object find_bridge = None     # name of a package -> what serves its types, or None
 
 
-def install(*, from_dlpack, ask, is_refusal, delivery, peer):
+def install(*, from_dlpack, ask, is_refusal, delivery, bridge):
     """Tells the core which Python functions decide what is not decided here. Called once."""
-    global negotiate, request, refused_keyword, check_delivery, describe_peer
+    global negotiate, request, refused_keyword, check_delivery, find_bridge
     negotiate, request, refused_keyword = from_dlpack, ask, is_refusal
-    check_delivery, describe_peer = delivery, peer
+    check_delivery, find_bridge = delivery, bridge
 
 
 # ---- special methods ------------------------------------------------------------------------
@@ -95,66 +98,12 @@ cdef object call(object instance, str name, tuple names, PyObject *argument):
 
 # ---- tables ---------------------------------------------------------------------------------
 
-cdef str TABLE_ATTRIBUTE = "__dlpack_c_exchange_api__"
-cdef str OLD_TABLE_ATTRIBUTE = "__c_dlpack_exchange_api__"
-cdef int MAX_TABLES = 16  # how far a chain of older tables is followed
-
-
-cdef const DLPackExchangeAPI *usable(const DLPackExchangeAPI *table) noexcept:
-    """The first table of the chain that fastdl understands and that is complete, or NULL."""
-    cdef const DLPackExchangeAPIHeader *header = <const DLPackExchangeAPIHeader *>table
-    cdef int _i
-    for _i in range(MAX_TABLES):
-        if header is NULL or <uintptr_t>header % sizeof(void *) != 0:
-            return NULL
-        if header.version.major == FASTDL_DLPACK_MAJOR:
-            table = <const DLPackExchangeAPI *>header
-            if (table.managed_tensor_allocator is NULL
-                    or table.managed_tensor_from_py_object_no_sync is NULL
-                    or table.managed_tensor_to_py_object_no_sync is NULL
-                    or table.current_work_stream is NULL):
-                return NULL
-            return table
-        header = header.prev_api
-    return NULL
-
-
 cdef const DLPackExchangeAPI *table_in(object candidate) noexcept:
     """The usable table in a capsule; NULL for anything else, however it looks."""
     if not PyCapsule_IsValid(candidate, "dlpack_exchange_api"):
         return NULL
-    return usable(<const DLPackExchangeAPI *>PyCapsule_GetPointer(
+    return fastdl_usable_table(<const DLPackExchangeAPI *>PyCapsule_GetPointer(
         candidate, "dlpack_exchange_api"))
-
-
-cdef const DLPackExchangeAPI *published_table(cls) except? NULL:
-    """The table that `cls` publishes, or NULL.
-
-    It counts only if no class before its provider in the MRO defines `__dlpack__`: a subclass
-    that overrides the export means it. Only capsules count; the integer of older libraries
-    cannot be checked before it is followed.
-    """
-    cdef const DLPackExchangeAPI *table
-    for base in cls.__mro__:
-        attributes = vars(base)
-        for name in (TABLE_ATTRIBUTE, OLD_TABLE_ATTRIBUTE):
-            if name not in attributes:
-                continue
-            value = attributes[name]
-            if value is None:
-                return NULL
-            get = getattr(type(value), "__get__", None)
-            if get is not None:  # a descriptor that makes a class attribute
-                try:
-                    value = get(value, None, cls)
-                except AttributeError:
-                    continue
-            table = table_in(value)
-            if table is not NULL:
-                return table
-        if "__dlpack__" in attributes:
-            return NULL
-    return NULL
 
 
 cdef bint overrides(cls, provider) except -1:
@@ -179,60 +128,75 @@ cdef const DLPackExchangeAPI *registered_table(cls) except? NULL:
     return NULL
 
 
-cdef int describe(cls, fdl_type_record *record) except -1:
+cdef int describe(cls, fastdl_record *record) except -1:
     """Finds out all there is to know of `cls`, but for what is learned by asking."""
+    cdef const fastdl_peer_fact *peer = fastdl_find_peer(<PyTypeObject *>cls)
+    cdef PyObject *method
+    bridge = find_bridge(peer.package.decode()) if peer.name is not NULL else None
+    memset(record, 0, sizeof(record[0]))
     record.type = <PyTypeObject *>cls
-    record.refused = 0
-    record.version = 0
-    record.api = registered_table(cls)
-    facts, bridge = describe_peer(cls)
-    record.facts = facts
-    cdef PyObject *method = _PyType_Lookup(record.type, EXPORT_NAME)
+    record.facts = peer.facts
+    method = _PyType_Lookup(record.type, EXPORT_NAME)
     if method is not NULL and <object>method is not None:  # None: opted out
-        record.facts |= FDL_TYPE_HAS_DLPACK
+        record.facts |= FASTDL_TYPE_HAS_DLPACK
+    record.api = registered_table(cls)
     if record.api is NULL:
-        record.api = published_table(cls)
-    if record.api is &general_table:
-        record.api = NULL  # the general bridge, given back to us: it would call itself
-    if record.api is not NULL:
-        record.facts |= FDL_TYPE_NATIVE
-    elif bridge is not None and not overrides(cls, bridge[1]):
-        record.api = table_in(bridge[0])
-    elif record.facts & FDL_TYPE_HAS_DLPACK:
+        fastdl_published_table(record.type, &record.api)
+    if record.api is tensor_table() and cls is Tensor:
+        record.facts |= FASTDL_TYPE_NATIVE
+        record.borrow = tensor_borrower()
+    elif record.api is not NULL and record.api is not &general_table:
+        record.facts |= FASTDL_TYPE_NATIVE
+        record.lend = record.api.dltensor_from_py_object_no_sync
+    elif bridge is not None and not overrides(cls, bridge.type):
+        record.api = table_in(bridge.table)
+        record.borrow = <fastdl_borrower>PyCapsule_GetPointer(bridge.borrow, "fastdl_borrower")
+    else:
+        record.facts |= FASTDL_TYPE_PROTOCOL
         record.api = &general_table
-        record.facts |= FDL_TYPE_PROTOCOL
     return 0
 
 
-cdef const fdl_type_record *record_of(cls, fdl_type_record *scratch) except NULL:
+cdef int describe_type(PyTypeObject *cls, fastdl_record *record) except -1:
+    """Describes and publishes: the entry of the runtime."""
+    describe(<object>cls, record)
+    fastdl_publish_record(type_slots(), record)
+    return 0
+
+
+cdef const fastdl_record *record_of(cls, fastdl_record *scratch) except NULL:
     """What is known of `cls`; found out now, in `scratch`, if nothing is, and remembered."""
-    cdef const fdl_type_record *record = find_type(<PyTypeObject *>cls)
+    cdef const fastdl_record *record = find_type(<PyTypeObject *>cls)
     if record is not NULL:
         return record
-    describe(cls, scratch)
-    if scratch.api is not NULL:
-        publish_type(scratch)
+    describe_type(<PyTypeObject *>cls, scratch)
     return scratch
+
+
+def facts_of(cls):
+    """The TYPE_* bits of a type."""
+    cdef fastdl_record scratch
+    return record_of(cls, &scratch).facts
 
 
 def remember(cls, uint32_t refused, int32_t version):
     """Records that `__dlpack__` of `cls` works without the keywords `refused`, for host data."""
-    cdef fdl_type_record record
-    cdef const fdl_type_record *known = find_type(<PyTypeObject *>cls)
-    if known is not NULL and not known.facts & FDL_TYPE_PROTOCOL:
+    cdef fastdl_record record
+    cdef const fastdl_record *known = find_type(<PyTypeObject *>cls)
+    if known is not NULL and not known.facts & FASTDL_TYPE_PROTOCOL:
         return  # it has a table of its own, which refused one object
     describe(cls, &record)
-    if record.facts & FDL_TYPE_PROTOCOL:
+    if record.facts & FASTDL_TYPE_PROTOCOL:
         record.refused = refused
         record.version = version
-        record.facts |= FDL_TYPE_LEARNED
-        publish_type(&record)
+        record.facts |= FASTDL_TYPE_LEARNED
+        fastdl_publish_record(type_slots(), &record)
 
 
 def recall(cls):
     """What `remember` was told of `cls`, as (refused, version); None if it was told nothing."""
-    cdef const fdl_type_record *record = find_type(<PyTypeObject *>cls)
-    if record is NULL or not record.facts & FDL_TYPE_LEARNED:
+    cdef const fastdl_record *record = find_type(<PyTypeObject *>cls)
+    if record is NULL or not record.facts & FASTDL_TYPE_LEARNED:
         return None
     return record.refused, record.version
 
@@ -246,13 +210,14 @@ cdef tuple PLAIN_VERSION = (FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR)
 
 # For the Python floor.
 MAX_VERSION = PLAIN_VERSION
-TYPE_IMMUTABLE = FDL_TYPE_IMMUTABLE
-TYPE_ASK_BITS = FDL_TYPE_ASK_BITS
-TYPE_KEEP = FDL_TYPE_KEEP
-KEYWORD_STREAM = FDL_KEYWORD_STREAM
-KEYWORD_MAX_VERSION = FDL_KEYWORD_MAX_VERSION
-KEYWORD_DL_DEVICE = FDL_KEYWORD_DL_DEVICE
-KEYWORD_COPY = FDL_KEYWORD_COPY
+TYPE_IMMUTABLE = FASTDL_TYPE_IMMUTABLE
+TYPE_ASK_BITS = FASTDL_TYPE_ASK_BITS
+TYPE_KEEP = FASTDL_TYPE_KEEP
+TYPE_NONE_WAITS = FASTDL_TYPE_NONE_WAITS
+KEYWORD_STREAM = FASTDL_KEYWORD_STREAM
+KEYWORD_MAX_VERSION = FASTDL_KEYWORD_MAX_VERSION
+KEYWORD_DL_DEVICE = FASTDL_KEYWORD_DL_DEVICE
+KEYWORD_COPY = FASTDL_KEYWORD_COPY
 
 
 cdef int OWN_FRAMES = 2  # `replay` and `call`, which Cython puts into the traceback
@@ -271,7 +236,7 @@ cdef bint on_host(object x) except -1:
             and (ordinal is None or (isinstance(ordinal, int) and abs(ordinal) < 1 << 31)))
 
 
-cdef Tensor replay(object x, const fdl_type_record *record):
+cdef Tensor replay(object x, const fastdl_record *record):
     """Asks `__dlpack__` in the way that worked before for this type; None if `x` is not host
     data, or if the way no longer works."""
     if _PyType_Lookup(record.type, DEVICE_NAME) is NULL:
@@ -289,7 +254,7 @@ cdef Tensor replay(object x, const fdl_type_record *record):
             capsule = call(x, EXPORT_NAME, VERSION_NAMES, <PyObject *>version)
             if record.version >= 100 and PyCapsule_IsValid(capsule, "dltensor"):
                 return None  # a new layout under the old name: dropped, and negotiated again
-        elif record.refused & FDL_KEYWORD_MAX_VERSION:
+        elif record.refused & FASTDL_KEYWORD_MAX_VERSION:
             capsule = call(x, EXPORT_NAME, None, NULL)
         else:
             capsule = call(x, EXPORT_NAME, MAX_VERSION_NAMES, <PyObject *>PLAIN_VERSION)
@@ -297,22 +262,22 @@ cdef Tensor replay(object x, const fdl_type_record *record):
         if refused_keyword(error, OWN_FRAMES):
             return None  # the method has changed: negotiate again
         raise
-    tensor = take_capsule(capsule, record.facts & FDL_TYPE_IMMUTABLE, x, FDL_ORDER_IDLE)
+    tensor = take_capsule(capsule, record.facts & FASTDL_TYPE_IMMUTABLE, x, FDL_ORDER_IDLE)
     if not is_host_type(tensor.description.managed.dl_tensor.device.device_type):
         check_delivery(x, None, tensor)
-    if record.facts & FDL_TYPE_ASK_BITS:
+    if record.facts & FASTDL_TYPE_ASK_BITS:
         check_lazy_bits(x, tensor)
-    if record.facts & FDL_TYPE_KEEP:
+    if record.facts & FASTDL_TYPE_KEEP:
         keep_also(tensor, x)
     return tensor
 
 
 cdef Tensor acquire_through(object x, bint tables_only):
-    cdef fdl_type_record scratch
-    cdef const fdl_type_record *record = record_of(type(x), &scratch)
-    if not record.facts & FDL_TYPE_PROTOCOL:
-        return through_table(x, record) if record.api is not NULL else None
-    if tables_only or not record.facts & FDL_TYPE_LEARNED:
+    cdef fastdl_record scratch
+    cdef const fastdl_record *record = record_of(type(x), &scratch)
+    if not record.facts & FASTDL_TYPE_PROTOCOL:
+        return through_table(x, record)
+    if tables_only or not record.facts & FASTDL_TYPE_LEARNED:
         return None
     return replay(x, record)
 
@@ -385,20 +350,38 @@ general_table.managed_tensor_from_py_object_no_sync = (
 general_table.dltensor_from_py_object_no_sync = NULL
 
 
+# ---- for C: see fastdl.h ----
+
+cdef fastdl_runtime for_c
+for_c.major = FASTDL_ABI_MAJOR
+for_c.minor = FASTDL_ABI_MINOR
+for_c.size = sizeof(fastdl_runtime)
+for_c.slots = type_slots()
+for_c.tensor = tensor_table()
+for_c.protocol = &general_table
+for_c.describe = describe_type
+
+runtime = PyCapsule_New(&for_c, FASTDL_RUNTIME, NULL)
+
+
 # ---- the public functions -------------------------------------------------------------------
+
+
+cdef bint is_tensor_type(const fastdl_record *record) noexcept:
+    """Whether instances can be asked for a tensor because of their type."""
+    return record.facts & FASTDL_TYPE_HAS_DLPACK or not record.facts & FASTDL_TYPE_PROTOCOL
 
 
 def is_producer(x):
     """Whether `x` can be asked for a tensor: by an exchange table of its type, or `__dlpack__`."""
-    cdef fdl_type_record scratch
-    return (record_of(type(x), &scratch).api is not NULL
-            or lookup(x, EXPORT_NAME) is not None)
+    cdef fastdl_record scratch
+    return is_tensor_type(record_of(type(x), &scratch)) or lookup(x, EXPORT_NAME) is not None
 
 
 def has_native_table(x):
     """Whether the type of `x` publishes an exchange table of its own, or one was registered."""
-    cdef fdl_type_record scratch
-    return bool(record_of(type(x), &scratch).facts & FDL_TYPE_NATIVE)
+    cdef fastdl_record scratch
+    return bool(record_of(type(x), &scratch).facts & FASTDL_TYPE_NATIVE)
 
 
 def exchange_api(producer, /):
@@ -408,10 +391,10 @@ def exchange_api(producer, /):
     work for any C consumer (the borrowing one may be NULL). TypeError if the type has no
     `__dlpack__` either. The table stays valid until the process ends.
     """
-    cdef fdl_type_record scratch
+    cdef fastdl_record scratch
     cls = producer if isinstance(producer, type) else type(producer)
-    cdef const fdl_type_record *record = record_of(cls, &scratch)
-    if record.api is NULL:
+    cdef const fastdl_record *record = record_of(cls, &scratch)
+    if not is_tensor_type(record):
         raise TypeError(
             f"expected a tensor type or a tensor, got {cls.__qualname__!r}, which has neither an "
             f"exchange table nor __dlpack__")
@@ -438,7 +421,7 @@ def register_exchange_api(cls, table, /):
     elif isinstance(table, int) and not isinstance(table, bool):
         if table <= 0 or table.bit_length() > 8 * <int>sizeof(void *):
             raise ValueError(f"expected the address of an exchange table, got {table}")
-        api = usable(<const DLPackExchangeAPI *><uintptr_t>table)
+        api = fastdl_usable_table(<const DLPackExchangeAPI *><uintptr_t>table)
     else:
         raise TypeError(
             f"expected a capsule 'dlpack_exchange_api' or an address, got "
@@ -453,10 +436,10 @@ def register_exchange_api(cls, table, /):
 
 cdef int refresh(cls) except -1:
     """Describes again what is known of `cls` and of the classes below it."""
-    cdef fdl_type_record record
+    cdef fastdl_record record
     if find_type(<PyTypeObject *>cls) is not NULL:
         describe(cls, &record)
-        publish_type(&record)
+        fastdl_publish_record(type_slots(), &record)
     for subclass in type.__subclasses__(cls):
         refresh(subclass)
     return 0

@@ -29,6 +29,16 @@ static void destroy_legacy(PyObject *capsule)
         fdl_discard_legacy(PyCapsule_GetPointer(capsule, legacy_name));
 }
 
+int fdl_tensor_borrow(PyObject *tensor, fastdl_view *view)
+{
+    const fdl_description *description = fdl_description_in(tensor);
+    view->dl = description->managed.dl_tensor;
+    view->flags = description->managed.flags;
+    if (description->block->device.producer != NULL)
+        view->api_ = description->block->device.producer;
+    return 0;
+}
+
 PyObject *fdl_versioned_capsule(PyObject *tensor, uint64_t more_flags)
 {
     PyObject *capsule;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From a Tensor to a capsule. All functions need a thread state.
+ * From a Tensor to a capsule or a view. All functions need a thread state.
  */
 #ifndef FASTDL_CORE_EXPORT_H_
 #define FASTDL_CORE_EXPORT_H_
+
+#include <fastdl/fastdl.h>
 
 #include "object.h"
 
@@ -12,6 +14,9 @@
  * caller has refused read-only tensors. NULL with MemoryError on failure. */
 PyObject *fdl_versioned_capsule(PyObject *tensor, uint64_t more_flags);
 PyObject *fdl_legacy_capsule(PyObject *tensor);
+
+/* fastdl_borrow of a fastdl.Tensor: see fastdl_record. */
+int fdl_tensor_borrow(PyObject *tensor, fastdl_view *view);
 
 /* Puts a faster front before the method `__dlpack__` of `type`: it serves the plain call on
  * writable or versioned host memory, and hands any other to the method that was there. 0, or -1

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "import.h"
 
+#include <fastdl/fastdl.h>
+
 PyObject *fdl_int_tuple(const int64_t *values, Py_ssize_t n)
 {
     PyObject *tuple = PyTuple_New(n);
@@ -14,37 +16,15 @@ PyObject *fdl_int_tuple(const int64_t *values, Py_ssize_t n)
     return tuple;
 }
 
-/* Reads no more of `tensor` than the fault allows: `shape` only where ndim is believable. */
-void fdl_raise_fault(fdl_fault fault, const DLTensor *tensor)
-{
-    int readable = tensor->ndim >= 0 && tensor->ndim <= FDL_MAX_NDIM &&
-                   (tensor->ndim == 0 || tensor->shape != NULL);
-    PyObject *shape = readable ? fdl_int_tuple(tensor->shape, tensor->ndim)
-                               : PyUnicode_FromFormat("of %d dimensions", (int)tensor->ndim);
-    PyObject *strides = readable && tensor->strides != NULL
-                            ? fdl_int_tuple(tensor->strides, tensor->ndim)
-                            : PyUnicode_FromString("NULL");
-    if (shape != NULL && strides != NULL)
-        PyErr_Format(PyExc_BufferError,
-                     "the tensor has %s: got shape %S, strides %S, byte_offset %llu, dtype "
-                     "(code %d, bits %d, lanes %d), device (%d, %d). Its producer is at fault; a "
-                     "copy made there may help",
-                     fdl_fault_text(fault), shape, strides, (unsigned long long)tensor->byte_offset,
-                     (int)tensor->dtype.code, (int)tensor->dtype.bits, (int)tensor->dtype.lanes,
-                     (int)tensor->device.device_type, (int)tensor->device.device_id);
-    Py_XDECREF(shape);
-    Py_XDECREF(strides);
-}
-
 /* The part that both forms share: a checked description of `block`, or if that is NULL of a new
  * block that has no owner yet. */
 static fdl_description *build(fdl_block *block, const DLTensor *tensor, uint64_t flags)
 {
-    fdl_layout layout;
+    fastdl_layout layout;
     fdl_description *description;
-    fdl_fault fault = fdl_layout_check(tensor, flags, &layout);
-    if (fault != FDL_OK) {
-        fdl_raise_fault(fault, tensor);
+    fastdl_fault fault = fastdl_check(tensor, flags, &layout);
+    if (fault != FASTDL_OK) {
+        fastdl_raise_fault(fault, tensor);
         return NULL;
     }
     description = block == NULL ? fdl_block_new(tensor->ndim) : fdl_describe(block, tensor->ndim);
@@ -71,10 +51,10 @@ static fdl_description *import_versioned(DLManagedTensorVersioned *managed, PyOb
     if (description != NULL) {
         /* One of ours comes back, and its consumer may have changed what it says. */
         DLTensor *own = &managed->dl_tensor;
-        fdl_layout layout;
-        fdl_fault fault = fdl_layout_check(own, managed->flags, &layout);
-        if (fault != FDL_OK) {
-            fdl_raise_fault(fault, own);
+        fastdl_layout layout;
+        fastdl_fault fault = fastdl_check(own, managed->flags, &layout);
+        if (fault != FASTDL_OK) {
+            fastdl_raise_fault(fault, own);
             return NULL;
         }
         fdl_description_fill(description, own, managed->flags);
@@ -106,7 +86,7 @@ static fdl_description *import_versioned(DLManagedTensorVersioned *managed, PyOb
  * that reads as 1.0 to 9.255 is no address of a tensor with elements. */
 static int is_really_legacy(const DLManagedTensorVersioned *managed)
 {
-    return (uint32_t)(uintptr_t)managed->deleter <= FDL_MAX_NDIM;
+    return (uint32_t)(uintptr_t)managed->deleter <= FASTDL_MAX_NDIM;
 }
 
 static int is_really_versioned(const DLManagedTensor *managed)

@@ -24,9 +24,6 @@ PyObject *fdl_make_tensor(DLManagedTensorVersioned *managed);
  * given away, becomes one without elements. */
 void fdl_unmake_tensor(PyObject *tensor, DLManagedTensorVersioned *managed);
 
-/* Sets the exception for what fdl_layout_check found wrong with `tensor`: BufferError. */
-void fdl_raise_fault(fdl_fault fault, const DLTensor *tensor);
-
 /* A new tuple of `n` ints, or NULL with MemoryError. */
 PyObject *fdl_int_tuple(const int64_t *values, Py_ssize_t n);
 

@@ -3,14 +3,13 @@
 
 #include <string.h>
 
-#include "facts.h"
 #include "layout.h"
 
 /* A view while it is put together. `axis` is the next dimension of the source. */
 typedef struct {
     const DLTensor *source;
     int32_t axis, ndim;
-    int64_t shape[FDL_MAX_NDIM], strides[FDL_MAX_NDIM];
+    int64_t shape[FASTDL_MAX_NDIM], strides[FASTDL_MAX_NDIM];
     uint64_t offset; /* in elements; wraps only where a dimension is 0, and is not used then */
     int empty;
 } view_parts;
@@ -81,8 +80,9 @@ static int count_keys(PyObject *const *keys, Py_ssize_t n, const DLTensor *sourc
                      taken, (int)source->ndim);
         return -1;
     }
-    if (source->ndim + added - integers > FDL_MAX_NDIM) {
-        PyErr_Format(PyExc_IndexError, "the view would have more than %d dimensions", FDL_MAX_NDIM);
+    if (source->ndim + added - integers > FASTDL_MAX_NDIM) {
+        PyErr_Format(PyExc_IndexError, "the view would have more than %d dimensions",
+                     FASTDL_MAX_NDIM);
         return -1;
     }
     *skipped = source->ndim - (int32_t)taken;
@@ -136,8 +136,8 @@ static PyObject *make_view(PyObject *tensor, view_parts *view)
     result.shape = view->shape;
     result.strides = view->strides;
     if (!view->empty) {
-        uint64_t bytes = view->offset * (uint64_t)fdl_itemsize(result.dtype);
-        if (fdl_device_find((int32_t)result.device.device_type)->addresses)
+        uint64_t bytes = view->offset * (uint64_t)fastdl_itemsize(result.dtype);
+        if (fastdl_find_device((int32_t)result.device.device_type)->addresses)
             result.data = (void *)((uintptr_t)result.data + (uintptr_t)bytes);
         else
             result.byte_offset += bytes;
@@ -154,7 +154,7 @@ PyObject *fdl_index(PyObject *tensor, PyObject *key)
     const DLManagedTensorVersioned *managed = &fdl_description_in(tensor)->managed;
     int several = PyTuple_Check(key);
     view_parts view;
-    if (fdl_is_packed(managed->dl_tensor.dtype, managed->flags)) {
+    if (fastdl_is_packed(managed->dl_tensor.dtype, managed->flags)) {
         PyErr_SetString(PyExc_BufferError,
                         "elements that share bytes cannot be indexed: use numpy() first");
         return NULL;

@@ -4,8 +4,8 @@ from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from fastdl._core.dlpack cimport (
-    DLDataType, DLDeviceType, DLManagedTensor, DLManagedTensorVersioned, DLPackExchangeAPI,
-    DLTensor,
+    DLDataType, DLDeviceType, DLManagedTensor, DLManagedTensorVersioned,
+    DLPackDLTensorFromPyObjectNoSync, DLPackExchangeAPI, DLTensor,
 )
 
 
@@ -16,38 +16,101 @@ cdef extern from "facts.h" nogil:
         const char *name
         const char *format
 
-    ctypedef struct fdl_device_fact:
+    const fdl_dtype_fact fdl_dtypes[]
+    const fdl_dtype_fact *fdl_dtype_find(uint8_t code, uint8_t bits)
+
+
+cdef extern from "<fastdl/fastdl.h>" nogil:
+    const int FASTDL_MAX_NDIM
+    const uint32_t FASTDL_ABI_MAJOR
+    const uint32_t FASTDL_ABI_MINOR
+
+    ctypedef struct fastdl_device_fact:
         int32_t type
         const char *name
         uint8_t host
         uint8_t addresses
         uint8_t stream
 
-    const fdl_dtype_fact fdl_dtypes[]
-    const fdl_device_fact fdl_devices[]
-    const fdl_dtype_fact *fdl_dtype_find(uint8_t code, uint8_t bits)
-    const fdl_device_fact *fdl_device_find(int32_t type)
+    const fastdl_device_fact *fastdl_devices()
+    const fastdl_device_fact *fastdl_find_device(int32_t type)
 
+    ctypedef enum fastdl_fault:
+        FASTDL_OK
+        FASTDL_SIZE_OVERFLOW
 
-cdef extern from "layout.h" nogil:
-    const int FDL_MAX_NDIM
+    const char *fastdl_fault_text(fastdl_fault fault)
 
-    ctypedef enum fdl_fault:
-        FDL_OK
-        FDL_SIZE_OVERFLOW
-
-    const char *fdl_fault_text(fdl_fault fault)
-
-    ctypedef struct fdl_layout:
+    ctypedef struct fastdl_layout:
         int64_t size
         int64_t nbytes
         int64_t low
         int64_t high
 
-    fdl_fault fdl_layout_check(const DLTensor *tensor, uint64_t flags, fdl_layout *layout)
-    int64_t fdl_itemsize(DLDataType dtype)
-    bint fdl_is_packed(DLDataType dtype, uint64_t flags)
-    bint fdl_is_contiguous(const DLTensor *tensor, char order)
+    fastdl_fault fastdl_check(const DLTensor *tensor, uint64_t flags, fastdl_layout *layout)
+    int64_t fastdl_itemsize(DLDataType dtype)
+    bint fastdl_is_packed(DLDataType dtype, uint64_t flags)
+    bint fastdl_is_contiguous(const DLTensor *tensor, char order)
+
+    ctypedef struct fastdl_view:
+        DLTensor dl
+        uint64_t flags
+        int64_t *room_
+
+    enum:
+        FASTDL_TYPE_NATIVE
+        FASTDL_TYPE_PROTOCOL
+        FASTDL_TYPE_LEARNED
+        FASTDL_TYPE_IMMUTABLE
+        FASTDL_TYPE_HAS_DLPACK
+        FASTDL_TYPE_ASK_BITS
+        FASTDL_TYPE_KEEP
+        FASTDL_TYPE_NONE_WAITS
+
+    enum:
+        FASTDL_KEYWORD_STREAM
+        FASTDL_KEYWORD_MAX_VERSION
+        FASTDL_KEYWORD_DL_DEVICE
+        FASTDL_KEYWORD_COPY
+
+
+cdef extern from "<fastdl/fastdl.h>":
+    ctypedef struct fastdl_slot:
+        pass
+
+    ctypedef int (*fastdl_borrower)(PyObject *, fastdl_view *) noexcept
+
+    ctypedef struct fastdl_record:
+        PyTypeObject *type
+        const DLPackExchangeAPI *api
+        DLPackDLTensorFromPyObjectNoSync lend
+        fastdl_borrower borrow
+        uint32_t facts
+        uint32_t refused
+        int32_t version
+
+    ctypedef struct fastdl_peer_fact:
+        const char *package
+        const char *name
+        uint32_t facts
+
+    ctypedef struct fastdl_runtime:
+        uint32_t major
+        uint32_t minor
+        uint64_t size
+        fastdl_slot *slots
+        const DLPackExchangeAPI *tensor
+        const DLPackExchangeAPI *protocol
+        int (*describe)(PyTypeObject *, fastdl_record *) except -1
+
+    const char *FASTDL_RUNTIME
+
+    void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tensor) noexcept
+    int fastdl_check_bits(PyObject *object, const DLTensor *tensor) except -1
+    const DLPackExchangeAPI *fastdl_usable_table(const DLPackExchangeAPI *table) noexcept
+    int fastdl_published_table(PyTypeObject *type, const DLPackExchangeAPI **table) except -1
+    const fastdl_peer_fact *fastdl_find_peer(PyTypeObject *type) except NULL
+    void fastdl_publish_record(fastdl_slot *slots, const fastdl_record *record)
 
 
 cdef extern from "block.h" nogil:
@@ -99,46 +162,23 @@ cdef extern from "import.h":
     object fdl_take_legacy(DLManagedTensor *managed, uint64_t flags, PyObject *keep)
     object fdl_make_tensor(DLManagedTensorVersioned *managed)
     void fdl_unmake_tensor(PyObject *tensor, DLManagedTensorVersioned *managed) noexcept
-    void fdl_raise_fault(fdl_fault fault, const DLTensor *tensor) noexcept
     tuple fdl_int_tuple(const int64_t *values, Py_ssize_t n)
 
 
 cdef extern from "types.h" nogil:
-    enum:
-        FDL_TYPE_NATIVE
-        FDL_TYPE_PROTOCOL
-        FDL_TYPE_LEARNED
-        FDL_TYPE_IMMUTABLE
-        FDL_TYPE_HAS_DLPACK
-        FDL_TYPE_ASK_BITS
-        FDL_TYPE_KEEP
-
-    enum:
-        FDL_KEYWORD_STREAM
-        FDL_KEYWORD_MAX_VERSION
-        FDL_KEYWORD_DL_DEVICE
-        FDL_KEYWORD_COPY
-
-    ctypedef struct fdl_type_record:
-        PyTypeObject *type
-        const DLPackExchangeAPI *api
-        uint32_t facts
-        uint32_t refused
-        int32_t version
-
-    const fdl_type_record *fdl_type_find(const PyTypeObject *type)
-    void fdl_type_publish(const fdl_type_record *record)
+    fastdl_slot fdl_type_slots[]
+    const fastdl_record *fdl_type_find(const PyTypeObject *type)
 
 
 cdef extern from "acquire.h":
-    object fdl_acquire(PyObject *object, const fdl_type_record *record)
-    int fdl_check_lazy_bits(PyObject *object, const DLTensor *tensor) except -1
+    object fdl_acquire(PyObject *object, const fastdl_record *record)
     object fdl_make_from_dlpack(bytes doc, object complete, object request)
 
 
 cdef extern from "export.h":
     object fdl_versioned_capsule(PyObject *tensor, uint64_t more_flags)
     object fdl_legacy_capsule(PyObject *tensor)
+    int fdl_tensor_borrow(PyObject *tensor, fastdl_view *view) noexcept
     int fdl_speed_up_dlpack(PyTypeObject *type) except -1
 
 

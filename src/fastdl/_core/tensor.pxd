@@ -2,7 +2,9 @@
 from cpython.object cimport PyTypeObject
 from libc.stdint cimport int32_t, uint64_t
 from fastdl._core.dlpack cimport DLManagedTensorVersioned, DLPackExchangeAPI, DLTensor
-from fastdl._core.native cimport fdl_description, fdl_order, fdl_type_record
+from fastdl._core.native cimport (
+    fdl_description, fdl_order, fastdl_borrower, fastdl_record, fastdl_slot,
+)
 
 
 cdef class Tensor:
@@ -19,12 +21,10 @@ cdef class Tensor:
 # The capsule is untouched if this raises before it was renamed, and consumed afterwards.
 cdef Tensor take_capsule(object capsule, bint immutable, object producer, fdl_order order)
 
-# A description of a new block without an owner, for the caller to fill.
-cdef fdl_description *new_description(int32_t ndim) except NULL
-
-# Checks a description made by new_description, and makes it keep `owner` alive. It is released if
-# this raises.
-cdef int own_by_object(fdl_description *description, object owner) except -1
+# A new managed tensor on the memory of `owner`, which it keeps alive. What `tensor` describes is
+# checked, and copied.
+cdef DLManagedTensorVersioned *describe_object(
+    const DLTensor *tensor, uint64_t flags, object owner) except NULL
 
 # ---- for tables of other types: see the slot of the same name in Tensor's own ----
 
@@ -36,16 +36,16 @@ cdef Tensor make_tensor(DLManagedTensorVersioned *managed)
 cdef void unmake_tensor(Tensor tensor, DLManagedTensorVersioned *managed) noexcept
 
 # See acquire.h and types.h.
-cdef Tensor acquire(object x, const fdl_type_record *record)
+cdef Tensor acquire(object x, const fastdl_record *record)
 cdef int check_lazy_bits(object x, Tensor tensor) except -1
-cdef const fdl_type_record *find_type(PyTypeObject *cls) noexcept
-cdef void publish_type(const fdl_type_record *record) noexcept
+cdef const fastdl_record *find_type(PyTypeObject *cls) noexcept
+cdef fastdl_slot *type_slots() noexcept
+
+# How a C function borrows a Tensor: see fastdl_record in fastdl.h.
+cdef fastdl_borrower tensor_borrower() noexcept
 
 # Whether the CPU may touch memory of that device type.
 cdef bint is_host_type(int32_t type) noexcept
-
-# Gives back a description that no Tensor owns.
-cdef void release_description(fdl_description *description) noexcept
 
 # Keeps `x` alive for as long as the memory of `tensor`, beside its owner.
 cdef int keep_also(Tensor tensor, object x) except -1

@@ -29,17 +29,17 @@ from fastdl._core.dlpack cimport (
     DLPACK_FLAG_BITMASK_READ_ONLY, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR, kDLCPU,
 )
 from fastdl._core.native cimport (
-    FDL_LASTING_FLAGS, FDL_MAX_NDIM, FDL_OK, FDL_ORDER_CALLER, FDL_ORDER_DEFAULT,
-    FDL_ORDER_IDLE, FDL_ORDER_UNNAMED, FDL_SIZE_OVERFLOW, fdl_allocate, fdl_block_new,
-    fdl_copy_compact, fdl_current_work_stream, fdl_description_copy, fdl_description_fill,
-    fdl_description_release, fdl_device_fact, fdl_device_find, fdl_devices, fdl_dtype_fact,
-    fdl_dtype_find, fdl_dtypes, fdl_fault, fdl_fault_text, fdl_finish_tensor_type,
-    fdl_int_tuple, fdl_index, fdl_is_contiguous, fdl_is_packed, fdl_itemsize, fdl_keep_also,
-    fdl_layout, fdl_layout_check, fdl_legacy_capsule, fdl_make_tensor, fdl_memory_new,
-    fdl_order, fdl_own_buffer, fdl_own_object, fdl_raise_fault, fdl_take_legacy,
-    fdl_take_versioned, fdl_speed_up_dlpack, fdl_tensor_wrap, fdl_acquire, fdl_check_lazy_bits,
-    fdl_make_from_dlpack, fdl_type_find, fdl_type_publish, fdl_type_record, fdl_unmake_tensor,
-    fdl_versioned_capsule,
+    FASTDL_MAX_NDIM, FASTDL_OK, FASTDL_SIZE_OVERFLOW, FDL_LASTING_FLAGS, FDL_ORDER_CALLER,
+    FDL_ORDER_DEFAULT, FDL_ORDER_IDLE, FDL_ORDER_UNNAMED, fastdl_borrower, fastdl_check,
+    fastdl_check_bits, fastdl_device_fact, fastdl_devices, fastdl_fault, fastdl_fault_text,
+    fastdl_find_device, fastdl_is_contiguous, fastdl_is_packed, fastdl_itemsize, fastdl_layout,
+    fastdl_raise_fault, fastdl_record, fastdl_slot, fdl_acquire, fdl_allocate, fdl_block_new,
+    fdl_copy_compact, fdl_current_work_stream, fdl_description, fdl_description_copy,
+    fdl_description_fill, fdl_dtype_fact, fdl_dtype_find, fdl_dtypes,
+    fdl_finish_tensor_type, fdl_index, fdl_int_tuple, fdl_keep_also, fdl_legacy_capsule,
+    fdl_make_from_dlpack, fdl_make_tensor, fdl_memory_new, fdl_order, fdl_own_buffer,
+    fdl_own_object, fdl_speed_up_dlpack, fdl_take_legacy, fdl_take_versioned, fdl_tensor_borrow,
+    fdl_tensor_wrap, fdl_type_find, fdl_type_slots, fdl_unmake_tensor, fdl_versioned_capsule,
 )
 
 
@@ -48,7 +48,7 @@ from fastdl._core.native cimport (
 
 def device_facts():
     """Rows (number, name, host, addresses, stream kind) of the devices of DLPack 1.3."""
-    cdef const fdl_device_fact *row = fdl_devices
+    cdef const fastdl_device_fact *row = fastdl_devices()
     rows = []
     while row.name is not NULL:
         rows.append((row.type, row.name.decode(), bool(row.host), bool(row.addresses), row.stream))
@@ -93,8 +93,8 @@ def install(*, Device, DType, dlpack, cuda_array_interface, numpy, array, tolist
 # ---- errors ---------------------------------------------------------------------------------
 
 
-cdef int raise_fault(fdl_fault fault, const DLTensor *tensor) except -1:
-    fdl_raise_fault(fault, tensor)
+cdef int raise_fault(fastdl_fault fault, const DLTensor *tensor) except -1:
+    fastdl_raise_fault(fault, tensor)
     return -1
 
 
@@ -124,7 +124,7 @@ cdef Tensor take_capsule(object capsule, bint immutable, object producer, fdl_or
                 legacy, DLPACK_FLAG_BITMASK_READ_ONLY if immutable else 0, keep)
         device = tensor.description.managed.dl_tensor.device.device_type
         # A block that comes back to fastdl knows its order already.
-        if not fdl_device_find(device).host and (
+        if not fastdl_find_device(device).host and (
                 tensor.description.block.device.order == FDL_ORDER_IDLE):
             tensor.description.block.device.order = order
         return tensor
@@ -142,46 +142,38 @@ cdef Tensor take_capsule(object capsule, bint immutable, object producer, fdl_or
         f"expected a capsule named 'dltensor' or 'dltensor_versioned', got one named {text!r}")
 
 
-cdef fdl_description *new_description(int32_t ndim) except NULL:
-    cdef fdl_description *description = fdl_block_new(ndim)
+cdef DLManagedTensorVersioned *describe_object(
+        const DLTensor *tensor, uint64_t flags, object owner) except NULL:
+    cdef fastdl_layout layout
+    cdef fdl_description *description
+    cdef fastdl_fault fault = fastdl_check(tensor, flags, &layout)
+    if fault != FASTDL_OK:
+        raise_fault(fault, tensor)
+    description = fdl_block_new(tensor.ndim)
     if description is NULL:
         raise MemoryError()
-    return description
-
-
-cdef void release_description(fdl_description *description) noexcept:
-    fdl_description_release(description, 1)
-
-
-cdef int own_by_object(fdl_description *description, object owner) except -1:
-    cdef fdl_layout layout
-    cdef DLTensor *tensor = &description.managed.dl_tensor
-    cdef fdl_fault fault = fdl_layout_check(tensor, description.managed.flags, &layout)
-    if fault != FDL_OK:
-        fdl_raise_fault(fault, tensor)
-        fdl_description_release(description, 1)
-        return -1
+    fdl_description_fill(description, tensor, flags)
     Py_INCREF(owner)
     fdl_own_object(description.block, <PyObject *>owner)
-    return 0
+    return &description.managed
 
 
 cdef Tensor host_memory(const DLTensor *prototype, uint64_t flags):
     """New host memory for the type and shape of `prototype`, which need not have passed a check."""
-    cdef fdl_layout layout
+    cdef fastdl_layout layout
     cdef fdl_description *description
-    cdef fdl_fault fault
+    cdef fastdl_fault fault
     cdef DLTensor tensor = prototype[0]
     tensor.device.device_type = kDLCPU
     tensor.device.device_id = 0
     tensor.data = &tensor  # anything but NULL: the check is of the sizes
     tensor.strides = NULL
     tensor.byte_offset = 0
-    fault = fdl_layout_check(&tensor, flags, &layout)
-    if fault == FDL_SIZE_OVERFLOW:
+    fault = fastdl_check(&tensor, flags, &layout)
+    if fault == FASTDL_SIZE_OVERFLOW:
         raise MemoryError("cannot allocate more bytes than a 64-bit count can hold")
-    if fault != FDL_OK:
-        raise ValueError(f"cannot allocate a tensor with {fdl_fault_text(fault).decode()}")
+    if fault != FASTDL_OK:
+        raise ValueError(f"cannot allocate a tensor with {fastdl_fault_text(fault).decode()}")
     description = fdl_memory_new(&tensor, flags, layout.nbytes)
     if description is NULL:
         raise MemoryError(f"cannot allocate {layout.nbytes} bytes on the host")
@@ -193,8 +185,8 @@ def empty(tuple shape, tuple dtype):
     cdef int64_t dims[64]
     cdef DLTensor prototype
     cdef Py_ssize_t i
-    if len(shape) > FDL_MAX_NDIM:
-        raise ValueError(f"expected at most {FDL_MAX_NDIM} dimensions, got {len(shape)}")
+    if len(shape) > FASTDL_MAX_NDIM:
+        raise ValueError(f"expected at most {FASTDL_MAX_NDIM} dimensions, got {len(shape)}")
     for i in range(len(shape)):
         dims[i] = shape[i]
     prototype.ndim = <int32_t>len(shape)
@@ -222,8 +214,8 @@ def from_buffer(object source, parse_format):
     cdef DLTensor tensor
     cdef int64_t dims[128]
     cdef Py_ssize_t i
-    cdef fdl_layout layout
-    cdef fdl_fault fault
+    cdef fastdl_layout layout
+    cdef fastdl_fault fault
     cdef fdl_description *description
     cdef Py_buffer *view = <Py_buffer *>PyMem_RawMalloc(sizeof(Py_buffer))
     if view is NULL:
@@ -234,8 +226,9 @@ def from_buffer(object source, parse_format):
         PyMem_RawFree(view)
         raise
     try:
-        if view.ndim > FDL_MAX_NDIM or (view.ndim > 0 and view.shape is NULL):
-            raise BufferError(f"expected a shape of at most {FDL_MAX_NDIM} sizes, got {view.ndim}")
+        if view.ndim > FASTDL_MAX_NDIM or (view.ndim > 0 and view.shape is NULL):
+            raise BufferError(
+                f"expected a shape of at most {FASTDL_MAX_NDIM} sizes, got {view.ndim}")
         tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes = parse_format(
             view.format.decode("latin-1") if view.format is not NULL else "B", view.itemsize)
         tensor.data = view.buf
@@ -256,8 +249,8 @@ def from_buffer(object source, parse_format):
                     f"of {view.strides[i]} bytes in dimension {i}: copy the array first")
             tensor.strides[i] = view.strides[i] // view.itemsize
         flags = DLPACK_FLAG_BITMASK_READ_ONLY if view.readonly else 0
-        fault = fdl_layout_check(&tensor, flags, &layout)
-        if fault != FDL_OK:
+        fault = fastdl_check(&tensor, flags, &layout)
+        if fault != FASTDL_OK:
             raise_fault(fault, &tensor)
         description = fdl_block_new(tensor.ndim)
         if description is NULL:
@@ -285,13 +278,13 @@ def copy_host(Tensor tensor not None):
 
 def is_packed(Tensor tensor not None):
     """Whether elements of the tensor share bytes."""
-    return bool(fdl_is_packed(tensor.description.managed.dl_tensor.dtype,
-                              tensor.description.managed.flags))
+    return bool(fastdl_is_packed(
+        tensor.description.managed.dl_tensor.dtype, tensor.description.managed.flags))
 
 
 def read_bytes(Tensor tensor not None):
     """The elements of a host tensor in row-major order, without gaps, as bytes."""
-    cdef fdl_layout layout
+    cdef fastdl_layout layout
     layout_of(tensor, &layout)
     cdef bytes result = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>layout.nbytes)
     fdl_copy_compact(&tensor.description.managed.dl_tensor, tensor.description.managed.flags,
@@ -310,7 +303,7 @@ cdef int check_flagless(Tensor tensor, str what) except -1:
         raise BufferError(
             f"{describe(tensor)} is read-only, which {what} cannot say: ask with "
             f"max_version=(1, 0) or newer, or export a copy")
-    if fdl_is_packed(dtype, 0) and not fdl_is_packed(dtype, flags):
+    if fastdl_is_packed(dtype, 0) and not fastdl_is_packed(dtype, flags):
         raise BufferError(
             f"{describe(tensor)} has padded elements, which {what} cannot say: ask with "
             f"max_version=(1, 0) or newer")
@@ -405,16 +398,16 @@ cdef void unmake_tensor(Tensor tensor, DLManagedTensorVersioned *managed) noexce
 # ---- acquiring through a table --------------------------------------------------------------
 
 
-cdef Tensor acquire(object x, const fdl_type_record *record):
+cdef Tensor acquire(object x, const fastdl_record *record):
     return fdl_acquire(<PyObject *>x, record)
 
 
 cdef int check_lazy_bits(object x, Tensor tensor) except -1:
-    return fdl_check_lazy_bits(<PyObject *>x, &tensor.description.managed.dl_tensor)
+    return fastdl_check_bits(<PyObject *>x, &tensor.description.managed.dl_tensor)
 
 
 def check_values(x, Tensor tensor not None):
-    """Refuses `tensor` if its producer `x`, a torch tensor, is a lazy view: see acquire.h."""
+    """Refuses `tensor` if its producer `x`, a torch tensor, is a lazy view: see fastdl.h."""
     check_lazy_bits(x, tensor)
 
 
@@ -427,16 +420,20 @@ def keep_alive(Tensor tensor not None, x):
     keep_also(tensor, x)
 
 
-cdef const fdl_type_record *find_type(PyTypeObject *cls) noexcept:
+cdef const fastdl_record *find_type(PyTypeObject *cls) noexcept:
     return fdl_type_find(cls)
 
 
 cdef bint is_host_type(int32_t type) noexcept:
-    return fdl_device_find(type).host
+    return fastdl_find_device(type).host
 
 
-cdef void publish_type(const fdl_type_record *record) noexcept:
-    fdl_type_publish(record)
+cdef fastdl_slot *type_slots() noexcept:
+    return fdl_type_slots
+
+
+cdef fastdl_borrower tensor_borrower() noexcept:
+    return fdl_tensor_borrow
 
 
 def make_from_dlpack(bytes doc not None, complete, request):
@@ -486,19 +483,19 @@ cdef class Tensor:
     @property
     def size(self):
         """Number of elements."""
-        cdef fdl_layout layout
+        cdef fastdl_layout layout
         layout_of(self, &layout)
         return layout.size
 
     @property
     def itemsize(self):
         """Bytes of one element that stands alone; a packed element of under 8 bits counts as 1."""
-        return fdl_itemsize(self.description.managed.dl_tensor.dtype)
+        return fastdl_itemsize(self.description.managed.dl_tensor.dtype)
 
     @property
     def nbytes(self):
         """Bytes of all elements laid out without gaps, whatever the strides."""
-        cdef fdl_layout layout
+        cdef fastdl_layout layout
         layout_of(self, &layout)
         return layout.nbytes
 
@@ -537,8 +534,8 @@ cdef class Tensor:
         """
         if order not in ("C", "F"):
             raise ValueError(f"expected order 'C' or 'F', got {order!r}")
-        return fdl_is_contiguous(&self.description.managed.dl_tensor,
-                                 c"F" if order == "F" else c"C")
+        return fastdl_is_contiguous(
+            &self.description.managed.dl_tensor, c"F" if order == "F" else c"C")
 
     def __len__(self):
         cdef DLTensor *tensor = &self.description.managed.dl_tensor
@@ -643,8 +640,8 @@ cdef class Tensor:
         PyMem_RawFree(view.internal)
 
 
-cdef void layout_of(Tensor tensor, fdl_layout *layout) noexcept:
-    fdl_layout_check(
+cdef void layout_of(Tensor tensor, fastdl_layout *layout) noexcept:
+    fastdl_check(
         &tensor.description.managed.dl_tensor, tensor.description.managed.flags, layout)
 
 
@@ -653,9 +650,9 @@ cdef int fill_buffer(Tensor self, Py_buffer *view, int flags) except -1:
     cdef const fdl_dtype_fact *fact = fdl_dtype_find(tensor.dtype.code, tensor.dtype.bits)
     cdef bint readonly = self.readonly
     cdef Py_ssize_t *dims
-    cdef fdl_layout layout
+    cdef fastdl_layout layout
     cdef int32_t i
-    if not fdl_device_find(tensor.device.device_type).host:
+    if not fastdl_find_device(tensor.device.device_type).host:
         raise BufferError(f"the buffer protocol is for host memory, not for {describe(self)}")
     if fact is NULL or fact.format is NULL or tensor.dtype.lanes != 1:
         raise BufferError(
@@ -663,8 +660,8 @@ cdef int fill_buffer(Tensor self, Py_buffer *view, int flags) except -1:
             f"types, or DLPack")
     if flags & PyBUF_WRITABLE and readonly:
         raise BufferError(f"a writable buffer was asked of {describe(self)}, which is read-only")
-    c_order = fdl_is_contiguous(tensor, c"C")
-    f_order = fdl_is_contiguous(tensor, c"F")
+    c_order = fastdl_is_contiguous(tensor, c"C")
+    f_order = fastdl_is_contiguous(tensor, c"F")
     if ((flags & PyBUF_C_CONTIGUOUS == PyBUF_C_CONTIGUOUS and not c_order)
             or (flags & PyBUF_F_CONTIGUOUS == PyBUF_F_CONTIGUOUS and not f_order)
             or (flags & PyBUF_ANY_CONTIGUOUS == PyBUF_ANY_CONTIGUOUS and not (c_order or f_order))
@@ -681,12 +678,12 @@ cdef int fill_buffer(Tensor self, Py_buffer *view, int flags) except -1:
     for i in range(tensor.ndim):
         dims[i] = <Py_ssize_t>tensor.shape[i]
         dims[tensor.ndim + i] = <Py_ssize_t>(
-            <uint64_t>tensor.strides[i] * <uint64_t>fdl_itemsize(tensor.dtype))
+            <uint64_t>tensor.strides[i] * <uint64_t>fastdl_itemsize(tensor.dtype))
     view.internal = dims
     view.buf = <char *>tensor.data + tensor.byte_offset
     view.obj = self
     view.len = <Py_ssize_t>layout.nbytes
-    view.itemsize = <Py_ssize_t>fdl_itemsize(tensor.dtype)
+    view.itemsize = <Py_ssize_t>fastdl_itemsize(tensor.dtype)
     view.readonly = readonly
     view.ndim = tensor.ndim
     view.format = <char *>fact.format if flags & PyBUF_FORMAT else NULL

@@ -10,7 +10,7 @@ import numpy as np
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.pycapsule cimport PyCapsule_New
 from cpython.ref cimport Py_INCREF
-from libc.stdint cimport int32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from fastdl._core.dlpack cimport (
     DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY, DLDataType,
@@ -18,9 +18,9 @@ from fastdl._core.dlpack cimport (
     DLPackManagedTensorToPyObjectNoSync, DLTensor, kDLBool, kDLComplex, kDLCPU, kDLFloat,
     kDLInt, kDLUInt,
 )
-from fastdl._core.native cimport fdl_description
+from fastdl._core.native cimport FASTDL_MAX_NDIM, fastdl_view
 from fastdl._core.tensor cimport (
-    Tensor, make_tensor, new_description, own_by_object, release_description, tensor_table,
+    Tensor, describe_object, make_tensor, tensor_table,
     unmake_tensor,
 )
 from fastdl._dtype import DType
@@ -32,6 +32,8 @@ cdef extern from "numpy/arrayobject.h":
     ctypedef Py_ssize_t npy_intp
     ctypedef class numpy.ndarray [object PyArrayObject, check_size ignore]:
         pass
+    ctypedef struct ndarray_struct "PyArrayObject":  # the same, without a reference
+        pass
     ctypedef class numpy.dtype [object PyArray_Descr, check_size ignore]:
         pass
     PyTypeObject PyArray_Type
@@ -42,14 +44,14 @@ cdef extern from "numpy/arrayobject.h":
     int NPY_ARRAY_WRITEABLE
     int _import_array() except -1
     bint PyArray_Check(object) noexcept
-    int PyArray_TYPE(ndarray) noexcept
-    int PyArray_NDIM(ndarray) noexcept
-    npy_intp *PyArray_DIMS(ndarray) noexcept
-    npy_intp *PyArray_STRIDES(ndarray) noexcept
-    npy_intp PyArray_ITEMSIZE(ndarray) noexcept
-    void *PyArray_DATA(ndarray) noexcept
-    bint PyArray_ISWRITEABLE(ndarray) noexcept
-    bint PyArray_ISNOTSWAPPED(ndarray) noexcept
+    int PyArray_TYPE(ndarray_struct *) noexcept
+    int PyArray_NDIM(ndarray_struct *) noexcept
+    npy_intp *PyArray_DIMS(ndarray_struct *) noexcept
+    npy_intp *PyArray_STRIDES(ndarray_struct *) noexcept
+    npy_intp PyArray_ITEMSIZE(ndarray_struct *) noexcept
+    void *PyArray_DATA(ndarray_struct *) noexcept
+    bint PyArray_ISWRITEABLE(ndarray_struct *) noexcept
+    bint PyArray_ISNOTSWAPPED(ndarray_struct *) noexcept
     dtype PyArray_DescrFromType(int)
     # These steal: the type, also on failure; the base, also on failure.
     object PyArray_NewFromDescr(
@@ -102,7 +104,7 @@ for _number in (NPY_CFLOAT, NPY_CDOUBLE):
 cdef int find_type(ndarray array, DLDataType *dtype, uint64_t *flags) except -1:
     """The type of an array that is not of a built-in one; BufferError if DLPack has none."""
     cdef object scalar = (<object>array).dtype.type
-    if scalar.__module__ == "ml_dtypes" and PyArray_ISNOTSWAPPED(array):
+    if scalar.__module__ == "ml_dtypes" and PyArray_ISNOTSWAPPED(<ndarray_struct *>array):
         try:
             found = DType(scalar.__name__)
         except ValueError:
@@ -117,58 +119,63 @@ cdef int find_type(ndarray array, DLDataType *dtype, uint64_t *flags) except -1:
         f"number type first")
 
 
-# ---- the table ------------------------------------------------------------------------------
+# ---- borrowing ------------------------------------------------------------------------------
 
 
-cdef int from_array(void *candidate, DLManagedTensorVersioned **out) except -1:
-    cdef ndarray array
-    cdef fdl_description *description
-    cdef DLTensor *tensor
-    cdef DLDataType dtype
-    cdef uint64_t flags = 0
-    cdef int32_t i, number, shift, ndim
-    cdef npy_intp *shape
-    cdef npy_intp *strides
-    if not PyArray_Check(<object>candidate):
-        raise TypeError(f"expected a numpy.ndarray, got {type(<object>candidate).__qualname__!r}: "
-                        f"this exchange table is NumPy's")
-    array = <ndarray>candidate
-    number = PyArray_TYPE(array)
+cdef int borrow(PyObject *candidate, fastdl_view *view) except -1:
+    """fastdl_borrow of an array: nothing to allocate, since the view has room for strides. NumPy
+    vouches for the geometry."""
+    cdef ndarray_struct *array = <ndarray_struct *>candidate
+    cdef int32_t i, ndim, shift, number = PyArray_TYPE(array)
+    cdef npy_intp *strides = PyArray_STRIDES(array)
+    cdef npy_intp mask
     if 0 <= number < 64 and types[number].dtype.bits != 0 and PyArray_ISNOTSWAPPED(array):
-        dtype = types[number].dtype
+        view.dl.dtype = types[number].dtype
         shift = types[number].shift
     else:
-        find_type(array, &dtype, &flags)
+        find_type(<ndarray>candidate, &view.dl.dtype, &view.flags)
         shift = shift_of(PyArray_ITEMSIZE(array))
     if not PyArray_ISWRITEABLE(array):
-        flags |= DLPACK_FLAG_BITMASK_READ_ONLY
-
+        view.flags |= DLPACK_FLAG_BITMASK_READ_ONLY
     ndim = PyArray_NDIM(array)
-    shape = PyArray_DIMS(array)
-    strides = PyArray_STRIDES(array)
-    description = new_description(ndim)
-    tensor = &description.managed.dl_tensor
+    view.dl.data = PyArray_DATA(array)
+    view.dl.device.device_type = kDLCPU
+    view.dl.device.device_id = 0
+    view.dl.byte_offset = 0
+    view.dl.ndim = ndim
+    view.dl.shape = <int64_t *>PyArray_DIMS(array)
+    view.dl.strides = view.room_
+    mask = (1 << shift) - 1
+    if sizeof(npy_intp) != sizeof(int64_t):  # 32 bits: the view has room for sizes as well
+        view.dl.shape = view.room_ + FASTDL_MAX_NDIM
+        for i in range(ndim):
+            view.dl.shape[i] = PyArray_DIMS(array)[i]
     for i in range(ndim):
-        tensor.shape[i] = shape[i]
-        tensor.strides[i] = strides[i] >> shift
-        if strides[i] & ((1 << shift) - 1) and shape[i] > 1:
-            refuse_stride(array, i, description)
-    description.managed.flags = flags
-    tensor.data = PyArray_DATA(array)
-    tensor.device.device_type = kDLCPU
-    tensor.device.device_id = 0
-    tensor.dtype = dtype
-    own_by_object(description, array)
-    out[0] = &description.managed
+        view.room_[i] = strides[i] >> shift
+        if strides[i] & mask and view.dl.shape[i] > 1:
+            refuse_stride(<ndarray>candidate, i)
     return 0
 
 
-cdef int refuse_stride(ndarray array, int32_t i, fdl_description *description) except -1:
-    release_description(description)
+cdef int refuse_stride(ndarray array, int32_t i) except -1:
     cdef object given = array
     raise BufferError(
         f"expected strides in whole elements of {given.itemsize} bytes, got {given.strides[i]} "
         f"bytes in dimension {i} of an array of {given.dtype}: copy the array first")
+
+
+# ---- the table ------------------------------------------------------------------------------
+
+
+cdef int from_array(void *candidate, DLManagedTensorVersioned **out) except -1:
+    cdef fastdl_view view
+    if not PyArray_Check(<object>candidate):
+        raise TypeError(f"expected a numpy.ndarray, got {type(<object>candidate).__qualname__!r}: "
+                        f"this exchange table is NumPy's")
+    view.flags = 0
+    borrow(<PyObject *>candidate, &view)
+    out[0] = describe_object(&view.dl, view.flags, <object>candidate)
+    return 0
 
 
 cdef int to_array(DLManagedTensorVersioned *managed, void **out) except -1:
@@ -193,8 +200,8 @@ table.dltensor_from_py_object_no_sync = NULL
 cdef object table_capsule = PyCapsule_New(&table, "dlpack_exchange_api", NULL)
 
 
-#: The table and the type it is for. Types that only look like NumPy's do not get it.
-BRIDGE = table_capsule, np.ndarray
+#: The table, the type it is for (types that only look like NumPy's do not get it), and `borrow`.
+BRIDGE = table_capsule, np.ndarray, PyCapsule_New(<void *>borrow, "fastdl_borrower", NULL)
 
 
 # ---- arrays from tensors --------------------------------------------------------------------

@@ -1,0 +1,2372 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fastdl/fastdl.h: any framework's tensor in a C, C++ or Cython function.
+ *
+ *     static PyObject *total(PyObject *module, PyObject *argument)
+ *     {
+ *         static const uint32_t types[] = {FASTDL_FLOAT32};
+ *         static const fastdl_spec spec = {types, 1, 1};   // float32, one dimension, on the host
+ *         fastdl_view x;
+ *         float sum = 0;
+ *         if (fastdl_borrow(argument, &x) < 0 || fastdl_expect(&x, "x", &spec) < 0) {
+ *             fastdl_release(&x);
+ *             return NULL;
+ *         }
+ *         for (int64_t i = 0; i < x.dl.shape[0]; i++)
+ *             sum += ((const float *)x.dl.data)[i * x.dl.strides[0]];
+ *         fastdl_release(&x);
+ *         return PyFloat_FromDouble(sum);
+ *     }
+ *
+ * `argument` may be a tensor of torch, NumPy, JAX, CuPy, ... : whatever has a DLPack exchange
+ * table or `__dlpack__`. Nothing is copied and, where the type has a table, nothing is allocated.
+ *
+ *
+ * This file
+ * ---------
+ * Needs <Python.h> and the file dlpack.h beside it, and nothing to link with. C99 and C++17;
+ * CPython 3.10 or newer; also under Py_LIMITED_API of 3.10 or newer. Vendor the two files, or
+ * install `fastdlpack` and compile with `python -m fastdl --cflags`. Everything is `static
+ * inline`. Names that end in an underscore are not for you.
+ *
+ * Where FASTDL_NO_PYTHON is defined, only the parts that need no Python are declared: element
+ * types, devices, and the geometry of a tensor.
+ *
+ *
+ * Two tiers
+ * ---------
+ * Alone, the header serves every type with an exchange table of its own (torch, Paddle,
+ * fastdl.Tensor, ...) and every object with `__dlpack__`. After a call of fastdl_import() it also
+ * uses the tables that the installed package has for other types, above all NumPy's arrays:
+ *
+ *     source                          alone               after fastdl_import()
+ *     a type with its own table       one C call          one C call
+ *     numpy.ndarray                   by __dlpack__       reads the array, 5 ns
+ *     fastdl.Tensor                   one C call          one C call, read-only ones too
+ *     other types with __dlpack__     by __dlpack__       by __dlpack__, what a type takes is known
+ *     result as a torch tensor        yes                 yes
+ *     result as a NumPy array         TypeError           yes
+ *     result as a type without table  TypeError           a fastdl.Tensor
+ *
+ * A type that has no table and is not NumPy's cannot be built from C: results that should be of
+ * such a type come back as a fastdl.Tensor, which every library can import.
+ *
+ *
+ * Rules that hold for every function
+ * ----------------------------------
+ *   - An attached thread state (the GIL) is needed, unless the function says otherwise.
+ *   - `int` results are 0, or -1 with a Python exception set.
+ *   - No argument may be NULL unless the function says so.
+ *   - Sizes and strides count elements, offsets and alignments bytes.
+ *   - Exceptions: TypeError for what is no tensor, or one of another element type; BufferError
+ *     for what cannot be described or reached as asked; ValueError for shapes and overlap. What
+ *     a producer raised itself is passed on as it is.
+ *
+ *
+ * Three numbers
+ * -------------
+ * The version of the package (`fastdl.__version__`), the version of DLPack (in dlpack.h), and the
+ * version of the interface between this header and an installed package, below. Header and package
+ * may be of different releases: the package serves every header of the same major version.
+ */
+#ifndef FASTDL_NO_PYTHON
+#include <Python.h>
+#endif
+
+#ifndef FASTDL_FASTDL_H_
+#define FASTDL_FASTDL_H_
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined(_MSC_VER)
+#include <intrin.h>
+#endif
+
+#include "dlpack.h"
+
+#define FASTDL_ABI_MAJOR 1
+#define FASTDL_ABI_MINOR 0
+
+/* The most dimensions of a tensor. NumPy and torch have the same limit. */
+#define FASTDL_MAX_NDIM 64
+
+#if defined(__GNUC__) || defined(__clang__)
+#define FASTDL_LIKELY_(condition) __builtin_expect(!!(condition), 1)
+#define FASTDL_UNLIKELY_(condition) __builtin_expect(!!(condition), 0)
+#define FASTDL_HOT_ __attribute__((always_inline)) static inline
+#define FASTDL_COLD_ __attribute__((cold, noinline, unused)) static
+#elif defined(_MSC_VER)
+#define FASTDL_LIKELY_(condition) (condition)
+#define FASTDL_UNLIKELY_(condition) (condition)
+#define FASTDL_HOT_ static __forceinline
+#define FASTDL_COLD_ __declspec(noinline) static inline
+#else
+#define FASTDL_LIKELY_(condition) (condition)
+#define FASTDL_UNLIKELY_(condition) (condition)
+#define FASTDL_HOT_ static inline
+#define FASTDL_COLD_ static inline
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ========================================================================
+ * Element types
+ * ===================================================================== */
+
+/* An element type as one number, for `switch` and for fastdl_spec. */
+#define FASTDL_DTYPE(code, bits, lanes)                                                            \
+    ((uint32_t)(code) | (uint32_t)(bits) << 8 | (uint32_t)(lanes) << 16)
+
+#define FASTDL_BOOL FASTDL_DTYPE(kDLBool, 8, 1)
+#define FASTDL_INT8 FASTDL_DTYPE(kDLInt, 8, 1)
+#define FASTDL_INT16 FASTDL_DTYPE(kDLInt, 16, 1)
+#define FASTDL_INT32 FASTDL_DTYPE(kDLInt, 32, 1)
+#define FASTDL_INT64 FASTDL_DTYPE(kDLInt, 64, 1)
+#define FASTDL_UINT8 FASTDL_DTYPE(kDLUInt, 8, 1)
+#define FASTDL_UINT16 FASTDL_DTYPE(kDLUInt, 16, 1)
+#define FASTDL_UINT32 FASTDL_DTYPE(kDLUInt, 32, 1)
+#define FASTDL_UINT64 FASTDL_DTYPE(kDLUInt, 64, 1)
+#define FASTDL_FLOAT16 FASTDL_DTYPE(kDLFloat, 16, 1)
+#define FASTDL_BFLOAT16 FASTDL_DTYPE(kDLBfloat, 16, 1)
+#define FASTDL_FLOAT32 FASTDL_DTYPE(kDLFloat, 32, 1)
+#define FASTDL_FLOAT64 FASTDL_DTYPE(kDLFloat, 64, 1)
+#define FASTDL_COMPLEX64 FASTDL_DTYPE(kDLComplex, 64, 1)
+#define FASTDL_COMPLEX128 FASTDL_DTYPE(kDLComplex, 128, 1)
+#define FASTDL_FLOAT8_E4M3FN FASTDL_DTYPE(kDLFloat8_e4m3fn, 8, 1)
+#define FASTDL_FLOAT8_E5M2 FASTDL_DTYPE(kDLFloat8_e5m2, 8, 1)
+
+/* The number of an element type, as the macros above. Needs no thread state. */
+static inline uint32_t fastdl_dtype(DLDataType dtype)
+{
+    return FASTDL_DTYPE(dtype.code, dtype.bits, dtype.lanes);
+}
+
+/* A family of element types: the sizes it comes in are the powers of two between two bounds, or
+ * the one size of which the name speaks. */
+typedef struct {
+    const char *name;
+    uint8_t min_bits, max_bits;
+} fastdl_dtype_family;
+
+/* The family of a DLDataTypeCode; NULL for a code that DLPack 1.3 does not know, and for opaque
+ * handles: any size is possible there. Needs no thread state. */
+static inline const fastdl_dtype_family *fastdl_find_dtype(uint8_t code)
+{
+    static const fastdl_dtype_family families[] = {
+        {"int", 1, 128},          {"uint", 1, 128},
+        {"float", 16, 128},       {NULL, 0, 0},
+        {"bfloat16", 16, 16},     {"complex", 32, 128},
+        {"bool", 8, 8},           {"float8_e3m4", 8, 8},
+        {"float8_e4m3", 8, 8},    {"float8_e4m3b11fnuz", 8, 8},
+        {"float8_e4m3fn", 8, 8},  {"float8_e4m3fnuz", 8, 8},
+        {"float8_e5m2", 8, 8},    {"float8_e5m2fnuz", 8, 8},
+        {"float8_e8m0fnu", 8, 8}, {"float6_e2m3fn", 6, 6},
+        {"float6_e3m2fn", 6, 6},  {"float4_e2m1fn", 4, 4},
+    };
+    if (code >= sizeof(families) / sizeof(families[0]) || code == kDLOpaqueHandle)
+        return NULL;
+    return &families[code];
+}
+
+/* Whether elements of that code and size are possible. Needs no thread state. */
+static inline int fastdl_dtype_exists(uint8_t code, uint8_t bits)
+{
+    const fastdl_dtype_family *family = fastdl_find_dtype(code);
+    if (family == NULL)
+        return bits != 0;
+    return bits >= family->min_bits && bits <= family->max_bits &&
+           ((bits & (bits - 1)) == 0 || family->min_bits == family->max_bits);
+}
+
+/* The bytes one element takes when it stands alone: the unit of strides. A packed element of
+ * fewer than 8 bits counts as one byte. Needs no thread state. */
+static inline int64_t fastdl_itemsize(DLDataType dtype)
+{
+    return ((int64_t)dtype.bits * dtype.lanes + 7) / 8;
+}
+
+/* Whether elements share bytes: lanes * bits is not a whole number of bytes, and `flags` do not
+ * say that elements are padded. Such a tensor has no strides to speak of. Needs no thread state. */
+static inline int fastdl_is_packed(DLDataType dtype, uint64_t flags)
+{
+    return ((unsigned)dtype.bits * dtype.lanes) % 8 != 0 &&
+           !(flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED);
+}
+
+/* ========================================================================
+ * Devices
+ * ===================================================================== */
+
+/* Which streams a device has: the row of DLPack's stream tables that applies. */
+typedef enum {
+    FASTDL_STREAM_NONE,   /* plain host memory */
+    FASTDL_STREAM_CUDA,   /* 1 legacy, 2 per thread, above 2 a handle; 0 is ambiguous */
+    FASTDL_STREAM_ROCM,   /* 0 default, above 2 a handle; 1 and 2 do not exist */
+    FASTDL_STREAM_OPAQUE, /* has queues, but not ones that DLPack can name by an integer */
+} fastdl_stream_kind;
+
+typedef struct {
+    int32_t type; /* DLDeviceType */
+    const char *name;
+    uint8_t host;      /* a CPU may read and write `data` with no device involved */
+    uint8_t addresses; /* `data` is an address, so that adding bytes to it makes sense */
+    uint8_t stream;    /* fastdl_stream_kind */
+} fastdl_device_fact;
+
+/* All devices of DLPack 1.3 in the order of their numbers, then a row with a NULL name. Needs no
+ * thread state. */
+static inline const fastdl_device_fact *fastdl_devices(void)
+{
+    static const fastdl_device_fact rows[] = {
+        {kDLCPU, "cpu", 1, 1, FASTDL_STREAM_NONE},
+        {kDLCUDA, "cuda", 0, 1, FASTDL_STREAM_CUDA},
+        {kDLCUDAHost, "cuda_host", 1, 1, FASTDL_STREAM_CUDA},
+        {kDLOpenCL, "opencl", 0, 0, FASTDL_STREAM_OPAQUE},
+        {kDLVulkan, "vulkan", 0, 0, FASTDL_STREAM_OPAQUE},
+        {kDLMetal, "metal", 0, 0, FASTDL_STREAM_OPAQUE},
+        {kDLVPI, "vpi", 0, 0, FASTDL_STREAM_OPAQUE},
+        {kDLROCM, "rocm", 0, 1, FASTDL_STREAM_ROCM},
+        {kDLROCMHost, "rocm_host", 1, 1, FASTDL_STREAM_ROCM},
+        {kDLExtDev, "ext_dev", 0, 0, FASTDL_STREAM_OPAQUE},
+        {kDLCUDAManaged, "cuda_managed", 0, 1, FASTDL_STREAM_CUDA},
+        {kDLOneAPI, "oneapi", 0, 1, FASTDL_STREAM_OPAQUE},
+        {kDLWebGPU, "webgpu", 0, 0, FASTDL_STREAM_OPAQUE},
+        {kDLHexagon, "hexagon", 0, 0, FASTDL_STREAM_OPAQUE},
+        {kDLMAIA, "maia", 0, 0, FASTDL_STREAM_OPAQUE},
+        {kDLTrn, "trn", 0, 0, FASTDL_STREAM_OPAQUE},
+        {0, NULL, 0, 0, FASTDL_STREAM_OPAQUE}, /* the row of every unknown device */
+    };
+    return rows;
+}
+
+/* The row of a device type; the one without a name for a number that DLPack 1.3 does not know.
+ * Needs no thread state. */
+static inline const fastdl_device_fact *fastdl_find_device(int32_t type)
+{
+    const fastdl_device_fact *row = fastdl_devices();
+    while (row->name != NULL && row->type != type)
+        row++;
+    return row;
+}
+
+/* ========================================================================
+ * Geometry: how many elements, how many bytes, and which bytes strides reach
+ *
+ * Nothing in this section needs a thread state.
+ * ===================================================================== */
+
+/* What is wrong with a descriptor. */
+typedef enum {
+    FASTDL_OK = 0,
+    FASTDL_BAD_DEVICE,
+    FASTDL_BAD_NDIM,
+    FASTDL_BAD_BITS,
+    FASTDL_BAD_LANES,
+    FASTDL_NULL_SHAPE,
+    FASTDL_NEGATIVE_DIM,
+    FASTDL_SIZE_OVERFLOW,
+    FASTDL_REACH_OVERFLOW,
+    FASTDL_PACKED_STRIDES,
+    FASTDL_OFFSET_OVERFLOW,
+    FASTDL_NULL_DATA,
+} fastdl_fault;
+
+/* The fault in words that complete "the tensor has ...". */
+static inline const char *fastdl_fault_text(fastdl_fault fault)
+{
+    switch (fault) {
+    case FASTDL_OK:
+        return "no fault";
+    case FASTDL_BAD_DEVICE:
+        return "a device type that is not positive";
+    case FASTDL_BAD_NDIM:
+        return "a number of dimensions outside 0 to 64";
+    case FASTDL_BAD_BITS:
+        return "an element size that its type code does not have";
+    case FASTDL_BAD_LANES:
+        return "0 lanes";
+    case FASTDL_NULL_SHAPE:
+        return "dimensions but a NULL shape";
+    case FASTDL_NEGATIVE_DIM:
+        return "a negative dimension";
+    case FASTDL_SIZE_OVERFLOW:
+        return "more bytes than a 64-bit count can hold";
+    case FASTDL_REACH_OVERFLOW:
+        return "strides that reach outside the address space";
+    case FASTDL_PACKED_STRIDES:
+        return "strides over elements that share bytes (only a compact row-major layout has a "
+               "meaning there)";
+    case FASTDL_OFFSET_OVERFLOW:
+        return "a byte_offset that leads outside the address space";
+    case FASTDL_NULL_DATA:
+        return "elements but a NULL data pointer";
+    }
+    return "an unknown fault";
+}
+
+typedef struct {
+    int64_t size;   /* elements */
+    int64_t nbytes; /* bytes of those elements laid out without gaps */
+    int64_t low;    /* bytes reached below the first element: 0 or negative */
+    int64_t high;   /* bytes reached from the first element upwards: one past the last */
+} fastdl_layout;
+
+/* r = a * b and r = a + b; nonzero when the result does not fit. */
+#if defined(__GNUC__) || defined(__clang__)
+
+static inline int fastdl_mul_(int64_t a, int64_t b, int64_t *r)
+{
+    return __builtin_mul_overflow(a, b, r);
+}
+
+static inline int fastdl_add_(int64_t a, int64_t b, int64_t *r)
+{
+    return __builtin_add_overflow(a, b, r);
+}
+
+#else
+
+static inline int fastdl_mul_(int64_t a, int64_t b, int64_t *r)
+{
+    if (a != 0 && b != 0) {
+        /* INT64_MIN / -1 overflows, so that pair is refused before dividing. */
+        if ((a == -1 && b == INT64_MIN) || (b == -1 && a == INT64_MIN))
+            return 1;
+        if (a > 0 ? (b > 0 ? a > INT64_MAX / b : b < INT64_MIN / a)
+                  : (b > 0 ? a < INT64_MIN / b : a < INT64_MAX / b))
+            return 1;
+    }
+    *r = a * b;
+    return 0;
+}
+
+static inline int fastdl_add_(int64_t a, int64_t b, int64_t *r)
+{
+    if (b > 0 ? a > INT64_MAX - b : a < INT64_MIN - b)
+        return 1;
+    *r = a + b;
+    return 0;
+}
+
+#endif
+
+/* Writes the strides, in elements, of a compact row-major tensor. Dimensions of size 0 count as
+ * 1, and products that do not fit end the row at 1: no element is reached then. */
+static inline void fastdl_compact_strides(int32_t ndim, const int64_t *shape, int64_t *strides)
+{
+    int64_t step = 1;
+    for (int32_t i = ndim; i-- > 0;) {
+        strides[i] = step;
+        if (fastdl_mul_(step, shape[i] > 0 ? shape[i] : 1, &step))
+            step = 1;
+    }
+}
+
+/* Whether the elements lie without gaps in the given order, 'C' (last dimension fastest) or 'F'
+ * (first). Dimensions of size 1 may have any stride; no elements lie in any order. NULL strides
+ * are compact row-major ones. */
+static inline int fastdl_is_contiguous(const DLTensor *tensor, char order)
+{
+    int32_t ndim = tensor->ndim;
+    int compact = 1;
+    int64_t step = 1;
+    if (tensor->strides == NULL && order == 'C')
+        return 1;
+    for (int32_t k = 0; k < ndim; k++) {
+        int32_t i = order == 'F' ? k : ndim - 1 - k;
+        if (tensor->shape[i] == 0)
+            return 1;
+        if (tensor->shape[i] != 1) {
+            if (tensor->strides == NULL || tensor->strides[i] != step)
+                compact = 0; /* keep looking: a later dimension may be 0 */
+            if (fastdl_mul_(step, tensor->shape[i], &step))
+                compact = 0;
+        }
+    }
+    return compact;
+}
+
+/* Elements, and what the strides reach to both sides of the first one, in elements. This is what
+ * an exchange costs per dimension. An overflow is reported only after the last dimension: if one of
+ * them is 0, then *size is 0, nothing is reached and nothing has overflowed. */
+static inline fastdl_fault fastdl_measure_(const DLTensor *tensor, int64_t *size, int64_t *low,
+                                           int64_t *high)
+{
+    const int64_t *shape = tensor->shape, *strides = tensor->strides;
+    int64_t count = 1, below = 0, above = 0;
+    fastdl_fault fault = FASTDL_OK;
+    int empty = 0;
+    for (int32_t i = 0; i < tensor->ndim; i++) {
+        int64_t dim = shape[i], last;
+        if (FASTDL_UNLIKELY_(dim <= 0)) {
+            if (dim < 0)
+                return FASTDL_NEGATIVE_DIM;
+            empty = 1;
+            continue;
+        }
+        if (FASTDL_UNLIKELY_(fastdl_mul_(count, dim, &count)))
+            fault = FASTDL_SIZE_OVERFLOW;
+        if (strides == NULL)
+            continue;
+        /* Plain branches: each becomes one jump on the overflow flag, which a condition that joins
+         * them, or a hint, would first turn into a number. */
+        if (fastdl_mul_(dim - 1, strides[i], &last))
+            goto out_of_reach;
+        if (last < 0) {
+            if (fastdl_add_(below, last, &below))
+                goto out_of_reach;
+        } else if (fastdl_add_(above, last, &above)) {
+            goto out_of_reach;
+        }
+        continue;
+    out_of_reach:
+        fault = fault == FASTDL_OK ? FASTDL_REACH_OVERFLOW : fault;
+    }
+    *size = empty ? 0 : count;
+    *low = below;
+    *high = strides == NULL ? count - 1 : above;
+    return empty ? FASTDL_OK : fault;
+}
+
+/* Whether `base` + byte_offset, and everything reached from there, are possible addresses, and
+ * elements have memory at all. 0 - low is at most 2**63, so no side of a comparison can wrap. */
+static inline fastdl_fault fastdl_check_addresses_(const DLTensor *tensor,
+                                                   const fastdl_layout *layout, uint64_t base)
+{
+    uint64_t first = base + tensor->byte_offset;
+    if (FASTDL_UNLIKELY_(first < base || first > UINTPTR_MAX ||
+                         first < (uint64_t)0 - (uint64_t)layout->low ||
+                         (uint64_t)layout->high > UINTPTR_MAX - first))
+        return FASTDL_OFFSET_OVERFLOW;
+    return FASTDL_UNLIKELY_(tensor->data == NULL) ? FASTDL_NULL_DATA : FASTDL_OK;
+}
+
+/* The rest of fastdl_check for rare tensors, apart so that the common path calls nothing. */
+FASTDL_COLD_ fastdl_fault fastdl_check_elsewhere_(const DLTensor *tensor,
+                                                  const fastdl_layout *layout)
+{
+    /* Of a handle only the offset counts. */
+    int addresses = fastdl_find_device((int32_t)tensor->device.device_type)->addresses;
+    return fastdl_check_addresses_(tensor, layout,
+                                   addresses ? (uint64_t)(uintptr_t)tensor->data : 0);
+}
+
+/* Sizes of packed elements are in bits, and only a compact layout is possible. */
+FASTDL_COLD_ fastdl_fault fastdl_check_packed_(const DLTensor *tensor, fastdl_layout *layout)
+{
+    int64_t bits;
+    if (!fastdl_is_contiguous(tensor, 'C'))
+        return FASTDL_PACKED_STRIDES;
+    if (fastdl_mul_(layout->size, (int64_t)tensor->dtype.bits * tensor->dtype.lanes, &bits) ||
+        fastdl_add_(bits, 7, &bits))
+        return FASTDL_SIZE_OVERFLOW;
+    layout->nbytes = layout->high = bits / 8;
+    return fastdl_check_elsewhere_(tensor, layout);
+}
+
+/* Checks everything about `tensor` that can be checked without reading its data, and fills
+ * *layout. Reads `shape` and `strides` only once ndim is known to be 0 to 64. `flags` are
+ * DLPACK_FLAG_BITMASK_* bits: SUBBYTE_TYPE_PADDED changes sizes. Dimensions of a tensor without
+ * elements are not multiplied: (0, 2**62, 2**62) is fine.
+ * Costs 6 ns and 1 ns for each dimension. */
+static inline fastdl_fault fastdl_check(const DLTensor *tensor, uint64_t flags,
+                                        fastdl_layout *layout)
+{
+    DLDataType dtype = tensor->dtype;
+    int64_t itemsize, size, low, high;
+    fastdl_fault fault;
+
+    layout->size = layout->nbytes = layout->low = layout->high = 0;
+    if (FASTDL_UNLIKELY_((int32_t)tensor->device.device_type <= 0))
+        return FASTDL_BAD_DEVICE;
+    if (FASTDL_UNLIKELY_((uint32_t)tensor->ndim > FASTDL_MAX_NDIM))
+        return FASTDL_BAD_NDIM;
+    if (FASTDL_UNLIKELY_(!fastdl_dtype_exists(dtype.code, dtype.bits)))
+        return FASTDL_BAD_BITS;
+    if (FASTDL_UNLIKELY_(dtype.lanes == 0))
+        return FASTDL_BAD_LANES;
+    if (FASTDL_UNLIKELY_(tensor->ndim > 0 && tensor->shape == NULL))
+        return FASTDL_NULL_SHAPE;
+
+    fault = fastdl_measure_(tensor, &size, &low, &high);
+    if (FASTDL_UNLIKELY_(fault != FASTDL_OK))
+        return fault;
+    if (FASTDL_UNLIKELY_(size == 0))
+        return FASTDL_OK; /* reaches nothing: data, strides and byte_offset are all right */
+    layout->size = size;
+    if (FASTDL_UNLIKELY_(fastdl_is_packed(dtype, flags)))
+        return fastdl_check_packed_(tensor, layout);
+
+    itemsize = fastdl_itemsize(dtype);
+    if (FASTDL_UNLIKELY_(fastdl_mul_(size, itemsize, &layout->nbytes)))
+        return FASTDL_SIZE_OVERFLOW;
+    if (FASTDL_UNLIKELY_(fastdl_mul_(low, itemsize, &low) || fastdl_mul_(high, itemsize, &high) ||
+                         fastdl_add_(high, itemsize, &high)))
+        return FASTDL_REACH_OVERFLOW;
+    layout->low = low;
+    layout->high = high;
+    if (FASTDL_UNLIKELY_(tensor->device.device_type != kDLCPU))
+        return fastdl_check_elsewhere_(tensor, layout);
+    return fastdl_check_addresses_(tensor, layout, (uint64_t)(uintptr_t)tensor->data);
+}
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* FASTDL_FASTDL_H_ */
+
+#if !defined(FASTDL_NO_PYTHON) && !defined(FASTDL_WITH_PYTHON_)
+#define FASTDL_WITH_PYTHON_
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ========================================================================
+ * The interface
+ * ===================================================================== */
+
+/* A borrowed tensor. `dl` and `flags` are for reading; the rest is private. Lives on the stack: it
+ * takes 640 bytes, most of which are room for strides and never touched. Not to be copied, since
+ * `dl.strides` may point into it.
+ *
+ * What holds of `dl` after a successful fastdl_borrow:
+ *   data         the first element; on devices without addresses (OpenCL, Vulkan, Metal, WebGPU)
+ *                a handle, to which dl.byte_offset applies. May be NULL if there are no elements.
+ *   byte_offset  0 where `data` is an address
+ *   ndim         0 to 64
+ *   shape        not NULL when ndim > 0
+ *   strides      not NULL when ndim > 0; may be negative or zero
+ * and the tensor has passed fastdl_check, or is of a library whose table is trusted to describe its
+ * own tensors (torch). `flags` are DLPACK_FLAG_BITMASK_* bits; writing to a
+ * tensor with READ_ONLY breaks its owner. */
+typedef struct fastdl_view {
+    DLTensor dl;
+    uint64_t flags;
+    uint64_t size_;                 /* of this struct, as the caller was compiled with it */
+    const DLPackExchangeAPI *api_;  /* of the library whose stream the tensor is ready on */
+    DLManagedTensorVersioned *own_; /* what keeps the memory, where the object does not */
+    /* For strides, and on 32-bit machines sizes, that the object does not have in this form. */
+    int64_t room_[FASTDL_MAX_NDIM * 8 / sizeof(void *)];
+} fastdl_view;
+
+/* Finds the installed package, so that its tables are used (see "Two tiers"). Call it once, when
+ * your module is initialised:
+ *
+ *     if (fastdl_import() < 0)
+ *         PyErr_Clear();               // or fail, if your module cannot do without
+ *
+ * ImportError if fastdl is not installed, or its interface has another major version: everything
+ * then works as before the call. Serves all files of an extension module, except with compilers
+ * other than gcc, clang, MSVC and those of C++17, where each file has to call it. */
+static inline int fastdl_import(void);
+
+/* Fills *view with the tensor of `obj`, for the duration of a C call. Nothing is owned: the view is
+ * valid until `obj` is released or mutated, and only as long as no Python code runs that could do
+ * so. Keep `obj` alive yourself (arguments of your function are).
+ *
+ * Nothing is synchronised: on a device, work on the tensor belongs on the stream that
+ * fastdl_work_stream gives. Objects that have `__dlpack__` alone are asked to be ready on the
+ * device's default stream.
+ *
+ * On success call fastdl_release when you are done. On failure the view holds nothing, and calling
+ * fastdl_release is allowed.
+ * TypeError: `obj` is no tensor. BufferError: it cannot be described (a sparse or lazy tensor, a
+ * fault in its descriptor). Other exceptions are the producer's.
+ *
+ * Read-only data is reported in `flags` where the source can say so. A borrowing table slot cannot,
+ * and those that follow the rules refuse; fastdl then asks `__dlpack__`. Legacy capsules cannot
+ * either: they are taken for writable, except from libraries that share values among arrays (JAX,
+ * TensorFlow, PyArrow).
+ *
+ * Cost: the call of the library's own table plus 3 ns; NumPy's arrays 5 ns and fastdl.Tensor 4 ns
+ * after fastdl_import(); else one call of `__dlpack__`. */
+static inline int fastdl_borrow(PyObject *obj, fastdl_view *view);
+
+/* Gives back what a view holds. May be called again, and after a fastdl_borrow that failed; a
+ * pending exception is kept. The view must have been passed to fastdl_borrow before. */
+static inline void fastdl_release(fastdl_view *view);
+
+/* The tensor of `obj`, to be kept beyond the call. On success **out is yours: it keeps the memory
+ * alive by itself, and you call its deleter once, from any thread; NULL there means there is
+ * nothing to call. Never a NULL `strides` if there are dimensions. On failure *out is NULL.
+ * Exceptions, streams and read-only data as in fastdl_borrow; only that `byte_offset` may be other
+ * than 0, and that memory borrowed from torch is the tensor's as of now: see the README on
+ * `resize_`. Costs one allocation by the library that owns the data: 20 to 50 ns with a table. */
+static inline int fastdl_own(PyObject *obj, DLManagedTensorVersioned **out);
+
+/* Makes *out, a new object of type `like` on `managed`. `like` is the type of one of your
+ * arguments, Py_TYPE(x), or NULL for fastdl.Tensor. The object is of the class that the type's
+ * table makes (for a subclass of torch.Tensor: torch.Tensor itself), or a fastdl.Tensor where the
+ * type has no table that can make objects.
+ *
+ * `managed` is taken in every case, so a caller has nothing to clean up. Where this function
+ * refuses by itself (TypeError: `like` is no tensor type, or one that needs fastdl_import()) or a
+ * table of fastdl's does, its deleter has been called. If the table of another library fails, then
+ * whether it freed `managed` cannot be known, and it is left alone: a leak beats a double free.
+ * On failure *out is NULL. */
+static inline int fastdl_wrap(DLManagedTensorVersioned *managed, PyTypeObject *like,
+                              PyObject **out);
+
+/* Allocates an uninitialised tensor with the element type, shape and device of `prototype` (whose
+ * other fields are not read), by the allocator of the library of `like`, as in fastdl_wrap. On
+ * success **out is yours, compact and row-major: fill it, on the work stream, and hand it to
+ * fastdl_wrap. On failure *out is NULL, and the exception is of the kind that the library names.
+ * For types without a table of their own the memory is fastdl's: host memory, aligned to 256
+ * bytes. TypeError where fastdl_import() would be needed. */
+static inline int fastdl_empty(const DLTensor *prototype, PyTypeObject *like,
+                               DLManagedTensorVersioned **out);
+
+/* The stream on which work on the tensor of a view must be queued: a cudaStream_t or hipStream_t,
+ * on which the library that the tensor came from works now. NULL for host memory, and for the
+ * legacy default stream. Ask after fastdl_borrow, with the device of the tensor current:
+ *
+ *     fastdl_borrow, fastdl_expect; device guard (view.dl.device.device_id); fastdl_work_stream;
+ *     launch
+ *
+ * Needs no synchronisation before or after: later work of that library follows on the same stream.
+ * BufferError if the library cannot tell. */
+static inline int fastdl_work_stream(const fastdl_view *view, void **stream);
+
+/* The exchange table of a type, valid until the process ends: its own, or one of fastdl's. NULL
+ * with TypeError if the type has none (and no `__dlpack__`). Of the table of a type that has
+ * `__dlpack__` alone, only the slot managed_tensor_from_py_object_no_sync works before
+ * fastdl_import(). */
+static inline const DLPackExchangeAPI *fastdl_exchange_api(PyTypeObject *type);
+
+/* ---- what a function expects of an argument ---- */
+
+/* One dimension of an expected shape: a size, or a name that stands for one. A name has the size
+ * of the first argument it is compared with, and the others must agree:
+ *
+ *     fastdl_dim n = FASTDL_DIM("n"), three = FASTDL_SIZE(3);
+ *     fastdl_dim *const points[] = {&n, &three}, *const weights[] = {&n};
+ *
+ * Names live in a call: make them on the stack. Exact sizes may be static. */
+typedef struct {
+    const char *name;
+    int64_t size;     /* -1: not known yet */
+    const char *from; /* the argument that `size` was taken from */
+} fastdl_dim;
+
+#define FASTDL_DIM(name) {name, -1, NULL}
+#define FASTDL_SIZE(size) {NULL, size, NULL}
+
+/* An argument and its name, for messages. */
+typedef struct {
+    const fastdl_view *view;
+    const char *name;
+} fastdl_argument;
+
+enum {
+    FASTDL_SCALAR = -1, /* fastdl_spec.ndim: no dimensions */
+
+    /* fastdl_spec.layout; none of them: any strides */
+    FASTDL_C = 1,     /* row-major without gaps */
+    FASTDL_F = 2,     /* column-major without gaps; FASTDL_C | FASTDL_F: either */
+    FASTDL_INNER = 4, /* the last dimension without gaps: rows may be apart */
+
+    /* fastdl_spec.rules */
+    FASTDL_WRITABLE = 1, /* the memory may be written, and no two elements share any of it */
+    FASTDL_TRAILING = 2, /* `ndim` and `shape` are of the last dimensions; more may come before */
+    FASTDL_IN_PLACE = 4, /* an argument of `apart` may also be this very tensor */
+
+    /* fastdl_spec.device, beside the numbers of DLDeviceType */
+    FASTDL_HOST = 0, /* any memory that the CPU may touch */
+    FASTDL_ANY_DEVICE = -1,
+};
+
+/* What a function expects. A member that is 0 asks for nothing, except for `device`: forgotten, it
+ * means host memory, since touching anything else crashes. The members used most come first. */
+typedef struct {
+    const uint32_t *dtypes; /* any of these: FASTDL_FLOAT32, ... */
+    size_t dtype_count;
+    int32_t ndim;             /* or FASTDL_SCALAR; 0: any */
+    fastdl_dim *const *shape; /* one for each of `ndim` dimensions; a NULL among them: any size */
+    int32_t layout;           /* FASTDL_C, FASTDL_F, FASTDL_INNER */
+    int32_t rules;            /* FASTDL_WRITABLE, FASTDL_TRAILING, FASTDL_IN_PLACE */
+    int32_t device;           /* DLDeviceType, FASTDL_HOST or FASTDL_ANY_DEVICE */
+    int32_t alignment;        /* of the first element, in bytes */
+    const fastdl_argument *like;  /* has the element type and device that this one must have */
+    const fastdl_argument *apart; /* must share no memory with this one */
+    size_t apart_count;
+} fastdl_spec;
+
+/* Compares a borrowed tensor with what a function expects, in the order of the members. On failure
+ * the message names the argument, what was expected and what came, and what to do.
+ *
+ *     element type                        TypeError
+ *     dimensions, sizes, overlap          ValueError
+ *     layout, device, alignment, writing  BufferError
+ *
+ * A name in `shape` that has no size yet takes that of this tensor, also if the call fails. Two
+ * tensors share memory if some byte is in an element of both; for strides that are too entangled to
+ * tell at a glance, it counts as shared if they span a common range.
+ * Costs 1 to 5 ns; text is made only on failure. Needs a thread state only on failure. */
+static inline int fastdl_expect(const fastdl_view *view, const char *name, const fastdl_spec *spec);
+
+/* ========================================================================
+ * What is known of types
+ *
+ * Shared by everyone in the process who uses this interface: the layout is part of its version.
+ * ===================================================================== */
+
+/* Facts about the instances of a type. */
+enum {
+    FASTDL_TYPE_NATIVE = 1,      /* the table is the library's own: `__dlpack__` may know better */
+    FASTDL_TYPE_PROTOCOL = 2,    /* the table is over `__dlpack__`: there is no better one */
+    FASTDL_TYPE_LEARNED = 4,     /* `refused` and `version` are known to work */
+    FASTDL_TYPE_IMMUTABLE = 8,   /* a capsule without flags is read-only all the same */
+    FASTDL_TYPE_HAS_DLPACK = 16, /* has `__dlpack__` on the type; a proxy may on the instance */
+    FASTDL_TYPE_ASK_BITS = 32, /* may be a lazy conjugate or negative that the table exports raw */
+    FASTDL_TYPE_KEEP = 64,     /* the object must live as long as what it exported */
+    FASTDL_TYPE_NONE_WAITS = 128, /* hands stream=-1 to its driver; waits by itself on None */
+    FASTDL_TYPE_TRUSTED = 256     /* its table describes real tensors: sizes need no second look */
+};
+
+/* Keywords of `__dlpack__`. */
+enum {
+    FASTDL_KEYWORD_STREAM = 1,
+    FASTDL_KEYWORD_MAX_VERSION = 2,
+    FASTDL_KEYWORD_DL_DEVICE = 4,
+    FASTDL_KEYWORD_COPY = 8
+};
+
+/* fastdl_borrow of one type. The first members of the view have been set: `flags` to 0, `api_` to
+ * the table in the type's record. */
+typedef int (*fastdl_borrower)(PyObject *obj, fastdl_view *view);
+
+/* A type. Immutable once published, and alive until the process ends, so a reader needs no lock. It
+ * owns the type, so an address in the cache is never reused. Learning more publishes a new record
+ * in the same slot; the old one stays for readers that still hold it, which happens a few times in
+ * the life of a type at most. */
+typedef struct fastdl_record {
+    const struct fastdl_record *replaced; /* what was known before, for leak checkers to find */
+    PyTypeObject *type;
+    const DLPackExchangeAPI *api;          /* never NULL */
+    DLPackDLTensorFromPyObjectNoSync lend; /* the borrowing slot of a native table, or NULL */
+    int (*borrow)(PyObject *,
+                  fastdl_view *); /* fastdl_borrow of a type that fastdl reads, or NULL */
+    uint32_t facts;               /* FASTDL_TYPE_* */
+    uint32_t refused; /* FASTDL_KEYWORD_* that `__dlpack__` of this type does not take */
+    int32_t version;  /* what to pass as `version`; 0: do not pass it */
+} fastdl_record;
+
+/* The cache. It does not grow: types that find their slots taken are described anew each time. */
+#define FASTDL_SLOTS 256u /* a power of two */
+#define FASTDL_PROBES 4u
+
+#if defined(__GNUC__) || defined(__clang__)
+
+typedef const fastdl_record *fastdl_slot;
+
+static inline const fastdl_record *fastdl_slot_load_(fastdl_slot *slot)
+{
+    return __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+}
+
+/* Stores `desired` if the slot still holds `expected`; 1 when it did. */
+static inline int fastdl_slot_swap_(fastdl_slot *slot, const fastdl_record *expected,
+                                    const fastdl_record *desired)
+{
+    return __atomic_compare_exchange_n(slot, &expected, desired, 0, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_ACQUIRE);
+}
+
+#elif defined(_MSC_VER)
+
+typedef void *volatile fastdl_slot;
+
+static inline const fastdl_record *fastdl_slot_load_(fastdl_slot *slot)
+{
+#ifdef Py_GIL_DISABLED
+    return (const fastdl_record *)_InterlockedCompareExchangePointer(slot, NULL, NULL);
+#else
+    return (const fastdl_record *)*slot;
+#endif
+}
+
+static inline int fastdl_slot_swap_(fastdl_slot *slot, const fastdl_record *expected,
+                                    const fastdl_record *desired)
+{
+    return _InterlockedCompareExchangePointer(slot, (void *)desired, (void *)expected) ==
+           (void *)expected;
+}
+
+#elif defined(Py_GIL_DISABLED)
+#error "without a GIL fastdl needs the atomic operations of gcc, clang or MSVC"
+#else /* the GIL is enough */
+
+typedef const fastdl_record *volatile fastdl_slot;
+
+static inline const fastdl_record *fastdl_slot_load_(fastdl_slot *slot)
+{
+    return *slot;
+}
+
+static inline int fastdl_slot_swap_(fastdl_slot *slot, const fastdl_record *expected,
+                                    const fastdl_record *desired)
+{
+    if (*slot != expected)
+        return 0;
+    *slot = desired;
+    return 1;
+}
+
+#endif
+
+static inline fastdl_slot *fastdl_slot_of_(fastdl_slot *slots, const PyTypeObject *type,
+                                           uint32_t probe)
+{
+    /* Type objects are over 400 bytes, so the low bits carry nothing. */
+    uintptr_t address = (uintptr_t)type;
+    return &slots[((uint32_t)((address >> 4) ^ (address >> 12)) + probe) & (FASTDL_SLOTS - 1)];
+}
+
+/* The record of `type` in a cache, or NULL. */
+FASTDL_HOT_ const fastdl_record *fastdl_find_record(fastdl_slot *slots, const PyTypeObject *type)
+{
+    for (uint32_t probe = 0; probe < FASTDL_PROBES; probe++) {
+        const fastdl_record *record = fastdl_slot_load_(fastdl_slot_of_(slots, type, probe));
+        if (record == NULL)
+            return NULL;
+        if (record->type == type)
+            return record;
+    }
+    return NULL;
+}
+
+/* Publishes a copy of *record in place of what the cache has of its type. Without a free slot or
+ * memory nothing happens: the cache is not needed for correctness. Nor does anything happen in a
+ * subinterpreter, since its types die with it. */
+FASTDL_COLD_ void fastdl_publish_record(fastdl_slot *slots, const fastdl_record *record)
+{
+    fastdl_record *copy;
+    if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0)
+        return;
+    copy = (fastdl_record *)malloc(sizeof(fastdl_record));
+    if (copy == NULL)
+        return;
+    *copy = *record;
+    for (uint32_t probe = 0; probe < FASTDL_PROBES; probe++) {
+        fastdl_slot *slot = fastdl_slot_of_(slots, record->type, probe);
+        for (;;) {
+            const fastdl_record *found = fastdl_slot_load_(slot);
+            if (found != NULL && found->type != record->type)
+                break; /* somebody else's for good: try the next slot */
+            if (found != NULL && found->api == record->api && found->lend == record->lend &&
+                found->borrow == record->borrow && found->facts == record->facts &&
+                found->refused == record->refused && found->version == record->version) {
+                free(copy);
+                return;
+            }
+            copy->replaced = found;
+            if (fastdl_slot_swap_(slot, found, copy)) {
+                if (found == NULL)
+                    Py_INCREF((PyObject *)record->type);
+                return;
+            }
+        }
+    }
+    free(copy);
+}
+
+/* What the installed package offers, in a capsule named FASTDL_RUNTIME. `size` is that of the
+ * struct as the package knows it: members behind it do not exist. */
+#define FASTDL_RUNTIME "fastdl._core.exchange.runtime"
+
+typedef struct {
+    uint32_t major, minor; /* FASTDL_ABI_* of the package */
+    uint64_t size;
+    fastdl_slot *slots;
+    const DLPackExchangeAPI *tensor;   /* the table of fastdl.Tensor */
+    const DLPackExchangeAPI *protocol; /* the table over `__dlpack__`, for any object */
+    /* Finds out, and publishes, what there is to know of a type, also if that is nothing. 0, or -1
+     * with what a descriptor or metaclass of the type raised. */
+    int (*describe)(PyTypeObject *type, fastdl_record *record);
+} fastdl_runtime;
+
+/* ========================================================================
+ * How it is done
+ * ===================================================================== */
+
+/* ---- errors ---- */
+
+/* A message that is put together from parts, in memory of fixed size. */
+typedef struct {
+    size_t length;
+    char text[1024];
+} fastdl_text_;
+
+FASTDL_COLD_ void fastdl_put_(fastdl_text_ *text, const char *part)
+{
+    size_t room = sizeof(text->text) - 1 - text->length, length = strlen(part);
+    if (length > room)
+        length = room;
+    memcpy(text->text + text->length, part, length);
+    text->length += length;
+    text->text[text->length] = '\0';
+}
+
+FASTDL_COLD_ void fastdl_put_int_(fastdl_text_ *text, int64_t value)
+{
+    char digits[24], *at = digits + sizeof(digits) - 1;
+    uint64_t rest = value < 0 ? (uint64_t)0 - (uint64_t)value : (uint64_t)value;
+    *at = '\0';
+    do {
+        *--at = (char)('0' + (int)(rest % 10));
+        rest /= 10;
+    } while (rest != 0);
+    if (value < 0)
+        *--at = '-';
+    fastdl_put_(text, at);
+}
+
+FASTDL_COLD_ void fastdl_put_tuple_(fastdl_text_ *text, const int64_t *values, int32_t n)
+{
+    fastdl_put_(text, "(");
+    for (int32_t i = 0; i < n; i++) {
+        fastdl_put_int_(text, values[i]);
+        fastdl_put_(text, i + 1 < n ? ", " : n == 1 ? "," : "");
+    }
+    fastdl_put_(text, ")");
+}
+
+FASTDL_COLD_ void fastdl_put_dtype_(fastdl_text_ *text, uint32_t dtype)
+{
+    uint8_t code = (uint8_t)dtype, bits = (uint8_t)(dtype >> 8);
+    const fastdl_dtype_family *family = fastdl_find_dtype(code);
+    if (family != NULL) {
+        fastdl_put_(text, family->name);
+        if (family->min_bits != family->max_bits)
+            fastdl_put_int_(text, bits);
+    } else {
+        fastdl_put_(text, "type ");
+        fastdl_put_int_(text, code);
+        fastdl_put_(text, " of ");
+        fastdl_put_int_(text, bits);
+        fastdl_put_(text, " bits");
+    }
+    if (dtype >> 16 != 1) {
+        fastdl_put_(text, "x");
+        fastdl_put_int_(text, dtype >> 16);
+    }
+}
+
+FASTDL_COLD_ void fastdl_put_device_(fastdl_text_ *text, DLDevice device)
+{
+    const char *name = fastdl_find_device((int32_t)device.device_type)->name;
+    if (name != NULL) {
+        fastdl_put_(text, name);
+    } else {
+        fastdl_put_(text, "device ");
+        fastdl_put_int_(text, (int32_t)device.device_type);
+    }
+    fastdl_put_(text, ":");
+    fastdl_put_int_(text, device.device_id);
+}
+
+/* Appends "a float32 tensor of shape (2, 3) and strides (3, 1) on cpu:0, read-only". */
+FASTDL_COLD_ void fastdl_put_tensor_(fastdl_text_ *text, const DLTensor *tensor, uint64_t flags)
+{
+    fastdl_put_(text, "a ");
+    fastdl_put_dtype_(text, fastdl_dtype(tensor->dtype));
+    fastdl_put_(text, " tensor of shape ");
+    fastdl_put_tuple_(text, tensor->shape, tensor->ndim);
+    fastdl_put_(text, " and strides ");
+    fastdl_put_tuple_(text, tensor->strides, tensor->ndim);
+    fastdl_put_(text, " on ");
+    fastdl_put_device_(text, tensor->device);
+    if (flags & DLPACK_FLAG_BITMASK_READ_ONLY)
+        fastdl_put_(text, ", read-only");
+}
+
+/* Sets the exception for what fastdl_check found wrong with `tensor`: BufferError. Reads no more
+ * of it than the fault allows: `shape` only where ndim is believable. */
+FASTDL_COLD_ void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tensor)
+{
+    fastdl_text_ shape, strides;
+    int readable = tensor->ndim >= 0 && tensor->ndim <= FASTDL_MAX_NDIM &&
+                   (tensor->ndim == 0 || tensor->shape != NULL);
+    shape.length = strides.length = 0;
+    if (readable) {
+        fastdl_put_tuple_(&shape, tensor->shape, tensor->ndim);
+    } else {
+        fastdl_put_(&shape, "of ");
+        fastdl_put_int_(&shape, tensor->ndim);
+        fastdl_put_(&shape, " dimensions");
+    }
+    if (readable && tensor->strides != NULL)
+        fastdl_put_tuple_(&strides, tensor->strides, tensor->ndim);
+    else
+        fastdl_put_(&strides, "NULL");
+    PyErr_Format(PyExc_BufferError,
+                 "the tensor has %s: got shape %s, strides %s, byte_offset %llu, dtype (code %d, "
+                 "bits %d, lanes %d), device (%d, %d). Its producer is at fault; a copy made there "
+                 "may help",
+                 fastdl_fault_text(fault), shape.text, strides.text,
+                 (unsigned long long)tensor->byte_offset, (int)tensor->dtype.code,
+                 (int)tensor->dtype.bits, (int)tensor->dtype.lanes, (int)tensor->device.device_type,
+                 (int)tensor->device.device_id);
+}
+
+/* Sets an exception whose format has one %U, for the name of a type. */
+FASTDL_COLD_ void fastdl_raise_about_(PyObject *exception, const char *format, PyTypeObject *type)
+{
+    PyObject *name = PyObject_GetAttrString((PyObject *)type, "__qualname__");
+    if (name != NULL && PyUnicode_Check(name))
+        PyErr_Format(exception, format, name);
+    else if (name != NULL)
+        PyErr_Format(exception, format, NULL);
+    Py_XDECREF(name);
+}
+
+/* ---- special attributes, found as Python finds them: on the type ---- */
+
+/* What the classes of `type` have under `name`, a new reference; NULL without an exception if
+ * nothing. The first class that has it is the provider. */
+FASTDL_COLD_ PyObject *fastdl_type_lookup_(PyTypeObject *type, const char *name)
+{
+    PyObject *found = NULL, *mro = PyObject_GetAttrString((PyObject *)type, "__mro__");
+    Py_ssize_t count = mro == NULL ? 0 : PyTuple_Size(mro);
+    for (Py_ssize_t i = 0; i < count && found == NULL && !PyErr_Occurred(); i++) {
+        PyObject *attributes = PyObject_GetAttrString(PyTuple_GetItem(mro, i), "__dict__");
+        if (attributes == NULL)
+            break;
+        found = PyMapping_GetItemString(attributes, name);
+        if (found == NULL && PyErr_ExceptionMatches(PyExc_KeyError))
+            PyErr_Clear();
+        Py_DECREF(attributes);
+    }
+    Py_XDECREF(mro);
+    return found;
+}
+
+/* What makes `attribute` a descriptor, or NULL. */
+FASTDL_COLD_ descrgetfunc fastdl_getter_(PyObject *attribute)
+{
+    union {
+        void *slot;
+        descrgetfunc get;
+    } found; /* ISO C has no conversion between the two */
+    found.slot = PyType_GetSlot(Py_TYPE(attribute), Py_tp_descr_get);
+    return found.get;
+}
+
+/* The special method `name` of an object, bound, a new reference: on the type first, then on the
+ * instance, so that proxies work. NULL without an exception if there is none, or if it is None. */
+FASTDL_COLD_ PyObject *fastdl_special_(PyObject *obj, const char *name)
+{
+    PyTypeObject *type = Py_TYPE(obj);
+    PyObject *method = fastdl_type_lookup_(type, name);
+    if (method != NULL && method != Py_None) {
+        descrgetfunc get = fastdl_getter_(method);
+        if (get != NULL) {
+            PyObject *bound = get(method, obj, (PyObject *)type);
+            Py_DECREF(method);
+            return bound;
+        }
+    } else if (method == NULL && !PyErr_Occurred()) {
+        method = PyObject_GetAttrString(obj, name);
+        if (method == NULL && PyErr_ExceptionMatches(PyExc_AttributeError))
+            PyErr_Clear();
+    }
+    if (method == Py_None) {
+        Py_DECREF(method);
+        method = NULL;
+    }
+    return method;
+}
+
+/* ---- exchange tables that types publish ---- */
+
+/* The first table of the chain that begins with `table` which this interface understands and which
+ * is complete, or NULL. */
+FASTDL_COLD_ const DLPackExchangeAPI *fastdl_usable_table(const DLPackExchangeAPI *table)
+{
+    const DLPackExchangeAPIHeader *header = (const DLPackExchangeAPIHeader *)table;
+    for (int links = 0; links < 16; links++) { /* a chain may be a circle */
+        if (header == NULL || (uintptr_t)header % sizeof(void *) != 0)
+            return NULL;
+        if (header->version.major == FASTDL_DLPACK_MAJOR) {
+            table = (const DLPackExchangeAPI *)header;
+            if (table->managed_tensor_allocator == NULL ||
+                table->managed_tensor_from_py_object_no_sync == NULL ||
+                table->managed_tensor_to_py_object_no_sync == NULL ||
+                table->current_work_stream == NULL)
+                return NULL;
+            return table;
+        }
+        header = header->prev_api;
+    }
+    return NULL;
+}
+
+/* What `value`, found in the dictionary of a class, says when it is asked of `type`, a new
+ * reference: itself, or what it gives as a descriptor. NULL without an exception if that is an
+ * AttributeError. */
+FASTDL_COLD_ PyObject *fastdl_class_attribute_(PyObject *value, PyTypeObject *type)
+{
+    descrgetfunc get = fastdl_getter_(value);
+    PyObject *result;
+    if (get == NULL) {
+        Py_INCREF(value);
+        return value;
+    }
+    result = get(value, NULL, (PyObject *)type);
+    if (result == NULL && PyErr_ExceptionMatches(PyExc_AttributeError))
+        PyErr_Clear();
+    return result;
+}
+
+/* Looks in one class of `type`. 1: the search is over, *table is what it found. 0: look on. -1: an
+ * exception. */
+FASTDL_COLD_ int fastdl_published_here_(PyTypeObject *type, PyObject *attributes,
+                                        const DLPackExchangeAPI **table)
+{
+    static const char *const names[] = {"__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"};
+    for (int i = 0; i < 2; i++) {
+        PyObject *capsule, *value = PyMapping_GetItemString(attributes, names[i]);
+        if (value == NULL) {
+            if (!PyErr_ExceptionMatches(PyExc_KeyError))
+                return -1;
+            PyErr_Clear();
+            continue;
+        }
+        if (value == Py_None) {
+            Py_DECREF(value);
+            return 1;
+        }
+        capsule = fastdl_class_attribute_(value, type);
+        Py_DECREF(value);
+        if (capsule == NULL && PyErr_Occurred())
+            return -1;
+        if (capsule != NULL && PyCapsule_IsValid(capsule, "dlpack_exchange_api"))
+            *table = fastdl_usable_table(
+                (const DLPackExchangeAPI *)PyCapsule_GetPointer(capsule, "dlpack_exchange_api"));
+        Py_XDECREF(capsule);
+        if (*table != NULL)
+            return 1;
+    }
+    return PyMapping_HasKeyString(attributes, "__dlpack__");
+}
+
+/* Finds the table that `type` publishes: *table, or NULL there. It counts only if no class before
+ * its provider in the MRO defines `__dlpack__`: a subclass that overrides the export means it. Only
+ * capsules count; the integer of older libraries cannot be checked before it is followed. */
+FASTDL_COLD_ int fastdl_published_table(PyTypeObject *type, const DLPackExchangeAPI **table)
+{
+    PyObject *mro = PyObject_GetAttrString((PyObject *)type, "__mro__");
+    Py_ssize_t count = mro == NULL ? 0 : PyTuple_Size(mro);
+    int found = 0;
+    *table = NULL;
+    for (Py_ssize_t i = 0; i < count && found == 0; i++) {
+        PyObject *attributes = PyObject_GetAttrString(PyTuple_GetItem(mro, i), "__dict__");
+        found = attributes == NULL ? -1 : fastdl_published_here_(type, attributes, table);
+        Py_XDECREF(attributes);
+    }
+    Py_XDECREF(mro);
+    return found < 0 || mro == NULL || count < 0 ? -1 : 0;
+}
+
+/* What must be known of particular libraries. A row applies to the class of that name in that
+ * top-level package, and to its subclasses; found by name, so that nothing is imported. */
+typedef struct {
+    const char *package, *name;
+    uint32_t facts;
+} fastdl_peer_fact;
+
+/* All rows, then one with a NULL name. */
+static inline const fastdl_peer_fact *fastdl_peers(void)
+{
+    static const fastdl_peer_fact rows[] = {
+        {"numpy", "ndarray", 0}, /* the installed package has a table for it */
+        {"torch", "Tensor", FASTDL_TYPE_ASK_BITS | FASTDL_TYPE_TRUSTED},
+        {"jaxlib", "ArrayImpl", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_NONE_WAITS},
+        {"jax", "Array", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_NONE_WAITS},
+        {"tensorflow", "EagerTensor", FASTDL_TYPE_IMMUTABLE},
+        {"pyarrow", "Array", FASTDL_TYPE_IMMUTABLE},
+        {"pyarrow", "Tensor", FASTDL_TYPE_IMMUTABLE},
+        {"onnxruntime", "OrtValue", FASTDL_TYPE_KEEP},
+        {NULL, NULL, 0},
+    };
+    return rows;
+}
+
+/* Whether the module of a class, which need not be a string, is `package` or in it. */
+FASTDL_COLD_ int fastdl_is_in_package_(PyObject *module, const char *package)
+{
+    Py_ssize_t length;
+    const char *text = PyUnicode_Check(module) ? PyUnicode_AsUTF8AndSize(module, &length) : NULL;
+    size_t prefix = strlen(package);
+    PyErr_Clear(); /* a name with lone surrogates */
+    return text != NULL && strncmp(text, package, prefix) == 0 &&
+           (text[prefix] == '.' || text[prefix] == '\0');
+}
+
+/* The row of `type` or of its nearest base that has one; the last row if none has. NULL with an
+ * exception on failure. */
+FASTDL_COLD_ const fastdl_peer_fact *fastdl_find_peer(PyTypeObject *type)
+{
+    const fastdl_peer_fact *row, *found = NULL, *last = fastdl_peers();
+    PyObject *mro = PyObject_GetAttrString((PyObject *)type, "__mro__");
+    Py_ssize_t count = mro == NULL ? 0 : PyTuple_Size(mro);
+    while (last->name != NULL)
+        last++;
+    for (Py_ssize_t i = 0; i < count && found == NULL; i++) {
+        PyObject *base = PyTuple_GetItem(mro, i);
+        PyObject *module = PyObject_GetAttrString(base, "__module__");
+        PyObject *name = PyObject_GetAttrString(base, "__qualname__");
+        for (row = fastdl_peers(); module != NULL && name != NULL && row->name != NULL; row++)
+            if (PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, row->name) == 0 &&
+                fastdl_is_in_package_(module, row->package))
+                found = row;
+        Py_XDECREF(module);
+        Py_XDECREF(name);
+        if (PyErr_Occurred())
+            break;
+    }
+    Py_XDECREF(mro);
+    return PyErr_Occurred() ? NULL : found != NULL ? found : last;
+}
+
+/* ---- values that are not in memory as they read ---- */
+
+/* Calls a method that answers yes or no: 1, 0, or -1 with an exception. */
+FASTDL_COLD_ int fastdl_ask_(PyObject *obj, const char *method)
+{
+    int answer;
+    PyObject *result = PyObject_CallMethod(obj, method, NULL);
+    if (result == NULL)
+        return -1;
+    answer = PyObject_IsTrue(result);
+    Py_DECREF(result);
+    return answer;
+}
+
+/* The long way of fastdl_check_bits, for tensors that one look cannot clear. */
+FASTDL_COLD_ int fastdl_ask_bits_(PyObject *obj, const DLTensor *tensor)
+{
+    const char *bit = "conj";
+    int answer = 0;
+    if (tensor->dtype.code == kDLComplex) {
+        answer = fastdl_ask_(obj, "is_conj");
+    } else {
+        for (int32_t i = tensor->ndim; i-- > 0;)
+            if (tensor->shape[i] > 1 && tensor->strides[i] & 1)
+                return 0;
+    }
+    if (answer == 0) {
+        bit = "neg";
+        answer = fastdl_ask_(obj, "is_neg");
+    }
+    if (answer > 0) {
+        fastdl_text_ text;
+        text.length = 0;
+        fastdl_put_(&text, "expected a tensor whose memory holds its values, got a lazy view of "
+                           "type '%U' with its ");
+        fastdl_put_(&text, bit);
+        fastdl_put_(&text, " bit set: call resolve_");
+        fastdl_put_(&text, bit);
+        fastdl_put_(&text, "() first");
+        fastdl_raise_about_(PyExc_BufferError, text.text, Py_TYPE(obj));
+    }
+    return answer == 0 ? 0 : -1;
+}
+
+/* Refuses a torch tensor that is a lazy conjugate or negative, whose memory does not hold its
+ * values: 0, or -1 with BufferError or what the object raised. `tensor` describes its memory.
+ * Complex tensors are asked. A real tensor with the negative bit is the imaginary part of a
+ * conjugate, so it has even strides in every dimension longer than 1: one odd stride settles it
+ * without a call, which in most tensors is the last. */
+FASTDL_HOT_ int fastdl_check_bits(PyObject *obj, const DLTensor *tensor)
+{
+    int32_t last = tensor->ndim - 1;
+    if (tensor->dtype.code == kDLFloat) {
+        if (FASTDL_LIKELY_(last >= 0 && tensor->strides[last] & 1 && tensor->shape[last] > 1))
+            return 0;
+    } else if (tensor->dtype.code != kDLComplex) {
+        return 0;
+    }
+    return fastdl_ask_bits_(obj, tensor);
+}
+
+/* ---- owning a tensor by `__dlpack__` ---- */
+
+/* A managed tensor around what has no deleter, an older form, or NULL strides. */
+typedef struct {
+    DLManagedTensorVersioned managed;
+    DLManagedTensorVersioned *versioned; /* one of these two, or neither */
+    DLManagedTensor *legacy;
+    PyObject *keep; /* the producer, where there is no deleter; or NULL */
+    int64_t strides[1];
+} fastdl_wrapper_;
+
+FASTDL_COLD_ int fastdl_interpreter_is_gone_(void)
+{
+#if PY_VERSION_HEX >= 0x030D0000 && (!defined(Py_LIMITED_API) || Py_LIMITED_API + 0 >= 0x030D0000)
+    if (Py_IsFinalizing())
+        return 1;
+#elif !defined(Py_LIMITED_API)
+    if (_Py_IsFinalizing())
+        return 1;
+#endif
+    return !Py_IsInitialized();
+}
+
+/* A deleter, so it is called on any thread, with or without a thread state. */
+FASTDL_COLD_ void fastdl_delete_wrapper_(DLManagedTensorVersioned *self)
+{
+    fastdl_wrapper_ *wrapper = (fastdl_wrapper_ *)self;
+    if (wrapper->versioned != NULL && wrapper->versioned->deleter != NULL)
+        wrapper->versioned->deleter(wrapper->versioned);
+    if (wrapper->legacy != NULL && wrapper->legacy->deleter != NULL)
+        wrapper->legacy->deleter(wrapper->legacy);
+    if (wrapper->keep != NULL && !fastdl_interpreter_is_gone_()) {
+        PyGILState_STATE state = PyGILState_Ensure();
+        Py_DECREF(wrapper->keep);
+        PyGILState_Release(state);
+    }
+    free(wrapper);
+}
+
+/* A new wrapper, which does not own yet: see fastdl_adopt_. NULL with MemoryError. */
+FASTDL_COLD_ fastdl_wrapper_ *fastdl_new_wrapper_(const DLTensor *tensor, uint64_t flags)
+{
+    size_t dims = (size_t)tensor->ndim; /* 0 to 64: checked */
+    fastdl_wrapper_ *wrapper =
+        (fastdl_wrapper_ *)malloc(sizeof(fastdl_wrapper_) + dims * sizeof(int64_t));
+    if (wrapper == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    memset(wrapper, 0, sizeof(fastdl_wrapper_));
+    wrapper->managed.version.major = FASTDL_DLPACK_MAJOR;
+    wrapper->managed.version.minor = FASTDL_DLPACK_MINOR;
+    wrapper->managed.manager_ctx = wrapper;
+    wrapper->managed.deleter = fastdl_delete_wrapper_;
+    wrapper->managed.flags = flags;
+    wrapper->managed.dl_tensor = *tensor;
+    if (tensor->strides == NULL) {
+        fastdl_compact_strides(tensor->ndim, tensor->shape, wrapper->strides);
+        wrapper->managed.dl_tensor.strides = wrapper->strides;
+    }
+    return wrapper;
+}
+
+/* Runs a deleter, if there is one, with the pending exception set aside. */
+FASTDL_COLD_ void fastdl_discard_(DLManagedTensorVersioned *versioned, DLManagedTensor *legacy)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (versioned != NULL && versioned->deleter != NULL)
+        versioned->deleter(versioned);
+    if (legacy != NULL && legacy->deleter != NULL)
+        legacy->deleter(legacy);
+    PyErr_Restore(type, value, traceback);
+}
+
+/* Makes a managed tensor that was just received one that keeps the promises of fastdl_own. Takes
+ * one of `versioned` and `legacy`, also on failure. `flags`: what a legacy one cannot say. `facts`
+ * are those of the type of `obj`. */
+FASTDL_COLD_ int fastdl_adopt_(PyObject *obj, DLManagedTensorVersioned *versioned,
+                               DLManagedTensor *legacy, uint32_t facts,
+                               DLManagedTensorVersioned **out)
+{
+    const DLTensor *tensor = versioned != NULL ? &versioned->dl_tensor : &legacy->dl_tensor;
+    int endless = versioned != NULL ? versioned->deleter == NULL : legacy->deleter == NULL;
+    uint64_t flags = versioned != NULL                 ? versioned->flags
+                     : (facts & FASTDL_TYPE_IMMUTABLE) ? DLPACK_FLAG_BITMASK_READ_ONLY
+                                                       : 0;
+    fastdl_wrapper_ *wrapper;
+    fastdl_layout layout;
+    fastdl_fault fault;
+    if (versioned != NULL && versioned->version.major != FASTDL_DLPACK_MAJOR) {
+        /* Another major version: only the deleter may be touched. */
+        PyErr_Format(PyExc_BufferError,
+                     "expected DLPack %d.x, got a tensor of version %u.%u: ask its producer for "
+                     "max_version=(%d, %d)",
+                     FASTDL_DLPACK_MAJOR, (unsigned)versioned->version.major,
+                     (unsigned)versioned->version.minor, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR);
+        goto failed;
+    }
+    fault = fastdl_check(tensor, flags, &layout);
+    if (fault != FASTDL_OK) {
+        fastdl_raise_fault(fault, tensor);
+        goto failed;
+    }
+    if (versioned != NULL && !endless && !(facts & FASTDL_TYPE_KEEP) &&
+        (tensor->strides != NULL || tensor->ndim == 0)) {
+        if (facts & FASTDL_TYPE_ASK_BITS && fastdl_check_bits(obj, tensor) < 0)
+            goto failed;
+        *out = versioned;
+        return 0;
+    }
+    wrapper = fastdl_new_wrapper_(tensor, flags);
+    if (wrapper == NULL)
+        goto failed;
+    if (facts & FASTDL_TYPE_ASK_BITS && fastdl_check_bits(obj, &wrapper->managed.dl_tensor) < 0) {
+        free(wrapper);
+        goto failed;
+    }
+    wrapper->versioned = versioned;
+    wrapper->legacy = legacy;
+    if (endless || facts & FASTDL_TYPE_KEEP) {
+        Py_INCREF(obj);
+        wrapper->keep = obj;
+    }
+    *out = &wrapper->managed;
+    return 0;
+
+failed:
+    fastdl_discard_(versioned, legacy);
+    return -1;
+}
+
+/* Reads two integers, which may be members of an enum. */
+FASTDL_COLD_ int fastdl_read_device_(PyObject *answer, long *device)
+{
+    for (int i = 0; i < 2; i++) {
+        PyObject *number, *item = PySequence_GetItem(answer, i);
+        if (item != NULL && i == 0 && !PyIndex_Check(item)) {
+            PyObject *value = PyObject_GetAttrString(item, "value");
+            Py_DECREF(item);
+            item = value;
+        }
+        if (item == Py_None && i == 1) { /* some say it where there is only one */
+            Py_DECREF(item);
+            device[i] = 0;
+            continue;
+        }
+        number = item == NULL ? NULL : PyNumber_Index(item);
+        Py_XDECREF(item);
+        device[i] = number == NULL ? -1 : PyLong_AsLong(number);
+        Py_XDECREF(number);
+        if (PyErr_Occurred())
+            return -1;
+    }
+    return 0;
+}
+
+/* The keyword arguments for `__dlpack__` of an object: a new dict, or NULL with an exception. The
+ * consumer's stream is the default one, by its number. */
+FASTDL_COLD_ PyObject *fastdl_keywords_(PyObject *obj, uint32_t refused)
+{
+    long device[2];
+    int stream = -1;
+    PyObject *keywords, *answer, *method = fastdl_special_(obj, "__dlpack_device__");
+    if (method == NULL) {
+        if (!PyErr_Occurred())
+            fastdl_raise_about_(PyExc_TypeError,
+                                "expected a DLPack producer, got '%U', which has __dlpack__ but "
+                                "not __dlpack_device__",
+                                Py_TYPE(obj));
+        return NULL;
+    }
+    answer = PyObject_CallObject(method, NULL);
+    Py_DECREF(method);
+    if (answer == NULL)
+        return NULL;
+    if (fastdl_read_device_(answer, device) < 0) {
+        PyErr_Clear();
+        PyErr_Format(PyExc_TypeError,
+                     "expected (device type, device id) from __dlpack_device__, got %R", answer);
+        Py_DECREF(answer);
+        return NULL;
+    }
+    Py_DECREF(answer);
+    if (device[0] == kDLCUDA || device[0] == kDLCUDAManaged)
+        stream = 1;
+    else if (device[0] == kDLROCM)
+        stream = 0;
+    keywords = PyDict_New();
+    answer = refused & FASTDL_KEYWORD_MAX_VERSION
+                 ? NULL
+                 : Py_BuildValue("(ii)", FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR);
+    if (keywords != NULL && answer != NULL)
+        PyDict_SetItemString(keywords, "max_version", answer);
+    Py_XDECREF(answer);
+    answer = stream < 0 || PyErr_Occurred() ? NULL : PyLong_FromLong(stream);
+    if (keywords != NULL && answer != NULL)
+        PyDict_SetItemString(keywords, "stream", answer);
+    Py_XDECREF(answer);
+    if (PyErr_Occurred())
+        Py_CLEAR(keywords);
+    return keywords;
+}
+
+/* Whether the pending exception, which is cleared then, is about a keyword of a call. */
+FASTDL_COLD_ int fastdl_refuses_keyword_(void)
+{
+    PyObject *type, *value, *traceback, *text;
+    const char *words;
+    Py_ssize_t length;
+    int refuses = 0;
+    if (!PyErr_ExceptionMatches(PyExc_TypeError))
+        return 0;
+    PyErr_Fetch(&type, &value, &traceback);
+    text = value == NULL ? NULL : PyObject_Str(value);
+    words = text == NULL ? NULL : PyUnicode_AsUTF8AndSize(text, &length);
+    if (words != NULL)
+        refuses = strstr(words, "keyword argument") != NULL ||
+                  strstr(words, "incompatible function arguments") != NULL;
+    Py_XDECREF(text);
+    PyErr_Clear();
+    if (!refuses) {
+        PyErr_Restore(type, value, traceback);
+        return 0;
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    return 1;
+}
+
+/* Asks `__dlpack__` of any object. `known` may be NULL. The result of a new capsule, or NULL with
+ * an exception; *refused gains what the object did not take. */
+FASTDL_COLD_ PyObject *fastdl_ask_capsule_(PyObject *obj, uint32_t *refused)
+{
+    PyObject *arguments, *keywords, *capsule = NULL;
+    PyObject *method = fastdl_special_(obj, "__dlpack__");
+    if (method == NULL) {
+        if (!PyErr_Occurred())
+            fastdl_raise_about_(PyExc_TypeError,
+                                "expected a tensor, got '%U', which has neither a DLPack exchange "
+                                "table nor __dlpack__",
+                                Py_TYPE(obj));
+        return NULL;
+    }
+    arguments = PyTuple_New(0);
+    for (int tries = 0; arguments != NULL && capsule == NULL && tries < 2; tries++) {
+        keywords = fastdl_keywords_(obj, *refused);
+        if (keywords == NULL)
+            break;
+        capsule = PyObject_Call(method, arguments, keywords);
+        Py_DECREF(keywords);
+        if (capsule == NULL) {
+            if (*refused & FASTDL_KEYWORD_MAX_VERSION || !fastdl_refuses_keyword_())
+                break;
+            *refused |= FASTDL_KEYWORD_MAX_VERSION;
+        }
+    }
+    Py_XDECREF(arguments);
+    Py_DECREF(method);
+    return capsule;
+}
+
+/* Takes the managed tensor out of a capsule, which is consumed. */
+FASTDL_COLD_ int fastdl_take_(PyObject *obj, PyObject *capsule, uint32_t facts,
+                              DLManagedTensorVersioned **out)
+{
+    if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+        DLManagedTensorVersioned *managed =
+            (DLManagedTensorVersioned *)PyCapsule_GetPointer(capsule, "dltensor_versioned");
+        PyCapsule_SetName(capsule, "used_dltensor_versioned");
+        return fastdl_adopt_(obj, managed, NULL, facts, out);
+    }
+    if (PyCapsule_IsValid(capsule, "dltensor")) {
+        DLManagedTensor *managed = (DLManagedTensor *)PyCapsule_GetPointer(capsule, "dltensor");
+        PyCapsule_SetName(capsule, "used_dltensor");
+        return fastdl_adopt_(obj, NULL, managed, facts, out);
+    }
+    fastdl_raise_about_(PyExc_TypeError,
+                        "expected a new DLPack capsule from __dlpack__ of '%U', got something else",
+                        Py_TYPE(obj));
+    return -1;
+}
+
+/* ---- the header's own tables, for when it is alone ---- */
+
+static inline const fastdl_record *fastdl_known_(PyTypeObject *type, fastdl_record *scratch);
+static inline void fastdl_learn_(const fastdl_record *record);
+
+FASTDL_COLD_ int fastdl_protocol_own_(void *obj, DLManagedTensorVersioned **out)
+{
+    fastdl_record scratch;
+    const fastdl_record *record = fastdl_known_(Py_TYPE((PyObject *)obj), &scratch);
+    uint32_t refused;
+    PyObject *capsule;
+    int result;
+    if (record == NULL)
+        return -1;
+    refused = record->refused;
+    capsule = fastdl_ask_capsule_((PyObject *)obj, &refused);
+    if (capsule == NULL)
+        return -1;
+    result = fastdl_take_((PyObject *)obj, capsule, record->facts, out);
+    Py_DECREF(capsule);
+    if (result == 0 && refused != record->refused && record->facts & FASTDL_TYPE_PROTOCOL) {
+        fastdl_record learned = *record;
+        learned.refused = refused;
+        fastdl_learn_(&learned);
+    }
+    return result;
+}
+
+FASTDL_COLD_ int fastdl_protocol_allocate_(DLTensor *prototype, DLManagedTensorVersioned **out,
+                                           void *context,
+                                           void (*SetError)(void *, const char *, const char *))
+{
+    (void)prototype;
+    (void)out;
+    SetError(context, "TypeError",
+             "this type has no exchange table that could allocate: install fastdlpack and call "
+             "fastdl_import() to allocate for it");
+    return -1;
+}
+
+FASTDL_COLD_ int fastdl_protocol_wrap_(DLManagedTensorVersioned *managed, void **out)
+{
+    (void)managed;
+    (void)out;
+    PyErr_SetString(PyExc_TypeError,
+                    "this type has no exchange table that could make objects: install fastdlpack "
+                    "and call fastdl_import() to get a fastdl.Tensor");
+    return -1;
+}
+
+/* `__dlpack__` is asked to be ready on the default stream. */
+FASTDL_COLD_ int fastdl_protocol_stream_(DLDeviceType type, int32_t id, void **out)
+{
+    (void)type;
+    (void)id;
+    *out = NULL;
+    return 0;
+}
+
+static const DLPackExchangeAPI fastdl_protocol_table_ = {
+    {{FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR}, NULL},
+    fastdl_protocol_allocate_,
+    fastdl_protocol_own_,
+    fastdl_protocol_wrap_,
+    NULL,
+    fastdl_protocol_stream_,
+};
+
+/* Finds out what there is to know of `type`, but for what is learned by asking. */
+FASTDL_COLD_ int fastdl_describe_(PyTypeObject *type, fastdl_record *record)
+{
+    PyObject *method;
+    const fastdl_peer_fact *peer = fastdl_find_peer(type);
+    memset(record, 0, sizeof(*record));
+    record->type = type;
+    if (peer == NULL || fastdl_published_table(type, &record->api) < 0)
+        return -1;
+    record->facts = peer->facts;
+    method = fastdl_type_lookup_(type, "__dlpack__");
+    if (method == NULL && PyErr_Occurred())
+        return -1;
+    if (method != NULL && method != Py_None) /* None: opted out */
+        record->facts |= FASTDL_TYPE_HAS_DLPACK;
+    Py_XDECREF(method);
+    if (record->api != NULL) {
+        record->facts |= FASTDL_TYPE_NATIVE;
+        record->lend = record->api->dltensor_from_py_object_no_sync;
+    } else {
+        record->facts |= FASTDL_TYPE_PROTOCOL;
+        record->api = &fastdl_protocol_table_;
+    }
+    fastdl_learn_(record);
+    return 0;
+}
+
+/* ---- the state of an extension module ---- */
+
+/* One for all files of a module, and never shared with another module. */
+#if defined(__GNUC__) || defined(__clang__)
+#define FASTDL_ONE_ __attribute__((weak, visibility("hidden")))
+#elif defined(_MSC_VER)
+#define FASTDL_ONE_ __declspec(selectany)
+#elif defined(__cplusplus) && __cplusplus >= 201703L
+#define FASTDL_ONE_ inline
+#else
+#define FASTDL_ONE_ static
+#endif
+
+typedef struct {
+    fastdl_slot *slots;
+    const DLPackExchangeAPI *tensor; /* NULL before fastdl_import() */
+    const DLPackExchangeAPI *protocol;
+    int (*describe)(PyTypeObject *, fastdl_record *);
+} fastdl_state_t_;
+
+FASTDL_ONE_ fastdl_slot fastdl_own_slots_[FASTDL_SLOTS] = {0};
+FASTDL_ONE_ fastdl_state_t_ fastdl_state_ = {fastdl_own_slots_, NULL, &fastdl_protocol_table_,
+                                             fastdl_describe_};
+
+static inline void fastdl_learn_(const fastdl_record *record)
+{
+    fastdl_publish_record(fastdl_own_slots_, record);
+}
+
+/* What is known of `type`, found out now, in *scratch, if nothing is. NULL with an exception. */
+static inline const fastdl_record *fastdl_known_(PyTypeObject *type, fastdl_record *scratch)
+{
+    const fastdl_record *record = fastdl_find_record(fastdl_state_.slots, type);
+    if (FASTDL_LIKELY_(record != NULL))
+        return record;
+    return fastdl_state_.describe(type, scratch) < 0 ? NULL : scratch;
+}
+
+FASTDL_COLD_ int fastdl_import_(const fastdl_runtime *runtime)
+{
+    if (runtime == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_ImportError) && PyErr_ExceptionMatches(PyExc_Exception)) {
+            PyErr_Clear();
+            PyErr_SetString(PyExc_ImportError,
+                            "the installed fastdl offers no interface for C: install fastdlpack "
+                            "of a newer release");
+        }
+        return -1;
+    }
+    if (runtime->major != FASTDL_ABI_MAJOR || runtime->size < sizeof(fastdl_runtime)) {
+        PyErr_Format(
+            PyExc_ImportError,
+            "expected fastdl with interface %d.%d or newer of the same major version, got "
+            "%u.%u: install another release of fastdlpack, or compile this module with the "
+            "header of that one",
+            FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, (unsigned)runtime->major, (unsigned)runtime->minor);
+        return -1;
+    }
+    fastdl_state_.tensor = runtime->tensor;
+    fastdl_state_.protocol = runtime->protocol;
+    fastdl_state_.describe = runtime->describe;
+    fastdl_state_.slots = runtime->slots;
+    return 0;
+}
+
+static inline int fastdl_import(void)
+{
+    return fastdl_import_((const fastdl_runtime *)PyCapsule_Import(FASTDL_RUNTIME, 0));
+}
+
+/* The table of a type, and whether it is its library's own; NULL with an exception. */
+static inline const DLPackExchangeAPI *fastdl_table_(PyTypeObject *type, int *native)
+{
+    fastdl_record scratch;
+    const fastdl_record *record = fastdl_known_(type, &scratch);
+    if (record == NULL)
+        return NULL;
+    *native = (record->facts & FASTDL_TYPE_NATIVE) != 0;
+    if (record->facts & FASTDL_TYPE_PROTOCOL && !(record->facts & FASTDL_TYPE_HAS_DLPACK)) {
+        fastdl_raise_about_(PyExc_TypeError,
+                            "expected the type of a tensor, got '%U', which has neither a DLPack "
+                            "exchange table nor __dlpack__",
+                            type);
+        return NULL;
+    }
+    return record->api;
+}
+
+static inline const DLPackExchangeAPI *fastdl_exchange_api(PyTypeObject *type)
+{
+    int native;
+    return fastdl_table_(type, &native);
+}
+
+/* ---- owning ---- */
+
+/* Whether an object that its native table refused is to be asked for `__dlpack__`, the exception
+ * being cleared then; else an exception is set. */
+FASTDL_COLD_ int fastdl_ask_on_(PyObject *obj, uint32_t facts)
+{
+    int silent = !PyErr_Occurred();
+    if (facts & FASTDL_TYPE_NATIVE && facts & FASTDL_TYPE_HAS_DLPACK &&
+        (silent || PyErr_ExceptionMatches(PyExc_Exception))) { /* not an interrupt */
+        PyErr_Clear();
+        return 1;
+    }
+    if (silent)
+        fastdl_raise_about_(PyExc_BufferError,
+                            "the exchange table of '%U' failed without giving a reason",
+                            Py_TYPE(obj));
+    return 0;
+}
+
+/* As fastdl_own; `record` is of the type of `obj`. */
+static inline int fastdl_own_(PyObject *obj, const fastdl_record *record,
+                              DLManagedTensorVersioned **out)
+{
+    DLManagedTensorVersioned *managed = NULL;
+    int failed = record->api->managed_tensor_from_py_object_no_sync(obj, &managed);
+    if (FASTDL_UNLIKELY_(failed || managed == NULL)) {
+        if (!failed)
+            PyErr_Clear(); /* it claims to have succeeded */
+        return fastdl_ask_on_(obj, record->facts)
+                   ? fastdl_state_.protocol->managed_tensor_from_py_object_no_sync(obj, out)
+                   : -1;
+    }
+    if (record->facts & FASTDL_TYPE_NATIVE) {
+        if (PyErr_Occurred())
+            PyErr_Clear(); /* likewise */
+        return fastdl_adopt_(obj, managed, NULL, record->facts, out);
+    }
+    *out = managed; /* of a table of fastdl's, which has checked it */
+    return 0;
+}
+
+static inline int fastdl_own(PyObject *obj, DLManagedTensorVersioned **out)
+{
+    fastdl_record scratch;
+    const fastdl_record *record = fastdl_known_(Py_TYPE(obj), &scratch);
+    *out = NULL;
+    if (record == NULL)
+        return -1;
+    return fastdl_own_(obj, record, out);
+}
+
+/* ---- borrowing ---- */
+
+/* Checks a view that a table filled in, and gives it the form that fastdl_borrow promises. */
+FASTDL_COLD_ int fastdl_check_view_(fastdl_view *view)
+{
+    fastdl_layout layout;
+    fastdl_fault fault;
+    DLTensor *dl = &view->dl;
+    if (dl->strides == NULL && (uint32_t)dl->ndim <= FASTDL_MAX_NDIM && dl->shape != NULL) {
+        fastdl_compact_strides(dl->ndim, dl->shape, view->room_);
+        dl->strides = view->room_;
+    }
+    fault = fastdl_check(dl, view->flags, &layout);
+    if (fault != FASTDL_OK) {
+        fastdl_raise_fault(fault, dl);
+        return -1;
+    }
+    if (dl->byte_offset != 0 && fastdl_find_device((int32_t)dl->device.device_type)->addresses) {
+        dl->data = (char *)dl->data + dl->byte_offset;
+        dl->byte_offset = 0;
+    }
+    if (dl->device.device_type == kDLCPU)
+        dl->device.device_id = 0;
+    return 0;
+}
+
+/* Completes a view that the borrowing slot of a table filled in. What a trusted table says of sizes
+ * is not worked out again, which would take a third of the time of its call. */
+FASTDL_HOT_ int fastdl_complete_view_(PyObject *obj, fastdl_view *view, uint32_t facts)
+{
+    const DLTensor *dl = &view->dl;
+    if (FASTDL_UNLIKELY_(!(facts & FASTDL_TYPE_TRUSTED) || (uint32_t)dl->ndim > FASTDL_MAX_NDIM ||
+                         dl->strides == NULL || dl->data == NULL || dl->byte_offset != 0) &&
+        fastdl_check_view_(view) < 0)
+        return -1;
+    return facts & FASTDL_TYPE_ASK_BITS ? fastdl_check_bits(obj, dl) : 0;
+}
+
+/* Fills a view by owning: where there is no way to borrow, or that way refused. */
+FASTDL_COLD_ int fastdl_borrow_owned_(PyObject *obj, fastdl_view *view, const fastdl_record *record,
+                                      int refused)
+{
+    fastdl_record scratch;
+    DLManagedTensorVersioned *managed = NULL;
+    int result;
+    if (record == NULL)
+        record = fastdl_known_(Py_TYPE(obj), &scratch);
+    if (record == NULL)
+        return -1;
+    if (refused) {
+        view->api_ = fastdl_state_.protocol;
+        result = fastdl_state_.protocol->managed_tensor_from_py_object_no_sync(obj, &managed);
+    } else {
+        view->api_ = record->api;
+        result = fastdl_own_(obj, record, &managed);
+    }
+    if (result < 0)
+        return -1;
+    view->own_ = managed;
+    view->flags = managed->flags;
+    view->dl = managed->dl_tensor;
+    return fastdl_check_view_(view);
+}
+
+FASTDL_COLD_ int fastdl_borrow_known_(PyObject *obj, fastdl_view *view, const fastdl_record *record)
+{
+    if (!fastdl_ask_on_(obj, record->facts))
+        return -1;
+    return fastdl_borrow_owned_(obj, view, record, 1);
+}
+
+FASTDL_HOT_ int fastdl_borrow(PyObject *obj, fastdl_view *view)
+{
+    const fastdl_record *record = fastdl_find_record(fastdl_state_.slots, Py_TYPE(obj));
+    view->flags = 0;
+    view->size_ = sizeof(fastdl_view);
+    view->own_ = NULL;
+    if (FASTDL_LIKELY_(record != NULL)) {
+        view->api_ = record->api;
+        if (record->lend != NULL) {
+            if (FASTDL_UNLIKELY_(record->lend(obj, &view->dl) != 0))
+                return fastdl_borrow_known_(obj, view, record);
+            return fastdl_complete_view_(obj, view, record->facts);
+        }
+        if (record->borrow != NULL)
+            return record->borrow(obj, view);
+    }
+    return fastdl_borrow_owned_(obj, view, record, 0);
+}
+
+FASTDL_HOT_ void fastdl_release(fastdl_view *view)
+{
+    DLManagedTensorVersioned *own = view->own_;
+    if (own != NULL) {
+        view->own_ = NULL;
+        fastdl_discard_(own, NULL);
+    }
+}
+
+/* ---- results ---- */
+
+/* An allocator's word on what went wrong, as a Python exception. */
+FASTDL_COLD_ void fastdl_set_error_(void *context, const char *kind, const char *message)
+{
+    PyObject *builtins = PyImport_ImportModule("builtins");
+    PyObject *exception = builtins == NULL ? NULL : PyObject_GetAttrString(builtins, kind);
+    (void)context;
+    PyErr_Clear();
+    PyErr_SetString(exception != NULL && PyExceptionClass_Check(exception) ? exception
+                                                                           : PyExc_RuntimeError,
+                    message);
+    Py_XDECREF(exception);
+    Py_XDECREF(builtins);
+}
+
+/* The table that makes results like a type; NULL with TypeError. */
+static inline const DLPackExchangeAPI *fastdl_target_(PyTypeObject *like, int *native)
+{
+    *native = 0;
+    if (like != NULL)
+        return fastdl_table_(like, native);
+    if (fastdl_state_.tensor == NULL)
+        PyErr_SetString(PyExc_TypeError, "expected a type for the result: a fastdl.Tensor can be "
+                                         "made only after fastdl_import()");
+    return fastdl_state_.tensor;
+}
+
+static inline int fastdl_empty(const DLTensor *prototype, PyTypeObject *like,
+                               DLManagedTensorVersioned **out)
+{
+    DLTensor copy = *prototype;
+    DLManagedTensorVersioned *managed = NULL;
+    int failed, native;
+    const DLPackExchangeAPI *api = fastdl_target_(like, &native);
+    *out = NULL;
+    if (api == NULL)
+        return -1;
+    failed = api->managed_tensor_allocator(&copy, &managed, NULL, fastdl_set_error_);
+    if (FASTDL_UNLIKELY_(failed || managed == NULL)) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_BufferError, "the allocator of the exchange table failed without "
+                                               "giving a reason");
+        return -1;
+    }
+    *out = managed;
+    return 0;
+}
+
+static inline int fastdl_wrap(DLManagedTensorVersioned *managed, PyTypeObject *like, PyObject **out)
+{
+    void *object = NULL;
+    int failed, native;
+    const DLPackExchangeAPI *api = fastdl_target_(like, &native);
+    *out = NULL;
+    if (api == NULL) {
+        fastdl_discard_(managed, NULL);
+        return -1;
+    }
+    failed = api->managed_tensor_to_py_object_no_sync(managed, &object);
+    if (FASTDL_UNLIKELY_(failed || object == NULL)) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_BufferError, "the exchange table of the result's type failed "
+                                               "without giving a reason");
+        if (!native) /* fastdl's own tables have not consumed it */
+            fastdl_discard_(managed, NULL);
+        return -1;
+    }
+    *out = (PyObject *)object;
+    return 0;
+}
+
+static inline int fastdl_work_stream(const fastdl_view *view, void **stream)
+{
+    DLDevice device = view->dl.device;
+    *stream = NULL;
+    if (device.device_type == kDLCPU)
+        return 0;
+    if (view->api_->current_work_stream(device.device_type, device.device_id, stream) == 0)
+        return 0;
+    if (!PyErr_Occurred())
+        PyErr_Format(PyExc_BufferError,
+                     "the exchange table of the tensor cannot tell its current stream on device "
+                     "(%d, %d)",
+                     (int)device.device_type, (int)device.device_id);
+    return -1;
+}
+
+/* ---- expecting ---- */
+
+typedef enum {
+    FASTDL_MEETS_,
+    FASTDL_WRONG_DTYPE_,
+    FASTDL_WRONG_NDIM_,
+    FASTDL_WRONG_SIZE_,
+    FASTDL_WRONG_LAYOUT_,
+    FASTDL_READ_ONLY_,
+    FASTDL_SHARES_ITSELF_,
+    FASTDL_WRONG_DEVICE_,
+    FASTDL_UNALIGNED_,
+    FASTDL_OTHER_DTYPE_,
+    FASTDL_OTHER_DEVICE_,
+    FASTDL_OVERLAPS_,
+} fastdl_mismatch_;
+
+static inline int64_t fastdl_distance_(int64_t stride)
+{
+    return stride < 0 ? -stride : stride; /* checked: no tensor has a stride of INT64_MIN */
+}
+
+/* Whether two elements of a tensor may be the same memory: false where each dimension steps over
+ * all that the shorter steps reach, which any array has that is a slice of a compact one. */
+static inline int fastdl_shares_itself_(const DLTensor *dl)
+{
+    int32_t order[FASTDL_MAX_NDIM], n = 0;
+    int64_t reach = 0;
+    for (int32_t i = 0; i < dl->ndim; i++) {
+        int32_t at = n;
+        if (dl->shape[i] == 0)
+            return 0;
+        if (dl->shape[i] == 1)
+            continue;
+        for (; at > 0 &&
+               fastdl_distance_(dl->strides[order[at - 1]]) > fastdl_distance_(dl->strides[i]);
+             at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+        n++;
+    }
+    for (int32_t k = 0; k < n; k++) {
+        int64_t distance = fastdl_distance_(dl->strides[order[k]]);
+        if (distance <= reach)
+            return 1;
+        reach += (dl->shape[order[k]] - 1) * distance;
+    }
+    return 0;
+}
+
+/* The greatest common divisor of `divisor` and the byte strides that a tensor makes use of. */
+static inline int64_t fastdl_common_step_(const DLTensor *dl, int64_t divisor)
+{
+    for (int32_t i = 0; i < dl->ndim; i++) {
+        int64_t rest, step = fastdl_distance_(dl->strides[i]) * fastdl_itemsize(dl->dtype);
+        if (dl->shape[i] <= 1)
+            continue;
+        for (; step != 0; step = rest) {
+            rest = divisor % step;
+            divisor = step;
+        }
+    }
+    return divisor;
+}
+
+/* Whether two tensors may have an element in common: see fastdl_expect. */
+static inline int fastdl_overlap_(const fastdl_view *a, const fastdl_view *b)
+{
+    fastdl_layout of_a, of_b;
+    uint64_t at_a = (uint64_t)(uintptr_t)a->dl.data + a->dl.byte_offset;
+    uint64_t at_b = (uint64_t)(uintptr_t)b->dl.data + b->dl.byte_offset;
+    int64_t step, apart;
+    fastdl_check(&a->dl, a->flags, &of_a);
+    fastdl_check(&b->dl, b->flags, &of_b);
+    if (of_a.size == 0 || of_b.size == 0)
+        return 0;
+    /* Where data is a handle, other handles are other memory. */
+    if (a->dl.data != b->dl.data &&
+        !(fastdl_find_device((int32_t)a->dl.device.device_type)->addresses &&
+          fastdl_find_device((int32_t)b->dl.device.device_type)->addresses))
+        return 0;
+    if (at_a + (uint64_t)of_a.high <= at_b + (uint64_t)of_b.low ||
+        at_b + (uint64_t)of_b.high <= at_a + (uint64_t)of_a.low)
+        return 0;
+    step = fastdl_common_step_(&b->dl, fastdl_common_step_(&a->dl, 0));
+    if (step == 0 || fastdl_is_packed(a->dl.dtype, a->flags) ||
+        fastdl_is_packed(b->dl.dtype, b->flags))
+        return 1;
+    /* All elements of a begin at multiples of the step, those of b this much later. */
+    apart = (int64_t)(at_b - at_a) % step;
+    if (apart < 0)
+        apart += step;
+    return apart < fastdl_itemsize(a->dl.dtype) || apart + fastdl_itemsize(b->dl.dtype) > step;
+}
+
+static inline int fastdl_is_same_(const DLTensor *a, const DLTensor *b)
+{
+    if (a->data != b->data || a->byte_offset != b->byte_offset || a->ndim != b->ndim ||
+        fastdl_dtype(a->dtype) != fastdl_dtype(b->dtype))
+        return 0;
+    for (int32_t i = 0; i < a->ndim; i++)
+        if (a->shape[i] != b->shape[i] || (a->shape[i] > 1 && a->strides[i] != b->strides[i]))
+            return 0;
+    return 1;
+}
+
+/* The number of the entry of spec->apart that a tensor overlaps, or apart_count. */
+static inline size_t fastdl_overlapped_(const fastdl_view *view, const fastdl_spec *spec)
+{
+    size_t i;
+    for (i = 0; i < spec->apart_count; i++) {
+        const fastdl_view *other = spec->apart[i].view;
+        if (fastdl_overlap_(view, other) &&
+            !(spec->rules & FASTDL_IN_PLACE && fastdl_is_same_(&view->dl, &other->dl)))
+            break;
+    }
+    return i;
+}
+
+static inline int32_t fastdl_wanted_ndim_(const fastdl_spec *spec)
+{
+    return spec->ndim == FASTDL_SCALAR ? 0 : spec->ndim;
+}
+
+/* The number of the entry of spec->shape that a tensor does not have, or -1. */
+static inline int32_t fastdl_wrong_size_(const DLTensor *dl, const char *name,
+                                         const fastdl_spec *spec)
+{
+    int32_t wanted = fastdl_wanted_ndim_(spec);
+    for (int32_t i = 0; i < wanted; i++) {
+        fastdl_dim *dim = spec->shape[i];
+        int64_t size = dl->shape[dl->ndim - wanted + i];
+        if (dim == NULL)
+            continue;
+        if (dim->size < 0) {
+            dim->size = size;
+            dim->from = name;
+        } else if (dim->size != size) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static inline int fastdl_has_layout_(const DLTensor *dl, int32_t layout)
+{
+    int32_t last = dl->ndim - 1;
+    return (layout & FASTDL_C && fastdl_is_contiguous(dl, 'C')) ||
+           (layout & FASTDL_F && fastdl_is_contiguous(dl, 'F')) ||
+           (layout & FASTDL_INNER && (last < 0 || dl->shape[last] <= 1 || dl->strides[last] == 1));
+}
+
+static inline int fastdl_has_device_(const DLTensor *dl, int32_t device)
+{
+    int32_t type = (int32_t)dl->device.device_type;
+    if (device == FASTDL_HOST)
+        return FASTDL_LIKELY_(type == kDLCPU) || fastdl_find_device(type)->host;
+    return device == FASTDL_ANY_DEVICE || device == type;
+}
+
+static inline fastdl_mismatch_ fastdl_compare_(const fastdl_view *view, const char *name,
+                                               const fastdl_spec *spec)
+{
+    const DLTensor *dl = &view->dl;
+    int32_t wanted = fastdl_wanted_ndim_(spec);
+    if (spec->dtype_count > 0) {
+        uint32_t dtype = fastdl_dtype(dl->dtype);
+        size_t i = 0;
+        while (dtype != spec->dtypes[i])
+            if (++i == spec->dtype_count)
+                return FASTDL_WRONG_DTYPE_;
+    }
+    if (spec->ndim != 0 && dl->ndim != wanted &&
+        !(spec->rules & FASTDL_TRAILING && dl->ndim > wanted))
+        return FASTDL_WRONG_NDIM_;
+    if (spec->shape != NULL && fastdl_wrong_size_(dl, name, spec) >= 0)
+        return FASTDL_WRONG_SIZE_;
+    if (spec->layout != 0 && !fastdl_has_layout_(dl, spec->layout))
+        return FASTDL_WRONG_LAYOUT_;
+    if (spec->rules & FASTDL_WRITABLE) {
+        if (view->flags & DLPACK_FLAG_BITMASK_READ_ONLY)
+            return FASTDL_READ_ONLY_;
+        if (fastdl_shares_itself_(dl))
+            return FASTDL_SHARES_ITSELF_;
+    }
+    if (!fastdl_has_device_(dl, spec->device))
+        return FASTDL_WRONG_DEVICE_;
+    if (spec->alignment > 1 &&
+        ((uint64_t)(uintptr_t)dl->data + dl->byte_offset) % (uint64_t)spec->alignment != 0) {
+        int empty = 0;
+        for (int32_t i = 0; i < dl->ndim; i++)
+            empty |= dl->shape[i] == 0;
+        if (!empty)
+            return FASTDL_UNALIGNED_;
+    }
+    if (spec->like != NULL) {
+        const DLTensor *like = &spec->like->view->dl;
+        if (fastdl_dtype(dl->dtype) != fastdl_dtype(like->dtype))
+            return FASTDL_OTHER_DTYPE_;
+        if (dl->device.device_type != like->device.device_type ||
+            dl->device.device_id != like->device.device_id)
+            return FASTDL_OTHER_DEVICE_;
+    }
+    if (spec->apart_count > 0 && fastdl_overlapped_(view, spec) < spec->apart_count)
+        return FASTDL_OVERLAPS_;
+    return FASTDL_MEETS_;
+}
+
+/* Appends the shape that a spec asks for: "(n=5, 3, any)", with "..., " for leading dimensions. */
+FASTDL_COLD_ void fastdl_put_shape_(fastdl_text_ *text, const fastdl_spec *spec)
+{
+    int32_t wanted = fastdl_wanted_ndim_(spec);
+    fastdl_put_(text, spec->rules & FASTDL_TRAILING ? "(..., " : "(");
+    for (int32_t i = 0; i < wanted; i++) {
+        const fastdl_dim *dim = spec->shape[i];
+        if (dim != NULL && dim->name != NULL) {
+            fastdl_put_(text, dim->name);
+            fastdl_put_(text, dim->size >= 0 ? "=" : "");
+        }
+        if (dim != NULL && dim->size >= 0)
+            fastdl_put_int_(text, dim->size);
+        else if (dim == NULL)
+            fastdl_put_(text, "any");
+        fastdl_put_(text, i + 1 < wanted ? ", " : wanted == 1 ? "," : "");
+    }
+    fastdl_put_(text, ")");
+}
+
+/* "expected float32 or float64, got int32: convert it first", by kind of mismatch; its exception.
+ */
+FASTDL_COLD_ PyObject *fastdl_put_mismatch_(fastdl_text_ *text, const fastdl_view *view,
+                                            const char *name, const fastdl_spec *spec,
+                                            fastdl_mismatch_ mismatch)
+{
+    const DLTensor *dl = &view->dl;
+    fastdl_put_(text, name);
+    fastdl_put_(text, ": expected ");
+    switch (mismatch) {
+    case FASTDL_WRONG_DTYPE_:
+        for (size_t i = 0; i < spec->dtype_count; i++) {
+            fastdl_put_(text, i == 0 ? "" : i + 1 < spec->dtype_count ? ", " : " or ");
+            fastdl_put_dtype_(text, spec->dtypes[i]);
+        }
+        fastdl_put_(text, ", got ");
+        fastdl_put_dtype_(text, fastdl_dtype(dl->dtype));
+        fastdl_put_(text, ": convert it first");
+        return PyExc_TypeError;
+    case FASTDL_WRONG_NDIM_:
+        fastdl_put_int_(text, fastdl_wanted_ndim_(spec));
+        fastdl_put_(text, spec->rules & FASTDL_TRAILING ? " or more dimensions, got "
+                          : spec->ndim == 1             ? " dimension, got "
+                                                        : " dimensions, got ");
+        fastdl_put_int_(text, dl->ndim);
+        fastdl_put_(text, ": reshape it");
+        return PyExc_ValueError;
+    case FASTDL_WRONG_SIZE_: {
+        int32_t i = fastdl_wrong_size_(dl, name, spec);
+        const fastdl_dim *dim = i < 0 ? NULL : spec->shape[i];
+        fastdl_put_(text, "shape ");
+        fastdl_put_shape_(text, spec);
+        fastdl_put_(text, ", got ");
+        fastdl_put_tuple_(text, dl->shape, dl->ndim);
+        if (dim != NULL && dim->name != NULL && dim->from != NULL) {
+            fastdl_put_(text, ": ");
+            fastdl_put_(text, dim->name);
+            fastdl_put_(text, " is ");
+            fastdl_put_int_(text, dim->size);
+            fastdl_put_(text, " in ");
+            fastdl_put_(text, dim->from);
+        }
+        return PyExc_ValueError;
+    }
+    case FASTDL_WRONG_LAYOUT_:
+        fastdl_put_(text, (spec->layout & FASTDL_C && spec->layout & FASTDL_F)
+                              ? "a contiguous layout, in either order"
+                          : spec->layout & FASTDL_C ? "a row-major contiguous layout"
+                          : spec->layout & FASTDL_F ? "a column-major contiguous layout"
+                                                    : "a last dimension of stride 1");
+        fastdl_put_(text, ", got strides ");
+        fastdl_put_tuple_(text, dl->strides, dl->ndim);
+        fastdl_put_(text, ": copy it first");
+        return PyExc_BufferError;
+    case FASTDL_READ_ONLY_:
+        fastdl_put_(text, "a writable tensor, got a read-only one: pass a copy");
+        return PyExc_BufferError;
+    case FASTDL_SHARES_ITSELF_:
+        fastdl_put_(text, "an output in which each element has memory of its own, got strides ");
+        fastdl_put_tuple_(text, dl->strides, dl->ndim);
+        fastdl_put_(text, ": pass a copy");
+        return PyExc_BufferError;
+    case FASTDL_WRONG_DEVICE_: {
+        const char *device = fastdl_find_device(spec->device)->name;
+        fastdl_put_(text, spec->device == FASTDL_HOST ? "host memory"
+                          : device != NULL            ? device
+                                                      : "another device");
+        fastdl_put_(text, ", got ");
+        fastdl_put_device_(text, dl->device);
+        fastdl_put_(text, ": move it first");
+        return PyExc_BufferError;
+    }
+    case FASTDL_UNALIGNED_:
+        fastdl_put_(text, "data at a multiple of ");
+        fastdl_put_int_(text, spec->alignment);
+        fastdl_put_(text, " bytes, got it ");
+        fastdl_put_int_(text, (int64_t)(((uint64_t)(uintptr_t)dl->data + dl->byte_offset) %
+                                        (uint64_t)spec->alignment));
+        fastdl_put_(text, " bytes behind one: copy it first");
+        return PyExc_BufferError;
+    case FASTDL_OTHER_DTYPE_:
+        fastdl_put_dtype_(text, fastdl_dtype(spec->like->view->dl.dtype));
+        fastdl_put_(text, ", as ");
+        fastdl_put_(text, spec->like->name);
+        fastdl_put_(text, " has, got ");
+        fastdl_put_dtype_(text, fastdl_dtype(dl->dtype));
+        fastdl_put_(text, ": convert one of them first");
+        return PyExc_TypeError;
+    case FASTDL_OTHER_DEVICE_:
+        fastdl_put_device_(text, spec->like->view->dl.device);
+        fastdl_put_(text, ", where ");
+        fastdl_put_(text, spec->like->name);
+        fastdl_put_(text, " is, got ");
+        fastdl_put_device_(text, dl->device);
+        fastdl_put_(text, ": move one of them first");
+        return PyExc_BufferError;
+    case FASTDL_OVERLAPS_: {
+        size_t i = fastdl_overlapped_(view, spec);
+        fastdl_put_(text, "memory apart from that of ");
+        fastdl_put_(text, i < spec->apart_count ? spec->apart[i].name : "another argument");
+        fastdl_put_(text, ", got an overlap: pass a copy of one");
+        return PyExc_ValueError;
+    }
+    case FASTDL_MEETS_:
+        break;
+    }
+    fastdl_put_(text, "something else"); /* the tensor has changed since it was compared */
+    return PyExc_ValueError;
+}
+
+FASTDL_COLD_ int fastdl_raise_mismatch_(const fastdl_view *view, const char *name,
+                                        const fastdl_spec *spec, fastdl_mismatch_ mismatch)
+{
+    fastdl_text_ text, tensor;
+    PyObject *exception;
+    text.length = tensor.length = 0;
+    exception = fastdl_put_mismatch_(&text, view, name, spec, mismatch);
+    fastdl_put_tensor_(&tensor, &view->dl, view->flags);
+    PyErr_Format(exception, "%s (%s is %s)", text.text, name, tensor.text);
+    return -1;
+}
+
+static inline int fastdl_expect(const fastdl_view *view, const char *name, const fastdl_spec *spec)
+{
+    fastdl_mismatch_ mismatch = fastdl_compare_(view, name, spec);
+    if (FASTDL_LIKELY_(mismatch == FASTDL_MEETS_))
+        return 0;
+    return fastdl_raise_mismatch_(view, name, spec, mismatch);
+}
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* FASTDL_WITH_PYTHON_ */
