@@ -1368,6 +1368,8 @@ FASTDL_COLD_ void fastdl_discard_(DLManagedTensorVersioned *versioned, DLManaged
         versioned->deleter(versioned);
     if (legacy != NULL && legacy->deleter != NULL)
         legacy->deleter(legacy);
+    if (PyErr_Occurred())
+        PyErr_WriteUnraisable(NULL); /* nobody is there to catch it */
     PyErr_Restore(type, value, traceback);
 }
 
@@ -1582,7 +1584,7 @@ FASTDL_COLD_ int fastdl_take_(PyObject *obj, PyObject *capsule, uint32_t facts,
 
 /* ---- the header's own tables, for when it is alone ---- */
 
-static inline const fastdl_record *fastdl_known_(PyTypeObject *type, fastdl_record *scratch);
+FASTDL_HOT_ const fastdl_record *fastdl_known_(PyTypeObject *type, fastdl_record *scratch);
 static inline void fastdl_learn_(const fastdl_record *record);
 
 FASTDL_COLD_ int fastdl_protocol_own_(void *obj, DLManagedTensorVersioned **out)
@@ -1705,7 +1707,7 @@ static inline void fastdl_learn_(const fastdl_record *record)
 }
 
 /* What is known of `type`, found out now, in *scratch, if nothing is. NULL with an exception. */
-static inline const fastdl_record *fastdl_known_(PyTypeObject *type, fastdl_record *scratch)
+FASTDL_HOT_ const fastdl_record *fastdl_known_(PyTypeObject *type, fastdl_record *scratch)
 {
     const fastdl_record *record = fastdl_find_record(fastdl_state_.slots, type);
     if (FASTDL_LIKELY_(record != NULL))
@@ -1716,12 +1718,10 @@ static inline const fastdl_record *fastdl_known_(PyTypeObject *type, fastdl_reco
 FASTDL_COLD_ int fastdl_import_(const fastdl_runtime *runtime)
 {
     if (runtime == NULL) {
-        if (!PyErr_ExceptionMatches(PyExc_ImportError) && PyErr_ExceptionMatches(PyExc_Exception)) {
-            PyErr_Clear();
-            PyErr_SetString(PyExc_ImportError,
-                            "the installed fastdl offers no interface for C: install fastdlpack "
-                            "of a newer release");
-        }
+        PyErr_Clear(); /* what PyCapsule_Import raises differs from release to release */
+        PyErr_SetString(PyExc_ImportError,
+                        "the installed fastdl offers no interface for C: install fastdlpack of a "
+                        "newer release");
         return -1;
     }
     if (runtime->major != FASTDL_ABI_MAJOR || runtime->size < sizeof(fastdl_runtime)) {
@@ -1742,7 +1742,11 @@ FASTDL_COLD_ int fastdl_import_(const fastdl_runtime *runtime)
 
 static inline int fastdl_import(void)
 {
-    return fastdl_import_((const fastdl_runtime *)PyCapsule_Import(FASTDL_RUNTIME, 0));
+    PyObject *package = PyImport_ImportModule("fastdl"); /* whose own error says more */
+    Py_XDECREF(package);
+    return package == NULL
+               ? -1
+               : fastdl_import_((const fastdl_runtime *)PyCapsule_Import(FASTDL_RUNTIME, 0));
 }
 
 /* The table of a type, and whether it is its library's own; NULL with an exception. */
@@ -1823,11 +1827,13 @@ static inline int fastdl_own(PyObject *obj, DLManagedTensorVersioned **out)
 /* ---- borrowing ---- */
 
 /* Checks a view that a table filled in, and gives it the form that fastdl_borrow promises. */
-FASTDL_COLD_ int fastdl_check_view_(fastdl_view *view)
+static inline int fastdl_check_view_(fastdl_view *view)
 {
     fastdl_layout layout;
     fastdl_fault fault;
     DLTensor *dl = &view->dl;
+    if (PyErr_Occurred())
+        PyErr_Clear(); /* the table claims to have succeeded */
     if (dl->strides == NULL && (uint32_t)dl->ndim <= FASTDL_MAX_NDIM && dl->shape != NULL) {
         fastdl_compact_strides(dl->ndim, dl->shape, view->room_);
         dl->strides = view->room_;
@@ -1858,25 +1864,11 @@ FASTDL_HOT_ int fastdl_complete_view_(PyObject *obj, fastdl_view *view, uint32_t
     return facts & FASTDL_TYPE_ASK_BITS ? fastdl_check_bits(obj, dl) : 0;
 }
 
-/* Fills a view by owning: where there is no way to borrow, or that way refused. */
-FASTDL_COLD_ int fastdl_borrow_owned_(PyObject *obj, fastdl_view *view, const fastdl_record *record,
-                                      int refused)
+/* Fills a view by owning, through a table: where there is no way to borrow. */
+FASTDL_COLD_ int fastdl_borrow_owned_(PyObject *obj, fastdl_view *view, const fastdl_record *record)
 {
-    fastdl_record scratch;
     DLManagedTensorVersioned *managed = NULL;
-    int result;
-    if (record == NULL)
-        record = fastdl_known_(Py_TYPE(obj), &scratch);
-    if (record == NULL)
-        return -1;
-    if (refused) {
-        view->api_ = fastdl_state_.protocol;
-        result = fastdl_state_.protocol->managed_tensor_from_py_object_no_sync(obj, &managed);
-    } else {
-        view->api_ = record->api;
-        result = fastdl_own_(obj, record, &managed);
-    }
-    if (result < 0)
+    if (fastdl_own_(obj, record, &managed) < 0)
         return -1;
     view->own_ = managed;
     view->flags = managed->flags;
@@ -1884,30 +1876,34 @@ FASTDL_COLD_ int fastdl_borrow_owned_(PyObject *obj, fastdl_view *view, const fa
     return fastdl_check_view_(view);
 }
 
-FASTDL_COLD_ int fastdl_borrow_known_(PyObject *obj, fastdl_view *view, const fastdl_record *record)
+/* The same after a borrowing slot has refused. */
+FASTDL_COLD_ int fastdl_borrow_refused_(PyObject *obj, fastdl_view *view, uint32_t facts)
 {
-    if (!fastdl_ask_on_(obj, record->facts))
+    fastdl_record protocol;
+    if (!fastdl_ask_on_(obj, facts))
         return -1;
-    return fastdl_borrow_owned_(obj, view, record, 1);
+    memset(&protocol, 0, sizeof(protocol));
+    protocol.api = view->api_ = fastdl_state_.protocol;
+    return fastdl_borrow_owned_(obj, view, &protocol);
 }
 
 FASTDL_HOT_ int fastdl_borrow(PyObject *obj, fastdl_view *view)
 {
-    const fastdl_record *record = fastdl_find_record(fastdl_state_.slots, Py_TYPE(obj));
+    fastdl_record scratch;
+    const fastdl_record *record = fastdl_known_(Py_TYPE(obj), &scratch);
     view->flags = 0;
     view->size_ = sizeof(fastdl_view);
     view->own_ = NULL;
-    if (FASTDL_LIKELY_(record != NULL)) {
-        view->api_ = record->api;
-        if (record->lend != NULL) {
-            if (FASTDL_UNLIKELY_(record->lend(obj, &view->dl) != 0))
-                return fastdl_borrow_known_(obj, view, record);
-            return fastdl_complete_view_(obj, view, record->facts);
-        }
-        if (record->borrow != NULL)
-            return record->borrow(obj, view);
+    if (FASTDL_UNLIKELY_(record == NULL))
+        return -1;
+    view->api_ = record->api;
+    if (record->lend != NULL) {
+        if (FASTDL_UNLIKELY_(record->lend(obj, &view->dl) != 0))
+            return fastdl_borrow_refused_(obj, view, record->facts);
+        return fastdl_complete_view_(obj, view, record->facts);
     }
-    return fastdl_borrow_owned_(obj, view, record, 0);
+    return record->borrow != NULL ? record->borrow(obj, view)
+                                  : fastdl_borrow_owned_(obj, view, record);
 }
 
 FASTDL_HOT_ void fastdl_release(fastdl_view *view)
@@ -2057,28 +2053,60 @@ static inline int fastdl_shares_itself_(const DLTensor *dl)
     return 0;
 }
 
-/* The greatest common divisor of `divisor` and the byte strides that a tensor makes use of. */
-static inline int64_t fastdl_common_step_(const DLTensor *dl, int64_t divisor)
+/* What is reached within one round of the long strides of a tensor, in bytes. */
+typedef struct {
+    uint64_t start;
+    int64_t length;
+} fastdl_round_;
+
+/* Adds the strides of `threshold` bytes or more to the common divisor *step, and gives the range
+ * that the shorter ones reach. */
+static inline fastdl_round_ fastdl_round_of_(const DLTensor *dl, int64_t threshold, int64_t *step)
 {
+    fastdl_round_ round;
+    round.start = (uint64_t)(uintptr_t)dl->data + dl->byte_offset;
+    round.length = fastdl_itemsize(dl->dtype);
     for (int32_t i = 0; i < dl->ndim; i++) {
-        int64_t rest, step = fastdl_distance_(dl->strides[i]) * fastdl_itemsize(dl->dtype);
-        if (dl->shape[i] <= 1)
+        int64_t stride = dl->strides[i] * fastdl_itemsize(dl->dtype);
+        int64_t rest, distance = fastdl_distance_(stride), reach = (dl->shape[i] - 1) * distance;
+        if (dl->shape[i] == 1)
             continue;
-        for (; step != 0; step = rest) {
-            rest = divisor % step;
-            divisor = step;
+        if (distance < threshold) {
+            round.length += reach;
+            if (stride < 0)
+                round.start -= (uint64_t)reach;
+            continue;
+        }
+        for (; distance != 0; distance = rest) { /* Euclid's algorithm */
+            rest = *step % distance;
+            *step = distance;
         }
     }
-    return divisor;
+    return round;
+}
+
+/* Whether two tensors keep apart in every round of their strides of `threshold` bytes or more. As
+ * the columns of a matrix do: seen modulo the length of a row, they are two ranges. */
+static inline int fastdl_rounds_apart_(const DLTensor *a, const DLTensor *b, int64_t threshold)
+{
+    int64_t step = 0, later;
+    fastdl_round_ of_a = fastdl_round_of_(a, threshold, &step);
+    fastdl_round_ of_b = fastdl_round_of_(b, threshold, &step);
+    if (step == 0)
+        return 0;
+    later = (int64_t)(of_b.start - of_a.start) % step;
+    if (later < 0)
+        later += step;
+    return later >= of_a.length && later <= step - of_b.length;
 }
 
 /* Whether two tensors may have an element in common: see fastdl_expect. */
 static inline int fastdl_overlap_(const fastdl_view *a, const fastdl_view *b)
 {
+    const DLTensor *tensors[2];
     fastdl_layout of_a, of_b;
     uint64_t at_a = (uint64_t)(uintptr_t)a->dl.data + a->dl.byte_offset;
     uint64_t at_b = (uint64_t)(uintptr_t)b->dl.data + b->dl.byte_offset;
-    int64_t step, apart;
     fastdl_check(&a->dl, a->flags, &of_a);
     fastdl_check(&b->dl, b->flags, &of_b);
     if (of_a.size == 0 || of_b.size == 0)
@@ -2091,15 +2119,18 @@ static inline int fastdl_overlap_(const fastdl_view *a, const fastdl_view *b)
     if (at_a + (uint64_t)of_a.high <= at_b + (uint64_t)of_b.low ||
         at_b + (uint64_t)of_b.high <= at_a + (uint64_t)of_a.low)
         return 0;
-    step = fastdl_common_step_(&b->dl, fastdl_common_step_(&a->dl, 0));
-    if (step == 0 || fastdl_is_packed(a->dl.dtype, a->flags) ||
-        fastdl_is_packed(b->dl.dtype, b->flags))
+    if (fastdl_is_packed(a->dl.dtype, a->flags) || fastdl_is_packed(b->dl.dtype, b->flags))
         return 1;
-    /* All elements of a begin at multiples of the step, those of b this much later. */
-    apart = (int64_t)(at_b - at_a) % step;
-    if (apart < 0)
-        apart += step;
-    return apart < fastdl_itemsize(a->dl.dtype) || apart + fastdl_itemsize(b->dl.dtype) > step;
+    tensors[0] = &a->dl;
+    tensors[1] = &b->dl;
+    for (int k = 0; k < 2; k++)
+        for (int32_t i = 0; i < tensors[k]->ndim; i++) {
+            int64_t itemsize = fastdl_itemsize(tensors[k]->dtype);
+            int64_t distance = fastdl_distance_(tensors[k]->strides[i]) * itemsize;
+            if (tensors[k]->shape[i] > 1 && fastdl_rounds_apart_(&a->dl, &b->dl, distance))
+                return 0;
+        }
+    return 1;
 }
 
 static inline int fastdl_is_same_(const DLTensor *a, const DLTensor *b)

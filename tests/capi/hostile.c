@@ -336,6 +336,16 @@ done:
     return result;
 }
 
+/* The borrowing slot, with the same modes. */
+static int table_lend(void *object, DLTensor *out)
+{
+    DLManagedTensorVersioned *managed = NULL;
+    int result = table_from_object(object, &managed);
+    if (managed != NULL)
+        *out = managed->dl_tensor;
+    return result;
+}
+
 static int table_to_object(DLManagedTensorVersioned *tensor, void **out)
 {
     (void)tensor;
@@ -363,17 +373,20 @@ static int table_stream(DLDeviceType type, int32_t id, void **out)
     return stream_result;
 }
 
-/* table(major=1, prev=0, without=""): the address of a new table, which is never freed. `without`
- * names the function that is NULL. */
+/* table(major=1, prev=0, without="", lends=False): the address of a new table, which is never
+ * freed. `without` names the function that is NULL, `lends` says whether there is a borrowing one.
+ */
 static PyObject *make_table(PyObject *self, PyObject *arguments, PyObject *keywords)
 {
-    static char *names[] = {"major", "prev", "without", NULL};
+    static char *names[] = {"major", "prev", "without", "lends", NULL};
     unsigned major = 1;
+    int lends = 0;
     unsigned long long prev = 0;
     const char *without = "";
     DLPackExchangeAPI *table;
     (void)self;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|$IKs", names, &major, &prev, &without))
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|$IKsp", names, &major, &prev, &without,
+                                     &lends))
         return NULL;
     table = calloc(1, sizeof(*table));
     if (table == NULL)
@@ -389,6 +402,8 @@ static PyObject *make_table(PyObject *self, PyObject *arguments, PyObject *keywo
         table->managed_tensor_to_py_object_no_sync = table_to_object;
     if (strcmp(without, "stream") != 0)
         table->current_work_stream = table_stream;
+    if (lends)
+        table->dltensor_from_py_object_no_sync = table_lend;
     return PyLong_FromVoidPtr(table);
 }
 

@@ -28,7 +28,13 @@ def test_all_pairs_with_fastdl_in_the_middle():
     run_cases("pairs.py")
 
 
+def test_c_header():
+    for library in ("numpy", "torch", "jax", "tvm_ffi"):
+        require(library)
+    run_cases("c_header.py")
+
+
 def test_every_case_file_is_run():
-    run = {"producer.py", "consumer.py", "pairs.py", "__init__.py", "common.py"}
+    run = {"producer.py", "consumer.py", "pairs.py", "c_header.py", "__init__.py", "common.py"}
     run.update(file for files in PARTICULAR.values() for file in files)
     assert run == {path.name for path in CASES.glob("*.py")}

@@ -19,14 +19,19 @@ SOURCES = ROOT / "tests" / "capi"
 _FOLDER = "FASTDL_TEST_BUILD"
 
 
-def extension(name):
-    """The extension module of tests/capi/NAME.c, compiled at first use."""
-    if name not in sys.modules:
-        path = _compiled(name, sysconfig.get_config_var("EXT_SUFFIX"), SOURCES / f"{name}.c")
-        spec = importlib.util.spec_from_file_location(name, path)
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
+def extension(name, module=None, *flags):
+    """The extension module of tests/capi/NAME.c, compiled at first use. `module`: its own name, for
+    several from one source that respects the macro MODULE; `flags`: for the compiler."""
+    module = module or name
+    if module not in sys.modules:
+        if module != name:
+            flags += (f"-DMODULE={module}",)
+        suffix = sysconfig.get_config_var("EXT_SUFFIX")
+        path = _compiled(module, suffix, SOURCES / f"{name}.c", *flags)
+        spec = importlib.util.spec_from_file_location(module, path)
+        sys.modules[module] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[module])
+    return sys.modules[module]
 
 
 def shared_library(name):
@@ -34,11 +39,16 @@ def shared_library(name):
     return _compiled(name, ".so", SOURCES / f"{name}.c")
 
 
+#: Flags for `extension`, to compile a C file as C++.
+CPLUSPLUS = ("-x", "c++", "-std=c++17")
+
+
 def compile_source(source, output, *more_flags):
     """Compiles one C file to a shared object; warnings are errors."""
     variable = sysconfig.get_config_var
     flags = [*shlex.split(variable("CFLAGS") or ""), *shlex.split(variable("CCSHARED") or "")]
-    command = [*shlex.split(variable("CC") or "cc"), *flags, "-std=c11", "-Wall", "-Wextra"]
+    standard = [] if CPLUSPLUS[0] in more_flags else ["-std=c11"]
+    command = [*shlex.split(variable("CC") or "cc"), *flags, *standard, "-Wall", "-Wextra"]
     command += ["-Werror", "-shared", f"-I{sysconfig.get_path('include')}"]
     command += [f"-I{ROOT / 'include'}", *more_flags]
     if sanitizers := os.environ.get("FASTDL_SANITIZE"):
@@ -61,10 +71,10 @@ def folder():
     return Path(os.environ[_FOLDER])
 
 
-def _compiled(name, suffix, source):
+def _compiled(name, suffix, source, *flags):
     output = folder() / f"{name}{suffix}"
     if not output.exists():
         partial = output.with_suffix(f".{os.getpid()}.partial")
-        compile_source(source, partial)
+        compile_source(source, partial, *flags)
         partial.replace(output)  # whole or not at all, for processes that look at the same time
     return output

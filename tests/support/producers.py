@@ -130,6 +130,12 @@ class Tabled:
         self.mode = mode
 
 
+class Lending(Tabled):
+    """The same with a borrowing slot in its table. What it lends stays with it."""
+
+    __dlpack_c_exchange_api__ = hostile.table_capsule(hostile.table(lends=True))
+
+
 def _protocol(enter, of_type, kind=Producer):
     return lambda managed: enter(of_type(kind)(managed))
 

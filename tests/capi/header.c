@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The public header, function by function, for the tests. Compiled as C and as C++, against the
+ * full and the limited API, as modules of several names.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <fastdl/fastdl.h>
+
+#ifndef MODULE
+#define MODULE header
+#endif
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#define TEXT_(a) #a
+#define TEXT(a) TEXT_(a)
+
+static PyObject *int_tuple(const int64_t *values, int32_t n)
+{
+    PyObject *tuple = PyTuple_New(n);
+    for (int32_t i = 0; tuple != NULL && i < n; i++)
+        PyTuple_SetItem(tuple, i, PyLong_FromLongLong(values[i]));
+    return tuple;
+}
+
+/* What is in a tensor, as a dict. */
+static PyObject *fields(const DLTensor *dl, uint64_t flags)
+{
+    PyObject *shape, *strides = Py_None;
+    Py_INCREF(strides);
+    if (dl->strides != NULL || dl->ndim == 0) {
+        Py_DECREF(strides);
+        strides = int_tuple(dl->strides, dl->ndim);
+    }
+    shape = int_tuple(dl->shape, dl->ndim);
+    return Py_BuildValue(
+        "{sK s(ii) s(iii) sN sN sK sK}", "data", (unsigned long long)(uintptr_t)dl->data, "device",
+        (int)dl->device.device_type, (int)dl->device.device_id, "dtype", (int)dl->dtype.code,
+        (int)dl->dtype.bits, (int)dl->dtype.lanes, "shape", shape, "strides", strides,
+        "byte_offset", (unsigned long long)dl->byte_offset, "flags", (unsigned long long)flags);
+}
+
+/* import_runtime() */
+static PyObject *import_runtime(PyObject *self, PyObject *unused)
+{
+    (void)self;
+    (void)unused;
+    if (fastdl_import() < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* borrow(obj): the fields of the borrowed tensor, and whether something was owned for it. */
+static PyObject *borrow(PyObject *self, PyObject *obj)
+{
+    fastdl_view view;
+    PyObject *result, *owned;
+    (void)self;
+    if (fastdl_borrow(obj, &view) < 0) {
+        fastdl_release(&view); /* allowed after a failure */
+        return NULL;
+    }
+    result = fields(&view.dl, view.flags);
+    owned = PyBool_FromLong(view.own_ != NULL);
+    if (result != NULL)
+        PyDict_SetItemString(result, "owned", owned);
+    Py_DECREF(owned);
+    fastdl_release(&view);
+    fastdl_release(&view); /* idempotent */
+    return result;
+}
+
+/* release_in_error(obj): borrows and releases with an exception pending, which comes out. */
+static PyObject *release_in_error(PyObject *self, PyObject *obj)
+{
+    fastdl_view view;
+    (void)self;
+    if (fastdl_borrow(obj, &view) < 0)
+        return NULL;
+    PyErr_SetString(PyExc_ArithmeticError, "pending");
+    fastdl_release(&view);
+    return NULL;
+}
+
+/* borrow_on(n, obj): borrows and releases n times, as threads do. */
+static PyObject *borrow_on(PyObject *self, PyObject *arguments)
+{
+    Py_ssize_t n;
+    PyObject *obj;
+    (void)self;
+    if (!PyArg_ParseTuple(arguments, "nO", &n, &obj))
+        return NULL;
+    while (n-- > 0) {
+        fastdl_view view;
+        if (fastdl_borrow(obj, &view) < 0)
+            return NULL;
+        fastdl_release(&view);
+    }
+    Py_RETURN_NONE;
+}
+
+static void destroy(PyObject *capsule)
+{
+    DLManagedTensorVersioned *managed;
+    if (!PyCapsule_IsValid(capsule, "dltensor_versioned"))
+        return;
+    managed = (DLManagedTensorVersioned *)PyCapsule_GetPointer(capsule, "dltensor_versioned");
+    if (managed->deleter != NULL)
+        managed->deleter(managed);
+}
+
+/* own(obj): a capsule of the owned tensor. */
+static PyObject *own(PyObject *self, PyObject *obj)
+{
+    DLManagedTensorVersioned *managed = (DLManagedTensorVersioned *)&managed;
+    (void)self;
+    if (fastdl_own(obj, &managed) < 0) {
+        if (managed != NULL)
+            PyErr_SetString(PyExc_AssertionError, "fastdl_own failed and left something");
+        return NULL;
+    }
+    return PyCapsule_New(managed, "dltensor_versioned", destroy);
+}
+
+static DLManagedTensorVersioned *take(PyObject *capsule)
+{
+    DLManagedTensorVersioned *managed =
+        (DLManagedTensorVersioned *)PyCapsule_GetPointer(capsule, "dltensor_versioned");
+    if (managed != NULL)
+        PyCapsule_SetName(capsule, "used_dltensor_versioned");
+    return managed;
+}
+
+/* held(capsule): the fields of what own() gave. */
+static PyObject *held(PyObject *self, PyObject *capsule)
+{
+    DLManagedTensorVersioned *managed =
+        (DLManagedTensorVersioned *)PyCapsule_GetPointer(capsule, "dltensor_versioned");
+    (void)self;
+    return managed == NULL ? NULL : fields(&managed->dl_tensor, managed->flags);
+}
+
+/* delete_elsewhere(capsule): runs the deleter without a thread state. */
+static PyObject *delete_elsewhere(PyObject *self, PyObject *capsule)
+{
+    DLManagedTensorVersioned *managed = take(capsule);
+    (void)self;
+    if (managed == NULL)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    managed->deleter(managed);
+    Py_END_ALLOW_THREADS;
+    Py_RETURN_NONE;
+}
+
+/* wrap(capsule, type or None): the object that fastdl_wrap makes of it. */
+static PyObject *wrap(PyObject *self, PyObject *arguments)
+{
+    PyObject *capsule, *like, *result = self;
+    DLManagedTensorVersioned *managed;
+    (void)self;
+    if (!PyArg_ParseTuple(arguments, "OO", &capsule, &like))
+        return NULL;
+    managed = take(capsule);
+    if (managed == NULL)
+        return NULL;
+    if (fastdl_wrap(managed, like == Py_None ? NULL : (PyTypeObject *)like, &result) < 0 &&
+        result != NULL)
+        PyErr_SetString(PyExc_AssertionError, "fastdl_wrap failed and left something");
+    return result;
+}
+
+/* empty(obj, type or None): a capsule of a tensor like that of `obj`. */
+static PyObject *empty(PyObject *self, PyObject *arguments)
+{
+    PyObject *obj, *like;
+    fastdl_view view;
+    DLManagedTensorVersioned *managed;
+    int result;
+    (void)self;
+    if (!PyArg_ParseTuple(arguments, "OO", &obj, &like) || fastdl_borrow(obj, &view) < 0)
+        return NULL;
+    result = fastdl_empty(&view.dl, like == Py_None ? NULL : (PyTypeObject *)like, &managed);
+    fastdl_release(&view);
+    return result < 0 ? NULL : PyCapsule_New(managed, "dltensor_versioned", destroy);
+}
+
+/* work_stream(obj) */
+static PyObject *work_stream(PyObject *self, PyObject *obj)
+{
+    fastdl_view view;
+    void *stream = &view;
+    int result;
+    (void)self;
+    if (fastdl_borrow(obj, &view) < 0)
+        return NULL;
+    result = fastdl_work_stream(&view, &stream);
+    fastdl_release(&view);
+    return result < 0 ? NULL : PyLong_FromVoidPtr(stream);
+}
+
+/* exchange_api(type): the address of its table. */
+static PyObject *exchange_api(PyObject *self, PyObject *type)
+{
+    const DLPackExchangeAPI *api = fastdl_exchange_api((PyTypeObject *)type);
+    (void)self;
+    return api == NULL ? NULL : PyLong_FromVoidPtr((void *)(uintptr_t)api);
+}
+
+/* record(type): (facts, refused) of the published record, or None. */
+static PyObject *record(PyObject *self, PyObject *type)
+{
+    const fastdl_record *known = fastdl_find_record(fastdl_state_.slots, (PyTypeObject *)type);
+    (void)self;
+    if (known == NULL)
+        Py_RETURN_NONE;
+    return Py_BuildValue("(II)", known->facts, known->refused);
+}
+
+/* dtype_exists(code, bits) */
+static PyObject *dtype_exists(PyObject *self, PyObject *arguments)
+{
+    unsigned char code, bits;
+    (void)self;
+    if (!PyArg_ParseTuple(arguments, "bb", &code, &bits))
+        return NULL;
+    return PyBool_FromLong(fastdl_dtype_exists(code, bits));
+}
+
+/* ---- expecting ---- */
+
+#define MAX_ARGUMENTS 4
+#define MAX_DIMS 8
+
+typedef struct {
+    fastdl_dim dims[MAX_DIMS]; /* shared by name */
+    int count;
+} scope;
+
+/* The entry of a shape: an int, a name, or None. */
+static fastdl_dim *dim_of(scope *s, PyObject *entry)
+{
+    fastdl_dim *dim = &s->dims[s->count];
+    const char *name = NULL;
+    Py_ssize_t length;
+    if (entry == Py_None)
+        return NULL;
+    if (PyUnicode_Check(entry)) {
+        name = PyUnicode_AsUTF8AndSize(entry, &length);
+        for (int i = 0; i < s->count; i++)
+            if (s->dims[i].name != NULL && strcmp(s->dims[i].name, name) == 0)
+                return &s->dims[i];
+    }
+    dim->name = name;
+    dim->size = name != NULL ? -1 : (int64_t)PyLong_AsLongLong(entry);
+    dim->from = NULL;
+    s->count++;
+    return dim;
+}
+
+static long number(PyObject *spec, const char *name)
+{
+    PyObject *value = PyMapping_GetItemString(spec, name);
+    long result;
+    if (value == NULL) {
+        PyErr_Clear();
+        return 0;
+    }
+    result = PyLong_AsLong(value);
+    Py_DECREF(value);
+    return result;
+}
+
+/* expect([(obj, name, spec)]): compares up to four arguments, in order. A spec is a dict of the
+ * members, with `shape` a list of ints, names and None, `like` the number of an argument and
+ * `apart` a list of them. */
+static PyObject *expect(PyObject *self, PyObject *list)
+{
+    fastdl_view views[MAX_ARGUMENTS];
+    fastdl_argument known[MAX_ARGUMENTS], apart[MAX_ARGUMENTS];
+    fastdl_dim *shapes[MAX_ARGUMENTS][MAX_DIMS];
+    uint32_t dtypes[MAX_ARGUMENTS][MAX_DIMS];
+    scope s;
+    Py_ssize_t count = PyList_Size(list), made = 0;
+    int failed = 0;
+    (void)self;
+    s.count = 0;
+    for (Py_ssize_t i = 0; i < count && !failed; i++) {
+        PyObject *obj, *spec, *entries;
+        const char *name;
+        fastdl_spec wanted;
+        memset(&wanted, 0, sizeof(wanted));
+        if (!PyArg_ParseTuple(PyList_GetItem(list, i), "OsO", &obj, &name, &spec) ||
+            fastdl_borrow(obj, &views[i]) < 0) {
+            failed = 1;
+            break;
+        }
+        made = i + 1;
+        known[i].view = &views[i];
+        known[i].name = name;
+        wanted.ndim = (int32_t)number(spec, "ndim");
+        wanted.layout = (int32_t)number(spec, "layout");
+        wanted.rules = (int32_t)number(spec, "rules");
+        wanted.device = (int32_t)number(spec, "device");
+        wanted.alignment = (int32_t)number(spec, "alignment");
+        entries = PyMapping_GetItemString(spec, "dtypes");
+        for (Py_ssize_t k = 0; entries != NULL && k < PyList_Size(entries); k++)
+            dtypes[i][wanted.dtype_count++] =
+                (uint32_t)PyLong_AsUnsignedLong(PyList_GetItem(entries, k));
+        wanted.dtypes = dtypes[i];
+        Py_XDECREF(entries);
+        entries = PyMapping_GetItemString(spec, "shape");
+        for (Py_ssize_t k = 0; entries != NULL && k < PyList_Size(entries); k++)
+            shapes[i][k] = dim_of(&s, PyList_GetItem(entries, k));
+        if (entries != NULL)
+            wanted.shape = shapes[i];
+        Py_XDECREF(entries);
+        entries = PyMapping_GetItemString(spec, "like");
+        if (entries != NULL)
+            wanted.like = &known[PyLong_AsLong(entries)];
+        Py_XDECREF(entries);
+        entries = PyMapping_GetItemString(spec, "apart");
+        for (Py_ssize_t k = 0; entries != NULL && k < PyList_Size(entries); k++)
+            apart[wanted.apart_count++] = known[PyLong_AsLong(PyList_GetItem(entries, k))];
+        wanted.apart = apart;
+        Py_XDECREF(entries);
+        PyErr_Clear();
+        failed = fastdl_expect(&views[i], name, &wanted) < 0;
+    }
+    for (Py_ssize_t i = 0; i < made; i++)
+        fastdl_release(&views[i]);
+    if (failed)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"import_runtime", import_runtime, METH_NOARGS, NULL},
+    {"borrow", borrow, METH_O, NULL},
+    {"release_in_error", release_in_error, METH_O, NULL},
+    {"borrow_on", borrow_on, METH_VARARGS, NULL},
+    {"own", own, METH_O, NULL},
+    {"held", held, METH_O, NULL},
+    {"delete_elsewhere", delete_elsewhere, METH_O, NULL},
+    {"wrap", wrap, METH_VARARGS, NULL},
+    {"empty", empty, METH_VARARGS, NULL},
+    {"work_stream", work_stream, METH_O, NULL},
+    {"exchange_api", exchange_api, METH_O, NULL},
+    {"record", record, METH_O, NULL},
+    {"dtype_exists", dtype_exists, METH_VARARGS, NULL},
+    {"expect", expect, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, TEXT(MODULE), NULL, -1, functions, NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC JOIN(PyInit_, MODULE)(void)
+{
+    return PyModule_Create(&module);
+}

@@ -1,0 +1,176 @@
+"""fastdl.h on real libraries, by way of tests/capi/header.c."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+import torch
+
+import fastdl
+from tests.support.headers import every_world, installed
+
+READ_ONLY = 1
+
+
+def described(tensor):
+    """What torch says of a tensor, in the fields of a view."""
+    return {
+        "data": tensor.data_ptr(),
+        "shape": tuple(tensor.shape),
+        "strides": tuple(tensor.stride()),
+        "byte_offset": 0,
+        "device": (1, 0),
+    }
+
+
+TENSORS = {
+    "compact": torch.arange(24.0).reshape(2, 3, 4),
+    "transposed": torch.arange(24.0).reshape(2, 3, 4).permute(2, 0, 1),
+    "offset": torch.arange(24.0)[5:],
+    "broadcast": torch.arange(4.0).expand(3, 4),
+    "even strides": torch.arange(24.0)[::2],
+    "no dimensions": torch.tensor(3.0),
+    "no elements": torch.empty(0, 3),
+    "requires grad": torch.arange(3.0, requires_grad=True),
+    "parameter": torch.nn.Parameter(torch.arange(3.0)),
+    "int": torch.arange(6, dtype=torch.int32),
+    "bool": torch.arange(6) > 2,
+    "bfloat16": torch.arange(6, dtype=torch.bfloat16),
+    "complex": torch.arange(6.0).to(torch.complex64),
+    "real part": torch.arange(6.0).to(torch.complex64).real,
+}
+
+
+@every_world
+@pytest.mark.parametrize("tensor", TENSORS.values(), ids=TENSORS)
+def test_torch(api, tensor):
+    view = api.borrow(tensor)
+    expected = described(tensor)
+    if tensor.numel() == 0:
+        expected["data"] = view["data"]  # may be anything
+    assert expected.items() <= view.items()
+    assert view["owned"] is False
+    assert view["dtype"] == tuple(fastdl.from_dlpack(tensor.detach()).dtype)
+    held = api.held(api.own(tensor))
+    for name in ("shape", "strides", "dtype", "device"):
+        assert held[name] == view[name]
+    assert held["data"] + held["byte_offset"] == view["data"] or tensor.numel() == 0
+
+
+@every_world
+@pytest.mark.parametrize(
+    ("tensor", "remedy"),
+    [
+        (torch.arange(3.0).to(torch.complex64).conj(), "resolve_conj"),
+        (torch.arange(3.0).to(torch.complex64).conj().imag, "resolve_neg"),
+        (torch.arange(6.0).to(torch.complex64).reshape(2, 3).T.conj().imag[:, :1], "resolve_neg"),
+    ],
+    ids=["conj", "neg", "neg column"],
+)
+def test_lazy_torch_views(api, tensor, remedy):
+    for enter in (api.borrow, api.own):
+        with pytest.raises(BufferError, match=remedy):
+            enter(tensor)
+
+
+@every_world
+@pytest.mark.parametrize(
+    "tensor",
+    [torch.eye(3).to_sparse(), torch.empty(3, device="meta")],
+    ids=["sparse", "meta"],
+)
+def test_torch_tensors_without_memory_of_that_kind(api, tensor):
+    for enter in (api.borrow, api.own):
+        with pytest.raises((BufferError, RuntimeError, ValueError)):  # torch's own words
+            enter(tensor)
+
+
+@every_world
+def test_fake_tensor(api):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        tensor = torch.ones(3)
+    with pytest.raises((BufferError, RuntimeError, TypeError)):
+        api.borrow(tensor)
+
+
+@every_world
+def test_torch_subclass_that_overrides_the_export(api):
+    class Guarded(torch.Tensor):
+        def __dlpack__(self, **keywords):
+            raise BufferError("mine alone")
+
+    with pytest.raises(BufferError, match="mine alone"):
+        api.borrow(torch.ones(3).as_subclass(Guarded))
+
+
+@every_world
+def test_result_as_a_torch_tensor(api):
+    source = torch.arange(6.0).reshape(2, 3)
+    result = api.wrap(api.own(source), torch.Tensor)
+    assert type(result) is torch.Tensor
+    assert result.data_ptr() == source.data_ptr()
+    made = api.wrap(api.empty(source.T, torch.Tensor), torch.Tensor)
+    assert type(made) is torch.Tensor
+    assert (made.shape, made.dtype, made.is_contiguous()) == ((3, 2), torch.float32, True)
+    made[...] = 7
+    again = api.wrap(api.own(np.arange(3.0)), type(torch.nn.Parameter(source)))
+    assert type(again) is torch.Tensor
+    assert again.tolist() == [0, 1, 2]
+
+
+@every_world
+def test_owned_torch_tensor(api):
+    source = torch.arange(3.0)
+    alive = weakref.ref(source)
+    capsule = api.own(source)
+    taken = torch.from_dlpack(capsule)
+    assert taken.data_ptr() == source.data_ptr()
+    del source, capsule
+    gc.collect()
+    assert taken.tolist() == [0, 1, 2]
+    del taken
+    gc.collect()
+    assert alive() is None
+
+
+@every_world
+def test_torch_allocator_says_no(api):
+    huge = np.broadcast_to(np.zeros(1, dtype=np.float32), (2**40, 2**20))
+    with pytest.raises((MemoryError, RuntimeError)):
+        api.empty(huge, torch.Tensor)
+
+
+@every_world
+def test_jax(api):
+    import jax.numpy as jnp
+
+    array = jnp.arange(6.0, dtype=jnp.float32).reshape(2, 3)
+    for _ in range(2):
+        view = api.borrow(array)
+        assert view["shape"] == (2, 3)
+        assert view["strides"] == (3, 1)
+        assert view["data"] == array.unsafe_buffer_pointer()
+        assert view["flags"] & READ_ONLY  # JAX shares values among arrays
+    assert api.held(api.own(array))["flags"] & READ_ONLY
+
+
+@installed
+def test_result_as_a_jax_array_is_a_fastdl_tensor(api):
+    import jax.numpy as jnp
+
+    like = type(jnp.ones(3))
+    made = api.wrap(api.empty(jnp.ones(3), like), like)
+    assert type(made) is fastdl.Tensor
+    assert jnp.from_dlpack(made).shape == (3,)
+
+
+@every_world
+def test_tvm_ffi(api):
+    import tvm_ffi
+
+    array = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    view = api.borrow(tvm_ffi.from_dlpack(array))
+    assert (view["data"], view["shape"]) == (array.ctypes.data, (2, 3))

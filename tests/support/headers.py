@@ -1,0 +1,35 @@
+"""tests/capi/header.c, compiled in the ways and used in the worlds that users of fastdl.h have."""
+
+import pytest
+
+from tests.support.build import CPLUSPLUS, extension
+
+LIMITED = "-DPy_LIMITED_API=0x030a0000"
+
+
+def load(name, *flags, installed):
+    """A module of its own. Unless `installed` it never calls fastdl_import, so that fastdl might as
+    well not be there."""
+    api = extension("header", f"header_{name}", *flags)
+    if installed:
+        api.import_runtime()
+    return api
+
+
+ALONE = {
+    "alone": load("alone", installed=False),
+    "alone, limited API, C++": load("alone_limited", *CPLUSPLUS, LIMITED, installed=False),
+}
+INSTALLED = {
+    "installed": load("installed", installed=True),
+    "installed, limited API, C++": load("limited", *CPLUSPLUS, LIMITED, installed=True),
+}
+
+
+def worlds(apis):
+    return pytest.mark.parametrize("api", apis.values(), ids=apis)
+
+
+every_world = worlds({**ALONE, **INSTALLED})
+alone = worlds(ALONE)
+installed = worlds(INSTALLED)

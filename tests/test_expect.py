@@ -1,0 +1,297 @@
+"""fastdl_expect: what a function asks of its arguments, and how it says what came instead."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fastdl
+from tests.support.headers import INSTALLED, installed
+from tests.support.producers import CUDA, OPENCL, Given, Lending
+
+C, F, INNER = 1, 2, 4
+WRITABLE, TRAILING, IN_PLACE = 1, 2, 4
+SCALAR, ANY_DEVICE = -1, -1
+
+
+def dtype(code, bits, lanes=1):
+    return code | bits << 8 | lanes << 16
+
+
+FLOAT32, FLOAT64 = dtype(2, 32), dtype(2, 64)
+
+
+def tensor(**fields):
+    return Lending(Given(**fields))
+
+
+def refused(api, error, *words, arguments):
+    """Exactly `error`, whose text has all the words."""
+    with pytest.raises(error) as caught:
+        api.expect(arguments)
+    assert caught.type is error
+    for word in words:
+        assert word in str(caught.value), (word, str(caught.value))
+
+
+def one(obj, name="x", **spec):
+    return [(obj, name, spec)]
+
+
+BASE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+
+
+@installed
+@pytest.mark.parametrize(
+    ("obj", "spec"),
+    [
+        (BASE, {}),
+        (BASE, {"dtypes": [FLOAT64, FLOAT32]}),
+        (BASE, {"ndim": 3, "shape": [2, None, "n"]}),
+        (BASE, {"ndim": 3, "shape": ["m", 3, "n"], "layout": C}),
+        (BASE, {"ndim": 2, "shape": [3, 4], "rules": TRAILING}),
+        (BASE.T, {"layout": F}),
+        (BASE.T, {"layout": C | F}),
+        (BASE[:, 1:], {"layout": INNER}),
+        (BASE[:, :, :1], {"layout": INNER}),
+        (BASE[:, :0], {"layout": C, "rules": WRITABLE, "alignment": 4096}),
+        (BASE[:, ::2, ::-1], {"rules": WRITABLE}),
+        (BASE[None, :1], {"rules": WRITABLE, "layout": C}),
+        (np.broadcast_to(BASE[:, :1], (2, 3, 4)), {}),
+        (np.array(3, dtype=np.float32), {"ndim": SCALAR}),
+        (BASE, {"alignment": 4}),
+        (tensor(device=CUDA), {"device": CUDA[0]}),
+        (tensor(device=(3, 0)), {}),  # pinned: the CPU may touch it
+        (tensor(device=OPENCL, data=3, byte_offset=8), {"device": ANY_DEVICE}),
+        (BASE, {"device": ANY_DEVICE}),
+    ],
+)
+def test_what_fits(api, obj, spec):
+    api.expect(one(obj, **spec))
+
+
+@installed
+@pytest.mark.parametrize(
+    ("obj", "spec", "error", "words"),
+    [
+        (BASE, {"dtypes": [FLOAT64]}, TypeError, ["x: expected float64, got float32"]),
+        (
+            BASE,
+            {"dtypes": [FLOAT64, dtype(4, 16), dtype(5, 64, 2)]},
+            TypeError,
+            ["expected float64, bfloat16 or complex64x2, got float32", "convert it first"],
+        ),
+        (tensor(dtype=(99, 24, 1)), {"dtypes": [FLOAT64]}, TypeError, ["type 99 of 24 bits"]),
+        (BASE > 1, {"dtypes": [FLOAT64]}, TypeError, ["got bool"]),
+        (BASE, {"ndim": 1}, ValueError, ["expected 1 dimension, got 3"]),
+        (BASE, {"ndim": SCALAR}, ValueError, ["expected 0 dimensions, got 3"]),
+        (BASE, {"ndim": 4, "rules": TRAILING}, ValueError, ["4 or more dimensions, got 3"]),
+        (BASE, {"ndim": 3, "shape": [2, None, 5]}, ValueError,
+         ["expected shape (2, any, 5), got (2, 3, 4)"]),
+        (BASE, {"ndim": 2, "shape": ["n", "n"], "rules": TRAILING}, ValueError,
+         ["expected shape (..., n=3, n=3), got (2, 3, 4)", "n is 3 in x"]),
+        (BASE[:, :, 0].copy(), {"ndim": 2, "shape": [2, 4]}, ValueError, ["(2, 4), got (2, 3)"]),
+        (BASE[0, 0], {"ndim": 1, "shape": [5]}, ValueError, ["(5,), got (4,)"]),
+        (BASE.T, {"layout": C}, BufferError, ["a row-major contiguous", "(1, 4, 12)", "copy it"]),
+        (BASE, {"layout": F}, BufferError, ["a column-major contiguous", "(12, 4, 1)"]),
+        (BASE[:, 1:], {"layout": C | F}, BufferError, ["contiguous layout, in either order"]),
+        (BASE[:, :, ::2], {"layout": INNER}, BufferError, ["a last dimension of stride 1"]),
+        (np.broadcast_to(BASE, (2, 2, 3, 4)), {"rules": WRITABLE}, BufferError, ["read-only"]),
+        (tensor(strides=(0, 1)), {"rules": WRITABLE}, BufferError, ["memory of its own", "(0, 1)"]),
+        (tensor(strides=(1, 1)), {"rules": WRITABLE}, BufferError, ["memory of its own"]),
+        (tensor(strides=(2, -1)), {"rules": WRITABLE}, BufferError, ["memory of its own"]),
+        (tensor(device=CUDA), {}, BufferError, ["expected host memory, got cuda:0", "move it"]),
+        (BASE, {"device": 2}, BufferError, ["expected cuda, got cpu:0"]),
+        (tensor(device=(77, 3)), {"device": 2}, BufferError, ["got device 77:3"]),
+        (tensor(data=4100), {"alignment": 64}, BufferError,
+         ["a multiple of 64 bytes, got it 4 bytes behind one"]),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit(api, obj, spec, error, words):
+    refused(api, error, *words, "x: expected", "tensor of shape", arguments=one(obj, **spec))
+
+
+@installed
+def test_the_message_describes_the_whole_argument(api):
+    frozen = BASE[:, ::-1].copy()[:, ::2]
+    frozen.flags.writeable = False
+    with pytest.raises(TypeError) as caught:
+        api.expect(one(frozen, "weights", dtypes=[FLOAT64]))
+    assert str(caught.value) == (
+        "weights: expected float64, got float32: convert it first (weights is a float32 tensor of "
+        "shape (2, 2, 4) and strides (12, 8, 1) on cpu:0, read-only)"
+    )
+
+
+@installed
+def test_a_message_of_any_length_fits(api):
+    ones = np.ones((1,) * 64, dtype=np.float32)
+    name = "a name " * 300
+    with pytest.raises(ValueError) as caught:
+        api.expect(one(ones, name, ndim=1))
+    assert str(caught.value).startswith("a name a name")
+
+
+@installed
+def test_names_stand_for_one_size_in_all_arguments(api):
+    arguments = [
+        (np.ones((3, 4)), "a", {"ndim": 2, "shape": ["m", "k"]}),
+        (np.ones((4, 5)), "b", {"ndim": 2, "shape": ["k", "n"]}),
+        (np.ones((3, 5)), "out", {"ndim": 2, "shape": ["m", "n"]}),
+    ]
+    api.expect(arguments)
+    arguments[2] = (np.ones((3, 4)), "out", {"ndim": 2, "shape": ["m", "n"]})
+    refused(
+        api,
+        ValueError,
+        "out: expected shape (m=3, n=5), got (3, 4): n is 5 in b",
+        arguments=arguments,
+    )
+
+
+@installed
+def test_like_another_argument(api):
+    x = np.ones(3, dtype=np.float32)
+    api.expect([(x, "x", {}), (x * 2, "y", {"like": 0})])
+    refused(
+        api,
+        TypeError,
+        "y: expected float32, as x has, got float64",
+        arguments=[(x, "x", {}), (np.ones(3), "y", {"like": 0})],
+    )
+    refused(
+        api,
+        BufferError,
+        "y: expected cpu:0, where x is, got cuda:0",
+        arguments=[(x, "x", {}), (tensor(device=CUDA), "y", {"device": ANY_DEVICE, "like": 0})],
+    )
+
+
+# ---- overlap --------------------------------------------------------------------------------
+
+LINE = np.arange(16, dtype=np.float32)
+SQUARE = LINE.reshape(4, 4)
+
+
+@pytest.mark.parametrize(
+    ("one_view", "other", "shared"),
+    [
+        (LINE, LINE, True),
+        (LINE[:8], LINE[8:], False),
+        (LINE[:9], LINE[8:], True),
+        (LINE[::2], LINE[1::2], False),
+        (LINE[::-2], LINE[::2], False),
+        (LINE[::-2], LINE[1::2], True),
+        (SQUARE[:, :2], SQUARE[:, 2:], False),
+        (SQUARE[:, :3], SQUARE[:, 2:], True),
+        (SQUARE[:, 0], SQUARE[:, 1], False),
+        (SQUARE[:, 0], SQUARE[1], True),
+        (LINE[:0], LINE, False),
+        (LINE[3:4], LINE[3:4], True),
+        (LINE[3:4], LINE[4:5], False),
+        (LINE, LINE.copy(), False),
+        (LINE.view(np.int16)[::2], LINE.view(np.int16)[1::2], False),
+        (LINE.view(np.int16)[1::2], LINE, True),
+        (SQUARE[::2, 1:3], SQUARE[1::2], False),
+        (SQUARE[:, ::2], SQUARE[:, 1::2], False),
+        (SQUARE[:, 2::-1], SQUARE[:, 3:], False),
+        (SQUARE[:, 3:0:-1], SQUARE[:, :2], True),
+        (BASE[:, 1:, 2:], BASE[:, :, :2], False),
+        (BASE[:, :1], BASE[:, 1:], False),
+    ],
+)
+@installed
+def test_overlap(api, one_view, other, shared):
+    assert np.shares_memory(one_view, other) == shared  # NumPy works it out exactly
+    for first, second in ((one_view, other), (other, one_view)):
+        arguments = [(first, "x", {}), (second, "y", {"apart": [0]})]
+        if shared:
+            refused(api, ValueError, "y: expected memory apart from that of x", arguments=arguments)
+        else:
+            api.expect(arguments)
+
+
+@installed
+def test_overlap_of_handles(api):
+    """No addresses: another handle is other memory, and the same one is compared by its offset."""
+    spec = {"device": ANY_DEVICE}
+    first = tensor(device=OPENCL, data=4096, byte_offset=0)
+
+    def expect(**fields):
+        second = tensor(device=OPENCL, **fields)
+        api.expect([(first, "x", spec), (second, "y", {**spec, "apart": [0]})])
+
+    expect(data=4097, byte_offset=0)
+    expect(data=4096, byte_offset=24)
+    with pytest.raises(ValueError, match="memory apart"):
+        expect(data=4096, byte_offset=20)
+
+
+@installed
+def test_in_place(api):
+    def expect(first, second):
+        spec = {"apart": [0], "rules": IN_PLACE}
+        api.expect([(first, "x", {}), (second, "y", spec)])
+
+    expect(SQUARE, SQUARE)
+    expect(SQUARE, SQUARE[:])
+    for second in (SQUARE.T, SQUARE[1:], SQUARE[::-1], SQUARE.view(np.int32)):
+        with pytest.raises(ValueError, match="memory apart"):
+            expect(SQUARE, second)
+
+
+slices = st.slices(8)
+
+
+@settings(deadline=None, max_examples=300)
+@given(first=st.tuples(slices, slices), second=st.tuples(slices, slices))
+def test_no_overlap_is_missed(first, second):
+    """It may be claimed where there is none, never the other way round."""
+    api = INSTALLED["installed"]
+    base = np.zeros((8, 8), dtype=np.float32)
+    one_view, other = base[first], base[second]
+    arguments = [(one_view, "x", {}), (other, "y", {"apart": [0]})]
+    if np.shares_memory(one_view, other):
+        with pytest.raises(ValueError, match="memory apart"):
+            api.expect(arguments)
+    else:
+        try:
+            api.expect(arguments)
+        except ValueError:
+            assert np.may_share_memory(one_view, other)
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    shape=st.lists(st.integers(1, 4), min_size=1, max_size=3),
+    strides=st.lists(st.integers(-6, 6), min_size=3, max_size=3),
+)
+def test_an_output_that_shares_memory_with_itself(shape, strides):
+    """Never missed, by the definition: two indices that lead to one element."""
+    api = INSTALLED["installed"]
+    strides = strides[: len(shape)]
+    reached = [
+        sum(i * s for i, s in zip(index, strides, strict=True)) for index in np.ndindex(*shape)
+    ]
+    memory = np.zeros(max(reached) - min(reached) + 1, dtype=np.float32)
+    view = np.ndarray(
+        shape, np.float32, memory, offset=-4 * min(reached), strides=[4 * s for s in strides]
+    )
+    try:
+        api.expect(one(view, rules=WRITABLE))
+        refused_it = False
+    except BufferError:
+        refused_it = True
+    if len(set(reached)) < len(reached):
+        assert refused_it
+    nested = sorted((abs(s), n) for s, n in zip(strides, shape, strict=True) if n > 1)
+    if all(nested[i][0] * nested[i][1] <= nested[i + 1][0] for i in range(len(nested) - 1)) and all(
+        step for step, _ in nested
+    ):
+        assert not refused_it  # each dimension steps over the whole of the one before
+
+
+@installed
+def test_a_tensor_of_fastdl(api):
+    x = fastdl.from_dlpack(LINE)
+    api.expect([(x, "x", {"dtypes": [FLOAT32]}), (x, "y", {"apart": [0], "rules": IN_PLACE})])

@@ -1,0 +1,827 @@
+"""fastdl.h: borrowing, owning and results, with the installed package and without it."""
+
+import ctypes
+import gc
+import sys
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import fastdl
+from fastdl._core import tensor as core
+from tests.support.build import extension
+from tests.support.headers import ALONE, INSTALLED, alone, every_world, installed
+from tests.support.isolate import run_isolated
+from tests.support.producers import (
+    CPU,
+    CUDA,
+    OPENCL,
+    BareProducer,
+    Given,
+    Lending,
+    OldProducer,
+    Producer,
+    Tabled,
+    hostile,
+    new,
+)
+
+READ_ONLY = 1
+PROTOCOL, HAS_DLPACK = 2, 16  # FASTDL_TYPE_*
+MAX_VERSION = 2  # FASTDL_KEYWORD_*
+
+
+class LendingProducer(Lending, Producer):
+    """And `__dlpack__` as well."""
+
+    __dlpack_c_exchange_api__ = Lending.__dlpack_c_exchange_api__
+
+    def __init__(self, managed, mode="give", **attributes):
+        Producer.__init__(self, managed, mode=mode, **attributes)
+
+
+def fresh(kind, **members):
+    """A type like `kind` that no header has seen."""
+    return type(kind.__name__, (kind,), members)
+
+
+# ---- what is borrowed -----------------------------------------------------------------------
+
+
+def array_views():
+    base = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    frozen = base.copy()
+    frozen.flags.writeable = False
+    return {
+        "compact": base,
+        "transposed": base.T,
+        "reversed": base[::-1, :, ::-2],
+        "broadcast": np.broadcast_to(base[:, :1], (2, 3, 4)),
+        "no dimensions": np.array(5, dtype=np.int16),
+        "no elements": base[:, :0],
+        "read-only": frozen,
+        "bool": base > 3,
+        "complex": base.astype(np.complex64),
+        "float16": base.astype(np.float16),
+        "uint64": base.astype(np.uint64),
+        "64 dimensions": base.reshape((2, 3, 4) + (1,) * 61),
+    }
+
+
+def assert_describes(view, array):
+    """The fields of a view against what NumPy says of the array."""
+    kind = "iufcb".index(array.dtype.kind)
+    code = (0, 1, 2, 5, 6)[kind]  # DLPack's numbers
+    assert view["dtype"] == (code, 8 * array.itemsize, 1)
+    assert view["device"] == CPU
+    assert view["shape"] == array.shape
+    assert view["byte_offset"] == 0
+    assert bool(view["flags"] & READ_ONLY) == (not array.flags.writeable)
+    if array.size:
+        assert view["data"] == array.__array_interface__["data"][0]
+        steps = [s // array.itemsize for s in array.strides]
+        used = [i for i, n in enumerate(array.shape) if n > 1]
+        assert [view["strides"][i] for i in used] == [steps[i] for i in used]
+    assert len(view["strides"]) == array.ndim
+
+
+@every_world
+@pytest.mark.parametrize("array", array_views().values(), ids=array_views())
+def test_numpy_array(api, array):
+    assert_describes(api.borrow(array), array)
+    assert_describes(api.held(api.own(array)), array)
+
+
+@installed
+def test_numpy_array_is_read_directly(api):
+    assert api.borrow(np.ones(3))["owned"] is False
+
+
+@alone
+def test_numpy_array_without_the_package_goes_by_its_protocol(api):
+    assert api.borrow(np.ones(3))["owned"] is True
+
+
+@installed
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e5m2", "float4_e2m1fn"])
+def test_types_of_ml_dtypes(api, name):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    view = api.borrow(np.ones(4, dtype=getattr(ml_dtypes, name)))
+    assert view["dtype"] == tuple(fastdl.DType(name))
+    assert bool(view["flags"] & 4) == (name == "float4_e2m1fn")  # a byte each
+
+
+@every_world
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.ones(3, dtype=">f4"),
+        np.ones(3, dtype="f4,f4"),
+        np.ones(3, dtype="M8[s]"),
+        np.array([None]),
+        np.ones(3, dtype="f4,u1")["f0"],
+    ],
+    ids=["big-endian", "struct", "datetime", "object", "strides of 5 bytes"],
+)
+def test_numpy_array_that_dlpack_cannot_describe(api, array):
+    for enter in (api.borrow, api.own):
+        with pytest.raises(BufferError):
+            enter(array)
+
+
+@every_world
+@pytest.mark.parametrize("array", array_views().values(), ids=array_views())
+def test_fastdl_tensor(api, array):
+    tensor = fastdl.from_dlpack(array)
+    assert_describes(api.borrow(tensor), array)
+    assert_describes(api.held(api.own(tensor)), array)
+
+
+@installed
+def test_fastdl_tensor_is_read_directly(api):
+    frozen = array_views()["read-only"]
+    assert api.borrow(fastdl.from_dlpack(frozen))["owned"] is False
+
+
+@every_world
+def test_tensor_on_an_opaque_device_keeps_its_offset(api):
+    given = Given(device=OPENCL, byte_offset=16, data=4096)
+    tensor = fastdl.from_dlpack(given.capsule())
+    view = api.borrow(tensor)
+    assert (view["device"], view["data"], view["byte_offset"]) == (OPENCL, 4096, 16)
+
+
+@every_world
+@pytest.mark.parametrize("kind", [Producer, OldProducer, BareProducer, Tabled, Lending])
+@pytest.mark.parametrize("strides", [None, (3, 1), (1, 2), (-3, -1)])
+def test_every_kind_of_producer(api, kind, strides):
+    for _ in range(2):  # unknown, then known
+        given = Given(strides=strides, byte_offset=40 if strides == (-3, -1) else 4, shape=(2, 2))
+        source = kind(given)
+        view = api.borrow(source)
+        assert view["strides"] == (strides or (2, 1))
+        assert view["byte_offset"] == 0
+        assert view["shape"] == (2, 2)
+        assert view["owned"] == (kind is not Lending)
+        if kind is Lending:
+            given.assert_alive()
+        else:
+            given.assert_released()
+
+
+@every_world
+def test_offset_is_folded_into_data(api):
+    given = Given(byte_offset=4, shape=(5,))
+    plain = Given(memory=given.owner().memory, shape=(5,))
+    assert api.borrow(Lending(given))["data"] == api.borrow(Lending(plain))["data"] + 4
+
+
+# ---- who owns what --------------------------------------------------------------------------
+
+
+def test_owned_tensor_outlives_its_source():
+    for api in (*ALONE.values(), *INSTALLED.values()):
+        array = np.arange(4.0)
+        alive = weakref.ref(array)
+        capsule = api.own(array)
+        del array
+        gc.collect()
+        assert alive() is not None
+        taken = fastdl.from_dlpack(capsule)
+        assert taken.tolist() == [0, 1, 2, 3]
+        del taken, capsule
+        gc.collect()
+        assert alive() is None
+
+
+@every_world
+@pytest.mark.parametrize("kind", [Producer, OldProducer, Tabled, Lending, LendingProducer])
+def test_owned_tensor_is_given_back_once(api, kind):
+    given = Given(versioned=kind is not OldProducer)
+    capsule = api.own(kind(given))
+    given.assert_alive()
+    api.delete_elsewhere(capsule)
+    given.assert_released()
+
+
+@every_world
+@pytest.mark.parametrize("kind", [Producer, OldProducer])
+def test_a_missing_deleter_keeps_the_producer(api, kind):
+    producer = kind(Given(versioned=kind is Producer, deleter=False))
+    alive = weakref.ref(producer)
+    capsule = api.own(producer)
+    del producer
+    gc.collect()
+    assert alive() is not None
+    api.delete_elsewhere(capsule)
+    gc.collect()
+    assert alive() is None
+
+
+@every_world
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_release_keeps_a_pending_exception(api):
+    given = Given(on_delete=lambda: 1 / 0)
+    with pytest.raises(ArithmeticError, match="pending"):
+        api.release_in_error(Producer(given))
+    given.assert_released()
+
+
+@alone
+@pytest.mark.parametrize("name", ["OrtValue"])
+def test_a_library_whose_capsules_keep_nothing_alive(api, name):
+    kind = fresh(Producer, __module__="onnxruntime.capi", __qualname__=name)
+    producer = kind(Given())
+    alive = weakref.ref(producer)
+    capsule = api.own(producer)
+    del producer
+    gc.collect()
+    assert alive() is not None
+    del capsule
+    gc.collect()
+    assert alive() is None
+
+
+@every_world
+@pytest.mark.parametrize(
+    ("module", "name", "immutable"),
+    [("jaxlib._jax", "ArrayImpl", True), ("pyarrow.lib", "Array", True), ("mine", "Array", False),
+     ("jaxlibrary", "ArrayImpl", False)],
+)  # fmt: skip
+def test_legacy_capsules_of_immutable_types_are_read_only(api, module, name, immutable):
+    kind = fresh(OldProducer, __module__=module, __qualname__=name)
+    for _ in range(2):
+        view = api.borrow(kind(Given(versioned=False)))
+        assert bool(view["flags"] & READ_ONLY) is immutable
+
+
+# ---- what is refused ------------------------------------------------------------------------
+
+
+@every_world
+@pytest.mark.parametrize("candidate", [None, 5, "text", [1.0], object, np.float64, b"bytes"])
+def test_what_is_no_tensor(api, candidate):
+    for _ in range(2):  # a negative answer is remembered, and stays one
+        for enter in (api.borrow, api.own):
+            with pytest.raises(TypeError, match="expected a (tensor|DLPack producer)") as caught:
+                enter(candidate)
+            assert type(candidate).__qualname__ in str(caught.value)
+
+
+@every_world
+def test_opted_out(api):
+    kind = fresh(Producer, __dlpack__=None)
+    with pytest.raises(TypeError, match="Producer"):
+        api.borrow(kind(Given()))
+
+
+@every_world
+def test_dlpack_on_the_instance(api):
+    class Proxy:
+        def __init__(self, target):
+            self.target = target
+
+        def __getattr__(self, name):
+            return getattr(self.target, name)
+
+    array = np.arange(3.0)
+    with pytest.raises(TypeError):
+        api.borrow(Proxy(5))
+    assert_describes(api.borrow(Proxy(array)), array)  # though its type was found to have nothing
+    with pytest.raises(TypeError):
+        api.borrow(Proxy(5))
+
+
+BAD = {
+    "a negative dimension": {"shape": (2, -1)},
+    "too many dimensions": {"shape": (1,) * 64, "ndim": 65},
+    "dimensions below 0": {"ndim": -1},
+    "no shape": {"shape": None, "ndim": 2},
+    "more bytes than exist": {"shape": (2**40, 2**40)},
+    "out of reach": {"shape": (2, 2), "strides": (2**62, 2**62)},
+    "no data": {"data": 0},
+    "offset": {"byte_offset": 2**64 - 1},
+    "bits": {"dtype": (2, 7, 1)},
+    "lanes": {"dtype": (2, 32, 0)},
+    "device": {"device": (0, 0)},
+}
+
+
+@every_world
+@pytest.mark.parametrize("kind", [Producer, Tabled, Lending])
+@pytest.mark.parametrize("fields", BAD.values(), ids=BAD)
+def test_malformed_tensor(api, kind, fields):
+    given = Given(**fields)
+    with pytest.raises(BufferError, match="the tensor has"):
+        api.borrow(kind(given))
+    if kind is Lending:
+        given.assert_alive()
+        with pytest.raises(BufferError, match="the tensor has"):
+            api.own(kind(given))
+    given.assert_released()
+
+
+@every_world
+@pytest.mark.parametrize("kind", [Producer, Tabled])
+def test_another_major_version(api, kind):
+    given = Given(version=(2, 0), shape=None, ndim=-7)
+    with pytest.raises(BufferError, match=r"expected DLPack 1\.x, got a tensor of version 2\.0"):
+        api.borrow(kind(given))
+    given.assert_released()
+
+
+MODES = {
+    "raise": (LookupError, "from the hostile table"),
+    "fail": (BufferError, "without giving a reason"),
+    "interrupt": (KeyboardInterrupt, "^$"),
+}
+
+
+@every_world
+@pytest.mark.parametrize(
+    ("kind", "mode"),
+    [*((kind, mode) for kind in (Tabled, Lending) for mode in MODES),
+     (Tabled, "nothing"), (Tabled, "nothing and raise")],
+)  # fmt: skip
+def test_table_that_fails(api, kind, mode):
+    error, match = MODES.get(mode, (BufferError, "without giving a reason"))
+    for enter in (api.borrow, api.own) if kind is Tabled else (api.borrow,):
+        given = Given()
+        with pytest.raises(error, match=match):
+            enter(kind(given, mode))
+        given.assert_alive()
+        assert api.borrow(kind(Given()))["shape"] == (2, 3)  # nothing is wrongly remembered
+
+
+@every_world
+@pytest.mark.parametrize("kind", [Tabled, Lending])
+def test_table_that_succeeds_and_raises(api, kind):
+    assert api.borrow(kind(Given(), "give and raise"))["shape"] == (2, 3)
+
+
+@every_world
+@pytest.mark.parametrize("mode", ["raise", "fail"])
+def test_dlpack_has_the_last_word_on_what_a_table_refuses(api, mode):
+    given = Given()
+    source = LendingProducer(given, mode)
+    assert api.borrow(source)["shape"] == (2, 3)
+    assert len(source.asked) == 1
+    given.assert_released()
+
+    def refuse(self):
+        raise BufferError("mine alone")
+
+    source = LendingProducer(Given(), mode, act=refuse)
+    for enter in (api.borrow, api.own):
+        with pytest.raises(BufferError, match="mine alone"):
+            enter(source)
+
+
+@every_world
+def test_interrupt_in_a_table_is_no_refusal(api):
+    source = LendingProducer(Given(), "interrupt")
+    with pytest.raises(KeyboardInterrupt):
+        api.borrow(source)
+    assert source.asked == []
+
+
+WRONG_TABLES = {
+    "an int": lambda: hostile.table(lends=True),
+    "another capsule": lambda: hostile.table_capsule(hostile.table(), False),
+    "major 2": lambda: hostile.table_capsule(hostile.table(major=2)),
+    "no allocator": lambda: hostile.table_capsule(hostile.table(without="allocator")),
+    "no from_object": lambda: hostile.table_capsule(hostile.table(without="from_object")),
+    "no to_object": lambda: hostile.table_capsule(hostile.table(without="to_object")),
+    "no stream": lambda: hostile.table_capsule(hostile.table(without="stream")),
+    "misaligned": lambda: hostile.table_capsule(hostile.table(major=2, prev=hostile.table() + 1)),
+    "a property": lambda: property(lambda self: hostile.table_capsule(hostile.table())),
+}
+
+
+@every_world
+@pytest.mark.parametrize("value", WRONG_TABLES.values(), ids=WRONG_TABLES)
+def test_attribute_that_is_no_usable_table(api, value):
+    kind = fresh(Producer, __dlpack_c_exchange_api__=value())
+    before = hostile.table_calls()
+    assert api.borrow(kind(Given(), mode="give"))["shape"] == (2, 3)
+    nothing = type("Nothing", (), {"__dlpack_c_exchange_api__": value()})
+    with pytest.raises(TypeError):
+        api.borrow(nothing())
+    assert hostile.table_calls() == before
+
+
+@every_world
+def test_a_subclass_that_overrides_the_export_means_it(api):
+    kind = fresh(LendingProducer, __dlpack__=Producer.__dlpack__)
+    before = hostile.table_calls()
+    assert api.borrow(kind(Given()))["owned"] is True
+    assert hostile.table_calls() == before
+
+
+@every_world
+def test_what_a_metaclass_raises_comes_through(api):
+    class Meta(type):
+        @property
+        def __mro__(cls):
+            raise LookupError("from the metaclass")
+
+    with pytest.raises(LookupError, match="from the metaclass"):
+        api.borrow(Meta("Odd", (), {})())
+
+
+@every_world
+def test_what_a_descriptor_raises_comes_through(api):
+    class Descriptor:
+        def __get__(self, instance, owner):
+            raise LookupError("from the descriptor")
+
+    with pytest.raises(LookupError, match="from the descriptor"):
+        api.borrow(type("Odd", (), {"__dlpack_c_exchange_api__": Descriptor()})())
+
+
+# ---- the protocol ---------------------------------------------------------------------------
+
+
+def test_what_a_type_does_not_take_is_remembered():
+    run_isolated("""
+        from tests.support.headers import ALONE, INSTALLED
+        from tests.test_header import HAS_DLPACK, MAX_VERSION, PROTOCOL, Given, OldProducer, new
+        for api in (*ALONE.values(), *INSTALLED.values()):
+            kind = new(OldProducer)
+            sources = [kind(Given(versioned=False)) for _ in range(2)]
+            for source in sources:
+                api.borrow(source)
+            assert len(sources[1].asked) == 1
+            facts, refused = api.record(kind)
+            assert facts & PROTOCOL and facts & HAS_DLPACK
+            assert refused & MAX_VERSION
+    """)
+
+
+@every_world
+@pytest.mark.parametrize(
+    "error",
+    [TypeError("unhashable type"), ValueError("no"), BufferError("mine"), KeyboardInterrupt()],
+    ids=repr,
+)
+def test_what_a_producer_raises_comes_through(api, error):
+    def act(self):
+        raise error
+
+    source = new(Producer)(Given(), act=act)
+    with pytest.raises(type(error)) as caught:
+        api.borrow(source)
+    assert caught.value is error
+    assert len(source.asked) == 1
+
+
+@every_world
+@pytest.mark.parametrize("result", [None, 5, "capsule"], ids=repr)
+def test_result_that_is_no_capsule(api, result):
+    source = new(Producer)(Given(), act=lambda self: result)
+    with pytest.raises(TypeError, match="capsule"):
+        api.borrow(source)
+
+
+@every_world
+@pytest.mark.parametrize("device", [None, (1,), ("cpu", 0), 1, (1.5, 0)], ids=repr)
+def test_strange_device(api, device):
+    given = Given()
+    with pytest.raises(TypeError, match="__dlpack_device__"):
+        api.borrow(new(Producer)(given, device=device))
+    assert given.handed == 0
+
+
+@every_world
+@pytest.mark.parametrize(("device", "stream"), [(CPU, None), (CUDA, 1), ((10, 0), 0)])
+def test_stream_that_is_asked_for(api, device, stream):
+    """The default one by its number, where there are streams."""
+    source = new(Producer)(Given(device=device), device=device)
+    view = api.borrow(source)
+    assert view["device"] == device
+    assert [asked[0] for asked in source.asked] == [stream]
+    assert api.work_stream(type(source)(Given(device=device), device=device)) == 0
+
+
+# ---- results --------------------------------------------------------------------------------
+
+
+@installed
+def test_result_as_a_numpy_array(api):
+    array = np.arange(6, dtype=np.int16).reshape(2, 3)
+    result = api.wrap(api.own(array), np.ndarray)
+    assert type(result) is np.ndarray
+    assert np.shares_memory(result, array)
+    made = api.wrap(api.empty(array, np.ndarray), np.ndarray)
+    assert (made.shape, made.dtype, made.flags.c_contiguous) == ((2, 3), np.int16, True)
+    made[...] = 7
+
+
+@installed
+@pytest.mark.parametrize("like", [None, fastdl.Tensor, Producer], ids=repr)
+def test_result_where_a_type_has_no_table_that_makes_objects(api, like):
+    result = api.wrap(api.own(np.arange(3.0)), like)
+    assert type(result) is fastdl.Tensor
+    assert result.tolist() == [0, 1, 2]
+    made = api.wrap(api.empty(np.ones((2, 3)), like), like)
+    assert type(made) is fastdl.Tensor
+    assert (made.shape, str(made.dtype)) == ((2, 3), "float64")
+
+
+@alone
+@pytest.mark.parametrize("like", [None, np.ndarray, Producer], ids=repr)
+def test_result_that_needs_the_package(api, like):
+    given = Given()
+    capsule = api.own(Tabled(given))
+    with pytest.raises(TypeError, match=r"fastdl_import\(\)"):
+        api.wrap(capsule, like)
+    given.assert_released()  # our own refusal
+    with pytest.raises(TypeError, match=r"fastdl_import\(\)"):
+        api.empty(np.ones(3), like)
+
+
+@every_world
+def test_result_of_a_fastdl_tensor_needs_only_its_table(api):
+    given = Given()
+    result = api.wrap(api.own(Tabled(given)), fastdl.Tensor)
+    assert result.shape == (2, 3)
+    given.assert_alive()
+    del result
+    given.assert_released()
+
+
+@every_world
+def test_result_as_what_is_no_tensor_type(api):
+    given = Given()
+    with pytest.raises(TypeError, match="expected the type of a tensor, got 'int'"):
+        api.wrap(api.own(Tabled(given)), int)
+    given.assert_released()
+    with pytest.raises(TypeError, match="expected the type of a tensor, got 'int'"):
+        api.empty(np.ones(3), int)
+    with pytest.raises(TypeError, match="expected the type of a tensor, got 'int'"):
+        api.exchange_api(int)
+
+
+@every_world
+def test_a_foreign_table_that_fails_to_wrap_is_not_second_guessed(api):
+    given = Given()
+    with pytest.raises(LookupError, match="from the hostile table"):
+        api.wrap(api.own(Tabled(given)), Tabled)
+    given.assert_alive()  # whether it took the tensor is unknown
+
+
+@installed
+def test_our_table_that_fails_to_wrap_gives_the_tensor_back(api):
+    given = Given(dtype=(99, 8, 1))  # NumPy has no such type
+    with pytest.raises((TypeError, BufferError)):
+        api.wrap(api.own(Tabled(given)), np.ndarray)
+    given.assert_released()
+
+
+@every_world
+def test_the_word_of_an_allocator(api):
+    with pytest.raises(NotImplementedError, match="the hostile table allocates nothing"):
+        api.empty(np.ones(3), Tabled)
+
+
+# ---- streams --------------------------------------------------------------------------------
+
+
+@every_world
+@pytest.mark.parametrize("kind", [Tabled, Lending])
+def test_work_stream(api, kind):
+    try:
+        hostile.set_stream(0, 0x5EED, False)
+        assert api.work_stream(kind(Given(device=CUDA))) == 0x5EED
+        assert api.work_stream(kind(Given())) == 0  # the host has none, so nobody is asked
+        hostile.set_stream(-1, 0, False)
+        assert api.work_stream(kind(Given())) == 0
+        with pytest.raises(BufferError, match="cannot tell its current stream"):
+            api.work_stream(kind(Given(device=CUDA)))
+        hostile.set_stream(-1, 0, True)
+        with pytest.raises(LookupError, match="no stream from the hostile table"):
+            api.work_stream(kind(Given(device=CUDA)))
+    finally:
+        hostile.set_stream(0, 0, False)
+
+
+@every_world
+def test_work_stream_of_a_tensor_is_that_of_its_producer(api):
+    tensor = fastdl.from_dlpack(Tabled(Given(device=CUDA)))
+    if api in ALONE.values():
+        assert api.work_stream(tensor) == 0
+        return
+    try:
+        hostile.set_stream(0, 0x5EED, False)
+        assert api.work_stream(tensor) == 0x5EED
+    finally:
+        hostile.set_stream(0, 0, False)
+
+
+# ---- the cache of types ---------------------------------------------------------------------
+
+
+def test_a_type_in_the_cache_is_owned():
+    """So its address is never another type's while the cache has it: tensors' types and others."""
+    run_isolated("""
+        import gc, weakref
+        from tests.support.headers import ALONE, INSTALLED
+        from tests.support.producers import Given, Lending, Producer
+        for api in (*ALONE.values(), *INSTALLED.values()):
+            for base in (Producer, Lending, object):
+                kind = type("Mortal", (base,), {})
+                alive = weakref.ref(kind)
+                try:
+                    api.borrow(kind() if base is object else kind(Given()))
+                except TypeError:
+                    assert base is object
+                del kind
+                gc.collect()
+                assert alive() is not None
+                assert api.record(alive()) is not None
+    """)
+
+
+@every_world
+def test_threads_that_meet_a_type_at_once(api):
+    for _ in range(20):
+        kind = fresh(Lending)
+        given, start, failed = Given(), threading.Barrier(4), []
+        source = kind(given)
+
+        def work(source=source, start=start, failed=failed):
+            try:
+                start.wait()
+                api.borrow_on(200, source)
+            except BaseException as error:
+                failed.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failed == []
+        given.assert_alive()
+
+
+def test_more_types_than_the_cache_has_room_for():
+    run_isolated("""
+        from tests.support.headers import ALONE, INSTALLED
+        from tests.support.producers import Given, Lending
+        from tests.test_header import fresh
+        import numpy as np
+        for api in (*ALONE.values(), *INSTALLED.values()):
+            kinds = [fresh(Lending) for _ in range(600)]
+            for _ in range(2):
+                for kind in kinds:
+                    given = Given()
+                    assert api.borrow(kind(given))["shape"] == (2, 3)
+                    given.assert_alive()
+            assert sum(api.record(kind) is None for kind in kinds) >= 600 - 256
+            assert api.borrow(np.ones(3))["shape"] == (3,)
+    """)
+
+
+def test_what_modules_share():
+    """Alone nothing; with the package, what it and they find."""
+    run_isolated("""
+        import fastdl
+        from tests.support.headers import ALONE, INSTALLED
+        from tests.support.producers import Given, Lending
+        from tests.test_header import fresh
+        one, other = ALONE.values()
+        kind = fresh(Lending)
+        one.borrow(kind(Given()))
+        assert one.record(kind) is not None and other.record(kind) is None
+        assert other.borrow(kind(Given()))["shape"] == (2, 3)
+        one, other = INSTALLED.values()
+        assert other.record(kind) is None
+        one.borrow(kind(Given()))
+        assert other.record(kind) == one.record(kind) != None
+        kind = fresh(Lending)
+        fastdl.from_dlpack(kind(Given()))
+        assert one.record(kind) is not None
+    """)
+
+
+@installed
+def test_a_table_registered_later_is_used(api):
+    """By modules that have met the type before, too."""
+    kind = fresh(Producer)
+    source = kind(Given(), mode="give")
+    api.borrow(source)
+    assert len(source.asked) == 1
+    fastdl.register_exchange_api(kind, hostile.table(lends=True))
+    source = kind(Given(), mode="give")
+    assert api.borrow(source)["owned"] is False
+    assert source.asked == []
+
+
+# ---- finding the package --------------------------------------------------------------------
+
+
+def test_the_package_is_not_needed():
+    """A process in which fastdl cannot be imported: the header is all there is."""
+    printed = run_isolated("""
+        import sys
+        sys.modules["fastdl"] = None
+        from tests.support.build import extension
+        api = extension("header", "header_without")
+        try:
+            api.import_runtime()
+        except ImportError as error:
+            print(type(error).__name__)
+        import numpy as np
+        view = api.borrow(np.arange(3.0))
+        assert view["shape"] == (3,), view
+        capsule = api.own(np.arange(3.0))
+        assert api.held(capsule)["dtype"] == (2, 64, 1)
+        try:
+            api.borrow([1.0])
+        except TypeError as error:
+            print(error)
+    """)
+    first, second = printed.splitlines()
+    assert first == "ModuleNotFoundError"  # Python's own word
+    assert "'list'" in second
+
+
+class Runtime(ctypes.Structure):
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("size", ctypes.c_uint64),
+                ("rest", ctypes.c_void_p * 4)]  # fmt: skip
+
+
+def pointer_in(capsule):
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return get(capsule, b"fastdl._core.exchange.runtime")
+
+
+def capsule_of(runtime):
+    make = ctypes.pythonapi.PyCapsule_New
+    make.restype = ctypes.py_object
+    make.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return make(ctypes.addressof(runtime), b"fastdl._core.exchange.runtime", None)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"major": 2}, "expected fastdl with interface 1.0"),
+        ({"size": 24}, "expected fastdl with interface 1.0"),
+        ({"minor": 9, "size": 4096}, None),  # a newer package serves
+        (None, "offers no interface for C"),  # an older one, from before there was one
+        ("another capsule", "offers no interface for C"),
+    ],
+    ids=repr,
+)
+def test_packages_of_other_releases(monkeypatch, change, error):
+    api = extension("header", f"header_release_{abs(hash(repr(change)))}")
+    runtime = Runtime.from_address(pointer_in(fastdl._core.exchange.runtime))
+    other = Runtime.from_buffer_copy(runtime)
+    if change is None:
+        monkeypatch.delattr(fastdl._core.exchange, "runtime")
+    elif isinstance(change, str):
+        other_capsule = hostile.table_capsule(hostile.table())
+        monkeypatch.setattr(fastdl._core.exchange, "runtime", other_capsule)
+    else:
+        for name, value in change.items():
+            setattr(other, name, value)
+        monkeypatch.setattr(fastdl._core.exchange, "runtime", capsule_of(other))
+    if error is None:
+        api.import_runtime()
+    else:
+        with pytest.raises(ImportError, match=error):
+            api.import_runtime()
+    array = np.arange(3.0)
+    assert_describes(api.borrow(array), array)
+    assert api.borrow(array)["owned"] is (error is not None)
+    sys.modules.setdefault("kept for good", []).append((other, api)) if error is None else None
+
+
+# ---- facts ----------------------------------------------------------------------------------
+
+
+@every_world
+def test_types_that_exist_are_those_of_the_package(api):
+    rows = {(code, bits) for _, code, bits, _ in core.dtype_facts()}
+    for code in range(18):
+        if code == 3:  # an opaque handle has any size
+            continue
+        for bits in range(256):
+            assert api.dtype_exists(code, bits) == ((code, bits) in rows), (code, bits)
+    assert all(api.dtype_exists(code, 7) for code in (3, 18, 255))
+    assert not any(api.dtype_exists(code, 0) for code in range(256))
+
+
+@installed
+def test_exchange_api(api):
+    capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    capsule_pointer.restype = ctypes.c_void_p
+    capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    for kind in (np.ndarray, fastdl.Tensor, Tabled, Producer):
+        capsule = fastdl.exchange_api(kind)
+        assert api.exchange_api(kind) == capsule_pointer(capsule, b"dlpack_exchange_api")
