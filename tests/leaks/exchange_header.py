@@ -1,0 +1,83 @@
+"""The public C header, alone and with the package, on good and bad objects: see exchanges.py."""
+
+import gc
+import sys
+
+from exchanges import ROUNDS, Failing, New, Old, managed, refused
+
+import fastdl
+from support.build import extension
+
+
+class Wrong(New):
+    def __dlpack__(self, **keywords):
+        return managed((2, -3))
+
+
+class NoCapsule(New):
+    def __dlpack__(self, **keywords):
+        return "capsule"
+
+
+class Endless(New):
+    """Without a deleter: the producer is kept instead."""
+
+    def __init__(self):
+        self.memory = fastdl.empty((2, 3))
+
+    def __dlpack__(self, **keywords):
+        return self.memory.__dlpack__(**keywords)
+
+
+GOOD = (New(), Old(), Endless(), fastdl.empty((2, 3)))
+BAD = (Failing(), Wrong(), NoCapsule(), object(), None)
+
+
+def borrows(api):
+    for producer in GOOD:
+        assert api.borrow(producer)["shape"] == (2, 3)
+        refused(ArithmeticError, api.release_in_error, producer)
+    for producer in BAD:
+        refused((BufferError, TypeError), api.borrow, producer)
+
+
+def owns(api):
+    for producer in GOOD:
+        api.own(producer)  # dropped as it is
+        api.delete_elsewhere(api.own(producer))
+        fastdl.from_dlpack(api.own(producer)).copy()
+    for producer in BAD:
+        refused((BufferError, TypeError), api.own, producer)
+
+
+def results(api):
+    like = fastdl.Tensor
+    for producer in GOOD:
+        assert api.wrap(api.own(producer), like).shape == (2, 3)
+        api.wrap(api.empty(producer, like), like)
+        refused(TypeError, api.wrap, api.own(producer), int)
+        refused(TypeError, api.empty, producer, int)
+    refused(BufferError, api.wrap, managed((2, -3)), like)
+
+
+def expectations(api):
+    tensor = fastdl.empty((2, 3))
+    api.expect([(tensor, "x", {"ndim": 2, "shape": ["n", 3]})])
+    refused(ValueError, api.expect, [(tensor, "x", {"ndim": 2, "shape": ["n", "n"]})])
+    refused(BufferError, api.expect, [(tensor[:, ::2], "x", {"layout": 1})])
+
+
+def main():
+    worlds = extension("header", "header_alone"), extension("header", "header_installed")
+    worlds[1].import_runtime()
+    for exercise in (borrows, owns, results, expectations):
+        for api in worlds:
+            for _ in range(ROUNDS):
+                exercise(api)
+        print(exercise.__name__, flush=True)
+    assert "numpy" not in sys.modules, "NumPy leaks by itself: this process must not load it"
+    gc.collect()
+
+
+if __name__ == "__main__":
+    main()
