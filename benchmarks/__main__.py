@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import budgets, machine, report, startup, worker
+from benchmarks import budgets, capi, machine, report, startup, worker
 from benchmarks.native import ROOT
 
 CHECK_SLACK = 1.5  # by how much a check lets a ratio miss its budget: CI machines are noisy
@@ -55,6 +55,7 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, list[budgets.Row]], 
     """The rows by section, and the samples behind them."""
     slack = CHECK_SLACK if options.check else 1.0
     exchanges = collect("exchanges", options.workers, options.rounds)
+    calls = collect("calls", options.workers, options.rounds)
     copies = collect("copies", max(1, options.workers // 2), max(5, options.rounds // 2))
 
     progress("memory")
@@ -74,11 +75,12 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, list[budgets.Row]], 
             *budgets.growth_rows(exchanges, options.check),
             *budgets.size_rows(exchanges, slack),
         ],
+        "C API": capi.rows(calls, options.check, slack),
         "Start": start,
         "Memory": budgets.memory_rows(memory),
         "Copies of host data": budgets.copy_rows(copies, slack),
     }
-    return sections, {**exchanges, **copies, "memory": memory, "imports": imports}
+    return sections, {**exchanges, **calls, **copies, "memory": memory, "imports": imports}
 
 
 def warn_of_noise(rows: list[budgets.Row]) -> None:

@@ -14,15 +14,19 @@ from pathlib import Path
 
 from benchmarks.native import ROOT, loops
 
-GROUPS = ("from_torch", "from_numpy", "export", "into_numpy")
+GROUPS = (
+    *("from_torch", "from_numpy", "export", "into_numpy"),
+    *("borrow_torch", "borrow_numpy", "borrow_tensor", "call_torch_3", "call_numpy_3"),
+)
 WARM_UP = 200
 COUNTS = (1000, 3000)
 
 
 def count() -> None:
     """In a process under callgrind: one dump for each subject and count."""
-    from benchmarks.exchanges import GROUPS as groups
+    from benchmarks import calls, exchanges
 
+    groups = {**exchanges.GROUPS, **calls.GROUPS}
     for group in GROUPS:
         try:
             subjects, _ = groups[group]()

@@ -10,7 +10,7 @@ import pyperf
 import fastdl
 from benchmarks.native import ROOT
 
-PEERS = ("numpy", "torch", "apache-tvm-ffi", "pyperf")
+PEERS = ("numpy", "torch", "jax", "apache-tvm-ffi", "nanobind", "pybind11", "pyperf")
 
 
 def facts() -> dict[str, str]:

@@ -21,12 +21,23 @@ def run(kind: str, **options) -> dict:
 
 
 def exchanges(rounds: int) -> dict:
-    """group -> subject -> samples, or group -> why it could not be measured."""
     from benchmarks.exchanges import GROUPS
+
+    return run_groups(GROUPS, rounds)
+
+
+def calls(rounds: int) -> dict:
+    from benchmarks.calls import GROUPS
+
+    return run_groups(GROUPS, rounds)
+
+
+def run_groups(making: dict, rounds: int) -> dict:
+    """group -> subject -> samples, or group -> why it could not be measured."""
     from benchmarks.timing import interleave
 
     groups = {}
-    for name, subjects in GROUPS.items():
+    for name, subjects in making.items():
         try:
             c, python = subjects()
         except ImportError as error:
@@ -56,5 +67,6 @@ def memory(exchanges: int) -> dict:
 
 
 if __name__ == "__main__":
-    job = {"exchanges": exchanges, "copies": copies, "memory": memory}[sys.argv[1]]
+    jobs = {"exchanges": exchanges, "calls": calls, "copies": copies, "memory": memory}
+    job = jobs[sys.argv[1]]
     print(json.dumps(job(**json.loads(sys.argv[2]))))
