@@ -1,0 +1,292 @@
+"""Keeps what the Markdown files quote equal to the files that they quote.
+
+    python docs/quote.py              rewrites the quotes in docs/ and README.md
+    python docs/quote.py --check      changes nothing; shows what is stale and fails
+
+Two marks, each on a line of its own, say where text comes from. Paths begin at the folder of the
+Markdown file.
+
+<!-- quote: examples/c/axpy.c -->, before a fenced block: the block is that file. With #axpy after
+the path it is the part of the file between the comments [axpy] and [/axpy], without indentation.
+Such comments are lines of their own, and never quoted.
+
+<!-- reference: ../include/fastdl/fastdl.h -->, up to <!-- end reference -->: what the section "The
+interface" of the header declares, each with its comment as prose.
+"""
+
+import argparse
+import difflib
+import re
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+QUOTE = re.compile(r"<!-- quote: (?P<path>[^#\s]+)(?:#(?P<part>[\w-]+))? -->")
+REFERENCE = re.compile(r"<!-- reference: (?P<path>\S+) -->")
+END = "<!-- end reference -->"
+ANY_MARK = re.compile(r"<!--\s*(end reference|quote\b|reference\b)")
+FENCE = re.compile(r"(?P<fence>`{3,}|~{3,})")
+
+#: A comment that marks the beginning or the end of a part, in the languages of the examples.
+PART = re.compile(r"\s*(?://|#|/\*|<!--)\s*\[(?P<end>/?)(?P<name>[\w-]+)\]\s*(?:\*/|-->)?\s*")
+
+
+class QuoteError(Exception):
+    """Something that cannot be quoted as asked."""
+
+
+# ---- quotes ---------------------------------------------------------------------------------
+
+
+def quoted(source: Path, part: str | None) -> list[str]:
+    """The lines of a file, or of a part of it."""
+    try:
+        lines = source.read_text().splitlines()
+    except FileNotFoundError:
+        raise QuoteError(f"there is no file {source}") from None
+    if part is not None:
+        lines = lines[slice(*borders(lines, source, part))]
+    text = textwrap.dedent("\n".join(line for line in lines if not PART.fullmatch(line)))
+    return text.strip("\n").splitlines()
+
+
+def borders(lines: list[str], source: Path, part: str) -> tuple[int, int]:
+    marks = [(number, PART.fullmatch(line)) for number, line in enumerate(lines)]
+    own = [(number, mark["end"]) for number, mark in marks if mark and mark["name"] == part]
+    if [end for _, end in own] != ["", "/"]:
+        raise QuoteError(
+            f"expected the comments [{part}] and [/{part}] in {source}, once and in this order, "
+            f"got {len(own)} of them"
+        )
+    return own[0][0], own[1][0]
+
+
+def closing(lines: list[str], start: int) -> int:
+    """The line that closes the block which the fence in line `start` opens."""
+    fence = FENCE.match(lines[start])["fence"]
+    for number in range(start + 1, len(lines)):
+        if re.fullmatch(rf"{fence[0]}{{{len(fence)},}}\s*", lines[number]):
+            return number
+    raise QuoteError(f"the block that begins in line {start + 1} has no end")
+
+
+def rewritten(text: str, folder: Path) -> str:
+    """The text of a Markdown file in `folder` with all quotes as they should be."""
+    lines, result, at = text.splitlines(), [], 0
+    while at < len(lines):
+        line = lines[at]
+        if FENCE.match(line):  # marks in a block are text
+            end = closing(lines, at) + 1
+            result += lines[at:end]
+            at = end
+            continue
+        result.append(line)
+        at += 1
+        if mark := QUOTE.fullmatch(line):
+            if at == len(lines) or not FENCE.match(lines[at]):
+                raise QuoteError(f"expected a fenced block after {line}")
+            end, body = closing(lines, at), quoted(folder / mark["path"], mark["part"])
+            if any(FENCE.match(row) and row.startswith(lines[end].strip()) for row in body):
+                raise QuoteError(f"the text that {line} names would end its block: longer fences")
+            result += [lines[at], *body, lines[end]]
+            at = end + 1
+        elif mark := REFERENCE.fullmatch(line):
+            if END not in lines[at:]:
+                raise QuoteError(f"expected {END} somewhere after {line}")
+            at = lines.index(END, at)
+            result += [*reference(folder / mark["path"]), lines[at]]
+            at += 1
+        elif ANY_MARK.match(line):
+            raise QuoteError(f"expected a mark as the manual of docs/quote.py has it, got {line}")
+    return "\n".join(result) + "\n"
+
+
+# ---- the reference --------------------------------------------------------------------------
+
+BANNER = re.compile(r"/\* =+\n \* (?P<title>[^\n]+)\n.*?=+ \*/\n", re.DOTALL)
+SUBTITLE = re.compile(r"/\* ---- (?P<title>.+) ---- \*/")
+NAMES = (
+    re.compile(r"#define (\w+)"),
+    re.compile(r"\} (\w+);$"),  # the end of a typedef
+    re.compile(r"^[^{]*?(\w+)\("),  # a function
+)
+
+
+PRIVATE = "    /* and private members */"
+
+
+def reference(header: Path) -> Iterator[str]:
+    """Markdown for what a header declares under "The interface"."""
+    try:
+        section = interface(header.read_text())
+    except FileNotFoundError:
+        raise QuoteError(f"there is no file {header}") from None
+    if section is None:
+        raise QuoteError(f'expected a section "The interface" in {header}')
+    entries: list[tuple[str, str, str]] = []
+    for comment, declaration in declarations(section, header):
+        name = name_of(declaration)
+        if name.endswith("_"):
+            continue
+        if declaration.startswith("#define") and not comment and entries:
+            *before, signature = entries[-1]  # a macro that goes with what is before it
+            entries[-1] = (*before, f"{signature}\n\n{declaration}")
+        else:
+            entries.append((name, comment, declaration))
+    for name, comment, declaration in entries:
+        if not declaration:
+            yield from ("", f"### {comment[0].upper()}{comment[1:]}")
+            continue
+        yield from ("", f"### {f'`{name}`' if name else 'Constants'}", "", "```c")
+        yield from signature_of(declaration).splitlines()
+        yield "```"
+        yield from prose(comment)
+    yield ""
+
+
+def interface(text: str) -> str | None:
+    banners = list(BANNER.finditer(text))
+    for number, banner in enumerate(banners):
+        if banner["title"] == "The interface":
+            rest = banners[number + 1 :]
+            return text[banner.end() : rest[0].start() if rest else None]
+    return None
+
+
+def declarations(section: str, header: Path) -> Iterator[tuple[str, str]]:
+    """(comment, declaration), either of which may be empty."""
+    lines = section.splitlines()
+    at = 0
+    while at < len(lines):
+        if not lines[at].strip():
+            at += 1
+            continue
+        comment = ""
+        if lines[at].startswith("/*"):
+            end = next(n for n in range(at, len(lines)) if lines[n].rstrip().endswith("*/"))
+            comment = "\n".join(lines[at : end + 1])
+            at = end + 1
+            if title := SUBTITLE.fullmatch(comment):
+                yield title["title"], ""
+                continue
+            if at == len(lines) or not lines[at].strip():
+                continue  # a remark that belongs to nothing
+        end = end_of(lines, at, header)
+        yield comment, "\n".join(lines[at : end + 1])
+        at = end + 1
+
+
+def end_of(lines: list[str], at: int, header: Path) -> int:
+    """The last line of the declaration that begins in line `at`."""
+    depth = 0
+    for number in range(at, len(lines)):
+        line = lines[number]
+        if lines[at].startswith("#define"):
+            if not line.endswith("\\"):
+                return number
+            continue
+        depth += line.count("{") - line.count("}")
+        if depth == 0 and line.rstrip().endswith((";", "}")):
+            return number
+    raise QuoteError(f"expected a declaration in {header}, got {lines[at]!r}")
+
+
+def name_of(declaration: str) -> str:
+    """The name that is declared; empty for an enum without one, and for none."""
+    found = (pattern.search(declaration) for pattern in NAMES)
+    return next((match[1] for match in found if match), "")
+
+
+def signature_of(declaration: str) -> str:
+    """Without what no caller needs: linkage, and members that are private."""
+    linkage = re.match(r"(?:static inline |FASTDL_HOT_ |FASTDL_COLD_ )?", declaration)[0]
+    # What follows the first line stays aligned to it.
+    declaration = re.sub(rf"(?m)^(?:{linkage}| {{{len(linkage)}}}(?= ))", "", declaration)
+    kept: list[str] = []
+    for line in declaration.splitlines():
+        if re.match(r"\s+[\w *]*?\w+_(?:\[.*\])?;", line):
+            while kept[-1].lstrip().startswith("*"):
+                kept.pop()  # the comment over it
+            if kept[-1].lstrip().startswith("/*") and kept[-1] != PRIVATE:
+                kept.pop()
+            if PRIVATE not in kept:
+                kept.append(PRIVATE)
+        else:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def prose(comment: str) -> Iterator[str]:
+    """A block comment as Markdown: indented lines are blocks, names are set as code."""
+    body = re.sub(r"\s*\*/\s*$", "", re.sub(r"^/\*+ ?", "", comment))
+    rows = [re.sub(r"^ \* ?", "", row).rstrip() for row in body.splitlines()]
+    block: list[str] = []
+    text: list[str] = []
+
+    def flush(lines: list[str], verbatim: bool) -> Iterator[str]:
+        content = textwrap.dedent("\n".join(lines)).strip("\n")
+        lines.clear()
+        if content:
+            yield from ("", *(["```text", content, "```"] if verbatim else [as_code(content)]))
+
+    for row in rows:
+        if row.startswith("  ") or (block and not row):
+            yield from flush(text, False)
+            block.append(row)
+        elif row:
+            yield from flush(block, True)
+            text.append(row)
+        else:
+            yield from flush(text, False)
+    yield from flush(text, False)
+    yield from flush(block, True)
+
+
+def as_code(text: str) -> str:
+    """Sets the names of the interface and dereferenced pointers as code, where they are not."""
+    parts = text.split("`")
+    names = re.compile(r"\*+[A-Za-z]\w*|\b[A-Z_]+_\*|\b(?:fastdl|FASTDL)_\w+(?:\(\))?")
+    parts[::2] = [names.sub(r"`\g<0>`", part) for part in parts[::2]]
+    return "`".join(parts)
+
+
+# ---- the command ----------------------------------------------------------------------------
+
+
+def documents() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python docs/quote.py", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("--check", action="store_true", help="change nothing; 1 if all is not well")
+    parser.add_argument("files", nargs="*", type=Path, help="Markdown files (README.md and docs/)")
+    options = parser.parse_args(arguments)
+    failed = False
+    for path in options.files or documents():
+        old = path.read_text()
+        try:
+            new = rewritten(old, path.parent)
+        except QuoteError as error:
+            print(f"{path}: {error}", file=sys.stderr)
+            failed = True
+            continue
+        if new == old:
+            continue
+        if options.check:
+            failed = True
+            before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+            sys.stderr.writelines(difflib.unified_diff(before, after, str(path), "as it should be"))
+        else:
+            path.write_text(new)
+            print(f"{path}: quotes renewed")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,272 @@
+"""The documentation quotes files as they are; and docs/quote.py, which sees to that, can fail."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TOOL = ROOT / "docs" / "quote.py"
+
+
+@pytest.fixture(scope="module")
+def quote():
+    spec = importlib.util.spec_from_file_location("quote", TOOL)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_all_quotes_are_fresh(quote, capsys):
+    assert len(quote.documents()) >= 3
+    assert quote.main(["--check"]) == 0, capsys.readouterr().err
+
+
+# ---- quotes ---------------------------------------------------------------------------------
+
+SOURCE = """\
+/* SPDX-License-Identifier: Apache-2.0 */
+int before;
+    /* [loop] */
+    for (;;)
+        if (done)
+            break;
+    // [/loop]
+int after;
+"""
+LOOP = ["for (;;)", "    if (done)", "        break;"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "example").mkdir()
+    (tmp_path / "example" / "a.c").write_text(SOURCE)
+    return tmp_path
+
+
+def page(folder, *lines):
+    path = folder / "page.md"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def run(quote, path, *flags):
+    return quote.main([*flags, str(path)])
+
+
+def test_a_part_is_written_and_then_fresh(quote, folder, capsys):
+    path = page(folder, "Text", "<!-- quote: example/a.c#loop -->", "```c", "old", "```", "more")
+    assert run(quote, path) == 0
+    assert path.read_text().splitlines() == [
+        *("Text", "<!-- quote: example/a.c#loop -->", "```c", *LOOP, "```", "more")
+    ]
+    assert run(quote, path, "--check") == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_file_is_quoted_without_the_marks_of_its_parts(quote, folder):
+    path = page(folder, "<!-- quote: example/a.c -->", "~~~~c", "~~~~")
+    assert run(quote, path) == 0
+    expected = [line for line in SOURCE.splitlines() if "loop]" not in line]
+    assert path.read_text().splitlines()[2:-1] == expected
+
+
+def test_marks_of_python_and_markdown_are_known(quote, tmp_path):
+    (tmp_path / "a.py").write_text("# [x]\none = 1\n# [/x]\n")
+    (tmp_path / "a.txt").write_text("<!-- [x] -->\ntwo\n<!-- [/x] -->\n")
+    for name, body in (("a.py", "one = 1"), ("a.txt", "two")):
+        path = page(tmp_path, f"<!-- quote: {name}#x -->", "```", "```")
+        assert run(quote, path) == 0
+        assert path.read_text().splitlines()[2] == body
+
+
+def test_a_stale_block_is_shown_and_left(quote, folder, capsys):
+    path = page(folder, "<!-- quote: example/a.c#loop -->", "```c", "for (;;)", "```")
+    before = path.read_text()
+    assert run(quote, path, "--check") == 1
+    assert path.read_text() == before
+    shown = capsys.readouterr().err
+    assert "+    if (done)" in shown
+    assert "page.md" in shown
+
+
+def test_marks_in_a_block_are_text(quote, folder):
+    lines = ["````", "<!-- quote: nowhere.c -->", "```", "old", "```", "````"]
+    path = page(folder, *lines)
+    assert run(quote, path, "--check") == 0
+    assert path.read_text().splitlines() == lines
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["<!-- quote: example/b.c -->", "```", "```"], "there is no file"),
+        (["<!-- quote: example/a.c#pool -->", "```", "```"], "expected the comments [pool]"),
+        (["<!-- quote: example/a.c -->", "", "```", "```"], "expected a fenced block"),
+        (["<!-- quote: example/a.c -->"], "expected a fenced block"),
+        (["<!-- quote: example/a.c -->", "```c", "no end"], "has no end"),
+        (["<!-- quote example/a.c -->", "```c", "```"], "expected a mark"),
+        (["<!-- reference: example/a.c -->"], "expected <!-- end reference -->"),
+        (["<!-- end reference -->"], "expected a mark"),
+        (["<!-- reference: b.h -->", "<!-- end reference -->"], "there is no file"),
+        (["<!-- reference: example/a.c -->", "<!-- end reference -->"], "expected a section"),
+    ],
+)
+@pytest.mark.parametrize("flags", [[], ["--check"]])
+def test_what_cannot_be_quoted(quote, folder, capsys, lines, message, flags):
+    path = page(folder, *lines)
+    before = path.read_text()
+    assert run(quote, path, *flags) == 1
+    assert message in capsys.readouterr().err
+    assert path.read_text() == before
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "/* [x] */\n1\n",
+        "/* [/x] */\n1\n/* [x] */\n",
+        "/* [x] */\n1\n/* [/x] */\n/* [x] */\n2\n/* [/x] */\n",
+    ],
+)
+def test_a_part_has_one_beginning_and_one_end(quote, tmp_path, capsys, source):
+    (tmp_path / "a.c").write_text(source)
+    assert run(quote, page(tmp_path, "<!-- quote: a.c#x -->", "```", "```")) == 1
+    assert "once and in this order" in capsys.readouterr().err
+
+
+def test_a_quote_cannot_end_its_block(quote, tmp_path, capsys):
+    (tmp_path / "a.md").write_text("```\nx\n```\n")
+    assert run(quote, page(tmp_path, "<!-- quote: a.md -->", "```", "```")) == 1
+    assert "longer fences" in capsys.readouterr().err
+    assert run(quote, page(tmp_path, "<!-- quote: a.md -->", "````", "````")) == 0
+
+
+# ---- the reference --------------------------------------------------------------------------
+
+HEADER = """\
+/* =====
+ * Before
+ * ===== */
+static inline int not_this(void);
+
+/* =====
+ * The interface
+ * ===== */
+
+/* A thing. `x` is
+ * for reading.
+ *
+ *     thing t;
+ *
+ * Cheap. */
+typedef struct {
+    int x;
+    /* Nobody's
+     * business. */
+    int room_[2 * 4];
+} fastdl_thing;
+
+#define FASTDL_THING(x) {x}
+
+/* Makes *out of a fastdl_thing. */
+static inline int fastdl_make(fastdl_thing thing,
+                              void **out);
+
+/* Not for you. */
+static inline int fastdl_hidden_(void);
+
+/* ---- more ---- */
+
+enum {
+    FASTDL_ONE = 1,
+};
+
+/* Two lines. */
+#define FASTDL_TWO \\
+    2
+
+/* =====
+ * After
+ * ===== */
+static inline int nor_this(void);
+"""
+
+REFERENCE = """
+### `fastdl_thing`
+
+```c
+typedef struct {
+    int x;
+    /* and private members */
+} fastdl_thing;
+
+#define FASTDL_THING(x) {x}
+```
+
+A thing. `x` is
+for reading.
+
+```text
+thing t;
+```
+
+Cheap.
+
+### `fastdl_make`
+
+```c
+int fastdl_make(fastdl_thing thing,
+                void **out);
+```
+
+Makes `*out` of a `fastdl_thing`.
+
+### More
+
+### Constants
+
+```c
+enum {
+    FASTDL_ONE = 1,
+};
+```
+
+### `FASTDL_TWO`
+
+```c
+#define FASTDL_TWO \\
+    2
+```
+
+Two lines.
+
+"""
+
+
+def test_reference(quote, tmp_path):
+    (tmp_path / "a.h").write_text(HEADER)
+    path = page(tmp_path, "<!-- reference: a.h -->", "old", "<!-- end reference -->", "end")
+    assert run(quote, path, "--check") == 1
+    assert run(quote, path) == 0
+    begin, end = "<!-- reference: a.h -->\n", "<!-- end reference -->\nend\n"
+    assert path.read_text() == begin + REFERENCE + end
+    assert run(quote, path, "--check") == 0
+
+
+def test_what_is_no_declaration_is_not_passed_over(quote, tmp_path, capsys):
+    broken = HEADER.replace("    FASTDL_ONE = 1,\n};", "    FASTDL_ONE = 1,\n")
+    (tmp_path / "a.h").write_text(broken)
+    path = page(tmp_path, "<!-- reference: a.h -->", "<!-- end reference -->")
+    assert run(quote, path) == 1
+    assert "expected a declaration" in capsys.readouterr().err
+
+
+def test_reference_of_the_public_header_is_complete(quote, tmp_path):
+    """Each function that the design names, each type that they take, and nothing private."""
+    text = "\n".join(quote.reference(ROOT / "include/fastdl/fastdl.h"))
+    functions = "import borrow release own wrap empty work_stream expect exchange_api".split()
+    for name in [*functions, "view", "spec", "dim", "argument"]:
+        assert text.count(f"### `fastdl_{name}`\n") == 1, name
+    assert "#define FASTDL_DIM(" in text
+    assert "_;" not in text
