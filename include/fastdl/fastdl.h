@@ -737,8 +737,8 @@ enum {
     FASTDL_KEYWORD_COPY = 8
 };
 
-/* fastdl_borrow of one type. The first members of the view have been set: `flags` to 0, `api_` to
- * the table in the type's record. */
+/* fastdl_borrow of one type. Of the view `flags` has been set to 0, `own_` to NULL, `size_`, and
+ * `api_` to the table in the type's record. */
 typedef int (*fastdl_borrower)(PyObject *obj, fastdl_view *view);
 
 /* A type. Immutable once published, and alive until the process ends, so a reader needs no lock. It
@@ -828,17 +828,24 @@ static inline fastdl_slot *fastdl_slot_of_(fastdl_slot *slots, const PyTypeObjec
     return &slots[((uint32_t)((address >> 4) ^ (address >> 12)) + probe) & (FASTDL_SLOTS - 1)];
 }
 
-/* The record of `type` in a cache, or NULL. */
-FASTDL_HOT_ const fastdl_record *fastdl_find_record(fastdl_slot *slots, const PyTypeObject *type)
+/* The same behind the first slot, which holds another type: apart, so that a hit is straight. */
+FASTDL_COLD_ const fastdl_record *fastdl_find_further_(fastdl_slot *slots, const PyTypeObject *type)
 {
-    for (uint32_t probe = 0; probe < FASTDL_PROBES; probe++) {
+    for (uint32_t probe = 1; probe < FASTDL_PROBES; probe++) {
         const fastdl_record *record = fastdl_slot_load_(fastdl_slot_of_(slots, type, probe));
-        if (record == NULL)
-            return NULL;
-        if (record->type == type)
+        if (record == NULL || record->type == type)
             return record;
     }
     return NULL;
+}
+
+/* The record of `type` in a cache, or NULL. */
+FASTDL_HOT_ const fastdl_record *fastdl_find_record(fastdl_slot *slots, const PyTypeObject *type)
+{
+    const fastdl_record *record = fastdl_slot_load_(fastdl_slot_of_(slots, type, 0));
+    if (FASTDL_LIKELY_(record != NULL && record->type == type))
+        return record;
+    return record == NULL ? NULL : fastdl_find_further_(slots, type);
 }
 
 /* Publishes a copy of *record in place of what the cache has of its type. Without a free slot or
@@ -1680,10 +1687,10 @@ FASTDL_COLD_ int fastdl_describe_(PyTypeObject *type, fastdl_record *record)
 /* ---- the state of an extension module ---- */
 
 /* One for all files of a module, and never shared with another module. */
-#if defined(__GNUC__) || defined(__clang__)
-#define FASTDL_ONE_ __attribute__((weak, visibility("hidden")))
-#elif defined(_MSC_VER)
+#if defined(_WIN32)
 #define FASTDL_ONE_ __declspec(selectany)
+#elif defined(__GNUC__) || defined(__clang__)
+#define FASTDL_ONE_ __attribute__((weak, visibility("hidden")))
 #elif defined(__cplusplus) && __cplusplus >= 201703L
 #define FASTDL_ONE_ inline
 #else
@@ -1852,16 +1859,31 @@ static inline int fastdl_check_view_(fastdl_view *view)
     return 0;
 }
 
+/* The long way of fastdl_complete_view_. */
+static inline int fastdl_complete_slowly_(PyObject *obj, fastdl_view *view, uint32_t facts)
+{
+    const DLTensor *dl = &view->dl;
+    if ((!(facts & FASTDL_TYPE_TRUSTED) || (uint32_t)dl->ndim > FASTDL_MAX_NDIM ||
+         dl->strides == NULL || dl->data == NULL || dl->byte_offset != 0) &&
+        fastdl_check_view_(view) < 0)
+        return -1;
+    return facts & FASTDL_TYPE_ASK_BITS ? fastdl_check_bits(obj, dl) : 0;
+}
+
 /* Completes a view that the borrowing slot of a table filled in. What a trusted table says of sizes
  * is not worked out again, which would take a third of the time of its call. */
 FASTDL_HOT_ int fastdl_complete_view_(PyObject *obj, fastdl_view *view, uint32_t facts)
 {
     const DLTensor *dl = &view->dl;
-    if (FASTDL_UNLIKELY_(!(facts & FASTDL_TYPE_TRUSTED) || (uint32_t)dl->ndim > FASTDL_MAX_NDIM ||
-                         dl->strides == NULL || dl->data == NULL || dl->byte_offset != 0) &&
-        fastdl_check_view_(view) < 0)
-        return -1;
-    return facts & FASTDL_TYPE_ASK_BITS ? fastdl_check_bits(obj, dl) : 0;
+    uint32_t last = (uint32_t)dl->ndim - 1; /* wraps for no dimensions: the long way */
+    if (FASTDL_LIKELY_(facts & FASTDL_TYPE_TRUSTED && last < FASTDL_MAX_NDIM &&
+                       dl->strides != NULL && dl->data != NULL && dl->byte_offset == 0) &&
+        /* fastdl_check_bits, for what it settles at a glance */
+        FASTDL_LIKELY_(FASTDL_LIKELY_(dl->dtype.code == kDLFloat)
+                           ? dl->strides[last] & 1 && dl->shape[last] > 1
+                           : dl->dtype.code != kDLComplex))
+        return 0;
+    return fastdl_complete_slowly_(obj, view, facts);
 }
 
 /* Fills a view by owning, through a table: where there is no way to borrow. */
@@ -1892,7 +1914,6 @@ FASTDL_HOT_ int fastdl_borrow(PyObject *obj, fastdl_view *view)
     fastdl_record scratch;
     const fastdl_record *record = fastdl_known_(Py_TYPE(obj), &scratch);
     view->flags = 0;
-    view->size_ = sizeof(fastdl_view);
     view->own_ = NULL;
     if (FASTDL_UNLIKELY_(record == NULL))
         return -1;
@@ -2144,14 +2165,15 @@ static inline int fastdl_is_same_(const DLTensor *a, const DLTensor *b)
     return 1;
 }
 
-/* The number of the entry of spec->apart that a tensor overlaps, or apart_count. */
-static inline size_t fastdl_overlapped_(const fastdl_view *view, const fastdl_spec *spec)
+/* The number of the entry of `apart` that a tensor overlaps, or its length. */
+static inline size_t fastdl_overlapped_(const fastdl_view *view, const fastdl_argument *apart,
+                                        size_t count, int32_t rules)
 {
     size_t i;
-    for (i = 0; i < spec->apart_count; i++) {
-        const fastdl_view *other = spec->apart[i].view;
+    for (i = 0; i < count; i++) {
+        const fastdl_view *other = apart[i].view;
         if (fastdl_overlap_(view, other) &&
-            !(spec->rules & FASTDL_IN_PLACE && fastdl_is_same_(&view->dl, &other->dl)))
+            !(rules & FASTDL_IN_PLACE && fastdl_is_same_(&view->dl, &other->dl)))
             break;
     }
     return i;
@@ -2163,8 +2185,8 @@ static inline int32_t fastdl_wanted_ndim_(const fastdl_spec *spec)
 }
 
 /* The number of the entry of spec->shape that a tensor does not have, or -1. */
-static inline int32_t fastdl_wrong_size_(const DLTensor *dl, const char *name,
-                                         const fastdl_spec *spec)
+FASTDL_HOT_ int32_t fastdl_wrong_size_(const DLTensor *dl, const char *name,
+                                       const fastdl_spec *spec)
 {
     int32_t wanted = fastdl_wanted_ndim_(spec);
     for (int32_t i = 0; i < wanted; i++) {
@@ -2190,7 +2212,7 @@ static inline int fastdl_has_layout_(const DLTensor *dl, int32_t layout)
            (layout & FASTDL_INNER && (last < 0 || dl->shape[last] <= 1 || dl->strides[last] == 1));
 }
 
-static inline int fastdl_has_device_(const DLTensor *dl, int32_t device)
+FASTDL_HOT_ int fastdl_has_device_(const DLTensor *dl, int32_t device)
 {
     int32_t type = (int32_t)dl->device.device_type;
     if (device == FASTDL_HOST)
@@ -2198,8 +2220,8 @@ static inline int fastdl_has_device_(const DLTensor *dl, int32_t device)
     return device == FASTDL_ANY_DEVICE || device == type;
 }
 
-static inline fastdl_mismatch_ fastdl_compare_(const fastdl_view *view, const char *name,
-                                               const fastdl_spec *spec)
+FASTDL_HOT_ fastdl_mismatch_ fastdl_compare_(const fastdl_view *view, const char *name,
+                                             const fastdl_spec *spec)
 {
     const DLTensor *dl = &view->dl;
     int32_t wanted = fastdl_wanted_ndim_(spec);
@@ -2241,7 +2263,8 @@ static inline fastdl_mismatch_ fastdl_compare_(const fastdl_view *view, const ch
             dl->device.device_id != like->device.device_id)
             return FASTDL_OTHER_DEVICE_;
     }
-    if (spec->apart_count > 0 && fastdl_overlapped_(view, spec) < spec->apart_count)
+    if (spec->apart_count > 0 &&
+        fastdl_overlapped_(view, spec->apart, spec->apart_count, spec->rules) < spec->apart_count)
         return FASTDL_OVERLAPS_;
     return FASTDL_MEETS_;
 }
@@ -2363,7 +2386,7 @@ FASTDL_COLD_ PyObject *fastdl_put_mismatch_(fastdl_text_ *text, const fastdl_vie
         fastdl_put_(text, ": move one of them first");
         return PyExc_BufferError;
     case FASTDL_OVERLAPS_: {
-        size_t i = fastdl_overlapped_(view, spec);
+        size_t i = fastdl_overlapped_(view, spec->apart, spec->apart_count, spec->rules);
         fastdl_put_(text, "memory apart from that of ");
         fastdl_put_(text, i < spec->apart_count ? spec->apart[i].name : "another argument");
         fastdl_put_(text, ", got an overlap: pass a copy of one");
@@ -2388,12 +2411,17 @@ FASTDL_COLD_ int fastdl_raise_mismatch_(const fastdl_view *view, const char *nam
     return -1;
 }
 
-static inline int fastdl_expect(const fastdl_view *view, const char *name, const fastdl_spec *spec)
+FASTDL_HOT_ int fastdl_expect(const fastdl_view *view, const char *name, const fastdl_spec *spec)
 {
     fastdl_mismatch_ mismatch = fastdl_compare_(view, name, spec);
     if (FASTDL_LIKELY_(mismatch == FASTDL_MEETS_))
         return 0;
-    return fastdl_raise_mismatch_(view, name, spec, mismatch);
+    /* A copy, so that no call sees the address of the spec: its members are then constants to the
+     * compiler, and what the spec does not ask for costs nothing. */
+    {
+        fastdl_spec seen = *spec;
+        return fastdl_raise_mismatch_(view, name, &seen, mismatch);
+    }
 }
 
 #ifdef __cplusplus

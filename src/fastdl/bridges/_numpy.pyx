@@ -11,6 +11,7 @@ from cpython.object cimport PyObject, PyTypeObject
 from cpython.pycapsule cimport PyCapsule_New
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.string cimport memcpy
 
 from fastdl._core.dlpack cimport (
     DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY, DLDataType,
@@ -130,7 +131,8 @@ cdef int borrow(PyObject *candidate, fastdl_view *view) except -1:
     cdef npy_intp *strides = PyArray_STRIDES(array)
     cdef npy_intp mask
     if 0 <= number < 64 and types[number].dtype.bits != 0 and PyArray_ISNOTSWAPPED(array):
-        view.dl.dtype = types[number].dtype
+        # At once: whoever reads it so, as fastdl_expect does, would wait for halves to be stored.
+        memcpy(&view.dl.dtype, &types[number].dtype, sizeof(DLDataType))
         shift = types[number].shift
     else:
         find_type(<ndarray>candidate, &view.dl.dtype, &view.flags)
