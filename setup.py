@@ -10,10 +10,12 @@ import os
 import sys
 import sysconfig
 from glob import glob
+from pathlib import Path
 
 import numpy
 from Cython.Build import cythonize
 from setuptools import Extension, find_packages, setup
+from setuptools.command.build_py import build_py
 
 if sys.implementation.name != "cpython":
     sys.exit(f"fastdl needs CPython: {sys.implementation.name} is not supported")
@@ -55,7 +57,21 @@ def extension(name: str, source: str, *c_sources: str, include: tuple[str, ...] 
     )
 
 
+class BuildPy(build_py):
+    """Makes the one file that cannot look the version up."""
+
+    def run(self) -> None:
+        super().run()
+        if self.editable_mode:
+            return  # it would be left in the source tree
+        text = Path("src/fastdl/pkgconfig/fastdl.pc.in").read_text()
+        target = Path(self.build_lib, "fastdl/pkgconfig/fastdl.pc")
+        self.mkpath(str(target.parent))
+        target.write_text(text.replace("@VERSION@", self.distribution.get_version()))
+
+
 setup(
+    cmdclass={"build_py": BuildPy},
     packages=[*find_packages("src"), HEADERS],
     package_dir={"": "src", HEADERS: "include/fastdl"},
     ext_modules=cythonize(

@@ -1,9 +1,16 @@
 """python -m fastdl, as a user runs it."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 import fastdl
+
+PACKAGE = Path(fastdl.__file__).parent
+INSTALLED = Path(fastdl.get_include()).parent == PACKAGE  # or a source tree, built in place
 
 
 def run(*arguments):
@@ -16,6 +23,59 @@ def test_version():
     done = run("--version")
     assert done.returncode == 0
     assert done.stdout == f"fastdl {fastdl.__version__}, DLPack 1.3\n"
+
+
+def test_folders():
+    """One to a line, in the order asked for: $(python -m fastdl --include) is a folder."""
+    done = run("--include")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == fastdl.get_include() + "\n"
+    done = run("--cmakedir", "--include", "--cflags")
+    assert done.returncode == 0, done.stderr
+    cmake, include, cflags = done.stdout.splitlines()
+    assert Path(cmake, "fastdl-config.cmake").is_file()
+    assert Path(include, "fastdl", "fastdl.h").is_file()
+    assert cflags == f"-I{include}"
+
+
+@pytest.mark.skipif(not INSTALLED, reason="a source tree has no fastdl.pc")
+def test_folder_for_pkg_config():
+    done = run("--pkgconfigdir")
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.rstrip("\n"), "fastdl.pc").is_file()
+
+
+@pytest.mark.skipif(INSTALLED, reason="is installed")
+def test_source_tree_has_no_folder_for_pkg_config():
+    """Half an answer would end up on a compiler line."""
+    done = run("--include", "--pkgconfigdir")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "install fastdl" in done.stderr
+
+
+def test_folders_need_neither_compiler_nor_library():
+    code = """if True:
+        import sys
+        sys.modules["numpy"] = sys.modules["subprocess"] = sys.modules["distutils"] = None
+        sys.modules["setuptools"] = None
+        from fastdl.__main__ import main
+        assert main(["--version", "--include", "--cflags", "--cmakedir"]) == 0
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PATH": "", "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 4
+
+
+def test_facts_and_a_command_do_not_mix():
+    done = run("--include", "demo")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "either a command or facts" in done.stderr
 
 
 def test_no_command_is_an_error():

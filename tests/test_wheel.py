@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from configparser import ConfigParser
 from email.parser import Parser
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path, PurePosixPath
@@ -83,6 +84,27 @@ def test_headers(contents):
         assert contents.files[f"fastdl/include/fastdl/{header.name}"]() == header.read_bytes()
 
 
+def test_what_other_projects_build_with(contents):
+    """The CMake package, Cython's declarations, and fastdl.pc with the version in it."""
+    source = ROOT / "src" / "fastdl"
+    for name in ("__init__.pxd", "cmake/fastdl-config.cmake", "cmake/fastdl-config-version.cmake"):
+        assert contents.files[f"fastdl/{name}"]() == (source / name).read_bytes()
+    text = contents.files["fastdl/pkgconfig/fastdl.pc"]().decode()
+    assert "@" not in text
+    assert f"\nVersion: {contents.metadata()['Version']}\n" in text
+    assert "\nincludedir=${pcfiledir}/../include\n" in text  # beside it, wherever that is
+
+
+def test_build_tools_find_it_by_themselves(contents):
+    """Each entry point names a folder, as a package, and the file is in there."""
+    (path,) = (path for path in contents.files if path.endswith(".dist-info/entry_points.txt"))
+    groups = ConfigParser()
+    groups.read_string(contents.files[path]().decode())
+    for group, file in [("pkg_config", "fastdl.pc"), ("cmake.root", "fastdl-config.cmake")]:
+        assert f"{groups[group]['fastdl'].replace('.', '/')}/{file}" in contents.files
+    assert set(groups.sections()) == {"pkg_config", "cmake.root"}
+
+
 def test_nothing_else(contents):
     """No C or Cython source, no private header, no test: each file is of a kind that is meant."""
     for path in contents.paths:
@@ -90,6 +112,10 @@ def test_nothing_else(contents):
             assert "tests" not in path.parts
             if path.suffix == ".h":
                 assert path.parts[:3] == ("fastdl", "include", "fastdl")
+            elif path.suffix in {".cmake", ".pc"}:
+                assert path.parts[1] == {".cmake": "cmake", ".pc": "pkgconfig"}[path.suffix]
+            elif path.suffix == ".pxd":  # what the core declares for itself is private
+                assert path == PurePosixPath("fastdl/__init__.pxd")
             else:
                 assert path.suffix in {".py", ".pyi", *COMPILED} or path.name == "py.typed"
         else:

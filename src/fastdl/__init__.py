@@ -7,6 +7,7 @@ fastdl.Tensor([0, 1, 2], shape=(3,), dtype=float32, device=cpu:0)
 
 from fastdl import _consumer, _numpy, _producer, _values
 from fastdl._asarray import asarray, empty
+from fastdl._build import get_include
 from fastdl._core import exchange as _exchange
 from fastdl._core import tensor as _tensor
 from fastdl._core.exchange import exchange_api, from_dlpack, register_exchange_api
@@ -52,5 +53,6 @@ __all__ = [
     "empty",
     "exchange_api",
     "from_dlpack",
+    "get_include",
     "register_exchange_api",
 ]

@@ -120,6 +120,7 @@ def tables(capsule: CapsuleType) -> None:
 def the_rest() -> None:
     assert_type(fastdl.dlpack_version, tuple[int, int])
     assert_type(fastdl.__version__, str)
+    assert_type(fastdl.get_include(), str)
     try:
         fastdl.from_dlpack(Producer(), copy=False)
     except fastdl.CopyRequiredError as error:

@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C interface, for Cython: any framework's tensor where a memoryview takes only buffers.
+
+    cimport fastdl
+
+    def total(argument):
+        cdef fastdl.view x
+        cdef float *data
+        cdef float sum = 0
+        fastdl.borrow(argument, &x)
+        try:
+            fastdl.pointer(&x, b"argument", &data)  # float32, and on the host
+            if x.dl.ndim != 1:
+                raise ValueError("expected one dimension")
+            for i in range(x.dl.shape[0]):
+                sum += data[i * x.dl.strides[0]]
+            return sum
+        finally:
+            fastdl.release(&x)
+
+Compile with `fastdl.get_include()` among the include folders. The module that comes out needs fastdl
+to be installed only if it says so: see import_fastdl.
+
+Each name is that of <fastdl/fastdl.h> without its prefix, fastdl_ or FASTDL_, and the header is the
+manual: what is said here is what differs in Cython. A failure raises; what C hands back through
+a pointer is returned; a type is a `type`, and None where C takes NULL; names of arguments are bytes.
+Names of DLPack itself (DLTensor, kDLCPU, ...) are left as they are.
+
+`fastdl.empty` and the Python function of that name are two things. A module that uses both says
+`cimport fastdl as cfastdl` beside `import fastdl`.
+"""
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.ref cimport Py_DECREF
+from libc.stdint cimport (
+    int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
+)
+from libc.string cimport memset
+
+
+# ---- DLPack ---------------------------------------------------------------------------------
+
+cdef extern from "<fastdl/dlpack.h>" nogil:
+    ctypedef enum DLDeviceType:
+        kDLCPU
+        kDLCUDA
+        kDLCUDAHost
+        kDLOpenCL
+        kDLVulkan
+        kDLMetal
+        kDLVPI
+        kDLROCM
+        kDLROCMHost
+        kDLExtDev
+        kDLCUDAManaged
+        kDLOneAPI
+        kDLWebGPU
+        kDLHexagon
+        kDLMAIA
+        kDLTrn
+
+    ctypedef struct DLDevice:
+        DLDeviceType device_type
+        int32_t device_id
+
+    ctypedef enum DLDataTypeCode:
+        kDLInt
+        kDLUInt
+        kDLFloat
+        kDLOpaqueHandle
+        kDLBfloat
+        kDLComplex
+        kDLBool
+
+    ctypedef struct DLDataType:
+        uint8_t code
+        uint8_t bits
+        uint16_t lanes
+
+    ctypedef struct DLTensor:
+        void *data
+        DLDevice device
+        int32_t ndim
+        DLDataType dtype
+        int64_t *shape
+        int64_t *strides
+        uint64_t byte_offset
+
+    ctypedef struct DLPackVersion:
+        uint32_t major
+        uint32_t minor
+
+    ctypedef struct DLManagedTensorVersioned:
+        DLPackVersion version
+        void *manager_ctx
+        void (*deleter)(DLManagedTensorVersioned *) noexcept nogil
+        uint64_t flags
+        DLTensor dl_tensor
+
+    const uint64_t DLPACK_FLAG_BITMASK_READ_ONLY
+    const uint64_t DLPACK_FLAG_BITMASK_IS_COPIED
+    const uint64_t DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
+
+    # Its functions report failure as C does: -1, with a Python exception or, from a careless
+    # library, without one. Through `borrow`, `own`, `empty` and `wrap` there always is one.
+    ctypedef struct DLPackExchangeAPIHeader:
+        DLPackVersion version
+        DLPackExchangeAPIHeader *prev_api
+
+    ctypedef struct DLPackExchangeAPI:
+        DLPackExchangeAPIHeader header
+        int (*managed_tensor_allocator)(
+            DLTensor *, DLManagedTensorVersioned **, void *,
+            void (*)(void *, const char *, const char *) noexcept) noexcept
+        int (*managed_tensor_from_py_object_no_sync)(
+            void *, DLManagedTensorVersioned **) noexcept
+        int (*managed_tensor_to_py_object_no_sync)(DLManagedTensorVersioned *, void **) noexcept
+        int (*dltensor_from_py_object_no_sync)(void *, DLTensor *) noexcept
+        int (*current_work_stream)(DLDeviceType, int32_t, void **) noexcept
+
+
+# ---- element types, and the geometry of a tensor --------------------------------------------
+
+cdef extern from "<fastdl/fastdl.h>" nogil:
+    const int MAX_NDIM "FASTDL_MAX_NDIM"
+
+    const uint32_t BOOL "FASTDL_BOOL"
+    const uint32_t INT8 "FASTDL_INT8"
+    const uint32_t INT16 "FASTDL_INT16"
+    const uint32_t INT32 "FASTDL_INT32"
+    const uint32_t INT64 "FASTDL_INT64"
+    const uint32_t UINT8 "FASTDL_UINT8"
+    const uint32_t UINT16 "FASTDL_UINT16"
+    const uint32_t UINT32 "FASTDL_UINT32"
+    const uint32_t UINT64 "FASTDL_UINT64"
+    const uint32_t FLOAT16 "FASTDL_FLOAT16"
+    const uint32_t BFLOAT16 "FASTDL_BFLOAT16"
+    const uint32_t FLOAT32 "FASTDL_FLOAT32"
+    const uint32_t FLOAT64 "FASTDL_FLOAT64"
+    const uint32_t COMPLEX64 "FASTDL_COMPLEX64"
+    const uint32_t COMPLEX128 "FASTDL_COMPLEX128"
+    const uint32_t FLOAT8_E4M3FN "FASTDL_FLOAT8_E4M3FN"
+    const uint32_t FLOAT8_E5M2 "FASTDL_FLOAT8_E5M2"
+
+    uint32_t DTYPE "FASTDL_DTYPE"(unsigned int code, unsigned int bits, unsigned int lanes)
+    uint32_t dtype "fastdl_dtype"(DLDataType dtype)
+    int64_t itemsize "fastdl_itemsize"(DLDataType dtype)
+    bint is_packed "fastdl_is_packed"(DLDataType dtype, uint64_t flags)
+    bint is_contiguous "fastdl_is_contiguous"(const DLTensor *tensor, char order)
+    void compact_strides "fastdl_compact_strides"(
+        int32_t ndim, const int64_t *shape, int64_t *strides)
+
+    ctypedef enum fault "fastdl_fault":
+        OK "FASTDL_OK"
+
+    ctypedef struct layout "fastdl_layout":
+        int64_t size
+        int64_t nbytes
+        int64_t low
+        int64_t high
+
+    fault check "fastdl_check"(const DLTensor *tensor, uint64_t flags, layout *out)
+    const char *fault_text "fastdl_fault_text"(fault fault)
+
+    ctypedef struct device_fact "fastdl_device_fact":
+        int32_t type
+        const char *name
+        uint8_t host
+        uint8_t addresses
+        uint8_t stream
+
+    const device_fact *find_device "fastdl_find_device"(int32_t type)
+
+
+# ---- arguments ------------------------------------------------------------------------------
+
+cdef extern from "<fastdl/fastdl.h>":
+    # Call it where the module starts, once. NumPy's arrays are then borrowed at the speed of torch's
+    # tensors, and results can be of their kind:
+    #
+    #     try:
+    #         fastdl.import_fastdl()
+    #     except ImportError:
+    #         pass  # not installed: __dlpack__ serves
+    int import_fastdl "fastdl_import"() except -1
+
+    # A struct for the stack: `cdef fastdl.view x`. Not to be copied, so not to be assigned.
+    ctypedef struct view "fastdl_view":
+        DLTensor dl
+        uint64_t flags
+
+    # After this call `release` must follow, in a `finally`. After a failure it may, so that two
+    # arguments need one `try`:
+    #
+    #     fastdl.borrow(first, &x)
+    #     try:
+    #         fastdl.borrow(second, &y)
+    #         ...
+    #     finally:
+    #         fastdl.release(&y)
+    #         fastdl.release(&x)
+    #
+    # A third needs one of its own: `release` may not see a view that `borrow` never saw.
+    int borrow "fastdl_borrow"(object argument, view *out) except -1
+    void release "fastdl_release"(view *borrowed) noexcept
+
+    # Writes what it learns into the dimensions of expected.shape; needs the GIL only to raise.
+    int expect "fastdl_expect"(
+        const view *borrowed, const char *name, const spec *expected) except -1
+
+    ctypedef struct dim "fastdl_dim":  # made by DIM and SIZE, below
+        const char *name
+        int64_t size
+
+    ctypedef struct argument "fastdl_argument":  # fastdl.argument(&x, b"x")
+        const view *view
+        const char *name
+
+    # Begin with `anything()`: a local struct holds whatever was on the stack, and one made with
+    # some of its members named holds that in the others. An array for `shape` is written so:
+    #
+    #     cdef fastdl.dim n = fastdl.DIM(b"n"), three = fastdl.SIZE(3)
+    #     cdef (fastdl.dim *)[2] shape = [&n, &three]
+    ctypedef struct spec "fastdl_spec":
+        const uint32_t *dtypes
+        size_t dtype_count
+        int32_t ndim
+        dim **shape
+        int32_t layout
+        int32_t rules
+        int32_t device
+        int32_t alignment
+        const argument *like
+        const argument *apart
+        size_t apart_count
+
+    enum:
+        SCALAR "FASTDL_SCALAR"  # spec.ndim
+
+        C "FASTDL_C"  # spec.layout
+        F "FASTDL_F"
+        INNER "FASTDL_INNER"
+
+        WRITABLE "FASTDL_WRITABLE"  # spec.rules
+        TRAILING "FASTDL_TRAILING"
+        IN_PLACE "FASTDL_IN_PLACE"
+
+        HOST "FASTDL_HOST"  # spec.device, beside kDLCUDA and its like
+        ANY_DEVICE "FASTDL_ANY_DEVICE"
+
+
+cdef inline spec anything() noexcept nogil:
+    """A spec that asks for nothing but host memory, to be filled in."""
+    cdef spec result
+    memset(&result, 0, sizeof(result))
+    return result
+
+
+cdef inline dim DIM(const char *name) noexcept nogil:
+    """A dimension with the size of the first argument that it is compared with."""
+    cdef dim result
+    memset(&result, 0, sizeof(result))
+    result.name = name
+    result.size = -1
+    return result
+
+
+cdef inline dim SIZE(int64_t size) noexcept nogil:
+    """A dimension of one size."""
+    cdef dim result
+    memset(&result, 0, sizeof(result))
+    result.size = size
+    return result
+
+
+ctypedef fused number:
+    int8_t
+    int16_t
+    int32_t
+    int64_t
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
+    float
+    double
+
+
+cdef inline int pointer(const view *borrowed, const char *name, number **out) except -1:
+    """Sets *out to the first element, if elements are of the type that `out` points to.
+
+    Expects host memory too, since the pointer is there to be followed; with `expect` for the rest,
+    it needs no list of types. Step by borrowed.dl.strides. Whether elements may be written is
+    for `expect` to say (WRITABLE).
+    """
+    cdef uint32_t wanted
+    cdef spec expected = anything()
+    if number is float or number is double:
+        wanted = DTYPE(kDLFloat, 8 * sizeof(number), 1)
+    elif <number>-1 < 0:
+        wanted = DTYPE(kDLInt, 8 * sizeof(number), 1)
+    else:
+        wanted = DTYPE(kDLUInt, 8 * sizeof(number), 1)
+    expected.dtypes = &wanted
+    expected.dtype_count = 1
+    expect(borrowed, name, &expected)
+    out[0] = <number *>borrowed.dl.data
+    return 0
+
+
+# ---- owning, results, streams ---------------------------------------------------------------
+
+cdef extern from "<fastdl/fastdl.h>":
+    int fastdl_own(object argument, DLManagedTensorVersioned **out) except -1
+    int fastdl_empty(
+        const DLTensor *prototype, PyTypeObject *like, DLManagedTensorVersioned **out) except -1
+    int fastdl_wrap(
+        DLManagedTensorVersioned *managed, PyTypeObject *like, PyObject **out) except -1
+    int fastdl_work_stream(const view *borrowed, void **stream) except -1
+    const DLPackExchangeAPI *fastdl_exchange_api(PyTypeObject *type) except NULL
+
+
+cdef inline DLManagedTensorVersioned *own(object argument) except NULL:
+    """The tensor of `argument`, to be kept beyond the call. It is yours: end with `drop`."""
+    cdef DLManagedTensorVersioned *result
+    fastdl_own(argument, &result)
+    return result
+
+
+cdef inline void drop(DLManagedTensorVersioned *managed) noexcept nogil:
+    """Gives back what `own` and `empty` returned, unless `wrap` has taken it. From any thread."""
+    if managed.deleter is not NULL:
+        managed.deleter(managed)
+
+
+# Not `type like`: Cython takes that to mean type itself, and torch.Tensor is of a metaclass.
+cdef inline PyTypeObject *_type_of_result(object like) except? NULL:
+    if like is None:
+        return NULL
+    if not isinstance(like, type):
+        raise TypeError(f"expected a type or None, got an object of {type(like)!r}")
+    return <PyTypeObject *>like
+
+
+cdef inline DLManagedTensorVersioned *empty(const DLTensor *prototype, object like) except NULL:
+    """A new tensor with the element type, shape and device of `prototype`, allocated by the library
+    of `like`: type(x), or None for fastdl's memory. It is yours, until `wrap` takes it."""
+    cdef DLManagedTensorVersioned *result
+    fastdl_empty(prototype, _type_of_result(like), &result)
+    return result
+
+
+cdef inline object wrap(DLManagedTensorVersioned *managed, object like):
+    """An object of type `like` on `managed`, which is taken in every case; None: fastdl.Tensor."""
+    cdef PyObject *made
+    cdef PyTypeObject *kind
+    try:
+        kind = _type_of_result(like)
+    except TypeError:
+        drop(managed)
+        raise
+    fastdl_wrap(managed, kind, &made)
+    result = <object>made
+    Py_DECREF(result)  # it came with a reference of its own
+    return result
+
+
+cdef inline void *work_stream(const view *borrowed) except? NULL:
+    """The stream to launch on, a cudaStream_t or hipStream_t; NULL is the default one, or none."""
+    cdef void *result
+    fastdl_work_stream(borrowed, &result)
+    return result
+
+
+cdef inline const DLPackExchangeAPI *exchange_api(object like) except NULL:
+    """The exchange table of a type, valid until the process ends."""
+    if like is None:
+        raise TypeError("expected a type, got None")
+    return fastdl_exchange_api(_type_of_result(like))

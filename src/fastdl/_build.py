@@ -1,0 +1,41 @@
+"""Where the files are that other projects compile and link with."""
+
+import os.path
+
+# Not by way of importlib: this is all that importing fastdl may cost.
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+
+
+def get_include() -> str:
+    """The folder to pass to a compiler as `-I`, so that `#include <fastdl/fastdl.h>` is found."""
+    installed = os.path.join(_PACKAGE, "include")
+    if os.path.isdir(installed):
+        return installed
+    return os.path.join(os.path.dirname(os.path.dirname(_PACKAGE)), "include")  # a source tree
+
+
+def get_cflags() -> str:
+    """What a compiler line needs, quoted for a shell."""
+    import shlex
+
+    # Slashes, which every compiler takes, so that nothing needs quotes on Windows either.
+    return shlex.quote("-I" + get_include().replace(os.sep, "/"))
+
+
+def get_cmake_dir() -> str:
+    """The folder with fastdl-config.cmake, for `fastdl_DIR` or `CMAKE_PREFIX_PATH`."""
+    return os.path.join(_PACKAGE, "cmake")
+
+
+def get_pkgconfig_dir() -> str:
+    """The folder with fastdl.pc, for `PKG_CONFIG_PATH`.
+
+    FileNotFoundError in a source tree: the file is made when fastdl is installed.
+    """
+    folder = os.path.join(_PACKAGE, "pkgconfig")
+    if not os.path.exists(os.path.join(folder, "fastdl.pc")):
+        raise FileNotFoundError(
+            f"expected fastdl.pc in {folder}, but this is a source tree, where it is not made: "
+            "install fastdl with pip"
+        )
+    return folder
