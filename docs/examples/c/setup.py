@@ -1,0 +1,9 @@
+# Build: python setup.py build_ext --inplace
+from setuptools import Extension, setup
+
+import fastdl
+
+setup(
+    name="axpy",
+    ext_modules=[Extension("axpy", ["axpy.c"], include_dirs=[fastdl.get_include()])],
+)
