@@ -18,7 +18,10 @@ PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
 # Stops at the first undefined behaviour; address errors always stop.
 SANITIZE = {"FASTDL_SANITIZE": "address,undefined"}
 # Tests of other things than memory: other libraries' code, or no code of ours that runs.
-NOT_SANITIZED = ("interop", "test_abi.py", "test_readme.py", "test_wheel.py")
+NOT_SANITIZED = (
+    *("interop", "examples", "test_abi.py", "test_build.py", "test_cython.py", "test_readme.py"),
+    "test_wheel.py",
+)
 PRELOADED = ("libasan.so", "libubsan.so")
 
 # What a C compiler is asked to say about our own files.
@@ -26,7 +29,7 @@ WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
 
 
 def c_files() -> list[str]:
-    folders = ("include", "src", "tests", "benchmarks")
+    folders = ("include", "src", "tests", "benchmarks", "docs")
     return [str(p) for folder in folders for p in sorted(Path(folder).rglob("*.[ch]"))]
 
 
@@ -71,7 +74,7 @@ def lint(session: nox.Session) -> None:
     session.install(*extra("dev"))
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
-    session.run("cython-lint", "src")
+    session.run("cython-lint", "src", "tests", "docs")
     session.run("clang-format", "--dry-run", "-Werror", *c_files())
 
 
@@ -97,6 +100,8 @@ def warnings(session: nox.Session) -> None:
     flags = [*WARNINGS, "-fsyntax-only", "-Iinclude", f"-isystem{include}"]
     for source in existing("src/fastdl/_core/*.c"):
         session.run("gcc", "-std=c11", *flags, source, external=True)
+    for example in existing("docs/examples/c/*.c"):
+        session.run("gcc", "-std=c99", "-pedantic", *flags, example, external=True)
     for header in existing("include/fastdl/*.h"):
         session.run("gcc", "-std=c99", "-pedantic", *flags, "-x", "c", header, external=True)
         session.run("g++", "-std=c++17", "-pedantic", *flags, "-x", "c++", header, external=True)

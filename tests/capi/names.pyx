@@ -1,0 +1,210 @@
+# cython: language_level=3
+"""Each name of fastdl/__init__.pxd, used once; test_cython.py looks at what comes back."""
+cimport fastdl
+from libc.stdint cimport int64_t, uint32_t
+
+
+def import_fastdl():
+    return fastdl.import_fastdl()
+
+
+def dtypes():
+    """Name -> number, as NumPy and DLPack call them."""
+    return {
+        "bool": fastdl.BOOL,
+        "int8": fastdl.INT8,
+        "int16": fastdl.INT16,
+        "int32": fastdl.INT32,
+        "int64": fastdl.INT64,
+        "uint8": fastdl.UINT8,
+        "uint16": fastdl.UINT16,
+        "uint32": fastdl.UINT32,
+        "uint64": fastdl.UINT64,
+        "float16": fastdl.FLOAT16,
+        "bfloat16": fastdl.BFLOAT16,
+        "float32": fastdl.FLOAT32,
+        "float64": fastdl.FLOAT64,
+        "complex64": fastdl.COMPLEX64,
+        "complex128": fastdl.COMPLEX128,
+        "float8_e4m3fn": fastdl.FLOAT8_E4M3FN,
+        "float8_e5m2": fastdl.FLOAT8_E5M2,
+    }
+
+
+def devices():
+    numbers = [
+        fastdl.kDLCPU, fastdl.kDLCUDA, fastdl.kDLCUDAHost, fastdl.kDLOpenCL, fastdl.kDLVulkan,
+        fastdl.kDLMetal, fastdl.kDLVPI, fastdl.kDLROCM, fastdl.kDLROCMHost, fastdl.kDLExtDev,
+        fastdl.kDLCUDAManaged, fastdl.kDLOneAPI, fastdl.kDLWebGPU, fastdl.kDLHexagon,
+        fastdl.kDLMAIA, fastdl.kDLTrn,
+    ]
+    return {fastdl.find_device(number).name.decode(): number for number in numbers}
+
+
+def borrow(argument):
+    cdef fastdl.view x
+    fastdl.borrow(argument, &x)
+    fastdl.release(&x)
+    return True
+
+
+def describe(argument):
+    """What a view says of a tensor."""
+    cdef fastdl.view x
+    cdef fastdl.layout layout
+    cdef int64_t[fastdl.MAX_NDIM] compact
+    fastdl.borrow(argument, &x)
+    try:
+        fault = fastdl.check(&x.dl, x.flags, &layout)
+        fastdl.compact_strides(x.dl.ndim, x.dl.shape, compact)
+        return {
+            "address": <size_t>x.dl.data,
+            "dtype": fastdl.dtype(x.dl.dtype),
+            "same dtype": fastdl.DTYPE(x.dl.dtype.code, x.dl.dtype.bits, x.dl.dtype.lanes),
+            "itemsize": fastdl.itemsize(x.dl.dtype),
+            "packed": fastdl.is_packed(x.dl.dtype, x.flags),
+            "shape": [x.dl.shape[i] for i in range(x.dl.ndim)],
+            "strides": [x.dl.strides[i] for i in range(x.dl.ndim)],
+            "compact strides": [compact[i] for i in range(x.dl.ndim)],
+            "C": fastdl.is_contiguous(&x.dl, b"C"),
+            "F": fastdl.is_contiguous(&x.dl, b"F"),
+            "device": (x.dl.device.device_type, x.dl.device.device_id),
+            "on host": bool(fastdl.find_device(x.dl.device.device_type).host),
+            "read-only": bool(x.flags & fastdl.DLPACK_FLAG_BITMASK_READ_ONLY),
+            "copied": bool(x.flags & fastdl.DLPACK_FLAG_BITMASK_IS_COPIED),
+            "fault": None if fault == fastdl.OK else fastdl.fault_text(fault),
+            "size": layout.size,
+            "nbytes": layout.nbytes,
+            "low": layout.low,
+            "high": layout.high,
+            "stream": <size_t>fastdl.work_stream(&x),
+        }
+    finally:
+        fastdl.release(&x)
+        fastdl.release(&x)  # harmless
+
+
+def expect(points, weights):
+    """`points` is (n, 3), row-major float32 at a multiple of 4; `weights` the n of the same type,
+    apart from it."""
+    cdef fastdl.view p, w
+    cdef uint32_t number = fastdl.FLOAT32
+    cdef fastdl.dim n = fastdl.DIM(b"n"), three = fastdl.SIZE(3)
+    cdef (fastdl.dim *)[2] of_points = [&n, &three]
+    cdef (fastdl.dim *)[1] of_weights = [&n]
+    cdef fastdl.argument first
+    cdef fastdl.spec spec = fastdl.anything()
+    spec.dtypes, spec.dtype_count = &number, 1
+    spec.ndim, spec.shape = 2, of_points
+    spec.layout, spec.device, spec.alignment = fastdl.C, fastdl.kDLCPU, 4
+    fastdl.borrow(points, &p)
+    try:
+        fastdl.borrow(weights, &w)
+        fastdl.expect(&p, b"points", &spec)
+        first = fastdl.argument(&p, b"points")
+        spec = fastdl.anything()
+        spec.ndim, spec.shape, spec.rules = 1, of_weights, fastdl.WRITABLE
+        spec.like, spec.apart, spec.apart_count = &first, &first, 1
+        fastdl.expect(&w, b"weights", &spec)
+        return n.size
+    finally:
+        fastdl.release(&w)
+        fastdl.release(&p)
+
+
+def meets(argument, int ndim=0, int layout=0, int rules=0, int device=0):
+    cdef fastdl.view x
+    cdef fastdl.spec spec = fastdl.anything()
+    spec.ndim, spec.layout, spec.rules, spec.device = ndim, layout, rules, device
+    fastdl.borrow(argument, &x)
+    try:
+        fastdl.expect(&x, b"x", &spec)
+    finally:
+        fastdl.release(&x)
+
+
+SCALAR, C, F, INNER = fastdl.SCALAR, fastdl.C, fastdl.F, fastdl.INNER
+WRITABLE, TRAILING, IN_PLACE = fastdl.WRITABLE, fastdl.TRAILING, fastdl.IN_PLACE
+HOST, ANY_DEVICE = fastdl.HOST, fastdl.ANY_DEVICE
+
+
+
+
+cdef first_of(const fastdl.view *x, fastdl.number *nothing):
+    cdef fastdl.number *data
+    fastdl.pointer(x, b"x", &data)
+    return data[0]
+
+
+def first(argument, str dtype):
+    """The first element, by a pointer of that type."""
+    cdef fastdl.view x
+    fastdl.borrow(argument, &x)
+    try:
+        if dtype == "int8":
+            return first_of[fastdl.int8_t](&x, NULL)
+        if dtype == "int16":
+            return first_of[fastdl.int16_t](&x, NULL)
+        if dtype == "int32":
+            return first_of[fastdl.int32_t](&x, NULL)
+        if dtype == "int64":
+            return first_of[fastdl.int64_t](&x, NULL)
+        if dtype == "uint8":
+            return first_of[fastdl.uint8_t](&x, NULL)
+        if dtype == "uint16":
+            return first_of[fastdl.uint16_t](&x, NULL)
+        if dtype == "uint32":
+            return first_of[fastdl.uint32_t](&x, NULL)
+        if dtype == "uint64":
+            return first_of[fastdl.uint64_t](&x, NULL)
+        if dtype == "float32":
+            return first_of[float](&x, NULL)
+        return first_of[double](&x, NULL)
+    finally:
+        fastdl.release(&x)
+
+
+cdef class Kept:
+    """A tensor that is owned."""
+    cdef fastdl.DLManagedTensorVersioned *managed
+
+    def __init__(self, argument):
+        self.managed = fastdl.own(argument)
+
+    def __dealloc__(self):
+        if self.managed is not NULL:
+            fastdl.drop(self.managed)
+
+    def numbers(self):
+        cdef fastdl.DLTensor *x = &self.managed.dl_tensor
+        cdef double *data = <double *>(<char *>x.data + x.byte_offset)
+        return self.managed.version.major, [data[i * x.strides[0]] for i in range(x.shape[0])]
+
+    def give(self, like):
+        managed = self.managed
+        self.managed = NULL
+        return fastdl.wrap(managed, like)
+
+
+def empty(prototype, like):
+    cdef fastdl.view x
+    fastdl.borrow(prototype, &x)
+    try:
+        return fastdl.wrap(fastdl.empty(&x.dl, like), like)
+    finally:
+        fastdl.release(&x)
+
+
+def empty_unused(prototype, like):
+    """Made and dropped."""
+    cdef fastdl.view x
+    fastdl.borrow(prototype, &x)
+    try:
+        fastdl.drop(fastdl.empty(&x.dl, like))
+    finally:
+        fastdl.release(&x)
+
+
+def exchange_api(like):
+    cdef const fastdl.DLPackExchangeAPI *api = fastdl.exchange_api(like)
+    return <size_t>api, api.header.version.major, api.header.version.minor

@@ -1,0 +1,132 @@
+"""The examples of the documentation, built as it says, and used with everybody's tensors.
+
+The builds run against the fastdl that the tests import: an installed one in CI.
+"""
+
+from pathlib import Path
+
+import pytest
+
+import fastdl
+from tests.examples.building import built
+from tests.interop.harness import describe, run_python
+from tests.interop.peers import require
+from tests.support.isolate import run_isolated
+
+CASES = Path(__file__).with_name("cases.py")
+INSTALLED = Path(fastdl.get_include()).parent == Path(fastdl.__file__).parent
+
+# Folder of docs/examples, and the file in it that says how to build it.
+BUILDS = [
+    ("c", "setup.py"),
+    ("c", "CMakeLists.txt"),
+    ("c", "axpy.c"),  # a compiler line, with pkg-config
+    ("cython", "setup.py"),
+]
+# Each example once: what it does is the same, whatever built it.
+EXAMPLES = list({build[0]: build for build in reversed(BUILDS)}.values())
+
+
+@pytest.fixture
+def folder(request):
+    example, file = request.param
+    if file == "axpy.c" and not INSTALLED:
+        pytest.skip("a source tree has no fastdl.pc, which is made when fastdl is installed")
+    return built(example, file)
+
+
+def names(builds):
+    return ["-".join(build) for build in builds]
+
+
+@pytest.mark.parametrize("folder", BUILDS, ids=names(BUILDS), indirect=True)
+def test_builds(folder):
+    printed = run_isolated(
+        f"""
+        import sys; sys.path.insert(0, {str(folder)!r})
+        import axpy, numpy as np
+        assert axpy.__file__.startswith({str(folder)!r}), axpy.__file__
+        assert "fastdl" in sys.modules
+        y = np.ones(3)
+        axpy.axpy(2.0, np.arange(3.0), y)
+        print(y.tolist(), axpy.scaled(3.0, y).tolist())
+        """
+    )
+    assert printed == "[1.0, 3.0, 5.0] [3.0, 9.0, 15.0]\n"
+
+
+@pytest.mark.parametrize("folder", EXAMPLES, ids=names(EXAMPLES), indirect=True)
+def test_example(folder):
+    child = run_python(
+        *("-m", "pytest", "-q", "--tb=short", "-W", "error", "-p", "no:cacheprovider", str(CASES)),
+        FASTDL_EXAMPLE=str(folder),
+    )
+    assert child.returncode == 0, describe(child)
+
+
+@pytest.mark.parametrize("folder", [("cython", "setup.py")], ids=["cython"], indirect=True)
+def test_documentation_of_the_cython_example(folder):
+    require("torch")
+    require("jax")
+    run_isolated(
+        f"""
+        import sys; sys.path.insert(0, {str(folder)!r})
+        import axpy, doctest, jax.numpy, torch
+        names = dict(vars(axpy), torch=torch, jax=jax)
+        test = doctest.DocTestParser().get_doctest(axpy.__doc__, names, "axpy", None, None)
+        results = doctest.DocTestRunner().run(test)
+        assert (results.failed, results.attempted) == (0, 3), results
+        """
+    )
+
+
+ALONE = """
+    import sys
+    sys.modules["fastdl"] = None  # as if it were not installed
+    sys.path.insert(0, {folder!r})
+    import axpy
+    {body}
+    assert not [name for name in sys.modules if name.startswith("fastdl.")]
+    print("done")
+"""
+WITH_NUMPY = """
+    import numpy as np
+    x, y = np.arange(6.0)[::2], np.ones(3)
+    counts = sys.getrefcount(x), sys.getrefcount(y)
+    axpy.axpy(2.0, x, y)
+    assert y.tolist() == [1.0, 5.0, 9.0]
+    try:
+        axpy.axpy(2.0, x, np.broadcast_to(1.0, 3))
+    except BufferError as error:
+        assert "y: expected" in str(error)
+    else:
+        raise AssertionError("y was not looked at")
+    try:
+        axpy.scaled(2.0, x)  # NumPy has no table that could make an array
+    except TypeError as error:
+        assert "fastdl_import()" in str(error)
+    else:
+        raise AssertionError("a result of NumPy's")
+    for bad in [(x, y[:2]), (x, 3)]:
+        try:
+            axpy.axpy(2.0, *bad)
+        except (ValueError, TypeError):
+            pass
+    del bad
+    assert (sys.getrefcount(x), sys.getrefcount(y)) == counts  # each view was given back
+"""
+WITH_TORCH = """
+    import torch
+    x, y = torch.arange(6.0)[::2], torch.ones(3)
+    axpy.axpy(2.0, x, y)
+    assert y.tolist() == [1.0, 5.0, 9.0]
+    result = axpy.scaled(2.0, x)
+    assert type(result) is torch.Tensor and result.tolist() == [0.0, 4.0, 8.0]
+"""
+
+
+@pytest.mark.parametrize("folder", EXAMPLES, ids=names(EXAMPLES), indirect=True)
+@pytest.mark.parametrize(("library", "body"), [("numpy", WITH_NUMPY), ("torch", WITH_TORCH)])
+def test_where_fastdl_is_not_installed(folder, library, body):
+    require(library)
+    assert run_isolated(ALONE.format(folder=str(folder), body=body.lstrip())) == "done\n"

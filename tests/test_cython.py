@@ -1,0 +1,268 @@
+"""The C interface as Cython sees it: src/fastdl/__init__.pxd.
+
+Its names are used in tests/capi/names.pyx, so the C compiler holds the types against the header.
+"""
+
+import importlib.util
+import re
+import sys
+import sysconfig
+
+import numpy as np
+import pytest
+
+import fastdl
+from tests.examples.building import run
+from tests.interop.peers import require
+from tests.support.build import ROOT, SOURCES, folder
+from tests.support.ctypes_dlpack import FakeProducer
+from tests.support.isolate import run_isolated
+
+DECLARATIONS = ROOT / "src" / "fastdl" / "__init__.pxd"
+
+SETUP = """
+import fastdl
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+include = [fastdl.get_include()]
+setup(
+    name="names",
+    ext_modules=cythonize([
+        Extension("names", ["names.pyx"], include_dirs=include),
+        Extension("names_cpp", ["names_cpp.pyx"], include_dirs=include, language="c++"),
+    ]),
+)
+"""
+
+
+def documented_example():
+    """The module in the documentation of the declarations."""
+    lines = DECLARATIONS.read_text().partition("\n\n")[2].splitlines()
+    lines = lines[: next(i for i, line in enumerate(lines) if line.startswith("Compile with"))]
+    return "\n".join(line.removeprefix("    ") for line in lines)
+
+
+@pytest.fixture(scope="module")
+def place():
+    """The folder of the modules `names`, of names.pyx and the example, in C, and `names_cpp`."""
+    made = folder() / "cython"
+    made.mkdir()
+    source = (SOURCES / "names.pyx").read_text()
+    (made / "names.pyx").write_text(source + documented_example().replace("cimport fastdl\n", ""))
+    (made / "names_cpp.pyx").write_text(source)
+    (made / "setup.py").write_text(SETUP)
+    run("python setup.py -q build_ext --inplace", made, CFLAGS="-O1")
+    return made
+
+
+def load(place, name):
+    if name not in sys.modules:
+        path = place / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
+        spec = importlib.util.spec_from_file_location(name, path)
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+        sys.modules[name].import_fastdl()
+    return sys.modules[name]
+
+
+@pytest.fixture(params=["names", "names_cpp"])
+def names(place, request):
+    return load(place, request.param)
+
+
+def test_all_that_the_header_offers_is_declared():
+    """A function of the header that Cython's users do not see is a function they lack."""
+    header = (ROOT / "include" / "fastdl" / "fastdl.h").read_text()
+    manual, _, _ = header.partition(" * What is known of types")
+    offered = set(re.findall(r"^static inline [^;{(]*?\b(fastdl_\w*[a-z])\(", manual, re.M))
+    offered |= set(re.findall(r"^#define (FASTDL_[A-Z0-9_]*[A-Z0-9])\b", manual, re.M))
+    offered |= set(re.findall(r"^    (FASTDL_[A-Z_]*[A-Z]) = ", manual, re.M))
+    offered |= set(re.findall(r"^} (fastdl_\w*[a-z]);", manual, re.M))
+    assert {"fastdl_borrow", "FASTDL_FLOAT32", "FASTDL_WRITABLE", "fastdl_spec"} <= offered
+    left_out = {
+        *("fastdl_find_dtype", "fastdl_dtype_exists", "fastdl_dtype_family"),  # for reflection
+        *("fastdl_devices", "fastdl_stream_kind"),
+        *("FASTDL_ABI_MAJOR", "FASTDL_ABI_MINOR"),  # fastdl_import compares them
+    }
+    declared = DECLARATIONS.read_text()
+    missing = {name for name in offered if not re.search(rf"\b{name}\b", declared)}
+    named_alike = {"FASTDL_DIM", "FASTDL_SIZE"}  # functions, since C's are initialisers
+    assert missing - named_alike == left_out
+    assert "dim DIM(" in declared
+    assert "dim SIZE(" in declared
+
+
+def test_element_types(names):
+    numbers = names.dtypes()
+    for name, number in numbers.items():
+        dtype = fastdl.DType(name)
+        assert number == dtype.code | dtype.bits << 8 | dtype.lanes << 16, name
+
+
+def test_devices(names):
+    assert names.devices() == {
+        "cuda_managed" if kind is fastdl.DeviceType.CUDA_MANAGED else kind.name.lower(): kind
+        for kind in fastdl.DeviceType
+    }
+
+
+def test_a_view(names):
+    array = np.zeros((4, 6), np.int16)[1::2, ::-3]
+    assert names.describe(array) == {
+        "address": array.__array_interface__["data"][0],
+        "dtype": names.dtypes()["int16"],
+        "same dtype": names.dtypes()["int16"],
+        "itemsize": 2,
+        "packed": False,
+        "shape": [2, 2],
+        "strides": [12, -3],
+        "compact strides": [2, 1],
+        "C": False,
+        "F": False,
+        "device": (1, 0),
+        "on host": True,
+        "read-only": False,
+        "copied": False,
+        "fault": None,
+        "size": 4,
+        "nbytes": 8,
+        "low": -6,
+        "high": 26,
+        "stream": 0,
+    }
+    assert names.describe(np.ones(3).T)["C"] is True
+    assert names.describe(np.ones((2, 3)).T)["F"] is True
+    assert names.describe(np.broadcast_to(1.0, 3))["read-only"] is True
+    assert names.describe(FakeProducer((2, 1)))["on host"] is False
+    assert names.borrow(array)
+    with pytest.raises(TypeError, match="'list'"):
+        names.borrow([1.0])
+
+
+def test_what_an_argument_must_be(names):
+    points, weights = np.zeros((5, 3), np.float32), np.zeros(5, np.float32)
+    assert names.expect(points, weights) == 5
+    for bad, error, match in [
+        ((points.astype("d"), weights), TypeError, "points: expected float32, got float64"),
+        ((points[:, :2], weights), ValueError, r"points: expected shape \(n=?5?, 3\)"),
+        ((points[::2], weights[:3]), BufferError, "points: expected a row-major"),
+        ((points[0], weights), ValueError, "points: expected 2 dimensions"),
+        ((points, weights[:4]), ValueError, "n is 5 in points"),
+        ((points, weights.astype("d")), TypeError, "weights: expected float32, as points has"),
+        ((points, points[:, 0]), ValueError, "weights: expected memory apart from that of points"),
+        ((points, np.broadcast_to(weights[:1], 5)), BufferError, "weights: expected a writable"),
+    ]:
+        with pytest.raises(error, match=match):
+            names.expect(*bad)
+
+
+def test_rules(names):
+    matrix = np.zeros((4, 4))
+    names.meets(matrix, ndim=1, rules=names.TRAILING)
+    names.meets(matrix.T, layout=names.F)
+    names.meets(matrix[:, :2], layout=names.INNER)
+    names.meets(matrix, layout=names.C, rules=names.WRITABLE | names.IN_PLACE, device=names.HOST)
+    names.meets(np.array(1.0), ndim=names.SCALAR)
+    names.meets(FakeProducer((2, 0)), device=names.ANY_DEVICE)
+    for bad in [
+        {"ndim": 1},
+        {"ndim": 3, "rules": names.TRAILING},
+        {"layout": names.C},
+        {"layout": names.INNER},
+        {"device": 2},
+        {"ndim": names.SCALAR},
+    ]:
+        with pytest.raises((ValueError, BufferError), match="x: expected"):
+            names.meets(matrix[:, ::2].T, **bad)
+
+
+NUMBERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+NUMBERS += ["float32", "float64"]
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_typed_pointers(names, dtype):
+    assert names.first(np.array([5, 6], dtype), dtype) == 5
+    for other in {*NUMBERS, "bool", "complex64"} - {dtype}:
+        with pytest.raises(TypeError, match=f"x: expected {dtype}, got {other}"):
+            names.first(np.array([1, 0], other), dtype)
+    elsewhere = FakeProducer((2, 0), dtype=tuple(fastdl.DType(dtype)))
+    with pytest.raises(BufferError, match="host memory"):
+        names.first(elsewhere, dtype)
+
+
+def test_owning(names):
+    array = np.arange(3.0)
+    count = sys.getrefcount(array)
+    kept = names.Kept(array[::2])
+    assert sys.getrefcount(array) > count
+    assert kept.numbers() == (1, [0.0, 2.0])
+    result = kept.give(np.ndarray)
+    del kept
+    assert type(result) is np.ndarray
+    result[1] = 7
+    assert array.tolist() == [0.0, 1.0, 7.0]
+    del result
+    assert sys.getrefcount(array) == count
+    names.Kept(array)  # and dropped
+    assert sys.getrefcount(array) == count
+    with pytest.raises(TypeError):
+        names.Kept(3)
+
+
+def test_results(names):
+    array = np.zeros((2, 3), np.int16)
+    result = names.empty(array, np.ndarray)
+    assert (type(result), result.shape, result.dtype) == (np.ndarray, (2, 3), np.int16)
+    assert sys.getrefcount(result) <= 2  # the variable, and the argument of the call
+    assert type(names.empty(array, None)) is fastdl.Tensor
+    names.empty_unused(array, np.ndarray)
+    count = sys.getrefcount(array)
+    for like, match in [(list, "'list'"), (3, "a type or None, got an object of <class 'int'>")]:
+        with pytest.raises(TypeError, match=match):
+            names.empty(array, like)
+        with pytest.raises(TypeError, match=match):
+            names.Kept(array).give(like)  # is taken all the same
+    assert sys.getrefcount(array) == count
+
+
+def test_results_of_torch(place):
+    require("torch")
+    printed = run_isolated(
+        f"""
+        import sys; sys.path.insert(0, {str(place)!r})
+        import names, torch
+        result = names.empty(torch.zeros(2, 3), torch.Tensor)
+        print(type(result).__name__, tuple(result.shape), result.dtype)
+        print(names.describe(torch.zeros(2, 3))["shape"])
+        """
+    )
+    assert printed == "Tensor (2, 3) torch.float32\n[2, 3]\n"
+
+
+def test_tables(names):
+    address, *version = names.exchange_api(np.ndarray)
+    assert address and version == [1, 3]
+    assert names.exchange_api(fastdl.Tensor) != names.exchange_api(np.ndarray)
+    for bad, match in [(list, "'list'"), (None, "None"), (3, "'int'")]:
+        with pytest.raises(TypeError, match=match):
+            names.exchange_api(bad)
+
+
+def test_the_example_in_the_documentation(place):
+    total = load(place, "names").total
+    assert total(np.arange(12, dtype=np.float32)[::-3]) == 11 + 8 + 5 + 2
+    with pytest.raises(TypeError, match="argument: expected float32, got float64"):
+        total(np.zeros(3))
+    with pytest.raises(ValueError, match="one dimension"):
+        total(np.zeros((3, 3), np.float32))
+
+
+def test_private_declarations_stay_private(place):
+    """Cython finds what is installed, and that is one file; in a source tree there are more."""
+    if fastdl.get_include() == str(ROOT / "include"):
+        pytest.skip("a source tree")
+    (place / "private.pyx").write_text("from fastdl._core.native cimport fdl_block\n")
+    with pytest.raises(AssertionError, match=r"'fastdl[./]_core[./]native(\.pxd)?' not found"):
+        run("cython -3 private.pyx", place)
