@@ -588,8 +588,13 @@ static inline int fastdl_import(void);
  * after fastdl_import(); else one call of `__dlpack__`. */
 static inline int fastdl_borrow(PyObject *obj, fastdl_view *view);
 
+/* Makes a view that has not been borrowed yet safe to release, for functions whose one exit
+ * releases several. Costs one store; fastdl_borrow does it by itself. Needs no thread state. */
+static inline void fastdl_init(fastdl_view *view);
+
 /* Gives back what a view holds. May be called again, and after a fastdl_borrow that failed; a
- * pending exception is kept. The view must have been passed to fastdl_borrow before. */
+ * pending exception is kept. The view must have been passed to fastdl_borrow or fastdl_init before.
+ */
 static inline void fastdl_release(fastdl_view *view);
 
 /* The tensor of `obj`, to be kept beyond the call. On success **out is yours: it keeps the memory
@@ -615,10 +620,11 @@ static inline int fastdl_wrap(DLManagedTensorVersioned *managed, PyTypeObject *l
 
 /* Allocates an uninitialised tensor with the element type, shape and device of `prototype` (whose
  * other fields are not read), by the allocator of the library of `like`, as in fastdl_wrap. On
- * success **out is yours, compact and row-major: fill it, on the work stream, and hand it to
- * fastdl_wrap. On failure *out is NULL, and the exception is of the kind that the library names.
- * For types without a table of their own the memory is fastdl's: host memory, aligned to 256
- * bytes. TypeError where fastdl_import() would be needed. */
+ * success **out is yours, compact and row-major, with `byte_offset` 0 where `data` is an address:
+ * fill it, on the work stream, and hand it to fastdl_wrap. On failure *out is NULL, and the
+ * exception is of the kind that the library names. For types without a table of their own the
+ * memory is fastdl's: host memory, aligned to 256 bytes. TypeError where fastdl_import() would be
+ * needed. */
 static inline int fastdl_empty(const DLTensor *prototype, PyTypeObject *like,
                                DLManagedTensorVersioned **out);
 
@@ -1833,6 +1839,16 @@ static inline int fastdl_own(PyObject *obj, DLManagedTensorVersioned **out)
 
 /* ---- borrowing ---- */
 
+/* Adds the offset to `data` where that is an address. */
+static inline void fastdl_fold_offset_(DLTensor *dl)
+{
+    if (FASTDL_UNLIKELY_(dl->byte_offset != 0) &&
+        fastdl_find_device((int32_t)dl->device.device_type)->addresses) {
+        dl->data = (char *)dl->data + dl->byte_offset;
+        dl->byte_offset = 0;
+    }
+}
+
 /* Checks a view that a table filled in, and gives it the form that fastdl_borrow promises. */
 static inline int fastdl_check_view_(fastdl_view *view)
 {
@@ -1850,10 +1866,7 @@ static inline int fastdl_check_view_(fastdl_view *view)
         fastdl_raise_fault(fault, dl);
         return -1;
     }
-    if (dl->byte_offset != 0 && fastdl_find_device((int32_t)dl->device.device_type)->addresses) {
-        dl->data = (char *)dl->data + dl->byte_offset;
-        dl->byte_offset = 0;
-    }
+    fastdl_fold_offset_(dl);
     if (dl->device.device_type == kDLCPU)
         dl->device.device_id = 0;
     return 0;
@@ -1923,8 +1936,15 @@ FASTDL_HOT_ int fastdl_borrow(PyObject *obj, fastdl_view *view)
             return fastdl_borrow_refused_(obj, view, record->facts);
         return fastdl_complete_view_(obj, view, record->facts);
     }
-    return record->borrow != NULL ? record->borrow(obj, view)
-                                  : fastdl_borrow_owned_(obj, view, record);
+    if (record->borrow == NULL)
+        return fastdl_borrow_owned_(obj, view, record);
+    view->size_ = sizeof(fastdl_view);
+    return record->borrow(obj, view);
+}
+
+static inline void fastdl_init(fastdl_view *view)
+{
+    view->own_ = NULL;
 }
 
 FASTDL_HOT_ void fastdl_release(fastdl_view *view)
@@ -1981,6 +2001,7 @@ static inline int fastdl_empty(const DLTensor *prototype, PyTypeObject *like,
                                                "giving a reason");
         return -1;
     }
+    fastdl_fold_offset_(&managed->dl_tensor);
     *out = managed;
     return 0;
 }

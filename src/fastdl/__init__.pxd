@@ -199,8 +199,10 @@ cdef extern from "<fastdl/fastdl.h>":
     #         fastdl.release(&y)
     #         fastdl.release(&x)
     #
-    # A third needs one of its own: `release` may not see a view that `borrow` never saw.
+    # `release` may not see a view that neither `borrow` nor `init` saw: with a third argument, call
+    # `init` of each first.
     int borrow "fastdl_borrow"(object argument, view *out) except -1
+    void init "fastdl_init"(view *out) noexcept
     void release "fastdl_release"(view *borrowed) noexcept
 
     # Writes what it learns into the dimensions of expected.shape; needs the GIL only to raise.

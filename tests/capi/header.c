@@ -282,10 +282,12 @@ static PyObject *expect(PyObject *self, PyObject *list)
     fastdl_dim *shapes[MAX_ARGUMENTS][MAX_DIMS];
     uint32_t dtypes[MAX_ARGUMENTS][MAX_DIMS];
     scope s;
-    Py_ssize_t count = PyList_Size(list), made = 0;
+    Py_ssize_t count = PyList_Size(list);
     int failed = 0;
     (void)self;
     s.count = 0;
+    for (int i = 0; i < MAX_ARGUMENTS; i++)
+        fastdl_init(&views[i]);
     for (Py_ssize_t i = 0; i < count && !failed; i++) {
         PyObject *obj, *spec, *entries;
         const char *name;
@@ -296,7 +298,6 @@ static PyObject *expect(PyObject *self, PyObject *list)
             failed = 1;
             break;
         }
-        made = i + 1;
         known[i].view = &views[i];
         known[i].name = name;
         wanted.ndim = (int32_t)number(spec, "ndim");
@@ -328,7 +329,7 @@ static PyObject *expect(PyObject *self, PyObject *list)
         PyErr_Clear();
         failed = fastdl_expect(&views[i], name, &wanted) < 0;
     }
-    for (Py_ssize_t i = 0; i < made; i++)
+    for (int i = 0; i < MAX_ARGUMENTS; i++)
         fastdl_release(&views[i]);
     if (failed)
         return NULL;
