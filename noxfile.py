@@ -5,6 +5,7 @@ Arguments after `--` go to the tool: nox -s test -- -k stride.
 
 import shutil
 import tempfile
+from itertools import product
 from pathlib import Path
 
 import nox
@@ -28,9 +29,21 @@ PRELOADED = ("libasan.so", "libubsan.so")
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
 
 
+# How public headers are compiled: languages, further flags, and the library that they need.
+C, CXX17, CXX20 = ("c", "c99"), ("c++", "c++17"), ("c++", "c++20")
+HEADERS = {
+    "dlpack.h": ((C, CXX17), ("",), None),
+    "fastdl.h": ((C, CXX17), ("", "-DPy_LIMITED_API=0x030a0000", "-DFASTDL_NO_PYTHON"), None),
+    "tensor.h": ((CXX17, CXX20), ("",), None),
+    "nanobind.h": ((CXX17, CXX20), ("",), "nanobind"),
+    "pybind11.h": ((CXX17, CXX20), ("",), "pybind11"),
+}
+
+
 def c_files() -> list[str]:
     folders = ("include", "src", "tests", "benchmarks", "docs")
-    return [str(p) for folder in folders for p in sorted(Path(folder).rglob("*.[ch]"))]
+    files = (p for folder in folders for p in sorted(Path(folder).rglob("*.*")))
+    return [str(p) for p in files if p.suffix in (".c", ".h", ".cpp")]
 
 
 def extra(name: str) -> list[str]:
@@ -94,17 +107,28 @@ def typing(session: nox.Session) -> None:
 @nox.session
 def warnings(session: nox.Session) -> None:
     """Our C files and the public headers without a warning. Generated C is not ours to judge."""
-    include = session.run(
-        *("python", "-c", "import sysconfig; print(sysconfig.get_path('include'))"), silent=True
-    ).strip()
+    session.install("nanobind", "pybind11")
+    include, packages = [
+        session.run(
+            *("python", "-c", f"import sysconfig; print(sysconfig.get_path({name!r}))"), silent=True
+        ).strip()
+        for name in ("include", "purelib")
+    ]
     flags = [*WARNINGS, "-fsyntax-only", "-Iinclude", f"-isystem{include}"]
     for source in existing("src/fastdl/_core/*.c"):
         session.run("gcc", "-std=c11", *flags, source, external=True)
     for example in existing("docs/examples/c/*.c"):
         session.run("gcc", "-std=c99", "-pedantic", *flags, example, external=True)
-    for header in existing("include/fastdl/*.h"):
-        session.run("gcc", "-std=c99", "-pedantic", *flags, "-x", "c", header, external=True)
-        session.run("g++", "-std=c++17", "-pedantic", *flags, "-x", "c++", header, external=True)
+    assert {Path(header).name for header in existing("include/fastdl/*.h")} == HEADERS.keys()
+    # clang, where it is, sees other things.
+    compilers = [name for name in ("gcc", "clang") if shutil.which(name)]
+    for header, (languages, variants, library) in HEADERS.items():
+        found = [f"-isystem{packages}/{library}/include"] if library else []
+        for compiler, (language, standard), variant in product(compilers, languages, variants):
+            # Included, since a static function is not unused in a header.
+            words = [f"-std={standard}", "-pedantic", *flags, *found, *variant.split()]
+            words += ["-include", f"fastdl/{header}", "-x", language, "/dev/null"]
+            session.run(compiler, *words, external=True)
 
 
 def install_sanitized(session: nox.Session, package: str) -> None:

@@ -85,6 +85,14 @@ template <typename... Cs> struct type_caster<std::optional<fastdl::tensor<Cs...>
     bool is_none_ = false;
 };
 
+/* Other templates of a tensor are refused, since it would outlive its caster: by can_cast above, by
+ * this assertion, or as ambiguous where nanobind has a caster of its own. */
+template <template <typename...> class Template, typename... Cs, typename... Rest>
+struct type_caster<Template<fastdl::tensor<Cs...>, Rest...>> {
+    static_assert(sizeof...(Rest) == SIZE_MAX, "a fastdl::tensor is an argument of a function, or "
+                                               "in a std::optional; elsewhere use a fastdl::loan");
+};
+
 template <typename T> struct type_caster<fastdl::owned<T>> {
     using Value = fastdl::owned<T>;
     static constexpr auto Name = const_name("object"); /* of the type of an argument */

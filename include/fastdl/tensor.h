@@ -851,7 +851,8 @@ template <typename... Cs> class loan<tensor<Cs...>>
                 fastdl_release(&lent_.view);
                 return false;
             }
-            fastdl_expect(&lent_.view, name, spec); /* for its exception */
+            if (fastdl_expect(&lent_.view, name, spec) == 0)
+                return true; /* its owner has changed it in between */
         }
         return refuse(meant);
     }

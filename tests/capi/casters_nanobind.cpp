@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <fastdl/nanobind.h>
+#include <nanobind/stl/string.h>
+
+namespace lib = nanobind;
+#define MODULE(m) NB_MODULE(casters_nanobind, m)
+
+#include "casters.h"

@@ -1,0 +1,593 @@
+"""fastdl::tensor and fastdl::owned in functions of nanobind and pybind11: one set of functions,
+compiled for both."""
+
+import gc
+import sys
+import threading
+import tracemalloc
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import fastdl
+from tests.interop.peers import require
+from tests.support.cxx import binding, compile_cxx, headers
+from tests.support.isolate import run_isolated
+from tests.support.producers import CPU, CUDA, Given, Producer, Tabled, hostile
+
+LIBRARIES = ("nanobind", "pybind11")
+READ_ONLY = 1
+
+DTYPES = [
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128"),
+]
+
+
+@pytest.fixture(scope="module", params=LIBRARIES)
+def library(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def casters(library):
+    return binding(f"casters_{library}", library)
+
+
+def readonly(array):
+    array.setflags(write=False)
+    return array
+
+
+def on_device(device, **fields):
+    """A producer of six float32 there; nobody may look at its memory."""
+    return Producer(Given(device=device, **fields), device=device)
+
+
+ONE = np.ones(6, "float32")
+MATRIX = np.ones((2, 3), "float32")
+
+
+# ---- arguments ----
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_element_type(casters, name):
+    """Each function takes its own type of all, and says what it expected of the others."""
+    for dtype in DTYPES:
+        array = np.zeros(5, dtype)
+        if dtype == name:
+            assert getattr(casters, name)(array) == 5
+        else:
+            with pytest.raises(TypeError, match=f"^x: expected {name}, got {dtype}: convert it"):
+                getattr(casters, name)(array)
+
+
+def test_any_element_type(casters):
+    for array in (np.zeros(5, "int16"), np.zeros(5, ml_dtypes.bfloat16), readonly(np.zeros(5))):
+        assert casters.anything(array) == 5
+
+
+def aligned(offset):
+    """Float32 memory that begins so many elements behind a multiple of 64 bytes."""
+    memory = np.zeros(64, "float32")
+    first = -memory.ctypes.data // 4 % 16
+    return memory[first + offset :][:6]
+
+
+# function: (what it takes, [what it refuses, the exception, what that says])
+CONSTRAINTS = {
+    "writable_float32": (ONE, readonly(ONE.copy()), BufferError, "a writable tensor, got a read-o"),
+    "writable": (np.ones(6, "int8"), readonly(ONE.copy()), BufferError, "a writable tensor, got"),
+    "float32_or_int32": (readonly(ONE.copy()), np.ones(6), TypeError, "float32 or int32, got floa"),
+    "writable_float32_or_int32": (ONE, readonly(ONE.copy()), BufferError, "a writable tensor"),
+    "ndim0": (np.array(1.0), ONE, ValueError, "0 dimensions, got 1: reshape it"),
+    "ndim2": (MATRIX, ONE, ValueError, "2 dimensions, got 1: reshape it"),
+    "shape_none": (np.array(1.0), ONE, ValueError, "0 dimensions, got 1"),
+    "shape_any_3": (MATRIX, MATRIX.T, ValueError, r"shape \(any, 3\), got \(3, 2\)"),
+    "c_contiguous": (MATRIX, MATRIX.T, BufferError, "a row-major contiguous layout, got strides"),
+    "f_contiguous": (MATRIX.T, MATRIX, BufferError, "a column-major contiguous layout"),
+    "contiguous": (MATRIX.T, MATRIX[:, ::2], BufferError, "a contiguous layout, in either order"),
+    "inner_contiguous": (MATRIX[:, :2], MATRIX[:, ::2], BufferError, "a last dimension of stride"),
+    "aligned64": (aligned(0), aligned(1), BufferError, "data at a multiple of 64 bytes, got it 4"),
+    "cpu": (ONE, on_device(CUDA), BufferError, "host memory, got cuda:0: move it first"),
+    "anything": (ONE, on_device(CUDA), BufferError, "host memory, got cuda:0: move it first"),
+    "cuda": (on_device(CUDA), ONE, BufferError, "cuda, got cpu:0: move it first"),
+    "oneapi": (on_device((14, 1)), on_device(CUDA), BufferError, "oneapi, got cuda:0: move it"),
+    "all_at_once": (on_device(CUDA), MATRIX.T, ValueError, r"shape \(2, 3\), got \(3, 2\)"),
+}
+
+
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_constraint(casters, name):
+    good, bad, error, message = CONSTRAINTS[name]
+    function = getattr(casters, name)
+    if isinstance(good, Producer):
+        good = on_device(good.device)  # what a producer gives is gone once it was taken
+    assert function(good) == getattr(good, "size", 6)
+    if isinstance(bad, Producer):
+        bad = on_device(bad.device)
+    with pytest.raises(error, match=f"^x: expected {message}.* \\(x is an? .* tensor of shape"):
+        function(bad)
+
+
+@pytest.mark.parametrize("name", ["ndim2", "shape_any_3"])
+def test_matrix_constraints_take_any_matrix_of_that_form(casters, name):
+    assert getattr(casters, name)(np.ones((7, 3))[::-2]) == 12
+
+
+def test_any_device(casters):
+    for device in (CUDA, (10, 1), (14, 0)):
+        assert casters.any_device(on_device(device)) == 6
+    assert casters.any_device(ONE) == 6
+
+
+def test_the_handle_tells_everything(casters):
+    array = readonly(np.arange(24.0).reshape(4, 6))[::-2, 1::3]
+    code = 2 | 64 << 8 | 1 << 16
+    expected = (code, 2, 4, [2, 2], [-12, 3], True, CPU, array.ctypes.data, np.ndarray)
+    assert tuple(casters.facts(array)) == expected
+    given = Given(device=(2, 3), data=4096, byte_offset=8, shape=(3,), strides=(2,))
+    source = Producer(given, device=(2, 3))
+    code = 2 | 32 << 8 | 1 << 16
+    assert tuple(casters.facts(source)) == (code, 1, 3, [3], [2], False, (2, 3), 4104, Producer)
+
+
+def test_elements_by_index(casters):
+    memory = np.zeros((4, 6), "float32")
+    casters.fill(memory[::-2, 1::3], 5)
+    expected = np.zeros((4, 6))
+    expected[3, [1, 4]] = 5, 6
+    expected[1, [1, 4]] = 15, 16
+    np.testing.assert_array_equal(memory, expected)
+
+
+def test_visit_finds_the_element_type(casters):
+    for dtype in ("float32", "float64", "int32"):
+        assert casters.visit(np.arange(10, dtype=dtype)[::-3]) == f"{dtype} 18"
+    with pytest.raises(TypeError, match="^argument: expected float32, float64 or int32, got int64"):
+        casters.visit(np.arange(3))
+
+
+def test_optional(casters):
+    assert casters.optional(None) == -1
+    assert casters.optional(ONE) == 6
+    with pytest.raises(TypeError, match="^x: expected float32, got float64"):
+        casters.optional(np.ones(2))
+    with pytest.raises(TypeError, match="'list'"):
+        casters.optional([1.0])
+
+
+def test_none_is_refused_elsewhere(casters):
+    with pytest.raises(TypeError, match="NoneType"):
+        casters.anything(None)
+
+
+@pytest.mark.parametrize(
+    "what", [[1.0], 3, "text", b"bytes", object(), np.float32, memoryview(b"")]
+)
+def test_what_is_no_tensor(casters, what):
+    with pytest.raises(TypeError, match="expected a (tensor|DLPack producer).*neither"):
+        casters.anything(what)
+
+
+def test_keywords_and_signature(casters):
+    assert casters.float32(x=ONE) == 6
+    text = casters.shape_any_3.__doc__
+    assert "x: typing.Annotated[typing.Any, dict(shape=(None, 3), device='cpu')]" in text
+    text = casters.all_at_once.__doc__
+    assert "[typing.Any, dict(dtype='float32', shape=(2, 3), order='C')]" in text
+    text = casters.writable_float32_or_int32.__doc__
+    assert "dict(dtype='float32 | int32', device='cpu', writable=True)" in text
+    assert "dict(shape=(), device='cpu')" in casters.ndim0.__doc__
+    assert "dict(order='CF', device='cpu')" in casters.contiguous.__doc__
+    assert "dict(device='cuda')" in casters.cuda.__doc__
+    assert "dict(device=14)" in casters.oneapi.__doc__
+    assert "typing.Any, dict()]" in casters.any_device.__doc__
+    assert "-> object" in casters.counted.__doc__
+
+
+# ---- overloads ----
+
+
+@pytest.mark.parametrize("scale", [2.0, 2, np.float64(2)])  # the latter two may need a conversion
+def test_overloads_by_element_type(casters, scale):
+    assert casters.pick(scale, ONE) == "float32"
+    assert casters.pick(scale, np.ones(3)) == "float64"
+    assert casters.pick(scale, 7.0) == "scalar"
+    assert casters.pick(scale, 7) == "scalar"
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        casters.pick(scale, np.ones(3, "int8"))
+
+
+def test_overloads_without_the_mark_agree_on_what_fits(casters):
+    assert casters.pick_plain(2.0, ONE) == "float32"
+    assert casters.pick_plain(2.0, np.ones(3)) == "float64"
+    with pytest.raises(TypeError, match="^argument: expected float32, got int8"):
+        casters.pick_plain(2.0, np.ones(3, "int8"))
+
+
+def test_an_exception_waits_for_the_other_arguments(casters):
+    assert casters.pick_by(ONE, 1) == "number"
+    assert casters.pick_by(ONE, "a") == "text"
+    with pytest.raises(TypeError, match="^argument: expected float32, got float64"):
+        casters.pick_by(np.ones(3), "a")
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        casters.pick_by(np.ones(3), [])
+
+
+def test_an_interrupt_is_no_reason_to_try_another_overload(casters):
+    def interrupt(self):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        casters.pick(2.0, Producer(Given(), act=interrupt))
+
+
+# ---- what goes wrong on the way ----
+
+
+def test_the_producers_own_exception(casters):
+    def fail(self):
+        raise LookupError("not today")
+
+    with pytest.raises(LookupError, match="^not today$"):
+        casters.anything(Producer(Given(), act=fail))
+
+
+def test_malformed_tensor(casters):
+    given = Given(shape=(2, -3))
+    with pytest.raises(BufferError, match="a negative dimension"):
+        casters.anything(Producer(given))
+    given.assert_released()
+
+
+@pytest.mark.parametrize("kind", [Producer, Tabled])
+@pytest.mark.parametrize(
+    ("function", "error"),
+    [("float32", None), ("float64", TypeError), ("ndim0", ValueError), ("cuda", BufferError)],
+)
+def test_what_was_borrowed_is_given_back(casters, kind, function, error):
+    given = Given()
+    source = kind(given)
+    if error is None:
+        assert getattr(casters, function)(source) == 6
+    else:
+        with pytest.raises(error):
+            getattr(casters, function)(source)
+    given.assert_released()
+
+
+def test_given_back_by_every_overload(casters):
+    """Each of two passes asks three functions; each time the producer makes another tensor."""
+    made = []
+
+    def act(self):
+        made.append(Given(dtype=(0, 8, 1)))
+        return made[-1].capsule()
+
+    with pytest.raises(TypeError):
+        casters.pick(2, Producer(Given(), act=act))
+    assert len(made) >= 2
+    for given in made:
+        given.assert_released()
+
+
+def test_a_cpp_exception_gives_back_too(casters):
+    given = Given()
+    with pytest.raises(RuntimeError, match="^of 6$"):
+        casters.throw_after(Producer(given))
+    given.assert_released()
+
+
+def test_function_that_runs_without_the_gil(casters):
+    """Nor are exceptions made without it: pybind11 asks for arguments after it is released."""
+    given = Given()
+    assert casters.released(Producer(given)) == 6
+    given.assert_released()
+    for _ in range(100):
+        with pytest.raises(TypeError, match="^x: expected float32, got float64"):
+            casters.released(np.ones(3))
+
+
+def test_threads(casters):
+    """Good and bad calls on several threads."""
+    failures = []
+
+    def work():
+        for _ in range(300):
+            if casters.released(ONE) != 6:
+                failures.append("size")
+            try:
+                casters.released([])
+                failures.append("no exception")
+            except TypeError:
+                pass
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+# ---- members that throw ----
+
+
+def test_as_another_element_type(casters):
+    casters.read_as_float(readonly(ONE.copy()))
+    casters.write_as_float(ONE)
+    for function in (casters.read_as_float, casters.write_as_float):
+        with pytest.raises(TypeError, match="^x: expected float32, got int8"):
+            function(np.ones(3, "int8"))
+    with pytest.raises(BufferError, match="^x: expected a writable tensor"):
+        casters.write_as_float(readonly(ONE.copy()))
+
+
+def test_expect_like(casters):
+    casters.like(MATRIX, MATRIX.T.copy().T)
+    casters.like(np.array(1.0), np.array(2.0))
+    with pytest.raises(ValueError, match=r"^x: expected shape \(3, 2\), got \(2, 3\)"):
+        casters.like(MATRIX, MATRIX.T)
+    with pytest.raises(ValueError, match=r"^x: expected 2 dimensions, got 1"):
+        casters.like(ONE, MATRIX)
+    with pytest.raises(TypeError, match=r"^x: expected float64, as y has, got float32"):
+        casters.like(ONE, np.ones(6))
+    with pytest.raises(BufferError, match=r"^x: expected cuda:0, where y is, got cpu:0"):
+        casters.like(MATRIX, on_device(CUDA))
+
+
+def test_expect_apart(casters):
+    array = np.ones(10)
+    casters.apart(array, array)
+    casters.apart(array[:5], array[5:])
+    casters.apart(array[::2], array[1::2])
+    with pytest.raises(
+        ValueError, match="^x: expected memory apart from that of y, got an overlap"
+    ):
+        casters.apart(array[:6], array[4:])
+
+
+def test_work_stream(casters):
+    assert casters.work_stream(ONE) == 0
+    hostile.set_stream(0, 77, False)
+    try:
+        assert casters.work_stream(Tabled(Given(device=CUDA))) == 77
+        hostile.set_stream(-1, 0, True)
+        given = Given(device=CUDA)
+        with pytest.raises(LookupError, match="no stream from the hostile table"):
+            casters.work_stream(Tabled(given))
+        given.assert_released()
+    finally:
+        hostile.set_stream(0, 0, False)
+
+
+def test_loans_of_a_list(casters):
+    givens = [Given(), Given(dtype=(2, 64, 1)), Given()]
+    assert casters.total([ONE, MATRIX]) == 12
+    with pytest.raises(TypeError, match="^x: expected float32, got float64"):
+        casters.total([Producer(given) for given in givens])
+    givens[0].assert_released()
+    givens[1].assert_released()
+    givens[2].assert_alive()
+
+
+# ---- results ----
+
+
+def test_results_are_of_the_callers_type(casters):
+    result = casters.filled_like(MATRIX.T, 3)
+    assert type(result) is np.ndarray
+    np.testing.assert_array_equal(result, [[3, 4], [5, 6], [7, 8]], strict=False)
+    assert result.dtype == np.float32
+    assert result.flags.writeable
+    result = casters.counted(np.ones(1))
+    np.testing.assert_array_equal(result, np.arange(6, dtype="int32").reshape(2, 3), strict=True)
+    result = casters.filled_like(fastdl.asarray(ONE), 1)
+    assert type(result) is fastdl.Tensor
+    assert result.tolist() == [1, 2, 3, 4, 5, 6]
+    result = casters.counted(Producer(Given()))
+    assert type(result) is fastdl.Tensor  # nothing can make a Producer
+    assert result.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_result_that_cannot_be_made(casters):
+    with pytest.raises(NotImplementedError, match="the hostile table allocates nothing"):
+        casters.counted(Tabled(Given()))
+    with pytest.raises(ValueError, match="one that was moved from"):
+        casters.moved_from(ONE)
+
+
+def test_results_that_are_not_returned(casters):
+    casters.drop_result(ONE, False)
+    with pytest.raises(RuntimeError, match="^after allocation$"):
+        casters.drop_result(ONE, True)
+
+
+def test_torch(library):
+    """In a process of its own: torch takes seconds, and much memory."""
+    require("torch")
+    code = """
+    import gc, sys
+    import torch
+    from tests.support.cxx import binding
+
+    casters = binding("casters_LIBRARY", "LIBRARY")
+    x = torch.ones(4, 6)
+    casters.fill(x[1:, ::2], 5)
+    assert x[1:, ::2].tolist() == [[5, 6, 7], [15, 16, 17], [25, 26, 27]]
+    assert casters.float32(x.t()) == 24
+    assert casters.float16(torch.ones(3, dtype=torch.float16)) == 3
+    result = casters.filled_like(x[0], 2)
+    assert type(result) is torch.Tensor and result.dtype == torch.float32
+    assert result.tolist() == [2, 3, 4, 5, 6, 7]
+    result = casters.counted(x)
+    assert result.dtype == torch.int32 and result.tolist() == [[0, 1, 2], [3, 4, 5]]
+    result += 1
+    assert casters.three(x, x, result.float()) == 54
+
+    def refused(function, *arguments):
+        try:
+            function(*arguments)
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+        raise AssertionError("not refused")
+
+    said = refused(casters.float64, x)
+    assert said.startswith("TypeError: x: expected float64, got float32: convert it first"), said
+    said = refused(casters.anything, torch.ones(3).to_sparse())
+    assert said.startswith(("BufferError", "TypeError", "RuntimeError")), said
+    said = refused(casters.anything, torch.ones(3, dtype=torch.complex64).conj())
+    assert said.startswith("BufferError"), said
+    # Nobody holds the tensor after good and bad calls.
+    before = sys.getrefcount(x), sys.getrefcount(torch.Tensor)
+    for _ in range(100):
+        casters.float32(x), casters.counted(x), refused(casters.float64, x)
+    gc.collect()
+    assert (sys.getrefcount(x), sys.getrefcount(torch.Tensor)) == before
+    print("done")
+    """
+    assert run_isolated(code.replace("LIBRARY", library)) == "done\n"
+
+
+# ---- nothing is kept ----
+
+
+def attempt(function, *arguments):
+    with pytest.raises((TypeError, ValueError, BufferError, LookupError, RuntimeError)):
+        function(*arguments)
+
+
+class Failing:
+    def __dlpack__(self, **keywords):
+        raise LookupError("not today")
+
+    def __dlpack_device__(self):
+        return CPU
+
+
+NOBODY = Failing()
+OPERATIONS = {
+    "taken": lambda c: c.three(ONE, ONE, ONE),
+    "optional": lambda c: (c.optional(ONE), c.optional(None)),
+    "overloaded": lambda c: (c.pick(2, np.ones(2)), c.pick(2, 2)),
+    "mismatch": lambda c: attempt(c.float64, ONE),
+    "second mismatch": lambda c: attempt(c.like, ONE, MATRIX),
+    "two mismatches": lambda c: attempt(c.three, np.ones(2), np.ones(2), ONE),
+    "no overload": lambda c: attempt(c.pick, 2.0, np.ones(2, "int8")),
+    "no tensor": lambda c: attempt(c.anything, [1.0]),
+    "failed producer": lambda c: attempt(c.anything, NOBODY),
+    "failed producer, overloaded": lambda c: attempt(c.pick, 2.0, NOBODY),
+    "without the GIL": lambda c: attempt(c.released, [1.0]),
+    "thrown": lambda c: attempt(c.throw_after, ONE),
+    "result": lambda c: c.filled_like(ONE, 1),
+    "dropped result": lambda c: attempt(c.drop_result, ONE, True),
+    "failed result": lambda c: attempt(c.moved_from, ONE),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_nothing_is_kept(casters, name):
+    def used(times):
+        for _ in range(times):
+            OPERATIONS[name](casters)
+        gc.collect()
+        counts = [sys.getrefcount(x) for x in (ONE, MATRIX, NOBODY, np.ndarray, Failing)]
+        return counts, tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        counts, memory = used(100)  # caches are filled
+        counts_after, memory_after = used(1000)
+    finally:
+        tracemalloc.stop()
+    assert counts_after == counts
+    assert memory_after - memory < 10_000  # 10 bytes a call
+
+
+# ---- what does not compile ----
+
+REFUSED = {
+    "two element types": "void f(tensor<float, double> x) { x.ndim(); }",
+    "two ways of sizes": "void f(tensor<ndim<2>, shape<3, 3>> x) { x.ndim(); }",
+    "two devices": "void f(tensor<device::cpu, device::cuda> x) { x.ndim(); }",
+    "no element type": "struct S {}; void f(tensor<S> x) { x.ndim(); }",
+    "a character": "void f(tensor<char> x) { x.ndim(); }",
+    "too few indices": "void f(tensor<float, ndim<2>> x) { x(0) = 1; }",
+    "writing what is const": "void f(tensor<const float, ndim<1>> x) { x(0) = 1; }",
+    "elements of no type": "void f(tensor<ndim<1>> x) { (void)x(0); }",
+    "copying a result": "owned<float> f(owned<float> &x) { return x; }",
+    "a result of another type": "owned<int> f(owned<float> x) { return x; }",
+}
+REFUSED_BY_LIBRARY = {
+    "vector": 'm.def("f", [](std::vector<tensor<>>) {});',
+    "pair": 'm.def("f", [](std::pair<tensor<>, int>) {});',
+    "cast": "(void)lib::cast<tensor<>>(lib::object());",
+}
+INCLUDES = {"nanobind": ["stl/vector.h", "stl/pair.h"], "pybind11": ["stl.h"]}
+
+
+@pytest.mark.parametrize("what", ["nothing", *REFUSED])
+def test_refused_by_the_compiler(tmp_path, what):
+    code = REFUSED.get(what, "void f(tensor<float, ndim<1>> x) { x(0) = 1; }")
+    source = tmp_path / "refused.cpp"
+    source.write_text(
+        "#include <Python.h>\n#include <fastdl/tensor.h>\nusing namespace fastdl;\n"
+        f"namespace {{ {code} }}\n"
+    )
+    if what == "nothing":
+        compile_cxx("-fsyntax-only", source)
+    else:
+        with pytest.raises(RuntimeError, match=r"error: .*"):
+            compile_cxx("-fsyntax-only", source)
+
+
+@pytest.mark.parametrize("what", ["nothing", *REFUSED_BY_LIBRARY])
+def test_refused_with_a_library(library, tmp_path, what):
+    """What would leave a handle behind that points to nothing."""
+    code = REFUSED_BY_LIBRARY.get(what, "(void)m;")
+    includes = [f"#include <{library}/{name}>\n" for name in INCLUDES[library]]
+    source = tmp_path / "refused.cpp"
+    source.write_text(
+        f"#include <fastdl/{library}.h>\n{''.join(includes)}namespace lib = {library};\n"
+        f"using fastdl::tensor;\nvoid bind(lib::module_ &m);\n"
+        f"void bind(lib::module_ &m) {{ (void)m; {code} }}\n"
+    )
+    if what == "nothing":
+        compile_cxx(*headers(library), "-fsyntax-only", source)
+    else:
+        with pytest.raises(RuntimeError, match="error: "):
+            compile_cxx(*headers(library), "-fsyntax-only", source)
+
+
+# ---- without the package ----
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_without_the_package(name):
+    """The casters look for it at the first call, and do without."""
+    code = """
+    import sys
+    from tests.support.cxx import binding
+
+    sys.modules["fastdl"] = None  # its import fails
+    casters = binding("casters_LIBRARY", "LIBRARY")
+    import numpy as np
+
+    assert casters.float64(np.ones(3)) == 3  # by __dlpack__
+    for function, argument, said in [
+        (casters.float32, np.ones(3), "x: expected float32, got float64"),
+        (casters.float32, [1.0], "expected a tensor"),
+        (casters.counted, np.ones(3), ""),  # no table for NumPy's arrays
+    ]:
+        try:
+            function(argument)
+        except TypeError as error:
+            assert str(error).startswith(said), error
+        else:
+            raise AssertionError(function)
+    print("done")
+    """
+    assert run_isolated(code.replace("LIBRARY", name)) == "done\n"
