@@ -262,9 +262,16 @@ template <typename C, typename... Cs> struct elements_of<C, Cs...> {
         typename joined<typename meaning<C>::elements, typename elements_of<Cs...>::type>::type;
 };
 
+template <typename T, typename = void> inline constexpr bool has_dtype_v = false;
+template <typename T>
+inline constexpr bool has_dtype_v<T, std::void_t<decltype(dtype_of<T>::value)>> = true;
+
 /* Facts about a list of element types. A list of none stands for all. */
 template <typename L> struct element_facts;
 template <typename... Ts> struct element_facts<list<Ts...>> {
+    static_assert((true && ... && has_dtype_v<std::remove_const_t<Ts>>),
+                  "a constraint, or an element type: see fastdl::dtype_of for types of your own");
+
     using only = const void;
     static constexpr std::size_t count = sizeof...(Ts);
     static constexpr uint32_t numbers[] = {dtype_of<std::remove_const_t<Ts>>::value..., 0};
