@@ -23,7 +23,8 @@ NOT_SANITIZED = (
     *("interop", "examples", "test_abi.py", "test_build.py", "test_cython.py", "test_readme.py"),
     "test_wheel.py",
 )
-PRELOADED = ("libasan.so", "libubsan.so")
+# The last one for them to find its exceptions, which the casters throw.
+PRELOADED = ("libasan.so", "libubsan.so", "libstdc++.so")
 
 # What a C compiler is asked to say about our own files.
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]

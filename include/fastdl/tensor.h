@@ -162,7 +162,8 @@ struct constraint {
     static constexpr const int64_t *extents_v = nullptr; /* the same, at compile time */
     static constexpr int32_t layout_v = 0, rules_v = 0, alignment_v = 0;
     static constexpr int32_t device_v = FASTDL_HOST, devices = 0;
-    static constexpr const char *name_v = nullptr;
+    static constexpr const char *name_v = "argument";
+    static constexpr bool has_sizes = false, has_name = false;
 };
 
 template <int32_t Layout> struct layout : constraint {
@@ -201,6 +202,7 @@ template <int64_t... Sizes> struct shape : detail::constraint {
     static constexpr fastdl_dim *const *sizes_v = dims;
     static constexpr int64_t extents[] = {Sizes..., any};
     static constexpr const int64_t *extents_v = extents;
+    static constexpr bool has_sizes = true;
 };
 
 struct c_contiguous : detail::layout<FASTDL_C> {};
@@ -237,10 +239,12 @@ template <std::size_t N> struct literal {
 } // namespace detail
 template <detail::literal Name> struct named : detail::constraint {
     static constexpr const char *name_v = Name.text;
+    static constexpr bool has_name = true;
 };
 #else
 template <const char *Name> struct named : detail::constraint {
     static constexpr const char *name_v = Name;
+    static constexpr bool has_name = true;
 };
 #endif
 
@@ -283,13 +287,23 @@ template <typename T> struct element_facts<list<T>> : element_facts<list<T, T>> 
     static constexpr std::size_t count = 1;
 };
 
-/* The first of `values` that is not `none`. */
-template <typename T> constexpr T first_but(T none, std::initializer_list<T> values)
+/* The constraints that tell sizes and the name, or one that does not. Chosen as types: gcc cannot
+ * compare addresses with NULL at compile time under -fsanitize=undefined. */
+template <typename... Cs> struct chosen {
+    using sizes = constraint;
+    using name = constraint;
+};
+template <typename C, typename... Cs> struct chosen<C, Cs...> {
+    using sizes = std::conditional_t<C::has_sizes, C, typename chosen<Cs...>::sizes>;
+    using name = std::conditional_t<C::has_name, C, typename chosen<Cs...>::name>;
+};
+
+constexpr int32_t largest(std::initializer_list<int32_t> values)
 {
-    for (T value : values)
-        if (value != none)
-            return value;
-    return none;
+    int32_t found = *values.begin();
+    for (int32_t value : values)
+        found = value > found ? value : found;
+    return found;
 }
 
 /* All constraints of a tensor<...> together. */
@@ -301,19 +315,15 @@ template <typename... Cs> struct constraints {
     static_assert((0 + ... + int(meaning<Cs>::ndim_v >= 0)) <= 1, "one of ndim<> and shape<>");
     static_assert((0 + ... + meaning<Cs>::devices) <= 1, "one device");
 
-    static constexpr int32_t ndim = first_but<int32_t>(-1, {meaning<Cs>::ndim_v...});
-    static constexpr fastdl_dim *const *sizes =
-        first_but<fastdl_dim *const *>(nullptr, {meaning<Cs>::sizes_v...});
-    static constexpr const int64_t *extents =
-        first_but<const int64_t *>(nullptr, {meaning<Cs>::extents_v...});
+    using sizes = typename chosen<meaning<Cs>...>::sizes;
+
+    static constexpr int32_t ndim = largest({-1, meaning<Cs>::ndim_v...});
     static constexpr int32_t layout = (0 | ... | meaning<Cs>::layout_v);
     static constexpr int32_t rules =
         (0 | ... | meaning<Cs>::rules_v) | (elements::writes ? FASTDL_WRITABLE : 0);
-    static constexpr int32_t alignment = first_but<int32_t>(0, {meaning<Cs>::alignment_v...});
+    static constexpr int32_t alignment = largest({0, meaning<Cs>::alignment_v...});
     static constexpr int32_t device = (0 + ... + meaning<Cs>::device_v);
-    static constexpr const char *given_name =
-        first_but<const char *>(nullptr, {meaning<Cs>::name_v...});
-    static constexpr const char *name = given_name == nullptr ? "argument" : given_name;
+    static constexpr const char *name = chosen<meaning<Cs>...>::name::name_v;
 
     using void_type = std::conditional_t<(rules & FASTDL_WRITABLE) != 0, void, const void>;
     using element_type =
@@ -325,7 +335,7 @@ template <typename... Cs> struct constraints {
         made.dtypes = elements::count == 0 ? nullptr : elements::numbers;
         made.dtype_count = elements::count;
         made.ndim = ndim == 0 ? int32_t(FASTDL_SCALAR) : ndim < 0 ? 0 : ndim;
-        made.shape = sizes;
+        made.shape = sizes::sizes_v;
         made.layout = layout;
         made.rules = rules;
         made.device = device;
@@ -376,10 +386,10 @@ template <typename... Cs> constexpr text describe()
         out.put(All::ndim == 0 ? "(" : "");
         for (int32_t i = 0; i < All::ndim; i++) {
             out.put(i == 0 ? "(" : ", ");
-            if (All::extents == nullptr || All::extents[i] == any)
+            if (!All::sizes::has_sizes || All::sizes::extents_v[i] == any)
                 out.put("None");
             else
-                out.put(All::extents[i]);
+                out.put(All::sizes::extents_v[i]);
         }
         out.put(All::ndim == 1 ? ",)" : ")");
     }
