@@ -504,7 +504,7 @@ def test_nothing_is_kept(casters, name):
     finally:
         tracemalloc.stop()
     assert counts_after == counts
-    # An exception is larger. CPython's cache of attributes keeps some of the names it was asked for.
+    # An exception is larger; CPython's cache of attributes keeps some names it was asked for.
     assert memory_after - memory < 60 * 1000
 
 
