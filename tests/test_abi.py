@@ -98,11 +98,21 @@ def test_beside_an_older_header(compiler, release, order):
     check(compiler, f"-DOFFICIAL_RELEASE={release}", f'-D{order}="old_official.h"')
 
 
+# Public headers in C++ alone, and the library that each is for.
+CASTERS = {"tensor.h": None, "nanobind.h": "nanobind", "pybind11.h": "pybind11"}
+
+
 @pytest.mark.parametrize("header", sorted(INCLUDE.glob("fastdl/*.h")), ids=lambda path: path.name)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_each_public_header_stands_alone(compiler, header, tmp_path):
+    flags = [f"-isystem{sysconfig.get_path('include')}", "-Wconversion", "-Wshadow"]
+    if header.name in CASTERS:
+        compiler = [word.replace("c99", "c++17") for word in compiler]
+        compiler[2] = "c++"
+        if library := CASTERS[header.name]:
+            folder = Path(importlib.util.find_spec(library).origin).parent / "include"
+            flags.append(f"-isystem{folder}")
     source = tmp_path / "includes_it.c"
     source.write_text(f"#include <fastdl/{header.name}>\n#include <fastdl/{header.name}>\n")
-    python = f"-isystem{sysconfig.get_path('include')}"
-    result = run(compiler, source, python, "-Wconversion", "-Wshadow")
+    result = run(compiler, source, *flags)
     assert result.returncode == 0, result.stderr

@@ -55,6 +55,9 @@ BASE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
         (BASE[:, 1:], {"layout": INNER}),
         (BASE[:, :, :1], {"layout": INNER}),
         (BASE[:, :0], {"layout": C, "rules": WRITABLE, "alignment": 4096}),
+        (BASE[:, :0, ::2], {"layout": INNER}),
+        (BASE[0, :, :1].T[:, ::-1], {"rules": WRITABLE}),
+        (tensor(device=OPENCL, data=60, byte_offset=4), {"device": ANY_DEVICE, "alignment": 64}),
         (BASE[:, ::2, ::-1], {"rules": WRITABLE}),
         (BASE[None, :1], {"rules": WRITABLE, "layout": C}),
         (np.broadcast_to(BASE[:, :1], (2, 3, 4)), {}),
@@ -84,6 +87,10 @@ def test_what_fits(api, obj, spec):
         (tensor(dtype=(99, 24, 1)), {"dtypes": [FLOAT64]}, TypeError, ["type 99 of 24 bits"]),
         (BASE > 1, {"dtypes": [FLOAT64]}, TypeError, ["got bool"]),
         (BASE, {"ndim": 1}, ValueError, ["expected 1 dimension, got 3"]),
+        (BASE, {"shape": [2, 3, 4]}, ValueError, ["ndim beside shape"]),
+        (BASE.astype(np.int32), {"dtypes": [FLOAT64]}, TypeError, ["an int32 tensor"]),
+        (tensor(device=OPENCL, data=64, byte_offset=4), {"device": ANY_DEVICE, "alignment": 64},
+         BufferError, ["4 bytes behind one"]),
         (BASE, {"ndim": SCALAR}, ValueError, ["expected 0 dimensions, got 3"]),
         (BASE, {"ndim": 4, "rules": TRAILING}, ValueError, ["4 or more dimensions, got 3"]),
         (BASE, {"ndim": 3, "shape": [2, None, 5]}, ValueError,
@@ -159,6 +166,14 @@ def test_like_another_argument(api):
         "y: expected float32, as x has, got float64",
         arguments=[(x, "x", {}), (np.ones(3), "y", {"like": 0})],
     )
+    one_gpu, other_gpu = tensor(device=CUDA), tensor(device=(2, 1))
+    spec = {"device": ANY_DEVICE}
+    refused(
+        api,
+        BufferError,
+        "y: expected cuda:0, where x is, got cuda:1",
+        arguments=[(one_gpu, "x", spec), (other_gpu, "y", {**spec, "like": 0})],
+    )
     refused(
         api,
         BufferError,
@@ -217,14 +232,39 @@ def test_overlap_of_handles(api):
     spec = {"device": ANY_DEVICE}
     first = tensor(device=OPENCL, data=4096, byte_offset=0)
 
-    def expect(**fields):
+    def expect(rules=0, **fields):
         second = tensor(device=OPENCL, **fields)
-        api.expect([(first, "x", spec), (second, "y", {**spec, "apart": [0]})])
+        api.expect([(first, "x", spec), (second, "y", {**spec, "apart": [0], "rules": rules})])
 
     expect(data=4097, byte_offset=0)
     expect(data=4096, byte_offset=24)
     with pytest.raises(ValueError, match="memory apart"):
         expect(data=4096, byte_offset=20)
+    with pytest.raises(ValueError, match="memory apart"):  # not this very tensor
+        expect(data=4096, byte_offset=4, rules=IN_PLACE)
+    expect(data=4096, byte_offset=0, rules=IN_PLACE)
+
+
+@installed
+def test_packed_elements_that_share_a_range_may_share_a_byte(api):
+    memory = bytearray(64)
+    fields = {"memory": memory, "dtype": (0, 4, 1), "shape": (8,)}
+    first, second = tensor(**fields), tensor(**fields, byte_offset=2)
+    with pytest.raises(ValueError, match="memory apart"):
+        api.expect([(first, "x", {}), (second, "y", {"apart": [0]})])
+    api.expect([(first, "x", {}), (tensor(**fields, byte_offset=4), "y", {"apart": [0]})])
+
+
+@installed
+def test_extreme_strides(api):
+    """Of a dimension of size 1 any stride is legal, and none is used."""
+    limits = (-(2**63), 2**63 - 1, -1, 1)
+    for stride in limits:
+        odd = tensor(shape=(1, 6), strides=(stride, 1))
+        spec = {"rules": WRITABLE, "layout": C | F, "apart": [0]}
+        api.expect([(BASE, "x", {}), (odd, "y", spec)])
+    empty = tensor(shape=(2, 2, 0), strides=limits[:3])
+    api.expect([(empty, "x", {"rules": WRITABLE, "layout": C})])
 
 
 @installed

@@ -261,13 +261,38 @@ def test_legacy_capsules_of_immutable_types_are_read_only(api, module, name, imm
 
 
 @every_world
-@pytest.mark.parametrize("candidate", [None, 5, "text", [1.0], object, np.float64, b"bytes"])
+@pytest.mark.parametrize(
+    "candidate", [None, 5, "text", [1.0], object, np.ndarray, fastdl.Tensor, Producer, b"bytes"]
+)
 def test_what_is_no_tensor(api, candidate):
     for _ in range(2):  # a negative answer is remembered, and stays one
         for enter in (api.borrow, api.own):
-            with pytest.raises(TypeError, match="expected a (tensor|DLPack producer)") as caught:
+            with pytest.raises(TypeError, match="expected a tensor, got") as caught:
                 enter(candidate)
             assert type(candidate).__qualname__ in str(caught.value)
+
+
+@every_world
+def test_a_capsule_is_no_tensor(api):
+    """And is not consumed for being mistaken for one."""
+    given = Given()
+    capsule = given.capsule()
+    for enter in (api.borrow, api.own):
+        with pytest.raises(TypeError, match="expected a tensor, got 'PyCapsule'"):
+            enter(capsule)
+    del capsule
+    given.assert_released(by_destructor=True)
+
+
+@every_world
+@pytest.mark.parametrize("versioned", [True, False])
+def test_capsule_with_the_name_of_the_other_form(api, versioned):
+    """What stands in the place of its deleter is none."""
+    name = "dltensor" if versioned else "dltensor_versioned"
+    given = Given(versioned=versioned)
+    with pytest.raises(BufferError):
+        api.borrow(new(Producer)(given, act=lambda self: self.managed.capsule(name=name)))
+    given.assert_alive()
 
 
 @every_world
@@ -343,10 +368,12 @@ MODES = {
 @pytest.mark.parametrize(
     ("kind", "mode"),
     [*((kind, mode) for kind in (Tabled, Lending) for mode in MODES),
-     (Tabled, "nothing"), (Tabled, "nothing and raise")],
+     (Tabled, "nothing"), (Tabled, "nothing and raise"), (Lending, "nothing")],
 )  # fmt: skip
 def test_table_that_fails(api, kind, mode):
     error, match = MODES.get(mode, (BufferError, "without giving a reason"))
+    if (kind, mode) == (Lending, "nothing"):  # success, and nothing in the view
+        match = "the tensor has"
     for enter in (api.borrow, api.own) if kind is Tabled else (api.borrow,):
         given = Given()
         with pytest.raises(error, match=match):
@@ -421,6 +448,83 @@ def test_a_subclass_that_overrides_the_export_means_it(api):
 
 
 @every_world
+def test_a_table_that_is_opted_out_of(api):
+    kind = fresh(LendingProducer, __dlpack_c_exchange_api__=None)
+    assert api.borrow(kind(Given()))["owned"] is True
+
+
+@every_world
+def test_the_older_name_of_the_attribute(api):
+    capsule = hostile.table_capsule(hostile.table(lends=True))
+    kind = fresh(Producer, __c_dlpack_exchange_api__=capsule)
+    assert api.borrow(kind(Given(), mode="give"))["owned"] is False
+
+
+@every_world
+@pytest.mark.parametrize("length", [1, 15, 16, 1000])
+def test_chain_of_tables(api, length):
+    """Walked to the first of the right version, and not for ever."""
+    table = hostile.table(lends=True)
+    for _ in range(length):
+        table = hostile.table(major=2, prev=table)
+    kind = fresh(Producer, __dlpack_c_exchange_api__=hostile.table_capsule(table))
+    assert api.borrow(kind(Given(), mode="give"))["owned"] is (length >= 16)
+
+
+@every_world
+def test_circle_of_tables(api):
+    first = hostile.table(major=2)
+    hostile.set_previous(first, hostile.table(major=3, prev=first))
+    kind = fresh(Producer, __dlpack_c_exchange_api__=hostile.table_capsule(first))
+    assert api.borrow(kind(Given(), mode="give"))["owned"] is True
+
+
+@every_world
+def test_types_that_hide_what_they_are(api):
+    """Without a module, a name that is a str, or an MRO that is a tuple."""
+    nameless = eval("type('Mine', (Producer,), {})", {"Producer": Producer, "type": type})
+    with pytest.raises(AttributeError):
+        nameless.__module__  # noqa: B018
+    assert api.borrow(nameless(Given()))["shape"] == (2, 3)
+
+    class Nameless(type):
+        def __getattribute__(cls, name):
+            return 5 if name in ("__qualname__", "__module__") else super().__getattribute__(name)
+
+    with pytest.raises(TypeError):
+        api.borrow(Nameless("Odd", (), {})())
+    assert api.borrow(Nameless("Odd", (Producer,), {})(Given()))["shape"] == (2, 3)
+
+    class Listed(type):
+        def __getattribute__(cls, name):
+            found = super().__getattribute__(name)
+            return list(found) if name == "__mro__" else found
+
+    with pytest.raises(TypeError, match="__mro__"):
+        api.borrow(Listed("Odd", (Producer,), {})(Given()))
+
+
+@every_world
+def test_a_module_attribute_that_raises(api):
+    class Meta(type):
+        @property
+        def __module__(cls):
+            raise LookupError("from the module")
+
+    with pytest.raises(LookupError, match="from the module"):
+        api.borrow(Meta("Odd", (Producer,), {})(Given()))
+
+
+@every_world
+def test_trust_is_in_the_table_of_the_library(api):
+    """Not in that of a class which derives from the library's."""
+    base = fresh(Producer, __module__="torch", __qualname__="Tensor")
+    kind = type("Mine", (base,), {"__dlpack_c_exchange_api__": Lending.__dlpack_c_exchange_api__})
+    with pytest.raises(BufferError, match="a negative dimension"):
+        api.borrow(kind(Given(shape=(2, -1)), mode="give"))
+
+
+@every_world
 def test_what_a_metaclass_raises_comes_through(api):
     class Meta(type):
         @property
@@ -478,6 +582,64 @@ def test_what_a_producer_raises_comes_through(api, error):
 
 
 @every_world
+@pytest.mark.parametrize(
+    "words",
+    ["helper() got an unexpected keyword argument 'foo'", "f() takes no keyword arguments",
+     "g() got an unexpected keyword argument 'max_version'"],
+)  # fmt: skip
+def test_a_type_error_inside_a_producer_is_no_refusal(api, words):
+    def act(self):
+        raise TypeError(words)
+
+    source = new(Producer)(Given(), act=act)
+    with pytest.raises(TypeError) as caught:
+        api.borrow(source)
+    assert str(caught.value) == words
+    assert len(source.asked) == 1
+
+
+@every_world
+def test_what_a_proxy_refuses_is_not_learned(api):
+    class Proxy:
+        def __init__(self, target):
+            self.target = target
+
+        def __getattr__(self, name):
+            return getattr(self.target, name)
+
+    frozen = np.arange(3.0)
+    frozen.flags.writeable = False
+    for _ in range(2):
+        assert api.borrow(Proxy(frozen))["flags"] & READ_ONLY
+        assert api.borrow(Proxy(OldProducer(Given(versioned=False))))["shape"] == (2, 3)
+
+
+@every_world
+def test_device_that_is_an_enum_or_has_no_id(api):
+    import enum
+
+    class Kind(enum.Enum):
+        CPU = 1
+
+    for device in ((Kind.CPU, 0), (1, None), [1, 0]):
+        assert api.borrow(new(Producer)(Given(), device=device))["device"] == CPU
+
+
+@every_world
+def test_data_delivered_where_work_is_ordered_in_another_way(api):
+    given = Given(device=CUDA)
+    with pytest.raises(BufferError, match="announced"):
+        api.borrow(new(Producer)(given, device=CPU))
+    given.assert_released()
+
+
+@every_world
+@pytest.mark.parametrize("kind", [Tabled, Lending, Producer])
+def test_there_is_one_host(api, kind):
+    assert api.borrow(kind(Given(device=(1, 7))))["device"] == CPU
+
+
+@every_world
 @pytest.mark.parametrize("result", [None, 5, "capsule"], ids=repr)
 def test_result_that_is_no_capsule(api, result):
     source = new(Producer)(Given(), act=lambda self: result)
@@ -486,7 +648,11 @@ def test_result_that_is_no_capsule(api, result):
 
 
 @every_world
-@pytest.mark.parametrize("device", [None, (1,), ("cpu", 0), 1, (1.5, 0)], ids=repr)
+@pytest.mark.parametrize(
+    "device",
+    [None, (1,), ("cpu", 0), 1, (1.5, 0), (1, 0, 5), (True, False), (1, 2**40), (2**40, 0)],
+    ids=repr,
+)
 def test_strange_device(api, device):
     given = Given()
     with pytest.raises(TypeError, match="__dlpack_device__"):
@@ -580,10 +746,69 @@ def test_our_table_that_fails_to_wrap_gives_the_tensor_back(api):
     given.assert_released()
 
 
+@pytest.fixture
+def maker():
+    yield hostile.set_maker
+    hostile.set_maker("raise")
+
+
 @every_world
-def test_the_word_of_an_allocator(api):
-    with pytest.raises(NotImplementedError, match="the hostile table allocates nothing"):
+@pytest.mark.parametrize(
+    ("mode", "error", "match"),
+    [
+        ("raise", NotImplementedError, "the hostile table allocates nothing"),
+        ("fail", BufferError, "without giving a reason"),
+        ("no words", RuntimeError, "gave no reason"),
+        ("odd kind", RuntimeError, "no exception"),
+        ("nothing", BufferError, "without giving a reason"),
+    ],
+)
+def test_the_word_of_an_allocator(api, maker, mode, error, match):
+    maker(mode)
+    with pytest.raises(error, match=match):
         api.empty(np.ones(3), Tabled)
+
+
+@every_world
+@pytest.mark.parametrize("mode", ["give", "give and raise"])
+def test_what_an_allocator_gives_keeps_the_promises_of_fastdl_empty(api, maker, mode):
+    given = Given(byte_offset=4, shape=(5,), strides=None)
+    maker(mode, given)
+    capsule = api.empty(np.ones(3), Tabled)
+    held = api.held(capsule)
+    assert (held["strides"], held["byte_offset"]) == ((1,), 0)
+    del capsule
+    given.assert_released()
+
+
+@every_world
+def test_what_an_allocator_gives_is_checked(api, maker):
+    given = Given(shape=(2, -3))
+    maker("give", given)
+    with pytest.raises(BufferError, match="a negative dimension"):
+        api.empty(np.ones(3), Tabled)
+    given.assert_released()
+
+
+@every_world
+def test_a_table_that_makes_nothing_or_raises_in_passing(api, maker):
+    maker("nothing")
+    with pytest.raises(BufferError, match="without giving a reason"):
+        api.wrap(api.own(Tabled(Given())), Tabled)
+    maker("fail")
+    with pytest.raises(BufferError, match="without giving a reason"):
+        api.wrap(api.own(Tabled(Given())), Tabled)
+    maker("give and raise")
+    assert api.wrap(api.own(Tabled(Given())), Tabled) is ...
+
+
+@installed
+@pytest.mark.parametrize("like", [None, fastdl.Tensor], ids=repr)
+def test_what_fastdl_refuses_to_wrap_is_given_back(api, like):
+    given = Given(shape=(2, -3))
+    with pytest.raises(BufferError, match="a negative dimension"):
+        api.wrap(given.capsule(), like)
+    given.assert_released()
 
 
 # ---- streams --------------------------------------------------------------------------------
@@ -598,11 +823,24 @@ def test_work_stream(api, kind):
         assert api.work_stream(kind(Given())) == 0  # the host has none, so nobody is asked
         hostile.set_stream(-1, 0, False)
         assert api.work_stream(kind(Given())) == 0
+        assert api.work_stream(kind(Given(device=(3, 0)))) == 0  # pinned memory is the host's
         with pytest.raises(BufferError, match="cannot tell its current stream"):
             api.work_stream(kind(Given(device=CUDA)))
         hostile.set_stream(-1, 0, True)
         with pytest.raises(LookupError, match="no stream from the hostile table"):
             api.work_stream(kind(Given(device=CUDA)))
+    finally:
+        hostile.set_stream(0, 0, False)
+
+
+@every_world
+def test_work_stream_of_what_dlpack_gave_after_a_refusal(api):
+    """The default one, for which it was asked, not that of the table."""
+    try:
+        hostile.set_stream(0, 0x5EED, False)
+        assert api.work_stream(LendingProducer(Given(device=CUDA), "raise", device=CUDA)) == 0
+        hostile.set_stream(0, 0x5EED, True)
+        assert api.work_stream(Lending(Given(device=CUDA))) == 0x5EED  # raises in passing
     finally:
         hostile.set_stream(0, 0, False)
 
@@ -718,6 +956,21 @@ def test_a_table_registered_later_is_used(api):
     source = kind(Given(), mode="give")
     assert api.borrow(source)["owned"] is False
     assert source.asked == []
+
+
+@installed
+def test_a_table_registered_while_its_type_is_described_is_not_lost(api):
+    class Registering:
+        def __get__(self, instance, owner):
+            if not registered:
+                registered.append(owner)
+                fastdl.register_exchange_api(owner, hostile.table(lends=True))
+            raise AttributeError
+
+    registered = []
+    kind = fresh(Producer, __dlpack_c_exchange_api__=Registering())
+    for _ in range(2):
+        assert api.borrow(kind(Given(), mode="give"))["owned"] is False
 
 
 # ---- finding the package --------------------------------------------------------------------

@@ -5,7 +5,7 @@
  *     static PyObject *total(PyObject *module, PyObject *argument)
  *     {
  *         static const uint32_t types[] = {FASTDL_FLOAT32};
- *         static const fastdl_spec spec = {types, 1, 1};   // float32, one dimension, on the host
+ *         static const fastdl_spec spec = {.dtypes = types, .dtype_count = 1, .ndim = 1};
  *         fastdl_view x;
  *         float sum = 0;
  *         if (fastdl_borrow(argument, &x) < 0 || fastdl_expect(&x, "x", &spec) < 0) {
@@ -67,7 +67,8 @@
  * -------------
  * The version of the package (`fastdl.__version__`), the version of DLPack (in dlpack.h), and the
  * version of the interface between this header and an installed package, below. Header and package
- * may be of different releases: the package serves every header of the same major version.
+ * may be of different releases: a package serves every header of the same major version that is not
+ * newer than itself.
  */
 #ifndef FASTDL_NO_PYTHON
 #include <Python.h>
@@ -372,16 +373,16 @@ static inline void fastdl_compact_strides(int32_t ndim, const int64_t *shape, in
 static inline int fastdl_is_contiguous(const DLTensor *tensor, char order)
 {
     int32_t ndim = tensor->ndim;
-    int compact = 1;
+    int compact = 1, long_dims = 0;
     int64_t step = 1;
-    if (tensor->strides == NULL && order == 'C')
-        return 1;
     for (int32_t k = 0; k < ndim; k++) {
         int32_t i = order == 'F' ? k : ndim - 1 - k;
         if (tensor->shape[i] == 0)
             return 1;
         if (tensor->shape[i] != 1) {
-            if (tensor->strides == NULL || tensor->strides[i] != step)
+            long_dims++;
+            if (tensor->strides == NULL ? order == 'F' && long_dims > 1
+                                        : tensor->strides[i] != step)
                 compact = 0; /* keep looking: a later dimension may be 0 */
             if (fastdl_mul_(step, tensor->shape[i], &step))
                 compact = 0;
@@ -532,7 +533,7 @@ extern "C" {
  * ===================================================================== */
 
 /* A borrowed tensor. `dl` and `flags` are for reading; the rest is private. Lives on the stack: it
- * takes 640 bytes, most of which are room for strides and never touched. Not to be copied, since
+ * takes 600 bytes, most of which are room for strides and never touched. Not to be copied, since
  * `dl.strides` may point into it.
  *
  * What holds of `dl` after a successful fastdl_borrow:
@@ -560,6 +561,8 @@ typedef struct fastdl_view {
  *
  *     if (fastdl_import() < 0)
  *         PyErr_Clear();               // or fail, if your module cannot do without
+ *
+ * Call it before other threads use the module.
  *
  * ImportError if fastdl is not installed, or its interface has another major version: everything
  * then works as before the call. Serves all files of an extension module, except with compilers
@@ -600,9 +603,10 @@ static inline void fastdl_release(fastdl_view *view);
 /* The tensor of `obj`, to be kept beyond the call. On success **out is yours: it keeps the memory
  * alive by itself, and you call its deleter once, from any thread; NULL there means there is
  * nothing to call. Never a NULL `strides` if there are dimensions. On failure *out is NULL.
- * Exceptions, streams and read-only data as in fastdl_borrow; only that `byte_offset` may be other
- * than 0, and that memory borrowed from torch is the tensor's as of now: see the README on
- * `resize_`. Costs one allocation by the library that owns the data: 20 to 50 ns with a table. */
+ * Exceptions, streams and read-only data as in fastdl_borrow. Other than there, `byte_offset` may
+ * be other than 0, and shape and strides are the producer's memory, as DLPack has it: copy them if
+ * the producer may change them. Costs one allocation by the library that owns the data: 20 to 50 ns
+ * with a table. */
 static inline int fastdl_own(PyObject *obj, DLManagedTensorVersioned **out);
 
 /* Makes *out, a new object of type `like` on `managed`. `like` is the type of one of your
@@ -614,7 +618,8 @@ static inline int fastdl_own(PyObject *obj, DLManagedTensorVersioned **out);
  * refuses by itself (TypeError: `like` is no tensor type, or one that needs fastdl_import()) or a
  * table of fastdl's does, its deleter has been called. If the table of another library fails, then
  * whether it freed `managed` cannot be known, and it is left alone: a leak beats a double free.
- * On failure *out is NULL. */
+ * (Before fastdl_import() the table of fastdl.Tensor counts as another library's.) On failure *out
+ * is NULL. */
 static inline int fastdl_wrap(DLManagedTensorVersioned *managed, PyTypeObject *like,
                               PyObject **out);
 
@@ -692,12 +697,13 @@ enum {
 typedef struct {
     const uint32_t *dtypes; /* any of these: FASTDL_FLOAT32, ... */
     size_t dtype_count;
-    int32_t ndim;             /* or FASTDL_SCALAR; 0: any */
-    fastdl_dim *const *shape; /* one for each of `ndim` dimensions; a NULL among them: any size */
-    int32_t layout;           /* FASTDL_C, FASTDL_F, FASTDL_INNER */
-    int32_t rules;            /* FASTDL_WRITABLE, FASTDL_TRAILING, FASTDL_IN_PLACE */
-    int32_t device;           /* DLDeviceType, FASTDL_HOST or FASTDL_ANY_DEVICE */
-    int32_t alignment;        /* of the first element, in bytes */
+    int32_t ndim; /* or FASTDL_SCALAR; 0: any */
+    fastdl_dim *const
+        *shape;        /* one for each of `ndim` dimensions, which it needs; a NULL: any size */
+    int32_t layout;    /* FASTDL_C, FASTDL_F, FASTDL_INNER */
+    int32_t rules;     /* FASTDL_WRITABLE, FASTDL_TRAILING, FASTDL_IN_PLACE */
+    int32_t device;    /* DLDeviceType, FASTDL_HOST or FASTDL_ANY_DEVICE */
+    int32_t alignment; /* of the first element, in bytes */
     const fastdl_argument *like;  /* has the element type and device that this one must have */
     const fastdl_argument *apart; /* must share no memory with this one */
     size_t apart_count;
@@ -987,7 +993,7 @@ FASTDL_COLD_ void fastdl_put_device_(fastdl_text_ *text, DLDevice device)
 /* Appends "a float32 tensor of shape (2, 3) and strides (3, 1) on cpu:0, read-only". */
 FASTDL_COLD_ void fastdl_put_tensor_(fastdl_text_ *text, const DLTensor *tensor, uint64_t flags)
 {
-    fastdl_put_(text, "a ");
+    fastdl_put_(text, tensor->dtype.code == kDLInt ? "an " : "a ");
     fastdl_put_dtype_(text, fastdl_dtype(tensor->dtype));
     fastdl_put_(text, " tensor of shape ");
     fastdl_put_tuple_(text, tensor->shape, tensor->ndim);
@@ -1035,17 +1041,28 @@ FASTDL_COLD_ void fastdl_raise_about_(PyObject *exception, const char *format, P
     if (name != NULL && PyUnicode_Check(name))
         PyErr_Format(exception, format, name);
     else if (name != NULL)
-        PyErr_Format(exception, format, NULL);
+        PyErr_SetString(PyExc_TypeError, "expected a type whose __qualname__ is a str");
     Py_XDECREF(name);
 }
 
 /* ---- special attributes, found as Python finds them: on the type ---- */
 
+/* The MRO of a type, a new reference to a tuple of types; NULL with an exception. */
+FASTDL_COLD_ PyObject *fastdl_mro_(PyTypeObject *type)
+{
+    PyObject *mro = PyObject_GetAttrString((PyObject *)type, "__mro__");
+    if (mro != NULL && !PyTuple_Check(mro)) {
+        PyErr_SetString(PyExc_TypeError, "expected a type whose __mro__ is a tuple");
+        Py_CLEAR(mro);
+    }
+    return mro;
+}
+
 /* What the classes of `type` have under `name`, a new reference; NULL without an exception if
  * nothing. The first class that has it is the provider. */
 FASTDL_COLD_ PyObject *fastdl_type_lookup_(PyTypeObject *type, const char *name)
 {
-    PyObject *found = NULL, *mro = PyObject_GetAttrString((PyObject *)type, "__mro__");
+    PyObject *found = NULL, *mro = fastdl_mro_(type);
     Py_ssize_t count = mro == NULL ? 0 : PyTuple_Size(mro);
     for (Py_ssize_t i = 0; i < count && found == NULL && !PyErr_Occurred(); i++) {
         PyObject *attributes = PyObject_GetAttrString(PyTuple_GetItem(mro, i), "__dict__");
@@ -1084,7 +1101,7 @@ FASTDL_COLD_ PyObject *fastdl_special_(PyObject *obj, const char *name)
             Py_DECREF(method);
             return bound;
         }
-    } else if (method == NULL && !PyErr_Occurred()) {
+    } else if (method == NULL && !PyErr_Occurred() && !PyType_Check(obj)) {
         method = PyObject_GetAttrString(obj, name);
         if (method == NULL && PyErr_ExceptionMatches(PyExc_AttributeError))
             PyErr_Clear();
@@ -1169,17 +1186,20 @@ FASTDL_COLD_ int fastdl_published_here_(PyTypeObject *type, PyObject *attributes
     return PyMapping_HasKeyString(attributes, "__dlpack__");
 }
 
-/* Finds the table that `type` publishes: *table, or NULL there. It counts only if no class before
+/* Finds the table that `type` publishes: *table, or NULL there, and the class of its MRO that has
+ * it, a borrowed reference that `type` keeps alive. It counts only if no class before
  * its provider in the MRO defines `__dlpack__`: a subclass that overrides the export means it. Only
  * capsules count; the integer of older libraries cannot be checked before it is followed. */
-FASTDL_COLD_ int fastdl_published_table(PyTypeObject *type, const DLPackExchangeAPI **table)
+FASTDL_COLD_ int fastdl_published_table_(PyTypeObject *type, const DLPackExchangeAPI **table,
+                                         PyTypeObject **provider)
 {
-    PyObject *mro = PyObject_GetAttrString((PyObject *)type, "__mro__");
+    PyObject *mro = fastdl_mro_(type);
     Py_ssize_t count = mro == NULL ? 0 : PyTuple_Size(mro);
     int found = 0;
     *table = NULL;
     for (Py_ssize_t i = 0; i < count && found == 0; i++) {
         PyObject *attributes = PyObject_GetAttrString(PyTuple_GetItem(mro, i), "__dict__");
+        *provider = (PyTypeObject *)PyTuple_GetItem(mro, i);
         found = attributes == NULL ? -1 : fastdl_published_here_(type, attributes, table);
         Py_XDECREF(attributes);
     }
@@ -1222,30 +1242,44 @@ FASTDL_COLD_ int fastdl_is_in_package_(PyObject *module, const char *package)
            (text[prefix] == '.' || text[prefix] == '\0');
 }
 
-/* The row of `type` or of its nearest base that has one; the last row if none has. NULL with an
- * exception on failure. */
-FASTDL_COLD_ const fastdl_peer_fact *fastdl_find_peer(PyTypeObject *type)
+/* An attribute of a class, a new reference; NULL without an exception if it has none. */
+FASTDL_COLD_ PyObject *fastdl_class_text_(PyObject *type, const char *name)
 {
-    const fastdl_peer_fact *row, *found = NULL, *last = fastdl_peers();
-    PyObject *mro = PyObject_GetAttrString((PyObject *)type, "__mro__");
+    PyObject *text = PyObject_GetAttrString(type, name);
+    if (text == NULL && PyErr_ExceptionMatches(PyExc_AttributeError))
+        PyErr_Clear();
+    return text;
+}
+
+/* The row of one class, bases aside; the last row if it has none. NULL with an exception. */
+FASTDL_COLD_ const fastdl_peer_fact *fastdl_peer_of_(PyObject *type)
+{
+    const fastdl_peer_fact *row = fastdl_peers();
+    PyObject *module = fastdl_class_text_(type, "__module__");
+    PyObject *name = PyErr_Occurred() ? NULL : fastdl_class_text_(type, "__qualname__");
+    int known = module != NULL && name != NULL && PyUnicode_Check(name);
+    while (row->name != NULL && !(known && PyUnicode_CompareWithASCIIString(name, row->name) == 0 &&
+                                  fastdl_is_in_package_(module, row->package)))
+        row++;
+    Py_XDECREF(module);
+    Py_XDECREF(name);
+    return PyErr_Occurred() ? NULL : row;
+}
+
+/* The row of `type` or of its nearest base that has one; the last row if none has. NULL with an
+ * exception. */
+FASTDL_COLD_ const fastdl_peer_fact *fastdl_find_peer_(PyTypeObject *type)
+{
+    const fastdl_peer_fact *row = NULL;
+    PyObject *mro = fastdl_mro_(type);
     Py_ssize_t count = mro == NULL ? 0 : PyTuple_Size(mro);
-    while (last->name != NULL)
-        last++;
-    for (Py_ssize_t i = 0; i < count && found == NULL; i++) {
-        PyObject *base = PyTuple_GetItem(mro, i);
-        PyObject *module = PyObject_GetAttrString(base, "__module__");
-        PyObject *name = PyObject_GetAttrString(base, "__qualname__");
-        for (row = fastdl_peers(); module != NULL && name != NULL && row->name != NULL; row++)
-            if (PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, row->name) == 0 &&
-                fastdl_is_in_package_(module, row->package))
-                found = row;
-        Py_XDECREF(module);
-        Py_XDECREF(name);
-        if (PyErr_Occurred())
+    for (Py_ssize_t i = 0; i < count; i++) {
+        row = fastdl_peer_of_(PyTuple_GetItem(mro, i));
+        if (row == NULL || row->name != NULL)
             break;
     }
     Py_XDECREF(mro);
-    return PyErr_Occurred() ? NULL : found != NULL ? found : last;
+    return row;
 }
 
 /* ---- values that are not in memory as they read ---- */
@@ -1320,6 +1354,9 @@ typedef struct {
     int64_t strides[1];
 } fastdl_wrapper_;
 
+/* A thread that asks while another one begins to finalise can pass and then be stopped inside
+ * PyGILState_Ensure, a gap that Python closes in 3.15. The limited API before 3.13 can ask only
+ * whether finalisation is over. */
 FASTDL_COLD_ int fastdl_interpreter_is_gone_(void)
 {
 #if PY_VERSION_HEX >= 0x030D0000 && (!defined(Py_LIMITED_API) || Py_LIMITED_API + 0 >= 0x030D0000)
@@ -1342,7 +1379,10 @@ FASTDL_COLD_ void fastdl_delete_wrapper_(DLManagedTensorVersioned *self)
         wrapper->legacy->deleter(wrapper->legacy);
     if (wrapper->keep != NULL && !fastdl_interpreter_is_gone_()) {
         PyGILState_STATE state = PyGILState_Ensure();
+        PyObject *type, *value, *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
         Py_DECREF(wrapper->keep);
+        PyErr_Restore(type, value, traceback);
         PyGILState_Release(state);
     }
     free(wrapper);
@@ -1386,30 +1426,56 @@ FASTDL_COLD_ void fastdl_discard_(DLManagedTensorVersioned *versioned, DLManaged
     PyErr_Restore(type, value, traceback);
 }
 
+/* Whether a refused tensor is the other struct under the wrong name, so that what stands in the
+ * place of its deleter is none. Where a DLManagedTensorVersioned has its deleter, a DLManagedTensor
+ * has ndim and dtype; where that has `data`, the former has its version. Neither can be mistaken
+ * for the other by chance: no function has an address that ends in a number up to 64, and `data`
+ * that reads as 1.0 to 9.255 is no address of a tensor with elements. */
+FASTDL_COLD_ int fastdl_is_really_legacy(const DLManagedTensorVersioned *managed)
+{
+    return (uint32_t)(uintptr_t)managed->deleter <= FASTDL_MAX_NDIM && managed->deleter != NULL;
+}
+
+/* Likewise; the pending exception says why the tensor was refused. */
+FASTDL_COLD_ int fastdl_is_really_versioned(const DLManagedTensor *managed)
+{
+    uint64_t data = (uint64_t)(uintptr_t)managed->dl_tensor.data;
+    uint32_t major = (uint32_t)data, minor = (uint32_t)(data >> 32);
+    return PyErr_ExceptionMatches(PyExc_BufferError) && major >= 1 && major <= 9 && minor <= 255;
+}
+
+/* Refuses a tensor of another major version, of which only the deleter may be touched: 0, or -1
+ * with BufferError. */
+FASTDL_COLD_ int fastdl_check_version(const DLManagedTensorVersioned *managed)
+{
+    if (managed->version.major == FASTDL_DLPACK_MAJOR)
+        return 0;
+    PyErr_Format(PyExc_BufferError,
+                 "expected DLPack %d.x, got a tensor of version %u.%u: ask its producer for "
+                 "max_version=(%d, %d)",
+                 FASTDL_DLPACK_MAJOR, (unsigned)managed->version.major,
+                 (unsigned)managed->version.minor, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR);
+    return -1;
+}
+
 /* Makes a managed tensor that was just received one that keeps the promises of fastdl_own. Takes
- * one of `versioned` and `legacy`, also on failure. `flags`: what a legacy one cannot say. `facts`
- * are those of the type of `obj`. */
+ * one of `versioned` and `legacy`, also on failure. `facts` are those of the type of `obj`, which
+ * may be NULL for a tensor that was allocated. */
 FASTDL_COLD_ int fastdl_adopt_(PyObject *obj, DLManagedTensorVersioned *versioned,
                                DLManagedTensor *legacy, uint32_t facts,
                                DLManagedTensorVersioned **out)
 {
     const DLTensor *tensor = versioned != NULL ? &versioned->dl_tensor : &legacy->dl_tensor;
     int endless = versioned != NULL ? versioned->deleter == NULL : legacy->deleter == NULL;
-    uint64_t flags = versioned != NULL                 ? versioned->flags
-                     : (facts & FASTDL_TYPE_IMMUTABLE) ? DLPACK_FLAG_BITMASK_READ_ONLY
-                                                       : 0;
+    uint64_t flags;
     fastdl_wrapper_ *wrapper;
     fastdl_layout layout;
     fastdl_fault fault;
-    if (versioned != NULL && versioned->version.major != FASTDL_DLPACK_MAJOR) {
-        /* Another major version: only the deleter may be touched. */
-        PyErr_Format(PyExc_BufferError,
-                     "expected DLPack %d.x, got a tensor of version %u.%u: ask its producer for "
-                     "max_version=(%d, %d)",
-                     FASTDL_DLPACK_MAJOR, (unsigned)versioned->version.major,
-                     (unsigned)versioned->version.minor, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR);
+    if (versioned != NULL && fastdl_check_version(versioned) < 0)
         goto failed;
-    }
+    flags = versioned != NULL                 ? versioned->flags
+            : (facts & FASTDL_TYPE_IMMUTABLE) ? DLPACK_FLAG_BITMASK_READ_ONLY
+                                              : 0;
     fault = fastdl_check(tensor, flags, &layout);
     if (fault != FASTDL_OK) {
         fastdl_raise_fault(fault, tensor);
@@ -1432,87 +1498,128 @@ FASTDL_COLD_ int fastdl_adopt_(PyObject *obj, DLManagedTensorVersioned *versione
     wrapper->versioned = versioned;
     wrapper->legacy = legacy;
     if (endless || facts & FASTDL_TYPE_KEEP) {
-        Py_INCREF(obj);
+        Py_XINCREF(obj);
         wrapper->keep = obj;
     }
     *out = &wrapper->managed;
     return 0;
 
 failed:
-    fastdl_discard_(versioned, legacy);
+    if (versioned != NULL ? !fastdl_is_really_legacy(versioned)
+                          : !fastdl_is_really_versioned(legacy))
+        fastdl_discard_(versioned, legacy);
     return -1;
 }
 
-/* Reads two integers, which may be members of an enum. */
-FASTDL_COLD_ int fastdl_read_device_(PyObject *answer, long *device)
+/* How work on memory of a device is ordered: a fastdl_stream_kind. Pinned memory is host memory,
+ * which a consumer need not order. */
+static inline int fastdl_ordering_(int32_t device_type)
 {
+    const fastdl_device_fact *fact = fastdl_find_device(device_type);
+    return fact->host ? (int)FASTDL_STREAM_NONE : (int)fact->stream;
+}
+
+/* Reads (device type, device id): the type may be a member of an enum, the id None. */
+FASTDL_COLD_ int fastdl_read_device_(PyObject *answer, int32_t *device)
+{
+    if (PySequence_Size(answer) != 2)
+        return -1;
     for (int i = 0; i < 2; i++) {
         PyObject *number, *item = PySequence_GetItem(answer, i);
+        long value = -1;
         if (item != NULL && i == 0 && !PyIndex_Check(item)) {
-            PyObject *value = PyObject_GetAttrString(item, "value");
+            PyObject *member = PyObject_GetAttrString(item, "value");
             Py_DECREF(item);
-            item = value;
+            item = member;
         }
         if (item == Py_None && i == 1) { /* some say it where there is only one */
             Py_DECREF(item);
-            device[i] = 0;
-            continue;
+            item = PyLong_FromLong(0);
         }
-        number = item == NULL ? NULL : PyNumber_Index(item);
+        number = item == NULL || PyBool_Check(item) ? NULL : PyNumber_Index(item);
         Py_XDECREF(item);
-        device[i] = number == NULL ? -1 : PyLong_AsLong(number);
+        if (number != NULL)
+            value = PyLong_AsLong(number);
         Py_XDECREF(number);
-        if (PyErr_Occurred())
+        if (number == NULL || PyErr_Occurred() || value < INT32_MIN || value > INT32_MAX)
             return -1;
+        device[i] = (int32_t)value;
     }
     return 0;
 }
 
-/* The keyword arguments for `__dlpack__` of an object: a new dict, or NULL with an exception. The
- * consumer's stream is the default one, by its number. */
-FASTDL_COLD_ PyObject *fastdl_keywords_(PyObject *obj, uint32_t refused)
+/* What `__dlpack_device__` of an object says. */
+FASTDL_COLD_ int fastdl_ask_device_(PyObject *obj, int32_t *device)
 {
-    long device[2];
-    int stream = -1;
-    PyObject *keywords, *answer, *method = fastdl_special_(obj, "__dlpack_device__");
+    PyObject *answer, *method = fastdl_special_(obj, "__dlpack_device__");
+    int result;
     if (method == NULL) {
         if (!PyErr_Occurred())
             fastdl_raise_about_(PyExc_TypeError,
                                 "expected a DLPack producer, got '%U', which has __dlpack__ but "
                                 "not __dlpack_device__",
                                 Py_TYPE(obj));
-        return NULL;
+        return -1;
     }
     answer = PyObject_CallObject(method, NULL);
     Py_DECREF(method);
     if (answer == NULL)
-        return NULL;
-    if (fastdl_read_device_(answer, device) < 0) {
+        return -1;
+    result = fastdl_read_device_(answer, device);
+    if (result < 0 && (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_Exception))) {
         PyErr_Clear();
         PyErr_Format(PyExc_TypeError,
                      "expected (device type, device id) from __dlpack_device__, got %R", answer);
-        Py_DECREF(answer);
-        return NULL;
     }
     Py_DECREF(answer);
-    if (device[0] == kDLCUDA || device[0] == kDLCUDAManaged)
-        stream = 1;
-    else if (device[0] == kDLROCM)
-        stream = 0;
-    keywords = PyDict_New();
-    answer = refused & FASTDL_KEYWORD_MAX_VERSION
-                 ? NULL
-                 : Py_BuildValue("(ii)", FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR);
-    if (keywords != NULL && answer != NULL)
-        PyDict_SetItemString(keywords, "max_version", answer);
-    Py_XDECREF(answer);
-    answer = stream < 0 || PyErr_Occurred() ? NULL : PyLong_FromLong(stream);
-    if (keywords != NULL && answer != NULL)
-        PyDict_SetItemString(keywords, "stream", answer);
-    Py_XDECREF(answer);
-    if (PyErr_Occurred())
+    return result;
+}
+
+/* Adds a keyword to `keywords`; `value` is taken. */
+FASTDL_COLD_ int fastdl_add_keyword_(PyObject *keywords, const char *name, PyObject *value)
+{
+    int result = value == NULL ? -1 : PyDict_SetItemString(keywords, name, value);
+    Py_XDECREF(value);
+    return result;
+}
+
+/* The keyword arguments for `__dlpack__` of an object with data on a device of that type: a new
+ * dict, or NULL with an exception. The consumer's stream is the default one, by its number. */
+FASTDL_COLD_ PyObject *fastdl_keywords_(int32_t device_type, uint32_t refused)
+{
+    int ordering = fastdl_ordering_(device_type);
+    PyObject *keywords = PyDict_New();
+    if (keywords == NULL)
+        return NULL;
+    if ((!(refused & FASTDL_KEYWORD_MAX_VERSION) &&
+         fastdl_add_keyword_(keywords, "max_version",
+                             Py_BuildValue("(ii)", FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR)) <
+             0) ||
+        (ordering == FASTDL_STREAM_CUDA &&
+         fastdl_add_keyword_(keywords, "stream", PyLong_FromLong(1)) < 0) ||
+        (ordering == FASTDL_STREAM_ROCM &&
+         fastdl_add_keyword_(keywords, "stream", PyLong_FromLong(0)) < 0))
         Py_CLEAR(keywords);
     return keywords;
+}
+
+/* Whether a TypeError with that text is about a keyword of the call of `__dlpack__` itself: in the
+ * words of CPython, Cython, pybind11 or nanobind, of a keyword that fastdl passes, and raised
+ * before any frame of the producer ran, or naming the method. */
+FASTDL_COLD_ int fastdl_is_refusal_(const char *words, int has_frames)
+{
+    static const char unexpected[] = "unexpected keyword argument '";
+    const char *keyword = strstr(words, unexpected);
+    if (strstr(words, "keyword argument") == NULL &&
+        strstr(words, "incompatible function arguments") == NULL)
+        return 0;
+    if (keyword != NULL) {
+        keyword += sizeof(unexpected) - 1;
+        if (strncmp(keyword, "max_version'", 12) != 0 && strncmp(keyword, "stream'", 7) != 0)
+            return 0;
+    }
+    return !has_frames || strstr(words, "__dlpack__(") != NULL ||
+           strstr(words, "this function") != NULL;
 }
 
 /* Whether the pending exception, which is cleared then, is about a keyword of a call. */
@@ -1528,8 +1635,7 @@ FASTDL_COLD_ int fastdl_refuses_keyword_(void)
     text = value == NULL ? NULL : PyObject_Str(value);
     words = text == NULL ? NULL : PyUnicode_AsUTF8AndSize(text, &length);
     if (words != NULL)
-        refuses = strstr(words, "keyword argument") != NULL ||
-                  strstr(words, "incompatible function arguments") != NULL;
+        refuses = fastdl_is_refusal_(words, traceback != NULL);
     Py_XDECREF(text);
     PyErr_Clear();
     if (!refuses) {
@@ -1542,10 +1648,11 @@ FASTDL_COLD_ int fastdl_refuses_keyword_(void)
     return 1;
 }
 
-/* Asks `__dlpack__` of any object. `known` may be NULL. The result of a new capsule, or NULL with
- * an exception; *refused gains what the object did not take. */
-FASTDL_COLD_ PyObject *fastdl_ask_capsule_(PyObject *obj, uint32_t *refused)
+/* Asks `__dlpack__` of any object. A new capsule, or NULL with an exception; *refused gains what
+ * the object did not take, and *device_type is where it says that its data is. */
+FASTDL_COLD_ PyObject *fastdl_ask_capsule_(PyObject *obj, uint32_t *refused, int32_t *device_type)
 {
+    int32_t device[2];
     PyObject *arguments, *keywords, *capsule = NULL;
     PyObject *method = fastdl_special_(obj, "__dlpack__");
     if (method == NULL) {
@@ -1556,9 +1663,14 @@ FASTDL_COLD_ PyObject *fastdl_ask_capsule_(PyObject *obj, uint32_t *refused)
                                 Py_TYPE(obj));
         return NULL;
     }
+    if (fastdl_ask_device_(obj, device) < 0) {
+        Py_DECREF(method);
+        return NULL;
+    }
+    *device_type = device[0];
     arguments = PyTuple_New(0);
     for (int tries = 0; arguments != NULL && capsule == NULL && tries < 2; tries++) {
-        keywords = fastdl_keywords_(obj, *refused);
+        keywords = fastdl_keywords_(device[0], *refused);
         if (keywords == NULL)
             break;
         capsule = PyObject_Call(method, arguments, keywords);
@@ -1578,17 +1690,23 @@ FASTDL_COLD_ PyObject *fastdl_ask_capsule_(PyObject *obj, uint32_t *refused)
 FASTDL_COLD_ int fastdl_take_(PyObject *obj, PyObject *capsule, uint32_t facts,
                               DLManagedTensorVersioned **out)
 {
+    DLManagedTensorVersioned *versioned = NULL;
+    DLManagedTensor *legacy = NULL;
+#ifdef Py_GIL_DISABLED
+    Py_BEGIN_CRITICAL_SECTION(capsule); /* two threads could both see the name */
+#endif
     if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
-        DLManagedTensorVersioned *managed =
-            (DLManagedTensorVersioned *)PyCapsule_GetPointer(capsule, "dltensor_versioned");
+        versioned = (DLManagedTensorVersioned *)PyCapsule_GetPointer(capsule, "dltensor_versioned");
         PyCapsule_SetName(capsule, "used_dltensor_versioned");
-        return fastdl_adopt_(obj, managed, NULL, facts, out);
-    }
-    if (PyCapsule_IsValid(capsule, "dltensor")) {
-        DLManagedTensor *managed = (DLManagedTensor *)PyCapsule_GetPointer(capsule, "dltensor");
+    } else if (PyCapsule_IsValid(capsule, "dltensor")) {
+        legacy = (DLManagedTensor *)PyCapsule_GetPointer(capsule, "dltensor");
         PyCapsule_SetName(capsule, "used_dltensor");
-        return fastdl_adopt_(obj, NULL, managed, facts, out);
     }
+#ifdef Py_GIL_DISABLED
+    Py_END_CRITICAL_SECTION();
+#endif
+    if (versioned != NULL || legacy != NULL)
+        return fastdl_adopt_(obj, versioned, legacy, facts, out);
     fastdl_raise_about_(PyExc_TypeError,
                         "expected a new DLPack capsule from __dlpack__ of '%U', got something else",
                         Py_TYPE(obj));
@@ -1604,23 +1722,40 @@ FASTDL_COLD_ int fastdl_protocol_own_(void *obj, DLManagedTensorVersioned **out)
 {
     fastdl_record scratch;
     const fastdl_record *record = fastdl_known_(Py_TYPE((PyObject *)obj), &scratch);
+    DLManagedTensorVersioned *managed = NULL;
     uint32_t refused;
+    int32_t announced = 0;
     PyObject *capsule;
     int result;
     if (record == NULL)
         return -1;
     refused = record->refused;
-    capsule = fastdl_ask_capsule_((PyObject *)obj, &refused);
+    capsule = fastdl_ask_capsule_((PyObject *)obj, &refused, &announced);
     if (capsule == NULL)
         return -1;
-    result = fastdl_take_((PyObject *)obj, capsule, record->facts, out);
+    result = fastdl_take_((PyObject *)obj, capsule, record->facts, &managed);
     Py_DECREF(capsule);
-    if (result == 0 && refused != record->refused && record->facts & FASTDL_TYPE_PROTOCOL) {
+    if (result < 0)
+        return -1;
+    if (fastdl_ordering_((int32_t)managed->dl_tensor.device.device_type) !=
+        fastdl_ordering_(announced)) {
+        PyErr_Format(PyExc_BufferError,
+                     "a tensor was announced on device type %d and delivered on (%d, %d), where "
+                     "work is ordered in another way",
+                     (int)announced, (int)managed->dl_tensor.device.device_type,
+                     (int)managed->dl_tensor.device.device_id);
+        fastdl_discard_(managed, NULL);
+        return -1;
+    }
+    /* What a proxy refuses says nothing of others of its type. */
+    if (refused != record->refused && record->facts & FASTDL_TYPE_PROTOCOL &&
+        record->facts & FASTDL_TYPE_HAS_DLPACK) {
         fastdl_record learned = *record;
         learned.refused = refused;
         fastdl_learn_(&learned);
     }
-    return result;
+    *out = managed;
+    return 0;
 }
 
 FASTDL_COLD_ int fastdl_protocol_allocate_(DLTensor *prototype, DLManagedTensorVersioned **out,
@@ -1663,26 +1798,47 @@ static const DLPackExchangeAPI fastdl_protocol_table_ = {
     fastdl_protocol_stream_,
 };
 
-/* Finds out what there is to know of `type`, but for what is learned by asking. */
-FASTDL_COLD_ int fastdl_describe_(PyTypeObject *type, fastdl_record *record)
+/* Finds out what a type says of itself: its name, `__dlpack__`, and the table that it publishes, or
+ * NULL for that. */
+FASTDL_COLD_ int fastdl_describe_type(PyTypeObject *type, fastdl_record *record,
+                                      const fastdl_peer_fact **peer)
 {
     PyObject *method;
-    const fastdl_peer_fact *peer = fastdl_find_peer(type);
+    PyTypeObject *provider = NULL;
     memset(record, 0, sizeof(*record));
     record->type = type;
-    if (peer == NULL || fastdl_published_table(type, &record->api) < 0)
+    *peer = fastdl_find_peer_(type);
+    if (*peer == NULL || fastdl_published_table_(type, &record->api, &provider) < 0)
         return -1;
-    record->facts = peer->facts;
+    record->facts = (*peer)->facts;
     method = fastdl_type_lookup_(type, "__dlpack__");
     if (method == NULL && PyErr_Occurred())
         return -1;
     if (method != NULL && method != Py_None) /* None: opted out */
         record->facts |= FASTDL_TYPE_HAS_DLPACK;
     Py_XDECREF(method);
-    if (record->api != NULL) {
-        record->facts |= FASTDL_TYPE_NATIVE;
-        record->lend = record->api->dltensor_from_py_object_no_sync;
-    } else {
+    if (record->api == NULL)
+        return 0;
+    record->facts |= FASTDL_TYPE_NATIVE;
+    record->lend = record->api->dltensor_from_py_object_no_sync;
+    if (record->facts & FASTDL_TYPE_TRUSTED) {
+        /* The library is, not a class of somebody else's that derives from its own. */
+        const fastdl_peer_fact *own = fastdl_peer_of_((PyObject *)provider);
+        if (own == NULL)
+            return -1;
+        if (!(own->facts & FASTDL_TYPE_TRUSTED))
+            record->facts &= ~(uint32_t)FASTDL_TYPE_TRUSTED;
+    }
+    return 0;
+}
+
+/* The same, with the header's own table for the rest, and published. */
+FASTDL_COLD_ int fastdl_describe_(PyTypeObject *type, fastdl_record *record)
+{
+    const fastdl_peer_fact *peer;
+    if (fastdl_describe_type(type, record, &peer) < 0)
+        return -1;
+    if (record->api == NULL) {
         record->facts |= FASTDL_TYPE_PROTOCOL;
         record->api = &fastdl_protocol_table_;
     }
@@ -1692,7 +1848,11 @@ FASTDL_COLD_ int fastdl_describe_(PyTypeObject *type, fastdl_record *record)
 
 /* ---- the state of an extension module ---- */
 
-/* One for all files of a module, and never shared with another module. */
+/* One for all files of a module, and never shared with another module. Named by the version of the
+ * interface, so that libraries with headers of two releases can be linked into one module. */
+#define fastdl_own_slots_ fastdl_own_slots_1_0_
+#define fastdl_state_ fastdl_state_1_0_
+
 #if defined(_WIN32)
 #define FASTDL_ONE_ __declspec(selectany)
 #elif defined(__GNUC__) || defined(__clang__)
@@ -1769,7 +1929,7 @@ static inline const DLPackExchangeAPI *fastdl_table_(PyTypeObject *type, int *na
     const fastdl_record *record = fastdl_known_(type, &scratch);
     if (record == NULL)
         return NULL;
-    *native = (record->facts & FASTDL_TYPE_NATIVE) != 0;
+    *native = (record->facts & FASTDL_TYPE_NATIVE) != 0 && record->api != fastdl_state_.tensor;
     if (record->facts & FASTDL_TYPE_PROTOCOL && !(record->facts & FASTDL_TYPE_HAS_DLPACK)) {
         fastdl_raise_about_(PyExc_TypeError,
                             "expected the type of a tensor, got '%U', which has neither a DLPack "
@@ -1899,6 +2059,8 @@ FASTDL_HOT_ int fastdl_complete_view_(PyObject *obj, fastdl_view *view, uint32_t
     return fastdl_complete_slowly_(obj, view, facts);
 }
 
+FASTDL_HOT_ void fastdl_release(fastdl_view *view);
+
 /* Fills a view by owning, through a table: where there is no way to borrow. */
 FASTDL_COLD_ int fastdl_borrow_owned_(PyObject *obj, fastdl_view *view, const fastdl_record *record)
 {
@@ -1908,7 +2070,10 @@ FASTDL_COLD_ int fastdl_borrow_owned_(PyObject *obj, fastdl_view *view, const fa
     view->own_ = managed;
     view->flags = managed->flags;
     view->dl = managed->dl_tensor;
-    return fastdl_check_view_(view);
+    if (fastdl_check_view_(view) == 0)
+        return 0;
+    fastdl_release(view);
+    return -1;
 }
 
 /* The same after a borrowing slot has refused. */
@@ -1932,6 +2097,7 @@ FASTDL_HOT_ int fastdl_borrow(PyObject *obj, fastdl_view *view)
         return -1;
     view->api_ = record->api;
     if (record->lend != NULL) {
+        view->dl.ndim = -1; /* a slot that fills nothing in is found out */
         if (FASTDL_UNLIKELY_(record->lend(obj, &view->dl) != 0))
             return fastdl_borrow_refused_(obj, view, record->facts);
         return fastdl_complete_view_(obj, view, record->facts);
@@ -1961,13 +2127,15 @@ FASTDL_HOT_ void fastdl_release(fastdl_view *view)
 /* An allocator's word on what went wrong, as a Python exception. */
 FASTDL_COLD_ void fastdl_set_error_(void *context, const char *kind, const char *message)
 {
-    PyObject *builtins = PyImport_ImportModule("builtins");
-    PyObject *exception = builtins == NULL ? NULL : PyObject_GetAttrString(builtins, kind);
+    PyObject *builtins, *exception;
     (void)context;
+    PyErr_Clear();
+    builtins = PyImport_ImportModule("builtins");
+    exception = builtins == NULL || kind == NULL ? NULL : PyObject_GetAttrString(builtins, kind);
     PyErr_Clear();
     PyErr_SetString(exception != NULL && PyExceptionClass_Check(exception) ? exception
                                                                            : PyExc_RuntimeError,
-                    message);
+                    message != NULL ? message : "the allocator gave no reason");
     Py_XDECREF(exception);
     Py_XDECREF(builtins);
 }
@@ -2001,6 +2169,10 @@ static inline int fastdl_empty(const DLTensor *prototype, PyTypeObject *like,
                                                "giving a reason");
         return -1;
     }
+    if (PyErr_Occurred())
+        PyErr_Clear(); /* it claims to have succeeded */
+    if (native && fastdl_adopt_(NULL, managed, NULL, 0, &managed) < 0)
+        return -1;
     fastdl_fold_offset_(&managed->dl_tensor);
     *out = managed;
     return 0;
@@ -2025,6 +2197,8 @@ static inline int fastdl_wrap(DLManagedTensorVersioned *managed, PyTypeObject *l
             fastdl_discard_(managed, NULL);
         return -1;
     }
+    if (PyErr_Occurred())
+        PyErr_Clear(); /* it claims to have succeeded */
     *out = (PyObject *)object;
     return 0;
 }
@@ -2033,10 +2207,13 @@ static inline int fastdl_work_stream(const fastdl_view *view, void **stream)
 {
     DLDevice device = view->dl.device;
     *stream = NULL;
-    if (device.device_type == kDLCPU)
+    if (fastdl_ordering_((int32_t)device.device_type) == FASTDL_STREAM_NONE)
         return 0;
-    if (view->api_->current_work_stream(device.device_type, device.device_id, stream) == 0)
+    if (view->api_->current_work_stream(device.device_type, device.device_id, stream) == 0) {
+        if (PyErr_Occurred())
+            PyErr_Clear(); /* it claims to have succeeded */
         return 0;
+    }
     if (!PyErr_Occurred())
         PyErr_Format(PyExc_BufferError,
                      "the exchange table of the tensor cannot tell its current stream on device "
@@ -2051,6 +2228,7 @@ typedef enum {
     FASTDL_MEETS_,
     FASTDL_WRONG_DTYPE_,
     FASTDL_WRONG_NDIM_,
+    FASTDL_NO_NDIM_,
     FASTDL_WRONG_SIZE_,
     FASTDL_WRONG_LAYOUT_,
     FASTDL_READ_ONLY_,
@@ -2062,9 +2240,17 @@ typedef enum {
     FASTDL_OVERLAPS_,
 } fastdl_mismatch_;
 
-static inline int64_t fastdl_distance_(int64_t stride)
+static inline uint64_t fastdl_distance_(int64_t stride)
 {
-    return stride < 0 ? -stride : stride; /* checked: no tensor has a stride of INT64_MIN */
+    return stride < 0 ? (uint64_t)0 - (uint64_t)stride : (uint64_t)stride;
+}
+
+static inline int fastdl_is_empty_(const DLTensor *dl)
+{
+    for (int32_t i = 0; i < dl->ndim; i++)
+        if (dl->shape[i] == 0)
+            return 1;
+    return 0;
 }
 
 /* Whether two elements of a tensor may be the same memory: false where each dimension steps over
@@ -2072,51 +2258,50 @@ static inline int64_t fastdl_distance_(int64_t stride)
 static inline int fastdl_shares_itself_(const DLTensor *dl)
 {
     int32_t order[FASTDL_MAX_NDIM], n = 0;
-    int64_t reach = 0;
+    uint64_t reach = 0; /* a tensor with elements reaches less than 2**64 bytes */
+    if (fastdl_is_empty_(dl))
+        return 0;
     for (int32_t i = 0; i < dl->ndim; i++) {
         int32_t at = n;
-        if (dl->shape[i] == 0)
-            return 0;
+        uint64_t distance = fastdl_distance_(dl->strides[i]);
         if (dl->shape[i] == 1)
             continue;
-        for (; at > 0 &&
-               fastdl_distance_(dl->strides[order[at - 1]]) > fastdl_distance_(dl->strides[i]);
-             at--)
+        for (; at > 0 && fastdl_distance_(dl->strides[order[at - 1]]) > distance; at--)
             order[at] = order[at - 1];
         order[at] = i;
         n++;
     }
     for (int32_t k = 0; k < n; k++) {
-        int64_t distance = fastdl_distance_(dl->strides[order[k]]);
+        uint64_t distance = fastdl_distance_(dl->strides[order[k]]);
         if (distance <= reach)
             return 1;
-        reach += (dl->shape[order[k]] - 1) * distance;
+        reach += (uint64_t)(dl->shape[order[k]] - 1) * distance;
     }
     return 0;
 }
 
 /* What is reached within one round of the long strides of a tensor, in bytes. */
 typedef struct {
-    uint64_t start;
-    int64_t length;
+    uint64_t start, length;
 } fastdl_round_;
 
 /* Adds the strides of `threshold` bytes or more to the common divisor *step, and gives the range
  * that the shorter ones reach. */
-static inline fastdl_round_ fastdl_round_of_(const DLTensor *dl, int64_t threshold, int64_t *step)
+static inline fastdl_round_ fastdl_round_of_(const DLTensor *dl, uint64_t threshold, uint64_t *step)
 {
+    uint64_t itemsize = (uint64_t)fastdl_itemsize(dl->dtype);
     fastdl_round_ round;
     round.start = (uint64_t)(uintptr_t)dl->data + dl->byte_offset;
-    round.length = fastdl_itemsize(dl->dtype);
+    round.length = itemsize;
     for (int32_t i = 0; i < dl->ndim; i++) {
-        int64_t stride = dl->strides[i] * fastdl_itemsize(dl->dtype);
-        int64_t rest, distance = fastdl_distance_(stride), reach = (dl->shape[i] - 1) * distance;
+        uint64_t distance, rest, reach;
         if (dl->shape[i] == 1)
-            continue;
+            continue; /* its stride may be anything */
+        distance = fastdl_distance_(dl->strides[i]) * itemsize;
+        reach = (uint64_t)(dl->shape[i] - 1) * distance;
         if (distance < threshold) {
             round.length += reach;
-            if (stride < 0)
-                round.start -= (uint64_t)reach;
+            round.start -= dl->strides[i] < 0 ? reach : 0;
             continue;
         }
         for (; distance != 0; distance = rest) { /* Euclid's algorithm */
@@ -2129,17 +2314,16 @@ static inline fastdl_round_ fastdl_round_of_(const DLTensor *dl, int64_t thresho
 
 /* Whether two tensors keep apart in every round of their strides of `threshold` bytes or more. As
  * the columns of a matrix do: seen modulo the length of a row, they are two ranges. */
-static inline int fastdl_rounds_apart_(const DLTensor *a, const DLTensor *b, int64_t threshold)
+static inline int fastdl_rounds_apart_(const DLTensor *a, const DLTensor *b, uint64_t threshold)
 {
-    int64_t step = 0, later;
+    uint64_t step = 0, later;
     fastdl_round_ of_a = fastdl_round_of_(a, threshold, &step);
     fastdl_round_ of_b = fastdl_round_of_(b, threshold, &step);
     if (step == 0)
         return 0;
-    later = (int64_t)(of_b.start - of_a.start) % step;
-    if (later < 0)
-        later += step;
-    return later >= of_a.length && later <= step - of_b.length;
+    later = of_b.start >= of_a.start ? (of_b.start - of_a.start) % step
+                                     : (step - (of_a.start - of_b.start) % step) % step;
+    return later >= of_a.length && of_b.length <= step && later <= step - of_b.length;
 }
 
 /* Whether two tensors may have an element in common: see fastdl_expect. */
@@ -2167,8 +2351,8 @@ static inline int fastdl_overlap_(const fastdl_view *a, const fastdl_view *b)
     tensors[1] = &b->dl;
     for (int k = 0; k < 2; k++)
         for (int32_t i = 0; i < tensors[k]->ndim; i++) {
-            int64_t itemsize = fastdl_itemsize(tensors[k]->dtype);
-            int64_t distance = fastdl_distance_(tensors[k]->strides[i]) * itemsize;
+            uint64_t distance = fastdl_distance_(tensors[k]->strides[i]) *
+                                (uint64_t)fastdl_itemsize(tensors[k]->dtype);
             if (tensors[k]->shape[i] > 1 && fastdl_rounds_apart_(&a->dl, &b->dl, distance))
                 return 0;
         }
@@ -2230,7 +2414,8 @@ static inline int fastdl_has_layout_(const DLTensor *dl, int32_t layout)
     int32_t last = dl->ndim - 1;
     return (layout & FASTDL_C && fastdl_is_contiguous(dl, 'C')) ||
            (layout & FASTDL_F && fastdl_is_contiguous(dl, 'F')) ||
-           (layout & FASTDL_INNER && (last < 0 || dl->shape[last] <= 1 || dl->strides[last] == 1));
+           (layout & FASTDL_INNER &&
+            (last < 0 || dl->shape[last] <= 1 || dl->strides[last] == 1 || fastdl_is_empty_(dl)));
 }
 
 FASTDL_HOT_ int fastdl_has_device_(const DLTensor *dl, int32_t device)
@@ -2256,6 +2441,8 @@ FASTDL_HOT_ fastdl_mismatch_ fastdl_compare_(const fastdl_view *view, const char
     if (spec->ndim != 0 && dl->ndim != wanted &&
         !(spec->rules & FASTDL_TRAILING && dl->ndim > wanted))
         return FASTDL_WRONG_NDIM_;
+    if (spec->shape != NULL && spec->ndim == 0)
+        return FASTDL_NO_NDIM_;
     if (spec->shape != NULL && fastdl_wrong_size_(dl, name, spec) >= 0)
         return FASTDL_WRONG_SIZE_;
     if (spec->layout != 0 && !fastdl_has_layout_(dl, spec->layout))
@@ -2270,10 +2457,7 @@ FASTDL_HOT_ fastdl_mismatch_ fastdl_compare_(const fastdl_view *view, const char
         return FASTDL_WRONG_DEVICE_;
     if (spec->alignment > 1 &&
         ((uint64_t)(uintptr_t)dl->data + dl->byte_offset) % (uint64_t)spec->alignment != 0) {
-        int empty = 0;
-        for (int32_t i = 0; i < dl->ndim; i++)
-            empty |= dl->shape[i] == 0;
-        if (!empty)
+        if (!fastdl_is_empty_(dl))
             return FASTDL_UNALIGNED_;
     }
     if (spec->like != NULL) {
@@ -2336,6 +2520,11 @@ FASTDL_COLD_ PyObject *fastdl_put_mismatch_(fastdl_text_ *text, const fastdl_vie
                                                         : " dimensions, got ");
         fastdl_put_int_(text, dl->ndim);
         fastdl_put_(text, ": reshape it");
+        return PyExc_ValueError;
+    case FASTDL_NO_NDIM_:
+        fastdl_put_(text,
+                    "a specification with ndim beside shape, got 0: the function that asks is "
+                    "at fault");
         return PyExc_ValueError;
     case FASTDL_WRONG_SIZE_: {
         int32_t i = fastdl_wrong_size_(dl, name, spec);

@@ -13,6 +13,7 @@
 
 #include <fastdl/dlpack.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -346,21 +347,58 @@ static int table_lend(void *object, DLTensor *out)
     return result;
 }
 
+/* How the functions that make things behave: see set_maker. */
+static char maker_mode[16] = "raise";
+static record *maker_record;
+
 static int table_to_object(DLManagedTensorVersioned *tensor, void **out)
 {
     (void)tensor;
-    (void)out;
-    PyErr_SetString(PyExc_LookupError, "from the hostile table");
-    return -1;
+    if (strcmp(maker_mode, "nothing") == 0)
+        return 0;
+    if (strstr(maker_mode, "give") != NULL) {
+        Py_INCREF(Py_Ellipsis);
+        *out = Py_Ellipsis;
+    }
+    if (strstr(maker_mode, "raise") != NULL)
+        PyErr_SetString(PyExc_LookupError, "from the hostile table");
+    return strstr(maker_mode, "give") != NULL ? 0 : -1;
 }
 
 static int table_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
                           void (*set_error)(void *, const char *, const char *))
 {
     (void)prototype;
-    (void)out;
-    set_error(error_ctx, "NotImplementedError", "the hostile table allocates nothing");
-    return -1;
+    if (strcmp(maker_mode, "nothing") == 0)
+        return 0;
+    if (strcmp(maker_mode, "no words") == 0)
+        set_error(error_ctx, NULL, NULL);
+    if (strcmp(maker_mode, "odd kind") == 0)
+        set_error(error_ctx, "print", "no exception");
+    if (strcmp(maker_mode, "raise") == 0)
+        set_error(error_ctx, "NotImplementedError", "the hostile table allocates nothing");
+    if (strstr(maker_mode, "give") == NULL)
+        return -1;
+    maker_record->handed++;
+    *out = &maker_record->managed.versioned;
+    if (strstr(maker_mode, "raise") != NULL)
+        PyErr_SetString(PyExc_LookupError, "from the hostile table");
+    return 0;
+}
+
+/* set_maker(mode, managed=None): how the allocator and to_object of all tables behave: "raise",
+ * "fail" (without a word), "no words", "odd kind", "nothing" (success without a result), "give"
+ * (the allocator `managed`, the other an Ellipsis), "give and raise". */
+static PyObject *set_maker(PyObject *self, PyObject *arguments)
+{
+    const char *mode;
+    PyObject *managed = Py_None;
+    (void)self;
+    if (!PyArg_ParseTuple(arguments, "s|O", &mode, &managed))
+        return NULL;
+    snprintf(maker_mode, sizeof(maker_mode), "%s", mode);
+    maker_record = managed == Py_None ? NULL : ((managed_object *)managed)->r;
+    Py_RETURN_NONE;
 }
 
 static int table_stream(DLDeviceType type, int32_t id, void **out)
@@ -465,6 +503,7 @@ static PyMethodDef functions[] = {
     {"set_previous", set_previous, METH_VARARGS, NULL},
     {"table_capsule", table_capsule, METH_VARARGS, NULL},
     {"set_stream", set_stream, METH_VARARGS, NULL},
+    {"set_maker", set_maker, METH_VARARGS, NULL},
     {"address", address, METH_O, NULL},
     {"table_calls", calls, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -22,6 +22,8 @@ BUILDS = [
     ("c", "CMakeLists.txt"),
     ("c", "axpy.c"),  # a compiler line, with pkg-config
     ("cython", "setup.py"),
+    ("nanobind", "CMakeLists.txt"),
+    ("pybind11", "CMakeLists.txt"),
 ]
 # Each example once: what it does is the same, whatever built it.
 EXAMPLES = list({build[0]: build for build in reversed(BUILDS)}.values())
@@ -46,9 +48,9 @@ def test_builds(folder):
         import sys; sys.path.insert(0, {str(folder)!r})
         import axpy, numpy as np
         assert axpy.__file__.startswith({str(folder)!r}), axpy.__file__
-        assert "fastdl" in sys.modules
         y = np.ones(3)
         axpy.axpy(2.0, np.arange(3.0), y)
+        assert "fastdl" in sys.modules
         print(y.tolist(), axpy.scaled(3.0, y).tolist())
         """
     )

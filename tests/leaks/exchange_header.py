@@ -4,9 +4,9 @@ import gc
 import sys
 
 from exchanges import ROUNDS, Failing, New, Old, managed, refused
+from support.build import extension
 
 import fastdl
-from support.build import extension
 
 
 class Wrong(New):

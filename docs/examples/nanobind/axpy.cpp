@@ -38,7 +38,7 @@ fastdl::owned<> scaled(double a, Input x)
     });
 }
 
-NB_MODULE(axpy_nanobind, m)
+NB_MODULE(axpy, m)
 {
     m.def("axpy", &axpy, "a"_a, "x"_a, "y"_a, "Adds a * x to y, in place.");
     m.def("scaled", &scaled, "a"_a, "x"_a, "a * x, as a new tensor of the type of x.");

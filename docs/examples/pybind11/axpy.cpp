@@ -42,7 +42,7 @@ fastdl::owned<> scaled(double a, Input x)
     });
 }
 
-PYBIND11_MODULE(axpy_pybind11, m)
+PYBIND11_MODULE(axpy, m)
 {
     m.def("axpy", &axpy, "a"_a, "x"_a, "y"_a, "Adds a * x to y, in place.");
     m.def("scaled", &scaled, "a"_a, "x"_a, "a * x, as a new tensor of the type of x.");

@@ -12,7 +12,6 @@ from cpython.pycapsule cimport (
     PyCapsule_CheckExact, PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New,
 )
 from libc.stdint cimport int32_t, uint32_t, uintptr_t
-from libc.string cimport memset
 
 from fastdl._core.dlpack cimport (
     FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR, DLManagedTensorVersioned, DLPackExchangeAPI,
@@ -22,9 +21,9 @@ from fastdl._core.native cimport (
     FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, FASTDL_KEYWORD_COPY, FASTDL_KEYWORD_DL_DEVICE,
     FASTDL_KEYWORD_MAX_VERSION, FASTDL_KEYWORD_STREAM, FASTDL_RUNTIME, FASTDL_TYPE_ASK_BITS,
     FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_IMMUTABLE, FASTDL_TYPE_KEEP, FASTDL_TYPE_LEARNED,
-    FASTDL_TYPE_NATIVE, FASTDL_TYPE_NONE_WAITS, FASTDL_TYPE_PROTOCOL, FDL_ORDER_CALLER,
-    FDL_ORDER_IDLE, fastdl_borrower, fastdl_find_peer, fastdl_peer_fact, fastdl_publish_record,
-    fastdl_published_table, fastdl_record, fastdl_runtime, fastdl_usable_table,
+    FASTDL_TYPE_NATIVE, FASTDL_TYPE_NONE_WAITS, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED, FDL_ORDER_CALLER,
+    FDL_ORDER_IDLE, fastdl_borrower, fastdl_describe_type, fastdl_peer_fact, fastdl_publish_record,
+    fastdl_record, fastdl_runtime, fastdl_usable_table,
 )
 from fastdl._core.tensor cimport (
     Tensor, acquire as through_table, check_lazy_bits, find_type, is_host_type, keep_also,
@@ -67,8 +66,8 @@ cdef object lookup(object instance, str name):
     """`instance.name`, found as Python finds special methods: on the type first. Then on the
     instance, so that proxies work. None if there is none, or if it is None (opted out)."""
     cdef PyObject *found = _PyType_Lookup(Py_TYPE(instance), name)
-    if found is NULL:
-        return getattr(instance, name, None)
+    if found is NULL:  # what a class has is for its instances
+        return getattr(instance, name, None) if not isinstance(instance, type) else None
     attribute = <object>found
     get = getattr(type(attribute), "__get__", None)
     return attribute if get is None else get(attribute, instance, type(instance))
@@ -128,38 +127,49 @@ cdef const DLPackExchangeAPI *registered_table(cls) except? NULL:
     return NULL
 
 
+cdef unsigned long registrations = 0  # how many tables have been registered
+
+
 cdef int describe(cls, fastdl_record *record) except -1:
     """Finds out all there is to know of `cls`, but for what is learned by asking."""
-    cdef const fastdl_peer_fact *peer = fastdl_find_peer(<PyTypeObject *>cls)
-    cdef PyObject *method
+    cdef const fastdl_peer_fact *peer
+    fastdl_describe_type(<PyTypeObject *>cls, record, &peer)
     bridge = find_bridge(peer.package.decode()) if peer.name is not NULL else None
-    memset(record, 0, sizeof(record[0]))
-    record.type = <PyTypeObject *>cls
-    record.facts = peer.facts
-    method = _PyType_Lookup(record.type, EXPORT_NAME)
-    if method is not NULL and <object>method is not None:  # None: opted out
-        record.facts |= FASTDL_TYPE_HAS_DLPACK
-    record.api = registered_table(cls)
-    if record.api is NULL:
-        fastdl_published_table(record.type, &record.api)
-    if record.api is tensor_table() and cls is Tensor:
+    cdef const DLPackExchangeAPI *table = registered_table(cls)
+    if table is not NULL:
+        record.api = table
+        record.lend = table.dltensor_from_py_object_no_sync
         record.facts |= FASTDL_TYPE_NATIVE
+        record.facts &= ~<uint32_t>FASTDL_TYPE_TRUSTED
+    if record.api is tensor_table() and cls is Tensor:
+        record.lend = NULL
         record.borrow = tensor_borrower()
     elif record.api is not NULL and record.api is not &general_table:
-        record.facts |= FASTDL_TYPE_NATIVE
-        record.lend = record.api.dltensor_from_py_object_no_sync
+        pass
     elif bridge is not None and not overrides(cls, bridge.type):
         record.api = table_in(bridge.table)
         record.borrow = <fastdl_borrower>PyCapsule_GetPointer(bridge.borrow, "fastdl_borrower")
-    else:
+    else:  # nothing better, or the general bridge given back to us
         record.facts |= FASTDL_TYPE_PROTOCOL
+        record.facts &= ~<uint32_t>FASTDL_TYPE_NATIVE
         record.api = &general_table
+        record.lend = NULL
+    return 0
+
+
+cdef int describe_now(cls, fastdl_record *record) except -1:
+    """The same, until no table was registered meanwhile: describing runs code of the type. What
+    it finds then holds until the next call into Python."""
+    cdef unsigned long before = registrations - 1
+    while before != registrations:
+        before = registrations
+        describe(cls, record)
     return 0
 
 
 cdef int describe_type(PyTypeObject *cls, fastdl_record *record) except -1:
     """Describes and publishes: the entry of the runtime."""
-    describe(<object>cls, record)
+    describe_now(<object>cls, record)
     fastdl_publish_record(type_slots(), record)
     return 0
 
@@ -185,8 +195,9 @@ def remember(cls, uint32_t refused, int32_t version):
     cdef const fastdl_record *known = find_type(<PyTypeObject *>cls)
     if known is not NULL and not known.facts & FASTDL_TYPE_PROTOCOL:
         return  # it has a table of its own, which refused one object
-    describe(cls, &record)
-    if record.facts & FASTDL_TYPE_PROTOCOL:
+    describe_now(cls, &record)
+    # What a proxy refuses says nothing of others of its type.
+    if record.facts & FASTDL_TYPE_PROTOCOL and record.facts & FASTDL_TYPE_HAS_DLPACK:
         record.refused = refused
         record.version = version
         record.facts |= FASTDL_TYPE_LEARNED
@@ -336,7 +347,12 @@ type has an exchange table.
 
 
 cdef int bridge_from_object(void *candidate, DLManagedTensorVersioned **out) except -1:
-    cdef Tensor tensor = complete(<object>candidate)
+    x = <object>candidate
+    if not is_producer(x):
+        raise TypeError(
+            f"expected a tensor, got {type(x).__qualname__!r}, which has neither a DLPack exchange "
+            f"table nor __dlpack__")
+    cdef Tensor tensor = complete(x)
     return table_from_object(<void *>tensor, out)
 
 
@@ -430,7 +446,9 @@ def register_exchange_api(cls, table, /):
         raise ValueError(
             f"expected an exchange table of DLPack {FASTDL_DLPACK_MAJOR}.x whose mandatory "
             f"functions are all set; this one, and those before it, are not")
+    global registrations
     registered[id(cls)] = cls, PyCapsule_New(<void *>api, "dlpack_exchange_api", NULL)
+    registrations += 1
     refresh(cls)
 
 
@@ -438,7 +456,7 @@ cdef int refresh(cls) except -1:
     """Describes again what is known of `cls` and of the classes below it."""
     cdef fastdl_record record
     if find_type(<PyTypeObject *>cls) is not NULL:
-        describe(cls, &record)
+        describe_now(cls, &record)
         fastdl_publish_record(type_slots(), &record)
     for subclass in type.__subclasses__(cls):
         refresh(subclass)

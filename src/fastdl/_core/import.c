@@ -60,15 +60,8 @@ static fdl_description *import_versioned(DLManagedTensorVersioned *managed, PyOb
         fdl_description_fill(description, own, managed->flags);
         return description;
     }
-    if (managed->version.major != FASTDL_DLPACK_MAJOR) {
-        /* Another major version: only the deleter may be touched. */
-        PyErr_Format(PyExc_BufferError,
-                     "expected DLPack %d.x, got a tensor of version %u.%u: ask its producer for "
-                     "max_version=(%d, %d)",
-                     FASTDL_DLPACK_MAJOR, (unsigned)managed->version.major,
-                     (unsigned)managed->version.minor, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR);
+    if (fastdl_check_version(managed) < 0)
         return NULL;
-    }
     description = build(NULL, &managed->dl_tensor, managed->flags);
     if (description == NULL)
         return NULL;
@@ -79,28 +72,11 @@ static fdl_description *import_versioned(DLManagedTensorVersioned *managed, PyOb
     return description;
 }
 
-/* Whether a refused tensor is the other struct under the wrong name, so that what stands in the
- * place of its deleter is none. Where a DLManagedTensorVersioned has its deleter, a DLManagedTensor
- * has ndim and dtype; where that has `data`, the former has its version. Neither can be mistaken
- * for the other by chance: no function has an address that ends in a number up to 64, and `data`
- * that reads as 1.0 to 9.255 is no address of a tensor with elements. */
-static int is_really_legacy(const DLManagedTensorVersioned *managed)
-{
-    return (uint32_t)(uintptr_t)managed->deleter <= FASTDL_MAX_NDIM;
-}
-
-static int is_really_versioned(const DLManagedTensor *managed)
-{
-    uint64_t data = (uint64_t)(uintptr_t)managed->dl_tensor.data;
-    uint32_t major = (uint32_t)data, minor = (uint32_t)(data >> 32);
-    return PyErr_ExceptionMatches(PyExc_BufferError) && major >= 1 && major <= 9 && minor <= 255;
-}
-
 PyObject *fdl_take_versioned(DLManagedTensorVersioned *managed, PyObject *keep)
 {
     fdl_description *description = import_versioned(managed, keep);
     if (description == NULL) {
-        if (!is_really_legacy(managed))
+        if (!fastdl_is_really_legacy(managed))
             fdl_discard_versioned(managed);
         return NULL;
     }
@@ -112,7 +88,7 @@ PyObject *fdl_take_legacy(DLManagedTensor *managed, uint64_t flags, PyObject *ke
     fdl_block *block = fdl_block_of_legacy(managed);
     fdl_description *description = build(block, &managed->dl_tensor, flags);
     if (description == NULL) {
-        if (!is_really_versioned(managed))
+        if (!fastdl_is_really_versioned(managed))
             fdl_discard_legacy(managed);
         return NULL;
     }

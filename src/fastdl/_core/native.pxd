@@ -66,6 +66,7 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
         FASTDL_TYPE_ASK_BITS
         FASTDL_TYPE_KEEP
         FASTDL_TYPE_NONE_WAITS
+        FASTDL_TYPE_TRUSTED
 
     enum:
         FASTDL_KEYWORD_STREAM
@@ -108,8 +109,8 @@ cdef extern from "<fastdl/fastdl.h>":
     void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tensor) noexcept
     int fastdl_check_bits(PyObject *object, const DLTensor *tensor) except -1
     const DLPackExchangeAPI *fastdl_usable_table(const DLPackExchangeAPI *table) noexcept
-    int fastdl_published_table(PyTypeObject *type, const DLPackExchangeAPI **table) except -1
-    const fastdl_peer_fact *fastdl_find_peer(PyTypeObject *type) except NULL
+    int fastdl_describe_type(
+        PyTypeObject *type, fastdl_record *record, const fastdl_peer_fact **peer) except -1
     void fastdl_publish_record(fastdl_slot *slots, const fastdl_record *record)
 
 
