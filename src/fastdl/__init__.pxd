@@ -18,12 +18,13 @@
         finally:
             fastdl.release(&x)
 
-Compile with `fastdl.get_include()` among the include folders. The module that comes out needs fastdl
-to be installed only if it says so: see import_fastdl.
+Compile with `fastdl.get_include()` among the include folders. The module that comes out needs
+fastdl to be installed only if it says so: see import_fastdl.
 
 Each name is that of <fastdl/fastdl.h> without its prefix, fastdl_ or FASTDL_, and the header is the
 manual: what is said here is what differs in Cython. A failure raises; what C hands back through
-a pointer is returned; a type is a `type`, and None where C takes NULL; names of arguments are bytes.
+a pointer is returned; a type is a `type`, and None where C takes NULL; names of arguments are
+bytes.
 Names of DLPack itself (DLTensor, kDLCPU, ...) are left as they are.
 
 `fastdl.empty` and the Python function of that name are two things. A module that uses both says
@@ -174,7 +175,7 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
 # ---- arguments ------------------------------------------------------------------------------
 
 cdef extern from "<fastdl/fastdl.h>":
-    # Call it where the module starts, once. NumPy's arrays are then borrowed at the speed of torch's
+    # Call it where the module starts, once. NumPy's arrays are then borrowed as fast as torch's
     # tensors, and results can be of their kind:
     #
     #     try:

@@ -128,8 +128,6 @@ WRITABLE, TRAILING, IN_PLACE = fastdl.WRITABLE, fastdl.TRAILING, fastdl.IN_PLACE
 HOST, ANY_DEVICE = fastdl.HOST, fastdl.ANY_DEVICE
 
 
-
-
 cdef first_of(const fastdl.view *x, fastdl.number *nothing):
     cdef fastdl.number *data
     fastdl.pointer(x, b"x", &data)

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """y += a * x, for vectors of any framework, and a result in the caller's framework.
 
-A typed memoryview (`float[:] x`) takes what has the buffer protocol: NumPy's arrays, but not torch's
-tensors. A borrowed view takes both, and those of JAX, CuPy, ..., without a copy:
+A typed memoryview (`float[:] x`) takes what has the buffer protocol: NumPy's arrays, but not
+torch's tensors. A borrowed view takes both, and those of JAX, CuPy, ..., without a copy:
 
     >>> y = torch.ones(3)
     >>> axpy(2.0, jax.numpy.arange(3.0), y)

@@ -21,9 +21,9 @@ from fastdl._core.native cimport (
     FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, FASTDL_KEYWORD_COPY, FASTDL_KEYWORD_DL_DEVICE,
     FASTDL_KEYWORD_MAX_VERSION, FASTDL_KEYWORD_STREAM, FASTDL_RUNTIME, FASTDL_TYPE_ASK_BITS,
     FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_IMMUTABLE, FASTDL_TYPE_KEEP, FASTDL_TYPE_LEARNED,
-    FASTDL_TYPE_NATIVE, FASTDL_TYPE_NONE_WAITS, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED, FDL_ORDER_CALLER,
-    FDL_ORDER_IDLE, fastdl_borrower, fastdl_describe_type, fastdl_peer_fact, fastdl_publish_record,
-    fastdl_record, fastdl_runtime, fastdl_usable_table,
+    FASTDL_TYPE_NATIVE, FASTDL_TYPE_NONE_WAITS, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED,
+    FDL_ORDER_CALLER, FDL_ORDER_IDLE, fastdl_borrower, fastdl_describe_type, fastdl_peer_fact,
+    fastdl_publish_record, fastdl_record, fastdl_runtime, fastdl_usable_table,
 )
 from fastdl._core.tensor cimport (
     Tensor, acquire as through_table, check_lazy_bits, find_type, is_host_type, keep_also,
