@@ -29,6 +29,10 @@
  * install `fastdlpack` and compile with `python -m fastdl --cflags`. Everything is `static
  * inline`. Names that end in an underscore are not for you.
  *
+ * The limited API costs nothing that can be measured (0.95 to 1.00 of the time of the full one in
+ * docs/benchmarks.md): a hit in the cache of types and the call of a table need none of what it
+ * lacks.
+ *
  * Where FASTDL_NO_PYTHON is defined, only the parts that need no Python are declared: element
  * types, devices, and the geometry of a tensor.
  *
@@ -41,7 +45,7 @@
  *
  *     source                          alone               after fastdl_import()
  *     a type with its own table       one C call          one C call
- *     numpy.ndarray                   by __dlpack__       reads the array, 5 ns
+ *     numpy.ndarray                   by __dlpack__       reads the array, 7 ns
  *     fastdl.Tensor                   one C call          one C call, read-only ones too
  *     other types with __dlpack__     by __dlpack__       by __dlpack__, what a type takes is known
  *     result as a torch tensor        yes                 yes
@@ -564,8 +568,8 @@ typedef struct fastdl_view {
  *
  * Call it before other threads use the module.
  *
- * ImportError if fastdl is not installed, or its interface has another major version: everything
- * then works as before the call. Serves all files of an extension module, except with compilers
+ * ImportError if fastdl is not installed, or its interface has another major version or is older:
+ * all then works as before the call. Serves all files of an extension module, except with compilers
  * other than gcc, clang, MSVC and those of C++17, where each file has to call it. */
 static inline int fastdl_import(void);
 
@@ -587,8 +591,9 @@ static inline int fastdl_import(void);
  * either: they are taken for writable, except from libraries that share values among arrays (JAX,
  * TensorFlow, PyArrow).
  *
- * Cost: the call of the library's own table plus 3 ns; NumPy's arrays 5 ns and fastdl.Tensor 4 ns
- * after fastdl_import(); else one call of `__dlpack__`. */
+ * Cost: the call of the library's own table plus 3 ns; NumPy's arrays 7 ns and fastdl.Tensor 4 ns
+ * after fastdl_import(); else one call of `__dlpack__`. The first tensor of a type costs some
+ * microseconds. */
 static inline int fastdl_borrow(PyObject *obj, fastdl_view *view);
 
 /* Makes a view that has not been borrowed yet safe to release, for functions whose one exit
