@@ -22,8 +22,11 @@ BUILDS = [
     ("c", "CMakeLists.txt"),
     ("c", "axpy.c"),  # a compiler line, with pkg-config
     ("cython", "setup.py"),
+    ("cython", "CMakeLists.txt"),
     ("nanobind", "CMakeLists.txt"),
     ("pybind11", "CMakeLists.txt"),
+    ("pybind11", "setup.py"),
+    ("pybind11", "axpy.cpp"),
 ]
 # Each example once: what it does is the same, whatever built it.
 EXAMPLES = list({build[0]: build for build in reversed(BUILDS)}.values())
@@ -32,7 +35,7 @@ EXAMPLES = list({build[0]: build for build in reversed(BUILDS)}.values())
 @pytest.fixture
 def folder(request):
     example, file = request.param
-    if file == "axpy.c" and not INSTALLED:
+    if file in ("axpy.c", "axpy.cpp") and not INSTALLED:
         pytest.skip("a source tree has no fastdl.pc, which is made when fastdl is installed")
     return built(example, file)
 
