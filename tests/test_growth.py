@@ -61,6 +61,31 @@ def test_nothing_is_kept(operation):
     assert grown < 300 * 8
 
 
+def test_names_are_not_kept():
+    """CPython's cache of attributes keeps each name it is asked for. After 3000 types fastdl's own
+    cache has no room for another, so it asks the last one again each time."""
+    run_isolated("""
+        import gc, tracemalloc
+        import fastdl
+        from tests.test_growth import WithoutCopy
+        producers = [type("Producer", (WithoutCopy,), {})() for _ in range(3000)]
+        for producer in producers:
+            fastdl.from_dlpack(producer)
+        def traced(times):
+            apart = []  # so that no name has the address of the one before it
+            for i in range(times):
+                fastdl.from_dlpack(producer)
+                apart += ["__mro__" + str(i), "a longer name" + str(i)]
+            apart.clear()
+            gc.collect()
+            return tracemalloc.get_traced_memory()[0]
+        tracemalloc.start()
+        before = traced(30)
+        grown = traced(300) - before
+        assert grown < 300 * 8, grown
+    """)
+
+
 def test_a_producer_that_must_be_kept_and_hands_out_our_memory():
     """The second owner of a block does not make it forget the memory that it allocated itself."""
     run_isolated("""

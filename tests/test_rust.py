@@ -5,7 +5,6 @@ and no header of ours, takes, makes and gives back tensors of fastdl.
 import ctypes
 import gc
 import shutil
-import subprocess
 import sys
 import threading
 import weakref
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 
 import fastdl
-from tests.support.build import SOURCES, folder
+from tests.support.build import SOURCES, folder, run_compiler
 from tests.support.ctypes_dlpack import Table, capsule
 
 TABLE_NAME = b"dlpack_exchange_api"
@@ -38,7 +37,7 @@ def rust():
     command = [rustc(), "--edition=2021", "--crate-type=cdylib", "-O", "-Dwarnings"]
     if sys.platform == "darwin":
         command += ["-Clink-args=-undefined dynamic_lookup"]
-    subprocess.run([*command, SOURCES / "consumer.rs", "-o", output], check=True, timeout=300)
+    run_compiler([*command, SOURCES / "consumer.rs", "-o", output], timeout=300)
     library = ctypes.PyDLL(str(output))  # keeps the GIL, and raises what is pending afterwards
     pointer, thing, number = ctypes.c_void_p, ctypes.py_object, ctypes.c_int64
     for name, *arguments in (

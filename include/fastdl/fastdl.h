@@ -1039,10 +1039,29 @@ FASTDL_COLD_ void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tensor)
                  (int)tensor->device.device_id);
 }
 
+/* An attribute, a new reference; NULL with an exception. The name is interned because CPython's
+ * cache of attributes keeps each string that it was asked for. */
+FASTDL_COLD_ PyObject *fastdl_attribute_(PyObject *obj, const char *name)
+{
+    PyObject *interned = PyUnicode_InternFromString(name);
+    PyObject *value = interned == NULL ? NULL : PyObject_GetAttr(obj, interned);
+    Py_XDECREF(interned);
+    return value;
+}
+
+/* The same; NULL without an exception if there is no such attribute. */
+FASTDL_COLD_ PyObject *fastdl_optional_attribute_(PyObject *obj, const char *name)
+{
+    PyObject *value = fastdl_attribute_(obj, name);
+    if (value == NULL && PyErr_ExceptionMatches(PyExc_AttributeError))
+        PyErr_Clear();
+    return value;
+}
+
 /* Sets an exception whose format has one %U, for the name of a type. */
 FASTDL_COLD_ void fastdl_raise_about_(PyObject *exception, const char *format, PyTypeObject *type)
 {
-    PyObject *name = PyObject_GetAttrString((PyObject *)type, "__qualname__");
+    PyObject *name = fastdl_attribute_((PyObject *)type, "__qualname__");
     if (name != NULL && PyUnicode_Check(name))
         PyErr_Format(exception, format, name);
     else if (name != NULL)
@@ -1055,12 +1074,21 @@ FASTDL_COLD_ void fastdl_raise_about_(PyObject *exception, const char *format, P
 /* The MRO of a type, a new reference to a tuple of types; NULL with an exception. */
 FASTDL_COLD_ PyObject *fastdl_mro_(PyTypeObject *type)
 {
-    PyObject *mro = PyObject_GetAttrString((PyObject *)type, "__mro__");
+    PyObject *mro = fastdl_attribute_((PyObject *)type, "__mro__");
     if (mro != NULL && !PyTuple_Check(mro)) {
         PyErr_SetString(PyExc_TypeError, "expected a type whose __mro__ is a tuple");
         Py_CLEAR(mro);
     }
     return mro;
+}
+
+/* An item of the dictionary of a class, a new reference; NULL without an exception if absent. */
+FASTDL_COLD_ PyObject *fastdl_class_item_(PyObject *attributes, const char *name)
+{
+    PyObject *value = PyMapping_GetItemString(attributes, name);
+    if (value == NULL && PyErr_ExceptionMatches(PyExc_KeyError))
+        PyErr_Clear();
+    return value;
 }
 
 /* What the classes of `type` have under `name`, a new reference; NULL without an exception if
@@ -1070,12 +1098,10 @@ FASTDL_COLD_ PyObject *fastdl_type_lookup_(PyTypeObject *type, const char *name)
     PyObject *found = NULL, *mro = fastdl_mro_(type);
     Py_ssize_t count = mro == NULL ? 0 : PyTuple_Size(mro);
     for (Py_ssize_t i = 0; i < count && found == NULL && !PyErr_Occurred(); i++) {
-        PyObject *attributes = PyObject_GetAttrString(PyTuple_GetItem(mro, i), "__dict__");
+        PyObject *attributes = fastdl_attribute_(PyTuple_GetItem(mro, i), "__dict__");
         if (attributes == NULL)
             break;
-        found = PyMapping_GetItemString(attributes, name);
-        if (found == NULL && PyErr_ExceptionMatches(PyExc_KeyError))
-            PyErr_Clear();
+        found = fastdl_class_item_(attributes, name);
         Py_DECREF(attributes);
     }
     Py_XDECREF(mro);
@@ -1107,9 +1133,7 @@ FASTDL_COLD_ PyObject *fastdl_special_(PyObject *obj, const char *name)
             return bound;
         }
     } else if (method == NULL && !PyErr_Occurred() && !PyType_Check(obj)) {
-        method = PyObject_GetAttrString(obj, name);
-        if (method == NULL && PyErr_ExceptionMatches(PyExc_AttributeError))
-            PyErr_Clear();
+        method = fastdl_optional_attribute_(obj, name);
     }
     if (method == Py_None) {
         Py_DECREF(method);
@@ -1165,12 +1189,12 @@ FASTDL_COLD_ int fastdl_published_here_(PyTypeObject *type, PyObject *attributes
                                         const DLPackExchangeAPI **table)
 {
     static const char *const names[] = {"__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"};
+    PyObject *exporter;
     for (int i = 0; i < 2; i++) {
-        PyObject *capsule, *value = PyMapping_GetItemString(attributes, names[i]);
+        PyObject *capsule, *value = fastdl_class_item_(attributes, names[i]);
         if (value == NULL) {
-            if (!PyErr_ExceptionMatches(PyExc_KeyError))
+            if (PyErr_Occurred())
                 return -1;
-            PyErr_Clear();
             continue;
         }
         if (value == Py_None) {
@@ -1188,7 +1212,9 @@ FASTDL_COLD_ int fastdl_published_here_(PyTypeObject *type, PyObject *attributes
         if (*table != NULL)
             return 1;
     }
-    return PyMapping_HasKeyString(attributes, "__dlpack__");
+    exporter = fastdl_class_item_(attributes, "__dlpack__");
+    Py_XDECREF(exporter);
+    return PyErr_Occurred() ? -1 : exporter != NULL;
 }
 
 /* Finds the table that `type` publishes: *table, or NULL there, and the class of its MRO that has
@@ -1203,7 +1229,7 @@ FASTDL_COLD_ int fastdl_published_table_(PyTypeObject *type, const DLPackExchang
     int found = 0;
     *table = NULL;
     for (Py_ssize_t i = 0; i < count && found == 0; i++) {
-        PyObject *attributes = PyObject_GetAttrString(PyTuple_GetItem(mro, i), "__dict__");
+        PyObject *attributes = fastdl_attribute_(PyTuple_GetItem(mro, i), "__dict__");
         *provider = (PyTypeObject *)PyTuple_GetItem(mro, i);
         found = attributes == NULL ? -1 : fastdl_published_here_(type, attributes, table);
         Py_XDECREF(attributes);
@@ -1247,21 +1273,12 @@ FASTDL_COLD_ int fastdl_is_in_package_(PyObject *module, const char *package)
            (text[prefix] == '.' || text[prefix] == '\0');
 }
 
-/* An attribute of a class, a new reference; NULL without an exception if it has none. */
-FASTDL_COLD_ PyObject *fastdl_class_text_(PyObject *type, const char *name)
-{
-    PyObject *text = PyObject_GetAttrString(type, name);
-    if (text == NULL && PyErr_ExceptionMatches(PyExc_AttributeError))
-        PyErr_Clear();
-    return text;
-}
-
 /* The row of one class, bases aside; the last row if it has none. NULL with an exception. */
 FASTDL_COLD_ const fastdl_peer_fact *fastdl_peer_of_(PyObject *type)
 {
     const fastdl_peer_fact *row = fastdl_peers();
-    PyObject *module = fastdl_class_text_(type, "__module__");
-    PyObject *name = PyErr_Occurred() ? NULL : fastdl_class_text_(type, "__qualname__");
+    PyObject *module = fastdl_optional_attribute_(type, "__module__");
+    PyObject *name = PyErr_Occurred() ? NULL : fastdl_optional_attribute_(type, "__qualname__");
     int known = module != NULL && name != NULL && PyUnicode_Check(name);
     while (row->name != NULL && !(known && PyUnicode_CompareWithASCIIString(name, row->name) == 0 &&
                                   fastdl_is_in_package_(module, row->package)))
@@ -1293,7 +1310,9 @@ FASTDL_COLD_ const fastdl_peer_fact *fastdl_find_peer_(PyTypeObject *type)
 FASTDL_COLD_ int fastdl_ask_(PyObject *obj, const char *method)
 {
     int answer;
-    PyObject *result = PyObject_CallMethod(obj, method, NULL);
+    PyObject *bound = fastdl_attribute_(obj, method);
+    PyObject *result = bound == NULL ? NULL : PyObject_CallObject(bound, NULL);
+    Py_XDECREF(bound);
     if (result == NULL)
         return -1;
     answer = PyObject_IsTrue(result);
@@ -1533,7 +1552,7 @@ FASTDL_COLD_ int fastdl_read_device_(PyObject *answer, int32_t *device)
         PyObject *number, *item = PySequence_GetItem(answer, i);
         long value = -1;
         if (item != NULL && i == 0 && !PyIndex_Check(item)) {
-            PyObject *member = PyObject_GetAttrString(item, "value");
+            PyObject *member = fastdl_attribute_(item, "value");
             Py_DECREF(item);
             item = member;
         }
@@ -2136,7 +2155,7 @@ FASTDL_COLD_ void fastdl_set_error_(void *context, const char *kind, const char 
     (void)context;
     PyErr_Clear();
     builtins = PyImport_ImportModule("builtins");
-    exception = builtins == NULL || kind == NULL ? NULL : PyObject_GetAttrString(builtins, kind);
+    exception = builtins == NULL || kind == NULL ? NULL : fastdl_attribute_(builtins, kind);
     PyErr_Clear();
     PyErr_SetString(exception != NULL && PyExceptionClass_Check(exception) ? exception
                                                                            : PyExc_RuntimeError,

@@ -55,11 +55,20 @@ def compile_source(source, output, *more_flags):
         command += [f"-fsanitize={sanitizers}", "-fno-omit-frame-pointer", "-g"]
     if sys.platform == "darwin":
         command += ["-undefined", "dynamic_lookup"]
+    run_compiler([*command, source, "-o", output, "-ldl"])
+
+
+def run_compiler(command, **options):
+    """Runs it outside of the sanitizers that this process may run under.
+
+    RuntimeError, with what the compiler said, if it fails.
+    """
+    environment = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "ASAN_OPTIONS")}
     result = subprocess.run(
-        [*command, str(source), "-o", str(output), "-ldl"], capture_output=True, text=True
+        [*map(str, command)], env=environment, capture_output=True, text=True, **options
     )
     if result.returncode != 0:
-        raise RuntimeError(f"{source} does not compile:\n{result.stderr}")
+        raise RuntimeError(f"{shlex.join(map(str, command))} failed:\n{result.stderr}")
 
 
 def folder():

@@ -3,21 +3,17 @@
 import importlib.util
 import os
 import shlex
-import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
-from tests.support.build import ROOT, SOURCES, folder
+from tests.support.build import ROOT, SOURCES, folder, run_compiler
 
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
 
 
 def compile_cxx(*arguments):
-    """Runs the C++ compiler for code of an extension module.
-
-    RuntimeError, with what the compiler said, if it fails.
-    """
+    """Runs the C++ compiler for code of an extension module."""
     variable = sysconfig.get_config_var
     command = [*shlex.split(variable("CXX") or "c++"), *shlex.split(variable("CCSHARED") or "")]
     command += ["-std=c++17", "-O1", "-fvisibility=hidden", f"-I{ROOT / 'include'}"]
@@ -26,11 +22,7 @@ def compile_cxx(*arguments):
         command += [f"-fsanitize={sanitizers}", "-fno-omit-frame-pointer", "-g"]
     if sys.platform == "darwin":
         command += ["-undefined", "dynamic_lookup"]
-    result = subprocess.run(
-        [*command, *map(str, arguments)], capture_output=True, text=True, cwd=folder()
-    )
-    if result.returncode != 0:
-        raise RuntimeError(f"it does not compile:\n{result.stderr}")
+    run_compiler([*command, *arguments], cwd=folder())
 
 
 def headers(library):
