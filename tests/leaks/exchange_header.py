@@ -9,6 +9,10 @@ from support.build import extension
 import fastdl
 
 
+ALONE = extension("header", "header_alone")
+INSTALLED = extension("header", "header_installed")
+
+
 class Wrong(New):
     def __dlpack__(self, **keywords):
         return managed((2, -3))
@@ -57,7 +61,8 @@ def results(api):
         api.wrap(api.empty(producer, like), like)
         refused(TypeError, api.wrap, api.own(producer), int)
         refused(TypeError, api.empty, producer, int)
-    refused(BufferError, api.wrap, managed((2, -3)), like)
+    if api is INSTALLED:  # to the other the table is foreign, and what it refuses is left alone
+        refused(BufferError, api.wrap, managed((2, -3)), like)
 
 
 def expectations(api):
@@ -68,10 +73,9 @@ def expectations(api):
 
 
 def main():
-    worlds = extension("header", "header_alone"), extension("header", "header_installed")
-    worlds[1].import_runtime()
+    INSTALLED.import_runtime()
     for exercise in (borrows, owns, results, expectations):
-        for api in worlds:
+        for api in (ALONE, INSTALLED):
             for _ in range(ROUNDS):
                 exercise(api)
         print(exercise.__name__, flush=True)
