@@ -8,7 +8,6 @@ from support.build import extension
 
 import fastdl
 
-
 ALONE = extension("header", "header_alone")
 INSTALLED = extension("header", "header_installed")
 
