@@ -78,6 +78,7 @@ setup(
         [
             extension("fastdl._core.tensor", f"{CORE}/tensor.pyx", *sorted(glob(f"{CORE}/*.c"))),
             extension("fastdl._core.exchange", f"{CORE}/exchange.pyx"),
+            extension("fastdl._core.device", f"{CORE}/device.pyx"),
             extension(
                 "fastdl.bridges._numpy",
                 "src/fastdl/bridges/_numpy.pyx",

@@ -846,16 +846,20 @@ def test_work_stream_of_what_dlpack_gave_after_a_refusal(api):
 
 
 @every_world
-def test_work_stream_of_a_tensor_is_that_of_its_producer(api):
-    tensor = fastdl.from_dlpack(Tabled(Given(device=CUDA)))
-    if api in ALONE.values():
-        assert api.work_stream(tensor) == 0
-        return
-    try:
-        hostile.set_stream(0, 0x5EED, False)
+def test_work_stream_of_a_tensor_is_that_of_the_thread(api):
+    tensor = fastdl.from_dlpack(Given(device=CUDA).capsule())
+    assert api.work_stream(tensor) == 0
+    with fastdl.use_stream("cuda:0", 0x5EED):
         assert api.work_stream(tensor) == 0x5EED
-    finally:
-        hostile.set_stream(0, 0, False)
+    with fastdl.use_stream("cuda:1", 0x5EED):
+        assert api.work_stream(tensor) == 0
+
+
+@every_world
+def test_a_tensor_that_cannot_be_ordered_for_the_thread_is_not_lent(api):
+    tensor = fastdl.from_dlpack(Tabled(Given(device=CUDA)))
+    with fastdl.use_stream("cuda:0", 0x5EED), pytest.raises(BufferError, match="driver"):
+        api.work_stream(tensor)
 
 
 # ---- the cache of types ---------------------------------------------------------------------

@@ -5,7 +5,7 @@
 fastdl.Tensor([0, 1, 2], shape=(3,), dtype=float32, device=cpu:0)
 """
 
-from fastdl import _consumer, _numpy, _producer, _values
+from fastdl import _consumer, _numpy, _producer, _streams, _values
 from fastdl._asarray import asarray, empty
 from fastdl._build import get_include
 from fastdl._core import exchange as _exchange
@@ -15,6 +15,7 @@ from fastdl._core.tensor import Tensor
 from fastdl._device import Device, DeviceType, make_device
 from fastdl._dtype import DType, make_dtype
 from fastdl._errors import CopyRequiredError
+from fastdl._streams import use_stream
 from fastdl._version import __version__
 from fastdl.bridges import lookup as _bridges
 
@@ -32,6 +33,8 @@ _tensor.install(
     item=_values.item,
     text=_values.text,
     to=_producer.move,
+    record=_streams.record,
+    release=_streams.release,
 )
 _exchange.install(
     from_dlpack=_consumer.from_dlpack,
@@ -55,4 +58,5 @@ __all__ = [
     "from_dlpack",
     "get_include",
     "register_exchange_api",
+    "use_stream",
 ]

@@ -20,6 +20,6 @@ def empty(
     dtype: _DTypeLike = "float32",
     device: _DeviceLike = "cpu",
     *,
-    stream: int | None = None,
+    stream: object = None,
 ) -> Tensor: ...
 def dtype_of_format(form: str, itemsize: int) -> DType: ...

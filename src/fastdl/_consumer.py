@@ -7,11 +7,12 @@ with an exchange table, and differs in nothing but speed.
 
 from enum import Enum
 
+from fastdl._core import device as driver
 from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._device import CPU, Device
 from fastdl._errors import CopyRequiredError
-from fastdl._streams import for_producer, order_after_import, ordering
+from fastdl._streams import for_consumer, ordering
 
 Capsule = type(core.Tensor.__dlpack_c_exchange_api__)
 
@@ -38,7 +39,7 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
     tensor = None
     source = None if target is None and stream is None else device_of(x)
     if source is not None and source.is_host:
-        for_producer(stream, source)  # raises unless it means nothing
+        for_consumer(stream, source)  # raises unless it means nothing
         stream = None
     if stream is None and (source is None or serves(source, target)):
         # A table never copies, so it serves copy=False as well; a producer that is asked over
@@ -112,18 +113,18 @@ def request(x, target=None, copy=None, stream=None):
         keywords["dl_device"] = (int(target.type), target.id)
     if copy is False or (copy and not where.is_host):
         keywords["copy"] = copy  # host copies are made here, where they are sure to be made
-    passed = for_producer(stream, where, unordered_is_none=bool(facts & exchange.TYPE_NONE_WAITS))
-    if passed is not None and not (stream is None and source.is_host):
+    passed = for_consumer(stream, where)
+    waits = passed == -1 and facts & exchange.TYPE_NONE_WAITS  # it hands -1 to the driver as it is
+    if passed is not None and not waits and not (stream is None and source.is_host):
         keywords["stream"] = passed  # host data on its way to a device: the default is None there
 
-    capsule = negotiate(x, producer, keywords, remember=where.is_host)
+    capsule = negotiate(x, producer, keywords, where)
     tensor = core.import_capsule(
-        capsule,
-        immutable=bool(facts & exchange.TYPE_IMMUTABLE),
-        producer=x,
-        order=order_after_import(passed, where),
+        capsule, immutable=bool(facts & exchange.TYPE_IMMUTABLE), producer=x, unordered=False
     )
     check_delivery(x, where, tensor)
+    if passed is not None:
+        driver.ready_on(tensor, passed, passed)
     if facts & exchange.TYPE_ASK_BITS:
         core.check_values(x, tensor)
     if facts & exchange.TYPE_KEEP:
@@ -173,8 +174,10 @@ _BITS = {
 }
 
 
-def negotiate(x, producer, keywords, *, remember):
+def negotiate(x, producer, keywords, where):
     """Calls `producer` with as many of `keywords` as it takes; returns its capsule.
+
+    The device `where` is current meanwhile: some producers record on whichever is.
 
     Three generations are in the field: `stream` alone; `version`, with `__dlpack_info__`; and
     `max_version`, `dl_device`, `copy`. The newest is tried first. A keyword is given up only for
@@ -187,7 +190,11 @@ def negotiate(x, producer, keywords, *, remember):
         if version:
             asked["version"] = version
         try:
-            capsule = producer(**asked)
+            capsule = (
+                producer(**asked)
+                if where.is_host
+                else driver.call_on(where.type, where.id, producer, asked)
+            )
         except TypeError as error:
             if not asked or not is_refusal(error, frames=1):
                 raise
@@ -218,7 +225,7 @@ def negotiate(x, producer, keywords, *, remember):
             continue
         break
     learned = refused & ~_BITS["copy"], version  # `copy` is asked for anew each time
-    if remember and learned != exchange.recall(type(x)):
+    if where.is_host and learned != exchange.recall(type(x)):
         exchange.remember(type(x), *learned)
     return capsule
 

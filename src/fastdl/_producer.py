@@ -3,10 +3,11 @@
 Complete by itself; the compiled method in front of it serves the plain call on host memory.
 """
 
+from fastdl._core import device as driver
 from fastdl._core import tensor as core
 from fastdl._device import CPU, Device
 from fastdl._errors import CopyRequiredError
-from fastdl._streams import CUDA, check_export, checked, ordering
+from fastdl._streams import CUDA, checked, handle_of, order_export, ordering
 
 
 def export(tensor, stream, max_version, dl_device, copy, version):
@@ -18,12 +19,8 @@ def export(tensor, stream, max_version, dl_device, copy, version):
     here = tensor.device
 
     if target is None or target == here or (target == CPU and here.is_host):
-        if target == CPU:
-            pass  # the consumer will touch it from the host alone, whatever stream it names
-        elif here.is_host:
-            checked(stream, here)
-        else:
-            check_export(tensor, stream)
+        # Who asks for the CPU will touch it from the host alone, whatever stream it names.
+        order_export(tensor, None if target == CPU else stream)
         if copy:
             if not here.is_host:
                 raise BufferError(
@@ -88,7 +85,7 @@ def cuda_array_interface(tensor):
     if dtype.format is None or dtype.lanes != 1:
         raise AttributeError(f"__cuda_array_interface__ has no name for {dtype}: use DLPack")
     try:
-        check_export(tensor, None)
+        order_export(tensor, None)
     except BufferError as error:
         raise AttributeError(str(error)) from error  # so that hasattr() is an answer
     kind = {"?": "b", "e": "f", "f": "f", "d": "f"}.get(dtype.format)
@@ -101,7 +98,7 @@ def cuda_array_interface(tensor):
         "data": (tensor.data_ptr if tensor.size else 0, tensor.readonly),
         "strides": tuple(stride * size for stride in tensor.strides),
         "version": 3,
-        "stream": None if core.get_order(tensor) == core.ORDER_CALLER else 1,
+        "stream": None if driver.is_callers(tensor) else 1,
     }
 
 
@@ -109,7 +106,7 @@ def move(tensor, device, *, copy=None, stream=None):
     """`tensor` on `device`, for Tensor.to and Tensor.copy."""
     target = Device(device)
     here = tensor.device
-    checked(stream, target)
+    checked(handle_of(stream, target), target)
     if target != here and not (target == CPU and here.is_host):
         raise BufferError(f"{core.describe(tensor)} cannot be moved to {target} by this version")
     if not copy:

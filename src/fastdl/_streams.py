@@ -1,16 +1,20 @@
-"""Streams: the two tables of the DLPack handshake, as numbers.
+"""Streams: the two tables of the DLPack handshake, as numbers, and what a user may pass for one.
 
 CUDA (and managed memory): 1 is the legacy default stream, 2 the per-thread one, larger numbers
 are handles; 0 is refused because it could mean either default. ROCm: 0 is the default stream, 1
 and 2 do not exist. -1 means that the caller orders all work. Host memory has no stream.
+
+The functions of fastdl also take stream objects, whose handle 0 is a default stream by definition.
+`__dlpack__` takes numbers alone, as the standard has it.
 """
 
+from fastdl._core import device as driver
 from fastdl._core import tensor as core
 from fastdl._device import Device
 
 NONE, CUDA, ROCM, OPAQUE = range(4)  # fdl_stream_kind in facts.h
 
-_DEFAULT = {CUDA: 1, ROCM: 0}
+DEFAULT = {CUDA: 1, ROCM: 0}
 
 
 def as_number(stream):
@@ -22,13 +26,43 @@ def as_number(stream):
     return stream.__index__()
 
 
+# Where libraries document the handle of their stream objects: torch, CuPy, Numba.
+_HANDLES = ("cuda_stream", "ptr", "handle")
+
+
+def handle_of(stream, device: Device):
+    """`stream` as None or an int: an int itself, or the handle of a stream object, which is asked
+    for by `__cuda_stream__` or by the attribute that its library documents."""
+    if stream is None or hasattr(stream, "__index__"):
+        return as_number(stream)
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        answer = protocol() if callable(protocol) else protocol
+        if not isinstance(answer, tuple) or len(answer) != 2 or as_number(answer[0]) != 0:
+            raise TypeError(
+                f"expected (0, handle) from __cuda_stream__ of {stream!r}, got {answer!r}"
+            )
+        handle = answer[1]
+    else:
+        for name in _HANDLES:
+            handle = getattr(stream, name, None)
+            if handle is not None:
+                break
+        else:
+            raise TypeError(
+                f"expected a stream as an int, None, an object with __cuda_stream__, or a stream "
+                f"of torch, CuPy or Numba, got {stream!r}"
+            )
+    handle = as_number(getattr(handle, "value", handle)) or 0  # ctypes has None for NULL
+    return handle or DEFAULT.get(device.stream_kind, 0)
+
+
 def checked(stream, device: Device):
-    """`stream` as None or an int that `device` has; TypeError or ValueError otherwise."""
-    stream = as_number(stream)
+    """`stream`, None or an int, if `device` has it; ValueError or BufferError otherwise."""
     kind = device.stream_kind
     if stream is None or stream == -1:
         return stream
-    if not 0 <= stream < 2**64:
+    if not 0 <= stream < 2**63:
         raise ValueError(f"expected a stream handle of 64 bits, or -1, got {stream}")
     if kind == NONE:
         raise ValueError(f"{device} has no streams: expected stream=None or -1, got {stream}")
@@ -50,16 +84,18 @@ def ordering(device: Device) -> int:
     return NONE if device.is_host else device.stream_kind
 
 
-def for_producer(stream, device: Device, *, unordered_is_none: bool = False):
-    """What a consumer passes to `__dlpack__` for data on `device`, given its caller's `stream`.
+# ---- the consumer's table -------------------------------------------------------------------
 
-    The caller's None is the default stream, by number: leaving it to the producer would mean "no
-    ordering" to torch. Returns None where there is nothing to pass. CUDA accepts the caller's 0
-    as 1. `unordered_is_none`: the producer would hand -1 to the driver (JAX), and blocks the
-    host on None instead.
+
+def for_consumer(stream, device: Device):
+    """The stream, as a number, on which the result of an import from `device` will be used.
+
+    The caller's None is the calling thread's work stream (see use_stream), by number: leaving it to
+    the producer would mean "no ordering" to torch. None where there is no stream to speak of. CUDA
+    accepts the caller's 0 as 1.
     """
     kind = ordering(device)
-    stream = as_number(stream)
+    stream = handle_of(stream, device)
     if kind == NONE and stream not in (None, -1):
         raise ValueError(
             f"data on {device} has no streams: expected stream=None or -1, got {stream}"
@@ -67,39 +103,73 @@ def for_producer(stream, device: Device, *, unordered_is_none: bool = False):
     if kind == CUDA and stream == 0:
         stream = 1
     stream = checked(stream, device)
-    if kind not in _DEFAULT:
+    if kind not in DEFAULT:
         return None
-    if stream is None:
-        return _DEFAULT[kind]
-    return None if stream == -1 and unordered_is_none else stream
+    return driver.work_stream(*device) if stream is None else stream
 
 
-def order_after_import(passed, device: Device) -> int:
-    """How memory is ordered after an import that passed that stream: a core.ORDER_* value."""
-    kind = ordering(device)
-    if kind not in _DEFAULT:
-        return core.ORDER_IDLE
-    if passed is None or passed == _DEFAULT[kind]:
-        return core.ORDER_DEFAULT
-    return core.ORDER_CALLER if passed == -1 else core.ORDER_UNNAMED
+# ---- the producer's table -------------------------------------------------------------------
 
 
-def check_export(tensor: core.Tensor, stream) -> None:
-    """Whether `tensor` may be handed to a consumer that will work on `stream`.
-
-    Without a driver to record and wait for events, fastdl can export device memory to the stream
-    it is ready on, or leave the order to the caller; it refuses to guess in between.
-    """
+def order_export(tensor: core.Tensor, stream) -> None:
+    """Orders what is in flight on `tensor` for a consumer that passed `stream` to `__dlpack__`."""
     device = tensor.device
-    stream = checked(stream, device)
-    order = core.get_order(tensor)
-    if stream == -1 or order in (core.ORDER_IDLE, core.ORDER_CALLER):
+    stream = checked(as_number(stream), device)
+    if stream == -1:
         return
-    default = _DEFAULT[device.stream_kind]
-    if order == core.ORDER_DEFAULT and stream in (None, default):
-        return
-    raise BufferError(
-        f"{core.describe(tensor)} cannot be ordered for stream {stream}: this version of fastdl "
-        f"does not speak to the device driver. Synchronise the producer's stream and pass "
-        f"stream=-1, or import and export on the default stream ({default})"
-    )
+    if device.is_host and stream is None:
+        driver.wait(tensor)
+    elif device.stream_kind in DEFAULT:
+        driver.order(tensor, DEFAULT[device.stream_kind] if stream is None else stream)
+
+
+# ---- what users call ------------------------------------------------------------------------
+
+
+def named(stream, device: Device):
+    """A stream that must be one, for Tensor.record and the like."""
+    if device.stream_kind not in DEFAULT:
+        raise ValueError(f"{device} has no streams that fastdl can name")
+    number = checked(handle_of(stream, device), device)
+    if number is None or number == -1:
+        raise ValueError(f"expected a stream, got {stream!r}")
+    return number
+
+
+def record(tensor: core.Tensor, stream) -> None:
+    """See Tensor.record."""
+    driver.record(tensor, named(stream, tensor.device))
+
+
+def release(tensor: core.Tensor, stream) -> None:
+    """See Tensor.release."""
+    driver.release(tensor, named(stream, tensor.device))
+
+
+class use_stream:
+    """Makes `stream` the calling thread's work stream for `device` within a `with` block.
+
+    The work stream is the one that imports without a `stream` are ready on, and the one that
+    `fastdl_work_stream` and the exchange tables of fastdl give to C code. It is the device's
+    default stream unless a block says otherwise. Blocks nest; other threads are not affected.
+
+    device: a CUDA or ROCm device, as "cuda:0", (type, id) or a Device. Managed and pinned memory of
+        the same number follow it.
+    stream: as for `from_dlpack`, but neither None nor -1. A stream object is kept alive.
+
+    ValueError and TypeError as in `from_dlpack`. RuntimeError if it is entered twice at a time, or
+    left on another thread.
+    """
+
+    def __init__(self, device, stream):
+        self._device = Device(device)
+        self._number = named(stream, self._device)
+        self._stream = stream
+        self._scope = driver.StreamScope()
+
+    def __enter__(self):
+        self._scope.begin(*self._device, self._number)
+        return self
+
+    def __exit__(self, *error):
+        self._scope.end()

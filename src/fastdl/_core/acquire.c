@@ -1,18 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "acquire.h"
 
+#include "work.h"
+
 fastdl_slot fdl_type_slots[FASTDL_SLOTS];
 
-/* Notes on which stream device memory is ready: the one its library works on now. */
-static int set_order(fdl_description *description, const DLPackExchangeAPI *table)
+/* Orders device memory that has just come through `table`: it is ready on the stream on which its
+ * library works now, and is made ready on `stream`. */
+static int order(fdl_description *description, const DLPackExchangeAPI *table, int64_t stream)
 {
     DLDevice device = description->managed.dl_tensor.device;
     const fastdl_device_fact *fact = fastdl_find_device((int32_t)device.device_type);
-    void *stream = NULL;
-    description->block->device.producer = table;
-    if (fact->host || fact->stream == FASTDL_STREAM_OPAQUE)
+    fdl_work *work;
+    void *source = NULL;
+    fdl_failure failure;
+    if (fact->stream != FASTDL_STREAM_CUDA && fact->stream != FASTDL_STREAM_ROCM)
         return 0;
-    if (table->current_work_stream(device.device_type, device.device_id, &stream) != 0) {
+    work = description->block->work = fdl_work_new(device);
+    if (work == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (fact->host)
+        return 0; /* pinned: the host may touch it as it is */
+    fdl_work_from_table(work, table);
+    if (table->current_work_stream(device.device_type, device.device_id, &source) != 0) {
         if (!PyErr_Occurred())
             PyErr_Format(PyExc_BufferError,
                          "the exchange table of the producer cannot tell its current stream on "
@@ -20,8 +32,11 @@ static int set_order(fdl_description *description, const DLPackExchangeAPI *tabl
                          (int)device.device_type, (int)device.device_id);
         return -1;
     }
-    description->block->device.order = stream == NULL ? FDL_ORDER_DEFAULT : FDL_ORDER_UNNAMED;
-    return 0;
+    if (fdl_work_ready_on(
+            work, source == NULL ? fdl_default_stream(fact->stream) : (int64_t)(uintptr_t)source,
+            stream, &failure) == 0)
+        return 0;
+    return PyErr_Occurred() ? -1 : fdl_raise(&failure);
 }
 
 PyObject *fdl_acquire(PyObject *object, const fastdl_record *record)
@@ -46,7 +61,8 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record)
         return NULL;
     description = fdl_description_in(tensor);
     if ((!ours && description->managed.dl_tensor.device.device_type != kDLCPU &&
-         set_order(description, record->api) < 0) ||
+         order(description, record->api, fdl_work_stream(description->managed.dl_tensor.device)) <
+             0) ||
         (record->facts & FASTDL_TYPE_ASK_BITS &&
          fastdl_check_bits(object, &description->managed.dl_tensor) < 0))
         Py_CLEAR(tensor);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "layout.h"
+#include "work.h"
 
 /* ndim is at most FASTDL_MAX_NDIM, so none of these sizes can overflow. */
 static size_t dims_size(int32_t ndim)
@@ -54,8 +55,7 @@ static fdl_description *init_block(fdl_block *block, int32_t ndim)
     block->drop = NULL;
     block->release = NULL;
     block->owner = NULL;
-    block->device.producer = NULL;
-    block->device.order = FDL_ORDER_IDLE;
+    block->work = NULL;
     describe(first_description(block), block, ndim);
     return first_description(block);
 }
@@ -77,6 +77,7 @@ fdl_description *fdl_block_new(int32_t ndim)
 
 void fdl_block_free(fdl_block *block, int attached)
 {
+    fdl_work_free(block->work);
 #ifndef FDL_NO_SPARES
     if (attached && block->spare && spare_count < SPARES) {
         spares[spare_count++] = block;
@@ -303,8 +304,11 @@ int fdl_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *erro
 
 int fdl_current_work_stream(DLDeviceType type, int32_t id, void **out)
 {
-    (void)type;
-    (void)id;
-    *out = NULL;
+    DLDevice device;
+    int64_t stream;
+    device.device_type = type;
+    device.device_id = id;
+    stream = fdl_work_stream(device);
+    *out = stream <= 1 ? NULL : fdl_handle(stream); /* 0 and 1 are the default stream, -1 is none */
     return 0;
 }

@@ -32,21 +32,6 @@
 
 #include "atomics.h"
 
-/* What a re-export must know about work in flight. Host memory has none. */
-typedef enum {
-    FDL_ORDER_IDLE,    /* nothing was ever queued on this memory */
-    FDL_ORDER_DEFAULT, /* ready for work queued on the device's default stream */
-    FDL_ORDER_CALLER,  /* imported with stream=-1: the caller orders everything */
-    FDL_ORDER_UNNAMED, /* ready on a stream of the producer that may be gone by now */
-} fdl_order;
-
-/* What the block of device memory carries besides its owner: the place for pending events,
- * their lock, the capture and the allocator, once there is a driver to speak to. */
-typedef struct {
-    const DLPackExchangeAPI *producer; /* the table it came through, or NULL */
-    fdl_order order;
-} fdl_device_state;
-
 typedef struct fdl_block fdl_block;
 
 struct fdl_block {
@@ -59,7 +44,8 @@ struct fdl_block {
     void (*release)(void *owner); /* for `drop`: what to do with the owner */
     void *owner;
     fdl_block *next; /* for `drop`, while the block waits */
-    fdl_device_state device;
+    struct fdl_work
+        *work; /* what is in flight on device memory (work.h); NULL: plain host memory */
 };
 
 typedef struct {
@@ -137,8 +123,8 @@ fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64
 int fdl_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
                  void (*SetError)(void *error_ctx, const char *kind, const char *message));
 
-/* The stream query of every table of fastdl (DLPackCurrentWorkStream): NULL, which is the
- * default stream on CUDA and ROCm, and "no stream" elsewhere. */
+/* The stream query of every table of fastdl (DLPackCurrentWorkStream): see fdl_work_stream. NULL
+ * stands for the default stream on CUDA and ROCm, and for "no stream" elsewhere. */
 int fdl_current_work_stream(DLDeviceType type, int32_t id, void **out);
 
 #endif

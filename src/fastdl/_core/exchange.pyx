@@ -22,7 +22,7 @@ from fastdl._core.native cimport (
     FASTDL_KEYWORD_MAX_VERSION, FASTDL_KEYWORD_STREAM, FASTDL_RUNTIME, FASTDL_TYPE_ASK_BITS,
     FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_IMMUTABLE, FASTDL_TYPE_KEEP, FASTDL_TYPE_LEARNED,
     FASTDL_TYPE_NATIVE, FASTDL_TYPE_NONE_WAITS, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED,
-    FDL_ORDER_CALLER, FDL_ORDER_IDLE, fastdl_borrower, fastdl_describe_type, fastdl_peer_fact,
+    fastdl_borrower, fastdl_describe_type, fastdl_peer_fact,
     fastdl_publish_record, fastdl_record, fastdl_runtime, fastdl_usable_table,
 )
 from fastdl._core.tensor cimport (
@@ -273,7 +273,7 @@ cdef Tensor replay(object x, const fastdl_record *record):
         if refused_keyword(error, OWN_FRAMES):
             return None  # the method has changed: negotiate again
         raise
-    tensor = take_capsule(capsule, record.facts & FASTDL_TYPE_IMMUTABLE, x, FDL_ORDER_IDLE)
+    tensor = take_capsule(capsule, record.facts & FASTDL_TYPE_IMMUTABLE, x, False)
     if not is_host_type(tensor.description.managed.dl_tensor.device.device_type):
         check_delivery(x, None, tensor)
     if record.facts & FASTDL_TYPE_ASK_BITS:
@@ -308,7 +308,7 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
     cdef Tensor tensor
     if device is None and copy is None and stream is None:
         if PyCapsule_CheckExact(x):
-            return take_capsule(x, False, None, FDL_ORDER_CALLER)
+            return take_capsule(x, False, None, True)
         tensor = acquire_through(x, False)
         return tensor if tensor is not None else request(x)
     return negotiate(x, device=device, copy=copy, stream=stream)

@@ -14,6 +14,12 @@
 
 #include "block.h"
 
+/* Lets other Python threads run while this one waits for something that is not Python's; nothing
+ * of Python may be touched until the second call is given what the first returned. Both do nothing
+ * on a thread that does not hold the GIL, or without an interpreter. */
+void *fdl_pause_python(void);
+void fdl_resume_python(void *paused);
+
 /* Runs the deleter of a managed tensor that has not become a block (a failed import). Needs a
  * thread state; a pending exception is kept. A NULL deleter is nothing to do. */
 void fdl_discard_versioned(DLManagedTensorVersioned *managed);

@@ -4,7 +4,7 @@ from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from fastdl._core.dlpack cimport (
-    DLDataType, DLDeviceType, DLManagedTensor, DLManagedTensorVersioned,
+    DLDataType, DLDevice, DLDeviceType, DLManagedTensor, DLManagedTensorVersioned,
     DLPackDLTensorFromPyObjectNoSync, DLPackExchangeAPI, DLTensor,
 )
 
@@ -24,6 +24,9 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
     const int FASTDL_MAX_NDIM
     const uint32_t FASTDL_ABI_MAJOR
     const uint32_t FASTDL_ABI_MINOR
+    const int FASTDL_STREAM_NONE
+    const int FASTDL_STREAM_CUDA
+    const int FASTDL_STREAM_ROCM
 
     ctypedef struct fastdl_device_fact:
         int32_t type
@@ -114,19 +117,53 @@ cdef extern from "<fastdl/fastdl.h>":
     void fastdl_publish_record(fastdl_slot *slots, const fastdl_record *record)
 
 
+cdef extern from "work.h" nogil:
+    ctypedef struct fdl_work:
+        pass
+
+    ctypedef struct fdl_stream_scope:
+        pass
+
+
+cdef extern from "driver.h" nogil:
+    ctypedef struct fdl_driver:
+        const char *name
+        int version
+        int devices
+
+    ctypedef struct fdl_failure:
+        int no_memory
+        const char *text
+
+    ctypedef struct fdl_scope:
+        pass
+
+
+cdef extern from "shared.h" nogil:
+    ctypedef struct fdl_shared_calls:
+        fdl_driver *(*driver_find)(int kind, fdl_failure *failure)
+        void (*driver_replace)(int kind, const char *path)
+        int (*enter)(fdl_driver *, int32_t ordinal, fdl_scope *, fdl_failure *)
+        void (*leave)(const fdl_scope *)
+        void (*event_forget)(fdl_driver *)
+        fdl_work *(*work_of)(fdl_work **, DLDevice)
+        int (*work_ready_on)(fdl_work *, int64_t source, int64_t stream, fdl_failure *)
+        int (*work_record)(fdl_work *, int64_t stream, fdl_failure *)
+        int (*work_order)(fdl_work *, int64_t stream, fdl_failure *)
+        int (*work_wait)(fdl_work *, fdl_failure *)
+        int (*work_release)(fdl_work *, int64_t stream, fdl_failure *)
+        int (*work_is_callers)(const fdl_work *)
+        int (*work_edges)(fdl_work *)
+        void (*stream_scope_begin)(fdl_stream_scope *, DLDevice, int64_t stream)
+        int (*stream_scope_end)(fdl_stream_scope *)
+        int64_t (*work_stream)(DLDevice)
+
+    const fdl_shared_calls fdl_shared
+
+
 cdef extern from "block.h" nogil:
-    ctypedef enum fdl_order:
-        FDL_ORDER_IDLE
-        FDL_ORDER_DEFAULT
-        FDL_ORDER_CALLER
-        FDL_ORDER_UNNAMED
-
-    ctypedef struct fdl_device_state:
-        const DLPackExchangeAPI *producer
-        fdl_order order
-
     ctypedef struct fdl_block:
-        fdl_device_state device
+        fdl_work *work
 
     ctypedef struct fdl_description:
         DLManagedTensorVersioned managed
@@ -179,6 +216,7 @@ cdef extern from "acquire.h":
 cdef extern from "export.h":
     object fdl_versioned_capsule(PyObject *tensor, uint64_t more_flags)
     object fdl_legacy_capsule(PyObject *tensor)
+    int fdl_order_for_thread(const fdl_description *description) except -1
     int fdl_tensor_borrow(PyObject *tensor, fastdl_view *view) noexcept
     int fdl_speed_up_dlpack(PyTypeObject *type) except -1
 

@@ -95,6 +95,12 @@ PyObject *fdl_tensor_wrap_view(fdl_description *description, PyObject *tensor)
     return view;
 }
 
+int fdl_raise(const fdl_failure *failure)
+{
+    PyErr_SetString(failure->no_memory ? PyExc_MemoryError : PyExc_BufferError, failure->text);
+    return -1;
+}
+
 int fdl_finish_tensor_type(PyTypeObject *type)
 {
     if (type->tp_basicsize != sizeof(fdl_tensor) ||

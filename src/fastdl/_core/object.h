@@ -14,6 +14,7 @@
 #include <Python.h>
 
 #include "block.h"
+#include "driver.h"
 
 /* The fields of `cdef class Tensor`, in its order. fdl_finish_tensor_type checks the size. */
 typedef struct {
@@ -40,6 +41,10 @@ PyObject *fdl_tensor_wrap(fdl_description *description);
 /* The same for a view of `tensor`: `description` is of the same block. The view keeps `tensor`, or
  * what that is a view of, alive: so the collector sees that one block holds them together. */
 PyObject *fdl_tensor_wrap_view(fdl_description *description, PyObject *tensor);
+
+/* Sets the exception that a failure of the floors below is: MemoryError or BufferError. Returns
+ * -1. */
+int fdl_raise(const fdl_failure *failure);
 
 /* Puts these functions in place, and makes the type impossible to instantiate from Python. To be
  * called once, at module initialisation, before any instance exists. 0, or -1 with ImportError. */

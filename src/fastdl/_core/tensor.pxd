@@ -3,7 +3,7 @@ from cpython.object cimport PyTypeObject
 from libc.stdint cimport int32_t, uint64_t
 from fastdl._core.dlpack cimport DLManagedTensorVersioned, DLPackExchangeAPI, DLTensor
 from fastdl._core.native cimport (
-    fdl_description, fdl_order, fastdl_borrower, fastdl_record, fastdl_slot,
+    fdl_description, fdl_shared_calls, fastdl_borrower, fastdl_record, fastdl_slot,
 )
 
 
@@ -17,9 +17,9 @@ cdef class Tensor:
 
 # A new Tensor on what is in a capsule. `immutable`: read-only even if the capsule cannot say so.
 # `producer` is kept alive in the place of a missing deleter; None where there is no producer.
-# `order` is how device memory of a foreign block is ordered.
+# `unordered`: the caller orders all work on device memory; else nothing is known of such work yet.
 # The capsule is untouched if this raises before it was renamed, and consumed afterwards.
-cdef Tensor take_capsule(object capsule, bint immutable, object producer, fdl_order order)
+cdef Tensor take_capsule(object capsule, bint immutable, object producer, bint unordered)
 
 # A new managed tensor on the memory of `owner`, which it keeps alive. What `tensor` describes is
 # checked, and copied.
@@ -49,3 +49,6 @@ cdef bint is_host_type(int32_t type) noexcept
 
 # Keeps `x` alive for as long as the memory of `tensor`, beside its owner.
 cdef int keep_also(Tensor tensor, object x) except -1
+
+# For device.pyx.
+cdef const fdl_shared_calls *shared_calls() noexcept

@@ -23,22 +23,22 @@ from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t
 
 from fastdl._core.dlpack cimport (
-    DLDataType, DLManagedTensor, DLPackDLTensorFromPyObjectNoSync,
+    DLDataType, DLDevice, DLManagedTensor, DLPackDLTensorFromPyObjectNoSync,
     DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync,
     DLPackManagedTensorToPyObjectNoSync, DLPACK_FLAG_BITMASK_IS_COPIED,
     DLPACK_FLAG_BITMASK_READ_ONLY, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR, kDLCPU,
 )
 from fastdl._core.native cimport (
-    FASTDL_MAX_NDIM, FASTDL_OK, FASTDL_SIZE_OVERFLOW, FDL_LASTING_FLAGS, FDL_ORDER_CALLER,
-    FDL_ORDER_DEFAULT, FDL_ORDER_IDLE, FDL_ORDER_UNNAMED, fastdl_borrower, fastdl_check,
-    fastdl_check_bits, fastdl_device_fact, fastdl_devices, fastdl_fault, fastdl_fault_text,
-    fastdl_find_device, fastdl_is_contiguous, fastdl_is_packed, fastdl_itemsize, fastdl_layout,
-    fastdl_raise_fault, fastdl_record, fastdl_slot, fdl_acquire, fdl_allocate, fdl_block_new,
-    fdl_copy_compact, fdl_current_work_stream, fdl_description, fdl_description_copy,
-    fdl_description_fill, fdl_dtype_fact, fdl_dtype_find, fdl_dtypes,
-    fdl_finish_tensor_type, fdl_index, fdl_int_tuple, fdl_keep_also, fdl_legacy_capsule,
-    fdl_make_from_dlpack, fdl_make_tensor, fdl_memory_new, fdl_order, fdl_own_buffer,
-    fdl_own_object, fdl_speed_up_dlpack, fdl_take_legacy, fdl_take_versioned, fdl_tensor_borrow,
+    FASTDL_MAX_NDIM, FASTDL_OK, FASTDL_SIZE_OVERFLOW, FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM,
+    FDL_LASTING_FLAGS, fastdl_borrower, fastdl_check, fastdl_check_bits, fastdl_device_fact,
+    fastdl_devices, fastdl_fault, fastdl_fault_text, fastdl_find_device, fastdl_is_contiguous,
+    fastdl_is_packed, fastdl_itemsize, fastdl_layout, fastdl_raise_fault, fastdl_record,
+    fastdl_slot, fdl_acquire, fdl_allocate, fdl_block_new, fdl_copy_compact,
+    fdl_current_work_stream, fdl_description, fdl_description_copy, fdl_description_fill,
+    fdl_dtype_fact, fdl_dtype_find, fdl_dtypes, fdl_failure, fdl_finish_tensor_type, fdl_index,
+    fdl_int_tuple, fdl_keep_also, fdl_legacy_capsule, fdl_make_from_dlpack, fdl_make_tensor,
+    fdl_memory_new, fdl_order_for_thread, fdl_own_buffer, fdl_own_object, fdl_shared,
+    fdl_shared_calls, fdl_speed_up_dlpack, fdl_take_legacy, fdl_take_versioned, fdl_tensor_borrow,
     fdl_tensor_wrap, fdl_type_find, fdl_type_slots, fdl_unmake_tensor, fdl_versioned_capsule,
 )
 
@@ -79,12 +79,16 @@ cdef object to_list = None
 cdef object to_item = None
 cdef object to_text = None
 cdef object move = None
+cdef object record_work = None
+cdef object release_work = None
 
 
-def install(*, Device, DType, dlpack, cuda_array_interface, numpy, array, tolist, item, text, to):
+def install(*, Device, DType, dlpack, cuda_array_interface, numpy, array, tolist, item, text, to,
+            record, release):
     """Tells the core which Python functions complete Tensor's methods. Called once, on import."""
     global make_device, make_dtype, export, export_cuda_array
-    global to_numpy, to_array, to_list, to_item, to_text, move
+    global to_numpy, to_array, to_list, to_item, to_text, move, record_work, release_work
+    record_work, release_work = record, release
     make_device, make_dtype = Device, DType
     export, export_cuda_array = dlpack, cuda_array_interface
     to_numpy, to_array, to_list, to_item, to_text, move = numpy, array, tolist, item, text, to
@@ -101,7 +105,7 @@ cdef int raise_fault(fastdl_fault fault, const DLTensor *tensor) except -1:
 # ---- making tensors -------------------------------------------------------------------------
 
 
-cdef Tensor take_capsule(object capsule, bint immutable, object producer, fdl_order order):
+cdef Tensor take_capsule(object capsule, bint immutable, object producer, bint unordered):
     cdef DLManagedTensorVersioned *managed = NULL
     cdef DLManagedTensor *legacy = NULL
     cdef const char *name
@@ -122,11 +126,8 @@ cdef Tensor take_capsule(object capsule, bint immutable, object producer, fdl_or
         else:
             tensor = fdl_take_legacy(
                 legacy, DLPACK_FLAG_BITMASK_READ_ONLY if immutable else 0, keep)
-        device = tensor.description.managed.dl_tensor.device.device_type
-        # A block that comes back to fastdl knows its order already.
-        if not fastdl_find_device(device).host and (
-                tensor.description.block.device.order == FDL_ORDER_IDLE):
-            tensor.description.block.device.order = order
+        if unordered:
+            leave_to_caller(tensor)
         return tensor
     if not PyCapsule_CheckExact(capsule):
         raise TypeError(
@@ -140,6 +141,19 @@ cdef Tensor take_capsule(object capsule, bint immutable, object producer, fdl_or
             "call __dlpack__ again for another")
     raise TypeError(
         f"expected a capsule named 'dltensor' or 'dltensor_versioned', got one named {text!r}")
+
+
+cdef int leave_to_caller(Tensor tensor) except -1:
+    cdef DLDevice device = tensor.description.managed.dl_tensor.device
+    cdef fdl_failure failure
+    kind = fastdl_find_device(device.device_type).stream
+    if tensor.description.block.work is not NULL or kind not in (
+            FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM):
+        return 0  # a block that comes back to fastdl is ordered already
+    work = fdl_shared.work_of(&tensor.description.block.work, device)
+    if work is NULL:
+        raise MemoryError()
+    return fdl_shared.work_ready_on(work, -1, -1, &failure)
 
 
 cdef DLManagedTensorVersioned *describe_object(
@@ -195,13 +209,13 @@ def empty(tuple shape, tuple dtype):
     return host_memory(&prototype, 0)
 
 
-def import_capsule(capsule, *, bint immutable=False, producer=None, int order=FDL_ORDER_CALLER):
+def import_capsule(capsule, *, bint immutable=False, producer=None, bint unordered=True):
     """The tensor in a DLPack capsule, which is consumed. `immutable`: a legacy one is read-only.
 
-    `order`: how device memory is ordered, one of ORDER_*. Who comes with a capsule has made it and
-    ordered the exchange.
+    `unordered`: the caller orders all work on device memory, as who comes with a capsule does;
+    otherwise device.ready_on must follow.
     """
-    return take_capsule(capsule, immutable, producer, <fdl_order>order)
+    return take_capsule(capsule, immutable, producer, unordered)
 
 
 def is_legacy_capsule(capsule):
@@ -328,16 +342,6 @@ def describe(Tensor tensor not None):
     return f"a {tensor.dtype} tensor of shape {tensor.shape} on {tensor.device}"
 
 
-# How device memory is ordered, for the stream tables (see fdl_order in block.h).
-ORDER_IDLE, ORDER_DEFAULT = FDL_ORDER_IDLE, FDL_ORDER_DEFAULT
-ORDER_CALLER, ORDER_UNNAMED = FDL_ORDER_CALLER, FDL_ORDER_UNNAMED
-
-
-def get_order(Tensor tensor not None):
-    """One of the ORDER_* values."""
-    return tensor.description.block.device.order
-
-
 # ---- the exchange table of Tensor -----------------------------------------------------------
 
 
@@ -350,7 +354,10 @@ cdef int check_tensor(object candidate) except -1:
 
 cdef int table_from_object(void *candidate, DLManagedTensorVersioned **out) except -1:
     check_tensor(<object>candidate)
-    cdef fdl_description *copy = fdl_description_copy((<Tensor>candidate).description, 0)
+    cdef fdl_description *source = (<Tensor>candidate).description
+    if source.block.work is not NULL:
+        fdl_order_for_thread(source)
+    cdef fdl_description *copy = fdl_description_copy(source, 0)
     if copy is NULL:
         raise MemoryError()
     out[0] = &copy.managed
@@ -367,6 +374,8 @@ cdef int table_to_object(DLManagedTensorVersioned *managed, void **out) except -
 cdef int table_borrow(void *candidate, DLTensor *out) except -1:
     check_tensor(<object>candidate)
     check_flagless(<Tensor>candidate, "a borrowed DLTensor")
+    if (<Tensor>candidate).description.block.work is not NULL:
+        fdl_order_for_thread((<Tensor>candidate).description)
     out[0] = (<Tensor>candidate).description.managed.dl_tensor
     return 0
 
@@ -434,6 +443,10 @@ cdef fastdl_slot *type_slots() noexcept:
 
 cdef fastdl_borrower tensor_borrower() noexcept:
     return fdl_tensor_borrow
+
+
+cdef const fdl_shared_calls *shared_calls() noexcept:
+    return &fdl_shared
 
 
 def make_from_dlpack(bytes doc not None, complete, request):
@@ -597,6 +610,26 @@ cdef class Tensor:
         BufferError if this version of fastdl cannot reach the device.
         """
         return move(self, device, copy=None, stream=stream)
+
+    # ---- work in flight ----
+
+    def record(self, stream):
+        """Says that work on this memory has been queued on `stream`, by code that fastdl cannot
+        see.
+
+        Whoever gets the tensor next, on another stream, waits for it; so does the end of memory
+        that fastdl allocated. BufferError without a driver, or if a graph is being captured there.
+        """
+        record_work(self, stream)
+
+    def release(self, stream):
+        """Says that the tensor is not used any more but by work queued on `stream` until now.
+
+        The producer may reuse the memory as soon as the tensor is dropped, and knows nothing of
+        `stream`: its own current stream waits for it if it has an exchange table; otherwise this
+        call waits on the host. Drop the tensor, and what was made of it, afterwards.
+        """
+        release_work(self, stream)
 
     # ---- DLPack ----
 

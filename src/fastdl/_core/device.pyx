@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices at work: the driver, and the order of what is queued on their memory.
+
+The functions here do what they are told with streams in DLPack's numbers (see work.h); which
+stream that is, is the policy of the Python above. Each raises BufferError if the driver is
+missing or fails, with its words.
+"""
+from cpython.exc cimport PyErr_Occurred
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport free, malloc
+
+from fastdl._core.dlpack cimport DLDevice, DLDeviceType
+from fastdl._core.native cimport (
+    FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM, fastdl_find_device, fdl_driver, fdl_failure, fdl_scope,
+    fdl_shared_calls, fdl_stream_scope, fdl_work,
+)
+from fastdl._core.tensor cimport Tensor, shared_calls
+from fastdl._core.tensor import describe
+
+cdef const fdl_shared_calls *calls = shared_calls()
+
+
+cdef int check(int failed, const fdl_failure *failure, Tensor tensor=None, what="") except -1:
+    """Raises what a function below returned: that `what` cannot be done with `tensor`, and why."""
+    if not failed:
+        return 0
+    if PyErr_Occurred() is not NULL:
+        return -1  # by the producer's table
+    if failure.no_memory:
+        raise MemoryError(failure.text.decode())
+    text = failure.text.decode("utf-8", "replace")
+    raise BufferError(
+        text if tensor is None else f"{describe(tensor)} cannot be {what}: {text}")
+
+
+cdef DLDevice device_of(int32_t type, int32_t ordinal) noexcept:
+    cdef DLDevice device
+    device.device_type = <DLDeviceType>type
+    device.device_id = ordinal
+    return device
+
+
+# ---- work in flight -------------------------------------------------------------------------
+
+
+cdef fdl_work *work_of(Tensor tensor) except NULL:
+    cdef fdl_work *work = calls.work_of(
+        &tensor.description.block.work, tensor.description.managed.dl_tensor.device)
+    if work is NULL:
+        raise MemoryError()
+    return work
+
+
+def ready_on(Tensor tensor not None, int64_t source, int64_t stream):
+    """Says that newly imported device memory is ready on `source`; `stream` waits for that.
+
+    Memory that came back to fastdl knows already, and is left as it is.
+    """
+    cdef fdl_failure failure
+    if tensor.description.block.work is NULL:
+        check(calls.work_ready_on(work_of(tensor), source, stream, &failure), &failure,
+              tensor, f"ordered after its producer, on stream {source}")
+
+
+def order(Tensor tensor not None, int64_t stream):
+    """Makes `stream` wait for all work on the memory of `tensor`."""
+    cdef fdl_failure failure
+    cdef fdl_work *work = tensor.description.block.work
+    if work is not NULL:
+        check(calls.work_order(work, stream, &failure), &failure,
+              tensor, f"ordered for stream {stream}")
+
+
+def wait(Tensor tensor not None):
+    """Waits on the host for all work on the memory of `tensor`."""
+    cdef fdl_failure failure
+    cdef fdl_work *work = tensor.description.block.work
+    if work is not NULL:
+        check(calls.work_wait(work, &failure), &failure, tensor, "waited for on the host")
+
+
+def record(Tensor tensor not None, int64_t stream):
+    """Notes that work on the memory of `tensor` has been queued on `stream`."""
+    cdef fdl_failure failure
+    check(calls.work_record(work_of(tensor), stream, &failure), &failure,
+          tensor, f"recorded on stream {stream}")
+
+
+def release(Tensor tensor not None, int64_t stream):
+    """Makes whoever gets the memory of `tensor` next come after the work queued on `stream`."""
+    cdef fdl_failure failure
+    check(calls.work_release(work_of(tensor), stream, &failure), &failure,
+          tensor, f"released after stream {stream}")
+
+
+def is_callers(Tensor tensor not None):
+    """Whether the one who imported `tensor` orders all work on it."""
+    cdef fdl_work *work = tensor.description.block.work
+    return work is not NULL and bool(calls.work_is_callers(work))
+
+
+# ---- work streams ---------------------------------------------------------------------------
+
+
+def work_stream(int32_t type, int32_t ordinal):
+    """The calling thread's work stream for a device; -1 where streams have no numbers."""
+    return calls.work_stream(device_of(type, ordinal))
+
+
+cdef class StreamScope:
+    """Between `begin` and `end` a stream is the work stream of a thread for a device."""
+
+    cdef fdl_stream_scope *scope  # NULL outside; what a thread never leaves is leaked
+
+    def begin(self, int32_t type, int32_t ordinal, int64_t stream):
+        if self.scope is not NULL:
+            raise RuntimeError("this use_stream is entered already: make another")
+        self.scope = <fdl_stream_scope *>malloc(sizeof(fdl_stream_scope))
+        if self.scope is NULL:
+            raise MemoryError()
+        calls.stream_scope_begin(self.scope, device_of(type, ordinal), stream)
+
+    def end(self):
+        if self.scope is NULL or calls.stream_scope_end(self.scope) < 0:
+            raise RuntimeError("a use_stream must be left on the thread that entered it")
+        free(self.scope)
+        self.scope = NULL
+
+
+# ---- the driver -----------------------------------------------------------------------------
+
+
+cdef int kind_of(int32_t type) noexcept:
+    return fastdl_find_device(type).stream
+
+
+cdef fdl_driver *find_driver(int32_t type) except NULL:
+    cdef fdl_failure failure
+    cdef fdl_driver *driver
+    if kind_of(type) not in (FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM):
+        raise BufferError(f"fastdl speaks to the drivers of CUDA and ROCm, not of device {type}")
+    driver = calls.driver_find(kind_of(type), &failure)
+    if driver is NULL:
+        check(-1, &failure)
+    return driver
+
+
+def driver_facts(int32_t type):
+    """(name, version, number of devices) of the driver for a device type."""
+    cdef fdl_driver *driver = find_driver(type)
+    return driver.name.decode(), driver.version, driver.devices
+
+
+def has_driver(int32_t type):
+    """Whether `driver_facts` would answer."""
+    cdef fdl_failure failure
+    return kind_of(type) in (FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM) and (
+        calls.driver_find(kind_of(type), &failure) is not NULL)
+
+
+def call_on(int32_t type, int32_t ordinal, function, dict keywords):
+    """`function(**keywords)` with a device current, where there is a driver; what was current is so
+    again afterwards, whatever the function did."""
+    cdef fdl_scope scope
+    cdef fdl_failure failure
+    if not has_driver(type):
+        return function(**keywords)
+    check(calls.enter(find_driver(type), ordinal, &scope, &failure), &failure)
+    try:
+        return function(**keywords)
+    finally:
+        calls.leave(&scope)
+
+
+# ---- for tests ------------------------------------------------------------------------------
+
+
+def replace_driver(int32_t type, path):
+    """Takes the library at `path` for the driver of a device type; None: that of the machine."""
+    forget_events(type)
+    encoded = None if path is None else path.encode()
+    calls.driver_replace(kind_of(type), NULL if encoded is None else <const char *>encoded)
+
+
+def forget_events(int32_t type):
+    """Destroys the events that are kept for reuse."""
+    cdef fdl_failure failure
+    cdef fdl_driver *driver = calls.driver_find(kind_of(type), &failure)
+    if driver is not NULL:
+        calls.event_forget(driver)
+
+
+def edges(Tensor tensor not None):
+    """How many events stand for work in flight on `tensor`."""
+    cdef fdl_work *work = tensor.description.block.work
+    return 0 if work is NULL else calls.work_edges(work)

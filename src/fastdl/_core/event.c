@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "event.h"
+
+#include <stdlib.h>
+
+#include "layout.h"
+#include "lifetime.h"
+#include "lock.h"
+
+struct fdl_event {
+    fdl_event *next; /* of those kept for reuse */
+    fdl_driver *driver;
+    void *handle;
+    int32_t ordinal;
+    int pooled; /* of the device's primary context, so that others there can use it */
+    fdl_count refs;
+};
+
+/* One list for each device of each driver, under one lock: it is held for two stores. */
+static fdl_event *kept[2][FDL_MAX_DEVICES];
+static fdl_lock keeping;
+
+static fdl_event **list_of(const fdl_driver *driver, int32_t ordinal)
+{
+    return &kept[driver->kind == FASTDL_STREAM_CUDA ? 0 : 1][ordinal];
+}
+
+static fdl_event *take_kept(fdl_driver *driver, int32_t ordinal)
+{
+    fdl_event **list = list_of(driver, ordinal), *event;
+    fdl_lock_take(&keeping);
+    event = *list;
+    if (event != NULL)
+        *list = event->next;
+    fdl_lock_give(&keeping);
+    return event;
+}
+
+#define DISABLE_TIMING 2u /* the fastest kind, in both */
+
+static fdl_event *new_event(fdl_driver *driver, int32_t ordinal, int pooled, fdl_failure *failure)
+{
+    fdl_event *event = malloc(sizeof(fdl_event));
+    if (event == NULL) {
+        (void)fdl_refuse(failure, "out of memory");
+        failure->no_memory = 1;
+        return NULL;
+    }
+    if (FDL_TRY(driver, failure, event_create, &event->handle, DISABLE_TIMING) < 0) {
+        free(event);
+        return NULL;
+    }
+    event->driver = driver;
+    event->ordinal = ordinal;
+    event->pooled = pooled;
+    return event;
+}
+
+static void destroy(fdl_event *event)
+{
+    /* It may wait for the device in spite of what is documented. */
+    void *paused = fdl_pause_python();
+    (void)event->driver->event_destroy(event->handle);
+    fdl_resume_python(paused);
+    free(event);
+}
+
+/* A stream that is not of the primary context takes events of its own context alone. */
+static fdl_event *record_abroad(fdl_driver *driver, int32_t ordinal, int64_t stream,
+                                fdl_failure *failure)
+{
+    void *context;
+    fdl_failure ignored;
+    fdl_event *event;
+    if (FDL_TRY(driver, &ignored, cu_context_of, fdl_handle(stream), &context) < 0 ||
+        FDL_TRY(driver, &ignored, cu_push, context) < 0)
+        return NULL; /* *failure says what happened before */
+    event = new_event(driver, ordinal, 0, failure);
+    if (event != NULL &&
+        FDL_TRY(driver, failure, event_record, event->handle, fdl_handle(stream)) < 0) {
+        destroy(event);
+        event = NULL;
+    }
+    (void)driver->cu_pop(&context);
+    return event;
+}
+
+#define INVALID_HANDLE 400
+
+fdl_event *fdl_event_record(fdl_driver *driver, int32_t ordinal, int64_t stream,
+                            fdl_failure *failure)
+{
+    fdl_event *event = take_kept(driver, ordinal);
+    if (event == NULL)
+        event = new_event(driver, ordinal, 1, failure);
+    if (event == NULL)
+        return NULL;
+    fdl_count_set(&event->refs, 1);
+    if (FDL_TRY(driver, failure, event_record, event->handle, fdl_handle(stream)) == 0)
+        return event;
+    fdl_event_release(event);
+    if (failure->code != INVALID_HANDLE || stream <= 2 || driver->cu_context_of == NULL)
+        return NULL;
+    event = record_abroad(driver, ordinal, stream, failure);
+    if (event != NULL)
+        fdl_count_set(&event->refs, 1);
+    return event;
+}
+
+void fdl_event_retain(fdl_event *event)
+{
+    fdl_count_retain(&event->refs);
+}
+
+void fdl_event_release(fdl_event *event)
+{
+    fdl_event **list;
+    if (event == NULL || !fdl_count_release(&event->refs))
+        return;
+    if (!event->pooled) {
+        destroy(event);
+        return;
+    }
+    list = list_of(event->driver, event->ordinal);
+    fdl_lock_take(&keeping);
+    event->next = *list;
+    *list = event;
+    fdl_lock_give(&keeping);
+}
+
+int fdl_event_order(const fdl_event *event, int64_t stream, fdl_failure *failure)
+{
+    return FDL_TRY(event->driver, failure, stream_wait, fdl_handle(stream), event->handle, 0);
+}
+
+int fdl_event_wait(const fdl_event *event, fdl_failure *failure)
+{
+    void *paused = fdl_pause_python();
+    int mode = fdl_relax_captures(event->driver);
+    int failed = FDL_TRY(event->driver, failure, event_synchronize, event->handle);
+    fdl_restore_captures(event->driver, mode);
+    fdl_resume_python(paused);
+    return failed;
+}
+
+int fdl_event_is_complete(const fdl_event *event)
+{
+    int mode = fdl_relax_captures(event->driver);
+    int complete = event->driver->event_query(event->handle) == 0;
+    fdl_restore_captures(event->driver, mode);
+    return complete;
+}
+
+void fdl_event_forget(fdl_driver *driver)
+{
+    for (int32_t ordinal = 0; ordinal < FDL_MAX_DEVICES; ordinal++)
+        for (fdl_event *event; (event = take_kept(driver, ordinal)) != NULL;)
+            destroy(event);
+}

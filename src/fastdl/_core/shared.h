@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the C floors offer to device.pyx. They are linked into the extension module `tensor` alone,
+ * which hands this struct over; each member is the function of the same name.
+ */
+#ifndef FASTDL_CORE_SHARED_H_
+#define FASTDL_CORE_SHARED_H_
+
+#include "event.h"
+#include "work.h"
+
+typedef struct {
+    /* driver.h */
+    fdl_driver *(*driver_find)(int kind, fdl_failure *failure);
+    void (*driver_replace)(int kind, const char *path);
+    int (*enter)(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure);
+    void (*leave)(const fdl_scope *scope);
+    /* event.h */
+    void (*event_forget)(fdl_driver *driver);
+    /* work.h */
+    fdl_work *(*work_of)(fdl_work **work, DLDevice device);
+    int (*work_ready_on)(fdl_work *work, int64_t source, int64_t stream, fdl_failure *failure);
+    int (*work_record)(fdl_work *work, int64_t stream, fdl_failure *failure);
+    int (*work_order)(fdl_work *work, int64_t stream, fdl_failure *failure);
+    int (*work_wait)(fdl_work *work, fdl_failure *failure);
+    int (*work_release)(fdl_work *work, int64_t stream, fdl_failure *failure);
+    int (*work_is_callers)(const fdl_work *work);
+    int (*work_edges)(fdl_work *work);
+    void (*stream_scope_begin)(fdl_stream_scope *scope, DLDevice device, int64_t stream);
+    int (*stream_scope_end)(fdl_stream_scope *scope);
+    int64_t (*work_stream)(DLDevice device);
+} fdl_shared_calls;
+
+extern const fdl_shared_calls fdl_shared;
+
+#endif

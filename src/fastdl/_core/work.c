@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "work.h"
+
+#include <stdlib.h>
+
+#include "event.h"
+#include "layout.h"
+#include "lock.h"
+
+#define MAX_EDGES 8
+
+struct fdl_work {
+    fdl_work *next; /* of those kept for reuse */
+    fdl_lock lock;  /* for the edges */
+    int count;
+    fdl_event *edges[MAX_EDGES];
+    DLDevice device;
+    int kind;       /* FASTDL_STREAM_* */
+    int callers;    /* imported with stream=-1 */
+    int unrecorded; /* no driver: all that is known is `stream` */
+    int captured;   /* ready on `stream` in the capture `id`, and nowhere else */
+    int64_t stream; /* if unrecorded or captured */
+    uint64_t id;
+    const DLPackExchangeAPI *producer;
+};
+
+int64_t fdl_default_stream(int kind)
+{
+    return kind == FASTDL_STREAM_CUDA ? 1 : 0;
+}
+
+static fdl_work *spares; /* so that importing allocates nothing once it has begun */
+static fdl_lock sparing;
+
+fdl_work *fdl_work_new(DLDevice device)
+{
+    fdl_work *work;
+    fdl_lock_take(&sparing);
+    work = spares;
+    if (work != NULL)
+        spares = work->next;
+    fdl_lock_give(&sparing);
+    if (work == NULL)
+        work = malloc(sizeof(fdl_work));
+    if (work == NULL)
+        return NULL;
+    fdl_lock_init(&work->lock);
+    work->count = 0;
+    work->device = device;
+    work->kind = fastdl_find_device((int32_t)device.device_type)->stream;
+    work->callers = work->unrecorded = work->captured = 0;
+    work->producer = NULL;
+    return work;
+}
+
+void fdl_work_free(fdl_work *work)
+{
+    if (work == NULL)
+        return;
+    for (int i = 0; i < work->count; i++)
+        fdl_event_release(work->edges[i]);
+#ifdef FDL_NO_SPARES
+    free(work);
+#else
+    fdl_lock_take(&sparing);
+    work->next = spares;
+    spares = work;
+    fdl_lock_give(&sparing);
+#endif
+}
+
+fdl_work *fdl_work_of(fdl_work **work, DLDevice device)
+{
+    fdl_work *found = fdl_load_pointer((void *const *)work), *made;
+    if (found != NULL)
+        return found;
+    made = fdl_work_new(device);
+    if (made == NULL)
+        return NULL;
+    fdl_lock_take(&sparing);
+    found = *work;
+    if (found == NULL)
+        fdl_store_pointer((void **)work, made);
+    fdl_lock_give(&sparing);
+    if (found == NULL)
+        return made;
+    fdl_work_free(made);
+    return found;
+}
+
+int fdl_work_is_callers(const fdl_work *work)
+{
+    return work->callers;
+}
+
+/* ---- edges ---- */
+
+/* The edges, each with a reference of the caller's. */
+static int snapshot(fdl_work *work, fdl_event **edges)
+{
+    int count;
+    fdl_lock_take(&work->lock);
+    count = work->count;
+    for (int i = 0; i < count; i++) {
+        edges[i] = work->edges[i];
+        fdl_event_retain(edges[i]);
+    }
+    fdl_lock_give(&work->lock);
+    return count;
+}
+
+static void release_all(fdl_event *const *edges, int count)
+{
+    for (int i = 0; i < count; i++)
+        fdl_event_release(edges[i]);
+}
+
+/* Takes an edge out. It may have gone already. */
+static void drop_edge(fdl_work *work, const fdl_event *edge)
+{
+    fdl_event *found = NULL;
+    fdl_lock_take(&work->lock);
+    for (int i = 0; i < work->count; i++)
+        if (work->edges[i] == edge) {
+            found = edge == NULL ? NULL : work->edges[i];
+            work->edges[i] = work->edges[--work->count];
+            break;
+        }
+    fdl_lock_give(&work->lock);
+    fdl_event_release(found);
+}
+
+/* Adds an edge, whose reference is taken; 0 if there is no room. */
+static int add_edge(fdl_work *work, fdl_event *edge)
+{
+    int added;
+    fdl_lock_take(&work->lock);
+    added = work->count < MAX_EDGES;
+    if (added)
+        work->edges[work->count++] = edge;
+    fdl_lock_give(&work->lock);
+    return added;
+}
+
+/* The edges that are not complete, as `snapshot`; the others are dropped. */
+static int pending(fdl_work *work, fdl_event **edges)
+{
+    int count = snapshot(work, edges), left = 0;
+    for (int i = 0; i < count; i++) {
+        if (fdl_event_is_complete(edges[i])) {
+            drop_edge(work, edges[i]);
+            fdl_event_release(edges[i]);
+        } else {
+            edges[left++] = edges[i];
+        }
+    }
+    return left;
+}
+
+int fdl_work_edges(fdl_work *work)
+{
+    fdl_event *edges[MAX_EDGES];
+    int count = snapshot(work, edges);
+    release_all(edges, count);
+    return count;
+}
+
+/* ---- streams ---- */
+
+/* The stream on which the producer works now. 0, or -1. */
+static int producers_stream(const fdl_work *work, int64_t *stream, fdl_failure *failure)
+{
+    void *handle = NULL;
+    if (work->producer->current_work_stream(work->device.device_type, work->device.device_id,
+                                            &handle) != 0)
+        return fdl_refuse(failure,
+                          "the exchange table of the producer cannot tell its current "
+                          "stream on device (%d, %d)",
+                          (int)work->device.device_type, (int)work->device.device_id);
+    *stream = handle == NULL ? fdl_default_stream(work->kind) : (int64_t)(uintptr_t)handle;
+    return 0;
+}
+
+static int refuse_capture(fdl_failure *failure)
+{
+    return fdl_refuse(failure, "a graph is being captured, and the tensor has work in flight "
+                               "outside of it: wait for that work before the capture, or pass "
+                               "stream=-1 if the graph does not depend on it");
+}
+
+/* Makes `stream` wait for what is queued on `source` now. Both captures are known. */
+static int bridge(fdl_driver *driver, const fdl_work *work, int64_t source, int64_t stream,
+                  fdl_failure *failure)
+{
+    fdl_event *event = fdl_event_record(driver, work->device.device_id, source, failure);
+    int failed = event == NULL || fdl_event_order(event, stream, failure) < 0;
+    fdl_event_release(event);
+    return failed ? -1 : 0;
+}
+
+/* The same where one or both may be in a capture, which must then be one and the same. */
+static int bridge_checked(fdl_driver *driver, const fdl_work *work, int64_t source, int64_t stream,
+                          const fdl_capture *capture, fdl_failure *failure)
+{
+    fdl_capture other;
+    if (fdl_capture_of(driver, source, &other, failure) < 0)
+        return -1;
+    if (other.active != capture->active || (other.active && other.id != capture->id))
+        return refuse_capture(failure);
+    return bridge(driver, work, source, stream, failure);
+}
+
+/* ---- ordering ---- */
+
+/* With the device current: `stream` after the edges, and after `source` if that is not -1. */
+static int order_on(fdl_work *work, fdl_driver *driver, int64_t stream, int64_t source,
+                    fdl_failure *failure)
+{
+    fdl_event *edges[MAX_EDGES];
+    fdl_capture capture;
+    int count = 0, failed = 0;
+    if (fdl_capture_of(driver, stream, &capture, failure) < 0)
+        return -1;
+    if (work->captured) {
+        if (!capture.active || capture.id != work->id)
+            return fdl_refuse(failure, "the tensor was imported inside a graph capture and can be "
+                                       "used only there: pass the capturing stream or stream=-1");
+        if (stream != work->stream && bridge(driver, work, work->stream, stream, failure) < 0)
+            return -1;
+    }
+    if (capture.active && driver->kind == FASTDL_STREAM_ROCM)
+        count = snapshot(work, edges); /* asking an event would break the capture */
+    else
+        count = pending(work, edges);
+    if (count > 0 && capture.active)
+        failed = refuse_capture(failure);
+    for (int i = 0; i < count && !failed; i++)
+        failed = fdl_event_order(edges[i], stream, failure);
+    release_all(edges, count);
+    if (!failed && source != -1)
+        failed = bridge_checked(driver, work, source, stream, &capture, failure);
+    return failed;
+}
+
+/* ---- how the memory came ---- */
+
+void fdl_work_from_table(fdl_work *work, const DLPackExchangeAPI *producer)
+{
+    work->producer = producer;
+}
+
+static int first_edge(fdl_work *work, fdl_driver *driver, int64_t source, int64_t stream,
+                      fdl_failure *failure)
+{
+    fdl_capture capture;
+    fdl_event *event;
+    if (fdl_capture_of(driver, source, &capture, failure) < 0)
+        return -1;
+    if (capture.active) {
+        work->captured = 1;
+        work->stream = source;
+        work->id = capture.id;
+        return 0;
+    }
+    event = fdl_event_record(driver, work->device.device_id, source, failure);
+    if (event == NULL)
+        return -1;
+    (void)add_edge(work, event);
+    return source == stream ? 0 : order_on(work, driver, stream, -1, failure);
+}
+
+int fdl_work_ready_on(fdl_work *work, int64_t source, int64_t stream, fdl_failure *failure)
+{
+    fdl_driver *driver;
+    fdl_scope scope;
+    fdl_failure ignored;
+    int failed;
+    if (stream == -1) {
+        work->callers = 1;
+        return 0;
+    }
+    driver = fdl_driver_find(work->kind, &ignored);
+    if (driver == NULL) {
+        work->unrecorded = 1;
+        work->stream = source;
+        return 0;
+    }
+    if (fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
+        return -1;
+    failed = first_edge(work, driver, source, stream, failure);
+    fdl_leave(&scope);
+    return failed;
+}
+
+/* ---- more work ---- */
+
+/* Records on `stream`. If there is no room for another edge, `stream` waits for all there are, and
+ * then one edge on it stands for all. */
+static int record_edge(fdl_work *work, fdl_driver *driver, int64_t stream, fdl_failure *failure)
+{
+    fdl_event *edges[MAX_EDGES], *event;
+    fdl_capture capture;
+    int count, failed = 0;
+    if (fdl_capture_of(driver, stream, &capture, failure) < 0)
+        return -1;
+    if (capture.active)
+        return fdl_refuse(failure, "a graph is being captured on that stream: what it will do "
+                                   "cannot be recorded before it is launched");
+    count = pending(work, edges);
+    for (int i = 0; i < count && count == MAX_EDGES && !failed; i++)
+        failed = fdl_event_order(edges[i], stream, failure);
+    event = failed ? NULL : fdl_event_record(driver, work->device.device_id, stream, failure);
+    for (int i = 0; i < count && count == MAX_EDGES && event != NULL; i++)
+        drop_edge(work, edges[i]);
+    release_all(edges, count);
+    if (event == NULL)
+        return -1;
+    if (!add_edge(work, event)) {
+        fdl_event_release(event);
+        return fdl_refuse(failure, "%d threads record work on one tensor at the same time",
+                          MAX_EDGES);
+    }
+    return 0;
+}
+
+int fdl_work_record(fdl_work *work, int64_t stream, fdl_failure *failure)
+{
+    fdl_scope scope;
+    int failed;
+    fdl_driver *driver = fdl_driver_find(work->kind, failure);
+    if (driver == NULL || fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
+        return -1;
+    failed = record_edge(work, driver, stream, failure);
+    fdl_leave(&scope);
+    return failed;
+}
+
+/* ---- handing on ---- */
+
+int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure)
+{
+    fdl_scope scope;
+    fdl_driver *driver;
+    int64_t source = -1;
+    int failed;
+    if (stream == -1)
+        return 0;
+    if (work->producer != NULL && !work->callers) {
+        if (producers_stream(work, &source, failure) < 0)
+            return -1;
+        if (source == stream)
+            source = -1; /* both alive, so they are one stream */
+    }
+    if (work->unrecorded && work->stream == stream && source == -1 &&
+        stream == fdl_default_stream(work->kind)) /* which cannot have been destroyed since */
+        return 0;
+    if (!work->unrecorded && !work->captured && source == -1 && fdl_work_edges(work) == 0)
+        return 0;
+    driver = fdl_driver_find(work->kind, failure);
+    if (driver == NULL || work->unrecorded) {
+        fdl_failure why = *failure;
+        return fdl_refuse(failure,
+                          "%.120s; without it pass stream=-1 once the producer's work has "
+                          "ended, or import and export on the default stream",
+                          driver == NULL ? why.text : "there was no driver when it was imported");
+    }
+    if (fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
+        return -1;
+    failed = order_on(work, driver, stream, source, failure);
+    fdl_leave(&scope);
+    return failed;
+}
+
+static int wait_for_edges(fdl_work *work, fdl_failure *failure)
+{
+    fdl_event *edges[MAX_EDGES];
+    int failed = 0, count = pending(work, edges);
+    for (int i = 0; i < count; i++) {
+        failed = failed || fdl_event_wait(edges[i], failure) < 0;
+        if (!failed)
+            drop_edge(work, edges[i]);
+    }
+    release_all(edges, count);
+    return failed ? -1 : 0;
+}
+
+/* Waits on the host for what is queued on `source` now. */
+static int wait_for_stream(fdl_work *work, fdl_driver *driver, int64_t source, fdl_failure *failure)
+{
+    fdl_capture capture;
+    fdl_event *event;
+    int failed;
+    if (fdl_capture_of(driver, source, &capture, failure) < 0)
+        return -1;
+    if (capture.active)
+        return fdl_refuse(failure, "a graph is being captured, during which the host cannot wait "
+                                   "for the device");
+    event = fdl_event_record(driver, work->device.device_id, source, failure);
+    failed = event == NULL || fdl_event_wait(event, failure) < 0;
+    fdl_event_release(event);
+    return failed ? -1 : 0;
+}
+
+int fdl_work_wait(fdl_work *work, fdl_failure *failure)
+{
+    fdl_scope scope;
+    fdl_driver *driver;
+    int64_t source = -1;
+    int failed;
+    if (work->captured)
+        return fdl_refuse(failure, "the tensor was imported inside a graph capture: the host "
+                                   "cannot wait for it");
+    if (work->producer != NULL && !work->callers && producers_stream(work, &source, failure) < 0)
+        return -1;
+    if (!work->unrecorded && source == -1 && fdl_work_edges(work) == 0)
+        return 0;
+    if (work->unrecorded)
+        source = work->stream;
+    driver = fdl_driver_find(work->kind, failure);
+    if (driver == NULL || fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
+        return -1;
+    failed = wait_for_edges(work, failure) < 0 ||
+             (source != -1 && wait_for_stream(work, driver, source, failure) < 0);
+    fdl_leave(&scope);
+    return failed ? -1 : 0;
+}
+
+int fdl_work_release(fdl_work *work, int64_t stream, fdl_failure *failure)
+{
+    fdl_scope scope;
+    fdl_capture capture;
+    int64_t target = -1;
+    int failed;
+    fdl_driver *driver = fdl_driver_find(work->kind, failure);
+    if (driver == NULL ||
+        (work->producer != NULL && producers_stream(work, &target, failure) < 0) ||
+        fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
+        return -1;
+    if (target == -1)
+        failed = wait_for_stream(work, driver, stream, failure);
+    else
+        failed = target != stream &&
+                 (fdl_capture_of(driver, target, &capture, failure) < 0 ||
+                  bridge_checked(driver, work, stream, target, &capture, failure) < 0);
+    fdl_leave(&scope);
+    return failed ? -1 : 0;
+}
+
+/* ---- the work stream of a thread ---- */
+
+static FDL_THREAD_LOCAL fdl_stream_scope *innermost;
+
+void fdl_stream_scope_begin(fdl_stream_scope *scope, DLDevice device, int64_t stream)
+{
+    scope->outer = innermost;
+    scope->device = device;
+    scope->stream = stream;
+    innermost = scope;
+}
+
+int fdl_stream_scope_end(fdl_stream_scope *scope)
+{
+    for (fdl_stream_scope **link = &innermost; *link != NULL; link = &(*link)->outer)
+        if (*link == scope) { /* not always the innermost: generators may interleave */
+            *link = scope->outer;
+            return 0;
+        }
+    return -1;
+}
+
+int64_t fdl_work_stream(DLDevice device)
+{
+    int kind = fastdl_find_device((int32_t)device.device_type)->stream;
+    if (kind != FASTDL_STREAM_CUDA && kind != FASTDL_STREAM_ROCM)
+        return -1;
+    for (const fdl_stream_scope *scope = innermost; scope != NULL; scope = scope->outer)
+        if (fastdl_find_device((int32_t)scope->device.device_type)->stream == kind &&
+            scope->device.device_id == device.device_id)
+            return scope->stream;
+    return fdl_default_stream(kind);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Work in flight: what is queued on the device memory of a block, and how others come after it.
+ *
+ * A fdl_work holds events (the *edges*), never streams: a handle of somebody else's stream may be
+ * destroyed, and another stream get the same one. Each edge says "this much was queued there"; a
+ * stream that is to see the memory waits for all of them. Edges whose work has ended are dropped.
+ * Nothing is skipped because two handles compare equal, unless both are alive by definition: the
+ * producer's current stream, asked for just now, and the stream that the caller passed.
+ *
+ * Streams are DLPack's numbers: -1 means that the caller orders all work; on CUDA 1 is the legacy
+ * default stream and 2 the calling thread's own; on ROCm 0 is the default stream; others are
+ * handles. Functions return 0, or -1 with *failure filled in. They may be called on any thread,
+ * those that may ask the producer's table (it says so) with the GIL.
+ *
+ * Under a graph capture nothing is recorded, since an event from a capture means nothing outside of
+ * it. The memory remembers the capture instead, and can be given only to streams in it.
+ */
+#ifndef FASTDL_CORE_WORK_H_
+#define FASTDL_CORE_WORK_H_
+
+#include <fastdl/dlpack.h>
+
+#include "driver.h"
+
+typedef struct fdl_work fdl_work;
+
+/* For memory on `device`, which may be pinned host memory. NULL when out of memory. */
+fdl_work *fdl_work_new(DLDevice device);
+
+/* That of a block, which `work` points into, made at first use. NULL when out of memory. */
+fdl_work *fdl_work_of(fdl_work **work, DLDevice device);
+
+/* Frees it with its edges. NULL is nothing to do. */
+void fdl_work_free(fdl_work *work);
+
+/* How the memory came. It is ready for work queued on `source` from now on: what was queued there
+ * so far becomes an edge, and `stream` waits for it, unless `source` is in a capture. Without a
+ * driver `source` alone is kept, which serves exports for the same stream. Called once, before
+ * anybody else knows of the memory. */
+int fdl_work_ready_on(fdl_work *work, int64_t source, int64_t stream, fdl_failure *failure);
+
+/* The memory came through this table, whose library may queue more on it: it is asked for its
+ * current stream whenever the memory is handed on. */
+void fdl_work_from_table(fdl_work *work, const DLPackExchangeAPI *producer);
+
+/* Work that touches the memory has been queued on `stream`: another edge. */
+int fdl_work_record(fdl_work *work, int64_t stream, fdl_failure *failure);
+
+/* Work queued on `stream` from now on comes after all work on the memory that is known. Asks the
+ * producer. Costs nothing when nothing is in flight. */
+int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure);
+
+/* The host may touch the memory: waits for the edges, without the GIL. Asks the producer. */
+int fdl_work_wait(fdl_work *work, fdl_failure *failure);
+
+/* Whoever gets the memory next comes after work queued on `stream`: the producer's current stream
+ * waits for it where there is a table; otherwise the host does. Asks the producer. */
+int fdl_work_release(fdl_work *work, int64_t stream, fdl_failure *failure);
+
+/* Whether the one who imported the memory orders all work on it (stream=-1). */
+int fdl_work_is_callers(const fdl_work *work);
+
+/* The number of edges, complete ones included: for tests. */
+int fdl_work_edges(fdl_work *work);
+
+/* The default stream of a kind of streams, in DLPack's numbers. */
+int64_t fdl_default_stream(int kind);
+
+/* ---- the work stream of a thread ---- */
+
+/* A stretch of code in which `stream` is the thread's work stream for a device. The memory is the
+ * caller's. */
+typedef struct fdl_stream_scope {
+    struct fdl_stream_scope *outer;
+    DLDevice device;
+    int64_t stream;
+} fdl_stream_scope;
+
+/* Begins and ends one on the calling thread. Ending returns -1 if the thread is not in it. */
+void fdl_stream_scope_begin(fdl_stream_scope *scope, DLDevice device, int64_t stream);
+int fdl_stream_scope_end(fdl_stream_scope *scope);
+
+/* The stream that imports without a stream of their own are ordered for: that of the innermost
+ * scope for the device, else the default one. -1 for devices without streams that have a number.
+ * Managed memory is used by streams of CUDA, so it shares their scopes; pinned memory too. */
+int64_t fdl_work_stream(DLDevice device);
+
+#endif
