@@ -190,11 +190,7 @@ def negotiate(x, producer, keywords, where):
         if version:
             asked["version"] = version
         try:
-            capsule = (
-                producer(**asked)
-                if where.is_host
-                else driver.call_on(where.type, where.id, producer, asked)
-            )
+            capsule = driver.call_on(where.type, where.id, producer, asked)
         except TypeError as error:
             if not asked or not is_refusal(error, frames=1):
                 raise

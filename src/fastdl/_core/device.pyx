@@ -5,6 +5,8 @@ The functions here do what they are told with streams in DLPack's numbers (see w
 stream that is, is the policy of the Python above. Each raises BufferError if the driver is
 missing or fails, with its words.
 """
+import cython
+
 from cpython.exc cimport PyErr_Occurred
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
@@ -107,6 +109,7 @@ def work_stream(int32_t type, int32_t ordinal):
     return calls.work_stream(device_of(type, ordinal))
 
 
+@cython.final
 cdef class StreamScope:
     """Between `begin` and `end` a stream is the work stream of a thread for a device."""
 
@@ -159,11 +162,11 @@ def has_driver(int32_t type):
 
 
 def call_on(int32_t type, int32_t ordinal, function, dict keywords):
-    """`function(**keywords)` with a device current, where there is a driver; what was current is so
-    again afterwards, whatever the function did."""
+    """`function(**keywords)` with a device current, if it has a driver; what was current is so again
+    afterwards, whatever the function did."""
     cdef fdl_scope scope
     cdef fdl_failure failure
-    if not has_driver(type):
+    if fastdl_find_device(type).host or not has_driver(type):
         return function(**keywords)
     check(calls.enter(find_driver(type), ordinal, &scope, &failure), &failure)
     try:
