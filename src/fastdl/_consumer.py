@@ -192,7 +192,7 @@ def negotiate(x, producer, keywords, where):
         try:
             capsule = driver.call_on(where.type, where.id, producer, asked)
         except TypeError as error:
-            if not asked or not is_refusal(error, frames=1):
+            if not asked or not is_refusal(error, frames=2):
                 raise
             if "copy" in asked or "dl_device" in asked:
                 if "dl_device" in asked or keywords.get("copy"):

@@ -1,7 +1,7 @@
 # For the Python floor of fastdl alone.
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
 from fastdl._core.tensor import Tensor
 
