@@ -162,8 +162,8 @@ def has_driver(int32_t type):
 
 
 def call_on(int32_t type, int32_t ordinal, function, dict keywords):
-    """`function(**keywords)` with a device current, if it has a driver; what was current is so again
-    afterwards, whatever the function did."""
+    """`function(**keywords)` with a device current, if it has a driver. What was current is so
+    again afterwards, whatever the function did."""
     cdef fdl_scope scope
     cdef fdl_failure failure
     if fastdl_find_device(type).host or not has_driver(type):
