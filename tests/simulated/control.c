@@ -1,0 +1,526 @@
+/* What every driver call begins and ends with, and the functions by which a test rules the
+ * simulation. tests/support/simulation.py is their manual as seen from Python. */
+#define _GNU_SOURCE
+#include "simulated.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+Settings settings;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t returned = PTHREAD_COND_INITIALIZER;
+static bool in_function;
+static Text violations, gil_violations, calls;
+
+struct Symbol {
+    char name[64];
+    long calls;
+    bool ignored;
+    bool failing;
+    int code;
+    long after; /* calls that still succeed */
+    Symbol *next;
+};
+static Symbol *symbols;
+
+/* -------------------------------------------------------------------------------------- texts */
+
+void text_add(Text *text, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        return;
+    size_t needed = text->length + (size_t)length + 1;
+    if (needed > text->capacity) {
+        text->capacity = 2 * needed;
+        text->data = must_have(realloc(text->data, text->capacity));
+    }
+    va_start(arguments, format);
+    vsnprintf(text->data + text->length, (size_t)length + 1, format, arguments);
+    va_end(arguments);
+    text->length += (size_t)length;
+}
+
+void text_clear(Text *text)
+{
+    free(text->data);
+    *text = (Text){0};
+}
+
+void violation(const Thread *self, const char *format, ...)
+{
+    char what[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    text_add(&violations, "%s, thread %d: %s\n", self->symbol == NULL ? "the test" : self->symbol,
+             self->serial, what);
+}
+
+void call_log(const char *format, ...)
+{
+    char what[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    text_add(&calls, "    %s\n", what);
+}
+
+/* --------------------------------------------------------------------------------------- locks */
+
+void lock(void)
+{
+    pthread_mutex_lock(&mutex);
+}
+
+void unlock(void)
+{
+    pthread_mutex_unlock(&mutex);
+}
+
+void executor_leave(void)
+{
+    in_function = true;
+    unlock();
+}
+
+void executor_return(void)
+{
+    lock();
+    in_function = false;
+    pthread_cond_broadcast(&returned);
+}
+
+void executor_free(void)
+{
+    while (in_function)
+        pthread_cond_wait(&returned, &mutex);
+}
+
+/* ------------------------------------------------------------------------------------ each call */
+
+static Symbol *symbol_named(const char *name)
+{
+    for (Symbol *symbol = symbols; symbol != NULL; symbol = symbol->next)
+        if (strcmp(symbol->name, name) == 0)
+            return symbol;
+    Symbol *made = must_have(calloc(1, sizeof(Symbol)));
+    snprintf(made->name, sizeof made->name, "%s", name);
+    made->next = symbols;
+    symbols = made;
+    return made;
+}
+
+static bool holds_gil(void)
+{
+    int (*check)(void) = NULL;
+    *(void **)&check = dlsym(RTLD_DEFAULT, "PyGILState_Check");
+    return check != NULL && check();
+}
+
+static int leave_early(Thread *self, int code)
+{
+    text_add(&calls, "thread %d: %s = %d\n", self->serial, self->symbol, code);
+    self->symbol = NULL;
+    unlock();
+    return code;
+}
+
+int call_enter(Symbol **place, const char *name, int flags, Thread **thread)
+{
+    bool gil = (flags & BLOCKS) && holds_gil();
+    lock();
+    Thread *self = *thread = thread_self();
+    if (*place == NULL)
+        *place = symbol_named(name);
+    Symbol *symbol = *place;
+    self->symbol = symbol->name;
+    symbol->calls++;
+    if (gil)
+        text_add(&gil_violations, "%s can block, and thread %d calls it with the GIL held\n", name,
+                 self->serial);
+    if (self->in_callback && !(flags & CALLBACK)) {
+        violation(self, "a host callback calls the driver");
+        return leave_early(self, NOT_PERMITTED);
+    }
+    if (symbol->failing && symbol->after-- <= 0) {
+        symbol->failing = false;
+        return leave_early(self, symbol->code);
+    }
+    if (symbol->ignored)
+        return leave_early(self, SUCCESS);
+    if (settings.deinitialized && !(flags & CALLBACK))
+        return leave_early(self, DEINITIALIZED);
+    if (!(flags & ANYTIME) && (!settings.initialized || settings.process != getpid()))
+        return leave_early(self, NOT_INITIALIZED);
+    if ((flags & CONTEXT) && context_current(self) == NULL)
+        return leave_early(self, INVALID_CONTEXT);
+    return GO_ON;
+}
+
+int call_leave(Thread *self, int code)
+{
+    return leave_early(self, code);
+}
+
+/* --------------------------------------------------------------------------------------- control
+ */
+
+static void settings_reset(void)
+{
+    bool initialized = settings.initialized;
+    int process = settings.process;
+    settings = (Settings){.devices = 2,
+                          .strict = 1,
+                          .managed_type = 2,
+                          .memory = (size_t)1 << 34,
+                          .seed = 1,
+                          .initialized = initialized,
+                          .process = process};
+}
+
+static void forget(void)
+{
+    graph_reset();
+    clocks_reset(false);
+    text_clear(&violations);
+    text_clear(&gil_violations);
+    text_clear(&calls);
+    for (Symbol *symbol = symbols; symbol != NULL; symbol = symbol->next) {
+        symbol->calls = 0;
+        symbol->ignored = symbol->failing = false;
+    }
+}
+
+void simulation_reset(void)
+{
+    forget();
+    memory_reset();
+    capture_reset();
+    clocks_reset(true);
+    objects_reset();
+}
+
+__attribute__((constructor)) static void start(void)
+{
+    settings_reset();
+    simulation_reset();
+}
+
+/* As before the first call, but for cuInit. All handles and all memory are gone. */
+EXPORT void fk_reset(void)
+{
+    lock();
+    settings_reset();
+    settings.initialized = false;
+    simulation_reset();
+    unlock();
+}
+
+/* Runs what is queued and forgets what was observed: accesses, reports, counts, injected faults. */
+EXPORT void fk_forget(void)
+{
+    lock();
+    graph_run(settings.seed++);
+    forget();
+    settings.deinitialized = settings.has_misdirect = false;
+    unlock();
+}
+
+/* A setting by its name; -1 if there is none. */
+EXPORT int fk_set(const char *name, long long value)
+{
+    int code = 0;
+    lock();
+    if (strcmp(name, "devices") == 0 && value >= 0 && value <= MAX_DEVICES)
+        settings.devices = (int)value;
+    else if (strcmp(name, "version") == 0)
+        settings.version = (int)value;
+    else if (strcmp(name, "strict") == 0)
+        settings.strict = value != 0;
+    else if (strcmp(name, "managed_type") == 0)
+        settings.managed_type = (int)value;
+    else if (strcmp(name, "memory") == 0 && value >= 0)
+        settings.memory = (size_t)value;
+    else if (strcmp(name, "seed") == 0)
+        settings.seed = (uint64_t)value;
+    else if (strcmp(name, "broken") == 0)
+        settings.broken = (int)value;
+    else
+        code = -1;
+    unlock();
+    return code;
+}
+
+EXPORT int fk_set_devices(int count)
+{
+    return fk_set("devices", count);
+}
+
+EXPORT int fk_set_attribute(int device, int attribute, int value)
+{
+    lock();
+    Context *context = context_of(device);
+    bool known = context != NULL && attribute >= 0 && attribute < DEVICE_ATTRIBUTES;
+    if (known)
+        context->attributes[attribute] = value;
+    unlock();
+    return known ? 0 : -1;
+}
+
+/* After this the driver answers as it does at the end of a process. */
+EXPORT void fk_deinit(void)
+{
+    lock();
+    settings.deinitialized = true;
+    unlock();
+}
+
+static bool exported(const char *name)
+{
+    Dl_info info;
+    if (!dladdr((void *)(uintptr_t)&fk_deinit, &info))
+        return false;
+    void *library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    if (library == NULL)
+        return false;
+    bool found = dlsym(library, name) != NULL;
+    dlclose(library);
+    return found;
+}
+
+/* The call after the next `after` ones returns `code` and does nothing. -1: no such symbol. */
+EXPORT int fk_fail_next(const char *name, int code, long after)
+{
+    if (!exported(name))
+        return -1;
+    lock();
+    Symbol *symbol = symbol_named(name);
+    symbol->failing = true;
+    symbol->code = code;
+    symbol->after = after;
+    unlock();
+    return 0;
+}
+
+/* From now on the call does nothing and succeeds; its results are what the caller left there. */
+EXPORT int fk_ignore(const char *name)
+{
+    if (!exported(name))
+        return -1;
+    lock();
+    symbol_named(name)->ignored = true;
+    unlock();
+    return 0;
+}
+
+/* From now on events are recorded on this stream (in the current context), whatever is asked. */
+EXPORT void fk_misdirect(void *stream)
+{
+    lock();
+    settings.misdirect = stream;
+    settings.has_misdirect = true;
+    unlock();
+}
+
+EXPORT long fk_calls(const char *name)
+{
+    lock();
+    long count = symbol_named(name)->calls;
+    unlock();
+    return count;
+}
+
+EXPORT int fk_live(const char *what)
+{
+    lock();
+    int count = objects_live(what);
+    if (strcmp(what, "allocations") == 0)
+        count = memory_live();
+    else if (strcmp(what, "captures") == 0)
+        count = capture_live();
+    else if (strcmp(what, "pending") == 0)
+        count = (int)graph_size();
+    unlock();
+    return count;
+}
+
+EXPORT int fk_context_depth(void)
+{
+    lock();
+    int depth = thread_self()->depth;
+    unlock();
+    return depth;
+}
+
+/* All that is queued, in an order that only the graph restrains. */
+EXPORT void fk_run(unsigned long long seed)
+{
+    lock();
+    if (!thread_self()->in_callback)
+        graph_run(seed);
+    unlock();
+}
+
+/* ---- accesses by the test */
+
+typedef struct {
+    unsigned long long pointer, length;
+    int mode; /* 'r' or 'w' */
+    int payload;
+} fk_access;
+
+/* The CUDA library's current context, or that of HIP's current device. */
+static Context *context_here(Thread *self)
+{
+#ifdef FK_HIP
+    return context_of(self->device);
+#else
+    return context_current(self);
+#endif
+}
+
+EXPORT int fk_kernel(void *handle, int count, const fk_access *accesses)
+{
+    Stream *stream;
+    lock();
+    Thread *self = thread_self();
+    Context *context = context_here(self);
+    int code = stream_from(self, context, handle, &stream);
+    if (code == SUCCESS && stream->context != context)
+        code = context == NULL ? INVALID_CONTEXT : INVALID_HANDLE;
+    if (code == SUCCESS) {
+        Op *op = op_new("kernel");
+        for (int i = 0; i < count; i++)
+            op_touch(op, (uintptr_t)accesses[i].pointer, (size_t)accesses[i].length,
+                     accesses[i].mode == 'w', accesses[i].payload);
+        code = work_submit(self, stream, op);
+    }
+    unlock();
+    return code;
+}
+
+/* What the host finds there now, and the check that it may look. */
+EXPORT int fk_host_read(unsigned long long pointer, unsigned long long length, void *bytes)
+{
+    lock();
+    Op *op = op_new("host read");
+    op_touch(op, (uintptr_t)pointer, (size_t)length, false, 0);
+    int code = work_host(thread_self(), op);
+    if (code == SUCCESS && bytes != NULL && length > 0)
+        memcpy(bytes, (const void *)(uintptr_t)pointer, (size_t)length);
+    unlock();
+    return code;
+}
+
+EXPORT int fk_host_write(unsigned long long pointer, unsigned long long length, int payload)
+{
+    lock();
+    Op *op = op_new("host write");
+    op_touch(op, (uintptr_t)pointer, (size_t)length, true, payload);
+    int code = work_host(thread_self(), op);
+    unlock();
+    return code;
+}
+
+/* Who touched these bytes is forgotten: for host memory that was freed and means something else. */
+EXPORT void fk_forget_range(unsigned long long pointer, unsigned long long length)
+{
+    lock();
+    clocks_forget((uintptr_t)pointer, (size_t)length);
+    unlock();
+}
+
+/* What this thread did so far, and what it knows, becomes known to whoever calls fk_acquire later:
+ * a queue, a lock or a join between threads of the test. */
+EXPORT void fk_publish(void)
+{
+    lock();
+    clocks_publish(thread_self());
+    graph_publish(thread_self());
+    unlock();
+}
+
+EXPORT void fk_acquire(void)
+{
+    lock();
+    clocks_acquire(thread_self());
+    graph_acquire(thread_self());
+    unlock();
+}
+
+EXPORT int fk_begin_capture(void *handle, int mode)
+{
+    Stream *stream;
+    lock();
+    Thread *self = thread_self();
+    int code = stream_from(self, context_here(self), handle, &stream);
+    if (code == SUCCESS)
+        code = capture_begin(self, stream, mode);
+    unlock();
+    return code;
+}
+
+EXPORT int fk_end_capture(void *handle)
+{
+    Stream *stream;
+    lock();
+    Thread *self = thread_self();
+    int code = stream_from(self, context_here(self), handle, &stream);
+    if (code == SUCCESS)
+        code = capture_end(self, stream, NULL);
+    unlock();
+    return code;
+}
+
+/* ---- texts: the length, and as much as fits with a NUL */
+
+static size_t give_text(const Text *text, char *buffer, size_t size)
+{
+    if (size > 0) {
+        size_t length = text->length < size - 1 ? text->length : size - 1;
+        if (length > 0)
+            memcpy(buffer, text->data, length);
+        buffer[length] = '\0';
+    }
+    return text->length;
+}
+
+static size_t give_locked(const Text *text, char *buffer, size_t size)
+{
+    lock();
+    size_t length = give_text(text, buffer, size);
+    unlock();
+    return length;
+}
+
+EXPORT size_t fk_races(char *buffer, size_t size)
+{
+    return give_locked(clocks_report(), buffer, size);
+}
+
+EXPORT size_t fk_violations(char *buffer, size_t size)
+{
+    return give_locked(&violations, buffer, size);
+}
+
+EXPORT size_t fk_gil_violations(char *buffer, size_t size)
+{
+    return give_locked(&gil_violations, buffer, size);
+}
+
+EXPORT size_t fk_log(char *buffer, size_t size)
+{
+    return give_locked(&calls, buffer, size);
+}

@@ -1,0 +1,405 @@
+/* A driver without a device: what its parts know of each other.
+ *
+ * One set of sources builds libcuda.so.1 and libamdhip64.so.6. Device memory is host memory, work
+ * is queued and runs as late as the semantics allow, and two engines watch it that share nothing
+ * but this header:
+ *
+ *   clocks.c   a vector clock for each stream and host thread. It says which two accesses to the
+ *              same bytes have no order, whatever happened to the bytes.
+ *   graph.c    the dependency graph of what is queued, built from the semantics a second time. It
+ *              runs the work on real bytes, in any order that the graph allows.
+ *
+ *   objects.c  threads, contexts, streams, events; handles and their reuse
+ *   memory.c   allocations, and what a pointer is
+ *   capture.c  stream capture: who joins, who is refused, who breaks it
+ *   work.c     every action, told to capture.c, clocks.c and graph.c in turn
+ *   control.c  the fk_* functions of the tests; what each driver call begins and ends with
+ *   agree.c    random programs over which the two engines must agree
+ *   cuda.c, hip.c   the drivers' own symbols, thin
+ *
+ * One lock protects everything; every function here expects it to be held. Functions that return
+ * int return a code of the drivers, which CUDA and HIP number alike. */
+#ifndef FASTDL_SIMULATED_H
+#define FASTDL_SIMULATED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#ifdef FK_OLD /* a driver from before these existed */
+#define EXPORT_OPTIONAL __attribute__((visibility("hidden")))
+#else
+#define EXPORT_OPTIONAL EXPORT
+#endif
+
+enum {
+    SUCCESS = 0,
+    INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
+    NOT_INITIALIZED = 3,
+    DEINITIALIZED = 4,
+    NO_DEVICE = 100,
+    INVALID_DEVICE = 101,
+    INVALID_CONTEXT = 201,
+    INVALID_HANDLE = 400,
+    ILLEGAL_STATE = 401,
+    NOT_READY = 600,
+    NOT_PERMITTED = 800,
+    NOT_SUPPORTED = 801,
+    CAPTURE_UNSUPPORTED = 900,
+    CAPTURE_INVALIDATED = 901,
+    CAPTURE_MERGE = 902,
+    CAPTURE_UNMATCHED = 903,
+    CAPTURE_UNJOINED = 904,
+    CAPTURE_ISOLATION = 905,
+    CAPTURE_IMPLICIT = 906,
+    CAPTURED_EVENT = 907,
+    CAPTURE_WRONG_THREAD = 908
+};
+
+enum {
+    MAX_DEVICES = 16,
+    MAX_DEPTH = 64,       /* of a thread's context stack */
+    MAX_STREAMS = 4096,   /* alive at once */
+    MAX_EVENTS = 65536,   /* likewise */
+    CAPTURE_STREAMS = 16, /* in one capture */
+    DEVICE_ATTRIBUTES = 256
+};
+
+enum {
+    MODE_GLOBAL = 0,
+    MODE_THREAD_LOCAL = 1,
+    MODE_RELAXED = 2
+};
+
+typedef struct Thread Thread;
+typedef struct Context Context;
+typedef struct Stream Stream;
+typedef struct Event Event;
+typedef struct Capture Capture;
+typedef struct Allocation Allocation;
+typedef struct Op Op;
+
+/* ------------------------------------------------------------------------------------- texts */
+
+typedef struct {
+    char *data;
+    size_t length, capacity;
+} Text;
+
+__attribute__((format(printf, 2, 3))) void text_add(Text *text, const char *format, ...);
+void text_clear(Text *text);
+
+/* Memory for the simulation itself; without it the process ends. */
+void *must_have(void *memory);
+
+/* ---------------------------------------------------------------------- what the engines keep */
+
+typedef struct {
+    uint32_t *at; /* by component: how much of it is known to have happened */
+    size_t length;
+} Clock;
+
+/* A node of graph.c; 0 is one that has run. */
+typedef uint64_t NodeId;
+
+/* ------------------------------------------------------------------------------------ objects */
+
+/* A handle is the address of a slot. Slots are used again, last freed first. */
+typedef struct Slot {
+    void *object; /* NULL while free */
+    struct Slot *next_free;
+    bool used; /* ever */
+} Slot;
+
+struct Thread {
+    int serial;
+    Context *stack[MAX_DEPTH];
+    int depth;
+    int device; /* HIP's current one */
+    int mode;   /* of what a capture allows */
+    bool in_callback;
+    const char *symbol; /* the call it is in */
+    uint32_t component;
+    Clock clock;
+    NodeId tail;
+    Thread *next;
+};
+
+struct Context { /* always a device's primary one */
+    Slot slot;
+    int device;
+    int retained;
+    unsigned flags;
+    Stream *legacy;
+    Stream *streams; /* all of them, destroyed ones too: their work goes on */
+    int attributes[DEVICE_ATTRIBUTES];
+};
+
+struct Stream {
+    int serial;
+    Context *context;
+    Thread *owner; /* of a per-thread stream */
+    bool is_legacy;
+    bool blocking; /* ordered with the legacy stream */
+    unsigned flags;
+    int priority;
+    Slot *slot;                     /* NULL for special streams and destroyed ones */
+    Capture *capture;               /* that it is part of */
+    int member;                     /* its number there */
+    unsigned seen[CAPTURE_STREAMS]; /* of each member's captured work, what its next op follows */
+    uint32_t component;
+    Clock clock;
+    NodeId tail;
+    Stream *next;
+};
+
+struct Event {
+    int serial;
+    Context *context;
+    unsigned flags;
+    bool recorded;
+    Capture *capture; /* that it was last recorded in */
+    unsigned seen[CAPTURE_STREAMS];
+    Slot *slot;
+    Clock clock;
+    NodeId node;
+};
+
+void objects_reset(void);
+Thread *thread_self(void);
+Thread *thread_new(void); /* one that stands for no real thread, for agree.c */
+Thread *threads_all(void);
+Context *context_of(int device); /* NULL if there is no such device */
+Context *context_from(Thread *self, void *handle);
+Context *context_current(Thread *self); /* CUDA's; NULL if none, or released */
+Stream *stream_legacy(Context *context);
+Stream *stream_per_thread(Context *context, Thread *thread);
+int stream_create(Context *context, unsigned flags, int priority, void **handle);
+int stream_destroy(Thread *self, Stream *stream);
+/* Handles 0, 1 and 2 are of `context`, which may be NULL for others. */
+int stream_from(Thread *self, Context *context, void *handle, Stream **stream);
+void stream_name(const Stream *stream, char *text, size_t size);
+int event_create(Context *context, unsigned flags, void **handle);
+int event_destroy(Event *event);
+int event_from(Thread *self, void *handle, Event **event);
+int objects_live(const char *what); /* -1 if it does not know what */
+
+/* ------------------------------------------------------------------------------------- memory */
+
+typedef enum {
+    DEVICE_MEMORY,
+    POOL_MEMORY,
+    MANAGED_MEMORY,
+    PINNED_MEMORY,
+    KINDS
+} Kind;
+
+struct Allocation {
+    uintptr_t start;
+    size_t size;     /* asked for */
+    size_t reserved; /* set aside */
+    Kind kind;
+    int device;
+    unsigned flags;
+    bool live;
+    Clock freed;       /* clocks.c: when it was last given back */
+    NodeId freed_node; /* graph.c: likewise */
+    Allocation *next, *next_free;
+};
+
+void memory_reset(void);
+/* On `stream`, or by the thread if that is NULL. */
+int memory_allocate(Thread *self, Stream *stream, int device, Kind kind, unsigned flags,
+                    size_t size, uintptr_t *address);
+int memory_free(Thread *self, Stream *stream, uintptr_t address, bool host_call);
+Allocation *memory_find(uintptr_t address); /* alive, and around this address */
+bool memory_is_ours(uintptr_t address);     /* alive or not */
+int memory_live(void);
+
+/* ---------------------------------------------------------------------------------- operations */
+
+typedef struct {
+    uintptr_t start;
+    size_t length;
+    bool write;
+    int payload; /* of a write: 0 to 255 fills, 256 + k adds k to each byte, negative mixes */
+} Range;
+
+/* A copy of depth x height x width bytes. */
+typedef struct {
+    uintptr_t to, from;
+    size_t width, height, depth;
+    size_t to_pitch, from_pitch, to_slice, from_slice;
+} Box;
+
+struct Op {
+    const char *name;
+    unsigned serial;
+    char who[160]; /* for reports; made by work.c */
+    Range *ranges;
+    size_t count, capacity;
+    bool is_copy;
+    bool is_block; /* the making or the end of an allocation */
+    Box box;
+    void (*function)(void *);
+    void *data;
+    uint64_t result; /* a hash of the bytes that it met */
+};
+
+Op *op_new(const char *name);
+void op_free(Op *op);
+void op_touch(Op *op, uintptr_t start, size_t length, bool write, int payload);
+
+/* Each: 0, or a driver's error, in which case nothing happened (but a capture may be broken). */
+int work_submit(Thread *self, Stream *stream, Op *op); /* owns `op`, also on failure */
+int work_host(Thread *self, Op *op);                   /* likewise: an access by the host, now */
+int work_copy(Thread *self, Stream *stream, const char *name, const Box *box);
+int work_record(Thread *self, Event *event, Stream *stream);
+int work_wait(Thread *self, Stream *stream, Event *event);
+int work_sync_stream(Thread *self, Stream *stream);
+int work_sync_event(Thread *self, Event *event);
+int work_sync_context(Thread *self, Context *context);
+int work_query_stream(Thread *self, Stream *stream);
+int work_query_event(Thread *self, Event *event);
+
+/* ------------------------------------------------------------------------------------- capture */
+
+struct Capture {
+    uint64_t id;
+    Stream *members[CAPTURE_STREAMS];
+    unsigned count[CAPTURE_STREAMS]; /* captured on each */
+    int size;
+    int mode;
+    Thread *thread;
+    bool invalid, ended;
+    Capture *next;
+};
+
+void capture_reset(void);
+int capture_live(void);
+int capture_begin(Thread *self, Stream *stream, int mode);
+int capture_end(Thread *self, Stream *stream, void **graph);
+int capture_status(Stream *stream, int *status, uint64_t *id, void **graph);
+/* Whether what is submitted to the stream becomes part of a graph, or an error. */
+int capture_submit(Stream *stream, bool *captured);
+int capture_record(Event *event, Stream *stream, bool *captured);
+int capture_wait(Stream *stream, Event *event, bool *captured);
+int capture_sync_stream(Thread *self, Stream *stream);
+int capture_sync_event(Thread *self, Event *event);
+int capture_sync_context(Context *context);
+int capture_ask(Stream *stream);   /* calls that a capturing stream does not survive */
+int capture_unsafe(Thread *self);  /* calls that a capture may forbid to a thread */
+void capture_invalidate_all(void); /* what HIP does in places */
+bool capture_any(void);
+
+/* ----------------------------------------------------------------------------- the two engines */
+
+void clocks_reset(bool all); /* or only what was accessed and found */
+uint32_t clocks_component(void);
+void clocks_thread(Thread *thread); /* a thread that was not seen before */
+void clocks_submit(Thread *self, Stream *stream, const Op *op);
+void clocks_host(Thread *self, const Op *op);
+void clocks_record(Thread *self, Event *event, Stream *stream);
+void clocks_wait(Thread *self, Stream *stream, const Event *event);
+void clocks_sync_stream(Thread *self, const Stream *stream);
+void clocks_sync_event(Thread *self, const Event *event);
+void clocks_freed(Thread *self, Stream *stream, Allocation *allocation);
+void clocks_allocated(Thread *self, Stream *stream, const Allocation *allocation);
+void clocks_publish(const Thread *self);
+void clocks_acquire(Thread *self);
+void clocks_forget(uintptr_t start, size_t length); /* who touched these bytes */
+void clocks_free(Clock *clock);
+int clocks_races(void);
+const Text *clocks_report(void);
+
+typedef struct {
+    NodeId id;
+    NodeId *needs;
+    size_t count, capacity;
+    Op *op;        /* NULL: a record, a wait, or a point of the host */
+    uint32_t lane; /* the stream or thread that it was submitted by */
+    bool done;
+    size_t missing;
+    int urgency;
+} Node;
+
+void graph_reset(void);
+void graph_submit(Thread *self, Stream *stream, Op *op); /* owns `op` */
+void graph_host(Thread *self, Op *op);                   /* likewise */
+void graph_record(Thread *self, Event *event, Stream *stream);
+void graph_wait(Thread *self, Stream *stream, const Event *event);
+void graph_sync_stream(Thread *self, const Stream *stream);
+void graph_sync_event(Thread *self, const Event *event);
+void graph_freed(Thread *self, const Stream *stream, Allocation *allocation);
+void graph_allocated(Thread *self, Stream *stream, const Allocation *allocation);
+void graph_publish(const Thread *self);
+void graph_acquire(Thread *self);
+bool graph_pending(NodeId id);
+size_t graph_size(void);
+Node *const *graph_nodes(void);                /* what has not run, in the order of submission */
+void graph_run(uint64_t seed);                 /* all of it */
+void graph_order(uint64_t seed, Node **order); /* a legal order, without running */
+void graph_execute(Op *op);                    /* on the bytes; no function of the host */
+
+/* ------------------------------------------------------------------------------------- control */
+
+typedef struct {
+    int devices;
+    int version;
+    int strict;       /* pageable copies are asynchronous, as no driver promises they are not */
+    int managed_type; /* CU_MEMORYTYPE of managed memory */
+    size_t memory;    /* bytes of each device */
+    uint64_t seed;    /* of the order at a synchronisation */
+    bool initialized;
+    int process; /* that initialised */
+    bool deinitialized;
+    bool deferred;   /* nothing runs, not even the host: agree.c */
+    int broken;      /* 1: clocks.c, 2: graph.c has a fault, to see the tests find it */
+    void *misdirect; /* the stream that events are recorded on instead */
+    bool has_misdirect;
+} Settings;
+
+extern Settings settings;
+
+__attribute__((format(printf, 2, 3))) void violation(const Thread *self, const char *format, ...);
+void simulation_reset(void);
+void lock(void);
+void unlock(void);
+/* Around a function of the host, which runs without the lock; and until no other thread is there.
+ */
+void executor_leave(void);
+void executor_return(void);
+void executor_free(void);
+
+typedef struct Symbol Symbol;
+
+enum {
+    ANYTIME = 1,  /* needs no cuInit */
+    CONTEXT = 2,  /* needs a current context */
+    BLOCKS = 4,   /* may wait: not to be called with the GIL held */
+    CALLBACK = 8, /* allowed inside a host callback */
+    GO_ON = -1
+};
+
+/* Takes the lock and returns GO_ON, or returns the code that the call is to return. */
+int call_enter(Symbol **symbol, const char *name, int flags, Thread **self);
+int call_leave(Thread *self, int code);
+__attribute__((format(printf, 1, 2))) void call_log(const char *format, ...);
+
+#define CALL(name, flags)                                                                          \
+    static Symbol *symbol_;                                                                        \
+    Thread *self = NULL;                                                                           \
+    int early_ = call_enter(&symbol_, name, flags, &self);                                         \
+    if (early_ != GO_ON)                                                                           \
+    return early_
+#define GIVE(code) return call_leave(self, (code))
+#define FAIL_ON(code)                                                                              \
+    do {                                                                                           \
+        int code_ = (code);                                                                        \
+        if (code_ != SUCCESS)                                                                      \
+            return call_leave(self, code_);                                                        \
+    } while (0)
+
+#endif

@@ -1,0 +1,394 @@
+"""The simulated drivers of tests/simulated: CUDA's and HIP's, each with its own state.
+
+They are built at first use, as `libcuda.so.1` and `libamdhip64.so.6` in a folder of their own each,
+so that a process finds them by name with that folder in LD_LIBRARY_PATH, or by their path.
+
+Device memory is host memory. Work is queued and runs only when the host waits for it, and then only
+what that wait needs; `run` runs the rest. Every access to bytes, by a kernel, a copy or the host, is
+compared with all others: two of them without an order, one of which writes, are a race, whatever
+became of the bytes. What a real driver would crash on is a violation. `check` raises for both.
+
+A thread of the test is a thread of the simulation. It begins after all that other threads did
+before its first call. Later, `publish` in the one and `acquire` in the other say what Python's own
+queues, locks and joins order.
+"""
+
+import ctypes
+import os
+from contextlib import contextmanager
+from functools import cache
+
+from tests.support import build
+
+SOURCES = build.ROOT / "tests" / "simulated"
+_COMMON = "objects memory capture clocks graph work control agree".split()
+_NAMES = {"cuda": "libcuda.so.1", "hip": "libamdhip64.so.6"}
+_WARNINGS = ["-Wconversion", "-Wshadow", "-pedantic"]
+
+GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2  # capture modes
+LEGACY, PER_THREAD = 1, 2  # stream handles of CUDA
+
+# p: a pointer or handle, P: where one is returned, q: 64 bits, i, u: int, z: size_t, I, U, Q, Z:
+# where one is returned, s: a text, c: one byte. All return an int.
+_CUDA = """
+cuInit u; cuDriverGetVersion I; cuDeviceGetCount I; cuDeviceGet Ii; cuDeviceGetName sii
+cuDeviceGetAttribute Iii; cuGetErrorName iS; cuGetErrorString iS; cuDevicePrimaryCtxRetain Pi
+cuDevicePrimaryCtxRelease_v2 i; cuDevicePrimaryCtxGetState iUI; cuCtxPushCurrent_v2 p
+cuCtxPopCurrent_v2 P; cuCtxGetCurrent P; cuCtxSetCurrent p; cuCtxGetDevice I; cuCtxSynchronize -
+cuEventCreate Pu; cuEventRecord pp; cuEventQuery p; cuEventSynchronize p; cuEventDestroy_v2 p
+cuStreamCreate Pu; cuStreamCreateWithPriority Pui; cuStreamDestroy_v2 p; cuStreamWaitEvent ppu
+cuStreamSynchronize p; cuStreamQuery p; cuStreamGetFlags pU; cuStreamGetCtx pP; cuStreamGetId pQ
+cuLaunchHostFunc ppp; cuStreamBeginCapture_v2 pi; cuStreamEndCapture pP; cuGraphDestroy p
+cuStreamIsCapturing pI; cuStreamGetCaptureInfo_v2 pIQPPZ; cuThreadExchangeStreamCaptureMode I
+cuPointerGetAttributes uppq; cuPointerGetAttribute piq; cuMemAlloc_v2 Qz; cuMemFree_v2 q
+cuMemAllocAsync Qzp; cuMemFreeAsync qp; cuMemAllocManaged Qzu; cuMemHostAlloc Pzu; cuMemFreeHost p
+cuMemHostGetDevicePointer_v2 Qpu; cuMemcpyAsync qqzp; cuMemcpyPeerAsync qpqpzp
+cuMemsetD8Async qczp; cuMemcpy2DAsync_v2 pp; cuMemcpy3DAsync_v2 pp
+"""
+_HIP = """
+hipInit u; hipRuntimeGetVersion I; hipDriverGetVersion I; hipGetDeviceCount I; hipGetDevice I
+hipSetDevice i; hipDeviceSynchronize -; hipEventCreateWithFlags Pu; hipEventRecord pp
+hipEventQuery p; hipEventSynchronize p; hipEventDestroy p; hipStreamCreateWithFlags Pu
+hipStreamDestroy p; hipStreamWaitEvent ppu; hipStreamSynchronize p; hipStreamQuery p
+hipStreamGetFlags pU; hipStreamGetDevice pI; hipLaunchHostFunc ppp; hipStreamBeginCapture pi
+hipStreamEndCapture pP; hipGraphDestroy p; hipStreamIsCapturing pI
+hipStreamGetCaptureInfo_v2 pIQPPZ; hipThreadExchangeStreamCaptureMode I
+hipPointerGetAttributes pp; hipMalloc Pz; hipFree p; hipMallocAsync Pzp; hipFreeAsync pp
+hipMallocManaged Pzu; hipHostMalloc Pzu; hipHostFree p; hipHostGetDevicePointer Ppu
+hipMemcpyAsync ppzip; hipMemcpyPeerAsync pipizp; hipMemsetAsync pizp; hipMemcpy2DAsync pzpzzzip
+hipMemcpy3DAsync pp
+"""
+_TYPES = {
+    "p": ctypes.c_void_p,
+    "q": ctypes.c_uint64,
+    "i": ctypes.c_int,
+    "u": ctypes.c_uint,
+    "z": ctypes.c_size_t,
+    "s": ctypes.c_char_p,
+    "c": ctypes.c_ubyte,
+}
+_TYPES |= {letter.upper(): ctypes.POINTER(kind) for letter, kind in _TYPES.items()}
+
+
+class Access(ctypes.Structure):
+    """What a kernel does to some bytes; made by `read` and `write`."""
+
+    _fields_ = [
+        ("pointer", ctypes.c_uint64),
+        ("length", ctypes.c_uint64),
+        ("mode", ctypes.c_int),
+        ("payload", ctypes.c_int),
+    ]
+
+
+def read(pointer, length):
+    return Access(pointer, length, ord("r"), 0)
+
+
+def write(pointer, length, payload):
+    """`payload`: 0 to 255 fills, 256 + k adds k to each byte, a negative number mixes all that the
+    kernel reads into each byte, so that no two such kernels can change places unnoticed."""
+    return Access(pointer, length, ord("w"), payload)
+
+
+def declare(library, kind):
+    """Gives the driver functions of a loaded library, simulated or not, their types. Those that it
+    does not have are passed over."""
+    for entry in (_CUDA if kind == "cuda" else _HIP).replace("\n", ";").split(";"):
+        if not entry.strip():
+            continue
+        name, letters = entry.split()
+        function = getattr(library, name, None)
+        if function is not None:
+            function.argtypes = [_TYPES[letter] for letter in letters.strip("-")]
+            function.restype = ctypes.c_int
+    return library
+
+
+@cache
+def library_path(kind="cuda", old=False):
+    """The path of a simulated driver, compiled at first use. `old`: without optional symbols."""
+    place = build.folder() / f"simulated-{kind}{'-old' if old else ''}"
+    place.mkdir(exist_ok=True)
+    path = place / _NAMES[kind]
+    if not path.exists():
+        partial = path.with_suffix(f".{os.getpid()}.partial")
+        flags = [*_WARNINGS, "-fvisibility=hidden", "-Wl,-Bsymbolic", f"-Wl,-soname,{_NAMES[kind]}"]
+        flags += ["-pthread", *(["-DFK_OLD"] if old else []), *(["-DFK_HIP"] * (kind == "hip"))]
+        others = [SOURCES / f"{name}.c" for name in _COMMON]
+        build.compile_source(SOURCES / f"{kind}.c", partial, *flags, *others)
+        partial.replace(path)
+    return path
+
+
+class Simulation:
+    """One simulated driver. The library is loaded once in a process; `reset` makes it new."""
+
+    def __init__(self, kind="cuda", *, old=False):
+        self.kind = kind
+        self.path = library_path(kind, old)
+        self.folder = self.path.parent
+        self.driver = declare(ctypes.CDLL(str(self.path)), kind)
+        self._declare_control()
+
+    def _declare_control(self):
+        p, q, i = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int
+        text = ([ctypes.c_char_p, ctypes.c_size_t], ctypes.c_size_t)
+        for name, arguments, result in [
+            ("reset", [], None),
+            ("forget", [], None),
+            ("set", [ctypes.c_char_p, ctypes.c_longlong], i),
+            ("set_devices", [i], i),
+            ("set_attribute", [i, i, i], i),
+            ("deinit", [], None),
+            ("fail_next", [ctypes.c_char_p, i, ctypes.c_long], i),
+            ("ignore", [ctypes.c_char_p], i),
+            ("misdirect", [p], None),
+            ("calls", [ctypes.c_char_p], ctypes.c_long),
+            ("live", [ctypes.c_char_p], i),
+            ("context_depth", [], i),
+            ("run", [q], None),
+            ("kernel", [p, i, ctypes.POINTER(Access)], i),
+            ("host_read", [q, q, p], i),
+            ("host_write", [q, q, i], i),
+            ("forget_range", [q, q], None),
+            ("publish", [], None),
+            ("acquire", [], None),
+            ("begin_capture", [p, i], i),
+            ("end_capture", [p], i),
+            *((name, *text) for name in ("races", "violations", "gil_violations", "log")),
+            ("agree", [q, q, ctypes.POINTER(q), ctypes.c_char_p, ctypes.c_size_t], q),
+        ]:
+            function = getattr(self.driver, f"fk_{name}")
+            function.argtypes, function.restype = arguments, result
+
+    # ---- the whole
+
+    def reset(self, **settings):
+        """As in a new process: handles, memory, retained contexts and cuInit are gone. Only for
+        tests whose code under test starts anew as well; others use `forget`. `settings`: see `set`.
+        """
+        self.driver.fk_reset()
+        for name, value in settings.items():
+            self.set(name, value)
+
+    def forget(self):
+        """Runs what is queued, then forgets accesses, reports, counts and injected faults. Handles
+        and memory stay."""
+        self.driver.fk_forget()
+
+    def set(self, name, value):
+        """devices (2), version, strict (1; 0: copies of pageable memory end before the call does),
+        managed_type (2: what the driver calls managed memory; 1 is seen as well), memory (bytes of
+        each device), seed (of the order at waits)."""
+        if self.driver.fk_set(name.encode(), value) != 0:
+            raise ValueError(f"no setting {name!r}, or not with {value}")
+
+    def attribute(self, device, attribute, value):
+        """Changes an attribute of a device, by CUDA's number of it: 115 for memory pools, say."""
+        if self.driver.fk_set_attribute(device, attribute, value) != 0:
+            raise ValueError(f"no attribute {attribute} of device {device}")
+
+    def deinit(self):
+        """From now on every call gives 4, as at the end of a process."""
+        self.driver.fk_deinit()
+
+    # ---- work
+
+    def kernel(self, stream, *accesses):
+        """Queues a kernel that does what `read` and `write` say. The stream must be of the current
+        context. AssertionError if the launch fails; `launch` returns the code instead."""
+        code = self.launch(stream, *accesses)
+        assert code == 0, f"the launch failed with {code}\n{self._report()}"
+
+    def launch(self, stream, *accesses):
+        return self.driver.fk_kernel(stream, len(accesses), (Access * len(accesses))(*accesses))
+
+    def host_read(self, pointer, length):
+        """The bytes as the host sees them now; an access of this thread, to be ordered as any."""
+        buffer = ctypes.create_string_buffer(length)
+        code = self.driver.fk_host_read(pointer, length, buffer)
+        assert code == 0, f"the host cannot read there\n{self._report()}"
+        return buffer.raw
+
+    def host_write(self, pointer, length, payload):
+        """Likewise; for `payload` see `write`."""
+        code = self.driver.fk_host_write(pointer, length, payload)
+        assert code == 0, f"the host cannot write there\n{self._report()}"
+
+    def peek(self, pointer, length):
+        """The bytes, wherever they are, seen by nobody."""
+        return ctypes.string_at(pointer, length)
+
+    def run(self, seed=0):
+        """Runs all that is queued, in one of the orders that the dependencies allow."""
+        self.driver.fk_run(seed)
+
+    def publish(self):
+        """What this thread did and knows is known to whoever calls `acquire` from now on."""
+        self.driver.fk_publish()
+
+    def acquire(self):
+        self.driver.fk_acquire()
+
+    def forget_range(self, pointer, length):
+        """For host memory that Python freed and uses for something else."""
+        self.driver.fk_forget_range(pointer, length)
+
+    def begin_capture(self, stream, mode=GLOBAL):
+        return self.driver.fk_begin_capture(stream, mode)
+
+    def end_capture(self, stream):
+        return self.driver.fk_end_capture(stream)
+
+    # ---- faults
+
+    def fail_next(self, symbol, code, after=0):
+        """One call of the driver function, after `after` that work, returns `code` and does no
+        more."""
+        if self.driver.fk_fail_next(symbol.encode(), code, after) != 0:
+            raise ValueError(f"{symbol} is no function of the driver")
+
+    def ignore(self, symbol):
+        """From now on the driver function returns 0 and does nothing."""
+        if self.driver.fk_ignore(symbol.encode()) != 0:
+            raise ValueError(f"{symbol} is no function of the driver")
+
+    def misdirect(self, stream):
+        """From now on events are recorded on this stream, whatever the caller asks for."""
+        self.driver.fk_misdirect(stream)
+
+    # ---- observations
+
+    def live(self, what):
+        """How many there are: events, streams, allocations, retains, captures, or pending pieces of
+        work."""
+        count = self.driver.fk_live(what.encode())
+        if count < 0:
+            raise ValueError(f"{what!r} are not counted")
+        return count
+
+    def calls(self, symbol):
+        return self.driver.fk_calls(symbol.encode())
+
+    def context_depth(self):
+        return self.driver.fk_context_depth()
+
+    def races(self):
+        return self._lines("races")
+
+    def violations(self):
+        return self._lines("violations")
+
+    def gil_violations(self):
+        return self._lines("gil_violations")
+
+    def log(self):
+        """The calls so far, oldest first: "thread 0: cuInit = 0"."""
+        return self._lines("log")
+
+    def _lines(self, name):
+        function = getattr(self.driver, f"fk_{name}")
+        while True:
+            size = function(None, 0) + 1
+            buffer = ctypes.create_string_buffer(size)
+            if function(buffer, size) < size:  # no other thread added to it meanwhile
+                return buffer.value.decode().splitlines()
+
+    def _report(self):
+        return "\n".join([*self.races(), *self.violations(), *self.gil_violations()])
+
+    def check(self, depth=0):
+        """AssertionError with all races, violations, calls that block under the GIL, and a stack of
+        contexts of another depth than it should have. Work that is still queued is not run."""
+        problems = self._report().splitlines()
+        found = self.context_depth()
+        if found != depth:
+            problems.append(f"the stack of contexts has {found} entries instead of {depth}")
+        assert not problems, "\n".join(problems)
+
+    def agree(self, seed, count):
+        """Random programs: the number of those with a race. AssertionError with the first program
+        over which the two engines disagree."""
+        racy = ctypes.c_uint64()
+        text = ctypes.create_string_buffer(1 << 16)
+        bad = self.driver.fk_agree(seed, count, racy, text, len(text))
+        assert bad == count, f"seed {seed + bad}:\n{text.value.decode()}"
+        return racy.value
+
+    # ---- a library that uses the driver, for tests that need one beside fastdl
+
+    def call(self, name, *arguments):
+        """Calls a driver function; its code."""
+        return getattr(self.driver, name)(*arguments)
+
+    def ok(self, name, *arguments):
+        """Likewise; AssertionError if it fails."""
+        code = self.call(name, *arguments)
+        assert code == 0, f"{name} failed with {code}\n{self._report()}"
+
+    def _made(self, name, *arguments, type=ctypes.c_void_p):
+        result = type()
+        self.ok(name, ctypes.byref(result), *arguments)
+        return result.value
+
+    @contextmanager
+    def device(self, number):
+        """Makes a device current for this thread, and what was current before again."""
+        if self.kind == "hip":
+            before = ctypes.c_int()
+            self.ok("hipGetDevice", before)
+            self.ok("hipSetDevice", number)
+            yield
+            self.ok("hipSetDevice", before.value)
+            return
+        self.ok("cuInit", 0)
+        context = self._made("cuDevicePrimaryCtxRetain", number)
+        self.ok("cuCtxPushCurrent_v2", context)
+        try:
+            yield context
+        finally:
+            self.call("cuCtxPopCurrent_v2", ctypes.c_void_p())
+            self.call("cuDevicePrimaryCtxRelease_v2", number)
+
+    def stream(self, blocking=True):
+        name = "cuStreamCreate" if self.kind == "cuda" else "hipStreamCreateWithFlags"
+        return self._made(name, 0 if blocking else 1)
+
+    def event(self):
+        name = "cuEventCreate" if self.kind == "cuda" else "hipEventCreateWithFlags"
+        return self._made(name, 2)
+
+    def record(self, event, stream):
+        self.ok("cuEventRecord" if self.kind == "cuda" else "hipEventRecord", event, stream)
+
+    def wait(self, stream, event):
+        name = "cuStreamWaitEvent" if self.kind == "cuda" else "hipStreamWaitEvent"
+        self.ok(name, stream, event, 0)
+
+    def synchronize(self, stream):
+        cuda = self.kind == "cuda"
+        self.ok("cuStreamSynchronize" if cuda else "hipStreamSynchronize", stream)
+
+    def copy(self, to, source, length, stream):
+        if self.kind == "cuda":
+            self.ok("cuMemcpyAsync", to, source, length, stream)
+        else:
+            self.ok("hipMemcpyAsync", to, source, length, 4, stream)
+
+    def allocate(self, length, kind="device"):
+        """Memory of the current device: "device", "managed" or "pinned"; its address."""
+        if self.kind == "hip":
+            name = {"device": "hipMalloc", "managed": "hipMallocManaged", "pinned": "hipHostMalloc"}
+            return self._made(name[kind], length, *([] if kind == "device" else [0]))
+        if kind == "device":
+            return self._made("cuMemAlloc_v2", length, type=ctypes.c_uint64)
+        if kind == "managed":
+            return self._made("cuMemAllocManaged", length, 1, type=ctypes.c_uint64)
+        return self._made("cuMemHostAlloc", length, 0)
+
+    def free(self, pointer, kind="device"):
+        if kind == "pinned":
+            self.ok("cuMemFreeHost" if self.kind == "cuda" else "hipHostFree", pointer)
+        else:
+            self.ok("cuMemFree_v2" if self.kind == "cuda" else "hipFree", pointer)
