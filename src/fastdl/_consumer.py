@@ -36,15 +36,12 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
         # Whatever its producer did to make the capsule, copy=False asks no more of fastdl.
         return place(core.import_capsule(x), target, copy or None)
 
-    tensor = None
-    source = None if target is None and stream is None else device_of(x)
-    if source is not None and source.is_host:
-        for_consumer(stream, source)  # raises unless it means nothing
-        stream = None
-    if stream is None and (source is None or serves(source, target)):
-        # A table never copies, so it serves copy=False as well; a producer that is asked over
-        # the protocol has to hear of it.
+    # A table never copies, so it serves copy=False as well; a producer that is asked over the
+    # protocol has to hear of it.
+    if target is None and stream is None:
         tensor = exchange.acquire(x, tables_only=copy is False)
+    else:
+        tensor = acquire_for(x, target, stream)
     if (
         tensor is None
         or not serves(tensor.device, target)
@@ -52,6 +49,23 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
     ):
         tensor = request(x, target, copy, stream)
     return place(tensor, target, copy)
+
+
+def acquire_for(x, target, stream):
+    """The tensor of `x` by way of its library's exchange table, ready on `stream`. None where there
+    is no table, where the data is not on `target`, or without the driver that could order it."""
+    if isinstance(x, core.Tensor):
+        return None  # whose table orders for the work stream
+    tensor = exchange.acquire(x, tables_only=True, order=False)
+    if tensor is None or not serves(tensor.device, target):
+        return None
+    passed = for_consumer(stream, tensor.device)
+    if passed is None:
+        return tensor
+    if passed != -1 and not driver.has_driver(tensor.device.type):
+        return None
+    driver.ready_for(tensor, passed)
+    return tensor
 
 
 def serves(device, target) -> bool:

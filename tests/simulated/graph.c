@@ -168,7 +168,7 @@ void graph_execute(Op *op)
         copy_box(&op->box);
         return;
     }
-    bool hashed = false;
+    bool hashed = settings.deferred;
     for (size_t i = 0; i < op->count; i++)
         hashed = hashed || op->ranges[i].payload < 0;
     op->result = op->serial;
@@ -202,9 +202,10 @@ static size_t bytes_written(const Op *op)
 static Node *choose(Node **ready, size_t count, uint64_t *random, int style)
 {
     Node *best = ready[next_random(random) % count];
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         if (ready[i]->op == NULL)
             return ready[i];
+    for (size_t i = 0; i < count; i++) {
         if (style == 1 && ready[i]->urgency > best->urgency)
             best = ready[i];
         if (style == 2 && bytes_written(ready[i]->op) < bytes_written(best->op))

@@ -3,10 +3,11 @@
 They are built at first use, as `libcuda.so.1` and `libamdhip64.so.6` in a folder of their own each,
 so that a process finds them by name with that folder in LD_LIBRARY_PATH, or by their path.
 
-Device memory is host memory. Work is queued and runs only when the host waits for it, and then only
-what that wait needs; `run` runs the rest. Every access to bytes, by a kernel, a copy or the host, is
-compared with all others: two of them without an order, one of which writes, are a race, whatever
-became of the bytes. What a real driver would crash on is a violation. `check` raises for both.
+Device memory is host memory. Work is queued and runs only when the host waits for it, and then
+only what that wait needs; `run` runs the rest. Every access to bytes, by a kernel, a copy or the
+host, is compared with all others: two of them without an order, one of which writes, are a race,
+whatever became of the bytes. What a real driver would crash on is a violation. `check` raises for
+both.
 
 A thread of the test is a thread of the simulation. It begins after all that other threads did
 before its first call. Later, `publish` in the one and `acquire` in the other say what Python's own
@@ -106,27 +107,30 @@ def declare(library, kind):
 
 
 @cache
-def library_path(kind="cuda", old=False):
-    """The path of a simulated driver, compiled at first use. `old`: without optional symbols."""
-    place = build.folder() / f"simulated-{kind}{'-old' if old else ''}"
+def library_path(kind="cuda", *, old=False, private=False):
+    """The path of a simulated driver, compiled at first use. `old`: without optional symbols.
+    `private`: under another name, where nobody who looks for a driver finds it."""
+    variant = kind + "-old" * old + "-private" * private
+    name = f"{variant}.so" if private else _NAMES[kind]
+    place = build.folder() / f"simulated-{variant}"
     place.mkdir(exist_ok=True)
-    path = place / _NAMES[kind]
+    path = place / name
     if not path.exists():
         partial = path.with_suffix(f".{os.getpid()}.partial")
-        flags = [*_WARNINGS, "-fvisibility=hidden", "-Wl,-Bsymbolic", f"-Wl,-soname,{_NAMES[kind]}"]
-        flags += ["-pthread", *(["-DFK_OLD"] if old else []), *(["-DFK_HIP"] * (kind == "hip"))]
-        others = [SOURCES / f"{name}.c" for name in _COMMON]
+        flags = [*_WARNINGS, "-fvisibility=hidden", "-Wl,-Bsymbolic", f"-Wl,-soname,{name}"]
+        flags += ["-pthread", *(["-DFK_OLD"] * old), *(["-DFK_HIP"] * (kind == "hip"))]
+        others = [SOURCES / f"{part}.c" for part in _COMMON]
         build.compile_source(SOURCES / f"{kind}.c", partial, *flags, *others)
         partial.replace(path)
     return path
 
 
 class Simulation:
-    """One simulated driver. The library is loaded once in a process; `reset` makes it new."""
+    """One simulated driver. Whoever loads the same path shares its state; `reset` makes it new."""
 
-    def __init__(self, kind="cuda", *, old=False):
+    def __init__(self, kind="cuda", *, old=False, private=False):
         self.kind = kind
-        self.path = library_path(kind, old)
+        self.path = library_path(kind, old=old, private=private)
         self.folder = self.path.parent
         self.driver = declare(ctypes.CDLL(str(self.path)), kind)
         self._declare_control()
@@ -180,7 +184,8 @@ class Simulation:
     def set(self, name, value):
         """devices (2), version, strict (1; 0: copies of pageable memory end before the call does),
         managed_type (2: what the driver calls managed memory; 1 is seen as well), memory (bytes of
-        each device), seed (of the order at waits)."""
+        each device), seed (of the order at waits), broken (1: the clocks forget the legacy stream,
+        2: the graph forgets waits; to see that the tests notice)."""
         if self.driver.fk_set(name.encode(), value) != 0:
             raise ValueError(f"no setting {name!r}, or not with {value}")
 
@@ -308,13 +313,14 @@ class Simulation:
         assert not problems, "\n".join(problems)
 
     def agree(self, seed, count):
-        """Random programs: the number of those with a race. AssertionError with the first program
-        over which the two engines disagree."""
-        racy = ctypes.c_uint64()
+        """Makes random programs, `count` from `seed` on. Returns the number of those with a race,
+        and of those in which a few runs of the executor showed it. AssertionError with the first
+        program over which the two engines disagree. Resets the simulation."""
+        counts = (ctypes.c_uint64 * 2)()
         text = ctypes.create_string_buffer(1 << 16)
-        bad = self.driver.fk_agree(seed, count, racy, text, len(text))
-        assert bad == count, f"seed {seed + bad}:\n{text.value.decode()}"
-        return racy.value
+        passed = self.driver.fk_agree(seed, count, counts, text, len(text))
+        assert passed == count, f"seed {seed + passed}:\n{text.value.decode()}"
+        return tuple(counts)
 
     # ---- a library that uses the driver, for tests that need one beside fastdl
 
@@ -327,8 +333,8 @@ class Simulation:
         code = self.call(name, *arguments)
         assert code == 0, f"{name} failed with {code}\n{self._report()}"
 
-    def _made(self, name, *arguments, type=ctypes.c_void_p):
-        result = type()
+    def _made(self, name, *arguments, result_type=ctypes.c_void_p):
+        result = result_type()
         self.ok(name, ctypes.byref(result), *arguments)
         return result.value
 
@@ -382,9 +388,9 @@ class Simulation:
             name = {"device": "hipMalloc", "managed": "hipMallocManaged", "pinned": "hipHostMalloc"}
             return self._made(name[kind], length, *([] if kind == "device" else [0]))
         if kind == "device":
-            return self._made("cuMemAlloc_v2", length, type=ctypes.c_uint64)
+            return self._made("cuMemAlloc_v2", length, result_type=ctypes.c_uint64)
         if kind == "managed":
-            return self._made("cuMemAllocManaged", length, 1, type=ctypes.c_uint64)
+            return self._made("cuMemAllocManaged", length, 1, result_type=ctypes.c_uint64)
         return self._made("cuMemHostAlloc", length, 0)
 
     def free(self, pointer, kind="device"):

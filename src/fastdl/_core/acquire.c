@@ -5,41 +5,28 @@
 
 fastdl_slot fdl_type_slots[FASTDL_SLOTS];
 
-/* Orders device memory that has just come through `table`: it is ready on the stream on which its
- * library works now, and is made ready on `stream`. */
-static int order(fdl_description *description, const DLPackExchangeAPI *table, int64_t stream)
+/* Notes that device memory has just come through `table`, and makes it ready on the thread's work
+ * stream if `order` says so. */
+static int came_through(fdl_description *description, const DLPackExchangeAPI *table, int order)
 {
     DLDevice device = description->managed.dl_tensor.device;
     const fastdl_device_fact *fact = fastdl_find_device((int32_t)device.device_type);
     fdl_work *work;
-    void *source = NULL;
     fdl_failure failure;
-    if (fact->stream != FASTDL_STREAM_CUDA && fact->stream != FASTDL_STREAM_ROCM)
+    if (fact->host || (fact->stream != FASTDL_STREAM_CUDA && fact->stream != FASTDL_STREAM_ROCM))
         return 0;
     work = description->block->work = fdl_work_new(device);
     if (work == NULL) {
         PyErr_NoMemory();
         return -1;
     }
-    if (fact->host)
-        return 0; /* pinned: the host may touch it as it is */
     fdl_work_from_table(work, table);
-    if (table->current_work_stream(device.device_type, device.device_id, &source) != 0) {
-        if (!PyErr_Occurred())
-            PyErr_Format(PyExc_BufferError,
-                         "the exchange table of the producer cannot tell its current stream on "
-                         "device (%d, %d)",
-                         (int)device.device_type, (int)device.device_id);
-        return -1;
-    }
-    if (fdl_work_ready_on(
-            work, source == NULL ? fdl_default_stream(fact->stream) : (int64_t)(uintptr_t)source,
-            stream, &failure) == 0)
+    if (!order || fdl_work_ready_for(work, fdl_work_stream(device), &failure) == 0)
         return 0;
     return PyErr_Occurred() ? -1 : fdl_raise(&failure);
 }
 
-PyObject *fdl_acquire(PyObject *object, const fastdl_record *record)
+PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
 {
     DLManagedTensorVersioned *managed = NULL;
     fdl_description *description;
@@ -61,8 +48,7 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record)
         return NULL;
     description = fdl_description_in(tensor);
     if ((!ours && description->managed.dl_tensor.device.device_type != kDLCPU &&
-         order(description, record->api, fdl_work_stream(description->managed.dl_tensor.device)) <
-             0) ||
+         came_through(description, record->api, order) < 0) ||
         (record->facts & FASTDL_TYPE_ASK_BITS &&
          fastdl_check_bits(object, &description->managed.dl_tensor) < 0))
         Py_CLEAR(tensor);
@@ -80,7 +66,7 @@ static PyObject *from_dlpack(PyObject *module, PyObject *const *arguments, Py_ss
     if (count == 1 && names == NULL) {
         const fastdl_record *record = fdl_type_find(Py_TYPE(arguments[0]));
         if (record != NULL && !(record->facts & FASTDL_TYPE_PROTOCOL)) {
-            PyObject *tensor = fdl_acquire(arguments[0], record);
+            PyObject *tensor = fdl_acquire(arguments[0], record, 1);
             if (tensor != Py_None)
                 return tensor;
             Py_DECREF(tensor);

@@ -10,8 +10,9 @@
 
 /* A new Tensor on `object`, whose type has that record, through the record's table; the table
  * must not be the general bridge. None (a new reference) if a native table refused and `__dlpack__`
- * of the object is to be asked. NULL with an exception on failure. */
-PyObject *fdl_acquire(PyObject *object, const fastdl_record *record);
+ * of the object is to be asked. NULL with an exception on failure. `order`: device memory is ready
+ * on the calling thread's work stream; otherwise fdl_work_ready_for must follow. */
+PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order);
 
 /* fastdl.from_dlpack: a builtin function that serves the plain call on a known type with a table.
  * Any other call goes to `complete` with the same arguments; an object that its native table

@@ -64,6 +64,13 @@ def ready_on(Tensor tensor not None, int64_t source, int64_t stream):
               tensor, f"ordered after its producer, on stream {source}")
 
 
+def ready_for(Tensor tensor not None, int64_t stream):
+    """The same for memory that came through an exchange table, whose library knows the source."""
+    cdef fdl_failure failure
+    check(calls.work_ready_for(work_of(tensor), stream, &failure), &failure,
+          tensor, f"ordered after its producer for stream {stream}")
+
+
 def order(Tensor tensor not None, int64_t stream):
     """Makes `stream` wait for all work on the memory of `tensor`."""
     cdef fdl_failure failure

@@ -58,10 +58,15 @@ static fdl_event *new_event(fdl_driver *driver, int32_t ordinal, int pooled, fdl
 
 static void destroy(fdl_event *event)
 {
-    /* It may wait for the device in spite of what is documented. */
-    void *paused = fdl_pause_python();
-    (void)event->driver->event_destroy(event->handle);
-    fdl_resume_python(paused);
+    fdl_scope scope;
+    fdl_failure ignored;
+    if (fdl_enter(event->driver, event->ordinal, &scope, &ignored) == 0) {
+        /* It may wait for the device in spite of what is documented. */
+        void *paused = fdl_pause_python();
+        (void)event->driver->event_destroy(event->handle);
+        fdl_resume_python(paused);
+        fdl_leave(&scope);
+    }
     free(event);
 }
 

@@ -283,24 +283,24 @@ cdef Tensor replay(object x, const fastdl_record *record):
     return tensor
 
 
-cdef Tensor acquire_through(object x, bint tables_only):
+cdef Tensor acquire_through(object x, bint tables_only, bint order):
     cdef fastdl_record scratch
     cdef const fastdl_record *record = record_of(type(x), &scratch)
     if not record.facts & FASTDL_TYPE_PROTOCOL:
-        return through_table(x, record)
+        return through_table(x, record, order)
     if tables_only or not record.facts & FASTDL_TYPE_LEARNED:
         return None
     return replay(x, record)
 
 
-def acquire(x, *, bint tables_only=False):
+def acquire(x, *, bint tables_only=False, bint order=True):
     """The tensor of `x` by way of its type's exchange table, on its own device, without a copy.
 
     None where the negotiation over `__dlpack__` has to decide: the type has no table and nothing
     is known of it yet, its data is not in host memory, or its table refused. `tables_only`
-    leaves the general bridge out.
+    leaves the general bridge out. Without `order`, device.ready_for must follow for device memory.
     """
-    return acquire_through(x, tables_only)
+    return acquire_through(x, tables_only, order)
 
 
 def from_dlpack(x, /, *, device=None, copy=None, stream=None):
@@ -309,7 +309,7 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
     if device is None and copy is None and stream is None:
         if PyCapsule_CheckExact(x):
             return take_capsule(x, False, None, True)
-        tensor = acquire_through(x, False)
+        tensor = acquire_through(x, False, True)
         return tensor if tensor is not None else request(x)
     return negotiate(x, device=device, copy=copy, stream=stream)
 

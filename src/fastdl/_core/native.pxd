@@ -148,6 +148,7 @@ cdef extern from "shared.h" nogil:
         void (*event_forget)(fdl_driver *)
         fdl_work *(*work_of)(fdl_work **, DLDevice)
         int (*work_ready_on)(fdl_work *, int64_t source, int64_t stream, fdl_failure *)
+        int (*work_ready_for)(fdl_work *, int64_t stream, fdl_failure *)
         int (*work_record)(fdl_work *, int64_t stream, fdl_failure *)
         int (*work_order)(fdl_work *, int64_t stream, fdl_failure *)
         int (*work_wait)(fdl_work *, fdl_failure *)
@@ -209,7 +210,7 @@ cdef extern from "types.h" nogil:
 
 
 cdef extern from "acquire.h":
-    object fdl_acquire(PyObject *object, const fastdl_record *record)
+    object fdl_acquire(PyObject *object, const fastdl_record *record, bint order)
     object fdl_make_from_dlpack(bytes doc, object complete, object request)
 
 

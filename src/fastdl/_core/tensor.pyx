@@ -407,8 +407,8 @@ cdef void unmake_tensor(Tensor tensor, DLManagedTensorVersioned *managed) noexce
 # ---- acquiring through a table --------------------------------------------------------------
 
 
-cdef Tensor acquire(object x, const fastdl_record *record):
-    return fdl_acquire(<PyObject *>x, record)
+cdef Tensor acquire(object x, const fastdl_record *record, bint order):
+    return fdl_acquire(<PyObject *>x, record, order)
 
 
 cdef int check_lazy_bits(object x, Tensor tensor) except -1:

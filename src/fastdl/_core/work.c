@@ -292,6 +292,14 @@ int fdl_work_ready_on(fdl_work *work, int64_t source, int64_t stream, fdl_failur
     return failed;
 }
 
+int fdl_work_ready_for(fdl_work *work, int64_t stream, fdl_failure *failure)
+{
+    int64_t source = -1;
+    if (stream != -1 && producers_stream(work, &source, failure) < 0)
+        return -1;
+    return fdl_work_ready_on(work, source, stream, failure);
+}
+
 /* ---- more work ---- */
 
 /* Records on `stream`. If there is no room for another edge, `stream` waits for all there are, and

@@ -41,8 +41,12 @@ void fdl_work_free(fdl_work *work);
 int fdl_work_ready_on(fdl_work *work, int64_t source, int64_t stream, fdl_failure *failure);
 
 /* The memory came through this table, whose library may queue more on it: it is asked for its
- * current stream whenever the memory is handed on. */
+ * current stream whenever the memory is handed on. fdl_work_ready_for follows. */
 void fdl_work_from_table(fdl_work *work, const DLPackExchangeAPI *producer);
+
+/* As fdl_work_ready_on, for memory from a table: `source` is the producer's current stream. Asks
+ * the producer, unless `stream` is -1. */
+int fdl_work_ready_for(fdl_work *work, int64_t stream, fdl_failure *failure);
 
 /* Work that touches the memory has been queued on `stream`: another edge. */
 int fdl_work_record(fdl_work *work, int64_t stream, fdl_failure *failure);

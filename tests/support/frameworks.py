@@ -1,0 +1,148 @@
+"""Small array libraries on a simulated device, which order their work as real ones do."""
+
+import itertools
+import threading
+from contextlib import contextmanager
+
+from fastdl._core import device as driver
+from tests.support.producers import Given, Producer, Tabled, hostile
+from tests.support.simulation import Simulation, read, write
+
+NBYTES = 24  # of the six float32 of a Given
+TYPES = {"cuda": 2, "hip": 10}
+MANAGED = 13
+
+
+@contextmanager
+def simulated(kind, devices=2, **settings):
+    """fastdl on a new simulated driver; at the end nothing is wrong and nothing left."""
+    sim = Simulation(kind)
+    sim.reset(devices=devices, **settings)
+    driver.replace_driver(TYPES[kind], str(sim.path))
+    try:
+        yield sim
+        sim.run()
+        sim.check()
+        driver.forget_events(TYPES[kind])
+        assert (sim.live("events"), sim.live("captures")) == (0, 0)
+    finally:
+        sim.forget()
+        driver.replace_driver(TYPES[kind], None)
+
+
+class Array:
+    """Memory on a device of a simulation, and the stream on which its library works.
+
+    `write` and `read` queue kernels there, or on another stream; `owner` frees the memory at once,
+    whoever uses it, as libraries do.
+    """
+
+    def __init__(self, sim, device=0, stream=None, memory="device"):
+        self.sim = sim
+        self.ordinal = device
+        self.type = MANAGED if memory == "managed" else TYPES[sim.kind]
+        with sim.device(device):
+            self.pointer = sim.allocate(NBYTES, memory)
+            self.stream = default(sim) if stream is None else stream
+        self.given = Given(data=self.pointer, device=(self.type, device), owner=self)
+        self.payloads = itertools.count(1)
+
+    def write(self, stream=None):
+        payload = next(self.payloads)
+        with self.sim.device(self.ordinal):
+            stream = self.stream if stream is None else stream
+            self.sim.kernel(stream, write(self.pointer, NBYTES, payload))
+        return bytes([payload]) * NBYTES
+
+    def read(self, stream, device=None):
+        with self.sim.device(self.ordinal if device is None else device):
+            self.sim.kernel(stream, read(self.pointer, NBYTES))
+
+    def bytes(self):
+        return self.sim.peek(self.pointer, NBYTES)
+
+
+class Protocol(Producer):
+    """Exports as CuPy does: an event on the current stream of the current device, for which the
+    consumer's stream waits."""
+
+    def __init__(self, array):
+        super().__init__(array.given, (array.type, array.ordinal))
+        self.array = array
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        array, sim = self.array, self.array.sim
+        self.asked.append(stream)
+        if stream != -1:
+            event = sim.event()  # of the context that is current: that of the array, or it fails
+            sim.record(event, array.stream)
+            sim.wait(default(sim) if stream is None else stream, event)
+            sim.ok("cuEventDestroy_v2" if sim.kind == "cuda" else "hipEventDestroy", event)
+        return array.given.capsule()
+
+
+class Table(Tabled):
+    """Exports through an exchange table, as torch does: the table orders nothing, and tells the
+    current stream, which is one for all tables of a process here (see `current_stream`)."""
+
+    def __init__(self, array):
+        super().__init__(array.given)
+        self.array = array
+
+
+@contextmanager
+def current_stream(stream):
+    """What the tables of tests answer to current_work_stream."""
+    hostile.set_stream(0, stream if stream > 1 else 0, False)
+    try:
+        yield
+    finally:
+        hostile.set_stream(0, 0, False)
+
+
+def default(sim):
+    return 1 if sim.kind == "cuda" else 0
+
+
+def stream_on(sim, device=0, *, blocking=True):
+    with sim.device(device):
+        return sim.stream(blocking)
+
+
+def synchronize(sim, stream, device=0):
+    with sim.device(device):
+        sim.synchronize(stream)
+
+
+def destroy(sim, stream, device=0):
+    with sim.device(device):
+        sim.ok("cuStreamDestroy_v2" if sim.kind == "cuda" else "hipStreamDestroy", stream)
+
+
+def consume(tensor, stream, array, device=None):
+    """What a library does that imports `tensor` for its stream, and then reads it there. It drops
+    its capsule; the memory is the producer's."""
+    with array.sim.device(array.ordinal if device is None else device):
+        tensor.__dlpack__(stream=stream, max_version=(1, 3))
+    array.read(default(array.sim) if stream is None else stream, device)
+
+
+def in_thread(sim, function):
+    """Runs a function on another thread, ordered before and after by Python."""
+    raised = []
+
+    def run():
+        sim.acquire()
+        try:
+            function()
+        except BaseException as error:
+            raised.append(error)
+        sim.publish()
+
+    sim.publish()
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    sim.acquire()
+    if raised:
+        raise raised[0]

@@ -1,0 +1,337 @@
+"""The stream handshake on a simulated driver that sees every missing wait.
+
+Each test ends with the checker's word: no race between any two accesses, no call that a real
+driver would not survive, no blocking call under the GIL, contexts as they were. Where a test
+expects a race, it is the negative control: the checker must see what a missing wait does.
+"""
+
+import gc
+
+import pytest
+
+import fastdl
+from fastdl._core import device as driver
+from tests.support.frameworks import (
+    MANAGED,
+    TYPES,
+    Array,
+    Protocol,
+    Table,
+    consume,
+    current_stream,
+    default,
+    destroy,
+    in_thread,
+    simulated,
+    stream_on,
+    synchronize,
+)
+
+
+@pytest.fixture(params=["cuda", "hip"])
+def sim(request):
+    with simulated(request.param) as sim:
+        yield sim
+        gc.collect()
+
+
+@pytest.fixture
+def cuda():
+    with simulated("cuda") as sim:
+        yield sim
+        gc.collect()
+
+
+def expect_race(sim):
+    sim.run()
+    races = sim.races()
+    assert races, "no race was seen"
+    sim.forget()
+
+
+# ---- import, then use -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+@pytest.mark.parametrize("produced", ["default", "stream"])
+def test_the_default_import_is_ready_on_the_default_stream(sim, produced, blocking):
+    stream = None if produced == "default" else stream_on(sim, blocking=blocking)
+    array = Array(sim, stream=stream)
+    array.write()
+    tensor = fastdl.from_dlpack(Protocol(array))
+    array.read(default(sim))
+    assert driver.edges(tensor) == 1
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+def test_an_import_for_a_stream_is_ready_there(sim, blocking):
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    array.write()
+    stream = stream_on(sim, blocking=blocking)
+    tensor = fastdl.from_dlpack(Protocol(array), stream=stream)
+    array.read(stream)
+    assert driver.edges(tensor) == 1
+
+
+def test_an_import_without_order_is_not_ready(sim):
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    array.write()
+    tensor = fastdl.from_dlpack(Protocol(array), stream=-1)
+    assert driver.edges(tensor) == 0
+    array.read(stream_on(sim, blocking=False))
+    expect_race(sim)
+
+
+def test_the_per_thread_default_stream(cuda):
+    array = Array(cuda, stream=stream_on(cuda, blocking=False))
+    array.write()
+    tensor = fastdl.from_dlpack(Protocol(array), stream=2)
+    array.read(2)
+    # The event, other than the number 2, means the same on every thread.
+    in_thread(cuda, lambda: consume(tensor, 1, array))
+
+
+def test_managed_memory_is_ordered_as_the_devices(cuda):
+    array = Array(cuda, stream=stream_on(cuda, blocking=False), memory="managed")
+    assert array.type == MANAGED
+    array.write()
+    tensor = fastdl.from_dlpack(Protocol(array))
+    array.read(1)
+    consume(tensor, stream_on(cuda, blocking=False), array)
+
+
+@pytest.mark.parametrize("kind", [Protocol, Table])
+def test_the_second_device(sim, kind):
+    """Its default stream is another than that of the first, which is current here."""
+    stream = stream_on(sim, 1, blocking=False)
+    array = Array(sim, device=1, stream=stream)
+    array.write()
+    with sim.device(0), current_stream(stream):
+        tensor = fastdl.from_dlpack(kind(array))
+        array.read(default(sim))
+        consume(tensor, stream_on(sim, 1, blocking=False), array)
+        assert sim.context_depth() == (1 if sim.kind == "cuda" else 0)
+
+
+# ---- import, then export for another stream -------------------------------------------------
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+@pytest.mark.parametrize("imported_on", ["default", "stream"])
+def test_a_re_export_waits_for_what_the_import_was_ready_for(sim, imported_on, blocking):
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    array.write()
+    first = None if imported_on == "default" else stream_on(sim, blocking=False)
+    tensor = fastdl.from_dlpack(Protocol(array), stream=first)
+    consume(tensor, stream_on(sim, blocking=blocking), array)
+
+
+@pytest.mark.parametrize("stream", [None, 1, 2])
+def test_a_re_export_for_the_default_streams(cuda, stream):
+    array = Array(cuda, stream=stream_on(cuda, blocking=False))
+    array.write()
+    tensor = fastdl.from_dlpack(Protocol(array), stream=stream_on(cuda, blocking=False))
+    consume(tensor, stream, array)
+
+
+def test_a_re_export_without_order_waits_for_nothing(sim):
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    array.write()
+    tensor = fastdl.from_dlpack(Protocol(array))
+    calls = sim.log()
+    tensor.__dlpack__(stream=-1, max_version=(1, 3))
+    assert sim.log() == calls
+    array.read(stream_on(sim, blocking=False))
+    expect_race(sim)
+
+
+def test_a_re_export_for_a_stream_of_another_device(sim):
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    array.write()
+    tensor = fastdl.from_dlpack(Protocol(array))
+    consume(tensor, stream_on(sim, 1, blocking=False), array, device=1)
+
+
+def test_a_view_carries_the_edges_of_its_base(sim):
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    array.write()
+    view = fastdl.from_dlpack(Protocol(array))[1:, ::2]
+    consume(view, stream_on(sim, blocking=False), array)
+
+
+def test_the_stream_of_the_import_may_be_gone_and_its_handle_another_stream(sim):
+    """Nothing is skipped because two handles are equal."""
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    array.write()
+    first = stream_on(sim, blocking=False)
+    tensor = fastdl.from_dlpack(Protocol(array), stream=first)
+    destroy(sim, first)
+    again = stream_on(sim, blocking=False)
+    assert again == first  # the simulation reuses handles at once
+    consume(tensor, again, array)
+
+
+def test_edges_whose_work_has_ended_are_dropped(sim):
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    array.write()
+    tensor = fastdl.from_dlpack(Protocol(array))
+    assert driver.edges(tensor) == 1
+    synchronize(sim, array.stream)
+    synchronize(sim, default(sim))
+    consume(tensor, stream_on(sim, blocking=False), array)
+    assert driver.edges(tensor) == 0
+    waits = sim.calls("cuStreamWaitEvent" if sim.kind == "cuda" else "hipStreamWaitEvent")
+    calls = len(sim.log())
+    tensor.__dlpack__(stream=stream_on(sim), max_version=(1, 3))
+    wait = "cuStreamWaitEvent" if sim.kind == "cuda" else "hipStreamWaitEvent"
+    assert sim.calls(wait) == waits
+    assert not any("Event" in line for line in sim.log()[calls:])
+
+
+# ---- producers with a table -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+def test_a_table_is_ordered_by_its_current_stream(sim, blocking):
+    stream = stream_on(sim, blocking=blocking)
+    array = Array(sim, stream=stream)
+    array.write()
+    with current_stream(stream):
+        tensor = fastdl.from_dlpack(Table(array))
+    array.read(default(sim))
+    assert driver.edges(tensor) == 1
+
+
+def test_later_writes_of_the_producer_are_ordered_too(sim):
+    stream = stream_on(sim, blocking=False)
+    array = Array(sim, stream=stream)
+    with current_stream(stream):
+        tensor = fastdl.from_dlpack(Table(array))
+        expected = array.write()
+        target = stream_on(sim, blocking=False)
+        consume(tensor, target, array)
+    sim.run()
+    assert array.bytes() == expected
+
+
+def test_the_stream_at_import_counts_after_the_producer_changed_it(sim):
+    first, second = stream_on(sim, blocking=False), stream_on(sim, blocking=False)
+    array = Array(sim, stream=first)
+    array.write()
+    with current_stream(first):
+        tensor = fastdl.from_dlpack(Table(array))
+    with current_stream(second):
+        consume(tensor, second, array)
+        consume(tensor, stream_on(sim, blocking=False), array)
+
+
+def test_a_table_on_the_default_stream_costs_one_record_and_no_wait(sim):
+    array = Array(sim)
+    array.write()
+    name = "cu" if sim.kind == "cuda" else "hip"
+    fastdl.from_dlpack(Table(Array(sim)))  # makes the event
+    before = {call: sim.calls(name + call) for call in ("EventRecord", "StreamWaitEvent")}
+    created = sim.calls("cuEventCreate" if sim.kind == "cuda" else "hipEventCreateWithFlags")
+    tensor = fastdl.from_dlpack(Table(array))
+    assert sim.calls(name + "EventRecord") == before["EventRecord"] + 1
+    assert sim.calls(name + "StreamWaitEvent") == before["StreamWaitEvent"]
+    assert created == sim.calls(
+        "cuEventCreate" if sim.kind == "cuda" else "hipEventCreateWithFlags"
+    )
+    del tensor
+
+
+# ---- the work stream ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [Protocol, Table])
+def test_imports_are_ready_on_the_work_stream(sim, kind):
+    stream, work = stream_on(sim, blocking=False), stream_on(sim, blocking=False)
+    array = Array(sim, stream=stream)
+    array.write()
+    with fastdl.use_stream((TYPES[sim.kind], 0), work), current_stream(stream):
+        tensor = fastdl.from_dlpack(kind(array))
+        assert driver.work_stream(TYPES[sim.kind], 0) == work
+    array.read(work)
+    del tensor
+
+
+def test_consumers_of_the_table_are_ordered_on_the_work_stream(sim):
+    """A table orders nothing by its contract: fastdl orders its work stream before it answers."""
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    array.write()
+    tensor = fastdl.from_dlpack(Protocol(array), stream=stream_on(sim, blocking=False))
+    work = stream_on(sim, blocking=False)
+    with fastdl.use_stream((TYPES[sim.kind], 0), work):
+        again = fastdl.from_dlpack(tensor)  # through the table of Tensor
+    array.read(work)
+    del again
+
+
+# ---- record and release ---------------------------------------------------------------------
+
+
+def test_recorded_work_is_waited_for(sim):
+    """A kernel that somebody launched with the raw pointer."""
+    array = Array(sim)
+    tensor = fastdl.from_dlpack(Protocol(array))
+    side = stream_on(sim, blocking=False)
+    synchronize(sim, default(sim))
+    expected = array.write(side)
+    tensor.record(side)
+    consume(tensor, stream_on(sim, blocking=False), array)
+    sim.run()
+    assert array.bytes() == expected
+
+
+def test_unrecorded_work_is_a_race(sim):
+    array = Array(sim)
+    tensor = fastdl.from_dlpack(Protocol(array))
+    array.write(stream_on(sim, blocking=False))
+    consume(tensor, stream_on(sim, blocking=False), array)
+    expect_race(sim)
+
+
+def test_any_amount_of_recorded_work(sim):
+    array = Array(sim)
+    tensor = fastdl.from_dlpack(Protocol(array))
+    streams = [stream_on(sim, blocking=False) for _ in range(20)]
+    for stream in streams:
+        array.read(stream)
+        tensor.record(stream)
+        assert driver.edges(tensor) <= 8
+    target = stream_on(sim, blocking=False)
+    tensor.__dlpack__(stream=target, max_version=(1, 3))
+    array.write(target)
+
+
+def test_release_makes_the_producers_stream_wait(sim):
+    stream = stream_on(sim, blocking=False)
+    array = Array(sim, stream=stream)
+    side = stream_on(sim, blocking=False)
+    with current_stream(stream):
+        tensor = fastdl.from_dlpack(Table(array), stream=side)
+        array.read(side)
+        tensor.release(side)
+        del tensor
+    array.write()  # the memory is another array's by now
+
+
+def test_release_without_a_table_waits_on_the_host(sim):
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    side = stream_on(sim, blocking=False)
+    tensor = fastdl.from_dlpack(Protocol(array), stream=side)
+    array.read(side)
+    tensor.release(side)
+    del tensor
+    array.write(stream_on(sim, blocking=False))
+
+
+def test_dropping_without_release_is_a_race(sim):
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    side = stream_on(sim, blocking=False)
+    tensor = fastdl.from_dlpack(Protocol(array), stream=side)
+    array.read(side)
+    del tensor
+    array.write()
+    expect_race(sim)
