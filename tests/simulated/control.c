@@ -169,6 +169,16 @@ int call_enter(Symbol **place, const char *name, int flags, Thread **thread)
     return GO_ON;
 }
 
+/* The CUDA library's current context, or that of HIP's current device. */
+Context *context_here(Thread *self)
+{
+#ifdef FK_HIP
+    return context_of(self->device);
+#else
+    return context_current(self);
+#endif
+}
+
 int call_leave(Thread *self, int code)
 {
     return leave_early(self, code);
@@ -380,16 +390,6 @@ typedef struct {
     int mode; /* 'r' or 'w' */
     int payload;
 } fk_access;
-
-/* The CUDA library's current context, or that of HIP's current device. */
-static Context *context_here(Thread *self)
-{
-#ifdef FK_HIP
-    return context_of(self->device);
-#else
-    return context_current(self);
-#endif
-}
 
 EXPORT int fk_kernel(void *handle, int count, const fk_access *accesses)
 {

@@ -45,13 +45,6 @@ enum {
     ROCM_6 = 60000000
 };
 
-#define STREAM(handle)                                                                             \
-    Stream *stream = NULL;                                                                         \
-    FAIL_ON(stream_from(self, context_of(self->device), (handle), &stream))
-#define EVENT(handle)                                                                              \
-    Event *event = NULL;                                                                           \
-    FAIL_ON(event_from(self, (handle), &event))
-
 /* ------------------------------------------------------------------------------ runtime, devices
  */
 

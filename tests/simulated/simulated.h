@@ -15,7 +15,7 @@
  *   work.c     every action, told to capture.c, clocks.c and graph.c in turn
  *   control.c  the fk_* functions of the tests; what each driver call begins and ends with
  *   agree.c    random programs over which the two engines must agree
- *   cuda.c, hip.c   the drivers' own symbols, thin
+ *   cuda.c, cuda_memory.c, hip.c   the drivers' own symbols, thin
  *
  * One lock protects everything; every function here expects it to be held. Functions that return
  * int return a code of the drivers, which CUDA and HIP number alike. */
@@ -174,6 +174,7 @@ Thread *threads_all(void);
 Context *context_of(int device); /* NULL if there is no such device */
 Context *context_from(Thread *self, void *handle);
 Context *context_current(Thread *self); /* CUDA's; NULL if none, or released */
+Context *context_here(Thread *self);    /* the same, or that of HIP's current device */
 Stream *stream_legacy(Context *context);
 Stream *stream_per_thread(Context *context, Thread *thread);
 int stream_create(Context *context, unsigned flags, int priority, void **handle);
@@ -401,5 +402,13 @@ __attribute__((format(printf, 1, 2))) void call_log(const char *format, ...);
         if (code_ != SUCCESS)                                                                      \
             return call_leave(self, code_);                                                        \
     } while (0)
+
+/* Finds the object of a handle, or leaves the call. */
+#define STREAM(handle)                                                                             \
+    Stream *stream = NULL;                                                                         \
+    FAIL_ON(stream_from(self, context_here(self), (handle), &stream))
+#define EVENT(handle)                                                                              \
+    Event *event = NULL;                                                                           \
+    FAIL_ON(event_from(self, (handle), &event))
 
 #endif

@@ -23,6 +23,7 @@ from tests.support import build
 
 SOURCES = build.ROOT / "tests" / "simulated"
 _COMMON = "objects memory capture clocks graph work control agree".split()
+_PARTS = {"cuda": ["cuda", "cuda_memory"], "hip": ["hip"]}
 _NAMES = {"cuda": "libcuda.so.1", "hip": "libamdhip64.so.6"}
 _WARNINGS = ["-Wconversion", "-Wshadow", "-pedantic"]
 
@@ -30,7 +31,7 @@ GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2  # capture modes
 LEGACY, PER_THREAD = 1, 2  # stream handles of CUDA
 
 # p: a pointer or handle, P: where one is returned, q: 64 bits, i, u: int, z: size_t, I, U, Q, Z:
-# where one is returned, s: a text, c: one byte. All return an int.
+# where one is returned, s: a text, c: one byte. All return an int, but for two of HIP's.
 _CUDA = """
 cuInit u; cuDriverGetVersion I; cuDeviceGetCount I; cuDeviceGet Ii; cuDeviceGetName sii
 cuDeviceGetAttribute Iii; cuGetErrorName iS; cuGetErrorString iS; cuDevicePrimaryCtxRetain Pi
@@ -40,7 +41,8 @@ cuEventCreate Pu; cuEventRecord pp; cuEventQuery p; cuEventSynchronize p; cuEven
 cuStreamCreate Pu; cuStreamCreateWithPriority Pui; cuStreamDestroy_v2 p; cuStreamWaitEvent ppu
 cuStreamSynchronize p; cuStreamQuery p; cuStreamGetFlags pU; cuStreamGetCtx pP; cuStreamGetId pQ
 cuLaunchHostFunc ppp; cuStreamBeginCapture_v2 pi; cuStreamEndCapture pP; cuGraphDestroy p
-cuStreamIsCapturing pI; cuStreamGetCaptureInfo_v2 pIQPPZ; cuThreadExchangeStreamCaptureMode I
+cuStreamIsCapturing pI; cuStreamGetCaptureInfo_v2 pIQPPZ; cuStreamGetCaptureInfo_v3 pIQPPPZ
+cuThreadExchangeStreamCaptureMode I
 cuPointerGetAttributes uppq; cuPointerGetAttribute piq; cuMemAlloc_v2 Qz; cuMemFree_v2 q
 cuMemAllocAsync Qzp; cuMemFreeAsync qp; cuMemAllocManaged Qzu; cuMemHostAlloc Pzu; cuMemFreeHost p
 cuMemHostGetDevicePointer_v2 Qpu; cuMemcpyAsync qqzp; cuMemcpyPeerAsync qpqpzp
@@ -48,7 +50,8 @@ cuMemsetD8Async qczp; cuMemcpy2DAsync_v2 pp; cuMemcpy3DAsync_v2 pp
 """
 _HIP = """
 hipInit u; hipRuntimeGetVersion I; hipDriverGetVersion I; hipGetDeviceCount I; hipGetDevice I
-hipSetDevice i; hipDeviceSynchronize -; hipEventCreateWithFlags Pu; hipEventRecord pp
+hipSetDevice i; hipDeviceSynchronize -; hipGetErrorName i; hipGetErrorString i
+hipEventCreateWithFlags Pu; hipEventRecord pp
 hipEventQuery p; hipEventSynchronize p; hipEventDestroy p; hipStreamCreateWithFlags Pu
 hipStreamDestroy p; hipStreamWaitEvent ppu; hipStreamSynchronize p; hipStreamQuery p
 hipStreamGetFlags pU; hipStreamGetDevice pI; hipLaunchHostFunc ppp; hipStreamBeginCapture pi
@@ -92,17 +95,24 @@ def write(pointer, length, payload):
     return Access(pointer, length, ord("w"), payload)
 
 
+def functions(kind):
+    """The names of a driver's functions that are known here, each with the types it takes."""
+    entries = [entry.split() for entry in (_CUDA if kind == "cuda" else _HIP).splitlines() if entry]
+    words = " ".join(word for entry in entries for word in entry).replace(";", "").split()
+    return {
+        name: [_TYPES[letter] for letter in letters.strip("-")]
+        for name, letters in zip(words[::2], words[1::2], strict=True)
+    }
+
+
 def declare(library, kind):
-    """Gives the driver functions of a loaded library, simulated or not, their types. Those that it
-    does not have are passed over."""
-    for entry in (_CUDA if kind == "cuda" else _HIP).replace("\n", ";").split(";"):
-        if not entry.strip():
-            continue
-        name, letters = entry.split()
-        function = getattr(library, name, None)
-        if function is not None:
-            function.argtypes = [_TYPES[letter] for letter in letters.strip("-")]
-            function.restype = ctypes.c_int
+    """Gives the functions of a loaded driver, simulated or not, their types. Those that it does not
+    have are passed over."""
+    for name, types in functions(kind).items():
+        if hasattr(library, name):
+            getattr(library, name).argtypes = types
+            text = name in ("hipGetErrorName", "hipGetErrorString")
+            getattr(library, name).restype = ctypes.c_char_p if text else ctypes.c_int
     return library
 
 
@@ -119,8 +129,8 @@ def library_path(kind="cuda", *, old=False, private=False):
         partial = path.with_suffix(f".{os.getpid()}.partial")
         flags = [*_WARNINGS, "-fvisibility=hidden", "-Wl,-Bsymbolic", f"-Wl,-soname,{name}"]
         flags += ["-pthread", *(["-DFK_OLD"] * old), *(["-DFK_HIP"] * (kind == "hip"))]
-        others = [SOURCES / f"{part}.c" for part in _COMMON]
-        build.compile_source(SOURCES / f"{kind}.c", partial, *flags, *others)
+        first, *others = [SOURCES / f"{part}.c" for part in _PARTS[kind] + _COMMON]
+        build.compile_source(first, partial, *flags, *others)
         partial.replace(path)
     return path
 
@@ -134,6 +144,15 @@ class Simulation:
         self.folder = self.path.parent
         self.driver = declare(ctypes.CDLL(str(self.path)), kind)
         self._declare_control()
+
+    @classmethod
+    @contextmanager
+    def fresh(cls, kind):
+        """A private one without history, with device 0 current."""
+        simulation = cls(kind, private=True)
+        simulation.reset()
+        with simulation.device(0):
+            yield simulation
 
     def _declare_control(self):
         p, q, i = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int
@@ -345,8 +364,10 @@ class Simulation:
             before = ctypes.c_int()
             self.ok("hipGetDevice", before)
             self.ok("hipSetDevice", number)
-            yield
-            self.ok("hipSetDevice", before.value)
+            try:
+                yield
+            finally:
+                self.call("hipSetDevice", before.value)
             return
         self.ok("cuInit", 0)
         context = self._made("cuDevicePrimaryCtxRetain", number)

@@ -77,7 +77,8 @@ fdl_description *fdl_block_new(int32_t ndim)
 
 void fdl_block_free(fdl_block *block, int attached)
 {
-    fdl_work_free(block->work);
+    if (block->work != NULL)
+        fdl_work_free(block->work);
 #ifndef FDL_NO_SPARES
     if (attached && block->spare && spare_count < SPARES) {
         spares[spare_count++] = block;

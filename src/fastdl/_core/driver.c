@@ -158,6 +158,7 @@ void fdl_driver_replace(int kind, const char *path)
 {
     slot *here = slot_of(kind);
     memset(here->driver.contexts, 0, sizeof(here->driver.contexts));
+    here->driver.captures = 0;
     here->path[0] = '\0';
     if (path != NULL)
         (void)snprintf(here->path, sizeof(here->path), "%s", path);
@@ -253,6 +254,7 @@ int fdl_capture_of(fdl_driver *driver, int64_t stream, fdl_capture *capture, fdl
         return -1;
     if (status == 0)
         return 0;
+    fdl_store_release(&driver->captures, 1);
     if (status == CAPTURE_INVALIDATED)
         return fdl_refuse(failure, "the graph capture on this stream has been invalidated");
     capture->active = status == CAPTURE_ACTIVE;

@@ -98,13 +98,15 @@ int fdl_refuse(fdl_failure *failure, const char *format, ...);
 
 #define FDL_MAX_DEVICES 64
 
-/* One driver. What it holds does not change once it is ready, but for `contexts`. */
+/* One driver. What it holds does not change once it is ready, but for `contexts` and
+ * `captures`. */
 typedef struct {
     const char *name; /* "CUDA" or "HIP" */
     int kind;         /* FASTDL_STREAM_CUDA or FASTDL_STREAM_ROCM */
     int version;      /* as the driver counts */
     int devices;
-    void *contexts[FDL_MAX_DEVICES]; /* CUDA's primary contexts, once retained; HIP: not NULL */
+    void *contexts[FDL_MAX_DEVICES]; /* CUDA's primary contexts, once retained */
+    int captures;                    /* whether a capture has ever been seen */
     FDL_DRIVER_CALLS(FDL_MEMBER)
     FDL_CUDA_CALLS(FDL_MEMBER)
     FDL_HIP_CALLS(FDL_MEMBER)

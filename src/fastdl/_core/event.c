@@ -150,8 +150,12 @@ int fdl_event_wait(const fdl_event *event, fdl_failure *failure)
 
 int fdl_event_is_complete(const fdl_event *event)
 {
-    int mode = fdl_relax_captures(event->driver);
-    int complete = event->driver->event_query(event->handle) == 0;
+    int mode, complete;
+    /* On HIP asking breaks the captures of all threads, whatever their mode. */
+    if (event->driver->kind == FASTDL_STREAM_ROCM && fdl_load_acquire(&event->driver->captures))
+        return 0;
+    mode = fdl_relax_captures(event->driver);
+    complete = event->driver->event_query(event->handle) == 0;
     fdl_restore_captures(event->driver, mode);
     return complete;
 }

@@ -228,10 +228,7 @@ static int order_on(fdl_work *work, fdl_driver *driver, int64_t stream, int64_t 
         if (stream != work->stream && bridge(driver, work, work->stream, stream, failure) < 0)
             return -1;
     }
-    if (capture.active && driver->kind == FASTDL_STREAM_ROCM)
-        count = snapshot(work, edges); /* asking an event would break the capture */
-    else
-        count = pending(work, edges);
+    count = pending(work, edges);
     if (count > 0 && capture.active)
         failed = refuse_capture(failure);
     for (int i = 0; i < count && !failed; i++)
@@ -260,7 +257,10 @@ static int first_edge(fdl_work *work, fdl_driver *driver, int64_t source, int64_
         work->captured = 1;
         work->stream = source;
         work->id = capture.id;
-        return 0;
+        /* The work stream is nobody's wish, and cannot be ordered after a capture. */
+        return stream == source || stream == fdl_work_stream(work->device)
+                   ? 0
+                   : order_on(work, driver, stream, -1, failure);
     }
     event = fdl_event_record(driver, work->device.device_id, source, failure);
     if (event == NULL)

@@ -1,0 +1,518 @@
+"""The simulated drivers: what has an order, and what is noticed when something has none. Each rule
+is a scene of its own; at the end the two engines inside are compared over random programs."""
+
+import ctypes
+import threading
+
+import pytest
+
+from tests.support.simulation import LEGACY, PER_THREAD, Simulation, read, write
+
+
+@pytest.fixture(params=["cuda", "hip"])
+def sim(request):
+    with Simulation.fresh(request.param) as simulation:
+        yield simulation
+
+
+@pytest.fixture
+def cuda():
+    with Simulation.fresh("cuda") as simulation:
+        yield simulation
+
+
+@pytest.fixture
+def hip():
+    with Simulation.fresh("hip") as simulation:
+        yield simulation
+
+
+def in_thread(function):
+    """Runs it on a new thread; what it returned or raised."""
+    outcome = []
+
+    def body():
+        try:
+            outcome.append((function(), None))
+        except BaseException as error:
+            outcome.append((None, error))
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+    result, error = outcome[0]
+    if error is not None:
+        raise error
+    return result
+
+
+def unordered(sim):
+    """The number of races found so far, which are forgotten."""
+    found = len(sim.races())
+    assert sim.violations() == []
+    sim.forget()
+    return found
+
+
+class TestOrder:
+    """Which pieces of work have an order. Each scene writes on one side and reads on the other."""
+
+    def scene(self, sim, first, second, between=lambda: None):
+        data = sim.allocate(64)
+        sim.kernel(first, write(data, 64, 1))
+        between()
+        sim.kernel(second, read(data, 64))
+        return unordered(sim)
+
+    def test_a_stream_is_in_order(self, sim):
+        stream = sim.stream()
+        assert self.scene(sim, stream, stream) == 0
+
+    @pytest.mark.parametrize("blocking", [True, False])
+    def test_two_streams_are_not(self, sim, blocking):
+        assert self.scene(sim, sim.stream(blocking), sim.stream(blocking)) == 1
+
+    def test_legacy_is_ordered_with_blocking_streams(self, sim):
+        assert self.scene(sim, 0, sim.stream()) == 0
+        assert self.scene(sim, sim.stream(), 0) == 0
+        assert self.scene(sim, LEGACY, sim.stream()) == 0
+
+    def test_legacy_is_not_ordered_with_the_others(self, sim):
+        assert self.scene(sim, 0, sim.stream(False)) == 1
+        assert self.scene(sim, sim.stream(False), 0) == 1
+
+    def test_legacy_orders_blocking_streams_with_each_other(self, sim):
+        first, second, other = sim.stream(), sim.stream(), sim.allocate(8)
+        legacy_work = lambda: sim.kernel(0, write(other, 8, 1))  # noqa: E731
+        assert self.scene(sim, first, second, legacy_work) == 0
+        assert self.scene(sim, first, sim.stream(False), legacy_work) == 1
+
+    def test_per_thread_streams_are_blocking(self, sim):
+        assert self.scene(sim, PER_THREAD, 0) == 0
+        assert self.scene(sim, 0, PER_THREAD) == 0
+        assert self.scene(sim, PER_THREAD, sim.stream()) == 1
+
+    def test_per_thread_streams_are_two_on_two_threads(self, sim):
+        data = sim.allocate(64)
+        sim.kernel(PER_THREAD, write(data, 64, 1))
+
+        def other():
+            with sim.device(0):
+                sim.kernel(PER_THREAD, read(data, 64))
+
+        in_thread(other)
+        assert unordered(sim) == 1
+
+    def test_each_device_has_a_legacy_stream(self, sim):
+        data = sim.allocate(64)
+        sim.kernel(0, write(data, 64, 1))
+        with sim.device(1):
+            sim.kernel(0, read(data, 64))
+        assert unordered(sim) == 1
+
+    def test_an_event_orders(self, sim):
+        first, second, event = sim.stream(False), sim.stream(False), sim.event()
+
+        def edge():
+            sim.record(event, first)
+            sim.wait(second, event)
+
+        assert self.scene(sim, first, second, edge) == 0
+
+    def test_an_event_orders_across_devices(self, sim):
+        first, event, data = sim.stream(False), sim.event(), sim.allocate(8)
+        sim.kernel(first, write(data, 8, 1))
+        sim.record(event, first)
+        with sim.device(1):
+            second = sim.stream(False)
+            sim.wait(second, event)
+            sim.kernel(second, read(data, 8))
+        assert unordered(sim) == 0
+
+    def test_an_event_holds_what_was_queued_before_it(self, sim):
+        first, second, event, data = sim.stream(), sim.stream(), sim.event(), sim.allocate(8)
+        sim.record(event, first)
+        sim.kernel(first, write(data, 8, 1))
+        sim.wait(second, event)
+        sim.kernel(second, read(data, 8))
+        assert unordered(sim) == 1
+
+    def test_a_wait_holds_for_what_is_queued_after_it(self, sim):
+        first, second, event, data = sim.stream(), sim.stream(), sim.event(), sim.allocate(8)
+        sim.kernel(first, write(data, 8, 1))
+        sim.record(event, first)
+        sim.kernel(second, read(data, 8))
+        sim.wait(second, event)
+        assert unordered(sim) == 1
+
+    def test_a_wait_means_the_record_before_it(self, sim):
+        first, second, event, data = sim.stream(), sim.stream(), sim.event(), sim.allocate(8)
+        other = sim.stream()
+        sim.kernel(first, write(data, 8, 1))
+        sim.record(event, first)
+        sim.wait(second, event)
+        sim.record(event, other)  # changes nothing for the wait above
+        sim.kernel(second, read(data, 8))
+        assert unordered(sim) == 0
+        sim.kernel(first, write(data, 8, 1))
+        sim.record(event, first)
+        sim.record(event, other)
+        sim.wait(second, event)
+        sim.kernel(second, read(data, 8))
+        assert unordered(sim) == 1
+
+    def test_an_event_that_was_never_recorded_orders_nothing(self, sim):
+        first, second, event = sim.stream(), sim.stream(), sim.event()
+        assert self.scene(sim, first, second, lambda: sim.wait(second, event)) == 1
+
+    def test_an_event_on_legacy_holds_all_blocking_streams(self, sim):
+        event, second = sim.event(), sim.stream(False)
+
+        def edge():
+            sim.record(event, 0)
+            sim.wait(second, event)
+
+        assert self.scene(sim, sim.stream(), second, edge) == 0
+        assert self.scene(sim, sim.stream(False), second, edge) == 1
+
+    def test_the_host_orders_what_it_waited_for(self, sim):
+        first, second = sim.stream(False), sim.stream(False)
+        assert self.scene(sim, first, second, lambda: sim.synchronize(first)) == 0
+        assert self.scene(sim, first, second, lambda: sim.synchronize(second)) == 1
+
+    def test_the_host_orders_what_it_saw_complete(self, sim):
+        stream, event, data = sim.stream(False), sim.event(), sim.allocate(8, "pinned")
+        query = "cuEventQuery" if sim.kind == "cuda" else "hipEventQuery"
+        sim.kernel(stream, write(data, 8, 1))
+        sim.record(event, stream)
+        assert sim.call(query, event) == 600
+        sim.run()
+        assert sim.races() == []
+        assert sim.call(query, event) == 0
+        assert sim.host_read(data, 8) == b"\1" * 8
+        sim.check(depth=sim.context_depth())
+
+    def test_two_reads_need_no_order(self, sim):
+        first, second, data = sim.stream(), sim.stream(), sim.allocate(8)
+        sim.synchronize(0)
+        sim.kernel(first, read(data, 8))
+        sim.kernel(second, read(data, 8))
+        assert unordered(sim) == 0
+
+    def test_bytes_beside_each_other_need_no_order(self, sim):
+        first, second, data = sim.stream(), sim.stream(), sim.allocate(16)
+        sim.kernel(first, write(data, 9, 1))
+        sim.kernel(second, write(data + 9, 7, 1))
+        assert unordered(sim) == 0
+        sim.kernel(first, write(data, 9, 1))
+        sim.kernel(second, write(data + 8, 8, 1))
+        assert unordered(sim) == 1
+
+    def test_every_pair_is_reported(self, sim):
+        streams, data = [sim.stream() for _ in range(4)], sim.allocate(8)
+        for stream in streams:
+            sim.kernel(stream, write(data, 8, 1))
+        races = sim.races()
+        assert len(races) == 6
+        assert "kernel" in races[0] and "stream" in races[0] and "thread" in races[0]
+
+
+class TestHost:
+    def test_reading_too_early(self, sim):
+        stream, data = sim.stream(), sim.allocate(8, "pinned")
+        sim.kernel(stream, write(data, 8, 1))
+        assert sim.host_read(data, 8) == b"\xcd" * 8
+        assert len(sim.races()) == 1
+        sim.synchronize(stream)
+        assert sim.host_read(data, 8) == b"\1" * 8
+        assert len(sim.races()) == 1
+
+    def test_writing_too_early(self, sim):
+        stream, data, copy = sim.stream(), sim.allocate(8, "pinned"), sim.allocate(8)
+        sim.host_write(data, 8, 1)
+        sim.copy(copy, data, 8, stream)
+        sim.host_write(data, 8, 2)
+        assert len(sim.races()) == 1
+        sim.synchronize(stream)
+        assert sim.peek(copy, 8) == b"\2" * 8
+
+    @pytest.mark.parametrize("strict", [1, 0])
+    def test_pageable_memory(self, sim, strict):
+        sim.set("strict", strict)
+        stream, data = sim.stream(), sim.allocate(8)
+        host, back = ctypes.create_string_buffer(b"12345678"), ctypes.create_string_buffer(8)
+        sim.copy(data, ctypes.addressof(host), 8, stream)
+        sim.host_write(ctypes.addressof(host), 8, ord("x"))
+        sim.copy(ctypes.addressof(back), data, 8, stream)
+        early = sim.host_read(ctypes.addressof(back), 8)
+        sim.synchronize(stream)
+        assert early == (bytes(8) if strict else b"12345678")
+        assert back.raw == (b"xxxxxxxx" if strict else b"12345678")
+        assert len(sim.races()) == (2 if strict else 0)
+
+    def test_waiting_runs_no_more_than_it_must(self, sim):
+        first, second, data = sim.stream(), sim.stream(), sim.allocate(16)
+        sim.kernel(first, write(data, 8, 1))
+        sim.kernel(second, write(data + 8, 8, 2))
+        sim.synchronize(first)
+        assert sim.peek(data, 16) == b"\1" * 8 + b"\xcd" * 8
+        assert sim.live("pending") == 1
+
+    def test_threads_tell_each_other(self, sim):
+        stream, data = sim.stream(), sim.allocate(8, "pinned")
+        ready, done = threading.Event(), threading.Event()
+        found = []
+
+        def worker():
+            sim.live("events")  # known from here on
+            ready.set()
+            done.wait()
+            found.append(sim.host_read(data, 8))
+            sim.acquire()
+            found.append(sim.host_read(data, 8))
+
+        thread = threading.Thread(target=worker)
+        thread.start()
+        ready.wait()
+        sim.context_depth()
+        sim.kernel(stream, write(data, 8, 1))
+        sim.synchronize(stream)
+        sim.publish()
+        done.set()
+        thread.join()
+        assert found == [b"\1" * 8] * 2
+        assert sim.violations() == []
+
+    def test_a_thread_that_was_not_told(self, sim):
+        stream, data = sim.stream(), sim.allocate(8, "pinned")
+        go, done = threading.Event(), threading.Event()
+
+        def worker():
+            sim.context_depth()
+            go.set()
+            done.wait()
+            sim.host_read(data, 8)
+
+        thread = threading.Thread(target=worker)
+        thread.start()
+        go.wait()
+        sim.kernel(stream, write(data, 8, 1))
+        sim.synchronize(stream)
+        done.set()
+        thread.join()
+        assert len(sim.races()) == 1
+
+
+class TestMemory:
+    def test_addresses_are_used_again_at_once(self, sim):
+        first, second = sim.allocate(64), sim.allocate(64)
+        sim.free(first)
+        sim.free(second)
+        assert [sim.allocate(64), sim.allocate(60)] == [second, first]
+        sim.check(depth=sim.context_depth())
+
+    def test_devices_share_no_address(self, sim):
+        data = sim.allocate(64)
+        sim.free(data)
+        with sim.device(1):
+            assert sim.allocate(64) != data
+
+    def test_freeing_too_early(self, sim):
+        stream, data = sim.stream(), sim.allocate(8)
+        sim.kernel(stream, write(data, 8, 1))
+        sim.free(data)
+        (race,) = sim.races()
+        assert "write by free" in race and "write by kernel" in race
+
+    def test_freeing_in_time(self, sim):
+        stream, data = sim.stream(), sim.allocate(8)
+        sim.kernel(stream, write(data, 8, 1))
+        sim.synchronize(stream)
+        sim.free(data)
+        again = sim.allocate(8)
+        sim.kernel(sim.stream(), write(again, 8, 1))
+        assert again == data
+        sim.check(depth=sim.context_depth())
+
+    def test_use_after_free(self, sim):
+        data = sim.allocate(8)
+        sim.free(data)
+        assert sim.launch(0, read(data, 8)) == 1
+        assert "use after free" in sim.violations()[0]
+        assert sim.peek(data, 8) == b"\xdd" * 8
+
+    def test_freeing_twice(self, sim):
+        data, free = sim.allocate(8), "cuMemFree_v2" if sim.kind == "cuda" else "hipFree"
+        sim.free(data)
+        assert sim.call(free, data) == 1
+        assert len(sim.violations()) == 1
+
+    def test_freeing_by_the_wrong_call(self, sim):
+        pinned, data = sim.allocate(8, "pinned"), sim.allocate(8)
+        calls = ("cuMemFree_v2", "cuMemFreeHost")
+        free, free_host = calls if sim.kind == "cuda" else ("hipFree", "hipHostFree")
+        assert sim.call(free, pinned) == 1
+        assert sim.call(free_host, data) == 1
+        assert len(sim.violations()) == 2
+
+    def test_beyond_the_end(self, sim):
+        data = sim.allocate(8)
+        assert sim.launch(0, read(data + 4, 5)) == 1
+        assert "beyond the end" in sim.violations()[0]
+
+    def test_who_can_reach_what(self, sim):
+        data, host = sim.allocate(8), ctypes.create_string_buffer(8)
+        assert sim.driver.fk_host_read(data, 8, None) == 1
+        assert sim.launch(0, read(ctypes.addressof(host), 8)) == 1
+        assert len(sim.violations()) == 2
+        for kind in ("managed", "pinned"):
+            both = sim.allocate(8, kind)
+            sim.host_write(both, 8, 1)
+            sim.kernel(0, read(both, 8))
+        assert len(sim.violations()) == 2
+
+    def test_memory_is_finite(self, sim):
+        sim.set("memory", 1000)
+        name = "cuMemAlloc_v2" if sim.kind == "cuda" else "hipMalloc"
+        data = ctypes.c_uint64() if sim.kind == "cuda" else ctypes.c_void_p()
+        assert sim.call(name, data, 600) == 0
+        assert sim.call(name, data, 600) == 2
+        with sim.device(1):
+            assert sim.call(name, data, 600) == 0
+        assert sim.live("allocations") == 2
+
+
+class TestPool:
+    """Memory that is allocated and freed on streams."""
+
+    def allocate(self, sim, stream, length=64):
+        if sim.kind == "cuda":
+            pointer = ctypes.c_uint64()
+            sim.ok("cuMemAllocAsync", pointer, length, stream)
+        else:
+            pointer = ctypes.c_void_p()
+            sim.ok("hipMallocAsync", pointer, length, stream)
+        return pointer.value
+
+    def free(self, sim, pointer, stream):
+        sim.ok("cuMemFreeAsync" if sim.kind == "cuda" else "hipFreeAsync", pointer, stream)
+
+    def test_on_one_stream(self, sim):
+        stream = sim.stream(False)
+        data = self.allocate(sim, stream)
+        sim.kernel(stream, write(data, 64, 1))
+        self.free(sim, data, stream)
+        assert self.allocate(sim, stream) == data
+        sim.kernel(stream, read(data, 64))
+        assert unordered(sim) == 0
+
+    def test_another_stream_needs_an_edge(self, sim):
+        stream = sim.stream(False)
+        data = self.allocate(sim, stream)
+        sim.kernel(sim.stream(False), write(data, 64, 1))
+        (race,) = sim.races()
+        assert "allocation" in race
+
+    def test_freeing_while_another_stream_reads(self, sim):
+        """What torch's record_stream is there for."""
+        stream, reader, event = sim.stream(False), sim.stream(False), sim.event()
+        data = self.allocate(sim, stream)
+        sim.record(event, stream)
+        sim.wait(reader, event)
+        sim.kernel(reader, read(data, 64))
+        self.free(sim, data, stream)
+        (race,) = sim.races()
+        assert "free" in race and "read by kernel" in race
+
+    def test_reuse_by_another_stream_is_ordered_by_the_driver(self, sim):
+        first, second = sim.stream(False), sim.stream(False)
+        data = self.allocate(sim, first)
+        sim.kernel(first, write(data, 64, 1))
+        self.free(sim, data, first)
+        assert self.allocate(sim, second) == data
+        sim.kernel(second, write(data, 64, 2))
+        assert unordered(sim) == 0
+        assert sim.peek(data, 64) == b"\2" * 64
+
+    def test_after_the_free_the_memory_is_gone(self, sim):
+        stream = sim.stream(False)
+        data = self.allocate(sim, stream)
+        self.free(sim, data, stream)
+        assert sim.launch(stream, read(data, 64)) == 1
+        assert "use after free" in sim.violations()[0]
+
+    def test_a_device_without_pools(self, cuda):
+        cuda.attribute(0, 115, 0)
+        value = ctypes.c_int()
+        cuda.ok("cuDeviceGetAttribute", value, 115, 0)
+        assert value.value == 0
+        assert cuda.call("cuMemAllocAsync", ctypes.c_uint64(), 8, 0) == 801
+
+
+class TestHandles:
+    def test_they_are_used_again_at_once(self, sim):
+        destroy = "cuStreamDestroy_v2" if sim.kind == "cuda" else "hipStreamDestroy"
+        first, second = sim.stream(), sim.stream()
+        sim.ok(destroy, first)
+        sim.ok(destroy, second)
+        assert [sim.stream(), sim.stream()] == [second, first]
+
+    def test_a_new_stream_knows_nothing_of_the_old_one(self, sim):
+        destroy = "cuStreamDestroy_v2" if sim.kind == "cuda" else "hipStreamDestroy"
+        stream, data = sim.stream(False), sim.allocate(8)
+        sim.kernel(stream, write(data, 8, 1))
+        sim.ok(destroy, stream)
+        again = sim.stream(False)
+        assert again == stream
+        sim.kernel(again, read(data, 8))
+        assert unordered(sim) == 1
+        assert sim.peek(data, 8) == b"\1" * 8  # the work of a destroyed stream goes on
+
+    def test_destroyed_ones_are_noticed(self, sim):
+        cuda = sim.kind == "cuda"
+        stream, event = sim.stream(), sim.event()
+        sim.ok("cuStreamDestroy_v2" if cuda else "hipStreamDestroy", stream)
+        sim.ok("cuEventDestroy_v2" if cuda else "hipEventDestroy", event)
+        assert sim.call("cuStreamQuery" if cuda else "hipStreamQuery", stream) == 400
+        assert sim.call("cuEventQuery" if cuda else "hipEventQuery", event) == 400
+        assert all("after it was destroyed" in text for text in sim.violations())
+        assert len(sim.violations()) == 2
+
+    @pytest.mark.parametrize("handle", [2**64 - 1, 3, 4096, 1 << 40])
+    def test_numbers_are_no_handles(self, sim, handle):
+        cuda = sim.kind == "cuda"
+        assert sim.call("cuStreamQuery" if cuda else "hipStreamQuery", handle) == 400
+        assert sim.call("cuEventQuery" if cuda else "hipEventQuery", handle) == 400
+        assert all("would dereference it" in text for text in sim.violations())
+        assert len(sim.violations()) == 2
+
+    def test_streams_are_no_events(self, sim):
+        name = "cuEventQuery" if sim.kind == "cuda" else "hipEventQuery"
+        assert sim.call(name, sim.stream()) == 400
+        assert len(sim.violations()) == 1
+
+
+class TestAgreement:
+    """Two engines that share no more than the queue must judge any program alike."""
+
+    PROGRAMS = 20_000
+
+    @pytest.fixture
+    def sim(self):
+        return Simulation("cuda", private=True)
+
+    def test_they_agree(self, sim):
+        races, shown = sim.agree(0, self.PROGRAMS)
+        assert self.PROGRAMS / 10 < races < self.PROGRAMS * 9 / 10
+        # The executor is adversarial: eight runs show nearly every race in the bytes.
+        assert shown > 0.95 * races
+
+    @pytest.mark.parametrize("engine", [1, 2])
+    def test_a_fault_in_either_is_found(self, sim, engine):
+        sim.reset(broken=engine)
+        with pytest.raises(AssertionError, match="the clocks say"):
+            sim.agree(0, self.PROGRAMS)
+        sim.reset()
+
+    def test_in_the_hip_library_as_well(self, hip):
+        hip.agree(10**9, 1000)
