@@ -268,6 +268,21 @@ def test_consumers_of_the_table_are_ordered_on_the_work_stream(sim):
     del again
 
 
+@pytest.mark.parametrize("kind", [Protocol, Table])
+def test_work_of_c_code_on_the_work_stream_is_waited_for(sim, kind):
+    """It gets the tensor through the table, and queues what fastdl cannot see."""
+    array = Array(sim)
+    work = stream_on(sim, blocking=False)
+    with fastdl.use_stream((TYPES[sim.kind], 0), work):
+        tensor = fastdl.from_dlpack(kind(array))
+        again = fastdl.from_dlpack(tensor)  # a consumer of the table
+        expected = array.write(work)
+        consume(tensor, stream_on(sim, blocking=False), array)
+    sim.run()
+    assert array.bytes() == expected
+    del again
+
+
 # ---- record and release ---------------------------------------------------------------------
 
 

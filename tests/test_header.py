@@ -855,11 +855,18 @@ def test_work_stream_of_a_tensor_is_that_of_the_thread(api):
         assert api.work_stream(tensor) == 0
 
 
-@every_world
+@installed
 def test_a_tensor_that_cannot_be_ordered_for_the_thread_is_not_lent(api):
     tensor = fastdl.from_dlpack(Tabled(Given(device=CUDA)))
     with fastdl.use_stream("cuda:0", 0x5EED), pytest.raises(BufferError, match="driver"):
         api.work_stream(tensor)
+
+
+@alone
+def test_a_tensor_that_its_table_does_not_lend_comes_on_the_default_stream(api):
+    tensor = fastdl.from_dlpack(Tabled(Given(device=CUDA)))
+    with fastdl.use_stream("cuda:0", 0x5EED):
+        assert api.work_stream(tensor) == 0
 
 
 # ---- the cache of types ---------------------------------------------------------------------

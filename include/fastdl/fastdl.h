@@ -579,7 +579,8 @@ static inline int fastdl_import(void);
  *
  * Nothing is synchronised: on a device, work on the tensor belongs on the stream that
  * fastdl_work_stream gives. Objects that have `__dlpack__` alone are asked to be ready on the
- * device's default stream.
+ * device's default stream, or after fastdl_import() on the thread's work stream; a fastdl.Tensor is
+ * ready there too.
  *
  * On success call fastdl_release when you are done. On failure the view holds nothing, and calling
  * fastdl_release is allowed.
@@ -639,8 +640,9 @@ static inline int fastdl_empty(const DLTensor *prototype, PyTypeObject *like,
                                DLManagedTensorVersioned **out);
 
 /* The stream on which work on the tensor of a view must be queued: a cudaStream_t or hipStream_t,
- * on which the library that the tensor came from works now. NULL for host memory, and for the
- * legacy default stream. Ask after fastdl_borrow, with the device of the tensor current:
+ * on which the library that the tensor came from works now; of a fastdl.Tensor, the thread's work
+ * stream (fastdl.use_stream in Python). NULL for host memory, and for the legacy default stream.
+ * Ask after fastdl_borrow, with the device of the tensor current:
  *
  *     fastdl_borrow, fastdl_expect; device guard (view.dl.device.device_id); fastdl_work_stream;
  *     launch

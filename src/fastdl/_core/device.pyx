@@ -186,7 +186,8 @@ def call_on(int32_t type, int32_t ordinal, function, dict keywords):
 
 
 def replace_driver(int32_t type, path):
-    """Takes the library at `path` for the driver of a device; None: that of the machine."""
+    """Takes the library at `path` for the driver of a device; None: there is none; "": that of the
+    machine."""
     forget_events(type)
     encoded = None if path is None else path.encode()
     calls.driver_replace(kind_of(type), NULL if encoded is None else <const char *>encoded)

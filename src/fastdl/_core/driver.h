@@ -165,9 +165,9 @@ void fdl_restore_captures(fdl_driver *driver, int mode);
 
 /* ---- for tests ---- */
 
-/* Forgets the driver of that kind, whose contexts stay retained, and takes the library at `path`
- * in its place; NULL: the one of the machine is looked for again. No tensor on a device and no
- * other thread may use it meanwhile. */
+/* Forgets the driver of that kind, whose contexts stay retained, and takes the library at `path` in
+ * its place; NULL: there is none; "": that of the machine, which is looked for again. No tensor on
+ * a device and no other thread may use it meanwhile. */
 void fdl_driver_replace(int kind, const char *path);
 
 #endif

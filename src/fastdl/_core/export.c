@@ -30,12 +30,11 @@ static void destroy_legacy(PyObject *capsule)
         fdl_discard_legacy(PyCapsule_GetPointer(capsule, legacy_name));
 }
 
-int fdl_order_for_thread(const fdl_description *description)
+int fdl_lend(const fdl_description *description)
 {
     fdl_failure failure;
     fdl_work *work = description->block->work;
-    if (work == NULL ||
-        fdl_work_order(work, fdl_work_stream(description->managed.dl_tensor.device), &failure) == 0)
+    if (work == NULL || fdl_work_lend(work, &failure) == 0)
         return 0;
     return PyErr_Occurred() ? -1 : fdl_raise(&failure);
 }
@@ -45,7 +44,7 @@ int fdl_tensor_borrow(PyObject *tensor, fastdl_view *view)
     const fdl_description *description = fdl_description_in(tensor);
     view->dl = description->managed.dl_tensor;
     view->flags = description->managed.flags;
-    return description->block->work == NULL ? 0 : fdl_order_for_thread(description);
+    return fdl_lend(description);
 }
 
 PyObject *fdl_versioned_capsule(PyObject *tensor, uint64_t more_flags)

@@ -15,9 +15,9 @@
 PyObject *fdl_versioned_capsule(PyObject *tensor, uint64_t more_flags);
 PyObject *fdl_legacy_capsule(PyObject *tensor);
 
-/* Makes the calling thread's work stream wait for what is in flight on the memory: for consumers
- * that launch on that stream and order nothing themselves. 0, or -1 with an exception. */
-int fdl_order_for_thread(const fdl_description *description);
+/* Prepares the memory for C code that launches on the calling thread's work stream and orders
+ * nothing itself: see fdl_work_lend. 0, or -1 with an exception. */
+int fdl_lend(const fdl_description *description);
 
 /* fastdl_borrow of a fastdl.Tensor: see fastdl_record. */
 int fdl_tensor_borrow(PyObject *tensor, fastdl_view *view);

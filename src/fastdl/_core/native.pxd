@@ -217,7 +217,7 @@ cdef extern from "acquire.h":
 cdef extern from "export.h":
     object fdl_versioned_capsule(PyObject *tensor, uint64_t more_flags)
     object fdl_legacy_capsule(PyObject *tensor)
-    int fdl_order_for_thread(const fdl_description *description) except -1
+    int fdl_lend(const fdl_description *description) except -1
     int fdl_tensor_borrow(PyObject *tensor, fastdl_view *view) noexcept
     int fdl_speed_up_dlpack(PyTypeObject *type) except -1
 

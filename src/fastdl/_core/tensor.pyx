@@ -36,10 +36,10 @@ from fastdl._core.native cimport (
     fastdl_slot, fdl_acquire, fdl_allocate, fdl_block_new, fdl_copy_compact,
     fdl_current_work_stream, fdl_description, fdl_description_copy, fdl_description_fill,
     fdl_dtype_fact, fdl_dtype_find, fdl_dtypes, fdl_failure, fdl_finish_tensor_type, fdl_index,
-    fdl_int_tuple, fdl_keep_also, fdl_legacy_capsule, fdl_make_from_dlpack, fdl_make_tensor,
-    fdl_memory_new, fdl_order_for_thread, fdl_own_buffer, fdl_own_object, fdl_shared,
-    fdl_shared_calls, fdl_speed_up_dlpack, fdl_take_legacy, fdl_take_versioned, fdl_tensor_borrow,
-    fdl_tensor_wrap, fdl_type_find, fdl_type_slots, fdl_unmake_tensor, fdl_versioned_capsule,
+    fdl_int_tuple, fdl_keep_also, fdl_legacy_capsule, fdl_lend, fdl_make_from_dlpack,
+    fdl_make_tensor, fdl_memory_new, fdl_own_buffer, fdl_own_object, fdl_shared, fdl_shared_calls,
+    fdl_speed_up_dlpack, fdl_take_legacy, fdl_take_versioned, fdl_tensor_borrow, fdl_tensor_wrap,
+    fdl_type_find, fdl_type_slots, fdl_unmake_tensor, fdl_versioned_capsule,
 )
 
 
@@ -355,8 +355,7 @@ cdef int check_tensor(object candidate) except -1:
 cdef int table_from_object(void *candidate, DLManagedTensorVersioned **out) except -1:
     check_tensor(<object>candidate)
     cdef fdl_description *source = (<Tensor>candidate).description
-    if source.block.work is not NULL:
-        fdl_order_for_thread(source)
+    fdl_lend(source)
     cdef fdl_description *copy = fdl_description_copy(source, 0)
     if copy is NULL:
         raise MemoryError()
@@ -374,8 +373,7 @@ cdef int table_to_object(DLManagedTensorVersioned *managed, void **out) except -
 cdef int table_borrow(void *candidate, DLTensor *out) except -1:
     check_tensor(<object>candidate)
     check_flagless(<Tensor>candidate, "a borrowed DLTensor")
-    if (<Tensor>candidate).description.block.work is not NULL:
-        fdl_order_for_thread((<Tensor>candidate).description)
+    fdl_lend((<Tensor>candidate).description)
     out[0] = (<Tensor>candidate).description.managed.dl_tensor
     return 0
 

@@ -17,6 +17,7 @@ struct fdl_work {
     DLDevice device;
     int kind;       /* FASTDL_STREAM_* */
     int callers;    /* imported with stream=-1 */
+    int lent;       /* to C code that works on the work stream of its thread */
     int unrecorded; /* no driver: all that is known is `stream` */
     int captured;   /* ready on `stream` in the capture `id`, and nowhere else */
     int64_t stream; /* if unrecorded or captured */
@@ -48,7 +49,7 @@ fdl_work *fdl_work_new(DLDevice device)
     work->count = 0;
     work->device = device;
     work->kind = fastdl_find_device((int32_t)device.device_type)->stream;
-    work->callers = work->unrecorded = work->captured = 0;
+    work->callers = work->lent = work->unrecorded = work->captured = 0;
     work->producer = NULL;
     return work;
 }
@@ -212,8 +213,35 @@ static int bridge_checked(fdl_driver *driver, const fdl_work *work, int64_t sour
 
 /* ---- ordering ---- */
 
-/* With the device current: `stream` after the edges, and after `source` if that is not -1. */
-static int order_on(fdl_work *work, fdl_driver *driver, int64_t stream, int64_t source,
+/* Streams that may hold work on the memory which no edge stands for. */
+typedef struct {
+    int count;
+    int64_t streams[2];
+} fdl_sources;
+
+/* Finds those other than `stream`, and all if that is -1. Both alive, equal handles are one stream.
+ */
+static int find_sources(const fdl_work *work, int64_t stream, fdl_sources *sources,
+                        fdl_failure *failure)
+{
+    int64_t found;
+    sources->count = 0;
+    if (work->producer != NULL && !work->callers) {
+        if (producers_stream(work, &found, failure) < 0)
+            return -1;
+        if (found != stream)
+            sources->streams[sources->count++] = found;
+    }
+    if (!work->callers && fdl_load_acquire(&work->lent)) {
+        found = fdl_work_stream(work->device);
+        if (found != stream && (sources->count == 0 || sources->streams[0] != found))
+            sources->streams[sources->count++] = found;
+    }
+    return 0;
+}
+
+/* With the device current: `stream` after the edges and the sources. */
+static int order_on(fdl_work *work, fdl_driver *driver, int64_t stream, const fdl_sources *sources,
                     fdl_failure *failure)
 {
     fdl_event *edges[MAX_EDGES];
@@ -234,8 +262,8 @@ static int order_on(fdl_work *work, fdl_driver *driver, int64_t stream, int64_t 
     for (int i = 0; i < count && !failed; i++)
         failed = fdl_event_order(edges[i], stream, failure);
     release_all(edges, count);
-    if (!failed && source != -1)
-        failed = bridge_checked(driver, work, source, stream, &capture, failure);
+    for (int i = 0; sources != NULL && i < sources->count && !failed; i++)
+        failed = bridge_checked(driver, work, sources->streams[i], stream, &capture, failure);
     return failed;
 }
 
@@ -260,13 +288,13 @@ static int first_edge(fdl_work *work, fdl_driver *driver, int64_t source, int64_
         /* The work stream is nobody's wish, and cannot be ordered after a capture. */
         return stream == source || stream == fdl_work_stream(work->device)
                    ? 0
-                   : order_on(work, driver, stream, -1, failure);
+                   : order_on(work, driver, stream, NULL, failure);
     }
     event = fdl_event_record(driver, work->device.device_id, source, failure);
     if (event == NULL)
         return -1;
     (void)add_edge(work, event);
-    return source == stream ? 0 : order_on(work, driver, stream, -1, failure);
+    return source == stream ? 0 : order_on(work, driver, stream, NULL, failure);
 }
 
 int fdl_work_ready_on(fdl_work *work, int64_t source, int64_t stream, fdl_failure *failure)
@@ -349,20 +377,16 @@ int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure)
 {
     fdl_scope scope;
     fdl_driver *driver;
-    int64_t source = -1;
+    fdl_sources sources;
     int failed;
     if (stream == -1)
         return 0;
-    if (work->producer != NULL && !work->callers) {
-        if (producers_stream(work, &source, failure) < 0)
-            return -1;
-        if (source == stream)
-            source = -1; /* both alive, so they are one stream */
-    }
-    if (work->unrecorded && work->stream == stream && source == -1 &&
+    if (find_sources(work, stream, &sources, failure) < 0)
+        return -1;
+    if (work->unrecorded && work->stream == stream && sources.count == 0 &&
         stream == fdl_default_stream(work->kind)) /* which cannot have been destroyed since */
         return 0;
-    if (!work->unrecorded && !work->captured && source == -1 && fdl_work_edges(work) == 0)
+    if (!work->unrecorded && !work->captured && sources.count == 0 && fdl_work_edges(work) == 0)
         return 0;
     driver = fdl_driver_find(work->kind, failure);
     if (driver == NULL || work->unrecorded) {
@@ -374,9 +398,17 @@ int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure)
     }
     if (fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
         return -1;
-    failed = order_on(work, driver, stream, source, failure);
+    failed = order_on(work, driver, stream, &sources, failure);
     fdl_leave(&scope);
     return failed;
+}
+
+int fdl_work_lend(fdl_work *work, fdl_failure *failure)
+{
+    if (fdl_work_order(work, fdl_work_stream(work->device), failure) < 0)
+        return -1;
+    fdl_store_release(&work->lent, 1);
+    return 0;
 }
 
 static int wait_for_edges(fdl_work *work, fdl_failure *failure)
@@ -413,24 +445,25 @@ int fdl_work_wait(fdl_work *work, fdl_failure *failure)
 {
     fdl_scope scope;
     fdl_driver *driver;
-    int64_t source = -1;
+    fdl_sources sources;
     int failed;
     if (work->captured)
         return fdl_refuse(failure, "the tensor was imported inside a graph capture: the host "
                                    "cannot wait for it");
-    if (work->producer != NULL && !work->callers && producers_stream(work, &source, failure) < 0)
+    if (find_sources(work, -1, &sources, failure) < 0)
         return -1;
-    if (!work->unrecorded && source == -1 && fdl_work_edges(work) == 0)
-        return 0;
     if (work->unrecorded)
-        source = work->stream;
+        sources.streams[sources.count++] = work->stream; /* nothing was lent: that takes a driver */
+    if (sources.count == 0 && fdl_work_edges(work) == 0)
+        return 0;
     driver = fdl_driver_find(work->kind, failure);
     if (driver == NULL || fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
         return -1;
-    failed = wait_for_edges(work, failure) < 0 ||
-             (source != -1 && wait_for_stream(work, driver, source, failure) < 0);
+    failed = wait_for_edges(work, failure);
+    for (int i = 0; i < sources.count && !failed; i++)
+        failed = wait_for_stream(work, driver, sources.streams[i], failure);
     fdl_leave(&scope);
-    return failed ? -1 : 0;
+    return failed;
 }
 
 int fdl_work_release(fdl_work *work, int64_t stream, fdl_failure *failure)

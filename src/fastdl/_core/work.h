@@ -55,6 +55,10 @@ int fdl_work_record(fdl_work *work, int64_t stream, fdl_failure *failure);
  * producer. Costs nothing when nothing is in flight. */
 int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure);
 
+/* The same for the calling thread's work stream, on which C code is about to queue work that fastdl
+ * does not see: whoever comes next waits for the work stream of that moment too. */
+int fdl_work_lend(fdl_work *work, fdl_failure *failure);
+
 /* The host may touch the memory: waits for the edges, without the GIL. Asks the producer. */
 int fdl_work_wait(fdl_work *work, fdl_failure *failure);
 
