@@ -1,0 +1,176 @@
+"""Checks of a driver: stream capture."""
+
+import ctypes
+
+from conformance_driver import Assumed, Checks
+
+from tests.support.simulation import GLOBAL, LEGACY, PER_THREAD, RELAXED, THREAD_LOCAL
+
+
+class Capture(Checks):
+    def check_begin_and_end(self):
+        d = self.driver
+        stream = d.stream()
+        self.expect("legacy cannot capture", d.begin(LEGACY), 900)
+        self.expect("a mode that does not exist", d.begin(stream, 3), 1)
+        self.expect("not capturing", d.capturing(stream), (0, 0))
+        self.expect("begin", d.begin(stream), 0)
+        self.expect("capturing", d.capturing(stream), (0, 1))
+        self.expect("begin again", d.begin(stream), 401)
+        self.expect("end", d.end(stream), 0)
+        self.expect("end again", d.end(stream), 401)
+        self.expect(
+            "a per-thread stream captures", (d.begin(PER_THREAD), d.end(PER_THREAD)), (0, 0)
+        )
+        d.ok("cuStreamBeginCapture_v2", stream, GLOBAL)
+        self.expect("the end on another thread", self.in_thread(lambda: d.end(stream)), 908)
+        d.end(stream)
+        d.ok("cuStreamBeginCapture_v2", stream, RELAXED)
+        self.expect("likewise, relaxed", self.in_thread(lambda: d.end(stream)), 0)
+
+    def check_legacy_and_a_blocking_capture(self):
+        d = self.driver
+        stream, event = d.stream(True), d.event()
+        d.ok("cuStreamBeginCapture_v2", stream, RELAXED)
+        self.expect("asking legacy, blocking capture", d.capturing(LEGACY)[0], 906)
+        self.expect("which breaks nothing", d.capturing(stream), (0, 1))
+        self.expect("recording on legacy", d.record(event, LEGACY), 906)
+        self.expect("which breaks the capture", d.capturing(stream), (0, 2))
+        self.expect("work for a broken capture", d.record(event, stream), 901)
+        self.expect("the end of a broken capture", d.end(stream), 901)
+
+    def check_legacy_and_another_capture(self):
+        d = self.driver
+        stream, event, inner = d.stream(), d.event(), d.event()
+        d.ok("cuStreamBeginCapture_v2", stream, RELAXED)
+        self.expect("asking legacy, non-blocking capture", d.capturing(LEGACY), (0, 0))
+        self.expect("recording on legacy, likewise", d.record(event, LEGACY), 0)
+        self.expect("which breaks nothing", d.capturing(stream), (0, 1))
+        d.ok("cuEventRecord", inner, stream)
+        self.note("legacy waits for a captured event", d.wait(LEGACY, inner))
+        self.note("the status after that", d.capturing(stream)[1])
+        self.note("the end after that", d.end(stream))
+
+    def check_edges_of_a_capture(self):
+        d = self.driver
+        stream, outside, event = d.stream(), d.stream(), d.event()
+        d.ok("cuStreamBeginCapture_v2", stream, RELAXED)
+        self.expect("a wait, event never recorded", d.wait(stream, event), 0)
+        self.expect("which breaks nothing", d.capturing(stream), (0, 1))
+        d.ok("cuEventRecord", event, outside)
+        self.expect("a wait for work from outside", d.wait(stream, event), 905)
+        self.expect("which breaks the capture", d.capturing(stream), (0, 2))
+        d.end(stream)
+        second = d.stream()
+        d.ok("cuStreamBeginCapture_v2", stream, RELAXED)
+        d.ok("cuStreamBeginCapture_v2", second, RELAXED)
+        d.ok("cuEventRecord", event, stream)
+        self.expect("a wait for another capture", d.wait(second, event), 902)
+        d.end(stream), d.end(second)
+
+    def check_forks(self):
+        d = self.driver
+        first, second, fork, join = d.stream(), d.stream(), d.event(), d.event()
+
+        def begin():
+            d.ok("cuStreamBeginCapture_v2", first, RELAXED)
+            d.ok("cuEventRecord", fork, first)
+            d.ok("cuStreamWaitEvent", second, fork, 0)
+
+        begin()
+        self.expect("a fork captures", d.capturing(second), (0, 1))
+        got = self.capture_id(first) == self.capture_id(second)
+        self.expect("into the same graph", got, True)
+        d.ok("cuEventRecord", join, second)
+        d.ok("cuStreamWaitEvent", first, join, 0)
+        self.expect("a fork that is joined", d.end(first), 0)
+        begin()
+        self.expect("a fork that is not", d.end(first), 904)
+        begin()
+        self.expect("the end on the fork", d.end(second), 903)
+        d.end(first)
+
+    def capture_id(self, stream):
+        name = "cuStreamGetCaptureInfo_v2"
+        if not hasattr(self.driver.library, name):
+            raise Assumed(f"no {name}")
+        status, number, count = ctypes.c_int(), ctypes.c_uint64(), ctypes.c_size_t()
+        graph, nodes = ctypes.c_void_p(), ctypes.c_void_p()
+        self.driver.ok(name, stream, status, number, graph, nodes, count)
+        return number.value
+
+    def check_captured_events(self):
+        d = self.driver
+        stream, event = d.stream(), d.event()
+        for name in ("cuEventQuery", "cuEventSynchronize"):
+            d.ok("cuStreamBeginCapture_v2", stream, RELAXED)
+            d.ok("cuEventRecord", event, stream)
+            self.expect(f"{name}, captured", d.code(name, event), 907)
+            self.note("the end after that", d.end(stream))
+        d.ok("cuEventRecord", event, stream)
+        d.ok("cuEventSynchronize", event)
+        self.expect("the event, recorded anew", d.code("cuEventQuery", event), 0)
+
+    def check_calls_that_break_a_capture(self):
+        d = self.driver
+        for name, arguments in [
+            ("cuStreamSynchronize", lambda stream: (stream,)),
+            ("cuStreamQuery", lambda stream: (stream,)),
+            ("cuCtxSynchronize", lambda _: ()),
+            ("cuStreamGetId", lambda stream: (stream, ctypes.c_ulonglong())),
+        ]:
+            stream = d.stream()
+            d.ok("cuStreamBeginCapture_v2", stream, RELAXED)
+            self.expect(f"{name}, capturing", d.code(name, *arguments(stream)), 900)
+            self.expect("the end after that", d.end(stream), 901)
+
+    def check_calls_that_do_not(self):
+        d = self.driver
+        stream, other, data = d.stream(), d.stream(), d.allocate()
+        d.ok("cuStreamBeginCapture_v2", stream, GLOBAL)
+        event = d.event()
+        d.ok("cuEventRecord", event, stream)
+        d.ok("cuStreamWaitEvent", stream, event, 0)
+        d.ok("cuEventDestroy_v2", event)
+        event = d.event()
+        d.ok("cuEventRecord", event, other)
+        d.pointer(data)
+        self.expect("events and pointers break no capture", d.end(stream), 0)
+
+    def check_unsafe_calls(self):
+        d = self.driver
+        names = {GLOBAL: "global", THREAD_LOCAL: "thread-local", RELAXED: "relaxed"}
+        self.expect("threads are in global mode", (d.exchange(GLOBAL), d.exchange(GLOBAL)), (0, 0))
+
+        def allocate(mode):
+            d.exchange(mode)
+            place = ctypes.c_uint64()
+            code = d.code("cuMemAlloc_v2", place, 64)
+            d.exchange(GLOBAL)
+            return code
+
+        for mode, guard, elsewhere, refused in [
+            (GLOBAL, GLOBAL, False, True),
+            (GLOBAL, RELAXED, False, False),
+            (GLOBAL, GLOBAL, True, True),
+            (GLOBAL, THREAD_LOCAL, True, False),
+            (THREAD_LOCAL, GLOBAL, False, True),
+            (THREAD_LOCAL, GLOBAL, True, False),
+            (RELAXED, GLOBAL, False, False),
+        ]:
+            stream = d.stream()
+            d.ok("cuStreamBeginCapture_v2", stream, mode)
+            code = self.in_thread(lambda g=guard: allocate(g)) if elsewhere else allocate(guard)
+            where = "another thread" if elsewhere else "this thread"
+            name = f"cuMemAlloc_v2 by {where} in {names[guard]} mode, {names[mode]} capture"
+            expected = (900, 901) if refused else (0, 0)
+            self.expect(name, (code, d.end(stream)), expected)
+
+    def check_queries_of_other_events(self):
+        d = self.driver
+        event, stream = d.event(), d.stream()
+        d.ok("cuEventRecord", event, d.stream())
+        d.ok("cuEventSynchronize", event)
+        d.ok("cuStreamBeginCapture_v2", stream, GLOBAL)
+        code = self.in_thread(lambda: d.code("cuEventQuery", event))
+        self.expect("cuEventQuery elsewhere, global capture", (code, d.end(stream)), (900, 901))
