@@ -1,0 +1,271 @@
+"""Where scenarios run: on the simulated drivers, and on a GPU.
+
+Both offer the same few things: streams, memory, work, and a *latch*. While a latch holds a stream,
+what was queued there after it has not begun, so "did that wait for this?" has an answer and not a
+probability. On the simulation nothing runs before somebody waits for it, so a latch is a mark that
+tells whether it had to run; on a GPU it is a kernel that spins until the host opens it.
+
+A scenario says `waits` or `overtakes` of a mark, looks at bytes after the latch is open, and ends
+with `no_race` or `race`, to which the simulation's checker has an answer and a GPU has none.
+"""
+
+import ctypes
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import fastdl
+from fastdl._core import device as fastdl_driver
+from tests.gpu.driver import Driver
+from tests.support.simulation import Simulation
+
+SIZE = 1 << 12  # bytes of every array
+OLD, NEW, OTHER = 11, 22, 33  # what is in them
+
+CUDA, ROCM = 2, 10
+GLOBAL, THREAD_LOCAL = 0, 1  # capture modes
+
+
+class Mark:
+    """The point in a stream at which it was made, and the bytes that were copied there, if any."""
+
+    def __init__(self, gpu, stream, copied=None):
+        self.gpu, self.copied = gpu, copied
+        self.event = gpu.driver.event()
+        gpu.driver.do("event_record", self.event, stream)
+
+    def value(self):
+        """The byte that all copied bytes are equal to; waits for them."""
+        self.gpu.driver.do("event_synchronize", self.event)
+        found = set(ctypes.string_at(self.copied, SIZE))
+        assert len(found) == 1, f"expected {SIZE} equal bytes, got {sorted(found)}"
+        return found.pop()
+
+
+class Backend:
+    """What both have. Made for one test; `close` it."""
+
+    simulated = False
+
+    def __init__(self, library, kind):
+        self.kind = kind
+        self.driver = Driver(library, kind)
+        self.device_type = CUDA if kind == "cuda" else ROCM
+        self.device = (self.device_type, 0)
+        self.default_stream = 1 if kind == "cuda" else 0
+        self.setup = self.driver.stream()
+
+    def close(self):
+        self.driver.close()
+
+    def stream(self, blocking=False):
+        return self.driver.stream(blocking)
+
+    def memory(self, value=OLD):
+        """SIZE bytes of the device, filled."""
+        pointer = self.driver.allocate(SIZE)
+        self.fill(self.setup, pointer, value)
+        self.finish(self.setup)
+        return pointer
+
+    def fill(self, stream, pointer, value):
+        self.driver.fill(stream, pointer, value, SIZE)
+
+    def place(self):
+        """Host memory for `look`, to be made before a latch is: allocating may wait for streams."""
+        return self.driver.allocate_pinned(SIZE)
+
+    def look(self, stream, pointer, place):
+        """Queues a copy of the bytes at `pointer` to `place`."""
+        self.driver.copy(stream, place, pointer, SIZE)
+        return Mark(self, stream, place)
+
+    def mark(self, stream):
+        return Mark(self, stream)
+
+    def finish(self, stream):
+        self.driver.do("stream_synchronize", stream)
+
+    # ---- captures
+
+    def begin_capture(self, stream, mode=GLOBAL):
+        self.driver.do("begin_capture", stream, mode)
+
+    def end_capture(self, stream):
+        """The graph. AssertionError if the capture was broken meanwhile."""
+        graph = ctypes.c_void_p()
+        self.driver.do("end_capture", stream, graph)
+        return graph.value
+
+
+class Simulated(Backend):
+    """On one of the simulated drivers, which fastdl uses until `close`."""
+
+    simulated = True
+
+    def __init__(self, kind):
+        self.simulation = Simulation(kind)
+        self.simulation.reset()
+        number = CUDA if kind == "cuda" else ROCM
+        fastdl_driver.replace_driver(number, str(self.simulation.path))
+        super().__init__(self.simulation.driver, kind)
+
+    def close(self):
+        depth = 1 if self.kind == "cuda" else 0
+        fastdl_driver.forget_events(self.device_type)
+        self.simulation.run()
+        try:
+            self.simulation.check(depth)
+            assert self.simulation.live("events") == len(self.driver.events)
+            super().close()
+        finally:
+            self.simulation.reset()
+            fastdl_driver.replace_driver(self.device_type, None)
+
+    @contextmanager
+    def hold(self, stream):
+        latch = self.driver.allocate(1)
+        self.driver.fill(stream, latch, 1, 1)
+        yield latch
+
+    def open_soon(self, latch):
+        """Nothing to do: a wait of the host runs what it needs, latch and all."""
+
+    def _ran(self, latch):
+        return self.simulation.peek(latch, 1) == b"\1"
+
+    def waits(self, mark, latch):
+        assert not self._ran(latch), "somebody waited for the latch: the scenario is wrong"
+        self.driver.do("event_synchronize", mark.event)
+        assert self._ran(latch), "the work did not wait for what is behind the latch"
+
+    def overtakes(self, mark, latch):
+        self.driver.do("event_synchronize", mark.event)
+        assert not self._ran(latch), "the work waited for what is behind the latch"
+
+    def no_race(self):
+        races = self.simulation.races()
+        assert not races, "\n".join(races)
+
+    def race(self):
+        assert self.simulation.races(), "the checker saw no race where there is one"
+        self.simulation.forget()
+
+    def replay(self, graph, stream):
+        """Graphs cannot be launched on the simulation."""
+        self.driver.do("graph_destroy", graph)
+        return False
+
+
+class Hardware(Backend):
+    """On the first NVIDIA GPU. RuntimeError, with the reason, if there is none."""
+
+    LIMIT = 10.0  # seconds for which a latch holds at most
+    PATIENCE = 0.2  # seconds for which what must wait is watched
+
+    def __init__(self):
+        library = find()
+        for name, count in (
+            ("cuModuleLoadData", 2),
+            ("cuModuleGetFunction", 3),
+            ("cuGraphInstantiateWithFlags", 3),
+        ):
+            getattr(library, name).argtypes = [ctypes.c_void_p] * count
+        library.cuModuleGetFunction.argtypes[2:] = [ctypes.c_char_p]
+        library.cuLaunchKernel.argtypes = [
+            *([ctypes.c_void_p] + [ctypes.c_uint] * 7),
+            *([ctypes.c_void_p] * 3),
+        ]
+        library.cuGraphLaunch.argtypes = [ctypes.c_void_p] * 2
+        library.cuGraphExecDestroy.argtypes = [ctypes.c_void_p]
+        super().__init__(library, "cuda")
+        self.flags = self.driver.allocate_pinned(4096)
+        ctypes.memset(self.flags, 0, 4096)
+        self.latches = 0
+        self.kernel = self._load()
+        self._warm_up()
+
+    def _load(self):
+        text = Path(__file__).with_name("latch.ptx").read_bytes()
+        self.module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
+        self.driver.named("cuModuleLoadData", ctypes.byref(self.module), text)
+        name = ctypes.c_char_p(b"latch")
+        self.driver.named("cuModuleGetFunction", ctypes.byref(kernel), self.module, name)
+        return kernel
+
+    def _warm_up(self):
+        """Whatever a driver or fastdl does at the first time only, and may wait for the device."""
+        place, pointer = self.place(), self.memory()
+        with self.hold(self.setup) as latch:
+            self._open(latch)
+            self.fill(self.setup, pointer, OLD)
+            self.look(self.setup, pointer, place).value()
+        tensor = fastdl.from_dlpack(fastdl.from_dlpack(fastdl.empty((1,), "uint8")))
+        del tensor
+
+    @contextmanager
+    def hold(self, stream):
+        latch = self.flags + 4 * self.latches
+        self.latches += 1
+        begun = time.monotonic()
+        flag, limit = ctypes.c_uint64(latch), ctypes.c_uint64(int(self.LIMIT * 1e9))
+        pointers = (ctypes.c_void_p * 2)(ctypes.addressof(flag), ctypes.addressof(limit))
+        self.driver.named(
+            "cuLaunchKernel", self.kernel, 1, 1, 1, 1, 1, 1, 0, stream, pointers, None
+        )
+        try:
+            yield latch
+        finally:
+            self._open(latch)
+        took = time.monotonic() - begun
+        assert took < self.LIMIT / 2, f"the host was blocked for {took:.1f} s by a held stream"
+
+    def _open(self, latch):
+        ctypes.c_uint32.from_address(latch).value = 1
+
+    def open_soon(self, latch):
+        """For a host that is about to wait for the held stream."""
+        threading.Timer(self.PATIENCE, self._open, [latch]).start()
+
+    def _passes(self, mark, seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if self.driver.is_done(mark.event):
+                return True
+            time.sleep(0.001)
+        return False
+
+    def waits(self, mark, latch):
+        assert not self._passes(mark, self.PATIENCE), "the work did not wait for the latch"
+
+    def overtakes(self, mark, latch):
+        assert self._passes(mark, self.LIMIT / 4), "the work waited for the latch: no proof"
+
+    def no_race(self):
+        """The bytes are all that there is to see."""
+
+    race = no_race
+
+    def replay(self, graph, stream):
+        """Launches the graph once, and waits."""
+        program = ctypes.c_void_p()
+        self.driver.named("cuGraphInstantiateWithFlags", ctypes.byref(program), graph, 0)
+        self.driver.named("cuGraphLaunch", program, stream)
+        self.finish(stream)
+        self.driver.named("cuGraphExecDestroy", program)
+        return True
+
+
+def find():
+    """NVIDIA's driver, with a device. RuntimeError if there is none."""
+    name = "libcuda.so.1"
+    try:
+        library = ctypes.CDLL(name)
+    except OSError as error:
+        raise RuntimeError(f"no NVIDIA driver: {error}") from None
+    count = ctypes.c_int()
+    code = library.cuInit(0) or library.cuDeviceGetCount(ctypes.byref(count))
+    if code != 0 or count.value == 0:
+        raise RuntimeError(f"no NVIDIA GPU: the driver answers {code}, with {count.value} devices")
+    return library
