@@ -10,6 +10,7 @@ with `no_race` or `race`, to which the simulation's checker has an answer and a 
 """
 
 import ctypes
+import gc
 import threading
 import time
 from contextlib import contextmanager
@@ -113,6 +114,7 @@ class Simulated(Backend):
 
     def close(self):
         depth = 1 if self.kind == "cuda" else 0
+        gc.collect()  # an exception that was looked at may hold tensors
         fastdl_driver.forget_events(self.device_type)
         self.simulation.run()
         try:

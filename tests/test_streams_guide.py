@@ -1,0 +1,213 @@
+"""docs/streams.md tells the truth: each cell of its two tables is run on the simulated drivers."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import fastdl
+from tests.gpu.arrays import Library, TabledLibrary
+from tests.gpu.backends import NEW, OLD, SIZE, Simulated
+from tests.support.ctypes_dlpack import CPU, FakeProducer, opened
+from tests.support.simulation import read
+
+GUIDE = Path(__file__).parents[1] / "docs" / "streams.md"
+DEVICES = (
+    *("cpu", "cuda", "cuda_host", "cuda_managed", "rocm", "rocm_host"),
+    *("oneapi", "metal", "vulkan", "opencl"),
+)
+NUMBERS = {name: fastdl.Device(name).type for name in DEVICES}
+
+
+def rows(name):
+    """(device, what stands beside it, {column: cell}) for each device of each row of a table."""
+    lines = GUIDE.read_text().partition(f"<!-- table: {name} -->\n\n")[2].partition("\n\n")[0]
+    head, _, *body = (
+        [cell.strip() for cell in line[1:-1].split("|")] for line in lines.split("\n")
+    )
+    for first, *cells in body:
+        names, _, more = first.partition(" with ")
+        for device in re.findall(r"`(\w+)`", names):
+            yield device, more, dict(zip(head[1:], cells, strict=True))
+
+
+def cells(name):
+    return [
+        pytest.param(device, more, column, cell, id=f"{device}{more and '-to-cpu'}-{column}")
+        for device, more, row in rows(name)
+        for column, cell in row.items()
+    ]
+
+
+@pytest.fixture
+def gpu(device):
+    backend = Simulated("hip" if device.startswith("rocm") else "cuda")
+    yield backend
+    backend.close()
+
+
+def stream_of(column, gpu):
+    if column == "a handle":
+        return gpu.stream()
+    return None if column in ("no `stream`", "`None`") else int(column.strip("`"))
+
+
+ERRORS = {"ValueError": ValueError, "BufferError": BufferError}
+
+
+def test_the_tables_are_whole():
+    devices = set(DEVICES)
+    assert {device for device, _, _ in rows("consumer")} == devices
+    assert {device for device, more, _ in rows("producer") if not more} == devices
+    for name in ("consumer", "producer"):
+        assert all(len(row) == 6 for _, _, row in rows(name))
+
+
+# ---- the consumer's table -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("device", "more", "column", "cell"), cells("consumer"))
+def test_consumer(gpu, device, more, column, cell):
+    stream = stream_of(column, gpu)
+    producer = FakeProducer((NUMBERS[device], 0), shape=(SIZE // 4,), data=gpu.memory())
+    if cell in ERRORS:
+        with pytest.raises(ERRORS[cell]):
+            fastdl.from_dlpack(producer, stream=stream)
+        assert producer.calls == []  # refused before the producer hears of it
+        return
+    fastdl.from_dlpack(producer, stream=stream)
+    (keywords,) = producer.calls
+    if cell == "nothing":
+        assert "stream" not in keywords
+    else:
+        assert keywords["stream"] == (stream if cell == "the handle" else int(cell))
+
+
+# ---- the producer's table -------------------------------------------------------------------
+
+
+def export(gpu, device, more, stream):
+    """Exports a tensor with work in flight; (its data, a stream that nobody asked for)."""
+    worker, bystander = gpu.stream(), gpu.stream()
+    pinned = device.endswith("_host") or device == "cpu"
+    pointer = gpu.place() if pinned else gpu.memory(OLD)
+    if device == "cuda_managed":
+        pointer = gpu.simulation.allocate(SIZE, "managed")
+        gpu.driver.memory.append(pointer)
+    producer = FakeProducer((NUMBERS[device], 0), shape=(SIZE // 4,), data=pointer)
+    ours = NUMBERS[device] != CPU and fastdl.Device(device).stream_kind in (1, 2)
+    tensor = fastdl.from_dlpack(producer)
+    gpu.fill(worker, pointer, NEW)
+    if ours:
+        tensor.record(worker)
+    arguments = {"dl_device": (CPU, 0)} if more else {}
+    capsule = tensor.__dlpack__(stream=stream, max_version=(1, 3), **arguments)
+    assert opened(capsule).tensor.data == pointer
+    return pointer, bystander
+
+
+def races(gpu, touch):
+    """Whether the checker objects to what `touch` does."""
+    assert not gpu.simulation.races()
+    touch()
+    found = bool(gpu.simulation.races())
+    gpu.simulation.forget()
+    return found
+
+
+@pytest.mark.parametrize(("device", "more", "column", "cell"), cells("producer"))
+def test_producer(gpu, device, more, column, cell):
+    """Who waits is who touches the bytes afterwards without a race; others must not."""
+    stream = stream_of(column, gpu)
+    if cell in ERRORS:
+        with pytest.raises(ERRORS[cell]):
+            export(gpu, device, more, stream)
+        gpu.simulation.run()
+        return
+    who = cell.removesuffix(" waits").removesuffix(" wait")
+    assert who in ("nobody", "the host", "it", "0", "1", "2")
+    if who in ("0", "1", "2"):
+        assert stream in (None, int(who))
+        stream = int(who)
+    elif who == "nobody" or stream in (None, -1):
+        stream = gpu.default_stream
+
+    if fastdl.Device(device).stream_kind in (1, 2):
+        pointer, _ = export_again(gpu, device, more, column, stream)
+        assert races(gpu, lambda: gpu.simulation.kernel(stream, read(pointer, SIZE))) == (
+            who == "nobody"
+        )
+    pointer, other = export_again(gpu, device, more, column, stream)
+    assert races(gpu, lambda: gpu.simulation.kernel(other, read(pointer, SIZE))) == (
+        who != "the host"
+    )
+    if device.endswith("_host"):
+        pointer, _ = export_again(gpu, device, more, column, stream)
+        assert races(gpu, lambda: gpu.simulation.host_read(pointer, SIZE)) == (who != "the host")
+
+
+def export_again(gpu, device, more, column, handle):
+    """As the column says: each look at the bytes needs an export of its own."""
+    return export(gpu, device, more, handle if column == "a handle" else stream_of(column, gpu))
+
+
+# ---- what it costs --------------------------------------------------------------------------
+
+
+COUNTED = {
+    "make": "cuEventCreate",
+    "record": "cuEventRecord",
+    "wait": "cuStreamWaitEvent",
+    "query": "cuEventQuery",
+}
+
+
+class Costs:
+    """What calls cost between two streams, on the simulation."""
+
+    def __init__(self, gpu):
+        self.gpu = gpu
+        self.one, self.two = gpu.stream(), gpu.stream()
+
+    def counts(self):
+        return {name: self.gpu.simulation.calls(symbol) for name, symbol in COUNTED.items()}
+
+    def spent(self, before):
+        now = self.counts()
+        return {name: now[name] - before[name] for name in COUNTED if now[name] != before[name]}
+
+    def imported(self, library):
+        array = library.make(OLD)
+        self.gpu.fill(self.one, array.pointer, NEW)
+        before = self.counts()
+        with library.using(self.one), fastdl.use_stream(self.gpu.device, self.one):
+            tensor = fastdl.from_dlpack(array)
+        return tensor, self.spent(before)
+
+    def export(self, tensor, stream):
+        before = self.counts()
+        tensor.__dlpack__(stream=stream, max_version=(1, 3))
+        return self.spent(before)
+
+
+@pytest.mark.parametrize("device", ["cuda"])
+def test_costs(gpu):
+    """The table of costs, in its order, once events have been made."""
+    costs, plain, table = Costs(gpu), Library(gpu), TabledLibrary(gpu)
+    spare = costs.imported(plain), costs.imported(plain)
+    del spare
+    gpu.finish(costs.one)
+
+    tensor, spent = costs.imported(plain)
+    assert spent == {"record": 1}
+    assert costs.export(tensor, costs.two) == {"query": 1, "wait": 1}
+    gpu.finish(costs.one)
+    assert costs.export(tensor, costs.two) == {"query": 1}
+    assert costs.export(tensor, costs.two) == {}
+
+    tensor, spent = costs.imported(table)
+    assert spent == {"record": 1}
+    gpu.finish(costs.one)
+    with table.using(costs.one):
+        assert costs.export(tensor, costs.two) == {"query": 1, "record": 1, "wait": 1}
+        assert costs.export(tensor, costs.one) == {}
