@@ -1,0 +1,205 @@
+"""Breaks fastdl on purpose, in one way at a time, and sees whether a test turns red.
+
+    python -m tests.mutants.run [PART OF A NAME...]
+
+Works on copies of the tree, each built once; a mutant then costs the compilation of its file. The
+tests must be green without any. At the end comes the kill table; the status is 1 if a mutant
+survives, if its text is not found exactly once, or if it does not compile: the table is then to be
+mended, or a test to be written.
+
+Needs what the build and the tests need, but not fastdl, which is built in place.
+"""
+
+import os
+import queue
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.mutants.table import MUTANTS
+
+ROOT = Path(__file__).resolve().parents[2]
+EXTENSION = "src/fastdl/_core/tensor"  # the module of all C files
+JOBS = int(os.environ.get("FASTDL_MUTANT_JOBS", 0)) or min(os.cpu_count() or 1, 4)
+HANGS = 90  # seconds after which tests that take five are taken to hang
+
+
+class Verdict(NamedTuple):
+    killed: bool
+    by: str  # or what is wrong
+
+
+class Tree:
+    """A copy of the repository in which the extension is built, to be mutated and restored."""
+
+    def __init__(self, path, compilers=None):
+        self.path = path
+        self.compilers = compilers or []
+
+    def run(self, *command, timeout=600):
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(self.path / "src"),
+            "PYTHONDONTWRITEBYTECODE": "1",  # of a mutant that differs in no length and no second
+            "FASTDL_REQUIRE_PEERS": "",
+        }
+        return subprocess.run(
+            [*map(str, command)],
+            cwd=self.path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+        )
+
+    def must(self, *command):
+        result = self.run(*command)
+        if result.returncode != 0:
+            raise RuntimeError(f"{shlex.join(map(str, command))} failed:\n{result.stdout}")
+        return result.stdout
+
+    def build(self):
+        """Builds all, and remembers how: the compiler's lines are in what the build prints."""
+        log = self.must(sys.executable, "setup.py", "build_ext", "--inplace")
+        lines = (shlex.split(line) for line in log.splitlines() if " -o " in line)
+        self.compilers = [words for words in lines if "-o" in words]
+        self.command_for(EXTENSION)  # or it is not understood here
+
+    def clone(self, path):
+        shutil.copytree(self.path, path, symlinks=True)
+        return Tree(path, self.compilers)
+
+    def command_for(self, name):
+        """The line that compiled the C file `name`, or linked the module `name`."""
+        for words in self.compilers:
+            output = words[words.index("-o") + 1]
+            if name in words:
+                return words
+            if name.startswith("src/") and f"/{name[4:]}." in output and output.endswith(".so"):
+                (target,) = self.path.glob(f"{name}.*.so")
+                return [target if word == output else word for word in words]
+        raise LookupError(f"the build printed no command for {name}")
+
+    def rebuild(self, file):
+        if file.endswith(".c"):
+            self.must(*self.command_for(file))
+            self.must(*self.command_for(EXTENSION))
+        elif file.endswith(".pyx"):
+            self.must(sys.executable, "setup.py", "build_ext", "--inplace")
+
+    def test(self, files, timeout=HANGS):
+        """How the tests of `files` end: the status of pytest, the first test that failed, or the
+        one that was running when the process ended; and what was printed."""
+        options = ["-x", "-v", "--tb=short", "--no-header", "-p", "no:cacheprovider"]
+        try:
+            result = self.run(sys.executable, "-m", "pytest", *options, *files, timeout=timeout)
+            status, output = result.returncode, result.stdout
+        except subprocess.TimeoutExpired as error:
+            output = error.stdout or b""
+            status, output = None, output.decode("utf-8", "replace")
+        names = re.findall(r"^(tests/\S+::.*?) (?:FAILED|ERROR)\b", output, re.MULTILINE)
+        names = names or re.findall(r"^(tests/\S+::\S+)", output, re.MULTILINE)[-1:]
+        return status, names[0] if names else "", output
+
+    def judge(self, mutant):
+        """What becomes of a mutant. The tree is as before afterwards, times included."""
+        source = self.path / mutant.file
+        files = [path for path in self.path.rglob(f"{source.stem}.*") if path.is_file()]
+        if source.suffix == ".c":
+            files += self.path.glob(f"{EXTENSION}.*.so")
+        text = source.read_text()
+        for old, new in mutant.changes:
+            if text.count(old) != 1:
+                return Verdict(False, f"found {text.count(old)} times in the file: {old!r}")
+            text = text.replace(old, new)
+        with tempfile.TemporaryDirectory() as folder:
+            for number, path in enumerate(files):
+                shutil.copy2(path, Path(folder, str(number)))
+            try:
+                source.write_text(text)
+                self.rebuild(mutant.file)
+                status, name, output = self.test(mutant.tests)
+            except RuntimeError as error:
+                return Verdict(False, str(error))
+            finally:
+                for number, path in enumerate(files):
+                    shutil.copy2(Path(folder, str(number)), path)
+        if status == 0:
+            return Verdict(False, "survived")
+        if status is None:
+            return Verdict(True, f"{name} (hangs)")
+        if status < 0:
+            return Verdict(True, f"{name} (signal {-status})")
+        if status == 1 and name:
+            return Verdict(True, name)
+        return Verdict(False, f"pytest ended with {status}:\n{output}")
+
+
+def copy_tree(target):
+    """The files that git knows, or would."""
+    listed = subprocess.run(
+        ["git", "-c", "safe.directory=*", "ls-files", "-z", "-co", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    ).stdout
+    for name in filter(None, os.fsdecode(listed).split("\0")):
+        if (ROOT / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name)
+
+
+def main(wanted):
+    mutants = [m for m in MUTANTS if not wanted or any(word in m.name for word in wanted)]
+    with tempfile.TemporaryDirectory(prefix="fastdl-mutants-") as folder:
+        start = time.monotonic()
+        shared = Path(folder, "compiled")  # what the tests compile, which no mutant is part of
+        shared.mkdir()
+        os.environ["FASTDL_TEST_BUILD"] = str(shared)
+        first = Tree(Path(folder, "0"))
+        copy_tree(first.path)
+        first.build()
+        print(f"built in {time.monotonic() - start:.0f} s", flush=True)
+
+        start = time.monotonic()
+        tests = dict.fromkeys(file for mutant in mutants for file in mutant.tests)
+        status, _, output = first.test(tests, timeout=600)
+        print(f"unmutated: {output.splitlines()[-1]}", flush=True)
+        if status != 0:
+            print(output)
+            return 1
+
+        trees = queue.SimpleQueue()
+        trees.put(first)
+        for number in range(1, JOBS):
+            trees.put(first.clone(Path(folder, str(number))))
+
+        def judge(mutant):
+            tree, start = trees.get(), time.monotonic()
+            try:
+                verdict = tree.judge(mutant)
+            finally:
+                trees.put(tree)
+            return mutant, verdict, time.monotonic() - start
+
+        survivors = 0
+        with ThreadPoolExecutor(JOBS) as pool:
+            for mutant, (killed, by), seconds in pool.map(judge, mutants):
+                survivors += not killed
+                word = "killed by" if killed else "ALIVE:"
+                print(f"{mutant.name} | {mutant.file} | {word} {by} | {seconds:.1f} s", flush=True)
+    print(f"{len(mutants) - survivors} of {len(mutants)} killed")
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
