@@ -149,9 +149,15 @@ def test_type_numbers_out_of_range(dtype):
         fastdl.empty(2, dtype)
 
 
-@pytest.mark.parametrize("device", ["cuda", "cuda_host", (2, 0), (99, 0)])
+@pytest.mark.parametrize("device", ["cuda", "cuda_host", "cuda_managed:1", (10, 0)])
+def test_devices_without_a_driver(device):
+    with pytest.raises(BufferError, match=r"cannot allocate 8 bytes on \w+:\d: .* no .* driver"):
+        fastdl.empty(2, device=device)
+
+
+@pytest.mark.parametrize("device", ["metal", "oneapi", (99, 0)])
 def test_devices_out_of_reach(device):
-    with pytest.raises(BufferError, match="allocates on cpu:0 only"):
+    with pytest.raises(BufferError, match="allocates on the host, and on CUDA and ROCm"):
         fastdl.empty(2, device=device)
 
 

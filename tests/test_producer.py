@@ -264,9 +264,10 @@ def test_dl_device_of_pinned_memory():
 
 @pytest.mark.parametrize("dl_device", [(2, 0), (10, 0), (14, 3), (99, 0), (3, 0)])
 def test_dl_device_out_of_reach(tensor, dl_device):
-    with pytest.raises(BufferError, match="cannot be moved"):
+    why = "cannot be copied to.* (has no .* driver|fastdl copies)"
+    with pytest.raises(BufferError, match=why):
         tensor.__dlpack__(dl_device=dl_device)
-    with pytest.raises(BufferError, match="cannot be moved"):
+    with pytest.raises(BufferError, match=why):
         tensor.__dlpack__(dl_device=dl_device, copy=True)
     with pytest.raises(fastdl.CopyRequiredError):
         tensor.__dlpack__(dl_device=dl_device, copy=False)

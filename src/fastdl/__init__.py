@@ -5,7 +5,7 @@
 fastdl.Tensor([0, 1, 2], shape=(3,), dtype=float32, device=cpu:0)
 """
 
-from fastdl import _consumer, _numpy, _producer, _streams, _values
+from fastdl import _consumer, _numpy, _producer, _streams, _transfer, _values
 from fastdl._asarray import asarray, empty
 from fastdl._build import get_include
 from fastdl._core import exchange as _exchange
@@ -32,7 +32,7 @@ _tensor.install(
     tolist=_values.tolist,
     item=_values.item,
     text=_values.text,
-    to=_producer.move,
+    to=_transfer.move,
     record=_streams.record,
     release=_streams.release,
 )

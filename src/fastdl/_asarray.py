@@ -1,11 +1,12 @@
 """asarray and empty: tensors from buffers and from nothing."""
 
 from fastdl._consumer import Capsule
+from fastdl._core import device as driver
 from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._device import CPU, Device
 from fastdl._dtype import BY_FORMAT, DType
-from fastdl._streams import checked
+from fastdl._streams import DEFAULT, checked, handle_of
 
 
 def asarray(x, /):
@@ -58,16 +59,21 @@ def empty(shape, dtype="float32", device="cpu", *, stream=None):
     """A new tensor of uninitialised memory, compact row-major, aligned to 256 bytes.
 
     shape: an int or a sequence of ints. dtype: a name, (code, bits, lanes) or a DType. device:
-    host only in this version (BufferError). stream: None, or -1, on the host.
-    MemoryError if the memory cannot be had.
+    the host, CUDA ("cuda", "cuda_managed", or pinned memory: "cuda_host") or ROCm ("rocm",
+    "rocm_host"). stream: device memory only: allocates in the order of this stream, where the
+    device has memory pools; the memory is ready there, and fastdl orders what it is used for
+    elsewhere. None: it is ready at once, which may make the host wait.
+    MemoryError if the memory cannot be had. BufferError without a driver for the device.
     """
     target = Device(device)
-    checked(stream, target)
-    if target != CPU:
-        raise BufferError(f"this version of fastdl allocates on {CPU} only, not on {target}")
+    number = checked(handle_of(stream, target), target)
     dtype = DType(dtype)
-    shape = tuple(shape) if hasattr(shape, "__iter__") else (shape,)
-    return core.empty(tuple(_size(n) for n in shape), tuple(dtype))
+    shape = tuple(_size(n) for n in (shape if hasattr(shape, "__iter__") else (shape,)))
+    if target == CPU:
+        return core.empty(shape, tuple(dtype))
+    if target.stream_kind not in DEFAULT:
+        raise BufferError(f"fastdl allocates on the host, and on CUDA and ROCm, not on {target}")
+    return driver.empty(shape, tuple(dtype), *target, -1 if number is None else number)
 
 
 def _size(n) -> int:

@@ -10,9 +10,10 @@ from enum import Enum
 from fastdl._core import device as driver
 from fastdl._core import exchange
 from fastdl._core import tensor as core
-from fastdl._device import CPU, Device
+from fastdl._device import CPU, Device, DeviceType
 from fastdl._errors import CopyRequiredError
 from fastdl._streams import for_consumer, ordering
+from fastdl._transfer import copied, obstacle, serves
 
 Capsule = type(core.Tensor.__dlpack_c_exchange_api__)
 
@@ -38,17 +39,18 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
 
     # A table never copies, so it serves copy=False as well; a producer that is asked over the
     # protocol has to hear of it.
-    if target is None and stream is None:
+    ours = isinstance(x, core.Tensor) and (copy or not serves(x.device, target))
+    if ours or (target is None and stream is None):
         tensor = exchange.acquire(x, tables_only=copy is False)
     else:
         tensor = acquire_for(x, target, stream)
-    if (
+    if not ours and (
         tensor is None
         or not serves(tensor.device, target)
-        or (copy and not tensor.device.is_host)  # fastdl copies host memory alone
+        or (copy and not tensor.device.is_host)  # its own library may do it better
     ):
         tensor = request(x, target, copy, stream)
-    return place(tensor, target, copy)
+    return place(tensor, target, copy, stream)
 
 
 def acquire_for(x, target, stream):
@@ -68,32 +70,22 @@ def acquire_for(x, target, stream):
     return tensor
 
 
-def serves(device, target) -> bool:
-    """Whether memory on `device` will do for who asked for `target`: any host memory for a CPU,
-    whatever its kind."""
-    return target is None or device == target or (target == CPU and device.is_host)
-
-
-def place(tensor, target, copy):
+def place(tensor, target, copy, stream=None):
     """`tensor` on `target`, copied if `copy` says so: what fastdl does after the exchange."""
-    if not serves(tensor.device, target):
-        if copy is False:
+    if serves(tensor.device, target):
+        if copy is False and tensor.is_copied:
             raise CopyRequiredError(
-                f"{core.describe(tensor)} needs a copy to be on {target}, and copy=False"
+                f"{core.describe(tensor)} was copied by its producer in spite of copy=False"
             )
-        raise BufferError(f"{core.describe(tensor)} cannot be moved to {target} by this version")
-    if copy is False and tensor.is_copied:
+        if not copy or tensor.is_copied:
+            return tensor
+    elif copy is False:
         raise CopyRequiredError(
-            f"{core.describe(tensor)} was copied by its producer in spite of copy=False"
+            f"{core.describe(tensor)} needs a copy to be on {target}, and copy=False"
         )
-    if copy and not tensor.is_copied:
-        if not tensor.device.is_host:
-            raise BufferError(
-                f"{core.describe(tensor)} cannot be copied by this version of fastdl, and its "
-                f"producer did not copy it"
-            )
-        return core.copy_host(tensor)
-    return tensor
+    if target is None or serves(tensor.device, target):
+        target = CPU if tensor.device.is_host else tensor.device
+    return copied(tensor, target, for_consumer(stream, target))
 
 
 # ---- asking a producer ----------------------------------------------------------------------
@@ -132,7 +124,13 @@ def request(x, target=None, copy=None, stream=None):
     if passed is not None and not waits and not (stream is None and source.is_host):
         keywords["stream"] = passed  # host data on its way to a device: the default is None there
 
-    capsule = negotiate(x, producer, keywords, where)
+    try:
+        capsule = negotiate(x, producer, keywords, where)
+    except (BufferError, RuntimeError, AssertionError):  # the last two are torch's and JAX's
+        # What its own library cannot do, fastdl may.
+        if ("dl_device" not in keywords and not copy) or obstacle(source, where) is not None:
+            raise
+        return request(x)
     tensor = core.import_capsule(
         capsule, immutable=bool(facts & exchange.TYPE_IMMUTABLE), producer=x, unordered=False
     )
@@ -153,6 +151,8 @@ def check_delivery(x, where, tensor) -> None:
     plain host memory by torch.
     """
     where = where or CPU
+    if where == CPU and tensor.device.type == DeviceType.CUDA_MANAGED:
+        return  # which a CPU can read, so that its producer need not copy it
     if ordering(tensor.device) != ordering(where):
         raise BufferError(
             f"{type(x).__qualname__!r} announced data on {where} and delivered "
@@ -212,7 +212,7 @@ def negotiate(x, producer, keywords, where):
                 if "dl_device" in asked or keywords.get("copy"):
                     raise BufferError(
                         f"{type(x).__qualname__!r} cannot export to another device or copy, and "
-                        f"this version of fastdl cannot do it for device memory"
+                        f"neither can fastdl: {obstacle(device_of(x), where)}"
                     ) from error
                 refused |= _BITS["copy"]  # a producer that knows no copies makes none
             elif "max_version" in asked:

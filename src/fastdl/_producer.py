@@ -5,9 +5,10 @@ Complete by itself; the compiled method in front of it serves the plain call on 
 
 from fastdl._core import device as driver
 from fastdl._core import tensor as core
-from fastdl._device import CPU, Device
+from fastdl._device import CPU, Device, DeviceType
 from fastdl._errors import CopyRequiredError
-from fastdl._streams import CUDA, checked, handle_of, order_export, ordering
+from fastdl._streams import CUDA, DEFAULT, as_number, checked, order_export, ordering
+from fastdl._transfer import copied, serves
 
 
 def export(tensor, stream, max_version, dl_device, copy, version):
@@ -18,22 +19,31 @@ def export(tensor, stream, max_version, dl_device, copy, version):
     target = None if dl_device is None else asked_device(dl_device)
     here = tensor.device
 
-    if target is None or target == here or (target == CPU and here.is_host):
-        # Who asks for the CPU will touch it from the host alone, whatever stream it names.
-        order_export(tensor, None if target == CPU else stream)
-        if copy:
-            if not here.is_host:
-                raise BufferError(
-                    f"{core.describe(tensor)} cannot be copied by this version of fastdl"
-                )
-            return core.export_capsule(core.copy_host(tensor), versioned=versioned, copied=True)
+    # A CPU can read managed memory as it is; the capsule says truly what it is.
+    alias = target == CPU and here.type == DeviceType.CUDA_MANAGED and not copy
+    if (alias or serves(here, target)) and not copy:
+        if target == CPU:  # who asks for it touches it from the host, whatever stream it names
+            driver.wait(tensor)
+        else:
+            order_export(tensor, stream)
         return core.export_capsule(tensor, versioned=versioned)
-
     if copy is False:
         raise CopyRequiredError(
             f"{core.describe(tensor)} needs a copy to be on {target}, and copy=False"
         )
-    raise BufferError(f"{core.describe(tensor)} cannot be moved to {target} by this version")
+    result = copy_for(tensor, target or here, None if target == CPU else stream)
+    return core.export_capsule(result, versioned=versioned, copied=True)
+
+
+def copy_for(tensor, target: Device, stream):
+    """A copy on `target`, ready for a consumer that passed `stream`."""
+    number = checked(as_number(stream), target)
+    if number is None:
+        number = DEFAULT.get(target.stream_kind)
+    result = copied(tensor, target, number)
+    if target.is_host or number == -1:
+        driver.wait(result)
+    return result
 
 
 def wants_versioned(max_version, version) -> bool:
@@ -100,17 +110,3 @@ def cuda_array_interface(tensor):
         "version": 3,
         "stream": None if driver.is_callers(tensor) else 1,
     }
-
-
-def move(tensor, device, *, copy=None, stream=None):
-    """`tensor` on `device`, for Tensor.to and Tensor.copy."""
-    target = Device(device)
-    here = tensor.device
-    checked(handle_of(stream, target), target)
-    if target != here and not (target == CPU and here.is_host):
-        raise BufferError(f"{core.describe(tensor)} cannot be moved to {target} by this version")
-    if not copy:
-        return tensor
-    if not here.is_host:
-        raise BufferError(f"{core.describe(tensor)} cannot be copied by this version of fastdl")
-    return core.copy_host(tensor)

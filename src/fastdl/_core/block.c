@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "layout.h"
+#include "memory.h"
 #include "work.h"
 
 /* ndim is at most FASTDL_MAX_NDIM, so none of these sizes can overflow. */
@@ -99,14 +100,21 @@ fdl_description *fdl_describe(fdl_block *block, int32_t ndim)
     return description;
 }
 
+void fdl_block_end(fdl_block *block, int attached)
+{
+    if (block->work != NULL && !fdl_memory_settle(block))
+        return;
+    if (block->drop == NULL || block->drop(block, attached))
+        fdl_block_free(block, attached);
+}
+
 static void block_release(fdl_block *block, int attached)
 {
     /* A count of one is a sole owner: nobody else can raise it, so the atomic decrement,
      * which costs as much as a small allocation, is not needed. */
     if (fdl_count_get(&block->refs) != 1 && !fdl_count_release(&block->refs))
         return;
-    if (block->drop == NULL || block->drop(block, attached))
-        fdl_block_free(block, attached);
+    fdl_block_end(block, attached);
 }
 
 void fdl_description_release(fdl_description *description, int attached)
@@ -271,10 +279,11 @@ fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64
 int fdl_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
                  void (*SetError)(void *error_ctx, const char *kind, const char *message))
 {
-    const char *kind, *message;
+    const char *kind = "BufferError", *message;
     fastdl_layout layout;
     DLTensor tensor = *prototype;
     fastdl_fault fault;
+    fdl_failure failure;
     fdl_description *description;
 
     /* Only type, shape and device of a prototype mean anything. */
@@ -283,20 +292,15 @@ int fdl_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *erro
     tensor.byte_offset = 0;
     fault = fastdl_check(&tensor, 0, &layout);
     if (fault != FASTDL_OK) {
-        kind = "BufferError";
         message = fastdl_fault_text(fault);
-    } else if (tensor.device.device_type != kDLCPU) {
-        kind = "BufferError";
-        message = "fastdl allocates on the CPU only";
     } else {
-        tensor.device.device_id = 0;
-        description = fdl_memory_new(&tensor, 0, layout.nbytes);
+        description = fdl_memory_on_device(&tensor, 0, layout.nbytes, -1, &failure);
         if (description != NULL) {
             *out = &description->managed;
             return 0;
         }
-        kind = "MemoryError";
-        message = "out of memory";
+        kind = failure.no_memory ? "MemoryError" : "BufferError";
+        message = failure.text;
     }
     if (SetError != NULL)
         SetError(error_ctx, kind, message);

@@ -72,6 +72,9 @@ fdl_description *fdl_block_new_detached(int32_t ndim);
  * NULL when out of memory, and then no reference was taken. */
 fdl_description *fdl_describe(fdl_block *block, int32_t ndim);
 
+/* What happens when the last reference to a block has gone; and again, if it was put off. */
+void fdl_block_end(fdl_block *block, int attached);
+
 /* Frees a block whose `drop` had put it off. */
 void fdl_block_free(fdl_block *block, int attached);
 
@@ -118,8 +121,8 @@ void fdl_description_fill(fdl_description *description, const DLTensor *tensor, 
  * NULL when out of memory. */
 fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64_t nbytes);
 
-/* The allocator of every table of fastdl (DLPackManagedTensorAllocator): host memory only.
- * SetError may be NULL. */
+/* The allocator of every table of fastdl (DLPackManagedTensorAllocator): host memory, and that of
+ * CUDA and ROCm, ready at once. SetError may be NULL. */
 int fdl_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
                  void (*SetError)(void *error_ctx, const char *kind, const char *message));
 

@@ -8,17 +8,9 @@
 
 #include <string.h>
 
-#include "layout.h"
-
-typedef struct {
-    int32_t ndim;
-    int64_t shape[FASTDL_MAX_NDIM];
-    int64_t strides[FASTDL_MAX_NDIM]; /* of the source, in bytes */
-} walk;
-
-/* Outer dimensions first, as in the tensor. */
-static void simplify(const DLTensor *tensor, int64_t itemsize, walk *out)
+void fdl_walk_of(const DLTensor *tensor, fdl_walk *out)
 {
+    int64_t itemsize = fastdl_itemsize(tensor->dtype);
     int32_t n = 0;
     for (int32_t i = 0; i < tensor->ndim; i++) {
         int64_t dim = tensor->shape[i], stride;
@@ -116,7 +108,7 @@ void fdl_copy_compact(const DLTensor *source, uint64_t flags, void *target)
     int32_t outer;
     char *to = target;
     fastdl_layout layout;
-    walk w;
+    fdl_walk w;
 
     (void)fastdl_check(source, flags, &layout);
     if (layout.size == 0)
@@ -126,7 +118,7 @@ void fdl_copy_compact(const DLTensor *source, uint64_t flags, void *target)
         return;
     }
 
-    simplify(source, itemsize, &w);
+    fdl_walk_of(source, &w);
     if (w.ndim == 1) { /* one strided run: a plane of one row */
         copy_plane(from, 1, 0, w.shape[0], w.strides[0], itemsize, to);
         return;

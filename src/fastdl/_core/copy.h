@@ -2,7 +2,17 @@
 #ifndef FASTDL_CORE_COPY_H_
 #define FASTDL_CORE_COPY_H_
 
-#include <fastdl/dlpack.h>
+#include "layout.h"
+
+/* A tensor as few nested loops: without dimensions of size 1, and with neighbours fused that one
+ * stride describes. Outer dimensions first. */
+typedef struct {
+    int32_t ndim;
+    int64_t shape[FASTDL_MAX_NDIM];
+    int64_t strides[FASTDL_MAX_NDIM]; /* in bytes */
+} fdl_walk;
+
+void fdl_walk_of(const DLTensor *tensor, fdl_walk *walk);
 
 /* Copies the elements of `source`, any strides, to compact row-major memory at `target`, which
  * has room for them and does not overlap. Both in host memory; `source` has passed

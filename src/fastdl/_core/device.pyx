@@ -8,15 +8,19 @@ missing or fails, with its words.
 import cython
 
 from cpython.exc cimport PyErr_Occurred
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 
-from fastdl._core.dlpack cimport DLDevice, DLDeviceType
-from fastdl._core.native cimport (
-    FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM, fastdl_find_device, fdl_driver, fdl_failure, fdl_scope,
-    fdl_shared_calls, fdl_stream_scope, fdl_work,
+from fastdl._core.dlpack cimport (
+    DLDevice, DLDeviceType, DLPACK_FLAG_BITMASK_READ_ONLY, DLTensor, kDLCPU,
 )
-from fastdl._core.tensor cimport Tensor, shared_calls
+from fastdl._core.native cimport (
+    FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM, fastdl_find_device, fdl_description, fdl_driver,
+    fdl_failure, fdl_scope, fdl_shared_calls, fdl_stream_scope, fdl_work,
+)
+from fastdl._core.tensor cimport (
+    Tensor, describe_object, make_prototype, make_tensor, shared_calls, wrap,
+)
 from fastdl._core.tensor import describe
 
 cdef const fdl_shared_calls *calls = shared_calls()
@@ -108,6 +112,65 @@ def is_callers(Tensor tensor not None):
     return work is not NULL and bool(calls.work_is_callers(work))
 
 
+# ---- memory ---------------------------------------------------------------------------------
+
+
+def empty(tuple shape, tuple dtype, int32_t type, int32_t ordinal, int64_t stream=-1):
+    """New uninitialised compact memory on a device of CUDA or ROCm, or pinned by them. Allocated on
+    `stream` and ready there, where that is possible, unless it is -1."""
+    cdef int64_t dims[64]
+    cdef DLTensor prototype
+    cdef fdl_failure failure
+    cdef fdl_description *description
+    nbytes = make_prototype(shape, dtype, device_of(type, ordinal), &prototype, dims)
+    description = calls.memory_on_device(&prototype, 0, nbytes, stream, &failure)
+    if description is NULL:
+        name = fastdl_find_device(type).name.decode()
+        text = failure.text.decode("utf-8", "replace")
+        raise (MemoryError if failure.no_memory else BufferError)(
+            f"cannot allocate {nbytes} bytes on {name}:{ordinal}: {text}")
+    return wrap(description)
+
+
+def transfer(Tensor tensor not None, int32_t type, int32_t ordinal, int64_t stream=-1):
+    """A compact copy of `tensor` on a device, made on `stream` of it, or of the tensor's own device
+    if that is the host; -1: on the thread's work stream. See transfer.h."""
+    cdef fdl_failure failure
+    cdef fdl_description *copy = calls.transfer(
+        tensor.description, device_of(type, ordinal), stream, &failure)
+    cdef const char *name = fastdl_find_device(type).name
+    if copy is NULL:
+        check(-1, &failure, tensor,
+              f"copied to {f'device type {type}' if name is NULL else name.decode()}:{ordinal}")
+    return wrap(copy)
+
+
+def find_pointer(int32_t type, address):
+    """(device type, number) of the memory at an address, by the driver for a device type; None if
+    the driver does not know it."""
+    cdef fdl_failure failure
+    cdef DLDevice found
+    check(calls.pointer_find(find_driver(type), <const void *><uintptr_t>address, &found, &failure),
+          &failure)
+    if found.device_type == kDLCPU:
+        return None
+    return <int32_t>found.device_type, found.device_id
+
+
+def on_memory(address, tuple shape, tuple strides, tuple dtype, tuple device, bint readonly, owner):
+    """A Tensor on memory of somebody else, which `owner` keeps alive. `strides` in elements."""
+    cdef int64_t dims[128]
+    cdef DLTensor tensor
+    cdef Py_ssize_t i
+    cdef uint64_t flags = DLPACK_FLAG_BITMASK_READ_ONLY if readonly else 0
+    make_prototype(shape, dtype, device_of(device[0], device[1]), &tensor, dims)
+    tensor.data = <void *><uintptr_t>address
+    tensor.strides = dims + 64
+    for i in range(tensor.ndim):
+        tensor.strides[i] = strides[i]
+    return make_tensor(describe_object(&tensor, flags, owner))
+
+
 # ---- work streams ---------------------------------------------------------------------------
 
 
@@ -194,10 +257,11 @@ def replace_driver(int32_t type, path):
 
 
 def forget_events(int32_t type):
-    """Destroys the events that are kept for reuse."""
+    """Destroys the events and streams that are kept for reuse."""
     cdef fdl_failure failure
     cdef fdl_driver *driver = calls.driver_find(kind_of(type), &failure)
     if driver is not NULL:
+        calls.memory_forget(driver)
         calls.event_forget(driver)
 
 

@@ -133,6 +133,11 @@ static void after_fork(void)
     fdl_lock_init(&loading); /* another thread of the parent may have held it */
 }
 
+int fdl_driver_is_lost(void)
+{
+    return in_forked_child;
+}
+
 fdl_driver *fdl_driver_find(int kind, fdl_failure *failure)
 {
     slot *here = slot_of(kind);

@@ -49,6 +49,7 @@ int fdl_refuse(fdl_failure *failure, const char *format, ...);
       "hipStreamWaitEvent", 1)                                                                     \
     X(stream_create, (void **stream, unsigned flags), "cuStreamCreate",                            \
       "hipStreamCreateWithFlags", 1)                                                               \
+    X(stream_destroy, (void *stream), "cuStreamDestroy_v2", "hipStreamDestroy", 1)                 \
     X(stream_synchronize, (void *stream), "cuStreamSynchronize", "hipStreamSynchronize", 1)        \
     X(is_capturing, (void *stream, int *status), "cuStreamIsCapturing", "hipStreamIsCapturing", 1) \
     X(capture_info,                                                                                \
@@ -117,6 +118,21 @@ typedef struct {
  * second. NULL with *failure if the machine has none, or if the process was forked after it was
  * initialised. */
 fdl_driver *fdl_driver_find(int kind, fdl_failure *failure);
+
+/* Whether the process was forked after a driver was initialised: nothing that came from it can be
+ * used, or given back. */
+int fdl_driver_is_lost(void);
+
+/* Codes of both drivers that fastdl acts on. */
+enum {
+    FDL_DEINITIALIZED = 4,
+    FDL_INVALID_CONTEXT = 201,
+    FDL_CONTEXT_IS_DESTROYED = 709,
+    FDL_NOT_PERMITTED = 800, /* in a callback of the driver */
+    FDL_NOT_SUPPORTED = 801,
+    FDL_FIRST_OF_CAPTURES = 900,
+    FDL_LAST_OF_CAPTURES = 908
+};
 
 /* Calls a member of FDL_*_CALLS: 0, or -1 with the name of the call and of the error. */
 #define FDL_TRY(driver, failure, member, ...)                                                      \

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lifetime.h"
+#include "transfer.h"
 #include "work.h"
 
 static const char versioned_name[] = "dltensor_versioned";
@@ -34,7 +35,11 @@ int fdl_lend(const fdl_description *description)
 {
     fdl_failure failure;
     fdl_work *work = description->block->work;
-    if (work == NULL || fdl_work_lend(work, &failure) == 0)
+    if (work == NULL)
+        return 0;
+    if (fastdl_find_device((int32_t)description->managed.dl_tensor.device.device_type)->host)
+        return fdl_await_for_host(description);
+    if (fdl_work_lend(work, &failure) == 0)
         return 0;
     return PyErr_Occurred() ? -1 : fdl_raise(&failure);
 }

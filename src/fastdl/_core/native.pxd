@@ -139,6 +139,15 @@ cdef extern from "driver.h" nogil:
         pass
 
 
+cdef extern from "block.h" nogil:
+    ctypedef struct fdl_block:
+        fdl_work *work
+
+    ctypedef struct fdl_description:
+        DLManagedTensorVersioned managed
+        fdl_block *block
+
+
 cdef extern from "shared.h" nogil:
     ctypedef struct fdl_shared_calls:
         fdl_driver *(*driver_find)(int kind, fdl_failure *failure)
@@ -158,18 +167,17 @@ cdef extern from "shared.h" nogil:
         void (*stream_scope_begin)(fdl_stream_scope *, DLDevice, int64_t stream)
         int (*stream_scope_end)(fdl_stream_scope *)
         int64_t (*work_stream)(DLDevice)
+        fdl_description *(*memory_on_device)(
+            const DLTensor *, uint64_t flags, int64_t nbytes, int64_t stream, fdl_failure *)
+        void (*memory_forget)(fdl_driver *)
+        int (*pointer_find)(fdl_driver *, const void *, DLDevice *, fdl_failure *)
+        fdl_description *(*transfer)(
+            const fdl_description *, DLDevice, int64_t stream, fdl_failure *)
 
     const fdl_shared_calls fdl_shared
 
 
 cdef extern from "block.h" nogil:
-    ctypedef struct fdl_block:
-        fdl_work *work
-
-    ctypedef struct fdl_description:
-        DLManagedTensorVersioned managed
-        fdl_block *block
-
     const uint64_t FDL_LASTING_FLAGS
     fdl_description *fdl_block_new(int32_t ndim)
     fdl_description *fdl_description_copy(const fdl_description *source, uint64_t more_flags)
@@ -224,6 +232,10 @@ cdef extern from "export.h":
 
 cdef extern from "index.h":
     object fdl_index(PyObject *tensor, object key)
+
+
+cdef extern from "transfer.h":
+    int fdl_await_for_host(const fdl_description *description) except -1
 
 
 cdef extern from "copy.h" nogil:

@@ -19,4 +19,8 @@ const fdl_shared_calls fdl_shared = {
     .stream_scope_begin = fdl_stream_scope_begin,
     .stream_scope_end = fdl_stream_scope_end,
     .work_stream = fdl_work_stream,
+    .memory_on_device = fdl_memory_on_device,
+    .memory_forget = fdl_memory_forget,
+    .pointer_find = fdl_pointer_find,
+    .transfer = fdl_transfer,
 };

@@ -7,6 +7,9 @@
 #define FASTDL_CORE_SHARED_H_
 
 #include "event.h"
+#include "memory.h"
+#include "pointer.h"
+#include "transfer.h"
 #include "work.h"
 
 typedef struct {
@@ -30,6 +33,16 @@ typedef struct {
     void (*stream_scope_begin)(fdl_stream_scope *scope, DLDevice device, int64_t stream);
     int (*stream_scope_end)(fdl_stream_scope *scope);
     int64_t (*work_stream)(DLDevice device);
+    /* memory.h */
+    fdl_description *(*memory_on_device)(const DLTensor *prototype, uint64_t flags, int64_t nbytes,
+                                         int64_t stream, fdl_failure *failure);
+    void (*memory_forget)(fdl_driver *driver);
+    /* pointer.h */
+    int (*pointer_find)(fdl_driver *driver, const void *pointer, DLDevice *found,
+                        fdl_failure *failure);
+    /* transfer.h */
+    fdl_description *(*transfer)(const fdl_description *source, DLDevice target, int64_t stream,
+                                 fdl_failure *failure);
 } fdl_shared_calls;
 
 extern const fdl_shared_calls fdl_shared;

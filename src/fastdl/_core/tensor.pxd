@@ -1,7 +1,9 @@
 # What the floors above may do with a Tensor from Cython.
 from cpython.object cimport PyTypeObject
-from libc.stdint cimport int32_t, uint64_t
-from fastdl._core.dlpack cimport DLManagedTensorVersioned, DLPackExchangeAPI, DLTensor
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from fastdl._core.dlpack cimport (
+    DLDevice, DLManagedTensorVersioned, DLPackExchangeAPI, DLTensor,
+)
 from fastdl._core.native cimport (
     fdl_description, fdl_shared_calls, fastdl_borrower, fastdl_record, fastdl_slot,
 )
@@ -50,5 +52,12 @@ cdef bint is_host_type(int32_t type) noexcept
 # Keeps `x` alive for as long as the memory of `tensor`, beside its owner.
 cdef int keep_also(Tensor tensor, object x) except -1
 
-# For device.pyx.
+# The host is about to touch the memory of `tensor`, or to let others do so: see transfer.h.
+cdef int await_for_host(Tensor tensor) except -1
+
+# For device.pyx: see shared.h. `make_prototype` describes memory to allocate, with room for 64
+# sizes at `dims`, and returns how many bytes that is; `wrap` consumes a description.
 cdef const fdl_shared_calls *shared_calls() noexcept
+cdef int64_t make_prototype(
+    tuple shape, tuple dtype, DLDevice device, DLTensor *prototype, int64_t *dims) except -1
+cdef Tensor wrap(fdl_description *description)

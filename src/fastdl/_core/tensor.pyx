@@ -33,7 +33,7 @@ from fastdl._core.native cimport (
     FDL_LASTING_FLAGS, fastdl_borrower, fastdl_check, fastdl_check_bits, fastdl_device_fact,
     fastdl_devices, fastdl_fault, fastdl_fault_text, fastdl_find_device, fastdl_is_contiguous,
     fastdl_is_packed, fastdl_itemsize, fastdl_layout, fastdl_raise_fault, fastdl_record,
-    fastdl_slot, fdl_acquire, fdl_allocate, fdl_block_new, fdl_copy_compact,
+    fastdl_slot, fdl_acquire, fdl_allocate, fdl_await_for_host, fdl_block_new, fdl_copy_compact,
     fdl_current_work_stream, fdl_description, fdl_description_copy, fdl_description_fill,
     fdl_dtype_fact, fdl_dtype_find, fdl_dtypes, fdl_failure, fdl_finish_tensor_type, fdl_index,
     fdl_int_tuple, fdl_keep_also, fdl_legacy_capsule, fdl_lend, fdl_make_from_dlpack,
@@ -172,25 +172,43 @@ cdef DLManagedTensorVersioned *describe_object(
     return &description.managed
 
 
-cdef Tensor host_memory(const DLTensor *prototype, uint64_t flags):
-    """New host memory for the type and shape of `prototype`, which need not have passed a check."""
+cdef int64_t check_sizes(DLTensor *prototype, uint64_t flags) except -1:
     cdef fastdl_layout layout
-    cdef fdl_description *description
     cdef fastdl_fault fault
-    cdef DLTensor tensor = prototype[0]
-    tensor.device.device_type = kDLCPU
-    tensor.device.device_id = 0
-    tensor.data = &tensor  # anything but NULL: the check is of the sizes
-    tensor.strides = NULL
-    tensor.byte_offset = 0
-    fault = fastdl_check(&tensor, flags, &layout)
+    prototype.data = prototype  # anything but NULL: the check is of the sizes
+    prototype.strides = NULL
+    prototype.byte_offset = 0
+    fault = fastdl_check(prototype, flags, &layout)
     if fault == FASTDL_SIZE_OVERFLOW:
         raise MemoryError("cannot allocate more bytes than a 64-bit count can hold")
     if fault != FASTDL_OK:
         raise ValueError(f"cannot allocate a tensor with {fastdl_fault_text(fault).decode()}")
-    description = fdl_memory_new(&tensor, flags, layout.nbytes)
+    return layout.nbytes
+
+
+cdef int64_t make_prototype(
+        tuple shape, tuple dtype, DLDevice device, DLTensor *prototype, int64_t *dims) except -1:
+    cdef Py_ssize_t i
+    if len(shape) > FASTDL_MAX_NDIM:
+        raise ValueError(f"expected at most {FASTDL_MAX_NDIM} dimensions, got {len(shape)}")
+    for i in range(len(shape)):
+        dims[i] = shape[i]
+    prototype.device = device
+    prototype.ndim = <int32_t>len(shape)
+    prototype.shape = dims
+    prototype.dtype.code, prototype.dtype.bits, prototype.dtype.lanes = dtype
+    return check_sizes(prototype, 0)
+
+
+cdef Tensor host_memory(const DLTensor *prototype, uint64_t flags, int64_t nbytes):
+    """New host memory for the type and shape of `prototype`."""
+    cdef fdl_description *description = fdl_memory_new(prototype, flags, nbytes)
     if description is NULL:
-        raise MemoryError(f"cannot allocate {layout.nbytes} bytes on the host")
+        raise MemoryError(f"cannot allocate {nbytes} bytes on the host")
+    return fdl_tensor_wrap(description)
+
+
+cdef Tensor wrap(fdl_description *description):
     return fdl_tensor_wrap(description)
 
 
@@ -198,15 +216,11 @@ def empty(tuple shape, tuple dtype):
     """New uninitialised compact host memory; shape of ints, dtype as (code, bits, lanes)."""
     cdef int64_t dims[64]
     cdef DLTensor prototype
-    cdef Py_ssize_t i
-    if len(shape) > FASTDL_MAX_NDIM:
-        raise ValueError(f"expected at most {FASTDL_MAX_NDIM} dimensions, got {len(shape)}")
-    for i in range(len(shape)):
-        dims[i] = shape[i]
-    prototype.ndim = <int32_t>len(shape)
-    prototype.shape = dims
-    prototype.dtype.code, prototype.dtype.bits, prototype.dtype.lanes = dtype
-    return host_memory(&prototype, 0)
+    cdef DLDevice host
+    host.device_type = kDLCPU
+    host.device_id = 0
+    nbytes = make_prototype(shape, dtype, host, &prototype, dims)
+    return host_memory(&prototype, 0, nbytes)
 
 
 def import_capsule(capsule, *, bint immutable=False, producer=None, bint unordered=True):
@@ -282,7 +296,11 @@ def copy_host(Tensor tensor not None):
     """A compact, writable copy of a host tensor, marked as copied."""
     cdef DLTensor *source = &tensor.description.managed.dl_tensor
     cdef uint64_t flags = tensor.description.managed.flags & ~DLPACK_FLAG_BITMASK_READ_ONLY
-    cdef Tensor copy = host_memory(source, flags & FDL_LASTING_FLAGS)
+    cdef DLTensor prototype = source[0]
+    fdl_await_for_host(tensor.description)
+    prototype.device.device_type = kDLCPU
+    nbytes = check_sizes(&prototype, flags)
+    cdef Tensor copy = host_memory(&prototype, flags & FDL_LASTING_FLAGS, nbytes)
     copy.description.managed.flags |= DLPACK_FLAG_BITMASK_IS_COPIED
     cdef void *target = copy.description.managed.dl_tensor.data
     with nogil:
@@ -300,6 +318,7 @@ def read_bytes(Tensor tensor not None):
     """The elements of a host tensor in row-major order, without gaps, as bytes."""
     cdef fastdl_layout layout
     layout_of(tensor, &layout)
+    fdl_await_for_host(tensor.description)
     cdef bytes result = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>layout.nbytes)
     fdl_copy_compact(&tensor.description.managed.dl_tensor, tensor.description.managed.flags,
                      PyBytes_AS_STRING(result))
@@ -441,6 +460,10 @@ cdef fastdl_slot *type_slots() noexcept:
 
 cdef fastdl_borrower tensor_borrower() noexcept:
     return fdl_tensor_borrow
+
+
+cdef int await_for_host(Tensor tensor) except -1:
+    return fdl_await_for_host(tensor.description)
 
 
 cdef const fdl_shared_calls *shared_calls() noexcept:
@@ -701,6 +724,7 @@ cdef int fill_buffer(Tensor self, Py_buffer *view, int flags) except -1:
             f"a contiguous buffer was asked of {describe(self)}, whose strides are "
             f"{self.strides}: use copy() first")
     layout_of(self, &layout)
+    fdl_await_for_host(self.description)
     # Py_ssize_t has the size of int64_t on every platform but 32-bit ones, where a tensor that
     # exists fits as well.
     dims = <Py_ssize_t *>PyMem_RawMalloc((2 * tensor.ndim + 1) * sizeof(Py_ssize_t))

@@ -18,6 +18,7 @@ struct fdl_work {
     int kind;       /* FASTDL_STREAM_* */
     int callers;    /* imported with stream=-1 */
     int lent;       /* to C code that works on the work stream of its thread */
+    int held;       /* see fdl_work_hold */
     int unrecorded; /* no driver: all that is known is `stream` */
     int captured;   /* ready on `stream` in the capture `id`, and nowhere else */
     int64_t stream; /* if unrecorded or captured */
@@ -49,7 +50,7 @@ fdl_work *fdl_work_new(DLDevice device)
     work->count = 0;
     work->device = device;
     work->kind = fastdl_find_device((int32_t)device.device_type)->stream;
-    work->callers = work->lent = work->unrecorded = work->captured = 0;
+    work->callers = work->lent = work->held = work->unrecorded = work->captured = 0;
     work->producer = NULL;
     return work;
 }
@@ -332,7 +333,8 @@ int fdl_work_ready_for(fdl_work *work, int64_t stream, fdl_failure *failure)
 
 /* Records on `stream`. If there is no room for another edge, `stream` waits for all there are, and
  * then one edge on it stands for all. */
-static int record_edge(fdl_work *work, fdl_driver *driver, int64_t stream, fdl_failure *failure)
+static int record_edge(fdl_work *work, fdl_driver *driver, int32_t ordinal, int64_t stream,
+                       fdl_failure *failure)
 {
     fdl_event *edges[MAX_EDGES], *event;
     fdl_capture capture;
@@ -345,7 +347,7 @@ static int record_edge(fdl_work *work, fdl_driver *driver, int64_t stream, fdl_f
     count = pending(work, edges);
     for (int i = 0; i < count && count == MAX_EDGES && !failed; i++)
         failed = fdl_event_order(edges[i], stream, failure);
-    event = failed ? NULL : fdl_event_record(driver, work->device.device_id, stream, failure);
+    event = failed ? NULL : fdl_event_record(driver, ordinal, stream, failure);
     for (int i = 0; i < count && count == MAX_EDGES && event != NULL; i++)
         drop_edge(work, edges[i]);
     release_all(edges, count);
@@ -366,12 +368,37 @@ int fdl_work_record(fdl_work *work, int64_t stream, fdl_failure *failure)
     fdl_driver *driver = fdl_driver_find(work->kind, failure);
     if (driver == NULL || fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
         return -1;
-    failed = record_edge(work, driver, stream, failure);
+    failed = record_edge(work, driver, work->device.device_id, stream, failure);
     fdl_leave(&scope);
     return failed;
 }
 
+int fdl_work_record_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failure *failure)
+{
+    fdl_driver *driver = fdl_driver_find(work->kind, failure);
+    return driver == NULL ? -1 : record_edge(work, driver, ordinal, stream, failure);
+}
+
+void fdl_work_hold(fdl_work *work)
+{
+    fdl_store_release(&work->held, 1);
+}
+
+int fdl_work_is_held(const fdl_work *work)
+{
+    return fdl_load_acquire(&work->held);
+}
+
 /* ---- handing on ---- */
+
+static int refuse_unrecorded(const fdl_driver *driver, fdl_failure *failure)
+{
+    fdl_failure why = *failure;
+    return fdl_refuse(failure,
+                      "%.120s; without it pass stream=-1 once the producer's work has ended, or "
+                      "import and export on the default stream",
+                      driver == NULL ? why.text : "there was no driver when it was imported");
+}
 
 int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure)
 {
@@ -389,13 +416,8 @@ int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure)
     if (!work->unrecorded && !work->captured && sources.count == 0 && fdl_work_edges(work) == 0)
         return 0;
     driver = fdl_driver_find(work->kind, failure);
-    if (driver == NULL || work->unrecorded) {
-        fdl_failure why = *failure;
-        return fdl_refuse(failure,
-                          "%.120s; without it pass stream=-1 once the producer's work has "
-                          "ended, or import and export on the default stream",
-                          driver == NULL ? why.text : "there was no driver when it was imported");
-    }
+    if (driver == NULL || work->unrecorded)
+        return refuse_unrecorded(driver, failure);
     if (fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
         return -1;
     failed = order_on(work, driver, stream, &sources, failure);
@@ -409,6 +431,51 @@ int fdl_work_lend(fdl_work *work, fdl_failure *failure)
         return -1;
     fdl_store_release(&work->lent, 1);
     return 0;
+}
+
+/* With device `ordinal` current, which is not the memory's: `stream` after the edges. */
+static int order_abroad(fdl_work *work, fdl_driver *driver, int64_t stream, fdl_failure *failure)
+{
+    fdl_event *edges[MAX_EDGES];
+    fdl_capture capture;
+    int count, failed = 0;
+    if (fdl_capture_of(driver, stream, &capture, failure) < 0)
+        return -1;
+    if (capture.active)
+        return refuse_capture(failure);
+    count = pending(work, edges);
+    for (int i = 0; i < count && !failed; i++)
+        failed = fdl_event_order(edges[i], stream, failure);
+    release_all(edges, count);
+    return failed;
+}
+
+int fdl_work_order_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failure *failure)
+{
+    fdl_scope scope;
+    fdl_driver *driver;
+    fdl_sources sources;
+    int failed;
+    if (ordinal == work->device.device_id)
+        return fdl_work_order(work, stream, failure);
+    if (work->captured)
+        return fdl_refuse(failure, "the tensor was imported inside a graph capture and can be used "
+                                   "only there, on its own device");
+    driver = fdl_driver_find(work->kind, failure);
+    if (driver == NULL || work->unrecorded)
+        return refuse_unrecorded(driver, failure);
+    if (find_sources(work, -1, &sources, failure) < 0)
+        return -1;
+    for (int i = 0; i < sources.count; i++) /* streams of the memory's device: as edges */
+        if (fdl_work_record(work, sources.streams[i], failure) < 0)
+            return -1;
+    if (fdl_work_edges(work) == 0)
+        return 0;
+    if (fdl_enter(driver, ordinal, &scope, failure) < 0)
+        return -1;
+    failed = order_abroad(work, driver, stream, failure);
+    fdl_leave(&scope);
+    return failed;
 }
 
 static int wait_for_edges(fdl_work *work, fdl_failure *failure)
@@ -462,6 +529,29 @@ int fdl_work_wait(fdl_work *work, fdl_failure *failure)
     failed = wait_for_edges(work, failure);
     for (int i = 0; i < sources.count && !failed; i++)
         failed = wait_for_stream(work, driver, sources.streams[i], failure);
+    fdl_leave(&scope);
+    return failed;
+}
+
+int fdl_work_finish(fdl_work *work, int64_t stream, fdl_failure *failure)
+{
+    fdl_event *edges[MAX_EDGES];
+    fdl_scope scope;
+    fdl_driver *driver;
+    int count, failed = 0;
+    if (fdl_load_acquire(&work->lent) &&
+        fdl_work_record(work, fdl_work_stream(work->device), failure) < 0 && failure->code != 0)
+        return -1; /* without a code that stream captures, and what it does is the graph's */
+    if (fdl_work_edges(work) == 0)
+        return 0;
+    driver = fdl_driver_find(work->kind, failure);
+    if (driver == NULL || fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
+        return -1;
+    count = snapshot(work, edges);
+    for (int i = 0; i < count && !failed; i++)
+        failed = stream == -1 ? fdl_event_wait(edges[i], failure)
+                              : fdl_event_order(edges[i], stream, failure);
+    release_all(edges, count);
     fdl_leave(&scope);
     return failed;
 }

@@ -51,6 +51,9 @@ int fdl_work_ready_for(fdl_work *work, int64_t stream, fdl_failure *failure);
 /* Work that touches the memory has been queued on `stream`: another edge. */
 int fdl_work_record(fdl_work *work, int64_t stream, fdl_failure *failure);
 
+/* The same for a stream of device `ordinal`, which is current, whatever device the memory is on. */
+int fdl_work_record_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failure *failure);
+
 /* Work queued on `stream` from now on comes after all work on the memory that is known. Asks the
  * producer. Costs nothing when nothing is in flight. */
 int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure);
@@ -59,8 +62,21 @@ int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure);
  * does not see: whoever comes next waits for the work stream of that moment too. */
 int fdl_work_lend(fdl_work *work, fdl_failure *failure);
 
+/* As fdl_work_order, for a stream of device `ordinal`. */
+int fdl_work_order_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failure *failure);
+
 /* The host may touch the memory: waits for the edges, without the GIL. Asks the producer. */
 int fdl_work_wait(fdl_work *work, fdl_failure *failure);
+
+/* The memory is about to be freed: the host waits for the edges, or `stream` does if that is not
+ * -1, which is one of fastdl's own on the memory's device. Nobody is asked anything, so that no
+ * capture is disturbed. */
+int fdl_work_finish(fdl_work *work, int64_t stream, fdl_failure *failure);
+
+/* fastdl itself has queued work on memory of somebody else, who knows nothing of it: the owner is
+ * let go of when the edges have ended. */
+void fdl_work_hold(fdl_work *work);
+int fdl_work_is_held(const fdl_work *work);
 
 /* Whoever gets the memory next comes after work queued on `stream`: the producer's current stream
  * waits for it where there is a table; otherwise the host does. Asks the producer. */

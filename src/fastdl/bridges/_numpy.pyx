@@ -21,7 +21,7 @@ from fastdl._core.dlpack cimport (
 )
 from fastdl._core.native cimport FASTDL_MAX_NDIM, fastdl_view
 from fastdl._core.tensor cimport (
-    Tensor, describe_object, make_tensor, tensor_table,
+    Tensor, await_for_host, describe_object, make_tensor, tensor_table,
     unmake_tensor,
 )
 from fastdl._dtype import DType
@@ -218,6 +218,7 @@ def array(Tensor tensor not None, dtype descriptor not None, int lanes):
     cdef int ndim = memory.ndim
     cdef int32_t i
     cdef Py_ssize_t size = descriptor.itemsize
+    await_for_host(tensor)
     for i in range(ndim):
         dims[i] = <npy_intp>memory.shape[i]
         strides[i] = <npy_intp>(<uint64_t>memory.strides[i] * <uint64_t>(size * lanes))
