@@ -5,7 +5,7 @@
 fastdl.Tensor([0, 1, 2], shape=(3,), dtype=float32, device=cpu:0)
 """
 
-from fastdl import _consumer, _numpy, _producer, _streams, _transfer, _values
+from fastdl import _consumer, _cuda_array, _numpy, _producer, _streams, _transfer, _values
 from fastdl._asarray import asarray, empty
 from fastdl._build import get_include
 from fastdl._core import exchange as _exchange
@@ -26,7 +26,7 @@ _tensor.install(
     Device=make_device,
     DType=make_dtype,
     dlpack=_producer.export,
-    cuda_array_interface=_producer.cuda_array_interface,
+    cuda_array_interface=_cuda_array.export_cuda_array,
     numpy=_numpy.numpy,
     array=_numpy.array,
     tolist=_values.tolist,

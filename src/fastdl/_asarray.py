@@ -4,6 +4,7 @@ from fastdl._consumer import Capsule
 from fastdl._core import device as driver
 from fastdl._core import exchange
 from fastdl._core import tensor as core
+from fastdl._cuda_array import import_cuda_array
 from fastdl._device import CPU, Device
 from fastdl._dtype import BY_FORMAT, DType
 from fastdl._streams import DEFAULT, checked, handle_of
@@ -14,17 +15,14 @@ def asarray(x, /):
 
     Tried in this order: DLPack (as fastdl.from_dlpack), `__cuda_array_interface__`, and the
     buffer protocol (bytes, bytearray, array.array, memoryview, mmap, ...). A buffer stays locked
-    by its exporter for as long as the result lives. TypeError if x has none of the three;
-    BufferError if a buffer's format or strides have no equal in DLPack.
+    by its exporter for as long as the result lives. The second needs a CUDA driver, which knows
+    where the memory is. TypeError if x has none of the three; BufferError if what it says has no
+    equal in DLPack.
     """
     if isinstance(x, Capsule) or exchange.is_producer(x):
         return exchange.from_dlpack(x)
     if hasattr(x, "__cuda_array_interface__"):
-        raise BufferError(
-            f"{type(x).__qualname__!r} exports __cuda_array_interface__, which does not say on "
-            f"which device: this version of fastdl cannot ask the driver. Use an object with "
-            f"__dlpack__"
-        )
+        return import_cuda_array(x)
     try:
         memoryview(x).release()
     except TypeError as error:

@@ -7,7 +7,7 @@ from fastdl._core import device as driver
 from fastdl._core import tensor as core
 from fastdl._device import CPU, Device, DeviceType
 from fastdl._errors import CopyRequiredError
-from fastdl._streams import CUDA, DEFAULT, as_number, checked, order_export, ordering
+from fastdl._streams import DEFAULT, as_number, checked, order_export
 from fastdl._transfer import copied, serves
 
 
@@ -83,30 +83,3 @@ def whole(value, name: str) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"expected an int in {name}, got {value!r}")
     return value.__index__()
-
-
-def cuda_array_interface(tensor):
-    """The `__cuda_array_interface__` of CUDA data, version 3."""
-    if ordering(tensor.device) != CUDA:
-        raise AttributeError(
-            f"{core.describe(tensor)} has no __cuda_array_interface__: it is not CUDA memory"
-        )
-    dtype = tensor.dtype
-    if dtype.format is None or dtype.lanes != 1:
-        raise AttributeError(f"__cuda_array_interface__ has no name for {dtype}: use DLPack")
-    try:
-        order_export(tensor, None)
-    except BufferError as error:
-        raise AttributeError(str(error)) from error  # so that hasattr() is an answer
-    kind = {"?": "b", "e": "f", "f": "f", "d": "f"}.get(dtype.format)
-    if kind is None:
-        kind = "c" if dtype.format[0] == "Z" else "i" if dtype.format.islower() else "u"
-    size = dtype.itemsize
-    return {
-        "shape": tensor.shape,
-        "typestr": f"{'|' if size == 1 else '<'}{kind}{size}",
-        "data": (tensor.data_ptr if tensor.size else 0, tensor.readonly),
-        "strides": tuple(stride * size for stride in tensor.strides),
-        "version": 3,
-        "stream": None if driver.is_callers(tensor) else 1,
-    }

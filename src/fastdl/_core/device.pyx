@@ -15,8 +15,8 @@ from fastdl._core.dlpack cimport (
     DLDevice, DLDeviceType, DLPACK_FLAG_BITMASK_READ_ONLY, DLTensor, kDLCPU,
 )
 from fastdl._core.native cimport (
-    FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM, fastdl_find_device, fdl_description, fdl_driver,
-    fdl_failure, fdl_scope, fdl_shared_calls, fdl_stream_scope, fdl_work,
+    FASTDL_MAX_NDIM, FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM, fastdl_find_device, fdl_description,
+    fdl_driver, fdl_failure, fdl_scope, fdl_shared_calls, fdl_stream_scope, fdl_work,
 )
 from fastdl._core.tensor cimport (
     Tensor, describe_object, make_prototype, make_tensor, shared_calls, wrap,
@@ -163,10 +163,17 @@ def on_memory(address, tuple shape, tuple strides, tuple dtype, tuple device, bi
     cdef DLTensor tensor
     cdef Py_ssize_t i
     cdef uint64_t flags = DLPACK_FLAG_BITMASK_READ_ONLY if readonly else 0
-    make_prototype(shape, dtype, device_of(device[0], device[1]), &tensor, dims)
+    if len(shape) > FASTDL_MAX_NDIM:
+        raise BufferError(f"expected at most {FASTDL_MAX_NDIM} dimensions, got {len(shape)}")
     tensor.data = <void *><uintptr_t>address
+    tensor.byte_offset = 0
+    tensor.device = device_of(device[0], device[1])
+    tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes = dtype
+    tensor.ndim = <int32_t>len(shape)
+    tensor.shape = dims
     tensor.strides = dims + 64
     for i in range(tensor.ndim):
+        tensor.shape[i] = shape[i]
         tensor.strides[i] = strides[i]
     return make_tensor(describe_object(&tensor, flags, owner))
 
