@@ -100,6 +100,10 @@ class Library:
     def pointer(self, array):
         return array.pointer
 
+    def in_use(self):
+        """How many of its arrays somebody else holds."""
+        return sum(made.deleted == 0 for made in _kept)
+
     @contextmanager
     def using(self, stream):
         before, self.current = self.current, stream

@@ -99,6 +99,9 @@ class Backend:
         self.driver.do("end_capture", stream, graph)
         return graph.value
 
+    def destroy_graph(self, graph):
+        self.driver.do("graph_destroy", graph)
+
 
 class Simulated(Backend):
     """On one of the simulated drivers, which fastdl uses until `close`."""
@@ -156,7 +159,6 @@ class Simulated(Backend):
 
     def replay(self, graph, stream):
         """Graphs cannot be launched on the simulation."""
-        self.driver.do("graph_destroy", graph)
         return False
 
 
@@ -168,19 +170,16 @@ class Hardware(Backend):
 
     def __init__(self):
         library = find()
-        for name, count in (
-            ("cuModuleLoadData", 2),
-            ("cuModuleGetFunction", 3),
-            ("cuGraphInstantiateWithFlags", 3),
-        ):
-            getattr(library, name).argtypes = [ctypes.c_void_p] * count
-        library.cuModuleGetFunction.argtypes[2:] = [ctypes.c_char_p]
-        library.cuLaunchKernel.argtypes = [
-            *([ctypes.c_void_p] + [ctypes.c_uint] * 7),
-            *([ctypes.c_void_p] * 3),
-        ]
-        library.cuGraphLaunch.argtypes = [ctypes.c_void_p] * 2
-        library.cuGraphExecDestroy.argtypes = [ctypes.c_void_p]
+        pointer, number = ctypes.c_void_p, ctypes.c_uint
+        for name, arguments in {
+            "cuModuleLoadData": [pointer] * 2,
+            "cuModuleGetFunction": [pointer, pointer, ctypes.c_char_p],
+            "cuLaunchKernel": [pointer, *([number] * 7), *([pointer] * 3)],
+            "cuGraphInstantiateWithFlags": [pointer, pointer, ctypes.c_ulonglong],
+            "cuGraphLaunch": [pointer] * 2,
+            "cuGraphExecDestroy": [pointer],
+        }.items():
+            getattr(library, name).argtypes = arguments
         super().__init__(library, "cuda")
         self.flags = self.driver.allocate_pinned(4096)
         ctypes.memset(self.flags, 0, 4096)
@@ -192,8 +191,7 @@ class Hardware(Backend):
         text = Path(__file__).with_name("latch.ptx").read_bytes()
         self.module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
         self.driver.named("cuModuleLoadData", ctypes.byref(self.module), text)
-        name = ctypes.c_char_p(b"latch")
-        self.driver.named("cuModuleGetFunction", ctypes.byref(kernel), self.module, name)
+        self.driver.named("cuModuleGetFunction", ctypes.byref(kernel), self.module, b"latch")
         return kernel
 
     def _warm_up(self):

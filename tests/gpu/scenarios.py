@@ -12,7 +12,7 @@ import pytest
 
 import fastdl
 from tests.gpu.arrays import Taken
-from tests.gpu.backends import NEW, OLD, OTHER, THREAD_LOCAL
+from tests.gpu.backends import NEW, OLD, OTHER, SIZE, THREAD_LOCAL
 
 
 def target(gpu, kind):
@@ -249,28 +249,27 @@ def reuse(gpu, library, *, release):
 # ---- captures -------------------------------------------------------------------------------
 
 
-def capture_through_table(gpu, library, mode):
-    """Import and export inside a capture, by the table: the graph runs again with other data."""
-    stream, place = gpu.stream(), gpu.place()
+def capture_and_replay(gpu, library, mode):
+    """Import and export inside a capture, on the stream that captures; then the graph runs, with
+    other data each time. Streams outside of the capture are refused, and do it no harm."""
+    stream, outside, place = gpu.stream(), gpu.stream(), gpu.place()
     array = library.make(OLD)
     pointer, seen = library.pointer(array), gpu.memory(OTHER)
     gpu.begin_capture(stream, mode)
-    with library.using(stream):
+    with library.using(stream), fastdl.use_stream(gpu.device, stream):
         tensor = fastdl.from_dlpack(array)
         exported = tensor.__dlpack__(stream=stream, max_version=(1, 3))
         unordered = tensor.__dlpack__(stream=-1, max_version=(1, 3))
-        outside = gpu.stream()
         with pytest.raises(BufferError, match="capture"):
             tensor.__dlpack__(stream=outside, max_version=(1, 3))
-    gpu.driver.copy(stream, seen, pointer, 1 << 12)
+    gpu.driver.copy(stream, seen, pointer, SIZE)
     graph = gpu.end_capture(stream)
     for value in (NEW, OTHER):
         gpu.fill(gpu.setup, pointer, value)
         gpu.finish(gpu.setup)
         if gpu.replay(graph, stream):
             assert gpu.look(stream, seen, place).value() == value
-        else:
-            break
+    gpu.destroy_graph(graph)
     gpu.no_race()
     del exported, unordered
 
@@ -293,7 +292,7 @@ def capture_survives(gpu, library, blocking):
                     tensor.__dlpack__(max_version=(1, 3))
         unordered = tensor.__dlpack__(stream=-1, max_version=(1, 3))
         graph = gpu.end_capture(stream)
-    gpu.driver.do("graph_destroy", graph)
+    gpu.destroy_graph(graph)
     gpu.finish(source)
     gpu.no_race()
     del unordered
@@ -303,16 +302,18 @@ def capture_survives(gpu, library, blocking):
 
 
 def dropped_on_a_thread(gpu, library):
-    """The last reference goes on a thread that has no current device: the deleter runs once."""
-    source = gpu.stream()
-    array, tensor = arrived(gpu, library, source)
-    box = [tensor]
-    del tensor
+    """The last reference goes on a thread that has no current device: the library gets its memory
+    back, and not before."""
+    before, source = library.in_use(), gpu.stream()
+    box = list(arrived(gpu, library, source))
+    del box[0]  # the array itself
+    gc.collect()
+    assert library.in_use() > before
     thread = threading.Thread(target=box.clear)
     thread.start()
     thread.join()
     gc.collect()
-    assert array.deleted() == [1]
+    assert library.in_use() == before
     gpu.no_race()
 
 

@@ -1,0 +1,64 @@
+"""The scenarios as test methods, for a class of tests that says where they run.
+
+A module with such a class has the fixtures `gpu`, a backend; `library` and `consumer`, one of the
+libraries that are tried there; and `plain` and `table`, those of arrays.py.
+"""
+
+import pytest
+
+from tests.gpu import scenarios
+from tests.gpu.backends import GLOBAL, THREAD_LOCAL
+
+
+class Scenarios:
+    @pytest.mark.parametrize("kind", scenarios.TARGETS)
+    @pytest.mark.parametrize("blocking", [True, False], ids=["from-blocking", "from-non-blocking"])
+    def test_export_waits(self, gpu, library, kind, blocking):
+        if kind == "per-thread" and gpu.kind == "hip":
+            with pytest.raises(ValueError, match="ROCm has no stream 2"):
+                scenarios.export_waits(gpu, library, kind, blocking)
+        else:
+            scenarios.export_waits(gpu, library, kind, blocking)
+
+    def test_export_unordered(self, gpu, library):
+        scenarios.export_unordered(gpu, library)
+
+    def test_import_waits(self, gpu, library):
+        scenarios.import_waits(gpu, library)
+
+    def test_import_unordered(self, gpu, library):
+        scenarios.import_unordered(gpu, library)
+
+    def test_matrix(self, gpu, library, consumer):
+        scenarios.matrix(gpu, library, consumer)
+
+    def test_later_writes(self, gpu, library):
+        scenarios.later_writes(gpu, library)
+
+    @pytest.mark.parametrize("record", [True, False], ids=["recorded", "not-recorded"])
+    def test_recorded_work(self, gpu, library, record):
+        scenarios.recorded_work(gpu, library, record=record)
+
+    def test_stream_gone(self, gpu, plain):
+        scenarios.stream_gone(gpu, plain)
+
+    @pytest.mark.parametrize("release", [True, False], ids=["released", "not-released"])
+    def test_reuse(self, gpu, library, release):
+        scenarios.reuse(gpu, library, release=release)
+
+    @pytest.mark.parametrize("mode", [GLOBAL, THREAD_LOCAL], ids=["global", "thread-local"])
+    def test_capture_and_replay(self, gpu, library, mode):
+        scenarios.capture_and_replay(gpu, library, mode)
+
+    @pytest.mark.parametrize("blocking", [True, False], ids=["blocking", "non-blocking"])
+    def test_capture_survives(self, gpu, library, blocking):
+        scenarios.capture_survives(gpu, library, blocking)
+
+    def test_dropped_on_a_thread(self, gpu, library):
+        scenarios.dropped_on_a_thread(gpu, library)
+
+    def test_dropped_by_the_driver(self, gpu, plain):
+        scenarios.dropped_by_the_driver(gpu, plain)
+
+    def test_dropped_by_the_driver_from_a_table(self, gpu, table):
+        scenarios.dropped_by_the_driver(gpu, table)

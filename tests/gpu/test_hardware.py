@@ -1,0 +1,276 @@
+"""The scenarios, and real libraries, on the first NVIDIA GPU. Skipped where there is none.
+
+python -m tests.gpu      runs these, measures, and writes docs/gpu.md
+"""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import fastdl
+from tests.gpu.arrays import Library, TabledLibrary
+from tests.gpu.backends import NEW, OLD, SIZE, Hardware
+from tests.gpu.cases import Scenarios
+from tests.gpu.peers import Cupy, Torch
+from tests.interop.peers import require
+
+LIBRARIES = [Library, TabledLibrary, Cupy, Torch]
+
+
+@pytest.fixture
+def gpu():
+    try:
+        backend = Hardware()
+    except RuntimeError as reason:
+        pytest.skip(str(reason))
+    yield backend
+    backend.close()
+
+
+@pytest.fixture
+def plain(gpu):
+    return Library(gpu)
+
+
+@pytest.fixture
+def table(gpu):
+    return TabledLibrary(gpu)
+
+
+@pytest.fixture(params=LIBRARIES, ids=lambda library: library.name)
+def library(request, gpu):
+    return request.param(gpu)
+
+
+@pytest.fixture(params=LIBRARIES, ids=lambda library: "to-" + library.name)
+def consumer(request, gpu):
+    return request.param(gpu)
+
+
+class TestHardware(Scenarios):
+    """Those of cases.py."""
+
+
+# ---- JAX, which chooses its streams itself --------------------------------------------------
+
+
+@pytest.fixture
+def jax(gpu):
+    require("jax")
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # others need memory too
+    import jax
+
+    try:
+        jax.devices("cuda")
+    except RuntimeError as reason:
+        pytest.skip(f"JAX without a GPU: {reason}")
+    return jax
+
+
+@pytest.mark.parametrize("through", ["import", "export"])
+def test_jax_as_a_producer(gpu, jax, through):
+    """Nothing can hold JAX's streams, so it is given work for a good part of a second."""
+    numpy = jax.numpy
+
+    @jax.jit
+    def slow(matrix):
+        result = jax.lax.fori_loop(0, 400, lambda _, m: m @ m, matrix)
+        return numpy.full(SIZE, NEW, "uint8") + (result[0, 0] != 0).astype("uint8")
+
+    zeros = numpy.zeros((4096, 4096), "float32")
+    slow(zeros).block_until_ready()  # compiles
+    place, stream, imported_on = gpu.place(), gpu.stream(), gpu.stream()
+    array = slow(zeros)
+    tensor = fastdl.from_dlpack(array, stream=stream if through == "import" else imported_on)
+    assert tensor.readonly
+    if through == "export":
+        exported = tensor.__dlpack__(stream=stream, max_version=(1, 3))
+    assert not array.is_ready(), "JAX was done before the import was: no proof"
+    assert gpu.look(stream, tensor.data_ptr, place).value() == NEW
+    if through == "export":
+        del exported
+
+
+def test_jax_without_a_stream(gpu, jax):
+    """-1 would crash it: fastdl leaves it out, and JAX waits on the host."""
+    place, stream = gpu.place(), gpu.stream()
+    array = jax.numpy.full(SIZE, NEW, "uint8") + 0
+    tensor = fastdl.from_dlpack(array, stream=-1)
+    assert gpu.look(stream, tensor.data_ptr, place).value() == NEW
+
+
+@pytest.mark.parametrize("library", [Library, TabledLibrary, Cupy, Torch], ids=lambda x: x.name)
+def test_jax_as_a_consumer(gpu, jax, library):
+    library = library(gpu)
+    import numpy
+
+    warm = fastdl.from_dlpack(library.make(OLD))
+    (jax.dlpack.from_dlpack(warm) + 1).block_until_ready()  # compiles
+    source, array = gpu.stream(), library.make(OLD)
+    with gpu.hold(source) as latch:
+        gpu.fill(source, library.pointer(array), NEW)
+        with library.using(source):
+            tensor = fastdl.from_dlpack(array, stream=source)
+            taken = jax.dlpack.from_dlpack(tensor)
+        result = taken + 1
+        mark = gpu.mark(source)
+        gpu.waits(mark, latch)  # gives the result time to be ready, had it not waited
+        assert not result.is_ready()
+    assert set(numpy.asarray(result).tolist()) == {NEW + 1}
+
+
+# ---- Numba, by __cuda_array_interface__ -----------------------------------------------------
+
+
+@pytest.mark.parametrize("library", [Library, TabledLibrary, Cupy, Torch], ids=lambda x: x.name)
+def test_numba_as_a_consumer(gpu, library):
+    """Its import waits on the host for the stream that the interface names."""
+    require("numba_cuda")
+    from numba import cuda
+
+    library = library(gpu)
+    source, array = gpu.stream(), library.make(OLD)
+    cuda.as_cuda_array(fastdl.from_dlpack(array)).copy_to_host()  # warms up
+    with gpu.hold(source) as latch:
+        gpu.fill(source, library.pointer(array), NEW)
+        with library.using(source):
+            tensor = fastdl.from_dlpack(array, stream=source)
+            gpu.open_soon(latch)
+            taken = cuda.as_cuda_array(tensor)
+    assert taken.__cuda_array_interface__["data"][0] == library.pointer(array)
+    assert set(taken.copy_to_host().tolist()) == {NEW}
+
+
+# ---- torch's own captures -------------------------------------------------------------------
+
+
+def test_torch_graph(gpu):
+    """Import and export inside of torch.cuda.graph, replayed with other data."""
+    require("torch")
+    import torch
+
+    source = torch.zeros(SIZE, dtype=torch.uint8, device="cuda")
+    result = torch.zeros_like(source)
+
+    def step():
+        tensor = fastdl.from_dlpack(source)
+        result.copy_(torch.from_dlpack(tensor) + 1)
+
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        step()  # warms up
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    for value in (NEW, OLD):
+        source.fill_(value)
+        graph.replay()
+        torch.cuda.synchronize()
+        assert set(result.tolist()) == {value + 1}
+
+
+def test_torch_graph_survives_a_refusal(gpu):
+    require("torch")
+    import torch
+
+    source = torch.zeros(SIZE, dtype=torch.uint8, device="cuda")
+    outside = gpu.stream()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        tensor = fastdl.from_dlpack(source)
+        with pytest.raises(BufferError, match="capture"):
+            tensor.__dlpack__(stream=outside)
+        source.add_(1)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert set(source.tolist()) == {1}
+
+
+# ---- what the current device is -------------------------------------------------------------
+
+
+def test_current_device_is_left_alone(gpu):
+    """A thread that never touched CUDA has no current context after fastdl did."""
+    require("torch")
+    import threading
+
+    import torch
+
+    answers = []
+
+    def body():
+        tensor = fastdl.from_dlpack(torch.ones(4, device="cuda"))
+        tensor.__dlpack__(stream=gpu.setup, max_version=(1, 3))
+        answers.append(torch.cuda.current_device())
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+    assert answers == [0]
+
+
+# ---- the end of the process -----------------------------------------------------------------
+
+MAKE = {
+    "cupy": "import cupy as lib; x = lib.ones(1000)",
+    "torch": "import torch as lib; x = lib.ones(1000, device='cuda')",
+    "jax": "import jax.dlpack as lib, jax.numpy as np; x = np.ones(1000)",
+}
+
+
+@pytest.mark.parametrize("name", MAKE)
+@pytest.mark.parametrize("keep", ["module", "builtins", "thread"])
+def test_exit_with_tensors_alive(gpu, name, keep):
+    require(name)
+    code = f"""
+    import fastdl, builtins, threading
+    {MAKE[name]}
+    y = fastdl.from_dlpack(x)
+    z = lib.from_dlpack(y)
+    alive = [x, y, z, y[10:]]
+    keep = {keep!r}
+    if keep == "builtins":
+        builtins.alive = alive
+    if keep == "thread":
+        threading.Thread(target=lambda held: None, args=[alive]).start()
+        del x, y, z, alive
+    """
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_fork_after_use(gpu):
+    """The driver does not survive a fork; fastdl says so in the child, and the parent goes on."""
+    require("torch")
+    code = """
+    import os, fastdl, torch
+    tensor = fastdl.from_dlpack(torch.ones(4, device="cuda"))
+    child = os.fork()
+    if child == 0:
+        try:
+            tensor.record(4096)
+        except BufferError as error:
+            os._exit(0 if "fork" in str(error) else 1)
+        os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    tensor.__dlpack__(stream=1)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr
