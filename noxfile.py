@@ -223,3 +223,12 @@ def bench(session: nox.Session) -> None:
     session.install("torch==2.13.0")
     session.install(".[bench]")
     session.run("python", "-m", "benchmarks", *session.posargs)
+
+
+@nox.session
+def gpu(session: nox.Session) -> None:
+    """What needs an NVIDIA GPU, with a driver for CUDA 13. No part of CI; writes docs/gpu.md."""
+    session.install("torch==2.13.0")
+    session.install("cupy-cuda13x[ctk]>=14", "jax[cuda13]>=0.10", "numba-cuda[cu13]>=0.20")
+    session.install(".[test,bench]")
+    session.run("python", "-m", "tests.gpu", *session.posargs, env={"FASTDL_REQUIRE_PEERS": "1"})

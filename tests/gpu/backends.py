@@ -104,7 +104,8 @@ class Backend:
 
 
 class Simulated(Backend):
-    """On one of the simulated drivers, which fastdl uses until `close`."""
+    """On one of the simulated drivers, which fastdl uses until `close`; afterwards the process has
+    no driver."""
 
     simulated = True
 
@@ -126,7 +127,9 @@ class Simulated(Backend):
             super().close()
         finally:
             self.simulation.reset()
-            fastdl_driver.replace_driver(self.device_type, None)
+            # As on a machine without one: to look for it would find the simulation, which stays
+            # loaded under the driver's name.
+            fastdl_driver.replace_driver(self.device_type, f"{self.simulation.path}.absent")
 
     @contextmanager
     def hold(self, stream):
@@ -264,6 +267,8 @@ def find():
         library = ctypes.CDLL(name)
     except OSError as error:
         raise RuntimeError(f"no NVIDIA driver: {error}") from None
+    if hasattr(library, "fk_reset"):
+        raise RuntimeError("the simulated driver is loaded in this process: run tests/gpu alone")
     count = ctypes.c_int()
     code = library.cuInit(0) or library.cuDeviceGetCount(ctypes.byref(count))
     if code != 0 or count.value == 0:
