@@ -216,6 +216,34 @@ class TestOrder:
         assert len(races) == 6
         assert "kernel" in races[0] and "stream" in races[0] and "thread" in races[0]
 
+    @pytest.mark.parametrize("length", range(30, 36))
+    def test_a_long_history_hides_nothing(self, sim, length):
+        """Accesses are forgotten only for others that stand for them."""
+        first, second, third = (sim.stream(False) for _ in range(3))
+        event, data = sim.event(), sim.allocate(8)
+        sim.kernel(first, write(data, 8, 1))
+        for _ in range(length):
+            sim.kernel(first, read(data, 8))
+        sim.kernel(second, write(data, 8, 1))
+        before = len(sim.races())
+        sim.record(event, second)
+        sim.wait(third, event)
+        sim.kernel(third, read(data, 8))  # after the second stream's write, not the first's
+        assert len(sim.races()) > before
+
+    @pytest.mark.parametrize("length", range(30, 36))
+    def test_reads_do_not_stand_for_writes(self, sim, length):
+        first, second, third = (sim.stream(False) for _ in range(3))
+        event, data = sim.event(), sim.allocate(8)
+        sim.kernel(first, write(data, 8, 1))
+        sim.record(event, first)
+        sim.wait(second, event)
+        for _ in range(length):
+            sim.kernel(second, read(data, 8))
+        assert sim.races() == []
+        sim.kernel(third, read(data, 8))
+        assert len(sim.races()) >= 1
+
 
 class TestHost:
     def test_reading_too_early(self, sim):

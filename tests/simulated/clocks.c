@@ -171,12 +171,19 @@ void clocks_forget(uintptr_t start, size_t length)
     segment_count -= last - first;
 }
 
+/* Whether whoever has no order with the old access, and conflicts with it, has none with the new
+ * one either and conflicts with that as well, so that a race is found without the old one. */
+static bool covers(const Access *old, bool write, const Clock *clock)
+{
+    return knows(clock, old->note) && (write || !old->write);
+}
+
 static void segment_add(Segment *segment, Note *note, bool write, const Clock *clock)
 {
-    if (write && segment->count >= HISTORY) { /* whoever follows this write follows those as well */
+    if (segment->count >= HISTORY) {
         size_t kept = 0;
         for (size_t i = 0; i < segment->count; i++)
-            if (!knows(clock, segment->accesses[i].note))
+            if (!covers(&segment->accesses[i], write, clock))
                 segment->accesses[kept++] = segment->accesses[i];
         segment->count = kept;
     }

@@ -67,16 +67,6 @@ void violation(const Thread *self, const char *format, ...)
              self->serial, what);
 }
 
-void call_log(const char *format, ...)
-{
-    char what[256];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
-    text_add(&calls, "    %s\n", what);
-}
-
 /* --------------------------------------------------------------------------------------- locks */
 
 void lock(void)
@@ -129,8 +119,22 @@ static bool holds_gil(void)
     return check != NULL && check();
 }
 
+enum {
+    LOG_LIMIT = 1 << 23 /* bytes; then the older half is forgotten */
+};
+
+static void shorten_log(void)
+{
+    if (calls.length < LOG_LIMIT)
+        return;
+    const char *half = strchr(calls.data + LOG_LIMIT / 2, '\n') + 1;
+    calls.length -= (size_t)(half - calls.data);
+    memmove(calls.data, half, calls.length + 1);
+}
+
 static int leave_early(Thread *self, int code)
 {
+    shorten_log();
     text_add(&calls, "thread %d: %s = %d\n", self->serial, self->symbol, code);
     self->symbol = NULL;
     unlock();
@@ -226,6 +230,7 @@ __attribute__((constructor)) static void start(void)
 {
     settings_reset();
     simulation_reset();
+    pthread_atfork(lock, unlock, unlock); /* a child finds the lock free */
 }
 
 /* As before the first call, but for cuInit. All handles and all memory are gone. */

@@ -387,7 +387,6 @@ enum {
 /* Takes the lock and returns GO_ON, or returns the code that the call is to return. */
 int call_enter(Symbol **symbol, const char *name, int flags, Thread **self);
 int call_leave(Thread *self, int code);
-__attribute__((format(printf, 1, 2))) void call_log(const char *format, ...);
 
 #define CALL(name, flags)                                                                          \
     static Symbol *symbol_;                                                                        \
