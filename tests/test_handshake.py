@@ -26,6 +26,7 @@ from tests.support.frameworks import (
     stream_on,
     synchronize,
 )
+from tests.support.producers import hostile
 
 
 @pytest.fixture(params=["cuda", "hip"])
@@ -239,6 +240,20 @@ def test_a_table_on_the_default_stream_costs_one_record_and_no_wait(sim):
         "cuEventCreate" if sim.kind == "cuda" else "hipEventCreateWithFlags"
     )
     del tensor
+
+
+def test_a_table_that_tells_its_stream_and_raises_has_succeeded(sim):
+    array = Array(sim)
+    hostile.set_stream(0, 0, True)
+    try:
+        tensor = fastdl.from_dlpack(Table(array))
+        again = fastdl.from_dlpack(tensor)
+        again.__dlpack__(stream=default(sim), max_version=(1, 3))
+        tensor.release(stream_on(sim))
+        explicit = fastdl.from_dlpack(Table(Array(sim)), stream=default(sim))
+    finally:
+        hostile.set_stream(0, 0, False)
+    del tensor, again, explicit
 
 
 # ---- the work stream ------------------------------------------------------------------------

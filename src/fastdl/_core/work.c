@@ -5,6 +5,7 @@
 
 #include "event.h"
 #include "layout.h"
+#include "lifetime.h"
 #include "lock.h"
 
 #define MAX_EDGES 8
@@ -178,6 +179,7 @@ static int producers_stream(const fdl_work *work, int64_t *stream, fdl_failure *
                           "the exchange table of the producer cannot tell its current "
                           "stream on device (%d, %d)",
                           (int)work->device.device_type, (int)work->device.device_id);
+    fdl_clear_error(); /* it claims to have succeeded */
     *stream = handle == NULL ? fdl_default_stream(work->kind) : (int64_t)(uintptr_t)handle;
     return 0;
 }
