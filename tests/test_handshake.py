@@ -27,6 +27,7 @@ from tests.support.frameworks import (
     synchronize,
 )
 from tests.support.producers import hostile
+from tests.support.simulation import GLOBAL, RELAXED
 
 
 @pytest.fixture(params=["cuda", "hip"])
@@ -365,3 +366,22 @@ def test_dropping_without_release_is_a_race(sim):
     del tensor
     array.write()
     expect_race(sim)
+
+
+# ---- captures -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [GLOBAL, RELAXED])
+def test_an_import_for_the_default_stream_asks_before_the_producer_breaks_a_capture(sim, mode):
+    """While a blocking stream captures, the default stream cannot be touched."""
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    producer = Protocol(array)
+    capturing = stream_on(sim)
+    with sim.device(0):
+        assert sim.begin_capture(capturing, mode) == 0
+    with pytest.raises(BufferError, match="a graph is being captured.*stream=-1"):
+        fastdl.from_dlpack(producer)
+    assert producer.asked == []
+    fastdl.from_dlpack(producer, stream=-1)
+    with sim.device(0):
+        assert sim.end_capture(capturing) == 0

@@ -13,8 +13,8 @@ from libc.stdlib cimport free, malloc
 
 from fastdl._core.dlpack cimport DLDevice, DLDeviceType
 from fastdl._core.native cimport (
-    FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM, fastdl_find_device, fdl_driver, fdl_failure, fdl_scope,
-    fdl_shared_calls, fdl_stream_scope, fdl_work,
+    FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM, fastdl_find_device, fdl_capture, fdl_driver,
+    fdl_failure, fdl_scope, fdl_shared_calls, fdl_stream_scope, fdl_work,
 )
 from fastdl._core.tensor cimport Tensor, shared_calls
 from fastdl._core.tensor import describe
@@ -168,15 +168,23 @@ def has_driver(int32_t type):
         calls.driver_find(kind_of(type), &failure) is not NULL)
 
 
-def call_on(int32_t type, int32_t ordinal, function, dict keywords):
+def call_on(int32_t type, int32_t ordinal, int64_t stream, function, dict keywords):
     """`function(**keywords)` with a device current, if it has a driver. What was current is so
-    again afterwards, whatever the function did."""
+    again afterwards, whatever the function did.
+
+    BufferError instead if the function could not use `stream` without breaking a graph capture;
+    -1: it uses none.
+    """
     cdef fdl_scope scope
+    cdef fdl_capture capture
     cdef fdl_failure failure
     if fastdl_find_device(type).host or not has_driver(type):
         return function(**keywords)
-    check(calls.enter(find_driver(type), ordinal, &scope, &failure), &failure)
+    cdef fdl_driver *driver = find_driver(type)
+    check(calls.enter(driver, ordinal, &scope, &failure), &failure)
     try:
+        if stream != -1:
+            check(calls.capture_of(driver, stream, &capture, &failure), &failure)
         return function(**keywords)
     finally:
         calls.leave(&scope)

@@ -138,6 +138,9 @@ cdef extern from "driver.h" nogil:
     ctypedef struct fdl_scope:
         pass
 
+    ctypedef struct fdl_capture:
+        pass
+
 
 cdef extern from "shared.h" nogil:
     ctypedef struct fdl_shared_calls:
@@ -145,6 +148,7 @@ cdef extern from "shared.h" nogil:
         void (*driver_replace)(int kind, const char *path)
         int (*enter)(fdl_driver *, int32_t ordinal, fdl_scope *, fdl_failure *)
         void (*leave)(const fdl_scope *)
+        int (*capture_of)(fdl_driver *, int64_t stream, fdl_capture *, fdl_failure *)
         void (*event_forget)(fdl_driver *)
         fdl_work *(*work_of)(fdl_work **, DLDevice)
         int (*work_ready_on)(fdl_work *, int64_t source, int64_t stream, fdl_failure *)

@@ -6,6 +6,7 @@ const fdl_shared_calls fdl_shared = {
     .driver_replace = fdl_driver_replace,
     .enter = fdl_enter,
     .leave = fdl_leave,
+    .capture_of = fdl_capture_of,
     .event_forget = fdl_event_forget,
     .work_of = fdl_work_of,
     .work_ready_on = fdl_work_ready_on,

@@ -15,6 +15,8 @@ typedef struct {
     void (*driver_replace)(int kind, const char *path);
     int (*enter)(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure);
     void (*leave)(const fdl_scope *scope);
+    int (*capture_of)(fdl_driver *driver, int64_t stream, fdl_capture *capture,
+                      fdl_failure *failure);
     /* event.h */
     void (*event_forget)(fdl_driver *driver);
     /* work.h */
