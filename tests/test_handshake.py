@@ -385,3 +385,80 @@ def test_an_import_for_the_default_stream_asks_before_the_producer_breaks_a_capt
     fastdl.from_dlpack(producer, stream=-1)
     with sim.device(0):
         assert sim.end_capture(capturing) == 0
+
+
+def capture_on(sim, stream, *others):
+    """Begins a capture on a stream, which others join."""
+    with sim.device(0):
+        assert sim.begin_capture(stream, RELAXED) == 0
+        join(sim, stream, *others)
+
+
+def end_capture(sim, stream, *others):
+    """Ends it; it must be whole."""
+    with sim.device(0):
+        for other in others:
+            join(sim, other, stream)
+        assert sim.end_capture(stream) == 0
+
+
+def join(sim, stream, *others):
+    """Makes other streams wait for one, and so join its capture."""
+    with sim.device(0):
+        event = sim.event()
+        sim.record(event, stream)
+        for other in others:
+            sim.wait(other, event)
+        sim.ok("cuEventDestroy_v2" if sim.kind == "cuda" else "hipEventDestroy", event)
+
+
+def waits(sim):
+    return sim.calls("cuStreamWaitEvent" if sim.kind == "cuda" else "hipStreamWaitEvent")
+
+
+def test_a_captured_tensor_is_ready_on_a_work_stream_of_the_same_capture(sim):
+    stream, work = stream_on(sim, blocking=False), stream_on(sim, blocking=False)
+    array = Array(sim, stream=stream)
+    capture_on(sim, stream, work)
+    array.write()
+    before = waits(sim)
+    with current_stream(stream), fastdl.use_stream((TYPES[sim.kind], 0), work):
+        tensor = fastdl.from_dlpack(Table(array))
+    assert waits(sim) == before + 1
+    end_capture(sim, stream, work)
+    del tensor
+
+
+def test_a_captured_tensor_cannot_be_ready_on_a_work_stream_outside(sim):
+    stream, work = stream_on(sim, blocking=False), stream_on(sim, blocking=False)
+    array = Array(sim, stream=stream)
+    capture_on(sim, stream)
+    with current_stream(stream):
+        with (
+            fastdl.use_stream((TYPES[sim.kind], 0), work),
+            pytest.raises(BufferError, match="imported inside a graph capture"),
+        ):
+            fastdl.from_dlpack(Table(array))
+        tensor = fastdl.from_dlpack(Table(array := Array(sim, stream=stream)))  # nobody named one
+    end_capture(sim, stream)
+    del tensor, array
+
+
+@pytest.mark.parametrize("lent", [False, True])
+def test_a_tensor_whose_work_has_ended_can_be_used_in_a_capture(cuda, lent):
+    """The producer's stream, and that of C code, are asked whether anything is left on them."""
+    stream, capturing = stream_on(cuda, blocking=False), stream_on(cuda, blocking=False)
+    array = Array(cuda, stream=stream)
+    with current_stream(stream):
+        array.write()
+        tensor = fastdl.from_dlpack((Protocol if lent else Table)(array))
+        if lent:
+            fastdl.from_dlpack(tensor)
+        synchronize(cuda, stream)
+        synchronize(cuda, 1)
+        capture_on(cuda, capturing)
+        consume(tensor, capturing, array)
+        array.write(1 if lent else stream)
+        with pytest.raises(BufferError, match="work in flight outside"):
+            tensor.__dlpack__(stream=capturing, max_version=(1, 3))
+        end_capture(cuda, capturing)

@@ -201,6 +201,16 @@ static int bridge(fdl_driver *driver, const fdl_work *work, int64_t source, int6
     return failed ? -1 : 0;
 }
 
+/* Whether nothing is left on `source`, which is in no capture: then nobody need wait for it. */
+static int is_idle(fdl_driver *driver, const fdl_work *work, int64_t source)
+{
+    fdl_failure ignored;
+    fdl_event *event = fdl_event_record(driver, work->device.device_id, source, &ignored);
+    int idle = event != NULL && fdl_event_is_complete(event);
+    fdl_event_release(event);
+    return idle;
+}
+
 /* The same where one or both may be in a capture, which must then be one and the same. */
 static int bridge_checked(fdl_driver *driver, const fdl_work *work, int64_t source, int64_t stream,
                           const fdl_capture *capture, fdl_failure *failure)
@@ -209,7 +219,7 @@ static int bridge_checked(fdl_driver *driver, const fdl_work *work, int64_t sour
     if (fdl_capture_of(driver, source, &other, failure) < 0)
         return -1;
     if (other.active != capture->active || (other.active && other.id != capture->id))
-        return refuse_capture(failure);
+        return !other.active && is_idle(driver, work, source) ? 0 : refuse_capture(failure);
     return bridge(driver, work, source, stream, failure);
 }
 
@@ -226,7 +236,7 @@ typedef struct {
 static int find_sources(const fdl_work *work, int64_t stream, fdl_sources *sources,
                         fdl_failure *failure)
 {
-    int64_t found;
+    int64_t found = -1;
     sources->count = 0;
     if (work->producer != NULL && !work->callers) {
         if (producers_stream(work, &found, failure) < 0)
@@ -287,8 +297,10 @@ static int first_edge(fdl_work *work, fdl_driver *driver, int64_t source, int64_
         work->captured = 1;
         work->stream = source;
         work->id = capture.id;
-        /* The work stream is nobody's wish, and cannot be ordered after a capture. */
-        return stream == source || stream == fdl_work_stream(work->device)
+        /* The default stream is nobody's wish if no scope names it, and cannot be ordered after a
+         * capture. */
+        return stream == source || (stream == fdl_default_stream(work->kind) &&
+                                    stream == fdl_work_stream(work->device))
                    ? 0
                    : order_on(work, driver, stream, NULL, failure);
     }
