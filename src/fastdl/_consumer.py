@@ -138,7 +138,7 @@ def request(x, target=None, copy=None, stream=None):
         capsule, immutable=bool(facts & exchange.TYPE_IMMUTABLE), producer=x, unordered=False
     )
     check_delivery(x, where, tensor)
-    if passed is not None:
+    if passed is not None and not isinstance(x, core.Tensor):
         driver.ready_on(tensor, passed, passed)
     if facts & exchange.TYPE_ASK_BITS:
         core.check_values(x, tensor)

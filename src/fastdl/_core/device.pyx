@@ -54,12 +54,16 @@ cdef fdl_work *work_of(Tensor tensor) except NULL:
 
 
 def ready_on(Tensor tensor not None, int64_t source, int64_t stream):
-    """Says that newly imported device memory is ready on `source`; `stream` waits for that.
+    """Says that device memory which was just imported is ready on `source`; `stream` waits for that.
 
-    Memory that came back to fastdl knows already, and is left as it is.
+    Memory that came back to fastdl, from a library that holds a Tensor, keeps what it has in flight
+    beside.
     """
     cdef fdl_failure failure
-    if tensor.description.block.work is NULL:
+    if tensor.description.block.work is not NULL:
+        if source != -1 and has_driver(tensor.description.managed.dl_tensor.device.device_type):
+            record(tensor, source)
+    else:
         check(calls.work_ready_on(work_of(tensor), source, stream, &failure), &failure,
               tensor, f"ordered after its producer, on stream {source}")
 
