@@ -26,6 +26,7 @@ from tests.support.frameworks import (
     stream_on,
     synchronize,
 )
+from tests.support.headers import load
 from tests.support.producers import hostile
 from tests.support.simulation import GLOBAL, RELAXED
 
@@ -462,3 +463,58 @@ def test_a_tensor_whose_work_has_ended_can_be_used_in_a_capture(cuda, lent):
         with pytest.raises(BufferError, match="work in flight outside"):
             tensor.__dlpack__(stream=capturing, max_version=(1, 3))
         end_capture(cuda, capturing)
+
+
+# ---- memory that comes back -----------------------------------------------------------------
+
+
+def test_a_tensor_that_c_code_made_is_ordered_after_the_work_stream(sim):
+    """fastdl_wrap: the code has queued its work there, and may queue more."""
+    api = load("wrapping", installed=True)
+    work = stream_on(sim, blocking=False)
+    array = Array(sim)
+    with fastdl.use_stream((TYPES[sim.kind], 0), work):
+        managed = api.own(Table(array))
+        array.write(work)
+        tensor = api.wrap(managed, fastdl.Tensor)
+        target = stream_on(sim, blocking=False)
+        consume(tensor, target, array)
+        synchronize(sim, target)
+        expected = array.write(work)
+        consume(tensor, stream_on(sim, blocking=False), array)
+    sim.run()
+    assert array.bytes() == expected
+
+
+def test_a_tensor_that_c_code_could_not_make_is_still_the_codes(sim):
+    api = load("wrapping", installed=True)
+    array = Array(sim)
+    managed = api.own(Table(array))
+    name = "cuEventRecord" if sim.kind == "cuda" else "hipEventRecord"
+    driver.forget_events(TYPES[sim.kind])
+    sim.fail_next(name, 999)
+    with pytest.raises(BufferError, match=f"{name} answered"):
+        api.wrap(managed, fastdl.Tensor)
+    assert array.given.deleted == 1  # fastdl_wrap discards what is still the code's, once
+
+
+def test_a_library_around_a_tensor_orders_its_own_work(sim):
+    """The memory comes back to fastdl, which knows nothing of what the library did meanwhile."""
+    array = Array(sim)
+    inner = fastdl.from_dlpack(Protocol(array))
+    array.stream = stream_on(sim, blocking=False)
+
+    class Library(Protocol):
+        def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+            event = sim.event()
+            sim.record(event, array.stream)
+            sim.wait(stream, event)
+            sim.ok("cuEventDestroy_v2" if sim.kind == "cuda" else "hipEventDestroy", event)
+            return inner.__dlpack__(stream=-1, max_version=max_version)
+
+    expected = array.write()
+    tensor = fastdl.from_dlpack(Library(array))
+    consume(tensor, stream_on(sim, blocking=False), array)
+    sim.run()
+    assert array.bytes() == expected
+    del inner

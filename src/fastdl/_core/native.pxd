@@ -153,6 +153,7 @@ cdef extern from "shared.h" nogil:
         fdl_work *(*work_of)(fdl_work **, DLDevice)
         int (*work_ready_on)(fdl_work *, int64_t source, int64_t stream, fdl_failure *)
         int (*work_ready_for)(fdl_work *, int64_t stream, fdl_failure *)
+        int (*work_ready_from_c)(fdl_work *, fdl_failure *)
         int (*work_record)(fdl_work *, int64_t stream, fdl_failure *)
         int (*work_order)(fdl_work *, int64_t stream, fdl_failure *)
         int (*work_wait)(fdl_work *, fdl_failure *)
@@ -197,6 +198,7 @@ cdef extern from "lifetime.h":
 
 cdef extern from "object.h":
     object fdl_tensor_wrap(fdl_description *description)
+    int fdl_raise(const fdl_failure *failure) except -1
     int fdl_finish_tensor_type(PyTypeObject *type) except -1
 
 

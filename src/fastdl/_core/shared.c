@@ -11,6 +11,7 @@ const fdl_shared_calls fdl_shared = {
     .work_of = fdl_work_of,
     .work_ready_on = fdl_work_ready_on,
     .work_ready_for = fdl_work_ready_for,
+    .work_ready_from_c = fdl_work_ready_from_c,
     .work_record = fdl_work_record,
     .work_order = fdl_work_order,
     .work_wait = fdl_work_wait,

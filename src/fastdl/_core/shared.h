@@ -23,6 +23,7 @@ typedef struct {
     fdl_work *(*work_of)(fdl_work **work, DLDevice device);
     int (*work_ready_on)(fdl_work *work, int64_t source, int64_t stream, fdl_failure *failure);
     int (*work_ready_for)(fdl_work *work, int64_t stream, fdl_failure *failure);
+    int (*work_ready_from_c)(fdl_work *work, fdl_failure *failure);
     int (*work_record)(fdl_work *work, int64_t stream, fdl_failure *failure);
     int (*work_order)(fdl_work *work, int64_t stream, fdl_failure *failure);
     int (*work_wait)(fdl_work *work, fdl_failure *failure);

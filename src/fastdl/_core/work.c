@@ -342,6 +342,15 @@ int fdl_work_ready_for(fdl_work *work, int64_t stream, fdl_failure *failure)
     return fdl_work_ready_on(work, source, stream, failure);
 }
 
+int fdl_work_ready_from_c(fdl_work *work, fdl_failure *failure)
+{
+    int64_t stream = fdl_work_stream(work->device);
+    if (fdl_work_ready_on(work, stream, stream, failure) < 0)
+        return -1;
+    fdl_store_release(&work->lent, 1);
+    return 0;
+}
+
 /* ---- more work ---- */
 
 /* Records on `stream`. If there is no room for another edge, `stream` waits for all there are, and
