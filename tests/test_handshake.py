@@ -6,6 +6,7 @@ expects a race, it is the negative control: the checker must see what a missing 
 """
 
 import gc
+import os
 
 import pytest
 
@@ -27,7 +28,7 @@ from tests.support.frameworks import (
     synchronize,
 )
 from tests.support.headers import load
-from tests.support.producers import hostile
+from tests.support.producers import CUDA, Given, Tabled, hostile
 from tests.support.simulation import GLOBAL, RELAXED
 
 
@@ -463,6 +464,35 @@ def test_a_tensor_whose_work_has_ended_can_be_used_in_a_capture(cuda, lent):
         with pytest.raises(BufferError, match="work in flight outside"):
             tensor.__dlpack__(stream=capturing, max_version=(1, 3))
         end_capture(cuda, capturing)
+
+
+def test_without_a_driver_the_host_cannot_wait():
+    """Three streams may hold work: that of the import, the producer's now, and that of C code."""
+    tensor = fastdl.from_dlpack(Tabled(Given(device=CUDA)))
+    fastdl.from_dlpack(tensor)
+    with (
+        current_stream(0x5000),
+        fastdl.use_stream(CUDA, 0x6000),
+        pytest.raises(BufferError, match="no CUDA driver"),
+    ):
+        driver.wait(tensor)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_drops_events_of_other_contexts_in_silence(cuda):
+    with cuda.device(1):
+        tensor = fastdl.from_dlpack(Protocol(Array(cuda)))
+        tensor.record(stream_on(cuda, 1))
+        calls = len(cuda.log())
+        pid = os.fork()
+        if pid == 0:
+            try:
+                del tensor
+                os._exit(len(cuda.log()) - calls)
+            finally:
+                os._exit(99)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        del tensor
 
 
 # ---- memory that comes back -----------------------------------------------------------------

@@ -132,15 +132,28 @@ static void drop_edge(fdl_work *work, const fdl_event *edge)
     fdl_event_release(found);
 }
 
-/* Adds an edge, whose reference is taken; 0 if there is no room. */
-static int add_edge(fdl_work *work, fdl_event *edge)
+/* Adds an edge, whose reference is taken, in the place of `replaced` ones that it stands for; 0 if
+ * there is no room. At no time is the work that they mark without an edge. */
+static int add_edge(fdl_work *work, fdl_event *edge, fdl_event *const *replaced, int replaced_count)
 {
-    int added;
+    fdl_event *gone[MAX_EDGES];
+    int added, left = 0, gone_count = 0;
     fdl_lock_take(&work->lock);
-    added = work->count < MAX_EDGES;
+    for (int i = 0; i < work->count; i++) {
+        int stays = 1;
+        for (int k = 0; k < replaced_count; k++)
+            stays = stays && work->edges[i] != replaced[k];
+        if (stays)
+            work->edges[left++] = work->edges[i];
+        else
+            gone[gone_count++] = work->edges[i];
+    }
+    added = left < MAX_EDGES;
     if (added)
-        work->edges[work->count++] = edge;
+        work->edges[left++] = edge;
+    work->count = left;
     fdl_lock_give(&work->lock);
+    release_all(gone, gone_count);
     return added;
 }
 
@@ -228,7 +241,7 @@ static int bridge_checked(fdl_driver *driver, const fdl_work *work, int64_t sour
 /* Streams that may hold work on the memory which no edge stands for. */
 typedef struct {
     int count;
-    int64_t streams[2];
+    int64_t streams[3]; /* the producer's, that of C code, and without a driver the first one */
 } fdl_sources;
 
 /* Finds those other than `stream`, and all if that is -1. Both alive, equal handles are one stream.
@@ -307,7 +320,7 @@ static int first_edge(fdl_work *work, fdl_driver *driver, int64_t source, int64_
     event = fdl_event_record(driver, work->device.device_id, source, failure);
     if (event == NULL)
         return -1;
-    (void)add_edge(work, event);
+    (void)add_edge(work, event, NULL, 0);
     return source == stream ? 0 : order_on(work, driver, stream, NULL, failure);
 }
 
@@ -359,22 +372,22 @@ static int record_edge(fdl_work *work, fdl_driver *driver, int64_t stream, fdl_f
 {
     fdl_event *edges[MAX_EDGES], *event;
     fdl_capture capture;
-    int count, failed = 0;
+    int count, replaced, added, failed = 0;
     if (fdl_capture_of(driver, stream, &capture, failure) < 0)
         return -1;
     if (capture.active)
         return fdl_refuse(failure, "a graph is being captured on that stream: what it will do "
                                    "cannot be recorded before it is launched");
     count = pending(work, edges);
-    for (int i = 0; i < count && count == MAX_EDGES && !failed; i++)
+    replaced = count == MAX_EDGES ? count : 0;
+    for (int i = 0; i < replaced && !failed; i++)
         failed = fdl_event_order(edges[i], stream, failure);
     event = failed ? NULL : fdl_event_record(driver, work->device.device_id, stream, failure);
-    for (int i = 0; i < count && count == MAX_EDGES && event != NULL; i++)
-        drop_edge(work, edges[i]);
+    added = event != NULL && add_edge(work, event, edges, replaced);
     release_all(edges, count);
     if (event == NULL)
         return -1;
-    if (!add_edge(work, event)) {
+    if (!added) {
         fdl_event_release(event);
         return fdl_refuse(failure, "%d threads record work on one tensor at the same time",
                           MAX_EDGES);
@@ -401,6 +414,7 @@ int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure)
     fdl_scope scope;
     fdl_driver *driver;
     fdl_sources sources;
+    fdl_failure why;
     int failed;
     if (stream == -1)
         return 0;
@@ -411,14 +425,12 @@ int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure)
         return 0;
     if (!work->unrecorded && !work->captured && sources.count == 0 && fdl_work_edges(work) == 0)
         return 0;
-    driver = fdl_driver_find(work->kind, failure);
-    if (driver == NULL || work->unrecorded) {
-        fdl_failure why = *failure;
+    driver = fdl_driver_find(work->kind, &why);
+    if (driver == NULL || work->unrecorded)
         return fdl_refuse(failure,
-                          "%.120s; without it pass stream=-1 once the producer's work has "
+                          "%.140s; without it pass stream=-1 once the producer's work has "
                           "ended, or import and export on the default stream",
                           driver == NULL ? why.text : "there was no driver when it was imported");
-    }
     if (fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
         return -1;
     failed = order_on(work, driver, stream, &sources, failure);
@@ -476,7 +488,7 @@ int fdl_work_wait(fdl_work *work, fdl_failure *failure)
     if (find_sources(work, -1, &sources, failure) < 0)
         return -1;
     if (work->unrecorded)
-        sources.streams[sources.count++] = work->stream; /* nothing was lent: that takes a driver */
+        sources.streams[sources.count++] = work->stream;
     if (sources.count == 0 && fdl_work_edges(work) == 0)
         return 0;
     driver = fdl_driver_find(work->kind, failure);
