@@ -6,6 +6,7 @@ expects a race, it is the negative control: the checker must see what a missing 
 """
 
 import gc
+import os
 
 import pytest
 
@@ -26,6 +27,9 @@ from tests.support.frameworks import (
     stream_on,
     synchronize,
 )
+from tests.support.headers import load
+from tests.support.producers import CUDA, Given, Tabled, hostile
+from tests.support.simulation import GLOBAL, RELAXED
 
 
 @pytest.fixture(params=["cuda", "hip"])
@@ -241,6 +245,20 @@ def test_a_table_on_the_default_stream_costs_one_record_and_no_wait(sim):
     del tensor
 
 
+def test_a_table_that_tells_its_stream_and_raises_has_succeeded(sim):
+    array = Array(sim)
+    hostile.set_stream(0, 0, True)
+    try:
+        tensor = fastdl.from_dlpack(Table(array))
+        again = fastdl.from_dlpack(tensor)
+        again.__dlpack__(stream=default(sim), max_version=(1, 3))
+        tensor.release(stream_on(sim))
+        explicit = fastdl.from_dlpack(Table(Array(sim)), stream=default(sim))
+    finally:
+        hostile.set_stream(0, 0, False)
+    del tensor, again, explicit
+
+
 # ---- the work stream ------------------------------------------------------------------------
 
 
@@ -350,3 +368,183 @@ def test_dropping_without_release_is_a_race(sim):
     del tensor
     array.write()
     expect_race(sim)
+
+
+# ---- captures -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [GLOBAL, RELAXED])
+def test_an_import_for_the_default_stream_asks_before_the_producer_breaks_a_capture(sim, mode):
+    """While a blocking stream captures, the default stream cannot be touched."""
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    producer = Protocol(array)
+    capturing = stream_on(sim)
+    with sim.device(0):
+        assert sim.begin_capture(capturing, mode) == 0
+    with pytest.raises(BufferError, match="a graph is being captured.*stream=-1"):
+        fastdl.from_dlpack(producer)
+    assert producer.asked == []
+    fastdl.from_dlpack(producer, stream=-1)
+    with sim.device(0):
+        assert sim.end_capture(capturing) == 0
+
+
+def capture_on(sim, stream, *others):
+    """Begins a capture on a stream, which others join."""
+    with sim.device(0):
+        assert sim.begin_capture(stream, RELAXED) == 0
+        join(sim, stream, *others)
+
+
+def end_capture(sim, stream, *others):
+    """Ends it; it must be whole."""
+    with sim.device(0):
+        for other in others:
+            join(sim, other, stream)
+        assert sim.end_capture(stream) == 0
+
+
+def join(sim, stream, *others):
+    """Makes other streams wait for one, and so join its capture."""
+    with sim.device(0):
+        event = sim.event()
+        sim.record(event, stream)
+        for other in others:
+            sim.wait(other, event)
+        sim.ok("cuEventDestroy_v2" if sim.kind == "cuda" else "hipEventDestroy", event)
+
+
+def waits(sim):
+    return sim.calls("cuStreamWaitEvent" if sim.kind == "cuda" else "hipStreamWaitEvent")
+
+
+def test_a_captured_tensor_is_ready_on_a_work_stream_of_the_same_capture(sim):
+    stream, work = stream_on(sim, blocking=False), stream_on(sim, blocking=False)
+    array = Array(sim, stream=stream)
+    capture_on(sim, stream, work)
+    array.write()
+    before = waits(sim)
+    with current_stream(stream), fastdl.use_stream((TYPES[sim.kind], 0), work):
+        tensor = fastdl.from_dlpack(Table(array))
+    assert waits(sim) == before + 1
+    end_capture(sim, stream, work)
+    del tensor
+
+
+def test_a_captured_tensor_cannot_be_ready_on_a_work_stream_outside(sim):
+    stream, work = stream_on(sim, blocking=False), stream_on(sim, blocking=False)
+    array = Array(sim, stream=stream)
+    capture_on(sim, stream)
+    with current_stream(stream):
+        with (
+            fastdl.use_stream((TYPES[sim.kind], 0), work),
+            pytest.raises(BufferError, match="imported inside a graph capture"),
+        ):
+            fastdl.from_dlpack(Table(array))
+        tensor = fastdl.from_dlpack(Table(array := Array(sim, stream=stream)))  # nobody named one
+    end_capture(sim, stream)
+    del tensor, array
+
+
+@pytest.mark.parametrize("lent", [False, True])
+def test_a_tensor_whose_work_has_ended_can_be_used_in_a_capture(cuda, lent):
+    """The producer's stream, and that of C code, are asked whether anything is left on them."""
+    stream, capturing = stream_on(cuda, blocking=False), stream_on(cuda, blocking=False)
+    array = Array(cuda, stream=stream)
+    with current_stream(stream):
+        array.write()
+        tensor = fastdl.from_dlpack((Protocol if lent else Table)(array))
+        if lent:
+            fastdl.from_dlpack(tensor)
+        synchronize(cuda, stream)
+        synchronize(cuda, 1)
+        capture_on(cuda, capturing)
+        consume(tensor, capturing, array)
+        array.write(1 if lent else stream)
+        with pytest.raises(BufferError, match="work in flight outside"):
+            tensor.__dlpack__(stream=capturing, max_version=(1, 3))
+        end_capture(cuda, capturing)
+
+
+def test_without_a_driver_the_host_cannot_wait():
+    """Three streams may hold work: that of the import, the producer's now, and that of C code."""
+    tensor = fastdl.from_dlpack(Tabled(Given(device=CUDA)))
+    fastdl.from_dlpack(tensor)
+    with (
+        current_stream(0x5000),
+        fastdl.use_stream(CUDA, 0x6000),
+        pytest.raises(BufferError, match="no CUDA driver"),
+    ):
+        driver.wait(tensor)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_drops_events_of_other_contexts_in_silence(cuda):
+    with cuda.device(1):
+        tensor = fastdl.from_dlpack(Protocol(Array(cuda)))
+        tensor.record(stream_on(cuda, 1))
+        calls = len(cuda.log())
+        pid = os.fork()
+        if pid == 0:
+            try:
+                del tensor
+                os._exit(len(cuda.log()) - calls)
+            finally:
+                os._exit(99)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        del tensor
+
+
+# ---- memory that comes back -----------------------------------------------------------------
+
+
+def test_a_tensor_that_c_code_made_is_ordered_after_the_work_stream(sim):
+    """fastdl_wrap: the code has queued its work there, and may queue more."""
+    api = load("wrapping", installed=True)
+    work = stream_on(sim, blocking=False)
+    array = Array(sim)
+    with fastdl.use_stream((TYPES[sim.kind], 0), work):
+        managed = api.own(Table(array))
+        array.write(work)
+        tensor = api.wrap(managed, fastdl.Tensor)
+        target = stream_on(sim, blocking=False)
+        consume(tensor, target, array)
+        synchronize(sim, target)
+        expected = array.write(work)
+        consume(tensor, stream_on(sim, blocking=False), array)
+    sim.run()
+    assert array.bytes() == expected
+
+
+def test_a_tensor_that_c_code_could_not_make_is_still_the_codes(sim):
+    api = load("wrapping", installed=True)
+    array = Array(sim)
+    managed = api.own(Table(array))
+    name = "cuEventRecord" if sim.kind == "cuda" else "hipEventRecord"
+    driver.forget_events(TYPES[sim.kind])
+    sim.fail_next(name, 999)
+    with pytest.raises(BufferError, match=f"{name} answered"):
+        api.wrap(managed, fastdl.Tensor)
+    assert array.given.deleted == 1  # fastdl_wrap discards what is still the code's, once
+
+
+def test_a_library_around_a_tensor_orders_its_own_work(sim):
+    """The memory comes back to fastdl, which knows nothing of what the library did meanwhile."""
+    array = Array(sim)
+    inner = fastdl.from_dlpack(Protocol(array))
+    array.stream = stream_on(sim, blocking=False)
+
+    class Library(Protocol):
+        def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+            event = sim.event()
+            sim.record(event, array.stream)
+            sim.wait(stream, event)
+            sim.ok("cuEventDestroy_v2" if sim.kind == "cuda" else "hipEventDestroy", event)
+            return inner.__dlpack__(stream=-1, max_version=max_version)
+
+    expected = array.write()
+    tensor = fastdl.from_dlpack(Library(array))
+    consume(tensor, stream_on(sim, blocking=False), array)
+    sim.run()
+    assert array.bytes() == expected
+    del inner

@@ -124,8 +124,9 @@ def request(x, target=None, copy=None, stream=None):
     if passed is not None and not waits and not (stream is None and source.is_host):
         keywords["stream"] = passed  # host data on its way to a device: the default is None there
 
+    unused = passed is None or waits or isinstance(x, core.Tensor)  # which asks by itself
     try:
-        capsule = negotiate(x, producer, keywords, where)
+        capsule = negotiate(x, producer, keywords, where, -1 if unused else passed)
     except (BufferError, RuntimeError, AssertionError):  # the last two are torch's and JAX's
         # What its own library cannot do, fastdl may.
         if ("dl_device" not in keywords and not copy) or obstacle(source, where) is not None:
@@ -135,7 +136,7 @@ def request(x, target=None, copy=None, stream=None):
         capsule, immutable=bool(facts & exchange.TYPE_IMMUTABLE), producer=x, unordered=False
     )
     check_delivery(x, where, tensor)
-    if passed is not None:
+    if passed is not None and not isinstance(x, core.Tensor):
         driver.ready_on(tensor, passed, passed)
     if facts & exchange.TYPE_ASK_BITS:
         core.check_values(x, tensor)
@@ -188,10 +189,11 @@ _BITS = {
 }
 
 
-def negotiate(x, producer, keywords, where):
+def negotiate(x, producer, keywords, where, stream):
     """Calls `producer` with as many of `keywords` as it takes; returns its capsule.
 
-    The device `where` is current meanwhile: some producers record on whichever is.
+    The device `where` is current meanwhile: some producers record on whichever is. They make
+    `stream` wait, unless it is -1, so it is asked first whether a graph capture survives that.
 
     Three generations are in the field: `stream` alone; `version`, with `__dlpack_info__`; and
     `max_version`, `dl_device`, `copy`. The newest is tried first. A keyword is given up only for
@@ -204,7 +206,7 @@ def negotiate(x, producer, keywords, where):
         if version:
             asked["version"] = version
         try:
-            capsule = driver.call_on(where.type, where.id, producer, asked)
+            capsule = driver.call_on(where.type, where.id, stream, producer, asked)
         except TypeError as error:
             if not asked or not is_refusal(error, frames=2):
                 raise

@@ -15,8 +15,8 @@ from fastdl._core.dlpack cimport (
     DLDevice, DLDeviceType, DLPACK_FLAG_BITMASK_READ_ONLY, DLTensor, kDLCPU,
 )
 from fastdl._core.native cimport (
-    FASTDL_MAX_NDIM, FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM, fastdl_find_device, fdl_description,
-    fdl_driver, fdl_failure, fdl_scope, fdl_shared_calls, fdl_stream_scope, fdl_work,
+    FASTDL_MAX_NDIM, FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM, fastdl_find_device, fdl_capture,
+    fdl_description, fdl_driver, fdl_failure, fdl_scope, fdl_shared_calls, fdl_stream_scope, fdl_work,
 )
 from fastdl._core.tensor cimport (
     Tensor, describe_object, make_prototype, make_tensor, shared_calls, wrap,
@@ -58,12 +58,16 @@ cdef fdl_work *work_of(Tensor tensor) except NULL:
 
 
 def ready_on(Tensor tensor not None, int64_t source, int64_t stream):
-    """Says that newly imported device memory is ready on `source`; `stream` waits for that.
+    """Says that device memory which was just imported is ready on `source`; `stream` waits for that.
 
-    Memory that came back to fastdl knows already, and is left as it is.
+    Memory that came back to fastdl, from a library that holds a Tensor, keeps what it has in flight
+    beside.
     """
     cdef fdl_failure failure
-    if tensor.description.block.work is NULL:
+    if tensor.description.block.work is not NULL:
+        if source != -1 and has_driver(tensor.description.managed.dl_tensor.device.device_type):
+            record(tensor, source)
+    else:
         check(calls.work_ready_on(work_of(tensor), source, stream, &failure), &failure,
               tensor, f"ordered after its producer, on stream {source}")
 
@@ -238,15 +242,23 @@ def has_driver(int32_t type):
         calls.driver_find(kind_of(type), &failure) is not NULL)
 
 
-def call_on(int32_t type, int32_t ordinal, function, dict keywords):
+def call_on(int32_t type, int32_t ordinal, int64_t stream, function, dict keywords):
     """`function(**keywords)` with a device current, if it has a driver. What was current is so
-    again afterwards, whatever the function did."""
+    again afterwards, whatever the function did.
+
+    BufferError instead if the function could not use `stream` without breaking a graph capture;
+    -1: it uses none.
+    """
     cdef fdl_scope scope
+    cdef fdl_capture capture
     cdef fdl_failure failure
     if fastdl_find_device(type).host or not has_driver(type):
         return function(**keywords)
-    check(calls.enter(find_driver(type), ordinal, &scope, &failure), &failure)
+    cdef fdl_driver *driver = find_driver(type)
+    check(calls.enter(driver, ordinal, &scope, &failure), &failure)
     try:
+        if stream != -1:
+            check(calls.capture_of(driver, stream, &capture, &failure), &failure)
         return function(**keywords)
     finally:
         calls.leave(&scope)

@@ -138,12 +138,17 @@ int fdl_driver_is_lost(void)
     return in_forked_child;
 }
 
+static int refuse_forked(fdl_failure *failure)
+{
+    return fdl_refuse(failure, "the process was forked after its parent had used the device "
+                               "driver, which does not survive that: start processes by spawn");
+}
+
 fdl_driver *fdl_driver_find(int kind, fdl_failure *failure)
 {
     slot *here = slot_of(kind);
     if (in_forked_child) {
-        (void)fdl_refuse(failure, "the process was forked after its parent had used the device "
-                                  "driver, which does not survive that: start processes by spawn");
+        (void)refuse_forked(failure);
         return NULL;
     }
     if (fdl_load_acquire(&here->state) == UNTRIED) {
@@ -197,6 +202,8 @@ int fdl_enter(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure
 {
     void *context;
     memset(scope, 0, sizeof(*scope));
+    if (in_forked_child) /* what the parent made still knows the driver */
+        return refuse_forked(failure);
     if (ordinal < 0 || ordinal >= driver->devices)
         return fdl_refuse(failure, "there is no %s device %d: this machine has %d", driver->name,
                           (int)ordinal, driver->devices);

@@ -85,6 +85,12 @@ void fdl_resume_python(void *paused)
         PyEval_RestoreThread((PyThreadState *)paused);
 }
 
+void fdl_clear_error(void)
+{
+    if (PyErr_Occurred())
+        PyErr_Clear();
+}
+
 /* ---- letting go ---- */
 
 /* An owner may be a tensor that holds another block, and so on: a chain of exchanges would be let

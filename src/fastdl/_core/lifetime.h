@@ -20,6 +20,10 @@
 void *fdl_pause_python(void);
 void fdl_resume_python(void *paused);
 
+/* Forgets an exception that a foreign function left behind although it claims to have succeeded.
+ * Needs a thread state. */
+void fdl_clear_error(void);
+
 /* Runs the deleter of a managed tensor that has not become a block (a failed import). Needs a
  * thread state; a pending exception is kept. A NULL deleter is nothing to do. */
 void fdl_discard_versioned(DLManagedTensorVersioned *managed);

@@ -138,6 +138,9 @@ cdef extern from "driver.h" nogil:
     ctypedef struct fdl_scope:
         pass
 
+    ctypedef struct fdl_capture:
+        pass
+
 
 cdef extern from "block.h" nogil:
     ctypedef struct fdl_block:
@@ -154,10 +157,12 @@ cdef extern from "shared.h" nogil:
         void (*driver_replace)(int kind, const char *path)
         int (*enter)(fdl_driver *, int32_t ordinal, fdl_scope *, fdl_failure *)
         void (*leave)(const fdl_scope *)
+        int (*capture_of)(fdl_driver *, int64_t stream, fdl_capture *, fdl_failure *)
         void (*event_forget)(fdl_driver *)
         fdl_work *(*work_of)(fdl_work **, DLDevice)
         int (*work_ready_on)(fdl_work *, int64_t source, int64_t stream, fdl_failure *)
         int (*work_ready_for)(fdl_work *, int64_t stream, fdl_failure *)
+        int (*work_ready_from_c)(fdl_work *, fdl_failure *)
         int (*work_record)(fdl_work *, int64_t stream, fdl_failure *)
         int (*work_order)(fdl_work *, int64_t stream, fdl_failure *)
         int (*work_wait)(fdl_work *, fdl_failure *)
@@ -201,6 +206,7 @@ cdef extern from "lifetime.h":
 
 cdef extern from "object.h":
     object fdl_tensor_wrap(fdl_description *description)
+    int fdl_raise(const fdl_failure *failure) except -1
     int fdl_finish_tensor_type(PyTypeObject *type) except -1
 
 

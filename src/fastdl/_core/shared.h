@@ -18,12 +18,15 @@ typedef struct {
     void (*driver_replace)(int kind, const char *path);
     int (*enter)(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure);
     void (*leave)(const fdl_scope *scope);
+    int (*capture_of)(fdl_driver *driver, int64_t stream, fdl_capture *capture,
+                      fdl_failure *failure);
     /* event.h */
     void (*event_forget)(fdl_driver *driver);
     /* work.h */
     fdl_work *(*work_of)(fdl_work **work, DLDevice device);
     int (*work_ready_on)(fdl_work *work, int64_t source, int64_t stream, fdl_failure *failure);
     int (*work_ready_for)(fdl_work *work, int64_t stream, fdl_failure *failure);
+    int (*work_ready_from_c)(fdl_work *work, fdl_failure *failure);
     int (*work_record)(fdl_work *work, int64_t stream, fdl_failure *failure);
     int (*work_order)(fdl_work *work, int64_t stream, fdl_failure *failure);
     int (*work_wait)(fdl_work *work, fdl_failure *failure);

@@ -37,9 +37,10 @@ from fastdl._core.native cimport (
     fdl_current_work_stream, fdl_description, fdl_description_copy, fdl_description_fill,
     fdl_dtype_fact, fdl_dtype_find, fdl_dtypes, fdl_failure, fdl_finish_tensor_type, fdl_index,
     fdl_int_tuple, fdl_keep_also, fdl_legacy_capsule, fdl_lend, fdl_make_from_dlpack,
-    fdl_make_tensor, fdl_memory_new, fdl_own_buffer, fdl_own_object, fdl_shared, fdl_shared_calls,
-    fdl_speed_up_dlpack, fdl_take_legacy, fdl_take_versioned, fdl_tensor_borrow, fdl_tensor_wrap,
-    fdl_type_find, fdl_type_slots, fdl_unmake_tensor, fdl_versioned_capsule,
+    fdl_make_tensor, fdl_memory_new, fdl_own_buffer, fdl_own_object, fdl_raise, fdl_shared,
+    fdl_shared_calls, fdl_speed_up_dlpack, fdl_take_legacy, fdl_take_versioned, fdl_tensor_borrow,
+    fdl_tensor_wrap, fdl_type_find, fdl_type_slots, fdl_unmake_tensor, fdl_versioned_capsule,
+    fdl_work,
 )
 
 
@@ -143,17 +144,35 @@ cdef Tensor take_capsule(object capsule, bint immutable, object producer, bint u
         f"expected a capsule named 'dltensor' or 'dltensor_versioned', got one named {text!r}")
 
 
-cdef int leave_to_caller(Tensor tensor) except -1:
+cdef fdl_work *first_work(Tensor tensor) except? NULL:
+    """Where the order of newly imported device memory is kept. NULL for other memory, and for a
+    block that comes back to fastdl: it is ordered already."""
     cdef DLDevice device = tensor.description.managed.dl_tensor.device
-    cdef fdl_failure failure
     kind = fastdl_find_device(device.device_type).stream
     if tensor.description.block.work is not NULL or kind not in (
             FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM):
-        return 0  # a block that comes back to fastdl is ordered already
+        return NULL
     work = fdl_shared.work_of(&tensor.description.block.work, device)
     if work is NULL:
         raise MemoryError()
-    return fdl_shared.work_ready_on(work, -1, -1, &failure)
+    return work
+
+
+cdef int leave_to_caller(Tensor tensor) except -1:
+    cdef fdl_failure failure
+    cdef fdl_work *work = first_work(tensor)
+    return 0 if work is NULL else fdl_shared.work_ready_on(work, -1, -1, &failure)
+
+
+cdef int expect_more(Tensor tensor) except -1:
+    """Orders device memory after C code, which works on it on this thread's work stream."""
+    cdef fdl_failure failure
+    cdef fdl_work *work = NULL
+    if not is_host_type(tensor.description.managed.dl_tensor.device.device_type):
+        work = first_work(tensor)
+    if work is not NULL and fdl_shared.work_ready_from_c(work, &failure) < 0:
+        fdl_raise(&failure)
+    return 0
 
 
 cdef DLManagedTensorVersioned *describe_object(
@@ -384,6 +403,11 @@ cdef int table_from_object(void *candidate, DLManagedTensorVersioned **out) exce
 
 cdef int table_to_object(DLManagedTensorVersioned *managed, void **out) except -1:
     cdef Tensor tensor = fdl_make_tensor(managed)
+    try:
+        expect_more(tensor)
+    except:
+        fdl_unmake_tensor(<PyObject *>tensor, managed)
+        raise
     Py_INCREF(tensor)
     out[0] = <void *>tensor
     return 0

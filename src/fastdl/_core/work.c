@@ -5,6 +5,7 @@
 
 #include "event.h"
 #include "layout.h"
+#include "lifetime.h"
 #include "lock.h"
 
 #define MAX_EDGES 8
@@ -132,15 +133,28 @@ static void drop_edge(fdl_work *work, const fdl_event *edge)
     fdl_event_release(found);
 }
 
-/* Adds an edge, whose reference is taken; 0 if there is no room. */
-static int add_edge(fdl_work *work, fdl_event *edge)
+/* Adds an edge, whose reference is taken, in the place of `replaced` ones that it stands for; 0 if
+ * there is no room. At no time is the work that they mark without an edge. */
+static int add_edge(fdl_work *work, fdl_event *edge, fdl_event *const *replaced, int replaced_count)
 {
-    int added;
+    fdl_event *gone[MAX_EDGES];
+    int added, left = 0, gone_count = 0;
     fdl_lock_take(&work->lock);
-    added = work->count < MAX_EDGES;
+    for (int i = 0; i < work->count; i++) {
+        int stays = 1;
+        for (int k = 0; k < replaced_count; k++)
+            stays = stays && work->edges[i] != replaced[k];
+        if (stays)
+            work->edges[left++] = work->edges[i];
+        else
+            gone[gone_count++] = work->edges[i];
+    }
+    added = left < MAX_EDGES;
     if (added)
-        work->edges[work->count++] = edge;
+        work->edges[left++] = edge;
+    work->count = left;
     fdl_lock_give(&work->lock);
+    release_all(gone, gone_count);
     return added;
 }
 
@@ -179,6 +193,7 @@ static int producers_stream(const fdl_work *work, int64_t *stream, fdl_failure *
                           "the exchange table of the producer cannot tell its current "
                           "stream on device (%d, %d)",
                           (int)work->device.device_type, (int)work->device.device_id);
+    fdl_clear_error(); /* it claims to have succeeded */
     *stream = handle == NULL ? fdl_default_stream(work->kind) : (int64_t)(uintptr_t)handle;
     return 0;
 }
@@ -200,6 +215,16 @@ static int bridge(fdl_driver *driver, const fdl_work *work, int64_t source, int6
     return failed ? -1 : 0;
 }
 
+/* Whether nothing is left on `source`, which is in no capture: then nobody need wait for it. */
+static int is_idle(fdl_driver *driver, const fdl_work *work, int64_t source)
+{
+    fdl_failure ignored;
+    fdl_event *event = fdl_event_record(driver, work->device.device_id, source, &ignored);
+    int idle = event != NULL && fdl_event_is_complete(event);
+    fdl_event_release(event);
+    return idle;
+}
+
 /* The same where one or both may be in a capture, which must then be one and the same. */
 static int bridge_checked(fdl_driver *driver, const fdl_work *work, int64_t source, int64_t stream,
                           const fdl_capture *capture, fdl_failure *failure)
@@ -208,7 +233,7 @@ static int bridge_checked(fdl_driver *driver, const fdl_work *work, int64_t sour
     if (fdl_capture_of(driver, source, &other, failure) < 0)
         return -1;
     if (other.active != capture->active || (other.active && other.id != capture->id))
-        return refuse_capture(failure);
+        return !other.active && is_idle(driver, work, source) ? 0 : refuse_capture(failure);
     return bridge(driver, work, source, stream, failure);
 }
 
@@ -217,7 +242,7 @@ static int bridge_checked(fdl_driver *driver, const fdl_work *work, int64_t sour
 /* Streams that may hold work on the memory which no edge stands for. */
 typedef struct {
     int count;
-    int64_t streams[2];
+    int64_t streams[3]; /* the producer's, that of C code, and without a driver the first one */
 } fdl_sources;
 
 /* Finds those other than `stream`, and all if that is -1. Both alive, equal handles are one stream.
@@ -225,7 +250,7 @@ typedef struct {
 static int find_sources(const fdl_work *work, int64_t stream, fdl_sources *sources,
                         fdl_failure *failure)
 {
-    int64_t found;
+    int64_t found = -1;
     sources->count = 0;
     if (work->producer != NULL && !work->callers) {
         if (producers_stream(work, &found, failure) < 0)
@@ -286,15 +311,17 @@ static int first_edge(fdl_work *work, fdl_driver *driver, int64_t source, int64_
         work->captured = 1;
         work->stream = source;
         work->id = capture.id;
-        /* The work stream is nobody's wish, and cannot be ordered after a capture. */
-        return stream == source || stream == fdl_work_stream(work->device)
+        /* The default stream is nobody's wish if no scope names it, and cannot be ordered after a
+         * capture. */
+        return stream == source || (stream == fdl_default_stream(work->kind) &&
+                                    stream == fdl_work_stream(work->device))
                    ? 0
                    : order_on(work, driver, stream, NULL, failure);
     }
     event = fdl_event_record(driver, work->device.device_id, source, failure);
     if (event == NULL)
         return -1;
-    (void)add_edge(work, event);
+    (void)add_edge(work, event, NULL, 0);
     return source == stream ? 0 : order_on(work, driver, stream, NULL, failure);
 }
 
@@ -329,6 +356,15 @@ int fdl_work_ready_for(fdl_work *work, int64_t stream, fdl_failure *failure)
     return fdl_work_ready_on(work, source, stream, failure);
 }
 
+int fdl_work_ready_from_c(fdl_work *work, fdl_failure *failure)
+{
+    int64_t stream = fdl_work_stream(work->device);
+    if (fdl_work_ready_on(work, stream, stream, failure) < 0)
+        return -1;
+    fdl_store_release(&work->lent, 1);
+    return 0;
+}
+
 /* ---- more work ---- */
 
 /* Records on `stream`. If there is no room for another edge, `stream` waits for all there are, and
@@ -338,22 +374,22 @@ static int record_edge(fdl_work *work, fdl_driver *driver, int32_t ordinal, int6
 {
     fdl_event *edges[MAX_EDGES], *event;
     fdl_capture capture;
-    int count, failed = 0;
+    int count, replaced, added, failed = 0;
     if (fdl_capture_of(driver, stream, &capture, failure) < 0)
         return -1;
     if (capture.active)
         return fdl_refuse(failure, "a graph is being captured on that stream: what it will do "
                                    "cannot be recorded before it is launched");
     count = pending(work, edges);
-    for (int i = 0; i < count && count == MAX_EDGES && !failed; i++)
+    replaced = count == MAX_EDGES ? count : 0;
+    for (int i = 0; i < replaced && !failed; i++)
         failed = fdl_event_order(edges[i], stream, failure);
     event = failed ? NULL : fdl_event_record(driver, ordinal, stream, failure);
-    for (int i = 0; i < count && count == MAX_EDGES && event != NULL; i++)
-        drop_edge(work, edges[i]);
+    added = event != NULL && add_edge(work, event, edges, replaced);
     release_all(edges, count);
     if (event == NULL)
         return -1;
-    if (!add_edge(work, event)) {
+    if (!added) {
         fdl_event_release(event);
         return fdl_refuse(failure, "%d threads record work on one tensor at the same time",
                           MAX_EDGES);
@@ -520,7 +556,7 @@ int fdl_work_wait(fdl_work *work, fdl_failure *failure)
     if (find_sources(work, -1, &sources, failure) < 0)
         return -1;
     if (work->unrecorded)
-        sources.streams[sources.count++] = work->stream; /* nothing was lent: that takes a driver */
+        sources.streams[sources.count++] = work->stream;
     if (sources.count == 0 && fdl_work_edges(work) == 0)
         return 0;
     driver = fdl_driver_find(work->kind, failure);

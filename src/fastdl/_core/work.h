@@ -48,6 +48,10 @@ void fdl_work_from_table(fdl_work *work, const DLPackExchangeAPI *producer);
  * the producer, unless `stream` is -1. */
 int fdl_work_ready_for(fdl_work *work, int64_t stream, fdl_failure *failure);
 
+/* The memory comes from C code that works on the calling thread's work stream, and may go on to:
+ * the same for that stream, and as after fdl_work_lend. */
+int fdl_work_ready_from_c(fdl_work *work, fdl_failure *failure);
+
 /* Work that touches the memory has been queued on `stream`: another edge. */
 int fdl_work_record(fdl_work *work, int64_t stream, fdl_failure *failure);
 
