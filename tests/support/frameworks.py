@@ -11,12 +11,13 @@ from tests.support.simulation import Simulation, read, write
 NBYTES = 24  # of the six float32 of a Given
 TYPES = {"cuda": 2, "hip": 10}
 MANAGED = 13
+PINNED = {"cuda": 3, "hip": 11}
 
 
 @contextmanager
-def simulated(kind, devices=2, **settings):
-    """fastdl on a new simulated driver; at the end nothing is wrong and nothing left."""
-    sim = Simulation(kind)
+def simulated(kind, devices=2, sim=None, **settings):
+    """fastdl on a new simulated driver, or on `sim` anew. Nothing is wrong or left at the end."""
+    sim = sim or Simulation(kind)
     sim.reset(devices=devices, **settings)
     driver.replace_driver(TYPES[kind], str(sim.path))
     try:
@@ -40,7 +41,7 @@ class Array:
     def __init__(self, sim, device=0, stream=None, memory="device"):
         self.sim = sim
         self.ordinal = device
-        self.type = MANAGED if memory == "managed" else TYPES[sim.kind]
+        self.type = {"managed": MANAGED, "pinned": PINNED[sim.kind]}.get(memory, TYPES[sim.kind])
         with sim.device(device):
             self.pointer = sim.allocate(NBYTES, memory)
             self.stream = default(sim) if stream is None else stream

@@ -376,7 +376,8 @@ class Simulation:
             yield context
         finally:
             self.call("cuCtxPopCurrent_v2", ctypes.c_void_p())
-            self.call("cuDevicePrimaryCtxRelease_v2", number)
+            if hasattr(self.driver, "cuDevicePrimaryCtxRelease_v2"):  # not in an old driver
+                self.call("cuDevicePrimaryCtxRelease_v2", number)
 
     def stream(self, blocking=True):
         name = "cuStreamCreate" if self.kind == "cuda" else "hipStreamCreateWithFlags"

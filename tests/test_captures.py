@@ -1,0 +1,386 @@
+"""Graph captures: what fastdl does while one is on, and that it never breaks one.
+
+While a graph is captured, work is noted and not run; what depends on work outside of the graph
+breaks the capture for good, and whoever began it learns of that at its end. Each test ends its
+capture and asks for success. `capturing` is the foreign library that captures.
+"""
+
+import gc
+from contextlib import contextmanager
+
+import pytest
+
+import fastdl
+from fastdl._core import device as driver
+from tests.support.frameworks import (
+    TYPES,
+    Array,
+    Protocol,
+    Table,
+    consume,
+    current_stream,
+    default,
+    in_thread,
+    simulated,
+    stream_on,
+    synchronize,
+)
+from tests.support.producers import Producer
+from tests.support.simulation import GLOBAL, Simulation
+
+
+@pytest.fixture(params=["cuda", "hip"])
+def sim(request):
+    with simulated(request.param) as sim:
+        yield sim
+        gc.collect()
+
+
+@pytest.fixture
+def cuda():
+    with simulated("cuda") as sim:
+        yield sim
+        gc.collect()
+
+
+@pytest.fixture
+def hip():
+    with simulated("hip") as sim:
+        yield sim
+        gc.collect()
+
+
+@pytest.fixture
+def old():
+    with simulated("cuda", sim=Simulation("cuda", old=True)) as sim:
+        yield sim
+        gc.collect()
+
+
+@contextmanager
+def capturing(sim, stream, mode=GLOBAL):
+    """A capture of device 0, which is intact at its end."""
+    with sim.device(0):
+        assert sim.begin_capture(stream, mode) == 0
+    yield
+    with sim.device(0):
+        assert sim.end_capture(stream) == 0, "the capture was broken"
+
+
+@contextmanager
+def refused(match="graph"):
+    """A BufferError that says what is going on and what to pass."""
+    with pytest.raises(BufferError, match=match) as caught:
+        yield
+    assert "stream=-1" in str(caught.value) or "cannot" in str(caught.value)
+
+
+def export(tensor, stream):
+    tensor.__dlpack__(stream=stream, max_version=(1, 3))
+
+
+kinds = pytest.mark.parametrize("kind", [Protocol, Table])
+blocking = pytest.mark.parametrize("blocking", [True, False])
+
+
+def imported_inside(array, kind=Protocol, **more):
+    """An import for the stream on which `array` works, which captures. By the table of its library
+    that is how a plain call ends."""
+    with current_stream(array.stream):
+        if kind is Table:
+            return fastdl.from_dlpack(Table(array), **more)
+        return fastdl.from_dlpack(Protocol(array), **{"stream": array.stream, **more})
+
+
+# ---- imported inside ------------------------------------------------------------------------
+
+
+@kinds
+@blocking
+def test_an_import_inside_is_used_on_the_capturing_stream(sim, kind, blocking):
+    array = Array(sim, stream=stream_on(sim, blocking=blocking))
+    with capturing(sim, array.stream):
+        array.write()
+        tensor = imported_inside(array, kind)
+        assert driver.edges(tensor) == 0  # events of a capture mean nothing outside of it
+        with current_stream(array.stream):
+            consume(tensor, array.stream, array)
+            export(tensor, -1)
+        del tensor
+
+
+@kinds
+def test_an_import_inside_is_used_on_another_stream_of_the_capture(sim, kind):
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    other = stream_on(sim, blocking=False)
+    with sim.device(0):
+        fork, join = sim.event(), sim.event()
+    with capturing(sim, array.stream):
+        with sim.device(0):
+            sim.record(fork, array.stream)
+            sim.wait(other, fork)
+        array.write()
+        tensor = imported_inside(array, kind)
+        with current_stream(array.stream):
+            consume(tensor, other, array)
+        with sim.device(0):
+            sim.record(join, other)
+            sim.wait(array.stream, join)
+        array.write()
+    destroy_events(sim, fork, join)
+
+
+def destroy_events(sim, *events):
+    with sim.device(0):
+        for event in events:
+            sim.ok("cuEventDestroy_v2" if sim.kind == "cuda" else "hipEventDestroy", event)
+
+
+@kinds
+@blocking
+def test_an_import_inside_is_not_given_to_a_stream_outside(sim, kind, blocking):
+    """Else that stream would be drawn into the capture, which could then not end."""
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    outside = stream_on(sim, blocking=blocking)
+    with capturing(sim, array.stream):
+        array.write()
+        tensor = imported_inside(array, kind)
+        with current_stream(array.stream):
+            for stream in (outside, default(sim), None):
+                with refused():
+                    export(tensor, stream)
+            with refused():
+                tensor.record(array.stream)
+
+
+def test_an_import_inside_is_not_given_away_afterwards(sim):
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    with capturing(sim, array.stream):
+        array.write()
+        tensor = imported_inside(array)
+    for stream in (array.stream, stream_on(sim), None):
+        with refused("imported inside a graph capture"):
+            export(tensor, stream)
+    export(tensor, -1)
+
+
+def test_an_import_inside_is_not_given_to_the_next_capture(sim):
+    """On the same stream, whose handle says nothing."""
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    with capturing(sim, array.stream):
+        tensor = imported_inside(array)
+    with capturing(sim, array.stream), refused("imported inside a graph capture"):
+        export(tensor, array.stream)
+
+
+def test_two_captures_at_a_time_are_told_apart(sim):
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    other = stream_on(sim, blocking=False)
+    with capturing(sim, array.stream), capturing(sim, other):
+        tensor = imported_inside(array)
+        with refused("imported inside a graph capture"):
+            export(tensor, other)
+
+
+def test_the_table_of_a_capturing_library_is_not_asked_across_captures(sim):
+    """The producer's current stream captures one graph, and the consumer's another."""
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    other = stream_on(sim, blocking=False)
+    with current_stream(array.stream):
+        tensor = fastdl.from_dlpack(Table(array))
+        synchronize(sim, array.stream)
+        synchronize(sim, default(sim))
+        with capturing(sim, array.stream), capturing(sim, other), refused():
+            export(tensor, other)
+
+
+def test_without_order_nothing_is_touched(sim):
+    """The way that is open whatever the state of captures."""
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    with capturing(sim, array.stream):
+        tensor = fastdl.from_dlpack(Protocol(array), stream=-1)
+        calls = len(sim.log())
+        export(tensor, -1)
+        assert len(sim.log()) == calls
+        assert driver.edges(tensor) == 0
+
+
+# ---- imported before ------------------------------------------------------------------------
+
+
+@blocking
+def test_work_from_before_cannot_enter_a_capture(cuda, blocking):
+    array = Array(cuda, stream=stream_on(cuda, blocking=False))
+    array.write()
+    tensor = fastdl.from_dlpack(Protocol(array))
+    stream = stream_on(cuda, blocking=blocking)
+    with capturing(cuda, stream):
+        with refused("work in flight outside"):
+            export(tensor, stream)
+        assert driver.edges(tensor) == 1
+        export(tensor, -1)
+    consume(tensor, stream, array)
+
+
+def test_work_from_before_that_has_ended_is_dropped(cuda):
+    array = Array(cuda, stream=stream_on(cuda, blocking=False))
+    array.write()
+    tensor = fastdl.from_dlpack(Protocol(array))
+    synchronize(cuda, 1)
+    stream = stream_on(cuda)
+    with capturing(cuda, stream):
+        consume(tensor, stream, array)
+        assert driver.edges(tensor) == 0
+
+
+def test_hip_is_not_asked_during_a_capture(hip):
+    """Which breaks it there, even if the work has ended."""
+    array = Array(hip, stream=stream_on(hip, blocking=False))
+    array.write()
+    tensor = fastdl.from_dlpack(Protocol(array))
+    synchronize(hip, 0)
+    stream = stream_on(hip, blocking=False)
+    with capturing(hip, stream):
+        before = hip.calls("hipEventQuery")
+        with refused("work in flight outside"):
+            export(tensor, stream)
+        assert hip.calls("hipEventQuery") == before
+    consume(tensor, stream, array)
+
+
+@blocking
+def test_the_producers_stream_outside_cannot_be_waited_for(sim, blocking):
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    stream = stream_on(sim, blocking=blocking)
+    with current_stream(array.stream):
+        tensor = fastdl.from_dlpack(Table(array))
+        synchronize(sim, array.stream)
+        synchronize(sim, default(sim))
+        with capturing(sim, stream), refused():
+            export(tensor, stream)
+
+
+def test_a_producer_that_captures_too(cuda):
+    """As torch within torch.cuda.graph: nothing is in flight, and its stream is the consumer's."""
+    array = Array(cuda, stream=stream_on(cuda, blocking=False))
+    with current_stream(array.stream):
+        tensor = fastdl.from_dlpack(Table(array))
+    synchronize(cuda, 1)
+    stream = stream_on(cuda, blocking=False)
+    with capturing(cuda, stream), current_stream(stream):
+        array.write(stream)
+        consume(tensor, stream, array)
+
+
+# ---- the default stream ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [None, 1])
+def test_the_legacy_stream_while_a_blocking_stream_captures(cuda, stream):
+    array = Array(cuda)
+    tensor = fastdl.from_dlpack(Protocol(array))
+    capture = stream_on(cuda, blocking=True)
+    with capturing(cuda, capture):
+        with refused(r"default stream cannot be used.*pass stream=-1 or the capturing stream"):
+            export(tensor, stream)
+        with refused():
+            tensor.record(1)
+        with refused():
+            tensor.release(1)
+        with refused():
+            fastdl.from_dlpack(Table(array))
+    consume(tensor, stream, array)
+
+
+def test_the_legacy_stream_while_another_kind_of_stream_captures(cuda):
+    """It works, and what is queued there is not a part of the graph."""
+    array = Array(cuda)
+    array.write()
+    tensor = fastdl.from_dlpack(Protocol(array))
+    with capturing(cuda, stream_on(cuda, blocking=False)):
+        consume(tensor, None, array)
+
+
+def test_the_per_thread_stream_is_not_the_legacy_stream(cuda):
+    """It is unaffected by a capture on a blocking stream, and not joined with the legacy one."""
+    with cuda.device(0):
+        array = Array(cuda, stream=2)
+    with capturing(cuda, stream_on(cuda, blocking=True)):
+        array.write()
+        tensor = fastdl.from_dlpack(Protocol(array), stream=2)
+        assert driver.edges(tensor) == 1
+        consume(tensor, 2, array)
+
+
+# ---- captures on other threads --------------------------------------------------------------
+
+
+def while_another_thread_captures(sim, work):
+    """A capture in the mode in which other threads can break it, by asking an event, say."""
+    stream = stream_on(sim, blocking=False)
+
+    def captures():
+        with capturing(sim, stream, GLOBAL):
+            in_thread(sim, work)
+
+    in_thread(sim, captures)
+
+
+def test_a_capture_on_another_thread_survives_everything(cuda):
+    array = Array(cuda, stream=stream_on(cuda, blocking=False))
+    side = stream_on(cuda, blocking=False)
+
+    def work():
+        array.write()
+        tensor = fastdl.from_dlpack(Protocol(array))  # retains a context, creates events, records
+        consume(tensor, side, array)  # asks an event, waits
+        tensor.record(side)
+        tensor.release(side)  # waits on the host
+        del tensor
+        driver.forget_events(TYPES["cuda"])  # destroys events
+
+    while_another_thread_captures(cuda, work)
+    assert cuda.calls("cuEventQuery") and cuda.calls("cuEventSynchronize")
+
+
+def test_pinned_memory_is_waited_for_while_another_thread_captures(cuda):
+    array = Array(cuda, memory="pinned")
+    side = stream_on(cuda, blocking=False)
+    tensor = fastdl.from_dlpack(Producer(array.given, (array.type, 0)))
+    array.write(side)
+    tensor.record(side)
+
+    def work():
+        export(tensor, None)
+        cuda.host_read(array.pointer, 4)
+
+    while_another_thread_captures(cuda, work)
+
+
+# ---- what a driver cannot tell --------------------------------------------------------------
+
+
+def test_an_old_driver_cannot_tell_captures_apart(old):
+    """It knows which streams capture, which is enough while there is one capture."""
+    array = Array(old, stream=stream_on(old, blocking=False))
+    with capturing(old, array.stream):
+        array.write()
+        tensor = imported_inside(array)
+        consume(tensor, array.stream, array)
+        with refused():
+            export(tensor, None)
+
+
+def test_a_broken_capture_is_reported(sim):
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    tensor = fastdl.from_dlpack(Protocol(array))
+    stream = stream_on(sim, blocking=False)
+    with sim.device(0):
+        assert sim.begin_capture(stream) == 0
+        # Somebody else's mistake: the host waits for a stream that captures.
+        name = "cuStreamSynchronize" if sim.kind == "cuda" else "hipStreamSynchronize"
+        assert sim.call(name, stream) == 900
+    with pytest.raises(BufferError, match="invalidated"):
+        tensor.record(stream)
+    with sim.device(0):
+        assert sim.end_capture(stream) == 901
