@@ -19,6 +19,7 @@ from pathlib import Path
 import fastdl
 from fastdl._core import device as fastdl_driver
 from tests.gpu.driver import Driver
+from tests.support.ctypes_dlpack import FakeProducer
 from tests.support.simulation import Simulation
 
 SIZE = 1 << 12  # bytes of every array
@@ -84,6 +85,16 @@ class Backend:
 
     def mark(self, stream):
         return Mark(self, stream)
+
+    def current_context(self):
+        """What is current on the calling thread: a context of CUDA, or a device of HIP."""
+        if self.kind == "cuda":
+            context = ctypes.c_void_p()
+            self.driver.named("cuCtxGetCurrent", context)
+            return context.value
+        device = ctypes.c_int()
+        self.driver.named("hipGetDevice", device)
+        return device.value
 
     def finish(self, stream):
         self.driver.do("stream_synchronize", stream)
@@ -204,8 +215,10 @@ class Hardware(Backend):
             self._open(latch)
             self.fill(self.setup, pointer, OLD)
             self.look(self.setup, pointer, place).value()
-        tensor = fastdl.from_dlpack(fastdl.from_dlpack(fastdl.empty((1,), "uint8")))
-        del tensor
+        producer = FakeProducer(self.device, shape=(SIZE // 4,), data=pointer)
+        tensor = fastdl.from_dlpack(producer, stream=self.setup)
+        tensor.__dlpack__(stream=self.default_stream, max_version=(1, 3))
+        self.finish(self.setup)
 
     @contextmanager
     def hold(self, stream):
