@@ -115,8 +115,7 @@ class Backend:
 
 
 class Simulated(Backend):
-    """On one of the simulated drivers, which fastdl uses until `close`; afterwards the process has
-    no driver."""
+    """On one of the simulated drivers, which fastdl uses until `close`."""
 
     simulated = True
 
@@ -138,9 +137,7 @@ class Simulated(Backend):
             super().close()
         finally:
             self.simulation.reset()
-            # As on a machine without one: to look for it would find the simulation, which stays
-            # loaded under the driver's name.
-            fastdl_driver.replace_driver(self.device_type, f"{self.simulation.path}.absent")
+            fastdl_driver.replace_driver(self.device_type, None)
 
     @contextmanager
     def hold(self, stream):
@@ -177,7 +174,8 @@ class Simulated(Backend):
 
 
 class Hardware(Backend):
-    """On the first NVIDIA GPU. RuntimeError, with the reason, if there is none."""
+    """On the first NVIDIA GPU, whose driver fastdl uses until `close`. RuntimeError, with the
+    reason, if there is none."""
 
     LIMIT = 10.0  # seconds for which a latch holds at most
     PATIENCE = 0.2  # seconds for which what must wait is watched
@@ -194,12 +192,18 @@ class Hardware(Backend):
             "cuGraphExecDestroy": [pointer],
         }.items():
             getattr(library, name).argtypes = arguments
+        fastdl_driver.replace_driver(CUDA, "")
         super().__init__(library, "cuda")
         self.flags = self.driver.allocate_pinned(4096)
         ctypes.memset(self.flags, 0, 4096)
         self.latches = 0
         self.kernel = self._load()
         self._warm_up()
+
+    def close(self):
+        gc.collect()  # as above
+        fastdl_driver.replace_driver(CUDA, None)
+        super().close()
 
     def _load(self):
         text = Path(__file__).with_name("latch.ptx").read_bytes()
