@@ -19,6 +19,7 @@ from pathlib import Path
 import fastdl
 from fastdl._core import device as fastdl_driver
 from tests.gpu.driver import Driver
+from tests.support.ctypes_dlpack import FakeProducer
 from tests.support.simulation import Simulation
 
 SIZE = 1 << 12  # bytes of every array
@@ -85,6 +86,16 @@ class Backend:
     def mark(self, stream):
         return Mark(self, stream)
 
+    def current_context(self):
+        """What is current on the calling thread: a context of CUDA, or a device of HIP."""
+        if self.kind == "cuda":
+            context = ctypes.c_void_p()
+            self.driver.named("cuCtxGetCurrent", context)
+            return context.value
+        device = ctypes.c_int()
+        self.driver.named("hipGetDevice", device)
+        return device.value
+
     def finish(self, stream):
         self.driver.do("stream_synchronize", stream)
 
@@ -104,8 +115,7 @@ class Backend:
 
 
 class Simulated(Backend):
-    """On one of the simulated drivers, which fastdl uses until `close`; afterwards the process has
-    no driver."""
+    """On one of the simulated drivers, which fastdl uses until `close`."""
 
     simulated = True
 
@@ -127,9 +137,7 @@ class Simulated(Backend):
             super().close()
         finally:
             self.simulation.reset()
-            # As on a machine without one: to look for it would find the simulation, which stays
-            # loaded under the driver's name.
-            fastdl_driver.replace_driver(self.device_type, f"{self.simulation.path}.absent")
+            fastdl_driver.replace_driver(self.device_type, None)
 
     @contextmanager
     def hold(self, stream):
@@ -166,7 +174,8 @@ class Simulated(Backend):
 
 
 class Hardware(Backend):
-    """On the first NVIDIA GPU. RuntimeError, with the reason, if there is none."""
+    """On the first NVIDIA GPU, whose driver fastdl uses until `close`. RuntimeError, with the
+    reason, if there is none."""
 
     LIMIT = 10.0  # seconds for which a latch holds at most
     PATIENCE = 0.2  # seconds for which what must wait is watched
@@ -183,12 +192,18 @@ class Hardware(Backend):
             "cuGraphExecDestroy": [pointer],
         }.items():
             getattr(library, name).argtypes = arguments
+        fastdl_driver.replace_driver(CUDA, "")
         super().__init__(library, "cuda")
         self.flags = self.driver.allocate_pinned(4096)
         ctypes.memset(self.flags, 0, 4096)
         self.latches = 0
         self.kernel = self._load()
         self._warm_up()
+
+    def close(self):
+        gc.collect()  # as above
+        fastdl_driver.replace_driver(CUDA, None)
+        super().close()
 
     def _load(self):
         text = Path(__file__).with_name("latch.ptx").read_bytes()
@@ -204,8 +219,10 @@ class Hardware(Backend):
             self._open(latch)
             self.fill(self.setup, pointer, OLD)
             self.look(self.setup, pointer, place).value()
-        tensor = fastdl.from_dlpack(fastdl.from_dlpack(fastdl.empty((1,), "uint8")))
-        del tensor
+        producer = FakeProducer(self.device, shape=(SIZE // 4,), data=pointer)
+        tensor = fastdl.from_dlpack(producer, stream=self.setup)
+        tensor.__dlpack__(stream=self.default_stream, max_version=(1, 3))
+        self.finish(self.setup)
 
     @contextmanager
     def hold(self, stream):

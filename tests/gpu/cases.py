@@ -62,3 +62,6 @@ class Scenarios:
 
     def test_dropped_by_the_driver_from_a_table(self, gpu, table):
         scenarios.dropped_by_the_driver(gpu, table)
+
+    def test_leaves_nothing_current(self, gpu, library):
+        scenarios.leaves_nothing_current(gpu, library)

@@ -330,3 +330,30 @@ def dropped_by_the_driver(gpu, library):
     gpu.finish(caller)
     assert array.deleted() == [1]
     gpu.no_race()
+
+
+# ---- what fastdl leaves behind --------------------------------------------------------------
+
+
+def leaves_nothing_current(gpu, library):
+    """On a thread that never used the device, nothing is current after an import and an export,
+    whatever the producer did meanwhile."""
+    source, used, array = gpu.stream(), gpu.stream(), library.make(OLD)
+    seen = []
+
+    def body():
+        seen.append(gpu.current_context())
+        with library.using(source):
+            seen.append(gpu.current_context())
+            tensor = fastdl.from_dlpack(array, stream=source)
+            tensor.record(used)
+            tensor.__dlpack__(stream=used, max_version=(1, 3))
+            seen.append(gpu.current_context())
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+    assert len(seen) == 3, "the thread failed"
+    assert seen[1] == seen[2]
+    assert gpu.kind == "hip" or seen[0] is None
+    gpu.no_race()

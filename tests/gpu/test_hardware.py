@@ -191,29 +191,6 @@ def test_torch_graph_survives_a_refusal(gpu):
     assert set(source.tolist()) == {1}
 
 
-# ---- what the current device is -------------------------------------------------------------
-
-
-def test_current_device_is_left_alone(gpu):
-    """A thread that never touched CUDA has no current context after fastdl did."""
-    require("torch")
-    import threading
-
-    import torch
-
-    answers = []
-
-    def body():
-        tensor = fastdl.from_dlpack(torch.ones(4, device="cuda"))
-        tensor.__dlpack__(stream=gpu.setup, max_version=(1, 3))
-        answers.append(torch.cuda.current_device())
-
-    thread = threading.Thread(target=body)
-    thread.start()
-    thread.join()
-    assert answers == [0]
-
-
 # ---- the end of the process -----------------------------------------------------------------
 
 MAKE = {
