@@ -265,6 +265,7 @@ def test_the_producers_stream_outside_cannot_be_waited_for(sim, blocking):
         tensor = fastdl.from_dlpack(Table(array))
         synchronize(sim, array.stream)
         synchronize(sim, default(sim))
+        array.write()
         with capturing(sim, stream), refused():
             export(tensor, stream)
 

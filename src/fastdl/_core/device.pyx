@@ -16,7 +16,8 @@ from fastdl._core.dlpack cimport (
 )
 from fastdl._core.native cimport (
     FASTDL_MAX_NDIM, FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM, fastdl_find_device, fdl_capture,
-    fdl_description, fdl_driver, fdl_failure, fdl_scope, fdl_shared_calls, fdl_stream_scope, fdl_work,
+    fdl_description, fdl_driver, fdl_failure, fdl_scope, fdl_shared_calls, fdl_stream_scope,
+    fdl_work,
 )
 from fastdl._core.tensor cimport (
     Tensor, describe_object, make_prototype, make_tensor, shared_calls, wrap,
@@ -58,7 +59,7 @@ cdef fdl_work *work_of(Tensor tensor) except NULL:
 
 
 def ready_on(Tensor tensor not None, int64_t source, int64_t stream):
-    """Says that device memory which was just imported is ready on `source`; `stream` waits for that.
+    """Says that device memory which was just imported is ready on `source`; `stream` waits for it.
 
     Memory that came back to fastdl, from a library that holds a Tensor, keeps what it has in flight
     beside.
