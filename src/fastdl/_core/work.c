@@ -225,7 +225,7 @@ typedef struct {
 static int find_sources(const fdl_work *work, int64_t stream, fdl_sources *sources,
                         fdl_failure *failure)
 {
-    int64_t found;
+    int64_t found = -1;
     sources->count = 0;
     if (work->producer != NULL && !work->callers) {
         if (producers_stream(work, &found, failure) < 0)
