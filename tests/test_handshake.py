@@ -547,4 +547,3 @@ def test_a_library_around_a_tensor_orders_its_own_work(sim):
     consume(tensor, stream_on(sim, blocking=False), array)
     sim.run()
     assert array.bytes() == expected
-    del inner

@@ -127,15 +127,15 @@ def request(x, target=None, copy=None, stream=None):
     unused = passed is None or waits or isinstance(x, core.Tensor)  # which asks by itself
     try:
         capsule = negotiate(x, producer, keywords, where, -1 if unused else passed)
+        tensor = core.import_capsule(
+            capsule, immutable=bool(facts & exchange.TYPE_IMMUTABLE), producer=x, unordered=False
+        )
+        check_delivery(x, where, tensor)
     except (BufferError, RuntimeError, AssertionError):  # the last two are torch's and JAX's
         # What its own library cannot do, fastdl may.
         if ("dl_device" not in keywords and not copy) or obstacle(source, where) is not None:
             raise
         return request(x)
-    tensor = core.import_capsule(
-        capsule, immutable=bool(facts & exchange.TYPE_IMMUTABLE), producer=x, unordered=False
-    )
-    check_delivery(x, where, tensor)
     if passed is not None and not isinstance(x, core.Tensor):
         driver.ready_on(tensor, passed, passed)
     if facts & exchange.TYPE_ASK_BITS:

@@ -252,13 +252,14 @@ static fdl_description *wrap(const allocation *memory, DLTensor *tensor, uint64_
     allocation *owner = malloc(sizeof(allocation));
     fdl_work *work = NULL;
     int failed = description == NULL || owner == NULL;
-    if (!failed && memory->kind == ORDERED) {
+    if (!failed && !fastdl_find_device((int32_t)tensor->device.device_type)->host) {
+        /* Also to note that C code uses it, of which there is no other trace. */
         work = fdl_work_of(&description->block->work, tensor->device);
         failed = work == NULL;
     }
     if (failed)
         (void)out_of_memory(failure);
-    else if (work != NULL)
+    else if (memory->kind == ORDERED)
         failed = fdl_work_record_on(work, memory->ordinal, stream, failure) < 0;
     if (failed) {
         free(owner);

@@ -1,0 +1,107 @@
+"""What the tests of memory and copies on the simulated devices have in common."""
+
+import gc
+from contextlib import contextmanager
+
+import numpy as np
+
+import fastdl
+from tests.support.frameworks import Array, simulated
+
+#: Names of CUDA's calls and HIP's, by what they do.
+CALLS = {
+    "alloc": ("cuMemAlloc_v2", "hipMalloc"),
+    "free": ("cuMemFree_v2", "hipFree"),
+    "alloc on a stream": ("cuMemAllocAsync", "hipMallocAsync"),
+    "free on a stream": ("cuMemFreeAsync", "hipFreeAsync"),
+    "pin": ("cuMemHostAlloc", "hipHostMalloc"),
+    "unpin": ("cuMemFreeHost", "hipHostFree"),
+    "manage": ("cuMemAllocManaged", "hipMallocManaged"),
+    "line": ("cuMemcpyAsync", "hipMemcpyAsync"),
+    "box": ("cuMemcpy3DAsync_v2", "hipMemcpy3DAsync"),
+    "record": ("cuEventRecord", "hipEventRecord"),
+    "new event": ("cuEventCreate", "hipEventCreateWithFlags"),
+    "query": ("cuEventQuery", "hipEventQuery"),
+    "await event": ("cuEventSynchronize", "hipEventSynchronize"),
+    "await stream": ("cuStreamSynchronize", "hipStreamSynchronize"),
+    "order": ("cuStreamWaitEvent", "hipStreamWaitEvent"),
+    "new stream": ("cuStreamCreate", "hipStreamCreateWithFlags"),
+    "is capturing": ("cuStreamIsCapturing", "hipStreamIsCapturing"),
+    "relax": ("cuThreadExchangeStreamCaptureMode", "hipThreadExchangeStreamCaptureMode"),
+    "pointer": ("cuPointerGetAttributes", "hipPointerGetAttributes"),
+    "enter": ("cuCtxGetCurrent", "hipGetDevice"),
+    "switch": ("cuCtxPushCurrent_v2", "hipSetDevice"),
+}
+
+
+class Machine:
+    """A simulation and the names that its devices have in fastdl."""
+
+    def __init__(self, sim):
+        self.sim = sim
+        self.kind = sim.kind
+        cuda = sim.kind == "cuda"
+        self.device = "cuda" if cuda else "rocm"
+        self.pinned = f"{self.device}_host"
+        self.devices = [f"{self.device}:0", f"{self.device}:1", self.pinned]
+        self.devices += ["cuda_managed:0", "cuda_managed:1"] if cuda else []
+        self.default = 1 if cuda else 0
+        self.arrays = []
+
+    def name(self, call):
+        return CALLS[call][self.kind == "hip"]
+
+    def calls(self, call):
+        return self.sim.calls(self.name(call))
+
+    def fail_next(self, call, code, after=0):
+        self.sim.fail_next(self.name(call), code, after)
+
+    def ignore(self, call):
+        self.sim.ignore(self.name(call))
+
+    @property
+    def allocations(self):
+        return self.sim.live("allocations") - len(self.arrays)
+
+    def array(self, **where):
+        """An array of a foreign library, which frees it after the test."""
+        self.arrays.append(Array(self.sim, **where))
+        return self.arrays[-1]
+
+
+@contextmanager
+def machine(kind, **settings):
+    """fastdl on a simulated driver with two devices; at the end all memory has been freed."""
+    with simulated(kind, **settings) as sim:
+        found = Machine(sim)
+        yield found
+        gc.collect()
+        sim.run()
+        sim.check()
+        sim.forget()
+        for array in found.arrays:
+            with sim.device(array.ordinal):
+                sim.free(array.pointer)
+        fastdl._core.device.forget_events(fastdl.Device(found.device).type)
+        assert sim.live("allocations") == 0, "memory was not freed"
+
+
+def expect_race(sim):
+    """The checker sees what the test has broken."""
+    gc.collect()
+    sim.run()
+    assert sim.races(), "no race was seen"
+    sim.forget()
+
+
+def values(*shape, dtype="int32"):
+    """Distinct elements."""
+    count = int(np.prod(shape))
+    return (np.arange(count) * 7 + 1).astype(dtype).reshape(shape)
+
+
+def bytes_of(sim, tensor):
+    """The bytes of a compact tensor, wherever it is, once all work has run."""
+    sim.run()
+    return sim.peek(tensor.data_ptr, tensor.nbytes)

@@ -1,0 +1,580 @@
+"""fastdl's own memory on devices: allocated, used, and freed when nothing uses it any more."""
+
+import ctypes
+import gc
+
+import pytest
+
+import fastdl
+from fastdl._core import device as driver
+from tests.support.ctypes_dlpack import Table, Tensor, Versioned, address_in, opened
+from tests.support.frameworks import destroy, in_thread, stream_on, synchronize
+from tests.support.isolate import run_isolated
+from tests.support.memory import expect_race, machine
+from tests.support.simulation import GLOBAL, read, write
+
+
+@pytest.fixture(params=["cuda", "hip"])
+def here(request):
+    with machine(request.param) as here:
+        yield here
+
+
+PLACES = "cuda:0 cuda:1 cuda_host cuda_managed:0 cuda_managed:1 rocm:0 rocm:1 rocm_host".split()
+
+
+@pytest.fixture
+def cuda():
+    with machine("cuda") as here:
+        yield here
+
+
+def kernel(here, tensor, stream, payload=5, device=0):
+    """A kernel that writes the whole tensor."""
+    with here.sim.device(device):
+        here.sim.kernel(stream, write(tensor.data_ptr, tensor.nbytes, payload))
+
+
+# ---- allocating -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", PLACES, ids=PLACES)
+def test_empty(place):
+    with machine("hip" if place.startswith("rocm") else "cuda") as here:
+        check_empty(here, fastdl.Device(place))
+
+
+def check_empty(here, device):
+    tensor = fastdl.empty((3, 5), "float16", device)
+    assert (tensor.shape, tensor.strides, tensor.dtype.name) == ((3, 5), (5, 1), "float16")
+    assert tensor.device == device
+    assert not tensor.readonly and not tensor.is_copied
+    assert tensor.data_ptr % 256 == 0
+    found = driver.find_pointer(device.type, tensor.data_ptr)
+    assert found == device
+    assert here.allocations == 1
+    del tensor
+    assert here.allocations == 0
+
+
+@pytest.mark.parametrize("shape", [0, (3, 0), ()])
+def test_few_elements(here, shape):
+    tensor = fastdl.empty(shape, "int8", here.device)
+    assert tensor.data_ptr != 0
+    assert tensor.shape == (shape if isinstance(shape, tuple) else (shape,))
+
+
+def test_the_second_device(here):
+    tensor = fastdl.empty(4, "int8", f"{here.device}:1")
+    assert driver.find_pointer(tensor.device.type, tensor.data_ptr) == (tensor.device.type, 1)
+
+
+def test_views_and_capsules_keep_the_memory(here):
+    tensor = fastdl.empty((2, 3), "int8", here.device)
+    view, capsule = tensor[1], tensor.__dlpack__(stream=-1)
+    del tensor
+    assert here.allocations == 1
+    del view
+    assert here.allocations == 1
+    del capsule
+    assert here.allocations == 0
+
+
+@pytest.mark.parametrize("stream", [0, True, "x", -2, 2**64])
+def test_streams_that_are_none(cuda, stream):
+    with pytest.raises((TypeError, ValueError)):
+        fastdl.empty(2, device="cuda", stream=stream)
+
+
+def test_a_device_that_does_not_exist(here):
+    for ordinal in (2, 63, 2**31 - 1):
+        with pytest.raises(BufferError, match=f"no .* device {ordinal}: this machine has 2"):
+            fastdl.empty(2, device=(fastdl.Device(here.device).type, ordinal))
+
+
+@pytest.mark.parametrize("shape", [2**40, 2**62])
+def test_out_of_memory(here, shape):
+    with pytest.raises(MemoryError, match=r"cannot allocate \d+ bytes on .*OutOfMemory|OUT_OF_MEM"):
+        fastdl.empty(shape, "int8", here.device)
+    assert here.allocations == 0
+
+
+def test_more_bytes_than_can_be_counted(here):
+    with pytest.raises(MemoryError):
+        fastdl.empty((2**40, 2**40), device=here.device)
+
+
+def test_the_context_is_restored(cuda):
+    with cuda.sim.device(1):
+        before = cuda.sim.context_depth()
+        tensor = fastdl.empty(2, device="cuda:0")
+        del tensor
+        assert cuda.sim.context_depth() == before
+
+
+def test_a_driver_without_managed_memory():
+    run_isolated("""
+        import pytest, fastdl
+        from fastdl._core import device
+        from tests.support.simulation import Simulation
+        sim = Simulation("cuda", old=True)
+        device.replace_driver(2, str(sim.path))
+        with pytest.raises(BufferError, match="no managed memory"):
+            fastdl.empty(2, device="cuda_managed")
+        tensor = fastdl.empty(2, device="cuda", stream=1)  # nor has it pools
+        assert sim.calls("cuMemAlloc_v2") == 1
+        del tensor
+        sim.check()
+        assert sim.live("allocations") == 0
+    """)
+
+
+# ---- on a stream ----------------------------------------------------------------------------
+
+
+def test_memory_of_a_stream(here):
+    stream = stream_on(here.sim, blocking=False)
+    tensor = fastdl.empty(100, "int8", here.device, stream=stream)
+    assert here.calls("alloc on a stream") == 1
+    assert driver.edges(tensor) == 1  # the allocation itself
+    kernel(here, tensor, stream)
+    tensor.record(stream)
+    del tensor
+    assert here.calls("free on a stream") == 1
+    assert here.calls("await event") == 0  # another stream waits, not the host
+    assert here.allocations == 0
+
+
+def test_memory_of_a_stream_on_another_stream(here):
+    first, second = stream_on(here.sim, blocking=False), stream_on(here.sim, blocking=False)
+    tensor = fastdl.empty(100, "int8", here.device, stream=first)
+    tensor.__dlpack__(stream=second)
+    kernel(here, tensor, second)
+    tensor.record(second)
+
+
+def test_memory_of_a_stream_before_it_is_there(here):
+    first, second = stream_on(here.sim, blocking=False), stream_on(here.sim, blocking=False)
+    tensor = fastdl.empty(100, "int8", here.device, stream=first)
+    kernel(here, tensor, second)
+    tensor.record(second)
+    del tensor
+    expect_race(here.sim)
+
+
+def test_memory_of_a_stream_that_is_gone(here):
+    stream = stream_on(here.sim, blocking=False)
+    tensor = fastdl.empty(100, "int8", here.device, stream=stream)
+    synchronize(here.sim, stream)
+    destroy(here.sim, stream)
+    del tensor
+    assert here.allocations == 0
+
+
+def test_a_device_without_pools(here):
+    here.sim.attribute(0, 115, 0)
+    stream = stream_on(here.sim)
+    tensor = fastdl.empty(100, "int8", here.device, stream=stream)
+    assert here.calls("alloc") == 1
+    assert driver.edges(tensor) == 0
+    del tensor
+    assert here.calls("free") == 1
+
+
+@pytest.mark.parametrize("place", ["pinned", "managed"])
+def test_other_memory_is_not_of_a_stream(cuda, place):
+    device = {"pinned": "cuda_host", "managed": "cuda_managed"}[place]
+    tensor = fastdl.empty(4, device=device, stream=stream_on(cuda.sim))
+    assert cuda.calls("alloc on a stream") == 0
+    assert driver.edges(tensor) == 0
+
+
+def test_the_free_stream_is_made_once_for_a_device_and_does_not_block(here):
+    before = here.sim.live("streams")
+    stream = stream_on(here.sim)
+    for _ in range(3):
+        fastdl.empty(4, device=here.device, stream=stream)
+    assert here.sim.live("streams") == before + 2
+    kernel(here, kept := fastdl.empty(4, device=here.device), here.default)
+    fastdl.empty(4, device=here.device, stream=stream)  # freed, whatever the legacy stream does
+    kept.record(here.default)
+    driver.forget_events(fastdl.Device(here.device).type)
+    assert here.sim.live("streams") == before + 1
+
+
+# ---- freeing --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", PLACES, ids=PLACES)
+def test_freeing_waits_for_what_was_recorded(place):
+    with machine("hip" if place.startswith("rocm") else "cuda") as here:
+        check_freeing_waits(here, place, fastdl.Device(place).id)
+
+
+def check_freeing_waits(here, device, ordinal):
+    stream = stream_on(here.sim, ordinal, blocking=False)
+    tensor = fastdl.empty(100, "int8", device)
+    kernel(here, tensor, stream, device=ordinal)
+    tensor.record(stream)
+    del tensor
+    assert here.allocations == 0
+    assert here.calls("await event") == 1
+
+
+@pytest.mark.parametrize("on_stream", [False, True])
+def test_freeing_without_a_wait_is_seen(here, on_stream):
+    stream = stream_on(here.sim, blocking=False)
+    where = {"stream": stream} if on_stream else {}
+    tensor = fastdl.empty(100, "int8", here.device, **where)
+    kernel(here, tensor, stream)
+    tensor.record(stream)
+    here.ignore("order" if on_stream else "await event")
+    del tensor
+    expect_race(here.sim)
+
+
+def test_freeing_waits_for_many_streams(here):
+    tensor = fastdl.empty(100, "int8", here.device)
+    for _ in range(11):  # more than there is room for edges
+        stream = stream_on(here.sim, blocking=False)
+        with here.sim.device(0):
+            here.sim.kernel(stream, read(tensor.data_ptr, 100))
+        tensor.record(stream)
+    del tensor
+    assert here.allocations == 0
+
+
+def test_freeing_memory_that_was_lent_to_c_code(here):
+    # Which works on the work stream and tells nobody.
+    stream = stream_on(here.sim, blocking=False)
+    tensor = fastdl.empty(100, "int8", here.device)
+    with fastdl.use_stream(here.device, stream):
+        table = Table.from_address(fastdl.Tensor.__c_dlpack_exchange_api__)
+        borrow = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(table.borrow)
+        assert borrow(tensor, ctypes.addressof(Tensor())) == 0
+        kernel(here, tensor, stream)
+        del tensor
+    assert here.allocations == 0
+
+
+def test_freeing_on_another_thread(here):
+    stream = stream_on(here.sim, blocking=False)
+    tensor = fastdl.empty(100, "int8", here.device)
+    kernel(here, tensor, stream)
+    tensor.record(stream)
+    held = [tensor]
+    del tensor
+    in_thread(here.sim, held.clear)
+    assert here.allocations == 0
+
+
+def deleter_of(struct):
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(struct.deleter)
+
+
+def taken(tensor):
+    """The managed tensor of an export, as a consumer takes it: (struct, its address)."""
+    capsule = tensor.__dlpack__(stream=-1, max_version=(1, 3))
+    address = address_in(capsule)
+    set_name = ctypes.pythonapi.PyCapsule_SetName
+    set_name.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    set_name(capsule, b"used_dltensor_versioned")
+    return Versioned.from_address(address), address
+
+
+def test_freeing_without_the_gil(here):
+    stream = stream_on(here.sim, blocking=False)
+    tensor = fastdl.empty(100, "int8", here.device)
+    kernel(here, tensor, stream)
+    tensor.record(stream)
+    struct, address = taken(tensor)
+    del tensor
+    deleter_of(struct)(address)  # ctypes lets the GIL go
+    assert here.allocations == 0
+
+
+def test_freeing_in_a_callback_of_the_driver_is_put_off(cuda):
+    stream = stream_on(cuda.sim, blocking=False)
+    tensor = fastdl.empty(100, "int8", "cuda")
+    kernel(cuda, tensor, stream)
+    tensor.record(stream)
+    struct, address = taken(tensor)
+    del tensor
+    with cuda.sim.device(0):
+        cuda.sim.ok("cuLaunchHostFunc", stream, struct.deleter, address)
+        cuda.sim.synchronize(stream)
+    assert cuda.allocations == 1
+    assert all("a host callback calls" in line for line in cuda.sim.violations())
+    assert not cuda.sim.races()
+    other = fastdl.empty(1, device="cuda")  # frees the first one, too
+    assert cuda.allocations == 1
+    cuda.sim.forget()
+    del other
+
+
+@pytest.mark.parametrize("call", ["free", "await event", "enter"])
+@pytest.mark.parametrize("code", [800, 900, 906])
+def test_what_the_driver_refuses_for_the_moment_is_put_off(here, call, code):
+    stream = stream_on(here.sim, blocking=False)
+    tensor = fastdl.empty(100, "int8", here.device)
+    kernel(here, tensor, stream)
+    tensor.record(stream)
+    here.fail_next(call, code)
+    del tensor
+    assert here.allocations == 1
+    fastdl.empty(1, device=here.device)
+    assert here.allocations == 0
+
+
+@pytest.mark.parametrize("call", ["free", "await event", "enter"])
+@pytest.mark.parametrize("code", [4, 201, 709])
+def test_without_a_driver_memory_is_forgotten(call, code):
+    run_isolated(f"""
+        import fastdl, gc
+        from tests.support.memory import machine
+        from tests.support.frameworks import stream_on
+        from tests.support.simulation import write
+        try:
+            with machine("cuda") as here:
+                stream = stream_on(here.sim, blocking=False)
+                tensor = fastdl.empty(100, "int8", "cuda")
+                with here.sim.device(0):
+                    here.sim.kernel(stream, write(tensor.data_ptr, 100, 1))
+                tensor.record(stream)
+                here.fail_next({call!r}, {code})
+                del tensor
+                fastdl.empty(1, device="cuda")
+                assert here.allocations == 1
+        except AssertionError as error:
+            assert str(error) == "memory was not freed"
+        else:
+            assert False
+    """)
+
+
+@pytest.mark.parametrize("call", ["await event", "enter", "switch"])
+def test_a_free_that_fails_once_is_tried_again(here, call):
+    stream = stream_on(here.sim, blocking=False)
+    tensor = fastdl.empty(100, "int8", here.device if call != "switch" else f"{here.device}:0")
+    kernel(here, tensor, stream)
+    tensor.record(stream)
+    with here.sim.device(1):  # so that there is something to switch
+        here.fail_next(call, 999)
+        del tensor
+    assert here.allocations == 1
+    fastdl.empty(1, device=here.device)
+    assert here.allocations == 0
+
+
+def test_freeing_during_a_capture(here):
+    # A capture of another stream in the strictest mode goes on.
+    stream, other = stream_on(here.sim, blocking=False), stream_on(here.sim, blocking=False)
+    tensor = fastdl.empty(100, "int8", here.device)
+    kernel(here, tensor, stream)
+    tensor.record(stream)
+    with here.sim.device(0):
+        assert here.sim.begin_capture(other, GLOBAL) == 0
+    del tensor
+    assert here.allocations == 0
+    fastdl.empty(3, device=here.device)
+    fastdl.empty(3, device=here.device, stream=stream)
+    with here.sim.device(0):
+        assert here.sim.end_capture(other) == 0
+
+
+def test_allocating_on_a_capturing_stream(here):
+    # The memory is the tensor's, not the graph's.
+    stream = stream_on(here.sim, blocking=False)
+    with here.sim.device(0):
+        assert here.sim.begin_capture(stream, GLOBAL) == 0
+    tensor = fastdl.empty(3, device=here.device, stream=stream)
+    assert here.calls("alloc on a stream") == 0
+    del tensor
+    with here.sim.device(0):
+        assert here.sim.end_capture(stream) == 0
+
+
+def test_freeing_in_a_forked_child():
+    run_isolated("""
+        import os, fastdl
+        from tests.support.memory import machine
+        with machine("cuda") as here:
+            tensor = fastdl.empty(100, "int8", "cuda")
+            ordered = fastdl.empty(100, "int8", "cuda", stream=1)
+            calls = len(here.sim.log())
+            child = os.fork()
+            if child == 0:
+                del tensor, ordered
+                os._exit(0 if len(here.sim.log()) == calls else 1)
+            assert os.waitpid(child, 0)[1] == 0
+            assert here.allocations == 2
+            del tensor, ordered
+    """)
+
+
+@pytest.mark.parametrize("kind", ["cuda", "hip"])
+def test_freeing_when_the_driver_has_gone(kind):
+    run_isolated(f"""
+        import fastdl
+        from tests.support.simulation import Simulation
+        from tests.support.frameworks import TYPES, default
+        from fastdl._core import device
+        sim = Simulation({kind!r})
+        device.replace_driver(TYPES[{kind!r}], str(sim.path))
+        kinds = [TYPES[{kind!r}], TYPES[{kind!r}] + 1]
+        tensors = [fastdl.empty(9, device=(kind, 0)) for kind in kinds]
+        tensors += [fastdl.empty(9, device=(kinds[0], 0), stream=default(sim) or None)]
+        sim.deinit()
+        del tensors
+    """)
+
+
+@pytest.mark.parametrize("kind", ["cuda", "hip"])
+def test_freeing_at_the_end_of_the_interpreter(kind):
+    run_isolated(f"""
+        import sys
+        import fastdl
+        from tests.support.simulation import Simulation
+        from tests.support.frameworks import TYPES
+        from fastdl._core import device
+        sim = Simulation({kind!r})
+        device.replace_driver(TYPES[{kind!r}], str(sim.path))
+        held = fastdl.empty(9, device=(TYPES[{kind!r}], 0))
+        sys.held = fastdl.empty(9, device=(TYPES[{kind!r}] + 1, 0))
+    """)
+
+
+def test_freeing_when_the_interpreter_is_gone():
+    run_isolated("""
+        import ctypes
+        import fastdl
+        from tests.support.simulation import Simulation
+        from tests.test_device_memory import taken
+        from fastdl._core import device
+        sim = Simulation("cuda")
+        device.replace_driver(2, str(sim.path))
+        struct, address = taken(fastdl.empty(9, device="cuda"))
+        # libc runs this after Python has ended; its argument is the tensor.
+        register = ctypes.CDLL(None).__cxa_atexit
+        register.argtypes = [ctypes.c_void_p] * 3
+        assert register(struct.deleter, address, None) == 0
+    """)
+
+
+def test_an_owner_put_before_the_memory(here):
+    # What keeps another object alive beside the memory frees both, after the work.
+    from fastdl._core import tensor as core
+
+    class Owner:
+        pass
+
+    stream = stream_on(here.sim, blocking=False)
+    tensor, owner = fastdl.empty(100, "int8", here.device), Owner()
+    core.keep_alive(tensor, owner)
+    kernel(here, tensor, stream)
+    tensor.record(stream)
+    del tensor
+    assert here.allocations == 0
+
+
+# ---- faults ---------------------------------------------------------------------------------
+
+ALLOCATING = ["enter", "switch", "alloc"]
+ALLOCATING_ON = ["is capturing", "new stream", "alloc on a stream", "new event", "record"]
+
+
+@pytest.mark.parametrize("call", ALLOCATING + ALLOCATING_ON)
+def test_a_failing_allocation(here, call):
+    stream = stream_on(here.sim, 1)
+    where = {"stream": stream} if call in ALLOCATING_ON else {}
+    here.fail_next(call, 999)
+    with pytest.raises(
+        BufferError, match=rf"cannot allocate 4 bytes on .*{here.name(call)}.*\(999"
+    ):
+        fastdl.empty(1, "int32", f"{here.device}:1", **where)
+    assert here.allocations == 0
+    assert fastdl.empty(1, "int32", f"{here.device}:1", **where).size == 1
+
+
+@pytest.mark.parametrize("call", ["pin", "manage"])
+def test_a_failing_allocation_of_other_memory(cuda, call):
+    cuda.fail_next(call, 999)
+    with pytest.raises(BufferError, match="999"):
+        fastdl.empty(1, device="cuda_host" if call == "pin" else "cuda_managed")
+
+
+@pytest.mark.parametrize("call", ["free", "unpin", "free on a stream"])
+def test_a_free_that_the_driver_refuses_is_not_repeated(here, call):
+    # It may have freed the memory all the same, and given it to somebody else.
+    device = here.pinned if call == "unpin" else here.device
+    where = {"stream": stream_on(here.sim)} if call == "free on a stream" else {}
+    tensor = fastdl.empty(1, device=device, **where)
+    address = tensor.data_ptr
+    here.fail_next(call, 999)
+    del tensor
+    fastdl.empty(1, device=here.pinned)
+    assert here.allocations == 1
+    if call == "free on a stream":
+        with here.sim.device(0):
+            here.sim.ok(here.name(call), address, stream_on(here.sim))
+    else:
+        with here.sim.device(0):
+            here.sim.free(address, "pinned" if call == "unpin" else "device")
+    here.sim.forget()
+
+
+# ---- the allocator of the exchange table ----------------------------------------------------
+
+
+class Refusal:
+    """SetError of an allocator, and what it was told."""
+
+    def __init__(self):
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
+        self.function = kind(lambda _, kind, text: setattr(self, "told", (kind, text)))
+
+
+def allocate(device, shape=(2, 3), without_the_gil=False):
+    """What the table's allocator makes, as (struct, address), or what it says instead."""
+    table = Table.from_address(fastdl.Tensor.__c_dlpack_exchange_api__)
+    prototype = Tensor()
+    dims = (ctypes.c_int64 * len(shape))(*shape)
+    prototype.device_type, prototype.device_id = device
+    prototype.ndim, prototype.shape = len(shape), dims
+    prototype.code, prototype.bits, prototype.lanes = 2, 32, 1
+    out, refusal = ctypes.c_void_p(), Refusal()
+    form = ctypes.CFUNCTYPE if without_the_gil else ctypes.PYFUNCTYPE
+    function = form(ctypes.c_int, *[ctypes.c_void_p] * 4)(table.allocator)
+    pointers = ctypes.addressof(prototype), ctypes.addressof(out)
+    if function(*pointers, None, ctypes.cast(refusal.function, ctypes.c_void_p)) != 0:
+        return refusal.told
+    return Versioned.from_address(out.value), out.value
+
+
+@pytest.mark.parametrize("without_the_gil", [False, True])
+def test_the_allocator_of_the_table(here, without_the_gil):
+    device = tuple(fastdl.Device(f"{here.device}:1"))
+    struct, address = allocate(device, without_the_gil=without_the_gil)
+    assert (struct.tensor.device_type, struct.tensor.device_id) == device
+    assert driver.find_pointer(device[0], struct.tensor.data) == device
+    deleter_of(struct)(address)
+    assert here.allocations == 0
+
+
+def test_the_allocator_says_why_it_cannot(here):
+    kind, text = allocate((fastdl.Device(here.device).type, 7))
+    assert kind == b"BufferError" and b"device 7" in text
+    kind, text = allocate((fastdl.Device(here.device).type, 0), (2**40,))
+    assert kind == b"MemoryError" and b"(2)" in text
+    kind, text = allocate((8, 0))
+    assert kind == b"BufferError" and b"CUDA and ROCm" in text
+
+
+def test_capsules_say_where_the_memory_is(here):
+    for name in here.devices:
+        tensor = fastdl.empty(3, device=name)
+        struct = opened(tensor.__dlpack__(stream=-1, max_version=(1, 3)))
+        assert (struct.tensor.device_type, struct.tensor.device_id) == fastdl.Device(name)
+        del struct
+    del tensor
+    gc.collect()

@@ -1,0 +1,1041 @@
+"""Copies between the host and devices, on and between devices, on simulated drivers.
+
+The bytes are compared with NumPy's, once everything queued has run in a random legal order; the
+checker reports whatever had no order.
+"""
+
+import gc
+import itertools
+import math
+import random
+
+import numpy as np
+import pytest
+
+import fastdl
+from fastdl._core import device as driver
+from tests.support.ctypes_dlpack import IS_COPIED, FakeProducer, Managed, capsule_of, opened
+from tests.support.frameworks import (
+    Protocol,
+    Table,
+    in_thread,
+    stream_on,
+    synchronize,
+)
+from tests.support.memory import bytes_of, expect_race, machine, values
+from tests.support.simulation import GLOBAL, write
+
+PLACES = {
+    "cuda": ["cpu", "cuda:0", "cuda:1", "cuda_host", "cuda_managed:0", "cuda_managed:1"],
+    "hip": ["cpu", "rocm:0", "rocm:1", "rocm_host"],
+}
+PAIRS = [
+    (kind, *pair) for kind, places in PLACES.items() for pair in itertools.product(places, repeat=2)
+]
+
+
+@pytest.fixture(params=["cuda", "hip"])
+def here(request):
+    with machine(request.param) as here:
+        yield here
+
+
+@pytest.fixture
+def cuda():
+    with machine("cuda") as here:
+        yield here
+
+
+def on(device, array):
+    """A tensor with the elements of an array on a device; the array stays as it is meanwhile."""
+    tensor = fastdl.from_dlpack(array).to(device)
+    return fastdl.from_dlpack(array).copy() if tensor.device == (1, 0) else tensor
+
+
+def check(here, tensor, expected):
+    """The tensor is compact and has these elements."""
+    assert tensor.shape == expected.shape
+    assert tensor.is_contiguous()
+    assert bytes_of(here.sim, tensor) == np.ascontiguousarray(expected).tobytes()
+
+
+def kernel(here, tensor, stream, payload=5, device=0):
+    with here.sim.device(device):
+        here.sim.kernel(stream, write(tensor.data_ptr, tensor.nbytes, payload))
+
+
+# ---- all ways, all shapes -------------------------------------------------------------------
+
+LAYOUTS = {
+    "compact": lambda a: a,
+    "rows": lambda a: a[1:],
+    "every other row": lambda a: a[::2],
+    "columns": lambda a: a[:, 1:3],
+    "every other column": lambda a: a[:, ::2],
+    "last axis": lambda a: a[..., 1],
+    "backwards": lambda a: a[::-1],
+    "inside out": lambda a: a[:, ::-1, ::-1],
+    "one element": lambda a: a[1, 2, 3],
+    "nothing": lambda a: a[:0],
+    "box": lambda a: a[1:3, 1:4, 1:3],
+    "steps": lambda a: a[::2, ::3, ::2],
+}
+
+
+@pytest.mark.parametrize(("kind", "source", "target"), PAIRS)
+def test_every_way_and_layout(kind, source, target):
+    with machine(kind) as here:
+        check_layouts(here, source, target)
+
+
+def check_layouts(here, source, target):
+    array = values(4, 5, 6, dtype="int32")
+    tensor = on(source, array)
+    for view in LAYOUTS.values():
+        result = driver.transfer(view(tensor), *fastdl.Device(target))
+        assert result.device == fastdl.Device(target)
+        assert result.is_copied and not result.readonly
+        assert result.data_ptr != tensor.data_ptr
+        check(here, result, view(array))
+
+
+@pytest.mark.parametrize("source", ["device", "host"])
+def test_transposed_and_broadcast(here, source):
+    array = values(3, 4, 5, dtype="int16")
+    data = bytearray(array.tobytes())
+    tensor = on(here.device, array)
+    if source == "host":
+        data = memoryview(data)
+    for shape, strides in [
+        ((5, 4, 3), (1, 5, 20)),
+        ((4, 3, 5), (5, 20, 1)),
+        ((3, 5, 4), (20, 1, 5)),
+        ((5, 3, 4), (1, 20, 5)),
+        ((2, 3, 5), (0, 20, 1)),
+        ((3, 2, 5), (20, 0, 1)),
+        ((3, 4, 2), (20, 5, 0)),
+        ((7, 5), (5, 1)),
+        ((7, 6), (5, 1)),  # rows that overlap
+        ((3, 3, 3), (3, 5, 7)),
+    ]:
+        device = (1, 0) if source == "host" else tuple(tensor.device)
+        address = data if source == "host" else tensor.data_ptr
+        managed = Managed(shape, (0, 16, 1), strides=strides, data=address, device=device)
+        view = fastdl.from_dlpack(managed.capsule())
+        expected = np.lib.stride_tricks.as_strided(
+            array.ravel(), shape, tuple(2 * stride for stride in strides)
+        )
+        check(here, driver.transfer(view, *tensor.device), expected)
+        check(here, driver.transfer(view, *fastdl.Device(here.pinned)), expected)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_views(here, seed):
+    rng = random.Random(seed)
+    array = values(*(rng.randint(1, 5) for _ in range(rng.randint(1, 6))), dtype="int16")
+    tensor = on(f"{here.device}:{seed % 2}", array)
+    for _ in range(6):
+        key = tuple(
+            rng.choice(
+                [rng.randrange(n), slice(None), slice(None, None, rng.choice([-2, -1, 1, 2, 3]))]
+            )
+            for n in array.shape
+        )
+        check(here, tensor[key].to("cpu"), array[key])
+        check(here, tensor[key].copy(), array[key])
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64, 128])
+def test_element_sizes(here, bits):
+    dtype = (5, 128, 1) if bits == 128 else (1, bits, 1)
+    data = bytearray(random.Random(bits).randbytes(6 * bits // 8))
+    host = fastdl.from_dlpack(capsule_of((2, 3), dtype, data=data))
+    tensor = host.to(here.device)
+    assert bytes_of(here.sim, tensor) == bytes(data)
+    column = tensor[:, 1].to("cpu")
+    size = bits // 8
+    assert bytes_of(here.sim, column) == data[size : 2 * size] + data[4 * size : 5 * size]
+
+
+@pytest.mark.parametrize("dtype", [(0, 4, 1), (1, 2, 1), (17, 4, 1), (1, 1, 1), (2, 32, 4)])
+def test_packed_and_vector_types(here, dtype):
+    data = bytearray(range(128))
+    host = fastdl.from_dlpack(capsule_of((5,), dtype, data=data))
+    for place in [here.device, here.pinned]:
+        there = host.to(place)
+        assert there.dtype == dtype
+        assert bytes_of(here.sim, there) == bytes(data[: host.nbytes])
+        back = there.to("cpu")
+        assert bytes_of(here.sim, back) == bytes(data[: host.nbytes])
+
+
+def test_padded_elements_stay_padded(here):
+    data = bytearray(range(8))
+    host = fastdl.from_dlpack(capsule_of((5,), (0, 4, 1), data=data, flags=4 | 1))
+    there = host.to(here.device)
+    assert there.nbytes == 5 and not there.readonly
+    assert opened(there.__dlpack__(stream=-1, max_version=(1, 3))).flags & 7 == 4
+    assert bytes_of(here.sim, there[::2].to("cpu")) == bytes([0, 2, 4])
+
+
+# ---- how many calls -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("view", "lines", "boxes"),
+    [
+        (lambda t: t, 1, 0),
+        (lambda t: t[1:3], 1, 0),
+        (lambda t: t[1], 1, 0),
+        (lambda t: t[:, 1:3], 0, 1),
+        (lambda t: t[:, 1:3, 1:4], 0, 1),
+        (lambda t: t[..., 0], 0, 1),
+        (lambda t: t[:, :, ::2], 0, 1),
+        (lambda t: t[:, ::2, ::2], 0, 4),  # a box of 4 by 3, for each of 4
+        (lambda t: t[::-1], 4, 0),
+        (lambda t: t[::-1, 1:3, 1:4], 0, 4),
+    ],
+)
+def test_driver_calls(here, view, lines, boxes):
+    array = values(4, 5, 6)
+    tensor = view(on(here.device, array))
+    before = here.calls("line"), here.calls("box")
+    check(here, driver.transfer(tensor, *tensor.device), view(array))
+    counts = here.calls("line") - before[0], here.calls("box") - before[1]
+    # An axis that two steps describe is best taken by columns or by rows: never more calls.
+    assert counts <= (lines, boxes) if boxes > 1 else counts == (lines, boxes)
+
+
+def test_pitches_that_the_driver_does_not_take(here):
+    # Rows over 2 GiB apart are copied one by one. They need not exist to be counted.
+    step = 2**31
+    with here.sim.device(0):
+        pointer = here.sim.allocate(64)
+    tensor = fastdl.from_dlpack(
+        capsule_of((2, 3), (1, 8, 1), strides=(step, 1), data=pointer, device=tuple_of(here))
+    )
+    here.ignore("line")
+    here.ignore("box")
+    driver.transfer(tensor, *tensor.device)
+    assert (here.calls("line"), here.calls("box")) == (2, 0)
+    with here.sim.device(0):
+        here.sim.free(pointer)
+
+
+def tuple_of(here, ordinal=0):
+    return int(fastdl.Device(here.device).type), ordinal
+
+
+# ---- order ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["cpu", "pinned", "same", "other"])
+@pytest.mark.parametrize("recorded", [True, False])
+def test_the_source_is_ready(here, target, recorded):
+    device = {
+        "cpu": "cpu",
+        "pinned": here.pinned,
+        "same": f"{here.device}:0",
+        "other": f"{here.device}:1",
+    }[target]
+    tensor = on(here.device, values(100))
+    stream = stream_on(here.sim, blocking=False)
+    kernel(here, tensor, stream)
+    if recorded:
+        tensor.record(stream)
+    result = driver.transfer(tensor, *fastdl.Device(device))
+    if recorded:
+        assert bytes_of(here.sim, result) == bytes([5]) * 400
+    else:
+        synchronize(here.sim, stream)
+        expect_race(here.sim)
+
+
+@pytest.mark.parametrize("source", [Protocol, Table])
+@pytest.mark.parametrize("target", ["cpu", "pinned", "same", "other"])
+def test_foreign_sources_are_ready(here, source, target):
+    stream = stream_on(here.sim, blocking=False)
+    array = here.array(stream=stream if source is Protocol else here.default)
+    tensor = fastdl.from_dlpack(source(array))
+    if source is Table:
+        payload = array.write()  # after the import: the table tells the stream
+    else:
+        payload = array.write()
+        tensor = fastdl.from_dlpack(source(array))
+    device = {
+        "cpu": "cpu",
+        "pinned": here.pinned,
+        "same": f"{here.device}:0",
+        "other": f"{here.device}:1",
+    }[target]
+    assert bytes_of(here.sim, driver.transfer(tensor, *fastdl.Device(device))) == payload
+
+
+def test_without_a_wait_the_race_is_seen(here):
+    tensor = on(here.device, values(100))
+    stream = stream_on(here.sim, blocking=False)
+    kernel(here, tensor, stream)
+    tensor.record(stream)
+    here.ignore("order")
+    result = tensor.to(f"{here.device}:1")
+    del result, tensor
+    expect_race(here.sim)
+
+
+def test_the_result_is_ready_on_the_stream(here):
+    tensor = on(here.device, values(100))
+    stream = stream_on(here.sim, blocking=False)
+    result = tensor.copy()
+    assert driver.edges(result) == 1
+    result.__dlpack__(stream=stream)
+    kernel(here, result, stream)
+    result.record(stream)
+    moved = tensor.to(f"{here.device}:1", stream=(other := stream_on(here.sim, 1)))
+    kernel(here, moved, other, device=1)  # nothing is waited for there
+    moved.record(other)
+
+
+def test_the_result_is_not_ready_elsewhere(here):
+    tensor = on(here.device, values(100))
+    result = tensor.copy()
+    stream = stream_on(here.sim, blocking=False)
+    kernel(here, result, stream)
+    result.record(stream)
+    expect_race(here.sim)
+
+
+def test_the_work_stream_is_used(here):
+    tensor = on(here.device, values(100))
+    stream = stream_on(here.sim, blocking=False)
+    with fastdl.use_stream(here.device, stream):
+        result = fastdl.from_dlpack(tensor, copy=True)
+    kernel(here, result, stream)
+    result.record(stream)
+
+
+def test_the_stream_of_the_source_serves_copies_to_the_host(here):
+    tensor = on(f"{here.device}:1", values(100))
+    stream = stream_on(here.sim, 1, blocking=False)
+    kernel(here, tensor, stream, device=1)
+    # Not recorded, so only a copy on this very stream comes after it.
+    assert bytes_of(here.sim, tensor.to("cpu", stream=stream)) == bytes([5]) * 400
+    pinned = tensor.to(here.pinned, stream=stream)
+    assert pinned.tolist() == [0x05050505] * 100
+
+
+def test_the_source_is_not_rewritten_before_it_was_read(here):
+    tensor = on(here.device, values(100))
+    result = tensor.to(f"{here.device}:1")
+    stream = stream_on(here.sim, blocking=False)
+    tensor.__dlpack__(stream=stream)
+    kernel(here, tensor, stream)
+    tensor.record(stream)
+    assert bytes_of(here.sim, result) == values(100).tobytes()
+
+
+def test_the_source_may_be_dropped(here):
+    for target in [f"{here.device}:0", f"{here.device}:1", here.pinned]:
+        tensor = on(here.device, values(100))
+        result = driver.transfer(tensor, *fastdl.Device(target))
+        del tensor
+        assert bytes_of(here.sim, result) == values(100).tobytes()
+
+
+class Freeing(Managed):
+    """Uses its memory for something else as soon as it is let go."""
+
+    def __init__(self, sim, pointer, device):
+        super().__init__((6,), (0, 32, 1), data=pointer, device=device)
+        self.sim, self.pointer = sim, pointer
+
+    def _delete(self, address):
+        super()._delete(address)
+        with self.sim.device(0):
+            stream = self.sim.stream(False)
+            self.sim.kernel(stream, write(self.pointer, 24, 9))
+            if not self.sim.races():
+                self.sim.synchronize(stream)
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_foreign_owner_is_kept_until_the_copy_has_ended(here, broken):
+    source = on(here.device, values(6))
+    here.sim.run()
+    managed = Freeing(here.sim, source.data_ptr, tuple_of(here))
+    tensor = fastdl.from_dlpack(managed.capsule())
+    result = tensor.to(here.pinned)
+    assert driver.edges(result) == 1
+    if broken:
+        here.ignore("await event")
+    del tensor
+    assert managed.deleted == 1
+    if broken:
+        expect_race(here.sim)
+    else:
+        assert bytes_of(here.sim, result) == values(6).tobytes()
+
+
+def test_copies_made_on_another_thread(here):
+    tensor = on(here.device, values(100))
+    made = []
+    in_thread(here.sim, lambda: made.append(tensor.to(f"{here.device}:1")))
+    check(here, made[0], values(100))
+
+
+# ---- what is waited for ---------------------------------------------------------------------
+
+
+def test_ordinary_host_memory_is_waited_for(here):
+    array = values(100)
+    tensor = fastdl.from_dlpack(array).to(here.device)
+    array[:] = 0  # its owner may: the copy is over
+    assert bytes_of(here.sim, tensor) == values(100).tobytes()
+    result = tensor.to("cpu")
+    assert here.sim.peek(result.data_ptr, 400) == values(100).tobytes()  # before anything else ran
+    assert driver.edges(result) == 0
+
+
+def test_a_copy_to_the_host_that_is_not_waited_for_is_seen(here):
+    tensor = on(here.device, values(100))
+    here.ignore("await event")
+    result = tensor.to("cpu")
+    here.sim.host_read(result.data_ptr, 400)
+    expect_race(here.sim)
+
+
+def test_pinned_memory_is_not_waited_for(here):
+    tensor = on(here.device, values(100))
+    waits = here.calls("await event"), here.calls("await stream")
+    result = tensor.to(here.pinned)
+    back = result.to(here.device)
+    assert (here.calls("await event"), here.calls("await stream")) == waits
+    assert driver.edges(result) >= 1
+    assert bytes_of(here.sim, back) == values(100).tobytes()
+
+
+READERS = {
+    "tolist": lambda t: t.tolist(),
+    "item": lambda t: t[3].item(),
+    "repr": repr,
+    "numpy": lambda t: t.numpy(),
+    "asarray": np.asarray,
+    "memoryview": memoryview,
+    "view": lambda t: t[1:].numpy(),
+    "capsule": lambda t: t.__dlpack__(max_version=(1, 3)),
+    "legacy capsule": lambda t: t.__dlpack__(),
+    "capsule for the cpu": lambda t: t.__dlpack__(dl_device=(1, 0), max_version=(1, 3)),
+    "copied capsule": lambda t: t.__dlpack__(dl_device=(1, 0), copy=True, max_version=(1, 3)),
+    "copied pinned capsule": lambda t: t.__dlpack__(copy=True, max_version=(1, 3)),
+    "copy": lambda t: t.copy().numpy(),
+    "to cpu": lambda t: t.to("cpu").numpy(),
+    "from_dlpack copy": lambda t: fastdl.from_dlpack(t, copy=True).numpy(),
+    "numpy from_dlpack": np.from_dlpack,
+}
+
+
+def table_function(tensor, name, result):
+    import ctypes
+
+    from tests.support.ctypes_dlpack import Table as Functions
+
+    table = Functions.from_address(fastdl.Tensor.__c_dlpack_exchange_api__)
+    function = getattr(table, name)
+    assert (
+        ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(function)(
+            tensor, ctypes.addressof(result)
+        )
+        == 0
+    )
+
+
+def lend(tensor):
+    from tests.support.ctypes_dlpack import Tensor
+
+    table_function(tensor, "borrow", Tensor())
+
+
+def give(tensor):
+    import ctypes
+
+    from tests.support.ctypes_dlpack import Versioned
+
+    managed = ctypes.c_void_p()
+    table_function(tensor, "from_object", managed)
+    deleter = Versioned.from_address(managed.value).deleter
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter)(managed.value)
+
+
+READERS |= {"borrowed through the table": lend, "given through the table": give}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("broken", [False, True])
+def test_the_host_waits_before_it_reads_pinned_memory(here, reader, broken):
+    source = on(here.device, values(100))  # whose end would be waited for as well
+    tensor = source.to(here.pinned)
+    assert driver.edges(tensor) == 1
+    if broken:
+        here.ignore("await event")
+    READERS[reader](tensor)
+    here.sim.host_read(tensor.data_ptr, 400)
+    if broken:
+        expect_race(here.sim)
+    else:
+        assert here.sim.peek(tensor.data_ptr, 400) == values(100).tobytes()
+
+
+def test_strided_pinned_sources_are_waited_for(here):
+    pinned = on(here.device, values(10, 10)).to(here.pinned)
+    result = pinned[:, ::2].to(here.device)
+    check(here, result, values(10, 10)[:, ::2])
+
+
+def test_the_gil_is_free_while_the_host_waits(here):
+    tensor = on(here.device, values(100))
+    tensor.to("cpu")
+    assert here.sim.gil_violations() == []
+    assert here.calls("await event") > 0
+
+
+# ---- captures -------------------------------------------------------------------------------
+
+
+def capturing(here, stream, function):
+    """Runs a function while a stream captures in the strictest mode; the capture must survive."""
+    with here.sim.device(0):
+        assert here.sim.begin_capture(stream, GLOBAL) == 0
+    try:
+        return function()
+    finally:
+        with here.sim.device(0):
+            assert here.sim.end_capture(stream) == 0
+
+
+@pytest.mark.parametrize("way", ["to the host", "from the host", "to pinned", "to the other"])
+def test_copies_that_cannot_be_captured(here, way):
+    stream = stream_on(here.sim, blocking=False)
+    tensor = on(here.device, values(10))
+    here.sim.run()
+    synchronize(here.sim, here.default)
+    host = fastdl.from_dlpack(values(10))
+    functions = {
+        "to the host": lambda: tensor.to("cpu", stream=stream),
+        "from the host": lambda: host.to(here.device, stream=stream),
+        "to pinned": lambda: tensor.to(here.pinned, stream=stream),
+        "to the other": lambda: on(f"{here.device}:1", values(4)).to(here.device, stream=stream),
+    }
+    allocations = here.allocations
+    with pytest.raises(BufferError, match="a graph is being captured"):
+        capturing(here, stream, functions[way])
+    gc.collect()
+    assert here.allocations == allocations
+
+
+@pytest.mark.parametrize("order", ["copy", "to"])
+def test_a_copy_on_the_capturing_stream(here, order):
+    stream = stream_on(here.sim, blocking=False)
+    tensor = on(here.device, values(10))
+    result = capturing(here, stream, lambda: driver.transfer(tensor, *tensor.device, stream))
+    with pytest.raises(BufferError, match="inside a graph capture"):
+        result.__dlpack__(stream=stream)
+    result.__dlpack__(stream=-1)
+
+
+def test_a_copy_on_another_stream_during_a_capture(here):
+    stream, other = stream_on(here.sim, blocking=False), stream_on(here.sim, blocking=False)
+    tensor = on(here.device, values(10))
+    here.sim.run()
+    # HIP must not be asked for events during a capture, which fastdl knows of once it has seen one.
+    capturing(here, stream, lambda: driver.transfer(tensor, *tensor.device, stream))
+    result = capturing(here, stream, lambda: tensor.to(f"{here.device}:1"))
+    check(here, result, values(10))
+    result = capturing(here, stream, lambda: driver.transfer(tensor, *tensor.device, other))
+    check(here, result, values(10))
+    result = capturing(here, stream, lambda: tensor.to("cpu", stream=other))
+    check(here, result, values(10))
+
+
+# ---- devices that are not what they say -----------------------------------------------------
+
+
+def claim(here, pointer, device, **more):
+    return fastdl.from_dlpack(capsule_of((4,), (1, 8, 1), data=pointer, device=device, **more))
+
+
+@pytest.mark.parametrize(
+    ("memory", "said", "works"),
+    [
+        ("device", ("device", 0), True),
+        ("device", ("device", 1), False),
+        ("device", ("pinned", 0), False),
+        ("device", ("managed", 0), False),
+        ("pinned", ("device", 0), False),
+        ("pinned", ("pinned", 0), True),
+        ("pinned", ("pinned", 5), True),
+        ("pinned", ("managed", 0), False),
+        ("managed", ("device", 0), True),
+        ("managed", ("device", 1), True),
+        ("managed", ("managed", 1), True),
+        ("managed", ("pinned", 0), False),
+        ("device", ("cpu", 0), False),
+        ("pinned", ("cpu", 0), True),
+        ("managed", ("cpu", 0), True),
+    ],
+)
+def test_what_a_tensor_says_of_its_memory(cuda, memory, said, works):
+    numbers = {"cpu": 1, "device": 2, "pinned": 3, "managed": 13}
+    with cuda.sim.device(0):
+        pointer = cuda.sim.allocate(4, memory)
+        cuda.sim.kernel(1, write(pointer, 4, 7))
+        cuda.sim.synchronize(1)
+    tensor = claim(cuda, pointer, (numbers[said[0]], said[1]))
+    if works:
+        result = driver.transfer(tensor, 2, 1)
+        assert bytes_of(cuda.sim, result) == b"\x07" * 4
+        del result
+    else:
+        with pytest.raises(BufferError, match=r"CUDA driver says that its data, at 0x\w+, is on"):
+            driver.transfer(tensor, 2, 1)
+    del tensor
+    gc.collect()
+    with cuda.sim.device(0):
+        cuda.sim.free(pointer, memory)
+
+
+@pytest.mark.parametrize("version", [60241133, 50700000])
+def test_kinds_of_memory_on_both_sides_of_rocm_6(version):
+    with machine("hip", version=version) as here:
+        with here.sim.device(1):
+            kinds = {kind: here.sim.allocate(4, kind) for kind in ("device", "pinned", "managed")}
+        assert driver.find_pointer(10, kinds["device"]) == (10, 1)
+        assert driver.find_pointer(10, kinds["pinned"])[0] == 11
+        assert driver.find_pointer(10, kinds["managed"]) == (10, 1)
+        assert driver.find_pointer(10, id(here)) is None
+        with here.sim.device(1):
+            for kind, pointer in kinds.items():
+                here.sim.free(pointer, kind)
+
+
+@pytest.mark.parametrize("managed_type", [1, 2])
+def test_kinds_of_memory_on_cuda(managed_type):
+    with machine("cuda", managed_type=managed_type) as here:
+        for device in here.devices:
+            tensor = fastdl.empty(3, device=device)
+            assert driver.find_pointer(2, tensor.data_ptr) == tensor.device
+            assert driver.find_pointer(2, tensor.data_ptr + 11) == tensor.device
+            del tensor
+
+
+@pytest.mark.parametrize("said", ["device", "pinned"])
+def test_an_address_that_the_driver_does_not_know(here, said):
+    data = bytearray(4)
+    type_ = fastdl.Device(here.device if said == "device" else here.pinned).type
+    tensor = claim(here, data, (type_, 0))
+    with pytest.raises(BufferError, match="driver does not know the address 0x"):
+        driver.transfer(tensor, *tuple_of(here))
+
+
+def test_a_device_of_another_driver():
+    with machine("cuda") as here, pytest.raises(BufferError, match="move it to the host first"):
+        fastdl.empty(3, device="cuda").to("rocm")
+    assert here
+
+
+def test_a_device_without_a_driver_of_fastdls(here):
+    tensor = on(here.device, values(3))
+    with pytest.raises(BufferError, match="CPU and of CUDA and ROCm|on CUDA or ROCm"):
+        tensor.to("metal")
+    with pytest.raises(BufferError, match="CPU and of CUDA and ROCm"):
+        fastdl.from_dlpack(values(3)).to("oneapi")
+
+
+# ---- the policy: to, copy, from_dlpack, __dlpack__ ------------------------------------------
+
+
+def test_to(here):
+    tensor = on(here.device, values(3))
+    assert tensor.to(here.device) is tensor
+    assert tensor.to(here.device, stream=stream_on(here.sim)) is tensor
+    pinned = tensor.to(here.pinned)
+    assert pinned.to("cpu") is pinned
+    assert pinned.to(here.pinned) is pinned
+    assert pinned.tolist() == values(3).tolist()
+
+
+@pytest.mark.parametrize("stream", [True, "x", 1.5, -2, 2**64])
+def test_streams_that_are_none(here, stream):
+    tensor = on(here.device, values(3))
+    for target in ["cpu", here.pinned, f"{here.device}:1"]:
+        with pytest.raises((TypeError, ValueError), match="stream"):
+            tensor.to(target, stream=stream)
+
+
+def test_stream_minus_one(here):
+    tensor = on(here.device, values(3))
+    check(here, tensor.to(f"{here.device}:1", stream=-1), values(3))
+
+
+def test_copy(here):
+    for device in here.devices:
+        tensor = on(device, values(3, 4))
+        copy = tensor[:, 1:].copy()
+        assert copy.device == tensor.device
+        assert copy.is_copied
+        check(here, copy, values(3, 4)[:, 1:])
+
+
+def test_read_only_data_can_be_copied(here):
+    array = values(3)
+    array.flags.writeable = False
+    tensor = fastdl.from_dlpack(array).to(here.device)
+    assert not tensor.readonly
+    check(here, tensor, array)
+
+
+def test_from_dlpack_to_a_device(here):
+    # NumPy exports to the CPU alone.
+    stream = stream_on(here.sim, blocking=False)
+    tensor = fastdl.from_dlpack(values(3), device=here.device, stream=stream)
+    assert tensor.device == tuple_of(here)
+    kernel(here, tensor, stream)
+    tensor.record(stream)
+    with pytest.raises(fastdl.CopyRequiredError):
+        fastdl.from_dlpack(values(3), device=here.device, copy=False)
+
+
+def test_from_dlpack_to_the_host(here):
+    array = here.array(stream=stream_on(here.sim, blocking=False))
+    payload = array.write()
+    producer = Protocol(array)
+    assert fastdl.from_dlpack(producer, device="cpu").numpy().tobytes() == payload
+    pinned = fastdl.from_dlpack(producer, device=here.pinned)
+    assert pinned.device.type == fastdl.Device(here.pinned).type
+    assert pinned.numpy().tobytes() == payload
+    with pytest.raises(fastdl.CopyRequiredError):
+        fastdl.from_dlpack(producer, device="cpu", copy=False)
+    with pytest.raises(ValueError, match="no streams"):
+        fastdl.from_dlpack(producer, device="cpu", stream=array.stream)
+
+
+class Refusing(FakeProducer):
+    """Exports where it is, and raises BufferError for anything else."""
+
+    def __dlpack__(self, **keywords):
+        if keywords.get("dl_device") is not None or keywords.get("copy"):
+            self.calls.append(keywords)
+            raise BufferError("not in my house")
+        return super().__dlpack__(**keywords)
+
+
+class Narrow(FakeProducer):
+    """Knows neither dl_device nor copy."""
+
+    def __dlpack__(self, *, stream=None, max_version=None):
+        return super().__dlpack__(stream=stream, max_version=max_version)
+
+
+@pytest.mark.parametrize("producer_type", [Refusing, Narrow])
+def test_what_the_producer_cannot_do_fastdl_does(here, producer_type):
+    source = on(here.device, values(6))
+    device = tuple_of(here)
+    producer = producer_type(device, dtype=(0, 32, 1), data=source.data_ptr)
+    for target in ["cpu", here.pinned, f"{here.device}:1", None]:
+        result = fastdl.from_dlpack(producer, device=target, copy=True)
+        assert result.device == (device if target is None else fastdl.Device(target))
+        check(here, result, values(2, 3))
+
+
+def test_the_producer_is_asked_first(here):
+    class Copying(FakeProducer):
+        def __dlpack__(self, **keywords):
+            self.calls.append(keywords)
+            return capsule_of((2,), data=bytearray(8), flags=IS_COPIED)
+
+    producer = Copying(tuple_of(here))
+    fastdl.from_dlpack(producer, device="cpu")
+    assert producer.calls == [{"max_version": (1, 3), "dl_device": (1, 0)}]
+    assert here.sim.calls(here.name("line")) == 0
+
+
+def test_errors_of_the_producer_pass():
+    class Broken(FakeProducer):
+        def __dlpack__(self, **keywords):
+            raise BufferError("not in my house")
+
+    with machine("cuda") as here, pytest.raises(BufferError, match="not in my house"):
+        fastdl.from_dlpack(Broken(tuple_of(here)), device="cpu")
+
+
+def exported(tensor, **keywords):
+    """The tensor of a versioned export, as Python sees it."""
+    capsule = tensor.__dlpack__(max_version=(1, 3), **keywords)
+    flags = opened(capsule).flags
+    return fastdl.from_dlpack(capsule), bool(flags & IS_COPIED)
+
+
+def test_dlpack_to_other_devices(here):
+    tensor = on(here.device, values(3, 4))[:, 1:]
+    expected = values(3, 4)[:, 1:]
+    for target in ["cpu", here.pinned, f"{here.device}:1"]:
+        device = tuple(fastdl.Device(target))
+        result, copied = exported(tensor, dl_device=device)
+        assert result.device == device and copied
+        check(here, result, expected)
+        with pytest.raises(fastdl.CopyRequiredError):
+            tensor.__dlpack__(dl_device=device, copy=False)
+    result, copied = exported(tensor, copy=True)
+    assert result.device == tensor.device and copied
+    check(here, result, expected)
+    result, copied = exported(tensor, dl_device=tuple(tensor.device))
+    assert result.data_ptr == tensor.data_ptr and not copied
+
+
+def test_dlpack_copies_on_the_stream_of_the_consumer(here):
+    tensor = on(here.device, values(100))
+    stream = stream_on(here.sim, blocking=False)
+    result, _ = exported(tensor, copy=True, stream=stream)
+    kernel(here, result, stream)  # as the consumer does, who waits for nothing
+    result.record(stream)
+    other = stream_on(here.sim, 1, blocking=False)
+    device = tuple(fastdl.Device(f"{here.device}:1"))
+    moved, _ = exported(tensor, dl_device=device, stream=other)
+    kernel(here, moved, other, device=1)
+    moved.record(other)
+
+
+def test_dlpack_copies_without_a_stream_are_ready(here):
+    tensor = on(here.device, values(100))
+    stream = stream_on(here.sim, blocking=False)
+    result, _ = exported(tensor, copy=True, stream=-1)
+    kernel(here, result, stream)
+    synchronize(here.sim, stream)
+
+
+def test_dlpack_to_the_host_ignores_the_stream(here):
+    tensor = on(here.device, values(10))
+    for stream in [None, -1, 4096]:
+        result, _ = exported(tensor, dl_device=(1, 0), stream=stream)
+        assert result.tolist() == values(10).tolist()
+
+
+def test_managed_memory_for_the_cpu_is_not_copied(cuda):
+    tensor = on("cuda_managed:1", values(100))
+    stream = stream_on(cuda.sim, 1, blocking=False)
+    kernel(cuda, tensor, stream, device=1)
+    tensor.record(stream)
+    for copy in [None, False]:
+        struct = opened(tensor.__dlpack__(dl_device=(1, 0), copy=copy, max_version=(1, 3)))
+        assert (struct.tensor.device_type, struct.tensor.data) == (13, tensor.data_ptr)
+        assert cuda.sim.host_read(tensor.data_ptr, 400) == bytes([5]) * 400
+    result, copied = exported(tensor, dl_device=(1, 0), copy=True)
+    assert result.device == (1, 0) and copied
+    assert fastdl.from_dlpack(tensor, device="cpu").device == (1, 0)
+    assert tensor.to("cpu").tolist() == [0x05050505] * 100
+
+
+def test_managed_memory_for_the_cpu_is_waited_for(cuda):
+    tensor = on("cuda_managed:1", values(100))
+    stream = stream_on(cuda.sim, 1, blocking=False)
+    kernel(cuda, tensor, stream, device=1)
+    tensor.record(stream)
+    cuda.ignore("await event")
+    tensor.__dlpack__(dl_device=(1, 0), max_version=(1, 3))
+    cuda.sim.host_read(tensor.data_ptr, 400)
+    expect_race(cuda.sim)
+
+
+def test_a_producer_of_managed_memory_that_answers_the_cpu_with_it(cuda):
+    source = on("cuda_managed", values(6))
+    cuda.sim.run()
+    producer = FakeProducer((13, 0), dtype=(0, 32, 1), data=source.data_ptr)
+    result = fastdl.from_dlpack(producer, device="cpu")
+    assert producer.calls == [{"max_version": (1, 3), "dl_device": (1, 0)}]
+    assert result.device == (1, 0) and result.tolist() == values(2, 3).tolist()
+
+
+# ---- __cuda_array_interface__ ---------------------------------------------------------------
+
+
+class Interface:
+    def __init__(self, tensor, **changes):
+        self.tensor = tensor
+        self.__cuda_array_interface__ = {
+            "shape": tensor.shape,
+            "typestr": "<i4",
+            "data": (tensor.data_ptr, False),
+            "strides": None,
+            "version": 3,
+            **changes,
+        }
+
+
+@pytest.mark.parametrize("device", ["cuda:0", "cuda:1", "cuda_managed:1", "cuda_host"])
+@pytest.mark.parametrize("version", [2, 3])
+def test_asarray_asks_the_driver_for_the_device(cuda, device, version):
+    source = on(device, values(2, 3))
+    tensor = fastdl.asarray(Interface(source, version=version))
+    assert tensor.device == source.device
+    assert (tensor.shape, tensor.strides, tensor.dtype) == (
+        (2, 3),
+        (3, 1),
+        "int32 0 1" and (0, 32, 1),
+    )
+    assert tensor.data_ptr == source.data_ptr
+    assert not tensor.readonly
+    del source
+    check(cuda, tensor.to("cpu"), values(2, 3))
+
+
+def test_asarray_keeps_the_object_alive(cuda):
+    tensor = fastdl.asarray(Interface(on("cuda", values(3))))
+    gc.collect()
+    assert cuda.allocations == 1
+    del tensor
+    assert cuda.allocations == 0
+
+
+def test_asarray_of_strides_and_read_only_data(cuda):
+    source = on("cuda", values(4, 3))
+    address = source.data_ptr + 4
+    tensor = fastdl.asarray(
+        Interface(source, shape=(2, 3), strides=(24, -4), data=(address + 4, True))
+    )
+    assert (tensor.strides, tensor.readonly) == ((6, -1), True)
+    check(cuda, tensor.to("cpu"), values(4, 3)[::2, ::-1])
+
+
+@pytest.mark.parametrize("stream", ["legacy", "per thread", "handle"])
+def test_asarray_comes_after_the_stream(cuda, stream):
+    source = on("cuda", values(100))
+    number = {"legacy": 1, "per thread": 2}.get(stream) or stream_on(cuda.sim, blocking=False)
+    kernel(cuda, source, number)
+    source.record(number)  # for the end of the test's own memory
+    tensor = fastdl.asarray(Interface(source, stream=number))
+    assert driver.edges(tensor) == 1
+    consumer = stream_on(cuda.sim, blocking=False)
+    tensor.__dlpack__(stream=consumer)
+    kernel(cuda, source, consumer)
+    source.record(consumer)
+
+
+@pytest.mark.parametrize("changes", [{"stream": None}, {}, {"version": 2, "stream": 7}])
+def test_asarray_without_a_stream(cuda, changes):
+    tensor = fastdl.asarray(Interface(on("cuda", values(3)), **changes))
+    assert driver.edges(tensor) == 0
+    assert driver.is_callers(tensor)
+
+
+def test_asarray_of_no_elements(cuda):
+    tensor = fastdl.asarray(Interface(on("cuda", values(3)), shape=(0, 3), data=(0, False)))
+    assert tensor.shape == (0, 3)
+    tensor = fastdl.asarray(Interface(on("cuda:1", values(3)), shape=(0, 3), stream=1))
+    assert tensor.device == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"version": 1}, "version 2 or 3"),
+        ({"version": None}, "version 2 or 3"),
+        ({"mask": object()}, "mask"),
+        ({"typestr": ">i4"}, "typestr"),
+        ({"typestr": "|V4"}, "typestr"),
+        ({"typestr": "<i3"}, "typestr"),
+        ({"typestr": None}, "typestr"),
+        ({"typestr": "<f3"}, "typestr"),
+        ({"shape": [3]}, "shape"),
+        ({"shape": (3.0,)}, "shape"),
+        ({"shape": (-1,)}, None),
+        ({"shape": (2**62, 2**62)}, None),
+        ({"shape": (2**64,)}, "64 bits"),
+        ({"shape": (1,) * 65}, "64 dimensions"),
+        ({"strides": (4, 4)}, "1 strides"),
+        ({"strides": (3,)}, "whole elements"),
+        ({"strides": 4}, "strides"),
+        ({"data": None}, "address"),
+        ({"data": (None, False)}, "address"),
+        ({"data": (2**64, False)}, "64 bits"),
+        ({"data": (64, False)}, "knows"),
+        ({"stream": 0}, "stream"),
+        ({"stream": -1}, "stream"),
+        ({"stream": True}, "stream"),
+        ({"stream": "x"}, "stream"),
+    ],
+)
+def test_interfaces_that_are_refused(cuda, changes, words):
+    source = on("cuda", values(3))
+    with pytest.raises((BufferError, ValueError), match=words) as error:
+        fastdl.asarray(Interface(source, **changes))
+    assert isinstance(error.value, BufferError)
+
+
+def test_an_interface_that_is_no_dict(cuda):
+    interface = Interface(on("cuda", values(3)))
+    interface.__cuda_array_interface__ = 5
+    with pytest.raises(BufferError, match="a dict"):
+        fastdl.asarray(interface)
+
+
+# ---- faults ---------------------------------------------------------------------------------
+
+FAILING = {
+    "to a device": ["enter", "switch", "alloc", "line", "new event", "record", "await event"],
+    "to pinned": ["enter", "switch", "pin", "line", "new event", "record", "is capturing"],
+    "to the host": ["enter", "switch", "line", "new event", "record", "await event"],
+    "box": ["enter", "alloc", "box", "record"],
+    "between devices": ["enter", "alloc", "line", "record", "is capturing", "order"],
+    "foreign": ["pointer", "enter", "line", "record", "order"],
+    "on a stream": ["alloc on a stream", "new stream", "line", "record", "is capturing"],
+}
+
+
+def outcome(function):
+    """(exception, result), one of which is None."""
+    try:
+        return None, function()
+    except (BufferError, MemoryError) as error:
+        return error.with_traceback(None), None
+
+
+@pytest.mark.parametrize(("way", "call"), [(way, c) for way in FAILING for c in FAILING[way]])
+@pytest.mark.parametrize("code", [999, 2])
+@pytest.mark.parametrize("after", [0, 1])
+def test_failing_copies(here, way, call, code, after):
+    array = values(3, 4)
+    host = fastdl.from_dlpack(array)
+    tensor = on(here.device, array)
+    stream = stream_on(here.sim, 1, blocking=False)
+    busy = stream_on(here.sim, blocking=False)
+    kernel(here, tensor, busy)
+    tensor.record(busy)
+    other = f"{here.device}:1"
+    foreign = fastdl.from_dlpack(Protocol(here.array(stream=busy)), stream=busy)
+    functions = {
+        "to a device": lambda: host.to(other),
+        "to pinned": lambda: tensor.to(here.pinned),
+        "to the host": lambda: tensor.to("cpu"),
+        "box": lambda: tensor[:, 1:3].copy(),
+        "between devices": lambda: tensor.to(other),
+        "foreign": lambda: foreign.to(other),
+        "on a stream": lambda: tensor.to(other, stream=stream),
+    }
+    allocations = here.allocations
+    driver.forget_events(tuple_of(here)[0])
+    here.fail_next(call, code, after)
+    error, result = outcome(functions[way])
+    if result is None:
+        assert isinstance(error, MemoryError) == (code == 2)
+        assert here.name(call) in str(error)
+        assert f"({code})" in str(error)
+    else:  # it was not called as often as that
+        assert after, "nothing failed"
+    del error, result
+    gc.collect()
+    fastdl.empty(1, device=here.device)  # frees what was put off
+    assert here.allocations == allocations
+    here.sim.run()
+    here.sim.check()
+    # And it works the next time.
+    again = functions[way]()
+    here.sim.run()
+    assert again.size == math.prod(again.shape)
