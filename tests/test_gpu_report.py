@@ -5,11 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import fastdl
 from tests.gpu import __main__ as command
-from tests.gpu import backends
+from tests.gpu import backends, measure
 from tests.gpu.measure import Row, row
+from tests.support.simulation import library_path
 
 ROOT = Path(__file__).parents[1]
 
@@ -59,6 +62,16 @@ def test_failures_are_told(simulated, monkeypatch, tmp_path):
     assert "| three | failed: AssertionError |" in (tmp_path / "gpu.md").read_text()
 
 
+def test_the_drivers_answers(monkeypatch):
+    """The script is found and its report understood: here the simulation answers."""
+    folder = str(library_path("cuda").parent)
+    monkeypatch.setenv("LD_LIBRARY_PATH", folder)
+    answers = command.conformance()
+    assert "failure" not in answers and len(answers["checks"]) > 60
+    monkeypatch.setattr(command, "CONFORMANCE", ROOT / "no" / "such.py")
+    assert "such.py" in command.conformance()["failure"]
+
+
 def test_a_row():
     numbers = iter(range(1, 100))
     found = row("this", "ns", lambda: next(numbers) * 0 + 6.0, "that", lambda: 3.0)
@@ -70,6 +83,23 @@ def test_a_row():
     found = row("this", "ns", broken, "that", lambda: 3.0)
     assert found.failure == "BufferError: cannot be copied"
     assert found.ratio is None
+
+
+def test_our_copies(monkeypatch):
+    """They run, and move the bytes: CuPy's side is for a machine with a GPU."""
+    monkeypatch.setattr(measure, "SIDE", 64)
+    gpu = backends.Simulated("cuda")
+    host = fastdl.from_dlpack(np.arange(64.0 * 64, dtype="float32").reshape(64, 64))
+    stream = gpu.stream()
+    device = host.to("cuda:0", stream=stream)
+    pinned = host.to("cuda_host")
+    expected = host.numpy()
+    for what, function in measure.our_copies(device, host, pinned, stream).items():
+        found = function().to("cpu").numpy()
+        assert (found == (expected[:32, :32] if "window" in what else expected)).all(), what
+        assert measure.bandwidth(gpu, function, stream)() > 0
+    del device, pinned, function, found
+    gpu.close()
 
 
 def test_without_a_gpu():

@@ -40,7 +40,9 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
     # A table never copies, so it serves copy=False as well; a producer that is asked over the
     # protocol has to hear of it.
     ours = isinstance(x, core.Tensor) and (copy or not serves(x.device, target))
-    if ours or (target is None and stream is None):
+    if ours:
+        tensor = x  # which the copy orders, for its own stream alone
+    elif target is None and stream is None:
         tensor = exchange.acquire(x, tables_only=copy is False)
     else:
         tensor = acquire_for(x, target, stream)

@@ -127,17 +127,21 @@ class Simulated(Backend):
         super().__init__(self.simulation.driver, kind)
 
     def close(self):
-        depth = 1 if self.kind == "cuda" else 0
         gc.collect()  # an exception that was looked at may hold tensors
-        fastdl_driver.forget_events(self.device_type)
         self.simulation.run()
+        fastdl_driver.replace_driver(self.device_type, None)
         try:
-            self.simulation.check(depth)
-            assert self.simulation.live("events") == len(self.driver.events)
+            self.simulation.check(depth=1 if self.kind == "cuda" else 0)
+            for what, ours in (
+                ("events", self.driver.events),
+                ("streams", self.driver.streams),
+                ("allocations", self.driver.memory + self.driver.pinned),
+            ):
+                left = self.simulation.live(what) - len(ours)
+                assert left == 0, f"fastdl left {left} {what} behind"
             super().close()
         finally:
             self.simulation.reset()
-            fastdl_driver.replace_driver(self.device_type, None)
 
     @contextmanager
     def hold(self, stream):

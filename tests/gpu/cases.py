@@ -46,6 +46,18 @@ class Scenarios:
     def test_reuse(self, gpu, library, release):
         scenarios.reuse(gpu, library, release=release)
 
+    @pytest.mark.parametrize("ordered", [True, False], ids=["on-a-stream", "at-once"])
+    @pytest.mark.parametrize("record", [True, False], ids=["recorded", "not-recorded"])
+    def test_own_memory(self, gpu, ordered, record):
+        scenarios.own_memory(gpu, ordered=ordered, record=record)
+
+    def test_copy_waits(self, gpu, library):
+        scenarios.copy_waits(gpu, library)
+
+    @pytest.mark.parametrize("ordered", [True, False], ids=["ordered", "unordered"])
+    def test_copy_to_host(self, gpu, library, ordered):
+        scenarios.copy_to_host(gpu, library, ordered=ordered)
+
     @pytest.mark.parametrize("mode", [GLOBAL, THREAD_LOCAL], ids=["global", "thread-local"])
     def test_capture_and_replay(self, gpu, library, mode):
         scenarios.capture_and_replay(gpu, library, mode)

@@ -142,47 +142,63 @@ def bandwidth(gpu, function, stream, size=COPIED):
     return run
 
 
+SIDE = 1 << 13  # of a square of float32 with that many bytes
+
+
+def our_copies(device, host, pinned, stream):
+    """What fastdl does: {what: a function that queues it}. Each allocates its result."""
+    half = SIDE // 2
+    return {
+        "host to device, pinned": lambda: pinned.to("cuda:0", stream=stream),
+        "host to device": lambda: host.to("cuda:0", stream=stream),
+        "device to host": lambda: device.to("cpu", stream=stream),
+        "device to device": lambda: fastdl.from_dlpack(device, copy=True, stream=stream),
+        "device to device, a window of rows": lambda: fastdl.from_dlpack(
+            device[:half, :half], copy=True, stream=stream
+        ),
+    }
+
+
 def copies(gpu):
-    """`Tensor.to` and `copy` beside CuPy's copies of the same arrays, allocation included."""
+    """Beside CuPy's copies of the same arrays, with its pool of memory and without."""
     import cupy
     import numpy
 
-    stream = gpu.stream()
-    theirs = cupy.cuda.ExternalStream(stream)
-    side = 1 << 13
-    device = cupy.ones((side, side), "float32")
-    pinned_memory = cupy.cuda.alloc_pinned_memory(COPIED)
-    pinned = numpy.frombuffer(pinned_memory, "float32", side * side).reshape(side, side)
-    pinned[:] = 1
-    pageable = numpy.ones((side, side), "float32")
+    stream, half = gpu.stream(), SIDE // 2
+    queue = cupy.cuda.ExternalStream(stream)
+    device = cupy.ones((SIDE, SIDE), "float32")
+    host = numpy.ones((SIDE, SIDE), "float32")
+    pinned = fastdl.empty((SIDE, SIDE), "float32", "cuda_host")
+    array = pinned.numpy()
+    array[:] = 1
+    target = cupy.empty_like(device)
     cupy.cuda.Device().synchronize()
     home = fastdl.from_dlpack(device, stream=stream)
+    ours = our_copies(home, fastdl.from_dlpack(host), pinned, stream)
+    theirs = {
+        "host to device, pinned": lambda: target.set(array),
+        "host to device": lambda: cupy.asarray(host),
+        "device to host": lambda: device.get(),
+        "device to device": lambda: device.copy(),
+        "device to device, a window of rows": lambda: device[:half, :half].copy(),
+    }
 
-    def with_stream(function):
+    def on_stream(function, allocator):
         def run():
-            with theirs:
+            with queue, cupy.cuda.using_allocator(allocator):
                 return function()
 
         return run
 
-    def compare(what, ours, cupys, size=COPIED):
-        return row(
-            what, "GB/s", bandwidth(gpu, ours, stream, size),
-            "CuPy", bandwidth(gpu, with_stream(cupys), stream, size),
-        )  # fmt: skip
-
-    def upload(array):
-        return lambda: fastdl.from_dlpack(array).to("cuda:0", stream=stream)
-
-    window, half = home[: side // 2, : side // 2], device[: side // 2, : side // 2]
-    return [
-        compare("host to device, pinned", upload(pinned), lambda: cupy.asarray(pinned)),
-        compare("host to device, pageable", upload(pageable), lambda: cupy.asarray(pageable)),
-        compare("device to host", lambda: home.to("cpu", stream=stream), lambda: device.get()),
-        compare("device to device", lambda: home.copy(), lambda: device.copy()),
-        compare("device to device, a window of rows", lambda: window.copy(), lambda: half.copy(),
-                COPIED // 4),
-    ]  # fmt: skip
+    rows = []
+    pool = cupy.get_default_memory_pool().malloc
+    for what, function in ours.items():
+        size = COPIED // 4 if "window" in what else COPIED
+        mine = bandwidth(gpu, function, stream, size)
+        for peer, allocator in (("CuPy", pool), ("CuPy without a pool", None)):
+            other = bandwidth(gpu, on_stream(theirs[what], allocator), stream, size)
+            rows.append(row(what, "GB/s", mine, peer, other))
+    return rows
 
 
 GROUPS = {"The handshake": handshake, "From C": borrow, "Copies": copies}
