@@ -140,10 +140,13 @@ cdef class StreamScope:
         calls.stream_scope_begin(self.scope, device_of(type, ordinal), stream)
 
     def end(self):
+        cdef fdl_failure failure
         if self.scope is NULL or calls.stream_scope_end(self.scope) < 0:
             raise RuntimeError("a use_stream must be left on the thread that entered it")
+        failed = calls.stream_scope_settle(self.scope, &failure)
         free(self.scope)
         self.scope = NULL
+        check(failed, &failure)
 
 
 # ---- the driver -----------------------------------------------------------------------------
@@ -215,6 +218,7 @@ def forget_events(int32_t type):
     cdef fdl_failure failure
     cdef fdl_driver *driver = calls.driver_find(kind_of(type), &failure)
     if driver is not NULL:
+        calls.work_forget(kind_of(type))
         calls.event_forget(driver)
 
 

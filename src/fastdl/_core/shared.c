@@ -20,5 +20,7 @@ const fdl_shared_calls fdl_shared = {
     .work_edges = fdl_work_edges,
     .stream_scope_begin = fdl_stream_scope_begin,
     .stream_scope_end = fdl_stream_scope_end,
+    .stream_scope_settle = fdl_stream_scope_settle,
+    .work_forget = fdl_work_forget,
     .work_stream = fdl_work_stream,
 };

@@ -32,6 +32,8 @@ typedef struct {
     int (*work_edges)(fdl_work *work);
     void (*stream_scope_begin)(fdl_stream_scope *scope, DLDevice device, int64_t stream);
     int (*stream_scope_end)(fdl_stream_scope *scope);
+    int (*stream_scope_settle)(const fdl_stream_scope *scope, fdl_failure *failure);
+    void (*work_forget)(int kind);
     int64_t (*work_stream)(DLDevice device);
 } fdl_shared_calls;
 
