@@ -156,6 +156,25 @@ def test_a_re_export_for_a_stream_of_another_device(sim):
     consume(tensor, stream_on(sim, 1, blocking=False), array, device=1)
 
 
+def test_work_on_a_stream_of_another_device(sim):
+    array = Array(sim)
+    other = stream_on(sim, 1, blocking=False)
+    with sim.device(1):  # keeps its context alive
+        tensor = fastdl.from_dlpack(Protocol(array), stream=other)
+        expected = array.write()
+        with sim.device(0):
+            event = sim.event()
+            sim.record(event, array.stream)
+        sim.wait(other, event)
+        sim.ok("cuEventDestroy_v2" if sim.kind == "cuda" else "hipEventDestroy", event)
+        array.read(other, device=1)
+        tensor.record(other)
+        consume(tensor, stream_on(sim, blocking=False), array)
+        sim.run()
+        del tensor
+    assert array.bytes() == expected
+
+
 def test_a_view_carries_the_edges_of_its_base(sim):
     array = Array(sim, stream=stream_on(sim, blocking=False))
     array.write()
