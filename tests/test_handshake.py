@@ -156,6 +156,25 @@ def test_a_re_export_for_a_stream_of_another_device(sim):
     consume(tensor, stream_on(sim, 1, blocking=False), array, device=1)
 
 
+def test_work_on_a_stream_of_another_device(sim):
+    array = Array(sim)
+    other = stream_on(sim, 1, blocking=False)
+    with sim.device(1):  # keeps its context alive
+        tensor = fastdl.from_dlpack(Protocol(array), stream=other)
+        expected = array.write()
+        with sim.device(0):
+            event = sim.event()
+            sim.record(event, array.stream)
+        sim.wait(other, event)
+        sim.ok("cuEventDestroy_v2" if sim.kind == "cuda" else "hipEventDestroy", event)
+        array.read(other, device=1)
+        tensor.record(other)
+        consume(tensor, stream_on(sim, blocking=False), array)
+        sim.run()
+        del tensor
+    assert array.bytes() == expected
+
+
 def test_a_view_carries_the_edges_of_its_base(sim):
     array = Array(sim, stream=stream_on(sim, blocking=False))
     array.write()
@@ -298,6 +317,52 @@ def test_work_of_c_code_on_the_work_stream_is_waited_for(sim, kind):
         consume(tensor, stream_on(sim, blocking=False), array)
     sim.run()
     assert array.bytes() == expected
+    del again
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_work_of_c_code_is_waited_for_after_its_block_has_been_left(sim, elsewhere):
+    array = Array(sim)
+    work = stream_on(sim, blocking=False)
+    tensor = fastdl.from_dlpack(Protocol(array))
+    with fastdl.use_stream((TYPES[sim.kind], 0), work):
+        again = fastdl.from_dlpack(tensor)
+        expected = array.write(work)
+    target = stream_on(sim, blocking=False)
+    if elsewhere:
+        in_thread(sim, lambda: consume(tensor, target, array))
+    else:
+        consume(tensor, target, array)
+    sim.run()
+    assert array.bytes() == expected
+    synchronize(sim, work)
+    synchronize(sim, default(sim))
+    before = waits(sim)
+    consume(tensor, target, array)
+    assert waits(sim) == before + 1  # for the work stream of now alone
+    del again
+
+
+def test_a_block_in_which_nothing_was_lent_costs_nothing(sim):
+    work = stream_on(sim, blocking=False)
+    calls = len(sim.log())
+    with fastdl.use_stream((TYPES[sim.kind], 0), work):
+        pass
+    assert len(sim.log()) == calls
+
+
+def test_a_block_around_a_capture_leaves_nothing_to_wait_for(sim):
+    array = Array(sim)
+    tensor = fastdl.from_dlpack(Protocol(array))
+    synchronize(sim, default(sim))
+    tensor.__dlpack__(stream=default(sim))  # drops the edge
+    work = stream_on(sim, blocking=False)
+    capture_on(sim, work)
+    with fastdl.use_stream((TYPES[sim.kind], 0), work):
+        again = fastdl.from_dlpack(tensor)
+        array.write(work)
+    end_capture(sim, work)
+    consume(tensor, stream_on(sim, blocking=False), array)
     del again
 
 
@@ -492,6 +557,20 @@ def test_a_forked_child_drops_events_of_other_contexts_in_silence(cuda):
             finally:
                 os._exit(99)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        del tensor
+
+
+def test_hip_is_not_asked_during_a_capture_and_the_words_say_so():
+    with simulated("hip") as sim:
+        array = Array(sim)
+        tensor = fastdl.from_dlpack(Protocol(array))
+        synchronize(sim, 0)
+        capturing = stream_on(sim, blocking=False)
+        capture_on(sim, capturing)
+        with pytest.raises(BufferError, match="HIP cannot be asked: pass stream=-1"):
+            tensor.__dlpack__(stream=capturing, max_version=(1, 3))
+        tensor.__dlpack__(stream=-1, max_version=(1, 3))
+        end_capture(sim, capturing)
         del tensor
 
 

@@ -155,7 +155,12 @@ class use_stream:
 
     device: a CUDA or ROCm device, as "cuda:0", (type, id) or a Device. Managed and pinned memory of
         the same number follow it.
-    stream: as for `from_dlpack`, but neither None nor -1. A stream object is kept alive.
+    stream: as for `Tensor.record`. A stream object is kept alive; who passes a number keeps the
+        stream until the block has been left.
+
+    What C code queued there, on tensors that it got within the block, is waited for later by those
+    who get them. Another thread that gets one before the block has been left must be told of the
+    work: see Tensor.record.
 
     ValueError and TypeError as in `from_dlpack`. RuntimeError if it is entered twice at a time, or
     left on another thread.

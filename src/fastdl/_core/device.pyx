@@ -27,8 +27,10 @@ from fastdl._core.tensor import describe
 cdef const fdl_shared_calls *calls = shared_calls()
 
 
-cdef int check(int failed, const fdl_failure *failure, Tensor tensor=None, what="") except -1:
-    """Raises what a function below returned: that `what` cannot be done with `tensor`, and why."""
+cdef int check(int failed, const fdl_failure *failure, Tensor tensor=None, str what="",
+               int64_t stream=-1) except -1:
+    """Raises what a function below returned: that `what` cannot be done with `tensor`, and why.
+    `what` ends where the number of a stream is to follow."""
     if not failed:
         return 0
     if PyErr_Occurred() is not NULL:
@@ -36,8 +38,11 @@ cdef int check(int failed, const fdl_failure *failure, Tensor tensor=None, what=
     if failure.no_memory:
         raise MemoryError(failure.text.decode())
     text = failure.text.decode("utf-8", "replace")
-    raise BufferError(
-        text if tensor is None else f"{describe(tensor)} cannot be {what}: {text}")
+    if tensor is None:
+        raise BufferError(text)
+    if stream != -1:
+        what = f"{what} {stream}"
+    raise BufferError(f"{describe(tensor)} cannot be {what}: {text}")
 
 
 cdef DLDevice device_of(int32_t type, int32_t ordinal) noexcept:
@@ -70,14 +75,14 @@ def ready_on(Tensor tensor not None, int64_t source, int64_t stream):
             record(tensor, source)
     else:
         check(calls.work_ready_on(work_of(tensor), source, stream, &failure), &failure,
-              tensor, f"ordered after its producer, on stream {source}")
+              tensor, "ordered after its producer, on stream", source)
 
 
 def ready_for(Tensor tensor not None, int64_t stream):
     """The same for memory that came through an exchange table, whose library knows the source."""
     cdef fdl_failure failure
     check(calls.work_ready_for(work_of(tensor), stream, &failure), &failure,
-          tensor, f"ordered after its producer for stream {stream}")
+          tensor, "ordered after its producer for stream", stream)
 
 
 def order(Tensor tensor not None, int64_t stream):
@@ -86,7 +91,7 @@ def order(Tensor tensor not None, int64_t stream):
     cdef fdl_work *work = tensor.description.block.work
     if work is not NULL:
         check(calls.work_order(work, stream, &failure), &failure,
-              tensor, f"ordered for stream {stream}")
+              tensor, "ordered for stream", stream)
 
 
 def wait(Tensor tensor not None):
@@ -101,14 +106,14 @@ def record(Tensor tensor not None, int64_t stream):
     """Notes that work on the memory of `tensor` has been queued on `stream`."""
     cdef fdl_failure failure
     check(calls.work_record(work_of(tensor), stream, &failure), &failure,
-          tensor, f"recorded on stream {stream}")
+          tensor, "recorded on stream", stream)
 
 
 def release(Tensor tensor not None, int64_t stream):
     """Makes whoever gets the memory of `tensor` next come after the work queued on `stream`."""
     cdef fdl_failure failure
     check(calls.work_release(work_of(tensor), stream, &failure), &failure,
-          tensor, f"released after stream {stream}")
+          tensor, "released after stream", stream)
 
 
 def is_callers(Tensor tensor not None):
@@ -206,10 +211,13 @@ cdef class StreamScope:
         calls.stream_scope_begin(self.scope, device_of(type, ordinal), stream)
 
     def end(self):
+        cdef fdl_failure failure
         if self.scope is NULL or calls.stream_scope_end(self.scope) < 0:
             raise RuntimeError("a use_stream must be left on the thread that entered it")
+        failed = calls.stream_scope_settle(self.scope, &failure)
         free(self.scope)
         self.scope = NULL
+        check(failed, &failure)
 
 
 # ---- the driver -----------------------------------------------------------------------------
@@ -282,6 +290,7 @@ def forget_events(int32_t type):
     cdef fdl_driver *driver = calls.driver_find(kind_of(type), &failure)
     if driver is not NULL:
         calls.memory_forget(driver)
+        calls.work_forget(kind_of(type))
         calls.event_forget(driver)
 
 

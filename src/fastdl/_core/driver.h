@@ -89,6 +89,7 @@ int fdl_refuse(fdl_failure *failure, const char *format, ...);
 #define FDL_HIP_CALLS(X)                                                                           \
     X(hip_get_device, (int *ordinal), NULL, "hipGetDevice", 1)                                     \
     X(hip_set_device, (int ordinal), NULL, "hipSetDevice", 1)                                      \
+    X(hip_device_of, (void *stream, int *ordinal), NULL, "hipStreamGetDevice", 0)                  \
     X(hip_pointer_attributes, (void *attributes, const void *pointer), NULL,                       \
       "hipPointerGetAttributes", 1)                                                                \
     X(hip_copy, (void *target, const void *source, size_t bytes, int kind, void *stream), NULL,    \

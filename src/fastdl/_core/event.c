@@ -71,13 +71,14 @@ static void destroy(fdl_event *event)
 }
 
 /* A stream that is not of the primary context takes events of its own context alone. */
-static fdl_event *record_abroad(fdl_driver *driver, int32_t ordinal, int64_t stream,
-                                fdl_failure *failure)
+static fdl_event *record_in_its_context(fdl_driver *driver, int32_t ordinal, int64_t stream,
+                                        fdl_failure *failure)
 {
     void *context;
     fdl_failure ignored;
     fdl_event *event;
-    if (FDL_TRY(driver, &ignored, cu_context_of, fdl_handle(stream), &context) < 0 ||
+    if (driver->cu_context_of == NULL ||
+        FDL_TRY(driver, &ignored, cu_context_of, fdl_handle(stream), &context) < 0 ||
         FDL_TRY(driver, &ignored, cu_push, context) < 0)
         return NULL; /* *failure says what happened before */
     event = new_event(driver, ordinal, 0, failure);
@@ -87,13 +88,14 @@ static fdl_event *record_abroad(fdl_driver *driver, int32_t ordinal, int64_t str
         event = NULL;
     }
     (void)driver->cu_pop(&context);
+    if (event != NULL)
+        fdl_count_set(&event->refs, 1);
     return event;
 }
 
-#define INVALID_HANDLE 400
-
-fdl_event *fdl_event_record(fdl_driver *driver, int32_t ordinal, int64_t stream,
-                            fdl_failure *failure)
+/* A new reference to an event of device `ordinal`, which is current. */
+static fdl_event *record_here(fdl_driver *driver, int32_t ordinal, int64_t stream,
+                              fdl_failure *failure)
 {
     fdl_event *event = take_kept(driver, ordinal);
     if (event == NULL)
@@ -104,12 +106,37 @@ fdl_event *fdl_event_record(fdl_driver *driver, int32_t ordinal, int64_t stream,
     if (FDL_TRY(driver, failure, event_record, event->handle, fdl_handle(stream)) == 0)
         return event;
     fdl_event_release(event);
-    if (failure->code != INVALID_HANDLE || stream <= 2 || driver->cu_context_of == NULL)
-        return NULL;
-    event = record_abroad(driver, ordinal, stream, failure);
-    if (event != NULL)
-        fdl_count_set(&event->refs, 1);
+    return NULL;
+}
+
+/* HIP: a stream of another device takes events of that device alone. */
+static fdl_event *record_on_its_device(fdl_driver *driver, int32_t ordinal, int64_t stream,
+                                       fdl_failure *failure)
+{
+    int found;
+    fdl_scope scope;
+    fdl_failure ignored;
+    fdl_event *event;
+    if (driver->hip_device_of == NULL ||
+        FDL_TRY(driver, &ignored, hip_device_of, fdl_handle(stream), &found) < 0 ||
+        found == ordinal || fdl_enter(driver, found, &scope, &ignored) < 0)
+        return NULL; /* *failure says what happened before */
+    event = record_here(driver, found, stream, failure);
+    fdl_leave(&scope);
     return event;
+}
+
+#define INVALID_HANDLE 400
+
+fdl_event *fdl_event_record(fdl_driver *driver, int32_t ordinal, int64_t stream,
+                            fdl_failure *failure)
+{
+    fdl_event *event = record_here(driver, ordinal, stream, failure);
+    if (event != NULL || failure->code != INVALID_HANDLE || stream <= 2)
+        return event;
+    return driver->kind == FASTDL_STREAM_CUDA
+               ? record_in_its_context(driver, ordinal, stream, failure)
+               : record_on_its_device(driver, ordinal, stream, failure);
 }
 
 void fdl_event_retain(fdl_event *event)

@@ -171,6 +171,8 @@ cdef extern from "shared.h" nogil:
         int (*work_edges)(fdl_work *)
         void (*stream_scope_begin)(fdl_stream_scope *, DLDevice, int64_t stream)
         int (*stream_scope_end)(fdl_stream_scope *)
+        int (*stream_scope_settle)(const fdl_stream_scope *, fdl_failure *)
+        void (*work_forget)(int kind)
         int64_t (*work_stream)(DLDevice)
         fdl_description *(*memory_on_device)(
             const DLTensor *, uint64_t flags, int64_t nbytes, int64_t stream, fdl_failure *)

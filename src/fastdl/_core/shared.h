@@ -35,6 +35,8 @@ typedef struct {
     int (*work_edges)(fdl_work *work);
     void (*stream_scope_begin)(fdl_stream_scope *scope, DLDevice device, int64_t stream);
     int (*stream_scope_end)(fdl_stream_scope *scope);
+    int (*stream_scope_settle)(const fdl_stream_scope *scope, fdl_failure *failure);
+    void (*work_forget)(int kind);
     int64_t (*work_stream)(DLDevice device);
     /* memory.h */
     fdl_description *(*memory_on_device)(const DLTensor *prototype, uint64_t flags, int64_t nbytes,

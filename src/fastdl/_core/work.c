@@ -96,6 +96,50 @@ int fdl_work_is_callers(const fdl_work *work)
     return work->callers;
 }
 
+/* ---- the work stream of a thread ---- */
+
+static FDL_THREAD_LOCAL fdl_stream_scope *innermost;
+
+/* The innermost scope of this thread for a device, or NULL. */
+static fdl_stream_scope *scope_for(DLDevice device)
+{
+    int kind = fastdl_find_device((int32_t)device.device_type)->stream;
+    for (fdl_stream_scope *scope = innermost; scope != NULL; scope = scope->outer)
+        if (fastdl_find_device((int32_t)scope->device.device_type)->stream == kind &&
+            scope->device.device_id == device.device_id)
+            return scope;
+    return NULL;
+}
+
+int64_t fdl_work_stream(DLDevice device)
+{
+    int kind = fastdl_find_device((int32_t)device.device_type)->stream;
+    const fdl_stream_scope *scope;
+    if (kind != FASTDL_STREAM_CUDA && kind != FASTDL_STREAM_ROCM)
+        return -1;
+    scope = scope_for(device);
+    return scope != NULL ? scope->stream : fdl_default_stream(kind);
+}
+
+void fdl_stream_scope_begin(fdl_stream_scope *scope, DLDevice device, int64_t stream)
+{
+    scope->outer = innermost;
+    scope->device = device;
+    scope->stream = stream;
+    scope->lent = 0;
+    innermost = scope;
+}
+
+int fdl_stream_scope_end(fdl_stream_scope *scope)
+{
+    for (fdl_stream_scope **link = &innermost; *link != NULL; link = &(*link)->outer)
+        if (*link == scope) { /* not always the innermost: generators may interleave */
+            *link = scope->outer;
+            return 0;
+        }
+    return -1;
+}
+
 /* ---- edges ---- */
 
 /* The edges, each with a reference of the caller's. */
@@ -198,8 +242,12 @@ static int producers_stream(const fdl_work *work, int64_t *stream, fdl_failure *
     return 0;
 }
 
-static int refuse_capture(fdl_failure *failure)
+static int refuse_capture(const fdl_work *work, fdl_failure *failure)
 {
+    if (work->kind == FASTDL_STREAM_ROCM) /* see fdl_event_is_complete */
+        return fdl_refuse(failure, "a graph is being captured, and the tensor may have work in "
+                                   "flight outside of it, after which HIP cannot be asked: pass "
+                                   "stream=-1 if that work has ended, or does not matter");
     return fdl_refuse(failure, "a graph is being captured, and the tensor has work in flight "
                                "outside of it: wait for that work before the capture, or pass "
                                "stream=-1 if the graph does not depend on it");
@@ -233,8 +281,45 @@ static int bridge_checked(fdl_driver *driver, const fdl_work *work, int64_t sour
     if (fdl_capture_of(driver, source, &other, failure) < 0)
         return -1;
     if (other.active != capture->active || (other.active && other.id != capture->id))
-        return !other.active && is_idle(driver, work, source) ? 0 : refuse_capture(failure);
+        return !other.active && is_idle(driver, work, source) ? 0 : refuse_capture(work, failure);
     return bridge(driver, work, source, stream, failure);
+}
+
+/* ---- the work of scopes that have ended ---- */
+
+/* By kind and device: edges for all that C code has queued there. More than one tensor needs, but
+ * nobody knows which of them the code worked on, and the streams may be gone. */
+static fdl_work *left_over[2][FDL_MAX_DEVICES];
+
+static fdl_work **left_on(DLDevice device, int kind)
+{
+    int known = device.device_id >= 0 && device.device_id < FDL_MAX_DEVICES;
+    return known ? &left_over[kind == FASTDL_STREAM_CUDA ? 0 : 1][device.device_id] : NULL;
+}
+
+/* Those that the next user of `work` waits for, or NULL. */
+static fdl_work *left_for(fdl_work *work)
+{
+    fdl_work **place = left_on(work->device, work->kind);
+    if (place == NULL || work->callers || !fdl_load_acquire(&work->lent))
+        return NULL;
+    return fdl_load_pointer((void *const *)place);
+}
+
+/* Whether there is no edge, complete ones included. */
+static int has_no_edges(fdl_work *work)
+{
+    fdl_work *others = left_for(work);
+    return fdl_work_edges(work) == 0 && (others == NULL || fdl_work_edges(others) == 0);
+}
+
+void fdl_work_forget(int kind)
+{
+    for (int i = 0; i < FDL_MAX_DEVICES; i++) {
+        fdl_work **place = &left_over[kind == FASTDL_STREAM_CUDA ? 0 : 1][i];
+        fdl_work_free(*place);
+        *place = NULL;
+    }
 }
 
 /* ---- ordering ---- */
@@ -266,13 +351,27 @@ static int find_sources(const fdl_work *work, int64_t stream, fdl_sources *sourc
     return 0;
 }
 
+/* With the device current: `stream` after the edges. */
+static int order_after(fdl_work *work, int64_t stream, const fdl_capture *capture,
+                       fdl_failure *failure)
+{
+    fdl_event *edges[MAX_EDGES];
+    int failed = 0, count = pending(work, edges);
+    if (count > 0 && capture->active)
+        failed = refuse_capture(work, failure);
+    for (int i = 0; i < count && !failed; i++)
+        failed = fdl_event_order(edges[i], stream, failure);
+    release_all(edges, count);
+    return failed;
+}
+
 /* With the device current: `stream` after the edges and the sources. */
 static int order_on(fdl_work *work, fdl_driver *driver, int64_t stream, const fdl_sources *sources,
                     fdl_failure *failure)
 {
-    fdl_event *edges[MAX_EDGES];
+    fdl_work *others = left_for(work);
     fdl_capture capture;
-    int count = 0, failed = 0;
+    int failed;
     if (fdl_capture_of(driver, stream, &capture, failure) < 0)
         return -1;
     if (work->captured) {
@@ -282,12 +381,9 @@ static int order_on(fdl_work *work, fdl_driver *driver, int64_t stream, const fd
         if (stream != work->stream && bridge(driver, work, work->stream, stream, failure) < 0)
             return -1;
     }
-    count = pending(work, edges);
-    if (count > 0 && capture.active)
-        failed = refuse_capture(failure);
-    for (int i = 0; i < count && !failed; i++)
-        failed = fdl_event_order(edges[i], stream, failure);
-    release_all(edges, count);
+    failed = order_after(work, stream, &capture, failure);
+    if (!failed && others != NULL)
+        failed = order_after(others, stream, &capture, failure);
     for (int i = 0; sources != NULL && i < sources->count && !failed; i++)
         failed = bridge_checked(driver, work, sources->streams[i], stream, &capture, failure);
     return failed;
@@ -356,12 +452,20 @@ int fdl_work_ready_for(fdl_work *work, int64_t stream, fdl_failure *failure)
     return fdl_work_ready_on(work, source, stream, failure);
 }
 
+static void note_lent(fdl_work *work)
+{
+    fdl_stream_scope *scope = scope_for(work->device);
+    if (scope != NULL)
+        scope->lent = 1;
+    fdl_store_release(&work->lent, 1);
+}
+
 int fdl_work_ready_from_c(fdl_work *work, fdl_failure *failure)
 {
     int64_t stream = fdl_work_stream(work->device);
     if (fdl_work_ready_on(work, stream, stream, failure) < 0)
         return -1;
-    fdl_store_release(&work->lent, 1);
+    note_lent(work);
     return 0;
 }
 
@@ -449,7 +553,7 @@ int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure)
     if (work->unrecorded && work->stream == stream && sources.count == 0 &&
         stream == fdl_default_stream(work->kind)) /* which cannot have been destroyed since */
         return 0;
-    if (!work->unrecorded && !work->captured && sources.count == 0 && fdl_work_edges(work) == 0)
+    if (!work->unrecorded && !work->captured && sources.count == 0 && has_no_edges(work))
         return 0;
     driver = fdl_driver_find(work->kind, failure);
     if (driver == NULL || work->unrecorded)
@@ -465,7 +569,7 @@ int fdl_work_lend(fdl_work *work, fdl_failure *failure)
 {
     if (fdl_work_order(work, fdl_work_stream(work->device), failure) < 0)
         return -1;
-    fdl_store_release(&work->lent, 1);
+    note_lent(work);
     return 0;
 }
 
@@ -549,6 +653,7 @@ int fdl_work_wait(fdl_work *work, fdl_failure *failure)
     fdl_scope scope;
     fdl_driver *driver;
     fdl_sources sources;
+    fdl_work *others = left_for(work);
     int failed;
     if (work->captured)
         return fdl_refuse(failure, "the tensor was imported inside a graph capture: the host "
@@ -557,16 +662,17 @@ int fdl_work_wait(fdl_work *work, fdl_failure *failure)
         return -1;
     if (work->unrecorded)
         sources.streams[sources.count++] = work->stream;
-    if (sources.count == 0 && fdl_work_edges(work) == 0)
+    if (sources.count == 0 && has_no_edges(work))
         return 0;
     driver = fdl_driver_find(work->kind, failure);
     if (driver == NULL || fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
         return -1;
-    failed = wait_for_edges(work, failure);
+    failed = wait_for_edges(work, failure) < 0 ||
+             (others != NULL && wait_for_edges(others, failure) < 0);
     for (int i = 0; i < sources.count && !failed; i++)
         failed = wait_for_stream(work, driver, sources.streams[i], failure);
     fdl_leave(&scope);
-    return failed;
+    return failed ? -1 : 0;
 }
 
 int fdl_work_finish(fdl_work *work, int64_t stream, fdl_failure *failure)
@@ -613,36 +719,32 @@ int fdl_work_release(fdl_work *work, int64_t stream, fdl_failure *failure)
     return failed ? -1 : 0;
 }
 
-/* ---- the work stream of a thread ---- */
+/* ---- the end of a scope ---- */
 
-static FDL_THREAD_LOCAL fdl_stream_scope *innermost;
-
-void fdl_stream_scope_begin(fdl_stream_scope *scope, DLDevice device, int64_t stream)
+int fdl_stream_scope_settle(const fdl_stream_scope *scope, fdl_failure *failure)
 {
-    scope->outer = innermost;
-    scope->device = device;
-    scope->stream = stream;
-    innermost = scope;
-}
-
-int fdl_stream_scope_end(fdl_stream_scope *scope)
-{
-    for (fdl_stream_scope **link = &innermost; *link != NULL; link = &(*link)->outer)
-        if (*link == scope) { /* not always the innermost: generators may interleave */
-            *link = scope->outer;
-            return 0;
-        }
-    return -1;
-}
-
-int64_t fdl_work_stream(DLDevice device)
-{
-    int kind = fastdl_find_device((int32_t)device.device_type)->stream;
-    if (kind != FASTDL_STREAM_CUDA && kind != FASTDL_STREAM_ROCM)
+    DLDevice device = scope->device;
+    int kind = fastdl_find_device((int32_t)device.device_type)->stream, failed = 0;
+    fdl_work **place = left_on(device, kind), *work;
+    fdl_driver *driver;
+    fdl_capture capture;
+    fdl_scope current;
+    fdl_failure ignored;
+    if (!scope->lent || place == NULL)
+        return 0;
+    driver = fdl_driver_find(kind, &ignored);
+    if (driver == NULL)
+        return 0; /* as before: who needs an order is refused */
+    work = fdl_work_of(place, device);
+    if (work == NULL) {
+        (void)fdl_refuse(failure, "out of memory");
+        failure->no_memory = 1;
         return -1;
-    for (const fdl_stream_scope *scope = innermost; scope != NULL; scope = scope->outer)
-        if (fastdl_find_device((int32_t)scope->device.device_type)->stream == kind &&
-            scope->device.device_id == device.device_id)
-            return scope->stream;
-    return fdl_default_stream(kind);
+    }
+    if (fdl_enter(driver, device.device_id, &current, failure) < 0)
+        return -1;
+    if (fdl_capture_of(driver, scope->stream, &capture, &ignored) == 0 && !capture.active)
+        failed = record_edge(work, driver, scope->stream, failure);
+    fdl_leave(&current);
+    return failed;
 }

@@ -63,7 +63,9 @@ int fdl_work_record_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_fail
 int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure);
 
 /* The same for the calling thread's work stream, on which C code is about to queue work that fastdl
- * does not see: whoever comes next waits for the work stream of that moment too. */
+ * does not see: whoever comes next waits for that thread's work stream too, or if its scope has ended
+ * for what was queued there until then. A thread that comes before that end cannot: see
+ * fdl_work_record. */
 int fdl_work_lend(fdl_work *work, fdl_failure *failure);
 
 /* As fdl_work_order, for a stream of device `ordinal`. */
@@ -103,11 +105,20 @@ typedef struct fdl_stream_scope {
     struct fdl_stream_scope *outer;
     DLDevice device;
     int64_t stream;
+    int lent; /* something was lent to C code that works on `stream` */
 } fdl_stream_scope;
 
 /* Begins and ends one on the calling thread. Ending returns -1 if the thread is not in it. */
 void fdl_stream_scope_begin(fdl_stream_scope *scope, DLDevice device, int64_t stream);
 int fdl_stream_scope_end(fdl_stream_scope *scope);
+
+/* To be called after the end, while the stream is alive: whoever gets what was lent in the scope
+ * comes after its work, since nobody can name the stream any more. Work in a capture is left
+ * out. */
+int fdl_stream_scope_settle(const fdl_stream_scope *scope, fdl_failure *failure);
+
+/* Forgets the work of all scopes: for tests. */
+void fdl_work_forget(int kind);
 
 /* The stream that imports without a stream of their own are ordered for: that of the innermost
  * scope for the device, else the default one. -1 for devices without streams that have a number.
