@@ -582,7 +582,7 @@ static int order_abroad(fdl_work *work, fdl_driver *driver, int64_t stream, fdl_
     if (fdl_capture_of(driver, stream, &capture, failure) < 0)
         return -1;
     if (capture.active)
-        return refuse_capture(failure);
+        return refuse_capture(work, failure);
     count = pending(work, edges);
     for (int i = 0; i < count && !failed; i++)
         failed = fdl_event_order(edges[i], stream, failure);
@@ -595,6 +595,7 @@ int fdl_work_order_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failu
     fdl_scope scope;
     fdl_driver *driver;
     fdl_sources sources;
+    fdl_work *others = left_for(work);
     int failed;
     if (ordinal == work->device.device_id)
         return fdl_work_order(work, stream, failure);
@@ -609,13 +610,14 @@ int fdl_work_order_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failu
     for (int i = 0; i < sources.count; i++) /* streams of the memory's device: as edges */
         if (fdl_work_record(work, sources.streams[i], failure) < 0)
             return -1;
-    if (fdl_work_edges(work) == 0)
+    if (has_no_edges(work))
         return 0;
     if (fdl_enter(driver, ordinal, &scope, failure) < 0)
         return -1;
-    failed = order_abroad(work, driver, stream, failure);
+    failed = order_abroad(work, driver, stream, failure) < 0 ||
+             (others != NULL && order_abroad(others, driver, stream, failure) < 0);
     fdl_leave(&scope);
-    return failed;
+    return failed ? -1 : 0;
 }
 
 static int wait_for_edges(fdl_work *work, fdl_failure *failure)
@@ -675,27 +677,37 @@ int fdl_work_wait(fdl_work *work, fdl_failure *failure)
     return failed ? -1 : 0;
 }
 
-int fdl_work_finish(fdl_work *work, int64_t stream, fdl_failure *failure)
+/* With the device current: `stream`, or if that is -1 the host, after all edges, without asking
+ * which of them are complete. */
+static int finish_edges(fdl_work *work, int64_t stream, fdl_failure *failure)
 {
     fdl_event *edges[MAX_EDGES];
-    fdl_scope scope;
-    fdl_driver *driver;
-    int count, failed = 0;
-    if (fdl_load_acquire(&work->lent) &&
-        fdl_work_record(work, fdl_work_stream(work->device), failure) < 0 && failure->code != 0)
-        return -1; /* without a code that stream captures, and what it does is the graph's */
-    if (fdl_work_edges(work) == 0)
-        return 0;
-    driver = fdl_driver_find(work->kind, failure);
-    if (driver == NULL || fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
-        return -1;
-    count = snapshot(work, edges);
+    int failed = 0, count = snapshot(work, edges);
     for (int i = 0; i < count && !failed; i++)
         failed = stream == -1 ? fdl_event_wait(edges[i], failure)
                               : fdl_event_order(edges[i], stream, failure);
     release_all(edges, count);
-    fdl_leave(&scope);
     return failed;
+}
+
+int fdl_work_finish(fdl_work *work, int64_t stream, fdl_failure *failure)
+{
+    fdl_scope scope;
+    fdl_driver *driver;
+    fdl_work *others = left_for(work);
+    int failed;
+    if (fdl_load_acquire(&work->lent) &&
+        fdl_work_record(work, fdl_work_stream(work->device), failure) < 0 && failure->code != 0)
+        return -1; /* without a code that stream captures, and what it does is the graph's */
+    if (has_no_edges(work))
+        return 0;
+    driver = fdl_driver_find(work->kind, failure);
+    if (driver == NULL || fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
+        return -1;
+    failed = finish_edges(work, stream, failure) < 0 ||
+             (others != NULL && finish_edges(others, stream, failure) < 0);
+    fdl_leave(&scope);
+    return failed ? -1 : 0;
 }
 
 int fdl_work_release(fdl_work *work, int64_t stream, fdl_failure *failure)
@@ -744,7 +756,7 @@ int fdl_stream_scope_settle(const fdl_stream_scope *scope, fdl_failure *failure)
     if (fdl_enter(driver, device.device_id, &current, failure) < 0)
         return -1;
     if (fdl_capture_of(driver, scope->stream, &capture, &ignored) == 0 && !capture.active)
-        failed = record_edge(work, driver, scope->stream, failure);
+        failed = record_edge(work, driver, device.device_id, scope->stream, failure);
     fdl_leave(&current);
     return failed;
 }
