@@ -60,8 +60,8 @@ int fdl_work_record(fdl_work *work, int64_t stream, fdl_failure *failure);
 int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure);
 
 /* The same for the calling thread's work stream, on which C code is about to queue work that fastdl
- * does not see: whoever comes next waits for that thread's work stream too, or if its scope has ended
- * for what was queued there until then. A thread that comes before that end cannot: see
+ * does not see: whoever comes next waits for that thread's work stream too, or if its scope has
+ * ended for what was queued there until then. A thread that comes before that end cannot: see
  * fdl_work_record. */
 int fdl_work_lend(fdl_work *work, fdl_failure *failure);
 
