@@ -64,7 +64,7 @@ cdef fdl_work *work_of(Tensor tensor) except NULL:
 
 
 def ready_on(Tensor tensor not None, int64_t source, int64_t stream):
-    """Says that device memory which was just imported is ready on `source`; `stream` waits for it.
+    """Says that device memory that was just imported is ready on `source`; `stream` waits for it.
 
     Memory that came back to fastdl, from a library that holds a Tensor, keeps what it has in flight
     beside.
