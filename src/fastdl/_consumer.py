@@ -128,7 +128,7 @@ def request(x, target=None, copy=None, stream=None):
 
     unused = passed is None or waits or isinstance(x, core.Tensor)  # which asks by itself
     try:
-        capsule = negotiate(x, producer, keywords, where, -1 if unused else passed)
+        capsule = negotiate(x, producer, keywords, source, where, -1 if unused else passed)
         tensor = core.import_capsule(
             capsule, immutable=bool(facts & exchange.TYPE_IMMUTABLE), producer=x, unordered=False
         )
@@ -191,24 +191,26 @@ _BITS = {
 }
 
 
-def negotiate(x, producer, keywords, where, stream):
-    """Calls `producer` with as many of `keywords` as it takes; returns its capsule.
+def negotiate(x, producer, keywords, source, where, stream):
+    """Calls `producer`, whose data is on `source`, with as many of `keywords` as it takes; returns
+    its capsule, which is to be on `where`.
 
-    The device `where` is current meanwhile: some producers record on whichever is. They make
-    `stream` wait, unless it is -1, so it is asked first whether a graph capture survives that.
+    The device is current meanwhile: some producers record on whichever is. They make `stream` wait,
+    unless it is -1, so it is asked first whether a graph capture survives that.
 
     Three generations are in the field: `stream` alone; `version`, with `__dlpack_info__`; and
     `max_version`, `dl_device`, `copy`. The newest is tried first. A keyword is given up only for
     a TypeError that is about that keyword, never for one from inside the producer, and what a
     type does not take is remembered for host data.
     """
+    current = where if source.is_host else source
     refused, version = exchange.recall(type(x)) or (0, 0)
     while True:
         asked = {name: value for name, value in keywords.items() if not refused & _BITS[name]}
         if version:
             asked["version"] = version
         try:
-            capsule = driver.call_on(where.type, where.id, stream, producer, asked)
+            capsule = driver.call_on(*current, stream, producer, asked)
         except TypeError as error:
             if not asked or not is_refusal(error, frames=2):
                 raise
@@ -216,7 +218,7 @@ def negotiate(x, producer, keywords, where, stream):
                 if "dl_device" in asked or keywords.get("copy"):
                     raise BufferError(
                         f"{type(x).__qualname__!r} cannot export to another device or copy, and "
-                        f"neither can fastdl: {obstacle(device_of(x), where)}"
+                        f"neither can fastdl: {obstacle(source, where)}"
                     ) from error
                 refused |= _BITS["copy"]  # a producer that knows no copies makes none
             elif "max_version" in asked:
