@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from fastdl._core import device as driver
 from tests.support.producers import Given, Producer, Tabled, hostile
-from tests.support.simulation import Simulation, read, write
+from tests.support.simulation import GLOBAL, Simulation, read, write
 
 NBYTES = 24  # of the six float32 of a Given
 TYPES = {"cuda": 2, "hip": 10}
@@ -23,9 +23,10 @@ def simulated(kind, devices=2, sim=None, **settings):
     try:
         yield sim
         sim.run()
-        sim.check()
         driver.forget_events(TYPES[kind])
+        sim.check()
         assert (sim.live("events"), sim.live("captures")) == (0, 0)
+        assert sim.capture_mode() == GLOBAL, "fastdl has left this thread in another mode"
     finally:
         sim.forget()
         driver.replace_driver(TYPES[kind], None)

@@ -265,6 +265,16 @@ class Simulation:
     def end_capture(self, stream):
         return self.driver.fk_end_capture(stream)
 
+    def capture_mode(self):
+        """How this thread deals with captures: GLOBAL, unless it asked for something else."""
+        name = ("cu" if self.kind == "cuda" else "hip") + "ThreadExchangeStreamCaptureMode"
+        mode = ctypes.c_int(GLOBAL)
+        if self.call(name, mode) != 0:
+            return GLOBAL  # not initialised
+        found = mode.value
+        self.ok(name, mode)
+        return found
+
     # ---- faults
 
     def fail_next(self, symbol, code, after=0):

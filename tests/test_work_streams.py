@@ -1,0 +1,154 @@
+"""use_stream: whose work stream it is, for which device, and for how long."""
+
+import gc
+import threading
+
+import pytest
+
+import fastdl
+from fastdl._core import device as driver
+from tests.support.frameworks import (
+    MANAGED,
+    TYPES,
+    Array,
+    Protocol,
+    Table,
+    consume,
+    current_stream,
+    default,
+    simulated,
+    stream_on,
+)
+
+CUDA = TYPES["cuda"]
+
+
+@pytest.fixture(params=["cuda", "hip"])
+def sim(request):
+    with simulated(request.param) as sim:
+        yield sim
+        gc.collect()
+
+
+def test_blocks_nest():
+    with fastdl.use_stream("cuda:0", 0x100):
+        with fastdl.use_stream("cuda:0", 0x200):
+            assert driver.work_stream(CUDA, 0) == 0x200
+        assert driver.work_stream(CUDA, 0) == 0x100
+    assert driver.work_stream(CUDA, 0) == 1
+
+
+def test_a_block_that_raises_is_left():
+    with pytest.raises(KeyError), fastdl.use_stream("cuda:0", 0x100):
+        raise KeyError
+    assert driver.work_stream(CUDA, 0) == 1
+
+
+def test_blocks_may_end_in_any_order():
+    """As those of two generators do."""
+    outer, inner = fastdl.use_stream("cuda:0", 0x100), fastdl.use_stream("cuda:0", 0x200)
+    outer.__enter__()
+    inner.__enter__()
+    outer.__exit__()
+    assert driver.work_stream(CUDA, 0) == 0x200
+    inner.__exit__()
+    assert driver.work_stream(CUDA, 0) == 1
+
+
+def test_other_devices_are_not_affected():
+    with fastdl.use_stream("cuda:1", 0x100):
+        assert driver.work_stream(CUDA, 0) == 1
+        assert driver.work_stream(CUDA, 1) == 0x100
+        assert driver.work_stream(TYPES["hip"], 1) == 0
+        with fastdl.use_stream("rocm:1", 0x200):
+            assert driver.work_stream(CUDA, 1) == 0x100
+            assert driver.work_stream(TYPES["hip"], 1) == 0x200
+
+
+@pytest.mark.parametrize("device", ["cuda:1", "cuda_managed:1", "cuda_host:1"])
+def test_all_memory_of_a_device_is_used_on_one_stream(device):
+    with fastdl.use_stream(device, 0x100):
+        assert {driver.work_stream(kind, 1) for kind in (CUDA, MANAGED, 3)} == {0x100}
+
+
+def test_other_threads_are_not_affected():
+    seen = []
+    with fastdl.use_stream("cuda:0", 0x100):
+        thread = threading.Thread(target=lambda: seen.append(driver.work_stream(CUDA, 0)))
+        thread.start()
+        thread.join()
+    assert seen == [1]
+
+
+def test_a_block_is_left_where_it_was_entered():
+    scope = fastdl.use_stream("cuda:0", 0x100)
+    raised = []
+
+    def leave():
+        try:
+            scope.__exit__()
+        except RuntimeError as error:
+            raised.append(str(error))
+
+    with scope:
+        thread = threading.Thread(target=leave)
+        thread.start()
+        thread.join()
+        assert driver.work_stream(CUDA, 0) == 0x100
+    assert raised == ["a use_stream must be left on the thread that entered it"]
+    assert driver.work_stream(CUDA, 0) == 1
+
+
+def test_a_block_is_entered_once_at_a_time():
+    scope = fastdl.use_stream("cuda:0", 0x100)
+    with scope:
+        with pytest.raises(RuntimeError, match="entered already"):
+            scope.__enter__()
+        assert driver.work_stream(CUDA, 0) == 0x100
+    with scope:
+        assert driver.work_stream(CUDA, 0) == 0x100
+    with pytest.raises(RuntimeError):
+        scope.__exit__()
+
+
+# ---- what imports make of it ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [Protocol, Table])
+def test_a_stream_of_the_call_comes_first(sim, kind):
+    stream, wanted = stream_on(sim, blocking=False), stream_on(sim, blocking=False)
+    array = Array(sim, stream=stream)
+    array.write()
+    work = stream_on(sim, blocking=False)
+    with fastdl.use_stream((TYPES[sim.kind], 0), work), current_stream(stream):
+        tensor = fastdl.from_dlpack(kind(array), stream=wanted)
+    array.read(wanted)
+    del tensor
+
+
+@pytest.mark.parametrize("kind", [Protocol, Table])
+def test_the_work_stream_of_another_device_is_not_touched(sim, kind):
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    array.write()
+    other = stream_on(sim, 1, blocking=False)
+    waits = "cuStreamWaitEvent" if sim.kind == "cuda" else "hipStreamWaitEvent"
+    with fastdl.use_stream((TYPES[sim.kind], 1), other), current_stream(array.stream):
+        tensor = fastdl.from_dlpack(kind(array))
+        array.read(default(sim))
+        before = sim.calls(waits)
+        fastdl.from_dlpack(tensor)  # through the table of Tensor
+        assert sim.calls(waits) <= before + 2
+    consume(tensor, stream_on(sim, blocking=False), array)
+
+
+def test_managed_memory_from_a_table_is_ready_on_the_work_stream_of_cuda():
+    with simulated("cuda") as sim:
+        array = Array(sim, stream=stream_on(sim, blocking=False), memory="managed")
+        array.write()
+        work = stream_on(sim, blocking=False)
+        with fastdl.use_stream("cuda:0", work), current_stream(array.stream):
+            tensor = fastdl.from_dlpack(Table(array))
+            array.read(work)
+            consume(tensor, stream_on(sim, blocking=False), array)
+        del tensor
+        gc.collect()
