@@ -5,7 +5,6 @@ breaks the capture for good, and whoever began it learns of that at its end. Eac
 capture and asks for success. `capturing` is the foreign library that captures.
 """
 
-import gc
 from contextlib import contextmanager
 
 import pytest
@@ -15,17 +14,18 @@ from fastdl._core import device as driver
 from tests.support.frameworks import (
     TYPES,
     Array,
+    Plain,
     Protocol,
     Table,
     consume,
     current_stream,
     default,
+    export,
     in_thread,
     simulated,
     stream_on,
     synchronize,
 )
-from tests.support.producers import Producer
 from tests.support.simulation import GLOBAL, Simulation
 
 
@@ -33,28 +33,24 @@ from tests.support.simulation import GLOBAL, Simulation
 def sim(request):
     with simulated(request.param) as sim:
         yield sim
-        gc.collect()
 
 
 @pytest.fixture
 def cuda():
     with simulated("cuda") as sim:
         yield sim
-        gc.collect()
 
 
 @pytest.fixture
 def hip():
     with simulated("hip") as sim:
         yield sim
-        gc.collect()
 
 
 @pytest.fixture
 def old():
     with simulated("cuda", sim=Simulation("cuda", old=True)) as sim:
         yield sim
-        gc.collect()
 
 
 @contextmanager
@@ -73,10 +69,6 @@ def refused(match="graph"):
     with pytest.raises(BufferError, match=match) as caught:
         yield
     assert "stream=-1" in str(caught.value) or "cannot" in str(caught.value)
-
-
-def export(tensor, stream):
-    tensor.__dlpack__(stream=stream, max_version=(1, 3))
 
 
 def calls(sim, name):
@@ -203,13 +195,15 @@ def test_the_table_of_a_capturing_library_is_not_asked_across_captures(sim):
             export(tensor, other)
 
 
-def test_without_order_nothing_is_touched(sim):
+@kinds
+def test_without_order_nothing_is_touched(sim, kind):
     """The way that is open whatever the state of captures."""
     array = Array(sim, stream=stream_on(sim, blocking=False))
-    with capturing(sim, array.stream):
-        tensor = fastdl.from_dlpack(Protocol(array), stream=-1)
+    with capturing(sim, array.stream), current_stream(array.stream):
+        tensor = fastdl.from_dlpack(kind(array), stream=-1)
         before = len(sim.log())
-        export(tensor, -1)
+        for stream in (-1, None, array.stream):
+            export(tensor, stream)
         assert len(sim.log()) == before
         assert driver.edges(tensor) == 0
 
@@ -356,7 +350,7 @@ def test_a_capture_on_another_thread_survives_everything(cuda):
 def test_pinned_memory_is_waited_for_while_another_thread_captures(cuda):
     array = Array(cuda, memory="pinned")
     side = stream_on(cuda, blocking=False)
-    tensor = fastdl.from_dlpack(Producer(array.given, (array.type, 0)))
+    tensor = fastdl.from_dlpack(Plain(array))
     array.write(side)
     tensor.record(side)
 

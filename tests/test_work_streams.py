@@ -1,6 +1,5 @@
 """use_stream: whose work stream it is, for which device, and for how long."""
 
-import gc
 import threading
 
 import pytest
@@ -27,7 +26,6 @@ CUDA = TYPES["cuda"]
 def sim(request):
     with simulated(request.param) as sim:
         yield sim
-        gc.collect()
 
 
 def test_blocks_nest():
@@ -151,4 +149,3 @@ def test_managed_memory_from_a_table_is_ready_on_the_work_stream_of_cuda():
             array.read(work)
             consume(tensor, stream_on(sim, blocking=False), array)
         del tensor
-        gc.collect()

@@ -12,9 +12,9 @@ DRIVER, EVENT, WORK, ACQUIRE = (
 BINDING = "src/fastdl/_core/device.pyx"
 STREAMS, CONSUMER = "src/fastdl/_streams.py", "src/fastdl/_consumer.py"
 
-HANDSHAKE, FAULTS, CAPTURES, TABLES, WORKS = (
+HANDSHAKE, FAULTS, DRIVERS, CAPTURES, TABLES, WORKS = (
     f"tests/test_{name}.py"
-    for name in ("handshake", "handshake_faults", "captures", "streams", "work_streams")
+    for name in "handshake handshake_faults driver_faults captures streams work_streams".split()
 )
 
 
@@ -100,7 +100,7 @@ EVENTS = [
         "    if (event != NULL) {",
     ),
     mutant(
-        FAULTS,
+        DRIVERS,
         "an event whose record failed is lost",
         EVENT,
         "    fdl_event_release(event);\n    if (failure->code",
@@ -194,7 +194,7 @@ EDGES = [
         "for (int i = 0; i < 0; i++)",
     ),
     mutant(
-        FAULTS,
+        DRIVERS,
         "edges are dropped before another stands for them",
         WORK,
         "for (int i = 0; i < count && count == MAX_EDGES && event != NULL; i++)",
@@ -229,21 +229,21 @@ EDGES = [
         "failed = event == NULL;",
     ),
     mutant(
-        FAULTS,
+        DRIVERS,
         "the host does not wait for edges",
         WORK,
         "failed = failed || fdl_event_wait(edges[i], failure) < 0;",
         "failed = failed || 0;",
     ),
     mutant(
-        FAULTS,
+        DRIVERS,
         "an edge is dropped although the host could not wait for it",
         WORK,
         "        if (!failed)\n            drop_edge(work, edges[i]);",
         "        drop_edge(work, edges[i]);",
     ),
     mutant(
-        FAULTS,
+        DRIVERS,
         "host memory is exported without waiting",
         STREAMS,
         "    if device.is_host and stream is None:\n        driver.wait(tensor)",
@@ -316,7 +316,7 @@ PRODUCERS = [
         "",
     ),
     mutant(
-        HANDSHAKE,
+        TABLES,
         "the caller's order is forgotten",
         WORK,
         "work->callers = 1;",
@@ -330,7 +330,7 @@ PRODUCERS = [
         "    if stream == -1:\n        stream = None\n    if device.is_host",
     ),
     mutant(
-        FAULTS,
+        DRIVERS,
         "a tensor is leaked when its import cannot be ordered",
         ACQUIRE,
         "Py_CLEAR(tensor);",
@@ -434,21 +434,21 @@ CONTEXTS = [
         "if (ordinal < 0)",
     ),
     mutant(
-        FAULTS,
+        DRIVERS,
         "a needed symbol that is missing is called",
         DRIVER,
         "if (address == NULL && name != NULL && symbols[i].needed)",
         "if (0)",
     ),
     mutant(
-        FAULTS,
+        DRIVERS,
         "an old driver is used",
         DRIVER,
         "if (driver->version < (driver == &cuda.driver ? OLDEST_CUDA : OLDEST_HIP))",
         "if (driver->version < 0)",
     ),
     mutant(
-        FAULTS,
+        DRIVERS,
         "out of memory is not told from other errors",
         DRIVER,
         "failure->no_memory = code == OUT_OF_MEMORY;",
