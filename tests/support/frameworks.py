@@ -14,9 +14,10 @@ MANAGED = 13
 
 
 @contextmanager
-def simulated(kind, devices=2, **settings):
-    """fastdl on a new simulated driver; at the end nothing is wrong and nothing left."""
-    sim = Simulation(kind)
+def simulated(kind, devices=2, *, old=False, **settings):
+    """fastdl on a new simulated driver; at the end nothing is wrong and nothing left. `old`: on one
+    without the optional functions."""
+    sim = Simulation(kind, old=old)
     sim.reset(devices=devices, **settings)
     driver.replace_driver(TYPES[kind], str(sim.path))
     try:
