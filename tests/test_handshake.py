@@ -362,6 +362,13 @@ def test_a_block_around_a_capture_leaves_nothing_to_wait_for(sim):
     del again
 
 
+def test_a_block_that_nobody_can_leave_any_more_has_ended(cuda):
+    block = fastdl.use_stream(CUDA, stream_on(cuda))
+    block.__enter__()
+    del block
+    assert driver.work_stream(*CUDA) == 1
+
+
 # ---- record and release ---------------------------------------------------------------------
 
 
@@ -553,6 +560,22 @@ def test_a_forked_child_drops_events_of_other_contexts_in_silence(cuda):
             finally:
                 os._exit(99)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        del tensor
+
+
+def test_a_driver_that_cannot_tell_captures_apart():
+    """A tensor of the first capture does not break the second."""
+    with simulated("hip", old=True) as sim:
+        first, second = stream_on(sim, blocking=False), stream_on(sim, blocking=False)
+        array = Array(sim, stream=first)
+        capture_on(sim, first)
+        with current_stream(first):
+            tensor = fastdl.from_dlpack(Table(array))
+        end_capture(sim, first)
+        capture_on(sim, second)
+        with current_stream(second), pytest.raises(BufferError, match="imported inside a graph"):
+            tensor.__dlpack__(stream=second, max_version=(1, 3))
+        end_capture(sim, second)
         del tensor
 
 

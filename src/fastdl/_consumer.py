@@ -210,7 +210,7 @@ def negotiate(x, producer, keywords, source, where, stream):
         if version:
             asked["version"] = version
         try:
-            capsule = driver.call_on(*current, stream, producer, asked)
+            capsule = driver.call_on(current.type, current.id, stream, producer, asked)
         except TypeError as error:
             if not asked or not is_refusal(error, frames=2):
                 raise

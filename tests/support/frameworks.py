@@ -16,9 +16,10 @@ PINNED = {"cuda": 3, "hip": 11}
 
 
 @contextmanager
-def simulated(kind, devices=2, sim=None, **settings):
-    """fastdl on a new simulated driver, or on `sim` anew. Nothing is wrong or left at the end."""
-    sim = sim or Simulation(kind)
+def simulated(kind, devices=2, *, sim=None, old=False, **settings):
+    """fastdl on a new simulated driver, or on `sim` anew. Nothing is wrong or left at the end. `old`:
+    a driver without the optional functions."""
+    sim = sim or Simulation(kind, old=old)
     sim.reset(devices=devices, **settings)
     driver.replace_driver(TYPES[kind], str(sim.path))
     try:

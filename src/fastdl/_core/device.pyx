@@ -200,7 +200,11 @@ def work_stream(int32_t type, int32_t ordinal):
 cdef class StreamScope:
     """Between `begin` and `end` a stream is the work stream of a thread for a device."""
 
-    cdef fdl_stream_scope *scope  # NULL outside; what a thread never leaves is leaked
+    cdef fdl_stream_scope *scope  # NULL outside; leaked if the last reference goes elsewhere
+
+    def __dealloc__(self):
+        if self.scope is not NULL and calls.stream_scope_end(self.scope) == 0:
+            free(self.scope)
 
     def begin(self, int32_t type, int32_t ordinal, int64_t stream):
         if self.scope is not NULL:

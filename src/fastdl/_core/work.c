@@ -375,7 +375,11 @@ static int order_on(fdl_work *work, fdl_driver *driver, int64_t stream, const fd
     if (fdl_capture_of(driver, stream, &capture, failure) < 0)
         return -1;
     if (work->captured) {
-        if (!capture.active || capture.id != work->id)
+        fdl_capture home = capture;
+        if (stream != work->stream && capture.active && capture.id == work->id &&
+            fdl_capture_of(driver, work->stream, &home, failure) < 0)
+            return -1;
+        if (!capture.active || capture.id != work->id || !home.active || home.id != work->id)
             return fdl_refuse(failure, "the tensor was imported inside a graph capture and can be "
                                        "used only there: pass the capturing stream or stream=-1");
         if (stream != work->stream && bridge(driver, work, work->stream, stream, failure) < 0)
