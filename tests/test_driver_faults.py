@@ -28,7 +28,7 @@ from tests.support.frameworks import (
     stream_on,
 )
 from tests.support.producers import Given, Producer, Tabled, hostile
-from tests.support.simulation import GLOBAL, Simulation
+from tests.support.simulation import GLOBAL
 
 UNKNOWN = 999  # in both drivers
 NAMES = {"cuda": "CUDA_ERROR_UNKNOWN", "hip": "hipErrorUnknown"}
@@ -148,7 +148,7 @@ def test_a_driver_without_a_device(kind):
 
 
 def test_an_old_driver_without_optional_symbols():
-    with simulated("cuda", sim=Simulation("cuda", old=True)) as sim:
+    with simulated("cuda", old=True) as sim:
         array = Array(sim, stream=stream_on(sim, blocking=False))
         array.write()
         tensor = fastdl.from_dlpack(Protocol(array))

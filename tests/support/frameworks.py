@@ -16,10 +16,10 @@ PINNED = {"cuda": 3, "hip": 11}
 
 
 @contextmanager
-def simulated(kind, devices=2, *, sim=None, old=False, **settings):
-    """fastdl on a new simulated driver, or on `sim` anew. Nothing is wrong or left at the end. `old`:
-    a driver without the optional functions."""
-    sim = sim or Simulation(kind, old=old)
+def simulated(kind, devices=2, *, old=False, **settings):
+    """fastdl on a new simulated driver; at the end nothing is wrong and nothing left. `old`: on one
+    without the optional functions."""
+    sim = Simulation(kind, old=old)
     sim.reset(devices=devices, **settings)
     driver.replace_driver(TYPES[kind], str(sim.path))
     try:
