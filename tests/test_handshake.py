@@ -12,6 +12,7 @@ import pytest
 
 import fastdl
 from fastdl._core import device as driver
+from tests.gpu.arrays import Taken
 from tests.support.frameworks import (
     MANAGED,
     TYPES,
@@ -265,7 +266,7 @@ def test_a_table_that_tells_its_stream_and_raises_has_succeeded(sim):
     hostile.set_stream(0, 0, True)
     try:
         tensor = fastdl.from_dlpack(Table(array))
-        again = fastdl.from_dlpack(tensor)
+        again = Taken(tensor)
         again.__dlpack__(stream=default(sim), max_version=(1, 3))
         tensor.release(stream_on(sim))
         explicit = fastdl.from_dlpack(Table(Array(sim)), stream=default(sim))
@@ -296,7 +297,7 @@ def test_consumers_of_the_table_are_ordered_on_the_work_stream(sim):
     tensor = fastdl.from_dlpack(Protocol(array), stream=stream_on(sim, blocking=False))
     work = stream_on(sim, blocking=False)
     with fastdl.use_stream((TYPES[sim.kind], 0), work):
-        again = fastdl.from_dlpack(tensor)  # through the table of Tensor
+        again = Taken(tensor)  # through the table of Tensor
     array.read(work)
     del again
 
@@ -308,7 +309,7 @@ def test_work_of_c_code_on_the_work_stream_is_waited_for(sim, kind):
     work = stream_on(sim, blocking=False)
     with fastdl.use_stream((TYPES[sim.kind], 0), work):
         tensor = fastdl.from_dlpack(kind(array))
-        again = fastdl.from_dlpack(tensor)  # a consumer of the table
+        again = Taken(tensor)  # a consumer of the table
         expected = array.write(work)
         consume(tensor, stream_on(sim, blocking=False), array)
     sim.run()
@@ -322,7 +323,7 @@ def test_work_of_c_code_is_waited_for_after_its_block_has_been_left(sim, elsewhe
     work = stream_on(sim, blocking=False)
     tensor = fastdl.from_dlpack(Protocol(array))
     with fastdl.use_stream((TYPES[sim.kind], 0), work):
-        again = fastdl.from_dlpack(tensor)
+        again = Taken(tensor)
         expected = array.write(work)
     target = stream_on(sim, blocking=False)
     if elsewhere:
@@ -355,7 +356,7 @@ def test_a_block_around_a_capture_leaves_nothing_to_wait_for(sim):
     work = stream_on(sim, blocking=False)
     capture_on(sim, work)
     with fastdl.use_stream((TYPES[sim.kind], 0), work):
-        again = fastdl.from_dlpack(tensor)
+        again = Taken(tensor)
         array.write(work)
     end_capture(sim, work)
     consume(tensor, stream_on(sim, blocking=False), array)
@@ -523,7 +524,7 @@ def test_a_tensor_whose_work_has_ended_can_be_used_in_a_capture(cuda, lent):
         array.write()
         tensor = fastdl.from_dlpack((Protocol if lent else Table)(array))
         if lent:
-            fastdl.from_dlpack(tensor)
+            Taken(tensor)
         synchronize(cuda, stream)
         synchronize(cuda, 1)
         capture_on(cuda, capturing)
@@ -537,7 +538,7 @@ def test_a_tensor_whose_work_has_ended_can_be_used_in_a_capture(cuda, lent):
 def test_without_a_driver_the_host_cannot_wait():
     """Three streams may hold work: that of the import, the producer's now, and that of C code."""
     tensor = fastdl.from_dlpack(Tabled(Given(device=CUDA)))
-    fastdl.from_dlpack(tensor)
+    Taken(tensor)
     with (
         current_stream(0x5000),
         fastdl.use_stream(CUDA, 0x6000),

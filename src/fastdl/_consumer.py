@@ -135,7 +135,8 @@ def request(x, target=None, copy=None, stream=None):
         check_delivery(x, where, tensor)
     except (BufferError, RuntimeError, AssertionError):  # the last two are torch's and JAX's
         # What its own library cannot do, fastdl may.
-        if ("dl_device" not in keywords and not copy) or obstacle(source, where) is not None:
+        asked = "dl_device" in keywords or keywords.get("copy")
+        if not asked or obstacle(source, where) is not None:
             raise
         return request(x)
     if passed is not None and not isinstance(x, core.Tensor):

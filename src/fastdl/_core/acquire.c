@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "acquire.h"
 
+#include "export.h"
 #include "work.h"
 
 fastdl_slot fdl_type_slots[FASTDL_SLOTS];
@@ -26,12 +27,33 @@ static int came_through(fdl_description *description, const DLPackExchangeAPI *t
     return PyErr_Occurred() ? -1 : fdl_raise(&failure);
 }
 
+/* Another Tensor on the block of `tensor`, ready on the thread's work stream. Its table would do as
+ * much, and take the caller for C code that launches there. */
+static PyObject *share(PyObject *tensor)
+{
+    const fdl_description *description = fdl_description_in(tensor);
+    fdl_work *work = description->block->work;
+    fdl_description *copy;
+    fdl_failure failure;
+    if (work != NULL && fdl_work_order(work, fdl_work_stream(description->managed.dl_tensor.device),
+                                       &failure) < 0) {
+        if (!PyErr_Occurred())
+            (void)fdl_raise(&failure);
+        return NULL;
+    }
+    copy = fdl_description_copy(description, 0);
+    return copy == NULL ? PyErr_NoMemory() : fdl_tensor_wrap(copy);
+}
+
 PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
 {
     DLManagedTensorVersioned *managed = NULL;
     fdl_description *description;
     PyObject *tensor;
-    int ours, failed = record->api->managed_tensor_from_py_object_no_sync(object, &managed);
+    int ours, failed;
+    if (record->borrow == fdl_tensor_borrow)
+        return share(object);
+    failed = record->api->managed_tensor_from_py_object_no_sync(object, &managed);
     if (failed || managed == NULL) {
         if (!failed)
             PyErr_Clear(); /* it claims to have succeeded */
