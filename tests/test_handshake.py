@@ -266,7 +266,7 @@ def test_a_table_that_tells_its_stream_and_raises_has_succeeded(sim):
     hostile.set_stream(0, 0, True)
     try:
         tensor = fastdl.from_dlpack(Table(array))
-        again = Taken(tensor)
+        again = fastdl.from_dlpack(tensor)
         again.__dlpack__(stream=default(sim), max_version=(1, 3))
         tensor.release(stream_on(sim))
         explicit = fastdl.from_dlpack(Table(Array(sim)), stream=default(sim))
