@@ -6,8 +6,9 @@ it stays the mistake that its name says; who changes the code mends the table.
 
 from typing import NamedTuple
 
-DRIVER, EVENT, WORK, ACQUIRE = (
-    f"src/fastdl/_core/{name}.c" for name in ("driver", "event", "work", "acquire")
+DRIVER, EVENT, WORK, ACQUIRE, MEMORY, TRANSFER, POINTER, EXPORT = (
+    f"src/fastdl/_core/{name}.c"
+    for name in "driver event work acquire memory transfer pointer export".split()
 )
 BINDING = "src/fastdl/_core/device.pyx"
 STREAMS, CONSUMER = "src/fastdl/_streams.py", "src/fastdl/_consumer.py"
@@ -16,6 +17,7 @@ HANDSHAKE, FAULTS, DRIVERS, CAPTURES, TABLES, WORKS = (
     f"tests/test_{name}.py"
     for name in "handshake handshake_faults driver_faults captures streams work_streams".split()
 )
+ALLOCATIONS, COPIES = "tests/test_device_memory.py", "tests/test_transfers.py"
 
 
 class Mutant(NamedTuple):
@@ -671,6 +673,93 @@ NUMBERS = [
     ),
 ]
 
+OWN_MEMORY = [
+    mutant(
+        ALLOCATIONS,
+        "memory is freed without a wait",
+        MEMORY,
+        "    if (work != NULL &&\n        fdl_work_finish(",
+        "    if (stream != NULL && work != NULL &&\n        fdl_work_finish(",
+    ),
+    mutant(
+        ALLOCATIONS,
+        "memory of a stream is freed without a wait",
+        MEMORY,
+        "    if (work != NULL &&\n        fdl_work_finish(",
+        "    if (stream == NULL && work != NULL &&\n        fdl_work_finish(",
+    ),
+    mutant(
+        ALLOCATIONS,
+        "what is put off is never freed",
+        MEMORY,
+        "        fdl_block_end(block, 0);\n",
+        "        (void)block;\n",
+    ),
+    mutant(
+        ALLOCATIONS,
+        "a refused free is repeated",
+        MEMORY,
+        "(asked || memory->tried++ > 0)",
+        "(memory->tried++ > 0)",
+    ),
+    mutant(
+        COPIES,
+        "a copy does not wait for its source",
+        TRANSFER,
+        "return work == NULL ? 0 : fdl_work_order_on(work, t->ordinal, t->stream, failure);",
+        "return work == NULL ? 0 : 0;",
+    ),
+    mutant(
+        COPIES,
+        "a copy to the host is not waited for",
+        TRANSFER,
+        "t->waits = !is_asynchronous(t, t->to);",
+        "t->waits = 0;",
+    ),
+    mutant(
+        COPIES,
+        "the source of a copy may be rewritten",
+        TRANSFER,
+        "fdl_work_record_on(reading, t->ordinal, t->stream, failure) < 0)",
+        "0)",
+    ),
+    mutant(
+        COPIES,
+        "the owner of a source is let go of at once",
+        TRANSFER,
+        "    if (!fdl_memory_is_ours(t->source->block))\n        fdl_work_hold(reading);\n",
+        "",
+    ),
+    mutant(
+        COPIES,
+        "pinned memory is read without a wait",
+        TRANSFER,
+        "if (work == NULL || fdl_work_wait(work, &failure) == 0)",
+        "if (work == NULL || failure.code == 0 || 1)",
+    ),
+    mutant(
+        COPIES,
+        "pinned memory is lent without a wait",
+        EXPORT,
+        "return fdl_await_for_host(description);",
+        "return 0;",
+    ),
+    mutant(
+        COPIES,
+        "a failed copy is not waited for",
+        TRANSFER,
+        "safe = !failed || settle(t);",
+        "safe = !failed || t != NULL || settle(t);",
+    ),
+    mutant(
+        COPIES,
+        "a device is believed",
+        POINTER,
+        "    if (agrees(said, *found))\n",
+        "    if (agrees(said, said))\n",
+    ),
+]
+
 MUTANTS = [
     *EVENTS,
     *EDGES,
@@ -680,4 +769,5 @@ MUTANTS = [
     *THE_GIL,
     *CAPTURE,
     *NUMBERS,
+    *OWN_MEMORY,
 ]

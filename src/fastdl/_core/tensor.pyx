@@ -646,13 +646,20 @@ cdef class Tensor:
         return to_numpy(self)
 
     def copy(self):
-        """A compact row-major copy in new memory of fastdl's, writable. Host data only."""
+        """A compact row-major copy on the same device, in new memory of fastdl's, writable.
+
+        On CUDA and ROCm it is made on the thread's work stream. BufferError on other devices.
+        """
         return move(self, self.device, copy=True)
 
     def to(self, device, *, stream=None):
-        """This tensor on `device`: itself if it is there already, else a copy.
+        """This tensor on `device`: itself if it is there already, else a compact copy, writable.
 
-        BufferError if this version of fastdl cannot reach the device.
+        Pinned memory counts as being on the CPU. stream: of `device`, or of this tensor's device if
+        that is the CPU: the copy is made on it, after all known work on this tensor, and the result
+        is ready there. None: the thread's work stream. The host waits only for copies from or to
+        ordinary host memory. BufferError if there is no driver for the device, if it is not one of
+        CUDA or ROCm, or if a graph is being captured that the copy cannot be part of.
         """
         return move(self, device, copy=None, stream=stream)
 
