@@ -26,7 +26,7 @@ from tests.support.frameworks import (
     stream_on,
     synchronize,
 )
-from tests.support.simulation import GLOBAL, Simulation
+from tests.support.simulation import GLOBAL
 
 
 @pytest.fixture(params=["cuda", "hip"])
@@ -49,7 +49,7 @@ def hip():
 
 @pytest.fixture
 def old():
-    with simulated("cuda", sim=Simulation("cuda", old=True)) as sim:
+    with simulated("cuda", old=True) as sim:
         yield sim
 
 

@@ -1,17 +1,17 @@
 """Mutants of what surrounds a call of the driver, and of the numbers of streams."""
 
 from tests.mutants.mutant import (
-    DRIVER,
-    EVENT,
-    WORK,
     ACQUIRE,
-    STREAMS,
-    HANDSHAKE,
-    FAULTS,
-    DRIVERS,
     CAPTURES,
-    WORKS,
+    DRIVER,
+    DRIVERS,
+    EVENT,
+    FAULTS,
+    HANDSHAKE,
+    STREAMS,
     TABLES,
+    WORK,
+    WORKS,
     mutant,
 )
 

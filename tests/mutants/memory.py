@@ -1,6 +1,6 @@
 """Mutants of memory that fastdl allocates, and of its copies."""
 
-from tests.mutants.mutant import MEMORY, TRANSFER, POINTER, OWN, COPIES, mutant
+from tests.mutants.mutant import COPIES, MEMORY, OWN, POINTER, TRANSFER, mutant
 
 MEMORIES = [
     mutant(

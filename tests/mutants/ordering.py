@@ -1,18 +1,18 @@
 """Mutants of events, of the edges that they make, and of work streams."""
 
 from tests.mutants.mutant import (
-    EVENT,
-    WORK,
     ACQUIRE,
     BINDING,
-    STREAMS,
-    CONSUMER,
-    HANDSHAKE,
-    FAULTS,
-    DRIVERS,
     CAPTURES,
-    WORKS,
+    CONSUMER,
+    DRIVERS,
+    EVENT,
+    FAULTS,
+    HANDSHAKE,
+    STREAMS,
     TABLES,
+    WORK,
+    WORKS,
     mutant,
 )
 
