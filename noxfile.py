@@ -83,6 +83,13 @@ def peers(session: nox.Session) -> None:
 
 
 @nox.session
+def mutants(session: nox.Session) -> None:
+    """fastdl broken on purpose, in a hundred ways: a test must see each. Prints the kill table."""
+    session.install(*extra("test"))  # with which it is built, in place
+    session.run("python", "-m", "tests.mutants.run", *session.posargs)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Style of Python, Cython and C."""
     session.install(*extra("dev"))

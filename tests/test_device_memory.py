@@ -202,6 +202,15 @@ def test_the_free_stream_is_made_once_for_a_device_and_does_not_block(here):
     assert here.sim.live("streams") == before + 1
 
 
+def test_the_free_stream_does_not_come_after_the_legacy_stream(here):
+    """What was launched there and not recorded is not waited for by luck."""
+    tensor = fastdl.empty(100, "int8", here.device, stream=stream_on(here.sim, blocking=False))
+    driver.order(tensor, here.default)
+    kernel(here, tensor, here.default)
+    del tensor
+    expect_race(here.sim)
+
+
 # ---- freeing --------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ mended, or a test to be written.
 Needs what the build and the tests need, but not fastdl, which is built in place.
 """
 
+import functools
 import os
 import queue
 import re
@@ -26,9 +27,10 @@ from typing import NamedTuple
 from tests.mutants.table import MUTANTS
 
 ROOT = Path(__file__).resolve().parents[2]
+PARTS = ("src", "include", "tests", "setup.py", "pyproject.toml", "LICENSE", "README.md")
 EXTENSION = "src/fastdl/_core/tensor"  # the module of all C files
 JOBS = int(os.environ.get("FASTDL_MUTANT_JOBS", 0)) or min(os.cpu_count() or 1, 4)
-HANGS = 90  # seconds after which tests that take five are taken to hang
+HANGS = 200  # seconds after which tests that take ten are taken to hang
 
 
 class Verdict(NamedTuple):
@@ -145,17 +147,14 @@ class Tree:
 
 
 def copy_tree(target):
-    """The files that git knows, or would."""
-    listed = subprocess.run(
-        ["git", "-c", "safe.directory=*", "ls-files", "-z", "-co", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-    ).stdout
-    for name in filter(None, os.fsdecode(listed).split("\0")):
-        if (ROOT / name).is_file():
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, target / name)
+    """What the build and the tests need, without what was built."""
+    target.mkdir()
+    built = shutil.ignore_patterns("*.so", "__pycache__")
+    for part in PARTS:
+        if (ROOT / part).is_dir():
+            shutil.copytree(ROOT / part, target / part, ignore=built)
+        else:
+            shutil.copy2(ROOT / part, target / part)
 
 
 def main(wanted):
@@ -170,30 +169,31 @@ def main(wanted):
         first.build()
         print(f"built in {time.monotonic() - start:.0f} s", flush=True)
 
-        start = time.monotonic()
-        tests = dict.fromkeys(file for mutant in mutants for file in mutant.tests)
-        status, _, output = first.test(tests, timeout=600)
-        print(f"unmutated: {output.splitlines()[-1]}", flush=True)
-        if status != 0:
-            print(output)
-            return 1
-
         trees = queue.SimpleQueue()
         trees.put(first)
         for number in range(1, JOBS):
             trees.put(first.clone(Path(folder, str(number))))
 
-        def judge(mutant):
+        def in_a_tree(function, argument):
             tree, start = trees.get(), time.monotonic()
             try:
-                verdict = tree.judge(mutant)
+                result = function(tree, argument)
             finally:
                 trees.put(tree)
-            return mutant, verdict, time.monotonic() - start
+            return argument, result, time.monotonic() - start
+
+        def all_of(function, arguments):
+            return pool.map(functools.partial(in_a_tree, function), arguments)
 
         survivors = 0
         with ThreadPoolExecutor(JOBS) as pool:
-            for mutant, (killed, by), seconds in pool.map(judge, mutants):
+            files = dict.fromkeys(test.split("::")[0] for m in mutants for test in m.tests)
+            for file, (status, _, output), _ in all_of(Tree.test, [(file,) for file in files]):
+                print(f"unmutated: {file[0]}: {output.splitlines()[-1].strip('= ')}", flush=True)
+                if status != 0:
+                    print(output)
+                    return 1
+            for mutant, (killed, by), seconds in all_of(Tree.judge, mutants):
                 survivors += not killed
                 word = "killed by" if killed else "ALIVE:"
                 print(f"{mutant.name} | {mutant.file} | {word} {by} | {seconds:.1f} s", flush=True)

@@ -1,0 +1,31 @@
+"""What a mutant is, and the files that they are made of."""
+
+from typing import NamedTuple
+
+DRIVER, EVENT, WORK, ACQUIRE, MEMORY, TRANSFER, POINTER = (
+    f"src/fastdl/_core/{name}.c"
+    for name in "driver event work acquire memory transfer pointer".split()
+)
+BINDING = "src/fastdl/_core/device.pyx"
+STREAMS, CONSUMER = "src/fastdl/_streams.py", "src/fastdl/_consumer.py"
+
+HANDSHAKE, FAULTS, DRIVERS, CAPTURES, WORKS = (
+    f"tests/test_{name}.py"
+    for name in "handshake handshake_faults driver_faults captures work_streams".split()
+)
+TABLES, OWN, COPIES = (
+    f"tests/test_{name}.py" for name in "streams device_memory transfers".split()
+)
+
+
+class Mutant(NamedTuple):
+    name: str  # what it stands for
+    file: str
+    changes: tuple[tuple[str, str], ...]  # what to replace, by what
+    tests: tuple[str, ...]  # where one is expected to turn red: files, or file::test to save time
+
+
+def mutant(tests, name, file, *texts):
+    """`tests`: one or several; `texts`: old, new, old, new, ..."""
+    tests = (tests,) if isinstance(tests, str) else tests
+    return Mutant(name, file, tuple(zip(texts[::2], texts[1::2], strict=True)), tests)
