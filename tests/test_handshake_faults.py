@@ -284,21 +284,23 @@ def test_each_device_has_events_of_its_own(sim):
         del tensor
 
 
-def test_a_stream_of_another_context(cuda):
-    """As those of green contexts are: what is recorded there needs an event of that context."""
-    array = Array(cuda)
+def test_a_stream_of_another_context(sim):
+    """As those of green contexts and of other devices are: what is recorded there needs an event of
+    that context, which serves no other."""
+    array = Array(sim)
     array.write()
-    abroad = stream_on(cuda, 1, blocking=False)
-    with cuda.device(1), cuda.device(0):  # the former is retained by whoever made it
+    abroad = stream_on(sim, 1, blocking=False)
+    with sim.device(1), sim.device(0):  # the former is retained by whoever made it
         tensor = fastdl.from_dlpack(Protocol(array), stream=abroad)
         array.read(abroad, device=1)
         tensor.record(abroad)
         assert driver.edges(tensor) == 2
-        target = stream_on(cuda, blocking=False)
+        target = stream_on(sim, blocking=False)
         export(tensor, target)
         array.write(target)
-        synchronize(cuda, target)
-        tensor.record(1)  # the edges have ended, and their events are not of this context
+        synchronize(sim, target)
+        # The edges have ended, and their events are not of this context.
+        tensor.record(default(sim))
         assert driver.edges(tensor) == 1
 
 

@@ -146,7 +146,7 @@ CAPTURE = [
         "what was imported inside is given to another capture",
         WORK,
         "if (!capture.active || capture.id != work->id || !home.active || home.id != work->id)",
-        "if (!capture.active || !home.active || home.id != work->id)",
+        "if (!capture.active || !home.active)",
     ),
     mutant(
         CAPTURES,
