@@ -20,8 +20,9 @@ PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
 SANITIZE = {"FASTDL_SANITIZE": "address,undefined"}
 # Tests of other things than memory: other libraries' code, or no code of ours that runs.
 NOT_SANITIZED = (
-    *("interop", "examples", "test_abi.py", "test_build.py", "test_cython.py", "test_readme.py"),
-    "test_wheel.py",
+    *("interop", "examples", "gpu", "test_abi.py", "test_build.py", "test_cython.py"),
+    *("test_readme.py", "test_wheel.py", "test_simulated_driver.py", "test_simulated_calls.py"),
+    *("test_scenarios.py", "test_streams_guide.py"),
 )
 # The last one for them to find its exceptions, which the casters throw.
 PRELOADED = ("libasan.so", "libubsan.so", "libstdc++.so")
