@@ -21,6 +21,7 @@ from tests.support.frameworks import (
     Protocol,
     Table,
     consume,
+    current_stream,
     default,
     export,
     given_back,
@@ -100,6 +101,26 @@ def test_a_driver_that_is_not_there(without, tmp_path):
     kind, put = without
     put(tmp_path / "libcuda.so.1")
     check_without_a_driver(kind, "this machine has no (CUDA|HIP) driver")
+
+
+def test_an_import_that_needs_an_order_needs_a_driver(without, tmp_path):
+    """A table orders nothing: without a driver, only its own stream is the right one."""
+    kind, put = without
+    put(tmp_path / "libcuda.so.1")
+    given = Given(data=0x7000, device=(TYPES[kind], 0))
+    with current_stream(4096), pytest.raises(BufferError, match="no (CUDA|HIP) driver") as caught:
+        fastdl.from_dlpack(Tabled(given))
+    del caught
+    given.assert_released()
+    given = Given(data=0x7000, device=(TYPES[kind], 0))
+    with pytest.raises(BufferError, match="no (CUDA|HIP) driver") as caught:
+        fastdl.from_dlpack(Tabled(given), stream=4096)  # it has no __dlpack__ to be asked instead
+    del caught
+    given.assert_released()
+    given = Given(data=0x7000, device=(TYPES[kind], 0))
+    with current_stream(4096), fastdl.use_stream((TYPES[kind], 0), 4096):
+        fastdl.from_dlpack(Tabled(given))
+    given.assert_released()
 
 
 def test_a_driver_that_is_no_library(without, tmp_path):

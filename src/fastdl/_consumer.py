@@ -57,7 +57,8 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
 
 def acquire_for(x, target, stream):
     """The tensor of `x` by way of its library's exchange table, ready on `stream`. None where there
-    is no table, where the data is not on `target`, or without the driver that could order it."""
+    is no table, where the data is not on `target`, or where `x` itself is to order it for want of a
+    driver."""
     if isinstance(x, core.Tensor):
         return None  # whose table orders for the work stream
     tensor = exchange.acquire(x, tables_only=True, order=False)
@@ -66,7 +67,8 @@ def acquire_for(x, target, stream):
     passed = for_consumer(stream, tensor.device)
     if passed is None:
         return tensor
-    if passed != -1 and not driver.has_driver(tensor.device.type):
+    driverless = passed != -1 and not driver.has_driver(tensor.device.type)
+    if driverless and exchange.special(x, "__dlpack__") is not None:
         return None
     driver.ready_for(tensor, passed)
     return tensor

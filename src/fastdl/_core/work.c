@@ -429,14 +429,15 @@ int fdl_work_ready_on(fdl_work *work, int64_t source, int64_t stream, fdl_failur
 {
     fdl_driver *driver;
     fdl_scope scope;
-    fdl_failure ignored;
     int failed;
     if (stream == -1) {
         work->callers = 1;
         return 0;
     }
-    driver = fdl_driver_find(work->kind, &ignored);
+    driver = fdl_driver_find(work->kind, failure);
     if (driver == NULL) {
+        if (source != stream)
+            return -1;
         work->unrecorded = 1;
         work->stream = source;
         return 0;

@@ -36,8 +36,8 @@ void fdl_work_free(fdl_work *work);
 
 /* How the memory came. It is ready for work queued on `source` from now on: what was queued there
  * so far becomes an edge, and `stream` waits for it, unless `source` is in a capture. Without a
- * driver `source` alone is kept, which serves exports for the same stream. Called once, before
- * anybody else knows of the memory. */
+ * driver the two must be one stream, which is kept and serves exports for itself. Called once,
+ * before anybody else knows of the memory. */
 int fdl_work_ready_on(fdl_work *work, int64_t source, int64_t stream, fdl_failure *failure);
 
 /* The memory came through this table, whose library may queue more on it: it is asked for its
