@@ -258,13 +258,6 @@ PRODUCERS = [
     ),
     mutant(
         HANDSHAKE,
-        "the table is forgotten after the import",
-        WORK,
-        "    work->producer = producer;\n",
-        "    work->producer = producer == NULL ? producer : NULL;\n",
-    ),
-    mutant(
-        HANDSHAKE,
         "the work stream is not ordered at an import through a table",
         WORK,
         "return source == stream ? 0 : order_on(work, driver, stream, NULL, failure);",
