@@ -3,7 +3,7 @@
 import importlib.metadata
 import os
 import subprocess
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 
 import pyperf
 
@@ -25,7 +25,7 @@ def facts() -> dict[str, str]:
     answer = {name: str(known[key]) for key, name in names.items() if key in known}
     if hasattr(os, "getloadavg"):
         answer["load before"] = f"{os.getloadavg()[0]:.2f}"
-    answer["date"] = datetime.now(UTC).strftime("%Y-%m-%d")
+    answer["date"] = datetime.now(timezone.utc).strftime("%Y-%m-%d")
     return answer
 
 

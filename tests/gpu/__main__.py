@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -41,7 +41,7 @@ def facts(gpu):
         "GPU": name.value.decode(),
         "driver": kernel_driver(),
         "CUDA of the driver": f"{version.value // 1000}.{version.value % 1000 // 10}",
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
         "Python": sys.version.split()[0],
         "fastdl": fastdl.__version__,
     }
