@@ -290,6 +290,21 @@ def test_imports_are_ready_on_the_work_stream(sim, kind):
     del tensor
 
 
+def test_managed_memory_that_was_ordered_on_another_device_than_it_names():
+    """Its capsule may say 0 wherever it is. The default stream of the device that was announced, on
+    which it is ready, is another than that of the one it names."""
+    with simulated("cuda") as sim:
+        array = Array(sim, device=1, memory="managed", stream=stream_on(sim, 1, blocking=False))
+        array.write()
+        array.given = Given(data=array.pointer, device=(MANAGED, 0), owner=array)
+        tensor = fastdl.from_dlpack(Protocol(array))
+        assert tensor.device == (MANAGED, 0)
+        array.read(default(sim), device=0)
+        consume(tensor, stream_on(sim, blocking=False), array, device=0)
+        del tensor, array
+        gc.collect()
+
+
 def test_consumers_of_the_table_are_ordered_on_the_work_stream(sim):
     """A table orders nothing by its contract: fastdl orders its work stream before it answers."""
     array = Array(sim, stream=stream_on(sim, blocking=False))
@@ -595,6 +610,35 @@ def test_hip_is_not_asked_during_a_capture_and_the_words_say_so():
 
 
 # ---- memory that comes back -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("explicit", [False, True])
+@pytest.mark.parametrize("origin", ["table", "protocol", "capsule"])
+def test_a_table_that_hands_out_a_tensor_is_asked_for_its_own_stream(sim, origin, explicit):
+    """A library in C that keeps Tensors inside, and works on them: fastdl has not seen what it did,
+    and knows the memory already."""
+    array, target = Array(sim), stream_on(sim, blocking=False)
+    made = {"table": Table, "protocol": Protocol, "capsule": lambda array: array.given.capsule()}
+    tensor = fastdl.from_dlpack(made[origin](array))
+    _, inside = Taken(tensor).give()
+    theirs = stream_on(sim, blocking=False)
+    expected = array.write(theirs)
+    with current_stream(theirs):
+        back = fastdl.from_dlpack(Tabled(inside), **({"stream": target} if explicit else {}))
+    array.read(target if explicit else default(sim))
+    consume(back, stream_on(sim, blocking=False), array)
+    sim.run()
+    assert array.bytes() == expected
+
+
+def test_a_table_that_hands_out_a_tensor_without_a_driver():
+    tensor = fastdl.from_dlpack(Tabled(Given(device=CUDA)))
+    for keywords in ({}, {"stream": 1}):
+        _, inside = Taken(tensor).give()
+        assert fastdl.from_dlpack(Tabled(inside), **keywords).data_ptr == tensor.data_ptr
+    _, inside = Taken(tensor).give()
+    with pytest.raises(BufferError, match="no CUDA driver"):
+        fastdl.from_dlpack(Tabled(inside), stream=0x70)
 
 
 def test_a_tensor_that_c_code_made_is_ordered_after_the_work_stream(sim):

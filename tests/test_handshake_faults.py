@@ -96,6 +96,17 @@ class Stream:
         setattr(self, name, value)
 
 
+@pytest.mark.parametrize("entry", sorted(set(ENTRIES) - {"export"}))
+@pytest.mark.parametrize(
+    ("handle", "ordinal"), [("cuda_stream", "device_index"), ("ptr", "device_id")]
+)
+def test_the_default_stream_of_another_device(sim, entry, handle, ordinal):
+    """Its number means another stream here."""
+    stream = Stream(handle, 0)
+    setattr(stream, ordinal, 1)
+    refuses(sim, entry, [stream], ValueError, "got the default stream of device 1")
+
+
 @entries
 def test_what_is_no_stream(sim, entry):
     streams = [True, False, 1.0, "1", b"1", (0, 1), [1], 1j, object()]
@@ -198,10 +209,10 @@ def test_a_device_that_does_not_exist(sim, make, ordinal):
         given.assert_released()
 
 
-def test_the_capsule_names_another_device_than_announced(sim):
-    """Which does not exist: that is found after the capsule was taken."""
-    given = Given(data=0x7000, device=(TYPES[sim.kind], 9))
-    with pytest.raises(BufferError, match=r"device 9: .* has 2") as caught:
+@pytest.mark.parametrize("delivered", [1, 9])
+def test_the_capsule_names_another_device_than_announced(sim, delivered):
+    given = Given(data=0x7000, device=(TYPES[sim.kind], delivered))
+    with pytest.raises(BufferError, match="announced data on") as caught:
         fastdl.from_dlpack(Producer(given, (TYPES[sim.kind], 0)))
     del caught
     given.assert_released()

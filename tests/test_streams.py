@@ -177,9 +177,18 @@ def test_a_producer_that_changes_its_device_after_it_was_learned():
         fastdl.from_dlpack(producer)
 
 
-def test_the_device_id_may_differ():
+@pytest.mark.parametrize("kind", [CUDA, ROCM])
+def test_the_device_id_may_not_differ(kind):
+    """The default stream of one device is not that of another."""
+    producer = FakeProducer((kind, 1), (kind, 0))
+    with pytest.raises(BufferError, match="announced"):
+        fastdl.from_dlpack(producer)
+
+
+def test_the_device_id_of_managed_memory_may_differ():
     producer = FakeProducer((CUDA_MANAGED, 1), (CUDA_MANAGED, 0))
-    assert fastdl.from_dlpack(producer).device == (CUDA_MANAGED, 0)
+    tensor = fastdl.from_dlpack(producer, stream=-1)
+    assert tensor.device == (CUDA_MANAGED, 0)
 
 
 def test_host_data_is_read_after_learning_on_a_device():

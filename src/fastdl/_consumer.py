@@ -12,7 +12,7 @@ from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._device import CPU, Device, DeviceType
 from fastdl._errors import CopyRequiredError
-from fastdl._streams import for_consumer, ordering
+from fastdl._streams import DEFAULT, for_consumer, ordering
 from fastdl._transfer import copied, obstacle, serves
 
 Capsule = type(core.Tensor.__dlpack_c_exchange_api__)
@@ -142,7 +142,10 @@ def request(x, target=None, copy=None, stream=None):
             raise
         return request(x)
     if passed is not None and not isinstance(x, core.Tensor):
-        driver.ready_on(tensor, passed, passed)
+        if passed == -1 or tensor.device.id == where.id:
+            driver.ready_on(tensor, passed, passed)
+        else:
+            driver.ready_abroad(tensor, where.id, passed)
     if facts & exchange.TYPE_ASK_BITS:
         core.check_values(x, tensor)
     if facts & exchange.TYPE_KEEP:
@@ -159,7 +162,9 @@ def check_delivery(x, where, tensor) -> None:
     where = where or CPU
     if where == CPU and tensor.device.type == DeviceType.CUDA_MANAGED:
         return  # which a CPU can read, so that its producer need not copy it
-    if ordering(tensor.device) != ordering(where):
+    kind = ordering(where)
+    elsewhere = kind in DEFAULT and tensor.device.id != where.id
+    if ordering(tensor.device) != kind or (elsewhere and where.type != DeviceType.CUDA_MANAGED):
         raise BufferError(
             f"{type(x).__qualname__!r} announced data on {where} and delivered "
             f"{core.describe(tensor)}, where work is ordered in another way"

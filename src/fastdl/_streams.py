@@ -28,6 +28,7 @@ def as_number(stream):
 
 # Where libraries document the handle of their stream objects: torch, CuPy, Numba.
 _HANDLES = ("cuda_stream", "ptr", "handle")
+_ORDINALS = ("device_index", "device_id")  # and the number of its device: torch, CuPy
 
 
 def handle_of(stream, device: Device):
@@ -54,7 +55,20 @@ def handle_of(stream, device: Device):
                 f"of torch, CuPy or Numba, got {stream!r}"
             )
     handle = as_number(getattr(handle, "value", handle)) or 0  # ctypes has None for NULL
+    if handle <= 2:
+        refuse_abroad(stream, device)
     return handle or DEFAULT.get(device.stream_kind, 0)
+
+
+def refuse_abroad(stream, device: Device) -> None:
+    """Refuses the default stream of another device, which has no number beside this one's."""
+    for name in _ORDINALS:
+        ordinal = getattr(stream, name, None)
+        if isinstance(ordinal, int) and ordinal not in (-1, device.id):  # -1: CuPy's "any"
+            raise ValueError(
+                f"expected a stream of {device}, got the default stream of device {ordinal}: "
+                f"{stream!r}"
+            )
 
 
 def checked(stream, device: Device):

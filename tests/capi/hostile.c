@@ -305,7 +305,8 @@ static int stream_result; /* what current_work_stream returns */
 static int stream_raises;
 static void *stream_value;
 
-/* An object of a table's type has `managed`, and `mode`: how this function behaves. */
+/* An object of a table's type has `managed`, which may also be the address of somebody else's, and
+ * `mode`: how this function behaves. */
 static int table_from_object(void *object, DLManagedTensorVersioned **out)
 {
     const char *mode;
@@ -319,8 +320,12 @@ static int table_from_object(void *object, DLManagedTensorVersioned **out)
     if (mode == NULL || managed == NULL)
         goto done;
     if (strcmp(mode, "give") == 0 || strcmp(mode, "give and raise") == 0) {
-        *out = &((managed_object *)managed)->r->managed.versioned;
-        ((managed_object *)managed)->r->handed++;
+        if (PyLong_Check(managed)) {
+            *out = PyLong_AsVoidPtr(managed);
+        } else {
+            *out = &((managed_object *)managed)->r->managed.versioned;
+            ((managed_object *)managed)->r->handed++;
+        }
         result = 0;
     }
     if (strncmp(mode, "nothing", 7) == 0) {

@@ -105,6 +105,21 @@ THE_GIL = [
     ),
     mutant(
         HANDSHAKE,
+        "events are recorded with the GIL",
+        EVENT,
+        "void *paused = fdl_pause_python(); /* the queue",
+        "void *paused = NULL; /* the queue",
+    ),
+    mutant(
+        HANDSHAKE,
+        "waits are queued with the GIL",
+        EVENT,
+        "    void *paused = fdl_pause_python();\n    int failed = FDL_TRY(event->driver, failure, "
+        "stream_wait,",
+        "    void *paused = NULL;\n    int failed = FDL_TRY(event->driver, failure, stream_wait,",
+    ),
+    mutant(
+        HANDSHAKE,
         "contexts are made with the GIL",
         DRIVER,
         "void *context = NULL, *paused = fdl_pause_python();",
@@ -251,6 +266,13 @@ NUMBERS = [
         STREAMS,
         "if kind == ROCM and stream in (1, 2):",
         "if kind == ROCM and stream in ():",
+    ),
+    mutant(
+        FAULTS,
+        "the default stream of another device is taken for that of this one",
+        STREAMS,
+        "    if handle <= 2:\n",
+        "    if handle < 0:\n",
     ),
     mutant(
         TABLES,

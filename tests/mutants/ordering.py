@@ -21,8 +21,8 @@ EVENTS = [
         HANDSHAKE,
         "a wait is ignored",
         EVENT,
-        "return FDL_TRY(event->driver, failure, stream_wait, fdl_handle(stream), event->handle, 0)",
-        "return event == NULL && stream == 0 && failure == NULL",
+        "FDL_TRY(event->driver, failure, stream_wait, fdl_handle(stream), event->handle, 0)",
+        "event == NULL && stream == 0 && failure == NULL",
     ),
     mutant(
         HANDSHAKE,
@@ -318,6 +318,20 @@ PRODUCERS = [
         ACQUIRE,
         "Py_CLEAR(tensor);",
         "tensor = NULL;",
+    ),
+    mutant(
+        HANDSHAKE,
+        "what a library did with a Tensor that it hands out is not recorded",
+        WORK,
+        "        return fdl_work_record(work, source, failure);",
+        "        return 0;",
+    ),
+    mutant(
+        HANDSHAKE,
+        "managed memory is taken to be ready where it says that it is",
+        CONSUMER,
+        "if passed == -1 or tensor.device.id == where.id:",
+        "if True:",
     ),
     mutant(
         HANDSHAKE,

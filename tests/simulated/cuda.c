@@ -247,7 +247,7 @@ EXPORT int cuEventCreate(CUevent *handle, unsigned flags)
 
 EXPORT int cuEventRecord(CUevent event_handle, CUstream handle)
 {
-    CALL("cuEventRecord", CONTEXT);
+    CALL("cuEventRecord", CONTEXT | BLOCKS);
     EVENT(event_handle);
     STREAM(settings.has_misdirect ? settings.misdirect : handle);
     GIVE(work_record(self, event, stream));
@@ -298,7 +298,7 @@ EXPORT int cuStreamDestroy_v2(CUstream handle)
 
 EXPORT int cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned flags)
 {
-    CALL("cuStreamWaitEvent", CONTEXT);
+    CALL("cuStreamWaitEvent", CONTEXT | BLOCKS);
     EVENT(event_handle);
     STREAM(handle);
     if (flags > 1)

@@ -185,7 +185,7 @@ EXPORT int hipEventCreateWithFlags(hipEvent_t *handle, unsigned flags)
 
 EXPORT int hipEventRecord(hipEvent_t event_handle, hipStream_t handle)
 {
-    HIP_CALL("hipEventRecord", 0);
+    HIP_CALL("hipEventRecord", BLOCKS);
     EVENT(event_handle);
     STREAM(settings.has_misdirect ? settings.misdirect : handle);
     GIVE(work_record(self, event, stream));
@@ -235,7 +235,7 @@ EXPORT int hipStreamDestroy(hipStream_t handle)
 
 EXPORT int hipStreamWaitEvent(hipStream_t handle, hipEvent_t event_handle, unsigned flags)
 {
-    HIP_CALL("hipStreamWaitEvent", 0);
+    HIP_CALL("hipStreamWaitEvent", BLOCKS);
     EVENT(event_handle);
     STREAM(handle);
     if (flags > 1)

@@ -379,7 +379,7 @@ typedef struct Symbol Symbol;
 enum {
     ANYTIME = 1,  /* needs no cuInit */
     CONTEXT = 2,  /* needs a current context */
-    BLOCKS = 4,   /* may wait: not to be called with the GIL held */
+    BLOCKS = 4,   /* may wait, if only for room in a queue: not to be called with the GIL held */
     CALLBACK = 8, /* allowed inside a host callback */
     GO_ON = -1
 };

@@ -6,9 +6,10 @@
 
 fastdl_slot fdl_type_slots[FASTDL_SLOTS];
 
-/* Notes that device memory has just come through `table`, and makes it ready on the thread's work
- * stream if `order` says so. */
-static int came_through(fdl_description *description, const DLPackExchangeAPI *table, int order)
+/* Notes that device memory has just come through `table`, on a block that fastdl knew already or
+ * not, and makes it ready on the thread's work stream if `order` says so. */
+static int came_through(fdl_description *description, const DLPackExchangeAPI *table, int known,
+                        int order)
 {
     DLDevice device = description->managed.dl_tensor.device;
     const fastdl_device_fact *fact = fastdl_find_device((int32_t)device.device_type);
@@ -16,13 +17,15 @@ static int came_through(fdl_description *description, const DLPackExchangeAPI *t
     fdl_failure failure;
     if (fact->host || (fact->stream != FASTDL_STREAM_CUDA && fact->stream != FASTDL_STREAM_ROCM))
         return 0;
-    work = description->block->work = fdl_work_new(device);
+    work = fdl_work_of(&description->block->work, device);
     if (work == NULL) {
         PyErr_NoMemory();
         return -1;
     }
-    fdl_work_from_table(work, table);
-    if (!order || fdl_work_ready_for(work, fdl_work_stream(device), &failure) == 0)
+    if (!known)
+        fdl_work_from_table(work, table);
+    if ((!known || fdl_work_came_back(work, table, &failure) == 0) &&
+        (!order || fdl_work_ready_for(work, fdl_work_stream(device), &failure) == 0))
         return 0;
     return PyErr_Occurred() ? -1 : fdl_raise(&failure);
 }
@@ -50,7 +53,7 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
     DLManagedTensorVersioned *managed = NULL;
     fdl_description *description;
     PyObject *tensor;
-    int ours, failed;
+    int ours, native, failed;
     if (record->borrow == fdl_tensor_borrow)
         return share(object);
     failed = record->api->managed_tensor_from_py_object_no_sync(object, &managed);
@@ -59,18 +62,20 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
             PyErr_Clear(); /* it claims to have succeeded */
         return fastdl_ask_on_(object, record->facts) ? Py_NewRef(Py_None) : NULL;
     }
-    if (record->facts & FASTDL_TYPE_NATIVE && PyErr_Occurred())
-        PyErr_Clear();                          /* likewise */
-    ours = fdl_description_of(managed) != NULL; /* on a block that knows its order already */
-    if (ours && !(record->facts & FASTDL_TYPE_NATIVE))
+    native = (record->facts & FASTDL_TYPE_NATIVE) != 0;
+    if (native && PyErr_Occurred())
+        PyErr_Clear(); /* likewise */
+    ours = fdl_description_of(managed) != NULL;
+    if (ours && !native)
         tensor = fdl_tensor_wrap((fdl_description *)managed); /* checked by its bridge just now */
     else
         tensor = fdl_take_versioned(managed, object);
     if (tensor == NULL)
         return NULL;
     description = fdl_description_in(tensor);
-    if ((!ours && description->managed.dl_tensor.device.device_type != kDLCPU &&
-         came_through(description, record->api, order) < 0) ||
+    /* A bridge orders what it makes a Tensor of by itself. */
+    if (((native || !ours) && description->managed.dl_tensor.device.device_type != kDLCPU &&
+         came_through(description, record->api, ours, order) < 0) ||
         (record->facts & FASTDL_TYPE_ASK_BITS &&
          fastdl_check_bits(object, &description->managed.dl_tensor) < 0))
         Py_CLEAR(tensor);

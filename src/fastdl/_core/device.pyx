@@ -78,6 +78,21 @@ def ready_on(Tensor tensor not None, int64_t source, int64_t stream):
               tensor, "ordered after its producer, on stream", source)
 
 
+def ready_abroad(Tensor tensor not None, int32_t ordinal, int64_t stream):
+    """The same for memory that its producer made ready on `stream` of another device than it names,
+    as is right for managed memory: that stream of its own device waits."""
+    cdef fdl_failure failure
+    cdef fdl_scope scope
+    cdef fdl_work *work = work_of(tensor)
+    cdef str what = "ordered after its producer, on stream"
+    cdef fdl_driver *driver = find_driver(tensor.description.managed.dl_tensor.device.device_type)
+    check(calls.enter(driver, ordinal, &scope, &failure), &failure, tensor, what, stream)
+    failed = calls.work_record_on(work, ordinal, stream, &failure)
+    calls.leave(&scope)
+    check(failed, &failure, tensor, what, stream)
+    order(tensor, stream)
+
+
 def ready_for(Tensor tensor not None, int64_t stream):
     """The same for memory that came through an exchange table, whose library knows the source."""
     cdef fdl_failure failure
@@ -283,9 +298,12 @@ def call_on(int32_t type, int32_t ordinal, int64_t stream, function, dict keywor
 def replace_driver(int32_t type, path):
     """Takes the library at `path` for the driver of a device; None: there is none; "": that of the
     machine."""
+    cdef const char *place = NULL
     forget_events(type)
-    encoded = None if path is None else path.encode()
-    calls.driver_replace(kind_of(type), NULL if encoded is None else <const char *>encoded)
+    if path is not None:
+        encoded = path.encode()
+        place = encoded
+    calls.driver_replace(kind_of(type), place)
 
 
 def forget_events(int32_t type):

@@ -8,7 +8,6 @@
 #include "layout.h"
 #include "library.h"
 #include "lifetime.h"
-#include "lock.h"
 
 /* ---- the two drivers ---- */
 
@@ -28,6 +27,7 @@ typedef struct {
 static slot cuda = {.driver = {.name = "CUDA", .kind = FASTDL_STREAM_CUDA}};
 static slot hip = {.driver = {.name = "HIP", .kind = FASTDL_STREAM_ROCM}};
 static fdl_lock loading;
+fdl_lock fdl_lists;
 static int in_forked_child; /* of a process that had initialised a driver */
 
 static slot *slot_of(int kind)
@@ -131,6 +131,7 @@ static void after_fork(void)
 {
     in_forked_child |= cuda.state == READY || hip.state == READY;
     fdl_lock_init(&loading); /* another thread of the parent may have held it */
+    fdl_lock_init(&fdl_lists);
 }
 
 int fdl_driver_is_lost(void)

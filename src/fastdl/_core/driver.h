@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lock.h"
+
 #ifdef _WIN32
 #define FDL_DRIVER_ABI __stdcall
 #else
@@ -123,6 +125,10 @@ fdl_driver *fdl_driver_find(int kind, fdl_failure *failure);
 /* Whether the process was forked after a driver was initialised: nothing that came from it can be
  * used, or given back. */
 int fdl_driver_is_lost(void);
+
+/* Guards the lists of events, work and memory that are kept for later, and is held for a few
+ * stores. It is free in a forked child, where whoever held it is not there to give it back. */
+extern fdl_lock fdl_lists;
 
 /* Codes of both drivers that fastdl acts on. */
 enum {

@@ -5,7 +5,6 @@
 
 #include "layout.h"
 #include "lifetime.h"
-#include "lock.h"
 
 struct fdl_event {
     fdl_event *next; /* of those kept for reuse */
@@ -16,9 +15,8 @@ struct fdl_event {
     fdl_count refs;
 };
 
-/* One list for each device of each driver, under one lock: it is held for two stores. */
+/* One list for each device of each driver, under fdl_lists. */
 static fdl_event *kept[2][FDL_MAX_DEVICES];
-static fdl_lock keeping;
 
 static fdl_event **list_of(const fdl_driver *driver, int32_t ordinal)
 {
@@ -28,11 +26,11 @@ static fdl_event **list_of(const fdl_driver *driver, int32_t ordinal)
 static fdl_event *take_kept(fdl_driver *driver, int32_t ordinal)
 {
     fdl_event **list = list_of(driver, ordinal), *event;
-    fdl_lock_take(&keeping);
+    fdl_lock_take(&fdl_lists);
     event = *list;
     if (event != NULL)
         *list = event->next;
-    fdl_lock_give(&keeping);
+    fdl_lock_give(&fdl_lists);
     return event;
 }
 
@@ -131,12 +129,14 @@ static fdl_event *record_on_its_device(fdl_driver *driver, int32_t ordinal, int6
 fdl_event *fdl_event_record(fdl_driver *driver, int32_t ordinal, int64_t stream,
                             fdl_failure *failure)
 {
+    void *paused = fdl_pause_python(); /* the queue of the stream may be full */
     fdl_event *event = record_here(driver, ordinal, stream, failure);
-    if (event != NULL || failure->code != INVALID_HANDLE || stream <= 2)
-        return event;
-    return driver->kind == FASTDL_STREAM_CUDA
-               ? record_in_its_context(driver, ordinal, stream, failure)
-               : record_on_its_device(driver, ordinal, stream, failure);
+    if (event == NULL && failure->code == INVALID_HANDLE && stream > 2)
+        event = driver->kind == FASTDL_STREAM_CUDA
+                    ? record_in_its_context(driver, ordinal, stream, failure)
+                    : record_on_its_device(driver, ordinal, stream, failure);
+    fdl_resume_python(paused);
+    return event;
 }
 
 void fdl_event_retain(fdl_event *event)
@@ -154,15 +154,18 @@ void fdl_event_release(fdl_event *event)
         return;
     }
     list = list_of(event->driver, event->ordinal);
-    fdl_lock_take(&keeping);
+    fdl_lock_take(&fdl_lists);
     event->next = *list;
     *list = event;
-    fdl_lock_give(&keeping);
+    fdl_lock_give(&fdl_lists);
 }
 
 int fdl_event_order(const fdl_event *event, int64_t stream, fdl_failure *failure)
 {
-    return FDL_TRY(event->driver, failure, stream_wait, fdl_handle(stream), event->handle, 0);
+    void *paused = fdl_pause_python();
+    int failed = FDL_TRY(event->driver, failure, stream_wait, fdl_handle(stream), event->handle, 0);
+    fdl_resume_python(paused);
+    return failed;
 }
 
 int fdl_event_wait(const fdl_event *event, fdl_failure *failure)

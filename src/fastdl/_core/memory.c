@@ -5,7 +5,6 @@
 
 #include "layout.h"
 #include "lifetime.h"
-#include "lock.h"
 #include "work.h"
 
 enum {
@@ -27,7 +26,6 @@ typedef struct {
 /* ---- the streams that memory is freed on ---- */
 
 static void *free_streams[2][FDL_MAX_DEVICES];
-static fdl_lock choosing;
 
 static void **free_stream_of(const fdl_driver *driver, int32_t ordinal)
 {
@@ -45,11 +43,11 @@ static int make_free_stream(fdl_driver *driver, int32_t ordinal, fdl_failure *fa
         return 0;
     if (FDL_TRY(driver, failure, stream_create, &made, NON_BLOCKING) < 0)
         return -1;
-    fdl_lock_take(&choosing);
+    fdl_lock_take(&fdl_lists);
     surplus = *place == NULL ? NULL : made;
     if (surplus == NULL)
         fdl_store_pointer(place, made);
-    fdl_lock_give(&choosing);
+    fdl_lock_give(&fdl_lists);
     if (surplus != NULL)
         (void)driver->stream_destroy(surplus);
     return 0;
@@ -58,14 +56,13 @@ static int make_free_stream(fdl_driver *driver, int32_t ordinal, fdl_failure *fa
 /* ---- freeing ---- */
 
 static fdl_block *put_off_blocks;
-static fdl_lock putting_off;
 
 static void put_off(fdl_block *block)
 {
-    fdl_lock_take(&putting_off);
+    fdl_lock_take(&fdl_lists);
     block->next = put_off_blocks;
     fdl_store_pointer((void **)&put_off_blocks, block);
-    fdl_lock_give(&putting_off);
+    fdl_lock_give(&fdl_lists);
 }
 
 void fdl_memory_drain(void)
@@ -73,10 +70,10 @@ void fdl_memory_drain(void)
     fdl_block *block, *next;
     if (fdl_load_pointer((void *const *)&put_off_blocks) == NULL)
         return;
-    fdl_lock_take(&putting_off);
+    fdl_lock_take(&fdl_lists);
     block = put_off_blocks;
     put_off_blocks = NULL;
-    fdl_lock_give(&putting_off);
+    fdl_lock_give(&fdl_lists);
     for (; block != NULL; block = next) {
         next = block->next;
         fdl_block_end(block, 0);

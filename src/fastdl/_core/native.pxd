@@ -160,6 +160,7 @@ cdef extern from "shared.h" nogil:
         int (*capture_of)(fdl_driver *, int64_t stream, fdl_capture *, fdl_failure *)
         void (*event_forget)(fdl_driver *)
         fdl_work *(*work_of)(fdl_work **, DLDevice)
+        int (*work_record_on)(fdl_work *, int32_t ordinal, int64_t stream, fdl_failure *)
         int (*work_ready_on)(fdl_work *, int64_t source, int64_t stream, fdl_failure *)
         int (*work_ready_for)(fdl_work *, int64_t stream, fdl_failure *)
         int (*work_ready_from_c)(fdl_work *, fdl_failure *)

@@ -9,6 +9,7 @@ const fdl_shared_calls fdl_shared = {
     .capture_of = fdl_capture_of,
     .event_forget = fdl_event_forget,
     .work_of = fdl_work_of,
+    .work_record_on = fdl_work_record_on,
     .work_ready_on = fdl_work_ready_on,
     .work_ready_for = fdl_work_ready_for,
     .work_ready_from_c = fdl_work_ready_from_c,

@@ -24,6 +24,7 @@ typedef struct {
     void (*event_forget)(fdl_driver *driver);
     /* work.h */
     fdl_work *(*work_of)(fdl_work **work, DLDevice device);
+    int (*work_record_on)(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failure *failure);
     int (*work_ready_on)(fdl_work *work, int64_t source, int64_t stream, fdl_failure *failure);
     int (*work_ready_for)(fdl_work *work, int64_t stream, fdl_failure *failure);
     int (*work_ready_from_c)(fdl_work *work, fdl_failure *failure);

@@ -6,7 +6,6 @@
 #include "event.h"
 #include "layout.h"
 #include "lifetime.h"
-#include "lock.h"
 
 #define MAX_EDGES 8
 
@@ -20,6 +19,7 @@ struct fdl_work {
     int callers;    /* imported with stream=-1 */
     int lent;       /* to C code that works on the work stream of its thread */
     int held;       /* see fdl_work_hold */
+    int came_back;  /* see fdl_work_came_back */
     int unrecorded; /* no driver: all that is known is `stream` */
     int captured;   /* ready on `stream` in the capture `id`, and nowhere else */
     int64_t stream; /* if unrecorded or captured */
@@ -33,16 +33,15 @@ int64_t fdl_default_stream(int kind)
 }
 
 static fdl_work *spares; /* so that importing allocates nothing once it has begun */
-static fdl_lock sparing;
 
-fdl_work *fdl_work_new(DLDevice device)
+static fdl_work *new_work(DLDevice device)
 {
     fdl_work *work;
-    fdl_lock_take(&sparing);
+    fdl_lock_take(&fdl_lists);
     work = spares;
     if (work != NULL)
         spares = work->next;
-    fdl_lock_give(&sparing);
+    fdl_lock_give(&fdl_lists);
     if (work == NULL)
         work = malloc(sizeof(fdl_work));
     if (work == NULL)
@@ -52,6 +51,7 @@ fdl_work *fdl_work_new(DLDevice device)
     work->device = device;
     work->kind = fastdl_find_device((int32_t)device.device_type)->stream;
     work->callers = work->lent = work->held = work->unrecorded = work->captured = 0;
+    work->came_back = 0;
     work->producer = NULL;
     return work;
 }
@@ -65,10 +65,10 @@ void fdl_work_free(fdl_work *work)
 #ifdef FDL_NO_SPARES
     free(work);
 #else
-    fdl_lock_take(&sparing);
+    fdl_lock_take(&fdl_lists);
     work->next = spares;
     spares = work;
-    fdl_lock_give(&sparing);
+    fdl_lock_give(&fdl_lists);
 #endif
 }
 
@@ -77,14 +77,14 @@ fdl_work *fdl_work_of(fdl_work **work, DLDevice device)
     fdl_work *found = fdl_load_pointer((void *const *)work), *made;
     if (found != NULL)
         return found;
-    made = fdl_work_new(device);
+    made = new_work(device);
     if (made == NULL)
         return NULL;
-    fdl_lock_take(&sparing);
+    fdl_lock_take(&fdl_lists);
     found = *work;
     if (found == NULL)
         fdl_store_pointer((void **)work, made);
-    fdl_lock_give(&sparing);
+    fdl_lock_give(&fdl_lists);
     if (found == NULL)
         return made;
     fdl_work_free(made);
@@ -227,12 +227,12 @@ int fdl_work_edges(fdl_work *work)
 
 /* ---- streams ---- */
 
-/* The stream on which the producer works now. 0, or -1. */
-static int producers_stream(const fdl_work *work, int64_t *stream, fdl_failure *failure)
+/* The stream on which the library of a table works now. 0, or -1. */
+static int stream_of(const DLPackExchangeAPI *table, const fdl_work *work, int64_t *stream,
+                     fdl_failure *failure)
 {
     void *handle = NULL;
-    if (work->producer->current_work_stream(work->device.device_type, work->device.device_id,
-                                            &handle) != 0)
+    if (table->current_work_stream(work->device.device_type, work->device.device_id, &handle) != 0)
         return fdl_refuse(failure,
                           "the exchange table of the producer cannot tell its current "
                           "stream on device (%d, %d)",
@@ -240,6 +240,12 @@ static int producers_stream(const fdl_work *work, int64_t *stream, fdl_failure *
     fdl_clear_error(); /* it claims to have succeeded */
     *stream = handle == NULL ? fdl_default_stream(work->kind) : (int64_t)(uintptr_t)handle;
     return 0;
+}
+
+/* That of the producer. */
+static int producers_stream(const fdl_work *work, int64_t *stream, fdl_failure *failure)
+{
+    return stream_of(work->producer, work, stream, failure);
 }
 
 static int refuse_capture(const fdl_work *work, fdl_failure *failure)
@@ -452,6 +458,8 @@ int fdl_work_ready_on(fdl_work *work, int64_t source, int64_t stream, fdl_failur
 int fdl_work_ready_for(fdl_work *work, int64_t stream, fdl_failure *failure)
 {
     int64_t source = -1;
+    if (fdl_load_acquire(&work->came_back))
+        return fdl_work_order(work, stream, failure);
     if (stream != -1 && producers_stream(work, &source, failure) < 0)
         return -1;
     return fdl_work_ready_on(work, source, stream, failure);
@@ -522,6 +530,21 @@ int fdl_work_record_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_fail
 {
     fdl_driver *driver = fdl_driver_find(work->kind, failure);
     return driver == NULL ? -1 : record_edge(work, driver, ordinal, stream, failure);
+}
+
+int fdl_work_came_back(fdl_work *work, const DLPackExchangeAPI *table, fdl_failure *failure)
+{
+    int64_t source = -1;
+    fdl_failure ignored;
+    fdl_store_release(&work->came_back, 1);
+    if (stream_of(table, work, &source, failure) < 0)
+        return -1;
+    if (fdl_driver_find(work->kind, &ignored) != NULL)
+        return fdl_work_record(work, source, failure);
+    if (source == fdl_default_stream(work->kind)) /* which is all that is served without */
+        return 0;
+    *failure = ignored;
+    return -1;
 }
 
 void fdl_work_hold(fdl_work *work)

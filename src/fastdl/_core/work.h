@@ -25,10 +25,8 @@
 
 typedef struct fdl_work fdl_work;
 
-/* For memory on `device`, which may be pinned host memory. NULL when out of memory. */
-fdl_work *fdl_work_new(DLDevice device);
-
-/* That of a block, which `work` points into, made at first use. NULL when out of memory. */
+/* That of a block on `device`, which `work` points into, made at first use. The memory may be
+ * pinned by the driver of a device. NULL when out of memory. */
 fdl_work *fdl_work_of(fdl_work **work, DLDevice device);
 
 /* Frees it with its edges. NULL is nothing to do. */
@@ -44,8 +42,13 @@ int fdl_work_ready_on(fdl_work *work, int64_t source, int64_t stream, fdl_failur
  * current stream whenever the memory is handed on. fdl_work_ready_for follows. */
 void fdl_work_from_table(fdl_work *work, const DLPackExchangeAPI *producer);
 
+/* The memory is known already, and came back through this table, whose library may have queued work
+ * on it that nobody noted: what its current stream holds becomes an edge. fdl_work_ready_for
+ * follows. */
+int fdl_work_came_back(fdl_work *work, const DLPackExchangeAPI *table, fdl_failure *failure);
+
 /* As fdl_work_ready_on, for memory from a table: `source` is the producer's current stream. Asks
- * the producer, unless `stream` is -1. */
+ * the producer, unless `stream` is -1. Memory that came back is ordered as by fdl_work_order. */
 int fdl_work_ready_for(fdl_work *work, int64_t stream, fdl_failure *failure);
 
 /* The memory comes from C code that works on the calling thread's work stream, and may go on to:
