@@ -203,6 +203,10 @@ def test_host_data_is_read_after_learning_on_a_device():
 # ---- the producer: what a consumer is granted -----------------------------------------------
 
 
+# The compiled front of the method serves the second itself.
+forms = pytest.mark.parametrize("form", [{}, {"max_version": (1, 3)}], ids=["legacy", "versioned"])
+
+
 def accepted(tensor, stream):
     capsule = tensor.__dlpack__(stream=stream, max_version=(1, 3))
     return opened(capsule).tensor.device_type == tensor.device.type
@@ -254,10 +258,11 @@ def test_orders_that_need_a_driver_are_refused(kind, imported_on, stream):
     ],
 )
 @pytest.mark.parametrize("imported_on", [None, -1])
-def test_stream_values_that_are_refused(kind, stream, imported_on):
+@forms
+def test_stream_values_that_are_refused(kind, stream, imported_on, form):
     tensor, _ = imported(kind, imported_on)
     with pytest.raises(ValueError):
-        tensor.__dlpack__(stream=stream)
+        tensor.__dlpack__(stream=stream, **form)
 
 
 def test_stream_0_of_cuda_names_the_alternatives():
@@ -267,16 +272,18 @@ def test_stream_0_of_cuda_names_the_alternatives():
 
 @pytest.mark.parametrize("kind", [CPU, CUDA_HOST, CUDA, ROCM, ONEAPI])
 @pytest.mark.parametrize("stream", NO_INTS, ids=repr)
-def test_exports_refuse_streams_that_are_no_ints(kind, stream):
+@forms
+def test_exports_refuse_streams_that_are_no_ints(kind, stream, form):
     with pytest.raises(TypeError, match="expected a stream"):
-        imported(kind)[0].__dlpack__(stream=stream)
+        imported(kind)[0].__dlpack__(stream=stream, **form)
 
 
 @pytest.mark.parametrize("kind", NO_NUMBERS)
-def test_exports_refuse_numbers_for_devices_without(kind):
+@forms
+def test_exports_refuse_numbers_for_devices_without(kind, form):
     for stream in (0, 1, 4096):
         with pytest.raises(BufferError, match="stream"):
-            imported(kind)[0].__dlpack__(stream=stream)
+            imported(kind)[0].__dlpack__(stream=stream, **form)
 
 
 @pytest.mark.parametrize("kind", [CUDA_HOST, ROCM_HOST])

@@ -87,7 +87,7 @@ def test_consumer(gpu, device, more, column, cell):
 # ---- the producer's table -------------------------------------------------------------------
 
 
-def export(gpu, device, more, stream):
+def export(gpu, device, more, form, stream):
     """Exports a tensor with work in flight; (its data, a stream that nobody asked for)."""
     worker, bystander = gpu.stream(), gpu.stream()
     pinned = device.endswith("_host") or device == "cpu"
@@ -102,7 +102,7 @@ def export(gpu, device, more, stream):
     if ours:
         tensor.record(worker)
     arguments = {"dl_device": (CPU, 0)} if more else {}
-    capsule = tensor.__dlpack__(stream=stream, max_version=(1, 3), **arguments)
+    capsule = tensor.__dlpack__(stream=stream, **form, **arguments)
     exported = opened(capsule).tensor
     if exported.data != pointer:
         copy = exported.device_type, ctypes.string_at(exported.data, SIZE)
@@ -120,16 +120,17 @@ def races(gpu, touch):
     return found
 
 
+@pytest.mark.parametrize("form", [{}, {"max_version": (1, 3)}], ids=["legacy", "versioned"])
 @pytest.mark.parametrize(("device", "more", "column", "cell"), cells("producer"))
-def test_producer(gpu, device, more, column, cell):
+def test_producer(gpu, device, more, column, form, cell):
     """Who waits is who touches the bytes afterwards without a race; others must not."""
     stream = stream_of(column, gpu)
     if cell in ERRORS:
         with pytest.raises(ERRORS[cell]):
-            export(gpu, device, more, stream)
+            export(gpu, device, more, form, stream)
         gpu.simulation.run()
         return
-    copied = export(gpu, device, more, stream)[0] is None
+    copied = export(gpu, device, more, form, stream)[0] is None
     assert copied == (cell == "copied")
     gpu.simulation.forget()
     if copied:
@@ -143,22 +144,24 @@ def test_producer(gpu, device, more, column, cell):
         stream = gpu.default_stream
 
     if fastdl.Device(device).stream_kind in (1, 2):
-        pointer, _ = export_again(gpu, device, more, column, stream)
+        pointer, _ = export_again(gpu, device, more, form, column, stream)
         assert races(gpu, lambda: gpu.simulation.kernel(stream, read(pointer, SIZE))) == (
             who == "nobody"
         )
-    pointer, other = export_again(gpu, device, more, column, stream)
+    pointer, other = export_again(gpu, device, more, form, column, stream)
     assert races(gpu, lambda: gpu.simulation.kernel(other, read(pointer, SIZE))) == (
         who != "the host"
     )
     if device.endswith(("_host", "_managed")):
-        pointer, _ = export_again(gpu, device, more, column, stream)
+        pointer, _ = export_again(gpu, device, more, form, column, stream)
         assert races(gpu, lambda: gpu.simulation.host_read(pointer, SIZE)) == (who != "the host")
 
 
-def export_again(gpu, device, more, column, handle):
+def export_again(gpu, device, more, form, column, handle):
     """As the column says: each look at the bytes needs an export of its own."""
-    return export(gpu, device, more, handle if column == "a handle" else stream_of(column, gpu))
+    return export(
+        gpu, device, more, form, handle if column == "a handle" else stream_of(column, gpu)
+    )
 
 
 # ---- what it costs --------------------------------------------------------------------------

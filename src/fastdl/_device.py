@@ -51,7 +51,7 @@ class Device(namedtuple("Device", "type id")):
         return self._fact().stream
 
     def _fact(self):
-        return _BY_NUMBER.get(self.type, _UNKNOWN)
+        return _BY_NUMBER.get(int(self.type), _UNKNOWN)  # an enum's own hash is slow
 
     def __str__(self):
         name = self._fact().name or f"device type {int(self.type)}"

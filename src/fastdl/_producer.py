@@ -1,6 +1,6 @@
 """`Tensor.__dlpack__` in Python: what fastdl answers, as a producer.
 
-Complete by itself; the compiled method in front of it serves the plain call on host memory.
+Complete by itself; the compiled method in front of it serves the plain call.
 """
 
 from fastdl._core import device as driver

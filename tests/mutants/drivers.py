@@ -7,6 +7,7 @@ from tests.mutants.mutant import (
     DRIVERS,
     EVENT,
     FAULTS,
+    GUIDE,
     HANDSHAKE,
     STREAMS,
     TABLES,
@@ -296,7 +297,7 @@ NUMBERS = [
         "if not -9 <= stream < 2**63:",
     ),
     mutant(
-        TABLES,
+        GUIDE,
         "the default of ROCm is that of CUDA",
         STREAMS,
         "DEFAULT = {CUDA: 1, ROCM: 0}",

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-DRIVER, EVENT, WORK, ACQUIRE, MEMORY, TRANSFER, POINTER = (
+DRIVER, EVENT, WORK, ACQUIRE, EXPORT, MEMORY, TRANSFER, POINTER = (
     f"src/fastdl/_core/{name}.c"
-    for name in "driver event work acquire memory transfer pointer".split()
+    for name in "driver event work acquire export memory transfer pointer".split()
 )
 BINDING = "src/fastdl/_core/device.pyx"
 STREAMS, CONSUMER = "src/fastdl/_streams.py", "src/fastdl/_consumer.py"
@@ -16,6 +16,9 @@ HANDSHAKE, FAULTS, DRIVERS, CAPTURES, WORKS = (
 TABLES, OWN, COPIES = (
     f"tests/test_{name}.py" for name in "streams device_memory transfers".split()
 )
+
+
+GUIDE = "tests/test_streams_guide.py::test_producer"
 
 
 class Mutant(NamedTuple):

@@ -7,7 +7,9 @@ from tests.mutants.mutant import (
     CONSUMER,
     DRIVERS,
     EVENT,
+    EXPORT,
     FAULTS,
+    GUIDE,
     HANDSHAKE,
     STREAMS,
     TABLES,
@@ -267,8 +269,8 @@ PRODUCERS = [
         HANDSHAKE,
         "an import through a table is not ordered at all",
         ACQUIRE,
-        "if (!order || fdl_work_ready_for",
-        "if (order >= 0 || fdl_work_ready_for",
+        "(!order || fdl_work_ready_for",
+        "(order >= 0 || fdl_work_ready_for",
     ),
     mutant(
         WORKS,
@@ -306,11 +308,26 @@ PRODUCERS = [
         "work->callers = 0;",
     ),
     mutant(
-        HANDSHAKE,
+        GUIDE,
         "stream=-1 is ordered at export",
         STREAMS,
         "    if stream == -1:\n        return\n    if device.is_host",
         "    if stream == -1:\n        stream = None\n    if device.is_host",
+    ),
+    mutant(
+        TABLES,
+        "the fast export orders nothing",
+        EXPORT,
+        "!is_stream(passed, fact->stream, &stream) || fdl_order_for(self, stream) < 0)",
+        "!is_stream(passed, fact->stream, &stream))",
+    ),
+    mutant(
+        TABLES,
+        "the fast export takes any number for a stream",
+        EXPORT,
+        "return !overflow && (*stream == -1 || *stream > 2 || "
+        "*stream == fdl_default_stream(kind));",
+        "return !overflow;",
     ),
     mutant(
         DRIVERS,

@@ -102,11 +102,7 @@ def ready_for(Tensor tensor not None, int64_t stream):
 
 def order(Tensor tensor not None, int64_t stream):
     """Makes `stream` wait for all work on the memory of `tensor`."""
-    cdef fdl_failure failure
-    cdef fdl_work *work = tensor.description.block.work
-    if work is not NULL:
-        check(calls.work_order(work, stream, &failure), &failure,
-              tensor, "ordered for stream", stream)
+    calls.order_for(tensor, stream)
 
 
 def wait(Tensor tensor not None):

@@ -79,6 +79,7 @@ PyObject *fdl_legacy_capsule(PyObject *tensor)
 /* ---- the front of __dlpack__ ---- */
 
 static PyObject *whole_method; /* the method that decides every call */
+static PyObject *describe_call;
 
 /* The keywords, interned as those in a call are. */
 enum {
@@ -128,28 +129,82 @@ static int keyword_of(PyObject *name)
     return k;
 }
 
-/* Whether the keywords are a max_version that a versioned capsule answers, and others that are
- * None. Every doubt is a no: the whole method looks closer. */
-static int asks_versioned(PyObject *const *values, PyObject *names)
+/* Whether the keywords are a max_version that a versioned capsule answers, a stream, and others
+ * that are None. Every doubt is a no, here and below: the whole method looks closer. */
+static int asks_versioned(PyObject *const *values, PyObject *names, PyObject **stream)
 {
     int asked = 0;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); i++) {
         int keyword = keyword_of(PyTuple_GET_ITEM(names, i));
-        if (keyword == MAX_VERSION ? !is_version(values[i])
-                                   : keyword == KEYWORDS || values[i] != Py_None)
+        if (keyword == STREAM)
+            *stream = values[i];
+        else if (keyword == MAX_VERSION ? !is_version(values[i])
+                                        : keyword == KEYWORDS || values[i] != Py_None)
             return 0;
         asked |= keyword == MAX_VERSION;
     }
     return asked;
 }
 
+/* Which stream a consumer of device memory means that passed `passed`. 0 if that is in doubt. */
+static int is_stream(PyObject *passed, int kind, int64_t *stream)
+{
+    int overflow;
+    *stream = fdl_default_stream(kind);
+    if (passed == Py_None)
+        return 1;
+    if (!PyLong_CheckExact(passed))
+        return 0;
+    *stream = PyLong_AsLongLongAndOverflow(passed, &overflow);
+    return !overflow && (*stream == -1 || *stream > 2 || *stream == fdl_default_stream(kind));
+}
+
+int fdl_order_for(PyObject *tensor, int64_t stream)
+{
+    fdl_work *work = fdl_description_in(tensor)->block->work;
+    fdl_failure failure;
+    PyObject *words;
+    if (work == NULL || fdl_work_order(work, stream, &failure) == 0)
+        return 0;
+    if (PyErr_Occurred())
+        return -1;
+    if (failure.no_memory)
+        return fdl_raise(&failure);
+    words = PyObject_CallOneArg(describe_call, tensor);
+    if (words != NULL)
+        PyErr_Format(PyExc_BufferError, "%U cannot be ordered for stream %lld: %s", words,
+                     (long long)stream, failure.text);
+    Py_XDECREF(words);
+    return -1;
+}
+
+/* A capsule for a call that leaves no doubt. NULL without an exception if there is one. */
+static PyObject *plain_capsule(PyObject *self, PyObject *const *arguments, PyObject *names)
+{
+    DLDevice device = fdl_description_in(self)->managed.dl_tensor.device;
+    const fastdl_device_fact *fact;
+    PyObject *passed = Py_None;
+    int64_t stream;
+    if (!asks_versioned(arguments, names, &passed))
+        return NULL;
+    if (device.device_type == kDLCPU)
+        return passed == Py_None ? fdl_versioned_capsule(self, 0) : NULL;
+    fact = fastdl_find_device((int32_t)device.device_type);
+    if (fact->host || (fact->stream != FASTDL_STREAM_CUDA && fact->stream != FASTDL_STREAM_ROCM) ||
+        !is_stream(passed, fact->stream, &stream) || fdl_order_for(self, stream) < 0)
+        return NULL;
+    return fdl_versioned_capsule(self, 0);
+}
+
 static PyObject *dlpack(PyObject *self, PyObject *const *arguments, Py_ssize_t count,
                         PyObject *names)
 {
     PyObject *method, *result;
-    if (count == 0 && names != NULL && asks_versioned(arguments, names) &&
-        fdl_description_in(self)->managed.dl_tensor.device.device_type == kDLCPU)
-        return fdl_versioned_capsule(self, 0);
+    if (count == 0 && names != NULL) {
+        result = plain_capsule(self, arguments, names);
+        if (result != NULL || PyErr_Occurred())
+            return result;
+    }
     method = Py_TYPE(whole_method)->tp_descr_get(whole_method, self, (PyObject *)Py_TYPE(self));
     if (method == NULL)
         return NULL;
@@ -158,7 +213,7 @@ static PyObject *dlpack(PyObject *self, PyObject *const *arguments, Py_ssize_t c
     return result;
 }
 
-int fdl_speed_up_dlpack(PyTypeObject *type)
+int fdl_speed_up_dlpack(PyTypeObject *type, PyObject *describe)
 {
     static PyMethodDef definition = {"__dlpack__", (PyCFunction)(void (*)(void))dlpack,
                                      METH_FASTCALL | METH_KEYWORDS, NULL};
@@ -178,6 +233,7 @@ int fdl_speed_up_dlpack(PyTypeObject *type)
         return -1;
     }
     Py_INCREF(whole_method);
+    describe_call = Py_NewRef(describe);
     definition.ml_doc = ((PyMethodDescrObject *)whole_method)->d_method->ml_doc;
     front = PyDescr_NewMethod(type, &definition);
     if (front == NULL)

@@ -22,9 +22,14 @@ int fdl_lend(const fdl_description *description);
 /* fastdl_borrow of a fastdl.Tensor: see fastdl_record. */
 int fdl_tensor_borrow(PyObject *tensor, fastdl_view *view);
 
-/* Puts a faster front before the method `__dlpack__` of `type`: it serves the plain call on
- * writable or versioned host memory, and hands any other to the method that was there. 0, or -1
- * with an exception. To be called once. */
-int fdl_speed_up_dlpack(PyTypeObject *type);
+/* Makes `stream`, if that is not -1, wait for all work on the memory of a Tensor. 0, or -1 with an
+ * exception. */
+int fdl_order_for(PyObject *tensor, int64_t stream);
+
+/* Puts a faster front before the method `__dlpack__` of `type`: it serves the plain call for a
+ * versioned capsule on the host, or on a device for a stream that is beyond doubt, and hands any
+ * other to the method that was there. `describe` makes words of a Tensor. 0, or -1 with an
+ * exception. To be called once. */
+int fdl_speed_up_dlpack(PyTypeObject *type, PyObject *describe);
 
 #endif

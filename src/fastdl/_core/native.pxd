@@ -165,7 +165,7 @@ cdef extern from "shared.h" nogil:
         int (*work_ready_for)(fdl_work *, int64_t stream, fdl_failure *)
         int (*work_ready_from_c)(fdl_work *, fdl_failure *)
         int (*work_record)(fdl_work *, int64_t stream, fdl_failure *)
-        int (*work_order)(fdl_work *, int64_t stream, fdl_failure *)
+        int (*order_for)(object tensor, int64_t stream) except -1
         int (*work_wait)(fdl_work *, fdl_failure *)
         int (*work_release)(fdl_work *, int64_t stream, fdl_failure *)
         int (*work_is_callers)(const fdl_work *)
@@ -236,7 +236,7 @@ cdef extern from "export.h":
     object fdl_legacy_capsule(PyObject *tensor)
     int fdl_lend(const fdl_description *description) except -1
     int fdl_tensor_borrow(PyObject *tensor, fastdl_view *view) noexcept
-    int fdl_speed_up_dlpack(PyTypeObject *type) except -1
+    int fdl_speed_up_dlpack(PyTypeObject *type, object describe) except -1
 
 
 cdef extern from "index.h":

@@ -7,6 +7,7 @@
 #define FASTDL_CORE_SHARED_H_
 
 #include "event.h"
+#include "export.h"
 #include "memory.h"
 #include "pointer.h"
 #include "transfer.h"
@@ -20,6 +21,8 @@ typedef struct {
     void (*leave)(const fdl_scope *scope);
     int (*capture_of)(fdl_driver *driver, int64_t stream, fdl_capture *capture,
                       fdl_failure *failure);
+    /* export.h */
+    int (*order_for)(PyObject *tensor, int64_t stream);
     /* event.h */
     void (*event_forget)(fdl_driver *driver);
     /* work.h */
@@ -29,7 +32,6 @@ typedef struct {
     int (*work_ready_for)(fdl_work *work, int64_t stream, fdl_failure *failure);
     int (*work_ready_from_c)(fdl_work *work, fdl_failure *failure);
     int (*work_record)(fdl_work *work, int64_t stream, fdl_failure *failure);
-    int (*work_order)(fdl_work *work, int64_t stream, fdl_failure *failure);
     int (*work_wait)(fdl_work *work, fdl_failure *failure);
     int (*work_release)(fdl_work *work, int64_t stream, fdl_failure *failure);
     int (*work_is_callers)(const fdl_work *work);

@@ -780,4 +780,4 @@ cdef int fill_buffer(Tensor self, Py_buffer *view, int flags) except -1:
 
 
 fdl_finish_tensor_type(<PyTypeObject *>Tensor)
-fdl_speed_up_dlpack(<PyTypeObject *>Tensor)
+fdl_speed_up_dlpack(<PyTypeObject *>Tensor, describe)
