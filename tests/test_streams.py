@@ -207,8 +207,8 @@ def test_host_data_is_read_after_learning_on_a_device():
 forms = pytest.mark.parametrize("form", [{}, {"max_version": (1, 3)}], ids=["legacy", "versioned"])
 
 
-def accepted(tensor, stream):
-    capsule = tensor.__dlpack__(stream=stream, max_version=(1, 3))
+def accepted(tensor, stream, form=None):
+    capsule = tensor.__dlpack__(stream=stream, **(form or {"max_version": (1, 3)}))
     return opened(capsule).tensor.device_type == tensor.device.type
 
 
@@ -227,8 +227,9 @@ def accepted(tensor, stream):
         *((kind, None, stream) for kind in [*HOST, *NO_NUMBERS] for stream in (None, -1)),
     ],
 )
-def test_streams_granted(kind, imported_on, stream):
-    assert accepted(imported(kind, imported_on)[0], stream)
+@forms
+def test_streams_granted(kind, imported_on, stream, form):
+    assert accepted(imported(kind, imported_on)[0], stream, form)
 
 
 @pytest.mark.parametrize(

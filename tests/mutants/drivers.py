@@ -7,7 +7,6 @@ from tests.mutants.mutant import (
     DRIVERS,
     EVENT,
     FAULTS,
-    GUIDE,
     HANDSHAKE,
     STREAMS,
     TABLES,
@@ -297,7 +296,7 @@ NUMBERS = [
         "if not -9 <= stream < 2**63:",
     ),
     mutant(
-        GUIDE,
+        TABLES,
         "the default of ROCm is that of CUDA",
         STREAMS,
         "DEFAULT = {CUDA: 1, ROCM: 0}",
