@@ -203,12 +203,15 @@ def test_host_data_is_read_after_learning_on_a_device():
 # ---- the producer: what a consumer is granted -----------------------------------------------
 
 
+VERSIONED = {"max_version": (1, 3)}
+
+
 # The compiled front of the method serves the second itself.
-forms = pytest.mark.parametrize("form", [{}, {"max_version": (1, 3)}], ids=["legacy", "versioned"])
+forms = pytest.mark.parametrize("form", [{}, VERSIONED], ids=["legacy", "versioned"])
 
 
-def accepted(tensor, stream, form=None):
-    capsule = tensor.__dlpack__(stream=stream, **(form or {"max_version": (1, 3)}))
+def accepted(tensor, stream, form=VERSIONED):
+    capsule = tensor.__dlpack__(stream=stream, **form)
     return opened(capsule).tensor.device_type == tensor.device.type
 
 
