@@ -580,7 +580,7 @@ static inline int fastdl_import(void);
  * Nothing is synchronised: on a device, work on the tensor belongs on the stream that
  * fastdl_work_stream gives. Objects that have `__dlpack__` alone are asked to be ready on the
  * device's default stream, or after fastdl_import() on the thread's work stream; a fastdl.Tensor is
- * ready there too.
+ * ready there too. Before fastdl_import() their device must be current, if there are several.
  *
  * On success call fastdl_release when you are done. On failure the view holds nothing, and calling
  * fastdl_release is allowed.
@@ -622,7 +622,8 @@ static inline int fastdl_own(PyObject *obj, DLManagedTensorVersioned **out);
  *
  * `managed` is taken in every case, so a caller has nothing to clean up. Where this function
  * refuses by itself (TypeError: `like` is no tensor type, or one that needs fastdl_import()) or a
- * table of fastdl's does, its deleter has been called. If the table of another library fails, then
+ * table of fastdl's does, its deleter has been called. Device memory that becomes a fastdl.Tensor
+ * counts as in use on the thread's work stream. If the table of another library fails, then
  * whether it freed `managed` cannot be known, and it is left alone: a leak beats a double free.
  * (Before fastdl_import() the table of fastdl.Tensor counts as another library's.) On failure *out
  * is NULL. */
@@ -634,21 +635,26 @@ static inline int fastdl_wrap(DLManagedTensorVersioned *managed, PyTypeObject *l
  * success **out is yours, compact and row-major, with `byte_offset` 0 where `data` is an address:
  * fill it, on the work stream, and hand it to fastdl_wrap. On failure *out is NULL, and the
  * exception is of the kind that the library names. For types without a table of their own the
- * memory is fastdl's: host memory, aligned to 256 bytes. TypeError where fastdl_import() would be
- * needed. */
+ * memory is fastdl's: of the host (aligned to 256 bytes), of CUDA and ROCm devices, managed or
+ * pinned; it is ready on every stream. BufferError on other devices, and without a driver.
+ * TypeError where fastdl_import() would be needed. */
 static inline int fastdl_empty(const DLTensor *prototype, PyTypeObject *like,
                                DLManagedTensorVersioned **out);
 
-/* The stream on which work on the tensor of a view must be queued: a cudaStream_t or hipStream_t,
- * on which the library that the tensor came from works now; of a fastdl.Tensor, the thread's work
- * stream (fastdl.use_stream in Python). NULL for host memory, and for the legacy default stream.
+/* The stream on which work on the tensor of a view must be queued: a cudaStream_t or hipStream_t.
+ * Where the type has a table of its own it is the one on which its library works now; for a
+ * fastdl.Tensor and for types with `__dlpack__` alone it is the thread's work stream, which is the
+ * default one unless Python says otherwise (fastdl.use_stream; before fastdl_import() the default
+ * one in every case). NULL for host memory, and for the legacy default stream.
  * Ask after fastdl_borrow, with the device of the tensor current:
  *
  *     fastdl_borrow, fastdl_expect; device guard (view.dl.device.device_id); fastdl_work_stream;
  *     launch
  *
- * Needs no synchronisation before or after: later work of that library follows on the same stream.
- * BufferError if the library cannot tell. */
+ * The tensor is ready there. A library with a table works there too, so what it does later comes
+ * after your work, and fastdl remembers it for a fastdl.Tensor. Libraries without one (CuPy, JAX)
+ * may work on another stream of theirs: call within `fastdl.use_stream(device, that stream)`, or
+ * synchronise before they go on. BufferError if the library cannot tell. */
 static inline int fastdl_work_stream(const fastdl_view *view, void **stream);
 
 /* The exchange table of a type, valid until the process ends: its own, or one of fastdl's. NULL

@@ -35,7 +35,8 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
                 "made it"
             )
         # Whatever its producer did to make the capsule, copy=False asks no more of fastdl.
-        return place(core.import_capsule(x), target, copy or None)
+        tensor = core.import_capsule(x)
+        return place(tensor, target, copy or None, None, tensor.is_copied)
 
     # A table never copies, so it serves copy=False as well; a producer that is asked over the
     # protocol has to hear of it.
@@ -46,42 +47,48 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
         tensor = exchange.acquire(x, tables_only=copy is False)
     else:
         tensor = acquire_for(x, target, stream)
-    if not ours and (
-        tensor is None
-        or not serves(tensor.device, target)
-        or (copy and not tensor.device.is_host)  # its own library may do it better
+    if tensor is None or (
+        not ours
+        and (not serves(tensor.device, target) or (copy and not tensor.device.is_host))
+        and speaks(x)  # its own library may copy better
     ):
         tensor = request(x, target, copy, stream)
-    return place(tensor, target, copy, stream)
+    return place(tensor, target, copy, stream, not ours and tensor.is_copied)
 
 
 def acquire_for(x, target, stream):
-    """The tensor of `x` by way of its library's exchange table, ready on `stream`. None where there
-    is no table, where the data is not on `target`, or where `x` itself is to order it for want of a
-    driver."""
+    """The tensor of `x` by way of its library's exchange table, ready on `stream`.
+
+    None where there is no table, and where it is better to ask `x` itself: if the data is not on
+    `target`, or if there is no driver to order it.
+    """
     if isinstance(x, core.Tensor):
         return None  # whose table orders for the work stream
     tensor = exchange.acquire(x, tables_only=True, order=False)
-    if tensor is None or not serves(tensor.device, target):
+    if tensor is None:
         return None
+    if not serves(tensor.device, target):
+        if speaks(x):
+            return None
+        stream = -1 if stream == -1 else None  # else it is one of the target's
     passed = for_consumer(stream, tensor.device)
     if passed is None:
         return tensor
-    driverless = passed != -1 and not driver.has_driver(tensor.device.type)
-    if driverless and exchange.special(x, "__dlpack__") is not None:
+    if passed != -1 and not driver.has_driver(tensor.device.type) and speaks(x):
         return None
     driver.ready_for(tensor, passed)
     return tensor
 
 
-def place(tensor, target, copy, stream=None):
-    """`tensor` on `target`, copied if `copy` says so: what fastdl does after the exchange."""
+def place(tensor, target, copy, stream, is_copied):
+    """`tensor` on `target`, copied if `copy` says so and the exchange has not done it already
+    (`is_copied`): what fastdl does after the exchange."""
     if serves(tensor.device, target):
-        if copy is False and tensor.is_copied:
+        if copy is False and is_copied:
             raise CopyRequiredError(
                 f"{core.describe(tensor)} was copied by its producer in spite of copy=False"
             )
-        if not copy or tensor.is_copied:
+        if not copy or is_copied:
             return tensor
     elif copy is False:
         raise CopyRequiredError(
@@ -89,10 +96,16 @@ def place(tensor, target, copy, stream=None):
         )
     if target is None or serves(tensor.device, target):
         target = CPU if tensor.device.is_host else tensor.device
-    return copied(tensor, target, for_consumer(stream, target))
+    number = None if stream is None else for_consumer(stream, target)
+    return copied(tensor, target, number, pooled=True)
 
 
 # ---- asking a producer ----------------------------------------------------------------------
+
+
+def speaks(x) -> bool:
+    """Whether `x` can be asked by the protocol, and has not just an exchange table."""
+    return exchange.special(x, "__dlpack__") is not None
 
 
 def request(x, target=None, copy=None, stream=None):
@@ -135,12 +148,13 @@ def request(x, target=None, copy=None, stream=None):
             capsule, immutable=bool(facts & exchange.TYPE_IMMUTABLE), producer=x, unordered=False
         )
         check_delivery(x, where, tensor)
-    except (BufferError, RuntimeError, AssertionError):  # the last two are torch's and JAX's
-        # What its own library cannot do, fastdl may.
+    except (BufferError, RuntimeError, AssertionError, ValueError):
+        # The others are torch's, JAX's and those of NumPy before 2.3.
+        # What its own library cannot do, fastdl may; `stream` may be one of the other device.
         asked = "dl_device" in keywords or keywords.get("copy")
         if not asked or obstacle(source, where) is not None:
             raise
-        return request(x)
+        return request(x, stream=stream if source == where or stream == -1 else None)
     if passed is not None and not isinstance(x, core.Tensor):
         if passed == -1 or tensor.device.id == where.id:
             driver.ready_on(tensor, passed, passed)

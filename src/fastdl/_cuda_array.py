@@ -4,9 +4,9 @@ import re
 
 from fastdl._core import device as driver
 from fastdl._core import tensor as core
-from fastdl._device import Device, DeviceType
+from fastdl._device import DeviceType
 from fastdl._dtype import DType
-from fastdl._streams import CUDA, checked, order_export, ordering
+from fastdl._streams import CUDA, order_export, ordering
 
 _VERSIONS = (2, 3)
 
@@ -107,9 +107,9 @@ def strides_of(x, shape: tuple, strides, itemsize: int) -> tuple:
 def stream_of(x, stream) -> int | None:
     if stream is None:
         return None
-    if not is_whole(stream) or stream.__index__() < 1:
+    if not is_whole(stream) or not 1 <= stream.__index__() < 2**63:
         raise wrong(x, "a stream as None, 1, 2 or a handle", stream)
-    return checked(stream.__index__(), Device("cuda"))
+    return stream.__index__()
 
 
 def device_of(x, pointer: int, is_empty: bool) -> tuple:
@@ -122,6 +122,8 @@ def device_of(x, pointer: int, is_empty: bool) -> tuple:
             f"{type(x).__qualname__!r} exports __cuda_array_interface__, which does not say on "
             f"which device, and the driver cannot be asked: {error}"
         ) from error
+    if found is None and is_empty:
+        return DeviceType.CUDA, 0
     if found is None:
         raise wrong(x, "an address that the CUDA driver knows", hex(pointer))
     return found

@@ -38,12 +38,11 @@ def export(tensor, stream, max_version, dl_device, copy, version):
 def copy_for(tensor, target: Device, stream):
     """A copy on `target`, ready for a consumer that passed `stream`."""
     number = checked(as_number(stream), target)
-    if number is None:
+    if target.is_host:
+        number = -1
+    elif number is None:
         number = DEFAULT.get(target.stream_kind)
-    result = copied(tensor, target, number)
-    if target.is_host or number == -1:
-        driver.wait(result)
-    return result
+    return copied(tensor, target, number)
 
 
 def wants_versioned(max_version, version) -> bool:

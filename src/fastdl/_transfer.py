@@ -26,21 +26,28 @@ def obstacle(source: Device, target: Device) -> str | None:
     return None
 
 
-def copied(tensor, target: Device, stream: int | None = None):
+def copied(tensor, target: Device, stream: int | None = None, *, pooled=False):
     """A compact copy of `tensor` on `target`. `stream`: the number of one of the target's device,
-    or if that is the host of the tensor's; None or -1: the thread's work stream."""
+    or if that is the host of the tensor's; None: the thread's work stream; -1: the same, and it is
+    done when this returns, since the caller orders nothing by streams. `pooled`: who named a stream
+    knows that the memory belongs to it."""
     if target == tensor.device and target.is_host and obstacle(target, target):
         target = CPU  # for pinned memory on a machine without its driver
     if target == CPU and tensor.device.is_host:
         return core.copy_host(tensor)
-    return driver.transfer(tensor, *target, -1 if stream is None else stream)
+    number = -1 if stream is None else stream
+    return driver.transfer(
+        tensor, *target, number, finished=stream == -1, pooled=pooled and number != -1
+    )
 
 
 def move(tensor, device, *, copy=None, stream=None):
     """`tensor` on `device`, for Tensor.to and Tensor.copy."""
     target, here = Device(device), tensor.device
-    streams = here if target == CPU else target
+    streams = here if target == CPU or (target.is_host and not here.is_host) else target
     number = checked(handle_of(stream, streams), streams)
-    if serves(here, target) and not copy:
-        return tensor
-    return copied(tensor, target, number)
+    if not serves(here, target) or copy:
+        return copied(tensor, target, number, pooled=True)
+    if number is not None and number != -1:
+        driver.order(tensor, number)
+    return tensor

@@ -107,8 +107,8 @@ MEMORIES = [
         f"{COPIES}::test_copies_that_cannot_be_captured",
         "a copy from the host enters a graph",
         TRANSFER,
-        "    if (t->captured &&\n        (fact_of",
-        "    if (0 &&\n        (fact_of",
+        "    if (t->captured && (t->how",
+        "    if (0 && (t->how",
     ),
     mutant(
         f"{COPIES}::test_what_a_tensor_says_of_its_memory",

@@ -7,14 +7,16 @@ DRIVER, EVENT, WORK, ACQUIRE, EXPORT, MEMORY, TRANSFER, POINTER = (
     for name in "driver event work acquire export memory transfer pointer".split()
 )
 BINDING = "src/fastdl/_core/device.pyx"
-STREAMS, CONSUMER = "src/fastdl/_streams.py", "src/fastdl/_consumer.py"
+STREAMS, CONSUMER, PLACING = (
+    f"src/fastdl/_{name}.py" for name in "streams consumer transfer".split()
+)
 
 HANDSHAKE, FAULTS, DRIVERS, CAPTURES, WORKS = (
     f"tests/test_{name}.py"
     for name in "handshake handshake_faults driver_faults captures work_streams".split()
 )
-TABLES, OWN, COPIES = (
-    f"tests/test_{name}.py" for name in "streams device_memory transfers".split()
+TABLES, OWN, COPIES, COPYING = (
+    f"tests/test_{name}.py" for name in "streams device_memory transfers copy_policy".split()
 )
 
 

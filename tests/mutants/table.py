@@ -7,6 +7,7 @@ it stays the mistake that its name says; who changes the code mends the table.
 from tests.mutants.drivers import CAPTURE, CONTEXTS, NUMBERS, THE_GIL
 from tests.mutants.memory import MEMORIES
 from tests.mutants.ordering import EDGES, EVENTS, PRODUCERS, WORK_STREAMS
+from tests.mutants.policy import COPY_POLICY
 
 MUTANTS = [
     *EVENTS,
@@ -18,4 +19,5 @@ MUTANTS = [
     *CAPTURE,
     *NUMBERS,
     *MEMORIES,
+    *COPY_POLICY,
 ]

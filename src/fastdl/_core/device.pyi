@@ -16,7 +16,15 @@ def is_callers(tensor: Tensor) -> bool: ...
 def empty(
     shape: tuple[int, ...], dtype: tuple[int, ...], type: int, ordinal: int, stream: int = -1
 ) -> Tensor: ...
-def transfer(tensor: Tensor, type: int, ordinal: int, stream: int = -1) -> Tensor: ...
+def transfer(
+    tensor: Tensor,
+    type: int,
+    ordinal: int,
+    stream: int = -1,
+    *,
+    finished: bool = False,
+    pooled: bool = False,
+) -> Tensor: ...
 def find_pointer(type: int, address: int) -> tuple[int, int] | None: ...
 def on_memory(
     address: int,

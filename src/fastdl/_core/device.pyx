@@ -15,7 +15,7 @@ from fastdl._core.dlpack cimport (
     DLDevice, DLDeviceType, DLPACK_FLAG_BITMASK_READ_ONLY, DLTensor, kDLCPU,
 )
 from fastdl._core.native cimport (
-    FASTDL_MAX_NDIM, FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM, fastdl_find_device, fdl_capture,
+    FASTDL_MAX_NDIM, FDL_COPY_FINISHED, FDL_COPY_POOLED, FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM, fastdl_find_device, fdl_capture,
     fdl_description, fdl_driver, fdl_failure, fdl_scope, fdl_shared_calls, fdl_stream_scope,
     fdl_work,
 )
@@ -153,12 +153,14 @@ def empty(tuple shape, tuple dtype, int32_t type, int32_t ordinal, int64_t strea
     return wrap(description)
 
 
-def transfer(Tensor tensor not None, int32_t type, int32_t ordinal, int64_t stream=-1):
+def transfer(Tensor tensor not None, int32_t type, int32_t ordinal, int64_t stream=-1, *,
+             bint finished=False, bint pooled=False):
     """A compact copy of `tensor` on a device, made on `stream` of it, or of the tensor's own device
     if that is the host; -1: on the thread's work stream. See transfer.h."""
     cdef fdl_failure failure
+    cdef int how = (FDL_COPY_FINISHED if finished else 0) | (FDL_COPY_POOLED if pooled else 0)
     cdef fdl_description *copy = calls.transfer(
-        tensor.description, device_of(type, ordinal), stream, &failure)
+        tensor.description, device_of(type, ordinal), stream, how, &failure)
     cdef const char *name = fastdl_find_device(type).name
     if copy is NULL:
         check(-1, &failure, tensor,

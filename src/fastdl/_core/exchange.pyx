@@ -329,8 +329,10 @@ x: an object with `__dlpack__` (any of its three generations) or with an exchang
     raw capsule "dltensor" or "dltensor_versioned", which is consumed.
 device: where the result must be: "cpu", "cuda:0", (type, id) or a Device; None: where x is.
 copy: True always copies, False never does (CopyRequiredError), None copies if it must.
-stream: CUDA and ROCm only: the stream on which the result will be used, as an integer.
-    None: the device's default stream. -1: the caller orders all work.
+stream: CUDA and ROCm only: the stream of the result's device on which it will be used, as an
+    integer, an object with `__cuda_stream__`, or a stream of torch, CuPy or Numba; what copies
+    fastdl makes run there. None: the thread's work stream, which is the default one unless
+    `use_stream` says otherwise. -1: the caller orders all work. Not with a capsule.
 
 The result keeps the memory alive. It is read-only if the producer says so, or if x is of a
 type whose values its library shares (jax.Array, TensorFlow's EagerTensor, PyArrow). A torch
@@ -338,7 +340,7 @@ tensor that requires grad is imported as if detached.
 
 TypeError: x is not a producer or an argument has the wrong type. ValueError: a consumed
 capsule, or a stream that the device does not have. BufferError: the data cannot be described,
-reached or ordered. The producer's own exceptions pass unchanged. Costs 30 to 60 ns where the
+reached or ordered. MemoryError. The producer's own exceptions pass unchanged. Costs 30 to 60 ns where the
 type has an exchange table.
 """, complete, ask)
 

@@ -95,7 +95,7 @@ static int is_gone(int code)
 }
 
 /* Waits for the edges, then frees. With the device current. *asked: the driver was told to free it,
- * so that it must not be told again, whatever it answered. */
+ * so that only what it refuses for the moment is told again. */
 static int free_now(const allocation *memory, fdl_work *work, int *asked, fdl_failure *failure)
 {
     fdl_driver *driver = memory->driver;

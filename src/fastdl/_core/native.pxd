@@ -180,7 +180,7 @@ cdef extern from "shared.h" nogil:
         void (*memory_forget)(fdl_driver *)
         int (*pointer_find)(fdl_driver *, const void *, DLDevice *, fdl_failure *)
         fdl_description *(*transfer)(
-            const fdl_description *, DLDevice, int64_t stream, fdl_failure *)
+            const fdl_description *, DLDevice, int64_t stream, int how, fdl_failure *)
 
     const fdl_shared_calls fdl_shared
 
@@ -244,6 +244,8 @@ cdef extern from "index.h":
 
 
 cdef extern from "transfer.h":
+    int FDL_COPY_FINISHED
+    int FDL_COPY_POOLED
     int fdl_await_for_host(const fdl_description *description) except -1
 
 

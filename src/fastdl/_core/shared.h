@@ -50,7 +50,7 @@ typedef struct {
                         fdl_failure *failure);
     /* transfer.h */
     fdl_description *(*transfer)(const fdl_description *source, DLDevice target, int64_t stream,
-                                 fdl_failure *failure);
+                                 int how, fdl_failure *failure);
 } fdl_shared_calls;
 
 extern const fdl_shared_calls fdl_shared;

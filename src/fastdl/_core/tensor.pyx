@@ -638,7 +638,8 @@ cdef class Tensor:
         return to_item(self)
 
     def numpy(self):
-        """A NumPy array on the same memory, read-only if the tensor is. Host data only.
+        """A NumPy array on the same memory, read-only if the tensor is. Host data only; in pinned
+        memory, work that is known is waited for first.
 
         bfloat16, float8 and narrower types need the package ml_dtypes (TypeError without it).
         Packed types are unpacked into a new array; vector types gain a last dimension of lanes.
@@ -649,6 +650,7 @@ cdef class Tensor:
         """A compact row-major copy on the same device, in new memory of fastdl's, writable.
 
         On CUDA and ROCm it is made on the thread's work stream. BufferError on other devices.
+        Pinned memory on a machine without its driver is copied to ordinary memory.
         """
         return move(self, self.device, copy=True)
 
@@ -656,10 +658,15 @@ cdef class Tensor:
         """This tensor on `device`: itself if it is there already, else a compact copy, writable.
 
         Pinned memory counts as being on the CPU. stream: of `device`, or of this tensor's device if
-        that is the CPU: the copy is made on it, after all known work on this tensor, and the result
-        is ready there. None: the thread's work stream. The host waits only for copies from or to
-        ordinary host memory. BufferError if there is no driver for the device, if it is not one of
-        CUDA or ROCm, or if a graph is being captured that the copy cannot be part of.
+        that is the host: the copy is made on it, after all known work on this tensor, and the
+        result is ready there (so is the tensor itself where none is needed). None: the thread's
+        work stream, for a copy. -1: the host waits until a copy is done; otherwise it does so only
+        for copies from or to ordinary host memory. With `stream` the memory of the result belongs
+        to the order of streams too: `record` what other code queues on it (docs/streams.md).
+
+        One call of the driver for each box of up to three dimensions: an element, where strides are
+        negative or 0. BufferError if there is no driver for the device, if it is not one of CUDA or
+        ROCm, or if a graph is being captured that the copy cannot be part of.
         """
         return move(self, device, copy=None, stream=stream)
 
@@ -689,7 +696,7 @@ cdef class Tensor:
                    version=None):
         """Exports the tensor as a DLPack capsule: the producer's side of the protocol.
 
-        stream: for CUDA and ROCm, the stream the consumer will use (see docs); None otherwise.
+        stream: for CUDA and ROCm, the stream the consumer will use (see docs); else None or -1.
         max_version: the newest (major, minor) the consumer reads; from (1, 0) on the capsule is
             versioned, else legacy, which read-only data refuses with BufferError.
         dl_device: where the consumer wants the data, as (type, id).
@@ -715,7 +722,8 @@ cdef class Tensor:
 
     @property
     def __cuda_array_interface__(self):
-        """Version 3 of the interface, for CUDA data (AttributeError elsewhere)."""
+        """Version 3 of the interface, for CUDA data (AttributeError elsewhere). Asking for it makes
+        the legacy default stream wait for all known work."""
         return export_cuda_array(self)
 
     def __getbuffer__(self, Py_buffer *view, int flags):

@@ -21,10 +21,10 @@ typedef struct {
     fastdl_layout layout;
     int32_t ordinal; /* of `stream` */
     int64_t stream;
-    int explicit_stream; /* the caller's choice */
-    int waits;           /* the host waits for the copy */
-    int captured;        /* the copy becomes part of a graph */
-    void *staging;       /* compact host memory in the place of the source, or NULL */
+    int how;       /* FDL_COPY_* */
+    int waits;     /* the host waits for the copy */
+    int captured;  /* the copy becomes part of a graph */
+    void *staging; /* compact host memory in the place of the source, or NULL */
 } transfer;
 
 static const fastdl_device_fact *fact_of(DLDevice device)
@@ -61,7 +61,7 @@ static fdl_description *new_memory(const transfer *t, fdl_failure *failure)
     DLTensor prototype = *tensor_of(t);
     prototype.device = t->to;
     return fdl_memory_on_device(&prototype, t->flags, t->layout.nbytes,
-                                t->explicit_stream && !t->captured ? t->stream : -1, failure);
+                                t->how & FDL_COPY_POOLED && !t->captured ? t->stream : -1, failure);
 }
 
 static int wait_for_source(const transfer *t, fdl_failure *failure)
@@ -193,8 +193,8 @@ static fdl_description *copy_on_stream(transfer *t, fdl_failure *failure)
     if (fdl_capture_of(t->driver, t->stream, &capture, failure) < 0)
         return NULL;
     t->captured = capture.active;
-    if (t->captured &&
-        (fact_of(t->from)->host || fact_of(t->to)->host || t->from.device_id != t->to.device_id)) {
+    if (t->captured && (t->how & FDL_COPY_FINISHED || fact_of(t->from)->host ||
+                        fact_of(t->to)->host || t->from.device_id != t->to.device_id)) {
         (void)fdl_refuse(failure,
                          "a graph is being captured on stream %lld: pass a stream that "
                          "does not capture, or copy before the capture",
@@ -204,7 +204,7 @@ static fdl_description *copy_on_stream(transfer *t, fdl_failure *failure)
     result = new_memory(t, failure);
     if (result == NULL || t->layout.nbytes == 0)
         return result;
-    t->waits = !is_asynchronous(t, t->to);
+    t->waits = t->how & FDL_COPY_FINISHED || !is_asynchronous(t, t->to);
     failed = prepare_source(t, failure) < 0;
     if (!failed) {
         failed = queue(t, result->managed.dl_tensor.data, failure) < 0 ||
@@ -257,8 +257,7 @@ static fdl_description *copy_by_driver(transfer *t, int64_t stream, fdl_failure 
     if (fact_of(t->to)->host)
         device = t->from;
     t->ordinal = device.device_id;
-    t->explicit_stream = stream != -1;
-    t->stream = t->explicit_stream ? stream : fdl_work_stream(device);
+    t->stream = stream != -1 ? stream : fdl_work_stream(device);
     if (fdl_enter(t->driver, t->ordinal, &scope, failure) < 0)
         return NULL;
     result = copy_on_stream(t, failure);
@@ -267,12 +266,13 @@ static fdl_description *copy_by_driver(transfer *t, int64_t stream, fdl_failure 
 }
 
 fdl_description *fdl_transfer(const fdl_description *source, DLDevice target, int64_t stream,
-                              fdl_failure *failure)
+                              int how, fdl_failure *failure)
 {
     fdl_description *result;
     transfer t = {0};
     t.source = source;
     t.to = target;
+    t.how = how;
     t.flags = source->managed.flags & FDL_LASTING_FLAGS & ~(uint64_t)DLPACK_FLAG_BITMASK_READ_ONLY;
     (void)fastdl_check(tensor_of(&t), t.flags, &t.layout); /* which it has passed */
     fdl_memory_drain();

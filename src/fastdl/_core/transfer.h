@@ -20,13 +20,19 @@
 #include "block.h"
 #include "driver.h"
 
+/* How: */
+enum {
+    FDL_COPY_FINISHED = 1, /* the host waits for the copy in every case */
+    FDL_COPY_POOLED = 2    /* memory of the device may be allocated in the order of `stream` */
+};
+
 /* New memory on `target` with the elements of `source`, which is alive meanwhile, compact and
  * row-major. `stream` is one of the target's device, or if that is the host of the source's; -1:
  * the calling thread's work stream. The result has the source's lasting flags but the one that it
  * is read-only, and is marked as copied. NULL with *failure, or with an exception of the table that
  * the source came from. With the GIL, which others get while the host waits. */
 fdl_description *fdl_transfer(const fdl_description *source, DLDevice target, int64_t stream,
-                              fdl_failure *failure);
+                              int how, fdl_failure *failure);
 
 /* The host is about to read or write the memory, if it can: waits for what is in flight. Everything
  * in fastdl that touches host memory, or hands it to somebody who will, passes here. 0, or -1 with

@@ -1,0 +1,69 @@
+"""Mutants of what Python decides about copies."""
+
+from tests.mutants.mutant import CONSUMER, COPYING, PLACING, TRANSFER, mutant
+
+COPY_POLICY = [
+    mutant(
+        COPYING,
+        "a copy of a copy is the same",
+        CONSUMER,
+        "stream, not ours and tensor.is_copied)",
+        "stream, tensor.is_copied)",
+    ),
+    mutant(
+        COPYING,
+        "a producer that cannot copy is asked for another stream",
+        CONSUMER,
+        "stream=stream if source == where or stream == -1 else None)",
+        "stream=None)",
+    ),
+    mutant(
+        COPYING,
+        "a producer gets the stream of another device",
+        CONSUMER,
+        "stream=stream if source == where or stream == -1 else None)",
+        "stream=stream)",
+    ),
+    mutant(
+        COPYING,
+        "a type with a table alone cannot be copied",
+        CONSUMER,
+        "        and speaks(x)  # its own",
+        "        and True  # its own",
+    ),
+    mutant(
+        COPYING,
+        "to() orders nothing where there is nothing to copy",
+        PLACING,
+        "    if number is not None and number != -1:\n",
+        "    if number is None and number == -1:\n",
+    ),
+    mutant(
+        COPYING,
+        "a copy to pinned memory runs on a stream of the target",
+        PLACING,
+        "target == CPU or (target.is_host and not here.is_host)",
+        "target == CPU",
+    ),
+    mutant(
+        COPYING,
+        "memory of pools for who names no stream",
+        PLACING,
+        "pooled=pooled and number != -1",
+        "pooled=True",
+    ),
+    mutant(
+        COPYING,
+        "a copy is not done when it should be",
+        TRANSFER,
+        "t->waits = t->how & FDL_COPY_FINISHED || !is_asynchronous",
+        "t->waits = !is_asynchronous",
+    ),
+    mutant(
+        COPYING,
+        "a copy that must be waited for enters a graph",
+        TRANSFER,
+        "if (t->captured && (t->how & FDL_COPY_FINISHED || fact_of",
+        "if (t->captured && (fact_of",
+    ),
+]
