@@ -64,8 +64,6 @@ int fdl_refuse(fdl_failure *failure, const char *format, ...);
     X(memory_alloc_async, (void **pointer, size_t bytes, void *stream), "cuMemAllocAsync",         \
       "hipMallocAsync", 0)                                                                         \
     X(memory_free_async, (void *pointer, void *stream), "cuMemFreeAsync", "hipFreeAsync", 0)       \
-    X(managed_alloc, (void **pointer, size_t bytes, unsigned flags), "cuMemAllocManaged",          \
-      "hipMallocManaged", 0)                                                                       \
     X(pinned_alloc, (void **pointer, size_t bytes, unsigned flags), "cuMemHostAlloc",              \
       "hipHostMalloc", 1)                                                                          \
     X(pinned_free, (void *pointer), "cuMemFreeHost", "hipHostFree", 1)
@@ -83,6 +81,8 @@ int fdl_refuse(fdl_failure *failure, const char *format, ...);
     X(cu_pointer_attributes,                                                                       \
       (unsigned count, int *attributes, void **values, const void *pointer),                       \
       "cuPointerGetAttributes", NULL, 1)                                                           \
+    X(cu_alloc_managed, (void **pointer, size_t bytes, unsigned flags), "cuMemAllocManaged", NULL, \
+      0)                                                                                           \
     X(cu_copy, (void *target, const void *source, size_t bytes, void *stream), "cuMemcpyAsync",    \
       NULL, 1)                                                                                     \
     X(cu_copy_3d, (const void *parameters, void *stream), "cuMemcpy3DAsync_v2", NULL, 1)

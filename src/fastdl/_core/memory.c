@@ -223,9 +223,9 @@ static int allocate(allocation *memory, DLDeviceType type, size_t bytes, int64_t
         return FDL_TRY(driver, failure, pinned_alloc, &memory->pointer, bytes, PORTABLE);
     }
     if (type == kDLCUDAManaged) {
-        if (driver->managed_alloc == NULL)
+        if (driver->cu_alloc_managed == NULL)
             return fdl_refuse(failure, "the CUDA driver of this machine has no managed memory");
-        return FDL_TRY(driver, failure, managed_alloc, &memory->pointer, bytes, ATTACH_GLOBAL);
+        return FDL_TRY(driver, failure, cu_alloc_managed, &memory->pointer, bytes, ATTACH_GLOBAL);
     }
     if (stream != -1 && allocate_on(memory, bytes, stream, failure) < 0)
         return -1;
