@@ -125,6 +125,13 @@ THE_GIL = [
         "void *context = NULL, *paused = fdl_pause_python();",
         "void *context = NULL, *paused = NULL;",
     ),
+    mutant(
+        HANDSHAKE,
+        "the driver is started with the GIL",
+        DRIVER,
+        "        void *paused = fdl_pause_python();\n        fdl_lock_take(&loading);",
+        "        void *paused = NULL;\n        fdl_lock_take(&loading);",
+    ),
 ]
 
 CAPTURE = [
