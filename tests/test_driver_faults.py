@@ -514,7 +514,7 @@ def test_every_call_of_the_driver_fails_in_some_test():
     source = (build.ROOT / "src/fastdl/_core/driver.h").read_text()
     names = set(re.findall(r'"((?:cu|hip)[A-Z]\w+)"', source))
     assert len(names) > 50
-    failing = {"cuGetErrorName"}
+    failing = {"cuGetErrorName", "hipPeekAtLastError", "hipGetLastError"}  # the last two cannot
     for kind in ("cuda", "hip"):
         failing.update(STARTING[kind], DESTROYING[kind])
         failing.update(name for scene in SCENES for name, _ in calls_of(kind, scene))

@@ -331,6 +331,24 @@ def test_a_stream_of_another_context_that_cannot_be_used(cuda, failing):
         tensor.record(abroad)
 
 
+# ---- HIP's last error -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("forgives", [False, True])
+def test_errors_that_fastdl_deals_with_do_not_stay_behind(hip, forgives):
+    """Nor does it take away those of others, if the driver does not replace them."""
+    hip.set("forgives_not_ready", forgives)
+    array = Array(hip, stream=stream_on(hip, blocking=False))
+    array.write()
+    tensor = fastdl.from_dlpack(Protocol(array))
+    left = hip.driver.hipSetDevice(9)
+    assert left == 101
+    queries = hip.calls("hipEventQuery")
+    consume(tensor, stream_on(hip, blocking=False), array)
+    assert hip.calls("hipEventQuery") > queries  # which were answered by hipErrorNotReady
+    assert hip.driver.hipGetLastError() == (left if forgives else 0)
+
+
 # ---- events ---------------------------------------------------------------------------------
 
 

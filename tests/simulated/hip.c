@@ -174,6 +174,28 @@ EXPORT const char *hipGetErrorString(int code)
     return error_text(code, false);
 }
 
+/* Nor can these: what they return is what another call has failed with. */
+static int last_error(bool forget)
+{
+    lock();
+    Thread *self = thread_self();
+    int code = self->last_error;
+    if (forget)
+        self->last_error = SUCCESS;
+    unlock();
+    return code;
+}
+
+EXPORT int hipGetLastError(void)
+{
+    return last_error(true);
+}
+
+EXPORT int hipPeekAtLastError(void)
+{
+    return last_error(false);
+}
+
 /* --------------------------------------------------------------------------------------- events */
 
 EXPORT int hipEventCreateWithFlags(hipEvent_t *handle, unsigned flags)

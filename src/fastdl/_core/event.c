@@ -61,7 +61,7 @@ static void destroy(fdl_event *event)
     if (fdl_enter(event->driver, event->ordinal, &scope, &ignored) == 0) {
         /* It may wait for the device in spite of what is documented. */
         void *paused = fdl_pause_python();
-        (void)event->driver->event_destroy(event->handle);
+        (void)FDL_ASK(event->driver, event_destroy, event->handle);
         fdl_resume_python(paused);
         fdl_leave(&scope);
     }
@@ -85,7 +85,7 @@ static fdl_event *record_in_its_context(fdl_driver *driver, int32_t ordinal, int
         destroy(event);
         event = NULL;
     }
-    (void)driver->cu_pop(&context);
+    (void)FDL_ASK(driver, cu_pop, &context);
     if (event != NULL)
         fdl_count_set(&event->refs, 1);
     return event;
@@ -185,7 +185,7 @@ int fdl_event_is_complete(const fdl_event *event)
     if (event->driver->kind == FASTDL_STREAM_ROCM && fdl_load_acquire(&event->driver->captures))
         return 0;
     mode = fdl_relax_captures(event->driver);
-    complete = event->driver->event_query(event->handle) == 0;
+    complete = FDL_ASK(event->driver, event_query, event->handle) == 0;
     fdl_restore_captures(event->driver, mode);
     return complete;
 }
