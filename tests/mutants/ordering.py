@@ -3,6 +3,7 @@
 from tests.mutants.mutant import (
     ACQUIRE,
     BINDING,
+    BLOCK,
     CAPTURES,
     CONSUMER,
     DRIVERS,
@@ -360,6 +361,13 @@ PRODUCERS = [
 ]
 
 WORK_STREAMS = [
+    mutant(
+        WORKS,
+        "tables tell the default stream, whatever imports are ordered for",
+        BLOCK,
+        "*out = stream <= 1 ? NULL : fdl_handle(stream);",
+        "*out = stream <= 1 ? NULL : NULL;",
+    ),
     mutant(
         WORKS,
         "the work stream of another device is used",
