@@ -376,6 +376,14 @@ class RecordAbroad(Record):
             sim.ok("cuDevicePrimaryCtxRetain", ctypes.c_void_p(), 1)
 
 
+class RecordOnKnownDevice(RecordAbroad):
+    """One that fastdl has used, for which it keeps events."""
+
+    def __init__(self, sim):
+        super().__init__(sim)
+        fastdl.empty(1, device=(TYPES[sim.kind], 1))
+
+
 class Release(Held):
     def run(self):
         self.tensor.release(self.side)
@@ -406,7 +414,7 @@ class ToTheHost(Held):
 
 SCENES = [
     *(Import, ImportByTable, ImportByCompiledTable, ImportInside, ImportFromCareless),
-    *(Export, ExportByTable, Record, RecordMany, RecordAbroad),
+    *(Export, ExportByTable, Record, RecordMany, RecordAbroad, RecordOnKnownDevice),
     *(Release, ReleaseByTable, ToTheHost),
 ]
 

@@ -21,6 +21,13 @@ from tests.mutants.mutant import (
 
 EVENTS = [
     mutant(
+        FAULTS,
+        "events of other devices are not kept",
+        EVENT,
+        "if (other != ordinal && fdl_load_pointer(&driver->contexts[other]) == context)",
+        "if (other < 0)",
+    ),
+    mutant(
         HANDSHAKE,
         "a wait is ignored",
         EVENT,
