@@ -488,11 +488,13 @@ def test_an_owner_put_before_the_memory(here):
 
 # ---- faults ---------------------------------------------------------------------------------
 
-ALLOCATING = ["enter", "switch", "alloc"]
 ALLOCATING_ON = ["is capturing", "new stream", "alloc on a stream", "new event", "record"]
+ALLOCATING_ELSEWHERE = ["pin", "manage"]
+ALLOCATING = ["enter", "switch", "alloc", *ALLOCATING_ON, *ALLOCATING_ELSEWHERE]
+FREEING = ["free", "unpin", "free on a stream"]
 
 
-@pytest.mark.parametrize("call", ALLOCATING + ALLOCATING_ON)
+@pytest.mark.parametrize("call", [c for c in ALLOCATING if c not in ALLOCATING_ELSEWHERE])
 def test_a_failing_allocation(here, call):
     stream = stream_on(here.sim, 1)
     where = {"stream": stream} if call in ALLOCATING_ON else {}
@@ -505,14 +507,14 @@ def test_a_failing_allocation(here, call):
     assert fastdl.empty(1, "int32", f"{here.device}:1", **where).size == 1
 
 
-@pytest.mark.parametrize("call", ["pin", "manage"])
+@pytest.mark.parametrize("call", ALLOCATING_ELSEWHERE)
 def test_a_failing_allocation_of_other_memory(cuda, call):
     cuda.fail_next(call, 999)
     with pytest.raises(BufferError, match="999"):
         fastdl.empty(1, device="cuda_host" if call == "pin" else "cuda_managed")
 
 
-@pytest.mark.parametrize("call", ["free", "unpin", "free on a stream"])
+@pytest.mark.parametrize("call", FREEING)
 def test_a_free_that_the_driver_refuses_is_not_repeated(here, call):
     # It may have freed the memory all the same, and given it to somebody else.
     device = here.pinned if call == "unpin" else here.device

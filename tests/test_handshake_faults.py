@@ -315,6 +315,23 @@ def test_a_stream_of_another_context(sim):
         assert driver.edges(tensor) == 1
 
 
+def test_a_stream_of_another_device_makes_no_events_once_there_are_some(sim):
+    """They are kept for each device that fastdl knows."""
+    create = "cuEventCreate" if sim.kind == "cuda" else "hipEventCreateWithFlags"
+    array, elsewhere = Array(sim), Array(sim, device=1)
+    tensor, other = fastdl.from_dlpack(Plain(array)), fastdl.from_dlpack(Plain(elsewhere))
+    abroad = stream_on(sim, 1, blocking=False)
+    made = []
+    for _ in range(5):
+        array.read(abroad, device=1)
+        tensor.record(abroad)
+        consume(tensor, stream_on(sim, blocking=False), array)
+        synchronize(sim, abroad, 1)
+        made.append(sim.calls(create))
+    assert made[1:] == made[1:2] * 4
+    del other
+
+
 @pytest.mark.parametrize("failing", ["cuStreamGetCtx", "cuCtxPushCurrent_v2", "cuEventCreate"])
 def test_a_stream_of_another_context_that_cannot_be_used(cuda, failing):
     tensor = fastdl.from_dlpack(Plain(Array(cuda)))
@@ -329,6 +346,24 @@ def test_a_stream_of_another_context_that_cannot_be_used(cuda, failing):
         given_back(array)
         assert cuda.context_depth() == 2
         tensor.record(abroad)
+
+
+# ---- HIP's last error -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("forgives", [False, True])
+def test_errors_that_fastdl_deals_with_do_not_stay_behind(hip, forgives):
+    """Nor does it take away those of others, if the driver does not replace them."""
+    hip.set("forgives_not_ready", forgives)
+    array = Array(hip, stream=stream_on(hip, blocking=False))
+    array.write()
+    tensor = fastdl.from_dlpack(Protocol(array))
+    left = hip.driver.hipSetDevice(9)
+    assert left == 101
+    queries = hip.calls("hipEventQuery")
+    consume(tensor, stream_on(hip, blocking=False), array)
+    assert hip.calls("hipEventQuery") > queries  # which were answered by hipErrorNotReady
+    assert hip.driver.hipGetLastError() == (left if forgives else 0)
 
 
 # ---- events ---------------------------------------------------------------------------------

@@ -202,8 +202,8 @@ class TestLife:
 class TestFaults:
     def test_each_symbol_can_fail(self, sim):
         names = functions(sim.kind).keys()
-        texts = {"hipGetErrorName", "hipGetErrorString"}  # return no code
-        for name in names - texts:
+        others = {"hipGetErrorName", "hipGetErrorString", "hipPeekAtLastError", "hipGetLastError"}
+        for name in names - others:  # those return no code of their own
             sim.fail_next(name, 999)
             arguments = [kind() for kind in getattr(sim.driver, name).argtypes]
             assert sim.call(name, *arguments) == 999, name
@@ -247,6 +247,26 @@ class TestFaults:
         sim.wait(second, event)
         sim.kernel(second, read(data, 8))
         assert unordered(sim) == 1
+
+    @pytest.mark.parametrize("forgives", [False, True])
+    def test_last_errors(self, hip, forgives):
+        """Each thread has one, which stays until somebody asks, whatever succeeds meanwhile."""
+        hip.set("forgives_not_ready", forgives)
+        stream = hip.stream(False)
+        hip.kernel(stream)
+        hip.fail_next("hipEventCreateWithFlags", 2)
+        assert hip.driver.hipEventCreateWithFlags(ctypes.c_void_p(), 0) == 2
+        assert hip.driver.hipStreamQuery(stream) == 600
+        hip.synchronize(stream)
+        code, name = (2, "hipEventCreateWithFlags") if forgives else (600, "hipStreamQuery")
+        left = [f"thread {number(hip)} is left with the error {code} of {name}"]
+        assert hip.last_errors() == left
+        assert in_thread(hip.driver.hipGetLastError) == 0
+        with pytest.raises(AssertionError, match=f"error {code}"):
+            hip.check()
+        assert hip.driver.hipPeekAtLastError() == hip.driver.hipGetLastError() == code
+        assert hip.driver.hipGetLastError() == 0
+        hip.check()
 
     def test_calls_that_block_with_the_gil(self, sim):
         holding = ctypes.PyDLL(str(sim.path))

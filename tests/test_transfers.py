@@ -1002,6 +1002,8 @@ FAILING = {
     "foreign": ["pointer", "enter", "line", "record", "order"],
     "on a stream": ["alloc on a stream", "new stream", "line", "record", "is capturing"],
 }
+UNSETTLED = ("box", "await stream")  # see below
+CALLS_OF_COPIES = {*itertools.chain(*FAILING.values()), *UNSETTLED}
 
 
 def outcome(function):
@@ -1058,3 +1060,27 @@ def test_failing_copies(here, way, call, after):
     again = functions[way]()
     here.sim.run()
     assert again.size == math.prod(again.shape)
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_a_copy_that_fails_halfway(here, settled):
+    """The stream is waited for, so that no copy works on memory that is freed. Where that fails as
+    well, neither side is freed: rather a leak."""
+    tensor = on(here.device, values(2, 2, 3, 4))[:, :, ::2, ::2]  # more than one box
+    busy = stream_on(here.sim, blocking=False)
+    tensor.record(busy)
+    box, wait = UNSETTLED
+    here.fail_next(box, 999, after=1)
+    if not settled:
+        here.fail_next(wait, 999)
+    waits = here.calls(wait)
+    with pytest.raises(BufferError, match=rf"{here.name(box)} answered .*\(999\)"):
+        tensor.copy()
+    assert here.calls(wait) == waits + 1
+    del tensor
+    gc.collect()
+    assert here.allocations == (0 if settled else 2)
+    driver.forget_events(tuple_of(here)[0])
+    here.sim.check()
+    if not settled:
+        here.sim.reset()

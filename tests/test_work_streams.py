@@ -1,12 +1,15 @@
 """use_stream: whose work stream it is, for which device, and for how long."""
 
+import ctypes
 import threading
 
+import numpy as np
 import pytest
 
 import fastdl
 from fastdl._core import device as driver
 from tests.gpu.arrays import Taken
+from tests.support import ctypes_dlpack as dlpack
 from tests.support.frameworks import (
     MANAGED,
     TYPES,
@@ -150,3 +153,66 @@ def test_managed_memory_from_a_table_is_ready_on_the_work_stream_of_cuda():
             array.read(work)
             consume(tensor, stream_on(sim, blocking=False), array)
         del tensor
+
+
+# ---- what tables say ------------------------------------------------------------------------
+
+
+def table_of(subject):
+    return dlpack.Table.from_address(dlpack.address_in(fastdl.exchange_api(subject)))
+
+
+def told_by(subject, device_type, ordinal):
+    """What a table answers to current_work_stream: a handle, 0 for NULL."""
+    form = ctypes.CFUNCTYPE(
+        ctypes.c_int, ctypes.c_int, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p)
+    )
+    stream = ctypes.c_void_p(99)
+    ask = form(table_of(subject).current_work_stream)
+    assert ask(device_type, ordinal, ctypes.byref(stream)) == 0
+    return stream.value or 0
+
+
+def taken_from(producer):
+    """What C code does that has found the table of a type: it takes a tensor, and gives it back."""
+    out = ctypes.c_void_p()
+    take = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))
+    assert take(table_of(producer).from_object)(producer, ctypes.byref(out)) == 0
+    struct = dlpack.Versioned.from_address(out.value)
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(struct.deleter)(out.value)
+
+
+@pytest.mark.parametrize("subject", [fastdl.Tensor, np.ndarray, Protocol])
+def test_each_table_tells_the_work_stream(sim, subject):
+    device_type = TYPES[sim.kind]
+    work, inner = stream_on(sim, blocking=False), stream_on(sim, 1, blocking=False)
+    assert told_by(subject, device_type, 0) == 0
+    with fastdl.use_stream((device_type, 0), work):
+        assert told_by(subject, device_type, 0) == work
+        assert told_by(subject, device_type + 1, 0) == work  # pinned memory
+        assert told_by(subject, device_type, 1) == 0
+        with fastdl.use_stream((device_type, 1), inner):
+            assert told_by(subject, device_type, 0) == work
+            assert told_by(subject, device_type, 1) == inner
+        assert told_by(subject, 1, 0) == 0  # the host has none
+    assert told_by(subject, device_type, 0) == 0
+
+
+@pytest.mark.parametrize("scoped", [True, False])
+@pytest.mark.parametrize("tensor", [True, False])
+def test_what_is_taken_is_ready_on_the_stream_that_is_told(sim, tensor, scoped):
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    array.write()
+    source = producer = Protocol(array)
+    start = default(sim)
+    work = stream_on(sim, blocking=False) if scoped else start
+    if tensor:
+        source = fastdl.from_dlpack(producer, stream=stream_on(sim, blocking=False))
+    del producer.asked[:]
+    with fastdl.use_stream((array.type, 0), work):
+        told = told_by(source, array.type, 0)
+        taken_from(source)
+        array.read(told or start)
+        assert (told or start) == work
+    assert producer.asked == ([] if tensor else [work])
+    del source

@@ -27,7 +27,7 @@ CONTEXTS = [
         HANDSHAKE,
         "the context of the device is not popped",
         DRIVER,
-        "    if (scope->pushed)\n        (void)driver->cu_pop(&current);\n",
+        "    if (scope->pushed)\n        (void)FDL_ASK(driver, cu_pop, &current);\n",
         "",
     ),
     mutant(
@@ -41,14 +41,14 @@ CONTEXTS = [
         FAULTS,
         "what a producer left current is not undone",
         DRIVER,
-        "if (driver->cu_get_current(&current) != 0 || current != scope->context)",
+        "if (FDL_ASK(driver, cu_get_current, &current) != 0 || current != scope->context)",
         "if (scope->pushed < 0)",
     ),
     mutant(
         FAULTS,
         "HIP's current device is not restored",
         DRIVER,
-        "(void)driver->hip_set_device(scope->ordinal);",
+        "(void)FDL_ASK(driver, hip_set_device, scope->ordinal);",
         "(void)ordinal;",
     ),
     mutant(
@@ -81,6 +81,20 @@ CONTEXTS = [
     ),
     mutant(
         DRIVERS,
+        "HIP's last error is left behind",
+        DRIVER,
+        "    if (code != 0 && driver->hip_last_error",
+        "    if (0 && driver->hip_last_error",
+    ),
+    mutant(
+        FAULTS,
+        "HIP's last error is taken from whoever made it",
+        DRIVER,
+        "        driver->hip_peek_at_error() == code)",
+        "        driver->hip_peek_at_error() != 0)",
+    ),
+    mutant(
+        DRIVERS,
         "out of memory is not told from other errors",
         DRIVER,
         "failure->no_memory = code == OUT_OF_MEMORY;",
@@ -100,8 +114,8 @@ THE_GIL = [
         HANDSHAKE,
         "events are destroyed with the GIL",
         EVENT,
-        "        void *paused = fdl_pause_python();\n        (void)event->driver->event_destroy",
-        "        void *paused = NULL;\n        (void)event->driver->event_destroy",
+        "        void *paused = fdl_pause_python();\n        (void)FDL_ASK(event->driver",
+        "        void *paused = NULL;\n        (void)FDL_ASK(event->driver",
     ),
     mutant(
         HANDSHAKE,
@@ -125,6 +139,13 @@ THE_GIL = [
         "void *context = NULL, *paused = fdl_pause_python();",
         "void *context = NULL, *paused = NULL;",
     ),
+    mutant(
+        HANDSHAKE,
+        "the driver is started with the GIL",
+        DRIVER,
+        "        void *paused = fdl_pause_python();\n        fdl_lock_take(&loading);",
+        "        void *paused = NULL;\n        fdl_lock_take(&loading);",
+    ),
 ]
 
 CAPTURE = [
@@ -132,7 +153,7 @@ CAPTURE = [
         CAPTURES,
         "captures are not asked for",
         DRIVER,
-        "int status = 0, code = driver->is_capturing(fdl_handle(stream), &status);",
+        "int status = 0, code = FDL_ASK(driver, is_capturing, fdl_handle(stream), &status);",
         "int status = 0, code = 0;",
     ),
     mutant(
@@ -225,7 +246,7 @@ CAPTURE = [
         CAPTURES,
         "the capture mode of a thread is not given back",
         DRIVER,
-        "    if (mode >= 0)\n        (void)driver->exchange_capture_mode(&mode);",
+        "    if (mode >= 0)\n        (void)FDL_ASK(driver, exchange_capture_mode, &mode);",
         "    (void)driver;\n    (void)mode;",
     ),
     mutant(

@@ -18,6 +18,20 @@ MEMORIES = [
         "    paused = NULL;\n    failed = fdl_enter(",
     ),
     mutant(
+        OWN,
+        "memory is allocated with the GIL",
+        MEMORY,
+        "    paused = fdl_pause_python();\n    if (fdl_enter(",
+        "    paused = NULL;\n    if (fdl_enter(",
+    ),
+    mutant(
+        COPIES,
+        "a copy is queued with the GIL",
+        TRANSFER,
+        "paused = fdl_pause_python(); /* the driver may copy",
+        "paused = NULL; /* the driver may copy",
+    ),
+    mutant(
         f"{OWN}::test_freeing_during_a_capture",
         "memory is freed without a guard for captures",
         MEMORY,
@@ -88,6 +102,20 @@ MEMORIES = [
         TRANSFER,
         "        fdl_work_hold(reading);",
         "        (void)reading;",
+    ),
+    mutant(
+        f"{COPIES}::test_a_copy_that_fails_halfway",
+        "a copy that fails halfway is not waited for",
+        TRANSFER,
+        "safe = !failed || settle(t);",
+        "safe = 1;",
+    ),
+    mutant(
+        f"{COPIES}::test_a_copy_that_fails_halfway",
+        "a source is freed while a copy that failed halfway reads it",
+        TRANSFER,
+        "            fdl_count_retain(&t->source->block->refs);",
+        "            (void)t;",
     ),
     mutant(
         COPIES,

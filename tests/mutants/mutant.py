@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-DRIVER, EVENT, WORK, ACQUIRE, EXPORT, MEMORY, TRANSFER, POINTER = (
+DRIVER, EVENT, WORK, ACQUIRE, EXPORT, MEMORY, TRANSFER, POINTER, BLOCK = (
     f"src/fastdl/_core/{name}.c"
-    for name in "driver event work acquire export memory transfer pointer".split()
+    for name in "driver event work acquire export memory transfer pointer block".split()
 )
 BINDING = "src/fastdl/_core/device.pyx"
 STREAMS, CONSUMER, PLACING = (

@@ -3,6 +3,7 @@
 from tests.mutants.mutant import (
     ACQUIRE,
     BINDING,
+    BLOCK,
     CAPTURES,
     CONSUMER,
     DRIVERS,
@@ -19,6 +20,13 @@ from tests.mutants.mutant import (
 )
 
 EVENTS = [
+    mutant(
+        FAULTS,
+        "events of other devices are not kept",
+        EVENT,
+        "if (other != ordinal && fdl_load_pointer(&driver->contexts[other]) == context)",
+        "if (other < 0)",
+    ),
     mutant(
         HANDSHAKE,
         "a wait is ignored",
@@ -90,29 +98,29 @@ EVENTS = [
         DRIVERS,
         "an event whose record failed is lost",
         EVENT,
-        "    fdl_event_release(event);\n    return NULL;\n}\n\n/* HIP",
-        "    return NULL;\n}\n\n/* HIP",
+        "    fdl_event_release(event);\n    return NULL;\n}\n\n/* The same",
+        "    return NULL;\n}\n\n/* The same",
     ),
     mutant(
         HANDSHAKE,
         "a query is answered yes while work is pending",
         EVENT,
-        "complete = event->driver->event_query(event->handle) == 0;",
-        "complete = event->driver->event_query(event->handle) >= 0;",
+        "complete = FDL_ASK(event->driver, event_query, event->handle) == 0;",
+        "complete = FDL_ASK(event->driver, event_query, event->handle) >= 0;",
     ),
     mutant(
         FAULTS,
         "a failed query is taken for a yes",
         EVENT,
-        "complete = event->driver->event_query(event->handle) == 0;",
-        "complete = event->driver->event_query(event->handle) != 600;",
+        "complete = FDL_ASK(event->driver, event_query, event->handle) == 0;",
+        "complete = FDL_ASK(event->driver, event_query, event->handle) != 600;",
     ),
     mutant(
         FAULTS,
         "an event of one device is recorded for another of HIP",
         EVENT,
-        "event = record_here(driver, found, stream, failure);",
-        "event = record_here(driver, ordinal, stream, failure);",
+        "return record_on_device(driver, found, stream, failure);",
+        "return record_on_device(driver, ordinal, stream, failure);",
     ),
 ]
 
@@ -360,6 +368,13 @@ PRODUCERS = [
 ]
 
 WORK_STREAMS = [
+    mutant(
+        WORKS,
+        "tables tell the default stream, whatever imports are ordered for",
+        BLOCK,
+        "*out = stream <= 1 ? NULL : fdl_handle(stream);",
+        "*out = stream <= 1 ? NULL : NULL;",
+    ),
     mutant(
         WORKS,
         "the work stream of another device is used",

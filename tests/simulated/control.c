@@ -136,6 +136,10 @@ static int leave_early(Thread *self, int code)
 {
     shorten_log();
     text_add(&calls, "thread %d: %s = %d\n", self->serial, self->symbol, code);
+    if (code != SUCCESS && !(code == NOT_READY && settings.forgives_not_ready)) {
+        self->last_error = code;
+        self->last_failed = self->symbol;
+    }
     self->symbol = NULL;
     unlock();
     return code;
@@ -211,6 +215,8 @@ static void forget(void)
     text_clear(&violations);
     text_clear(&gil_violations);
     text_clear(&calls);
+    for (Thread *thread = threads_all(); thread != NULL; thread = thread->next)
+        thread->last_error = SUCCESS;
     for (Symbol *symbol = symbols; symbol != NULL; symbol = symbol->next) {
         symbol->calls = 0;
         symbol->ignored = symbol->failing = false;
@@ -270,6 +276,8 @@ EXPORT int fk_set(const char *name, long long value)
         settings.memory = (size_t)value;
     else if (strcmp(name, "seed") == 0)
         settings.seed = (uint64_t)value;
+    else if (strcmp(name, "forgives_not_ready") == 0)
+        settings.forgives_not_ready = value != 0;
     else if (strcmp(name, "broken") == 0)
         settings.broken = (int)value;
     else
@@ -523,6 +531,21 @@ EXPORT size_t fk_violations(char *buffer, size_t size)
 EXPORT size_t fk_gil_violations(char *buffer, size_t size)
 {
     return give_locked(&gil_violations, buffer, size);
+}
+
+/* The last errors of threads, which nobody has asked for. */
+EXPORT size_t fk_last_errors(char *buffer, size_t size)
+{
+    Text text = {0};
+    lock();
+    for (Thread *thread = threads_all(); thread != NULL; thread = thread->next)
+        if (thread->last_error != SUCCESS)
+            text_add(&text, "thread %d is left with the error %d of %s\n", thread->serial,
+                     thread->last_error, thread->last_failed);
+    size_t length = give_text(&text, buffer, size);
+    unlock();
+    text_clear(&text);
+    return length;
 }
 
 EXPORT size_t fk_log(char *buffer, size_t size)

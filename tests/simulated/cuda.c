@@ -12,7 +12,7 @@ typedef void *CUcontext, *CUstream, *CUevent, *CUgraph;
 
 EXPORT int cuInit(unsigned flags)
 {
-    CALL("cuInit", ANYTIME);
+    CALL("cuInit", ANYTIME | BLOCKS);
     if (settings.devices == 0)
         GIVE(NO_DEVICE);
     if (flags != 0)
@@ -241,7 +241,7 @@ EXPORT int cuCtxSynchronize(void)
 
 EXPORT int cuEventCreate(CUevent *handle, unsigned flags)
 {
-    CALL("cuEventCreate", CONTEXT);
+    CALL("cuEventCreate", CONTEXT | BLOCKS);
     GIVE(event_create(context_current(self), flags, handle));
 }
 
@@ -278,19 +278,19 @@ EXPORT int cuEventDestroy_v2(CUevent event_handle)
 
 EXPORT int cuStreamCreate(CUstream *handle, unsigned flags)
 {
-    CALL("cuStreamCreate", CONTEXT);
+    CALL("cuStreamCreate", CONTEXT | BLOCKS);
     GIVE(stream_create(context_current(self), flags, 0, handle));
 }
 
 EXPORT int cuStreamCreateWithPriority(CUstream *handle, unsigned flags, int priority)
 {
-    CALL("cuStreamCreateWithPriority", CONTEXT);
+    CALL("cuStreamCreateWithPriority", CONTEXT | BLOCKS);
     GIVE(stream_create(context_current(self), flags, priority, handle));
 }
 
 EXPORT int cuStreamDestroy_v2(CUstream handle)
 {
-    CALL("cuStreamDestroy_v2", CONTEXT);
+    CALL("cuStreamDestroy_v2", CONTEXT | BLOCKS);
     STREAM(handle);
     FAIL_ON(capture_ask(stream));
     GIVE(stream_destroy(self, stream));
@@ -353,7 +353,7 @@ EXPORT_OPTIONAL int cuStreamGetId(CUstream handle, unsigned long long *id)
 
 EXPORT int cuLaunchHostFunc(CUstream handle, void (*function)(void *), void *data)
 {
-    CALL("cuLaunchHostFunc", CONTEXT);
+    CALL("cuLaunchHostFunc", CONTEXT | BLOCKS);
     STREAM(handle);
     if (function == NULL)
         GIVE(INVALID_VALUE);

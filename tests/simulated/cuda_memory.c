@@ -159,7 +159,7 @@ EXPORT int cuMemFree_v2(CUdeviceptr pointer)
 
 EXPORT_OPTIONAL int cuMemAllocAsync(CUdeviceptr *pointer, size_t size, CUstream handle)
 {
-    CALL("cuMemAllocAsync", CONTEXT);
+    CALL("cuMemAllocAsync", CONTEXT | BLOCKS);
     STREAM(handle);
     if (!stream->context->attributes[115])
         GIVE(NOT_SUPPORTED);
@@ -168,7 +168,7 @@ EXPORT_OPTIONAL int cuMemAllocAsync(CUdeviceptr *pointer, size_t size, CUstream 
 
 EXPORT_OPTIONAL int cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
 {
-    CALL("cuMemFreeAsync", CONTEXT);
+    CALL("cuMemFreeAsync", CONTEXT | BLOCKS);
     STREAM(handle);
     GIVE(pointer == 0 ? SUCCESS : memory_free(self, stream, (uintptr_t)pointer, false));
 }
@@ -230,7 +230,7 @@ static int copy_line(Thread *self, Stream *stream, const char *name, CUdeviceptr
 
 EXPORT int cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream handle)
 {
-    CALL("cuMemcpyAsync", CONTEXT);
+    CALL("cuMemcpyAsync", CONTEXT | BLOCKS);
     STREAM(handle);
     GIVE(copy_line(self, stream, "copy", to, from, size));
 }
@@ -238,7 +238,7 @@ EXPORT int cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream
 EXPORT_OPTIONAL int cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
                                       CUcontext from_context, size_t size, CUstream handle)
 {
-    CALL("cuMemcpyPeerAsync", CONTEXT);
+    CALL("cuMemcpyPeerAsync", CONTEXT | BLOCKS);
     STREAM(handle);
     if (context_from(self, to_context) == NULL || context_from(self, from_context) == NULL)
         GIVE(INVALID_CONTEXT);
@@ -248,7 +248,7 @@ EXPORT_OPTIONAL int cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUde
 /* Memory that a device cannot see cannot be memset by it. */
 EXPORT int cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream handle)
 {
-    CALL("cuMemsetD8Async", CONTEXT);
+    CALL("cuMemsetD8Async", CONTEXT | BLOCKS);
     STREAM(handle);
     Op *op = op_new("memset");
     op_touch(op, (uintptr_t)to, count, true, value);
@@ -265,7 +265,7 @@ static uintptr_t side(unsigned type, const void *host, CUdeviceptr device)
 
 EXPORT int cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream handle)
 {
-    CALL("cuMemcpy2DAsync_v2", CONTEXT);
+    CALL("cuMemcpy2DAsync_v2", CONTEXT | BLOCKS);
     STREAM(handle);
     if (copy == NULL)
         GIVE(INVALID_VALUE);
@@ -293,7 +293,7 @@ EXPORT int cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream handle)
 
 EXPORT int cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream handle)
 {
-    CALL("cuMemcpy3DAsync_v2", CONTEXT);
+    CALL("cuMemcpy3DAsync_v2", CONTEXT | BLOCKS);
     STREAM(handle);
     if (copy == NULL || copy->reserved0 != NULL || copy->reserved1 != NULL || copy->srcLOD != 0 ||
         copy->dstLOD != 0)

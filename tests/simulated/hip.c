@@ -66,7 +66,7 @@ static int initialize(void)
 
 EXPORT int hipInit(unsigned flags)
 {
-    HIP_CALL("hipInit", 0);
+    HIP_CALL("hipInit", BLOCKS);
     GIVE(flags == 0 ? SUCCESS : INVALID_VALUE);
 }
 
@@ -174,11 +174,33 @@ EXPORT const char *hipGetErrorString(int code)
     return error_text(code, false);
 }
 
+/* Nor can these: what they return is what another call has failed with. */
+static int last_error(bool forget)
+{
+    lock();
+    Thread *self = thread_self();
+    int code = self->last_error;
+    if (forget)
+        self->last_error = SUCCESS;
+    unlock();
+    return code;
+}
+
+EXPORT int hipGetLastError(void)
+{
+    return last_error(true);
+}
+
+EXPORT int hipPeekAtLastError(void)
+{
+    return last_error(false);
+}
+
 /* --------------------------------------------------------------------------------------- events */
 
 EXPORT int hipEventCreateWithFlags(hipEvent_t *handle, unsigned flags)
 {
-    HIP_CALL("hipEventCreateWithFlags", 0);
+    HIP_CALL("hipEventCreateWithFlags", BLOCKS);
     /* Flags above CUDA's three choose fences, which have no meaning here. */
     GIVE(event_create(context_of(self->device), flags & 7u, handle));
 }
@@ -221,7 +243,7 @@ EXPORT int hipEventDestroy(hipEvent_t event_handle)
 
 EXPORT int hipStreamCreateWithFlags(hipStream_t *handle, unsigned flags)
 {
-    HIP_CALL("hipStreamCreateWithFlags", 0);
+    HIP_CALL("hipStreamCreateWithFlags", BLOCKS);
     GIVE(stream_create(context_of(self->device), flags, 0, handle));
 }
 
@@ -280,7 +302,7 @@ EXPORT_OPTIONAL int hipStreamGetDevice(hipStream_t handle, hipDevice_t *device)
 
 EXPORT int hipLaunchHostFunc(hipStream_t handle, void (*function)(void *), void *data)
 {
-    HIP_CALL("hipLaunchHostFunc", 0);
+    HIP_CALL("hipLaunchHostFunc", BLOCKS);
     STREAM(handle);
     if (function == NULL)
         GIVE(INVALID_VALUE);
@@ -424,7 +446,7 @@ EXPORT int hipFree(void *pointer)
 
 EXPORT_OPTIONAL int hipMallocAsync(void **pointer, size_t size, hipStream_t handle)
 {
-    HIP_CALL("hipMallocAsync", 0);
+    HIP_CALL("hipMallocAsync", BLOCKS);
     STREAM(handle);
     if (!stream->context->attributes[115])
         GIVE(NOT_SUPPORTED);
@@ -433,7 +455,7 @@ EXPORT_OPTIONAL int hipMallocAsync(void **pointer, size_t size, hipStream_t hand
 
 EXPORT_OPTIONAL int hipFreeAsync(void *pointer, hipStream_t handle)
 {
-    HIP_CALL("hipFreeAsync", 0);
+    HIP_CALL("hipFreeAsync", BLOCKS);
     STREAM(handle);
     GIVE(give_back(self, stream, pointer, false));
 }
@@ -490,7 +512,7 @@ static int copy_line(Thread *self, Stream *stream, const char *name, void *to, c
 
 EXPORT int hipMemcpyAsync(void *to, const void *from, size_t size, int kind, hipStream_t handle)
 {
-    HIP_CALL("hipMemcpyAsync", 0);
+    HIP_CALL("hipMemcpyAsync", BLOCKS);
     STREAM(handle);
     GIVE(copy_line(self, stream, "copy", to, from, size, kind));
 }
@@ -498,7 +520,7 @@ EXPORT int hipMemcpyAsync(void *to, const void *from, size_t size, int kind, hip
 EXPORT_OPTIONAL int hipMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
                                        size_t size, hipStream_t handle)
 {
-    HIP_CALL("hipMemcpyPeerAsync", 0);
+    HIP_CALL("hipMemcpyPeerAsync", BLOCKS);
     STREAM(handle);
     if (context_of(to_device) == NULL || context_of(from_device) == NULL)
         GIVE(INVALID_DEVICE);
@@ -507,7 +529,7 @@ EXPORT_OPTIONAL int hipMemcpyPeerAsync(void *to, int to_device, const void *from
 
 EXPORT int hipMemsetAsync(void *to, int value, size_t size, hipStream_t handle)
 {
-    HIP_CALL("hipMemsetAsync", 0);
+    HIP_CALL("hipMemsetAsync", BLOCKS);
     STREAM(handle);
     Op *op = op_new("memset");
     op_touch(op, (uintptr_t)to, size, true, value & 0xff);
@@ -517,7 +539,7 @@ EXPORT int hipMemsetAsync(void *to, int value, size_t size, hipStream_t handle)
 EXPORT int hipMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
                             size_t width, size_t height, int kind, hipStream_t handle)
 {
-    HIP_CALL("hipMemcpy2DAsync", 0);
+    HIP_CALL("hipMemcpy2DAsync", BLOCKS);
     STREAM(handle);
     Box box = {.to = (uintptr_t)to,
                .from = (uintptr_t)from,
@@ -531,7 +553,7 @@ EXPORT int hipMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t 
 
 EXPORT int hipMemcpy3DAsync(const hipMemcpy3DParms *copy, hipStream_t handle)
 {
-    HIP_CALL("hipMemcpy3DAsync", 0);
+    HIP_CALL("hipMemcpy3DAsync", BLOCKS);
     STREAM(handle);
     if (copy == NULL || copy->srcArray != NULL || copy->dstArray != NULL)
         GIVE(INVALID_VALUE);

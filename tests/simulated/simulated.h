@@ -121,6 +121,8 @@ struct Thread {
     int mode;   /* of what a capture allows */
     bool in_callback;
     const char *symbol; /* the call it is in */
+    int last_error;     /* HIP: until it is asked for */
+    const char *last_failed;
     uint32_t component;
     Clock clock;
     NodeId tail;
@@ -356,9 +358,10 @@ typedef struct {
     bool initialized;
     int process; /* that initialised */
     bool deinitialized;
-    bool deferred;   /* nothing runs, not even the host: agree.c */
-    int broken;      /* 1: clocks.c, 2: graph.c has a fault, to see the tests find it */
-    void *misdirect; /* the stream that events are recorded on instead */
+    bool deferred;           /* nothing runs, not even the host: agree.c */
+    bool forgives_not_ready; /* HIP: hipErrorNotReady is no last error, as in newer versions */
+    int broken;              /* 1: clocks.c, 2: graph.c has a fault, to see the tests find it */
+    void *misdirect;         /* the stream that events are recorded on instead */
     bool has_misdirect;
 } Settings;
 

@@ -51,6 +51,7 @@ cuMemsetD8Async qczp; cuMemcpy2DAsync_v2 pp; cuMemcpy3DAsync_v2 pp
 _HIP = """
 hipInit u; hipRuntimeGetVersion I; hipDriverGetVersion I; hipGetDeviceCount I; hipGetDevice I
 hipSetDevice i; hipDeviceSynchronize -; hipGetErrorName i; hipGetErrorString i
+hipGetLastError -; hipPeekAtLastError -
 hipEventCreateWithFlags Pu; hipEventRecord pp
 hipEventQuery p; hipEventSynchronize p; hipEventDestroy p; hipStreamCreateWithFlags Pu
 hipStreamDestroy p; hipStreamWaitEvent ppu; hipStreamSynchronize p; hipStreamQuery p
@@ -179,7 +180,10 @@ class Simulation:
             ("acquire", [], None),
             ("begin_capture", [p, i], i),
             ("end_capture", [p], i),
-            *((name, *text) for name in ("races", "violations", "gil_violations", "log")),
+            *(
+                (name, *text)
+                for name in ("races", "violations", "gil_violations", "last_errors", "log")
+            ),
             ("agree", [q, q, ctypes.POINTER(q), ctypes.c_char_p, ctypes.c_size_t], q),
         ]:
             function = getattr(self.driver, f"fk_{name}")
@@ -202,6 +206,7 @@ class Simulation:
 
     def set(self, name, value):
         """devices (2), version, strict (1; 0: copies of pageable memory end before the call does),
+        forgives_not_ready (0; 1: hipErrorNotReady is no last error, as in newer versions of HIP),
         managed_type (2: what the driver calls managed memory; 1 is seen as well), memory (bytes of
         each device), seed (of the order at waits), broken (1: the clocks forget the legacy stream,
         2: the graph forgets waits; to see that the tests notice)."""
@@ -317,6 +322,10 @@ class Simulation:
     def gil_violations(self):
         return self._lines("gil_violations")
 
+    def last_errors(self):
+        """HIP: what threads are left with that did not look what went wrong, as `call` does."""
+        return self._lines("last_errors") if self.kind == "hip" else []
+
     def log(self):
         """The calls so far, oldest first: "thread 0: cuInit = 0"."""
         return self._lines("log")
@@ -333,9 +342,10 @@ class Simulation:
         return "\n".join([*self.races(), *self.violations(), *self.gil_violations()])
 
     def check(self, depth=0):
-        """AssertionError with all races, violations, calls that block under the GIL, and a stack of
-        contexts of another depth than it should have. Work that is still queued is not run."""
-        problems = self._report().splitlines()
+        """AssertionError with all races, violations, calls that block under the GIL, last errors
+        that were left behind, and a stack of contexts of another depth than it should have. Work
+        that is still queued is not run."""
+        problems = self._report().splitlines() + self.last_errors()
         found = self.context_depth()
         if found != depth:
             problems.append(f"the stack of contexts has {found} entries instead of {depth}")
@@ -354,8 +364,11 @@ class Simulation:
     # ---- a library that uses the driver, for tests that need one beside fastdl
 
     def call(self, name, *arguments):
-        """Calls a driver function; its code."""
-        return getattr(self.driver, name)(*arguments)
+        """Calls a driver function; its code, which is not left behind as the last error."""
+        code = getattr(self.driver, name)(*arguments)
+        if code != 0 and self.kind == "hip":
+            self.driver.hipGetLastError()
+        return code
 
     def ok(self, name, *arguments):
         """Likewise; AssertionError if it fails."""

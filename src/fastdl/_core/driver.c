@@ -70,6 +70,14 @@ int fdl_refuse(fdl_failure *failure, const char *format, ...)
 #define OUT_OF_MEMORY 2 /* in both */
 #define IMPLICIT_CAPTURE 906
 
+int fdl_driver_answer(const fdl_driver *driver, int code)
+{
+    if (code != 0 && driver->hip_last_error != NULL && driver->hip_peek_at_error != NULL &&
+        driver->hip_peek_at_error() == code)
+        (void)driver->hip_last_error();
+    return code;
+}
+
 int fdl_driver_check(const fdl_driver *driver, size_t member, int code, fdl_failure *failure)
 {
     const char *call = "a call", *error = NULL;
@@ -240,15 +248,15 @@ void fdl_leave(const fdl_scope *scope)
         return;
     if (driver->kind == FASTDL_STREAM_ROCM) {
         int ordinal;
-        if (driver->hip_get_device(&ordinal) != 0 || ordinal != scope->ordinal)
-            (void)driver->hip_set_device(scope->ordinal);
+        if (FDL_ASK(driver, hip_get_device, &ordinal) != 0 || ordinal != scope->ordinal)
+            (void)FDL_ASK(driver, hip_set_device, scope->ordinal);
         return;
     }
     if (scope->pushed)
-        (void)driver->cu_pop(&current);
+        (void)FDL_ASK(driver, cu_pop, &current);
     /* A producer that was called in between may have replaced the top of the stack. */
-    if (driver->cu_get_current(&current) != 0 || current != scope->context)
-        (void)driver->cu_set_current(scope->context);
+    if (FDL_ASK(driver, cu_get_current, &current) != 0 || current != scope->context)
+        (void)FDL_ASK(driver, cu_set_current, scope->context);
 }
 
 /* ---- captures ---- */
@@ -259,7 +267,7 @@ void fdl_leave(const fdl_scope *scope)
 
 int fdl_capture_of(fdl_driver *driver, int64_t stream, fdl_capture *capture, fdl_failure *failure)
 {
-    int status = 0, code = driver->is_capturing(fdl_handle(stream), &status);
+    int status = 0, code = FDL_ASK(driver, is_capturing, fdl_handle(stream), &status);
     capture->active = 0;
     capture->id = 0;
     if (code == IMPLICIT_CAPTURE) {
@@ -285,11 +293,11 @@ int fdl_capture_of(fdl_driver *driver, int64_t stream, fdl_capture *capture, fdl
 int fdl_relax_captures(fdl_driver *driver)
 {
     int mode = CAPTURE_MODE_RELAXED;
-    return driver->exchange_capture_mode(&mode) == 0 ? mode : -1;
+    return FDL_ASK(driver, exchange_capture_mode, &mode) == 0 ? mode : -1;
 }
 
 void fdl_restore_captures(fdl_driver *driver, int mode)
 {
     if (mode >= 0)
-        (void)driver->exchange_capture_mode(&mode);
+        (void)FDL_ASK(driver, exchange_capture_mode, &mode);
 }

@@ -64,8 +64,6 @@ int fdl_refuse(fdl_failure *failure, const char *format, ...);
     X(memory_alloc_async, (void **pointer, size_t bytes, void *stream), "cuMemAllocAsync",         \
       "hipMallocAsync", 0)                                                                         \
     X(memory_free_async, (void *pointer, void *stream), "cuMemFreeAsync", "hipFreeAsync", 0)       \
-    X(managed_alloc, (void **pointer, size_t bytes, unsigned flags), "cuMemAllocManaged",          \
-      "hipMallocManaged", 0)                                                                       \
     X(pinned_alloc, (void **pointer, size_t bytes, unsigned flags), "cuMemHostAlloc",              \
       "hipHostMalloc", 1)                                                                          \
     X(pinned_free, (void *pointer), "cuMemFreeHost", "hipHostFree", 1)
@@ -83,6 +81,8 @@ int fdl_refuse(fdl_failure *failure, const char *format, ...);
     X(cu_pointer_attributes,                                                                       \
       (unsigned count, int *attributes, void **values, const void *pointer),                       \
       "cuPointerGetAttributes", NULL, 1)                                                           \
+    X(cu_alloc_managed, (void **pointer, size_t bytes, unsigned flags), "cuMemAllocManaged", NULL, \
+      0)                                                                                           \
     X(cu_copy, (void *target, const void *source, size_t bytes, void *stream), "cuMemcpyAsync",    \
       NULL, 1)                                                                                     \
     X(cu_copy_3d, (const void *parameters, void *stream), "cuMemcpy3DAsync_v2", NULL, 1)
@@ -96,7 +96,9 @@ int fdl_refuse(fdl_failure *failure, const char *format, ...);
       "hipPointerGetAttributes", 1)                                                                \
     X(hip_copy, (void *target, const void *source, size_t bytes, int kind, void *stream), NULL,    \
       "hipMemcpyAsync", 1)                                                                         \
-    X(hip_copy_3d, (const void *parameters, void *stream), NULL, "hipMemcpy3DAsync", 1)
+    X(hip_copy_3d, (const void *parameters, void *stream), NULL, "hipMemcpy3DAsync", 1)            \
+    X(hip_peek_at_error, (void), NULL, "hipPeekAtLastError", 0)                                    \
+    X(hip_last_error, (void), NULL, "hipGetLastError", 0)
 
 #define FDL_MEMBER(member, parameters, cuda, hip, needed) int(FDL_DRIVER_ABI * member) parameters;
 
@@ -141,9 +143,18 @@ enum {
     FDL_LAST_OF_CAPTURES = 908
 };
 
-/* Calls a member of FDL_*_CALLS: 0, or -1 with the name of the call and of the error. */
+/* Calls a member of FDL_*_CALLS: the driver's code. No call is made without this or FDL_TRY. */
+#define FDL_ASK(driver, member, ...) fdl_driver_answer(driver, (driver)->member(__VA_ARGS__))
+
+/* HIP keeps the code of a failure as the thread's last error, and a library that asks for that
+ * after a launch would take fastdl's for its own: it does not stay behind. That of another call
+ * stays. */
+int fdl_driver_answer(const fdl_driver *driver, int code);
+
+/* The same: 0, or -1 with the name of the call and of the error. */
 #define FDL_TRY(driver, failure, member, ...)                                                      \
-    fdl_driver_check(driver, offsetof(fdl_driver, member), (driver)->member(__VA_ARGS__), failure)
+    fdl_driver_check(driver, offsetof(fdl_driver, member), FDL_ASK(driver, member, __VA_ARGS__),   \
+                     failure)
 
 /* Turns the code that a member returned into words. 0 for success. */
 int fdl_driver_check(const fdl_driver *driver, size_t member, int code, fdl_failure *failure);

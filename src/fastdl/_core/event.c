@@ -61,34 +61,11 @@ static void destroy(fdl_event *event)
     if (fdl_enter(event->driver, event->ordinal, &scope, &ignored) == 0) {
         /* It may wait for the device in spite of what is documented. */
         void *paused = fdl_pause_python();
-        (void)event->driver->event_destroy(event->handle);
+        (void)FDL_ASK(event->driver, event_destroy, event->handle);
         fdl_resume_python(paused);
         fdl_leave(&scope);
     }
     free(event);
-}
-
-/* A stream that is not of the primary context takes events of its own context alone. */
-static fdl_event *record_in_its_context(fdl_driver *driver, int32_t ordinal, int64_t stream,
-                                        fdl_failure *failure)
-{
-    void *context;
-    fdl_failure ignored;
-    fdl_event *event;
-    if (driver->cu_context_of == NULL ||
-        FDL_TRY(driver, &ignored, cu_context_of, fdl_handle(stream), &context) < 0 ||
-        FDL_TRY(driver, &ignored, cu_push, context) < 0)
-        return NULL; /* *failure says what happened before */
-    event = new_event(driver, ordinal, 0, failure);
-    if (event != NULL &&
-        FDL_TRY(driver, failure, event_record, event->handle, fdl_handle(stream)) < 0) {
-        destroy(event);
-        event = NULL;
-    }
-    (void)driver->cu_pop(&context);
-    if (event != NULL)
-        fdl_count_set(&event->refs, 1);
-    return event;
 }
 
 /* A new reference to an event of device `ordinal`, which is current. */
@@ -107,21 +84,59 @@ static fdl_event *record_here(fdl_driver *driver, int32_t ordinal, int64_t strea
     return NULL;
 }
 
+/* The same for a device that need not be current. *failure is left as it is if it cannot be. */
+static fdl_event *record_on_device(fdl_driver *driver, int32_t ordinal, int64_t stream,
+                                   fdl_failure *failure)
+{
+    fdl_scope scope;
+    fdl_failure ignored;
+    fdl_event *event;
+    if (fdl_enter(driver, ordinal, &scope, &ignored) < 0)
+        return NULL;
+    event = record_here(driver, ordinal, stream, failure);
+    fdl_leave(&scope);
+    return event;
+}
+
+/* CUDA: a stream that is not of the primary context takes events of its own context alone. There
+ * are kept ones for the primary contexts of other devices. */
+static fdl_event *record_in_its_context(fdl_driver *driver, int32_t ordinal, int64_t stream,
+                                        fdl_failure *failure)
+{
+    void *context;
+    fdl_failure ignored;
+    fdl_event *event;
+    if (driver->cu_context_of == NULL ||
+        FDL_TRY(driver, &ignored, cu_context_of, fdl_handle(stream), &context) < 0)
+        return NULL; /* *failure says what happened before */
+    for (int32_t other = 0; other < driver->devices; other++)
+        if (other != ordinal && fdl_load_pointer(&driver->contexts[other]) == context)
+            return record_on_device(driver, other, stream, failure);
+    if (FDL_TRY(driver, &ignored, cu_push, context) < 0)
+        return NULL;
+    event = new_event(driver, ordinal, 0, failure);
+    if (event != NULL &&
+        FDL_TRY(driver, failure, event_record, event->handle, fdl_handle(stream)) < 0) {
+        destroy(event);
+        event = NULL;
+    }
+    (void)FDL_ASK(driver, cu_pop, &context);
+    if (event != NULL)
+        fdl_count_set(&event->refs, 1);
+    return event;
+}
+
 /* HIP: a stream of another device takes events of that device alone. */
 static fdl_event *record_on_its_device(fdl_driver *driver, int32_t ordinal, int64_t stream,
                                        fdl_failure *failure)
 {
     int found;
-    fdl_scope scope;
     fdl_failure ignored;
-    fdl_event *event;
     if (driver->hip_device_of == NULL ||
         FDL_TRY(driver, &ignored, hip_device_of, fdl_handle(stream), &found) < 0 ||
-        found == ordinal || fdl_enter(driver, found, &scope, &ignored) < 0)
+        found == ordinal)
         return NULL; /* *failure says what happened before */
-    event = record_here(driver, found, stream, failure);
-    fdl_leave(&scope);
-    return event;
+    return record_on_device(driver, found, stream, failure);
 }
 
 #define INVALID_HANDLE 400
@@ -185,7 +200,7 @@ int fdl_event_is_complete(const fdl_event *event)
     if (event->driver->kind == FASTDL_STREAM_ROCM && fdl_load_acquire(&event->driver->captures))
         return 0;
     mode = fdl_relax_captures(event->driver);
-    complete = event->driver->event_query(event->handle) == 0;
+    complete = FDL_ASK(event->driver, event_query, event->handle) == 0;
     fdl_restore_captures(event->driver, mode);
     return complete;
 }

@@ -49,7 +49,7 @@ static int make_free_stream(fdl_driver *driver, int32_t ordinal, fdl_failure *fa
         fdl_store_pointer(place, made);
     fdl_lock_give(&fdl_lists);
     if (surplus != NULL)
-        (void)driver->stream_destroy(surplus);
+        (void)FDL_ASK(driver, stream_destroy, surplus);
     return 0;
 }
 
@@ -180,7 +180,7 @@ void fdl_memory_forget(fdl_driver *driver)
         if (*place == NULL || fdl_enter(driver, ordinal, &scope, &failure) < 0)
             continue;
         paused = fdl_pause_python();
-        (void)driver->stream_destroy(*place);
+        (void)FDL_ASK(driver, stream_destroy, *place);
         fdl_resume_python(paused);
         *place = NULL;
         fdl_leave(&scope);
@@ -205,7 +205,7 @@ static int allocate_on(allocation *memory, size_t bytes, int64_t stream, fdl_fai
         return 0;
     if (make_free_stream(driver, memory->ordinal, failure) < 0)
         return -1;
-    code = driver->memory_alloc_async(&memory->pointer, bytes, fdl_handle(stream));
+    code = FDL_ASK(driver, memory_alloc_async, &memory->pointer, bytes, fdl_handle(stream));
     if (code == FDL_NOT_SUPPORTED)
         return 0;
     memory->kind = ORDERED;
@@ -223,9 +223,9 @@ static int allocate(allocation *memory, DLDeviceType type, size_t bytes, int64_t
         return FDL_TRY(driver, failure, pinned_alloc, &memory->pointer, bytes, PORTABLE);
     }
     if (type == kDLCUDAManaged) {
-        if (driver->managed_alloc == NULL)
+        if (driver->cu_alloc_managed == NULL)
             return fdl_refuse(failure, "the CUDA driver of this machine has no managed memory");
-        return FDL_TRY(driver, failure, managed_alloc, &memory->pointer, bytes, ATTACH_GLOBAL);
+        return FDL_TRY(driver, failure, cu_alloc_managed, &memory->pointer, bytes, ATTACH_GLOBAL);
     }
     if (stream != -1 && allocate_on(memory, bytes, stream, failure) < 0)
         return -1;
@@ -279,11 +279,11 @@ static void undo(const allocation *memory, int64_t stream)
 {
     fdl_driver *driver = memory->driver;
     if (memory->kind == ORDERED)
-        (void)driver->memory_free_async(memory->pointer, fdl_handle(stream));
+        (void)FDL_ASK(driver, memory_free_async, memory->pointer, fdl_handle(stream));
     else if (memory->kind == PINNED)
-        (void)driver->pinned_free(memory->pointer);
+        (void)FDL_ASK(driver, pinned_free, memory->pointer);
     else
-        (void)driver->memory_free(memory->pointer);
+        (void)FDL_ASK(driver, memory_free, memory->pointer);
 }
 
 fdl_description *fdl_memory_on_device(const DLTensor *prototype, uint64_t flags, int64_t nbytes,

@@ -48,7 +48,7 @@ typedef struct {
 static int find_hip(fdl_driver *driver, const void *pointer, DLDevice *found, fdl_failure *failure)
 {
     hip_attributes attributes = {0};
-    int code = driver->hip_pointer_attributes(&attributes, pointer);
+    int code = FDL_ASK(driver, hip_pointer_attributes, &attributes, pointer);
     int host = driver->version >= ROCM_6 ? 1 : 0;
     if (code == INVALID_VALUE || (driver->version >= ROCM_6 && code == 0 && attributes.type == 0))
         return 0; /* unknown */

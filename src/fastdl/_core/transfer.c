@@ -211,10 +211,14 @@ static fdl_description *copy_on_stream(transfer *t, fdl_failure *failure)
                  (t->waits ? wait_for_stream(t, failure) : note_work(t, result, failure)) < 0;
         safe = !failed || settle(t);
     }
-    if (safe)
-        free(t->staging); /* else the driver may still read it, or write to the result: they leak */
-    else
+    if (safe) {
+        free(t->staging);
+    } else { /* the driver may still read from it or the source, or write to the result: they leak
+              */
         result->block->drop = NULL;
+        if (!t->captured) /* what a graph reads is kept by whoever captures */
+            fdl_count_retain(&t->source->block->refs);
+    }
     if (failed) {
         fdl_description_release(result, 1);
         return NULL;
