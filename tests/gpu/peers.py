@@ -4,6 +4,7 @@ Imported where a GPU is: none is needed to collect the tests.
 """
 
 import os
+import warnings
 from contextlib import nullcontext
 
 import pytest
@@ -47,20 +48,11 @@ class Cupy(Exchange):
 
 
 def cupy_stream(cupy, number):
-    """CuPy's object for a stream that lives as long as the test. CuPy 14 has a new way."""
-    if not hasattr(cupy.cuda.Stream, "from_external"):
+    """CuPy's object for a stream that it does not own. CuPy 14 would rather be given an object than
+    a number."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
         return cupy.cuda.ExternalStream(number)
-    return cupy.cuda.Stream.from_external(Named(number))
-
-
-class Named:
-    """A stream by its number, for libraries that take objects alone."""
-
-    def __init__(self, number):
-        self.number = number
-
-    def __cuda_stream__(self):
-        return 0, self.number
 
 
 class Torch(Exchange):
