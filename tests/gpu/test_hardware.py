@@ -12,14 +12,15 @@ import pytest
 
 import fastdl
 from tests.gpu import stream_objects
-from tests.gpu.arrays import Library, TabledLibrary
+from tests.gpu.arrays import DefinedLibrary, InterfaceLibrary, Library, TabledLibrary
 from tests.gpu.backends import NEW, OLD, SIZE, Hardware
 from tests.gpu.cases import Scenarios
 from tests.gpu.peers import STREAMS, Cupy, Jax, Numba, Torch, require_jax
 from tests.interop.peers import require
 
 LIBRARIES = [Library, TabledLibrary, Cupy, Torch]
-PRODUCERS = [*LIBRARIES, Numba, Jax]
+CONSUMERS = [*LIBRARIES, InterfaceLibrary, Numba]
+PRODUCERS = [*CONSUMERS, DefinedLibrary, Jax]
 
 
 @pytest.fixture
@@ -52,9 +53,10 @@ def producer(request, gpu):
     return request.param(gpu)
 
 
-@pytest.fixture(params=[*LIBRARIES, Numba], ids=lambda library: "to-" + library.name)
-def consumer(request, gpu):
-    return request.param(gpu)
+@pytest.fixture(params=CONSUMERS, ids=lambda library: "to-" + library.name)
+def consumer(request, gpu, producer):
+    """The same library, if of the same kind: a table speaks for one."""
+    return producer if type(producer) is request.param else request.param(gpu)
 
 
 class TestHardware(Scenarios):
@@ -109,7 +111,7 @@ def handed(library, array, source, ordered):
 
 
 @ORDERED
-@pytest.mark.parametrize("library", [*LIBRARIES, Numba], ids=lambda x: x.name)
+@pytest.mark.parametrize("library", CONSUMERS, ids=lambda x: x.name)  # writable data alone
 def test_jax_as_a_consumer(gpu, jax, library, ordered):
     """Its streams wait, and not the host. What was imported without order it reads at once."""
     library = library(gpu)
