@@ -147,12 +147,15 @@ class InterfacedArray:
 
 
 class DefinedArray(Array):
-    """Whoever gets it waits for `defined`, an event, wherever the library works meanwhile."""
+    """Whoever gets it waits for `defined`, an event, wherever the library works meanwhile. None: it
+    was there before the test."""
 
     flags = READ_ONLY
+    defined = None
 
     def _make_wait(self, stream):
-        self.library.gpu.driver.do("stream_wait", stream, self.defined, 0)
+        if self.defined is not None:
+            self.library.gpu.driver.do("stream_wait", stream, self.defined, 0)
 
 
 class Exchange:

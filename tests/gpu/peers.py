@@ -5,6 +5,7 @@ Imported where a GPU is: none is needed to collect the tests.
 
 import os
 import warnings
+import weakref
 from contextlib import nullcontext
 
 import pytest
@@ -156,8 +157,10 @@ class Jax(Exchange):
 
     def write(self, array, stream, value):
         self.gpu.fill(stream, self.feed.pointer, value - 1)
-        self.taken = self._take(self.feed, stream)  # not to be let go of while it is held
-        return self.step(array, self.taken)
+        taken = self._take(self.feed, stream)
+        written = self.step(array, taken)
+        weakref.finalize(written, id, taken)  # keeps it: JAX may wait when it lets go of it
+        return written
 
     def _take(self, array, stream):
         return self.module.dlpack.from_dlpack(self.feeder.give(array, stream))

@@ -133,6 +133,8 @@ def test_jax_as_a_consumer(gpu, jax, library, ordered):
         else:
             assert set(numpy.asarray(result).tolist()) == {OLD + 1}
     assert set(numpy.asarray(result).tolist()) == {(NEW if ordered else OLD) + 1}
+    gpu.finish(source)
+    (gpu.no_race if ordered else gpu.race)()
 
 
 def test_jax_gets_nothing_of_its_own_back(gpu, jax):
@@ -169,6 +171,8 @@ def test_numba_as_a_consumer(gpu, library, ordered):
         stream.synchronize()
         assert set(seen.tolist()) == {NEW if ordered else OLD}
     assert taken.__cuda_array_interface__["data"][0] == pointer
+    gpu.finish(source)
+    (gpu.no_race if ordered else gpu.race)()
 
 
 # ---- the stream objects of libraries --------------------------------------------------------
