@@ -3,11 +3,17 @@
 tests/gpu/test_hardware.py runs the same on a GPU.
 """
 
+import ctypes
+
 import pytest
 
-from tests.gpu.arrays import Library, TabledLibrary
+import fastdl
+from tests.gpu import stream_objects
+from tests.gpu.arrays import DefinedLibrary, InterfaceLibrary, Library, TabledLibrary
 from tests.gpu.backends import Simulated
 from tests.gpu.cases import Scenarios
+from tests.interop.peers import require
+from tests.support.isolate import run_isolated
 
 LIBRARIES = [Library, TabledLibrary]
 
@@ -34,11 +40,112 @@ def library(request, gpu):
     return request.param(gpu)
 
 
-@pytest.fixture(params=LIBRARIES, ids=lambda library: "to-" + library.name)
-def consumer(request, gpu, library):
+@pytest.fixture(params=[*LIBRARIES, InterfaceLibrary, DefinedLibrary], ids=lambda x: x.name)
+def producer(request, gpu):
+    return request.param(gpu)
+
+
+@pytest.fixture(params=[*LIBRARIES, InterfaceLibrary], ids=lambda library: "to-" + library.name)
+def consumer(request, gpu, producer):
     """The same library, if of the same kind: a table speaks for one."""
-    return library if type(library) is request.param else request.param(gpu)
+    return producer if type(producer) is request.param else request.param(gpu)
 
 
 class TestSimulated(Scenarios):
     """Those of cases.py."""
+
+
+# ---- stream objects -------------------------------------------------------------------------
+
+
+class ByProtocol:
+    def __init__(self, handle):
+        self.answer = 0, handle
+
+    def __cuda_stream__(self):
+        return self.answer
+
+
+class OfTorch:
+    """Of a torch without the protocol."""
+
+    device_index = 0
+
+    def __init__(self, handle):
+        self.cuda_stream = handle
+
+
+class OfCupy:
+    device_id = -1
+
+    def __init__(self, handle):
+        self.ptr = handle
+
+
+class OfNumba:
+    def __init__(self, handle):
+        self.handle = ctypes.c_void_p(handle)
+
+
+@pytest.mark.parametrize("use", stream_objects.USES)
+@pytest.mark.parametrize("which", ["own", "default", "per-thread"])
+@pytest.mark.parametrize("kind", [ByProtocol, OfTorch, OfCupy, OfNumba])
+def test_stream_object(gpu, library, kind, which, use):
+    if which == "own":
+        number = handle = gpu.stream(blocking=True)
+    elif which == "default":
+        number, handle = gpu.default_stream, 0
+    else:
+        number = handle = 2
+    stream = kind(handle)
+    if number == 2 and gpu.kind == "hip":
+        with pytest.raises(ValueError, match="ROCm has no stream 2"):
+            fastdl.use_stream(gpu.device, stream)
+    else:
+        stream_objects.stream_object(gpu, library, use, stream, number)
+
+
+# ---- what tests/gpu takes for granted -------------------------------------------------------
+
+
+def test_jax_writes_to_the_memory_it_was_told_to():
+    """`Jax` of peers.py, with data that is never in flight: a GPU has the rest."""
+    require("jax")
+    run_isolated(
+        """
+    import ctypes, types
+    import fastdl, jax, numpy
+    from tests.gpu import peers
+    from tests.gpu.backends import NEW, OLD, SIZE
+
+    class Feeder:
+        def __init__(self, gpu):
+            pass
+        def make(self, value):
+            tensor = fastdl.empty(SIZE, "uint8")
+            tensor.numpy()[:] = value
+            return types.SimpleNamespace(pointer=tensor.data_ptr, tensor=tensor)
+        def give(self, array, stream):
+            return array.tensor
+
+    def fill(stream, pointer, value):
+        ctypes.memset(pointer, value, SIZE)
+
+    peers.Library, peers.require_jax = Feeder, lambda: jax
+    library = peers.Jax(types.SimpleNamespace(fill=fill, setup=None))
+    array = library.make(OLD)
+    pointer = library.pointer(array)
+    written = library.write(array, None, NEW)
+    assert set(numpy.asarray(written).tolist()) == {NEW}
+    assert library.pointer(written) == pointer, "JAX took new memory"
+    tensor = peers.by_capsule(written, None)
+    assert tensor.data_ptr == pointer
+    try:
+        jax.dlpack.from_dlpack(library.give(written, None))
+    except BufferError as error:
+        assert "read-only" in str(error)
+    else:
+        raise AssertionError("JAX's own array was not refused")
+    """,
+        env={"JAX_PLATFORMS": "cpu"},
+    )

@@ -1,7 +1,8 @@
 """The scenarios as test methods, for a class of tests that says where they run.
 
-A module with such a class has the fixtures `gpu`, a backend; `library` and `consumer`, one of the
-libraries that are tried there; and `plain` and `table`, those of arrays.py.
+A module with such a class has the fixtures `gpu`, a backend; `library`, one of the libraries that
+are tried there; `producer` and `consumer`, one of those and of the ones that can be only that; and
+`plain` and `table`, those of arrays.py.
 """
 
 import pytest
@@ -29,8 +30,14 @@ class Scenarios:
     def test_import_unordered(self, gpu, library):
         scenarios.import_unordered(gpu, library)
 
-    def test_matrix(self, gpu, library, consumer):
-        scenarios.matrix(gpu, library, consumer)
+    @pytest.mark.parametrize("ordered", [True, False], ids=["ordered", "unordered"])
+    def test_matrix(self, gpu, producer, consumer, ordered):
+        scenario = scenarios.matrix if ordered else scenarios.matrix_unordered
+        if gpu.kind == "hip" and (producer.cuda_alone or consumer.cuda_alone):
+            with pytest.raises((BufferError, AttributeError), match="__cuda_array_interface__"):
+                scenario(gpu, producer, consumer)
+        else:
+            scenario(gpu, producer, consumer)
 
     def test_later_writes(self, gpu, library):
         scenarios.later_writes(gpu, library)
@@ -45,6 +52,10 @@ class Scenarios:
     @pytest.mark.parametrize("release", [True, False], ids=["released", "not-released"])
     def test_reuse(self, gpu, library, release):
         scenarios.reuse(gpu, library, release=release)
+
+    @pytest.mark.parametrize("release", [True, False], ids=["released", "not-released"])
+    def test_pool_reuse(self, gpu, library, release):
+        scenarios.pool_reuse(gpu, library, release=release)
 
     @pytest.mark.parametrize("ordered", [True, False], ids=["on-a-stream", "at-once"])
     @pytest.mark.parametrize("record", [True, False], ids=["recorded", "not-recorded"])
@@ -68,6 +79,9 @@ class Scenarios:
 
     def test_dropped_on_a_thread(self, gpu, library):
         scenarios.dropped_on_a_thread(gpu, library)
+
+    def test_dropped_on_a_foreign_thread(self, gpu, library):
+        scenarios.dropped_on_a_foreign_thread(gpu, library)
 
     def test_dropped_by_the_driver(self, gpu, plain):
         scenarios.dropped_by_the_driver(gpu, plain)

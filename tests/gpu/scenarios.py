@@ -11,7 +11,7 @@ import threading
 import pytest
 
 import fastdl
-from tests.gpu.arrays import Taken
+from tests.gpu.arrays import Taken, on_a_foreign_thread
 from tests.gpu.backends import NEW, OLD, OTHER, SIZE, THREAD_LOCAL
 
 
@@ -113,28 +113,49 @@ def import_unordered(gpu, library):
 
 def matrix(gpu, producer, consumer):
     """From one library through fastdl to another, each on a stream of its own; the consumer then
-    writes, and a third stream is to see that."""
+    writes, unless it must not, and a third stream is to see that."""
     first, second, third = gpu.stream(), gpu.stream(), gpu.stream()
     place, after = gpu.place(), gpu.place()
     array = producer.make(OLD)
     pointer = producer.pointer(array)
     with gpu.hold(first) as latch:
-        gpu.fill(first, pointer, NEW)
-        with producer.using(first):
-            tensor = fastdl.from_dlpack(array, stream=first)
-            with consumer.using(second):
-                taken = consumer.take(tensor)
+        array = producer.write(array, first, NEW)
+        tensor = producer.give(array, first)
+        if consumer.waits_on_host:
+            gpu.open_soon(latch)
+        with producer.using(first), consumer.using(second):
+            taken = consumer.take(tensor)
         assert consumer.pointer(taken) == pointer  # no copy on the way
         look = gpu.look(second, pointer, place)
-        gpu.waits(look, latch)
-        gpu.fill(second, pointer, OTHER)
-        tensor.record(second)
+        if not consumer.waits_on_host:
+            gpu.waits(look, latch)
+        if not tensor.readonly:
+            gpu.fill(second, pointer, OTHER)
+            tensor.record(second)
         exported = tensor.__dlpack__(stream=third, max_version=(1, 3))
         last = gpu.look(third, pointer, after)
     assert look.value() == NEW
-    assert last.value() == OTHER
+    assert last.value() == (NEW if tensor.readonly else OTHER)
     gpu.no_race()
     del exported
+
+
+def matrix_unordered(gpu, producer, consumer):
+    """The control: what was imported without order reaches every consumer too early."""
+    first, second, place = gpu.stream(), gpu.stream(), gpu.place()
+    array = producer.make(OLD)
+    pointer = producer.pointer(array)
+    with gpu.hold(first) as latch:
+        array = producer.write(array, first, NEW)
+        tensor = producer.give_unordered(array, first)
+        with producer.using(first), consumer.using(second):
+            taken = consumer.take(tensor)
+        assert consumer.pointer(taken) == pointer
+        look = gpu.look(second, pointer, place)
+        gpu.overtakes(look, latch)
+        assert look.value() == OLD
+    gpu.race()
+    gpu.finish(first)
 
 
 # ---- more work ------------------------------------------------------------------------------
@@ -233,6 +254,41 @@ def reuse(gpu, library, *, release):
             if release:
                 tensor.release(reader)
         del tensor
+        gpu.fill(source, pointer, OTHER)
+        mark = gpu.mark(source)
+        if not release:
+            gpu.overtakes(mark, latch)
+        elif library.asked_at_export:
+            gpu.waits(mark, latch)
+    assert look.value() == (OLD if release else OTHER)
+    if release:
+        gpu.no_race()
+    else:
+        gpu.race()
+
+
+def pool_reuse(gpu, library, *, release):
+    """The same with the library's own pool: the array and the tensor are dropped, and the pool
+    gives their memory to the next array of the stream they were made for."""
+    source, reader, place = gpu.stream(), gpu.stream(), gpu.place()
+    array = library.allocate(source)
+    pointer = library.pointer(array)
+    gpu.fill(source, pointer, OLD)
+    gpu.finish(source)
+    with library.using(source), fastdl.use_stream(gpu.device, source):
+        tensor = fastdl.from_dlpack(array)
+    exported = tensor.__dlpack__(stream=reader, max_version=(1, 3))
+    with gpu.hold(reader) as latch:
+        look = gpu.look(reader, pointer, place)
+        del exported
+        if release:
+            if not library.asked_at_export:
+                gpu.open_soon(latch)
+            with library.using(source):
+                tensor.release(reader)
+        del array, tensor
+        again = library.allocate(source)
+        assert library.pointer(again) == pointer, "the pool gave other memory: no proof"
         gpu.fill(source, pointer, OTHER)
         mark = gpu.mark(source)
         if not release:
@@ -385,6 +441,20 @@ def dropped_on_a_thread(gpu, library):
     thread.start()
     thread.join()
     gc.collect()
+    assert library.in_use() == before
+    gpu.no_race()
+
+
+def dropped_on_a_foreign_thread(gpu, library):
+    """The last reference goes on a thread that is not Python's and has no current device: a
+    consumer in C++ has threads of its own."""
+    before, source = library.in_use(), gpu.stream()
+    array, tensor = arrived(gpu, library, source)
+    deleter, argument = Taken(tensor).give()
+    del array, tensor
+    gc.collect()
+    assert library.in_use() > before
+    on_a_foreign_thread(deleter, argument)
     assert library.in_use() == before
     gpu.no_race()
 

@@ -11,13 +11,16 @@ import textwrap
 import pytest
 
 import fastdl
-from tests.gpu.arrays import Library, TabledLibrary
+from tests.gpu import stream_objects
+from tests.gpu.arrays import DefinedLibrary, InterfaceLibrary, Library, TabledLibrary
 from tests.gpu.backends import NEW, OLD, SIZE, Hardware
 from tests.gpu.cases import Scenarios
-from tests.gpu.peers import Cupy, Torch
+from tests.gpu.peers import STREAMS, Cupy, Jax, Numba, Torch, require_jax
 from tests.interop.peers import require
 
 LIBRARIES = [Library, TabledLibrary, Cupy, Torch]
+CONSUMERS = [*LIBRARIES, InterfaceLibrary, Numba]
+PRODUCERS = [*CONSUMERS, DefinedLibrary, Jax]
 
 
 @pytest.fixture
@@ -45,9 +48,15 @@ def library(request, gpu):
     return request.param(gpu)
 
 
-@pytest.fixture(params=LIBRARIES, ids=lambda library: "to-" + library.name)
-def consumer(request, gpu):
+@pytest.fixture(params=PRODUCERS, ids=lambda library: library.name)
+def producer(request, gpu):
     return request.param(gpu)
+
+
+@pytest.fixture(params=CONSUMERS, ids=lambda library: "to-" + library.name)
+def consumer(request, gpu, producer):
+    """The same library, if of the same kind: a table speaks for one."""
+    return producer if type(producer) is request.param else request.param(gpu)
 
 
 class TestHardware(Scenarios):
@@ -59,15 +68,7 @@ class TestHardware(Scenarios):
 
 @pytest.fixture
 def jax(gpu):
-    require("jax")
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # others need memory too
-    import jax
-
-    try:
-        jax.devices("cuda")
-    except RuntimeError as reason:
-        pytest.skip(f"JAX without a GPU: {reason}")
-    return jax
+    return require_jax()
 
 
 @pytest.mark.parametrize("through", ["import", "export"])
@@ -102,46 +103,91 @@ def test_jax_without_a_stream(gpu, jax):
     assert gpu.look(stream, tensor.data_ptr, place).value() == NEW
 
 
-@pytest.mark.parametrize("library", [Library, TabledLibrary, Cupy, Torch], ids=lambda x: x.name)
-def test_jax_as_a_consumer(gpu, jax, library):
+ORDERED = pytest.mark.parametrize("ordered", [True, False], ids=["ordered", "unordered"])
+
+
+def handed(library, array, source, ordered):
+    return (library.give if ordered else library.give_unordered)(array, source)
+
+
+@ORDERED
+@pytest.mark.parametrize("library", CONSUMERS, ids=lambda x: x.name)  # writable data alone
+def test_jax_as_a_consumer(gpu, jax, library, ordered):
+    """Its streams wait, and not the host. What was imported without order it reads at once."""
     library = library(gpu)
     import numpy
 
-    warm = fastdl.from_dlpack(library.make(OLD))
-    (jax.dlpack.from_dlpack(warm) + 1).block_until_ready()  # compiles
+    warm = library.give(library.make(OLD), gpu.setup)
+    numpy.asarray(jax.dlpack.from_dlpack(warm) + 1)  # compiles
     source, array = gpu.stream(), library.make(OLD)
     with gpu.hold(source) as latch:
-        gpu.fill(source, library.pointer(array), NEW)
+        array = library.write(array, source, NEW)
+        tensor = handed(library, array, source, ordered)
         with library.using(source):
-            tensor = fastdl.from_dlpack(array, stream=source)
             taken = jax.dlpack.from_dlpack(tensor)
         result = taken + 1
-        mark = gpu.mark(source)
-        gpu.waits(mark, latch)  # gives the result time to be ready, had it not waited
-        assert not result.is_ready()
-    assert set(numpy.asarray(result).tolist()) == {NEW + 1}
+        if ordered:
+            mark = gpu.mark(source)
+            gpu.waits(mark, latch)  # gives the result time to be ready, had it not waited
+            assert not result.is_ready()
+        else:
+            assert set(numpy.asarray(result).tolist()) == {OLD + 1}
+    assert set(numpy.asarray(result).tolist()) == {(NEW if ordered else OLD) + 1}
+    gpu.finish(source)
+    (gpu.no_race if ordered else gpu.race)()
+
+
+def test_jax_gets_nothing_of_its_own_back(gpu, jax):
+    """Its arrays are read-only, and it takes legacy capsules alone, which cannot say so."""
+    tensor = fastdl.from_dlpack(jax.numpy.zeros(SIZE, "uint8"))
+    with pytest.raises(BufferError, match="read-only"):
+        jax.dlpack.from_dlpack(tensor)
 
 
 # ---- Numba, by __cuda_array_interface__ -----------------------------------------------------
 
 
-@pytest.mark.parametrize("library", [Library, TabledLibrary, Cupy, Torch], ids=lambda x: x.name)
-def test_numba_as_a_consumer(gpu, library):
-    """Its import waits on the host for the stream that the interface names."""
+@ORDERED
+@pytest.mark.parametrize("library", PRODUCERS, ids=lambda x: x.name)
+def test_numba_as_a_consumer(gpu, library, ordered):
+    """Its import waits on the host for the stream that the interface names. The interface of what
+    was imported without order names none."""
     require("numba_cuda")
     from numba import cuda
 
-    library = library(gpu)
+    library, stream = library(gpu), cuda.stream()
     source, array = gpu.stream(), library.make(OLD)
-    cuda.as_cuda_array(fastdl.from_dlpack(array)).copy_to_host()  # warms up
+    pointer = library.pointer(array)
+    cuda.as_cuda_array(library.give(array, gpu.setup)).copy_to_host(stream=stream)  # warms up
+    stream.synchronize()
     with gpu.hold(source) as latch:
-        gpu.fill(source, library.pointer(array), NEW)
-        with library.using(source):
-            tensor = fastdl.from_dlpack(array, stream=source)
+        array = library.write(array, source, NEW)
+        tensor = handed(library, array, source, ordered)
+        if ordered:
             gpu.open_soon(latch)
+        with library.using(source):
             taken = cuda.as_cuda_array(tensor)
-    assert taken.__cuda_array_interface__["data"][0] == library.pointer(array)
-    assert set(taken.copy_to_host().tolist()) == {NEW}
+        seen = taken.copy_to_host(stream=stream)
+        stream.synchronize()
+        assert set(seen.tolist()) == {NEW if ordered else OLD}
+    assert taken.__cuda_array_interface__["data"][0] == pointer
+    gpu.finish(source)
+    (gpu.no_race if ordered else gpu.race)()
+
+
+# ---- the stream objects of libraries --------------------------------------------------------
+
+
+@pytest.mark.parametrize("use", stream_objects.USES)
+@pytest.mark.parametrize("kind", [Library, TabledLibrary], ids=lambda x: x.name)
+@pytest.mark.parametrize(
+    ("name", "which"),
+    [(name, which) for name, (_, kinds) in STREAMS.items() for which in kinds],
+)
+def test_stream_object(gpu, kind, name, which, use):
+    make, _ = STREAMS[name]
+    stream, number = make(which)
+    stream_objects.stream_object(gpu, kind(gpu), use, stream, number)
 
 
 # ---- torch's own captures -------------------------------------------------------------------
@@ -193,10 +239,15 @@ def test_torch_graph_survives_a_refusal(gpu):
 
 # ---- the end of the process -----------------------------------------------------------------
 
+# How to make `x`, and how to take `y`: JAX does not take what it made itself.
 MAKE = {
-    "cupy": "import cupy as lib; x = lib.ones(1000)",
-    "torch": "import torch as lib; x = lib.ones(1000, device='cuda')",
-    "jax": "import jax.dlpack as lib, jax.numpy as np; x = np.ones(1000)",
+    "cupy": ("import cupy as lib; x = lib.ones(1000)", "lib.from_dlpack(y)"),
+    "torch": ("import torch as lib; x = lib.ones(1000, device='cuda')", "lib.from_dlpack(y)"),
+    "jax": ("import jax.numpy as np; x = np.ones(1000)", "y.__dlpack__(max_version=(1, 3))"),
+    "numba_cuda": (
+        "import numpy; from numba import cuda as lib; x = lib.to_device(numpy.ones(1000))",
+        "lib.as_cuda_array(y)",
+    ),
 }
 
 
@@ -204,11 +255,12 @@ MAKE = {
 @pytest.mark.parametrize("keep", ["module", "builtins", "thread"])
 def test_exit_with_tensors_alive(gpu, name, keep):
     require(name)
+    make, take = MAKE[name]
     code = f"""
     import fastdl, builtins, threading
-    {MAKE[name]}
-    y = fastdl.from_dlpack(x)
-    z = lib.from_dlpack(y)
+    {make}
+    y = fastdl.asarray(x)
+    z = {take}
     alive = [x, y, z, y[10:]]
     keep = {keep!r}
     if keep == "builtins":
@@ -222,7 +274,11 @@ def test_exit_with_tensors_alive(gpu, name, keep):
         capture_output=True,
         text=True,
         timeout=120,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # others need memory too
+        },
     )
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -1,0 +1,126 @@
+"""What takes a stream takes it as an object, and means the stream that the object stands for.
+
+Each use is a function of a backend, a library of arrays.py, `number`, a stream, and `passed`, what
+fastdl is given for it: an object for the same stream, or in the control for another one. Nothing
+but fastdl's reading of `passed` orders the work on `number`, so with the right object the new bytes
+are seen there and with the wrong one the old.
+
+`number` may be a default stream, which nothing may hold (see README.md). Where it must be held it
+waits for a stream that is, which lets non-blocking streams pass.
+"""
+
+from contextlib import contextmanager
+
+import fastdl
+from tests.gpu.backends import NEW, OLD, OTHER
+from tests.gpu.scenarios import arrived
+
+
+@contextmanager
+def held(gpu, number):
+    """Holds `number` by way of another stream. What was queued before goes on."""
+    front = gpu.stream()
+    with gpu.hold(front) as latch:
+        gpu.driver.order(front, number)
+        yield latch
+    gpu.finish(front)
+
+
+def judge(gpu, mark, latch, ordered):
+    (gpu.waits if ordered else gpu.overtakes)(mark, latch)
+
+
+def imported(gpu, library, number, passed, ordered):
+    """from_dlpack(stream=): the data is ready there."""
+    source, place, array = gpu.stream(), gpu.place(), library.make(OLD)
+    with gpu.hold(source) as latch:
+        gpu.fill(source, library.pointer(array), NEW)
+        with library.using(source):
+            tensor = fastdl.from_dlpack(array, stream=passed)
+        look = gpu.look(number, library.pointer(array), place)
+        judge(gpu, look, latch, ordered)
+    assert look.value() == (NEW if ordered else OLD)
+    gpu.finish(source)
+    del tensor
+
+
+def used(gpu, library, number, passed, ordered):
+    """use_stream(): imports within it are ready there."""
+    source, place, array = gpu.stream(), gpu.place(), library.make(OLD)
+    with gpu.hold(source) as latch:
+        gpu.fill(source, library.pointer(array), NEW)
+        with library.using(source), fastdl.use_stream(gpu.device, passed):
+            tensor = fastdl.from_dlpack(array)
+        look = gpu.look(number, library.pointer(array), place)
+        judge(gpu, look, latch, ordered)
+    assert look.value() == (NEW if ordered else OLD)
+    gpu.finish(source)
+    del tensor
+
+
+def recorded(gpu, library, number, passed, ordered):
+    """Tensor.record(): who gets the tensor next waits for what is queued there."""
+    source, consumer, place = gpu.stream(), gpu.stream(), gpu.place()
+    array, tensor = arrived(gpu, library, source)
+    with held(gpu, number) as latch:
+        gpu.fill(number, library.pointer(array), NEW)
+        tensor.record(passed)
+        with library.using(source):
+            exported = tensor.__dlpack__(stream=consumer, max_version=(1, 3))
+        look = gpu.look(consumer, library.pointer(array), place)
+        judge(gpu, look, latch, ordered)
+    assert look.value() == (NEW if ordered else OLD)
+    gpu.finish(number)
+    del exported
+
+
+def released(gpu, library, number, passed, ordered):
+    """Tensor.release(): the producer's stream, or the host, waits for what reads there."""
+    source, place = gpu.stream(), gpu.place()
+    array, tensor = arrived(gpu, library, source)
+    pointer = library.pointer(array)
+    with held(gpu, number) as latch:
+        look = gpu.look(number, pointer, place)
+        if ordered and not library.asked_at_export:
+            gpu.open_soon(latch)
+        with library.using(source):
+            tensor.release(passed)
+        gpu.fill(source, pointer, OTHER)
+        mark = gpu.mark(source)
+        if library.asked_at_export or not ordered:
+            judge(gpu, mark, latch, ordered)
+    assert look.value() == (OLD if ordered else OTHER)
+    del tensor
+
+
+def copied(gpu, library, number, passed, ordered):
+    """Tensor.to(stream=): the copy runs there, after what is queued there."""
+    source, array = gpu.stream(), library.make(OLD)
+    with library.using(source):
+        tensor = fastdl.from_dlpack(array, stream=-1)  # no edge orders anything
+    with held(gpu, number) as latch:
+        gpu.fill(number, library.pointer(array), NEW)
+        if ordered:
+            gpu.open_soon(latch)
+        with library.using(source):
+            copy = tensor.to("cpu", stream=passed)
+        assert set(bytes(memoryview(copy))) == {NEW if ordered else OLD}
+    gpu.finish(number)
+
+
+USES = {
+    "from_dlpack": imported,
+    "use_stream": used,
+    "record": recorded,
+    "release": released,
+    "to": copied,
+}
+
+
+def stream_object(gpu, library, use, stream, number):
+    """`stream`: an object for the stream `number`. The control passes one that is not."""
+    USES[use](gpu, library, number, stream, True)
+    gpu.no_race()
+    USES[use](gpu, library, number, gpu.stream(), False)
+    gpu.race()
+    gpu.finish(number)
