@@ -15,9 +15,9 @@ from fastdl._core.dlpack cimport (
     DLDevice, DLDeviceType, DLPACK_FLAG_BITMASK_READ_ONLY, DLTensor, kDLCPU,
 )
 from fastdl._core.native cimport (
-    FASTDL_MAX_NDIM, FDL_COPY_FINISHED, FDL_COPY_POOLED, FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM, fastdl_find_device, fdl_capture,
-    fdl_description, fdl_driver, fdl_failure, fdl_scope, fdl_shared_calls, fdl_stream_scope,
-    fdl_work,
+    FASTDL_MAX_NDIM, FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM, FDL_COPY_FINISHED, FDL_COPY_POOLED,
+    fastdl_find_device, fdl_capture, fdl_description, fdl_driver, fdl_failure, fdl_scope,
+    fdl_shared_calls, fdl_stream_scope, fdl_work,
 )
 from fastdl._core.tensor cimport (
     Tensor, describe_object, make_prototype, make_tensor, shared_calls, wrap,

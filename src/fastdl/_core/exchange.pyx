@@ -340,8 +340,8 @@ tensor that requires grad is imported as if detached.
 
 TypeError: x is not a producer or an argument has the wrong type. ValueError: a consumed
 capsule, or a stream that the device does not have. BufferError: the data cannot be described,
-reached or ordered. MemoryError. The producer's own exceptions pass unchanged. Costs 30 to 60 ns where the
-type has an exchange table.
+reached or ordered. MemoryError: there is none for a copy. The producer's own exceptions pass
+unchanged. Costs 30 to 60 ns where the type has an exchange table.
 """, complete, ask)
 
 
