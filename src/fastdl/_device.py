@@ -2,7 +2,7 @@
 
 from collections import namedtuple
 from enum import IntEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from fastdl._core.tensor import device_facts
 
@@ -23,8 +23,6 @@ class Device(namedtuple("Device", "type id")):
     the forms that every `device` argument accepts: "cpu", "cuda:0", (type, id), a Device.
     """
 
-    __slots__ = ()
-
     def __new__(cls, type, id=None):  # noqa: A002 - the field names of DLDevice
         if id is not None:
             return _known(_whole(type, "type"), _whole(id, "id"))
@@ -40,12 +38,12 @@ class Device(namedtuple("Device", "type id")):
             f'expected a device as "cpu", "cuda:0", (type, id) or a Device, got {type!r}'
         )
 
-    @property
+    @cached_property
     def is_host(self) -> bool:
         """Whether the CPU may read and write the memory with no device involved."""
         return bool(self._fact().host)
 
-    @property
+    @cached_property
     def stream_kind(self) -> int:
         """Which row of the stream tables applies: a key of fastdl._streams."""
         return self._fact().stream

@@ -121,7 +121,7 @@ MEMORIES = [
         COPIES,
         "ordinary host memory is not waited for",
         TRANSFER,
-        "t->waits = !is_asynchronous(t, t->to);",
+        "t->waits = t->how & FDL_COPY_FINISHED || !is_asynchronous(t, t->to);",
         "t->waits = 0;",
     ),
     mutant(

@@ -288,6 +288,14 @@ PRODUCERS = [
         "driver.ready_for(tensor, driver.work_stream(*tensor.device))",
     ),
     mutant(
+        HANDSHAKE,
+        "a fast import through a table ignores stream=",
+        ACQUIRE,
+        "fdl_ready_for(tensor, stream) == 0)",
+        "fdl_ready_for(tensor, fdl_work_stream(fdl_description_in(tensor)->managed.dl_tensor.device))"
+        " == 0)",
+    ),
+    mutant(
         TABLES,
         "the stream is not passed to the producer",
         CONSUMER,

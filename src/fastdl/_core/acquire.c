@@ -6,6 +6,13 @@
 
 fastdl_slot fdl_type_slots[FASTDL_SLOTS];
 
+/* Whether fastdl orders work on the memory of a device. */
+static int is_ordered(const fastdl_device_fact *fact)
+{
+    return !fact->host &&
+           (fact->stream == FASTDL_STREAM_CUDA || fact->stream == FASTDL_STREAM_ROCM);
+}
+
 /* Notes that device memory has just come through `table`, on a block that fastdl knew already or
  * not, and makes it ready on the thread's work stream if `order` says so. */
 static int came_through(fdl_description *description, const DLPackExchangeAPI *table, int known,
@@ -15,7 +22,7 @@ static int came_through(fdl_description *description, const DLPackExchangeAPI *t
     const fastdl_device_fact *fact = fastdl_find_device((int32_t)device.device_type);
     fdl_work *work;
     fdl_failure failure;
-    if (fact->host || (fact->stream != FASTDL_STREAM_CUDA && fact->stream != FASTDL_STREAM_ROCM))
+    if (!is_ordered(fact))
         return 0;
     work = fdl_work_of(&description->block->work, device);
     if (work == NULL) {
@@ -30,20 +37,22 @@ static int came_through(fdl_description *description, const DLPackExchangeAPI *t
     return PyErr_Occurred() ? -1 : fdl_raise(&failure);
 }
 
+int fdl_ready_for(PyObject *tensor, int64_t stream)
+{
+    fdl_failure failure;
+    if (fdl_work_ready_for(fdl_description_in(tensor)->block->work, stream, &failure) == 0)
+        return 0;
+    return fdl_raise_about(tensor, &failure, "ordered after its producer for stream", stream);
+}
+
 /* Another Tensor on the block of `tensor`, ready on the thread's work stream. Its table would do as
  * much, and take the caller for C code that launches there. */
 static PyObject *share(PyObject *tensor)
 {
     const fdl_description *description = fdl_description_in(tensor);
-    fdl_work *work = description->block->work;
     fdl_description *copy;
-    fdl_failure failure;
-    if (work != NULL && fdl_work_order(work, fdl_work_stream(description->managed.dl_tensor.device),
-                                       &failure) < 0) {
-        if (!PyErr_Occurred())
-            (void)fdl_raise(&failure);
+    if (fdl_order_for(tensor, fdl_work_stream(description->managed.dl_tensor.device)) < 0)
         return NULL;
-    }
     copy = fdl_description_copy(description, 0);
     return copy == NULL ? PyErr_NoMemory() : fdl_tensor_wrap(copy);
 }
@@ -84,20 +93,67 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
 
 /* ---- the entry ---- */
 
-static PyObject *complete_call, *request_call;
+static PyObject *complete_call, *request_call, *stream_name;
+
+static int has_driver(int kind)
+{
+    fdl_failure ignored;
+    return fdl_driver_find(kind, &ignored) != NULL;
+}
+
+/* from_dlpack(object, stream=passed) for a library in C and the handle of a stream, or -1. NULL
+ * without an exception if anything about that is in doubt. */
+static PyObject *acquire_on(PyObject *object, const fastdl_record *record, PyObject *passed)
+{
+    const fastdl_device_fact *fact;
+    PyObject *tensor;
+    int overflow;
+    int64_t stream;
+    if (!(record->facts & FASTDL_TYPE_NATIVE) || record->borrow == fdl_tensor_borrow ||
+        !PyLong_CheckExact(passed))
+        return NULL;
+    stream = PyLong_AsLongLongAndOverflow(passed, &overflow);
+    if (overflow || (stream != -1 && (stream <= 2 || !(has_driver(FASTDL_STREAM_CUDA) ||
+                                                       has_driver(FASTDL_STREAM_ROCM)))))
+        return NULL;
+    tensor = fdl_acquire(object, record, 0);
+    if (tensor == NULL)
+        return NULL;
+    if (tensor != Py_None) {
+        fact = fastdl_find_device(
+            (int32_t)fdl_description_in(tensor)->managed.dl_tensor.device.device_type);
+        if (fact->type == kDLCPU && stream == -1)
+            return tensor;
+        if (is_ordered(fact) && (stream == -1 || has_driver(fact->stream)) &&
+            fdl_ready_for(tensor, stream) == 0)
+            return tensor;
+    }
+    Py_DECREF(tensor);
+    return NULL;
+}
+
+static int is_stream_alone(PyObject *names)
+{
+    PyObject *name = PyTuple_GET_SIZE(names) == 1 ? PyTuple_GET_ITEM(names, 0) : NULL;
+    return name != NULL &&
+           (name == stream_name || PyUnicode_CompareWithASCIIString(name, "stream") == 0);
+}
 
 static PyObject *from_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count,
                              PyObject *names)
 {
     (void)module;
-    if (count == 1 && names == NULL) {
+    if (count == 1 && (names == NULL || is_stream_alone(names))) {
         const fastdl_record *record = fdl_type_find(Py_TYPE(arguments[0]));
         if (record != NULL && !(record->facts & FASTDL_TYPE_PROTOCOL)) {
-            PyObject *tensor = fdl_acquire(arguments[0], record, 1);
-            if (tensor != Py_None)
+            PyObject *tensor = names == NULL ? fdl_acquire(arguments[0], record, 1)
+                                             : acquire_on(arguments[0], record, arguments[1]);
+            if (tensor == Py_None) {
+                Py_DECREF(tensor);
+                return PyObject_Vectorcall(request_call, arguments, 1, NULL);
+            }
+            if (tensor != NULL || PyErr_Occurred())
                 return tensor;
-            Py_DECREF(tensor);
-            return PyObject_Vectorcall(request_call, arguments, 1, NULL);
         }
     }
     return PyObject_Vectorcall(complete_call, arguments, (size_t)count, names);
@@ -114,7 +170,8 @@ PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *requ
     definition.ml_doc = PyBytes_AS_STRING(doc);
     complete_call = complete;
     request_call = request;
-    if (module == NULL)
+    stream_name = PyUnicode_InternFromString("stream");
+    if (module == NULL || stream_name == NULL)
         return NULL;
     function = PyCFunction_NewEx(&definition, NULL, module);
     Py_DECREF(module);

@@ -11,12 +11,17 @@
 /* A new Tensor on `object`, whose type has that record, through the record's table; the table
  * must not be the general bridge. None (a new reference) if a native table refused and `__dlpack__`
  * of the object is to be asked. NULL with an exception on failure. `order`: device memory is ready
- * on the calling thread's work stream; otherwise fdl_work_ready_for must follow. */
+ * on the calling thread's work stream; otherwise fdl_ready_for must follow. */
 PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order);
 
-/* fastdl.from_dlpack: a builtin function that serves the plain call on a known type with a table.
- * Any other call goes to `complete` with the same arguments; an object that its native table
- * refused goes to `request`. To be called once: all three arguments are kept for good. */
+/* Makes `stream`, if that is not -1, wait for the library of a table that device memory of a Tensor
+ * has just come through. 0, or -1 with an exception. */
+int fdl_ready_for(PyObject *tensor, int64_t stream);
+
+/* fastdl.from_dlpack: a builtin function that serves the plain call on a known type with a table,
+ * and the one with nothing but a handle of a stream. Any other call goes to `complete` with the
+ * same arguments; an object that its native table refused goes to `request`. To be called once: all
+ * three arguments are kept for good. */
 PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *request);
 
 #endif

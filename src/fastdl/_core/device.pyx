@@ -95,9 +95,7 @@ def ready_abroad(Tensor tensor not None, int32_t ordinal, int64_t stream):
 
 def ready_for(Tensor tensor not None, int64_t stream):
     """The same for memory that came through an exchange table, whose library knows the source."""
-    cdef fdl_failure failure
-    check(calls.work_ready_for(work_of(tensor), stream, &failure), &failure,
-          tensor, "ordered after its producer for stream", stream)
+    calls.ready_for(tensor, stream)
 
 
 def order(Tensor tensor not None, int64_t stream):

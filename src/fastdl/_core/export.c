@@ -79,7 +79,6 @@ PyObject *fdl_legacy_capsule(PyObject *tensor)
 /* ---- the front of __dlpack__ ---- */
 
 static PyObject *whole_method; /* the method that decides every call */
-static PyObject *describe_call;
 
 /* The keywords, interned as those in a call are. */
 enum {
@@ -163,19 +162,9 @@ int fdl_order_for(PyObject *tensor, int64_t stream)
 {
     fdl_work *work = fdl_description_in(tensor)->block->work;
     fdl_failure failure;
-    PyObject *words;
     if (work == NULL || fdl_work_order(work, stream, &failure) == 0)
         return 0;
-    if (PyErr_Occurred())
-        return -1;
-    if (failure.no_memory)
-        return fdl_raise(&failure);
-    words = PyObject_CallOneArg(describe_call, tensor);
-    if (words != NULL)
-        PyErr_Format(PyExc_BufferError, "%U cannot be ordered for stream %lld: %s", words,
-                     (long long)stream, failure.text);
-    Py_XDECREF(words);
-    return -1;
+    return fdl_raise_about(tensor, &failure, "ordered for stream", stream);
 }
 
 /* A capsule for a call that leaves no doubt. NULL without an exception if there is one. */
@@ -213,7 +202,7 @@ static PyObject *dlpack(PyObject *self, PyObject *const *arguments, Py_ssize_t c
     return result;
 }
 
-int fdl_speed_up_dlpack(PyTypeObject *type, PyObject *describe)
+int fdl_speed_up_dlpack(PyTypeObject *type)
 {
     static PyMethodDef definition = {"__dlpack__", (PyCFunction)(void (*)(void))dlpack,
                                      METH_FASTCALL | METH_KEYWORDS, NULL};
@@ -233,7 +222,6 @@ int fdl_speed_up_dlpack(PyTypeObject *type, PyObject *describe)
         return -1;
     }
     Py_INCREF(whole_method);
-    describe_call = Py_NewRef(describe);
     definition.ml_doc = ((PyMethodDescrObject *)whole_method)->d_method->ml_doc;
     front = PyDescr_NewMethod(type, &definition);
     if (front == NULL)

@@ -28,8 +28,7 @@ int fdl_order_for(PyObject *tensor, int64_t stream);
 
 /* Puts a faster front before the method `__dlpack__` of `type`: it serves the plain call for a
  * versioned capsule on the host, or on a device for a stream that is beyond doubt, and hands any
- * other to the method that was there. `describe` makes words of a Tensor. 0, or -1 with an
- * exception. To be called once. */
-int fdl_speed_up_dlpack(PyTypeObject *type, PyObject *describe);
+ * other to the method that was there. 0, or -1 with an exception. To be called once. */
+int fdl_speed_up_dlpack(PyTypeObject *type);
 
 #endif

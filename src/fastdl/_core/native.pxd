@@ -162,7 +162,7 @@ cdef extern from "shared.h" nogil:
         fdl_work *(*work_of)(fdl_work **, DLDevice)
         int (*work_record_on)(fdl_work *, int32_t ordinal, int64_t stream, fdl_failure *)
         int (*work_ready_on)(fdl_work *, int64_t source, int64_t stream, fdl_failure *)
-        int (*work_ready_for)(fdl_work *, int64_t stream, fdl_failure *)
+        int (*ready_for)(object tensor, int64_t stream) except -1
         int (*work_ready_from_c)(fdl_work *, fdl_failure *)
         int (*work_record)(fdl_work *, int64_t stream, fdl_failure *)
         int (*order_for)(object tensor, int64_t stream) except -1
@@ -210,7 +210,7 @@ cdef extern from "lifetime.h":
 cdef extern from "object.h":
     object fdl_tensor_wrap(fdl_description *description)
     int fdl_raise(const fdl_failure *failure) except -1
-    int fdl_finish_tensor_type(PyTypeObject *type) except -1
+    int fdl_finish_tensor_type(PyTypeObject *type, object describe) except -1
 
 
 cdef extern from "import.h":
@@ -236,7 +236,7 @@ cdef extern from "export.h":
     object fdl_legacy_capsule(PyObject *tensor)
     int fdl_lend(const fdl_description *description) except -1
     int fdl_tensor_borrow(PyObject *tensor, fastdl_view *view) noexcept
-    int fdl_speed_up_dlpack(PyTypeObject *type, object describe) except -1
+    int fdl_speed_up_dlpack(PyTypeObject *type) except -1
 
 
 cdef extern from "index.h":

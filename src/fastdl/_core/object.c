@@ -101,7 +101,24 @@ int fdl_raise(const fdl_failure *failure)
     return -1;
 }
 
-int fdl_finish_tensor_type(PyTypeObject *type)
+static PyObject *describe_call;
+
+int fdl_raise_about(PyObject *tensor, const fdl_failure *failure, const char *what, int64_t stream)
+{
+    PyObject *words;
+    if (PyErr_Occurred())
+        return -1;
+    if (failure->no_memory)
+        return fdl_raise(failure);
+    words = PyObject_CallOneArg(describe_call, tensor);
+    if (words != NULL)
+        PyErr_Format(PyExc_BufferError, "%U cannot be %s %lld: %s", words, what, (long long)stream,
+                     failure->text);
+    Py_XDECREF(words);
+    return -1;
+}
+
+int fdl_finish_tensor_type(PyTypeObject *type, PyObject *describe)
 {
     if (type->tp_basicsize != sizeof(fdl_tensor) ||
         type->tp_weaklistoffset != offsetof(fdl_tensor, weakrefs)) {
@@ -126,5 +143,6 @@ int fdl_finish_tensor_type(PyTypeObject *type)
         return -1;
     PyType_Modified(type);
     tensor_type = type;
+    describe_call = Py_NewRef(describe);
     return 0;
 }

@@ -46,8 +46,13 @@ PyObject *fdl_tensor_wrap_view(fdl_description *description, PyObject *tensor);
  * -1. */
 int fdl_raise(const fdl_failure *failure);
 
+/* The same with words about a Tensor: that it cannot be `what` `stream`, and why. An exception that
+ * is pending stays instead. */
+int fdl_raise_about(PyObject *tensor, const fdl_failure *failure, const char *what, int64_t stream);
+
 /* Puts these functions in place, and makes the type impossible to instantiate from Python. To be
- * called once, at module initialisation, before any instance exists. 0, or -1 with ImportError. */
-int fdl_finish_tensor_type(PyTypeObject *type);
+ * called once, at module initialisation, before any instance exists. `describe` makes words of a
+ * Tensor. 0, or -1 with ImportError. */
+int fdl_finish_tensor_type(PyTypeObject *type, PyObject *describe);
 
 #endif

@@ -6,6 +6,7 @@
 #ifndef FASTDL_CORE_SHARED_H_
 #define FASTDL_CORE_SHARED_H_
 
+#include "acquire.h"
 #include "event.h"
 #include "export.h"
 #include "memory.h"
@@ -21,6 +22,8 @@ typedef struct {
     void (*leave)(const fdl_scope *scope);
     int (*capture_of)(fdl_driver *driver, int64_t stream, fdl_capture *capture,
                       fdl_failure *failure);
+    /* acquire.h */
+    int (*ready_for)(PyObject *tensor, int64_t stream);
     /* export.h */
     int (*order_for)(PyObject *tensor, int64_t stream);
     /* event.h */
@@ -29,7 +32,6 @@ typedef struct {
     fdl_work *(*work_of)(fdl_work **work, DLDevice device);
     int (*work_record_on)(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failure *failure);
     int (*work_ready_on)(fdl_work *work, int64_t source, int64_t stream, fdl_failure *failure);
-    int (*work_ready_for)(fdl_work *work, int64_t stream, fdl_failure *failure);
     int (*work_ready_from_c)(fdl_work *work, fdl_failure *failure);
     int (*work_record)(fdl_work *work, int64_t stream, fdl_failure *failure);
     int (*work_wait)(fdl_work *work, fdl_failure *failure);

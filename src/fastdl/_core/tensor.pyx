@@ -787,5 +787,5 @@ cdef int fill_buffer(Tensor self, Py_buffer *view, int flags) except -1:
     return 0
 
 
-fdl_finish_tensor_type(<PyTypeObject *>Tensor)
-fdl_speed_up_dlpack(<PyTypeObject *>Tensor, describe)
+fdl_finish_tensor_type(<PyTypeObject *>Tensor, describe)
+fdl_speed_up_dlpack(<PyTypeObject *>Tensor)
