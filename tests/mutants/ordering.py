@@ -292,8 +292,7 @@ PRODUCERS = [
         "a fast import through a table ignores stream=",
         ACQUIRE,
         "fdl_ready_for(tensor, stream) == 0)",
-        "fdl_ready_for(tensor, fdl_work_stream(fdl_description_in(tensor)->managed.dl_tensor.device))"
-        " == 0)",
+        "fdl_ready_for(tensor, fdl_default_stream(fact->stream)) == 0)",
     ),
     mutant(
         TABLES,
