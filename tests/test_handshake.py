@@ -7,6 +7,8 @@ expects a race, it is the negative control: the checker must see what a missing 
 
 import gc
 import os
+import sys
+import threading
 
 import pytest
 
@@ -29,7 +31,7 @@ from tests.support.frameworks import (
     synchronize,
 )
 from tests.support.headers import load
-from tests.support.producers import CUDA, Given, Tabled, hostile
+from tests.support.producers import CUDA, Given, Producer, Tabled, hostile
 from tests.support.simulation import GLOBAL, RELAXED
 
 
@@ -629,6 +631,95 @@ def test_a_table_that_hands_out_a_tensor_is_asked_for_its_own_stream(sim, origin
     consume(back, stream_on(sim, blocking=False), array)
     sim.run()
     assert array.bytes() == expected
+
+
+@pytest.mark.parametrize("driverless", [False, True])
+def test_a_table_that_hands_out_a_tensor_for_who_orders_by_other_means(driverless):
+    """stream=-1 asks nobody, even if the library captures, and leaves nothing to wait for."""
+    if driverless:
+        tensor = fastdl.from_dlpack(Tabled(Given(device=CUDA)), stream=-1)
+        _, inside = Taken(tensor).give()
+        with current_stream(0x70):
+            assert fastdl.from_dlpack(Tabled(inside), stream=-1).data_ptr == tensor.data_ptr
+        return
+    with simulated("cuda") as sim:
+        array, theirs = Array(sim), stream_on(sim, blocking=False)
+        tensor = fastdl.from_dlpack(array.given.capsule())
+        _, inside = Taken(tensor).give()
+        capture_on(sim, theirs)
+        with current_stream(theirs):
+            back = fastdl.from_dlpack(Tabled(inside), stream=-1)
+        end_capture(sim, theirs)
+        assert driver.edges(back) == 0
+        del tensor, back
+        gc.collect()
+
+
+def test_a_refused_table_leaves_the_stream_to_the_protocol():
+    class Both(Tabled, Producer):
+        def __init__(self, given):
+            Producer.__init__(self, given, CUDA)
+            self.mode = "nothing"
+
+    for _ in range(2):
+        for stream in (-1, 1):
+            producer = Both(Given(device=CUDA))
+            fastdl.from_dlpack(producer, stream=stream)
+            assert [asked[0] for asked in producer.asked] == [stream]
+
+
+class Around(Protocol):
+    """Holds a Tensor, has done nothing, and hands it on."""
+
+    def __init__(self, array, tensor):
+        super().__init__(array)
+        self.tensor = tensor
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        return self.tensor.__dlpack__(stream=-1, max_version=max_version)
+
+
+@pytest.mark.parametrize("by", ["table", "protocol"])
+def test_what_comes_back_is_ready_on_the_stream_of_the_import(sim, by):
+    """Also after work that was recorded, of which the library around it knows nothing."""
+    array, recorded = Array(sim), stream_on(sim, blocking=False)
+    tensor = fastdl.from_dlpack(array.given.capsule())
+    array.write(recorded)
+    tensor.record(recorded)
+    holder = Tabled(Taken(tensor).give()[1]) if by == "table" else Around(array, tensor)
+    stream = stream_on(sim, blocking=False)
+    back = fastdl.from_dlpack(holder, stream=stream)
+    array.read(stream)
+    back.record(stream)
+
+
+def test_many_threads_record_at_a_time(sim):
+    """There is room for eight edges, which they take from each other."""
+    array = Array(sim)
+    tensor = fastdl.from_dlpack(array.given.capsule())
+    streams = [stream_on(sim, blocking=False) for _ in range(4)]
+    failed = []
+
+    def record(stream):
+        try:
+            for _ in range(200):
+                array.read(stream)
+                tensor.record(stream)
+        except BufferError as error:
+            failed.append(error)
+
+    workers = [threading.Thread(target=record, args=(stream,)) for stream in streams]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not failed
+    assert driver.edges(tensor) <= 8
 
 
 def test_a_table_that_hands_out_a_tensor_without_a_driver():

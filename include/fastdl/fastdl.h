@@ -580,7 +580,8 @@ static inline int fastdl_import(void);
  * Nothing is synchronised: on a device, work on the tensor belongs on the stream that
  * fastdl_work_stream gives. Objects that have `__dlpack__` alone are asked to be ready on the
  * device's default stream, or after fastdl_import() on the thread's work stream; a fastdl.Tensor is
- * ready there too. Before fastdl_import() their device must be current, if there are several.
+ * ready there too. Before fastdl_import() their device must be current, if there are several. The
+ * GIL may be released while the driver is asked for that.
  *
  * On success call fastdl_release when you are done. On failure the view holds nothing, and calling
  * fastdl_release is allowed.

@@ -39,6 +39,7 @@ _tensor.install(
 _exchange.install(
     from_dlpack=_consumer.from_dlpack,
     ask=_consumer.request,
+    settled=_consumer.settle,
     is_refusal=_consumer.is_refusal,
     delivery=_consumer.check_delivery,
     bridge=_bridges.find,

@@ -64,20 +64,33 @@ def acquire_for(x, target, stream):
     """
     if isinstance(x, core.Tensor):
         return None  # whose table orders for the work stream
-    tensor = exchange.acquire(x, tables_only=True, order=False)
+    tensor = exchange.acquire(x, tables_only=True, order=-1 if stream == -1 else 0)
     if tensor is None:
         return None
     if not serves(tensor.device, target):
         if speaks(x):
             return None
         stream = -1 if stream == -1 else None  # else it is one of the target's
+    return ordered(x, tensor, stream)
+
+
+def ordered(x, tensor, stream):
+    """`tensor`, which has come through the table of `x`, ready on `stream`; None if `x` itself must
+    see to that."""
     passed = for_consumer(stream, tensor.device)
-    if passed is None:
+    if passed is None or passed == -1:
         return tensor
-    if passed != -1 and not driver.has_driver(tensor.device.type) and speaks(x):
+    if not driver.has_driver(tensor.device.type) and speaks(x):
         return None
     driver.ready_for(tensor, passed)
     return tensor
+
+
+def settle(x, tensor, stream):
+    """The rest of from_dlpack(x, stream=stream), after the compiled entry has had `tensor` from the
+    table of `x`."""
+    found = ordered(x, tensor, stream)
+    return request(x, stream=stream) if found is None else found
 
 
 def place(tensor, target, copy, stream, is_copied):

@@ -38,6 +38,9 @@ class Device(namedtuple("Device", "type id")):
             f'expected a device as "cpu", "cuda:0", (type, id) or a Device, got {type!r}'
         )
 
+    def __setattr__(self, name, value):
+        raise AttributeError(f"a Device never changes: {name!r} cannot be set")
+
     @cached_property
     def is_host(self) -> bool:
         """Whether the CPU may read and write the memory with no device involved."""

@@ -14,7 +14,7 @@ static int is_ordered(const fastdl_device_fact *fact)
 }
 
 /* Notes that device memory has just come through `table`, on a block that fastdl knew already or
- * not, and makes it ready on the thread's work stream if `order` says so. */
+ * not, and orders it if `order` says so. */
 static int came_through(fdl_description *description, const DLPackExchangeAPI *table, int known,
                         int order)
 {
@@ -31,9 +31,14 @@ static int came_through(fdl_description *description, const DLPackExchangeAPI *t
     }
     if (!known)
         fdl_work_from_table(work, table);
-    if ((!known || fdl_work_came_back(work, table, &failure) == 0) &&
-        (!order || fdl_work_ready_for(work, fdl_work_stream(device), &failure) == 0))
+    if (order == FDL_CALLER_ORDERS) {
+        if (known || fdl_work_ready_for(work, -1, &failure) == 0)
+            return 0;
+    } else if ((!known || fdl_work_came_back(work, table, &failure) == 0) &&
+               (order == FDL_ORDER_LATER ||
+                fdl_work_ready_for(work, fdl_work_stream(device), &failure) == 0)) {
         return 0;
+    }
     return PyErr_Occurred() ? -1 : fdl_raise(&failure);
 }
 
@@ -93,7 +98,7 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
 
 /* ---- the entry ---- */
 
-static PyObject *complete_call, *request_call, *stream_name;
+static PyObject *complete_call, *request_call, *settle_call, *stream_name;
 
 static int has_driver(int kind)
 {
@@ -101,35 +106,30 @@ static int has_driver(int kind)
     return fdl_driver_find(kind, &ignored) != NULL;
 }
 
-/* from_dlpack(object, stream=passed) for a library in C and the handle of a stream, or -1. NULL
- * without an exception if anything about that is in doubt. */
+/* from_dlpack(object, stream=passed) for a library in C. NULL without an exception if its table
+ * refused. */
 static PyObject *acquire_on(PyObject *object, const fastdl_record *record, PyObject *passed)
 {
     const fastdl_device_fact *fact;
-    PyObject *tensor;
-    int overflow;
-    int64_t stream;
-    if (!(record->facts & FASTDL_TYPE_NATIVE) || record->borrow == fdl_tensor_borrow ||
-        !PyLong_CheckExact(passed))
-        return NULL;
-    stream = PyLong_AsLongLongAndOverflow(passed, &overflow);
-    if (overflow || (stream != -1 && (stream <= 2 || !(has_driver(FASTDL_STREAM_CUDA) ||
-                                                       has_driver(FASTDL_STREAM_ROCM)))))
-        return NULL;
-    tensor = fdl_acquire(object, record, 0);
-    if (tensor == NULL)
-        return NULL;
-    if (tensor != Py_None) {
-        fact = fastdl_find_device(
-            (int32_t)fdl_description_in(tensor)->managed.dl_tensor.device.device_type);
-        if (fact->type == kDLCPU && stream == -1)
-            return tensor;
-        if (is_ordered(fact) && (stream == -1 || has_driver(fact->stream)) &&
-            fdl_ready_for(tensor, stream) == 0)
-            return tensor;
-    }
+    PyObject *tensor, *result;
+    int overflow = 0;
+    int64_t stream =
+        PyLong_CheckExact(passed) ? PyLong_AsLongLongAndOverflow(passed, &overflow) : 0;
+    if (overflow)
+        stream = 0; /* to look closer at */
+    tensor = fdl_acquire(object, record, stream == -1 ? FDL_CALLER_ORDERS : FDL_ORDER_LATER);
+    if (tensor == Py_None)
+        Py_CLEAR(tensor);
+    if (tensor == NULL || stream == -1)
+        return tensor;
+    fact = fastdl_find_device(
+        (int32_t)fdl_description_in(tensor)->managed.dl_tensor.device.device_type);
+    if (stream > 2 && is_ordered(fact) && has_driver(fact->stream))
+        result = fdl_ready_for(tensor, stream) == 0 ? Py_NewRef(tensor) : NULL;
+    else
+        result = PyObject_CallFunctionObjArgs(settle_call, object, tensor, passed, NULL);
     Py_DECREF(tensor);
-    return NULL;
+    return result;
 }
 
 static int is_stream_alone(PyObject *names)
@@ -142,12 +142,14 @@ static int is_stream_alone(PyObject *names)
 static PyObject *from_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count,
                              PyObject *names)
 {
+    PyObject *passed = names == NULL ? Py_None : is_stream_alone(names) ? arguments[count] : NULL;
     (void)module;
-    if (count == 1 && (names == NULL || is_stream_alone(names))) {
+    if (count == 1 && passed != NULL) {
         const fastdl_record *record = fdl_type_find(Py_TYPE(arguments[0]));
-        if (record != NULL && !(record->facts & FASTDL_TYPE_PROTOCOL)) {
-            PyObject *tensor = names == NULL ? fdl_acquire(arguments[0], record, 1)
-                                             : acquire_on(arguments[0], record, arguments[1]);
+        if (record != NULL && !(record->facts & FASTDL_TYPE_PROTOCOL) &&
+            (passed == Py_None || record->borrow != fdl_tensor_borrow)) {
+            PyObject *tensor = passed == Py_None ? fdl_acquire(arguments[0], record, FDL_ORDER_NOW)
+                                                 : acquire_on(arguments[0], record, passed);
             if (tensor == Py_None) {
                 Py_DECREF(tensor);
                 return PyObject_Vectorcall(request_call, arguments, 1, NULL);
@@ -159,7 +161,8 @@ static PyObject *from_dlpack(PyObject *module, PyObject *const *arguments, Py_ss
     return PyObject_Vectorcall(complete_call, arguments, (size_t)count, names);
 }
 
-PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *request)
+PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *request,
+                               PyObject *settle)
 {
     static PyMethodDef definition = {"from_dlpack", (PyCFunction)(void (*)(void))from_dlpack,
                                      METH_FASTCALL | METH_KEYWORDS, NULL};
@@ -170,6 +173,7 @@ PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *requ
     definition.ml_doc = PyBytes_AS_STRING(doc);
     complete_call = complete;
     request_call = request;
+    settle_call = Py_NewRef(settle);
     stream_name = PyUnicode_InternFromString("stream");
     if (module == NULL || stream_name == NULL)
         return NULL;

@@ -8,10 +8,16 @@
 #include "import.h"
 #include "types.h"
 
+/* When device memory is ordered: */
+enum {
+    FDL_CALLER_ORDERS = -1, /* never: stream=-1 */
+    FDL_ORDER_LATER = 0,    /* by fdl_ready_for, which must follow */
+    FDL_ORDER_NOW = 1       /* at once, for the calling thread's work stream */
+};
+
 /* A new Tensor on `object`, whose type has that record, through the record's table; the table
  * must not be the general bridge. None (a new reference) if a native table refused and `__dlpack__`
- * of the object is to be asked. NULL with an exception on failure. `order`: device memory is ready
- * on the calling thread's work stream; otherwise fdl_ready_for must follow. */
+ * of the object is to be asked. NULL with an exception on failure. */
 PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order);
 
 /* Makes `stream`, if that is not -1, wait for the library of a table that device memory of a Tensor
@@ -19,9 +25,11 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order);
 int fdl_ready_for(PyObject *tensor, int64_t stream);
 
 /* fastdl.from_dlpack: a builtin function that serves the plain call on a known type with a table,
- * and the one with nothing but a handle of a stream. Any other call goes to `complete` with the
- * same arguments; an object that its native table refused goes to `request`. To be called once: all
- * three arguments are kept for good. */
-PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *request);
+ * and the one with nothing but a stream. Any other call goes to `complete` with the same arguments;
+ * an object that its native table refused goes to `request`; where the stream is not plainly a
+ * handle or -1, `settle` gets the object, its Tensor and the stream. To be called once: all
+ * arguments are kept for good. */
+PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *request,
+                               PyObject *settle);
 
 #endif

@@ -73,6 +73,7 @@ def ready_on(Tensor tensor not None, int64_t source, int64_t stream):
     if tensor.description.block.work is not NULL:
         if source != -1 and has_driver(tensor.description.managed.dl_tensor.device.device_type):
             record(tensor, source)
+            order(tensor, stream)
     else:
         check(calls.work_ready_on(work_of(tensor), source, stream, &failure), &failure,
               tensor, "ordered after its producer, on stream", source)

@@ -44,15 +44,16 @@ cdef extern from "Python.h":
 
 cdef object negotiate = None       # from_dlpack in Python, complete by itself
 cdef object request = None         # its second half: what follows where no table serves
+cdef object settle = None          # the same where a table did, and a stream was given
 cdef object refused_keyword = None  # whether a TypeError is about a keyword of the call
 cdef object check_delivery = None  # raises if a capsule is on another kind of device than promised
 cdef object find_bridge = None     # name of a package -> what serves its types, or None
 
 
-def install(*, from_dlpack, ask, is_refusal, delivery, bridge):
+def install(*, from_dlpack, ask, settled, is_refusal, delivery, bridge):
     """Tells the core which Python functions decide what is not decided here. Called once."""
-    global negotiate, request, refused_keyword, check_delivery, find_bridge
-    negotiate, request, refused_keyword = from_dlpack, ask, is_refusal
+    global negotiate, request, settle, refused_keyword, check_delivery, find_bridge
+    negotiate, request, settle, refused_keyword = from_dlpack, ask, settled, is_refusal
     check_delivery, find_bridge = delivery, bridge
 
 
@@ -283,7 +284,7 @@ cdef Tensor replay(object x, const fastdl_record *record):
     return tensor
 
 
-cdef Tensor acquire_through(object x, bint tables_only, bint order):
+cdef Tensor acquire_through(object x, bint tables_only, int order):
     cdef fastdl_record scratch
     cdef const fastdl_record *record = record_of(type(x), &scratch)
     if not record.facts & FASTDL_TYPE_PROTOCOL:
@@ -293,12 +294,13 @@ cdef Tensor acquire_through(object x, bint tables_only, bint order):
     return replay(x, record)
 
 
-def acquire(x, *, bint tables_only=False, bint order=True):
+def acquire(x, *, bint tables_only=False, int order=1):
     """The tensor of `x` by way of its type's exchange table, on its own device, without a copy.
 
     None where the negotiation over `__dlpack__` has to decide: the type has no table and nothing
     is known of it yet, its data is not in host memory, or its table refused. `tables_only`
-    leaves the general bridge out. Without `order`, device.ready_for must follow for device memory.
+    leaves the general bridge out. `order`: of device memory, for the work stream (1), by
+    device.ready_for, which must follow (0), or by the caller (-1).
     """
     return acquire_through(x, tables_only, order)
 
@@ -317,6 +319,11 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
 def ask(x):
     """from_dlpack of an object whose native table refused it."""
     return request(x)
+
+
+def order_on(x, tensor, stream):
+    """from_dlpack with nothing but a stream, once a table has served."""
+    return settle(x, tensor, stream)
 
 
 cdef object complete = from_dlpack
@@ -342,7 +349,7 @@ TypeError: x is not a producer or an argument has the wrong type. ValueError: a 
 capsule, or a stream that the device does not have. BufferError: the data cannot be described,
 reached or ordered. MemoryError: there is none for a copy. The producer's own exceptions pass
 unchanged. Costs 30 to 60 ns where the type has an exchange table.
-""", complete, ask)
+""", complete, ask, order_on)
 
 
 # ---- the general bridge ---------------------------------------------------------------------

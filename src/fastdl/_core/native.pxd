@@ -227,8 +227,8 @@ cdef extern from "types.h" nogil:
 
 
 cdef extern from "acquire.h":
-    object fdl_acquire(PyObject *object, const fastdl_record *record, bint order)
-    object fdl_make_from_dlpack(bytes doc, object complete, object request)
+    object fdl_acquire(PyObject *object, const fastdl_record *record, int order)
+    object fdl_make_from_dlpack(bytes doc, object complete, object request, object settle)
 
 
 cdef extern from "export.h":

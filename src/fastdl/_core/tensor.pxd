@@ -38,7 +38,7 @@ cdef Tensor make_tensor(DLManagedTensorVersioned *managed)
 cdef void unmake_tensor(Tensor tensor, DLManagedTensorVersioned *managed) noexcept
 
 # See acquire.h and types.h.
-cdef Tensor acquire(object x, const fastdl_record *record, bint order)
+cdef Tensor acquire(object x, const fastdl_record *record, int order)
 cdef int check_lazy_bits(object x, Tensor tensor) except -1
 cdef const fastdl_record *find_type(PyTypeObject *cls) noexcept
 cdef fastdl_slot *type_slots() noexcept

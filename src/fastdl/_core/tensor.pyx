@@ -448,7 +448,7 @@ cdef void unmake_tensor(Tensor tensor, DLManagedTensorVersioned *managed) noexce
 # ---- acquiring through a table --------------------------------------------------------------
 
 
-cdef Tensor acquire(object x, const fastdl_record *record, bint order):
+cdef Tensor acquire(object x, const fastdl_record *record, int order):
     return fdl_acquire(<PyObject *>x, record, order)
 
 
@@ -494,10 +494,10 @@ cdef const fdl_shared_calls *shared_calls() noexcept:
     return &fdl_shared
 
 
-def make_from_dlpack(bytes doc not None, complete, request):
+def make_from_dlpack(bytes doc not None, complete, request, settle):
     """The compiled entry of from_dlpack: a builtin that serves the plain call itself, and hands
     others to `complete`, or to `request` if a native table refused the object."""
-    return fdl_make_from_dlpack(doc, complete, request)
+    return fdl_make_from_dlpack(doc, complete, request, settle)
 
 
 # ---- the type -------------------------------------------------------------------------------

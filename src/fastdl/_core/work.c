@@ -458,8 +458,12 @@ int fdl_work_ready_on(fdl_work *work, int64_t source, int64_t stream, fdl_failur
 int fdl_work_ready_for(fdl_work *work, int64_t stream, fdl_failure *failure)
 {
     int64_t source = -1;
-    if (fdl_load_acquire(&work->came_back))
+    if (fdl_load_acquire(&work->came_back)) {
+        int served = stream == -1 || stream == fdl_default_stream(work->kind);
+        if (!served && fdl_driver_find(work->kind, failure) == NULL)
+            return -1;
         return fdl_work_order(work, stream, failure);
+    }
     if (stream != -1 && producers_stream(work, &source, failure) < 0)
         return -1;
     return fdl_work_ready_on(work, source, stream, failure);
@@ -491,27 +495,25 @@ static int record_edge(fdl_work *work, fdl_driver *driver, int32_t ordinal, int6
 {
     fdl_event *edges[MAX_EDGES], *event;
     fdl_capture capture;
-    int count, replaced, added, failed = 0;
+    int count, replaced, added = 0, failed = 0;
     if (fdl_capture_of(driver, stream, &capture, failure) < 0)
         return -1;
     if (capture.active)
         return fdl_refuse(failure, "a graph is being captured on that stream: what it will do "
                                    "cannot be recorded before it is launched");
-    count = pending(work, edges);
-    replaced = count == MAX_EDGES ? count : 0;
-    for (int i = 0; i < replaced && !failed; i++)
-        failed = fdl_event_order(edges[i], stream, failure);
-    event = failed ? NULL : fdl_event_record(driver, ordinal, stream, failure);
-    added = event != NULL && add_edge(work, event, edges, replaced);
-    release_all(edges, count);
-    if (event == NULL)
-        return -1;
-    if (!added) {
-        fdl_event_release(event);
-        return fdl_refuse(failure, "%d threads record work on one tensor at the same time",
-                          MAX_EDGES);
+    while (!added && !failed) { /* again if other threads have taken the room meanwhile */
+        count = pending(work, edges);
+        replaced = count == MAX_EDGES ? count : 0;
+        for (int i = 0; i < replaced && !failed; i++)
+            failed = fdl_event_order(edges[i], stream, failure);
+        event = failed ? NULL : fdl_event_record(driver, ordinal, stream, failure);
+        failed = event == NULL;
+        added = !failed && add_edge(work, event, edges, replaced);
+        release_all(edges, count);
+        if (!added)
+            fdl_event_release(event);
     }
-    return 0;
+    return failed ? -1 : 0;
 }
 
 int fdl_work_record(fdl_work *work, int64_t stream, fdl_failure *failure)
