@@ -1,7 +1,5 @@
 """`__cuda_array_interface__`, in both directions: what CUDA libraries had before DLPack."""
 
-import re
-
 from fastdl._core import device as driver
 from fastdl._core import tensor as core
 from fastdl._device import DeviceType
@@ -65,9 +63,8 @@ _KINDS = {"i": "int", "u": "uint", "f": "float", "c": "complex"}
 
 
 def dtype_of(x, typestr) -> DType:
-    match = re.fullmatch(r"([<>|=])([a-zA-Z])(\d+)", typestr) if isinstance(typestr, str) else None
-    if match is not None:
-        order, kind, size = match[1], match[2], int(match[3])
+    if isinstance(typestr, str) and typestr[:1] in tuple("<>|=") and typestr[2:].isdecimal():
+        order, kind, size = typestr[0], typestr[1], int(typestr[2:])
         if kind == "b" and size == 1:
             return DType("bool")
         if kind in _KINDS and (order != ">" or size == 1):
