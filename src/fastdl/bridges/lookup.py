@@ -5,7 +5,6 @@ name the type by its package; everything else is protocol.
 """
 
 from collections import namedtuple
-from importlib import import_module
 
 #: table: a capsule "dlpack_exchange_api"; type: the type it is for, since others may look alike;
 #: borrow: a capsule "fastdl_borrower" (see fastdl.h).
@@ -18,4 +17,8 @@ MODULES = {"numpy": "fastdl.bridges._numpy"}
 def find(package: str) -> "Bridge | None":
     """The bridge of the types of a package."""
     module = MODULES.get(package)
-    return None if module is None else Bridge(*import_module(module).BRIDGE)
+    if module is None:
+        return None
+    from importlib import import_module  # half a millisecond that `import fastdl` need not take
+
+    return Bridge(*import_module(module).BRIDGE)
