@@ -15,22 +15,36 @@ _TORCH_COUNTS = (
     "itself. For tensors that C++ holds too, the budget is kept: see the row"
 )
 
+_TORCH_IMPORT = (
+    "torch's own table takes 78.6 of the 134 ns. Tried: C instead of Cython for the object and the "
+    "entry (-20 ns), spare blocks (-10 ns), plain branches in the layout check (-5 ns), -O3 (-3 "
+    "ns), link-time optimisation (-3 ns more, not taken: it needs a linker plug-in). Torch's "
+    "borrowing slot would give a ratio of 0.41, but `torch.utils.swap_tensors` then leaves the "
+    "import on freed memory"
+)
+
+_DIMENSIONS = (
+    "the budget is for a machine on which np.from_dlpack(ndarray) takes 150 ns, and here it takes "
+    "190; NumPy itself needs 5.8 ns a dimension. Tried: one pass instead of three (-2.6 ns), no "
+    "branches (+1 ns), plain branches (-0.5 ns), one test of the strides after the loop (-0.3 ns "
+    "at 8 dimensions, slower at 1)"
+)
+
+_IMPORT = (
+    "6 of the 10 ms are enum, functools and collections of the standard library. Tried: no re (-2 "
+    "ms), no importlib (-0.6 ms), the package's modules that are seldom needed at first use (-0.6 "
+    "ms, not taken: what a module needs stands at its head)"
+)
+
 REASONS: dict[str, str] = {
     "c/call_torch_3/tvm_ffi": _TORCH_COUNTS,
     "python/call_torch_3/tvm_ffi": _TORCH_COUNTS,
-    "c/from_torch/tvm_ffi": (
-        "torch's own table takes 78.6 of the 130 ns. Tried: C instead of Cython for the "
-        "object and the entry (-20 ns), spare blocks (-10 ns), plain branches in the "
-        "layout check (-5 ns), -O3 (-3 ns), link-time optimisation (-3 ns more, not "
-        "taken: it needs a linker plug-in). Torch's borrowing slot would give a ratio of "
-        "0.41, but `torch.utils.swap_tensors` then leaves the import on freed memory"
-    ),
-    "c/numpy_dimensions": (
-        "the budget is for a machine on which np.from_dlpack(ndarray) takes 150 ns, and "
-        "here it takes 196; NumPy itself needs 5.79 ns a dimension. Tried: one pass "
-        "instead of three (-2.6 ns), no branches (+1 ns), plain branches (-0.5 ns), one "
-        "test of the strides after the loop (-0.3 ns at 8 dimensions, slower at 1)"
-    ),
+    "c/from_torch/tvm_ffi": _TORCH_IMPORT,
+    "python/from_torch/tvm_ffi": _TORCH_IMPORT,
+    "c/torch_dimensions": _DIMENSIONS,
+    "c/numpy_dimensions": _DIMENSIONS,
+    "import/numpy": _IMPORT,
+    "import/tvm_ffi": _IMPORT,
 }
 
 
