@@ -277,8 +277,8 @@ PRODUCERS = [
         HANDSHAKE,
         "an import through a table is not ordered at all",
         ACQUIRE,
-        "(!order || fdl_work_ready_for",
-        "(order >= 0 || fdl_work_ready_for",
+        "(order == FDL_ORDER_LATER ||\n",
+        "(order != FDL_CALLER_ORDERS ||\n",
     ),
     mutant(
         WORKS,
@@ -291,8 +291,8 @@ PRODUCERS = [
         HANDSHAKE,
         "a fast import through a table ignores stream=",
         ACQUIRE,
-        "fdl_ready_for(tensor, stream) == 0)",
-        "fdl_ready_for(tensor, fdl_default_stream(fact->stream)) == 0)",
+        "fdl_ready_for(tensor, stream) == 0 ?",
+        "fdl_ready_for(tensor, fdl_default_stream(fact->stream)) == 0 ?",
     ),
     mutant(
         TABLES,
@@ -348,8 +348,8 @@ PRODUCERS = [
         DRIVERS,
         "a tensor is leaked when its import cannot be ordered",
         ACQUIRE,
-        "Py_CLEAR(tensor);",
-        "tensor = NULL;",
+        "< 0))\n        Py_CLEAR(tensor);",
+        "< 0))\n        tensor = NULL;",
     ),
     mutant(
         HANDSHAKE,
