@@ -19,6 +19,6 @@ def find(package: str) -> "Bridge | None":
     module = MODULES.get(package)
     if module is None:
         return None
-    from importlib import import_module  # half a millisecond that `import fastdl` need not take
+    from importlib import import_module  # which `import fastdl` can do without
 
     return Bridge(*import_module(module).BRIDGE)
