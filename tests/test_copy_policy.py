@@ -143,9 +143,10 @@ def test_a_producer_that_cannot_copy_is_asked_for_the_callers_stream(here):
 
 
 def test_a_producer_that_cannot_copy_is_left_alone_with_its_streams(here):
-    producer = Unable(here.array())
-    fastdl.from_dlpack(producer, copy=True, stream=-1)
-    assert producer.asked == [(-1, "copy"), -1]
+    for wish in ({"copy": True}, {"device": f"{here.device}:1"}):
+        producer = Unable(here.array())
+        fastdl.from_dlpack(producer, stream=-1, **wish)
+        assert producer.asked == [(-1, "copy"), -1]
 
 
 def test_the_stream_of_another_device_is_not_the_producers(here):
