@@ -52,7 +52,7 @@ class Device(namedtuple("Device", "type id")):
         return self._fact().stream
 
     def _fact(self):
-        return _BY_NUMBER.get(int(self.type), _UNKNOWN)  # an enum's own hash is slow
+        return _BY_NUMBER.get(self.type, _UNKNOWN)
 
     def __str__(self):
         name = self._fact().name or f"device type {int(self.type)}"

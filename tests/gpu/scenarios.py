@@ -254,12 +254,22 @@ def reuse(gpu, library, *, release):
             if release:
                 tensor.release(reader)
         del tensor
-        gpu.fill(source, pointer, OTHER)
-        mark = gpu.mark(source)
-        if not release:
-            gpu.overtakes(mark, latch)
-        elif library.asked_at_export:
-            gpu.waits(mark, latch)
+        overwrite(gpu, library, source, pointer, latch, release)
+    judge_reuse(gpu, look, release)
+
+
+def overwrite(gpu, library, source, pointer, latch, release):
+    """What the next owner of the memory does while the reader is held up."""
+    gpu.fill(source, pointer, OTHER)
+    mark = gpu.mark(source)
+    if not release:
+        gpu.overtakes(mark, latch)
+    elif library.asked_at_export:
+        gpu.waits(mark, latch)
+
+
+def judge_reuse(gpu, look, release):
+    """The reader has seen its own bytes, if it was waited for."""
     assert look.value() == (OLD if release else OTHER)
     if release:
         gpu.no_race()
@@ -289,17 +299,8 @@ def pool_reuse(gpu, library, *, release):
         del array, tensor
         again = library.allocate(source)
         assert library.pointer(again) == pointer, "the pool gave other memory: no proof"
-        gpu.fill(source, pointer, OTHER)
-        mark = gpu.mark(source)
-        if not release:
-            gpu.overtakes(mark, latch)
-        elif library.asked_at_export:
-            gpu.waits(mark, latch)
-    assert look.value() == (OLD if release else OTHER)
-    if release:
-        gpu.no_race()
-    else:
-        gpu.race()
+        overwrite(gpu, library, source, pointer, latch, release)
+    judge_reuse(gpu, look, release)
 
 
 def own_memory(gpu, *, ordered, record):

@@ -341,7 +341,7 @@ NUMBERS = [
         WORKS,
         "managed memory from a table is taken for host memory",
         ACQUIRE,
-        "    if (!is_ordered(fact))\n        return 0;",
-        "    if (!is_ordered(fact) || (int)device.device_type == 13)\n        return 0;",
+        "    if (!fdl_is_ordered(fact))\n        return 0;",
+        "    if (!fdl_is_ordered(fact) || (int)device.device_type == 13)\n        return 0;",
     ),
 ]

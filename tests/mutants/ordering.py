@@ -333,7 +333,7 @@ PRODUCERS = [
         TABLES,
         "the fast export orders nothing",
         EXPORT,
-        "!is_stream(passed, fact->stream, &stream) || fdl_order_for(self, stream) < 0)",
+        "!is_stream(passed, fact->stream, &stream) ||\n        fdl_order_for(self, stream) < 0)",
         "!is_stream(passed, fact->stream, &stream))",
     ),
     mutant(

@@ -6,13 +6,6 @@
 
 fastdl_slot fdl_type_slots[FASTDL_SLOTS];
 
-/* Whether fastdl orders work on the memory of a device. */
-static int is_ordered(const fastdl_device_fact *fact)
-{
-    return !fact->host &&
-           (fact->stream == FASTDL_STREAM_CUDA || fact->stream == FASTDL_STREAM_ROCM);
-}
-
 /* Notes that device memory has just come through `table`, on a block that fastdl knew already or
  * not, and orders it if `order` says so. */
 static int came_through(fdl_description *description, const DLPackExchangeAPI *table, int known,
@@ -22,7 +15,7 @@ static int came_through(fdl_description *description, const DLPackExchangeAPI *t
     const fastdl_device_fact *fact = fastdl_find_device((int32_t)device.device_type);
     fdl_work *work;
     fdl_failure failure;
-    if (!is_ordered(fact))
+    if (!fdl_is_ordered(fact))
         return 0;
     work = fdl_work_of(&description->block->work, device);
     if (work == NULL) {
@@ -124,7 +117,7 @@ static PyObject *acquire_on(PyObject *object, const fastdl_record *record, PyObj
         return tensor;
     fact = fastdl_find_device(
         (int32_t)fdl_description_in(tensor)->managed.dl_tensor.device.device_type);
-    if (stream > 2 && is_ordered(fact) && has_driver(fact->stream))
+    if (stream > 2 && fdl_is_ordered(fact) && has_driver(fact->stream))
         result = fdl_ready_for(tensor, stream) == 0 ? Py_NewRef(tensor) : NULL;
     else
         result = PyObject_CallFunctionObjArgs(settle_call, object, tensor, passed, NULL);

@@ -179,8 +179,8 @@ static PyObject *plain_capsule(PyObject *self, PyObject *const *arguments, PyObj
     if (device.device_type == kDLCPU)
         return passed == Py_None ? fdl_versioned_capsule(self, 0) : NULL;
     fact = fastdl_find_device((int32_t)device.device_type);
-    if (fact->host || (fact->stream != FASTDL_STREAM_CUDA && fact->stream != FASTDL_STREAM_ROCM) ||
-        !is_stream(passed, fact->stream, &stream) || fdl_order_for(self, stream) < 0)
+    if (!fdl_is_ordered(fact) || !is_stream(passed, fact->stream, &stream) ||
+        fdl_order_for(self, stream) < 0)
         return NULL;
     return fdl_versioned_capsule(self, 0);
 }

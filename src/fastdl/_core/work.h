@@ -22,6 +22,7 @@
 #include <fastdl/dlpack.h>
 
 #include "driver.h"
+#include "layout.h"
 
 typedef struct fdl_work fdl_work;
 
@@ -96,6 +97,14 @@ int fdl_work_is_callers(const fdl_work *work);
 
 /* The number of edges, complete ones included: for tests. */
 int fdl_work_edges(fdl_work *work);
+
+/* Whether fastdl orders work on the memory of a device: not on the host, nor where streams have no
+ * numbers. */
+static inline int fdl_is_ordered(const fastdl_device_fact *fact)
+{
+    return !fact->host &&
+           (fact->stream == FASTDL_STREAM_CUDA || fact->stream == FASTDL_STREAM_ROCM);
+}
 
 /* The default stream of a kind of streams, in DLPack's numbers. */
 int64_t fdl_default_stream(int kind);
