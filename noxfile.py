@@ -123,8 +123,8 @@ def warnings(session: nox.Session) -> None:
         ).strip()
         for name in ("include", "purelib")
     ]
-    flags = [*WARNINGS, "-fsyntax-only", "-Iinclude", f"-isystem{include}"]
-    for source in existing("src/fastdl/_core/*.c"):
+    flags = [*WARNINGS, "-fsyntax-only", "-Iinclude", "-Isrc/fastdl", f"-isystem{include}"]
+    for source in existing("src/fastdl/*.c", "src/fastdl/*/*.c"):
         session.run("gcc", "-std=c11", *flags, source, external=True)
     for example in existing("docs/examples/c/*.c"):
         session.run("gcc", "-std=c99", "-pedantic", *flags, example, external=True)

@@ -1,4 +1,4 @@
-"""Builds the extension modules; everything else is in pyproject.toml.
+"""Builds the compiled part; everything else is in pyproject.toml.
 
 Switches, from the environment:
     FASTDL_SANITIZE=address,undefined   build with these sanitizers
@@ -22,7 +22,6 @@ if sys.implementation.name != "cpython":
 if sys.byteorder != "little":
     sys.exit("fastdl needs a little-endian machine: DLPack data is in native byte order")
 
-CORE = "src/fastdl/_core"
 HEADERS = "fastdl.include.fastdl"  # where the C headers are in an installation
 msvc = sys.platform == "win32"
 
@@ -45,16 +44,30 @@ elif not msvc and not sanitizers:
     flags += ["-g0"]  # Python's own flags ask for debug information, ten times the code
 
 
-def extension(name: str, source: str, *c_sources: str, include: tuple[str, ...] = ()) -> Extension:
-    return Extension(
-        name,
-        [source, *c_sources],
-        include_dirs=["include", CORE, *include],
-        depends=[*glob(f"{CORE}/*.h"), *glob("include/fastdl/*.h")],
-        define_macros=macros,
-        extra_compile_args=flags,
-        extra_link_args=link_flags,
+MODULES = [
+    "fastdl._core.tensor",
+    "fastdl._core.exchange",
+    "fastdl._devices.driver",
+    "fastdl.bridges._numpy",
+]
+
+
+def c_of_modules() -> list[str]:
+    """Translates the Cython modules to C: the paths of the results."""
+    modules = cythonize(
+        [Extension(name, [f"src/{name.replace('.', '/')}.pyx"]) for name in MODULES],
+        build_dir="build",
+        include_path=["src"],
+        language_level=3,
+        compiler_directives={
+            "binding": False,
+            "boundscheck": False,
+            "wraparound": False,
+            "embedsignature": True,
+            "embedsignature.format": "clinic",
+        },
     )
+    return [source for module in modules for source in module.sources]
 
 
 class BuildPy(build_py):
@@ -74,26 +87,22 @@ setup(
     cmdclass={"build_py": BuildPy},
     packages=[*find_packages("src"), HEADERS],
     package_dir={"": "src", HEADERS: "include/fastdl"},
-    ext_modules=cythonize(
-        [
-            extension("fastdl._core.tensor", f"{CORE}/tensor.pyx", *sorted(glob(f"{CORE}/*.c"))),
-            extension("fastdl._core.exchange", f"{CORE}/exchange.pyx"),
-            extension("fastdl._core.device", f"{CORE}/device.pyx"),
-            extension(
-                "fastdl.bridges._numpy",
-                "src/fastdl/bridges/_numpy.pyx",
-                include=(numpy.get_include(),),
-            ),
-        ],
-        build_dir="build",
-        include_path=["src"],
-        language_level=3,
-        compiler_directives={
-            "binding": False,
-            "boundscheck": False,
-            "wraparound": False,
-            "embedsignature": True,
-            "embedsignature.format": "clinic",
-        },
-    ),
+    ext_modules=[
+        # One library for all, so that each C function exists once: see src/fastdl/_native.c.
+        Extension(
+            "fastdl._native",
+            [
+                "src/fastdl/_native.c",
+                *c_of_modules(),
+                *sorted(glob("src/fastdl/_core/*.c")),
+                *sorted(glob("src/fastdl/_devices/*.c")),
+            ],
+            include_dirs=["include", "src/fastdl", numpy.get_include()],
+            depends=[*glob("src/fastdl/*/*.h"), *glob("include/fastdl/*.h")],
+            define_macros=macros,
+            extra_compile_args=flags,
+            extra_link_args=link_flags,
+            export_symbols=[f"PyInit_{name.rpartition('.')[2]}" for name in MODULES],
+        )
+    ],
 )

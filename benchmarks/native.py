@@ -25,7 +25,7 @@ else:
 def loops_c() -> dict:
     """With fastdl's copy loops: what is shipped has no entry that copies into memory of the
     caller."""
-    sources = [HERE / "loops.c", *(CORE / f"{name}.c" for name in ("copy", "facts"))]
+    sources = [HERE / "loops.c", *(CORE / f"{name}.c" for name in ("copy", "dtypes"))]
     return {"sources": sources, "include_dirs": [CORE]}
 
 

@@ -5,7 +5,7 @@ import gc
 
 import pytest
 
-from fastdl._core import device
+from fastdl._devices import driver as device
 
 for _type in (2, 10):
     device.replace_driver(_type, None)

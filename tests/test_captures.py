@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 import fastdl
-from fastdl._core import device as driver
+from fastdl._devices import driver
 from tests.support.frameworks import (
     TYPES,
     Array,

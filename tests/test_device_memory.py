@@ -6,7 +6,7 @@ import gc
 import pytest
 
 import fastdl
-from fastdl._core import device as driver
+from fastdl._devices import driver
 from tests.support.ctypes_dlpack import Table, Tensor, Versioned, address_in, opened
 from tests.support.frameworks import destroy, in_thread, stream_on, synchronize
 from tests.support.isolate import run_isolated
@@ -115,7 +115,7 @@ def test_the_context_is_restored(cuda):
 def test_a_driver_without_managed_memory():
     run_isolated("""
         import pytest, fastdl
-        from fastdl._core import device
+        from fastdl._devices import driver as device
         from tests.support.simulation import Simulation
         sim = Simulation("cuda", old=True)
         device.replace_driver(2, str(sim.path))
@@ -427,7 +427,7 @@ def test_freeing_when_the_driver_has_gone(kind):
         import fastdl
         from tests.support.simulation import Simulation
         from tests.support.frameworks import TYPES, default
-        from fastdl._core import device
+        from fastdl._devices import driver as device
         sim = Simulation({kind!r})
         device.replace_driver(TYPES[{kind!r}], str(sim.path))
         kinds = [TYPES[{kind!r}], TYPES[{kind!r}] + 1]
@@ -445,7 +445,7 @@ def test_freeing_at_the_end_of_the_interpreter(kind):
         import fastdl
         from tests.support.simulation import Simulation
         from tests.support.frameworks import TYPES
-        from fastdl._core import device
+        from fastdl._devices import driver as device
         sim = Simulation({kind!r})
         device.replace_driver(TYPES[{kind!r}], str(sim.path))
         held = fastdl.empty(9, device=(TYPES[{kind!r}], 0))
@@ -459,7 +459,7 @@ def test_freeing_when_the_interpreter_is_gone():
         import fastdl
         from tests.support.simulation import Simulation
         from tests.test_device_memory import taken
-        from fastdl._core import device
+        from fastdl._devices import driver as device
         sim = Simulation("cuda")
         device.replace_driver(2, str(sim.path))
         struct, address = taken(fastdl.empty(9, device="cuda"))

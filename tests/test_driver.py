@@ -22,7 +22,7 @@ def folder_of(kind):
 
 LOADED = """
     import fastdl
-    from fastdl._core import device
+    from fastdl._devices import driver as device
     def loaded():
         with open("/proc/self/maps") as maps:
             return "simulated-" in maps.read()
@@ -54,7 +54,7 @@ def test_a_loaded_copy_of_hip_comes_first(tmp_path):
         f"""
     import ctypes
     copy = ctypes.CDLL({str(copy)!r})
-    from fastdl._core import device
+    from fastdl._devices import driver as device
     device.driver_facts(10)
     assert copy.fk_calls(b"hipInit") == 1
     """,
@@ -66,7 +66,7 @@ def test_no_driver():
     run_isolated(
         """
     import pytest
-    from fastdl._core import device
+    from fastdl._devices import driver as device
     for type, name in ((2, "libcuda"), (13, "libcuda"), (10, "libamdhip64")):
         assert not device.has_driver(type)
         with pytest.raises(BufferError, match=f"no .* driver: {name} was not found"):
@@ -80,7 +80,7 @@ def test_no_driver():
 
 FORKED = """
     import os
-    from fastdl._core import device
+    from fastdl._devices import driver as device
     from tests.support.frameworks import *
     import fastdl
     sim = Simulation({kind!r})

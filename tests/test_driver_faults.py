@@ -13,7 +13,7 @@ import re
 import pytest
 
 import fastdl
-from fastdl._core import device as driver
+from fastdl._devices import driver
 from tests import test_device_memory as memory
 from tests import test_transfers as transfers
 from tests.support import build
@@ -519,7 +519,7 @@ def test_an_error_that_has_no_name(sim):
 
 def test_every_call_of_the_driver_fails_in_some_test():
     """The names in driver.h, and those that the tests of faults here and of memory let fail."""
-    source = (build.ROOT / "src/fastdl/_core/driver.h").read_text()
+    source = (build.ROOT / "src/fastdl/_devices/driver.h").read_text()
     names = set(re.findall(r'"((?:cu|hip)[A-Z]\w+)"', source))
     assert len(names) > 50
     failing = {"cuGetErrorName", "hipPeekAtLastError", "hipGetLastError"}  # the last two cannot

@@ -125,7 +125,7 @@ def test_c5_struct_of_the_other_form_under_the_name(enter, label):
     name = "fastdl.from_dlpack" if enter is fastdl.from_dlpack else "_consumer.from_dlpack"
     printed = run_isolated(f"""
         import fastdl
-        from fastdl import _consumer
+        from fastdl._protocol import consumer as _consumer
         from tests.support.producers import Given
         given = Given(versioned={label == "dltensor"})
         try:

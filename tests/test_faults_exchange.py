@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fastdl
-from fastdl import _consumer
+from fastdl._protocol import consumer as _consumer
 from tests.support.build import extension
 from tests.support.isolate import run_isolated
 from tests.support.producers import CPU, CUDA, FLOAT32, Given, Producer, Tabled, entries, hostile

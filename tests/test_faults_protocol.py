@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fastdl
-from fastdl import _consumer
+from fastdl._protocol import consumer as _consumer
 from tests.support.build import extension
 from tests.support.isolate import run_isolated
 from tests.support.producers import (
@@ -112,7 +112,7 @@ def test_p2_draft_that_puts_a_new_layout_under_the_old_name(entry, of_type):
     """The unreadable capsule is dropped untaken, and the old layout asked for."""
     run_isolated(f"""
         import fastdl
-        from fastdl import _consumer
+        from fastdl._protocol import consumer as _consumer
         from tests.support.producers import DraftProducer, Given, new
         unreadable = []
 

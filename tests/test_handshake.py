@@ -13,7 +13,7 @@ import threading
 import pytest
 
 import fastdl
-from fastdl._core import device as driver
+from fastdl._devices import driver
 from tests.gpu.arrays import Taken
 from tests.support.frameworks import (
     MANAGED,

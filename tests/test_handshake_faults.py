@@ -11,7 +11,7 @@ import ctypes
 import pytest
 
 import fastdl
-from fastdl._core import device as driver
+from fastdl._devices import driver
 from tests.support.frameworks import (
     TYPES,
     Array,

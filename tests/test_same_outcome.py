@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fastdl
-from fastdl import _consumer
+from fastdl._protocol import consumer as _consumer
 from tests.support.producers import (
     CPU,
     CUDA,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import fastdl
-from fastdl._core import device as driver
+from fastdl._devices import driver
 from tests.support.ctypes_dlpack import IS_COPIED, FakeProducer, Managed, capsule_of, opened
 from tests.support.frameworks import (
     Protocol,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fastdl
-from fastdl._core import device as driver
+from fastdl._devices import driver
 from tests.gpu.arrays import Taken
 from tests.support import ctypes_dlpack as dlpack
 from tests.support.frameworks import (

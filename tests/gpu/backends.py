@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import fastdl
-from fastdl._core import device as fastdl_driver
+from fastdl._devices import driver as fastdl_driver
 from tests.gpu.driver import Driver
 from tests.support.ctypes_dlpack import FakeProducer
 from tests.support.simulation import Simulation

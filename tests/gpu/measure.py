@@ -14,7 +14,7 @@ import timeit
 from dataclasses import dataclass
 
 import fastdl
-from fastdl._core import device as fastdl_driver
+from fastdl._devices import driver as fastdl_driver
 from tests.gpu.peers import cupy_stream
 
 

@@ -8,7 +8,7 @@ import weakref
 import pytest
 
 import fastdl
-from fastdl import _consumer
+from fastdl._protocol import consumer as _consumer
 
 from .peers import FLOAT8, MORE_FLOAT8, require, sample
 

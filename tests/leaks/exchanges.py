@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.ctypes_dlpack import READ_ONLY, Legacy, Table, Versioned, address_in, capsule
 
 import fastdl
-from fastdl import _consumer
+from fastdl._protocol import consumer as _consumer
 
 ROUNDS = 20
 

@@ -1,16 +1,16 @@
 """Mutants of what surrounds a call of the driver, and of the numbers of streams."""
 
 from tests.mutants.mutant import (
-    ACQUIRE,
     CAPTURES,
     DRIVER,
     DRIVERS,
     EVENT,
+    EXCHANGES,
     FAULTS,
     HANDSHAKE,
+    ORDERING,
     STREAMS,
     TABLES,
-    WORK,
     WORKS,
     mutant,
 )
@@ -166,56 +166,56 @@ CAPTURE = [
     mutant(
         CAPTURES,
         "events are recorded at an import inside a capture",
-        WORK,
+        ORDERING,
         "    if (capture.active) {\n        work->captured = 1;",
         "    if (0) {\n        work->captured = 1;",
     ),
     mutant(
         CAPTURES,
         "edges from outside enter a capture",
-        WORK,
+        ORDERING,
         "    if (count > 0 && capture->active)\n",
         "    if (0)\n",
     ),
     mutant(
         CAPTURES,
         "what was imported inside is given to another capture",
-        WORK,
+        ORDERING,
         "if (!capture.active || capture.id != work->id || !home.active || home.id != work->id)",
         "if (!capture.active || !home.active)",
     ),
     mutant(
         CAPTURES,
         "what was imported inside is given to streams outside",
-        WORK,
+        ORDERING,
         "if (!capture.active || capture.id != work->id || !home.active || home.id != work->id)",
         "if (0)",
     ),
     mutant(
         CAPTURES,
         "what was imported inside is not ordered within the capture",
-        WORK,
+        ORDERING,
         "if (stream != work->stream && bridge(driver, work, work->stream, stream, failure) < 0)",
         "if (0)",
     ),
     mutant(
         CAPTURES,
         "a producer that captures another graph is waited for",
-        WORK,
+        ORDERING,
         "(other.active && other.id != capture->id)",
         "0",
     ),
     mutant(
         CAPTURES,
         "a producer outside of the capture is waited for",
-        WORK,
+        ORDERING,
         "if (other.active != capture->active ||",
         "if (",
     ),
     mutant(
         CAPTURES,
         "record() inside a capture",
-        WORK,
+        ORDERING,
         "    if (capture.active)\n"
         '        return fdl_refuse(failure, "a graph is being captured on that stream',
         '    if (0)\n        return fdl_refuse(failure, "a graph is being captured on that stream',
@@ -223,7 +223,7 @@ CAPTURE = [
     mutant(
         CAPTURES,
         "the host waits inside a capture",
-        WORK,
+        ORDERING,
         "    if (capture.active)\n"
         '        return fdl_refuse(failure, "a graph is being captured, during which',
         '    if (0)\n        return fdl_refuse(failure, "a graph is being captured, during which',
@@ -277,7 +277,7 @@ NUMBERS = [
     mutant(
         HANDSHAKE,
         "the default stream of a table (NULL) is passed on as it is",
-        WORK,
+        ORDERING,
         "*stream = handle == NULL ? fdl_default_stream(work->kind) : (int64_t)(uintptr_t)handle;",
         "*stream = (int64_t)(uintptr_t)handle;",
     ),
@@ -340,8 +340,9 @@ NUMBERS = [
     mutant(
         WORKS,
         "managed memory from a table is taken for host memory",
-        ACQUIRE,
-        "    if (!fdl_is_ordered(fact))\n        return 0;",
-        "    if (!fdl_is_ordered(fact) || (int)device.device_type == 13)\n        return 0;",
+        EXCHANGES,
+        "    if (!fdl_is_ordered(fact_of(description)))\n        return 0;",
+        "    if (!fdl_is_ordered(fact_of(description)) || (int)device.device_type == 13)\n"
+        "        return 0;",
     ),
 ]

@@ -1,6 +1,6 @@
 """Mutants of memory that fastdl allocates, and of its copies."""
 
-from tests.mutants.mutant import COPIES, MEMORY, OWN, POINTER, TRANSFER, mutant
+from tests.mutants.mutant import COPIES, EXCHANGES, MEMORY, OWN, POINTER, TRANSFER, mutant
 
 MEMORIES = [
     mutant(
@@ -42,7 +42,7 @@ MEMORIES = [
         f"{OWN}::test_freeing_in_a_callback_of_the_driver_is_put_off",
         "memory that cannot be freed for the moment is leaked",
         MEMORY,
-        "return !is_temporary(failure.code) && (asked || memory->tried++ > 0);",
+        "return !fdl_driver_refuses_now(failure.code) && (asked || memory->tried++ > 0);",
         "return 1;",
     ),
     mutant(
@@ -127,7 +127,7 @@ MEMORIES = [
     mutant(
         f"{COPIES}::test_the_stream_of_the_source_serves_copies_to_the_host",
         "the host reads a pinned result that is not there yet",
-        TRANSFER,
+        EXCHANGES,
         "if (work == NULL || fdl_work_wait(work, &failure) == 0)\n        return 0;",
         "if (work == NULL || &failure != NULL)\n        return 0;",
     ),

@@ -2,13 +2,14 @@
 
 from typing import NamedTuple
 
-DRIVER, EVENT, WORK, ACQUIRE, EXPORT, MEMORY, TRANSFER, POINTER, BLOCK = (
-    f"src/fastdl/_core/{name}.c"
-    for name in "driver event work acquire export memory transfer pointer block".split()
+DRIVER, EVENT, ORDERING, MEMORY, TRANSFER, POINTER, EXCHANGES = (
+    f"src/fastdl/_devices/{name}.c"
+    for name in ("driver event ordering memory transfer pointer_attributes exchanges".split())
 )
-BINDING = "src/fastdl/_core/device.pyx"
+ACQUIRE, EXPORT, BLOCK = (f"src/fastdl/_core/{name}.c" for name in "acquire export block".split())
+BINDING = "src/fastdl/_devices/driver.pyx"
 STREAMS, CONSUMER, PLACING = (
-    f"src/fastdl/_{name}.py" for name in "streams consumer transfer".split()
+    f"src/fastdl/_protocol/{name}.py" for name in "streams consumer placement".split()
 )
 
 HANDSHAKE, FAULTS, DRIVERS, CAPTURES, WORKS = (

@@ -28,7 +28,7 @@ from tests.mutants.table import MUTANTS
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("src", "include", "tests", "docs", "setup.py", "pyproject.toml", "LICENSE", "README.md")
-EXTENSION = "src/fastdl/_core/tensor"  # the module of all C files
+EXTENSION = "src/fastdl/_native"  # the library of all C files
 JOBS = int(os.environ.get("FASTDL_MUTANT_JOBS", 0)) or min(os.cpu_count() or 1, 4)
 HANGS = 200  # seconds after which tests that take ten are taken to hang
 

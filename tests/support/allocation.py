@@ -10,7 +10,7 @@ import gc
 import sys
 
 import fastdl
-from fastdl import _consumer
+from fastdl._protocol import consumer as _consumer
 from tests.support.producers import Given, OldProducer, Producer, Tabled, new
 
 QUIET = 15  # calls without a failure that end a sweep: some failures are swallowed on the way

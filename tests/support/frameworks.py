@@ -5,7 +5,7 @@ import itertools
 import threading
 from contextlib import contextmanager
 
-from fastdl._core import device as driver
+from fastdl._devices import driver
 from tests.support.producers import Given, Producer, Tabled, hostile
 from tests.support.simulation import GLOBAL, Simulation, read, write
 

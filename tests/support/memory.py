@@ -83,7 +83,7 @@ def machine(kind, **settings):
         for array in found.arrays:
             with sim.device(array.ordinal):
                 sim.free(array.pointer)
-        fastdl._core.device.forget_events(fastdl.Device(found.device).type)
+        fastdl._devices.driver.forget_events(fastdl.Device(found.device).type)
         assert sim.live("allocations") == 0, "memory was not freed"
 
 

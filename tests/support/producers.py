@@ -8,8 +8,8 @@ import weakref
 import pytest
 
 import fastdl
-from fastdl import _consumer
 from fastdl._core import exchange
+from fastdl._protocol import consumer as _consumer
 from tests.support.build import extension
 from tests.support.isolate import run_isolated
 

@@ -1,47 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "acquire.h"
 
+#include "devices.h"
 #include "export.h"
-#include "work.h"
 
 fastdl_slot fdl_type_slots[FASTDL_SLOTS];
-
-/* Notes that device memory has just come through `table`, on a block that fastdl knew already or
- * not, and orders it if `order` says so. */
-static int came_through(fdl_description *description, const DLPackExchangeAPI *table, int known,
-                        int order)
-{
-    DLDevice device = description->managed.dl_tensor.device;
-    const fastdl_device_fact *fact = fastdl_find_device((int32_t)device.device_type);
-    fdl_work *work;
-    fdl_failure failure;
-    if (!fdl_is_ordered(fact))
-        return 0;
-    work = fdl_work_of(&description->block->work, device);
-    if (work == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    if (!known)
-        fdl_work_from_table(work, table);
-    if (order == FDL_CALLER_ORDERS) {
-        if (known || fdl_work_ready_for(work, -1, &failure) == 0)
-            return 0;
-    } else if ((!known || fdl_work_came_back(work, table, &failure) == 0) &&
-               (order == FDL_ORDER_LATER ||
-                fdl_work_ready_for(work, fdl_work_stream(device), &failure) == 0)) {
-        return 0;
-    }
-    return PyErr_Occurred() ? -1 : fdl_raise(&failure);
-}
-
-int fdl_ready_for(PyObject *tensor, int64_t stream)
-{
-    fdl_failure failure;
-    if (fdl_work_ready_for(fdl_description_in(tensor)->block->work, stream, &failure) == 0)
-        return 0;
-    return fdl_raise_about(tensor, &failure, "ordered after its producer for stream", stream);
-}
 
 /* Another Tensor on the block of `tensor`, ready on the thread's work stream. Its table would do as
  * much, and take the caller for C code that launches there. */
@@ -49,7 +12,7 @@ static PyObject *share(PyObject *tensor)
 {
     const fdl_description *description = fdl_description_in(tensor);
     fdl_description *copy;
-    if (fdl_order_for(tensor, fdl_work_stream(description->managed.dl_tensor.device)) < 0)
+    if (fdl_order_for_work(tensor) < 0)
         return NULL;
     copy = fdl_description_copy(description, 0);
     return copy == NULL ? PyErr_NoMemory() : fdl_tensor_wrap(copy);
@@ -82,7 +45,7 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
     description = fdl_description_in(tensor);
     /* A bridge orders what it makes a Tensor of by itself. */
     if (((native || !ours) && description->managed.dl_tensor.device.device_type != kDLCPU &&
-         came_through(description, record->api, ours, order) < 0) ||
+         fdl_came_through(description, record->api, ours, order) < 0) ||
         (record->facts & FASTDL_TYPE_ASK_BITS &&
          fastdl_check_bits(object, &description->managed.dl_tensor) < 0))
         Py_CLEAR(tensor);
@@ -92,12 +55,6 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
 /* ---- the entry ---- */
 
 static PyObject *complete_call, *request_call, *settle_call, *stream_name;
-
-static int has_driver(int kind)
-{
-    fdl_failure ignored;
-    return fdl_driver_find(kind, &ignored) != NULL;
-}
 
 /* from_dlpack(object, stream=passed) for a library in C. NULL without an exception if its table
  * refused. */
@@ -117,7 +74,7 @@ static PyObject *acquire_on(PyObject *object, const fastdl_record *record, PyObj
         return tensor;
     fact = fastdl_find_device(
         (int32_t)fdl_description_in(tensor)->managed.dl_tensor.device.device_type);
-    if (stream > 2 && fdl_is_ordered(fact) && has_driver(fact->stream))
+    if (stream > 2 && fdl_is_ordered(fact) && fdl_has_driver(fact->stream))
         result = fdl_ready_for(tensor, stream) == 0 ? Py_NewRef(tensor) : NULL;
     else
         result = PyObject_CallFunctionObjArgs(settle_call, object, tensor, passed, NULL);

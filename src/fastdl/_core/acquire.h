@@ -8,21 +8,10 @@
 #include "import.h"
 #include "types.h"
 
-/* When device memory is ordered: */
-enum {
-    FDL_CALLER_ORDERS = -1, /* never: stream=-1 */
-    FDL_ORDER_LATER = 0,    /* by fdl_ready_for, which must follow */
-    FDL_ORDER_NOW = 1       /* at once, for the calling thread's work stream */
-};
-
 /* A new Tensor on `object`, whose type has that record, through the record's table; the table
  * must not be the general bridge. None (a new reference) if a native table refused and `__dlpack__`
  * of the object is to be asked. NULL with an exception on failure. */
 PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order);
-
-/* Makes `stream`, if that is not -1, wait for the library of a table that device memory of a Tensor
- * has just come through. 0, or -1 with an exception. */
-int fdl_ready_for(PyObject *tensor, int64_t stream);
 
 /* fastdl.from_dlpack: a builtin function that serves the plain call on a known type with a table,
  * and the one with nothing but a stream. Any other call goes to `complete` with the same arguments;

@@ -5,8 +5,6 @@
 #include <string.h>
 
 #include "layout.h"
-#include "memory.h"
-#include "work.h"
 
 /* ndim is at most FASTDL_MAX_NDIM, so none of these sizes can overflow. */
 static size_t dims_size(int32_t ndim)
@@ -76,10 +74,16 @@ fdl_description *fdl_block_new(int32_t ndim)
     return fdl_block_new_detached(ndim);
 }
 
+/* The first member of every fdl_work. */
+static const fdl_work_end *end_of(const fdl_work *work)
+{
+    return *(const fdl_work_end *const *)work;
+}
+
 void fdl_block_free(fdl_block *block, int attached)
 {
     if (block->work != NULL)
-        fdl_work_free(block->work);
+        end_of(block->work)->free(block->work);
 #ifndef FDL_NO_SPARES
     if (attached && block->spare && spare_count < SPARES) {
         spares[spare_count++] = block;
@@ -102,7 +106,7 @@ fdl_description *fdl_describe(fdl_block *block, int32_t ndim)
 
 void fdl_block_end(fdl_block *block, int attached)
 {
-    if (block->work != NULL && !fdl_memory_settle(block))
+    if (block->work != NULL && !end_of(block->work)->settle(block))
         return;
     if (block->drop == NULL || block->drop(block, attached))
         fdl_block_free(block, attached);
@@ -274,46 +278,4 @@ fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64
     description->block->release = free; /* for whoever puts another owner before it */
     description->block->drop = drop_memory;
     return description;
-}
-
-int fdl_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
-                 void (*SetError)(void *error_ctx, const char *kind, const char *message))
-{
-    const char *kind = "BufferError", *message;
-    fastdl_layout layout;
-    DLTensor tensor = *prototype;
-    fastdl_fault fault;
-    fdl_failure failure;
-    fdl_description *description;
-
-    /* Only type, shape and device of a prototype mean anything. */
-    tensor.data = &tensor;
-    tensor.strides = NULL;
-    tensor.byte_offset = 0;
-    fault = fastdl_check(&tensor, 0, &layout);
-    if (fault != FASTDL_OK) {
-        message = fastdl_fault_text(fault);
-    } else {
-        description = fdl_memory_on_device(&tensor, 0, layout.nbytes, -1, &failure);
-        if (description != NULL) {
-            *out = &description->managed;
-            return 0;
-        }
-        kind = failure.no_memory ? "MemoryError" : "BufferError";
-        message = failure.text;
-    }
-    if (SetError != NULL)
-        SetError(error_ctx, kind, message);
-    return -1;
-}
-
-int fdl_current_work_stream(DLDeviceType type, int32_t id, void **out)
-{
-    DLDevice device;
-    int64_t stream;
-    device.device_type = type;
-    device.device_id = id;
-    stream = fdl_work_stream(device);
-    *out = stream <= 1 ? NULL : fdl_handle(stream); /* 0 and 1 are the default stream, -1 is none */
-    return 0;
 }

@@ -34,6 +34,14 @@
 
 typedef struct fdl_block fdl_block;
 
+/* What is in flight on the memory of a block. The layer that makes one puts this in front of its
+ * own members, so that a block can end without knowing of devices. */
+typedef struct fdl_work fdl_work;
+typedef struct {
+    int (*settle)(fdl_block *block); /* 1: the block may end; 0: it ends later, by fdl_block_end */
+    void (*free)(fdl_work *work);
+} fdl_work_end;
+
 struct fdl_block {
     fdl_count refs;
     int spare; /* made in a size that can be kept for reuse */
@@ -44,8 +52,7 @@ struct fdl_block {
     void (*release)(void *owner); /* for `drop`: what to do with the owner */
     void *owner;
     fdl_block *next; /* for `drop`, while the block waits */
-    struct fdl_work
-        *work; /* what is in flight on device memory (work.h); NULL: plain host memory */
+    fdl_work *work;  /* what is in flight on the memory; NULL: plain host memory */
 };
 
 typedef struct {
@@ -72,7 +79,7 @@ fdl_description *fdl_block_new_detached(int32_t ndim);
  * NULL when out of memory, and then no reference was taken. */
 fdl_description *fdl_describe(fdl_block *block, int32_t ndim);
 
-/* What happens when the last reference to a block has gone; and again, if it was put off. */
+/* What happens when the last reference to a block has gone; and again, if it was deferred. */
 void fdl_block_end(fdl_block *block, int attached);
 
 /* Frees a block whose `drop` had put it off. */
@@ -120,14 +127,5 @@ void fdl_description_fill(fdl_description *description, const DLTensor *tensor, 
  * strides NULL; already checked, `nbytes` being its size), aligned to FDL_ALIGNMENT.
  * NULL when out of memory. */
 fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64_t nbytes);
-
-/* The allocator of every table of fastdl (DLPackManagedTensorAllocator): host memory, and that of
- * CUDA and ROCm, ready at once. SetError may be NULL. */
-int fdl_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
-                 void (*SetError)(void *error_ctx, const char *kind, const char *message));
-
-/* The stream query of every table of fastdl (DLPackCurrentWorkStream): see fdl_work_stream. NULL
- * stands for the default stream on CUDA and ROCm, and for "no stream" elsewhere. */
-int fdl_current_work_stream(DLDeviceType type, int32_t id, void **out);
 
 #endif

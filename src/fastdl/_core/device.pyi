@@ -1,56 +1,43 @@
-# For the Python floor of fastdl alone.
+from enum import IntEnum
+from typing import Final, NamedTuple, SupportsIndex, TypeAlias, overload
 
-from collections.abc import Callable
-from typing import Any, final
+from typing_extensions import Self
 
-from fastdl._core.tensor import Tensor
+class DeviceType(IntEnum):
+    CPU = 1
+    CUDA = 2
+    CUDA_HOST = 3
+    OPENCL = 4
+    VULKAN = 7
+    METAL = 8
+    VPI = 9
+    ROCM = 10
+    ROCM_HOST = 11
+    EXT_DEV = 12
+    CUDA_MANAGED = 13
+    ONEAPI = 14
+    WEBGPU = 15
+    HEXAGON = 16
+    MAIA = 17
+    TRN = 18
 
-def ready_on(tensor: Tensor, source: int, stream: int) -> None: ...
-def ready_abroad(tensor: Tensor, ordinal: int, stream: int) -> None: ...
-def ready_for(tensor: Tensor, stream: int) -> None: ...
-def order(tensor: Tensor, stream: int) -> None: ...
-def wait(tensor: Tensor) -> None: ...
-def record(tensor: Tensor, stream: int) -> None: ...
-def release(tensor: Tensor, stream: int) -> None: ...
-def is_callers(tensor: Tensor) -> bool: ...
-def empty(
-    shape: tuple[int, ...], dtype: tuple[int, ...], type: int, ordinal: int, stream: int = -1
-) -> Tensor: ...
-def transfer(
-    tensor: Tensor,
-    type: int,
-    ordinal: int,
-    stream: int = -1,
-    *,
-    finished: bool = False,
-    pooled: bool = False,
-) -> Tensor: ...
-def find_pointer(type: int, address: int) -> tuple[int, int] | None: ...
-def on_memory(
-    address: int,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    dtype: tuple[int, ...],
-    device: tuple[int, int],
-    readonly: bool,
-    owner: object,
-) -> Tensor: ...
-def work_stream(type: int, ordinal: int) -> int: ...
+class _Fields(NamedTuple):
+    type: DeviceType | int  # an int where DLPack 1.3 does not know the number
+    id: int
 
-@final
-class StreamScope:
-    def begin(self, type: int, ordinal: int, stream: int) -> None: ...
-    def end(self) -> None: ...
+class Device(_Fields):
+    @overload
+    def __new__(cls, type: _DeviceLike, id: None = None) -> Self: ...
+    @overload
+    def __new__(cls, type: SupportsIndex, id: SupportsIndex) -> Self: ...
+    @property
+    def is_host(self) -> bool: ...
+    @property
+    def stream_kind(self) -> int: ...
 
-def driver_facts(type: int) -> tuple[str, int, int]: ...
-def has_driver(type: int) -> bool: ...
-def call_on(
-    type: int,
-    ordinal: int,
-    stream: int,
-    function: Callable[..., Any],
-    keywords: dict[str, Any],
-) -> Any: ...
-def replace_driver(type: int, path: str | None) -> None: ...
-def forget_events(type: int) -> None: ...
-def edges(tensor: Tensor) -> int: ...
+# What every `device` argument accepts.
+_DeviceLike: TypeAlias = str | tuple[SupportsIndex, SupportsIndex] | Device | DeviceType
+
+CPU: Final[Device]
+
+def make_device(number: int, ordinal: int) -> Device: ...

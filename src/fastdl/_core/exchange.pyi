@@ -3,8 +3,8 @@ from typing import Any, Protocol, TypeAlias
 
 from typing_extensions import CapsuleType
 
+from fastdl._core.device import _DeviceLike
 from fastdl._core.tensor import Tensor
-from fastdl._device import _DeviceLike
 
 # The generations of the protocol differ in their keywords, and all of them will do.
 class _SupportsDLPack(Protocol):

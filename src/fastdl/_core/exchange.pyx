@@ -22,13 +22,11 @@ from fastdl._core.native cimport (
     FASTDL_KEYWORD_MAX_VERSION, FASTDL_KEYWORD_STREAM, FASTDL_RUNTIME, FASTDL_TYPE_ASK_BITS,
     FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_IMMUTABLE, FASTDL_TYPE_KEEP, FASTDL_TYPE_LEARNED,
     FASTDL_TYPE_NATIVE, FASTDL_TYPE_NONE_WAITS, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED,
-    fastdl_borrower, fastdl_describe_type, fastdl_peer_fact,
-    fastdl_publish_record, fastdl_record, fastdl_runtime, fastdl_usable_table,
+    fastdl_borrower, fastdl_check_bits, fastdl_describe_type, fastdl_find_device, fastdl_peer_fact,
+    fastdl_publish_record, fastdl_record, fastdl_runtime, fastdl_usable_table, fdl_acquire,
+    fdl_keep_also, fdl_tensor_borrow, fdl_type_find, fdl_type_slots,
 )
-from fastdl._core.tensor cimport (
-    Tensor, acquire as through_table, check_lazy_bits, find_type, is_host_type, keep_also,
-    table_from_object, take_capsule, tensor_borrower, tensor_table, type_slots,
-)
+from fastdl._core.tensor cimport Tensor, table_from_object, take_capsule, tensor_table
 from fastdl._core.tensor import make_from_dlpack
 
 
@@ -144,7 +142,7 @@ cdef int describe(cls, fastdl_record *record) except -1:
         record.facts &= ~<uint32_t>FASTDL_TYPE_TRUSTED
     if record.api is tensor_table() and cls is Tensor:
         record.lend = NULL
-        record.borrow = tensor_borrower()
+        record.borrow = fdl_tensor_borrow
     elif record.api is not NULL and record.api is not &general_table:
         pass
     elif bridge is not None and not overrides(cls, bridge.type):
@@ -171,13 +169,13 @@ cdef int describe_now(cls, fastdl_record *record) except -1:
 cdef int describe_type(PyTypeObject *cls, fastdl_record *record) except -1:
     """Describes and publishes: the entry of the runtime."""
     describe_now(<object>cls, record)
-    fastdl_publish_record(type_slots(), record)
+    fastdl_publish_record(fdl_type_slots, record)
     return 0
 
 
 cdef const fastdl_record *record_of(cls, fastdl_record *scratch) except NULL:
     """What is known of `cls`; found out now, in `scratch`, if nothing is, and remembered."""
-    cdef const fastdl_record *record = find_type(<PyTypeObject *>cls)
+    cdef const fastdl_record *record = fdl_type_find(<PyTypeObject *>cls)
     if record is not NULL:
         return record
     describe_type(<PyTypeObject *>cls, scratch)
@@ -193,7 +191,7 @@ def facts_of(cls):
 def remember(cls, uint32_t refused, int32_t version):
     """Records that `__dlpack__` of `cls` works without the keywords `refused`, for host data."""
     cdef fastdl_record record
-    cdef const fastdl_record *known = find_type(<PyTypeObject *>cls)
+    cdef const fastdl_record *known = fdl_type_find(<PyTypeObject *>cls)
     if known is not NULL and not known.facts & FASTDL_TYPE_PROTOCOL:
         return  # it has a table of its own, which refused one object
     describe_now(cls, &record)
@@ -202,12 +200,12 @@ def remember(cls, uint32_t refused, int32_t version):
         record.refused = refused
         record.version = version
         record.facts |= FASTDL_TYPE_LEARNED
-        fastdl_publish_record(type_slots(), &record)
+        fastdl_publish_record(fdl_type_slots, &record)
 
 
 def recall(cls):
     """What `remember` was told of `cls`, as (refused, version); None if it was told nothing."""
-    cdef const fastdl_record *record = find_type(<PyTypeObject *>cls)
+    cdef const fastdl_record *record = fdl_type_find(<PyTypeObject *>cls)
     if record is NULL or not record.facts & FASTDL_TYPE_LEARNED:
         return None
     return record.refused, record.version
@@ -244,7 +242,7 @@ cdef bint on_host(object x) except -1:
     kind = (<tuple>device)[0]
     ordinal = (<tuple>device)[1]
     return (isinstance(kind, int) and not isinstance(kind, bool) and 0 < kind < 1000
-            and is_host_type(<int32_t>kind)
+            and fastdl_find_device(<int32_t>kind).host
             and (ordinal is None or (isinstance(ordinal, int) and abs(ordinal) < 1 << 31)))
 
 
@@ -275,12 +273,12 @@ cdef Tensor replay(object x, const fastdl_record *record):
             return None  # the method has changed: negotiate again
         raise
     tensor = take_capsule(capsule, record.facts & FASTDL_TYPE_IMMUTABLE, x, False)
-    if not is_host_type(tensor.description.managed.dl_tensor.device.device_type):
+    if not fastdl_find_device(tensor.description.managed.dl_tensor.device.device_type).host:
         check_delivery(x, None, tensor)
     if record.facts & FASTDL_TYPE_ASK_BITS:
-        check_lazy_bits(x, tensor)
+        fastdl_check_bits(<PyObject *>x, &tensor.description.managed.dl_tensor)
     if record.facts & FASTDL_TYPE_KEEP:
-        keep_also(tensor, x)
+        fdl_keep_also(tensor.description.block, <PyObject *>x)
     return tensor
 
 
@@ -288,7 +286,7 @@ cdef Tensor acquire_through(object x, bint tables_only, int order):
     cdef fastdl_record scratch
     cdef const fastdl_record *record = record_of(type(x), &scratch)
     if not record.facts & FASTDL_TYPE_PROTOCOL:
-        return through_table(x, record, order)
+        return fdl_acquire(<PyObject *>x, record, order)
     if tables_only or not record.facts & FASTDL_TYPE_LEARNED:
         return None
     return replay(x, record)
@@ -381,7 +379,7 @@ cdef fastdl_runtime for_c
 for_c.major = FASTDL_ABI_MAJOR
 for_c.minor = FASTDL_ABI_MINOR
 for_c.size = sizeof(fastdl_runtime)
-for_c.slots = type_slots()
+for_c.slots = fdl_type_slots
 for_c.tensor = tensor_table()
 for_c.protocol = &general_table
 for_c.describe = describe_type
@@ -464,9 +462,9 @@ def register_exchange_api(cls, table, /):
 cdef int refresh(cls) except -1:
     """Describes again what is known of `cls` and of the classes below it."""
     cdef fastdl_record record
-    if find_type(<PyTypeObject *>cls) is not NULL:
+    if fdl_type_find(<PyTypeObject *>cls) is not NULL:
         describe_now(cls, &record)
-        fastdl_publish_record(type_slots(), &record)
+        fastdl_publish_record(fdl_type_slots, &record)
     for subclass in type.__subclasses__(cls):
         refresh(subclass)
     return 0

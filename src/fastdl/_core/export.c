@@ -3,9 +3,8 @@
 
 #include <string.h>
 
+#include "devices.h"
 #include "lifetime.h"
-#include "transfer.h"
-#include "work.h"
 
 static const char versioned_name[] = "dltensor_versioned";
 static const char legacy_name[] = "dltensor";
@@ -29,19 +28,6 @@ static void destroy_legacy(PyObject *capsule)
 {
     if (untouched(capsule, legacy_name))
         fdl_discard_legacy(PyCapsule_GetPointer(capsule, legacy_name));
-}
-
-int fdl_lend(const fdl_description *description)
-{
-    fdl_failure failure;
-    fdl_work *work = description->block->work;
-    if (work == NULL)
-        return 0;
-    if (fastdl_find_device((int32_t)description->managed.dl_tensor.device.device_type)->host)
-        return fdl_await_for_host(description);
-    if (fdl_work_lend(work, &failure) == 0)
-        return 0;
-    return PyErr_Occurred() ? -1 : fdl_raise(&failure);
 }
 
 int fdl_tensor_borrow(PyObject *tensor, fastdl_view *view)
@@ -156,15 +142,6 @@ static int is_stream(PyObject *passed, int kind, int64_t *stream)
         return 0;
     *stream = PyLong_AsLongLongAndOverflow(passed, &overflow);
     return !overflow && (*stream == -1 || *stream > 2 || *stream == fdl_default_stream(kind));
-}
-
-int fdl_order_for(PyObject *tensor, int64_t stream)
-{
-    fdl_work *work = fdl_description_in(tensor)->block->work;
-    fdl_failure failure;
-    if (work == NULL || fdl_work_order(work, stream, &failure) == 0)
-        return 0;
-    return fdl_raise_about(tensor, &failure, "ordered for stream", stream);
 }
 
 /* A capsule for a call that leaves no doubt. NULL without an exception if there is one. */

@@ -15,16 +15,8 @@
 PyObject *fdl_versioned_capsule(PyObject *tensor, uint64_t more_flags);
 PyObject *fdl_legacy_capsule(PyObject *tensor);
 
-/* Prepares the memory for C code that launches on the calling thread's work stream and orders
- * nothing itself: see fdl_work_lend. 0, or -1 with an exception. */
-int fdl_lend(const fdl_description *description);
-
 /* fastdl_borrow of a fastdl.Tensor: see fastdl_record. */
 int fdl_tensor_borrow(PyObject *tensor, fastdl_view *view);
-
-/* Makes `stream`, if that is not -1, wait for all work on the memory of a Tensor. 0, or -1 with an
- * exception. */
-int fdl_order_for(PyObject *tensor, int64_t stream);
 
 /* Puts a faster front before the method `__dlpack__` of `type`: it serves the plain call for a
  * versioned capsule on the host, or on a device for a stream that is beyond doubt, and hands any

@@ -59,32 +59,6 @@ static void leave_python(python_state *state)
         PyGILState_Release(state->gil);
 }
 
-/* ---- waiting without the GIL ---- */
-
-static PyThreadState *current_state(void)
-{
-#if PY_VERSION_HEX >= 0x030D0000
-    return PyThreadState_GetUnchecked();
-#else
-    return _PyThreadState_UncheckedGet();
-#endif
-}
-
-void *fdl_pause_python(void)
-{
-    /* Before 3.12 the current state is that of whichever thread runs, so it is compared. */
-    PyThreadState *state = Py_IsInitialized() ? current_state() : NULL;
-    if (state == NULL || state != PyGILState_GetThisThreadState())
-        return NULL;
-    return PyEval_SaveThread();
-}
-
-void fdl_resume_python(void *paused)
-{
-    if (paused != NULL)
-        PyEval_RestoreThread((PyThreadState *)paused);
-}
-
 void fdl_clear_error(void)
 {
     if (PyErr_Occurred())

@@ -14,12 +14,6 @@
 
 #include "block.h"
 
-/* Lets other Python threads run while this one waits for something that is not Python's; nothing
- * of Python may be touched until the second call is given what the first returned. Both do nothing
- * on a thread that does not hold the GIL, or without an interpreter. */
-void *fdl_pause_python(void);
-void fdl_resume_python(void *paused);
-
 /* Forgets an exception that a foreign function left behind although it claims to have succeeded.
  * Needs a thread state. */
 void fdl_clear_error(void);

@@ -1,4 +1,4 @@
-# The floors below Cython: facts, layout, ownership, import, copies. Each declaration is
+# The C of the host core: element types, layout, ownership, import, copies. Each declaration is
 # documented in the header it comes from.
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -9,7 +9,7 @@ from fastdl._core.dlpack cimport (
 )
 
 
-cdef extern from "facts.h" nogil:
+cdef extern from "_core/dtypes.h" nogil:
     ctypedef struct fdl_dtype_fact:
         uint8_t code
         uint8_t bits
@@ -117,32 +117,16 @@ cdef extern from "<fastdl/fastdl.h>":
     void fastdl_publish_record(fastdl_slot *slots, const fastdl_record *record)
 
 
-cdef extern from "work.h" nogil:
-    ctypedef struct fdl_work:
-        pass
-
-    ctypedef struct fdl_stream_scope:
-        pass
-
-
-cdef extern from "driver.h" nogil:
-    ctypedef struct fdl_driver:
-        const char *name
-        int version
-        int devices
-
+cdef extern from "_core/failure.h" nogil:
     ctypedef struct fdl_failure:
         int no_memory
         const char *text
 
-    ctypedef struct fdl_scope:
+
+cdef extern from "_core/block.h" nogil:
+    ctypedef struct fdl_work:
         pass
 
-    ctypedef struct fdl_capture:
-        pass
-
-
-cdef extern from "block.h" nogil:
     ctypedef struct fdl_block:
         fdl_work *work
 
@@ -151,41 +135,7 @@ cdef extern from "block.h" nogil:
         fdl_block *block
 
 
-cdef extern from "shared.h" nogil:
-    ctypedef struct fdl_shared_calls:
-        fdl_driver *(*driver_find)(int kind, fdl_failure *failure)
-        void (*driver_replace)(int kind, const char *path)
-        int (*enter)(fdl_driver *, int32_t ordinal, fdl_scope *, fdl_failure *)
-        void (*leave)(const fdl_scope *)
-        int (*capture_of)(fdl_driver *, int64_t stream, fdl_capture *, fdl_failure *)
-        void (*event_forget)(fdl_driver *)
-        fdl_work *(*work_of)(fdl_work **, DLDevice)
-        int (*work_record_on)(fdl_work *, int32_t ordinal, int64_t stream, fdl_failure *)
-        int (*work_ready_on)(fdl_work *, int64_t source, int64_t stream, fdl_failure *)
-        int (*ready_for)(object tensor, int64_t stream) except -1
-        int (*work_ready_from_c)(fdl_work *, fdl_failure *)
-        int (*work_record)(fdl_work *, int64_t stream, fdl_failure *)
-        int (*order_for)(object tensor, int64_t stream) except -1
-        int (*work_wait)(fdl_work *, fdl_failure *)
-        int (*work_release)(fdl_work *, int64_t stream, fdl_failure *)
-        int (*work_is_callers)(const fdl_work *)
-        int (*work_edges)(fdl_work *)
-        void (*stream_scope_begin)(fdl_stream_scope *, DLDevice, int64_t stream)
-        int (*stream_scope_end)(fdl_stream_scope *)
-        int (*stream_scope_settle)(const fdl_stream_scope *, fdl_failure *)
-        void (*work_forget)(int kind)
-        int64_t (*work_stream)(DLDevice)
-        fdl_description *(*memory_on_device)(
-            const DLTensor *, uint64_t flags, int64_t nbytes, int64_t stream, fdl_failure *)
-        void (*memory_forget)(fdl_driver *)
-        int (*pointer_find)(fdl_driver *, const void *, DLDevice *, fdl_failure *)
-        fdl_description *(*transfer)(
-            const fdl_description *, DLDevice, int64_t stream, int how, fdl_failure *)
-
-    const fdl_shared_calls fdl_shared
-
-
-cdef extern from "block.h" nogil:
+cdef extern from "_core/block.h" nogil:
     const uint64_t FDL_LASTING_FLAGS
     fdl_description *fdl_block_new(int32_t ndim)
     fdl_description *fdl_description_copy(const fdl_description *source, uint64_t more_flags)
@@ -194,26 +144,32 @@ cdef extern from "block.h" nogil:
     fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64_t nbytes)
 
 
-cdef extern from "block.h":  # entries of a table
+cdef extern from "_core/devices.h":
+    int fdl_ordered_by_caller(fdl_description *description) except -1
+    int fdl_came_from_c(fdl_description *description) except -1
+    int fdl_ready_for(object tensor, int64_t stream) except -1
+    int fdl_order_for(object tensor, int64_t stream) except -1
+    int fdl_lend(const fdl_description *description) except -1
+    int fdl_await_for_host(const fdl_description *description) except -1
     int fdl_allocate(
         DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
         void (*SetError)(void *, const char *, const char *) noexcept) noexcept
     int fdl_current_work_stream(DLDeviceType type, int32_t id, void **out) noexcept
 
 
-cdef extern from "lifetime.h":
+cdef extern from "_core/lifetime.h":
     void fdl_own_object(fdl_block *block, PyObject *object) noexcept
     int fdl_keep_also(fdl_block *block, PyObject *object) except -1
     void fdl_own_buffer(fdl_block *block, Py_buffer *buffer) noexcept
 
 
-cdef extern from "object.h":
+cdef extern from "_core/object.h":
     object fdl_tensor_wrap(fdl_description *description)
     int fdl_raise(const fdl_failure *failure) except -1
     int fdl_finish_tensor_type(PyTypeObject *type, object describe) except -1
 
 
-cdef extern from "import.h":
+cdef extern from "_core/import.h":
     object fdl_take_versioned(DLManagedTensorVersioned *managed, PyObject *keep)
     object fdl_take_legacy(DLManagedTensor *managed, uint64_t flags, PyObject *keep)
     object fdl_make_tensor(DLManagedTensorVersioned *managed)
@@ -221,33 +177,26 @@ cdef extern from "import.h":
     tuple fdl_int_tuple(const int64_t *values, Py_ssize_t n)
 
 
-cdef extern from "types.h" nogil:
+cdef extern from "_core/types.h" nogil:
     fastdl_slot fdl_type_slots[]
     const fastdl_record *fdl_type_find(const PyTypeObject *type)
 
 
-cdef extern from "acquire.h":
+cdef extern from "_core/acquire.h":
     object fdl_acquire(PyObject *object, const fastdl_record *record, int order)
     object fdl_make_from_dlpack(bytes doc, object complete, object request, object settle)
 
 
-cdef extern from "export.h":
+cdef extern from "_core/export.h":
     object fdl_versioned_capsule(PyObject *tensor, uint64_t more_flags)
     object fdl_legacy_capsule(PyObject *tensor)
-    int fdl_lend(const fdl_description *description) except -1
     int fdl_tensor_borrow(PyObject *tensor, fastdl_view *view) noexcept
     int fdl_speed_up_dlpack(PyTypeObject *type) except -1
 
 
-cdef extern from "index.h":
+cdef extern from "_core/index.h":
     object fdl_index(PyObject *tensor, object key)
 
 
-cdef extern from "transfer.h":
-    int FDL_COPY_FINISHED
-    int FDL_COPY_POOLED
-    int fdl_await_for_host(const fdl_description *description) except -1
-
-
-cdef extern from "copy.h" nogil:
+cdef extern from "_core/copy.h" nogil:
     void fdl_copy_compact(const DLTensor *source, uint64_t flags, void *target)

@@ -14,7 +14,7 @@
 #include <Python.h>
 
 #include "block.h"
-#include "driver.h"
+#include "failure.h"
 
 /* The fields of `cdef class Tensor`, in its order. fdl_finish_tensor_type checks the size. */
 typedef struct {

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Buffer, CapsuleType
 
-from fastdl._device import Device, _DeviceLike
-from fastdl._dtype import DType
+from fastdl._core.device import Device, _DeviceLike
+from fastdl._core.dtype import DType
 
 _Entry: TypeAlias = SupportsIndex | slice | EllipsisType | None
 _Index: TypeAlias = _Entry | tuple[_Entry, ...]

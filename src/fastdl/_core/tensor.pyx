@@ -29,18 +29,16 @@ from fastdl._core.dlpack cimport (
     DLPACK_FLAG_BITMASK_READ_ONLY, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR, kDLCPU,
 )
 from fastdl._core.native cimport (
-    FASTDL_MAX_NDIM, FASTDL_OK, FASTDL_SIZE_OVERFLOW, FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM,
-    FDL_LASTING_FLAGS, fastdl_borrower, fastdl_check, fastdl_check_bits, fastdl_device_fact,
-    fastdl_devices, fastdl_fault, fastdl_fault_text, fastdl_find_device, fastdl_is_contiguous,
-    fastdl_is_packed, fastdl_itemsize, fastdl_layout, fastdl_raise_fault, fastdl_record,
-    fastdl_slot, fdl_acquire, fdl_allocate, fdl_await_for_host, fdl_block_new, fdl_copy_compact,
-    fdl_current_work_stream, fdl_description, fdl_description_copy, fdl_description_fill,
-    fdl_dtype_fact, fdl_dtype_find, fdl_dtypes, fdl_failure, fdl_finish_tensor_type, fdl_index,
-    fdl_int_tuple, fdl_keep_also, fdl_legacy_capsule, fdl_lend, fdl_make_from_dlpack,
-    fdl_make_tensor, fdl_memory_new, fdl_own_buffer, fdl_own_object, fdl_raise, fdl_shared,
-    fdl_shared_calls, fdl_speed_up_dlpack, fdl_take_legacy, fdl_take_versioned, fdl_tensor_borrow,
-    fdl_tensor_wrap, fdl_type_find, fdl_type_slots, fdl_unmake_tensor, fdl_versioned_capsule,
-    fdl_work,
+    fastdl_check, fastdl_check_bits, fastdl_device_fact, fastdl_devices, fastdl_fault,
+    fastdl_fault_text, fastdl_find_device, fastdl_is_contiguous, fastdl_is_packed,
+    fastdl_itemsize, fastdl_layout, FASTDL_MAX_NDIM, FASTDL_OK, fastdl_raise_fault,
+    FASTDL_SIZE_OVERFLOW, fdl_allocate, fdl_await_for_host, fdl_block_new, fdl_came_from_c,
+    fdl_copy_compact, fdl_current_work_stream, fdl_description, fdl_description_copy,
+    fdl_description_fill, fdl_dtype_fact, fdl_dtype_find, fdl_dtypes, fdl_finish_tensor_type,
+    fdl_index, fdl_int_tuple, fdl_keep_also, FDL_LASTING_FLAGS, fdl_legacy_capsule, fdl_lend,
+    fdl_make_from_dlpack, fdl_make_tensor, fdl_memory_new, fdl_ordered_by_caller,
+    fdl_own_buffer, fdl_own_object, fdl_speed_up_dlpack, fdl_take_legacy, fdl_take_versioned,
+    fdl_tensor_wrap, fdl_unmake_tensor, fdl_versioned_capsule,
 )
 
 
@@ -128,7 +126,7 @@ cdef Tensor take_capsule(object capsule, bint immutable, object producer, bint u
             tensor = fdl_take_legacy(
                 legacy, DLPACK_FLAG_BITMASK_READ_ONLY if immutable else 0, keep)
         if unordered:
-            leave_to_caller(tensor)
+            fdl_ordered_by_caller(tensor.description)
         return tensor
     if not PyCapsule_CheckExact(capsule):
         raise TypeError(
@@ -142,37 +140,6 @@ cdef Tensor take_capsule(object capsule, bint immutable, object producer, bint u
             "call __dlpack__ again for another")
     raise TypeError(
         f"expected a capsule named 'dltensor' or 'dltensor_versioned', got one named {text!r}")
-
-
-cdef fdl_work *first_work(Tensor tensor) except? NULL:
-    """Where the order of newly imported device memory is kept. NULL for other memory, and for a
-    block that comes back to fastdl: it is ordered already."""
-    cdef DLDevice device = tensor.description.managed.dl_tensor.device
-    kind = fastdl_find_device(device.device_type).stream
-    if tensor.description.block.work is not NULL or kind not in (
-            FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM):
-        return NULL
-    work = fdl_shared.work_of(&tensor.description.block.work, device)
-    if work is NULL:
-        raise MemoryError()
-    return work
-
-
-cdef int leave_to_caller(Tensor tensor) except -1:
-    cdef fdl_failure failure
-    cdef fdl_work *work = first_work(tensor)
-    return 0 if work is NULL else fdl_shared.work_ready_on(work, -1, -1, &failure)
-
-
-cdef int expect_more(Tensor tensor) except -1:
-    """Orders device memory after C code, which works on it on this thread's work stream."""
-    cdef fdl_failure failure
-    cdef fdl_work *work = NULL
-    if not is_host_type(tensor.description.managed.dl_tensor.device.device_type):
-        work = first_work(tensor)
-    if work is not NULL and fdl_shared.work_ready_from_c(work, &failure) < 0:
-        fdl_raise(&failure)
-    return 0
 
 
 cdef DLManagedTensorVersioned *describe_object(
@@ -224,10 +191,6 @@ cdef Tensor host_memory(const DLTensor *prototype, uint64_t flags, int64_t nbyte
     cdef fdl_description *description = fdl_memory_new(prototype, flags, nbytes)
     if description is NULL:
         raise MemoryError(f"cannot allocate {nbytes} bytes on the host")
-    return fdl_tensor_wrap(description)
-
-
-cdef Tensor wrap(fdl_description *description):
     return fdl_tensor_wrap(description)
 
 
@@ -404,7 +367,7 @@ cdef int table_from_object(void *candidate, DLManagedTensorVersioned **out) exce
 cdef int table_to_object(DLManagedTensorVersioned *managed, void **out) except -1:
     cdef Tensor tensor = fdl_make_tensor(managed)
     try:
-        expect_more(tensor)
+        fdl_came_from_c(tensor.description)
     except:
         fdl_unmake_tensor(<PyObject *>tensor, managed)
         raise
@@ -437,61 +400,17 @@ cdef const DLPackExchangeAPI *tensor_table() noexcept:
     return &table
 
 
-cdef Tensor make_tensor(DLManagedTensorVersioned *managed):
-    return fdl_make_tensor(managed)
-
-
-cdef void unmake_tensor(Tensor tensor, DLManagedTensorVersioned *managed) noexcept:
-    fdl_unmake_tensor(<PyObject *>tensor, managed)
-
-
-# ---- acquiring through a table --------------------------------------------------------------
-
-
-cdef Tensor acquire(object x, const fastdl_record *record, int order):
-    return fdl_acquire(<PyObject *>x, record, order)
-
-
-cdef int check_lazy_bits(object x, Tensor tensor) except -1:
-    return fastdl_check_bits(<PyObject *>x, &tensor.description.managed.dl_tensor)
+# ---- what an import asks of its producer ----------------------------------------------------
 
 
 def check_values(x, Tensor tensor not None):
     """Refuses `tensor` if its producer `x`, a torch tensor, is a lazy view: see fastdl.h."""
-    check_lazy_bits(x, tensor)
-
-
-cdef int keep_also(Tensor tensor, object x) except -1:
-    return fdl_keep_also(tensor.description.block, <PyObject *>x)
+    fastdl_check_bits(<PyObject *>x, &tensor.description.managed.dl_tensor)
 
 
 def keep_alive(Tensor tensor not None, x):
     """Keeps `x` alive for as long as the memory of `tensor`, which does not do so by itself."""
-    keep_also(tensor, x)
-
-
-cdef const fastdl_record *find_type(PyTypeObject *cls) noexcept:
-    return fdl_type_find(cls)
-
-
-cdef bint is_host_type(int32_t type) noexcept:
-    return fastdl_find_device(type).host
-
-
-cdef fastdl_slot *type_slots() noexcept:
-    return fdl_type_slots
-
-
-cdef fastdl_borrower tensor_borrower() noexcept:
-    return fdl_tensor_borrow
-
-
-cdef int await_for_host(Tensor tensor) except -1:
-    return fdl_await_for_host(tensor.description)
-
-
-cdef const fdl_shared_calls *shared_calls() noexcept:
-    return &fdl_shared
+    fdl_keep_also(tensor.description.block, <PyObject *>x)
 
 
 def make_from_dlpack(bytes doc not None, complete, request, settle):

@@ -19,13 +19,12 @@ from fastdl._core.dlpack cimport (
     DLPackManagedTensorToPyObjectNoSync, DLTensor, kDLBool, kDLComplex, kDLCPU, kDLFloat,
     kDLInt, kDLUInt,
 )
-from fastdl._core.native cimport FASTDL_MAX_NDIM, fastdl_view
-from fastdl._core.tensor cimport (
-    Tensor, await_for_host, describe_object, make_tensor, tensor_table,
-    unmake_tensor,
+from fastdl._core.native cimport (
+    FASTDL_MAX_NDIM, fastdl_view, fdl_await_for_host, fdl_make_tensor, fdl_unmake_tensor,
 )
-from fastdl._dtype import DType
-from fastdl._numpy import numpy as to_numpy
+from fastdl._core.tensor cimport Tensor, describe_object, tensor_table
+from fastdl._core.dtype import DType
+from fastdl._convert.numpy import numpy as to_numpy
 
 # The little of NumPy's C API that is needed, declared here: the generated code is then the same for
 # every release of NumPy.
@@ -182,11 +181,11 @@ cdef int from_array(void *candidate, DLManagedTensorVersioned **out) except -1:
 
 cdef int to_array(DLManagedTensorVersioned *managed, void **out) except -1:
     # The Tensor comes first; if NumPy then cannot follow, `managed` goes back to the caller.
-    cdef Tensor tensor = make_tensor(managed)
+    cdef Tensor tensor = fdl_make_tensor(managed)
     try:
         array = to_numpy(tensor)
     except:
-        unmake_tensor(tensor, managed)
+        fdl_unmake_tensor(<PyObject *>tensor, managed)
         raise
     Py_INCREF(array)
     out[0] = <void *>array
@@ -218,7 +217,7 @@ def array(Tensor tensor not None, dtype descriptor not None, int lanes):
     cdef int ndim = memory.ndim
     cdef int32_t i
     cdef Py_ssize_t size = descriptor.itemsize
-    await_for_host(tensor)
+    fdl_await_for_host(tensor.description)
     for i in range(ndim):
         dims[i] = <npy_intp>memory.shape[i]
         strides[i] = <npy_intp>(<uint64_t>memory.strides[i] * <uint64_t>(size * lanes))

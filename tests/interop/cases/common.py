@@ -44,6 +44,6 @@ def freed(reference: weakref.ref, seconds: float = 5.0) -> bool:
 
 def both_entries():
     """The compiled from_dlpack, and the Python function that it must not differ from."""
-    from fastdl._consumer import from_dlpack
+    from fastdl._protocol.consumer import from_dlpack
 
     return (fastdl.from_dlpack, from_dlpack)

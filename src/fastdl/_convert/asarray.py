@@ -1,0 +1,83 @@
+"""asarray and empty: tensors from buffers and from nothing."""
+
+from fastdl._core import exchange
+from fastdl._core import tensor as core
+from fastdl._core.device import CPU, Device
+from fastdl._core.dtype import BY_FORMAT, DType
+from fastdl._devices import driver
+from fastdl._protocol.consumer import Capsule
+from fastdl._protocol.cuda_array import import_cuda_array
+from fastdl._protocol.streams import DEFAULT, checked, handle_of
+
+
+def asarray(x, /):
+    """A fastdl.Tensor on the memory of anything that exposes some, without a copy.
+
+    Tried in this order: DLPack (as fastdl.from_dlpack), `__cuda_array_interface__`, and the
+    buffer protocol (bytes, bytearray, array.array, memoryview, mmap, ...). A buffer stays locked
+    by its exporter for as long as the result lives. The second needs a CUDA driver, which knows
+    where the memory is. TypeError if x has none of the three; BufferError if what it says has no
+    equal in DLPack.
+    """
+    if isinstance(x, Capsule) or exchange.is_producer(x):
+        return exchange.from_dlpack(x)
+    if hasattr(x, "__cuda_array_interface__"):
+        return import_cuda_array(x)
+    try:
+        memoryview(x).release()
+    except TypeError as error:
+        raise TypeError(
+            f"expected an object with __dlpack__, __cuda_array_interface__ or the buffer "
+            f"protocol, got {type(x).__qualname__!r}"
+        ) from error
+    return core.from_buffer(x, dtype_of_format)
+
+
+# The integers of C in native size, by size: PEP 3118 letters differ by platform, sizes do not.
+_NATIVE = {"l": "i", "L": "I", "n": "i", "N": "I"}
+_WIDER = {"i": "q", "I": "Q"}
+
+
+def dtype_of_format(form: str, itemsize: int) -> DType:
+    """The element type of a PEP 3118 format string."""
+    letters = form[1:] if form[:1] in ("@", "=", "<") else form
+    letters = _NATIVE.get(letters, letters)
+    if letters in _WIDER and itemsize == 8:
+        letters = _WIDER[letters]
+    dtype = BY_FORMAT.get(letters)
+    if dtype is None or dtype.itemsize != itemsize:
+        raise BufferError(
+            f"DLPack has no type for buffer format {form!r} with {itemsize} bytes an element: "
+            f"expected a native number or bool"
+        )
+    return dtype
+
+
+def empty(shape, dtype="float32", device="cpu", *, stream=None):
+    """A new tensor of uninitialised memory, compact row-major, aligned to 256 bytes.
+
+    shape: an int or a sequence of ints. dtype: a name, (code, bits, lanes) or a DType. device:
+    the host, CUDA ("cuda", "cuda_managed", or pinned memory: "cuda_host") or ROCm ("rocm",
+    "rocm_host"). stream: device memory only: allocates in the order of this stream, where the
+    device has memory pools; the memory is ready there, and fastdl orders what it is used for
+    elsewhere. None: it is ready at once, which may make the host wait.
+    MemoryError if the memory cannot be had. BufferError without a driver for the device.
+    """
+    target = Device(device)
+    number = checked(handle_of(stream, target), target)
+    dtype = DType(dtype)
+    shape = tuple(_size(n) for n in (shape if hasattr(shape, "__iter__") else (shape,)))
+    if target == CPU:
+        return core.empty(shape, tuple(dtype))
+    if target.stream_kind not in DEFAULT:
+        raise BufferError(f"fastdl allocates on the host, and on CUDA and ROCm, not on {target}")
+    return driver.empty(shape, tuple(dtype), *target, -1 if number is None else number)
+
+
+def _size(n) -> int:
+    if isinstance(n, bool) or not hasattr(n, "__index__"):
+        raise TypeError(f"expected ints as shape, got {n!r}")
+    n = n.__index__()
+    if not 0 <= n < 2**63:
+        raise ValueError(f"expected sizes from 0 to 2**63 - 1 as shape, got {n}")
+    return n

@@ -1,0 +1,25 @@
+from collections.abc import Iterable
+from typing import Any, Protocol, SupportsIndex, TypeAlias
+
+from typing_extensions import Buffer
+
+from fastdl._core.device import _DeviceLike
+from fastdl._core.dtype import DType, _DTypeLike
+from fastdl._core.exchange import _DLPackLike
+from fastdl._core.tensor import Tensor
+
+class _SupportsCudaArray(Protocol):
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
+
+_ArrayLike: TypeAlias = _DLPackLike | _SupportsCudaArray | Buffer
+
+def asarray(x: _ArrayLike, /) -> Tensor: ...
+def empty(
+    shape: SupportsIndex | Iterable[SupportsIndex],
+    dtype: _DTypeLike = "float32",
+    device: _DeviceLike = "cpu",
+    *,
+    stream: object = None,
+) -> Tensor: ...
+def dtype_of_format(form: str, itemsize: int) -> DType: ...

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "_core/gil.h"
+#include "_core/layout.h"
+
+#include "library.h"
+
+/* ---- the two drivers ---- */
+
+enum {
+    UNTRIED,
+    READY,
+    ABSENT
+};
+
+typedef struct {
+    fdl_driver driver;
+    int state;
+    fdl_failure why; /* of ABSENT */
+    char path[1024]; /* of tests, or empty */
+} slot;
+
+static slot cuda = {.driver = {.name = "CUDA", .kind = FASTDL_STREAM_CUDA}};
+static slot hip = {.driver = {.name = "HIP", .kind = FASTDL_STREAM_ROCM}};
+static fdl_lock loading;
+fdl_lock fdl_lists;
+static int in_forked_child; /* of a process that had initialised a driver */
+
+static slot *slot_of(int kind)
+{
+    return kind == FASTDL_STREAM_CUDA ? &cuda : &hip;
+}
+
+/* ---- symbols ---- */
+
+typedef struct {
+    size_t member;
+    const char *names[2]; /* CUDA's and HIP's; NULL: it has none */
+    int needed;
+} symbol;
+
+#define ROW(member, parameters, cuda, hip, needed)                                                 \
+    {offsetof(fdl_driver, member), {cuda, hip}, needed},
+static const symbol symbols[] = {
+    FDL_DRIVER_CALLS(ROW) FDL_CUDA_CALLS(ROW)
+        FDL_HIP_CALLS(ROW){offsetof(fdl_driver, hip_error_name), {NULL, "hipGetErrorName"}, 1},
+};
+#define SYMBOLS (sizeof(symbols) / sizeof(symbols[0]))
+
+static const char *name_in(const fdl_driver *driver, const symbol *row)
+{
+    return row->names[driver->kind == FASTDL_STREAM_CUDA ? 0 : 1];
+}
+
+#define OUT_OF_MEMORY 2 /* in both */
+#define IMPLICIT_CAPTURE 906
+
+int fdl_driver_answer(const fdl_driver *driver, int code)
+{
+    if (code != 0 && driver->hip_last_error != NULL && driver->hip_peek_at_error != NULL &&
+        driver->hip_peek_at_error() == code)
+        (void)driver->hip_last_error();
+    return code;
+}
+
+int fdl_driver_check(const fdl_driver *driver, size_t member, int code, fdl_failure *failure)
+{
+    const char *call = "a call", *error = NULL;
+    if (code == 0)
+        return 0;
+    for (size_t i = 0; i < SYMBOLS; i++)
+        if (symbols[i].member == member)
+            call = name_in(driver, &symbols[i]);
+    if (driver->kind == FASTDL_STREAM_ROCM)
+        error = driver->hip_error_name(code);
+    else if (driver->cu_error_name(code, &error) != 0)
+        error = NULL;
+    (void)fdl_refuse(failure, "%s answered %s (%d)", call, error != NULL ? error : "an error",
+                     code);
+    failure->code = code;
+    failure->no_memory = code == OUT_OF_MEMORY;
+    return -1;
+}
+
+/* ---- loading ---- */
+
+#define OLDEST_CUDA 11000   /* cuDevicePrimaryCtxRelease_v2, and captures as they are now */
+#define OLDEST_HIP 50000000 /* hipMallocAsync, hipStreamIsCapturing */
+
+static int refuse_absence(const fdl_driver *driver, fdl_failure *failure)
+{
+    return fdl_refuse(failure, "this machine has no %s driver: %s was not found", driver->name,
+                      driver->kind == FASTDL_STREAM_CUDA ? "libcuda" : "libamdhip64");
+}
+
+static int load(slot *here, fdl_failure *failure)
+{
+    fdl_driver *driver = &here->driver;
+    void *library = here->path[0] != '\0' ? fdl_library_at(here->path)
+                                          : fdl_library_of(driver->kind == FASTDL_STREAM_CUDA);
+    if (library == NULL)
+        return refuse_absence(driver, failure);
+    for (size_t i = 0; i < SYMBOLS; i++) {
+        const char *name = name_in(driver, &symbols[i]);
+        void *address = name == NULL ? NULL : fdl_library_symbol(library, name);
+        if (address == NULL && name != NULL && symbols[i].needed)
+            return fdl_refuse(failure, "the %s driver of this machine is too old: it has no %s",
+                              driver->name, name);
+        memcpy((char *)driver + symbols[i].member, &address, sizeof(address));
+    }
+    if (FDL_TRY(driver, failure, init, 0) < 0 ||
+        FDL_TRY(driver, failure, get_version, &driver->version) < 0 ||
+        FDL_TRY(driver, failure, count_devices, &driver->devices) < 0)
+        return -1;
+    if (driver->version < (driver == &cuda.driver ? OLDEST_CUDA : OLDEST_HIP))
+        return fdl_refuse(failure, "the %s driver of this machine is too old: its version is %d",
+                          driver->name, driver->version);
+    if (driver->devices > FDL_MAX_DEVICES)
+        driver->devices = FDL_MAX_DEVICES;
+    return 0;
+}
+
+static void after_fork(void)
+{
+    in_forked_child |= cuda.state == READY || hip.state == READY;
+    fdl_lock_init(&loading); /* another thread of the parent may have held it */
+    fdl_lock_init(&fdl_lists);
+}
+
+int fdl_driver_is_lost(void)
+{
+    return in_forked_child;
+}
+
+static int refuse_forked(fdl_failure *failure)
+{
+    return fdl_refuse(failure, "the process was forked after its parent had used the device "
+                               "driver, which does not survive that: start processes by spawn");
+}
+
+fdl_driver *fdl_driver_find(int kind, fdl_failure *failure)
+{
+    slot *here = slot_of(kind);
+    if (in_forked_child) {
+        (void)refuse_forked(failure);
+        return NULL;
+    }
+    if (fdl_load_acquire(&here->state) == UNTRIED) {
+        void *paused = fdl_pause_python();
+        fdl_lock_take(&loading);
+        if (here->state == UNTRIED) {
+            static int watched;
+            if (!watched)
+                watched = fdl_library_at_fork(after_fork);
+            fdl_store_release(&here->state, load(here, &here->why) < 0 ? ABSENT : READY);
+        }
+        fdl_lock_give(&loading);
+        fdl_resume_python(paused);
+    }
+    if (here->state == READY)
+        return &here->driver;
+    *failure = here->why;
+    return NULL;
+}
+
+void fdl_driver_replace(int kind, const char *path)
+{
+    slot *here = slot_of(kind);
+    memset(here->driver.contexts, 0, sizeof(here->driver.contexts));
+    here->driver.captures = 0;
+    (void)snprintf(here->path, sizeof(here->path), "%s", path == NULL ? "" : path);
+    here->state = path == NULL ? ABSENT : UNTRIED;
+    if (path == NULL)
+        (void)refuse_absence(&here->driver, &here->why);
+}
+
+/* ---- current devices ---- */
+
+/* Retains a primary context. It may have to be made, which takes a while. */
+static int retain(fdl_driver *driver, int32_t ordinal, fdl_failure *failure)
+{
+    void *context = NULL, *paused = fdl_pause_python();
+    int device, mode = fdl_relax_captures(driver);
+    int failed = FDL_TRY(driver, failure, cu_get_device, &device, ordinal) < 0 ||
+                 FDL_TRY(driver, failure, cu_retain_primary, &context, device) < 0;
+    fdl_restore_captures(driver, mode);
+    fdl_resume_python(paused);
+    if (failed)
+        return -1;
+    /* Two threads may both retain it: that is one reference too many, which nobody gives up. */
+    fdl_store_pointer(&driver->contexts[ordinal], context);
+    return 0;
+}
+
+int fdl_enter(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure)
+{
+    void *context;
+    memset(scope, 0, sizeof(*scope));
+    if (in_forked_child) /* what the parent made still knows the driver */
+        return refuse_forked(failure);
+    if (ordinal < 0 || ordinal >= driver->devices)
+        return fdl_refuse(failure, "there is no %s device %d: this machine has %d", driver->name,
+                          (int)ordinal, driver->devices);
+    if (driver->kind == FASTDL_STREAM_ROCM) {
+        if (FDL_TRY(driver, failure, hip_get_device, &scope->ordinal) < 0 ||
+            (scope->ordinal != ordinal && FDL_TRY(driver, failure, hip_set_device, ordinal) < 0))
+            return -1;
+        scope->driver = driver;
+        return 0;
+    }
+    context = fdl_load_pointer(&driver->contexts[ordinal]);
+    if (context == NULL) {
+        if (retain(driver, ordinal, failure) < 0)
+            return -1;
+        context = fdl_load_pointer(&driver->contexts[ordinal]);
+    }
+    if (FDL_TRY(driver, failure, cu_get_current, &scope->context) < 0)
+        return -1;
+    if (scope->context != context) {
+        if (FDL_TRY(driver, failure, cu_push, context) < 0)
+            return -1;
+        scope->pushed = 1;
+    }
+    scope->driver = driver;
+    return 0;
+}
+
+void fdl_leave(const fdl_scope *scope)
+{
+    const fdl_driver *driver = scope->driver;
+    void *current;
+    if (driver == NULL)
+        return;
+    if (driver->kind == FASTDL_STREAM_ROCM) {
+        int ordinal;
+        if (FDL_ASK(driver, hip_get_device, &ordinal) != 0 || ordinal != scope->ordinal)
+            (void)FDL_ASK(driver, hip_set_device, scope->ordinal);
+        return;
+    }
+    if (scope->pushed)
+        (void)FDL_ASK(driver, cu_pop, &current);
+    /* A producer that was called in between may have replaced the top of the stack. */
+    if (FDL_ASK(driver, cu_get_current, &current) != 0 || current != scope->context)
+        (void)FDL_ASK(driver, cu_set_current, scope->context);
+}
+
+/* ---- captures ---- */
+
+#define CAPTURE_MODE_RELAXED 2
+#define CAPTURE_ACTIVE 1
+#define CAPTURE_INVALIDATED 2
+
+int fdl_capture_of(fdl_driver *driver, int64_t stream, fdl_capture *capture, fdl_failure *failure)
+{
+    int status = 0, code = FDL_ASK(driver, is_capturing, fdl_handle(stream), &status);
+    capture->active = 0;
+    capture->id = 0;
+    if (code == IMPLICIT_CAPTURE) {
+        (void)fdl_refuse(failure, "a graph is being captured on this device, so its default stream "
+                                  "cannot be used: pass stream=-1 or the capturing stream");
+        failure->code = code;
+        return -1;
+    }
+    if (fdl_driver_check(driver, offsetof(fdl_driver, is_capturing), code, failure) < 0)
+        return -1;
+    if (status == 0)
+        return 0;
+    fdl_store_release(&driver->captures, 1);
+    if (status == CAPTURE_INVALIDATED)
+        return fdl_refuse(failure, "the graph capture on this stream has been invalidated");
+    capture->active = status == CAPTURE_ACTIVE;
+    if (driver->capture_info != NULL)
+        return FDL_TRY(driver, failure, capture_info, fdl_handle(stream), &status, &capture->id,
+                       NULL, NULL, NULL);
+    return 0;
+}
+
+int fdl_relax_captures(fdl_driver *driver)
+{
+    int mode = CAPTURE_MODE_RELAXED;
+    return FDL_ASK(driver, exchange_capture_mode, &mode) == 0 ? mode : -1;
+}
+
+void fdl_restore_captures(fdl_driver *driver, int mode)
+{
+    if (mode >= 0)
+        (void)FDL_ASK(driver, exchange_capture_mode, &mode);
+}

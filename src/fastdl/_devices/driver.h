@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The drivers of devices: CUDA's and HIP's, through one set of names.
+ *
+ * Nothing is linked: the driver's library is looked for when the first tensor needs it, never on
+ * import. A machine without one is no error here; what needs it then says why it is not there.
+ *
+ * All work happens in the primary context of a device (CUDA) or with the device current (HIP), and
+ * what was current before is current again afterwards. Contexts are retained once and never given
+ * up. Calls that can block are made without the GIL, whoever calls. Every function may be called on
+ * any thread, with or without a Python thread state, unless it says otherwise; not in a callback
+ * that the driver itself makes (CUDA answers 800 there, which is an error like any other).
+ *
+ * Functions return 0, or -1 with *failure filled in.
+ */
+#ifndef FASTDL_DEVICES_DRIVER_H_
+#define FASTDL_DEVICES_DRIVER_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "_core/failure.h"
+
+#include "lock.h"
+
+#ifdef _WIN32
+#define FDL_DRIVER_ABI __stdcall
+#else
+#define FDL_DRIVER_ABI
+#endif
+
+/* What both drivers have in one form: X(member, parameters, CUDA's name, HIP's name, needed). */
+#define FDL_DRIVER_CALLS(X)                                                                        \
+    X(init, (unsigned flags), "cuInit", "hipInit", 1)                                              \
+    X(get_version, (int *version), "cuDriverGetVersion", "hipRuntimeGetVersion", 1)                \
+    X(count_devices, (int *count), "cuDeviceGetCount", "hipGetDeviceCount", 1)                     \
+    X(event_create, (void **event, unsigned flags), "cuEventCreate", "hipEventCreateWithFlags", 1) \
+    X(event_record, (void *event, void *stream), "cuEventRecord", "hipEventRecord", 1)             \
+    X(event_query, (void *event), "cuEventQuery", "hipEventQuery", 1)                              \
+    X(event_synchronize, (void *event), "cuEventSynchronize", "hipEventSynchronize", 1)            \
+    X(event_destroy, (void *event), "cuEventDestroy_v2", "hipEventDestroy", 1)                     \
+    X(stream_wait, (void *stream, void *event, unsigned flags), "cuStreamWaitEvent",               \
+      "hipStreamWaitEvent", 1)                                                                     \
+    X(stream_create, (void **stream, unsigned flags), "cuStreamCreate",                            \
+      "hipStreamCreateWithFlags", 1)                                                               \
+    X(stream_destroy, (void *stream), "cuStreamDestroy_v2", "hipStreamDestroy", 1)                 \
+    X(stream_synchronize, (void *stream), "cuStreamSynchronize", "hipStreamSynchronize", 1)        \
+    X(is_capturing, (void *stream, int *status), "cuStreamIsCapturing", "hipStreamIsCapturing", 1) \
+    X(capture_info,                                                                                \
+      (void *stream, int *status, uint64_t *id, void **graph, const void **nodes, size_t *count),  \
+      "cuStreamGetCaptureInfo_v2", "hipStreamGetCaptureInfo_v2", 0)                                \
+    X(exchange_capture_mode, (int *mode), "cuThreadExchangeStreamCaptureMode",                     \
+      "hipThreadExchangeStreamCaptureMode", 1)                                                     \
+    X(memory_alloc, (void **pointer, size_t bytes), "cuMemAlloc_v2", "hipMalloc", 1)               \
+    X(memory_free, (void *pointer), "cuMemFree_v2", "hipFree", 1)                                  \
+    X(memory_alloc_async, (void **pointer, size_t bytes, void *stream), "cuMemAllocAsync",         \
+      "hipMallocAsync", 0)                                                                         \
+    X(memory_free_async, (void *pointer, void *stream), "cuMemFreeAsync", "hipFreeAsync", 0)       \
+    X(pinned_alloc, (void **pointer, size_t bytes, unsigned flags), "cuMemHostAlloc",              \
+      "hipHostMalloc", 1)                                                                          \
+    X(pinned_free, (void *pointer), "cuMemFreeHost", "hipHostFree", 1)
+
+/* What only CUDA has, or has in a form of its own. */
+#define FDL_CUDA_CALLS(X)                                                                          \
+    X(cu_get_device, (int *device, int ordinal), "cuDeviceGet", NULL, 1)                           \
+    X(cu_retain_primary, (void **context, int device), "cuDevicePrimaryCtxRetain", NULL, 1)        \
+    X(cu_push, (void *context), "cuCtxPushCurrent_v2", NULL, 1)                                    \
+    X(cu_pop, (void **context), "cuCtxPopCurrent_v2", NULL, 1)                                     \
+    X(cu_get_current, (void **context), "cuCtxGetCurrent", NULL, 1)                                \
+    X(cu_set_current, (void *context), "cuCtxSetCurrent", NULL, 1)                                 \
+    X(cu_context_of, (void *stream, void **context), "cuStreamGetCtx", NULL, 0)                    \
+    X(cu_error_name, (int code, const char **name), "cuGetErrorName", NULL, 1)                     \
+    X(cu_pointer_attributes,                                                                       \
+      (unsigned count, int *attributes, void **values, const void *pointer),                       \
+      "cuPointerGetAttributes", NULL, 1)                                                           \
+    X(cu_alloc_managed, (void **pointer, size_t bytes, unsigned flags), "cuMemAllocManaged", NULL, \
+      0)                                                                                           \
+    X(cu_copy, (void *target, const void *source, size_t bytes, void *stream), "cuMemcpyAsync",    \
+      NULL, 1)                                                                                     \
+    X(cu_copy_3d, (const void *parameters, void *stream), "cuMemcpy3DAsync_v2", NULL, 1)
+
+/* Likewise HIP. */
+#define FDL_HIP_CALLS(X)                                                                           \
+    X(hip_get_device, (int *ordinal), NULL, "hipGetDevice", 1)                                     \
+    X(hip_set_device, (int ordinal), NULL, "hipSetDevice", 1)                                      \
+    X(hip_device_of, (void *stream, int *ordinal), NULL, "hipStreamGetDevice", 0)                  \
+    X(hip_pointer_attributes, (void *attributes, const void *pointer), NULL,                       \
+      "hipPointerGetAttributes", 1)                                                                \
+    X(hip_copy, (void *target, const void *source, size_t bytes, int kind, void *stream), NULL,    \
+      "hipMemcpyAsync", 1)                                                                         \
+    X(hip_copy_3d, (const void *parameters, void *stream), NULL, "hipMemcpy3DAsync", 1)            \
+    X(hip_peek_at_error, (void), NULL, "hipPeekAtLastError", 0)                                    \
+    X(hip_last_error, (void), NULL, "hipGetLastError", 0)
+
+#define FDL_MEMBER(member, parameters, cuda, hip, needed) int(FDL_DRIVER_ABI * member) parameters;
+
+#define FDL_MAX_DEVICES 64
+
+/* One driver. What it holds does not change once it is ready, but for `contexts` and
+ * `captures`. */
+typedef struct {
+    const char *name; /* "CUDA" or "HIP" */
+    int kind;         /* FASTDL_STREAM_CUDA or FASTDL_STREAM_ROCM */
+    int version;      /* as the driver counts */
+    int devices;
+    void *contexts[FDL_MAX_DEVICES]; /* CUDA's primary contexts, once retained */
+    int captures;                    /* whether a capture has ever been seen */
+    FDL_DRIVER_CALLS(FDL_MEMBER)
+    FDL_CUDA_CALLS(FDL_MEMBER)
+    FDL_HIP_CALLS(FDL_MEMBER)
+    const char *(FDL_DRIVER_ABI *hip_error_name)(int code);
+} fdl_driver;
+
+/* The driver for a kind of streams, loaded and initialised at the first call, which may take a
+ * second. NULL with *failure if the machine has none, or if the process was forked after it was
+ * initialised. */
+fdl_driver *fdl_driver_find(int kind, fdl_failure *failure);
+
+/* Whether the process was forked after a driver was initialised: nothing that came from it can be
+ * used, or given back. */
+int fdl_driver_is_lost(void);
+
+/* Guards the lists of events, work and memory that are kept for later, and is held for a few
+ * stores. It is free in a forked child, where whoever held it is not there to give it back. */
+extern fdl_lock fdl_lists;
+
+/* Codes of both drivers that fastdl acts on. */
+enum {
+    FDL_DEINITIALIZED = 4,
+    FDL_INVALID_CONTEXT = 201,
+    FDL_CONTEXT_IS_DESTROYED = 709,
+    FDL_NOT_PERMITTED = 800, /* in a callback of the driver */
+    FDL_NOT_SUPPORTED = 801,
+    FDL_FIRST_OF_CAPTURES = 900,
+    FDL_LAST_OF_CAPTURES = 908
+};
+
+/* Whether a driver that answers with this code refuses only for the moment. */
+static inline int fdl_driver_refuses_now(int code)
+{
+    return code == FDL_NOT_PERMITTED ||
+           (code >= FDL_FIRST_OF_CAPTURES && code <= FDL_LAST_OF_CAPTURES);
+}
+
+/* Calls a member of FDL_*_CALLS: the driver's code. No call is made without this or FDL_TRY. */
+#define FDL_ASK(driver, member, ...) fdl_driver_answer(driver, (driver)->member(__VA_ARGS__))
+
+/* HIP keeps the code of a failure as the thread's last error, and a library that asks for that
+ * after a launch would take fastdl's for its own: it does not stay behind. That of another call
+ * stays. */
+int fdl_driver_answer(const fdl_driver *driver, int code);
+
+/* The same: 0, or -1 with the name of the call and of the error. */
+#define FDL_TRY(driver, failure, member, ...)                                                      \
+    fdl_driver_check(driver, offsetof(fdl_driver, member), FDL_ASK(driver, member, __VA_ARGS__),   \
+                     failure)
+
+/* Turns the code that a member returned into words. 0 for success. */
+int fdl_driver_check(const fdl_driver *driver, size_t member, int code, fdl_failure *failure);
+
+/* ---- current devices ---- */
+
+/* What was current before. */
+typedef struct {
+    const fdl_driver *driver; /* NULL: nothing to restore */
+    void *context;            /* CUDA */
+    int pushed;
+    int ordinal; /* HIP */
+} fdl_scope;
+
+/* Makes device `ordinal` current on this thread. After a failure there is nothing to leave. */
+int fdl_enter(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure);
+
+/* Restores what fdl_enter found, even if others changed it since. */
+void fdl_leave(const fdl_scope *scope);
+
+/* ---- streams ---- */
+
+/* The handle that the driver takes for a stream in DLPack's numbers. */
+static inline void *fdl_handle(int64_t stream)
+{
+    return (void *)(uintptr_t)(uint64_t)stream;
+}
+
+/* Whether a graph is being captured on a stream, and which. */
+typedef struct {
+    int active;
+    uint64_t id; /* 0 where the driver cannot tell captures apart */
+} fdl_capture;
+
+/* Asks. Fails if the stream cannot be used because another one captures (CUDA's 906). The device of
+ * the stream is current. */
+int fdl_capture_of(fdl_driver *driver, int64_t stream, fdl_capture *capture, fdl_failure *failure);
+
+/* Around calls that would break a capture of another thread: returns the mode to give back. */
+int fdl_relax_captures(fdl_driver *driver);
+void fdl_restore_captures(fdl_driver *driver, int mode);
+
+/* ---- for tests ---- */
+
+/* Forgets the driver of that kind, whose contexts stay retained, and takes the library at `path` in
+ * its place; NULL: there is none; "": that of the machine, which is looked for again. No tensor on
+ * a device and no other thread may use it meanwhile. */
+void fdl_driver_replace(int kind, const char *path);
+
+#endif

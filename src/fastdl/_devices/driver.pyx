@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices at work: the driver, and the order of what is queued on their memory.
+
+The functions here do what they are told with streams in DLPack's numbers (see ordering.h); which
+stream that is, is the policy of the Python above. Each raises BufferError if the driver is
+missing or fails, with its words.
+"""
+import cython
+
+from cpython.exc cimport PyErr_Occurred
+from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t
+from libc.stdlib cimport free, malloc
+
+from fastdl._core.dlpack cimport (
+    DLDevice, DLDeviceType, DLPACK_FLAG_BITMASK_READ_ONLY, DLTensor, kDLCPU,
+)
+from fastdl._core.native cimport (
+    FASTDL_MAX_NDIM, FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM, fastdl_find_device, fdl_description,
+    fdl_failure, fdl_make_tensor, fdl_order_for, fdl_ready_for, fdl_tensor_wrap, fdl_work,
+)
+from fastdl._core.tensor cimport Tensor, describe_object, make_prototype
+from fastdl._devices.native cimport (
+    FDL_COPY_FINISHED, FDL_COPY_POOLED, fdl_capture, fdl_capture_of, fdl_driver, fdl_driver_find,
+    fdl_driver_replace, fdl_enter, fdl_event_forget, fdl_leave, fdl_memory_forget,
+    fdl_memory_on_device, fdl_pointer_find, fdl_scope, fdl_stream_scope, fdl_stream_scope_begin,
+    fdl_stream_scope_end, fdl_stream_scope_settle, fdl_transfer, fdl_work_edges, fdl_work_forget,
+    fdl_work_is_callers, fdl_work_of, fdl_work_ready_on, fdl_work_record, fdl_work_record_on,
+    fdl_work_release, fdl_work_stream, fdl_work_wait,
+)
+from fastdl._core.tensor import describe
+
+
+cdef int check(int failed, const fdl_failure *failure, Tensor tensor=None, str what="",
+               int64_t stream=-1) except -1:
+    """Raises what a function below returned: that `what` cannot be done with `tensor`, and why.
+    `what` ends where the number of a stream is to follow."""
+    if not failed:
+        return 0
+    if PyErr_Occurred() is not NULL:
+        return -1  # by the producer's table
+    if failure.no_memory:
+        raise MemoryError(failure.text.decode())
+    text = failure.text.decode("utf-8", "replace")
+    if tensor is None:
+        raise BufferError(text)
+    if stream != -1:
+        what = f"{what} {stream}"
+    raise BufferError(f"{describe(tensor)} cannot be {what}: {text}")
+
+
+cdef DLDevice device_of(int32_t type, int32_t ordinal) noexcept:
+    cdef DLDevice device
+    device.device_type = <DLDeviceType>type
+    device.device_id = ordinal
+    return device
+
+
+# ---- work in flight -------------------------------------------------------------------------
+
+
+cdef fdl_work *work_of(Tensor tensor) except NULL:
+    cdef fdl_work *work = fdl_work_of(
+        &tensor.description.block.work, tensor.description.managed.dl_tensor.device)
+    if work is NULL:
+        raise MemoryError()
+    return work
+
+
+def ready_on(Tensor tensor not None, int64_t source, int64_t stream):
+    """Says that device memory that was just imported is ready on `source`; `stream` waits for it.
+
+    Memory that came back to fastdl, from a library that holds a Tensor, keeps what it has in flight
+    beside.
+    """
+    cdef fdl_failure failure
+    if tensor.description.block.work is not NULL:
+        if source != -1 and has_driver(tensor.description.managed.dl_tensor.device.device_type):
+            record(tensor, source)
+            order(tensor, stream)
+    else:
+        check(fdl_work_ready_on(work_of(tensor), source, stream, &failure), &failure,
+              tensor, "ordered after its producer, on stream", source)
+
+
+def ready_abroad(Tensor tensor not None, int32_t ordinal, int64_t stream):
+    """The same for memory that its producer made ready on `stream` of another device than it names,
+    as is right for managed memory: that stream of its own device waits."""
+    cdef fdl_failure failure
+    cdef fdl_scope scope
+    cdef fdl_work *work = work_of(tensor)
+    cdef str what = "ordered after its producer, on stream"
+    cdef fdl_driver *driver = find_driver(tensor.description.managed.dl_tensor.device.device_type)
+    check(fdl_enter(driver, ordinal, &scope, &failure), &failure, tensor, what, stream)
+    failed = fdl_work_record_on(work, ordinal, stream, &failure)
+    fdl_leave(&scope)
+    check(failed, &failure, tensor, what, stream)
+    order(tensor, stream)
+
+
+def ready_for(Tensor tensor not None, int64_t stream):
+    """The same for memory that came through an exchange table, whose library knows the source."""
+    fdl_ready_for(tensor, stream)
+
+
+def order(Tensor tensor not None, int64_t stream):
+    """Makes `stream` wait for all work on the memory of `tensor`."""
+    fdl_order_for(tensor, stream)
+
+
+def wait(Tensor tensor not None):
+    """Waits on the host for all work on the memory of `tensor`."""
+    cdef fdl_failure failure
+    cdef fdl_work *work = tensor.description.block.work
+    if work is not NULL:
+        check(fdl_work_wait(work, &failure), &failure, tensor, "waited for on the host")
+
+
+def record(Tensor tensor not None, int64_t stream):
+    """Notes that work on the memory of `tensor` has been queued on `stream`."""
+    cdef fdl_failure failure
+    check(fdl_work_record(work_of(tensor), stream, &failure), &failure,
+          tensor, "recorded on stream", stream)
+
+
+def release(Tensor tensor not None, int64_t stream):
+    """Makes whoever gets the memory of `tensor` next come after the work queued on `stream`."""
+    cdef fdl_failure failure
+    check(fdl_work_release(work_of(tensor), stream, &failure), &failure,
+          tensor, "released after stream", stream)
+
+
+def is_callers(Tensor tensor not None):
+    """Whether the one who imported `tensor` orders all work on it."""
+    cdef fdl_work *work = tensor.description.block.work
+    return work is not NULL and bool(fdl_work_is_callers(work))
+
+
+# ---- memory ---------------------------------------------------------------------------------
+
+
+def empty(tuple shape, tuple dtype, int32_t type, int32_t ordinal, int64_t stream=-1):
+    """New uninitialised compact memory on a device of CUDA or ROCm, or pinned by them. Allocated on
+    `stream` and ready there, where that is possible, unless it is -1."""
+    cdef int64_t dims[64]
+    cdef DLTensor prototype
+    cdef fdl_failure failure
+    cdef fdl_description *description
+    nbytes = make_prototype(shape, dtype, device_of(type, ordinal), &prototype, dims)
+    description = fdl_memory_on_device(&prototype, 0, nbytes, stream, &failure)
+    if description is NULL:
+        name = fastdl_find_device(type).name.decode()
+        text = failure.text.decode("utf-8", "replace")
+        raise (MemoryError if failure.no_memory else BufferError)(
+            f"cannot allocate {nbytes} bytes on {name}:{ordinal}: {text}")
+    return fdl_tensor_wrap(description)
+
+
+def transfer(Tensor tensor not None, int32_t type, int32_t ordinal, int64_t stream=-1, *,
+             bint finished=False, bint pooled=False):
+    """A compact copy of `tensor` on a device, made on `stream` of it, or of the tensor's own device
+    if that is the host; -1: on the thread's work stream. See transfer.h."""
+    cdef fdl_failure failure
+    cdef int how = (FDL_COPY_FINISHED if finished else 0) | (FDL_COPY_POOLED if pooled else 0)
+    cdef fdl_description *copy = fdl_transfer(
+        tensor.description, device_of(type, ordinal), stream, how, &failure)
+    cdef const char *name = fastdl_find_device(type).name
+    if copy is NULL:
+        check(-1, &failure, tensor,
+              f"copied to {f'device type {type}' if name is NULL else name.decode()}:{ordinal}")
+    return fdl_tensor_wrap(copy)
+
+
+def find_pointer(int32_t type, address):
+    """(device type, number) of the memory at an address, by the driver for a device type; None if
+    the driver does not know it."""
+    cdef fdl_failure failure
+    cdef DLDevice found
+    check(fdl_pointer_find(find_driver(type), <const void *><uintptr_t>address, &found, &failure),
+          &failure)
+    if found.device_type == kDLCPU:
+        return None
+    return <int32_t>found.device_type, found.device_id
+
+
+def on_memory(address, tuple shape, tuple strides, tuple dtype, tuple device, bint readonly, owner):
+    """A Tensor on memory of somebody else, which `owner` keeps alive. `strides` in elements."""
+    cdef int64_t dims[128]
+    cdef DLTensor tensor
+    cdef Py_ssize_t i
+    cdef uint64_t flags = DLPACK_FLAG_BITMASK_READ_ONLY if readonly else 0
+    if len(shape) > FASTDL_MAX_NDIM:
+        raise BufferError(f"expected at most {FASTDL_MAX_NDIM} dimensions, got {len(shape)}")
+    tensor.data = <void *><uintptr_t>address
+    tensor.byte_offset = 0
+    tensor.device = device_of(device[0], device[1])
+    tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes = dtype
+    tensor.ndim = <int32_t>len(shape)
+    tensor.shape = dims
+    tensor.strides = dims + 64
+    for i in range(tensor.ndim):
+        tensor.shape[i] = shape[i]
+        tensor.strides[i] = strides[i]
+    return fdl_make_tensor(describe_object(&tensor, flags, owner))
+
+
+# ---- work streams ---------------------------------------------------------------------------
+
+
+def work_stream(int32_t type, int32_t ordinal):
+    """The calling thread's work stream for a device; -1 where streams have no numbers."""
+    return fdl_work_stream(device_of(type, ordinal))
+
+
+@cython.final
+cdef class StreamScope:
+    """Between `begin` and `end` a stream is the work stream of a thread for a device."""
+
+    cdef fdl_stream_scope *scope  # NULL outside; leaked if the last reference goes elsewhere
+
+    def __dealloc__(self):
+        if self.scope is not NULL and fdl_stream_scope_end(self.scope) == 0:
+            free(self.scope)
+
+    def begin(self, int32_t type, int32_t ordinal, int64_t stream):
+        if self.scope is not NULL:
+            raise RuntimeError("this use_stream is entered already: make another")
+        self.scope = <fdl_stream_scope *>malloc(sizeof(fdl_stream_scope))
+        if self.scope is NULL:
+            raise MemoryError()
+        fdl_stream_scope_begin(self.scope, device_of(type, ordinal), stream)
+
+    def end(self):
+        cdef fdl_failure failure
+        if self.scope is NULL or fdl_stream_scope_end(self.scope) < 0:
+            raise RuntimeError("a use_stream must be left on the thread that entered it")
+        failed = fdl_stream_scope_settle(self.scope, &failure)
+        free(self.scope)
+        self.scope = NULL
+        check(failed, &failure)
+
+
+# ---- the driver -----------------------------------------------------------------------------
+
+
+cdef int kind_of(int32_t type) noexcept:
+    return fastdl_find_device(type).stream
+
+
+cdef fdl_driver *find_driver(int32_t type) except NULL:
+    cdef fdl_failure failure
+    cdef fdl_driver *driver
+    if kind_of(type) not in (FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM):
+        raise BufferError(f"fastdl speaks to the drivers of CUDA and ROCm, not of device {type}")
+    driver = fdl_driver_find(kind_of(type), &failure)
+    if driver is NULL:
+        check(-1, &failure)
+    return driver
+
+
+def driver_facts(int32_t type):
+    """(name, version, number of devices) of the driver for a device type."""
+    cdef fdl_driver *driver = find_driver(type)
+    return driver.name.decode(), driver.version, driver.devices
+
+
+def has_driver(int32_t type):
+    """Whether `driver_facts` would answer."""
+    cdef fdl_failure failure
+    return kind_of(type) in (FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM) and (
+        fdl_driver_find(kind_of(type), &failure) is not NULL)
+
+
+def call_on(int32_t type, int32_t ordinal, int64_t stream, function, dict keywords):
+    """`function(**keywords)` with a device current, if it has a driver. What was current is so
+    again afterwards, whatever the function did.
+
+    BufferError instead if the function could not use `stream` without breaking a graph capture;
+    -1: it uses none.
+    """
+    cdef fdl_scope scope
+    cdef fdl_capture capture
+    cdef fdl_failure failure
+    if fastdl_find_device(type).host or not has_driver(type):
+        return function(**keywords)
+    cdef fdl_driver *driver = find_driver(type)
+    check(fdl_enter(driver, ordinal, &scope, &failure), &failure)
+    try:
+        if stream != -1:
+            check(fdl_capture_of(driver, stream, &capture, &failure), &failure)
+        return function(**keywords)
+    finally:
+        fdl_leave(&scope)
+
+
+# ---- for tests ------------------------------------------------------------------------------
+
+
+def replace_driver(int32_t type, path):
+    """Takes the library at `path` for the driver of a device; None: there is none; "": that of the
+    machine."""
+    cdef const char *place = NULL
+    forget_events(type)
+    if path is not None:
+        encoded = path.encode()
+        place = encoded
+    fdl_driver_replace(kind_of(type), place)
+
+
+def forget_events(int32_t type):
+    """Destroys the events and streams that are kept for reuse."""
+    cdef fdl_failure failure
+    cdef fdl_driver *driver = fdl_driver_find(kind_of(type), &failure)
+    if driver is not NULL:
+        fdl_memory_forget(driver)
+        fdl_work_forget(kind_of(type))
+        fdl_event_forget(driver)
+
+
+def edges(Tensor tensor not None):
+    """How many events stand for work in flight on `tensor`."""
+    cdef fdl_work *work = tensor.description.block.work
+    return 0 if work is NULL else fdl_work_edges(work)

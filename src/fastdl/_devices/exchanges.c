@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What an exchange means for memory on devices: the answers to the host core (devices.h).
+ */
+#include "_core/devices.h"
+
+#include "_core/lifetime.h"
+#include "_core/object.h"
+
+#include "driver.h"
+#include "memory.h"
+#include "ordering.h"
+
+/* The exception for a failure, unless one of a producer's table is pending. */
+static int raise(const fdl_failure *failure)
+{
+    return PyErr_Occurred() ? -1 : fdl_raise(failure);
+}
+
+/* Where the order of ordered memory is kept; NULL with MemoryError. */
+static fdl_work *work_of(fdl_description *description)
+{
+    fdl_work *work = fdl_work_of(&description->block->work, description->managed.dl_tensor.device);
+    if (work == NULL)
+        PyErr_NoMemory();
+    return work;
+}
+
+static const fastdl_device_fact *fact_of(const fdl_description *description)
+{
+    return fastdl_find_device((int32_t)description->managed.dl_tensor.device.device_type);
+}
+
+int fdl_has_driver(int kind)
+{
+    fdl_failure ignored;
+    return fdl_driver_find(kind, &ignored) != NULL;
+}
+
+/* ---- imports ---- */
+
+int fdl_came_through(fdl_description *description, const DLPackExchangeAPI *table, int known,
+                     int order)
+{
+    DLDevice device = description->managed.dl_tensor.device;
+    fdl_work *work;
+    fdl_failure failure;
+    if (!fdl_is_ordered(fact_of(description)))
+        return 0;
+    work = work_of(description);
+    if (work == NULL)
+        return -1;
+    if (!known)
+        fdl_work_from_table(work, table);
+    if (order == FDL_CALLER_ORDERS) {
+        if (known || fdl_work_ready_for(work, -1, &failure) == 0)
+            return 0;
+    } else if ((!known || fdl_work_came_back(work, table, &failure) == 0) &&
+               (order == FDL_ORDER_LATER ||
+                fdl_work_ready_for(work, fdl_work_stream(device), &failure) == 0)) {
+        return 0;
+    }
+    return raise(&failure);
+}
+
+int fdl_ordered_by_caller(fdl_description *description)
+{
+    int kind = fact_of(description)->stream; /* pinned memory has streams as well */
+    fdl_work *work;
+    fdl_failure failure;
+    if (description->block->work != NULL || /* which is ordered already */
+        (kind != FASTDL_STREAM_CUDA && kind != FASTDL_STREAM_ROCM))
+        return 0;
+    work = work_of(description);
+    return work == NULL ? -1 : fdl_work_ready_on(work, -1, -1, &failure);
+}
+
+int fdl_came_from_c(fdl_description *description)
+{
+    fdl_work *work;
+    fdl_failure failure;
+    if (description->block->work != NULL || !fdl_is_ordered(fact_of(description)))
+        return 0;
+    work = work_of(description);
+    if (work == NULL)
+        return -1;
+    return fdl_work_ready_from_c(work, &failure) == 0 ? 0 : raise(&failure);
+}
+
+int fdl_ready_for(PyObject *tensor, int64_t stream)
+{
+    fdl_failure failure;
+    if (fdl_work_ready_for(fdl_description_in(tensor)->block->work, stream, &failure) == 0)
+        return 0;
+    return fdl_raise_about(tensor, &failure, "ordered after its producer for stream", stream);
+}
+
+/* ---- exports ---- */
+
+int fdl_order_for(PyObject *tensor, int64_t stream)
+{
+    fdl_work *work = fdl_description_in(tensor)->block->work;
+    fdl_failure failure;
+    if (work == NULL || fdl_work_order(work, stream, &failure) == 0)
+        return 0;
+    return fdl_raise_about(tensor, &failure, "ordered for stream", stream);
+}
+
+int fdl_order_for_work(PyObject *tensor)
+{
+    const fdl_description *description = fdl_description_in(tensor);
+    if (description->block->work == NULL)
+        return 0;
+    return fdl_order_for(tensor, fdl_work_stream(description->managed.dl_tensor.device));
+}
+
+int fdl_lend(const fdl_description *description)
+{
+    fdl_failure failure;
+    fdl_work *work = description->block->work;
+    if (work == NULL)
+        return 0;
+    if (fact_of(description)->host)
+        return fdl_await_for_host(description);
+    return fdl_work_lend(work, &failure) == 0 ? 0 : raise(&failure);
+}
+
+int fdl_await_for_host(const fdl_description *description)
+{
+    fdl_failure failure;
+    fdl_work *work = description->block->work;
+    if (work == NULL || fdl_work_wait(work, &failure) == 0)
+        return 0;
+    return raise(&failure);
+}
+
+/* ---- two functions of every exchange table of fastdl ---- */
+
+int fdl_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
+                 void (*SetError)(void *error_ctx, const char *kind, const char *message))
+{
+    const char *kind = "BufferError", *message;
+    fastdl_layout layout;
+    DLTensor tensor = *prototype;
+    fastdl_fault fault;
+    fdl_failure failure;
+    fdl_description *description;
+
+    /* Only type, shape and device of a prototype mean anything. */
+    tensor.data = &tensor;
+    tensor.strides = NULL;
+    tensor.byte_offset = 0;
+    fault = fastdl_check(&tensor, 0, &layout);
+    if (fault != FASTDL_OK) {
+        message = fastdl_fault_text(fault);
+    } else {
+        description = fdl_memory_on_device(&tensor, 0, layout.nbytes, -1, &failure);
+        if (description != NULL) {
+            *out = &description->managed;
+            return 0;
+        }
+        kind = failure.no_memory ? "MemoryError" : "BufferError";
+        message = failure.text;
+    }
+    if (SetError != NULL)
+        SetError(error_ctx, kind, message);
+    return -1;
+}
+
+int fdl_current_work_stream(DLDeviceType type, int32_t id, void **out)
+{
+    DLDevice device;
+    int64_t stream;
+    device.device_type = type;
+    device.device_id = id;
+    stream = fdl_work_stream(device);
+    *out = stream <= 1 ? NULL : fdl_handle(stream); /* 0 and 1 are the default stream, -1 is none */
+    return 0;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Shared libraries of drivers, by operating system. Libraries are never unloaded.
+ */
+#ifndef FASTDL_DEVICES_LIBRARY_H_
+#define FASTDL_DEVICES_LIBRARY_H_
+
+/* The library of CUDA's driver, or of HIP, or NULL. A copy of HIP that the process has loaded
+ * already comes first, whatever its name: streams of one copy mean nothing to another. */
+void *fdl_library_of(int cuda);
+
+/* The library at a path, or NULL. */
+void *fdl_library_at(const char *path);
+
+/* The address of a function, or NULL. */
+void *fdl_library_symbol(void *library, const char *name);
+
+/* Arranges a call in every child process that is forked. 1 where there is nothing more to do. */
+int fdl_library_at_fork(void (*child)(void));
+
+#endif

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "memory.h"
+
+#include <stdlib.h>
+
+#include "_core/gil.h"
+#include "_core/layout.h"
+
+#include "deferred.h"
+#include "ordering.h"
+
+enum {
+    PLAIN,
+    PINNED,
+    ORDERED /* allocated on a stream */
+};
+
+/* The owner of a block. */
+typedef struct {
+    fdl_driver *driver;
+    fdl_block *block;
+    void *pointer;
+    int32_t ordinal;
+    int kind;
+    int tried; /* to be freed, in vain */
+} allocation;
+
+/* ---- the streams that memory is freed on ---- */
+
+static void *free_streams[2][FDL_MAX_DEVICES];
+
+static void **free_stream_of(const fdl_driver *driver, int32_t ordinal)
+{
+    return &free_streams[driver->kind == FASTDL_STREAM_CUDA ? 0 : 1][ordinal];
+}
+
+#define NON_BLOCKING 1u /* does not wait for the legacy stream, in both */
+
+/* The device is current. Made when memory is allocated, so that freeing cannot fail for want of it.
+ */
+static int make_free_stream(fdl_driver *driver, int32_t ordinal, fdl_failure *failure)
+{
+    void **place = free_stream_of(driver, ordinal), *made = NULL, *surplus;
+    if (fdl_load_pointer(place) != NULL)
+        return 0;
+    if (FDL_TRY(driver, failure, stream_create, &made, NON_BLOCKING) < 0)
+        return -1;
+    fdl_lock_take(&fdl_lists);
+    surplus = *place == NULL ? NULL : made;
+    if (surplus == NULL)
+        fdl_store_pointer(place, made);
+    fdl_lock_give(&fdl_lists);
+    if (surplus != NULL)
+        (void)FDL_ASK(driver, stream_destroy, surplus);
+    return 0;
+}
+
+/* ---- freeing ---- */
+
+/* Whether there is nothing left to be done, or to be done it with. */
+static int is_gone(int code)
+{
+    return code == FDL_DEINITIALIZED || code == FDL_INVALID_CONTEXT ||
+           code == FDL_CONTEXT_IS_DESTROYED;
+}
+
+/* Waits for the edges, then frees. With the device current. *asked: the driver was told to free it,
+ * so that only what it refuses for the moment is told again. */
+static int free_now(const allocation *memory, fdl_work *work, int *asked, fdl_failure *failure)
+{
+    fdl_driver *driver = memory->driver;
+    void *stream = memory->kind == ORDERED ? *free_stream_of(driver, memory->ordinal) : NULL;
+    if (work != NULL &&
+        fdl_work_finish(work, stream == NULL ? -1 : (int64_t)(uintptr_t)stream, failure) < 0)
+        return -1;
+    *asked = 1;
+    if (memory->kind == ORDERED)
+        return FDL_TRY(driver, failure, memory_free_async, memory->pointer, stream);
+    if (memory->kind == PINNED)
+        return FDL_TRY(driver, failure, pinned_free, memory->pointer);
+    return FDL_TRY(driver, failure, memory_free, memory->pointer);
+}
+
+/* Gives memory back to the driver. 1 when done, or if nobody can; 0: it must be tried again. */
+static int give_back(allocation *memory, fdl_work *work)
+{
+    fdl_driver *driver = memory->driver;
+    fdl_failure failure;
+    fdl_scope scope;
+    int failed, asked = 0;
+    void *paused;
+    if (fdl_driver_is_lost())
+        return 1;
+    paused = fdl_pause_python();
+    failed = fdl_enter(driver, memory->ordinal, &scope, &failure) < 0;
+    if (!failed) {
+        int mode = fdl_relax_captures(driver);
+        failed = free_now(memory, work, &asked, &failure) < 0;
+        fdl_restore_captures(driver, mode);
+        fdl_leave(&scope);
+    }
+    fdl_resume_python(paused);
+    if (!failed || is_gone(failure.code))
+        return 1;
+    /* Memory in use is not freed: rather leaked, if waiting fails twice. */
+    return !fdl_driver_refuses_now(failure.code) && (asked || memory->tried++ > 0);
+}
+
+static int drop(fdl_block *block, int attached)
+{
+    (void)attached;
+    if (!give_back(block->owner, block->work)) {
+        fdl_defer(block);
+        return 0;
+    }
+    free(block->owner);
+    return 1;
+}
+
+/* For whoever has put another owner before it, and with it another `drop`. */
+static void release(void *owner)
+{
+    allocation *memory = owner;
+    (void)give_back(memory, memory->block->work);
+    free(memory);
+}
+
+int fdl_memory_is_ours(const fdl_block *block)
+{
+    return block->drop == drop;
+}
+
+void fdl_memory_forget(fdl_driver *driver)
+{
+    fdl_failure failure;
+    fdl_end_deferred();
+    for (int32_t ordinal = 0; ordinal < driver->devices; ordinal++) {
+        void **place = free_stream_of(driver, ordinal), *paused;
+        fdl_scope scope;
+        if (*place == NULL || fdl_enter(driver, ordinal, &scope, &failure) < 0)
+            continue;
+        paused = fdl_pause_python();
+        (void)FDL_ASK(driver, stream_destroy, *place);
+        fdl_resume_python(paused);
+        *place = NULL;
+        fdl_leave(&scope);
+    }
+}
+
+/* ---- allocating ---- */
+
+#define PORTABLE 1u      /* pinned for every device, in both */
+#define ATTACH_GLOBAL 1u /* managed for every stream, in both */
+
+/* Allocates in the order of `stream`, if the device can: else memory->kind stays PLAIN. */
+static int allocate_on(allocation *memory, size_t bytes, int64_t stream, fdl_failure *failure)
+{
+    fdl_driver *driver = memory->driver;
+    fdl_capture capture;
+    int code;
+    if (fdl_capture_of(driver, stream, &capture, failure) < 0)
+        return -1;
+    /* Under a capture it would be the graph's memory, and not outlive a launch. */
+    if (capture.active || driver->memory_alloc_async == NULL || driver->memory_free_async == NULL)
+        return 0;
+    if (make_free_stream(driver, memory->ordinal, failure) < 0)
+        return -1;
+    code = FDL_ASK(driver, memory_alloc_async, &memory->pointer, bytes, fdl_handle(stream));
+    if (code == FDL_NOT_SUPPORTED)
+        return 0;
+    memory->kind = ORDERED;
+    return fdl_driver_check(driver, offsetof(fdl_driver, memory_alloc_async), code, failure);
+}
+
+/* With the device current. */
+static int allocate(allocation *memory, DLDeviceType type, size_t bytes, int64_t stream,
+                    fdl_failure *failure)
+{
+    fdl_driver *driver = memory->driver;
+    memory->kind = PLAIN;
+    if (type == kDLCUDAHost || type == kDLROCMHost) {
+        memory->kind = PINNED;
+        return FDL_TRY(driver, failure, pinned_alloc, &memory->pointer, bytes, PORTABLE);
+    }
+    if (type == kDLCUDAManaged) {
+        if (driver->cu_alloc_managed == NULL)
+            return fdl_refuse(failure, "the CUDA driver of this machine has no managed memory");
+        return FDL_TRY(driver, failure, cu_alloc_managed, &memory->pointer, bytes, ATTACH_GLOBAL);
+    }
+    if (stream != -1 && allocate_on(memory, bytes, stream, failure) < 0)
+        return -1;
+    if (memory->kind == ORDERED)
+        return 0;
+    return FDL_TRY(driver, failure, memory_alloc, &memory->pointer, bytes);
+}
+
+/* A block around `memory`, which is copied. Memory of a stream is ready there. */
+static fdl_description *wrap(const allocation *memory, DLTensor *tensor, uint64_t flags,
+                             int64_t stream, fdl_failure *failure)
+{
+    fdl_description *description = fdl_block_new_detached(tensor->ndim);
+    allocation *owner = malloc(sizeof(allocation));
+    fdl_work *work = NULL;
+    int failed = description == NULL || owner == NULL;
+    if (!failed && !fastdl_find_device((int32_t)tensor->device.device_type)->host) {
+        /* Also to note that C code uses it, of which there is no other trace. */
+        work = fdl_work_of(&description->block->work, tensor->device);
+        failed = work == NULL;
+    }
+    if (failed)
+        (void)fdl_refuse_memory(failure);
+    else if (memory->kind == ORDERED)
+        failed = fdl_work_record_on(work, memory->ordinal, stream, failure) < 0;
+    if (failed) {
+        free(owner);
+        if (description != NULL)
+            fdl_description_release(description, 0);
+        return NULL;
+    }
+    *owner = *memory;
+    owner->block = description->block;
+    tensor->data = memory->pointer;
+    fdl_description_fill(description, tensor, flags);
+    description->block->owner = owner;
+    description->block->release = release;
+    description->block->drop = drop;
+    return description;
+}
+
+/* What was allocated cannot be used after all. */
+static void undo(const allocation *memory, int64_t stream)
+{
+    fdl_driver *driver = memory->driver;
+    if (memory->kind == ORDERED)
+        (void)FDL_ASK(driver, memory_free_async, memory->pointer, fdl_handle(stream));
+    else if (memory->kind == PINNED)
+        (void)FDL_ASK(driver, pinned_free, memory->pointer);
+    else
+        (void)FDL_ASK(driver, memory_free, memory->pointer);
+}
+
+fdl_description *fdl_memory_on_device(const DLTensor *prototype, uint64_t flags, int64_t nbytes,
+                                      int64_t stream, fdl_failure *failure)
+{
+    const fastdl_device_fact *fact = fastdl_find_device((int32_t)prototype->device.device_type);
+    DLTensor tensor = *prototype;
+    fdl_description *description = NULL;
+    allocation memory = {0};
+    fdl_scope scope;
+    void *paused;
+    int mode;
+
+    tensor.byte_offset = 0;
+    tensor.strides = NULL;
+    if (fact->type == kDLCPU) {
+        description = fdl_memory_new(&tensor, flags, nbytes);
+        if (description == NULL)
+            (void)fdl_refuse_memory(failure);
+        return description;
+    }
+    if (fact->stream != FASTDL_STREAM_CUDA && fact->stream != FASTDL_STREAM_ROCM) {
+        (void)fdl_refuse(failure, "fastdl allocates on the CPU and on devices of CUDA and ROCm");
+        return NULL;
+    }
+    memory.driver = fdl_driver_find(fact->stream, failure);
+    memory.ordinal = tensor.device.device_id;
+    if (memory.driver == NULL)
+        return NULL;
+    fdl_end_deferred();
+    paused = fdl_pause_python();
+    if (fdl_enter(memory.driver, memory.ordinal, &scope, failure) == 0) {
+        mode = fdl_relax_captures(memory.driver);
+        /* CUDA has no memory of no bytes; and a tensor without elements has an address too. */
+        if (allocate(&memory, tensor.device.device_type, nbytes > 0 ? (size_t)nbytes : 1, stream,
+                     failure) == 0) {
+            description = wrap(&memory, &tensor, flags, stream, failure);
+            if (description == NULL)
+                undo(&memory, stream);
+        }
+        fdl_restore_captures(memory.driver, mode);
+        fdl_leave(&scope);
+    }
+    fdl_resume_python(paused);
+    return description;
+}

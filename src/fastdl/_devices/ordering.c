@@ -1,0 +1,798 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ordering.h"
+
+#include <stdlib.h>
+
+#include "_core/layout.h"
+#include "_core/lifetime.h"
+
+#include "deferred.h"
+#include "event.h"
+
+#define MAX_EDGES 8
+
+struct fdl_work {
+    const fdl_work_end *end; /* first: see block.h */
+    fdl_work *next;          /* of those kept for reuse */
+    fdl_lock lock;           /* for the edges */
+    int count;
+    fdl_event *edges[MAX_EDGES];
+    DLDevice device;
+    int kind;       /* FASTDL_STREAM_* */
+    int callers;    /* imported with stream=-1 */
+    int lent;       /* to C code that works on the work stream of its thread */
+    int held;       /* see fdl_work_hold */
+    int came_back;  /* see fdl_work_came_back */
+    int unrecorded; /* no driver: all that is known is `stream` */
+    int captured;   /* ready on `stream` in the capture `id`, and nowhere else */
+    int64_t stream; /* if unrecorded or captured */
+    uint64_t id;
+    const DLPackExchangeAPI *producer;
+};
+
+static const fdl_work_end end;
+
+static fdl_work *spares; /* so that importing allocates nothing once it has begun */
+
+static fdl_work *new_work(DLDevice device)
+{
+    fdl_work *work;
+    fdl_lock_take(&fdl_lists);
+    work = spares;
+    if (work != NULL)
+        spares = work->next;
+    fdl_lock_give(&fdl_lists);
+    if (work == NULL)
+        work = malloc(sizeof(fdl_work));
+    if (work == NULL)
+        return NULL;
+    fdl_lock_init(&work->lock);
+    work->end = &end;
+    work->count = 0;
+    work->device = device;
+    work->kind = fastdl_find_device((int32_t)device.device_type)->stream;
+    work->callers = work->lent = work->held = work->unrecorded = work->captured = 0;
+    work->came_back = 0;
+    work->producer = NULL;
+    return work;
+}
+
+void fdl_work_free(fdl_work *work)
+{
+    if (work == NULL)
+        return;
+    for (int i = 0; i < work->count; i++)
+        fdl_event_release(work->edges[i]);
+#ifdef FDL_NO_SPARES
+    free(work);
+#else
+    fdl_lock_take(&fdl_lists);
+    work->next = spares;
+    spares = work;
+    fdl_lock_give(&fdl_lists);
+#endif
+}
+
+fdl_work *fdl_work_of(fdl_work **work, DLDevice device)
+{
+    fdl_work *found = fdl_load_pointer((void *const *)work), *made;
+    if (found != NULL)
+        return found;
+    made = new_work(device);
+    if (made == NULL)
+        return NULL;
+    fdl_lock_take(&fdl_lists);
+    found = *work;
+    if (found == NULL)
+        fdl_store_pointer((void **)work, made);
+    fdl_lock_give(&fdl_lists);
+    if (found == NULL)
+        return made;
+    fdl_work_free(made);
+    return found;
+}
+
+int fdl_work_is_callers(const fdl_work *work)
+{
+    return work->callers;
+}
+
+/* ---- the work stream of a thread ---- */
+
+static FDL_THREAD_LOCAL fdl_stream_scope *innermost;
+
+/* The innermost scope of this thread for a device, or NULL. */
+static fdl_stream_scope *scope_for(DLDevice device)
+{
+    int kind = fastdl_find_device((int32_t)device.device_type)->stream;
+    for (fdl_stream_scope *scope = innermost; scope != NULL; scope = scope->outer)
+        if (fastdl_find_device((int32_t)scope->device.device_type)->stream == kind &&
+            scope->device.device_id == device.device_id)
+            return scope;
+    return NULL;
+}
+
+int64_t fdl_work_stream(DLDevice device)
+{
+    int kind = fastdl_find_device((int32_t)device.device_type)->stream;
+    const fdl_stream_scope *scope;
+    if (kind != FASTDL_STREAM_CUDA && kind != FASTDL_STREAM_ROCM)
+        return -1;
+    scope = scope_for(device);
+    return scope != NULL ? scope->stream : fdl_default_stream(kind);
+}
+
+void fdl_stream_scope_begin(fdl_stream_scope *scope, DLDevice device, int64_t stream)
+{
+    scope->outer = innermost;
+    scope->device = device;
+    scope->stream = stream;
+    scope->lent = 0;
+    innermost = scope;
+}
+
+int fdl_stream_scope_end(fdl_stream_scope *scope)
+{
+    for (fdl_stream_scope **link = &innermost; *link != NULL; link = &(*link)->outer)
+        if (*link == scope) { /* not always the innermost: generators may interleave */
+            *link = scope->outer;
+            return 0;
+        }
+    return -1;
+}
+
+/* ---- edges ---- */
+
+/* The edges, each with a reference of the caller's. */
+static int snapshot(fdl_work *work, fdl_event **edges)
+{
+    int count;
+    fdl_lock_take(&work->lock);
+    count = work->count;
+    for (int i = 0; i < count; i++) {
+        edges[i] = work->edges[i];
+        fdl_event_retain(edges[i]);
+    }
+    fdl_lock_give(&work->lock);
+    return count;
+}
+
+static void release_all(fdl_event *const *edges, int count)
+{
+    for (int i = 0; i < count; i++)
+        fdl_event_release(edges[i]);
+}
+
+/* Takes an edge out. It may have gone already. */
+static void drop_edge(fdl_work *work, const fdl_event *edge)
+{
+    fdl_event *found = NULL;
+    fdl_lock_take(&work->lock);
+    for (int i = 0; i < work->count; i++)
+        if (work->edges[i] == edge) {
+            found = edge == NULL ? NULL : work->edges[i];
+            work->edges[i] = work->edges[--work->count];
+            break;
+        }
+    fdl_lock_give(&work->lock);
+    fdl_event_release(found);
+}
+
+/* Adds an edge, whose reference is taken, in the place of `replaced` ones that it stands for; 0 if
+ * there is no room. At no time is the work that they mark without an edge. */
+static int add_edge(fdl_work *work, fdl_event *edge, fdl_event *const *replaced, int replaced_count)
+{
+    fdl_event *gone[MAX_EDGES];
+    int added, left = 0, gone_count = 0;
+    fdl_lock_take(&work->lock);
+    for (int i = 0; i < work->count; i++) {
+        int stays = 1;
+        for (int k = 0; k < replaced_count; k++)
+            stays = stays && work->edges[i] != replaced[k];
+        if (stays)
+            work->edges[left++] = work->edges[i];
+        else
+            gone[gone_count++] = work->edges[i];
+    }
+    added = left < MAX_EDGES;
+    if (added)
+        work->edges[left++] = edge;
+    work->count = left;
+    fdl_lock_give(&work->lock);
+    release_all(gone, gone_count);
+    return added;
+}
+
+/* The edges that are not complete, as `snapshot`; the others are dropped. */
+static int pending(fdl_work *work, fdl_event **edges)
+{
+    int count = snapshot(work, edges), left = 0;
+    for (int i = 0; i < count; i++) {
+        if (fdl_event_is_complete(edges[i])) {
+            drop_edge(work, edges[i]);
+            fdl_event_release(edges[i]);
+        } else {
+            edges[left++] = edges[i];
+        }
+    }
+    return left;
+}
+
+int fdl_work_edges(fdl_work *work)
+{
+    fdl_event *edges[MAX_EDGES];
+    int count = snapshot(work, edges);
+    release_all(edges, count);
+    return count;
+}
+
+/* ---- streams ---- */
+
+/* The stream on which the library of a table works now. 0, or -1. */
+static int stream_of(const DLPackExchangeAPI *table, const fdl_work *work, int64_t *stream,
+                     fdl_failure *failure)
+{
+    void *handle = NULL;
+    if (table->current_work_stream(work->device.device_type, work->device.device_id, &handle) != 0)
+        return fdl_refuse(failure,
+                          "the exchange table of the producer cannot tell its current "
+                          "stream on device (%d, %d)",
+                          (int)work->device.device_type, (int)work->device.device_id);
+    fdl_clear_error(); /* it claims to have succeeded */
+    *stream = handle == NULL ? fdl_default_stream(work->kind) : (int64_t)(uintptr_t)handle;
+    return 0;
+}
+
+/* That of the producer. */
+static int producers_stream(const fdl_work *work, int64_t *stream, fdl_failure *failure)
+{
+    return stream_of(work->producer, work, stream, failure);
+}
+
+static int refuse_capture(const fdl_work *work, fdl_failure *failure)
+{
+    if (work->kind == FASTDL_STREAM_ROCM) /* see fdl_event_is_complete */
+        return fdl_refuse(failure, "a graph is being captured, and the tensor may have work in "
+                                   "flight outside of it, after which HIP cannot be asked: pass "
+                                   "stream=-1 if that work has ended, or does not matter");
+    return fdl_refuse(failure, "a graph is being captured, and the tensor has work in flight "
+                               "outside of it: wait for that work before the capture, or pass "
+                               "stream=-1 if the graph does not depend on it");
+}
+
+/* Makes `stream` wait for what is queued on `source` now. Both captures are known. */
+static int bridge(fdl_driver *driver, const fdl_work *work, int64_t source, int64_t stream,
+                  fdl_failure *failure)
+{
+    fdl_event *event = fdl_event_record(driver, work->device.device_id, source, failure);
+    int failed = event == NULL || fdl_event_order(event, stream, failure) < 0;
+    fdl_event_release(event);
+    return failed ? -1 : 0;
+}
+
+/* Whether nothing is left on `source`, which is in no capture: then nobody need wait for it. */
+static int is_idle(fdl_driver *driver, const fdl_work *work, int64_t source)
+{
+    fdl_failure ignored;
+    fdl_event *event = fdl_event_record(driver, work->device.device_id, source, &ignored);
+    int idle = event != NULL && fdl_event_is_complete(event);
+    fdl_event_release(event);
+    return idle;
+}
+
+/* The same where one or both may be in a capture, which must then be one and the same. */
+static int bridge_checked(fdl_driver *driver, const fdl_work *work, int64_t source, int64_t stream,
+                          const fdl_capture *capture, fdl_failure *failure)
+{
+    fdl_capture other;
+    if (fdl_capture_of(driver, source, &other, failure) < 0)
+        return -1;
+    if (other.active != capture->active || (other.active && other.id != capture->id))
+        return !other.active && is_idle(driver, work, source) ? 0 : refuse_capture(work, failure);
+    return bridge(driver, work, source, stream, failure);
+}
+
+/* ---- the work of scopes that have ended ---- */
+
+/* By kind and device: edges for all that C code has queued there. More than one tensor needs, but
+ * nobody knows which of them the code worked on, and the streams may be gone. */
+static fdl_work *left_over[2][FDL_MAX_DEVICES];
+
+static fdl_work **left_on(DLDevice device, int kind)
+{
+    int known = device.device_id >= 0 && device.device_id < FDL_MAX_DEVICES;
+    return known ? &left_over[kind == FASTDL_STREAM_CUDA ? 0 : 1][device.device_id] : NULL;
+}
+
+/* Those that the next user of `work` waits for, or NULL. */
+static fdl_work *left_for(fdl_work *work)
+{
+    fdl_work **place = left_on(work->device, work->kind);
+    if (place == NULL || work->callers || !fdl_load_acquire(&work->lent))
+        return NULL;
+    return fdl_load_pointer((void *const *)place);
+}
+
+/* Whether there is no edge, complete ones included. */
+static int has_no_edges(fdl_work *work)
+{
+    fdl_work *others = left_for(work);
+    return fdl_work_edges(work) == 0 && (others == NULL || fdl_work_edges(others) == 0);
+}
+
+void fdl_work_forget(int kind)
+{
+    for (int i = 0; i < FDL_MAX_DEVICES; i++) {
+        fdl_work **place = &left_over[kind == FASTDL_STREAM_CUDA ? 0 : 1][i];
+        fdl_work_free(*place);
+        *place = NULL;
+    }
+}
+
+/* ---- ordering ---- */
+
+/* Streams that may hold work on the memory which no edge stands for. */
+typedef struct {
+    int count;
+    int64_t streams[3]; /* the producer's, that of C code, and without a driver the first one */
+} fdl_sources;
+
+/* Finds those other than `stream`, and all if that is -1. Both alive, equal handles are one stream.
+ */
+static int find_sources(const fdl_work *work, int64_t stream, fdl_sources *sources,
+                        fdl_failure *failure)
+{
+    int64_t found = -1;
+    sources->count = 0;
+    if (work->producer != NULL && !work->callers) {
+        if (producers_stream(work, &found, failure) < 0)
+            return -1;
+        if (found != stream)
+            sources->streams[sources->count++] = found;
+    }
+    if (!work->callers && fdl_load_acquire(&work->lent)) {
+        found = fdl_work_stream(work->device);
+        if (found != stream && (sources->count == 0 || sources->streams[0] != found))
+            sources->streams[sources->count++] = found;
+    }
+    return 0;
+}
+
+/* With the device current: `stream` after the edges. */
+static int order_after(fdl_work *work, int64_t stream, const fdl_capture *capture,
+                       fdl_failure *failure)
+{
+    fdl_event *edges[MAX_EDGES];
+    int failed = 0, count = pending(work, edges);
+    if (count > 0 && capture->active)
+        failed = refuse_capture(work, failure);
+    for (int i = 0; i < count && !failed; i++)
+        failed = fdl_event_order(edges[i], stream, failure);
+    release_all(edges, count);
+    return failed;
+}
+
+/* With the device current: `stream` after the edges and the sources. */
+static int order_on(fdl_work *work, fdl_driver *driver, int64_t stream, const fdl_sources *sources,
+                    fdl_failure *failure)
+{
+    fdl_work *others = left_for(work);
+    fdl_capture capture;
+    int failed;
+    if (fdl_capture_of(driver, stream, &capture, failure) < 0)
+        return -1;
+    if (work->captured) {
+        fdl_capture home = capture;
+        if (stream != work->stream && capture.active && capture.id == work->id &&
+            fdl_capture_of(driver, work->stream, &home, failure) < 0)
+            return -1;
+        if (!capture.active || capture.id != work->id || !home.active || home.id != work->id)
+            return fdl_refuse(failure, "the tensor was imported inside a graph capture and can be "
+                                       "used only there: pass the capturing stream or stream=-1");
+        if (stream != work->stream && bridge(driver, work, work->stream, stream, failure) < 0)
+            return -1;
+    }
+    failed = order_after(work, stream, &capture, failure);
+    if (!failed && others != NULL)
+        failed = order_after(others, stream, &capture, failure);
+    for (int i = 0; sources != NULL && i < sources->count && !failed; i++)
+        failed = bridge_checked(driver, work, sources->streams[i], stream, &capture, failure);
+    return failed;
+}
+
+/* ---- how the memory came ---- */
+
+void fdl_work_from_table(fdl_work *work, const DLPackExchangeAPI *producer)
+{
+    work->producer = producer;
+}
+
+static int first_edge(fdl_work *work, fdl_driver *driver, int64_t source, int64_t stream,
+                      fdl_failure *failure)
+{
+    fdl_capture capture;
+    fdl_event *event;
+    if (fdl_capture_of(driver, source, &capture, failure) < 0)
+        return -1;
+    if (capture.active) {
+        work->captured = 1;
+        work->stream = source;
+        work->id = capture.id;
+        /* The default stream is nobody's wish if no scope names it, and cannot be ordered after a
+         * capture. */
+        return stream == source || (stream == fdl_default_stream(work->kind) &&
+                                    stream == fdl_work_stream(work->device))
+                   ? 0
+                   : order_on(work, driver, stream, NULL, failure);
+    }
+    event = fdl_event_record(driver, work->device.device_id, source, failure);
+    if (event == NULL)
+        return -1;
+    (void)add_edge(work, event, NULL, 0);
+    return source == stream ? 0 : order_on(work, driver, stream, NULL, failure);
+}
+
+int fdl_work_ready_on(fdl_work *work, int64_t source, int64_t stream, fdl_failure *failure)
+{
+    fdl_driver *driver;
+    fdl_scope scope;
+    int failed;
+    if (stream == -1) {
+        work->callers = 1;
+        return 0;
+    }
+    driver = fdl_driver_find(work->kind, failure);
+    if (driver == NULL) {
+        if (source != stream)
+            return -1;
+        work->unrecorded = 1;
+        work->stream = source;
+        return 0;
+    }
+    if (fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
+        return -1;
+    failed = first_edge(work, driver, source, stream, failure);
+    fdl_leave(&scope);
+    return failed;
+}
+
+int fdl_work_ready_for(fdl_work *work, int64_t stream, fdl_failure *failure)
+{
+    int64_t source = -1;
+    if (fdl_load_acquire(&work->came_back)) {
+        int served = stream == -1 || stream == fdl_default_stream(work->kind);
+        if (!served && fdl_driver_find(work->kind, failure) == NULL)
+            return -1;
+        return fdl_work_order(work, stream, failure);
+    }
+    if (stream != -1 && producers_stream(work, &source, failure) < 0)
+        return -1;
+    return fdl_work_ready_on(work, source, stream, failure);
+}
+
+static void note_lent(fdl_work *work)
+{
+    fdl_stream_scope *scope = scope_for(work->device);
+    if (scope != NULL)
+        scope->lent = 1;
+    fdl_store_release(&work->lent, 1);
+}
+
+int fdl_work_ready_from_c(fdl_work *work, fdl_failure *failure)
+{
+    int64_t stream = fdl_work_stream(work->device);
+    if (fdl_work_ready_on(work, stream, stream, failure) < 0)
+        return -1;
+    note_lent(work);
+    return 0;
+}
+
+/* ---- more work ---- */
+
+/* Records on `stream`. If there is no room for another edge, `stream` waits for all there are, and
+ * then one edge on it stands for all. */
+static int record_edge(fdl_work *work, fdl_driver *driver, int32_t ordinal, int64_t stream,
+                       fdl_failure *failure)
+{
+    fdl_event *edges[MAX_EDGES], *event;
+    fdl_capture capture;
+    int count, replaced, added = 0, failed = 0;
+    if (fdl_capture_of(driver, stream, &capture, failure) < 0)
+        return -1;
+    if (capture.active)
+        return fdl_refuse(failure, "a graph is being captured on that stream: what it will do "
+                                   "cannot be recorded before it is launched");
+    while (!added && !failed) { /* again if other threads have taken the room meanwhile */
+        count = pending(work, edges);
+        replaced = count == MAX_EDGES ? count : 0;
+        for (int i = 0; i < replaced && !failed; i++)
+            failed = fdl_event_order(edges[i], stream, failure);
+        event = failed ? NULL : fdl_event_record(driver, ordinal, stream, failure);
+        failed = event == NULL;
+        added = !failed && add_edge(work, event, edges, replaced);
+        release_all(edges, count);
+        if (!added)
+            fdl_event_release(event);
+    }
+    return failed ? -1 : 0;
+}
+
+int fdl_work_record(fdl_work *work, int64_t stream, fdl_failure *failure)
+{
+    fdl_scope scope;
+    int failed;
+    fdl_driver *driver = fdl_driver_find(work->kind, failure);
+    if (driver == NULL || fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
+        return -1;
+    failed = record_edge(work, driver, work->device.device_id, stream, failure);
+    fdl_leave(&scope);
+    return failed;
+}
+
+int fdl_work_record_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failure *failure)
+{
+    fdl_driver *driver = fdl_driver_find(work->kind, failure);
+    return driver == NULL ? -1 : record_edge(work, driver, ordinal, stream, failure);
+}
+
+int fdl_work_came_back(fdl_work *work, const DLPackExchangeAPI *table, fdl_failure *failure)
+{
+    int64_t source = -1;
+    fdl_failure ignored;
+    fdl_store_release(&work->came_back, 1);
+    if (stream_of(table, work, &source, failure) < 0)
+        return -1;
+    if (fdl_driver_find(work->kind, &ignored) != NULL)
+        return fdl_work_record(work, source, failure);
+    if (source == fdl_default_stream(work->kind)) /* which is all that is served without */
+        return 0;
+    *failure = ignored;
+    return -1;
+}
+
+void fdl_work_hold(fdl_work *work)
+{
+    fdl_store_release(&work->held, 1);
+}
+
+/* ---- handing on ---- */
+
+static int refuse_unrecorded(const fdl_driver *driver, fdl_failure *failure)
+{
+    fdl_failure why = *failure;
+    return fdl_refuse(failure,
+                      "%.120s; without it pass stream=-1 once the producer's work has ended, or "
+                      "import and export on the default stream",
+                      driver == NULL ? why.text : "there was no driver when it was imported");
+}
+
+int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure)
+{
+    fdl_scope scope;
+    fdl_driver *driver;
+    fdl_sources sources;
+    int failed;
+    if (stream == -1)
+        return 0;
+    if (find_sources(work, stream, &sources, failure) < 0)
+        return -1;
+    if (work->unrecorded && work->stream == stream && sources.count == 0 &&
+        stream == fdl_default_stream(work->kind)) /* which cannot have been destroyed since */
+        return 0;
+    if (!work->unrecorded && !work->captured && sources.count == 0 && has_no_edges(work))
+        return 0;
+    driver = fdl_driver_find(work->kind, failure);
+    if (driver == NULL || work->unrecorded)
+        return refuse_unrecorded(driver, failure);
+    if (fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
+        return -1;
+    failed = order_on(work, driver, stream, &sources, failure);
+    fdl_leave(&scope);
+    return failed;
+}
+
+int fdl_work_lend(fdl_work *work, fdl_failure *failure)
+{
+    if (fdl_work_order(work, fdl_work_stream(work->device), failure) < 0)
+        return -1;
+    note_lent(work);
+    return 0;
+}
+
+/* With device `ordinal` current, which is not the memory's: `stream` after the edges. */
+static int order_abroad(fdl_work *work, fdl_driver *driver, int64_t stream, fdl_failure *failure)
+{
+    fdl_event *edges[MAX_EDGES];
+    fdl_capture capture;
+    int count, failed = 0;
+    if (fdl_capture_of(driver, stream, &capture, failure) < 0)
+        return -1;
+    if (capture.active)
+        return refuse_capture(work, failure);
+    count = pending(work, edges);
+    for (int i = 0; i < count && !failed; i++)
+        failed = fdl_event_order(edges[i], stream, failure);
+    release_all(edges, count);
+    return failed;
+}
+
+int fdl_work_order_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failure *failure)
+{
+    fdl_scope scope;
+    fdl_driver *driver;
+    fdl_sources sources;
+    fdl_work *others = left_for(work);
+    int failed;
+    if (ordinal == work->device.device_id)
+        return fdl_work_order(work, stream, failure);
+    if (work->captured)
+        return fdl_refuse(failure, "the tensor was imported inside a graph capture and can be used "
+                                   "only there, on its own device");
+    driver = fdl_driver_find(work->kind, failure);
+    if (driver == NULL || work->unrecorded)
+        return refuse_unrecorded(driver, failure);
+    if (find_sources(work, -1, &sources, failure) < 0)
+        return -1;
+    for (int i = 0; i < sources.count; i++) /* streams of the memory's device: as edges */
+        if (fdl_work_record(work, sources.streams[i], failure) < 0)
+            return -1;
+    if (has_no_edges(work))
+        return 0;
+    if (fdl_enter(driver, ordinal, &scope, failure) < 0)
+        return -1;
+    failed = order_abroad(work, driver, stream, failure) < 0 ||
+             (others != NULL && order_abroad(others, driver, stream, failure) < 0);
+    fdl_leave(&scope);
+    return failed ? -1 : 0;
+}
+
+static int wait_for_edges(fdl_work *work, fdl_failure *failure)
+{
+    fdl_event *edges[MAX_EDGES];
+    int failed = 0, count = pending(work, edges);
+    for (int i = 0; i < count; i++) {
+        failed = failed || fdl_event_wait(edges[i], failure) < 0;
+        if (!failed)
+            drop_edge(work, edges[i]);
+    }
+    release_all(edges, count);
+    return failed ? -1 : 0;
+}
+
+/* Waits on the host for what is queued on `source` now. */
+static int wait_for_stream(fdl_work *work, fdl_driver *driver, int64_t source, fdl_failure *failure)
+{
+    fdl_capture capture;
+    fdl_event *event;
+    int failed;
+    if (fdl_capture_of(driver, source, &capture, failure) < 0)
+        return -1;
+    if (capture.active)
+        return fdl_refuse(failure, "a graph is being captured, during which the host cannot wait "
+                                   "for the device");
+    event = fdl_event_record(driver, work->device.device_id, source, failure);
+    failed = event == NULL || fdl_event_wait(event, failure) < 0;
+    fdl_event_release(event);
+    return failed ? -1 : 0;
+}
+
+int fdl_work_wait(fdl_work *work, fdl_failure *failure)
+{
+    fdl_scope scope;
+    fdl_driver *driver;
+    fdl_sources sources;
+    fdl_work *others = left_for(work);
+    int failed;
+    if (work->captured)
+        return fdl_refuse(failure, "the tensor was imported inside a graph capture: the host "
+                                   "cannot wait for it");
+    if (find_sources(work, -1, &sources, failure) < 0)
+        return -1;
+    if (work->unrecorded)
+        sources.streams[sources.count++] = work->stream;
+    if (sources.count == 0 && has_no_edges(work))
+        return 0;
+    driver = fdl_driver_find(work->kind, failure);
+    if (driver == NULL || fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
+        return -1;
+    failed = wait_for_edges(work, failure) < 0 ||
+             (others != NULL && wait_for_edges(others, failure) < 0);
+    for (int i = 0; i < sources.count && !failed; i++)
+        failed = wait_for_stream(work, driver, sources.streams[i], failure);
+    fdl_leave(&scope);
+    return failed ? -1 : 0;
+}
+
+/* With the device current: `stream`, or if that is -1 the host, after all edges, without asking
+ * which of them are complete. */
+static int finish_edges(fdl_work *work, int64_t stream, fdl_failure *failure)
+{
+    fdl_event *edges[MAX_EDGES];
+    int failed = 0, count = snapshot(work, edges);
+    for (int i = 0; i < count && !failed; i++)
+        failed = stream == -1 ? fdl_event_wait(edges[i], failure)
+                              : fdl_event_order(edges[i], stream, failure);
+    release_all(edges, count);
+    return failed;
+}
+
+int fdl_work_finish(fdl_work *work, int64_t stream, fdl_failure *failure)
+{
+    fdl_scope scope;
+    fdl_driver *driver;
+    fdl_work *others = left_for(work);
+    int failed;
+    if (fdl_load_acquire(&work->lent) &&
+        fdl_work_record(work, fdl_work_stream(work->device), failure) < 0 && failure->code != 0)
+        return -1; /* without a code that stream captures, and what it does is the graph's */
+    if (has_no_edges(work))
+        return 0;
+    driver = fdl_driver_find(work->kind, failure);
+    if (driver == NULL || fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
+        return -1;
+    failed = finish_edges(work, stream, failure) < 0 ||
+             (others != NULL && finish_edges(others, stream, failure) < 0);
+    fdl_leave(&scope);
+    return failed ? -1 : 0;
+}
+
+/* Before a block ends: a wait for what fastdl queued itself on memory of somebody else. */
+static int settle(fdl_block *block)
+{
+    fdl_failure failure;
+    if (!fdl_load_acquire(&block->work->held) || fdl_driver_is_lost() ||
+        fdl_work_finish(block->work, -1, &failure) == 0 || !fdl_driver_refuses_now(failure.code))
+        return 1;
+    fdl_defer(block);
+    return 0;
+}
+
+static const fdl_work_end end = {settle, fdl_work_free};
+
+int fdl_work_release(fdl_work *work, int64_t stream, fdl_failure *failure)
+{
+    fdl_scope scope;
+    fdl_capture capture;
+    int64_t target = -1;
+    int failed;
+    fdl_driver *driver = fdl_driver_find(work->kind, failure);
+    if (driver == NULL ||
+        (work->producer != NULL && producers_stream(work, &target, failure) < 0) ||
+        fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
+        return -1;
+    if (target == -1)
+        failed = wait_for_stream(work, driver, stream, failure);
+    else
+        failed = target != stream &&
+                 (fdl_capture_of(driver, target, &capture, failure) < 0 ||
+                  bridge_checked(driver, work, stream, target, &capture, failure) < 0);
+    fdl_leave(&scope);
+    return failed ? -1 : 0;
+}
+
+/* ---- the end of a scope ---- */
+
+int fdl_stream_scope_settle(const fdl_stream_scope *scope, fdl_failure *failure)
+{
+    DLDevice device = scope->device;
+    int kind = fastdl_find_device((int32_t)device.device_type)->stream, failed = 0;
+    fdl_work **place = left_on(device, kind), *work;
+    fdl_driver *driver;
+    fdl_capture capture;
+    fdl_scope current;
+    fdl_failure ignored;
+    if (!scope->lent || place == NULL)
+        return 0;
+    driver = fdl_driver_find(kind, &ignored);
+    if (driver == NULL)
+        return 0; /* as before: who needs an order is refused */
+    work = fdl_work_of(place, device);
+    if (work == NULL)
+        return fdl_refuse_memory(failure);
+    if (fdl_enter(driver, device.device_id, &current, failure) < 0)
+        return -1;
+    if (fdl_capture_of(driver, scope->stream, &capture, &ignored) == 0 && !capture.active)
+        failed = record_edge(work, driver, device.device_id, scope->stream, failure);
+    fdl_leave(&current);
+    return failed;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Work in flight: what is queued on the device memory of a block, and how others come after it.
+ *
+ * A fdl_work holds events (the *edges*), never streams: a handle of somebody else's stream may be
+ * destroyed, and another stream get the same one. Each edge says "this much was queued there"; a
+ * stream that is to see the memory waits for all of them. Edges whose work has ended are dropped.
+ * Nothing is skipped because two handles compare equal, unless both are alive by definition: the
+ * producer's current stream, asked for just now, and the stream that the caller passed.
+ *
+ * Streams are DLPack's numbers: -1 means that the caller orders all work; on CUDA 1 is the legacy
+ * default stream and 2 the calling thread's own; on ROCm 0 is the default stream; others are
+ * handles. Functions return 0, or -1 with *failure filled in. They may be called on any thread,
+ * those that may ask the producer's table (it says so) with the GIL.
+ *
+ * Under a graph capture nothing is recorded, since an event from a capture means nothing outside of
+ * it. The memory remembers the capture instead, and can be given only to streams in it.
+ */
+#ifndef FASTDL_DEVICES_ORDERING_H_
+#define FASTDL_DEVICES_ORDERING_H_
+
+#include "_core/devices.h"
+
+#include "driver.h"
+
+/* That of a block on `device`, which `work` points into, made at first use. The memory may be
+ * pinned by the driver of a device. NULL when out of memory. */
+fdl_work *fdl_work_of(fdl_work **work, DLDevice device);
+
+/* Frees it with its edges. NULL is nothing to do. */
+void fdl_work_free(fdl_work *work);
+
+/* How the memory came. It is ready for work queued on `source` from now on: what was queued there
+ * so far becomes an edge, and `stream` waits for it, unless `source` is in a capture. Without a
+ * driver the two must be one stream, which is kept and serves exports for itself. Called once,
+ * before anybody else knows of the memory. */
+int fdl_work_ready_on(fdl_work *work, int64_t source, int64_t stream, fdl_failure *failure);
+
+/* The memory came through this table, whose library may queue more on it: it is asked for its
+ * current stream whenever the memory is handed on. fdl_work_ready_for follows. */
+void fdl_work_from_table(fdl_work *work, const DLPackExchangeAPI *producer);
+
+/* The memory is known already, and came back through this table, whose library may have queued work
+ * on it that nobody noted: what its current stream holds becomes an edge. fdl_work_ready_for
+ * follows. */
+int fdl_work_came_back(fdl_work *work, const DLPackExchangeAPI *table, fdl_failure *failure);
+
+/* As fdl_work_ready_on, for memory from a table: `source` is the producer's current stream. Asks
+ * the producer, unless `stream` is -1. Memory that came back is ordered as by fdl_work_order. */
+int fdl_work_ready_for(fdl_work *work, int64_t stream, fdl_failure *failure);
+
+/* The memory comes from C code that works on the calling thread's work stream, and may go on to:
+ * the same for that stream, and as after fdl_work_lend. */
+int fdl_work_ready_from_c(fdl_work *work, fdl_failure *failure);
+
+/* Work that touches the memory has been queued on `stream`: another edge. */
+int fdl_work_record(fdl_work *work, int64_t stream, fdl_failure *failure);
+
+/* The same for a stream of device `ordinal`, which is current, whatever device the memory is on. */
+int fdl_work_record_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failure *failure);
+
+/* Work queued on `stream` from now on comes after all work on the memory that is known. Asks the
+ * producer. Costs nothing when nothing is in flight. */
+int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure);
+
+/* The same for the calling thread's work stream, on which C code is about to queue work that fastdl
+ * does not see: whoever comes next waits for that thread's work stream too, or if its scope has
+ * ended for what was queued there until then. A thread that comes before that end cannot: see
+ * fdl_work_record. */
+int fdl_work_lend(fdl_work *work, fdl_failure *failure);
+
+/* As fdl_work_order, for a stream of device `ordinal`. */
+int fdl_work_order_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failure *failure);
+
+/* The host may touch the memory: waits for the edges, without the GIL. Asks the producer. */
+int fdl_work_wait(fdl_work *work, fdl_failure *failure);
+
+/* The memory is about to be freed: the host waits for the edges, or `stream` does if that is not
+ * -1, which is one of fastdl's own on the memory's device. Nobody is asked anything, so that no
+ * capture is disturbed. */
+int fdl_work_finish(fdl_work *work, int64_t stream, fdl_failure *failure);
+
+/* fastdl itself has queued work on memory of somebody else, who knows nothing of it: the owner is
+ * let go of when the edges have ended. */
+void fdl_work_hold(fdl_work *work);
+
+/* Whoever gets the memory next comes after work queued on `stream`: the producer's current stream
+ * waits for it where there is a table; otherwise the host does. Asks the producer. */
+int fdl_work_release(fdl_work *work, int64_t stream, fdl_failure *failure);
+
+/* Whether the one who imported the memory orders all work on it (stream=-1). */
+int fdl_work_is_callers(const fdl_work *work);
+
+/* The number of edges, complete ones included: for tests. */
+int fdl_work_edges(fdl_work *work);
+
+/* ---- the work stream of a thread ---- */
+
+/* A stretch of code in which `stream` is the thread's work stream for a device. The memory is the
+ * caller's. */
+typedef struct fdl_stream_scope {
+    struct fdl_stream_scope *outer;
+    DLDevice device;
+    int64_t stream;
+    int lent; /* something was lent to C code that works on `stream` */
+} fdl_stream_scope;
+
+/* Begins and ends one on the calling thread. Ending returns -1 if the thread is not in it. */
+void fdl_stream_scope_begin(fdl_stream_scope *scope, DLDevice device, int64_t stream);
+int fdl_stream_scope_end(fdl_stream_scope *scope);
+
+/* To be called after the end, while the stream is alive: whoever gets what was lent in the scope
+ * comes after its work, since nobody can name the stream any more. Work in a capture is left
+ * out. */
+int fdl_stream_scope_settle(const fdl_stream_scope *scope, fdl_failure *failure);
+
+/* Forgets the work of all scopes: for tests. */
+void fdl_work_forget(int kind);
+
+/* The stream that imports without a stream of their own are ordered for: that of the innermost
+ * scope for the device, else the default one. -1 for devices without streams that have a number.
+ * Managed memory is used by streams of CUDA, so it shares their scopes; pinned memory too. */
+int64_t fdl_work_stream(DLDevice device);
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pointer_attributes.h"
+
+#include "_core/layout.h"
+
+/* ---- CUDA ---- */
+
+enum {
+    CU_MEMORY_TYPE = 2,
+    CU_IS_MANAGED = 8,
+    CU_DEVICE_ORDINAL = 9
+};
+#define CU_HOST 1
+
+static int find_cuda(fdl_driver *driver, const void *pointer, DLDevice *found, fdl_failure *failure)
+{
+    int names[] = {CU_MEMORY_TYPE, CU_IS_MANAGED, CU_DEVICE_ORDINAL};
+    unsigned type = 0, managed = 0;
+    int ordinal = 0;
+    void *values[3];
+    values[0] = &type;
+    values[1] = &managed;
+    values[2] = &ordinal;
+    if (FDL_TRY(driver, failure, cu_pointer_attributes, 3, names, values, pointer) < 0)
+        return -1;
+    if (type == 0)
+        return 0;
+    /* Managed memory has the type of host or of device memory, whatever it is at the moment. */
+    found->device_type = managed ? kDLCUDAManaged : type == CU_HOST ? kDLCUDAHost : kDLCUDA;
+    found->device_id = ordinal;
+    return 0;
+}
+
+/* ---- HIP ---- */
+
+typedef struct {
+    int type;
+    int device;
+    void *device_pointer;
+    void *host_pointer;
+    int is_managed;
+    unsigned flags;
+} hip_attributes;
+
+#define ROCM_6 60000000 /* the numbers of the types are other ones since */
+#define INVALID_VALUE 1
+
+static int find_hip(fdl_driver *driver, const void *pointer, DLDevice *found, fdl_failure *failure)
+{
+    hip_attributes attributes = {0};
+    int code = FDL_ASK(driver, hip_pointer_attributes, &attributes, pointer);
+    int host = driver->version >= ROCM_6 ? 1 : 0;
+    if (code == INVALID_VALUE || (driver->version >= ROCM_6 && code == 0 && attributes.type == 0))
+        return 0; /* unknown */
+    if (fdl_driver_check(driver, offsetof(fdl_driver, hip_pointer_attributes), code, failure) < 0)
+        return -1;
+    /* DLPack has no number for managed memory of ROCm: it is used as device memory is. */
+    found->device_type = attributes.type == host && !attributes.is_managed ? kDLROCMHost : kDLROCM;
+    found->device_id = attributes.device;
+    return 0;
+}
+
+int fdl_pointer_find(fdl_driver *driver, const void *pointer, DLDevice *found, fdl_failure *failure)
+{
+    found->device_type = kDLCPU;
+    found->device_id = 0;
+    return driver->kind == FASTDL_STREAM_CUDA ? find_cuda(driver, pointer, found, failure)
+                                              : find_hip(driver, pointer, found, failure);
+}
+
+/* ---- what a tensor says ---- */
+
+static int agrees(DLDevice said, DLDevice found)
+{
+    if (said.device_type == kDLCPU)
+        return found.device_type != kDLCUDA && found.device_type != kDLROCM;
+    if (fastdl_find_device((int32_t)said.device_type)->host) /* whose number means little */
+        return found.device_type == said.device_type;
+    if (found.device_type == kDLCUDAManaged)
+        return said.device_type == kDLCUDAManaged || said.device_type == kDLCUDA;
+    return found.device_type == said.device_type && found.device_id == said.device_id;
+}
+
+int fdl_pointer_check(fdl_driver *driver, const DLTensor *tensor, DLDevice *found,
+                      fdl_failure *failure)
+{
+    const void *pointer = (const char *)tensor->data + tensor->byte_offset;
+    DLDevice said = tensor->device;
+    if (fdl_pointer_find(driver, pointer, found, failure) < 0)
+        return -1;
+    if (agrees(said, *found))
+        return 0;
+    if (found->device_type == kDLCPU)
+        return fdl_refuse(failure, "the %s driver does not know the address %p of its data",
+                          driver->name, pointer);
+    return fdl_refuse(failure, "the %s driver says that its data, at %p, is on %s:%d", driver->name,
+                      pointer, fastdl_find_device((int32_t)found->device_type)->name,
+                      (int)found->device_id);
+}

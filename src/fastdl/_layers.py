@@ -1,0 +1,32 @@
+"""Gives lower layers the functions of higher ones that they call: none imports what is above it."""
+
+from fastdl._convert import numpy, values
+from fastdl._core import device, dtype, exchange, tensor
+from fastdl._protocol import consumer, cuda_array, placement, producer, streams
+from fastdl.bridges import lookup
+
+
+def connect() -> None:
+    """To be called once, on import."""
+    tensor.install(
+        Device=device.make_device,
+        DType=dtype.make_dtype,
+        dlpack=producer.export,
+        cuda_array_interface=cuda_array.export_cuda_array,
+        numpy=numpy.numpy,
+        array=numpy.array,
+        tolist=values.tolist,
+        item=values.item,
+        text=values.text,
+        to=placement.move,
+        record=streams.record,
+        release=streams.release,
+    )
+    exchange.install(
+        from_dlpack=consumer.from_dlpack,
+        ask=consumer.request,
+        settled=consumer.settle,
+        is_refusal=consumer.is_refusal,
+        delivery=consumer.check_delivery,
+        bridge=lookup.find,
+    )

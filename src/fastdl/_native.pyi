@@ -1,0 +1,1 @@
+# The shared library of the compiled modules; a module without names.

@@ -1,0 +1,1 @@
+"""The DLPack protocol in Python: negotiation, streams, and who copies."""

@@ -1,0 +1,332 @@
+"""from_dlpack in Python: version negotiation and the stream handshake, as a consumer.
+
+This function is complete by itself and is meant to be read as the specification of what fastdl
+does. `fastdl.from_dlpack` is a compiled entry in front of it that serves the plain call on a type
+with an exchange table, and differs in nothing but speed.
+"""
+
+from enum import Enum
+
+from fastdl._core import exchange
+from fastdl._core import tensor as core
+from fastdl._core.device import CPU, Device, DeviceType
+from fastdl._core.errors import CopyRequiredError
+from fastdl._devices import driver
+from fastdl._protocol.placement import copied, obstacle, serves
+from fastdl._protocol.streams import DEFAULT, for_consumer, ordering
+
+Capsule = type(core.Tensor.__dlpack_c_exchange_api__)
+
+MAX_VERSION = exchange.MAX_VERSION
+DRAFT_VERSION = MAX_VERSION[0] * 100 + MAX_VERSION[1] * 10  # as __dlpack_info__ numbers it
+DRAFT_OLDEST = 60  # the last version of the draft with the layout of "dltensor"
+
+
+def from_dlpack(x, /, *, device=None, copy=None, stream=None):
+    """A fastdl.Tensor on the memory of any DLPack producer or capsule. See fastdl.from_dlpack."""
+    target = None if device is None else Device(device)
+    if copy is not None and not isinstance(copy, bool):
+        raise TypeError(f"expected copy=None, True or False, got {copy!r}")
+
+    if isinstance(x, Capsule):
+        if stream is not None:
+            raise TypeError(
+                "expected no stream with a capsule: the exchange was ordered when its producer "
+                "made it"
+            )
+        # Whatever its producer did to make the capsule, copy=False asks no more of fastdl.
+        tensor = core.import_capsule(x)
+        return place(tensor, target, copy or None, None, tensor.is_copied)
+
+    # A table never copies, so it serves copy=False as well; a producer that is asked over the
+    # protocol has to hear of it.
+    ours = isinstance(x, core.Tensor) and (copy or not serves(x.device, target))
+    if ours:
+        tensor = x  # which the copy orders, for its own stream alone
+    elif target is None and stream is None:
+        tensor = exchange.acquire(x, tables_only=copy is False)
+    else:
+        tensor = acquire_for(x, target, stream)
+    if tensor is None or (
+        not ours
+        and (not serves(tensor.device, target) or (copy and not tensor.device.is_host))
+        and speaks(x)  # its own library may copy better
+    ):
+        tensor = request(x, target, copy, stream)
+    return place(tensor, target, copy, stream, not ours and tensor.is_copied)
+
+
+def acquire_for(x, target, stream):
+    """The tensor of `x` by way of its library's exchange table, ready on `stream`.
+
+    None where there is no table, and where it is better to ask `x` itself: if the data is not on
+    `target`, or if there is no driver to order it.
+    """
+    if isinstance(x, core.Tensor):
+        return None  # whose table orders for the work stream
+    tensor = exchange.acquire(x, tables_only=True, order=-1 if stream == -1 else 0)
+    if tensor is None:
+        return None
+    if not serves(tensor.device, target):
+        if speaks(x):
+            return None
+        stream = -1 if stream == -1 else None  # else it is one of the target's
+    return ordered(x, tensor, stream)
+
+
+def ordered(x, tensor, stream):
+    """`tensor`, which has come through the table of `x`, ready on `stream`; None if `x` itself must
+    see to that."""
+    passed = for_consumer(stream, tensor.device)
+    if passed is None or passed == -1:
+        return tensor
+    if not driver.has_driver(tensor.device.type) and speaks(x):
+        return None
+    driver.ready_for(tensor, passed)
+    return tensor
+
+
+def settle(x, tensor, stream):
+    """The rest of from_dlpack(x, stream=stream), after the compiled entry has had `tensor` from the
+    table of `x`."""
+    found = ordered(x, tensor, stream)
+    return request(x, stream=stream) if found is None else found
+
+
+def place(tensor, target, copy, stream, is_copied):
+    """`tensor` on `target`, copied if `copy` says so and the exchange has not done it already
+    (`is_copied`): what fastdl does after the exchange."""
+    if serves(tensor.device, target):
+        if copy is False and is_copied:
+            raise CopyRequiredError(
+                f"{core.describe(tensor)} was copied by its producer in spite of copy=False"
+            )
+        if not copy or is_copied:
+            return tensor
+    elif copy is False:
+        raise CopyRequiredError(
+            f"{core.describe(tensor)} needs a copy to be on {target}, and copy=False"
+        )
+    if target is None or serves(tensor.device, target):
+        target = CPU if tensor.device.is_host else tensor.device
+    number = None if stream is None else for_consumer(stream, target)
+    return copied(tensor, target, number, pooled=True)
+
+
+# ---- asking a producer ----------------------------------------------------------------------
+
+
+def speaks(x) -> bool:
+    """Whether `x` can be asked by the protocol, and has not just an exchange table."""
+    return exchange.special(x, "__dlpack__") is not None
+
+
+def request(x, target=None, copy=None, stream=None):
+    """The tensor of `x` by way of `__dlpack_device__` and `__dlpack__`."""
+    producer = exchange.special(x, "__dlpack__")
+    if producer is None:
+        raise TypeError(
+            f"expected a DLPack producer or capsule, got {type(x).__qualname__!r}, which has "
+            f"neither __dlpack__ nor an exchange table (fastdl.asarray takes buffers)"
+        )
+    try:
+        source = device_of(x)
+    except Exception:
+        if exchange.has_native_table(x):  # `__dlpack__` has the last word on what that refused
+            return core.import_capsule(producer(max_version=MAX_VERSION), producer=x)
+        raise
+    facts = exchange.facts_of(type(x))
+    where = source
+    keywords: dict[str, object] = {"max_version": MAX_VERSION}
+
+    if not serves(source, target):
+        if copy is False:
+            raise CopyRequiredError(
+                f"data of {type(x).__qualname__!r} on {source} needs a copy to be on {target}, "
+                f"and copy=False"
+            )
+        where = target
+        keywords["dl_device"] = (int(target.type), target.id)
+    if copy is False or (copy and not where.is_host):
+        keywords["copy"] = copy  # host copies are made here, where they are sure to be made
+    passed = for_consumer(stream, where)
+    waits = passed == -1 and facts & exchange.TYPE_NONE_WAITS  # it hands -1 to the driver as it is
+    if passed is not None and not waits and not (stream is None and source.is_host):
+        keywords["stream"] = passed  # host data on its way to a device: the default is None there
+
+    unused = passed is None or waits or isinstance(x, core.Tensor)  # which asks by itself
+    try:
+        capsule = negotiate(x, producer, keywords, source, where, -1 if unused else passed)
+        tensor = core.import_capsule(
+            capsule, immutable=bool(facts & exchange.TYPE_IMMUTABLE), producer=x, unordered=False
+        )
+        check_delivery(x, where, tensor)
+    except (BufferError, RuntimeError, AssertionError, ValueError):
+        # The others are torch's, JAX's and those of NumPy before 2.3.
+        # What its own library cannot do, fastdl may; `stream` may be one of the other device.
+        asked = "dl_device" in keywords or keywords.get("copy")
+        if not asked or obstacle(source, where) is not None:
+            raise
+        return request(x, stream=stream if source == where or stream == -1 else None)
+    if passed is not None and not isinstance(x, core.Tensor):
+        if passed == -1 or tensor.device.id == where.id:
+            driver.ready_on(tensor, passed, passed)
+        else:
+            driver.ready_abroad(tensor, where.id, passed)
+    if facts & exchange.TYPE_ASK_BITS:
+        core.check_values(x, tensor)
+    if facts & exchange.TYPE_KEEP:
+        core.keep_alive(tensor, x)
+    return tensor
+
+
+def check_delivery(x, where, tensor) -> None:
+    """Whether the stream that was chosen for `where` (None: the host) suits what came.
+
+    The device in the capsule is the truth: pinned memory is announced as such and delivered as
+    plain host memory by torch.
+    """
+    where = where or CPU
+    if where == CPU and tensor.device.type == DeviceType.CUDA_MANAGED:
+        return  # which a CPU can read, so that its producer need not copy it
+    kind = ordering(where)
+    elsewhere = kind in DEFAULT and tensor.device.id != where.id
+    if ordering(tensor.device) != kind or (elsewhere and where.type != DeviceType.CUDA_MANAGED):
+        raise BufferError(
+            f"{type(x).__qualname__!r} announced data on {where} and delivered "
+            f"{core.describe(tensor)}, where work is ordered in another way"
+        )
+
+
+def device_of(x) -> Device:
+    """What `x.__dlpack_device__()` says, made sense of: ids may be None, types may be enums."""
+    method = exchange.special(x, "__dlpack_device__")
+    if method is None:
+        raise TypeError(
+            f"expected a DLPack producer, got {type(x).__qualname__!r}, which has __dlpack__ but "
+            f"not __dlpack_device__"
+        )
+    answer = method()
+    try:
+        kind, ordinal = answer
+        kind = kind.value if isinstance(kind, Enum) else kind
+        return Device((kind, 0 if ordinal is None else ordinal))
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"expected (device type, device id) from __dlpack_device__ of "
+            f"{type(x).__qualname__!r}, got {answer!r}"
+        ) from error
+
+
+_BITS = {
+    "stream": exchange.KEYWORD_STREAM,
+    "max_version": exchange.KEYWORD_MAX_VERSION,
+    "dl_device": exchange.KEYWORD_DL_DEVICE,
+    "copy": exchange.KEYWORD_COPY,
+}
+
+
+def negotiate(x, producer, keywords, source, where, stream):
+    """Calls `producer`, whose data is on `source`, with as many of `keywords` as it takes; returns
+    its capsule, which is to be on `where`.
+
+    The device is current meanwhile: some producers record on whichever is. They make `stream` wait,
+    unless it is -1, so it is asked first whether a graph capture survives that.
+
+    Three generations are in the field: `stream` alone; `version`, with `__dlpack_info__`; and
+    `max_version`, `dl_device`, `copy`. The newest is tried first. A keyword is given up only for
+    a TypeError that is about that keyword, never for one from inside the producer, and what a
+    type does not take is remembered for host data.
+    """
+    current = where if source.is_host else source
+    refused, version = exchange.recall(type(x)) or (0, 0)
+    while True:
+        asked = {name: value for name, value in keywords.items() if not refused & _BITS[name]}
+        if version:
+            asked["version"] = version
+        try:
+            capsule = driver.call_on(current.type, current.id, stream, producer, asked)
+        except TypeError as error:
+            if not asked or not is_refusal(error, frames=2):
+                raise
+            if "copy" in asked or "dl_device" in asked:
+                if "dl_device" in asked or keywords.get("copy"):
+                    raise BufferError(
+                        f"{type(x).__qualname__!r} cannot export to another device or copy, and "
+                        f"neither can fastdl: {obstacle(source, where)}"
+                    ) from error
+                refused |= _BITS["copy"]  # a producer that knows no copies makes none
+            elif "max_version" in asked:
+                refused |= _BITS["max_version"]
+                version = draft_version(x)
+            elif "version" in asked:
+                version = 0
+            elif "stream" in asked:
+                if asked["stream"] not in (0, 1):  # not the default that a producer assumes
+                    raise BufferError(
+                        f"{type(x).__qualname__!r} does not take a stream: pass stream=None"
+                    ) from error
+                refused |= _BITS["stream"]
+            continue
+        if version >= 100 and core.is_legacy_capsule(capsule):
+            # The draft put a new layout under the old name: what this is cannot be known. The
+            # capsule is dropped as it is; 60 is the old layout for certain.
+            del capsule
+            version = DRAFT_OLDEST
+            continue
+        break
+    learned = refused & ~_BITS["copy"], version  # `copy` is asked for anew each time
+    if where.is_host and learned != exchange.recall(type(x)):
+        exchange.remember(type(x), *learned)
+    return capsule
+
+
+def draft_version(x) -> int:
+    """What to pass as `version`: 0 (nothing) unless `x` follows the draft of 2022."""
+    info = exchange.special(x, "__dlpack_info__")
+    if info is None:
+        return 0
+    theirs = info()
+    if isinstance(theirs, bool) or not isinstance(theirs, int):
+        raise TypeError(
+            f"expected an int from __dlpack_info__ of {type(x).__qualname__!r}, got {theirs!r}"
+        )
+    if theirs < DRAFT_OLDEST:
+        raise BufferError(
+            f"{type(x).__qualname__!r} speaks DLPack {theirs / 100} at most: no version in common"
+        )
+    return min(theirs, DRAFT_VERSION) if theirs >= 100 else DRAFT_OLDEST
+
+
+# In the words of CPython, Cython, pybind11 and nanobind.
+_REFUSALS = (
+    "unexpected keyword argument",
+    "invalid keyword argument",
+    "no keyword arguments",
+    "keyword argument (",  # "takes at most 1 keyword argument (2 given)"
+    "keyword arguments (",
+    "incompatible function arguments",
+)
+
+
+def is_refusal(error: TypeError, frames: int = 0) -> bool:
+    """Whether a TypeError from calling `__dlpack__` is about the keywords of that very call.
+
+    It says so in one of the known ways; a keyword that it names is one that fastdl passes; and it
+    names the method, or was raised before any frame of the producer ran: below the `frames` of the
+    caller there is none in its traceback.
+    """
+    text = str(error)
+    for words in _REFUSALS:
+        if words in text:
+            break
+    else:
+        return False
+    _, named, keyword = text.partition("unexpected keyword argument '")
+    if named and keyword.partition("'")[0] not in (*_BITS, "version"):
+        return False
+    traceback = error.__traceback__
+    while traceback is not None and frames:
+        traceback, frames = traceback.tb_next, frames - 1
+    ours = "__dlpack__(" in text or "this function" in text or text.startswith("function ")
+    return ours or traceback is None

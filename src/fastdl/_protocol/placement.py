@@ -1,0 +1,53 @@
+"""Copies that fastdl makes, and whether it can."""
+
+from fastdl._core import tensor as core
+from fastdl._core.device import CPU, Device
+from fastdl._devices import driver
+from fastdl._protocol.streams import DEFAULT, checked, handle_of
+
+
+def serves(device: Device, target: Device | None) -> bool:
+    """Whether memory on `device` will do for who asked for `target`: any host memory for a CPU,
+    whatever its kind."""
+    return target is None or device == target or (target == CPU and device.is_host)
+
+
+def obstacle(source: Device, target: Device) -> str | None:
+    """Why fastdl cannot copy from `source` to `target`; None if it can."""
+    kinds = {device.stream_kind for device in (source, target) if not device.is_host}
+    if len(kinds) > 1 or not kinds <= DEFAULT.keys():
+        return f"fastdl copies from or to the host, and on CUDA or ROCm, not {source} to {target}"
+    for device in (source, target):
+        if not device.is_host or device == target != CPU:
+            try:
+                driver.driver_facts(device.type)
+            except BufferError as error:
+                return str(error)
+    return None
+
+
+def copied(tensor, target: Device, stream: int | None = None, *, pooled=False):
+    """A compact copy of `tensor` on `target`. `stream`: the number of one of the target's device,
+    or if that is the host of the tensor's; None: the thread's work stream; -1: the same, and it is
+    done when this returns, since the caller orders nothing by streams. `pooled`: who named a stream
+    knows that the memory belongs to it."""
+    if target == tensor.device and target.is_host and obstacle(target, target):
+        target = CPU  # for pinned memory on a machine without its driver
+    if target == CPU and tensor.device.is_host:
+        return core.copy_host(tensor)
+    number = -1 if stream is None else stream
+    return driver.transfer(
+        tensor, *target, number, finished=stream == -1, pooled=pooled and number != -1
+    )
+
+
+def move(tensor, device, *, copy=None, stream=None):
+    """`tensor` on `device`, for Tensor.to and Tensor.copy."""
+    target, here = Device(device), tensor.device
+    streams = here if target == CPU or (target.is_host and not here.is_host) else target
+    number = checked(handle_of(stream, streams), streams)
+    if not serves(here, target) or copy:
+        return copied(tensor, target, number, pooled=True)
+    if number is not None and number != -1:
+        driver.order(tensor, number)
+    return tensor

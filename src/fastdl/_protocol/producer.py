@@ -1,0 +1,84 @@
+"""`Tensor.__dlpack__` in Python: what fastdl answers, as a producer.
+
+Complete by itself; the compiled method in front of it serves the plain call.
+"""
+
+from fastdl._core import tensor as core
+from fastdl._core.device import CPU, Device, DeviceType
+from fastdl._core.errors import CopyRequiredError
+from fastdl._devices import driver
+from fastdl._protocol.placement import copied, serves
+from fastdl._protocol.streams import DEFAULT, as_number, checked, order_export
+
+
+def export(tensor, stream, max_version, dl_device, copy, version):
+    """A capsule for a consumer that asked with these arguments. See Tensor.__dlpack__."""
+    versioned = wants_versioned(max_version, version)
+    if copy is not None and not isinstance(copy, bool):
+        raise TypeError(f"expected copy=None, True or False, got {copy!r}")
+    target = None if dl_device is None else asked_device(dl_device)
+    here = tensor.device
+
+    # A CPU can read managed memory as it is; the capsule says truly what it is.
+    alias = target == CPU and here.type == DeviceType.CUDA_MANAGED and not copy
+    if (alias or serves(here, target)) and not copy:
+        if target == CPU:  # who asks for it touches it from the host, whatever stream it names
+            driver.wait(tensor)
+        else:
+            order_export(tensor, stream)
+        return core.export_capsule(tensor, versioned=versioned)
+    if copy is False:
+        raise CopyRequiredError(
+            f"{core.describe(tensor)} needs a copy to be on {target}, and copy=False"
+        )
+    result = copy_for(tensor, target or here, None if target == CPU else stream)
+    return core.export_capsule(result, versioned=versioned, copied=True)
+
+
+def copy_for(tensor, target: Device, stream):
+    """A copy on `target`, ready for a consumer that passed `stream`."""
+    number = checked(as_number(stream), target)
+    if target.is_host:
+        number = -1
+    elif number is None:
+        number = DEFAULT.get(target.stream_kind)
+    return copied(tensor, target, number)
+
+
+def wants_versioned(max_version, version) -> bool:
+    """Whether the answer is a versioned capsule; BufferError where there is none in common."""
+    if max_version is not None and version is not None:
+        raise TypeError("expected max_version or version, got both")
+    if version is not None:
+        version = whole(version, "version")
+        if version < 70:
+            return False
+        if 100 <= version <= 130:
+            return True
+        raise BufferError(
+            f"expected version up to 69, or 100 to 130, got {version}: 70 to 99 is a layout that "
+            f"never shipped, and DLPack 1.3 is the newest that fastdl speaks"
+        )
+    if max_version is None:
+        return False
+    if not isinstance(max_version, (tuple, list)) or len(max_version) != 2:
+        raise TypeError(f"expected max_version as (major, minor), got {max_version!r}")
+    major, minor = whole(max_version[0], "max_version"), whole(max_version[1], "max_version")
+    if major < 0 or minor < 0:
+        raise TypeError(f"expected max_version of numbers from 0 on, got {max_version!r}")
+    return major >= 1
+
+
+def asked_device(dl_device) -> Device:
+    if not isinstance(dl_device, (tuple, list)) or len(dl_device) != 2:
+        raise TypeError(f"expected dl_device as (type, id), got {dl_device!r}")
+    device = Device(tuple(dl_device))
+    if device == CPU and dl_device[1] != 0:
+        raise BufferError(f"expected dl_device (1, 0) for the host, got {dl_device!r}")
+    return device
+
+
+def whole(value, name: str) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"expected an int in {name}, got {value!r}")
+    return value.__index__()

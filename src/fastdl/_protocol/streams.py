@@ -1,0 +1,194 @@
+"""Streams: the two tables of the DLPack handshake, as numbers, and what a user may pass for one.
+
+CUDA (and managed memory): 1 is the legacy default stream, 2 the per-thread one, larger numbers
+are handles; 0 is refused because it could mean either default. ROCm: 0 is the default stream, 1
+and 2 do not exist. -1 means that the caller orders all work. Host memory has no stream.
+
+The functions of fastdl also take stream objects, whose handle 0 is a default stream by definition.
+`__dlpack__` takes numbers alone, as the standard has it.
+"""
+
+from fastdl._core import tensor as core
+from fastdl._core.device import Device
+from fastdl._devices import driver
+
+NONE, CUDA, ROCM, OPAQUE = range(4)  # fastdl_stream_kind in fastdl.h
+
+DEFAULT = {CUDA: 1, ROCM: 0}
+
+
+def as_number(stream):
+    """`stream` as None or an int; TypeError otherwise."""
+    if stream is None:
+        return None
+    if isinstance(stream, bool) or not hasattr(stream, "__index__"):
+        raise TypeError(f"expected a stream as an int or None, got {stream!r}")
+    return stream.__index__()
+
+
+# Where libraries document the handle of their stream objects: torch, CuPy, Numba.
+_HANDLES = ("cuda_stream", "ptr", "handle")
+_ORDINALS = ("device_index", "device_id")  # and the number of its device: torch, CuPy
+
+
+def handle_of(stream, device: Device):
+    """`stream` as None or an int: an int itself, or the handle of a stream object, which is asked
+    for by `__cuda_stream__` or by the attribute that its library documents."""
+    if stream is None or hasattr(stream, "__index__"):
+        return as_number(stream)
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        answer = protocol() if callable(protocol) else protocol
+        if not isinstance(answer, tuple) or len(answer) != 2 or as_number(answer[0]) != 0:
+            raise TypeError(
+                f"expected (0, handle) from __cuda_stream__ of {stream!r}, got {answer!r}"
+            )
+        handle = answer[1]
+    else:
+        for name in _HANDLES:
+            handle = getattr(stream, name, None)
+            if handle is not None:
+                break
+        else:
+            raise TypeError(
+                f"expected a stream as an int, None, an object with __cuda_stream__, or a stream "
+                f"of torch, CuPy or Numba, got {stream!r}"
+            )
+    handle = as_number(getattr(handle, "value", handle)) or 0  # ctypes has None for NULL
+    if handle <= 2:
+        refuse_abroad(stream, device)
+    return handle or DEFAULT.get(device.stream_kind, 0)
+
+
+def refuse_abroad(stream, device: Device) -> None:
+    """Refuses the default stream of another device, which has no number beside this one's."""
+    for name in _ORDINALS:
+        ordinal = getattr(stream, name, None)
+        if isinstance(ordinal, int) and ordinal not in (-1, device.id):  # -1: CuPy's "any"
+            raise ValueError(
+                f"expected a stream of {device}, got the default stream of device {ordinal}: "
+                f"{stream!r}"
+            )
+
+
+def checked(stream, device: Device):
+    """`stream`, None or an int, if `device` has it; ValueError or BufferError otherwise."""
+    kind = device.stream_kind
+    if stream is None or stream == -1:
+        return stream
+    if not 0 <= stream < 2**63:
+        raise ValueError(f"expected a stream handle of 64 bits, or -1, got {stream}")
+    if kind == NONE:
+        raise ValueError(f"{device} has no streams: expected stream=None or -1, got {stream}")
+    if kind == OPAQUE:
+        raise BufferError(f"DLPack has no stream numbers for {device}: pass stream=None")
+    if kind == CUDA and stream == 0:
+        raise ValueError(
+            "stream 0 is ambiguous on CUDA: pass 1 for the legacy default stream or 2 for the "
+            "per-thread default stream"
+        )
+    if kind == ROCM and stream in (1, 2):
+        raise ValueError(f"ROCm has no stream {stream}: pass 0 for the default stream")
+    return stream
+
+
+def ordering(device: Device) -> int:
+    """How work on the memory of `device` is ordered: as `stream_kind`, but pinned memory is host
+    memory, which a consumer need not order."""
+    return NONE if device.is_host else device.stream_kind
+
+
+# ---- the consumer's table -------------------------------------------------------------------
+
+
+def for_consumer(stream, device: Device):
+    """The stream, as a number, on which the result of an import from `device` will be used.
+
+    The caller's None is the calling thread's work stream (see use_stream), by number: leaving it to
+    the producer would mean "no ordering" to torch. None where there is no stream to speak of. CUDA
+    accepts the caller's 0 as 1.
+    """
+    kind = ordering(device)
+    stream = handle_of(stream, device)
+    if kind == NONE and stream not in (None, -1):
+        raise ValueError(
+            f"data on {device} has no streams: expected stream=None or -1, got {stream}"
+        )
+    if kind == CUDA and stream == 0:
+        stream = 1
+    stream = checked(stream, device)
+    if kind not in DEFAULT:
+        return None
+    return driver.work_stream(*device) if stream is None else stream
+
+
+# ---- the producer's table -------------------------------------------------------------------
+
+
+def order_export(tensor: core.Tensor, stream) -> None:
+    """Orders what is in flight on `tensor` for a consumer that passed `stream` to `__dlpack__`."""
+    device = tensor.device
+    stream = checked(as_number(stream), device)
+    if stream == -1:
+        return
+    if device.is_host and stream is None:
+        driver.wait(tensor)
+    elif device.stream_kind in DEFAULT:
+        driver.order(tensor, DEFAULT[device.stream_kind] if stream is None else stream)
+
+
+# ---- what users call ------------------------------------------------------------------------
+
+
+def named(stream, device: Device):
+    """A stream that must be one, for Tensor.record and the like."""
+    if device.stream_kind not in DEFAULT:
+        raise ValueError(f"{device} has no streams that fastdl can name")
+    number = checked(handle_of(stream, device), device)
+    if number is None or number == -1:
+        raise ValueError(f"expected a stream, got {stream!r}")
+    return number
+
+
+def record(tensor: core.Tensor, stream) -> None:
+    """See Tensor.record."""
+    driver.record(tensor, named(stream, tensor.device))
+
+
+def release(tensor: core.Tensor, stream) -> None:
+    """See Tensor.release."""
+    driver.release(tensor, named(stream, tensor.device))
+
+
+class use_stream:
+    """Makes `stream` the calling thread's work stream for `device` within a `with` block.
+
+    The work stream is the one that imports without a `stream` are ready on, and the one that
+    `fastdl_work_stream` and the exchange tables of fastdl give to C code. It is the device's
+    default stream unless a block says otherwise. Blocks nest; other threads are not affected.
+
+    device: a CUDA or ROCm device, as "cuda:0", (type, id) or a Device. Managed and pinned memory of
+        the same number follow it.
+    stream: as for `Tensor.record`. A stream object is kept alive; who passes a number keeps the
+        stream until the block has been left.
+
+    What C code queued there, on tensors that it got within the block, is waited for later by those
+    who get them. Another thread that gets one before the block has been left must be told of the
+    work: see Tensor.record.
+
+    ValueError and TypeError as in `from_dlpack`. RuntimeError if it is entered twice at a time, or
+    left on another thread.
+    """
+
+    def __init__(self, device, stream):
+        self._device = Device(device)
+        self._number = named(stream, self._device)
+        self._stream = stream
+        self._scope = driver.StreamScope()
+
+    def __enter__(self):
+        self._scope.begin(*self._device, self._number)
+        return self
+
+    def __exit__(self, *error):
+        self._scope.end()
