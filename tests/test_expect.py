@@ -39,6 +39,8 @@ def one(obj, name="x", **spec):
 
 
 BASE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+FROZEN = BASE.copy()
+FROZEN.flags.writeable = False
 
 
 @installed
@@ -104,6 +106,7 @@ def test_what_fits(api, obj, spec):
         (BASE[:, 1:], {"layout": C | F}, BufferError, ["contiguous layout, in either order"]),
         (BASE[:, :, ::2], {"layout": INNER}, BufferError, ["a last dimension of stride 1"]),
         (np.broadcast_to(BASE, (2, 2, 3, 4)), {"rules": WRITABLE}, BufferError, ["read-only"]),
+        (FROZEN, {"rules": WRITABLE}, BufferError, ["writable tensor, got a read-only one"]),
         (tensor(strides=(0, 1)), {"rules": WRITABLE}, BufferError, ["memory of its own", "(0, 1)"]),
         (tensor(strides=(1, 1)), {"rules": WRITABLE}, BufferError, ["memory of its own"]),
         (tensor(strides=(2, -1)), {"rules": WRITABLE}, BufferError, ["memory of its own"]),

@@ -1,5 +1,6 @@
 """Capsules: consumed twice, misnamed, mislabelled, dropped, raced for (faults C1 to C13)."""
 
+import ctypes
 import gc
 import sys
 import threading
@@ -9,6 +10,7 @@ import pytest
 
 import fastdl
 from tests.support.build import extension
+from tests.support.ctypes_dlpack import name_of, opened
 from tests.support.isolate import run_isolated
 from tests.support.producers import Given, OldProducer, Producer, entries, every_way, types
 
@@ -195,6 +197,47 @@ def test_c9_export_consumed_and_then_dropped(versioned):
     given.assert_alive()
     assert held.fields()["shape"] == (2, 3)
     held.delete()
+    given.assert_released()
+
+
+@forms
+def test_c9_export_renamed_back(versioned):
+    """The name counts, not its address: a consumer may write it back from a copy of its own."""
+    given = Given()
+    tensor = fastdl.from_dlpack(given.capsule())
+    capsule = tensor.__dlpack__(max_version=(1, 3) if versioned else None)
+    name = ctypes.create_string_buffer(name_of(capsule).encode())
+    set_name = ctypes.pythonapi.PyCapsule_SetName
+    set_name.argtypes, set_name.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_int
+    assert set_name(capsule, ctypes.cast(name, ctypes.c_char_p)) == 0
+    del tensor
+    given.assert_alive()
+    del capsule
+    given.assert_released()
+
+
+CHANGES = {
+    "shape": lambda tensor: tensor.shape.__setitem__(0, -1),
+    "too large": lambda tensor: tensor.shape.__setitem__(0, 2**62),
+    "strides": lambda tensor: tensor.strides.__setitem__(0, 2**62),
+    "data": lambda tensor: setattr(tensor, "data", None),
+}
+
+
+@entries
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_c14_export_that_its_consumer_changed(enter, change):
+    """A description that comes back is checked as a stranger's, and released if it is refused."""
+    given = Given()
+    tensor = fastdl.from_dlpack(given.capsule())
+    capsule = tensor.__dlpack__(max_version=(1, 3))
+    struct = opened(capsule)
+    change(struct.tensor)
+    with pytest.raises(BufferError, match="the tensor has"):
+        enter(capsule)
+    del struct, capsule
+    assert tensor.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    del tensor
     given.assert_released()
 
 

@@ -23,6 +23,7 @@ consumer = extension("consumer")
 
 MIN, MAX = -(2**63), 2**63 - 1
 TOP = 2**64
+BYTES = {"dtype": (1, 8, 1)}  # whose strides in bytes are those in elements
 
 # A pointer that kills whoever follows it.
 WILD = 8
@@ -64,6 +65,12 @@ REFUSED = {
     "N9 in bytes only": ({"strides": (2**61, 1)}, "strides that reach"),
     "N9 sum": ({"shape": (2, 2), "strides": (2**62, 2**62)}, "strides that reach"),
     "N9 negative sum": ({"shape": (2, 2), "strides": (-(2**62), -(2**62))}, "strides that reach"),
+    "N9 of bytes": ({**BYTES, "shape": (3,), "strides": (2**62,)}, "strides that reach"),
+    "N9 negative, of bytes": ({**BYTES, "shape": (3,), "strides": (MIN,)}, "strides that reach"),
+    "N9 sum of bytes": (
+        {**BYTES, "shape": (2, 2), "strides": (2**62, 2**62)},
+        "strides that reach",
+    ),
     "N9 cancelling": ({"shape": (3, 3), "strides": (2**62, -(2**62))}, "strides that reach"),
     "N9 below address 0": ({"data": 4096, "strides": (-2000, 1)}, "outside the address space"),
     "N9 above the top": ({"data": TOP - 64, "strides": (100, 1)}, "outside the address space"),
@@ -96,6 +103,12 @@ def has(**expected):
         assert found == expected
 
     return check
+
+
+def on_the_host(tensor):
+    """What others are told: a Device names the host in one way whatever its number is."""
+    assert tensor.__dlpack_device__() == (1, 0)
+    assert tensor.device == CPU
 
 
 ACCEPTED = {
@@ -159,8 +172,8 @@ ACCEPTED = {
     ),
     "N18 without elements": ({"shape": (0,)}, has(size=0, shape=(0,))),
     "N2 64 dimensions": ({"shape": (1,) * 64}, has(ndim=64, shape=(1,) * 64, size=1)),
-    "X2 CPU 7": ({"device": (1, 7)}, has(device=CPU)),
-    "X2 CPU -5": ({"device": (1, -5)}, has(device=CPU)),
+    "X2 CPU 7": ({"device": (1, 7)}, on_the_host),
+    "X2 CPU -5": ({"device": (1, -5)}, on_the_host),
 }
 
 

@@ -68,6 +68,33 @@ def test_e1_attribute_that_is_no_table(enter, name, value):
         assert not calls_of(enter, kind)
 
 
+COMPLEX64 = (5, 64, 1)
+
+
+@entries
+@pytest.mark.parametrize("bit", ["conj", "neg"])
+def test_a_lazy_view_of_torch_is_refused(enter, bit):
+    """A table hands it out as it is: fastdl asks a complex tensor of torch whether it is one."""
+
+    class Lazy(Tabled):
+        lazy = False
+
+        def is_conj(self):
+            return self.lazy and bit == "conj"
+
+        def is_neg(self):
+            return self.lazy and bit == "neg"
+
+    Lazy.__module__, Lazy.__qualname__ = "torch", "Tensor"
+    plain, lazy = (Lazy(Given(dtype=COMPLEX64, shape=(3,))) for _ in range(2))
+    assert enter(plain).dtype.name == "complex64"
+    lazy.lazy = True
+    with pytest.raises(BufferError, match=rf"{bit} bit set: call resolve_{bit}\(\) first"):
+        enter(lazy)
+    for producer in (plain, lazy):
+        producer.managed.assert_released()
+
+
 @entries
 def test_e1_table_on_the_instance(enter):
     producer = Producer(Given(), mode="give")

@@ -6,7 +6,11 @@ DRIVER, EVENT, ORDERING, MEMORY, TRANSFER, POINTER, EXCHANGES = (
     f"src/fastdl/_devices/{name}.c"
     for name in ("driver event ordering memory transfer pointer_attributes exchanges".split())
 )
-ACQUIRE, EXPORT, BLOCK = (f"src/fastdl/_core/{name}.c" for name in "acquire export block".split())
+ACQUIRE, BLOCK, COPY, EXPORT, IMPORT, INDEX, LIFETIME, OBJECT = (
+    f"src/fastdl/_core/{name}.c"
+    for name in "acquire block copy export import index lifetime object".split()
+)
+HEADER = "include/fastdl/fastdl.h"
 BINDING = "src/fastdl/_devices/driver.pyx"
 STREAMS, CONSUMER, PLACING = (
     f"src/fastdl/_protocol/{name}.py" for name in "streams consumer placement".split()
@@ -20,6 +24,17 @@ TABLES, OWN, COPIES, COPYING = (
     f"tests/test_{name}.py" for name in "streams device_memory transfers copy_policy".split()
 )
 
+
+CAPSULES, DELETERS, DESCRIPTORS, TABLE_FAULTS, RUNTIME, VERSIONS = (
+    f"tests/test_faults_{name}.py"
+    for name in "capsule deleter descriptor exchange runtime version".split()
+)
+BUFFERS, COLLECTION, COPYING_HOST, INDEXING, PRODUCER, TENSOR, VALUES = (
+    f"tests/test_{name}.py"
+    for name in "buffer collection copies indexing producer tensor values".split()
+)
+
+DTYPES, EXPECT, LAYOUT = (f"tests/test_{name}.py" for name in ("faults_dtype", "expect", "layout"))
 
 GUIDE = "tests/test_streams_guide.py::test_producer"
 

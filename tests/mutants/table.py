@@ -4,12 +4,21 @@ Each is one mistake that a person could make. Its text must occur exactly once i
 it stays the mistake that its name says; who changes the code mends the table.
 """
 
+from tests.mutants.core import EXPORTS, HOST_COPIES, IMPORTS, LIFETIMES, OWNERSHIP, VIEWS
 from tests.mutants.drivers import CAPTURE, CONTEXTS, NUMBERS, THE_GIL
+from tests.mutants.header import CHECKS
 from tests.mutants.memory import MEMORIES
 from tests.mutants.ordering import EDGES, EVENTS, PRODUCERS, WORK_STREAMS
 from tests.mutants.policy import COPY_POLICY
 
 MUTANTS = [
+    *OWNERSHIP,
+    *IMPORTS,
+    *EXPORTS,
+    *VIEWS,
+    *HOST_COPIES,
+    *LIFETIMES,
+    *CHECKS,
     *EVENTS,
     *EDGES,
     *PRODUCERS,

@@ -1,0 +1,157 @@
+"""Mutants of the public header: what is checked of a descriptor, whatever way it comes."""
+
+from tests.mutants.mutant import (
+    DESCRIPTORS,
+    DTYPES,
+    EXPECT,
+    HEADER,
+    LAYOUT,
+    TABLE_FAULTS,
+    mutant,
+)
+
+CHECKS = [
+    mutant(
+        DESCRIPTORS,
+        "a negative dimension passes",
+        HEADER,
+        "                return FASTDL_NEGATIVE_DIM;",
+        "                dim = 0;",
+    ),
+    mutant(
+        DESCRIPTORS,
+        "more elements than can be counted pass",
+        HEADER,
+        "            fault = FASTDL_SIZE_OVERFLOW;\n        if (strides == NULL)",
+        "            fault = FASTDL_OK;\n        if (strides == NULL)",
+    ),
+    mutant(
+        DESCRIPTORS,
+        "more bytes than can be counted pass",
+        HEADER,
+        "    if (FASTDL_UNLIKELY_(fastdl_mul_(size, itemsize, &layout->nbytes)))\n"
+        "        return FASTDL_SIZE_OVERFLOW;",
+        "    (void)fastdl_mul_(size, itemsize, &layout->nbytes);",
+    ),
+    mutant(
+        DESCRIPTORS,
+        "strides reach around the address space",
+        HEADER,
+        "        fault = fault == FASTDL_OK ? FASTDL_REACH_OVERFLOW : fault;",
+        "        ;",
+    ),
+    mutant(
+        DESCRIPTORS,
+        "memory below the first address is reached",
+        HEADER,
+        "                         first < (uint64_t)0 - (uint64_t)layout->low ||\n",
+        "",
+    ),
+    mutant(
+        DESCRIPTORS,
+        "memory above the last address is reached",
+        HEADER,
+        "(uint64_t)layout->high > UINTPTR_MAX - first",
+        "(uint64_t)layout->high > UINTPTR_MAX",
+    ),
+    mutant(
+        DESCRIPTORS,
+        "elements without memory pass",
+        HEADER,
+        "FASTDL_UNLIKELY_(tensor->data == NULL) ? FASTDL_NULL_DATA : FASTDL_OK",
+        "FASTDL_OK",
+    ),
+    mutant(
+        DESCRIPTORS,
+        "a tensor of 65 dimensions passes",
+        HEADER,
+        "FASTDL_UNLIKELY_((uint32_t)tensor->ndim > FASTDL_MAX_NDIM)",
+        "FASTDL_UNLIKELY_((uint32_t)tensor->ndim > FASTDL_MAX_NDIM + 1)",
+    ),
+    mutant(
+        (DTYPES, DESCRIPTORS),
+        "a size that its type does not have passes",
+        HEADER,
+        "((bits & (bits - 1)) == 0 || family->min_bits == family->max_bits)",
+        "(bits != 0 || family->min_bits == family->max_bits)",
+    ),
+    mutant(
+        (DTYPES, DESCRIPTORS),
+        "elements of no lanes pass",
+        HEADER,
+        "    if (FASTDL_UNLIKELY_(dtype.lanes == 0))\n        return FASTDL_BAD_LANES;\n",
+        "",
+    ),
+    mutant(
+        DESCRIPTORS,
+        "dimensions without a shape are read",
+        HEADER,
+        "    if (FASTDL_UNLIKELY_(tensor->ndim > 0 && tensor->shape == NULL))\n"
+        "        return FASTDL_NULL_SHAPE;\n",
+        "",
+    ),
+    mutant(
+        DESCRIPTORS,
+        "a device of type 0 passes",
+        HEADER,
+        "FASTDL_UNLIKELY_((int32_t)tensor->device.device_type <= 0)",
+        "FASTDL_UNLIKELY_((int32_t)tensor->device.device_type < 0)",
+    ),
+    mutant(
+        (DTYPES, "tests/test_values.py"),
+        "elements that share bytes may have strides",
+        HEADER,
+        "    if (!fastdl_is_contiguous(tensor, 'C'))\n        return FASTDL_PACKED_STRIDES;\n",
+        "",
+    ),
+    mutant(
+        LAYOUT,
+        "no elements are not contiguous",
+        HEADER,
+        "        if (tensor->shape[i] == 0)\n            return 1;\n",
+        "",
+    ),
+    mutant(
+        LAYOUT,
+        "dimensions of size 1 break contiguity",
+        HEADER,
+        "        if (tensor->shape[i] != 1) {\n            long_dims++;",
+        "        if (tensor->shape[i] != 0) {\n            long_dims++;",
+    ),
+    mutant(
+        (TABLE_FAULTS, DESCRIPTORS),
+        "a table that is not complete is used",
+        HEADER,
+        "                table->current_work_stream == NULL)",
+        "                0)",
+    ),
+    mutant(
+        TABLE_FAULTS,
+        "a chain of tables is followed as long as it is",
+        HEADER,
+        "links < 16;",
+        "links < 1000000;",
+    ),
+    mutant(
+        (EXPECT, "tests/test_header.py"),
+        "writing to elements that share memory is allowed",
+        HEADER,
+        "        if (fastdl_shares_itself_(dl))\n            return FASTDL_SHARES_ITSELF_;\n",
+        "",
+    ),
+    mutant(
+        (EXPECT, "tests/test_header.py"),
+        "read-only memory may be written",
+        HEADER,
+        "        if (view->flags & DLPACK_FLAG_BITMASK_READ_ONLY)\n"
+        "            return FASTDL_READ_ONLY_;\n",
+        "",
+    ),
+    mutant(
+        EXPECT,
+        "a name stands for another size in each argument",
+        HEADER,
+        "        } else if (dim->size != size) {\n            return i;",
+        "        } else if (dim->size != size && dim->name == NULL) {\n            return i;",
+    ),
+]

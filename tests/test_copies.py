@@ -1,0 +1,48 @@
+"""Copies of host memory in any layout, compared with NumPy's."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fastdl
+
+TYPES = [np.uint8, np.int16, np.float32, np.int64, np.complex128]
+
+
+@st.composite
+def layouts(draw):
+    """Arrays of up to five dimensions: permuted, stepped, reversed, broadcast."""
+    shape = draw(st.lists(st.integers(1, 5), min_size=1, max_size=5))
+    dtype = draw(st.sampled_from(TYPES))
+    array = np.arange(np.prod(shape) * 8).astype(dtype)[: np.prod(shape)].reshape(shape)
+    array = array.transpose(draw(st.permutations(range(array.ndim))))
+    steps = tuple(slice(None, None, draw(st.sampled_from([1, 1, 2, -1, -3]))) for _ in shape)
+    array = array[steps]
+    if draw(st.booleans()):
+        array = np.broadcast_to(array, (draw(st.integers(1, 3)), *array.shape))
+    return array
+
+
+@settings(max_examples=400, deadline=None)
+@given(layouts())
+def test_a_copy_has_the_values_in_row_major_order(array):
+    copy = fastdl.from_dlpack(array).copy()
+    assert copy.is_contiguous()
+    assert copy.shape == array.shape
+    assert copy.numpy().tobytes() == np.ascontiguousarray(array).tobytes()
+
+
+def test_dimensions_between_which_the_memory_turns_back():
+    """Four dimensions of which no two can be walked as one."""
+    array = np.arange(2 * 6 * 4 * 10, dtype=np.int32).reshape(2, 6, 4, 10)[:, ::2, ::-1, ::3]
+    copy = fastdl.from_dlpack(array).copy()
+    assert copy.numpy().tolist() == array.tolist()
+
+
+def test_the_stride_of_a_dimension_of_size_1_says_nothing():
+    """NumPy leaves such strides as they come; one of the largest would overflow."""
+    array = np.lib.stride_tricks.as_strided(
+        np.arange(12.0).reshape(3, 4).T, (4, 1, 3), (8, 2**40, 32)
+    )
+    tensor = fastdl.from_dlpack(array)
+    assert tensor.copy().tolist() == array.tolist()
