@@ -1,4 +1,4 @@
-"""The functions of ../c/axpy.c for torch, compiled code included.
+"""The functions of ../c/axpy.c for torch, also in code that torch.compile compiles.
 
 Build: cd ../c && python setup.py build_ext --build-lib ../torch_compile
 Run: python axpy_torch.py
@@ -8,8 +8,8 @@ import axpy as kernels
 import torch
 from torch import Tensor
 
-# torch.compile cannot look into a function of C. As an operator it is one node of the graph, with
-# a fake implementation that says what a result looks like and computes nothing.
+# torch.compile cannot trace a C function. As a custom operator it is one node of the graph, with a
+# fake implementation that says what the result looks like and computes nothing.
 
 
 # [returns]
@@ -30,7 +30,7 @@ def keep_factor(ctx, inputs, output):
 
 
 def gradient(ctx, grad):
-    return None, scaled_operator(ctx.a, grad)  # never `scaled`: this is traced, too
+    return None, scaled_operator(ctx.a, grad)  # not scaled(): this is traced too
 
 
 scaled_operator.register_autograd(gradient, setup_context=keep_factor)
@@ -44,8 +44,8 @@ def axpy_operator(a: float, x: Tensor, y: Tensor) -> None:
 
 
 # [/writes]
-# What users call. An operator written in Python costs microseconds, so code that is not compiled
-# calls the function itself where that makes no difference.
+# What users call. An operator that is written in Python costs microseconds, so code that is not
+# compiled calls the C function where that makes no difference.
 
 
 # [eager]
@@ -64,7 +64,7 @@ def axpy(a, x, y):
         axpy_operator(a, x, y)
     else:
         kernels.axpy(a, x, y)
-        torch.autograd.graph.increment_version(y)  # torch does not see the writes of others
+        torch.autograd.graph.increment_version(y)  # the C function does not tell torch
 
 
 # [/eager]

@@ -1,9 +1,9 @@
-"""Functions of the C header in code that torch compiles: docs/examples/torch_compile.
+"""Functions built on the C header in code that torch compiles: docs/examples/torch_compile.
 
-FASTDL_EXAMPLE is the folder of the module that docs/examples/c/axpy.c makes. Most tests compile
-for backends that need no compiler: that the graph is whole, and what an operator says of itself,
-is settled before a backend sees it. "aot_eager" adds the tracing of gradients and of writes, and
-inductor follows that with a compiler.
+FASTDL_EXAMPLE is the folder of the module built from docs/examples/c, FASTDL_TORCH_COMPILE that of
+the operators. Most tests use the backends that generate no code: whether the graph is whole is
+settled before a backend sees it. "aot_eager" adds the tracing of gradients and of writes, which
+inductor is built on.
 """
 
 import importlib
@@ -18,6 +18,7 @@ sys.path.insert(0, os.environ["FASTDL_TORCH_COMPILE"])
 
 kernels = importlib.import_module("axpy")
 ours = importlib.import_module("axpy_torch")
+library = importlib.import_module("axpy_library")
 
 BACKENDS = ("eager", "aot_eager")
 every_backend = pytest.mark.parametrize("backend", BACKENDS)
@@ -68,7 +69,7 @@ def plain_step(x, y):
     return y * 2
 
 
-# torch warns once in a process of each function that it cannot look into.
+# torch warns of each function that it cannot trace, once in a process.
 opaque = pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace the builtin")
 
 
@@ -171,12 +172,16 @@ def test_a_size_that_only_the_data_tells():
 
 
 def test_each_number_is_a_graph_of_its_own():
-    """torch's way with a float that an operator takes, its own operators included."""
+    """torch compiles in a float that an operator takes; its own operators are no exception."""
     function, graphs = compiled(ours.scaled, "eager")
-    for n, a in enumerate((2.0, 0.5, -3.0), start=1):
+    limit = 8
+    assert torch._dynamo.config.recompile_limit == limit
+    for a in map(float, range(limit)):
         for _ in range(2):
             assert function(a, torch.arange(3.0)).tolist() == [0.0, a, 2 * a]
-        assert len(graphs) == n
+        assert len(graphs) == a + 1
+    with pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit):
+        function(float(limit), torch.arange(3.0))
 
 
 @every_backend
@@ -382,37 +387,25 @@ def test_opcheck_can_fail():
 # ---- other ways to the same -----------------------------------------------------------------
 
 
-@pytest.fixture
-def library():
-    """The C functions themselves as kernels: no Python between torch and them."""
-    library = torch.library.Library("axpy_kernels", "DEF")
-    library.define("scaled(float a, Tensor x) -> Tensor")
-    library.impl("scaled", kernels.scaled, "CPU")
-    torch.library.register_fake(
-        "axpy_kernels::scaled", lambda a, x: x.new_empty(x.shape), lib=library
-    )
-    library.define("axpy(float a, Tensor x, Tensor(a!) y) -> ()")
-    library.impl("axpy", kernels.axpy, "CPU")
-    torch.library.register_fake("axpy_kernels::axpy", lambda a, x, y: None, lib=library)
-    yield torch.ops.axpy_kernels
-    library._destroy()
-
-
-def test_kernels_of_a_library(library):
+def test_kernels_of_a_library():
     def step(x, y):
         y = y.clone()
         library.axpy(3.0, library.scaled(2.0, x) + 1, y)
         return y * 2
 
     x, y = torch.arange(3.0), torch.ones(3)
-    assert compiled(step)[0](x, y).tolist() == expected(2.0, x, y).tolist()
+    for backend in BACKENDS:
+        function, graphs = compiled(step, backend)
+        assert function(x, y).tolist() == expected(2.0, x, y).tolist()
+        assert len(graphs) == 1
     for operator, arguments in [(library.scaled, (2.0, x)), (library.axpy, (2.0, x, y))]:
-        results = torch.library.opcheck(operator.default, arguments)
+        results = torch.library.opcheck(operator, arguments)
         assert set(results.values()) == {"SUCCESS"}
 
 
-def test_what_such_kernels_do_not_tell_autograd(library):
-    """Gradients are lost with a warning, and writes are not seen: what custom_op adds."""
+def test_what_such_kernels_do_not_tell_autograd():
+    """Gradients are lost with a warning, and writes are not seen: what custom_op adds. In compiled
+    code they are."""
     x, y = needs_grad(1.0, 2.0), torch.ones(2, dtype=torch.float64)
     with pytest.warns(UserWarning, match="autograd kernel was not registered"):
         library.scaled(2.0, x).sum().backward()
@@ -420,6 +413,9 @@ def test_what_such_kernels_do_not_tell_autograd(library):
     version = y._version
     library.axpy(2.0, y.clone(), y)
     assert y._version == version
+    compiled(lambda y: library.axpy(2.0, y.clone(), y))[0](y)
+    assert y.tolist() == [9.0, 9.0]
+    assert y._version > version
 
 
 def test_compiled_code_may_call_the_function_of_c_itself():
