@@ -13,6 +13,8 @@ import sys
 import pytest
 import torch
 
+import fastdl
+
 sys.path.insert(0, os.environ["FASTDL_EXAMPLE"])
 sys.path.insert(0, os.environ["FASTDL_TORCH_COMPILE"])
 
@@ -216,6 +218,25 @@ def test_inductor():
         assert torch.equal(function(2.0, x, y), expected(2.0, x, y))
         assert y.tolist() == [1] * n
     assert len(graphs) == 1
+
+
+def test_torch_does_not_see_that_a_result_is_a_view():
+    """Why the guide forbids it: nothing refuses such an operator, and compiled code is wrong."""
+
+    @torch.library.custom_op("axpy_view::alias", mutates_args=())
+    def alias(x: torch.Tensor) -> torch.Tensor:
+        return torch.from_dlpack(fastdl.from_dlpack(x))
+
+    alias.register_fake(lambda x: x.new_empty(x.shape))
+    assert set(torch.library.opcheck(alias, (torch.ones(2),)).values()) == {"SUCCESS"}
+
+    def write_after(x):
+        result = alias(x)
+        x.add_(1)
+        return result + 0
+
+    assert write_after(torch.ones(2)).tolist() == [2.0, 2.0]
+    assert compiled(write_after)[0](torch.ones(2)).tolist() == [1.0, 1.0]
 
 
 # ---- what the header checks -----------------------------------------------------------------
