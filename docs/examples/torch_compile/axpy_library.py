@@ -1,8 +1,7 @@
-"""The operators of axpy_torch.py with the C functions themselves as kernels.
+"""The operators of axpy_torch.py with the C functions themselves as kernels: they cost less.
 
-No Python code runs when they are called, so they cost what torch's own operators cost. But autograd
-is told nothing: gradients are lost with a warning in the backward pass, and what is written outside
-of compiled code is not seen. Call them from functions like those of axpy_torch.py.
+Autograd does not see what `axpy` writes when it is called outside of compiled code. Call these
+operators from functions like those of axpy_torch.py.
 """
 
 import axpy as kernels
@@ -14,6 +13,7 @@ library.define("scaled(float a, Tensor x) -> Tensor")
 library.define("axpy(float a, Tensor x, Tensor(a!) y) -> ()")  # y is written
 library.impl("scaled", kernels.scaled, "CPU")
 library.impl("axpy", kernels.axpy, "CPU")
+scaled, axpy = torch.ops.axpy_library.scaled, torch.ops.axpy_library.axpy
 
 
 @torch.library.register_fake("axpy_library::scaled")
@@ -26,5 +26,13 @@ def _(a, x, y):
     pass
 
 
+def keep_factor(ctx, inputs, output):
+    ctx.a = inputs[0]
+
+
+def gradient(ctx, grad):
+    return None, scaled(ctx.a, grad)
+
+
+torch.library.register_autograd("axpy_library::scaled", gradient, setup_context=keep_factor)
 # [/library]
-scaled, axpy = torch.ops.axpy_library.scaled.default, torch.ops.axpy_library.axpy.default

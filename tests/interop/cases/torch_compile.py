@@ -357,6 +357,16 @@ def test_writing_where_a_gradient_is_asked_for_is_refused():
     assert plain.tolist() == [5.0, 9.0]  # 1 + 2 * 2 * x, by the first pair
 
 
+def test_the_operator_that_writes_loses_gradients_silently():
+    """Why `axpy` of the example refuses: torch has no formula for such operators, and no error."""
+    x, y = needs_grad(1.0, 2.0), torch.ones(2, dtype=torch.float64)
+    ours.axpy_operator(2.0, x, y)
+    assert y.tolist() == [3.0, 5.0]
+    assert not y.requires_grad
+    with pytest.raises(RuntimeError, match="non-functional operator"):
+        ours.axpy_operator.register_autograd(lambda ctx: None)
+
+
 def test_inference_mode():
     with torch.inference_mode():
         y = torch.ones(3)
@@ -419,24 +429,43 @@ def test_kernels_of_a_library():
         function, graphs = compiled(step, backend)
         assert function(x, y).tolist() == expected(2.0, x, y).tolist()
         assert len(graphs) == 1
-    for operator, arguments in [(library.scaled, (2.0, x)), (library.axpy, (2.0, x, y))]:
-        results = torch.library.opcheck(operator, arguments)
-        assert set(results.values()) == {"SUCCESS"}
 
 
-def test_what_such_kernels_do_not_tell_autograd():
-    """Gradients are lost with a warning, and writes are not seen: what custom_op adds. In compiled
-    code they are."""
-    x, y = needs_grad(1.0, 2.0), torch.ones(2, dtype=torch.float64)
-    with pytest.warns(UserWarning, match="autograd kernel was not registered"):
-        library.scaled(2.0, x).sum().backward()
-    assert x.grad is None
+LIBRARY = {
+    "scaled": (library.scaled, (2.0, X[::2])),
+    "scaled, with gradient": (library.scaled, (2.0, needs_grad(1.0, 2.0))),
+    "axpy": (library.axpy, (2.0, X[::2], torch.ones(6)[1::2])),
+}
+
+
+@pytest.mark.parametrize("what", [*LIBRARY])
+def test_opcheck_of_the_library(what):
+    operator, arguments = LIBRARY[what]
+    results = torch.library.opcheck(operator.default, arguments)
+    assert set(results.values()) == {"SUCCESS"}
+
+
+def test_autograd_does_not_see_what_such_a_kernel_writes():
+    """Outside of compiled code; custom_op adds that."""
+    y = torch.ones(2)
     version = y._version
-    library.axpy(2.0, y.clone(), y)
+    library.axpy(2.0, torch.ones(2), y)
     assert y._version == version
-    compiled(lambda y: library.axpy(2.0, y.clone(), y))[0](y)
-    assert y.tolist() == [9.0, 9.0]
+    compiled(lambda y: library.axpy(2.0, torch.ones(2), y))[0](y)
+    assert y.tolist() == [5.0, 5.0]
     assert y._version > version
+
+
+def test_without_a_formula_such_a_kernel_loses_the_gradient():
+    """With no more than a warning, where custom_op raises an exception."""
+    bare = torch.library.Library("axpy_library_bare", "DEF")
+    bare.define("scaled(float a, Tensor x) -> Tensor")
+    bare.impl("scaled", kernels.scaled, "CPU")
+    x = needs_grad(1.0, 2.0)
+    with pytest.warns(UserWarning, match="autograd kernel was not registered"):
+        torch.ops.axpy_library_bare.scaled(2.0, x).sum().backward()
+    assert x.grad is None
+    bare._destroy()
 
 
 def test_compiled_code_may_call_the_function_of_c_itself():
