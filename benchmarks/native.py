@@ -33,6 +33,11 @@ def fastdl_c(*macros: tuple[str, str]) -> dict:
     return {"sources": [CONSUMERS / "with_fastdl.c"], "define_macros": list(macros)}
 
 
+def axpy() -> dict:
+    """The example of the C guide."""
+    return {"sources": [ROOT / "docs/examples/c/axpy.c"]}
+
+
 def direct() -> dict:
     import numpy
 
@@ -76,6 +81,7 @@ def tvm_ffi() -> dict:
 #: Module -> what it is made of. ImportError where a peer is missing.
 MODULES = {
     "loops": loops_c,
+    "axpy": axpy,
     "direct": direct,
     "with_fastdl": fastdl_c,
     "with_fastdl_alone": lambda: fastdl_c(("HEADER_ALONE", "1")),

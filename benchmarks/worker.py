@@ -60,6 +60,13 @@ def copies(rounds: int) -> dict:
     return groups
 
 
+def operators(rounds: int) -> dict:
+    from benchmarks.operators import groups
+    from benchmarks.timing import interleave
+
+    return {name: interleave(subjects, rounds) for name, subjects in groups().items()}
+
+
 def memory(exchanges: int) -> dict:
     from benchmarks.memory import measure
 
@@ -67,6 +74,6 @@ def memory(exchanges: int) -> dict:
 
 
 if __name__ == "__main__":
-    jobs = {"exchanges": exchanges, "calls": calls, "copies": copies, "memory": memory}
-    job = jobs[sys.argv[1]]
+    jobs = (exchanges, calls, copies, operators, memory)
+    job = {function.__name__: function for function in jobs}[sys.argv[1]]
     print(json.dumps(job(**json.loads(sys.argv[2]))))

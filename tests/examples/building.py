@@ -36,17 +36,17 @@ def run(command, where, **environment):
     return done.stdout
 
 
-def documented_command(file):
+def documented_command(file, what="Build"):
     """What follows `Build:` in the comment at the head of a file, up to the first line that does
     not end in a backslash."""
-    lines = iter(Path(file).read_text().partition("Build:")[2].splitlines())
+    lines = iter(Path(file).read_text().partition(f"{what}:")[2].splitlines())
     command = []
     for line in lines:
         text = re.sub(r"^( \*|#)?\s*", "", line)
         command.append(text.removesuffix("\\").strip())
         if text and not text.endswith("\\"):
             break
-    assert any(command), f"{file} does not say how to build it"
+    assert any(command), f"{file} has no line that begins with {what}:"
     return " ".join(command).strip()
 
 

@@ -3,12 +3,14 @@
 The builds run against the fastdl that the tests import: an installed one in CI.
 """
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 import fastdl
-from tests.examples.building import built
+from tests.examples.building import EXAMPLES as SOURCES
+from tests.examples.building import built, documented_command, run
 from tests.interop.harness import describe, run_python
 from tests.interop.peers import require
 from tests.support.isolate import run_isolated
@@ -83,6 +85,18 @@ def test_documentation_of_the_cython_example(folder):
         assert (results.failed, results.attempted) == (0, 3), results
         """
     )
+
+
+def test_torch_compile_example(tmp_path):
+    """Builds the C example beside it, and compiles with inductor: what it does is tested in
+    tests/interop/cases/torch_compile.py."""
+    require("torch")
+    for name in ("c", "torch_compile"):
+        shutil.copytree(SOURCES / name, tmp_path / name)
+    place = tmp_path / "torch_compile"
+    file = place / "axpy_torch.py"
+    run(documented_command(file), place)
+    assert run(documented_command(file, "Run"), place) == "tensor([3., 4., 5.])\n"
 
 
 ALONE = """

@@ -24,15 +24,15 @@ def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProce
     )
 
 
-def run_cases(*files: str, peer: str = "") -> None:
+def run_cases(*files: str, peer: str = "", **environment: str) -> None:
     """Runs files of cases/ with pytest in one child; AssertionError with its output if one fails.
 
-    `peer` is what cases.peer_under_test() finds there.
+    `peer` is what cases.peer_under_test() finds there; `environment` is added to the child's.
     """
     child = run_python(
         *("-m", "pytest", "-v", "--tb=short", "-W", "error", "-p", "no:cacheprovider"),
         *(str(CASES / file) for file in files),
-        **{PEER_VARIABLE: peer},
+        **{PEER_VARIABLE: peer, **environment},
     )
     assert child.returncode == 0, describe(child)
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.examples.building import EXAMPLES, built
+
 from .harness import CASES, run_cases
 from .peers import PEERS, require
 
@@ -34,7 +36,17 @@ def test_c_header():
     run_cases("c_header.py")
 
 
+def test_torch_compile():
+    require("torch")
+    run_cases(
+        "torch_compile.py",
+        FASTDL_EXAMPLE=str(built("c", "setup.py")),
+        FASTDL_TORCH_COMPILE=str(EXAMPLES / "torch_compile"),
+    )
+
+
 def test_every_case_file_is_run():
-    run = {"producer.py", "consumer.py", "pairs.py", "c_header.py", "__init__.py", "common.py"}
+    run = {"producer.py", "consumer.py", "pairs.py", "c_header.py", "torch_compile.py"}
+    run.update({"__init__.py", "common.py"})
     run.update(file for files in PARTICULAR.values() for file in files)
     assert run == {path.name for path in CASES.glob("*.py")}

@@ -1,0 +1,79 @@
+"""The functions of ../c/axpy.c for torch, also in code that torch.compile compiles.
+
+Build: cd ../c && python setup.py build_ext --build-lib ../torch_compile
+Run: python axpy_torch.py
+"""
+
+import axpy as kernels
+import torch
+from torch import Tensor
+
+# torch.compile cannot trace a C function. As a custom operator it is one node of the graph, with a
+# fake implementation that says what the result looks like and computes nothing.
+
+
+# [returns]
+@torch.library.custom_op("axpy::scaled", mutates_args=())
+def scaled_operator(a: float, x: Tensor) -> Tensor:
+    return kernels.scaled(a, x)
+
+
+@scaled_operator.register_fake
+def _(a, x):
+    return x.new_empty(x.shape)  # row-major without gaps, as fastdl_empty allocates
+
+
+# [/returns]
+# [gradient]
+def keep_factor(ctx, inputs, output):
+    ctx.a = inputs[0]
+
+
+def gradient(ctx, grad):
+    return None, scaled_operator(ctx.a, grad)  # not scaled(): this is traced too
+
+
+scaled_operator.register_autograd(gradient, setup_context=keep_factor)
+
+
+# [/gradient]
+# [writes]
+@torch.library.custom_op("axpy::axpy", mutates_args=("y",))
+def axpy_operator(a: float, x: Tensor, y: Tensor) -> None:
+    kernels.axpy(a, x, y)
+
+
+# [/writes]
+# What users call. An operator that is written in Python costs microseconds, so code that is not
+# compiled calls the C function where that makes no difference.
+
+
+# [eager]
+def scaled(a, x):
+    """a * x, as a new tensor."""
+    if torch.compiler.is_compiling() or (x.requires_grad and torch.is_grad_enabled()):
+        return scaled_operator(a, x)
+    return kernels.scaled(a, x)
+
+
+def axpy(a, x, y):
+    """Adds a * x to y, in place."""
+    if torch.is_grad_enabled() and (x.requires_grad or y.requires_grad):
+        raise RuntimeError("axpy has no gradient: call it under torch.no_grad(), or use scaled")
+    if torch.compiler.is_compiling():
+        axpy_operator(a, x, y)
+    else:
+        kernels.axpy(a, x, y)
+        torch.autograd.graph.increment_version(y)  # the C function does not tell torch
+
+
+# [/eager]
+if __name__ == "__main__":
+
+    @torch.compile(fullgraph=True)
+    def step(x, y):
+        y = y.clone()
+        axpy(2.0, scaled(0.5, x) + 1, y)
+        return y
+
+    print(step(torch.arange(3.0), torch.ones(3)))
