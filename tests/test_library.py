@@ -1,0 +1,65 @@
+"""The compiled modules are one shared library, which fastdl loads by itself."""
+
+import sys
+
+from fastdl import _library
+from tests.support.isolate import run_isolated
+
+COMPILED = [
+    "fastdl._core.tensor",
+    "fastdl._core.exchange",
+    "fastdl._devices.driver",
+    "fastdl.bridges._numpy",
+]
+
+
+def test_modules_look_like_any_other():
+    for name in COMPILED:
+        module = _library.load(name)
+        assert module is sys.modules[name] is _library.load(name)
+        assert (module.__name__, module.__spec__.name) == (name, name)
+        assert module.__package__ == name.rpartition(".")[0]
+        assert module.__file__ == sys.modules["fastdl._native"].__file__
+        assert getattr(sys.modules[module.__package__], name.rpartition(".")[2]) is module
+
+
+def test_a_module_that_threads_need_at_once_is_loaded_once():
+    """The NumPy bridge is loaded at first use: the others wait until it is complete."""
+    printed = run_isolated("""
+        import sys, threading
+        import fastdl
+        sys.setswitchinterval(1e-6)
+        tensor, start, failed = fastdl.empty((3,)), threading.Barrier(8), []
+        def use():
+            start.wait()
+            try:
+                tensor.numpy()
+            except Exception as error:
+                failed.append(error)
+        threads = [threading.Thread(target=use) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        print(failed)
+    """)
+    assert printed == "[]\n"
+
+
+def test_a_module_that_fails_is_tried_again():
+    printed = run_isolated("""
+        import sys
+        import fastdl
+        from fastdl._library import load
+        real, sys.modules["numpy"] = sys.modules.get("numpy"), None
+        try:
+            load("fastdl.bridges._numpy")
+        except ImportError:
+            print("fails", "fastdl.bridges._numpy" in sys.modules)
+        if real is None:
+            del sys.modules["numpy"]
+        else:
+            sys.modules["numpy"] = real
+        print(fastdl.empty((0,)).numpy().shape)
+    """)
+    assert printed == "fails False\n(0,)\n"
