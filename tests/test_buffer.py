@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import fastdl
+from tests.support.build import extension
 from tests.support.ctypes_dlpack import CUDA, Managed, capsule_of
 
 # Py_buffer and its flags, from the documentation of CPython's C API.
@@ -92,7 +93,7 @@ def test_flags(request_buffer, tensor, flags, has_format, has_shape, has_strides
     assert view.obj == id(tensor)
     assert view.len == 24
     assert view.itemsize == 4
-    assert view.ndim == 2
+    assert view.ndim == (2 if has_shape else 1)  # without a shape the memory is one run of bytes
     assert not view.readonly
     assert view.format == (b"i" if has_format else None)
     assert bool(view.shape) is has_shape
@@ -139,6 +140,30 @@ def test_contiguity_requests_as_numpy(request_buffer, name, flags):
         assert view.strides[: view.ndim] == list(source.strides)
 
 
+@pytest.mark.parametrize("flags", [ND, STRIDES, C_CONTIGUOUS, F_CONTIGUOUS, FULL])
+@pytest.mark.parametrize("shape", [(), (1,), (0,)])
+def test_scalars_have_neither_shape_nor_strides(request_buffer, flags, shape):
+    """With 0 dimensions, CPython says, both pointers must be NULL."""
+    view = request_buffer(fastdl.from_dlpack(np.ones(shape)), flags)
+    assert view.ndim == len(shape)
+    assert bool(view.shape) is (shape != ())
+    assert bool(view.strides) is (shape != () and flags & STRIDES == STRIDES)
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("flags", [SIMPLE, WRITABLE])
+def test_plain_buffers_as_memoryviews(request_buffer, name, flags):
+    """What CPython's own exporter answers where neither shape nor strides are asked for."""
+    source = LAYOUTS[name]
+    if not source.flags.c_contiguous or not source.flags.writeable:
+        pytest.skip("refused, as the tests above show")
+    expected = request_buffer(memoryview(source), flags)
+    view = request_buffer(fastdl.from_dlpack(source), flags)
+    for field in ("buf", "len", "itemsize", "ndim", "readonly", "format"):
+        assert getattr(view, field) == getattr(expected, field), field
+    assert (bool(view.shape), bool(view.strides)) == (False, False)
+
+
 @pytest.mark.parametrize("flags", [WRITABLE, WRITABLE | ND, FULL])
 def test_read_only_memory_refuses_writers(request_buffer, flags):
     tensor = fastdl.asarray(b"abc")
@@ -159,6 +184,7 @@ def test_numpy_reads_every_format(name):
     assert view.itemsize == source.itemsize
     if "complex" not in name:
         assert struct.calcsize(view.format) == source.itemsize
+    assert view.format == memoryview(source).format  # consumers compare letters: q is not l
     result = np.asarray(view)
     assert result.dtype == source.dtype
     assert np.shares_memory(result, source)
@@ -391,18 +417,34 @@ def test_strides_of_partial_elements():
     assert fastdl.asarray(numpy_view("a")).strides == (5,)
 
 
-def test_strides_of_partial_elements_that_are_never_taken():
-    view = memoryview(np.zeros((1, 1), [("a", "u1"), ("b", "<i4")])["b"])
-    assert fastdl.asarray(view).shape == (1, 1)
-    empty = memoryview(np.zeros((0, 3), [("a", "u1"), ("b", "<i4")])["b"])
-    assert fastdl.asarray(empty).shape == (0, 3)
+@pytest.mark.parametrize("enter", [lambda x: fastdl.asarray(memoryview(x)), fastdl.from_dlpack])
+@pytest.mark.parametrize("shape", [(1, 1), (0, 3), (3, 0), (2, 0, 2), (0,)])
+def test_strides_of_partial_elements_that_are_never_taken(enter, shape):
+    source = np.lib.stride_tricks.as_strided(np.zeros(9, np.int32), shape, (5,) * len(shape))
+    assert source.strides == (5,) * len(shape)
+    tensor = enter(source)
+    assert tensor.shape == shape
+    assert tensor.numpy().tolist() == tensor.copy().tolist() == source.tolist()
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (2, 0, 2)])
+def test_buffers_without_elements_may_have_any_strides(shape):
+    tensor = fastdl.asarray(
+        extension("exporter").exporter(bytes(9), "i", 4, shape, (5,) * len(shape))
+    )
+    assert tensor.shape == shape
+    assert tensor.copy().tolist() == np.zeros(shape).tolist()
+
+
+@pytest.mark.parametrize(("shape", "strides"), [((-1,), (4,)), ((2**62, 4), (4, 4)), ((2,), (6,))])
+def test_buffers_that_no_memory_can_have(shape, strides):
+    with pytest.raises(BufferError):
+        fastdl.asarray(extension("exporter").exporter(bytes(9), "i", 4, shape, strides))
 
 
 def test_from_dlpack_of_arrays_with_partial_strides():
     with pytest.raises(BufferError, match="strides in whole elements"):
         fastdl.from_dlpack(np.zeros(3, [("a", "u1"), ("b", "<i4")])["b"])
-    empty = np.zeros((0, 3), [("a", "u1"), ("b", "<i4")])["b"]
-    assert fastdl.from_dlpack(empty).shape == (0, 3)
 
 
 @pytest.mark.parametrize("source", [1, None, "text", [1, 2], object(), {}, int])

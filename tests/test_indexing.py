@@ -244,10 +244,15 @@ def test_advanced_indexing_is_refused(array, key):
         fastdl.from_dlpack(array)[key]
 
 
-def test_a_tensor_is_no_index(array):
-    tensor = fastdl.from_dlpack(array)
-    with pytest.raises(TypeError, match="basic indexing only"):
-        tensor[fastdl.from_dlpack(np.array(1))]
+def test_integers_without_dimensions_are_indices(array):
+    tensor, one = fastdl.from_dlpack(array), fastdl.from_dlpack(np.array(1))
+    assert tensor[one, one:].tolist() == array[1, 1:].tolist()
+
+
+@pytest.mark.parametrize("key", [np.array([1]), np.array(True), np.array(1.0)])
+def test_other_tensors_are_no_indices(array, key):
+    with pytest.raises(TypeError, match="without dimensions as index"):
+        fastdl.from_dlpack(array)[fastdl.from_dlpack(key)]
 
 
 @pytest.mark.parametrize("key", [slice(1.0), slice(None, "a"), slice(0, 2, 0)])

@@ -364,7 +364,8 @@ def test_the_buffer_protocol_both_ways(dtype):
     array = np.array([[1, 0, 1], [0, 1, 1]], dtype=dtype)
     tensor = fastdl.from_dlpack(array)
     view = memoryview(tensor)
-    assert (view.format, view.shape, view.strides) == (dtype, array.shape, array.strides)
+    assert view.format == np.dtype(array.dtype.name).char  # of two names of one type, NumPy's own
+    assert (view.shape, view.strides) == (array.shape, array.strides)
     assert np.asarray(view).tolist() == array.tolist()
     assert np.frombuffer(tensor, dtype).tolist() == array.ravel().tolist()
     back = fastdl.asarray(view)

@@ -33,17 +33,15 @@ def asarray(x, /):
     return core.from_buffer(x, dtype_of_format)
 
 
-# The integers of C in native size, by size: PEP 3118 letters differ by platform, sizes do not.
-_NATIVE = {"l": "i", "L": "I", "n": "i", "N": "I"}
-_WIDER = {"i": "q", "I": "Q"}
+# The integers of C that have another size elsewhere, or two names for one: the size decides.
+_SIGNED = {**dict.fromkeys("ilqn", "int"), **dict.fromkeys("ILQN", "uint")}
 
 
 def dtype_of_format(form: str, itemsize: int) -> DType:
     """The element type of a PEP 3118 format string."""
     letters = form[1:] if form[:1] in ("@", "=", "<") else form
-    letters = _NATIVE.get(letters, letters)
-    if letters in _WIDER and itemsize == 8:
-        letters = _WIDER[letters]
+    if letters in _SIGNED and itemsize in (4, 8):
+        return DType(f"{_SIGNED[letters]}{8 * itemsize}")
     dtype = BY_FORMAT.get(letters)
     if dtype is None or dtype.itemsize != itemsize:
         raise BufferError(

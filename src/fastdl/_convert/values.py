@@ -1,11 +1,14 @@
-"""The elements of a host tensor as Python numbers: tolist, item and repr."""
+"""The elements of a host tensor as Python numbers: tolist, item, int, float, in and repr."""
 
 import struct
 from collections import namedtuple
 from functools import partial
 from itertools import chain, starmap
+from numbers import Number
+from operator import index as as_integer
 
 from fastdl._core import tensor as core
+from fastdl._core.dtype import DType
 
 _REPR_ELEMENTS = 6  # how many elements of a dimension repr shows before it leaves some out
 _REPR_BUDGET = 60  # and about how many in all
@@ -50,7 +53,9 @@ def decode_float(bits: int, form: _Float) -> float:
     return sign * ((1 << form.mantissa) + fraction) * 2.0 ** (exponent - form.bias - form.mantissa)
 
 
-# Complex types as the struct module reads their parts.
+# What the struct module calls types in standard size, where their format in native size is another;
+# of complex types, their parts.
+_STANDARD = {"l": "q", "L": "Q"}
 _COMPLEX = {"complex32": "ee", "complex64": "ff", "complex128": "dd"}
 
 
@@ -98,9 +103,8 @@ def elements(tensor):
             complex, struct.iter_unpack(f"<{_COMPLEX[lane.name]}", core.read_bytes(tensor))
         )
     elif lane.format is not None:
-        numbers = chain.from_iterable(
-            struct.iter_unpack(f"<{lane.format}", core.read_bytes(tensor))
-        )
+        form = _STANDARD.get(lane.format, lane.format)
+        numbers = chain.from_iterable(struct.iter_unpack(f"<{form}", core.read_bytes(tensor)))
     elif (decode := decoder(lane)) is not None:
         numbers = map(decode, _bit_fields(tensor))
     else:
@@ -129,6 +133,46 @@ def item(tensor):
             f"item() needs exactly one element, got {core.describe(tensor)} with {tensor.size}"
         )
     return next(elements(host(tensor, "item()")))
+
+
+def number(tensor, convert, *arguments):
+    """What `convert`, such as int or round, makes of the only element."""
+    name = f"{convert.__name__}()"
+    if tensor.size != 1:
+        raise TypeError(
+            f"{name} needs exactly one element, as item() does, got {core.describe(tensor)} with "
+            f"{tensor.size}"
+        )
+    element = next(elements(host(tensor, name)))
+    try:
+        return convert(element, *arguments)
+    except TypeError as error:
+        raise TypeError(f"{name} does not take an element of {tensor.dtype}: use item()") from error
+
+
+def index(tensor):
+    """Tensor.__index__. As in NumPy, neither a bool nor an array with dimensions is an index."""
+    if tensor.ndim != 0 or tensor.dtype.code not in _INTEGER_CODES:
+        raise TypeError(
+            f"expected an integer tensor without dimensions as index or size, got "
+            f"{core.describe(tensor)}: use item()"
+        )
+    return number(tensor, as_integer)
+
+
+_INTEGER_CODES = {DType("int32").code, DType("uint32").code}
+
+
+def contains(tensor, x):
+    """`x in tensor`: whether an element equals x, as Python compares numbers."""
+    if hasattr(x, "item"):
+        x = x.item()  # scalars and one-element arrays of any library, Tensors too
+    if not isinstance(x, Number if tensor.dtype.lanes == 1 else tuple):
+        raise TypeError(
+            f"expected a number, or a tuple of the lanes of a vector type, before 'in' a tensor of "
+            f"{tensor.dtype}, got {x!r}"
+        )
+    return any(element == x for element in elements(host(tensor, "in")))
 
 
 def host(tensor, what: str):

@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dtypes.h"
 
+#include <limits.h>
+
+/* C has two names for 64 bits where a long has so many, and consumers that compare letters, such as
+ * MPI's datatypes, take them for two types. NumPy writes the long. */
+#if LONG_MAX > 0x7fffffff
+#define INT64_FORMAT "l"
+#define UINT64_FORMAT "L"
+#else
+#define INT64_FORMAT "q"
+#define UINT64_FORMAT "Q"
+#endif
+
 /* 1-bit integers and 8- and 128-bit floats have no name in NumPy; they exist in the field
  * (packed masks, TVM's long double) and are carried along. */
 const fdl_dtype_fact fdl_dtypes[] = {
@@ -10,7 +22,7 @@ const fdl_dtype_fact fdl_dtypes[] = {
     {kDLInt, 8, "int8", "b"},
     {kDLInt, 16, "int16", "h"},
     {kDLInt, 32, "int32", "i"},
-    {kDLInt, 64, "int64", "q"},
+    {kDLInt, 64, "int64", INT64_FORMAT},
     {kDLInt, 128, "int128", NULL},
     {kDLUInt, 1, "uint1", NULL},
     {kDLUInt, 2, "uint2", NULL},
@@ -18,7 +30,7 @@ const fdl_dtype_fact fdl_dtypes[] = {
     {kDLUInt, 8, "uint8", "B"},
     {kDLUInt, 16, "uint16", "H"},
     {kDLUInt, 32, "uint32", "I"},
-    {kDLUInt, 64, "uint64", "Q"},
+    {kDLUInt, 64, "uint64", UINT64_FORMAT},
     {kDLUInt, 128, "uint128", NULL},
     {kDLFloat, 16, "float16", "e"},
     {kDLFloat, 32, "float32", "f"},

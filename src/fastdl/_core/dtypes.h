@@ -14,7 +14,7 @@ typedef struct {
     uint8_t code; /* DLDataTypeCode */
     uint8_t bits;
     const char *name;   /* "float32": NumPy's name, or ml_dtypes' where NumPy has none */
-    const char *format; /* PEP 3118 character(s), or NULL where there is none */
+    const char *format; /* PEP 3118 character(s) in native size, or NULL where there is none */
 } fdl_dtype_fact;
 
 /* Rows in the order of DLPack's numbers; the last row has a NULL name. */

@@ -6,6 +6,8 @@ view and every export is a further description of the same block. Whoever holds 
 in this file either stores it in a Tensor, hands it to a consumer, or releases it before the
 function ends; functions that consume an argument say so.
 """
+import math
+
 import cython
 
 from cpython.buffer cimport (
@@ -13,6 +15,7 @@ from cpython.buffer cimport (
     PyBUF_RECORDS_RO, PyBUF_STRIDES, PyBUF_WRITABLE, PyObject_GetBuffer, PyBuffer_Release,
 )
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.iterobject cimport PySeqIter_New
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.pycapsule cimport (
@@ -76,17 +79,22 @@ cdef object to_numpy = None
 cdef object to_array = None
 cdef object to_list = None
 cdef object to_item = None
+cdef object to_number = None       # number(tensor, convert, *arguments)
+cdef object to_index = None
+cdef object has_value = None
 cdef object to_text = None
 cdef object move = None
 cdef object record_work = None
 cdef object release_work = None
 
 
-def install(*, Device, DType, dlpack, cuda_array_interface, numpy, array, tolist, item, text, to,
-            record, release):
+def install(*, Device, DType, dlpack, cuda_array_interface, numpy, array, tolist, item, number,
+            index, contains, text, to, record, release):
     """Tells the core which Python functions complete Tensor's methods. Called once, on import."""
     global make_device, make_dtype, export, export_cuda_array
     global to_numpy, to_array, to_list, to_item, to_text, move, record_work, release_work
+    global to_number, to_index, has_value
+    to_number, to_index, has_value = number, index, contains
     record_work, release_work = record, release
     make_device, make_dtype = Device, DType
     export, export_cuda_array = dlpack, cuda_array_interface
@@ -247,17 +255,22 @@ def from_buffer(object source, parse_format):
         tensor.byte_offset = 0
         tensor.ndim = view.ndim
         tensor.shape = dims
-        # ctypes gives none even where they are asked for: its arrays are compact.
-        tensor.strides = dims + view.ndim if view.strides is not NULL else NULL
+        tensor.strides = NULL
+        empty = False
         for i in range(view.ndim):
             tensor.shape[i] = view.shape[i]
-            if view.strides is NULL:
-                continue
-            if view.shape[i] > 1 and view.strides[i] % view.itemsize != 0:
-                raise BufferError(
-                    f"expected strides in whole elements of {view.itemsize} bytes, got a stride "
-                    f"of {view.strides[i]} bytes in dimension {i}: copy the array first")
-            tensor.strides[i] = view.strides[i] // view.itemsize
+            empty = empty or view.shape[i] == 0
+        # ctypes gives no strides even where they are asked for: its arrays are compact. Where there
+        # are no elements, strides say nothing, and need not be whole.
+        if view.strides is not NULL and not empty:
+            tensor.strides = dims + view.ndim
+            for i in range(view.ndim):
+                if view.shape[i] > 1 and view.strides[i] % view.itemsize != 0:
+                    raise BufferError(
+                        f"expected strides in whole elements of {view.itemsize} bytes, got a "
+                        f"stride of {view.strides[i]} bytes in dimension {i}: copy the array "
+                        f"first")
+                tensor.strides[i] = view.strides[i] // view.itemsize
         flags = DLPACK_FLAG_BITMASK_READ_ONLY if view.readonly else 0
         fault = fastdl_check(&tensor, flags, &layout)
         if fault != FASTDL_OK:
@@ -429,7 +442,13 @@ cdef class Tensor:
     Made by `fastdl.from_dlpack`, `fastdl.asarray` and `fastdl.empty`; never by calling the type.
     It refers to memory that some library (or fastdl) owns, keeps that memory alive, and can be
     handed to any library that speaks DLPack, the buffer protocol or one of the array interfaces.
-    Immutable, except for the elements themselves. Compared by identity.
+    Immutable, except for the elements themselves.
+
+    A tensor of exactly one element on the host is a number to int, float, complex, round, math and
+    format; an integer without dimensions is one to everything that takes an index. `x in tensor`
+    compares the number x with each element of a host tensor as Python compares numbers: 0.1 is no
+    float32. A tensor equals itself and nothing else; comparing it with anything but None raises
+    TypeError, since values are what is meant there: numpy.array_equal(tensor.numpy(), x).
     """
 
     __dlpack_c_exchange_api__ = PyCapsule_New(&table, "dlpack_exchange_api", NULL)
@@ -523,6 +542,20 @@ cdef class Tensor:
     def __bool__(self):
         raise TypeError("a fastdl.Tensor has no truth value: use item() or size")
 
+    def __eq__(self, other):
+        if other is self:
+            return True
+        if other is None:
+            return False
+        raise TypeError(
+            f"a fastdl.Tensor has no == and != with {type(other).__qualname__!r}: compare values "
+            f"with numpy.array_equal(tensor.numpy(), other), and objects with 'is'")
+
+    def __hash__(self):
+        # By identity: tensors that are alive have different hashes, so that dictionaries and sets
+        # never come to compare two.
+        return (<PyTypeObject *>object).tp_hash(self)
+
     def __repr__(self):
         return to_text(self)
 
@@ -541,10 +574,10 @@ cdef class Tensor:
         return fdl_index(<PyObject *>self, key)
 
     def __iter__(self):
-        cdef Py_ssize_t i
         if self.description.managed.dl_tensor.ndim == 0:
             raise TypeError("iteration over a tensor of 0 dimensions")
-        return (self[i] for i in range(len(self)))
+        # No generator: one of Cython 3.3.1 never gives back the reference to its type.
+        return PySeqIter_New(self)
 
     # ---- values and copies ----
 
@@ -555,6 +588,47 @@ cdef class Tensor:
     def item(self):
         """The only element, as a Python number. Host data only; ValueError unless size is 1."""
         return to_item(self)
+
+    # A type with a buffer and without these would have its memory read as text: int(b"7") is 7.
+
+    def __int__(self):
+        return to_number(self, int)
+
+    def __float__(self):
+        return to_number(self, float)
+
+    def __complex__(self):
+        return to_number(self, complex)
+
+    def __index__(self):
+        return to_index(self)
+
+    def __round__(self, *digits):
+        return to_number(self, round, *digits)
+
+    # Without these three, math would take the way over float, which large integers do not survive.
+
+    def __floor__(self):
+        return to_number(self, math.floor)
+
+    def __ceil__(self):
+        return to_number(self, math.ceil)
+
+    def __trunc__(self):
+        return to_number(self, math.trunc)
+
+    def __format__(self, form):
+        return to_number(self, format, form) if form else str(self)
+
+    def __bytes__(self):
+        """The elements in row-major order, without gaps. Host data only (BufferError)."""
+        # Python makes as many zeros as an integer says, unless it is told otherwise.
+        if not fastdl_find_device(self.description.managed.dl_tensor.device.device_type).host:
+            raise BufferError(f"bytes() reads host memory, and this is {describe(self)}")
+        return read_bytes(self)
+
+    def __contains__(self, x):
+        return has_value(self, x)
 
     def numpy(self):
         """A NumPy array on the same memory, read-only if the tensor is. Host data only; in pinned
@@ -698,10 +772,12 @@ cdef int fill_buffer(Tensor self, Py_buffer *view, int flags) except -1:
     view.len = <Py_ssize_t>layout.nbytes
     view.itemsize = <Py_ssize_t>fastdl_itemsize(tensor.dtype)
     view.readonly = readonly
-    view.ndim = tensor.ndim
     view.format = <char *>fact.format if flags & PyBUF_FORMAT else NULL
-    view.shape = dims if flags & PyBUF_ND else NULL
-    view.strides = dims + tensor.ndim if flags & PyBUF_STRIDES == PyBUF_STRIDES else NULL
+    view.ndim = tensor.ndim if flags & PyBUF_ND else 1
+    # CPython asks for NULL where there are no dimensions.
+    view.shape = dims if flags & PyBUF_ND and tensor.ndim > 0 else NULL
+    view.strides = (
+        dims + tensor.ndim if flags & PyBUF_STRIDES == PyBUF_STRIDES and tensor.ndim > 0 else NULL)
     view.suboffsets = NULL
     return 0
 

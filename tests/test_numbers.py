@@ -1,0 +1,436 @@
+"""A Tensor where Python expects a number or a container: int, float, index, in, ==, bytes, iter."""
+
+import array
+import cmath
+import math
+import operator
+import struct
+import sys
+import unittest
+import weakref
+from fractions import Fraction
+from unittest import mock
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import fastdl
+from tests.support.ctypes_dlpack import CUDA, capsule_of
+
+INTEGERS = [f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64)]
+REALS = ["float16", "float32", "float64"]
+COMPLEX = ["complex64", "complex128"]
+NARROW_INTEGERS = ["int2", "int4", "uint2", "uint4"]
+NARROW_FLOATS = [
+    "bfloat16", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn",
+    "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn",
+    "float6_e3m2fn", "float4_e2m1fn",
+]  # fmt: skip
+NAMES = ["bool", *INTEGERS, *REALS, *COMPLEX, *NARROW_INTEGERS, *NARROW_FLOATS]
+
+
+def numpy_dtype(name):
+    return np.dtype(getattr(ml_dtypes, name, name))
+
+
+def tensor_of(values, dtype=None):
+    return fastdl.from_dlpack(np.array(values, dtype))
+
+
+def same(ours, theirs):
+    """Equal and of one type, with NaN equal to NaN and zeros told apart."""
+    return type(ours) is type(theirs) and repr(ours) == repr(theirs)
+
+
+# ---- one number -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.parametrize("value", [0, 1, 55, 9, 10, 32, 127])  # 55: the digit 7; 9, 10, 32: blanks
+def test_memory_is_not_read_as_text(name, value):
+    tensor = tensor_of(value, name)
+    assert same(int(tensor), value)
+    assert same(float(tensor), float(value))
+    assert same(complex(tensor), complex(value))
+    assert same(operator.index(tensor), value)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1)])
+def test_any_shape_with_one_element(shape):
+    tensor = fastdl.from_dlpack(np.full(shape, 2.5))
+    assert (int(tensor), float(tensor), complex(tensor)) == (2, 2.5, 2.5 + 0j)
+
+
+@st.composite
+def one_element(draw):
+    """An array of one element of any type, every bit pattern of it."""
+    dtype = numpy_dtype(draw(st.sampled_from(NAMES)))
+    shape = draw(st.sampled_from([(), (1,), (1, 1)]))
+    data = draw(st.binary(min_size=dtype.itemsize, max_size=dtype.itemsize))
+    if dtype.name == "bool":
+        data = bytes([data[0] & 1])
+    elif dtype.name in NARROW_INTEGERS or dtype.name in ("float6_e2m3fn", "float6_e3m2fn"):
+        value = data[0] & (15 if "4" in dtype.name else 3 if dtype.name[-1] == "2" else 63)
+        data = np.array(value % 2, dtype).tobytes() if "int" in dtype.name else bytes([value])
+    elif dtype.name == "float4_e2m1fn":
+        data = bytes([data[0] & 15])
+    return np.frombuffer(data, dtype).reshape(shape).copy()
+
+
+def outcome(function, *arguments):
+    try:
+        return function(*arguments)
+    except (ValueError, OverflowError) as error:  # int() of NaN and infinity
+        return type(error)
+
+
+@given(one_element())
+@example(np.array(2**53 + 1))
+@example(np.array(2**64 - 1, np.uint64))
+@example(np.array(np.nan))
+@example(np.array(np.inf, np.float32))
+@example(np.array(-0.0))
+def test_numbers_agree_with_numpys(given_array):
+    tensor, scalar = fastdl.from_dlpack(given_array), given_array.reshape(())
+    kind = tensor.dtype.name.rstrip("0123456789")
+    if kind == "complex":
+        assert same(complex(tensor), complex(scalar))
+        for convert in (int, float):
+            with pytest.raises(TypeError, match=r"item\(\)"):
+                convert(tensor)
+        return
+    with np.errstate(all="ignore"):
+        assert same(float(tensor), float(scalar))
+        assert same(complex(tensor), complex(float(scalar)))
+        assert same(outcome(int, tensor), outcome(int, scalar.item()))
+    if kind in ("int", "uint") and given_array.ndim == 0:
+        assert same(operator.index(tensor), int(scalar))
+
+
+@given(
+    hnp.arrays(
+        st.sampled_from([np.dtype(name) for name in ["bool", *INTEGERS, *REALS, *COMPLEX]]),
+        hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4),
+    )
+)
+def test_lists_agree_with_numpys(given_array):
+    assert repr(fastdl.from_dlpack(given_array).tolist()) == repr(given_array.tolist())
+    assert repr(fastdl.from_dlpack(given_array.T).tolist()) == repr(given_array.T.tolist())
+
+
+CONVERSIONS = [int, float, complex, operator.index, round, math.floor, math.ceil, math.trunc]
+
+
+@pytest.mark.parametrize("convert", CONVERSIONS)
+@pytest.mark.parametrize("shape", [(0,), (2,), (1, 2), (3, 0)])
+def test_more_or_fewer_elements(convert, shape):
+    with pytest.raises(TypeError, match=r"item\(\)"):
+        convert(fastdl.from_dlpack(np.ones(shape, np.int32)))
+
+
+@pytest.mark.parametrize("convert", CONVERSIONS)
+def test_memory_of_devices_is_not_read(convert):
+    tensor = fastdl.from_dlpack(capsule_of((), (0, 64, 1), data=0x40, device=(CUDA, 0)))
+    with pytest.raises(BufferError, match=r"reads host memory.*cuda:0"):
+        convert(tensor)
+
+
+@pytest.mark.parametrize("convert", CONVERSIONS)
+def test_elements_that_are_no_numbers(convert):
+    lanes = fastdl.from_dlpack(capsule_of((), (0, 32, 2), data=bytearray(8)))
+    with pytest.raises(TypeError, match=r"int32x2.*item\(\)"):
+        convert(lanes)
+    opaque = fastdl.from_dlpack(capsule_of((), (3, 64, 1), data=bytearray(8)))
+    with pytest.raises(TypeError, match="opaque3_64"):
+        convert(opaque)
+
+
+@pytest.mark.parametrize("convert", [int, float, round, math.floor, math.ceil, math.trunc])
+def test_complex_numbers_lose_no_part(convert):
+    with pytest.raises(TypeError, match=r"complex128.*item\(\)"):
+        convert(tensor_of(1 + 2j))
+
+
+@pytest.mark.parametrize(
+    "given_array", [np.array(True), np.array(1.0), np.array([1]), np.array([[1]]), np.array(1j)]
+)
+def test_index_takes_what_numpy_takes(given_array):
+    with pytest.raises(TypeError):
+        operator.index(given_array)
+    with pytest.raises(TypeError, match=r"integer.*without dimensions.*item\(\)"):
+        operator.index(fastdl.from_dlpack(given_array))
+
+
+@pytest.mark.parametrize("name", ["int4", "uint4"])
+def test_index_of_narrow_integers(name):
+    assert operator.index(tensor_of(3, numpy_dtype(name))) == 3
+    packed = fastdl.from_dlpack(capsule_of((), fastdl.DType(name), data=bytearray([0xF3])))
+    assert operator.index(packed) == 3
+
+
+def test_tensors_as_indices():
+    two = tensor_of(2)
+    assert [10, 20, 30, 40][two] == 30
+    assert list(range(two)) == [0, 1]
+    assert tensor_of([5, 6, 7])[two].item() == 7
+    assert tensor_of([5, 6, 7])[:two].tolist() == [5, 6]
+    assert hex(tensor_of(255, np.uint8)) == "0xff"
+    with pytest.raises(TypeError):
+        [10, 20][tensor_of([1])]
+
+
+def test_integers_are_rounded_without_a_detour():
+    value = 2**60 + 1  # no float
+    for convert in (round, math.floor, math.ceil, math.trunc):
+        assert same(convert(tensor_of(value)), value)
+        assert same(convert(tensor_of(2.5)), convert(2.5))
+    assert same(round(tensor_of(2.345), 2), round(2.345, 2))
+    assert same(round(tensor_of(12345), -2), 12300)
+
+
+def test_formats():
+    assert f"{tensor_of(1.25):.1f}" == f"{1.25:.1f}"
+    assert f"{tensor_of([255]):#x}" == "0xff"
+    assert f"{tensor_of(1 + 2j):.1f}" == "1.0+2.0j"
+    assert f"{tensor_of([1, 2])}" == str(tensor_of([1, 2]))
+    assert "%.2f %d" % (tensor_of(1.5), tensor_of(7)) == "1.50 7"  # noqa: UP031
+    with pytest.raises(TypeError, match=r"item\(\)"):
+        f"{tensor_of([1.0, 2.0]):.2f}"
+    with pytest.raises(ValueError):
+        f"{tensor_of(1.5):d}"
+
+
+def test_the_rest_of_python_gets_numbers():
+    tensor = tensor_of([1.5, 55.0, -2.0])
+    assert struct.pack("3d", *tensor) == struct.pack("3d", 1.5, 55.0, -2.0)
+    assert array.array("d", tensor) == array.array("d", [1.5, 55.0, -2.0])
+    assert math.fsum(tensor) == 54.5
+    assert math.sqrt(tensor[1]) == math.sqrt(55.0)
+    assert cmath.sqrt(tensor[2]) == cmath.sqrt(-2)
+    assert max(tensor, key=float).item() == 55.0
+
+
+@pytest.mark.parametrize("name", [*INTEGERS, *REALS, *COMPLEX])
+def test_numpy_gets_numbers(name):
+    given_array = np.array([55, 1, 9], name)
+    tensor = fastdl.from_dlpack(given_array)
+    assert np.dtype(name).type(tensor[0]) == given_array[0]
+    for joined in (np.array(list(tensor)), np.asarray([*tensor]), np.stack(tensor)):
+        assert joined.dtype == given_array.dtype
+        assert joined.tolist() == given_array.tolist()
+    filled = np.zeros(3, name)
+    filled[1] = tensor[0]
+    assert filled.tolist() == [0, 55, 0]
+
+
+def test_bools_do_not_become_numpys_by_accident():
+    """bool(tensor) is refused; so is an array made of several."""
+    tensor = tensor_of([True, False])
+    with pytest.raises((TypeError, ValueError)):
+        np.array(list(tensor))
+    assert np.array(tensor).tolist() == [True, False]
+
+
+# ---- bytes ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("shape", [(), (3,), (2, 0)])
+def test_bytes_are_the_memory(name, shape):
+    """Also those of an integer, of which Python would make as many zeros as it says."""
+    given_array = np.ones(shape, numpy_dtype(name))
+    assert bytes(fastdl.from_dlpack(given_array)) == given_array.tobytes()
+
+
+def test_bytes_of_strided_memory():
+    given_array = np.arange(12).reshape(3, 4)[::-1, ::2]
+    assert bytes(fastdl.from_dlpack(given_array)) == given_array.tobytes()
+
+
+def test_bytes_of_device_memory():
+    tensor = fastdl.from_dlpack(capsule_of((), (0, 64, 1), data=0x40, device=(CUDA, 0)))
+    with pytest.raises(BufferError, match="cuda:0"):
+        bytes(tensor)
+
+
+# ---- in -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_in_compares_values(name):
+    if name == "float8_e8m0fnu":
+        values, missing = [1.0, 4.0], 3
+    else:
+        values, missing = [0, 1], 3
+    tensor = tensor_of(values, numpy_dtype(name))
+    assert all(value in tensor for value in values)
+    assert missing not in tensor
+    assert tensor[1] in tensor
+    assert np.float32(values[1]) in tensor
+    assert np.array([values[1]]) in tensor
+
+
+def test_in_compares_as_python_does():
+    tensor = tensor_of([[0.5, 2.0], [math.nan, -0.0]])
+    assert Fraction(1, 2) in tensor
+    assert 2 in tensor and 0 in tensor and (2 + 0j) in tensor
+    assert math.nan not in tensor
+    assert 0.1 not in tensor_of([0.1], np.float32)  # 0.1 is no float32
+    assert np.float32(0.1) in tensor_of([0.1], np.float32)
+    assert np.float32(0.1) not in tensor_of([0.1])  # nor is it rounded on the other side
+    assert True in tensor_of([1, 0])
+    assert 2**53 + 1 not in tensor_of([2.0**53])
+    assert 5 in tensor_of(5) and 5 not in tensor_of([], np.int32)
+
+
+def test_in_compares_vectors_whole():
+    data = bytearray(np.array([1.5, 2, 3, 4], np.float32).tobytes())
+    tensor = fastdl.from_dlpack(capsule_of((2,), (2, 32, 2), data=data))
+    assert (1.5, 2) in tensor
+    assert tensor[1] in tensor
+    assert (2, 3) not in tensor
+    with pytest.raises(TypeError, match="float32x2"):
+        1.5 in tensor  # noqa: B015 - the comparison is the test
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["1", b"1", None, [1], (1,), object(), np.array([1, 2]), tensor_of([1, 2]), np.str_("1")],
+)
+def test_in_takes_one_number(value):
+    with pytest.raises((TypeError, ValueError), match="number|one element|item|size 1"):
+        value in tensor_of([1, 2])  # noqa: B015
+
+
+def test_in_of_other_memory():
+    with pytest.raises(BufferError, match="cuda:0"):
+        1 in fastdl.from_dlpack(capsule_of((2,), data=0x40, device=(CUDA, 0)))  # noqa: B015
+    with pytest.raises(TypeError, match="cannot be expressed"):
+        1 in fastdl.from_dlpack(capsule_of((2,), (3, 64, 1), data=bytearray(16)))  # noqa: B015
+
+
+# ---- == -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        1,
+        "cpu",
+        [1],
+        (1, 2),
+        np.array([1, 2]),
+        np.int64(1),
+        object(),
+        tensor_of([1, 2]),
+        NotImplemented,
+    ],
+    ids=repr,
+)
+def test_equality_of_values_is_refused(other):
+    tensor = tensor_of([1, 2])
+    for compare in (operator.eq, operator.ne):
+        with pytest.raises(TypeError, match=r"array_equal\(.*numpy\(\)"):
+            compare(tensor, other)
+    with pytest.raises(TypeError, match=type(other).__name__):
+        tensor == other  # noqa: B015
+
+
+def test_equality_by_identity():
+    tensor = tensor_of([1, 2])
+    assert (tensor == tensor) is True
+    assert (tensor != tensor) is False
+    assert (tensor == None) is False  # noqa: E711
+    assert (tensor != None) is True  # noqa: E711
+    assert (None == tensor) is False  # noqa: E711, SIM300
+    for compare in (operator.lt, operator.le, operator.gt, operator.ge):
+        for other in (tensor, None, 1):
+            with pytest.raises(TypeError, match="not supported between"):
+                compare(tensor, other)
+
+
+def test_numpy_on_the_left_compares_values():
+    given_array = np.array([1, 2])
+    assert (given_array == fastdl.from_dlpack(given_array)).all()
+    assert np.array_equal(fastdl.from_dlpack(given_array), given_array)
+    np.testing.assert_array_equal(fastdl.from_dlpack(given_array), given_array)
+
+
+def test_containers_find_tensors_by_identity():
+    tensors = [tensor_of([1, 2]) for _ in range(300)]
+    assert tensors[0] in tensors
+    assert [None, tensors[5]].index(tensors[5]) == 1
+    assert [tensors[0], 1] == [tensors[0], 1]
+    assert len(set(tensors)) == 300
+    table = {tensor: i for i, tensor in enumerate(tensors)}
+    assert all(table[tensor] == i for i, tensor in enumerate(tensors))
+    assert tensor_of([1, 2]) not in table
+    assert all(hash(tensor) == object.__hash__(tensor) for tensor in tensors)
+    with pytest.raises(TypeError, match="array_equal"):
+        tensors[1] in tensors[:1]  # noqa: B015
+
+
+def test_weak_containers_find_tensors_by_identity():
+    """References to dead tensors, whose places new ones take, are no obstacle."""
+    references, seen = {}, set()
+    for i in range(500):
+        tensor = tensor_of([1, 2])
+        references[weakref.ref(tensor)] = i
+        seen.add(hash(tensor))
+        assert references[weakref.ref(tensor)] == i
+    assert len(seen) < 500
+    tensors = [tensor_of([1]), tensor_of([1])]
+    keyed = weakref.WeakKeyDictionary({tensors[0]: 1})
+    assert tensors[0] in keyed and tensors[1] not in keyed
+    assert tensors[0] in weakref.WeakSet(tensors)
+
+
+def test_test_tools_compare_tensors():
+    tensor, other = tensor_of([1, 2]), tensor_of([1, 2])
+    check = unittest.TestCase()
+    check.assertEqual(tensor, tensor)  # noqa: PT009
+    check.assertNotEqual(tensor, None)  # noqa: PT009
+    with pytest.raises(TypeError, match="array_equal"):
+        check.assertEqual(tensor, other)  # noqa: PT009
+    called = mock.Mock()
+    called(tensor, key=tensor)
+    called.assert_called_once_with(tensor, key=tensor)
+    called.assert_called_once_with(mock.ANY, key=mock.ANY)
+    with pytest.raises(TypeError, match="array_equal"):
+        called.assert_called_once_with(other, key=tensor)
+
+
+# ---- iteration ------------------------------------------------------------------------------
+
+
+def test_iteration_keeps_no_reference():
+    tensor = tensor_of([[1, 2], [3, 4]])
+    objects = tensor, type(iter(tensor)), fastdl.Tensor
+    before = [sys.getrefcount(x) for x in objects]
+    for _ in range(100):
+        for row in tensor:
+            list(row)
+        next(iter(tensor))
+        list(reversed(tensor))
+    del row
+    assert [sys.getrefcount(x) for x in objects] == before
+
+
+def test_iterators():
+    tensor = tensor_of([1, 2, 3])
+    iterator = iter(tensor)
+    assert iter(iterator) is iterator
+    assert operator.length_hint(iterator) == 3
+    assert [int(element) for element in iterator] == [1, 2, 3]
+    assert list(iterator) == []
+    assert [int(element) for element in reversed(tensor)] == [3, 2, 1]
+    for iterate in (iter, reversed, list):
+        with pytest.raises(TypeError, match="0 dim"):
+            iterate(tensor_of(1))
+    packed = fastdl.from_dlpack(capsule_of((2,), (0, 4, 1), data=bytearray([0x21])))
+    with pytest.raises(BufferError, match="share bytes"):
+        list(packed)
