@@ -44,6 +44,7 @@ cdef extern from "numpy/arrayobject.h":
     int NPY_ARRAY_WRITEABLE
     int _import_array() except -1
     bint PyArray_Check(object) noexcept
+    void *PyArray_DESCR(ndarray_struct *) noexcept  # a borrowed dtype
     int PyArray_TYPE(ndarray_struct *) noexcept
     int PyArray_NDIM(ndarray_struct *) noexcept
     npy_intp *PyArray_DIMS(ndarray_struct *) noexcept
@@ -101,25 +102,35 @@ for _number in (NPY_CFLOAT, NPY_CDOUBLE):
     define(_number, kDLComplex)
 
 
-cdef int find_type(ndarray array, DLDataType *dtype, uint64_t *flags) except -1:
-    """The type of an array that is not of a built-in one; BufferError if DLPack has none."""
-    cdef object scalar = (<object>array).dtype.type
-    if scalar.__module__ == "ml_dtypes" and PyArray_ISNOTSWAPPED(<ndarray_struct *>array):
+cdef int find_type(ndarray_struct *array, DLDataType *dtype, uint64_t *flags) except -1:
+    """The type of an array that is not of a built-in one; BufferError if DLPack has none. Runs
+    Python."""
+    cdef object descriptor = <object>PyArray_DESCR(array)
+    cdef object scalar = descriptor.type, found = None
+    if scalar.__module__ == "ml_dtypes":
         try:
             found = DType(scalar.__name__)
-        except ValueError:
-            found = None
-        if found is not None:
-            dtype.code, dtype.bits, dtype.lanes = found
-            if found.bits < 8:  # ml_dtypes gives each element a byte
-                flags[0] |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
-            return 0
-    raise BufferError(
-        f"DLPack has no type for NumPy's {(<object>array).dtype}: convert the array to a native "
-        f"number type first")
+        except (TypeError, ValueError):
+            pass
+    if PyArray_DESCR(array) is not <void *>descriptor:
+        raise BufferError("the array was given another type while fastdl asked for the first")
+    # Anything may call itself by a name of ml_dtypes: what counts is that the elements fit.
+    if (found is None or found.itemsize != PyArray_ITEMSIZE(array)
+            or not PyArray_ISNOTSWAPPED(array)):
+        raise BufferError(
+            f"DLPack has no type for NumPy's {descriptor}: convert the array to a native number "
+            f"type first")
+    dtype.code, dtype.bits, dtype.lanes = found
+    if found.bits < 8:  # ml_dtypes gives each element a byte
+        flags[0] |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
+    return 0
 
 
 # ---- borrowing ------------------------------------------------------------------------------
+
+# The rule: what is said of an array is read from its struct, since attributes of a subclass may be
+# properties that answer anything; and its pointers (data, shape, strides) are read together, after
+# the last thing that can run Python, since that can give the array others.
 
 
 cdef int borrow(PyObject *candidate, fastdl_view *view) except -1:
@@ -127,15 +138,17 @@ cdef int borrow(PyObject *candidate, fastdl_view *view) except -1:
     vouches for the geometry."""
     cdef ndarray_struct *array = <ndarray_struct *>candidate
     cdef int32_t i, ndim, shift, number = PyArray_TYPE(array)
-    cdef npy_intp *strides = PyArray_STRIDES(array)
+    cdef npy_intp *strides
     cdef npy_intp mask
     if 0 <= number < 64 and types[number].dtype.bits != 0 and PyArray_ISNOTSWAPPED(array):
         # At once: whoever reads it so, as fastdl_expect does, would wait for halves to be stored.
         memcpy(&view.dl.dtype, &types[number].dtype, sizeof(DLDataType))
         shift = types[number].shift
     else:
-        find_type(<ndarray>candidate, &view.dl.dtype, &view.flags)
+        find_type(array, &view.dl.dtype, &view.flags)
         shift = shift_of(PyArray_ITEMSIZE(array))
+    # From here on nothing runs Python.
+    strides = PyArray_STRIDES(array)
     if not PyArray_ISWRITEABLE(array):
         view.flags |= DLPACK_FLAG_BITMASK_READ_ONLY
     ndim = PyArray_NDIM(array)
@@ -154,15 +167,20 @@ cdef int borrow(PyObject *candidate, fastdl_view *view) except -1:
     for i in range(ndim):
         view.room_[i] = strides[i] >> shift
         if strides[i] & mask and view.dl.shape[i] > 1:
-            refuse_stride(<ndarray>candidate, i)
+            check_stride(array, i)
     return 0
 
 
-cdef int refuse_stride(ndarray array, int32_t i) except -1:
-    cdef object given = array
+cdef int check_stride(ndarray_struct *array, int32_t i) except -1:
+    """BufferError for a stride of partial elements, unless there are no elements to find."""
+    cdef int32_t k
+    for k in range(PyArray_NDIM(array)):
+        if PyArray_DIMS(array)[k] == 0:
+            return 0
+    itemsize, stride = PyArray_ITEMSIZE(array), PyArray_STRIDES(array)[i]
     raise BufferError(
-        f"expected strides in whole elements of {given.itemsize} bytes, got {given.strides[i]} "
-        f"bytes in dimension {i} of an array of {given.dtype}: copy the array first")
+        f"expected strides in whole elements of {itemsize} bytes, got {stride} bytes in dimension "
+        f"{i} of an array of {<object>PyArray_DESCR(array)}: copy the array first")
 
 
 # ---- the table ------------------------------------------------------------------------------

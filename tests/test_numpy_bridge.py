@@ -1,0 +1,209 @@
+"""The table of NumPy's arrays against arrays that lie, and that change while they are read."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import fastdl
+from fastdl._protocol import consumer
+from tests.support.headers import INSTALLED
+
+
+def of_tensor(tensor):
+    return {
+        "data": tensor.data_ptr,
+        "shape": tensor.shape,
+        "strides": tensor.strides,
+        "dtype": tuple(tensor.dtype),
+    }
+
+
+def of_view(view):
+    return {name: view[name] for name in ("data", "shape", "strides", "dtype")}
+
+
+API = INSTALLED["installed"]
+ENTRIES = {
+    "compiled": lambda x: of_tensor(fastdl.from_dlpack(x)),
+    "python": lambda x: of_tensor(consumer.from_dlpack(x)),
+    "table": lambda x: of_view(API.held(API.own(x))),
+    "borrow": lambda x: of_view(API.borrow(x)),
+}
+every_entry = pytest.mark.parametrize("enter", ENTRIES.values(), ids=ENTRIES)
+
+
+def truth(array, name=None):
+    """What the array is, as the functions of numpy.ndarray itself see it."""
+    plain = np.ndarray.view(array, np.ndarray)
+    return {
+        "data": plain.ctypes.data,
+        "shape": plain.shape,
+        "strides": tuple(n // plain.itemsize for n in plain.strides),
+        "dtype": tuple(fastdl.DType(name or plain.dtype.name)),
+    }
+
+
+# ---- properties of subclasses ---------------------------------------------------------------
+
+
+def lying(**answers):
+    """A type of arrays with such properties; `asked` lists those that were read."""
+    cls = type("Lying", (np.ndarray,), {"asked": []})
+
+    def property_of(name, answer):
+        def read(self):
+            cls.asked.append(name)
+            return answer(self) if callable(answer) else answer
+
+        return property(read, lambda self, value: None)
+
+    for name, answer in answers.items():
+        setattr(cls, name, property_of(name, answer))
+    return cls
+
+
+def raising(self):
+    raise KeyError("a property of the array")
+
+
+ATTRIBUTES = (
+    "dtype itemsize strides shape ndim size nbytes data flags ctypes base "
+    "__array_interface__ __array_struct__"
+).split()
+LIES = {
+    "another type": {"dtype": np.dtype(ml_dtypes.bfloat16), "itemsize": 2, "strides": (2,)},
+    "a wide type": {"dtype": np.dtype("c16"), "itemsize": 16, "strides": (1 << 40,)},
+    "no type": {"dtype": None, "itemsize": None, "strides": None, "shape": None, "ndim": -1},
+    "errors": dict.fromkeys(ATTRIBUTES, raising),
+}
+
+
+@every_entry
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("dtype", ["u1", "f8", ml_dtypes.float8_e5m2, ml_dtypes.bfloat16])
+def test_the_struct_of_an_array_decides(enter, lie, dtype):
+    plain = np.zeros((3, 2), dtype)
+    array = plain.view(lying(**LIES[lie]))
+    for _ in range(2):
+        assert enter(array) == truth(plain)
+    assert type(array).asked == []
+
+
+@every_entry
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("dtype", ["V1", "V2", "M8[s]", ">f4", "O", "u1,u1"])
+def test_types_that_dlpack_has_not(enter, lie, dtype):
+    array = np.zeros(3, dtype).view(lying(**LIES[lie]))
+    with pytest.raises(BufferError, match="DLPack has no type for NumPy's"):
+        enter(array)
+    assert type(array).asked == []
+
+
+@every_entry
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("dtype", ["i4", ml_dtypes.bfloat16])
+def test_strides_in_messages_are_the_real_ones(enter, lie, dtype):
+    plain = np.zeros(3, [("a", "u1"), ("b", dtype)])["b"]
+    array = plain.view(lying(**LIES[lie]))
+    with pytest.raises(BufferError, match=f"got {plain.strides[0]} bytes in dimension 0"):
+        enter(array)
+    assert type(array).asked == []
+
+
+@every_entry
+@pytest.mark.parametrize("dtype", ["u1", ml_dtypes.float8_e5m2])
+def test_properties_that_change_the_array(enter, dtype):
+    def resize(self):
+        np.ndarray.resize(self, 1 << 16, refcheck=False)
+        return np.dtype(ml_dtypes.float8_e5m2)
+
+    array = np.ndarray.__new__(lying(dtype=resize), (3,), dtype)
+    assert enter(array) == truth(array)
+    assert truth(array)["shape"] == (3,)
+
+
+# ---- types of elements ----------------------------------------------------------------------
+
+
+class Scalar(type(np.void)):
+    """The type of an element type that runs `act` where its module is asked for."""
+
+    act = staticmethod(lambda: None)
+    name = "bfloat16"
+
+    @property
+    def __module__(cls):
+        cls.act()
+        return "ml_dtypes"
+
+    @property
+    def __name__(cls):
+        return cls.name
+
+
+def scalar_type(name="bfloat16", **members):
+    return Scalar("scalar", (np.void,), {"name": name, **members})
+
+
+@every_entry
+@pytest.mark.parametrize("size", [1, 4, 16])
+def test_a_type_that_is_named_like_one_of_ml_dtypes(enter, size):
+    array = np.zeros(3, np.dtype((scalar_type(), size)))
+    with pytest.raises(BufferError, match="no type"):
+        enter(array)
+
+
+@every_entry
+@pytest.mark.parametrize("name", ["", "bfloat", None, 3, b"bfloat16"])
+def test_a_type_that_is_named_like_none(enter, name):
+    array = np.zeros(3, np.dtype((scalar_type(name), 2)))
+    with pytest.raises((BufferError, TypeError)):
+        enter(array)
+
+
+def shrink(array):
+    array.resize(2, refcheck=False)
+
+
+def grow(array):
+    array.resize(1 << 16, refcheck=False)
+
+
+def reshape(array):
+    array.shape = (64, 64)
+
+
+def retype(array):
+    array.dtype = np.uint8
+
+
+@every_entry
+@pytest.mark.parametrize("change", [shrink, grow, reshape, retype])
+@pytest.mark.filterwarnings("ignore:Setting the (shape|dtype):DeprecationWarning")
+def test_arrays_that_change_while_their_type_is_found(enter, change):
+    """The description is of the array as it is afterwards, or there is none."""
+    arrays = []
+    cls = scalar_type(act=staticmethod(lambda: arrays and change(arrays.pop())))
+    array = np.zeros(4096, np.dtype((cls, 2)))
+    arrays.append(array)
+    if change is retype:
+        with pytest.raises(BufferError):
+            enter(array)
+    else:
+        try:
+            found = enter(array)
+        except BufferError:
+            pass
+        else:
+            assert found == truth(array, "bfloat16")
+    assert not arrays
+
+
+# ---- geometry -------------------------------------------------------------------------------
+
+
+@every_entry
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (2, 0, 2)])
+def test_strides_say_nothing_where_there_are_no_elements(enter, shape):
+    array = np.lib.stride_tricks.as_strided(np.zeros(9, np.int32), shape, (5,) * len(shape))
+    assert enter(array)["shape"] == shape
