@@ -8,7 +8,8 @@ import pytest
 
 import fastdl
 from fastdl._core.tensor import device_facts
-from tests.support.ctypes_dlpack import capsule_of
+from fastdl._protocol import consumer
+from tests.support.ctypes_dlpack import FakeProducer, capsule_of
 
 # DLDeviceType of DLPack 1.3, typed in from the specification.
 NUMBERS = {
@@ -65,10 +66,34 @@ def test_a_device_type_is_its_first_device():
     assert fastdl.Device(fastdl.DeviceType.ROCM) == (10, 0)
 
 
-def test_ids_of_the_cpu_are_normalised():
-    # As at import (design 6.8): there is one host, whatever the id.
-    assert fastdl.Device("cpu:3") == fastdl.Device("cpu")
-    assert fastdl.Device((1, 3)) == fastdl.Device("cpu")
+WRONG_HOSTS = ["cpu:1", (1, 3), (1, -1), (fastdl.DeviceType.CPU, 2)]
+
+
+@pytest.mark.parametrize("asked", WRONG_HOSTS)
+def test_a_cpu_that_is_asked_for_has_id_0(asked):
+    """There is one host, so who asks for another means something else: a NUMA node, a device."""
+    for request in (
+        fastdl.Device,
+        lambda device: fastdl.empty(2, device=device),
+        lambda device: fastdl.asarray(b"ab").to(device),
+        lambda device: fastdl.from_dlpack(fastdl.asarray(b"ab"), device=device),
+        lambda device: consumer.from_dlpack(fastdl.asarray(b"ab"), device=device),
+        lambda device: fastdl.use_stream(device, 1),
+    ):
+        with pytest.raises(ValueError, match=r"one CPU, 'cpu' or \(1, 0\), got"):
+            request(asked)
+    with pytest.raises(ValueError, match="one CPU"):
+        fastdl.Device(1, 7)
+
+
+@pytest.mark.parametrize("ordinal", [1, -1, 2**31 - 1])
+def test_ids_of_cpus_in_descriptions_are_normalised(ordinal):
+    """A producer that numbers its hosts still means the one there is."""
+    assert fastdl.from_dlpack(capsule_of((1,), device=(1, ordinal))).device == (1, 0)
+    producer = FakeProducer((1, ordinal), data=bytearray(24))
+    for from_dlpack in (fastdl.from_dlpack, consumer.from_dlpack):
+        assert from_dlpack(producer).device == (1, 0)
+        assert from_dlpack(producer, device="cpu").device == (1, 0)
 
 
 def test_is_a_tuple():

@@ -273,6 +273,12 @@ def test_dl_device_out_of_reach(tensor, dl_device):
         tensor.__dlpack__(dl_device=dl_device, copy=False)
 
 
+@pytest.mark.parametrize("dl_device", [(1, 1), [1, -1], (fastdl.DeviceType.CPU, 2)])
+def test_dl_device_of_a_host_that_is_not_there(tensor, dl_device):
+    with pytest.raises(BufferError, match=r"one CPU, 'cpu' or \(1, 0\)"):
+        tensor.__dlpack__(dl_device=dl_device)
+
+
 @pytest.mark.parametrize("dl_device", [1, "cpu", (1,), (1, 0, 0), (), ("cpu", 0), (1, None), 1.5])
 def test_dl_device_of_other_forms(tensor, dl_device):
     with pytest.raises(TypeError):

@@ -20,18 +20,19 @@ class Device(namedtuple("Device", "type id")):
     """A device: `type`, a DeviceType (or an int that DLPack 1.3 does not know), and `id`.
 
     A tuple, so that it equals what `__dlpack_device__` returns. Made from two numbers or from
-    the forms that every `device` argument accepts: "cpu", "cuda:0", (type, id), a Device.
+    the forms that every `device` argument accepts: "cpu", "cuda:0", (type, id), a Device. There is
+    one CPU: ValueError for an id other than 0.
     """
 
     def __new__(cls, type, id=None):  # noqa: A002 - the field names of DLDevice
         if id is not None:
-            return _known(_whole(type, "type"), _whole(id, "id"))
+            return _requested(type, id)
         if isinstance(type, Device):
             return type
         if isinstance(type, str):
             return _parse(type)
         if isinstance(type, tuple) and len(type) == 2:
-            return _known(_whole(type[0], "type"), _whole(type[1], "id"))
+            return _requested(*type)
         if isinstance(type, DeviceType):
             return _known(int(type), 0)
         raise TypeError(
@@ -70,14 +71,25 @@ _UNKNOWN = _Fact(0, None, False, False, 3)
 
 @lru_cache(maxsize=256)
 def _known(number: int, ordinal: int) -> Device:
-    if number == DeviceType.CPU:
-        ordinal = 0  # there is one host
     kind = DeviceType(number) if number in _BY_NUMBER else number
     return tuple.__new__(Device, (kind, ordinal))
 
 
 def make_device(number: int, ordinal: int) -> Device:
     """The Device of a descriptor. One object for each pair, as far as memory allows."""
+    return _known(number, ordinal)
+
+
+def announced(number, ordinal) -> Device:
+    """The Device that a producer says it is on. The one host, whatever number it has there."""
+    number, ordinal = _whole(number, "type"), _whole(ordinal, "id")
+    return _known(number, 0 if number == DeviceType.CPU else ordinal)
+
+
+def _requested(number, ordinal) -> Device:
+    number, ordinal = _whole(number, "type"), _whole(ordinal, "id")
+    if number == DeviceType.CPU and ordinal != 0:
+        raise ValueError(f"expected the one CPU, 'cpu' or (1, 0), got CPU {ordinal}")
     return _known(number, ordinal)
 
 
@@ -97,7 +109,7 @@ def _parse(text: str) -> Device:
             f"expected a device such as 'cpu' or 'cuda:0', with a name out of "
             f"{', '.join(_BY_NAME)}; got {text!r}"
         )
-    return _known(_BY_NAME[name], _whole(int(ordinal or 0), "id"))
+    return _requested(_BY_NAME[name], int(ordinal or 0))
 
 
 CPU = _parse("cpu")

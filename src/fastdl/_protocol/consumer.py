@@ -9,7 +9,7 @@ from enum import Enum
 
 from fastdl._core import exchange
 from fastdl._core import tensor as core
-from fastdl._core.device import CPU, Device, DeviceType
+from fastdl._core.device import CPU, Device, DeviceType, announced
 from fastdl._core.errors import CopyRequiredError
 from fastdl._devices import driver
 from fastdl._protocol.placement import copied, obstacle, serves
@@ -210,7 +210,7 @@ def device_of(x) -> Device:
     try:
         kind, ordinal = answer
         kind = kind.value if isinstance(kind, Enum) else kind
-        return Device((kind, 0 if ordinal is None else ordinal))
+        return announced(kind, 0 if ordinal is None else ordinal)
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"expected (device type, device id) from __dlpack_device__ of "

@@ -72,10 +72,10 @@ def wants_versioned(max_version, version) -> bool:
 def asked_device(dl_device) -> Device:
     if not isinstance(dl_device, (tuple, list)) or len(dl_device) != 2:
         raise TypeError(f"expected dl_device as (type, id), got {dl_device!r}")
-    device = Device(tuple(dl_device))
-    if device == CPU and dl_device[1] != 0:
-        raise BufferError(f"expected dl_device (1, 0) for the host, got {dl_device!r}")
-    return device
+    try:
+        return Device(tuple(dl_device))
+    except ValueError as error:  # to a consumer, a device that cannot be reached
+        raise BufferError(f"cannot export to dl_device {dl_device!r}: {error}") from error
 
 
 def whole(value, name: str) -> int:
