@@ -333,6 +333,25 @@ def test_asarray_of_casts(form):
     assert tensor.itemsize == source.itemsize
 
 
+@pytest.mark.parametrize(
+    ("form", "itemsize", "name"),
+    [
+        ("l", 4, "int32"), ("l", 8, "int64"), ("<L", 8, "uint64"), ("=L", 4, "uint32"),
+        ("n", 4, "int32"), ("q", 8, "int64"), ("Q", 8, "uint64"), ("@N", 8, "uint64"),
+        ("q", 4, None), ("i", 8, None), ("l", 2, None), ("L", 16, None), ("h", 4, None),
+        ("b", 0, None), (">i", 4, None), ("", 4, None), ("ll", 8, None),
+    ],
+)  # fmt: skip
+def test_formats_and_sizes(form, itemsize, name):
+    """Exporters write one size under several letters, and several sizes under one."""
+    source = extension("exporter").exporter(bytes(32), form, itemsize, (2,), (itemsize,))
+    if name is None:
+        with pytest.raises(BufferError, match="no type for buffer format"):
+            fastdl.asarray(source)
+    else:
+        assert fastdl.asarray(source).dtype.name == name
+
+
 def test_asarray_of_shaped_casts_and_slices():
     source = memoryview(bytearray(range(24))).cast("B", [2, 3, 4])
     tensor = fastdl.asarray(source)

@@ -67,18 +67,15 @@ def test_any_shape_with_one_element(shape):
 
 @st.composite
 def one_element(draw):
-    """An array of one element of any type, every bit pattern of it."""
-    dtype = numpy_dtype(draw(st.sampled_from(NAMES)))
-    shape = draw(st.sampled_from([(), (1,), (1, 1)]))
-    data = draw(st.binary(min_size=dtype.itemsize, max_size=dtype.itemsize))
-    if dtype.name == "bool":
-        data = bytes([data[0] & 1])
-    elif dtype.name in NARROW_INTEGERS or dtype.name in ("float6_e2m3fn", "float6_e3m2fn"):
-        value = data[0] & (15 if "4" in dtype.name else 3 if dtype.name[-1] == "2" else 63)
-        data = np.array(value % 2, dtype).tobytes() if "int" in dtype.name else bytes([value])
-    elif dtype.name == "float4_e2m1fn":
-        data = bytes([data[0] & 15])
-    return np.frombuffer(data, dtype).reshape(shape).copy()
+    """An array of one element of any type, of any value that the type has."""
+    name = draw(st.sampled_from(NAMES))
+    dtype, shape = numpy_dtype(name), draw(st.sampled_from([(), (1,), (1, 1)]))
+    if name in NARROW_INTEGERS:
+        limits = ml_dtypes.iinfo(dtype)
+        return np.full(shape, draw(st.integers(limits.min, limits.max)), dtype)
+    data = bytearray(draw(st.binary(min_size=dtype.itemsize, max_size=dtype.itemsize)))
+    data[-1] &= {"bool": 1, "float6": 63, "float4": 15}.get(name.split("_")[0], 255)
+    return np.frombuffer(data, dtype).reshape(shape)
 
 
 def outcome(function, *arguments):
@@ -107,6 +104,8 @@ def test_numbers_agree_with_numpys(given_array):
         assert same(float(tensor), float(scalar))
         assert same(complex(tensor), complex(float(scalar)))
         assert same(outcome(int, tensor), outcome(int, scalar.item()))
+    if given_array.dtype.isbuiltin == 1:
+        assert same(tensor.item(), scalar.item())
     if kind in ("int", "uint") and given_array.ndim == 0:
         assert same(operator.index(tensor), int(scalar))
 
@@ -375,14 +374,12 @@ def test_containers_find_tensors_by_identity():
 
 
 def test_weak_containers_find_tensors_by_identity():
-    """References to dead tensors, whose places new ones take, are no obstacle."""
-    references, seen = {}, set()
+    """References to dead tensors, whose places new ones may take, are no obstacle."""
+    references = {}
     for i in range(500):
         tensor = tensor_of([1, 2])
         references[weakref.ref(tensor)] = i
-        seen.add(hash(tensor))
         assert references[weakref.ref(tensor)] == i
-    assert len(seen) < 500
     tensors = [tensor_of([1]), tensor_of([1])]
     keyed = weakref.WeakKeyDictionary({tensors[0]: 1})
     assert tensors[0] in keyed and tensors[1] not in keyed

@@ -6,6 +6,7 @@ complain of one that is not needed.
 
 import array
 import ctypes
+import math
 from typing import Any
 
 import numpy as np
@@ -104,6 +105,15 @@ def using(tensor: fastdl.Tensor) -> None:
     assert_type(tensor.numpy(), npt.NDArray[Any])
     _ = tensor.tolist(), tensor.item(), memoryview(tensor), np.asarray(tensor)
     np.from_dlpack(tensor)
+    assert_type(1.5 in tensor, bool)
+    assert_type(int(tensor), int)
+    assert_type(float(tensor), float)
+    assert_type(complex(tensor), complex)
+    assert_type(round(tensor), int)
+    assert_type(math.floor(tensor), int)
+    assert_type(bytes(tensor), bytes)
+    assert_type([1, 2][tensor], int)
+    assert_type(hash(tensor), int)
     assert_type(tensor.__dlpack__(max_version=(1, 0)), CapsuleType)
     assert_type(tensor.__dlpack_device__(), tuple[int, int])
 

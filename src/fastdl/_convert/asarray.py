@@ -33,15 +33,15 @@ def asarray(x, /):
     return core.from_buffer(x, dtype_of_format)
 
 
-# The integers of C that have another size elsewhere, or two names for one: the size decides.
-_SIGNED = {**dict.fromkeys("ilqn", "int"), **dict.fromkeys("ILQN", "uint")}
+# Integers that have four bytes on one platform and eight on another, by what those are everywhere.
+_NATIVE = {"l": "iq", "L": "IQ", "n": "iq", "N": "IQ"}
 
 
 def dtype_of_format(form: str, itemsize: int) -> DType:
     """The element type of a PEP 3118 format string."""
     letters = form[1:] if form[:1] in ("@", "=", "<") else form
-    if letters in _SIGNED and itemsize in (4, 8):
-        return DType(f"{_SIGNED[letters]}{8 * itemsize}")
+    if letters in _NATIVE:
+        letters = _NATIVE[letters][itemsize == 8]
     dtype = BY_FORMAT.get(letters)
     if dtype is None or dtype.itemsize != itemsize:
         raise BufferError(

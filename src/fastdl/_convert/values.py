@@ -53,8 +53,8 @@ def decode_float(bits: int, form: _Float) -> float:
     return sign * ((1 << form.mantissa) + fraction) * 2.0 ** (exponent - form.bias - form.mantissa)
 
 
-# What the struct module calls types in standard size, where their format in native size is another;
-# of complex types, their parts.
+# The struct module's letters in standard size, where those in native size mean another size there;
+# and for complex types, the letters of their parts.
 _STANDARD = {"l": "q", "L": "Q"}
 _COMPLEX = {"complex32": "ee", "complex64": "ff", "complex128": "dd"}
 

@@ -104,5 +104,6 @@ def _is_count(text: str) -> bool:
     return text.isascii() and text.isdecimal() and text[0] != "0" and int(text) < 65536
 
 
-#: Element types by their PEP 3118 character in native size and order.
+#: Element types by their PEP 3118 character in native size and order. 64-bit integers have two.
 BY_FORMAT = {fact.format: _known(fact.code, fact.bits, 1) for fact in _FACTS if fact.format}
+BY_FORMAT.update(q=_parse("int64"), Q=_parse("uint64"))

@@ -548,8 +548,8 @@ cdef class Tensor:
         if other is None:
             return False
         raise TypeError(
-            f"a fastdl.Tensor has no == and != with {type(other).__qualname__!r}: compare values "
-            f"with numpy.array_equal(tensor.numpy(), other), and objects with 'is'")
+            f"== and != of a fastdl.Tensor and {type(other).__qualname__!r} are not defined: "
+            f"compare values with numpy.array_equal(tensor.numpy(), other), objects with 'is'")
 
     def __hash__(self):
         # By identity: tensors that are alive have different hashes, so that dictionaries and sets
@@ -589,7 +589,7 @@ cdef class Tensor:
         """The only element, as a Python number. Host data only; ValueError unless size is 1."""
         return to_item(self)
 
-    # A type with a buffer and without these would have its memory read as text: int(b"7") is 7.
+    # Python reads the memory of a type that has a buffer and none of these as text: int(b"7") is 7.
 
     def __int__(self):
         return to_number(self, int)
@@ -603,10 +603,10 @@ cdef class Tensor:
     def __index__(self):
         return to_index(self)
 
-    def __round__(self, *digits):
-        return to_number(self, round, *digits)
+    def __round__(self, ndigits=None):
+        return to_number(self, round, ndigits)
 
-    # Without these three, math would take the way over float, which large integers do not survive.
+    # Without these, the functions of math go through float, where large integers lose digits.
 
     def __floor__(self):
         return to_number(self, math.floor)

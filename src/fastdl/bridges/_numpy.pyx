@@ -103,8 +103,8 @@ for _number in (NPY_CFLOAT, NPY_CDOUBLE):
 
 
 cdef int find_type(ndarray_struct *array, DLDataType *dtype, uint64_t *flags) except -1:
-    """The type of an array that is not of a built-in one; BufferError if DLPack has none. Runs
-    Python."""
+    """The type of an array that is not of a built-in one; BufferError if DLPack has none, or if the
+    array got another one meanwhile: this runs Python."""
     cdef object descriptor = <object>PyArray_DESCR(array)
     cdef object scalar = descriptor.type, found = None
     if scalar.__module__ == "ml_dtypes":
@@ -112,8 +112,6 @@ cdef int find_type(ndarray_struct *array, DLDataType *dtype, uint64_t *flags) ex
             found = DType(scalar.__name__)
         except (TypeError, ValueError):
             pass
-    if PyArray_DESCR(array) is not <void *>descriptor:
-        raise BufferError("the array was given another type while fastdl asked for the first")
     # Anything may call itself by a name of ml_dtypes: what counts is that the elements fit.
     if (found is None or found.itemsize != PyArray_ITEMSIZE(array)
             or not PyArray_ISNOTSWAPPED(array)):
@@ -123,6 +121,8 @@ cdef int find_type(ndarray_struct *array, DLDataType *dtype, uint64_t *flags) ex
     dtype.code, dtype.bits, dtype.lanes = found
     if found.bits < 8:  # ml_dtypes gives each element a byte
         flags[0] |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
+    if PyArray_DESCR(array) is not <void *>descriptor:  # the last thing here
+        raise BufferError("the type of the array changed while it was read: import it again")
     return 0
 
 
