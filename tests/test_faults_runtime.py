@@ -295,8 +295,9 @@ def test_m9_weak_references():
 def test_m9_hash_and_equality_are_by_identity():
     one, two = tensor(), tensor()
     assert one == one
-    assert one != two
     assert len({one, two, one}) == 2
+    with pytest.raises(TypeError, match="array_equal"):
+        one == two  # noqa: B015
 
 
 def test_m10_buffer_outlives_the_tensor():
