@@ -50,6 +50,7 @@ def install(*, from_dlpack, ask, settled, delivery, bridge):
 
 # ---- special methods ------------------------------------------------------------------------
 
+
 def special(instance, str name):
     """The special method `name` of an object, bound: found on the type, then on the instance. None
     if there is none, or if it is None (opted out)."""
@@ -202,8 +203,8 @@ def refusal(error, asked, int frames):
 
 
 cdef Tensor acquire_over_protocol(object x, const fastdl_record *record, int32_t *device):
-    """The tensor of `x` by way of `__dlpack__`; None if its data is not in host memory, or if it has
-    no such method. `device` is where it says that it is; of type 0 if it was not asked."""
+    """The tensor of `x` by way of `__dlpack__`; None if its data is not in host memory, or if it
+    has no such method. `device` is where it says that it is; of type 0 if it was not asked."""
     cdef uint32_t facts = record.facts
     cdef PyObject *asked
     if fastdl_ask_capsule_(<PyObject *>x, record.refused, True, device, &asked) == 0:
@@ -229,7 +230,9 @@ def acquire(x, *, int order=1):
     """
     cdef fastdl_record scratch
     cdef const fastdl_record *record = record_of(type(x), &scratch)
-    return None if record.facts & FASTDL_TYPE_PROTOCOL else fdl_acquire(<PyObject *>x, record, order)
+    if record.facts & FASTDL_TYPE_PROTOCOL:
+        return None
+    return fdl_acquire(<PyObject *>x, record, order)
 
 
 cdef object acquire_or_request(object x):
