@@ -10,6 +10,7 @@ import pytest
 
 import fastdl
 from tests.support.build import extension
+from tests.support.headers import ALONE
 from tests.support.isolate import run_isolated
 from tests.support.producers import Given, Producer, entries, every_way, types
 
@@ -284,3 +285,75 @@ def test_d8_weak_reference_dies_before_the_memory():
     assert seen == [(None, 0)]
     assert watch() is None
     given.assert_released()
+
+
+# ---- D9: the other struct under the name, and what only looks like it -----------------------
+
+HEADER = ALONE["alone"]
+takers = pytest.mark.parametrize(
+    "take",
+    [fastdl.from_dlpack, lambda capsule: HEADER.borrow(Exporter(capsule))],
+    ids=["package", "header"],
+)
+
+
+class Exporter:
+    def __init__(self, capsule):
+        self.capsule = capsule
+
+    def __dlpack__(self, **_):
+        return self.capsule
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+@takers
+@pytest.mark.parametrize("data", range(11))
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"shape": (0,), "dtype": (2, 7, 1)},  # an empty Rust vector has its alignment as data
+        {"shape": (2, 0, 3), "dtype": (2, 32, 0)},
+        {"shape": (0,), "strides": (1,), "dtype": (0, 4, 1), "device": (0, 0)},
+        {"shape": (), "device": (7, 0), "dtype": (2, 7, 1)},  # one element, data is a handle
+        {"shape": None, "ndim": 0, "device": (7, 0), "dtype": (2, 7, 1)},
+    ],
+    ids=["none", "no lanes", "no device", "handle", "handle, no shape"],
+)
+def test_d9_refused_legacy_tensor_with_a_small_number_as_data(take, fields, data):
+    """It is given back, as every other."""
+    given = Given(versioned=False, data=data, **fields)
+    with pytest.raises(BufferError):
+        take(given.capsule())
+    given.assert_released()
+
+
+@pytest.mark.parametrize("name", ["package", "header"])
+def test_d9_versioned_tensor_under_the_legacy_name(name):
+    """In the place of its deleter stands what may not be called: it is left alone, whatever it
+    says of itself."""
+    taken = "fastdl.from_dlpack" if name == "package" else "take"
+    run_isolated(f"""
+        import itertools
+        import fastdl
+        from tests.support.producers import Given
+        from tests.test_faults_deleter import HEADER, Exporter
+        def take(capsule):
+            HEADER.borrow(Exporter(capsule))
+        versions = [(1, 0), (1, 3), (2, 0), (9, 255)]
+        shapes = [(), (0,), (2, 3), None, (1,) * 64, (-1,)]
+        for version, shape, flags, deleter, data, dtype, device in itertools.product(
+            versions, shapes, (0, 1, 7, 255), (True, False), (0, 8, 65536),
+            ((2, 32, 1), (0, 0, 0), (200, 255, 9)), ((1, 0), (0, 0), (7, 3)),
+        ):
+            given = Given(version=version, shape=shape, ndim=None if shape else 0, flags=flags,
+                          deleter=deleter, data=data, dtype=dtype, device=device)
+            try:
+                {taken}(given.capsule("dltensor", destructor=False))
+            except BufferError:
+                pass
+            else:
+                raise AssertionError("taken")
+            assert given.deleted == 0
+    """)

@@ -591,7 +591,7 @@ static inline int fastdl_import(void);
  * Read-only data is reported in `flags` where the source can say so. A borrowing table slot cannot,
  * and those that follow the rules refuse; fastdl then asks `__dlpack__`. Legacy capsules cannot
  * either: they are taken for writable, except from libraries that share values among arrays (JAX,
- * TensorFlow, PyArrow).
+ * TensorFlow, MLX, PyArrow).
  *
  * Cost: the call of the library's own table plus 3 ns; NumPy's arrays 7 ns and fastdl.Tensor 4 ns
  * after fastdl_import(); else one call of `__dlpack__`. The first tensor of a type costs some
@@ -746,7 +746,6 @@ static inline int fastdl_expect(const fastdl_view *view, const char *name, const
 enum {
     FASTDL_TYPE_NATIVE = 1,      /* the table is the library's own: `__dlpack__` may know better */
     FASTDL_TYPE_PROTOCOL = 2,    /* the table is over `__dlpack__`: there is no better one */
-    FASTDL_TYPE_LEARNED = 4,     /* `refused` and `version` are known to work */
     FASTDL_TYPE_IMMUTABLE = 8,   /* a capsule without flags is read-only all the same */
     FASTDL_TYPE_HAS_DLPACK = 16, /* has `__dlpack__` on the type; a proxy may on the instance */
     FASTDL_TYPE_ASK_BITS = 32, /* may be a lazy conjugate or negative that the table exports raw */
@@ -760,8 +759,29 @@ enum {
     FASTDL_KEYWORD_STREAM = 1,
     FASTDL_KEYWORD_MAX_VERSION = 2,
     FASTDL_KEYWORD_DL_DEVICE = 4,
-    FASTDL_KEYWORD_COPY = 8
+    FASTDL_KEYWORD_COPY = 8,
+    FASTDL_KEYWORD_VERSION = 16 /* of the draft of 2022 */
 };
+
+typedef struct {
+    uint32_t keyword; /* FASTDL_KEYWORD_* */
+    const char *name;
+} fastdl_keyword_fact;
+
+/* All keywords, in the order in which they are given up for a producer that does not say which one
+ * it minds; then a row with a NULL name. Needs no thread state. */
+static inline const fastdl_keyword_fact *fastdl_keywords(void)
+{
+    static const fastdl_keyword_fact rows[] = {
+        {FASTDL_KEYWORD_COPY, "copy"},
+        {FASTDL_KEYWORD_DL_DEVICE, "dl_device"},
+        {FASTDL_KEYWORD_MAX_VERSION, "max_version"},
+        {FASTDL_KEYWORD_VERSION, "version"},
+        {FASTDL_KEYWORD_STREAM, "stream"},
+        {0, NULL},
+    };
+    return rows;
+}
 
 /* fastdl_borrow of one type. Of the view `flags` has been set to 0, `own_` to NULL, `size_`, and
  * `api_` to the table in the type's record. */
@@ -779,13 +799,43 @@ typedef struct fastdl_record {
     int (*borrow)(PyObject *,
                   fastdl_view *); /* fastdl_borrow of a type that fastdl reads, or NULL */
     uint32_t facts;               /* FASTDL_TYPE_* */
-    uint32_t refused; /* FASTDL_KEYWORD_* that `__dlpack__` of this type does not take */
-    int32_t version;  /* what to pass as `version`; 0: do not pass it */
+    uint32_t refused; /* FASTDL_KEYWORD_* that the signature of `__dlpack__` does not have */
 } fastdl_record;
 
 /* The cache. It does not grow: types that find their slots taken are described anew each time. */
 #define FASTDL_SLOTS 256u /* a power of two */
 #define FASTDL_PROBES 4u
+
+/* ---- memory that several threads write ---- */
+
+/* Stores `desired` if *place is still `expected`; 1 when it did. Also under a GIL: interpreters may
+ * have one each. */
+static inline int fastdl_swap_(const void **place, const void *expected, const void *desired)
+{
+#if defined(__GNUC__) || defined(__clang__)
+    return __atomic_compare_exchange_n(place, &expected, desired, 0, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_ACQUIRE);
+#elif defined(_MSC_VER)
+    return _InterlockedCompareExchangePointer((void *volatile *)place, (void *)desired,
+                                              (void *)expected) == (void *)expected;
+#else
+    if (*place != expected)
+        return 0;
+    *place = desired;
+    return 1;
+#endif
+}
+
+static inline const void *fastdl_load_(const void *const *place)
+{
+#if defined(__GNUC__) || defined(__clang__)
+    return __atomic_load_n(place, __ATOMIC_ACQUIRE);
+#elif defined(_MSC_VER)
+    return _InterlockedCompareExchangePointer((void *volatile *)place, NULL, NULL);
+#else
+    return *(const void *const volatile *)place;
+#endif
+}
 
 #if defined(__GNUC__) || defined(__clang__)
 
@@ -894,7 +944,7 @@ FASTDL_COLD_ void fastdl_publish_record(fastdl_slot *slots, const fastdl_record 
                 break; /* somebody else's for good: try the next slot */
             if (found != NULL && found->api == record->api && found->lend == record->lend &&
                 found->borrow == record->borrow && found->facts == record->facts &&
-                found->refused == record->refused && found->version == record->version) {
+                found->refused == record->refused) {
                 free(copy);
                 return;
             }
@@ -1067,15 +1117,23 @@ FASTDL_COLD_ PyObject *fastdl_optional_attribute_(PyObject *obj, const char *nam
     return value;
 }
 
-/* Sets an exception whose format has one %U, for the name of a type. */
-FASTDL_COLD_ void fastdl_raise_about_(PyObject *exception, const char *format, PyTypeObject *type)
+/* Sets an exception whose format has a %U, for the name of a type, and then a %R, for what an
+ * object of that type answered. */
+FASTDL_COLD_ void fastdl_raise_answer_(PyObject *exception, const char *format, PyTypeObject *type,
+                                       PyObject *answer)
 {
     PyObject *name = fastdl_attribute_((PyObject *)type, "__qualname__");
     if (name != NULL && PyUnicode_Check(name))
-        PyErr_Format(exception, format, name);
+        PyErr_Format(exception, format, name, answer);
     else if (name != NULL)
         PyErr_SetString(PyExc_TypeError, "expected a type whose __qualname__ is a str");
     Py_XDECREF(name);
+}
+
+/* The same for a format that has the %U alone. */
+FASTDL_COLD_ void fastdl_raise_about_(PyObject *exception, const char *format, PyTypeObject *type)
+{
+    fastdl_raise_answer_(exception, format, type, NULL);
 }
 
 /* ---- special attributes, found as Python finds them: on the type ---- */
@@ -1128,27 +1186,105 @@ FASTDL_COLD_ descrgetfunc fastdl_getter_(PyObject *attribute)
     return found.get;
 }
 
-/* The special method `name` of an object, bound, a new reference: on the type first, then on the
- * instance, so that proxies work. NULL without an exception if there is none, or if it is None. */
-FASTDL_COLD_ PyObject *fastdl_special_(PyObject *obj, const char *name)
+/* A special method of an object. */
+typedef struct {
+    PyObject *callable; /* a new reference, or NULL */
+    PyObject *self;     /* its first argument, borrowed; NULL if it is bound */
+} fastdl_method_;
+
+/* The same as fastdl_type_lookup_, for an interned name. */
+static inline PyObject *fastdl_find_special_(PyTypeObject *type, PyObject *name)
 {
-    PyTypeObject *type = Py_TYPE(obj);
-    PyObject *method = fastdl_type_lookup_(type, name);
-    if (method != NULL && method != Py_None) {
-        descrgetfunc get = fastdl_getter_(method);
+#if defined(Py_LIMITED_API)
+    Py_ssize_t length;
+    const char *text = PyUnicode_AsUTF8AndSize(name, &length);
+    return text == NULL ? NULL : fastdl_type_lookup_(type, text);
+#elif PY_VERSION_HEX >= 0x030D0000
+    return _PyType_LookupRef(type, name);
+#else
+    PyObject *found = _PyType_Lookup(type, name);
+    Py_XINCREF(found);
+    return found;
+#endif
+}
+
+/* The rest of fastdl_find_method_, where `callable` is nothing, None, or any descriptor. */
+FASTDL_COLD_ int fastdl_bind_method_(PyObject *obj, PyObject *name, fastdl_method_ *method)
+{
+    if (method->callable != NULL && method->callable != Py_None) {
+        descrgetfunc get = fastdl_getter_(method->callable);
         if (get != NULL) {
-            PyObject *bound = get(method, obj, (PyObject *)type);
-            Py_DECREF(method);
-            return bound;
+            PyObject *bound = get(method->callable, obj, (PyObject *)Py_TYPE(obj));
+            Py_DECREF(method->callable);
+            method->callable = bound;
         }
-    } else if (method == NULL && !PyErr_Occurred() && !PyType_Check(obj)) {
-        method = fastdl_optional_attribute_(obj, name);
+    } else if (method->callable == NULL && !PyErr_Occurred() && !PyType_Check(obj)) {
+        method->callable = PyObject_GetAttr(obj, name);
+        if (method->callable == NULL && PyErr_ExceptionMatches(PyExc_AttributeError))
+            PyErr_Clear();
     }
-    if (method == Py_None) {
-        Py_DECREF(method);
-        method = NULL;
-    }
-    return method;
+    if (method->callable == Py_None)
+        Py_CLEAR(method->callable);
+    return method->callable != NULL ? 1 : PyErr_Occurred() ? -1 : 0;
+}
+
+/* Finds the special method with an interned name as Python does, on the type; then on the instance,
+ * so that proxies work. 1; 0 if there is none, or it is None (opted out); -1 with an exception.
+ * What it finds stays callable whatever becomes of the type. */
+static inline int fastdl_find_method_(PyObject *obj, PyObject *name, fastdl_method_ *method)
+{
+    method->self = NULL;
+    method->callable = fastdl_find_special_(Py_TYPE(obj), name);
+    if (FASTDL_UNLIKELY_(
+            method->callable == NULL ||
+            !PyType_HasFeature(Py_TYPE(method->callable), Py_TPFLAGS_METHOD_DESCRIPTOR)))
+        return fastdl_bind_method_(obj, name, method);
+    method->self = obj;
+    return 1;
+}
+
+/* The same, bound: a new reference; NULL without an exception if there is none. */
+FASTDL_COLD_ PyObject *fastdl_special_(PyObject *obj, PyObject *name)
+{
+    fastdl_method_ method;
+    PyObject *bound;
+    if (fastdl_find_method_(obj, name, &method) <= 0)
+        return NULL;
+    if (method.self == NULL)
+        return method.callable;
+    bound = fastdl_getter_(method.callable)(method.callable, obj, (PyObject *)Py_TYPE(obj));
+    Py_DECREF(method.callable);
+    return bound;
+}
+
+#define FASTDL_MOST_KEYWORDS_ 3
+
+/* Calls a special method with `count` keyword arguments, named by the tuple `names`. */
+static inline PyObject *fastdl_call_(const fastdl_method_ *method, PyObject *names,
+                                     PyObject *const *values, Py_ssize_t count)
+{
+#if !defined(Py_LIMITED_API) || Py_LIMITED_API + 0 >= 0x030C0000
+    PyObject *arguments[2 + FASTDL_MOST_KEYWORDS_]; /* the first is for the callee to write to */
+    size_t positional = 0;
+    if (method->self != NULL)
+        arguments[1 + positional++] = method->self;
+    for (Py_ssize_t i = 0; i < count; i++)
+        arguments[1 + positional + (size_t)i] = values[i];
+    return PyObject_Vectorcall(method->callable, arguments + 1,
+                               positional | PY_VECTORCALL_ARGUMENTS_OFFSET,
+                               count == 0 ? NULL : names);
+#else
+    PyObject *result = NULL, *keywords = PyDict_New();
+    PyObject *positional = method->self == NULL ? PyTuple_New(0) : PyTuple_Pack(1, method->self);
+    int failed = keywords == NULL || positional == NULL;
+    for (Py_ssize_t i = 0; i < count && !failed; i++)
+        failed = PyDict_SetItem(keywords, PyTuple_GetItem(names, i), values[i]) < 0;
+    if (!failed)
+        result = PyObject_Call(method->callable, positional, keywords);
+    Py_XDECREF(keywords);
+    Py_XDECREF(positional);
+    return result;
+#endif
 }
 
 /* ---- exchange tables that types publish ---- */
@@ -1263,6 +1399,7 @@ static inline const fastdl_peer_fact *fastdl_peers(void)
         {"jaxlib", "ArrayImpl", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_NONE_WAITS},
         {"jax", "Array", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_NONE_WAITS},
         {"tensorflow", "EagerTensor", FASTDL_TYPE_IMMUTABLE},
+        {"mlx", "array", FASTDL_TYPE_IMMUTABLE},
         {"pyarrow", "Array", FASTDL_TYPE_IMMUTABLE},
         {"pyarrow", "Tensor", FASTDL_TYPE_IMMUTABLE},
         {"onnxruntime", "OrtValue", FASTDL_TYPE_KEEP},
@@ -1460,21 +1597,26 @@ FASTDL_COLD_ void fastdl_discard_(DLManagedTensorVersioned *versioned, DLManaged
 }
 
 /* Whether a refused tensor is the other struct under the wrong name, so that what stands in the
- * place of its deleter is none. Where a DLManagedTensorVersioned has its deleter, a DLManagedTensor
- * has ndim and dtype; where that has `data`, the former has its version. Neither can be mistaken
- * for the other by chance: no function has an address that ends in a number up to 64, and `data`
- * that reads as 1.0 to 9.255 is no address of a tensor with elements. */
+ * place of its deleter is none: there, a DLManagedTensor has ndim and dtype, and no function has an
+ * address that ends in a number up to 64. */
 FASTDL_COLD_ int fastdl_is_really_legacy(const DLManagedTensorVersioned *managed)
 {
     return (uint32_t)(uintptr_t)managed->deleter <= FASTDL_MAX_NDIM && managed->deleter != NULL;
 }
 
-/* Likewise; the pending exception says why the tensor was refused. */
+/* Likewise. A DLManagedTensorVersioned has its version where a DLManagedTensor has `data`, its
+ * flags in the place of `shape`, and its deleter in that of ndim and dtype. `data` alone does not
+ * tell: without elements it may be any number, as an empty vector of Rust has its alignment there.
+ * But then there are dimensions, so `shape` is an address, and no flags are; and a tensor that has
+ * none has a dtype, while nothing but a NULL deleter ends in 32 zeros. */
 FASTDL_COLD_ int fastdl_is_really_versioned(const DLManagedTensor *managed)
 {
-    uint64_t data = (uint64_t)(uintptr_t)managed->dl_tensor.data;
+    const DLTensor *tensor = &managed->dl_tensor;
+    uint64_t data = (uint64_t)(uintptr_t)tensor->data;
     uint32_t major = (uint32_t)data, minor = (uint32_t)(data >> 32);
-    return PyErr_ExceptionMatches(PyExc_BufferError) && major >= 1 && major <= 9 && minor <= 255;
+    if (major < 1 || major > 9 || minor > 255 || (uintptr_t)tensor->shape >= 4096)
+        return 0;
+    return tensor->ndim != 0 || fastdl_dtype(tensor->dtype) == 0;
 }
 
 /* Refuses a tensor of another major version, of which only the deleter may be touched: 0, or -1
@@ -1552,8 +1694,58 @@ static inline int fastdl_ordering_(int32_t device_type)
     return fact->host ? (int)FASTDL_STREAM_NONE : (int)fact->stream;
 }
 
-/* Reads (device type, device id): the type may be a member of an enum, the id None. */
-FASTDL_COLD_ int fastdl_read_device_(PyObject *answer, int32_t *device)
+/* What each exchange over `__dlpack__` needs: interned names, the tuple of the one name
+ * `max_version`, and its value. */
+typedef struct {
+    PyObject *dlpack, *dlpack_device, *dlpack_info, *max_version, *version;
+} fastdl_names_;
+
+/* Those that the module keeps, or in another interpreter than the main one new ones in *made, to be
+ * dropped after the exchange. NULL with an exception. */
+static inline const fastdl_names_ *fastdl_get_names_(fastdl_names_ *made);
+
+FASTDL_COLD_ void fastdl_drop_names_(fastdl_names_ *names)
+{
+    Py_XDECREF(names->dlpack);
+    Py_XDECREF(names->dlpack_device);
+    Py_XDECREF(names->dlpack_info);
+    Py_XDECREF(names->max_version);
+    Py_XDECREF(names->version);
+}
+
+FASTDL_COLD_ int fastdl_make_names_(fastdl_names_ *names)
+{
+    PyObject *max_version = PyUnicode_InternFromString("max_version");
+    names->dlpack = PyUnicode_InternFromString("__dlpack__");
+    names->dlpack_device = PyUnicode_InternFromString("__dlpack_device__");
+    names->dlpack_info = PyUnicode_InternFromString("__dlpack_info__");
+    names->max_version = max_version == NULL ? NULL : PyTuple_Pack(1, max_version);
+    names->version = Py_BuildValue("(ii)", FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR);
+    Py_XDECREF(max_version);
+    if (names->dlpack != NULL && names->dlpack_device != NULL && names->dlpack_info != NULL &&
+        names->max_version != NULL && names->version != NULL)
+        return 0;
+    fastdl_drop_names_(names);
+    return -1;
+}
+
+/* Whether what came on a device is ordered in the way that was agreed on for `announced`. The
+ * device in the capsule is the truth: pinned memory is announced as such and delivered as plain
+ * host memory by torch; and a CPU can read managed memory, so that its producer need not copy it.
+ */
+static inline int fastdl_is_as_announced_(const int32_t *announced, DLDevice delivered)
+{
+    int ordering = fastdl_ordering_(announced[0]);
+    if (announced[0] == kDLCPU && delivered.device_type == kDLCUDAManaged)
+        return 1;
+    if (fastdl_ordering_((int32_t)delivered.device_type) != ordering)
+        return 0;
+    return (ordering != FASTDL_STREAM_CUDA && ordering != FASTDL_STREAM_ROCM) ||
+           delivered.device_id == announced[1] || announced[0] == kDLCUDAManaged;
+}
+
+/* The long way of fastdl_read_device_: the type may be a member of an enum, the id None. */
+FASTDL_COLD_ int fastdl_read_any_device_(PyObject *answer, int32_t *device)
 {
     if (PySequence_Size(answer) != 2)
         return -1;
@@ -1581,142 +1773,338 @@ FASTDL_COLD_ int fastdl_read_device_(PyObject *answer, int32_t *device)
     return 0;
 }
 
-/* What `__dlpack_device__` of an object says. */
-FASTDL_COLD_ int fastdl_ask_device_(PyObject *obj, int32_t *device)
+/* Reads (device type, device id). -1, with an exception or without, if it is no such thing. */
+static inline int fastdl_read_device_(PyObject *answer, int32_t *device)
 {
-    PyObject *answer, *method = fastdl_special_(obj, "__dlpack_device__");
-    int result;
-    if (method == NULL) {
-        if (!PyErr_Occurred())
+#ifndef Py_LIMITED_API
+    if (FASTDL_LIKELY_(PyTuple_CheckExact(answer) && PyTuple_GET_SIZE(answer) == 2 &&
+                       PyLong_CheckExact(PyTuple_GET_ITEM(answer, 0)) &&
+                       PyLong_CheckExact(PyTuple_GET_ITEM(answer, 1)))) {
+        int overflow[2];
+        long type = PyLong_AsLongAndOverflow(PyTuple_GET_ITEM(answer, 0), &overflow[0]);
+        long id = PyLong_AsLongAndOverflow(PyTuple_GET_ITEM(answer, 1), &overflow[1]);
+        if (overflow[0] || overflow[1] || type < INT32_MIN || type > INT32_MAX || id < INT32_MIN ||
+            id > INT32_MAX)
+            return -1;
+        device[0] = (int32_t)type;
+        device[1] = (int32_t)id;
+        return 0;
+    }
+#endif
+    return fastdl_read_any_device_(answer, device);
+}
+
+/* What `__dlpack_device__` of an object says. */
+static inline int fastdl_ask_device_(PyObject *obj, const fastdl_names_ *names, int32_t *device)
+{
+    fastdl_method_ method;
+    PyObject *answer;
+    int result = fastdl_find_method_(obj, names->dlpack_device, &method);
+    if (FASTDL_UNLIKELY_(result <= 0)) {
+        if (result == 0)
             fastdl_raise_about_(PyExc_TypeError,
                                 "expected a DLPack producer, got '%U', which has __dlpack__ but "
                                 "not __dlpack_device__",
                                 Py_TYPE(obj));
         return -1;
     }
-    answer = PyObject_CallObject(method, NULL);
-    Py_DECREF(method);
+    answer = fastdl_call_(&method, NULL, NULL, 0);
+    Py_DECREF(method.callable);
     if (answer == NULL)
         return -1;
     result = fastdl_read_device_(answer, device);
-    if (result < 0 && (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_Exception))) {
+    if (FASTDL_UNLIKELY_(result < 0) &&
+        (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_Exception))) {
         PyErr_Clear();
-        PyErr_Format(PyExc_TypeError,
-                     "expected (device type, device id) from __dlpack_device__, got %R", answer);
+        fastdl_raise_answer_(PyExc_TypeError,
+                             "expected (device type, device id) from __dlpack_device__ of '%U', "
+                             "got %R",
+                             Py_TYPE(obj), answer);
     }
     Py_DECREF(answer);
     return result;
 }
 
-/* Adds a keyword to `keywords`; `value` is taken. */
-FASTDL_COLD_ int fastdl_add_keyword_(PyObject *keywords, const char *name, PyObject *value)
+/* What to pass as `version` by the draft of 2022, which numbers 1.3 as 130: the newest that both
+ * know, 60 for the layout of "dltensor"; 0 if `obj` does not follow the draft. -1 with an
+ * exception.
+ */
+FASTDL_COLD_ int32_t fastdl_ask_draft_(PyObject *obj, const fastdl_names_ *names)
 {
-    int result = value == NULL ? -1 : PyDict_SetItemString(keywords, name, value);
-    Py_XDECREF(value);
-    return result;
+    static const long newest = FASTDL_DLPACK_MAJOR * 100 + FASTDL_DLPACK_MINOR * 10;
+    fastdl_method_ method;
+    PyObject *answer;
+    long theirs = -1;
+    int overflow, found = fastdl_find_method_(obj, names->dlpack_info, &method);
+    if (found <= 0)
+        return found;
+    answer = fastdl_call_(&method, NULL, NULL, 0);
+    Py_DECREF(method.callable);
+    if (answer == NULL)
+        return -1;
+    if (!PyLong_Check(answer) || PyBool_Check(answer)) {
+        fastdl_raise_answer_(PyExc_TypeError,
+                             "expected an int from __dlpack_info__ of '%U', got %R", Py_TYPE(obj),
+                             answer);
+    } else {
+        theirs = PyLong_AsLongAndOverflow(answer, &overflow);
+        theirs = overflow > 0 || theirs > newest ? newest : overflow < 0 ? -1 : theirs;
+        if (theirs < 60) {
+            fastdl_raise_answer_(PyExc_BufferError,
+                                 "expected 60 or more from __dlpack_info__ of '%U', got %R: no "
+                                 "version in common",
+                                 Py_TYPE(obj), answer);
+            theirs = -1;
+        } else if (theirs < 100) {
+            theirs = 60;
+        }
+    }
+    Py_DECREF(answer);
+    return (int32_t)theirs;
 }
 
-/* The keyword arguments for `__dlpack__` of an object with data on a device of that type: a new
- * dict, or NULL with an exception. The consumer's stream is the default one, by its number. */
-FASTDL_COLD_ PyObject *fastdl_keywords_(int32_t device_type, uint32_t refused)
+#ifdef Py_LIMITED_API
+
+/* Nothing can be read, and what a type is found to have may have changed since. */
+FASTDL_COLD_ int fastdl_read_signature_(PyObject *function, uint32_t *refused)
 {
-    int ordering = fastdl_ordering_(device_type);
-    PyObject *keywords = PyDict_New();
-    if (keywords == NULL)
-        return NULL;
-    if ((!(refused & FASTDL_KEYWORD_MAX_VERSION) &&
-         fastdl_add_keyword_(keywords, "max_version",
-                             Py_BuildValue("(ii)", FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR)) <
-             0) ||
-        (ordering == FASTDL_STREAM_CUDA &&
-         fastdl_add_keyword_(keywords, "stream", PyLong_FromLong(1)) < 0) ||
-        (ordering == FASTDL_STREAM_ROCM &&
-         fastdl_add_keyword_(keywords, "stream", PyLong_FromLong(0)) < 0))
-        Py_CLEAR(keywords);
-    return keywords;
+    (void)function;
+    (void)refused;
+    return 0;
 }
 
-/* Whether a TypeError with that text is about a keyword of the call of `__dlpack__` itself: in the
- * words of CPython, Cython, pybind11 or nanobind, of a keyword that fastdl passes, and raised
- * before any frame of the producer ran, or naming the method. */
-FASTDL_COLD_ int fastdl_is_refusal_(const char *words, int has_frames)
+#else
+
+/* Takes the keywords that a code object has out of *refused. */
+FASTDL_COLD_ int fastdl_read_code_(PyObject *object, uint32_t *refused)
+{
+    const PyCodeObject *code = (const PyCodeObject *)object;
+    PyObject *names = fastdl_attribute_(object, "co_varnames");
+    Py_ssize_t first = code->co_posonlyargcount > 0 ? code->co_posonlyargcount : 1; /* `self` */
+    Py_ssize_t end = code->co_argcount + code->co_kwonlyargcount;
+    if (names == NULL || !PyTuple_Check(names)) {
+        Py_XDECREF(names);
+        return -1;
+    }
+    if (code->co_flags & CO_VARKEYWORDS || end > PyTuple_GET_SIZE(names))
+        *refused = 0;
+    for (Py_ssize_t i = first; i < end && *refused != 0; i++)
+        for (const fastdl_keyword_fact *row = fastdl_keywords(); row->name != NULL; row++)
+            if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), row->name) == 0)
+                *refused &= ~row->keyword;
+    Py_DECREF(names);
+    return 0;
+}
+
+/* Finds the keywords that a function found on a type cannot take, by its signature: functions of
+ * Python and Cython have one, and one that takes no keywords at all is known for it. None of any
+ * other: what those take is found out by asking each time. What a call raised is never held against
+ * a type: it may be from another function, to which the keywords were handed on for this one
+ * object.
+ */
+FASTDL_COLD_ int fastdl_read_signature_(PyObject *function, uint32_t *refused)
+{
+    static const char cython[] = "cython_function_or_method";
+    const char *kind = Py_TYPE(function)->tp_name, *point = strrchr(kind, '.');
+    *refused = FASTDL_KEYWORD_STREAM | FASTDL_KEYWORD_MAX_VERSION | FASTDL_KEYWORD_DL_DEVICE |
+               FASTDL_KEYWORD_COPY | FASTDL_KEYWORD_VERSION;
+    if (PyFunction_Check(function) || strcmp(point == NULL ? kind : point + 1, cython) == 0) {
+        PyObject *code = fastdl_attribute_(function, "__code__");
+        int result = code == NULL ? -1 : 0;
+        if (result == 0 && PyCode_Check(code))
+            result = fastdl_read_code_(code, refused);
+        else
+            *refused = 0;
+        Py_XDECREF(code);
+        return result;
+    }
+    if (Py_TYPE(function) != &PyMethodDescr_Type ||
+        ((PyMethodDescrObject *)function)->d_method->ml_flags & METH_KEYWORDS)
+        *refused = 0;
+    return 0;
+}
+
+#endif
+
+/* Where the name of the keyword begins that a TypeError is about, in quotes; NULL: it names none.
+ */
+static inline const char *fastdl_named_keyword_(const char *words)
 {
     static const char unexpected[] = "unexpected keyword argument '";
     const char *keyword = strstr(words, unexpected);
-    if (strstr(words, "keyword argument") == NULL &&
-        strstr(words, "incompatible function arguments") == NULL)
-        return 0;
-    if (keyword != NULL) {
-        keyword += sizeof(unexpected) - 1;
-        if (strncmp(keyword, "max_version'", 12) != 0 && strncmp(keyword, "stream'", 7) != 0)
-            return 0;
-    }
-    return !has_frames || strstr(words, "__dlpack__(") != NULL ||
-           strstr(words, "this function") != NULL;
+    if (keyword != NULL)
+        return keyword + sizeof(unexpected) - 1;
+    return words[0] == '\'' && strstr(words, "' is an invalid keyword argument") != NULL ? words + 1
+                                                                                         : NULL;
 }
 
-/* Whether the pending exception, which is cleared then, is about a keyword of a call. */
-FASTDL_COLD_ int fastdl_refuses_keyword_(void)
+/* The keyword of `asked` to give up after `__dlpack__` has raised a TypeError with these words; 0
+ * if the error is not about that. It is if it says so in the way of CPython, Cython, pybind11 or
+ * nanobind; a keyword that it names is one that was passed; and it was raised before any frame of
+ * the producer ran, or names `__dlpack__`, to which the producer has handed the keywords on. */
+FASTDL_COLD_ uint32_t fastdl_refused_keyword(const char *words, int has_frames, uint32_t asked)
+{
+    static const char *const refusals[] = {
+        "unexpected keyword argument",
+        "invalid keyword argument",
+        "no keyword arguments",
+        "keyword argument (", /* "takes at most 1 keyword argument (2 given)" */
+        "keyword arguments (",
+        "passed as keyword arguments", /* "got some positional-only arguments passed as ..." */
+        "incompatible function arguments",
+    };
+    const fastdl_keyword_fact *row = fastdl_keywords();
+    const char *named = fastdl_named_keyword_(words);
+    size_t i = 0, count = sizeof(refusals) / sizeof(refusals[0]);
+    while (i < count && strstr(words, refusals[i]) == NULL)
+        i++;
+    if (i == count || (has_frames && strstr(words, "__dlpack__(") == NULL))
+        return 0;
+    for (; row->name != NULL; row++) {
+        size_t length = strlen(row->name);
+        if (asked & row->keyword &&
+            (named == NULL || (strncmp(named, row->name, length) == 0 && named[length] == '\'')))
+            return row->keyword;
+    }
+    return 0;
+}
+
+/* The same for the pending exception, which is cleared if it is about a keyword. */
+FASTDL_COLD_ uint32_t fastdl_take_refusal_(uint32_t asked)
 {
     PyObject *type, *value, *traceback, *text;
     const char *words;
     Py_ssize_t length;
-    int refuses = 0;
-    if (!PyErr_ExceptionMatches(PyExc_TypeError))
+    uint32_t refused = 0;
+    if (asked == 0 || !PyErr_ExceptionMatches(PyExc_TypeError))
         return 0;
     PyErr_Fetch(&type, &value, &traceback);
     text = value == NULL ? NULL : PyObject_Str(value);
     words = text == NULL ? NULL : PyUnicode_AsUTF8AndSize(text, &length);
     if (words != NULL)
-        refuses = fastdl_is_refusal_(words, traceback != NULL);
+        refused = fastdl_refused_keyword(words, traceback != NULL, asked);
     Py_XDECREF(text);
     PyErr_Clear();
-    if (!refuses) {
+    if (refused == 0) {
         PyErr_Restore(type, value, traceback);
         return 0;
     }
     Py_XDECREF(type);
     Py_XDECREF(value);
     Py_XDECREF(traceback);
-    return 1;
+    return refused;
 }
 
-/* Asks `__dlpack__` of any object. A new capsule, or NULL with an exception; *refused gains what
- * the object did not take, and *device_type is where it says that its data is. */
-FASTDL_COLD_ PyObject *fastdl_ask_capsule_(PyObject *obj, uint32_t *refused, int32_t *device_type)
+/* Calls `__dlpack__` with any keywords. The stream is the default one of the device, by its number.
+ */
+FASTDL_COLD_ PyObject *fastdl_call_with_(const fastdl_method_ *method, const fastdl_names_ *names,
+                                         uint32_t asked, int32_t device_type, int32_t version)
 {
-    int32_t device[2];
-    PyObject *arguments, *keywords, *capsule = NULL;
-    PyObject *method = fastdl_special_(obj, "__dlpack__");
-    if (method == NULL) {
-        if (!PyErr_Occurred())
-            fastdl_raise_about_(PyExc_TypeError,
-                                "expected a tensor, got '%U', which has neither a DLPack exchange "
-                                "table nor __dlpack__",
-                                Py_TYPE(obj));
+    PyObject *passed, *capsule = NULL, *values[FASTDL_MOST_KEYWORDS_];
+    Py_ssize_t count = 0, at = 0;
+    int failed = 0;
+    for (uint32_t rest = asked; rest != 0; rest &= rest - 1)
+        count++;
+    passed = PyTuple_New(count);
+    if (passed == NULL)
         return NULL;
+    for (const fastdl_keyword_fact *row = fastdl_keywords(); row->name != NULL; row++) {
+        PyObject *name;
+        if (!(asked & row->keyword))
+            continue;
+        name = PyUnicode_InternFromString(row->name);
+        if (row->keyword == FASTDL_KEYWORD_MAX_VERSION) {
+            values[at] = names->version;
+            Py_INCREF(names->version);
+        } else if (row->keyword == FASTDL_KEYWORD_VERSION) {
+            values[at] = PyLong_FromLong(version);
+        } else {
+            values[at] = PyLong_FromLong(fastdl_ordering_(device_type) == FASTDL_STREAM_CUDA);
+        }
+        failed |= name == NULL || values[at] == NULL || PyTuple_SetItem(passed, at, name) < 0;
+        at++;
     }
-    if (fastdl_ask_device_(obj, device) < 0) {
-        Py_DECREF(method);
-        return NULL;
-    }
-    *device_type = device[0];
-    arguments = PyTuple_New(0);
-    for (int tries = 0; arguments != NULL && capsule == NULL && tries < 2; tries++) {
-        keywords = fastdl_keywords_(device[0], *refused);
-        if (keywords == NULL)
-            break;
-        capsule = PyObject_Call(method, arguments, keywords);
-        Py_DECREF(keywords);
-        if (capsule == NULL) {
-            if (*refused & FASTDL_KEYWORD_MAX_VERSION || !fastdl_refuses_keyword_())
-                break;
-            *refused |= FASTDL_KEYWORD_MAX_VERSION;
+    if (!failed)
+        capsule = fastdl_call_(method, passed, values, count);
+    while (at-- > 0)
+        Py_XDECREF(values[at]);
+    Py_DECREF(passed);
+    return capsule;
+}
+
+/* Calls `__dlpack__` of an object whose data is on that device with as many keywords as it takes. A
+ * new capsule, or NULL with an exception. The newest generation of the protocol is tried first:
+ * `max_version`; then `version`, with `__dlpack_info__`; then `stream` alone. */
+static inline PyObject *fastdl_negotiate_(PyObject *obj, const fastdl_method_ *method,
+                                          const fastdl_names_ *names, uint32_t refused,
+                                          int32_t device_type)
+{
+    int ordering = fastdl_ordering_(device_type);
+    int32_t version = 0;
+    uint32_t asked = FASTDL_KEYWORD_MAX_VERSION;
+    if (FASTDL_UNLIKELY_(ordering == FASTDL_STREAM_CUDA || ordering == FASTDL_STREAM_ROCM))
+        asked |=
+            FASTDL_KEYWORD_STREAM; /* dropping it is safe: a producer assumes the default one */
+    for (;;) {
+        PyObject *capsule;
+        uint32_t dropped = asked & refused;
+        if (FASTDL_UNLIKELY_(dropped != 0)) {
+            asked &= ~dropped;
+            if (dropped & FASTDL_KEYWORD_MAX_VERSION && !(refused & FASTDL_KEYWORD_VERSION)) {
+                version = fastdl_ask_draft_(obj, names);
+                if (version < 0)
+                    return NULL;
+                asked |= version > 0 ? (uint32_t)FASTDL_KEYWORD_VERSION : 0;
+            }
+        }
+        capsule = asked == 0 ? fastdl_call_(method, NULL, NULL, 0)
+                  : FASTDL_LIKELY_(asked == FASTDL_KEYWORD_MAX_VERSION)
+                      ? fastdl_call_(method, names->max_version, &names->version, 1)
+                      : fastdl_call_with_(method, names, asked, device_type, version);
+        if (FASTDL_UNLIKELY_(capsule == NULL)) {
+            dropped = fastdl_take_refusal_(asked);
+            if (dropped == 0)
+                return NULL;
+            refused |= dropped;
+        } else if (FASTDL_UNLIKELY_(asked & FASTDL_KEYWORD_VERSION) && version >= 100 &&
+                   PyCapsule_IsValid(capsule, "dltensor")) {
+            /* The draft put a new layout under the old name: what this is cannot be known. The
+             * capsule is dropped as it is; 60 is the old layout for certain. */
+            Py_DECREF(capsule);
+            version = 60;
+        } else {
+            return capsule;
         }
     }
-    Py_XDECREF(arguments);
-    Py_DECREF(method);
-    return capsule;
+}
+
+/* Asks an object for its tensor over `__dlpack__`: 1, with a new capsule in *capsule; or -1 with an
+ * exception. *device is where the object says that its data is. `refused` is what is known of its
+ * type. 0 if it has no `__dlpack__` (device[0] is 0 then), or if only data in host memory is wanted
+ * (`host_only`) and it is elsewhere. */
+static inline int fastdl_ask_capsule_(PyObject *obj, uint32_t refused, int host_only,
+                                      int32_t *device, PyObject **capsule)
+{
+    fastdl_names_ made;
+    const fastdl_names_ *names = fastdl_get_names_(&made);
+    fastdl_method_ method;
+    int result = names == NULL ? -1 : fastdl_find_method_(obj, names->dlpack, &method);
+    *capsule = NULL;
+    device[0] = device[1] = 0;
+    if (FASTDL_LIKELY_(result > 0)) {
+        if (FASTDL_UNLIKELY_(fastdl_ask_device_(obj, names, device) < 0)) {
+            result = -1;
+        } else if (host_only && !fastdl_find_device(device[0])->host) {
+            result = 0;
+        } else {
+            *capsule = fastdl_negotiate_(obj, &method, names, refused, device[0]);
+            result = *capsule == NULL ? -1 : 1;
+        }
+        Py_DECREF(method.callable);
+    }
+    if (FASTDL_UNLIKELY_(names == &made))
+        fastdl_drop_names_(&made);
+    return result;
 }
 
 /* Takes the managed tensor out of a capsule, which is consumed. */
@@ -1754,38 +2142,37 @@ static inline void fastdl_learn_(const fastdl_record *record);
 FASTDL_COLD_ int fastdl_protocol_own_(void *obj, DLManagedTensorVersioned **out)
 {
     fastdl_record scratch;
-    const fastdl_record *record = fastdl_known_(Py_TYPE((PyObject *)obj), &scratch);
+    PyTypeObject *type = Py_TYPE((PyObject *)obj);
+    const fastdl_record *record = fastdl_known_(type, &scratch);
     DLManagedTensorVersioned *managed = NULL;
-    uint32_t refused;
-    int32_t announced = 0;
     PyObject *capsule;
+    int32_t announced[2];
+    uint32_t facts;
     int result;
     if (record == NULL)
         return -1;
-    refused = record->refused;
-    capsule = fastdl_ask_capsule_((PyObject *)obj, &refused, &announced);
-    if (capsule == NULL)
+    facts = record->facts;
+    result = fastdl_ask_capsule_((PyObject *)obj, record->refused, 0, announced, &capsule);
+    if (result == 0)
+        fastdl_raise_about_(PyExc_TypeError,
+                            "expected a tensor, got '%U', which has neither a DLPack exchange "
+                            "table nor __dlpack__",
+                            type);
+    if (result <= 0)
         return -1;
-    result = fastdl_take_((PyObject *)obj, capsule, record->facts, &managed);
+    result = fastdl_take_((PyObject *)obj, capsule, facts, &managed);
     Py_DECREF(capsule);
     if (result < 0)
         return -1;
-    if (fastdl_ordering_((int32_t)managed->dl_tensor.device.device_type) !=
-        fastdl_ordering_(announced)) {
+    if (!fastdl_is_as_announced_(announced, managed->dl_tensor.device)) {
         PyErr_Format(PyExc_BufferError,
-                     "a tensor was announced on device type %d and delivered on (%d, %d), where "
+                     "a tensor was announced on device (%d, %d) and delivered on (%d, %d), where "
                      "work is ordered in another way",
-                     (int)announced, (int)managed->dl_tensor.device.device_type,
+                     (int)announced[0], (int)announced[1],
+                     (int)managed->dl_tensor.device.device_type,
                      (int)managed->dl_tensor.device.device_id);
         fastdl_discard_(managed, NULL);
         return -1;
-    }
-    /* What a proxy refuses says nothing of others of its type. */
-    if (refused != record->refused && record->facts & FASTDL_TYPE_PROTOCOL &&
-        record->facts & FASTDL_TYPE_HAS_DLPACK) {
-        fastdl_record learned = *record;
-        learned.refused = refused;
-        fastdl_learn_(&learned);
     }
     *out = managed;
     return 0;
@@ -1847,8 +2234,13 @@ FASTDL_COLD_ int fastdl_describe_type(PyTypeObject *type, fastdl_record *record,
     method = fastdl_type_lookup_(type, "__dlpack__");
     if (method == NULL && PyErr_Occurred())
         return -1;
-    if (method != NULL && method != Py_None) /* None: opted out */
+    if (method != NULL && method != Py_None) { /* None: opted out */
         record->facts |= FASTDL_TYPE_HAS_DLPACK;
+        if (fastdl_read_signature_(method, &record->refused) < 0) {
+            Py_DECREF(method);
+            return -1;
+        }
+    }
     Py_XDECREF(method);
     if (record->api == NULL)
         return 0;
@@ -1910,6 +2302,40 @@ FASTDL_ONE_ fastdl_state_t_ fastdl_state_ = {fastdl_own_slots_, NULL, &fastdl_pr
 static inline void fastdl_learn_(const fastdl_record *record)
 {
     fastdl_publish_record(fastdl_own_slots_, record);
+}
+
+FASTDL_ONE_ const void *fastdl_kept_names_ = NULL; /* fastdl_names_ of the main interpreter */
+
+/* Python has ended, and what was interned with it. It may start again. */
+FASTDL_COLD_ void fastdl_forget_names_(void)
+{
+    free((void *)fastdl_kept_names_);
+    fastdl_kept_names_ = NULL;
+}
+
+FASTDL_COLD_ const fastdl_names_ *fastdl_keep_names_(fastdl_names_ *made)
+{
+    fastdl_names_ *kept;
+    if (fastdl_make_names_(made) < 0)
+        return NULL;
+    if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0)
+        return made;
+    kept = (fastdl_names_ *)malloc(sizeof(fastdl_names_));
+    if (kept == NULL)
+        return made;
+    *kept = *made;
+    if (Py_AtExit(fastdl_forget_names_) == 0 && fastdl_swap_(&fastdl_kept_names_, NULL, kept))
+        return kept;
+    free(kept);
+    return made;
+}
+
+static inline const fastdl_names_ *fastdl_get_names_(fastdl_names_ *made)
+{
+    const fastdl_names_ *kept = (const fastdl_names_ *)fastdl_load_(&fastdl_kept_names_);
+    if (FASTDL_LIKELY_(kept != NULL && PyInterpreterState_GetID(PyInterpreterState_Get()) == 0))
+        return kept;
+    return fastdl_keep_names_(made);
 }
 
 /* What is known of `type`, found out now, in *scratch, if nothing is. NULL with an exception. */

@@ -29,7 +29,6 @@ def connect() -> None:
         from_dlpack=consumer.from_dlpack,
         ask=consumer.request,
         settled=consumer.settle,
-        is_refusal=consumer.is_refusal,
         delivery=consumer.check_delivery,
         bridge=lookup.find,
     )

@@ -503,7 +503,108 @@ static PyObject *calls(PyObject *self, PyObject *unused)
     return PyLong_FromLong(table_calls);
 }
 
+/* ---- an export in C, as frames of Python never show ---- */
+
+/* Native(function): a method in C for a class. Called with (obj, **keywords), it appends a copy of
+ * the keywords to obj.calls and refuses those that are not in obj.takes, with a TypeError in the
+ * words of obj.wording, where {} is the keyword; then it calls function(obj, **keywords). */
+typedef struct {
+    PyObject_HEAD
+    PyObject *function;
+} native_object;
+
+static int refuse(PyObject *obj, PyObject *keywords)
+{
+    PyObject *key, *value, *wording, *text, *takes = PyObject_GetAttrString(obj, "takes");
+    Py_ssize_t position = 0;
+    int known = takes == NULL ? -1 : 1;
+    while (known == 1 && PyDict_Next(keywords, &position, &key, &value)) {
+        known = PySequence_Contains(takes, key);
+        if (known != 0)
+            continue;
+        wording = PyObject_GetAttrString(obj, "wording");
+        text = wording == NULL ? NULL : PyObject_CallMethod(wording, "format", "O", key);
+        if (text != NULL)
+            PyErr_SetObject(PyExc_TypeError, text);
+        Py_XDECREF(text);
+        Py_XDECREF(wording);
+    }
+    Py_XDECREF(takes);
+    return known == 1 ? 0 : -1;
+}
+
+static PyObject *native_call(PyObject *self, PyObject *arguments, PyObject *passed)
+{
+    PyObject *obj, *calls, *noted, *result = NULL, *keywords;
+    if (!PyArg_ParseTuple(arguments, "O", &obj))
+        return NULL;
+    keywords = passed == NULL ? PyDict_New() : PyDict_Copy(passed);
+    calls = PyObject_GetAttrString(obj, "calls");
+    noted = keywords == NULL ? NULL : PyDict_Copy(keywords);
+    if (calls != NULL && noted != NULL && PyList_Append(calls, noted) == 0 &&
+        refuse(obj, keywords) == 0)
+        result = PyObject_Call(((native_object *)self)->function, arguments, keywords);
+    Py_XDECREF(noted);
+    Py_XDECREF(calls);
+    Py_XDECREF(keywords);
+    return result;
+}
+
+static PyObject *native_bind(PyObject *self, PyObject *obj, PyObject *type)
+{
+    (void)type;
+    if (obj == NULL)
+        return Py_NewRef(self);
+    return PyMethod_New(self, obj);
+}
+
+static int native_init(PyObject *self, PyObject *arguments, PyObject *keywords)
+{
+    PyObject *function;
+    (void)keywords;
+    if (!PyArg_ParseTuple(arguments, "O", &function))
+        return -1;
+    Py_XSETREF(((native_object *)self)->function, Py_NewRef(function));
+    return 0;
+}
+
+static void native_dealloc(PyObject *self)
+{
+    Py_XDECREF(((native_object *)self)->function);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyTypeObject native_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "hostile.Native",
+    .tp_basicsize = sizeof(native_object),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = PyType_GenericNew,
+    .tp_init = native_init,
+    .tp_dealloc = native_dealloc,
+    .tp_call = native_call,
+    .tp_descr_get = native_bind,
+};
+
+/* forward(obj, **keywords): obj.inner.__dlpack__(**keywords), with no frame of Python. */
+static PyObject *forward(PyObject *self, PyObject *arguments, PyObject *keywords)
+{
+    PyObject *obj, *inner, *method, *none, *result = NULL;
+    (void)self;
+    if (!PyArg_ParseTuple(arguments, "O", &obj))
+        return NULL;
+    inner = PyObject_GetAttrString(obj, "inner");
+    method = inner == NULL ? NULL : PyObject_GetAttrString(inner, "__dlpack__");
+    none = PyTuple_New(0);
+    if (method != NULL && none != NULL)
+        result = PyObject_Call(method, none, keywords);
+    Py_XDECREF(none);
+    Py_XDECREF(method);
+    Py_XDECREF(inner);
+    return result;
+}
+
 static PyMethodDef functions[] = {
+    {"forward", (PyCFunction)(void (*)(void))forward, METH_VARARGS | METH_KEYWORDS, NULL},
     {"table", (PyCFunction)(void (*)(void))make_table, METH_VARARGS | METH_KEYWORDS, NULL},
     {"set_previous", set_previous, METH_VARARGS, NULL},
     {"table_capsule", table_capsule, METH_VARARGS, NULL},
@@ -520,13 +621,15 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "hostile", 
 PyMODINIT_FUNC PyInit_hostile(void)
 {
     PyObject *m;
-    if (PyType_Ready(&managed_type) < 0)
+    if (PyType_Ready(&managed_type) < 0 || PyType_Ready(&native_type) < 0)
         return NULL;
     m = PyModule_Create(&module);
     if (m != NULL && PyModule_AddObject(m, "POISON", PyLong_FromLong(POISON)) < 0)
         Py_CLEAR(m);
     Py_INCREF(&managed_type);
     if (m != NULL && PyModule_AddObject(m, "Managed", (PyObject *)&managed_type) < 0)
+        Py_CLEAR(m);
+    if (m != NULL && PyModule_AddObject(m, "Native", Py_NewRef((PyObject *)&native_type)) < 0)
         Py_CLEAR(m);
     return m;
 }

@@ -131,11 +131,6 @@ def mlx_pointer(array):
     return numpy_pointer(np.asarray(memoryview(array)))
 
 
-def mlx_write(array, value):
-    """Through the buffer protocol: MLX's own assignment makes a new array of old memory."""
-    memoryview(array)[(0,) * array.ndim] = value
-
-
 def mlx_broadcast(array):
     import mlx.core as mx
 
@@ -415,7 +410,7 @@ PEERS = (
         take=mlx_take,
         dtypes=("bool", *INTEGERS, *FLOATS, "complex64", "bfloat16"),
         pointer=mlx_pointer,
-        write=mlx_write,
+        readonly=True,
         views={
             "transposed": lambda x: x.T,
             "gaps": lambda x: x[:, ::2],

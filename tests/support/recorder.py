@@ -1,8 +1,11 @@
-"""A producer in Python on NumPy's memory, that remembers how it was asked."""
+"""A producer on NumPy's memory, that remembers how it was asked."""
 
 import numpy as np
 
+from tests.support.build import extension
 from tests.support.ctypes_dlpack import CPU
+
+hostile = extension("hostile")
 
 
 def array_of(n=3):
@@ -10,10 +13,14 @@ def array_of(n=3):
 
 
 class Recorder:
-    """A producer on a NumPy array: `takes` are the keywords that it does not refuse."""
+    """A producer on a NumPy array, whose `__dlpack__` is in C: what it takes cannot be read off it.
+
+    takes: the keywords that it does not refuse. wording: how it refuses one, in place of {}.
+    calls: the keywords of each call, those that were refused included.
+    """
 
     takes = ("stream", "max_version", "dl_device", "copy")
-    wording = "Array.__dlpack__() got an unexpected keyword argument '{}'"
+    wording = "__dlpack__() got an unexpected keyword argument '{}'"
 
     def __init__(self, array=None, device=(CPU, 0)):
         self.array = array_of() if array is None else array
@@ -23,14 +30,9 @@ class Recorder:
     def __dlpack_device__(self):
         return self.device
 
-    def __dlpack__(self, **keywords):
-        self.calls.append(keywords)
-        for name in keywords:
-            if name not in self.takes:
-                raise TypeError(self.wording.format(name))
-        return self.export(**keywords)
+    __dlpack__ = hostile.Native(lambda self, **keywords: self.export(**keywords))
 
-    def export(self, stream=None, max_version=None, dl_device=None, copy=None):
+    def export(self, stream=None, max_version=None, dl_device=None, copy=None, **others):
         return self.array.__dlpack__(max_version=max_version, copy=copy)
 
 

@@ -8,6 +8,7 @@ every type that has `__dlpack__` and nothing better.
 import sys
 
 from cpython.object cimport PyObject, PyTypeObject
+from cpython.ref cimport Py_XDECREF
 from cpython.pycapsule cimport (
     PyCapsule_CheckExact, PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New,
 )
@@ -18,24 +19,17 @@ from fastdl._core.dlpack cimport (
     DLPackManagedTensorFromPyObjectNoSync,
 )
 from fastdl._core.native cimport (
-    FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, FASTDL_KEYWORD_COPY, FASTDL_KEYWORD_DL_DEVICE,
-    FASTDL_KEYWORD_MAX_VERSION, FASTDL_KEYWORD_STREAM, FASTDL_RUNTIME, FASTDL_TYPE_ASK_BITS,
-    FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_IMMUTABLE, FASTDL_TYPE_KEEP, FASTDL_TYPE_LEARNED,
-    FASTDL_TYPE_NATIVE, FASTDL_TYPE_NONE_WAITS, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED,
-    fastdl_borrower, fastdl_check_bits, fastdl_describe_type, fastdl_find_device, fastdl_peer_fact,
-    fastdl_publish_record, fastdl_record, fastdl_runtime, fastdl_usable_table, fdl_acquire,
-    fdl_keep_also, fdl_tensor_borrow, fdl_type_find, fdl_type_slots,
+    FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, FASTDL_RUNTIME, FASTDL_TYPE_ASK_BITS,
+    FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_IMMUTABLE, FASTDL_TYPE_KEEP, FASTDL_TYPE_NATIVE,
+    FASTDL_TYPE_NONE_WAITS, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED,
+    fastdl_ask_capsule_, fastdl_borrower, fastdl_check_bits, fastdl_describe_type,
+    fastdl_is_as_announced_, fastdl_keyword_fact, fastdl_keywords, fastdl_peer_fact,
+    fastdl_publish_record, fastdl_record, fastdl_refused_keyword, fastdl_runtime, fastdl_special_,
+    fastdl_usable_table, fdl_acquire, fdl_keep_also, fdl_tensor_borrow, fdl_type_find,
+    fdl_type_slots,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object, take_capsule, tensor_table
 from fastdl._core.tensor import make_from_dlpack
-
-
-cdef extern from "Python.h":
-    PyTypeObject *Py_TYPE(object) noexcept
-    PyObject *_PyType_Lookup(PyTypeObject *, object) noexcept
-    object PyObject_Vectorcall(object, PyObject **, size_t, PyObject *)
-    int PyType_HasFeature(PyTypeObject *, unsigned long) noexcept
-    const unsigned long Py_TPFLAGS_METHOD_DESCRIPTOR
 
 
 # ---- the policy above this floor ------------------------------------------------------------
@@ -43,55 +37,29 @@ cdef extern from "Python.h":
 cdef object negotiate = None       # from_dlpack in Python, complete by itself
 cdef object request = None         # its second half: what follows where no table serves
 cdef object settle = None          # the same where a table did, and a stream was given
-cdef object refused_keyword = None  # whether a TypeError is about a keyword of the call
 cdef object check_delivery = None  # raises if a capsule is on another kind of device than promised
 cdef object find_bridge = None     # name of a package -> what serves its types, or None
 
 
-def install(*, from_dlpack, ask, settled, is_refusal, delivery, bridge):
+def install(*, from_dlpack, ask, settled, delivery, bridge):
     """Tells the core which Python functions decide what is not decided here. Called once."""
-    global negotiate, request, settle, refused_keyword, check_delivery, find_bridge
-    negotiate, request, settle, refused_keyword = from_dlpack, ask, settled, is_refusal
+    global negotiate, request, settle, check_delivery, find_bridge
+    negotiate, request, settle = from_dlpack, ask, settled
     check_delivery, find_bridge = delivery, bridge
 
 
 # ---- special methods ------------------------------------------------------------------------
 
-cdef str EXPORT_NAME = "__dlpack__"
-cdef str DEVICE_NAME = "__dlpack_device__"
-
-
-cdef object lookup(object instance, str name):
-    """`instance.name`, found as Python finds special methods: on the type first. Then on the
-    instance, so that proxies work. None if there is none, or if it is None (opted out)."""
-    cdef PyObject *found = _PyType_Lookup(Py_TYPE(instance), name)
-    if found is NULL:  # what a class has is for its instances
-        return getattr(instance, name, None) if not isinstance(instance, type) else None
-    attribute = <object>found
-    get = getattr(type(attribute), "__get__", None)
-    return attribute if get is None else get(attribute, instance, type(instance))
-
 
 def special(instance, str name):
-    """As `lookup`, for Python."""
-    return lookup(instance, name)
-
-
-cdef object call(object instance, str name, tuple names, PyObject *argument):
-    """Calls a special method that is known to be on the type, with one keyword or none."""
-    cdef PyObject *arguments[2]
-    cdef PyObject *found = _PyType_Lookup(Py_TYPE(instance), name)
-    if found is NULL or not PyType_HasFeature(
-            Py_TYPE(<object>found), Py_TPFLAGS_METHOD_DESCRIPTOR):
-        method = lookup(instance, name)
-        if names is None:
-            return method()
-        return method(**{names[0]: <object>argument})
-    arguments[0] = <PyObject *>instance
-    arguments[1] = argument
-    method = <object>found  # owned while it runs, whatever it does to its type
-    return PyObject_Vectorcall(
-        method, arguments, 1, <PyObject *>names if names is not None else NULL)
+    """The special method `name` of an object, bound: found on the type, then on the instance. None
+    if there is none, or if it is None (opted out)."""
+    cdef PyObject *method = fastdl_special_(<PyObject *>instance, sys.intern(name))
+    if method is NULL:
+        return None
+    found = <object>method
+    Py_XDECREF(method)
+    return found
 
 
 # ---- tables ---------------------------------------------------------------------------------
@@ -188,129 +156,108 @@ def facts_of(cls):
     return record_of(cls, &scratch).facts
 
 
-def remember(cls, uint32_t refused, int32_t version):
-    """Records that `__dlpack__` of `cls` works without the keywords `refused`, for host data."""
-    cdef fastdl_record record
-    cdef const fastdl_record *known = fdl_type_find(<PyTypeObject *>cls)
-    if known is not NULL and not known.facts & FASTDL_TYPE_PROTOCOL:
-        return  # it has a table of its own, which refused one object
-    describe_now(cls, &record)
-    # What a proxy refuses says nothing of others of its type.
-    if record.facts & FASTDL_TYPE_PROTOCOL and record.facts & FASTDL_TYPE_HAS_DLPACK:
-        record.refused = refused
-        record.version = version
-        record.facts |= FASTDL_TYPE_LEARNED
-        fastdl_publish_record(fdl_type_slots, &record)
-
-
-def recall(cls):
-    """What `remember` was told of `cls`, as (refused, version); None if it was told nothing."""
-    cdef const fastdl_record *record = fdl_type_find(<PyTypeObject *>cls)
-    if record is NULL or not record.facts & FASTDL_TYPE_LEARNED:
-        return None
-    return record.refused, record.version
+def refused_by(cls):
+    """The keywords that `__dlpack__` of a type does not take, as KEYWORDS has them, by what its
+    signature says; 0 where that is not known."""
+    cdef fastdl_record scratch
+    return record_of(cls, &scratch).refused
 
 
 # ---- acquiring ------------------------------------------------------------------------------
 
 
-cdef tuple MAX_VERSION_NAMES = (sys.intern("max_version"),)
-cdef tuple VERSION_NAMES = (sys.intern("version"),)
-cdef tuple PLAIN_VERSION = (FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR)
-
-# For the Python floor.
-MAX_VERSION = PLAIN_VERSION
+# For the layers in Python.
+MAX_VERSION = (FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR)
 TYPE_IMMUTABLE = FASTDL_TYPE_IMMUTABLE
 TYPE_ASK_BITS = FASTDL_TYPE_ASK_BITS
 TYPE_KEEP = FASTDL_TYPE_KEEP
 TYPE_NONE_WAITS = FASTDL_TYPE_NONE_WAITS
-KEYWORD_STREAM = FASTDL_KEYWORD_STREAM
-KEYWORD_MAX_VERSION = FASTDL_KEYWORD_MAX_VERSION
-KEYWORD_DL_DEVICE = FASTDL_KEYWORD_DL_DEVICE
-KEYWORD_COPY = FASTDL_KEYWORD_COPY
 
 
-cdef int OWN_FRAMES = 2  # `replay` and `call`, which Cython puts into the traceback
+cdef dict read_keywords():
+    cdef const fastdl_keyword_fact *row = fastdl_keywords()
+    facts = {}
+    while row.name is not NULL:
+        facts[row.name.decode()] = row.keyword
+        row += 1
+    return facts
 
 
-cdef bint on_host(object x) except -1:
-    """Whether `x` says that it is in host memory. A strange answer counts as no: the Python
-    function looks at it more closely."""
-    device = call(x, DEVICE_NAME, None, NULL)
-    if type(device) is not tuple or len(<tuple>device) != 2:
-        return False
-    kind = (<tuple>device)[0]
-    ordinal = (<tuple>device)[1]
-    return (isinstance(kind, int) and not isinstance(kind, bool) and 0 < kind < 1000
-            and fastdl_find_device(<int32_t>kind).host
-            and (ordinal is None or (isinstance(ordinal, int) and abs(ordinal) < 1 << 31)))
+#: The keywords of `__dlpack__`, each with its bit, in the order in which they are given up.
+KEYWORDS = read_keywords()
 
 
-cdef Tensor replay(object x, const fastdl_record *record):
-    """Asks `__dlpack__` in the way that worked before for this type; None if `x` is not host
-    data, or if the way no longer works."""
-    if _PyType_Lookup(record.type, DEVICE_NAME) is NULL:
+def refusal(error, asked, int frames):
+    """The bit of the keyword that is to be given up after a call with the keywords `asked` has
+    raised `error`, a TypeError; 0 if the error is not about that. The first `frames` frames of its
+    traceback are of those who called."""
+    cdef uint32_t bits = 0
+    for name in asked:
+        bits |= <uint32_t>KEYWORDS[name]
+    traceback = error.__traceback__
+    while traceback is not None and frames > 0:
+        traceback = traceback.tb_next
+        frames -= 1
+    words = str(error).encode("utf-8", "replace")
+    return fastdl_refused_keyword(words, traceback is not None, bits)
+
+
+cdef Tensor acquire_over_protocol(object x, const fastdl_record *record, int32_t *device):
+    """The tensor of `x` by way of `__dlpack__`; None if its data is not in host memory, or if it
+    has no such method. `device` is where it says that it is; of type 0 if it was not asked."""
+    cdef uint32_t facts = record.facts
+    cdef PyObject *asked
+    if fastdl_ask_capsule_(<PyObject *>x, record.refused, True, device, &asked) == 0:
         return None
-    cdef PyObject *method = _PyType_Lookup(record.type, EXPORT_NAME)
-    if method is NULL or <object>method is None:
-        return None  # opted out since
-    if not on_host(x):
-        return None
-    cdef Tensor tensor
-    version = None
-    try:
-        if record.version:
-            version = record.version
-            capsule = call(x, EXPORT_NAME, VERSION_NAMES, <PyObject *>version)
-            if record.version >= 100 and PyCapsule_IsValid(capsule, "dltensor"):
-                return None  # a new layout under the old name: dropped, and negotiated again
-        elif record.refused & FASTDL_KEYWORD_MAX_VERSION:
-            capsule = call(x, EXPORT_NAME, None, NULL)
-        else:
-            capsule = call(x, EXPORT_NAME, MAX_VERSION_NAMES, <PyObject *>PLAIN_VERSION)
-    except TypeError as error:
-        if refused_keyword(error, OWN_FRAMES):
-            return None  # the method has changed: negotiate again
-        raise
-    tensor = take_capsule(capsule, record.facts & FASTDL_TYPE_IMMUTABLE, x, False)
-    if not fastdl_find_device(tensor.description.managed.dl_tensor.device.device_type).host:
-        check_delivery(x, None, tensor)
-    if record.facts & FASTDL_TYPE_ASK_BITS:
+    capsule = <object>asked
+    Py_XDECREF(asked)
+    cdef Tensor tensor = take_capsule(capsule, facts & FASTDL_TYPE_IMMUTABLE, x, False)
+    if not fastdl_is_as_announced_(device, tensor.description.managed.dl_tensor.device):
+        check_delivery(x, (device[0], device[1]), tensor)
+    if facts & FASTDL_TYPE_ASK_BITS:
         fastdl_check_bits(<PyObject *>x, &tensor.description.managed.dl_tensor)
-    if record.facts & FASTDL_TYPE_KEEP:
+    if facts & FASTDL_TYPE_KEEP:
         fdl_keep_also(tensor.description.block, <PyObject *>x)
     return tensor
 
 
-cdef Tensor acquire_through(object x, bint tables_only, int order):
-    cdef fastdl_record scratch
-    cdef const fastdl_record *record = record_of(type(x), &scratch)
-    if not record.facts & FASTDL_TYPE_PROTOCOL:
-        return fdl_acquire(<PyObject *>x, record, order)
-    if tables_only or not record.facts & FASTDL_TYPE_LEARNED:
-        return None
-    return replay(x, record)
-
-
-def acquire(x, *, bint tables_only=False, int order=1):
+def acquire(x, *, int order=1):
     """The tensor of `x` by way of its type's exchange table, on its own device, without a copy.
 
-    None where the negotiation over `__dlpack__` has to decide: the type has no table and nothing
-    is known of it yet, its data is not in host memory, or its table refused. `tables_only`
-    leaves the general bridge out. `order`: of device memory, for the work stream (1), by
-    device.ready_for, which must follow (0), or by the caller (-1).
+    None where the negotiation over `__dlpack__` has to decide: the type has no table, or that has
+    refused. `order`: of device memory, for the work stream (1), by device.ready_for, which must
+    follow (0), or by the caller (-1).
     """
-    return acquire_through(x, tables_only, order)
+    cdef fastdl_record scratch
+    cdef const fastdl_record *record = record_of(type(x), &scratch)
+    if record.facts & FASTDL_TYPE_PROTOCOL:
+        return None
+    return fdl_acquire(<PyObject *>x, record, order)
+
+
+cdef object acquire_or_request(object x):
+    """from_dlpack(x), but for capsules."""
+    cdef fastdl_record scratch
+    cdef const fastdl_record *record = record_of(type(x), &scratch)
+    cdef Tensor tensor
+    cdef int32_t device[2]
+    if not record.facts & FASTDL_TYPE_PROTOCOL:
+        tensor = fdl_acquire(<PyObject *>x, record, 1)
+        return tensor if tensor is not None else request(x)
+    if not record.facts & FASTDL_TYPE_HAS_DLPACK:
+        return request(x)
+    tensor = acquire_over_protocol(x, record, device)
+    if tensor is not None:
+        return tensor
+    return request(x, announced=(device[0], device[1]) if device[0] != 0 else None)
 
 
 def from_dlpack(x, /, *, device=None, copy=None, stream=None):
     """Where the compiled entry does not serve: unknown types, arguments, capsules."""
-    cdef Tensor tensor
     if device is None and copy is None and stream is None:
         if PyCapsule_CheckExact(x):
             return take_capsule(x, False, None, True)
-        tensor = acquire_through(x, False, True)
-        return tensor if tensor is not None else request(x)
+        return acquire_or_request(x)
     return negotiate(x, device=device, copy=copy, stream=stream)
 
 
@@ -340,7 +287,8 @@ stream: CUDA and ROCm only: the stream of the result's device on which it will b
     `use_stream` says otherwise. -1: the caller orders all work. Not with a capsule.
 
 The result keeps the memory alive. It is read-only if the producer says so, or if x is of a
-type whose values its library shares (jax.Array, TensorFlow's EagerTensor, PyArrow). A torch
+type whose values its library shares (jax.Array, mlx.core.array, TensorFlow's EagerTensor, PyArrow).
+A torch
 tensor that requires grad is imported as if detached.
 
 TypeError: x is not a producer or an argument has the wrong type. ValueError: a consumed
@@ -398,7 +346,7 @@ cdef bint is_tensor_type(const fastdl_record *record) noexcept:
 def is_producer(x):
     """Whether `x` can be asked for a tensor: by an exchange table of its type, or `__dlpack__`."""
     cdef fastdl_record scratch
-    return is_tensor_type(record_of(type(x), &scratch)) or lookup(x, EXPORT_NAME) is not None
+    return is_tensor_type(record_of(type(x), &scratch)) or special(x, "__dlpack__") is not None
 
 
 def has_native_table(x):

@@ -63,7 +63,6 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
     enum:
         FASTDL_TYPE_NATIVE
         FASTDL_TYPE_PROTOCOL
-        FASTDL_TYPE_LEARNED
         FASTDL_TYPE_IMMUTABLE
         FASTDL_TYPE_HAS_DLPACK
         FASTDL_TYPE_ASK_BITS
@@ -71,11 +70,13 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
         FASTDL_TYPE_NONE_WAITS
         FASTDL_TYPE_TRUSTED
 
-    enum:
-        FASTDL_KEYWORD_STREAM
-        FASTDL_KEYWORD_MAX_VERSION
-        FASTDL_KEYWORD_DL_DEVICE
-        FASTDL_KEYWORD_COPY
+    ctypedef struct fastdl_keyword_fact:
+        uint32_t keyword
+        const char *name
+
+    const fastdl_keyword_fact *fastdl_keywords()
+    uint32_t fastdl_refused_keyword(const char *words, int has_frames, uint32_t asked)
+    bint fastdl_is_as_announced_(const int32_t *announced, DLDevice delivered)
 
 
 cdef extern from "<fastdl/fastdl.h>":
@@ -91,7 +92,6 @@ cdef extern from "<fastdl/fastdl.h>":
         fastdl_borrower borrow
         uint32_t facts
         uint32_t refused
-        int32_t version
 
     ctypedef struct fastdl_peer_fact:
         const char *package
@@ -114,6 +114,10 @@ cdef extern from "<fastdl/fastdl.h>":
     const DLPackExchangeAPI *fastdl_usable_table(const DLPackExchangeAPI *table) noexcept
     int fastdl_describe_type(
         PyTypeObject *type, fastdl_record *record, const fastdl_peer_fact **peer) except -1
+    PyObject *fastdl_special_(PyObject *obj, object name) except? NULL
+    int fastdl_ask_capsule_(
+        PyObject *obj, uint32_t refused, int host_only, int32_t *device,
+        PyObject **capsule) except -1
     void fastdl_publish_record(fastdl_slot *slots, const fastdl_record *record)
 
 

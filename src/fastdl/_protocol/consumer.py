@@ -5,8 +5,6 @@ does. `fastdl.from_dlpack` is a compiled entry in front of it that serves the pl
 with an exchange table, and differs in nothing but speed.
 """
 
-from enum import Enum
-
 from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._core.device import CPU, Device, DeviceType, announced
@@ -38,13 +36,12 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
         tensor = core.import_capsule(x)
         return place(tensor, target, copy or None, None, tensor.is_copied)
 
-    # A table never copies, so it serves copy=False as well; a producer that is asked over the
-    # protocol has to hear of it.
+    # A table never copies, so it serves copy=False as well.
     ours = isinstance(x, core.Tensor) and (copy or not serves(x.device, target))
     if ours:
         tensor = x  # which the copy orders, for its own stream alone
     elif target is None and stream is None:
-        tensor = exchange.acquire(x, tables_only=copy is False)
+        tensor = exchange.acquire(x)
     else:
         tensor = acquire_for(x, target, stream)
     if tensor is None or (
@@ -64,7 +61,7 @@ def acquire_for(x, target, stream):
     """
     if isinstance(x, core.Tensor):
         return None  # whose table orders for the work stream
-    tensor = exchange.acquire(x, tables_only=True, order=-1 if stream == -1 else 0)
+    tensor = exchange.acquire(x, order=-1 if stream == -1 else 0)
     if tensor is None:
         return None
     if not serves(tensor.device, target):
@@ -121,8 +118,9 @@ def speaks(x) -> bool:
     return exchange.special(x, "__dlpack__") is not None
 
 
-def request(x, target=None, copy=None, stream=None):
-    """The tensor of `x` by way of `__dlpack_device__` and `__dlpack__`."""
+def request(x, target=None, copy=None, stream=None, announced=None):
+    """The tensor of `x` by way of `__dlpack_device__` and `__dlpack__`. `announced`: what the first
+    said, if it was asked already."""
     producer = exchange.special(x, "__dlpack__")
     if producer is None:
         raise TypeError(
@@ -130,7 +128,7 @@ def request(x, target=None, copy=None, stream=None):
             f"neither __dlpack__ nor an exchange table (fastdl.asarray takes buffers)"
         )
     try:
-        source = device_of(x)
+        source = device_of(x) if announced is None else Device(announced)
     except Exception:
         if exchange.has_native_table(x):  # `__dlpack__` has the last word on what that refused
             return core.import_capsule(producer(max_version=MAX_VERSION), producer=x)
@@ -181,12 +179,12 @@ def request(x, target=None, copy=None, stream=None):
 
 
 def check_delivery(x, where, tensor) -> None:
-    """Whether the stream that was chosen for `where` (None: the host) suits what came.
+    """Whether the stream that was chosen for `where`, a device, suits what came.
 
     The device in the capsule is the truth: pinned memory is announced as such and delivered as
     plain host memory by torch.
     """
-    where = where or CPU
+    where = Device(where)
     if where == CPU and tensor.device.type == DeviceType.CUDA_MANAGED:
         return  # which a CPU can read, so that its producer need not copy it
     kind = ordering(where)
@@ -209,21 +207,13 @@ def device_of(x) -> Device:
     answer = method()
     try:
         kind, ordinal = answer
-        kind = kind.value if isinstance(kind, Enum) else kind
+        kind = kind if hasattr(kind, "__index__") else kind.value  # a member of an enum
         return announced(kind, 0 if ordinal is None else ordinal)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, AttributeError) as error:
         raise TypeError(
             f"expected (device type, device id) from __dlpack_device__ of "
             f"{type(x).__qualname__!r}, got {answer!r}"
         ) from error
-
-
-_BITS = {
-    "stream": exchange.KEYWORD_STREAM,
-    "max_version": exchange.KEYWORD_MAX_VERSION,
-    "dl_device": exchange.KEYWORD_DL_DEVICE,
-    "copy": exchange.KEYWORD_COPY,
-}
 
 
 def negotiate(x, producer, keywords, source, where, stream):
@@ -234,51 +224,52 @@ def negotiate(x, producer, keywords, source, where, stream):
     unless it is -1, so it is asked first whether a graph capture survives that.
 
     Three generations are in the field: `stream` alone; `version`, with `__dlpack_info__`; and
-    `max_version`, `dl_device`, `copy`. The newest is tried first. A keyword is given up only for
-    a TypeError that is about that keyword, never for one from inside the producer, and what a
-    type does not take is remembered for host data.
+    `max_version`, `dl_device`, `copy`. The newest is tried first. A keyword is given up if the
+    signature of the type's `__dlpack__` does not have it, and for a TypeError that is about the
+    keywords of this very call, or of the call of another `__dlpack__` to which they were handed
+    on. Such an error says nothing of the next object of the type.
     """
     current = where if source.is_host else source
-    refused, version = exchange.recall(type(x)) or (0, 0)
+    asked = dict(keywords)
+    give_up(x, asked, exchange.refused_by(type(x)), source, where)
     while True:
-        asked = {name: value for name, value in keywords.items() if not refused & _BITS[name]}
-        if version:
-            asked["version"] = version
         try:
             capsule = driver.call_on(current.type, current.id, stream, producer, asked)
         except TypeError as error:
-            if not asked or not is_refusal(error, frames=2):
+            refused = exchange.refusal(error, asked, frames=2)
+            if not refused:
                 raise
-            if "copy" in asked or "dl_device" in asked:
-                if "dl_device" in asked or keywords.get("copy"):
-                    raise BufferError(
-                        f"{type(x).__qualname__!r} cannot export to another device or copy, and "
-                        f"neither can fastdl: {obstacle(source, where)}"
-                    ) from error
-                refused |= _BITS["copy"]  # a producer that knows no copies makes none
-            elif "max_version" in asked:
-                refused |= _BITS["max_version"]
-                version = draft_version(x)
-            elif "version" in asked:
-                version = 0
-            elif "stream" in asked:
-                if asked["stream"] not in (0, 1):  # not the default that a producer assumes
-                    raise BufferError(
-                        f"{type(x).__qualname__!r} does not take a stream: pass stream=None"
-                    ) from error
-                refused |= _BITS["stream"]
+            give_up(x, asked, refused, source, where, error)
             continue
-        if version >= 100 and core.is_legacy_capsule(capsule):
+        if asked.get("version", 0) >= 100 and core.is_legacy_capsule(capsule):
             # The draft put a new layout under the old name: what this is cannot be known. The
             # capsule is dropped as it is; 60 is the old layout for certain.
             del capsule
-            version = DRAFT_OLDEST
+            asked["version"] = DRAFT_OLDEST
             continue
-        break
-    learned = refused & ~_BITS["copy"], version  # `copy` is asked for anew each time
-    if where.is_host and learned != exchange.recall(type(x)):
-        exchange.remember(type(x), *learned)
-    return capsule
+        return capsule
+
+
+def give_up(x, asked, refused, source, where, error=None) -> None:
+    """Takes the keywords `refused`, as KEYWORDS has them, out of `asked`, if the call still means
+    what it should without them. `error`: what `x` raised about them."""
+    for name in [name for name in asked if exchange.KEYWORDS[name] & refused]:
+        value = asked.pop(name)
+        # A producer that knows no copies makes none, and one that knows no streams serves the
+        # default one.
+        if name == "dl_device" or (name == "copy" and value):
+            raise BufferError(
+                f"{type(x).__qualname__!r} cannot export to another device or copy, and "
+                f"neither can fastdl: {obstacle(source, where)}"
+            ) from error
+        if name == "stream" and value not in (0, 1):
+            raise BufferError(
+                f"{type(x).__qualname__!r} does not take a stream: pass stream=None"
+            ) from error
+        if name == "max_version" and not refused & exchange.KEYWORDS["version"]:
+            version = draft_version(x)
+            if version:
+                asked["version"] = version
 
 
 def draft_version(x) -> int:
@@ -293,40 +284,7 @@ def draft_version(x) -> int:
         )
     if theirs < DRAFT_OLDEST:
         raise BufferError(
-            f"{type(x).__qualname__!r} speaks DLPack {theirs / 100} at most: no version in common"
+            f"expected 60 or more from __dlpack_info__ of {type(x).__qualname__!r}, got "
+            f"{theirs!r}: no version in common"
         )
     return min(theirs, DRAFT_VERSION) if theirs >= 100 else DRAFT_OLDEST
-
-
-# In the words of CPython, Cython, pybind11 and nanobind.
-_REFUSALS = (
-    "unexpected keyword argument",
-    "invalid keyword argument",
-    "no keyword arguments",
-    "keyword argument (",  # "takes at most 1 keyword argument (2 given)"
-    "keyword arguments (",
-    "incompatible function arguments",
-)
-
-
-def is_refusal(error: TypeError, frames: int = 0) -> bool:
-    """Whether a TypeError from calling `__dlpack__` is about the keywords of that very call.
-
-    It says so in one of the known ways; a keyword that it names is one that fastdl passes; and it
-    names the method, or was raised before any frame of the producer ran: below the `frames` of the
-    caller there is none in its traceback.
-    """
-    text = str(error)
-    for words in _REFUSALS:
-        if words in text:
-            break
-    else:
-        return False
-    _, named, keyword = text.partition("unexpected keyword argument '")
-    if named and keyword.partition("'")[0] not in (*_BITS, "version"):
-        return False
-    traceback = error.__traceback__
-    while traceback is not None and frames:
-        traceback, frames = traceback.tb_next, frames - 1
-    ours = "__dlpack__(" in text or "this function" in text or text.startswith("function ")
-    return ours or traceback is None

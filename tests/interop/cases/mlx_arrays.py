@@ -28,6 +28,24 @@ def test_offsets_are_folded(from_dlpack):
         assert tensor.tolist() == view.tolist()
 
 
+@ENTRIES
+def test_arrays_are_values(from_dlpack):
+    """MLX shares memory among arrays and says nothing of it: its capsules carry no flags."""
+    base = mx.arange(6.0)
+    mx.eval(base)
+    same = base.reshape(2, 3)
+    mx.eval(same)
+    assert from_dlpack(same).data_ptr == from_dlpack(base).data_ptr
+    for array in (base, same, base[1:]):
+        for _ in range(2):
+            tensor = from_dlpack(array)
+            assert tensor.readonly
+            with pytest.raises(BufferError, match="read-only"):
+                tensor.__dlpack__()
+    copy = from_dlpack(base, copy=True)
+    assert not copy.readonly
+
+
 def test_memory_is_given_back():
     """MLX counts its memory, so the end of a Tensor can be seen in it."""
     size = 1 << 20
