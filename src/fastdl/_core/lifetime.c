@@ -69,10 +69,10 @@ void fdl_clear_error(void)
 
 /* An owner may be a tensor that holds another block, and so on: a chain of exchanges would be
  * released in as many nested calls. At a depth of MAX_NESTED a block waits instead, and the first
- * call on the way back that is at most DRAIN_NESTED deep releases all that wait. That is not left to
- * the outermost call, which may be a deleter that runs for long, or for ever, as it does in a child
- * process that was forked inside it. Each thread has a depth and blocks of its own, since a deleter
- * may let other threads run. */
+ * call on the way back that is at most DRAIN_NESTED deep releases all that wait. That is not left
+ * to the outermost call, which may be a deleter that runs for long, or for ever, as it does in a
+ * child process that was forked inside it. Each thread has a depth and blocks of its own, since a
+ * deleter may let other threads run. */
 #define MAX_NESTED 32
 #define DRAIN_NESTED 16
 
