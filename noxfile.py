@@ -3,10 +3,12 @@
 Arguments after `--` go to the tool: nox -s test -- -k stride.
 """
 
+import contextlib
 import shutil
 import tempfile
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import nox
 
@@ -73,6 +75,33 @@ def test(session: nox.Session) -> None:
 def pythons(session: nox.Session) -> None:
     """The same on each CPython: nox -s pythons-3.12."""
     test(session)
+
+
+def free_threaded_extra(session: nox.Session) -> list[str]:
+    """What of the `test` extra there are wheels of for this CPython; the tests skip the rest."""
+    found = []
+    for requirement in extra("test"):
+        with contextlib.suppress(nox.command.CommandFailed):
+            session.run(
+                *("python", "-m", "pip", "download", "--quiet", "--no-deps", requirement),
+                *("--only-binary", ":all:", "--dest", session.create_tmp()),
+                silent=True,
+            )
+            found.append(requirement)
+    return found
+
+
+def install_free_threaded(session: nox.Session, **options: Any) -> None:
+    """fastdl, and what tests it, for a CPython without a GIL."""
+    session.install("--only-binary", ":all:", *free_threaded_extra(session))
+    session.install(".", **options)
+
+
+@nox.session(name="free-threaded")
+def free_threaded(session: nox.Session) -> None:
+    """The tests without a GIL: nox -s free-threaded --force-python PATH, of a python3.13t or newer."""
+    install_free_threaded(session)
+    session.run("pytest", *session.posargs)
 
 
 @nox.session

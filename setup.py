@@ -65,6 +65,7 @@ def c_of_modules() -> list[str]:
             "wraparound": False,
             "embedsignature": True,
             "embedsignature.format": "clinic",
+            "freethreading_compatible": True,  # importing fastdl leaves the GIL off
         },
     )
     return [source for module in modules for source in module.sources]

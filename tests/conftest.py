@@ -6,6 +6,7 @@ import gc
 import pytest
 
 from fastdl._devices import driver as device
+from tests.support import build
 
 for _type in (2, 10):
     device.replace_driver(_type, None)
@@ -17,3 +18,8 @@ def _little_to_collect():
     made. What was there before a module's tests is not looked at again."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_configure():
+    """The workers of pytest-xdist compile into one folder."""
+    build.folder()

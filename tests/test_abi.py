@@ -102,6 +102,7 @@ def test_beside_an_older_header(compiler, release, order):
 CASTERS = {"tensor.h": None, "nanobind.h": "nanobind", "pybind11.h": "pybind11"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("header", sorted(INCLUDE.glob("fastdl/*.h")), ids=lambda path: path.name)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_each_public_header_stands_alone(compiler, header, tmp_path):

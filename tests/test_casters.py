@@ -16,6 +16,8 @@ from tests.support.cxx import binding, compile_cxx, headers
 from tests.support.isolate import run_isolated
 from tests.support.producers import CPU, CUDA, Given, Producer, Tabled, hostile
 
+pytestmark = pytest.mark.slow
+
 LIBRARIES = ("nanobind", "pybind11")
 READ_ONLY = 1
 

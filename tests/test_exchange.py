@@ -379,7 +379,11 @@ def test_registering_what_is_no_table(table):
     assert fastdl.from_dlpack(cls()).shape == (3,)
 
 
-@pytest.mark.parametrize("address", [0, -1, -(2**64), OWN + 1, OWN + 4, 2**64, 2**64 + OWN])
+@pytest.mark.parametrize(
+    "address",
+    [0, -1, -(2**64), OWN + 1, OWN + 4, 2**64, 2**64 + OWN],
+    ids=["0", "-1", "-(2**64)", "own + 1", "own + 4", "2**64", "2**64 + own"],
+)
 def test_registering_addresses_that_cannot_be(address):
     with pytest.raises(ValueError):
         fastdl.register_exchange_api(new_producer(), address)

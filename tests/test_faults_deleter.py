@@ -1,6 +1,7 @@
 """Deleters: missing, raising, re-entering, called late, from anywhere (faults D1 to D8)."""
 
 import gc
+import os
 import sys
 import threading
 import weakref
@@ -194,6 +195,22 @@ def test_d6_deleter_that_uses_fastdl_for_a_refused_tensor(way):
     assert results == [[0.0, 1.0]]
 
 
+def chain(length):
+    """Managed tensors whose deleters each delete the next, and what to call to delete the first."""
+    keep = {}
+    given = [Given(on_delete=lambda i=i: keep.pop(i + 1, None)) for i in range(length)]
+    for i, one in enumerate(given):
+        keep[i] = fastdl.from_dlpack(one.capsule())
+    return given, lambda: keep.pop(0)
+
+
+def assert_a_chain_is_released():
+    """Deeper than owners may nest, and at once."""
+    given, start = chain(60)
+    start()
+    assert [one.deleted for one in given] == [1] * 60
+
+
 def test_d6_chain_of_deleters():
     """Each deletes the next: 200 deep, in order."""
     order = []
@@ -209,6 +226,81 @@ def test_d6_chain_of_deleters():
     del keep[0]
     assert order == list(range(200))
     assert [one.deleted for one in given] == [1] * 200
+
+
+def test_d6_chain_inside_a_deleter():
+    """It does not wait for the end of that deleter, which may run for long."""
+    ends = []
+
+    def work():
+        assert_a_chain_is_released()
+        ends.append(True)
+
+    tensor = fastdl.from_dlpack(Given(on_delete=work).capsule())
+    del tensor
+    assert ends == [True]
+
+
+def test_d6_chain_while_another_thread_is_in_a_deleter():
+    """Nor for the deleter of another thread."""
+    inside, done = threading.Event(), threading.Event()
+
+    def work():
+        inside.set()
+        assert done.wait(60)
+
+    # Made on that thread: without a GIL the last reference would go where the tensor was made.
+    thread = threading.Thread(target=lambda: fastdl.from_dlpack(Given(on_delete=work).capsule()))
+    thread.start()
+    assert inside.wait(60)
+    try:
+        assert_a_chain_is_released()
+    finally:
+        done.set()
+        thread.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
+@pytest.mark.parametrize("who", ["the deleter itself", "another thread"])
+def test_d6_chain_in_a_child_that_was_forked_during_a_deleter(who):
+    """The deleter never ends in the child: what is deleted there must not wait for it."""
+    printed = run_isolated(f"""
+        import os, sys, threading, warnings
+        import fastdl
+        from tests.support.producers import Given
+        from tests.test_faults_deleter import assert_a_chain_is_released
+
+        warnings.simplefilter("ignore", DeprecationWarning)  # fork in a process with threads
+        inside, done = threading.Event(), threading.Event()
+
+        def fork():
+            child = os.fork()
+            if child == 0:
+                try:
+                    assert_a_chain_is_released()
+                    print("released", flush=True)
+                finally:
+                    os._exit(0)
+            assert os.waitpid(child, 0) == (child, 0)
+
+        def wait():
+            inside.set()
+            done.wait()
+
+        def delete(on_delete):
+            fastdl.from_dlpack(Given(on_delete=on_delete).capsule())
+
+        if {who == "the deleter itself"}:
+            delete(fork)
+        else:
+            thread = threading.Thread(target=delete, args=(wait,))
+            thread.start()
+            inside.wait()
+            fork()
+            done.set()
+            thread.join()
+    """)
+    assert printed == "released\n"
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["one block", "many blocks"])

@@ -10,6 +10,7 @@ import pytest
 import fastdl
 from fastdl._protocol import consumer as _consumer
 from tests.support.build import extension
+from tests.support.ids import without_address
 from tests.support.isolate import run_isolated
 from tests.support.producers import CPU, CUDA, FLOAT32, Given, Producer, Tabled, entries, hostile
 
@@ -153,7 +154,7 @@ def test_e3_incomplete_table_cannot_be_registered(without):
             fastdl.register_exchange_api(type("Mine", (), {}), candidate)
 
 
-@pytest.mark.parametrize("cls", [5, None, Producer(Given()), "Producer"], ids=repr)
+@pytest.mark.parametrize("cls", [5, None, Producer(Given()), "Producer"], ids=without_address)
 def test_e3_table_can_be_registered_for_types_only(cls):
     with pytest.raises(TypeError):
         fastdl.register_exchange_api(cls, hostile.table_capsule(hostile.table()))

@@ -11,6 +11,8 @@ from tests.support.allocation import OPERATIONS
 from tests.support.build import shared_library
 from tests.support.isolate import run_isolated
 
+pytestmark = pytest.mark.slow
+
 every_operation = pytest.mark.parametrize("operation", OPERATIONS)
 
 

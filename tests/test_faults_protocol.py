@@ -9,6 +9,7 @@ import pytest
 import fastdl
 from fastdl._protocol import consumer as _consumer
 from tests.support.build import extension
+from tests.support.ids import without_address
 from tests.support.isolate import run_isolated
 from tests.support.producers import (
     CPU,
@@ -175,7 +176,7 @@ STRANGE_DEVICES = [
 
 @entries
 @types
-@pytest.mark.parametrize("device", STRANGE_DEVICES, ids=repr)
+@pytest.mark.parametrize("device", STRANGE_DEVICES, ids=without_address)
 def test_p3_device_that_is_none(enter, of_type, device):
     """TypeError before any capsule is made."""
     producer = of_type(Producer)(Given(), device)
@@ -368,7 +369,7 @@ def test_p8_max_version_that_can_be_answered(max_version, name):
     "max_version",
     [(), (1,), (1, 0, 0), ("1", "0"), (1.0, 0), (None, 0), (1, None), (-1, 0), (1, -1), 1, "10",
      True, (True, False), {1: 0}, object()],
-    ids=repr,
+    ids=without_address,
 )  # fmt: skip
 def test_p8_max_version_that_is_none(max_version):
     with pytest.raises(TypeError, match="max_version") as caught:

@@ -27,6 +27,7 @@ from tests.support.ctypes_dlpack import (
     name_of,
     opened,
 )
+from tests.support.ids import without_address
 
 CUDA_LIKE = [CUDA, CUDA_MANAGED]
 HOST = [CPU, CUDA_HOST, ROCM_HOST]
@@ -114,7 +115,7 @@ def test_stream_values_that_do_not_exist(kind, stream):
 
 
 @pytest.mark.parametrize("kind", [CPU, CUDA, ROCM, ONEAPI])
-@pytest.mark.parametrize("stream", NO_INTS, ids=repr)
+@pytest.mark.parametrize("stream", NO_INTS, ids=without_address)
 def test_streams_that_are_no_ints(kind, stream):
     producer = FakeProducer((kind, 0))
     with pytest.raises(TypeError, match="expected a stream"):
@@ -275,7 +276,7 @@ def test_stream_0_of_cuda_names_the_alternatives():
 
 
 @pytest.mark.parametrize("kind", [CPU, CUDA_HOST, CUDA, ROCM, ONEAPI])
-@pytest.mark.parametrize("stream", NO_INTS, ids=repr)
+@pytest.mark.parametrize("stream", NO_INTS, ids=without_address)
 @forms
 def test_exports_refuse_streams_that_are_no_ints(kind, stream, form):
     with pytest.raises(TypeError, match="expected a stream"):

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "module.h"
+
 /* ---- Held: a managed tensor that this consumer owns ---- */
 
 typedef struct {
@@ -499,5 +501,5 @@ PyMODINIT_FUNC PyInit_consumer(void)
 {
     if (PyType_Ready(&held_type) < 0)
         return NULL;
-    return PyModule_Create(&module);
+    return create_module(&module);
 }

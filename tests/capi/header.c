@@ -8,6 +8,8 @@
 
 #include <fastdl/fastdl.h>
 
+#include "module.h"
+
 #ifndef MODULE
 #define MODULE header
 #endif
@@ -360,5 +362,5 @@ static struct PyModuleDef module = {
 
 PyMODINIT_FUNC JOIN(PyInit_, MODULE)(void)
 {
-    return PyModule_Create(&module);
+    return create_module(&module);
 }

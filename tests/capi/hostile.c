@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "module.h"
+
 #define MAX_DIMS 64
 #define POISON (-7777) /* what shape and strides hold once the tensor was deleted */
 
@@ -30,13 +32,13 @@ typedef struct record {
     int is_versioned;
     int error_was_pending; /* when the deleter was called */
     atomic_int deleted, destroyed;
-    int handed;          /* how often somebody was given it */
+    atomic_int handed;   /* how often somebody was given it */
     PyObject *owner;     /* the reference that a real producer holds; given back on deletion */
     PyObject *on_delete; /* called by the deleter, which leaves its exception set */
     int64_t dims[2 * MAX_DIMS];
 } record;
 
-static record *records;
+static _Atomic(record *) records;
 
 static void delete_record(record *r)
 {
@@ -171,8 +173,9 @@ static PyObject *managed_new(PyTypeObject *type, PyObject *arguments, PyObject *
     r = calloc(1, sizeof(record));
     if (r == NULL)
         return PyErr_NoMemory();
-    r->next = records;
-    records = r;
+    r->next = atomic_load(&records);
+    while (!atomic_compare_exchange_weak(&records, &r->next, r))
+        ;
     r->is_versioned = versioned;
     none = PyTuple_New(0);
     if (none == NULL || fill(r, none, fields) < 0) {
@@ -300,7 +303,7 @@ static PyTypeObject managed_type = {
 
 /* ---- exchange tables ---- */
 
-static long table_calls;
+static atomic_long table_calls;
 static int stream_result; /* what current_work_stream returns */
 static int stream_raises;
 static void *stream_value;
@@ -623,7 +626,7 @@ PyMODINIT_FUNC PyInit_hostile(void)
     PyObject *m;
     if (PyType_Ready(&managed_type) < 0 || PyType_Ready(&native_type) < 0)
         return NULL;
-    m = PyModule_Create(&module);
+    m = create_module(&module);
     if (m != NULL && PyModule_AddObject(m, "POISON", PyLong_FromLong(POISON)) < 0)
         Py_CLEAR(m);
     Py_INCREF(&managed_type);

@@ -15,6 +15,8 @@ from tests.interop.harness import describe, run_python
 from tests.interop.peers import require
 from tests.support.isolate import run_isolated
 
+pytestmark = pytest.mark.slow
+
 CASES = Path(__file__).with_name("cases.py")
 INSTALLED = Path(fastdl.get_include()).parent == Path(fastdl.__file__).parent
 

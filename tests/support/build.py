@@ -1,9 +1,11 @@
 """Compiles the C sources of tests/capi with the compiler that built the running interpreter.
 
-One folder serves the whole session, child processes included: they find it in the environment.
+One folder serves the whole session, its workers and child processes included: they find it in the
+environment. Each file in it is compiled once.
 """
 
 import atexit
+import contextlib
 import importlib.util
 import os
 import shlex
@@ -13,6 +15,11 @@ import sys
 import sysconfig
 import tempfile
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows: whoever is last wins
+    fcntl = None
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "tests" / "capi"
@@ -49,7 +56,7 @@ def compile_source(source, output, *more_flags):
     flags = [*shlex.split(variable("CFLAGS") or ""), *shlex.split(variable("CCSHARED") or "")]
     standard = [] if CPLUSPLUS[0] in more_flags else ["-std=c11"]
     command = [*shlex.split(variable("CC") or "cc"), *flags, *standard, "-Wall", "-Wextra"]
-    command += ["-Werror", "-shared", f"-I{sysconfig.get_path('include')}"]
+    command += ["-Werror", "-O1", "-g0", "-shared", f"-I{sysconfig.get_path('include')}"]
     command += [f"-I{ROOT / 'include'}", *more_flags]
     if sanitizers := os.environ.get("FASTDL_SANITIZE"):
         command += [f"-fsanitize={sanitizers}", "-fno-omit-frame-pointer", "-g"]
@@ -73,17 +80,35 @@ def run_compiler(command, **options):
 
 def folder():
     """Where this session's compiled files are; removed when the process that made it ends."""
-    if _FOLDER not in os.environ:
+    if _FOLDER not in os.environ:  # tests/conftest.py sees to it before there are workers
         made = tempfile.mkdtemp(prefix="fastdl-tests-")
         os.environ[_FOLDER] = made
         atexit.register(shutil.rmtree, made, ignore_errors=True)
     return Path(os.environ[_FOLDER])
 
 
-def _compiled(name, suffix, source, *flags):
-    output = folder() / f"{name}{suffix}"
+def compiled_once(output, make):
+    """`output`, a path in `folder`, which `make(path)` writes if it is not there yet. Another
+    process that needs the same file waits for it."""
     if not output.exists():
-        partial = output.with_suffix(f".{os.getpid()}.partial")
-        compile_source(source, partial, *flags)
-        partial.replace(output)  # whole or not at all, for processes that look at the same time
+        with _alone(output):
+            if not output.exists():
+                partial = output.with_suffix(".partial")
+                make(partial)
+                partial.replace(output)  # whole or not at all, for processes that do not look here
     return output
+
+
+@contextlib.contextmanager
+def _alone(output):
+    """No other process is in here for the same path."""
+    with output.with_suffix(".lock").open("w") as lock:
+        if fcntl is not None:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _compiled(name, suffix, source, *flags):
+    return compiled_once(
+        folder() / f"{name}{suffix}", lambda path: compile_source(source, path, *flags)
+    )

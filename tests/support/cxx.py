@@ -7,7 +7,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from tests.support.build import ROOT, SOURCES, folder, run_compiler
+from tests.support.build import ROOT, SOURCES, compiled_once, folder, run_compiler
 
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
 
@@ -35,17 +35,13 @@ def runtime(library):
     """What an extension module of that library is linked with, compiled at first use."""
     if library != "nanobind":
         return ()
+    package = Path(importlib.import_module("nanobind").__file__).parent
+    source = package / "src" / "nb_combined.cpp"
+    maps = package / "ext" / "robin_map" / "include"
+    # Its code reads objects as what they are not by the letter of the standard.
+    flags = ("-w", "-fno-strict-aliasing", "-isystem", maps, *headers("nanobind"))
     output = folder() / "nanobind.o"
-    if not output.exists():
-        package = Path(importlib.import_module("nanobind").__file__).parent
-        source = package / "src" / "nb_combined.cpp"
-        maps = package / "ext" / "robin_map" / "include"
-        partial = output.with_suffix(f".{os.getpid()}.partial")
-        # Its code reads objects as what they are not by the letter of the standard.
-        flags = ("-w", "-fno-strict-aliasing", "-isystem", maps, *headers("nanobind"))
-        compile_cxx(*flags, "-c", source, "-o", partial)
-        partial.replace(output)
-    return (output,)
+    return (compiled_once(output, lambda path: compile_cxx(*flags, "-c", source, "-o", path)),)
 
 
 def binding(name, library, source=None, *flags):
@@ -53,12 +49,11 @@ def binding(name, library, source=None, *flags):
     are errors."""
     if name not in sys.modules:
         output = folder() / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
-        if not output.exists():
-            partial = output.with_suffix(f".{os.getpid()}.partial")
-            source = source or SOURCES / f"{name}.cpp"
-            inputs = (source, *runtime(library), "-o", partial)
-            compile_cxx(*WARNINGS, *headers(library), *flags, "-shared", *inputs)
-            partial.replace(output)
+        inputs = (*headers(library), *flags, "-shared", source or SOURCES / f"{name}.cpp")
+        compiled_once(
+            output,
+            lambda path: compile_cxx(*WARNINGS, *inputs, *runtime(library), "-o", path),
+        )
         spec = importlib.util.spec_from_file_location(name, output)
         sys.modules[name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules[name])

@@ -1,10 +1,14 @@
 """tests/capi/header.c, compiled in the ways and used in the worlds that users of fastdl.h have."""
 
+import sysconfig
+
 import pytest
 
 from tests.support.build import CPLUSPLUS, extension
 
 LIMITED = "-DPy_LIMITED_API=0x030a0000"
+if sysconfig.get_config_var("Py_GIL_DISABLED"):  # CPython has no limited API there
+    LIMITED = "-DNOT_LIMITED"
 
 
 def load(name, *flags, installed):

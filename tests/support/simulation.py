@@ -15,7 +15,6 @@ queues, locks and joins order.
 """
 
 import ctypes
-import os
 from contextlib import contextmanager
 from functools import cache
 
@@ -125,15 +124,12 @@ def library_path(kind="cuda", *, old=False, private=False):
     name = f"{variant}.so" if private else _NAMES[kind]
     place = build.folder() / f"simulated-{variant}"
     place.mkdir(exist_ok=True)
-    path = place / name
-    if not path.exists():
-        partial = path.with_suffix(f".{os.getpid()}.partial")
-        flags = [*_WARNINGS, "-fvisibility=hidden", "-Wl,-Bsymbolic", f"-Wl,-soname,{name}"]
-        flags += ["-pthread", *(["-DFK_OLD"] * old), *(["-DFK_HIP"] * (kind == "hip"))]
-        first, *others = [SOURCES / f"{part}.c" for part in _PARTS[kind] + _COMMON]
-        build.compile_source(first, partial, *flags, *others)
-        partial.replace(path)
-    return path
+    flags = [*_WARNINGS, "-fvisibility=hidden", "-Wl,-Bsymbolic", f"-Wl,-soname,{name}"]
+    flags += ["-pthread", *(["-DFK_OLD"] * old), *(["-DFK_HIP"] * (kind == "hip"))]
+    first, *others = [SOURCES / f"{part}.c" for part in _PARTS[kind] + _COMMON]
+    return build.compiled_once(
+        place / name, lambda path: build.compile_source(first, path, *flags, *others)
+    )
 
 
 class Simulation:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An atomic reference count. C11 where it exists, intrinsics for MSVC, and the builtins of gcc and
- * clang for older C modes.
+ * An atomic reference count, and variables that each thread has of its own. C11 where it exists,
+ * intrinsics for MSVC, and the builtins of gcc and clang for older C modes.
  */
 #ifndef FASTDL_CORE_ATOMICS_H_
 #define FASTDL_CORE_ATOMICS_H_
@@ -11,6 +11,8 @@
 #if defined(_MSC_VER) && !defined(__clang__)
 
 #include <intrin.h>
+
+#define FDL_THREAD_LOCAL __declspec(thread)
 
 typedef struct {
     volatile int64_t value;
@@ -41,6 +43,8 @@ static inline int fdl_count_release(fdl_count *count)
 
 #include <stdatomic.h>
 
+#define FDL_THREAD_LOCAL _Thread_local
+
 typedef struct {
     _Atomic int64_t value;
 } fdl_count;
@@ -67,6 +71,8 @@ static inline int fdl_count_release(fdl_count *count)
 }
 
 #elif defined(__GNUC__) || defined(__clang__)
+
+#define FDL_THREAD_LOCAL __thread
 
 typedef struct {
     int64_t value;

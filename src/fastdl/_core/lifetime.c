@@ -65,38 +65,38 @@ void fdl_clear_error(void)
         PyErr_Clear();
 }
 
-/* ---- letting go ---- */
+/* ---- releasing ---- */
 
-/* An owner may be a tensor that holds another block, and so on: a chain of exchanges would be let
- * go of in as many nested calls. Beyond this depth a block waits until the outermost call is done.
- */
+/* An owner may be a tensor that holds another block, and so on: a chain of exchanges would be
+ * released in as many nested calls. At a depth of MAX_NESTED a block waits instead, and the first
+ * call on the way back that is at most DRAIN_NESTED deep releases all that wait. That is not left
+ * to the outermost call, which may be a deleter that runs for long, or for ever, as it does in a
+ * child process that was forked inside it. Each thread has a depth and blocks of its own, since a
+ * deleter may let other threads run. */
 #define MAX_NESTED 32
+#define DRAIN_NESTED 16
 
-/* The GIL guards these; without one each thread has its own. */
-#ifdef Py_GIL_DISABLED
-static _Thread_local int nested;
-static _Thread_local fdl_block *waiting;
-#else
-static int nested;
-static fdl_block *waiting;
-#endif
+static FDL_THREAD_LOCAL struct {
+    int nested;
+    fdl_block *waiting;
+} chain;
 
 static void release_object(void *owner)
 {
     Py_DECREF((PyObject *)owner);
 }
 
-static void let_go(fdl_block *block)
+static void release_owner(fdl_block *block)
 {
-    nested++;
+    chain.nested++;
     block->release(block->owner);
-    while (nested == 1 && waiting != NULL) {
-        fdl_block *next = waiting;
-        waiting = next->next;
+    while (chain.waiting != NULL && chain.nested <= DRAIN_NESTED) {
+        fdl_block *next = chain.waiting;
+        chain.waiting = next->next;
         if (next->drop(next, 1))
             fdl_block_free(next, 1);
     }
-    nested--;
+    chain.nested--;
 }
 
 static int drop(fdl_block *block, int attached)
@@ -108,19 +108,19 @@ static int drop(fdl_block *block, int attached)
         Py_DECREF((PyObject *)block->owner);
         return 1;
     }
-    if (attached && nested < MAX_NESTED && !PyErr_Occurred()) { /* nothing to set aside */
-        let_go(block);
+    if (attached && chain.nested < MAX_NESTED && !PyErr_Occurred()) { /* nothing to set aside */
+        release_owner(block);
         if (PyErr_Occurred())
             PyErr_WriteUnraisable(NULL);
         return 1;
     }
     if (!enter_python(&state, attached))
         return 1; /* leaks the owner */
-    if (nested < MAX_NESTED) {
-        let_go(block);
+    if (chain.nested < MAX_NESTED) {
+        release_owner(block);
     } else {
-        block->next = waiting;
-        waiting = block;
+        block->next = chain.waiting;
+        chain.waiting = block;
         block = NULL;
     }
     leave_python(&state);

@@ -127,6 +127,11 @@ cdef extern from "_core/failure.h" nogil:
         const char *text
 
 
+cdef extern from "_core/atomics.h" nogil:
+    ctypedef struct fdl_count:
+        pass
+
+
 cdef extern from "_core/block.h" nogil:
     ctypedef struct fdl_work:
         pass

@@ -33,9 +33,10 @@ static void deallocate(PyObject *self)
     if (tensor->weakrefs != NULL)
         PyObject_ClearWeakRefs(self);
     Py_DECREF(tensor->shape);
-    fdl_description_release(tensor->description, 1);
+    /* Counted down first: at no time may an export look like a view, see `traverse`. */
     if (tensor->root != Py_None)
-        ((fdl_tensor *)tensor->root)->views--;
+        (void)fdl_count_release(&((fdl_tensor *)tensor->root)->views);
+    fdl_description_release(tensor->description, 1);
     Py_DECREF(tensor->root);
 #ifdef USE_SPARES
     if (spare_count < SPARES)
@@ -52,8 +53,10 @@ static int traverse(PyObject *self, visitproc visit, void *arg)
     fdl_tensor *tensor = (fdl_tensor *)self;
     Py_VISIT(tensor->root);
     /* The object is held by the block, which is held by this Tensor and its views; if by anything
-     * else as well, the collector cannot know what keeps it alive. */
-    if (fdl_count_get(&tensor->description->block->refs) == 1 + tensor->views)
+     * else as well, the collector cannot know what keeps it alive. No thread of Python's runs while
+     * the collector looks. Others may release exports, so that the object is seen in a later pass
+     * than the first: that only keeps it alive until the next collection. */
+    if (fdl_count_get(&tensor->description->block->refs) == 1 + fdl_count_get(&tensor->views))
         Py_VISIT(fdl_object_behind(tensor->description->block));
     return 0;
 }
@@ -67,7 +70,7 @@ PyObject *fdl_tensor_new(fdl_description *description)
     tensor->description = description;
     tensor->shape = Py_NewRef(Py_None);
     tensor->root = Py_NewRef(Py_None);
-    tensor->views = 0;
+    fdl_count_set(&tensor->views, 0);
     tensor->weakrefs = NULL;
     owner = fdl_object_behind(description->block);
     if (owner != NULL && PyObject_IS_GC(owner))
@@ -90,7 +93,7 @@ PyObject *fdl_tensor_wrap_view(fdl_description *description, PyObject *tensor)
     PyObject *view = fdl_tensor_wrap(description);
     if (view != NULL) {
         Py_SETREF(((fdl_tensor *)view)->root, Py_NewRef(root));
-        ((fdl_tensor *)root)->views++;
+        fdl_count_retain(&((fdl_tensor *)root)->views);
     }
     return view;
 }

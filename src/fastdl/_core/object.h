@@ -22,7 +22,7 @@ typedef struct {
     fdl_description *description; /* owned, never NULL */
     PyObject *shape;              /* None, or a tuple once it was asked for */
     PyObject *root;               /* None, or the Tensor that this is a view of */
-    Py_ssize_t views;             /* how many Tensors have this one as their root */
+    fdl_count views;              /* how many Tensors have this one as their root */
     PyObject *weakrefs;
 } fdl_tensor;
 

@@ -3,14 +3,14 @@ from libc.stdint cimport int64_t, uint64_t
 from fastdl._core.dlpack cimport (
     DLDevice, DLManagedTensorVersioned, DLPackExchangeAPI, DLTensor,
 )
-from fastdl._core.native cimport fdl_description
+from fastdl._core.native cimport fdl_count, fdl_description
 
 
 cdef class Tensor:
     cdef fdl_description *description  # owned, never NULL
     cdef tuple _shape                  # made at first use
     cdef object root                   # None, or the Tensor that this is a view of
-    cdef Py_ssize_t views              # how many Tensors have this one as their root
+    cdef fdl_count views               # how many Tensors have this one as their root
     cdef object __weakref__
 
 

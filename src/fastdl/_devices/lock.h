@@ -52,8 +52,6 @@ static inline void fdl_store_pointer(void **value, void *desired)
     (void)_InterlockedExchangePointer(value, desired);
 }
 
-#define FDL_THREAD_LOCAL __declspec(thread)
-
 #elif defined(__GNUC__) || defined(__clang__)
 
 #include <sched.h>
@@ -95,8 +93,6 @@ static inline void fdl_store_pointer(void **value, void *desired)
 {
     __atomic_store_n(value, desired, __ATOMIC_RELEASE);
 }
-
-#define FDL_THREAD_LOCAL __thread
 
 #else
 #error "fastdl needs gcc, clang or MSVC for its locks"
