@@ -99,7 +99,7 @@ def install_free_threaded(session: nox.Session, **options: Any) -> None:
 
 @nox.session(name="free-threaded")
 def free_threaded(session: nox.Session) -> None:
-    """The tests without a GIL: nox -s free-threaded --force-python PATH, of a python3.13t or newer."""
+    """The tests without a GIL: nox -s free-threaded --force-python PATH of a python3.13t."""
     install_free_threaded(session)
     session.run("pytest", *session.posargs)
 
