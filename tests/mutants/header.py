@@ -111,9 +111,6 @@ CHECKS = [
     ),
     mutant(
         LAYOUT,
-        NEGOTIATING,
-        OUTCOMES,
-        REFUSALS,
         "no elements are not contiguous",
         HEADER,
         "        if (tensor->shape[i] == 0)\n            return 1;\n",
@@ -121,9 +118,6 @@ CHECKS = [
     ),
     mutant(
         LAYOUT,
-        NEGOTIATING,
-        OUTCOMES,
-        REFUSALS,
         "dimensions of size 1 break contiguity",
         HEADER,
         "        if (tensor->shape[i] != 1) {\n            long_dims++;",
