@@ -341,15 +341,15 @@ def test_expect_like(casters):
         casters.like(MATRIX, on_device(CUDA))
 
 
-def test_expect_apart(casters):
+def test_expect_no_alias(casters):
     array = np.ones(10)
-    casters.apart(array, array)
-    casters.apart(array[:5], array[5:])
-    casters.apart(array[::2], array[1::2])
+    casters.no_alias(array, array)
+    casters.no_alias(array[:5], array[5:])
+    casters.no_alias(array[::2], array[1::2])
     with pytest.raises(
-        ValueError, match="^x: expected memory apart from that of y, got an overlap"
+        ValueError, match="^x: expected no memory shared with y, got an overlap"
     ):
-        casters.apart(array[:6], array[4:])
+        casters.no_alias(array[:6], array[4:])
 
 
 def test_work_stream(casters):

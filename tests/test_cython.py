@@ -150,7 +150,7 @@ def test_what_an_argument_must_be(names):
         ((points[0], weights), ValueError, "points: expected 2 dimensions"),
         ((points, weights[:4]), ValueError, "n is 5 in points"),
         ((points, weights.astype("d")), TypeError, "weights: expected float32, as points has"),
-        ((points, points[:, 0]), ValueError, "weights: expected memory apart from that of points"),
+        ((points, points[:, 0]), ValueError, "weights: expected no memory shared with points"),
         ((points, np.broadcast_to(weights[:1], 5)), BufferError, "weights: expected a writable"),
     ]:
         with pytest.raises(error, match=match):

@@ -694,12 +694,12 @@ enum {
     /* fastdl_spec.layout; none of them: any strides */
     FASTDL_C = 1,     /* row-major without gaps */
     FASTDL_F = 2,     /* column-major without gaps; FASTDL_C | FASTDL_F: either */
-    FASTDL_INNER = 4, /* the last dimension without gaps: rows may be apart */
+    FASTDL_INNER = 4, /* the last dimension without gaps: rows may be padded */
 
     /* fastdl_spec.rules */
     FASTDL_WRITABLE = 1, /* the memory may be written, and no two elements share any of it */
     FASTDL_TRAILING = 2, /* `ndim` and `shape` are of the last dimensions; more may come before */
-    FASTDL_IN_PLACE = 4, /* an argument of `apart` may also be this very tensor */
+    FASTDL_IN_PLACE = 4, /* an argument of `no_alias` may also be this very tensor */
 
     /* fastdl_spec.device, beside the numbers of DLDeviceType */
     FASTDL_HOST = 0, /* any memory that the CPU may touch */
@@ -718,9 +718,9 @@ typedef struct {
     int32_t rules;     /* FASTDL_WRITABLE, FASTDL_TRAILING, FASTDL_IN_PLACE */
     int32_t device;    /* DLDeviceType, FASTDL_HOST or FASTDL_ANY_DEVICE */
     int32_t alignment; /* of the first element, in bytes */
-    const fastdl_argument *like;  /* has the element type and device that this one must have */
-    const fastdl_argument *apart; /* must share no memory with this one */
-    size_t apart_count;
+    const fastdl_argument *like;     /* has the element type and device that this one must have */
+    const fastdl_argument *no_alias; /* must share no memory with this one */
+    size_t no_alias_count;
 } fastdl_spec;
 
 /* Compares a borrowed tensor with what a function expects, in the order of the members. On failure
@@ -2696,7 +2696,7 @@ typedef enum {
     FASTDL_UNALIGNED_,
     FASTDL_OTHER_DTYPE_,
     FASTDL_OTHER_DEVICE_,
-    FASTDL_OVERLAPS_,
+    FASTDL_ALIASED_,
 } fastdl_mismatch_;
 
 static inline uint64_t fastdl_distance_(int64_t stride)
@@ -2771,9 +2771,9 @@ static inline fastdl_round_ fastdl_round_of_(const DLTensor *dl, uint64_t thresh
     return round;
 }
 
-/* Whether two tensors keep apart in every round of their strides of `threshold` bytes or more. As
+/* Whether two tensors are disjoint in every round of their strides of `threshold` bytes or more. As
  * the columns of a matrix do: seen modulo the length of a row, they are two ranges. */
-static inline int fastdl_rounds_apart_(const DLTensor *a, const DLTensor *b, uint64_t threshold)
+static inline int fastdl_rounds_disjoint_(const DLTensor *a, const DLTensor *b, uint64_t threshold)
 {
     uint64_t step = 0, later;
     fastdl_round_ of_a = fastdl_round_of_(a, threshold, &step);
@@ -2812,7 +2812,7 @@ static inline int fastdl_overlap_(const fastdl_view *a, const fastdl_view *b)
         for (int32_t i = 0; i < tensors[k]->ndim; i++) {
             uint64_t distance = fastdl_distance_(tensors[k]->strides[i]) *
                                 (uint64_t)fastdl_itemsize(tensors[k]->dtype);
-            if (tensors[k]->shape[i] > 1 && fastdl_rounds_apart_(&a->dl, &b->dl, distance))
+            if (tensors[k]->shape[i] > 1 && fastdl_rounds_disjoint_(&a->dl, &b->dl, distance))
                 return 0;
         }
     return 1;
@@ -2829,13 +2829,13 @@ static inline int fastdl_is_same_(const DLTensor *a, const DLTensor *b)
     return 1;
 }
 
-/* The number of the entry of `apart` that a tensor overlaps, or its length. */
-static inline size_t fastdl_overlapped_(const fastdl_view *view, const fastdl_argument *apart,
-                                        size_t count, int32_t rules)
+/* The number of the entry of `no_alias` that a tensor overlaps, or its length. */
+static inline size_t fastdl_aliased_(const fastdl_view *view, const fastdl_argument *no_alias,
+                                     size_t count, int32_t rules)
 {
     size_t i;
     for (i = 0; i < count; i++) {
-        const fastdl_view *other = apart[i].view;
+        const fastdl_view *other = no_alias[i].view;
         if (fastdl_overlap_(view, other) &&
             !(rules & FASTDL_IN_PLACE && fastdl_is_same_(&view->dl, &other->dl)))
             break;
@@ -2927,9 +2927,9 @@ FASTDL_HOT_ fastdl_mismatch_ fastdl_compare_(const fastdl_view *view, const char
             dl->device.device_id != like->device.device_id)
             return FASTDL_OTHER_DEVICE_;
     }
-    if (spec->apart_count > 0 &&
-        fastdl_overlapped_(view, spec->apart, spec->apart_count, spec->rules) < spec->apart_count)
-        return FASTDL_OVERLAPS_;
+    if (spec->no_alias_count > 0 && fastdl_aliased_(view, spec->no_alias, spec->no_alias_count,
+                                                    spec->rules) < spec->no_alias_count)
+        return FASTDL_ALIASED_;
     return FASTDL_MEETS_;
 }
 
@@ -3054,10 +3054,10 @@ FASTDL_COLD_ PyObject *fastdl_put_mismatch_(fastdl_text_ *text, const fastdl_vie
         fastdl_put_device_(text, dl->device);
         fastdl_put_(text, ": move one of them first");
         return PyExc_BufferError;
-    case FASTDL_OVERLAPS_: {
-        size_t i = fastdl_overlapped_(view, spec->apart, spec->apart_count, spec->rules);
-        fastdl_put_(text, "memory apart from that of ");
-        fastdl_put_(text, i < spec->apart_count ? spec->apart[i].name : "another argument");
+    case FASTDL_ALIASED_: {
+        size_t i = fastdl_aliased_(view, spec->no_alias, spec->no_alias_count, spec->rules);
+        fastdl_put_(text, "no memory shared with ");
+        fastdl_put_(text, i < spec->no_alias_count ? spec->no_alias[i].name : "another argument");
         fastdl_put_(text, ", got an overlap: pass a copy of one");
         return PyExc_ValueError;
     }

@@ -233,8 +233,8 @@ cdef extern from "<fastdl/fastdl.h>":
         int32_t device
         int32_t alignment
         const argument *like
-        const argument *apart
-        size_t apart_count
+        const argument *no_alias
+        size_t no_alias_count
 
     enum:
         SCALAR "FASTDL_SCALAR"  # spec.ndim

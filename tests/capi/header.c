@@ -276,11 +276,11 @@ static long number(PyObject *spec, const char *name)
 
 /* expect([(obj, name, spec)]): compares up to four arguments, in order. A spec is a dict of the
  * members, with `shape` a list of ints, names and None, `like` the number of an argument and
- * `apart` a list of them. */
+ * `no_alias` a list of them. */
 static PyObject *expect(PyObject *self, PyObject *list)
 {
     fastdl_view views[MAX_ARGUMENTS];
-    fastdl_argument known[MAX_ARGUMENTS], apart[MAX_ARGUMENTS];
+    fastdl_argument known[MAX_ARGUMENTS], no_alias[MAX_ARGUMENTS];
     fastdl_dim *shapes[MAX_ARGUMENTS][MAX_DIMS];
     uint32_t dtypes[MAX_ARGUMENTS][MAX_DIMS];
     scope s;
@@ -323,10 +323,10 @@ static PyObject *expect(PyObject *self, PyObject *list)
         if (entries != NULL)
             wanted.like = &known[PyLong_AsLong(entries)];
         Py_XDECREF(entries);
-        entries = PyMapping_GetItemString(spec, "apart");
+        entries = PyMapping_GetItemString(spec, "no_alias");
         for (Py_ssize_t k = 0; entries != NULL && k < PyList_Size(entries); k++)
-            apart[wanted.apart_count++] = known[PyLong_AsLong(PyList_GetItem(entries, k))];
-        wanted.apart = apart;
+            no_alias[wanted.no_alias_count++] = known[PyLong_AsLong(PyList_GetItem(entries, k))];
+        wanted.no_alias = no_alias;
         Py_XDECREF(entries);
         PyErr_Clear();
         failed = fastdl_expect(&views[i], name, &wanted) < 0;

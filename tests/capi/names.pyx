@@ -85,8 +85,8 @@ def describe(argument):
 
 
 def expect(points, weights):
-    """`points` is (n, 3), row-major float32 at a multiple of 4; `weights` the n of the same type,
-    apart from it."""
+    """`points` is (n, 3), row-major float32 at a multiple of 4; `weights` the n of the same type
+    and share no memory with them."""
     cdef fastdl.view p, w
     cdef uint32_t number = fastdl.FLOAT32
     cdef fastdl.dim n = fastdl.DIM(b"n"), three = fastdl.SIZE(3)
@@ -104,7 +104,7 @@ def expect(points, weights):
         first = fastdl.argument(&p, b"points")
         spec = fastdl.anything()
         spec.ndim, spec.shape, spec.rules = 1, of_weights, fastdl.WRITABLE
-        spec.like, spec.apart, spec.apart_count = &first, &first, 1
+        spec.like, spec.no_alias, spec.no_alias_count = &first, &first, 1
         fastdl.expect(&w, b"weights", &spec)
         return n.size
     finally:

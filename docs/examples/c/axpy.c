@@ -39,8 +39,8 @@ static PyObject *axpy(PyObject *module, PyObject *arguments)
                               .shape = shape,
                               .rules = FASTDL_WRITABLE | FASTDL_IN_PLACE, /* x itself is fine */
                               .like = &input, /* of the element type of x */
-                              .apart = &input,
-                              .apart_count = 1};
+                              .no_alias = &input,
+                              .no_alias_count = 1};
     (void)module;
     if (!PyArg_ParseTuple(arguments, "dOO:axpy", &a, &x_object, &y_object) ||
         fastdl_borrow(x_object, &x) < 0)
