@@ -157,6 +157,18 @@ def test_what_an_argument_must_be(names):
             names.expect(*bad)
 
 
+def test_arguments_by_name(names):
+    x, y = np.zeros(5, np.float32), np.ones(5, np.float32)
+    assert names.sizes(x, y) == (5, 5)
+    with pytest.raises(TypeError, match="^y: expected a tensor, got 'list'"):
+        names.sizes(x, [1.0])
+    with pytest.raises(TypeError, match="^y: expected float32, as x has"):
+        names.sizes(x, y.astype("d"))
+    assert names.borrowed_as(x, 1) == 1
+    with pytest.raises(ValueError, match="^argument: expected 2 dimensions"):
+        names.borrowed_as(x, 2)
+
+
 def test_rules(names):
     matrix = np.zeros((4, 4))
     names.meets(matrix, ndim=1, rules=names.TRAILING)

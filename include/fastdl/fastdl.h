@@ -81,6 +81,7 @@
 #ifndef FASTDL_FASTDL_H_
 #define FASTDL_FASTDL_H_
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -736,6 +737,46 @@ typedef struct {
  * Costs 1 to 5 ns; text is made only on failure. Needs a thread state only on failure. */
 static inline int fastdl_expect(const fastdl_view *view, const char *name, const fastdl_spec *spec);
 
+/* Borrows one argument of a function: fastdl_borrow and fastdl_expect in one call, which costs no
+ * more than the two. Every failure names the argument: `name` comes before the words of fastdl
+ * ("x: expected a tensor, got 'list', ..."); the exception of another library passes as it is, with
+ * the name in a note from Python 3.11 on. On success call fastdl_release when you are done; on
+ * failure the view holds nothing, and calling fastdl_release is allowed.
+ *
+ * Buffers (bytes, array.array, mmap, ...) are no tensors, and the message says what makes one of
+ * them: fastdl.asarray(x). */
+static inline int fastdl_borrow_as(PyObject *obj, const char *name, const fastdl_spec *spec,
+                                   fastdl_view *view);
+
+/* What a function expects of one of its arguments. */
+typedef struct {
+    const char *name;
+    const fastdl_spec *spec;
+} fastdl_parameter;
+
+/* Borrows the arguments of a function, `count` of them, each as by fastdl_borrow_as, in order:
+ *
+ *     PyObject *const objects[] = {x_object, y_object};
+ *     fastdl_view views[2];
+ *     const fastdl_argument x = {&views[0], "x"};
+ *     const fastdl_spec of_x = {.ndim = 1}, of_y = {.ndim = 1, .like = &x};
+ *     const fastdl_parameter parameters[] = {{"x", &of_x}, {"y", &of_y}};
+ *     if (fastdl_borrow_all(objects, parameters, 2, views) < 0)
+ *         return NULL;
+ *     ...
+ *     fastdl_release_all(views, 2);
+ *
+ * `like` and `no_alias` of a specification may refer to views that come before its own, and a name
+ * in `shape` has the size that the first argument with it has. On failure, which is that of the
+ * first argument that fails, all that was borrowed has been released; calling fastdl_release_all is
+ * allowed. */
+static inline int fastdl_borrow_all(PyObject *const *objects, const fastdl_parameter *parameters,
+                                    size_t count, fastdl_view *views);
+
+/* fastdl_release of each of `count` views: those of fastdl_borrow_all, whether it succeeded or not,
+ * or others that have been borrowed or initialised. A pending exception is kept. */
+static inline void fastdl_release_all(fastdl_view *views, size_t count);
+
 /* ========================================================================
  * What is known of types
  *
@@ -1069,6 +1110,22 @@ FASTDL_COLD_ void fastdl_put_tensor_(fastdl_text_ *text, const DLTensor *tensor,
         fastdl_put_(text, ", read-only");
 }
 
+/* Sets an exception in fastdl's own words. It is marked as such: fastdl_borrow_as puts the name of
+ * the argument in front of these words, and never in front of a producer's. */
+FASTDL_COLD_ void fastdl_raise_(PyObject *exception, const char *format, ...)
+{
+    PyObject *type, *value, *traceback;
+    va_list values;
+    va_start(values, format);
+    PyErr_FormatV(exception, format, values);
+    va_end(values);
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (value != NULL && PyObject_SetAttrString(value, "_fastdl", Py_True) < 0)
+        PyErr_Clear(); /* without the mark the words are left as they are */
+    PyErr_Restore(type, value, traceback);
+}
+
 /* Sets the exception for what fastdl_check found wrong with `tensor`: BufferError. Reads no more
  * of it than the fault allows: `shape` only where ndim is believable. */
 FASTDL_COLD_ void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tensor)
@@ -1088,14 +1145,14 @@ FASTDL_COLD_ void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tensor)
         fastdl_put_tuple_(&strides, tensor->strides, tensor->ndim);
     else
         fastdl_put_(&strides, "NULL");
-    PyErr_Format(PyExc_BufferError,
-                 "the tensor has %s: got shape %s, strides %s, byte_offset %llu, dtype (code %d, "
-                 "bits %d, lanes %d), device (%d, %d). Its producer is at fault; a copy made there "
-                 "may help",
-                 fastdl_fault_text(fault), shape.text, strides.text,
-                 (unsigned long long)tensor->byte_offset, (int)tensor->dtype.code,
-                 (int)tensor->dtype.bits, (int)tensor->dtype.lanes, (int)tensor->device.device_type,
-                 (int)tensor->device.device_id);
+    fastdl_raise_(
+        PyExc_BufferError,
+        "the tensor has %s: got shape %s, strides %s, byte_offset %llu, dtype (code %d, "
+        "bits %d, lanes %d), device (%d, %d). Its producer is at fault; a copy made there "
+        "may help",
+        fastdl_fault_text(fault), shape.text, strides.text, (unsigned long long)tensor->byte_offset,
+        (int)tensor->dtype.code, (int)tensor->dtype.bits, (int)tensor->dtype.lanes,
+        (int)tensor->device.device_type, (int)tensor->device.device_id);
 }
 
 /* An attribute, a new reference; NULL with an exception. The name is interned because CPython's
@@ -1117,16 +1174,40 @@ FASTDL_COLD_ PyObject *fastdl_optional_attribute_(PyObject *obj, const char *nam
     return value;
 }
 
+/* The name of a type with its module, as Python shows it in a traceback ("torch.Tensor", "int"): a
+ * new reference, or NULL with an exception. */
+FASTDL_COLD_ PyObject *fastdl_type_name_(PyTypeObject *type)
+{
+    PyObject *full, *module, *name = fastdl_attribute_((PyObject *)type, "__qualname__");
+    if (name == NULL)
+        return NULL;
+    if (!PyUnicode_Check(name)) {
+        Py_DECREF(name);
+        PyErr_SetString(PyExc_TypeError, "expected a type whose __qualname__ is a str");
+        return NULL;
+    }
+    module = fastdl_attribute_((PyObject *)type, "__module__");
+    if (module == NULL)
+        PyErr_Clear(); /* the name alone will do */
+    if (module == NULL || !PyUnicode_Check(module) ||
+        PyUnicode_CompareWithASCIIString(module, "builtins") == 0) {
+        Py_XDECREF(module);
+        return name;
+    }
+    full = PyUnicode_FromFormat("%U.%U", module, name);
+    Py_DECREF(module);
+    Py_DECREF(name);
+    return full;
+}
+
 /* Sets an exception whose format has a %U, for the name of a type, and then a %R, for what an
  * object of that type answered. */
 FASTDL_COLD_ void fastdl_raise_answer_(PyObject *exception, const char *format, PyTypeObject *type,
                                        PyObject *answer)
 {
-    PyObject *name = fastdl_attribute_((PyObject *)type, "__qualname__");
-    if (name != NULL && PyUnicode_Check(name))
-        PyErr_Format(exception, format, name, answer);
-    else if (name != NULL)
-        PyErr_SetString(PyExc_TypeError, "expected a type whose __qualname__ is a str");
+    PyObject *name = fastdl_type_name_(type);
+    if (name != NULL)
+        fastdl_raise_(exception, format, name, answer);
     Py_XDECREF(name);
 }
 
@@ -1134,6 +1215,55 @@ FASTDL_COLD_ void fastdl_raise_answer_(PyObject *exception, const char *format, 
 FASTDL_COLD_ void fastdl_raise_about_(PyObject *exception, const char *format, PyTypeObject *type)
 {
     fastdl_raise_answer_(exception, format, type, NULL);
+}
+
+/* Sets the TypeError for an object that is no tensor. What has a buffer is one call away from being
+ * one: this interface takes none itself, since the format strings of buffers describe what DLPack
+ * cannot, and 3.10's limited API has no access to them. */
+FASTDL_COLD_ void fastdl_raise_no_tensor(PyObject *obj)
+{
+    PyObject *buffer = PyMemoryView_FromObject(obj);
+    PyErr_Clear();
+    fastdl_raise_about_(
+        PyExc_TypeError,
+        buffer == NULL ? "expected a tensor, got '%U', which has neither a DLPack exchange "
+                         "table nor __dlpack__"
+                       : "expected a tensor, got '%U', which has a buffer but neither a DLPack "
+                         "exchange table nor __dlpack__: pass fastdl.asarray(...) of it, "
+                         "which shares its memory",
+        Py_TYPE(obj));
+    Py_XDECREF(buffer);
+}
+
+/* Puts the name of an argument into the pending exception: in front of the message where the words
+ * are fastdl's, else as a note, from Python 3.11 on. An interrupt is left alone. */
+FASTDL_COLD_ void fastdl_name_argument_(const char *name)
+{
+    PyObject *type, *value, *traceback, *mark, *text = NULL, *result = NULL;
+    if (!PyErr_ExceptionMatches(PyExc_Exception))
+        return;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    mark = PyObject_GetAttrString(value, "_fastdl");
+    PyErr_Clear();
+    if (mark != NULL) {
+        PyObject *words = PyObject_Str(value);
+        text = words == NULL ? NULL : PyUnicode_FromFormat("%s: %U", name, words);
+        result = text == NULL ? NULL : Py_BuildValue("(O)", text);
+        if (result != NULL && PyObject_SetAttrString(value, "args", result) == 0)
+            PyObject_SetAttrString(value, "_fastdl", NULL); /* named once */
+        Py_XDECREF(words);
+    } else {
+        PyObject *add = PyObject_GetAttrString(value, "add_note");
+        text = add == NULL ? NULL : PyUnicode_FromFormat("raised by argument %s", name);
+        result = text == NULL ? NULL : PyObject_CallFunctionObjArgs(add, text, NULL);
+        Py_XDECREF(add);
+    }
+    PyErr_Clear();
+    Py_XDECREF(mark);
+    Py_XDECREF(text);
+    Py_XDECREF(result);
+    PyErr_Restore(type, value, traceback);
 }
 
 /* ---- special attributes, found as Python finds them: on the type ---- */
@@ -1625,11 +1755,11 @@ FASTDL_COLD_ int fastdl_check_version(const DLManagedTensorVersioned *managed)
 {
     if (managed->version.major == FASTDL_DLPACK_MAJOR)
         return 0;
-    PyErr_Format(PyExc_BufferError,
-                 "expected DLPack %d.x, got a tensor of version %u.%u: ask its producer for "
-                 "max_version=(%d, %d)",
-                 FASTDL_DLPACK_MAJOR, (unsigned)managed->version.major,
-                 (unsigned)managed->version.minor, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR);
+    fastdl_raise_(PyExc_BufferError,
+                  "expected DLPack %d.x, got a tensor of version %u.%u: ask its producer for "
+                  "max_version=(%d, %d)",
+                  FASTDL_DLPACK_MAJOR, (unsigned)managed->version.major,
+                  (unsigned)managed->version.minor, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR);
     return -1;
 }
 
@@ -2154,10 +2284,7 @@ FASTDL_COLD_ int fastdl_protocol_own_(void *obj, DLManagedTensorVersioned **out)
     facts = record->facts;
     result = fastdl_ask_capsule_((PyObject *)obj, record->refused, 0, announced, &capsule);
     if (result == 0)
-        fastdl_raise_about_(PyExc_TypeError,
-                            "expected a tensor, got '%U', which has neither a DLPack exchange "
-                            "table nor __dlpack__",
-                            type);
+        fastdl_raise_no_tensor((PyObject *)obj);
     if (result <= 0)
         return -1;
     result = fastdl_take_((PyObject *)obj, capsule, facts, &managed);
@@ -2165,7 +2292,7 @@ FASTDL_COLD_ int fastdl_protocol_own_(void *obj, DLManagedTensorVersioned **out)
     if (result < 0)
         return -1;
     if (!fastdl_is_as_announced_(announced, managed->dl_tensor.device)) {
-        PyErr_Format(PyExc_BufferError,
+        fastdl_raise_(PyExc_BufferError,
                      "a tensor was announced on device (%d, %d) and delivered on (%d, %d), where "
                      "work is ordered in another way",
                      (int)announced[0], (int)announced[1],
@@ -3091,6 +3218,41 @@ FASTDL_HOT_ int fastdl_expect(const fastdl_view *view, const char *name, const f
         fastdl_spec seen = *spec;
         return fastdl_raise_mismatch_(view, name, &seen, mismatch);
     }
+}
+
+/* ---- arguments ---- */
+
+FASTDL_HOT_ int fastdl_borrow_as(PyObject *obj, const char *name, const fastdl_spec *spec,
+                                 fastdl_view *view)
+{
+    if (FASTDL_UNLIKELY_(fastdl_borrow(obj, view) < 0)) {
+        fastdl_name_argument_(name);
+        return -1;
+    }
+    if (FASTDL_LIKELY_(fastdl_expect(view, name, spec) == 0))
+        return 0;
+    fastdl_release(view);
+    return -1;
+}
+
+static inline int fastdl_borrow_all(PyObject *const *objects, const fastdl_parameter *parameters,
+                                    size_t count, fastdl_view *views)
+{
+    for (size_t i = 0; i < count; i++)
+        fastdl_init(&views[i]);
+    for (size_t i = 0; i < count; i++)
+        if (FASTDL_UNLIKELY_(fastdl_borrow_as(objects[i], parameters[i].name, parameters[i].spec,
+                                              &views[i]) < 0)) {
+            fastdl_release_all(views, i);
+            return -1;
+        }
+    return 0;
+}
+
+static inline void fastdl_release_all(fastdl_view *views, size_t count)
+{
+    while (count-- > 0)
+        fastdl_release(&views[count]);
 }
 
 #ifdef __cplusplus

@@ -236,6 +236,26 @@ cdef extern from "<fastdl/fastdl.h>":
         const argument *no_alias
         size_t no_alias_count
 
+    # `borrow` and `expect` in one: a failure names the argument. `release` must follow.
+    int borrow_as "fastdl_borrow_as"(
+        object argument, const char *name, const spec *expected, view *out) except -1
+
+    ctypedef struct parameter "fastdl_parameter":  # fastdl.parameter(b"x", &of_x)
+        const char *name
+        const spec *spec
+
+    # Several at once, and one call that releases them all, in a `finally`:
+    #
+    #     cdef (PyObject *)[2] objects = [<PyObject *>first, <PyObject *>second]
+    #     cdef fastdl.parameter[2] parameters
+    #     cdef fastdl.view[2] views
+    #     parameters[0] = fastdl.parameter(b"x", &of_x)
+    #     parameters[1] = fastdl.parameter(b"y", &of_y)
+    #     fastdl.borrow_all(objects, parameters, 2, views)
+    int borrow_all "fastdl_borrow_all"(
+        PyObject **objects, const parameter *parameters, size_t count, view *views) except -1
+    void release_all "fastdl_release_all"(view *views, size_t count) noexcept
+
     enum:
         SCALAR "FASTDL_SCALAR"  # spec.ndim
 

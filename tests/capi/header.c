@@ -274,68 +274,149 @@ static long number(PyObject *spec, const char *name)
     return result;
 }
 
-/* expect([(obj, name, spec)]): compares up to four arguments, in order. A spec is a dict of the
- * members, with `shape` a list of ints, names and None, `like` the number of an argument and
- * `no_alias` a list of them. */
-static PyObject *expect(PyObject *self, PyObject *list)
-{
+/* What a specification points to, for the duration of a call. */
+typedef struct {
+    scope names;
     fastdl_view views[MAX_ARGUMENTS];
-    fastdl_argument known[MAX_ARGUMENTS], no_alias[MAX_ARGUMENTS];
+    fastdl_argument known[MAX_ARGUMENTS], no_alias[MAX_ARGUMENTS][MAX_ARGUMENTS];
     fastdl_dim *shapes[MAX_ARGUMENTS][MAX_DIMS];
     uint32_t dtypes[MAX_ARGUMENTS][MAX_DIMS];
-    scope s;
-    Py_ssize_t count = PyList_Size(list);
+    PyObject *objects[MAX_ARGUMENTS];
+    fastdl_spec specs[MAX_ARGUMENTS];
+    fastdl_parameter parameters[MAX_ARGUMENTS];
+    size_t count;
+} call;
+
+/* Reads argument `i`, (obj, name, spec). A spec is a dict of the members, with `shape` a list of
+ * ints, names and None, `like` the number of an argument and `no_alias` a list of them. */
+static int read_argument(call *c, size_t i, PyObject *argument)
+{
+    PyObject *spec, *entries;
+    const char *name;
+    fastdl_spec *wanted = &c->specs[i];
+    memset(wanted, 0, sizeof(*wanted));
+    if (!PyArg_ParseTuple(argument, "OsO", &c->objects[i], &name, &spec))
+        return -1;
+    c->known[i].view = &c->views[i];
+    c->known[i].name = name;
+    c->parameters[i].name = name;
+    c->parameters[i].spec = wanted;
+    wanted->ndim = (int32_t)number(spec, "ndim");
+    wanted->layout = (int32_t)number(spec, "layout");
+    wanted->rules = (int32_t)number(spec, "rules");
+    wanted->device = (int32_t)number(spec, "device");
+    wanted->alignment = (int32_t)number(spec, "alignment");
+    entries = PyMapping_GetItemString(spec, "dtypes");
+    for (Py_ssize_t k = 0; entries != NULL && k < PyList_Size(entries); k++)
+        c->dtypes[i][wanted->dtype_count++] =
+            (uint32_t)PyLong_AsUnsignedLong(PyList_GetItem(entries, k));
+    wanted->dtypes = c->dtypes[i];
+    Py_XDECREF(entries);
+    entries = PyMapping_GetItemString(spec, "shape");
+    for (Py_ssize_t k = 0; entries != NULL && k < PyList_Size(entries); k++)
+        c->shapes[i][k] = dim_of(&c->names, PyList_GetItem(entries, k));
+    if (entries != NULL)
+        wanted->shape = c->shapes[i];
+    Py_XDECREF(entries);
+    entries = PyMapping_GetItemString(spec, "like");
+    if (entries != NULL)
+        wanted->like = &c->known[PyLong_AsLong(entries)];
+    Py_XDECREF(entries);
+    entries = PyMapping_GetItemString(spec, "no_alias");
+    for (Py_ssize_t k = 0; entries != NULL && k < PyList_Size(entries); k++)
+        c->no_alias[i][wanted->no_alias_count++] =
+            c->known[PyLong_AsLong(PyList_GetItem(entries, k))];
+    wanted->no_alias = c->no_alias[i];
+    Py_XDECREF(entries);
+    PyErr_Clear();
+    return 0;
+}
+
+static int read_call(call *c, PyObject *list)
+{
+    c->names.count = 0;
+    c->count = (size_t)PyList_Size(list);
+    for (size_t i = 0; i < c->count; i++)
+        if (read_argument(c, i, PyList_GetItem(list, (Py_ssize_t)i)) < 0)
+            return -1;
+    return 0;
+}
+
+/* expect([(obj, name, spec)]): borrows and compares up to four arguments, in order. */
+static PyObject *expect(PyObject *self, PyObject *list)
+{
+    call c;
     int failed = 0;
     (void)self;
-    s.count = 0;
-    for (int i = 0; i < MAX_ARGUMENTS; i++)
-        fastdl_init(&views[i]);
-    for (Py_ssize_t i = 0; i < count && !failed; i++) {
-        PyObject *obj, *spec, *entries;
-        const char *name;
-        fastdl_spec wanted;
-        memset(&wanted, 0, sizeof(wanted));
-        if (!PyArg_ParseTuple(PyList_GetItem(list, i), "OsO", &obj, &name, &spec) ||
-            fastdl_borrow(obj, &views[i]) < 0) {
-            failed = 1;
-            break;
-        }
-        known[i].view = &views[i];
-        known[i].name = name;
-        wanted.ndim = (int32_t)number(spec, "ndim");
-        wanted.layout = (int32_t)number(spec, "layout");
-        wanted.rules = (int32_t)number(spec, "rules");
-        wanted.device = (int32_t)number(spec, "device");
-        wanted.alignment = (int32_t)number(spec, "alignment");
-        entries = PyMapping_GetItemString(spec, "dtypes");
-        for (Py_ssize_t k = 0; entries != NULL && k < PyList_Size(entries); k++)
-            dtypes[i][wanted.dtype_count++] =
-                (uint32_t)PyLong_AsUnsignedLong(PyList_GetItem(entries, k));
-        wanted.dtypes = dtypes[i];
-        Py_XDECREF(entries);
-        entries = PyMapping_GetItemString(spec, "shape");
-        for (Py_ssize_t k = 0; entries != NULL && k < PyList_Size(entries); k++)
-            shapes[i][k] = dim_of(&s, PyList_GetItem(entries, k));
-        if (entries != NULL)
-            wanted.shape = shapes[i];
-        Py_XDECREF(entries);
-        entries = PyMapping_GetItemString(spec, "like");
-        if (entries != NULL)
-            wanted.like = &known[PyLong_AsLong(entries)];
-        Py_XDECREF(entries);
-        entries = PyMapping_GetItemString(spec, "no_alias");
-        for (Py_ssize_t k = 0; entries != NULL && k < PyList_Size(entries); k++)
-            no_alias[wanted.no_alias_count++] = known[PyLong_AsLong(PyList_GetItem(entries, k))];
-        wanted.no_alias = no_alias;
-        Py_XDECREF(entries);
-        PyErr_Clear();
-        failed = fastdl_expect(&views[i], name, &wanted) < 0;
-    }
-    for (int i = 0; i < MAX_ARGUMENTS; i++)
-        fastdl_release(&views[i]);
+    if (read_call(&c, list) < 0)
+        return NULL;
+    for (size_t i = 0; i < c.count; i++)
+        fastdl_init(&c.views[i]);
+    for (size_t i = 0; i < c.count && !failed; i++)
+        failed = fastdl_borrow(c.objects[i], &c.views[i]) < 0 ||
+                 fastdl_expect(&c.views[i], c.known[i].name, &c.specs[i]) < 0;
+    for (size_t i = 0; i < c.count; i++)
+        fastdl_release(&c.views[i]);
     if (failed)
         return NULL;
     Py_RETURN_NONE;
+}
+
+static PyObject *seen(const fastdl_view *view)
+{
+    PyObject *result = fields(&view->dl, view->flags);
+    PyObject *owned = PyBool_FromLong(view->own_ != NULL);
+    if (result != NULL)
+        PyDict_SetItemString(result, "owned", owned);
+    Py_DECREF(owned);
+    return result;
+}
+
+/* borrow_as(obj, name, spec): the fields of the view. On failure it must hold nothing. */
+static PyObject *borrow_as(PyObject *self, PyObject *argument)
+{
+    call c;
+    PyObject *result;
+    (void)self;
+    c.names.count = 0;
+    if (read_argument(&c, 0, argument) < 0)
+        return NULL;
+    if (fastdl_borrow_as(c.objects[0], c.known[0].name, &c.specs[0], &c.views[0]) < 0) {
+        if (c.views[0].own_ != NULL)
+            PyErr_SetString(PyExc_AssertionError, "fastdl_borrow_as failed and left something");
+        fastdl_release(&c.views[0]);
+        return NULL;
+    }
+    result = seen(&c.views[0]);
+    fastdl_release(&c.views[0]);
+    return result;
+}
+
+/* borrow_all([(obj, name, spec)]): a list of the fields of each view. */
+static PyObject *borrow_all(PyObject *self, PyObject *list)
+{
+    call c;
+    PyObject *result;
+    (void)self;
+    if (read_call(&c, list) < 0)
+        return NULL;
+    if (fastdl_borrow_all(c.objects, c.parameters, c.count, c.views) < 0) {
+        for (size_t i = 0; i < c.count; i++)
+            if (c.views[i].own_ != NULL)
+                PyErr_SetString(PyExc_AssertionError,
+                                "fastdl_borrow_all failed and left something");
+        fastdl_release_all(c.views, c.count);
+        return NULL;
+    }
+    result = PyList_New(0);
+    for (size_t i = 0; result != NULL && i < c.count; i++) {
+        PyObject *view = seen(&c.views[i]);
+        PyList_Append(result, view);
+        Py_XDECREF(view);
+    }
+    fastdl_release_all(c.views, c.count);
+    fastdl_release_all(c.views, c.count); /* idempotent */
+    return result;
 }
 
 static PyMethodDef functions[] = {
@@ -353,6 +434,8 @@ static PyMethodDef functions[] = {
     {"record", record, METH_O, NULL},
     {"dtype_exists", dtype_exists, METH_VARARGS, NULL},
     {"expect", expect, METH_O, NULL},
+    {"borrow_as", borrow_as, METH_VARARGS, NULL},
+    {"borrow_all", borrow_all, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 

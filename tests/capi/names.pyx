@@ -1,6 +1,7 @@
 # cython: language_level=3
 """Each name of fastdl/__init__.pxd, used once; test_cython.py looks at what comes back."""
 cimport fastdl
+from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t
 
 
@@ -110,6 +111,38 @@ def expect(points, weights):
     finally:
         fastdl.release(&w)
         fastdl.release(&p)
+
+
+def sizes(first, second):
+    """Vectors of one length and one element type: that length, twice."""
+    cdef fastdl.view[2] views
+    cdef fastdl.dim n = fastdl.DIM(b"n")
+    cdef fastdl.dim *shape = &n
+    cdef fastdl.argument x = fastdl.argument(&views[0], b"x")
+    cdef fastdl.spec of_x = fastdl.anything(), of_y
+    cdef fastdl.parameter[2] parameters
+    cdef (PyObject *)[2] objects = [<PyObject *>first, <PyObject *>second]
+    of_x.ndim, of_x.shape = 1, &shape
+    of_y = of_x
+    of_y.like = &x
+    parameters[0] = fastdl.parameter(b"x", &of_x)
+    parameters[1] = fastdl.parameter(b"y", &of_y)
+    fastdl.borrow_all(objects, parameters, 2, views)
+    try:
+        return n.size, views[1].dl.shape[0]
+    finally:
+        fastdl.release_all(views, 2)
+
+
+def borrowed_as(argument, int ndim):
+    cdef fastdl.view x
+    cdef fastdl.spec spec = fastdl.anything()
+    spec.ndim = ndim
+    fastdl.borrow_as(argument, b"argument", &spec, &x)
+    try:
+        return x.dl.ndim
+    finally:
+        fastdl.release(&x)
 
 
 def meets(argument, int ndim=0, int layout=0, int rules=0, int device=0):
