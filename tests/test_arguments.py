@@ -104,7 +104,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("make, words", FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize(("make", "words"), FAULTS.values(), ids=FAULTS)
 def test_what_the_header_refuses_in_its_own_words(make, words):
     for api in ALONE.values():
         with pytest.raises((BufferError, TypeError)) as caught:
@@ -114,7 +114,7 @@ def test_what_the_header_refuses_in_its_own_words(make, words):
         assert str(caught.value).count("weights: ") == 1
 
 
-@pytest.mark.parametrize("make, words", FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize(("make", "words"), FAULTS.values(), ids=FAULTS)
 def test_what_the_package_refuses_in_its_own_words(make, words):
     for api in INSTALLED.values():
         with pytest.raises((BufferError, TypeError)) as caught:
