@@ -516,6 +516,29 @@ def test_a_module_attribute_that_raises(api):
 
 
 @every_world
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("torch._subclasses.fake_tensor", "FakeTensor"), ("jax._src.core", "Tracer")],
+)
+@pytest.mark.parametrize("kind", [Lending, Producer])
+def test_a_tensor_that_is_traced_has_no_memory(api, kind, module, name):
+    tracer = fresh(fresh(kind, __module__=module, __qualname__=name))
+    for enter in (api.borrow, api.own, fastdl.from_dlpack, fastdl.asarray):
+        given = Given()
+        with pytest.raises(BufferError, match="traced.*custom operator"):
+            enter(tracer(given))
+        assert given.handed == 0
+    with pytest.raises(BufferError, match="^weights: .*traced"):
+        api.borrow_as(tracer(Given()), "weights", {})
+    with pytest.raises(BufferError, match="traced"):
+        api.empty(np.ones(3), tracer)
+    given = Given()
+    with pytest.raises(BufferError, match="traced"):
+        api.wrap(api.own(Tabled(given)), tracer)
+    given.assert_released()
+
+
+@every_world
 def test_trust_is_in_the_table_of_the_library(api):
     """Not in that of a class which derives from the library's."""
     base = fresh(Producer, __module__="torch", __qualname__="Tensor")

@@ -792,7 +792,8 @@ enum {
     FASTDL_TYPE_ASK_BITS = 32, /* may be a lazy conjugate or negative that the table exports raw */
     FASTDL_TYPE_KEEP = 64,     /* the object must live as long as what it exported */
     FASTDL_TYPE_NONE_WAITS = 128, /* hands stream=-1 to its driver; waits by itself on None */
-    FASTDL_TYPE_TRUSTED = 256     /* its table describes real tensors: sizes need no second look */
+    FASTDL_TYPE_TRUSTED = 256,    /* its table describes real tensors: sizes need no second look */
+    FASTDL_TYPE_TRACED = 512      /* stands for a tensor while a function is traced: no memory */
 };
 
 /* Keywords of `__dlpack__`. */
@@ -1525,6 +1526,8 @@ static inline const fastdl_peer_fact *fastdl_peers(void)
 {
     static const fastdl_peer_fact rows[] = {
         {"numpy", "ndarray", 0}, /* the installed package has a table for it */
+        {"torch", "FakeTensor", FASTDL_TYPE_TRACED},
+        {"jax", "Tracer", FASTDL_TYPE_TRACED},
         {"torch", "Tensor", FASTDL_TYPE_ASK_BITS | FASTDL_TYPE_TRUSTED},
         {"jaxlib", "ArrayImpl", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_NONE_WAITS},
         {"jax", "Array", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_NONE_WAITS},
@@ -2345,6 +2348,58 @@ static const DLPackExchangeAPI fastdl_protocol_table_ = {
     fastdl_protocol_stream_,
 };
 
+/* ---- the table of types that stand for tensors while a function is traced: it says so ---- */
+
+static const char *const fastdl_traced_words_ =
+    "expected a tensor with memory, got one that stands for a tensor while a function is traced: "
+    "call this outside of torch.compile, jax.jit and their like, or make it a custom operator "
+    "there "
+    "(torch.library.custom_op, jax.pure_callback)";
+
+FASTDL_COLD_ int fastdl_traced_allocate_(DLTensor *prototype, DLManagedTensorVersioned **out,
+                                         void *context,
+                                         void (*SetError)(void *, const char *, const char *))
+{
+    (void)prototype;
+    (void)out;
+    SetError(context, "BufferError", fastdl_traced_words_);
+    return -1;
+}
+
+FASTDL_COLD_ int fastdl_traced_own_(void *obj, DLManagedTensorVersioned **out)
+{
+    (void)obj;
+    (void)out;
+    fastdl_raise_(PyExc_BufferError, fastdl_traced_words_);
+    return -1;
+}
+
+FASTDL_COLD_ int fastdl_traced_wrap_(DLManagedTensorVersioned *managed, void **out)
+{
+    (void)managed;
+    (void)out;
+    fastdl_raise_(PyExc_BufferError, fastdl_traced_words_);
+    return -1;
+}
+
+FASTDL_COLD_ int fastdl_traced_stream_(DLDeviceType type, int32_t id, void **out)
+{
+    (void)type;
+    (void)id;
+    (void)out;
+    fastdl_raise_(PyExc_BufferError, fastdl_traced_words_);
+    return -1;
+}
+
+static const DLPackExchangeAPI fastdl_traced_table_ = {
+    {{FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR}, NULL},
+    fastdl_traced_allocate_,
+    fastdl_traced_own_,
+    fastdl_traced_wrap_,
+    NULL,
+    fastdl_traced_stream_,
+};
+
 /* Finds out what a type says of itself: its name, `__dlpack__`, and the table that it publishes, or
  * NULL for that. */
 FASTDL_COLD_ int fastdl_describe_type(PyTypeObject *type, fastdl_record *record,
@@ -2355,9 +2410,15 @@ FASTDL_COLD_ int fastdl_describe_type(PyTypeObject *type, fastdl_record *record,
     memset(record, 0, sizeof(*record));
     record->type = type;
     *peer = fastdl_find_peer_(type);
-    if (*peer == NULL || fastdl_published_table_(type, &record->api, &provider) < 0)
+    if (*peer == NULL)
         return -1;
     record->facts = (*peer)->facts;
+    if (record->facts & FASTDL_TYPE_TRACED) {
+        record->api = &fastdl_traced_table_;
+        return 0;
+    }
+    if (fastdl_published_table_(type, &record->api, &provider) < 0)
+        return -1;
     method = fastdl_type_lookup_(type, "__dlpack__");
     if (method == NULL && PyErr_Occurred())
         return -1;

@@ -86,14 +86,41 @@ def test_torch_tensors_without_memory_of_that_kind(api, tensor):
             enter(tensor)
 
 
+TRACED = "traced: call this outside of"
+
+
 @every_world
 def test_fake_tensor(api):
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     with FakeTensorMode():
         tensor = torch.ones(3)
-    with pytest.raises((BufferError, RuntimeError, TypeError)):
-        api.borrow(tensor)
+    for enter in (api.borrow, api.own, fastdl.from_dlpack):
+        with pytest.raises(BufferError, match=TRACED):
+            enter(tensor)
+    with pytest.raises(BufferError, match=f"^x: expected a tensor.*{TRACED}"):
+        api.borrow_as(tensor, "x", {})
+
+
+@every_world
+def test_jax_tracers(api):
+    import jax
+
+    seen = []
+
+    def function(x):
+        for enter in (api.borrow, api.own, fastdl.from_dlpack):
+            with pytest.raises(BufferError, match=TRACED):
+                enter(x)
+        with pytest.raises(BufferError, match=f"^x: expected a tensor.*{TRACED}"):
+            api.borrow_as(x, "x", {})
+        seen.append(type(x).__name__)
+        return x.sum()
+
+    jax.jit(function)(np.ones(3, np.float32))
+    jax.grad(function)(np.ones(3, np.float32))
+    jax.vmap(function)(np.ones((2, 3), np.float32))
+    assert len(seen) == 3
 
 
 @every_world
