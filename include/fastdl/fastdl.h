@@ -62,6 +62,9 @@
  *   - `int` results are 0, or -1 with a Python exception set.
  *   - No argument may be NULL unless the function says so.
  *   - Sizes and strides count elements, offsets and alignments bytes.
+ *   - Call without a pending exception, as Python's own functions; fastdl_init, fastdl_release and
+ *     fastdl_release_all may be called with one, and keep it. Any other function may fail because
+ *     of one, or clear it; it leaks nothing and returns -1 only with an exception set.
  *   - Exceptions: TypeError for what is no tensor, or one of another element type; BufferError
  *     for what cannot be described or reached as asked; ValueError for shapes and overlap. What
  *     a producer raised itself is passed on as it is.

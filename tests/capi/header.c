@@ -76,13 +76,77 @@ static PyObject *borrow(PyObject *self, PyObject *obj)
 /* release_in_error(obj): borrows and releases with an exception pending, which comes out. */
 static PyObject *release_in_error(PyObject *self, PyObject *obj)
 {
-    fastdl_view view;
+    fastdl_view views[2];
     (void)self;
-    if (fastdl_borrow(obj, &view) < 0)
+    if (fastdl_borrow(obj, &views[0]) < 0)
         return NULL;
     PyErr_SetString(PyExc_ArithmeticError, "pending");
-    fastdl_release(&view);
+    fastdl_init(&views[1]);
+    fastdl_release(&views[1]);
+    fastdl_release_all(views, 2);
     return NULL;
+}
+
+/* under_error(function, obj, other): calls a function of the header while an exception is pending,
+ * which is not as it should be: whether it succeeded; if it did not there is an exception. With
+ * `obj`, or where it takes a view, with that of `other`. */
+static PyObject *under_error(PyObject *self, PyObject *arguments)
+{
+    const char *function;
+    PyObject *obj, *other, *made = NULL;
+    PyTypeObject *type;
+    fastdl_view view;
+    fastdl_spec spec;
+    fastdl_parameter parameter;
+    DLManagedTensorVersioned *managed = NULL;
+    void *stream;
+    int result = -2;
+    (void)self;
+    if (!PyArg_ParseTuple(arguments, "sOO", &function, &obj, &other) ||
+        fastdl_borrow(other, &view) < 0)
+        return NULL;
+    type = Py_TYPE(other);
+    memset(&spec, 0, sizeof(spec));
+    parameter.name = "x";
+    parameter.spec = &spec;
+    PyErr_SetString(PyExc_ArithmeticError, "pending");
+    if (strcmp(function, "borrow") == 0 || strcmp(function, "borrow_as") == 0 ||
+        strcmp(function, "borrow_all") == 0) {
+        fastdl_view again;
+        result = function[6] == '\0'  ? fastdl_borrow(obj, &again)
+                 : function[8] == 's' ? fastdl_borrow_as(obj, "x", &spec, &again)
+                                      : fastdl_borrow_all(&obj, &parameter, 1, &again);
+        fastdl_release(&again);
+    } else if (strcmp(function, "expect") == 0) {
+        result = fastdl_expect(&view, "x", &spec);
+    } else if (strcmp(function, "own") == 0) {
+        result = fastdl_own(obj, &managed);
+    } else if (strcmp(function, "empty") == 0) {
+        result = fastdl_empty(&view.dl, type, &managed);
+    } else if (strcmp(function, "work_stream") == 0) {
+        result = fastdl_work_stream(&view, &stream);
+    } else if (strcmp(function, "exchange_api") == 0) {
+        result = fastdl_exchange_api(Py_TYPE(obj)) == NULL ? -1 : 0;
+    } else if (strcmp(function, "import") == 0) {
+        result = fastdl_import();
+    } else if (strcmp(function, "wrap") == 0) {
+        PyErr_Clear();
+        if (fastdl_own(obj, &managed) == 0) {
+            PyErr_SetString(PyExc_ArithmeticError, "pending");
+            result = fastdl_wrap(managed, type, &made);
+            managed = NULL;
+        }
+    }
+    if (result != 0 && !(result == -1 && PyErr_Occurred())) {
+        PyErr_Format(PyExc_AssertionError, "%s returned %d without an exception", function, result);
+        return NULL;
+    }
+    PyErr_Clear();
+    Py_XDECREF(made);
+    if (managed != NULL && managed->deleter != NULL)
+        managed->deleter(managed);
+    fastdl_release(&view);
+    return PyBool_FromLong(result == 0);
 }
 
 /* borrow_on(n, obj): borrows and releases n times, as threads do. */
@@ -423,6 +487,7 @@ static PyMethodDef functions[] = {
     {"import_runtime", import_runtime, METH_NOARGS, NULL},
     {"borrow", borrow, METH_O, NULL},
     {"release_in_error", release_in_error, METH_O, NULL},
+    {"under_error", under_error, METH_VARARGS, NULL},
     {"borrow_on", borrow_on, METH_VARARGS, NULL},
     {"own", own, METH_O, NULL},
     {"held", held, METH_O, NULL},
