@@ -2,6 +2,8 @@
 
 import array
 import mmap
+import sys
+import types
 import weakref
 
 import numpy as np
@@ -19,7 +21,7 @@ from tests.support.producers import (
 )
 from tests.test_expect import ANY_DEVICE, FLOAT32, FLOAT64, WRITABLE, C
 
-LINE = np.arange(4, dtype=np.float32)
+DETACHED = 8
 
 
 @every_world
@@ -161,6 +163,43 @@ def test_a_table_in_its_own_words(api):
     with pytest.raises(LookupError) as caught:
         api.borrow_as(Tabled(Given(), "raise"), "weights", {})
     assert "weights" not in str(caught.value)
+
+
+# ---- autograd -------------------------------------------------------------------------------
+
+
+@every_world
+@pytest.mark.parametrize("kind", [Lending, Producer])
+def test_a_tensor_that_requires_grad_is_not_written_unseen(api, kind, monkeypatch):
+    """Here torch is a name. The real one is in tests/interop."""
+    torch = types.SimpleNamespace(is_grad_enabled=lambda: enabled)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    mine = type("Tensor", (kind,), {"__module__": "torch", "requires_grad": True,
+                                    "is_neg": lambda self: False})  # fmt: skip
+    other = type("Tensor", (kind,), {"__module__": "mine", "requires_grad": True})
+    for enabled in (True, False):  # noqa: B007
+        for rules in (0, WRITABLE, WRITABLE | DETACHED):
+            given = Given()
+            if enabled and rules == WRITABLE:
+                with pytest.raises(BufferError, match=r"^x: expected .* torch\.no_grad\(\)"):
+                    api.borrow_as(mine(given), "x", {"rules": rules})
+            else:
+                api.borrow_as(mine(given), "x", {"rules": rules})
+            if kind is Producer:
+                given.assert_released()
+            api.borrow_as(other(Given()), "x", {"rules": rules})
+        api.borrow_as(mine(Given(dtype=(0, 32, 1))), "x", {"rules": WRITABLE})
+
+
+@every_world
+def test_what_requires_grad_raises_comes_through(api):
+    def requires_grad(self):
+        raise LookupError("mine")
+
+    kind = type("Tensor", (Lending,), {"__module__": "torch", "is_neg": lambda self: False,
+                                       "requires_grad": property(requires_grad)})  # fmt: skip
+    with pytest.raises(LookupError, match="mine"):
+        api.borrow_as(kind(Given()), "x", {"rules": WRITABLE})
 
 
 # ---- several --------------------------------------------------------------------------------

@@ -346,9 +346,7 @@ def test_expect_no_alias(casters):
     casters.no_alias(array, array)
     casters.no_alias(array[:5], array[5:])
     casters.no_alias(array[::2], array[1::2])
-    with pytest.raises(
-        ValueError, match="^x: expected no memory shared with y, got an overlap"
-    ):
+    with pytest.raises(ValueError, match="^x: expected no memory shared with y, got an overlap"):
         casters.no_alias(array[:6], array[4:])
 
 

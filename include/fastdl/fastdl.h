@@ -206,6 +206,228 @@ static inline int fastdl_is_packed(DLDataType dtype, uint64_t flags)
            !(flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED);
 }
 
+/* ---- one piece of code for several element types ----
+ *
+ *     FASTDL_DISPATCH_REAL(fastdl_dtype(x.dl.dtype), T, {
+ *         const T *from = (const T *)x.dl.data;
+ *         T *to = (T *)y.dl.data;
+ *         for (int64_t i = 0; i < n; i++)
+ *             to[i] = 2 * from[i];
+ *     })
+ *
+ * A `switch` over element types: the block is compiled once for each type of the family, with `T`
+ * that type in C, and `T_DTYPE` its number (FASTDL_FLOAT32, ...); `T` is a name of your choice. An
+ * element type outside the family runs nothing, so let a specification ask for the family first:
+ *
+ *     static const uint32_t real[] = {FASTDL_LIST_REAL};
+ *     spec.dtypes = real, spec.dtype_count = sizeof(real) / sizeof(real[0]);
+ *
+ * `break` leaves the block. Dispatches over two arguments may stand in each other.
+ *
+ *     INTEGER    int8 to int64, uint8 to uint64
+ *     REAL       float32, float64
+ *     NUMBER     INTEGER and REAL
+ *     FLOATING   REAL, float16 and bfloat16
+ *
+ * C has no arithmetic for float16 and bfloat16: `T` is a struct of their 16 bits there, so that
+ * none is done by mistake, and fastdl_load and fastdl_store compute with double in place of it:
+ *
+ *     FASTDL_DISPATCH_FLOATING(fastdl_dtype(x.dl.dtype), T, {
+ *         for (int64_t i = 0; i < n; i++)
+ *             fastdl_store(T_DTYPE, (T *)y.dl.data + i,
+ *                          2 * fastdl_load(T_DTYPE, (const T *)x.dl.data + i));
+ *     })
+ *
+ * If your compiler has types for them (_Float16, __half, __nv_bfloat16), define FASTDL_FLOAT16_TYPE
+ * and FASTDL_BFLOAT16_TYPE as these before this file is included for the first time.
+ *
+ * FASTDL_EACH_REAL(X, ...) and its like are the lists themselves: X(number, type, ...) for each
+ * type, with whatever follows X, which must be something. To declare a function for each:
+ *
+ *     #define DECLARE(number, type, name) void name##_##type(type *data, int64_t n);
+ *     FASTDL_EACH_REAL(DECLARE, scale)
+ */
+typedef struct {
+    uint16_t bits;
+} fastdl_float16;
+
+typedef struct {
+    uint16_t bits;
+} fastdl_bfloat16;
+
+#ifndef FASTDL_FLOAT16_TYPE
+#define FASTDL_FLOAT16_TYPE fastdl_float16
+#endif
+#ifndef FASTDL_BFLOAT16_TYPE
+#define FASTDL_BFLOAT16_TYPE fastdl_bfloat16
+#endif
+
+#define FASTDL_EXPAND_(...) __VA_ARGS__ /* MSVC passes __VA_ARGS__ on as one argument without */
+
+/* clang-format off */
+#define FASTDL_EACH_INTEGER(X, ...)                                                                \
+    FASTDL_EXPAND_(X(FASTDL_INT8, int8_t, __VA_ARGS__))                                            \
+    FASTDL_EXPAND_(X(FASTDL_INT16, int16_t, __VA_ARGS__))                                          \
+    FASTDL_EXPAND_(X(FASTDL_INT32, int32_t, __VA_ARGS__))                                          \
+    FASTDL_EXPAND_(X(FASTDL_INT64, int64_t, __VA_ARGS__))                                          \
+    FASTDL_EXPAND_(X(FASTDL_UINT8, uint8_t, __VA_ARGS__))                                          \
+    FASTDL_EXPAND_(X(FASTDL_UINT16, uint16_t, __VA_ARGS__))                                        \
+    FASTDL_EXPAND_(X(FASTDL_UINT32, uint32_t, __VA_ARGS__))                                        \
+    FASTDL_EXPAND_(X(FASTDL_UINT64, uint64_t, __VA_ARGS__))
+#define FASTDL_EACH_REAL(X, ...)                                                                   \
+    FASTDL_EXPAND_(X(FASTDL_FLOAT32, float, __VA_ARGS__))                                          \
+    FASTDL_EXPAND_(X(FASTDL_FLOAT64, double, __VA_ARGS__))
+#define FASTDL_EACH_NUMBER(X, ...)                                                                 \
+    FASTDL_EXPAND_(FASTDL_EACH_INTEGER(X, __VA_ARGS__))                                            \
+    FASTDL_EXPAND_(FASTDL_EACH_REAL(X, __VA_ARGS__))
+#define FASTDL_EACH_FLOATING(X, ...)                                                               \
+    FASTDL_EXPAND_(FASTDL_EACH_REAL(X, __VA_ARGS__))                                               \
+    FASTDL_EXPAND_(X(FASTDL_FLOAT16, FASTDL_FLOAT16_TYPE, __VA_ARGS__))                            \
+    FASTDL_EXPAND_(X(FASTDL_BFLOAT16, FASTDL_BFLOAT16_TYPE, __VA_ARGS__))
+/* clang-format on */
+
+#define FASTDL_ENTRY_(number, type, unused) number,
+#define FASTDL_LIST_INTEGER FASTDL_EACH_INTEGER(FASTDL_ENTRY_, 0)
+#define FASTDL_LIST_REAL FASTDL_EACH_REAL(FASTDL_ENTRY_, 0)
+#define FASTDL_LIST_NUMBER FASTDL_EACH_NUMBER(FASTDL_ENTRY_, 0)
+#define FASTDL_LIST_FLOATING FASTDL_EACH_FLOATING(FASTDL_ENTRY_, 0)
+
+#define FASTDL_CASE_(number, type, T, ...)                                                         \
+    case number: {                                                                                 \
+        typedef type T;                                                                            \
+        enum {                                                                                     \
+            T##_DTYPE = (int)(number)                                                              \
+        };                                                                                         \
+        (void)sizeof(T); /* a block need not use it */                                             \
+        __VA_ARGS__                                                                                \
+    } break;
+#define FASTDL_DISPATCH_INTEGER(dtype, T, ...)                                                     \
+    switch (dtype) {                                                                               \
+        FASTDL_EACH_INTEGER(FASTDL_CASE_, T, __VA_ARGS__)                                          \
+    default:                                                                                       \
+        break;                                                                                     \
+    }
+#define FASTDL_DISPATCH_REAL(dtype, T, ...)                                                        \
+    switch (dtype) {                                                                               \
+        FASTDL_EACH_REAL(FASTDL_CASE_, T, __VA_ARGS__)                                             \
+    default:                                                                                       \
+        break;                                                                                     \
+    }
+#define FASTDL_DISPATCH_NUMBER(dtype, T, ...)                                                      \
+    switch (dtype) {                                                                               \
+        FASTDL_EACH_NUMBER(FASTDL_CASE_, T, __VA_ARGS__)                                           \
+    default:                                                                                       \
+        break;                                                                                     \
+    }
+#define FASTDL_DISPATCH_FLOATING(dtype, T, ...)                                                    \
+    switch (dtype) {                                                                               \
+        FASTDL_EACH_FLOATING(FASTDL_CASE_, T, __VA_ARGS__)                                         \
+    default:                                                                                       \
+        break;                                                                                     \
+    }
+
+/* The double nearest to a number of 16 bits, `fraction` of which are its fraction: its value. */
+static inline double fastdl_widen_(uint16_t bits, int fraction)
+{
+    int top = (1 << (15 - fraction)) - 1, bias = top / 2; /* of the exponent */
+    int exponent = (bits & 0x7fff) >> fraction, shown = exponent == 0 ? 1 : exponent;
+    uint64_t part = bits & ((1u << fraction) - 1u), image;
+    double value;
+    if (exponent == top) {
+        image = (uint64_t)0x7ff << 52 | part << (52 - fraction);
+        memcpy(&value, &image, sizeof(value));
+    } else {
+        image = (uint64_t)(shown - bias - fraction + 1023) << 52; /* one unit in the last place */
+        memcpy(&value, &image, sizeof(value));
+        value *= (double)(exponent == 0 ? part : part | (uint64_t)1 << fraction);
+    }
+    return bits & 0x8000 ? -value : value;
+}
+
+/* The reverse: rounded to nearest, ties to even, in one step, and to infinity beyond the largest.
+ */
+static inline uint16_t fastdl_narrow_(double value, int fraction)
+{
+    int top = (1 << (15 - fraction)) - 1, bias = top / 2;
+    uint64_t image, part, rest, half, result;
+    int exponent, shift = 52 - fraction;
+    uint16_t sign;
+    memcpy(&image, &value, sizeof(image));
+    sign = (uint16_t)(image >> 48 & 0x8000);
+    part = image & (((uint64_t)1 << 52) - 1);
+    exponent = (int)(image >> 52 & 0x7ff) - 1023 + bias;
+    if ((image >> 52 & 0x7ff) == 0x7ff && part != 0) /* not a number, and stays quiet */
+        return (uint16_t)(sign | top << fraction | 1 << (fraction - 1) |
+                          (int)(part >> (52 - fraction)));
+    if (exponent >= top)
+        return (uint16_t)(sign | top << fraction);
+    if (exponent <= 0) {
+        shift += 1 - exponent;
+        exponent = 1;
+        if (shift > 53)
+            return sign;
+    }
+    part |= (uint64_t)1 << 52;
+    rest = part & (((uint64_t)1 << shift) - 1);
+    half = (uint64_t)1 << (shift - 1);
+    result = part >> shift;
+    result += rest > half || (rest == half && (result & 1));
+    /* The leading 1 of `result`, if it has one, adds one to the exponent, and so does a carry. */
+    return (uint16_t)(sign | (((uint64_t)(exponent - 1) << fraction) + result));
+}
+
+/* The value of an element of float16, bfloat16, float32 or float64; 0 for other types. The element
+ * need not be aligned. With a number that the compiler knows, as T_DTYPE is, it costs what the
+ * conversion costs. Needs no thread state. */
+static inline double fastdl_load(uint32_t dtype, const void *element)
+{
+    uint16_t bits;
+    float single;
+    double value = 0;
+    switch (dtype) {
+    case FASTDL_FLOAT16:
+        memcpy(&bits, element, sizeof(bits));
+        return fastdl_widen_(bits, 10);
+    case FASTDL_BFLOAT16:
+        memcpy(&bits, element, sizeof(bits));
+        return fastdl_widen_(bits, 7);
+    case FASTDL_FLOAT32:
+        memcpy(&single, element, sizeof(single));
+        return (double)single;
+    case FASTDL_FLOAT64:
+        memcpy(&value, element, sizeof(value));
+        return value;
+    default:
+        return 0;
+    }
+}
+
+/* Sets an element of these types to the number nearest to `value`; does nothing for other types. */
+static inline void fastdl_store(uint32_t dtype, void *element, double value)
+{
+    uint16_t bits;
+    float single;
+    switch (dtype) {
+    case FASTDL_FLOAT16:
+        bits = fastdl_narrow_(value, 10);
+        memcpy(element, &bits, sizeof(bits));
+        break;
+    case FASTDL_BFLOAT16:
+        bits = fastdl_narrow_(value, 7);
+        memcpy(element, &bits, sizeof(bits));
+        break;
+    case FASTDL_FLOAT32:
+        single = (float)value;
+        memcpy(element, &single, sizeof(single));
+        break;
+    case FASTDL_FLOAT64:
+        memcpy(element, &value, sizeof(value));
+        break;
+    default:
+        break;
+    }
+}
+
 /* ========================================================================
  * Devices
  * ===================================================================== */
@@ -704,6 +926,8 @@ enum {
     FASTDL_WRITABLE = 1, /* the memory may be written, and no two elements share any of it */
     FASTDL_TRAILING = 2, /* `ndim` and `shape` are of the last dimensions; more may come before */
     FASTDL_IN_PLACE = 4, /* an argument of `no_alias` may also be this very tensor */
+    FASTDL_DETACHED =
+        8, /* with WRITABLE: also where autograd would not see it (fastdl_borrow_as) */
 
     /* fastdl_spec.device, beside the numbers of DLDeviceType */
     FASTDL_HOST = 0, /* any memory that the CPU may touch */
@@ -719,7 +943,7 @@ typedef struct {
     fastdl_dim *const
         *shape;        /* one for each of `ndim` dimensions, which it needs; a NULL: any size */
     int32_t layout;    /* FASTDL_C, FASTDL_F, FASTDL_INNER */
-    int32_t rules;     /* FASTDL_WRITABLE, FASTDL_TRAILING, FASTDL_IN_PLACE */
+    int32_t rules;     /* FASTDL_WRITABLE and what follows it above */
     int32_t device;    /* DLDeviceType, FASTDL_HOST or FASTDL_ANY_DEVICE */
     int32_t alignment; /* of the first element, in bytes */
     const fastdl_argument *like;     /* has the element type and device that this one must have */
@@ -745,6 +969,12 @@ static inline int fastdl_expect(const fastdl_view *view, const char *name, const
  * ("x: expected a tensor, got 'list', ..."); the exception of another library passes as it is, with
  * the name in a note from Python 3.11 on. On success call fastdl_release when you are done; on
  * failure the view holds nothing, and calling fastdl_release is allowed.
+ *
+ * A torch tensor that requires grad is borrowed as if detached: what is done with it is not
+ * recorded. Where it is to be written (FASTDL_WRITABLE) and gradients are being recorded, that
+ * would make them wrong without a word, so it is refused with BufferError: call within
+ * torch.no_grad(), as optimizers do, or pass x.detach(). FASTDL_DETACHED takes it all the same. The
+ * question costs one attribute of a torch tensor, 50 ns, and is not asked of other tensors.
  *
  * Buffers (bytes, array.array, mmap, ...) are no tensors, and the message says what makes one of
  * them: fastdl.asarray(x). */
@@ -3286,6 +3516,52 @@ FASTDL_HOT_ int fastdl_expect(const fastdl_view *view, const char *name, const f
 
 /* ---- arguments ---- */
 
+/* Whether torch records gradients in this thread. What cannot be asked counts as yes. */
+FASTDL_COLD_ int fastdl_grad_is_enabled_(void)
+{
+    int answer = -1;
+    PyObject *name = PyUnicode_InternFromString("torch");
+    PyObject *torch = name == NULL ? NULL : PyImport_GetModule(name);
+    if (torch != NULL)
+        answer = fastdl_ask_(torch, "is_grad_enabled");
+    if (answer < 0)
+        PyErr_Clear();
+    Py_XDECREF(torch);
+    Py_XDECREF(name);
+    return answer != 0;
+}
+
+/* Refuses a torch tensor whose gradient would be wrong after a write: 0, or -1 with BufferError. */
+FASTDL_COLD_ int fastdl_ask_grad_(PyObject *obj, const char *name)
+{
+    PyObject *requires_grad = fastdl_optional_attribute_(obj, "requires_grad");
+    int answer =
+        requires_grad == NULL ? (PyErr_Occurred() ? -1 : 0) : PyObject_IsTrue(requires_grad);
+    Py_XDECREF(requires_grad);
+    if (answer <= 0 || !fastdl_grad_is_enabled_())
+        return answer < 0 ? -1 : 0;
+    PyErr_Format(PyExc_BufferError,
+                 "%s: expected a tensor that may be written, got one that requires grad while "
+                 "gradients are recorded, which would miss it: call within torch.no_grad(), or "
+                 "pass a detached tensor",
+                 name);
+    return -1;
+}
+
+/* The same for any object whose tensor is in `view`. */
+FASTDL_HOT_ int fastdl_check_grad_(PyObject *obj, const char *name, const fastdl_view *view)
+{
+    fastdl_record scratch;
+    const fastdl_record *record;
+    uint8_t code = view->dl.dtype.code;
+    if (code == kDLInt || code == kDLUInt || code == kDLBool)
+        return 0; /* these have no gradient */
+    record = fastdl_known_(Py_TYPE(obj), &scratch);
+    if (record == NULL)
+        return -1;
+    return record->facts & FASTDL_TYPE_ASK_BITS ? fastdl_ask_grad_(obj, name) : 0;
+}
+
 FASTDL_HOT_ int fastdl_borrow_as(PyObject *obj, const char *name, const fastdl_spec *spec,
                                  fastdl_view *view)
 {
@@ -3293,7 +3569,9 @@ FASTDL_HOT_ int fastdl_borrow_as(PyObject *obj, const char *name, const fastdl_s
         fastdl_name_argument_(name);
         return -1;
     }
-    if (FASTDL_LIKELY_(fastdl_expect(view, name, spec) == 0))
+    if (FASTDL_LIKELY_(fastdl_expect(view, name, spec) == 0) &&
+        ((spec->rules & (FASTDL_WRITABLE | FASTDL_DETACHED)) != FASTDL_WRITABLE ||
+         fastdl_check_grad_(obj, name, view) == 0))
         return 0;
     fastdl_release(view);
     return -1;

@@ -11,6 +11,7 @@ import fastdl
 from tests.support.headers import every_world, installed
 
 READ_ONLY = 1
+WRITABLE, DETACHED = 1, 8  # rules of a specification
 
 
 def described(tensor):
@@ -84,6 +85,23 @@ def test_torch_tensors_without_memory_of_that_kind(api, tensor):
     for enter in (api.borrow, api.own):
         with pytest.raises((BufferError, RuntimeError, ValueError)):  # torch's own words
             enter(tensor)
+
+
+@every_world
+@pytest.mark.parametrize("make", [lambda x: x, torch.nn.Parameter, lambda x: 2 * x])
+def test_writing_what_autograd_would_not_see(api, make):
+    """Refused, where gradients are recorded, with words that help."""
+    x = make(torch.arange(3.0, requires_grad=True))
+    api.borrow_as(x, "x", {})
+    with pytest.raises(BufferError, match=r"^x: .*requires grad.*torch\.no_grad\(\)"):
+        api.borrow_as(x, "x", {"rules": WRITABLE})
+    api.borrow_as(x, "x", {"rules": WRITABLE | DETACHED})
+    api.borrow_as(x.detach(), "x", {"rules": WRITABLE})
+    api.borrow_as(torch.arange(3.0), "x", {"rules": WRITABLE})
+    with torch.no_grad():
+        api.borrow_as(x, "x", {"rules": WRITABLE})
+    with torch.inference_mode():
+        api.borrow_as(x, "x", {"rules": WRITABLE})
 
 
 TRACED = "traced: call this outside of"
