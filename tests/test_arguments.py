@@ -177,7 +177,7 @@ def test_a_tensor_that_requires_grad_is_not_written_unseen(api, kind, monkeypatc
     mine = type("Tensor", (kind,), {"__module__": "torch", "requires_grad": True,
                                     "is_neg": lambda self: False})  # fmt: skip
     other = type("Tensor", (kind,), {"__module__": "mine", "requires_grad": True})
-    for enabled in (True, False):  # noqa: B007
+    for enabled in (True, False):
         for rules in (0, WRITABLE, WRITABLE | DETACHED):
             given = Given()
             if enabled and rules == WRITABLE:

@@ -868,6 +868,15 @@ static inline int fastdl_wrap(DLManagedTensorVersioned *managed, PyTypeObject *l
 static inline int fastdl_empty(const DLTensor *prototype, PyTypeObject *like,
                                DLManagedTensorVersioned **out);
 
+/* fastdl_empty with all bytes 0, for host memory. BufferError for other devices, where the function
+ * that fills it has to do so on its stream: fastdl_empty, then cudaMemsetAsync. */
+static inline int fastdl_zeros(const DLTensor *prototype, PyTypeObject *like,
+                               DLManagedTensorVersioned **out);
+
+/* Gives back a managed tensor that fastdl_own, fastdl_own_as, fastdl_empty or fastdl_zeros made and
+ * that fastdl_wrap has not taken. NULL, and a NULL deleter, are fine. Needs no thread state. */
+static inline void fastdl_drop(DLManagedTensorVersioned *managed);
+
 /* The stream on which work on the tensor of a view must be queued: a cudaStream_t or hipStream_t.
  * Where the type has a table of its own it is the one on which its library works now; for a
  * fastdl.Tensor and for types with `__dlpack__` alone it is the thread's work stream, which is the
@@ -927,7 +936,9 @@ enum {
     FASTDL_TRAILING = 2, /* `ndim` and `shape` are of the last dimensions; more may come before */
     FASTDL_IN_PLACE = 4, /* an argument of `no_alias` may also be this very tensor */
     FASTDL_DETACHED =
-        8, /* with WRITABLE: also where autograd would not see it (fastdl_borrow_as) */
+        8,            /* with WRITABLE: also where autograd would not see it (fastdl_borrow_as) */
+    FASTDL_COPY = 16, /* a contiguous copy stands in for what has another layout */
+    FASTDL_CONVERT = 32, /* and for what has another element type, in the first of `dtypes` */
 
     /* fastdl_spec.device, beside the numbers of DLDeviceType */
     FASTDL_HOST = 0, /* any memory that the CPU may touch */
@@ -958,6 +969,9 @@ typedef struct {
  *     dimensions, sizes, overlap          ValueError
  *     layout, device, alignment, writing  BufferError
  *
+ * FASTDL_DETACHED, FASTDL_COPY and FASTDL_CONVERT are rules of fastdl_borrow_as and fastdl_own_as,
+ * and nothing to this function, which has no object and cannot replace a view.
+ *
  * A name in `shape` that has no size yet takes that of this tensor, also if the call fails. Two
  * tensors share memory if some byte is in an element of both; for strides that are too entangled to
  * tell at a glance, it counts as shared if they span a common range.
@@ -976,10 +990,30 @@ static inline int fastdl_expect(const fastdl_view *view, const char *name, const
  * torch.no_grad(), as optimizers do, or pass x.detach(). FASTDL_DETACHED takes it all the same. The
  * question costs one attribute of a torch tensor, 50 ns, and is not asked of other tensors.
  *
+ * FASTDL_COPY: where layout, alignment or `no_alias` is not met, the view is of a copy, contiguous
+ * in the order that `layout` asks for, and aligned. FASTDL_CONVERT: also where the element type is
+ * none of `dtypes`; the copy has the first of them, or that of `like`. What can be converted:
+ *
+ *     bool                          to integers, and to floating types
+ *     int8 to int64, uint8 to uint64   to each other and to floating types
+ *     float16, bfloat16, float32, float64   to each other
+ *
+ * A floating result is rounded to nearest; an integer that the result cannot hold is a ValueError.
+ * Other types can be copied and not converted. The copy lasts until fastdl_release; `flags` say
+ * IS_COPIED. Only host memory is copied: a device tensor has to be made right by its library, and
+ * is refused as without the rule. So is an argument that is to be written (FASTDL_WRITABLE), since
+ * the caller would not see the result. The thread state is kept while copying.
+ *
  * Buffers (bytes, array.array, mmap, ...) are no tensors, and the message says what makes one of
  * them: fastdl.asarray(x). */
 static inline int fastdl_borrow_as(PyObject *obj, const char *name, const fastdl_spec *spec,
                                    fastdl_view *view);
+
+/* fastdl_own with a name and a specification, as fastdl_borrow_as: the tensor of an argument, to be
+ * kept beyond the call. With FASTDL_COPY or FASTDL_CONVERT *out may be a copy, whose deleter may be
+ * called from any thread. On failure *out is NULL. */
+static inline int fastdl_own_as(PyObject *obj, const char *name, const fastdl_spec *spec,
+                                DLManagedTensorVersioned **out);
 
 /* What a function expects of one of its arguments. */
 typedef struct {
@@ -3058,6 +3092,34 @@ static inline int fastdl_empty(const DLTensor *prototype, PyTypeObject *like,
     return 0;
 }
 
+static inline int fastdl_zeros(const DLTensor *prototype, PyTypeObject *like,
+                               DLManagedTensorVersioned **out)
+{
+    fastdl_layout layout;
+    const DLTensor *dl;
+    *out = NULL;
+    if (!fastdl_find_device((int32_t)prototype->device.device_type)->host) {
+        PyErr_SetString(PyExc_BufferError, "expected host memory to fill with zeros, got another "
+                                           "device: call fastdl_empty, and clear the memory on "
+                                           "the stream on which it will be used");
+        return -1;
+    }
+    if (fastdl_empty(prototype, like, out) < 0)
+        return -1;
+    dl = &(*out)->dl_tensor;
+    fastdl_check(dl, (*out)->flags, &layout);
+    if (layout.size > 0)
+        memset((char *)dl->data + dl->byte_offset + layout.low, 0,
+               (size_t)(layout.high - layout.low));
+    return 0;
+}
+
+static inline void fastdl_drop(DLManagedTensorVersioned *managed)
+{
+    if (managed != NULL && managed->deleter != NULL)
+        managed->deleter(managed);
+}
+
 static inline int fastdl_wrap(DLManagedTensorVersioned *managed, PyTypeObject *like, PyObject **out)
 {
     void *object = NULL;
@@ -3562,6 +3624,295 @@ FASTDL_HOT_ int fastdl_check_grad_(PyObject *obj, const char *name, const fastdl
     return record->facts & FASTDL_TYPE_ASK_BITS ? fastdl_ask_grad_(obj, name) : 0;
 }
 
+/* ---- copies of host tensors ---- */
+
+/* A copy and its memory, in one allocation. */
+typedef struct {
+    DLManagedTensorVersioned managed;
+    int64_t dims[2]; /* shape, then strides: 2 * ndim of them; then, aligned, the elements */
+} fastdl_copy_;
+
+/* A deleter, so it is called on any thread, with or without a thread state. */
+FASTDL_COLD_ void fastdl_delete_copy_(DLManagedTensorVersioned *self)
+{
+    free(self);
+}
+
+/* Room for a contiguous copy of a tensor in another element type, in `order`: the elements are not
+ * filled in. NULL with an exception. */
+FASTDL_COLD_ DLManagedTensorVersioned *fastdl_new_copy_(const DLTensor *from, uint64_t flags,
+                                                        DLDataType dtype, char order,
+                                                        int32_t alignment)
+{
+    const uint64_t padded = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
+    size_t dims = (size_t)from->ndim, start = sizeof(fastdl_copy_) + dims * 2 * sizeof(int64_t);
+    size_t unit = alignment > 64 ? (size_t)alignment : 64;
+    fastdl_copy_ *copy = NULL;
+    fastdl_layout layout;
+    DLTensor to = *from;
+    int64_t step = 1;
+    to.dtype = dtype;
+    to.strides = NULL; /* compact */
+    to.byte_offset = 0;
+    to.device.device_type = kDLCPU; /* the copy of pinned memory is not pinned */
+    to.device.device_id = 0;
+    if (fastdl_check(&to, flags & padded, &layout) == FASTDL_OK &&
+        (uint64_t)layout.nbytes < (uint64_t)PTRDIFF_MAX - start - unit)
+        copy = (fastdl_copy_ *)malloc(start + unit + (size_t)layout.nbytes);
+    if (copy == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    to.shape = copy->dims;
+    to.strides = copy->dims + dims;
+    for (size_t i = 0; i < dims; i++) {
+        size_t k = order == 'F' ? i : dims - 1 - i;
+        to.shape[k] = from->shape[k];
+        to.strides[k] = step;
+        if (fastdl_mul_(step, from->shape[k] > 0 ? from->shape[k] : 1, &step))
+            step = 1; /* no elements */
+    }
+    to.data = (char *)copy + start;
+    to.data = (char *)to.data + (unit - (uintptr_t)to.data % unit) % unit;
+    memset(&copy->managed, 0, sizeof(copy->managed));
+    copy->managed.version.major = FASTDL_DLPACK_MAJOR;
+    copy->managed.version.minor = FASTDL_DLPACK_MINOR;
+    copy->managed.manager_ctx = copy;
+    copy->managed.deleter = fastdl_delete_copy_;
+    copy->managed.flags = DLPACK_FLAG_BITMASK_IS_COPIED | (flags & padded);
+    copy->managed.dl_tensor = to;
+    return &copy->managed;
+}
+
+#define FASTDL_KIND_CASE_(number, type, kind)                                                      \
+    case number:                                                                                   \
+        return kind;
+
+/* What an element type holds: nothing that can be converted, bool, integers, floating numbers. Each
+ * goes to its own kind and to those above. */
+static inline int fastdl_kind_(uint32_t dtype)
+{
+    switch (dtype) {
+    case FASTDL_BOOL:
+        return 1;
+        FASTDL_EACH_INTEGER(FASTDL_KIND_CASE_, 2)
+        FASTDL_EACH_FLOATING(FASTDL_KIND_CASE_, 3)
+    default:
+        return 0;
+    }
+}
+
+/* Elements on their way from one type to another: a few at a time, so that each type needs one loop
+ * to read and one to write. */
+#define FASTDL_RUN_ 64
+typedef union {
+    int64_t whole[FASTDL_RUN_]; /* of bool and integers; uint64 by its bits */
+    double real[FASTDL_RUN_];
+} fastdl_run_;
+
+#define FASTDL_READ_CASE_(number, type, run)                                                       \
+    case number:                                                                                   \
+        for (int i = 0; i < n; i++) {                                                              \
+            type value;                                                                            \
+            memcpy(&value, from + i * step, sizeof(value));                                        \
+            (run)->whole[i] = number == FASTDL_BOOL ? value != 0 : (int64_t)value;                 \
+        }                                                                                          \
+        break;
+
+FASTDL_COLD_ void fastdl_read_run_(uint32_t dtype, const char *from, int64_t step, int n,
+                                   fastdl_run_ *run)
+{
+    switch (dtype) {
+        FASTDL_EACH_INTEGER(FASTDL_READ_CASE_, run)
+        FASTDL_READ_CASE_(FASTDL_BOOL, uint8_t, run)
+    default:
+        for (int i = 0; i < n; i++)
+            run->real[i] = fastdl_load(dtype, from + i * step);
+    }
+}
+
+/* Turns integers into floating numbers. Where double cannot hold one, its last bit says whether it
+ * is exact, so that narrower types round as if from the integer itself. */
+FASTDL_COLD_ void fastdl_float_run_(int is_unsigned, int to_double, int n, fastdl_run_ *run)
+{
+    for (int i = 0; i < n; i++) {
+        int64_t value = run->whole[i];
+        int negative = !is_unsigned && value < 0;
+        uint64_t size = negative ? (uint64_t)0 - (uint64_t)value : (uint64_t)value;
+        if (!to_double && size >> 53 != 0)
+            size = (size >> 11 | ((size & 0x7ff) != 0)) << 11;
+        run->real[i] = negative ? -(double)size : (double)size;
+    }
+}
+
+#define FASTDL_WRITE_CASE_(number, type, run)                                                      \
+    case number:                                                                                   \
+        for (int i = 0; i < n; i++) {                                                              \
+            type value = (type)(run)->whole[i];                                                    \
+            if ((int64_t)value != (run)->whole[i] ||                                               \
+                ((run)->whole[i] < 0 && (is_unsigned || number == FASTDL_UINT64)))                 \
+                return i;                                                                          \
+            memcpy(to + (size_t)i * sizeof(value), &value, sizeof(value));                         \
+        }                                                                                          \
+        break;
+
+/* Writes elements next to each other: -1, or the number of the first that does not fit. */
+FASTDL_COLD_ int fastdl_write_run_(uint32_t dtype, int is_unsigned, int n, const fastdl_run_ *run,
+                                   char *to)
+{
+    switch (dtype) {
+        FASTDL_EACH_INTEGER(FASTDL_WRITE_CASE_, run)
+    default:
+        for (int i = 0; i < n; i++)
+            fastdl_store(dtype, to + (size_t)i * (dtype >> 8 & 0xff) / 8, run->real[i]);
+    }
+    return -1;
+}
+
+/* Copies n elements that lie `step` bytes apart to consecutive ones, in another type or the same.
+ * 0, or -1 with *misfit set to the integer that does not fit. */
+FASTDL_COLD_ int fastdl_copy_row_(const char *from, int64_t step, DLDataType from_type, char *to,
+                                  DLDataType to_type, int64_t n, int64_t *misfit)
+{
+    uint32_t source = fastdl_dtype(from_type), target = fastdl_dtype(to_type);
+    int64_t size = fastdl_itemsize(to_type);
+    int is_unsigned = source == FASTDL_UINT64;
+    if (source == target) {
+        if (step == size)
+            memcpy(to, from, (size_t)(n * size));
+        else
+            for (int64_t i = 0; i < n; i++)
+                memcpy(to + i * size, from + i * step, (size_t)size);
+        return 0;
+    }
+    while (n > 0) {
+        fastdl_run_ run;
+        int count = n < FASTDL_RUN_ ? (int)n : FASTDL_RUN_, wrong;
+        fastdl_read_run_(source, from, step, count, &run);
+        if (fastdl_kind_(source) < 3 && fastdl_kind_(target) == 3)
+            fastdl_float_run_(is_unsigned, target == FASTDL_FLOAT64, count, &run);
+        wrong = fastdl_write_run_(target, is_unsigned, count, &run, to);
+        if (wrong >= 0) {
+            *misfit = run.whole[wrong];
+            return -1;
+        }
+        n -= count;
+        from += count * step;
+        to += count * size;
+    }
+    return 0;
+}
+
+/* Fills in a copy that fastdl_new_copy_ made of a host tensor. */
+FASTDL_COLD_ int fastdl_fill_copy_(const DLTensor *from, const DLTensor *to, char order,
+                                   int64_t *misfit)
+{
+    int64_t index[FASTDL_MAX_NDIM] = {0}, itemsize = fastdl_itemsize(from->dtype);
+    int64_t row = 1, step = itemsize, bytes = fastdl_itemsize(to->dtype);
+    const char *source = (const char *)from->data + from->byte_offset;
+    char *target = (char *)to->data;
+    int32_t ndim = from->ndim, last = ndim - 1;
+    for (int32_t i = 0; i < ndim; i++)
+        if (from->shape[i] == 0)
+            return 0;
+    if (ndim > 0) {
+        int32_t k = order == 'F' ? 0 : last;
+        row = from->shape[k];
+        step = from->strides[k] * itemsize;
+    }
+    for (;;) {
+        int32_t i = 1;
+        if (fastdl_copy_row_(source, step, from->dtype, target, to->dtype, row, misfit) < 0)
+            return -1;
+        target += row * bytes;
+        for (; i < ndim; i++) { /* the next row: an odometer of the other dimensions */
+            int32_t k = order == 'F' ? i : last - i;
+            source += from->strides[k] * itemsize;
+            if (++index[k] < from->shape[k])
+                break;
+            source -= from->shape[k] * from->strides[k] * itemsize;
+            index[k] = 0;
+        }
+        if (i >= ndim)
+            return 0;
+    }
+}
+
+/* Puts a copy that meets a specification into a view that does not: 0; 1 if no copy can meet it,
+ * for the reason in *mismatch; -1 with an exception. */
+FASTDL_COLD_ int fastdl_mend_(fastdl_view *view, const char *name, const fastdl_spec *spec,
+                              fastdl_mismatch_ *mismatch)
+{
+    char order = (spec->layout & (FASTDL_C | FASTDL_F)) == FASTDL_F ? 'F' : 'C';
+    DLDataType dtype = view->dl.dtype;
+    DLManagedTensorVersioned *copy;
+    fastdl_view mended;
+    int64_t misfit;
+    size_t i = 0;
+    if (spec->rules & FASTDL_WRITABLE || fastdl_is_packed(dtype, view->flags) ||
+        !fastdl_find_device((int32_t)view->dl.device.device_type)->host)
+        return 1;
+    while (i < spec->dtype_count && spec->dtypes[i] != fastdl_dtype(dtype))
+        i++;
+    if (spec->rules & FASTDL_CONVERT &&
+        (spec->like != NULL || (spec->dtype_count > 0 && i == spec->dtype_count))) {
+        uint32_t from = fastdl_dtype(dtype);
+        uint32_t to =
+            spec->like != NULL ? fastdl_dtype(spec->like->view->dl.dtype) : spec->dtypes[0];
+        if (from != to &&
+            (fastdl_kind_(from) == 0 || fastdl_kind_(from) > fastdl_kind_(to) || to == FASTDL_BOOL))
+            return 1;
+        dtype.code = (uint8_t)to;
+        dtype.bits = (uint8_t)(to >> 8);
+        dtype.lanes = (uint16_t)(to >> 16);
+    }
+    copy = fastdl_new_copy_(&view->dl, view->flags, dtype, order, spec->alignment);
+    if (copy == NULL)
+        return -1;
+    mended.dl = copy->dl_tensor;
+    mended.flags = copy->flags;
+    *mismatch = fastdl_compare_(&mended, name, spec);
+    if (*mismatch != FASTDL_MEETS_) {
+        free(copy);
+        return 1;
+    }
+    if (fastdl_fill_copy_(&view->dl, &copy->dl_tensor, order, &misfit) < 0) {
+        fastdl_text_ text;
+        text.length = 0;
+        fastdl_put_dtype_(&text, fastdl_dtype(dtype));
+        PyErr_Format(PyExc_ValueError,
+                     view->dl.dtype.code == kDLUInt ? "%s: expected numbers that fit %s, got %llu"
+                                                    : "%s: expected numbers that fit %s, got %lld",
+                     name, text.text, (long long)misfit);
+        free(copy);
+        return -1;
+    }
+    fastdl_release(view);
+    view->own_ = copy;
+    view->dl = mended.dl;
+    view->flags = mended.flags;
+    return 0;
+}
+
+/* fastdl_expect of a view that was filled from `obj` and may be filled with a copy in its place. */
+FASTDL_HOT_ int fastdl_meet_(PyObject *obj, const char *name, const fastdl_spec *spec,
+                             fastdl_view *view)
+{
+    fastdl_mismatch_ mismatch = fastdl_compare_(view, name, spec);
+    if (FASTDL_LIKELY_(mismatch == FASTDL_MEETS_)) {
+        if ((spec->rules & (FASTDL_WRITABLE | FASTDL_DETACHED)) == FASTDL_WRITABLE)
+            return fastdl_check_grad_(obj, name, view);
+        return 0;
+    }
+    {
+        fastdl_spec seen = *spec; /* as in fastdl_expect */
+        int result = 1;
+        if (spec->rules & (FASTDL_COPY | FASTDL_CONVERT))
+            result = fastdl_mend_(view, name, &seen, &mismatch);
+        return result > 0 ? fastdl_raise_mismatch_(view, name, &seen, mismatch) : result;
+    }
+}
+
 FASTDL_HOT_ int fastdl_borrow_as(PyObject *obj, const char *name, const fastdl_spec *spec,
                                  fastdl_view *view)
 {
@@ -3569,12 +3920,31 @@ FASTDL_HOT_ int fastdl_borrow_as(PyObject *obj, const char *name, const fastdl_s
         fastdl_name_argument_(name);
         return -1;
     }
-    if (FASTDL_LIKELY_(fastdl_expect(view, name, spec) == 0) &&
-        ((spec->rules & (FASTDL_WRITABLE | FASTDL_DETACHED)) != FASTDL_WRITABLE ||
-         fastdl_check_grad_(obj, name, view) == 0))
+    if (FASTDL_LIKELY_(fastdl_meet_(obj, name, spec, view) == 0))
         return 0;
     fastdl_release(view);
     return -1;
+}
+
+static inline int fastdl_own_as(PyObject *obj, const char *name, const fastdl_spec *spec,
+                                DLManagedTensorVersioned **out)
+{
+    fastdl_view view;
+    *out = NULL;
+    if (fastdl_own(obj, &view.own_) < 0) {
+        fastdl_name_argument_(name);
+        return -1;
+    }
+    view.api_ = NULL;
+    view.flags = view.own_->flags;
+    view.dl = view.own_->dl_tensor;
+    fastdl_fold_offset_(&view.dl);
+    if (fastdl_meet_(obj, name, spec, &view) < 0) {
+        fastdl_release(&view);
+        return -1;
+    }
+    *out = view.own_;
+    return 0;
 }
 
 static inline int fastdl_borrow_all(PyObject *const *objects, const fastdl_parameter *parameters,

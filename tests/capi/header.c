@@ -252,6 +252,34 @@ static PyObject *empty(PyObject *self, PyObject *arguments)
     return result < 0 ? NULL : PyCapsule_New(managed, "dltensor_versioned", destroy);
 }
 
+/* zeros(obj, type or None): the same, of fastdl_zeros. */
+static PyObject *zeros(PyObject *self, PyObject *arguments)
+{
+    PyObject *obj, *like;
+    fastdl_view view;
+    DLManagedTensorVersioned *managed;
+    int result;
+    (void)self;
+    if (!PyArg_ParseTuple(arguments, "OO", &obj, &like) || fastdl_borrow(obj, &view) < 0)
+        return NULL;
+    result = fastdl_zeros(&view.dl, like == Py_None ? NULL : (PyTypeObject *)like, &managed);
+    fastdl_release(&view);
+    return result < 0 ? NULL : PyCapsule_New(managed, "dltensor_versioned", destroy);
+}
+
+/* drop(capsule or None) */
+static PyObject *drop(PyObject *self, PyObject *capsule)
+{
+    DLManagedTensorVersioned *managed = capsule == Py_None ? NULL : take(capsule);
+    (void)self;
+    if (managed == NULL && PyErr_Occurred())
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    fastdl_drop(managed);
+    Py_END_ALLOW_THREADS;
+    Py_RETURN_NONE;
+}
+
 /* work_stream(obj) */
 static PyObject *work_stream(PyObject *self, PyObject *obj)
 {
@@ -456,6 +484,23 @@ static PyObject *borrow_as(PyObject *self, PyObject *argument)
     return result;
 }
 
+/* own_as(obj, name, spec): a capsule of the owned tensor. */
+static PyObject *own_as(PyObject *self, PyObject *argument)
+{
+    call c;
+    DLManagedTensorVersioned *managed = (DLManagedTensorVersioned *)&managed;
+    (void)self;
+    c.names.count = 0;
+    if (read_argument(&c, 0, argument) < 0)
+        return NULL;
+    if (fastdl_own_as(c.objects[0], c.known[0].name, &c.specs[0], &managed) < 0) {
+        if (managed != NULL)
+            PyErr_SetString(PyExc_AssertionError, "fastdl_own_as failed and left something");
+        return NULL;
+    }
+    return PyCapsule_New(managed, "dltensor_versioned", destroy);
+}
+
 /* borrow_all([(obj, name, spec)]): a list of the fields of each view. */
 static PyObject *borrow_all(PyObject *self, PyObject *list)
 {
@@ -501,6 +546,9 @@ static PyMethodDef functions[] = {
     {"expect", expect, METH_O, NULL},
     {"borrow_as", borrow_as, METH_VARARGS, NULL},
     {"borrow_all", borrow_all, METH_O, NULL},
+    {"own_as", own_as, METH_VARARGS, NULL},
+    {"zeros", zeros, METH_VARARGS, NULL},
+    {"drop", drop, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 
