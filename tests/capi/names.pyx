@@ -134,6 +134,59 @@ def sizes(first, second):
         fastdl.release_all(views, 2)
 
 
+def total_as_double(argument):
+    """Of a vector of any number type, kept for a while."""
+    cdef uint32_t wanted = fastdl.FLOAT64
+    cdef fastdl.spec spec = fastdl.anything()
+    cdef fastdl.DLManagedTensorVersioned *kept
+    cdef double sum = 0
+    cdef int64_t i
+    spec.dtypes, spec.dtype_count, spec.ndim = &wanted, 1, 1
+    spec.layout, spec.rules = fastdl.C, fastdl.CONVERT
+    kept = fastdl.own_as(argument, b"argument", &spec)
+    try:
+        for i in range(kept.dl_tensor.shape[0]):
+            sum += (<double *>kept.dl_tensor.data)[i]
+        return sum
+    finally:
+        fastdl.drop(kept)
+
+
+def first_doubled(argument):
+    """Changes the first element of a vector of any floating type."""
+    cdef fastdl.view x
+    cdef fastdl.spec spec = fastdl.anything()
+    cdef uint32_t number
+    spec.ndim, spec.rules = 1, fastdl.WRITABLE | fastdl.DETACHED
+    fastdl.borrow_as(argument, b"argument", &spec, &x)
+    try:
+        number = fastdl.dtype(x.dl.dtype)
+        fastdl.store(number, x.dl.data, 2 * fastdl.load(number, x.dl.data))
+    finally:
+        fastdl.release(&x)
+
+
+def copied(argument):
+    """Whether a row-major copy was needed."""
+    cdef fastdl.view x
+    cdef fastdl.spec spec = fastdl.anything()
+    spec.layout, spec.rules = fastdl.C, fastdl.COPY
+    fastdl.borrow_as(argument, b"argument", &spec, &x)
+    try:
+        return bool(x.flags & fastdl.DLPACK_FLAG_BITMASK_IS_COPIED)
+    finally:
+        fastdl.release(&x)
+
+
+def zeros(like):
+    cdef fastdl.view x
+    fastdl.borrow(like, &x)
+    try:
+        return fastdl.wrap(fastdl.zeros(&x.dl, type(like)), type(like))
+    finally:
+        fastdl.release(&x)
+
+
 def borrowed_as(argument, int ndim):
     cdef fastdl.view x
     cdef fastdl.spec spec = fastdl.anything()
