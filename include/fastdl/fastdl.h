@@ -8,10 +8,8 @@
  *         static const fastdl_spec spec = {.dtypes = types, .dtype_count = 1, .ndim = 1};
  *         fastdl_view x;
  *         float sum = 0;
- *         if (fastdl_borrow(argument, &x) < 0 || fastdl_expect(&x, "x", &spec) < 0) {
- *             fastdl_release(&x);
+ *         if (fastdl_borrow_as(argument, "x", &spec, &x) < 0)
  *             return NULL;
- *         }
  *         for (int64_t i = 0; i < x.dl.shape[0]; i++)
  *             sum += ((const float *)x.dl.data)[i * x.dl.strides[0]];
  *         fastdl_release(&x);
@@ -988,7 +986,7 @@ static inline int fastdl_expect(const fastdl_view *view, const char *name, const
  * recorded. Where it is to be written (FASTDL_WRITABLE) and gradients are being recorded, that
  * would make them wrong without a word, so it is refused with BufferError: call within
  * torch.no_grad(), as optimizers do, or pass x.detach(). FASTDL_DETACHED takes it all the same. The
- * question costs one attribute of a torch tensor, 50 ns, and is not asked of other tensors.
+ * question costs one attribute of a torch tensor, 0.1 us, and is not asked of other tensors.
  *
  * FASTDL_COPY: where layout, alignment or `no_alias` is not met, the view is of a copy, contiguous
  * in the order that `layout` asks for, and aligned. FASTDL_CONVERT: also where the element type is
