@@ -203,6 +203,14 @@ def test_like_gives_the_type(api):
 
 
 @every_world
+def test_the_first_type_that_an_element_can_become(api):
+    spec = {"dtypes": [number("int32"), number("float32"), number("float64")], "rules": CONVERT}
+    assert copied(api, np.ones(3, np.float16), **spec).dtype == np.float32
+    assert copied(api, np.ones(3, np.int16), **spec).dtype == np.int32
+    assert not api.borrow_as(np.ones(3), "x", spec)["flags"] & IS_COPIED
+
+
+@every_world
 def test_what_a_copy_cannot_mend(api):
     wide = {"dtypes": [number("float64")], "rules": CONVERT}
     for x, spec, error in [

@@ -294,7 +294,7 @@ typedef struct {
     case number: {                                                                                 \
         typedef type T;                                                                            \
         enum {                                                                                     \
-            T##_DTYPE = (int)(number)                                                              \
+            T##_DTYPE = number                                                                     \
         };                                                                                         \
         (void)sizeof(T); /* a block need not use it */                                             \
         __VA_ARGS__                                                                                \
@@ -936,7 +936,7 @@ enum {
     FASTDL_DETACHED =
         8,            /* with WRITABLE: also where autograd would not see it (fastdl_borrow_as) */
     FASTDL_COPY = 16, /* a contiguous copy stands in for what has another layout */
-    FASTDL_CONVERT = 32, /* and for what has another element type, in the first of `dtypes` */
+    FASTDL_CONVERT = 32, /* and for what has none of `dtypes`, or another one than `like` */
 
     /* fastdl_spec.device, beside the numbers of DLDeviceType */
     FASTDL_HOST = 0, /* any memory that the CPU may touch */
@@ -988,19 +988,20 @@ static inline int fastdl_expect(const fastdl_view *view, const char *name, const
  * torch.no_grad(), as optimizers do, or pass x.detach(). FASTDL_DETACHED takes it all the same. The
  * question costs one attribute of a torch tensor, 0.1 us, and is not asked of other tensors.
  *
- * FASTDL_COPY: where layout, alignment or `no_alias` is not met, the view is of a copy, contiguous
- * in the order that `layout` asks for, and aligned. FASTDL_CONVERT: also where the element type is
- * none of `dtypes`; the copy has the first of them, or that of `like`. What can be converted:
+ * FASTDL_COPY: where layout, alignment or `no_alias` is not met, the view is of a copy, aligned,
+ * and contiguous in the order that `layout` asks for. FASTDL_CONVERT: also where the element type
+ * is not that of `like`, or none of `dtypes`; the copy has the first of these that this one can be
+ * converted to:
  *
- *     bool                          to integers, and to floating types
- *     int8 to int64, uint8 to uint64   to each other and to floating types
- *     float16, bfloat16, float32, float64   to each other
+ *     bool                                    to integers and floating types
+ *     int8 to int64, uint8 to uint64          to each other and to floating types
+ *     float16, bfloat16, float32, float64     to each other
  *
  * A floating result is rounded to nearest; an integer that the result cannot hold is a ValueError.
  * Other types can be copied and not converted. The copy lasts until fastdl_release; `flags` say
  * IS_COPIED. Only host memory is copied: a device tensor has to be made right by its library, and
  * is refused as without the rule. So is an argument that is to be written (FASTDL_WRITABLE), since
- * the caller would not see the result. The thread state is kept while copying.
+ * the caller would not see the result. The GIL is kept while copying.
  *
  * Buffers (bytes, array.array, mmap, ...) are no tensors, and the message says what makes one of
  * them: fastdl.asarray(x). */
@@ -3836,6 +3837,35 @@ FASTDL_COLD_ int fastdl_fill_copy_(const DLTensor *from, const DLTensor *to, cha
     }
 }
 
+/* Whether elements of one type can be converted to another. */
+static inline int fastdl_converts_(uint32_t from, uint32_t to)
+{
+    int kind = fastdl_kind_(from);
+    return from == to || (kind != 0 && kind <= fastdl_kind_(to) && to != FASTDL_BOOL);
+}
+
+/* The element type of a copy that is to meet a specification: `own` if that will do, or if none of
+ * those that are asked for can be had. */
+FASTDL_COLD_ DLDataType fastdl_choose_dtype_(DLDataType own, const fastdl_spec *spec)
+{
+    uint32_t from = fastdl_dtype(own), to = from;
+    if (spec->like != NULL) {
+        uint32_t wanted = fastdl_dtype(spec->like->view->dl.dtype);
+        to = fastdl_converts_(from, wanted) ? wanted : from;
+    } else {
+        for (size_t i = spec->dtype_count; i-- > 0;) {
+            if (spec->dtypes[i] == from)
+                return own;
+            if (fastdl_converts_(from, spec->dtypes[i]))
+                to = spec->dtypes[i];
+        }
+    }
+    own.code = (uint8_t)to;
+    own.bits = (uint8_t)(to >> 8);
+    own.lanes = (uint16_t)(to >> 16);
+    return own;
+}
+
 /* Puts a copy that meets a specification into a view that does not: 0; 1 if no copy can meet it,
  * for the reason in *mismatch; -1 with an exception. */
 FASTDL_COLD_ int fastdl_mend_(fastdl_view *view, const char *name, const fastdl_spec *spec,
@@ -3846,24 +3876,11 @@ FASTDL_COLD_ int fastdl_mend_(fastdl_view *view, const char *name, const fastdl_
     DLManagedTensorVersioned *copy;
     fastdl_view mended;
     int64_t misfit;
-    size_t i = 0;
     if (spec->rules & FASTDL_WRITABLE || fastdl_is_packed(dtype, view->flags) ||
         !fastdl_find_device((int32_t)view->dl.device.device_type)->host)
         return 1;
-    while (i < spec->dtype_count && spec->dtypes[i] != fastdl_dtype(dtype))
-        i++;
-    if (spec->rules & FASTDL_CONVERT &&
-        (spec->like != NULL || (spec->dtype_count > 0 && i == spec->dtype_count))) {
-        uint32_t from = fastdl_dtype(dtype);
-        uint32_t to =
-            spec->like != NULL ? fastdl_dtype(spec->like->view->dl.dtype) : spec->dtypes[0];
-        if (from != to &&
-            (fastdl_kind_(from) == 0 || fastdl_kind_(from) > fastdl_kind_(to) || to == FASTDL_BOOL))
-            return 1;
-        dtype.code = (uint8_t)to;
-        dtype.bits = (uint8_t)(to >> 8);
-        dtype.lanes = (uint16_t)(to >> 16);
-    }
+    if (spec->rules & FASTDL_CONVERT)
+        dtype = fastdl_choose_dtype_(dtype, spec);
     copy = fastdl_new_copy_(&view->dl, view->flags, dtype, order, spec->alignment);
     if (copy == NULL)
         return -1;
