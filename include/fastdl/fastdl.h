@@ -925,12 +925,12 @@ enum {
     FASTDL_SCALAR = -1, /* fastdl_spec.ndim: no dimensions */
 
     /* fastdl_spec.layout; none of them: any strides */
-    FASTDL_C = 1,     /* row-major without gaps */
-    FASTDL_F = 2,     /* column-major without gaps; FASTDL_C | FASTDL_F: either */
-    FASTDL_INNER = 4, /* the last dimension without gaps: rows may be padded */
+    FASTDL_C = 1,     /* row-major contiguous */
+    FASTDL_F = 2,     /* column-major contiguous; FASTDL_C | FASTDL_F: either */
+    FASTDL_INNER = 4, /* the last dimension contiguous: rows may be padded */
 
     /* fastdl_spec.rules */
-    FASTDL_WRITABLE = 1, /* the memory may be written, and no two elements share any of it */
+    FASTDL_WRITABLE = 1, /* the memory may be written, and no two elements overlap */
     FASTDL_TRAILING = 2, /* `ndim` and `shape` are of the last dimensions; more may come before */
     FASTDL_IN_PLACE = 4, /* an argument of `no_alias` may also be this very tensor */
     FASTDL_DETACHED =
@@ -3463,9 +3463,9 @@ FASTDL_COLD_ PyObject *fastdl_put_mismatch_(fastdl_text_ *text, const fastdl_vie
         fastdl_put_(text, ": reshape it");
         return PyExc_ValueError;
     case FASTDL_NO_NDIM_:
-        fastdl_put_(text,
-                    "a specification with ndim beside shape, got 0: the function that asks is "
-                    "at fault");
+        fastdl_put_(
+            text, "a specification with ndim as well as shape, got ndim 0: the function itself is "
+                  "at fault");
         return PyExc_ValueError;
     case FASTDL_WRONG_SIZE_: {
         int32_t i = fastdl_wrong_size_(dl, name, spec);
@@ -3498,7 +3498,7 @@ FASTDL_COLD_ PyObject *fastdl_put_mismatch_(fastdl_text_ *text, const fastdl_vie
         fastdl_put_(text, "a writable tensor, got a read-only one: pass a copy");
         return PyExc_BufferError;
     case FASTDL_SHARES_ITSELF_:
-        fastdl_put_(text, "an output in which each element has memory of its own, got strides ");
+        fastdl_put_(text, "an output whose elements do not overlap, got strides ");
         fastdl_put_tuple_(text, dl->strides, dl->ndim);
         fastdl_put_(text, ": pass a copy");
         return PyExc_BufferError;
@@ -3513,12 +3513,12 @@ FASTDL_COLD_ PyObject *fastdl_put_mismatch_(fastdl_text_ *text, const fastdl_vie
         return PyExc_BufferError;
     }
     case FASTDL_UNALIGNED_:
-        fastdl_put_(text, "data at a multiple of ");
+        fastdl_put_(text, "data aligned to ");
         fastdl_put_int_(text, spec->alignment);
-        fastdl_put_(text, " bytes, got it ");
+        fastdl_put_(text, " bytes, got an address ");
         fastdl_put_int_(text, (int64_t)(((uint64_t)(uintptr_t)dl->data + dl->byte_offset) %
                                         (uint64_t)spec->alignment));
-        fastdl_put_(text, " bytes behind one: copy it first");
+        fastdl_put_(text, " bytes past a multiple: copy it first");
         return PyExc_BufferError;
     case FASTDL_OTHER_DTYPE_:
         fastdl_put_dtype_(text, fastdl_dtype(spec->like->view->dl.dtype));
