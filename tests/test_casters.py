@@ -92,7 +92,12 @@ CONSTRAINTS = {
     "f_contiguous": (MATRIX.T, MATRIX, BufferError, "a column-major contiguous layout"),
     "contiguous": (MATRIX.T, MATRIX[:, ::2], BufferError, "a contiguous layout, in either order"),
     "inner_contiguous": (MATRIX[:, :2], MATRIX[:, ::2], BufferError, "a last dimension of stride"),
-    "aligned64": (aligned(0), aligned(1), BufferError, "data at a multiple of 64 bytes, got it 4"),
+    "aligned64": (
+        aligned(0),
+        aligned(1),
+        BufferError,
+        "data aligned to 64 bytes, got an address 4",
+    ),
     "cpu": (ONE, on_device(CUDA), BufferError, "host memory, got cuda:0: move it first"),
     "anything": (ONE, on_device(CUDA), BufferError, "host memory, got cuda:0: move it first"),
     "cuda": (on_device(CUDA), ONE, BufferError, "cuda, got cpu:0: move it first"),

@@ -984,7 +984,7 @@ static inline int fastdl_expect(const fastdl_view *view, const char *name, const
  *
  * A torch tensor that requires grad is borrowed as if detached: what is done with it is not
  * recorded. Where it is to be written (FASTDL_WRITABLE) and gradients are being recorded, that
- * would make them wrong without a word, so it is refused with BufferError: call within
+ * would make them silently wrong, so it is refused with BufferError: call within
  * torch.no_grad(), as optimizers do, or pass x.detach(). FASTDL_DETACHED takes it all the same. The
  * question costs one attribute of a torch tensor, 0.1 us, and is not asked of other tensors.
  *
