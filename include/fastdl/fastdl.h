@@ -2562,11 +2562,11 @@ FASTDL_COLD_ int fastdl_protocol_own_(void *obj, DLManagedTensorVersioned **out)
         return -1;
     if (!fastdl_is_as_announced_(announced, managed->dl_tensor.device)) {
         fastdl_raise_(PyExc_BufferError,
-                     "a tensor was announced on device (%d, %d) and delivered on (%d, %d), where "
-                     "work is ordered in another way",
-                     (int)announced[0], (int)announced[1],
-                     (int)managed->dl_tensor.device.device_type,
-                     (int)managed->dl_tensor.device.device_id);
+                      "a tensor was announced on device (%d, %d) and delivered on (%d, %d), where "
+                      "work is ordered in another way",
+                      (int)announced[0], (int)announced[1],
+                      (int)managed->dl_tensor.device.device_type,
+                      (int)managed->dl_tensor.device.device_id);
         fastdl_discard_(managed, NULL);
         return -1;
     }
