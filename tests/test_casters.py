@@ -92,7 +92,12 @@ CONSTRAINTS = {
     "f_contiguous": (MATRIX.T, MATRIX, BufferError, "a column-major contiguous layout"),
     "contiguous": (MATRIX.T, MATRIX[:, ::2], BufferError, "a contiguous layout, in either order"),
     "inner_contiguous": (MATRIX[:, :2], MATRIX[:, ::2], BufferError, "a last dimension of stride"),
-    "aligned64": (aligned(0), aligned(1), BufferError, "data at a multiple of 64 bytes, got it 4"),
+    "aligned64": (
+        aligned(0),
+        aligned(1),
+        BufferError,
+        "data aligned to 64 bytes, got an address 4",
+    ),
     "cpu": (ONE, on_device(CUDA), BufferError, "host memory, got cuda:0: move it first"),
     "anything": (ONE, on_device(CUDA), BufferError, "host memory, got cuda:0: move it first"),
     "cuda": (on_device(CUDA), ONE, BufferError, "cuda, got cpu:0: move it first"),
@@ -341,15 +346,13 @@ def test_expect_like(casters):
         casters.like(MATRIX, on_device(CUDA))
 
 
-def test_expect_apart(casters):
+def test_expect_no_alias(casters):
     array = np.ones(10)
-    casters.apart(array, array)
-    casters.apart(array[:5], array[5:])
-    casters.apart(array[::2], array[1::2])
-    with pytest.raises(
-        ValueError, match="^x: expected memory apart from that of y, got an overlap"
-    ):
-        casters.apart(array[:6], array[4:])
+    casters.no_alias(array, array)
+    casters.no_alias(array[:5], array[5:])
+    casters.no_alias(array[::2], array[1::2])
+    with pytest.raises(ValueError, match="^x: expected no memory shared with y, got an overlap"):
+        casters.no_alias(array[:6], array[4:])
 
 
 def test_work_stream(casters):

@@ -662,14 +662,14 @@ template <typename... As, typename... Bs> void expect_like(tensor<As...> x, tens
 
 /* Throws ValueError if x and y share memory, unless they are the very same tensor: a function that
  * writes one while it reads the other, element by element, can do no harm then. */
-template <typename... As, typename... Bs> void expect_apart(tensor<As...> x, tensor<Bs...> y)
+template <typename... As, typename... Bs> void expect_no_alias(tensor<As...> x, tensor<Bs...> y)
 {
-    fastdl_argument apart = {y.view(), y.name()};
+    fastdl_argument no_alias = {y.view(), y.name()};
     fastdl_spec spec{};
     spec.rules = FASTDL_IN_PLACE;
     spec.device = FASTDL_ANY_DEVICE;
-    spec.apart = &apart;
-    spec.apart_count = 1;
+    spec.no_alias = &no_alias;
+    spec.no_alias_count = 1;
     if (fastdl_expect(x.view(), x.name(), &spec) < 0)
         detail::throw_pending();
 }

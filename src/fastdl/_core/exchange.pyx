@@ -24,7 +24,8 @@ from fastdl._core.native cimport (
     FASTDL_TYPE_NONE_WAITS, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED,
     fastdl_ask_capsule_, fastdl_borrower, fastdl_check_bits, fastdl_describe_type,
     fastdl_discover, fastdl_is_as_announced_, fastdl_is_tensor_type, fastdl_keyword_fact,
-    fastdl_keywords, fastdl_mro_, fastdl_of_type_, fastdl_peer_fact, fastdl_record,
+    fastdl_keywords, fastdl_mro_, fastdl_of_type_, fastdl_peer_fact,
+    fastdl_raise_no_tensor, fastdl_record,
     fastdl_refused_keyword, fastdl_runtime, fastdl_special_, fastdl_usable_table, fdl_acquire,
     fdl_keep_also, fdl_tensor_borrow, fdl_type_find, fdl_types,
 )
@@ -294,9 +295,7 @@ unchanged. Costs 30 to 60 ns where the type has an exchange table.
 cdef int bridge_from_object(void *candidate, DLManagedTensorVersioned **out) except -1:
     x = <object>candidate
     if not is_producer(x):
-        raise TypeError(
-            f"expected a tensor, got {type(x).__qualname__!r}, which has neither a DLPack exchange "
-            f"table nor __dlpack__")
+        fastdl_raise_no_tensor(x)
     cdef Tensor tensor = complete(x)
     return table_from_object(<void *>tensor, out)
 
