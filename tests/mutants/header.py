@@ -173,8 +173,8 @@ NEGOTIATION = [
         REFUSALS,
         "a keyword that was not passed is given up",
         HEADER,
-        "if (asked & row->keyword && (named == NULL ||",
-        "if (asked & row->keyword && (1 ||",
+        "(named == NULL || (strncmp(named",
+        "(1 || (strncmp(named",
     ),
     mutant(
         REFUSALS,
