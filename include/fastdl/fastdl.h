@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fastdl/fastdl.h: any framework's tensor in a C, C++ or Cython function.
+ * fastdl/fastdl.h: tensors of any framework as arguments of C, C++ and Cython functions.
  *
  *     static PyObject *total(PyObject *module, PyObject *argument)
  *     {
@@ -16,21 +16,20 @@
  *         return PyFloat_FromDouble(sum);
  *     }
  *
- * `argument` may be a tensor of torch, NumPy, JAX, CuPy, ... : whatever has a DLPack exchange
- * table or `__dlpack__`. Nothing is copied and, where the type has a table, nothing is allocated.
+ * `argument` may be any object whose type has a DLPack exchange table (torch) or `__dlpack__`
+ * (NumPy, JAX, CuPy, ...). Nothing is copied.
  *
  *
  * This file
  * ---------
- * Needs <Python.h> and the file dlpack.h beside it, and nothing to link with. C99 and C++17;
- * CPython 3.10 or newer; also under Py_LIMITED_API of 3.10 or newer. Vendor the two files, or
- * install `fastdlpack` and compile with `python -m fastdl --cflags`. Everything is `static
- * inline`. Names that end in an underscore are not for you.
+ * Needs <Python.h> and dlpack.h, which must be in the same folder; there is nothing to link with.
+ * C99 and C++17; CPython 3.10 or newer; also with Py_LIMITED_API of 3.10 or newer. Vendor the two
+ * files, or install the package and compile with the flags that `python -m fastdl --cflags` prints.
+ * Names that end in an underscore are private.
  *
- * The limited API costs nothing that can be measured (0.95 to 1.00 of the time of the full one in
- * docs/benchmarks.md). Without fastdl_import() a build under it cannot see that a type changes: the
- * exchange table that was found at first is used on, although the type has another one now, or none
- * (see "Two tiers").
+ * With the limited API, borrowing costs nearly the same (docs/benchmarks.md). Without
+ * fastdl_import() such a build cannot see that a type has changed: it continues to use the exchange
+ * table that it found first, even if the type has another one now, or none (see "Two tiers").
  *
  * Where FASTDL_NO_PYTHON is defined, only the parts that need no Python are declared: element
  * types, devices, and the geometry of a tensor.
@@ -38,27 +37,26 @@
  *
  * Two tiers
  * ---------
- * Alone, the header serves every type with an exchange table of its own (torch, Paddle,
- * fastdl.Tensor, ...) and every object with `__dlpack__`. After a call of fastdl_import() it also
- * uses the tables that the installed package has for other types, above all NumPy's arrays:
+ * The header alone serves every type that has its own exchange table (torch, fastdl.Tensor) and
+ * every object with `__dlpack__`. After a call of fastdl_import() it also uses what the installed
+ * package knows of other types, above all NumPy arrays:
  *
  *     source                          alone               after fastdl_import()
  *     a type with its own table       one C call          one C call
- *     numpy.ndarray                   by __dlpack__       reads the array, 7 ns
+ *     numpy.ndarray                   by __dlpack__       reads the array struct
  *     fastdl.Tensor                   one C call          one C call, read-only ones too
- *     other types with __dlpack__     by __dlpack__       by __dlpack__, what a type takes is known
+ *     other types with __dlpack__     by __dlpack__       by __dlpack__
  *     result as a torch tensor        yes                 yes
  *     result as a NumPy array         TypeError           yes
  *     result as a type without table  TypeError           a fastdl.Tensor
  *
- * A type that has no table and is not NumPy's cannot be built from C: results that should be of
- * such a type come back as a fastdl.Tensor, which every library can import.
+ * Results of a type that has no table and is not NumPy's cannot be built from C. They are returned
+ * as a fastdl.Tensor, which any consumer of DLPack can import.
  *
- *
- * What is known of a type is remembered, and forgotten when the type changes or dies. One
- * interpreter of a process does so: the one that called fastdl_import(), which only the main
- * interpreter can, else the first to use the module. The others are served by the header alone, and
- * each of their calls takes some microseconds.
+ * The header remembers what it knows of a type until the type changes or dies. It does so in one
+ * interpreter of a process: the one that called fastdl_import(), which only the main interpreter
+ * can, otherwise the first to use the module. In other interpreters the header works alone, and
+ * each call takes some microseconds.
  *
  *
  * Rules that hold for every function
@@ -72,15 +70,15 @@
  *     of one, or clear it; it leaks nothing and returns -1 only with an exception set.
  *   - Exceptions: TypeError for what is no tensor, or one of another element type; BufferError
  *     for what cannot be described or reached as asked; ValueError for shapes and overlap. What
- *     a producer raised itself is passed on as it is.
+ *     a producer raises is passed on unchanged.
  *
  *
  * Three numbers
  * -------------
  * The version of the package (`fastdl.__version__`), the version of DLPack (in dlpack.h), and the
- * version of the interface between this header and an installed package, below. Header and package
- * may be of different releases: a package serves every header of the same major version that is not
- * newer than itself.
+ * version of the interface between this header and an installed package, below. The header and the
+ * package may come from different releases: a package serves every header with the same major
+ * version and a minor version not above its own.
  */
 #ifndef FASTDL_NO_PYTHON
 #include <Python.h>
@@ -707,8 +705,7 @@ FASTDL_COLD_ fastdl_fault fastdl_check_packed_(const DLTensor *tensor, fastdl_la
 /* Checks everything about `tensor` that can be checked without reading its data, and fills
  * *layout. Reads `shape` and `strides` only once ndim is known to be 0 to 64. `flags` are
  * DLPACK_FLAG_BITMASK_* bits: SUBBYTE_TYPE_PADDED changes sizes. Dimensions of a tensor without
- * elements are not multiplied: (0, 2**62, 2**62) is fine.
- * Costs 6 ns and 1 ns for each dimension. */
+ * elements are not multiplied: (0, 2**62, 2**62) is fine. */
 static inline fastdl_fault fastdl_check(const DLTensor *tensor, uint64_t flags,
                                         fastdl_layout *layout)
 {
@@ -767,8 +764,8 @@ extern "C" {
  * The interface
  * ===================================================================== */
 
-/* A borrowed tensor. `dl` and `flags` are for reading; the rest is private. Lives on the stack: it
- * takes 600 bytes, most of which are room for strides and never touched. Not to be copied, since
+/* A borrowed tensor. `dl` and `flags` are for reading; the rest is private. Make it on the
+ * stack: most of its size is room for strides, which is never touched. Do not copy it, since
  * `dl.strides` may point into it.
  *
  * What holds of `dl` after a successful fastdl_borrow:
@@ -844,8 +841,7 @@ static inline void fastdl_release(fastdl_view *view);
  * nothing to call. Never a NULL `strides` if there are dimensions. On failure *out is NULL.
  * Exceptions, streams and read-only data as in fastdl_borrow. Other than there, `byte_offset` may
  * be other than 0, and shape and strides are the producer's memory, as DLPack has it: copy them if
- * the producer may change them. Costs one allocation by the library that owns the data: 20 to 50 ns
- * with a table. */
+ * the producer may change them. Costs one allocation by the library that owns the data. */
 static inline int fastdl_own(PyObject *obj, DLManagedTensorVersioned **out);
 
 /* Makes *out, a new object of type `like` on `managed`. `like` is the type of one of your
@@ -981,7 +977,7 @@ typedef struct {
  * A name in `shape` that has no size yet takes that of this tensor, also if the call fails. Two
  * tensors share memory if some byte is in an element of both; for strides that are too entangled to
  * tell at a glance, it counts as shared if they span a common range.
- * Costs 1 to 5 ns; text is made only on failure. Needs a thread state only on failure. */
+ * Costs up to 3 ns; text is made only on failure. Needs a thread state only on failure. */
 static inline int fastdl_expect(const fastdl_view *view, const char *name, const fastdl_spec *spec);
 
 /* Borrows one argument of a function: fastdl_borrow and fastdl_expect in one call, which costs no
@@ -994,7 +990,7 @@ static inline int fastdl_expect(const fastdl_view *view, const char *name, const
  * recorded. Where it is to be written (FASTDL_WRITABLE) and gradients are being recorded, that
  * would make them silently wrong, so it is refused with BufferError: call within
  * torch.no_grad(), as optimizers do, or pass x.detach(). FASTDL_DETACHED takes it all the same. The
- * question costs one attribute of a torch tensor, 0.1 us, and is not asked of other tensors.
+ * question costs one attribute of a torch tensor, and is not asked of other tensors.
  *
  * FASTDL_COPY: where layout, alignment or `no_alias` is not met, the view is of a copy, aligned,
  * and contiguous in the order that `layout` asks for. FASTDL_CONVERT: also where the element type

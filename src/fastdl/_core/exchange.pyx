@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exchange tables: found by type, made where a type has none, and used.
 
-One idea runs through fastdl: every tensor type has an exchange table. This module looks it up
-(types.h remembers), acquires tensors through it, and holds the general bridge, the table of
-every type that has `__dlpack__` and nothing better.
+Every tensor type has an exchange table. This module finds it (types.h remembers it), acquires
+tensors through it, and holds the general bridge: the table of each type that has `__dlpack__` and
+no table of its own.
 """
 import sys
 
@@ -37,7 +37,7 @@ cdef extern from "Python.h":
     void PyType_Modified(PyTypeObject *) noexcept
 
 
-# ---- the policy above this floor ------------------------------------------------------------
+# ---- the policy in Python -------------------------------------------------------------------
 
 cdef object negotiate = None       # from_dlpack in Python, complete by itself
 cdef object request = None         # its second half: what follows where no table serves
@@ -159,7 +159,7 @@ def refused_by(cls):
 # ---- acquiring ------------------------------------------------------------------------------
 
 
-# For the layers in Python.
+# For the policy in Python.
 MAX_VERSION = (FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR)
 TYPE_IMMUTABLE = FASTDL_TYPE_IMMUTABLE
 TYPE_ASK_BITS = FASTDL_TYPE_ASK_BITS
@@ -273,19 +273,18 @@ x: an object with `__dlpack__` (any of its three generations) or with an exchang
 device: where the result must be: "cpu", "cuda:0", (type, id) or a Device; None: where x is.
 copy: True always copies, False never does (CopyRequiredError), None copies if it must.
 stream: CUDA and ROCm only: the stream of the result's device on which it will be used, as an
-    integer, an object with `__cuda_stream__`, or a stream of torch, CuPy or Numba; what copies
-    fastdl makes run there. None: the thread's work stream, which is the default one unless
+    integer, an object with `__cuda_stream__`, or a stream of torch, CuPy or Numba; copies that
+    fastdl makes run on it. None: the thread's work stream, which is the default stream unless
     `use_stream` says otherwise. -1: the caller orders all work. Not with a capsule.
 
 The result keeps the memory alive. It is read-only if the producer says so, or if x is of a
-type whose values its library shares (jax.Array, mlx.core.array, TensorFlow's EagerTensor, PyArrow).
-A torch
-tensor that requires grad is imported as if detached.
+type whose values are immutable (jax.Array, mlx.core.array, TensorFlow's EagerTensor, PyArrow). A
+torch tensor that requires grad is imported as if detached. docs/hazards.md lists what to watch for.
 
 TypeError: x is not a producer or an argument has the wrong type. ValueError: a consumed
 capsule, or a stream that the device does not have. BufferError: the data cannot be described,
-reached or ordered. MemoryError: there is none for a copy. The producer's own exceptions pass
-unchanged. Costs 30 to 60 ns where the type has an exchange table.
+reached or ordered. MemoryError: there is not enough for a copy. Exceptions of the producer pass
+unchanged.
 """, complete, ask, order_on)
 
 
@@ -341,9 +340,9 @@ def has_native_table(x):
 def exchange_api(producer, /):
     """The exchange table of a type, or of an object's type, as a capsule "dlpack_exchange_api".
 
-    The library's own table where it has one, else a bridge that fastdl made: its five functions
-    work for any C consumer (the borrowing one may be NULL). TypeError if the type has no
-    `__dlpack__` either. The table stays valid until the process ends.
+    The library's own table if it has one, otherwise a bridge of fastdl's. Any C consumer can call
+    its functions; the borrowing one may be NULL. TypeError if the type has no `__dlpack__` either.
+    The table stays valid until the process ends.
     """
     cls = producer if isinstance(producer, type) else type(producer)
     cdef const fastdl_record *record = record_of(cls)
@@ -360,8 +359,8 @@ def register_exchange_api(cls, table, /):
 
     cls: a type, whatever it publishes itself.
     table: a capsule "dlpack_exchange_api", or the address of a DLPackExchangeAPI as an int. The
-        address is followed as it is: with an int the caller vouches for it. The table must stay
-        valid until the process ends.
+        address cannot be verified: an int that is not one crashes the process. The table must
+        stay valid until the process ends.
 
     Registering again replaces the table. ValueError if no table of the chain has major version
     1 and all its mandatory functions.
@@ -384,4 +383,4 @@ def register_exchange_api(cls, table, /):
             f"expected an exchange table of DLPack {FASTDL_DLPACK_MAJOR}.x whose mandatory "
             f"functions are all set; this one, and those before it, are not")
     registered[id(cls)] = cls, PyCapsule_New(<void *>api, "dlpack_exchange_api", NULL)
-    PyType_Modified(<PyTypeObject *>cls)  # what was known of it and of its subclasses is out of date
+    PyType_Modified(<PyTypeObject *>cls)  # what was known of it and its subclasses is out of date
