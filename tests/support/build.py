@@ -90,7 +90,8 @@ def compile_source(source, output, *more_flags):
         command += [f"-fsanitize={sanitizers}", "-fno-omit-frame-pointer", "-g"]
     if sys.platform == "darwin":
         command += ["-undefined", "dynamic_lookup"]
-    run_compiler([*command, source, "-o", output, "-ldl"])
+    libraries = ["-ldl", *(["-lstdc++"] if sanitizers and not standard else [])]  # calls of its own
+    run_compiler([*command, source, "-o", output, *libraries])
 
 
 def run_compiler(command, **options):
