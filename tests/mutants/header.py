@@ -167,7 +167,7 @@ NEGOTIATION = [
         "a frame of the producer is counted as the call itself",
         HEADER,
         'if (i == count || (has_frames && strstr(words, "__dlpack__(") == NULL))',
-        "if (i == count)",
+        'if (i == count || (has_frames > 1 && strstr(words, "__dlpack__(") == NULL))',
     ),
     mutant(
         REFUSALS,
@@ -182,13 +182,6 @@ NEGOTIATION = [
         HEADER,
         "if (code->co_flags & CO_VARKEYWORDS || end >",
         "if (end >",
-    ),
-    mutant(
-        REFUSALS,
-        "an argument by position alone is passed by name",
-        HEADER,
-        "first = code->co_posonlyargcount > 0 ? code->co_posonlyargcount : 1;",
-        "first = 1;",
     ),
     mutant(
         REFUSALS,
