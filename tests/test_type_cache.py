@@ -1,5 +1,7 @@
 """What is remembered of types: of those that matter, while they live, as they are now."""
 
+import sysconfig
+
 import pytest
 
 import fastdl
@@ -8,6 +10,7 @@ from fastdl._protocol import consumer
 from tests.support.headers import ALONE, INSTALLED, every_world
 from tests.support.isolate import run_isolated
 from tests.support.producers import Given, Lending, Producer, Tabled, hostile
+from tests.support.threads import together
 
 
 def table():
@@ -202,6 +205,19 @@ def test_what_is_known_does_not_grow_with_types():
     """)
 
 
+@every_world
+def test_threads_that_drive_out_the_types_of_each_other(api):
+    """Without a GIL, places are read while they are written: none may be taken for another's."""
+    shared = [(type("Kind", (base,), {}), base) for base in (Lending, Producer) * 20]
+
+    def work(i):
+        own = [(type("Kind", (base,), {}), base) for base in (Lending, Producer)]
+        for kind, base in (*own, shared[i % 40], shared[i * 7 % 40]):
+            assert api.borrow(kind(Given()))["owned"] is (base is Producer)
+
+    together(*[work] * 4, collect=False)
+
+
 # ---- types that change ----------------------------------------------------------------------
 
 
@@ -325,6 +341,7 @@ def test_a_type_that_changes_whenever_it_is_described(api):
         assert api.borrow(kind(Given(), mode="give"))["owned"] is False
 
 
+@pytest.mark.skipif(bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="has no limited API")
 def test_what_a_build_alone_under_the_limited_api_does_not_see():
     """As its header says. The table is used on, which is valid."""
     api = ALONE[BLIND]
