@@ -9,6 +9,7 @@ import pytest
 import fastdl
 from fastdl._protocol import consumer as _consumer
 from tests.support.build import extension
+from tests.support.ctypes_dlpack import FakeProducer
 from tests.support.ids import without_address
 from tests.support.isolate import run_isolated
 from tests.support.producers import (
@@ -420,6 +421,14 @@ def test_p10_device_that_cannot_be_reached_or_is_none(dl_device, error):
         with pytest.raises(error) as caught:
             tensor().__dlpack__(dl_device=dl_device, copy=copy)
         assert caught.type is error
+
+
+@entries
+def test_p10_a_cpu_of_another_number(enter):
+    """There is one: what a producer calls CPU 7 is it, also where an error speaks of it."""
+    assert enter(FakeProducer((1, 7), (1, 7))).device == fastdl.Device("cpu")
+    with pytest.raises(BufferError, match="announced data on cpu:0 and delivered"):
+        enter(FakeProducer((1, 7), (2, 0)))
 
 
 def test_p10_device_that_needs_a_copy():

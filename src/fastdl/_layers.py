@@ -21,14 +21,14 @@ def connect() -> None:
         index=values.index,
         contains=values.contains,
         text=values.text,
-        to=placement.move,
+        to=placement.to_device,
         record=streams.record,
         release=streams.release,
     )
     exchange.install(
         from_dlpack=consumer.from_dlpack,
-        ask=consumer.request,
-        settled=consumer.settle,
+        over_protocol=consumer.acquire_over_protocol,
+        after_table=consumer.finish_table_import,
         delivery=consumer.check_delivery,
         bridge=lookup.find,
     )

@@ -31,8 +31,8 @@ OWNERSHIP = [
         TENSOR,
         "a further description does not hold its block",
         BLOCK,
-        "    fdl_count_retain(&block->refs);\n    describe(",
-        "    describe(",
+        "    fdl_count_retain(&block->refs);\n    init_description(",
+        "    init_description(",
     ),
     mutant(
         (CAPSULES, PRODUCER),

@@ -107,7 +107,7 @@ MEMORIES = [
         f"{COPIES}::test_a_copy_that_fails_halfway",
         "a copy that fails halfway is not waited for",
         TRANSFER,
-        "safe = !failed || settle(t);",
+        "safe = !failed || settle_stream(t);",
         "safe = 1;",
     ),
     mutant(

@@ -211,8 +211,8 @@ EDGES = [
         HANDSHAKE,
         "release() does nothing",
         STREAMS,
-        "driver.release(tensor, named(stream, tensor.device))",
-        "named(stream, tensor.device)",
+        "driver.release(tensor, require_stream(stream, tensor.device))",
+        "require_stream(stream, tensor.device)",
     ),
     mutant(
         HANDSHAKE,

@@ -28,7 +28,7 @@ COPY_POLICY = [
         COPYING,
         "a type with a table alone cannot be copied",
         CONSUMER,
-        "        and speaks(x)  # its own",
+        "        and has_dlpack_method(x)  # its own",
         "        and True  # its own",
     ),
     mutant(

@@ -7,7 +7,7 @@ from fastdl._core.dtype import BY_FORMAT, DType
 from fastdl._devices import driver
 from fastdl._protocol.consumer import Capsule
 from fastdl._protocol.cuda_array import import_cuda_array
-from fastdl._protocol.streams import DEFAULT, checked, handle_of
+from fastdl._protocol.streams import DEFAULT, stream_number, validate_stream
 
 
 def asarray(x, /):
@@ -62,7 +62,7 @@ def empty(shape, dtype="float32", device="cpu", *, stream=None):
     MemoryError if there is not enough memory. BufferError without a driver for the device.
     """
     target = Device(device)
-    number = checked(handle_of(stream, target), target)
+    number = validate_stream(stream_number(stream, target), target)
     dtype = DType(dtype)
     shape = tuple(_size(n) for n in (shape if hasattr(shape, "__iter__") else (shape,)))
     if target == CPU:

@@ -54,7 +54,7 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
 
 /* ---- the entry ---- */
 
-static PyObject *complete_call, *request_call, *settle_call, *stream_name;
+static PyObject *complete_call, *protocol_call, *finish_call, *stream_name;
 
 /* from_dlpack(object, stream=passed) for a library in C. NULL without an exception if its table
  * refused. */
@@ -77,7 +77,7 @@ static PyObject *acquire_on(PyObject *object, const fastdl_record *record, PyObj
     if (stream > 2 && fdl_is_ordered(fact) && fdl_has_driver(fact->stream))
         result = fdl_ready_for(tensor, stream) == 0 ? Py_NewRef(tensor) : NULL;
     else
-        result = PyObject_CallFunctionObjArgs(settle_call, object, tensor, passed, NULL);
+        result = PyObject_CallFunctionObjArgs(finish_call, object, tensor, passed, NULL);
     Py_DECREF(tensor);
     return result;
 }
@@ -102,7 +102,7 @@ static PyObject *from_dlpack(PyObject *module, PyObject *const *arguments, Py_ss
                                                  : acquire_on(arguments[0], record, passed);
             if (tensor == Py_None) {
                 Py_DECREF(tensor);
-                return PyObject_Vectorcall(request_call, arguments, 1, NULL);
+                return PyObject_Vectorcall(protocol_call, arguments, 1, NULL);
             }
             if (tensor != NULL || PyErr_Occurred())
                 return tensor;
@@ -111,19 +111,19 @@ static PyObject *from_dlpack(PyObject *module, PyObject *const *arguments, Py_ss
     return PyObject_Vectorcall(complete_call, arguments, (size_t)count, names);
 }
 
-PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *request,
-                               PyObject *settle)
+PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *over_protocol,
+                               PyObject *finish)
 {
     static PyMethodDef definition = {"from_dlpack", (PyCFunction)(void (*)(void))from_dlpack,
                                      METH_FASTCALL | METH_KEYWORDS, NULL};
     PyObject *function, *module = PyUnicode_FromString("fastdl");
     Py_INCREF(doc);
     Py_INCREF(complete);
-    Py_INCREF(request);
+    Py_INCREF(over_protocol);
     definition.ml_doc = PyBytes_AS_STRING(doc);
     complete_call = complete;
-    request_call = request;
-    settle_call = Py_NewRef(settle);
+    protocol_call = over_protocol;
+    finish_call = Py_NewRef(finish);
     stream_name = PyUnicode_InternFromString("stream");
     if (module == NULL || stream_name == NULL)
         return NULL;

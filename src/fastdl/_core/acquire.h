@@ -15,10 +15,10 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order);
 
 /* fastdl.from_dlpack: a builtin function that serves the plain call on a known type with a table,
  * and the one with nothing but a stream. Any other call goes to `complete` with the same arguments;
- * an object that its native table refused goes to `request`; where the stream is not plainly a
- * handle or -1, `settle` gets the object, its Tensor and the stream. To be called once: all
+ * an object that its native table refused goes to `over_protocol`; where the stream is not plainly
+ * a handle or -1, `finish` gets the object, its Tensor and the stream. To be called once: all
  * arguments are kept for good. */
-PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *request,
-                               PyObject *settle);
+PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *over_protocol,
+                               PyObject *finish);
 
 #endif

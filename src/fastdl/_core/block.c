@@ -24,7 +24,7 @@ static void point_dims(DLTensor *tensor, int64_t *dims, int32_t ndim)
     tensor->strides = dims + ndim;
 }
 
-static void describe(fdl_description *description, fdl_block *block, int32_t ndim)
+static void init_description(fdl_description *description, fdl_block *block, int32_t ndim)
 {
     DLManagedTensorVersioned *managed = &description->managed;
     managed->version.major = FASTDL_DLPACK_MAJOR;
@@ -55,7 +55,7 @@ static fdl_description *init_block(fdl_block *block, int32_t ndim)
     block->release = NULL;
     block->owner = NULL;
     block->work = NULL;
-    describe(first_description(block), block, ndim);
+    init_description(first_description(block), block, ndim);
     return first_description(block);
 }
 
@@ -100,7 +100,7 @@ fdl_description *fdl_describe(fdl_block *block, int32_t ndim)
     if (description == NULL)
         return NULL;
     fdl_count_retain(&block->refs);
-    describe(description, block, ndim);
+    init_description(description, block, ndim);
     return description;
 }
 

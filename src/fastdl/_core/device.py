@@ -80,7 +80,7 @@ def make_device(number: int, ordinal: int) -> Device:
     return _known(number, ordinal)
 
 
-def announced(number, ordinal) -> Device:
+def normalised(number, ordinal) -> Device:
     """The Device that a producer says it is on. The one host, whatever number it has there."""
     number, ordinal = _whole(number, "type"), _whole(ordinal, "id")
     return _known(number, 0 if number == DeviceType.CPU else ordinal)

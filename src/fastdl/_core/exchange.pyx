@@ -39,17 +39,18 @@ cdef extern from "Python.h":
 
 # ---- the policy in Python -------------------------------------------------------------------
 
-cdef object negotiate = None       # from_dlpack in Python, complete by itself
-cdef object request = None         # its second half: what follows where no table serves
-cdef object settle = None          # the same where a table did, and a stream was given
+cdef object full_from_dlpack = None  # from_dlpack in Python, complete by itself
+cdef object over_protocol_py = None  # its second half: what follows where no table serves
+cdef object after_table_py = None  # the same where a table did, and a stream was given
 cdef object check_delivery = None  # raises if a capsule is on another kind of device than promised
 cdef object find_bridge = None     # name of a package -> what serves its types, or None
 
 
-def install(*, from_dlpack, ask, settled, delivery, bridge):
+def install(*, from_dlpack, over_protocol, after_table, delivery, bridge):
     """Tells the core which Python functions decide what is not decided here. Called once."""
-    global negotiate, request, settle, check_delivery, find_bridge
-    negotiate, request, settle = from_dlpack, ask, settled
+    global full_from_dlpack, over_protocol_py, after_table_py, check_delivery, find_bridge
+    full_from_dlpack = from_dlpack
+    over_protocol_py, after_table_py = over_protocol, after_table
     check_delivery, find_bridge = delivery, bridge
 
 
@@ -227,20 +228,20 @@ def acquire(x, *, int order=1):
     return fdl_acquire(<PyObject *>x, record, order)
 
 
-cdef object acquire_or_request(object x):
+cdef object acquire_or_ask(object x):
     """from_dlpack(x), but for capsules."""
     cdef const fastdl_record *record = record_of(type(x))
     cdef Tensor tensor
     cdef int32_t device[2]
     if not record.facts & FASTDL_TYPE_PROTOCOL:
         tensor = fdl_acquire(<PyObject *>x, record, 1)
-        return tensor if tensor is not None else request(x)
+        return tensor if tensor is not None else over_protocol_py(x)
     if not record.facts & FASTDL_TYPE_HAS_DLPACK:
-        return request(x)
+        return over_protocol_py(x)
     tensor = acquire_over_protocol(x, record, device)
     if tensor is not None:
         return tensor
-    return request(x, announced=(device[0], device[1]) if device[0] != 0 else None)
+    return over_protocol_py(x, announced=(device[0], device[1]) if device[0] != 0 else None)
 
 
 def from_dlpack(x, /, *, device=None, copy=None, stream=None):
@@ -248,18 +249,18 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
     if device is None and copy is None and stream is None:
         if PyCapsule_CheckExact(x):
             return take_capsule(x, False, None, True)
-        return acquire_or_request(x)
-    return negotiate(x, device=device, copy=copy, stream=stream)
+        return acquire_or_ask(x)
+    return full_from_dlpack(x, device=device, copy=copy, stream=stream)
 
 
 def ask(x):
     """from_dlpack of an object whose native table refused it."""
-    return request(x)
+    return over_protocol_py(x)
 
 
-def order_on(x, tensor, stream):
+def finish(x, tensor, stream):
     """from_dlpack with nothing but a stream, once a table has served."""
-    return settle(x, tensor, stream)
+    return after_table_py(x, tensor, stream)
 
 
 cdef object complete = from_dlpack
@@ -285,7 +286,7 @@ TypeError: x is not a producer or an argument has the wrong type. ValueError: a 
 capsule, or a stream that the device does not have. BufferError: the data cannot be described,
 reached or ordered. MemoryError: there is not enough for a copy. Exceptions of the producer pass
 unchanged.
-""", complete, ask, order_on)
+""", complete, ask, finish)
 
 
 # ---- the general bridge ---------------------------------------------------------------------

@@ -102,7 +102,7 @@ PyObject *fdl_take_legacy(DLManagedTensor *managed, uint64_t flags, PyObject *ke
 }
 
 /* Gives `managed` back to the caller of fdl_make_tensor. */
-static void let_go(fdl_description *description, DLManagedTensorVersioned *managed)
+static void return_to_caller(fdl_description *description, DLManagedTensorVersioned *managed)
 {
     if (&description->managed == managed)
         return; /* it was unwrapped, so this is all there is */
@@ -118,7 +118,7 @@ PyObject *fdl_make_tensor(DLManagedTensorVersioned *managed)
         return NULL;
     tensor = fdl_tensor_new(description);
     if (tensor == NULL)
-        let_go(description, managed);
+        return_to_caller(description, managed);
     return tensor;
 }
 
@@ -127,5 +127,5 @@ void fdl_unmake_tensor(PyObject *tensor, DLManagedTensorVersioned *managed)
     fdl_description *description = fdl_description_in(tensor);
     /* Frames of the traceback may hold the Tensor: it must stay safe to look at. */
     ((fdl_tensor *)tensor)->description = fdl_description_of_nothing();
-    let_go(description, managed);
+    return_to_caller(description, managed);
 }

@@ -99,7 +99,7 @@ static void release_owner(fdl_block *block)
     chain.nested--;
 }
 
-static int drop(fdl_block *block, int attached)
+static int drop_owner(fdl_block *block, int attached)
 {
     python_state state;
     if (attached && block->release == release_object && Py_REFCNT(block->owner) > 1) {
@@ -151,7 +151,7 @@ static void own(fdl_block *block, void *owner, void (*release)(void *owner))
 {
     block->owner = owner;
     block->release = release;
-    block->drop = drop;
+    block->drop = drop_owner;
 }
 
 void fdl_own_versioned(fdl_block *block, DLManagedTensorVersioned *managed)

@@ -200,7 +200,8 @@ cdef extern from "_core/types.h" nogil:
 
 cdef extern from "_core/acquire.h":
     object fdl_acquire(PyObject *object, const fastdl_record *record, int order)
-    object fdl_make_from_dlpack(bytes doc, object complete, object request, object settle)
+    object fdl_make_from_dlpack(
+        bytes doc, object complete, object over_protocol, object finish)
 
 
 cdef extern from "_core/export.h":

@@ -83,7 +83,7 @@ cdef object to_number = None       # number(tensor, convert, *arguments)
 cdef object to_index = None
 cdef object has_value = None
 cdef object to_text = None
-cdef object move = None
+cdef object to_device = None
 cdef object record_work = None
 cdef object release_work = None
 
@@ -92,13 +92,14 @@ def install(*, Device, DType, dlpack, cuda_array_interface, numpy, array, tolist
             index, contains, text, to, record, release):
     """Tells the core which Python functions complete Tensor's methods. Called once, on import."""
     global make_device, make_dtype, export, export_cuda_array
-    global to_numpy, to_array, to_list, to_item, to_text, move, record_work, release_work
+    global to_numpy, to_array, to_list, to_item, to_text, to_device, record_work, release_work
     global to_number, to_index, has_value
     to_number, to_index, has_value = number, index, contains
     record_work, release_work = record, release
     make_device, make_dtype = Device, DType
     export, export_cuda_array = dlpack, cuda_array_interface
-    to_numpy, to_array, to_list, to_item, to_text, move = numpy, array, tolist, item, text, to
+    to_numpy, to_array, to_list, to_item, to_text = numpy, array, tolist, item, text
+    to_device = to
 
 
 # ---- errors ---------------------------------------------------------------------------------
@@ -397,20 +398,21 @@ cdef int table_borrow(void *candidate, DLTensor *out) except -1:
     return 0
 
 
-cdef DLPackExchangeAPI table
-table.header.version.major = FASTDL_DLPACK_MAJOR
-table.header.version.minor = FASTDL_DLPACK_MINOR
-table.header.prev_api = NULL
-table.managed_tensor_allocator = fdl_allocate
-table.managed_tensor_from_py_object_no_sync = (
+cdef DLPackExchangeAPI tensor_api
+tensor_api.header.version.major = FASTDL_DLPACK_MAJOR
+tensor_api.header.version.minor = FASTDL_DLPACK_MINOR
+tensor_api.header.prev_api = NULL
+tensor_api.managed_tensor_allocator = fdl_allocate
+tensor_api.managed_tensor_from_py_object_no_sync = (
     <DLPackManagedTensorFromPyObjectNoSync>table_from_object)
-table.managed_tensor_to_py_object_no_sync = <DLPackManagedTensorToPyObjectNoSync>table_to_object
-table.dltensor_from_py_object_no_sync = <DLPackDLTensorFromPyObjectNoSync>table_borrow
-table.current_work_stream = fdl_current_work_stream
+tensor_api.managed_tensor_to_py_object_no_sync = (
+    <DLPackManagedTensorToPyObjectNoSync>table_to_object)
+tensor_api.dltensor_from_py_object_no_sync = <DLPackDLTensorFromPyObjectNoSync>table_borrow
+tensor_api.current_work_stream = fdl_current_work_stream
 
 
 cdef const DLPackExchangeAPI *tensor_table() noexcept:
-    return &table
+    return &tensor_api
 
 
 # ---- what an import asks of its producer ----------------------------------------------------
@@ -426,10 +428,10 @@ def keep_alive(Tensor tensor not None, x):
     fdl_keep_also(tensor.description.block, <PyObject *>x)
 
 
-def make_from_dlpack(bytes doc not None, complete, request, settle):
+def make_from_dlpack(bytes doc not None, complete, over_protocol, finish):
     """The compiled entry of from_dlpack: a builtin that serves the plain call itself, and hands
-    others to `complete`, or to `request` if a native table refused the object."""
-    return fdl_make_from_dlpack(doc, complete, request, settle)
+    others to `complete`, or to `over_protocol` if a native table refused the object."""
+    return fdl_make_from_dlpack(doc, complete, over_protocol, finish)
 
 
 # ---- the type -------------------------------------------------------------------------------
@@ -451,8 +453,8 @@ cdef class Tensor:
     use numpy.array_equal(tensor.numpy(), x).
     """
 
-    __dlpack_c_exchange_api__ = PyCapsule_New(&table, "dlpack_exchange_api", NULL)
-    __c_dlpack_exchange_api__ = <uintptr_t>&table
+    __dlpack_c_exchange_api__ = PyCapsule_New(&tensor_api, "dlpack_exchange_api", NULL)
+    __c_dlpack_exchange_api__ = <uintptr_t>&tensor_api
 
     # ---- description ----
 
@@ -645,7 +647,7 @@ cdef class Tensor:
         On CUDA and ROCm the thread's work stream makes it. BufferError on other devices.
         Pinned memory on a machine without its driver is copied to ordinary memory.
         """
-        return move(self, self.device, copy=True)
+        return to_device(self, self.device, copy=True)
 
     def to(self, device, *, stream=None):
         """This tensor on `device`: itself if it is there already, else a writable row-major copy.
@@ -661,7 +663,7 @@ cdef class Tensor:
         a dimension whose stride is negative or 0. BufferError if the device has no driver, is
         neither CUDA's nor ROCm's, or if the copy cannot be part of a graph that is being captured.
         """
-        return move(self, device, copy=None, stream=stream)
+        return to_device(self, device, copy=None, stream=stream)
 
     # ---- work in flight ----
 

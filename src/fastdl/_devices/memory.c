@@ -106,7 +106,7 @@ static int give_back(allocation *memory, fdl_work *work)
     return !fdl_driver_refuses_now(failure.code) && (asked || memory->tried++ > 0);
 }
 
-static int drop(fdl_block *block, int attached)
+static int drop_allocation(fdl_block *block, int attached)
 {
     (void)attached;
     if (!give_back(block->owner, block->work)) {
@@ -118,7 +118,7 @@ static int drop(fdl_block *block, int attached)
 }
 
 /* For whoever has put another owner before it, and with it another `drop`. */
-static void release(void *owner)
+static void release_allocation(void *owner)
 {
     allocation *memory = owner;
     (void)give_back(memory, memory->block->work);
@@ -127,7 +127,7 @@ static void release(void *owner)
 
 int fdl_memory_is_ours(const fdl_block *block)
 {
-    return block->drop == drop;
+    return block->drop == drop_allocation;
 }
 
 void fdl_memory_forget(fdl_driver *driver)
@@ -222,8 +222,8 @@ static fdl_description *wrap(const allocation *memory, DLTensor *tensor, uint64_
     tensor->data = memory->pointer;
     fdl_description_fill(description, tensor, flags);
     description->block->owner = owner;
-    description->block->release = release;
-    description->block->drop = drop;
+    description->block->release = release_allocation;
+    description->block->drop = drop_allocation;
     return description;
 }
 

@@ -737,7 +737,7 @@ int fdl_work_finish(fdl_work *work, int64_t stream, fdl_failure *failure)
 }
 
 /* Before a block ends: a wait for what fastdl queued itself on memory of somebody else. */
-static int settle(fdl_block *block)
+static int settle_block(fdl_block *block)
 {
     fdl_failure failure;
     if (!fdl_load_acquire(&block->work->held) || fdl_driver_is_lost() ||
@@ -747,7 +747,7 @@ static int settle(fdl_block *block)
     return 0;
 }
 
-static const fdl_work_end end = {settle, fdl_work_free};
+static const fdl_work_end end = {settle_block, fdl_work_free};
 
 int fdl_work_release(fdl_work *work, int64_t stream, fdl_failure *failure)
 {

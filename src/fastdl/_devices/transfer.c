@@ -164,7 +164,7 @@ static int note_work(const transfer *t, fdl_description *result, fdl_failure *fa
 }
 
 /* After a failure with copies in flight: waits for the stream. 0 if it cannot. */
-static int settle(const transfer *t)
+static int settle_stream(const transfer *t)
 {
     fdl_failure ignored;
     void *paused;
@@ -204,7 +204,7 @@ static fdl_description *copy_on_stream(transfer *t, fdl_failure *failure)
     if (!failed) {
         failed = queue(t, result->managed.dl_tensor.data, failure) < 0 ||
                  (t->waits ? wait_for_stream(t, failure) : note_work(t, result, failure)) < 0;
-        safe = !failed || settle(t);
+        safe = !failed || settle_stream(t);
     }
     if (safe) {
         free(t->staging);

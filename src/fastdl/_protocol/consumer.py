@@ -7,11 +7,11 @@ with an exchange table, and differs in nothing but speed.
 
 from fastdl._core import exchange
 from fastdl._core import tensor as core
-from fastdl._core.device import CPU, Device, DeviceType, announced
+from fastdl._core.device import CPU, Device, DeviceType, normalised
 from fastdl._core.errors import CopyRequiredError, type_name
 from fastdl._devices import driver
-from fastdl._protocol.placement import copied, obstacle, serves
-from fastdl._protocol.streams import DEFAULT, for_consumer, ordering
+from fastdl._protocol.placement import copy_obstacle, make_copy, satisfies
+from fastdl._protocol.streams import DEFAULT, consumer_stream, ordering
 
 Capsule = type(core.Tensor.__dlpack_c_exchange_api__)
 
@@ -34,26 +34,26 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
             )
         # Whatever its producer did to make the capsule, copy=False asks no more of fastdl.
         tensor = core.import_capsule(x)
-        return place(tensor, target, copy or None, None, tensor.is_copied)
+        return ensure_placement(tensor, target, copy or None, None, tensor.is_copied)
 
     # A table never copies, so it serves copy=False as well.
-    ours = isinstance(x, core.Tensor) and (copy or not serves(x.device, target))
+    ours = isinstance(x, core.Tensor) and (copy or not satisfies(x.device, target))
     if ours:
         tensor = x  # which the copy orders, for its own stream alone
     elif target is None and stream is None:
         tensor = exchange.acquire(x)
     else:
-        tensor = acquire_for(x, target, stream)
+        tensor = acquire_over_table(x, target, stream)
     if tensor is None or (
         not ours
-        and (not serves(tensor.device, target) or (copy and not tensor.device.is_host))
-        and speaks(x)  # its own library may copy better
+        and (not satisfies(tensor.device, target) or (copy and not tensor.device.is_host))
+        and has_dlpack_method(x)  # its own library may copy better
     ):
-        tensor = request(x, target, copy, stream)
-    return place(tensor, target, copy, stream, not ours and tensor.is_copied)
+        tensor = acquire_over_protocol(x, target, copy, stream)
+    return ensure_placement(tensor, target, copy, stream, not ours and tensor.is_copied)
 
 
-def acquire_for(x, target, stream):
+def acquire_over_table(x, target, stream):
     """The tensor of `x` by way of its library's exchange table, ready on `stream`.
 
     None where there is no table, and where it is better to ask `x` itself: if the data is not on
@@ -64,36 +64,36 @@ def acquire_for(x, target, stream):
     tensor = exchange.acquire(x, order=-1 if stream == -1 else 0)
     if tensor is None:
         return None
-    if not serves(tensor.device, target):
-        if speaks(x):
+    if not satisfies(tensor.device, target):
+        if has_dlpack_method(x):
             return None
         stream = -1 if stream == -1 else None  # else it is one of the target's
-    return ordered(x, tensor, stream)
+    return order_table_import(x, tensor, stream)
 
 
-def ordered(x, tensor, stream):
+def order_table_import(x, tensor, stream):
     """`tensor`, which has come through the table of `x`, ready on `stream`; None if `x` itself must
     see to that."""
-    passed = for_consumer(stream, tensor.device)
+    passed = consumer_stream(stream, tensor.device)
     if passed is None or passed == -1:
         return tensor
-    if not driver.has_driver(tensor.device.type) and speaks(x):
+    if not driver.has_driver(tensor.device.type) and has_dlpack_method(x):
         return None
     driver.ready_for(tensor, passed)
     return tensor
 
 
-def settle(x, tensor, stream):
+def finish_table_import(x, tensor, stream):
     """The rest of from_dlpack(x, stream=stream), after the compiled entry has had `tensor` from the
     table of `x`."""
-    found = ordered(x, tensor, stream)
-    return request(x, stream=stream) if found is None else found
+    found = order_table_import(x, tensor, stream)
+    return acquire_over_protocol(x, stream=stream) if found is None else found
 
 
-def place(tensor, target, copy, stream, is_copied):
+def ensure_placement(tensor, target, copy, stream, is_copied):
     """`tensor` on `target`, copied if `copy` says so and the exchange has not done it already
     (`is_copied`): what fastdl does after the exchange."""
-    if serves(tensor.device, target):
+    if satisfies(tensor.device, target):
         if copy is False and is_copied:
             raise CopyRequiredError(
                 f"{core.describe(tensor)} was copied by its producer in spite of copy=False"
@@ -104,16 +104,16 @@ def place(tensor, target, copy, stream, is_copied):
         raise CopyRequiredError(
             f"{core.describe(tensor)} needs a copy to be on {target}, and copy=False"
         )
-    if target is None or serves(tensor.device, target):
+    if target is None or satisfies(tensor.device, target):
         target = CPU if tensor.device.is_host else tensor.device
-    number = None if stream is None else for_consumer(stream, target)
-    return copied(tensor, target, number, pooled=True)
+    number = None if stream is None else consumer_stream(stream, target)
+    return make_copy(tensor, target, number, pooled=True)
 
 
 # ---- asking a producer ----------------------------------------------------------------------
 
 
-def speaks(x) -> bool:
+def has_dlpack_method(x) -> bool:
     """Whether `x` can be asked by the protocol, and has not just an exchange table."""
     return exchange.special(x, "__dlpack__") is not None
 
@@ -127,7 +127,7 @@ def _remedy(x) -> str:
     return ": pass fastdl.asarray(...) of it, which shares its memory"
 
 
-def request(x, target=None, copy=None, stream=None, announced=None):
+def acquire_over_protocol(x, target=None, copy=None, stream=None, announced=None):
     """The tensor of `x` by way of `__dlpack_device__` and `__dlpack__`. `announced`: what the first
     said, if it was asked already."""
     producer = exchange.special(x, "__dlpack__")
@@ -137,7 +137,7 @@ def request(x, target=None, copy=None, stream=None, announced=None):
             f"__dlpack__ nor an exchange table{_remedy(x)}"
         )
     try:
-        source = device_of(x) if announced is None else Device(announced)
+        source = announced_device(x) if announced is None else normalised(*announced)
     except Exception:
         if exchange.has_native_table(x):  # `__dlpack__` has the last word on what that refused
             return core.import_capsule(producer(max_version=MAX_VERSION), producer=x)
@@ -146,7 +146,7 @@ def request(x, target=None, copy=None, stream=None, announced=None):
     where = source
     keywords: dict[str, object] = {"max_version": MAX_VERSION}
 
-    if not serves(source, target):
+    if not satisfies(source, target):
         if copy is False:
             raise CopyRequiredError(
                 f"data of {type_name(x)!r} on {source} needs a copy to be on {target}, "
@@ -156,7 +156,7 @@ def request(x, target=None, copy=None, stream=None, announced=None):
         keywords["dl_device"] = (int(target.type), target.id)
     if copy is False or (copy and not where.is_host):
         keywords["copy"] = copy  # host copies are made here, where they are sure to be made
-    passed = for_consumer(stream, where)
+    passed = consumer_stream(stream, where)
     waits = passed == -1 and facts & exchange.TYPE_NONE_WAITS  # it hands -1 to the driver as it is
     if passed is not None and not waits and not (stream is None and source.is_host):
         keywords["stream"] = passed  # host data on its way to a device: the default is None there
@@ -172,9 +172,9 @@ def request(x, target=None, copy=None, stream=None, announced=None):
         # The others are torch's, JAX's and those of NumPy before 2.3.
         # What its own library cannot do, fastdl may; `stream` may be one of the other device.
         asked = "dl_device" in keywords or keywords.get("copy")
-        if not asked or obstacle(source, where) is not None:
+        if not asked or copy_obstacle(source, where) is not None:
             raise
-        return request(x, stream=stream if source == where or stream == -1 else None)
+        return acquire_over_protocol(x, stream=stream if source == where or stream == -1 else None)
     if passed is not None and not isinstance(x, core.Tensor):
         if passed == -1 or tensor.device.id == where.id:
             driver.ready_on(tensor, passed, passed)
@@ -193,7 +193,7 @@ def check_delivery(x, where, tensor) -> None:
     The device in the capsule is the truth: pinned memory is announced as such and delivered as
     plain host memory by torch.
     """
-    where = Device(where)
+    where = normalised(*where)
     if where == CPU and tensor.device.type == DeviceType.CUDA_MANAGED:
         return  # which a CPU can read, so that its producer need not copy it
     kind = ordering(where)
@@ -205,7 +205,7 @@ def check_delivery(x, where, tensor) -> None:
         )
 
 
-def device_of(x) -> Device:
+def announced_device(x) -> Device:
     """What `x.__dlpack_device__()` says, made sense of: ids may be None, types may be enums."""
     method = exchange.special(x, "__dlpack_device__")
     if method is None:
@@ -217,7 +217,7 @@ def device_of(x) -> Device:
     try:
         kind, ordinal = answer
         kind = kind if hasattr(kind, "__index__") else kind.value  # a member of an enum
-        return announced(kind, 0 if ordinal is None else ordinal)
+        return normalised(kind, 0 if ordinal is None else ordinal)
     except (TypeError, ValueError, AttributeError) as error:
         raise TypeError(
             f"expected (device type, device id) from __dlpack_device__ of "
@@ -269,7 +269,7 @@ def give_up(x, asked, refused, source, where, error=None) -> None:
         if name == "dl_device" or (name == "copy" and value):
             raise BufferError(
                 f"{type_name(x)!r} cannot export to another device or copy, and "
-                f"neither can fastdl: {obstacle(source, where)}"
+                f"neither can fastdl: {copy_obstacle(source, where)}"
             ) from error
         if name == "stream" and value not in (0, 1):
             raise BufferError(

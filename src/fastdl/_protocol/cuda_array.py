@@ -21,14 +21,14 @@ def import_cuda_array(x):
     """
     interface = x.__cuda_array_interface__
     if not isinstance(interface, dict):
-        raise wrong(x, "a dict", interface)
+        raise malformed(x, "a dict", interface)
     version = interface.get("version")
     if version not in _VERSIONS:
-        raise wrong(x, "version 2 or 3", version)
+        raise malformed(x, "version 2 or 3", version)
     if interface.get("mask") is not None:
         raise BufferError(f"{type(x).__qualname__!r} has a mask, which DLPack cannot describe")
     dtype = dtype_of(x, interface.get("typestr"))
-    shape = whole_numbers(x, "shape", interface.get("shape"))
+    shape = int_tuple(x, "shape", interface.get("shape"))
     pointer, readonly = data_of(x, interface.get("data"))
     strides = strides_of(x, shape, interface.get("strides"), dtype.itemsize)
     source = stream_of(x, interface.get("stream") if version >= 3 else None)
@@ -41,21 +41,21 @@ def import_cuda_array(x):
     return tensor
 
 
-def wrong(x, expected: str, got) -> BufferError:
+def malformed(x, expected: str, got) -> BufferError:
     name = type(x).__qualname__
     return BufferError(f"expected {expected} in __cuda_array_interface__ of {name!r}, got {got!r}")
 
 
-def is_whole(value) -> bool:
+def is_int(value) -> bool:
     return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
-def whole_numbers(x, what: str, values) -> tuple:
-    if not isinstance(values, tuple) or not all(map(is_whole, values)):
-        raise wrong(x, f"{what} as a tuple of ints", values)
+def int_tuple(x, what: str, values) -> tuple:
+    if not isinstance(values, tuple) or not all(map(is_int, values)):
+        raise malformed(x, f"{what} as a tuple of ints", values)
     values = tuple(value.__index__() for value in values)
     if any(not -(2**63) <= value < 2**63 for value in values):
-        raise wrong(x, f"{what} of 64 bits", values)
+        raise malformed(x, f"{what} of 64 bits", values)
     return values
 
 
@@ -72,15 +72,15 @@ def dtype_of(x, typestr) -> DType:
                 return DType(f"{_KINDS[kind]}{8 * size}")
             except ValueError:
                 pass
-    raise wrong(x, "the typestr of a little-endian number or bool", typestr)
+    raise malformed(x, "the typestr of a little-endian number or bool", typestr)
 
 
 def data_of(x, data) -> tuple:
-    if not isinstance(data, tuple) or len(data) != 2 or not is_whole(data[0]):
-        raise wrong(x, "data as (address, read-only)", data)
+    if not isinstance(data, tuple) or len(data) != 2 or not is_int(data[0]):
+        raise malformed(x, "data as (address, read-only)", data)
     pointer = data[0].__index__()
     if not 0 <= pointer < 2**64:
-        raise wrong(x, "an address of 64 bits", pointer)
+        raise malformed(x, "an address of 64 bits", pointer)
     return pointer, bool(data[1])
 
 
@@ -92,20 +92,20 @@ def strides_of(x, shape: tuple, strides, itemsize: int) -> tuple:
             result.append(step)
             step = min(step * max(size, 1), 2**62)  # too large a shape is refused later
         return tuple(reversed(result))
-    strides = whole_numbers(x, "strides", strides)
+    strides = int_tuple(x, "strides", strides)
     if len(strides) != len(shape):
-        raise wrong(x, f"{len(shape)} strides", strides)
+        raise malformed(x, f"{len(shape)} strides", strides)
     for size, stride in zip(shape, strides, strict=True):
         if size > 1 and stride % itemsize:
-            raise wrong(x, f"strides in whole elements of {itemsize} bytes", strides)
+            raise malformed(x, f"strides in whole elements of {itemsize} bytes", strides)
     return tuple(stride // itemsize for stride in strides)
 
 
 def stream_of(x, stream) -> int | None:
     if stream is None:
         return None
-    if not is_whole(stream) or not 1 <= stream.__index__() < 2**63:
-        raise wrong(x, "a stream as None, 1, 2 or a handle", stream)
+    if not is_int(stream) or not 1 <= stream.__index__() < 2**63:
+        raise malformed(x, "a stream as None, 1, 2 or a handle", stream)
     return stream.__index__()
 
 
@@ -122,7 +122,7 @@ def device_of(x, pointer: int, is_empty: bool) -> tuple:
     if found is None and is_empty:
         return DeviceType.CUDA, 0
     if found is None:
-        raise wrong(x, "an address that the CUDA driver knows", hex(pointer))
+        raise malformed(x, "an address that the CUDA driver knows", hex(pointer))
     return found
 
 

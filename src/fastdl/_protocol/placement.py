@@ -3,16 +3,16 @@
 from fastdl._core import tensor as core
 from fastdl._core.device import CPU, Device
 from fastdl._devices import driver
-from fastdl._protocol.streams import DEFAULT, checked, handle_of
+from fastdl._protocol.streams import DEFAULT, stream_number, validate_stream
 
 
-def serves(device: Device, target: Device | None) -> bool:
+def satisfies(device: Device, target: Device | None) -> bool:
     """Whether memory on `device` will do for who asked for `target`: any host memory for a CPU,
     whatever its kind."""
     return target is None or device == target or (target == CPU and device.is_host)
 
 
-def obstacle(source: Device, target: Device) -> str | None:
+def copy_obstacle(source: Device, target: Device) -> str | None:
     """Why fastdl cannot copy from `source` to `target`; None if it can."""
     kinds = {device.stream_kind for device in (source, target) if not device.is_host}
     if len(kinds) > 1 or not kinds <= DEFAULT.keys():
@@ -26,12 +26,12 @@ def obstacle(source: Device, target: Device) -> str | None:
     return None
 
 
-def copied(tensor, target: Device, stream: int | None = None, *, pooled=False):
+def make_copy(tensor, target: Device, stream: int | None = None, *, pooled=False):
     """A compact copy of `tensor` on `target`. `stream`: the number of one of the target's device,
     or if that is the host of the tensor's; None: the thread's work stream; -1: the same, and it is
     done when this returns, since the caller orders nothing by streams. `pooled`: who named a stream
     knows that the memory belongs to it."""
-    if target == tensor.device and target.is_host and obstacle(target, target):
+    if target == tensor.device and target.is_host and copy_obstacle(target, target):
         target = CPU  # for pinned memory on a machine without its driver
     if target == CPU and tensor.device.is_host:
         return core.copy_host(tensor)
@@ -41,13 +41,13 @@ def copied(tensor, target: Device, stream: int | None = None, *, pooled=False):
     )
 
 
-def move(tensor, device, *, copy=None, stream=None):
+def to_device(tensor, device, *, copy=None, stream=None):
     """`tensor` on `device`, for Tensor.to and Tensor.copy."""
     target, here = Device(device), tensor.device
     streams = here if target == CPU or (target.is_host and not here.is_host) else target
-    number = checked(handle_of(stream, streams), streams)
-    if not serves(here, target) or copy:
-        return copied(tensor, target, number, pooled=True)
+    number = validate_stream(stream_number(stream, streams), streams)
+    if not satisfies(here, target) or copy:
+        return make_copy(tensor, target, number, pooled=True)
     if number is not None and number != -1:
         driver.order(tensor, number)
     return tensor

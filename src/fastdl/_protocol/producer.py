@@ -7,8 +7,8 @@ from fastdl._core import tensor as core
 from fastdl._core.device import CPU, Device, DeviceType
 from fastdl._core.errors import CopyRequiredError
 from fastdl._devices import driver
-from fastdl._protocol.placement import copied, serves
-from fastdl._protocol.streams import DEFAULT, as_number, checked, order_export
+from fastdl._protocol.placement import make_copy, satisfies
+from fastdl._protocol.streams import DEFAULT, as_number, order_export, validate_stream
 
 
 def export(tensor, stream, max_version, dl_device, copy, version):
@@ -21,7 +21,7 @@ def export(tensor, stream, max_version, dl_device, copy, version):
 
     # A CPU can read managed memory as it is; the capsule says truly what it is.
     alias = target == CPU and here.type == DeviceType.CUDA_MANAGED and not copy
-    if (alias or serves(here, target)) and not copy:
+    if (alias or satisfies(here, target)) and not copy:
         if target == CPU:  # who asks for it touches it from the host, whatever stream it names
             driver.wait(tensor)
         else:
@@ -37,12 +37,12 @@ def export(tensor, stream, max_version, dl_device, copy, version):
 
 def copy_for(tensor, target: Device, stream):
     """A copy on `target`, ready for a consumer that passed `stream`."""
-    number = checked(as_number(stream), target)
+    number = validate_stream(as_number(stream), target)
     if target.is_host:
         number = -1
     elif number is None:
         number = DEFAULT.get(target.stream_kind)
-    return copied(tensor, target, number)
+    return make_copy(tensor, target, number)
 
 
 def wants_versioned(max_version, version) -> bool:
@@ -50,7 +50,7 @@ def wants_versioned(max_version, version) -> bool:
     if max_version is not None and version is not None:
         raise TypeError("expected max_version or version, got both")
     if version is not None:
-        version = whole(version, "version")
+        version = as_int(version, "version")
         if version < 70:
             return False
         if 100 <= version <= 130:
@@ -63,7 +63,7 @@ def wants_versioned(max_version, version) -> bool:
         return False
     if not isinstance(max_version, (tuple, list)) or len(max_version) != 2:
         raise TypeError(f"expected max_version as (major, minor), got {max_version!r}")
-    major, minor = whole(max_version[0], "max_version"), whole(max_version[1], "max_version")
+    major, minor = as_int(max_version[0], "max_version"), as_int(max_version[1], "max_version")
     if major < 0 or minor < 0:
         raise TypeError(f"expected max_version of numbers from 0 on, got {max_version!r}")
     return major >= 1
@@ -78,7 +78,7 @@ def asked_device(dl_device) -> Device:
         raise BufferError(f"cannot export to dl_device {dl_device!r}: {error}") from error
 
 
-def whole(value, name: str) -> int:
+def as_int(value, name: str) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"expected an int in {name}, got {value!r}")
     return value.__index__()

@@ -31,7 +31,7 @@ _HANDLES = ("cuda_stream", "ptr", "handle")
 _ORDINALS = ("device_index", "device_id")  # and the number of its device: torch, CuPy
 
 
-def handle_of(stream, device: Device):
+def stream_number(stream, device: Device):
     """`stream` as None or an int: an int itself, or the handle of a stream object, which is asked
     for by `__cuda_stream__` or by the attribute that its library documents."""
     if stream is None or hasattr(stream, "__index__"):
@@ -71,7 +71,7 @@ def refuse_abroad(stream, device: Device) -> None:
             )
 
 
-def checked(stream, device: Device):
+def validate_stream(stream, device: Device):
     """`stream`, None or an int, if `device` has it; ValueError or BufferError otherwise."""
     kind = device.stream_kind
     if stream is None or stream == -1:
@@ -101,7 +101,7 @@ def ordering(device: Device) -> int:
 # ---- the consumer's table -------------------------------------------------------------------
 
 
-def for_consumer(stream, device: Device):
+def consumer_stream(stream, device: Device):
     """The stream, as a number, on which the result of an import from `device` will be used.
 
     The caller's None is the calling thread's work stream (see use_stream), by number: leaving it to
@@ -109,14 +109,14 @@ def for_consumer(stream, device: Device):
     accepts the caller's 0 as 1.
     """
     kind = ordering(device)
-    stream = handle_of(stream, device)
+    stream = stream_number(stream, device)
     if kind == NONE and stream not in (None, -1):
         raise ValueError(
             f"data on {device} has no streams: expected stream=None or -1, got {stream}"
         )
     if kind == CUDA and stream == 0:
         stream = 1
-    stream = checked(stream, device)
+    stream = validate_stream(stream, device)
     if kind not in DEFAULT:
         return None
     return driver.work_stream(*device) if stream is None else stream
@@ -128,7 +128,7 @@ def for_consumer(stream, device: Device):
 def order_export(tensor: core.Tensor, stream) -> None:
     """Orders what is in flight on `tensor` for a consumer that passed `stream` to `__dlpack__`."""
     device = tensor.device
-    stream = checked(as_number(stream), device)
+    stream = validate_stream(as_number(stream), device)
     if stream == -1:
         return
     if device.is_host and stream is None:
@@ -140,11 +140,11 @@ def order_export(tensor: core.Tensor, stream) -> None:
 # ---- what users call ------------------------------------------------------------------------
 
 
-def named(stream, device: Device):
+def require_stream(stream, device: Device):
     """A stream that must be one, for Tensor.record and the like."""
     if device.stream_kind not in DEFAULT:
         raise ValueError(f"{device} has no streams that fastdl can name")
-    number = checked(handle_of(stream, device), device)
+    number = validate_stream(stream_number(stream, device), device)
     if number is None or number == -1:
         raise ValueError(f"expected a stream, got {stream!r}")
     return number
@@ -152,12 +152,12 @@ def named(stream, device: Device):
 
 def record(tensor: core.Tensor, stream) -> None:
     """See Tensor.record."""
-    driver.record(tensor, named(stream, tensor.device))
+    driver.record(tensor, require_stream(stream, tensor.device))
 
 
 def release(tensor: core.Tensor, stream) -> None:
     """See Tensor.release."""
-    driver.release(tensor, named(stream, tensor.device))
+    driver.release(tensor, require_stream(stream, tensor.device))
 
 
 class use_stream:
@@ -181,7 +181,7 @@ class use_stream:
 
     def __init__(self, device, stream):
         self._device = Device(device)
-        self._number = named(stream, self._device)
+        self._number = require_stream(stream, self._device)
         self._stream = stream
         self._scope = driver.StreamScope()
 
