@@ -79,12 +79,14 @@ def pythons(session: nox.Session) -> None:
 
 
 # A CPython without a GIL, by name or path.
-FREE_THREADED = os.environ.get("FASTDL_FREE_THREADED", "3.14t")
+FREE_THREADED = os.environ.get("FASTDL_FREE_THREADED") or "3.14t"
 
 
 def install_free_threaded(session: nox.Session, **options: Any) -> None:
     """fastdl, and those of the `test` extra that have wheels for this CPython; tests of others
     skip."""
+    look = "import sysconfig; assert sysconfig.get_config_var('Py_GIL_DISABLED'), 'it has a GIL'"
+    session.run("python", "-c", look)
     for requirement in extra("test"):
         with contextlib.suppress(nox.command.CommandFailed):
             session.install("--only-binary", ":all:", requirement)

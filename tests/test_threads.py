@@ -202,12 +202,14 @@ def test_a_type_that_changes():
             return (1, 0)
 
     def first(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-        given.append(Given(shape=(1,)))
-        return given[-1].capsule()
+        one = Given(shape=(1,))
+        given.append(one)
+        return one.capsule()
 
     def second(self, stream=None):
-        given.append(Given(shape=(2,), versioned=False))
-        return given[-1].capsule()
+        one = Given(shape=(2,), versioned=False)
+        given.append(one)
+        return one.capsule()
 
     class Changing(Base):
         pass

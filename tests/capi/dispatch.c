@@ -14,6 +14,8 @@ typedef struct {
 #endif
 #include <fastdl/fastdl.h>
 
+#include "module.h"
+
 #ifndef MODULE
 #define MODULE dispatch
 #endif
@@ -161,5 +163,5 @@ static struct PyModuleDef module = {
 
 PyMODINIT_FUNC JOIN(PyInit_, MODULE)(void)
 {
-    return PyModule_Create(&module);
+    return create_module(&module);
 }

@@ -2,6 +2,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "module.h"
+
 #define MAX_NDIM 8
 
 typedef struct {
@@ -82,5 +84,5 @@ static PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "exporter", .m_siz
 
 PyMODINIT_FUNC PyInit_exporter(void)
 {
-    return PyType_Ready(&type) < 0 ? NULL : PyModule_Create(&module);
+    return PyType_Ready(&type) < 0 ? NULL : create_module(&module);
 }

@@ -19,12 +19,10 @@ ROOT = Path(__file__).parents[2]
 OURS = re.compile(r"\b(src|include)/fastdl/|\btests/(capi|simulated)/")  # source files
 ITS_OWN = re.compile(r"libtsan|<null>")  # frames above that of an access
 PLANTED = """
-import threading
 from tests.support.build import extension
+from tests.support.threads import together
 count = extension("racing").count
-threads = [threading.Thread(target=count, args=(100_000,)) for _ in range(2)]
-for thread in threads: thread.start()
-for thread in threads: thread.join()
+together(*[lambda i: count(10_000)] * 2, collect=False)
 """
 
 
