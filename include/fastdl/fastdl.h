@@ -1920,6 +1920,15 @@ static inline const fastdl_peer_fact *fastdl_peers(void)
     return rows;
 }
 
+/* The row of types that none applies to. */
+static inline const fastdl_peer_fact *fastdl_no_peer_(void)
+{
+    const fastdl_peer_fact *row = fastdl_peers();
+    while (row->name != NULL)
+        row++;
+    return row;
+}
+
 /* Whether the module of a class, which need not be a string, is `package` or in it. */
 FASTDL_COLD_ int fastdl_is_in_package_(PyObject *module, const char *package)
 {
@@ -2785,16 +2794,30 @@ static const DLPackExchangeAPI fastdl_traced_table_ = {
     fastdl_traced_stream_,
 };
 
+/* Whether a type has anything by a name that says tensor. What has not is done with quickly: it
+ * takes no place in the cache. -1 with an exception. */
+FASTDL_COLD_ int fastdl_has_names_(PyTypeObject *type)
+{
+    static const char *const names[] = {"__dlpack__", "__dlpack_c_exchange_api__",
+                                        "__c_dlpack_exchange_api__"};
+    PyObject *found = NULL;
+    for (int i = 0; i < 3 && found == NULL && !PyErr_Occurred(); i++)
+        found = fastdl_type_lookup_(type, names[i]);
+    Py_XDECREF(found);
+    return found != NULL ? 1 : PyErr_Occurred() ? -1 : 0;
+}
+
 /* Finds out what a type says of itself: its name, `__dlpack__`, and the table that it publishes, or
  * NULL for that. */
 FASTDL_COLD_ int fastdl_describe_type(PyTypeObject *type, fastdl_record *record,
                                       const fastdl_peer_fact **peer)
 {
     PyObject *method, *provider;
+    int named = fastdl_has_names_(type);
     memset(record, 0, sizeof(*record));
-    *peer = fastdl_find_peer_(type);
-    if (*peer == NULL)
-        return -1;
+    *peer = named > 0 ? fastdl_find_peer_(type) : fastdl_no_peer_();
+    if (named <= 0 || *peer == NULL)
+        return named == 0 ? 0 : -1;
     record->facts = (*peer)->facts;
     if (record->facts & FASTDL_TYPE_TRACED) {
         record->api = &fastdl_traced_table_;
