@@ -435,7 +435,7 @@ template <typename... Cs> struct signature {
 /* How this module throws: set by the header of a binding library. */
 using thrower = void (*)();
 inline void throw_plainly();
-FASTDL_ONE_ thrower throw_error = throw_plainly;
+FASTDL_ONE_("d.fastdl_thrower_") thrower throw_error = throw_plainly;
 } // namespace detail
 
 /* A Python exception is set. For modules without a binding library. */
@@ -810,7 +810,7 @@ owned<typename tensor<Cs...>::value_type> tensor<Cs...>::empty_like() const
 
 namespace detail
 {
-FASTDL_ONE_ bool package_sought = false;
+FASTDL_ONE_("b.fastdl_sought_") bool package_sought = false;
 
 /* 0, or -1 with an exception that is no Exception, an interrupt: there is no harm in no package. */
 FASTDL_COLD_ int seek_package()
