@@ -190,4 +190,3 @@ def test_libraries_of_two_releases_in_one_module(tmp_path):
             message = str(caught.value)
             expected = "x: expected float32, got int8: convert it first"[: 19 if flags else 99]
             assert message.startswith(f"{expected} (x is "), message
-
