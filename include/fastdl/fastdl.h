@@ -167,6 +167,8 @@
 #define fastdl_is_really_legacy FASTDL_NAME_(fastdl_is_really_legacy)
 #define fastdl_is_really_versioned FASTDL_NAME_(fastdl_is_really_versioned)
 #define fastdl_keep_names_ FASTDL_NAME_(fastdl_keep_names_)
+#define fastdl_kept_names_ FASTDL_NAME_(fastdl_kept_names_)
+#define fastdl_keyword_facts_ FASTDL_NAME_(fastdl_keyword_facts_)
 #define fastdl_make_names_ FASTDL_NAME_(fastdl_make_names_)
 #define fastdl_mro_ FASTDL_NAME_(fastdl_mro_)
 #define fastdl_new_wrapper_ FASTDL_NAME_(fastdl_new_wrapper_)
@@ -209,6 +211,7 @@
 #define fastdl_read_any_device_ FASTDL_NAME_(fastdl_read_any_device_)
 #define fastdl_read_code_ FASTDL_NAME_(fastdl_read_code_)
 #define fastdl_read_signature_ FASTDL_NAME_(fastdl_read_signature_)
+#define fastdl_refusals_ FASTDL_NAME_(fastdl_refusals_)
 #define fastdl_refused_keyword FASTDL_NAME_(fastdl_refused_keyword)
 #define fastdl_set_error_ FASTDL_NAME_(fastdl_set_error_)
 #define fastdl_special_ FASTDL_NAME_(fastdl_special_)
@@ -935,19 +938,21 @@ typedef struct {
     const char *name;
 } fastdl_keyword_fact;
 
+FASTDL_TABLE_("fastdl_keywords_")
+fastdl_keyword_fact fastdl_keyword_facts_[] = {
+    {FASTDL_KEYWORD_COPY, "copy"},
+    {FASTDL_KEYWORD_DL_DEVICE, "dl_device"},
+    {FASTDL_KEYWORD_MAX_VERSION, "max_version"},
+    {FASTDL_KEYWORD_VERSION, "version"},
+    {FASTDL_KEYWORD_STREAM, "stream"},
+    {0, NULL},
+};
+
 /* All keywords, in the order in which they are given up for a producer that does not say which one
  * it minds; then a row with a NULL name. Needs no thread state. */
 static inline const fastdl_keyword_fact *fastdl_keywords(void)
 {
-    static const fastdl_keyword_fact rows[] = {
-        {FASTDL_KEYWORD_COPY, "copy"},
-        {FASTDL_KEYWORD_DL_DEVICE, "dl_device"},
-        {FASTDL_KEYWORD_MAX_VERSION, "max_version"},
-        {FASTDL_KEYWORD_VERSION, "version"},
-        {FASTDL_KEYWORD_STREAM, "stream"},
-        {0, NULL},
-    };
-    return rows;
+    return fastdl_keyword_facts_;
 }
 
 /* fastdl_borrow of one type. Of the view `flags` has been set to 0, `own_` to NULL, `size_`, and
@@ -2107,25 +2112,28 @@ static inline const char *fastdl_named_keyword_(const char *words)
                                                                                          : NULL;
 }
 
+/* What a TypeError says that is about the keywords of a call. */
+FASTDL_TABLE_("fastdl_refusals_")
+char *const fastdl_refusals_[] = {
+    "unexpected keyword argument",
+    "invalid keyword argument",
+    "no keyword arguments",
+    "keyword argument (", /* "takes at most 1 keyword argument (2 given)" */
+    "keyword arguments (",
+    "passed as keyword arguments", /* "got some positional-only arguments passed as ..." */
+    "incompatible function arguments",
+};
+
 /* The keyword of `asked` to give up after `__dlpack__` has raised a TypeError with these words; 0
  * if the error is not about that. It is if it says so in the way of CPython, Cython, pybind11 or
  * nanobind; a keyword that it names is one that was passed; and it was raised before any frame of
  * the producer ran, or names `__dlpack__`, to which the producer has handed the keywords on. */
 FASTDL_COLD_ uint32_t fastdl_refused_keyword(const char *words, int has_frames, uint32_t asked)
 {
-    static const char *const refusals[] = {
-        "unexpected keyword argument",
-        "invalid keyword argument",
-        "no keyword arguments",
-        "keyword argument (", /* "takes at most 1 keyword argument (2 given)" */
-        "keyword arguments (",
-        "passed as keyword arguments", /* "got some positional-only arguments passed as ..." */
-        "incompatible function arguments",
-    };
     const fastdl_keyword_fact *row = fastdl_keywords();
     const char *named = fastdl_named_keyword_(words);
-    size_t i = 0, count = sizeof(refusals) / sizeof(refusals[0]);
-    while (i < count && strstr(words, refusals[i]) == NULL)
+    size_t i = 0, count = sizeof(fastdl_refusals_) / sizeof(fastdl_refusals_[0]);
+    while (i < count && strstr(words, fastdl_refusals_[i]) == NULL)
         i++;
     if (i == count || (has_frames && strstr(words, "__dlpack__(") == NULL))
         return 0;
@@ -2460,7 +2468,8 @@ static inline void fastdl_learn_(const fastdl_record *record)
     fastdl_publish_record(fastdl_own_slots_, record);
 }
 
-FASTDL_ONE_ const void *fastdl_kept_names_ = NULL; /* fastdl_names_ of the main interpreter */
+FASTDL_ONE_("b.fastdl_names_")
+const void *fastdl_kept_names_ = NULL; /* fastdl_names_ of the main interpreter */
 
 /* Python has ended, and what was interned with it. It may start again. */
 FASTDL_COLD_ void fastdl_forget_names_(void)
