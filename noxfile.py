@@ -43,6 +43,7 @@ HEADERS = {
     "dlpack.h": ((C, CXX17), ("",), None),
     "fastdl.h": ((C, CXX17), ("", "-DPy_LIMITED_API=0x030a0000", "-DFASTDL_NO_PYTHON"), None),
     "tensor.h": ((CXX17, CXX20), ("",), None),
+    "mdspan.h": ((CXX17, CXX20), ("",), None),
     "nanobind.h": ((CXX17, CXX20), ("",), "nanobind"),
     "pybind11.h": ((CXX17, CXX20), ("",), "pybind11"),
 }

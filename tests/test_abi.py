@@ -99,7 +99,7 @@ def test_beside_an_older_header(compiler, release, order):
 
 
 # Public headers in C++ alone, and the library that each is for.
-CASTERS = {"tensor.h": None, "nanobind.h": "nanobind", "pybind11.h": "pybind11"}
+CASTERS = {"tensor.h": None, "mdspan.h": None, "nanobind.h": "nanobind", "pybind11.h": "pybind11"}
 
 
 @pytest.mark.slow
