@@ -35,7 +35,7 @@ OFFICIAL = {
     "tvm_ffi": ("include", "dlpack/dlpack.h"),
     "torch": ("include", "ATen/dlpack.h"),
 }
-OLD_RELEASES = (80, 100, 110)
+RELEASES = (80, 100, 110, 120, 130)
 
 
 def run(compiler, source, *flags):
@@ -92,10 +92,28 @@ def test_official_headers_agree(compiler, package):
 
 
 @pytest.mark.parametrize("order", ["BEFORE", "AFTER"])
-@pytest.mark.parametrize("release", OLD_RELEASES)
+@pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_beside_an_older_header(compiler, release, order):
-    check(compiler, f"-DOFFICIAL_RELEASE={release}", f'-D{order}="old_official.h"')
+def test_beside_the_header_of_each_release(compiler, release, order):
+    check(compiler, f"-DOFFICIAL_RELEASE={release}", f'-D{order}="official.h"')
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_the_consumer_interface_beside_the_header_of_each_release(
+    compiler, release, order, tmp_path
+):
+    names = ["official.h", "fastdl/fastdl.h"]
+    source = tmp_path / "includes_both.c"
+    source.write_text(
+        "".join(f"#include <{name}>\n" for name in names[:: 1 if order == "before" else -1])
+        + "int use(PyObject *x, DLManagedTensorVersioned **out);\n"
+        + "int use(PyObject *x, DLManagedTensorVersioned **out) { return fastdl_own(x, out); }\n"
+    )
+    flags = (f"-isystem{sysconfig.get_path('include')}", f"-DOFFICIAL_RELEASE={release}")
+    result = run(compiler, source, *flags)
+    assert result.returncode == 0, result.stderr
 
 
 # Public headers in C++ alone, and the library that each is for.

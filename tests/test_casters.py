@@ -94,7 +94,12 @@ CONSTRAINTS = {
     "f_contiguous": (MATRIX.T, MATRIX, BufferError, "a column-major contiguous layout"),
     "contiguous": (MATRIX.T, MATRIX[:, ::2], BufferError, "a contiguous layout, in either order"),
     "inner_contiguous": (MATRIX[:, :2], MATRIX[:, ::2], BufferError, "a last dimension of stride"),
-    "aligned64": (aligned(0), aligned(1), BufferError, "data at a multiple of 64 bytes, got it 4"),
+    "aligned64": (
+        aligned(0),
+        aligned(1),
+        BufferError,
+        "data aligned to 64 bytes, got an address 4",
+    ),
     "cpu": (ONE, on_device(CUDA), BufferError, "host memory, got cuda:0: move it first"),
     "anything": (ONE, on_device(CUDA), BufferError, "host memory, got cuda:0: move it first"),
     "cuda": (on_device(CUDA), ONE, BufferError, "cuda, got cpu:0: move it first"),
@@ -244,7 +249,7 @@ def test_the_producers_own_exception(casters):
     def fail(self):
         raise LookupError("not today")
 
-    with pytest.raises(LookupError, match="^not today$"):
+    with pytest.raises(LookupError, match="^not today"):
         casters.anything(Producer(Given(), act=fail))
 
 
@@ -351,15 +356,13 @@ def test_expect_like(casters):
         casters.like(MATRIX, on_device(CUDA))
 
 
-def test_expect_apart(casters):
+def test_expect_no_alias(casters):
     array = np.ones(10)
-    casters.apart(array, array)
-    casters.apart(array[:5], array[5:])
-    casters.apart(array[::2], array[1::2])
-    with pytest.raises(
-        ValueError, match="^x: expected memory apart from that of y, got an overlap"
-    ):
-        casters.apart(array[:6], array[4:])
+    casters.no_alias(array, array)
+    casters.no_alias(array[:5], array[5:])
+    casters.no_alias(array[::2], array[1::2])
+    with pytest.raises(ValueError, match="^x: expected no memory shared with y, got an overlap"):
+        casters.no_alias(array[:6], array[4:])
 
 
 def test_work_stream(casters):
@@ -472,7 +475,7 @@ def test_what_a_kept_tensor_must_be(casters):
         casters.same(MATRIX)
     with pytest.raises(BufferError, match="expected a writable tensor"):
         casters.write_kept(readonly(ONE.copy()))
-    with pytest.raises(TypeError, match="'list'"):
+    with pytest.raises(TypeError, match="^x: expected a tensor, got .*list"):
         casters.same([1.0])
     given = Given()
     with pytest.raises(ValueError, match=r"^x: expected 1 dimension, got 2"):
@@ -750,7 +753,7 @@ def test_without_the_package(name):
     assert casters.float64(np.ones(3)) == 3  # by __dlpack__
     for function, argument, said in [
         (casters.float32, np.ones(3), "x: expected float32, got float64"),
-        (casters.float32, [1.0], "expected a tensor"),
+        (casters.float32, [1.0], "x: expected a tensor"),
         (casters.counted, np.ones(3), ""),  # no table for NumPy's arrays
     ]:
         try:

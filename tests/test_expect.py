@@ -89,10 +89,10 @@ def test_what_fits(api, obj, spec):
         (tensor(dtype=(99, 24, 1)), {"dtypes": [FLOAT64]}, TypeError, ["type 99 of 24 bits"]),
         (BASE > 1, {"dtypes": [FLOAT64]}, TypeError, ["got bool"]),
         (BASE, {"ndim": 1}, ValueError, ["expected 1 dimension, got 3"]),
-        (BASE, {"shape": [2, 3, 4]}, ValueError, ["ndim beside shape"]),
+        (BASE, {"shape": [2, 3, 4]}, ValueError, ["ndim as well as shape"]),
         (BASE.astype(np.int32), {"dtypes": [FLOAT64]}, TypeError, ["an int32 tensor"]),
         (tensor(device=OPENCL, data=64, byte_offset=4), {"device": ANY_DEVICE, "alignment": 64},
-         BufferError, ["4 bytes behind one"]),
+         BufferError, ["4 bytes past a multiple"]),
         (BASE, {"ndim": SCALAR}, ValueError, ["expected 0 dimensions, got 3"]),
         (BASE, {"ndim": 4, "rules": TRAILING}, ValueError, ["4 or more dimensions, got 3"]),
         (BASE, {"ndim": 3, "shape": [2, None, 5]}, ValueError,
@@ -107,14 +107,14 @@ def test_what_fits(api, obj, spec):
         (BASE[:, :, ::2], {"layout": INNER}, BufferError, ["a last dimension of stride 1"]),
         (np.broadcast_to(BASE, (2, 2, 3, 4)), {"rules": WRITABLE}, BufferError, ["read-only"]),
         (FROZEN, {"rules": WRITABLE}, BufferError, ["writable tensor, got a read-only one"]),
-        (tensor(strides=(0, 1)), {"rules": WRITABLE}, BufferError, ["memory of its own", "(0, 1)"]),
-        (tensor(strides=(1, 1)), {"rules": WRITABLE}, BufferError, ["memory of its own"]),
-        (tensor(strides=(2, -1)), {"rules": WRITABLE}, BufferError, ["memory of its own"]),
+        (tensor(strides=(0, 1)), {"rules": WRITABLE}, BufferError, ["do not overlap", "(0, 1)"]),
+        (tensor(strides=(1, 1)), {"rules": WRITABLE}, BufferError, ["do not overlap"]),
+        (tensor(strides=(2, -1)), {"rules": WRITABLE}, BufferError, ["do not overlap"]),
         (tensor(device=CUDA), {}, BufferError, ["expected host memory, got cuda:0", "move it"]),
         (BASE, {"device": 2}, BufferError, ["expected cuda, got cpu:0"]),
         (tensor(device=(77, 3)), {"device": 2}, BufferError, ["got device 77:3"]),
         (tensor(data=4100), {"alignment": 64}, BufferError,
-         ["a multiple of 64 bytes, got it 4 bytes behind one"]),
+         ["aligned to 64 bytes, got an address 4 bytes past a multiple"]),
     ],
 )  # fmt: skip
 def test_what_does_not_fit(api, obj, spec, error, words):
@@ -222,9 +222,9 @@ SQUARE = LINE.reshape(4, 4)
 def test_overlap(api, one_view, other, shared):
     assert np.shares_memory(one_view, other) == shared  # NumPy works it out exactly
     for first, second in ((one_view, other), (other, one_view)):
-        arguments = [(first, "x", {}), (second, "y", {"apart": [0]})]
+        arguments = [(first, "x", {}), (second, "y", {"no_alias": [0]})]
         if shared:
-            refused(api, ValueError, "y: expected memory apart from that of x", arguments=arguments)
+            refused(api, ValueError, "y: expected no memory shared with x", arguments=arguments)
         else:
             api.expect(arguments)
 
@@ -237,13 +237,13 @@ def test_overlap_of_handles(api):
 
     def expect(rules=0, **fields):
         second = tensor(device=OPENCL, **fields)
-        api.expect([(first, "x", spec), (second, "y", {**spec, "apart": [0], "rules": rules})])
+        api.expect([(first, "x", spec), (second, "y", {**spec, "no_alias": [0], "rules": rules})])
 
     expect(data=4097, byte_offset=0)
     expect(data=4096, byte_offset=24)
-    with pytest.raises(ValueError, match="memory apart"):
+    with pytest.raises(ValueError, match="no memory shared with"):
         expect(data=4096, byte_offset=20)
-    with pytest.raises(ValueError, match="memory apart"):  # not this very tensor
+    with pytest.raises(ValueError, match="no memory shared with"):  # not this very tensor
         expect(data=4096, byte_offset=4, rules=IN_PLACE)
     expect(data=4096, byte_offset=0, rules=IN_PLACE)
 
@@ -253,9 +253,9 @@ def test_packed_elements_that_share_a_range_may_share_a_byte(api):
     memory = bytearray(64)
     fields = {"memory": memory, "dtype": (0, 4, 1), "shape": (8,)}
     first, second = tensor(**fields), tensor(**fields, byte_offset=2)
-    with pytest.raises(ValueError, match="memory apart"):
-        api.expect([(first, "x", {}), (second, "y", {"apart": [0]})])
-    api.expect([(first, "x", {}), (tensor(**fields, byte_offset=4), "y", {"apart": [0]})])
+    with pytest.raises(ValueError, match="no memory shared with"):
+        api.expect([(first, "x", {}), (second, "y", {"no_alias": [0]})])
+    api.expect([(first, "x", {}), (tensor(**fields, byte_offset=4), "y", {"no_alias": [0]})])
 
 
 @installed
@@ -264,7 +264,7 @@ def test_extreme_strides(api):
     limits = (-(2**63), 2**63 - 1, -1, 1)
     for stride in limits:
         odd = tensor(shape=(1, 6), strides=(stride, 1))
-        spec = {"rules": WRITABLE, "layout": C | F, "apart": [0]}
+        spec = {"rules": WRITABLE, "layout": C | F, "no_alias": [0]}
         api.expect([(BASE, "x", {}), (odd, "y", spec)])
     empty = tensor(shape=(2, 2, 0), strides=limits[:3])
     api.expect([(empty, "x", {"rules": WRITABLE, "layout": C})])
@@ -273,13 +273,13 @@ def test_extreme_strides(api):
 @installed
 def test_in_place(api):
     def expect(first, second):
-        spec = {"apart": [0], "rules": IN_PLACE}
+        spec = {"no_alias": [0], "rules": IN_PLACE}
         api.expect([(first, "x", {}), (second, "y", spec)])
 
     expect(SQUARE, SQUARE)
     expect(SQUARE, SQUARE[:])
     for second in (SQUARE.T, SQUARE[1:], SQUARE[::-1], SQUARE.view(np.int32)):
-        with pytest.raises(ValueError, match="memory apart"):
+        with pytest.raises(ValueError, match="no memory shared with"):
             expect(SQUARE, second)
 
 
@@ -293,9 +293,9 @@ def test_no_overlap_is_missed(first, second):
     api = INSTALLED["installed"]
     base = np.zeros((8, 8), dtype=np.float32)
     one_view, other = base[first], base[second]
-    arguments = [(one_view, "x", {}), (other, "y", {"apart": [0]})]
+    arguments = [(one_view, "x", {}), (other, "y", {"no_alias": [0]})]
     if np.shares_memory(one_view, other):
-        with pytest.raises(ValueError, match="memory apart"):
+        with pytest.raises(ValueError, match="no memory shared with"):
             api.expect(arguments)
     else:
         try:
@@ -337,4 +337,4 @@ def test_an_output_that_shares_memory_with_itself(shape, strides):
 @installed
 def test_a_tensor_of_fastdl(api):
     x = fastdl.from_dlpack(LINE)
-    api.expect([(x, "x", {"dtypes": [FLOAT32]}), (x, "y", {"apart": [0], "rules": IN_PLACE})])
+    api.expect([(x, "x", {"dtypes": [FLOAT32]}), (x, "y", {"no_alias": [0], "rules": IN_PLACE})])

@@ -1,12 +1,14 @@
 """from_dlpack: its arguments, capsules, and the objects that count as producers."""
 
 import enum
+import re
 import types
 
 import numpy as np
 import pytest
 
 import fastdl
+from fastdl._protocol import consumer
 from tests.support.ctypes_dlpack import IS_COPIED, READ_ONLY, Managed, capsule_of, name_of, opened
 from tests.support.fresh import in_fresh_process
 from tests.support.recorder import Recorder, array_of, new_type
@@ -183,6 +185,28 @@ def test_a_producer_that_returns_a_consumed_capsule():
 def test_other_objects(x):
     with pytest.raises(TypeError, match="expected a DLPack producer or capsule"):
         fastdl.from_dlpack(x)
+
+
+@pytest.mark.parametrize("x", [b"abc", bytearray(4), memoryview(b"a")])
+def test_a_buffer_is_no_producer_but_asarray_makes_one(x):
+    for enter in (fastdl.from_dlpack, consumer.from_dlpack):
+        with pytest.raises(TypeError, match=r"fastdl\.asarray\(\.\.\.\)"):
+            enter(x)
+        with pytest.raises(TypeError) as caught:
+            enter([1.0])
+        assert "asarray" not in str(caught.value)
+
+
+def test_types_are_named_with_their_module():
+    class Mine:
+        pass
+
+    name = f"{__name__}.{Mine.__qualname__}"
+    for enter in (fastdl.from_dlpack, consumer.from_dlpack):
+        with pytest.raises(TypeError, match=f"got '{re.escape(name)}', which has"):
+            enter(Mine())
+        with pytest.raises(TypeError, match="got 'list', which has"):
+            enter([1.0])
 
 
 def test_none_opts_out():

@@ -229,6 +229,37 @@ def test_release_keeps_a_pending_exception(api):
     given.assert_released()
 
 
+def test_a_pending_exception_on_entry():
+    """Each function succeeds, or fails with an exception; nothing crashes and nothing leaks."""
+    run_isolated("""
+        from tests.support.headers import ALONE, INSTALLED
+        from tests.support.producers import Given, Lending, OldProducer, Producer, Tabled
+        from tests.test_header import fresh
+        import fastdl
+        import numpy as np
+        FUNCTIONS = ("borrow", "borrow_as", "borrow_all", "expect", "own", "empty", "work_stream",
+                     "exchange_api", "import", "wrap")
+        LENT = ("borrow", "borrow_as", "borrow_all")
+        for world, api in {**ALONE, **INSTALLED}.items():
+            for function in FUNCTIONS:
+                if function == "import" and api in ALONE.values():
+                    continue  # it would not be alone any more
+                for base in (Producer, OldProducer, Tabled, Lending):
+                    for again in range(2):  # a type that is new, and known
+                        kind = fresh(base)
+                        if again:
+                            api.exchange_api(kind)
+                        given = Given(versioned=base is not OldProducer)
+                        api.under_error(function, kind(given), fastdl.empty(3))
+                        lent = base is Lending and function in LENT
+                        assert given.deleted == (0 if lent else given.handed)
+                        again = Given(versioned=base is not OldProducer)
+                        assert api.borrow(kind(again))["shape"] == (2, 3)
+                for known in (np.ones(3), fastdl.empty(3)):
+                    api.under_error(function, known, known)
+    """)
+
+
 @alone
 @pytest.mark.parametrize("name", ["OrtValue"])
 def test_a_library_whose_capsules_keep_nothing_alive(api, name):
@@ -513,6 +544,29 @@ def test_a_module_attribute_that_raises(api):
 
     with pytest.raises(LookupError, match="from the module"):
         api.borrow(Meta("Odd", (Producer,), {})(Given()))
+
+
+@every_world
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("torch._subclasses.fake_tensor", "FakeTensor"), ("jax._src.core", "Tracer")],
+)
+@pytest.mark.parametrize("kind", [Lending, Producer])
+def test_a_tensor_that_is_traced_has_no_memory(api, kind, module, name):
+    tracer = fresh(fresh(kind, __module__=module, __qualname__=name))
+    for enter in (api.borrow, api.own, fastdl.from_dlpack, fastdl.asarray):
+        given = Given()
+        with pytest.raises(BufferError, match="traced.*custom operator"):
+            enter(tracer(given))
+        assert given.handed == 0
+    with pytest.raises(BufferError, match="^weights: .*traced"):
+        api.borrow_as(tracer(Given()), "weights", {})
+    with pytest.raises(BufferError, match="traced"):
+        api.empty(np.ones(3), tracer)
+    given = Given()
+    with pytest.raises(BufferError, match="traced"):
+        api.wrap(api.own(Tabled(given)), tracer)
+    given.assert_released()
 
 
 @every_world

@@ -189,6 +189,12 @@ typedef struct DLManagedTensorVersioned {
     DLTensor dl_tensor;
 } DLManagedTensorVersioned;
 
+#elif FASTDL_DLPACK_FOUND < 120 && !defined(__cplusplus)
+
+/* Official headers of 1.0 and 1.1 give the struct a tag and no other name. A copy of one of these
+ * that was given the name as well is accepted as C11, where a name may be declared twice. */
+typedef struct DLManagedTensorVersioned DLManagedTensorVersioned;
+
 #endif /* the versioned managed tensor */
 
 /* The memory must not be written through this tensor. */

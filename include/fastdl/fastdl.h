@@ -8,10 +8,8 @@
  *         static const fastdl_spec spec = {.dtypes = types, .dtype_count = 1, .ndim = 1};
  *         fastdl_view x;
  *         float sum = 0;
- *         if (fastdl_borrow(argument, &x) < 0 || fastdl_expect(&x, "x", &spec) < 0) {
- *             fastdl_release(&x);
+ *         if (fastdl_borrow_as(argument, "x", &spec, &x) < 0)
  *             return NULL;
- *         }
  *         for (int64_t i = 0; i < x.dl.shape[0]; i++)
  *             sum += ((const float *)x.dl.data)[i * x.dl.strides[0]];
  *         fastdl_release(&x);
@@ -62,6 +60,9 @@
  *   - `int` results are 0, or -1 with a Python exception set.
  *   - No argument may be NULL unless the function says so.
  *   - Sizes and strides count elements, offsets and alignments bytes.
+ *   - Call without a pending exception, as Python's own functions; fastdl_init, fastdl_release and
+ *     fastdl_release_all may be called with one, and keep it. Any other function may fail because
+ *     of one, or clear it; it leaks nothing and returns -1 only with an exception set.
  *   - Exceptions: TypeError for what is no tensor, or one of another element type; BufferError
  *     for what cannot be described or reached as asked; ValueError for shapes and overlap. What
  *     a producer raised itself is passed on as it is.
@@ -81,6 +82,7 @@
 #ifndef FASTDL_FASTDL_H_
 #define FASTDL_FASTDL_H_
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -137,18 +139,25 @@
 #define FASTDL_NAME_(name) name##0_1_0
 
 #define fastdl_adopt_ FASTDL_NAME_(fastdl_adopt_)
+#define fastdl_aliased_ FASTDL_NAME_(fastdl_aliased_)
 #define fastdl_ask_ FASTDL_NAME_(fastdl_ask_)
 #define fastdl_ask_bits_ FASTDL_NAME_(fastdl_ask_bits_)
 #define fastdl_ask_draft_ FASTDL_NAME_(fastdl_ask_draft_)
+#define fastdl_ask_grad_ FASTDL_NAME_(fastdl_ask_grad_)
 #define fastdl_ask_on_ FASTDL_NAME_(fastdl_ask_on_)
 #define fastdl_attribute_ FASTDL_NAME_(fastdl_attribute_)
 #define fastdl_bind_method_ FASTDL_NAME_(fastdl_bind_method_)
 #define fastdl_borrow_owned_ FASTDL_NAME_(fastdl_borrow_owned_)
 #define fastdl_borrow_refused_ FASTDL_NAME_(fastdl_borrow_refused_)
+#define fastdl_call_ FASTDL_NAME_(fastdl_call_)
 #define fastdl_call_with_ FASTDL_NAME_(fastdl_call_with_)
 #define fastdl_check_version FASTDL_NAME_(fastdl_check_version)
+#define fastdl_choose_dtype_ FASTDL_NAME_(fastdl_choose_dtype_)
 #define fastdl_class_attribute_ FASTDL_NAME_(fastdl_class_attribute_)
 #define fastdl_class_item_ FASTDL_NAME_(fastdl_class_item_)
+#define fastdl_converts_ FASTDL_NAME_(fastdl_converts_)
+#define fastdl_copy_row_ FASTDL_NAME_(fastdl_copy_row_)
+#define fastdl_delete_copy_ FASTDL_NAME_(fastdl_delete_copy_)
 #define fastdl_delete_wrapper_ FASTDL_NAME_(fastdl_delete_wrapper_)
 #define fastdl_describe_ FASTDL_NAME_(fastdl_describe_)
 #define fastdl_describe_type FASTDL_NAME_(fastdl_describe_type)
@@ -157,10 +166,14 @@
 #define fastdl_drop_names_ FASTDL_NAME_(fastdl_drop_names_)
 #define fastdl_dtype_families_ FASTDL_NAME_(fastdl_dtype_families_)
 #define fastdl_fault_texts_ FASTDL_NAME_(fastdl_fault_texts_)
+#define fastdl_fill_copy_ FASTDL_NAME_(fastdl_fill_copy_)
 #define fastdl_find_further_ FASTDL_NAME_(fastdl_find_further_)
+#define fastdl_find_method_ FASTDL_NAME_(fastdl_find_method_)
 #define fastdl_find_peer_ FASTDL_NAME_(fastdl_find_peer_)
+#define fastdl_float_run_ FASTDL_NAME_(fastdl_float_run_)
 #define fastdl_forget_names_ FASTDL_NAME_(fastdl_forget_names_)
 #define fastdl_getter_ FASTDL_NAME_(fastdl_getter_)
+#define fastdl_grad_is_enabled_ FASTDL_NAME_(fastdl_grad_is_enabled_)
 #define fastdl_import_ FASTDL_NAME_(fastdl_import_)
 #define fastdl_interpreter_is_gone_ FASTDL_NAME_(fastdl_interpreter_is_gone_)
 #define fastdl_is_in_package_ FASTDL_NAME_(fastdl_is_in_package_)
@@ -169,8 +182,12 @@
 #define fastdl_keep_names_ FASTDL_NAME_(fastdl_keep_names_)
 #define fastdl_kept_names_ FASTDL_NAME_(fastdl_kept_names_)
 #define fastdl_keyword_facts_ FASTDL_NAME_(fastdl_keyword_facts_)
+#define fastdl_kind_ FASTDL_NAME_(fastdl_kind_)
 #define fastdl_make_names_ FASTDL_NAME_(fastdl_make_names_)
+#define fastdl_mend_ FASTDL_NAME_(fastdl_mend_)
 #define fastdl_mro_ FASTDL_NAME_(fastdl_mro_)
+#define fastdl_name_argument_ FASTDL_NAME_(fastdl_name_argument_)
+#define fastdl_new_copy_ FASTDL_NAME_(fastdl_new_copy_)
 #define fastdl_new_wrapper_ FASTDL_NAME_(fastdl_new_wrapper_)
 #define fastdl_optional_attribute_ FASTDL_NAME_(fastdl_optional_attribute_)
 #define fastdl_own_slots_ FASTDL_NAME_(fastdl_own_slots_)
@@ -185,6 +202,7 @@
 #define fastdl_published_here_ FASTDL_NAME_(fastdl_published_here_)
 #define fastdl_published_table_ FASTDL_NAME_(fastdl_published_table_)
 #define fastdl_put_ FASTDL_NAME_(fastdl_put_)
+#define fastdl_put_aliased_ FASTDL_NAME_(fastdl_put_aliased_)
 #define fastdl_put_device_ FASTDL_NAME_(fastdl_put_device_)
 #define fastdl_put_dtype_ FASTDL_NAME_(fastdl_put_dtype_)
 #define fastdl_put_int_ FASTDL_NAME_(fastdl_put_int_)
@@ -192,7 +210,6 @@
 #define fastdl_put_other_ FASTDL_NAME_(fastdl_put_other_)
 #define fastdl_put_other_device_ FASTDL_NAME_(fastdl_put_other_device_)
 #define fastdl_put_other_dtype_ FASTDL_NAME_(fastdl_put_other_dtype_)
-#define fastdl_put_overlaps_ FASTDL_NAME_(fastdl_put_overlaps_)
 #define fastdl_put_read_only_ FASTDL_NAME_(fastdl_put_read_only_)
 #define fastdl_put_shape_ FASTDL_NAME_(fastdl_put_shape_)
 #define fastdl_put_shares_itself_ FASTDL_NAME_(fastdl_put_shares_itself_)
@@ -204,12 +221,15 @@
 #define fastdl_put_wrong_layout_ FASTDL_NAME_(fastdl_put_wrong_layout_)
 #define fastdl_put_wrong_ndim_ FASTDL_NAME_(fastdl_put_wrong_ndim_)
 #define fastdl_put_wrong_size_ FASTDL_NAME_(fastdl_put_wrong_size_)
+#define fastdl_raise_ FASTDL_NAME_(fastdl_raise_)
 #define fastdl_raise_about_ FASTDL_NAME_(fastdl_raise_about_)
 #define fastdl_raise_answer_ FASTDL_NAME_(fastdl_raise_answer_)
 #define fastdl_raise_fault FASTDL_NAME_(fastdl_raise_fault)
 #define fastdl_raise_mismatch_ FASTDL_NAME_(fastdl_raise_mismatch_)
+#define fastdl_raise_no_tensor FASTDL_NAME_(fastdl_raise_no_tensor)
 #define fastdl_read_any_device_ FASTDL_NAME_(fastdl_read_any_device_)
 #define fastdl_read_code_ FASTDL_NAME_(fastdl_read_code_)
+#define fastdl_read_run_ FASTDL_NAME_(fastdl_read_run_)
 #define fastdl_read_signature_ FASTDL_NAME_(fastdl_read_signature_)
 #define fastdl_refusals_ FASTDL_NAME_(fastdl_refusals_)
 #define fastdl_refused_keyword FASTDL_NAME_(fastdl_refused_keyword)
@@ -218,8 +238,15 @@
 #define fastdl_state_ FASTDL_NAME_(fastdl_state_)
 #define fastdl_take_ FASTDL_NAME_(fastdl_take_)
 #define fastdl_take_refusal_ FASTDL_NAME_(fastdl_take_refusal_)
+#define fastdl_traced_allocate_ FASTDL_NAME_(fastdl_traced_allocate_)
+#define fastdl_traced_own_ FASTDL_NAME_(fastdl_traced_own_)
+#define fastdl_traced_stream_ FASTDL_NAME_(fastdl_traced_stream_)
+#define fastdl_traced_table_ FASTDL_NAME_(fastdl_traced_table_)
+#define fastdl_traced_wrap_ FASTDL_NAME_(fastdl_traced_wrap_)
 #define fastdl_type_lookup_ FASTDL_NAME_(fastdl_type_lookup_)
+#define fastdl_type_name_ FASTDL_NAME_(fastdl_type_name_)
 #define fastdl_usable_table FASTDL_NAME_(fastdl_usable_table)
+#define fastdl_write_run_ FASTDL_NAME_(fastdl_write_run_)
 #define fastdl_writers_ FASTDL_NAME_(fastdl_writers_)
 
 #if defined(FASTDL_STATIC)
@@ -268,7 +295,8 @@
 #elif defined(__GNUC__)
 #ifdef __cplusplus
 #define FASTDL_BEGIN_                                                                              \
-    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wmissing-declarations\"")
+    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wmissing-declarations\"")    \
+        _Pragma("GCC diagnostic ignored \"-Wuseless-cast\"")
 #else
 #define FASTDL_BEGIN_                                                                              \
     _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wmissing-prototypes\"")      \
@@ -369,6 +397,228 @@ static inline int fastdl_is_packed(DLDataType dtype, uint64_t flags)
 {
     return ((unsigned)dtype.bits * dtype.lanes) % 8 != 0 &&
            !(flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED);
+}
+
+/* ---- one piece of code for several element types ----
+ *
+ *     FASTDL_DISPATCH_REAL(fastdl_dtype(x.dl.dtype), T, {
+ *         const T *from = (const T *)x.dl.data;
+ *         T *to = (T *)y.dl.data;
+ *         for (int64_t i = 0; i < n; i++)
+ *             to[i] = 2 * from[i];
+ *     })
+ *
+ * A `switch` over element types: the block is compiled once for each type of the family, with `T`
+ * that type in C, and `T_DTYPE` its number (FASTDL_FLOAT32, ...); `T` is a name of your choice. An
+ * element type outside the family runs nothing, so let a specification ask for the family first:
+ *
+ *     static const uint32_t real[] = {FASTDL_LIST_REAL};
+ *     spec.dtypes = real, spec.dtype_count = sizeof(real) / sizeof(real[0]);
+ *
+ * `break` leaves the block. Dispatches over two arguments may stand in each other.
+ *
+ *     INTEGER    int8 to int64, uint8 to uint64
+ *     REAL       float32, float64
+ *     NUMBER     INTEGER and REAL
+ *     FLOATING   REAL, float16 and bfloat16
+ *
+ * C has no arithmetic for float16 and bfloat16: `T` is a struct of their 16 bits there, so that
+ * none is done by mistake, and fastdl_load and fastdl_store compute with double in place of it:
+ *
+ *     FASTDL_DISPATCH_FLOATING(fastdl_dtype(x.dl.dtype), T, {
+ *         for (int64_t i = 0; i < n; i++)
+ *             fastdl_store(T_DTYPE, (T *)y.dl.data + i,
+ *                          2 * fastdl_load(T_DTYPE, (const T *)x.dl.data + i));
+ *     })
+ *
+ * If your compiler has types for them (_Float16, __half, __nv_bfloat16), define FASTDL_FLOAT16_TYPE
+ * and FASTDL_BFLOAT16_TYPE as these before this file is included for the first time.
+ *
+ * FASTDL_EACH_REAL(X, ...) and its like are the lists themselves: X(number, type, ...) for each
+ * type, with whatever follows X, which must be something. To declare a function for each:
+ *
+ *     #define DECLARE(number, type, name) void name##_##type(type *data, int64_t n);
+ *     FASTDL_EACH_REAL(DECLARE, scale)
+ */
+typedef struct {
+    uint16_t bits;
+} fastdl_float16;
+
+typedef struct {
+    uint16_t bits;
+} fastdl_bfloat16;
+
+#ifndef FASTDL_FLOAT16_TYPE
+#define FASTDL_FLOAT16_TYPE fastdl_float16
+#endif
+#ifndef FASTDL_BFLOAT16_TYPE
+#define FASTDL_BFLOAT16_TYPE fastdl_bfloat16
+#endif
+
+#define FASTDL_EXPAND_(...) __VA_ARGS__ /* MSVC passes __VA_ARGS__ on as one argument without */
+
+/* clang-format off */
+#define FASTDL_EACH_INTEGER(X, ...)                                                                \
+    FASTDL_EXPAND_(X(FASTDL_INT8, int8_t, __VA_ARGS__))                                            \
+    FASTDL_EXPAND_(X(FASTDL_INT16, int16_t, __VA_ARGS__))                                          \
+    FASTDL_EXPAND_(X(FASTDL_INT32, int32_t, __VA_ARGS__))                                          \
+    FASTDL_EXPAND_(X(FASTDL_INT64, int64_t, __VA_ARGS__))                                          \
+    FASTDL_EXPAND_(X(FASTDL_UINT8, uint8_t, __VA_ARGS__))                                          \
+    FASTDL_EXPAND_(X(FASTDL_UINT16, uint16_t, __VA_ARGS__))                                        \
+    FASTDL_EXPAND_(X(FASTDL_UINT32, uint32_t, __VA_ARGS__))                                        \
+    FASTDL_EXPAND_(X(FASTDL_UINT64, uint64_t, __VA_ARGS__))
+#define FASTDL_EACH_REAL(X, ...)                                                                   \
+    FASTDL_EXPAND_(X(FASTDL_FLOAT32, float, __VA_ARGS__))                                          \
+    FASTDL_EXPAND_(X(FASTDL_FLOAT64, double, __VA_ARGS__))
+#define FASTDL_EACH_NUMBER(X, ...)                                                                 \
+    FASTDL_EXPAND_(FASTDL_EACH_INTEGER(X, __VA_ARGS__))                                            \
+    FASTDL_EXPAND_(FASTDL_EACH_REAL(X, __VA_ARGS__))
+#define FASTDL_EACH_FLOATING(X, ...)                                                               \
+    FASTDL_EXPAND_(FASTDL_EACH_REAL(X, __VA_ARGS__))                                               \
+    FASTDL_EXPAND_(X(FASTDL_FLOAT16, FASTDL_FLOAT16_TYPE, __VA_ARGS__))                            \
+    FASTDL_EXPAND_(X(FASTDL_BFLOAT16, FASTDL_BFLOAT16_TYPE, __VA_ARGS__))
+/* clang-format on */
+
+#define FASTDL_ENTRY_(number, type, unused) number,
+#define FASTDL_LIST_INTEGER FASTDL_EACH_INTEGER(FASTDL_ENTRY_, 0)
+#define FASTDL_LIST_REAL FASTDL_EACH_REAL(FASTDL_ENTRY_, 0)
+#define FASTDL_LIST_NUMBER FASTDL_EACH_NUMBER(FASTDL_ENTRY_, 0)
+#define FASTDL_LIST_FLOATING FASTDL_EACH_FLOATING(FASTDL_ENTRY_, 0)
+
+#define FASTDL_CASE_(number, type, T, ...)                                                         \
+    case number: {                                                                                 \
+        typedef type T;                                                                            \
+        enum {                                                                                     \
+            T##_DTYPE = number                                                                     \
+        };                                                                                         \
+        (void)sizeof(T); /* a block need not use it */                                             \
+        __VA_ARGS__                                                                                \
+    } break;
+#define FASTDL_DISPATCH_INTEGER(dtype, T, ...)                                                     \
+    switch (dtype) {                                                                               \
+        FASTDL_EACH_INTEGER(FASTDL_CASE_, T, __VA_ARGS__)                                          \
+    default:                                                                                       \
+        break;                                                                                     \
+    }
+#define FASTDL_DISPATCH_REAL(dtype, T, ...)                                                        \
+    switch (dtype) {                                                                               \
+        FASTDL_EACH_REAL(FASTDL_CASE_, T, __VA_ARGS__)                                             \
+    default:                                                                                       \
+        break;                                                                                     \
+    }
+#define FASTDL_DISPATCH_NUMBER(dtype, T, ...)                                                      \
+    switch (dtype) {                                                                               \
+        FASTDL_EACH_NUMBER(FASTDL_CASE_, T, __VA_ARGS__)                                           \
+    default:                                                                                       \
+        break;                                                                                     \
+    }
+#define FASTDL_DISPATCH_FLOATING(dtype, T, ...)                                                    \
+    switch (dtype) {                                                                               \
+        FASTDL_EACH_FLOATING(FASTDL_CASE_, T, __VA_ARGS__)                                         \
+    default:                                                                                       \
+        break;                                                                                     \
+    }
+
+/* The double nearest to a number of 16 bits, `fraction` of which are its fraction: its value. */
+FASTDL_HOT_ double fastdl_widen_(uint16_t bits, int fraction)
+{
+    int top = (1 << (15 - fraction)) - 1, bias = top / 2; /* of the exponent */
+    int exponent = (bits & 0x7fff) >> fraction, shown = exponent == 0 ? 1 : exponent;
+    uint64_t part = bits & ((1u << fraction) - 1u), image;
+    double value;
+    if (exponent == top) {
+        image = (uint64_t)0x7ff << 52 | part << (52 - fraction);
+        memcpy(&value, &image, sizeof(value));
+    } else {
+        image = (uint64_t)(shown - bias - fraction + 1023) << 52; /* one unit in the last place */
+        memcpy(&value, &image, sizeof(value));
+        value *= (double)(exponent == 0 ? part : part | (uint64_t)1 << fraction);
+    }
+    return bits & 0x8000 ? -value : value;
+}
+
+/* The reverse: rounded to nearest, ties to even, in one step, and to infinity beyond the largest.
+ */
+FASTDL_HOT_ uint16_t fastdl_narrow_(double value, int fraction)
+{
+    int top = (1 << (15 - fraction)) - 1, bias = top / 2;
+    uint64_t image, part, rest, half, result;
+    int exponent, shift = 52 - fraction;
+    uint16_t sign;
+    memcpy(&image, &value, sizeof(image));
+    sign = (uint16_t)(image >> 48 & 0x8000);
+    part = image & (((uint64_t)1 << 52) - 1);
+    exponent = (int)(image >> 52 & 0x7ff) - 1023 + bias;
+    if ((image >> 52 & 0x7ff) == 0x7ff && part != 0) /* not a number, and stays quiet */
+        return (uint16_t)(sign | top << fraction | 1 << (fraction - 1) |
+                          (int)(part >> (52 - fraction)));
+    if (exponent >= top)
+        return (uint16_t)(sign | top << fraction);
+    if (exponent <= 0) {
+        shift += 1 - exponent;
+        exponent = 1;
+        if (shift > 53)
+            return sign;
+    }
+    part |= (uint64_t)1 << 52;
+    rest = part & (((uint64_t)1 << shift) - 1);
+    half = (uint64_t)1 << (shift - 1);
+    result = part >> shift;
+    result += rest > half || (rest == half && (result & 1));
+    /* The leading 1 of `result`, if it has one, adds one to the exponent, and so does a carry. */
+    return (uint16_t)(sign | (((uint64_t)(exponent - 1) << fraction) + result));
+}
+
+/* The value of an element of float16, bfloat16, float32 or float64; 0 for other types. The element
+ * need not be aligned. With a number that the compiler knows, as T_DTYPE is, it costs what the
+ * conversion costs. Needs no thread state. */
+static inline double fastdl_load(uint32_t dtype, const void *element)
+{
+    uint16_t bits;
+    float single;
+    double value = 0;
+    switch (dtype) {
+    case FASTDL_FLOAT16:
+        memcpy(&bits, element, sizeof(bits));
+        return fastdl_widen_(bits, 10);
+    case FASTDL_BFLOAT16:
+        memcpy(&bits, element, sizeof(bits));
+        return fastdl_widen_(bits, 7);
+    case FASTDL_FLOAT32:
+        memcpy(&single, element, sizeof(single));
+        return (double)single;
+    case FASTDL_FLOAT64:
+        memcpy(&value, element, sizeof(value));
+        return value;
+    default:
+        return 0;
+    }
+}
+
+/* Sets an element of these types to the number nearest to `value`; does nothing for other types. */
+static inline void fastdl_store(uint32_t dtype, void *element, double value)
+{
+    uint16_t bits;
+    float single;
+    switch (dtype) {
+    case FASTDL_FLOAT16:
+        bits = fastdl_narrow_(value, 10);
+        memcpy(element, &bits, sizeof(bits));
+        break;
+    case FASTDL_BFLOAT16:
+        bits = fastdl_narrow_(value, 7);
+        memcpy(element, &bits, sizeof(bits));
+        break;
+    case FASTDL_FLOAT32:
+        single = (float)value;
+        memcpy(element, &single, sizeof(single));
+        break;
+    case FASTDL_FLOAT64:
+        memcpy(element, &value, sizeof(value));
+        break;
+    default:
+        break;
+    }
 }
 
 /* ========================================================================
@@ -812,6 +1062,15 @@ static inline int fastdl_wrap(DLManagedTensorVersioned *managed, PyTypeObject *l
 static inline int fastdl_empty(const DLTensor *prototype, PyTypeObject *like,
                                DLManagedTensorVersioned **out);
 
+/* fastdl_empty with all bytes 0, for host memory. BufferError for other devices, where the function
+ * that fills it has to do so on its stream: fastdl_empty, then cudaMemsetAsync. */
+static inline int fastdl_zeros(const DLTensor *prototype, PyTypeObject *like,
+                               DLManagedTensorVersioned **out);
+
+/* Gives back a managed tensor that fastdl_own, fastdl_own_as, fastdl_empty or fastdl_zeros made and
+ * that fastdl_wrap has not taken. NULL, and a NULL deleter, are fine. Needs no thread state. */
+static inline void fastdl_drop(DLManagedTensorVersioned *managed);
+
 /* The stream on which work on the tensor of a view must be queued: a cudaStream_t or hipStream_t.
  * Where the type has a table of its own it is the one on which its library works now; for a
  * fastdl.Tensor and for types with `__dlpack__` alone it is the thread's work stream, which is the
@@ -862,14 +1121,18 @@ enum {
     FASTDL_SCALAR = -1, /* fastdl_spec.ndim: no dimensions */
 
     /* fastdl_spec.layout; none of them: any strides */
-    FASTDL_C = 1,     /* row-major without gaps */
-    FASTDL_F = 2,     /* column-major without gaps; FASTDL_C | FASTDL_F: either */
-    FASTDL_INNER = 4, /* the last dimension without gaps: rows may be apart */
+    FASTDL_C = 1,     /* row-major contiguous */
+    FASTDL_F = 2,     /* column-major contiguous; FASTDL_C | FASTDL_F: either */
+    FASTDL_INNER = 4, /* the last dimension contiguous: rows may be padded */
 
     /* fastdl_spec.rules */
-    FASTDL_WRITABLE = 1, /* the memory may be written, and no two elements share any of it */
+    FASTDL_WRITABLE = 1, /* the memory may be written, and no two elements overlap */
     FASTDL_TRAILING = 2, /* `ndim` and `shape` are of the last dimensions; more may come before */
-    FASTDL_IN_PLACE = 4, /* an argument of `apart` may also be this very tensor */
+    FASTDL_IN_PLACE = 4, /* an argument of `no_alias` may also be this very tensor */
+    FASTDL_DETACHED =
+        8,            /* with WRITABLE: also where autograd would not see it (fastdl_borrow_as) */
+    FASTDL_COPY = 16, /* a contiguous copy stands in for what has another layout */
+    FASTDL_CONVERT = 32, /* and for what has none of `dtypes`, or another one than `like` */
 
     /* fastdl_spec.device, beside the numbers of DLDeviceType */
     FASTDL_HOST = 0, /* any memory that the CPU may touch */
@@ -885,12 +1148,12 @@ typedef struct {
     fastdl_dim *const
         *shape;        /* one for each of `ndim` dimensions, which it needs; a NULL: any size */
     int32_t layout;    /* FASTDL_C, FASTDL_F, FASTDL_INNER */
-    int32_t rules;     /* FASTDL_WRITABLE, FASTDL_TRAILING, FASTDL_IN_PLACE */
+    int32_t rules;     /* FASTDL_WRITABLE and what follows it above */
     int32_t device;    /* DLDeviceType, FASTDL_HOST or FASTDL_ANY_DEVICE */
     int32_t alignment; /* of the first element, in bytes */
-    const fastdl_argument *like;  /* has the element type and device that this one must have */
-    const fastdl_argument *apart; /* must share no memory with this one */
-    size_t apart_count;
+    const fastdl_argument *like;     /* has the element type and device that this one must have */
+    const fastdl_argument *no_alias; /* must share no memory with this one */
+    size_t no_alias_count;
 } fastdl_spec;
 
 /* Compares a borrowed tensor with what a function expects, in the order of the members. On failure
@@ -900,11 +1163,81 @@ typedef struct {
  *     dimensions, sizes, overlap          ValueError
  *     layout, device, alignment, writing  BufferError
  *
+ * FASTDL_DETACHED, FASTDL_COPY and FASTDL_CONVERT are rules of fastdl_borrow_as and fastdl_own_as,
+ * and nothing to this function, which has no object and cannot replace a view.
+ *
  * A name in `shape` that has no size yet takes that of this tensor, also if the call fails. Two
  * tensors share memory if some byte is in an element of both; for strides that are too entangled to
  * tell at a glance, it counts as shared if they span a common range.
  * Costs 1 to 5 ns; text is made only on failure. Needs a thread state only on failure. */
 static inline int fastdl_expect(const fastdl_view *view, const char *name, const fastdl_spec *spec);
+
+/* Borrows one argument of a function: fastdl_borrow and fastdl_expect in one call, which costs no
+ * more than the two. Every failure names the argument: `name` comes before the words of fastdl
+ * ("x: expected a tensor, got 'list', ..."); the exception of another library passes as it is, with
+ * the name in a note from Python 3.11 on. On success call fastdl_release when you are done; on
+ * failure the view holds nothing, and calling fastdl_release is allowed.
+ *
+ * A torch tensor that requires grad is borrowed as if detached: what is done with it is not
+ * recorded. Where it is to be written (FASTDL_WRITABLE) and gradients are being recorded, that
+ * would make them silently wrong, so it is refused with BufferError: call within
+ * torch.no_grad(), as optimizers do, or pass x.detach(). FASTDL_DETACHED takes it all the same. The
+ * question costs one attribute of a torch tensor, 0.1 us, and is not asked of other tensors.
+ *
+ * FASTDL_COPY: where layout, alignment or `no_alias` is not met, the view is of a copy, aligned,
+ * and contiguous in the order that `layout` asks for. FASTDL_CONVERT: also where the element type
+ * is not that of `like`, or none of `dtypes`; the copy has the first of these that this one can be
+ * converted to:
+ *
+ *     bool                                    to integers and floating types
+ *     int8 to int64, uint8 to uint64          to each other and to floating types
+ *     float16, bfloat16, float32, float64     to each other
+ *
+ * A floating result is rounded to nearest; an integer that the result cannot hold is a ValueError.
+ * Other types can be copied and not converted. The copy lasts until fastdl_release; `flags` say
+ * IS_COPIED. Only host memory is copied: a device tensor has to be made right by its library, and
+ * is refused as without the rule. So is an argument that is to be written (FASTDL_WRITABLE), since
+ * the caller would not see the result. The GIL is kept while copying.
+ *
+ * Buffers (bytes, array.array, mmap, ...) are no tensors, and the message says what makes one of
+ * them: fastdl.asarray(x). */
+static inline int fastdl_borrow_as(PyObject *obj, const char *name, const fastdl_spec *spec,
+                                   fastdl_view *view);
+
+/* fastdl_own with a name and a specification, as fastdl_borrow_as: the tensor of an argument, to be
+ * kept beyond the call. With FASTDL_COPY or FASTDL_CONVERT *out may be a copy, whose deleter may be
+ * called from any thread. On failure *out is NULL. */
+static inline int fastdl_own_as(PyObject *obj, const char *name, const fastdl_spec *spec,
+                                DLManagedTensorVersioned **out);
+
+/* What a function expects of one of its arguments. */
+typedef struct {
+    const char *name;
+    const fastdl_spec *spec;
+} fastdl_parameter;
+
+/* Borrows the arguments of a function, `count` of them, each as by fastdl_borrow_as, in order:
+ *
+ *     PyObject *const objects[] = {x_object, y_object};
+ *     fastdl_view views[2];
+ *     const fastdl_argument x = {&views[0], "x"};
+ *     const fastdl_spec of_x = {.ndim = 1}, of_y = {.ndim = 1, .like = &x};
+ *     const fastdl_parameter parameters[] = {{"x", &of_x}, {"y", &of_y}};
+ *     if (fastdl_borrow_all(objects, parameters, 2, views) < 0)
+ *         return NULL;
+ *     ...
+ *     fastdl_release_all(views, 2);
+ *
+ * `like` and `no_alias` of a specification may refer to views that come before its own, and a name
+ * in `shape` has the size that the first argument with it has. On failure, which is that of the
+ * first argument that fails, all that was borrowed has been released; calling fastdl_release_all is
+ * allowed. */
+static inline int fastdl_borrow_all(PyObject *const *objects, const fastdl_parameter *parameters,
+                                    size_t count, fastdl_view *views);
+
+/* fastdl_release of each of `count` views: those of fastdl_borrow_all, whether it succeeded or not,
+ * or others that have been borrowed or initialised. A pending exception is kept. */
+static inline void fastdl_release_all(fastdl_view *views, size_t count);
 
 /* ========================================================================
  * What is known of types
@@ -921,7 +1254,8 @@ enum {
     FASTDL_TYPE_ASK_BITS = 32, /* may be a lazy conjugate or negative that the table exports raw */
     FASTDL_TYPE_KEEP = 64,     /* the object must live as long as what it exported */
     FASTDL_TYPE_NONE_WAITS = 128, /* hands stream=-1 to its driver; waits by itself on None */
-    FASTDL_TYPE_TRUSTED = 256     /* its table describes real tensors: sizes need no second look */
+    FASTDL_TYPE_TRUSTED = 256,    /* its table describes real tensors: sizes need no second look */
+    FASTDL_TYPE_TRACED = 512      /* stands for a tensor while a function is traced: no memory */
 };
 
 /* Keywords of `__dlpack__`. */
@@ -1241,6 +1575,22 @@ FASTDL_COLD_ void fastdl_put_tensor_(fastdl_text_ *text, const DLTensor *tensor,
         fastdl_put_(text, ", read-only");
 }
 
+/* Sets an exception in fastdl's own words. It is marked as such: fastdl_borrow_as puts the name of
+ * the argument in front of these words, and never in front of a producer's. */
+FASTDL_COLD_ void fastdl_raise_(PyObject *exception, const char *format, ...)
+{
+    PyObject *type, *value, *traceback;
+    va_list values;
+    va_start(values, format);
+    PyErr_FormatV(exception, format, values);
+    va_end(values);
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (value != NULL && PyObject_SetAttrString(value, "_fastdl", Py_True) < 0)
+        PyErr_Clear(); /* without the mark the words are left as they are */
+    PyErr_Restore(type, value, traceback);
+}
+
 /* Sets the exception for what fastdl_check found wrong with `tensor`: BufferError. Reads no more
  * of it than the fault allows: `shape` only where ndim is believable. */
 FASTDL_COLD_ void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tensor)
@@ -1260,14 +1610,14 @@ FASTDL_COLD_ void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tensor)
         fastdl_put_tuple_(&strides, tensor->strides, tensor->ndim);
     else
         fastdl_put_(&strides, "NULL");
-    PyErr_Format(PyExc_BufferError,
-                 "the tensor has %s: got shape %s, strides %s, byte_offset %llu, dtype (code %d, "
-                 "bits %d, lanes %d), device (%d, %d). Its producer is at fault; a copy made there "
-                 "may help",
-                 fastdl_fault_text(fault), shape.text, strides.text,
-                 (unsigned long long)tensor->byte_offset, (int)tensor->dtype.code,
-                 (int)tensor->dtype.bits, (int)tensor->dtype.lanes, (int)tensor->device.device_type,
-                 (int)tensor->device.device_id);
+    fastdl_raise_(
+        PyExc_BufferError,
+        "the tensor has %s: got shape %s, strides %s, byte_offset %llu, dtype (code %d, "
+        "bits %d, lanes %d), device (%d, %d). Its producer is at fault; a copy made there "
+        "may help",
+        fastdl_fault_text(fault), shape.text, strides.text, (unsigned long long)tensor->byte_offset,
+        (int)tensor->dtype.code, (int)tensor->dtype.bits, (int)tensor->dtype.lanes,
+        (int)tensor->device.device_type, (int)tensor->device.device_id);
 }
 
 /* An attribute, a new reference; NULL with an exception. The name is interned because CPython's
@@ -1289,16 +1639,40 @@ FASTDL_COLD_ PyObject *fastdl_optional_attribute_(PyObject *obj, const char *nam
     return value;
 }
 
+/* The name of a type with its module, as Python shows it in a traceback ("torch.Tensor", "int"): a
+ * new reference, or NULL with an exception. */
+FASTDL_COLD_ PyObject *fastdl_type_name_(PyTypeObject *type)
+{
+    PyObject *full, *module, *name = fastdl_attribute_((PyObject *)type, "__qualname__");
+    if (name == NULL)
+        return NULL;
+    if (!PyUnicode_Check(name)) {
+        Py_DECREF(name);
+        PyErr_SetString(PyExc_TypeError, "expected a type whose __qualname__ is a str");
+        return NULL;
+    }
+    module = fastdl_attribute_((PyObject *)type, "__module__");
+    if (module == NULL)
+        PyErr_Clear(); /* the name alone will do */
+    if (module == NULL || !PyUnicode_Check(module) ||
+        PyUnicode_CompareWithASCIIString(module, "builtins") == 0) {
+        Py_XDECREF(module);
+        return name;
+    }
+    full = PyUnicode_FromFormat("%U.%U", module, name);
+    Py_DECREF(module);
+    Py_DECREF(name);
+    return full;
+}
+
 /* Sets an exception whose format has a %U, for the name of a type, and then a %R, for what an
  * object of that type answered. */
 FASTDL_COLD_ void fastdl_raise_answer_(PyObject *exception, const char *format, PyTypeObject *type,
                                        PyObject *answer)
 {
-    PyObject *name = fastdl_attribute_((PyObject *)type, "__qualname__");
-    if (name != NULL && PyUnicode_Check(name))
-        PyErr_Format(exception, format, name, answer);
-    else if (name != NULL)
-        PyErr_SetString(PyExc_TypeError, "expected a type whose __qualname__ is a str");
+    PyObject *name = fastdl_type_name_(type);
+    if (name != NULL)
+        fastdl_raise_(exception, format, name, answer);
     Py_XDECREF(name);
 }
 
@@ -1306,6 +1680,55 @@ FASTDL_COLD_ void fastdl_raise_answer_(PyObject *exception, const char *format, 
 FASTDL_COLD_ void fastdl_raise_about_(PyObject *exception, const char *format, PyTypeObject *type)
 {
     fastdl_raise_answer_(exception, format, type, NULL);
+}
+
+/* Sets the TypeError for an object that is no tensor. What has a buffer is one call away from being
+ * one: this interface takes none itself, since the format strings of buffers describe what DLPack
+ * cannot, and 3.10's limited API has no access to them. */
+FASTDL_COLD_ void fastdl_raise_no_tensor(PyObject *obj)
+{
+    PyObject *buffer = PyMemoryView_FromObject(obj);
+    PyErr_Clear();
+    fastdl_raise_about_(
+        PyExc_TypeError,
+        buffer == NULL ? "expected a tensor, got '%U', which has neither a DLPack exchange "
+                         "table nor __dlpack__"
+                       : "expected a tensor, got '%U', which has a buffer but neither a DLPack "
+                         "exchange table nor __dlpack__: pass fastdl.asarray(...) of it, "
+                         "which shares its memory",
+        Py_TYPE(obj));
+    Py_XDECREF(buffer);
+}
+
+/* Puts the name of an argument into the pending exception: in front of the message where the words
+ * are fastdl's, else as a note, from Python 3.11 on. An interrupt is left alone. */
+FASTDL_COLD_ void fastdl_name_argument_(const char *name)
+{
+    PyObject *type, *value, *traceback, *mark, *text = NULL, *result = NULL;
+    if (!PyErr_ExceptionMatches(PyExc_Exception))
+        return;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    mark = PyObject_GetAttrString(value, "_fastdl");
+    PyErr_Clear();
+    if (mark != NULL) {
+        PyObject *words = PyObject_Str(value);
+        text = words == NULL ? NULL : PyUnicode_FromFormat("%s: %U", name, words);
+        result = text == NULL ? NULL : Py_BuildValue("(O)", text);
+        if (result != NULL && PyObject_SetAttrString(value, "args", result) == 0)
+            PyObject_SetAttrString(value, "_fastdl", NULL); /* named once */
+        Py_XDECREF(words);
+    } else {
+        PyObject *add = PyObject_GetAttrString(value, "add_note");
+        text = add == NULL ? NULL : PyUnicode_FromFormat("raised by argument %s", name);
+        result = text == NULL ? NULL : PyObject_CallFunctionObjArgs(add, text, NULL);
+        Py_XDECREF(add);
+    }
+    PyErr_Clear();
+    Py_XDECREF(mark);
+    Py_XDECREF(text);
+    Py_XDECREF(result);
+    PyErr_Restore(type, value, traceback);
 }
 
 /* ---- special attributes, found as Python finds them: on the type ---- */
@@ -1403,7 +1826,7 @@ FASTDL_COLD_ int fastdl_bind_method_(PyObject *obj, PyObject *name, fastdl_metho
 /* Finds the special method with an interned name as Python does, on the type; then on the instance,
  * so that proxies work. 1; 0 if there is none, or it is None (opted out); -1 with an exception.
  * What it finds stays callable whatever becomes of the type. */
-static inline int fastdl_find_method_(PyObject *obj, PyObject *name, fastdl_method_ *method)
+FASTDL_COLD_ int fastdl_find_method_(PyObject *obj, PyObject *name, fastdl_method_ *method)
 {
     method->self = NULL;
     method->callable = fastdl_find_special_(Py_TYPE(obj), name);
@@ -1432,8 +1855,8 @@ FASTDL_COLD_ PyObject *fastdl_special_(PyObject *obj, PyObject *name)
 #define FASTDL_MOST_KEYWORDS_ 3
 
 /* Calls a special method with `count` keyword arguments, named by the tuple `names`. */
-static inline PyObject *fastdl_call_(const fastdl_method_ *method, PyObject *names,
-                                     PyObject *const *values, Py_ssize_t count)
+FASTDL_COLD_ PyObject *fastdl_call_(const fastdl_method_ *method, PyObject *names,
+                                    PyObject *const *values, Py_ssize_t count)
 {
 #if !defined(Py_LIMITED_API) || Py_LIMITED_API + 0 >= 0x030C0000
     PyObject *arguments[2 + FASTDL_MOST_KEYWORDS_]; /* the first is for the callee to write to */
@@ -1565,6 +1988,8 @@ typedef struct {
 FASTDL_TABLE_("fastdl_peers_")
 fastdl_peer_fact fastdl_peer_facts_[] = {
     {"numpy", "ndarray", 0}, /* the installed package has a table for it */
+    {"torch", "FakeTensor", FASTDL_TYPE_TRACED},
+    {"jax", "Tracer", FASTDL_TYPE_TRACED},
     {"torch", "Tensor", FASTDL_TYPE_ASK_BITS | FASTDL_TYPE_TRUSTED},
     {"jaxlib", "ArrayImpl", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_NONE_WAITS},
     {"jax", "Array", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_NONE_WAITS},
@@ -1799,11 +2224,11 @@ FASTDL_COLD_ int fastdl_check_version(const DLManagedTensorVersioned *managed)
 {
     if (managed->version.major == FASTDL_DLPACK_MAJOR)
         return 0;
-    PyErr_Format(PyExc_BufferError,
-                 "expected DLPack %d.x, got a tensor of version %u.%u: ask its producer for "
-                 "max_version=(%d, %d)",
-                 FASTDL_DLPACK_MAJOR, (unsigned)managed->version.major,
-                 (unsigned)managed->version.minor, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR);
+    fastdl_raise_(PyExc_BufferError,
+                  "expected DLPack %d.x, got a tensor of version %u.%u: ask its producer for "
+                  "max_version=(%d, %d)",
+                  FASTDL_DLPACK_MAJOR, (unsigned)managed->version.major,
+                  (unsigned)managed->version.minor, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR);
     return -1;
 }
 
@@ -2331,10 +2756,7 @@ FASTDL_COLD_ int fastdl_protocol_own_(void *obj, DLManagedTensorVersioned **out)
     facts = record->facts;
     result = fastdl_ask_capsule_((PyObject *)obj, record->refused, 0, announced, &capsule);
     if (result == 0)
-        fastdl_raise_about_(PyExc_TypeError,
-                            "expected a tensor, got '%U', which has neither a DLPack exchange "
-                            "table nor __dlpack__",
-                            type);
+        fastdl_raise_no_tensor((PyObject *)obj);
     if (result <= 0)
         return -1;
     result = fastdl_take_((PyObject *)obj, capsule, facts, &managed);
@@ -2342,11 +2764,11 @@ FASTDL_COLD_ int fastdl_protocol_own_(void *obj, DLManagedTensorVersioned **out)
     if (result < 0)
         return -1;
     if (!fastdl_is_as_announced_(announced, managed->dl_tensor.device)) {
-        PyErr_Format(PyExc_BufferError,
-                     "a tensor was announced on device (%d, %d) and delivered on (%d, %d), where "
-                     "work is ordered in another way",
-                     announced[0], announced[1], (int)managed->dl_tensor.device.device_type,
-                     managed->dl_tensor.device.device_id);
+        fastdl_raise_(PyExc_BufferError,
+                      "a tensor was announced on device (%d, %d) and delivered on (%d, %d), where "
+                      "work is ordered in another way",
+                      announced[0], announced[1], (int)managed->dl_tensor.device.device_type,
+                      managed->dl_tensor.device.device_id);
         fastdl_discard_(managed, NULL);
         return -1;
     }
@@ -2395,6 +2817,59 @@ DLPackExchangeAPI fastdl_protocol_table_ = {
     fastdl_protocol_stream_,
 };
 
+/* ---- the table of types that stand for tensors while a function is traced: it says so ---- */
+
+static const char *const fastdl_traced_words_ =
+    "expected a tensor with memory, got one that stands for a tensor while a function is traced: "
+    "call this outside of torch.compile, jax.jit and their like, or make it a custom operator "
+    "there "
+    "(torch.library.custom_op, jax.pure_callback)";
+
+FASTDL_COLD_ int fastdl_traced_allocate_(DLTensor *prototype, DLManagedTensorVersioned **out,
+                                         void *context,
+                                         void (*SetError)(void *, const char *, const char *))
+{
+    (void)prototype;
+    (void)out;
+    SetError(context, "BufferError", fastdl_traced_words_);
+    return -1;
+}
+
+FASTDL_COLD_ int fastdl_traced_own_(void *obj, DLManagedTensorVersioned **out)
+{
+    (void)obj;
+    (void)out;
+    fastdl_raise_(PyExc_BufferError, fastdl_traced_words_);
+    return -1;
+}
+
+FASTDL_COLD_ int fastdl_traced_wrap_(DLManagedTensorVersioned *managed, void **out)
+{
+    (void)managed;
+    (void)out;
+    fastdl_raise_(PyExc_BufferError, fastdl_traced_words_);
+    return -1;
+}
+
+FASTDL_COLD_ int fastdl_traced_stream_(DLDeviceType type, int32_t id, void **out)
+{
+    (void)type;
+    (void)id;
+    (void)out;
+    fastdl_raise_(PyExc_BufferError, fastdl_traced_words_);
+    return -1;
+}
+
+FASTDL_TABLE_("fastdl_traced_")
+DLPackExchangeAPI fastdl_traced_table_ = {
+    {{FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR}, NULL},
+    fastdl_traced_allocate_,
+    fastdl_traced_own_,
+    fastdl_traced_wrap_,
+    NULL,
+    fastdl_traced_stream_,
+};
+
 /* Finds out what a type says of itself: its name, `__dlpack__`, and the table that it publishes, or
  * NULL for that. */
 FASTDL_COLD_ int fastdl_describe_type(PyTypeObject *type, fastdl_record *record,
@@ -2405,9 +2880,15 @@ FASTDL_COLD_ int fastdl_describe_type(PyTypeObject *type, fastdl_record *record,
     memset(record, 0, sizeof(*record));
     record->type = type;
     *peer = fastdl_find_peer_(type);
-    if (*peer == NULL || fastdl_published_table_(type, &record->api, &provider) < 0)
+    if (*peer == NULL)
         return -1;
     record->facts = (*peer)->facts;
+    if (record->facts & FASTDL_TYPE_TRACED) {
+        record->api = &fastdl_traced_table_;
+        return 0;
+    }
+    if (fastdl_published_table_(type, &record->api, &provider) < 0)
+        return -1;
     method = fastdl_type_lookup_(type, "__dlpack__");
     if (method == NULL && PyErr_Occurred())
         return -1;
@@ -2800,6 +3281,34 @@ static inline int fastdl_empty(const DLTensor *prototype, PyTypeObject *like,
     return 0;
 }
 
+static inline int fastdl_zeros(const DLTensor *prototype, PyTypeObject *like,
+                               DLManagedTensorVersioned **out)
+{
+    fastdl_layout layout;
+    const DLTensor *dl;
+    *out = NULL;
+    if (!fastdl_find_device((int32_t)prototype->device.device_type)->host) {
+        PyErr_SetString(PyExc_BufferError, "expected host memory to fill with zeros, got another "
+                                           "device: call fastdl_empty, and clear the memory on "
+                                           "the stream on which it will be used");
+        return -1;
+    }
+    if (fastdl_empty(prototype, like, out) < 0)
+        return -1;
+    dl = &(*out)->dl_tensor;
+    fastdl_check(dl, (*out)->flags, &layout);
+    if (layout.size > 0)
+        memset((char *)dl->data + dl->byte_offset + layout.low, 0,
+               (size_t)(layout.high - layout.low));
+    return 0;
+}
+
+static inline void fastdl_drop(DLManagedTensorVersioned *managed)
+{
+    if (managed != NULL && managed->deleter != NULL)
+        managed->deleter(managed);
+}
+
 static inline int fastdl_wrap(DLManagedTensorVersioned *managed, PyTypeObject *like, PyObject **out)
 {
     void *object = NULL;
@@ -2859,7 +3368,7 @@ typedef enum {
     FASTDL_UNALIGNED_,
     FASTDL_OTHER_DTYPE_,
     FASTDL_OTHER_DEVICE_,
-    FASTDL_OVERLAPS_,
+    FASTDL_ALIASED_,
 } fastdl_mismatch_;
 
 static inline uint64_t fastdl_distance_(int64_t stride)
@@ -2934,9 +3443,9 @@ static inline fastdl_round_ fastdl_round_of_(const DLTensor *dl, uint64_t thresh
     return round;
 }
 
-/* Whether two tensors keep apart in every round of their strides of `threshold` bytes or more. As
+/* Whether two tensors are disjoint in every round of their strides of `threshold` bytes or more. As
  * the columns of a matrix do: seen modulo the length of a row, they are two ranges. */
-static inline int fastdl_rounds_apart_(const DLTensor *a, const DLTensor *b, uint64_t threshold)
+static inline int fastdl_rounds_disjoint_(const DLTensor *a, const DLTensor *b, uint64_t threshold)
 {
     uint64_t step = 0, later;
     fastdl_round_ of_a = fastdl_round_of_(a, threshold, &step);
@@ -2975,7 +3484,7 @@ static inline int fastdl_overlap_(const fastdl_view *a, const fastdl_view *b)
         for (int32_t i = 0; i < tensors[k]->ndim; i++) {
             uint64_t distance = fastdl_distance_(tensors[k]->strides[i]) *
                                 (uint64_t)fastdl_itemsize(tensors[k]->dtype);
-            if (tensors[k]->shape[i] > 1 && fastdl_rounds_apart_(&a->dl, &b->dl, distance))
+            if (tensors[k]->shape[i] > 1 && fastdl_rounds_disjoint_(&a->dl, &b->dl, distance))
                 return 0;
         }
     return 1;
@@ -2992,13 +3501,13 @@ static inline int fastdl_is_same_(const DLTensor *a, const DLTensor *b)
     return 1;
 }
 
-/* The number of the entry of `apart` that a tensor overlaps, or its length. */
-static inline size_t fastdl_overlapped_(const fastdl_view *view, const fastdl_argument *apart,
-                                        size_t count, int32_t rules)
+/* The number of the entry of `no_alias` that a tensor overlaps, or its length. */
+FASTDL_COLD_ size_t fastdl_aliased_(const fastdl_view *view, const fastdl_argument *no_alias,
+                                    size_t count, int32_t rules)
 {
     size_t i;
     for (i = 0; i < count; i++) {
-        const fastdl_view *other = apart[i].view;
+        const fastdl_view *other = no_alias[i].view;
         if (fastdl_overlap_(view, other) &&
             !(rules & FASTDL_IN_PLACE && fastdl_is_same_(&view->dl, &other->dl)))
             break;
@@ -3090,9 +3599,9 @@ FASTDL_HOT_ fastdl_mismatch_ fastdl_compare_(const fastdl_view *view, const char
             dl->device.device_id != like->device.device_id)
             return FASTDL_OTHER_DEVICE_;
     }
-    if (spec->apart_count > 0 &&
-        fastdl_overlapped_(view, spec->apart, spec->apart_count, spec->rules) < spec->apart_count)
-        return FASTDL_OVERLAPS_;
+    if (spec->no_alias_count > 0 && fastdl_aliased_(view, spec->no_alias, spec->no_alias_count,
+                                                    spec->rules) < spec->no_alias_count)
+        return FASTDL_ALIASED_;
     return FASTDL_MEETS_;
 }
 
@@ -3153,8 +3662,9 @@ FASTDL_COLD_ PyObject *fastdl_put_no_ndim_(fastdl_text_ *text, const fastdl_view
     (void)view;
     (void)name;
     (void)spec;
-    fastdl_put_(text, "a specification with ndim beside shape, got 0: the function that asks is "
-                      "at fault");
+    fastdl_put_(text,
+                "a specification with ndim as well as shape, got ndim 0: the function itself is "
+                "at fault");
     return PyExc_ValueError;
 }
 
@@ -3211,7 +3721,7 @@ FASTDL_COLD_ PyObject *fastdl_put_shares_itself_(fastdl_text_ *text, const fastd
     const DLTensor *dl = &view->dl;
     (void)name;
     (void)spec;
-    fastdl_put_(text, "an output in which each element has memory of its own, got strides ");
+    fastdl_put_(text, "an output whose elements do not overlap, got strides ");
     fastdl_put_tuple_(text, dl->strides, dl->ndim);
     fastdl_put_(text, ": pass a copy");
     return PyExc_BufferError;
@@ -3237,12 +3747,12 @@ FASTDL_COLD_ PyObject *fastdl_put_unaligned_(fastdl_text_ *text, const fastdl_vi
 {
     const DLTensor *dl = &view->dl;
     (void)name;
-    fastdl_put_(text, "data at a multiple of ");
+    fastdl_put_(text, "data aligned to ");
     fastdl_put_int_(text, spec->alignment);
-    fastdl_put_(text, " bytes, got it ");
-    fastdl_put_int_(text,
-                    (int64_t)((fastdl_address_(dl) + dl->byte_offset) % (uint64_t)spec->alignment));
-    fastdl_put_(text, " bytes behind one: copy it first");
+    fastdl_put_(text, " bytes, got an address ");
+    fastdl_put_int_(text, (int64_t)(((uint64_t)(uintptr_t)dl->data + dl->byte_offset) %
+                                    (uint64_t)spec->alignment));
+    fastdl_put_(text, " bytes past a multiple: copy it first");
     return PyExc_BufferError;
 }
 
@@ -3274,13 +3784,13 @@ FASTDL_COLD_ PyObject *fastdl_put_other_device_(fastdl_text_ *text, const fastdl
     return PyExc_BufferError;
 }
 
-FASTDL_COLD_ PyObject *fastdl_put_overlaps_(fastdl_text_ *text, const fastdl_view *view,
-                                            const char *name, const fastdl_spec *spec)
+FASTDL_COLD_ PyObject *fastdl_put_aliased_(fastdl_text_ *text, const fastdl_view *view,
+                                           const char *name, const fastdl_spec *spec)
 {
-    size_t i = fastdl_overlapped_(view, spec->apart, spec->apart_count, spec->rules);
+    size_t i = fastdl_aliased_(view, spec->no_alias, spec->no_alias_count, spec->rules);
     (void)name;
-    fastdl_put_(text, "memory apart from that of ");
-    fastdl_put_(text, i < spec->apart_count ? spec->apart[i].name : "another argument");
+    fastdl_put_(text, "no memory shared with ");
+    fastdl_put_(text, i < spec->no_alias_count ? spec->no_alias[i].name : "another argument");
     fastdl_put_(text, ", got an overlap: pass a copy of one");
     return PyExc_ValueError;
 }
@@ -3304,7 +3814,7 @@ fastdl_writer_ fastdl_writers_[] = {
     fastdl_put_no_ndim_,   fastdl_put_wrong_size_,    fastdl_put_wrong_layout_,
     fastdl_put_read_only_, fastdl_put_shares_itself_, fastdl_put_wrong_device_,
     fastdl_put_unaligned_, fastdl_put_other_dtype_,   fastdl_put_other_device_,
-    fastdl_put_overlaps_};
+    fastdl_put_aliased_};
 
 FASTDL_COLD_ int fastdl_raise_mismatch_(const fastdl_view *view, const char *name,
                                         const fastdl_spec *spec, fastdl_mismatch_ mismatch)
@@ -3331,6 +3841,413 @@ FASTDL_HOT_ int fastdl_expect(const fastdl_view *view, const char *name, const f
         fastdl_spec seen = *spec;
         return fastdl_raise_mismatch_(view, name, &seen, mismatch);
     }
+}
+
+/* ---- arguments ---- */
+
+/* Whether torch records gradients in this thread. What cannot be asked counts as yes. */
+FASTDL_COLD_ int fastdl_grad_is_enabled_(void)
+{
+    int answer = -1;
+    PyObject *name = PyUnicode_InternFromString("torch");
+    PyObject *torch = name == NULL ? NULL : PyImport_GetModule(name);
+    if (torch != NULL)
+        answer = fastdl_ask_(torch, "is_grad_enabled");
+    if (answer < 0)
+        PyErr_Clear();
+    Py_XDECREF(torch);
+    Py_XDECREF(name);
+    return answer != 0;
+}
+
+/* Refuses a torch tensor whose gradient would be wrong after a write: 0, or -1 with BufferError. */
+FASTDL_COLD_ int fastdl_ask_grad_(PyObject *obj, const char *name)
+{
+    PyObject *requires_grad = fastdl_optional_attribute_(obj, "requires_grad");
+    int answer =
+        requires_grad == NULL ? (PyErr_Occurred() ? -1 : 0) : PyObject_IsTrue(requires_grad);
+    Py_XDECREF(requires_grad);
+    if (answer <= 0 || !fastdl_grad_is_enabled_())
+        return answer < 0 ? -1 : 0;
+    PyErr_Format(PyExc_BufferError,
+                 "%s: expected a tensor that may be written, got one that requires grad while "
+                 "gradients are recorded, which would miss it: call within torch.no_grad(), or "
+                 "pass a detached tensor",
+                 name);
+    return -1;
+}
+
+/* The same for any object whose tensor is in `view`. */
+FASTDL_HOT_ int fastdl_check_grad_(PyObject *obj, const char *name, const fastdl_view *view)
+{
+    fastdl_record scratch;
+    const fastdl_record *record;
+    uint8_t code = view->dl.dtype.code;
+    if (code == kDLInt || code == kDLUInt || code == kDLBool)
+        return 0; /* these have no gradient */
+    record = fastdl_known_(Py_TYPE(obj), &scratch);
+    if (record == NULL)
+        return -1;
+    return record->facts & FASTDL_TYPE_ASK_BITS ? fastdl_ask_grad_(obj, name) : 0;
+}
+
+/* ---- copies of host tensors ---- */
+
+/* A copy and its memory, in one allocation. */
+typedef struct {
+    DLManagedTensorVersioned managed;
+    int64_t dims[2]; /* shape, then strides: 2 * ndim of them; then, aligned, the elements */
+} fastdl_copy_;
+
+/* A deleter, so it is called on any thread, with or without a thread state. */
+FASTDL_COLD_ void fastdl_delete_copy_(DLManagedTensorVersioned *self)
+{
+    free(self);
+}
+
+/* Room for a contiguous copy of a tensor in another element type, in `order`: the elements are not
+ * filled in. NULL with an exception. */
+FASTDL_COLD_ DLManagedTensorVersioned *fastdl_new_copy_(const DLTensor *from, uint64_t flags,
+                                                        DLDataType dtype, char order,
+                                                        int32_t alignment)
+{
+    const uint64_t padded = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
+    size_t dims = (size_t)from->ndim, start = sizeof(fastdl_copy_) + dims * 2 * sizeof(int64_t);
+    size_t unit = alignment > 64 ? (size_t)alignment : 64;
+    fastdl_copy_ *copy = NULL;
+    fastdl_layout layout;
+    DLTensor to = *from;
+    int64_t step = 1;
+    to.dtype = dtype;
+    to.strides = NULL; /* compact */
+    to.byte_offset = 0;
+    to.device.device_type = kDLCPU; /* the copy of pinned memory is not pinned */
+    to.device.device_id = 0;
+    if (fastdl_check(&to, flags & padded, &layout) == FASTDL_OK &&
+        (uint64_t)layout.nbytes < (uint64_t)PTRDIFF_MAX - start - unit)
+        copy = (fastdl_copy_ *)malloc(start + unit + (size_t)layout.nbytes);
+    if (copy == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    to.shape = copy->dims;
+    to.strides = copy->dims + dims;
+    for (size_t i = 0; i < dims; i++) {
+        size_t k = order == 'F' ? i : dims - 1 - i;
+        to.shape[k] = from->shape[k];
+        to.strides[k] = step;
+        if (fastdl_mul_(step, from->shape[k] > 0 ? from->shape[k] : 1, &step))
+            step = 1; /* no elements */
+    }
+    to.data = (char *)copy + start;
+    to.data = (char *)to.data + (unit - (uintptr_t)to.data % unit) % unit;
+    memset(&copy->managed, 0, sizeof(copy->managed));
+    copy->managed.version.major = FASTDL_DLPACK_MAJOR;
+    copy->managed.version.minor = FASTDL_DLPACK_MINOR;
+    copy->managed.manager_ctx = copy;
+    copy->managed.deleter = fastdl_delete_copy_;
+    copy->managed.flags = DLPACK_FLAG_BITMASK_IS_COPIED | (flags & padded);
+    copy->managed.dl_tensor = to;
+    return &copy->managed;
+}
+
+#define FASTDL_KIND_CASE_(number, type, kind)                                                      \
+    case number:                                                                                   \
+        return kind;
+
+/* What an element type holds: nothing that can be converted, bool, integers, floating numbers. Each
+ * goes to its own kind and to those above. */
+FASTDL_COLD_ int fastdl_kind_(uint32_t dtype)
+{
+    switch (dtype) {
+    case FASTDL_BOOL:
+        return 1;
+        FASTDL_EACH_INTEGER(FASTDL_KIND_CASE_, 2)
+        FASTDL_EACH_FLOATING(FASTDL_KIND_CASE_, 3)
+    default:
+        return 0;
+    }
+}
+
+/* Elements on their way from one type to another: a few at a time, so that each type needs one loop
+ * to read and one to write. */
+#define FASTDL_RUN_ 64
+typedef union {
+    int64_t whole[FASTDL_RUN_]; /* of bool and integers; uint64 by its bits */
+    double real[FASTDL_RUN_];
+} fastdl_run_;
+
+#define FASTDL_READ_CASE_(number, type, run)                                                       \
+    case number:                                                                                   \
+        for (int i = 0; i < n; i++) {                                                              \
+            type value;                                                                            \
+            memcpy(&value, from + i * step, sizeof(value));                                        \
+            (run)->whole[i] = number == FASTDL_BOOL ? value != 0 : (int64_t)value;                 \
+        }                                                                                          \
+        break;
+
+FASTDL_COLD_ void fastdl_read_run_(uint32_t dtype, const char *from, int64_t step, int n,
+                                   fastdl_run_ *run)
+{
+    switch (dtype) {
+        FASTDL_EACH_INTEGER(FASTDL_READ_CASE_, run)
+        FASTDL_READ_CASE_(FASTDL_BOOL, uint8_t, run)
+    default:
+        for (int i = 0; i < n; i++)
+            run->real[i] = fastdl_load(dtype, from + i * step);
+    }
+}
+
+/* Turns integers into floating numbers. Where double cannot hold one, its last bit says whether it
+ * is exact, so that narrower types round as if from the integer itself. */
+FASTDL_COLD_ void fastdl_float_run_(int is_unsigned, int to_double, int n, fastdl_run_ *run)
+{
+    for (int i = 0; i < n; i++) {
+        int64_t value = run->whole[i];
+        int negative = !is_unsigned && value < 0;
+        uint64_t size = negative ? (uint64_t)0 - (uint64_t)value : (uint64_t)value;
+        if (!to_double && size >> 53 != 0)
+            size = (size >> 11 | ((size & 0x7ff) != 0)) << 11;
+        run->real[i] = negative ? -(double)size : (double)size;
+    }
+}
+
+#define FASTDL_WRITE_CASE_(number, type, run)                                                      \
+    case number:                                                                                   \
+        for (int i = 0; i < n; i++) {                                                              \
+            type value = (type)(run)->whole[i];                                                    \
+            if ((int64_t)value != (run)->whole[i] ||                                               \
+                ((run)->whole[i] < 0 && (is_unsigned || number == FASTDL_UINT64)))                 \
+                return i;                                                                          \
+            memcpy(to + (size_t)i * sizeof(value), &value, sizeof(value));                         \
+        }                                                                                          \
+        break;
+
+/* Writes elements next to each other: -1, or the number of the first that does not fit. */
+FASTDL_COLD_ int fastdl_write_run_(uint32_t dtype, int is_unsigned, int n, const fastdl_run_ *run,
+                                   char *to)
+{
+    switch (dtype) {
+        FASTDL_EACH_INTEGER(FASTDL_WRITE_CASE_, run)
+    default:
+        for (int i = 0; i < n; i++)
+            fastdl_store(dtype, to + (size_t)i * (dtype >> 8 & 0xff) / 8, run->real[i]);
+    }
+    return -1;
+}
+
+/* Copies n elements that lie `step` bytes apart to consecutive ones, in another type or the same.
+ * 0, or -1 with *misfit set to the integer that does not fit. */
+FASTDL_COLD_ int fastdl_copy_row_(const char *from, int64_t step, DLDataType from_type, char *to,
+                                  DLDataType to_type, int64_t n, int64_t *misfit)
+{
+    uint32_t source = fastdl_dtype(from_type), target = fastdl_dtype(to_type);
+    int64_t size = fastdl_itemsize(to_type);
+    int is_unsigned = source == FASTDL_UINT64;
+    if (source == target) {
+        if (step == size)
+            memcpy(to, from, (size_t)(n * size));
+        else
+            for (int64_t i = 0; i < n; i++)
+                memcpy(to + i * size, from + i * step, (size_t)size);
+        return 0;
+    }
+    while (n > 0) {
+        fastdl_run_ run;
+        int count = n < FASTDL_RUN_ ? (int)n : FASTDL_RUN_, wrong;
+        fastdl_read_run_(source, from, step, count, &run);
+        if (fastdl_kind_(source) < 3 && fastdl_kind_(target) == 3)
+            fastdl_float_run_(is_unsigned, target == FASTDL_FLOAT64, count, &run);
+        wrong = fastdl_write_run_(target, is_unsigned, count, &run, to);
+        if (wrong >= 0) {
+            *misfit = run.whole[wrong];
+            return -1;
+        }
+        n -= count;
+        from += count * step;
+        to += count * size;
+    }
+    return 0;
+}
+
+/* Fills in a copy that fastdl_new_copy_ made of a host tensor. */
+FASTDL_COLD_ int fastdl_fill_copy_(const DLTensor *from, const DLTensor *to, char order,
+                                   int64_t *misfit)
+{
+    int64_t index[FASTDL_MAX_NDIM] = {0}, itemsize = fastdl_itemsize(from->dtype);
+    int64_t row = 1, step = itemsize, bytes = fastdl_itemsize(to->dtype);
+    const char *source = (const char *)from->data + from->byte_offset;
+    char *target = (char *)to->data;
+    int32_t ndim = from->ndim, last = ndim - 1;
+    for (int32_t i = 0; i < ndim; i++)
+        if (from->shape[i] == 0)
+            return 0;
+    if (ndim > 0) {
+        int32_t k = order == 'F' ? 0 : last;
+        row = from->shape[k];
+        step = from->strides[k] * itemsize;
+    }
+    for (;;) {
+        int32_t i = 1;
+        if (fastdl_copy_row_(source, step, from->dtype, target, to->dtype, row, misfit) < 0)
+            return -1;
+        target += row * bytes;
+        for (; i < ndim; i++) { /* the next row: an odometer of the other dimensions */
+            int32_t k = order == 'F' ? i : last - i;
+            source += from->strides[k] * itemsize;
+            if (++index[k] < from->shape[k])
+                break;
+            source -= from->shape[k] * from->strides[k] * itemsize;
+            index[k] = 0;
+        }
+        if (i >= ndim)
+            return 0;
+    }
+}
+
+/* Whether elements of one type can be converted to another. */
+FASTDL_COLD_ int fastdl_converts_(uint32_t from, uint32_t to)
+{
+    int kind = fastdl_kind_(from);
+    return from == to || (kind != 0 && kind <= fastdl_kind_(to) && to != FASTDL_BOOL);
+}
+
+/* The element type of a copy that is to meet a specification: `own` if that will do, or if none of
+ * those that are asked for can be had. */
+FASTDL_COLD_ DLDataType fastdl_choose_dtype_(DLDataType own, const fastdl_spec *spec)
+{
+    uint32_t from = fastdl_dtype(own), to = from;
+    if (spec->like != NULL) {
+        uint32_t wanted = fastdl_dtype(spec->like->view->dl.dtype);
+        to = fastdl_converts_(from, wanted) ? wanted : from;
+    } else {
+        for (size_t i = spec->dtype_count; i-- > 0;) {
+            if (spec->dtypes[i] == from)
+                return own;
+            if (fastdl_converts_(from, spec->dtypes[i]))
+                to = spec->dtypes[i];
+        }
+    }
+    own.code = (uint8_t)to;
+    own.bits = (uint8_t)(to >> 8);
+    own.lanes = (uint16_t)(to >> 16);
+    return own;
+}
+
+/* Puts a copy that meets a specification into a view that does not: 0; 1 if no copy can meet it,
+ * for the reason in *mismatch; -1 with an exception. */
+FASTDL_COLD_ int fastdl_mend_(fastdl_view *view, const char *name, const fastdl_spec *spec,
+                              fastdl_mismatch_ *mismatch)
+{
+    char order = (spec->layout & (FASTDL_C | FASTDL_F)) == FASTDL_F ? 'F' : 'C';
+    DLDataType dtype = view->dl.dtype;
+    DLManagedTensorVersioned *copy;
+    fastdl_view mended;
+    int64_t misfit;
+    if (spec->rules & FASTDL_WRITABLE || fastdl_is_packed(dtype, view->flags) ||
+        !fastdl_find_device((int32_t)view->dl.device.device_type)->host)
+        return 1;
+    if (spec->rules & FASTDL_CONVERT)
+        dtype = fastdl_choose_dtype_(dtype, spec);
+    copy = fastdl_new_copy_(&view->dl, view->flags, dtype, order, spec->alignment);
+    if (copy == NULL)
+        return -1;
+    mended.dl = copy->dl_tensor;
+    mended.flags = copy->flags;
+    *mismatch = fastdl_compare_(&mended, name, spec);
+    if (*mismatch != FASTDL_MEETS_) {
+        free(copy);
+        return 1;
+    }
+    if (fastdl_fill_copy_(&view->dl, &copy->dl_tensor, order, &misfit) < 0) {
+        fastdl_text_ text;
+        text.length = 0;
+        fastdl_put_dtype_(&text, fastdl_dtype(dtype));
+        PyErr_Format(PyExc_ValueError,
+                     view->dl.dtype.code == kDLUInt ? "%s: expected numbers that fit %s, got %llu"
+                                                    : "%s: expected numbers that fit %s, got %lld",
+                     name, text.text, (long long)misfit);
+        free(copy);
+        return -1;
+    }
+    fastdl_release(view);
+    view->own_ = copy;
+    view->dl = mended.dl;
+    view->flags = mended.flags;
+    return 0;
+}
+
+/* fastdl_expect of a view that was filled from `obj` and may be filled with a copy in its place. */
+FASTDL_HOT_ int fastdl_meet_(PyObject *obj, const char *name, const fastdl_spec *spec,
+                             fastdl_view *view)
+{
+    fastdl_mismatch_ mismatch = fastdl_compare_(view, name, spec);
+    if (FASTDL_LIKELY_(mismatch == FASTDL_MEETS_)) {
+        if ((spec->rules & (FASTDL_WRITABLE | FASTDL_DETACHED)) == FASTDL_WRITABLE)
+            return fastdl_check_grad_(obj, name, view);
+        return 0;
+    }
+    {
+        fastdl_spec seen = *spec; /* as in fastdl_expect */
+        int result = 1;
+        if (spec->rules & (FASTDL_COPY | FASTDL_CONVERT))
+            result = fastdl_mend_(view, name, &seen, &mismatch);
+        return result > 0 ? fastdl_raise_mismatch_(view, name, &seen, mismatch) : result;
+    }
+}
+
+FASTDL_HOT_ int fastdl_borrow_as(PyObject *obj, const char *name, const fastdl_spec *spec,
+                                 fastdl_view *view)
+{
+    if (FASTDL_UNLIKELY_(fastdl_borrow(obj, view) < 0)) {
+        fastdl_name_argument_(name);
+        return -1;
+    }
+    if (FASTDL_LIKELY_(fastdl_meet_(obj, name, spec, view) == 0))
+        return 0;
+    fastdl_release(view);
+    return -1;
+}
+
+static inline int fastdl_own_as(PyObject *obj, const char *name, const fastdl_spec *spec,
+                                DLManagedTensorVersioned **out)
+{
+    fastdl_view view;
+    *out = NULL;
+    if (fastdl_own(obj, &view.own_) < 0) {
+        fastdl_name_argument_(name);
+        return -1;
+    }
+    view.api_ = NULL;
+    view.flags = view.own_->flags;
+    view.dl = view.own_->dl_tensor;
+    fastdl_fold_offset_(&view.dl);
+    if (fastdl_meet_(obj, name, spec, &view) < 0) {
+        fastdl_release(&view);
+        return -1;
+    }
+    *out = view.own_;
+    return 0;
+}
+
+static inline int fastdl_borrow_all(PyObject *const *objects, const fastdl_parameter *parameters,
+                                    size_t count, fastdl_view *views)
+{
+    for (size_t i = 0; i < count; i++)
+        fastdl_init(&views[i]);
+    for (size_t i = 0; i < count; i++)
+        if (FASTDL_UNLIKELY_(fastdl_borrow_as(objects[i], parameters[i].name, parameters[i].spec,
+                                              &views[i]) < 0)) {
+            fastdl_release_all(views, i);
+            return -1;
+        }
+    return 0;
+}
+
+static inline void fastdl_release_all(fastdl_view *views, size_t count)
+{
+    while (count-- > 0)
+        fastdl_release(&views[count]);
 }
 
 #ifdef __cplusplus

@@ -800,14 +800,14 @@ void expect_like(const tensor<As...> &x, const tensor<Bs...> &y)
 /* Throws ValueError if x and y share memory, unless they are the very same tensor: a function that
  * writes one while it reads the other, element by element, can do no harm then. */
 template <typename... As, typename... Bs>
-void expect_apart(const tensor<As...> &x, const tensor<Bs...> &y)
+void expect_no_alias(const tensor<As...> &x, const tensor<Bs...> &y)
 {
-    fastdl_argument apart = {y.view(), y.name()};
+    fastdl_argument no_alias = {y.view(), y.name()};
     fastdl_spec spec{};
     spec.rules = FASTDL_IN_PLACE;
     spec.device = FASTDL_ANY_DEVICE;
-    spec.apart = &apart;
-    spec.apart_count = 1;
+    spec.no_alias = &no_alias;
+    spec.no_alias_count = 1;
     if (fastdl_expect(x.view(), x.name(), &spec) < 0)
         detail::throw_pending();
 }
@@ -978,7 +978,9 @@ inline kept *keep(PyObject *obj, const char *name, const fastdl_spec *spec)
         return nullptr;
     fastdl_init(&view);
     view.api_ = record->api;
-    if (fastdl_borrow_owned_(obj, &view, record) == 0 && fastdl_expect(&view, name, spec) == 0)
+    if (fastdl_borrow_owned_(obj, &view, record) < 0)
+        fastdl_name_argument_(name);
+    else if (fastdl_meet_(obj, name, spec, &view) == 0)
         made = kept::make(view, Py_TYPE(obj));
     if (made == nullptr)
         fastdl_release(&view);
@@ -1143,15 +1145,15 @@ template <typename... Cs> class loan<tensor<Cs...>>
         fastdl_release(&lent_.view);
         error_.drop();
         lent_.type = Py_TYPE(obj);
-        if (FASTDL_LIKELY_(detail::find_package() == 0 && fastdl_borrow(obj, &lent_.view) == 0)) {
-            if (FASTDL_LIKELY_(fastdl_compare_(&lent_.view, name, spec) == FASTDL_MEETS_))
-                return true;
-            if (!meant) {
+        if (FASTDL_LIKELY_(detail::find_package() == 0)) { /* fastdl_borrow_as, with a quick no */
+            if (FASTDL_UNLIKELY_(fastdl_borrow(obj, &lent_.view) < 0)) {
+                fastdl_name_argument_(name);
+            } else if (!meant && fastdl_compare_(&lent_.view, name, spec) != FASTDL_MEETS_) {
                 fastdl_release(&lent_.view);
                 return false;
+            } else if (FASTDL_LIKELY_(fastdl_meet_(obj, name, spec, &lent_.view) == 0)) {
+                return true;
             }
-            if (fastdl_expect(&lent_.view, name, spec) == 0)
-                return true; /* its owner has changed it in between */
         }
         fastdl_release(&lent_.view);
         return error_.keep(meant);

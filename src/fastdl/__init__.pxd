@@ -145,6 +145,8 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
     uint32_t DTYPE "FASTDL_DTYPE"(unsigned int code, unsigned int bits, unsigned int lanes)
     uint32_t dtype "fastdl_dtype"(DLDataType dtype)
     int64_t itemsize "fastdl_itemsize"(DLDataType dtype)
+    double load "fastdl_load"(uint32_t dtype, const void *element)
+    void store "fastdl_store"(uint32_t dtype, void *element, double value)
     bint is_packed "fastdl_is_packed"(DLDataType dtype, uint64_t flags)
     bint is_contiguous "fastdl_is_contiguous"(const DLTensor *tensor, char order)
     void compact_strides "fastdl_compact_strides"(
@@ -233,8 +235,28 @@ cdef extern from "<fastdl/fastdl.h>":
         int32_t device
         int32_t alignment
         const argument *like
-        const argument *apart
-        size_t apart_count
+        const argument *no_alias
+        size_t no_alias_count
+
+    # `borrow` and `expect` in one: a failure names the argument. `release` must follow.
+    int borrow_as "fastdl_borrow_as"(
+        object argument, const char *name, const spec *expected, view *out) except -1
+
+    ctypedef struct parameter "fastdl_parameter":  # fastdl.parameter(b"x", &of_x)
+        const char *name
+        const spec *spec
+
+    # Several at once, and one call that releases them all, in a `finally`:
+    #
+    #     cdef (PyObject *)[2] objects = [<PyObject *>first, <PyObject *>second]
+    #     cdef fastdl.parameter[2] parameters
+    #     cdef fastdl.view[2] views
+    #     parameters[0] = fastdl.parameter(b"x", &of_x)
+    #     parameters[1] = fastdl.parameter(b"y", &of_y)
+    #     fastdl.borrow_all(objects, parameters, 2, views)
+    int borrow_all "fastdl_borrow_all"(
+        PyObject **objects, const parameter *parameters, size_t count, view *views) except -1
+    void release_all "fastdl_release_all"(view *views, size_t count) noexcept
 
     enum:
         SCALAR "FASTDL_SCALAR"  # spec.ndim
@@ -246,6 +268,9 @@ cdef extern from "<fastdl/fastdl.h>":
         WRITABLE "FASTDL_WRITABLE"  # spec.rules
         TRAILING "FASTDL_TRAILING"
         IN_PLACE "FASTDL_IN_PLACE"
+        DETACHED "FASTDL_DETACHED"
+        COPY "FASTDL_COPY"
+        CONVERT "FASTDL_CONVERT"
 
         HOST "FASTDL_HOST"  # spec.device, beside kDLCUDA and its like
         ANY_DEVICE "FASTDL_ANY_DEVICE"
@@ -314,6 +339,12 @@ cdef inline int pointer(const view *borrowed, const char *name, number **out) ex
 
 cdef extern from "<fastdl/fastdl.h>":
     int fastdl_own(object argument, DLManagedTensorVersioned **out) except -1
+    int fastdl_own_as(
+        object argument, const char *name, const spec *expected,
+        DLManagedTensorVersioned **out) except -1
+    void fastdl_drop(DLManagedTensorVersioned *managed) noexcept nogil
+    int fastdl_zeros(
+        const DLTensor *prototype, PyTypeObject *like, DLManagedTensorVersioned **out) except -1
     int fastdl_empty(
         const DLTensor *prototype, PyTypeObject *like, DLManagedTensorVersioned **out) except -1
     int fastdl_wrap(
@@ -329,10 +360,19 @@ cdef inline DLManagedTensorVersioned *own(object argument) except NULL:
     return result
 
 
+cdef inline DLManagedTensorVersioned *own_as(
+        object argument, const char *name, const spec *expected) except NULL:
+    """The same with a name and a specification, as `borrow_as`. With COPY or CONVERT it may be a
+    copy."""
+    cdef DLManagedTensorVersioned *result
+    fastdl_own_as(argument, name, expected, &result)
+    return result
+
+
 cdef inline void drop(DLManagedTensorVersioned *managed) noexcept nogil:
-    """Gives back what `own` and `empty` returned, unless `wrap` has taken it. From any thread."""
-    if managed.deleter is not NULL:
-        managed.deleter(managed)
+    """Gives back what `own`, `own_as`, `empty` and `zeros` returned, unless `wrap` has taken it.
+    From any thread; NULL is fine."""
+    fastdl_drop(managed)
 
 
 # Not `type like`: Cython takes that to mean type itself, and torch.Tensor is of a metaclass.
@@ -349,6 +389,13 @@ cdef inline DLManagedTensorVersioned *empty(const DLTensor *prototype, object li
     of `like`: type(x), or None for fastdl's memory. It is yours, until `wrap` takes it."""
     cdef DLManagedTensorVersioned *result
     fastdl_empty(prototype, _type_of_result(like), &result)
+    return result
+
+
+cdef inline DLManagedTensorVersioned *zeros(const DLTensor *prototype, object like) except NULL:
+    """The same with all bytes 0, in host memory."""
+    cdef DLManagedTensorVersioned *result
+    fastdl_zeros(prototype, _type_of_result(like), &result)
     return result
 
 

@@ -184,9 +184,9 @@ static void like(const fd::tensor<x_name, fd::device::any> &x,
 {
     fd::expect_like(x, y);
 }
-static void apart(const fd::tensor<x_name> &x, const fd::tensor<y_name> &y)
+static void no_alias(const fd::tensor<x_name> &x, const fd::tensor<y_name> &y)
 {
-    fd::expect_apart(x, y);
+    fd::expect_no_alias(x, y);
 }
 static std::intptr_t work_stream(const fd::tensor<fd::device::any> &x)
 {
@@ -357,7 +357,7 @@ MODULE(m)
     m.def("read_as_float", &read_as_float);
     m.def("write_as_float", &write_as_float);
     m.def("like", &like);
-    m.def("apart", &apart);
+    m.def("no_alias", &no_alias);
     m.def("work_stream", &work_stream);
     m.def("throw_after", &throw_after);
     m.def("filled_like", &filled_like);

@@ -76,13 +76,77 @@ static PyObject *borrow(PyObject *self, PyObject *obj)
 /* release_in_error(obj): borrows and releases with an exception pending, which comes out. */
 static PyObject *release_in_error(PyObject *self, PyObject *obj)
 {
-    fastdl_view view;
+    fastdl_view views[2];
     (void)self;
-    if (fastdl_borrow(obj, &view) < 0)
+    if (fastdl_borrow(obj, &views[0]) < 0)
         return NULL;
     PyErr_SetString(PyExc_ArithmeticError, "pending");
-    fastdl_release(&view);
+    fastdl_init(&views[1]);
+    fastdl_release(&views[1]);
+    fastdl_release_all(views, 2);
     return NULL;
+}
+
+/* under_error(function, obj, other): calls a function of the header while an exception is pending,
+ * which is not as it should be: whether it succeeded; if it did not there is an exception. With
+ * `obj`, or where it takes a view, with that of `other`. */
+static PyObject *under_error(PyObject *self, PyObject *arguments)
+{
+    const char *function;
+    PyObject *obj, *other, *made = NULL;
+    PyTypeObject *type;
+    fastdl_view view;
+    fastdl_spec spec;
+    fastdl_parameter parameter;
+    DLManagedTensorVersioned *managed = NULL;
+    void *stream;
+    int result = -2;
+    (void)self;
+    if (!PyArg_ParseTuple(arguments, "sOO", &function, &obj, &other) ||
+        fastdl_borrow(other, &view) < 0)
+        return NULL;
+    type = Py_TYPE(other);
+    memset(&spec, 0, sizeof(spec));
+    parameter.name = "x";
+    parameter.spec = &spec;
+    PyErr_SetString(PyExc_ArithmeticError, "pending");
+    if (strcmp(function, "borrow") == 0 || strcmp(function, "borrow_as") == 0 ||
+        strcmp(function, "borrow_all") == 0) {
+        fastdl_view again;
+        result = function[6] == '\0'  ? fastdl_borrow(obj, &again)
+                 : function[8] == 's' ? fastdl_borrow_as(obj, "x", &spec, &again)
+                                      : fastdl_borrow_all(&obj, &parameter, 1, &again);
+        fastdl_release(&again);
+    } else if (strcmp(function, "expect") == 0) {
+        result = fastdl_expect(&view, "x", &spec);
+    } else if (strcmp(function, "own") == 0) {
+        result = fastdl_own(obj, &managed);
+    } else if (strcmp(function, "empty") == 0) {
+        result = fastdl_empty(&view.dl, type, &managed);
+    } else if (strcmp(function, "work_stream") == 0) {
+        result = fastdl_work_stream(&view, &stream);
+    } else if (strcmp(function, "exchange_api") == 0) {
+        result = fastdl_exchange_api(Py_TYPE(obj)) == NULL ? -1 : 0;
+    } else if (strcmp(function, "import") == 0) {
+        result = fastdl_import();
+    } else if (strcmp(function, "wrap") == 0) {
+        PyErr_Clear();
+        if (fastdl_own(obj, &managed) == 0) {
+            PyErr_SetString(PyExc_ArithmeticError, "pending");
+            result = fastdl_wrap(managed, type, &made);
+            managed = NULL;
+        }
+    }
+    if (result != 0 && !(result == -1 && PyErr_Occurred())) {
+        PyErr_Format(PyExc_AssertionError, "%s returned %d without an exception", function, result);
+        return NULL;
+    }
+    PyErr_Clear();
+    Py_XDECREF(made);
+    if (managed != NULL && managed->deleter != NULL)
+        managed->deleter(managed);
+    fastdl_release(&view);
+    return PyBool_FromLong(result == 0);
 }
 
 /* borrow_on(n, obj): borrows and releases n times, as threads do. */
@@ -188,6 +252,34 @@ static PyObject *empty(PyObject *self, PyObject *arguments)
     return result < 0 ? NULL : PyCapsule_New(managed, "dltensor_versioned", destroy);
 }
 
+/* zeros(obj, type or None): the same, of fastdl_zeros. */
+static PyObject *zeros(PyObject *self, PyObject *arguments)
+{
+    PyObject *obj, *like;
+    fastdl_view view;
+    DLManagedTensorVersioned *managed;
+    int result;
+    (void)self;
+    if (!PyArg_ParseTuple(arguments, "OO", &obj, &like) || fastdl_borrow(obj, &view) < 0)
+        return NULL;
+    result = fastdl_zeros(&view.dl, like == Py_None ? NULL : (PyTypeObject *)like, &managed);
+    fastdl_release(&view);
+    return result < 0 ? NULL : PyCapsule_New(managed, "dltensor_versioned", destroy);
+}
+
+/* drop(capsule or None) */
+static PyObject *drop(PyObject *self, PyObject *capsule)
+{
+    DLManagedTensorVersioned *managed = capsule == Py_None ? NULL : take(capsule);
+    (void)self;
+    if (managed == NULL && PyErr_Occurred())
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    fastdl_drop(managed);
+    Py_END_ALLOW_THREADS;
+    Py_RETURN_NONE;
+}
+
 /* work_stream(obj) */
 static PyObject *work_stream(PyObject *self, PyObject *obj)
 {
@@ -274,74 +366,173 @@ static long number(PyObject *spec, const char *name)
     return result;
 }
 
-/* expect([(obj, name, spec)]): compares up to four arguments, in order. A spec is a dict of the
- * members, with `shape` a list of ints, names and None, `like` the number of an argument and
- * `apart` a list of them. */
-static PyObject *expect(PyObject *self, PyObject *list)
-{
+/* What a specification points to, for the duration of a call. */
+typedef struct {
+    scope names;
     fastdl_view views[MAX_ARGUMENTS];
-    fastdl_argument known[MAX_ARGUMENTS], apart[MAX_ARGUMENTS];
+    fastdl_argument known[MAX_ARGUMENTS], no_alias[MAX_ARGUMENTS][MAX_ARGUMENTS];
     fastdl_dim *shapes[MAX_ARGUMENTS][MAX_DIMS];
     uint32_t dtypes[MAX_ARGUMENTS][MAX_DIMS];
-    scope s;
-    Py_ssize_t count = PyList_Size(list);
+    PyObject *objects[MAX_ARGUMENTS];
+    fastdl_spec specs[MAX_ARGUMENTS];
+    fastdl_parameter parameters[MAX_ARGUMENTS];
+    size_t count;
+} call;
+
+/* Reads argument `i`, (obj, name, spec). A spec is a dict of the members, with `shape` a list of
+ * ints, names and None, `like` the number of an argument and `no_alias` a list of them. */
+static int read_argument(call *c, size_t i, PyObject *argument)
+{
+    PyObject *spec, *entries;
+    const char *name;
+    fastdl_spec *wanted = &c->specs[i];
+    memset(wanted, 0, sizeof(*wanted));
+    if (!PyArg_ParseTuple(argument, "OsO", &c->objects[i], &name, &spec))
+        return -1;
+    c->known[i].view = &c->views[i];
+    c->known[i].name = name;
+    c->parameters[i].name = name;
+    c->parameters[i].spec = wanted;
+    wanted->ndim = (int32_t)number(spec, "ndim");
+    wanted->layout = (int32_t)number(spec, "layout");
+    wanted->rules = (int32_t)number(spec, "rules");
+    wanted->device = (int32_t)number(spec, "device");
+    wanted->alignment = (int32_t)number(spec, "alignment");
+    entries = PyMapping_GetItemString(spec, "dtypes");
+    for (Py_ssize_t k = 0; entries != NULL && k < PyList_Size(entries); k++)
+        c->dtypes[i][wanted->dtype_count++] =
+            (uint32_t)PyLong_AsUnsignedLong(PyList_GetItem(entries, k));
+    wanted->dtypes = c->dtypes[i];
+    Py_XDECREF(entries);
+    entries = PyMapping_GetItemString(spec, "shape");
+    for (Py_ssize_t k = 0; entries != NULL && k < PyList_Size(entries); k++)
+        c->shapes[i][k] = dim_of(&c->names, PyList_GetItem(entries, k));
+    if (entries != NULL)
+        wanted->shape = c->shapes[i];
+    Py_XDECREF(entries);
+    entries = PyMapping_GetItemString(spec, "like");
+    if (entries != NULL)
+        wanted->like = &c->known[PyLong_AsLong(entries)];
+    Py_XDECREF(entries);
+    entries = PyMapping_GetItemString(spec, "no_alias");
+    for (Py_ssize_t k = 0; entries != NULL && k < PyList_Size(entries); k++)
+        c->no_alias[i][wanted->no_alias_count++] =
+            c->known[PyLong_AsLong(PyList_GetItem(entries, k))];
+    wanted->no_alias = c->no_alias[i];
+    Py_XDECREF(entries);
+    PyErr_Clear();
+    return 0;
+}
+
+static int read_call(call *c, PyObject *list)
+{
+    c->names.count = 0;
+    c->count = (size_t)PyList_Size(list);
+    for (size_t i = 0; i < c->count; i++)
+        if (read_argument(c, i, PyList_GetItem(list, (Py_ssize_t)i)) < 0)
+            return -1;
+    return 0;
+}
+
+/* expect([(obj, name, spec)]): borrows and compares up to four arguments, in order. */
+static PyObject *expect(PyObject *self, PyObject *list)
+{
+    call c;
     int failed = 0;
     (void)self;
-    s.count = 0;
-    for (int i = 0; i < MAX_ARGUMENTS; i++)
-        fastdl_init(&views[i]);
-    for (Py_ssize_t i = 0; i < count && !failed; i++) {
-        PyObject *obj, *spec, *entries;
-        const char *name;
-        fastdl_spec wanted;
-        memset(&wanted, 0, sizeof(wanted));
-        if (!PyArg_ParseTuple(PyList_GetItem(list, i), "OsO", &obj, &name, &spec) ||
-            fastdl_borrow(obj, &views[i]) < 0) {
-            failed = 1;
-            break;
-        }
-        known[i].view = &views[i];
-        known[i].name = name;
-        wanted.ndim = (int32_t)number(spec, "ndim");
-        wanted.layout = (int32_t)number(spec, "layout");
-        wanted.rules = (int32_t)number(spec, "rules");
-        wanted.device = (int32_t)number(spec, "device");
-        wanted.alignment = (int32_t)number(spec, "alignment");
-        entries = PyMapping_GetItemString(spec, "dtypes");
-        for (Py_ssize_t k = 0; entries != NULL && k < PyList_Size(entries); k++)
-            dtypes[i][wanted.dtype_count++] =
-                (uint32_t)PyLong_AsUnsignedLong(PyList_GetItem(entries, k));
-        wanted.dtypes = dtypes[i];
-        Py_XDECREF(entries);
-        entries = PyMapping_GetItemString(spec, "shape");
-        for (Py_ssize_t k = 0; entries != NULL && k < PyList_Size(entries); k++)
-            shapes[i][k] = dim_of(&s, PyList_GetItem(entries, k));
-        if (entries != NULL)
-            wanted.shape = shapes[i];
-        Py_XDECREF(entries);
-        entries = PyMapping_GetItemString(spec, "like");
-        if (entries != NULL)
-            wanted.like = &known[PyLong_AsLong(entries)];
-        Py_XDECREF(entries);
-        entries = PyMapping_GetItemString(spec, "apart");
-        for (Py_ssize_t k = 0; entries != NULL && k < PyList_Size(entries); k++)
-            apart[wanted.apart_count++] = known[PyLong_AsLong(PyList_GetItem(entries, k))];
-        wanted.apart = apart;
-        Py_XDECREF(entries);
-        PyErr_Clear();
-        failed = fastdl_expect(&views[i], name, &wanted) < 0;
-    }
-    for (int i = 0; i < MAX_ARGUMENTS; i++)
-        fastdl_release(&views[i]);
+    if (read_call(&c, list) < 0)
+        return NULL;
+    for (size_t i = 0; i < c.count; i++)
+        fastdl_init(&c.views[i]);
+    for (size_t i = 0; i < c.count && !failed; i++)
+        failed = fastdl_borrow(c.objects[i], &c.views[i]) < 0 ||
+                 fastdl_expect(&c.views[i], c.known[i].name, &c.specs[i]) < 0;
+    for (size_t i = 0; i < c.count; i++)
+        fastdl_release(&c.views[i]);
     if (failed)
         return NULL;
     Py_RETURN_NONE;
+}
+
+static PyObject *seen(const fastdl_view *view)
+{
+    PyObject *result = fields(&view->dl, view->flags);
+    PyObject *owned = PyBool_FromLong(view->own_ != NULL);
+    if (result != NULL)
+        PyDict_SetItemString(result, "owned", owned);
+    Py_DECREF(owned);
+    return result;
+}
+
+/* borrow_as(obj, name, spec): the fields of the view. On failure it must hold nothing. */
+static PyObject *borrow_as(PyObject *self, PyObject *argument)
+{
+    call c;
+    PyObject *result;
+    (void)self;
+    c.names.count = 0;
+    if (read_argument(&c, 0, argument) < 0)
+        return NULL;
+    if (fastdl_borrow_as(c.objects[0], c.known[0].name, &c.specs[0], &c.views[0]) < 0) {
+        if (c.views[0].own_ != NULL)
+            PyErr_SetString(PyExc_AssertionError, "fastdl_borrow_as failed and left something");
+        fastdl_release(&c.views[0]);
+        return NULL;
+    }
+    result = seen(&c.views[0]);
+    fastdl_release(&c.views[0]);
+    return result;
+}
+
+/* own_as(obj, name, spec): a capsule of the owned tensor. */
+static PyObject *own_as(PyObject *self, PyObject *argument)
+{
+    call c;
+    DLManagedTensorVersioned *managed = (DLManagedTensorVersioned *)&managed;
+    (void)self;
+    c.names.count = 0;
+    if (read_argument(&c, 0, argument) < 0)
+        return NULL;
+    if (fastdl_own_as(c.objects[0], c.known[0].name, &c.specs[0], &managed) < 0) {
+        if (managed != NULL)
+            PyErr_SetString(PyExc_AssertionError, "fastdl_own_as failed and left something");
+        return NULL;
+    }
+    return PyCapsule_New(managed, "dltensor_versioned", destroy);
+}
+
+/* borrow_all([(obj, name, spec)]): a list of the fields of each view. */
+static PyObject *borrow_all(PyObject *self, PyObject *list)
+{
+    call c;
+    PyObject *result;
+    (void)self;
+    if (read_call(&c, list) < 0)
+        return NULL;
+    if (fastdl_borrow_all(c.objects, c.parameters, c.count, c.views) < 0) {
+        for (size_t i = 0; i < c.count; i++)
+            if (c.views[i].own_ != NULL)
+                PyErr_SetString(PyExc_AssertionError,
+                                "fastdl_borrow_all failed and left something");
+        fastdl_release_all(c.views, c.count);
+        return NULL;
+    }
+    result = PyList_New(0);
+    for (size_t i = 0; result != NULL && i < c.count; i++) {
+        PyObject *view = seen(&c.views[i]);
+        PyList_Append(result, view);
+        Py_XDECREF(view);
+    }
+    fastdl_release_all(c.views, c.count);
+    fastdl_release_all(c.views, c.count); /* idempotent */
+    return result;
 }
 
 static PyMethodDef functions[] = {
     {"import_runtime", import_runtime, METH_NOARGS, NULL},
     {"borrow", borrow, METH_O, NULL},
     {"release_in_error", release_in_error, METH_O, NULL},
+    {"under_error", under_error, METH_VARARGS, NULL},
     {"borrow_on", borrow_on, METH_VARARGS, NULL},
     {"own", own, METH_O, NULL},
     {"held", held, METH_O, NULL},
@@ -353,6 +544,11 @@ static PyMethodDef functions[] = {
     {"record", record, METH_O, NULL},
     {"dtype_exists", dtype_exists, METH_VARARGS, NULL},
     {"expect", expect, METH_O, NULL},
+    {"borrow_as", borrow_as, METH_VARARGS, NULL},
+    {"borrow_all", borrow_all, METH_O, NULL},
+    {"own_as", own_as, METH_VARARGS, NULL},
+    {"zeros", zeros, METH_VARARGS, NULL},
+    {"drop", drop, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 

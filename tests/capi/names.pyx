@@ -1,6 +1,7 @@
 # cython: language_level=3
 """Each name of fastdl/__init__.pxd, used once; test_cython.py looks at what comes back."""
 cimport fastdl
+from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t
 
 
@@ -85,8 +86,8 @@ def describe(argument):
 
 
 def expect(points, weights):
-    """`points` is (n, 3), row-major float32 at a multiple of 4; `weights` the n of the same type,
-    apart from it."""
+    """`points` is (n, 3), row-major float32 at a multiple of 4; `weights` the n of the same type
+    and share no memory with them."""
     cdef fastdl.view p, w
     cdef uint32_t number = fastdl.FLOAT32
     cdef fastdl.dim n = fastdl.DIM(b"n"), three = fastdl.SIZE(3)
@@ -104,12 +105,97 @@ def expect(points, weights):
         first = fastdl.argument(&p, b"points")
         spec = fastdl.anything()
         spec.ndim, spec.shape, spec.rules = 1, of_weights, fastdl.WRITABLE
-        spec.like, spec.apart, spec.apart_count = &first, &first, 1
+        spec.like, spec.no_alias, spec.no_alias_count = &first, &first, 1
         fastdl.expect(&w, b"weights", &spec)
         return n.size
     finally:
         fastdl.release(&w)
         fastdl.release(&p)
+
+
+def sizes(first, second):
+    """Vectors of one length and one element type: that length, twice."""
+    cdef fastdl.view[2] views
+    cdef fastdl.dim n = fastdl.DIM(b"n")
+    cdef fastdl.dim *shape = &n
+    cdef fastdl.argument x = fastdl.argument(&views[0], b"x")
+    cdef fastdl.spec of_x = fastdl.anything(), of_y
+    cdef fastdl.parameter[2] parameters
+    cdef (PyObject *)[2] objects = [<PyObject *>first, <PyObject *>second]
+    of_x.ndim, of_x.shape = 1, &shape
+    of_y = of_x
+    of_y.like = &x
+    parameters[0] = fastdl.parameter(b"x", &of_x)
+    parameters[1] = fastdl.parameter(b"y", &of_y)
+    fastdl.borrow_all(objects, parameters, 2, views)
+    try:
+        return n.size, views[1].dl.shape[0]
+    finally:
+        fastdl.release_all(views, 2)
+
+
+def total_as_double(argument):
+    """Of a vector of any number type, kept for a while."""
+    cdef uint32_t wanted = fastdl.FLOAT64
+    cdef fastdl.spec spec = fastdl.anything()
+    cdef fastdl.DLManagedTensorVersioned *kept
+    cdef double sum = 0
+    cdef int64_t i
+    spec.dtypes, spec.dtype_count, spec.ndim = &wanted, 1, 1
+    spec.layout, spec.rules = fastdl.C, fastdl.CONVERT
+    kept = fastdl.own_as(argument, b"argument", &spec)
+    try:
+        for i in range(kept.dl_tensor.shape[0]):
+            sum += (<double *>kept.dl_tensor.data)[i]
+        return sum
+    finally:
+        fastdl.drop(kept)
+
+
+def first_doubled(argument):
+    """Changes the first element of a vector of any floating type."""
+    cdef fastdl.view x
+    cdef fastdl.spec spec = fastdl.anything()
+    cdef uint32_t number
+    spec.ndim, spec.rules = 1, fastdl.WRITABLE | fastdl.DETACHED
+    fastdl.borrow_as(argument, b"argument", &spec, &x)
+    try:
+        number = fastdl.dtype(x.dl.dtype)
+        fastdl.store(number, x.dl.data, 2 * fastdl.load(number, x.dl.data))
+    finally:
+        fastdl.release(&x)
+
+
+def copied(argument):
+    """Whether a row-major copy was needed."""
+    cdef fastdl.view x
+    cdef fastdl.spec spec = fastdl.anything()
+    spec.layout, spec.rules = fastdl.C, fastdl.COPY
+    fastdl.borrow_as(argument, b"argument", &spec, &x)
+    try:
+        return bool(x.flags & fastdl.DLPACK_FLAG_BITMASK_IS_COPIED)
+    finally:
+        fastdl.release(&x)
+
+
+def zeros(like):
+    cdef fastdl.view x
+    fastdl.borrow(like, &x)
+    try:
+        return fastdl.wrap(fastdl.zeros(&x.dl, type(like)), type(like))
+    finally:
+        fastdl.release(&x)
+
+
+def borrowed_as(argument, int ndim):
+    cdef fastdl.view x
+    cdef fastdl.spec spec = fastdl.anything()
+    spec.ndim = ndim
+    fastdl.borrow_as(argument, b"argument", &spec, &x)
+    try:
+        return x.dl.ndim
+    finally:
+        fastdl.release(&x)
 
 
 def meets(argument, int ndim=0, int layout=0, int rules=0, int device=0):

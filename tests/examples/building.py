@@ -56,7 +56,7 @@ def built(example, file):
     place = folder() / "examples" / f"{example}-{file}"
     shutil.copytree(EXAMPLES / example, place)
     run(documented_command(place / file), place)
-    modules = list(place.rglob(f"axpy*{sysconfig.get_config_var('EXT_SUFFIX')}"))
+    modules = list(place.rglob(f"*{sysconfig.get_config_var('EXT_SUFFIX')}"))
     modules = [path for path in modules if "temp" not in str(path.relative_to(place))]
     # setuptools keeps another copy in its own folder.
     return min(modules, key=lambda path: len(path.parts)).parent

@@ -138,7 +138,7 @@ BAD = {
     "y is read-only": (np.zeros(3), read_only(np.zeros(3)), BufferError, ["y", "writable"]),
     "y shares itself": (
         *(np.zeros(3), np.lib.stride_tricks.as_strided(MEMORY, (3,), (0,))),
-        *(BufferError, ["y", "memory of its own"]),
+        *(BufferError, ["y", "do not overlap"]),
     ),
     "y overlaps x": (MEMORY[:3], MEMORY[1:4], ValueError, ["y", "overlap", "x"]),
     "x on another device": (ON_CUDA, np.zeros(3), BufferError, ["x", "host memory", "cuda:0"]),

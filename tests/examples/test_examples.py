@@ -73,6 +73,41 @@ def test_example(folder):
     assert child.returncode == 0, describe(child)
 
 
+def test_a_tensor_that_is_kept():
+    folder = built("c", "keep.c")
+    run_isolated(
+        f"""
+        import sys; sys.path.insert(0, {str(folder)!r})
+        import gc, weakref
+        import keep, numpy as np
+        weights = np.array([1.0, 2.0, 3.0])
+        dot = keep.Dot(weights)
+        assert dot(np.array([1, 1, 1], np.int32)) == 6.0
+        assert dot(x=np.ones(6, np.float16)[::-2]) == 6.0
+        weights[0] = 10.0  # shared
+        alive = weakref.ref(weights)
+        del weights
+        gc.collect()
+        assert alive() is not None and dot(np.ones(3)) == 15.0
+        del dot
+        gc.collect()
+        assert alive() is None
+        assert keep.Dot(np.arange(6.0)[::2])(np.ones(3)) == 6.0  # copied
+        for call, error, words in [
+            (lambda: keep.Dot([1.0]), TypeError, "weights: expected a tensor, got 'list'"),
+            (lambda: keep.Dot(np.ones((2, 2))), ValueError, "weights: expected 1 dimension"),
+            (lambda: keep.Dot(np.ones(3))(np.ones(4)), ValueError, "n is 3 in weights"),
+        ]:
+            try:
+                call()
+            except error as caught:
+                assert words in str(caught), caught
+            else:
+                raise AssertionError(words)
+        """
+    )
+
+
 @pytest.mark.parametrize("folder", [("cython", "setup.py")], ids=["cython"], indirect=True)
 def test_documentation_of_the_cython_example(folder):
     require("torch")

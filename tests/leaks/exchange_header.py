@@ -8,6 +8,9 @@ from support.build import extension
 
 import fastdl
 
+COPY, CONVERT = 16, 32  # rules of a specification
+INT32, FLOAT32 = 0x12000, 0x12002
+
 ALONE = extension("header", "header_alone")
 INSTALLED = extension("header", "header_installed")
 
@@ -71,9 +74,31 @@ def expectations(api):
     refused(BufferError, api.expect, [(tensor[:, ::2], "x", {"layout": 1})])
 
 
+def arguments(api):
+    good = fastdl.empty((2, 3), "int32")
+    for producer in GOOD:
+        api.borrow_as(producer, "x", {"ndim": 2})
+        api.borrow_all([(producer, "x", {}), (good, "y", {})])
+        refused(ValueError, api.borrow_all, [(producer, "x", {}), (good, "y", {"ndim": 1})])
+        refused(ValueError, api.own_as, producer, "x", {"ndim": 1})
+        api.drop(api.own_as(producer, "x", {}))
+    for producer in BAD:
+        refused((BufferError, TypeError), api.borrow_as, producer, "x", {})
+        refused((BufferError, TypeError), api.own_as, producer, "x", {})
+        refused((BufferError, TypeError), api.borrow_all, [(good, "x", {}), (producer, "y", {})])
+    for rules in (COPY, CONVERT):
+        api.borrow_as(good[:, ::2], "x", {"layout": 1, "rules": rules, "dtypes": [INT32]})
+        api.drop(api.own_as(good[:, ::2], "x", {"layout": 1, "rules": rules}))
+    api.borrow_as(good, "x", {"rules": CONVERT, "dtypes": [FLOAT32]})
+    refused(
+        ValueError, api.borrow_as, good, "x", {"rules": CONVERT, "dtypes": [FLOAT32], "ndim": 1}
+    )
+    api.drop(api.zeros(good, fastdl.Tensor))
+
+
 def main():
     INSTALLED.import_runtime()
-    for exercise in (borrows, owns, results, expectations):
+    for exercise in (borrows, owns, results, expectations, arguments):
         for api in (ALONE, INSTALLED):
             for _ in range(ROUNDS):
                 exercise(api)

@@ -6,56 +6,38 @@
  */
 #include <fastdl/fastdl.h>
 
-static const uint32_t REAL[] = {FASTDL_FLOAT32, FASTDL_FLOAT64};
-
-/* The kernels, for one element type. Strides count elements and may be negative or zero. */
-#define KERNELS(T)                                                                                 \
-    static void add_##T(T a, const DLTensor *x, const DLTensor *y)                                 \
-    {                                                                                              \
-        for (int64_t i = 0; i < x->shape[0]; i++)                                                  \
-            ((T *)y->data)[i * y->strides[0]] += a * ((const T *)x->data)[i * x->strides[0]];      \
-    }                                                                                              \
-                                                                                                   \
-    static void multiply_##T(T a, const DLTensor *x, const DLTensor *y)                            \
-    {                                                                                              \
-        for (int64_t i = 0; i < x->shape[0]; i++)                                                  \
-            ((T *)y->data)[i] = a * ((const T *)x->data)[i * x->strides[0]];                       \
-    }
-
-KERNELS(float)
-KERNELS(double)
+static const uint32_t REAL[] = {FASTDL_LIST_REAL}; /* float and double */
 
 /* axpy(a, x, y): adds a * x to y, in place. */
 static PyObject *axpy(PyObject *module, PyObject *arguments)
 {
     double a;
-    PyObject *x_object, *y_object, *result = NULL;
-    fastdl_view x, y;
+    PyObject *objects[2];
+    fastdl_view views[2], *x = &views[0], *y = &views[1];
     fastdl_dim n = FASTDL_DIM("n"); /* the size that both must have */
     fastdl_dim *const shape[] = {&n};
-    const fastdl_argument input = {&x, "x"};
+    const fastdl_argument input = {x, "x"};
     const fastdl_spec of_x = {.dtypes = REAL, .dtype_count = 2, .ndim = 1, .shape = shape};
     const fastdl_spec of_y = {.ndim = 1,
                               .shape = shape,
                               .rules = FASTDL_WRITABLE | FASTDL_IN_PLACE, /* x itself is fine */
                               .like = &input, /* of the element type of x */
-                              .apart = &input,
-                              .apart_count = 1};
+                              .no_alias = &input,
+                              .no_alias_count = 1};
+    const fastdl_parameter parameters[] = {{"x", &of_x}, {"y", &of_y}};
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "dOO:axpy", &a, &x_object, &y_object) ||
-        fastdl_borrow(x_object, &x) < 0)
+    if (!PyArg_ParseTuple(arguments, "dOO:axpy", &a, &objects[0], &objects[1]) ||
+        fastdl_borrow_all(objects, parameters, 2, views) < 0)
         return NULL;
-    if (fastdl_borrow(y_object, &y) == 0 && fastdl_expect(&x, "x", &of_x) == 0 &&
-        fastdl_expect(&y, "y", &of_y) == 0) {
-        if (fastdl_dtype(x.dl.dtype) == FASTDL_FLOAT32)
-            add_float((float)a, &x.dl, &y.dl);
-        else
-            add_double(a, &x.dl, &y.dl);
-        result = Py_NewRef(Py_None);
-    }
-    fastdl_release(&y); /* allowed after a borrow that failed */
-    fastdl_release(&x);
-    return result;
+    /* Compiled for each of the two types. Strides count elements and may be negative or zero. */
+    FASTDL_DISPATCH_REAL(fastdl_dtype(x->dl.dtype), T, {
+        const T *from = x->dl.data;
+        T *to = y->dl.data;
+        for (int64_t i = 0; i < n.size; i++)
+            to[i * y->dl.strides[0]] += (T)a * from[i * x->dl.strides[0]];
+    })
+    fastdl_release_all(views, 2);
+    return Py_NewRef(Py_None);
 }
 
 /* scaled(a, x): a * x, as a tensor of the framework that x is of. */
@@ -67,13 +49,16 @@ static PyObject *scaled(PyObject *module, PyObject *arguments)
     fastdl_view x;
     const fastdl_spec of_x = {.dtypes = REAL, .dtype_count = 2, .ndim = 1};
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "dO:scaled", &a, &x_object) || fastdl_borrow(x_object, &x) < 0)
+    if (!PyArg_ParseTuple(arguments, "dO:scaled", &a, &x_object) ||
+        fastdl_borrow_as(x_object, "x", &of_x, &x) < 0)
         return NULL;
-    if (fastdl_expect(&x, "x", &of_x) == 0 && fastdl_empty(&x.dl, Py_TYPE(x_object), &y) == 0) {
-        if (fastdl_dtype(x.dl.dtype) == FASTDL_FLOAT32)
-            multiply_float((float)a, &x.dl, &y->dl_tensor);
-        else
-            multiply_double(a, &x.dl, &y->dl_tensor);
+    if (fastdl_empty(&x.dl, Py_TYPE(x_object), &y) == 0) {
+        FASTDL_DISPATCH_REAL(fastdl_dtype(x.dl.dtype), T, {
+            const T *from = x.dl.data;
+            T *to = y->dl_tensor.data;
+            for (int64_t i = 0; i < x.dl.shape[0]; i++)
+                to[i] = (T)a * from[i * x.dl.strides[0]];
+        })
         fastdl_wrap(y, Py_TYPE(x_object), &result); /* takes y; result is NULL if it fails */
     }
     fastdl_release(&x);

@@ -51,8 +51,8 @@ def axpy(double a, x, y):
     input.ndim, input.shape = 1, &shape
     output = input
     output.rules = fastdl.WRITABLE | fastdl.IN_PLACE  # y may be x itself, not a part of it
-    output.like = output.apart = &source
-    output.apart_count = 1
+    output.like = output.no_alias = &source
+    output.no_alias_count = 1
 
     fastdl.borrow(x, &vx)
     try:

@@ -17,9 +17,9 @@ template <typename T> void add(T a, int64_t n, const T *x, int64_t x_step, T *y,
 
 void axpy(double a, const Input &x, const Output &y)
 {
-    fastdl::expect_like(x, y);  // has the shape and the element type of y
-    fastdl::expect_apart(y, x); // shares no memory with x, or is x
-    y.visit([&](auto typed) {   // as a tensor<float, ...> or a tensor<double, ...>
+    fastdl::expect_like(x, y);     // has the shape and the element type of y
+    fastdl::expect_no_alias(y, x); // shares no memory with x, or is x
+    y.visit([&](auto typed) {      // as a tensor<float, ...> or a tensor<double, ...>
         using T = typename decltype(typed)::value_type;
         add<T>(T(a), x.size(), x.as<const T>().data(), x.stride(0), typed.data(), typed.stride(0));
     });

@@ -24,8 +24,8 @@ template <typename T> void add(double a, const Input &x, const Output &y)
 
 void axpy(double a, const Input &x, const Output &y)
 {
-    fastdl::expect_like(x, y);  // has the shape and the element type of y
-    fastdl::expect_apart(y, x); // shares no memory with x, or is x
+    fastdl::expect_like(x, y);     // has the shape and the element type of y
+    fastdl::expect_no_alias(y, x); // shares no memory with x, or is x
     switch (y.dtype()) {
     case FASTDL_FLOAT32:
         return add<float>(a, x, y);

@@ -24,8 +24,8 @@ from fastdl._core.native cimport (
     FASTDL_TYPE_NONE_WAITS, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED,
     fastdl_ask_capsule_, fastdl_borrower, fastdl_check_bits, fastdl_describe_type,
     fastdl_is_as_announced_, fastdl_keyword_fact, fastdl_keywords, fastdl_peer_fact,
-    fastdl_publish_record, fastdl_record, fastdl_refused_keyword, fastdl_runtime, fastdl_special_,
-    fastdl_usable_table, fdl_acquire, fdl_keep_also, fdl_tensor_borrow, fdl_type_find,
+    fastdl_publish_record, fastdl_raise_no_tensor, fastdl_record, fastdl_refused_keyword,
+    fastdl_runtime, fastdl_special_, fastdl_usable_table, fdl_acquire, fdl_keep_also, fdl_tensor_borrow, fdl_type_find,
     fdl_type_slots,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object, take_capsule, tensor_table
@@ -304,9 +304,7 @@ unchanged. Costs 30 to 60 ns where the type has an exchange table.
 cdef int bridge_from_object(void *candidate, DLManagedTensorVersioned **out) except -1:
     x = <object>candidate
     if not is_producer(x):
-        raise TypeError(
-            f"expected a tensor, got {type(x).__qualname__!r}, which has neither a DLPack exchange "
-            f"table nor __dlpack__")
+        fastdl_raise_no_tensor(x)
     cdef Tensor tensor = complete(x)
     return table_from_object(<void *>tensor, out)
 

@@ -110,6 +110,7 @@ cdef extern from "<fastdl/fastdl.h>":
     const char *FASTDL_RUNTIME
 
     void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tensor) noexcept
+    void fastdl_raise_no_tensor(object x) except *
     int fastdl_check_bits(PyObject *object, const DLTensor *tensor) except -1
     const DLPackExchangeAPI *fastdl_usable_table(const DLPackExchangeAPI *table) noexcept
     int fastdl_describe_type(

@@ -8,7 +8,7 @@ with an exchange table, and differs in nothing but speed.
 from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._core.device import CPU, Device, DeviceType, announced
-from fastdl._core.errors import CopyRequiredError
+from fastdl._core.errors import CopyRequiredError, type_name
 from fastdl._devices import driver
 from fastdl._protocol.placement import copied, obstacle, serves
 from fastdl._protocol.streams import DEFAULT, for_consumer, ordering
@@ -118,14 +118,23 @@ def speaks(x) -> bool:
     return exchange.special(x, "__dlpack__") is not None
 
 
+def _remedy(x) -> str:
+    """What to do about an object that is no producer, as the end of a message."""
+    try:
+        memoryview(x).release()
+    except TypeError:
+        return ""
+    return ": pass fastdl.asarray(...) of it, which shares its memory"
+
+
 def request(x, target=None, copy=None, stream=None, announced=None):
     """The tensor of `x` by way of `__dlpack_device__` and `__dlpack__`. `announced`: what the first
     said, if it was asked already."""
     producer = exchange.special(x, "__dlpack__")
     if producer is None:
         raise TypeError(
-            f"expected a DLPack producer or capsule, got {type(x).__qualname__!r}, which has "
-            f"neither __dlpack__ nor an exchange table (fastdl.asarray takes buffers)"
+            f"expected a DLPack producer or capsule, got {type_name(x)!r}, which has neither "
+            f"__dlpack__ nor an exchange table{_remedy(x)}"
         )
     try:
         source = device_of(x) if announced is None else Device(announced)
@@ -140,7 +149,7 @@ def request(x, target=None, copy=None, stream=None, announced=None):
     if not serves(source, target):
         if copy is False:
             raise CopyRequiredError(
-                f"data of {type(x).__qualname__!r} on {source} needs a copy to be on {target}, "
+                f"data of {type_name(x)!r} on {source} needs a copy to be on {target}, "
                 f"and copy=False"
             )
         where = target
@@ -191,7 +200,7 @@ def check_delivery(x, where, tensor) -> None:
     elsewhere = kind in DEFAULT and tensor.device.id != where.id
     if ordering(tensor.device) != kind or (elsewhere and where.type != DeviceType.CUDA_MANAGED):
         raise BufferError(
-            f"{type(x).__qualname__!r} announced data on {where} and delivered "
+            f"{type_name(x)!r} announced data on {where} and delivered "
             f"{core.describe(tensor)}, where work is ordered in another way"
         )
 
@@ -201,7 +210,7 @@ def device_of(x) -> Device:
     method = exchange.special(x, "__dlpack_device__")
     if method is None:
         raise TypeError(
-            f"expected a DLPack producer, got {type(x).__qualname__!r}, which has __dlpack__ but "
+            f"expected a DLPack producer, got {type_name(x)!r}, which has __dlpack__ but "
             f"not __dlpack_device__"
         )
     answer = method()
@@ -212,7 +221,7 @@ def device_of(x) -> Device:
     except (TypeError, ValueError, AttributeError) as error:
         raise TypeError(
             f"expected (device type, device id) from __dlpack_device__ of "
-            f"{type(x).__qualname__!r}, got {answer!r}"
+            f"{type_name(x)!r}, got {answer!r}"
         ) from error
 
 
@@ -259,12 +268,12 @@ def give_up(x, asked, refused, source, where, error=None) -> None:
         # default one.
         if name == "dl_device" or (name == "copy" and value):
             raise BufferError(
-                f"{type(x).__qualname__!r} cannot export to another device or copy, and "
+                f"{type_name(x)!r} cannot export to another device or copy, and "
                 f"neither can fastdl: {obstacle(source, where)}"
             ) from error
         if name == "stream" and value not in (0, 1):
             raise BufferError(
-                f"{type(x).__qualname__!r} does not take a stream: pass stream=None"
+                f"{type_name(x)!r} does not take a stream: pass stream=None"
             ) from error
         if name == "max_version" and not refused & exchange.KEYWORDS["version"]:
             version = draft_version(x)
@@ -279,12 +288,10 @@ def draft_version(x) -> int:
         return 0
     theirs = info()
     if isinstance(theirs, bool) or not isinstance(theirs, int):
-        raise TypeError(
-            f"expected an int from __dlpack_info__ of {type(x).__qualname__!r}, got {theirs!r}"
-        )
+        raise TypeError(f"expected an int from __dlpack_info__ of {type_name(x)!r}, got {theirs!r}")
     if theirs < DRAFT_OLDEST:
         raise BufferError(
-            f"expected 60 or more from __dlpack_info__ of {type(x).__qualname__!r}, got "
+            f"expected 60 or more from __dlpack_info__ of {type_name(x)!r}, got "
             f"{theirs!r}: no version in common"
         )
     return min(theirs, DRAFT_VERSION) if theirs >= 100 else DRAFT_OLDEST

@@ -11,6 +11,7 @@ import fastdl
 from tests.support.headers import every_world, installed
 
 READ_ONLY = 1
+WRITABLE, DETACHED = 1, 8  # rules of a specification
 
 
 def described(tensor):
@@ -87,13 +88,57 @@ def test_torch_tensors_without_memory_of_that_kind(api, tensor):
 
 
 @every_world
+@pytest.mark.parametrize("make", [lambda x: x, torch.nn.Parameter, lambda x: 2 * x])
+def test_writing_what_autograd_would_not_see(api, make):
+    """Refused, where gradients are recorded, with words that help."""
+    x = make(torch.arange(3.0, requires_grad=True))
+    api.borrow_as(x, "x", {})
+    with pytest.raises(BufferError, match=r"^x: .*requires grad.*torch\.no_grad\(\)"):
+        api.borrow_as(x, "x", {"rules": WRITABLE})
+    api.borrow_as(x, "x", {"rules": WRITABLE | DETACHED})
+    api.borrow_as(x.detach(), "x", {"rules": WRITABLE})
+    api.borrow_as(torch.arange(3.0), "x", {"rules": WRITABLE})
+    with torch.no_grad():
+        api.borrow_as(x, "x", {"rules": WRITABLE})
+    with torch.inference_mode():
+        api.borrow_as(x, "x", {"rules": WRITABLE})
+
+
+TRACED = "traced: call this outside of"
+
+
+@every_world
 def test_fake_tensor(api):
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     with FakeTensorMode():
         tensor = torch.ones(3)
-    with pytest.raises((BufferError, RuntimeError, TypeError)):
-        api.borrow(tensor)
+    for enter in (api.borrow, api.own, fastdl.from_dlpack):
+        with pytest.raises(BufferError, match=TRACED):
+            enter(tensor)
+    with pytest.raises(BufferError, match=f"^x: expected a tensor.*{TRACED}"):
+        api.borrow_as(tensor, "x", {})
+
+
+@every_world
+def test_jax_tracers(api):
+    import jax
+
+    seen = []
+
+    def function(x):
+        for enter in (api.borrow, api.own, fastdl.from_dlpack):
+            with pytest.raises(BufferError, match=TRACED):
+                enter(x)
+        with pytest.raises(BufferError, match=f"^x: expected a tensor.*{TRACED}"):
+            api.borrow_as(x, "x", {})
+        seen.append(type(x).__name__)
+        return x.sum()
+
+    jax.jit(function)(np.ones(3, np.float32))
+    jax.grad(function)(np.ones(3, np.float32))
+    jax.vmap(function)(np.ones((2, 3), np.float32))
+    assert len(seen) == 3
 
 
 @every_world

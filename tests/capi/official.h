@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A stand-in for the official header of an older release, in our own words: the names that it
- * declared, under its include guard. OFFICIAL_RELEASE says which: 80, 100 or 110.
+ * A stand-in for the official header of a release, in our own words: the names that it declares, in
+ * the form in which it declares them, under its include guard. OFFICIAL_RELEASE says which: 80,
+ * 100, 110, 120 or 130.
+ *
+ * Releases 1.0 and 1.1 have `struct DLManagedTensorVersioned` and no typedef of it, so that C code
+ * has to say `struct`; 1.2 has both.
  */
 #ifndef DLPACK_DLPACK_H_
 #define DLPACK_DLPACK_H_
@@ -116,6 +120,10 @@ typedef struct DLManagedTensor {
 #define DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED (1UL << 2UL)
 #endif
 
+#if OFFICIAL_RELEASE >= 120
+typedef struct DLManagedTensorVersioned DLManagedTensorVersioned;
+#endif
+
 struct DLManagedTensorVersioned {
     DLPackVersion version;
     void *manager_ctx;
@@ -123,7 +131,31 @@ struct DLManagedTensorVersioned {
     uint64_t flags;
     DLTensor dl_tensor;
 };
-typedef struct DLManagedTensorVersioned DLManagedTensorVersioned;
+#endif
+
+#if OFFICIAL_RELEASE >= 120
+typedef int (*DLPackManagedTensorAllocator)(DLTensor *prototype, DLManagedTensorVersioned **out,
+                                            void *error_ctx,
+                                            void (*SetError)(void *error_ctx, const char *kind,
+                                                             const char *message));
+typedef int (*DLPackManagedTensorFromPyObjectNoSync)(void *object, DLManagedTensorVersioned **out);
+typedef int (*DLPackDLTensorFromPyObjectNoSync)(void *object, DLTensor *out);
+typedef int (*DLPackCurrentWorkStream)(DLDeviceType type, int32_t id, void **stream);
+typedef int (*DLPackManagedTensorToPyObjectNoSync)(DLManagedTensorVersioned *tensor, void **object);
+
+typedef struct DLPackExchangeAPIHeader {
+    DLPackVersion version;
+    struct DLPackExchangeAPIHeader *prev_api;
+} DLPackExchangeAPIHeader;
+
+typedef struct DLPackExchangeAPI {
+    DLPackExchangeAPIHeader header;
+    DLPackManagedTensorAllocator managed_tensor_allocator;
+    DLPackManagedTensorFromPyObjectNoSync managed_tensor_from_py_object_no_sync;
+    DLPackManagedTensorToPyObjectNoSync managed_tensor_to_py_object_no_sync;
+    DLPackDLTensorFromPyObjectNoSync dltensor_from_py_object_no_sync;
+    DLPackCurrentWorkStream current_work_stream;
+} DLPackExchangeAPI;
 #endif
 
 #ifdef __cplusplus
