@@ -4,6 +4,7 @@ Arguments after `--` go to the tool: nox -s test -- -k stride.
 """
 
 import contextlib
+import os
 import shutil
 import tempfile
 from itertools import product
@@ -82,31 +83,31 @@ def pythons(session: nox.Session) -> None:
     test(session)
 
 
-def free_threaded_extra(session: nox.Session) -> list[str]:
-    """What of the `test` extra there are wheels of for this CPython; the tests skip the rest."""
-    found = []
-    for requirement in extra("test"):
-        with contextlib.suppress(nox.command.CommandFailed):
-            session.run(
-                *("python", "-m", "pip", "download", "--quiet", "--no-deps", requirement),
-                *("--only-binary", ":all:", "--dest", session.create_tmp()),
-                silent=True,
-            )
-            found.append(requirement)
-    return found
+# A CPython without a GIL, by name or path.
+FREE_THREADED = os.environ.get("FASTDL_FREE_THREADED", "3.14t")
 
 
 def install_free_threaded(session: nox.Session, **options: Any) -> None:
-    """fastdl, and what tests it, for a CPython without a GIL."""
-    session.install("--only-binary", ":all:", *free_threaded_extra(session))
+    """fastdl, and those of the `test` extra that have wheels for this CPython; tests of others
+    skip."""
+    for requirement in extra("test"):
+        with contextlib.suppress(nox.command.CommandFailed):
+            session.install("--only-binary", ":all:", requirement)
     session.install(".", **options)
 
 
-@nox.session(name="free-threaded")
+@nox.session(name="free-threaded", python=FREE_THREADED)
 def free_threaded(session: nox.Session) -> None:
-    """The tests without a GIL: nox -s free-threaded --force-python PATH, of a python3.13t or newer."""
+    """The tests without a GIL."""
     install_free_threaded(session)
     session.run("pytest", *session.posargs)
+
+
+@nox.session(python=FREE_THREADED)
+def races(session: nox.Session) -> None:
+    """Threads under ThreadSanitizer: nox -s races -- INSTRUMENTED-PYTHON, of the same release."""
+    install_free_threaded(session, env={"FASTDL_SANITIZE": "thread"})
+    session.run("python", "tests/races/check.py", *session.posargs, "tests/test_threads.py")
 
 
 @nox.session

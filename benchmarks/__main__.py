@@ -24,6 +24,11 @@ def parse() -> argparse.Namespace:
         action="store_true",
         help="count instructions per call under valgrind instead of time",
     )
+    mode.add_argument(
+        "--page",
+        action="store_true",
+        help="measure nothing: write the page again from benchmarks.json",
+    )
     parser.add_argument("--long", action="store_true", help="10^8 exchanges for lost memory")
     parser.add_argument("--workers", type=int, help="processes that measure (7, check: 3)")
     parser.add_argument("--rounds", type=int, help="rounds in each process (30, check: 20)")
@@ -95,6 +100,9 @@ def main() -> int:
         from benchmarks import instructions
 
         return instructions.main()
+    if options.page:
+        report.write_page(options.output, *report.load(options.output))
+        return 0
     facts, versions = machine.facts(), machine.versions()
     sections, samples = measure(options)
     for title, rows in sections.items():
@@ -103,7 +111,8 @@ def main() -> int:
     warn_of_noise(rows)
     if not options.check:
         report.write(options.output, sections, facts, versions, samples)
-        progress(f"written: {options.output}/benchmarks.md and benchmarks.json")
+        progress(f"written: {options.output}/benchmarks.md and benchmarks.json; now run")
+        progress("python docs/quote.py, for the pages that quote them")
         return 0
     failed = [row for row in rows if row.verdict in ("MISSED", "not measured")]
     print("\n" + (f"{len(failed)} of the checks failed" if failed else "all checks passed"))

@@ -1,84 +1,15 @@
-"""The budgets, and the rows of the report: what was measured against what was allowed.
-
-Add to REASONS, under the key of its row, why a budget is missed. The report prints it.
-"""
+"""The budgets: what was measured against what was allowed."""
 
 from dataclasses import dataclass
 
 from benchmarks.exchanges import DIMENSIONS
+from benchmarks.rows import Row
 from benchmarks.timing import Samples, middle, ratio, slope, spread
-
-_TORCH_COUNTS = (
-    "torch 2.13 takes and gives back a reference to the Python object, under the GIL, whenever its "
-    "C++ side begins and ends to hold a tensor that Python alone held: 42 of the 62 ns of its own "
-    "table, for each argument. Called directly, three times, the table is over this budget by "
-    "itself. For tensors that C++ holds too, the budget is kept: see the row"
-)
-
-_TORCH_IMPORT = (
-    "torch's own table takes 78.5 of the 134 ns. Tried: C instead of Cython for the object and the "
-    "entry (-20 ns), spare blocks (-10 ns), plain branches in the layout check (-5 ns), -O3 (-3 "
-    "ns), link-time optimisation (-3 ns more, not taken: it needs a linker plug-in). Torch's "
-    "borrowing slot would give a ratio of 0.41, but `torch.utils.swap_tensors` then leaves the "
-    "import on freed memory"
-)
-
-_DIMENSIONS = (
-    "the budget is for a machine on which np.from_dlpack(ndarray) takes 150 ns, and here it takes "
-    "190; NumPy itself needs 5.8 ns a dimension. Tried: one pass instead of three (-2.6 ns), no "
-    "branches (+1 ns), plain branches (-0.5 ns), one test of the strides after the loop (-0.3 ns "
-    "at 8 dimensions, slower at 1)"
-)
-
-_IMPORT = (
-    "most of it are enum, functools and collections of the standard library, and making the "
-    "enumeration of devices. Tried: no re, no importlib; `python -X importtime` shows the rest"
-)
-
-REASONS: dict[str, str] = {
-    "c/call_torch_3/tvm_ffi": _TORCH_COUNTS,
-    "python/call_torch_3/tvm_ffi": _TORCH_COUNTS,
-    "c/from_torch/tvm_ffi": _TORCH_IMPORT,
-    "python/from_torch/tvm_ffi": _TORCH_IMPORT,
-    "c/torch_dimensions": _DIMENSIONS,
-    "c/numpy_dimensions": _DIMENSIONS,
-    "import/numpy": _IMPORT,
-    "import/tvm_ffi": _IMPORT,
-}
-
-
-@dataclass
-class Row:
-    """One line of the report. `value` is what the limit applies to; costs are in `unit`."""
-
-    key: str  # names the row in REASONS and in the JSON
-    what: str
-    view: str
-    unit: str = "ns"
-    ours: float | None = None
-    peer: str = ""
-    peers: float | None = None
-    floor: str = ""
-    floors: float | None = None
-    ratio: float | None = None
-    spread: tuple[float, float] | None = None
-    value: float | None = None
-    limit: float | None = None  # None: shown for comparison, no budget
-    budget: str = ""
-    failure: str = ""  # why it could not be measured
-
-    @property
-    def verdict(self) -> str:
-        if self.failure:
-            return "not measured"
-        if self.limit is None or self.value is None:
-            return ""
-        return "held" if self.value <= self.limit else "MISSED"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """An exchange beside a peer that does the same."""
+    """An exchange compared with a peer that does the same."""
 
     group: str
     what: str

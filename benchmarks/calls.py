@@ -24,7 +24,7 @@ Subjects = tuple[list[Subject], list[Subject]]
 
 
 def borrowers(source, floor: Subject) -> Subjects:
-    """fastdl in its forms beside nanobind's import and a floor. No loop in Python: see below."""
+    """fastdl in its forms, nanobind's import and a floor. No loop in Python: see below."""
     ours, limited = load("with_fastdl"), load("with_fastdl_limited")
     return (
         [
@@ -81,7 +81,7 @@ def borrow_jax() -> Subjects:
 
 
 def functions(sources: list, callees: dict[str, Callable]) -> Subjects:
-    """Each function called with these tensors, in both loops, beside a call of nothing."""
+    """Each function called with these tensors, in both loops, and an empty call."""
     callees["an empty call"] = load("direct").empty
     names = {f"x{i}": source for i, source in enumerate(sources)}
     statement = f"f({', '.join(names)})"

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from benchmarks.budgets import VIEWS, Comparison, Row, compare
+from benchmarks.budgets import VIEWS, Comparison, compare
 from benchmarks.calls import ARGUMENTS
+from benchmarks.rows import Row
 from benchmarks.timing import Samples, middle
 
 
@@ -27,7 +28,7 @@ SOURCES = (
     Source("borrow_jax", "jax.Array", "__dlpack__"),
 )
 
-#: What else is done with each source: subject -> what it is, beside fastdl_borrow alone.
+#: What else is done with each source: subject -> what it is, in addition to fastdl_borrow.
 FORMS = {
     "with fastdl_expect": "and fastdl_expect",
     "with a named size": "and fastdl_expect, a size by name",

@@ -1,4 +1,4 @@
-"""What is timed of copies: strided host data to compact memory, beside np.copyto.
+"""What is timed of copies: strided host data to contiguous memory, compared with np.copyto.
 
 Groups "copy/LAYOUT": fastdl's copy loops, called from C, against np.copyto on the same arrays
 (for contiguous data against memcpy too). Groups "method/LAYOUT": Tensor.copy() against

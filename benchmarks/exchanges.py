@@ -37,7 +37,7 @@ def torch_tensor(*shape):
 
 
 def importers(source, **functions) -> tuple[list[Subject], list[Subject]]:
-    """Each function called with `source`, in both loops, beside a call of nothing."""
+    """Each function called with `source`, in both loops, and an empty call."""
     functions["an empty call"] = loops.noop
     return (
         [in_c(name, loops.call, function, source) for name, function in functions.items()],

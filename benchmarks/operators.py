@@ -2,13 +2,15 @@
 
 The functions are those of docs/examples/c, the operators those of docs/examples/torch_compile, and
 the vectors are short: what is timed is the call. No budget hangs on it. One run prints for each
-function, in each form, its cost and the ratio to the plain call, taken within a round.
+function, in each form, its cost and the ratio to the plain call, taken within a round, and writes
+docs/operators.json, from which docs/quote.py makes the table of the C guide.
 """
 
 import argparse
+import json
 import sys
 
-from benchmarks import worker
+from benchmarks import machine, worker
 from benchmarks.native import ROOT, load
 from benchmarks.timing import Samples, Subject, in_python, middle, ratio, spread
 
@@ -59,14 +61,23 @@ def compiled(function):
     return torch.compile(function, fullgraph=True)
 
 
-def table(title: str, samples: Samples) -> str:
+def results(samples: Samples) -> dict[str, dict]:
+    """Name of a form -> its cost in nanoseconds, and its ratio to the plain call."""
+    return {
+        name: {
+            "ns": middle(samples, name),
+            "ratio": ratio(samples, name, PLAIN),
+            "spread": spread(samples, name, PLAIN),
+        }
+        for name in samples[0]
+    }
+
+
+def table(title: str, forms: dict[str, dict]) -> str:
     lines = [f"{title:30}  {'ns':>8}  ratio"]
-    for name in samples[0]:
-        low, high = spread(samples, name, PLAIN)
-        lines.append(
-            f"{name:30}  {middle(samples, name):8.0f}  {ratio(samples, name, PLAIN):.1f}"
-            f" ({low:.1f} to {high:.1f})"
-        )
+    for name, form in forms.items():
+        low, high = form["spread"]
+        lines.append(f"{name:30}  {form['ns']:8.0f}  {form['ratio']:.1f} ({low:.1f} to {high:.1f})")
     return "\n".join(lines)
 
 
@@ -77,8 +88,12 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=5, help="processes that measure (5)")
     parser.add_argument("--rounds", type=int, default=20, help="rounds in each process (20)")
     options = parser.parse_args()
+    facts, versions = machine.facts(), machine.versions()
     runs = [worker.run("operators", rounds=options.rounds) for _ in range(options.workers)]
-    print("\n\n".join(table(title, [run[title] for run in runs]) for title in runs[0]))
+    found = {title: results([run[title] for run in runs]) for title in runs[0]}
+    print("\n\n".join(table(title, forms) for title, forms in found.items()))
+    data = {"machine": facts, "versions": versions, "functions": found}
+    (ROOT / "docs/operators.json").write_text(json.dumps(data, indent=1) + "\n")
     return 0
 
 

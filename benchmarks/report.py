@@ -5,21 +5,22 @@ import re
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.budgets import REASONS, Row
+from benchmarks.rows import REASONS, Row
 
 HEADINGS = ("what", "view", "fastdl", "peer", "floor", "ratio", "budget", "verdict")
 
 INTRODUCTION = """\
 # Benchmarks
 
-Every row compares things that ran interleaved in one process, on one machine, in one run. Made by
-`python -m benchmarks`, which also wrote the raw samples to `benchmarks.json` beside this page.
+`python -m benchmarks` wrote this page, and the raw samples in `benchmarks.json`. Each row compares
+subjects that ran interleaved in one process, on one machine, in one run.
 
-"C loop" is what the call itself costs; "Python loop" is what a Python user sees, with the
-interpreter's share. A cost is the median over processes of the median of its samples. A ratio is
-the median over rounds of fastdl divided by the peer *within* a round, so that noise which slows
-both cancels; in parentheses are the lowest and highest that a single process saw. The floor is
-what the work cannot do without. What a dimension adds is fitted to the lowest samples.
+"C loop" is the cost of the call itself. "Python loop" is the cost that a Python user sees, with
+the interpreter's share. A cost is the median over processes of the median of the samples. A ratio
+is the median over rounds of fastdl's cost divided by the peer's *in the same round*, so noise that
+slows both cancels out; the parentheses hold the lowest and highest ratio of a single process. The
+floor is the part of the work that cannot be avoided. The cost of a dimension is fitted to the
+lowest samples.
 """
 
 REPRODUCE = """\
@@ -28,9 +29,9 @@ REPRODUCE = """\
     pip install '.[bench]'
     python -m benchmarks
 
-`python -m benchmarks --long` exchanges 10^8 tensors to look for lost memory instead of 10^7, and
-`--instructions` counts instructions under valgrind, which no noise touches. How to get a quiet
-machine: `benchmarks/README.md`.
+`--long` exchanges 10^8 tensors instead of 10^7 to look for leaks, and `--instructions` counts
+instructions under valgrind, which noise does not affect. `benchmarks/README.md` says how to quiet a
+machine.
 """
 
 
@@ -42,7 +43,7 @@ def number(value: float | None, unit: str) -> str:
     return f"{value:.{0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2}f} {unit}"
 
 
-def beside(name: str, value: float | None, unit: str) -> str:
+def with_name(name: str, value: float | None, unit: str) -> str:
     return f"{name} {number(value, unit)}" if name and value is not None else name
 
 
@@ -54,8 +55,8 @@ def cells(row: Row) -> tuple[str, ...]:
         row.what,
         row.view,
         number(row.ours, row.unit),
-        beside(row.peer, row.peers, row.unit),
-        beside(row.floor, row.floors, row.unit),
+        with_name(row.peer, row.peers, row.unit),
+        with_name(row.floor, row.floors, row.unit),
         ratio,
         row.budget,
         row.verdict,
@@ -95,14 +96,27 @@ def missed(sections: dict[str, list[Row]]) -> str:
     lines = ["## Budgets that are missed or were not measured\n"]
     for row in (row for section in sections.values() for row in section):
         if row.verdict in ("MISSED", "not measured"):
-            why = row.failure or REASONS.get(row.key, "no reason recorded yet")
-            lines.append(f"- {row.what}, {row.view or 'size'}, {row.peer}: {why}")
+            why = row.failure or reason(row, sections)
+            where = ", ".join(part for part in (row.view or "size", row.peer) if part)
+            lines.append(f"- {row.what}, {where}: {why}")
     return "\n".join(lines if len(lines) > 1 else [*lines, "None."]) + "\n"
+
+
+def reason(row: Row, sections: dict[str, list[Row]]) -> str:
+    """Why the budget of a row is missed, with the figures of this run."""
+    rows = {other.key: other for section in sections.values() for other in section}
+
+    def figure(found: re.Match) -> str:
+        other = rows[found["key"]]
+        return number(getattr(other, found["field"]), other.unit)
+
+    text = REASONS.get(row.key, "no reason recorded yet")
+    return re.sub(r"\{(?P<key>[^:}]+):(?P<field>\w+)\}", figure, text)
 
 
 def write(directory: Path, sections, machine, versions, samples) -> None:
     directory.mkdir(exist_ok=True)
-    (directory / "benchmarks.md").write_text(as_markdown(sections, machine, versions))
+    write_page(directory, sections, machine, versions)
     data = {
         "machine": machine,
         "versions": versions,
@@ -123,3 +137,17 @@ def compact_lists(text: str) -> str:
         lambda found: "[" + re.sub(r"\s+", " ", found[1]) + "]",
         text,
     )
+
+
+def write_page(directory: Path, sections, machine, versions) -> None:
+    (directory / "benchmarks.md").write_text(as_markdown(sections, machine, versions))
+
+
+def load(directory: Path) -> tuple[dict[str, list[Row]], dict, dict]:
+    """The rows by section, machine and versions, as `write` left them."""
+    data = json.loads((directory / "benchmarks.json").read_text())
+    sections = {
+        title: [Row(**{k: v for k, v in row.items() if k != "verdict"}) for row in rows]
+        for title, rows in data["rows"].items()
+    }
+    return sections, data["machine"], data["versions"]

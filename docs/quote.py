@@ -3,7 +3,7 @@
     python docs/quote.py              rewrites the quotes in docs/ and README.md
     python docs/quote.py --check      changes nothing; shows what is stale and fails
 
-Two marks, each on a line of its own, say where text comes from. Paths begin at the folder of the
+Three marks, each on a line of its own, say where text comes from. Paths begin at the folder of the
 Markdown file.
 
 <!-- quote: examples/c/axpy.c -->, before a fenced block: the block is that file. With #axpy after
@@ -12,10 +12,14 @@ Such comments are lines of their own, and never quoted.
 
 <!-- reference: ../include/fastdl/fastdl.h -->, up to <!-- end reference -->: what the section "The
 interface" of the header declares, each with its comment as prose.
+
+<!-- generated: benchmarks.summary:exchanges -->, up to <!-- end generated -->: the lines that this
+function of this module yields.
 """
 
 import argparse
 import difflib
+import importlib
 import re
 import sys
 import textwrap
@@ -26,8 +30,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 QUOTE = re.compile(r"<!-- quote: (?P<path>[^#\s]+)(?:#(?P<part>[\w-]+))? -->")
 REFERENCE = re.compile(r"<!-- reference: (?P<path>\S+) -->")
-END = "<!-- end reference -->"
-ANY_MARK = re.compile(r"<!--\s*(end reference|quote\b|reference\b)")
+GENERATED = re.compile(r"<!-- generated: (?P<module>[\w.]+):(?P<function>\w+) -->")
+END = "<!-- end {} -->"
+ANY_MARK = re.compile(r"<!--\s*(end (reference|generated)|(quote|reference|generated)\b)")
 FENCE = re.compile(r"(?P<fence>`{3,}|~{3,})")
 
 #: A comment that marks the beginning or the end of a part, in the languages of the examples.
@@ -94,14 +99,32 @@ def rewritten(text: str, folder: Path) -> str:
             result += [lines[at], *body, lines[end]]
             at = end + 1
         elif mark := REFERENCE.fullmatch(line):
-            if END not in lines[at:]:
-                raise QuoteError(f"expected {END} somewhere after {line}")
-            at = lines.index(END, at)
-            result += [*reference(folder / mark["path"]), lines[at]]
-            at += 1
+            at = end_of_block("reference", lines, at)
+            result += [*reference(folder / mark["path"]), lines[at - 1]]
+        elif mark := GENERATED.fullmatch(line):
+            at = end_of_block("generated", lines, at)
+            result += ["", *generated(mark["module"], mark["function"]), "", lines[at - 1]]
         elif ANY_MARK.match(line):
             raise QuoteError(f"expected a mark as the manual of docs/quote.py has it, got {line}")
     return "\n".join(result) + "\n"
+
+
+def end_of_block(kind: str, lines: list[str], at: int) -> int:
+    """The line after the end of the block whose mark is before line `at`."""
+    end = END.format(kind)
+    if end not in lines[at:]:
+        raise QuoteError(f"expected {end} somewhere after {lines[at - 1]}")
+    return lines.index(end, at) + 1
+
+
+def generated(module: str, function: str) -> Iterator[str]:
+    """What a function of the repository yields."""
+    if str(ROOT) not in sys.path:
+        sys.path.insert(0, str(ROOT))
+    try:
+        return getattr(importlib.import_module(module), function)()
+    except (ImportError, AttributeError) as error:
+        raise QuoteError(f"cannot generate {module}:{function}: {error}") from error
 
 
 # ---- the reference --------------------------------------------------------------------------

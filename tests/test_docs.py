@@ -1,6 +1,7 @@
 """The documentation quotes files as they are; and docs/quote.py, which sees to that, can fail."""
 
 import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,11 @@ def test_marks_in_a_block_are_text(quote, folder):
         (["<!-- quote example/a.c -->", "```c", "```"], "expected a mark"),
         (["<!-- reference: example/a.c -->"], "expected <!-- end reference -->"),
         (["<!-- end reference -->"], "expected a mark"),
+        (["<!-- generated: a:b -->"], "expected <!-- end generated -->"),
+        (["<!-- generated: a b -->"], "expected a mark"),
+        (["<!-- end generated -->"], "expected a mark"),
+        (["<!-- generated: no.such:b -->", "<!-- end generated -->"], "cannot generate no.such:b"),
+        (["<!-- generated: os.path:b -->", "<!-- end generated -->"], "cannot generate os.path:b"),
         (["<!-- reference: b.h -->", "<!-- end reference -->"], "there is no file"),
         (["<!-- reference: example/a.c -->", "<!-- end reference -->"], "expected a section"),
     ],
@@ -140,6 +146,25 @@ def test_a_quote_cannot_end_its_block(quote, tmp_path, capsys):
     assert run(quote, page(tmp_path, "<!-- quote: a.md -->", "```", "```")) == 1
     assert "longer fences" in capsys.readouterr().err
     assert run(quote, page(tmp_path, "<!-- quote: a.md -->", "````", "````")) == 0
+
+
+def test_what_a_function_yields(quote, tmp_path, monkeypatch):
+    (tmp_path / "lines_for_a_page.py").write_text("def made():\n    yield 'one'\n    yield 'two'\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = page(
+        tmp_path,
+        "<!-- generated: lines_for_a_page:made -->",
+        "old",
+        "<!-- end generated -->",
+        "end",
+    )
+    assert run(quote, path, "--check") == 1
+    assert run(quote, path) == 0
+    assert path.read_text().splitlines()[1:] == [
+        *("", "one", "two", "", "<!-- end generated -->", "end")
+    ]
+    assert run(quote, path, "--check") == 0
+    del sys.modules["lines_for_a_page"]
 
 
 # ---- the reference --------------------------------------------------------------------------

@@ -193,7 +193,7 @@ def test_m8_producer_that_imports_itself(enter, of_type):
 
 @entries
 def test_m8_wrappers_in_wrappers(enter):
-    """100,000 deep: RecursionError, and everything is let go."""
+    """100,000 deep: RecursionError, and everything is released."""
     given = Given()
     wrapped = Producer(given)
     for _ in range(100_000):

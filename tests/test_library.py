@@ -1,8 +1,10 @@
 """The compiled modules are one shared library, which fastdl loads by itself."""
 
 import sys
+from importlib import import_module
 
-from fastdl import _library
+import pytest
+
 from tests.support.isolate import run_isolated
 
 COMPILED = [
@@ -13,14 +15,13 @@ COMPILED = [
 ]
 
 
-def test_modules_look_like_any_other():
-    for name in COMPILED:
-        module = _library.load(name)
-        assert module is sys.modules[name] is _library.load(name)
-        assert (module.__name__, module.__spec__.name) == (name, name)
-        assert module.__package__ == name.rpartition(".")[0]
-        assert module.__file__ == sys.modules["fastdl._native"].__file__
-        assert getattr(sys.modules[module.__package__], name.rpartition(".")[2]) is module
+@pytest.mark.parametrize("name", COMPILED)
+def test_a_compiled_module_looks_like_any_other(name):
+    module = import_module(name)
+    package, _, short = name.rpartition(".")
+    assert module is sys.modules[name] is getattr(sys.modules[package], short)
+    assert (module.__name__, module.__spec__.name, module.__package__) == (name, name, package)
+    assert module.__file__ == sys.modules["fastdl._native"].__file__
 
 
 def test_a_module_that_threads_need_at_once_is_loaded_once():
@@ -50,10 +51,9 @@ def test_a_module_that_fails_is_tried_again():
     printed = run_isolated("""
         import sys
         import fastdl
-        from fastdl._library import load
         real, sys.modules["numpy"] = sys.modules.get("numpy"), None
         try:
-            load("fastdl.bridges._numpy")
+            import fastdl.bridges._numpy
         except ImportError:
             print("fails", "fastdl.bridges._numpy" in sys.modules)
         if real is None:

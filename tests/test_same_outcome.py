@@ -1,5 +1,6 @@
 """The compiled entry and the Python function over one table of cases: same tensor, or same
-exception with the same message, and the producer was asked the same."""
+exception with the same message, and the producer was asked the same. And the public header, in a
+module of its own, over those cases that a C function may meet."""
 
 import array as arrays
 
@@ -9,6 +10,7 @@ import pytest
 
 import fastdl
 from fastdl._protocol import consumer as _consumer
+from tests.support.headers import ALONE, INSTALLED
 from tests.support.producers import (
     CPU,
     CUDA,
@@ -44,6 +46,27 @@ class Both(Producer):
 
     __dlpack_c_exchange_api__ = Tabled.__dlpack_c_exchange_api__
     mode = "give"
+
+
+class Wrapper:
+    """Hands its keywords on."""
+
+    def __init__(self, inner):
+        self.inner, self.asked, self.managed = inner, inner.asked, inner.managed
+
+    def __dlpack__(self, **keywords):
+        return self.inner.__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return self.inner.__dlpack_device__()
+
+
+class Inner(Producer):
+    """Hands its keywords on to a function that is not `__dlpack__`, and does not take them."""
+
+    def __dlpack__(self, **keywords):
+        self.asked.append(keywords)
+        return (lambda stream=None: self.managed.capsule())(**keywords)
 
 
 class Optout(Producer):
@@ -108,6 +131,10 @@ SOURCES = {
     "producer, inner keyword": lambda of_type: of_type(Producer)(
         None, act=raises(TypeError("other() got an unexpected keyword argument 'copy'"))
     ),
+    "wrapper": lambda of_type: of_type(Wrapper)(Producer(given(flags=READ_ONLY))),
+    "wrapper, old": lambda of_type: of_type(Wrapper)(OldProducer(given(versioned=False))),
+    "wrapper, bare": lambda of_type: of_type(Wrapper)(BareProducer(given(versioned=False))),
+    "wrapper, inner function": lambda of_type: of_type(Inner)(given()),
     "producer, opted out": lambda of_type: of_type(Optout)(given()),
     "producer, no device": lambda of_type: of_type(NoDevice)(given()),
     "table": lambda of_type: of_type(Tabled)(given()),
@@ -223,6 +250,52 @@ def test_known_types_are_served_as_new_ones(name, keywords):
         unknown = outcome(enter, make, new, ARGUMENTS[keywords])
         known = outcome(enter, make, lambda kind: kind, ARGUMENTS[keywords])
         assert known == unknown
+
+
+def in_c(borrow, make, of_type):
+    """As `outcome`, of a borrowed view; without what a view does not have, and without the words of
+    an exception, which are for authors in C there."""
+    source = make(of_type)
+    try:
+        view = borrow(source)
+    except Exception as error:
+        result = type(error)
+    else:
+        result = {name: view[name] for name in ("shape", "strides", "dtype", "device", "data")}
+        result["read-only"] = bool(view["flags"] & READ_ONLY)
+    managed = getattr(source, "managed", None)
+    return result, getattr(source, "asked", None), managed and (managed.deleted, managed.handed)
+
+
+def in_python(enter):
+    """borrow() of a header, by way of a Tensor."""
+
+    def borrow(source):
+        tensor = enter(source)
+        return {
+            "shape": tensor.shape,
+            "strides": tensor.strides,
+            "dtype": tuple(tensor.dtype),
+            "device": tuple(tensor.device),
+            "data": tensor.data_ptr,
+            "flags": READ_ONLY * tensor.readonly,
+        }
+
+    return borrow
+
+
+@pytest.mark.parametrize("of_type", [new, lambda kind: kind], ids=["new type", "known type"])
+@pytest.mark.parametrize("api", (ALONE | INSTALLED).values(), ids=ALONE | INSTALLED)
+@pytest.mark.parametrize("name", [name for name in SOURCES if "capsule," not in f"{name},"])
+def test_the_header_agrees(api, name, of_type):
+    """With the specification: the same tensor, asked for in the same way and given back as often,
+    or the same kind of exception."""
+    if name == "array, half" and api in ALONE.values():
+        pytest.skip("NumPy's own __dlpack__ does not know ml_dtypes")
+    make = SOURCES[name]
+    specified = in_c(in_python(_consumer.from_dlpack), make, of_type)
+    for _ in range(2):
+        assert in_c(api.borrow, make, of_type) == specified
 
 
 @pytest.mark.parametrize(

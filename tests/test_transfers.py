@@ -342,7 +342,7 @@ def test_the_source_may_be_dropped(here):
 
 
 class Freeing(Managed):
-    """Uses its memory for something else as soon as it is let go."""
+    """Uses its memory for something else as soon as it is released."""
 
     def __init__(self, sim, pointer, device):
         super().__init__((6,), (0, 32, 1), data=pointer, device=device)

@@ -4,7 +4,7 @@
  *
  * DLPack describes a tensor in memory so that two libraries that know nothing
  * of each other can share it: a pointer, a device, a type, a shape and strides,
- * and a function that gives it back. This header declares those structures and
+ * and a function that releases it. This header declares those structures and
  * the C exchange table of DLPack 1.2 and later. It needs no other file, compiles
  * as C99 and as C++17, and is meant to be vendored.
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fastdl/fastdl.h: any framework's tensor in a C, C++ or Cython function.
+ * fastdl/fastdl.h: tensors of any framework as arguments of C, C++ and Cython functions.
  *
  *     static PyObject *total(PyObject *module, PyObject *argument)
  *     {
@@ -16,20 +16,20 @@
  *         return PyFloat_FromDouble(sum);
  *     }
  *
- * `argument` may be a tensor of torch, NumPy, JAX, CuPy, ... : whatever has a DLPack exchange
- * table or `__dlpack__`. Nothing is copied and, where the type has a table, nothing is allocated.
+ * `argument` may be any object whose type has a DLPack exchange table (torch) or `__dlpack__`
+ * (NumPy, JAX, CuPy, ...). Nothing is copied.
  *
  *
  * This file
  * ---------
- * Needs <Python.h> and the file dlpack.h beside it, and nothing to link with. C99 and C++17;
- * CPython 3.10 or newer; also under Py_LIMITED_API of 3.10 or newer. Vendor the two files, or
- * install `fastdlpack` and compile with `python -m fastdl --cflags`. Everything is `static
- * inline`. Names that end in an underscore are not for you.
+ * Needs <Python.h> and dlpack.h, which must be in the same folder; there is nothing to link with.
+ * C99 and C++17; CPython 3.10 or newer; also with Py_LIMITED_API of 3.10 or newer. Vendor the two
+ * files, or install the package and compile with the flags that `python -m fastdl --cflags` prints.
+ * Names that end in an underscore are private.
  *
- * The limited API costs nothing that can be measured (0.95 to 1.00 of the time of the full one in
- * docs/benchmarks.md): a hit in the cache of types and the call of a table need none of what it
- * lacks.
+ * With the limited API, borrowing costs nearly the same (docs/benchmarks.md). Without
+ * fastdl_import() such a build cannot see that a type has changed: it continues to use the exchange
+ * table that it found first, even if the type has another one now, or none (see "Two tiers").
  *
  * Where FASTDL_NO_PYTHON is defined, only the parts that need no Python are declared: element
  * types, devices, and the geometry of a tensor.
@@ -37,21 +37,26 @@
  *
  * Two tiers
  * ---------
- * Alone, the header serves every type with an exchange table of its own (torch, Paddle,
- * fastdl.Tensor, ...) and every object with `__dlpack__`. After a call of fastdl_import() it also
- * uses the tables that the installed package has for other types, above all NumPy's arrays:
+ * The header alone serves every type that has its own exchange table (torch, fastdl.Tensor) and
+ * every object with `__dlpack__`. After a call of fastdl_import() it also uses what the installed
+ * package knows of other types, above all NumPy arrays:
  *
  *     source                          alone               after fastdl_import()
  *     a type with its own table       one C call          one C call
- *     numpy.ndarray                   by __dlpack__       reads the array, 7 ns
+ *     numpy.ndarray                   by __dlpack__       reads the array struct
  *     fastdl.Tensor                   one C call          one C call, read-only ones too
- *     other types with __dlpack__     by __dlpack__       by __dlpack__, what a type takes is known
+ *     other types with __dlpack__     by __dlpack__       by __dlpack__
  *     result as a torch tensor        yes                 yes
  *     result as a NumPy array         TypeError           yes
  *     result as a type without table  TypeError           a fastdl.Tensor
  *
- * A type that has no table and is not NumPy's cannot be built from C: results that should be of
- * such a type come back as a fastdl.Tensor, which every library can import.
+ * Results of a type that has no table and is not NumPy's cannot be built from C. They are returned
+ * as a fastdl.Tensor, which any consumer of DLPack can import.
+ *
+ * The header remembers what it knows of a type until the type changes or dies. It does so in one
+ * interpreter of a process: the one that called fastdl_import(), which only the main interpreter
+ * can, otherwise the first to use the module. In other interpreters the header works alone, and
+ * each call takes some microseconds.
  *
  *
  * Rules that hold for every function
@@ -65,15 +70,15 @@
  *     of one, or clear it; it leaks nothing and returns -1 only with an exception set.
  *   - Exceptions: TypeError for what is no tensor, or one of another element type; BufferError
  *     for what cannot be described or reached as asked; ValueError for shapes and overlap. What
- *     a producer raised itself is passed on as it is.
+ *     a producer raises is passed on unchanged.
  *
  *
  * Three numbers
  * -------------
  * The version of the package (`fastdl.__version__`), the version of DLPack (in dlpack.h), and the
- * version of the interface between this header and an installed package, below. Header and package
- * may be of different releases: a package serves every header of the same major version that is not
- * newer than itself.
+ * version of the interface between this header and an installed package, below. The header and the
+ * package may come from different releases: a package serves every header with the same major
+ * version and a minor version not above its own.
  */
 #ifndef FASTDL_NO_PYTHON
 #include <Python.h>
@@ -138,6 +143,7 @@
 #define FASTDL_RELEASE_ "0_1_0"
 #define FASTDL_NAME_(name) name##0_1_0
 
+#define fastdl_add_type_ FASTDL_NAME_(fastdl_add_type_)
 #define fastdl_adopt_ FASTDL_NAME_(fastdl_adopt_)
 #define fastdl_aliased_ FASTDL_NAME_(fastdl_aliased_)
 #define fastdl_ask_ FASTDL_NAME_(fastdl_ask_)
@@ -159,38 +165,49 @@
 #define fastdl_copy_row_ FASTDL_NAME_(fastdl_copy_row_)
 #define fastdl_delete_copy_ FASTDL_NAME_(fastdl_delete_copy_)
 #define fastdl_delete_wrapper_ FASTDL_NAME_(fastdl_delete_wrapper_)
-#define fastdl_describe_ FASTDL_NAME_(fastdl_describe_)
+#define fastdl_describe_alone_ FASTDL_NAME_(fastdl_describe_alone_)
 #define fastdl_describe_type FASTDL_NAME_(fastdl_describe_type)
 #define fastdl_device_facts_ FASTDL_NAME_(fastdl_device_facts_)
 #define fastdl_discard_ FASTDL_NAME_(fastdl_discard_)
+#define fastdl_discover FASTDL_NAME_(fastdl_discover)
 #define fastdl_drop_names_ FASTDL_NAME_(fastdl_drop_names_)
 #define fastdl_dtype_families_ FASTDL_NAME_(fastdl_dtype_families_)
 #define fastdl_fault_texts_ FASTDL_NAME_(fastdl_fault_texts_)
 #define fastdl_fill_copy_ FASTDL_NAME_(fastdl_fill_copy_)
-#define fastdl_find_further_ FASTDL_NAME_(fastdl_find_further_)
+#define fastdl_find_in_ FASTDL_NAME_(fastdl_find_in_)
 #define fastdl_find_method_ FASTDL_NAME_(fastdl_find_method_)
 #define fastdl_find_peer_ FASTDL_NAME_(fastdl_find_peer_)
+#define fastdl_find_record FASTDL_NAME_(fastdl_find_record)
 #define fastdl_float_run_ FASTDL_NAME_(fastdl_float_run_)
+#define fastdl_forget_ FASTDL_NAME_(fastdl_forget_)
 #define fastdl_forget_names_ FASTDL_NAME_(fastdl_forget_names_)
 #define fastdl_getter_ FASTDL_NAME_(fastdl_getter_)
 #define fastdl_grad_is_enabled_ FASTDL_NAME_(fastdl_grad_is_enabled_)
+#define fastdl_has_died_ FASTDL_NAME_(fastdl_has_died_)
 #define fastdl_import_ FASTDL_NAME_(fastdl_import_)
 #define fastdl_interpreter_is_gone_ FASTDL_NAME_(fastdl_interpreter_is_gone_)
+#define fastdl_is_home_ FASTDL_NAME_(fastdl_is_home_)
 #define fastdl_is_in_package_ FASTDL_NAME_(fastdl_is_in_package_)
 #define fastdl_is_really_legacy FASTDL_NAME_(fastdl_is_really_legacy)
 #define fastdl_is_really_versioned FASTDL_NAME_(fastdl_is_really_versioned)
 #define fastdl_keep_names_ FASTDL_NAME_(fastdl_keep_names_)
+#define fastdl_keep_record_ FASTDL_NAME_(fastdl_keep_record_)
 #define fastdl_kept_names_ FASTDL_NAME_(fastdl_kept_names_)
 #define fastdl_keyword_facts_ FASTDL_NAME_(fastdl_keyword_facts_)
 #define fastdl_kind_ FASTDL_NAME_(fastdl_kind_)
+#define fastdl_leave_home_ FASTDL_NAME_(fastdl_leave_home_)
+#define fastdl_look_up_ FASTDL_NAME_(fastdl_look_up_)
 #define fastdl_make_names_ FASTDL_NAME_(fastdl_make_names_)
+#define fastdl_make_tag_ FASTDL_NAME_(fastdl_make_tag_)
 #define fastdl_mend_ FASTDL_NAME_(fastdl_mend_)
 #define fastdl_mro_ FASTDL_NAME_(fastdl_mro_)
 #define fastdl_name_argument_ FASTDL_NAME_(fastdl_name_argument_)
 #define fastdl_new_copy_ FASTDL_NAME_(fastdl_new_copy_)
 #define fastdl_new_wrapper_ FASTDL_NAME_(fastdl_new_wrapper_)
+#define fastdl_no_types_ FASTDL_NAME_(fastdl_no_types_)
+#define fastdl_of_type_ FASTDL_NAME_(fastdl_of_type_)
 #define fastdl_optional_attribute_ FASTDL_NAME_(fastdl_optional_attribute_)
-#define fastdl_own_slots_ FASTDL_NAME_(fastdl_own_slots_)
+#define fastdl_own_types_ FASTDL_NAME_(fastdl_own_types_)
 #define fastdl_peer_facts_ FASTDL_NAME_(fastdl_peer_facts_)
 #define fastdl_peer_of_ FASTDL_NAME_(fastdl_peer_of_)
 #define fastdl_protocol_allocate_ FASTDL_NAME_(fastdl_protocol_allocate_)
@@ -198,13 +215,13 @@
 #define fastdl_protocol_stream_ FASTDL_NAME_(fastdl_protocol_stream_)
 #define fastdl_protocol_table_ FASTDL_NAME_(fastdl_protocol_table_)
 #define fastdl_protocol_wrap_ FASTDL_NAME_(fastdl_protocol_wrap_)
-#define fastdl_publish_record FASTDL_NAME_(fastdl_publish_record)
 #define fastdl_published_here_ FASTDL_NAME_(fastdl_published_here_)
 #define fastdl_published_table_ FASTDL_NAME_(fastdl_published_table_)
 #define fastdl_put_ FASTDL_NAME_(fastdl_put_)
 #define fastdl_put_aliased_ FASTDL_NAME_(fastdl_put_aliased_)
 #define fastdl_put_device_ FASTDL_NAME_(fastdl_put_device_)
 #define fastdl_put_dtype_ FASTDL_NAME_(fastdl_put_dtype_)
+#define fastdl_put_in_front_ FASTDL_NAME_(fastdl_put_in_front_)
 #define fastdl_put_int_ FASTDL_NAME_(fastdl_put_int_)
 #define fastdl_put_no_ndim_ FASTDL_NAME_(fastdl_put_no_ndim_)
 #define fastdl_put_other_ FASTDL_NAME_(fastdl_put_other_)
@@ -234,6 +251,7 @@
 #define fastdl_refusals_ FASTDL_NAME_(fastdl_refusals_)
 #define fastdl_refused_keyword FASTDL_NAME_(fastdl_refused_keyword)
 #define fastdl_set_error_ FASTDL_NAME_(fastdl_set_error_)
+#define fastdl_settle_ FASTDL_NAME_(fastdl_settle_)
 #define fastdl_special_ FASTDL_NAME_(fastdl_special_)
 #define fastdl_state_ FASTDL_NAME_(fastdl_state_)
 #define fastdl_take_ FASTDL_NAME_(fastdl_take_)
@@ -246,6 +264,7 @@
 #define fastdl_type_lookup_ FASTDL_NAME_(fastdl_type_lookup_)
 #define fastdl_type_name_ FASTDL_NAME_(fastdl_type_name_)
 #define fastdl_usable_table FASTDL_NAME_(fastdl_usable_table)
+#define fastdl_watch_ FASTDL_NAME_(fastdl_watch_)
 #define fastdl_write_run_ FASTDL_NAME_(fastdl_write_run_)
 #define fastdl_writers_ FASTDL_NAME_(fastdl_writers_)
 
@@ -274,6 +293,14 @@
 #else
 #define FASTDL_ONE_(section_) static
 #define FASTDL_COLD_ FASTDL_RARE_
+#endif
+/* Declares a FASTDL_COLD_ function ahead of its definition. */
+#if defined(__cplusplus) && !defined(FASTDL_STATIC)
+#define FASTDL_COLD_LATER_ inline
+#elif (defined(__GNUC__) || defined(__clang__)) && defined(__ELF__) && !defined(FASTDL_STATIC)
+#define FASTDL_COLD_LATER_ __attribute__((visibility("hidden")))
+#else
+#define FASTDL_COLD_LATER_ static
 #endif
 #define FASTDL_TABLE_(section_) FASTDL_ONE_("d.rel.ro." section_) const
 
@@ -894,8 +921,7 @@ FASTDL_RARE_ fastdl_fault fastdl_check_packed_(const DLTensor *tensor, fastdl_la
 /* Checks everything about `tensor` that can be checked without reading its data, and fills
  * *layout. Reads `shape` and `strides` only once ndim is known to be 0 to 64. `flags` are
  * DLPACK_FLAG_BITMASK_* bits: SUBBYTE_TYPE_PADDED changes sizes. Dimensions of a tensor without
- * elements are not multiplied: (0, 2**62, 2**62) is fine.
- * Costs 6 ns and 1 ns for each dimension. */
+ * elements are not multiplied: (0, 2**62, 2**62) is fine. */
 static inline fastdl_fault fastdl_check(const DLTensor *tensor, uint64_t flags,
                                         fastdl_layout *layout)
 {
@@ -956,8 +982,8 @@ extern "C" {
  * The interface
  * ===================================================================== */
 
-/* A borrowed tensor. `dl` and `flags` are for reading; the rest is private. Lives on the stack: it
- * takes 600 bytes, most of which are room for strides and never touched. Not to be copied, since
+/* A borrowed tensor. `dl` and `flags` are for reading; the rest is private. Make it on the
+ * stack: most of its size is room for strides, which is never touched. Do not copy it, since
  * `dl.strides` may point into it.
  *
  * What holds of `dl` after a successful fastdl_borrow:
@@ -988,8 +1014,9 @@ typedef struct fastdl_view {
  *
  * Call it before other threads use the module.
  *
- * ImportError if fastdl is not installed, or its interface has another major version or is older:
- * all then works as before the call. Serves all files of an extension module, except with compilers
+ * ImportError if fastdl is not installed, if its interface has another major version or is older
+ * than this header, and in an interpreter other than the main one: all then works as before the
+ * call. Serves all files of an extension module, except with compilers
  * other than gcc, clang, MSVC and those of C++17, where each file has to call it. */
 static inline int fastdl_import(void);
 
@@ -1032,8 +1059,7 @@ static inline void fastdl_release(fastdl_view *view);
  * nothing to call. Never a NULL `strides` if there are dimensions. On failure *out is NULL.
  * Exceptions, streams and read-only data as in fastdl_borrow. Other than there, `byte_offset` may
  * be other than 0, and shape and strides are the producer's memory, as DLPack has it: copy them if
- * the producer may change them. Costs one allocation by the library that owns the data: 20 to 50 ns
- * with a table. */
+ * the producer may change them. Costs one allocation by the library that owns the data. */
 static inline int fastdl_own(PyObject *obj, DLManagedTensorVersioned **out);
 
 /* Makes *out, a new object of type `like` on `managed`. `like` is the type of one of your
@@ -1169,7 +1195,7 @@ typedef struct {
  * A name in `shape` that has no size yet takes that of this tensor, also if the call fails. Two
  * tensors share memory if some byte is in an element of both; for strides that are too entangled to
  * tell at a glance, it counts as shared if they span a common range.
- * Costs 1 to 5 ns; text is made only on failure. Needs a thread state only on failure. */
+ * Costs up to 3 ns; text is made only on failure. Needs a thread state only on failure. */
 static inline int fastdl_expect(const fastdl_view *view, const char *name, const fastdl_spec *spec);
 
 /* Borrows one argument of a function: fastdl_borrow and fastdl_expect in one call, which costs no
@@ -1182,7 +1208,7 @@ static inline int fastdl_expect(const fastdl_view *view, const char *name, const
  * recorded. Where it is to be written (FASTDL_WRITABLE) and gradients are being recorded, that
  * would make them silently wrong, so it is refused with BufferError: call within
  * torch.no_grad(), as optimizers do, or pass x.detach(). FASTDL_DETACHED takes it all the same. The
- * question costs one attribute of a torch tensor, 0.1 us, and is not asked of other tensors.
+ * question costs one attribute of a torch tensor, and is not asked of other tensors.
  *
  * FASTDL_COPY: where layout, alignment or `no_alias` is not met, the view is of a copy, aligned,
  * and contiguous in the order that `layout` asks for. FASTDL_CONVERT: also where the element type
@@ -1242,7 +1268,8 @@ static inline void fastdl_release_all(fastdl_view *views, size_t count);
 /* ========================================================================
  * What is known of types
  *
- * Shared by everyone in the process who uses this interface: the layout is part of its version.
+ * Shared by all who use this interface in the interpreter that has imported fastdl: the layout is
+ * part of its version.
  * ===================================================================== */
 
 /* Facts about the instances of a type. */
@@ -1293,13 +1320,11 @@ static inline const fastdl_keyword_fact *fastdl_keywords(void)
  * `api_` to the table in the type's record. */
 typedef int (*fastdl_borrower)(PyObject *obj, fastdl_view *view);
 
-/* A type. Immutable once published, and alive until the process ends, so a reader needs no lock. It
- * owns the type, so an address in the cache is never reused. Learning more publishes a new record
- * in the same slot; the old one stays for readers that still hold it, which happens a few times in
- * the life of a type at most. */
+/* What is known of a type. Immutable, and kept until the process ends, so a reader may hold it
+ * across any call. Types of which the same is known share one: there are as many as there are
+ * tables, times the few signatures of `__dlpack__`. */
 typedef struct fastdl_record {
-    const struct fastdl_record *replaced; /* what was known before, for leak checkers to find */
-    PyTypeObject *type;
+    const void *next;                      /* the record that was made before this one, or NULL */
     const DLPackExchangeAPI *api;          /* never NULL */
     DLPackDLTensorFromPyObjectNoSync lend; /* the borrowing slot of a native table, or NULL */
     int (*borrow)(PyObject *,
@@ -1308,9 +1333,33 @@ typedef struct fastdl_record {
     uint32_t refused; /* FASTDL_KEYWORD_* that the signature of `__dlpack__` does not have */
 } fastdl_record;
 
-/* The cache. It does not grow: types that find their slots taken are described anew each time. */
-#define FASTDL_SLOTS 256u /* a power of two */
-#define FASTDL_PROBES 4u
+/* A place in the cache of types. It does not own the type, which may be dead: the version tag
+ * counts. CPython numbers types, never uses a number twice in an interpreter, and takes the number
+ * away when the type or one of its bases changes. So an equal tag means the same type, unchanged
+ * since it was described. CPython's own cache of methods relies on the same tags, and what escapes
+ * that escapes this one. (CPython 3.13 and newer give one type a thousand tags; after as many
+ * changes it is described each time. CPython 3.10 counts from the start again after
+ * sys._clear_type_cache(), an internal function for tests.) */
+typedef struct {
+    uint32_t tag;       /* 0: empty, or being written */
+    const void *type;   /* to be compared with, never to be followed */
+    const void *record; /* a fastdl_record */
+    PyObject *watch;    /* tells of the type's death where tags cannot be read, else NULL */
+} fastdl_slot;
+
+/* The cache: sets of a few places each, the one used last in front. It does not grow. A new type
+ * drives out the one of its set that was used least recently, dead or alive, which is described
+ * again if it comes again. Types with a table and types with `__dlpack__` alone have places of
+ * their own, so that neither drive out the others. What is no tensor takes no place. */
+#define FASTDL_SETS 64u /* a power of two */
+#define FASTDL_WAYS 4u
+
+typedef struct {
+    fastdl_slot tables[FASTDL_WAYS][FASTDL_SETS]; /* those in front come first */
+    fastdl_slot others[FASTDL_WAYS][FASTDL_SETS];
+    const void *records; /* all that were made, the latest first */
+    const void *writer;  /* not NULL while a thread moves places */
+} fastdl_cache;
 
 /* ---- memory that several threads write ---- */
 
@@ -1324,6 +1373,8 @@ static inline int fastdl_swap_(const void **place, const void *expected, const v
 #elif defined(_MSC_VER)
     return _InterlockedCompareExchangePointer((void *volatile *)place, (void *)desired,
                                               (void *)expected) == (void *)expected;
+#elif defined(Py_GIL_DISABLED)
+#error "without a GIL fastdl needs the atomic operations of gcc, clang or MSVC"
 #else
     if (*place != expected)
         return 0;
@@ -1343,126 +1394,173 @@ static inline const void *fastdl_load_(const void *const *place)
 #endif
 }
 
+static inline void fastdl_store_(const void **place, const void *value)
+{
 #if defined(__GNUC__) || defined(__clang__)
-
-typedef const fastdl_record *fastdl_slot;
-
-static inline const fastdl_record *fastdl_slot_load_(fastdl_slot *slot)
-{
-    return __atomic_load_n(slot, __ATOMIC_ACQUIRE);
-}
-
-/* Stores `desired` if the slot still holds `expected`; 1 when it did. */
-static inline int fastdl_slot_swap_(fastdl_slot *slot, const fastdl_record *expected,
-                                    const fastdl_record *desired)
-{
-    return __atomic_compare_exchange_n(slot, &expected, desired, 0, __ATOMIC_ACQ_REL,
-                                       __ATOMIC_ACQUIRE);
-}
-
+    __atomic_store_n(place, value, __ATOMIC_RELEASE);
 #elif defined(_MSC_VER)
+    (void)_InterlockedExchangePointer((void *volatile *)place, (void *)value);
+#else
+    *(const void *volatile *)place = value;
+#endif
+}
 
-typedef void *volatile fastdl_slot;
+static inline void fastdl_store_tag_(uint32_t *place, uint32_t tag)
+{
+#if !defined(Py_GIL_DISABLED)
+    *place = tag;
+#elif defined(_MSC_VER) && !defined(__clang__)
+    (void)_InterlockedExchange((volatile long *)place, (long)tag);
+#else
+    __atomic_store_n(place, tag, __ATOMIC_RELEASE);
+#endif
+}
 
-static inline const fastdl_record *fastdl_slot_load_(fastdl_slot *slot)
+static inline uint32_t fastdl_load_tag_(const unsigned int *place)
+{
+#if !defined(Py_GIL_DISABLED)
+    return *place;
+#elif defined(_MSC_VER) && !defined(__clang__)
+    return (uint32_t)_InterlockedCompareExchange((volatile long *)place, 0, 0);
+#else
+    return __atomic_load_n(place, __ATOMIC_ACQUIRE);
+#endif
+}
+
+/* ---- the places ---- */
+
+/* Whether a place holds the type with that tag, and then *record. Without a GIL it may be written
+ * meanwhile: a tag is never used twice, so one that is the same before and after vouches for what
+ * was read in between. */
+FASTDL_HOT_ int fastdl_match_(const fastdl_slot *slot, const PyTypeObject *type, uint32_t tag,
+                              const fastdl_record **record)
 {
 #ifdef Py_GIL_DISABLED
-    return (const fastdl_record *)_InterlockedCompareExchangePointer(slot, NULL, NULL);
-#else
-    return (const fastdl_record *)*slot;
-#endif
-}
-
-static inline int fastdl_slot_swap_(fastdl_slot *slot, const fastdl_record *expected,
-                                    const fastdl_record *desired)
-{
-    return _InterlockedCompareExchangePointer(slot, (void *)desired, (void *)expected) ==
-           (void *)expected;
-}
-
-#elif defined(Py_GIL_DISABLED)
-#error "without a GIL fastdl needs the atomic operations of gcc, clang or MSVC"
-#else /* the GIL is enough */
-
-typedef const fastdl_record *volatile fastdl_slot;
-
-static inline const fastdl_record *fastdl_slot_load_(fastdl_slot *slot)
-{
-    return *slot;
-}
-
-static inline int fastdl_slot_swap_(fastdl_slot *slot, const fastdl_record *expected,
-                                    const fastdl_record *desired)
-{
-    if (*slot != expected)
+    if (tag == 0 || fastdl_load_tag_(&slot->tag) != tag ||
+        fastdl_load_(&slot->type) != (const void *)type)
         return 0;
-    *slot = desired;
-    return 1;
-}
-
+    *record = (const fastdl_record *)fastdl_load_(&slot->record);
+    return fastdl_load_tag_(&slot->tag) == tag;
+#else
+    *record = (const fastdl_record *)slot->record;
+    return slot->tag == tag && slot->type == (const void *)type;
 #endif
-
-static inline fastdl_slot *fastdl_slot_of_(fastdl_slot *slots, const PyTypeObject *type,
-                                           uint32_t probe)
-{
-    /* Type objects are over 400 bytes, so the low bits carry nothing. */
-    uintptr_t address = (uintptr_t)type;
-    return &slots[((uint32_t)((address >> 4) ^ (address >> 12)) + probe) & (FASTDL_SLOTS - 1)];
 }
 
-/* The same behind the first slot, which holds another type: apart, so that a hit is straight. */
-FASTDL_COLD_ const fastdl_record *fastdl_find_further_(fastdl_slot *slots, const PyTypeObject *type)
+static inline void fastdl_fill_(fastdl_slot *slot, const void *type, uint32_t tag,
+                                const void *record, PyObject *watch)
 {
-    for (uint32_t probe = 1; probe < FASTDL_PROBES; probe++) {
-        const fastdl_record *record = fastdl_slot_load_(fastdl_slot_of_(slots, type, probe));
-        if (record == NULL || record->type == type)
-            return record;
+    fastdl_store_tag_(&slot->tag, 0);
+    fastdl_store_(&slot->type, type);
+    fastdl_store_(&slot->record, record);
+    slot->watch = watch;
+    fastdl_store_tag_(&slot->tag, tag);
+}
+
+/* Puts a type in front of its set, in the place of the one `way` back, and returns what watched
+ * that. */
+FASTDL_COLD_ PyObject *fastdl_put_in_front_(fastdl_slot (*places)[FASTDL_SETS], uint32_t way,
+                                            const void *type, uint32_t tag, const void *record,
+                                            PyObject *watch)
+{
+    uint32_t set = tag & (FASTDL_SETS - 1);
+    PyObject *out = places[way][set].watch;
+    for (; way > 0; way--) {
+        const fastdl_slot *before = &places[way - 1][set];
+        fastdl_fill_(&places[way][set], before->type, before->tag, before->record, before->watch);
+    }
+    fastdl_fill_(&places[0][set], type, tag, record, watch);
+    return out;
+}
+
+/* The record of the type with that tag in some places, or NULL; puts it in front. */
+FASTDL_COLD_ const fastdl_record *fastdl_find_in_(fastdl_cache *cache,
+                                                  fastdl_slot (*places)[FASTDL_SETS],
+                                                  const PyTypeObject *type, uint32_t tag)
+{
+    const fastdl_record *record;
+    for (uint32_t way = 0; way < FASTDL_WAYS; way++) {
+        const fastdl_slot *slot = &places[way][tag & (FASTDL_SETS - 1)];
+        if (!fastdl_match_(slot, type, tag, &record))
+            continue;
+        if (way > 0 && fastdl_swap_(&cache->writer, NULL, cache)) {
+            if (fastdl_match_(slot, type, tag, &record))
+                (void)fastdl_put_in_front_(places, way, type, tag, record, slot->watch);
+            fastdl_store_(&cache->writer, NULL);
+        }
+        return record;
     }
     return NULL;
 }
 
-/* The record of `type` in a cache, or NULL. */
-FASTDL_HOT_ const fastdl_record *fastdl_find_record(fastdl_slot *slots, const PyTypeObject *type)
+/* The record of the type with that tag in a cache, or NULL. */
+FASTDL_COLD_ const fastdl_record *fastdl_find_record(fastdl_cache *cache, const PyTypeObject *type,
+                                                     uint32_t tag)
 {
-    const fastdl_record *record = fastdl_slot_load_(fastdl_slot_of_(slots, type, 0));
-    if (FASTDL_LIKELY_(record != NULL && record->type == type))
-        return record;
-    return record == NULL ? NULL : fastdl_find_further_(slots, type);
+    const fastdl_record *record;
+    if (tag == 0)
+        return NULL;
+    record = fastdl_find_in_(cache, cache->tables, type, tag);
+    return record != NULL ? record : fastdl_find_in_(cache, cache->others, type, tag);
 }
 
-/* Publishes a copy of *record in place of what the cache has of its type. Without a free slot or
- * memory nothing happens: the cache is not needed for correctness. Nor does anything happen in a
- * subinterpreter, since its types die with it. */
-FASTDL_COLD_ void fastdl_publish_record(fastdl_slot *slots, const fastdl_record *record)
+/* Adds a type to a cache, or replaces what it has of it; `watch` is taken. Nothing happens if
+ * another thread is at it: the cache is not needed for correctness. */
+FASTDL_COLD_ void fastdl_add_type_(fastdl_cache *cache, const PyTypeObject *type, uint32_t tag,
+                                   const fastdl_record *record, PyObject *watch)
 {
-    fastdl_record *copy;
-    if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0)
-        return;
-    copy = (fastdl_record *)malloc(sizeof(fastdl_record));
-    if (copy == NULL)
-        return;
-    *copy = *record;
-    for (uint32_t probe = 0; probe < FASTDL_PROBES; probe++) {
-        fastdl_slot *slot = fastdl_slot_of_(slots, record->type, probe);
-        for (;;) {
-            const fastdl_record *found = fastdl_slot_load_(slot);
-            if (found != NULL && found->type != record->type)
-                break; /* somebody else's for good: try the next slot */
-            if (found != NULL && found->api == record->api && found->lend == record->lend &&
-                found->borrow == record->borrow && found->facts == record->facts &&
-                found->refused == record->refused) {
-                free(copy);
-                return;
-            }
-            copy->replaced = found;
-            if (fastdl_slot_swap_(slot, found, copy)) {
-                if (found == NULL)
-                    Py_INCREF((PyObject *)record->type);
-                return;
-            }
+    fastdl_slot(*places)[FASTDL_SETS] =
+        record->facts & FASTDL_TYPE_PROTOCOL ? cache->others : cache->tables;
+    uint32_t way = 0;
+    if (fastdl_swap_(&cache->writer, NULL, cache)) {
+        while (way < FASTDL_WAYS - 1 &&
+               places[way][tag & (FASTDL_SETS - 1)].type != (const void *)type)
+            way++;
+        watch = fastdl_put_in_front_(places, way, type, tag, record, watch);
+        fastdl_store_(&cache->writer, NULL);
+    }
+    Py_XDECREF(watch);
+}
+
+/* Empties the places of a type; for NULL, those of all. */
+FASTDL_COLD_ void fastdl_forget_(fastdl_cache *cache, const void *type)
+{
+    for (uint32_t i = 0; i < 2 * FASTDL_WAYS * FASTDL_SETS; i++) {
+        uint32_t way = i / FASTDL_SETS % FASTDL_WAYS, set = i % FASTDL_SETS;
+        fastdl_slot *slot =
+            i < FASTDL_WAYS * FASTDL_SETS ? &cache->tables[way][set] : &cache->others[way][set];
+        if (type == NULL || slot->type == type) {
+            PyObject *watch = slot->watch;
+            fastdl_fill_(slot, NULL, 0, NULL, NULL);
+            Py_XDECREF(watch);
         }
     }
-    free(copy);
+}
+
+/* The lasting copy of a record. NULL with MemoryError. */
+FASTDL_COLD_ const fastdl_record *fastdl_keep_record_(fastdl_cache *cache,
+                                                      const fastdl_record *record)
+{
+    const void *latest = fastdl_load_(&cache->records);
+    fastdl_record *copy;
+    for (const void *next = latest; next != NULL;) {
+        const fastdl_record *kept = (const fastdl_record *)next;
+        if (kept->api == record->api && kept->lend == record->lend &&
+            kept->borrow == record->borrow && kept->facts == record->facts &&
+            kept->refused == record->refused)
+            return kept;
+        next = kept->next;
+    }
+    copy = (fastdl_record *)malloc(sizeof(fastdl_record));
+    if (copy == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    *copy = *record;
+    do {
+        copy->next = fastdl_load_(&cache->records);
+    } while (!fastdl_swap_(&cache->records, copy->next, copy));
+    return copy;
 }
 
 /* What the installed package offers, in a capsule named FASTDL_RUNTIME. `size` is that of the
@@ -1472,12 +1570,13 @@ FASTDL_COLD_ void fastdl_publish_record(fastdl_slot *slots, const fastdl_record 
 typedef struct {
     uint32_t major, minor; /* FASTDL_ABI_* of the package */
     uint64_t size;
-    fastdl_slot *slots;
+    fastdl_cache *types;
     const DLPackExchangeAPI *tensor;   /* the table of fastdl.Tensor */
     const DLPackExchangeAPI *protocol; /* the table over `__dlpack__`, for any object */
-    /* Finds out, and publishes, what there is to know of a type, also if that is nothing. 0, or -1
-     * with what a descriptor or metaclass of the type raised. */
-    int (*describe)(PyTypeObject *type, fastdl_record *record);
+    /* Finds out what there is to know of a type, also if that is nothing, and remembers it. NULL
+     * with MemoryError, or with what a descriptor in the type raised. */
+    const fastdl_record *(*describe)(PyTypeObject *type);
+    uint64_t tag_offset; /* where a type object of the running CPython has its version tag */
 } fastdl_runtime;
 
 /* ========================================================================
@@ -1733,12 +1832,37 @@ FASTDL_COLD_ void fastdl_name_argument_(const char *name)
 
 /* ---- special attributes, found as Python finds them: on the type ---- */
 
+/* What makes `attribute` a descriptor, or NULL. */
+FASTDL_COLD_ descrgetfunc fastdl_getter_(PyObject *attribute)
+{
+    union {
+        void *slot;
+        descrgetfunc get;
+    } found; /* ISO C has no conversion between the two */
+    found.slot = PyType_GetSlot(Py_TYPE(attribute), Py_tp_descr_get);
+    return found.get;
+}
+
+/* What `type` itself says of a class under `name` ("__mro__", "__dict__", "__module__" or
+ * "__qualname__"), a new reference; NULL with an exception. A metaclass may say something else and
+ * is not asked, so nothing of what is found through it can die meanwhile. */
+FASTDL_COLD_ PyObject *fastdl_of_type_(PyTypeObject *type, const char *name)
+{
+    PyObject *attributes = fastdl_attribute_((PyObject *)&PyType_Type, "__dict__");
+    PyObject *own = attributes == NULL ? NULL : PyMapping_GetItemString(attributes, name);
+    descrgetfunc get = own == NULL ? NULL : fastdl_getter_(own);
+    PyObject *value = get == NULL ? NULL : get(own, (PyObject *)type, (PyObject *)Py_TYPE(type));
+    Py_XDECREF(own);
+    Py_XDECREF(attributes);
+    return value;
+}
+
 /* The MRO of a type, a new reference to a tuple of types; NULL with an exception. */
 FASTDL_COLD_ PyObject *fastdl_mro_(PyTypeObject *type)
 {
-    PyObject *mro = fastdl_attribute_((PyObject *)type, "__mro__");
-    if (mro != NULL && !PyTuple_Check(mro)) {
-        PyErr_SetString(PyExc_TypeError, "expected a type whose __mro__ is a tuple");
+    PyObject *mro = fastdl_of_type_(type, "__mro__");
+    if (mro != NULL && !PyTuple_Check(mro)) { /* a class that is being made */
+        PyErr_SetString(PyExc_TypeError, "expected a type that has an MRO");
         Py_CLEAR(mro);
     }
     return mro;
@@ -1753,6 +1877,8 @@ FASTDL_COLD_ PyObject *fastdl_class_item_(PyObject *attributes, const char *name
     return value;
 }
 
+#if defined(Py_LIMITED_API)
+
 /* What the classes of `type` have under `name`, a new reference; NULL without an exception if
  * nothing. The first class that has it is the provider. */
 FASTDL_COLD_ PyObject *fastdl_type_lookup_(PyTypeObject *type, const char *name)
@@ -1760,7 +1886,7 @@ FASTDL_COLD_ PyObject *fastdl_type_lookup_(PyTypeObject *type, const char *name)
     PyObject *found = NULL, *mro = fastdl_mro_(type);
     Py_ssize_t count = mro == NULL ? 0 : PyTuple_Size(mro);
     for (Py_ssize_t i = 0; i < count && found == NULL && !PyErr_Occurred(); i++) {
-        PyObject *attributes = fastdl_attribute_(PyTuple_GetItem(mro, i), "__dict__");
+        PyObject *attributes = fastdl_of_type_((PyTypeObject *)PyTuple_GetItem(mro, i), "__dict__");
         if (attributes == NULL)
             break;
         found = fastdl_class_item_(attributes, name);
@@ -1770,31 +1896,19 @@ FASTDL_COLD_ PyObject *fastdl_type_lookup_(PyTypeObject *type, const char *name)
     return found;
 }
 
-/* What makes `attribute` a descriptor, or NULL. */
-FASTDL_COLD_ descrgetfunc fastdl_getter_(PyObject *attribute)
-{
-    union {
-        void *slot;
-        descrgetfunc get;
-    } found; /* ISO C has no conversion between the two */
-    found.slot = PyType_GetSlot(Py_TYPE(attribute), Py_tp_descr_get);
-    return found.get;
-}
-
-/* A special method of an object. */
-typedef struct {
-    PyObject *callable; /* a new reference, or NULL */
-    PyObject *self;     /* its first argument, borrowed; NULL if it is bound */
-} fastdl_method_;
-
-/* The same as fastdl_type_lookup_, for an interned name. */
+/* The same for an interned name. */
 static inline PyObject *fastdl_find_special_(PyTypeObject *type, PyObject *name)
 {
-#if defined(Py_LIMITED_API)
     Py_ssize_t length;
     const char *text = PyUnicode_AsUTF8AndSize(name, &length);
     return text == NULL ? NULL : fastdl_type_lookup_(type, text);
-#elif PY_VERSION_HEX >= 0x030D0000
+}
+
+#else
+
+static inline PyObject *fastdl_find_special_(PyTypeObject *type, PyObject *name)
+{
+#if PY_VERSION_HEX >= 0x030D0000
     return _PyType_LookupRef(type, name);
 #else
     PyObject *found = _PyType_Lookup(type, name);
@@ -1802,6 +1916,22 @@ static inline PyObject *fastdl_find_special_(PyTypeObject *type, PyObject *name)
     return found;
 #endif
 }
+
+FASTDL_COLD_ PyObject *fastdl_type_lookup_(PyTypeObject *type, const char *name)
+{
+    PyObject *interned = PyUnicode_InternFromString(name);
+    PyObject *found = interned == NULL ? NULL : fastdl_find_special_(type, interned);
+    Py_XDECREF(interned);
+    return found;
+}
+
+#endif
+
+/* A special method of an object. */
+typedef struct {
+    PyObject *callable; /* a new reference, or NULL */
+    PyObject *self;     /* its first argument, borrowed; NULL if it is bound */
+} fastdl_method_;
 
 /* The rest of fastdl_find_method_, where `callable` is nothing, None, or any descriptor. */
 FASTDL_COLD_ int fastdl_bind_method_(PyObject *obj, PyObject *name, fastdl_method_ *method)
@@ -1957,25 +2087,30 @@ FASTDL_COLD_ int fastdl_published_here_(PyTypeObject *type, PyObject *attributes
     return PyErr_Occurred() ? -1 : exporter != NULL;
 }
 
-/* Finds the table that `type` publishes: *table, or NULL there, and the class of its MRO that has
- * it, a borrowed reference that `type` keeps alive. It counts only if no class before
- * its provider in the MRO defines `__dlpack__`: a subclass that overrides the export means it. Only
- * capsules count; the integer of older libraries cannot be checked before it is followed. */
+/* Finds the table that `type` publishes: *table, and *provider, the class of its MRO that has it, a
+ * new reference; NULL there if none. It counts only if no class before its provider in the MRO
+ * defines `__dlpack__`: a subclass that overrides the export means it. Only capsules count; the
+ * integer of older libraries cannot be checked before it is followed. */
 FASTDL_COLD_ int fastdl_published_table_(PyTypeObject *type, const DLPackExchangeAPI **table,
-                                         PyTypeObject **provider)
+                                         PyObject **provider)
 {
     PyObject *mro = fastdl_mro_(type);
     Py_ssize_t count = mro == NULL ? 0 : PyTuple_Size(mro);
     int found = 0;
     *table = NULL;
+    *provider = NULL;
     for (Py_ssize_t i = 0; i < count && found == 0; i++) {
-        PyObject *attributes = fastdl_attribute_(PyTuple_GetItem(mro, i), "__dict__");
-        *provider = (PyTypeObject *)PyTuple_GetItem(mro, i);
+        PyObject *base = PyTuple_GetItem(mro, i);
+        PyObject *attributes = fastdl_of_type_((PyTypeObject *)base, "__dict__");
         found = attributes == NULL ? -1 : fastdl_published_here_(type, attributes, table);
         Py_XDECREF(attributes);
+        if (*table != NULL) {
+            Py_INCREF(base);
+            *provider = base;
+        }
     }
     Py_XDECREF(mro);
-    return found < 0 || mro == NULL || count < 0 ? -1 : 0;
+    return found < 0 || mro == NULL ? -1 : 0;
 }
 
 /* What must be known of particular libraries. A row applies to the class of that name in that
@@ -2019,18 +2154,22 @@ FASTDL_COLD_ int fastdl_is_in_package_(PyObject *module, const char *package)
 }
 
 /* The row of one class, bases aside; the last row if it has none. NULL with an exception. */
-FASTDL_COLD_ const fastdl_peer_fact *fastdl_peer_of_(PyObject *type)
+FASTDL_COLD_ const fastdl_peer_fact *fastdl_peer_of_(PyTypeObject *type)
 {
     const fastdl_peer_fact *row = fastdl_peers();
-    PyObject *module = fastdl_optional_attribute_(type, "__module__");
-    PyObject *name = PyErr_Occurred() ? NULL : fastdl_optional_attribute_(type, "__qualname__");
-    int known = module != NULL && name != NULL && PyUnicode_Check(name);
-    while (row->name != NULL && !(known && PyUnicode_CompareWithASCIIString(name, row->name) == 0 &&
-                                  fastdl_is_in_package_(module, row->package)))
+    PyObject *module, *name = fastdl_of_type_(type, "__qualname__");
+    if (name == NULL)
+        return NULL;
+    module = fastdl_of_type_(type, "__module__");
+    if (module == NULL)
+        PyErr_Clear(); /* a class may be without one */
+    while (row->name != NULL &&
+           !(module != NULL && PyUnicode_CompareWithASCIIString(name, row->name) == 0 &&
+             fastdl_is_in_package_(module, row->package)))
         row++;
     Py_XDECREF(module);
-    Py_XDECREF(name);
-    return PyErr_Occurred() ? NULL : row;
+    Py_DECREF(name);
+    return row;
 }
 
 /* The row of `type` or of its nearest base that has one; the last row if none has. NULL with an
@@ -2041,7 +2180,7 @@ FASTDL_COLD_ const fastdl_peer_fact *fastdl_find_peer_(PyTypeObject *type)
     PyObject *mro = fastdl_mro_(type);
     Py_ssize_t count = mro == NULL ? 0 : PyTuple_Size(mro);
     for (Py_ssize_t i = 0; i < count; i++) {
-        row = fastdl_peer_of_(PyTuple_GetItem(mro, i));
+        row = fastdl_peer_of_((PyTypeObject *)PyTuple_GetItem(mro, i));
         if (row == NULL || row->name != NULL)
             break;
     }
@@ -2738,28 +2877,24 @@ FASTDL_COLD_ int fastdl_take_(PyObject *obj, PyObject *capsule, uint32_t facts,
 
 /* ---- the header's own tables, for when it is alone ---- */
 
-FASTDL_HOT_ const fastdl_record *fastdl_known_(PyTypeObject *type, fastdl_record *scratch);
-static inline void fastdl_learn_(const fastdl_record *record);
+FASTDL_HOT_ const fastdl_record *fastdl_known_(PyTypeObject *type);
 
 FASTDL_COLD_ int fastdl_protocol_own_(void *obj, DLManagedTensorVersioned **out)
 {
-    fastdl_record scratch;
     PyTypeObject *type = Py_TYPE((PyObject *)obj);
-    const fastdl_record *record = fastdl_known_(type, &scratch);
+    const fastdl_record *record = fastdl_known_(type);
     DLManagedTensorVersioned *managed = NULL;
     PyObject *capsule;
     int32_t announced[2];
-    uint32_t facts;
     int result;
     if (record == NULL)
         return -1;
-    facts = record->facts;
     result = fastdl_ask_capsule_((PyObject *)obj, record->refused, 0, announced, &capsule);
     if (result == 0)
         fastdl_raise_no_tensor((PyObject *)obj);
     if (result <= 0)
         return -1;
-    result = fastdl_take_((PyObject *)obj, capsule, facts, &managed);
+    result = fastdl_take_((PyObject *)obj, capsule, record->facts, &managed);
     Py_DECREF(capsule);
     if (result < 0)
         return -1;
@@ -2816,6 +2951,12 @@ DLPackExchangeAPI fastdl_protocol_table_ = {
     NULL,
     fastdl_protocol_stream_,
 };
+
+/* Whether instances of a type can be asked for a tensor because of their type. */
+static inline int fastdl_is_tensor_type(const fastdl_record *record)
+{
+    return !(record->facts & FASTDL_TYPE_PROTOCOL) || record->facts & FASTDL_TYPE_HAS_DLPACK;
+}
 
 /* ---- the table of types that stand for tensors while a function is traced: it says so ---- */
 
@@ -2875,10 +3016,8 @@ DLPackExchangeAPI fastdl_traced_table_ = {
 FASTDL_COLD_ int fastdl_describe_type(PyTypeObject *type, fastdl_record *record,
                                       const fastdl_peer_fact **peer)
 {
-    PyObject *method;
-    PyTypeObject *provider = NULL;
+    PyObject *method, *provider;
     memset(record, 0, sizeof(*record));
-    record->type = type;
     *peer = fastdl_find_peer_(type);
     if (*peer == NULL)
         return -1;
@@ -2889,9 +3028,18 @@ FASTDL_COLD_ int fastdl_describe_type(PyTypeObject *type, fastdl_record *record,
     }
     if (fastdl_published_table_(type, &record->api, &provider) < 0)
         return -1;
+    if (provider != NULL) {
+        record->facts |= FASTDL_TYPE_NATIVE;
+        record->lend = record->api->dltensor_from_py_object_no_sync;
+        if (record->facts & FASTDL_TYPE_TRUSTED) {
+            /* The library is, not a class of somebody else's that derives from its own. */
+            const fastdl_peer_fact *own = fastdl_peer_of_((PyTypeObject *)provider);
+            if (own == NULL || !(own->facts & FASTDL_TYPE_TRUSTED))
+                record->facts &= ~(uint32_t)FASTDL_TYPE_TRUSTED;
+        }
+        Py_DECREF(provider);
+    }
     method = fastdl_type_lookup_(type, "__dlpack__");
-    if (method == NULL && PyErr_Occurred())
-        return -1;
     if (method != NULL && method != Py_None) { /* None: opted out */
         record->facts |= FASTDL_TYPE_HAS_DLPACK;
         if (fastdl_read_signature_(method, &record->refused) < 0) {
@@ -2900,23 +3048,11 @@ FASTDL_COLD_ int fastdl_describe_type(PyTypeObject *type, fastdl_record *record,
         }
     }
     Py_XDECREF(method);
-    if (record->api == NULL)
-        return 0;
-    record->facts |= FASTDL_TYPE_NATIVE;
-    record->lend = record->api->dltensor_from_py_object_no_sync;
-    if (record->facts & FASTDL_TYPE_TRUSTED) {
-        /* The library is, not a class of somebody else's that derives from its own. */
-        const fastdl_peer_fact *own = fastdl_peer_of_((PyObject *)provider);
-        if (own == NULL)
-            return -1;
-        if (!(own->facts & FASTDL_TYPE_TRUSTED))
-            record->facts &= ~(uint32_t)FASTDL_TYPE_TRUSTED;
-    }
-    return 0;
+    return PyErr_Occurred() ? -1 : 0;
 }
 
-/* The same, with the header's own table for the rest, and published. */
-FASTDL_COLD_ int fastdl_describe_(PyTypeObject *type, fastdl_record *record)
+/* The same, with the header's own table for the rest. */
+FASTDL_COLD_ int fastdl_describe_alone_(PyTypeObject *type, fastdl_record *record)
 {
     const fastdl_peer_fact *peer;
     if (fastdl_describe_type(type, record, &peer) < 0)
@@ -2925,28 +3061,223 @@ FASTDL_COLD_ int fastdl_describe_(PyTypeObject *type, fastdl_record *record)
         record->facts |= FASTDL_TYPE_PROTOCOL;
         record->api = &fastdl_protocol_table_;
     }
-    fastdl_learn_(record);
     return 0;
+}
+
+static inline uint32_t fastdl_tag_(const PyTypeObject *type);
+
+/* Has CPython give a type a tag, if it has none. */
+FASTDL_COLD_ uint32_t fastdl_make_tag_(PyTypeObject *type)
+{
+#if !defined(Py_LIMITED_API) && PY_VERSION_HEX >= 0x030C0000
+    (void)PyUnstable_Type_AssignVersionTag(type);
+#elif !defined(Py_LIMITED_API)
+    Py_XDECREF(fastdl_type_lookup_(type, "__dlpack__"));
+#endif
+    return fastdl_tag_(type);
+}
+
+FASTDL_COLD_LATER_ int fastdl_watch_(PyTypeObject *type, PyObject **watch);
+
+/* Finds out by `describe` what is known of a type, and remembers it in `cache` if `remember` says
+ * so. Describing runs code of the type's descriptors, so the tag is compared afterwards. NULL with
+ * an exception. */
+FASTDL_COLD_ const fastdl_record *fastdl_discover(fastdl_cache *cache, PyTypeObject *type,
+                                                  int (*describe)(PyTypeObject *, fastdl_record *),
+                                                  int remember)
+{
+    const fastdl_record *kept;
+    fastdl_record found;
+    uint32_t tag;
+    int tries = 0;
+    do {
+        tag = fastdl_make_tag_(type);
+        if (describe(type, &found) < 0)
+            return NULL;
+    } while (tag != fastdl_tag_(type) && ++tries < 4);
+    kept = fastdl_keep_record_(cache, &found);
+    if (kept != NULL && remember && tries < 4 && tag != 0 && fastdl_is_tensor_type(kept)) {
+        PyObject *watch = NULL;
+        if (fastdl_watch_(type, &watch) == 0)
+            fastdl_add_type_(cache, type, tag, kept, watch);
+    }
+    return kept;
 }
 
 /* ---- the state of an extension module ---- */
 
+/* It belongs to one interpreter, its home: the one that called fastdl_import(), else the first to
+ * meet a type that is not in the cache. Hits do not ask who calls. All else does, and the first
+ * call from another interpreter ends the hits for good: from then on each call asks, and finds what
+ * the home knows if it is from there. Another interpreter has types described each time, and uses
+ * nothing of the package. (What can hit there before that first call is a type of static memory, or
+ * one at the address and with the tag of a dead one of the home. The table of either is that of the
+ * type itself, valid in the whole process; the package's tables serve types of NumPy and its own,
+ * which one interpreter of a process can have.)
+ *
+ * When the home ends, the state is as it was at first: tags are given anew in the next one. */
 typedef struct {
-    fastdl_slot *slots;
+    const fastdl_slot *hits; /* the front of `types`, or places that are always empty */
+    fastdl_cache *types;
+    const void *home;                /* a PyInterpreterState, or NULL: nobody's yet */
     const DLPackExchangeAPI *tensor; /* NULL before fastdl_import() */
     const DLPackExchangeAPI *protocol;
-    int (*describe)(PyTypeObject *, fastdl_record *);
+    const fastdl_record *(*describe)(PyTypeObject *); /* NULL before fastdl_import() */
+    size_t tag_offset;                                /* 0 before fastdl_import() */
 } fastdl_state_t_;
 
-FASTDL_ONE_("b.fastdl_slots_")
-fastdl_slot fastdl_own_slots_[FASTDL_SLOTS] = {0};
-FASTDL_ONE_("d.fastdl_state_")
-fastdl_state_t_ fastdl_state_ = {fastdl_own_slots_, NULL, &fastdl_protocol_table_,
-                                 fastdl_describe_};
+#ifdef __cplusplus
+#define FASTDL_ZERO_                                                                               \
+    {                                                                                              \
+    }
+#else
+#define FASTDL_ZERO_ {0}
+#endif
 
-static inline void fastdl_learn_(const fastdl_record *record)
+FASTDL_ONE_("b.fastdl_types_") fastdl_cache fastdl_own_types_ = FASTDL_ZERO_;
+FASTDL_ONE_("b.fastdl_none_") fastdl_slot fastdl_no_types_[FASTDL_SETS] = FASTDL_ZERO_;
+FASTDL_ONE_("d.fastdl_state_")
+fastdl_state_t_ fastdl_state_ = {
+    fastdl_no_types_, &fastdl_own_types_, NULL, NULL, &fastdl_protocol_table_, NULL, 0};
+
+#ifdef Py_LIMITED_API
+
+/* ---- types under the limited API ----
+ *
+ * It has no access to tags. After fastdl_import() the package says where they are, and all is as in
+ * a build under the full API. Alone, a type is told by its address, as long as it lives, which a
+ * weak reference watches. Types that die are forgotten; those that change are not seen to: a table
+ * that was withdrawn, replaced or overridden after the first use of the type is used on. (It is
+ * valid until the process ends. `__dlpack__` itself is looked up in each call.) */
+
+static inline uint32_t fastdl_tag_(const PyTypeObject *type)
 {
-    fastdl_publish_record(fastdl_own_slots_, record);
+    uintptr_t address = (uintptr_t)type;
+    if (fastdl_state_.tag_offset != 0)
+        return *(const unsigned int *)(address + fastdl_state_.tag_offset);
+    return ((uint32_t)(address >> 4) ^ (uint32_t)(address >> 12)) | (uint32_t)1 << 31;
+}
+
+/* The callback of a weak reference to a type; `self` is its address. */
+FASTDL_COLD_ PyObject *fastdl_has_died_(PyObject *self, PyObject *unused)
+{
+    const void *type = PyLong_AsVoidPtr(self);
+    (void)unused;
+    if (type != NULL)
+        fastdl_forget_(&fastdl_own_types_, type);
+    Py_INCREF(Py_None);
+    return Py_None;
+}
+
+FASTDL_COLD_ int fastdl_watch_(PyTypeObject *type, PyObject **watch)
+{
+    static PyMethodDef definition = {"has_died", fastdl_has_died_, METH_O, NULL};
+    PyObject *address, *callback;
+    if (fastdl_state_.tag_offset != 0)
+        return 0;
+    address = PyLong_FromVoidPtr(type);
+    callback = address == NULL ? NULL : PyCFunction_NewEx(&definition, address, NULL);
+    *watch = callback == NULL ? NULL : PyWeakref_NewRef((PyObject *)type, callback);
+    Py_XDECREF(callback);
+    Py_XDECREF(address);
+    PyErr_Clear();
+    return *watch == NULL ? -1 : 0;
+}
+
+#else
+
+static inline uint32_t fastdl_tag_(const PyTypeObject *type)
+{
+    return fastdl_load_tag_(&type->tp_version_tag);
+}
+
+FASTDL_COLD_ int fastdl_watch_(PyTypeObject *type, PyObject **watch)
+{
+    (void)type;
+    (void)watch;
+    return 0;
+}
+
+#endif
+
+/* The destructor of what an interpreter keeps for this module: it ends. */
+FASTDL_COLD_ void fastdl_leave_home_(PyObject *capsule)
+{
+    if (fastdl_load_(&fastdl_state_.home) != PyCapsule_GetContext(capsule))
+        return; /* another one has become the home since */
+    fastdl_state_.hits = fastdl_no_types_;
+    fastdl_forget_(&fastdl_own_types_, NULL);
+    fastdl_state_.types = &fastdl_own_types_;
+    fastdl_state_.tensor = NULL;
+    fastdl_state_.protocol = &fastdl_protocol_table_;
+    fastdl_state_.describe = NULL;
+    fastdl_state_.tag_offset = 0;
+    fastdl_store_(&fastdl_state_.home, NULL);
+}
+
+/* Makes the calling interpreter the home in the place of `former`: 0, or -1 with an exception. */
+FASTDL_COLD_ int fastdl_settle_(const void *former)
+{
+    PyInterpreterState *here = PyInterpreterState_Get();
+    PyObject *kept = PyInterpreterState_GetDict(here);
+    PyObject *key = PyUnicode_FromFormat("fastdl.h %p", (void *)&fastdl_state_);
+    PyObject *capsule = PyCapsule_New(&fastdl_state_, "fastdl.h", fastdl_leave_home_);
+    int result = -1;
+    if (kept != NULL && key != NULL && capsule != NULL && !fastdl_interpreter_is_gone_() &&
+        PyCapsule_SetContext(capsule, here) == 0 && PyDict_SetItem(kept, key, capsule) == 0 &&
+        fastdl_swap_(&fastdl_state_.home, former, here)) {
+        fastdl_state_.hits = fastdl_state_.types->tables[0];
+        result = 0;
+    } else if (!PyErr_Occurred()) {
+        PyErr_SetString(PyExc_ImportError, "expected an interpreter that is not about to end");
+    }
+    Py_XDECREF(capsule);
+    Py_XDECREF(key);
+    return result;
+}
+
+/* Whether the state belongs to the calling interpreter. */
+FASTDL_COLD_ int fastdl_is_home_(void)
+{
+    const void *home = fastdl_load_(&fastdl_state_.home);
+    if (home == (const void *)PyInterpreterState_Get())
+        return 1;
+    if (home != NULL)
+        fastdl_state_.hits = fastdl_no_types_;
+    return 0;
+}
+
+static inline const DLPackExchangeAPI *fastdl_protocol_(void)
+{
+    return fastdl_is_home_() ? fastdl_state_.protocol : &fastdl_protocol_table_;
+}
+
+/* The long way of fastdl_known_, for types that are not in front of the cache. */
+FASTDL_COLD_ const fastdl_record *fastdl_look_up_(PyTypeObject *type)
+{
+    const fastdl_record *record;
+    int is_home = fastdl_is_home_();
+    if (!is_home && fastdl_load_(&fastdl_state_.home) == NULL) {
+        is_home = fastdl_settle_(NULL) == 0;
+        PyErr_Clear();
+    }
+    record = is_home ? fastdl_find_record(fastdl_state_.types, type, fastdl_tag_(type)) : NULL;
+    if (record != NULL)
+        return record;
+    if (is_home && fastdl_state_.describe != NULL)
+        return fastdl_state_.describe(type);
+    return fastdl_discover(&fastdl_own_types_, type, fastdl_describe_alone_, is_home);
+}
+
+/* What is known of `type`, found out now if nothing is. NULL with an exception. */
+FASTDL_HOT_ const fastdl_record *fastdl_known_(PyTypeObject *type)
+{
+    const fastdl_record *record;
+    uint32_t tag = fastdl_tag_(type);
+    if (FASTDL_LIKELY_(
+            fastdl_match_(&fastdl_state_.hits[tag & (FASTDL_SETS - 1)], type, tag, &record)))
+        return record;
+    return fastdl_look_up_(type);
 }
 
 FASTDL_ONE_("b.fastdl_names_")
@@ -2984,37 +3315,35 @@ static inline const fastdl_names_ *fastdl_get_names_(fastdl_names_ *made)
     return fastdl_keep_names_(made);
 }
 
-/* What is known of `type`, found out now, in *scratch, if nothing is. NULL with an exception. */
-FASTDL_HOT_ const fastdl_record *fastdl_known_(PyTypeObject *type, fastdl_record *scratch)
-{
-    const fastdl_record *record = fastdl_find_record(fastdl_state_.slots, type);
-    if (FASTDL_LIKELY_(record != NULL))
-        return record;
-    return fastdl_state_.describe(type, scratch) < 0 ? NULL : scratch;
-}
-
 FASTDL_COLD_ int fastdl_import_(const fastdl_runtime *runtime)
 {
+    const uint32_t major = FASTDL_ABI_MAJOR, minor = FASTDL_ABI_MINOR;
     if (runtime == NULL) {
         PyErr_Clear(); /* what PyCapsule_Import raises differs from release to release */
         PyErr_SetString(PyExc_ImportError,
-                        "the installed fastdl offers no interface for C: install fastdlpack of a "
-                        "newer release");
+                        "the installed fastdl offers no interface for C: upgrade fastdlpack");
         return -1;
     }
-    if (runtime->major != FASTDL_ABI_MAJOR || runtime->size < sizeof(fastdl_runtime)) {
-        PyErr_Format(
-            PyExc_ImportError,
-            "expected fastdl with interface %d.%d or newer of the same major version, got "
-            "%u.%u: install another release of fastdlpack, or compile this module with the "
-            "header of that one",
-            FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, (unsigned)runtime->major, (unsigned)runtime->minor);
+    if (runtime->major != major || runtime->minor < minor) {
+        int is_newer = runtime->major > major;
+        PyErr_Format(PyExc_ImportError,
+                     "this module was compiled with fastdl.h of interface %u.%u, and the installed "
+                     "fastdl has interface %u.%u, which is %s: %s",
+                     (unsigned)major, (unsigned)minor, (unsigned)runtime->major,
+                     (unsigned)runtime->minor, is_newer ? "newer" : "older",
+                     is_newer ? "upgrade the module, or compile it with the header of the "
+                                "installed fastdl"
+                              : "upgrade fastdlpack");
         return -1;
     }
+    if (!fastdl_is_home_() && fastdl_settle_(fastdl_load_(&fastdl_state_.home)) < 0)
+        return -1;
     fastdl_state_.tensor = runtime->tensor;
     fastdl_state_.protocol = runtime->protocol;
     fastdl_state_.describe = runtime->describe;
-    fastdl_state_.slots = runtime->slots;
+    fastdl_state_.tag_offset = (size_t)runtime->tag_offset;
+    fastdl_state_.types = runtime->types;
+    fastdl_state_.hits = runtime->types->tables[0];
     return 0;
 }
 
@@ -3030,12 +3359,11 @@ static inline int fastdl_import(void)
 /* The table of a type, and whether it is its library's own; NULL with an exception. */
 static inline const DLPackExchangeAPI *fastdl_table_(PyTypeObject *type, int *native)
 {
-    fastdl_record scratch;
-    const fastdl_record *record = fastdl_known_(type, &scratch);
+    const fastdl_record *record = fastdl_known_(type);
     if (record == NULL)
         return NULL;
     *native = (record->facts & FASTDL_TYPE_NATIVE) != 0 && record->api != fastdl_state_.tensor;
-    if (record->facts & FASTDL_TYPE_PROTOCOL && !(record->facts & FASTDL_TYPE_HAS_DLPACK)) {
+    if (!fastdl_is_tensor_type(record)) {
         fastdl_raise_about_(PyExc_TypeError,
                             "expected the type of a tensor, got '%U', which has neither a DLPack "
                             "exchange table nor __dlpack__",
@@ -3080,7 +3408,7 @@ static inline int fastdl_own_(PyObject *obj, const fastdl_record *record,
         if (!failed)
             PyErr_Clear(); /* it claims to have succeeded */
         return fastdl_ask_on_(obj, record->facts)
-                   ? fastdl_state_.protocol->managed_tensor_from_py_object_no_sync(obj, out)
+                   ? fastdl_protocol_()->managed_tensor_from_py_object_no_sync(obj, out)
                    : -1;
     }
     if (record->facts & FASTDL_TYPE_NATIVE) {
@@ -3094,8 +3422,7 @@ static inline int fastdl_own_(PyObject *obj, const fastdl_record *record,
 
 static inline int fastdl_own(PyObject *obj, DLManagedTensorVersioned **out)
 {
-    fastdl_record scratch;
-    const fastdl_record *record = fastdl_known_(Py_TYPE(obj), &scratch);
+    const fastdl_record *record = fastdl_known_(Py_TYPE(obj));
     *out = NULL;
     if (record == NULL)
         return -1;
@@ -3186,14 +3513,13 @@ FASTDL_COLD_ int fastdl_borrow_refused_(PyObject *obj, fastdl_view *view, uint32
     if (!fastdl_ask_on_(obj, facts))
         return -1;
     memset(&protocol, 0, sizeof(protocol));
-    protocol.api = view->api_ = fastdl_state_.protocol;
+    protocol.api = view->api_ = fastdl_protocol_();
     return fastdl_borrow_owned_(obj, view, &protocol);
 }
 
 FASTDL_HOT_ int fastdl_borrow(PyObject *obj, fastdl_view *view)
 {
-    fastdl_record scratch;
-    const fastdl_record *record = fastdl_known_(Py_TYPE(obj), &scratch);
+    const fastdl_record *record = fastdl_known_(Py_TYPE(obj));
     view->flags = 0;
     view->own_ = NULL;
     if (FASTDL_UNLIKELY_(record == NULL))
@@ -3246,13 +3572,15 @@ FASTDL_COLD_ void fastdl_set_error_(void *context, const char *kind, const char 
 /* The table that makes results like a type; NULL with TypeError. */
 static inline const DLPackExchangeAPI *fastdl_target_(PyTypeObject *like, int *native)
 {
+    const DLPackExchangeAPI *tensor;
     *native = 0;
     if (like != NULL)
         return fastdl_table_(like, native);
-    if (fastdl_state_.tensor == NULL)
+    tensor = fastdl_is_home_() ? fastdl_state_.tensor : NULL;
+    if (tensor == NULL)
         PyErr_SetString(PyExc_TypeError, "expected a type for the result: a fastdl.Tensor can be "
                                          "made only after fastdl_import()");
-    return fastdl_state_.tensor;
+    return tensor;
 }
 
 static inline int fastdl_empty(const DLTensor *prototype, PyTypeObject *like,
@@ -3880,12 +4208,11 @@ FASTDL_COLD_ int fastdl_ask_grad_(PyObject *obj, const char *name)
 /* The same for any object whose tensor is in `view`. */
 FASTDL_HOT_ int fastdl_check_grad_(PyObject *obj, const char *name, const fastdl_view *view)
 {
-    fastdl_record scratch;
     const fastdl_record *record;
     uint8_t code = view->dl.dtype.code;
     if (code == kDLInt || code == kDLUInt || code == kDLBool)
         return 0; /* these have no gradient */
-    record = fastdl_known_(Py_TYPE(obj), &scratch);
+    record = fastdl_known_(Py_TYPE(obj));
     if (record == NULL)
         return -1;
     return record->facts & FASTDL_TYPE_ASK_BITS ? fastdl_ask_grad_(obj, name) : 0;

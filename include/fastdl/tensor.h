@@ -84,7 +84,7 @@
  * ---------------------
  * The first tensor that a module takes makes it call fastdl_import(), which imports fastdl if that
  * is installed and is no error if it is not. Call fastdl_import() when your module is initialised
- * to know at once, or to have the import, of 10 ms, done there.
+ * to know at once, or to spend the time of the import there.
  *
  *
  * Errors of the members below
@@ -1124,7 +1124,7 @@ template <typename... Cs> class loan<tensor<Cs...>>
   public:
     loan() noexcept
     {
-        lent_.view.own_ = nullptr; /* the rest of its 640 bytes is not touched */
+        lent_.view.own_ = nullptr; /* the rest of it is not touched */
     }
     explicit loan(PyObject *obj) : loan()
     {

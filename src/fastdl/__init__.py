@@ -1,4 +1,4 @@
-"""fastdl: any framework's tensor, used from any other, or from C, without a copy.
+"""fastdl hands tensors from one framework to another, or to C, without copying them.
 
 >>> import fastdl, numpy as np
 >>> fastdl.from_dlpack(np.arange(3.0, dtype=np.float32))

@@ -1,9 +1,9 @@
 """Gives lower layers the functions of higher ones that they call: none imports what is above it."""
 
-from fastdl._convert import numpy, values
+from fastdl._convert import values
 from fastdl._core import device, dtype, exchange, tensor
 from fastdl._protocol import consumer, cuda_array, placement, producer, streams
-from fastdl.bridges import lookup
+from fastdl.bridges import lookup, numpy
 
 
 def connect() -> None:

@@ -1,14 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The shared library of fastdl. It holds several modules, so that each C function exists once and
- * modules call each other's C directly; _library.py loads them. This one is empty: it is how Python
- * finds the file.
+ * modules call each other's C directly; _library.py loads them. This one is loaded first: it is how
+ * Python finds the file, and it refuses interpreters in which the others cannot work.
  */
 #include <Python.h>
+
+/* The others, and the exchange tables that they make, are for one interpreter in the life of a
+ * process: their static memory refers to its objects. */
+static enum {
+    NEW,
+    LOADED,
+    OVER
+} state;
+
+static void end(PyObject *capsule)
+{
+    (void)capsule;
+    state = OVER;
+}
+
+/* Has the running interpreter call `end` when it ends. */
+static int tell_the_end(void)
+{
+    PyObject *kept = PyInterpreterState_GetDict(PyInterpreterState_Get());
+    PyObject *capsule = PyCapsule_New(&state, NULL, end);
+    int result = kept == NULL || capsule == NULL
+                     ? -1
+                     : PyDict_SetItemString(kept, "fastdl._native", capsule);
+    if (result < 0 && capsule != NULL)
+        PyCapsule_SetDestructor(capsule, NULL);
+    Py_XDECREF(capsule);
+    if (result < 0 && !PyErr_Occurred())
+        PyErr_NoMemory();
+    return result;
+}
+
+static int check_interpreter(PyObject *module)
+{
+    (void)module;
+    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+        PyErr_SetString(PyExc_ImportError,
+                        "fastdl works in the main interpreter only, and this is a subinterpreter: "
+                        "import fastdl, and exchange tensors, in the main one");
+        return -1;
+    }
+    if (state == OVER) {
+        PyErr_SetString(PyExc_ImportError,
+                        "fastdl works in the first life of Python in a process only, and Python "
+                        "was finalized and initialized again: start another process");
+        return -1;
+    }
+    if (state == NEW && tell_the_end() < 0)
+        return -1;
+    state = LOADED;
+    return 0;
+}
 
 PyMODINIT_FUNC PyInit__native(void)
 {
     static struct PyModuleDef_Slot slots[] = {
+        {Py_mod_exec, (void *)check_interpreter},
+#ifdef Py_mod_multiple_interpreters /* so that it is asked what it says of them */
+        {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
+#endif
 #ifdef Py_mod_gil
         {Py_mod_gil, Py_MOD_GIL_NOT_USED},
 #endif

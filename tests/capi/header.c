@@ -8,8 +8,6 @@
 
 #include <fastdl/fastdl.h>
 
-#include "module.h"
-
 #ifndef MODULE
 #define MODULE header
 #endif
@@ -302,14 +300,27 @@ static PyObject *exchange_api(PyObject *self, PyObject *type)
     return api == NULL ? NULL : PyLong_FromVoidPtr((void *)(uintptr_t)api);
 }
 
-/* record(type): (facts, refused) of the published record, or None. */
+/* record(type): (facts, refused) of what is remembered of a type, or None. */
 static PyObject *record(PyObject *self, PyObject *type)
 {
-    const fastdl_record *known = fastdl_find_record(fastdl_state_.slots, (PyTypeObject *)type);
+    const fastdl_record *known = fastdl_find_record(fastdl_state_.types, (PyTypeObject *)type,
+                                                    fastdl_tag_((PyTypeObject *)type));
     (void)self;
     if (known == NULL)
         Py_RETURN_NONE;
     return Py_BuildValue("(II)", known->facts, known->refused);
+}
+
+/* record_count(): how many records there are. */
+static PyObject *record_count(PyObject *self, PyObject *unused)
+{
+    const void *next = fastdl_state_.types->records;
+    long count = 0;
+    (void)self;
+    (void)unused;
+    for (; next != NULL; next = ((const fastdl_record *)next)->next)
+        count++;
+    return PyLong_FromLong(count);
 }
 
 /* dtype_exists(code, bits) */
@@ -454,6 +465,92 @@ static PyObject *expect(PyObject *self, PyObject *list)
     Py_RETURN_NONE;
 }
 
+/* ---- a producer in C, for interpreters in which there is no other ---- */
+
+static void free_six(DLManagedTensorVersioned *managed)
+{
+    free(managed);
+}
+
+/* Six floats in a matrix of two rows. */
+static DLManagedTensorVersioned *make_six(void)
+{
+    static float data[6];
+    static int64_t shape[] = {2, 3}, strides[] = {3, 1};
+    DLManagedTensorVersioned *managed = (DLManagedTensorVersioned *)calloc(1, sizeof(*managed));
+    if (managed == NULL)
+        return NULL;
+    managed->version.major = FASTDL_DLPACK_MAJOR;
+    managed->deleter = free_six;
+    managed->dl_tensor.data = data;
+    managed->dl_tensor.device.device_type = kDLCPU;
+    managed->dl_tensor.ndim = 2;
+    managed->dl_tensor.dtype.code = kDLFloat;
+    managed->dl_tensor.dtype.bits = 32;
+    managed->dl_tensor.dtype.lanes = 1;
+    managed->dl_tensor.shape = shape;
+    managed->dl_tensor.strides = strides;
+    return managed;
+}
+
+/* capsule() */
+static PyObject *make_capsule(PyObject *self, PyObject *unused)
+{
+    DLManagedTensorVersioned *managed = make_six();
+    (void)self;
+    (void)unused;
+    return managed == NULL ? PyErr_NoMemory()
+                           : PyCapsule_New(managed, "dltensor_versioned", destroy);
+}
+
+static int six_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *context,
+                        void (*SetError)(void *, const char *, const char *))
+{
+    (void)prototype;
+    (void)out;
+    SetError(context, "BufferError", "this table does not allocate");
+    return -1;
+}
+
+static int six_from_object(void *object, DLManagedTensorVersioned **out)
+{
+    (void)object;
+    *out = make_six();
+    return *out == NULL ? -1 : 0;
+}
+
+static int six_to_object(DLManagedTensorVersioned *managed, void **out)
+{
+    (void)managed;
+    (void)out;
+    PyErr_SetString(PyExc_BufferError, "this table makes no objects");
+    return -1;
+}
+
+static int six_stream(DLDeviceType type, int32_t id, void **out)
+{
+    (void)type;
+    (void)id;
+    *out = NULL;
+    return 0;
+}
+
+/* table_capsule(): the exchange table of types that lead to such tensors. */
+static PyObject *table_capsule(PyObject *self, PyObject *unused)
+{
+    static DLPackExchangeAPI table = {
+        {{FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR}, NULL},
+        six_allocate,
+        six_from_object,
+        six_to_object,
+        NULL,
+        six_stream,
+    };
+    (void)self;
+    (void)unused;
+    return PyCapsule_New(&table, "dlpack_exchange_api", NULL);
+}
+
 static PyObject *seen(const fastdl_view *view)
 {
     PyObject *result = fields(&view->dl, view->flags);
@@ -542,6 +639,9 @@ static PyMethodDef functions[] = {
     {"work_stream", work_stream, METH_O, NULL},
     {"exchange_api", exchange_api, METH_O, NULL},
     {"record", record, METH_O, NULL},
+    {"record_count", record_count, METH_NOARGS, NULL},
+    {"capsule", make_capsule, METH_NOARGS, NULL},
+    {"table_capsule", table_capsule, METH_NOARGS, NULL},
     {"dtype_exists", dtype_exists, METH_VARARGS, NULL},
     {"expect", expect, METH_O, NULL},
     {"borrow_as", borrow_as, METH_VARARGS, NULL},
@@ -552,11 +652,23 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* For every interpreter, with the GIL of all, one of its own, or none. */
+static PyModuleDef_Slot slots[] = {
+#if PY_VERSION_HEX >= 0x030C0000
+    {3 /* Py_mod_multiple_interpreters, also where the limited API has no name for it */,
+     (void *)2 /* Py_MOD_PER_INTERPRETER_GIL_SUPPORTED */},
+#endif
+#ifdef Py_GIL_DISABLED
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL},
+};
+
 static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, TEXT(MODULE), NULL, -1, functions, NULL, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT, TEXT(MODULE), NULL, 0, functions, slots, NULL, NULL, NULL,
 };
 
 PyMODINIT_FUNC JOIN(PyInit_, MODULE)(void)
 {
-    return create_module(&module);
+    return PyModuleDef_Init(&module);
 }

@@ -136,6 +136,23 @@ def test_torch_compile_example(tmp_path):
     assert run(documented_command(file, "Run"), place) == "tensor([3., 4., 5.])\n"
 
 
+@pytest.mark.parametrize("folder", [("c", "setup.py")], ids=["c"], indirect=True)
+def test_session_of_the_c_guide(folder):
+    require("torch")
+    guide = Path(__file__).parents[2] / "docs" / "c-guide.md"
+    run_isolated(
+        f"""
+        import sys; sys.path.insert(0, {str(folder)!r})
+        import doctest, pathlib, re
+        guide = pathlib.Path({str(guide)!r}).read_text()
+        (session,) = re.findall(r"```python\\n(>>> .*?)```", guide, re.DOTALL)
+        test = doctest.DocTestParser().get_doctest(session, {{}}, "guide", None, None)
+        results = doctest.DocTestRunner().run(test)
+        assert (results.failed, results.attempted) == (0, 5), results
+        """
+    )
+
+
 ALONE = """
     import sys
     sys.modules["fastdl"] = None  # as if it were not installed

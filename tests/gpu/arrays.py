@@ -72,7 +72,7 @@ def on_a_foreign_thread(deleter, argument):
 
 
 class Given(Managed):
-    """A managed tensor that lets go of its array when it is deleted."""
+    """A managed tensor that releases its array when it is deleted."""
 
     def _delete(self, address):
         super()._delete(address)

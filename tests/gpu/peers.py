@@ -159,7 +159,7 @@ class Jax(Exchange):
         self.gpu.fill(stream, self.feed.pointer, value - 1)
         taken = self._take(self.feed, stream)
         written = self.step(array, taken)
-        weakref.finalize(written, id, taken)  # keeps it: JAX may wait when it lets go of it
+        weakref.finalize(written, id, taken)  # keeps it: JAX may wait when it releases it
         return written
 
     def _take(self, array, stream):

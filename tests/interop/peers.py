@@ -8,7 +8,7 @@ the libraries too: a release that behaves differently fails here and nowhere els
 import importlib
 import importlib.util
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -269,6 +269,11 @@ BOTH = (None, (1, 0))
 
 LAYOUTS = ("compact", "transposed", "gaps", "reversed", "broadcast", "scalar", "bool", "bfloat16")
 
+# How fastdl gets at an array of a library.
+TABLE = "its exchange table"
+BRIDGE = "a bridge over its C API"
+PROTOCOL = "`__dlpack__`"
+
 # What becomes of the read-only flag.
 KEPT = "kept"
 LOST = "lost"  # the library writes all the same; DLPack leaves that to the consumer
@@ -290,6 +295,7 @@ class Peer:
     dtypes: tuple[str, ...]  # that it exports under their own names
 
     # As a producer.
+    through: str = PROTOCOL  # or TABLE, BRIDGE
     readonly: bool = False  # what fastdl must say of its arrays
     pointer: Callable[[Any], int] | None = None
     write: Callable[[Any, Any], None] | None = None  # sets the first element
@@ -347,6 +353,7 @@ PEERS = (
         values=lambda x: x.tolist(),
         take=numpy_take,
         dtypes=("bool", *INTEGERS, *FLOATS, *COMPLEXES, "bfloat16", *FLOAT8, *MORE_FLOAT8),
+        through=BRIDGE,
         pointer=numpy_pointer,
         write=_set_first,
         max_ndim=64,
@@ -362,6 +369,7 @@ PEERS = (
         values=torch_values,
         take=torch_take,
         dtypes=("bool", *INTEGERS, *FLOATS, *COMPLEXES, "bfloat16", *FLOAT8),
+        through=TABLE,
         pointer=lambda x: x.data_ptr(),
         write=_set_first,
         max_ndim=64,
@@ -504,3 +512,51 @@ PEERS = (
 )
 
 BY_NAME = {peer.name: peer for peer in PEERS}
+
+
+# ---- for people -----------------------------------------------------------------------------
+
+TITLES = MappingProxyType(
+    {
+        "numpy": "NumPy, ml_dtypes",
+        "torch": "PyTorch",
+        "jax": "JAX",
+        "mlx": "MLX",
+        "pyarrow": "PyArrow `Array`",
+        "pyarrow.Tensor": "PyArrow `Tensor`",
+        "onnxruntime": "ONNX Runtime",
+        "tvm_ffi": "tvm-ffi",
+        "strict": "array-api-strict",
+        "drjit": "DrJit",
+    }
+)
+WORDS = MappingProxyType(
+    {SHARED: "shared", COPIED: "copied", REFUSED: "refused", ABORTS: "**the process dies**"}
+)
+
+
+def compact(peer: Peer) -> str:
+    """What becomes of a compact Tensor."""
+    if not peer.takes_2d:
+        return "shared, one dimension"  # test_one_dimension
+    if peer.alignment > 1:
+        return f"shared if aligned to {peer.alignment} bytes"
+    return WORDS[peer.layouts["compact"]]
+
+
+def as_markdown() -> Iterator[str]:
+    """The facts that README.md shows: see docs/quote.py. The tests of cases/ hold each of them."""
+    head = ("library", "imported through", "import", "export", "with gaps", "negative strides")
+    yield from (f"| {' | '.join(head)} | read-only |", "|" + "---|" * (len(head) + 1))
+    for peer in PEERS:
+        row = (
+            TITLES[peer.name],
+            peer.through,
+            "read-only" if peer.readonly else "writable",
+            compact(peer),
+            *(WORDS[peer.layouts[layout]] for layout in ("gaps", "reversed")),
+            {KEPT: "kept", LOST: "**lost**", COPIED: "copied", REFUSED: "refused"}[
+                peer.readonly_data
+            ],
+        )
+        yield f"| {' | '.join(row)} |"

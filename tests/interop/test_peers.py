@@ -45,8 +45,14 @@ def test_torch_compile():
     )
 
 
+def test_hazards():
+    for library in ("numpy", "torch", "jax", "mlx", "pyarrow"):
+        require(library)
+    run_cases("hazards.py")
+
+
 def test_every_case_file_is_run():
-    run = {"producer.py", "consumer.py", "pairs.py", "c_header.py", "torch_compile.py"}
-    run.update({"__init__.py", "common.py"})
+    run = {"producer.py", "consumer.py", "pairs.py", "c_header.py"}
+    run |= {"hazards.py", "torch_compile.py", "__init__.py", "common.py"}
     run.update(file for files in PARTICULAR.values() for file in files)
     assert run == {path.name for path in CASES.glob("*.py")}

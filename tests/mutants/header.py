@@ -1,11 +1,16 @@
-"""Mutants of the public header: what is checked of a descriptor, whatever way it comes."""
+"""Mutants of the public header: what is checked of a descriptor, whatever way it comes, and how a
+producer is asked."""
 
 from tests.mutants.mutant import (
+    DELETERS,
     DESCRIPTORS,
     DTYPES,
     EXPECT,
     HEADER,
     LAYOUT,
+    NEGOTIATING,
+    OUTCOMES,
+    REFUSALS,
     TABLE_FAULTS,
     mutant,
 )
@@ -153,5 +158,85 @@ CHECKS = [
         HEADER,
         "        } else if (dim->size != size) {\n            return i;",
         "        } else if (dim->size != size && dim->name == NULL) {\n            return i;",
+    ),
+]
+
+NEGOTIATION = [
+    mutant(
+        REFUSALS,
+        "a frame of the producer is counted as the call itself",
+        HEADER,
+        'if (i == count || (has_frames && strstr(words, "__dlpack__(") == NULL))',
+        "if (i == count)",
+    ),
+    mutant(
+        REFUSALS,
+        "a keyword that was not passed is given up",
+        HEADER,
+        "(named == NULL || (strncmp(named",
+        "(1 || (strncmp(named",
+    ),
+    mutant(
+        REFUSALS,
+        "a function that takes any keyword is held to the names of its arguments",
+        HEADER,
+        "if (code->co_flags & CO_VARKEYWORDS || end >",
+        "if (end >",
+    ),
+    mutant(
+        REFUSALS,
+        "an argument by position alone is passed by name",
+        HEADER,
+        "first = code->co_posonlyargcount > 0 ? code->co_posonlyargcount : 1;",
+        "first = 1;",
+    ),
+    mutant(
+        REFUSALS,
+        "a method of unknown signature is taken for one without arguments",
+        HEADER,
+        "    if (Py_TYPE(function) != &PyMethodDescr_Type ||\n",
+        "    if (Py_TYPE(function) == &PyMethodDescr_Type &&\n",
+    ),
+    mutant(
+        REFUSALS,
+        "with the stream, the version is given up",
+        HEADER,
+        "            refused |= dropped;\n",
+        "            refused |= dropped | FASTDL_KEYWORD_MAX_VERSION;\n",
+    ),
+    mutant(
+        NEGOTIATING,
+        "the draft's new layout under the old name is taken",
+        HEADER,
+        "asked & FASTDL_KEYWORD_VERSION) && version >= 100 &&",
+        "asked & FASTDL_KEYWORD_VERSION) && version >= 1000 &&",
+    ),
+    mutant(
+        NEGOTIATING,
+        "a draft of the layout that never shipped is asked for",
+        HEADER,
+        "        } else if (theirs < 100) {",
+        "        } else if (theirs < 70) {",
+    ),
+    mutant(
+        OUTCOMES,
+        "data on another kind of device than was announced is taken",
+        HEADER,
+        "    if (fastdl_ordering_((int32_t)delivered.device_type) != ordering)\n        return 0;",
+        "",
+    ),
+    mutant(
+        DELETERS,
+        "an empty legacy tensor is taken for a versioned one",
+        HEADER,
+        "minor > 255 || (uintptr_t)tensor->shape >= 4096)",
+        "minor > 255)",
+    ),
+    mutant(
+        DELETERS,
+        "a handle of one element is taken for a version",
+        HEADER,
+        "    return tensor->ndim != 0 || fastdl_dtype(tensor->dtype) == 0;",
+        "    return 1;",
     ),
 ]

@@ -35,6 +35,9 @@ BUFFERS, COLLECTION, COPYING_HOST, INDEXING, PRODUCER, TENSOR, VALUES = (
 )
 
 DTYPES, EXPECT, LAYOUT = (f"tests/test_{name}.py" for name in ("faults_dtype", "expect", "layout"))
+NEGOTIATING, REFUSALS, OUTCOMES = (
+    f"tests/test_{name}.py" for name in ("negotiation", "refusals", "same_outcome")
+)
 
 GUIDE = "tests/test_streams_guide.py::test_producer"
 

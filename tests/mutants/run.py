@@ -27,7 +27,10 @@ from typing import NamedTuple
 from tests.mutants.table import MUTANTS
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("src", "include", "tests", "docs", "setup.py", "pyproject.toml", "LICENSE", "README.md")
+PARTS = (
+    *("src", "include", "tests", "docs", "benchmarks", "setup.py", "pyproject.toml"),
+    *("LICENSE", "README.md"),
+)
 EXTENSION = "src/fastdl/_native"  # the library of all C files
 JOBS = int(os.environ.get("FASTDL_MUTANT_JOBS", 0)) or min(os.cpu_count() or 1, 4)
 HANGS = 200  # seconds after which tests that take ten are taken to hang

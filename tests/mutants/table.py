@@ -6,7 +6,7 @@ it stays the mistake that its name says; who changes the code mends the table.
 
 from tests.mutants.core import EXPORTS, HOST_COPIES, IMPORTS, LIFETIMES, OWNERSHIP, VIEWS
 from tests.mutants.drivers import CAPTURE, CONTEXTS, NUMBERS, THE_GIL
-from tests.mutants.header import CHECKS
+from tests.mutants.header import CHECKS, NEGOTIATION
 from tests.mutants.memory import MEMORIES
 from tests.mutants.ordering import EDGES, EVENTS, PRODUCERS, WORK_STREAMS
 from tests.mutants.policy import COPY_POLICY
@@ -19,6 +19,7 @@ MUTANTS = [
     *HOST_COPIES,
     *LIFETIMES,
     *CHECKS,
+    *NEGOTIATION,
     *EVENTS,
     *EDGES,
     *PRODUCERS,

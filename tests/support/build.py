@@ -26,19 +26,47 @@ SOURCES = ROOT / "tests" / "capi"
 _FOLDER = "FASTDL_TEST_BUILD"
 
 
+def module_path(name, module=None, *flags):
+    """The file of the extension module of tests/capi/NAME.c, compiled at first use. `module`: its
+    own name, for several from one source that respects the macro MODULE; `flags`: for the compiler.
+    """
+    if module is not None and module != name:
+        flags += (f"-DMODULE={module}",)
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    return _compiled(module or name, suffix, SOURCES / f"{name}.c", *flags)
+
+
 def extension(name, module=None, *flags):
-    """The extension module of tests/capi/NAME.c, compiled at first use. `module`: its own name, for
-    several from one source that respects the macro MODULE; `flags`: for the compiler."""
+    """The same, imported."""
     module = module or name
     if module not in sys.modules:
-        if module != name:
-            flags += (f"-DMODULE={module}",)
-        suffix = sysconfig.get_config_var("EXT_SUFFIX")
-        path = _compiled(module, suffix, SOURCES / f"{name}.c", *flags)
+        path = module_path(name, module, *flags)
         spec = importlib.util.spec_from_file_location(module, path)
         sys.modules[module] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules[module])
     return sys.modules[module]
+
+
+def embedding_program(name):
+    """The path of a program made of tests/capi/NAME.c and the library of this Python, compiled at
+    first use; None if there is no such library."""
+    variable = sysconfig.get_config_var
+    library = variable("LDLIBRARY") or ""
+    places = [Path(variable(place) or "") for place in ("LIBDIR", "LIBPL")]
+    place = next((place for place in places if (place / library).is_file()), None)
+    if not library.startswith("libpython") or place is None:
+        return None
+    output = folder() / name
+    if not output.exists():
+        partial = output.with_suffix(f".{os.getpid()}.partial")
+        command = [*shlex.split(variable("CC") or "cc"), "-std=c11", "-Wall", "-Wextra", "-Werror"]
+        command += [f"-I{sysconfig.get_path('include')}", SOURCES / f"{name}.c", "-o", partial]
+        command += [f"-L{place}", f"-Wl,-rpath,{place}", f"-lpython{variable('LDVERSION')}"]
+        for flags in ("LINKFORSHARED", "LIBS", "SYSLIBS"):
+            command += shlex.split(variable(flags) or "")
+        run_compiler(command)
+        partial.replace(output)
+    return output
 
 
 def shared_library(name):
@@ -62,7 +90,8 @@ def compile_source(source, output, *more_flags):
         command += [f"-fsanitize={sanitizers}", "-fno-omit-frame-pointer", "-g"]
     if sys.platform == "darwin":
         command += ["-undefined", "dynamic_lookup"]
-    run_compiler([*command, source, "-o", output, "-ldl"])
+    libraries = ["-ldl", *(["-lstdc++"] if sanitizers and not standard else [])]  # calls of its own
+    run_compiler([*command, source, "-o", output, *libraries])
 
 
 def run_compiler(command, **options):

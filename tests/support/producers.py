@@ -55,8 +55,7 @@ class Given(hostile.Managed):
 class Producer:
     """Speaks the protocol of DLPack 1.x for a managed tensor; records how it was asked.
 
-    `act(self)`, where given, answers in its place. Every type that is imported from stays in
-    fastdl's cache for good, so tests act through instances and leave room there.
+    `act(self)`, where given, answers in its place.
     """
 
     def __init__(self, managed, device=CPU, act=None, **attributes):

@@ -15,9 +15,9 @@ def asarray(x, /):
 
     Tried in this order: DLPack (as fastdl.from_dlpack), `__cuda_array_interface__`, and the
     buffer protocol (bytes, bytearray, array.array, memoryview, mmap, ...). A buffer stays locked
-    by its exporter for as long as the result lives. The second needs a CUDA driver, which knows
-    where the memory is. TypeError if x has none of the three; BufferError if what it says has no
-    equal in DLPack.
+    as long as the result lives: its owner cannot be resized or closed. The second needs a CUDA
+    driver, which is asked where the memory is. TypeError if x has none of the three; BufferError if
+    DLPack cannot describe the data.
     """
     if isinstance(x, Capsule) or exchange.is_producer(x):
         return exchange.from_dlpack(x)
@@ -52,14 +52,14 @@ def dtype_of_format(form: str, itemsize: int) -> DType:
 
 
 def empty(shape, dtype="float32", device="cpu", *, stream=None):
-    """A new tensor of uninitialised memory, compact row-major, aligned to 256 bytes.
+    """A new row-major tensor of uninitialised memory, aligned to 256 bytes.
 
     shape: an int or a sequence of ints. dtype: a name, (code, bits, lanes) or a DType. device:
     the host, CUDA ("cuda", "cuda_managed", or pinned memory: "cuda_host") or ROCm ("rocm",
-    "rocm_host"). stream: device memory only: allocates in the order of this stream, where the
-    device has memory pools; the memory is ready there, and fastdl orders what it is used for
-    elsewhere. None: it is ready at once, which may make the host wait.
-    MemoryError if the memory cannot be had. BufferError without a driver for the device.
+    "rocm_host"). stream: for device memory: allocates in the order of this stream if the device has
+    memory pools; the memory is ready on it, and fastdl orders its use on other streams. None: the
+    memory is ready at once, which may make the host wait.
+    MemoryError if there is not enough memory. BufferError without a driver for the device.
     """
     target = Device(device)
     number = checked(handle_of(stream, target), target)

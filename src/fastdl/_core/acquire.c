@@ -4,7 +4,7 @@
 #include "devices.h"
 #include "export.h"
 
-fastdl_slot fdl_type_slots[FASTDL_SLOTS];
+fastdl_cache fdl_types;
 
 /* Another Tensor on the block of `tensor`, ready on the thread's work stream. Its table would do as
  * much, and take the caller for C code that launches there. */

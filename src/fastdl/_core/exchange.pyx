@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exchange tables: found by type, made where a type has none, and used.
 
-One idea runs through fastdl: every tensor type has an exchange table. This module looks it up
-(types.h remembers), acquires tensors through it, and holds the general bridge, the table of
-every type that has `__dlpack__` and nothing better.
+Every tensor type has an exchange table. This module finds it (types.h remembers it), acquires
+tensors through it, and holds the general bridge: the table of each type that has `__dlpack__` and
+no table of its own.
 """
 import sys
 
@@ -19,20 +19,25 @@ from fastdl._core.dlpack cimport (
     DLPackManagedTensorFromPyObjectNoSync,
 )
 from fastdl._core.native cimport (
-    FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, FASTDL_RUNTIME, FASTDL_TYPE_ASK_BITS,
+    FDL_TAG_OFFSET, FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, FASTDL_RUNTIME, FASTDL_TYPE_ASK_BITS,
     FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_IMMUTABLE, FASTDL_TYPE_KEEP, FASTDL_TYPE_NATIVE,
     FASTDL_TYPE_NONE_WAITS, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED,
     fastdl_ask_capsule_, fastdl_borrower, fastdl_check_bits, fastdl_describe_type,
-    fastdl_is_as_announced_, fastdl_keyword_fact, fastdl_keywords, fastdl_peer_fact,
-    fastdl_publish_record, fastdl_raise_no_tensor, fastdl_record, fastdl_refused_keyword,
-    fastdl_runtime, fastdl_special_, fastdl_usable_table, fdl_acquire, fdl_keep_also, fdl_tensor_borrow, fdl_type_find,
-    fdl_type_slots,
+    fastdl_discover, fastdl_is_as_announced_, fastdl_is_tensor_type, fastdl_keyword_fact,
+    fastdl_keywords, fastdl_mro_, fastdl_of_type_, fastdl_peer_fact,
+    fastdl_raise_no_tensor, fastdl_record,
+    fastdl_refused_keyword, fastdl_runtime, fastdl_special_, fastdl_usable_table, fdl_acquire,
+    fdl_keep_also, fdl_tensor_borrow, fdl_type_find, fdl_types,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object, take_capsule, tensor_table
 from fastdl._core.tensor import make_from_dlpack
 
 
-# ---- the policy above this floor ------------------------------------------------------------
+cdef extern from "Python.h":
+    void PyType_Modified(PyTypeObject *) noexcept
+
+
+# ---- the policy in Python -------------------------------------------------------------------
 
 cdef object negotiate = None       # from_dlpack in Python, complete by itself
 cdef object request = None         # its second half: what follows where no table serves
@@ -72,12 +77,17 @@ cdef const DLPackExchangeAPI *table_in(object candidate) noexcept:
         candidate, "dlpack_exchange_api"))
 
 
+cdef bint exports(cls) except -1:
+    """Whether a class defines `__dlpack__` itself."""
+    return "__dlpack__" in fastdl_of_type_(<PyTypeObject *>cls, "__dict__")
+
+
 cdef bint overrides(cls, provider) except -1:
     """Whether a class before `provider` in the MRO of `cls` defines `__dlpack__`."""
-    for base in cls.__mro__:
+    for base in fastdl_mro_(<PyTypeObject *>cls):
         if base is provider:
             return False
-        if "__dlpack__" in vars(base):
+        if exports(base):
             return True
     return True
 
@@ -86,23 +96,23 @@ cdef dict registered = {}  # id of a type -> (type, capsule): a metaclass may fo
 
 
 cdef const DLPackExchangeAPI *registered_table(cls) except? NULL:
-    for base in cls.__mro__:
+    for base in fastdl_mro_(<PyTypeObject *>cls):
         if id(base) in registered:
             return table_in(registered[id(base)][1])
-        if "__dlpack__" in vars(base):
+        if exports(base):
             break
     return NULL
 
 
-cdef unsigned long registrations = 0  # how many tables have been registered
-
-
-cdef int describe(cls, fastdl_record *record) except -1:
-    """Finds out all there is to know of `cls`, but for what is learned by asking."""
+cdef int describe(PyTypeObject *type, fastdl_record *record) except -1:
+    """Finds out all there is to know of a type."""
     cdef const fastdl_peer_fact *peer
-    fastdl_describe_type(<PyTypeObject *>cls, record, &peer)
+    cdef const DLPackExchangeAPI *table = NULL
+    cls = <object>type
+    fastdl_describe_type(type, record, &peer)
     bridge = find_bridge(peer.package.decode()) if peer.name is not NULL else None
-    cdef const DLPackExchangeAPI *table = registered_table(cls)
+    if registered:
+        table = registered_table(cls)
     if table is not NULL:
         record.api = table
         record.lend = table.dltensor_from_py_object_no_sync
@@ -124,49 +134,32 @@ cdef int describe(cls, fastdl_record *record) except -1:
     return 0
 
 
-cdef int describe_now(cls, fastdl_record *record) except -1:
-    """The same, until no table was registered meanwhile: describing runs code of the type. What
-    it finds then holds until the next call into Python."""
-    cdef unsigned long before = registrations - 1
-    while before != registrations:
-        before = registrations
-        describe(cls, record)
-    return 0
+cdef const fastdl_record *discover(PyTypeObject *type) except NULL:
+    """Describes a type and remembers it: the entry of the runtime."""
+    return fastdl_discover(&fdl_types, type, describe, True)
 
 
-cdef int describe_type(PyTypeObject *cls, fastdl_record *record) except -1:
-    """Describes and publishes: the entry of the runtime."""
-    describe_now(<object>cls, record)
-    fastdl_publish_record(fdl_type_slots, record)
-    return 0
-
-
-cdef const fastdl_record *record_of(cls, fastdl_record *scratch) except NULL:
-    """What is known of `cls`; found out now, in `scratch`, if nothing is, and remembered."""
+cdef const fastdl_record *record_of(cls) except NULL:
+    """What is known of `cls`; found out now if nothing is."""
     cdef const fastdl_record *record = fdl_type_find(<PyTypeObject *>cls)
-    if record is not NULL:
-        return record
-    describe_type(<PyTypeObject *>cls, scratch)
-    return scratch
+    return record if record is not NULL else discover(<PyTypeObject *>cls)
 
 
 def facts_of(cls):
     """The TYPE_* bits of a type."""
-    cdef fastdl_record scratch
-    return record_of(cls, &scratch).facts
+    return record_of(cls).facts
 
 
 def refused_by(cls):
     """The keywords that `__dlpack__` of a type does not take, as KEYWORDS has them, by what its
     signature says; 0 where that is not known."""
-    cdef fastdl_record scratch
-    return record_of(cls, &scratch).refused
+    return record_of(cls).refused
 
 
 # ---- acquiring ------------------------------------------------------------------------------
 
 
-# For the layers in Python.
+# For the policy in Python.
 MAX_VERSION = (FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR)
 TYPE_IMMUTABLE = FASTDL_TYPE_IMMUTABLE
 TYPE_ASK_BITS = FASTDL_TYPE_ASK_BITS
@@ -228,8 +221,7 @@ def acquire(x, *, int order=1):
     refused. `order`: of device memory, for the work stream (1), by device.ready_for, which must
     follow (0), or by the caller (-1).
     """
-    cdef fastdl_record scratch
-    cdef const fastdl_record *record = record_of(type(x), &scratch)
+    cdef const fastdl_record *record = record_of(type(x))
     if record.facts & FASTDL_TYPE_PROTOCOL:
         return None
     return fdl_acquire(<PyObject *>x, record, order)
@@ -237,8 +229,7 @@ def acquire(x, *, int order=1):
 
 cdef object acquire_or_request(object x):
     """from_dlpack(x), but for capsules."""
-    cdef fastdl_record scratch
-    cdef const fastdl_record *record = record_of(type(x), &scratch)
+    cdef const fastdl_record *record = record_of(type(x))
     cdef Tensor tensor
     cdef int32_t device[2]
     if not record.facts & FASTDL_TYPE_PROTOCOL:
@@ -282,19 +273,18 @@ x: an object with `__dlpack__` (any of its three generations) or with an exchang
 device: where the result must be: "cpu", "cuda:0", (type, id) or a Device; None: where x is.
 copy: True always copies, False never does (CopyRequiredError), None copies if it must.
 stream: CUDA and ROCm only: the stream of the result's device on which it will be used, as an
-    integer, an object with `__cuda_stream__`, or a stream of torch, CuPy or Numba; what copies
-    fastdl makes run there. None: the thread's work stream, which is the default one unless
+    integer, an object with `__cuda_stream__`, or a stream of torch, CuPy or Numba; copies that
+    fastdl makes run on it. None: the thread's work stream, which is the default stream unless
     `use_stream` says otherwise. -1: the caller orders all work. Not with a capsule.
 
 The result keeps the memory alive. It is read-only if the producer says so, or if x is of a
-type whose values its library shares (jax.Array, mlx.core.array, TensorFlow's EagerTensor, PyArrow).
-A torch
-tensor that requires grad is imported as if detached.
+type whose values are immutable (jax.Array, mlx.core.array, TensorFlow's EagerTensor, PyArrow). A
+torch tensor that requires grad is imported as if detached. docs/hazards.md lists what to watch for.
 
 TypeError: x is not a producer or an argument has the wrong type. ValueError: a consumed
 capsule, or a stream that the device does not have. BufferError: the data cannot be described,
-reached or ordered. MemoryError: there is none for a copy. The producer's own exceptions pass
-unchanged. Costs 30 to 60 ns where the type has an exchange table.
+reached or ordered. MemoryError: there is not enough for a copy. Exceptions of the producer pass
+unchanged.
 """, complete, ask, order_on)
 
 
@@ -325,10 +315,11 @@ cdef fastdl_runtime for_c
 for_c.major = FASTDL_ABI_MAJOR
 for_c.minor = FASTDL_ABI_MINOR
 for_c.size = sizeof(fastdl_runtime)
-for_c.slots = fdl_type_slots
+for_c.types = &fdl_types
 for_c.tensor = tensor_table()
 for_c.protocol = &general_table
-for_c.describe = describe_type
+for_c.describe = discover
+for_c.tag_offset = FDL_TAG_OFFSET
 
 runtime = PyCapsule_New(&for_c, FASTDL_RUNTIME, NULL)
 
@@ -336,34 +327,26 @@ runtime = PyCapsule_New(&for_c, FASTDL_RUNTIME, NULL)
 # ---- the public functions -------------------------------------------------------------------
 
 
-cdef bint is_tensor_type(const fastdl_record *record) noexcept:
-    """Whether instances can be asked for a tensor because of their type."""
-    return record.facts & FASTDL_TYPE_HAS_DLPACK or not record.facts & FASTDL_TYPE_PROTOCOL
-
-
 def is_producer(x):
     """Whether `x` can be asked for a tensor: by an exchange table of its type, or `__dlpack__`."""
-    cdef fastdl_record scratch
-    return is_tensor_type(record_of(type(x), &scratch)) or special(x, "__dlpack__") is not None
+    return fastdl_is_tensor_type(record_of(type(x))) or special(x, "__dlpack__") is not None
 
 
 def has_native_table(x):
     """Whether the type of `x` publishes an exchange table of its own, or one was registered."""
-    cdef fastdl_record scratch
-    return bool(record_of(type(x), &scratch).facts & FASTDL_TYPE_NATIVE)
+    return bool(record_of(type(x)).facts & FASTDL_TYPE_NATIVE)
 
 
 def exchange_api(producer, /):
     """The exchange table of a type, or of an object's type, as a capsule "dlpack_exchange_api".
 
-    The library's own table where it has one, else a bridge that fastdl made: its five functions
-    work for any C consumer (the borrowing one may be NULL). TypeError if the type has no
-    `__dlpack__` either. The table stays valid until the process ends.
+    The library's own table if it has one, otherwise a bridge of fastdl's. Any C consumer can call
+    its functions; the borrowing one may be NULL. TypeError if the type has no `__dlpack__` either.
+    The table stays valid until the process ends.
     """
-    cdef fastdl_record scratch
     cls = producer if isinstance(producer, type) else type(producer)
-    cdef const fastdl_record *record = record_of(cls, &scratch)
-    if not is_tensor_type(record):
+    cdef const fastdl_record *record = record_of(cls)
+    if not fastdl_is_tensor_type(record):
         raise TypeError(
             f"expected a tensor type or a tensor, got {cls.__qualname__!r}, which has neither an "
             f"exchange table nor __dlpack__")
@@ -376,8 +359,8 @@ def register_exchange_api(cls, table, /):
 
     cls: a type, whatever it publishes itself.
     table: a capsule "dlpack_exchange_api", or the address of a DLPackExchangeAPI as an int. The
-        address is followed as it is: with an int the caller vouches for it. The table must stay
-        valid until the process ends.
+        address cannot be verified: an int that is not one crashes the process. The table must
+        stay valid until the process ends.
 
     Registering again replaces the table. ValueError if no table of the chain has major version
     1 and all its mandatory functions.
@@ -399,18 +382,5 @@ def register_exchange_api(cls, table, /):
         raise ValueError(
             f"expected an exchange table of DLPack {FASTDL_DLPACK_MAJOR}.x whose mandatory "
             f"functions are all set; this one, and those before it, are not")
-    global registrations
     registered[id(cls)] = cls, PyCapsule_New(<void *>api, "dlpack_exchange_api", NULL)
-    registrations += 1
-    refresh(cls)
-
-
-cdef int refresh(cls) except -1:
-    """Describes again what is known of `cls` and of the classes below it."""
-    cdef fastdl_record record
-    if fdl_type_find(<PyTypeObject *>cls) is not NULL:
-        describe_now(cls, &record)
-        fastdl_publish_record(fdl_type_slots, &record)
-    for subclass in type.__subclasses__(cls):
-        refresh(subclass)
-    return 0
+    PyType_Modified(<PyTypeObject *>cls)  # what was known of it and its subclasses is out of date

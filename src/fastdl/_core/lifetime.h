@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Owners that need Python to be let go: a foreign managed tensor, an object, a buffer.
+ * Owners that need Python to be released: a foreign managed tensor, an object, a buffer.
  *
  * The functions here are the `drop` of a block. They run on whatever thread gave back the
  * last reference, possibly with an exception pending, without a thread state, or after the
@@ -30,8 +30,8 @@ void fdl_own_legacy(fdl_block *block, DLManagedTensor *managed);
 void fdl_own_object(fdl_block *block, PyObject *object);
 void fdl_own_buffer(fdl_block *block, Py_buffer *buffer);
 
-/* Keeps one more object alive until the owner of `block` has been let go. A new reference is taken.
- * 0, or -1 with MemoryError. */
+/* Keeps one more object alive until the owner of `block` has been released. A new reference is
+ * taken. 0, or -1 with MemoryError. */
 int fdl_keep_also(fdl_block *block, PyObject *object);
 
 /* Takes the owner of `block` away without giving it back: it is the caller's again. */

@@ -80,13 +80,12 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
 
 
 cdef extern from "<fastdl/fastdl.h>":
-    ctypedef struct fastdl_slot:
+    ctypedef struct fastdl_cache:
         pass
 
     ctypedef int (*fastdl_borrower)(PyObject *, fastdl_view *) noexcept
 
     ctypedef struct fastdl_record:
-        PyTypeObject *type
         const DLPackExchangeAPI *api
         DLPackDLTensorFromPyObjectNoSync lend
         fastdl_borrower borrow
@@ -102,10 +101,11 @@ cdef extern from "<fastdl/fastdl.h>":
         uint32_t major
         uint32_t minor
         uint64_t size
-        fastdl_slot *slots
+        fastdl_cache *types
         const DLPackExchangeAPI *tensor
         const DLPackExchangeAPI *protocol
-        int (*describe)(PyTypeObject *, fastdl_record *) except -1
+        const fastdl_record *(*describe)(PyTypeObject *) except NULL
+        uint64_t tag_offset
 
     const char *FASTDL_RUNTIME
 
@@ -119,7 +119,12 @@ cdef extern from "<fastdl/fastdl.h>":
     int fastdl_ask_capsule_(
         PyObject *obj, uint32_t refused, int host_only, int32_t *device,
         PyObject **capsule) except -1
-    void fastdl_publish_record(fastdl_slot *slots, const fastdl_record *record)
+    bint fastdl_is_tensor_type(const fastdl_record *record) noexcept
+    const fastdl_record *fastdl_discover(
+        fastdl_cache *cache, PyTypeObject *type,
+        int (*describe)(PyTypeObject *, fastdl_record *) except -1, bint remember) except NULL
+    tuple fastdl_mro_(PyTypeObject *type)
+    object fastdl_of_type_(PyTypeObject *type, const char *name)
 
 
 cdef extern from "_core/failure.h" nogil:
@@ -188,7 +193,8 @@ cdef extern from "_core/import.h":
 
 
 cdef extern from "_core/types.h" nogil:
-    fastdl_slot fdl_type_slots[]
+    const uint64_t FDL_TAG_OFFSET
+    fastdl_cache fdl_types
     const fastdl_record *fdl_type_find(const PyTypeObject *type)
 
 

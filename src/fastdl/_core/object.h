@@ -42,7 +42,7 @@ PyObject *fdl_tensor_wrap(fdl_description *description);
  * what that is a view of, alive: so the collector sees that one block holds them together. */
 PyObject *fdl_tensor_wrap_view(fdl_description *description, PyObject *tensor);
 
-/* Sets the exception that a failure of the floors below is: MemoryError or BufferError. Returns
+/* Sets the exception that a failure of the layers below is: MemoryError or BufferError. Returns
  * -1. */
 int fdl_raise(const fdl_failure *failure);
 

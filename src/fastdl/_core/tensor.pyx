@@ -45,7 +45,7 @@ from fastdl._core.native cimport (
 )
 
 
-# ---- facts for the floors above -------------------------------------------------------------
+# ---- facts for Python -----------------------------------------------------------------------
 
 
 def device_facts():
@@ -69,7 +69,7 @@ def dtype_facts():
     return rows
 
 
-# ---- the policy above this floor ------------------------------------------------------------
+# ---- the policy in Python -------------------------------------------------------------------
 
 cdef object make_device = None     # Device(type, id)
 cdef object make_dtype = None      # DType(code, bits, lanes)
@@ -439,16 +439,16 @@ def make_from_dlpack(bytes doc not None, complete, request, settle):
 cdef class Tensor:
     """A tensor that belongs to no framework.
 
-    Made by `fastdl.from_dlpack`, `fastdl.asarray` and `fastdl.empty`; never by calling the type.
-    It refers to memory that some library (or fastdl) owns, keeps that memory alive, and can be
-    handed to any library that speaks DLPack, the buffer protocol or one of the array interfaces.
-    Immutable, except for the elements themselves.
+    Made by `fastdl.from_dlpack`, `fastdl.asarray` and `fastdl.empty`, never by calling the type.
+    It refers to memory that a library (or fastdl) owns, keeps that memory alive, and can be handed
+    to any consumer of DLPack, the buffer protocol, `__array__` or `__cuda_array_interface__`.
+    Its shape, type and device never change.
 
-    A tensor of exactly one element on the host is a number to int, float, complex, round, math and
-    format; an integer without dimensions is one to everything that takes an index. `x in tensor`
-    compares the number x with each element of a host tensor as Python compares numbers: 0.1 is no
-    float32. A tensor equals itself and nothing else; comparing it with anything but None raises
-    TypeError, since values are what is meant there: numpy.array_equal(tensor.numpy(), x).
+    A host tensor of exactly one element is a number to int, float, complex, round, math and format;
+    an integer without dimensions is also an index. `x in tensor` compares the number x with each
+    element of a host tensor as Python compares numbers: 0.1 is in no float32 tensor. A tensor is
+    equal to itself only. Comparing it with anything but None raises TypeError; to compare values,
+    use numpy.array_equal(tensor.numpy(), x).
     """
 
     __dlpack_c_exchange_api__ = PyCapsule_New(&table, "dlpack_exchange_api", NULL)
@@ -485,7 +485,7 @@ cdef class Tensor:
 
     @property
     def itemsize(self):
-        """Bytes of one element that stands alone; a packed element of under 8 bits counts as 1."""
+        """Bytes of one element; 1 for packed elements of fewer than 8 bits."""
         return fastdl_itemsize(self.description.managed.dl_tensor.dtype)
 
     @property
@@ -520,13 +520,13 @@ cdef class Tensor:
 
     @property
     def is_copied(self):
-        """Whether the producer, or fastdl, made a copy to get here."""
+        """Whether the producer or fastdl copied the data for this tensor."""
         return bool(self.description.managed.flags & DLPACK_FLAG_BITMASK_IS_COPIED)
 
     def is_contiguous(self, order="C"):
-        """Whether the elements lie without gaps, "C": last dimension fastest, "F": first fastest.
+        """Whether the elements have no gaps: in row-major order ("C") or column-major order ("F").
 
-        Dimensions of size 1 never matter, and a tensor without elements is contiguous.
+        Strides of dimensions of size 1 do not matter. A tensor without elements is contiguous.
         """
         if order not in ("C", "F"):
             raise ValueError(f"expected order 'C' or 'F', got {order!r}")
@@ -631,8 +631,8 @@ cdef class Tensor:
         return has_value(self, x)
 
     def numpy(self):
-        """A NumPy array on the same memory, read-only if the tensor is. Host data only; in pinned
-        memory, work that is known is waited for first.
+        """A NumPy array on the same memory, read-only if the tensor is. Host data only; for pinned
+        memory the host first waits for known work.
 
         bfloat16, float8 and narrower types need the package ml_dtypes (TypeError without it).
         Packed types are unpacked into a new array; vector types gain a last dimension of lanes.
@@ -640,46 +640,45 @@ cdef class Tensor:
         return to_numpy(self)
 
     def copy(self):
-        """A compact row-major copy on the same device, in new memory of fastdl's, writable.
+        """A writable row-major copy on the same device, in memory that fastdl allocates.
 
-        On CUDA and ROCm it is made on the thread's work stream. BufferError on other devices.
+        On CUDA and ROCm the thread's work stream makes it. BufferError on other devices.
         Pinned memory on a machine without its driver is copied to ordinary memory.
         """
         return move(self, self.device, copy=True)
 
     def to(self, device, *, stream=None):
-        """This tensor on `device`: itself if it is there already, else a compact copy, writable.
+        """This tensor on `device`: itself if it is there already, else a writable row-major copy.
 
-        Pinned memory counts as being on the CPU. stream: of `device`, or of this tensor's device if
-        that is the host: the copy is made on it, after all known work on this tensor, and the
-        result is ready there (so is the tensor itself where none is needed). None: the thread's
-        work stream, for a copy. -1: the host waits until a copy is done; otherwise it does so only
-        for copies from or to ordinary host memory. With `stream` the memory of the result belongs
-        to the order of streams too: `record` what other code queues on it (docs/streams.md).
+        Pinned memory counts as being on the CPU. stream: a stream of `device`, or of this tensor's
+        device if `device` is the host. It makes the copy, after all known work on this tensor, and
+        the result is ready on it (so is the tensor itself if no copy is needed). None: the thread's
+        work stream makes the copy. -1: the host waits until the copy is done; otherwise it waits
+        only for copies from or to ordinary host memory. With `stream` the result is also freed in
+        stream order: `record` what other code queues on it (docs/streams.md).
 
-        One call of the driver for each box of up to three dimensions: an element, where strides are
-        negative or 0. BufferError if there is no driver for the device, if it is not one of CUDA or
-        ROCm, or if a graph is being captured that the copy cannot be part of.
+        The driver is called once for each box of up to three dimensions, and once for each index of
+        a dimension whose stride is negative or 0. BufferError if the device has no driver, is
+        neither CUDA's nor ROCm's, or if the copy cannot be part of a graph that is being captured.
         """
         return move(self, device, copy=None, stream=stream)
 
     # ---- work in flight ----
 
     def record(self, stream):
-        """Says that work on this memory has been queued on `stream`, by code that fastdl cannot
-        see.
+        """Tells fastdl that other code has queued work on this memory on `stream`.
 
-        Whoever gets the tensor next, on another stream, waits for it; so does the end of memory
-        that fastdl allocated. BufferError without a driver, or if a graph is being captured there.
+        A consumer on another stream then waits for that work, and memory that fastdl allocated is
+        not freed before. BufferError without a driver, or if `stream` is being captured.
         """
         record_work(self, stream)
 
     def release(self, stream):
-        """Says that the tensor is not used any more but by work queued on `stream` until now.
+        """Tells fastdl that only work already queued on `stream` still uses the tensor.
 
-        The producer may reuse the memory as soon as the tensor is dropped, and knows nothing of
-        `stream`: its own current stream waits for it if it has an exchange table; otherwise this
-        call waits on the host. Drop the tensor, and what was made of it, afterwards.
+        The producer may reuse the memory as soon as the tensor is dropped, and does not know
+        `stream`. If its type has an exchange table, its current stream is made to wait for
+        `stream`; otherwise this call waits on the host. Drop the tensor and its views afterwards.
         """
         release_work(self, stream)
 
@@ -689,7 +688,7 @@ cdef class Tensor:
                    version=None):
         """Exports the tensor as a DLPack capsule: the producer's side of the protocol.
 
-        stream: for CUDA and ROCm, the stream the consumer will use (see docs); else None or -1.
+        stream: for CUDA and ROCm, the stream the consumer will use; otherwise None or -1.
         max_version: the newest (major, minor) the consumer reads; from (1, 0) on the capsule is
             versioned, else legacy, which read-only data refuses with BufferError.
         dl_device: where the consumer wants the data, as (type, id).
@@ -715,7 +714,7 @@ cdef class Tensor:
 
     @property
     def __cuda_array_interface__(self):
-        """Version 3 of the interface, for CUDA data (AttributeError elsewhere). Asking for it makes
+        """Version 3 of the interface, for CUDA data (AttributeError elsewhere). Reading it makes
         the legacy default stream wait for all known work."""
         return export_cuda_array(self)
 

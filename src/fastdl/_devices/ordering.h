@@ -81,7 +81,7 @@ int fdl_work_wait(fdl_work *work, fdl_failure *failure);
 int fdl_work_finish(fdl_work *work, int64_t stream, fdl_failure *failure);
 
 /* fastdl itself has queued work on memory of somebody else, who knows nothing of it: the owner is
- * let go of when the edges have ended. */
+ * released when the edges have ended. */
 void fdl_work_hold(fdl_work *work);
 
 /* Whoever gets the memory next comes after work queued on `stream`: the producer's current stream

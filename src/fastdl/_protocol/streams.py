@@ -169,12 +169,11 @@ class use_stream:
 
     device: a CUDA or ROCm device, as "cuda:0", (type, id) or a Device. Managed and pinned memory of
         the same number follow it.
-    stream: as for `Tensor.record`. A stream object is kept alive; who passes a number keeps the
-        stream until the block has been left.
+    stream: as for `Tensor.record`. A stream object is kept alive; if you pass a number, keep the
+        stream alive until the block ends.
 
-    What C code queued there, on tensors that it got within the block, is waited for later by those
-    who get them. Another thread that gets one before the block has been left must be told of the
-    work: see Tensor.record.
+    Consumers wait for what C code queued on `stream`, on tensors that it got within the block. To
+    hand one to another thread before the block ends, call `Tensor.record` first.
 
     ValueError and TypeError as in `from_dlpack`. RuntimeError if it is entered twice at a time, or
     left on another thread.

@@ -24,7 +24,7 @@ from fastdl._core.native cimport (
 )
 from fastdl._core.tensor cimport Tensor, describe_object, tensor_table
 from fastdl._core.dtype import DType
-from fastdl._convert.numpy import numpy as to_numpy
+from fastdl.bridges.numpy import numpy as to_numpy
 
 # The little of NumPy's C API that is needed, declared here: the generated code is then the same for
 # every release of NumPy.

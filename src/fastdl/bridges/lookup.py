@@ -6,8 +6,6 @@ name the type by its package; everything else is protocol.
 
 from collections import namedtuple
 
-from fastdl._library import load
-
 #: table: a capsule "dlpack_exchange_api"; type: the type it is for, since others may look alike;
 #: borrow: a capsule "fastdl_borrower" (see fastdl.h).
 Bridge = namedtuple("Bridge", "table type borrow")
@@ -21,4 +19,6 @@ def find(package: str) -> "Bridge | None":
     module = MODULES.get(package)
     if module is None:
         return None
-    return Bridge(*load(module).BRIDGE)
+    from importlib import import_module  # which `import fastdl` can do without
+
+    return Bridge(*import_module(module).BRIDGE)

@@ -1,14 +1,16 @@
 """fastdl.h on real libraries, by way of tests/capi/header.c."""
 
 import gc
+import re
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 import fastdl
-from tests.support.headers import every_world, installed
+from tests.support.headers import ALONE, INSTALLED, every_world, installed
 
 READ_ONLY = 1
 WRITABLE, DETACHED = 1, 8  # rules of a specification
@@ -219,3 +221,49 @@ def test_tvm_ffi(api):
     array = np.arange(6.0, dtype=np.float32).reshape(2, 3)
     view = api.borrow(tvm_ffi.from_dlpack(array))
     assert (view["data"], view["shape"]) == (array.ctypes.data, (2, 3))
+
+
+# ---- the table of docs/c-guide.md -----------------------------------------------------------
+
+GUIDE = Path(__file__).parents[3] / "docs" / "c-guide.md"
+BORROWED = {"by its table": False, "the array struct is read": False, "directly": False}
+BORROWED["by `__dlpack__`"] = True  # the view owns what the producer exported
+
+
+def cells():
+    """(first cell of a row, header to use, what its cell says) of each cell."""
+    table = re.search(r"\| object \| header alone .*\n\|[-|]+\n((?:\|.*\n)+)", GUIDE.read_text())[1]
+    for line in table.splitlines():
+        what, *said = (cell.strip() for cell in line.strip("|").split("|"))
+        for api, cell in zip((ALONE["alone"], INSTALLED["installed"]), said, strict=True):
+            yield what, api, cell
+
+
+def examples():
+    import jax.numpy as jnp
+
+    return {
+        "torch": torch.ones(3),
+        "`numpy.ndarray`": np.ones(3, np.float32),
+        "`fastdl.Tensor`": fastdl.from_dlpack(np.ones(3, np.float32)),
+        "JAX": jnp.ones(3),
+        "result as a torch tensor": torch.ones(3),
+        "result as a NumPy array": np.ones(3, np.float32),
+        "result as a type without a table": jnp.ones(3),
+    }
+
+
+def test_the_table_of_the_guide():
+    seen = set()
+    for what, api, said in cells():
+        (name, x), *_ = [(n, x) for n, x in examples().items() if what.startswith(n)]
+        seen.add(name)
+        if not what.startswith("result"):
+            assert api.borrow(x)["owned"] is BORROWED[said], (what, said)
+        elif said == "`TypeError`":
+            with pytest.raises(TypeError, match="exchange table"):
+                api.wrap(api.own(np.ones(3, np.float32)), type(x))
+        else:
+            made = {"yes": type(x), "a `fastdl.Tensor`": fastdl.Tensor}[said]
+            assert type(api.wrap(api.own(np.ones(3, np.float32)), type(x))) is made, what
+    assert seen == set(examples())

@@ -1,13 +1,15 @@
 """fastdl consumes from a library: values, geometry, pointers, flags and lifetime."""
 
+import ctypes
 import weakref
 
 import numpy as np
 import pytest
 
 import fastdl
+from fastdl._core.exchange import has_native_table
 
-from ..peers import SHARED, numpy_dtype, sample
+from ..peers import BRIDGE, SHARED, TABLE, numpy_dtype, sample
 from .common import aligned, both_entries, freed, nested, peer_under_test
 
 peer = peer_under_test()
@@ -39,6 +41,25 @@ def test_element_types_through_numpy(dtype):
     array = fastdl.from_dlpack(peer.make(sample(dtype), dtype)).numpy()
     assert array.dtype == numpy_dtype(dtype)
     assert nested(array) == sample(dtype)
+
+
+class Plain:
+    """A type that has `__dlpack__` and nothing better."""
+
+    def __dlpack__(self):
+        raise NotImplementedError
+
+
+def table_of(x):
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return pointer(fastdl.exchange_api(x), b"dlpack_exchange_api")
+
+
+def test_what_it_is_imported_through():
+    array = peer.make([1.0], "float32")
+    assert has_native_table(array) is (peer.through == TABLE)
+    assert (table_of(array) == table_of(Plain)) is (peer.through not in (TABLE, BRIDGE))
 
 
 @ENTRIES

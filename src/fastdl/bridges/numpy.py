@@ -2,19 +2,19 @@
 
 from fastdl._convert.values import bit_step, host
 from fastdl._core import tensor as core
-from fastdl._library import load
 
 
 def numpy(tensor):
     """A NumPy array on the memory of `tensor`, as Tensor.numpy."""
     host(tensor, "numpy()")
-    bridge = load("fastdl.bridges._numpy")
+    from fastdl.bridges import _numpy
+
     dtype = tensor.dtype
     descriptor = _descriptor(dtype.lane)
     if shares_bytes(tensor):
         return _unpacked(tensor, descriptor)
     # A vector type is an array with one more dimension, of its lanes.
-    return bridge.array(tensor, descriptor, dtype.lanes)
+    return _numpy.array(tensor, descriptor, dtype.lanes)
 
 
 def shares_bytes(tensor) -> bool:

@@ -1,0 +1,72 @@
+"""A row of the report, and why a budget is missed.
+
+Add to REASONS, under the key of its row, why a budget is missed. The report prints it, and fills in
+costs of this run: {c/from_torch/tvm_ffi:floors} is the `floors` of the row with that key. So no
+reason holds a figure that a later run contradicts.
+"""
+
+from dataclasses import dataclass
+
+_TORCH_COUNTS = (
+    "for each argument that Python alone holds, torch 2.13 takes and releases a reference to the "
+    "Python object, under the GIL, when its C++ side begins and ends to use it. Calling its table "
+    "three times costs {c/call_torch_3/tvm_ffi:floors}, which is over this budget by itself. If "
+    "C++ holds the tensors too, the three calls cost {c/call_torch_3_held/tvm_ffi:floors} and the "
+    "budget holds: see the row"
+)
+
+_TORCH_IMPORT = (
+    "torch's own table takes {c/from_torch/tvm_ffi:floors} of the {c/from_torch/tvm_ffi:ours} of "
+    "the C loop. Torch's borrowing slot would be cheaper, but `torch.utils.swap_tensors` then "
+    "leaves the import on freed memory"
+)
+
+_DIMENSIONS = (
+    "a budget in nanoseconds holds for one machine. On this one NumPy needs "
+    "{c/numpy_dimensions:peers} for each dimension"
+)
+
+_IMPORT = (
+    "most of the time goes to enum, functools and collections of the standard library, and to "
+    "creating the enumeration of devices; `python -X importtime -c 'import fastdl'` shows the rest"
+)
+
+REASONS: dict[str, str] = {
+    "c/call_torch_3/tvm_ffi": _TORCH_COUNTS,
+    "python/call_torch_3/tvm_ffi": _TORCH_COUNTS,
+    "c/from_torch/tvm_ffi": _TORCH_IMPORT,
+    "python/from_torch/tvm_ffi": _TORCH_IMPORT,
+    "c/torch_dimensions": _DIMENSIONS,
+    "c/numpy_dimensions": _DIMENSIONS,
+    "import/numpy": _IMPORT,
+    "import/tvm_ffi": _IMPORT,
+}
+
+
+@dataclass
+class Row:
+    """One line of the report. `value` is what the limit applies to; costs are in `unit`."""
+
+    key: str  # names the row in REASONS and in the JSON
+    what: str
+    view: str
+    unit: str = "ns"
+    ours: float | None = None
+    peer: str = ""
+    peers: float | None = None
+    floor: str = ""
+    floors: float | None = None
+    ratio: float | None = None
+    spread: tuple[float, float] | None = None
+    value: float | None = None
+    limit: float | None = None  # None: shown for comparison, no budget
+    budget: str = ""
+    failure: str = ""  # why it could not be measured
+
+    @property
+    def verdict(self) -> str:
+        if self.failure:
+            return "not measured"
+        if self.limit is None or self.value is None:
+            return ""
+        return "held" if self.value <= self.limit else "MISSED"

@@ -1,0 +1,151 @@
+"""What the documentation claims: each figure was measured, and each name, path and command exists.
+
+Claims about behaviour have tests of their own: docs/hazards.md in test_hazards.py, docs/streams.md
+in test_streams_guide.py, the README's example in test_readme.py.
+"""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import fastdl
+from benchmarks import report, summary
+from fastdl import __main__ as command_line
+from tests.test_layers import LAYERS
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "benchmarks/README.md")),
+    *(ROOT / name for name in ("tests/gpu/README.md",)),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+HEADERS = sorted((ROOT / "include" / "fastdl").glob("*.h"))
+MODULES = sorted((ROOT / "src" / "fastdl").rglob("*.py*"))
+SOURCES = [path for path in MODULES if path.suffix in (".py", ".pyx", ".pyi", ".pxd")]
+
+
+def name_of(path):
+    return str(path.relative_to(ROOT))
+
+
+def prose(path):
+    """A page without what docs/quote.py writes into it."""
+    text = path.read_text()
+    text = re.sub(r"(?s)<!-- (generated|reference): .*?<!-- end \1 -->", "", text)
+    return re.sub(r"(?s)(<!-- quote: [^\n]*-->\n)(```+).*?\n\2\n", r"\1", text)
+
+
+# ---- figures --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [*PAGES, *HEADERS, *SOURCES], ids=name_of)
+def test_each_figure_was_measured(path):
+    if path.name == "benchmarks.md":
+        pytest.skip("generated as a whole: see the next test")
+    assert summary.wrong_figures(prose(path) if path.suffix == ".md" else path.read_text()) == []
+
+
+def test_the_page_of_benchmarks_is_what_was_measured():
+    assert (
+        report.as_markdown(*report.load(summary.DOCS))
+        == (summary.DOCS / "benchmarks.md").read_text()
+    ), "written by hand? python -m benchmarks --page writes it again"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["It costs 5 ns.", "a table plus 4 ns", "12 to 13 ms", "table plus\n * 99 ns", "3 times"],
+)
+def test_a_wrong_figure_is_found(text):
+    assert len(summary.wrong_figures(text)) == 1
+
+
+def test_every_figure_in_prose_is_used():
+    text = "\n".join(path.read_text() for path in [*PAGES, *HEADERS])
+    text = re.sub(r"\s+(?:\*\s+)?", " ", text)
+    known = summary.rows()
+    unused = [
+        words for words, value in summary.PROSE.items() if f"{words} {value(known)}" not in text
+    ]
+    assert unused == []
+
+
+# ---- names, paths, links, commands ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_links_lead_somewhere(path):
+    text = re.sub(r"(?s)```.*?```", "", prose(path))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if not target.startswith(("http://", "https://", "#")):
+            assert (path.parent / target.partition("#")[0]).exists(), target
+
+
+FOLDERS = (
+    *("", "docs", "include/fastdl", "benchmarks", "tests/gpu", "tests/simulated", "src/fastdl"),
+    *(f"src/fastdl/{name}" for name in ("_core", "_devices", "_protocol", "_convert", "bridges")),
+)
+WRITTEN_LATER = {"docs/gpu.md", "docs/gpu.json"}  # by a machine with a GPU
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_files_that_are_named_exist(path):
+    text = re.sub(r"(?s)```.*?```", "", prose(path))
+    for name in re.findall(r"`([\w./-]+\.(?:py|pyx|pyi|c|h|md|json|toml|cpp|ptx))`", text):
+        if name not in WRITTEN_LATER:
+            assert any((ROOT / folder / name).exists() for folder in FOLDERS), name
+
+
+NO_NAMES = ("h", "pc", "Tensors", "pyx")  # of files, and a plural
+
+
+@pytest.mark.parametrize("path", [*PAGES, *HEADERS], ids=name_of)
+def test_names_of_the_package_exist(path):
+    """fastdl.x in Python or prose; fastdl.y of Cython is checked by compiling the examples."""
+    text = prose(path) if path.suffix == ".md" else path.read_text()
+    text = re.sub(r"(?s)```(?:c|cpp|cython)\n.*?```", "", text)
+    for name in re.findall(r"(?<![\w/.<])fastdl\.([A-Za-z]\w*)", text):
+        assert name in NO_NAMES or hasattr(fastdl, name), name
+    for name in re.findall(r"(?<!torch\.)\bTensor\.(\w+)", text):
+        assert hasattr(fastdl.Tensor, name), name
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_python_in_pages_compiles(path):
+    for block in re.findall(r"(?s)```python\n(?!>>>)(.*?)```", path.read_text()):
+        compile(block, name_of(path), "exec")
+
+
+def test_the_layers_of_the_architecture_are_those_that_are_checked():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    listed = re.findall(r"(?m)^\d\. (.*?)(?: \(|$)", page.partition("<!-- layers -->")[2])
+    assert listed[: len(LAYERS)] == [title for title, _ in LAYERS]
+    parts = re.search(r"layout and ownership \(([^;]*) in `_core`;", page)[1]
+    assert {f"_core/{name}." for name in re.findall(r"`(\w+)`", parts)} == set(LAYERS[1][1])
+
+
+TEXTS = [*PAGES, *HEADERS, ROOT / "pyproject.toml", ROOT / "noxfile.py"]
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=name_of)
+def test_commands_exist(path, capsys):
+    text = path.read_text()
+    for line in re.findall(r"python -m fastdl ([\w-]+(?: --\w+)*)", text):
+        with pytest.raises(SystemExit) as ending:
+            command_line.main([*shlex.split(line), "--help"])
+        assert ending.value.code == 0, f"python -m fastdl {line}: {capsys.readouterr().err}"
+    noxfile = (ROOT / "noxfile.py").read_text()
+    sessions = set(re.findall(r"(?m)^def (\w+)\(session", noxfile))
+    sessions |= set(re.findall(r'name="([\w-]+)"', noxfile))
+    for session in re.findall(r"nox -s ([\w-]+)", text):
+        assert session.partition("-3")[0] in sessions, session  # pythons-3.12
+    for module in re.findall(r"python -m ((?:benchmarks|tests)[\w.]*)", text):
+        module = module.rstrip(".").replace(".", "/")
+        assert (ROOT / f"{module}.py").exists() or (ROOT / module / "__main__.py").exists(), module
+
+
+def test_nothing_is_installed_by_a_name_that_no_index_has():
+    for path in TEXTS:
+        assert not re.search(r"pip install [^\n]*\bfastdlpack\b", path.read_text()), name_of(path)

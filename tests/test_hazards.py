@@ -1,0 +1,98 @@
+"""docs/hazards.md, entry by entry: those that need NumPy alone. Others: interop/cases/hazards.py.
+
+A test has the name of its entry, and shows what goes wrong, what fastdl does, and the remedy.
+"""
+
+import os
+import re
+from multiprocessing import shared_memory
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fastdl
+from tests.support.isolate import run_isolated
+from tests.support.simulation import library_path
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_each_hazard_has_a_test():
+    """And each test an entry. The entry has a remedy."""
+    page = (ROOT / "docs" / "hazards.md").read_text()
+    entries = re.findall(r"<!-- hazard: (\w+) -->\n(.*?)(?=\n\n|\Z)", page, re.DOTALL)
+    tests = []
+    for file in (Path(__file__), ROOT / "tests/interop/cases/hazards.py"):
+        tests += re.findall(r"(?m)^def test_(\w+)\(", file.read_text())
+    tests.remove("each_hazard_has_a_test")
+    assert sorted(tests) == sorted(name for name, _ in entries)
+    for name, entry in entries:
+        assert "*Remedy*:" in entry, name
+
+
+def test_the_mask_of_a_masked_array_is_dropped():
+    masked = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
+    assert fastdl.from_dlpack(masked).tolist() == [1.0, 2.0, 3.0]
+    assert np.from_dlpack(masked).tolist() == [1.0, 2.0, 3.0]
+    assert fastdl.from_dlpack(masked.filled(-1.0)).tolist() == [1.0, -1.0, 3.0]
+    assert fastdl.from_dlpack(np.ma.getmaskarray(masked)).tolist() == [False, True, False]
+
+
+def test_shared_memory_closes_below_an_ndarray():
+    shared = shared_memory.SharedMemory(create=True, size=64)
+    try:
+        locked = fastdl.asarray(shared.buf)
+        with pytest.raises(BufferError):
+            shared.close()
+        del locked
+        array = np.ndarray(8, buffer=shared.buf)
+        tensor = fastdl.from_dlpack(array)
+        shared.close()  # from here on neither may be read
+        assert tensor.data_ptr == array.ctypes.data
+    finally:
+        shared.unlink()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_has_no_driver():
+    run_isolated(
+        """
+        import os
+        import numpy as np
+        import fastdl
+        from tests.support.frameworks import *
+        sim = Simulation("cuda")
+        tensor = fastdl.from_dlpack(Protocol(Array(sim)))
+        host = fastdl.from_dlpack(np.arange(3.0))
+        pid = os.fork()
+        if pid == 0:
+            try:
+                tensor.__dlpack__(stream=default(sim))
+            except BufferError as error:
+                ok = "forked" in str(error)
+            else:
+                ok = False
+            del tensor
+            os._exit(0 if ok and host.tolist() == [0.0, 1.0, 2.0] else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        tensor.__dlpack__(stream=default(sim))
+        """,
+        env={"LD_LIBRARY_PATH": str(library_path("cuda").parent)},
+    )
+
+
+def test_a_subinterpreter_cannot_import_fastdl():
+    pytest.importorskip("_testcapi", reason="this interpreter has no _testcapi")
+    printed = run_isolated("""
+        import _testcapi, fastdl
+        code = '''
+        try:
+            import fastdl
+        except ImportError:
+            print("refused", flush=True)
+        '''
+        import textwrap
+        assert _testcapi.run_in_subinterp(textwrap.dedent(code)) == 0
+        """)
+    assert printed == "refused\n"

@@ -1,0 +1,231 @@
+"""Several interpreters in one process, and several lives of Python: in a program with Python in it,
+since most of what goes wrong there ends the process."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import fastdl
+from tests.support.build import CPLUSPLUS, embedding_program, module_path
+from tests.support.headers import LIMITED
+
+PROGRAM = embedding_program("embed")
+if PROGRAM is None:
+    pytest.skip("this Python cannot be linked with", allow_module_level=True)
+
+# A kind of interpreter: with the GIL of all, or with one of its own.
+KINDS = ["shared", *(["own"] if sys.version_info >= (3, 12) else [])]
+kinds = pytest.mark.parametrize("kind", KINDS)
+builds = pytest.mark.parametrize("flags", [(), (*CPLUSPLUS, LIMITED)], ids=["full", "limited"])
+
+PREPARE = """
+    import sys
+    sys.path[:] = {path!r}
+    def load():
+        import importlib.util
+        spec = importlib.util.spec_from_file_location({name!r}, {file!r})
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+    class Source:
+        def __init__(self, api):
+            self.api, self.asked = api, 0
+        def __dlpack_device__(self):
+            return (1, 0)
+        def __dlpack__(self, *, max_version=None, stream=None):
+            self.asked += 1
+            return self.api.capsule()
+    def works(api, times=3):
+        for _ in range(times):
+            kind = type("Kind", (Source,), {{}})
+            view = api.borrow(kind(api))
+            assert view["shape"] == (2, 3), view
+            try:
+                api.borrow([1.0])
+            except TypeError:
+                pass
+            else:
+                raise AssertionError("a list is no tensor")
+    def refuses(call, *words):
+        try:
+            call()
+        except ImportError as error:
+            for word in words:
+                assert word in str(error), error
+        else:
+            raise AssertionError("no ImportError")
+    def import_fastdl():
+        import fastdl
+"""
+
+
+def run(*steps, flags=()):
+    """Runs (interpreter, code) or ("end", interpreter), each code after PREPARE in that
+    interpreter."""
+    name = "header_embedded" + ("_limited" if flags else "")
+    file = str(module_path("header", name, *flags))
+    path = [str(Path(fastdl.__file__).parents[1]), *sys.path]
+    prepare = textwrap.dedent(PREPARE).format(path=path, name=name, file=file)
+    arguments = []
+    for which, what in steps:
+        arguments += [which, what if which == "end" else prepare + textwrap.dedent(what)]
+    environment = {**os.environ, "PYTHONHOME": sys.base_prefix}
+    environment.pop("PYTHONPATH", None)
+    result = subprocess.run(
+        [PROGRAM, *arguments], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert result.returncode == 0, f"{result.returncode}\n{result.stdout}\n{result.stderr}"
+
+
+# ---- the package ----------------------------------------------------------------------------
+
+
+@kinds
+def test_a_subinterpreter_cannot_import_fastdl(kind):
+    refused = "refuses(import_fastdl, 'subinterpreter', 'main')"
+    run(
+        ("main", "import fastdl"), (kind, refused), ("main", "assert fastdl.empty(3).shape == (3,)")
+    )
+
+
+@kinds
+def test_a_subinterpreter_that_comes_first_spoils_nothing(kind):
+    refused = "refuses(import_fastdl, 'subinterpreter', 'main')"
+    works = "import fastdl, array; assert fastdl.asarray(array.array('f', [1])).tolist() == [1]"
+    run((kind, refused), (kind, refused), ("end", kind), ("main", works), (kind, refused))
+
+
+def test_python_initialized_again_refuses_fastdl():
+    refused = "refuses(import_fastdl, 'initialized again', 'another process')"
+    run(("main", "import fastdl; t = fastdl.empty(3)"), ("end", "main"), ("main", refused))
+
+
+def test_python_initialized_again_without_fastdl_before():
+    run(("main", "pass"), ("end", "main"), ("main", "import fastdl; assert fastdl.empty(3).ndim"))
+
+
+# ---- the header -----------------------------------------------------------------------------
+
+
+@builds
+@kinds
+def test_the_header_alone_works_in_every_interpreter(kind, flags):
+    use = "api = load(); works(api)"
+    run(("main", use), (kind, use), ("main", use), (kind + "2", use), ("end", kind), (kind, use),
+        flags=flags)  # fmt: skip
+
+
+@builds
+@kinds
+def test_a_subinterpreter_is_not_served_by_the_package_of_another(kind, flags):
+    """Which would run code of that interpreter in this one."""
+    imports = """
+        api = load()
+        api.import_runtime()
+        import fastdl
+        works(api)
+        tensor = fastdl.empty((2, 3))
+        assert api.borrow(tensor)["owned"] is False
+        assert api.record(fastdl.Tensor) is not None
+    """
+    alone = """
+        api = load()
+        works(api)
+        refuses(api.import_runtime, 'subinterpreter')
+        works(api)
+        source = Source(api)
+        for like in (None, Source):
+            try:
+                api.wrap(api.own(source), like)
+            except TypeError as error:
+                assert "fastdl_import" in str(error)
+            else:
+                raise AssertionError("a result that needs the package")
+            try:
+                api.empty(source, like)
+            except TypeError as error:
+                assert "fastdl_import" in str(error)
+            else:
+                raise AssertionError("memory that needs the package")
+    """
+    again = """
+        api = load()
+        works(api)
+        assert api.borrow(fastdl.empty((2, 3)))["owned"] is False
+        assert type(api.wrap(api.own(fastdl.empty(3)), None)) is fastdl.Tensor
+    """
+    run(("main", imports), (kind, alone), ("main", again), ("end", kind), ("main", again),
+        (kind, alone), ("main", again), flags=flags)  # fmt: skip
+
+
+@builds
+@kinds
+def test_results_are_the_first_thing_that_a_subinterpreter_asks_for(kind, flags):
+    """Before any type was looked up, which would tell that there is another interpreter."""
+    asks = """
+        api = load()
+        try:
+            api.wrap(api.capsule(), None)
+        except TypeError as error:
+            assert "fastdl_import" in str(error)
+        else:
+            raise AssertionError("a result that needs the package")
+    """
+    run(("main", "api = load(); api.import_runtime()"), (kind, asks), flags=flags)
+
+
+@builds
+@kinds
+def test_the_main_interpreter_takes_over_from_one_that_used_the_header_alone(kind, flags):
+    use = "api = load(); works(api)"
+    imports = """
+        api = load()
+        api.import_runtime()
+        import fastdl
+        assert api.borrow(fastdl.empty((2, 3)))["owned"] is False
+        assert api.record(fastdl.Tensor) is not None
+    """
+    run((kind, use), ("main", imports), (kind, use), ("end", kind), ("main", imports), flags=flags)
+
+
+@builds
+def test_types_are_remembered_in_the_interpreter_that_came_first(flags):
+    """Until it ends; then in another one."""
+    known = """
+        api = load()
+        kind = type("Kind", (Source,), {})
+        api.borrow(kind(api))
+        assert (api.record(kind) is not None) is %s
+    """
+    run(("shared", known % True), ("main", known % False), ("shared2", known % False),
+        ("end", "shared"), ("main", known % True), ("shared2", known % False),
+        flags=flags)  # fmt: skip
+
+
+@builds
+def test_the_header_works_after_python_was_initialized_again(flags):
+    """CPython numbers types anew, and may put one where another was."""
+    use = """
+        api = load()
+        for i in range(300):
+            table = api.table_capsule() if i % 2 else None
+            kind = type("Kind", (Source,), {"__dlpack_c_exchange_api__": table})
+            source = kind(api)
+            assert api.borrow(source)["shape"] == (2, 3)
+            assert source.asked == 1 - i % 2, (i, source.asked)
+        works(api)
+    """
+    again = use.replace("if i % 2", "if not i % 2").replace("1 - i % 2", "i % 2")
+    run(("main", use), ("end", "main"), ("main", again), ("end", "main"), ("main", use),
+        flags=flags)  # fmt: skip
+
+
+@builds
+def test_the_header_after_the_package_has_ended(flags):
+    imports = "api = load(); api.import_runtime(); works(api)"
+    alone = "api = load(); works(api); refuses(api.import_runtime, 'initialized again'); works(api)"
+    run(("main", imports), ("end", "main"), ("main", alone), flags=flags)
