@@ -276,7 +276,7 @@
 #define FASTDL_COLD_ __declspec(noinline) inline
 #elif defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #define FASTDL_ONE_(section_) __attribute__((visibility("hidden"))) inline
-#define FASTDL_COLD_ __attribute__((visibility("hidden"), cold, noinline)) inline
+#define FASTDL_COLD_ __attribute__((visibility("hidden"), cold)) inline
 #elif defined(__cplusplus)
 #define FASTDL_ONE_(section_) inline
 #define FASTDL_COLD_ inline
