@@ -969,11 +969,9 @@ inline kept *keep(DLManagedTensorVersioned *managed, PyTypeObject *like)
 /* Of an argument. NULL with an exception. */
 inline kept *keep(PyObject *obj, const char *name, const fastdl_spec *spec)
 {
-    fastdl_record scratch;
     fastdl_view view;
     kept *made = nullptr;
-    const fastdl_record *record =
-        find_package() < 0 ? nullptr : fastdl_known_(Py_TYPE(obj), &scratch);
+    const fastdl_record *record = find_package() < 0 ? nullptr : fastdl_known_(Py_TYPE(obj));
     if (record == nullptr)
         return nullptr;
     fastdl_init(&view);
