@@ -32,6 +32,10 @@ PRELOADED = ("libasan.so", "libubsan.so", "libstdc++.so")
 
 # What a C compiler is asked to say about our own files.
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
+# What users of the headers may ask for besides; clang has not all of them.
+USERS = ["-Wredundant-decls", "-Wmissing-declarations"]
+USERS_CXX = ["-Wold-style-cast"]
+USERS_GXX = ["-Wuseless-cast"]
 
 
 # How public headers are compiled: languages, further flags, and the library that they need.
@@ -40,6 +44,7 @@ HEADERS = {
     "dlpack.h": ((C, CXX17), ("",), None),
     "fastdl.h": ((C, CXX17), ("", "-DPy_LIMITED_API=0x030a0000", "-DFASTDL_NO_PYTHON"), None),
     "tensor.h": ((CXX17, CXX20), ("",), None),
+    "mdspan.h": ((CXX17, CXX20), ("",), None),
     "nanobind.h": ((CXX17, CXX20), ("",), "nanobind"),
     "pybind11.h": ((CXX17, CXX20), ("",), "pybind11"),
 }
@@ -168,6 +173,8 @@ def warnings(session: nox.Session) -> None:
         for compiler, (language, standard), variant in product(compilers, languages, variants):
             # Included, since a static function is not unused in a header.
             words = [f"-std={standard}", "-pedantic", *flags, *found, *variant.split()]
+            words += [*USERS, *(USERS_CXX if language == "c++" else [])]
+            words += USERS_GXX if (compiler, language) == ("gcc", "c++") else []
             words += ["-include", f"fastdl/{header}", "-x", language, "/dev/null"]
             session.run(compiler, *words, external=True)
 

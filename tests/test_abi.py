@@ -117,7 +117,7 @@ def test_the_consumer_interface_beside_the_header_of_each_release(
 
 
 # Public headers in C++ alone, and the library that each is for.
-CASTERS = {"tensor.h": None, "nanobind.h": "nanobind", "pybind11.h": "pybind11"}
+CASTERS = {"tensor.h": None, "mdspan.h": None, "nanobind.h": "nanobind", "pybind11.h": "pybind11"}
 
 
 @pytest.mark.slow
@@ -134,4 +134,29 @@ def test_each_public_header_stands_alone(compiler, header, tmp_path):
     source = tmp_path / "includes_it.c"
     source.write_text(f"#include <fastdl/{header.name}>\n#include <fastdl/{header.name}>\n")
     result = run(compiler, source, *flags)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="words of gcc")
+def test_users_of_strict_flags_see_no_warning(tmp_path):
+    """Neither in the headers nor where macros of theirs are used."""
+    source = tmp_path / "user.cpp"
+    source.write_text(
+        "#include <fastdl/pybind11.h>\n"
+        "uint32_t known(const fastdl::tensor<fastdl::any_of<float, int64_t>> &x);\n"
+        "uint32_t known(const fastdl::tensor<fastdl::any_of<float, int64_t>> &x)\n{\n"
+        "    static const uint32_t types[] = {FASTDL_FLOAT32, FASTDL_DTYPE(kDLInt, 64, 1)};\n"
+        '    fastdl_dim n = FASTDL_DIM("n"), two = FASTDL_SIZE(2);\n'
+        "    fastdl_dim *const shape[] = {&n, &two};\n"
+        "    fastdl_spec spec{};\n"
+        "    spec.dtypes = types;\n    spec.dtype_count = 2;\n    spec.shape = shape;\n"
+        "    spec.layout = FASTDL_C | FASTDL_F;\n"
+        '    return fastdl_expect(x.view(), "x", &spec) == 0 ? x.dtype() : types[1];\n}\n'
+    )
+    folder = Path(importlib.util.find_spec("pybind11").origin).parent / "include"
+    flags = ["-Wold-style-cast", "-Wuseless-cast", "-Wredundant-decls", "-Wmissing-declarations"]
+    flags += ["-Wconversion", "-Wshadow", "-isystem", folder]
+    flags += ["-isystem", sysconfig.get_path("include"), "-I", INCLUDE, "-fsyntax-only"]
+    command = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", *flags, source]
+    result = subprocess.run([*map(str, command)], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr

@@ -41,7 +41,7 @@ NB_MODULE(with_nanobind, m)
     m.def("eight", [](A a, A b, A c, A d, A e, A f, A g, A h) { take(a, b, c, d, e, f, g, h); });
 
 #ifdef HAVE_CASTER
-    using T = fastdl::tensor<const float, fastdl::ndim<1>>;
+    using T = const fastdl::tensor<const float, fastdl::ndim<1>> &;
     m.def("one_cast", [](T a) { take(a); });
     m.def("three_cast", [](T a, T b, T c) { take(a, b, c); });
     m.def("eight_cast",

@@ -108,19 +108,234 @@
 #define FASTDL_LIKELY_(condition) __builtin_expect(!!(condition), 1)
 #define FASTDL_UNLIKELY_(condition) __builtin_expect(!!(condition), 0)
 #define FASTDL_HOT_ __attribute__((always_inline)) static inline
-#define FASTDL_COLD_ __attribute__((cold, noinline, unused)) static
+#define FASTDL_RARE_ __attribute__((cold, noinline, unused)) static
 #elif defined(_MSC_VER)
 #define FASTDL_LIKELY_(condition) (condition)
 #define FASTDL_UNLIKELY_(condition) (condition)
 #define FASTDL_HOT_ static __forceinline
-#define FASTDL_COLD_ __declspec(noinline) static inline
+#define FASTDL_RARE_ __declspec(noinline) static inline
 #else
 #define FASTDL_LIKELY_(condition) (condition)
 #define FASTDL_UNLIKELY_(condition) (condition)
 #define FASTDL_HOT_ static inline
-#define FASTDL_COLD_ static inline
+#define FASTDL_RARE_ static inline
 #endif
 
+/* ---- one copy for all files of a module ----
+ *
+ * FASTDL_ONE_ defines a variable that all files of a module share and no other module sees,
+ * FASTDL_TABLE_ one that is constant, and FASTDL_COLD_ a function off the common path. C++ has
+ * `inline` for that. In C on ELF systems they are weak, hidden, and in sections with a name by
+ * which the linker (GNU ld, gold) keeps the first of each; other linkers keep all and use the
+ * first. The functions share a section, so:
+ *   - a file defines all of them or none (those that need no Python are FASTDL_RARE_);
+ *   - none has a `switch` with more than three cases: its jump table would stay where the section
+ *     goes, and the linker refuses that.
+ * In C on other systems each file has its own functions, of which MSVC's linker folds the equal
+ * ones.
+ *
+ * The names end in the release of this header, so that libraries with headers of two releases can
+ * be linked into one module.
+ *
+ * Define FASTDL_STATIC in a file that is to have everything for itself, its own fastdl_import()
+ * included: in one that is compiled for another CPU than the rest of the module, which may not run
+ * its functions; and in one made without -flto that is linked with others made with it. */
+#define FASTDL_RELEASE_ "0_1_0"
+#define FASTDL_NAME_(name) name##0_1_0
+
+#define fastdl_add_type_ FASTDL_NAME_(fastdl_add_type_)
+#define fastdl_adopt_ FASTDL_NAME_(fastdl_adopt_)
+#define fastdl_aliased_ FASTDL_NAME_(fastdl_aliased_)
+#define fastdl_ask_ FASTDL_NAME_(fastdl_ask_)
+#define fastdl_ask_bits_ FASTDL_NAME_(fastdl_ask_bits_)
+#define fastdl_ask_draft_ FASTDL_NAME_(fastdl_ask_draft_)
+#define fastdl_ask_grad_ FASTDL_NAME_(fastdl_ask_grad_)
+#define fastdl_ask_on_ FASTDL_NAME_(fastdl_ask_on_)
+#define fastdl_attribute_ FASTDL_NAME_(fastdl_attribute_)
+#define fastdl_bind_method_ FASTDL_NAME_(fastdl_bind_method_)
+#define fastdl_borrow_owned_ FASTDL_NAME_(fastdl_borrow_owned_)
+#define fastdl_borrow_refused_ FASTDL_NAME_(fastdl_borrow_refused_)
+#define fastdl_call_ FASTDL_NAME_(fastdl_call_)
+#define fastdl_call_with_ FASTDL_NAME_(fastdl_call_with_)
+#define fastdl_check_version FASTDL_NAME_(fastdl_check_version)
+#define fastdl_choose_dtype_ FASTDL_NAME_(fastdl_choose_dtype_)
+#define fastdl_class_attribute_ FASTDL_NAME_(fastdl_class_attribute_)
+#define fastdl_class_item_ FASTDL_NAME_(fastdl_class_item_)
+#define fastdl_converts_ FASTDL_NAME_(fastdl_converts_)
+#define fastdl_copy_row_ FASTDL_NAME_(fastdl_copy_row_)
+#define fastdl_delete_copy_ FASTDL_NAME_(fastdl_delete_copy_)
+#define fastdl_delete_wrapper_ FASTDL_NAME_(fastdl_delete_wrapper_)
+#define fastdl_describe_alone_ FASTDL_NAME_(fastdl_describe_alone_)
+#define fastdl_describe_type FASTDL_NAME_(fastdl_describe_type)
+#define fastdl_device_facts_ FASTDL_NAME_(fastdl_device_facts_)
+#define fastdl_discard_ FASTDL_NAME_(fastdl_discard_)
+#define fastdl_discover FASTDL_NAME_(fastdl_discover)
+#define fastdl_drop_names_ FASTDL_NAME_(fastdl_drop_names_)
+#define fastdl_dtype_families_ FASTDL_NAME_(fastdl_dtype_families_)
+#define fastdl_fault_texts_ FASTDL_NAME_(fastdl_fault_texts_)
+#define fastdl_fill_copy_ FASTDL_NAME_(fastdl_fill_copy_)
+#define fastdl_find_in_ FASTDL_NAME_(fastdl_find_in_)
+#define fastdl_find_method_ FASTDL_NAME_(fastdl_find_method_)
+#define fastdl_find_peer_ FASTDL_NAME_(fastdl_find_peer_)
+#define fastdl_find_record FASTDL_NAME_(fastdl_find_record)
+#define fastdl_float_run_ FASTDL_NAME_(fastdl_float_run_)
+#define fastdl_forget_ FASTDL_NAME_(fastdl_forget_)
+#define fastdl_forget_names_ FASTDL_NAME_(fastdl_forget_names_)
+#define fastdl_getter_ FASTDL_NAME_(fastdl_getter_)
+#define fastdl_grad_is_enabled_ FASTDL_NAME_(fastdl_grad_is_enabled_)
+#define fastdl_has_died_ FASTDL_NAME_(fastdl_has_died_)
+#define fastdl_import_ FASTDL_NAME_(fastdl_import_)
+#define fastdl_interpreter_is_gone_ FASTDL_NAME_(fastdl_interpreter_is_gone_)
+#define fastdl_is_home_ FASTDL_NAME_(fastdl_is_home_)
+#define fastdl_is_in_package_ FASTDL_NAME_(fastdl_is_in_package_)
+#define fastdl_is_really_legacy FASTDL_NAME_(fastdl_is_really_legacy)
+#define fastdl_is_really_versioned FASTDL_NAME_(fastdl_is_really_versioned)
+#define fastdl_keep_names_ FASTDL_NAME_(fastdl_keep_names_)
+#define fastdl_keep_record_ FASTDL_NAME_(fastdl_keep_record_)
+#define fastdl_kept_names_ FASTDL_NAME_(fastdl_kept_names_)
+#define fastdl_keyword_facts_ FASTDL_NAME_(fastdl_keyword_facts_)
+#define fastdl_kind_ FASTDL_NAME_(fastdl_kind_)
+#define fastdl_leave_home_ FASTDL_NAME_(fastdl_leave_home_)
+#define fastdl_look_up_ FASTDL_NAME_(fastdl_look_up_)
+#define fastdl_make_names_ FASTDL_NAME_(fastdl_make_names_)
+#define fastdl_make_tag_ FASTDL_NAME_(fastdl_make_tag_)
+#define fastdl_mend_ FASTDL_NAME_(fastdl_mend_)
+#define fastdl_mro_ FASTDL_NAME_(fastdl_mro_)
+#define fastdl_name_argument_ FASTDL_NAME_(fastdl_name_argument_)
+#define fastdl_new_copy_ FASTDL_NAME_(fastdl_new_copy_)
+#define fastdl_new_wrapper_ FASTDL_NAME_(fastdl_new_wrapper_)
+#define fastdl_no_types_ FASTDL_NAME_(fastdl_no_types_)
+#define fastdl_of_type_ FASTDL_NAME_(fastdl_of_type_)
+#define fastdl_optional_attribute_ FASTDL_NAME_(fastdl_optional_attribute_)
+#define fastdl_own_types_ FASTDL_NAME_(fastdl_own_types_)
+#define fastdl_peer_facts_ FASTDL_NAME_(fastdl_peer_facts_)
+#define fastdl_peer_of_ FASTDL_NAME_(fastdl_peer_of_)
+#define fastdl_protocol_allocate_ FASTDL_NAME_(fastdl_protocol_allocate_)
+#define fastdl_protocol_own_ FASTDL_NAME_(fastdl_protocol_own_)
+#define fastdl_protocol_stream_ FASTDL_NAME_(fastdl_protocol_stream_)
+#define fastdl_protocol_table_ FASTDL_NAME_(fastdl_protocol_table_)
+#define fastdl_protocol_wrap_ FASTDL_NAME_(fastdl_protocol_wrap_)
+#define fastdl_published_here_ FASTDL_NAME_(fastdl_published_here_)
+#define fastdl_published_table_ FASTDL_NAME_(fastdl_published_table_)
+#define fastdl_put_ FASTDL_NAME_(fastdl_put_)
+#define fastdl_put_aliased_ FASTDL_NAME_(fastdl_put_aliased_)
+#define fastdl_put_device_ FASTDL_NAME_(fastdl_put_device_)
+#define fastdl_put_dtype_ FASTDL_NAME_(fastdl_put_dtype_)
+#define fastdl_put_in_front_ FASTDL_NAME_(fastdl_put_in_front_)
+#define fastdl_put_int_ FASTDL_NAME_(fastdl_put_int_)
+#define fastdl_put_no_ndim_ FASTDL_NAME_(fastdl_put_no_ndim_)
+#define fastdl_put_other_ FASTDL_NAME_(fastdl_put_other_)
+#define fastdl_put_other_device_ FASTDL_NAME_(fastdl_put_other_device_)
+#define fastdl_put_other_dtype_ FASTDL_NAME_(fastdl_put_other_dtype_)
+#define fastdl_put_read_only_ FASTDL_NAME_(fastdl_put_read_only_)
+#define fastdl_put_shape_ FASTDL_NAME_(fastdl_put_shape_)
+#define fastdl_put_shares_itself_ FASTDL_NAME_(fastdl_put_shares_itself_)
+#define fastdl_put_tensor_ FASTDL_NAME_(fastdl_put_tensor_)
+#define fastdl_put_tuple_ FASTDL_NAME_(fastdl_put_tuple_)
+#define fastdl_put_unaligned_ FASTDL_NAME_(fastdl_put_unaligned_)
+#define fastdl_put_wrong_device_ FASTDL_NAME_(fastdl_put_wrong_device_)
+#define fastdl_put_wrong_dtype_ FASTDL_NAME_(fastdl_put_wrong_dtype_)
+#define fastdl_put_wrong_layout_ FASTDL_NAME_(fastdl_put_wrong_layout_)
+#define fastdl_put_wrong_ndim_ FASTDL_NAME_(fastdl_put_wrong_ndim_)
+#define fastdl_put_wrong_size_ FASTDL_NAME_(fastdl_put_wrong_size_)
+#define fastdl_raise_ FASTDL_NAME_(fastdl_raise_)
+#define fastdl_raise_about_ FASTDL_NAME_(fastdl_raise_about_)
+#define fastdl_raise_answer_ FASTDL_NAME_(fastdl_raise_answer_)
+#define fastdl_raise_fault FASTDL_NAME_(fastdl_raise_fault)
+#define fastdl_raise_mismatch_ FASTDL_NAME_(fastdl_raise_mismatch_)
+#define fastdl_raise_no_tensor FASTDL_NAME_(fastdl_raise_no_tensor)
+#define fastdl_read_any_device_ FASTDL_NAME_(fastdl_read_any_device_)
+#define fastdl_read_code_ FASTDL_NAME_(fastdl_read_code_)
+#define fastdl_read_run_ FASTDL_NAME_(fastdl_read_run_)
+#define fastdl_read_signature_ FASTDL_NAME_(fastdl_read_signature_)
+#define fastdl_refusals_ FASTDL_NAME_(fastdl_refusals_)
+#define fastdl_refused_keyword FASTDL_NAME_(fastdl_refused_keyword)
+#define fastdl_set_error_ FASTDL_NAME_(fastdl_set_error_)
+#define fastdl_settle_ FASTDL_NAME_(fastdl_settle_)
+#define fastdl_special_ FASTDL_NAME_(fastdl_special_)
+#define fastdl_state_ FASTDL_NAME_(fastdl_state_)
+#define fastdl_take_ FASTDL_NAME_(fastdl_take_)
+#define fastdl_take_refusal_ FASTDL_NAME_(fastdl_take_refusal_)
+#define fastdl_traced_allocate_ FASTDL_NAME_(fastdl_traced_allocate_)
+#define fastdl_traced_own_ FASTDL_NAME_(fastdl_traced_own_)
+#define fastdl_traced_stream_ FASTDL_NAME_(fastdl_traced_stream_)
+#define fastdl_traced_table_ FASTDL_NAME_(fastdl_traced_table_)
+#define fastdl_traced_wrap_ FASTDL_NAME_(fastdl_traced_wrap_)
+#define fastdl_type_lookup_ FASTDL_NAME_(fastdl_type_lookup_)
+#define fastdl_type_name_ FASTDL_NAME_(fastdl_type_name_)
+#define fastdl_usable_table FASTDL_NAME_(fastdl_usable_table)
+#define fastdl_watch_ FASTDL_NAME_(fastdl_watch_)
+#define fastdl_write_run_ FASTDL_NAME_(fastdl_write_run_)
+#define fastdl_writers_ FASTDL_NAME_(fastdl_writers_)
+
+#if defined(FASTDL_STATIC)
+#define FASTDL_ONE_(section_) static
+#define FASTDL_COLD_ FASTDL_RARE_
+#elif defined(__cplusplus) && defined(_MSC_VER)
+#define FASTDL_ONE_(section_) inline
+#define FASTDL_COLD_ __declspec(noinline) inline
+#elif defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
+#define FASTDL_ONE_(section_) __attribute__((visibility("hidden"))) inline
+#define FASTDL_COLD_ __attribute__((visibility("hidden"), cold)) inline
+#elif defined(__cplusplus)
+#define FASTDL_ONE_(section_) inline
+#define FASTDL_COLD_ inline
+#elif (defined(__GNUC__) || defined(__clang__)) && defined(__ELF__)
+#define FASTDL_ONE_(section_)                                                                      \
+    __attribute__((weak, visibility("hidden"), section(".gnu.linkonce." section_ FASTDL_RELEASE_)))
+#define FASTDL_COLD_ FASTDL_ONE_("t.fastdl_") __attribute__((cold, noinline))
+#elif defined(_WIN32)
+#define FASTDL_ONE_(section_) __declspec(selectany)
+#define FASTDL_COLD_ FASTDL_RARE_
+#elif defined(__GNUC__) || defined(__clang__)
+#define FASTDL_ONE_(section_) __attribute__((weak, visibility("hidden")))
+#define FASTDL_COLD_ FASTDL_RARE_
+#else
+#define FASTDL_ONE_(section_) static
+#define FASTDL_COLD_ FASTDL_RARE_
+#endif
+/* Declares a FASTDL_COLD_ function ahead of its definition. */
+#if defined(__cplusplus) && !defined(FASTDL_STATIC)
+#define FASTDL_COLD_LATER_ inline
+#elif (defined(__GNUC__) || defined(__clang__)) && defined(__ELF__) && !defined(FASTDL_STATIC)
+#define FASTDL_COLD_LATER_ __attribute__((visibility("hidden")))
+#else
+#define FASTDL_COLD_LATER_ static
+#endif
+#define FASTDL_TABLE_(section_) FASTDL_ONE_("d.rel.ro." section_) const
+
+/* For macros, which the compiler judges where they are used. (In `extern "C"` a cast is C's.) */
+#ifdef __cplusplus
+#define FASTDL_CAST_(type, value) static_cast<type>(value)
+#else
+#define FASTDL_CAST_(type, value) ((type)(value))
+#endif
+
+/* Off within this header: what compilers say of C when they read it as C++, and of functions that
+ * all files share and so are not static. */
+#if defined(__clang__)
+#define FASTDL_BEGIN_                                                                              \
+    _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wold-style-cast\"")      \
+        _Pragma("clang diagnostic ignored \"-Wmissing-prototypes\"")                               \
+            _Pragma("clang diagnostic ignored \"-Wmissing-variable-declarations\"")
+#define FASTDL_END_ _Pragma("clang diagnostic pop")
+#elif defined(__GNUC__)
+#ifdef __cplusplus
+#define FASTDL_BEGIN_                                                                              \
+    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wmissing-declarations\"")    \
+        _Pragma("GCC diagnostic ignored \"-Wuseless-cast\"")
+#else
+#define FASTDL_BEGIN_                                                                              \
+    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wmissing-prototypes\"")      \
+        _Pragma("GCC diagnostic ignored \"-Wmissing-declarations\"")
+#endif
+#define FASTDL_END_ _Pragma("GCC diagnostic pop")
+#else
+#define FASTDL_BEGIN_
+#define FASTDL_END_
+#endif
+
+FASTDL_BEGIN_
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -131,7 +346,8 @@ extern "C" {
 
 /* An element type as one number, for `switch` and for fastdl_spec. */
 #define FASTDL_DTYPE(code, bits, lanes)                                                            \
-    ((uint32_t)(code) | (uint32_t)(bits) << 8 | (uint32_t)(lanes) << 16)
+    (FASTDL_CAST_(uint32_t, code) | FASTDL_CAST_(uint32_t, bits) << 8 |                            \
+     FASTDL_CAST_(uint32_t, lanes) << 16)
 
 #define FASTDL_BOOL FASTDL_DTYPE(kDLBool, 8, 1)
 #define FASTDL_INT8 FASTDL_DTYPE(kDLInt, 8, 1)
@@ -164,24 +380,25 @@ typedef struct {
     uint8_t min_bits, max_bits;
 } fastdl_dtype_family;
 
+FASTDL_TABLE_("fastdl_families_")
+fastdl_dtype_family fastdl_dtype_families_[] = {
+    {"int", 1, 128},          {"uint", 1, 128},
+    {"float", 16, 128},       {NULL, 0, 0},
+    {"bfloat16", 16, 16},     {"complex", 32, 128},
+    {"bool", 8, 8},           {"float8_e3m4", 8, 8},
+    {"float8_e4m3", 8, 8},    {"float8_e4m3b11fnuz", 8, 8},
+    {"float8_e4m3fn", 8, 8},  {"float8_e4m3fnuz", 8, 8},
+    {"float8_e5m2", 8, 8},    {"float8_e5m2fnuz", 8, 8},
+    {"float8_e8m0fnu", 8, 8}, {"float6_e2m3fn", 6, 6},
+    {"float6_e3m2fn", 6, 6},  {"float4_e2m1fn", 4, 4},
+};
+
 /* The family of a DLDataTypeCode; NULL for a code that DLPack 1.3 does not know, and for opaque
  * handles: any size is possible there. Needs no thread state. */
 static inline const fastdl_dtype_family *fastdl_find_dtype(uint8_t code)
 {
-    static const fastdl_dtype_family families[] = {
-        {"int", 1, 128},          {"uint", 1, 128},
-        {"float", 16, 128},       {NULL, 0, 0},
-        {"bfloat16", 16, 16},     {"complex", 32, 128},
-        {"bool", 8, 8},           {"float8_e3m4", 8, 8},
-        {"float8_e4m3", 8, 8},    {"float8_e4m3b11fnuz", 8, 8},
-        {"float8_e4m3fn", 8, 8},  {"float8_e4m3fnuz", 8, 8},
-        {"float8_e5m2", 8, 8},    {"float8_e5m2fnuz", 8, 8},
-        {"float8_e8m0fnu", 8, 8}, {"float6_e2m3fn", 6, 6},
-        {"float6_e3m2fn", 6, 6},  {"float4_e2m1fn", 4, 4},
-    };
-    if (code >= sizeof(families) / sizeof(families[0]) || code == kDLOpaqueHandle)
-        return NULL;
-    return &families[code];
+    size_t known = sizeof(fastdl_dtype_families_) / sizeof(fastdl_dtype_families_[0]);
+    return code >= known || code == kDLOpaqueHandle ? NULL : &fastdl_dtype_families_[code];
 }
 
 /* Whether elements of that code and size are possible. Needs no thread state. */
@@ -330,7 +547,7 @@ typedef struct {
     }
 
 /* The double nearest to a number of 16 bits, `fraction` of which are its fraction: its value. */
-static inline double fastdl_widen_(uint16_t bits, int fraction)
+FASTDL_HOT_ double fastdl_widen_(uint16_t bits, int fraction)
 {
     int top = (1 << (15 - fraction)) - 1, bias = top / 2; /* of the exponent */
     int exponent = (bits & 0x7fff) >> fraction, shown = exponent == 0 ? 1 : exponent;
@@ -349,7 +566,7 @@ static inline double fastdl_widen_(uint16_t bits, int fraction)
 
 /* The reverse: rounded to nearest, ties to even, in one step, and to infinity beyond the largest.
  */
-static inline uint16_t fastdl_narrow_(double value, int fraction)
+FASTDL_HOT_ uint16_t fastdl_narrow_(double value, int fraction)
 {
     int top = (1 << (15 - fraction)) - 1, bias = top / 2;
     uint64_t image, part, rest, half, result;
@@ -451,30 +668,32 @@ typedef struct {
     uint8_t stream;    /* fastdl_stream_kind */
 } fastdl_device_fact;
 
+FASTDL_TABLE_("fastdl_devices_")
+fastdl_device_fact fastdl_device_facts_[] = {
+    {kDLCPU, "cpu", 1, 1, FASTDL_STREAM_NONE},
+    {kDLCUDA, "cuda", 0, 1, FASTDL_STREAM_CUDA},
+    {kDLCUDAHost, "cuda_host", 1, 1, FASTDL_STREAM_CUDA},
+    {kDLOpenCL, "opencl", 0, 0, FASTDL_STREAM_OPAQUE},
+    {kDLVulkan, "vulkan", 0, 0, FASTDL_STREAM_OPAQUE},
+    {kDLMetal, "metal", 0, 0, FASTDL_STREAM_OPAQUE},
+    {kDLVPI, "vpi", 0, 0, FASTDL_STREAM_OPAQUE},
+    {kDLROCM, "rocm", 0, 1, FASTDL_STREAM_ROCM},
+    {kDLROCMHost, "rocm_host", 1, 1, FASTDL_STREAM_ROCM},
+    {kDLExtDev, "ext_dev", 0, 0, FASTDL_STREAM_OPAQUE},
+    {kDLCUDAManaged, "cuda_managed", 0, 1, FASTDL_STREAM_CUDA},
+    {kDLOneAPI, "oneapi", 0, 1, FASTDL_STREAM_OPAQUE},
+    {kDLWebGPU, "webgpu", 0, 0, FASTDL_STREAM_OPAQUE},
+    {kDLHexagon, "hexagon", 0, 0, FASTDL_STREAM_OPAQUE},
+    {kDLMAIA, "maia", 0, 0, FASTDL_STREAM_OPAQUE},
+    {kDLTrn, "trn", 0, 0, FASTDL_STREAM_OPAQUE},
+    {0, NULL, 0, 0, FASTDL_STREAM_OPAQUE}, /* the row of every unknown device */
+};
+
 /* All devices of DLPack 1.3 in the order of their numbers, then a row with a NULL name. Needs no
  * thread state. */
 static inline const fastdl_device_fact *fastdl_devices(void)
 {
-    static const fastdl_device_fact rows[] = {
-        {kDLCPU, "cpu", 1, 1, FASTDL_STREAM_NONE},
-        {kDLCUDA, "cuda", 0, 1, FASTDL_STREAM_CUDA},
-        {kDLCUDAHost, "cuda_host", 1, 1, FASTDL_STREAM_CUDA},
-        {kDLOpenCL, "opencl", 0, 0, FASTDL_STREAM_OPAQUE},
-        {kDLVulkan, "vulkan", 0, 0, FASTDL_STREAM_OPAQUE},
-        {kDLMetal, "metal", 0, 0, FASTDL_STREAM_OPAQUE},
-        {kDLVPI, "vpi", 0, 0, FASTDL_STREAM_OPAQUE},
-        {kDLROCM, "rocm", 0, 1, FASTDL_STREAM_ROCM},
-        {kDLROCMHost, "rocm_host", 1, 1, FASTDL_STREAM_ROCM},
-        {kDLExtDev, "ext_dev", 0, 0, FASTDL_STREAM_OPAQUE},
-        {kDLCUDAManaged, "cuda_managed", 0, 1, FASTDL_STREAM_CUDA},
-        {kDLOneAPI, "oneapi", 0, 1, FASTDL_STREAM_OPAQUE},
-        {kDLWebGPU, "webgpu", 0, 0, FASTDL_STREAM_OPAQUE},
-        {kDLHexagon, "hexagon", 0, 0, FASTDL_STREAM_OPAQUE},
-        {kDLMAIA, "maia", 0, 0, FASTDL_STREAM_OPAQUE},
-        {kDLTrn, "trn", 0, 0, FASTDL_STREAM_OPAQUE},
-        {0, NULL, 0, 0, FASTDL_STREAM_OPAQUE}, /* the row of every unknown device */
-    };
-    return rows;
+    return fastdl_device_facts_;
 }
 
 /* The row of a device type; the one without a name for a number that DLPack 1.3 does not know.
@@ -509,37 +728,28 @@ typedef enum {
     FASTDL_NULL_DATA,
 } fastdl_fault;
 
+/* In the order of fastdl_fault. */
+FASTDL_TABLE_("fastdl_faults_")
+char *const fastdl_fault_texts_[] = {
+    "no fault",
+    "a device type that is not positive",
+    "a number of dimensions outside 0 to 64",
+    "an element size that its type code does not have",
+    "0 lanes",
+    "dimensions but a NULL shape",
+    "a negative dimension",
+    "more bytes than a 64-bit count can hold",
+    "strides that reach outside the address space",
+    "strides over elements that share bytes: only row-major order has a meaning",
+    "a byte_offset that leads outside the address space",
+    "elements but a NULL data pointer",
+};
+
 /* The fault in words that complete "the tensor has ...". */
 static inline const char *fastdl_fault_text(fastdl_fault fault)
 {
-    switch (fault) {
-    case FASTDL_OK:
-        return "no fault";
-    case FASTDL_BAD_DEVICE:
-        return "a device type that is not positive";
-    case FASTDL_BAD_NDIM:
-        return "a number of dimensions outside 0 to 64";
-    case FASTDL_BAD_BITS:
-        return "an element size that its type code does not have";
-    case FASTDL_BAD_LANES:
-        return "0 lanes";
-    case FASTDL_NULL_SHAPE:
-        return "dimensions but a NULL shape";
-    case FASTDL_NEGATIVE_DIM:
-        return "a negative dimension";
-    case FASTDL_SIZE_OVERFLOW:
-        return "more bytes than a 64-bit count can hold";
-    case FASTDL_REACH_OVERFLOW:
-        return "strides that reach outside the address space";
-    case FASTDL_PACKED_STRIDES:
-        return "strides over elements that share bytes (only a compact row-major layout has a "
-               "meaning there)";
-    case FASTDL_OFFSET_OVERFLOW:
-        return "a byte_offset that leads outside the address space";
-    case FASTDL_NULL_DATA:
-        return "elements but a NULL data pointer";
-    }
-    return "an unknown fault";
+    size_t known = sizeof(fastdl_fault_texts_) / sizeof(fastdl_fault_texts_[0]);
+    return (size_t)fault < known ? fastdl_fault_texts_[fault] : "an unknown fault";
 }
 
 typedef struct {
@@ -666,6 +876,13 @@ static inline fastdl_fault fastdl_measure_(const DLTensor *tensor, int64_t *size
     return empty ? FASTDL_OK : fault;
 }
 
+/* `data` as a number. */
+static inline uint64_t fastdl_address_(const DLTensor *tensor)
+{
+    uintptr_t address = (uintptr_t)tensor->data;
+    return address;
+}
+
 /* Whether `base` + byte_offset, and everything reached from there, are possible addresses, and
  * elements have memory at all. 0 - low is at most 2**63, so no side of a comparison can wrap. */
 static inline fastdl_fault fastdl_check_addresses_(const DLTensor *tensor,
@@ -680,17 +897,16 @@ static inline fastdl_fault fastdl_check_addresses_(const DLTensor *tensor,
 }
 
 /* The rest of fastdl_check for rare tensors, apart so that the common path calls nothing. */
-FASTDL_COLD_ fastdl_fault fastdl_check_elsewhere_(const DLTensor *tensor,
+FASTDL_RARE_ fastdl_fault fastdl_check_elsewhere_(const DLTensor *tensor,
                                                   const fastdl_layout *layout)
 {
     /* Of a handle only the offset counts. */
     int addresses = fastdl_find_device((int32_t)tensor->device.device_type)->addresses;
-    return fastdl_check_addresses_(tensor, layout,
-                                   addresses ? (uint64_t)(uintptr_t)tensor->data : 0);
+    return fastdl_check_addresses_(tensor, layout, addresses ? fastdl_address_(tensor) : 0);
 }
 
 /* Sizes of packed elements are in bits, and only a compact layout is possible. */
-FASTDL_COLD_ fastdl_fault fastdl_check_packed_(const DLTensor *tensor, fastdl_layout *layout)
+FASTDL_RARE_ fastdl_fault fastdl_check_packed_(const DLTensor *tensor, fastdl_layout *layout)
 {
     int64_t bits;
     if (!fastdl_is_contiguous(tensor, 'C'))
@@ -744,18 +960,20 @@ static inline fastdl_fault fastdl_check(const DLTensor *tensor, uint64_t flags,
     layout->high = high;
     if (FASTDL_UNLIKELY_(tensor->device.device_type != kDLCPU))
         return fastdl_check_elsewhere_(tensor, layout);
-    return fastdl_check_addresses_(tensor, layout, (uint64_t)(uintptr_t)tensor->data);
+    return fastdl_check_addresses_(tensor, layout, fastdl_address_(tensor));
 }
 
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
+FASTDL_END_
 
 #endif /* FASTDL_FASTDL_H_ */
 
 #if !defined(FASTDL_NO_PYTHON) && !defined(FASTDL_WITH_PYTHON_)
 #define FASTDL_WITH_PYTHON_
 
+FASTDL_BEGIN_
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -1081,19 +1299,21 @@ typedef struct {
     const char *name;
 } fastdl_keyword_fact;
 
+FASTDL_TABLE_("fastdl_keywords_")
+fastdl_keyword_fact fastdl_keyword_facts_[] = {
+    {FASTDL_KEYWORD_COPY, "copy"},
+    {FASTDL_KEYWORD_DL_DEVICE, "dl_device"},
+    {FASTDL_KEYWORD_MAX_VERSION, "max_version"},
+    {FASTDL_KEYWORD_VERSION, "version"},
+    {FASTDL_KEYWORD_STREAM, "stream"},
+    {0, NULL},
+};
+
 /* All keywords, in the order in which they are given up for a producer that does not say which one
  * it minds; then a row with a NULL name. Needs no thread state. */
 static inline const fastdl_keyword_fact *fastdl_keywords(void)
 {
-    static const fastdl_keyword_fact rows[] = {
-        {FASTDL_KEYWORD_COPY, "copy"},
-        {FASTDL_KEYWORD_DL_DEVICE, "dl_device"},
-        {FASTDL_KEYWORD_MAX_VERSION, "max_version"},
-        {FASTDL_KEYWORD_VERSION, "version"},
-        {FASTDL_KEYWORD_STREAM, "stream"},
-        {0, NULL},
-    };
-    return rows;
+    return fastdl_keyword_facts_;
 }
 
 /* fastdl_borrow of one type. Of the view `flags` has been set to 0, `own_` to NULL, `size_`, and
@@ -1736,7 +1956,7 @@ FASTDL_COLD_ int fastdl_bind_method_(PyObject *obj, PyObject *name, fastdl_metho
 /* Finds the special method with an interned name as Python does, on the type; then on the instance,
  * so that proxies work. 1; 0 if there is none, or it is None (opted out); -1 with an exception.
  * What it finds stays callable whatever becomes of the type. */
-static inline int fastdl_find_method_(PyObject *obj, PyObject *name, fastdl_method_ *method)
+FASTDL_COLD_ int fastdl_find_method_(PyObject *obj, PyObject *name, fastdl_method_ *method)
 {
     method->self = NULL;
     method->callable = fastdl_find_special_(Py_TYPE(obj), name);
@@ -1765,8 +1985,8 @@ FASTDL_COLD_ PyObject *fastdl_special_(PyObject *obj, PyObject *name)
 #define FASTDL_MOST_KEYWORDS_ 3
 
 /* Calls a special method with `count` keyword arguments, named by the tuple `names`. */
-static inline PyObject *fastdl_call_(const fastdl_method_ *method, PyObject *names,
-                                     PyObject *const *values, Py_ssize_t count)
+FASTDL_COLD_ PyObject *fastdl_call_(const fastdl_method_ *method, PyObject *names,
+                                    PyObject *const *values, Py_ssize_t count)
 {
 #if !defined(Py_LIMITED_API) || Py_LIMITED_API + 0 >= 0x030C0000
     PyObject *arguments[2 + FASTDL_MOST_KEYWORDS_]; /* the first is for the callee to write to */
@@ -1900,24 +2120,26 @@ typedef struct {
     uint32_t facts;
 } fastdl_peer_fact;
 
+FASTDL_TABLE_("fastdl_peers_")
+fastdl_peer_fact fastdl_peer_facts_[] = {
+    {"numpy", "ndarray", 0}, /* the installed package has a table for it */
+    {"torch", "FakeTensor", FASTDL_TYPE_TRACED},
+    {"jax", "Tracer", FASTDL_TYPE_TRACED},
+    {"torch", "Tensor", FASTDL_TYPE_ASK_BITS | FASTDL_TYPE_TRUSTED},
+    {"jaxlib", "ArrayImpl", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_NONE_WAITS},
+    {"jax", "Array", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_NONE_WAITS},
+    {"tensorflow", "EagerTensor", FASTDL_TYPE_IMMUTABLE},
+    {"mlx", "array", FASTDL_TYPE_IMMUTABLE},
+    {"pyarrow", "Array", FASTDL_TYPE_IMMUTABLE},
+    {"pyarrow", "Tensor", FASTDL_TYPE_IMMUTABLE},
+    {"onnxruntime", "OrtValue", FASTDL_TYPE_KEEP},
+    {NULL, NULL, 0},
+};
+
 /* All rows, then one with a NULL name. */
 static inline const fastdl_peer_fact *fastdl_peers(void)
 {
-    static const fastdl_peer_fact rows[] = {
-        {"numpy", "ndarray", 0}, /* the installed package has a table for it */
-        {"torch", "FakeTensor", FASTDL_TYPE_TRACED},
-        {"jax", "Tracer", FASTDL_TYPE_TRACED},
-        {"torch", "Tensor", FASTDL_TYPE_ASK_BITS | FASTDL_TYPE_TRUSTED},
-        {"jaxlib", "ArrayImpl", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_NONE_WAITS},
-        {"jax", "Array", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_NONE_WAITS},
-        {"tensorflow", "EagerTensor", FASTDL_TYPE_IMMUTABLE},
-        {"mlx", "array", FASTDL_TYPE_IMMUTABLE},
-        {"pyarrow", "Array", FASTDL_TYPE_IMMUTABLE},
-        {"pyarrow", "Tensor", FASTDL_TYPE_IMMUTABLE},
-        {"onnxruntime", "OrtValue", FASTDL_TYPE_KEEP},
-        {NULL, NULL, 0},
-    };
-    return rows;
+    return fastdl_peer_facts_;
 }
 
 /* The row of types that none applies to. */
@@ -2137,7 +2359,7 @@ FASTDL_COLD_ int fastdl_is_really_legacy(const DLManagedTensorVersioned *managed
 FASTDL_COLD_ int fastdl_is_really_versioned(const DLManagedTensor *managed)
 {
     const DLTensor *tensor = &managed->dl_tensor;
-    uint64_t data = (uint64_t)(uintptr_t)tensor->data;
+    uint64_t data = fastdl_address_(tensor);
     uint32_t major = (uint32_t)data, minor = (uint32_t)(data >> 32);
     if (major < 1 || major > 9 || minor > 255 || (uintptr_t)tensor->shape >= 4096)
         return 0;
@@ -2463,25 +2685,28 @@ static inline const char *fastdl_named_keyword_(const char *words)
                                                                                          : NULL;
 }
 
+/* What a TypeError says that is about the keywords of a call. */
+FASTDL_TABLE_("fastdl_refusals_")
+char *const fastdl_refusals_[] = {
+    "unexpected keyword argument",
+    "invalid keyword argument",
+    "no keyword arguments",
+    "keyword argument (", /* "takes at most 1 keyword argument (2 given)" */
+    "keyword arguments (",
+    "passed as keyword arguments", /* "got some positional-only arguments passed as ..." */
+    "incompatible function arguments",
+};
+
 /* The keyword of `asked` to give up after `__dlpack__` has raised a TypeError with these words; 0
  * if the error is not about that. It is if it says so in the way of CPython, Cython, pybind11 or
  * nanobind; a keyword that it names is one that was passed; and it was raised before any frame of
  * the producer ran, or names `__dlpack__`, to which the producer has handed the keywords on. */
 FASTDL_COLD_ uint32_t fastdl_refused_keyword(const char *words, int has_frames, uint32_t asked)
 {
-    static const char *const refusals[] = {
-        "unexpected keyword argument",
-        "invalid keyword argument",
-        "no keyword arguments",
-        "keyword argument (", /* "takes at most 1 keyword argument (2 given)" */
-        "keyword arguments (",
-        "passed as keyword arguments", /* "got some positional-only arguments passed as ..." */
-        "incompatible function arguments",
-    };
     const fastdl_keyword_fact *row = fastdl_keywords();
     const char *named = fastdl_named_keyword_(words);
-    size_t i = 0, count = sizeof(refusals) / sizeof(refusals[0]);
-    while (i < count && strstr(words, refusals[i]) == NULL)
+    size_t i = 0, count = sizeof(fastdl_refusals_) / sizeof(fastdl_refusals_[0]);
+    while (i < count && strstr(words, fastdl_refusals_[i]) == NULL)
         i++;
     if (i == count || (has_frames && strstr(words, "__dlpack__(") == NULL))
         return 0;
@@ -2686,9 +2911,8 @@ FASTDL_COLD_ int fastdl_protocol_own_(void *obj, DLManagedTensorVersioned **out)
         fastdl_raise_(PyExc_BufferError,
                       "a tensor was announced on device (%d, %d) and delivered on (%d, %d), where "
                       "work is ordered in another way",
-                      (int)announced[0], (int)announced[1],
-                      (int)managed->dl_tensor.device.device_type,
-                      (int)managed->dl_tensor.device.device_id);
+                      announced[0], announced[1], (int)managed->dl_tensor.device.device_type,
+                      managed->dl_tensor.device.device_id);
         fastdl_discard_(managed, NULL);
         return -1;
     }
@@ -2727,7 +2951,8 @@ FASTDL_COLD_ int fastdl_protocol_stream_(DLDeviceType type, int32_t id, void **o
     return 0;
 }
 
-static const DLPackExchangeAPI fastdl_protocol_table_ = {
+FASTDL_TABLE_("fastdl_protocol_")
+DLPackExchangeAPI fastdl_protocol_table_ = {
     {{FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR}, NULL},
     fastdl_protocol_allocate_,
     fastdl_protocol_own_,
@@ -2785,7 +3010,8 @@ FASTDL_COLD_ int fastdl_traced_stream_(DLDeviceType type, int32_t id, void **out
     return -1;
 }
 
-static const DLPackExchangeAPI fastdl_traced_table_ = {
+FASTDL_TABLE_("fastdl_traced_")
+DLPackExchangeAPI fastdl_traced_table_ = {
     {{FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR}, NULL},
     fastdl_traced_allocate_,
     fastdl_traced_own_,
@@ -2874,7 +3100,7 @@ FASTDL_COLD_ uint32_t fastdl_make_tag_(PyTypeObject *type)
     return fastdl_tag_(type);
 }
 
-FASTDL_COLD_ int fastdl_watch_(PyTypeObject *type, PyObject **watch);
+FASTDL_COLD_LATER_ int fastdl_watch_(PyTypeObject *type, PyObject **watch);
 
 /* Finds out by `describe` what is known of a type, and remembers it in `cache` if `remember` says
  * so. Describing runs code of the type's descriptors, so the tag is compared afterwards. NULL with
@@ -2903,10 +3129,7 @@ FASTDL_COLD_ const fastdl_record *fastdl_discover(fastdl_cache *cache, PyTypeObj
 
 /* ---- the state of an extension module ---- */
 
-/* One for all files of a module, and never shared with another module. Named by the version of the
- * interface, so that libraries with headers of two releases can be linked into one module.
- *
- * It belongs to one interpreter, its home: the one that called fastdl_import(), else the first to
+/* It belongs to one interpreter, its home: the one that called fastdl_import(), else the first to
  * meet a type that is not in the cache. Hits do not ask who calls. All else does, and the first
  * call from another interpreter ends the hits for good: from then on each call asks, and finds what
  * the home knows if it is from there. Another interpreter has types described each time, and uses
@@ -2916,20 +3139,6 @@ FASTDL_COLD_ const fastdl_record *fastdl_discover(fastdl_cache *cache, PyTypeObj
  * which one interpreter of a process can have.)
  *
  * When the home ends, the state is as it was at first: tags are given anew in the next one. */
-#define fastdl_own_types_ fastdl_own_types_1_0_
-#define fastdl_no_types_ fastdl_no_types_1_0_
-#define fastdl_state_ fastdl_state_1_0_
-
-#if defined(_WIN32)
-#define FASTDL_ONE_ __declspec(selectany)
-#elif defined(__GNUC__) || defined(__clang__)
-#define FASTDL_ONE_ __attribute__((weak, visibility("hidden")))
-#elif defined(__cplusplus) && __cplusplus >= 201703L
-#define FASTDL_ONE_ inline
-#else
-#define FASTDL_ONE_ static
-#endif
-
 typedef struct {
     const fastdl_slot *hits; /* the front of `types`, or places that are always empty */
     fastdl_cache *types;
@@ -2948,9 +3157,10 @@ typedef struct {
 #define FASTDL_ZERO_ {0}
 #endif
 
-FASTDL_ONE_ fastdl_cache fastdl_own_types_ = FASTDL_ZERO_;
-FASTDL_ONE_ fastdl_slot fastdl_no_types_[FASTDL_SETS] = FASTDL_ZERO_;
-FASTDL_ONE_ fastdl_state_t_ fastdl_state_ = {
+FASTDL_ONE_("b.fastdl_types_") fastdl_cache fastdl_own_types_ = FASTDL_ZERO_;
+FASTDL_ONE_("b.fastdl_none_") fastdl_slot fastdl_no_types_[FASTDL_SETS] = FASTDL_ZERO_;
+FASTDL_ONE_("d.fastdl_state_")
+fastdl_state_t_ fastdl_state_ = {
     fastdl_no_types_, &fastdl_own_types_, NULL, NULL, &fastdl_protocol_table_, NULL, 0};
 
 #ifdef Py_LIMITED_API
@@ -3093,7 +3303,8 @@ FASTDL_HOT_ const fastdl_record *fastdl_known_(PyTypeObject *type)
     return fastdl_look_up_(type);
 }
 
-FASTDL_ONE_ const void *fastdl_kept_names_ = NULL; /* fastdl_names_ of the main interpreter */
+FASTDL_ONE_("b.fastdl_names_")
+const void *fastdl_kept_names_ = NULL; /* fastdl_names_ of the main interpreter */
 
 /* Python has ended, and what was interned with it. It may start again. */
 FASTDL_COLD_ void fastdl_forget_names_(void)
@@ -3303,8 +3514,6 @@ FASTDL_HOT_ int fastdl_complete_view_(PyObject *obj, fastdl_view *view, uint32_t
     return fastdl_complete_slowly_(obj, view, facts);
 }
 
-FASTDL_HOT_ void fastdl_release(fastdl_view *view);
-
 /* Fills a view by owning, through a table: where there is no way to borrow. */
 FASTDL_COLD_ int fastdl_borrow_owned_(PyObject *obj, fastdl_view *view, const fastdl_record *record)
 {
@@ -3491,7 +3700,7 @@ static inline int fastdl_work_stream(const fastdl_view *view, void **stream)
         PyErr_Format(PyExc_BufferError,
                      "the exchange table of the tensor cannot tell its current stream on device "
                      "(%d, %d)",
-                     (int)device.device_type, (int)device.device_id);
+                     (int)device.device_type, device.device_id);
     return -1;
 }
 
@@ -3564,7 +3773,7 @@ static inline fastdl_round_ fastdl_round_of_(const DLTensor *dl, uint64_t thresh
 {
     uint64_t itemsize = (uint64_t)fastdl_itemsize(dl->dtype);
     fastdl_round_ round;
-    round.start = (uint64_t)(uintptr_t)dl->data + dl->byte_offset;
+    round.start = fastdl_address_(dl) + dl->byte_offset;
     round.length = itemsize;
     for (int32_t i = 0; i < dl->ndim; i++) {
         uint64_t distance, rest, reach;
@@ -3604,8 +3813,8 @@ static inline int fastdl_overlap_(const fastdl_view *a, const fastdl_view *b)
 {
     const DLTensor *tensors[2];
     fastdl_layout of_a, of_b;
-    uint64_t at_a = (uint64_t)(uintptr_t)a->dl.data + a->dl.byte_offset;
-    uint64_t at_b = (uint64_t)(uintptr_t)b->dl.data + b->dl.byte_offset;
+    uint64_t at_a = fastdl_address_(&a->dl) + a->dl.byte_offset;
+    uint64_t at_b = fastdl_address_(&b->dl) + b->dl.byte_offset;
     fastdl_check(&a->dl, a->flags, &of_a);
     fastdl_check(&b->dl, b->flags, &of_b);
     if (of_a.size == 0 || of_b.size == 0)
@@ -3644,8 +3853,8 @@ static inline int fastdl_is_same_(const DLTensor *a, const DLTensor *b)
 }
 
 /* The number of the entry of `no_alias` that a tensor overlaps, or its length. */
-static inline size_t fastdl_aliased_(const fastdl_view *view, const fastdl_argument *no_alias,
-                                     size_t count, int32_t rules)
+FASTDL_COLD_ size_t fastdl_aliased_(const fastdl_view *view, const fastdl_argument *no_alias,
+                                    size_t count, int32_t rules)
 {
     size_t i;
     for (i = 0; i < count; i++) {
@@ -3729,7 +3938,7 @@ FASTDL_HOT_ fastdl_mismatch_ fastdl_compare_(const fastdl_view *view, const char
     if (!fastdl_has_device_(dl, spec->device))
         return FASTDL_WRONG_DEVICE_;
     if (spec->alignment > 1 &&
-        ((uint64_t)(uintptr_t)dl->data + dl->byte_offset) % (uint64_t)spec->alignment != 0) {
+        (fastdl_address_(dl) + dl->byte_offset) % (uint64_t)spec->alignment != 0) {
         if (!fastdl_is_empty_(dl))
             return FASTDL_UNALIGNED_;
     }
@@ -3767,120 +3976,196 @@ FASTDL_COLD_ void fastdl_put_shape_(fastdl_text_ *text, const fastdl_spec *spec)
     fastdl_put_(text, ")");
 }
 
-/* "expected float32 or float64, got int32: convert it first", by kind of mismatch; its exception.
- */
-FASTDL_COLD_ PyObject *fastdl_put_mismatch_(fastdl_text_ *text, const fastdl_view *view,
-                                            const char *name, const fastdl_spec *spec,
-                                            fastdl_mismatch_ mismatch)
+/* What was expected and what came, as in "float32 or float64, got int32: convert it first": one
+ * function for each mismatch, which gives the exception. */
+FASTDL_COLD_ PyObject *fastdl_put_wrong_dtype_(fastdl_text_ *text, const fastdl_view *view,
+                                               const char *name, const fastdl_spec *spec)
 {
     const DLTensor *dl = &view->dl;
-    fastdl_put_(text, name);
-    fastdl_put_(text, ": expected ");
-    switch (mismatch) {
-    case FASTDL_WRONG_DTYPE_:
-        for (size_t i = 0; i < spec->dtype_count; i++) {
-            fastdl_put_(text, i == 0 ? "" : i + 1 < spec->dtype_count ? ", " : " or ");
-            fastdl_put_dtype_(text, spec->dtypes[i]);
-        }
-        fastdl_put_(text, ", got ");
-        fastdl_put_dtype_(text, fastdl_dtype(dl->dtype));
-        fastdl_put_(text, ": convert it first");
-        return PyExc_TypeError;
-    case FASTDL_WRONG_NDIM_:
-        fastdl_put_int_(text, fastdl_wanted_ndim_(spec));
-        fastdl_put_(text, spec->rules & FASTDL_TRAILING ? " or more dimensions, got "
-                          : spec->ndim == 1             ? " dimension, got "
-                                                        : " dimensions, got ");
-        fastdl_put_int_(text, dl->ndim);
-        fastdl_put_(text, ": reshape it");
-        return PyExc_ValueError;
-    case FASTDL_NO_NDIM_:
-        fastdl_put_(
-            text, "a specification with ndim as well as shape, got ndim 0: the function itself is "
-                  "at fault");
-        return PyExc_ValueError;
-    case FASTDL_WRONG_SIZE_: {
-        int32_t i = fastdl_wrong_size_(dl, name, spec);
-        const fastdl_dim *dim = i < 0 ? NULL : spec->shape[i];
-        fastdl_put_(text, "shape ");
-        fastdl_put_shape_(text, spec);
-        fastdl_put_(text, ", got ");
-        fastdl_put_tuple_(text, dl->shape, dl->ndim);
-        if (dim != NULL && dim->name != NULL && dim->from != NULL) {
-            fastdl_put_(text, ": ");
-            fastdl_put_(text, dim->name);
-            fastdl_put_(text, " is ");
-            fastdl_put_int_(text, dim->size);
-            fastdl_put_(text, " in ");
-            fastdl_put_(text, dim->from);
-        }
-        return PyExc_ValueError;
+    (void)name;
+    for (size_t i = 0; i < spec->dtype_count; i++) {
+        fastdl_put_(text, i == 0 ? "" : i + 1 < spec->dtype_count ? ", " : " or ");
+        fastdl_put_dtype_(text, spec->dtypes[i]);
     }
-    case FASTDL_WRONG_LAYOUT_:
-        fastdl_put_(text, (spec->layout & FASTDL_C && spec->layout & FASTDL_F)
-                              ? "a contiguous layout, in either order"
-                          : spec->layout & FASTDL_C ? "a row-major contiguous layout"
-                          : spec->layout & FASTDL_F ? "a column-major contiguous layout"
-                                                    : "a last dimension of stride 1");
-        fastdl_put_(text, ", got strides ");
-        fastdl_put_tuple_(text, dl->strides, dl->ndim);
-        fastdl_put_(text, ": copy it first");
-        return PyExc_BufferError;
-    case FASTDL_READ_ONLY_:
-        fastdl_put_(text, "a writable tensor, got a read-only one: pass a copy");
-        return PyExc_BufferError;
-    case FASTDL_SHARES_ITSELF_:
-        fastdl_put_(text, "an output whose elements do not overlap, got strides ");
-        fastdl_put_tuple_(text, dl->strides, dl->ndim);
-        fastdl_put_(text, ": pass a copy");
-        return PyExc_BufferError;
-    case FASTDL_WRONG_DEVICE_: {
-        const char *device = fastdl_find_device(spec->device)->name;
-        fastdl_put_(text, spec->device == FASTDL_HOST ? "host memory"
-                          : device != NULL            ? device
-                                                      : "another device");
-        fastdl_put_(text, ", got ");
-        fastdl_put_device_(text, dl->device);
-        fastdl_put_(text, ": move it first");
-        return PyExc_BufferError;
+    fastdl_put_(text, ", got ");
+    fastdl_put_dtype_(text, fastdl_dtype(dl->dtype));
+    fastdl_put_(text, ": convert it first");
+    return PyExc_TypeError;
+}
+
+FASTDL_COLD_ PyObject *fastdl_put_wrong_ndim_(fastdl_text_ *text, const fastdl_view *view,
+                                              const char *name, const fastdl_spec *spec)
+{
+    const DLTensor *dl = &view->dl;
+    (void)name;
+    fastdl_put_int_(text, fastdl_wanted_ndim_(spec));
+    fastdl_put_(text, spec->rules & FASTDL_TRAILING ? " or more dimensions, got "
+                      : spec->ndim == 1             ? " dimension, got "
+                                                    : " dimensions, got ");
+    fastdl_put_int_(text, dl->ndim);
+    fastdl_put_(text, ": reshape it");
+    return PyExc_ValueError;
+}
+
+FASTDL_COLD_ PyObject *fastdl_put_no_ndim_(fastdl_text_ *text, const fastdl_view *view,
+                                           const char *name, const fastdl_spec *spec)
+{
+    (void)view;
+    (void)name;
+    (void)spec;
+    fastdl_put_(text,
+                "a specification with ndim as well as shape, got ndim 0: the function itself is "
+                "at fault");
+    return PyExc_ValueError;
+}
+
+FASTDL_COLD_ PyObject *fastdl_put_wrong_size_(fastdl_text_ *text, const fastdl_view *view,
+                                              const char *name, const fastdl_spec *spec)
+{
+    const DLTensor *dl = &view->dl;
+    int32_t i = fastdl_wrong_size_(dl, name, spec);
+    const fastdl_dim *dim = i < 0 ? NULL : spec->shape[i];
+    fastdl_put_(text, "shape ");
+    fastdl_put_shape_(text, spec);
+    fastdl_put_(text, ", got ");
+    fastdl_put_tuple_(text, dl->shape, dl->ndim);
+    if (dim != NULL && dim->name != NULL && dim->from != NULL) {
+        fastdl_put_(text, ": ");
+        fastdl_put_(text, dim->name);
+        fastdl_put_(text, " is ");
+        fastdl_put_int_(text, dim->size);
+        fastdl_put_(text, " in ");
+        fastdl_put_(text, dim->from);
     }
-    case FASTDL_UNALIGNED_:
-        fastdl_put_(text, "data aligned to ");
-        fastdl_put_int_(text, spec->alignment);
-        fastdl_put_(text, " bytes, got an address ");
-        fastdl_put_int_(text, (int64_t)(((uint64_t)(uintptr_t)dl->data + dl->byte_offset) %
-                                        (uint64_t)spec->alignment));
-        fastdl_put_(text, " bytes past a multiple: copy it first");
-        return PyExc_BufferError;
-    case FASTDL_OTHER_DTYPE_:
-        fastdl_put_dtype_(text, fastdl_dtype(spec->like->view->dl.dtype));
-        fastdl_put_(text, ", as ");
-        fastdl_put_(text, spec->like->name);
-        fastdl_put_(text, " has, got ");
-        fastdl_put_dtype_(text, fastdl_dtype(dl->dtype));
-        fastdl_put_(text, ": convert one of them first");
-        return PyExc_TypeError;
-    case FASTDL_OTHER_DEVICE_:
-        fastdl_put_device_(text, spec->like->view->dl.device);
-        fastdl_put_(text, ", where ");
-        fastdl_put_(text, spec->like->name);
-        fastdl_put_(text, " is, got ");
-        fastdl_put_device_(text, dl->device);
-        fastdl_put_(text, ": move one of them first");
-        return PyExc_BufferError;
-    case FASTDL_ALIASED_: {
-        size_t i = fastdl_aliased_(view, spec->no_alias, spec->no_alias_count, spec->rules);
-        fastdl_put_(text, "no memory shared with ");
-        fastdl_put_(text, i < spec->no_alias_count ? spec->no_alias[i].name : "another argument");
-        fastdl_put_(text, ", got an overlap: pass a copy of one");
-        return PyExc_ValueError;
-    }
-    case FASTDL_MEETS_:
-        break;
-    }
+    return PyExc_ValueError;
+}
+
+FASTDL_COLD_ PyObject *fastdl_put_wrong_layout_(fastdl_text_ *text, const fastdl_view *view,
+                                                const char *name, const fastdl_spec *spec)
+{
+    const DLTensor *dl = &view->dl;
+    (void)name;
+    fastdl_put_(text, (spec->layout & FASTDL_C && spec->layout & FASTDL_F)
+                          ? "a contiguous layout, in either order"
+                      : spec->layout & FASTDL_C ? "a row-major contiguous layout"
+                      : spec->layout & FASTDL_F ? "a column-major contiguous layout"
+                                                : "a last dimension of stride 1");
+    fastdl_put_(text, ", got strides ");
+    fastdl_put_tuple_(text, dl->strides, dl->ndim);
+    fastdl_put_(text, ": copy it first");
+    return PyExc_BufferError;
+}
+
+FASTDL_COLD_ PyObject *fastdl_put_read_only_(fastdl_text_ *text, const fastdl_view *view,
+                                             const char *name, const fastdl_spec *spec)
+{
+    (void)view;
+    (void)name;
+    (void)spec;
+    fastdl_put_(text, "a writable tensor, got a read-only one: pass a copy");
+    return PyExc_BufferError;
+}
+
+FASTDL_COLD_ PyObject *fastdl_put_shares_itself_(fastdl_text_ *text, const fastdl_view *view,
+                                                 const char *name, const fastdl_spec *spec)
+{
+    const DLTensor *dl = &view->dl;
+    (void)name;
+    (void)spec;
+    fastdl_put_(text, "an output whose elements do not overlap, got strides ");
+    fastdl_put_tuple_(text, dl->strides, dl->ndim);
+    fastdl_put_(text, ": pass a copy");
+    return PyExc_BufferError;
+}
+
+FASTDL_COLD_ PyObject *fastdl_put_wrong_device_(fastdl_text_ *text, const fastdl_view *view,
+                                                const char *name, const fastdl_spec *spec)
+{
+    const DLTensor *dl = &view->dl;
+    const char *device = fastdl_find_device(spec->device)->name;
+    (void)name;
+    fastdl_put_(text, spec->device == FASTDL_HOST ? "host memory"
+                      : device != NULL            ? device
+                                                  : "another device");
+    fastdl_put_(text, ", got ");
+    fastdl_put_device_(text, dl->device);
+    fastdl_put_(text, ": move it first");
+    return PyExc_BufferError;
+}
+
+FASTDL_COLD_ PyObject *fastdl_put_unaligned_(fastdl_text_ *text, const fastdl_view *view,
+                                             const char *name, const fastdl_spec *spec)
+{
+    const DLTensor *dl = &view->dl;
+    (void)name;
+    fastdl_put_(text, "data aligned to ");
+    fastdl_put_int_(text, spec->alignment);
+    fastdl_put_(text, " bytes, got an address ");
+    fastdl_put_int_(text, (int64_t)(((uint64_t)(uintptr_t)dl->data + dl->byte_offset) %
+                                    (uint64_t)spec->alignment));
+    fastdl_put_(text, " bytes past a multiple: copy it first");
+    return PyExc_BufferError;
+}
+
+FASTDL_COLD_ PyObject *fastdl_put_other_dtype_(fastdl_text_ *text, const fastdl_view *view,
+                                               const char *name, const fastdl_spec *spec)
+{
+    const DLTensor *dl = &view->dl;
+    (void)name;
+    fastdl_put_dtype_(text, fastdl_dtype(spec->like->view->dl.dtype));
+    fastdl_put_(text, ", as ");
+    fastdl_put_(text, spec->like->name);
+    fastdl_put_(text, " has, got ");
+    fastdl_put_dtype_(text, fastdl_dtype(dl->dtype));
+    fastdl_put_(text, ": convert one of them first");
+    return PyExc_TypeError;
+}
+
+FASTDL_COLD_ PyObject *fastdl_put_other_device_(fastdl_text_ *text, const fastdl_view *view,
+                                                const char *name, const fastdl_spec *spec)
+{
+    const DLTensor *dl = &view->dl;
+    (void)name;
+    fastdl_put_device_(text, spec->like->view->dl.device);
+    fastdl_put_(text, ", where ");
+    fastdl_put_(text, spec->like->name);
+    fastdl_put_(text, " is, got ");
+    fastdl_put_device_(text, dl->device);
+    fastdl_put_(text, ": move one of them first");
+    return PyExc_BufferError;
+}
+
+FASTDL_COLD_ PyObject *fastdl_put_aliased_(fastdl_text_ *text, const fastdl_view *view,
+                                           const char *name, const fastdl_spec *spec)
+{
+    size_t i = fastdl_aliased_(view, spec->no_alias, spec->no_alias_count, spec->rules);
+    (void)name;
+    fastdl_put_(text, "no memory shared with ");
+    fastdl_put_(text, i < spec->no_alias_count ? spec->no_alias[i].name : "another argument");
+    fastdl_put_(text, ", got an overlap: pass a copy of one");
+    return PyExc_ValueError;
+}
+
+FASTDL_COLD_ PyObject *fastdl_put_other_(fastdl_text_ *text, const fastdl_view *view,
+                                         const char *name, const fastdl_spec *spec)
+{
+    (void)view;
+    (void)name;
+    (void)spec;
     fastdl_put_(text, "something else"); /* the tensor has changed since it was compared */
     return PyExc_ValueError;
 }
+
+/* In the order of fastdl_mismatch_. */
+typedef PyObject *(*fastdl_writer_)(fastdl_text_ *, const fastdl_view *, const char *,
+                                    const fastdl_spec *);
+FASTDL_TABLE_("fastdl_writers_")
+fastdl_writer_ fastdl_writers_[] = {
+    fastdl_put_other_,     fastdl_put_wrong_dtype_,   fastdl_put_wrong_ndim_,
+    fastdl_put_no_ndim_,   fastdl_put_wrong_size_,    fastdl_put_wrong_layout_,
+    fastdl_put_read_only_, fastdl_put_shares_itself_, fastdl_put_wrong_device_,
+    fastdl_put_unaligned_, fastdl_put_other_dtype_,   fastdl_put_other_device_,
+    fastdl_put_aliased_};
 
 FASTDL_COLD_ int fastdl_raise_mismatch_(const fastdl_view *view, const char *name,
                                         const fastdl_spec *spec, fastdl_mismatch_ mismatch)
@@ -3888,7 +4173,9 @@ FASTDL_COLD_ int fastdl_raise_mismatch_(const fastdl_view *view, const char *nam
     fastdl_text_ text, tensor;
     PyObject *exception;
     text.length = tensor.length = 0;
-    exception = fastdl_put_mismatch_(&text, view, name, spec, mismatch);
+    fastdl_put_(&text, name);
+    fastdl_put_(&text, ": expected ");
+    exception = fastdl_writers_[mismatch](&text, view, name, spec);
     fastdl_put_tensor_(&tensor, &view->dl, view->flags);
     PyErr_Format(exception, "%s (%s is %s)", text.text, name, tensor.text);
     return -1;
@@ -4020,7 +4307,7 @@ FASTDL_COLD_ DLManagedTensorVersioned *fastdl_new_copy_(const DLTensor *from, ui
 
 /* What an element type holds: nothing that can be converted, bool, integers, floating numbers. Each
  * goes to its own kind and to those above. */
-static inline int fastdl_kind_(uint32_t dtype)
+FASTDL_COLD_ int fastdl_kind_(uint32_t dtype)
 {
     switch (dtype) {
     case FASTDL_BOOL:
@@ -4169,7 +4456,7 @@ FASTDL_COLD_ int fastdl_fill_copy_(const DLTensor *from, const DLTensor *to, cha
 }
 
 /* Whether elements of one type can be converted to another. */
-static inline int fastdl_converts_(uint32_t from, uint32_t to)
+FASTDL_COLD_ int fastdl_converts_(uint32_t from, uint32_t to)
 {
     int kind = fastdl_kind_(from);
     return from == to || (kind != 0 && kind <= fastdl_kind_(to) && to != FASTDL_BOOL);
@@ -4316,5 +4603,6 @@ static inline void fastdl_release_all(fastdl_view *views, size_t count)
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
+FASTDL_END_
 
 #endif /* FASTDL_WITH_PYTHON_ */

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fastdl/nanobind.h: fastdl::tensor as an argument, and fastdl::owned as a result, of functions
- * that nanobind binds. All there is to know is in fastdl/tensor.h.
+ * fastdl/nanobind.h: fastdl::tensor as an argument, and fastdl::owned as an argument and a result,
+ * of functions that nanobind binds. All there is to know is in fastdl/tensor.h.
  *
  *     #include <fastdl/nanobind.h>
  *
  *     NB_MODULE(example, m)
  *     {
- *         m.def("scale", &scale, "x"_a, "by"_a);   // void scale(fastdl::tensor<float>, float)
+ *         m.def("scale", &scale, "x"_a, "by"_a);   // (const fastdl::tensor<float> &, float)
  *     }
  *
- * An argument that is marked .none() takes None as a tensor that converts to false.
+ * An argument that is marked .none() takes None as a tensor that converts to false. In containers
+ * (`std::vector<fastdl::owned<...>>`) what does not fit ends in nanobind's own TypeError.
  */
 #ifndef FASTDL_NANOBIND_H_
 #define FASTDL_NANOBIND_H_
@@ -20,11 +21,13 @@
 
 #include "tensor.h"
 
-namespace fastdl::detail
+FASTDL_NAMESPACE_
+namespace detail
 {
 [[maybe_unused]] static const bool throws_as_nanobind =
     (throw_error = [] { throw nanobind::python_error(); }, true);
-} // namespace fastdl::detail
+} // namespace detail
+FASTDL_NAMESPACE_END_
 
 namespace nanobind::detail
 {
@@ -37,8 +40,9 @@ template <typename... Cs> struct type_caster<fastdl::tensor<Cs...>> {
     /* Called for what would outlive the caster: nanobind::cast, and casters of containers. */
     template <typename T> static constexpr bool can_cast()
     {
-        static_assert(!std::is_same_v<T, T>, "a fastdl::tensor is an argument of a function, or "
-                                             "in a std::optional; elsewhere use a fastdl::loan");
+        static_assert(!std::is_same_v<T, T>,
+                      "a fastdl::tensor is valid during the call that it is an argument of: "
+                      "elsewhere use a fastdl::owned, or a fastdl::loan");
         return false;
     }
 
@@ -50,7 +54,11 @@ template <typename... Cs> struct type_caster<fastdl::tensor<Cs...>> {
 
     operator Value()
     {
-        return is_none_ ? Value() : loan_.get();
+        return Value(is_none_ ? nullptr : lent());
+    }
+    const fastdl::detail::lent *lent()
+    {
+        return loan_.lent();
     }
 
   private:
@@ -58,7 +66,7 @@ template <typename... Cs> struct type_caster<fastdl::tensor<Cs...>> {
     bool is_none_ = false;
 };
 
-/* nanobind's own would let go of the tensor before the call. */
+/* nanobind's own would release the tensor before the call. */
 template <typename... Cs> struct type_caster<std::optional<fastdl::tensor<Cs...>>> {
     using Value = std::optional<fastdl::tensor<Cs...>>;
     using Caster = type_caster<fastdl::tensor<Cs...>>;
@@ -77,7 +85,9 @@ template <typename... Cs> struct type_caster<std::optional<fastdl::tensor<Cs...>
 
     operator Value()
     {
-        return is_none_ ? Value() : Value(caster_.operator fastdl::tensor<Cs...>());
+        if (is_none_)
+            return Value();
+        return Value(std::in_place, caster_.lent());
     }
 
   private:
@@ -85,22 +95,39 @@ template <typename... Cs> struct type_caster<std::optional<fastdl::tensor<Cs...>
     bool is_none_ = false;
 };
 
-/* Other templates of a tensor are refused, since it would outlive its caster: by can_cast above, by
- * this assertion, or as ambiguous where nanobind has a caster of its own. */
-template <template <typename...> class Template, typename... Cs, typename... Rest>
-struct type_caster<Template<fastdl::tensor<Cs...>, Rest...>> {
-    static_assert(sizeof...(Rest) == SIZE_MAX, "a fastdl::tensor is an argument of a function, or "
-                                               "in a std::optional; elsewhere use a fastdl::loan");
-};
+template <typename... Cs> struct type_caster<fastdl::owned<Cs...>> {
+    using Value = fastdl::owned<Cs...>;
+    /* As an argument, and as a result, which is of the type of an argument. */
+    static constexpr auto Name = io_name(fastdl::detail::signature<Cs...>::value.chars, "object");
+    template <typename> using Cast = Value;
 
-template <typename T> struct type_caster<fastdl::owned<T>> {
-    using Value = fastdl::owned<T>;
-    static constexpr auto Name = const_name("object"); /* of the type of an argument */
+    bool from_python(handle src, uint32_t flags, cleanup_list *) noexcept
+    {
+        is_none_ = (flags & uint32_t(cast_flags::accepts_none)) != 0 && src.is_none();
+        return is_none_ || keeper_.take(src.ptr(), (flags & uint32_t(cast_flags::convert)) != 0);
+    }
+
+    /* Casters of containers ask, since they may not throw. */
+    template <typename> bool can_cast() const noexcept
+    {
+        return is_none_ || keeper_.settles();
+    }
+
+    operator Value()
+    {
+        if (is_none_)
+            return Value();
+        return keeper_.get();
+    }
 
     static handle from_cpp(Value &&value, rv_policy, cleanup_list *) noexcept
     {
         return std::move(value).to_python();
     }
+
+  private:
+    fastdl::detail::keeper<Cs...> keeper_;
+    bool is_none_ = false;
 };
 
 } // namespace nanobind::detail

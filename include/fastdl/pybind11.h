@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fastdl/pybind11.h: fastdl::tensor as an argument, and fastdl::owned as a result, of functions
- * that pybind11 binds. All there is to know is in fastdl/tensor.h.
+ * fastdl/pybind11.h: fastdl::tensor as an argument, and fastdl::owned as an argument and a result,
+ * of functions that pybind11 binds. All there is to know is in fastdl/tensor.h.
  *
  *     #include <fastdl/pybind11.h>
  *
  *     PYBIND11_MODULE(example, m)
  *     {
- *         m.def("scale", &scale, "x"_a, "by"_a);   // void scale(fastdl::tensor<float>, float)
+ *         m.def("scale", &scale, "x"_a, "by"_a);   // (const fastdl::tensor<float> &, float)
  *     }
+ *
+ * For containers of fastdl::owned, and std::optional of it, include <pybind11/stl.h>.
  */
 #ifndef FASTDL_PYBIND11_H_
 #define FASTDL_PYBIND11_H_
@@ -19,11 +21,13 @@
 
 #include "tensor.h"
 
-namespace fastdl::detail
+FASTDL_NAMESPACE_
+namespace detail
 {
 [[maybe_unused]] static const bool throws_as_pybind11 =
     (throw_error = [] { throw pybind11::error_already_set(); }, true);
-} // namespace fastdl::detail
+} // namespace detail
+FASTDL_NAMESPACE_END_
 
 namespace pybind11::detail
 {
@@ -32,6 +36,15 @@ template <typename... Cs> struct type_caster<fastdl::tensor<Cs...>> {
     using Value = fastdl::tensor<Cs...>;
     static constexpr auto name = const_name(fastdl::detail::signature<Cs...>::value.chars);
     template <typename> using cast_op_type = Value;
+
+    type_caster() = default;
+    /* pybind11::cast makes a caster that ends before what it gives. */
+    type_caster(const type_caster &)
+    {
+        static_assert(sizeof...(Cs) == SIZE_MAX,
+                      "a fastdl::tensor is valid during the call that it is an argument of: "
+                      "elsewhere use a fastdl::owned, or a fastdl::loan");
+    }
 
     bool load(handle src, bool convert)
     {
@@ -42,12 +55,16 @@ template <typename... Cs> struct type_caster<fastdl::tensor<Cs...>> {
     {
         return loan_.get();
     }
+    const fastdl::detail::lent *lent()
+    {
+        return loan_.lent();
+    }
 
   private:
     fastdl::loan<Value> loan_;
 };
 
-/* pybind11's own would let go of the tensor before the call. */
+/* pybind11's own would release the tensor before the call. */
 template <typename... Cs> struct type_caster<std::optional<fastdl::tensor<Cs...>>> {
     using Value = std::optional<fastdl::tensor<Cs...>>;
     using Caster = type_caster<fastdl::tensor<Cs...>>;
@@ -62,7 +79,9 @@ template <typename... Cs> struct type_caster<std::optional<fastdl::tensor<Cs...>
 
     operator Value()
     {
-        return is_none_ ? Value() : Value(caster_.operator fastdl::tensor<Cs...>());
+        if (is_none_)
+            return Value();
+        return Value(std::in_place, caster_.lent());
     }
 
   private:
@@ -70,17 +89,25 @@ template <typename... Cs> struct type_caster<std::optional<fastdl::tensor<Cs...>
     bool is_none_ = false;
 };
 
-/* Other templates of a tensor are refused, since it would outlive its caster: by the assertion, or
- * as ambiguous where pybind11 has a caster of its own. */
-template <template <typename...> class Template, typename... Cs, typename... Rest>
-struct type_caster<Template<fastdl::tensor<Cs...>, Rest...>> {
-    static_assert(sizeof...(Rest) == SIZE_MAX, "a fastdl::tensor is an argument of a function, or "
-                                               "in a std::optional; elsewhere use a fastdl::loan");
-};
+template <typename... Cs> struct type_caster<fastdl::owned<Cs...>> {
+    using Value = fastdl::owned<Cs...>;
+    /* As an argument, and as a result, which is of the type of an argument. */
+#if PYBIND11_VERSION_HEX >= 0x03000000
+    static constexpr auto name = io_name(fastdl::detail::signature<Cs...>::value.chars, "object");
+#else
+    static constexpr auto name = const_name("object");
+#endif
+    template <typename> using cast_op_type = Value;
 
-template <typename T> struct type_caster<fastdl::owned<T>> {
-    using Value = fastdl::owned<T>;
-    static constexpr auto name = const_name("object"); /* of the type of an argument */
+    bool load(handle src, bool convert)
+    {
+        return keeper_.take(src.ptr(), convert);
+    }
+
+    operator Value()
+    {
+        return keeper_.get();
+    }
 
     static handle cast(Value &&value, return_value_policy, handle)
     {
@@ -89,6 +116,9 @@ template <typename T> struct type_caster<fastdl::owned<T>> {
             throw error_already_set();
         return made;
     }
+
+  private:
+    fastdl::detail::keeper<Cs...> keeper_;
 };
 
 } // namespace pybind11::detail

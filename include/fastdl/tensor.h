@@ -2,7 +2,7 @@
  *
  * fastdl/tensor.h: tensors as arguments and results of C++ functions.
  *
- *     void scale(fastdl::tensor<float, fastdl::ndim<2>> x, float by)
+ *     void scale(const fastdl::tensor<float, fastdl::ndim<2>> &x, float by)
  *     {
  *         for (int64_t i = 0; i < x.shape(0); i++)
  *             for (int64_t j = 0; j < x.shape(1); j++)
@@ -16,9 +16,11 @@
  *
  * Arguments
  * ---------
- * A `fastdl::tensor<...>` is a light handle, a pointer: pass it by value. It is valid for the
- * duration of the call that it is an argument of and must not outlive it; the caster holds what it
- * points to. It needs no GIL, except where a member says so, and may be used on other threads.
+ * A `fastdl::tensor<...>` is valid for the duration of the call that it is an argument of; the
+ * caster holds what it points to. So it is not copied, stored or returned: the compiler refuses
+ * that and says so. Take it by reference (by value is fine too, but for methods and where a
+ * call_guard is), and pass it on by reference. It needs no GIL, except where a member says so, and
+ * may be used on other threads during the call.
  *
  * What the tensor must be is written as template arguments, in any order:
  *
@@ -39,7 +41,7 @@
  *     fastdl::device::any                 anywhere
  *     fastdl::named<"x">                  what messages call it, else "argument"
  *
- * `named` takes a string from C++20 on. In C++17 it takes an array: static constexpr char x[] =
+ * `named` takes a string from C++20 on. In C++17 it takes an array: inline constexpr char x[] =
  * "x"; fastdl::named<x>. (No binding library tells a caster the name of its argument.)
  *
  * Nothing is ever copied or converted: a tensor that is not as asked for is refused by
@@ -56,11 +58,26 @@
  * all other arguments have been taken.
  *
  *
- * None
- * ----
- * `std::optional<fastdl::tensor<...>>` takes None. No other class template may hold a tensor
- * (std::vector, std::tuple, ...), and nb::cast and py::cast do not make one: it would not outlive
- * the conversion. Use a fastdl::loan there.
+ * To keep an argument
+ * ------------------
+ * A `fastdl::owned<...>`, with the same constraints, keeps the memory alive by itself: as a member
+ * of a class, in a std::vector, returned from the function. It moves, and does not copy.
+ *
+ *     struct Interpolator {
+ *         fastdl::owned<const double, fastdl::ndim<1>> knots;
+ *         explicit Interpolator(fastdl::owned<const double, fastdl::ndim<1>> x)
+ *             : knots(std::move(x)) {}
+ *     };
+ *
+ * Its get() is the tensor<...> to pass to functions. What is said of fastdl_own holds: the producer
+ * may still write to the memory, and torch may leave it by `t.data = other`.
+ *
+ *
+ * None, and containers
+ * --------------------
+ * `std::optional<fastdl::tensor<...>>` and `std::optional<fastdl::owned<...>>` take None. Other
+ * templates (std::vector, std::tuple, std::variant, ...) hold a fastdl::owned; a fastdl::tensor in
+ * them would outlive its caster, and is refused by the compiler.
  *
  *
  * The installed package
@@ -80,16 +97,47 @@
 
 #include "fastdl.h"
 
-#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <initializer_list>
+#include <new>
 #include <type_traits>
 #include <utility>
 
-namespace fastdl
-{
+/* Nothing here is shared with other modules, which may have the header of another release: hidden,
+ * and named by the release. */
+#if defined(__GNUC__) || defined(__clang__)
+#define FASTDL_NAMESPACE_                                                                          \
+    namespace fastdl __attribute__((visibility("hidden"))) {                                       \
+        inline namespace FASTDL_NAME_(v)                                                           \
+        {
+#else
+#define FASTDL_NAMESPACE_                                                                          \
+    namespace fastdl                                                                               \
+    {                                                                                              \
+    inline namespace FASTDL_NAME_(v)                                                               \
+    {
+#endif
+#define FASTDL_NAMESPACE_END_                                                                      \
+    }                                                                                              \
+    }
+
+/* A class with a member of a hidden type would have to be hidden too; of this one it need not. */
+#if defined(__GNUC__) || defined(__clang__)
+#define FASTDL_VISIBLE_ __attribute__((visibility("default")))
+#else
+#define FASTDL_VISIBLE_
+#endif
+
+/* Refers to what it was called on. */
+#if defined(__clang__)
+#define FASTDL_LIFETIME_ [[clang::lifetimebound]]
+#else
+#define FASTDL_LIFETIME_
+#endif
+
+FASTDL_NAMESPACE_
 
 /* ========================================================================
  * Element types
@@ -101,7 +149,13 @@ namespace fastdl
  *         static constexpr uint32_t value = FASTDL_FLOAT16;
  *         static constexpr char name[] = "float16";       // for signatures
  *     };
- */
+ *
+ * For the types of two bytes there are bases, as for CUDA's:
+ *
+ *     template <> struct fastdl::dtype_of<__half> : fastdl::is_float16 {};
+ *     template <> struct fastdl::dtype_of<__nv_bfloat16> : fastdl::is_bfloat16 {};
+ *
+ * std::float16_t and std::bfloat16_t need none, where the compiler has them. */
 template <typename T, typename = void> struct dtype_of;
 
 #define FASTDL_DTYPE_OF_(condition, number, text)                                                  \
@@ -122,7 +176,32 @@ inline constexpr bool is_uint_v =
     std::is_integral_v<T> && std::is_unsigned_v<T> && sizeof(T) == Bytes &&
     !std::is_same_v<T, bool> && !std::is_same_v<T, char> && !std::is_same_v<T, wchar_t> &&
     !std::is_same_v<T, char16_t> && !std::is_same_v<T, char32_t>;
+
+/* std::complex and its like (thrust::complex, cuda::std::complex), without <complex>, which is long
+ * to compile: a template of one type, with the value of which its two parts are made. */
+template <typename C, typename Part, typename = void> inline constexpr bool is_complex_v = false;
+template <template <typename> class C, typename Part>
+inline constexpr bool is_complex_v<
+    C<Part>, Part, std::void_t<decltype(C<Part>(Part(), Part()).real() + C<Part>().imag())>> =
+    sizeof(C<Part>) == 2 * sizeof(Part);
 } // namespace detail
+
+struct is_float16 {
+    static constexpr uint32_t value = FASTDL_FLOAT16;
+    static constexpr char name[] = "float16";
+};
+struct is_bfloat16 {
+    static constexpr uint32_t value = FASTDL_BFLOAT16;
+    static constexpr char name[] = "bfloat16";
+};
+#if defined(__STDCPP_FLOAT16_T__)
+template <> struct dtype_of<decltype(0.0f16)> : is_float16 {};
+#elif defined(__clang__) && defined(__FLT16_MANT_DIG__)
+template <> struct dtype_of<_Float16> : is_float16 {};
+#endif
+#if defined(__STDCPP_BFLOAT16_T__)
+template <> struct dtype_of<decltype(0.0bf16)> : is_bfloat16 {};
+#endif
 
 FASTDL_DTYPE_OF_((std::is_same_v<T, bool>), FASTDL_BOOL, "bool")
 FASTDL_DTYPE_OF_((detail::is_int_v<T, 1>), FASTDL_INT8, "int8")
@@ -135,8 +214,8 @@ FASTDL_DTYPE_OF_((detail::is_uint_v<T, 4>), FASTDL_UINT32, "uint32")
 FASTDL_DTYPE_OF_((detail::is_uint_v<T, 8>), FASTDL_UINT64, "uint64")
 FASTDL_DTYPE_OF_((std::is_same_v<T, float>), FASTDL_FLOAT32, "float32")
 FASTDL_DTYPE_OF_((std::is_same_v<T, double>), FASTDL_FLOAT64, "float64")
-FASTDL_DTYPE_OF_((std::is_same_v<T, std::complex<float>>), FASTDL_COMPLEX64, "complex64")
-FASTDL_DTYPE_OF_((std::is_same_v<T, std::complex<double>>), FASTDL_COMPLEX128, "complex128")
+FASTDL_DTYPE_OF_((detail::is_complex_v<T, float>), FASTDL_COMPLEX64, "complex64")
+FASTDL_DTYPE_OF_((detail::is_complex_v<T, double>), FASTDL_COMPLEX128, "complex128")
 #undef FASTDL_DTYPE_OF_
 
 /* ========================================================================
@@ -435,7 +514,7 @@ template <typename... Cs> struct signature {
 /* How this module throws: set by the header of a binding library. */
 using thrower = void (*)();
 inline void throw_plainly();
-FASTDL_ONE_ thrower throw_error = throw_plainly;
+FASTDL_ONE_("d.fastdl_thrower_") thrower throw_error = throw_plainly;
 } // namespace detail
 
 /* A Python exception is set. For modules without a binding library. */
@@ -451,6 +530,8 @@ inline void detail::throw_plainly()
     throw python_error();
 }
 
+template <typename... Cs> class owned;
+
 namespace detail
 {
 [[noreturn]] inline void throw_pending()
@@ -460,7 +541,7 @@ namespace detail
 }
 
 /* What a caster holds and a handle points to. */
-struct lent {
+struct FASTDL_VISIBLE_ lent {
     fastdl_view view;
     PyTypeObject *type;
 };
@@ -479,6 +560,15 @@ template <typename... Ks, typename C, typename... Cs> struct untyped<list<Ks...>
     using type =
         typename untyped<std::conditional_t<keep, list<Ks..., C>, list<Ks...>>, Cs...>::type;
 };
+/* The owned<...> for a new tensor of an element type, which is void if that is not known. */
+template <typename T> struct result {
+    using type = owned<T>;
+};
+template <> struct result<void> {
+    using type = owned<writable>;
+};
+template <typename T> using result_of = typename result<T>::type;
+
 template <template <typename...> class Tensor, typename T, typename L> struct retyped;
 template <template <typename...> class Tensor, typename T, typename... Ks>
 struct retyped<Tensor, T, list<Ks...>> {
@@ -487,35 +577,28 @@ struct retyped<Tensor, T, list<Ks...>> {
 } // namespace detail
 
 /* ========================================================================
- * Arguments
+ * What can be asked of a tensor
  * ===================================================================== */
 
-template <typename T = void> class owned;
+template <typename... Cs> class tensor;
+template <typename... Cs> class owned;
 
-/* A tensor that a function was called with: see the head of this file. A default-constructed one
- * refers to no tensor, and nothing but operator bool may be asked of it; with nanobind that is what
- * None becomes for an argument that is marked .none().
- *
- * In a loop take data(), shape() and strides() into variables first: behind a handle the compiler
- * has to read them again after each write of an element that may be one of them (int64_t). */
-template <typename... Cs> class tensor
+namespace detail
 {
-    using all = detail::constraints<Cs...>;
-    template <typename T>
-    using retyped =
-        typename detail::retyped<tensor, T,
-                                 typename detail::untyped<detail::list<>, Cs...>::type>::type;
+template <typename... Cs> class keeper;
+
+/* What tensor<...> and owned<...> have in common: a pointer to a view that somebody holds. */
+template <typename... Cs> class FASTDL_VISIBLE_ reader
+{
+    using all = constraints<Cs...>;
 
   public:
     using element_type = typename all::element_type; /* (const) void if there is more than one */
     using value_type = std::remove_const_t<element_type>;
     static constexpr const fastdl_spec &spec = all::spec; /* what fastdl_expect has checked */
+    static constexpr int32_t static_ndim = all::ndim;     /* -1 if any number will do */
 
-    tensor() = default;
-    explicit tensor(const detail::lent *lent) : lent_(lent)
-    {
-    }
-
+    /* Whether there is a tensor. */
     explicit operator bool() const
     {
         return lent_ != nullptr;
@@ -592,26 +675,10 @@ template <typename... Cs> class tensor
     {
         return all::name;
     }
-    /* The type of the Python object, borrowed. */
+    /* The type of the Python object, borrowed; of a result, that of the argument it is like. */
     PyTypeObject *python_type() const
     {
         return lent_->type;
-    }
-
-    /* This tensor as one of element type T; T is const for one that may be read-only. Throws
-     * TypeError if it has another, BufferError if it cannot be written. */
-    template <typename T> retyped<T> as() const
-    {
-        if (fastdl_expect(view(), name(), &retyped<T>::spec) < 0)
-            detail::throw_pending();
-        return retyped<T>(lent_);
-    }
-
-    /* Calls f(x), x being this tensor as one of the type, of those in any_of<...>, that it has.
-     * Gives what f returns. */
-    template <typename F> decltype(auto) visit(F &&f) const
-    {
-        return visit_(f, typename detail::elements_of<Cs...>::type{});
     }
 
     /* The stream that work on the tensor belongs on, as fastdl_work_stream. Throws. */
@@ -619,31 +686,101 @@ template <typename... Cs> class tensor
     {
         void *stream;
         if (fastdl_work_stream(view(), &stream) < 0)
-            detail::throw_pending();
+            throw_pending();
         return stream;
     }
 
+  protected:
+    reader() = default;
+    explicit reader(const lent *from) : lent_(from)
+    {
+    }
+
+    const lent *lent_ = nullptr;
+};
+} // namespace detail
+
+/* ========================================================================
+ * Arguments
+ * ===================================================================== */
+
+/* A tensor that a function was called with: see the head of this file. A default-constructed one
+ * refers to no tensor, and nothing but operator bool may be asked of it; with nanobind that is what
+ * None becomes for an argument that is marked .none().
+ *
+ * In a loop take data(), shape() and strides() into variables first: behind a handle the compiler
+ * has to read them again after each write of an element that may be one of them (int64_t). */
+template <typename... Cs> class tensor : public detail::reader<Cs...>
+{
+    template <typename T>
+    using retyped =
+        typename detail::retyped<tensor, T,
+                                 typename detail::untyped<detail::list<>, Cs...>::type>::type;
+
+  public:
+    tensor() = default;
+    explicit tensor(const detail::lent *lent) : detail::reader<Cs...>(lent)
+    {
+    }
+    /* A copy is what would be left behind, so it is refused where one is made: in a std::vector, a
+     * member, a lambda that captures it, a result. */
+    tensor(const tensor &other) : detail::reader<Cs...>(other)
+    {
+        refuse_copy<tensor>();
+    }
+    tensor &operator=(const tensor &)
+    {
+        refuse_copy<tensor>();
+        return *this;
+    }
+
+    /* This tensor as one of element type T; T is const for one that may be read-only. Throws
+     * TypeError if it has another, BufferError if it cannot be written. */
+    template <typename T> [[nodiscard]] retyped<T> as() const
+    {
+        if (fastdl_expect(this->view(), this->name(), &retyped<T>::spec) < 0)
+            detail::throw_pending();
+        return retyped<T>(this->lent_);
+    }
+
+    /* Calls f(x), x being this tensor as one of the type, of those in any_of<...>, that it has.
+     * Gives what f returns. */
+    template <typename F> decltype(auto) visit(F &&f) const
+    {
+        using elements = typename detail::elements_of<Cs...>::type;
+        static_assert(!std::is_same_v<elements, detail::list<>>,
+                      "visit() needs the element types to choose from: fastdl::any_of<...>");
+        return visit_(f, elements{});
+    }
+
     /* An uninitialised tensor of this one's shape, element type, device and library: see empty. */
-    owned<value_type> empty_like() const;
+    detail::result_of<typename detail::reader<Cs...>::value_type> empty_like() const;
 
   private:
+    template <typename T> static constexpr void refuse_copy()
+    {
+        static_assert(
+            !std::is_same_v<T, T>,
+            "a fastdl::tensor is valid during the call that it is an argument of: take it, and "
+            "pass it on, by reference; to keep it take a fastdl::owned");
+    }
+
     template <typename F, typename T, typename... Ts>
     decltype(auto) visit_(F &f, detail::list<T, Ts...>) const
     {
         if constexpr (sizeof...(Ts) > 0)
-            if (dtype() != dtype_of<std::remove_const_t<T>>::value)
+            if (this->dtype() != dtype_of<std::remove_const_t<T>>::value)
                 return visit_(f, detail::list<Ts...>{});
-        return f(retyped<T>(lent_));
+        return f(retyped<T>(this->lent_));
     }
-
-    const detail::lent *lent_ = nullptr;
 };
 
 /* ---- what two arguments are to each other ---- */
 
 /* Throws unless x has the shape (ValueError), element type (TypeError) and device (BufferError) of
  * y. */
-template <typename... As, typename... Bs> void expect_like(tensor<As...> x, tensor<Bs...> y)
+template <typename... As, typename... Bs>
+void expect_like(const tensor<As...> &x, const tensor<Bs...> &y)
 {
     fastdl_dim sizes[FASTDL_MAX_NDIM], *shape[FASTDL_MAX_NDIM];
     fastdl_argument like = {y.view(), y.name()};
@@ -662,7 +799,8 @@ template <typename... As, typename... Bs> void expect_like(tensor<As...> x, tens
 
 /* Throws ValueError if x and y share memory, unless they are the very same tensor: a function that
  * writes one while it reads the other, element by element, can do no harm then. */
-template <typename... As, typename... Bs> void expect_no_alias(tensor<As...> x, tensor<Bs...> y)
+template <typename... As, typename... Bs>
+void expect_no_alias(const tensor<As...> &x, const tensor<Bs...> &y)
 {
     fastdl_argument no_alias = {y.view(), y.name()};
     fastdl_spec spec{};
@@ -675,142 +813,12 @@ template <typename... As, typename... Bs> void expect_no_alias(tensor<As...> x, 
 }
 
 /* ========================================================================
- * Results
- * ===================================================================== */
-
-/* A new tensor that this function owns, compact and row-major, until it is returned to Python as an
- * object of the type of an argument. T is its element type, or void. Moves, and does not copy. All
- * but the plain readers need the GIL, the destructor of one that was not moved from included. */
-template <typename T> class owned
-{
-  public:
-    /* Takes `managed`; `like`, whose reference is kept, may be NULL for a fastdl.Tensor. */
-    owned(DLManagedTensorVersioned *managed, PyTypeObject *like) : managed_(managed), like_(like)
-    {
-        Py_XINCREF(reinterpret_cast<PyObject *>(like_));
-    }
-    owned(owned &&from) noexcept
-        : managed_(std::exchange(from.managed_, nullptr)), like_(std::exchange(from.like_, nullptr))
-    {
-    }
-    /* An owned<> takes one of any element type. */
-    template <typename U, typename = std::enable_if_t<std::is_void_v<T> && !std::is_void_v<U>>>
-    owned(owned<U> &&from) noexcept
-        : managed_(std::exchange(from.managed_, nullptr)), like_(std::exchange(from.like_, nullptr))
-    {
-    }
-    owned &operator=(owned &&from) noexcept
-    {
-        std::swap(managed_, from.managed_);
-        std::swap(like_, from.like_);
-        return *this;
-    }
-    ~owned()
-    {
-        if (managed_ != nullptr)
-            fastdl_discard_(managed_, nullptr);
-        Py_XDECREF(reinterpret_cast<PyObject *>(like_));
-    }
-
-    T *data() const
-    {
-        char *base = static_cast<char *>(dl().data);
-        return reinterpret_cast<T *>(base + dl().byte_offset);
-    }
-    int32_t ndim() const
-    {
-        return dl().ndim;
-    }
-    int64_t shape(int i) const
-    {
-        return dl().shape[i];
-    }
-    int64_t size() const
-    {
-        int64_t count = 1;
-        for (int i = 0; i < ndim(); i++)
-            count *= shape(i);
-        return count;
-    }
-    uint32_t dtype() const
-    {
-        return fastdl_dtype(dl().dtype);
-    }
-    DLDevice device() const
-    {
-        return dl().device;
-    }
-
-    /* The Python object, a new reference, or NULL with an exception; this result is empty from then
-     * on. Casters call it; see fastdl_wrap. */
-    PyObject *to_python() &&
-    {
-        PyObject *made = nullptr;
-        if (managed_ == nullptr)
-            PyErr_SetString(PyExc_ValueError, "expected a fastdl::owned that holds a tensor, got "
-                                              "one that was moved from");
-        else
-            fastdl_wrap(std::exchange(managed_, nullptr), like_, &made);
-        return made;
-    }
-
-  private:
-    template <typename> friend class owned;
-
-    const DLTensor &dl() const
-    {
-        return managed_->dl_tensor;
-    }
-
-    DLManagedTensorVersioned *managed_;
-    PyTypeObject *like_;
-};
-
-namespace detail
-{
-template <typename T, typename... Cs>
-owned<T> allocate(DLDataType dtype, const int64_t *shape, int32_t ndim, tensor<Cs...> like)
-{
-    DLTensor prototype{};
-    DLManagedTensorVersioned *managed;
-    prototype.device = like.device();
-    prototype.ndim = ndim;
-    prototype.dtype = dtype;
-    prototype.shape = const_cast<int64_t *>(shape);
-    if (fastdl_empty(&prototype, like.python_type(), &managed) < 0)
-        throw_pending();
-    return owned<T>(managed, like.python_type());
-}
-} // namespace detail
-
-/* An uninitialised tensor of element type T in the library, and on the device, of an argument:
- * torch in gives torch out, from torch's allocator. Return it from the function once it is filled,
- * on the work stream of that argument. Throws what fastdl_empty raises. */
-template <typename T, typename... Cs>
-owned<T> empty(const int64_t *shape, int32_t ndim, tensor<Cs...> like)
-{
-    return detail::allocate<T>(detail::dtype_from(dtype_of<T>::value), shape, ndim, like);
-}
-
-template <typename T, typename... Cs>
-owned<T> empty(std::initializer_list<int64_t> shape, tensor<Cs...> like)
-{
-    return empty<T>(shape.begin(), int32_t(shape.size()), like);
-}
-
-template <typename... Cs>
-owned<typename tensor<Cs...>::value_type> tensor<Cs...>::empty_like() const
-{
-    return detail::allocate<value_type>(view()->dl.dtype, shape(), ndim(), *this);
-}
-
-/* ========================================================================
- * Borrowing
+ * Taking from Python
  * ===================================================================== */
 
 namespace detail
 {
-FASTDL_ONE_ bool package_sought = false;
+FASTDL_ONE_("b.fastdl_sought_") bool package_sought = false;
 
 /* 0, or -1 with an exception that is no Exception, an interrupt: there is no harm in no package. */
 FASTDL_COLD_ int seek_package()
@@ -823,7 +831,282 @@ FASTDL_COLD_ int seek_package()
     }
     return 0;
 }
+
+/* 0 if the package is there, or need not be. */
+inline int find_package()
+{
+    return FASTDL_LIKELY_(package_sought) ? 0 : seek_package();
+}
+
+/* An exception for later: a caster must not throw where it is asked whether an argument fits. */
+class postponed
+{
+  public:
+    postponed() noexcept
+    {
+        error_[0] = nullptr;
+    }
+    postponed(postponed &&from) noexcept
+    {
+        error_[0] = std::exchange(from.error_[0], nullptr);
+        if (error_[0] != nullptr) {
+            error_[1] = from.error_[1];
+            error_[2] = from.error_[2];
+        }
+    }
+    ~postponed()
+    {
+        drop();
+    }
+
+    explicit operator bool() const noexcept
+    {
+        return error_[0] != nullptr;
+    }
+
+    /* Keeps the exception that is set, and is true; or clears it and is false, where somebody else
+     * may be asked, as the argument is not `meant`. An interrupt is always kept. */
+    bool keep(bool meant) noexcept
+    {
+        if (!meant && PyErr_ExceptionMatches(PyExc_Exception)) {
+            PyErr_Clear();
+            return false;
+        }
+        PyErr_Fetch(&error_[0], &error_[1], &error_[2]);
+        return true;
+    }
+
+    /* Takes the GIL: pybind11 asks for arguments after a call guard has released it. */
+    void raise()
+    {
+        struct gil {
+            PyGILState_STATE state = PyGILState_Ensure();
+            ~gil()
+            {
+                PyGILState_Release(state);
+            }
+        };
+        if (FASTDL_LIKELY_(error_[0] == nullptr))
+            return;
+        gil held;
+        PyErr_Restore(std::exchange(error_[0], nullptr), error_[1], error_[2]);
+        throw_pending();
+    }
+
+    void drop() noexcept
+    {
+        if (FASTDL_UNLIKELY_(error_[0] != nullptr)) {
+            Py_DECREF(std::exchange(error_[0], nullptr));
+            Py_XDECREF(error_[1]);
+            Py_XDECREF(error_[2]);
+        }
+    }
+
+  private:
+    PyObject *error_[3]; /* type, value, traceback */
+};
 } // namespace detail
+
+/* ========================================================================
+ * Tensors to keep, and results
+ * ===================================================================== */
+
+namespace detail
+{
+/* What an owned<...> points to. Sizes and strides are copies, behind it: some producers change
+ * theirs. */
+struct FASTDL_VISIBLE_ kept : lent {
+    static kept *make(const fastdl_view &from, PyTypeObject *type)
+    {
+        std::size_t dims = std::size_t(from.dl.ndim);
+        void *memory = ::operator new(sizeof(kept) + 2 * dims * sizeof(int64_t), std::nothrow);
+        if (memory == nullptr) {
+            PyErr_NoMemory();
+            return nullptr;
+        }
+        kept *made = new (memory) kept;
+        int64_t *sizes = reinterpret_cast<int64_t *>(made + 1);
+        made->view.dl = from.dl;
+        made->view.flags = from.flags;
+        made->view.api_ = from.api_;
+        made->view.own_ = from.own_;
+        made->view.dl.shape = sizes;
+        made->view.dl.strides = sizes + dims;
+        for (std::size_t i = 0; i < dims; i++) {
+            sizes[i] = from.dl.shape[i];
+            sizes[dims + i] = from.dl.strides[i];
+        }
+        made->type = type;
+        Py_XINCREF(reinterpret_cast<PyObject *>(type));
+        return made;
+    }
+
+    static void drop(kept *from)
+    {
+        fastdl_release(&from->view);
+        Py_XDECREF(reinterpret_cast<PyObject *>(from->type));
+        ::operator delete(from);
+    }
+};
+
+/* Of a managed tensor, which is taken; `like` as in owned. NULL with an exception. */
+inline kept *keep(DLManagedTensorVersioned *managed, PyTypeObject *like)
+{
+    fastdl_view view;
+    kept *made = nullptr;
+    int native;
+    view.own_ = managed;
+    view.flags = managed->flags;
+    view.dl = managed->dl_tensor;
+    view.api_ = fastdl_target_(like, &native);
+    if (view.api_ != nullptr && fastdl_check_view_(&view) == 0)
+        made = kept::make(view, like);
+    if (made == nullptr)
+        fastdl_release(&view);
+    return made;
+}
+
+/* Of an argument. NULL with an exception. */
+inline kept *keep(PyObject *obj, const char *name, const fastdl_spec *spec)
+{
+    fastdl_view view;
+    kept *made = nullptr;
+    const fastdl_record *record = find_package() < 0 ? nullptr : fastdl_known_(Py_TYPE(obj));
+    if (record == nullptr)
+        return nullptr;
+    fastdl_init(&view);
+    view.api_ = record->api;
+    if (fastdl_borrow_owned_(obj, &view, record) < 0)
+        fastdl_name_argument_(name);
+    else if (fastdl_meet_(obj, name, spec, &view) == 0)
+        made = kept::make(view, Py_TYPE(obj));
+    if (made == nullptr)
+        fastdl_release(&view);
+    return made;
+}
+} // namespace detail
+
+/* A tensor that keeps its memory alive: one that was made here as a result, or that of an argument.
+ * The constraints are those of tensor<...>. Moves, and does not copy. All but the plain readers
+ * need the GIL, the destructor of one that was not moved from included.
+ *
+ * As a result it becomes an object of the type of the argument that it is like, or that it is. */
+template <typename... Cs> class FASTDL_VISIBLE_ owned : public detail::reader<Cs...>
+{
+    using base = detail::reader<Cs...>;
+
+  public:
+    owned() = default; /* none; only operator bool and assignment are allowed */
+
+    /* Takes `managed`; `like`, to which a reference is kept, may be NULL for a fastdl.Tensor. */
+    owned(DLManagedTensorVersioned *managed, PyTypeObject *like) : base(detail::keep(managed, like))
+    {
+        if (this->lent_ == nullptr)
+            detail::throw_pending();
+    }
+    /* Takes the tensor of `obj` as by fastdl_own, if it is as asked for. Throws. */
+    explicit owned(PyObject *obj) : base(detail::keep(obj, base::name(), &base::spec))
+    {
+        if (this->lent_ == nullptr)
+            detail::throw_pending();
+    }
+    owned(owned &&from) noexcept : base(std::exchange(from.lent_, nullptr))
+    {
+    }
+    /* An owned<> takes one of any constraints. */
+    template <typename... Ds, typename = std::enable_if_t<sizeof...(Cs) == 0 && sizeof...(Ds) != 0>>
+    owned(owned<Ds...> &&from) noexcept : base(std::exchange(from.lent_, nullptr))
+    {
+    }
+    owned &operator=(owned &&from) noexcept
+    {
+        std::swap(this->lent_, from.lent_);
+        return *this;
+    }
+    ~owned()
+    {
+        if (this->lent_ != nullptr)
+            detail::kept::drop(held());
+    }
+
+    /* The tensor as functions take it. Not for longer than this object. */
+    [[nodiscard]] tensor<Cs...> get() const FASTDL_LIFETIME_
+    {
+        return tensor<Cs...>(this->lent_);
+    }
+
+    /* The Python object, a new reference, or NULL with an exception; this is empty from then on.
+     * Casters call it; see fastdl_wrap. */
+    PyObject *to_python() &&
+    {
+        PyObject *made = nullptr;
+        if (this->lent_ == nullptr) {
+            PyErr_SetString(PyExc_ValueError, "expected a fastdl::owned that holds a tensor, got "
+                                              "one that was moved from");
+        } else {
+            owned from = std::move(*this);
+            fastdl_wrap(std::exchange(from.held()->view.own_, nullptr), from.python_type(), &made);
+        }
+        return made;
+    }
+
+  private:
+    template <typename...> friend class owned;
+    template <typename...> friend class detail::keeper;
+
+    explicit owned(detail::kept *from) noexcept : base(from)
+    {
+    }
+
+    detail::kept *held() const
+    {
+        return const_cast<detail::kept *>(static_cast<const detail::kept *>(this->lent_));
+    }
+};
+
+namespace detail
+{
+template <typename T, typename... Cs>
+result_of<T> allocate(DLDataType dtype, const int64_t *shape, int32_t ndim,
+                      const reader<Cs...> &like)
+{
+    DLTensor prototype{};
+    DLManagedTensorVersioned *managed;
+    prototype.device = like.device();
+    prototype.ndim = ndim;
+    prototype.dtype = dtype;
+    prototype.shape = const_cast<int64_t *>(shape);
+    if (fastdl_empty(&prototype, like.python_type(), &managed) < 0)
+        throw_pending();
+    return result_of<T>(managed, like.python_type());
+}
+} // namespace detail
+
+/* An uninitialised tensor of element type T in the library, and on the device, of an argument:
+ * torch in gives torch out, from torch's allocator. Return it from the function once it is filled,
+ * on the work stream of that argument. Throws what fastdl_empty raises. */
+template <typename T, typename... Cs>
+owned<T> empty(const int64_t *shape, int32_t ndim, const detail::reader<Cs...> &like)
+{
+    return detail::allocate<T>(detail::dtype_from(dtype_of<T>::value), shape, ndim, like);
+}
+
+template <typename T, typename... Cs>
+owned<T> empty(std::initializer_list<int64_t> shape, const detail::reader<Cs...> &like)
+{
+    return empty<T>(shape.begin(), int32_t(shape.size()), like);
+}
+
+template <typename... Cs>
+detail::result_of<typename detail::reader<Cs...>::value_type> tensor<Cs...>::empty_like() const
+{
+    using T = typename detail::reader<Cs...>::value_type;
+    return detail::allocate<T>(this->view()->dl.dtype, this->shape(), this->ndim(), *this);
+}
+
+/* ========================================================================
+ * Borrowing
+ * ===================================================================== */
 
 template <typename Tensor> class loan;
 
@@ -840,92 +1123,91 @@ template <typename... Cs> class loan<tensor<Cs...>>
     loan() noexcept
     {
         lent_.view.own_ = nullptr; /* the rest of it is not touched */
-        error_[0] = nullptr;
     }
     explicit loan(PyObject *obj) : loan()
     {
         take(obj, true);
-        get();
+        lent();
     }
     loan(const loan &) = delete;
     loan &operator=(const loan &) = delete;
     ~loan()
     {
-        forget();
+        fastdl_release(&lent_.view);
     }
 
     /* Borrows from `obj`. Whether that is what get() will give or throw: false only where somebody
      * else may be asked, as `meant` is false, and `obj` is not as asked for. */
     bool take(PyObject *obj, bool meant) noexcept
     {
-        forget();
+        fastdl_release(&lent_.view);
+        error_.drop();
         lent_.type = Py_TYPE(obj);
-        if (FASTDL_LIKELY_((detail::package_sought || detail::seek_package() == 0) &&
-                           fastdl_borrow(obj, &lent_.view) == 0)) {
-            if (FASTDL_LIKELY_(fastdl_compare_(&lent_.view, name, spec) == FASTDL_MEETS_))
-                return true;
-            if (!meant) {
+        if (FASTDL_LIKELY_(detail::find_package() == 0)) { /* fastdl_borrow_as, with a quick no */
+            if (FASTDL_UNLIKELY_(fastdl_borrow(obj, &lent_.view) < 0)) {
+                fastdl_name_argument_(name);
+            } else if (!meant && fastdl_compare_(&lent_.view, name, spec) != FASTDL_MEETS_) {
                 fastdl_release(&lent_.view);
                 return false;
+            } else if (FASTDL_LIKELY_(fastdl_meet_(obj, name, spec, &lent_.view) == 0)) {
+                return true;
             }
-            if (fastdl_expect(&lent_.view, name, spec) == 0)
-                return true; /* its owner has changed it in between */
         }
-        return refuse(meant);
+        fastdl_release(&lent_.view);
+        return error_.keep(meant);
     }
 
-    /* The tensor; throws the exception of a take() that failed. Takes the GIL for that: pybind11
-     * asks for arguments after a call guard has released it. */
-    tensor<Cs...> get()
+    /* The tensor, for as long as this loan; throws the exception of a take() that failed. */
+    [[nodiscard]] tensor<Cs...> get() FASTDL_LIFETIME_
     {
-        if (FASTDL_UNLIKELY_(error_[0] != nullptr))
-            raise();
-        return tensor<Cs...>(&lent_);
+        return tensor<Cs...>(lent());
+    }
+    const detail::lent *lent()
+    {
+        error_.raise();
+        return &lent_;
     }
 
   private:
     static constexpr const char *name = tensor<Cs...>::name();
     static constexpr const fastdl_spec *spec = &tensor<Cs...>::spec;
 
-    /* Keeps the exception that is set, if there is one, for get(). */
-    bool refuse(bool meant) noexcept
-    {
-        fastdl_release(&lent_.view);
-        if (!meant && PyErr_ExceptionMatches(PyExc_Exception)) { /* not an interrupt */
-            PyErr_Clear();
-            return false;
-        }
-        PyErr_Fetch(&error_[0], &error_[1], &error_[2]);
-        return true;
-    }
-
-    [[noreturn]] void raise()
-    {
-        struct gil {
-            PyGILState_STATE state = PyGILState_Ensure();
-            ~gil()
-            {
-                PyGILState_Release(state);
-            }
-        } held;
-        PyErr_Restore(std::exchange(error_[0], nullptr), error_[1], error_[2]);
-        detail::throw_pending();
-    }
-
-    void forget() noexcept
-    {
-        fastdl_release(&lent_.view);
-        if (FASTDL_UNLIKELY_(error_[0] != nullptr)) {
-            Py_DECREF(std::exchange(error_[0], nullptr));
-            Py_XDECREF(error_[1]);
-            Py_XDECREF(error_[2]);
-        }
-    }
-
     detail::lent lent_;
-    PyObject *error_[3]; /* type, value, traceback */
+    detail::postponed error_;
 };
 
-} // namespace fastdl
+namespace detail
+{
+/* The same for an owned<...>, which get() gives away. */
+template <typename... Cs> class keeper
+{
+  public:
+    bool take(PyObject *obj, bool meant) noexcept
+    {
+        error_.drop();
+        kept_ = owned<Cs...>(keep(obj, owned<Cs...>::name(), &owned<Cs...>::spec));
+        return kept_ || error_.keep(meant);
+    }
+
+    /* Whether get() will give and not throw; an exception is forgotten. */
+    bool settles() const noexcept
+    {
+        error_.drop();
+        return bool(kept_);
+    }
+
+    owned<Cs...> get()
+    {
+        error_.raise();
+        return std::move(kept_);
+    }
+
+  private:
+    owned<Cs...> kept_;
+    mutable postponed error_;
+};
+} // namespace detail
+
+FASTDL_NAMESPACE_END_
 
 #endif /* FASTDL_TENSOR_H_ */

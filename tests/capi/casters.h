@@ -3,9 +3,12 @@
  * The functions of tests/test_casters.py, the same for both binding libraries. The file that
  * includes this has `lib` as the name of the library's namespace, and MODULE.
  */
+#include <complex>
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <variant>
+#include <vector>
 
 namespace fd = fastdl;
 using namespace lib::literals;
@@ -14,13 +17,14 @@ using namespace lib::literals;
 struct half {
     uint16_t bits;
 };
-template <> struct fastdl::dtype_of<half> {
-    static constexpr uint32_t value = FASTDL_FLOAT16;
-    static constexpr char name[] = "float16";
+struct brain {
+    uint16_t bits;
 };
+template <> struct fastdl::dtype_of<half> : fastdl::is_float16 {};
+template <> struct fastdl::dtype_of<brain> : fastdl::is_bfloat16 {};
 
 /* `named` without C++20. */
-static constexpr char x_[] = "x", y_[] = "y";
+inline constexpr char x_[] = "x", y_[] = "y";
 using x_name = fd::named<x_>;
 using y_name = fd::named<y_>;
 
@@ -38,10 +42,9 @@ static lib::object owned_reference(PyObject *made)
 }
 
 /* Every constraint has a function that takes such a tensor, and tells how many elements it has. */
-template <typename... Cs> int64_t size(fd::tensor<x_name, Cs...> x)
+template <typename... Cs> int64_t size(const fd::tensor<x_name, Cs...> &x)
 {
-    static_assert(std::is_trivially_copyable_v<decltype(x)>);
-    static_assert(sizeof(x) == sizeof(void *));
+    static_assert(sizeof(fd::tensor<x_name, Cs...>) == sizeof(void *));
     return x.size();
 }
 
@@ -63,6 +66,7 @@ static void define_constraints(lib::module_ &m)
     define<const uint32_t>(m, "uint32");
     define<const uint64_t>(m, "uint64");
     define<const half>(m, "float16");
+    define<const brain>(m, "bfloat16");
     define<const float>(m, "float32");
     define<const double>(m, "float64");
     define<const std::complex<float>>(m, "complex64");
@@ -98,7 +102,7 @@ static PyObject *list_of(const int64_t *values, int32_t n)
     return list;
 }
 
-static lib::object facts(fd::tensor<fd::device::any> x)
+static lib::object facts(const fd::tensor<fd::device::any> &x)
 {
     return owned_reference(Py_BuildValue(
         "(IiLNNO(ii)NO)", x.dtype(), x.ndim(), (long long)x.size(), list_of(x.shape(), x.ndim()),
@@ -107,7 +111,7 @@ static lib::object facts(fd::tensor<fd::device::any> x)
         PyLong_FromVoidPtr(const_cast<void *>(x.data())), (PyObject *)x.python_type()));
 }
 
-static void fill(fd::tensor<float, fd::ndim<2>> x, float value)
+static void fill(const fd::tensor<float, fd::ndim<2>> &x, float value)
 {
     for (int64_t i = 0; i < x.shape(0); i++)
         for (int64_t j = 0; j < x.shape(1); j++)
@@ -116,7 +120,7 @@ static void fill(fd::tensor<float, fd::ndim<2>> x, float value)
 
 /* The sum of a vector, and the name of the element type that visit() found. */
 using Vector = fd::tensor<fd::any_of<const float, const double, const int32_t>, fd::ndim<1>>;
-static std::string visit(Vector x)
+static std::string visit(const Vector &x)
 {
     return x.visit([](auto typed) {
         double sum = 0;
@@ -127,14 +131,24 @@ static std::string visit(Vector x)
     });
 }
 
-static int64_t optional(std::optional<fd::tensor<const float, x_name>> x)
+/* The first element as it lies in memory, of two types of two bytes. */
+static std::string
+visit_halves(const fd::tensor<fd::any_of<const half, const brain>, fd::ndim<1>> &x)
+{
+    return x.visit([](const auto &typed) {
+        using T = typename std::decay_t<decltype(typed)>::value_type;
+        return std::string(fd::dtype_of<T>::name) + " " + std::to_string(typed(0).bits);
+    });
+}
+
+static int64_t optional(const std::optional<fd::tensor<const float, x_name>> &x)
 {
     return x ? x->size() : -1;
 }
 
 /* ---- overloads ---- */
 
-template <typename T> const char *pick(double, fd::tensor<const T> x)
+template <typename T> const char *pick(double, const fd::tensor<const T> &x)
 {
     return x.size() < 0 ? "" : fd::dtype_of<T>::name;
 }
@@ -147,40 +161,45 @@ static void define_overloads(lib::module_ &m)
     m.def("pick_plain", &pick<float>, "scale"_a, "x"_a);
     m.def("pick_plain", &pick<double>, "scale"_a, "x"_a);
     /* Only after the conversion of `how` fails is the second one asked. */
-    m.def("pick_by", [](fd::tensor<const float>, double) { return "number"; }, "x"_a, "how"_a);
-    m.def("pick_by", [](fd::tensor<const float>, std::string) { return "text"; }, "x"_a, "how"_a);
+    m.def(
+        "pick_by", [](const fd::tensor<const float> &, double) { return "number"; }, "x"_a,
+        "how"_a);
+    m.def(
+        "pick_by", [](const fd::tensor<const float> &, std::string) { return "text"; }, "x"_a,
+        "how"_a);
 }
 
 /* ---- what members throw ---- */
 
-static void read_as_float(fd::tensor<x_name> x)
+static void read_as_float(const fd::tensor<x_name> &x)
 {
     (void)x.as<const float>();
 }
-static void write_as_float(fd::tensor<x_name> x)
+static void write_as_float(const fd::tensor<x_name> &x)
 {
     (void)x.as<float>();
 }
-static void like(fd::tensor<x_name, fd::device::any> x, fd::tensor<y_name, fd::device::any> y)
+static void like(const fd::tensor<x_name, fd::device::any> &x,
+                 const fd::tensor<y_name, fd::device::any> &y)
 {
     fd::expect_like(x, y);
 }
-static void no_alias(fd::tensor<x_name> x, fd::tensor<y_name> y)
+static void no_alias(const fd::tensor<x_name> &x, const fd::tensor<y_name> &y)
 {
     fd::expect_no_alias(x, y);
 }
-static std::intptr_t work_stream(fd::tensor<fd::device::any> x)
+static std::intptr_t work_stream(const fd::tensor<fd::device::any> &x)
 {
     return reinterpret_cast<std::intptr_t>(x.work_stream());
 }
-static void throw_after(fd::tensor<> x)
+static void throw_after(const fd::tensor<> &x)
 {
     throw std::runtime_error("of " + std::to_string(x.size()));
 }
 
 /* ---- results ---- */
 
-static fd::owned<float> filled_like(fd::tensor<const float> x, float value)
+static fd::owned<float> filled_like(const fd::tensor<const float> &x, float value)
 {
     fd::owned<float> result = x.empty_like();
     for (int64_t i = 0; i < result.size(); i++)
@@ -189,7 +208,7 @@ static fd::owned<float> filled_like(fd::tensor<const float> x, float value)
 }
 
 /* int32 (2, 3) of 0 to 5, whatever x is. */
-static fd::owned<> counted(fd::tensor<fd::device::any> x)
+static fd::owned<> counted(const fd::tensor<fd::device::any> &x)
 {
     fd::owned<int32_t> result = fd::empty<int32_t>({2, 3}, x);
     for (int32_t i = 0; i < 6; i++)
@@ -197,7 +216,7 @@ static fd::owned<> counted(fd::tensor<fd::device::any> x)
     return result;
 }
 
-static void drop_result(fd::tensor<const float> x, bool loudly)
+static void drop_result(const fd::tensor<const float> &x, bool loudly)
 {
     fd::owned<float> first = x.empty_like(), second = fd::empty<float>({1}, x);
     first = std::move(second);
@@ -205,10 +224,109 @@ static void drop_result(fd::tensor<const float> x, bool loudly)
         throw std::runtime_error("after allocation");
 }
 
-static fd::owned<float> moved_from(fd::tensor<const float> x)
+static fd::owned<float> moved_from(const fd::tensor<const float> &x)
 {
     fd::owned<float> first = x.empty_like(), second = std::move(first);
     return first; // NOLINT: what happens then is the question
+}
+
+/* ---- tensors to keep ---- */
+
+using Kept = fd::owned<const float, x_name, fd::ndim<1>>;
+
+static double sum_of(const fd::tensor<const float, x_name, fd::ndim<1>> &x)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < x.shape(0); i++)
+        sum += double(x(i));
+    return sum;
+}
+
+class Table
+{
+  public:
+    explicit Table(Kept values) : values_(std::move(values))
+    {
+    }
+    void add(Kept more)
+    {
+        rest_.push_back(std::move(more));
+    }
+    int64_t room_for(const fd::tensor<const float> &x) const
+    {
+        return x.size();
+    }
+    double sum() const
+    {
+        double sum = sum_of(values_.get());
+        for (const Kept &more : rest_)
+            sum += sum_of(more.get());
+        return sum;
+    }
+    Kept take()
+    {
+        return std::move(values_);
+    }
+
+  private:
+    Kept values_;
+    std::vector<Kept> rest_;
+};
+
+static double sum_of_all(std::vector<Kept> items)
+{
+    double sum = 0;
+    for (const Kept &item : items)
+        sum += sum_of(item.get());
+    return sum;
+}
+
+/* In the other order. */
+static std::vector<Kept> reversed(std::vector<Kept> items)
+{
+    return std::vector<Kept>(std::make_move_iterator(items.rbegin()),
+                             std::make_move_iterator(items.rend()));
+}
+
+static int64_t optional_kept(std::optional<Kept> x)
+{
+    return x ? x->size() : -1;
+}
+
+static void write_kept(fd::owned<float> x)
+{
+    for (int64_t i = 0; i < x.size(); i++)
+        x.data()[i] = 7;
+}
+
+static lib::object kept_facts(fd::owned<fd::device::any> x)
+{
+    return owned_reference(Py_BuildValue("(INNO)", x.dtype(), list_of(x.shape(), x.ndim()),
+                                         list_of(x.strides(), x.ndim()),
+                                         x.is_readonly() ? Py_True : Py_False));
+}
+
+static void define_kept(lib::module_ &m)
+{
+    lib::class_<Table>(m, "Table")
+        .def(lib::init<Kept>())
+        .def("add", &Table::add)
+        .def("room_for", &Table::room_for)
+        .def("sum", &Table::sum)
+        .def("take", &Table::take);
+    m.def("sum_of_all", &sum_of_all);
+    m.def("reversed", &reversed);
+    m.def("optional_kept", &optional_kept, "x"_a.none());
+    m.def("write_kept", &write_kept);
+    m.def("same", [](Kept x) { return x; }, "x"_a);
+    m.def("kept_facts", &kept_facts);
+    m.def(
+        "kept_pick", [](double, fd::owned<const float>) { return "float32"; }, "by"_a,
+        "x"_a.noconvert());
+    m.def(
+        "kept_pick", [](double, fd::owned<const double>) { return "float64"; }, "by"_a,
+        "x"_a.noconvert());
+    m.def("kept_pick", [](double, double) { return "scalar"; }, "by"_a, "x"_a);
 }
 
 /* ---- where no caster helps ---- */
@@ -227,13 +345,14 @@ MODULE(m)
 {
     define_constraints(m);
     define_overloads(m);
+    define_kept(m);
+    m.def("visit_halves", &visit_halves);
     m.def("facts", &facts);
     m.def("fill", &fill, "x"_a, "value"_a);
     m.def("visit", &visit, "x"_a);
     m.def("optional", &optional, "x"_a);
-    m.def("three", [](fd::tensor<float> x, fd::tensor<const float> y, fd::tensor<const float> z) {
-        return x.size() + y.size() + z.size();
-    });
+    m.def("three", [](const fd::tensor<float> &x, const fd::tensor<const float> &y,
+                      const fd::tensor<const float> &z) { return x.size() + y.size() + z.size(); });
     m.def("released", &size<const float>, lib::call_guard<lib::gil_scoped_release>());
     m.def("read_as_float", &read_as_float);
     m.def("write_as_float", &write_as_float);

@@ -15,7 +15,7 @@ template <typename T> void add(T a, int64_t n, const T *x, int64_t x_step, T *y,
         y[i * y_step] += a * x[i * x_step];
 }
 
-void axpy(double a, Input x, Output y)
+void axpy(double a, const Input &x, const Output &y)
 {
     fastdl::expect_like(x, y);     // has the shape and the element type of y
     fastdl::expect_no_alias(y, x); // shares no memory with x, or is x
@@ -26,7 +26,7 @@ void axpy(double a, Input x, Output y)
 }
 
 // Allocates in the framework of x: a torch tensor in gives a torch tensor out.
-fastdl::owned<> scaled(double a, Input x)
+fastdl::owned<> scaled(double a, const Input &x)
 {
     return x.visit([&](auto typed) -> fastdl::owned<> {
         using T = typename decltype(typed)::value_type;

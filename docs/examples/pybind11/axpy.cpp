@@ -14,7 +14,7 @@ using Input =
     fastdl::tensor<fastdl::any_of<const float, const double>, fastdl::ndim<1>, fastdl::named<"x">>;
 using Output = fastdl::tensor<fastdl::any_of<float, double>, fastdl::ndim<1>, fastdl::named<"y">>;
 
-template <typename T> void add(double a, Input x, Output y)
+template <typename T> void add(double a, const Input &x, const Output &y)
 {
     auto from = x.as<const T>(); // TypeError if x has the other element type
     auto to = y.as<T>();
@@ -22,7 +22,7 @@ template <typename T> void add(double a, Input x, Output y)
         to(i) += T(a) * from(i);
 }
 
-void axpy(double a, Input x, Output y)
+void axpy(double a, const Input &x, const Output &y)
 {
     fastdl::expect_like(x, y);     // has the shape and the element type of y
     fastdl::expect_no_alias(y, x); // shares no memory with x, or is x
@@ -35,7 +35,7 @@ void axpy(double a, Input x, Output y)
 }
 
 // Allocates in the framework of x: a torch tensor in gives a torch tensor out.
-fastdl::owned<> scaled(double a, Input x)
+fastdl::owned<> scaled(double a, const Input &x)
 {
     return x.visit([&](auto typed) -> fastdl::owned<> { // a tensor<const float, ...> or double
         using T = typename decltype(typed)::value_type;

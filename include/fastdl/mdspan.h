@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fastdl/mdspan.h: a fastdl::tensor as std::span and std::mdspan, where the standard library has
+ * them (C++20 and C++23); with the reference implementation of mdspan included before, as its.
+ *
+ *     void smooth(const fastdl::tensor<float, fastdl::shape<fastdl::any, 3>> &x)
+ *     {
+ *         auto rows = fastdl::mdspan(x);      // extents<int64_t, dynamic_extent, 3>, layout_stride
+ *     }
+ *
+ * Apart from tensor.h, since both are long to compile. What they give is valid as long as what they
+ * were called on: the tensor during its call, a fastdl::owned while it lives.
+ */
+#ifndef FASTDL_MDSPAN_H_
+#define FASTDL_MDSPAN_H_
+
+#include "tensor.h"
+
+#include <array>
+#if __has_include(<version>)
+#include <version>
+#endif
+#if defined(__cpp_lib_span)
+#include <span>
+#endif
+#if defined(__cpp_lib_mdspan)
+#include <mdspan>
+#define FASTDL_MDSPAN_ std
+#elif defined(MDSPAN_IMPL_STANDARD_NAMESPACE)
+#define FASTDL_MDSPAN_ MDSPAN_IMPL_STANDARD_NAMESPACE
+#endif
+
+FASTDL_NAMESPACE_
+namespace detail
+{
+/* The constraints of a reader, for functions that take both tensor and owned. */
+template <typename... Cs> constraints<Cs...> constraints_of(const reader<Cs...> &);
+template <typename Tensor>
+using constraints_t = decltype(constraints_of(std::declval<const Tensor &>()));
+
+/* Throws BufferError; takes the GIL for that. */
+[[noreturn]] inline void refuse_view(const char *words)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    postponed error;
+    PyErr_SetString(PyExc_BufferError, words);
+    error.keep(true);
+    PyGILState_Release(state);
+    error.raise();
+    throw python_error(); /* not reached */
+}
+} // namespace detail
+
+#if defined(__cpp_lib_span)
+
+/* The elements of a tensor without gaps, in the order in which they lie in memory. */
+template <typename Tensor> auto span(const Tensor &x)
+{
+    using all = detail::constraints_t<Tensor>;
+    static_assert((all::layout & (FASTDL_C | FASTDL_F)) != 0 && (all::layout & FASTDL_INNER) == 0,
+                  "a span has no gaps: ask for fastdl::c_contiguous or fastdl::f_contiguous");
+    static_assert(!std::is_void_v<typename Tensor::element_type>, "a span has one element type");
+    return std::span<typename Tensor::element_type>(x.data(), std::size_t(x.size()));
+}
+
+#endif
+
+#if defined(FASTDL_MDSPAN_)
+
+namespace detail
+{
+/* Extents that are known at compile time where shape<...> tells them. */
+template <typename All, typename Indices> struct extents;
+template <typename All, std::size_t... Is> struct extents<All, std::index_sequence<Is...>> {
+    static constexpr std::size_t known(std::size_t i)
+    {
+        if constexpr (All::sizes::has_sizes)
+            if (All::sizes::extents_v[i] != any)
+                return std::size_t(All::sizes::extents_v[i]);
+        return std::size_t(-1); /* std::dynamic_extent */
+    }
+    using type = FASTDL_MDSPAN_::extents<int64_t, known(Is)...>;
+};
+} // namespace detail
+
+/* A tensor of a known number of dimensions: with layout_right for c_contiguous, layout_left for
+ * f_contiguous, else layout_stride. The last needs positive strides: throws BufferError if one is
+ * negative or 0. */
+template <typename Tensor> auto mdspan(const Tensor &x)
+{
+    using all = detail::constraints_t<Tensor>;
+    static_assert(all::ndim >= 0, "the rank of an mdspan is known: ask for fastdl::ndim or shape");
+    static_assert(!std::is_void_v<typename Tensor::element_type>, "an mdspan has one element type");
+    constexpr std::size_t rank = std::size_t(all::ndim);
+    using extents = typename detail::extents<all, std::make_index_sequence<rank>>::type;
+    using T = typename Tensor::element_type;
+    std::array<int64_t, rank> sizes{}, steps{};
+    for (std::size_t i = 0; i < rank; i++) {
+        sizes[i] = x.shape(int(i));
+        steps[i] = sizes[i] > 1 ? x.stride(int(i)) : 1;
+    }
+    if constexpr (all::layout == FASTDL_C) {
+        return FASTDL_MDSPAN_::mdspan<T, extents, FASTDL_MDSPAN_::layout_right>(x.data(),
+                                                                                extents(sizes));
+    } else if constexpr (all::layout == FASTDL_F) {
+        return FASTDL_MDSPAN_::mdspan<T, extents, FASTDL_MDSPAN_::layout_left>(x.data(),
+                                                                               extents(sizes));
+    } else {
+        using mapping = typename FASTDL_MDSPAN_::layout_stride::template mapping<extents>;
+        for (int64_t step : steps)
+            if (step <= 0)
+                detail::refuse_view("expected a tensor whose strides are positive, as std::mdspan "
+                                    "needs them, got one that is negative or 0: pass a copy");
+        return FASTDL_MDSPAN_::mdspan<T, extents, FASTDL_MDSPAN_::layout_stride>(
+            x.data(), mapping(extents(sizes), steps));
+    }
+}
+
+#endif
+
+FASTDL_NAMESPACE_END_
+
+#endif /* FASTDL_MDSPAN_H_ */
