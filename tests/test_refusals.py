@@ -213,7 +213,15 @@ def cython(request, tmp_path_factory):
     name = f"wrappers_{request.param}"
     (place / f"{name}.pyx").write_text(CYTHON)
     subprocess.run(
-        [sys.executable, "-m", "cython", "-3", f"-Xbinding={request.param}", f"{name}.pyx"],
+        [
+            sys.executable,
+            "-m",
+            "cython",
+            "-3",
+            f"-Xbinding={request.param}",
+            "-Xfreethreading_compatible=True",
+            f"{name}.pyx",
+        ],
         cwd=place,
         check=True,
     )

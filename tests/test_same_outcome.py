@@ -83,6 +83,7 @@ class Masked(np.ndarray):
 
 
 ARRAY = np.arange(12, dtype="f4").reshape(3, 4)
+EMPTY = np.empty((3, 0, 2))  # one, so that the address is the same each time
 FROZEN = ARRAY[:, ::-2]
 FROZEN.flags.writeable = False
 FASTDL = fastdl.from_dlpack(ARRAY)
@@ -149,7 +150,7 @@ SOURCES = {
     "array": lambda of_type: ARRAY,
     "array, strided, read-only": lambda of_type: FROZEN,
     "array, scalar": lambda of_type: np.array(3.0),
-    "array, empty": lambda of_type: np.empty((3, 0, 2)),
+    "array, empty": lambda of_type: EMPTY,
     "array, half": lambda of_type: ARRAY.astype(ml_dtypes.bfloat16),
     "array, swapped": lambda of_type: ARRAY.astype(">f4"),
     "array, object": lambda of_type: ARRAY.astype(object),

@@ -33,6 +33,7 @@ INTS = {
     "uint2": (1, 2),
     "uint4": (1, 4),
 }
+INTS = {name: code for name, code in INTS.items() if hasattr(ml_dtypes, name)}  # int1: since 0.6
 NARROW = {**{n: c for n, c in FLOATS.items() if c[1] < 8}, **INTS}
 
 

@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, freethreading_compatible=True
 """Each name of fastdl/__init__.pxd, used once; test_cython.py looks at what comes back."""
 cimport fastdl
 from cpython.object cimport PyObject
