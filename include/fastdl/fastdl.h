@@ -183,6 +183,7 @@
 #define fastdl_forget_names_ FASTDL_NAME_(fastdl_forget_names_)
 #define fastdl_getter_ FASTDL_NAME_(fastdl_getter_)
 #define fastdl_grad_is_enabled_ FASTDL_NAME_(fastdl_grad_is_enabled_)
+#define fastdl_has_names_ FASTDL_NAME_(fastdl_has_names_)
 #define fastdl_has_died_ FASTDL_NAME_(fastdl_has_died_)
 #define fastdl_import_ FASTDL_NAME_(fastdl_import_)
 #define fastdl_interpreter_is_gone_ FASTDL_NAME_(fastdl_interpreter_is_gone_)
