@@ -100,7 +100,7 @@ def test_types_die_and_leave_room(base):
 
 def test_a_type_at_the_address_of_a_dead_one():
     run_isolated("""
-        import gc, sys
+        import gc, os, sys
         from tests.support.headers import ALONE, INSTALLED
         from tests.support.producers import Given, Lending, Producer
         for api in (*ALONE.values(), *INSTALLED.values()):
@@ -113,7 +113,8 @@ def test_a_type_at_the_address_of_a_dead_one():
                 assert api.borrow(kind(Given()))["owned"] is (base is Producer)
                 del kind
                 gc.collect(1 if i % 7 else 2)
-            assert again > 20, again  # else nothing was tested
+            # Else nothing was tested; a sanitizer keeps addresses from being used again.
+            assert again > 20 or os.environ.get("FASTDL_SANITIZE"), again
     """)
 
 
