@@ -35,8 +35,8 @@ KEYWORDS: dict[str, int]
 def install(
     *,
     from_dlpack: Callable[..., Any],
-    ask: Callable[..., Any],
-    settled: Callable[..., Any],
+    over_protocol: Callable[..., Any],
+    after_table: Callable[..., Any],
     delivery: Callable[..., Any],
     bridge: Callable[..., Any],
 ) -> None: ...
