@@ -5,6 +5,7 @@ import gc
 import sys
 import threading
 import tracemalloc
+import types
 import weakref
 from array import array as floats
 
@@ -343,6 +344,19 @@ def test_as_another_element_type(casters):
         casters.write_as_float(readonly(ONE.copy()))
 
 
+def test_as_an_element_type_that_autograd_would_miss(casters, monkeypatch):
+    torch = types.SimpleNamespace(is_grad_enabled=lambda: enabled)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    kind = type("Tensor", (Producer,), {"__module__": "torch", "requires_grad": True,
+                                        "is_neg": lambda self: False})  # fmt: skip
+    enabled = True
+    casters.read_as_float(kind(Given()))
+    with pytest.raises(BufferError, match=r"^x: expected .* torch\.no_grad\(\)"):
+        casters.write_as_float(kind(Given()))
+    enabled = False
+    casters.write_as_float(kind(Given()))
+
+
 def test_expect_like(casters):
     casters.like(MATRIX, MATRIX.T.copy().T)
     casters.like(np.array(1.0), np.array(2.0))
@@ -427,6 +441,38 @@ def test_what_is_kept_is_released_with_its_holder(casters, kind):
     gc.collect()
     for given in givens:
         given.assert_released()
+
+
+def test_what_is_taken_over_is_as_asked_for(casters):
+    assert casters.two_bytes(ONE).tolist() == [0, 0]
+    with pytest.raises(TypeError, match="^result: expected float32, got int8"):
+        casters.two_bytes_as_float(ONE)
+    with pytest.raises(ValueError, match="^result: expected 2 dimensions, got 1"):
+        casters.two_bytes_as_matrix(ONE)
+
+
+@pytest.mark.parametrize("name", ["released_kept", "released_value"])
+def test_what_is_kept_is_released_without_the_gil(library, name):
+    """An argument ends before the call guard that released the GIL does."""
+    run_isolated(f"""
+import numpy as np
+from tests.support.cxx import binding
+from tests.support.producers import Given, Producer
+casters = binding("casters_{library}", "{library}")
+given = Given(shape=(3,))
+assert casters.{name}(Producer(given)) == 3
+given.assert_released()
+for _ in range(100):
+    assert casters.{name}(np.ones(3, "float32")) == 3
+""")
+
+
+def test_what_is_kept_may_outlive_python(library):
+    run_isolated(f"""
+import numpy as np
+from tests.support.cxx import binding
+binding("casters_{library}", "{library}").keep_for_ever(np.ones(3, "float32"))
+""")
 
 
 def test_items_of_a_list_are_kept(casters):

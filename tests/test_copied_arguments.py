@@ -39,6 +39,9 @@ VIEWS = {
     "complex": BASE.T * 1j,
     "bool": (BASE > 3)[:, ::2],
     "uint8": BASE.astype("u1").T,
+    "strides of one element": np.lib.stride_tricks.as_strided(
+        BASE[0, ::2], (2, 1, 2, 1), (32, 2**62, 8, -(2**62))
+    ),
     "64 dimensions": BASE.T.reshape((4, 3, 2) + (1,) * 61),
 }
 
@@ -231,6 +234,19 @@ def test_what_a_copy_cannot_mend(api):
         for enter in (api.borrow_as, api.own_as):
             with pytest.raises(error, match="^x: expected"):
                 enter(x, "x", spec)
+
+
+@every_world
+def test_a_copy_is_not_pinned(api):
+    """So where pinned memory is asked for, what is wrong is what a copy would have mended."""
+    pinned = Lending(Given(device=(3, 0), strides=(1, 2)))
+    like = Lending(Given(device=(3, 0)))
+    spec = {"layout": C, "rules": COPY}
+    assert api.borrow_as(pinned, "x", spec)["device"] == (1, 0)
+    with pytest.raises(BufferError, match="^x: expected a row-major contiguous layout, got"):
+        api.borrow_as(pinned, "x", {**spec, "device": 3})
+    with pytest.raises(BufferError, match="^x: expected a row-major contiguous layout, got"):
+        api.borrow_all([(like, "like", {}), (pinned, "x", {**spec, "like": 0})])
 
 
 @every_world

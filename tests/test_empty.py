@@ -170,3 +170,13 @@ def test_streams_on_the_host(stream):
 def test_the_stream_is_a_keyword():
     with pytest.raises(TypeError):
         fastdl.empty(2, "float32", "cpu", -1)
+
+
+def test_an_array_without_dimensions_is_a_size():
+    for three in (np.array(3), fastdl.from_dlpack(np.array(3))):
+        assert fastdl.empty(three).shape == (3,)
+        assert fastdl.empty((three, 2)).shape == (3, 2)
+    with pytest.raises(TypeError, match="only integer scalar arrays"):  # in NumPy's words
+        fastdl.empty(np.array(3.0))
+    with pytest.raises(TypeError, match="expected ints as shape"):
+        fastdl.empty(True)

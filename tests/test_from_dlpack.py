@@ -1,6 +1,7 @@
 """from_dlpack: its arguments, capsules, and the objects that count as producers."""
 
 import enum
+import mmap
 import re
 import types
 
@@ -195,6 +196,26 @@ def test_a_buffer_is_no_producer_but_asarray_makes_one(x):
         with pytest.raises(TypeError) as caught:
             enter([1.0])
         assert "asarray" not in str(caught.value)
+
+
+def closed_map():
+    x = mmap.mmap(-1, 1)
+    x.close()
+    return x
+
+
+def released_view():
+    x = memoryview(b"a")
+    x.release()
+    return x
+
+
+@pytest.mark.parametrize("make", [closed_map, released_view])
+@pytest.mark.parametrize("enter", [fastdl.from_dlpack, consumer.from_dlpack])
+def test_a_buffer_that_cannot_be_had_is_no_producer_either(enter, make):
+    with pytest.raises(TypeError, match="expected a DLPack producer or capsule") as caught:
+        enter(make())
+    assert "asarray" not in str(caught.value)
 
 
 def test_types_are_named_with_their_module():

@@ -121,6 +121,24 @@ def test_the_header_alone_works_in_every_interpreter(kind, flags):
 
 @builds
 @kinds
+def test_a_producer_that_is_kept_is_released_in_its_own_interpreter(kind, flags):
+    """Or left alone where a thread may have another one attached, or none."""
+    use = """
+        api = load()
+        kept = type("OrtValue", (Source,), {"__module__": "onnxruntime"})(api)
+        before = sys.getrefcount(kept)
+        for _ in range(3):
+            assert api.borrow(kept)["owned"]
+        assert sys.getrefcount(kept) == before
+        api.own(kept)
+        api.delete_elsewhere(api.own(kept))
+    """
+    released = "assert sys.getrefcount(kept) == before"
+    run(("main", use + "    " + released), (kind, use), ("end", kind), flags=flags)
+
+
+@builds
+@kinds
 def test_a_subinterpreter_is_not_served_by_the_package_of_another(kind, flags):
     """Which would run code of that interpreter in this one."""
     imports = """

@@ -431,3 +431,19 @@ def test_iterators():
     packed = fastdl.from_dlpack(capsule_of((2,), (0, 4, 1), data=bytearray([0x21])))
     with pytest.raises(BufferError, match="share bytes"):
         list(packed)
+
+
+class Misnamed:
+    item = 5
+
+
+@pytest.mark.parametrize("what", [np.array([1, 2]), Misnamed()], ids=["array", "misnamed"])
+def test_in_says_what_it_compares(what):
+    with pytest.raises(TypeError, match="expected a number.*before 'in'"):
+        what in tensor_of([1, 2])  # noqa: B015
+
+
+def test_messages_have_an_article_each():
+    for values, words in ([1, 2], "got an int64 tensor"), ([1.0, 2.0], "got a float64 tensor"):
+        with pytest.raises(TypeError, match=words):
+            int(tensor_of(values))

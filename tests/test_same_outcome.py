@@ -315,3 +315,36 @@ def test_both_entries_name_themselves_in_wrong_calls(positional, keywords):
 def test_the_two_entries_are_two():
     assert _consumer.from_dlpack is not fastdl.from_dlpack
     assert fastdl.from_dlpack.__name__ == _consumer.from_dlpack.__name__ == "from_dlpack"
+
+
+class Wordless(TypeError):
+    def __str__(self):
+        raise LookupError("no words")
+
+
+REFUSALS = {
+    "an error without words": Wordless(),
+    "words that are no text": TypeError("\udcff unexpected keyword argument 'max_version'"),
+}
+
+
+@pytest.mark.parametrize("error", REFUSALS.values(), ids=REFUSALS)
+def test_errors_that_cannot_be_read_pass(error):
+    class Raising(Producer):
+        def __dlpack__(self, **keywords):
+            raise error
+
+    for enter in (fastdl.from_dlpack, _consumer.from_dlpack):
+        with pytest.raises(TypeError) as caught:
+            enter(Raising(None))
+        assert caught.value is error
+
+
+PAIRS = {"iterator": iter((1, 0)), "dict": {1: 0, 0: 1}, "set": {0, 1}, "three": (1, 0, 0)}
+
+
+@pytest.mark.parametrize("answer", PAIRS.values(), ids=PAIRS)
+def test_what_is_no_pair_is_no_device(answer):
+    for enter in (fastdl.from_dlpack, _consumer.from_dlpack):
+        with pytest.raises(TypeError, match=r"expected \(device type, device id\)"):
+            enter(Producer(None, device=answer))

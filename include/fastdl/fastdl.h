@@ -180,7 +180,6 @@
 #define fastdl_find_record FASTDL_NAME_(fastdl_find_record)
 #define fastdl_float_run_ FASTDL_NAME_(fastdl_float_run_)
 #define fastdl_forget_ FASTDL_NAME_(fastdl_forget_)
-#define fastdl_forget_names_ FASTDL_NAME_(fastdl_forget_names_)
 #define fastdl_getter_ FASTDL_NAME_(fastdl_getter_)
 #define fastdl_grad_is_enabled_ FASTDL_NAME_(fastdl_grad_is_enabled_)
 #define fastdl_has_died_ FASTDL_NAME_(fastdl_has_died_)
@@ -1340,7 +1339,8 @@ typedef struct fastdl_record {
  * since it was described. CPython's own cache of methods relies on the same tags, and what escapes
  * that escapes this one. (CPython 3.13 and newer give one type a thousand tags; after as many
  * changes it is described each time. CPython 3.10 counts from the start again after
- * sys._clear_type_cache(), an internal function for tests.) */
+ * sys._clear_type_cache(), an internal function for tests. Code that is put into a function in
+ * place changes no type: `f.__code__ = g.__code__` is not seen.) */
 typedef struct {
     uint32_t tag;       /* 0: empty, or being written */
     const void *type;   /* to be compared with, never to be followed */
@@ -2269,6 +2269,7 @@ typedef struct {
     DLManagedTensorVersioned *versioned; /* one of these two, or neither */
     DLManagedTensor *legacy;
     PyObject *keep; /* the producer, where there is no deleter; or NULL */
+    int is_main;    /* whether that is an object of the main interpreter */
     int64_t strides[1];
 } fastdl_wrapper_;
 
@@ -2287,7 +2288,9 @@ FASTDL_COLD_ int fastdl_interpreter_is_gone_(void)
     return !Py_IsInitialized();
 }
 
-/* A deleter, so it is called on any thread, with or without a thread state. */
+/* A deleter, so it is called on any thread, with or without a thread state. Python attaches a
+ * thread to the main interpreter alone, and before 3.12 waits for ever where another one is
+ * attached, so what is kept in another one is left alone: a leak beats a deadlock. */
 FASTDL_COLD_ void fastdl_delete_wrapper_(DLManagedTensorVersioned *self)
 {
     fastdl_wrapper_ *wrapper = (fastdl_wrapper_ *)self;
@@ -2295,7 +2298,7 @@ FASTDL_COLD_ void fastdl_delete_wrapper_(DLManagedTensorVersioned *self)
         wrapper->versioned->deleter(wrapper->versioned);
     if (wrapper->legacy != NULL && wrapper->legacy->deleter != NULL)
         wrapper->legacy->deleter(wrapper->legacy);
-    if (wrapper->keep != NULL && !fastdl_interpreter_is_gone_()) {
+    if (wrapper->keep != NULL && wrapper->is_main && !fastdl_interpreter_is_gone_()) {
         PyGILState_STATE state = PyGILState_Ensure();
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
@@ -2330,15 +2333,21 @@ FASTDL_COLD_ fastdl_wrapper_ *fastdl_new_wrapper_(const DLTensor *tensor, uint64
     return wrapper;
 }
 
-/* Runs a deleter, if there is one, with the pending exception set aside. */
+/* Runs a deleter, if there is one, with the pending exception set aside. Needs a thread state, so
+ * it releases by itself what a wrapper keeps. */
 FASTDL_COLD_ void fastdl_discard_(DLManagedTensorVersioned *versioned, DLManagedTensor *legacy)
 {
-    PyObject *type, *value, *traceback;
+    PyObject *type, *value, *traceback, *keep = NULL;
     PyErr_Fetch(&type, &value, &traceback);
+    if (versioned != NULL && versioned->deleter == fastdl_delete_wrapper_) {
+        keep = ((fastdl_wrapper_ *)versioned)->keep;
+        ((fastdl_wrapper_ *)versioned)->keep = NULL;
+    }
     if (versioned != NULL && versioned->deleter != NULL)
         versioned->deleter(versioned);
     if (legacy != NULL && legacy->deleter != NULL)
         legacy->deleter(legacy);
+    Py_XDECREF(keep);
     if (PyErr_Occurred())
         PyErr_WriteUnraisable(NULL); /* nobody is there to catch it */
     PyErr_Restore(type, value, traceback);
@@ -2423,6 +2432,7 @@ FASTDL_COLD_ int fastdl_adopt_(PyObject *obj, DLManagedTensorVersioned *versione
     if (endless || facts & FASTDL_TYPE_KEEP) {
         Py_XINCREF(obj);
         wrapper->keep = obj;
+        wrapper->is_main = PyInterpreterState_GetID(PyInterpreterState_Get()) == 0;
     }
     *out = &wrapper->managed;
     return 0;
@@ -2446,9 +2456,10 @@ static inline int fastdl_ordering_(int32_t device_type)
  * `max_version`, and its value. */
 typedef struct {
     PyObject *dlpack, *dlpack_device, *dlpack_info, *max_version, *version;
+    const void *interpreter; /* to which they belong: a PyInterpreterState */
 } fastdl_names_;
 
-/* Those that the module keeps, or in another interpreter than the main one new ones in *made, to be
+/* Those that the module keeps for its home, or in another interpreter new ones in *made, to be
  * dropped after the exchange. NULL with an exception. */
 static inline const fastdl_names_ *fastdl_get_names_(fastdl_names_ *made);
 
@@ -2464,6 +2475,7 @@ FASTDL_COLD_ void fastdl_drop_names_(fastdl_names_ *names)
 FASTDL_COLD_ int fastdl_make_names_(fastdl_names_ *names)
 {
     PyObject *max_version = PyUnicode_InternFromString("max_version");
+    names->interpreter = PyInterpreterState_Get();
     names->dlpack = PyUnicode_InternFromString("__dlpack__");
     names->dlpack_device = PyUnicode_InternFromString("__dlpack_device__");
     names->dlpack_info = PyUnicode_InternFromString("__dlpack_info__");
@@ -2772,7 +2784,7 @@ FASTDL_COLD_ PyObject *fastdl_call_with_(const fastdl_method_ *method, const fas
         } else {
             values[at] = PyLong_FromLong(fastdl_ordering_(device_type) == FASTDL_STREAM_CUDA);
         }
-        failed |= name == NULL || values[at] == NULL || PyTuple_SetItem(passed, at, name) < 0;
+        failed |= name == NULL || PyTuple_SetItem(passed, at, name) < 0 || values[at] == NULL;
         at++;
     }
     if (!failed)
@@ -3224,9 +3236,18 @@ FASTDL_COLD_ int fastdl_watch_(PyTypeObject *type, PyObject **watch)
 
 #endif
 
+FASTDL_ONE_("b.fastdl_names_")
+const void *fastdl_kept_names_ = NULL; /* a fastdl_names_ */
+
 /* The destructor of what an interpreter keeps for this module: it ends. */
 FASTDL_COLD_ void fastdl_leave_home_(PyObject *capsule)
 {
+    fastdl_names_ *names = (fastdl_names_ *)fastdl_load_(&fastdl_kept_names_);
+    if (names != NULL && names->interpreter == PyCapsule_GetContext(capsule)) {
+        fastdl_store_(&fastdl_kept_names_, NULL);
+        fastdl_drop_names_(names);
+        free(names);
+    }
     if (fastdl_load_(&fastdl_state_.home) != PyCapsule_GetContext(capsule))
         return; /* another one has become the home since */
     fastdl_state_.hits = fastdl_no_types_;
@@ -3247,8 +3268,10 @@ FASTDL_COLD_ int fastdl_settle_(const void *former)
     PyObject *key = PyUnicode_FromFormat("fastdl.h %p", (void *)&fastdl_state_);
     PyObject *capsule = PyCapsule_New(&fastdl_state_, "fastdl.h", fastdl_leave_home_);
     int result = -1;
+    /* One that is there stays: its end would be taken for that of the interpreter. */
     if (kept != NULL && key != NULL && capsule != NULL && !fastdl_interpreter_is_gone_() &&
-        PyCapsule_SetContext(capsule, here) == 0 && PyDict_SetItem(kept, key, capsule) == 0 &&
+        (PyDict_Contains(kept, key) == 1 ||
+         (PyCapsule_SetContext(capsule, here) == 0 && PyDict_SetItem(kept, key, capsule) == 0)) &&
         fastdl_swap_(&fastdl_state_.home, former, here)) {
         fastdl_state_.hits = fastdl_state_.types->tables[0];
         result = 0;
@@ -3304,28 +3327,19 @@ FASTDL_HOT_ const fastdl_record *fastdl_known_(PyTypeObject *type)
     return fastdl_look_up_(type);
 }
 
-FASTDL_ONE_("b.fastdl_names_")
-const void *fastdl_kept_names_ = NULL; /* fastdl_names_ of the main interpreter */
-
-/* Python has ended, and what was interned with it. It may start again. */
-FASTDL_COLD_ void fastdl_forget_names_(void)
-{
-    free((void *)fastdl_kept_names_);
-    fastdl_kept_names_ = NULL;
-}
-
+/* What is kept ends with the home, whose capsule frees it. */
 FASTDL_COLD_ const fastdl_names_ *fastdl_keep_names_(fastdl_names_ *made)
 {
     fastdl_names_ *kept;
     if (fastdl_make_names_(made) < 0)
         return NULL;
-    if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0)
-        return made;
-    kept = (fastdl_names_ *)malloc(sizeof(fastdl_names_));
+    if (fastdl_load_(&fastdl_state_.home) == NULL && fastdl_settle_(NULL) < 0)
+        PyErr_Clear();
+    kept = fastdl_is_home_() ? (fastdl_names_ *)malloc(sizeof(fastdl_names_)) : NULL;
     if (kept == NULL)
         return made;
     *kept = *made;
-    if (Py_AtExit(fastdl_forget_names_) == 0 && fastdl_swap_(&fastdl_kept_names_, NULL, kept))
+    if (fastdl_swap_(&fastdl_kept_names_, NULL, kept))
         return kept;
     free(kept);
     return made;
@@ -3334,7 +3348,7 @@ FASTDL_COLD_ const fastdl_names_ *fastdl_keep_names_(fastdl_names_ *made)
 static inline const fastdl_names_ *fastdl_get_names_(fastdl_names_ *made)
 {
     const fastdl_names_ *kept = (const fastdl_names_ *)fastdl_load_(&fastdl_kept_names_);
-    if (FASTDL_LIKELY_(kept != NULL && PyInterpreterState_GetID(PyInterpreterState_Get()) == 0))
+    if (FASTDL_LIKELY_(kept != NULL && kept->interpreter == (void *)PyInterpreterState_Get()))
         return kept;
     return fastdl_keep_names_(made);
 }
@@ -4436,7 +4450,8 @@ FASTDL_COLD_ int fastdl_fill_copy_(const DLTensor *from, const DLTensor *to, cha
     if (ndim > 0) {
         int32_t k = order == 'F' ? 0 : last;
         row = from->shape[k];
-        step = from->strides[k] * itemsize;
+        if (row > 1) /* else the stride may be anything, here and below */
+            step = from->strides[k] * itemsize;
     }
     for (;;) {
         int32_t i = 1;
@@ -4445,6 +4460,8 @@ FASTDL_COLD_ int fastdl_fill_copy_(const DLTensor *from, const DLTensor *to, cha
         target += row * bytes;
         for (; i < ndim; i++) { /* the next row: an odometer of the other dimensions */
             int32_t k = order == 'F' ? i : last - i;
+            if (from->shape[k] == 1)
+                continue;
             source += from->strides[k] * itemsize;
             if (++index[k] < from->shape[k])
                 break;
@@ -4493,10 +4510,13 @@ FASTDL_COLD_ int fastdl_mend_(fastdl_view *view, const char *name, const fastdl_
     char order = (spec->layout & (FASTDL_C | FASTDL_F)) == FASTDL_F ? 'F' : 'C';
     DLDataType dtype = view->dl.dtype;
     DLManagedTensorVersioned *copy;
+    fastdl_mismatch_ unmended;
     fastdl_view mended;
     int64_t misfit;
     if (spec->rules & FASTDL_WRITABLE || fastdl_is_packed(dtype, view->flags) ||
-        !fastdl_find_device((int32_t)view->dl.device.device_type)->host)
+        !fastdl_find_device((int32_t)view->dl.device.device_type)->host ||
+        *mismatch == FASTDL_WRONG_NDIM_ || *mismatch == FASTDL_NO_NDIM_ ||
+        *mismatch == FASTDL_WRONG_SIZE_) /* which a copy has, too */
         return 1;
     if (spec->rules & FASTDL_CONVERT)
         dtype = fastdl_choose_dtype_(dtype, spec);
@@ -4505,8 +4525,12 @@ FASTDL_COLD_ int fastdl_mend_(fastdl_view *view, const char *name, const fastdl_
         return -1;
     mended.dl = copy->dl_tensor;
     mended.flags = copy->flags;
-    *mismatch = fastdl_compare_(&mended, name, spec);
-    if (*mismatch != FASTDL_MEETS_) {
+    unmended = fastdl_compare_(&mended, name, spec);
+    if (unmended != FASTDL_MEETS_) {
+        /* A copy of pinned memory may be refused for its device, which was right before. */
+        if (mended.dl.device.device_type == view->dl.device.device_type ||
+            (unmended != FASTDL_WRONG_DEVICE_ && unmended != FASTDL_OTHER_DEVICE_))
+            *mismatch = unmended;
         free(copy);
         return 1;
     }

@@ -544,6 +544,7 @@ namespace detail
 struct FASTDL_VISIBLE_ lent {
     fastdl_view view;
     PyTypeObject *type;
+    PyObject *object; /* borrowed for the call; NULL of a tensor that is kept */
 };
 
 inline DLDataType dtype_from(uint32_t number)
@@ -735,11 +736,15 @@ template <typename... Cs> class tensor : public detail::reader<Cs...>
     }
 
     /* This tensor as one of element type T; T is const for one that may be read-only. Throws
-     * TypeError if it has another, BufferError if it cannot be written. */
+     * TypeError if it has another, BufferError if it cannot be written, or requires grad. */
     template <typename T> [[nodiscard]] retyped<T> as() const
     {
         if (fastdl_expect(this->view(), this->name(), &retyped<T>::spec) < 0)
             detail::throw_pending();
+        if constexpr (!std::is_const_v<T>) /* as where it is borrowed */
+            if (this->lent_->object != nullptr &&
+                fastdl_check_grad_(this->lent_->object, this->name(), this->view()) < 0)
+                detail::throw_pending();
         return retyped<T>(this->lent_);
     }
 
@@ -937,11 +942,31 @@ struct FASTDL_VISIBLE_ kept : lent {
             sizes[dims + i] = from.dl.strides[i];
         }
         made->type = type;
+        made->object = nullptr;
         Py_XINCREF(reinterpret_cast<PyObject *>(type));
         return made;
     }
 
+    /* With or without the GIL, since a call guard may have released it. A static object outlives
+     * Python, and keeps what it has. */
     static void drop(kept *from)
+    {
+#if defined(Py_LIMITED_API)
+        const bool attached = false;
+#else
+        const bool attached = Py_IsInitialized() && PyGILState_Check();
+#endif
+        if (attached) {
+            release(from);
+        } else if (!fastdl_interpreter_is_gone_()) {
+            PyGILState_STATE state = PyGILState_Ensure();
+            release(from);
+            PyGILState_Release(state);
+        }
+    }
+
+  private:
+    static void release(kept *from)
     {
         fastdl_release(&from->view);
         Py_XDECREF(reinterpret_cast<PyObject *>(from->type));
@@ -950,7 +975,7 @@ struct FASTDL_VISIBLE_ kept : lent {
 };
 
 /* Of a managed tensor, which is taken; `like` as in owned. NULL with an exception. */
-inline kept *keep(DLManagedTensorVersioned *managed, PyTypeObject *like)
+inline kept *keep(DLManagedTensorVersioned *managed, PyTypeObject *like, fastdl_spec spec)
 {
     fastdl_view view;
     kept *made = nullptr;
@@ -959,7 +984,9 @@ inline kept *keep(DLManagedTensorVersioned *managed, PyTypeObject *like)
     view.flags = managed->flags;
     view.dl = managed->dl_tensor;
     view.api_ = fastdl_target_(like, &native);
-    if (view.api_ != nullptr && fastdl_check_view_(&view) == 0)
+    spec.device = FASTDL_ANY_DEVICE; /* a result is where the argument is that it is like */
+    if (view.api_ != nullptr && fastdl_check_view_(&view) == 0 &&
+        fastdl_expect(&view, "result", &spec) == 0)
         made = kept::make(view, like);
     if (made == nullptr)
         fastdl_release(&view);
@@ -987,8 +1014,8 @@ inline kept *keep(PyObject *obj, const char *name, const fastdl_spec *spec)
 } // namespace detail
 
 /* A tensor that keeps its memory alive: one that was made here as a result, or that of an argument.
- * The constraints are those of tensor<...>. Moves, and does not copy. All but the plain readers
- * need the GIL, the destructor of one that was not moved from included.
+ * The constraints are those of tensor<...>. Moves, and does not copy. The plain readers need no
+ * GIL, nor does the destructor, which takes it; all else does.
  *
  * As a result it becomes an object of the type of the argument that it is like, or that it is. */
 template <typename... Cs> class FASTDL_VISIBLE_ owned : public detail::reader<Cs...>
@@ -998,8 +1025,10 @@ template <typename... Cs> class FASTDL_VISIBLE_ owned : public detail::reader<Cs
   public:
     owned() = default; /* none; only operator bool and assignment are allowed */
 
-    /* Takes `managed`; `like`, to which a reference is kept, may be NULL for a fastdl.Tensor. */
-    owned(DLManagedTensorVersioned *managed, PyTypeObject *like) : base(detail::keep(managed, like))
+    /* Takes `managed`, also on failure; `like`, to which a reference is kept, may be NULL for a
+     * fastdl.Tensor. Throws unless it is as asked for, on whatever device. */
+    owned(DLManagedTensorVersioned *managed, PyTypeObject *like)
+        : base(detail::keep(managed, like, base::spec))
     {
         if (this->lent_ == nullptr)
             detail::throw_pending();
@@ -1143,6 +1172,7 @@ template <typename... Cs> class loan<tensor<Cs...>>
         fastdl_release(&lent_.view);
         error_.drop();
         lent_.type = Py_TYPE(obj);
+        lent_.object = obj;
         if (FASTDL_LIKELY_(detail::find_package() == 0)) { /* fastdl_borrow_as, with a quick no */
             if (FASTDL_UNLIKELY_(fastdl_borrow(obj, &lent_.view) < 0)) {
                 fastdl_name_argument_(name);

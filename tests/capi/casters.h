@@ -224,6 +224,21 @@ static void drop_result(const fd::tensor<const float> &x, bool loudly)
         throw std::runtime_error("after allocation");
 }
 
+/* Two int8 as something else. */
+template <typename... Cs> static fd::owned<Cs...> of_two_bytes(const fd::tensor<> &x)
+{
+    int64_t size = 2;
+    DLManagedTensorVersioned *managed;
+    DLTensor prototype{};
+    prototype.device = {kDLCPU, 0};
+    prototype.ndim = 1;
+    prototype.dtype = {kDLInt, 8, 1};
+    prototype.shape = &size;
+    if (fastdl_zeros(&prototype, x.python_type(), &managed) < 0)
+        owned_reference(nullptr); /* throws */
+    return fd::owned<Cs...>(managed, x.python_type());
+}
+
 static fd::owned<float> moved_from(const fd::tensor<const float> &x)
 {
     fd::owned<float> first = x.empty_like(), second = std::move(first);
@@ -318,7 +333,20 @@ static void define_kept(lib::module_ &m)
     m.def("reversed", &reversed);
     m.def("optional_kept", &optional_kept, "x"_a.none());
     m.def("write_kept", &write_kept);
+    m.def("two_bytes", &of_two_bytes<int8_t, fd::ndim<1>>);
+    m.def("two_bytes_as_float", &of_two_bytes<float>);
+    m.def("two_bytes_as_matrix", &of_two_bytes<int8_t, fd::ndim<2>>);
     m.def("same", [](Kept x) { return x; }, "x"_a);
+    m.def(
+        "released_kept", [](const Kept &x) { return x.size(); },
+        lib::call_guard<lib::gil_scoped_release>());
+    m.def(
+        "released_value", [](Kept x) { return x.size(); },
+        lib::call_guard<lib::gil_scoped_release>());
+    m.def("keep_for_ever", [](Kept x) {
+        static std::vector<Kept> all;
+        all.push_back(std::move(x));
+    });
     m.def("kept_facts", &kept_facts);
     m.def(
         "kept_pick", [](double, fd::owned<const float>) { return "float32"; }, "by"_a,

@@ -64,12 +64,23 @@ def empty(shape, dtype="float32", device="cpu", *, stream=None):
     target = Device(device)
     number = validate_stream(stream_number(stream, target), target)
     dtype = DType(dtype)
-    shape = tuple(_size(n) for n in (shape if hasattr(shape, "__iter__") else (shape,)))
+    shape = _sizes(shape)
     if target == CPU:
         return core.empty(shape, tuple(dtype))
     if target.stream_kind not in DEFAULT:
         raise BufferError(f"fastdl allocates on the host, and on CUDA and ROCm, not on {target}")
     return driver.empty(shape, tuple(dtype), *target, -1 if number is None else number)
+
+
+def _sizes(shape) -> tuple[int, ...]:
+    try:
+        return (_size(shape),)  # an int, or what stands for one: an array without dimensions, too
+    except TypeError as error:
+        try:
+            sizes = tuple(shape)
+        except TypeError:
+            raise error from None
+    return tuple(_size(n) for n in sizes)
 
 
 def _size(n) -> int:

@@ -163,10 +163,17 @@ def index(tensor):
 _INTEGER_CODES = {DType("int32").code, DType("uint32").code}
 
 
+def _value_of(x):
+    """The value of a scalar or one-element array of any library, a Tensor too; else `x` itself."""
+    try:
+        return x.item()
+    except (AttributeError, TypeError, ValueError):
+        return x
+
+
 def contains(tensor, x):
     """`x in tensor`: whether an element equals x, as Python compares numbers."""
-    if hasattr(x, "item"):
-        x = x.item()  # scalars and one-element arrays of any library, Tensors too
+    x = _value_of(x)
     if not isinstance(x, Number if tensor.dtype.lanes == 1 else tuple):
         raise TypeError(
             f"expected a number, or a tuple of the lanes of a vector type, before 'in' a tensor of "

@@ -192,7 +192,10 @@ def refusal(error, asked, int frames):
     while traceback is not None and frames > 0:
         traceback = traceback.tb_next
         frames -= 1
-    words = str(error).encode("utf-8", "replace")
+    try:
+        words = str(error).encode()
+    except Exception:  # an error that cannot say what it is
+        return 0
     return fastdl_refused_keyword(words, traceback is not None, bits)
 
 

@@ -354,7 +354,8 @@ def export_capsule(Tensor tensor not None, *, bint versioned, bint copied=False)
 
 def describe(Tensor tensor not None):
     """A few words for messages: "a float32 tensor of shape (2, 3) on cpu:0"."""
-    return f"a {tensor.dtype} tensor of shape {tensor.shape} on {tensor.device}"
+    article = "an" if tensor.dtype.name.startswith("int") else "a"
+    return f"{article} {tensor.dtype} tensor of shape {tensor.shape} on {tensor.device}"
 
 
 # ---- the exchange table of Tensor -----------------------------------------------------------

@@ -122,7 +122,7 @@ def _remedy(x) -> str:
     """What to do about an object that is no producer, as the end of a message."""
     try:
         memoryview(x).release()
-    except TypeError:
+    except Exception:  # a buffer that cannot be had: of a closed mmap, a released memoryview
         return ""
     return ": pass fastdl.asarray(...) of it, which shares its memory"
 
@@ -215,10 +215,12 @@ def announced_device(x) -> Device:
         )
     answer = method()
     try:
-        kind, ordinal = answer
+        if isinstance(answer, dict) or len(answer) != 2:
+            raise ValueError("not a pair")
+        kind, ordinal = answer[0], answer[1]
         kind = kind if hasattr(kind, "__index__") else kind.value  # a member of an enum
         return normalised(kind, 0 if ordinal is None else ordinal)
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, LookupError) as error:
         raise TypeError(
             f"expected (device type, device id) from __dlpack_device__ of "
             f"{type_name(x)!r}, got {answer!r}"
