@@ -264,6 +264,8 @@ def in_c(borrow, make, of_type):
     else:
         result = {name: view[name] for name in ("shape", "strides", "dtype", "device", "data")}
         result["read-only"] = bool(view["flags"] & READ_ONLY)
+        if 0 in result["shape"]:  # of no elements, which some releases of NumPy give new ones
+            del result["strides"]
     managed = getattr(source, "managed", None)
     return result, getattr(source, "asked", None), managed and (managed.deleted, managed.handed)
 
