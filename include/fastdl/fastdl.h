@@ -65,13 +65,13 @@
  *   - `int` results are 0, or -1 with a Python exception set.
  *   - No argument may be NULL unless the function says so.
  *   - Sizes and strides count elements, offsets and alignments bytes.
- * - Call without a pending exception, as with Python's own functions; fastdl_init, fastdl_release
- * and
- *     fastdl_release_all may be called with one, and keep it. Any other function may fail because
- *     of one, or clear it; it leaks nothing and returns -1 only with an exception set.
- * - Exceptions: TypeError for an object that is not a tensor, or has another element type;
- * BufferError for a tensor that cannot be described or reached as asked; ValueError for shapes and
- * overlap. A producer's exceptions pass unchanged.
+ *   - Call without a pending exception, as with Python's own functions; fastdl_init,
+ *     fastdl_release and fastdl_release_all may be called with one, and keep it. Any other function
+ *     may fail because of one, or clear it; it leaks nothing and returns -1 only with an exception
+ *     set.
+ *   - Exceptions: TypeError for an object that is not a tensor, or has another element type;
+ *     BufferError for a tensor that cannot be described or reached as asked; ValueError for shapes
+ *     and overlap. A producer's exceptions pass unchanged.
  *
  *
  * Three numbers
