@@ -1036,7 +1036,7 @@ static inline int fastdl_import(void);
  *
  * On success call fastdl_release when you are done. On failure the view holds nothing, and calling
  * fastdl_release is allowed.
- * TypeError: `obj` is no tensor. BufferError: it cannot be described (a sparse or lazy tensor, a
+ * TypeError: `obj` is not a tensor. BufferError: it cannot be described (a sparse or lazy tensor, a
  * fault in its descriptor). Other exceptions are the producer's.
  *
  * Read-only data is reported in `flags` if the source can say so. A table's borrowing slot cannot,
@@ -1072,10 +1072,10 @@ static inline int fastdl_own(PyObject *obj, DLManagedTensorVersioned **out);
  * has no table that can make objects.
  *
  * `managed` is consumed in every case, so the caller has nothing to clean up. If this function
- * itself refuses (TypeError: `like` is no tensor type, or one that needs fastdl_import()) or a
- * table of fastdl's does, its deleter has been called. Device memory that becomes a fastdl.Tensor
- * counts as in use on the thread's work stream. If another library's table fails, it is unknown
- * whether it freed `managed`, which is left alone: a leak is better than a double free. (Before
+ * itself refuses (TypeError: `like` is not a tensor type, or needs fastdl_import()) or a table of
+ * fastdl's does, its deleter has been called. Device memory that becomes a fastdl.Tensor counts as
+ * in use on the thread's work stream. If another library's table fails, it is unknown whether it
+ * freed `managed`, which is left alone: a leak is better than a double free. (Before
  * fastdl_import() the table of fastdl.Tensor counts as another library's.) On failure *out is NULL.
  */
 static inline int fastdl_wrap(DLManagedTensorVersioned *managed, PyTypeObject *like,
@@ -1164,7 +1164,7 @@ enum {
     FASTDL_COPY = 16, /* a contiguous copy replaces a tensor of another layout */
     FASTDL_CONVERT = 32, /* and a tensor of a type not in `dtypes`, or not that of `like` */
 
-    /* fastdl_spec.device, beside the numbers of DLDeviceType */
+    /* fastdl_spec.device, besides the numbers of DLDeviceType */
     FASTDL_HOST = 0, /* any memory that the CPU may touch */
     FASTDL_ANY_DEVICE = -1,
 };
@@ -1461,8 +1461,7 @@ static inline void fastdl_fill_(fastdl_slot *slot, const void *type, uint32_t ta
     fastdl_store_tag_(&slot->tag, tag);
 }
 
-/* Puts a type in front of its set, in the place of the one `way` back, and returns what watched
- * that. */
+/* Puts a type in front of its set, replacing the one `way` back, and returns what watched that. */
 FASTDL_COLD_ PyObject *fastdl_put_in_front_(fastdl_slot (*places)[FASTDL_SETS], uint32_t way,
                                             const void *type, uint32_t tag, const void *record,
                                             PyObject *watch)
@@ -1584,7 +1583,8 @@ typedef struct {
 } fastdl_runtime;
 
 /* ========================================================================
- * Implementation ===================================================================== */
+ * Implementation
+ * ===================================================================== */
 
 /* ---- errors ---- */
 
@@ -1778,15 +1778,15 @@ FASTDL_COLD_ void fastdl_raise_answer_(PyObject *exception, const char *format, 
     Py_XDECREF(name);
 }
 
-/* The same for a format that has the %U alone. */
+/* The same for a format with only the %U. */
 FASTDL_COLD_ void fastdl_raise_about_(PyObject *exception, const char *format, PyTypeObject *type)
 {
     fastdl_raise_answer_(exception, format, type, NULL);
 }
 
-/* Sets the TypeError for an object that is no tensor. What has a buffer is one call away from being
- * one: this interface takes none itself, since the format strings of buffers describe what DLPack
- * cannot, and 3.10's limited API has no access to them. */
+/* Sets the TypeError for an object that is not a tensor. An object with a buffer is one call away
+ * from being one: this interface takes none itself, since the format strings of buffers describe
+ * what DLPack cannot, and 3.10's limited API has no access to them. */
 FASTDL_COLD_ void fastdl_raise_no_tensor(PyObject *obj)
 {
     PyObject *buffer = PyMemoryView_FromObject(obj);
@@ -1802,8 +1802,8 @@ FASTDL_COLD_ void fastdl_raise_no_tensor(PyObject *obj)
     Py_XDECREF(buffer);
 }
 
-/* Puts the name of an argument into the pending exception: in front of the message where the words
- * are fastdl's, else as a note, from Python 3.11 on. An interrupt is left alone. */
+/* Puts the name of an argument into the pending exception: before the message if it is fastdl's
+ * own, otherwise as a note, from Python 3.11 on. An interrupt is left alone. */
 FASTDL_COLD_ void fastdl_name_argument_(const char *name)
 {
     PyObject *type, *value, *traceback, *mark, *text = NULL, *result = NULL;
@@ -2355,10 +2355,10 @@ FASTDL_COLD_ int fastdl_is_really_legacy(const DLManagedTensorVersioned *managed
 }
 
 /* Likewise. A DLManagedTensorVersioned has its version where a DLManagedTensor has `data`, its
- * flags in the place of `shape`, and its deleter in that of ndim and dtype. `data` alone does not
- * tell: without elements it may be any number, as an empty vector of Rust has its alignment there.
- * But then there are dimensions, so `shape` is an address, and no flags are; and a tensor that has
- * none has a dtype, while nothing but a NULL deleter ends in 32 zeros. */
+ * flags where that has `shape`, and its deleter where that has ndim and dtype. `data` alone does
+ * not tell: without elements it may be any number, as an empty vector of Rust has its alignment
+ * there. But then there are dimensions, so `shape` is an address, and no flags are; and a tensor
+ * that has none has a dtype, while nothing but a NULL deleter ends in 32 zeros. */
 FASTDL_COLD_ int fastdl_is_really_versioned(const DLManagedTensor *managed)
 {
     const DLTensor *tensor = &managed->dl_tensor;
@@ -2523,7 +2523,7 @@ FASTDL_COLD_ int fastdl_read_any_device_(PyObject *answer, int32_t *device)
     return 0;
 }
 
-/* Reads (device type, device id). -1, with an exception or without, if it is no such thing. */
+/* Reads (device type, device id). -1, with or without an exception, if it is anything else. */
 static inline int fastdl_read_device_(PyObject *answer, int32_t *device)
 {
 #ifndef Py_LIMITED_API
@@ -3057,7 +3057,7 @@ FASTDL_COLD_ int fastdl_describe_type(PyTypeObject *type, fastdl_record *record,
         record->facts |= FASTDL_TYPE_NATIVE;
         record->lend = record->api->dltensor_from_py_object_no_sync;
         if (record->facts & FASTDL_TYPE_TRUSTED) {
-            /* The library is, not a class of somebody else's that derives from its own. */
+            /* The library's own class is trusted, not a foreign class that derives from it. */
             const fastdl_peer_fact *own = fastdl_peer_of_((PyTypeObject *)provider);
             if (own == NULL || !(own->facts & FASTDL_TYPE_TRUSTED))
                 record->facts &= ~(uint32_t)FASTDL_TYPE_TRUSTED;
@@ -3144,7 +3144,7 @@ FASTDL_COLD_ const fastdl_record *fastdl_discover(fastdl_cache *cache, PyTypeObj
 typedef struct {
     const fastdl_slot *hits; /* the front of `types`, or places that are always empty */
     fastdl_cache *types;
-    const void *home;                /* a PyInterpreterState, or NULL: nobody's yet */
+    const void *home;                /* a PyInterpreterState, or NULL: none yet */
     const DLPackExchangeAPI *tensor; /* NULL before fastdl_import() */
     const DLPackExchangeAPI *protocol;
     const fastdl_record *(*describe)(PyTypeObject *); /* NULL before fastdl_import() */
@@ -3170,10 +3170,10 @@ fastdl_state_t_ fastdl_state_ = {
 /* ---- types under the limited API ----
  *
  * It has no access to tags. After fastdl_import() the package says where they are, and all is as in
- * a build under the full API. Alone, a type is told by its address, as long as it lives, which a
- * weak reference watches. Types that die are forgotten; those that change are not seen to: a table
- * that was withdrawn, replaced or overridden after the first use of the type is used on. (It is
- * valid until the process ends. `__dlpack__` itself is looked up in each call.) */
+ * a build under the full API. Alone, a type is identified by its address while it lives, which a
+ * weak reference watches. Types that die are forgotten; changed types are not noticed: a table that
+ * was withdrawn, replaced or overridden after the first use of the type is used on. (It is valid
+ * until the process ends. `__dlpack__` itself is looked up in each call.) */
 
 static inline uint32_t fastdl_tag_(const PyTypeObject *type)
 {
@@ -3240,7 +3240,7 @@ FASTDL_COLD_ void fastdl_leave_home_(PyObject *capsule)
     fastdl_store_(&fastdl_state_.home, NULL);
 }
 
-/* Makes the calling interpreter the home in the place of `former`: 0, or -1 with an exception. */
+/* Makes the calling interpreter the home instead of `former`: 0, or -1 with an exception. */
 FASTDL_COLD_ int fastdl_settle_(const void *former)
 {
     PyInterpreterState *here = PyInterpreterState_Get();

@@ -577,7 +577,8 @@ struct retyped<Tensor, T, list<Ks...>> {
 } // namespace detail
 
 /* ========================================================================
- * What a tensor offers ===================================================================== */
+ * What a tensor offers
+ * ===================================================================== */
 
 template <typename... Cs> class tensor;
 template <typename... Cs> class owned;
@@ -823,7 +824,7 @@ FASTDL_ONE_("b.fastdl_sought_") bool package_sought = false;
  * fine. */
 FASTDL_COLD_ int seek_package()
 {
-    package_sought = true; /* first: nobody is to wait for us, who may hold the GIL */
+    package_sought = true; /* first: no thread may wait for this one, which may hold the GIL */
     if (fastdl_import() < 0) {
         if (!PyErr_ExceptionMatches(PyExc_Exception))
             return -1;

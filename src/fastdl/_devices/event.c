@@ -98,8 +98,8 @@ static fdl_event *record_on_device(fdl_driver *driver, int32_t ordinal, int64_t 
     return event;
 }
 
-/* CUDA: a stream that is not of the primary context takes events of its own context alone. There
- * are kept ones for the primary contexts of other devices. */
+/* CUDA: a stream outside the primary context takes only events of its own context. There are kept
+ * ones for the primary contexts of other devices. */
 static fdl_event *record_in_its_context(fdl_driver *driver, int32_t ordinal, int64_t stream,
                                         fdl_failure *failure)
 {
@@ -126,7 +126,7 @@ static fdl_event *record_in_its_context(fdl_driver *driver, int32_t ordinal, int
     return event;
 }
 
-/* HIP: a stream of another device takes events of that device alone. */
+/* HIP: a stream of another device takes only events of that device. */
 static fdl_event *record_on_its_device(fdl_driver *driver, int32_t ordinal, int64_t stream,
                                        fdl_failure *failure)
 {

@@ -178,7 +178,7 @@ static void drop_edge(fdl_work *work, const fdl_event *edge)
     fdl_event_release(found);
 }
 
-/* Adds an edge, whose reference is taken, in the place of `replaced` ones that it stands for; 0 if
+/* Adds an edge, whose reference is taken, which replaces the `replaced` edges that it covers; 0 if
  * there is no room. The work that they mark always has an edge. */
 static int add_edge(fdl_work *work, fdl_event *edge, fdl_event *const *replaced, int replaced_count)
 {

@@ -105,8 +105,8 @@ def consumer_stream(stream, device: Device):
     """The stream, as a number, on which the result of an import from `device` will be used.
 
     The caller's None is the calling thread's work stream (see use_stream), by number: leaving it to
-    the producer would mean "no ordering" to torch. None where there is no stream to speak of. CUDA
-    accepts the caller's 0 as 1.
+    the producer would mean "no ordering" to torch. None if the device has no streams. CUDA accepts
+    the caller's 0 as 1.
     """
     kind = ordering(device)
     stream = stream_number(stream, device)

@@ -141,7 +141,7 @@ cdef int borrow(PyObject *candidate, fastdl_view *view) except -1:
     cdef npy_intp *strides
     cdef npy_intp mask
     if 0 <= number < 64 and types[number].dtype.bits != 0 and PyArray_ISNOTSWAPPED(array):
-        # At once: whoever reads it so, as fastdl_expect does, would wait for halves to be stored.
+        # In one store: a reader of the whole, such as fastdl_expect, would wait for two halves.
         memcpy(&view.dl.dtype, &types[number].dtype, sizeof(DLDataType))
         shift = types[number].shift
     else:
