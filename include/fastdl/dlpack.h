@@ -154,9 +154,9 @@ typedef struct {
     uint64_t byte_offset;
 } DLTensor;
 
-/* A tensor that is owned by whoever holds the pointer, in the form before 1.0.
- * Travels in a capsule named "dltensor". The owner calls `deleter(self)` exactly
- * once, from any thread; a NULL deleter means that there is nothing to free. */
+/* A tensor owned by the holder of the pointer, in the form before 1.0. Travels in a capsule named
+ * "dltensor". The owner calls `deleter(self)` exactly once, from any thread; a NULL deleter means
+ * that there is nothing to free. */
 typedef struct DLManagedTensor {
     DLTensor dl_tensor;
     void *manager_ctx;
@@ -178,9 +178,9 @@ typedef struct {
     uint32_t minor;
 } DLPackVersion;
 
-/* A tensor that is owned by whoever holds the pointer, as of 1.0. Travels in a
- * capsule named "dltensor_versioned". The order of the fields up to `flags` is
- * fixed for every future major version. */
+/* A tensor owned by the holder of the pointer, as of 1.0. Travels in a capsule named
+ * "dltensor_versioned". The order of the fields up to `flags` is fixed for every future major
+ * version. */
 typedef struct DLManagedTensorVersioned {
     DLPackVersion version;
     void *manager_ctx;
@@ -202,7 +202,7 @@ typedef struct DLManagedTensorVersioned DLManagedTensorVersioned;
 #define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0UL)
 #endif
 
-/* The producer made a copy for this exchange; nobody else sees the memory. */
+/* The producer made a copy for this exchange; no other code sees the memory. */
 #ifndef DLPACK_FLAG_BITMASK_IS_COPIED
 #define DLPACK_FLAG_BITMASK_IS_COPIED (1UL << 1UL)
 #endif

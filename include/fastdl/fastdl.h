@@ -39,7 +39,7 @@
  * ---------
  * The header alone serves every type that has its own exchange table (torch, fastdl.Tensor) and
  * every object with `__dlpack__`. After a call of fastdl_import() it also uses what the installed
- * package knows of other types, above all NumPy arrays:
+ * package knows about other types, above all NumPy arrays:
  *
  *     source                          alone               after fastdl_import()
  *     a type with its own table       one C call          one C call
@@ -53,10 +53,10 @@
  * Results of a type that has no table and is not NumPy's cannot be built from C. They are returned
  * as a fastdl.Tensor, which any consumer of DLPack can import.
  *
- * The header remembers what it knows of a type until the type changes or dies. It does so in one
- * interpreter of a process: the one that called fastdl_import(), which only the main interpreter
- * can, otherwise the first to use the module. In other interpreters the header works alone, and
- * each call takes some microseconds.
+ * The header remembers what it knows about a type until the type changes or is destroyed. It does
+ * so in one interpreter of a process: the one that called fastdl_import(), which only the main
+ * interpreter can do, otherwise the first to use the module. In other interpreters the header works
+ * alone, and each call takes a few microseconds.
  *
  *
  * Rules that hold for every function
@@ -65,20 +65,21 @@
  *   - `int` results are 0, or -1 with a Python exception set.
  *   - No argument may be NULL unless the function says so.
  *   - Sizes and strides count elements, offsets and alignments bytes.
- *   - Call without a pending exception, as Python's own functions; fastdl_init, fastdl_release and
- *     fastdl_release_all may be called with one, and keep it. Any other function may fail because
- *     of one, or clear it; it leaks nothing and returns -1 only with an exception set.
- *   - Exceptions: TypeError for what is no tensor, or one of another element type; BufferError
- *     for what cannot be described or reached as asked; ValueError for shapes and overlap. What
- *     a producer raises is passed on unchanged.
+ *   - Call without a pending exception, as with Python's own functions; fastdl_init,
+ *     fastdl_release and fastdl_release_all may be called with one, and keep it. Any other function
+ *     may fail because of one, or clear it; it leaks nothing and returns -1 only with an exception
+ *     set.
+ *   - Exceptions: TypeError for an object that is not a tensor, or has another element type;
+ *     BufferError for a tensor that cannot be described or reached as asked; ValueError for shapes
+ *     and overlap. A producer's exceptions pass unchanged.
  *
  *
  * Three numbers
  * -------------
  * The version of the package (`fastdl.__version__`), the version of DLPack (in dlpack.h), and the
  * version of the interface between this header and an installed package, below. The header and the
- * package may come from different releases: a package serves every header with the same major
- * version and a minor version not above its own.
+ * package may come from different releases: a package works with every header of the same major
+ * version and of a minor version up to its own.
  */
 #ifndef FASTDL_NO_PYTHON
 #include <Python.h>
@@ -125,21 +126,21 @@
  *
  * FASTDL_ONE_ defines a variable that all files of a module share and no other module sees,
  * FASTDL_TABLE_ one that is constant, and FASTDL_COLD_ a function off the common path. C++ has
- * `inline` for that. In C on ELF systems they are weak, hidden, and in sections with a name by
- * which the linker (GNU ld, gold) keeps the first of each; other linkers keep all and use the
- * first. The functions share a section, so:
+ * `inline` for that. In C on ELF systems they are weak, hidden, and in named sections of which the
+ * linker (GNU ld, gold) keeps the first copy; other linkers keep all copies and use the first. The
+ * functions share a section, so:
  *   - a file defines all of them or none (those that need no Python are FASTDL_RARE_);
  *   - none has a `switch` with more than three cases: its jump table would stay where the section
  *     goes, and the linker refuses that.
- * In C on other systems each file has its own functions, of which MSVC's linker folds the equal
- * ones.
+ * In C on other systems each file has its own functions; MSVC's linker folds equal ones.
  *
  * The names end in the release of this header, so that libraries with headers of two releases can
  * be linked into one module.
  *
- * Define FASTDL_STATIC in a file that is to have everything for itself, its own fastdl_import()
- * included: in one that is compiled for another CPU than the rest of the module, which may not run
- * its functions; and in one made without -flto that is linked with others made with it. */
+ * Define FASTDL_STATIC in a file that needs its own copy of everything, including its own call of
+ * fastdl_import(): one compiled for a different CPU than the rest of the module, which may be
+ * unable to run its functions; and one compiled without -flto but linked with files compiled with
+ * it. */
 #define FASTDL_RELEASE_ "0_1_0"
 #define FASTDL_NAME_(name) name##0_1_0
 
@@ -311,8 +312,8 @@
 #define FASTDL_CAST_(type, value) ((type)(value))
 #endif
 
-/* Off within this header: what compilers say of C when they read it as C++, and of functions that
- * all files share and so are not static. */
+/* Disabled within this header: warnings about C read as C++, and about functions that all files
+ * share and so are not static. */
 #if defined(__clang__)
 #define FASTDL_BEGIN_                                                                              \
     _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wold-style-cast\"")      \
@@ -373,8 +374,8 @@ static inline uint32_t fastdl_dtype(DLDataType dtype)
     return FASTDL_DTYPE(dtype.code, dtype.bits, dtype.lanes);
 }
 
-/* A family of element types: the sizes it comes in are the powers of two between two bounds, or
- * the one size of which the name speaks. */
+/* A family of element types: its sizes are the powers of two between two bounds, or the one size in
+ * its name. */
 typedef struct {
     const char *name;
     uint8_t min_bits, max_bits;
@@ -394,7 +395,7 @@ fastdl_dtype_family fastdl_dtype_families_[] = {
 };
 
 /* The family of a DLDataTypeCode; NULL for a code that DLPack 1.3 does not know, and for opaque
- * handles: any size is possible there. Needs no thread state. */
+ * handles: those may have any size. Needs no thread state. */
 static inline const fastdl_dtype_family *fastdl_find_dtype(uint8_t code)
 {
     size_t known = sizeof(fastdl_dtype_families_) / sizeof(fastdl_dtype_families_[0]);
@@ -411,15 +412,15 @@ static inline int fastdl_dtype_exists(uint8_t code, uint8_t bits)
            ((bits & (bits - 1)) == 0 || family->min_bits == family->max_bits);
 }
 
-/* The bytes one element takes when it stands alone: the unit of strides. A packed element of
- * fewer than 8 bits counts as one byte. Needs no thread state. */
+/* The bytes that one element takes by itself: the unit of strides. A packed element of fewer than 8
+ * bits counts as one byte. Needs no thread state. */
 static inline int64_t fastdl_itemsize(DLDataType dtype)
 {
     return ((int64_t)dtype.bits * dtype.lanes + 7) / 8;
 }
 
 /* Whether elements share bytes: lanes * bits is not a whole number of bytes, and `flags` do not
- * say that elements are padded. Such a tensor has no strides to speak of. Needs no thread state. */
+ * say that elements are padded. Such a tensor has no meaningful strides. Needs no thread state. */
 static inline int fastdl_is_packed(DLDataType dtype, uint64_t flags)
 {
     return ((unsigned)dtype.bits * dtype.lanes) % 8 != 0 &&
@@ -436,13 +437,14 @@ static inline int fastdl_is_packed(DLDataType dtype, uint64_t flags)
  *     })
  *
  * A `switch` over element types: the block is compiled once for each type of the family, with `T`
- * that type in C, and `T_DTYPE` its number (FASTDL_FLOAT32, ...); `T` is a name of your choice. An
- * element type outside the family runs nothing, so let a specification ask for the family first:
+ * that type in C, and `T_DTYPE` its number (FASTDL_FLOAT32, ...); `T` is a name of your choice. For
+ * an element type outside the family nothing runs, so have a specification ask for the family
+ * first:
  *
  *     static const uint32_t real[] = {FASTDL_LIST_REAL};
  *     spec.dtypes = real, spec.dtype_count = sizeof(real) / sizeof(real[0]);
  *
- * `break` leaves the block. Dispatches over two arguments may stand in each other.
+ * `break` leaves the block. Dispatches over two arguments may be nested.
  *
  *     INTEGER    int8 to int64, uint8 to uint64
  *     REAL       float32, float64
@@ -459,7 +461,7 @@ static inline int fastdl_is_packed(DLDataType dtype, uint64_t flags)
  *     })
  *
  * If your compiler has types for them (_Float16, __half, __nv_bfloat16), define FASTDL_FLOAT16_TYPE
- * and FASTDL_BFLOAT16_TYPE as these before this file is included for the first time.
+ * and FASTDL_BFLOAT16_TYPE as those types before you first include this file.
  *
  * FASTDL_EACH_REAL(X, ...) and its like are the lists themselves: X(number, type, ...) for each
  * type, with whatever follows X, which must be something. To declare a function for each:
@@ -546,7 +548,7 @@ typedef struct {
         break;                                                                                     \
     }
 
-/* The double nearest to a number of 16 bits, `fraction` of which are its fraction: its value. */
+/* The value of a 16-bit float, `fraction` bits of which are its fraction, as a double. */
 FASTDL_HOT_ double fastdl_widen_(uint16_t bits, int fraction)
 {
     int top = (1 << (15 - fraction)) - 1, bias = top / 2; /* of the exponent */
@@ -576,7 +578,7 @@ FASTDL_HOT_ uint16_t fastdl_narrow_(double value, int fraction)
     sign = (uint16_t)(image >> 48 & 0x8000);
     part = image & (((uint64_t)1 << 52) - 1);
     exponent = (int)(image >> 52 & 0x7ff) - 1023 + bias;
-    if ((image >> 52 & 0x7ff) == 0x7ff && part != 0) /* not a number, and stays quiet */
+    if ((image >> 52 & 0x7ff) == 0x7ff && part != 0) /* NaN, kept quiet */
         return (uint16_t)(sign | top << fraction | 1 << (fraction - 1) |
                           (int)(part >> (52 - fraction)));
     if (exponent >= top)
@@ -597,8 +599,8 @@ FASTDL_HOT_ uint16_t fastdl_narrow_(double value, int fraction)
 }
 
 /* The value of an element of float16, bfloat16, float32 or float64; 0 for other types. The element
- * need not be aligned. With a number that the compiler knows, as T_DTYPE is, it costs what the
- * conversion costs. Needs no thread state. */
+ * need not be aligned. With a type number that the compiler knows, such as T_DTYPE, it costs only
+ * the conversion. Needs no thread state. */
 static inline double fastdl_load(uint32_t dtype, const void *element)
 {
     uint16_t bits;
@@ -657,7 +659,7 @@ typedef enum {
     FASTDL_STREAM_NONE,   /* plain host memory */
     FASTDL_STREAM_CUDA,   /* 1 legacy, 2 per thread, above 2 a handle; 0 is ambiguous */
     FASTDL_STREAM_ROCM,   /* 0 default, above 2 a handle; 1 and 2 do not exist */
-    FASTDL_STREAM_OPAQUE, /* has queues, but not ones that DLPack can name by an integer */
+    FASTDL_STREAM_OPAQUE, /* has queues, but DLPack cannot name them by integers */
 } fastdl_stream_kind;
 
 typedef struct {
@@ -712,7 +714,7 @@ static inline const fastdl_device_fact *fastdl_find_device(int32_t type)
  * Nothing in this section needs a thread state.
  * ===================================================================== */
 
-/* What is wrong with a descriptor. */
+/* What can be wrong with a descriptor. */
 typedef enum {
     FASTDL_OK = 0,
     FASTDL_BAD_DEVICE,
@@ -745,7 +747,7 @@ char *const fastdl_fault_texts_[] = {
     "elements but a NULL data pointer",
 };
 
-/* The fault in words that complete "the tensor has ...". */
+/* The fault as a phrase that completes "the tensor has ...". */
 static inline const char *fastdl_fault_text(fastdl_fault fault)
 {
     size_t known = sizeof(fastdl_fault_texts_) / sizeof(fastdl_fault_texts_[0]);
@@ -826,7 +828,7 @@ static inline int fastdl_is_contiguous(const DLTensor *tensor, char order)
             long_dims++;
             if (tensor->strides == NULL ? order == 'F' && long_dims > 1
                                         : tensor->strides[i] != step)
-                compact = 0; /* keep looking: a later dimension may be 0 */
+                compact = 0; /* go on: a later dimension may be 0 */
             if (fastdl_mul_(step, tensor->shape[i], &step))
                 compact = 0;
         }
@@ -834,9 +836,10 @@ static inline int fastdl_is_contiguous(const DLTensor *tensor, char order)
     return compact;
 }
 
-/* Elements, and what the strides reach to both sides of the first one, in elements. This is what
- * an exchange costs per dimension. An overflow is reported only after the last dimension: if one of
- * them is 0, then *size is 0, nothing is reached and nothing has overflowed. */
+/* The number of elements, and how far the strides reach on both sides of the first one, in
+ * elements. This is the per-dimension cost of an exchange. An overflow is reported only after the
+ * last dimension: if one of them is 0, then *size is 0, nothing is reached and nothing has
+ * overflowed. */
 static inline fastdl_fault fastdl_measure_(const DLTensor *tensor, int64_t *size, int64_t *low,
                                            int64_t *high)
 {
@@ -896,11 +899,11 @@ static inline fastdl_fault fastdl_check_addresses_(const DLTensor *tensor,
     return FASTDL_UNLIKELY_(tensor->data == NULL) ? FASTDL_NULL_DATA : FASTDL_OK;
 }
 
-/* The rest of fastdl_check for rare tensors, apart so that the common path calls nothing. */
+/* The rest of fastdl_check, for rare tensors; separate so that the common path makes no call. */
 FASTDL_RARE_ fastdl_fault fastdl_check_elsewhere_(const DLTensor *tensor,
                                                   const fastdl_layout *layout)
 {
-    /* Of a handle only the offset counts. */
+    /* For a handle only the offset counts. */
     int addresses = fastdl_find_device((int32_t)tensor->device.device_type)->addresses;
     return fastdl_check_addresses_(tensor, layout, addresses ? fastdl_address_(tensor) : 0);
 }
@@ -986,23 +989,23 @@ extern "C" {
  * stack: most of its size is room for strides, which is never touched. Do not copy it, since
  * `dl.strides` may point into it.
  *
- * What holds of `dl` after a successful fastdl_borrow:
+ * What is true of `dl` after a successful fastdl_borrow:
  *   data         the first element; on devices without addresses (OpenCL, Vulkan, Metal, WebGPU)
  *                a handle, to which dl.byte_offset applies. May be NULL if there are no elements.
  *   byte_offset  0 where `data` is an address
  *   ndim         0 to 64
  *   shape        not NULL when ndim > 0
  *   strides      not NULL when ndim > 0; may be negative or zero
- * and the tensor has passed fastdl_check, or is of a library whose table is trusted to describe its
- * own tensors (torch). `flags` are DLPACK_FLAG_BITMASK_* bits; writing to a
- * tensor with READ_ONLY breaks its owner. */
+ * and the tensor has passed fastdl_check, or comes from a library whose table is trusted to
+ * describe its own tensors (torch). `flags` are DLPACK_FLAG_BITMASK_* bits; writing to a READ_ONLY
+ * tensor corrupts its owner's data. */
 typedef struct fastdl_view {
     DLTensor dl;
     uint64_t flags;
     uint64_t size_;                 /* of this struct, as the caller was compiled with it */
     const DLPackExchangeAPI *api_;  /* of the library whose stream the tensor is ready on */
     DLManagedTensorVersioned *own_; /* what keeps the memory, where the object does not */
-    /* For strides, and on 32-bit machines sizes, that the object does not have in this form. */
+    /* For strides, and on 32-bit machines sizes, that the object does not store in this form. */
     int64_t room_[FASTDL_MAX_NDIM * 8 / sizeof(void *)];
 } fastdl_view;
 
@@ -1015,9 +1018,9 @@ typedef struct fastdl_view {
  * Call it before other threads use the module.
  *
  * ImportError if fastdl is not installed, if its interface has another major version or is older
- * than this header, and in an interpreter other than the main one: all then works as before the
- * call. Serves all files of an extension module, except with compilers
- * other than gcc, clang, MSVC and those of C++17, where each file has to call it. */
+ * than this header, and in an interpreter other than the main one: everything then works as before
+ * the call. Serves all files of an extension module, except with compilers other than gcc, clang,
+ * MSVC and those of C++17, where each file has to call it. */
 static inline int fastdl_import(void);
 
 /* Fills *view with the tensor of `obj`, for the duration of a C call. Nothing is owned: the view is
@@ -1025,109 +1028,109 @@ static inline int fastdl_import(void);
  * so. Keep `obj` alive yourself (arguments of your function are).
  *
  * Nothing is synchronised: on a device, work on the tensor belongs on the stream that
- * fastdl_work_stream gives. Objects that have `__dlpack__` alone are asked to be ready on the
- * device's default stream, or after fastdl_import() on the thread's work stream; a fastdl.Tensor is
- * ready there too. Before fastdl_import() their device must be current, if there are several. The
- * GIL may be released while the driver is asked for that.
+ * fastdl_work_stream gives. Objects that have only `__dlpack__` are asked to be ready on the
+ * device's default stream or, after fastdl_import(), on the thread's work stream; a fastdl.Tensor
+ * is ready there too. Before fastdl_import() their device must be current, if there are several.
+ * The GIL may be released during the calls to the driver.
  *
  * On success call fastdl_release when you are done. On failure the view holds nothing, and calling
  * fastdl_release is allowed.
- * TypeError: `obj` is no tensor. BufferError: it cannot be described (a sparse or lazy tensor, a
+ * TypeError: `obj` is not a tensor. BufferError: it cannot be described (a sparse or lazy tensor, a
  * fault in its descriptor). Other exceptions are the producer's.
  *
- * Read-only data is reported in `flags` where the source can say so. A borrowing table slot cannot,
- * and those that follow the rules refuse; fastdl then asks `__dlpack__`. Legacy capsules cannot
- * either: they are taken for writable, except from libraries that share values among arrays (JAX,
- * TensorFlow, MLX, PyArrow).
+ * Read-only data is reported in `flags` if the source can say so. A table's borrowing slot cannot,
+ * so a correct one refuses such data; fastdl then asks `__dlpack__`. Legacy capsules cannot either:
+ * they count as writable, except from libraries that share values among arrays (JAX, TensorFlow,
+ * MLX, PyArrow).
  *
  * Cost: the call of the library's own table plus 3 ns; NumPy's arrays 7 ns and fastdl.Tensor 4 ns
- * after fastdl_import(); else one call of `__dlpack__`. The first tensor of a type costs some
+ * after fastdl_import(); otherwise one call of `__dlpack__`. The first tensor of a type costs a few
  * microseconds. */
 static inline int fastdl_borrow(PyObject *obj, fastdl_view *view);
 
-/* Makes a view that has not been borrowed yet safe to release, for functions whose one exit
- * releases several. Costs one store; fastdl_borrow does it by itself. Needs no thread state. */
+/* Makes a view that has not been borrowed yet safe to release, for functions with one exit that
+ * releases several. Costs one store; fastdl_borrow does it itself. Needs no thread state. */
 static inline void fastdl_init(fastdl_view *view);
 
-/* Gives back what a view holds. May be called again, and after a fastdl_borrow that failed; a
- * pending exception is kept. The view must have been passed to fastdl_borrow or fastdl_init before.
+/* Releases what a view holds. May be called again, and after a failed fastdl_borrow; a pending
+ * exception is kept. The view must have been passed to fastdl_borrow or fastdl_init before.
  */
 static inline void fastdl_release(fastdl_view *view);
 
 /* The tensor of `obj`, to be kept beyond the call. On success **out is yours: it keeps the memory
- * alive by itself, and you call its deleter once, from any thread; NULL there means there is
- * nothing to call. Never a NULL `strides` if there are dimensions. On failure *out is NULL.
- * Exceptions, streams and read-only data as in fastdl_borrow. Other than there, `byte_offset` may
- * be other than 0, and shape and strides are the producer's memory, as DLPack has it: copy them if
- * the producer may change them. Costs one allocation by the library that owns the data. */
+ * alive by itself, and you call its deleter once, from any thread; if the deleter is NULL there is
+ * nothing to call. `strides` is never NULL if there are dimensions. On failure *out is NULL.
+ * Exceptions, streams and read-only data as in fastdl_borrow. Unlike there, `byte_offset` may be
+ * nonzero, and shape and strides are the producer's memory, as DLPack defines: copy them if the
+ * producer may change them. Costs one allocation by the library that owns the data. */
 static inline int fastdl_own(PyObject *obj, DLManagedTensorVersioned **out);
 
 /* Makes *out, a new object of type `like` on `managed`. `like` is the type of one of your
  * arguments, Py_TYPE(x), or NULL for fastdl.Tensor. The object is of the class that the type's
- * table makes (for a subclass of torch.Tensor: torch.Tensor itself), or a fastdl.Tensor where the
- * type has no table that can make objects.
+ * table makes (for a subclass of torch.Tensor: torch.Tensor itself), or a fastdl.Tensor if the type
+ * has no table that can make objects.
  *
- * `managed` is taken in every case, so a caller has nothing to clean up. Where this function
- * refuses by itself (TypeError: `like` is no tensor type, or one that needs fastdl_import()) or a
- * table of fastdl's does, its deleter has been called. Device memory that becomes a fastdl.Tensor
- * counts as in use on the thread's work stream. If the table of another library fails, then
- * whether it freed `managed` cannot be known, and it is left alone: a leak beats a double free.
- * (Before fastdl_import() the table of fastdl.Tensor counts as another library's.) On failure *out
- * is NULL. */
+ * `managed` is consumed in every case, so the caller has nothing to clean up. If this function
+ * itself refuses (TypeError: `like` is not a tensor type, or needs fastdl_import()) or a table of
+ * fastdl's does, its deleter has been called. Device memory that becomes a fastdl.Tensor counts as
+ * in use on the thread's work stream. If another library's table fails, it is unknown whether it
+ * freed `managed`, which is left alone: a leak is better than a double free. (Before
+ * fastdl_import() the table of fastdl.Tensor counts as another library's.) On failure *out is NULL.
+ */
 static inline int fastdl_wrap(DLManagedTensorVersioned *managed, PyTypeObject *like,
                               PyObject **out);
 
 /* Allocates an uninitialised tensor with the element type, shape and device of `prototype` (whose
  * other fields are not read), by the allocator of the library of `like`, as in fastdl_wrap. On
  * success **out is yours, compact and row-major, with `byte_offset` 0 where `data` is an address:
- * fill it, on the work stream, and hand it to fastdl_wrap. On failure *out is NULL, and the
- * exception is of the kind that the library names. For types without a table of their own the
+ * fill it, on the work stream, and pass it to fastdl_wrap. On failure *out is NULL, and the
+ * exception is of the type that the library names. For types without a table of their own the
  * memory is fastdl's: of the host (aligned to 256 bytes), of CUDA and ROCm devices, managed or
  * pinned; it is ready on every stream. BufferError on other devices, and without a driver.
  * TypeError where fastdl_import() would be needed. */
 static inline int fastdl_empty(const DLTensor *prototype, PyTypeObject *like,
                                DLManagedTensorVersioned **out);
 
-/* fastdl_empty with all bytes 0, for host memory. BufferError for other devices, where the function
- * that fills it has to do so on its stream: fastdl_empty, then cudaMemsetAsync. */
+/* fastdl_empty with all bytes 0, for host memory. BufferError for other devices, where you must
+ * fill the memory on your stream: fastdl_empty, then cudaMemsetAsync. */
 static inline int fastdl_zeros(const DLTensor *prototype, PyTypeObject *like,
                                DLManagedTensorVersioned **out);
 
-/* Gives back a managed tensor that fastdl_own, fastdl_own_as, fastdl_empty or fastdl_zeros made and
- * that fastdl_wrap has not taken. NULL, and a NULL deleter, are fine. Needs no thread state. */
+/* Releases a managed tensor that came from fastdl_own, fastdl_own_as, fastdl_empty or fastdl_zeros,
+ * unless fastdl_wrap has consumed it. NULL, and a NULL deleter, are allowed. Needs no thread state.
+ */
 static inline void fastdl_drop(DLManagedTensorVersioned *managed);
 
 /* The stream on which work on the tensor of a view must be queued: a cudaStream_t or hipStream_t.
- * Where the type has a table of its own it is the one on which its library works now; for a
- * fastdl.Tensor and for types with `__dlpack__` alone it is the thread's work stream, which is the
+ * If the type has its own table, it is the stream on which its library works now; for a
+ * fastdl.Tensor and for types with only `__dlpack__` it is the thread's work stream, which is the
  * default one unless Python says otherwise (fastdl.use_stream; before fastdl_import() the default
- * one in every case). NULL for host memory, and for the legacy default stream.
- * Ask after fastdl_borrow, with the device of the tensor current:
+ * one in every case). NULL for host memory, and for the legacy default stream. Call it after
+ * fastdl_borrow, with the device of the tensor current:
  *
  *     fastdl_borrow, fastdl_expect; device guard (view.dl.device.device_id); fastdl_work_stream;
  *     launch
  *
- * The tensor is ready there. A library with a table works there too, so what it does later comes
- * after your work, and fastdl remembers it for a fastdl.Tensor. Libraries without one (CuPy, JAX)
- * may work on another stream of theirs: call within `fastdl.use_stream(device, that stream)`, or
- * synchronise before they go on. BufferError if the library cannot tell. */
+ * The tensor is ready there. A library with a table works there too, so its later work comes after
+ * yours, and fastdl keeps that order for a fastdl.Tensor. Libraries without one (CuPy, JAX) may
+ * work on another stream of their own: call within `fastdl.use_stream(device, that stream)`, or
+ * synchronise before they continue. BufferError if the library cannot tell. */
 static inline int fastdl_work_stream(const fastdl_view *view, void **stream);
 
 /* The exchange table of a type, valid until the process ends: its own, or one of fastdl's. NULL
- * with TypeError if the type has none (and no `__dlpack__`). Of the table of a type that has
- * `__dlpack__` alone, only the slot managed_tensor_from_py_object_no_sync works before
- * fastdl_import(). */
+ * with TypeError if the type has none (and no `__dlpack__`). Before fastdl_import(), only the slot
+ * managed_tensor_from_py_object_no_sync works in the table of a type that has only `__dlpack__`. */
 static inline const DLPackExchangeAPI *fastdl_exchange_api(PyTypeObject *type);
 
 /* ---- what a function expects of an argument ---- */
 
-/* One dimension of an expected shape: a size, or a name that stands for one. A name has the size
+/* One dimension of an expected shape: a size, or a name that stands for one. A name takes the size
  * of the first argument it is compared with, and the others must agree:
  *
  *     fastdl_dim n = FASTDL_DIM("n"), three = FASTDL_SIZE(3);
  *     fastdl_dim *const points[] = {&n, &three}, *const weights[] = {&n};
  *
- * Names live in a call: make them on the stack. Exact sizes may be static. */
+ * Names are valid for one call: put them on the stack. Exact sizes may be static. */
 typedef struct {
     const char *name;
     int64_t size;     /* -1: not known yet */
@@ -1157,16 +1160,16 @@ enum {
     FASTDL_IN_PLACE = 4, /* an argument of `no_alias` may also be this very tensor */
     FASTDL_DETACHED =
         8,            /* with WRITABLE: also where autograd would not see it (fastdl_borrow_as) */
-    FASTDL_COPY = 16, /* a contiguous copy stands in for what has another layout */
-    FASTDL_CONVERT = 32, /* and for what has none of `dtypes`, or another one than `like` */
+    FASTDL_COPY = 16, /* a contiguous copy replaces a tensor of another layout */
+    FASTDL_CONVERT = 32, /* and a tensor of a type not in `dtypes`, or not that of `like` */
 
-    /* fastdl_spec.device, beside the numbers of DLDeviceType */
+    /* fastdl_spec.device, besides the numbers of DLDeviceType */
     FASTDL_HOST = 0, /* any memory that the CPU may touch */
     FASTDL_ANY_DEVICE = -1,
 };
 
-/* What a function expects. A member that is 0 asks for nothing, except for `device`: forgotten, it
- * means host memory, since touching anything else crashes. The members used most come first. */
+/* What a function expects. A member that is 0 asks for nothing, except `device`: 0 there means host
+ * memory, since the CPU would crash on anything else. The most used members come first. */
 typedef struct {
     const uint32_t *dtypes; /* any of these: FASTDL_FLOAT32, ... */
     size_t dtype_count;
@@ -1189,44 +1192,44 @@ typedef struct {
  *     dimensions, sizes, overlap          ValueError
  *     layout, device, alignment, writing  BufferError
  *
- * FASTDL_DETACHED, FASTDL_COPY and FASTDL_CONVERT are rules of fastdl_borrow_as and fastdl_own_as,
- * and nothing to this function, which has no object and cannot replace a view.
+ * FASTDL_DETACHED, FASTDL_COPY and FASTDL_CONVERT are rules of fastdl_borrow_as and fastdl_own_as;
+ * this function ignores them, since it has no object and cannot replace a view.
  *
- * A name in `shape` that has no size yet takes that of this tensor, also if the call fails. Two
- * tensors share memory if some byte is in an element of both; for strides that are too entangled to
- * tell at a glance, it counts as shared if they span a common range.
- * Costs up to 3 ns; text is made only on failure. Needs a thread state only on failure. */
+ * A name in `shape` that has no size yet takes that of this tensor, even if the call fails. Two
+ * tensors share memory if some byte is in an element of both; if the strides are too complex to
+ * decide that quickly, memory counts as shared if they span a common range. Costs up to 3 ns; a
+ * message is built only on failure. Needs a thread state only on failure. */
 static inline int fastdl_expect(const fastdl_view *view, const char *name, const fastdl_spec *spec);
 
-/* Borrows one argument of a function: fastdl_borrow and fastdl_expect in one call, which costs no
- * more than the two. Every failure names the argument: `name` comes before the words of fastdl
- * ("x: expected a tensor, got 'list', ..."); the exception of another library passes as it is, with
- * the name in a note from Python 3.11 on. On success call fastdl_release when you are done; on
- * failure the view holds nothing, and calling fastdl_release is allowed.
+/* Borrows one argument of a function: fastdl_borrow and fastdl_expect in one call, at no extra
+ * cost. Every failure names the argument: `name` precedes fastdl's own message ("x: expected a
+ * tensor, got 'list', ..."); another library's exception passes unchanged, with the name in a note
+ * from Python 3.11 on. On success call fastdl_release when you are done; on failure the view holds
+ * nothing, and calling fastdl_release is allowed.
  *
- * A torch tensor that requires grad is borrowed as if detached: what is done with it is not
- * recorded. Where it is to be written (FASTDL_WRITABLE) and gradients are being recorded, that
- * would make them silently wrong, so it is refused with BufferError: call within
- * torch.no_grad(), as optimizers do, or pass x.detach(). FASTDL_DETACHED takes it all the same. The
- * question costs one attribute of a torch tensor, and is not asked of other tensors.
+ * A torch tensor that requires grad is borrowed as if detached: autograd does not record what is
+ * done with it. If it is to be written (FASTDL_WRITABLE) while gradients are recorded, they would
+ * be silently wrong, so it is refused with BufferError: call within torch.no_grad(), as optimizers
+ * do, or pass x.detach(). FASTDL_DETACHED accepts it anyway. The check reads one attribute of a
+ * torch tensor; other tensors are not checked.
  *
- * FASTDL_COPY: where layout, alignment or `no_alias` is not met, the view is of a copy, aligned,
- * and contiguous in the order that `layout` asks for. FASTDL_CONVERT: also where the element type
- * is not that of `like`, or none of `dtypes`; the copy has the first of these that this one can be
- * converted to:
+ * FASTDL_COPY: if layout, alignment or `no_alias` is not met, the view is of a copy, aligned, and
+ * contiguous in the order that `layout` asks for. FASTDL_CONVERT: also if the element type is not
+ * that of `like`, or not in `dtypes`; the copy has the first of `dtypes` that it can be converted
+ * to:
  *
  *     bool                                    to integers and floating types
  *     int8 to int64, uint8 to uint64          to each other and to floating types
  *     float16, bfloat16, float32, float64     to each other
  *
- * A floating result is rounded to nearest; an integer that the result cannot hold is a ValueError.
- * Other types can be copied and not converted. The copy lasts until fastdl_release; `flags` say
- * IS_COPIED. Only host memory is copied: a device tensor has to be made right by its library, and
- * is refused as without the rule. So is an argument that is to be written (FASTDL_WRITABLE), since
- * the caller would not see the result. The GIL is kept while copying.
+ * A floating result is rounded to nearest; an integer that the result cannot hold raises
+ * ValueError. Other types can be copied but not converted. The copy lasts until fastdl_release;
+ * `flags` say IS_COPIED. Only host memory is copied: a device tensor must be converted by its own
+ * library, and is refused as without the rule. So is an argument that is to be written
+ * (FASTDL_WRITABLE), since the caller would not see the result. The GIL is kept while copying.
  *
- * Buffers (bytes, array.array, mmap, ...) are no tensors, and the message says what makes one of
- * them: fastdl.asarray(x). */
+ * Buffers (bytes, array.array, mmap, ...) are not tensors, and the message says how to make one:
+ * fastdl.asarray(x). */
 static inline int fastdl_borrow_as(PyObject *obj, const char *name, const fastdl_spec *spec,
                                    fastdl_view *view);
 
@@ -1255,8 +1258,8 @@ typedef struct {
  *     fastdl_release_all(views, 2);
  *
  * `like` and `no_alias` of a specification may refer to views that come before its own, and a name
- * in `shape` has the size that the first argument with it has. On failure, which is that of the
- * first argument that fails, all that was borrowed has been released; calling fastdl_release_all is
+ * in `shape` takes the size of the first argument that uses it. On failure, reported for the first
+ * argument that fails, everything borrowed has been released; calling fastdl_release_all is
  * allowed. */
 static inline int fastdl_borrow_all(PyObject *const *objects, const fastdl_parameter *parameters,
                                     size_t count, fastdl_view *views);
@@ -1266,7 +1269,7 @@ static inline int fastdl_borrow_all(PyObject *const *objects, const fastdl_param
 static inline void fastdl_release_all(fastdl_view *views, size_t count);
 
 /* ========================================================================
- * What is known of types
+ * What is known about types
  *
  * Shared by all who use this interface in the interpreter that has imported fastdl: the layout is
  * part of its version.
@@ -1274,14 +1277,14 @@ static inline void fastdl_release_all(fastdl_view *views, size_t count);
 
 /* Facts about the instances of a type. */
 enum {
-    FASTDL_TYPE_NATIVE = 1,      /* the table is the library's own: `__dlpack__` may know better */
+    FASTDL_TYPE_NATIVE = 1,      /* the table is the library's own: `__dlpack__` may do better */
     FASTDL_TYPE_PROTOCOL = 2,    /* the table is over `__dlpack__`: there is no better one */
     FASTDL_TYPE_IMMUTABLE = 8,   /* a capsule without flags is read-only all the same */
     FASTDL_TYPE_HAS_DLPACK = 16, /* has `__dlpack__` on the type; a proxy may on the instance */
     FASTDL_TYPE_ASK_BITS = 32, /* may be a lazy conjugate or negative that the table exports raw */
     FASTDL_TYPE_KEEP = 64,     /* the object must live as long as what it exported */
-    FASTDL_TYPE_NONE_WAITS = 128, /* hands stream=-1 to its driver; waits by itself on None */
-    FASTDL_TYPE_TRUSTED = 256,    /* its table describes real tensors: sizes need no second look */
+    FASTDL_TYPE_NONE_WAITS = 128, /* passes stream=-1 to its driver; waits by itself on None */
+    FASTDL_TYPE_TRUSTED = 256,    /* its table describes real tensors: sizes need no check */
     FASTDL_TYPE_TRACED = 512      /* stands for a tensor while a function is traced: no memory */
 };
 
@@ -1309,8 +1312,8 @@ fastdl_keyword_fact fastdl_keyword_facts_[] = {
     {0, NULL},
 };
 
-/* All keywords, in the order in which they are given up for a producer that does not say which one
- * it minds; then a row with a NULL name. Needs no thread state. */
+/* All keywords, in the order in which they are dropped for a producer that does not say which one
+ * it rejects; then a row with a NULL name. Needs no thread state. */
 static inline const fastdl_keyword_fact *fastdl_keywords(void)
 {
     return fastdl_keyword_facts_;
@@ -1320,9 +1323,9 @@ static inline const fastdl_keyword_fact *fastdl_keywords(void)
  * `api_` to the table in the type's record. */
 typedef int (*fastdl_borrower)(PyObject *obj, fastdl_view *view);
 
-/* What is known of a type. Immutable, and kept until the process ends, so a reader may hold it
- * across any call. Types of which the same is known share one: there are as many as there are
- * tables, times the few signatures of `__dlpack__`. */
+/* What is known about a type. Immutable, and kept until the process ends, so a reader may hold it
+ * across any call. Types with equal facts share one record: there are as many as there are tables,
+ * times the few signatures of `__dlpack__`. */
 typedef struct fastdl_record {
     const void *next;                      /* the record that was made before this one, or NULL */
     const DLPackExchangeAPI *api;          /* never NULL */
@@ -1336,22 +1339,22 @@ typedef struct fastdl_record {
 /* A place in the cache of types. It does not own the type, which may be dead: the version tag
  * counts. CPython numbers types, never uses a number twice in an interpreter, and takes the number
  * away when the type or one of its bases changes. So an equal tag means the same type, unchanged
- * since it was described. CPython's own cache of methods relies on the same tags, and what escapes
- * that escapes this one. (CPython 3.13 and newer give one type a thousand tags; after as many
- * changes it is described each time. CPython 3.10 counts from the start again after
- * sys._clear_type_cache(), an internal function for tests. Code that is put into a function in
- * place changes no type: `f.__code__ = g.__code__` is not seen.) */
+ * since it was described. CPython's own method cache relies on the same tags, so both miss the same
+ * changes. (CPython 3.13 and newer give one type a thousand tags; after as many changes it is
+ * described each time. CPython 3.10 counts from the start again after sys._clear_type_cache(), an
+ * internal function for tests.) Neither sees code put into a function in place
+ * (`f.__code__ = g.__code__`). */
 typedef struct {
     uint32_t tag;       /* 0: empty, or being written */
     const void *type;   /* to be compared with, never to be followed */
     const void *record; /* a fastdl_record */
-    PyObject *watch;    /* tells of the type's death where tags cannot be read, else NULL */
+    PyObject *watch;    /* reports the type's death where tags cannot be read, otherwise NULL */
 } fastdl_slot;
 
-/* The cache: sets of a few places each, the one used last in front. It does not grow. A new type
- * drives out the one of its set that was used least recently, dead or alive, which is described
- * again if it comes again. Types with a table and types with `__dlpack__` alone have places of
- * their own, so that neither drive out the others. What is no tensor takes no place. */
+/* The cache: sets of a few places each, the most recently used first. It does not grow. A new type
+ * evicts the least recently used one of its set, dead or alive, which is described again if it
+ * returns. Types with a table and types with only `__dlpack__` have separate places, so that
+ * neither evict the others. Types that are not tensors take no place. */
 #define FASTDL_SETS 64u /* a power of two */
 #define FASTDL_WAYS 4u
 
@@ -1458,8 +1461,7 @@ static inline void fastdl_fill_(fastdl_slot *slot, const void *type, uint32_t ta
     fastdl_store_tag_(&slot->tag, tag);
 }
 
-/* Puts a type in front of its set, in the place of the one `way` back, and returns what watched
- * that. */
+/* Puts a type in front of its set, replacing the one `way` back, and returns what watched that. */
 FASTDL_COLD_ PyObject *fastdl_put_in_front_(fastdl_slot (*places)[FASTDL_SETS], uint32_t way,
                                             const void *type, uint32_t tag, const void *record,
                                             PyObject *watch)
@@ -1505,8 +1507,8 @@ FASTDL_COLD_ const fastdl_record *fastdl_find_record(fastdl_cache *cache, const 
     return record != NULL ? record : fastdl_find_in_(cache, cache->others, type, tag);
 }
 
-/* Adds a type to a cache, or replaces what it has of it; `watch` is taken. Nothing happens if
- * another thread is at it: the cache is not needed for correctness. */
+/* Adds a type to a cache, or replaces what it has of it; `watch` is taken. Does nothing if another
+ * thread is writing: the cache is not needed for correctness. */
 FASTDL_COLD_ void fastdl_add_type_(fastdl_cache *cache, const PyTypeObject *type, uint32_t tag,
                                    const fastdl_record *record, PyObject *watch)
 {
@@ -1574,19 +1576,19 @@ typedef struct {
     fastdl_cache *types;
     const DLPackExchangeAPI *tensor;   /* the table of fastdl.Tensor */
     const DLPackExchangeAPI *protocol; /* the table over `__dlpack__`, for any object */
-    /* Finds out what there is to know of a type, also if that is nothing, and remembers it. NULL
+    /* Finds out what there is to know about a type, even if that is nothing, and remembers it. NULL
      * with MemoryError, or with what a descriptor in the type raised. */
     const fastdl_record *(*describe)(PyTypeObject *type);
     uint64_t tag_offset; /* where a type object of the running CPython has its version tag */
 } fastdl_runtime;
 
 /* ========================================================================
- * How it is done
+ * Implementation
  * ===================================================================== */
 
 /* ---- errors ---- */
 
-/* A message that is put together from parts, in memory of fixed size. */
+/* A message built from parts, in memory of fixed size. */
 typedef struct {
     size_t length;
     char text[1024];
@@ -1675,8 +1677,8 @@ FASTDL_COLD_ void fastdl_put_tensor_(fastdl_text_ *text, const DLTensor *tensor,
         fastdl_put_(text, ", read-only");
 }
 
-/* Sets an exception in fastdl's own words. It is marked as such: fastdl_borrow_as puts the name of
- * the argument in front of these words, and never in front of a producer's. */
+/* Sets an exception with fastdl's own message, and marks it as such: fastdl_borrow_as puts the name
+ * of the argument before such a message, never before a producer's. */
 FASTDL_COLD_ void fastdl_raise_(PyObject *exception, const char *format, ...)
 {
     PyObject *type, *value, *traceback;
@@ -1687,7 +1689,7 @@ FASTDL_COLD_ void fastdl_raise_(PyObject *exception, const char *format, ...)
     PyErr_Fetch(&type, &value, &traceback);
     PyErr_NormalizeException(&type, &value, &traceback);
     if (value != NULL && PyObject_SetAttrString(value, "_fastdl", Py_True) < 0)
-        PyErr_Clear(); /* without the mark the words are left as they are */
+        PyErr_Clear(); /* without the mark the message is left as it is */
     PyErr_Restore(type, value, traceback);
 }
 
@@ -1776,15 +1778,15 @@ FASTDL_COLD_ void fastdl_raise_answer_(PyObject *exception, const char *format, 
     Py_XDECREF(name);
 }
 
-/* The same for a format that has the %U alone. */
+/* The same for a format with only the %U. */
 FASTDL_COLD_ void fastdl_raise_about_(PyObject *exception, const char *format, PyTypeObject *type)
 {
     fastdl_raise_answer_(exception, format, type, NULL);
 }
 
-/* Sets the TypeError for an object that is no tensor. What has a buffer is one call away from being
- * one: this interface takes none itself, since the format strings of buffers describe what DLPack
- * cannot, and 3.10's limited API has no access to them. */
+/* Sets the TypeError for an object that is not a tensor. An object with a buffer is one call away
+ * from being one: this interface takes none itself, since the format strings of buffers describe
+ * what DLPack cannot, and 3.10's limited API has no access to them. */
 FASTDL_COLD_ void fastdl_raise_no_tensor(PyObject *obj)
 {
     PyObject *buffer = PyMemoryView_FromObject(obj);
@@ -1800,8 +1802,8 @@ FASTDL_COLD_ void fastdl_raise_no_tensor(PyObject *obj)
     Py_XDECREF(buffer);
 }
 
-/* Puts the name of an argument into the pending exception: in front of the message where the words
- * are fastdl's, else as a note, from Python 3.11 on. An interrupt is left alone. */
+/* Puts the name of an argument into the pending exception: before the message if it is fastdl's
+ * own, otherwise as a note, from Python 3.11 on. An interrupt is left alone. */
 FASTDL_COLD_ void fastdl_name_argument_(const char *name)
 {
     PyObject *type, *value, *traceback, *mark, *text = NULL, *result = NULL;
@@ -2349,7 +2351,7 @@ FASTDL_COLD_ void fastdl_discard_(DLManagedTensorVersioned *versioned, DLManaged
         legacy->deleter(legacy);
     Py_XDECREF(keep);
     if (PyErr_Occurred())
-        PyErr_WriteUnraisable(NULL); /* nobody is there to catch it */
+        PyErr_WriteUnraisable(NULL); /* nothing can catch it */
     PyErr_Restore(type, value, traceback);
 }
 
@@ -2362,10 +2364,10 @@ FASTDL_COLD_ int fastdl_is_really_legacy(const DLManagedTensorVersioned *managed
 }
 
 /* Likewise. A DLManagedTensorVersioned has its version where a DLManagedTensor has `data`, its
- * flags in the place of `shape`, and its deleter in that of ndim and dtype. `data` alone does not
- * tell: without elements it may be any number, as an empty vector of Rust has its alignment there.
- * But then there are dimensions, so `shape` is an address, and no flags are; and a tensor that has
- * none has a dtype, while nothing but a NULL deleter ends in 32 zeros. */
+ * flags where that has `shape`, and its deleter where that has ndim and dtype. `data` alone does
+ * not tell: without elements it may be any number, as an empty vector of Rust has its alignment
+ * there. But then there are dimensions, so `shape` is an address, and no flags are; and a tensor
+ * that has none has a dtype, while nothing but a NULL deleter ends in 32 zeros. */
 FASTDL_COLD_ int fastdl_is_really_versioned(const DLManagedTensor *managed)
 {
     const DLTensor *tensor = &managed->dl_tensor;
@@ -2533,7 +2535,7 @@ FASTDL_COLD_ int fastdl_read_any_device_(PyObject *answer, int32_t *device)
     return 0;
 }
 
-/* Reads (device type, device id). -1, with an exception or without, if it is no such thing. */
+/* Reads (device type, device id). -1, with or without an exception, if it is anything else. */
 static inline int fastdl_read_device_(PyObject *answer, int32_t *device)
 {
 #ifndef Py_LIMITED_API
@@ -2635,7 +2637,7 @@ FASTDL_COLD_ int fastdl_read_signature_(PyObject *function, uint32_t *refused)
 
 #else
 
-/* Takes the keywords that a code object has out of *refused. */
+/* Removes the keywords that a code object has from *refused. */
 FASTDL_COLD_ int fastdl_read_code_(PyObject *object, uint32_t *refused)
 {
     const PyCodeObject *code = (const PyCodeObject *)object;
@@ -2657,10 +2659,9 @@ FASTDL_COLD_ int fastdl_read_code_(PyObject *object, uint32_t *refused)
 }
 
 /* Finds the keywords that a function found on a type cannot take, by its signature: functions of
- * Python and Cython have one, and one that takes no keywords at all is known for it. None of any
- * other: what those take is found out by asking each time. What a call raised is never held against
- * a type: it may be from another function, to which the keywords were handed on for this one
- * object.
+ * Python and Cython have one, and one that takes no keywords at all is known for it. For any other
+ * function nothing is found, and each call has to try. What a call raised is never recorded for a
+ * type: it may be from another function, to which the keywords were forwarded for this one object.
  */
 FASTDL_COLD_ int fastdl_read_signature_(PyObject *function, uint32_t *refused)
 {
@@ -2710,8 +2711,8 @@ char *const fastdl_refusals_[] = {
     "incompatible function arguments",
 };
 
-/* The keyword of `asked` to give up after `__dlpack__` has raised a TypeError with these words; 0
- * if the error is not about that. It is if it says so in the way of CPython, Cython, pybind11 or
+/* The keyword of `asked` to drop after `__dlpack__` has raised a TypeError with this message; 0 if
+ * the error is not about that. It is if it says so in the way of CPython, Cython, pybind11 or
  * nanobind; a keyword that it names is one that was passed; and it was raised before any frame of
  * the producer ran, or names `__dlpack__`, to which the producer has handed the keywords on. */
 FASTDL_COLD_ uint32_t fastdl_refused_keyword(const char *words, int has_frames, uint32_t asked)
@@ -2831,8 +2832,8 @@ static inline PyObject *fastdl_negotiate_(PyObject *obj, const fastdl_method_ *m
             refused |= dropped;
         } else if (FASTDL_UNLIKELY_(asked & FASTDL_KEYWORD_VERSION) && version >= 100 &&
                    PyCapsule_IsValid(capsule, "dltensor")) {
-            /* The draft put a new layout under the old name: what this is cannot be known. The
-             * capsule is dropped as it is; 60 is the old layout for certain. */
+            /* The draft used the old name for a new layout, so this one is unknown. The capsule is
+             * dropped untouched; 60 is certainly the old layout. */
             Py_DECREF(capsule);
             version = 60;
         } else {
@@ -3033,8 +3034,8 @@ DLPackExchangeAPI fastdl_traced_table_ = {
     fastdl_traced_stream_,
 };
 
-/* Whether a type has anything by a name that says tensor. What has not is done with quickly: it
- * takes no place in the cache. -1 with an exception. */
+/* Whether a type has anything by a name that says tensor. Other types are rejected quickly, and
+ * take no place in the cache. -1 with an exception. */
 FASTDL_COLD_ int fastdl_has_names_(PyTypeObject *type)
 {
     static const char *const names[] = {"__dlpack__", "__dlpack_c_exchange_api__",
@@ -3046,8 +3047,8 @@ FASTDL_COLD_ int fastdl_has_names_(PyTypeObject *type)
     return found != NULL ? 1 : PyErr_Occurred() ? -1 : 0;
 }
 
-/* Finds out what a type says of itself: its name, `__dlpack__`, and the table that it publishes, or
- * NULL for that. */
+/* Finds out what a type says about itself: its name, `__dlpack__`, and the table that it publishes,
+ * or NULL for that. */
 FASTDL_COLD_ int fastdl_describe_type(PyTypeObject *type, fastdl_record *record,
                                       const fastdl_peer_fact **peer)
 {
@@ -3068,7 +3069,7 @@ FASTDL_COLD_ int fastdl_describe_type(PyTypeObject *type, fastdl_record *record,
         record->facts |= FASTDL_TYPE_NATIVE;
         record->lend = record->api->dltensor_from_py_object_no_sync;
         if (record->facts & FASTDL_TYPE_TRUSTED) {
-            /* The library is, not a class of somebody else's that derives from its own. */
+            /* The library's own class is trusted, not a foreign class that derives from it. */
             const fastdl_peer_fact *own = fastdl_peer_of_((PyTypeObject *)provider);
             if (own == NULL || !(own->facts & FASTDL_TYPE_TRUSTED))
                 record->facts &= ~(uint32_t)FASTDL_TYPE_TRUSTED;
@@ -3143,19 +3144,19 @@ FASTDL_COLD_ const fastdl_record *fastdl_discover(fastdl_cache *cache, PyTypeObj
 /* ---- the state of an extension module ---- */
 
 /* It belongs to one interpreter, its home: the one that called fastdl_import(), else the first to
- * meet a type that is not in the cache. Hits do not ask who calls. All else does, and the first
- * call from another interpreter ends the hits for good: from then on each call asks, and finds what
- * the home knows if it is from there. Another interpreter has types described each time, and uses
- * nothing of the package. (What can hit there before that first call is a type of static memory, or
- * one at the address and with the tag of a dead one of the home. The table of either is that of the
- * type itself, valid in the whole process; the package's tables serve types of NumPy and its own,
- * which one interpreter of a process can have.)
+ * meet a type that is not in the cache. Hits do not ask who calls. Everything else does, and the
+ * first call from another interpreter ends such hits permanently: from then on each call asks, and
+ * finds what the home knows if it comes from there. Another interpreter has types described each
+ * time, and uses nothing of the package. (What can hit there before that first call is a type of
+ * static memory, or one at the address and with the tag of a dead one of the home. The table of
+ * either is that of the type itself, valid in the whole process; the package's tables serve types
+ * of NumPy and its own, which one interpreter of a process can have.)
  *
  * When the home ends, the state is as it was at first: tags are given anew in the next one. */
 typedef struct {
     const fastdl_slot *hits; /* the front of `types`, or places that are always empty */
     fastdl_cache *types;
-    const void *home;                /* a PyInterpreterState, or NULL: nobody's yet */
+    const void *home;                /* a PyInterpreterState, or NULL: none yet */
     const DLPackExchangeAPI *tensor; /* NULL before fastdl_import() */
     const DLPackExchangeAPI *protocol;
     const fastdl_record *(*describe)(PyTypeObject *); /* NULL before fastdl_import() */
@@ -3181,10 +3182,10 @@ fastdl_state_t_ fastdl_state_ = {
 /* ---- types under the limited API ----
  *
  * It has no access to tags. After fastdl_import() the package says where they are, and all is as in
- * a build under the full API. Alone, a type is told by its address, as long as it lives, which a
- * weak reference watches. Types that die are forgotten; those that change are not seen to: a table
- * that was withdrawn, replaced or overridden after the first use of the type is used on. (It is
- * valid until the process ends. `__dlpack__` itself is looked up in each call.) */
+ * a build under the full API. Alone, a type is identified by its address while it lives, which a
+ * weak reference watches. Types that die are forgotten; changed types are not noticed: a table that
+ * was withdrawn, replaced or overridden after the first use of the type is used on. (It is valid
+ * until the process ends. `__dlpack__` itself is looked up in each call.) */
 
 static inline uint32_t fastdl_tag_(const PyTypeObject *type)
 {
@@ -3260,7 +3261,7 @@ FASTDL_COLD_ void fastdl_leave_home_(PyObject *capsule)
     fastdl_store_(&fastdl_state_.home, NULL);
 }
 
-/* Makes the calling interpreter the home in the place of `former`: 0, or -1 with an exception. */
+/* Makes the calling interpreter the home instead of `former`: 0, or -1 with an exception. */
 FASTDL_COLD_ int fastdl_settle_(const void *former)
 {
     PyInterpreterState *here = PyInterpreterState_Get();
@@ -3513,15 +3514,15 @@ static inline int fastdl_complete_slowly_(PyObject *obj, fastdl_view *view, uint
     return facts & FASTDL_TYPE_ASK_BITS ? fastdl_check_bits(obj, dl) : 0;
 }
 
-/* Completes a view that the borrowing slot of a table filled in. What a trusted table says of sizes
- * is not worked out again, which would take a third of the time of its call. */
+/* Completes a view that the borrowing slot of a table filled in. Sizes from a trusted table are not
+ * checked again, which would take a third of the time of its call. */
 FASTDL_HOT_ int fastdl_complete_view_(PyObject *obj, fastdl_view *view, uint32_t facts)
 {
     const DLTensor *dl = &view->dl;
     uint32_t last = (uint32_t)dl->ndim - 1; /* wraps for no dimensions: the long way */
     if (FASTDL_LIKELY_(facts & FASTDL_TYPE_TRUSTED && last < FASTDL_MAX_NDIM &&
                        dl->strides != NULL && dl->data != NULL && dl->byte_offset == 0) &&
-        /* fastdl_check_bits, for what it settles at a glance */
+        /* The quick part of fastdl_check_bits */
         FASTDL_LIKELY_(FASTDL_LIKELY_(dl->dtype.code == kDLFloat)
                            ? dl->strides[last] & 1 && dl->shape[last] > 1
                            : dl->dtype.code != kDLComplex))
@@ -3564,7 +3565,7 @@ FASTDL_HOT_ int fastdl_borrow(PyObject *obj, fastdl_view *view)
         return -1;
     view->api_ = record->api;
     if (record->lend != NULL) {
-        view->dl.ndim = -1; /* a slot that fills nothing in is found out */
+        view->dl.ndim = -1; /* detects a slot that fills in nothing */
         if (FASTDL_UNLIKELY_(record->lend(obj, &view->dl) != 0))
             return fastdl_borrow_refused_(obj, view, record->facts);
         return fastdl_complete_view_(obj, view, record->facts);
@@ -3591,7 +3592,7 @@ FASTDL_HOT_ void fastdl_release(fastdl_view *view)
 
 /* ---- results ---- */
 
-/* An allocator's word on what went wrong, as a Python exception. */
+/* An allocator's error report, as a Python exception. */
 FASTDL_COLD_ void fastdl_set_error_(void *context, const char *kind, const char *message)
 {
     PyObject *builtins, *exception;
@@ -4480,8 +4481,8 @@ FASTDL_COLD_ int fastdl_converts_(uint32_t from, uint32_t to)
     return from == to || (kind != 0 && kind <= fastdl_kind_(to) && to != FASTDL_BOOL);
 }
 
-/* The element type of a copy that is to meet a specification: `own` if that will do, or if none of
- * those that are asked for can be had. */
+/* The element type of a copy that is to meet a specification: `own` if it is accepted, or if it
+ * cannot be converted to any that are. */
 FASTDL_COLD_ DLDataType fastdl_choose_dtype_(DLDataType own, const fastdl_spec *spec)
 {
     uint32_t from = fastdl_dtype(own), to = from;

@@ -8,8 +8,8 @@
  *         auto rows = fastdl::mdspan(x);      // extents<int64_t, dynamic_extent, 3>, layout_stride
  *     }
  *
- * Apart from tensor.h, since both are long to compile. What they give is valid as long as what they
- * were called on: the tensor during its call, a fastdl::owned while it lives.
+ * Separate from tensor.h, since both are slow to compile. The results are valid as long as the
+ * object they were made from: the tensor during its call, a fastdl::owned while it lives.
  */
 #ifndef FASTDL_MDSPAN_H_
 #define FASTDL_MDSPAN_H_

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * fastdl/nanobind.h: fastdl::tensor as an argument, and fastdl::owned as an argument and a result,
- * of functions that nanobind binds. All there is to know is in fastdl/tensor.h.
+ * of functions that nanobind binds. The manual is in fastdl/tensor.h.
  *
  *     #include <fastdl/nanobind.h>
  *
@@ -10,7 +10,7 @@
  *         m.def("scale", &scale, "x"_a, "by"_a);   // (const fastdl::tensor<float> &, float)
  *     }
  *
- * An argument that is marked .none() takes None as a tensor that converts to false. In containers
+ * An argument marked .none() takes None as a tensor that converts to false. In containers
  * (`std::vector<fastdl::owned<...>>`) what does not fit ends in nanobind's own TypeError.
  */
 #ifndef FASTDL_NANOBIND_H_

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * fastdl/pybind11.h: fastdl::tensor as an argument, and fastdl::owned as an argument and a result,
- * of functions that pybind11 binds. All there is to know is in fastdl/tensor.h.
+ * of functions that pybind11 binds. The manual is in fastdl/tensor.h.
  *
  *     #include <fastdl/pybind11.h>
  *
@@ -38,7 +38,7 @@ template <typename... Cs> struct type_caster<fastdl::tensor<Cs...>> {
     template <typename> using cast_op_type = Value;
 
     type_caster() = default;
-    /* pybind11::cast makes a caster that ends before what it gives. */
+    /* pybind11::cast makes a caster that is destroyed before its result. */
     type_caster(const type_caster &)
     {
         static_assert(sizeof...(Cs) == SIZE_MAX,

@@ -10,17 +10,16 @@
  *     }
  *
  * What both casters share. Include fastdl/nanobind.h or fastdl/pybind11.h in the file that binds
- * the functions, and this file alone where kernels are that know nothing of either. C++17; nothing
- * to link with.
+ * the functions, and only this file where kernels need neither. C++17; nothing to link with.
  *
  *
  * Arguments
  * ---------
  * A `fastdl::tensor<...>` is valid for the duration of the call that it is an argument of; the
- * caster holds what it points to. So it is not copied, stored or returned: the compiler refuses
- * that and says so. Take it by reference (by value is fine too, but for methods and where a
- * call_guard is), and pass it on by reference. It needs no GIL, except where a member says so, and
- * may be used on other threads during the call.
+ * caster holds what it points to. So it cannot be copied, stored or returned: the compiler refuses
+ * that and says so. Take it by reference (by value works too, except for methods and under a
+ * call_guard), and pass it on by reference. It needs no GIL, except where a member says so, and may
+ * be used on other threads during the call.
  *
  * What the tensor must be is written as template arguments, in any order:
  *
@@ -44,18 +43,18 @@
  * `named` takes a string from C++20 on. In C++17 it takes an array: inline constexpr char x[] =
  * "x"; fastdl::named<x>. (No binding library tells a caster the name of its argument.)
  *
- * Nothing is ever copied or converted: a tensor that is not as asked for is refused by
- * fastdl_expect, and what is no tensor by fastdl_borrow, with their messages.
+ * Nothing is ever copied or converted: fastdl_expect refuses a tensor that does not fit, and
+ * fastdl_borrow an object that is not a tensor, with their messages.
  *
  *
  * Overloads
  * ---------
  * For several element types prefer one function of `any_of` and visit(): its message lists them
  * all. Where functions are overloaded, mark the tensors noconvert(), as in `"x"_a.noconvert()`: a
- * tensor that does not fit then leads to the next overload, and the binding library's own TypeError
- * if none is left. Without the mark that holds only for the library's first pass, in which nothing
- * is converted; in the second, a tensor that does not fit raises its exception. It does so after
- * all other arguments have been taken.
+ * tensor that does not fit then leads to the next overload, and to the binding library's own
+ * TypeError if none is left. Without the mark that holds only for the library's first pass, in
+ * which nothing is converted; in the second, a tensor that does not fit raises its exception. It
+ * does so after all other arguments have been taken.
  *
  *
  * To keep an argument
@@ -83,14 +82,14 @@
  * The installed package
  * ---------------------
  * The first tensor that a module takes makes it call fastdl_import(), which imports fastdl if that
- * is installed and is no error if it is not. Call fastdl_import() when your module is initialised
- * to know at once, or to spend the time of the import there.
+ * is installed; if it is not, that is no error. Call fastdl_import() when your module is
+ * initialised to know at once, or to spend the time of the import there.
  *
  *
  * Errors of the members below
  * ---------------------------
  * Thrown as nanobind::python_error or pybind11::error_already_set in a module that uses one of
- * them, else as a fastdl::python_error with the Python exception set.
+ * them, otherwise as a fastdl::python_error with the Python exception set.
  */
 #ifndef FASTDL_TENSOR_H_
 #define FASTDL_TENSOR_H_
@@ -105,8 +104,8 @@
 #include <type_traits>
 #include <utility>
 
-/* Nothing here is shared with other modules, which may have the header of another release: hidden,
- * and named by the release. */
+/* Hidden, and named by the release: nothing here is shared with other modules, which may use the
+ * header of another release. */
 #if defined(__GNUC__) || defined(__clang__)
 #define FASTDL_NAMESPACE_                                                                          \
     namespace fastdl __attribute__((visibility("hidden"))) {                                       \
@@ -123,7 +122,8 @@
     }                                                                                              \
     }
 
-/* A class with a member of a hidden type would have to be hidden too; of this one it need not. */
+/* A class with a member of a hidden type would have to be hidden too; with a member of this one it
+ * need not. */
 #if defined(__GNUC__) || defined(__clang__)
 #define FASTDL_VISIBLE_ __attribute__((visibility("default")))
 #else
@@ -233,7 +233,7 @@ template <typename... As, typename... Bs> struct joined<list<As...>, list<Bs...>
     using type = list<As..., Bs...>;
 };
 
-/* What a constraint says, which by itself is nothing. */
+/* What a constraint says; by default nothing. */
 struct constraint {
     using elements = list<>;
     static constexpr int32_t ndim_v = -1;
@@ -349,7 +349,7 @@ template <typename T, typename = void> inline constexpr bool has_dtype_v = false
 template <typename T>
 inline constexpr bool has_dtype_v<T, std::void_t<decltype(dtype_of<T>::value)>> = true;
 
-/* Facts about a list of element types. A list of none stands for all. */
+/* Facts about a list of element types. An empty list stands for all. */
 template <typename L> struct element_facts;
 template <typename... Ts> struct element_facts<list<Ts...>> {
     static_assert((true && ... && has_dtype_v<std::remove_const_t<Ts>>),
@@ -424,7 +424,7 @@ template <typename... Cs> struct constraints {
     static constexpr fastdl_spec spec = make();
 };
 
-/* ---- signatures: what documentation and stubs say of an argument ---- */
+/* ---- signatures: what documentation and stubs say about an argument ---- */
 
 struct text {
     char chars[1024] = {};
@@ -578,7 +578,7 @@ struct retyped<Tensor, T, list<Ks...>> {
 } // namespace detail
 
 /* ========================================================================
- * What can be asked of a tensor
+ * What a tensor offers
  * ===================================================================== */
 
 template <typename... Cs> class tensor;
@@ -588,7 +588,7 @@ namespace detail
 {
 template <typename... Cs> class keeper;
 
-/* What tensor<...> and owned<...> have in common: a pointer to a view that somebody holds. */
+/* What tensor<...> and owned<...> have in common: a pointer to a view held elsewhere. */
 template <typename... Cs> class FASTDL_VISIBLE_ reader
 {
     using all = constraints<Cs...>;
@@ -597,7 +597,7 @@ template <typename... Cs> class FASTDL_VISIBLE_ reader
     using element_type = typename all::element_type; /* (const) void if there is more than one */
     using value_type = std::remove_const_t<element_type>;
     static constexpr const fastdl_spec &spec = all::spec; /* what fastdl_expect has checked */
-    static constexpr int32_t static_ndim = all::ndim;     /* -1 if any number will do */
+    static constexpr int32_t static_ndim = all::ndim;     /* -1 if any number is accepted */
 
     /* Whether there is a tensor. */
     explicit operator bool() const
@@ -653,7 +653,7 @@ template <typename... Cs> class FASTDL_VISIBLE_ reader
         return (view()->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
     }
 
-    /* An element. Indices are not checked; their number is, where it is known. */
+    /* An element. Indices are not checked; their number is, if it is known. */
     template <typename... Is>
     std::add_lvalue_reference_t<element_type> operator()(Is... indices) const
     {
@@ -682,7 +682,7 @@ template <typename... Cs> class FASTDL_VISIBLE_ reader
         return lent_->type;
     }
 
-    /* The stream that work on the tensor belongs on, as fastdl_work_stream. Throws. */
+    /* The stream on which to queue work on the tensor, as fastdl_work_stream. Throws. */
     void *work_stream() const
     {
         void *stream;
@@ -706,11 +706,11 @@ template <typename... Cs> class FASTDL_VISIBLE_ reader
  * ===================================================================== */
 
 /* A tensor that a function was called with: see the head of this file. A default-constructed one
- * refers to no tensor, and nothing but operator bool may be asked of it; with nanobind that is what
- * None becomes for an argument that is marked .none().
+ * refers to no tensor, and only operator bool may be called on it; with nanobind, None becomes that
+ * for an argument marked .none().
  *
- * In a loop take data(), shape() and strides() into variables first: behind a handle the compiler
- * has to read them again after each write of an element that may be one of them (int64_t). */
+ * In a loop take data(), shape() and strides() into variables first: the compiler has to read them
+ * again through the handle after each write of an element that may alias them (int64_t). */
 template <typename... Cs> class tensor : public detail::reader<Cs...>
 {
     template <typename T>
@@ -723,8 +723,8 @@ template <typename... Cs> class tensor : public detail::reader<Cs...>
     explicit tensor(const detail::lent *lent) : detail::reader<Cs...>(lent)
     {
     }
-    /* A copy is what would be left behind, so it is refused where one is made: in a std::vector, a
-     * member, a lambda that captures it, a result. */
+    /* A copy would outlive the call, so making one is refused: in a std::vector, a member, a lambda
+     * that captures it, a result. */
     tensor(const tensor &other) : detail::reader<Cs...>(other)
     {
         refuse_copy<tensor>();
@@ -748,8 +748,8 @@ template <typename... Cs> class tensor : public detail::reader<Cs...>
         return retyped<T>(this->lent_);
     }
 
-    /* Calls f(x), x being this tensor as one of the type, of those in any_of<...>, that it has.
-     * Gives what f returns. */
+    /* Calls f(x), where x is this tensor as one of the type in any_of<...> that it has. Returns
+     * what f returns. */
     template <typename F> decltype(auto) visit(F &&f) const
     {
         using elements = typename detail::elements_of<Cs...>::type;
@@ -780,7 +780,7 @@ template <typename... Cs> class tensor : public detail::reader<Cs...>
     }
 };
 
-/* ---- what two arguments are to each other ---- */
+/* ---- two arguments compared ---- */
 
 /* Throws unless x has the shape (ValueError), element type (TypeError) and device (BufferError) of
  * y. */
@@ -802,8 +802,8 @@ void expect_like(const tensor<As...> &x, const tensor<Bs...> &y)
         detail::throw_pending();
 }
 
-/* Throws ValueError if x and y share memory, unless they are the very same tensor: a function that
- * writes one while it reads the other, element by element, can do no harm then. */
+/* Throws ValueError if x and y share memory, unless they are the very same tensor: then a function
+ * that writes one while it reads the other, element by element, is safe. */
 template <typename... As, typename... Bs>
 void expect_no_alias(const tensor<As...> &x, const tensor<Bs...> &y)
 {
@@ -825,10 +825,11 @@ namespace detail
 {
 FASTDL_ONE_("b.fastdl_sought_") bool package_sought = false;
 
-/* 0, or -1 with an exception that is no Exception, an interrupt: there is no harm in no package. */
+/* 0, or -1 with an exception that is not an Exception, such as an interrupt: a missing package is
+ * fine. */
 FASTDL_COLD_ int seek_package()
 {
-    package_sought = true; /* first: nobody is to wait for us, who may hold the GIL */
+    package_sought = true; /* first: no thread may wait for this one, which may hold the GIL */
     if (fastdl_import() < 0) {
         if (!PyErr_ExceptionMatches(PyExc_Exception))
             return -1;
@@ -869,8 +870,8 @@ class postponed
         return error_[0] != nullptr;
     }
 
-    /* Keeps the exception that is set, and is true; or clears it and is false, where somebody else
-     * may be asked, as the argument is not `meant`. An interrupt is always kept. */
+    /* Keeps the exception that is set and returns true; or clears it and returns false if another
+     * overload may be tried, since the argument is not `meant`. An interrupt is always kept. */
     bool keep(bool meant) noexcept
     {
         if (!meant && PyErr_ExceptionMatches(PyExc_Exception)) {
@@ -974,7 +975,7 @@ struct FASTDL_VISIBLE_ kept : lent {
     }
 };
 
-/* Of a managed tensor, which is taken; `like` as in owned. NULL with an exception. */
+/* From a managed tensor, which is consumed; `like` as in owned. NULL with an exception. */
 inline kept *keep(DLManagedTensorVersioned *managed, PyTypeObject *like, fastdl_spec spec)
 {
     fastdl_view view;
@@ -993,7 +994,7 @@ inline kept *keep(DLManagedTensorVersioned *managed, PyTypeObject *like, fastdl_
     return made;
 }
 
-/* Of an argument. NULL with an exception. */
+/* From an argument. NULL with an exception. */
 inline kept *keep(PyObject *obj, const char *name, const fastdl_spec *spec)
 {
     fastdl_view view;
@@ -1015,9 +1016,10 @@ inline kept *keep(PyObject *obj, const char *name, const fastdl_spec *spec)
 
 /* A tensor that keeps its memory alive: one that was made here as a result, or that of an argument.
  * The constraints are those of tensor<...>. Moves, and does not copy. The plain readers need no
- * GIL, nor does the destructor, which takes it; all else does.
+ * GIL, and the destructor takes it; everything else needs it.
  *
- * As a result it becomes an object of the type of the argument that it is like, or that it is. */
+ * As a result it becomes an object of the type of the argument that it was made like, or taken
+ * from. */
 template <typename... Cs> class FASTDL_VISIBLE_ owned : public detail::reader<Cs...>
 {
     using base = detail::reader<Cs...>;
@@ -1025,15 +1027,15 @@ template <typename... Cs> class FASTDL_VISIBLE_ owned : public detail::reader<Cs
   public:
     owned() = default; /* none; only operator bool and assignment are allowed */
 
-    /* Takes `managed`, also on failure; `like`, to which a reference is kept, may be NULL for a
-     * fastdl.Tensor. Throws unless it is as asked for, on whatever device. */
+    /* Consumes `managed`, also on failure; `like`, to which a reference is kept, may be NULL for a
+     * fastdl.Tensor. Throws unless the tensor meets the constraints, whatever its device. */
     owned(DLManagedTensorVersioned *managed, PyTypeObject *like)
         : base(detail::keep(managed, like, base::spec))
     {
         if (this->lent_ == nullptr)
             detail::throw_pending();
     }
-    /* Takes the tensor of `obj` as by fastdl_own, if it is as asked for. Throws. */
+    /* Takes the tensor of `obj` as by fastdl_own, if it meets the constraints. Throws. */
     explicit owned(PyObject *obj) : base(detail::keep(obj, base::name(), &base::spec))
     {
         if (this->lent_ == nullptr)
@@ -1139,7 +1141,7 @@ detail::result_of<typename detail::reader<Cs...>::value_type> tensor<Cs...>::emp
 
 template <typename Tensor> class loan;
 
-/* Holds what a tensor<...> points to. Casters have one for each argument; have one yourself where
+/* Holds what a tensor<...> points to. Casters have one for each argument; make one yourself where
  * no caster helps, such as for each item of a list:
  *
  *     fastdl::loan<fastdl::tensor<float>> item(object.ptr());     // throws
@@ -1165,8 +1167,8 @@ template <typename... Cs> class loan<tensor<Cs...>>
         fastdl_release(&lent_.view);
     }
 
-    /* Borrows from `obj`. Whether that is what get() will give or throw: false only where somebody
-     * else may be asked, as `meant` is false, and `obj` is not as asked for. */
+    /* Borrows from `obj`. Returns whether get() will return the result or throw: false only if
+     * `meant` is false, so that another overload may be tried, and `obj` does not fit. */
     bool take(PyObject *obj, bool meant) noexcept
     {
         fastdl_release(&lent_.view);
@@ -1208,7 +1210,7 @@ template <typename... Cs> class loan<tensor<Cs...>>
 
 namespace detail
 {
-/* The same for an owned<...>, which get() gives away. */
+/* The same for an owned<...>, which get() moves out. */
 template <typename... Cs> class keeper
 {
   public:
@@ -1219,7 +1221,7 @@ template <typename... Cs> class keeper
         return kept_ || error_.keep(meant);
     }
 
-    /* Whether get() will give and not throw; an exception is forgotten. */
+    /* Whether get() will return and not throw; an exception is dropped. */
     bool settles() const noexcept
     {
         error_.drop();

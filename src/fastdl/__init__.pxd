@@ -18,17 +18,16 @@
         finally:
             fastdl.release(&x)
 
-Compile with `fastdl.get_include()` among the include folders. The module that comes out needs
-fastdl to be installed only if it says so: see import_fastdl.
+Compile with `fastdl.get_include()` among the include folders. The compiled module needs fastdl
+installed only if it says so: see import_fastdl.
 
 Each name is that of <fastdl/fastdl.h> without its prefix, fastdl_ or FASTDL_, and the header is the
-manual: what is said here is what differs in Cython. A failure raises; what C hands back through
-a pointer is returned; a type is a `type`, and None where C takes NULL; names of arguments are
-bytes.
+manual: the comments here say what differs in Cython. A failure raises; what C returns through a
+pointer is returned; a type is a `type`, and None where C takes NULL; names of arguments are bytes.
 Names of DLPack itself (DLTensor, kDLCPU, ...) are left as they are.
 
-`fastdl.empty` and the Python function of that name are two things. A module that uses both says
-`cimport fastdl as cfastdl` beside `import fastdl`.
+`fastdl.empty` and the Python function of that name are two different things. A module that uses
+both writes `cimport fastdl as cfastdl` as well as `import fastdl`.
 """
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_DECREF
@@ -202,8 +201,8 @@ cdef extern from "<fastdl/fastdl.h>":
     #         fastdl.release(&y)
     #         fastdl.release(&x)
     #
-    # `release` may not see a view that neither `borrow` nor `init` saw: with a third argument, call
-    # `init` of each first.
+    # Do not pass `release` a view that neither `borrow` nor `init` has seen: with a third argument,
+    # call `init` on each first.
     int borrow "fastdl_borrow"(object argument, view *out) except -1
     void init "fastdl_init"(view *out) noexcept
     void release "fastdl_release"(view *borrowed) noexcept
@@ -272,7 +271,7 @@ cdef extern from "<fastdl/fastdl.h>":
         COPY "FASTDL_COPY"
         CONVERT "FASTDL_CONVERT"
 
-        HOST "FASTDL_HOST"  # spec.device, beside kDLCUDA and its like
+        HOST "FASTDL_HOST"  # spec.device, besides kDLCUDA and the like
         ANY_DEVICE "FASTDL_ANY_DEVICE"
 
 
@@ -370,8 +369,8 @@ cdef inline DLManagedTensorVersioned *own_as(
 
 
 cdef inline void drop(DLManagedTensorVersioned *managed) noexcept nogil:
-    """Gives back what `own`, `own_as`, `empty` and `zeros` returned, unless `wrap` has taken it.
-    From any thread; NULL is fine."""
+    """Releases what `own`, `own_as`, `empty` or `zeros` returned, unless `wrap` has taken it. Any
+    thread; NULL is allowed."""
     fastdl_drop(managed)
 
 

@@ -2,7 +2,7 @@
 
 import os.path
 
-# Not by way of importlib: this is all that importing fastdl may cost.
+# Not through importlib, which would slow down importing fastdl.
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 

@@ -113,7 +113,7 @@ def show_numpy() -> None:
 
 
 def show_others() -> int:
-    """One line for each framework, each in a process of its own: some abort beside others."""
+    """One line for each framework, each in its own process: some abort when loaded with others."""
     status = 0
     for name, framework in FRAMEWORKS.items():
         if find_spec(framework.module.partition(".")[0]) is None:

@@ -1,4 +1,5 @@
-"""Gives lower layers the functions of higher ones that they call: none imports what is above it."""
+"""Gives lower layers the functions of higher layers that they call: no layer imports one above
+it."""
 
 from fastdl._convert import values
 from fastdl._core import device, dtype, exchange, tensor
@@ -7,7 +8,7 @@ from fastdl.bridges import lookup, numpy
 
 
 def connect() -> None:
-    """To be called once, on import."""
+    """Called once, on import."""
     tensor.install(
         Device=device.make_device,
         DType=dtype.make_dtype,

@@ -6,7 +6,7 @@
  */
 #include <Python.h>
 
-/* The others, and the exchange tables that they make, are for one interpreter in the life of a
+/* The others, and the exchange tables that they make, are for one interpreter in the life of the
  * process: their static memory refers to its objects. */
 static enum {
     NEW,

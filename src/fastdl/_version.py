@@ -1,3 +1,3 @@
-"""The version of the package. The DLPack version is dlpack.h's, and another number."""
+"""The version of the package. The version of DLPack is a different number, in dlpack.h."""
 
 __version__ = "0.1.0"

@@ -146,7 +146,7 @@ IMPORTS = [
         (CAPSULES, PRODUCER, TENSOR),
         "a legacy export that comes back is leaked",
         IMPORT,
-        "        managed->deleter(managed); /* one of ours comes back",
+        "        managed->deleter(managed); /* one of ours has come back",
         "        (void)managed; /* one of ours comes back",
     ),
     mutant(

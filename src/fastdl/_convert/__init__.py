@@ -1,1 +1,1 @@
-"""Conversions between a Tensor and what is no DLPack: buffers, and Python's own numbers."""
+"""Conversions between a Tensor and what is not DLPack: buffers, and Python's own numbers."""

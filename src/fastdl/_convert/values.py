@@ -79,8 +79,9 @@ def is_readable(dtype) -> bool:
 
 
 def bit_step(tensor) -> int:
-    """How many bits one element of a compact tensor is from the next: the one place that knows
-    packed types from padded ones. The lanes of an element always lie without gaps, low first."""
+    """The distance in bits from one element of a compact tensor to the next: the one place that
+    tells packed types from padded ones. The lanes of an element always lie without gaps, low
+    first."""
     dtype = tensor.dtype
     return dtype.bits * dtype.lanes if core.is_packed(tensor) else 8 * dtype.itemsize
 
@@ -211,7 +212,7 @@ def _values(tensor) -> str:
 
 
 def _excerpt(tensor, budget: int) -> str:
-    """About `budget` elements from both ends of each dimension, one at least."""
+    """About `budget` elements from both ends of each dimension, at least one."""
     if tensor.ndim == 0:
         value = item(tensor)
         return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -6,8 +6,8 @@
 
 fastdl_cache fdl_types;
 
-/* Another Tensor on the block of `tensor`, ready on the thread's work stream. Its table would do as
- * much, and take the caller for C code that launches there. */
+/* Another Tensor on the block of `tensor`, ready on the thread's work stream. Its table would do
+ * the same, but treat the caller as C code that launches there. */
 static PyObject *share(PyObject *tensor)
 {
     const fdl_description *description = fdl_description_in(tensor);
@@ -29,7 +29,7 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
     failed = record->api->managed_tensor_from_py_object_no_sync(object, &managed);
     if (failed || managed == NULL) {
         if (!failed)
-            PyErr_Clear(); /* it claims to have succeeded */
+            PyErr_Clear(); /* the table reported success */
         return fastdl_ask_on_(object, record->facts) ? Py_NewRef(Py_None) : NULL;
     }
     native = (record->facts & FASTDL_TYPE_NATIVE) != 0;
@@ -43,7 +43,7 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
     if (tensor == NULL)
         return NULL;
     description = fdl_description_in(tensor);
-    /* A bridge orders what it makes a Tensor of by itself. */
+    /* A bridge itself orders what it makes a Tensor of. */
     if (((native || !ours) && description->managed.dl_tensor.device.device_type != kDLCPU &&
          fdl_came_through(description, record->api, ours, order) < 0) ||
         (record->facts & FASTDL_TYPE_ASK_BITS &&
@@ -66,7 +66,7 @@ static PyObject *acquire_on(PyObject *object, const fastdl_record *record, PyObj
     int64_t stream =
         PyLong_CheckExact(passed) ? PyLong_AsLongLongAndOverflow(passed, &overflow) : 0;
     if (overflow)
-        stream = 0; /* to look closer at */
+        stream = 0; /* needs a closer look */
     tensor = fdl_acquire(object, record, stream == -1 ? FDL_CALLER_ORDERS : FDL_ORDER_LATER);
     if (tensor == Py_None)
         Py_CLEAR(tensor);

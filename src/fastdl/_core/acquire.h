@@ -8,16 +8,16 @@
 #include "import.h"
 #include "types.h"
 
-/* A new Tensor on `object`, whose type has that record, through the record's table; the table
- * must not be the general bridge. None (a new reference) if a native table refused and `__dlpack__`
- * of the object is to be asked. NULL with an exception on failure. */
+/* A new Tensor on `object`, whose type has this record, through the record's table, which must not
+ * be the general bridge. None (a new reference) if a native table refused and the object's
+ * `__dlpack__` should be tried. NULL with an exception on failure. */
 PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order);
 
 /* fastdl.from_dlpack: a builtin function that serves the plain call on a known type with a table,
- * and the one with nothing but a stream. Any other call goes to `complete` with the same arguments;
- * an object that its native table refused goes to `over_protocol`; where the stream is not plainly
- * a handle or -1, `finish` gets the object, its Tensor and the stream. To be called once: all
- * arguments are kept for good. */
+ * and the call that passes only a stream. Any other call goes to `complete` with the same
+ * arguments; an object that its native table refused goes to `over_protocol`; if the stream is not
+ * clearly a handle or -1, `finish` gets the object, its Tensor and the stream. Call it once: all
+ * arguments are kept until the process ends. */
 PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *over_protocol,
                                PyObject *finish);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An atomic reference count, and variables that each thread has of its own. C11 where it exists,
- * intrinsics for MSVC, and the builtins of gcc and clang for older C modes.
+ * An atomic reference count, and thread-local variables. C11 where it exists, intrinsics for MSVC,
+ * and the builtins of gcc and clang for older C modes.
  */
 #ifndef FASTDL_CORE_ATOMICS_H_
 #define FASTDL_CORE_ATOMICS_H_

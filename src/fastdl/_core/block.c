@@ -114,8 +114,8 @@ void fdl_block_end(fdl_block *block, int attached)
 
 static void block_release(fdl_block *block, int attached)
 {
-    /* A count of one is a sole owner: nobody else can raise it, so the atomic decrement,
-     * which costs as much as a small allocation, is not needed. */
+    /* A count of one means a sole owner: nothing else can raise it, so the atomic decrement, which
+     * costs as much as a small allocation, is not needed. */
     if (fdl_count_get(&block->refs) != 1 && !fdl_count_release(&block->refs))
         return;
     fdl_block_end(block, attached);
@@ -275,7 +275,7 @@ fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64
     tensor.byte_offset = 0;
     fdl_description_fill(description, &tensor, flags);
     description->block->owner = memory;
-    description->block->release = free; /* for whoever puts another owner before it */
+    description->block->release = free; /* for code that puts another owner before it */
     description->block->drop = drop_memory;
     return description;
 }

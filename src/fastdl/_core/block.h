@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ownership. Plain C: nothing here knows of Python.
+ * Ownership. Plain C, without Python.
  *
- * A *block* stands for some memory and whoever must be told when fastdl is done with it.
- * It has an atomic count of references and is made once for each import or allocation.
+ * A *block* stands for some memory and the owner to notify when fastdl is done with it. It has an
+ * atomic reference count and is created once for each import or allocation.
  *
  * A *description* is one reference to a block, together with a shape, strides and flags.
- * It is laid out as a DLManagedTensorVersioned whose deleter gives that reference back, so
- * the same thing serves a fastdl.Tensor, a view of it, and every capsule exported from it:
+ * It is laid out as a DLManagedTensorVersioned whose deleter drops that reference, so one struct
+ * serves a fastdl.Tensor, a view of it, and every capsule exported from it:
  *
  *     Tensor ── owns ──> description ──┐
  *     view   ── owns ──> description ──┼── each holds one reference ──> block ──> upstream
  *     capsule ─ owns ──> description ──┘
  *
- * The first description of a block lives in the block's own allocation. Nobody shares a
- * description: a consumer owns the one it was given and may change it as it likes.
+ * The first description of a block lives in the block's own allocation. Descriptions are never
+ * shared: a consumer owns the one it was given and may change it freely.
  *
- * Unless said otherwise a function may be called on any thread, with or without a Python thread
- * state, and after the interpreter is gone. A block's `drop` needs more, and looks after itself.
+ * Unless stated otherwise, a function may be called on any thread, with or without a Python thread
+ * state, and after the interpreter is gone. A block's `drop` may need more, and takes care of that
+ * itself.
  *
- * Small blocks that are given back on a thread with a thread state are kept for the next import:
- * the GIL guards them. With FDL_NO_SPARES (no GIL, or a sanitizer that should see every
- * allocation) malloc and free are all there is.
+ * Small blocks released on a thread with a thread state are kept for the next import; the GIL
+ * guards them. With FDL_NO_SPARES (no GIL, or a sanitizer that should see every allocation) every
+ * block uses malloc and free.
  */
 #ifndef FASTDL_CORE_BLOCK_H_
 #define FASTDL_CORE_BLOCK_H_
@@ -34,8 +35,8 @@
 
 typedef struct fdl_block fdl_block;
 
-/* What is in flight on the memory of a block. The layer that makes one puts this in front of its
- * own members, so that a block can end without knowing of devices. */
+/* What is in flight on the memory of a block. The layer that creates one puts this struct before
+ * its own members, so that block.c can end a block without knowing about devices. */
 typedef struct fdl_work fdl_work;
 typedef struct {
     int (*settle)(fdl_block *block); /* 1: the block may end; 0: it ends later, by fdl_block_end */
@@ -44,10 +45,10 @@ typedef struct {
 
 struct fdl_block {
     fdl_count refs;
-    int spare; /* made in a size that can be kept for reuse */
-    /* Gives `owner` back; called when the last reference has gone. `attached` says that the calling
-     * thread has a Python thread state. Returns 1, or 0 if it will do so later and calls
-     * fdl_block_free then. NULL: nothing to give back. */
+    int spare; /* allocated in a size that can be kept for reuse */
+    /* Releases `owner`; called when the last reference is gone. `attached` says whether the calling
+     * thread has a Python thread state. Returns 1, or 0 if it will do so later and then call
+     * fdl_block_free. NULL: there is nothing to release. */
     int (*drop)(fdl_block *block, int attached);
     void (*release)(void *owner); /* for `drop`: what to do with the owner */
     void *owner;
@@ -61,53 +62,53 @@ typedef struct {
     /* followed by shape and strides: 2 * ndim int64_t */
 } fdl_description;
 
-/* The flags that describe the memory and survive a re-export. IS_COPIED tells one consumer
- * about one exchange, and flags we do not know may mean anything: neither is passed on. */
+/* The flags that describe the memory and survive a re-export. IS_COPIED tells one consumer about
+ * one exchange, and unknown flags may mean anything: neither is passed on. */
 #define FDL_LASTING_FLAGS                                                                          \
     ((uint64_t)(DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED))
 
-/* A new block with one reference, held by the description that is returned. The caller has a
- * thread state (see fdl_block_new_detached otherwise). The description's shape and strides have
- * room for `ndim` entries and are not filled; device, data and type are not
- * either; `drop` and `owner` are NULL. NULL when out of memory. */
+/* A new block with one reference, held by the returned description. The caller has a thread state
+ * (otherwise use fdl_block_new_detached). The description's shape and strides have room for `ndim`
+ * entries; they, the device, data and type are left uninitialised; `drop` and `owner` are NULL.
+ * NULL when out of memory. */
 fdl_description *fdl_block_new(int32_t ndim);
 
 /* The same without a thread state. */
 fdl_description *fdl_block_new_detached(int32_t ndim);
 
-/* A further description of `block`, as above, holding a reference of its own.
- * NULL when out of memory, and then no reference was taken. */
+/* Another description of `block`, as above, with its own reference. NULL when out of memory; no
+ * reference is taken then. */
 fdl_description *fdl_describe(fdl_block *block, int32_t ndim);
 
-/* What happens when the last reference to a block has gone; and again, if it was deferred. */
+/* Ends a block whose last reference is gone; called again if the end was deferred. */
 void fdl_block_end(fdl_block *block, int attached);
 
-/* Frees a block whose `drop` had put it off. */
+/* Frees a block whose `drop` returned 0. */
 void fdl_block_free(fdl_block *block, int attached);
 
-/* A copy of `source` that can be given away: same memory, flags reduced to the lasting ones
- * plus `more_flags`. NULL when out of memory. */
+/* A copy of `source` to hand to a consumer: same memory, flags reduced to the lasting ones plus
+ * `more_flags`. NULL when out of memory. */
 fdl_description *fdl_description_copy(const fdl_description *source, uint64_t more_flags);
 
-/* The same in the form before DLPack 1.0, which cannot carry flags. */
+/* The same in the legacy form, from before DLPack 1.0, which cannot carry flags. */
 DLManagedTensor *fdl_legacy_copy(const fdl_description *source);
 
-/* Gives back a description and its reference. `attached` as in `drop`. */
+/* Releases a description and its reference. `attached` as in `drop`. */
 void fdl_description_release(fdl_description *description, int attached);
 
-/* The deleter of every description, for strangers: release without a thread state. */
+/* The deleter of every description, which consumers call: releases it, assuming no thread state. */
 void fdl_description_delete(DLManagedTensorVersioned *managed);
 
 /* The block behind a legacy managed tensor that fastdl itself exported, or NULL. The managed tensor
  * holds a reference to it. */
 fdl_block *fdl_block_of_legacy(DLManagedTensor *managed);
 
-/* A description of no memory at all, shape (0,), for a Tensor that has lost its own. It is released
- * like any other; there is one, so nothing can fail. */
+/* A description of no memory at all, of shape (0,), for a Tensor that has lost its own. Released
+ * like any other. It is static, so this cannot fail. */
 fdl_description *fdl_description_of_nothing(void);
 
-/* The description behind a managed tensor that fastdl itself exported, or NULL. One that its
- * consumer gave another shape or strides counts as foreign: nobody knows who owns those. */
+/* The description behind a managed tensor that fastdl itself exported, or NULL. If its consumer
+ * replaced the shape or strides it counts as foreign, since the owner of those is unknown. */
 static inline fdl_description *fdl_description_of(DLManagedTensorVersioned *managed)
 {
     int64_t *dims = (int64_t *)((fdl_description *)managed + 1);
@@ -117,10 +118,10 @@ static inline fdl_description *fdl_description_of(DLManagedTensorVersioned *mana
     return (fdl_description *)managed;
 }
 
-/* Copies type, device, shape and strides of a checked tensor into `description`, whose room is
- * for that many dimensions. Strides are filled in where the source has none, and the byte
- * offset is folded into `data` where the device has addresses; the id of a CPU becomes 0. `tensor`
- * may be the description's own. */
+/* Copies the type, device, shape and strides of a checked tensor into `description`, which has room
+ * for that many dimensions. Strides are filled in where the source has none, and the byte offset is
+ * folded into `data` where the device has addresses; the id of a CPU becomes 0. `tensor` may be the
+ * one inside `description`. */
 void fdl_description_fill(fdl_description *description, const DLTensor *tensor, uint64_t flags);
 
 /* New, uninitialised, compact row-major host memory for `prototype` (type, ndim, shape and

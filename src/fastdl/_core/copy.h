@@ -4,8 +4,8 @@
 
 #include "layout.h"
 
-/* A tensor as few nested loops: without dimensions of size 1, and with neighbours fused that one
- * stride describes. Outer dimensions first. */
+/* A tensor as the fewest nested loops: dimensions of size 1 are dropped, and neighbours that one
+ * stride describes are fused. Outer dimensions first. */
 typedef struct {
     int32_t ndim;
     int64_t shape[FASTDL_MAX_NDIM];

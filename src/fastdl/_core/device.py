@@ -1,4 +1,4 @@
-"""Devices: their kinds, their names, and what fastdl may do with each."""
+"""Devices: their types, their names, and what fastdl may do with each."""
 
 from collections import namedtuple
 from enum import IntEnum
@@ -81,7 +81,7 @@ def make_device(number: int, ordinal: int) -> Device:
 
 
 def normalised(number, ordinal) -> Device:
-    """The Device that a producer says it is on. The one host, whatever number it has there."""
+    """The Device that a producer reports. There is one host, whatever id the producer gives it."""
     number, ordinal = _whole(number, "type"), _whole(ordinal, "id")
     return _known(number, 0 if number == DeviceType.CPU else ordinal)
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the host core asks of the layer of devices, which is above it. Declared here and defined in
- * _devices/exchanges.c: the host core names nothing else of that layer.
+ * What the host core needs from the device layer above it. Declared here and defined in
+ * _devices/exchanges.c: the host core uses nothing else of that layer.
  *
- * Every function is a matter of a comparison for ordinary host memory. They need a thread state
- * unless they say otherwise, and return 0, or -1 with an exception.
+ * For ordinary host memory each function costs one comparison. Unless stated otherwise, they need a
+ * thread state, and return 0, or -1 with an exception.
  */
 #ifndef FASTDL_CORE_DEVICES_H_
 #define FASTDL_CORE_DEVICES_H_
@@ -16,8 +16,8 @@
 
 /* ---- streams ---- */
 
-/* Whether fastdl orders work on the memory of a device: not on the host, nor where streams have no
- * numbers. */
+/* Whether fastdl orders work on the memory of a device. It does not on the host, nor where streams
+ * have no numbers. */
 static inline int fdl_is_ordered(const fastdl_device_fact *fact)
 {
     return !fact->host &&
@@ -39,23 +39,23 @@ int fdl_has_driver(int kind);
 enum {
     FDL_CALLER_ORDERS = -1, /* never: stream=-1 */
     FDL_ORDER_LATER = 0,    /* by fdl_ready_for, which must follow */
-    FDL_ORDER_NOW = 1       /* at once, for the calling thread's work stream */
+    FDL_ORDER_NOW = 1       /* immediately, for the calling thread's work stream */
 };
 
-/* Notes that memory has just come through `table`, and orders it as `order` says. `known`: its
- * block came back to fastdl. */
+/* Records that memory was just imported through `table`, and orders it as `order` says. `known`:
+ * fastdl had exported it, and its block has come back. */
 int fdl_came_through(fdl_description *description, const DLPackExchangeAPI *table, int known,
                      int order);
 
-/* Notes that whoever brought the memory, in a capsule, orders all work on it. */
+/* Records that the caller, who passed the memory in a capsule, orders all work on it. */
 int fdl_ordered_by_caller(fdl_description *description);
 
-/* Notes that the memory comes from C code that works on the calling thread's work stream, and may
- * go on to. */
+/* Records that the memory comes from C code that uses the calling thread's work stream, and may
+ * keep using it. */
 int fdl_came_from_c(fdl_description *description);
 
-/* Makes `stream`, if that is not -1, wait for the library whose table the memory of a Tensor has
- * just come through. */
+/* Makes `stream`, if that is not -1, wait for the library through whose table the memory of a
+ * Tensor was just imported. */
 int fdl_ready_for(PyObject *tensor, int64_t stream);
 
 /* ---- exports ---- */
@@ -70,14 +70,15 @@ int fdl_order_for_work(PyObject *tensor);
  * nothing itself. */
 int fdl_lend(const fdl_description *description);
 
-/* The host is about to read or write the memory, if it can: waits for what is in flight. Everything
- * in fastdl that touches host memory, or hands it to somebody who will, passes here. */
+/* Call this before the host reads or writes the memory, if it can: waits for what is in flight.
+ * Everything in fastdl that touches host memory, or hands it to code that will, goes through here.
+ */
 int fdl_await_for_host(const fdl_description *description);
 
 /* ---- two functions of every exchange table of fastdl ---- */
 
-/* DLPackManagedTensorAllocator: host memory, and that of CUDA and ROCm, ready at once. SetError may
- * be NULL. Needs no thread state. */
+/* DLPackManagedTensorAllocator: host, CUDA and ROCm memory, ready at once. SetError may be NULL.
+ * Needs no thread state. */
 int fdl_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
                  void (*SetError)(void *error_ctx, const char *kind, const char *message));
 

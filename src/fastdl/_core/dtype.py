@@ -40,7 +40,7 @@ class DType(namedtuple("DType", "code bits lanes")):
 
     @property
     def name(self) -> str:
-        """NumPy's name, ml_dtypes' where NumPy has none, with "xN" behind it for N lanes."""
+        """NumPy's name, or ml_dtypes' if NumPy has none, followed by "xN" for N lanes."""
         fact = _BY_CODE.get((self.code, self.bits))
         name = fact.name if fact else f"opaque{self.code}_{self.bits}"
         return name if self.lanes == 1 else f"{name}x{self.lanes}"
@@ -58,7 +58,7 @@ class DType(namedtuple("DType", "code bits lanes")):
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element that stands alone; under 8 bits counts as 1."""
+        """Bytes of one element by itself; fewer than 8 bits count as 1."""
         return (self.bits * self.lanes + 7) // 8
 
     def __str__(self):
@@ -100,7 +100,7 @@ def _parse(text: str) -> DType:
 
 
 def _is_count(text: str) -> bool:
-    """Whether `text` is a number of lanes as `name` writes it."""
+    """Whether `text` is a number of lanes as in `name`."""
     return text.isascii() and text.isdecimal() and text[0] != "0" and int(text) < 65536
 
 

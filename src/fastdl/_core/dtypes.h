@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The element types of DLPack by name, and the format that the buffer protocol has for each.
- * Cython, Python and the tests draw from here; which sizes exist, and devices, are facts of the
- * public header.
+ * The element types of DLPack by name, and the buffer protocol's format for each. Cython, Python
+ * and the tests use this table; the valid sizes, and the devices, are in the public header.
  */
 #ifndef FASTDL_CORE_DTYPES_H_
 #define FASTDL_CORE_DTYPES_H_

@@ -23,7 +23,7 @@ def from_dlpack(
 def exchange_api(producer: type | _SupportsDLPack, /) -> CapsuleType: ...
 def register_exchange_api(cls: type, table: CapsuleType | int, /) -> None: ...
 
-# What follows is for the Python floor of fastdl alone.
+# What follows is only for fastdl's own Python layer.
 
 MAX_VERSION: tuple[int, int]
 TYPE_IMMUTABLE: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exchange tables: found by type, made where a type has none, and used.
+"""Exchange tables: finding a type's table, making one for a type without, and using them.
 
 Every tensor type has an exchange table. This module finds it (types.h remembers it), acquires
 tensors through it, and holds the general bridge: the table of each type that has `__dlpack__` and
@@ -43,7 +43,7 @@ cdef object full_from_dlpack = None  # from_dlpack in Python, complete by itself
 cdef object over_protocol_py = None  # its second half: what follows where no table serves
 cdef object after_table_py = None  # the same where a table did, and a stream was given
 cdef object check_delivery = None  # raises if a capsule is on another kind of device than promised
-cdef object find_bridge = None     # name of a package -> what serves its types, or None
+cdef object find_bridge = None     # name of a package -> the bridge for its types, or None
 
 
 def install(*, from_dlpack, over_protocol, after_table, delivery, bridge):
@@ -106,7 +106,7 @@ cdef const DLPackExchangeAPI *registered_table(cls) except? NULL:
 
 
 cdef int describe(PyTypeObject *type, fastdl_record *record) except -1:
-    """Finds out all there is to know of a type."""
+    """Finds out everything that fastdl needs to know about a type."""
     cdef const fastdl_peer_fact *peer
     cdef const DLPackExchangeAPI *table = NULL
     cls = <object>type
@@ -127,7 +127,7 @@ cdef int describe(PyTypeObject *type, fastdl_record *record) except -1:
     elif bridge is not None and not overrides(cls, bridge.type):
         record.api = table_in(bridge.table)
         record.borrow = <fastdl_borrower>PyCapsule_GetPointer(bridge.borrow, "fastdl_borrower")
-    else:  # nothing better, or the general bridge given back to us
+    else:  # nothing better, or the general bridge itself, returned to us
         record.facts |= FASTDL_TYPE_PROTOCOL
         record.facts &= ~<uint32_t>FASTDL_TYPE_NATIVE
         record.api = &general_table
@@ -141,7 +141,7 @@ cdef const fastdl_record *discover(PyTypeObject *type) except NULL:
 
 
 cdef const fastdl_record *record_of(cls) except NULL:
-    """What is known of `cls`; found out now if nothing is."""
+    """What is known about `cls`; found out now if nothing is."""
     cdef const fastdl_record *record = fdl_type_find(<PyTypeObject *>cls)
     return record if record is not NULL else discover(<PyTypeObject *>cls)
 
@@ -152,8 +152,8 @@ def facts_of(cls):
 
 
 def refused_by(cls):
-    """The keywords that `__dlpack__` of a type does not take, as KEYWORDS has them, by what its
-    signature says; 0 where that is not known."""
+    """The keywords that a type's `__dlpack__` does not take, as bits of KEYWORDS, by its signature;
+    0 if that is not known."""
     return record_of(cls).refused
 
 
@@ -177,14 +177,14 @@ cdef dict read_keywords():
     return facts
 
 
-#: The keywords of `__dlpack__`, each with its bit, in the order in which they are given up.
+#: The keywords of `__dlpack__`, each with its bit, in the order in which they are dropped.
 KEYWORDS = read_keywords()
 
 
 def refusal(error, asked, int frames):
-    """The bit of the keyword that is to be given up after a call with the keywords `asked` has
-    raised `error`, a TypeError; 0 if the error is not about that. The first `frames` frames of its
-    traceback are of those who called."""
+    """The bit of the keyword to drop after a call with the keywords `asked` raised `error`, a
+    TypeError; 0 if the error is not about keywords. The first `frames` frames of its traceback
+    belong to the callers."""
     cdef uint32_t bits = 0
     for name in asked:
         bits |= <uint32_t>KEYWORDS[name]
@@ -201,7 +201,7 @@ def refusal(error, asked, int frames):
 
 cdef Tensor acquire_over_protocol(object x, const fastdl_record *record, int32_t *device):
     """The tensor of `x` by way of `__dlpack__`; None if its data is not in host memory, or if it
-    has no such method. `device` is where it says that it is; of type 0 if it was not asked."""
+    has no such method. `device` is where it says that it is; its type is 0 if it was not asked."""
     cdef uint32_t facts = record.facts
     cdef PyObject *asked
     if fastdl_ask_capsule_(<PyObject *>x, record.refused, True, device, &asked) == 0:
@@ -221,7 +221,7 @@ cdef Tensor acquire_over_protocol(object x, const fastdl_record *record, int32_t
 def acquire(x, *, int order=1):
     """The tensor of `x` by way of its type's exchange table, on its own device, without a copy.
 
-    None where the negotiation over `__dlpack__` has to decide: the type has no table, or that has
+    None if the negotiation over `__dlpack__` has to decide: the type has no table, or its table
     refused. `order`: of device memory, for the work stream (1), by device.ready_for, which must
     follow (0), or by the caller (-1).
     """
@@ -232,7 +232,7 @@ def acquire(x, *, int order=1):
 
 
 cdef object acquire_or_ask(object x):
-    """from_dlpack(x), but for capsules."""
+    """from_dlpack(x), except for capsules."""
     cdef const fastdl_record *record = record_of(type(x))
     cdef Tensor tensor
     cdef int32_t device[2]
@@ -262,7 +262,7 @@ def ask(x):
 
 
 def finish(x, tensor, stream):
-    """from_dlpack with nothing but a stream, once a table has served."""
+    """from_dlpack with only a stream, after a table has served."""
     return after_table_py(x, tensor, stream)
 
 
@@ -303,9 +303,9 @@ cdef int bridge_from_object(void *candidate, DLManagedTensorVersioned **out) exc
     return table_from_object(<void *>tensor, out)
 
 
-# The table of types that have `__dlpack__` alone. Objects made through it are fastdl.Tensors,
-# since a table does not know for which type it is used; borrowing would need a place for the
-# capsule. Everything else is as in Tensor's own table.
+# The table of types that have only `__dlpack__`. Objects made through it are fastdl.Tensors, since
+# a table does not know which type it is used for. It cannot lend: that would need a place to keep
+# the capsule. Everything else is as in Tensor's own table.
 cdef DLPackExchangeAPI general_table
 general_table = tensor_table()[0]
 general_table.managed_tensor_from_py_object_no_sync = (
@@ -387,4 +387,4 @@ def register_exchange_api(cls, table, /):
             f"expected an exchange table of DLPack {FASTDL_DLPACK_MAJOR}.x whose mandatory "
             f"functions are all set; this one, and those before it, are not")
     registered[id(cls)] = cls, PyCapsule_New(<void *>api, "dlpack_exchange_api", NULL)
-    PyType_Modified(<PyTypeObject *>cls)  # what was known of it and its subclasses is out of date
+    PyType_Modified(<PyTypeObject *>cls)  # what was known about it and its subclasses is stale

@@ -9,8 +9,8 @@
 static const char versioned_name[] = "dltensor_versioned";
 static const char legacy_name[] = "dltensor";
 
-/* Whether nobody took the tensor out of `capsule`: a consumer renames it. The pointers differ only
- * if it was renamed back. */
+/* Whether no consumer has taken the tensor out of `capsule`, which renames it. The pointers differ
+ * only if it was renamed back. */
 static int untouched(PyObject *capsule, const char *name)
 {
     const char *found = PyCapsule_GetName(capsule);
@@ -115,7 +115,7 @@ static int keyword_of(PyObject *name)
 }
 
 /* Whether the keywords are a max_version that a versioned capsule answers, a stream, and others
- * that are None. Every doubt is a no, here and below: the whole method looks closer. */
+ * that are None. When in doubt the answer is no, here and below: the full method then decides. */
 static int asks_versioned(PyObject *const *values, PyObject *names, PyObject **stream)
 {
     int asked = 0;
@@ -144,7 +144,7 @@ static int is_stream(PyObject *passed, int kind, int64_t *stream)
     return !overflow && (*stream == -1 || *stream > 2 || *stream == fdl_default_stream(kind));
 }
 
-/* A capsule for a call that leaves no doubt. NULL without an exception if there is one. */
+/* A capsule for an unambiguous call. NULL without an exception for any other. */
 static PyObject *plain_capsule(PyObject *self, PyObject *const *arguments, PyObject *names)
 {
     DLDevice device = fdl_description_in(self)->managed.dl_tensor.device;

@@ -9,18 +9,18 @@
 
 #include "object.h"
 
-/* New capsules on the memory of a fastdl.Tensor. Their destructors give back what no consumer took.
- * The flags are the lasting ones plus `more_flags`. A legacy capsule can say nothing of flags: the
- * caller has refused read-only tensors. NULL with MemoryError on failure. */
+/* New capsules on the memory of a fastdl.Tensor. Their destructors release what no consumer took.
+ * The flags are the lasting ones plus `more_flags`. A legacy capsule cannot carry flags: the caller
+ * has already refused read-only tensors. NULL with MemoryError on failure. */
 PyObject *fdl_versioned_capsule(PyObject *tensor, uint64_t more_flags);
 PyObject *fdl_legacy_capsule(PyObject *tensor);
 
 /* fastdl_borrow of a fastdl.Tensor: see fastdl_record. */
 int fdl_tensor_borrow(PyObject *tensor, fastdl_view *view);
 
-/* Puts a faster front before the method `__dlpack__` of `type`: it serves the plain call for a
- * versioned capsule on the host, or on a device for a stream that is beyond doubt, and hands any
- * other to the method that was there. 0, or -1 with an exception. To be called once. */
+/* Puts a fast path in front of the method `__dlpack__` of `type`: it serves the plain call for a
+ * versioned capsule on the host, or on a device if the stream is unambiguous, and passes any other
+ * call to the original method. 0, or -1 with an exception. Call it once. */
 int fdl_speed_up_dlpack(PyTypeObject *type);
 
 #endif

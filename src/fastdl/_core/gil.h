@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Letting other Python threads run while this one waits for something that is not Python's.
+ * Lets other Python threads run while this one waits for something outside Python.
  */
 #ifndef FASTDL_CORE_GIL_H_
 #define FASTDL_CORE_GIL_H_
 
-/* Nothing of Python may be touched until the second call is given what the first returned. Both do
- * nothing on a thread that does not hold the GIL, or without an interpreter. */
+/* Do not use Python until the second call has been given what the first returned. Both do nothing
+ * on a thread that does not hold the GIL, or without an interpreter. */
 void *fdl_pause_python(void);
 void fdl_resume_python(void *paused);
 

@@ -49,7 +49,7 @@ static fdl_description *import_versioned(DLManagedTensorVersioned *managed, PyOb
 {
     fdl_description *description = fdl_description_of(managed);
     if (description != NULL) {
-        /* One of ours comes back, and its consumer may have changed what it says. */
+        /* One of ours has come back, and its consumer may have changed it. */
         DLTensor *own = &managed->dl_tensor;
         fastdl_layout layout;
         fastdl_fault fault = fastdl_check(own, managed->flags, &layout);
@@ -93,7 +93,7 @@ PyObject *fdl_take_legacy(DLManagedTensor *managed, uint64_t flags, PyObject *ke
         return NULL;
     }
     if (block != NULL)
-        managed->deleter(managed); /* one of ours comes back: the description replaces it */
+        managed->deleter(managed); /* one of ours has come back: the description replaces it */
     else if (managed->deleter != NULL)
         fdl_own_legacy(description->block, managed);
     else
@@ -105,7 +105,7 @@ PyObject *fdl_take_legacy(DLManagedTensor *managed, uint64_t flags, PyObject *ke
 static void return_to_caller(fdl_description *description, DLManagedTensorVersioned *managed)
 {
     if (&description->managed == managed)
-        return; /* it was unwrapped, so this is all there is */
+        return; /* it was unwrapped, so nothing else is left */
     fdl_disown(description->block);
     fdl_description_release(description, 1);
 }

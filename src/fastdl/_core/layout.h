@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Element types, devices and the geometry of a tensor: the part of the public header that knows
- * nothing of Python. Every size that fastdl believes has passed through fastdl_check, whatever path
- * it came by.
+ * Element types, devices and the geometry of a tensor: the part of the public header that does not
+ * need Python. Every size that fastdl trusts has passed fastdl_check, whichever way it came in.
  */
 #ifndef FASTDL_CORE_LAYOUT_H_
 #define FASTDL_CORE_LAYOUT_H_

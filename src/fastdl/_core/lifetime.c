@@ -26,8 +26,8 @@ static void set_error_aside(python_state *state)
         PyErr_Fetch(&state->type, &state->value, &state->traceback);
 }
 
-/* Reports what the owner raised, which nobody is there to catch, and restores the exception that
- * was pending before. */
+/* Reports what the owner raised, which no caller can catch, and restores the exception that was
+ * pending before. */
 static void restore_error(python_state *state)
 {
     if (PyErr_Occurred())
@@ -69,10 +69,10 @@ void fdl_clear_error(void)
 
 /* An owner may be a tensor that holds another block, and so on: a chain of exchanges would be
  * released in as many nested calls. At a depth of MAX_NESTED a block waits instead, and the first
- * call on the way back that is at most DRAIN_NESTED deep releases all that wait. That is not left
- * to the outermost call, which may be a deleter that runs for long, or for ever, as it does in a
- * child process that was forked inside it. Each thread has a depth and blocks of its own, since a
- * deleter may let other threads run. */
+ * call on the way back that is at most DRAIN_NESTED deep releases all that wait. This is not left
+ * to the outermost call, which may be a deleter that runs for a long time, or for ever, as in a
+ * child process forked inside it. Each thread has its own depth and waiting blocks, since a deleter
+ * may let other threads run. */
 #define MAX_NESTED 32
 #define DRAIN_NESTED 16
 

@@ -33,7 +33,7 @@ static void deallocate(PyObject *self)
     if (tensor->weakrefs != NULL)
         PyObject_ClearWeakRefs(self);
     Py_DECREF(tensor->shape);
-    /* Counted down first: at no time may an export look like a view, see `traverse`. */
+    /* Counted down first: an export may never look like a view, see `traverse`. */
     if (tensor->root != Py_None)
         (void)fdl_count_release(&((fdl_tensor *)tensor->root)->views);
     fdl_description_release(tensor->description, 1);
@@ -53,9 +53,9 @@ static int traverse(PyObject *self, visitproc visit, void *arg)
     fdl_tensor *tensor = (fdl_tensor *)self;
     Py_VISIT(tensor->root);
     /* The object is held by the block, which is held by this Tensor and its views; if by anything
-     * else as well, the collector cannot know what keeps it alive. No thread of Python's runs while
-     * the collector looks. Others may release exports, so that the object is seen in a later pass
-     * than the first: that only keeps it alive until the next collection. */
+     * else as well, the collector cannot know what keeps it alive. No Python thread runs while the
+     * collector looks. Others may release exports, so that the object is seen in a later pass than
+     * the first: that only keeps it alive until the next collection. */
     if (fdl_count_get(&tensor->description->block->refs) == 1 + fdl_count_get(&tensor->views))
         Py_VISIT(fdl_object_behind(tensor->description->block));
     return 0;

@@ -15,9 +15,9 @@ cdef class Tensor:
 
 
 # A new Tensor on what is in a capsule. `immutable`: read-only even if the capsule cannot say so.
-# `producer` is kept alive in the place of a missing deleter; None where there is no producer.
-# `unordered`: the caller orders all work on device memory; else nothing is known of such work yet.
-# The capsule is untouched if this raises before it was renamed, and consumed afterwards.
+# `producer` is kept alive if there is no deleter; None if there is no producer. `unordered`: the
+# caller orders all work on device memory; otherwise nothing is known about such work yet. The
+# capsule is untouched if this raises before it was renamed, and consumed afterwards.
 cdef Tensor take_capsule(object capsule, bint immutable, object producer, bint unordered)
 
 # A new managed tensor on the memory of `owner`, which it keeps alive. What `tensor` describes is

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """fastdl.Tensor: a neutral tensor, and its exchange table.
 
-Ownership: a Tensor owns one description (block.h), which is one reference to a block. Every
-view and every export is a further description of the same block. Whoever holds a description
-in this file either stores it in a Tensor, hands it to a consumer, or releases it before the
+Ownership: a Tensor owns one description (block.h), which is one reference to a block. Every view
+and every export is another description of the same block. Code in this file that holds a
+description either stores it in a Tensor, passes it to a consumer, or releases it before the
 function ends; functions that consume an argument say so.
 """
 import math
@@ -73,7 +73,7 @@ def dtype_facts():
 
 cdef object make_device = None     # Device(type, id)
 cdef object make_dtype = None      # DType(code, bits, lanes)
-cdef object export = None          # the whole of __dlpack__, in Python
+cdef object export = None          # all of __dlpack__, in Python
 cdef object export_cuda_array = None
 cdef object to_numpy = None
 cdef object to_array = None
@@ -217,8 +217,8 @@ def empty(tuple shape, tuple dtype):
 def import_capsule(capsule, *, bint immutable=False, producer=None, bint unordered=True):
     """The tensor in a DLPack capsule, which is consumed. `immutable`: a legacy one is read-only.
 
-    `unordered`: the caller orders all work on device memory, as who comes with a capsule does;
-    otherwise device.ready_on must follow.
+    `unordered`: the caller orders all work on device memory, as a caller that passes a capsule
+    does; otherwise device.ready_on must follow.
     """
     return take_capsule(capsule, immutable, producer, unordered)
 
@@ -261,8 +261,8 @@ def from_buffer(object source, parse_format):
         for i in range(view.ndim):
             tensor.shape[i] = view.shape[i]
             empty = empty or view.shape[i] == 0
-        # ctypes gives no strides even where they are asked for: its arrays are compact. Where there
-        # are no elements, strides say nothing, and need not be whole.
+        # ctypes gives no strides even where they are asked for: its arrays are compact. Without
+        # elements, strides mean nothing, and need not be whole.
         if view.strides is not NULL and not empty:
             tensor.strides = dims + view.ndim
             for i in range(view.ndim):
@@ -325,7 +325,8 @@ def read_bytes(Tensor tensor not None):
 
 
 cdef int check_flagless(Tensor tensor, str what) except -1:
-    """BufferError if the tensor means something else without its flags, which `what` has not."""
+    """BufferError if the tensor would mean something else without its flags, which `what` cannot
+    carry."""
     cdef DLDataType dtype = tensor.description.managed.dl_tensor.dtype
     cdef uint64_t flags = tensor.description.managed.flags
     if flags & DLPACK_FLAG_BITMASK_READ_ONLY:
@@ -345,7 +346,7 @@ cdef object legacy_capsule(Tensor tensor):
 
 
 def export_capsule(Tensor tensor not None, *, bint versioned, bint copied=False):
-    """A new capsule on the memory of `tensor`, without any check of devices or streams."""
+    """A new capsule on the memory of `tensor`, without checking devices or streams."""
     if versioned:
         return fdl_versioned_capsule(
             <PyObject *>tensor, DLPACK_FLAG_BITMASK_IS_COPIED if copied else 0)
@@ -425,13 +426,13 @@ def check_values(x, Tensor tensor not None):
 
 
 def keep_alive(Tensor tensor not None, x):
-    """Keeps `x` alive for as long as the memory of `tensor`, which does not do so by itself."""
+    """Keeps `x` alive for as long as the memory of `tensor`, which does not do that itself."""
     fdl_keep_also(tensor.description.block, <PyObject *>x)
 
 
 def make_from_dlpack(bytes doc not None, complete, over_protocol, finish):
-    """The compiled entry of from_dlpack: a builtin that serves the plain call itself, and hands
-    others to `complete`, or to `over_protocol` if a native table refused the object."""
+    """The compiled entry of from_dlpack: a builtin that serves the plain call itself, and passes
+    other calls to `complete`, or to `over_protocol` if a native table refused the object."""
     return fdl_make_from_dlpack(doc, complete, over_protocol, finish)
 
 
@@ -470,7 +471,7 @@ cdef class Tensor:
 
     @property
     def strides(self):
-        """Steps between neighbours in each dimension, in elements, as the producer gave them."""
+        """Steps between neighbours in each dimension, in elements, as given by the producer."""
         cdef DLTensor *tensor = &self.description.managed.dl_tensor
         return fdl_int_tuple(tensor.strides, tensor.ndim)
 
@@ -555,8 +556,8 @@ cdef class Tensor:
             f"compare values with numpy.array_equal(tensor.numpy(), other), objects with 'is'")
 
     def __hash__(self):
-        # By identity: tensors that are alive have different hashes, so that dictionaries and sets
-        # never come to compare two.
+        # By identity: live tensors have different hashes, so dictionaries and sets never compare
+        # two of them.
         return (<PyTypeObject *>object).tp_hash(self)
 
     def __repr__(self):
@@ -572,14 +573,14 @@ cdef class Tensor:
     def __getitem__(self, key):
         """A view: integers, slices, None and one Ellipsis, as in NumPy's basic indexing.
 
-        Shares memory with this tensor and keeps it alive. Costs no copy.
+        Shares memory with this tensor and keeps it alive. Copies nothing.
         """
         return fdl_index(<PyObject *>self, key)
 
     def __iter__(self):
         if self.description.managed.dl_tensor.ndim == 0:
             raise TypeError("iteration over a tensor of 0 dimensions")
-        # No generator: one of Cython 3.3.1 never gives back the reference to its type.
+        # Not a generator: those of Cython 3.3.1 never release the reference to their type.
         return PySeqIter_New(self)
 
     # ---- values and copies ----
@@ -592,7 +593,7 @@ cdef class Tensor:
         """The only element, as a Python number. Host data only; ValueError unless size is 1."""
         return to_item(self)
 
-    # Python reads the memory of a type that has a buffer and none of these as text: int(b"7") is 7.
+    # If a type has a buffer but none of these, Python reads its memory as text: int(b"7") is 7.
 
     def __int__(self):
         return to_number(self, int)
@@ -625,7 +626,7 @@ cdef class Tensor:
 
     def __bytes__(self):
         """The elements in row-major order, without gaps. Host data only (BufferError)."""
-        # Python makes as many zeros as an integer says, unless it is told otherwise.
+        # Without this, bytes() would take an integer tensor for a number of zeros.
         if not fastdl_find_device(self.description.managed.dl_tensor.device.device_type).host:
             raise BufferError(f"bytes() reads host memory, and this is {describe(self)}")
         return read_bytes(self)
@@ -698,7 +699,7 @@ cdef class Tensor:
         copy: True forces a copy, False forbids one, None leaves it open.
         version: the form of the 2022 draft, 100 * major + 10 * minor; not with max_version.
         """
-        # export.c serves the plain call before it gets here.
+        # export.c serves the plain call before it reaches this method.
         return export(self, stream, max_version, dl_device, copy, version)
 
     def __dlpack_device__(self):
@@ -707,7 +708,7 @@ cdef class Tensor:
         return (<int32_t>tensor.device.device_type, tensor.device.device_id)
 
     def __dlpack_info__(self):
-        """The newest version of DLPack spoken here in the numbering of the 2022 draft: 130."""
+        """The newest DLPack version supported here, in the numbering of the 2022 draft: 130."""
         return FASTDL_DLPACK_MAJOR * 100 + FASTDL_DLPACK_MINOR * 10
 
     # ---- the protocols before DLPack ----
@@ -759,8 +760,8 @@ cdef int fill_buffer(Tensor self, Py_buffer *view, int flags) except -1:
             f"{self.strides}: use copy() first")
     layout_of(self, &layout)
     fdl_await_for_host(self.description)
-    # Py_ssize_t has the size of int64_t on every platform but 32-bit ones, where a tensor that
-    # exists fits as well.
+    # Py_ssize_t has the size of int64_t on every platform except 32-bit ones, where the size of any
+    # existing tensor fits too.
     dims = <Py_ssize_t *>PyMem_RawMalloc((2 * tensor.ndim + 1) * sizeof(Py_ssize_t))
     if dims is NULL:
         raise MemoryError()

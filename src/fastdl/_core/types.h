@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What fastdl knows of a type: the cache that the public header describes, for this process.
+ * What fastdl knows about a type: the cache that the public header describes, for this process.
  */
 #ifndef FASTDL_CORE_TYPES_H_
 #define FASTDL_CORE_TYPES_H_

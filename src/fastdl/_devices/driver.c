@@ -191,7 +191,7 @@ static int retain(fdl_driver *driver, int32_t ordinal, fdl_failure *failure)
     fdl_resume_python(paused);
     if (failed)
         return -1;
-    /* Two threads may both retain it: that is one reference too many, which nobody gives up. */
+    /* Two threads may both retain it: the extra reference is never released. */
     fdl_store_pointer(&driver->contexts[ordinal], context);
     return 0;
 }
@@ -200,7 +200,7 @@ int fdl_enter(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure
 {
     void *context;
     memset(scope, 0, sizeof(*scope));
-    if (in_forked_child) /* what the parent made still knows the driver */
+    if (in_forked_child) /* objects made by the parent still refer to the driver */
         return refuse_forked(failure);
     if (ordinal < 0 || ordinal >= driver->devices)
         return fdl_refuse(failure, "there is no %s device %d: this machine has %d", driver->name,

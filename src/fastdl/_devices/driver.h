@@ -2,14 +2,15 @@
  *
  * The drivers of devices: CUDA's and HIP's, through one set of names.
  *
- * Nothing is linked: the driver's library is looked for when the first tensor needs it, never on
- * import. A machine without one is no error here; what needs it then says why it is not there.
+ * Nothing is linked: the driver's library is loaded when the first tensor needs it, never on
+ * import. A machine without one is not an error; a call that needs the driver says why it is
+ * missing.
  *
  * All work happens in the primary context of a device (CUDA) or with the device current (HIP), and
- * what was current before is current again afterwards. Contexts are retained once and never given
- * up. Calls that can block are made without the GIL, whoever calls. Every function may be called on
- * any thread, with or without a Python thread state, unless it says otherwise; not in a callback
- * that the driver itself makes (CUDA answers 800 there, which is an error like any other).
+ * the previous one is restored afterwards. Contexts are retained once and never released. Calls
+ * that can block are always made without the GIL. Every function may be called on any thread, with
+ * or without a Python thread state, unless it says otherwise, but not in a callback of the driver
+ * itself (CUDA returns 800 there, which is treated like any other error).
  *
  * Functions return 0, or -1 with *failure filled in.
  */
@@ -29,7 +30,8 @@
 #define FDL_DRIVER_ABI
 #endif
 
-/* What both drivers have in one form: X(member, parameters, CUDA's name, HIP's name, needed). */
+/* What both drivers have in the same form: X(member, parameters, CUDA's name, HIP's name, needed).
+ */
 #define FDL_DRIVER_CALLS(X)                                                                        \
     X(init, (unsigned flags), "cuInit", "hipInit", 1)                                              \
     X(get_version, (int *version), "cuDriverGetVersion", "hipRuntimeGetVersion", 1)                \
@@ -60,7 +62,7 @@
       "hipHostMalloc", 1)                                                                          \
     X(pinned_free, (void *pointer), "cuMemFreeHost", "hipHostFree", 1)
 
-/* What only CUDA has, or has in a form of its own. */
+/* What only CUDA has, or has in a different form. */
 #define FDL_CUDA_CALLS(X)                                                                          \
     X(cu_get_device, (int *device, int ordinal), "cuDeviceGet", NULL, 1)                           \
     X(cu_retain_primary, (void **context, int device), "cuDevicePrimaryCtxRetain", NULL, 1)        \
@@ -79,7 +81,7 @@
       NULL, 1)                                                                                     \
     X(cu_copy_3d, (const void *parameters, void *stream), "cuMemcpy3DAsync_v2", NULL, 1)
 
-/* Likewise HIP. */
+/* The same for HIP. */
 #define FDL_HIP_CALLS(X)                                                                           \
     X(hip_get_device, (int *ordinal), NULL, "hipGetDevice", 1)                                     \
     X(hip_set_device, (int ordinal), NULL, "hipSetDevice", 1)                                      \
@@ -96,15 +98,14 @@
 
 #define FDL_MAX_DEVICES 64
 
-/* One driver. What it holds does not change once it is ready, but for `contexts` and
- * `captures`. */
+/* One driver. Once ready, only `contexts` and `captures` change. */
 typedef struct {
     const char *name; /* "CUDA" or "HIP" */
     int kind;         /* FASTDL_STREAM_CUDA or FASTDL_STREAM_ROCM */
-    int version;      /* as the driver counts */
+    int version;      /* in the driver's own numbering */
     int devices;
     void *contexts[FDL_MAX_DEVICES]; /* CUDA's primary contexts, once retained */
-    int captures;                    /* whether a capture has ever been seen */
+    int captures;                    /* whether any capture has been seen so far */
     FDL_DRIVER_CALLS(FDL_MEMBER)
     FDL_CUDA_CALLS(FDL_MEMBER)
     FDL_HIP_CALLS(FDL_MEMBER)
@@ -116,12 +117,12 @@ typedef struct {
  * initialised. */
 fdl_driver *fdl_driver_find(int kind, fdl_failure *failure);
 
-/* Whether the process was forked after a driver was initialised: nothing that came from it can be
- * used, or given back. */
+/* Whether the process was forked after a driver was initialised: nothing obtained from it can be
+ * used or released. */
 int fdl_driver_is_lost(void);
 
-/* Guards the lists of events, work and memory that are kept for later, and is held for a few
- * stores. It is free in a forked child, where whoever held it is not there to give it back. */
+/* Guards the lists of events, work and memory that are kept for reuse, and is held for a few stores
+ * only. It is reset in a forked child, where the thread that held it does not exist. */
 extern fdl_lock fdl_lists;
 
 /* Codes of both drivers that fastdl acts on. */
@@ -135,19 +136,20 @@ enum {
     FDL_LAST_OF_CAPTURES = 908
 };
 
-/* Whether a driver that answers with this code refuses only for the moment. */
+/* Whether this code means that the driver refuses only for now. */
 static inline int fdl_driver_refuses_now(int code)
 {
     return code == FDL_NOT_PERMITTED ||
            (code >= FDL_FIRST_OF_CAPTURES && code <= FDL_LAST_OF_CAPTURES);
 }
 
-/* Calls a member of FDL_*_CALLS: the driver's code. No call is made without this or FDL_TRY. */
+/* Calls a member of FDL_*_CALLS and returns the driver's code. No call is made without this or
+ * FDL_TRY. */
 #define FDL_ASK(driver, member, ...) fdl_driver_answer(driver, (driver)->member(__VA_ARGS__))
 
-/* HIP keeps the code of a failure as the thread's last error, and a library that asks for that
- * after a launch would take fastdl's for its own: it does not stay behind. That of another call
- * stays. */
+/* HIP keeps the code of a failure as the thread's last error, and a library that queries it after a
+ * launch would mistake fastdl's for its own. So this clears fastdl's, and leaves that of any other
+ * call. */
 int fdl_driver_answer(const fdl_driver *driver, int code);
 
 /* The same: 0, or -1 with the name of the call and of the error. */
@@ -155,7 +157,7 @@ int fdl_driver_answer(const fdl_driver *driver, int code);
     fdl_driver_check(driver, offsetof(fdl_driver, member), FDL_ASK(driver, member, __VA_ARGS__),   \
                      failure)
 
-/* Turns the code that a member returned into words. 0 for success. */
+/* Turns the code that a member returned into a message. 0 for success. */
 int fdl_driver_check(const fdl_driver *driver, size_t member, int code, fdl_failure *failure);
 
 /* ---- current devices ---- */
@@ -168,10 +170,10 @@ typedef struct {
     int ordinal; /* HIP */
 } fdl_scope;
 
-/* Makes device `ordinal` current on this thread. After a failure there is nothing to leave. */
+/* Makes device `ordinal` current on this thread. After a failure do not call fdl_leave. */
 int fdl_enter(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure);
 
-/* Restores what fdl_enter found, even if others changed it since. */
+/* Restores what fdl_enter found, even if other code has changed it since. */
 void fdl_leave(const fdl_scope *scope);
 
 /* ---- streams ---- */
@@ -188,19 +190,19 @@ typedef struct {
     uint64_t id; /* 0 where the driver cannot tell captures apart */
 } fdl_capture;
 
-/* Asks. Fails if the stream cannot be used because another one captures (CUDA's 906). The device of
- * the stream is current. */
+/* Queries it. Fails if the stream cannot be used because another one captures (CUDA's 906). The
+ * device of the stream is current. */
 int fdl_capture_of(fdl_driver *driver, int64_t stream, fdl_capture *capture, fdl_failure *failure);
 
-/* Around calls that would break a capture of another thread: returns the mode to give back. */
+/* Around calls that would break a capture of another thread: returns the mode to restore. */
 int fdl_relax_captures(fdl_driver *driver);
 void fdl_restore_captures(fdl_driver *driver, int mode);
 
 /* ---- for tests ---- */
 
-/* Forgets the driver of that kind, whose contexts stay retained, and takes the library at `path` in
- * its place; NULL: there is none; "": that of the machine, which is looked for again. No tensor on
- * a device and no other thread may use it meanwhile. */
+/* Forgets the driver of that kind, whose contexts stay retained, and uses the library at `path`
+ * instead; NULL: there is none; "": the machine's own, which is searched for again. No tensor on a
+ * device and no other thread may use it meanwhile. */
 void fdl_driver_replace(int kind, const char *path);
 
 #endif

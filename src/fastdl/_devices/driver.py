@@ -1,4 +1,4 @@
-"""Stands in the place of the compiled module: see fastdl/_library.py."""
+"""A placeholder for the compiled module: see fastdl/_library.py."""
 
 from fastdl._library import load
 

@@ -1,4 +1,4 @@
-# For the Python floor of fastdl alone.
+# Only for fastdl's own Python layer.
 
 from collections.abc import Callable
 from typing import Any, final

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices at work: the driver, and the order of what is queued on their memory.
+"""The drivers, and the order of work queued on device memory.
 
-The functions here do what they are told with streams in DLPack's numbers (see ordering.h); which
-stream that is, is the policy of the Python above. Each raises BufferError if the driver is
-missing or fails, with its words.
+The functions here take streams as DLPack's numbers (see ordering.h); the Python layer above decides
+which stream. Each raises BufferError, with the driver's message, if the driver is missing or fails.
 """
 import cython
 
@@ -116,21 +115,21 @@ def wait(Tensor tensor not None):
 
 
 def record(Tensor tensor not None, int64_t stream):
-    """Notes that work on the memory of `tensor` has been queued on `stream`."""
+    """Records that work on the memory of `tensor` has been queued on `stream`."""
     cdef fdl_failure failure
     check(fdl_work_record(work_of(tensor), stream, &failure), &failure,
           tensor, "recorded on stream", stream)
 
 
 def release(Tensor tensor not None, int64_t stream):
-    """Makes whoever gets the memory of `tensor` next come after the work queued on `stream`."""
+    """Orders the next user of the memory of `tensor` after the work queued on `stream`."""
     cdef fdl_failure failure
     check(fdl_work_release(work_of(tensor), stream, &failure), &failure,
           tensor, "released after stream", stream)
 
 
 def is_callers(Tensor tensor not None):
-    """Whether the one who imported `tensor` orders all work on it."""
+    """Whether the caller that imported `tensor` orders all work on it."""
     cdef fdl_work *work = tensor.description.block.work
     return work is not NULL and bool(fdl_work_is_callers(work))
 
@@ -140,7 +139,7 @@ def is_callers(Tensor tensor not None):
 
 def empty(tuple shape, tuple dtype, int32_t type, int32_t ordinal, int64_t stream=-1):
     """New uninitialised compact memory on a device of CUDA or ROCm, or pinned by them. Allocated on
-    `stream` and ready there, where that is possible, unless it is -1."""
+    `stream` and ready on it where that is possible, unless it is -1."""
     cdef int64_t dims[64]
     cdef DLTensor prototype
     cdef fdl_failure failure
@@ -183,7 +182,7 @@ def find_pointer(int32_t type, address):
 
 
 def on_memory(address, tuple shape, tuple strides, tuple dtype, tuple device, bint readonly, owner):
-    """A Tensor on memory of somebody else, which `owner` keeps alive. `strides` in elements."""
+    """A Tensor on foreign memory, which `owner` keeps alive. `strides` in elements."""
     cdef int64_t dims[128]
     cdef DLTensor tensor
     cdef Py_ssize_t i
@@ -271,8 +270,8 @@ def has_driver(int32_t type):
 
 
 def call_on(int32_t type, int32_t ordinal, int64_t stream, function, dict keywords):
-    """`function(**keywords)` with a device current, if it has a driver. What was current is so
-    again afterwards, whatever the function did.
+    """`function(**keywords)` with a device current, if it has a driver. The previous device is
+    restored afterwards, whatever the function did.
 
     BufferError instead if the function could not use `stream` without breaking a graph capture;
     -1: it uses none.
@@ -296,8 +295,8 @@ def call_on(int32_t type, int32_t ordinal, int64_t stream, function, dict keywor
 
 
 def replace_driver(int32_t type, path):
-    """Takes the library at `path` for the driver of a device; None: there is none; "": that of the
-    machine."""
+    """Uses the library at `path` as the driver of a device; None: there is none; "": the machine's
+    own."""
     cdef const char *place = NULL
     forget_events(type)
     if path is not None:
@@ -317,6 +316,6 @@ def forget_events(int32_t type):
 
 
 def edges(Tensor tensor not None):
-    """How many events stand for work in flight on `tensor`."""
+    """How many events mark work in flight on `tensor`."""
     cdef fdl_work *work = tensor.description.block.work
     return 0 if work is NULL else fdl_work_edges(work)

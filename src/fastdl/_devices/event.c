@@ -59,7 +59,7 @@ static void destroy(fdl_event *event)
     fdl_scope scope;
     fdl_failure ignored;
     if (fdl_enter(event->driver, event->ordinal, &scope, &ignored) == 0) {
-        /* It may wait for the device in spite of what is documented. */
+        /* It may wait for the device, contrary to the documentation. */
         void *paused = fdl_pause_python();
         (void)FDL_ASK(event->driver, event_destroy, event->handle);
         fdl_resume_python(paused);
@@ -98,8 +98,8 @@ static fdl_event *record_on_device(fdl_driver *driver, int32_t ordinal, int64_t 
     return event;
 }
 
-/* CUDA: a stream that is not of the primary context takes events of its own context alone. There
- * are kept ones for the primary contexts of other devices. */
+/* CUDA: a stream outside the primary context takes only events of its own context. There are kept
+ * ones for the primary contexts of other devices. */
 static fdl_event *record_in_its_context(fdl_driver *driver, int32_t ordinal, int64_t stream,
                                         fdl_failure *failure)
 {
@@ -126,7 +126,7 @@ static fdl_event *record_in_its_context(fdl_driver *driver, int32_t ordinal, int
     return event;
 }
 
-/* HIP: a stream of another device takes events of that device alone. */
+/* HIP: a stream of another device takes only events of that device. */
 static fdl_event *record_on_its_device(fdl_driver *driver, int32_t ordinal, int64_t stream,
                                        fdl_failure *failure)
 {
@@ -196,7 +196,7 @@ int fdl_event_wait(const fdl_event *event, fdl_failure *failure)
 int fdl_event_is_complete(const fdl_event *event)
 {
     int mode, complete;
-    /* On HIP asking breaks the captures of all threads, whatever their mode. */
+    /* On HIP a query breaks the captures of all threads, whatever their mode. */
     if (event->driver->kind == FASTDL_STREAM_ROCM && fdl_load_acquire(&event->driver->captures))
         return 0;
     mode = fdl_relax_captures(event->driver);

@@ -2,10 +2,10 @@
  *
  * Events: "the work that was queued on a stream so far", in a form that outlives the stream.
  *
- * An event is fastdl's own, so it can be waited for from any thread and after its stream is gone.
- * Events are kept for reuse by device: a wait that was queued refers to what the event meant then,
- * so an event can be taken back as soon as its waits are queued. They are counted, since one may be
- * waited for by one thread while another drops it.
+ * An event belongs to fastdl, so any thread can wait for it, even after its stream is gone. Events
+ * are kept for reuse by device: a wait that was queued refers to what the event meant then, so an
+ * event can be reused as soon as its waits are queued. They are reference counted, since one thread
+ * may wait for an event while another drops it.
  */
 #ifndef FASTDL_DEVICES_EVENT_H_
 #define FASTDL_DEVICES_EVENT_H_
@@ -23,17 +23,17 @@ fdl_event *fdl_event_record(fdl_driver *driver, int32_t ordinal, int64_t stream,
 
 void fdl_event_retain(fdl_event *event);
 
-/* Gives a reference back; with the last the event may be reused. NULL is nothing to do. */
+/* Drops a reference; after the last one the event may be reused. NULL is allowed. */
 void fdl_event_release(fdl_event *event);
 
-/* Work queued on `stream` from now on starts when the event's has ended. The device of `stream` is
- * current; the event may be of another one. */
+/* Work queued on `stream` from now on starts after the event's work has ended. The device of
+ * `stream` is current; the event may be of another one. */
 int fdl_event_order(const fdl_event *event, int64_t stream, fdl_failure *failure);
 
 /* Waits for it on the host. */
 int fdl_event_wait(const fdl_event *event, fdl_failure *failure);
 
-/* Whether its work has ended; "no" too where asking is not possible. */
+/* Whether its work has ended; also "no" where this cannot be queried. */
 int fdl_event_is_complete(const fdl_event *event);
 
 /* Destroys the events of a driver that are kept for reuse: for tests. */

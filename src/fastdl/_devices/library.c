@@ -14,7 +14,7 @@
 
 #include <windows.h>
 
-/* A driver is part of the system; nothing is taken from the current folder. */
+/* A driver is part of the system; nothing is loaded from the current folder. */
 static void *open_system(const char *name)
 {
     return (void *)LoadLibraryExA(name, NULL, LOAD_LIBRARY_SEARCH_SYSTEM32);
@@ -72,7 +72,7 @@ int fdl_library_at_fork(void (*child)(void))
     return pthread_atfork(NULL, NULL, child) == 0;
 }
 
-/* Frameworks bring HIP along under other names than the system's. */
+/* Frameworks bundle HIP under names other than the system's. */
 #ifdef __linux__
 
 #include <link.h>

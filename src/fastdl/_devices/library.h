@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared libraries of drivers, by operating system. Libraries are never unloaded.
+ * The drivers' shared libraries, on each operating system. Libraries are never unloaded.
  */
 #ifndef FASTDL_DEVICES_LIBRARY_H_
 #define FASTDL_DEVICES_LIBRARY_H_
@@ -15,7 +15,7 @@ void *fdl_library_at(const char *path);
 /* The address of a function, or NULL. */
 void *fdl_library_symbol(void *library, const char *name);
 
-/* Arranges a call in every child process that is forked. 1 where there is nothing more to do. */
+/* Registers a function to call in every forked child. 1 where there is nothing more to do. */
 int fdl_library_at_fork(void (*child)(void));
 
 #endif

@@ -2,8 +2,8 @@
  *
  * A lock for a few instructions, and loads and stores that order what comes before and after.
  *
- * The lock needs no Python, so that a deleter on any thread can take it. Nothing that blocks, calls
- * a driver, runs a deleter or calls Python may happen while it is held, but for the one load of a
+ * The lock does not need Python, so a deleter on any thread can take it. While it is held, do
+ * nothing that blocks, calls a driver, runs a deleter or calls Python, except for the one load of a
  * library.
  */
 #ifndef FASTDL_DEVICES_LOCK_H_

@@ -36,7 +36,8 @@ static void **free_stream_of(const fdl_driver *driver, int32_t ordinal)
 
 #define NON_BLOCKING 1u /* does not wait for the legacy stream, in both */
 
-/* The device is current. Made when memory is allocated, so that freeing cannot fail for want of it.
+/* The device is current. Created when memory is allocated, so that freeing cannot fail for lack of
+ * it.
  */
 static int make_free_stream(fdl_driver *driver, int32_t ordinal, fdl_failure *failure)
 {
@@ -57,7 +58,7 @@ static int make_free_stream(fdl_driver *driver, int32_t ordinal, fdl_failure *fa
 
 /* ---- freeing ---- */
 
-/* Whether there is nothing left to be done, or to be done it with. */
+/* Whether there is nothing left to free, or no driver left to free it. */
 static int is_gone(int code)
 {
     return code == FDL_DEINITIALIZED || code == FDL_INVALID_CONTEXT ||
@@ -81,7 +82,8 @@ static int free_now(const allocation *memory, fdl_work *work, int *asked, fdl_fa
     return FDL_TRY(driver, failure, memory_free, memory->pointer);
 }
 
-/* Gives memory back to the driver. 1 when done, or if nobody can; 0: it must be tried again. */
+/* Frees memory through the driver. 1 when done, or if it is impossible; 0: it must be tried again.
+ */
 static int give_back(allocation *memory, fdl_work *work)
 {
     fdl_driver *driver = memory->driver;
@@ -102,7 +104,7 @@ static int give_back(allocation *memory, fdl_work *work)
     fdl_resume_python(paused);
     if (!failed || is_gone(failure.code))
         return 1;
-    /* Memory in use is not freed: rather leaked, if waiting fails twice. */
+    /* Memory in use is never freed: it is leaked if waiting fails twice. */
     return !fdl_driver_refuses_now(failure.code) && (asked || memory->tried++ > 0);
 }
 
@@ -117,7 +119,7 @@ static int drop_allocation(fdl_block *block, int attached)
     return 1;
 }
 
-/* For whoever has put another owner before it, and with it another `drop`. */
+/* For code that has put another owner, and with it another `drop`, before it. */
 static void release_allocation(void *owner)
 {
     allocation *memory = owner;
@@ -203,7 +205,7 @@ static fdl_description *wrap(const allocation *memory, DLTensor *tensor, uint64_
     fdl_work *work = NULL;
     int failed = description == NULL || owner == NULL;
     if (!failed && !fastdl_find_device((int32_t)tensor->device.device_type)->host) {
-        /* Also to note that C code uses it, of which there is no other trace. */
+        /* Also records that C code uses it, of which there is no other trace. */
         work = fdl_work_of(&description->block->work, tensor->device);
         failed = work == NULL;
     }

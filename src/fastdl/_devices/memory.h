@@ -2,14 +2,15 @@
  *
  * fastdl's own memory on devices: device, managed and pinned memory of CUDA and ROCm, as blocks.
  *
- * Memory is freed when what fastdl knows to be in flight on it has ended (the edges of the block's
- * work), on whatever thread drops it last, with or without the GIL, even after the interpreter is
- * gone. Plain memory waits for them on the host, without the GIL: the driver's free need not.
- * Memory that was allocated on a stream is freed on one of fastdl's own, which waits instead.
+ * Memory is freed once all work that fastdl knows to be in flight on it has ended (the edges of the
+ * block's work), on whichever thread drops it last, with or without the GIL, even after the
+ * interpreter is gone. For plain memory the host waits for the edges, without the GIL, since the
+ * driver's free may not wait. Memory that was allocated on a stream is freed on one of fastdl's
+ * own, which waits instead.
  *
- * Where a driver must not be called (in its own callbacks) or a capture forbids it, the end of the
- * block is deferred (deferred.h). When the driver is gone, or in a forked child,
- * there is nothing to free any more. Freeing never fails, raises or prints.
+ * Where the driver must not be called (in its own callbacks) or a capture forbids it, the end of
+ * the block is deferred (deferred.h). Once the driver is gone, or in a forked child, there is
+ * nothing left to free. Freeing never fails, raises or prints.
  */
 #ifndef FASTDL_DEVICES_MEMORY_H_
 #define FASTDL_DEVICES_MEMORY_H_
@@ -18,17 +19,17 @@
 
 #include "driver.h"
 
-/* New, uninitialised, compact row-major memory for `prototype`, as fdl_memory_new, on its device,
- * which may be any kind of CUDA's or ROCm's, or the CPU. `stream`: device memory is allocated in
- * the order of that stream, if the driver can do so, and is ready there; -1: it is ready at once,
- * anywhere. NULL with *failure. */
+/* New, uninitialised, compact row-major memory for `prototype`, as from fdl_memory_new, on its
+ * device, which may be the CPU or any CUDA or ROCm device type. `stream`: device memory is
+ * allocated in the order of that stream, if the driver can do so, and is ready on it; -1: it is
+ * ready at once, on every stream. NULL with *failure. */
 fdl_description *fdl_memory_on_device(const DLTensor *prototype, uint64_t flags, int64_t nbytes,
                                       int64_t stream, fdl_failure *failure);
 
-/* Whether the memory of `block` was made here, so that its device is known for certain. */
+/* Whether the memory of `block` was allocated here, so that its device is certain. */
 int fdl_memory_is_ours(const fdl_block *block);
 
-/* Ends what was deferred, and destroys fastdl's own streams of a driver: for tests. */
+/* Ends the deferred blocks, and destroys fastdl's own streams of a driver: for tests. */
 void fdl_memory_forget(fdl_driver *driver);
 
 #endif

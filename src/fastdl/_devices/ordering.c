@@ -32,7 +32,7 @@ struct fdl_work {
 
 static const fdl_work_end end;
 
-static fdl_work *spares; /* so that importing allocates nothing once it has begun */
+static fdl_work *spares; /* so that importing allocates nothing after it has started */
 
 static fdl_work *new_work(DLDevice device)
 {
@@ -163,7 +163,7 @@ static void release_all(fdl_event *const *edges, int count)
         fdl_event_release(edges[i]);
 }
 
-/* Takes an edge out. It may have gone already. */
+/* Removes an edge. It may be gone already. */
 static void drop_edge(fdl_work *work, const fdl_event *edge)
 {
     fdl_event *found = NULL;
@@ -178,8 +178,8 @@ static void drop_edge(fdl_work *work, const fdl_event *edge)
     fdl_event_release(found);
 }
 
-/* Adds an edge, whose reference is taken, in the place of `replaced` ones that it stands for; 0 if
- * there is no room. At no time is the work that they mark without an edge. */
+/* Adds an edge, whose reference is taken, which replaces the `replaced` edges that it covers; 0 if
+ * there is no room. The work that they mark always has an edge. */
 static int add_edge(fdl_work *work, fdl_event *edge, fdl_event *const *replaced, int replaced_count)
 {
     fdl_event *gone[MAX_EDGES];
@@ -270,7 +270,7 @@ static int bridge(fdl_driver *driver, const fdl_work *work, int64_t source, int6
     return failed ? -1 : 0;
 }
 
-/* Whether nothing is left on `source`, which is in no capture: then nobody need wait for it. */
+/* Whether nothing is left on `source`, which is in no capture: then no wait is needed. */
 static int is_idle(fdl_driver *driver, const fdl_work *work, int64_t source)
 {
     fdl_failure ignored;
@@ -295,7 +295,7 @@ static int bridge_checked(fdl_driver *driver, const fdl_work *work, int64_t sour
 /* ---- the work of scopes that have ended ---- */
 
 /* By kind and device: edges for all that C code has queued there. More than one tensor needs, but
- * nobody knows which of them the code worked on, and the streams may be gone. */
+ * it is unknown which tensors the code worked on, and the streams may be gone. */
 static fdl_work *left_over[2][FDL_MAX_DEVICES];
 
 static fdl_work **left_on(DLDevice device, int kind)
@@ -418,8 +418,8 @@ static int first_edge(fdl_work *work, fdl_driver *driver, int64_t source, int64_
         work->captured = 1;
         work->stream = source;
         work->id = capture.id;
-        /* The default stream is nobody's wish if no scope names it, and cannot be ordered after a
-         * capture. */
+        /* If no scope names it, no one asked for the default stream, and it cannot be ordered after
+         * a capture. */
         return stream == source || (stream == fdl_default_stream(work->kind) &&
                                     stream == fdl_work_stream(work->device))
                    ? 0
@@ -736,7 +736,7 @@ int fdl_work_finish(fdl_work *work, int64_t stream, fdl_failure *failure)
     return failed ? -1 : 0;
 }
 
-/* Before a block ends: a wait for what fastdl queued itself on memory of somebody else. */
+/* Before a block ends: a wait for what fastdl itself queued on foreign memory. */
 static int settle_block(fdl_block *block)
 {
     fdl_failure failure;
@@ -785,7 +785,7 @@ int fdl_stream_scope_settle(const fdl_stream_scope *scope, fdl_failure *failure)
         return 0;
     driver = fdl_driver_find(kind, &ignored);
     if (driver == NULL)
-        return 0; /* as before: who needs an order is refused */
+        return 0; /* as before: a user that needs an order is refused */
     work = fdl_work_of(place, device);
     if (work == NULL)
         return fdl_refuse_memory(failure);

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Work in flight: what is queued on the device memory of a block, and how others come after it.
+ * Work in flight: what is queued on the device memory of a block, and how later work is ordered
+ * after it.
  *
- * A fdl_work holds events (the *edges*), never streams: a handle of somebody else's stream may be
- * destroyed, and another stream get the same one. Each edge says "this much was queued there"; a
- * stream that is to see the memory waits for all of them. Edges whose work has ended are dropped.
- * Nothing is skipped because two handles compare equal, unless both are alive by definition: the
- * producer's current stream, asked for just now, and the stream that the caller passed.
+ * A fdl_work holds events (the *edges*), never streams: a foreign stream may be destroyed, and
+ * another stream may get the same handle. Each edge says "this much was queued there"; a stream
+ * that will use the memory waits for all of them. Edges whose work has ended are dropped. Nothing
+ * is skipped because two handles compare equal, unless both are alive by definition: the producer's
+ * current stream, just queried, and the stream that the caller passed.
  *
  * Streams are DLPack's numbers: -1 means that the caller orders all work; on CUDA 1 is the legacy
  * default stream and 2 the calling thread's own; on ROCm 0 is the default stream; others are
- * handles. Functions return 0, or -1 with *failure filled in. They may be called on any thread,
- * those that may ask the producer's table (it says so) with the GIL.
+ * handles. Functions return 0, or -1 with *failure filled in. They may be called on any thread;
+ * those that may call the producer's table ("Asks the producer") need the GIL.
  *
  * Under a graph capture nothing is recorded, since an event from a capture means nothing outside of
- * it. The memory remembers the capture instead, and can be given only to streams in it.
+ * it. The memory remembers the capture instead, and only streams in that capture can use it.
  */
 #ifndef FASTDL_DEVICES_ORDERING_H_
 #define FASTDL_DEVICES_ORDERING_H_
@@ -23,50 +24,51 @@
 
 #include "driver.h"
 
-/* That of a block on `device`, which `work` points into, made at first use. The memory may be
- * pinned by the driver of a device. NULL when out of memory. */
+/* The fdl_work of a block on `device`, which `work` points into, created at first use. The memory
+ * may be pinned by the driver of a device. NULL when out of memory. */
 fdl_work *fdl_work_of(fdl_work **work, DLDevice device);
 
-/* Frees it with its edges. NULL is nothing to do. */
+/* Frees it with its edges. NULL is allowed. */
 void fdl_work_free(fdl_work *work);
 
 /* How the memory came. It is ready for work queued on `source` from now on: what was queued there
  * so far becomes an edge, and `stream` waits for it, unless `source` is in a capture. Without a
- * driver the two must be one stream, which is kept and serves exports for itself. Called once,
- * before anybody else knows of the memory. */
+ * driver the two must be the same stream, which is kept: exports then work for that stream alone.
+ * Called once, before other code can reach the memory. */
 int fdl_work_ready_on(fdl_work *work, int64_t source, int64_t stream, fdl_failure *failure);
 
-/* The memory came through this table, whose library may queue more on it: it is asked for its
- * current stream whenever the memory is handed on. fdl_work_ready_for follows. */
+/* The memory came through this table, whose library may queue more on it: its current stream is
+ * queried whenever the memory is exported. fdl_work_ready_for follows. */
 void fdl_work_from_table(fdl_work *work, const DLPackExchangeAPI *producer);
 
-/* The memory is known already, and came back through this table, whose library may have queued work
- * on it that nobody noted: what its current stream holds becomes an edge. fdl_work_ready_for
- * follows. */
+/* The memory is already known and came back through this table, whose library may have queued
+ * unrecorded work on it: what its current stream holds becomes an edge. fdl_work_ready_for follows.
+ */
 int fdl_work_came_back(fdl_work *work, const DLPackExchangeAPI *table, fdl_failure *failure);
 
 /* As fdl_work_ready_on, for memory from a table: `source` is the producer's current stream. Asks
  * the producer, unless `stream` is -1. Memory that came back is ordered as by fdl_work_order. */
 int fdl_work_ready_for(fdl_work *work, int64_t stream, fdl_failure *failure);
 
-/* The memory comes from C code that works on the calling thread's work stream, and may go on to:
- * the same for that stream, and as after fdl_work_lend. */
+/* The memory comes from C code that uses the calling thread's work stream, and may keep using it:
+ * the same for that stream, and then as after fdl_work_lend. */
 int fdl_work_ready_from_c(fdl_work *work, fdl_failure *failure);
 
 /* Work that touches the memory has been queued on `stream`: another edge. */
 int fdl_work_record(fdl_work *work, int64_t stream, fdl_failure *failure);
 
-/* The same for a stream of device `ordinal`, which is current, whatever device the memory is on. */
+/* The same for a stream of device `ordinal`, which is current; the memory may be on another device.
+ */
 int fdl_work_record_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failure *failure);
 
-/* Work queued on `stream` from now on comes after all work on the memory that is known. Asks the
- * producer. Costs nothing when nothing is in flight. */
+/* Orders work queued on `stream` from now on after all known work on the memory. Asks the producer.
+ * Costs nothing when nothing is in flight. */
 int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure);
 
 /* The same for the calling thread's work stream, on which C code is about to queue work that fastdl
- * does not see: whoever comes next waits for that thread's work stream too, or if its scope has
- * ended for what was queued there until then. A thread that comes before that end cannot: see
- * fdl_work_record. */
+ * does not see: the next user of the memory also waits for that thread's work stream or, if its
+ * scope has ended, for what was queued there until then. A thread that uses the memory before the
+ * scope ends cannot: see fdl_work_record. */
 int fdl_work_lend(fdl_work *work, fdl_failure *failure);
 
 /* As fdl_work_order, for a stream of device `ordinal`. */
@@ -75,20 +77,20 @@ int fdl_work_order_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failu
 /* The host may touch the memory: waits for the edges, without the GIL. Asks the producer. */
 int fdl_work_wait(fdl_work *work, fdl_failure *failure);
 
-/* The memory is about to be freed: the host waits for the edges, or `stream` does if that is not
- * -1, which is one of fastdl's own on the memory's device. Nobody is asked anything, so that no
- * capture is disturbed. */
+/* The memory is about to be freed: the host waits for the edges, or `stream` does unless it is -1;
+ * it is one of fastdl's own on the memory's device. Nothing is queried, so that no capture is
+ * disturbed. */
 int fdl_work_finish(fdl_work *work, int64_t stream, fdl_failure *failure);
 
-/* fastdl itself has queued work on memory of somebody else, who knows nothing of it: the owner is
- * released when the edges have ended. */
+/* fastdl itself has queued work on foreign memory, without its owner knowing: the owner is released
+ * once the edges have ended. */
 void fdl_work_hold(fdl_work *work);
 
-/* Whoever gets the memory next comes after work queued on `stream`: the producer's current stream
- * waits for it where there is a table; otherwise the host does. Asks the producer. */
+/* Orders the next user of the memory after the work queued on `stream`: the producer's current
+ * stream waits for it if there is a table; otherwise the host does. Asks the producer. */
 int fdl_work_release(fdl_work *work, int64_t stream, fdl_failure *failure);
 
-/* Whether the one who imported the memory orders all work on it (stream=-1). */
+/* Whether the caller that imported the memory orders all work on it (stream=-1). */
 int fdl_work_is_callers(const fdl_work *work);
 
 /* The number of edges, complete ones included: for tests. */
@@ -109,17 +111,16 @@ typedef struct fdl_stream_scope {
 void fdl_stream_scope_begin(fdl_stream_scope *scope, DLDevice device, int64_t stream);
 int fdl_stream_scope_end(fdl_stream_scope *scope);
 
-/* To be called after the end, while the stream is alive: whoever gets what was lent in the scope
- * comes after its work, since nobody can name the stream any more. Work in a capture is left
- * out. */
+/* Call it after the end, while the stream is alive: the next users of what was lent in the scope
+ * wait for its work, since the stream can no longer be named. Work in a capture is left out. */
 int fdl_stream_scope_settle(const fdl_stream_scope *scope, fdl_failure *failure);
 
 /* Forgets the work of all scopes: for tests. */
 void fdl_work_forget(int kind);
 
-/* The stream that imports without a stream of their own are ordered for: that of the innermost
- * scope for the device, else the default one. -1 for devices without streams that have a number.
- * Managed memory is used by streams of CUDA, so it shares their scopes; pinned memory too. */
+/* The stream for which an import without a stream is ordered: that of the innermost scope for the
+ * device, otherwise the default stream. -1 for devices without streams that have a number. Managed
+ * memory is used by streams of CUDA, so it shares their scopes; pinned memory too. */
 int64_t fdl_work_stream(DLDevice device);
 
 #endif

@@ -42,7 +42,7 @@ typedef struct {
     unsigned flags;
 } hip_attributes;
 
-#define ROCM_6 60000000 /* the numbers of the types are other ones since */
+#define ROCM_6 60000000 /* the types are numbered differently since then */
 #define INVALID_VALUE 1
 
 static int find_hip(fdl_driver *driver, const void *pointer, DLDevice *found, fdl_failure *failure)
@@ -54,7 +54,7 @@ static int find_hip(fdl_driver *driver, const void *pointer, DLDevice *found, fd
         return 0; /* unknown */
     if (fdl_driver_check(driver, offsetof(fdl_driver, hip_pointer_attributes), code, failure) < 0)
         return -1;
-    /* DLPack has no number for managed memory of ROCm: it is used as device memory is. */
+    /* DLPack has no number for managed memory of ROCm: it is used like device memory. */
     found->device_type = attributes.type == host && !attributes.is_managed ? kDLROCMHost : kDLROCM;
     found->device_id = attributes.device;
     return 0;

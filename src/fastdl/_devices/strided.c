@@ -165,7 +165,7 @@ static void choose(dimension *dims, int32_t *ndim, int64_t width, box *b)
     *ndim = left;
 }
 
-/* The dimensions of the tensor with the steps of both sides, and the width of what is consecutive.
+/* The dimensions of the tensor with the steps of both sides, and the width of the consecutive part.
  */
 static int32_t dimensions_of(const DLTensor *tensor, dimension *dims, int64_t *width)
 {

@@ -9,7 +9,7 @@
 
 #include "driver.h"
 
-/* From where to where, and on which stream. Its device is current. */
+/* The source, the target and the stream. Its device is current. */
 typedef struct {
     fdl_driver *driver;
     void *stream;
@@ -18,15 +18,15 @@ typedef struct {
     int target_is_host, source_is_host;
 } fdl_device_copy;
 
-/* Both queue copies, and return 0, or -1 with *failure when some may be queued already. */
+/* Both queue copies, and return 0, or -1 with *failure; some copies may be queued by then. */
 
 /* Consecutive bytes. */
 int fdl_copy_bytes(const fdl_device_copy *copy, size_t bytes, fdl_failure *failure);
 
-/* The elements of `tensor`, at copy->source, which are not packed and at least one, to compact
- * row-major memory. The driver is called once if the tensor is a box with at most three different
- * steps, the first of which is an element; else once for each index of the dimensions that are
- * left: those with steps that are negative, zero, over 2 GiB, or no multiples of each other. */
+/* The elements of `tensor`, at copy->source, at least one and not packed, to compact row-major
+ * memory. The driver is called once if the tensor is a box with at most three different steps, the
+ * first of which is one element; otherwise once for each index of the remaining dimensions: those
+ * whose steps are negative, zero, over 2 GiB, or not multiples of each other. */
 int fdl_copy_strided(const fdl_device_copy *copy, const DLTensor *tensor, fdl_failure *failure);
 
 #endif

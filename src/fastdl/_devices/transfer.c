@@ -26,7 +26,7 @@ typedef struct {
     int how;       /* FDL_COPY_* */
     int waits;     /* the host waits for the copy */
     int captured;  /* the copy becomes part of a graph */
-    void *staging; /* compact host memory in the place of the source, or NULL */
+    void *staging; /* compact host memory that replaces the source, or NULL */
 } transfer;
 
 static const fastdl_device_fact *fact_of(DLDevice device)
@@ -211,7 +211,7 @@ static fdl_description *copy_on_stream(transfer *t, fdl_failure *failure)
     } else { /* the driver may still read from it or the source, or write to the result: they leak
               */
         result->block->drop = NULL;
-        if (!t->captured) /* what a graph reads is kept by whoever captures */
+        if (!t->captured) /* what a graph reads is kept alive by the code that captures */
             fdl_count_retain(&t->source->block->refs);
     }
     if (failed) {

@@ -1,1 +1,1 @@
-"""The DLPack protocol in Python: negotiation, streams, and who copies."""
+"""The DLPack protocol in Python: negotiation, streams and copies."""

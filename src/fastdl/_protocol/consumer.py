@@ -2,7 +2,7 @@
 
 This function is complete by itself and is meant to be read as the specification of what fastdl
 does. `fastdl.from_dlpack` is a compiled entry in front of it that serves the plain call on a type
-with an exchange table, and differs in nothing but speed.
+with an exchange table; it differs only in speed.
 """
 
 from fastdl._core import exchange
@@ -16,7 +16,7 @@ from fastdl._protocol.streams import DEFAULT, consumer_stream, ordering
 Capsule = type(core.Tensor.__dlpack_c_exchange_api__)
 
 MAX_VERSION = exchange.MAX_VERSION
-DRAFT_VERSION = MAX_VERSION[0] * 100 + MAX_VERSION[1] * 10  # as __dlpack_info__ numbers it
+DRAFT_VERSION = MAX_VERSION[0] * 100 + MAX_VERSION[1] * 10  # in the numbering of __dlpack_info__
 DRAFT_OLDEST = 60  # the last version of the draft with the layout of "dltensor"
 
 
@@ -32,7 +32,7 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
                 "expected no stream with a capsule: the exchange was ordered when its producer "
                 "made it"
             )
-        # Whatever its producer did to make the capsule, copy=False asks no more of fastdl.
+        # copy=False binds fastdl, not what the producer did to make the capsule.
         tensor = core.import_capsule(x)
         return ensure_placement(tensor, target, copy or None, None, tensor.is_copied)
 
@@ -47,7 +47,7 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
     if tensor is None or (
         not ours
         and (not satisfies(tensor.device, target) or (copy and not tensor.device.is_host))
-        and has_dlpack_method(x)  # its own library may copy better
+        and has_dlpack_method(x)  # its own library may copy better than fastdl
     ):
         tensor = acquire_over_protocol(x, target, copy, stream)
     return ensure_placement(tensor, target, copy, stream, not ours and tensor.is_copied)
@@ -56,24 +56,24 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
 def acquire_over_table(x, target, stream):
     """The tensor of `x` by way of its library's exchange table, ready on `stream`.
 
-    None where there is no table, and where it is better to ask `x` itself: if the data is not on
-    `target`, or if there is no driver to order it.
+    None if there is no table, or if it is better to ask `x` itself: the data is not on `target`, or
+    there is no driver to order it.
     """
     if isinstance(x, core.Tensor):
-        return None  # whose table orders for the work stream
+        return None  # its table orders for the work stream
     tensor = exchange.acquire(x, order=-1 if stream == -1 else 0)
     if tensor is None:
         return None
     if not satisfies(tensor.device, target):
         if has_dlpack_method(x):
             return None
-        stream = -1 if stream == -1 else None  # else it is one of the target's
+        stream = -1 if stream == -1 else None  # otherwise it is one of the target's
     return order_table_import(x, tensor, stream)
 
 
 def order_table_import(x, tensor, stream):
-    """`tensor`, which has come through the table of `x`, ready on `stream`; None if `x` itself must
-    see to that."""
+    """`tensor`, which came through the table of `x`, ready on `stream`; None if `x` itself must
+    order it."""
     passed = consumer_stream(stream, tensor.device)
     if passed is None or passed == -1:
         return tensor
@@ -84,7 +84,7 @@ def order_table_import(x, tensor, stream):
 
 
 def finish_table_import(x, tensor, stream):
-    """The rest of from_dlpack(x, stream=stream), after the compiled entry has had `tensor` from the
+    """The rest of from_dlpack(x, stream=stream), once the compiled entry has `tensor` from the
     table of `x`."""
     found = order_table_import(x, tensor, stream)
     return acquire_over_protocol(x, stream=stream) if found is None else found
@@ -114,12 +114,12 @@ def ensure_placement(tensor, target, copy, stream, is_copied):
 
 
 def has_dlpack_method(x) -> bool:
-    """Whether `x` can be asked by the protocol, and has not just an exchange table."""
+    """Whether `x` has the protocol's methods, and not just an exchange table."""
     return exchange.special(x, "__dlpack__") is not None
 
 
 def _remedy(x) -> str:
-    """What to do about an object that is no producer, as the end of a message."""
+    """The end of a message about an object that is not a producer: what to do."""
     try:
         memoryview(x).release()
     except Exception:  # a buffer that cannot be had: of a closed mmap, a released memoryview
@@ -129,7 +129,7 @@ def _remedy(x) -> str:
 
 def acquire_over_protocol(x, target=None, copy=None, stream=None, announced=None):
     """The tensor of `x` by way of `__dlpack_device__` and `__dlpack__`. `announced`: what the first
-    said, if it was asked already."""
+    returned, if it was called already."""
     producer = exchange.special(x, "__dlpack__")
     if producer is None:
         raise TypeError(
@@ -139,7 +139,7 @@ def acquire_over_protocol(x, target=None, copy=None, stream=None, announced=None
     try:
         source = announced_device(x) if announced is None else normalised(*announced)
     except Exception:
-        if exchange.has_native_table(x):  # `__dlpack__` has the last word on what that refused
+        if exchange.has_native_table(x):  # `__dlpack__` decides what that refused
             return core.import_capsule(producer(max_version=MAX_VERSION), producer=x)
         raise
     facts = exchange.facts_of(type(x))
@@ -155,9 +155,9 @@ def acquire_over_protocol(x, target=None, copy=None, stream=None, announced=None
         where = target
         keywords["dl_device"] = (int(target.type), target.id)
     if copy is False or (copy and not where.is_host):
-        keywords["copy"] = copy  # host copies are made here, where they are sure to be made
+        keywords["copy"] = copy  # host copies are made here, where they certainly happen
     passed = consumer_stream(stream, where)
-    waits = passed == -1 and facts & exchange.TYPE_NONE_WAITS  # it hands -1 to the driver as it is
+    waits = passed == -1 and facts & exchange.TYPE_NONE_WAITS  # it passes -1 on to the driver
     if passed is not None and not waits and not (stream is None and source.is_host):
         keywords["stream"] = passed  # host data on its way to a device: the default is None there
 
@@ -170,7 +170,8 @@ def acquire_over_protocol(x, target=None, copy=None, stream=None, announced=None
         check_delivery(x, where, tensor)
     except (BufferError, RuntimeError, AssertionError, ValueError):
         # The others are torch's, JAX's and those of NumPy before 2.3.
-        # What its own library cannot do, fastdl may; `stream` may be one of the other device.
+        # fastdl may manage what the object's own library cannot; `stream` may belong to the other
+        # device.
         asked = "dl_device" in keywords or keywords.get("copy")
         if not asked or copy_obstacle(source, where) is not None:
             raise
@@ -195,7 +196,7 @@ def check_delivery(x, where, tensor) -> None:
     """
     where = normalised(*where)
     if where == CPU and tensor.device.type == DeviceType.CUDA_MANAGED:
-        return  # which a CPU can read, so that its producer need not copy it
+        return  # a CPU can read it, so the producer need not copy it
     kind = ordering(where)
     elsewhere = kind in DEFAULT and tensor.device.id != where.id
     if ordering(tensor.device) != kind or (elsewhere and where.type != DeviceType.CUDA_MANAGED):
@@ -228,17 +229,17 @@ def announced_device(x) -> Device:
 
 
 def negotiate(x, producer, keywords, source, where, stream):
-    """Calls `producer`, whose data is on `source`, with as many of `keywords` as it takes; returns
-    its capsule, which is to be on `where`.
+    """Calls `producer`, whose data is on `source`, with as many of `keywords` as it takes, and
+    returns its capsule, which should be on `where`.
 
-    The device is current meanwhile: some producers record on whichever is. They make `stream` wait,
-    unless it is -1, so it is asked first whether a graph capture survives that.
+    The device is current during the call: some producers record on the current one. They make
+    `stream` wait, unless it is -1, so fastdl checks first whether a graph capture survives that.
 
-    Three generations are in the field: `stream` alone; `version`, with `__dlpack_info__`; and
-    `max_version`, `dl_device`, `copy`. The newest is tried first. A keyword is given up if the
-    signature of the type's `__dlpack__` does not have it, and for a TypeError that is about the
-    keywords of this very call, or of the call of another `__dlpack__` to which they were handed
-    on. Such an error says nothing of the next object of the type.
+    Three generations are in use: `stream` alone; `version`, with `__dlpack_info__`; and
+    `max_version`, `dl_device`, `copy`. The newest is tried first. A keyword is dropped if the
+    signature of the type's `__dlpack__` does not have it, or on a TypeError about the keywords of
+    this very call, or of the call to another `__dlpack__` that they were forwarded to. Such an
+    error says nothing about the next object of the type.
     """
     current = where if source.is_host else source
     asked = dict(keywords)
@@ -253,8 +254,8 @@ def negotiate(x, producer, keywords, source, where, stream):
             give_up(x, asked, refused, source, where, error)
             continue
         if asked.get("version", 0) >= 100 and core.is_legacy_capsule(capsule):
-            # The draft put a new layout under the old name: what this is cannot be known. The
-            # capsule is dropped as it is; 60 is the old layout for certain.
+            # The draft used the old name for a new layout, so this one is unknown. The capsule is
+            # dropped untouched; 60 is certainly the old layout.
             del capsule
             asked["version"] = DRAFT_OLDEST
             continue
@@ -262,12 +263,12 @@ def negotiate(x, producer, keywords, source, where, stream):
 
 
 def give_up(x, asked, refused, source, where, error=None) -> None:
-    """Takes the keywords `refused`, as KEYWORDS has them, out of `asked`, if the call still means
-    what it should without them. `error`: what `x` raised about them."""
+    """Removes the keywords `refused` (bits of KEYWORDS) from `asked`, if the call still means the
+    same without them. `error`: what `x` raised about them."""
     for name in [name for name in asked if exchange.KEYWORDS[name] & refused]:
         value = asked.pop(name)
-        # A producer that knows no copies makes none, and one that knows no streams serves the
-        # default one.
+        # A producer without `copy` makes no copies, and one without `stream` uses the default
+        # stream.
         if name == "dl_device" or (name == "copy" and value):
             raise BufferError(
                 f"{type_name(x)!r} cannot export to another device or copy, and "

@@ -14,10 +14,10 @@ _VERSIONS = (2, 3)
 def import_cuda_array(x):
     """A tensor on the memory of an object with `__cuda_array_interface__`, version 2 or 3.
 
-    The interface does not name the device: the driver is asked where its pointer leads. What is
-    queued on the stream that it names comes before all use of the tensor; without a stream the
-    caller orders the work, as the interface has it. BufferError if the interface is malformed, says
-    what DLPack cannot, or points nowhere.
+    The interface does not name the device, so the driver is asked where the pointer leads. All use
+    of the tensor comes after what is queued on the stream that the interface names; without a
+    stream the caller orders the work, as the interface defines. BufferError if the interface is
+    malformed, describes what DLPack cannot, or has an invalid pointer.
     """
     interface = x.__cuda_array_interface__
     if not isinstance(interface, dict):
@@ -90,7 +90,7 @@ def strides_of(x, shape: tuple, strides, itemsize: int) -> tuple:
         result, step = [], 1
         for size in reversed(shape):
             result.append(step)
-            step = min(step * max(size, 1), 2**62)  # too large a shape is refused later
+            step = min(step * max(size, 1), 2**62)  # a shape that is too large is refused later
         return tuple(reversed(result))
     strides = int_tuple(x, "strides", strides)
     if len(strides) != len(shape):

@@ -1,4 +1,4 @@
-"""Copies that fastdl makes, and whether it can."""
+"""The copies that fastdl makes, and whether it can make them."""
 
 from fastdl._core import tensor as core
 from fastdl._core.device import CPU, Device
@@ -7,8 +7,8 @@ from fastdl._protocol.streams import DEFAULT, stream_number, validate_stream
 
 
 def satisfies(device: Device, target: Device | None) -> bool:
-    """Whether memory on `device` will do for who asked for `target`: any host memory for a CPU,
-    whatever its kind."""
+    """Whether memory on `device` will do for a caller that asked for `target`: for the CPU, host
+    memory of any kind."""
     return target is None or device == target or (target == CPU and device.is_host)
 
 
@@ -27,10 +27,10 @@ def copy_obstacle(source: Device, target: Device) -> str | None:
 
 
 def make_copy(tensor, target: Device, stream: int | None = None, *, pooled=False):
-    """A compact copy of `tensor` on `target`. `stream`: the number of one of the target's device,
-    or if that is the host of the tensor's; None: the thread's work stream; -1: the same, and it is
-    done when this returns, since the caller orders nothing by streams. `pooled`: who named a stream
-    knows that the memory belongs to it."""
+    """A compact copy of `tensor` on `target`. `stream`: the number of a stream of the target's
+    device or, if that is the host, of the tensor's; None: the thread's work stream; -1: the same,
+    and the copy is done on return, since the caller does not order by streams. `pooled`: the caller
+    named a stream, and knows that the memory belongs to it."""
     if target == tensor.device and target.is_host and copy_obstacle(target, target):
         target = CPU  # for pinned memory on a machine without its driver
     if target == CPU and tensor.device.is_host:

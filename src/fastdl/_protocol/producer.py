@@ -19,10 +19,10 @@ def export(tensor, stream, max_version, dl_device, copy, version):
     target = None if dl_device is None else asked_device(dl_device)
     here = tensor.device
 
-    # A CPU can read managed memory as it is; the capsule says truly what it is.
+    # A CPU can read managed memory in place; the capsule still names its real device.
     alias = target == CPU and here.type == DeviceType.CUDA_MANAGED and not copy
     if (alias or satisfies(here, target)) and not copy:
-        if target == CPU:  # who asks for it touches it from the host, whatever stream it names
+        if target == CPU:  # such a consumer reads it from the host, whatever stream it names
             driver.wait(tensor)
         else:
             order_export(tensor, stream)
@@ -46,7 +46,7 @@ def copy_for(tensor, target: Device, stream):
 
 
 def wants_versioned(max_version, version) -> bool:
-    """Whether the answer is a versioned capsule; BufferError where there is none in common."""
+    """Whether to answer with a versioned capsule; BufferError if no version is in common."""
     if max_version is not None and version is not None:
         raise TypeError("expected max_version or version, got both")
     if version is not None:

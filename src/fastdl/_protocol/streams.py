@@ -1,11 +1,11 @@
-"""Streams: the two tables of the DLPack handshake, as numbers, and what a user may pass for one.
+"""Streams: the two tables of the DLPack handshake, as numbers, and what users may pass.
 
 CUDA (and managed memory): 1 is the legacy default stream, 2 the per-thread one, larger numbers
 are handles; 0 is refused because it could mean either default. ROCm: 0 is the default stream, 1
 and 2 do not exist. -1 means that the caller orders all work. Host memory has no stream.
 
 The functions of fastdl also take stream objects, whose handle 0 is a default stream by definition.
-`__dlpack__` takes numbers alone, as the standard has it.
+`__dlpack__` takes only numbers, as the standard says.
 """
 
 from fastdl._core import tensor as core
@@ -26,14 +26,14 @@ def as_number(stream):
     return stream.__index__()
 
 
-# Where libraries document the handle of their stream objects: torch, CuPy, Numba.
+# Where libraries document their stream objects' handle: torch, CuPy, Numba.
 _HANDLES = ("cuda_stream", "ptr", "handle")
 _ORDINALS = ("device_index", "device_id")  # and the number of its device: torch, CuPy
 
 
 def stream_number(stream, device: Device):
-    """`stream` as None or an int: an int itself, or the handle of a stream object, which is asked
-    for by `__cuda_stream__` or by the attribute that its library documents."""
+    """`stream` as None or an int: an int as it is, or the handle of a stream object, from
+    `__cuda_stream__` or from the attribute that its library documents."""
     if stream is None or hasattr(stream, "__index__"):
         return as_number(stream)
     protocol = getattr(stream, "__cuda_stream__", None)
@@ -61,7 +61,7 @@ def stream_number(stream, device: Device):
 
 
 def refuse_abroad(stream, device: Device) -> None:
-    """Refuses the default stream of another device, which has no number beside this one's."""
+    """Refuses the default stream of another device, which no number tells apart from this one's."""
     for name in _ORDINALS:
         ordinal = getattr(stream, name, None)
         if isinstance(ordinal, int) and ordinal not in (-1, device.id):  # -1: CuPy's "any"
@@ -93,7 +93,7 @@ def validate_stream(stream, device: Device):
 
 
 def ordering(device: Device) -> int:
-    """How work on the memory of `device` is ordered: as `stream_kind`, but pinned memory is host
+    """How work on the memory of `device` is ordered: like `stream_kind`, but pinned memory is host
     memory, which a consumer need not order."""
     return NONE if device.is_host else device.stream_kind
 
@@ -105,8 +105,8 @@ def consumer_stream(stream, device: Device):
     """The stream, as a number, on which the result of an import from `device` will be used.
 
     The caller's None is the calling thread's work stream (see use_stream), by number: leaving it to
-    the producer would mean "no ordering" to torch. None where there is no stream to speak of. CUDA
-    accepts the caller's 0 as 1.
+    the producer would mean "no ordering" to torch. None if the device has no streams. CUDA accepts
+    the caller's 0 as 1.
     """
     kind = ordering(device)
     stream = stream_number(stream, device)

@@ -26,8 +26,8 @@ from fastdl._core.tensor cimport Tensor, describe_object, tensor_table
 from fastdl._core.dtype import DType
 from fastdl.bridges.numpy import numpy as to_numpy
 
-# The little of NumPy's C API that is needed, declared here: the generated code is then the same for
-# every release of NumPy.
+# The small part of NumPy's C API that is needed, declared here so that the generated code is the
+# same for every release of NumPy.
 cdef extern from "numpy/arrayobject.h":
     ctypedef Py_ssize_t npy_intp
     ctypedef class numpy.ndarray [object PyArrayObject, check_size ignore]:
@@ -68,8 +68,8 @@ cdef struct number_type:
     DLDataType dtype  # bits 0 where DLPack has none
     int32_t shift     # log2 of the size in bytes
 
-# By NumPy's number of a built-in type. The sizes of C's integers differ by platform, so they are
-# asked of NumPy.
+# By NumPy's number of a built-in type. The sizes of C's integers differ by platform, so NumPy is
+# asked for them.
 cdef number_type types[64]
 
 
@@ -128,9 +128,9 @@ cdef int find_type(ndarray_struct *array, DLDataType *dtype, uint64_t *flags) ex
 
 # ---- borrowing ------------------------------------------------------------------------------
 
-# The rule: what is said of an array is read from its struct, since attributes of a subclass may be
-# properties that answer anything; and its pointers (data, shape, strides) are read together, after
-# the last thing that can run Python, since that can give the array others.
+# The rule: everything about an array is read from its struct, since a subclass's attributes may be
+# properties that return anything; and its pointers (data, shape, strides) are read together, after
+# the last call that can run Python, since Python code can replace them.
 
 
 cdef int borrow(PyObject *candidate, fastdl_view *view) except -1:
@@ -141,7 +141,7 @@ cdef int borrow(PyObject *candidate, fastdl_view *view) except -1:
     cdef npy_intp *strides
     cdef npy_intp mask
     if 0 <= number < 64 and types[number].dtype.bits != 0 and PyArray_ISNOTSWAPPED(array):
-        # At once: whoever reads it so, as fastdl_expect does, would wait for halves to be stored.
+        # In one store: a reader of the whole, such as fastdl_expect, would wait for two halves.
         memcpy(&view.dl.dtype, &types[number].dtype, sizeof(DLDataType))
         shift = types[number].shift
     else:

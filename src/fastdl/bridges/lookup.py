@@ -1,7 +1,7 @@
 """Which libraries have a bridge: an exchange table that fastdl made for a type without one.
 
-What else must be known of particular libraries is one table in fastdl.h, `fastdl_peers`, whose rows
-name the type by its package; everything else is protocol.
+What else must be known about particular libraries is in one table in fastdl.h, `fastdl_peers`,
+whose rows name the type by its package; everything else is protocol.
 """
 
 from collections import namedtuple
