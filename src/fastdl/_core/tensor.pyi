@@ -130,6 +130,6 @@ def keep_alive(tensor: Tensor, x: object) -> None: ...
 def make_from_dlpack(
     doc: bytes,
     complete: Callable[..., Tensor],
-    request: Callable[..., Tensor],
-    settle: Callable[..., Tensor],
+    over_protocol: Callable[..., Tensor],
+    finish: Callable[..., Tensor],
 ) -> Callable[..., Tensor]: ...
