@@ -95,7 +95,8 @@ def install_free_threaded(session: nox.Session, **options: Any) -> None:
     for requirement in extra("test"):
         with contextlib.suppress(nox.command.CommandFailed):
             session.install("--only-binary", ":all:", requirement)
-    session.install(".", **options)
+    # The newest releases may have no wheel, and their sources take ten minutes to compile.
+    session.install("--only-binary", "numpy,Cython", ".", **options)
 
 
 @nox.session(name="free-threaded", python=FREE_THREADED)
