@@ -266,6 +266,7 @@ def test_a_stream_that_the_interface_does_not_know(cuda, stream):
 
     with pytest.raises(BufferError, match="a stream as None, 1, 2 or a handle"):
         fastdl.asarray(Wrong())
+    del tensor  # which the traceback may keep for longer than the test
 
 
 def test_a_copied_capsule_is_not_copied_again():
