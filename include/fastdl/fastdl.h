@@ -3154,7 +3154,7 @@ FASTDL_COLD_ const fastdl_record *fastdl_discover(fastdl_cache *cache, PyTypeObj
  *
  * When the home ends, the state is as it was at first: tags are given anew in the next one. */
 typedef struct {
-    const fastdl_slot *hits; /* the front of `types`, or places that are always empty */
+    const void *hits; /* the front of `types`, or slots that are always empty: fastdl_slot[] */
     fastdl_cache *types;
     const void *home;                /* a PyInterpreterState, or NULL: none yet */
     const DLPackExchangeAPI *tensor; /* NULL before fastdl_import() */
@@ -3251,7 +3251,7 @@ FASTDL_COLD_ void fastdl_leave_home_(PyObject *capsule)
     }
     if (fastdl_load_(&fastdl_state_.home) != PyCapsule_GetContext(capsule))
         return; /* another one has become the home since */
-    fastdl_state_.hits = fastdl_no_types_;
+    fastdl_store_(&fastdl_state_.hits, fastdl_no_types_);
     fastdl_forget_(&fastdl_own_types_, NULL);
     fastdl_state_.types = &fastdl_own_types_;
     fastdl_state_.tensor = NULL;
@@ -3274,7 +3274,7 @@ FASTDL_COLD_ int fastdl_settle_(const void *former)
         (PyDict_Contains(kept, key) == 1 ||
          (PyCapsule_SetContext(capsule, here) == 0 && PyDict_SetItem(kept, key, capsule) == 0)) &&
         fastdl_swap_(&fastdl_state_.home, former, here)) {
-        fastdl_state_.hits = fastdl_state_.types->tables[0];
+        fastdl_store_(&fastdl_state_.hits, fastdl_state_.types->tables[0]);
         result = 0;
     } else if (!PyErr_Occurred()) {
         PyErr_SetString(PyExc_ImportError, "expected an interpreter that is not about to end");
@@ -3291,7 +3291,7 @@ FASTDL_COLD_ int fastdl_is_home_(void)
     if (home == (const void *)PyInterpreterState_Get())
         return 1;
     if (home != NULL)
-        fastdl_state_.hits = fastdl_no_types_;
+        fastdl_store_(&fastdl_state_.hits, fastdl_no_types_);
     return 0;
 }
 
@@ -3322,8 +3322,8 @@ FASTDL_HOT_ const fastdl_record *fastdl_known_(PyTypeObject *type)
 {
     const fastdl_record *record;
     uint32_t tag = fastdl_tag_(type);
-    if (FASTDL_LIKELY_(
-            fastdl_match_(&fastdl_state_.hits[tag & (FASTDL_SETS - 1)], type, tag, &record)))
+    const fastdl_slot *hits = FASTDL_CAST_(const fastdl_slot *, fastdl_load_(&fastdl_state_.hits));
+    if (FASTDL_LIKELY_(fastdl_match_(&hits[tag & (FASTDL_SETS - 1)], type, tag, &record)))
         return record;
     return fastdl_look_up_(type);
 }
@@ -3382,7 +3382,7 @@ FASTDL_COLD_ int fastdl_import_(const fastdl_runtime *runtime)
     fastdl_state_.describe = runtime->describe;
     fastdl_state_.tag_offset = (size_t)runtime->tag_offset;
     fastdl_state_.types = runtime->types;
-    fastdl_state_.hits = runtime->types->tables[0];
+    fastdl_store_(&fastdl_state_.hits, runtime->types->tables[0]);
     return 0;
 }
 
