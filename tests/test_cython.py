@@ -74,7 +74,8 @@ def names(place, request):
 def test_all_that_the_header_offers_is_declared():
     """A function of the header that Cython's users do not see is a function they lack."""
     header = (ROOT / "include" / "fastdl" / "fastdl.h").read_text()
-    manual, _, _ = header.partition(" * What is known of types")
+    manual, found, _ = header.partition(" * What is known about types")
+    assert found
     offered = set(re.findall(r"^static inline [^;{(]*?\b(fastdl_\w*[a-z])\(", manual, re.M))
     offered |= set(re.findall(r"^#define (FASTDL_[A-Z0-9_]*[A-Z0-9])\b", manual, re.M))
     offered |= set(re.findall(r"^    (FASTDL_[A-Z_]*[A-Z]) = ", manual, re.M))
