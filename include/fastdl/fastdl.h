@@ -523,30 +523,20 @@ typedef struct {
         (void)sizeof(T); /* a block need not use it */                                             \
         __VA_ARGS__                                                                                \
     } break;
+#define FASTDL_DISPATCH_(dtype, EACH, T, ...)                                                      \
+    switch (dtype) {                                                                               \
+        EACH(FASTDL_CASE_, T, __VA_ARGS__)                                                         \
+    default:                                                                                       \
+        break;                                                                                     \
+    }
 #define FASTDL_DISPATCH_INTEGER(dtype, T, ...)                                                     \
-    switch (dtype) {                                                                               \
-        FASTDL_EACH_INTEGER(FASTDL_CASE_, T, __VA_ARGS__)                                          \
-    default:                                                                                       \
-        break;                                                                                     \
-    }
+    FASTDL_DISPATCH_(dtype, FASTDL_EACH_INTEGER, T, __VA_ARGS__)
 #define FASTDL_DISPATCH_REAL(dtype, T, ...)                                                        \
-    switch (dtype) {                                                                               \
-        FASTDL_EACH_REAL(FASTDL_CASE_, T, __VA_ARGS__)                                             \
-    default:                                                                                       \
-        break;                                                                                     \
-    }
+    FASTDL_DISPATCH_(dtype, FASTDL_EACH_REAL, T, __VA_ARGS__)
 #define FASTDL_DISPATCH_NUMBER(dtype, T, ...)                                                      \
-    switch (dtype) {                                                                               \
-        FASTDL_EACH_NUMBER(FASTDL_CASE_, T, __VA_ARGS__)                                           \
-    default:                                                                                       \
-        break;                                                                                     \
-    }
+    FASTDL_DISPATCH_(dtype, FASTDL_EACH_NUMBER, T, __VA_ARGS__)
 #define FASTDL_DISPATCH_FLOATING(dtype, T, ...)                                                    \
-    switch (dtype) {                                                                               \
-        FASTDL_EACH_FLOATING(FASTDL_CASE_, T, __VA_ARGS__)                                         \
-    default:                                                                                       \
-        break;                                                                                     \
-    }
+    FASTDL_DISPATCH_(dtype, FASTDL_EACH_FLOATING, T, __VA_ARGS__)
 
 /* The value of a 16-bit float, `fraction` bits of which are its fraction, as a double. */
 FASTDL_HOT_ double fastdl_widen_(uint16_t bits, int fraction)

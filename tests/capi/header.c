@@ -235,34 +235,33 @@ static PyObject *wrap(PyObject *self, PyObject *arguments)
     return result;
 }
 
-/* empty(obj, type or None): a capsule of a tensor like that of `obj`. */
-static PyObject *empty(PyObject *self, PyObject *arguments)
+/* A capsule of what `allocate` makes like obj, for arguments (obj, type or None). */
+static PyObject *allocated(PyObject *arguments, int (*allocate)(const DLTensor *, PyTypeObject *,
+                                                                DLManagedTensorVersioned **))
 {
     PyObject *obj, *like;
     fastdl_view view;
     DLManagedTensorVersioned *managed;
     int result;
-    (void)self;
     if (!PyArg_ParseTuple(arguments, "OO", &obj, &like) || fastdl_borrow(obj, &view) < 0)
         return NULL;
-    result = fastdl_empty(&view.dl, like == Py_None ? NULL : (PyTypeObject *)like, &managed);
+    result = allocate(&view.dl, like == Py_None ? NULL : (PyTypeObject *)like, &managed);
     fastdl_release(&view);
     return result < 0 ? NULL : PyCapsule_New(managed, "dltensor_versioned", destroy);
 }
 
-/* zeros(obj, type or None): the same, of fastdl_zeros. */
+/* empty(obj, type or None) */
+static PyObject *empty(PyObject *self, PyObject *arguments)
+{
+    (void)self;
+    return allocated(arguments, fastdl_empty);
+}
+
+/* zeros(obj, type or None) */
 static PyObject *zeros(PyObject *self, PyObject *arguments)
 {
-    PyObject *obj, *like;
-    fastdl_view view;
-    DLManagedTensorVersioned *managed;
-    int result;
     (void)self;
-    if (!PyArg_ParseTuple(arguments, "OO", &obj, &like) || fastdl_borrow(obj, &view) < 0)
-        return NULL;
-    result = fastdl_zeros(&view.dl, like == Py_None ? NULL : (PyTypeObject *)like, &managed);
-    fastdl_release(&view);
-    return result < 0 ? NULL : PyCapsule_New(managed, "dltensor_versioned", destroy);
+    return allocated(arguments, fastdl_zeros);
 }
 
 /* drop(capsule or None) */

@@ -40,8 +40,7 @@ static fdl_event *new_event(fdl_driver *driver, int32_t ordinal, int pooled, fdl
 {
     fdl_event *event = malloc(sizeof(fdl_event));
     if (event == NULL) {
-        (void)fdl_refuse(failure, "out of memory");
-        failure->no_memory = 1;
+        (void)fdl_refuse_memory(failure);
         return NULL;
     }
     if (FDL_TRY(driver, failure, event_create, &event->handle, DISABLE_TIMING) < 0) {

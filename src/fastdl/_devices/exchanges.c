@@ -12,7 +12,7 @@
 #include "ordering.h"
 
 /* The exception for a failure, unless one of a producer's table is pending. */
-static int raise(const fdl_failure *failure)
+static int raise_failure(const fdl_failure *failure)
 {
     return PyErr_Occurred() ? -1 : fdl_raise(failure);
 }
@@ -60,7 +60,7 @@ int fdl_came_through(fdl_description *description, const DLPackExchangeAPI *tabl
                 fdl_work_ready_for(work, fdl_work_stream(device), &failure) == 0)) {
         return 0;
     }
-    return raise(&failure);
+    return raise_failure(&failure);
 }
 
 int fdl_ordered_by_caller(fdl_description *description)
@@ -84,7 +84,7 @@ int fdl_came_from_c(fdl_description *description)
     work = work_of(description);
     if (work == NULL)
         return -1;
-    return fdl_work_ready_from_c(work, &failure) == 0 ? 0 : raise(&failure);
+    return fdl_work_ready_from_c(work, &failure) == 0 ? 0 : raise_failure(&failure);
 }
 
 int fdl_ready_for(PyObject *tensor, int64_t stream)
@@ -122,7 +122,7 @@ int fdl_lend(const fdl_description *description)
         return 0;
     if (fact_of(description)->host)
         return fdl_await_for_host(description);
-    return fdl_work_lend(work, &failure) == 0 ? 0 : raise(&failure);
+    return fdl_work_lend(work, &failure) == 0 ? 0 : raise_failure(&failure);
 }
 
 int fdl_await_for_host(const fdl_description *description)
@@ -131,7 +131,7 @@ int fdl_await_for_host(const fdl_description *description)
     fdl_work *work = description->block->work;
     if (work == NULL || fdl_work_wait(work, &failure) == 0)
         return 0;
-    return raise(&failure);
+    return raise_failure(&failure);
 }
 
 /* ---- two functions of every exchange table of fastdl ---- */
