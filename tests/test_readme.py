@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fastdl
-from tests.support.build import compile_source
+from tests.support.build import SOURCES, compile_source
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -38,10 +38,11 @@ def in_the_header():
 
 
 MODULE = """
+#include "module.h"
 static PyMethodDef methods[] = {{"total", total, METH_O, NULL}, {NULL, NULL, 0, NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "total", NULL, -1, methods, NULL,
                                         NULL, NULL, NULL};
-PyMODINIT_FUNC PyInit_total(void) { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit_total(void) { return create_module(&definition); }
 """
 
 
@@ -50,7 +51,7 @@ def test_c_function(function, tmp_path):
     """Compiled without a warning, called with arrays that it takes and arrays that it refuses."""
     source, module = tmp_path / "total.c", tmp_path / "total.so"
     source.write_text(function() + MODULE)
-    compile_source(source, module, "-Wno-unused-parameter", "-pedantic")
+    compile_source(source, module, f"-I{SOURCES}", "-Wno-unused-parameter", "-pedantic")
     spec = importlib.util.spec_from_file_location("total", module)
     total = importlib.util.module_from_spec(spec).total
     array = np.arange(6, dtype=np.float32)
