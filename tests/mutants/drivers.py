@@ -1,16 +1,22 @@
 """Mutants of what surrounds a call of the driver, and of the numbers of streams."""
 
 from tests.mutants.mutant import (
+    CALLBACKS,
     CAPTURES,
+    COPIES,
     DRIVER,
     DRIVERS,
     EVENT,
     EXCHANGES,
     FAULTS,
+    GIL,
     HANDSHAKE,
     ORDERING,
+    OWN,
+    POINTER,
     STREAMS,
     TABLES,
+    TRANSFER,
     WORKS,
     mutant,
 )
@@ -55,7 +61,7 @@ CONTEXTS = [
         HANDSHAKE,
         "HIP's current device is not set",
         DRIVER,
-        "scope->ordinal != ordinal && FDL_TRY(driver, failure, hip_set_device, ordinal) < 0",
+        "FDL_TRY(driver, failure, hip_set_device, ordinal) < 0",
         "0",
     ),
     mutant(
@@ -104,40 +110,41 @@ CONTEXTS = [
 
 THE_GIL = [
     mutant(
-        HANDSHAKE,
-        "the host waits with the GIL",
-        EVENT,
-        "    void *paused = fdl_pause_python();\n    int mode",
-        "    void *paused = NULL;\n    int mode",
-    ),
-    mutant(
-        HANDSHAKE,
-        "events are destroyed with the GIL",
-        EVENT,
-        "        void *paused = fdl_pause_python();\n        (void)FDL_ASK(event->driver",
-        "        void *paused = NULL;\n        (void)FDL_ASK(event->driver",
-    ),
-    mutant(
-        HANDSHAKE,
-        "events are recorded with the GIL",
-        EVENT,
-        "void *paused = fdl_pause_python(); /* the queue",
-        "void *paused = NULL; /* the queue",
-    ),
-    mutant(
-        HANDSHAKE,
-        "waits are queued with the GIL",
-        EVENT,
-        "    void *paused = fdl_pause_python();\n    int failed = FDL_TRY(event->driver, failure, "
-        "stream_wait,",
-        "    void *paused = NULL;\n    int failed = FDL_TRY(event->driver, failure, stream_wait,",
-    ),
-    mutant(
-        HANDSHAKE,
-        "contexts are made with the GIL",
+        (CALLBACKS, DRIVERS),
+        "the driver is called with the GIL",
         DRIVER,
-        "void *context = NULL, *paused = fdl_pause_python();",
-        "void *context = NULL, *paused = NULL;",
+        "    scope->paused = fdl_pause_python();",
+        "    scope->paused = NULL;",
+    ),
+    mutant(
+        (CALLBACKS, DRIVERS),
+        "the driver is called with the GIL while Python ends",
+        GIL,
+        "PyThreadState *state = current_state();",
+        "PyThreadState *state = Py_IsInitialized() ? current_state() : NULL;",
+    ),
+    mutant(
+        CALLBACKS,
+        "what a pointer is, is asked with the GIL",
+        POINTER,
+        "void *paused = fdl_pause_python();",
+        "void *paused = NULL;",
+    ),
+    mutant(
+        OWN,
+        "Python is not resumed after a device that cannot be entered",
+        DRIVER,
+        "    fdl_resume_python(scope->paused);\n    return -1;",
+        "    return -1;",
+    ),
+    mutant(
+        COPIES,
+        "a producer is asked without the GIL",
+        TRANSFER,
+        "    fdl_resume_python(t->paused); /* the producer is asked */\n"
+        "    failed = prepare_source(t, failure) < 0;\n"
+        "    t->paused = fdl_pause_python();",
+        "    failed = prepare_source(t, failure) < 0;",
     ),
     mutant(
         HANDSHAKE,

@@ -11,27 +11,6 @@ MEMORIES = [
         "if (0 &&\n        fdl_work_finish(",
     ),
     mutant(
-        OWN,
-        "memory is freed with the GIL",
-        MEMORY,
-        "    paused = fdl_pause_python();\n    failed = fdl_enter(",
-        "    paused = NULL;\n    failed = fdl_enter(",
-    ),
-    mutant(
-        OWN,
-        "memory is allocated with the GIL",
-        MEMORY,
-        "    paused = fdl_pause_python();\n    if (fdl_enter(",
-        "    paused = NULL;\n    if (fdl_enter(",
-    ),
-    mutant(
-        COPIES,
-        "a copy is queued with the GIL",
-        TRANSFER,
-        "paused = fdl_pause_python(); /* the driver may copy",
-        "paused = NULL; /* the driver may copy",
-    ),
-    mutant(
         f"{OWN}::test_freeing_during_a_capture",
         "memory is freed without a guard for captures",
         MEMORY,

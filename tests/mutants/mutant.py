@@ -6,9 +6,9 @@ DRIVER, EVENT, ORDERING, MEMORY, TRANSFER, POINTER, EXCHANGES = (
     f"src/fastdl/_devices/{name}.c"
     for name in ("driver event ordering memory transfer pointer_attributes exchanges".split())
 )
-ACQUIRE, BLOCK, COPY, EXPORT, IMPORT, INDEX, LIFETIME, OBJECT = (
+ACQUIRE, BLOCK, COPY, EXPORT, GIL, IMPORT, INDEX, LIFETIME, OBJECT = (
     f"src/fastdl/_core/{name}.c"
-    for name in "acquire block copy export import index lifetime object".split()
+    for name in "acquire block copy export gil import index lifetime object".split()
 )
 HEADER = "include/fastdl/fastdl.h"
 BINDING = "src/fastdl/_devices/driver.pyx"
@@ -39,6 +39,7 @@ NEGOTIATING, REFUSALS, OUTCOMES = (
     f"tests/test_{name}.py" for name in ("negotiation", "refusals", "same_outcome")
 )
 
+CALLBACKS = "tests/test_callbacks.py"
 GUIDE = "tests/test_streams_guide.py::test_producer"
 
 

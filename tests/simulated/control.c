@@ -14,7 +14,7 @@
 Settings settings;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t returned = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t entered = PTHREAD_COND_INITIALIZER, returned = PTHREAD_COND_INITIALIZER;
 static bool in_function;
 static Text violations, gil_violations, calls;
 
@@ -82,6 +82,7 @@ void unlock(void)
 void executor_leave(void)
 {
     in_function = true;
+    pthread_cond_broadcast(&entered);
     unlock();
 }
 
@@ -112,11 +113,19 @@ static Symbol *symbol_named(const char *name)
     return made;
 }
 
-static bool holds_gil(void)
+bool holds_gil(void)
 {
     int (*check)(void) = NULL;
+    void *(*state)(void) = NULL; /* NULL after the end of Python, when `check` may say yes */
     *(void **)&check = dlsym(RTLD_DEFAULT, "PyGILState_Check");
-    return check != NULL && check();
+    *(void **)&state = dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
+    return check != NULL && state() != NULL && check();
+}
+
+void gil_violation(const char *name)
+{
+    text_add(&gil_violations, "thread %d calls %s with the GIL held\n", thread_self()->serial,
+             name);
 }
 
 enum {
@@ -147,17 +156,18 @@ static int leave_early(Thread *self, int code)
 
 int call_enter(Symbol **place, const char *name, int flags, Thread **thread)
 {
-    bool gil = (flags & BLOCKS) && holds_gil();
+    bool gil = holds_gil();
     lock();
     Thread *self = *thread = thread_self();
+    if (settings.locked_callbacks && !self->in_callback)
+        executor_free();
     if (*place == NULL)
         *place = symbol_named(name);
     Symbol *symbol = *place;
     self->symbol = symbol->name;
     symbol->calls++;
     if (gil)
-        text_add(&gil_violations, "%s can block, and thread %d calls it with the GIL held\n", name,
-                 self->serial);
+        gil_violation(name);
     if (self->in_callback && !(flags & CALLBACK)) {
         violation(self, "a host callback calls the driver");
         return leave_early(self, NOT_PERMITTED);
@@ -213,7 +223,6 @@ static void forget(void)
     graph_reset();
     clocks_reset(false);
     text_clear(&violations);
-    text_clear(&gil_violations);
     text_clear(&calls);
     for (Thread *thread = threads_all(); thread != NULL; thread = thread->next)
         thread->last_error = SUCCESS;
@@ -226,6 +235,7 @@ static void forget(void)
 void simulation_reset(void)
 {
     forget();
+    text_clear(&gil_violations);
     memory_reset();
     capture_reset();
     clocks_reset(true);
@@ -239,6 +249,15 @@ __attribute__((constructor)) static void start(void)
     pthread_atfork(lock, unlock, unlock); /* a child finds the lock free */
 }
 
+/* A process in which nobody has asked for them must not end well. */
+__attribute__((destructor)) static void stop(void)
+{
+    if (gil_violations.length > 0) {
+        fprintf(stderr, "%s", gil_violations.data);
+        _exit(70);
+    }
+}
+
 /* As before the first call, but for cuInit. All handles and all memory are gone. */
 EXPORT void fk_reset(void)
 {
@@ -249,7 +268,8 @@ EXPORT void fk_reset(void)
     unlock();
 }
 
-/* Runs what is queued and forgets what was observed: accesses, reports, counts, injected faults. */
+/* Runs what is queued and forgets what was observed: accesses, reports, counts, injected faults;
+ * but not that a call was made with the GIL held, which no test can want. */
 EXPORT void fk_forget(void)
 {
     lock();
@@ -276,6 +296,8 @@ EXPORT int fk_set(const char *name, long long value)
         settings.memory = (size_t)value;
     else if (strcmp(name, "seed") == 0)
         settings.seed = (uint64_t)value;
+    else if (strcmp(name, "locked_callbacks") == 0)
+        settings.locked_callbacks = value != 0;
     else if (strcmp(name, "forgives_not_ready") == 0)
         settings.forgives_not_ready = value != 0;
     else if (strcmp(name, "broken") == 0)
@@ -394,6 +416,34 @@ EXPORT void fk_run(unsigned long long seed)
     if (!thread_self()->in_callback)
         graph_run(seed);
     unlock();
+}
+
+/* The same on a thread of the simulation's own. */
+static pthread_t background;
+static unsigned long long background_seed;
+
+static void *run_in_background(void *unused)
+{
+    fk_run(background_seed);
+    return unused;
+}
+
+/* Returns when a host function runs there. fk_join waits for the rest. */
+EXPORT int fk_start(unsigned long long seed)
+{
+    background_seed = seed;
+    if (pthread_create(&background, NULL, run_in_background, NULL) != 0)
+        return -1;
+    lock();
+    while (!in_function)
+        pthread_cond_wait(&entered, &mutex);
+    unlock();
+    return 0;
+}
+
+EXPORT void fk_join(void)
+{
+    pthread_join(background, NULL);
 }
 
 /* ---- accesses by the test */

@@ -12,7 +12,7 @@ typedef void *CUcontext, *CUstream, *CUevent, *CUgraph;
 
 EXPORT int cuInit(unsigned flags)
 {
-    CALL("cuInit", ANYTIME | BLOCKS);
+    CALL("cuInit", ANYTIME);
     if (settings.devices == 0)
         GIVE(NO_DEVICE);
     if (flags != 0)
@@ -138,7 +138,7 @@ EXPORT int cuGetErrorString(int code, const char **text)
 
 EXPORT int cuDevicePrimaryCtxRetain(CUcontext *handle, CUdevice device)
 {
-    CALL("cuDevicePrimaryCtxRetain", BLOCKS);
+    CALL("cuDevicePrimaryCtxRetain", 0);
     Context *context = context_of(device);
     if (handle == NULL)
         GIVE(INVALID_VALUE);
@@ -151,7 +151,7 @@ EXPORT int cuDevicePrimaryCtxRetain(CUcontext *handle, CUdevice device)
 
 EXPORT_OPTIONAL int cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
-    CALL("cuDevicePrimaryCtxRelease_v2", BLOCKS);
+    CALL("cuDevicePrimaryCtxRelease_v2", 0);
     Context *context = context_of(device);
     if (context == NULL)
         GIVE(INVALID_DEVICE);
@@ -233,7 +233,7 @@ EXPORT int cuCtxGetDevice(CUdevice *device)
 
 EXPORT int cuCtxSynchronize(void)
 {
-    CALL("cuCtxSynchronize", CONTEXT | BLOCKS);
+    CALL("cuCtxSynchronize", CONTEXT);
     GIVE(work_sync_context(self, context_current(self)));
 }
 
@@ -241,13 +241,13 @@ EXPORT int cuCtxSynchronize(void)
 
 EXPORT int cuEventCreate(CUevent *handle, unsigned flags)
 {
-    CALL("cuEventCreate", CONTEXT | BLOCKS);
+    CALL("cuEventCreate", CONTEXT);
     GIVE(event_create(context_current(self), flags, handle));
 }
 
 EXPORT int cuEventRecord(CUevent event_handle, CUstream handle)
 {
-    CALL("cuEventRecord", CONTEXT | BLOCKS);
+    CALL("cuEventRecord", CONTEXT);
     EVENT(event_handle);
     STREAM(settings.has_misdirect ? settings.misdirect : handle);
     GIVE(work_record(self, event, stream));
@@ -262,14 +262,14 @@ EXPORT int cuEventQuery(CUevent event_handle)
 
 EXPORT int cuEventSynchronize(CUevent event_handle)
 {
-    CALL("cuEventSynchronize", CONTEXT | BLOCKS);
+    CALL("cuEventSynchronize", CONTEXT);
     EVENT(event_handle);
     GIVE(work_sync_event(self, event));
 }
 
 EXPORT int cuEventDestroy_v2(CUevent event_handle)
 {
-    CALL("cuEventDestroy_v2", CONTEXT | BLOCKS);
+    CALL("cuEventDestroy_v2", CONTEXT);
     EVENT(event_handle);
     GIVE(event_destroy(event));
 }
@@ -278,19 +278,19 @@ EXPORT int cuEventDestroy_v2(CUevent event_handle)
 
 EXPORT int cuStreamCreate(CUstream *handle, unsigned flags)
 {
-    CALL("cuStreamCreate", CONTEXT | BLOCKS);
+    CALL("cuStreamCreate", CONTEXT);
     GIVE(stream_create(context_current(self), flags, 0, handle));
 }
 
 EXPORT int cuStreamCreateWithPriority(CUstream *handle, unsigned flags, int priority)
 {
-    CALL("cuStreamCreateWithPriority", CONTEXT | BLOCKS);
+    CALL("cuStreamCreateWithPriority", CONTEXT);
     GIVE(stream_create(context_current(self), flags, priority, handle));
 }
 
 EXPORT int cuStreamDestroy_v2(CUstream handle)
 {
-    CALL("cuStreamDestroy_v2", CONTEXT | BLOCKS);
+    CALL("cuStreamDestroy_v2", CONTEXT);
     STREAM(handle);
     FAIL_ON(capture_ask(stream));
     GIVE(stream_destroy(self, stream));
@@ -298,7 +298,7 @@ EXPORT int cuStreamDestroy_v2(CUstream handle)
 
 EXPORT int cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned flags)
 {
-    CALL("cuStreamWaitEvent", CONTEXT | BLOCKS);
+    CALL("cuStreamWaitEvent", CONTEXT);
     EVENT(event_handle);
     STREAM(handle);
     if (flags > 1)
@@ -308,7 +308,7 @@ EXPORT int cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned fla
 
 EXPORT int cuStreamSynchronize(CUstream handle)
 {
-    CALL("cuStreamSynchronize", CONTEXT | BLOCKS);
+    CALL("cuStreamSynchronize", CONTEXT);
     STREAM(handle);
     GIVE(work_sync_stream(self, stream));
 }
@@ -353,7 +353,7 @@ EXPORT_OPTIONAL int cuStreamGetId(CUstream handle, unsigned long long *id)
 
 EXPORT int cuLaunchHostFunc(CUstream handle, void (*function)(void *), void *data)
 {
-    CALL("cuLaunchHostFunc", CONTEXT | BLOCKS);
+    CALL("cuLaunchHostFunc", CONTEXT);
     STREAM(handle);
     if (function == NULL)
         GIVE(INVALID_VALUE);

@@ -145,21 +145,21 @@ static int allocate(Thread *self, Stream *stream, int device, Kind kind, unsigne
 
 EXPORT int cuMemAlloc_v2(CUdeviceptr *pointer, size_t size)
 {
-    CALL("cuMemAlloc_v2", CONTEXT | BLOCKS);
+    CALL("cuMemAlloc_v2", CONTEXT);
     int device = context_current(self)->device;
     GIVE(allocate(self, NULL, device, DEVICE_MEMORY, 0, size, pointer));
 }
 
 EXPORT int cuMemFree_v2(CUdeviceptr pointer)
 {
-    CALL("cuMemFree_v2", CONTEXT | BLOCKS);
+    CALL("cuMemFree_v2", CONTEXT);
     FAIL_ON(capture_unsafe(self));
     GIVE(pointer == 0 ? SUCCESS : memory_free(self, NULL, (uintptr_t)pointer, false));
 }
 
 EXPORT_OPTIONAL int cuMemAllocAsync(CUdeviceptr *pointer, size_t size, CUstream handle)
 {
-    CALL("cuMemAllocAsync", CONTEXT | BLOCKS);
+    CALL("cuMemAllocAsync", CONTEXT);
     STREAM(handle);
     if (!stream->context->attributes[115])
         GIVE(NOT_SUPPORTED);
@@ -168,14 +168,14 @@ EXPORT_OPTIONAL int cuMemAllocAsync(CUdeviceptr *pointer, size_t size, CUstream 
 
 EXPORT_OPTIONAL int cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
 {
-    CALL("cuMemFreeAsync", CONTEXT | BLOCKS);
+    CALL("cuMemFreeAsync", CONTEXT);
     STREAM(handle);
     GIVE(pointer == 0 ? SUCCESS : memory_free(self, stream, (uintptr_t)pointer, false));
 }
 
 EXPORT_OPTIONAL int cuMemAllocManaged(CUdeviceptr *pointer, size_t size, unsigned flags)
 {
-    CALL("cuMemAllocManaged", CONTEXT | BLOCKS);
+    CALL("cuMemAllocManaged", CONTEXT);
     if (flags != 1 && flags != 2)
         GIVE(INVALID_VALUE);
     int device = context_current(self)->device;
@@ -184,7 +184,7 @@ EXPORT_OPTIONAL int cuMemAllocManaged(CUdeviceptr *pointer, size_t size, unsigne
 
 EXPORT int cuMemHostAlloc(void **pointer, size_t size, unsigned flags)
 {
-    CALL("cuMemHostAlloc", CONTEXT | BLOCKS);
+    CALL("cuMemHostAlloc", CONTEXT);
     CUdeviceptr address = 0;
     if (pointer == NULL || flags > 7)
         GIVE(INVALID_VALUE);
@@ -196,7 +196,7 @@ EXPORT int cuMemHostAlloc(void **pointer, size_t size, unsigned flags)
 
 EXPORT int cuMemFreeHost(void *pointer)
 {
-    CALL("cuMemFreeHost", CONTEXT | BLOCKS);
+    CALL("cuMemFreeHost", CONTEXT);
     FAIL_ON(capture_unsafe(self));
     if (pointer == NULL)
         GIVE(INVALID_VALUE);
@@ -230,7 +230,7 @@ static int copy_line(Thread *self, Stream *stream, const char *name, CUdeviceptr
 
 EXPORT int cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream handle)
 {
-    CALL("cuMemcpyAsync", CONTEXT | BLOCKS);
+    CALL("cuMemcpyAsync", CONTEXT);
     STREAM(handle);
     GIVE(copy_line(self, stream, "copy", to, from, size));
 }
@@ -238,7 +238,7 @@ EXPORT int cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream
 EXPORT_OPTIONAL int cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
                                       CUcontext from_context, size_t size, CUstream handle)
 {
-    CALL("cuMemcpyPeerAsync", CONTEXT | BLOCKS);
+    CALL("cuMemcpyPeerAsync", CONTEXT);
     STREAM(handle);
     if (context_from(self, to_context) == NULL || context_from(self, from_context) == NULL)
         GIVE(INVALID_CONTEXT);
@@ -248,7 +248,7 @@ EXPORT_OPTIONAL int cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUde
 /* Memory that a device cannot see cannot be memset by it. */
 EXPORT int cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream handle)
 {
-    CALL("cuMemsetD8Async", CONTEXT | BLOCKS);
+    CALL("cuMemsetD8Async", CONTEXT);
     STREAM(handle);
     Op *op = op_new("memset");
     op_touch(op, (uintptr_t)to, count, true, value);
@@ -265,7 +265,7 @@ static uintptr_t side(unsigned type, const void *host, CUdeviceptr device)
 
 EXPORT int cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream handle)
 {
-    CALL("cuMemcpy2DAsync_v2", CONTEXT | BLOCKS);
+    CALL("cuMemcpy2DAsync_v2", CONTEXT);
     STREAM(handle);
     if (copy == NULL)
         GIVE(INVALID_VALUE);
@@ -293,7 +293,7 @@ EXPORT int cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream handle)
 
 EXPORT int cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream handle)
 {
-    CALL("cuMemcpy3DAsync_v2", CONTEXT | BLOCKS);
+    CALL("cuMemcpy3DAsync_v2", CONTEXT);
     STREAM(handle);
     if (copy == NULL || copy->reserved0 != NULL || copy->reserved1 != NULL || copy->srcLOD != 0 ||
         copy->dstLOD != 0)

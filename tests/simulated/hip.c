@@ -66,7 +66,7 @@ static int initialize(void)
 
 EXPORT int hipInit(unsigned flags)
 {
-    HIP_CALL("hipInit", BLOCKS);
+    HIP_CALL("hipInit", 0);
     GIVE(flags == 0 ? SUCCESS : INVALID_VALUE);
 }
 
@@ -122,7 +122,7 @@ EXPORT int hipSetDevice(int device)
 
 EXPORT int hipDeviceSynchronize(void)
 {
-    HIP_CALL("hipDeviceSynchronize", BLOCKS);
+    HIP_CALL("hipDeviceSynchronize", 0);
     GIVE(work_sync_context(self, context_of(self->device)));
 }
 
@@ -155,9 +155,19 @@ static const struct {
     {CAPTURE_WRONG_THREAD, "hipErrorStreamCaptureWrongThread", "another thread's capture"},
 };
 
+static void check_gil(const char *name)
+{
+    if (!holds_gil())
+        return;
+    lock();
+    gil_violation(name);
+    unlock();
+}
+
 /* These two return texts, and so cannot fail. */
 static const char *error_text(int code, bool name)
 {
+    check_gil(name ? "hipGetErrorName" : "hipGetErrorString");
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
         if (errors[i].code == code)
             return name ? errors[i].name : errors[i].text;
@@ -177,6 +187,7 @@ EXPORT const char *hipGetErrorString(int code)
 /* Nor can these: what they return is what another call has failed with. */
 static int last_error(bool forget)
 {
+    check_gil(forget ? "hipGetLastError" : "hipPeekAtLastError");
     lock();
     Thread *self = thread_self();
     int code = self->last_error;
@@ -200,14 +211,14 @@ EXPORT int hipPeekAtLastError(void)
 
 EXPORT int hipEventCreateWithFlags(hipEvent_t *handle, unsigned flags)
 {
-    HIP_CALL("hipEventCreateWithFlags", BLOCKS);
+    HIP_CALL("hipEventCreateWithFlags", 0);
     /* Flags above CUDA's three choose fences, which have no meaning here. */
     GIVE(event_create(context_of(self->device), flags & 7u, handle));
 }
 
 EXPORT int hipEventRecord(hipEvent_t event_handle, hipStream_t handle)
 {
-    HIP_CALL("hipEventRecord", BLOCKS);
+    HIP_CALL("hipEventRecord", 0);
     EVENT(event_handle);
     STREAM(settings.has_misdirect ? settings.misdirect : handle);
     GIVE(work_record(self, event, stream));
@@ -227,14 +238,14 @@ EXPORT int hipEventQuery(hipEvent_t event_handle)
 
 EXPORT int hipEventSynchronize(hipEvent_t event_handle)
 {
-    HIP_CALL("hipEventSynchronize", BLOCKS);
+    HIP_CALL("hipEventSynchronize", 0);
     EVENT(event_handle);
     GIVE(work_sync_event(self, event));
 }
 
 EXPORT int hipEventDestroy(hipEvent_t event_handle)
 {
-    HIP_CALL("hipEventDestroy", BLOCKS);
+    HIP_CALL("hipEventDestroy", 0);
     EVENT(event_handle);
     GIVE(event_destroy(event));
 }
@@ -243,13 +254,13 @@ EXPORT int hipEventDestroy(hipEvent_t event_handle)
 
 EXPORT int hipStreamCreateWithFlags(hipStream_t *handle, unsigned flags)
 {
-    HIP_CALL("hipStreamCreateWithFlags", BLOCKS);
+    HIP_CALL("hipStreamCreateWithFlags", 0);
     GIVE(stream_create(context_of(self->device), flags, 0, handle));
 }
 
 EXPORT int hipStreamDestroy(hipStream_t handle)
 {
-    HIP_CALL("hipStreamDestroy", BLOCKS);
+    HIP_CALL("hipStreamDestroy", 0);
     STREAM(handle);
     FAIL_ON(capture_ask(stream));
     GIVE(stream_destroy(self, stream));
@@ -257,7 +268,7 @@ EXPORT int hipStreamDestroy(hipStream_t handle)
 
 EXPORT int hipStreamWaitEvent(hipStream_t handle, hipEvent_t event_handle, unsigned flags)
 {
-    HIP_CALL("hipStreamWaitEvent", BLOCKS);
+    HIP_CALL("hipStreamWaitEvent", 0);
     EVENT(event_handle);
     STREAM(handle);
     if (flags > 1)
@@ -267,7 +278,7 @@ EXPORT int hipStreamWaitEvent(hipStream_t handle, hipEvent_t event_handle, unsig
 
 EXPORT int hipStreamSynchronize(hipStream_t handle)
 {
-    HIP_CALL("hipStreamSynchronize", BLOCKS);
+    HIP_CALL("hipStreamSynchronize", 0);
     STREAM(handle);
     GIVE(work_sync_stream(self, stream));
 }
@@ -302,7 +313,7 @@ EXPORT_OPTIONAL int hipStreamGetDevice(hipStream_t handle, hipDevice_t *device)
 
 EXPORT int hipLaunchHostFunc(hipStream_t handle, void (*function)(void *), void *data)
 {
-    HIP_CALL("hipLaunchHostFunc", BLOCKS);
+    HIP_CALL("hipLaunchHostFunc", 0);
     STREAM(handle);
     if (function == NULL)
         GIVE(INVALID_VALUE);
@@ -434,19 +445,19 @@ static int give_back(Thread *self, Stream *stream, void *pointer, bool host_call
 
 EXPORT int hipMalloc(void **pointer, size_t size)
 {
-    HIP_CALL("hipMalloc", BLOCKS);
+    HIP_CALL("hipMalloc", 0);
     GIVE(allocate(self, NULL, DEVICE_MEMORY, 0, size, pointer));
 }
 
 EXPORT int hipFree(void *pointer)
 {
-    HIP_CALL("hipFree", BLOCKS);
+    HIP_CALL("hipFree", 0);
     GIVE(give_back(self, NULL, pointer, false));
 }
 
 EXPORT_OPTIONAL int hipMallocAsync(void **pointer, size_t size, hipStream_t handle)
 {
-    HIP_CALL("hipMallocAsync", BLOCKS);
+    HIP_CALL("hipMallocAsync", 0);
     STREAM(handle);
     if (!stream->context->attributes[115])
         GIVE(NOT_SUPPORTED);
@@ -455,26 +466,26 @@ EXPORT_OPTIONAL int hipMallocAsync(void **pointer, size_t size, hipStream_t hand
 
 EXPORT_OPTIONAL int hipFreeAsync(void *pointer, hipStream_t handle)
 {
-    HIP_CALL("hipFreeAsync", BLOCKS);
+    HIP_CALL("hipFreeAsync", 0);
     STREAM(handle);
     GIVE(give_back(self, stream, pointer, false));
 }
 
 EXPORT_OPTIONAL int hipMallocManaged(void **pointer, size_t size, unsigned flags)
 {
-    HIP_CALL("hipMallocManaged", BLOCKS);
+    HIP_CALL("hipMallocManaged", 0);
     GIVE(allocate(self, NULL, MANAGED_MEMORY, flags, size, pointer));
 }
 
 EXPORT int hipHostMalloc(void **pointer, size_t size, unsigned flags)
 {
-    HIP_CALL("hipHostMalloc", BLOCKS);
+    HIP_CALL("hipHostMalloc", 0);
     GIVE(allocate(self, NULL, PINNED_MEMORY, flags, size, pointer));
 }
 
 EXPORT int hipHostFree(void *pointer)
 {
-    HIP_CALL("hipHostFree", BLOCKS);
+    HIP_CALL("hipHostFree", 0);
     GIVE(give_back(self, NULL, pointer, true));
 }
 
@@ -512,7 +523,7 @@ static int copy_line(Thread *self, Stream *stream, const char *name, void *to, c
 
 EXPORT int hipMemcpyAsync(void *to, const void *from, size_t size, int kind, hipStream_t handle)
 {
-    HIP_CALL("hipMemcpyAsync", BLOCKS);
+    HIP_CALL("hipMemcpyAsync", 0);
     STREAM(handle);
     GIVE(copy_line(self, stream, "copy", to, from, size, kind));
 }
@@ -520,7 +531,7 @@ EXPORT int hipMemcpyAsync(void *to, const void *from, size_t size, int kind, hip
 EXPORT_OPTIONAL int hipMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
                                        size_t size, hipStream_t handle)
 {
-    HIP_CALL("hipMemcpyPeerAsync", BLOCKS);
+    HIP_CALL("hipMemcpyPeerAsync", 0);
     STREAM(handle);
     if (context_of(to_device) == NULL || context_of(from_device) == NULL)
         GIVE(INVALID_DEVICE);
@@ -529,7 +540,7 @@ EXPORT_OPTIONAL int hipMemcpyPeerAsync(void *to, int to_device, const void *from
 
 EXPORT int hipMemsetAsync(void *to, int value, size_t size, hipStream_t handle)
 {
-    HIP_CALL("hipMemsetAsync", BLOCKS);
+    HIP_CALL("hipMemsetAsync", 0);
     STREAM(handle);
     Op *op = op_new("memset");
     op_touch(op, (uintptr_t)to, size, true, value & 0xff);
@@ -539,7 +550,7 @@ EXPORT int hipMemsetAsync(void *to, int value, size_t size, hipStream_t handle)
 EXPORT int hipMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
                             size_t width, size_t height, int kind, hipStream_t handle)
 {
-    HIP_CALL("hipMemcpy2DAsync", BLOCKS);
+    HIP_CALL("hipMemcpy2DAsync", 0);
     STREAM(handle);
     Box box = {.to = (uintptr_t)to,
                .from = (uintptr_t)from,
@@ -553,7 +564,7 @@ EXPORT int hipMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t 
 
 EXPORT int hipMemcpy3DAsync(const hipMemcpy3DParms *copy, hipStream_t handle)
 {
-    HIP_CALL("hipMemcpy3DAsync", BLOCKS);
+    HIP_CALL("hipMemcpy3DAsync", 0);
     STREAM(handle);
     if (copy == NULL || copy->srcArray != NULL || copy->dstArray != NULL)
         GIVE(INVALID_VALUE);

@@ -359,6 +359,7 @@ typedef struct {
     int process; /* that initialised */
     bool deinitialized;
     bool deferred;           /* nothing runs, not even the host: agree.c */
+    bool locked_callbacks;   /* other threads' calls wait until a host function has returned */
     bool forgives_not_ready; /* HIP: hipErrorNotReady is no last error, as in newer versions */
     int broken;              /* 1: clocks.c, 2: graph.c has a fault, to see the tests find it */
     void *misdirect;         /* the stream that events are recorded on instead */
@@ -382,10 +383,14 @@ typedef struct Symbol Symbol;
 enum {
     ANYTIME = 1,  /* needs no cuInit */
     CONTEXT = 2,  /* needs a current context */
-    BLOCKS = 4,   /* may wait, if only for room in a queue: not to be called with the GIL held */
-    CALLBACK = 8, /* allowed inside a host callback */
+    CALLBACK = 4, /* allowed inside a host callback */
     GO_ON = -1
 };
+
+/* Whether the calling thread keeps all others from Python, which no call of a driver may: it can
+ * wait for a lock that the driver holds while it runs a callback, and the callback for Python. */
+bool holds_gil(void);
+void gil_violation(const char *name); /* with the lock held */
 
 /* Takes the lock and returns GO_ON, or returns the code that the call is to return. */
 int call_enter(Symbol **symbol, const char *name, int flags, Thread **self);

@@ -135,12 +135,15 @@ def library_path(kind="cuda", *, old=False, private=False):
 class Simulation:
     """One simulated driver. Whoever loads the same path shares its state; `reset` makes it new."""
 
+    loaded = {}  # by path
+
     def __init__(self, kind="cuda", *, old=False, private=False):
         self.kind = kind
         self.path = library_path(kind, old=old, private=private)
         self.folder = self.path.parent
         self.driver = declare(ctypes.CDLL(str(self.path)), kind)
         self._declare_control()
+        self.loaded[self.path] = self
 
     @classmethod
     @contextmanager
@@ -167,6 +170,8 @@ class Simulation:
             ("calls", [ctypes.c_char_p], ctypes.c_long),
             ("live", [ctypes.c_char_p], i),
             ("context_depth", [], i),
+            ("start", [q], i),
+            ("join", [], None),
             ("run", [q], None),
             ("kernel", [p, i, ctypes.POINTER(Access)], i),
             ("host_read", [q, q, p], i),
@@ -196,16 +201,17 @@ class Simulation:
             self.set(name, value)
 
     def forget(self):
-        """Runs what is queued, then forgets accesses, reports, counts and injected faults. Handles
-        and memory stay."""
+        """Runs what is queued, then forgets accesses, reports, counts and injected faults; not the
+        calls made with the GIL held. Handles and memory stay."""
         self.driver.fk_forget()
 
     def set(self, name, value):
         """devices (2), version, strict (1; 0: copies of pageable memory end before the call does),
-        forgives_not_ready (0; 1: hipErrorNotReady is no last error, as in newer versions of HIP),
-        managed_type (2: what the driver calls managed memory; 1 is seen as well), memory (bytes of
-        each device), seed (of the order at waits), broken (1: the clocks forget the legacy stream,
-        2: the graph forgets waits; to see that the tests notice)."""
+        locked_callbacks (0; 1: calls wait while a host function runs on another thread, as for a
+        lock of the driver's own), forgives_not_ready (0; 1: hipErrorNotReady is no last error, as
+        in newer versions of HIP), managed_type (2: what the driver calls managed memory; 1 is seen
+        as well), memory (bytes of each device), seed (of the order at waits), broken (1: the clocks
+        forget the legacy stream, 2: the graph forgets waits; to see that the tests notice)."""
         if self.driver.fk_set(name.encode(), value) != 0:
             raise ValueError(f"no setting {name!r}, or not with {value}")
 
@@ -248,6 +254,19 @@ class Simulation:
     def run(self, seed=0):
         """Runs all that is queued, in one of the orders that the dependencies allow."""
         self.driver.fk_run(seed)
+
+    @contextmanager
+    def in_callback(self):
+        """Within it a host function that is queued runs, on a thread that is not Python's; at the
+        end it has returned, and all else has run too. This thread keeps the GIL at the beginning.
+        """
+        start = ctypes.PyDLL(str(self.path)).fk_start
+        start.argtypes = [ctypes.c_uint64]
+        assert start(0) == 0
+        try:
+            yield
+        finally:
+            self.driver.fk_join()
 
     def publish(self):
         """What this thread did and knows is known to whoever calls `acquire` from now on."""
@@ -316,6 +335,8 @@ class Simulation:
         return self._lines("violations")
 
     def gil_violations(self):
+        """The calls made with the GIL held, until `reset`. A process with some ends with an error,
+        and so does each test (tests/conftest.py)."""
         return self._lines("gil_violations")
 
     def last_errors(self):
@@ -338,7 +359,7 @@ class Simulation:
         return "\n".join([*self.races(), *self.violations(), *self.gil_violations()])
 
     def check(self, depth=0):
-        """AssertionError with all races, violations, calls that block under the GIL, last errors
+        """AssertionError with all races, violations, calls made with the GIL held, last errors
         that were left behind, and a stack of contexts of another depth than it should have. Work
         that is still queued is not run."""
         problems = self._report().splitlines() + self.last_errors()

@@ -14,8 +14,9 @@ static PyThreadState *current_state(void)
 
 void *fdl_pause_python(void)
 {
-    /* Before 3.12 the current state is that of whichever thread runs, so it is compared. */
-    PyThreadState *state = Py_IsInitialized() ? current_state() : NULL;
+    /* Before 3.12 the current state is that of whichever thread runs, so it is compared. Without an
+     * interpreter there is none; but while one is being finalized, its last thread has the GIL. */
+    PyThreadState *state = current_state();
     if (state == NULL || state != PyGILState_GetThisThreadState())
         return NULL;
     return PyEval_SaveThread();

@@ -183,12 +183,11 @@ void fdl_driver_replace(int kind, const char *path)
 /* Retains a primary context. It may have to be made, which takes a while. */
 static int retain(fdl_driver *driver, int32_t ordinal, fdl_failure *failure)
 {
-    void *context = NULL, *paused = fdl_pause_python();
+    void *context = NULL;
     int device, mode = fdl_relax_captures(driver);
     int failed = FDL_TRY(driver, failure, cu_get_device, &device, ordinal) < 0 ||
                  FDL_TRY(driver, failure, cu_retain_primary, &context, device) < 0;
     fdl_restore_captures(driver, mode);
-    fdl_resume_python(paused);
     if (failed)
         return -1;
     /* Two threads may both retain it: the extra reference is never released. */
@@ -196,22 +195,15 @@ static int retain(fdl_driver *driver, int32_t ordinal, fdl_failure *failure)
     return 0;
 }
 
-int fdl_enter(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure)
+static int make_current(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure)
 {
     void *context;
-    memset(scope, 0, sizeof(*scope));
-    if (in_forked_child) /* objects made by the parent still refer to the driver */
-        return refuse_forked(failure);
-    if (ordinal < 0 || ordinal >= driver->devices)
-        return fdl_refuse(failure, "there is no %s device %d: this machine has %d", driver->name,
-                          (int)ordinal, driver->devices);
-    if (driver->kind == FASTDL_STREAM_ROCM) {
-        if (FDL_TRY(driver, failure, hip_get_device, &scope->ordinal) < 0 ||
-            (scope->ordinal != ordinal && FDL_TRY(driver, failure, hip_set_device, ordinal) < 0))
-            return -1;
-        scope->driver = driver;
-        return 0;
-    }
+    if (driver->kind == FASTDL_STREAM_ROCM)
+        return FDL_TRY(driver, failure, hip_get_device, &scope->ordinal) < 0 ||
+                       (scope->ordinal != ordinal &&
+                        FDL_TRY(driver, failure, hip_set_device, ordinal) < 0)
+                   ? -1
+                   : 0;
     context = fdl_load_pointer(&driver->contexts[ordinal]);
     if (context == NULL) {
         if (retain(driver, ordinal, failure) < 0)
@@ -225,16 +217,13 @@ int fdl_enter(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure
             return -1;
         scope->pushed = 1;
     }
-    scope->driver = driver;
     return 0;
 }
 
-void fdl_leave(const fdl_scope *scope)
+static void restore_current(const fdl_scope *scope)
 {
     const fdl_driver *driver = scope->driver;
     void *current;
-    if (driver == NULL)
-        return;
     if (driver->kind == FASTDL_STREAM_ROCM) {
         int ordinal;
         if (FDL_ASK(driver, hip_get_device, &ordinal) != 0 || ordinal != scope->ordinal)
@@ -246,6 +235,28 @@ void fdl_leave(const fdl_scope *scope)
     /* A producer that was called in between may have replaced the top of the stack. */
     if (FDL_ASK(driver, cu_get_current, &current) != 0 || current != scope->context)
         (void)FDL_ASK(driver, cu_set_current, scope->context);
+}
+
+int fdl_enter(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure)
+{
+    memset(scope, 0, sizeof(*scope));
+    if (in_forked_child) /* objects made by the parent still refer to the driver */
+        return refuse_forked(failure);
+    if (ordinal < 0 || ordinal >= driver->devices)
+        return fdl_refuse(failure, "there is no %s device %d: this machine has %d", driver->name,
+                          (int)ordinal, driver->devices);
+    scope->driver = driver;
+    scope->paused = fdl_pause_python();
+    if (make_current(driver, ordinal, scope, failure) == 0)
+        return 0;
+    fdl_resume_python(scope->paused);
+    return -1;
+}
+
+void fdl_leave(const fdl_scope *scope)
+{
+    restore_current(scope);
+    fdl_resume_python(scope->paused);
 }
 
 /* ---- captures ---- */

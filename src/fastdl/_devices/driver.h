@@ -7,10 +7,14 @@
  * missing.
  *
  * All work happens in the primary context of a device (CUDA) or with the device current (HIP), and
- * the previous one is restored afterwards. Contexts are retained once and never released. Calls
- * that can block are always made without the GIL. Every function may be called on any thread, with
- * or without a Python thread state, unless it says otherwise, but not in a callback of the driver
- * itself (CUDA returns 800 there, which is treated like any other error).
+ * the previous one is restored afterwards. Contexts are retained once and never released.
+ *
+ * No call is made with the GIL held. Any of them can wait for a lock of the driver's, which it
+ * holds while it runs callbacks; a callback that waits for the GIL would then wait for ever. So
+ * fdl_enter pauses Python, and fdl_leave resumes it: between the two nothing of Python may be used.
+ * Every function may be called on any thread, with or without a Python thread state, unless it says
+ * otherwise, but not in a callback of the driver itself (CUDA returns 800 there, which is treated
+ * like any other error).
  *
  * Functions return 0, or -1 with *failure filled in.
  */
@@ -144,7 +148,7 @@ static inline int fdl_driver_refuses_now(int code)
 }
 
 /* Calls a member of FDL_*_CALLS and returns the driver's code. No call is made without this or
- * FDL_TRY. */
+ * FDL_TRY, nor outside of fdl_enter and fdl_leave, or a pause of the caller's own. */
 #define FDL_ASK(driver, member, ...) fdl_driver_answer(driver, (driver)->member(__VA_ARGS__))
 
 /* HIP keeps the code of a failure as the thread's last error, and a library that queries it after a
@@ -164,16 +168,19 @@ int fdl_driver_check(const fdl_driver *driver, size_t member, int code, fdl_fail
 
 /* What was current before. */
 typedef struct {
-    const fdl_driver *driver; /* NULL: nothing to restore */
-    void *context;            /* CUDA */
+    const fdl_driver *driver;
+    void *paused;  /* see gil.h */
+    void *context; /* CUDA */
     int pushed;
     int ordinal; /* HIP */
 } fdl_scope;
 
-/* Makes device `ordinal` current on this thread. After a failure do not call fdl_leave. */
+/* Makes device `ordinal` current on this thread, and pauses Python on it until fdl_leave, unless
+ * the caller has done so. A caller that needs Python in between, with the device current, pauses
+ * and resumes it itself. After a failure nothing has changed: do not call fdl_leave. */
 int fdl_enter(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure);
 
-/* Restores what fdl_enter found, even if other code has changed it since. */
+/* Restores what fdl_enter found, even if other code has changed it since, and resumes Python. */
 void fdl_leave(const fdl_scope *scope);
 
 /* ---- streams ---- */

@@ -89,9 +89,12 @@ def ready_abroad(Tensor tensor not None, int32_t ordinal, int64_t stream):
     cdef fdl_work *work = work_of(tensor)
     cdef str what = "ordered after its producer, on stream"
     cdef fdl_driver *driver = find_driver(tensor.description.managed.dl_tensor.device.device_type)
-    check(fdl_enter(driver, ordinal, &scope, &failure), &failure, tensor, what, stream)
-    failed = fdl_work_record_on(work, ordinal, stream, &failure)
-    fdl_leave(&scope)
+    cdef int failed
+    with nogil:
+        failed = fdl_enter(driver, ordinal, &scope, &failure)
+        if not failed:
+            failed = fdl_work_record_on(work, ordinal, stream, &failure)
+            fdl_leave(&scope)
     check(failed, &failure, tensor, what, stream)
     order(tensor, stream)
 
@@ -282,13 +285,19 @@ def call_on(int32_t type, int32_t ordinal, int64_t stream, function, dict keywor
     if fastdl_find_device(type).host or not has_driver(type):
         return function(**keywords)
     cdef fdl_driver *driver = find_driver(type)
-    check(fdl_enter(driver, ordinal, &scope, &failure), &failure)
+    cdef int failed
+    with nogil:
+        failed = fdl_enter(driver, ordinal, &scope, &failure)
+    check(failed, &failure)
     try:
         if stream != -1:
-            check(fdl_capture_of(driver, stream, &capture, &failure), &failure)
+            with nogil:
+                failed = fdl_capture_of(driver, stream, &capture, &failure)
+            check(failed, &failure)
         return function(**keywords)
     finally:
-        fdl_leave(&scope)
+        with nogil:
+            fdl_leave(&scope)
 
 
 # ---- for tests ------------------------------------------------------------------------------

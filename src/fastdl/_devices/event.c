@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "_core/gil.h"
 #include "_core/layout.h"
 
 struct fdl_event {
@@ -58,10 +57,7 @@ static void destroy(fdl_event *event)
     fdl_scope scope;
     fdl_failure ignored;
     if (fdl_enter(event->driver, event->ordinal, &scope, &ignored) == 0) {
-        /* It may wait for the device, contrary to the documentation. */
-        void *paused = fdl_pause_python();
         (void)FDL_ASK(event->driver, event_destroy, event->handle);
-        fdl_resume_python(paused);
         fdl_leave(&scope);
     }
     free(event);
@@ -143,13 +139,11 @@ static fdl_event *record_on_its_device(fdl_driver *driver, int32_t ordinal, int6
 fdl_event *fdl_event_record(fdl_driver *driver, int32_t ordinal, int64_t stream,
                             fdl_failure *failure)
 {
-    void *paused = fdl_pause_python(); /* the queue of the stream may be full */
     fdl_event *event = record_here(driver, ordinal, stream, failure);
     if (event == NULL && failure->code == INVALID_HANDLE && stream > 2)
         event = driver->kind == FASTDL_STREAM_CUDA
                     ? record_in_its_context(driver, ordinal, stream, failure)
                     : record_on_its_device(driver, ordinal, stream, failure);
-    fdl_resume_python(paused);
     return event;
 }
 
@@ -176,19 +170,14 @@ void fdl_event_release(fdl_event *event)
 
 int fdl_event_order(const fdl_event *event, int64_t stream, fdl_failure *failure)
 {
-    void *paused = fdl_pause_python();
-    int failed = FDL_TRY(event->driver, failure, stream_wait, fdl_handle(stream), event->handle, 0);
-    fdl_resume_python(paused);
-    return failed;
+    return FDL_TRY(event->driver, failure, stream_wait, fdl_handle(stream), event->handle, 0);
 }
 
 int fdl_event_wait(const fdl_event *event, fdl_failure *failure)
 {
-    void *paused = fdl_pause_python();
     int mode = fdl_relax_captures(event->driver);
     int failed = FDL_TRY(event->driver, failure, event_synchronize, event->handle);
     fdl_restore_captures(event->driver, mode);
-    fdl_resume_python(paused);
     return failed;
 }
 

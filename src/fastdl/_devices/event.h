@@ -30,7 +30,7 @@ void fdl_event_release(fdl_event *event);
  * `stream` is current; the event may be of another one. */
 int fdl_event_order(const fdl_event *event, int64_t stream, fdl_failure *failure);
 
-/* Waits for it on the host. */
+/* Waits for it on the host. In a scope of any device, as all functions here that ask the driver. */
 int fdl_event_wait(const fdl_event *event, fdl_failure *failure);
 
 /* Whether its work has ended; also "no" where this cannot be queried. */

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "_core/gil.h"
 #include "_core/layout.h"
 
 #include "deferred.h"
@@ -90,10 +89,8 @@ static int give_back(allocation *memory, fdl_work *work)
     fdl_failure failure;
     fdl_scope scope;
     int failed, asked = 0;
-    void *paused;
     if (fdl_driver_is_lost())
         return 1;
-    paused = fdl_pause_python();
     failed = fdl_enter(driver, memory->ordinal, &scope, &failure) < 0;
     if (!failed) {
         int mode = fdl_relax_captures(driver);
@@ -101,7 +98,6 @@ static int give_back(allocation *memory, fdl_work *work)
         fdl_restore_captures(driver, mode);
         fdl_leave(&scope);
     }
-    fdl_resume_python(paused);
     if (!failed || is_gone(failure.code))
         return 1;
     /* Memory in use is never freed: it is leaked if waiting fails twice. */
@@ -137,13 +133,11 @@ void fdl_memory_forget(fdl_driver *driver)
     fdl_failure failure;
     fdl_end_deferred();
     for (int32_t ordinal = 0; ordinal < driver->devices; ordinal++) {
-        void **place = free_stream_of(driver, ordinal), *paused;
+        void **place = free_stream_of(driver, ordinal);
         fdl_scope scope;
         if (*place == NULL || fdl_enter(driver, ordinal, &scope, &failure) < 0)
             continue;
-        paused = fdl_pause_python();
         (void)FDL_ASK(driver, stream_destroy, *place);
-        fdl_resume_python(paused);
         *place = NULL;
         fdl_leave(&scope);
     }
@@ -249,7 +243,6 @@ fdl_description *fdl_memory_on_device(const DLTensor *prototype, uint64_t flags,
     fdl_description *description = NULL;
     allocation memory = {0};
     fdl_scope scope;
-    void *paused;
     int mode;
 
     tensor.byte_offset = 0;
@@ -269,7 +262,6 @@ fdl_description *fdl_memory_on_device(const DLTensor *prototype, uint64_t flags,
     if (memory.driver == NULL)
         return NULL;
     fdl_end_deferred();
-    paused = fdl_pause_python();
     if (fdl_enter(memory.driver, memory.ordinal, &scope, failure) == 0) {
         mode = fdl_relax_captures(memory.driver);
         /* CUDA has no memory of no bytes; and a tensor without elements has an address too. */
@@ -282,6 +274,5 @@ fdl_description *fdl_memory_on_device(const DLTensor *prototype, uint64_t flags,
         fdl_restore_captures(memory.driver, mode);
         fdl_leave(&scope);
     }
-    fdl_resume_python(paused);
     return description;
 }

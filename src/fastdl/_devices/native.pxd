@@ -34,7 +34,7 @@ cdef extern from "_devices/ordering.h":
         pass
 
     fdl_work *fdl_work_of(fdl_work **, DLDevice)
-    int fdl_work_record_on(fdl_work *, int32_t ordinal, int64_t stream, fdl_failure *)
+    int fdl_work_record_on(fdl_work *, int32_t ordinal, int64_t stream, fdl_failure *) nogil
     int fdl_work_ready_on(fdl_work *, int64_t source, int64_t stream, fdl_failure *)
     int fdl_work_record(fdl_work *, int64_t stream, fdl_failure *)
     int fdl_work_wait(fdl_work *, fdl_failure *)

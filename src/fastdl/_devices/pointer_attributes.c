@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pointer_attributes.h"
 
+#include "_core/gil.h"
 #include "_core/layout.h"
 
 /* ---- CUDA ---- */
@@ -62,10 +63,14 @@ static int find_hip(fdl_driver *driver, const void *pointer, DLDevice *found, fd
 
 int fdl_pointer_find(fdl_driver *driver, const void *pointer, DLDevice *found, fdl_failure *failure)
 {
+    void *paused = fdl_pause_python();
+    int failed;
     found->device_type = kDLCPU;
     found->device_id = 0;
-    return driver->kind == FASTDL_STREAM_CUDA ? find_cuda(driver, pointer, found, failure)
-                                              : find_hip(driver, pointer, found, failure);
+    failed = driver->kind == FASTDL_STREAM_CUDA ? find_cuda(driver, pointer, found, failure)
+                                                : find_hip(driver, pointer, found, failure);
+    fdl_resume_python(paused);
+    return failed;
 }
 
 /* ---- what a tensor says ---- */

@@ -27,6 +27,7 @@ typedef struct {
     int waits;     /* the host waits for the copy */
     int captured;  /* the copy becomes part of a graph */
     void *staging; /* compact host memory that replaces the source, or NULL */
+    void *paused;  /* Python, while the stream's device is current */
 } transfer;
 
 static const fastdl_device_fact *fact_of(DLDevice device)
@@ -113,14 +114,12 @@ static int queue(const transfer *t, void *target, fdl_failure *failure)
 {
     const DLTensor *tensor = tensor_of(t);
     fdl_device_copy copy;
-    void *paused;
     int failed, mode;
     copy.driver = t->driver;
     copy.stream = fdl_handle(t->stream);
     copy.target = target;
     copy.target_is_host = fact_of(t->to)->host;
     copy.source_is_host = fact_of(t->from)->host;
-    paused = fdl_pause_python(); /* the driver may copy ordinary host memory at once */
     mode = t->captured ? -1 : fdl_relax_captures(t->driver);
     if (t->staging != NULL || fastdl_is_packed(tensor->dtype, t->flags) ||
         fastdl_is_contiguous(tensor, 'C')) {
@@ -131,7 +130,6 @@ static int queue(const transfer *t, void *target, fdl_failure *failure)
         failed = fdl_copy_strided(&copy, tensor, failure);
     }
     fdl_restore_captures(t->driver, mode);
-    fdl_resume_python(paused);
     return failed;
 }
 
@@ -167,19 +165,16 @@ static int note_work(const transfer *t, fdl_description *result, fdl_failure *fa
 static int settle_stream(const transfer *t)
 {
     fdl_failure ignored;
-    void *paused;
     int settled, mode;
     if (t->captured)
         return 0; /* the graph may yet be launched */
-    paused = fdl_pause_python();
     mode = fdl_relax_captures(t->driver);
     settled = FDL_TRY(t->driver, &ignored, stream_synchronize, fdl_handle(t->stream)) == 0;
     fdl_restore_captures(t->driver, mode);
-    fdl_resume_python(paused);
     return settled;
 }
 
-/* With the stream's device current. */
+/* With the stream's device current and Python paused. */
 static fdl_description *copy_on_stream(transfer *t, fdl_failure *failure)
 {
     fdl_capture capture;
@@ -200,7 +195,9 @@ static fdl_description *copy_on_stream(transfer *t, fdl_failure *failure)
     if (result == NULL || t->layout.nbytes == 0)
         return result;
     t->waits = t->how & FDL_COPY_FINISHED || !is_asynchronous(t, t->to);
+    fdl_resume_python(t->paused); /* the producer is asked */
     failed = prepare_source(t, failure) < 0;
+    t->paused = fdl_pause_python();
     if (!failed) {
         failed = queue(t, result->managed.dl_tensor.data, failure) < 0 ||
                  (t->waits ? wait_for_stream(t, failure) : note_work(t, result, failure)) < 0;
@@ -215,7 +212,7 @@ static fdl_description *copy_on_stream(transfer *t, fdl_failure *failure)
             fdl_count_retain(&t->source->block->refs);
     }
     if (failed) {
-        fdl_description_release(result, 1);
+        fdl_description_release(result, 0);
         return NULL;
     }
     return result;
@@ -238,7 +235,7 @@ static int find_source(transfer *t, fdl_failure *failure)
 
 static fdl_description *copy_by_driver(transfer *t, int64_t stream, fdl_failure *failure)
 {
-    fdl_description *result;
+    fdl_description *result = NULL;
     fdl_scope scope;
     DLDevice device = fact_of(t->to)->host ? tensor_of(t)->device : t->to;
     if (!has_driver(device)) {
@@ -257,10 +254,12 @@ static fdl_description *copy_by_driver(transfer *t, int64_t stream, fdl_failure 
         device = t->from;
     t->ordinal = device.device_id;
     t->stream = stream != -1 ? stream : fdl_work_stream(device);
-    if (fdl_enter(t->driver, t->ordinal, &scope, failure) < 0)
-        return NULL;
-    result = copy_on_stream(t, failure);
-    fdl_leave(&scope);
+    t->paused = fdl_pause_python();
+    if (fdl_enter(t->driver, t->ordinal, &scope, failure) == 0) {
+        result = copy_on_stream(t, failure);
+        fdl_leave(&scope);
+    }
+    fdl_resume_python(t->paused);
     return result;
 }
 
