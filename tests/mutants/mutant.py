@@ -39,6 +39,7 @@ NEGOTIATING, REFUSALS, OUTCOMES = (
     f"tests/test_{name}.py" for name in ("negotiation", "refusals", "same_outcome")
 )
 
+UNORDERED = "tests/test_unordered.py"
 GUIDE = "tests/test_streams_guide.py::test_producer"
 
 
