@@ -10,7 +10,7 @@ from fastdl._devices import driver
 from tests.support.ctypes_dlpack import Table, Tensor, Versioned, address_in, opened
 from tests.support.frameworks import destroy, in_thread, stream_on, synchronize
 from tests.support.isolate import run_isolated
-from tests.support.memory import expect_race, machine
+from tests.support.memory import expect_race, machine, values
 from tests.support.simulation import GLOBAL, read, write
 
 
@@ -169,6 +169,48 @@ def test_memory_of_a_stream_that_is_gone(here):
     destroy(here.sim, stream)
     del tensor
     assert here.allocations == 0
+
+
+@pytest.mark.parametrize("ordinal", [0, 1])
+@pytest.mark.parametrize("current", [0, 1])
+@pytest.mark.parametrize("made", ["empty", "to", "from_dlpack"])
+def test_memory_for_a_stream_of_another_device(here, made, current, ordinal):
+    """It is on the device that was asked for, and ready on that stream."""
+    device, other = fastdl.Device(f"{here.device}:{ordinal}"), 1 - ordinal
+    stream = stream_on(here.sim, other, blocking=False)
+    host = fastdl.from_dlpack(values(25))
+    with here.sim.device(other), here.sim.device(current):
+        tensor = {
+            "empty": lambda: fastdl.empty(100, "int8", device, stream=stream),
+            "to": lambda: host.to(device, stream=stream),
+            "from_dlpack": lambda: fastdl.from_dlpack(host, device=device, stream=stream),
+        }[made]()
+        assert tensor.device == device
+        assert driver.find_pointer(device.type, tensor.data_ptr) == device
+        kernel(here, tensor, stream, device=other)
+        tensor.record(stream)
+        del tensor
+        assert here.allocations == 0
+
+
+#: What may fail without a word.
+TELLING = ["which pool", "which device"]
+
+
+@pytest.mark.parametrize(("kind", "call"), [("cuda", c) for c in TELLING] + [("hip", TELLING[0])])
+def test_a_device_that_cannot_tell_its_pool(kind, call):
+    """Its memory is then allocated as for no stream."""
+    with machine(kind) as here:
+        check_without_a_pool(here, call)
+
+
+def check_without_a_pool(here, call):
+    stream = stream_on(here.sim)
+    fastdl.empty(1, device=here.device)  # retains the context
+    here.fail_next(call, 999)
+    tensor = fastdl.empty(100, "int8", here.device, stream=stream)
+    assert here.calls("alloc on a stream") == 0
+    assert driver.edges(tensor) == 0
 
 
 def test_a_device_without_pools(here):

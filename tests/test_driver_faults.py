@@ -526,7 +526,7 @@ def test_every_call_of_the_driver_fails_in_some_test():
     for kind in ("cuda", "hip"):
         failing.update(STARTING[kind], DESTROYING[kind])
         failing.update(name for scene in SCENES for name, _ in calls_of(kind, scene))
-    for call in (*memory.ALLOCATING, *memory.FREEING, *transfers.CALLS_OF_COPIES):
+    for call in (*memory.ALLOCATING, *memory.TELLING, *memory.FREEING, *transfers.CALLS_OF_COPIES):
         failing.update(CALLS[call])
     assert names - failing == set()
 

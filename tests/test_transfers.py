@@ -577,12 +577,20 @@ def claim(here, pointer, device, **more):
         ("managed", ("device", 1), True),
         ("managed", ("managed", 1), True),
         ("managed", ("pinned", 0), False),
+        ("managed pool", ("managed", 0), True),
+        ("managed pool", ("managed", 1), True),
         ("device", ("cpu", 0), False),
         ("pinned", ("cpu", 0), True),
         ("managed", ("cpu", 0), True),
     ],
 )
-def test_what_a_tensor_says_of_its_memory(cuda, memory, said, works):
+@pytest.mark.parametrize("managed_type", [1, 2])
+def test_what_a_tensor_says_of_its_memory(memory, said, works, managed_type):
+    with machine("cuda", managed_type=managed_type) as cuda:
+        check_claim(cuda, memory, said, works)
+
+
+def check_claim(cuda, memory, said, works):
     numbers = {"cpu": 1, "device": 2, "pinned": 3, "managed": 13}
     with cuda.sim.device(0):
         pointer = cuda.sim.allocate(4, memory)

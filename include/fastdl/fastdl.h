@@ -1275,7 +1275,8 @@ enum {
     FASTDL_TYPE_KEEP = 64,     /* the object must live as long as what it exported */
     FASTDL_TYPE_NONE_WAITS = 128, /* passes stream=-1 to its driver; waits by itself on None */
     FASTDL_TYPE_TRUSTED = 256,    /* its table describes real tensors: sizes need no check */
-    FASTDL_TYPE_TRACED = 512      /* stands for a tensor while a function is traced: no memory */
+    FASTDL_TYPE_TRACED = 512,     /* stands for a tensor while a function is traced: no memory */
+    FASTDL_TYPE_UNORDERED = 1024  /* takes `stream` and ignores it: its data may not be there yet */
 };
 
 /* Keywords of `__dlpack__`. */
@@ -2107,7 +2108,7 @@ FASTDL_COLD_ int fastdl_published_table_(PyTypeObject *type, const DLPackExchang
 }
 
 /* What must be known of particular libraries. A row applies to the class of that name in that
- * top-level package, and to its subclasses; found by name, so that nothing is imported. */
+ * package, at any depth, and to its subclasses; found by name, so that nothing is imported. */
 typedef struct {
     const char *package, *name;
     uint32_t facts;
@@ -2126,6 +2127,8 @@ fastdl_peer_fact fastdl_peer_facts_[] = {
     {"pyarrow", "Array", FASTDL_TYPE_IMMUTABLE},
     {"pyarrow", "Tensor", FASTDL_TYPE_IMMUTABLE},
     {"onnxruntime", "OrtValue", FASTDL_TYPE_KEEP},
+    {"cuda.core", "Buffer", FASTDL_TYPE_UNORDERED},
+    {"nanobind", "nb_ndarray", FASTDL_TYPE_UNORDERED},
     {NULL, NULL, 0},
 };
 
@@ -2442,6 +2445,13 @@ static inline int fastdl_ordering_(int32_t device_type)
 {
     const fastdl_device_fact *fact = fastdl_find_device(device_type);
     return fact->host ? (int)FASTDL_STREAM_NONE : (int)fact->stream;
+}
+
+/* Whether a consumer of memory of that device passes a stream. */
+static inline int fastdl_is_ordered_(int32_t device_type)
+{
+    int ordering = fastdl_ordering_(device_type);
+    return ordering == FASTDL_STREAM_CUDA || ordering == FASTDL_STREAM_ROCM;
 }
 
 /* What each exchange over `__dlpack__` needs: interned names, the tuple of the one name
@@ -2793,10 +2803,9 @@ static inline PyObject *fastdl_negotiate_(PyObject *obj, const fastdl_method_ *m
                                           const fastdl_names_ *names, uint32_t refused,
                                           int32_t device_type)
 {
-    int ordering = fastdl_ordering_(device_type);
     int32_t version = 0;
     uint32_t asked = FASTDL_KEYWORD_MAX_VERSION;
-    if (FASTDL_UNLIKELY_(ordering == FASTDL_STREAM_CUDA || ordering == FASTDL_STREAM_ROCM))
+    if (FASTDL_UNLIKELY_(fastdl_is_ordered_(device_type)))
         asked |=
             FASTDL_KEYWORD_STREAM; /* dropping it is safe: a producer assumes the default one */
     for (;;) {
@@ -2907,6 +2916,14 @@ FASTDL_COLD_ int fastdl_protocol_own_(void *obj, DLManagedTensorVersioned **out)
         fastdl_raise_no_tensor((PyObject *)obj);
     if (result <= 0)
         return -1;
+    if (record->facts & FASTDL_TYPE_UNORDERED && fastdl_is_ordered_(announced[0])) {
+        Py_DECREF(capsule);
+        fastdl_raise_about_(PyExc_BufferError,
+                            "'%U' ignores `stream`, so nothing orders its work: wait for that "
+                            "work, and pass fastdl.from_dlpack(x, stream=-1)",
+                            type);
+        return -1;
+    }
     result = fastdl_take_((PyObject *)obj, capsule, record->facts, &managed);
     Py_DECREF(capsule);
     if (result < 0)

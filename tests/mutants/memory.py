@@ -48,6 +48,13 @@ MEMORIES = [
         "stream_create, &made, 0)",
     ),
     mutant(
+        f"{OWN}::test_memory_for_a_stream_of_another_device",
+        "memory of a stream is on another device than it says",
+        MEMORY,
+        "FDL_ASK(driver, pool_of, &pool, device)",
+        "FDL_ASK(driver, pool_of, &pool, device > 0 ? 0 : driver->devices - 1)",
+    ),
+    mutant(
         f"{COPIES}::test_the_source_is_ready",
         "a copy does not wait for its source",
         TRANSFER,
@@ -123,6 +130,20 @@ MEMORIES = [
         POINTER,
         "    if (agrees(said, *found))",
         "    if (1 || agrees(said, *found))",
+    ),
+    mutant(
+        f"{COPIES}::test_what_a_tensor_says_of_its_memory",
+        "managed memory from pools is refused",
+        POINTER,
+        "&value, pointer) == 0 && pool != NULL;",
+        "&value, pointer) == 0 && pool != NULL && 0;",
+    ),
+    mutant(
+        f"{COPIES}::test_what_a_tensor_says_of_its_memory",
+        "whatever is said to be managed is so",
+        POINTER,
+        "&value, pointer) == 0 && pool != NULL;",
+        "&value, pointer) == 0;",
     ),
     mutant(
         f"{COPIES}::test_kinds_of_memory_on_cuda",

@@ -40,6 +40,7 @@ NEGOTIATING, REFUSALS, OUTCOMES = (
 )
 
 CALLBACKS = "tests/test_callbacks.py"
+UNORDERED = "tests/test_unordered.py"
 GUIDE = "tests/test_streams_guide.py::test_producer"
 
 

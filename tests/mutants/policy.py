@@ -1,6 +1,6 @@
 """Mutants of what Python decides about copies."""
 
-from tests.mutants.mutant import CONSUMER, COPYING, PLACING, TRANSFER, mutant
+from tests.mutants.mutant import CONSUMER, COPYING, HEADER, PLACING, TRANSFER, UNORDERED, mutant
 
 COPY_POLICY = [
     mutant(
@@ -51,6 +51,27 @@ COPY_POLICY = [
         PLACING,
         "pooled=pooled and number != -1",
         "pooled=True",
+    ),
+    mutant(
+        f"{UNORDERED}::test_its_data_is_on_no_stream",
+        "data that its library has not ordered is called ready",
+        CONSUMER,
+        "if facts & exchange.TYPE_UNORDERED and passed is not None and passed != -1:",
+        "if False:",
+    ),
+    mutant(
+        f"{UNORDERED}::test_the_caller_orders_it",
+        "data that its library has not ordered cannot be had at all",
+        CONSUMER,
+        "and passed is not None and passed != -1:",
+        "and passed is not None:",
+    ),
+    mutant(
+        f"{UNORDERED}::test_the_header_refuses_it_too",
+        "the header calls such data ready",
+        HEADER,
+        "if (record->facts & FASTDL_TYPE_UNORDERED && fastdl_is_ordered_(announced[0])) {",
+        "if (0 && fastdl_is_ordered_(announced[0])) {",
     ),
     mutant(
         COPYING,

@@ -2,7 +2,20 @@
 #include "simulated.h"
 
 typedef unsigned long long CUdeviceptr;
-typedef void *CUcontext, *CUstream, *CUarray;
+typedef void *CUcontext, *CUstream, *CUarray, *CUmemoryPool;
+
+typedef struct {
+    int allocType, handleTypes, locationType, locationId;
+    void *securityAttributes;
+    size_t maxSize;
+    unsigned short usage;
+    unsigned char reserved[54];
+} CUmemPoolProps;
+
+enum {
+    MANAGED_ALLOCATION = 2, /* CU_MEM_ALLOCATION_TYPE_MANAGED */
+    ON_DEVICE = 1           /* CU_MEM_LOCATION_TYPE_DEVICE */
+};
 
 typedef struct {
     size_t srcXInBytes, srcY;
@@ -54,19 +67,33 @@ enum {
     ATTRIBUTE_MEMPOOL_HANDLE = 17
 };
 
+static bool is_managed(const Allocation *allocation)
+{
+    return allocation->kind == MANAGED_MEMORY || allocation->kind == MANAGED_POOL_MEMORY;
+}
+
 static int memory_type(const Allocation *allocation)
 {
     if (allocation == NULL)
         return 0;
     if (allocation->kind == PINNED_MEMORY)
         return 1;
-    return allocation->kind == MANAGED_MEMORY ? settings.managed_type : 2;
+    return is_managed(allocation) ? settings.managed_type : 2;
+}
+
+static char pools[MAX_DEVICES][KINDS]; /* whose addresses are the handles */
+
+/* The pool that memory of that kind is from, or NULL. */
+static void *pool_of(int device, Kind kind)
+{
+    bool pooled = kind == POOL_MEMORY || kind == MANAGED_POOL_MEMORY;
+    return pooled ? &pools[device][kind] : NULL;
 }
 
 /* One attribute; unknown pointers have none of them. */
 static int pointer_attribute(int attribute, void *data, uintptr_t address, const Allocation *a)
 {
-    bool on_host = a != NULL && (a->kind == PINNED_MEMORY || a->kind == MANAGED_MEMORY);
+    bool on_host = a != NULL && a->kind != DEVICE_MEMORY && a->kind != POOL_MEMORY;
     switch (attribute) {
     case ATTRIBUTE_CONTEXT:
         *(void **)data = a == NULL ? NULL : context_of(a->device);
@@ -83,7 +110,7 @@ static int pointer_attribute(int attribute, void *data, uintptr_t address, const
     case ATTRIBUTE_BUFFER_ID:
         *(unsigned long long *)data = a == NULL ? 0 : (unsigned long long)a->start;
         return SUCCESS;
-    case ATTRIBUTE_IS_MANAGED:
+    case ATTRIBUTE_IS_MANAGED: /* of a pool it is not set */
         *(int *)data = a != NULL && a->kind == MANAGED_MEMORY;
         return SUCCESS;
     case ATTRIBUTE_DEVICE_ORDINAL:
@@ -99,7 +126,7 @@ static int pointer_attribute(int attribute, void *data, uintptr_t address, const
         *(unsigned char *)data = a != NULL;
         return SUCCESS;
     case ATTRIBUTE_MEMPOOL_HANDLE:
-        *(void **)data = a != NULL && a->kind == POOL_MEMORY ? context_of(a->device) : NULL;
+        *(void **)data = a == NULL ? NULL : pool_of(a->device, a->kind);
         return SUCCESS;
     default:
         return INVALID_VALUE;
@@ -157,6 +184,51 @@ EXPORT int cuMemFree_v2(CUdeviceptr pointer)
     GIVE(pointer == 0 ? SUCCESS : memory_free(self, NULL, (uintptr_t)pointer, false));
 }
 
+EXPORT_OPTIONAL int cuDeviceGetMemPool(CUmemoryPool *pool, int device)
+{
+    CALL("cuDeviceGetMemPool", 0);
+    Context *context = context_of(device);
+    if (pool == NULL || context == NULL)
+        GIVE(INVALID_VALUE);
+    if (!context->attributes[115])
+        GIVE(NOT_SUPPORTED);
+    *pool = pool_of(device, POOL_MEMORY);
+    GIVE(SUCCESS);
+}
+
+/* A pool of managed memory is all that can be made. */
+EXPORT_OPTIONAL int cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)
+{
+    CALL("cuMemPoolCreate", 0);
+    if (pool == NULL || properties == NULL || properties->allocType != MANAGED_ALLOCATION ||
+        properties->locationType != ON_DEVICE || context_of(properties->locationId) == NULL)
+        GIVE(INVALID_VALUE);
+    *pool = pool_of(properties->locationId, MANAGED_POOL_MEMORY);
+    GIVE(SUCCESS);
+}
+
+EXPORT_OPTIONAL int cuMemPoolDestroy(CUmemoryPool pool)
+{
+    CALL("cuMemPoolDestroy", 0);
+    GIVE(pool == NULL ? INVALID_VALUE : SUCCESS);
+}
+
+/* On the device of the pool, which need not be the stream's. */
+EXPORT_OPTIONAL int cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t size, CUmemoryPool pool,
+                                            CUstream handle)
+{
+    CALL("cuMemAllocFromPoolAsync", CONTEXT | BLOCKS);
+    STREAM(handle);
+    for (int device = 0; pool != NULL && device < settings.devices; device++) {
+        if (pool == pool_of(device, POOL_MEMORY))
+            GIVE(allocate(self, stream, device, POOL_MEMORY, 0, size, pointer));
+        if (pool == pool_of(device, MANAGED_POOL_MEMORY))
+            GIVE(allocate(self, stream, device, MANAGED_POOL_MEMORY, 0, size, pointer));
+    }
+    GIVE(INVALID_VALUE);
+}
+
+/* On the device of the stream, whatever is current. */
 EXPORT_OPTIONAL int cuMemAllocAsync(CUdeviceptr *pointer, size_t size, CUstream handle)
 {
     CALL("cuMemAllocAsync", CONTEXT);

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 typedef int hipDevice_t;
-typedef void *hipStream_t, *hipEvent_t, *hipGraph_t, *hipArray_t, *hipCtx_t;
+typedef void *hipStream_t, *hipEvent_t, *hipGraph_t, *hipArray_t, *hipCtx_t, *hipMemPool_t;
 
 typedef struct {
     int type, device;
@@ -420,11 +420,10 @@ EXPORT int hipPointerGetAttributes(hipPointerAttribute_t *attributes, const void
     GIVE(SUCCESS);
 }
 
-static int allocate(Thread *self, Stream *stream, Kind kind, unsigned flags, size_t size,
-                    void **pointer)
+static int allocate(Thread *self, Stream *stream, int device, Kind kind, unsigned flags,
+                    size_t size, void **pointer)
 {
     uintptr_t address = 0;
-    int device = stream == NULL ? self->device : stream->context->device;
     int code = stream == NULL ? capture_unsafe(self) : SUCCESS;
     if (code == SUCCESS && pointer == NULL)
         code = INVALID_VALUE;
@@ -446,7 +445,7 @@ static int give_back(Thread *self, Stream *stream, void *pointer, bool host_call
 EXPORT int hipMalloc(void **pointer, size_t size)
 {
     HIP_CALL("hipMalloc", 0);
-    GIVE(allocate(self, NULL, DEVICE_MEMORY, 0, size, pointer));
+    GIVE(allocate(self, NULL, self->device, DEVICE_MEMORY, 0, size, pointer));
 }
 
 EXPORT int hipFree(void *pointer)
@@ -461,7 +460,33 @@ EXPORT_OPTIONAL int hipMallocAsync(void **pointer, size_t size, hipStream_t hand
     STREAM(handle);
     if (!stream->context->attributes[115])
         GIVE(NOT_SUPPORTED);
-    GIVE(allocate(self, stream, POOL_MEMORY, 0, size, pointer));
+    GIVE(allocate(self, stream, stream->context->device, POOL_MEMORY, 0, size, pointer));
+}
+
+static char pools[MAX_DEVICES]; /* whose addresses are the handles */
+
+EXPORT_OPTIONAL int hipDeviceGetMemPool(hipMemPool_t *pool, int device)
+{
+    HIP_CALL("hipDeviceGetMemPool", 0);
+    Context *context = context_of(device);
+    if (pool == NULL || context == NULL)
+        GIVE(INVALID_VALUE);
+    if (!context->attributes[115])
+        GIVE(NOT_SUPPORTED);
+    *pool = &pools[device];
+    GIVE(SUCCESS);
+}
+
+/* On the device of the pool, which need not be the stream's. */
+EXPORT_OPTIONAL int hipMallocFromPoolAsync(void **pointer, size_t size, hipMemPool_t pool,
+                                           hipStream_t handle)
+{
+    HIP_CALL("hipMallocFromPoolAsync", 0);
+    STREAM(handle);
+    for (int device = 0; pool != NULL && device < settings.devices; device++)
+        if (pool == &pools[device])
+            GIVE(allocate(self, stream, device, POOL_MEMORY, 0, size, pointer));
+    GIVE(INVALID_VALUE);
 }
 
 EXPORT_OPTIONAL int hipFreeAsync(void *pointer, hipStream_t handle)
@@ -474,13 +499,13 @@ EXPORT_OPTIONAL int hipFreeAsync(void *pointer, hipStream_t handle)
 EXPORT_OPTIONAL int hipMallocManaged(void **pointer, size_t size, unsigned flags)
 {
     HIP_CALL("hipMallocManaged", 0);
-    GIVE(allocate(self, NULL, MANAGED_MEMORY, flags, size, pointer));
+    GIVE(allocate(self, NULL, self->device, MANAGED_MEMORY, flags, size, pointer));
 }
 
 EXPORT int hipHostMalloc(void **pointer, size_t size, unsigned flags)
 {
     HIP_CALL("hipHostMalloc", 0);
-    GIVE(allocate(self, NULL, PINNED_MEMORY, flags, size, pointer));
+    GIVE(allocate(self, NULL, self->device, PINNED_MEMORY, flags, size, pointer));
 }
 
 EXPORT int hipHostFree(void *pointer)

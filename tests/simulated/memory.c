@@ -124,7 +124,8 @@ int memory_free(Thread *self, Stream *stream, uintptr_t address, bool host_call)
         violation(self, "%#zx is freed by the call for another kind of memory", (size_t)address);
         return INVALID_VALUE;
     }
-    if (stream != NULL && allocation->kind != POOL_MEMORY) {
+    bool pooled = allocation->kind == POOL_MEMORY || allocation->kind == MANAGED_POOL_MEMORY;
+    if (stream != NULL && !pooled) {
         violation(self, "%#zx is freed on a stream, and was not allocated on one", (size_t)address);
         return INVALID_VALUE;
     }

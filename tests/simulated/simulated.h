@@ -194,6 +194,7 @@ int objects_live(const char *what); /* -1 if it does not know what */
 typedef enum {
     DEVICE_MEMORY,
     POOL_MEMORY,
+    MANAGED_POOL_MEMORY,
     MANAGED_MEMORY,
     PINNED_MEMORY,
     KINDS

@@ -12,7 +12,9 @@ from tests.support.frameworks import Array, simulated
 CALLS = {
     "alloc": ("cuMemAlloc_v2", "hipMalloc"),
     "free": ("cuMemFree_v2", "hipFree"),
-    "alloc on a stream": ("cuMemAllocAsync", "hipMallocAsync"),
+    "alloc on a stream": ("cuMemAllocFromPoolAsync", "hipMallocFromPoolAsync"),
+    "which pool": ("cuDeviceGetMemPool", "hipDeviceGetMemPool"),
+    "which device": ("cuDeviceGet", None),
     "free on a stream": ("cuMemFreeAsync", "hipFreeAsync"),
     "pin": ("cuMemHostAlloc", "hipHostMalloc"),
     "unpin": ("cuMemFreeHost", "hipHostFree"),

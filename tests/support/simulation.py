@@ -44,6 +44,7 @@ cuStreamIsCapturing pI; cuStreamGetCaptureInfo_v2 pIQPPZ; cuStreamGetCaptureInfo
 cuThreadExchangeStreamCaptureMode I
 cuPointerGetAttributes uppq; cuPointerGetAttribute piq; cuMemAlloc_v2 Qz; cuMemFree_v2 q
 cuMemAllocAsync Qzp; cuMemFreeAsync qp; cuMemAllocManaged Qzu; cuMemHostAlloc Pzu; cuMemFreeHost p
+cuDeviceGetMemPool Pi; cuMemAllocFromPoolAsync Qzpp; cuMemPoolCreate Pp; cuMemPoolDestroy p
 cuMemHostGetDevicePointer_v2 Qpu; cuMemcpyAsync qqzp; cuMemcpyPeerAsync qpqpzp
 cuMemsetD8Async qczp; cuMemcpy2DAsync_v2 pp; cuMemcpy3DAsync_v2 pp
 """
@@ -58,6 +59,7 @@ hipStreamGetFlags pU; hipStreamGetDevice pI; hipLaunchHostFunc ppp; hipStreamBeg
 hipStreamEndCapture pP; hipGraphDestroy p; hipStreamIsCapturing pI
 hipStreamGetCaptureInfo_v2 pIQPPZ; hipThreadExchangeStreamCaptureMode I
 hipPointerGetAttributes pp; hipMalloc Pz; hipFree p; hipMallocAsync Pzp; hipFreeAsync pp
+hipDeviceGetMemPool Pi; hipMallocFromPoolAsync Pzpp
 hipMallocManaged Pzu; hipHostMalloc Pzu; hipHostFree p; hipHostGetDevicePointer Ppu
 hipMemcpyAsync ppzip; hipMemcpyPeerAsync pipizp; hipMemsetAsync pizp; hipMemcpy2DAsync pzpzzzip
 hipMemcpy3DAsync pp
@@ -72,6 +74,10 @@ _TYPES = {
     "c": ctypes.c_ubyte,
 }
 _TYPES |= {letter.upper(): ctypes.POINTER(kind) for letter, kind in _TYPES.items()}
+
+
+#: CUmemPoolProps of a pool of managed memory on device 0.
+MANAGED_POOL = (ctypes.c_int * 22)(2, 0, 1, 0)
 
 
 class Access(ctypes.Structure):
@@ -445,7 +451,8 @@ class Simulation:
             self.ok("hipMemcpyAsync", to, source, length, 4, stream)
 
     def allocate(self, length, kind="device"):
-        """Memory of the current device: "device", "managed" or "pinned"; its address."""
+        """Memory of the current device: "device", "managed", "pinned", or on CUDA "managed pool";
+        its address."""
         if self.kind == "hip":
             name = {"device": "hipMalloc", "managed": "hipMallocManaged", "pinned": "hipHostMalloc"}
             return self._made(name[kind], length, *([] if kind == "device" else [0]))
@@ -453,6 +460,12 @@ class Simulation:
             return self._made("cuMemAlloc_v2", length, result_type=ctypes.c_uint64)
         if kind == "managed":
             return self._made("cuMemAllocManaged", length, 1, result_type=ctypes.c_uint64)
+        if kind == "managed pool":
+            pool = self._made("cuMemPoolCreate", MANAGED_POOL)
+            stream = LEGACY
+            return self._made(
+                "cuMemAllocFromPoolAsync", length, pool, stream, result_type=ctypes.c_uint64
+            )
         return self._made("cuMemHostAlloc", length, 0)
 
     def free(self, pointer, kind="device"):

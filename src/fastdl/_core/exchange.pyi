@@ -30,6 +30,7 @@ TYPE_IMMUTABLE: int
 TYPE_ASK_BITS: int
 TYPE_KEEP: int
 TYPE_NONE_WAITS: int
+TYPE_UNORDERED: int
 KEYWORDS: dict[str, int]
 
 def install(

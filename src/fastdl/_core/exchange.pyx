@@ -21,7 +21,7 @@ from fastdl._core.dlpack cimport (
 from fastdl._core.native cimport (
     FDL_TAG_OFFSET, FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, FASTDL_RUNTIME, FASTDL_TYPE_ASK_BITS,
     FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_IMMUTABLE, FASTDL_TYPE_KEEP, FASTDL_TYPE_NATIVE,
-    FASTDL_TYPE_NONE_WAITS, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED,
+    FASTDL_TYPE_NONE_WAITS, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED, FASTDL_TYPE_UNORDERED,
     fastdl_ask_capsule_, fastdl_borrower, fastdl_check_bits, fastdl_describe_type,
     fastdl_discover, fastdl_is_as_announced_, fastdl_is_tensor_type, fastdl_keyword_fact,
     fastdl_keywords, fastdl_mro_, fastdl_of_type_, fastdl_peer_fact,
@@ -166,6 +166,7 @@ TYPE_IMMUTABLE = FASTDL_TYPE_IMMUTABLE
 TYPE_ASK_BITS = FASTDL_TYPE_ASK_BITS
 TYPE_KEEP = FASTDL_TYPE_KEEP
 TYPE_NONE_WAITS = FASTDL_TYPE_NONE_WAITS
+TYPE_UNORDERED = FASTDL_TYPE_UNORDERED
 
 
 cdef dict read_keywords():

@@ -68,6 +68,7 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
         FASTDL_TYPE_ASK_BITS
         FASTDL_TYPE_KEEP
         FASTDL_TYPE_NONE_WAITS
+        FASTDL_TYPE_UNORDERED
         FASTDL_TYPE_TRUSTED
 
     ctypedef struct fastdl_keyword_fact:

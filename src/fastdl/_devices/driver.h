@@ -59,8 +59,9 @@
       "hipThreadExchangeStreamCaptureMode", 1)                                                     \
     X(memory_alloc, (void **pointer, size_t bytes), "cuMemAlloc_v2", "hipMalloc", 1)               \
     X(memory_free, (void *pointer), "cuMemFree_v2", "hipFree", 1)                                  \
-    X(memory_alloc_async, (void **pointer, size_t bytes, void *stream), "cuMemAllocAsync",         \
-      "hipMallocAsync", 0)                                                                         \
+    X(pool_of, (void **pool, int device), "cuDeviceGetMemPool", "hipDeviceGetMemPool", 0)          \
+    X(pool_alloc, (void **pointer, size_t bytes, void *pool, void *stream),                        \
+      "cuMemAllocFromPoolAsync", "hipMallocFromPoolAsync", 0)                                      \
     X(memory_free_async, (void *pointer, void *stream), "cuMemFreeAsync", "hipFreeAsync", 0)       \
     X(pinned_alloc, (void **pointer, size_t bytes, unsigned flags), "cuMemHostAlloc",              \
       "hipHostMalloc", 1)                                                                          \

@@ -148,24 +148,36 @@ void fdl_memory_forget(fdl_driver *driver)
 #define PORTABLE 1u      /* pinned for every device, in both */
 #define ATTACH_GLOBAL 1u /* managed for every stream, in both */
 
+/* The pool of a device, or NULL if it has none. Of the device that was asked for: without a pool,
+ * the drivers would allocate on the stream's device. */
+static void *pool_of(fdl_driver *driver, int32_t ordinal)
+{
+    void *pool = NULL;
+    int device = ordinal;
+    if (driver->pool_of == NULL || driver->pool_alloc == NULL || driver->memory_free_async == NULL)
+        return NULL;
+    if (driver->kind == FASTDL_STREAM_CUDA && FDL_ASK(driver, cu_get_device, &device, ordinal) != 0)
+        return NULL;
+    return FDL_ASK(driver, pool_of, &pool, device) == 0 ? pool : NULL;
+}
+
 /* Allocates in the order of `stream`, if the device can: else memory->kind stays PLAIN. */
 static int allocate_on(allocation *memory, size_t bytes, int64_t stream, fdl_failure *failure)
 {
     fdl_driver *driver = memory->driver;
+    void *pool = pool_of(driver, memory->ordinal);
     fdl_capture capture;
-    int code;
+    if (pool == NULL)
+        return 0;
     if (fdl_capture_of(driver, stream, &capture, failure) < 0)
         return -1;
     /* Under a capture it would be the graph's memory, and not outlive a launch. */
-    if (capture.active || driver->memory_alloc_async == NULL || driver->memory_free_async == NULL)
+    if (capture.active)
         return 0;
     if (make_free_stream(driver, memory->ordinal, failure) < 0)
         return -1;
-    code = FDL_ASK(driver, memory_alloc_async, &memory->pointer, bytes, fdl_handle(stream));
-    if (code == FDL_NOT_SUPPORTED)
-        return 0;
     memory->kind = ORDERED;
-    return fdl_driver_check(driver, offsetof(fdl_driver, memory_alloc_async), code, failure);
+    return FDL_TRY(driver, failure, pool_alloc, &memory->pointer, bytes, pool, fdl_handle(stream));
 }
 
 /* With the device current. */

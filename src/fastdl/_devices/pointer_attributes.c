@@ -9,7 +9,8 @@
 enum {
     CU_MEMORY_TYPE = 2,
     CU_IS_MANAGED = 8,
-    CU_DEVICE_ORDINAL = 9
+    CU_DEVICE_ORDINAL = 9,
+    CU_MEMPOOL_HANDLE = 17 /* since CUDA 11.2, as pools are */
 };
 #define CU_HOST 1
 
@@ -30,6 +31,15 @@ static int find_cuda(fdl_driver *driver, const void *pointer, DLDevice *found, f
     found->device_type = managed ? kDLCUDAManaged : type == CU_HOST ? kDLCUDAHost : kDLCUDA;
     found->device_id = ordinal;
     return 0;
+}
+
+/* Whether memory that a tensor calls managed may be so although CU_IS_MANAGED is not set, as it is
+ * not for memory from pools. */
+static int may_be_managed(fdl_driver *driver, const void *pointer)
+{
+    int name = CU_MEMPOOL_HANDLE;
+    void *pool = NULL, *value = &pool;
+    return FDL_ASK(driver, cu_pointer_attributes, 1, &name, &value, pointer) == 0 && pool != NULL;
 }
 
 /* ---- HIP ---- */
@@ -95,6 +105,10 @@ int fdl_pointer_check(fdl_driver *driver, const DLTensor *tensor, DLDevice *foun
         return -1;
     if (agrees(said, *found))
         return 0;
+    if (said.device_type == kDLCUDAManaged && may_be_managed(driver, pointer)) {
+        found->device_type = kDLCUDAManaged;
+        return 0;
+    }
     if (found->device_type == kDLCPU)
         return fdl_refuse(failure, "the %s driver does not know the address %p of its data",
                           driver->name, pointer);

@@ -18,7 +18,8 @@ int fdl_pointer_find(fdl_driver *driver, const void *pointer, DLDevice *found,
 
 /* The same, checked against what a tensor says: *found is where its memory really is. Fails if the
  * tensor is wrong, but tolerates two mistakes: managed memory may be called device memory, and may
- * name any device. Memory said to be on the CPU may be pinned or managed. */
+ * name any device. Memory said to be on the CPU may be pinned or managed. Memory said to be managed
+ * may be from any pool, of which CUDA does not tell. */
 int fdl_pointer_check(fdl_driver *driver, const DLTensor *tensor, DLDevice *found,
                       fdl_failure *failure);
 

@@ -157,6 +157,11 @@ def acquire_over_protocol(x, target=None, copy=None, stream=None, announced=None
     if copy is False or (copy and not where.is_host):
         keywords["copy"] = copy  # host copies are made here, where they certainly happen
     passed = consumer_stream(stream, where)
+    if facts & exchange.TYPE_UNORDERED and passed is not None and passed != -1:
+        raise BufferError(
+            f"{type_name(x)!r} ignores `stream`, so nothing orders its work: wait for that work, "
+            f"and pass fastdl.from_dlpack(x, stream=-1)"
+        )
     waits = passed == -1 and facts & exchange.TYPE_NONE_WAITS  # it passes -1 on to the driver
     if passed is not None and not waits and not (stream is None and source.is_host):
         keywords["stream"] = passed  # host data on its way to a device: the default is None there

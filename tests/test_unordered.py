@@ -1,0 +1,113 @@
+"""Libraries whose `__dlpack__` takes `stream` and ignores it: their data is never called ready."""
+
+import pytest
+
+import fastdl
+from fastdl._devices import driver
+from fastdl._protocol import consumer
+from tests.support.frameworks import Array, Plain, given_back, simulated, stream_on, synchronize
+from tests.support.headers import every_world
+from tests.support.memory import expect_race, machine
+from tests.support.producers import CPU, CUDA, Given, Producer
+
+LIBRARIES = [("cuda.core._memory._buffer", "Buffer"), ("nanobind", "nb_ndarray")]
+libraries = pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: library[0])
+REFUSED = r"ignores `stream`, so nothing orders its work: .*stream=-1"
+
+
+def ignoring(library, base=Plain):
+    """A type of that library."""
+    module, name = library
+    return type(name, (base,), {"__module__": module, "__qualname__": name})
+
+
+@pytest.fixture(params=["cuda", "hip"])
+def here(request):
+    with machine(request.param) as here:
+        yield here
+
+
+@libraries
+@pytest.mark.parametrize("enter", [fastdl.from_dlpack, consumer.from_dlpack])
+@pytest.mark.parametrize("given", ["nothing", "default", "handle"])
+def test_its_data_is_on_no_stream(here, library, enter, given):
+    """Neither on that which the caller names nor on the work stream."""
+    working = stream_on(here.sim, blocking=False)
+    array = here.array(stream=working)
+    array.write()
+    number = {"default": here.default, "handle": stream_on(here.sim)}.get(given)
+    producer = ignoring(library)(array)
+    with pytest.raises(BufferError, match=REFUSED):
+        enter(producer) if number is None else enter(producer, stream=number)
+    assert producer.asked == []  # nothing is exported
+    with fastdl.use_stream(here.device, working), pytest.raises(BufferError, match=REFUSED):
+        enter(producer)  # nobody knows that this is the one
+
+
+@libraries
+def test_the_caller_orders_it(here, library):
+    array = here.array(stream=stream_on(here.sim, blocking=False))
+    expected = array.write()
+    tensor = fastdl.from_dlpack(ignoring(library)(array), stream=-1)
+    assert driver.is_callers(tensor)
+    assert driver.edges(tensor) == 0
+    synchronize(here.sim, array.stream)
+    assert tensor.to("cpu").numpy().tobytes() == expected
+
+
+@libraries
+def test_who_does_not_order_it_races(here, library):
+    """What the refusal is for."""
+    array = here.array(stream=stream_on(here.sim, blocking=False))
+    array.write()
+    tensor = fastdl.from_dlpack(ignoring(library)(array), stream=-1)
+    stream = stream_on(here.sim, blocking=False)
+    tensor.__dlpack__(stream=stream)
+    array.read(stream)
+    expect_race(here.sim)
+
+
+@libraries
+@pytest.mark.parametrize("wish", [{"device": "cpu"}, {"copy": True}], ids=str)
+def test_its_data_is_not_copied_before_it_is_there(here, library, wish):
+    array = here.array(stream=stream_on(here.sim, blocking=False))
+    expected = array.write()
+
+    class Unable(Plain):
+        def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+            if dl_device is not None or copy:
+                raise BufferError("no copies here")
+            return super().__dlpack__(stream=stream, max_version=max_version)
+
+    producer = ignoring(library, Unable)(array)
+    with pytest.raises(BufferError, match=REFUSED):
+        fastdl.from_dlpack(producer, **wish)
+    synchronize(here.sim, array.stream)
+    tensor = fastdl.from_dlpack(producer, stream=-1, **wish)
+    here.sim.run()
+    assert here.sim.peek(tensor.data_ptr, tensor.nbytes) == expected
+
+
+@libraries
+@pytest.mark.parametrize("memory", ["host", "pinned"])
+def test_host_memory_has_no_streams(library, memory):
+    if memory == "host":
+        fastdl.from_dlpack(ignoring(library, Producer)(Given()))
+        return
+    with simulated("cuda") as sim:
+        array = Array(sim, memory="pinned")
+        tensor = fastdl.from_dlpack(ignoring(library)(array))
+        del tensor
+        given_back(array)
+
+
+@every_world
+@libraries
+def test_the_header_refuses_it_too(api, library):
+    kind = ignoring(library, Producer)
+    given = Given(device=CUDA)
+    for enter in (api.borrow, api.own):
+        with pytest.raises(BufferError, match=REFUSED):
+            enter(kind(given, CUDA))
+    assert given.deleted == given.handed
+    assert api.borrow(kind(Given(), CPU))["shape"] == (2, 3)
