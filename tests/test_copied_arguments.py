@@ -16,7 +16,7 @@ HALF = {"bfloat16": (4, 16, 1)}
 
 
 def number(name):
-    code, bits, lanes = fastdl.DType(name)
+    code, bits, lanes = fastdl.DType(name).__dlpack_data_type__()
     return dtype(code, bits, lanes)
 
 

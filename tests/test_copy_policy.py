@@ -226,7 +226,7 @@ def test_only_who_names_a_stream_gets_memory_that_belongs_to_it(here):
 def test_a_copy_that_must_be_waited_for_leaves_nothing_in_the_graph(here, way):
     """It would write to memory that is gone, with each launch."""
     stream = stream_on(here.sim, blocking=False)
-    tensor, pinned = on(here.device, values(10)), tuple(fastdl.Device(here.pinned))
+    tensor, pinned = on(here.device, values(10)), fastdl.Device(here.pinned).__dlpack_device__()
     functions = {
         "export": lambda: tensor.__dlpack__(copy=True, stream=-1, max_version=(1, 3)),
         "from_dlpack": lambda: fastdl.from_dlpack(tensor, copy=True, stream=-1),

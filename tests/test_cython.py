@@ -216,7 +216,7 @@ def test_typed_pointers(names, dtype):
     for other in {*NUMBERS, "bool", "complex64"} - {dtype}:
         with pytest.raises(TypeError, match=f"x: expected {dtype}, got {other}"):
             names.first(np.array([1, 0], other), dtype)
-    elsewhere = FakeProducer((2, 0), dtype=tuple(fastdl.DType(dtype)))
+    elsewhere = FakeProducer((2, 0), dtype=fastdl.DType(dtype).__dlpack_data_type__())
     with pytest.raises(BufferError, match="host memory"):
         names.first(elsewhere, dtype)
 

@@ -2,7 +2,9 @@
 
 import copy
 import enum
+import operator
 import pickle
+import sys
 
 import pytest
 
@@ -96,27 +98,172 @@ def test_ids_of_cpus_in_descriptions_are_normalised(ordinal):
         assert from_dlpack(producer, device="cpu").device == (1, 0)
 
 
-def test_is_a_tuple():
+def test_never_changes():
     device = fastdl.Device("cuda:3")
-    assert isinstance(device, tuple)
-    assert device == (2, 3)
-    assert hash(device) == hash((2, 3))
-    kind, ordinal = device
-    assert (kind, ordinal) == (fastdl.DeviceType.CUDA, 3)
-    with pytest.raises(AttributeError):
-        device.id = 4
-    with pytest.raises(AttributeError):
-        device.other = 4
+    for name in ("type", "id", "other"):
+        with pytest.raises(AttributeError, match=f"never changes: '{name}'"):
+            setattr(device, name, 4)
+        with pytest.raises(AttributeError, match="never changes"):
+            delattr(device, name)
+    assert device.id == 3 and fastdl.Device("cuda:3") is device
+
+
+def test_is_no_tuple():
+    device = fastdl.Device("cuda:3")
+    assert not isinstance(device, tuple)
+    with pytest.raises(TypeError):
+        iter(device)
+
+
+def are_equal(a, b) -> bool:
+    """Whether a == b, and that the other three comparisons agree."""
+    answers = {a == b, b == a, not operator.ne(a, b), not operator.ne(b, a)}
+    assert len(answers) == 1
+    return answers.pop()
+
+
+class Theirs:
+    """A device with the protocol that libraries agreed on."""
+
+    def __init__(self, *numbers):
+        self.numbers = numbers
+
+    def __dlpack_device__(self):
+        return self.numbers
+
+
+#: Forms of one device; torch's and JAX's are in tests/interop.
+CUDA_0 = [
+    "cuda",
+    "cuda:0",
+    (2, 0),
+    fastdl.DeviceType.CUDA,
+    (fastdl.DeviceType.CUDA, 0),
+    Theirs(2, 0),
+]
+
+
+@pytest.mark.parametrize("form", CUDA_0, ids=repr)
+def test_equals_what_it_can_be_made_from(form):
+    device = fastdl.Device("cuda:0")
+    assert fastdl.Device(form) is device
+    assert are_equal(device, form)
+    assert not are_equal(fastdl.Device("cuda:1"), form)
+
+
+@pytest.mark.parametrize(
+    "other", [None, "gpu", "cuda:x", "cpu:1", 2, (2,), [2, 0], (1, 5), object()]
+)
+def test_differs_from_the_rest(other):
+    assert not are_equal(fastdl.Device("cuda"), other)
+    assert not are_equal(fastdl.Device("cpu"), other)
+
+
+def test_hashes_as_its_full_name():
+    for name in NUMBERS:
+        device = fastdl.Device(name)
+        assert hash(device) == hash(f"{name}:0")
+        assert {f"{name}:0": 1}[device] == 1
+    assert len({fastdl.Device((99, 2)), fastdl.Device((99, 2)), fastdl.Device((99, 3))}) == 2
+
+
+def test_the_exchange_of_devices():
+    for number in NUMBERS.values():
+        device = fastdl.Device((number, 0))
+        assert device.__dlpack_device__() == (number, 0)
+        assert [type(n) for n in device.__dlpack_device__()] == [int, int]
+        assert fastdl.Device(Theirs(number, 0)) is device
+    assert fastdl.empty(2, device=Theirs(1, 0)).device == "cpu"
+    assert fastdl.Device(Theirs(1, 5)) == "cpu"  # a report, not a request
+    with pytest.raises(TypeError):
+        fastdl.Device(Theirs)  # the class
+    with pytest.raises(TypeError):
+        fastdl.Device(Theirs("cpu", 0))
+
+
+def test_a_tensor_is_no_device():
+    """It has the method too; who passes it has confused two arguments."""
+    with pytest.raises(TypeError, match="expected a device"):
+        fastdl.Device(fastdl.empty(2))
+    with pytest.raises(TypeError, match="expected a device"):
+        fastdl.empty(2, device=fastdl.empty(2))
+
+
+class Stub:
+    """An object of a library that cannot run here, as far as fastdl reads it."""
+
+    def __init__(self, **fields):
+        vars(self).update(fields)
+
+
+def stub(module, name, **fields):
+    return type(name, (Stub,), {"__module__": module, "__qualname__": name})(**fields)
+
+
+@pytest.mark.parametrize(
+    ("hip", "kind", "index", "expected"),
+    [
+        (None, "cpu", None, "cpu"),
+        (None, "cuda", None, "cuda:0"),
+        (None, "cuda", 3, "cuda:3"),
+        ("6.2", "cuda", 3, "rocm:3"),
+        (None, "xpu", 1, "oneapi:1"),
+        (None, "mps", 0, "metal:0"),
+    ],
+)
+def test_torchs(monkeypatch, hip, kind, index, expected):
+    monkeypatch.setitem(sys.modules, "torch", stub("m", "M", version=stub("m", "M", hip=hip)))
+    assert fastdl.Device(stub("torch", "device", type=kind, index=index)) == expected
+
+
+def test_torchs_that_dlpack_has_not(monkeypatch):
+    with pytest.raises(ValueError, match="DLPack has no device for torch's 'meta'"):
+        fastdl.Device(stub("torch", "device", type="meta", index=None))
+    with pytest.raises(ValueError, match="one CPU"):
+        fastdl.Device(stub("torch", "device", type="cpu", index=1))
+
+
+@pytest.mark.parametrize(
+    ("platform", "version", "expected"),
+    [
+        ("cpu", "<unknown>", "cpu"),
+        ("gpu", "PJRT C API\ncuda 12080", "cuda:2"),
+        ("gpu", "PJRT C API\nrocm 60200", "rocm:2"),
+        ("tpu", "PJRT C API\nTFRT TPU v4", None),
+    ],
+)
+def test_jaxs(platform, version, expected):
+    client = stub("jaxlib._jax", "Client", platform_version=version)
+    device = stub(
+        "jaxlib._jax", "Device", platform=platform, id=7, local_hardware_id=2, client=client
+    )
+    if expected is None:
+        with pytest.raises(ValueError, match="DLPack has no device for JAX's"):
+            fastdl.Device(device)
+    else:
+        assert fastdl.Device(device) == expected
+
+
+@pytest.mark.parametrize(("hip", "expected"), [(False, "cuda:1"), (True, "rocm:1")])
+def test_cupys(monkeypatch, hip, expected):
+    runtime = stub("m", "M", is_hip=hip)
+    cuda = stub("m", "M", runtime=runtime)
+    monkeypatch.setitem(sys.modules, "cupy", stub("m", "M", cuda=cuda))
+    assert fastdl.Device(stub("cupy.cuda.device", "Device", id=1)) == expected
+
+
+def test_cuda_cores_and_tvms():
+    assert fastdl.Device(stub("cuda.core._device", "Device", device_id=1)) == "cuda:1"
+    theirs = stub("tvm_ffi.core", "Device", dlpack_device_type=lambda: 10, index=2)
+    assert fastdl.Device(theirs) == "rocm:2"
 
 
 @pytest.mark.parametrize("value", ["cpu", "cuda:3", (99, 2), (2, -1)])
 def test_pickles_and_copies(value):
     device = fastdl.Device(value)
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-        loaded = pickle.loads(pickle.dumps(device, protocol))
-        assert type(loaded) is fastdl.Device and loaded == device
-        assert type(loaded.type) is type(device.type)
-    assert copy.copy(device) == copy.deepcopy(device) == device
+        assert pickle.loads(pickle.dumps(device, protocol)) is device
+    assert copy.copy(device) is copy.deepcopy(device) is device
 
 
 @pytest.mark.parametrize("number", [5, 6, 19, 1000, 2**31 - 1])
@@ -179,3 +326,25 @@ def test_two_arguments_are_checked_as_a_pair_is(pair):
 def test_two_arguments_of_more_than_32_bits():
     with pytest.raises(ValueError):
         fastdl.Device(2, 2**31)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("gpu:1", "'cuda' or 'rocm'"),
+        ("CUDA:0", "'cuda'"),
+        ("cuad", "'cuda'"),
+        ("hip", "'rocm'"),
+        ("xpu:0", "'oneapi'"),
+        ("mps", "'metal'"),
+    ],
+)
+def test_a_misspelt_name_gets_a_suggestion(text, meant):
+    with pytest.raises(ValueError, match=rf"got '{text}': did you mean {meant}\?$"):
+        fastdl.Device(text)
+
+
+@pytest.mark.parametrize("text", ["strawberry", "cuda:x"])
+def test_a_text_like_no_other_gets_none(text):
+    with pytest.raises(ValueError, match=f"such as 'cpu' or 'cuda:0', got '{text}'$"):
+        fastdl.Device(text)

@@ -606,7 +606,7 @@ def allocate(device, shape=(2, 3), without_the_gil=False):
 
 @pytest.mark.parametrize("without_the_gil", [False, True])
 def test_the_allocator_of_the_table(here, without_the_gil):
-    device = tuple(fastdl.Device(f"{here.device}:1"))
+    device = fastdl.Device(f"{here.device}:1").__dlpack_device__()
     struct, address = allocate(device, without_the_gil=without_the_gil)
     assert (struct.tensor.device_type, struct.tensor.device_id) == device
     assert driver.find_pointer(device[0], struct.tensor.data) == device

@@ -17,7 +17,7 @@ each = pytest.mark.parametrize("module", MODULES.values(), ids=MODULES)
 
 
 def number(dtype):
-    code, bits, lanes = fastdl.DType(dtype)
+    code, bits, lanes = fastdl.DType(dtype).__dlpack_data_type__()
     return code | bits << 8 | lanes << 16
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import ctypes
+import operator
 import pickle
 
 import ml_dtypes
@@ -140,27 +141,194 @@ def test_one_lane_has_no_suffix():
 # ---- Python behaviour -----------------------------------------------------------------------
 
 
-def test_is_a_tuple():
+def test_never_changes():
     dtype = fastdl.DType("float32")
-    assert isinstance(dtype, tuple)
-    assert dtype == (2, 32, 1)
-    assert hash(dtype) == hash((2, 32, 1))
-    assert dtype != (2, 64, 1)
-    code, bits, lanes = dtype
-    assert (code, bits, lanes) == (2, 32, 1)
-    with pytest.raises(AttributeError):
-        dtype.code = 0
-    with pytest.raises(AttributeError):
-        dtype.other = 0
+    for name in ("code", "name", "other"):
+        with pytest.raises(AttributeError, match=f"never changes: '{name}'"):
+            setattr(dtype, name, 0)
+        with pytest.raises(AttributeError, match="never changes"):
+            delattr(dtype, name)
+    assert dtype.code == 2 and fastdl.DType("float32") is dtype
+
+
+def test_is_no_tuple():
+    """NumPy reads a tuple as another kind of dtype, and never asks it for one."""
+    dtype = fastdl.DType("float32")
+    assert not isinstance(dtype, tuple)
+    with pytest.raises(TypeError):
+        iter(dtype)
+
+
+def are_equal(a, b) -> bool:
+    """Whether a == b, and that the other three comparisons agree."""
+    answers = {a == b, b == a, not operator.ne(a, b), not operator.ne(b, a)}
+    assert len(answers) == 1
+    return answers.pop()
+
+
+#: Forms of float32 that need no library but NumPy; torch's and JAX's are in tests/interop.
+FLOAT32 = [
+    "float32", "f4", "<f4", "=f4", np.float32, np.dtype("f4"), np.zeros(1, "f4").dtype, (2, 32),
+    (2, 32, 1), (np.uint8(2), np.int64(32)), fastdl.DType("float32"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FLOAT32, ids=repr)
+def test_equals_what_it_can_be_made_from(form):
+    tensor = fastdl.empty(3, form)
+    assert tensor.dtype is fastdl.DType(form) is fastdl.DType("float32")
+    assert are_equal(tensor.dtype, form)
+    assert not are_equal(fastdl.DType("float64"), form)
+
+
+@pytest.mark.parametrize(
+    "other", [None, "nonsense", "float", 2, object(), (2,), np.dtype("O"), np.dtype(">f4"), [2, 32]]
+)
+def test_differs_from_the_rest(other):
+    assert not are_equal(fastdl.DType("float32"), other)
+
+
+def test_hashes_as_its_name():
+    for name in [*CODES, "float32x4"]:
+        dtype = fastdl.DType(name)
+        assert hash(dtype) == hash(name)
+        assert {name: 1}[dtype] == 1 and {dtype: 1}[name] == 1
+    unknown = fastdl.DType(77, 24, 3)
+    assert len({unknown, fastdl.DType(77, 24, 3), fastdl.DType(77, 24)}) == 2
+
+
+# ---- dtypes of others -----------------------------------------------------------------------
+
+
+def numpy_scalars(module):
+    return {
+        cls
+        for cls in vars(module).values()
+        if isinstance(cls, type) and issubclass(cls, np.generic)
+    }
+
+
+@pytest.mark.parametrize("cls", sorted(numpy_scalars(np), key=repr), ids=repr)
+def test_scalar_types_of_numpy(cls):
+    """Each is what an array of it is, or refused as that is."""
+    try:
+        array = np.zeros(1, cls)
+        expected = fastdl.from_dlpack(array).dtype
+    except (BufferError, TypeError, DeprecationWarning):  # of abstract types
+        with pytest.raises((TypeError, ValueError, DeprecationWarning)):
+            fastdl.DType(cls)
+    else:
+        assert fastdl.DType(cls) == fastdl.DType(array.dtype) == expected
+        assert fastdl.DType(array.dtype.str) == expected
+
+
+@pytest.mark.parametrize("cls", sorted(numpy_scalars(ml_dtypes), key=repr), ids=repr)
+def test_scalar_types_of_ml_dtypes(cls):
+    if cls.__name__ not in CODES:
+        assert cls.__name__ == "bcomplex32"
+        with pytest.raises(ValueError, match="DLPack has no type like"):
+            fastdl.DType(cls)
+        return
+    assert fastdl.DType(cls).name == cls.__name__
+    assert fastdl.DType(np.dtype(cls)) == fastdl.DType(cls)
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_numpy_takes_it(name):
+    dtype = fastdl.DType(name)
+    try:
+        expected = np.dtype(getattr(ml_dtypes, name, name))
+    except TypeError:
+        expected = None
+    if expected is None or name == "float128":  # a long double is something else
+        with pytest.raises(TypeError, match="neither NumPy nor ml_dtypes has a type for"):
+            np.dtype(dtype)
+        return
+    assert np.dtype(dtype) == dtype.dtype == dtype.__numpy_dtype__ == expected
+    assert np.zeros(3, dtype).dtype == np.result_type(dtype) == expected
+    assert fastdl.DType(np.dtype(dtype)) is dtype
+
+
+def test_numpy_promotes_it():
+    assert np.result_type(fastdl.DType("float32"), np.float64) == np.float64
+    assert np.result_type(fastdl.DType("int8"), np.zeros(2, "i4")) == np.int32
+    assert np.can_cast(fastdl.DType("int8"), fastdl.DType("int16"))
+    assert np.issubdtype(fastdl.DType("int8"), np.integer)
+
+
+def test_lanes_are_a_dimension_to_numpy():
+    dtype = fastdl.DType("float32x4")
+    assert np.dtype(dtype) == np.dtype(("f4", (4,)))
+    assert np.zeros(3, dtype).shape == (3, 4)
+    assert fastdl.DType(np.dtype(dtype)) is dtype
+    assert dtype == np.dtype(("f4", (4,)))
+    with pytest.raises(TypeError, match="lanes of int4x2 share bytes"):
+        np.dtype(fastdl.DType("int4x2"))
+    for subarray in (("f4", (2, 2)), ("f4", (70000,)), ("O", (2,))):
+        with pytest.raises(ValueError):
+            fastdl.DType(np.dtype(subarray))
+
+
+@pytest.mark.parametrize(
+    "dtype", [">f4", "O", "S3", "U2", "V4", "M8[s]", "g", "G", [("a", "i4")], [("a", "f4", 2)]]
+)
+def test_numpys_dtypes_that_dlpack_has_not(dtype):
+    with pytest.raises(ValueError, match="DLPack has no type like"):
+        fastdl.DType(np.dtype(dtype))
+
+
+def test_a_dtype_of_ml_dtypes_name():
+    """It counts which module a type is from, and what that calls it."""
+
+    class Mine(np.void):
+        pass
+
+    for module in ("ml_dtypes", "mine"):
+        Mine.__module__, Mine.__name__ = module, "bfloat15"
+        with pytest.raises(ValueError, match="DLPack has no type like"):
+            fastdl.DType(np.dtype((Mine, 2)))
+
+
+class Theirs:
+    """A dtype with the protocol that libraries agreed on."""
+
+    def __init__(self, *numbers):
+        self.numbers = numbers
+
+    def __dlpack_data_type__(self):
+        return self.numbers
+
+
+def test_the_exchange_of_dtypes():
+    for name, (code, bits) in CODES.items():
+        assert fastdl.DType(name).__dlpack_data_type__() == (code, bits, 1)
+        assert fastdl.DType(Theirs(code, bits, 1)) == name
+        assert fastdl.DType(name) == Theirs(code, bits, 1)
+    assert fastdl.empty(2, Theirs(4, 16, 1)).dtype == "bfloat16"
+    assert fastdl.DType("uint8x3").__dlpack_data_type__() == (1, 8, 3)
+    with pytest.raises(ValueError, match="bits of a dtype"):
+        fastdl.DType(Theirs(2, 256, 1))
+    with pytest.raises(TypeError):
+        fastdl.DType(Theirs("2", 32, 1))
+    with pytest.raises(TypeError):
+        fastdl.DType(Theirs)  # the class
+
+
+def test_an_error_of_a_protocol_passes():
+    class Broken:
+        def __dlpack_data_type__(self):
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        fastdl.DType(Broken())
 
 
 @pytest.mark.parametrize("name", ["float32", "bfloat16x2", "uint1"])
 def test_pickles_and_copies(name):
     dtype = fastdl.DType(name)
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-        loaded = pickle.loads(pickle.dumps(dtype, protocol))
-        assert type(loaded) is fastdl.DType and loaded == dtype
-    assert copy.copy(dtype) == copy.deepcopy(dtype) == dtype
+        assert pickle.loads(pickle.dumps(dtype, protocol)) is dtype
+    assert copy.copy(dtype) is copy.deepcopy(dtype) is dtype
 
 
 def test_unknown_types_pickle():
@@ -190,22 +358,26 @@ def test_unknown_types(numbers, name, itemsize):
 @pytest.mark.parametrize(
     "name",
     [
-        "", "float", "Float32", " float32", "f4", "float33", "float32x", "float32x0", "float32x-1",
-        "float32x65536", "xfloat32", "float32x4x4", "float32x 4", "object", "int", "opaque3_64",
+        "", "float", "Float32", " float32", "f3", "f16", "c32", "float33", "float32x", "float32x0",
+        "float32x-1", "float32x65536", "xfloat32", "float32x4x4", "float32x 4", "object", "int",
+        "opaque3_64",
     ],
 )  # fmt: skip
 def test_names_that_are_none(name):
-    with pytest.raises(ValueError, match="expected a dtype name"):
+    with pytest.raises(ValueError, match="expected the name of a dtype"):
         fastdl.DType(name)
 
 
 @pytest.mark.parametrize("lanes", ["٤", "²", "04", "1_0"])
 def test_lanes_are_plain_digits(lanes):
-    with pytest.raises(ValueError, match="expected a dtype name"):
+    with pytest.raises(ValueError, match="expected the name of a dtype"):
         fastdl.DType(f"float32x{lanes}")
 
 
-@pytest.mark.parametrize("value", [None, 2, 2.0, b"float32", [2, 32, 1], object()])
+@pytest.mark.parametrize(
+    "value",
+    [None, 2, 2.0, b"float32", [2, 32, 1], object(), float, int, np.ndarray, np.zeros(2), fastdl],
+)
 def test_values_that_are_no_dtypes(value):
     with pytest.raises(TypeError, match="expected a dtype"):
         fastdl.DType(value)
@@ -231,3 +403,32 @@ def test_numbers_are_ints(numbers):
 def test_numbers_fit_their_fields(numbers):
     with pytest.raises(ValueError):
         fastdl.DType(*numbers)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("flaot32", "'float32'"),
+        ("Float32", "'float32'"),
+        ("bfloat", "'bfloat16'"),
+        ("float8e4m3fn", "'float8_e4m3fn'"),
+        ("unit8", "'uint8'"),
+        ("float", "'float32' or 'float64'"),
+        ("half", "'float16'"),
+        ("bool_", "'bool'"),
+    ],
+)
+def test_a_misspelt_name_gets_a_suggestion(name, meant):
+    with pytest.raises(ValueError, match=rf"got '{name}': did you mean {meant}\?$"):
+        fastdl.DType(name)
+
+
+def test_a_name_like_no_other_gets_none():
+    with pytest.raises(ValueError, match="such as 'float32', got 'strawberry'$"):
+        fastdl.DType("strawberry")
+
+
+def test_a_byte_order_that_dlpack_has_not():
+    with pytest.raises(ValueError, match="little-endian types only, got '>f4'"):
+        fastdl.DType(">f4")
+    assert fastdl.DType(">i1") == "int8"

@@ -125,13 +125,13 @@ def test_no_bytes_but_huge_dimensions():
     assert fastdl.empty((2**62, 0, 2**62)).nbytes == 0
 
 
-@pytest.mark.parametrize("dtype", ["float", "f4", "", "float32x0"])
+@pytest.mark.parametrize("dtype", ["float", "f3", "", "float32x0"])
 def test_type_names_that_are_none(dtype):
-    with pytest.raises(ValueError, match="expected a dtype"):
+    with pytest.raises(ValueError, match="expected the name of a dtype"):
         fastdl.empty(2, dtype)
 
 
-@pytest.mark.parametrize("dtype", [None, 2, (2,), np.float32, object()])
+@pytest.mark.parametrize("dtype", [None, 2, (2,), float, object()])
 def test_types_of_other_types(dtype):
     with pytest.raises(TypeError):
         fastdl.empty(2, dtype)

@@ -14,7 +14,7 @@ def of_tensor(tensor):
         "data": tensor.data_ptr,
         "shape": tensor.shape,
         "strides": tensor.strides,
-        "dtype": tuple(tensor.dtype),
+        "dtype": tensor.dtype.__dlpack_data_type__(),
     }
 
 
@@ -39,7 +39,7 @@ def truth(array, name=None):
         "data": plain.ctypes.data,
         "shape": plain.shape,
         "strides": tuple(n // plain.itemsize for n in plain.strides),
-        "dtype": tuple(fastdl.DType(name or plain.dtype.name)),
+        "dtype": fastdl.DType(name or plain.dtype.name).__dlpack_data_type__(),
     }
 
 

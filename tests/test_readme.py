@@ -73,6 +73,6 @@ def test_exactly_two_set_up_commands():
 
 
 def test_docstring_of_the_package_is_real():
-    result = doctest.testmod(fastdl, extraglobs={"np": np})
+    result = doctest.testmod(fastdl, extraglobs={"np": np, "fastdl": fastdl})
     assert result.attempted >= 2
     assert result.failed == 0

@@ -278,8 +278,8 @@ def in_python(enter):
         return {
             "shape": tensor.shape,
             "strides": tensor.strides,
-            "dtype": tuple(tensor.dtype),
-            "device": tuple(tensor.device),
+            "dtype": tensor.dtype.__dlpack_data_type__(),
+            "device": tensor.__dlpack_device__(),
             "data": tensor.data_ptr,
             "flags": READ_ONLY * tensor.readonly,
         }

@@ -92,7 +92,7 @@ def check_layouts(here, source, target):
     array = values(4, 5, 6, dtype="int32")
     tensor = on(source, array)
     for view in LAYOUTS.values():
-        result = driver.transfer(view(tensor), *fastdl.Device(target))
+        result = driver.transfer(view(tensor), *fastdl.Device(target).__dlpack_device__())
         assert result.device == fastdl.Device(target)
         assert result.is_copied and not result.readonly
         assert result.data_ptr != tensor.data_ptr
@@ -118,15 +118,17 @@ def test_transposed_and_broadcast(here, source):
         ((7, 6), (5, 1)),  # rows that overlap
         ((3, 3, 3), (3, 5, 7)),
     ]:
-        device = (1, 0) if source == "host" else tuple(tensor.device)
+        device = (1, 0) if source == "host" else tensor.__dlpack_device__()
         address = data if source == "host" else tensor.data_ptr
         managed = Managed(shape, (0, 16, 1), strides=strides, data=address, device=device)
         view = fastdl.from_dlpack(managed.capsule())
         expected = np.lib.stride_tricks.as_strided(
             array.ravel(), shape, tuple(2 * stride for stride in strides)
         )
-        check(here, driver.transfer(view, *tensor.device), expected)
-        check(here, driver.transfer(view, *fastdl.Device(here.pinned)), expected)
+        check(here, driver.transfer(view, *tensor.__dlpack_device__()), expected)
+        check(
+            here, driver.transfer(view, *fastdl.Device(here.pinned).__dlpack_device__()), expected
+        )
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -200,7 +202,7 @@ def test_driver_calls(here, view, lines, boxes):
     array = values(4, 5, 6)
     tensor = view(on(here.device, array))
     before = here.calls("line"), here.calls("box")
-    check(here, driver.transfer(tensor, *tensor.device), view(array))
+    check(here, driver.transfer(tensor, *tensor.__dlpack_device__()), view(array))
     counts = here.calls("line") - before[0], here.calls("box") - before[1]
     # An axis that two steps describe is best taken by columns or by rows: never more calls.
     assert counts <= (lines, boxes) if boxes > 1 else counts == (lines, boxes)
@@ -216,7 +218,7 @@ def test_pitches_that_the_driver_does_not_take(here):
     )
     here.ignore("line")
     here.ignore("box")
-    driver.transfer(tensor, *tensor.device)
+    driver.transfer(tensor, *tensor.__dlpack_device__())
     assert (here.calls("line"), here.calls("box")) == (2, 0)
     with here.sim.device(0):
         here.sim.free(pointer)
@@ -243,7 +245,7 @@ def test_the_source_is_ready(here, target, recorded):
     kernel(here, tensor, stream)
     if recorded:
         tensor.record(stream)
-    result = driver.transfer(tensor, *fastdl.Device(device))
+    result = driver.transfer(tensor, *fastdl.Device(device).__dlpack_device__())
     if recorded:
         assert bytes_of(here.sim, result) == bytes([5]) * 400
     else:
@@ -268,7 +270,10 @@ def test_foreign_sources_are_ready(here, source, target):
         "same": f"{here.device}:0",
         "other": f"{here.device}:1",
     }[target]
-    assert bytes_of(here.sim, driver.transfer(tensor, *fastdl.Device(device))) == payload
+    assert (
+        bytes_of(here.sim, driver.transfer(tensor, *fastdl.Device(device).__dlpack_device__()))
+        == payload
+    )
 
 
 def test_without_a_wait_the_race_is_seen(here):
@@ -336,7 +341,7 @@ def test_the_source_is_not_rewritten_before_it_was_read(here):
 def test_the_source_may_be_dropped(here):
     for target in [f"{here.device}:0", f"{here.device}:1", here.pinned]:
         tensor = on(here.device, values(100))
-        result = driver.transfer(tensor, *fastdl.Device(target))
+        result = driver.transfer(tensor, *fastdl.Device(target).__dlpack_device__())
         del tensor
         assert bytes_of(here.sim, result) == values(100).tobytes()
 
@@ -535,7 +540,9 @@ def test_copies_that_cannot_be_captured(here, way):
 def test_a_copy_on_the_capturing_stream(here, order):
     stream = stream_on(here.sim, blocking=False)
     tensor = on(here.device, values(10))
-    result = capturing(here, stream, lambda: driver.transfer(tensor, *tensor.device, stream))
+    result = capturing(
+        here, stream, lambda: driver.transfer(tensor, *tensor.__dlpack_device__(), stream)
+    )
     with pytest.raises(BufferError, match="inside a graph capture"):
         result.__dlpack__(stream=stream)
     result.__dlpack__(stream=-1)
@@ -546,10 +553,12 @@ def test_a_copy_on_another_stream_during_a_capture(here):
     tensor = on(here.device, values(10))
     here.sim.run()
     # HIP must not be asked for events during a capture, which fastdl knows of once it has seen one.
-    capturing(here, stream, lambda: driver.transfer(tensor, *tensor.device, stream))
+    capturing(here, stream, lambda: driver.transfer(tensor, *tensor.__dlpack_device__(), stream))
     result = capturing(here, stream, lambda: tensor.to(f"{here.device}:1"))
     check(here, result, values(10))
-    result = capturing(here, stream, lambda: driver.transfer(tensor, *tensor.device, other))
+    result = capturing(
+        here, stream, lambda: driver.transfer(tensor, *tensor.__dlpack_device__(), other)
+    )
     check(here, result, values(10))
     result = capturing(here, stream, lambda: tensor.to("cpu", stream=other))
     check(here, result, values(10))
@@ -800,7 +809,7 @@ def test_dlpack_to_other_devices(here):
     tensor = on(here.device, values(3, 4))[:, 1:]
     expected = values(3, 4)[:, 1:]
     for target in ["cpu", here.pinned, f"{here.device}:1"]:
-        device = tuple(fastdl.Device(target))
+        device = fastdl.Device(target).__dlpack_device__()
         result, copied = exported(tensor, dl_device=device)
         assert result.device == device and copied
         check(here, result, expected)
@@ -809,7 +818,7 @@ def test_dlpack_to_other_devices(here):
     result, copied = exported(tensor, copy=True)
     assert result.device == tensor.device and copied
     check(here, result, expected)
-    result, copied = exported(tensor, dl_device=tuple(tensor.device))
+    result, copied = exported(tensor, dl_device=tensor.__dlpack_device__())
     assert result.data_ptr == tensor.data_ptr and not copied
 
 
@@ -820,7 +829,7 @@ def test_dlpack_copies_on_the_stream_of_the_consumer(here):
     kernel(here, result, stream)  # as the consumer does, who waits for nothing
     result.record(stream)
     other = stream_on(here.sim, 1, blocking=False)
-    device = tuple(fastdl.Device(f"{here.device}:1"))
+    device = fastdl.Device(f"{here.device}:1").__dlpack_device__()
     moved, _ = exported(tensor, dl_device=device, stream=other)
     kernel(here, moved, other, device=1)
     moved.record(other)

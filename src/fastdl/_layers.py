@@ -9,6 +9,7 @@ from fastdl.bridges import lookup, numpy
 
 def connect() -> None:
     """Called once, on import."""
+    dtype.install(numpy=numpy.descriptor)
     tensor.install(
         Device=device.make_device,
         DType=dtype.make_dtype,

@@ -30,6 +30,12 @@ def test_all_pairs_with_fastdl_in_the_middle():
     run_cases("pairs.py")
 
 
+def test_dtypes_and_devices():
+    for library in ("numpy", "torch", "jax", "tvm_ffi"):
+        require(library)
+    run_cases("dtypes_and_devices.py")
+
+
 def test_c_header():
     for library in ("numpy", "torch", "jax", "tvm_ffi"):
         require(library)
@@ -53,6 +59,6 @@ def test_hazards():
 
 def test_every_case_file_is_run():
     run = {"producer.py", "consumer.py", "pairs.py", "c_header.py"}
-    run |= {"hazards.py", "torch_compile.py", "__init__.py", "common.py"}
+    run |= {"dtypes_and_devices.py", "hazards.py", "torch_compile.py", "__init__.py", "common.py"}
     run.update(file for files in PARTICULAR.values() for file in files)
     assert run == {path.name for path in CASES.glob("*.py")}

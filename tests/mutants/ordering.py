@@ -285,7 +285,7 @@ PRODUCERS = [
         "an import through a table ignores stream=",
         CONSUMER,
         "driver.ready_for(tensor, passed)",
-        "driver.ready_for(tensor, driver.work_stream(*tensor.device))",
+        "driver.ready_for(tensor, driver.work_stream(*tensor.__dlpack_device__()))",
     ),
     mutant(
         HANDSHAKE,

@@ -130,6 +130,8 @@ class Managed:
         tensor.data = data
         tensor.device_type, tensor.device_id = device
         tensor.ndim = len(shape) if ndim is None else ndim
+        if hasattr(dtype, "__dlpack_data_type__"):
+            dtype = dtype.__dlpack_data_type__()
         tensor.code, tensor.bits, tensor.lanes = dtype
         if shape:
             tensor.shape = self.shape

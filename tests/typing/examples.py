@@ -79,14 +79,18 @@ def describing(tensor: fastdl.Tensor) -> None:
     assert_type(device.type, fastdl.DeviceType | int)
     assert_type(device.id, int)
     assert_type(device.is_host, bool)
+    assert_type(device.__dlpack_device__(), tuple[int, int])
     assert_type(fastdl.Device(2, 0) == fastdl.Device("cuda:0"), bool)
     fastdl.Device(2.5)  # type: ignore[call-overload]
 
     dtype: fastdl.DType = fastdl.DType(2, 32)
     assert_type(fastdl.DType((2, 32, 1)) == fastdl.DType("float32"), bool)
     fastdl.DType(2)  # type: ignore[call-overload]
-    code, bits, lanes = dtype
-    assert_type(code + bits + lanes, int)
+    fastdl.DType(np.float32), fastdl.DType(np.dtype("f4"))
+    assert_type(dtype.code + dtype.bits + dtype.lanes, int)
+    assert_type(np.dtype(dtype), np.dtype[Any])
+    assert_type(dtype.__dlpack_data_type__(), tuple[int, int, int])
+    dtype.code = 3  # type: ignore[misc]
     assert_type(dtype.name, str)
     assert_type(dtype.lane, fastdl.DType)
     assert_type(dtype.format, str | None)

@@ -30,15 +30,15 @@ def asarray(x, /):
             f"expected an object with __dlpack__, __cuda_array_interface__ or the buffer "
             f"protocol, got {type(x).__qualname__!r}"
         ) from error
-    return core.from_buffer(x, dtype_of_format)
+    return core.from_buffer(x, numbers_of_format)
 
 
 # Integers that have four bytes on one platform and eight on another, by what those are everywhere.
 _NATIVE = {"l": "iq", "L": "IQ", "n": "iq", "N": "IQ"}
 
 
-def dtype_of_format(form: str, itemsize: int) -> DType:
-    """The element type of a PEP 3118 format string."""
+def numbers_of_format(form: str, itemsize: int) -> tuple[int, int, int]:
+    """The element type of a PEP 3118 format string, as (code, bits, lanes)."""
     letters = form[1:] if form[:1] in ("@", "=", "<") else form
     if letters in _NATIVE:
         letters = _NATIVE[letters][itemsize == 8]
@@ -48,7 +48,7 @@ def dtype_of_format(form: str, itemsize: int) -> DType:
             f"DLPack has no type for buffer format {form!r} with {itemsize} bytes an element: "
             f"expected a native number or bool"
         )
-    return dtype
+    return dtype.__dlpack_data_type__()
 
 
 def empty(shape, dtype="float32", device="cpu", *, stream=None):
@@ -63,13 +63,14 @@ def empty(shape, dtype="float32", device="cpu", *, stream=None):
     """
     target = Device(device)
     number = validate_stream(stream_number(stream, target), target)
-    dtype = DType(dtype)
+    numbers = DType(dtype).__dlpack_data_type__()
     shape = _sizes(shape)
     if target == CPU:
-        return core.empty(shape, tuple(dtype))
+        return core.empty(shape, numbers)
     if target.stream_kind not in DEFAULT:
         raise BufferError(f"fastdl allocates on the host, and on CUDA and ROCm, not on {target}")
-    return driver.empty(shape, tuple(dtype), *target, -1 if number is None else number)
+    where = target.__dlpack_device__()
+    return driver.empty(shape, numbers, *where, -1 if number is None else number)
 
 
 def _sizes(shape) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from typing import Any, Protocol, SupportsIndex, TypeAlias
 from typing_extensions import Buffer
 
 from fastdl._core.device import _DeviceLike
-from fastdl._core.dtype import DType, _DTypeLike
+from fastdl._core.dtype import _DTypeLike
 from fastdl._core.exchange import _DLPackLike
 from fastdl._core.tensor import Tensor
 
@@ -22,4 +22,4 @@ def empty(
     *,
     stream: object = None,
 ) -> Tensor: ...
-def dtype_of_format(form: str, itemsize: int) -> DType: ...
+def numbers_of_format(form: str, itemsize: int) -> tuple[int, int, int]: ...

@@ -88,7 +88,7 @@ def bit_step(tensor) -> int:
 
 def _bit_fields(tensor):
     """Every lane of every element as an unsigned integer of its bits."""
-    _, bits, lanes = tensor.dtype
+    bits, lanes = tensor.dtype.bits, tensor.dtype.lanes
     data, step, mask = core.read_bytes(tensor), bit_step(tensor), (1 << bits) - 1
     for i in range(tensor.size):
         for first in range(i * step, i * step + lanes * bits, bits):

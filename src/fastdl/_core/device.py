@@ -2,68 +2,111 @@
 
 from collections import namedtuple
 from enum import IntEnum
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
+from fastdl._core import foreign
+from fastdl._core.errors import nearest, type_name
 from fastdl._core.tensor import device_facts
 
 _Fact = namedtuple("_Fact", "number name host addresses stream")
 _BY_NUMBER = {row[0]: _Fact(*row) for row in device_facts()}
 _BY_NAME = {fact.name: fact.number for fact in _BY_NUMBER.values()}
 
-#: The device types of DLPack 1.3, numbered as DLDeviceType.
 DeviceType = IntEnum(
     "DeviceType", {name.upper(): number for name, number in _BY_NAME.items()}, module="fastdl"
 )
+DeviceType.__doc__ = """The device types of DLPack 1.3, numbered as DLDeviceType.
 
-
-class Device(namedtuple("Device", "type id")):
-    """A device: `type`, a DeviceType (or an int that DLPack 1.3 does not know), and `id`.
-
-    A tuple, so that it equals what `__dlpack_device__` returns. Made from two numbers or from
-    the forms that every `device` argument accepts: "cpu", "cuda:0", (type, id), a Device. There is
-    one CPU: ValueError for an id other than 0.
+    >>> fastdl.empty(3).device.type is fastdl.DeviceType.CPU
+    True
     """
+
+
+class Device:
+    """A device: its type and its number among those of that type.
+
+    Made from what people have:
+
+    - a name: "cpu", "cuda:1"; without a number the first of its type, as a DeviceType is;
+    - a device of torch, JAX, CuPy, cuda.core or tvm-ffi, which is not imported for that (CUDA's and
+      ROCm's without a number are the first); or any object with `__dlpack_device__` that is no
+      tensor;
+    - the two numbers of a DLDevice: `Device(2, 1)`, `Device((2, 1))`. Types that DLPack 1.3 does
+      not know are carried along.
+
+    There is one CPU: ValueError for a number other than 0, and for a name that is none or a device
+    that DLPack does not have. TypeError for other objects.
+
+    A Device never changes. It equals everything that it could be made from. Its hash is that of its
+    full name, such as "cuda:0"; other forms are equal and have other hashes.
+
+    >>> device = fastdl.empty(3).device
+    >>> device
+    Device('cpu:0')
+    >>> device == "cpu" and device == (1, 0) and device == fastdl.DeviceType.CPU
+    True
+    >>> fastdl.Device("gpu:1")
+    Traceback (most recent call last):
+    ValueError: expected a device such as 'cpu' or 'cuda:0', got 'gpu:1': did you mean 'cuda' or \
+'rocm'?
+    """
+
+    __slots__ = {
+        "_name": "The full name.",
+        "id": "Which of the devices of its type, from 0.",
+        "is_host": "Whether the CPU may read and write the memory with no device involved.",
+        "stream_kind": "Which row of the stream tables applies: a key of _protocol.streams.",
+        "type": "A DeviceType, or an int that DLPack 1.3 does not know.",
+    }
 
     def __new__(cls, type, id=None):  # noqa: A002 - the field names of DLDevice
         if id is not None:
             return _requested(type, id)
         if isinstance(type, Device):
             return type
+        if isinstance(type, DeviceType):
+            return _known(int(type), 0)
         if isinstance(type, str):
             return _parse(type)
         if isinstance(type, tuple) and len(type) == 2:
             return _requested(*type)
-        if isinstance(type, DeviceType):
-            return _known(int(type), 0)
-        raise TypeError(
-            f'expected a device as "cpu", "cuda:0", (type, id) or a Device, got {type!r}'
-        )
+        return _of_object(type)
 
     def __setattr__(self, name, value):
         raise AttributeError(f"a Device never changes: {name!r} cannot be set")
 
-    @cached_property
-    def is_host(self) -> bool:
-        """Whether the CPU may read and write the memory with no device involved."""
-        return bool(self._fact().host)
+    def __delattr__(self, name):
+        raise AttributeError(f"a Device never changes: {name!r} cannot be deleted")
 
-    @cached_property
-    def stream_kind(self) -> int:
-        """Which row of the stream tables applies: a key of fastdl._protocol.streams."""
-        return self._fact().stream
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """(device type, device id) as plain ints: how libraries exchange devices.
 
-    def _fact(self):
-        return _BY_NUMBER.get(self.type, _UNKNOWN)
+        >>> fastdl.Device("cuda:1").__dlpack_device__()
+        (2, 1)
+        """
+        return int(self.type), self.id
+
+    def __eq__(self, other):
+        if self is other:
+            return True
+        try:
+            other = Device(other)
+        except (TypeError, ValueError):
+            return NotImplemented
+        return self is other or (self.type == other.type and self.id == other.id)
+
+    def __hash__(self):
+        return hash(self._name)
 
     def __str__(self):
-        name = self._fact().name or f"device type {int(self.type)}"
-        return f"{name}:{self.id}"
+        return self._name
 
     def __repr__(self):
-        return f"Device({str(self)!r})" if self._fact().name else f"Device{tuple(self)}"
+        known = self.type in _BY_NUMBER
+        return f"Device({self._name!r})" if known else f"Device{self.__dlpack_device__()}"
 
     def __reduce__(self):
-        return Device, (int(self.type), self.id)
+        return Device, self.__dlpack_device__()
 
 
 _UNKNOWN = _Fact(0, None, False, False, 3)
@@ -71,8 +114,17 @@ _UNKNOWN = _Fact(0, None, False, False, 3)
 
 @lru_cache(maxsize=256)
 def _known(number: int, ordinal: int) -> Device:
-    kind = DeviceType(number) if number in _BY_NUMBER else number
-    return tuple.__new__(Device, (kind, ordinal))
+    fact = _BY_NUMBER.get(number, _UNKNOWN)
+    self = object.__new__(Device)
+    for field, value in (
+        ("type", DeviceType(number) if fact.name else number),
+        ("id", ordinal),
+        ("is_host", bool(fact.host)),
+        ("stream_kind", fact.stream),
+        ("_name", f"{fact.name or f'device type {number}'}:{ordinal}"),
+    ):
+        object.__setattr__(self, field, value)
+    return self
 
 
 def make_device(number: int, ordinal: int) -> Device:
@@ -102,14 +154,40 @@ def _whole(value, field: str) -> int:
     return value
 
 
+def _of_object(x) -> Device:
+    protocol = getattr(type(x), "__dlpack_device__", None)
+    if protocol is not None and not hasattr(type(x), "__dlpack__"):
+        return normalised(*protocol(x))
+    found = foreign.device_name(x)
+    if found is None:
+        raise TypeError(
+            f'expected a device as "cpu", "cuda:0", (type, id), a Device, or a device of torch, '
+            f"JAX or CuPy, got {x!r} of type {type_name(x)!r}"
+        )
+    kind, ordinal = found
+    return _requested(_BY_NAME[kind] if isinstance(kind, str) else kind, ordinal)
+
+
+@lru_cache(maxsize=256)
 def _parse(text: str) -> Device:
     name, colon, ordinal = text.partition(":")
     if name not in _BY_NAME or (colon and not (ordinal.isascii() and ordinal.isdecimal())):
         raise ValueError(
-            f"expected a device such as 'cpu' or 'cuda:0', with a name out of "
-            f"{', '.join(_BY_NAME)}; got {text!r}"
+            f"expected a device such as 'cpu' or 'cuda:0', got {text!r}"
+            f"{'' if name in _BY_NAME else nearest(name, _BY_NAME, _ELSEWHERE)}"
         )
     return _requested(_BY_NAME[name], int(ordinal or 0))
 
+
+#: What libraries call devices that have another name here, and what may be meant.
+_ELSEWHERE = {
+    "gpu": ("cuda", "rocm"),
+    "hip": ("rocm",),
+    "xpu": ("oneapi",),
+    "mps": ("metal",),
+    "host": ("cpu",),
+    "pinned": ("cuda_host", "rocm_host"),
+    "managed": ("cuda_managed",),
+}
 
 CPU = _parse("cpu")

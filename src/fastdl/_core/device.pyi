@@ -1,5 +1,5 @@
 from enum import IntEnum
-from typing import Final, NamedTuple, SupportsIndex, TypeAlias, overload
+from typing import Final, Protocol, SupportsIndex, TypeAlias, final, overload
 
 from typing_extensions import Self
 
@@ -21,22 +21,52 @@ class DeviceType(IntEnum):
     MAIA = 17
     TRN = 18
 
-class _Fields(NamedTuple):
-    type: DeviceType | int  # an int where DLPack 1.3 does not know the number
-    id: int
+class _SupportsDevice(Protocol):
+    def __dlpack_device__(self) -> tuple[int, int]: ...
 
-class Device(_Fields):
+# A torch.device, a jax.Device.
+class _TorchDevice(Protocol):
+    @property
+    def type(self) -> str: ...
+    @property
+    def index(self) -> int: ...
+
+class _JaxDevice(Protocol):
+    @property
+    def platform(self) -> str: ...
+    @property
+    def local_hardware_id(self) -> int | None: ...
+
+# What every `device` argument accepts.
+_DeviceLike: TypeAlias = (
+    str
+    | tuple[SupportsIndex, SupportsIndex]
+    | Device
+    | DeviceType
+    | _SupportsDevice
+    | _TorchDevice
+    | _JaxDevice
+)
+
+@final
+class Device:
     @overload
     def __new__(cls, type: _DeviceLike, id: None = None) -> Self: ...
     @overload
     def __new__(cls, type: SupportsIndex, id: SupportsIndex) -> Self: ...
     @property
+    def type(self) -> DeviceType | int: ...
+    @property
+    def id(self) -> int: ...
+    @property
     def is_host(self) -> bool: ...
     @property
     def stream_kind(self) -> int: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
 
-# What every `device` argument accepts.
-_DeviceLike: TypeAlias = str | tuple[SupportsIndex, SupportsIndex] | Device | DeviceType
+# What follows is only for fastdl's own Python layer.
 
 CPU: Final[Device]
 

@@ -3,6 +3,8 @@
 from collections import namedtuple
 from functools import lru_cache
 
+from fastdl._core import foreign
+from fastdl._core.errors import nearest, type_name
 from fastdl._core.tensor import dtype_facts
 
 _Fact = namedtuple("_Fact", "name code bits format")
@@ -11,15 +13,47 @@ _BY_NAME = {fact.name: fact for fact in _FACTS}
 _BY_CODE = {(fact.code, fact.bits): fact for fact in _FACTS}
 
 
-class DType(namedtuple("DType", "code bits lanes")):
-    """An element type as DLPack has it: a DLDataTypeCode, the bits of one lane, and lanes.
+class DType:
+    """An element type as DLPack describes it: a code, the bits of one lane, and a number of lanes.
 
-    Made from three numbers, a name ("float32", "bfloat16", "float8_e4m3fn", "float32x4" for
-    four lanes) or a DType. A tuple, so that equal types are equal. Types that DLPack 1.3 does
-    not name are carried along under a name made of their numbers.
+    Made from what people have:
+
+    - a name: NumPy's, or else ml_dtypes' ("float32", "bool", "bfloat16", "float8_e4m3fn"), followed
+      by "x4" for vectors of four lanes; or one of the array interface ("f4", "<i8");
+    - a dtype of NumPy, ml_dtypes, JAX, torch or MLX, which is not imported for that; or any object
+      with `__dlpack_data_type__`;
+    - the numbers of a DLDataType, of one lane unless given: `DType(2, 32)`, `DType((2, 32, 1))`.
+      Types that DLPack 1.3 does not name are carried along under a name made of their numbers.
+
+    ValueError for a name or a number that is none, or a dtype that DLPack does not have; TypeError
+    for other objects.
+
+    A DType never changes. It equals everything that it could be made from. Its hash is that of its
+    name, so a dictionary by names finds it; other forms are equal and have other hashes.
+
+    >>> import numpy as np
+    >>> dtype = fastdl.empty(3, "float32").dtype
+    >>> dtype
+    DType('float32')
+    >>> dtype == "float32" and dtype == np.float32 and dtype == (2, 32, 1)
+    True
+    >>> {"float32": "single"}[dtype]
+    'single'
+    >>> np.dtype(dtype), np.result_type(dtype, np.float64)
+    (dtype('float32'), dtype('float64'))
+    >>> fastdl.DType("half")
+    Traceback (most recent call last):
+    ValueError: expected the name of a dtype, such as 'float32', got 'half': did you mean 'float16'?
     """
 
-    __slots__ = ()
+    __slots__ = {
+        "bits": "Bits of one lane.",
+        "code": "The DLDataTypeCode, an int.",
+        "format": "The PEP 3118 format of one lane, or None if it has none.",
+        "itemsize": "Bytes of one element by itself; fewer than 8 bits count as 1.",
+        "lanes": "How many numbers an element has: 1 but for vector types.",
+        "name": "NumPy's name, or ml_dtypes' if NumPy has none, followed by xN for N lanes.",
+    }
 
     def __new__(cls, code, bits=None, lanes=1):
         if bits is not None:
@@ -34,32 +68,53 @@ class DType(namedtuple("DType", "code bits lanes")):
             return _parse(code)
         if isinstance(code, tuple) and len(code) in (2, 3):
             return DType(*code)
-        raise TypeError(
-            f'expected a dtype as "float32", (code, bits, lanes) or a DType, got {code!r}'
-        )
+        return _of_object(code)
 
-    @property
-    def name(self) -> str:
-        """NumPy's name, or ml_dtypes' if NumPy has none, followed by "xN" for N lanes."""
-        fact = _BY_CODE.get((self.code, self.bits))
-        name = fact.name if fact else f"opaque{self.code}_{self.bits}"
-        return name if self.lanes == 1 else f"{name}x{self.lanes}"
+    def __setattr__(self, name, value):
+        raise AttributeError(f"a DType never changes: {name!r} cannot be set")
+
+    def __delattr__(self, name):
+        raise AttributeError(f"a DType never changes: {name!r} cannot be deleted")
 
     @property
     def lane(self) -> "DType":
-        """The type of one lane."""
+        """The type of one lane.
+
+        >>> fastdl.DType("float32x4").lane
+        DType('float32')
+        """
         return self if self.lanes == 1 else _known(self.code, self.bits, 1)
 
     @property
-    def format(self) -> "str | None":
-        """The PEP 3118 format of one lane, or None if it has none."""
-        fact = _BY_CODE.get((self.code, self.bits))
-        return fact.format if fact else None
+    def dtype(self):
+        """The numpy.dtype: where NumPy looks when this is passed for a dtype.
 
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one element by itself; fewer than 8 bits count as 1."""
-        return (self.bits * self.lanes + 7) // 8
+        Of ml_dtypes if NumPy has none; of one dimension of lanes for a vector type. TypeError if
+        there is none.
+        """
+        return _to_numpy(self)
+
+    __numpy_dtype__ = dtype
+
+    def __dlpack_data_type__(self) -> tuple[int, int, int]:
+        """(code, bits, lanes): how libraries exchange dtypes.
+
+        >>> fastdl.DType("bfloat16").__dlpack_data_type__()
+        (4, 16, 1)
+        """
+        return self.code, self.bits, self.lanes
+
+    def __eq__(self, other):
+        if self is other:
+            return True
+        try:
+            other = DType(other)
+        except (TypeError, ValueError):
+            return NotImplemented
+        return self is other or _numbers(self) == _numbers(other)
+
+    def __hash__(self):
+        return hash(self.name)
 
     def __str__(self):
         return self.name
@@ -67,15 +122,30 @@ class DType(namedtuple("DType", "code bits lanes")):
     def __repr__(self):
         if (self.code, self.bits) in _BY_CODE:
             return f"DType({self.name!r})"
-        return f"DType{tuple(self)}"
+        return f"DType{_numbers(self)}"
 
     def __reduce__(self):
-        return DType, tuple(self)
+        return DType, _numbers(self)
+
+
+_numbers = DType.__dlpack_data_type__
 
 
 @lru_cache(maxsize=256)
 def _known(code: int, bits: int, lanes: int) -> DType:
-    return tuple.__new__(DType, (code, bits, lanes))
+    fact = _BY_CODE.get((code, bits))
+    name = fact.name if fact else f"opaque{code}_{bits}"
+    self = object.__new__(DType)
+    for field, value in (
+        ("code", code),
+        ("bits", bits),
+        ("lanes", lanes),
+        ("name", name if lanes == 1 else f"{name}x{lanes}"),
+        ("format", fact.format if fact else None),
+        ("itemsize", (bits * lanes + 7) // 8),
+    ):
+        object.__setattr__(self, field, value)
+    return self
 
 
 def make_dtype(code: int, bits: int, lanes: int) -> DType:
@@ -91,12 +161,47 @@ def _within(value, least: int, most: int, field: str) -> int:
     return value.__index__()
 
 
+# ---- names ----------------------------------------------------------------------------------
+
+
+def _typestrs(fact):
+    """What the array interfaces call a type: the kind, its bytes, and their order, if it matters.
+
+    NumPy's "f16" is a long double, and a type of its own.
+    """
+    kind = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}.get(fact.code)
+    size = fact.bits // 8
+    if kind is None or fact.bits < 8 or (kind, size) == ("f", 16):
+        return ()
+    return [f"{order}{kind}{size}" for order in ("", "<", "=", "|", *(">" if size == 1 else ""))]
+
+
+_BY_TYPESTR = {
+    typestr: _known(fact.code, fact.bits, 1) for fact in _FACTS for typestr in _typestrs(fact)
+}
+_BY_TEXT = {**_BY_TYPESTR, **{fact.name: _known(fact.code, fact.bits, 1) for fact in _FACTS}}
+
+
+def of_typestr(text: str) -> "DType | None":
+    """The type of a little-endian typestr of the array interfaces, such as "<f4"; None for others.
+
+    The byte order may be left out.
+    """
+    return _BY_TYPESTR.get(text)
+
+
 def _parse(text: str) -> DType:
-    name, _, lanes = text.rpartition("x") if text not in _BY_NAME else (text, "", "1")
-    if name not in _BY_NAME or not _is_count(lanes):
-        raise ValueError(f"expected a dtype name out of {', '.join(_BY_NAME)}; got {text!r}")
-    fact = _BY_NAME[name]
-    return _known(fact.code, fact.bits, int(lanes))
+    if text in _BY_TEXT:
+        return _BY_TEXT[text]
+    name, _, lanes = text.rpartition("x")
+    if name in _BY_NAME and _is_count(lanes):
+        return _known(_BY_NAME[name].code, _BY_NAME[name].bits, int(lanes))
+    if text[:1] == ">" and text[1:] in _BY_TYPESTR:
+        raise ValueError(f"DLPack has little-endian types only, got {text!r}")
+    raise ValueError(
+        f"expected the name of a dtype, such as 'float32', got {text!r}"
+        f"{nearest(text, _BY_NAME, _ELSEWHERE)}"
+    )
 
 
 def _is_count(text: str) -> bool:
@@ -104,6 +209,54 @@ def _is_count(text: str) -> bool:
     return text.isascii() and text.isdecimal() and text[0] != "0" and int(text) < 65536
 
 
+#: What libraries and C call types that have another name here, and what may be meant.
+_ELSEWHERE = {
+    "half": ("float16",),
+    "float": ("float32", "float64"),
+    "single": ("float32",),
+    "double": ("float64",),
+    "char": ("int8", "uint8"),
+    "byte": ("int8", "uint8"),
+    "short": ("int16",),
+    "int": ("int32", "int64"),
+    "long": ("int64",),
+    "complex": ("complex64", "complex128"),
+    "cfloat": ("complex64",),
+    "cdouble": ("complex128",),
+    "fp16": ("float16",),
+    "bf16": ("bfloat16",),
+    "fp32": ("float32",),
+}
+
+
+def _of_object(x) -> DType:
+    protocol = getattr(type(x), "__dlpack_data_type__", None)
+    if protocol is not None:
+        return DType(*protocol(x))
+    found = foreign.dtype_name(x)
+    if found is None:
+        raise TypeError(
+            f'expected a dtype as "float32", (code, bits, lanes), a DType, or a dtype of NumPy, '
+            f"torch or JAX, got {x!r} of type {type_name(x)!r}"
+        )
+    name, lanes = found
+    lane = _BY_TEXT.get(name)
+    if lane is None:
+        raise ValueError(f"DLPack has no type like {x!r}: expected a native number type")
+    return _known(lane.code, lane.bits, _within(lanes, 1, 65535, "lanes"))
+
+
 #: Element types by their PEP 3118 character in native size and order. 64-bit integers have two.
 BY_FORMAT = {fact.format: _known(fact.code, fact.bits, 1) for fact in _FACTS if fact.format}
-BY_FORMAT.update(q=_parse("int64"), Q=_parse("uint64"))
+BY_FORMAT.update(q=_BY_TEXT["int64"], Q=_BY_TEXT["uint64"])
+
+
+# ---- NumPy's --------------------------------------------------------------------------------
+
+_to_numpy = None
+
+
+def install(*, numpy) -> None:
+    """Tells this module which function finds the numpy.dtype of a DType."""
+    global _to_numpy
+    _to_numpy = numpy

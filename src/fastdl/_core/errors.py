@@ -16,3 +16,15 @@ def type_name(x) -> str:
     if not isinstance(module, str) or module == "builtins":
         return cls.__qualname__
     return f"{module}.{cls.__qualname__}"
+
+
+def nearest(text: str, names, elsewhere) -> str:
+    """The end of a message about `text`, which is none of `names`: which of them may be meant.
+
+    `elsewhere`: what other libraries say, and the names that it may stand for.
+    """
+    from difflib import get_close_matches  # which `import fastdl` can do without
+
+    lower = text.strip().lower()
+    found = elsewhere.get(lower) or get_close_matches(lower, list(names), n=1)
+    return f": did you mean {' or '.join(map(repr, found))}?" if found else ""

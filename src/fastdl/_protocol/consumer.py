@@ -153,7 +153,7 @@ def acquire_over_protocol(x, target=None, copy=None, stream=None, announced=None
                 f"and copy=False"
             )
         where = target
-        keywords["dl_device"] = (int(target.type), target.id)
+        keywords["dl_device"] = target.__dlpack_device__()
     if copy is False or (copy and not where.is_host):
         keywords["copy"] = copy  # host copies are made here, where they certainly happen
     passed = consumer_stream(stream, where)
@@ -172,7 +172,7 @@ def acquire_over_protocol(x, target=None, copy=None, stream=None, announced=None
         tensor = core.import_capsule(
             capsule, immutable=bool(facts & exchange.TYPE_IMMUTABLE), producer=x, unordered=False
         )
-        check_delivery(x, where, tensor)
+        check_delivery(x, where.__dlpack_device__(), tensor)
     except (BufferError, RuntimeError, AssertionError, ValueError):
         # The others are torch's, JAX's and those of NumPy before 2.3.
         # fastdl may manage what the object's own library cannot; `stream` may belong to the other
@@ -194,7 +194,7 @@ def acquire_over_protocol(x, target=None, copy=None, stream=None, announced=None
 
 
 def check_delivery(x, where, tensor) -> None:
-    """Whether the stream that was chosen for `where`, a device, suits what came.
+    """Whether the stream that was chosen for `where`, (type, id) of a device, suits what came.
 
     The device in the capsule is the truth: pinned memory is announced as such and delivered as
     plain host memory by torch.

@@ -2,7 +2,7 @@
 
 from fastdl._core import tensor as core
 from fastdl._core.device import DeviceType
-from fastdl._core.dtype import DType
+from fastdl._core.dtype import DType, of_typestr
 from fastdl._devices import driver
 from fastdl._protocol.streams import CUDA, order_export, ordering
 
@@ -33,7 +33,9 @@ def import_cuda_array(x):
     strides = strides_of(x, shape, interface.get("strides"), dtype.itemsize)
     source = stream_of(x, interface.get("stream") if version >= 3 else None)
     device = device_of(x, pointer, 0 in shape)
-    tensor = driver.on_memory(pointer, shape, strides, tuple(dtype), device, readonly, x)
+    tensor = driver.on_memory(
+        pointer, shape, strides, dtype.__dlpack_data_type__(), device, readonly, x
+    )
     if source is None:
         driver.ready_on(tensor, -1, -1)
     elif tensor.size:
@@ -59,20 +61,11 @@ def int_tuple(x, what: str, values) -> tuple:
     return values
 
 
-_KINDS = {"i": "int", "u": "uint", "f": "float", "c": "complex"}
-
-
 def dtype_of(x, typestr) -> DType:
-    if isinstance(typestr, str) and typestr[:1] in tuple("<>|=") and typestr[2:].isdecimal():
-        order, kind, size = typestr[0], typestr[1], int(typestr[2:])
-        if kind == "b" and size == 1:
-            return DType("bool")
-        if kind in _KINDS and (order != ">" or size == 1):
-            try:
-                return DType(f"{_KINDS[kind]}{8 * size}")
-            except ValueError:
-                pass
-    raise malformed(x, "the typestr of a little-endian number or bool", typestr)
+    dtype = of_typestr(typestr) if isinstance(typestr, str) else None
+    if dtype is None:
+        raise malformed(x, "the typestr of a little-endian number or bool", typestr)
+    return dtype
 
 
 def data_of(x, data) -> tuple:

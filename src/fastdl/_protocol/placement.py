@@ -37,7 +37,11 @@ def make_copy(tensor, target: Device, stream: int | None = None, *, pooled=False
         return core.copy_host(tensor)
     number = -1 if stream is None else stream
     return driver.transfer(
-        tensor, *target, number, finished=stream == -1, pooled=pooled and number != -1
+        tensor,
+        *target.__dlpack_device__(),
+        number,
+        finished=stream == -1,
+        pooled=pooled and number != -1,
     )
 
 

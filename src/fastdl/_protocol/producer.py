@@ -70,10 +70,12 @@ def wants_versioned(max_version, version) -> bool:
 
 
 def asked_device(dl_device) -> Device:
-    if not isinstance(dl_device, (tuple, list)) or len(dl_device) != 2:
+    if isinstance(dl_device, (tuple, list)) and len(dl_device) == 2:
+        dl_device = tuple(dl_device)
+    elif not hasattr(type(dl_device), "__dlpack_device__"):
         raise TypeError(f"expected dl_device as (type, id), got {dl_device!r}")
     try:
-        return Device(tuple(dl_device))
+        return Device(dl_device)
     except ValueError as error:  # to a consumer, a device that cannot be reached
         raise BufferError(f"cannot export to dl_device {dl_device!r}: {error}") from error
 

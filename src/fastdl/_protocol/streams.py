@@ -119,7 +119,7 @@ def consumer_stream(stream, device: Device):
     stream = validate_stream(stream, device)
     if kind not in DEFAULT:
         return None
-    return driver.work_stream(*device) if stream is None else stream
+    return driver.work_stream(*device.__dlpack_device__()) if stream is None else stream
 
 
 # ---- the producer's table -------------------------------------------------------------------
@@ -186,7 +186,7 @@ class use_stream:
         self._scope = driver.StreamScope()
 
     def __enter__(self):
-        self._scope.begin(*self._device, self._number)
+        self._scope.begin(*self._device.__dlpack_device__(), self._number)
         return self
 
     def __exit__(self, *error):

@@ -118,7 +118,7 @@ cdef int find_type(ndarray_struct *array, DLDataType *dtype, uint64_t *flags) ex
         raise BufferError(
             f"DLPack has no type for NumPy's {descriptor}: convert the array to a native number "
             f"type first")
-    dtype.code, dtype.bits, dtype.lanes = found
+    dtype.code, dtype.bits, dtype.lanes = found.code, found.bits, found.lanes
     if found.bits < 8:  # ml_dtypes gives each element a byte
         flags[0] |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
     if PyArray_DESCR(array) is not <void *>descriptor:  # the last thing here

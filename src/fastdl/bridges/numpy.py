@@ -10,11 +10,11 @@ def numpy(tensor):
     from fastdl.bridges import _numpy
 
     dtype = tensor.dtype
-    descriptor = _descriptor(dtype.lane)
+    lane = descriptor(dtype.lane)
     if shares_bytes(tensor):
-        return _unpacked(tensor, descriptor)
+        return _unpacked(tensor, lane)
     # A vector type is an array with one more dimension, of its lanes.
-    return _numpy.array(tensor, descriptor, dtype.lanes)
+    return _numpy.array(tensor, lane, dtype.lanes)
 
 
 def shares_bytes(tensor) -> bool:
@@ -22,7 +22,7 @@ def shares_bytes(tensor) -> bool:
     return core.is_packed(tensor) or (tensor.dtype.bits < 8 and tensor.dtype.lanes > 1)
 
 
-def _unpacked(tensor, descriptor):
+def _unpacked(tensor, lane):
     """A new array of a type whose lanes share bytes, one lane to a byte."""
     import numpy as np
 
@@ -34,13 +34,17 @@ def _unpacked(tensor, descriptor):
     if dtype.name.startswith("int"):  # sign extension, as ml_dtypes stores them
         values = np.where(values >> (dtype.bits - 1), values | (0xFF << dtype.bits) & 0xFF, values)
     shape = tensor.shape if dtype.lanes == 1 else (*tensor.shape, dtype.lanes)
-    return values.astype(np.uint8).view(descriptor).reshape(shape)
+    return values.astype(np.uint8).view(lane).reshape(shape)
 
 
-def _descriptor(dtype):
-    """The numpy.dtype of a fastdl.DType of one lane."""
+def descriptor(dtype):
+    """The numpy.dtype of a fastdl.DType; of one dimension of lanes for a vector type."""
     import numpy as np
 
+    if dtype.lanes > 1:
+        if dtype.bits < 8:
+            raise TypeError(f"the lanes of {dtype} share bytes, which NumPy cannot describe")
+        return np.dtype((descriptor(dtype.lane), (dtype.lanes,)))
     if dtype.format is not None:
         return np.dtype(dtype.name)
     try:

@@ -54,7 +54,7 @@ def test_torch(api, tensor):
         expected["data"] = view["data"]  # may be anything
     assert expected.items() <= view.items()
     assert view["owned"] is False
-    assert view["dtype"] == tuple(fastdl.from_dlpack(tensor.detach()).dtype)
+    assert view["dtype"] == fastdl.from_dlpack(tensor.detach()).dtype.__dlpack_data_type__()
     held = api.held(api.own(tensor))
     for name in ("shape", "strides", "dtype", "device"):
         assert held[name] == view[name]

@@ -1,0 +1,99 @@
+"""The dtypes and devices of other libraries, recognised without importing those libraries.
+
+A library whose objects have `__dlpack_data_type__` or `__dlpack_device__` needs no row here.
+"""
+
+import sys
+
+# ---- dtypes ---------------------------------------------------------------------------------
+
+
+def dtype_name(x) -> "tuple[str, int] | None":
+    """The name or typestr of one lane of `x`, a dtype of another library, and the number of lanes.
+
+    None if `x` is no dtype that fastdl recognises. The name need not be one that DLPack has.
+    """
+    cls = type(x)
+    if (cls.__module__, cls.__qualname__) in _NAMED_BY_STR:
+        name = str(x).rpartition(".")[2]
+        return ("float4_e2m1fn", 2) if name == "float4_e2m1fn_x2" else (name, 1)
+    np = sys.modules.get("numpy")
+    if np is None:
+        return None
+    if isinstance(x, np.dtype):
+        return _of_numpy(x)
+    if isinstance(x, type):
+        if issubclass(x, np.generic):  # numpy.float32, ml_dtypes.bfloat16
+            return _of_numpy(np.dtype(x))
+        inner = getattr(x, "dtype", None)  # jax.numpy.float32
+        return _of_numpy(inner) if isinstance(inner, np.dtype) else None
+    return None
+
+
+#: Types of dtypes whose str() ends in a name as in fastdl: "torch.float32".
+_NAMED_BY_STR = {("torch", "dtype"), ("mlx.core", "Dtype")}
+
+
+def _of_numpy(dtype) -> tuple[str, int]:
+    if dtype.subdtype is not None and len(dtype.subdtype[1]) == 1:  # ("f4", (4,)): four lanes
+        base, (lanes,) = dtype.subdtype
+        return _of_numpy(base)[0], lanes
+    if dtype.type.__module__ == "ml_dtypes" and dtype.isnative:
+        return dtype.type.__name__, 1
+    return dtype.str, 1
+
+
+# ---- devices --------------------------------------------------------------------------------
+
+
+def device_name(x) -> "tuple[str, int] | None":
+    """The name of the type of `x`, a device of another library, and its number.
+
+    None if `x` is no device that fastdl recognises; ValueError if DLPack has none like it.
+    """
+    cls = type(x)
+    recognise = _DEVICES.get((cls.__module__.partition(".")[0], cls.__qualname__))
+    return None if recognise is None else recognise(x)
+
+
+def _of_torch(device) -> tuple[str, int]:
+    kind = device.type
+    if kind == "cuda" and sys.modules["torch"].version.hip:
+        kind = "hip"
+    if kind not in _TORCH:
+        raise ValueError(f"DLPack has no device for torch's {kind!r}")
+    return _TORCH[kind], device.index or 0
+
+
+_TORCH = {
+    "cpu": "cpu",
+    "cuda": "cuda",
+    "hip": "rocm",
+    "xpu": "oneapi",
+    "mps": "metal",
+    "maia": "maia",
+    "privateuseone": "ext_dev",
+}
+
+
+def _of_jax(device) -> tuple[str, int]:
+    if device.platform == "cpu":  # several of them are one host
+        return "cpu", 0
+    for name in ("cuda", "rocm"):
+        if name in device.client.platform_version:
+            return name, device.local_hardware_id
+    raise ValueError(f"DLPack has no device for JAX's {device}")
+
+
+def _of_cupy(device) -> tuple[str, int]:
+    return "rocm" if sys.modules["cupy"].cuda.runtime.is_hip else "cuda", device.id
+
+
+#: By package and name of the type.
+_DEVICES = {
+    ("torch", "device"): _of_torch,
+    ("jaxlib", "Device"): _of_jax,
+    ("cupy", "Device"): _of_cupy,
+    ("cuda", "Device"): lambda device: ("cuda", device.device_id),  # cuda.core
+    ("tvm_ffi", "Device"): lambda device: (int(device.dlpack_device_type()), device.index),
+}
