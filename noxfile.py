@@ -283,8 +283,8 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def gpu(session: nox.Session) -> None:
-    """What needs an NVIDIA GPU, with a driver for CUDA 13. No part of CI; writes docs/gpu.md."""
+    """What needs an NVIDIA GPU, with a driver for CUDA 13. No part of CI; writes docs/gpu.md. See
+    docs/gpu-at-home.md."""
     session.install("torch==2.13.0")
-    session.install("cupy-cuda13x[ctk]>=14", "jax[cuda13]>=0.10", "numba-cuda[cu13]>=0.20")
-    session.install(".[test,bench]")
+    session.install(".[bench,gpu]")
     session.run("python", "-m", "tests.gpu", *session.posargs, env={"FASTDL_REQUIRE_PEERS": "1"})

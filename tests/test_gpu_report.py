@@ -1,8 +1,12 @@
-"""`python -m tests.gpu`, as far as it goes without a GPU."""
+"""`python -m tests.gpu`, as far as it goes without a GPU: a dry run on the simulated driver."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -10,40 +14,17 @@ import pytest
 
 import fastdl
 from tests.gpu import __main__ as command
-from tests.gpu import backends, measure
+from tests.gpu import backends, child, groups, measure
 from tests.gpu.arrays import Library
+from tests.gpu.faults import VARIABLE
 from tests.gpu.measure import Row, row
+from tests.gpu.report import COMPLETE, INTERRUPTED, RUNNING, TIME_UP, Report
 from tests.interop.peers import require
+from tests.simulated import conformance
 from tests.support.isolate import run_isolated
 from tests.support.simulation import library_path
 
 ROOT = Path(__file__).parents[1]
-
-ANSWERS = {
-    "checks": [
-        {"topic": "order", "name": "joins", "expected": True, "got": True, "ok": True},
-        {"topic": "order", "name": "a name", "expected": 905, "got": 900, "ok": False},
-    ]
-}
-
-
-@pytest.fixture
-def simulated(monkeypatch):
-    """The simulated driver in the place of the GPU, without the tests, which are elsewhere."""
-    results = command.Results()
-    results.outcomes = {"one": "passed", "two[x]": "skipped: why not"}
-    monkeypatch.setattr(command, "Hardware", lambda: backends.Simulated("cuda"))
-    monkeypatch.setattr(command, "run_tests", lambda arguments: results)
-    monkeypatch.setattr(measure, "GROUPS", dict.fromkeys(measure.GROUPS, lambda gpu: ROWS))
-    return results
-
-
-ROWS = [
-    Row("a copy", 90.0, "a peer", 100.0, 0.9, "GB/s"),
-    Row("kept", 6.0, "a peer", 6.0, 1.0, "ns", target=1.15),
-    Row("not kept", 6.0, "a peer", 4.0, 1.5, "ns", target=1.15),
-    Row("no library", missing="ModuleNotFoundError: No module named 'cupy'", target=1.0),
-]
 
 
 @pytest.fixture
@@ -53,29 +34,300 @@ def gpu():
     backend.close()
 
 
-def run(monkeypatch, folder, answers):
-    monkeypatch.setattr(command, "conformance", lambda: answers)
-    monkeypatch.setattr(sys, "argv", ["tests.gpu", "--output", str(folder)])
-    return command.main()
+# ---- dry runs -------------------------------------------------------------------------------
 
 
-def test_a_report(simulated, monkeypatch, tmp_path):
-    assert run(monkeypatch, tmp_path, {"checks": ANSWERS["checks"][:1]}) == 0
-    report = json.loads((tmp_path / "gpu.json").read_text())
-    assert report["tests"] == simulated.outcomes
-    assert report["facts"]["GPU"] and report["facts"]["date"]
-    assert set(report["measured"]) == {"The handshake", "Events", "From C", "Copies"}
-    assert [Row(**row) for row in report["measured"]["Copies"]] == ROWS
+def arguments(folder, *others):
+    return [sys.executable, "-m", "tests.gpu", "--dry-run", "--output", str(folder), *others]
+
+
+def environment(faults=None):
+    library_path("cuda")  # compiled once, for all
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        VARIABLE: json.dumps(faults or {}),
+    }
+
+
+def dry_run(folder, *others, faults=None):
+    """(code, report, page)"""
+    done = subprocess.run(
+        arguments(folder, *others),
+        cwd=ROOT,
+        env=environment(faults),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert not done.stderr, done.stderr
+    report = json.loads((folder / "gpu.json").read_text())
+    return done.returncode, report, (folder / "gpu.md").read_text()
+
+
+def outcomes(report, group):
+    return {r["name"]: r["outcome"] for r in report["outcomes"] if r["group"] == group}
+
+
+def test_a_dry_run(tmp_path):
+    """All questions and the scenarios, without a fault: all is reached, and nothing is confirmed
+    about hardware."""
+    code, report, page = dry_run(tmp_path, "--groups", "ask-*", "test-stand-ins")
+    assert code == 0, page
+    assert report["state"].startswith(COMPLETE) and "dry run" in report["state"]
+    for group, name, belief in conformance.checks():
+        assert outcomes(report, f"ask-{group}")[name] == "passed"
+        assert any(row["belief"] == belief for row in report["answers"])
+    assert set(outcomes(report, "test-stand-ins").values()) == {"passed"}
+    assert len(outcomes(report, "test-stand-ins")) > 50
+    assert report["facts"]["GPU"] == "Simulated device"
+    assert report["facts"]["cupy-cuda12x"] and report["facts"]["fastdl"]
+    assert report["beliefs"]["relaxed"] == "confirmed"
+    assert report["beliefs"]["driver-lock"] == "answered"
+    assert report["beliefs"]["hip-captures"] == "not asked"
+    for part in (
+        "### Refuted\n\nNone.",
+        "## Not reached\n\nNothing.",
+        "| In the relaxed mode",
+        "needs an AMD GPU |",
+        "callbacks: calls while a callback runs: cuEventQuery while a callback runs |",
+    ):
+        assert part in page, part
+
+
+def test_faults_cost_one_item_each(tmp_path):
+    """A crash, a hang and a device that answers nothing more, among questions and among tests."""
+    tests = {
+        "import_waits[plain]": "crash",
+        "stream_gone": "hang",
+        "own_memory[recorded-at-once]": "break",
+    }
+    asked = {"order by events": "crash", "forks": "hang", "captured events": "break"}
+    code, report, page = dry_run(
+        *(tmp_path, "--limit", "3"),
+        *("--groups", "ask-order", "ask-capture", "test-stand-ins", "ask-memory"),
+        faults=tests | asked,
+    )
+    assert code == 1
+    words = {"crash": "crashed", "hang": "hung", "break": "broke the device"}
+    expected = {name: words[how] for name, how in (tests | asked).items()}
+    found = {row["name"]: row["outcome"] for row in report["outcomes"]}
+    assert {name: outcome for name, outcome in found.items() if outcome != "passed"} == expected
+    assert len(found) > 80
+    assert {group["end"] for group in report["groups"].values()} == {"over"}
+    # What was lost is not said to be refuted; what the others found is there.
+    assert not [row for row in report["answers"] if not row["ok"]]
+    assert report["beliefs"]["last-record"] == "not asked"
+    assert report["beliefs"]["relaxed"] == "confirmed"
+    for line in (
+        "| ask-order | order by events | crashed | SIGABRT |",
+        "| ask-capture | forks | hung | no end after 3 s |",
+        "| test-stand-ins | own_memory[recorded-at-once] | broke the device | "
+        "every call answers 700 after this |",
+        "| capture: forks: the rest | hung: no end after 3 s |",
+    ):
+        assert line in page, line
+    assert "## Not reached\n\nNothing." in page
+    log = (tmp_path / "gpu.log").read_text()
+    assert "Fatal Python error: Aborted" in log and "Timeout (0:00:02" in log
+
+
+def test_a_group_that_is_lost_again_and_again(tmp_path):
+    """It is given up, and what it had not reached is named."""
+    names = list(conformance.GROUPS["callbacks"].checks())
+    faults = dict.fromkeys(names, "crash")
+    code, report, page = dry_run(tmp_path, "--groups", "ask-callbacks", "ask-memory", faults=faults)
+    assert code == 1
+    found = list(outcomes(report, "ask-callbacks").values())
+    assert found == ["crashed"] * command.TRIES + ["not reached"] * (len(names) - command.TRIES)
+    assert set(outcomes(report, "ask-memory").values()) == {"passed"}
+    assert f"| ask-callbacks | {names[-1]} | given up: {command.TRIES} processes" in page
+
+
+def test_a_time_that_is_up(tmp_path):
+    code, report, page = dry_run(
+        *(tmp_path, "--minutes", "0.05", "--groups", "ask-start", "ask-order", "test-*"),
+        faults={"order": "hang"},
+    )
+    assert code == 1 and report["state"].startswith(TIME_UP)
+    assert "passed" in outcomes(report, "ask-start").values()
+    assert set(outcomes(report, "ask-order").values()) == {"not reached"}
+    assert "| ask-order | order by events | no time was left |" in page
+    assert "| test-torch | all of it | no time was left |" in page
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda n: n.name)
+def test_an_interrupted_run(tmp_path, number):
+    """The report is there, whatever ends the run."""
+    process = subprocess.Popen(
+        arguments(tmp_path, "--groups", "ask-start", "ask-order", "test-stand-ins"),
+        cwd=ROOT,
+        env=environment({"order": "hang"}),
+        stdout=subprocess.PIPE,
+    )
+    report, before = tmp_path / "gpu.json", {"outcomes": []}
+    end = time.monotonic() + 60
+    while not outcomes(before, "ask-order"):
+        assert time.monotonic() < end and process.poll() is None
+        time.sleep(0.02)
+        if report.exists():
+            before = json.loads(report.read_text())  # whole, though the run goes on
+    assert before["state"].startswith(RUNNING)
+    assert "passed" in outcomes(before, "ask-start").values()
+    process.send_signal(number)
+    assert process.wait(60) == (130 if number == signal.SIGTERM else -number)
+    process.stdout.close()
+    after = json.loads(report.read_text())
+    assert after["state"].startswith(INTERRUPTED if number == signal.SIGTERM else RUNNING)
+    assert set(outcomes(after, "ask-order").values()) == {"not reached"}
     page = (tmp_path / "gpu.md").read_text()
-    assert report["facts"]["GPU"] in page and report["facts"]["date"] in page
-    assert "1 answers, 0 unexpected" in page and "1 passed, 0 failed, 1 skipped" in page
+    assert "| test-stand-ins | all of it | the run ended before |" in page
+
+
+def test_a_library_that_is_missing(tmp_path, monkeypatch):
+    """Without pytest there are no tests, but all the questions."""
+    (tmp_path / "pytest.py").write_text("raise ModuleNotFoundError(\"No module named 'pytest'\")")
+    monkeypatch.syspath_prepend(tmp_path)
+    code, report, page = dry_run(
+        tmp_path / "out", "--groups", "test-torch", "ask-start", "ask-reset"
+    )
+    assert code == 1
+    assert report["groups"]["ask-reset"]["end"] == "over"
+    why = "could not go on: ModuleNotFoundError: No module named 'pytest'"
+    assert f"| test-torch | all of it | {why} |" in page
+
+
+def test_a_wheel(tmp_path):
+    """It is unpacked, and nothing is installed or built."""
+    dist, output = tmp_path / "dist", tmp_path / "out"
+    dist.mkdir()
+    source = Path(fastdl.__file__).parent
+    tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+    with zipfile.ZipFile(dist / f"fastdlpack-9.9-{tag}-{tag}-linux_x86_64.whl", "w") as wheel:
+        for path in source.rglob("*"):
+            if path.suffix in (".py", ".so", ".pyd"):
+                wheel.write(path, Path("fastdl") / path.relative_to(source))
+    (dist / "fastdlpack-9.9-cp39-cp39-linux_x86_64.whl").write_bytes(b"for another Python")
+    only = ["--groups", "test-stand-ins", "--", "-k", "test_import_waits"]
+    code, report, page = dry_run(output, "--wheel", str(dist), *only)
+    assert code == 0, page
+    assert fastdl.__version__ in report["facts"]["fastdl"]
+    assert str(source) not in report["facts"]["fastdl"]
+    assert set(outcomes(report, "test-stand-ins").values()) == {"passed"}
+    (dist / f"fastdlpack-9.9-{tag}-{tag}-linux_x86_64.whl").unlink()
+    done = subprocess.run(
+        arguments(output, "--wheel", str(dist)), cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 2 and f"with -{tag}- in its name" in done.stderr
+
+
+# ---- its parts ------------------------------------------------------------------------------
+
+
+def test_groups():
+    names = [group.name for group in groups.chosen(["test-cupy", "ask-s*"])]
+    assert names == ["machine", "ask-start", "test-cupy"]
+    assert groups.chosen(["*"]) == list(groups.GROUPS.values())
+    with pytest.raises(ValueError, match="no group 'tests'"):
+        groups.chosen(["tests"])
+
+
+def test_the_groups_of_tests():
+    """Each test of test_hardware.py is in one, and none is empty."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests/gpu"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    found = [line.rpartition("::")[2] for line in done.stdout.splitlines() if "::" in line]
+    assert len(found) > 300, done.stdout + done.stderr
+    assert {groups.of_test(name) for name in found} == set(groups.TESTS)
+    for name, group in {
+        "test_torch_graph": "torch",
+        "test_matrix[cupy-to-torch-ordered]": "cupy",
+        "test_matrix[jax-to-numba-ordered]": "jax",
+        "test_stream_object[torch-own-plain-to]": "streams",
+        "test_exit_with_tensors_alive[module-jax]": "exit",
+        "test_export_waits[plain-legacy-from-blocking]": "stand-ins",
+    }.items():
+        assert groups.of_test(name) == group
+
+
+def reported(folder, *events):
+    """The page and the report of these events of a group of questions."""
+    report = Report(groups.chosen(["ask-order"]), folder)
+    for event in events:
+        report.add({"group": "ask-order", **event})
+    report.finish()
+    report.write()
+    return report, (folder / "gpu.md").read_text()
+
+
+def answer(**facts):
+    row = {"event": "answer", "topic": "order", "name": "a name", "belief": "implicit-order"}
+    return {**row, "kind": "checked", "expected": 905, "got": 905, "ok": True, **facts}
+
+
+def test_what_is_refuted_is_told(tmp_path):
+    report, page = reported(tmp_path, answer(), answer(got=900, ok=False))
+    assert "| order: order: a name | 905 | 900 |" in page and report.failed()
+    assert report.as_json()["beliefs"]["implicit-order"] == "refuted"
+
+
+def test_a_page_has_no_broken_tables(tmp_path):
+    _, page = reported(tmp_path, answer(got="a | b\nc", ok=False))
+    assert "| 905 | a \\| b c |" in page
+
+
+def test_measurements_are_told(tmp_path):
+    rows = [
+        Row("a copy", 90.0, "a peer", 100.0, 0.9, "GB/s"),
+        Row("kept", 6.0, "a peer", 6.0, 1.0, "ns", target=1.15),
+        Row("not kept", 6.0, "a peer", 4.0, 1.5, "ns", target=1.15),
+        Row("no library", missing="ModuleNotFoundError: No module named 'cupy'", target=1.0),
+    ]
+    events = [{"event": "measured", "title": "Copies", "row": child.measured(r)} for r in rows]
+    _, page = reported(tmp_path, *events)
     for line in (
         "| a copy | 90 GB/s | a peer 100 GB/s | 0.9 |  |",
         "| kept | 6 ns | a peer 6 ns | 1 | ≤ 1.15 held |",
         "| not kept | 6 ns | a peer 4 ns | 1.5 | ≤ 1.15 MISSED |",
         "| no library | skipped: ModuleNotFoundError: No module named 'cupy' |  |  | ≤ 1 |",
     ):
-        assert page.count(line + "\n") == 4, line
+        assert page.count(line + "\n") == 1, line
+
+
+def test_peers_in_other_versions(monkeypatch):
+    assert child.pinned()["torch"] and child.pinned()["mlx"]
+    versions = {"torch": "2.13.0+cu130", "jax": "0.11.2"}
+
+    def version(name):
+        if name not in versions:
+            raise child.importlib.metadata.PackageNotFoundError
+        return versions[name]
+
+    monkeypatch.setattr(child.importlib.metadata, "version", version)
+    assert child.peer("torch", "2.13.0") == "2.13.0+cu130"
+    assert child.peer("jax", "0.10.2") == "0.11.2 (the tests without a GPU use 0.10.2)"
+    assert child.peer("cupy", None) == "missing"
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_captures_of_a_test_that_fails(ended):
+    """They are ended, so that the next test finds a device that may be used."""
+    gpu = backends.Simulated("cuda")
+    stream = gpu.stream()
+    gpu.begin_capture(stream)
+    if ended:
+        gpu.destroy_graph(gpu.end_capture(stream))
+    gpu.close()
+    gpu = backends.Simulated("cuda")
+    assert gpu.simulation.live("captures") == 0
+    gpu.close()
+
+
+# ---- what is measured -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -89,50 +341,32 @@ def test_a_target(unit, ratio, held):
     assert Row("this", unit=unit, failure="no", target=1.0).held is None
 
 
-def test_failures_are_told(simulated, monkeypatch, tmp_path):
-    assert run(monkeypatch, tmp_path, ANSWERS) == 1
-    page = (tmp_path / "gpu.md").read_text()
-    assert "| order | a name | 905 | 900 |" in page
-    assert run(monkeypatch, tmp_path, {"failure": "no such file", "checks": []}) == 1
-    assert "no such file" in (tmp_path / "gpu.md").read_text()
-    simulated.outcomes["three"] = "failed: AssertionError"
-    assert run(monkeypatch, tmp_path, {"checks": []}) == 1
-    assert "| three | failed: AssertionError |" in (tmp_path / "gpu.md").read_text()
-
-
 @pytest.mark.parametrize(
-    ("error", "code", "told"),
+    ("error", "failed", "told"),
     [
-        (ModuleNotFoundError("No module named 'cupy'"), 0, "skipped: ModuleNotFoundError"),
-        (ImportError("libcublas.so.13: cannot open"), 1, "failed: ImportError"),
-        (RuntimeError("out of memory"), 1, "failed: RuntimeError"),
+        (ModuleNotFoundError("No module named 'cupy'"), False, "skipped: ModuleNotFoundError"),
+        (ImportError("libcublas.so.13: cannot open"), True, "failed: ImportError"),
+        (RuntimeError("out of memory"), True, "failed: RuntimeError"),
     ],
 )
 @pytest.mark.parametrize("where", ["a group", "a row"])
-def test_what_cannot_be_measured(simulated, monkeypatch, tmp_path, where, error, code, told):
-    """A library that is missing is nobody's fault; all else is."""
+def test_what_cannot_be_measured(monkeypatch, tmp_path, where, error, failed, told):
+    """A library that is missing is nobody's fault; all else is. What came before is kept."""
 
     def broken():
         raise error
 
     def group(gpu):
+        yield row("before", "ns", lambda: 6.0, "that", lambda: 3.0)
         if where == "a group":
             broken()
-        return [row("this", "ns", broken, "that", lambda: 3.0)]
+        yield row("this", "ns", broken, "that", lambda: 3.0)
 
     monkeypatch.setitem(measure.GROUPS, "Copies", group)
-    assert run(monkeypatch, tmp_path, {"checks": []}) == code
-    assert told in (tmp_path / "gpu.md").read_text()
-
-
-def test_the_drivers_answers(monkeypatch):
-    """The script is found and its report understood: here the simulation answers."""
-    folder = str(library_path("cuda").parent)
-    monkeypatch.setenv("LD_LIBRARY_PATH", folder)
-    answers = command.conformance()
-    assert "failure" not in answers and len(answers["checks"]) > 60
-    monkeypatch.setattr(command, "CONFORMANCE", ROOT / "no" / "such.py")
-    assert "such.py" in command.conformance()["failure"]
+    before, last = measure.rows_of("Copies", None)
+    assert before.ratio == 2.0 and bool(last.failure) is failed
+    event = {"event": "measured", "title": "Copies", "row": child.measured(last)}
+    assert told in reported(tmp_path, event)[1]
 
 
 def test_a_row():
@@ -220,17 +454,26 @@ def test_loops_in_c():
     )
 
 
-def test_without_a_gpu():
-    result = subprocess.run(
-        [sys.executable, "-m", "tests.gpu", "--help"], cwd=ROOT, capture_output=True, text=True
-    )
-    assert result.returncode == 0, result.stderr
+def test_without_a_gpu(tmp_path):
+    """It ends at once, and nothing is written."""
     look = "from tests.gpu.backends import find; find()"
     there = subprocess.run([sys.executable, "-c", look], cwd=ROOT, capture_output=True)
     if there.returncode == 0:
         pytest.skip("there is one, and `python -m tests.gpu` takes a while")
+    output = tmp_path / "out"
     result = subprocess.run(
-        [sys.executable, "-m", "tests.gpu"], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-m", "tests.gpu", "--output", str(output)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     assert result.returncode == 2, result.stderr
     assert result.stdout.startswith("nothing to run: no NVIDIA ")
+    assert not output.exists()
+
+
+def test_the_manual():
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.gpu", "--help"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and "--output" in done.stdout, done.stderr

@@ -15,7 +15,6 @@ from tests.support.simulation import (
     GLOBAL,
     LEGACY,
     RELAXED,
-    SOURCES,
     THREAD_LOCAL,
     Simulation,
     functions,
@@ -665,10 +664,12 @@ class TestLibraries:
 
     def test_conformance(self):
         """The facts that conformance.py asks of a driver are those of the simulation."""
-        script, output = SOURCES / "conformance.py", build.folder() / "conformance.json"
+        script, output = "tests.simulated.conformance", build.folder() / "conformance.json"
         # Another path than this process's, so another simulation.
-        command = [sys.executable, str(script), str(library_path("cuda")), "--json", str(output)]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        command = [sys.executable, "-m", script, library_path("cuda"), "--json", output]
+        result = subprocess.run(
+            [*map(str, command)], cwd=build.ROOT, capture_output=True, text=True, timeout=120
+        )
         assert result.returncode == 0, result.stdout + result.stderr
         report = json.loads(output.read_text())
         assert report["device"] == "Simulated device"

@@ -1,203 +1,266 @@
-"""Everything that needs a GPU, with one command, and a page of what came of it.
+"""Everything that needs a GPU, with one command, and a report of what came of it.
 
-    python -m tests.gpu [--output FOLDER] [-- ARGUMENTS OF PYTEST]
+    python -m tests.gpu [--output FOLDER] [--groups NAME ...] [-- ARGUMENTS OF PYTEST]
 
-Runs the tests of tests/gpu, asks the driver what fastdl believes of drivers
-(tests/simulated/conformance.py), measures, and writes gpu.md and gpu.json to docs/, or to FOLDER.
-Ends with 1 if something failed, and with 2, before anything is written, where there is no GPU. What
-could not be measured has failed; a budget that is missed is marked in the page, and nothing more,
-since a machine that others share may be to blame.
+Asks the driver and the libraries what fastdl believes of them (tests/simulated/beliefs.py), runs
+the tests of tests/gpu, and measures. Each group runs in a process of its own, one after the other.
+A crash, a hang, or an error after which the device answers nothing else costs one item: the group
+goes on in a new process. gpu.md and gpu.json, in docs/ or FOLDER, are written anew with each
+outcome, so they are complete up to the moment at which the run ends, however it ends; gpu.log has
+what the processes wrote.
 
-Libraries that are missing are skipped. `nox -s gpu` installs them first.
+Ends with 1 if something failed, was refuted or was not reached, and with 2, before anything is
+written, where there is no GPU. A budget that is missed is marked in the page, and nothing more,
+since a machine that others share may be to blame. Libraries that are missing are a line in the
+report. See docs/gpu-at-home.md.
 """
 
 import argparse
-import ctypes
-import importlib.metadata
+import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict
-from datetime import datetime, timezone
+import time
+import zipfile
+from dataclasses import replace
 from pathlib import Path
 
-import pytest
+from tests.gpu.child import BROKEN, NO_GPU
+from tests.gpu.groups import GROUPS, chosen
+from tests.gpu.journal import Reader
+from tests.gpu.report import INTERRUPTED, NO_TIME, OVER, Report
 
-import fastdl
-from tests.gpu import measure
-from tests.gpu.backends import Hardware
+ROOT = Path(__file__).resolve().parents[2]
+MINUTES = 8.0
+TRIES = 8  # processes for one group
+BEGINNING = 90  # seconds in which the first item must begin, since libraries are slow to load
+ENDING = 20  # seconds for the end of a process
+POLL = 0.02
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-CONFORMANCE = ROOT / "tests" / "simulated" / "conformance.py"
-LIBRARIES = (
-    *("numpy", "torch", "cupy-cuda12x", "cupy-cuda13x", "jax", "numba-cuda", "cuda-core"),
-    "apache-tvm-ffi",
-)
+ENVIRONMENT = {
+    "CUDA_MODULE_LOADING": "EAGER",  # loading a kernel late waits for the device
+    "CUDA_DEVICE_MAX_CONNECTIONS": "32",  # fewer streams share a queue, and wait for each other
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # others need memory too
+    "PYTHONUNBUFFERED": "1",
+}
 
 
-def facts(gpu):
-    """The machine, as far as it bears on the results."""
-    name, version = ctypes.create_string_buffer(256), ctypes.c_int()
-    gpu.driver.named("cuDeviceGetName", name, len(name), 0)
-    gpu.driver.named("cuDriverGetVersion", version)
-    answer = {
-        "GPU": name.value.decode(),
-        "driver": kernel_driver(),
-        "CUDA of the driver": f"{version.value // 1000}.{version.value % 1000 // 10}",
-        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
-        "Python": sys.version.split()[0],
-        "fastdl": fastdl.__version__,
+class Run:
+    """All groups, one after the other, into one report."""
+
+    def __init__(self, options):
+        self.options = options
+        self.report = Report(options.groups, options.output, options.dry_run)
+        self.deadline = time.monotonic() + 60 * options.minutes
+        self.environment = environment(options)
+        self.process = self.log = None
+
+    def all(self):
+        """The code that the command ends with."""
+        for group in self.options.groups:
+            entry, start = self.report.groups[group.name], time.monotonic()
+            if start > self.deadline:
+                entry["end"] = NO_TIME
+                continue
+            code = self.group(group)
+            entry["seconds"] = time.monotonic() - start
+            if group.kind == "machine":
+                if code == NO_GPU:
+                    return NO_GPU
+                print(f"the report: {self.options.output / 'gpu.md'}", flush=True)
+            self.report.write()
+            print(f"{entry['seconds']:6.1f} s  {group.name}: {entry['end']}", flush=True)
+        self.report.finish()
+        self.report.write()
+        return int(self.report.failed())
+
+    def group(self, group):
+        """Its processes: one, and another whenever an item took one with it."""
+        entry = self.report.groups[group.name]
+        end = min(self.deadline, time.monotonic() + group.whole)
+        for _ in range(TRIES):
+            code, item = self.one_process(group, end)
+            if entry["end"] == OVER and code != 0:
+                entry["end"] = f"over, but then {how_it_ended(code)}"
+            if entry["end"] or code == NO_GPU:
+                return code
+            if item is None:
+                entry["end"] = f"could not begin or end: {how_it_ended(code)} (see gpu.log)"
+                return code
+        entry["end"] = f"given up: {TRIES} processes were lost"
+        return code
+
+    def one_process(self, group, end):
+        """(its code, the item that it was lost with). Runs until it ends, or must be killed."""
+        item, limit = None, time.monotonic() + BEGINNING
+        with self.process_of(group) as (process, reader):
+            while True:
+                code = process.poll()  # before what it wrote is read
+                for event in reader.events():
+                    if event["event"] == "begin":
+                        item, limit = event["name"], time.monotonic() + group.limit
+                    if event["event"] in ("outcome", "broken"):
+                        item, limit = None, time.monotonic() + BEGINNING
+                    if event["event"] == "done":
+                        limit = time.monotonic() + ENDING
+                    self.report.add(event)
+                    if group.kind != "machine":
+                        self.report.write()
+                if code is not None:
+                    break
+                now = time.monotonic()
+                if now > end:
+                    why = NO_TIME if end == self.deadline else "its time was up"
+                    self.report.groups[group.name]["end"] = why
+                    return None, None
+                if now > limit:
+                    break
+                time.sleep(POLL)
+        if code == BROKEN:
+            return code, "any"
+        if item is not None and item not in self.report.groups[group.name]["items"]:
+            hung = f"no end after {group.limit:g} s"
+            found = ("hung", hung) if code is None else ("crashed", how_it_ended(code))
+            self.report.lost(group.name, item, *found)
+        return code, item
+
+    @contextlib.contextmanager
+    def process_of(self, group):
+        """(process, reader of its events); killed, with what it started, if it is still there."""
+        entry = self.report.groups[group.name]
+        with tempfile.TemporaryDirectory() as folder, self.log_file() as log:
+            journal = Path(folder, "journal")
+            reader = Reader(journal)
+            command = [sys.executable, "-X", "faulthandler", "-m", "tests.gpu.child", group.name]
+            command += [
+                group.limit,
+                journal,
+                self.options.library,
+                json.dumps(list(entry["items"])),
+            ]
+            process = subprocess.Popen(
+                [*map(str, command), *self.options.pytest],
+                cwd=ROOT,
+                env=self.environment,
+                stdout=None if group.kind == "machine" else log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=os.name == "posix",
+            )
+            try:
+                yield process, reader
+            finally:
+                kill(process)
+                for event in reader.events():  # written meanwhile
+                    self.report.add(event)
+
+    def log_file(self):
+        if not self.report.facts:  # nothing is written before there is a GPU
+            return contextlib.nullcontext(None)
+        return (self.options.output / "gpu.log").open("a", encoding="utf-8")
+
+
+def kill(process):
+    """The process and all that it started, unless it has ended by itself."""
+    if process.poll() is None:
+        if os.name == "posix":
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    process.wait()
+
+
+def how_it_ended(code):
+    if code is None:
+        return "it hung"
+    if code < 0:
+        with contextlib.suppress(ValueError):
+            return signal.Signals(-code).name
+    return f"code {code}"
+
+
+# ---- options --------------------------------------------------------------------------------
+
+
+def environment(options):
+    """Of the processes. What the caller has set wins."""
+    path = [options.unpacked, ROOT, os.environ.get("PYTHONPATH")]
+    found = {
+        **ENVIRONMENT,
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(str(part) for part in path if part),
     }
-    for library in LIBRARIES:
-        try:
-            answer[library] = importlib.metadata.version(library)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return answer
+    if options.dry_run:
+        from tests.support.simulation import library_path
+
+        options.library = library_path("cuda")
+        found["FASTDL_GPU_DRY_RUN"] = "1"
+        found["LD_LIBRARY_PATH"] = str(options.library.parent)
+        found["FASTDL_TEST_BUILD"] = str(options.library.parents[1])
+    return found
 
 
-def kernel_driver():
-    """Its version, such as 580.65.06."""
-    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader", "--id=0"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
-    except FileNotFoundError:
-        return "unknown"
+def unpacked(path, folder):
+    """The fastdl of a wheel, in `folder`, so that none need be installed. `path`: the wheel, or a
+    folder with one for this Python. ValueError if there is none."""
+    tag = f"-cp{sys.version_info[0]}{sys.version_info[1]}-"
+    wheels = [path] if path.is_file() else sorted(path.glob("fastdlpack-*.whl"))
+    fitting = [wheel for wheel in wheels if tag in wheel.name]
+    if not fitting:
+        raise ValueError(f"expected a wheel of fastdlpack with {tag} in its name, got {path}")
+    with zipfile.ZipFile(fitting[-1]) as wheel:
+        wheel.extractall(folder)
+    return folder
 
 
-class Results:
-    """A plugin of pytest: what became of each test."""
-
-    def __init__(self):
-        self.outcomes = {}
-
-    def pytest_runtest_logreport(self, report):
-        name = report.nodeid.rpartition("::")[2].removeprefix("test_")
-        if report.failed:
-            text = report.longreprtext.strip().splitlines()
-            self.outcomes[name] = f"failed: {text[-1] if text else ''}"
-        elif report.skipped:
-            self.outcomes[name] = f"skipped: {report.longrepr[2].removeprefix('Skipped: ')}"
-        elif report.when == "call":
-            self.outcomes.setdefault(name, "passed")
-
-    def failed(self):
-        return any(outcome.startswith("failed") for outcome in self.outcomes.values())
-
-
-def run_tests(arguments):
-    """As CI does, but a warning of a library that came with the machine is no failure."""
-    results = Results()
-    code = pytest.main([str(HERE), "-W", "default", *arguments], plugins=[results])
-    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-        sys.exit(f"pytest ended with {code!r}")
-    return results
-
-
-def conformance():
-    """What the driver answered: the report of conformance.py, or why there is none."""
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder, "answers.json")
-        command = [sys.executable, str(CONFORMANCE), "--json", str(report)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-        if report.exists():
-            return json.loads(report.read_text())
-        return {"failure": (done.stderr or done.stdout).strip()[-500:], "checks": []}
-
-
-# ---- the page -------------------------------------------------------------------------------
-
-
-def table(head, rows):
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join("| " + " | ".join(map(str, line)) + " |\n" for line in lines)
-
-
-def number(value):
-    return "" if value is None else f"{value:.3g}" if value < 1000 else f"{value:.0f}"
-
-
-def verdict(row):
-    """The budget of a row, and whether it is held."""
-    if row.target is None:
-        return ""
-    limit = f"{'≤' if row.unit == 'ns' else '≥'} {row.target:g}"
-    return limit + {True: " held", False: " MISSED", None: ""}[row.held]
-
-
-def measured(rows):
-    return [
-        [row.what, found(row), f"{row.peer} {number(row.theirs)} {row.unit}" if row.theirs is not
-         None else row.peer, number(row.ratio), verdict(row)]
-        for row in rows
-    ]  # fmt: skip
-
-
-def found(row):
-    if row.failure:
-        return f"failed: {row.failure}"
-    if row.missing:
-        return f"skipped: {row.missing}"
-    return f"{number(row.ours)} {row.unit}"
-
-
-def page(report):
-    """gpu.md."""
-    outcomes, answers = report["tests"], report["conformance"]
-    counts = {word: sum(o.startswith(word) for o in outcomes.values())
-              for word in ("passed", "failed", "skipped")}  # fmt: skip
-    wrong = [row for row in answers["checks"] if not row["ok"]]
-    text = "# On a GPU\n\nWritten by `python -m tests.gpu`; all answers are in `gpu.json`.\n\n"
-    text += table(["", ""], report["facts"].items())
-    text += "\n## Measured\n\n"
-    for group, rows in report["measured"].items():
-        rows = [measure.Row(**row) for row in rows]
-        head = ["", "fastdl", "beside it", "ratio", "budget"]
-        text += f"### {group}\n\n" + table(head, measured(rows)) + "\n"
-    text += "## The driver's answers\n\n"
-    text += answers.get("failure") or f"{len(answers['checks'])} answers, {len(wrong)} unexpected."
-    text += "\n\n"
-    if wrong:
-        rows = [[row["topic"], row["name"], row["expected"], row["got"]] for row in wrong]
-        text += table(["topic", "check", "expected", "got"], rows) + "\n"
-    text += "## Tests\n\n" + ", ".join(f"{count} {word}" for word, count in counts.items())
-    text += ".\n\n" + table(["test", "outcome"], outcomes.items())
-    return text
-
-
-def main():
+def parsed(arguments, folder):
     parser = argparse.ArgumentParser(prog="python -m tests.gpu", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--output", type=Path, default=ROOT / "docs", help="default: docs/")
-    parser.add_argument("pytest", nargs="*", help="arguments of pytest")
-    options = parser.parse_args()
+    parser.add_argument(
+        "--groups", nargs="+", default=["*"], metavar="NAME",
+        help=f"patterns of groups, of {', '.join(GROUPS)}; default: all",
+    )  # fmt: skip
+    parser.add_argument(
+        "--minutes", type=float, default=MINUTES, help=f"for the whole; default: {MINUTES:g}"
+    )
+    parser.add_argument("--limit", type=float, help="seconds for each item, in place of its own")
+    parser.add_argument("--wheel", type=Path, help="fastdl's, or a folder that has it")
+    parser.add_argument("--dry-run", action="store_true", help="on the simulated driver")
+    parser.add_argument("pytest", nargs="*", help="arguments of pytest, after --")
+    options = parser.parse_args(arguments)
+    options.library, options.unpacked = "libcuda.so.1", None
+    options.output = options.output.resolve()
     try:
-        gpu = Hardware()
-    except RuntimeError as reason:
-        print(f"nothing to run: {reason}")
-        return 2
-    about = facts(gpu)
-    gpu.close()
-    results = run_tests(options.pytest)
-    gpu = Hardware()
-    rows = measure.all_rows(gpu)
-    gpu.close()
-    report = {
-        "facts": about,
-        "measured": {group: [asdict(row) for row in found] for group, found in rows.items()},
-        "conformance": conformance(),
-        "tests": results.outcomes,
-    }
-    options.output.mkdir(exist_ok=True)
-    (options.output / "gpu.json").write_text(json.dumps(report, indent=1) + "\n")
-    (options.output / "gpu.md").write_text(page(report))
-    print(f"written: {options.output / 'gpu.md'}")
-    answers = report["conformance"]
-    wrong = "failure" in answers or not all(row["ok"] for row in answers["checks"])
-    unmeasured = any(row.failure for group in rows.values() for row in group)
-    return int(wrong or unmeasured or results.failed())
+        options.groups = chosen(options.groups)
+        if options.wheel is not None:
+            options.unpacked = unpacked(options.wheel, folder)
+    except ValueError as error:
+        parser.error(str(error))
+    if options.limit is not None:
+        options.groups = [replace(group, limit=options.limit) for group in options.groups]
+    return options
+
+
+def interrupt(number, frame):
+    raise KeyboardInterrupt
+
+
+def main(arguments=None):
+    signal.signal(signal.SIGTERM, interrupt)
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run(parsed(arguments, folder))
+        try:
+            return run.all()
+        except KeyboardInterrupt:
+            if run.report.facts:
+                run.report.state = INTERRUPTED
+                run.report.write()
+            print("interrupted", flush=True)
+            return 130
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ with `no_race` or `race`, to which the simulation's checker has an answer and a 
 
 import ctypes
 import gc
+import os
 import threading
 import time
 from contextlib import contextmanager
@@ -57,9 +58,16 @@ class Backend:
         self.device = (self.device_type, 0)
         self.default_stream = 1 if kind == "cuda" else 0
         self.setup = self.driver.stream()
+        self.captures = set()
 
     def close(self):
         self.driver.close()
+
+    def end_captures(self):
+        """Those that a test left behind when it failed: they would forbid what `close` does."""
+        for stream in self.captures:
+            self.driver.code("end_capture", stream, ctypes.c_void_p())
+        self.captures.clear()
 
     def stream(self, blocking=False):
         return self.driver.stream(blocking)
@@ -103,10 +111,12 @@ class Backend:
 
     def begin_capture(self, stream, mode=GLOBAL):
         self.driver.do("begin_capture", stream, mode)
+        self.captures.add(stream)
 
     def end_capture(self, stream):
         """The graph. AssertionError if the capture was broken meanwhile."""
         graph = ctypes.c_void_p()
+        self.captures.discard(stream)
         self.driver.do("end_capture", stream, graph)
         return graph.value
 
@@ -127,6 +137,7 @@ class Simulated(Backend):
         super().__init__(self.simulation.driver, kind)
 
     def close(self):
+        self.end_captures()
         gc.collect()  # an exception that was looked at may hold tensors
         self.simulation.run()
         fastdl_driver.replace_driver(self.device_type, None)
@@ -205,6 +216,7 @@ class Hardware(Backend):
         self._warm_up()
 
     def close(self):
+        self.end_captures()
         gc.collect()  # as above
         fastdl_driver.replace_driver(CUDA, None)
         super().close()
@@ -279,6 +291,11 @@ class Hardware(Backend):
         self.finish(stream)
         self.driver.named("cuGraphExecDestroy", program)
         return True
+
+
+def first():
+    """The first GPU, or the simulation in a dry run."""
+    return Simulated("cuda") if os.environ.get("FASTDL_GPU_DRY_RUN") == "1" else Hardware()
 
 
 def find():

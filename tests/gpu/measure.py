@@ -1,6 +1,6 @@
 """What is measured on a GPU: the cost of the handshake, and the bandwidth of copies.
 
-Each function returns rows (what, ours, peers, unit). What is compared runs in turns in one process;
+Each function gives rows (what, ours, peers, unit). What is compared runs in turns in one process;
 a ratio is the median over rounds of the ratios within a round, as in benchmarks/timing.py. A row
 may have a target for its ratio: the budgets of benchmarks/budgets.py, on tensors of a GPU. To miss
 one is told; what ends the command with 1 is a row that could not be measured, for any reason but a
@@ -105,19 +105,19 @@ def handshake(gpu):
     names = {"fastdl": fastdl, "torch": torch, "x": device, "h": host, "s": first, "t": second}
     names |= {"y": imported, "free": tensor}
     take = "fastdl.from_dlpack"
-    return [
-        row("from_dlpack(CUDA tensor)", "ns", call(f"{take}(x)", **names),
-            "torch.from_dlpack", call("torch.from_dlpack(x)", **names)),
-        row("from_dlpack(CUDA tensor)", "ns", call(f"{take}(x)", **names),
-            "from_dlpack(host tensor)", call(f"{take}(h)", **names)),
-        row("import with a pooled event (stream=s)", "ns", call(f"{take}(x, stream=s)", **names),
-            "without (stream=-1)", call(f"{take}(x, stream=-1)", **names)),
-        row("export, nothing in flight (stream=t)", "ns", call("y.__dlpack__(stream=t)", **names),
-            "stream=-1", call("y.__dlpack__(stream=-1)", **names)),
-        row("record, then export with one wait", "ns",
-            call("y.record(s); y.__dlpack__(stream=t)", **names),
-            "record alone", call("y.record(s)", **names)),
-    ]  # fmt: skip
+    yield row("from_dlpack(CUDA tensor)", "ns", call(f"{take}(x)", **names),
+              "torch.from_dlpack", call("torch.from_dlpack(x)", **names))  # fmt: skip
+    yield row("from_dlpack(CUDA tensor)", "ns", call(f"{take}(x)", **names),
+              "from_dlpack(host tensor)", call(f"{take}(h)", **names))  # fmt: skip
+    yield row("import with a pooled event (stream=s)", "ns",
+              call(f"{take}(x, stream=s)", **names),
+              "without (stream=-1)", call(f"{take}(x, stream=-1)", **names))  # fmt: skip
+    yield row("export, nothing in flight (stream=t)", "ns",
+              call("y.__dlpack__(stream=t)", **names),
+              "stream=-1", call("y.__dlpack__(stream=-1)", **names))  # fmt: skip
+    yield row("record, then export with one wait", "ns",
+              call("y.record(s); y.__dlpack__(stream=t)", **names),
+              "record alone", call("y.record(s)", **names))  # fmt: skip
 
 
 BUSY = 256 << 20  # bytes that a busy stream fills
@@ -318,15 +318,13 @@ def copies(gpu):
 
         return run
 
-    rows = []
     for what, function in ours.items():
         size = function().nbytes
         mine = bandwidth(gpu, function, stream, size)
         for peer, pooled in (("CuPy", True), ("CuPy without a pool", False)):
             other = bandwidth(gpu, on_stream(theirs[what], pooled), stream, size)
-            rows.append(row(what, "GB/s", mine, peer, other))
-    rows.append(against_pinned(gpu, ours, stream, host.nbytes))
-    return rows
+            yield row(what, "GB/s", mine, peer, other)
+    yield against_pinned(gpu, ours, stream, host.nbytes)
 
 
 def against_pinned(gpu, ours, stream, size):
@@ -341,12 +339,10 @@ def against_pinned(gpu, ours, stream, size):
 GROUPS = {"The handshake": handshake, "Events": events, "From C": from_c, "Copies": copies}
 
 
-def all_rows(gpu):
-    """{group: rows}. A group that cannot begin is one row that says why."""
-    found = {}
-    for name, group in GROUPS.items():
-        try:
-            found[name] = group(gpu)
-        except Exception as error:
-            found[name] = [unmeasured(name, error)]
-    return found
+def rows_of(name, gpu):
+    """The rows of a group, each as soon as it is known. If the group cannot go on, the last one
+    says why."""
+    try:
+        yield from GROUPS[name](gpu)
+    except Exception as error:
+        yield unmeasured(name, error)

@@ -13,7 +13,7 @@ import pytest
 import fastdl
 from tests.gpu import stream_objects
 from tests.gpu.arrays import DefinedLibrary, InterfaceLibrary, Library, TabledLibrary
-from tests.gpu.backends import NEW, OLD, SIZE, Hardware
+from tests.gpu.backends import NEW, OLD, SIZE, first
 from tests.gpu.cases import Scenarios
 from tests.gpu.peers import STREAMS, Cupy, Jax, Numba, Torch, require_jax
 from tests.interop.peers import require
@@ -26,7 +26,7 @@ PRODUCERS = [*CONSUMERS, DefinedLibrary, Jax]
 @pytest.fixture
 def gpu():
     try:
-        backend = Hardware()
+        backend = first()
     except RuntimeError as reason:
         pytest.skip(str(reason))
     yield backend

@@ -1,13 +1,14 @@
-"""What fastdl believes of CUDA's driver, asked of one: the simulated one or a real one.
+"""What fastdl believes of CUDA's driver (beliefs.py), asked of a simulated one or a real one.
 
-    python tests/simulated/conformance.py [LIBRARY] [--json FILE]
+    python -m tests.simulated.conformance [LIBRARY] [--json FILE] [--group NAME ...]
 
 LIBRARY is libcuda.so.1 unless told otherwise. Prints a table, and ends with 1 if an answer is not
 the expected one. What a driver does where it promises nothing is noted; what could not be asked
-here (for want of a second context, or of a symbol) is marked as assumed.
+here (for want of a second device, of a library, or of a symbol) is marked as assumed.
 
-Nothing here is undefined on a real driver: no destroyed handles, no numbers in place of handles.
-Nor does it need a kernel or a library beside the driver.
+Nothing here is undefined on a real driver but the calls in callbacks, which cuda.h forbids, and
+numbers in place of handles that are given to libraries: `python -m tests.gpu` asks those in
+processes of their own. Nothing needs more than the driver and Python.
 """
 
 import argparse
@@ -16,14 +17,36 @@ import json
 import sys
 from pathlib import Path
 
-from conformance_capture import Capture
-from conformance_driver import Driver
-from conformance_objects import Memory, Objects
-from conformance_order import Order
+from tests.simulated.conformance_callbacks import Callbacks
+from tests.simulated.conformance_capture import Capture
+from tests.simulated.conformance_driver import Driver
+from tests.simulated.conformance_elsewhere import Elsewhere
+from tests.simulated.conformance_green import Green, Reset
+from tests.simulated.conformance_libraries import LIBRARIES
+from tests.simulated.conformance_objects import Memory, Objects, Start
+from tests.simulated.conformance_order import Order
+
+# In the order in which they are asked. The first needs a driver that nobody used, and the last
+# takes the context away.
+GROUPS = {
+    "start": Start,
+    "objects": Objects,
+    "memory": Memory,
+    "order": Order,
+    "capture": Capture,
+    "green": Green,
+    "elsewhere": Elsewhere,
+    "callbacks": Callbacks,
+    **{f"library-{name}": kind for name, kind in LIBRARIES.items()},
+    "reset": Reset,
+}
 
 
-class Conformance(Objects, Memory, Order, Capture):
-    """All checks."""
+def checks():
+    """(group, name, belief) of all checks."""
+    for group, kind in GROUPS.items():
+        for name, (belief, _) in kind.checks().items():
+            yield group, name, belief
 
 
 def table(rows):
@@ -43,9 +66,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("library", nargs="?", default="libcuda.so.1")
     parser.add_argument("--json", type=Path, help="where the answers go as JSON")
+    parser.add_argument("--group", nargs="+", choices=GROUPS, default=list(GROUPS))
     options = parser.parse_args()
     driver = Driver(options.library)
-    rows = Conformance(driver).run()
+    rows = [row for name in options.group for row in GROUPS[name](driver).run()]
     name = ctypes.create_string_buffer(256)
     driver.ok("cuDeviceGetName", name, len(name), 0)
     version = driver.made("cuDriverGetVersion", kind=ctypes.c_int)
@@ -55,7 +79,6 @@ def main():
     if options.json is not None:
         report = {"device": name.value.decode(), "driver": version, "checks": rows}
         options.json.write_text(json.dumps(report, indent=1) + "\n")
-    sys.stdout.flush()
     return 1 if wrong else 0
 
 

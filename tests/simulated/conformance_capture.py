@@ -2,12 +2,12 @@
 
 import ctypes
 
-from conformance_driver import Assumed, Checks
-
+from tests.simulated.conformance_driver import Assumed, Checks, about
 from tests.support.simulation import GLOBAL, LEGACY, PER_THREAD, RELAXED, THREAD_LOCAL
 
 
 class Capture(Checks):
+    @about("captures")
     def check_begin_and_end(self):
         d = self.driver
         stream = d.stream()
@@ -22,16 +22,17 @@ class Capture(Checks):
         self.expect(
             "a per-thread stream captures", (d.begin(PER_THREAD), d.end(PER_THREAD)), (0, 0)
         )
-        d.ok("cuStreamBeginCapture_v2", stream, GLOBAL)
+        d.begun(stream, GLOBAL)
         self.expect("the end on another thread", self.in_thread(lambda: d.end(stream)), 908)
         d.end(stream)
-        d.ok("cuStreamBeginCapture_v2", stream, RELAXED)
+        d.begun(stream, RELAXED)
         self.expect("likewise, relaxed", self.in_thread(lambda: d.end(stream)), 0)
 
+    @about("legacy-capture")
     def check_legacy_and_a_blocking_capture(self):
         d = self.driver
         stream, event = d.stream(True), d.event()
-        d.ok("cuStreamBeginCapture_v2", stream, RELAXED)
+        d.begun(stream, RELAXED)
         self.expect("asking legacy, blocking capture", d.capturing(LEGACY)[0], 906)
         self.expect("which breaks nothing", d.capturing(stream), (0, 1))
         self.expect("recording on legacy", d.record(event, LEGACY), 906)
@@ -39,10 +40,11 @@ class Capture(Checks):
         self.expect("work for a broken capture", d.record(event, stream), 901)
         self.expect("the end of a broken capture", d.end(stream), 901)
 
+    @about("legacy-capture")
     def check_legacy_and_another_capture(self):
         d = self.driver
         stream, event, inner = d.stream(), d.event(), d.event()
-        d.ok("cuStreamBeginCapture_v2", stream, RELAXED)
+        d.begun(stream, RELAXED)
         self.expect("asking legacy, non-blocking capture", d.capturing(LEGACY), (0, 0))
         self.expect("recording on legacy, likewise", d.record(event, LEGACY), 0)
         self.expect("which breaks nothing", d.capturing(stream), (0, 1))
@@ -51,10 +53,11 @@ class Capture(Checks):
         self.note("the status after that", d.capturing(stream)[1])
         self.note("the end after that", d.end(stream))
 
+    @about("capture-edges")
     def check_edges_of_a_capture(self):
         d = self.driver
         stream, outside, event = d.stream(), d.stream(), d.event()
-        d.ok("cuStreamBeginCapture_v2", stream, RELAXED)
+        d.begun(stream, RELAXED)
         self.expect("a wait, event never recorded", d.wait(stream, event), 0)
         self.expect("which breaks nothing", d.capturing(stream), (0, 1))
         d.ok("cuEventRecord", event, outside)
@@ -62,18 +65,19 @@ class Capture(Checks):
         self.expect("which breaks the capture", d.capturing(stream), (0, 2))
         d.end(stream)
         second = d.stream()
-        d.ok("cuStreamBeginCapture_v2", stream, RELAXED)
-        d.ok("cuStreamBeginCapture_v2", second, RELAXED)
+        d.begun(stream, RELAXED)
+        d.begun(second, RELAXED)
         d.ok("cuEventRecord", event, stream)
         self.expect("a wait for another capture", d.wait(second, event), 902)
         d.end(stream), d.end(second)
 
+    @about("capture-forks")
     def check_forks(self):
         d = self.driver
         first, second, fork, join = d.stream(), d.stream(), d.event(), d.event()
 
         def begin():
-            d.ok("cuStreamBeginCapture_v2", first, RELAXED)
+            d.begun(first, RELAXED)
             d.ok("cuEventRecord", fork, first)
             d.ok("cuStreamWaitEvent", second, fork, 0)
 
@@ -99,11 +103,12 @@ class Capture(Checks):
         self.driver.ok(name, stream, status, number, graph, nodes, count)
         return number.value
 
+    @about("capture-edges")
     def check_captured_events(self):
         d = self.driver
         stream, event = d.stream(), d.event()
         for name in ("cuEventQuery", "cuEventSynchronize"):
-            d.ok("cuStreamBeginCapture_v2", stream, RELAXED)
+            d.begun(stream, RELAXED)
             d.ok("cuEventRecord", event, stream)
             self.expect(f"{name}, captured", d.code(name, event), 907)
             self.note("the end after that", d.end(stream))
@@ -111,6 +116,7 @@ class Capture(Checks):
         d.ok("cuEventSynchronize", event)
         self.expect("the event, recorded anew", d.code("cuEventQuery", event), 0)
 
+    @about("capture-unsafe")
     def check_calls_that_break_a_capture(self):
         d = self.driver
         for name, arguments in [
@@ -120,14 +126,15 @@ class Capture(Checks):
             ("cuStreamGetId", lambda stream: (stream, ctypes.c_ulonglong())),
         ]:
             stream = d.stream()
-            d.ok("cuStreamBeginCapture_v2", stream, RELAXED)
+            d.begun(stream, RELAXED)
             self.expect(f"{name}, capturing", d.code(name, *arguments(stream)), 900)
             self.expect("the end after that", d.end(stream), 901)
 
+    @about("capture-safe")
     def check_calls_that_do_not(self):
         d = self.driver
         stream, other, data = d.stream(), d.stream(), d.allocate()
-        d.ok("cuStreamBeginCapture_v2", stream, GLOBAL)
+        d.begun(stream, GLOBAL)
         event = d.event()
         d.ok("cuEventRecord", event, stream)
         d.ok("cuStreamWaitEvent", stream, event, 0)
@@ -137,6 +144,7 @@ class Capture(Checks):
         d.pointer(data)
         self.expect("events and pointers break no capture", d.end(stream), 0)
 
+    @about("capture-unsafe")
     def check_unsafe_calls(self):
         d = self.driver
         names = {GLOBAL: "global", THREAD_LOCAL: "thread-local", RELAXED: "relaxed"}
@@ -159,18 +167,89 @@ class Capture(Checks):
             (RELAXED, GLOBAL, False, False),
         ]:
             stream = d.stream()
-            d.ok("cuStreamBeginCapture_v2", stream, mode)
+            d.begun(stream, mode)
             code = self.in_thread(lambda g=guard: allocate(g)) if elsewhere else allocate(guard)
             where = "another thread" if elsewhere else "this thread"
             name = f"cuMemAlloc_v2 by {where} in {names[guard]} mode, {names[mode]} capture"
             expected = (900, 901) if refused else (0, 0)
             self.expect(name, (code, d.end(stream)), expected)
 
+    @about("capture-unsafe")
     def check_queries_of_other_events(self):
         d = self.driver
         event, stream = d.event(), d.stream()
         d.ok("cuEventRecord", event, d.stream())
         d.ok("cuEventSynchronize", event)
-        d.ok("cuStreamBeginCapture_v2", stream, GLOBAL)
+        d.begun(stream, GLOBAL)
         code = self.in_thread(lambda: d.code("cuEventQuery", event))
         self.expect("cuEventQuery elsewhere, global capture", (code, d.end(stream)), (900, 901))
+
+    @about("capture-ids")
+    def check_the_ids_of_captures(self):
+        d = self.driver
+        version = d.made("cuDriverGetVersion", kind=ctypes.c_int)
+        there = d.has("cuStreamGetCaptureInfo_v2")
+        self.expect("cuStreamGetCaptureInfo_v2 is there", there, version >= 11030)
+        if there:
+            first, second = d.stream(), d.stream()
+            d.begun(first, RELAXED), d.begun(second, RELAXED)
+            got = self.capture_id(first) != self.capture_id(second)
+            self.expect("two captures have two ids", got, True)
+
+    @about("relaxed")
+    def check_relaxed_calls(self):
+        """Each call that fastdl makes beside captures, by another thread in relaxed mode while this
+        one captures in global mode; and without that mode, to see what it is for."""
+        d = self.driver
+        for name, make in CALLS.items():
+            if not d.has(name):
+                self.assume(f"{name}, relaxed, global capture elsewhere", f"no {name}")
+                continue
+            arguments = make(d)
+            stream = d.stream()
+            d.begun(stream, GLOBAL)
+            code = self.in_thread(lambda a=arguments, n=name: self.relaxed_call(n, a))
+            got = code, d.capturing(stream)[1], d.end(stream)
+            self.expect(f"{name}, relaxed, global capture elsewhere", got, (0, 1, 0))
+        for name, make in CALLS.items():
+            if not d.has(name):
+                continue
+            arguments = make(d)
+            stream = d.stream()
+            d.begun(stream, GLOBAL)
+            code = self.in_thread(lambda a=arguments, n=name: d.code(n, *a))
+            self.note(f"{name}, the same in global mode", (code, d.end(stream)))
+
+    def relaxed_call(self, name, arguments):
+        with self.driver.relaxed():
+            return self.driver.code(name, *arguments)
+
+
+def reached(d):
+    """An event that was recorded, on a stream that is done."""
+    event, stream = d.event(), d.stream()
+    d.ok("cuEventRecord", event, stream)
+    d.ok("cuStreamSynchronize", stream)
+    return event
+
+
+# What fastdl calls while others may capture; each with what makes its arguments.
+CALLS = {
+    "cuEventQuery": lambda d: (reached(d),),
+    "cuEventSynchronize": lambda d: (reached(d),),
+    "cuStreamWaitEvent": lambda d: (d.stream(), reached(d), 0),
+    "cuEventRecord": lambda d: (d.event(), d.stream()),
+    "cuEventCreate": lambda d: (ctypes.c_void_p(), 2),
+    "cuEventDestroy_v2": lambda d: (reached(d),),
+    "cuStreamCreate": lambda d: (ctypes.c_void_p(), 1),
+    "cuStreamDestroy_v2": lambda d: (d.stream(),),
+    "cuStreamSynchronize": lambda d: (d.stream(),),
+    "cuStreamIsCapturing": lambda d: (d.stream(), ctypes.c_int()),
+    "cuMemAlloc_v2": lambda d: (ctypes.c_uint64(), 64),
+    "cuMemFree_v2": lambda d: (d.allocate(),),
+    "cuMemHostAlloc": lambda d: (ctypes.c_void_p(), 64, 0),
+    "cuMemFreeHost": lambda d: (d.pinned(),),
+    "cuMemAllocManaged": lambda d: (ctypes.c_uint64(), 64, 1),
+    "cuMemAllocAsync": lambda d: (ctypes.c_uint64(), 64, d.stream()),
+    "cuMemcpyAsync": lambda d: (d.allocate(), d.pinned(), 64, d.stream()),
+}

@@ -1,17 +1,50 @@
 """What the groups of checks of conformance.py share: a driver to ask, and where answers go."""
 
 import ctypes
-import sys
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from tests.simulated.beliefs import BY_NAME
+from tests.support.simulation import GLOBAL, RELAXED, declare
 
-from tests.support.simulation import GLOBAL, declare
+KERNEL = Path(__file__).parents[1] / "gpu" / "latch.ptx"
+PATIENCE = 0.5  # seconds after which a call or a wait that did not end waits for something
+
+# Functions that no simulation has; None: where a pointer or a handle goes or comes from.
+POINTER, NUMBER, SIZE, WORD = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t, ctypes.c_uint64
+OTHERS = {
+    "cuCtxCreate_v2": [POINTER, NUMBER, ctypes.c_int],
+    "cuCtxDestroy_v2": [POINTER],
+    "cuDevicePrimaryCtxReset_v2": [ctypes.c_int],
+    "cuModuleLoadData": [POINTER, POINTER],
+    "cuModuleGetFunction": [POINTER, POINTER, ctypes.c_char_p],
+    "cuLaunchKernel": [POINTER, *([NUMBER] * 7), *([POINTER] * 3)],
+    "cuMemPoolCreate": [POINTER, POINTER],
+    "cuMemPoolDestroy": [POINTER],
+    "cuMemAllocFromPoolAsync": [POINTER, SIZE, POINTER, POINTER],
+    "cuDeviceGetDevResource": [ctypes.c_int, POINTER, ctypes.c_int],
+    "cuDevResourceGenerateDesc": [POINTER, POINTER, NUMBER],
+    "cuGreenCtxCreate": [POINTER, POINTER, ctypes.c_int, NUMBER],
+    "cuGreenCtxDestroy": [POINTER],
+    "cuCtxFromGreenCtx": [POINTER, POINTER],
+    "cuGreenCtxStreamCreate": [POINTER, POINTER, NUMBER, ctypes.c_int],
+}
 
 
 class Assumed(Exception):
     """Cannot be asked of this driver on this machine; the text says why."""
+
+
+def about(belief):
+    """A check, or a class of checks, that asks about this belief (a name of beliefs.py)."""
+    assert belief in BY_NAME, belief
+
+    def mark(check):
+        check.belief = belief
+        return check
+
+    return mark
 
 
 class Driver:
@@ -20,12 +53,19 @@ class Driver:
 
     def __init__(self, path):
         self.library = declare(ctypes.CDLL(path), "cuda")
+        for name, types in OTHERS.items():
+            if hasattr(self.library, name):
+                getattr(self.library, name).argtypes = types
+        self.captures, self.kernel = set(), None
 
     def code(self, name, *arguments):
         function = getattr(self.library, name, None)
         if function is None:
             raise Assumed(f"no {name}")
         return function(*arguments)
+
+    def has(self, name):
+        return hasattr(self.library, name)
 
     def ok(self, name, *arguments):
         code = self.code(name, *arguments)
@@ -45,6 +85,11 @@ class Driver:
 
     def current(self):
         return self.made("cuCtxGetCurrent")
+
+    def known_current(self):
+        """The same; None where the driver does not say."""
+        context = ctypes.c_void_p()
+        return context.value if self.code("cuCtxGetCurrent", context) == 0 else None
 
     def stream(self, blocking=False):
         return self.made("cuStreamCreate", 0 if blocking else 1)
@@ -68,20 +113,42 @@ class Driver:
         return self.code("cuMemcpyAsync", to, source, size, stream)
 
     def begin(self, stream, mode=GLOBAL):
-        return self.code("cuStreamBeginCapture_v2", stream, mode)
+        code = self.code("cuStreamBeginCapture_v2", stream, mode)
+        if code == 0:
+            self.captures.add(stream)
+        return code
+
+    def begun(self, stream, mode=GLOBAL):
+        code = self.begin(stream, mode)
+        assert code == 0, f"cuStreamBeginCapture_v2 gave {code}"
 
     def end(self, stream):
         graph = ctypes.c_void_p()
+        self.captures.discard(stream)
         code = self.code("cuStreamEndCapture", stream, graph)
         if graph.value:
             self.ok("cuGraphDestroy", graph)
         return code
+
+    def end_captures(self):
+        """Those that a check left behind when it failed."""
+        for stream in list(self.captures):
+            self.end(stream)
+        self.code("cuThreadExchangeStreamCaptureMode", ctypes.c_int(GLOBAL))
 
     def capturing(self, stream):
         """The code and the status."""
         status = ctypes.c_int(-1)
         code = self.code("cuStreamIsCapturing", stream, status)
         return code, (status.value if code == 0 else None)
+
+    @contextmanager
+    def relaxed(self):
+        previous = self.exchange(RELAXED)
+        try:
+            yield
+        finally:
+            self.exchange(previous)
 
     def exchange(self, mode):
         value = ctypes.c_int(mode)
@@ -110,37 +177,98 @@ class Driver:
 
 
 class Latch:
-    """Work that does not end before `open`, put into a stream."""
+    """Work that does not end before `open`, put into a stream: a kernel, or on the simulation,
+    which has none, a function of the host. Ends by itself after ten seconds."""
+
+    LIMIT = 10.0
 
     def __init__(self, driver, stream):
-        self._gate = threading.Event()
-        self._function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._hold)
-        pointer = ctypes.cast(self._function, ctypes.c_void_p)
-        driver.ok("cuLaunchHostFunc", stream, pointer, None)
+        if not driver.has("cuLaunchKernel"):
+            self._gate = threading.Event()
+            self._function = host_function(lambda: self._gate.wait(self.LIMIT))
+            driver.ok("cuLaunchHostFunc", stream, self._function, None)
+            self.open = self._gate.set
+            return
+        if driver.kernel is None:
+            driver.kernel = Kernel(driver)
+        self.open = driver.kernel.launch(stream, self.LIMIT)
 
-    def _hold(self, _):
-        self._gate.wait(20)
 
-    def open(self):
-        self._gate.set()
+class Kernel:
+    """latch.ptx, loaded, and the flags that open it. Made while nothing is held."""
+
+    FLAGS = 1024
+
+    def __init__(self, driver):
+        self.driver, self.used = driver, 0
+        self.flags = driver.pinned(4 * self.FLAGS)
+        ctypes.memset(self.flags, 0, 4 * self.FLAGS)
+        module = driver.made("cuModuleLoadData", KERNEL.read_bytes())
+        self.function = driver.made("cuModuleGetFunction", module, b"latch")
+
+    def launch(self, stream, limit):
+        flag = self.flags + 4 * (self.used % self.FLAGS)
+        self.used += 1
+        ctypes.c_uint32.from_address(flag).value = 0
+        values = ctypes.c_uint64(flag), ctypes.c_uint64(int(limit * 1e9))
+        arguments = (ctypes.c_void_p * 2)(*map(ctypes.addressof, values))
+        self.driver.ok("cuLaunchKernel", self.function, *([1] * 6), 0, stream, arguments, None)
+
+        def release():
+            ctypes.c_uint32.from_address(flag).value = 1
+
+        return release
+
+
+_functions = []  # those that a driver may still call
+
+
+def host_function(body):
+    """`body`, a Python function without arguments, as cuLaunchHostFunc takes it."""
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: body())
+    _functions.append(function)
+    return ctypes.cast(function, ctypes.c_void_p)
 
 
 class Checks:
-    """A group of checks: its methods `check_...`, run in the order in which they are written.
+    """A group of checks: its methods `check_...`, run in the order in which they are written. Each
+    is marked with the belief that it asks about.
 
-    Groups are bases of one class, since later ones need what earlier ones made: `context`, the
-    primary one of device 0, which is current, and `count`, how many devices there are.
+    `context` is the primary one of device 0, which is current, and `count` how many devices there
+    are. `tell` is called with each event as it happens: ("begin", name=...) before a check,
+    ("answer", ...) with a row, and ("outcome", name=..., outcome=..., text=...) after it.
     """
 
-    def __init__(self, driver):
-        self.driver = driver
+    def __init__(self, driver, tell=lambda event, **facts: None):
+        self.driver, self.tell = driver, tell
         self.rows = []
-        self.topic = ""
+        self.topic = self.belief = ""
+
+    @classmethod
+    def checks(cls):
+        """{name: (belief, method)}"""
+        return {
+            name.removeprefix("check_").replace("_", " "): (method.belief, method)
+            for name, method in vars(cls).items()
+            if name.startswith("check_")
+        }
+
+    def prepare(self):
+        """What `checks` need, unless they are about that."""
+        d = self.driver
+        d.ok("cuInit", 0)
+        self.count = d.made("cuDeviceGetCount", kind=ctypes.c_int)
+        self.context = d.made("cuDevicePrimaryCtxRetain", 0)
+        d.push(self.context)
+
+    def finish(self):
+        self.driver.pop()
 
     def _row(self, kind, name, got, expected=None):
         ok = kind != "checked" or got == expected
-        row = {"topic": self.topic, "name": name, "kind": kind, "expected": expected, "got": got}
-        self.rows.append({**row, "ok": ok})
+        row = {"topic": self.topic, "name": name, "belief": self.belief, "kind": kind}
+        self.rows.append({**row, "expected": expected, "got": got, "ok": ok})
+        self.tell("answer", **self.rows[-1])
 
     def expect(self, name, got, expected):
         self._row("checked", name, got, expected)
@@ -153,21 +281,34 @@ class Checks:
         """What cannot be asked here."""
         self._row("assumed", name, why)
 
-    def run(self):
-        for group in type(self).__bases__:
-            for name, method in vars(group).items():
-                if name.startswith("check_"):
-                    self._run_one(name.removeprefix("check_").replace("_", " "), method)
+    def run(self, done=()):
+        """The rows of all checks but those that are done already."""
+        self.prepare()
+        for name, (belief, method) in self.checks().items():
+            if name not in done:
+                self._run_one(name, belief, method)
+        self.finish()
         return self.rows
 
-    def _run_one(self, topic, method):
-        self.topic = topic
+    def _run_one(self, name, belief, method):
+        self.topic, self.belief = name, belief
+        self.tell("begin", name=name)
+        before, outcome, text = self.driver.known_current(), "passed", ""
         try:
             method(self)
         except Assumed as reason:
             self.assume("the rest", str(reason))
-        except AssertionError as error:
-            self.expect("the rest", str(error), "no failure")
+        except Exception as error:  # one check is lost, and no more
+            outcome, text = "failed", f"{type(error).__name__}: {error}"
+            self.expect("the rest", text, "no failure")
+        self.restore(before)
+        self.tell("outcome", name=name, outcome=outcome, text=text)
+
+    def restore(self, context):
+        """Ends what a check that failed has begun."""
+        self.driver.end_captures()
+        if self.driver.known_current() != context:
+            self.driver.code("cuCtxSetCurrent", context)
 
     def in_thread(self, function):
         """On a new thread with the context current; what it gives."""

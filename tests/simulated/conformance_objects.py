@@ -1,16 +1,25 @@
 """Checks of a driver: devices, contexts, streams, events, pointers, copies."""
 
 import ctypes
+import os
 import threading
 
-from conformance_driver import Assumed, Checks
-
+from tests.simulated.conformance_driver import Assumed, Checks, Latch, about
 from tests.support.simulation import LEGACY, PER_THREAD
 
 DEVICE_MEMORY, PINNED = 2, 1  # values of CU_POINTER_ATTRIBUTE_MEMORY_TYPE
 
 
-class Objects(Checks):
+class Start(Checks):
+    """From the first call on; each check needs the ones before it."""
+
+    def prepare(self):
+        pass
+
+    def restore(self, context):
+        pass
+
+    @about("start")
     def check_initialization(self):
         d = self.driver
         self.expect("a call before cuInit", d.code("cuDeviceGetCount", ctypes.c_int()), 3)
@@ -27,6 +36,17 @@ class Objects(Checks):
             got = d.code("cuDeviceGet", ctypes.c_int(), ordinal)
             self.expect(f"cuDeviceGet({'-1' if ordinal < 0 else 'count'})", got, 101)
 
+    @about("start")
+    def check_a_child(self):
+        if not hasattr(os, "fork"):
+            raise Assumed("no fork on this system")
+        child = os.fork()
+        if child == 0:
+            os._exit(self.driver.code("cuInit", 0))
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        self.expect("cuInit in a child made by fork", code, 3)
+
+    @about("start")
     def check_error_names(self):
         names = {
             4: "CUDA_ERROR_DEINITIALIZED",
@@ -46,6 +66,7 @@ class Objects(Checks):
         got = self.driver.code("cuGetErrorName", 12345, ctypes.c_char_p())
         self.expect("the name of no error", got, 1)
 
+    @about("no-context")
     def check_no_context(self):
         d = self.driver
         self.expect("no context is current at first", d.current(), None)
@@ -63,6 +84,7 @@ class Objects(Checks):
         known = d.pointer(ctypes.addressof(host))
         self.expect("cuPointerGetAttributes without a context", known["type"], 0)
 
+    @about("stack")
     def check_primary_contexts(self):
         d = self.driver
         flags, active = ctypes.c_uint(), ctypes.c_int(-1)
@@ -78,6 +100,7 @@ class Objects(Checks):
         got = d.code("cuDevicePrimaryCtxRetain", ctypes.c_void_p(), self.count)
         self.expect("retaining for no device", got, 101)
 
+    @about("stack")
     def check_the_stack_of_contexts(self):
         d = self.driver
         d.push(self.context)
@@ -103,8 +126,23 @@ class Objects(Checks):
         thread.join()
         return results[0]
 
-    # ---- streams and events; from here on the context is current
 
+class Objects(Checks):
+    @about("event-outlives-stream")
+    def check_events_of_destroyed_streams(self):
+        d = self.driver
+        stream, later, event = d.stream(), d.stream(), d.event()
+        latch = Latch(d, stream)
+        d.ok("cuEventRecord", event, stream)
+        d.ok("cuStreamDestroy_v2", stream)
+        self.expect("its query, while there is work", d.code("cuEventQuery", event), 600)
+        self.expect("a wait for it", d.wait(later, event), 0)
+        latch.open()
+        self.expect("a wait of the host", d.code("cuEventSynchronize", event), 0)
+        self.expect("its query after that", d.code("cuEventQuery", event), 0)
+        d.ok("cuStreamSynchronize", later)
+
+    @about("default-streams")
     def check_streams(self):
         d = self.driver
         flags = ctypes.c_uint(9)
@@ -119,11 +157,22 @@ class Objects(Checks):
             d.ok("cuStreamGetCtx", stream, context)
             same = context.value == self.context
             self.expect(f"stream {stream} is of the current context", same, True)
+        other = self.second_context()
+        d.push(other)
+        try:
+            for stream in (0, LEGACY, PER_THREAD):
+                context = ctypes.c_void_p()
+                d.ok("cuStreamGetCtx", stream, context)
+                same = context.value == other
+                self.expect(f"stream {stream} follows the current context", same, True)
+        finally:
+            d.pop()
         first, second = (ctypes.c_ulonglong() for _ in range(2))
         d.ok("cuStreamGetId", d.stream(), first)
         d.ok("cuStreamGetId", d.stream(), second)
         self.expect("two streams have two ids", first.value != second.value, True)
 
+    @about("events")
     def check_events(self):
         d = self.driver
         event, stream = d.event(), d.stream()
@@ -149,18 +198,17 @@ class Objects(Checks):
         return self.driver.code("cuStreamWaitEvent", stream, self.driver.event(), 1 << 12)
 
     def second_context(self):
-        """Of another device, or of a kind of its own on this one."""
+        """Of a kind of its own on this device, or of another device."""
         d = self.driver
-        if self.count > 1:
-            return d.made("cuDevicePrimaryCtxRetain", 1)
-        create = getattr(d.library, "cuCtxCreate_v2", None)
-        if create is None:
+        if not d.has("cuCtxCreate_v2"):
+            if self.count > 1:
+                return d.made("cuDevicePrimaryCtxRetain", 1)
             raise Assumed("one device, and no other context can be made")
-        create.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_uint, ctypes.c_int]
         context = d.made("cuCtxCreate_v2", 0, 0)
         d.pop()
         return context
 
+    @about("event-context")
     def check_two_contexts(self):
         d = self.driver
         event, stream, data = d.event(), d.stream(), d.allocate()
@@ -187,6 +235,7 @@ class Objects(Checks):
         finally:
             d.pop()
 
+    @about("handles-without-a-context")
     def check_handles_without_a_context(self):
         """Open questions: the driver could know the context from the handle."""
         d = self.driver
@@ -207,6 +256,7 @@ class Objects(Checks):
 
 
 class Memory(Checks):
+    @about("allocation")
     def check_allocation(self):
         d = self.driver
         place = ctypes.c_uint64()
@@ -217,6 +267,7 @@ class Memory(Checks):
         self.expect("cuMemFree_v2 of an inner pointer", d.code("cuMemFree_v2", data + 8), 1)
         self.expect("cuMemFree_v2", d.code("cuMemFree_v2", data), 0)
 
+    @about("pointers")
     def check_pointers(self):
         d = self.driver
         data = d.allocate(64)
@@ -225,7 +276,6 @@ class Memory(Checks):
         self.expect("managed, device memory", known["managed"], 0)
         self.expect("ordinal of device memory", known["ordinal"], 0)
         self.expect("start of the range", known["start"] - data, 0)
-        self.expect("size of the range", known["size"], 64)
         self.expect("host pointer of device memory", known["host pointer"], 0)
         data = d.pinned()
         known = d.pointer(data)
@@ -241,6 +291,21 @@ class Memory(Checks):
         self.expect("start of an unknown pointer", known["start"], 0)
         self.note("ordinal of an unknown pointer", known["ordinal"])
 
+        self.note("the device reads pageable memory", d.attribute(88))
+
+    @about("range-size")
+    def check_the_size_of_ranges(self):
+        """fastdl compares a tensor with the range that it lies in."""
+        d = self.driver
+        for size in (1, 64, 4096, 3 << 20):
+            for kind, data in (("device", d.allocate(size)), ("pinned", d.pinned(size))):
+                known = d.pointer(data)
+                name = f"the range of {size} bytes, {kind}"
+                self.expect(f"{name}, is large enough", known["size"] >= size, True)
+                self.expect(f"{name}, begins there", known["start"] - data, 0)
+                self.note(name, known["size"])
+
+    @about("managed")
     def check_managed_memory(self):
         d = self.driver
         data = d.made("cuMemAllocManaged", 64, 1, kind=ctypes.c_uint64)
@@ -250,6 +315,28 @@ class Memory(Checks):
         self.note("type of managed memory", known["type"])
         self.expect("cuMemFree_v2 of managed memory", d.code("cuMemFree_v2", data), 0)
 
+    @about("managed-pools")
+    def check_managed_memory_from_a_pool(self):
+        d = self.driver
+        # CUmemPoolProps: a managed type (3), no handle type, device 0 (1, 0), and zeros.
+        properties = (ctypes.c_uint32 * 64)(3, 0, 1, 0)
+        pool = ctypes.c_void_p()
+        code = d.code("cuMemPoolCreate", ctypes.byref(pool), properties)
+        if code != 0:
+            raise Assumed(f"cuMemPoolCreate of a managed pool gave {code}")
+        stream = d.stream()
+        data = d.made("cuMemAllocFromPoolAsync", 64, pool, stream, kind=ctypes.c_uint64)
+        d.ok("cuStreamSynchronize", stream)
+        known = d.pointer(data)
+        self.expect("managed, managed memory from a pool", known["managed"], 0)
+        for name in ("type", "ordinal", "size"):
+            self.note(f"{name} of managed memory from a pool", known[name])
+        self.note("and it has a host pointer", known["host pointer"] != 0)
+        d.ok("cuMemFreeAsync", data, stream)
+        d.ok("cuStreamSynchronize", stream)
+        d.ok("cuMemPoolDestroy", pool)
+
+    @about("pools")
     def check_pools(self):
         d = self.driver
         if not d.attribute(115):
@@ -261,7 +348,14 @@ class Memory(Checks):
         self.expect("managed, memory from a pool", known["managed"], 0)
         self.expect("cuMemFreeAsync", d.code("cuMemFreeAsync", data, stream), 0)
         d.ok("cuStreamSynchronize", stream)
+        owner, event = d.stream(), d.event()
+        data = d.made("cuMemAllocAsync", 64, owner, kind=ctypes.c_uint64)
+        d.ok("cuEventRecord", event, owner)
+        d.ok("cuStreamWaitEvent", stream, event, 0)
+        self.expect("freed on another stream", d.code("cuMemFreeAsync", data, stream), 0)
+        d.ok("cuStreamSynchronize", stream)
 
+    @about("copies")
     def check_copies(self):
         d = self.driver
         stream, device, back = d.stream(), d.allocate(), d.allocate()
@@ -285,6 +379,7 @@ class Memory(Checks):
         self.expect("0 bytes", d.copy(device, back, 0, stream), 0)
         self.expect("to NULL", d.copy(0, back, 8, stream), 1)
 
+    @about("copies")
     def check_copies_of_boxes(self):
         d = self.driver
         stream, device, target = d.stream(), d.allocate(64), d.pinned(64)

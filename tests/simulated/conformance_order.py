@@ -1,13 +1,10 @@
-"""Checks of a driver: what waits for what. Instead of a kernel, a function of the host that holds a
-stream until it is told (`Latch`) is the work that is not over."""
+"""Checks of a driver: what waits for what. Something that holds a stream until it is told (`Latch`)
+is the work that is not over."""
 
 import ctypes
 
-from conformance_driver import Checks, Latch
-
+from tests.simulated.conformance_driver import PATIENCE, Checks, Latch, about
 from tests.support.simulation import LEGACY, PER_THREAD
-
-PATIENCE = 0.5  # seconds after which a wait that did not end is one for the latch
 
 
 class Order(Checks):
@@ -33,6 +30,7 @@ class Order(Checks):
         d.ok("cuStreamSynchronize", first)
         return not ended
 
+    @about("implicit-order")
     def check_order(self):
         d = self.driver
         kinds = {
@@ -55,6 +53,7 @@ class Order(Checks):
             self.expect(f"{second} waits for {first}", got, expected)
         self.expect("0 is legacy", self.waits(0, kinds["blocking"]), True)
 
+    @about("last-record")
     def check_order_by_events(self):
         d = self.driver
         first, second, third, event = d.stream(), d.stream(), d.stream(), d.event()
@@ -86,6 +85,7 @@ class Order(Checks):
         got = self.waits(first, second, early_record)
         self.expect(name + "another event's work", got, False)
 
+    @about("events")
     def check_work_that_is_not_over(self):
         d = self.driver
         stream, event = d.stream(), d.event()
@@ -98,6 +98,7 @@ class Order(Checks):
         got = d.code("cuEventQuery", event)
         self.expect("and after a wait for it", got, 0)
 
+    @about("blocking-calls")
     def check_what_waits_without_a_promise(self):
         d = self.driver
         for name, prepare, call in [
@@ -118,17 +119,3 @@ class Order(Checks):
 
     def pending_event(self):
         return self.driver.event()
-
-    def check_host_functions(self):
-        d = self.driver
-        codes = []
-        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(
-            lambda _: codes.append(d.code("cuMemAlloc_v2", ctypes.c_uint64(), 64))
-        )
-        d.ok("cuLaunchHostFunc", LEGACY, ctypes.cast(function, ctypes.c_void_p), None)
-        d.ok("cuStreamSynchronize", LEGACY)
-        self.expect("a call in a host function", codes, [800])
-
-    def check_what_needs_a_kernel(self):
-        self.assume("a kernel on a stream of another context gives 400", "needs a kernel")
-        self.assume("a kernel may read memory of another device", "needs a kernel and two devices")

@@ -141,6 +141,8 @@ static void shorten_log(void)
     memmove(calls.data, half, calls.length + 1);
 }
 
+static int broken_device; /* what it answers to all calls, once it is */
+
 static int leave_early(Thread *self, int code)
 {
     shorten_log();
@@ -180,6 +182,8 @@ int call_enter(Symbol **place, const char *name, int flags, Thread **thread)
         return leave_early(self, SUCCESS);
     if (settings.deinitialized && !(flags & CALLBACK))
         return leave_early(self, DEINITIALIZED);
+    if (broken_device != SUCCESS && !(flags & (ANYTIME | CALLBACK)))
+        return leave_early(self, broken_device);
     if (!(flags & ANYTIME) && (!settings.initialized || settings.process != getpid()))
         return leave_early(self, NOT_INITIALIZED);
     if ((flags & CONTEXT) && context_current(self) == NULL)
@@ -330,6 +334,15 @@ EXPORT void fk_deinit(void)
     lock();
     settings.deinitialized = true;
     unlock();
+}
+
+/* From now on, whatever is reset, every call returns `code`: as after a kernel that failed. */
+EXPORT int fk_break(int code)
+{
+    lock();
+    broken_device = code;
+    unlock();
+    return 0;
 }
 
 static bool exported(const char *name)

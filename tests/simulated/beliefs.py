@@ -1,0 +1,364 @@
+"""What fastdl believes of drivers and libraries: one row for each belief, and nowhere else.
+
+docs/streams.md shows the table (docs/quote.py generates it), and the checks of conformance*.py each
+name the belief that they ask about; tests/test_beliefs.py keeps both in step. `python -m tests.gpu`
+asks a real driver, and what it finds in docs/gpu.json fills the last column.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+REPORT = Path(__file__).parents[2] / "docs" / "gpu.json"
+
+
+@dataclass(frozen=True)
+class Belief:
+    name: str  # by which checks refer to it
+    text: str
+    source: str  # public
+    simulated: str  # how the simulation encodes it
+    needs: str = ""  # what one NVIDIA GPU with a current driver does not have
+
+
+CUDA_H = "cuda.h"
+
+BELIEFS = (
+    # ---- contexts
+    Belief(
+        "start",
+        "Before `cuInit`, and in a child made by `fork`, every call answers 3; each error has a "
+        "name",
+        CUDA_H,
+        "`control.c`: `call_enter` compares the process",
+    ),
+    Belief(
+        "no-context",
+        "Without a current context, calls that need one answer 201; the attributes of a pointer "
+        "can be asked for all the same",
+        CUDA_H,
+        "`CONTEXT` at each call of `cuda.c` and `cuda_memory.c`",
+    ),
+    Belief(
+        "stack",
+        "Each thread has a stack of contexts; `cuCtxSetCurrent` replaces its top; to retain a "
+        "primary context makes nothing current",
+        CUDA_H,
+        "`cuda.c`: `push`, and the calls around it",
+    ),
+    Belief(
+        "primary-context",
+        "Libraries work in the primary context, of which there is one for each device",
+        "CUDA documentation, runtime and driver interoperability; sources of torch, CuPy, Numba",
+        "`objects.c`: one context for each device",
+    ),
+    Belief(
+        "current-device",
+        "Libraries follow the context that is current on the thread",
+        "sources of torch and CuPy",
+        "the stand-ins of `tests/gpu/arrays.py` use the driver as those do",
+        needs="two devices",
+    ),
+    Belief(
+        "default-streams",
+        "The default streams 0, 1 and 2 are those of the current context, whichever that is",
+        "cuda.h; pytorch#185527",
+        "`objects.c`: `stream_from` is given the current context",
+    ),
+    Belief(
+        "green-context",
+        "Green contexts have default streams of their own; `cuStreamGetCtx` of their streams "
+        "answers 801 on CUDA 12",
+        "cuda.h 12.9; pytorch#185527",
+        "not encoded",
+    ),
+    Belief(
+        "event-context",
+        "An event is recorded on streams of its own context only (400); a stream waits for events "
+        "of any context, and of any device",
+        CUDA_H,
+        "`work.c`: `work_record` compares contexts, `work_wait` does not",
+    ),
+    Belief(
+        "handles-without-a-context",
+        "Nothing is known of calls that name an event or a stream while no context is current; "
+        "fastdl makes one current for each",
+        "open",
+        "201, the least that fastdl must survive",
+    ),
+    Belief(
+        "reset",
+        "`cudaDeviceReset` ends the primary context and all of its streams, events and memory",
+        "CUDA documentation",
+        "not encoded",
+    ),
+    # ---- order
+    Belief(
+        "events",
+        "An event that was never recorded holds nothing back; queries answer 600 while there is "
+        "work, and do not wait",
+        CUDA_H,
+        "`work.c`: `work_query_event`, `work_query_stream`",
+    ),
+    Belief(
+        "last-record",
+        "A wait means the event as it was recorded last before the wait, so that it can be "
+        "recorded again, or destroyed, at once",
+        CUDA_H,
+        "`clocks.c`: a wait copies the clock of the event; `graph.c`: its node",
+    ),
+    Belief(
+        "event-outlives-stream",
+        "An event outlives the stream that it was recorded on",
+        CUDA_H,
+        "`objects.c`: work of a destroyed stream goes on",
+    ),
+    Belief(
+        "implicit-order",
+        "Blocking streams, the per-thread ones included, join the legacy default stream; "
+        "non-blocking ones do not; each thread has its own stream 2",
+        "CUDA documentation, stream synchronization behavior",
+        "`clocks.c` and `graph.c`, each for itself: `submit`",
+    ),
+    Belief(
+        "blocking-calls",
+        "To free memory, allocate it or destroy an event may wait for the device; nothing is "
+        "promised",
+        "cuda.h; pytorch#119393",
+        "`strict`: they order nothing, so that nobody can rely on it",
+    ),
+    # ---- callbacks
+    Belief(
+        "driver-lock",
+        "Any call may wait while a callback of `cuLaunchHostFunc` runs, since the driver may hold "
+        "its lock meanwhile",
+        "numba-cuda#317, #321; cuda-python#1065, #2280; chainer#2090",
+        "`control.c` counts calls that can block and are made with the GIL",
+    ),
+    Belief(
+        "callbacks",
+        "A callback of `cuLaunchHostFunc` must not call the driver; error 800 *may* be the answer",
+        "cuda.h; iree#15673",
+        "`control.c`: `call_enter` answers 800 and reports a violation",
+    ),
+    # ---- captures
+    Belief(
+        "captures",
+        "A capture begins and ends as cuda.h says: codes 401, 900, 903, 904, 908",
+        CUDA_H,
+        "`capture.c`: `capture_begin`, `capture_end`",
+    ),
+    Belief(
+        "legacy-capture",
+        "`cuStreamIsCapturing` of the legacy stream answers 906 while a blocking stream captures, "
+        "and breaks nothing; a capture of a non-blocking one is invisible there",
+        CUDA_H,
+        "`capture.c`: `legacy_conflict`",
+    ),
+    Belief(
+        "capture-edges",
+        "An event recorded in a capture can be waited for in that capture alone, and one from "
+        "outside not at all (902, 905, 907); a refused wait breaks the capture",
+        CUDA_H,
+        "`capture.c`: `capture_wait`",
+    ),
+    Belief(
+        "capture-forks",
+        "A stream that waits for a captured event joins that capture, and has its id",
+        CUDA_H,
+        "`capture.c`: `join`",
+    ),
+    Belief(
+        "capture-ids",
+        "`cuStreamGetCaptureInfo_v2` is there from CUDA 11.3 on; before, the ids of captures are "
+        "unknown",
+        "headers of CUDA 11.8 to 13.5",
+        "`FK_OLD` builds a driver without it",
+    ),
+    Belief(
+        "capture-safe",
+        "To create, record, wait for and destroy events, and to ask about pointers, breaks no "
+        "capture",
+        "sources of torch",
+        "`capture.c`: those calls ask no capture",
+    ),
+    Belief(
+        "capture-unsafe",
+        "In global mode, to allocate, query or synchronise breaks a capture of any thread (900)",
+        CUDA_H,
+        "`capture.c`: `capture_unsafe`",
+    ),
+    Belief(
+        "relaxed",
+        "In the relaxed mode `cuEventQuery`, waiting, allocating and freeing break no capture of "
+        "another thread",
+        "cuda.h; pytorch#148594, #158352",
+        "`capture.c`: `capture_unsafe` looks at the mode of the thread",
+    ),
+    # ---- memory
+    Belief(
+        "allocation",
+        "`cuMemAlloc` and `cuMemFree` answer as cuda.h says: codes 1 and 2; freeing 0 is allowed",
+        CUDA_H,
+        "`memory.c`",
+    ),
+    Belief(
+        "pointers",
+        "Each pointer tells its type, device and range; the type of memory that the driver does "
+        "not know is 0, also where the device reaches all of the host's memory (HMM)",
+        CUDA_H,
+        "`cuda_memory.c`: `pointer_attribute`",
+    ),
+    Belief(
+        "range-size",
+        "The range of an allocation is at least as large as what was asked for",
+        CUDA_H,
+        "`cuda_memory.c`: exactly what was asked for",
+    ),
+    Belief(
+        "managed",
+        "`IS_MANAGED` is set for memory of `cuMemAllocManaged`, whatever its type",
+        "cuda.h; MatX#1240",
+        "`cuda_memory.c`; `managed_type` chooses the type",
+    ),
+    Belief(
+        "managed-pools",
+        "`IS_MANAGED` is not set for managed memory from pools",
+        "cuda-python `_buffer.pyx`",
+        "not encoded",
+    ),
+    Belief(
+        "stream-device",
+        "`cuMemAllocAsync` allocates on the device of its stream, whichever is current",
+        "documentation of cuda-bindings",
+        "`cuda_memory.c`: `cuMemAllocAsync`",
+        needs="two devices",
+    ),
+    Belief(
+        "pools",
+        "Memory from `cuMemAllocAsync` may be freed on another stream that waits for its users",
+        CUDA_H,
+        "`memory.c`: `memory_free` on a stream is a write there",
+    ),
+    Belief(
+        "copies",
+        "`cuMemcpyAsync`, `cuMemcpy2DAsync` and `cuMemcpy3DAsync` copy between memory of any kind, "
+        "in order with their stream",
+        CUDA_H,
+        "`work.c`: `work_copy`; pageable memory is not finished when the call returns",
+    ),
+    Belief(
+        "peer-copies",
+        "The same calls copy between devices, with peer access or without, memory of pools "
+        "included",
+        CUDA_H,
+        "`work.c`: addresses of all devices are known to each",
+        needs="two devices",
+    ),
+    # ---- libraries
+    Belief(
+        "producer-streams",
+        "`__dlpack__` of torch, CuPy and JAX takes the streams that the standard names; 0 and 2 "
+        "differ, and JAX takes -1 for a handle",
+        "their sources",
+        "the stand-ins of `tests/gpu/arrays.py`",
+    ),
+    Belief(
+        "producers-order",
+        "torch and CuPy make the stream that is passed wait for their current one, and with -1 "
+        "order nothing",
+        "their sources",
+        "`Library` and `TabledLibrary` of `tests/gpu/arrays.py`",
+    ),
+    Belief(
+        "producers-ignore",
+        "Buffers of `cuda.core`, arrays of nanobind and tensors of tvm-ffi take `stream` and do "
+        "nothing with it",
+        "their sources; nanobind#1383",
+        "not encoded",
+    ),
+    Belief(
+        "non-blocking-streams",
+        "torch's own streams are non-blocking, so that the legacy default stream does not wait for "
+        "them",
+        "sources of torch",
+        "scenarios run with streams of both kinds",
+    ),
+    # ---- ROCm
+    Belief(
+        "hip-captures",
+        "On ROCm, to query an event or to wait for it breaks the captures of all threads, whatever "
+        "their mode, before the fix of February 2026",
+        "ROCm/rocm-systems#3169, #3176; pytorch#176251",
+        "`hip.c`: `capture_invalidate_all`",
+        needs="an AMD GPU",
+    ),
+    Belief(
+        "hip-callbacks",
+        "ROCm has no error 800: a call in a callback is not refused",
+        "headers of ROCm 5.0 to 6.2; AMDGPU.jl#537",
+        "`control.c` reports a violation",
+        needs="an AMD GPU",
+    ),
+    Belief(
+        "hip-pointers",
+        "ROCm 6 numbers the types of memory anew; before, an unknown pointer is an error",
+        "headers of ROCm 5.7 and 6.2",
+        "`hip.c`, by its `version`",
+        needs="an AMD GPU",
+    ),
+    Belief(
+        "hip-stream-device",
+        "`hipMallocAsync` allocates on the device of its stream",
+        "HIP documentation",
+        "`hip.c`: `hipMallocAsync`",
+        needs="two AMD GPUs",
+    ),
+)
+
+BY_NAME = {belief.name: belief for belief in BELIEFS}
+
+# What was found out about a belief, by the worst of its answers.
+CONFIRMED, REFUTED, ANSWERED, UNASKED = "confirmed", "refuted", "answered", "not asked"
+
+
+def verdicts(rows):
+    """{belief: what became of it}, of the rows that the checks gave.
+
+    An answer that was expected confirms, one that was not refutes. Where nothing is promised there
+    is nothing to confirm: such a belief is answered. What got no answer was not asked.
+    """
+    found = dict.fromkeys(BY_NAME, UNASKED)
+    ranks = [UNASKED, ANSWERED, CONFIRMED, REFUTED]
+    for row in rows:
+        kind = {"noted": ANSWERED, "checked": CONFIRMED if row["ok"] else REFUTED}
+        verdict = kind.get(row["kind"], UNASKED)
+        if ranks.index(verdict) > ranks.index(found[row["belief"]]):
+            found[row["belief"]] = verdict
+    return found
+
+
+def reported(path=REPORT):
+    """The report of a GPU that is committed, or an empty one."""
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def as_markdown():
+    """For docs/streams.md."""
+    report = reported()
+    if report:
+        where = report["facts"]
+        name, driver = where.get("GPU", "a GPU"), where.get("driver", "unknown")
+        yield (
+            f"The last column is from the run on {name} with driver {driver} of which "
+            "[gpu.md](gpu.md) tells."
+        )
+    else:
+        yield "**Nothing on this page has been confirmed on hardware yet.**"
+    yield from ("", "| believed | source | in `tests/simulated` | on hardware |", "|" + "---|" * 4)
+    found = report.get("beliefs", {})
+    for belief in BELIEFS:
+        word = found.get(belief.name, UNASKED)
+        if word == UNASKED:
+            word = f"needs {belief.needs}" if belief.needs else UNASKED
+        yield f"| {belief.text} | {belief.source} | {belief.simulated} | {word} |"

@@ -1,0 +1,129 @@
+"""Checks of a driver: green contexts, a primary context that is reset."""
+
+import ctypes
+from contextlib import contextmanager
+
+from tests.simulated.conformance_driver import Assumed, Checks, about
+from tests.support.simulation import LEGACY, PER_THREAD
+
+SM, DEFAULT_STREAM = 1, 1  # a kind of resource; a flag of green contexts
+
+
+class Green(Checks):
+    """A green context with all multiprocessors of the device."""
+
+    @contextmanager
+    def green(self):
+        """(green context, its context, which is current)"""
+        d = self.driver
+        resource, pointer = ctypes.create_string_buffer(512), ctypes.c_void_p
+        code = d.code("cuDeviceGetDevResource", 0, resource, SM)
+        if code != 0:
+            raise Assumed(f"cuDeviceGetDevResource gave {code}")
+        description, green = pointer(), pointer()
+        d.ok("cuDevResourceGenerateDesc", ctypes.byref(description), resource, 1)
+        d.ok("cuGreenCtxCreate", ctypes.byref(green), description, 0, DEFAULT_STREAM)
+        context = d.made("cuCtxFromGreenCtx", green)
+        d.push(context)
+        try:
+            yield green, context
+        finally:
+            d.pop()
+            d.code("cuGreenCtxDestroy", green)
+
+    def context_of(self, stream):
+        """(code, context) of cuStreamGetCtx."""
+        context = ctypes.c_void_p()
+        return self.driver.code("cuStreamGetCtx", stream, context), context.value
+
+    @about("green-context")
+    def check_the_default_streams(self):
+        d = self.driver
+        version = d.made("cuDriverGetVersion", kind=ctypes.c_int)
+        with self.green() as (_, context):
+            self.expect("it is not the primary one", context != self.context, True)
+            self.expect("it is current", d.current() == context, True)
+            device = d.made("cuCtxGetDevice", kind=ctypes.c_int)
+            self.expect("and tells its device", device, 0)
+            for stream in (0, LEGACY, PER_THREAD):
+                code, found = self.context_of(stream)
+                same = {context: "it", self.context: "the primary one"}.get(found, "neither")
+                answer = code, same if code == 0 else None
+                self.note(f"the context of its stream {stream}", answer)
+                if 12000 <= version < 13000:
+                    self.expect(f"cuStreamGetCtx of its stream {stream}", code, 801)
+                self.note(f"a query of its stream {stream}", d.code("cuStreamQuery", stream))
+
+    @about("green-context")
+    def check_the_streams_of_its_own(self):
+        d = self.driver
+        with self.green() as (green, context):
+            theirs = d.made("cuGreenCtxStreamCreate", green, 1, 0)
+            code, found = self.context_of(theirs)
+            self.note("the context of its stream", (code, found == context if not code else None))
+            stream = d.stream()
+            code, found = self.context_of(stream)
+            self.note("and of one of cuStreamCreate", (code, found == context if not code else 0))
+            event = d.event()
+            self.expect("its event, on its stream", d.record(event, theirs), 0)
+            self.expect("its event, on its default stream", d.record(event, LEGACY), 0)
+            d.ok("cuStreamSynchronize", theirs)
+            d.ok("cuStreamSynchronize", LEGACY)
+
+    @about("green-context")
+    def check_events_across(self):
+        d = self.driver
+        event, stream = d.event(), d.stream()
+        with self.green() as (green, _):
+            theirs = d.made("cuGreenCtxStreamCreate", green, 1, 0)
+            own = d.event()
+            self.note("an event of the primary one, on its stream", d.record(event, theirs))
+            self.note("and on its default stream", d.record(event, LEGACY))
+            self.note("its event, on a stream of the primary one", d.record(own, stream))
+            d.ok("cuEventRecord", own, theirs)
+            self.expect("a stream of the primary one waits for it", d.wait(stream, own), 0)
+            d.push(self.context)
+            self.expect("its default stream waits for it", d.wait(LEGACY, own), 0)
+            self.expect("a query from elsewhere", d.code("cuEventSynchronize", own), 0)
+            d.ok("cuEventRecord", event, stream)
+            d.pop()
+            self.expect("its stream waits for the primary one's", d.wait(theirs, event), 0)
+            d.ok("cuStreamSynchronize", theirs)
+
+    @about("green-context")
+    def check_memory(self):
+        d = self.driver
+        with self.green():
+            data = d.allocate()
+            self.expect("the ordinal of its memory", d.pointer(data)["ordinal"], 0)
+        self.expect("freed from elsewhere", d.code("cuMemFree_v2", data), 0)
+
+
+class Reset(Checks):
+    """Last, and in a process of its own: what was made before is gone. Nothing of it is used here,
+    since that would be undefined."""
+
+    def finish(self):
+        pass
+
+    @about("reset")
+    def check_a_reset(self):
+        d = self.driver
+        if not d.has("cuDevicePrimaryCtxReset_v2"):
+            raise Assumed("no cuDevicePrimaryCtxReset_v2")
+        data = d.allocate()
+        d.pop()
+        self.expect("the reset", d.code("cuDevicePrimaryCtxReset_v2", 0), 0)
+        flags, active = ctypes.c_uint(), ctypes.c_int(-1)
+        d.ok("cuDevicePrimaryCtxGetState", 0, flags, active)
+        self.expect("the context is inactive then", active.value, 0)
+        self.note("pushing it", d.code("cuCtxPushCurrent_v2", self.context))
+        known = d.pointer(data)
+        self.expect("its memory is unknown", known["type"], 0)
+        again = d.made("cuDevicePrimaryCtxRetain", 0)
+        self.note("retained anew, it has the same handle", again == self.context)
+        d.push(again)
+        self.expect("and it works", d.code("cuMemFree_v2", d.allocate()), 0)
+        number = ctypes.c_ulonglong()
+        if d.has("cuCtxGetId"):
+            self.note("cuCtxGetId tells them apart", d.code("cuCtxGetId", again, number))
