@@ -295,6 +295,9 @@ class Theirs:
     def __init__(self, *numbers):
         self.numbers = numbers
 
+    def __repr__(self):  # the same in each process: it names a test
+        return f"Theirs{self.numbers}"
+
     def __dlpack_data_type__(self):
         return self.numbers
 

@@ -217,7 +217,7 @@ EXPORT_OPTIONAL int cuMemPoolDestroy(CUmemoryPool pool)
 EXPORT_OPTIONAL int cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t size, CUmemoryPool pool,
                                             CUstream handle)
 {
-    CALL("cuMemAllocFromPoolAsync", CONTEXT | BLOCKS);
+    CALL("cuMemAllocFromPoolAsync", CONTEXT);
     STREAM(handle);
     for (int device = 0; pool != NULL && device < settings.devices; device++) {
         if (pool == pool_of(device, POOL_MEMORY))
