@@ -38,8 +38,10 @@ static int find_cuda(fdl_driver *driver, const void *pointer, DLDevice *found, f
 static int may_be_managed(fdl_driver *driver, const void *pointer)
 {
     int name = CU_MEMPOOL_HANDLE;
-    void *pool = NULL, *value = &pool;
-    return FDL_ASK(driver, cu_pointer_attributes, 1, &name, &value, pointer) == 0 && pool != NULL;
+    void *pool = NULL, *value = &pool, *paused = fdl_pause_python();
+    int code = FDL_ASK(driver, cu_pointer_attributes, 1, &name, &value, pointer);
+    fdl_resume_python(paused);
+    return code == 0 && pool != NULL;
 }
 
 /* ---- HIP ---- */
