@@ -3,6 +3,7 @@
 
 #include "devices.h"
 #include "export.h"
+#include "facts.h"
 
 fastdl_cache fdl_types;
 
@@ -54,7 +55,8 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
 
 /* ---- the entry ---- */
 
-static PyObject *complete_call, *protocol_call, *finish_call, *stream_name;
+static PyObject *complete_call, *protocol_call, *finish_call;
+static PyObject *stream_name, *device_name;
 
 /* from_dlpack(object, stream=passed) for a library in C. NULL without an exception if its table
  * refused. */
@@ -77,29 +79,69 @@ static PyObject *acquire_on(PyObject *object, const fastdl_record *record, PyObj
     if (stream > 2 && fdl_is_ordered(fact) && fdl_has_driver(fact->stream))
         result = fdl_ready_for(tensor, stream) == 0 ? Py_NewRef(tensor) : NULL;
     else
-        result = PyObject_CallFunctionObjArgs(finish_call, object, tensor, passed, NULL);
+        result = PyObject_CallFunctionObjArgs(finish_call, object, tensor, Py_None, passed, NULL);
     Py_DECREF(tensor);
     return result;
 }
 
-static int is_stream_alone(PyObject *names)
+/* from_dlpack(object, device=device), which means the host. NULL without an exception for a Tensor
+ * elsewhere. */
+static PyObject *acquire_on_host(PyObject *object, const fastdl_record *record, PyObject *device)
+{
+    PyObject *tensor, *result;
+    if (record->borrow == fdl_tensor_borrow &&
+        fdl_description_in(object)->managed.dl_tensor.device.device_type != kDLCPU)
+        return NULL;
+    tensor = fdl_acquire(object, record, FDL_ORDER_LATER);
+    if (tensor == NULL ||
+        (tensor != Py_None &&
+         fdl_description_in(tensor)->managed.dl_tensor.device.device_type == kDLCPU))
+        return tensor;
+    result = PyObject_CallFunctionObjArgs(finish_call, object, tensor, device, Py_None, NULL);
+    Py_DECREF(tensor);
+    return result;
+}
+
+/* The keywords that a call may have beside its one argument for this file to serve it: one of these
+ * at most is not None. */
+typedef struct {
+    PyObject *stream, *host; /* `host` means "cpu" */
+} plain_keywords;
+
+static int is_name(PyObject *name, PyObject *interned, const char *text)
+{
+    return name == interned || PyUnicode_CompareWithASCIIString(name, text) == 0;
+}
+
+static int are_plain(PyObject *names, PyObject *const *values, plain_keywords *keywords)
 {
     PyObject *name = PyTuple_GET_SIZE(names) == 1 ? PyTuple_GET_ITEM(names, 0) : NULL;
-    return name != NULL &&
-           (name == stream_name || PyUnicode_CompareWithASCIIString(name, "stream") == 0);
+    if (name == NULL)
+        return 0;
+    if (is_name(name, stream_name, "stream")) {
+        keywords->stream = values[0];
+        return 1;
+    }
+    keywords->host = values[0];
+    return is_name(name, device_name, "device") && fdl_means_host(values[0]);
 }
 
 static PyObject *from_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count,
                              PyObject *names)
 {
-    PyObject *passed = names == NULL ? Py_None : is_stream_alone(names) ? arguments[count] : NULL;
+    plain_keywords keywords = {Py_None, Py_None};
     (void)module;
-    if (count == 1 && passed != NULL) {
+    if (count == 1 && (names == NULL || are_plain(names, arguments + 1, &keywords))) {
         const fastdl_record *record = fdl_type_find(Py_TYPE(arguments[0]));
         if (record != NULL && !(record->facts & FASTDL_TYPE_PROTOCOL) &&
-            (passed == Py_None || record->borrow != fdl_tensor_borrow)) {
-            PyObject *tensor = passed == Py_None ? fdl_acquire(arguments[0], record, FDL_ORDER_NOW)
-                                                 : acquire_on(arguments[0], record, passed);
+            (keywords.stream == Py_None || record->borrow != fdl_tensor_borrow)) {
+            PyObject *tensor;
+            if (keywords.host != Py_None)
+                tensor = acquire_on_host(arguments[0], record, keywords.host);
+            else if (keywords.stream != Py_None)
+                tensor = acquire_on(arguments[0], record, keywords.stream);
+            else
+                tensor = fdl_acquire(arguments[0], record, FDL_ORDER_NOW);
             if (tensor == Py_None) {
                 Py_DECREF(tensor);
                 return PyObject_Vectorcall(protocol_call, arguments, 1, NULL);
@@ -125,7 +167,8 @@ PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *over
     protocol_call = over_protocol;
     finish_call = Py_NewRef(finish);
     stream_name = PyUnicode_InternFromString("stream");
-    if (module == NULL || stream_name == NULL)
+    device_name = PyUnicode_InternFromString("device");
+    if (module == NULL || stream_name == NULL || device_name == NULL)
         return NULL;
     function = PyCFunction_NewEx(&definition, NULL, module);
     Py_DECREF(module);
