@@ -157,8 +157,8 @@ def test_is_contiguous_refuses_other_orders(order):
 
 def test_equal_types_and_devices_are_one_object():
     a, b = tensor_of(3), fastdl.from_dlpack(np.zeros(2, np.float32))
-    assert a.dtype is b.dtype is fastdl.DType("float32")
-    assert a.device is b.device is fastdl.Device("cpu")
+    assert a.dtype is b.dtype and a.dtype == fastdl.DType("float32")
+    assert a.device is b.device and a.device == fastdl.Device("cpu")
 
 
 def test_more_types_and_devices_than_are_remembered():

@@ -102,46 +102,41 @@ static PyObject *acquire_on_host(PyObject *object, const fastdl_record *record, 
     return result;
 }
 
-/* The keywords that a call may have beside its one argument for this file to serve it: one of these
- * at most is not None. */
-typedef struct {
-    PyObject *stream, *host; /* `host` means "cpu" */
-} plain_keywords;
-
 static int is_name(PyObject *name, PyObject *interned, const char *text)
 {
     return name == interned || PyUnicode_CompareWithASCIIString(name, text) == 0;
 }
 
-static int are_plain(PyObject *names, PyObject *const *values, plain_keywords *keywords)
+/* from_dlpack(object, **keywords). NULL without an exception if this file does not serve those: it
+ * does one, a stream or the host as device. */
+static PyObject *acquire_with(PyObject *object, const fastdl_record *record, PyObject *names,
+                              PyObject *const *values)
 {
-    PyObject *name = PyTuple_GET_SIZE(names) == 1 ? PyTuple_GET_ITEM(names, 0) : NULL;
-    if (name == NULL)
-        return 0;
+    PyObject *name, *value;
+    if (PyTuple_GET_SIZE(names) != 1)
+        return NULL;
+    name = PyTuple_GET_ITEM(names, 0);
+    value = values[0];
     if (is_name(name, stream_name, "stream")) {
-        keywords->stream = values[0];
-        return 1;
+        if (value == Py_None)
+            return fdl_acquire(object, record, FDL_ORDER_NOW);
+        return record->borrow == fdl_tensor_borrow ? NULL : acquire_on(object, record, value);
     }
-    keywords->host = values[0];
-    return is_name(name, device_name, "device") && fdl_means_host(values[0]);
+    if (is_name(name, device_name, "device") && fdl_means_host(value))
+        return acquire_on_host(object, record, value);
+    return NULL;
 }
 
 static PyObject *from_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count,
                              PyObject *names)
 {
-    plain_keywords keywords = {Py_None, Py_None};
     (void)module;
-    if (count == 1 && (names == NULL || are_plain(names, arguments + 1, &keywords))) {
+    if (count == 1) {
         const fastdl_record *record = fdl_type_find(Py_TYPE(arguments[0]));
-        if (record != NULL && !(record->facts & FASTDL_TYPE_PROTOCOL) &&
-            (keywords.stream == Py_None || record->borrow != fdl_tensor_borrow)) {
-            PyObject *tensor;
-            if (keywords.host != Py_None)
-                tensor = acquire_on_host(arguments[0], record, keywords.host);
-            else if (keywords.stream != Py_None)
-                tensor = acquire_on(arguments[0], record, keywords.stream);
-            else
-                tensor = fdl_acquire(arguments[0], record, FDL_ORDER_NOW);
+        if (record != NULL && !(record->facts & FASTDL_TYPE_PROTOCOL)) {
+            PyObject *tensor = names == NULL
+                                   ? fdl_acquire(arguments[0], record, FDL_ORDER_NOW)
+                                   : acquire_with(arguments[0], record, names, arguments + 1);
             if (tensor == Py_None) {
                 Py_DECREF(tensor);
                 return PyObject_Vectorcall(protocol_call, arguments, 1, NULL);
