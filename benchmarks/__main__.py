@@ -61,6 +61,7 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, list[budgets.Row]], 
     slack = CHECK_SLACK if options.check else 1.0
     exchanges = collect("exchanges", options.workers, options.rounds)
     calls = collect("calls", options.workers, options.rounds)
+    methods = collect("methods", options.workers, options.rounds)
     copies = collect("copies", max(1, options.workers // 2), max(5, options.rounds // 2))
 
     progress("memory")
@@ -76,6 +77,7 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, list[budgets.Row]], 
 
     sections = {
         "Exchanges": budgets.exchange_rows(exchanges, slack),
+        "Methods of a tensor": budgets.method_rows(methods, slack),
         "Dependence on the tensor": [
             *budgets.growth_rows(exchanges, options.check),
             *budgets.size_rows(exchanges, slack),
@@ -85,7 +87,14 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, list[budgets.Row]], 
         "Memory": budgets.memory_rows(memory),
         "Copies of host data": budgets.copy_rows(copies, slack),
     }
-    return sections, {**exchanges, **calls, **copies, "memory": memory, "imports": imports}
+    return sections, {
+        **exchanges,
+        **calls,
+        **methods,
+        **copies,
+        "memory": memory,
+        "imports": imports,
+    }
 
 
 def warn_of_noise(rows: list[budgets.Row]) -> None:

@@ -17,6 +17,7 @@ class Comparison:
     floor: str  # in the C loop; in Python it is an empty call
     limit: float | None
     ours: str = "fastdl"
+    views: tuple[str, ...] = ("c", "python")
 
     def key(self, prefix: str) -> str:
         key = f"{prefix}/{self.group}/{self.peer}"
@@ -30,6 +31,27 @@ COMPARISONS = (
     Comparison("export", "Tensor.__dlpack__, dropped", "numpy", "an empty capsule", 0.9),
     Comparison("export", "Tensor.__dlpack__, dropped", "tvm_ffi", "an empty capsule", 0.9),
     Comparison("into_numpy", "np.from_dlpack(Tensor)", "numpy", "an empty call", 0.95),
+)
+
+PYTHON = ("python",)  # what C has no call for
+METHODS = (
+    Comparison("numpy", "Tensor.numpy()", "np.from_dlpack", "an empty call", 1.0),
+    Comparison("copy", "Tensor.copy(), 64 bytes", "numpy", "an empty call", 2.0),
+    Comparison("empty", 'empty((4, 4), "float32")', "numpy", "an empty call", 2.5),
+    Comparison("empty_of_dtype", "empty((4, 4), a DType)", "numpy", "an empty call", 2.5),
+    Comparison("item", "Tensor.item()", "numpy", "an empty call", 3.0),
+    Comparison("tolist", "Tensor.tolist(), 16 elements", "numpy", "an empty call", 1.3),
+    Comparison("tolist_matrix", "Tensor.tolist(), (100, 100)", "numpy", "an empty call", 1.3),
+    Comparison("dtype", "Tensor.dtype", "shape", "", 3.0, views=PYTHON),
+    Comparison("device", "Tensor.device", "shape", "", 3.0, views=PYTHON),
+    *(
+        Comparison(group, what, "from_dlpack(x)", "an empty call", 4.0, views=PYTHON)
+        for group, what in (
+            ("array_on_cpu", 'from_dlpack(ndarray, device="cpu")'),
+            ("tensor_on_cpu", 'from_dlpack(Tensor, device="cpu")'),
+            ("to_cpu", 'Tensor.to("cpu")'),
+        )
+    ),
 )
 
 VIEWS = {"c": "C loop", "python": "Python loop"}
@@ -53,7 +75,17 @@ def compare(c: Comparison, prefix: str, groups: dict[str, Samples | str], slack:
 
 
 def exchange_rows(groups: dict[str, Samples | str], slack: float) -> list[Row]:
-    return [compare(c, prefix, groups, slack) for c in COMPARISONS for prefix in VIEWS]
+    return comparison_rows(COMPARISONS, groups, slack)
+
+
+def method_rows(groups: dict[str, Samples | str], slack: float) -> list[Row]:
+    return comparison_rows(METHODS, groups, slack)
+
+
+def comparison_rows(
+    comparisons: tuple[Comparison, ...], groups: dict[str, Samples | str], slack: float
+) -> list[Row]:
+    return [compare(c, prefix, groups, slack) for c in comparisons for prefix in c.views]
 
 
 def growth_rows(groups: dict[str, Samples | str], check: bool) -> list[Row]:

@@ -17,6 +17,7 @@ from benchmarks.native import ROOT, loops
 GROUPS = (
     *("from_torch", "from_numpy", "export", "into_numpy"),
     *("borrow_torch", "borrow_numpy", "borrow_tensor", "call_torch_3", "call_numpy_3"),
+    *("numpy", "copy", "empty", "item", "tolist"),
 )
 WARM_UP = 200
 COUNTS = (1000, 3000)
@@ -24,9 +25,9 @@ COUNTS = (1000, 3000)
 
 def count() -> None:
     """In a process under callgrind: one dump for each subject and count."""
-    from benchmarks import calls, exchanges
+    from benchmarks import calls, exchanges, methods
 
-    groups = {**exchanges.GROUPS, **calls.GROUPS}
+    groups = {**exchanges.GROUPS, **calls.GROUPS, **methods.GROUPS}
     for group in GROUPS:
         try:
             subjects, _ = groups[group]()

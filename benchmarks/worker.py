@@ -32,6 +32,12 @@ def calls(rounds: int) -> dict:
     return run_groups(GROUPS, rounds)
 
 
+def methods(rounds: int) -> dict:
+    from benchmarks.methods import GROUPS
+
+    return run_groups(GROUPS, rounds)
+
+
 def run_groups(making: dict, rounds: int) -> dict:
     """group -> subject -> samples, or group -> why it could not be measured."""
     from benchmarks.timing import interleave
@@ -43,7 +49,8 @@ def run_groups(making: dict, rounds: int) -> dict:
         except ImportError as error:
             groups[f"c/{name}"] = groups[f"python/{name}"] = str(error)
             continue
-        groups[f"c/{name}"] = interleave(c, rounds)
+        if c:
+            groups[f"c/{name}"] = interleave(c, rounds)
         if python:
             groups[f"python/{name}"] = interleave(python, rounds)
     return groups
@@ -74,6 +81,6 @@ def memory(exchanges: int) -> dict:
 
 
 if __name__ == "__main__":
-    jobs = (exchanges, calls, copies, operators, memory)
+    jobs = (exchanges, calls, methods, copies, operators, memory)
     job = {function.__name__: function for function in jobs}[sys.argv[1]]
     print(json.dumps(job(**json.loads(sys.argv[2]))))

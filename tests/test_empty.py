@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import fastdl
+from fastdl._convert import asarray
 from fastdl._core.tensor import dtype_facts
 from tests.support.ctypes_dlpack import opened
 
@@ -74,6 +75,39 @@ def test_every_type(name):
 )  # fmt: skip
 def test_forms_of_types(dtype, nbytes):
     assert fastdl.empty((2, 3), dtype).nbytes == nbytes
+
+
+SHAPES = [
+    *((), 0, 3, (3,), (2, 3), [2, 3], range(1, 3), (0, 2**62), np.int64(3), (np.int8(2), 1)),
+    *(-1, (2, -1), 2**63, (2**63,), (0, -(2**70)), True, (True,), None, 1.0, "3", ("3",), {}),
+    *((1,) * 64, (1,) * 65, (2**31, 2**31), (2**62, 2**62)),
+]
+TYPES = ["float32", "int4", "float32x4", fastdl.DType("bfloat16"), fastdl.DType("int8x3"),
+         (2, 32, 1), "float", "float32\0", "\ud800", "", None, 7, (2, 999, 1)]  # fmt: skip
+DEVICES = ["cpu", "cpu:0", (1, 0), fastdl.Device("cpu"), "cpu:1", "CPU", "gpu", None, "metal", 1]
+
+
+def outcome(function, *arguments, **keywords):
+    try:
+        made = function(*arguments, **keywords)
+    except Exception as error:
+        return type(error), str(error)
+    return made.shape, made.strides, made.dtype, made.device, made.readonly, made.is_copied
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *((shape,) for shape in SHAPES),
+        *((shape, dtype) for shape in [(2, 3), -1, 4] for dtype in TYPES),
+        *((shape, "int16", device) for shape in [(2, 3), None] for device in DEVICES),
+    ],
+    ids=repr,
+)
+def test_the_compiled_function_and_the_one_in_python_agree(arguments):
+    for keywords in ({}, {"stream": None}, {"stream": -1}, {"stream": 7}):
+        compiled = outcome(fastdl.empty, *arguments, **keywords)
+        assert compiled == outcome(asarray.empty, *arguments, **keywords)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cpu:0", (1, 0), fastdl.Device("cpu")])

@@ -284,6 +284,9 @@ def test_in_compares_as_python_does():
     assert True in tensor_of([1, 0])
     assert 2**53 + 1 not in tensor_of([2.0**53])
     assert 5 in tensor_of(5) and 5 not in tensor_of([], np.int32)
+    assert 5 not in fastdl.from_dlpack(np.zeros((2**40, 0)))  # without a look at each row
+    strided = fastdl.from_dlpack(np.arange(24).reshape(2, 3, 4).T[::-1, ::2])
+    assert 9 in strided and 5 not in strided
 
 
 def test_in_compares_vectors_whole():

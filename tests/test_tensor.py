@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import fastdl
+from fastdl._core.tensor import dtype_facts
 from tests.support.ctypes_dlpack import (
     CUDA,
     OPENCL,
@@ -152,6 +153,31 @@ def test_is_contiguous_is_of_c_order_by_default():
 def test_is_contiguous_refuses_other_orders(order):
     with pytest.raises(ValueError, match="order 'C' or 'F'"):
         tensor_of(3).is_contiguous(order)
+
+
+def test_equal_types_and_devices_are_one_object():
+    a, b = tensor_of(3), fastdl.from_dlpack(np.zeros(2, np.float32))
+    assert a.dtype is b.dtype and a.dtype == fastdl.DType("float32")
+    assert a.device is b.device and a.device == fastdl.Device("cpu")
+
+
+def test_more_types_and_devices_than_are_remembered():
+    # Twice, since the second time some are remembered.
+    for _ in range(2):
+        for lanes in range(1, 1500):
+            dtype = fastdl.from_dlpack(capsule_of((1,), (1, 8, lanes), data=bytearray(lanes))).dtype
+            assert (dtype.code, dtype.bits, dtype.lanes) == (1, 8, lanes)
+        for ordinal in range(-700, 700):
+            device = fastdl.from_dlpack(capsule_of((1,), device=(CUDA, ordinal), data=64)).device
+            assert (device.type, device.id) == (CUDA, ordinal)
+
+
+def test_facts_differ_in_each_of_their_numbers():
+    triples = [(c, b, n) for c in (0, 1) for b in (8, 16, 32, 64) for n in (1, 2, 256, 65535)]
+    tensors = [fastdl.from_dlpack(capsule_of((0,), t, data=None)) for t in triples]
+    for _ in range(2):
+        found = [(t.dtype.code, t.dtype.bits, t.dtype.lanes) for t in tensors]
+        assert found == triples
 
 
 # ---- Python behaviour -----------------------------------------------------------------------
@@ -357,6 +383,15 @@ def test_a_copy_can_be_copied():
     assert second.tolist() == first.tolist()
 
 
+@pytest.mark.parametrize("size", [1, 15, 16, 17, 4095, 4096, 4097, 100_003])
+def test_copies_of_every_size(size):
+    # Small ones keep the GIL, and large ones do not.
+    array = np.arange(size, dtype=np.int32)[::-1]
+    copied = fastdl.from_dlpack(array).copy()
+    assert copied.is_contiguous()
+    np.testing.assert_array_equal(copied.numpy(), array)
+
+
 @pytest.mark.parametrize("device", ["cpu", "cpu:0", (1, 0), fastdl.Device("cpu")])
 def test_to_where_it_is_already(device):
     tensor = tensor_of(3)
@@ -398,6 +433,26 @@ def test_numpy_shares_memory_and_keeps_it():
     result[0, 0] = 99
     assert array[0, 2] == 99
     assert result.strides == array[:, ::-1].strides
+
+
+@pytest.mark.parametrize("name", [row[0] for row in dtype_facts() if row[3] is not None])
+def test_numpy_has_the_type_that_its_name_means(name):
+    result = fastdl.empty((2, 3), name).numpy()
+    assert result.dtype is np.dtype(name)
+    assert result.shape == (2, 3)
+    assert result.flags.c_contiguous and result.flags.aligned and result.flags.writeable
+
+
+def test_numpy_keeps_the_tensor():
+    tensor = tensor_of(3)
+    reference = weakref.ref(tensor)
+    array = tensor.numpy()
+    assert array.base is tensor
+    del tensor
+    gc.collect()
+    assert array.tolist() == [0, 1, 2]
+    del array
+    assert reference() is None
 
 
 def test_numpy_is_read_only_where_the_tensor_is():

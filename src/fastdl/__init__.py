@@ -7,12 +7,12 @@ fastdl.Tensor([0, 1, 2], shape=(3,), dtype=float32, device=cpu:0)
 
 from fastdl import _layers
 from fastdl._build import get_include
-from fastdl._convert.asarray import asarray, empty
+from fastdl._convert.asarray import asarray
 from fastdl._core.device import Device, DeviceType
 from fastdl._core.dtype import DType
 from fastdl._core.errors import CopyRequiredError
 from fastdl._core.exchange import MAX_VERSION, exchange_api, from_dlpack, register_exchange_api
-from fastdl._core.tensor import Tensor
+from fastdl._core.tensor import Tensor, empty
 from fastdl._protocol.streams import use_stream
 from fastdl._version import __version__
 

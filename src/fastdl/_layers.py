@@ -1,7 +1,7 @@
 """Gives lower layers the functions of higher layers that they call: no layer imports one above
 it."""
 
-from fastdl._convert import values
+from fastdl._convert import asarray, values
 from fastdl._core import device, dtype, exchange, tensor
 from fastdl._protocol import consumer, cuda_array, placement, producer, streams
 from fastdl.bridges import lookup, numpy
@@ -17,13 +17,12 @@ def connect() -> None:
         cuda_array_interface=cuda_array.export_cuda_array,
         numpy=numpy.numpy,
         array=numpy.array,
-        tolist=values.tolist,
-        item=values.item,
         number=values.number,
         index=values.index,
         contains=values.contains,
         text=values.text,
         to=placement.to_device,
+        empty=asarray.empty,
         record=streams.record,
         release=streams.release,
     )

@@ -6,10 +6,12 @@ DRIVER, EVENT, ORDERING, MEMORY, TRANSFER, POINTER, EXCHANGES = (
     f"src/fastdl/_devices/{name}.c"
     for name in ("driver event ordering memory transfer pointer_attributes exchanges".split())
 )
-ACQUIRE, BLOCK, COPY, EXPORT, GIL, IMPORT, INDEX, LIFETIME, OBJECT = (
+ACQUIRE, BLOCK, COPY, EXPORT, FACTS, GIL, IMPORT, INDEX, LIFETIME, NUMBERS, OBJECT = (
     f"src/fastdl/_core/{name}.c"
-    for name in "acquire block copy export gil import index lifetime object".split()
+    for name in "acquire block copy export facts gil import index lifetime values object".split()
 )
+TENSORS = "src/fastdl/_core/tensor.pyx"
+NUMPY = "src/fastdl/bridges/_numpy.pyx"
 HEADER = "include/fastdl/fastdl.h"
 BINDING = "src/fastdl/_devices/driver.pyx"
 STREAMS, CONSUMER, PLACING = (

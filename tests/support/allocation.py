@@ -7,6 +7,7 @@ everything: Python's hooks see Python's allocators, the preloaded malloc what C 
 import contextlib
 import ctypes
 import gc
+import itertools
 import sys
 
 import fastdl
@@ -41,9 +42,9 @@ class Malloc:
 
 
 # CPython 3.11 loses the arguments of a call whose closure cells it cannot allocate.
-PYTHON_MAY_LEAK = {"tolist", "repr"}
+PYTHON_MAY_LEAK = {"repr"}
 # Closing a generator can fail for want of memory, which Python reports as unraisable.
-PYTHON_MAY_REPORT = {"tolist", "repr", "producer, old"}
+PYTHON_MAY_REPORT = {"repr", "producer, old"}
 
 INJECTORS = {"python": PythonHooks, "malloc": Malloc}
 
@@ -67,6 +68,23 @@ def _producer(kind, of_type=lambda kind: kind):
         return given, of_type(kind)(given)
 
     return prepare
+
+
+def _of_type(*dtype, size=1):
+    def prepare():
+        given = Given(memory=bytearray(4096), shape=(size,), dtype=dtype)
+        return given, fastdl.from_dlpack(given.capsule())
+
+    return prepare
+
+
+_wide, _lanes = _of_type(0, 128, 1), _of_type(2, 32, 4)
+_counter = itertools.count(2)
+
+
+def _new_lanes():
+    """A type that no tensor had before."""
+    return _of_type(99, 8, next(_counter))()
 
 
 def _array():
@@ -103,6 +121,14 @@ OPERATIONS = {
     "buffer": (_tensor, memoryview),
     "numpy": (_tensor, lambda t: t.numpy()),
     "tolist": (_tensor, lambda t: t.tolist()),
+    "tolist, 128 bits": (_wide, lambda t: t.tolist()),
+    "item": (_tensor, lambda t: t[1, 1].item()),
+    "item, lanes": (_lanes, lambda t: t.item()),
+    "contains": (_tensor, lambda t: 9.5 in t),
+    "on cpu": (_tensor, lambda t: fastdl.from_dlpack(t.to("cpu"), device="cpu")),
+    "array on cpu": (_array, lambda a: fastdl.from_dlpack(a, device="cpu")),
+    "new dtype": (_new_lanes, lambda t: t.dtype),
+    "empty": (_array, lambda a: fastdl.empty(a.shape, "float32")),
     "repr": (_tensor, repr),
     "copy": (_tensor, lambda t: t.copy()),
     "asarray": (_array, lambda a: fastdl.asarray(memoryview(a))),

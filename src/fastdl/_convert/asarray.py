@@ -52,21 +52,14 @@ def numbers_of_format(form: str, itemsize: int) -> tuple[int, int, int]:
 
 
 def empty(shape, dtype="float32", device="cpu", *, stream=None):
-    """A new row-major tensor of uninitialised memory, aligned to 256 bytes.
-
-    shape: an int or a sequence of ints. dtype: a name, (code, bits, lanes) or a DType. device:
-    the host, CUDA ("cuda", "cuda_managed", or pinned memory: "cuda_host") or ROCm ("rocm",
-    "rocm_host"). stream: for device memory: allocates in the order of this stream if the device has
-    memory pools; the memory is ready on it, and fastdl orders its use on other streams. None: the
-    memory is ready at once, which may make the host wait.
-    MemoryError if there is not enough memory. BufferError without a driver for the device.
-    """
+    """fastdl.empty, complete by itself: the compiled function serves ordinary shapes, names of
+    types and the host."""
     target = Device(device)
     number = validate_stream(stream_number(stream, target), target)
     numbers = DType(dtype).__dlpack_data_type__()
     shape = _sizes(shape)
     if target == CPU:
-        return core.empty(shape, numbers)
+        return core.host_empty(shape, numbers)
     if target.stream_kind not in DEFAULT:
         raise BufferError(f"fastdl allocates on the host, and on CUDA and ROCm, not on {target}")
     where = target.__dlpack_device__()

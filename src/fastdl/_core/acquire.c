@@ -3,6 +3,7 @@
 
 #include "devices.h"
 #include "export.h"
+#include "facts.h"
 
 fastdl_cache fdl_types;
 
@@ -54,7 +55,8 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
 
 /* ---- the entry ---- */
 
-static PyObject *complete_call, *protocol_call, *finish_call, *stream_name;
+static PyObject *complete_call, *protocol_call, *finish_call;
+static PyObject *stream_name, *device_name;
 
 /* from_dlpack(object, stream=passed) for a library in C. NULL without an exception if its table
  * refused. */
@@ -77,29 +79,64 @@ static PyObject *acquire_on(PyObject *object, const fastdl_record *record, PyObj
     if (stream > 2 && fdl_is_ordered(fact) && fdl_has_driver(fact->stream))
         result = fdl_ready_for(tensor, stream) == 0 ? Py_NewRef(tensor) : NULL;
     else
-        result = PyObject_CallFunctionObjArgs(finish_call, object, tensor, passed, NULL);
+        result = PyObject_CallFunctionObjArgs(finish_call, object, tensor, Py_None, passed, NULL);
     Py_DECREF(tensor);
     return result;
 }
 
-static int is_stream_alone(PyObject *names)
+/* from_dlpack(object, device=device), which means the host. NULL without an exception for a Tensor
+ * elsewhere. */
+static PyObject *acquire_on_host(PyObject *object, const fastdl_record *record, PyObject *device)
 {
-    PyObject *name = PyTuple_GET_SIZE(names) == 1 ? PyTuple_GET_ITEM(names, 0) : NULL;
-    return name != NULL &&
-           (name == stream_name || PyUnicode_CompareWithASCIIString(name, "stream") == 0);
+    PyObject *tensor, *result;
+    if (record->borrow == fdl_tensor_borrow &&
+        fdl_description_in(object)->managed.dl_tensor.device.device_type != kDLCPU)
+        return NULL;
+    tensor = fdl_acquire(object, record, FDL_ORDER_LATER);
+    if (tensor == NULL ||
+        (tensor != Py_None &&
+         fdl_description_in(tensor)->managed.dl_tensor.device.device_type == kDLCPU))
+        return tensor;
+    result = PyObject_CallFunctionObjArgs(finish_call, object, tensor, device, Py_None, NULL);
+    Py_DECREF(tensor);
+    return result;
+}
+
+static int is_name(PyObject *name, PyObject *interned, const char *text)
+{
+    return name == interned || PyUnicode_CompareWithASCIIString(name, text) == 0;
+}
+
+/* from_dlpack(object, **keywords). NULL without an exception if this file does not serve those: it
+ * does one, a stream or the host as device. */
+static PyObject *acquire_with(PyObject *object, const fastdl_record *record, PyObject *names,
+                              PyObject *const *values)
+{
+    PyObject *name, *value;
+    if (PyTuple_GET_SIZE(names) != 1)
+        return NULL;
+    name = PyTuple_GET_ITEM(names, 0);
+    value = values[0];
+    if (is_name(name, stream_name, "stream")) {
+        if (value == Py_None)
+            return fdl_acquire(object, record, FDL_ORDER_NOW);
+        return record->borrow == fdl_tensor_borrow ? NULL : acquire_on(object, record, value);
+    }
+    if (is_name(name, device_name, "device") && fdl_means_host(value))
+        return acquire_on_host(object, record, value);
+    return NULL;
 }
 
 static PyObject *from_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count,
                              PyObject *names)
 {
-    PyObject *passed = names == NULL ? Py_None : is_stream_alone(names) ? arguments[count] : NULL;
     (void)module;
-    if (count == 1 && passed != NULL) {
+    if (count == 1) {
         const fastdl_record *record = fdl_type_find(Py_TYPE(arguments[0]));
-        if (record != NULL && !(record->facts & FASTDL_TYPE_PROTOCOL) &&
-            (passed == Py_None || record->borrow != fdl_tensor_borrow)) {
-            PyObject *tensor = passed == Py_None ? fdl_acquire(arguments[0], record, FDL_ORDER_NOW)
-                                                 : acquire_on(arguments[0], record, passed);
+        if (record != NULL && !(record->facts & FASTDL_TYPE_PROTOCOL)) {
+            PyObject *tensor = names == NULL
+                                   ? fdl_acquire(arguments[0], record, FDL_ORDER_NOW)
+                                   : acquire_with(arguments[0], record, names, arguments + 1);
             if (tensor == Py_None) {
                 Py_DECREF(tensor);
                 return PyObject_Vectorcall(protocol_call, arguments, 1, NULL);
@@ -125,7 +162,8 @@ PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *over
     protocol_call = over_protocol;
     finish_call = Py_NewRef(finish);
     stream_name = PyUnicode_InternFromString("stream");
-    if (module == NULL || stream_name == NULL)
+    device_name = PyUnicode_InternFromString("device");
+    if (module == NULL || stream_name == NULL || device_name == NULL)
         return NULL;
     function = PyCFunction_NewEx(&definition, NULL, module);
     Py_DECREF(module);

@@ -14,10 +14,10 @@
 PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order);
 
 /* fastdl.from_dlpack: a builtin function that serves the plain call on a known type with a table,
- * and the call that passes only a stream. Any other call goes to `complete` with the same
- * arguments; an object that its native table refused goes to `over_protocol`; if the stream is not
- * clearly a handle or -1, `finish` gets the object, its Tensor and the stream. Call it once: all
- * arguments are kept until the process ends. */
+ * and the calls that pass only a stream, or only device="cpu". Any other call goes to `complete`
+ * with the same arguments; an object that its native table refused goes to `over_protocol`;
+ * `finish` gets the object, its Tensor (None if its table refused), the device and the stream, if
+ * more is to be done. Call it once: all arguments are kept until the process ends. */
 PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *over_protocol,
                                PyObject *finish);
 

@@ -2,6 +2,7 @@
 #include "dtypes.h"
 
 #include <limits.h>
+#include <string.h>
 
 /* C has two names for 64 bits where a long has so many, and consumers that compare letters, such as
  * MPI's datatypes, take them for two types. NumPy writes the long. */
@@ -59,6 +60,14 @@ const fdl_dtype_fact *fdl_dtype_find(uint8_t code, uint8_t bits)
 {
     const fdl_dtype_fact *row = fdl_dtypes;
     while (row->name != NULL && (row->code != code || row->bits != bits))
+        row++;
+    return row->name != NULL ? row : NULL;
+}
+
+const fdl_dtype_fact *fdl_dtype_named(const char *name)
+{
+    const fdl_dtype_fact *row = fdl_dtypes;
+    while (row->name != NULL && strcmp(row->name, name) != 0)
         row++;
     return row->name != NULL ? row : NULL;
 }

@@ -23,11 +23,12 @@ from fastdl._core.native cimport (
     FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_IMMUTABLE, FASTDL_TYPE_KEEP, FASTDL_TYPE_NATIVE,
     FASTDL_TYPE_NONE_WAITS, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED, FASTDL_TYPE_UNORDERED,
     fastdl_ask_capsule_, fastdl_borrower, fastdl_check_bits, fastdl_describe_type,
-    fastdl_discover, fastdl_is_as_announced_, fastdl_is_tensor_type, fastdl_keyword_fact,
+    fastdl_discover, fastdl_find_device, fastdl_is_as_announced_, fastdl_is_tensor_type,
+    fastdl_keyword_fact,
     fastdl_keywords, fastdl_mro_, fastdl_of_type_, fastdl_peer_fact,
     fastdl_raise_no_tensor, fastdl_record,
     fastdl_refused_keyword, fastdl_runtime, fastdl_special_, fastdl_usable_table, fdl_acquire,
-    fdl_keep_also, fdl_tensor_borrow, fdl_type_find, fdl_types,
+    fdl_keep_also, fdl_means_host, fdl_tensor_borrow, fdl_type_find, fdl_types,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object, take_capsule, tensor_table
 from fastdl._core.tensor import make_from_dlpack
@@ -248,12 +249,31 @@ cdef object acquire_or_ask(object x):
     return over_protocol_py(x, announced=(device[0], device[1]) if device[0] != 0 else None)
 
 
+cdef Tensor ask_on_host(object x):
+    """from_dlpack(x, device="cpu") of host data that has only `__dlpack__`; None for any other."""
+    cdef const fastdl_record *record = record_of(type(x))
+    cdef Tensor tensor
+    cdef int32_t device[2]
+    if not (record.facts & FASTDL_TYPE_PROTOCOL and record.facts & FASTDL_TYPE_HAS_DLPACK):
+        return None
+    tensor = acquire_over_protocol(x, record, device)
+    if tensor is None or not fastdl_find_device(
+            tensor.description.managed.dl_tensor.device.device_type).host:
+        return None
+    return tensor
+
+
 def from_dlpack(x, /, *, device=None, copy=None, stream=None):
     """Where the compiled entry does not serve: unknown types, arguments, capsules."""
-    if device is None and copy is None and stream is None:
-        if PyCapsule_CheckExact(x):
-            return take_capsule(x, False, None, True)
-        return acquire_or_ask(x)
+    if copy is None and stream is None:
+        if device is None:
+            if PyCapsule_CheckExact(x):
+                return take_capsule(x, False, None, True)
+            return acquire_or_ask(x)
+        if fdl_means_host(device) and not PyCapsule_CheckExact(x):
+            tensor = ask_on_host(x)
+            if tensor is not None:
+                return tensor
     return full_from_dlpack(x, device=device, copy=copy, stream=stream)
 
 
@@ -262,9 +282,9 @@ def ask(x):
     return over_protocol_py(x)
 
 
-def finish(x, tensor, stream):
-    """from_dlpack with only a stream, after a table has served."""
-    return after_table_py(x, tensor, stream)
+def finish(x, tensor, device, stream):
+    """from_dlpack with only a device or a stream, after the call of a table."""
+    return after_table_py(x, tensor, device, stream)
 
 
 cdef object complete = from_dlpack

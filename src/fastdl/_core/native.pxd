@@ -138,6 +138,12 @@ cdef extern from "_core/atomics.h" nogil:
     ctypedef struct fdl_count:
         pass
 
+    ctypedef struct fdl_pointer:
+        pass
+
+    void *fdl_pointer_get(fdl_pointer *pointer)
+    bint fdl_pointer_set(fdl_pointer *pointer, void *value)
+
 
 cdef extern from "_core/block.h" nogil:
     ctypedef struct fdl_work:
@@ -210,6 +216,21 @@ cdef extern from "_core/export.h":
     object fdl_legacy_capsule(PyObject *tensor)
     int fdl_tensor_borrow(PyObject *tensor, fastdl_view *view) noexcept
     int fdl_speed_up_dlpack(PyTypeObject *type) except -1
+
+
+cdef extern from "_core/facts.h":
+    void fdl_set_fact_makers(object dtype, object device) noexcept
+    object fdl_dtype_object(DLDataType dtype)
+    object fdl_device_object(DLDevice device)
+    bint fdl_dtype_of(object named, DLDataType *dtype) noexcept
+    bint fdl_means_host(object named) noexcept
+
+
+cdef extern from "_core/values.h":
+    bint fdl_has_numbers(DLDataType dtype) noexcept
+    object fdl_list_of(const DLTensor *tensor, uint64_t flags)
+    object fdl_first_of(const DLTensor *tensor, uint64_t flags)
+    int fdl_any_equals(const DLTensor *tensor, uint64_t flags, object number) except -1
 
 
 cdef extern from "_core/index.h":

@@ -14,6 +14,13 @@ cdef class Tensor:
     cdef object __weakref__
 
 
+# Tensor.numpy() for the types that NumPy itself has: an array on the memory of a Tensor, or None if
+# this is for the function in Python. It must stay valid until the process ends.
+ctypedef struct array_maker:
+    object (*make)(Tensor)
+
+cdef void install_array_maker(const array_maker *maker) noexcept
+
 # A new Tensor on what is in a capsule. `immutable`: read-only even if the capsule cannot say so.
 # `producer` is kept alive if there is no deleter; None if there is no producer. `unordered`: the
 # caller orders all work on device memory; otherwise nothing is known about such work yet. The

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import EllipsisType
 from typing import Any, ClassVar, Literal, SupportsIndex, TypeAlias, final, overload
 
@@ -7,7 +7,7 @@ import numpy.typing as npt
 from typing_extensions import Buffer, CapsuleType
 
 from fastdl._core.device import Device, _DeviceLike
-from fastdl._core.dtype import DType
+from fastdl._core.dtype import DType, _DTypeLike
 
 _Entry: TypeAlias = SupportsIndex | slice | EllipsisType | None
 _Index: TypeAlias = _Entry | tuple[_Entry, ...]
@@ -86,6 +86,14 @@ class Tensor:
     def __cuda_array_interface__(self) -> dict[str, Any]: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
+def empty(
+    shape: SupportsIndex | Iterable[SupportsIndex],
+    dtype: _DTypeLike = "float32",
+    device: _DeviceLike = "cpu",
+    *,
+    stream: object = None,
+) -> Tensor: ...
+
 # What follows is only for fastdl's own Python layer.
 
 def device_facts() -> list[tuple[int, str, bool, bool, int]]: ...
@@ -98,17 +106,16 @@ def install(
     cuda_array_interface: Callable[..., Any],
     numpy: Callable[..., Any],
     array: Callable[..., Any],
-    tolist: Callable[..., Any],
-    item: Callable[..., Any],
     number: Callable[..., Any],
     index: Callable[..., Any],
     contains: Callable[..., Any],
     text: Callable[..., Any],
     to: Callable[..., Any],
+    empty: Callable[..., Any],
     record: Callable[..., Any],
     release: Callable[..., Any],
 ) -> None: ...
-def empty(shape: tuple[int, ...], dtype: tuple[int, int, int]) -> Tensor: ...
+def host_empty(shape: tuple[int, ...], dtype: tuple[int, int, int]) -> Tensor: ...
 def import_capsule(
     capsule: CapsuleType,
     *,
@@ -122,6 +129,10 @@ def from_buffer(
 ) -> Tensor: ...
 def copy_host(tensor: Tensor) -> Tensor: ...
 def is_packed(tensor: Tensor) -> bool: ...
+def host(tensor: Tensor, what: str) -> Tensor: ...
+def has_numbers(tensor: Tensor) -> bool: ...
+def only_element(tensor: Tensor, what: str) -> Any: ...
+def any_equals(tensor: Tensor, number: object) -> bool: ...
 def read_bytes(tensor: Tensor) -> bytes: ...
 def export_capsule(tensor: Tensor, *, versioned: bool, copied: bool = False) -> CapsuleType: ...
 def describe(tensor: Tensor) -> str: ...

@@ -16,6 +16,7 @@ from cpython.buffer cimport (
 )
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.iterobject cimport PySeqIter_New
+from cpython.long cimport PyLong_AsLongLong, PyLong_CheckExact
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.pycapsule cimport (
@@ -23,6 +24,7 @@ from cpython.pycapsule cimport (
     PyCapsule_New, PyCapsule_SetName,
 )
 from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_CheckExact
 from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t
 
 from fastdl._core.dlpack cimport (
@@ -36,12 +38,15 @@ from fastdl._core.native cimport (
     fastdl_fault_text, fastdl_find_device, fastdl_is_contiguous, fastdl_is_packed,
     fastdl_itemsize, fastdl_layout, FASTDL_MAX_NDIM, FASTDL_OK, fastdl_raise_fault,
     FASTDL_SIZE_OVERFLOW, fdl_allocate, fdl_await_for_host, fdl_block_new, fdl_came_from_c,
-    fdl_copy_compact, fdl_current_work_stream, fdl_description, fdl_description_copy,
-    fdl_description_fill, fdl_dtype_fact, fdl_dtype_find, fdl_dtypes, fdl_finish_tensor_type,
-    fdl_index, fdl_int_tuple, fdl_keep_also, FDL_LASTING_FLAGS, fdl_legacy_capsule, fdl_lend,
-    fdl_make_from_dlpack, fdl_make_tensor, fdl_memory_new, fdl_ordered_by_caller,
-    fdl_own_buffer, fdl_own_object, fdl_speed_up_dlpack, fdl_take_legacy, fdl_take_versioned,
-    fdl_tensor_wrap, fdl_unmake_tensor, fdl_versioned_capsule,
+    fdl_any_equals, fdl_copy_compact, fdl_current_work_stream, fdl_description,
+    fdl_description_copy, fdl_description_fill, fdl_device_object, fdl_dtype_fact,
+    fdl_dtype_find, fdl_dtype_object, fdl_dtype_of, fdl_dtypes, fdl_finish_tensor_type,
+    fdl_first_of, fdl_has_numbers, fdl_index, fdl_int_tuple, fdl_keep_also, FDL_LASTING_FLAGS,
+    fdl_legacy_capsule, fdl_lend, fdl_list_of, fdl_make_from_dlpack, fdl_make_tensor,
+    fdl_means_host, fdl_memory_new, fdl_ordered_by_caller, fdl_own_buffer, fdl_own_object,
+    fdl_pointer, fdl_pointer_get, fdl_pointer_set, fdl_set_fact_makers, fdl_speed_up_dlpack,
+    fdl_take_legacy, fdl_take_versioned, fdl_tensor_wrap, fdl_unmake_tensor,
+    fdl_versioned_capsule,
 )
 
 
@@ -71,35 +76,32 @@ def dtype_facts():
 
 # ---- the policy in Python -------------------------------------------------------------------
 
-cdef object make_device = None     # Device(type, id)
-cdef object make_dtype = None      # DType(code, bits, lanes)
 cdef object export = None          # all of __dlpack__, in Python
 cdef object export_cuda_array = None
 cdef object to_numpy = None
 cdef object to_array = None
-cdef object to_list = None
-cdef object to_item = None
 cdef object to_number = None       # number(tensor, convert, *arguments)
 cdef object to_index = None
 cdef object has_value = None
 cdef object to_text = None
 cdef object to_device = None
+cdef object to_empty = None
 cdef object record_work = None
 cdef object release_work = None
 
 
-def install(*, Device, DType, dlpack, cuda_array_interface, numpy, array, tolist, item, number,
-            index, contains, text, to, record, release):
+def install(*, Device, DType, dlpack, cuda_array_interface, numpy, array, number, index, contains,
+            text, to, empty, record, release):
     """Tells the core which Python functions complete Tensor's methods. Called once, on import."""
-    global make_device, make_dtype, export, export_cuda_array
-    global to_numpy, to_array, to_list, to_item, to_text, to_device, record_work, release_work
+    global export, export_cuda_array
+    global to_numpy, to_array, to_text, to_device, to_empty, record_work, release_work
     global to_number, to_index, has_value
     to_number, to_index, has_value = number, index, contains
     record_work, release_work = record, release
-    make_device, make_dtype = Device, DType
     export, export_cuda_array = dlpack, cuda_array_interface
-    to_numpy, to_array, to_list, to_item, to_text = numpy, array, tolist, item, text
-    to_device = to
+    to_numpy, to_array, to_text, to_device, to_empty = numpy, array, text, to, empty
+    fdl_set_fact_makers(DType, Device)
+    fdl_device_object(host_device())  # known from the start: see fdl_means_host
 
 
 # ---- errors ---------------------------------------------------------------------------------
@@ -111,6 +113,18 @@ cdef int raise_fault(fastdl_fault fault, const DLTensor *tensor) except -1:
 
 
 # ---- making tensors -------------------------------------------------------------------------
+
+
+cdef DLDevice host_device() noexcept:
+    cdef DLDevice device
+    device.device_type = kDLCPU
+    device.device_id = 0
+    return device
+
+
+cdef bint is_plain_host(Tensor tensor) noexcept:
+    """Whether the memory is ordinary host memory, on which no device works."""
+    return tensor.description.managed.dl_tensor.device.device_type == kDLCPU
 
 
 cdef Tensor take_capsule(object capsule, bint immutable, object producer, bint unordered):
@@ -203,15 +217,62 @@ cdef Tensor host_memory(const DLTensor *prototype, uint64_t flags, int64_t nbyte
     return fdl_tensor_wrap(description)
 
 
-def empty(tuple shape, tuple dtype):
+def host_empty(tuple shape, tuple dtype):
     """New uninitialised compact host memory; shape of ints, dtype as (code, bits, lanes)."""
     cdef int64_t dims[64]
     cdef DLTensor prototype
-    cdef DLDevice host
-    host.device_type = kDLCPU
-    host.device_id = 0
-    nbytes = make_prototype(shape, dtype, host, &prototype, dims)
+    nbytes = make_prototype(shape, dtype, host_device(), &prototype, dims)
     return host_memory(&prototype, 0, nbytes)
+
+
+cdef bint plain_size(object n, int64_t *size) except -1:
+    """Whether `n` is an ordinary int that is certainly a size."""
+    if not PyLong_CheckExact(n):
+        return False
+    try:
+        size[0] = PyLong_AsLongLong(n)
+    except OverflowError:
+        return False
+    return size[0] >= 0
+
+
+cdef bint plain_shape(object shape, DLTensor *prototype, int64_t *dims) except -1:
+    """Whether `shape` is an ordinary int, or a tuple of such; if so it goes to `dims`, which has
+    room for 64."""
+    cdef Py_ssize_t i
+    prototype.shape = dims
+    if PyTuple_CheckExact(shape):
+        if len(<tuple>shape) > FASTDL_MAX_NDIM:
+            return False
+        prototype.ndim = <int32_t>len(<tuple>shape)
+        for i in range(prototype.ndim):
+            if not plain_size((<tuple>shape)[i], &dims[i]):
+                return False
+        return True
+    prototype.ndim = 1
+    return plain_size(shape, dims)
+
+
+def empty(shape, dtype="float32", device="cpu", *, stream=None):
+    """A new row-major tensor of uninitialised memory, aligned to 256 bytes.
+
+    shape: an int or a sequence of ints. dtype: a name, (code, bits, lanes) or a DType. device:
+    the host, CUDA ("cuda", "cuda_managed", or pinned memory: "cuda_host") or ROCm ("rocm",
+    "rocm_host"). stream: for device memory: allocates in the order of this stream if the device has
+    memory pools; the memory is ready on it, and fastdl orders its use on other streams. None: the
+    memory is ready at once, which may make the host wait.
+    MemoryError if there is not enough memory. BufferError without a driver for the device.
+    """
+    cdef int64_t dims[64]
+    cdef DLTensor prototype
+    cdef Tensor made
+    prototype.device = host_device()
+    if (stream is None and fdl_means_host(device) and fdl_dtype_of(dtype, &prototype.dtype)
+            and plain_shape(shape, &prototype, dims)):
+        return host_memory(&prototype, 0, check_sizes(&prototype, 0))
+    made = to_empty(shape, dtype, device, stream=stream)
+    fdl_dtype_object(made.description.managed.dl_tensor.dtype)  # the next call may know it
+    return made
 
 
 def import_capsule(capsule, *, bint immutable=False, producer=None, bint unordered=True):
@@ -299,15 +360,68 @@ def copy_host(Tensor tensor not None):
     cdef Tensor copy = host_memory(&prototype, flags & FDL_LASTING_FLAGS, nbytes)
     copy.description.managed.flags |= DLPACK_FLAG_BITMASK_IS_COPIED
     cdef void *target = copy.description.managed.dl_tensor.data
+    if nbytes < SMALL_COPY:
+        fdl_copy_compact(source, flags, target)
+        return copy
     with nogil:
         fdl_copy_compact(source, flags, target)
     return copy
+
+
+# Copies of fewer bytes keep the GIL: they end before another thread could take it.
+cdef enum:
+    SMALL_COPY = 1 << 14
 
 
 def is_packed(Tensor tensor not None):
     """Whether elements of the tensor share bytes."""
     return bool(fastdl_is_packed(
         tensor.description.managed.dl_tensor.dtype, tensor.description.managed.flags))
+
+
+cdef int check_host(Tensor tensor, str what) except -1:
+    """BufferError, which names the method `what`, unless the host can read the memory. After this
+    it may: known work has ended."""
+    if not fastdl_find_device(tensor.description.managed.dl_tensor.device.device_type).host:
+        raise BufferError(
+            f"{what} reads host memory, and this is {describe(tensor)}: move it to the host with "
+            f"its own library first")
+    fdl_await_for_host(tensor.description)
+    return 0
+
+
+cdef int check_numbers(Tensor tensor, str what) except -1:
+    """The same, and TypeError unless Python has numbers for the elements."""
+    check_host(tensor, what)
+    if not fdl_has_numbers(tensor.description.managed.dl_tensor.dtype):
+        raise TypeError(
+            f"the values of {tensor.dtype} cannot be expressed in Python: use numpy() or DLPack")
+    return 0
+
+
+def host(Tensor tensor not None, str what not None):
+    """`tensor`, if the method `what` may read it on the host: see check_host."""
+    check_host(tensor, what)
+    return tensor
+
+
+def has_numbers(Tensor tensor not None):
+    """Whether Python has numbers for the elements."""
+    return bool(fdl_has_numbers(tensor.description.managed.dl_tensor.dtype))
+
+
+def only_element(Tensor tensor not None, str what not None):
+    """The element of a host tensor of exactly one, for the method `what`."""
+    check_numbers(tensor, what)
+    return fdl_first_of(
+        &tensor.description.managed.dl_tensor, tensor.description.managed.flags)
+
+
+def any_equals(Tensor tensor not None, number):
+    """Whether an element of a host tensor equals `number`."""
+    check_numbers(tensor, "in")
+    return bool(fdl_any_equals(
+        &tensor.description.managed.dl_tensor, tensor.description.managed.flags, number))
 
 
 def read_bytes(Tensor tensor not None):
@@ -502,14 +616,12 @@ cdef class Tensor:
     @property
     def dtype(self):
         """The element type, a fastdl.DType."""
-        cdef DLDataType dtype = self.description.managed.dl_tensor.dtype
-        return make_dtype(dtype.code, dtype.bits, dtype.lanes)
+        return fdl_dtype_object(self.description.managed.dl_tensor.dtype)
 
     @property
     def device(self):
         """Where the memory is, a fastdl.Device."""
-        cdef DLTensor *tensor = &self.description.managed.dl_tensor
-        return make_device(<int32_t>tensor.device.device_type, tensor.device.device_id)
+        return fdl_device_object(self.description.managed.dl_tensor.device)
 
     @property
     def data_ptr(self):
@@ -587,11 +699,18 @@ cdef class Tensor:
 
     def tolist(self):
         """The elements as nested lists of Python numbers. Host data only (BufferError)."""
-        return to_list(self)
+        check_numbers(self, "tolist()")
+        return fdl_list_of(
+            &self.description.managed.dl_tensor, self.description.managed.flags)
 
     def item(self):
         """The only element, as a Python number. Host data only; ValueError unless size is 1."""
-        return to_item(self)
+        cdef fastdl_layout layout
+        layout_of(self, &layout)
+        if layout.size != 1:
+            raise ValueError(
+                f"item() needs exactly one element, got {describe(self)} with {layout.size}")
+        return only_element(self, "item()")
 
     # If a type has a buffer but none of these, Python reads its memory as text: int(b"7") is 7.
 
@@ -627,8 +746,7 @@ cdef class Tensor:
     def __bytes__(self):
         """The elements in row-major order, without gaps. Host data only (BufferError)."""
         # Without this, bytes() would take an integer tensor for a number of zeros.
-        if not fastdl_find_device(self.description.managed.dl_tensor.device.device_type).host:
-            raise BufferError(f"bytes() reads host memory, and this is {describe(self)}")
+        check_host(self, "bytes()")
         return read_bytes(self)
 
     def __contains__(self, x):
@@ -641,6 +759,11 @@ cdef class Tensor:
         bfloat16, float8 and narrower types need the package ml_dtypes (TypeError without it).
         Packed types are unpacked into a new array; vector types gain a last dimension of lanes.
         """
+        cdef const array_maker *maker = <const array_maker *>fdl_pointer_get(&known_array_maker)
+        if maker is not NULL:
+            array = maker.make(self)
+            if array is not None:
+                return array
         return to_numpy(self)
 
     def copy(self):
@@ -649,6 +772,8 @@ cdef class Tensor:
         On CUDA and ROCm the thread's work stream makes it. BufferError on other devices.
         Pinned memory on a machine without its driver is copied to ordinary memory.
         """
+        if is_plain_host(self):
+            return copy_host(self)
         return to_device(self, self.device, copy=True)
 
     def to(self, device, *, stream=None):
@@ -665,6 +790,8 @@ cdef class Tensor:
         a dimension whose stride is negative or 0. BufferError if the device has no driver, is
         neither CUDA's nor ROCm's, or if the copy cannot be part of a graph that is being captured.
         """
+        if stream is None and is_plain_host(self) and fdl_means_host(device):
+            return self
         return to_device(self, device, copy=None, stream=stream)
 
     # ---- work in flight ----
@@ -727,6 +854,18 @@ cdef class Tensor:
 
     def __releasebuffer__(self, Py_buffer *view):
         PyMem_RawFree(view.internal)
+
+
+# ---- what the bridge for NumPy installs -----------------------------------------------------
+
+cdef fdl_pointer known_array_maker  # NULL until that bridge is loaded
+
+
+cdef void install_array_maker(const array_maker *maker) noexcept:
+    fdl_pointer_set(&known_array_maker, <void *>maker)
+
+
+# ---------------------------------------------------------------------------------------------
 
 
 cdef void layout_of(Tensor tensor, fastdl_layout *layout) noexcept:

@@ -62,18 +62,15 @@ def acquire_over_table(x, target, stream):
     if isinstance(x, core.Tensor):
         return None  # its table orders for the work stream
     tensor = exchange.acquire(x, order=-1 if stream == -1 else 0)
-    if tensor is None:
-        return None
+    return None if tensor is None else order_table_import(x, tensor, target, stream)
+
+
+def order_table_import(x, tensor, target, stream):
+    """The second half of acquire_over_table."""
     if not satisfies(tensor.device, target):
         if has_dlpack_method(x):
             return None
         stream = -1 if stream == -1 else None  # otherwise it is one of the target's
-    return order_table_import(x, tensor, stream)
-
-
-def order_table_import(x, tensor, stream):
-    """`tensor`, which came through the table of `x`, ready on `stream`; None if `x` itself must
-    order it."""
     passed = consumer_stream(stream, tensor.device)
     if passed is None or passed == -1:
         return tensor
@@ -83,11 +80,15 @@ def order_table_import(x, tensor, stream):
     return tensor
 
 
-def finish_table_import(x, tensor, stream):
-    """The rest of from_dlpack(x, stream=stream), once the compiled entry has `tensor` from the
-    table of `x`."""
-    found = order_table_import(x, tensor, stream)
-    return acquire_over_protocol(x, stream=stream) if found is None else found
+def finish_table_import(x, tensor, device, stream):
+    """The rest of from_dlpack(x, device=device, stream=stream), once the compiled entry has
+    `tensor` from the table of `x`; None if the table refused."""
+    target = None if device is None else Device(device)
+    if tensor is not None:
+        tensor = order_table_import(x, tensor, target, stream)
+    if tensor is None:
+        tensor = acquire_over_protocol(x, target, None, stream)
+    return ensure_placement(tensor, target, None, stream, tensor.is_copied)
 
 
 def ensure_placement(tensor, target, copy, stream, is_copied):

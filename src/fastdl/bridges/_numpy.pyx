@@ -22,8 +22,11 @@ from fastdl._core.dlpack cimport (
 from fastdl._core.native cimport (
     FASTDL_MAX_NDIM, fastdl_view, fdl_await_for_host, fdl_make_tensor, fdl_unmake_tensor,
 )
-from fastdl._core.tensor cimport Tensor, describe_object, tensor_table
+from fastdl._core.tensor cimport (
+    Tensor, array_maker, describe_object, install_array_maker, tensor_table,
+)
 from fastdl._core.dtype import DType
+from fastdl._core.tensor import dtype_facts
 from fastdl.bridges.numpy import numpy as to_numpy
 
 # The small part of NumPy's C API that is needed, declared here so that the generated code is the
@@ -226,9 +229,7 @@ BRIDGE = table_capsule, np.ndarray, PyCapsule_New(<void *>borrow, "fastdl_borrow
 # ---- arrays from tensors --------------------------------------------------------------------
 
 
-def array(Tensor tensor not None, dtype descriptor not None, int lanes):
-    """A NumPy array on the memory of a host tensor, with a last dimension of lanes if there are
-    several. `descriptor` has the size of one lane. The array keeps `tensor` alive."""
+cdef object array_of(Tensor tensor, dtype descriptor, int lanes):
     cdef DLTensor *memory = &tensor.description.managed.dl_tensor
     cdef npy_intp dims[130]
     cdef npy_intp *strides = dims + 65
@@ -253,3 +254,36 @@ def array(Tensor tensor not None, dtype descriptor not None, int lanes):
     Py_INCREF(tensor)  # likewise
     PyArray_SetBaseObject(result, tensor)
     return result
+
+
+def array(Tensor tensor not None, dtype descriptor not None, int lanes):
+    """A NumPy array on the memory of a host tensor, with a last dimension of lanes if there are
+    several. `descriptor` has the size of one lane. The array keeps `tensor` alive."""
+    return array_of(tensor, descriptor, lanes)
+
+
+# The types that NumPy itself has: by DLPack's code and log2 of the size in bytes. NULL: none.
+cdef PyObject *descriptors[kDLBool + 1][5]
+
+for _name, _code, _bits, _format in dtype_facts():
+    if _format is not None:
+        _descriptor = np.dtype(_name)
+        Py_INCREF(_descriptor)
+        descriptors[_code][shift_of(_bits // 8)] = <PyObject *>_descriptor
+
+
+cdef object plain_array(Tensor tensor):
+    """Tensor.numpy() of ordinary host memory of such a type; else None."""
+    cdef DLTensor *memory = &tensor.description.managed.dl_tensor
+    cdef DLDataType element = memory.dtype
+    cdef PyObject *descriptor
+    if (memory.device.device_type != kDLCPU or element.lanes != 1 or element.bits < 8
+            or element.code > kDLBool):
+        return None
+    descriptor = descriptors[element.code][shift_of(element.bits >> 3)]
+    return None if descriptor is NULL else array_of(tensor, <dtype>descriptor, 1)
+
+
+cdef array_maker plain_arrays
+plain_arrays.make = plain_array
+install_array_maker(&plain_arrays)

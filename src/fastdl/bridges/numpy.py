@@ -1,12 +1,12 @@
 """Tensor.numpy and Tensor.__array__. NumPy is imported here, at first use, and nowhere else."""
 
-from fastdl._convert.values import bit_step, host
+from fastdl._convert.values import bit_step
 from fastdl._core import tensor as core
 
 
 def numpy(tensor):
     """A NumPy array on the memory of `tensor`, as Tensor.numpy."""
-    host(tensor, "numpy()")
+    core.host(tensor, "numpy()")
     from fastdl.bridges import _numpy
 
     dtype = tensor.dtype

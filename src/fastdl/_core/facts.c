@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "facts.h"
+
+#include <string.h>
+
+#include "atomics.h"
+#include "dtypes.h"
+
+/* An element type or a device as a number, and the object that stands for it. */
+typedef struct {
+    uint64_t number;
+    PyObject *object; /* owned */
+} fact;
+
+#define SLOTS 128 /* DLPack 1.3 names 36 element types of one lane */
+#define TRIES 4   /* how many slots a fact may lie in */
+
+typedef struct {
+    fdl_pointer by_number[SLOTS], by_object[SLOTS]; /* to a fact, or NULL */
+    PyObject *make;
+} fact_table;
+
+static fact_table dtypes, devices;
+
+void fdl_set_fact_makers(PyObject *dtype, PyObject *device)
+{
+    dtypes.make = Py_NewRef(dtype);
+    devices.make = Py_NewRef(device);
+}
+
+/* The first of the slots for a key; the others follow. Multiplication moves what differs between
+ * keys to the highest bits. */
+static unsigned slot_of(uint64_t key)
+{
+    return (unsigned)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 57);
+}
+
+static uint64_t key_of(PyObject *object)
+{
+    return (uint64_t)(uintptr_t)object;
+}
+
+static const fact *find_number(fact_table *table, uint64_t number)
+{
+    for (unsigned i = slot_of(number), last = i + TRIES; i < last; i++) {
+        const fact *found = fdl_pointer_get(&table->by_number[i % SLOTS]);
+        if (found == NULL || found->number == number)
+            return found;
+    }
+    return NULL;
+}
+
+static const fact *find_object(fact_table *table, PyObject *object)
+{
+    for (unsigned i = slot_of(key_of(object)), last = i + TRIES; i < last; i++) {
+        const fact *found = fdl_pointer_get(&table->by_object[i % SLOTS]);
+        if (found == NULL || found->object == object)
+            return found;
+    }
+    return NULL;
+}
+
+static int put(fdl_pointer *slots, uint64_t key, fact *added)
+{
+    for (unsigned i = slot_of(key), last = i + TRIES; i < last; i++)
+        if (fdl_pointer_set(&slots[i % SLOTS], added))
+            return 1;
+    return 0;
+}
+
+/* Two threads may put the same fact there: both entries are right. */
+static void remember(fact_table *table, uint64_t number, PyObject *object)
+{
+    fact *added = PyMem_RawMalloc(sizeof(fact));
+    if (added == NULL)
+        return;
+    added->number = number;
+    added->object = Py_NewRef(object);
+    if (!put(table->by_number, number, added)) {
+        Py_DECREF(object);
+        PyMem_RawFree(added);
+        return;
+    }
+    (void)put(table->by_object, key_of(object), added);
+}
+
+/* `made`, which may be NULL, after it has been remembered. */
+static PyObject *remembered(fact_table *table, uint64_t number, PyObject *made)
+{
+    if (made != NULL)
+        remember(table, number, made);
+    return made;
+}
+
+PyObject *fdl_dtype_object(DLDataType dtype)
+{
+    uint64_t number = dtype.code | (uint64_t)dtype.bits << 8 | (uint64_t)dtype.lanes << 16;
+    const fact *known = find_number(&dtypes, number);
+    if (known != NULL)
+        return Py_NewRef(known->object);
+    return remembered(&dtypes, number,
+                      PyObject_CallFunction(dtypes.make, "iii", (int)dtype.code, (int)dtype.bits,
+                                            (int)dtype.lanes));
+}
+
+static uint64_t number_of_device(DLDevice device)
+{
+    return (uint32_t)device.device_type | (uint64_t)(uint32_t)device.device_id << 32;
+}
+
+PyObject *fdl_device_object(DLDevice device)
+{
+    uint64_t number = number_of_device(device);
+    const fact *known = find_number(&devices, number);
+    if (known != NULL)
+        return Py_NewRef(known->object);
+    return remembered(&devices, number,
+                      PyObject_CallFunction(devices.make, "ii", (int)(int32_t)device.device_type,
+                                            (int)device.device_id));
+}
+
+/* `text` as UTF-8. NULL, without an exception, if it has none or holds a NUL. */
+static const char *utf8_of(PyObject *text)
+{
+    Py_ssize_t size;
+    const char *utf8 = PyUnicode_AsUTF8AndSize(text, &size);
+    if (utf8 == NULL)
+        PyErr_Clear();
+    return utf8 != NULL && strlen(utf8) == (size_t)size ? utf8 : NULL;
+}
+
+int fdl_dtype_of(PyObject *named, DLDataType *dtype)
+{
+    if (PyUnicode_CheckExact(named)) {
+        const char *name = utf8_of(named);
+        const fdl_dtype_fact *row = name != NULL ? fdl_dtype_named(name) : NULL;
+        if (row == NULL)
+            return 0;
+        dtype->code = row->code;
+        dtype->bits = row->bits;
+        dtype->lanes = 1;
+    } else {
+        const fact *known = find_object(&dtypes, named);
+        if (known == NULL)
+            return 0;
+        dtype->code = (uint8_t)known->number;
+        dtype->bits = (uint8_t)(known->number >> 8);
+        dtype->lanes = (uint16_t)(known->number >> 16);
+    }
+    return 1;
+}
+
+int fdl_means_host(PyObject *named)
+{
+    const DLDevice host = {kDLCPU, 0};
+    const fact *known;
+    if (PyUnicode_CheckExact(named))
+        return PyUnicode_CompareWithASCIIString(named, "cpu") == 0;
+    known = find_object(&devices, named);
+    return known != NULL && known->number == number_of_device(host);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One Python object for each element type and each device: Tensor.dtype and Tensor.device.
+ *
+ * The classes are Python's, and their constructors give equal facts one object. What they gave is
+ * remembered here in tables of a fixed size, whose entries are set once and kept until the process
+ * ends. A fact that finds no room is made by its constructor each time. All functions need a thread
+ * state.
+ */
+#ifndef FASTDL_CORE_FACTS_H_
+#define FASTDL_CORE_FACTS_H_
+
+#include <Python.h>
+
+#include "layout.h"
+
+/* `dtype` is called with code, bits and lanes, and `device` with type and id. Call this once,
+ * before the functions below. Takes new references. */
+void fdl_set_fact_makers(PyObject *dtype, PyObject *device);
+
+/* A new reference, or NULL with the exception of the constructor. */
+PyObject *fdl_dtype_object(DLDataType dtype);
+PyObject *fdl_device_object(DLDevice device);
+
+/* The element type that `named` means for certain: a name of one lane, or an object that
+ * fdl_dtype_object gave. 0, without an exception, for anything else: ask the constructor. */
+int fdl_dtype_of(PyObject *named, DLDataType *dtype);
+
+/* Whether `named` certainly means the host: "cpu", or the object that fdl_device_object gives. */
+int fdl_means_host(PyObject *named);
+
+#endif
