@@ -318,8 +318,8 @@ class Memory(Checks):
     @about("managed-pools")
     def check_managed_memory_from_a_pool(self):
         d = self.driver
-        # CUmemPoolProps: a managed type (3), no handle type, device 0 (1, 0), and zeros.
-        properties = (ctypes.c_uint32 * 64)(3, 0, 1, 0)
+        # CUmemPoolProps: a managed type (2), no handle type, device 0 (1, 0), and zeros.
+        properties = (ctypes.c_uint32 * 64)(2, 0, 1, 0)
         pool = ctypes.c_void_p()
         code = d.code("cuMemPoolCreate", ctypes.byref(pool), properties)
         if code != 0:
