@@ -9,6 +9,7 @@ import pytest
 
 from tests.gpu import backends
 from tests.gpu.arrays import Library
+from tests.simulated import conformance_callbacks
 from tests.simulated.conformance import GROUPS
 from tests.simulated.conformance_driver import Assumed, Checks, Driver, Latch, about, host_function
 from tests.simulated.conformance_libraries import OK, OfLibrary
@@ -103,6 +104,24 @@ def test_a_check_that_fails(simulation, driver):
     outcomes = [facts["outcome"] for event, facts in told if event == "outcome"]
     assert outcomes == ["failed", "passed"]
     assert {row["topic"] for row in Careless(driver).run(done=["first"])} == {"second"}
+
+
+@pytest.mark.parametrize("locked", [0, 1])
+def test_calls_while_a_callback_runs(simulation, driver, monkeypatch, locked):
+    """Both kinds of drivers can be told apart."""
+    simulation.set("locked_callbacks", locked)
+    monkeypatch.setattr(conformance_callbacks, "PATIENCE", 0.05 if locked else 20)
+    only = {"cuEventQuery", "cuStreamIsCapturing", "cuCtxPushCurrent_v2"}
+    others = [
+        name
+        for name in GROUPS["callbacks"].checks()
+        if name != "calls while a callback runs" and not any(n in name for n in only)
+    ]
+    rows = GROUPS["callbacks"](driver).run(done=others)
+    word = "waited for it" if locked else "returned"
+    found = [row["got"] for row in rows if row["name"].endswith("while a callback runs")]
+    assert len(found) > 15 and set(found) == {(word, 0)}
+    assert [row["got"] for row in rows if row["name"] == "cuEventQuery in a callback"] == [800]
 
 
 # ---- the kernel that holds a stream ---------------------------------------------------------

@@ -12,7 +12,7 @@ from tests.support.simulation import GLOBAL, RELAXED, declare, functions
 PATIENCE = 0.5  # seconds after which a call or a wait that did not end waits for something
 
 # Functions that no simulation has; None: where a pointer or a handle goes or comes from.
-POINTER, NUMBER, SIZE, WORD = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t, ctypes.c_uint64
+POINTER, NUMBER = ctypes.c_void_p, ctypes.c_uint
 OTHERS = {
     "cuCtxCreate_v2": [POINTER, NUMBER, ctypes.c_int],
     "cuCtxDestroy_v2": [POINTER],
@@ -21,9 +21,6 @@ OTHERS = {
     "cuModuleLoadData": [POINTER, POINTER],
     "cuModuleGetFunction": [POINTER, POINTER, ctypes.c_char_p],
     "cuLaunchKernel": [POINTER, *([NUMBER] * 7), *([POINTER] * 3)],
-    "cuMemPoolCreate": [POINTER, POINTER],
-    "cuMemPoolDestroy": [POINTER],
-    "cuMemAllocFromPoolAsync": [POINTER, SIZE, POINTER, POINTER],
     "cuDeviceGetDevResource": [ctypes.c_int, POINTER, ctypes.c_int],
     "cuDevResourceGenerateDesc": [POINTER, POINTER, NUMBER],
     "cuGreenCtxCreate": [POINTER, POINTER, ctypes.c_int, NUMBER],
