@@ -6,7 +6,9 @@ LIMIT: seconds for an item, after which the caller will kill this. LIBRARY: the 
 names of items to leave out, as JSON. Ends with 0 if the group is over, whatever came of it.
 """
 
+import contextlib
 import ctypes
+import importlib
 import importlib.metadata
 import json
 import os
@@ -21,7 +23,7 @@ from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from tests.gpu.groups import GROUPS, MEASURED
+from tests.gpu.groups import GROUPS, LOADED, MEASURED
 from tests.gpu.journal import Journal
 from tests.simulated import conformance
 from tests.simulated.conformance_driver import Driver
@@ -66,6 +68,10 @@ class Child:
             "test": self.test,
             "measure": self.measure,
         }
+        for module in LOADED.get(self.group.name, ()):
+            # What fails is told by the tests that need it.
+            with contextlib.suppress(Exception):
+                importlib.import_module(module)
         try:
             code = kinds[self.group.kind]()
         except Exception as error:

@@ -5,6 +5,7 @@ AssertionError with the name of the call and the code.
 """
 
 import ctypes
+from pathlib import Path
 
 from tests.support.simulation import declare
 
@@ -30,6 +31,17 @@ _NAMES = {
     "end_capture": ("cuStreamEndCapture", "hipStreamEndCapture"),
     "graph_destroy": ("cuGraphDestroy", "hipGraphDestroy"),
 }
+
+KERNEL = Path(__file__).with_name("latch.ptx")
+
+
+def latch_texts():
+    """The kernel that holds a stream, for the oldest devices first: a driver may have forgotten
+    those."""
+    text = KERNEL.read_bytes()
+    for target in (b"sm_70", b"sm_75", b"sm_80"):
+        yield text.replace(b".target sm_70", b".target " + target)
+
 
 NON_BLOCKING, DISABLE_TIMING, MEMCPY_DEFAULT = 1, 2, 4
 NOT_READY = 600

@@ -133,13 +133,14 @@ BELIEFS = (
         "Any call may wait while a callback of `cuLaunchHostFunc` runs, since the driver may hold "
         "its lock meanwhile",
         "numba-cuda#317, #321; cuda-python#1065, #2280; chainer#2090",
-        "`control.c` counts calls that can block and are made with the GIL",
+        "`control.c`: a call with the GIL held fails the test; with `locked_callbacks` calls wait",
     ),
     Belief(
         "callbacks",
         "A callback of `cuLaunchHostFunc` must not call the driver; error 800 *may* be the answer",
         "cuda.h; iree#15673",
-        "`control.c`: `call_enter` answers 800 and reports a violation",
+        "`control.c`: `call_enter` answers 800 and reports a violation; `graph.c` runs callbacks "
+        "on a thread of their own",
     ),
     # ---- captures
     Belief(
@@ -225,7 +226,7 @@ BELIEFS = (
         "managed-pools",
         "`IS_MANAGED` is not set for managed memory from pools",
         "cuda-python `_buffer.pyx`",
-        "not encoded",
+        "`cuda_memory.c`: `MANAGED_POOL_MEMORY`",
     ),
     Belief(
         "stream-device",
@@ -233,6 +234,12 @@ BELIEFS = (
         "documentation of cuda-bindings",
         "`cuda_memory.c`: `cuMemAllocAsync`",
         needs="two devices",
+    ),
+    Belief(
+        "pool-device",
+        "`cuMemAllocFromPoolAsync` allocates on the device of the pool, whichever the stream's is",
+        CUDA_H,
+        "`cuda_memory.c`: `cuMemAllocFromPoolAsync`",
     ),
     Belief(
         "pools",
@@ -275,7 +282,7 @@ BELIEFS = (
         "Buffers of `cuda.core`, arrays of nanobind and tensors of tvm-ffi take `stream` and do "
         "nothing with it",
         "their sources; nanobind#1383",
-        "not encoded",
+        "not encoded: fastdl knows those types, and `tests/test_unordered.py` has stand-ins",
     ),
     Belief(
         "non-blocking-streams",
@@ -297,7 +304,7 @@ BELIEFS = (
         "hip-callbacks",
         "ROCm has no error 800: a call in a callback is not refused",
         "headers of ROCm 5.0 to 6.2; AMDGPU.jl#537",
-        "`control.c` reports a violation",
+        "`control.c`: `call_enter` answers 999 and reports a violation",
         needs="an AMD GPU",
     ),
     Belief(

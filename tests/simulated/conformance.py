@@ -73,7 +73,7 @@ def main():
     name = ctypes.create_string_buffer(256)
     driver.ok("cuDeviceGetName", name, len(name), 0)
     version = driver.made("cuDriverGetVersion", kind=ctypes.c_int)
-    wrong = sum(not row["ok"] for row in rows)
+    wrong = sum(not row["ok"] or row["kind"] == "lost" for row in rows)
     print(table(rows))
     print(f"\n{name.value.decode()}, driver {version}: {len(rows)} answers, {wrong} unexpected")
     if options.json is not None:

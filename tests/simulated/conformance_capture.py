@@ -233,6 +233,10 @@ def reached(d):
     return event
 
 
+def device_pool(d):
+    return d.made("cuDeviceGetMemPool", 0)
+
+
 # What fastdl calls while others may capture; each with what makes its arguments.
 CALLS = {
     "cuEventQuery": lambda d: (reached(d),),
@@ -250,6 +254,6 @@ CALLS = {
     "cuMemHostAlloc": lambda d: (ctypes.c_void_p(), 64, 0),
     "cuMemFreeHost": lambda d: (d.pinned(),),
     "cuMemAllocManaged": lambda d: (ctypes.c_uint64(), 64, 1),
-    "cuMemAllocAsync": lambda d: (ctypes.c_uint64(), 64, d.stream()),
+    "cuMemAllocFromPoolAsync": lambda d: (ctypes.c_uint64(), 64, device_pool(d), d.stream()),
     "cuMemcpyAsync": lambda d: (d.allocate(), d.pinned(), 64, d.stream()),
 }

@@ -21,8 +21,13 @@ class Green(Checks):
         if code != 0:
             raise Assumed(f"cuDeviceGetDevResource gave {code}")
         description, green = pointer(), pointer()
-        d.ok("cuDevResourceGenerateDesc", ctypes.byref(description), resource, 1)
-        d.ok("cuGreenCtxCreate", ctypes.byref(green), description, 0, DEFAULT_STREAM)
+        for name, *arguments in [
+            ("cuDevResourceGenerateDesc", ctypes.byref(description), resource, 1),
+            ("cuGreenCtxCreate", ctypes.byref(green), description, 0, DEFAULT_STREAM),
+        ]:
+            code = d.code(name, *arguments)
+            if code != 0:
+                raise Assumed(f"{name} gave {code}")
         context = d.made("cuCtxFromGreenCtx", green)
         d.push(context)
         try:
@@ -111,7 +116,10 @@ class Reset(Checks):
         d = self.driver
         if not d.has("cuDevicePrimaryCtxReset_v2"):
             raise Assumed("no cuDevicePrimaryCtxReset_v2")
-        data = d.allocate()
+        data, number = d.allocate(), ctypes.c_uint64()
+        if d.has("cuCtxGetId"):
+            d.ok("cuCtxGetId", self.context, ctypes.byref(number))
+        before = number.value
         d.pop()
         self.expect("the reset", d.code("cuDevicePrimaryCtxReset_v2", 0), 0)
         flags, active = ctypes.c_uint(), ctypes.c_int(-1)
@@ -124,6 +132,6 @@ class Reset(Checks):
         self.note("retained anew, it has the same handle", again == self.context)
         d.push(again)
         self.expect("and it works", d.code("cuMemFree_v2", d.allocate()), 0)
-        number = ctypes.c_ulonglong()
         if d.has("cuCtxGetId"):
-            self.note("cuCtxGetId tells them apart", d.code("cuCtxGetId", again, number))
+            code = d.code("cuCtxGetId", again, ctypes.byref(number))
+            self.expect("cuCtxGetId tells them apart", (code, number.value != before), (0, True))

@@ -5,7 +5,7 @@ import os
 import threading
 
 from tests.simulated.conformance_driver import Assumed, Checks, Latch, about
-from tests.support.simulation import LEGACY, PER_THREAD
+from tests.support.simulation import LEGACY, MANAGED_POOL, PER_THREAD
 
 DEVICE_MEMORY, PINNED = 2, 1  # values of CU_POINTER_ATTRIBUTE_MEMORY_TYPE
 
@@ -318,10 +318,8 @@ class Memory(Checks):
     @about("managed-pools")
     def check_managed_memory_from_a_pool(self):
         d = self.driver
-        # CUmemPoolProps: a managed type (3), no handle type, device 0 (1, 0), and zeros.
-        properties = (ctypes.c_uint32 * 64)(3, 0, 1, 0)
         pool = ctypes.c_void_p()
-        code = d.code("cuMemPoolCreate", ctypes.byref(pool), properties)
+        code = d.code("cuMemPoolCreate", ctypes.byref(pool), MANAGED_POOL)
         if code != 0:
             raise Assumed(f"cuMemPoolCreate of a managed pool gave {code}")
         stream = d.stream()
@@ -335,6 +333,29 @@ class Memory(Checks):
         d.ok("cuMemFreeAsync", data, stream)
         d.ok("cuStreamSynchronize", stream)
         d.ok("cuMemPoolDestroy", pool)
+
+    @about("pool-device")
+    def check_the_pool_of_a_device(self):
+        d = self.driver
+        if not d.attribute(115):
+            raise Assumed("the device has no memory pools")
+        pool, stream = d.made("cuDeviceGetMemPool", 0), d.stream()
+        data = d.made("cuMemAllocFromPoolAsync", 64, pool, stream, kind=ctypes.c_uint64)
+        known = d.pointer(data)
+        self.expect("type of its memory", known["type"], DEVICE_MEMORY)
+        self.expect("ordinal of its memory", known["ordinal"], 0)
+        self.expect("cuMemFreeAsync", d.code("cuMemFreeAsync", data, stream), 0)
+        d.ok("cuStreamSynchronize", stream)
+        if self.count > 1:
+            d.push(d.made("cuDevicePrimaryCtxRetain", 1))
+            theirs = d.stream()
+            d.pop()
+            data = d.made("cuMemAllocFromPoolAsync", 64, pool, theirs, kind=ctypes.c_uint64)
+            got = d.pointer(data)["ordinal"]
+            self.expect("ordinal, with a stream of another device", got, 0)
+            d.ok("cuMemFreeAsync", data, theirs)
+        else:
+            self.assume("ordinal, with a stream of another device", "needs two devices")
 
     @about("pools")
     def check_pools(self):
