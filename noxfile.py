@@ -129,6 +129,29 @@ def peers(session: nox.Session) -> None:
     session.run("pytest", *session.posargs, env={"FASTDL_REQUIRE_PEERS": "1"})
 
 
+MATRIX = Path("tests/interop/matrix")
+
+
+@nox.session
+@nox.parametrize("environment", [path.stem for path in sorted(MATRIX.glob("requirements/*.txt"))])
+def matrix(session: nox.Session, environment: str) -> None:
+    """Every library with fastdl and with every other: fails if anything is worse than it was.
+    nox -s matrix -- --write takes what is measured as the new results, and writes docs/interop.md.
+    """
+    if environment == "main":
+        session.install("torch==2.13.0")  # as above
+    session.install("-r", f"{MATRIX}/requirements/{environment}.txt")
+    wheels = Path(session.cache_dir, "matrix")  # one for all: compiling takes longer than MXNet
+    if environment == "main":
+        shutil.rmtree(wheels, ignore_errors=True)
+    if not list(wheels.glob("*.whl")):
+        session.run("pip", "wheel", "-q", "--no-deps", "-w", str(wheels), ".")
+    session.install("--no-deps", *map(str, wheels.glob("*.whl")))
+    session.run("python", "-m", "tests.interop.matrix", environment, *session.posargs)
+    if "--write" in session.posargs:
+        session.run("python", "-m", "tests.interop.matrix.report")
+
+
 @nox.session
 def mutants(session: nox.Session) -> None:
     """fastdl broken on purpose, in a hundred ways: a test must see each. Prints the kill table."""

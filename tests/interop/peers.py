@@ -1,260 +1,29 @@
-"""What the tests know of the libraries that fastdl is tested against. One table: PEERS.
+"""The libraries that fastdl is tested against: one table, LIBRARIES.
 
-Everything about a library is here: how to make an array in it, how to read one, how to hand it a
-DLPack producer, and what was measured of its behaviour. The tests hold fastdl to these facts, and
-the libraries too: a release that behaves differently fails here and nowhere else.
+A row says how to make an array, how to read it, and how to give it a tensor (the functions are in
+arrays.py). The first rows, PEERS, also state what was measured of a library: cases/ holds fastdl to
+these facts, and the library too. Everything else about all of them is measured by matrix/.
 """
 
-import importlib
 import importlib.util
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, NoReturn
 
 import pytest
 
-INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-SMALL_INTEGERS = tuple(name for name in INTEGERS if not name.endswith("64"))
-FLOATS = ("float16", "float32", "float64")
-COMPLEXES = ("complex64", "complex128")
-FLOAT8 = (
-    "float8_e4m3fn",
-    "float8_e4m3fnuz",
-    "float8_e5m2",
-    "float8_e5m2fnuz",
-    "float8_e8m0fnu",
+from . import arrays
+from .arrays import (
+    COMPLEXES,
+    DRJIT_TENSORS,
+    FLOAT8,
+    FLOATS,
+    INTEGERS,
+    MORE_FLOAT8,
+    SMALL_INTEGERS,
 )
-MORE_FLOAT8 = ("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz")
-
-
-def sample(dtype: str) -> list:
-    """Three values that every library represents exactly in `dtype`."""
-    if dtype == "bool":
-        return [True, False, True]
-    if dtype.startswith("complex"):
-        return [1 + 2j, -3j, 0.5 + 0j]
-    if dtype.startswith("uint"):
-        return [1, 0, 3] if dtype != "uint1" else [1, 0, 1]
-    if dtype.startswith("int"):
-        return [1, 0, -2]
-    if dtype == "float8_e8m0fnu":  # powers of two alone
-        return [1.0, 0.5, 4.0]
-    return [-1.5, 0.0, 2.0]
-
-
-# ---- making and reading arrays --------------------------------------------------------------
-
-
-def numpy_dtype(name: str):
-    """A numpy.dtype, of ml_dtypes where NumPy has none."""
-    import numpy as np
-
-    if name in ("bool", *INTEGERS, *FLOATS, *COMPLEXES):
-        return np.dtype(name)
-    return np.dtype(getattr(importlib.import_module("ml_dtypes"), name))
-
-
-def numpy_make(values, dtype):
-    import numpy as np
-
-    return np.array(values, dtype=numpy_dtype(dtype))
-
-
-def numpy_pointer(array):
-    return array.__array_interface__["data"][0]
-
-
-def numpy_broadcast(array):
-    import numpy as np
-
-    return np.lib.stride_tricks.as_strided(array, (2, 4), (array.strides[0], 0))
-
-
-def numpy_take(producer):
-    import numpy as np
-
-    return np.from_dlpack(producer)
-
-
-def torch_make(values, dtype):
-    import torch
-
-    return torch.tensor(values).to(getattr(torch, dtype))
-
-
-def torch_values(array):
-    import torch
-
-    narrow = array.dtype.itemsize < 2 and array.dtype.is_floating_point
-    if array.dtype is torch.complex32:
-        return array.to(torch.complex64).tolist()
-    return (array.float() if narrow else array).tolist()
-
-
-def torch_take(producer):
-    import torch
-
-    return torch.from_dlpack(producer)
-
-
-def jax_make(values, dtype):
-    import jax.numpy as jnp
-
-    return jnp.asarray(numpy_make(values, dtype))
-
-
-def jax_values(array):
-    import numpy as np
-
-    return np.asarray(array).tolist()
-
-
-def jax_take(producer):
-    import jax
-
-    return jax.dlpack.from_dlpack(producer)
-
-
-def mlx_make(values, dtype):
-    import mlx.core as mx
-
-    array = mx.array(values, dtype=getattr(mx, "bool_" if dtype == "bool" else dtype))
-    mx.eval(array)
-    return array
-
-
-def mlx_pointer(array):
-    import numpy as np
-
-    return numpy_pointer(np.asarray(memoryview(array)))
-
-
-def mlx_broadcast(array):
-    import mlx.core as mx
-
-    return mx.broadcast_to(array, (2, 4))
-
-
-def mlx_take(producer):
-    import mlx.core as mx
-
-    return mx.from_dlpack(producer)
-
-
-def pyarrow_make(values, dtype):
-    import pyarrow as pa
-
-    return pa.array(numpy_make(values, dtype))
-
-
-def pyarrow_pointer(array):
-    return array.buffers()[1].address + array.offset * array.type.bit_width // 8
-
-
-def pyarrow_take(producer):
-    import pyarrow as pa
-
-    return pa.Array.from_dlpack(producer)
-
-
-def arrow_tensor_make(values, dtype):
-    import pyarrow as pa
-
-    return pa.Tensor.from_numpy(numpy_make(values, dtype))
-
-
-def arrow_tensor_take(producer):
-    import pyarrow as pa
-
-    return pa.Tensor.from_dlpack(producer)
-
-
-def onnxruntime_make(values, dtype):
-    """A value with memory of its own: one from NumPy borrows (see onnxruntime_values.py)."""
-    import onnxruntime as ort
-
-    array = numpy_make(values, dtype)
-    value = ort.OrtValue.ortvalue_from_shape_and_type(list(array.shape), array.dtype.type)
-    value.update_inplace(array)
-    return value
-
-
-def onnxruntime_take(producer):
-    import onnxruntime as ort
-
-    return ort.OrtValue.from_dlpack(producer)
-
-
-def tvm_ffi_make(values, dtype):
-    import numpy as np
-    import tvm_ffi
-
-    # It has no constructor from values. Memory of its own is not needed here.
-    return tvm_ffi.from_dlpack(np.require(numpy_make(values, dtype)))
-
-
-def tvm_ffi_values(array):
-    import numpy as np
-
-    return np.from_dlpack(array).tolist()
-
-
-def tvm_ffi_take(producer):
-    import tvm_ffi
-
-    return tvm_ffi.from_dlpack(producer)
-
-
-def strict_make(values, dtype):
-    import array_api_strict as xp
-
-    return xp.asarray(values, dtype=getattr(xp, dtype))
-
-
-def strict_take(producer):
-    import array_api_strict as xp
-
-    return xp.from_dlpack(producer)
-
-
-DRJIT_TENSORS = MappingProxyType(
-    {
-        "bool": "TensorXb",
-        "float16": "TensorXf16",
-        "float32": "TensorXf",
-        "float64": "TensorXf64",
-        "int32": "TensorXi",
-        "uint32": "TensorXu",
-        "int64": "TensorXi64",
-        "uint64": "TensorXu64",
-    }
-)
-
-
-def drjit_type(dtype):
-    return getattr(importlib.import_module("drjit.llvm"), DRJIT_TENSORS[dtype])
-
-
-def drjit_make(values, dtype):
-    array = numpy_make(values, dtype)
-    return drjit_type(dtype)(array.ravel().tolist(), shape=array.shape)
-
-
-def drjit_take(producer):
-    # It imports by its constructors, whose element type must fit. Capsules are float32 here.
-    dtype = producer.dtype.name if hasattr(producer, "dtype") else "float32"
-    return drjit_type(dtype)(producer)
-
-
-def _set_first(array, value):
-    array[(0,) * len(array.shape)] = value
-
-
-def _to_numpy_values(array):
-    return array.numpy().tolist()
-
 
 # ---- the table ------------------------------------------------------------------------------
 
@@ -288,17 +57,30 @@ class Peer:
     """One library, or one type of it."""
 
     name: str
+    title: str  # for people
     module: str  # to import
-    make: Callable[[list, str], Any]  # nested values and the name of a dtype -> array
+    make: Callable[[list, str], Any] | None  # nested values and the name of a dtype -> array
     values: Callable[[Any], Any]  # array -> nested values, by the library's own means
-    take: Callable[[Any], Any]  # DLPack producer -> array
-    dtypes: tuple[str, ...]  # that it exports under their own names
+    take: Callable[[Any], Any] | None  # fastdl.Tensor, or DLPack producer -> array
+    dtypes: tuple[str, ...] = ()  # that it exports under their own names
+
+    # Where it runs.
+    distribution: str = ""  # that has its version; `module` unless told
+    environment: str = "main"  # which of matrix/requirements
+    prepare: Callable[[], None] | None = None  # called once after the import
+
+    # For matrix/.
+    give: Callable[[Any], Any] | None = None  # array -> fastdl.Tensor, if not by from_dlpack
+    wrap: Callable[[Any], Any] | None = None  # ndarray -> array that shares its memory
+    like: str | Callable[[Any], Any] = ""  # what fastdl.convert is told: "module:name"
+    in_grid: bool = True  # paired with the other libraries
 
     # As a producer.
     through: str = PROTOCOL  # or TABLE, BRIDGE
     readonly: bool = False  # what fastdl must say of its arrays
     pointer: Callable[[Any], int] | None = None
     write: Callable[[Any, Any], None] | None = None  # sets the first element
+    min_ndim: int = 0
     max_ndim: int = 8
     has_scalars: bool = True  # arrays of 0 dimensions
     # Views by name -> how to take them. They must share memory with their base, unless jax's.
@@ -338,7 +120,7 @@ def missing(what: str) -> NoReturn:
 
 
 NUMPY_VIEWS = {
-    "broadcast": lambda x: numpy_broadcast(x[:, :1]),
+    "broadcast": lambda x: arrays.numpy_broadcast(x[:, :1]),
     "transposed": lambda x: x.T,
     "gaps": lambda x: x[:, ::2],
     "reversed": lambda x: x[::-1],
@@ -348,14 +130,17 @@ NUMPY_VIEWS = {
 PEERS = (
     Peer(
         name="numpy",
+        title="NumPy, ml_dtypes",
         module="numpy",
-        make=numpy_make,
+        wrap=arrays.numpy_wrap,
+        like="numpy:ndarray",
+        make=arrays.numpy_make,
         values=lambda x: x.tolist(),
-        take=numpy_take,
+        take=arrays.numpy_take,
         dtypes=("bool", *INTEGERS, *FLOATS, *COMPLEXES, "bfloat16", *FLOAT8, *MORE_FLOAT8),
         through=BRIDGE,
-        pointer=numpy_pointer,
-        write=_set_first,
+        pointer=arrays.numpy_pointer,
+        write=arrays.set_first,
         max_ndim=64,
         views=NUMPY_VIEWS,
         layouts=outcomes(SHARED, bfloat16=REFUSED),
@@ -364,14 +149,17 @@ PEERS = (
     ),
     Peer(
         name="torch",
+        title="PyTorch",
         module="torch",
-        make=torch_make,
-        values=torch_values,
-        take=torch_take,
+        wrap=arrays.torch_wrap,
+        like="torch:Tensor",
+        make=arrays.torch_make,
+        values=arrays.torch_values,
+        take=arrays.torch_take,
         dtypes=("bool", *INTEGERS, *FLOATS, *COMPLEXES, "bfloat16", *FLOAT8),
         through=TABLE,
         pointer=lambda x: x.data_ptr(),
-        write=_set_first,
+        write=arrays.set_first,
         max_ndim=64,
         views={
             "transposed": lambda x: x.T,
@@ -386,10 +174,13 @@ PEERS = (
     ),
     Peer(
         name="jax",
+        title="JAX",
         module="jax",
-        make=jax_make,
-        values=jax_values,
-        take=jax_take,
+        prepare=arrays.jax_prepare,
+        like="jax:Array",
+        make=arrays.jax_make,
+        values=arrays.jax_values,
+        take=arrays.jax_take,
         dtypes=(
             "bool",
             *SMALL_INTEGERS,
@@ -412,19 +203,22 @@ PEERS = (
     ),
     Peer(
         name="mlx",
+        title="MLX",
         module="mlx.core",
-        make=mlx_make,
+        distribution="mlx",
+        like="mlx.core:array",
+        make=arrays.mlx_make,
         values=lambda x: x.tolist(),
-        take=mlx_take,
+        take=arrays.mlx_take,
         dtypes=("bool", *INTEGERS, *FLOATS, "complex64", "bfloat16"),
-        pointer=mlx_pointer,
+        pointer=arrays.mlx_pointer,
         readonly=True,
         views={
             "transposed": lambda x: x.T,
             "gaps": lambda x: x[:, ::2],
             "reversed": lambda x: x[::-1],
             "inner": lambda x: x[1:, 1:],
-            "broadcast": lambda x: mlx_broadcast(x[:, :1]),
+            "broadcast": lambda x: arrays.mlx_broadcast(x[:, :1]),
         },
         capsules=BOTH,
         layouts=outcomes(COPIED, reversed=REFUSED),
@@ -432,13 +226,15 @@ PEERS = (
     ),
     Peer(
         name="pyarrow",
+        title="PyArrow `Array`",
         module="pyarrow",
-        make=pyarrow_make,
+        like="pyarrow:Array",
+        make=arrays.pyarrow_make,
         values=lambda x: x.to_pylist(),
-        take=pyarrow_take,
+        take=arrays.pyarrow_take,
         dtypes=(*INTEGERS, *FLOATS),
         readonly=True,
-        pointer=pyarrow_pointer,
+        pointer=arrays.pyarrow_pointer,
         max_ndim=1,
         has_scalars=False,
         layouts=outcomes(REFUSED),
@@ -447,21 +243,26 @@ PEERS = (
     ),
     Peer(
         name="pyarrow.Tensor",
+        title="PyArrow `Tensor`",
         module="pyarrow",
-        make=arrow_tensor_make,
+        wrap=arrays.arrow_tensor_wrap,
+        like="pyarrow:Tensor",
+        make=arrays.arrow_tensor_make,
         values=lambda x: x.to_numpy().tolist(),
-        take=arrow_tensor_take,
+        take=arrays.arrow_tensor_take,
         dtypes=(*INTEGERS, *FLOATS),
-        pointer=lambda x: numpy_pointer(x.to_numpy()),
+        pointer=lambda x: arrays.numpy_pointer(x.to_numpy()),
         layouts=outcomes(SHARED, reversed=REFUSED, bool=REFUSED, bfloat16=REFUSED),
         is_readonly=lambda x: not x.is_mutable,
     ),
     Peer(
         name="onnxruntime",
+        title="ONNX Runtime",
         module="onnxruntime",
-        make=onnxruntime_make,
-        values=_to_numpy_values,
-        take=onnxruntime_take,
+        like="onnxruntime:OrtValue",
+        make=arrays.onnxruntime_make,
+        values=arrays.numpy_method,
+        take=arrays.onnxruntime_take,
         dtypes=(*INTEGERS, *FLOATS),  # bool is exported as uint8
         pointer=lambda x: x.data_ptr(),
         capsules=LEGACY,
@@ -470,10 +271,14 @@ PEERS = (
     ),
     Peer(
         name="tvm_ffi",
+        title="tvm-ffi",
         module="tvm_ffi",
-        make=tvm_ffi_make,
-        values=tvm_ffi_values,
-        take=tvm_ffi_take,
+        distribution="apache-tvm-ffi",
+        wrap=arrays.tvm_ffi_wrap,
+        like="tvm_ffi:Tensor",
+        make=arrays.tvm_ffi_make,
+        values=arrays.tvm_ffi_values,
+        take=arrays.tvm_ffi_take,
         dtypes=("bool", *INTEGERS, *FLOATS, *COMPLEXES),
         pointer=lambda x: x.data_ptr(),
         capsules=BOTH,
@@ -482,13 +287,16 @@ PEERS = (
     ),
     Peer(
         name="strict",
+        title="array-api-strict",
         module="array_api_strict",
-        make=strict_make,
+        distribution="array-api-strict",
+        like="array_api_strict",
+        make=arrays.strict_make,
         values=lambda x: x._array.tolist(),
-        take=strict_take,
+        take=arrays.strict_take,
         dtypes=("bool", *INTEGERS, "float32", "float64", *COMPLEXES),
-        pointer=lambda x: numpy_pointer(x._array),
-        write=_set_first,
+        pointer=lambda x: arrays.numpy_pointer(x._array),
+        write=arrays.set_first,
         views={
             "transposed": lambda x: x.T,
             "gaps": lambda x: x[:, ::2],
@@ -500,10 +308,12 @@ PEERS = (
     ),
     Peer(
         name="drjit",
+        title="DrJit",
         module="drjit",
-        make=drjit_make,
-        values=_to_numpy_values,
-        take=drjit_take,
+        like=lambda tensor: arrays.drjit_type(tensor.dtype.name),
+        make=arrays.drjit_make,
+        values=arrays.numpy_method,
+        take=arrays.drjit_take,
         dtypes=tuple(DRJIT_TENSORS),
         capsules=BOTH,
         layouts=outcomes(REFUSED, compact=SHARED, scalar=SHARED, bool=SHARED),
@@ -511,25 +321,263 @@ PEERS = (
     ),
 )
 
-BY_NAME = {peer.name: peer for peer in PEERS}
+# Those of which nothing is stated here.
+MORE = (
+    *(
+        replace(
+            PEERS[0],
+            name=f"numpy-{version}",
+            title=f"NumPy {version}",
+            environment=f"numpy-{version}",
+            in_grid=False,
+        )
+        for version in ("2.0", "1.26")
+    ),
+    replace(
+        PEERS[1],
+        name="torch-plain",
+        title="PyTorch without its table",
+        prepare=arrays.torch_hide_table,
+        in_grid=False,
+    ),
+    Peer(
+        name="tensorflow",
+        title="TensorFlow",
+        module="tensorflow",
+        distribution="tensorflow-cpu",
+        like="tensorflow:Tensor",
+        make=arrays.tensorflow_make,
+        values=arrays.tensorflow_values,
+        take=arrays.tensorflow_take,
+        pointer=arrays.tensorflow_pointer,
+    ),
+    Peer(
+        name="paddle",
+        title="PaddlePaddle",
+        module="paddle",
+        distribution="paddlepaddle",
+        like="paddle:Tensor",
+        make=arrays.paddle_make,
+        values=arrays.paddle_values,
+        take=arrays.paddle_take,
+        pointer=lambda x: x.data_ptr(),
+        write=arrays.set_first,
+        views={
+            "transposed": lambda x: x.T,
+            "gaps": lambda x: x[:, ::2],
+            "inner": lambda x: x[1:, 1:],
+            "broadcast": arrays.paddle_broadcast,
+        },
+    ),
+    Peer(
+        name="mxnet",
+        title="MXNet",
+        module="mxnet",
+        environment="mxnet",
+        in_grid=False,
+        like="mxnet.nd:NDArray",
+        make=arrays.mxnet_make,
+        values=arrays.mxnet_values,
+        take=arrays.mxnet_take,
+        give=arrays.mxnet_give,
+        write=arrays.set_first,
+    ),
+    Peer(
+        name="tvm",
+        title="TVM",
+        module="tvm",
+        distribution="apache-tvm",
+        like="tvm.runtime:Tensor",
+        make=arrays.tvm_make,
+        values=lambda x: arrays.numpy_lists(x.numpy()),
+        take=arrays.tvm_take,
+        pointer=lambda x: x.data_ptr(),
+    ),
+    Peer(
+        name="warp",
+        title="Warp",
+        module="warp",
+        distribution="warp-lang",
+        prepare=arrays.warp_prepare,
+        like="warp:array",
+        make=arrays.warp_make,
+        wrap=arrays.warp_wrap,
+        values=lambda x: arrays.numpy_lists(x.numpy()),
+        take=arrays.warp_take,
+        pointer=lambda x: x.ptr,
+        write=arrays.numpy_write,
+        views={
+            "transposed": lambda x: x.transpose(),
+            "gaps": lambda x: x[:, ::2],
+            "inner": lambda x: x[1:, 1:],
+        },
+    ),
+    Peer(
+        name="cuda.core",
+        title="cuda.core `StridedMemoryView`",
+        module="cuda.core.utils",
+        distribution="cuda-core",
+        like="cuda.core.utils:StridedMemoryView",
+        make=arrays.cuda_core_make,
+        wrap=arrays.cuda_core_take,
+        values=arrays.cuda_core_values,
+        take=arrays.cuda_core_take,
+        pointer=lambda x: x.ptr,
+        is_readonly=lambda x: x.readonly,
+    ),
+    Peer(
+        name="openvino",
+        title="OpenVINO",
+        module="openvino",
+        like="openvino:Tensor",
+        make=arrays.openvino_make,
+        wrap=arrays.openvino_wrap,
+        values=lambda x: arrays.numpy_lists(x.data),
+        take=arrays.openvino_take,
+        give=lambda x: arrays.asarray(x.data),
+        pointer=lambda x: arrays.numpy_pointer(x.data),
+        write=lambda x, value: arrays.set_first(x.data, value),
+    ),
+    Peer(
+        name="tinygrad",
+        title="tinygrad",
+        module="tinygrad",
+        like="tinygrad:Tensor",
+        make=arrays.tinygrad_make,
+        values=lambda x: x.tolist(),
+        take=arrays.tinygrad_take,
+        give=lambda x: arrays.asarray(x.data()),
+    ),
+    Peer(
+        name="dpnp",
+        title="dpnp (oneAPI)",
+        module="dpnp",
+        like="dpnp:ndarray",
+        make=arrays.dpnp_make,
+        values=arrays.dpnp_values,
+        take=arrays.dpnp_take,
+        give=arrays.dpnp_give,
+        pointer=lambda x: x.get_array()._pointer,
+        views={
+            "transposed": lambda x: x.T,
+            "gaps": lambda x: x[:, ::2],
+            "reversed": lambda x: x[::-1],
+            "inner": lambda x: x[1:, 1:],
+        },
+    ),
+    Peer(
+        name="pandas",
+        title="pandas `Series`",
+        module="pandas",
+        like="pandas:Series",
+        make=arrays.pandas_make,
+        values=lambda x: x.tolist(),
+        take=arrays.pandas_take,
+        give=arrays.asarray,
+        pointer=lambda x: arrays.numpy_pointer(x.to_numpy()),
+        max_ndim=1,
+    ),
+    Peer(
+        name="polars",
+        title="polars `Series`",
+        module="polars",
+        like="polars:Series",
+        make=arrays.polars_make,
+        values=lambda x: x.to_list(),
+        take=arrays.polars_take,
+        give=arrays.asarray,
+        pointer=arrays.polars_pointer,
+        max_ndim=1,
+    ),
+    Peer(
+        name="xarray",
+        title="xarray `DataArray`",
+        module="xarray",
+        like="xarray:DataArray",
+        make=arrays.xarray_make,
+        wrap=arrays.xarray_take,
+        values=lambda x: x.values.tolist(),
+        take=arrays.xarray_take,
+        give=arrays.asarray,
+        pointer=lambda x: arrays.numpy_pointer(x.values),
+    ),
+    Peer(
+        name="dask",
+        title="dask `Array`",
+        module="dask.array",
+        distribution="dask",
+        like="dask.array:Array",
+        make=arrays.dask_make,
+        wrap=arrays.dask_take,
+        values=arrays.dask_values,
+        take=arrays.dask_take,
+        give=arrays.asarray,
+    ),
+    Peer(
+        name="awkward",
+        title="Awkward Array",
+        module="awkward",
+        like="awkward:Array",
+        make=arrays.awkward_make,
+        wrap=arrays.awkward_wrap,
+        values=lambda x: x.to_list(),
+        take=arrays.awkward_take,
+        give=arrays.asarray,
+        pointer=arrays.host_pointer,
+    ),
+    Peer(
+        name="sklearn",
+        title="scikit-learn `check_array`",
+        module="sklearn.utils",
+        distribution="scikit-learn",
+        make=None,
+        values=lambda x: x.tolist(),
+        take=arrays.sklearn_take,
+        pointer=arrays.numpy_pointer,
+    ),
+    Peer(
+        name="pillow",
+        title="Pillow `Image`",
+        module="PIL.Image",
+        distribution="pillow",
+        like="PIL.Image:Image",
+        make=arrays.pillow_make,
+        values=arrays.pillow_values,
+        take=arrays.pillow_take,
+        give=arrays.asarray,
+        min_ndim=2,
+    ),
+    Peer(
+        name="matplotlib",
+        title="matplotlib `plot`, `imshow`",
+        module="matplotlib",
+        prepare=arrays.matplotlib_prepare,
+        make=None,
+        values=lambda x: arrays.numpy_lists(x),
+        take=arrays.matplotlib_take,
+        pointer=arrays.numpy_pointer,
+    ),
+    Peer(
+        name="buffer",
+        title="`bytearray`, `memoryview`",
+        module="array",
+        distribution="-",
+        like="builtins:memoryview",
+        make=arrays.buffer_make,
+        wrap=memoryview,
+        values=lambda x: x.tolist(),
+        take=memoryview,
+        give=arrays.asarray,
+        pointer=arrays.host_pointer,
+    ),
+)
+
+LIBRARIES = (*PEERS, *MORE)
+BY_NAME = {peer.name: peer for peer in LIBRARIES}
 
 
 # ---- for people -----------------------------------------------------------------------------
 
-TITLES = MappingProxyType(
-    {
-        "numpy": "NumPy, ml_dtypes",
-        "torch": "PyTorch",
-        "jax": "JAX",
-        "mlx": "MLX",
-        "pyarrow": "PyArrow `Array`",
-        "pyarrow.Tensor": "PyArrow `Tensor`",
-        "onnxruntime": "ONNX Runtime",
-        "tvm_ffi": "tvm-ffi",
-        "strict": "array-api-strict",
-        "drjit": "DrJit",
-    }
-)
 WORDS = MappingProxyType(
     {SHARED: "shared", COPIED: "copied", REFUSED: "refused", ABORTS: "**the process dies**"}
 )
@@ -550,7 +598,7 @@ def as_markdown() -> Iterator[str]:
     yield from (f"| {' | '.join(head)} | read-only |", "|" + "---|" * (len(head) + 1))
     for peer in PEERS:
         row = (
-            TITLES[peer.name],
+            peer.title,
             peer.through,
             "read-only" if peer.readonly else "writable",
             compact(peer),

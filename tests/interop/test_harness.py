@@ -3,7 +3,7 @@
 import pytest
 
 from .harness import describe, run_python
-from .peers import PEERS, require
+from .peers import LIBRARIES, require
 
 
 def test_a_missing_library_skips(monkeypatch):
@@ -38,5 +38,5 @@ def test_children_find_the_same_fastdl():
 
 
 def test_names_of_peers_are_unique():
-    names = [peer.name for peer in PEERS]
+    names = [peer.name for peer in LIBRARIES]
     assert len(set(names)) == len(names)

@@ -10,7 +10,8 @@ import pytest
 import fastdl
 from fastdl._protocol import consumer as _consumer
 
-from .peers import FLOAT8, MORE_FLOAT8, require, sample
+from .arrays import FLOAT8, MORE_FLOAT8, sample
+from .peers import require
 
 require("numpy")
 import numpy as np  # noqa: E402

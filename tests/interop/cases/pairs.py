@@ -11,7 +11,7 @@ import pytest
 
 import fastdl
 
-from ..peers import BY_NAME, require
+from ..peers import BY_NAME, PEERS, require
 
 # Six values in a row: every library has arrays of one dimension.
 ROW = """
@@ -60,11 +60,11 @@ def test_a_row(producer, consumer, expected):
 
 
 def test_the_table_is_complete():
-    names = set(BY_NAME)
+    names = {peer.name for peer in PEERS}
     assert {(p, c) for p, c, _ in cells(ROW)} == {(p, c) for p in names for c in names}
 
 
-@pytest.mark.parametrize("start", list(BY_NAME))
+@pytest.mark.parametrize("start", [peer.name for peer in PEERS])
 def test_a_round_through_all_libraries(start):
     """One memory through every library that shares it, there and back, in the table's order."""
     peer = BY_NAME[start]

@@ -9,7 +9,8 @@ import pytest
 import fastdl
 from fastdl._core.exchange import has_native_table
 
-from ..peers import BRIDGE, SHARED, TABLE, numpy_dtype, sample
+from ..arrays import numpy_dtype, sample
+from ..peers import BRIDGE, SHARED, TABLE
 from .common import aligned, both_entries, freed, nested, peer_under_test
 
 peer = peer_under_test()

@@ -1,0 +1,123 @@
+"""Measures the rows of an environment, and fails if a cell is worse than in results.json."""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from ..harness import describe, run_python
+from ..peers import LIBRARIES
+from .cells import DIES, Cell, worse
+from .particular import ROWS
+from .rows import begun, results
+
+RESULTS = Path(__file__).with_name("results.json")
+
+Rows = dict[str, dict[str, str]]
+
+
+def rows_of(environment: str) -> list[str]:
+    """The slowest first."""
+    rows = [peer.name for peer in LIBRARIES if peer.environment == environment]
+    if environment == "main":
+        rows = ["grid", *ROWS, *rows]
+    return rows
+
+
+def surroundings() -> dict[str, str]:
+    """What some libraries need to be told, or to be silenced."""
+    compilers = ("clang", *(f"clang-{version}" for version in range(22, 13, -1)))
+    clang = next(filter(shutil.which, compilers), "clang")
+    return {
+        "OCL_ICD_FILENAMES": f"{sys.prefix}/lib/libintelocl.so",  # dpnp's device: the CPU
+        "DEV": "CPU",  # tinygrad's,
+        "CC": clang,  # which compiles with this
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "JAX_PLATFORMS": "cpu",
+    }
+
+
+def measure_row(row: str, folder: Path) -> dict[str, str]:
+    """The cells of a row. The death of its process is a result; any other failure is an error."""
+    log = folder / f"{row}.jsonl"
+    command = ("-W", "ignore", "-m", f"{__package__}.rows", row, str(log))
+    while (child := run_python(*command, **surroundings())).returncode:
+        cell = begun(log) if log.exists() else None
+        if child.returncode > 0 or cell is None:
+            raise RuntimeError(f"{row}, {cell}: {describe(child)}")
+        died = Cell(DIES, signal.Signals(-child.returncode).name)
+        with log.open("a") as file:
+            print(json.dumps([cell, str(died)]), file=file)
+    return {name: text for name, text in results(log).items() if text is not None}
+
+
+def measure(names: list[str]) -> tuple[Rows, list[str]]:
+    """The rows that could be measured, and what went wrong with the others."""
+    rows, errors = {}, []
+
+    def one(row: str) -> None:
+        start = time.monotonic()
+        try:
+            rows[row] = measure_row(row, Path(folder))
+        except RuntimeError as error:
+            errors.append(str(error))
+        print(f"{row}: {time.monotonic() - start:.0f} s", flush=True)
+
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ThreadPoolExecutor(max_workers=os.cpu_count()) as pool,
+    ):
+        list(pool.map(one, names))
+    return rows, errors
+
+
+def load(path: Path) -> Rows:
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def dump(rows: Rows, path: Path) -> None:
+    path.write_text(json.dumps(rows, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def compare(before: Rows, after: Rows, names: list[str]) -> list[str]:
+    """What is worse in these rows. A version is no outcome."""
+    lines = []
+    for row in names:
+        old = {name: text for name, text in before.get(row, {}).items() if name != "version"}
+        lines += (f"{row}/{line}" for line in worse(old, after.get(row, {})))
+    return lines
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog=f"python -m {__package__}", description=__doc__)
+    parser.add_argument("environment")
+    parser.add_argument("rows", nargs="*", help="all of the environment unless told")
+    parser.add_argument("--output", type=Path, help="a file for what was measured, as JSON")
+    parser.add_argument(
+        "--write", action="store_true", help="the results take the place of the old"
+    )
+    chosen = parser.parse_args(arguments)
+    names = chosen.rows or rows_of(chosen.environment)
+    rows, errors = measure(names)
+    if chosen.output:
+        dump(rows, chosen.output)
+    before = load(RESULTS)
+    if chosen.write:
+        dump(before | rows, RESULTS)
+    else:
+        errors += compare(before, rows, names)
+    print(*errors, sep="\n")
+    count = sum(map(len, rows.values()))
+    changed = sum(before.get(row) != cells for row, cells in rows.items())
+    print(f"{chosen.environment}: {count} cells in {len(rows)} rows, {changed} of them changed")
+    return bool(errors)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,451 @@
+"""Rows of libraries whose use of tensors is no matter of arrays alone. One table: ROWS."""
+
+import ctypes
+import gc
+import mmap
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+import fastdl
+
+from ..arrays import numpy_pointer
+from ..cases.common import aligned, freed
+from .cells import COPY, REFUSED, WRONG, ZERO_COPY, Cell
+from .measure import Wrong, reason
+
+Case = Callable[[], str | None]
+
+
+@dataclass(frozen=True)
+class Row:
+    """Cases by name. A case returns its outcome, zero-copy if None; an exception is a refusal, and
+    a broken assertion is wrong."""
+
+    title: str
+    about: str
+    cases: dict[str, Case]
+    version: Callable[[], str] = lambda: ""
+
+    def cells(self) -> Iterator[tuple[str, Callable[[], Cell]]]:
+        yield "version", self.version
+        for name, case in self.cases.items():
+            yield name, lambda case=case: outcome(case)
+
+
+def outcome(case: Case) -> Cell:
+    try:
+        return Cell.parse(case() or ZERO_COPY)
+    except (AssertionError, Wrong) as error:
+        return Cell(WRONG, reason(error))
+    except Exception as error:
+        return Cell(REFUSED, reason(error))
+
+
+# ---- mpi4py -----------------------------------------------------------------------------------
+
+
+def ranks(case: str) -> str:
+    """What two ranks make of a case of ranks.py. Nothing that MPI sends is a copy of ours."""
+    command = (Path(sys.executable).with_name("mpiexec"), "-n", "2", sys.executable)
+    run = subprocess.run(
+        [*command, "-m", f"{__package__}.ranks", case], capture_output=True, text=True, timeout=120
+    )
+    assert run.returncode == 0, run.stderr
+    return f"{REFUSED}: {run.stdout.strip()}" if run.stdout.strip() else ZERO_COPY
+
+
+RANKS = (
+    *("Send, Recv", "Send of read-only data", "Recv into read-only data"),
+    *("Send of bfloat16, as bytes", "Send with gaps"),
+    *("Allreduce", "Allreduce into an ndarray", "Allreduce in place"),
+    *("Gather", "window, Put", "shared window, asarray"),
+)
+
+
+# ---- TVM --------------------------------------------------------------------------------------
+
+
+@cache
+def kernel():
+    """b = 2 * a, for 8 float32."""
+    import tvm
+    from tvm import te
+
+    a = te.placeholder((8,), name="a")
+    b = te.compute((8,), lambda i: a[i] * 2.0, name="b")
+    function = te.create_prim_func([a, b]).with_attr("global_symbol", "twice")
+    return tvm.compile(tvm.IRModule({"twice": function}), target="llvm")["twice"]
+
+
+def called(result: np.ndarray) -> None:
+    kernel()(fastdl.from_dlpack(aligned(np.arange(8.0))), fastdl.from_dlpack(result))
+    assert result.tolist() == [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0]
+
+
+# ---- Numba ------------------------------------------------------------------------------------
+
+
+def compiled(body: str) -> Callable:
+    """A function of x that Numba compiles."""
+    import numba
+
+    names = {"np": np}
+    exec(f"def function(x):\n    {body}", names)
+    return numba.njit(names["function"])
+
+
+def numba_reads() -> None:
+    assert compiled("return x[1] + x[2] + len(x)")(fastdl.from_dlpack(np.arange(3.0))) == 6
+
+
+def numba_writes(give: Callable) -> None:
+    source = np.arange(3.0)
+    compiled("x[0] = 9.0")(give(fastdl.from_dlpack(source)))
+    assert source.tolist() == [9.0, 1.0, 2.0]
+
+
+def numba_gaps() -> None:
+    tensor = fastdl.from_dlpack(np.arange(8.0).reshape(2, 4))[:, ::2]
+    assert compiled("return x[1, 1]")(tensor) == 6
+
+
+def numba_read_only() -> None:
+    source = np.arange(3.0)
+    source.flags.writeable = False
+    compiled("x[0] = 9.0")(fastdl.from_dlpack(source))
+
+
+# ---- CuPy -------------------------------------------------------------------------------------
+
+
+def cupy_takes(name: str) -> None:
+    import cupy
+
+    getattr(cupy, name)(fastdl.from_dlpack(np.arange(3.0)))
+
+
+def cupy_convert() -> None:
+    import cupy
+
+    fastdl.convert(fastdl.from_dlpack(np.arange(3.0)), cupy.ndarray)
+
+
+# ---- dpnp, on its device ----------------------------------------------------------------------
+
+VIEWS = {
+    "compact": lambda x: x,
+    "transposed": lambda x: x.T,
+    "gaps": lambda x: x[:, ::2],
+    "inner": lambda x: x[1:, 1:],
+    "negative stride": lambda x: x[::-1],
+    "no dimensions": lambda x: x[0, 0],
+}
+
+
+def device_and_back(view: Callable) -> None:
+    """Memory of the device passes through fastdl: nothing is copied to the host."""
+    import dpnp
+
+    array = view(dpnp.arange(8, dtype="float32").reshape(2, 4))
+    tensor = fastdl.from_dlpack(array)
+    assert tuple(tensor.__dlpack_device__()) == tuple(map(int, array.__dlpack_device__()))
+    back = dpnp.from_dlpack(tensor)
+    assert dpnp.asnumpy(back).tolist() == dpnp.asnumpy(array).tolist()
+    array += 1
+    assert dpnp.asnumpy(back).tolist() == dpnp.asnumpy(array).tolist()
+
+
+def device_to_host(view: Callable) -> str:
+    import dpnp
+
+    array = view(dpnp.arange(8, dtype="float32").reshape(2, 4))
+    assert (
+        fastdl.from_dlpack(array, device="cpu").tolist()
+        == view(np.arange(8, dtype="float32").reshape(2, 4)).tolist()
+    )
+    return COPY
+
+
+# ---- Rust -------------------------------------------------------------------------------------
+
+
+@cache
+def rust(source: str):
+    """A library of Rust code, compiled."""
+    rustc = shutil.which("rustc") or str(Path.home() / ".cargo/bin/rustc")
+    output = Path(tempfile.mkdtemp(), f"{Path(source).stem}.so")
+    flags = ("--edition=2021", "--crate-type=cdylib", "-O", "-Dwarnings")
+    subprocess.run([rustc, *flags, source, "-o", output], check=True)
+    library = ctypes.PyDLL(str(output))
+    if "consumer" in source:
+        thing, number = ctypes.py_object, ctypes.c_int64
+        library.total_owned.argtypes = library.total_borrowed.argtypes = [thing, thing]
+        library.arange.argtypes = [thing, ctypes.c_int32, number, number]
+        for name in ("total_owned", "total_borrowed", "arange"):
+            getattr(library, name).restype = thing
+    else:
+        library.make.argtypes = [ctypes.c_int64, ctypes.c_int64, ctypes.c_int, ctypes.c_int]
+        library.make.restype = ctypes.py_object
+        library.take.argtypes, library.take.restype = [ctypes.py_object], ctypes.c_double
+        library.alive.restype = ctypes.c_int64
+    return library
+
+
+def rustc_version() -> str:
+    rustc = shutil.which("rustc") or str(Path.home() / ".cargo/bin/rustc")
+    return subprocess.run([rustc, "--version"], capture_output=True, text=True).stdout.split()[1]
+
+
+def capsules():
+    return rust(str(Path(__file__).with_name("capsules.rs")))
+
+
+def tables():
+    return rust(str(Path(__file__).parents[2] / "capi" / "consumer.rs"))
+
+
+def rust_made(columns_first: bool, versioned: bool) -> None:
+    """A tensor made in Rust is imported by its capsule, and its memory is Rust's to free."""
+    before = capsules().alive()
+    capsule = capsules().make(2, 3, columns_first, versioned)
+    tensor = fastdl.from_dlpack(capsule)
+    del capsule
+    expected = [[0.0, 2.0, 4.0], [1.0, 3.0, 5.0]] if columns_first else [[0.0, 1, 2], [3.0, 4, 5]]
+    assert tensor.tolist() == expected
+    tensor.numpy()[0, 0] = 7
+    assert tensor[0, 0].item() == 7
+    assert capsules().alive() == before + 1
+    del tensor
+    gc.collect()
+    assert capsules().alive() == before
+
+
+def rust_unused(versioned: bool) -> None:
+    """A capsule that nobody takes is deleted."""
+    before = capsules().alive()
+    capsules().make(2, 3, 0, versioned)
+    assert capsules().alive() == before
+
+
+def rust_takes(build: Callable[[], np.ndarray], max_version: tuple | None) -> None:
+    """Rust consumes a capsule of fastdl's, adds 1 to each element, and deletes."""
+    source = build()
+    before, alive = source.copy(), weakref.ref(source)
+    got = capsules().take(fastdl.from_dlpack(source).__dlpack__(max_version=max_version))
+    assert got == before.sum()
+    assert (source == before + 1).all()
+    del source
+    assert freed(alive)
+
+
+def rust_table(function: str) -> None:
+    table = fastdl.Tensor.__dlpack_c_exchange_api__
+    total = getattr(tables(), function)(table, fastdl.from_dlpack(np.float32([[1, 2], [3, 4]])))
+    assert total == 10
+
+
+def rust_makes_by_table() -> None:
+    result = tables().arange(fastdl.Tensor.__dlpack_c_exchange_api__, 1, 2, 3)
+    assert type(result) is fastdl.Tensor
+    assert result.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+
+
+def grid_of_six() -> np.ndarray:
+    return aligned(np.arange(6.0).reshape(2, 3))
+
+
+# ---- memory of Python and of the system -------------------------------------------------------
+
+
+def shares(buffer, first: Callable[[], float]) -> str | None:
+    """A writable buffer of float64: what is written to the tensor is there."""
+    tensor = fastdl.asarray(buffer)
+    assert tensor.dtype.name == "float64", tensor
+    tensor.numpy()[0] = 4.5
+    assert first() == 4.5
+
+
+def python_array() -> None:
+    import array
+
+    numbers = array.array("d", [1, 2])
+    shares(numbers, lambda: numbers[0])
+    tensor = fastdl.asarray(numbers)
+    try:
+        numbers.append(3)  # would move the memory
+    except BufferError:
+        del tensor
+    else:
+        raise Wrong("the array has grown under the tensor")
+
+
+def python_bytes() -> str:
+    text = b"abc"
+    tensor = fastdl.asarray(text)
+    assert tensor.readonly
+    assert bytes(tensor) == text
+    assert tensor.data_ptr == numpy_pointer(np.frombuffer(text, np.uint8))
+    return f"{ZERO_COPY}: read-only"
+
+
+def ctypes_array() -> None:
+    numbers = (ctypes.c_double * 2)(1, 2)
+    shares(numbers, lambda: numbers[0])
+
+
+def mapped_file() -> None:
+    with tempfile.TemporaryFile() as file:
+        file.write(bytes(16))
+        file.flush()
+        memory = mmap.mmap(file.fileno(), 16)
+        shares(memoryview(memory).cast("d"), lambda: np.frombuffer(memory)[0])
+        tensor = fastdl.asarray(memory)
+        try:
+            memory.close()
+        except BufferError:
+            del tensor
+        else:
+            raise Wrong("the file was unmapped under the tensor")
+        memory.close()
+
+
+def shared_memory() -> None:
+    """Another process sees what is written; closing waits for the tensor."""
+    from multiprocessing.shared_memory import SharedMemory
+
+    memory = SharedMemory(create=True, size=16)
+    try:
+        tensor = fastdl.asarray(memory.buf.cast("d"))
+        tensor.numpy()[:] = [1.5, 0]
+        program = (
+            "from multiprocessing import resource_tracker\n"
+            "resource_tracker.register = lambda *arguments: None\n"  # who made it unlinks it
+            "from multiprocessing.shared_memory import SharedMemory; import fastdl\n"
+            f"memory = SharedMemory({memory.name!r}); view = memory.buf.cast('d')\n"
+            "tensor = fastdl.asarray(view)[:2]; tensor.numpy()[1] = 2 * tensor.tolist()[0]\n"
+            "del tensor, view; memory.close()"
+        )
+        subprocess.run([sys.executable, "-c", program], check=True, env=dict(os.environ))
+        assert tensor.tolist()[:2] == [1.5, 3.0]
+        try:
+            memory.close()
+        except BufferError:
+            del tensor
+        else:
+            raise Wrong("the memory was unmapped under the tensor")
+    finally:
+        gc.collect()
+        memory.close()
+        memory.unlink()
+
+
+# ---- the table --------------------------------------------------------------------------------
+
+ROWS = {
+    "mpi4py": Row(
+        "mpi4py",
+        "Two ranks under `mpiexec`; what is sent and received is a `fastdl.Tensor`.",
+        {name: lambda name=name: ranks(name) for name in RANKS},
+        lambda: f"{version('mpi4py')}, MPICH {version('mpich')}",
+    ),
+    "tvm-kernel": Row(
+        "TVM kernel",
+        "A function that TVM compiled by LLVM is called with a `fastdl.Tensor` for each argument.",
+        {
+            "compact": lambda: called(aligned(np.zeros(8))),
+            "with gaps": lambda: called(aligned(np.zeros(16))[::2]),
+            "of another dtype": lambda: called(np.zeros(8)),
+            "unaligned": lambda: called(aligned(np.zeros(9))[1:]),
+        },
+        lambda: version("apache-tvm"),
+    ),
+    "numba": Row(
+        "Numba",
+        "A function compiled by `numba.njit` is called with a `fastdl.Tensor`, which it sees as a "
+        "buffer. The array that `numpy()` returns is an array to it.",
+        {
+            "elements, len": numba_reads,
+            "writes": lambda: numba_writes(lambda tensor: tensor),
+            "writes, through numpy()": lambda: numba_writes(lambda tensor: tensor.numpy()),
+            "two dimensions, with gaps": numba_gaps,
+            "writes to read-only data": numba_read_only,
+            "shape": lambda: compiled("return x.shape")(fastdl.from_dlpack(np.ones(3))) and None,
+            "np.sum": lambda: compiled("return np.sum(x)")(fastdl.from_dlpack(np.ones(3))) and None,
+        },
+        lambda: version("numba"),
+    ),
+    "cupy": Row(
+        "CuPy",
+        "Without a GPU: what it says to host data. `tests/gpu` has the rest.",
+        {
+            "from_dlpack": lambda: cupy_takes("from_dlpack"),
+            "asarray": lambda: cupy_takes("asarray"),
+            **({"convert": cupy_convert} if hasattr(fastdl, "convert") else {}),
+        },
+        lambda: version("cupy-cuda12x"),
+    ),
+    "dpnp-device": Row(
+        "dpnp on its device",
+        "Unified memory of a oneAPI device, which is the CPU: to fastdl and back, and to the host.",
+        {
+            **{f"there and back, {n}": lambda v=v: device_and_back(v) for n, v in VIEWS.items()},
+            **{f"to the host, {n}": lambda v=v: device_to_host(v) for n, v in VIEWS.items()},
+        },
+        lambda: version("dpnp"),
+    ),
+    "rust": Row(
+        "Rust",
+        "An extension with the structs of DLPack as Rust crates define them, that knows no fastdl.",
+        {
+            **{
+                f"made in Rust, {capsule} capsule, {layout}": lambda f=first, v=number: rust_made(
+                    f, v
+                )
+                for number, capsule in enumerate(("legacy", "versioned"))
+                for first, layout in enumerate(("row-major", "column-major"))
+            },
+            "made in Rust, legacy capsule, not taken": lambda: rust_unused(False),
+            "made in Rust, versioned capsule, not taken": lambda: rust_unused(True),
+            "made in Rust, by table": rust_makes_by_table,
+            **{
+                f"taken by Rust, {capsule} capsule, {layout}": lambda b=build, v=number: rust_takes(
+                    b, v
+                )
+                for number, capsule in ((None, "legacy"), ((1, 0), "versioned"))
+                for layout, build in {
+                    "compact": grid_of_six,
+                    "transposed": lambda: grid_of_six().T,
+                    "negative stride": lambda: grid_of_six()[::-1],
+                    "no elements": lambda: grid_of_six()[:0],
+                }.items()
+            },
+            "taken by Rust, owned by table": lambda: rust_table("total_owned"),
+            "taken by Rust, borrowed by table": lambda: rust_table("total_borrowed"),
+        },
+        rustc_version,
+    ),
+    "memory": Row(
+        "Memory of Python and of the system",
+        "`fastdl.asarray` of what has a buffer. Where memory could move or be unmapped under the "
+        "tensor, its owner must refuse.",
+        {
+            "array.array": python_array,
+            "bytes": python_bytes,
+            "ctypes array": ctypes_array,
+            "mmap": mapped_file,
+            "shared memory, two processes": shared_memory,
+        },
+        lambda: f"{sys.version_info[0]}.{sys.version_info[1]}",
+    ),
+}
