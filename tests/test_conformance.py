@@ -2,8 +2,10 @@
 and what only a GPU runs of them runs here on stand-ins."""
 
 import ctypes
+import re
 import time
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,8 @@ from tests.simulated.conformance import GROUPS
 from tests.simulated.conformance_driver import Assumed, Checks, Driver, Latch, about, host_function
 from tests.simulated.conformance_libraries import OK, OfLibrary
 from tests.support.simulation import Simulation
+
+DEVICES = Path(__file__).parents[1] / "src" / "fastdl" / "_devices"
 
 
 @pytest.fixture
@@ -122,6 +126,21 @@ def test_calls_while_a_callback_runs(simulation, driver, monkeypatch, locked):
     found = [row["got"] for row in rows if row["name"].endswith("while a callback runs")]
     assert len(found) > 15 and set(found) == {(word, 0)}
     assert [row["got"] for row in rows if row["name"] == "cuEventQuery in a callback"] == [800]
+
+
+# What no deleter comes to call: at the beginning, or to copy.
+NOT_BY_DELETERS = {
+    *("cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetMemPool"),
+    "cuMemcpy3DAsync_v2",
+}
+
+
+def test_all_calls_of_fastdl_are_asked_inside_of_callbacks():
+    text = "".join(path.read_text() for path in DEVICES.glob("*.[ch]"))
+    ours = set(re.findall(r'"(cu[A-Z]\w+)"', text))
+    asked = {*conformance_callbacks.CALLS, *conformance_callbacks.MORE}
+    assert len(ours) > 30 and ours <= asked | NOT_BY_DELETERS
+    assert ours >= NOT_BY_DELETERS
 
 
 # ---- the kernel that holds a stream ---------------------------------------------------------

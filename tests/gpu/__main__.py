@@ -219,7 +219,7 @@ def unpacked(path, folder):
 def parsed(arguments, folder):
     parser = argparse.ArgumentParser(prog="python -m tests.gpu", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--output", type=Path, default=ROOT / "docs", help="default: docs/")
+    parser.add_argument("--output", type=Path, help="default: docs/, or build/gpu/ in a dry run")
     parser.add_argument(
         "--groups", nargs="+", default=["*"], metavar="NAME",
         help=f"patterns of groups, of {', '.join(GROUPS)}; default: all",
@@ -233,7 +233,8 @@ def parsed(arguments, folder):
     parser.add_argument("pytest", nargs="*", help="arguments of pytest, after --")
     options = parser.parse_args(arguments)
     options.library, options.unpacked = "libcuda.so.1", None
-    options.output = options.output.resolve()
+    output = options.output or ROOT / ("build/gpu" if options.dry_run else "docs")
+    options.output = output.resolve()
     try:
         options.groups = chosen(options.groups)
         if options.wheel is not None:

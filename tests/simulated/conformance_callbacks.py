@@ -17,7 +17,10 @@ MORE = {
     "cuThreadExchangeStreamCaptureMode": lambda d: (ctypes.c_int(0),),
     "cuPointerGetAttributes": lambda d: (1, (ctypes.c_int * 1)(2), places(), d.allocate()),
     "cuMemFreeAsync": lambda d: pooled(d),
-    "cuStreamQuery": lambda d: (d.stream(),),
+    "cuStreamGetCtx": lambda d: (d.stream(), ctypes.c_void_p()),
+    "cuStreamGetCaptureInfo_v2": lambda d: (d.stream(), ctypes.c_int(), *[None] * 4),
+    "cuDevicePrimaryCtxRetain": lambda d: (ctypes.c_void_p(), 0),
+    "cuGetErrorName": lambda d: (600, ctypes.c_char_p()),
 }
 
 
