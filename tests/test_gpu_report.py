@@ -70,6 +70,7 @@ def outcomes(report, group):
     return {r["name"]: r["outcome"] for r in report["outcomes"] if r["group"] == group}
 
 
+@pytest.mark.slow
 def test_a_dry_run(tmp_path):
     """All questions and the scenarios, without a fault: all is reached, and nothing is confirmed
     about hardware."""
@@ -96,6 +97,7 @@ def test_a_dry_run(tmp_path):
         assert part in page, part
 
 
+@pytest.mark.slow
 def test_faults_cost_one_item_each(tmp_path):
     """A crash, a hang and a device that answers nothing more, among questions and among tests."""
     tests = {
@@ -133,6 +135,7 @@ def test_faults_cost_one_item_each(tmp_path):
     assert "Fatal Python error: Aborted" in log and "Timeout (0:00:07" in log
 
 
+@pytest.mark.slow
 def test_a_group_that_is_lost_again_and_again(tmp_path):
     """It is given up, and what it had not reached is named."""
     names = list(conformance.GROUPS["callbacks"].checks())
@@ -145,6 +148,7 @@ def test_a_group_that_is_lost_again_and_again(tmp_path):
     assert f"| ask-callbacks | {names[-1]} | given up: {command.TRIES} processes" in page
 
 
+@pytest.mark.slow
 def test_a_time_that_is_up(tmp_path):
     code, report, page = dry_run(
         *(tmp_path, "--minutes", "0.2", "--groups", "ask-start", "ask-order", "test-*"),
@@ -157,6 +161,7 @@ def test_a_time_that_is_up(tmp_path):
     assert "| test-torch | all of it | no time was left |" in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda n: n.name)
 def test_an_interrupted_run(tmp_path, number):
     """The report is there, whatever ends the run."""
@@ -185,6 +190,7 @@ def test_an_interrupted_run(tmp_path, number):
     assert "| test-stand-ins | all of it | the run ended before |" in page
 
 
+@pytest.mark.slow
 def test_a_library_that_is_missing(tmp_path, monkeypatch):
     """Without pytest there are no tests, but all the questions."""
     (tmp_path / "pytest.py").write_text("raise ModuleNotFoundError(\"No module named 'pytest'\")")
@@ -198,6 +204,7 @@ def test_a_library_that_is_missing(tmp_path, monkeypatch):
     assert f"| test-torch | all of it | {why} |" in page
 
 
+@pytest.mark.slow
 def test_a_wheel(tmp_path):
     """It is unpacked, and nothing is installed or built."""
     dist, output = tmp_path / "dist", tmp_path / "out"
