@@ -69,7 +69,7 @@ def main():
     parser.add_argument("--group", nargs="+", choices=GROUPS, default=list(GROUPS))
     options = parser.parse_args()
     driver = Driver(options.library)
-    rows = [row for name in options.group for row in GROUPS[name](driver).run()]
+    rows = [row for name in GROUPS if name in options.group for row in GROUPS[name](driver).run()]
     name = ctypes.create_string_buffer(256)
     driver.ok("cuDeviceGetName", name, len(name), 0)
     version = driver.made("cuDriverGetVersion", kind=ctypes.c_int)
