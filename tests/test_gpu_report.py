@@ -92,7 +92,7 @@ def test_a_dry_run(tmp_path):
         "## Not reached\n\nNothing.",
         "| In the relaxed mode",
         "needs an AMD GPU |",
-        "callbacks: calls while a callback runs: cuEventQuery while a callback runs |",
+        "beside-callbacks: calls while a callback runs: cuEventQuery while a callback runs |",
     ):
         assert part in page, part
 

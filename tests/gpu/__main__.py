@@ -35,7 +35,7 @@ from tests.gpu.report import INTERRUPTED, NO_TIME, OVER, Report
 
 ROOT = Path(__file__).resolve().parents[2]
 MINUTES = 8.0
-TRIES = 8  # processes for one group
+TRIES = 16  # processes for one group
 BEGINNING = 90  # seconds in which the first item must begin, since libraries are slow to load
 ENDING = 20  # seconds for the end of a process
 POLL = 0.02

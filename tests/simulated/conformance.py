@@ -17,7 +17,7 @@ import json
 import sys
 from pathlib import Path
 
-from tests.simulated.conformance_callbacks import Callbacks
+from tests.simulated.conformance_callbacks import Beside, Callbacks
 from tests.simulated.conformance_capture import Capture
 from tests.simulated.conformance_driver import Driver
 from tests.simulated.conformance_elsewhere import Elsewhere
@@ -36,6 +36,7 @@ GROUPS = {
     "capture": Capture,
     "green": Green,
     "elsewhere": Elsewhere,
+    "beside-callbacks": Beside,
     "callbacks": Callbacks,
     **{f"library-{name}": kind for name, kind in LIBRARIES.items()},
     "reset": Reset,

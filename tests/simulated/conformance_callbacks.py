@@ -61,7 +61,7 @@ class Callback:
         return self._join()
 
 
-class Callbacks(Checks):
+class Beside(Checks):
     @about("driver-lock")
     def check_calls_while_a_callback_runs(self):
         """Whether they return, on another thread, before the callback does."""
@@ -76,6 +76,10 @@ class Callbacks(Checks):
             callback.open()
             word = "returned" if got is not None else "waited for it"
             self.note(f"{name} while a callback runs", (word, join()[0]))
+
+
+class Callbacks(Checks):
+    """One check for each call; see below."""
 
 
 def _ask(name, make):
