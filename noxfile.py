@@ -25,7 +25,7 @@ SANITIZE = {"FASTDL_SANITIZE": "address,undefined"}
 NOT_SANITIZED = (
     *("interop", "examples", "gpu", "test_abi.py", "test_build.py", "test_cython.py"),
     *("test_readme.py", "test_wheel.py", "test_simulated_driver.py", "test_simulated_calls.py"),
-    *("test_scenarios.py", "test_streams_guide.py"),
+    *("test_scenarios.py", "test_streams_guide.py", "test_conformance.py", "test_gpu_report.py"),
 )
 # The last one for them to find its exceptions, which the casters throw.
 PRELOADED = ("libasan.so", "libubsan.so", "libstdc++.so")

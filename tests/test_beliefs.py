@@ -63,6 +63,13 @@ def test_the_table_tells_what_hardware_said(tmp_path, monkeypatch):
         '{"facts": {"GPU": "A card", "driver": "1.2"}, "beliefs": {"stack": "refuted"}}'
     )
     monkeypatch.undo()
+    assert beliefs.reported(report)["beliefs"] == {"stack": "refuted"}
     monkeypatch.setattr(beliefs, "reported", lambda path=report, read=beliefs.reported: read(path))
     text = "\n".join(beliefs.as_markdown())
     assert "A card with driver 1.2" in text and text.count("| refuted |") == 1
+
+
+def test_a_dry_run_says_nothing_about_hardware(tmp_path):
+    report = tmp_path / "gpu.json"
+    report.write_text('{"dry run": true, "facts": {}, "beliefs": {"stack": "confirmed"}}')
+    assert beliefs.reported(report) == {} == beliefs.reported(tmp_path / "none.json")

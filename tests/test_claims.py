@@ -42,7 +42,7 @@ def prose(path):
 
 @pytest.mark.parametrize("path", [*PAGES, *HEADERS, *SOURCES], ids=name_of)
 def test_each_figure_was_measured(path):
-    if path.name == "benchmarks.md":
+    if path.name in ("benchmarks.md", "gpu.md"):  # the latter by a machine with a GPU
         pytest.skip("generated as a whole: see the next test")
     assert summary.wrong_figures(prose(path) if path.suffix == ".md" else path.read_text()) == []
 

@@ -35,7 +35,7 @@ from tests.gpu.report import INTERRUPTED, NO_TIME, OVER, Report
 
 ROOT = Path(__file__).resolve().parents[2]
 MINUTES = 8.0
-TRIES = 8  # processes for one group
+TRIES = 16  # processes for one group
 BEGINNING = 90  # seconds in which the first item must begin, since libraries are slow to load
 ENDING = 20  # seconds for the end of a process
 POLL = 0.02
@@ -219,7 +219,7 @@ def unpacked(path, folder):
 def parsed(arguments, folder):
     parser = argparse.ArgumentParser(prog="python -m tests.gpu", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--output", type=Path, default=ROOT / "docs", help="default: docs/")
+    parser.add_argument("--output", type=Path, help="default: docs/, or build/gpu/ in a dry run")
     parser.add_argument(
         "--groups", nargs="+", default=["*"], metavar="NAME",
         help=f"patterns of groups, of {', '.join(GROUPS)}; default: all",
@@ -233,7 +233,8 @@ def parsed(arguments, folder):
     parser.add_argument("pytest", nargs="*", help="arguments of pytest, after --")
     options = parser.parse_args(arguments)
     options.library, options.unpacked = "libcuda.so.1", None
-    options.output = options.output.resolve()
+    output = options.output or ROOT / ("build/gpu" if options.dry_run else "docs")
+    options.output = output.resolve()
     try:
         options.groups = chosen(options.groups)
         if options.wheel is not None:

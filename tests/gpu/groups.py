@@ -53,7 +53,8 @@ def _all():
         if name.startswith("library-"):  # which is loaded by the first question
             yield Group(f"ask-{name}", "what fastdl believes of libraries", "ask", 60, 90)
         elif name != "reset":
-            yield Group(f"ask-{name}", "what fastdl believes of drivers", "ask", 20, 90)
+            limit = 6 if name == "callbacks" else 20  # each answers at once, or never
+            yield Group(f"ask-{name}", "what fastdl believes of drivers", "ask", limit, 90)
     for name in ("stand-ins", "torch", "cupy", "jax", "numba"):
         yield Group(f"test-{name}", TESTS[name], "test")
     for name, what in MEASURED.items():

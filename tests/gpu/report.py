@@ -116,6 +116,7 @@ class Report:
         found = verdicts(self.answers)
         return {
             "state": self.state + (DRY if self.dry else ""),
+            "dry run": self.dry,
             "facts": self.facts,
             "beliefs": found,
             "answers": self.answers,

@@ -346,8 +346,9 @@ def verdicts(rows):
 
 
 def reported(path=REPORT):
-    """The report of a GPU that is committed, or an empty one."""
-    return json.loads(path.read_text()) if path.exists() else {}
+    """The report of a GPU that is committed, or an empty one: the simulation confirms nothing."""
+    report = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return {} if report.get("dry run") else report
 
 
 def as_markdown():

@@ -17,7 +17,7 @@ import json
 import sys
 from pathlib import Path
 
-from tests.simulated.conformance_callbacks import Callbacks
+from tests.simulated.conformance_callbacks import Beside, Callbacks
 from tests.simulated.conformance_capture import Capture
 from tests.simulated.conformance_driver import Driver
 from tests.simulated.conformance_elsewhere import Elsewhere
@@ -36,6 +36,7 @@ GROUPS = {
     "capture": Capture,
     "green": Green,
     "elsewhere": Elsewhere,
+    "beside-callbacks": Beside,
     "callbacks": Callbacks,
     **{f"library-{name}": kind for name, kind in LIBRARIES.items()},
     "reset": Reset,
@@ -69,7 +70,7 @@ def main():
     parser.add_argument("--group", nargs="+", choices=GROUPS, default=list(GROUPS))
     options = parser.parse_args()
     driver = Driver(options.library)
-    rows = [row for name in options.group for row in GROUPS[name](driver).run()]
+    rows = [row for name in GROUPS if name in options.group for row in GROUPS[name](driver).run()]
     name = ctypes.create_string_buffer(256)
     driver.ok("cuDeviceGetName", name, len(name), 0)
     version = driver.made("cuDriverGetVersion", kind=ctypes.c_int)

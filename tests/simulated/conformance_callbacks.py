@@ -17,7 +17,10 @@ MORE = {
     "cuThreadExchangeStreamCaptureMode": lambda d: (ctypes.c_int(0),),
     "cuPointerGetAttributes": lambda d: (1, (ctypes.c_int * 1)(2), places(), d.allocate()),
     "cuMemFreeAsync": lambda d: pooled(d),
-    "cuStreamQuery": lambda d: (d.stream(),),
+    "cuStreamGetCtx": lambda d: (d.stream(), ctypes.c_void_p()),
+    "cuStreamGetCaptureInfo_v2": lambda d: (d.stream(), ctypes.c_int(), *[None] * 4),
+    "cuDevicePrimaryCtxRetain": lambda d: (ctypes.c_void_p(), 0),
+    "cuGetErrorName": lambda d: (600, ctypes.c_char_p()),
 }
 
 
@@ -58,7 +61,7 @@ class Callback:
         return self._join()
 
 
-class Callbacks(Checks):
+class Beside(Checks):
     @about("driver-lock")
     def check_calls_while_a_callback_runs(self):
         """Whether they return, on another thread, before the callback does."""
@@ -73,6 +76,10 @@ class Callbacks(Checks):
             callback.open()
             word = "returned" if got is not None else "waited for it"
             self.note(f"{name} while a callback runs", (word, join()[0]))
+
+
+class Callbacks(Checks):
+    """One check for each call; see below."""
 
 
 def _ask(name, make):

@@ -101,7 +101,9 @@ class Green(Checks):
         with self.green():
             data = d.allocate()
             self.expect("the ordinal of its memory", d.pointer(data)["ordinal"], 0)
-        self.expect("freed from elsewhere", d.code("cuMemFree_v2", data), 0)
+            d.push(self.context)
+            self.expect("freed from elsewhere", d.code("cuMemFree_v2", data), 0)
+            d.pop()
 
 
 class Reset(Checks):
@@ -109,7 +111,8 @@ class Reset(Checks):
     since that would be undefined."""
 
     def finish(self):
-        pass
+        while self.driver.current() is not None:
+            self.driver.pop()
 
     @about("reset")
     def check_a_reset(self):
