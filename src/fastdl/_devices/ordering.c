@@ -18,15 +18,14 @@ struct fdl_work {
     int count;
     fdl_event *edges[MAX_EDGES];
     DLDevice device;
-    int kind;       /* FASTDL_STREAM_* */
-    int callers;    /* imported with stream=-1 */
-    int lent;       /* to C code that works on the work stream of its thread */
-    int held;       /* see fdl_work_hold */
-    int came_back;  /* see fdl_work_came_back */
-    int unrecorded; /* no driver: all that is known is `stream` */
-    int captured;   /* ready on `stream` in the capture `id`, and nowhere else */
-    int64_t stream; /* if unrecorded or captured */
-    uint64_t id;
+    int kind;         /* FASTDL_STREAM_* */
+    int callers;      /* imported with stream=-1 */
+    int lent;         /* to C code that works on the work stream of its thread */
+    int held;         /* see fdl_work_hold */
+    int came_back;    /* see fdl_work_came_back */
+    int unrecorded;   /* no driver: all that is known is `stream` */
+    int64_t stream;   /* if unrecorded */
+    fdl_capture home; /* active: ready on its stream in that capture, and nowhere else */
     const DLPackExchangeAPI *producer;
 };
 
@@ -51,8 +50,8 @@ static fdl_work *new_work(DLDevice device)
     work->count = 0;
     work->device = device;
     work->kind = fastdl_find_device((int32_t)device.device_type)->stream;
-    work->callers = work->lent = work->held = work->unrecorded = work->captured = 0;
-    work->came_back = 0;
+    work->callers = work->lent = work->held = work->unrecorded = work->came_back = 0;
+    work->home.active = 0;
     work->producer = NULL;
     return work;
 }
@@ -260,16 +259,6 @@ static int refuse_capture(const fdl_work *work, fdl_failure *failure)
                                "stream=-1 if the graph does not depend on it");
 }
 
-/* Makes `stream` wait for what is queued on `source` now. Both captures are known. */
-static int bridge(fdl_driver *driver, const fdl_work *work, int64_t source, int64_t stream,
-                  fdl_failure *failure)
-{
-    fdl_event *event = fdl_event_record(driver, work->device.device_id, source, failure);
-    int failed = event == NULL || fdl_event_order(event, stream, failure) < 0;
-    fdl_event_release(event);
-    return failed ? -1 : 0;
-}
-
 /* Whether nothing is left on `source`, which is in no capture: then no wait is needed. */
 static int is_idle(fdl_driver *driver, const fdl_work *work, int64_t source)
 {
@@ -280,16 +269,17 @@ static int is_idle(fdl_driver *driver, const fdl_work *work, int64_t source)
     return idle;
 }
 
-/* The same where one or both may be in a capture, which must then be one and the same. */
+/* Makes `stream` wait for what is queued on `source` now, where one or both may be in a capture,
+ * which must then be one and the same. */
 static int bridge_checked(fdl_driver *driver, const fdl_work *work, int64_t source, int64_t stream,
                           const fdl_capture *capture, fdl_failure *failure)
 {
     fdl_capture other;
     if (fdl_capture_of(driver, source, &other, failure) < 0)
         return -1;
-    if (other.active != capture->active || (other.active && other.id != capture->id))
+    if ((other.active || capture->active) && !fdl_same_capture(&other, capture))
         return !other.active && is_idle(driver, work, source) ? 0 : refuse_capture(work, failure);
-    return bridge(driver, work, source, stream, failure);
+    return fdl_event_bridge(driver, work->device.device_id, source, stream, failure);
 }
 
 /* ---- the work of scopes that have ended ---- */
@@ -372,6 +362,30 @@ static int order_after(fdl_work *work, int64_t stream, const fdl_capture *captur
     return failed;
 }
 
+static int refuse_abroad(fdl_failure *failure)
+{
+    return fdl_refuse(failure,
+                      "the tensor was imported inside a graph capture and can be used only "
+                      "there: pass the capturing stream or stream=-1");
+}
+
+/* The memory is ready on a stream in a capture: the stream of `capture` after it, if it is in the
+ * same one. */
+static int order_at_home(fdl_work *work, fdl_driver *driver, const fdl_capture *capture,
+                         fdl_failure *failure)
+{
+    fdl_capture home;
+    if (!fdl_same_capture(&work->home, capture))
+        return refuse_abroad(failure);
+    if (capture->stream == work->home.stream)
+        return 0;
+    if (fdl_capture_of(driver, work->home.stream, &home, failure) < 0)
+        return -1;
+    if (!fdl_same_capture(&home, capture)) /* its handle is another stream's now */
+        return refuse_abroad(failure);
+    return fdl_event_bridge(driver, work->device.device_id, home.stream, capture->stream, failure);
+}
+
 /* With the device current: `stream` after the edges and the sources. */
 static int order_on(fdl_work *work, fdl_driver *driver, int64_t stream, const fdl_sources *sources,
                     fdl_failure *failure)
@@ -381,17 +395,8 @@ static int order_on(fdl_work *work, fdl_driver *driver, int64_t stream, const fd
     int failed;
     if (fdl_capture_of(driver, stream, &capture, failure) < 0)
         return -1;
-    if (work->captured) {
-        fdl_capture home = capture;
-        if (stream != work->stream && capture.active && capture.id == work->id &&
-            fdl_capture_of(driver, work->stream, &home, failure) < 0)
-            return -1;
-        if (!capture.active || capture.id != work->id || !home.active || home.id != work->id)
-            return fdl_refuse(failure, "the tensor was imported inside a graph capture and can be "
-                                       "used only there: pass the capturing stream or stream=-1");
-        if (stream != work->stream && bridge(driver, work, work->stream, stream, failure) < 0)
-            return -1;
-    }
+    if (work->home.active && order_at_home(work, driver, &capture, failure) < 0)
+        return -1;
     failed = order_after(work, stream, &capture, failure);
     if (!failed && others != NULL)
         failed = order_after(others, stream, &capture, failure);
@@ -415,9 +420,7 @@ static int first_edge(fdl_work *work, fdl_driver *driver, int64_t source, int64_
     if (fdl_capture_of(driver, source, &capture, failure) < 0)
         return -1;
     if (capture.active) {
-        work->captured = 1;
-        work->stream = source;
-        work->id = capture.id;
+        work->home = capture;
         /* If no scope names it, no one asked for the default stream, and it cannot be ordered after
          * a capture. */
         return stream == source || (stream == fdl_default_stream(work->kind) &&
@@ -579,7 +582,7 @@ int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure)
     if (work->unrecorded && work->stream == stream && sources.count == 0 &&
         stream == fdl_default_stream(work->kind)) /* which cannot have been destroyed since */
         return 0;
-    if (!work->unrecorded && !work->captured && sources.count == 0 && has_no_edges(work))
+    if (!work->unrecorded && !work->home.active && sources.count == 0 && has_no_edges(work))
         return 0;
     driver = fdl_driver_find(work->kind, failure);
     if (driver == NULL || work->unrecorded)
@@ -625,7 +628,7 @@ int fdl_work_order_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failu
     int failed;
     if (ordinal == work->device.device_id)
         return fdl_work_order(work, stream, failure);
-    if (work->captured)
+    if (work->home.active)
         return fdl_refuse(failure, "the tensor was imported inside a graph capture and can be used "
                                    "only there, on its own device");
     driver = fdl_driver_find(work->kind, failure);
@@ -683,7 +686,7 @@ int fdl_work_wait(fdl_work *work, fdl_failure *failure)
     fdl_sources sources;
     fdl_work *others = left_for(work);
     int failed;
-    if (work->captured)
+    if (work->home.active)
         return fdl_refuse(failure, "the tensor was imported inside a graph capture: the host "
                                    "cannot wait for it");
     if (find_sources(work, -1, &sources, failure) < 0)
@@ -700,6 +703,8 @@ int fdl_work_wait(fdl_work *work, fdl_failure *failure)
     for (int i = 0; i < sources.count && !failed; i++)
         failed = wait_for_stream(work, driver, sources.streams[i], failure);
     fdl_leave(&scope);
+    if (!failed)
+        (void)fdl_end_after_wait();
     return failed ? -1 : 0;
 }
 
@@ -740,8 +745,15 @@ int fdl_work_finish(fdl_work *work, int64_t stream, fdl_failure *failure)
 static int settle_block(fdl_block *block)
 {
     fdl_failure failure;
-    if (!fdl_load_acquire(&block->work->held) || fdl_driver_is_lost() ||
-        fdl_work_finish(block->work, -1, &failure) == 0 || !fdl_driver_refuses_now(failure.code))
+    const fdl_driver *driver;
+    if (!fdl_load_acquire(&block->work->held) || fdl_driver_is_lost())
+        return 1;
+    driver = fdl_driver_find(block->work->kind, &failure);
+    if (driver != NULL && !has_no_edges(block->work) && !fdl_host_may_wait(driver)) {
+        fdl_defer_until_a_wait(block);
+        return 0;
+    }
+    if (fdl_work_finish(block->work, -1, &failure) == 0 || !fdl_driver_refuses_now(failure.code))
         return 1;
     fdl_defer(block);
     return 0;
@@ -767,6 +779,8 @@ int fdl_work_release(fdl_work *work, int64_t stream, fdl_failure *failure)
                  (fdl_capture_of(driver, target, &capture, failure) < 0 ||
                   bridge_checked(driver, work, stream, target, &capture, failure) < 0);
     fdl_leave(&scope);
+    if (target == -1 && !failed)
+        (void)fdl_end_after_wait();
     return failed ? -1 : 0;
 }
 
