@@ -56,6 +56,14 @@ def test_the_formats_of_the_core():
     assert {name: form for name, _, _, form in dtype_facts() if form} == FORMATS
 
 
+def test_a_named_type_stays_one_object_however_many_others_there_are():
+    before = fastdl.DType("int8")
+    for bits in range(1, 256):
+        for code in (40, 41):
+            assert fastdl.DType(code, bits).bits == bits
+    assert fastdl.DType("int8") is before is fastdl.DType(0, 8)
+
+
 @pytest.mark.parametrize(("name", "numbers"), CODES.items())
 def test_names_and_numbers(name, numbers):
     dtype = fastdl.DType(name)

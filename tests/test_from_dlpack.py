@@ -358,7 +358,7 @@ class PlainKind(enum.Enum):
 @pytest.mark.parametrize(
     "device",
     [(1, 0), [1, 0], (Kind.CPU, 0), (1, None), (np.int32(1), np.int64(0)), (PlainKind.CPU, 0),
-     (fastdl.DeviceType.CPU, 0), fastdl.Device("cpu")],
+     (fastdl.DeviceType.CPU, 0)],
 )  # fmt: skip
 def test_forms_of_devices(device):
     producer = new_type()(device=device)

@@ -131,8 +131,14 @@ class DType:
 _numbers = DType.__dlpack_data_type__
 
 
-@lru_cache(maxsize=256)
 def _known(code: int, bits: int, lanes: int) -> DType:
+    """The DType of three numbers that are in range: one object for each type that has a name."""
+    named = _NAMED.get((code, bits)) if lanes == 1 else None
+    return named or _make(code, bits, lanes)
+
+
+@lru_cache(maxsize=256)
+def _make(code: int, bits: int, lanes: int) -> DType:
     fact = _BY_CODE.get((code, bits))
     name = fact.name if fact else f"opaque{code}_{bits}"
     self = object.__new__(DType)
@@ -176,6 +182,7 @@ def _typestrs(fact):
     return [f"{order}{kind}{size}" for order in ("", "<", "=", "|", *(">" if size == 1 else ""))]
 
 
+_NAMED = {pair: _make(*pair, 1) for pair in _BY_CODE}
 _BY_TYPESTR = {
     typestr: _known(fact.code, fact.bits, 1) for fact in _FACTS for typestr in _typestrs(fact)
 }
