@@ -384,6 +384,27 @@ class RecordOnKnownDevice(RecordAbroad):
         fastdl.empty(1, device=(TYPES[sim.kind], 1))
 
 
+class RecordElsewhere(Record):
+    """With a context current that is not the primary one, and its default stream."""
+
+    tolerated = ("cuGetErrorName",)  # of the event that another took the place of
+
+    def __init__(self, sim):
+        super().__init__(sim)
+        self.made = None
+        if sim.kind == "cuda":
+            self.made = ctypes.c_void_p()
+            sim.ok("cuCtxCreate_v2", self.made, 0, 0)
+        self.target = default(sim)
+
+    def end(self):
+        super().end()
+        if self.made is not None:
+            while self.sim.context_depth():  # twice there if it could not be left
+                self.sim.ok("cuCtxPopCurrent_v2", ctypes.c_void_p())
+            self.sim.ok("cuCtxDestroy_v2", self.made)
+
+
 class Release(Held):
     def run(self):
         self.tensor.release(self.side)
@@ -415,14 +436,14 @@ class ToTheHost(Held):
 SCENES = [
     *(Import, ImportByTable, ImportByCompiledTable, ImportInside, ImportFromCareless),
     *(Export, ExportByTable, Record, RecordMany, RecordAbroad, RecordOnKnownDevice),
-    *(Release, ReleaseByTable, ToTheHost),
+    *(RecordElsewhere, Release, ReleaseByTable, ToTheHost),
 ]
 
 # Calls whose failure changes nothing for the caller: what cannot be asked is taken for pending, and
-# a device is left as well as can be.
+# a device is left as well as can be. Nor is every error of a context's id a reset of its device.
 TOLERATED = """
 cuEventQuery hipEventQuery cuThreadExchangeStreamCaptureMode hipThreadExchangeStreamCaptureMode
-cuCtxPopCurrent_v2 cuCtxGetCurrent hipGetDevice
+cuCtxPopCurrent_v2 cuCtxGetCurrent hipGetDevice cuCtxGetId
 """.split()
 
 
@@ -441,7 +462,7 @@ def calls_of(kind, scene):
 @pytest.mark.parametrize("kind", ["cuda", "hip"])
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
 def test_each_call_fails_in_turn(kind, scene):
-    calls = calls_of(kind, scene)
+    calls = [call for call in calls_of(kind, scene) if call[0] not in DESTROYING[kind]]
     assert len(calls) > 3
     for name, before in calls:
         with simulated(kind) as sim:
@@ -523,6 +544,7 @@ def test_every_call_of_the_driver_fails_in_some_test():
     names = set(re.findall(r'"((?:cu|hip)[A-Z]\w+)"', source))
     assert len(names) > 50
     failing = {"cuGetErrorName", "hipPeekAtLastError", "hipGetLastError"}  # the last two cannot
+    failing.add("cuDevicePrimaryCtxGetState")  # of old drivers: see test_contexts.py
     for kind in ("cuda", "hip"):
         failing.update(STARTING[kind], DESTROYING[kind])
         failing.update(name for scene in SCENES for name, _ in calls_of(kind, scene))

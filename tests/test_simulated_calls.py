@@ -117,6 +117,87 @@ class TestContexts:
         assert cuda.call("cuCtxPushCurrent_v2", context) == 201
         assert "without being retained" in cuda.violations()[0]
 
+    @pytest.mark.parametrize("green", [False, True])
+    def test_others_beside_the_primary_one(self, cuda, green):
+        primary = cuda._made("cuCtxGetCurrent")
+        data, event = cuda.allocate(8), cuda.event()
+        cuda.kernel(1, write(data, 8, 1))
+        with cuda.context(0, green) as context:
+            assert context != primary
+            assert cuda._made("cuCtxGetDevice", result_type=ctypes.c_int) == 0
+            assert cuda.call("cuEventRecord", event, 1) == 400
+            for stream in (0, 1, 2):  # each its own: nothing orders them after the kernel
+                cuda.kernel(stream, read(data, 8))
+            assert unordered(cuda) == 3
+            assert cuda.live("contexts") == 1
+        assert cuda._made("cuCtxGetCurrent") == primary
+        assert cuda.live("contexts") == 0
+
+    def test_an_event_crosses_contexts(self, cuda):
+        data, event = cuda.allocate(8), cuda.event()
+        cuda.kernel(1, write(data, 8, 1))
+        cuda.record(event, 1)
+        with cuda.context(0, green=True):
+            cuda.wait(1, event)
+            cuda.kernel(1, read(data, 8))
+        cuda.check(depth=1)
+
+    @pytest.mark.parametrize("tells", [0, 1])
+    def test_the_context_of_a_green_stream(self, cuda, tells):
+        cuda.set("tells_green", tells)
+        with cuda.context(0, green=True) as context:
+            for stream in (1, cuda.stream(blocking=False)):
+                found = ctypes.c_void_p()
+                code = cuda.call("cuStreamGetCtx", stream, found)
+                assert (code, found.value) == ((0, context) if tells else (801, None))
+
+    def test_what_ends_with_a_context(self, cuda):
+        with cuda.context(0) as context:
+            event, stream, data = cuda.event(), cuda.stream(), cuda.allocate(8)
+            kept = cuda._made("cuMemAllocAsync", 8, stream, result_type=ctypes.c_uint64)
+            assert in_thread(lambda: cuda.call("cuCtxSetCurrent", context)) == 0
+            cuda.record(event, stream)
+        assert (cuda.live("allocations"), cuda.live("events"), cuda.live("streams")) == (1, 0, 0)
+        assert cuda.call("cuMemFree_v2", kept) == 0
+        assert cuda.call("cuEventQuery", event) == 400
+        assert cuda.call("cuStreamQuery", stream) == 400
+        assert cuda.call("cuMemFree_v2", data) == 1
+        assert cuda.call("cuCtxPushCurrent_v2", context) == 201
+        assert len(cuda.violations()) == 4
+
+    def test_a_current_one_that_was_destroyed(self, cuda):
+        """On another thread, which is not told."""
+        context = cuda._made("cuCtxCreate_v2", 0, 0)
+        in_thread(lambda: cuda.ok("cuCtxDestroy_v2", context))
+        assert cuda.call("cuCtxGetDevice", ctypes.c_int()) == 709
+        assert cuda.call("cuCtxGetId", None, ctypes.c_uint64()) == 709
+        assert cuda._made("cuCtxPopCurrent_v2") == context
+
+    def test_a_reset(self, cuda):
+        """The primary context is dead until it is next retained. The handle stays."""
+
+        def number():
+            found = ctypes.c_uint64()
+            cuda.ok("cuCtxGetId", None, found)
+            return found.value
+
+        flags, active = ctypes.c_uint(), ctypes.c_int(5)
+        before, first = cuda._made("cuCtxGetCurrent"), number()
+        event, stream, data = cuda.event(), cuda.stream(), cuda.allocate(8)
+        cuda.kernel(stream, write(data, 8, 1))
+        cuda.ok("cuDevicePrimaryCtxReset_v2", 0)
+        cuda.ok("cuDevicePrimaryCtxGetState", 0, flags, active)
+        assert active.value == 0
+        assert cuda._made("cuCtxGetCurrent") == before
+        assert cuda.call("cuEventCreate", ctypes.c_void_p(), 0) == 709
+        assert cuda.call("cuCtxGetId", before, ctypes.c_uint64()) == 709
+        assert (cuda.live("allocations"), cuda.live("events"), cuda.live("streams")) == (0, 0, 0)
+        assert cuda._made("cuDevicePrimaryCtxRetain", 0) == before
+        assert number() != first
+        assert cuda.violations() == []
+        assert cuda.call("cuEventQuery", event) == 400
+        assert "after it was destroyed" in cuda.violations()[0]
+
     def test_looking_makes_none(self, cuda):
         flags, active = ctypes.c_uint(), ctypes.c_int(5)
         cuda.ok("cuDevicePrimaryCtxGetState", 1, flags, active)

@@ -69,7 +69,7 @@ int capture_begin(Thread *self, Stream *stream, int mode)
 {
     if (mode < MODE_GLOBAL || mode > MODE_RELAXED)
         return INVALID_VALUE;
-    if (stream->is_legacy)
+    if (stream->is_legacy && !stream->context->green)
         return CAPTURE_UNSUPPORTED;
     if (stream->capture != NULL)
         return ILLEGAL_STATE;

@@ -187,7 +187,7 @@ int call_enter(Symbol **place, const char *name, int flags, Thread **thread)
     if (!(flags & ANYTIME) && (!settings.initialized || settings.process != getpid()))
         return leave_early(self, NOT_INITIALIZED);
     if ((flags & CONTEXT) && context_current(self) == NULL)
-        return leave_early(self, INVALID_CONTEXT);
+        return leave_early(self, self->depth == 0 ? INVALID_CONTEXT : CONTEXT_IS_DESTROYED);
     return GO_ON;
 }
 
@@ -302,6 +302,8 @@ EXPORT int fk_set(const char *name, long long value)
         settings.seed = (uint64_t)value;
     else if (strcmp(name, "locked_callbacks") == 0)
         settings.locked_callbacks = value != 0;
+    else if (strcmp(name, "tells_green") == 0)
+        settings.tells_green = value != 0;
     else if (strcmp(name, "forgives_not_ready") == 0)
         settings.forgives_not_ready = value != 0;
     else if (strcmp(name, "broken") == 0)

@@ -1,4 +1,4 @@
-/* The symbols of libcuda.so.1, but for those about memory. */
+/* The symbols of libcuda.so.1, but for those about memory, and contexts beside the primary ones. */
 #include "simulated.h"
 
 #include <stdio.h>
@@ -94,7 +94,7 @@ static const struct {
     {ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE", "not permitted in the present state"},
     {NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
     {700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
-    {709, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed"},
+    {CONTEXT_IS_DESTROYED, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed"},
     {NOT_PERMITTED, "CUDA_ERROR_NOT_PERMITTED", "operation not permitted"},
     {NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
     {CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "not while capturing"},
@@ -144,7 +144,7 @@ EXPORT int cuDevicePrimaryCtxRetain(CUcontext *handle, CUdevice device)
         GIVE(INVALID_VALUE);
     if (context == NULL)
         GIVE(INVALID_DEVICE);
-    context->retained++;
+    context_retain(context);
     *handle = context;
     GIVE(SUCCESS);
 }
@@ -170,7 +170,7 @@ EXPORT int cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *act
     if (context == NULL)
         GIVE(INVALID_DEVICE);
     *flags = context->flags;
-    *active = context->retained > 0;
+    *active = context->retained > 0 && !context->reset;
     GIVE(SUCCESS);
 }
 
@@ -336,6 +336,8 @@ EXPORT int cuStreamGetCtx(CUstream handle, CUcontext *context)
     STREAM(handle);
     if (context == NULL)
         GIVE(INVALID_VALUE);
+    if (stream->context->green && !settings.tells_green)
+        GIVE(NOT_SUPPORTED);
     *context = stream->context;
     GIVE(SUCCESS);
 }

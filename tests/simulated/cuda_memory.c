@@ -165,8 +165,11 @@ static int allocate(Thread *self, Stream *stream, int device, Kind kind, unsigne
         code = INVALID_VALUE;
     if (code == SUCCESS)
         code = memory_allocate(self, stream, device, kind, flags, size, &address);
-    if (code == SUCCESS)
-        *pointer = address;
+    if (code == SUCCESS) {
+        *pointer = address; /* pools are the device's, and end with its primary context */
+        memory_find(address)->context =
+            kind == POOL_MEMORY ? context_of(device) : context_current(self);
+    }
     return code;
 }
 

@@ -83,6 +83,7 @@ int memory_allocate(Thread *self, Stream *stream, int device, Kind kind, unsigne
         return OUT_OF_MEMORY;
     allocation->size = size;
     allocation->flags = flags;
+    allocation->context = NULL;
     allocation->live = true;
     in_use[device] += size;
     live++;
@@ -148,6 +149,13 @@ int memory_free(Thread *self, Stream *stream, uintptr_t address, bool host_call)
     allocation->next_free = *list;
     *list = allocation;
     return SUCCESS;
+}
+
+void memory_end(Thread *self, const Context *context)
+{
+    for (Allocation *a = allocations; a != NULL; a = a->next)
+        if (a->live && a->context == context)
+            memory_free(self, NULL, a->start, a->kind == PINNED_MEMORY);
 }
 
 int memory_live(void)

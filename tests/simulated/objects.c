@@ -9,7 +9,9 @@ static Slot stream_slots[MAX_STREAMS], event_slots[MAX_EVENTS];
 static Slot *free_streams, *free_events;
 static size_t used_streams, used_events; /* slots that were ever handed out */
 static int live_streams, live_events, serial;
-static Context contexts[MAX_DEVICES];
+static Context contexts[MAX_DEVICES]; /* the primary ones */
+static Context *others;               /* destroyed ones too */
+static uint64_t last_id;
 static Thread *threads;
 static _Thread_local Thread *this_thread;
 
@@ -96,10 +98,15 @@ Context *context_of(int device)
     return device >= 0 && device < settings.devices ? &contexts[device] : NULL;
 }
 
+static bool is_alive(const Context *context)
+{
+    return context->retained > 0 && !context->reset;
+}
+
 Context *context_current(Thread *self)
 {
     Context *context = self->depth == 0 ? NULL : self->stack[self->depth - 1];
-    return context != NULL && context->retained > 0 ? context : NULL;
+    return context != NULL && is_alive(context) ? context : NULL;
 }
 
 Context *context_from(Thread *self, void *handle)
@@ -111,8 +118,40 @@ Context *context_from(Thread *self, void *handle)
             violation(self, "context %p of device %d is used without being retained", handle, i);
             return NULL;
         }
+    for (Context *context = others; context != NULL; context = context->another)
+        if (handle == context) {
+            if (context->retained > 0)
+                return context;
+            violation(self, "context %p is used after it was destroyed", handle);
+            return NULL;
+        }
     violation(self, "%p is no context: a real driver would dereference it", handle);
     return NULL;
+}
+
+Context *context_make(int device, bool green)
+{
+    Context *context = must_have(calloc(1, sizeof(Context)));
+    *context = contexts[device];
+    context->slot.object = context;
+    context->primary = false;
+    context->green = green;
+    context->retained = 1;
+    context->reset = false;
+    context->id = ++last_id;
+    context->legacy = NULL;
+    context->streams = NULL;
+    context->another = others;
+    others = context;
+    return context;
+}
+
+void context_retain(Context *context)
+{
+    if (!is_alive(context))
+        context->id = ++last_id;
+    context->retained++;
+    context->reset = false;
 }
 
 /* ------------------------------------------------------------------------------------ streams */
@@ -192,15 +231,19 @@ int stream_from(Thread *self, Context *context, void *handle, Stream **stream)
 
 void stream_name(const Stream *stream, char *text, size_t size)
 {
-    int device = stream->context->device;
+    const Context *context = stream->context;
+    int device = context->device;
+    const char *which = context->primary ? ""
+                        : context->green ? "a green context of "
+                                         : "another context of ";
     if (stream->is_legacy)
-        snprintf(text, size, "the legacy stream of device %d", device);
+        snprintf(text, size, "the legacy stream of %sdevice %d", which, device);
     else if (stream->owner != NULL)
-        snprintf(text, size, "the per-thread stream of thread %d on device %d",
-                 stream->owner->serial, device);
+        snprintf(text, size, "the per-thread stream of thread %d on %sdevice %d",
+                 stream->owner->serial, which, device);
     else
-        snprintf(text, size, "%sblocking stream %d of device %d", stream->blocking ? "" : "non-",
-                 stream->serial, device);
+        snprintf(text, size, "%sblocking stream %d of %sdevice %d", stream->blocking ? "" : "non-",
+                 stream->serial, which, device);
 }
 
 /* ------------------------------------------------------------------------------------- events */
@@ -248,6 +291,32 @@ int event_from(Thread *self, void *handle, Event **event)
     return *event == NULL ? INVALID_HANDLE : SUCCESS;
 }
 
+/* ------------------------------------------------------------------------- the end of a context */
+
+/* What is queued there has ended by then; no handle of it means anything afterwards. */
+int context_end(Thread *self, Context *context)
+{
+    int code = work_sync_context(self, context);
+    if (code != SUCCESS)
+        return code;
+    for (size_t i = event_count; i-- > 0;)
+        if (events[i]->context == context)
+            event_destroy(events[i]);
+    for (Stream *stream = context->streams; stream != NULL; stream = stream->next) {
+        if (stream->slot != NULL)
+            stream_destroy(self, stream);
+        stream->owner = NULL;
+        stream->is_legacy = stream->blocking = false;
+    }
+    context->legacy = NULL;
+    memory_end(self, context);
+    if (context->primary)
+        context->reset = true;
+    else
+        context->retained = 0;
+    return SUCCESS;
+}
+
 /* ------------------------------------------------------------------------------------ as a whole
  */
 
@@ -263,18 +332,30 @@ int objects_live(const char *what)
             retained += contexts[i].retained;
         return retained;
     }
+    if (strcmp(what, "contexts") == 0) { /* but the primary ones */
+        int alive = 0;
+        for (Context *context = others; context != NULL; context = context->another)
+            alive += context->retained;
+        return alive;
+    }
     return -1;
 }
 
-static void context_reset(Context *context, int device)
+static void forget_streams(Context *context)
 {
     for (Stream *stream = context->streams, *next; stream != NULL; stream = next) {
         next = stream->next;
         clocks_free(&stream->clock);
         free(stream);
     }
+}
+
+static void context_reset(Context *context, int device)
+{
+    forget_streams(context);
     memset(context, 0, sizeof *context);
     context->device = device;
+    context->primary = true;
     context->slot.object = context;
     context->attributes[11] = 0x7fffffff; /* MAX_PITCH */
     context->attributes[41] = 1;          /* UNIFIED_ADDRESSING */
@@ -288,6 +369,13 @@ void objects_reset(void)
 {
     for (int i = 0; i < MAX_DEVICES; i++)
         context_reset(&contexts[i], i);
+    for (Context *context = others, *next; context != NULL; context = next) {
+        next = context->another;
+        forget_streams(context);
+        free(context);
+    }
+    others = NULL;
+    last_id = 0;
     while (event_count > 0)
         event_destroy(events[event_count - 1]);
     memset(stream_slots, 0, used_streams * sizeof(Slot));

@@ -45,6 +45,7 @@ enum {
     INVALID_HANDLE = 400,
     ILLEGAL_STATE = 401,
     NOT_READY = 600,
+    CONTEXT_IS_DESTROYED = 709,
     NOT_PERMITTED = 800,
     NOT_SUPPORTED = 801,
     CAPTURE_UNSUPPORTED = 900,
@@ -129,10 +130,14 @@ struct Thread {
     Thread *next;
 };
 
-struct Context { /* always a device's primary one */
+struct Context {
     Slot slot;
     int device;
-    int retained;
+    bool primary, green;
+    int retained;     /* of a primary one; made ones count 1 until they are destroyed */
+    bool reset;       /* a primary one that nobody has retained since its reset */
+    uint64_t id;      /* another after each reset */
+    Context *another; /* of those that are not primary */
     unsigned flags;
     Stream *legacy;
     Stream *streams; /* all of them, destroyed ones too: their work goes on */
@@ -175,8 +180,11 @@ Thread *thread_new(void); /* one that stands for no real thread, for agree.c */
 Thread *threads_all(void);
 Context *context_of(int device); /* NULL if there is no such device */
 Context *context_from(Thread *self, void *handle);
-Context *context_current(Thread *self); /* CUDA's; NULL if none, or released */
-Context *context_here(Thread *self);    /* the same, or that of HIP's current device */
+Context *context_current(Thread *self); /* CUDA's; NULL if none, or it is dead */
+Context *context_make(int device, bool green);
+void context_retain(Context *context);
+int context_end(Thread *self, Context *context); /* destroys it or, if it is primary, resets it */
+Context *context_here(Thread *self);             /* the same, or that of HIP's current device */
 Stream *stream_legacy(Context *context);
 Stream *stream_per_thread(Context *context, Thread *thread);
 int stream_create(Context *context, unsigned flags, int priority, void **handle);
@@ -207,6 +215,7 @@ struct Allocation {
     Kind kind;
     int device;
     unsigned flags;
+    const Context *context; /* of CUDA, with which it ends */
     bool live;
     Clock freed;       /* clocks.c: when it was last given back */
     NodeId freed_node; /* graph.c: likewise */
@@ -218,8 +227,9 @@ void memory_reset(void);
 int memory_allocate(Thread *self, Stream *stream, int device, Kind kind, unsigned flags,
                     size_t size, uintptr_t *address);
 int memory_free(Thread *self, Stream *stream, uintptr_t address, bool host_call);
-Allocation *memory_find(uintptr_t address); /* alive, and around this address */
-bool memory_is_ours(uintptr_t address);     /* alive or not */
+Allocation *memory_find(uintptr_t address);            /* alive, and around this address */
+bool memory_is_ours(uintptr_t address);                /* alive or not */
+void memory_end(Thread *self, const Context *context); /* all that is of it */
 int memory_live(void);
 
 /* ---------------------------------------------------------------------------------- operations */
@@ -361,6 +371,7 @@ typedef struct {
     bool deinitialized;
     bool deferred;           /* nothing runs, not even the host: agree.c */
     bool locked_callbacks;   /* other threads' calls wait until a host function has returned */
+    bool tells_green;        /* cuStreamGetCtx knows streams of green contexts (CUDA 13) */
     bool forgives_not_ready; /* HIP: hipErrorNotReady is no last error, as in newer versions */
     int broken;              /* 1: clocks.c, 2: graph.c has a fault, to see the tests find it */
     void *misdirect;         /* the stream that events are recorded on instead */
@@ -383,7 +394,7 @@ typedef struct Symbol Symbol;
 
 enum {
     ANYTIME = 1,  /* needs no cuInit */
-    CONTEXT = 2,  /* needs a current context */
+    CONTEXT = 2,  /* needs a current context, alive */
     CALLBACK = 4, /* allowed inside a host callback */
     GO_ON = -1
 };

@@ -22,7 +22,7 @@ from tests.support import build
 
 SOURCES = build.ROOT / "tests" / "simulated"
 _COMMON = "objects memory capture clocks graph work control agree".split()
-_PARTS = {"cuda": ["cuda", "cuda_memory"], "hip": ["hip"]}
+_PARTS = {"cuda": ["cuda", "cuda_memory", "cuda_contexts"], "hip": ["hip"]}
 _NAMES = {"cuda": "libcuda.so.1", "hip": "libamdhip64.so.6"}
 _WARNINGS = ["-Wconversion", "-Wshadow", "-pedantic"]
 
@@ -42,6 +42,9 @@ cuStreamSynchronize p; cuStreamQuery p; cuStreamGetFlags pU; cuStreamGetCtx pP; 
 cuLaunchHostFunc ppp; cuStreamBeginCapture_v2 pi; cuStreamEndCapture pP; cuGraphDestroy p
 cuStreamIsCapturing pI; cuStreamGetCaptureInfo_v2 pIQPPZ; cuStreamGetCaptureInfo_v3 pIQPPPZ
 cuThreadExchangeStreamCaptureMode I
+cuCtxGetId pQ; cuDevicePrimaryCtxReset_v2 i; cuCtxCreate_v2 Pui; cuCtxDestroy_v2 p
+cuDeviceGetDevResource ipi; cuDevResourceGenerateDesc Ppu; cuGreenCtxCreate Ppiu
+cuCtxFromGreenCtx Pp; cuGreenCtxStreamCreate Ppui; cuGreenCtxDestroy p
 cuPointerGetAttributes uppq; cuPointerGetAttribute piq; cuMemAlloc_v2 Qz; cuMemFree_v2 q
 cuMemAllocAsync Qzp; cuMemFreeAsync qp; cuMemAllocManaged Qzu; cuMemHostAlloc Pzu; cuMemFreeHost p
 cuDeviceGetMemPool Pi; cuMemAllocFromPoolAsync Qzpp; cuMemPoolCreate Pp; cuMemPoolDestroy p
@@ -213,6 +216,7 @@ class Simulation:
 
     def set(self, name, value):
         """devices (2), version, strict (1; 0: copies of pageable memory end before the call does),
+        tells_green (0; 1: cuStreamGetCtx knows streams of green contexts, as since CUDA 13),
         locked_callbacks (0; 1: calls wait while a host function runs on another thread, as for a
         lock of the driver's own), forgives_not_ready (0; 1: hipErrorNotReady is no last error, as
         in newer versions of HIP), managed_type (2: what the driver calls managed memory; 1 is seen
@@ -321,8 +325,8 @@ class Simulation:
     # ---- observations
 
     def live(self, what):
-        """How many there are: events, streams, allocations, retains, captures, or pending pieces of
-        work."""
+        """How many there are: events, streams, allocations, retains, contexts (made by users),
+        captures, or pending pieces of work."""
         count = self.driver.fk_live(what.encode())
         if count < 0:
             raise ValueError(f"{what!r} are not counted")
@@ -424,6 +428,30 @@ class Simulation:
             self.call("cuCtxPopCurrent_v2", ctypes.c_void_p())
             if hasattr(self.driver, "cuDevicePrimaryCtxRelease_v2"):  # old drivers have none
                 self.call("cuDevicePrimaryCtxRelease_v2", number)
+
+    @contextmanager
+    def context(self, number, green=False):
+        """CUDA: a context of a device beside its primary one, current meanwhile, with default
+        streams of its own. It is destroyed at the end."""
+        self.ok("cuInit", 0)
+        if green:
+            handle = self.green(number)
+            self.ok("cuCtxPushCurrent_v2", self._made("cuCtxFromGreenCtx", handle))
+        else:
+            handle = self._made("cuCtxCreate_v2", 0, number)  # which makes it current
+        context = self._made("cuCtxGetCurrent")
+        try:
+            yield context
+        finally:
+            self.ok("cuCtxPopCurrent_v2", ctypes.c_void_p())
+            self.ok("cuGreenCtxDestroy" if green else "cuCtxDestroy_v2", handle)
+
+    def green(self, number):
+        """A green context of all of a device."""
+        resource = ctypes.create_string_buffer(512)
+        self.ok("cuDeviceGetDevResource", number, resource, 1)
+        description = self._made("cuDevResourceGenerateDesc", resource, 1)
+        return self._made("cuGreenCtxCreate", description, number, 1)
 
     def stream(self, blocking=True):
         name = "cuStreamCreate" if self.kind == "cuda" else "hipStreamCreateWithFlags"

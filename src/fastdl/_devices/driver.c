@@ -171,6 +171,7 @@ void fdl_driver_replace(int kind, const char *path)
 {
     slot *here = slot_of(kind);
     memset(here->driver.contexts, 0, sizeof(here->driver.contexts));
+    memset(here->driver.lives, 0, sizeof(here->driver.lives));
     here->driver.captures = 0;
     (void)snprintf(here->path, sizeof(here->path), "%s", path == NULL ? "" : path);
     here->state = path == NULL ? ABSENT : UNTRIED;
@@ -180,24 +181,76 @@ void fdl_driver_replace(int kind, const char *path)
 
 /* ---- current devices ---- */
 
-/* Retains a primary context. It may have to be made, which takes a while. */
-static int retain(fdl_driver *driver, int32_t ordinal, fdl_failure *failure)
+/* Whether the primary context of a device, which was retained once, has not been reset since. Its
+ * handle stays the same, but not its id. An older driver knows only whether it is alive now. */
+static int is_unbroken(fdl_driver *driver, int32_t ordinal, void *context)
 {
-    void *context = NULL;
-    int device, mode = fdl_relax_captures(driver);
-    int failed = FDL_TRY(driver, failure, cu_get_device, &device, ordinal) < 0 ||
-                 FDL_TRY(driver, failure, cu_retain_primary, &context, device) < 0;
-    fdl_restore_captures(driver, mode);
-    if (failed)
-        return -1;
-    /* Two threads may both retain it: the extra reference is never released. */
-    fdl_store_pointer(&driver->contexts[ordinal], context);
-    return 0;
+    uint64_t id = 0;
+    unsigned flags;
+    int device, active = 1, code;
+    if (driver->cu_context_id != NULL)
+        code = FDL_ASK(driver, cu_context_id, context, &id);
+    else if ((code = FDL_ASK(driver, cu_get_device, &device, ordinal)) == 0)
+        code = FDL_ASK(driver, cu_primary_state, device, &flags, &active);
+    if (code != 0) /* other errors say nothing, and come again */
+        return code != FDL_CONTEXT_IS_DESTROYED && code != FDL_INVALID_CONTEXT;
+    return driver->cu_context_id != NULL ? fdl_life_of(driver, ordinal) == fdl_handle((int64_t)id)
+                                         : active;
 }
 
-static int make_current(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure)
+/* Retains a primary context, for the first time or after a reset. It may have to be made, which
+ * takes a while. NULL with *failure. */
+static void *retain(fdl_driver *driver, int32_t ordinal, fdl_failure *failure)
+{
+    void *context = NULL, *life = fdl_load_pointer(&driver->lives[ordinal]);
+    uint64_t id = (uint64_t)(uintptr_t)life + 1; /* where there are none */
+    int device, mode = fdl_relax_captures(driver);
+    int failed = FDL_TRY(driver, failure, cu_get_device, &device, ordinal) < 0 ||
+                 FDL_TRY(driver, failure, cu_retain_primary, &context, device) < 0 ||
+                 (driver->cu_context_id != NULL &&
+                  FDL_TRY(driver, failure, cu_context_id, context, &id) < 0);
+    fdl_restore_captures(driver, mode);
+    if (failed)
+        return NULL;
+    /* Two threads may both retain it: the extra reference is never released. */
+    fdl_lock_take(&fdl_lists);
+    if (driver->lives[ordinal] == life) {
+        fdl_store_pointer(&driver->lives[ordinal], fdl_handle((int64_t)id));
+        fdl_store_pointer(&driver->contexts[ordinal], context);
+    }
+    fdl_lock_give(&fdl_lists);
+    return context;
+}
+
+int fdl_is_alive(fdl_driver *driver, int32_t ordinal, const void *life)
+{
+    if (driver->kind == FASTDL_STREAM_ROCM)
+        return 1;
+    if (life != fdl_life_of(driver, ordinal))
+        return 0;
+    /* The scope of the only device has noticed the last reset. */
+    return driver->devices == 1 ||
+           is_unbroken(driver, ordinal, fdl_load_pointer(&driver->contexts[ordinal]));
+}
+
+/* Whether the current context, which is not its primary one, is of device `ordinal`; -1 with
+ * *failure. One that was destroyed or reset is of none. */
+static int is_current(fdl_driver *driver, int32_t ordinal, fdl_failure *failure)
+{
+    int wanted, found, code = FDL_ASK(driver, cu_current_device, &found);
+    if (code == FDL_CONTEXT_IS_DESTROYED || code == FDL_INVALID_CONTEXT)
+        return 0;
+    if (fdl_driver_check(driver, offsetof(fdl_driver, cu_current_device), code, failure) < 0 ||
+        FDL_TRY(driver, failure, cu_get_device, &wanted, ordinal) < 0)
+        return -1;
+    return found == wanted;
+}
+
+static int make_current(fdl_driver *driver, int32_t ordinal, int primary, fdl_scope *scope,
+                        fdl_failure *failure)
 {
     void *context;
+    int kept = 0;
     if (driver->kind == FASTDL_STREAM_ROCM)
         return FDL_TRY(driver, failure, hip_get_device, &scope->ordinal) < 0 ||
                        (scope->ordinal != ordinal &&
@@ -205,17 +258,16 @@ static int make_current(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, f
                    ? -1
                    : 0;
     context = fdl_load_pointer(&driver->contexts[ordinal]);
-    if (context == NULL) {
-        if (retain(driver, ordinal, failure) < 0)
-            return -1;
-        context = fdl_load_pointer(&driver->contexts[ordinal]);
-    }
-    if (FDL_TRY(driver, failure, cu_get_current, &scope->context) < 0)
+    if (context == NULL || !is_unbroken(driver, ordinal, context))
+        context = retain(driver, ordinal, failure);
+    if (context == NULL || FDL_TRY(driver, failure, cu_get_current, &scope->context) < 0)
         return -1;
     if (scope->context != context) {
-        if (FDL_TRY(driver, failure, cu_push, context) < 0)
+        if (!primary && scope->context != NULL)
+            kept = is_current(driver, ordinal, failure);
+        if (kept < 0 || (!kept && FDL_TRY(driver, failure, cu_push, context) < 0))
             return -1;
-        scope->pushed = 1;
+        scope->pushed = !kept;
     }
     return 0;
 }
@@ -237,7 +289,8 @@ static void restore_current(const fdl_scope *scope)
         (void)FDL_ASK(driver, cu_set_current, scope->context);
 }
 
-int fdl_enter(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure)
+static int enter(fdl_driver *driver, int32_t ordinal, int primary, fdl_scope *scope,
+                 fdl_failure *failure)
 {
     memset(scope, 0, sizeof(*scope));
     if (in_forked_child) /* objects made by the parent still refer to the driver */
@@ -247,10 +300,20 @@ int fdl_enter(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure
                           (int)ordinal, driver->devices);
     scope->driver = driver;
     scope->paused = fdl_pause_python();
-    if (make_current(driver, ordinal, scope, failure) == 0)
+    if (make_current(driver, ordinal, primary, scope, failure) == 0)
         return 0;
     fdl_resume_python(scope->paused);
     return -1;
+}
+
+int fdl_enter(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure)
+{
+    return enter(driver, ordinal, 0, scope, failure);
+}
+
+int fdl_enter_primary(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure)
+{
+    return enter(driver, ordinal, 1, scope, failure);
 }
 
 void fdl_leave(const fdl_scope *scope)

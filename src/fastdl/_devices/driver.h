@@ -6,8 +6,12 @@
  * import. A machine without one is not an error; a call that needs the driver says why it is
  * missing.
  *
- * All work happens in the primary context of a device (CUDA) or with the device current (HIP), and
- * the previous one is restored afterwards. Contexts are retained once and never released.
+ * All work happens with the device current (HIP) or one of its contexts (CUDA), and what was
+ * current before is restored afterwards. A context of the device that is current already stays
+ * current, since the default streams, 0, 1 and 2, are its own: torch's green contexts, and those
+ * that users make. Otherwise, and for all that fastdl keeps (events, streams, memory), it is the
+ * primary one, which outlives them. Primary contexts are retained once and never released; whoever
+ * resets the device ends them all the same, with all that they hold. fdl_enter notices that.
  *
  * No call is made with the GIL held. Any of them can wait for a lock of the driver's, which it
  * holds while it runs callbacks; a callback that waits for the GIL would then wait for ever. So
@@ -70,6 +74,10 @@
 /* What only CUDA has, or has in a different form. */
 #define FDL_CUDA_CALLS(X)                                                                          \
     X(cu_get_device, (int *device, int ordinal), "cuDeviceGet", NULL, 1)                           \
+    X(cu_current_device, (int *device), "cuCtxGetDevice", NULL, 1)                                 \
+    X(cu_context_id, (void *context, uint64_t *id), "cuCtxGetId", NULL, 0)                         \
+    X(cu_primary_state, (int device, unsigned *flags, int *active), "cuDevicePrimaryCtxGetState",  \
+      NULL, 1)                                                                                     \
     X(cu_retain_primary, (void **context, int device), "cuDevicePrimaryCtxRetain", NULL, 1)        \
     X(cu_push, (void *context), "cuCtxPushCurrent_v2", NULL, 1)                                    \
     X(cu_pop, (void **context), "cuCtxPopCurrent_v2", NULL, 1)                                     \
@@ -103,13 +111,14 @@
 
 #define FDL_MAX_DEVICES 64
 
-/* One driver. Once ready, only `contexts` and `captures` change. */
+/* One driver. Once ready, only `contexts`, `lives` and `captures` change. */
 typedef struct {
     const char *name; /* "CUDA" or "HIP" */
     int kind;         /* FASTDL_STREAM_CUDA or FASTDL_STREAM_ROCM */
     int version;      /* in the driver's own numbering */
     int devices;
     void *contexts[FDL_MAX_DEVICES]; /* CUDA's primary contexts, once retained */
+    void *lives[FDL_MAX_DEVICES];    /* which of a context's lives that was: see fdl_life_of */
     int captures;                    /* whether any capture has been seen so far */
     FDL_DRIVER_CALLS(FDL_MEMBER)
     FDL_CUDA_CALLS(FDL_MEMBER)
@@ -176,13 +185,29 @@ typedef struct {
     int ordinal; /* HIP */
 } fdl_scope;
 
-/* Makes device `ordinal` current on this thread, and pauses Python on it until fdl_leave, unless
- * the caller has done so. A caller that needs Python in between, with the device current, pauses
+/* Makes device `ordinal` current on this thread, and keeps its context if it has one already.
+ * Pauses Python until fdl_leave, unless the caller has done so. A caller that needs Python in between, with the device current, pauses
  * and resumes it itself. After a failure nothing has changed: do not call fdl_leave. */
 int fdl_enter(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure);
 
+/* The same for its primary context, where what fastdl keeps is made. The default streams are not
+ * the caller's there. */
+int fdl_enter_primary(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure);
+
 /* Restores what fdl_enter found, even if other code has changed it since, and resumes Python. */
 void fdl_leave(const fdl_scope *scope);
+
+/* CUDA: a number for what the primary context of a device is between two resets, of which all that
+ * was made in it belongs to one. The handles of another life mean nothing, and its work has ended.
+ * As noticed by the last fdl_enter. Before CUDA 12, a reset after which another library has used
+ * the device again goes unnoticed. On HIP, whose hipDeviceReset cannot be noticed, always NULL. */
+static inline const void *fdl_life_of(const fdl_driver *driver, int32_t ordinal)
+{
+    return fdl_load_pointer(&driver->lives[ordinal]);
+}
+
+/* Whether that life goes on. In a scope of any device. */
+int fdl_is_alive(fdl_driver *driver, int32_t ordinal, const void *life);
 
 /* ---- streams ---- */
 

@@ -6,6 +6,11 @@
  * are kept for reuse by device: a wait that was queued refers to what the event meant then, so an
  * event can be reused as soon as its waits are queued. They are reference counted, since one thread
  * may wait for an event while another drops it.
+ *
+ * All are of primary contexts (CUDA). For a stream of another context, its default streams
+ * included, a stream of fastdl's own waits for it and is recorded instead, so that nothing is left
+ * of that context, which may be destroyed at any time. After a reset of the device its events are
+ * gone; their work counts as ended.
  */
 #ifndef FASTDL_DEVICES_EVENT_H_
 #define FASTDL_DEVICES_EVENT_H_
@@ -20,6 +25,11 @@ typedef struct fdl_event fdl_event;
  * current. NULL with *failure. */
 fdl_event *fdl_event_record(fdl_driver *driver, int32_t ordinal, int64_t stream,
                             fdl_failure *failure);
+
+/* Work queued on `stream` from now on starts after what is queued on `source` so far. Both are of
+ * device `ordinal`, which is current, and may be in one capture, which nothing else joins. */
+int fdl_event_bridge(fdl_driver *driver, int32_t ordinal, int64_t source, int64_t stream,
+                     fdl_failure *failure);
 
 void fdl_event_retain(fdl_event *event);
 

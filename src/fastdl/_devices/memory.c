@@ -21,38 +21,63 @@ typedef struct {
     void *pointer;
     int32_t ordinal;
     int kind;
-    int tried; /* to be freed, in vain */
+    int tried;        /* to be freed, in vain */
+    const void *life; /* of the device's primary context, in which it is */
 } allocation;
 
 /* ---- the streams that memory is freed on ---- */
 
-static void *free_streams[2][FDL_MAX_DEVICES];
+typedef struct {
+    void *stream;     /* NULL: not made yet */
+    const void *life; /* of the primary context, in which it is */
+} free_stream;
 
-static void **free_stream_of(const fdl_driver *driver, int32_t ordinal)
+static free_stream free_streams[2][FDL_MAX_DEVICES]; /* under fdl_lists */
+
+static free_stream *free_stream_on(const fdl_driver *driver, int32_t ordinal)
 {
     return &free_streams[driver->kind == FASTDL_STREAM_CUDA ? 0 : 1][ordinal];
 }
 
+/* NULL if there is none in this life of the device. */
+static void *free_stream_of(const fdl_driver *driver, int32_t ordinal)
+{
+    free_stream *place = free_stream_on(driver, ordinal);
+    const void *life = fdl_life_of(driver, ordinal);
+    void *found;
+    fdl_lock_take(&fdl_lists);
+    found = place->life == life ? place->stream : NULL;
+    fdl_lock_give(&fdl_lists);
+    return found;
+}
+
 #define NON_BLOCKING 1u /* does not wait for the legacy stream, in both */
 
-/* The device is current. Created when memory is allocated, so that freeing cannot fail for lack of
- * it.
- */
+/* Created when memory is allocated, so that freeing cannot fail for lack of it. */
 static int make_free_stream(fdl_driver *driver, int32_t ordinal, fdl_failure *failure)
 {
-    void **place = free_stream_of(driver, ordinal), *made = NULL, *surplus;
-    if (fdl_load_pointer(place) != NULL)
+    free_stream *place = free_stream_on(driver, ordinal);
+    void *made = NULL, *surplus = NULL;
+    fdl_scope scope;
+    if (free_stream_of(driver, ordinal) != NULL)
         return 0;
-    if (FDL_TRY(driver, failure, stream_create, &made, NON_BLOCKING) < 0)
+    if (fdl_enter_primary(driver, ordinal, &scope, failure) < 0)
         return -1;
-    fdl_lock_take(&fdl_lists);
-    surplus = *place == NULL ? NULL : made;
-    if (surplus == NULL)
-        fdl_store_pointer(place, made);
-    fdl_lock_give(&fdl_lists);
-    if (surplus != NULL)
-        (void)FDL_ASK(driver, stream_destroy, surplus);
-    return 0;
+    if (FDL_TRY(driver, failure, stream_create, &made, NON_BLOCKING) == 0) {
+        const void *life = fdl_life_of(driver, ordinal);
+        fdl_lock_take(&fdl_lists);
+        if (place->stream != NULL && place->life == life) {
+            surplus = made;
+        } else {
+            place->stream = made;
+            place->life = life;
+        }
+        fdl_lock_give(&fdl_lists);
+        if (surplus != NULL)
+            (void)FDL_ASK(driver, stream_destroy, surplus);
+    }
+    fdl_leave(&scope);
+    return made == NULL ? -1 : 0;
 }
 
 /* ---- freeing ---- */
@@ -64,18 +89,25 @@ static int is_gone(int code)
            code == FDL_CONTEXT_IS_DESTROYED;
 }
 
-/* Waits for the edges, then frees. With the device current. *asked: the driver was told to free it,
- * so that only what it refuses for the moment is told again. */
-static int free_now(const allocation *memory, fdl_work *work, int *asked, fdl_failure *failure)
+/* The users of the memory come first: the host waits for them, or the stream that it is freed on. In
+ * the caller's context, which may be that of its default stream. */
+static int await_users(const allocation *memory, fdl_work *work, fdl_failure *failure)
+{
+    void *stream = memory->kind == ORDERED ? free_stream_of(memory->driver, memory->ordinal) : NULL;
+    return work == NULL ? 0
+                        : fdl_work_finish(work, stream == NULL ? -1 : (int64_t)(uintptr_t)stream,
+                                          failure);
+}
+
+/* With the device current. */
+static int free_now(const allocation *memory, fdl_failure *failure)
 {
     fdl_driver *driver = memory->driver;
-    void *stream = memory->kind == ORDERED ? *free_stream_of(driver, memory->ordinal) : NULL;
-    if (work != NULL &&
-        fdl_work_finish(work, stream == NULL ? -1 : (int64_t)(uintptr_t)stream, failure) < 0)
-        return -1;
-    *asked = 1;
+    if (memory->life != fdl_life_of(driver, memory->ordinal))
+        return 0; /* it ended with the context */
     if (memory->kind == ORDERED)
-        return FDL_TRY(driver, failure, memory_free_async, memory->pointer, stream);
+        return FDL_TRY(driver, failure, memory_free_async, memory->pointer,
+                       free_stream_of(driver, memory->ordinal));
     if (memory->kind == PINNED)
         return FDL_TRY(driver, failure, pinned_free, memory->pointer);
     return FDL_TRY(driver, failure, memory_free, memory->pointer);
@@ -88,19 +120,22 @@ static int give_back(allocation *memory, fdl_work *work)
     fdl_driver *driver = memory->driver;
     fdl_failure failure;
     fdl_scope scope;
-    int failed, asked = 0;
+    int failed, asked = 0; /* the driver was told to free it */
     if (fdl_driver_is_lost())
         return 1;
-    failed = fdl_enter(driver, memory->ordinal, &scope, &failure) < 0;
+    failed = await_users(memory, work, &failure) < 0 ||
+             fdl_enter_primary(driver, memory->ordinal, &scope, &failure) < 0;
     if (!failed) {
         int mode = fdl_relax_captures(driver);
-        failed = free_now(memory, work, &asked, &failure) < 0;
+        asked = 1;
+        failed = free_now(memory, &failure) < 0;
         fdl_restore_captures(driver, mode);
         fdl_leave(&scope);
     }
     if (!failed || is_gone(failure.code))
         return 1;
-    /* Memory in use is never freed: it is leaked if waiting fails twice. */
+    /* What it refuses only for the moment is told again. Memory in use is never freed: it is leaked
+     * if waiting fails twice. */
     return !fdl_driver_refuses_now(failure.code) && (asked || memory->tried++ > 0);
 }
 
@@ -133,12 +168,15 @@ void fdl_memory_forget(fdl_driver *driver)
     fdl_failure failure;
     fdl_end_deferred();
     for (int32_t ordinal = 0; ordinal < driver->devices; ordinal++) {
-        void **place = free_stream_of(driver, ordinal);
+        free_stream *place = free_stream_on(driver, ordinal);
+        void *stream;
         fdl_scope scope;
-        if (*place == NULL || fdl_enter(driver, ordinal, &scope, &failure) < 0)
+        if (place->stream == NULL || fdl_enter(driver, ordinal, &scope, &failure) < 0)
             continue;
-        (void)FDL_ASK(driver, stream_destroy, *place);
-        *place = NULL;
+        stream = free_stream_of(driver, ordinal);
+        if (stream != NULL)
+            (void)FDL_ASK(driver, stream_destroy, stream);
+        place->stream = NULL;
         fdl_leave(&scope);
     }
 }
@@ -180,12 +218,10 @@ static int allocate_on(allocation *memory, size_t bytes, int64_t stream, fdl_fai
     return FDL_TRY(driver, failure, pool_alloc, &memory->pointer, bytes, pool, fdl_handle(stream));
 }
 
-/* With the device current. */
-static int allocate(allocation *memory, DLDeviceType type, size_t bytes, int64_t stream,
-                    fdl_failure *failure)
+/* With the primary context current, with which it ends: others are not fastdl's. */
+static int allocate_plain(allocation *memory, DLDeviceType type, size_t bytes, fdl_failure *failure)
 {
     fdl_driver *driver = memory->driver;
-    memory->kind = PLAIN;
     if (type == kDLCUDAHost || type == kDLROCMHost) {
         memory->kind = PINNED;
         return FDL_TRY(driver, failure, pinned_alloc, &memory->pointer, bytes, PORTABLE);
@@ -195,11 +231,27 @@ static int allocate(allocation *memory, DLDeviceType type, size_t bytes, int64_t
             return fdl_refuse(failure, "the CUDA driver of this machine has no managed memory");
         return FDL_TRY(driver, failure, cu_alloc_managed, &memory->pointer, bytes, ATTACH_GLOBAL);
     }
-    if (stream != -1 && allocate_on(memory, bytes, stream, failure) < 0)
+    return FDL_TRY(driver, failure, memory_alloc, &memory->pointer, bytes);
+}
+
+/* With the device current. */
+static int allocate(allocation *memory, DLDeviceType type, size_t bytes, int64_t stream,
+                    fdl_failure *failure)
+{
+    fdl_scope scope;
+    int failed;
+    memory->kind = PLAIN;
+    memory->life = fdl_life_of(memory->driver, memory->ordinal);
+    if ((type == kDLCUDA || type == kDLROCM) && stream != -1 &&
+        allocate_on(memory, bytes, stream, failure) < 0)
         return -1;
     if (memory->kind == ORDERED)
         return 0;
-    return FDL_TRY(driver, failure, memory_alloc, &memory->pointer, bytes);
+    if (fdl_enter_primary(memory->driver, memory->ordinal, &scope, failure) < 0)
+        return -1;
+    failed = allocate_plain(memory, type, bytes, failure);
+    fdl_leave(&scope);
+    return failed;
 }
 
 /* A block around `memory`, which is copied. Memory of a stream is ready there. */

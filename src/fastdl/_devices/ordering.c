@@ -260,16 +260,6 @@ static int refuse_capture(const fdl_work *work, fdl_failure *failure)
                                "stream=-1 if the graph does not depend on it");
 }
 
-/* Makes `stream` wait for what is queued on `source` now. Both captures are known. */
-static int bridge(fdl_driver *driver, const fdl_work *work, int64_t source, int64_t stream,
-                  fdl_failure *failure)
-{
-    fdl_event *event = fdl_event_record(driver, work->device.device_id, source, failure);
-    int failed = event == NULL || fdl_event_order(event, stream, failure) < 0;
-    fdl_event_release(event);
-    return failed ? -1 : 0;
-}
-
 /* Whether nothing is left on `source`, which is in no capture: then no wait is needed. */
 static int is_idle(fdl_driver *driver, const fdl_work *work, int64_t source)
 {
@@ -280,7 +270,8 @@ static int is_idle(fdl_driver *driver, const fdl_work *work, int64_t source)
     return idle;
 }
 
-/* The same where one or both may be in a capture, which must then be one and the same. */
+/* Makes `stream` wait for what is queued on `source` now, where one or both may be in a capture,
+ * which must then be one and the same. */
 static int bridge_checked(fdl_driver *driver, const fdl_work *work, int64_t source, int64_t stream,
                           const fdl_capture *capture, fdl_failure *failure)
 {
@@ -289,7 +280,7 @@ static int bridge_checked(fdl_driver *driver, const fdl_work *work, int64_t sour
         return -1;
     if (other.active != capture->active || (other.active && other.id != capture->id))
         return !other.active && is_idle(driver, work, source) ? 0 : refuse_capture(work, failure);
-    return bridge(driver, work, source, stream, failure);
+    return fdl_event_bridge(driver, work->device.device_id, source, stream, failure);
 }
 
 /* ---- the work of scopes that have ended ---- */
@@ -389,7 +380,8 @@ static int order_on(fdl_work *work, fdl_driver *driver, int64_t stream, const fd
         if (!capture.active || capture.id != work->id || !home.active || home.id != work->id)
             return fdl_refuse(failure, "the tensor was imported inside a graph capture and can be "
                                        "used only there: pass the capturing stream or stream=-1");
-        if (stream != work->stream && bridge(driver, work, work->stream, stream, failure) < 0)
+        if (stream != work->stream &&
+            fdl_event_bridge(driver, work->device.device_id, work->stream, stream, failure) < 0)
             return -1;
     }
     failed = order_after(work, stream, &capture, failure);
