@@ -26,7 +26,7 @@ from tests.support.frameworks import (
     stream_on,
     synchronize,
 )
-from tests.support.simulation import GLOBAL
+from tests.support.simulation import GLOBAL, RELAXED
 
 
 @pytest.fixture(params=["cuda", "hip"])
@@ -373,6 +373,22 @@ def test_an_old_driver_cannot_tell_captures_apart(old):
         consume(tensor, array.stream, array)
         with refused():
             export(tensor, None)
+
+
+def test_two_captures_that_cannot_be_told_apart_are_two(old):
+    """Neither the stream of another capture nor the producer's is taken for one of this capture."""
+    array = Array(old, stream=stream_on(old, blocking=False))
+    known = fastdl.from_dlpack(Table(Array(old)))
+    other = stream_on(old, blocking=False)
+    with capturing(old, array.stream), capturing(old, other, RELAXED):
+        array.write()
+        tensor = imported_inside(array, Table)
+        with refused("only there"):
+            export(tensor, other)
+        with current_stream(array.stream), refused():
+            export(known, other)
+        with current_stream(array.stream):
+            export(known, array.stream)
 
 
 def test_a_broken_capture_is_reported(sim):

@@ -331,8 +331,9 @@ void fdl_leave(const fdl_scope *scope)
 int fdl_capture_of(fdl_driver *driver, int64_t stream, fdl_capture *capture, fdl_failure *failure)
 {
     int status = 0, code = FDL_ASK(driver, is_capturing, fdl_handle(stream), &status);
-    capture->active = 0;
+    capture->active = capture->known = 0;
     capture->id = 0;
+    capture->stream = stream;
     if (code == IMPLICIT_CAPTURE) {
         (void)fdl_refuse(failure, "a graph is being captured on this device, so its default stream "
                                   "cannot be used: pass stream=-1 or the capturing stream");
@@ -347,7 +348,8 @@ int fdl_capture_of(fdl_driver *driver, int64_t stream, fdl_capture *capture, fdl
     if (status == CAPTURE_INVALIDATED)
         return fdl_refuse(failure, "the graph capture on this stream has been invalidated");
     capture->active = status == CAPTURE_ACTIVE;
-    if (driver->capture_info != NULL)
+    capture->known = driver->capture_info != NULL;
+    if (capture->known)
         return FDL_TRY(driver, failure, capture_info, fdl_handle(stream), &status, &capture->id,
                        NULL, NULL, NULL);
     return 0;

@@ -220,8 +220,19 @@ static inline void *fdl_handle(int64_t stream)
 /* Whether a graph is being captured on a stream, and which. */
 typedef struct {
     int active;
-    uint64_t id; /* 0 where the driver cannot tell captures apart */
+    int known; /* whether `id` is: CUDA before 11.3 cannot tell captures apart */
+    uint64_t id;
+    int64_t stream;
 } fdl_capture;
+
+/* Whether two streams are in one capture. What is unknown is not: then only a stream itself is in
+ * the same one as itself. */
+static inline int fdl_same_capture(const fdl_capture *one, const fdl_capture *other)
+{
+    if (!one->active || !other->active)
+        return 0;
+    return one->known && other->known ? one->id == other->id : one->stream == other->stream;
+}
 
 /* Queries it. Fails if the stream cannot be used because another one captures (CUDA's 906). The
  * device of the stream is current. */

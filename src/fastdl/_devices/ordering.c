@@ -18,15 +18,14 @@ struct fdl_work {
     int count;
     fdl_event *edges[MAX_EDGES];
     DLDevice device;
-    int kind;       /* FASTDL_STREAM_* */
-    int callers;    /* imported with stream=-1 */
-    int lent;       /* to C code that works on the work stream of its thread */
-    int held;       /* see fdl_work_hold */
-    int came_back;  /* see fdl_work_came_back */
-    int unrecorded; /* no driver: all that is known is `stream` */
-    int captured;   /* ready on `stream` in the capture `id`, and nowhere else */
-    int64_t stream; /* if unrecorded or captured */
-    uint64_t id;
+    int kind;         /* FASTDL_STREAM_* */
+    int callers;      /* imported with stream=-1 */
+    int lent;         /* to C code that works on the work stream of its thread */
+    int held;         /* see fdl_work_hold */
+    int came_back;    /* see fdl_work_came_back */
+    int unrecorded;   /* no driver: all that is known is `stream` */
+    int64_t stream;   /* if unrecorded */
+    fdl_capture home; /* active: ready on its stream in that capture, and nowhere else */
     const DLPackExchangeAPI *producer;
 };
 
@@ -51,8 +50,8 @@ static fdl_work *new_work(DLDevice device)
     work->count = 0;
     work->device = device;
     work->kind = fastdl_find_device((int32_t)device.device_type)->stream;
-    work->callers = work->lent = work->held = work->unrecorded = work->captured = 0;
-    work->came_back = 0;
+    work->callers = work->lent = work->held = work->unrecorded = work->came_back = 0;
+    work->home.active = 0;
     work->producer = NULL;
     return work;
 }
@@ -278,7 +277,7 @@ static int bridge_checked(fdl_driver *driver, const fdl_work *work, int64_t sour
     fdl_capture other;
     if (fdl_capture_of(driver, source, &other, failure) < 0)
         return -1;
-    if (other.active != capture->active || (other.active && other.id != capture->id))
+    if ((other.active || capture->active) && !fdl_same_capture(&other, capture))
         return !other.active && is_idle(driver, work, source) ? 0 : refuse_capture(work, failure);
     return fdl_event_bridge(driver, work->device.device_id, source, stream, failure);
 }
@@ -363,6 +362,30 @@ static int order_after(fdl_work *work, int64_t stream, const fdl_capture *captur
     return failed;
 }
 
+static int refuse_abroad(fdl_failure *failure)
+{
+    return fdl_refuse(failure,
+                      "the tensor was imported inside a graph capture and can be used only "
+                      "there: pass the capturing stream or stream=-1");
+}
+
+/* The memory is ready on a stream in a capture: the stream of `capture` after it, if it is in the
+ * same one. */
+static int order_at_home(fdl_work *work, fdl_driver *driver, const fdl_capture *capture,
+                         fdl_failure *failure)
+{
+    fdl_capture home;
+    if (!fdl_same_capture(&work->home, capture))
+        return refuse_abroad(failure);
+    if (capture->stream == work->home.stream)
+        return 0;
+    if (fdl_capture_of(driver, work->home.stream, &home, failure) < 0)
+        return -1;
+    if (!fdl_same_capture(&home, capture)) /* its handle is another stream's now */
+        return refuse_abroad(failure);
+    return fdl_event_bridge(driver, work->device.device_id, home.stream, capture->stream, failure);
+}
+
 /* With the device current: `stream` after the edges and the sources. */
 static int order_on(fdl_work *work, fdl_driver *driver, int64_t stream, const fdl_sources *sources,
                     fdl_failure *failure)
@@ -372,18 +395,8 @@ static int order_on(fdl_work *work, fdl_driver *driver, int64_t stream, const fd
     int failed;
     if (fdl_capture_of(driver, stream, &capture, failure) < 0)
         return -1;
-    if (work->captured) {
-        fdl_capture home = capture;
-        if (stream != work->stream && capture.active && capture.id == work->id &&
-            fdl_capture_of(driver, work->stream, &home, failure) < 0)
-            return -1;
-        if (!capture.active || capture.id != work->id || !home.active || home.id != work->id)
-            return fdl_refuse(failure, "the tensor was imported inside a graph capture and can be "
-                                       "used only there: pass the capturing stream or stream=-1");
-        if (stream != work->stream &&
-            fdl_event_bridge(driver, work->device.device_id, work->stream, stream, failure) < 0)
-            return -1;
-    }
+    if (work->home.active && order_at_home(work, driver, &capture, failure) < 0)
+        return -1;
     failed = order_after(work, stream, &capture, failure);
     if (!failed && others != NULL)
         failed = order_after(others, stream, &capture, failure);
@@ -407,9 +420,7 @@ static int first_edge(fdl_work *work, fdl_driver *driver, int64_t source, int64_
     if (fdl_capture_of(driver, source, &capture, failure) < 0)
         return -1;
     if (capture.active) {
-        work->captured = 1;
-        work->stream = source;
-        work->id = capture.id;
+        work->home = capture;
         /* If no scope names it, no one asked for the default stream, and it cannot be ordered after
          * a capture. */
         return stream == source || (stream == fdl_default_stream(work->kind) &&
@@ -571,7 +582,7 @@ int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure)
     if (work->unrecorded && work->stream == stream && sources.count == 0 &&
         stream == fdl_default_stream(work->kind)) /* which cannot have been destroyed since */
         return 0;
-    if (!work->unrecorded && !work->captured && sources.count == 0 && has_no_edges(work))
+    if (!work->unrecorded && !work->home.active && sources.count == 0 && has_no_edges(work))
         return 0;
     driver = fdl_driver_find(work->kind, failure);
     if (driver == NULL || work->unrecorded)
@@ -617,7 +628,7 @@ int fdl_work_order_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failu
     int failed;
     if (ordinal == work->device.device_id)
         return fdl_work_order(work, stream, failure);
-    if (work->captured)
+    if (work->home.active)
         return fdl_refuse(failure, "the tensor was imported inside a graph capture and can be used "
                                    "only there, on its own device");
     driver = fdl_driver_find(work->kind, failure);
@@ -675,7 +686,7 @@ int fdl_work_wait(fdl_work *work, fdl_failure *failure)
     fdl_sources sources;
     fdl_work *others = left_for(work);
     int failed;
-    if (work->captured)
+    if (work->home.active)
         return fdl_refuse(failure, "the tensor was imported inside a graph capture: the host "
                                    "cannot wait for it");
     if (find_sources(work, -1, &sources, failure) < 0)
