@@ -224,15 +224,21 @@ EXPORT int hipEventRecord(hipEvent_t event_handle, hipStream_t handle)
     GIVE(work_record(self, event, stream));
 }
 
-/* Breaks whatever is being captured, whoever asks. */
+/* Of calls that make the host wait, or ask whether it would: whatever is being captured breaks,
+ * whoever calls, and in whatever mode (before the fix of 2026). */
+static int break_captures(void)
+{
+    if (!capture_any())
+        return SUCCESS;
+    capture_invalidate_all();
+    return CAPTURE_UNSUPPORTED;
+}
+
 EXPORT int hipEventQuery(hipEvent_t event_handle)
 {
     HIP_CALL("hipEventQuery", 0);
     EVENT(event_handle);
-    if (capture_any()) {
-        capture_invalidate_all();
-        GIVE(CAPTURE_UNSUPPORTED);
-    }
+    FAIL_ON(break_captures());
     GIVE(work_query_event(self, event));
 }
 
@@ -240,6 +246,7 @@ EXPORT int hipEventSynchronize(hipEvent_t event_handle)
 {
     HIP_CALL("hipEventSynchronize", 0);
     EVENT(event_handle);
+    FAIL_ON(break_captures());
     GIVE(work_sync_event(self, event));
 }
 
@@ -280,6 +287,7 @@ EXPORT int hipStreamSynchronize(hipStream_t handle)
 {
     HIP_CALL("hipStreamSynchronize", 0);
     STREAM(handle);
+    FAIL_ON(break_captures());
     GIVE(work_sync_stream(self, stream));
 }
 
@@ -451,6 +459,7 @@ EXPORT int hipMalloc(void **pointer, size_t size)
 EXPORT int hipFree(void *pointer)
 {
     HIP_CALL("hipFree", 0);
+    FAIL_ON(break_captures());
     GIVE(give_back(self, NULL, pointer, false));
 }
 
@@ -511,6 +520,7 @@ EXPORT int hipHostMalloc(void **pointer, size_t size, unsigned flags)
 EXPORT int hipHostFree(void *pointer)
 {
     HIP_CALL("hipHostFree", 0);
+    FAIL_ON(break_captures());
     GIVE(give_back(self, NULL, pointer, true));
 }
 
