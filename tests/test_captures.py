@@ -21,6 +21,7 @@ from tests.support.frameworks import (
     current_stream,
     default,
     export,
+    given_back,
     in_thread,
     simulated,
     stream_on,
@@ -359,6 +360,60 @@ def test_pinned_memory_is_waited_for_while_another_thread_captures(cuda):
         cuda.host_read(array.pointer, 4)
 
     while_another_thread_captures(cuda, work)
+
+
+# ---- what HIP cannot do during a capture ----------------------------------------------------
+
+
+@contextmanager
+def unseen_capture(hip):
+    """A capture that fastdl cannot see, after one that it has seen. A wait of the host, on any
+    thread, breaks it; so does a query."""
+    array = Array(hip, stream=stream_on(hip, blocking=False))
+    with capturing(hip, array.stream):
+        imported_inside(array)
+    with capturing(hip, stream_on(hip, blocking=False)):
+        yield
+
+
+@pytest.mark.parametrize("point", ["wait", "release", "copy"])
+def test_hip_frees_memory_once_the_host_has_waited(hip, point):
+    side, array, last = stream_on(hip, blocking=False), Array(hip), Array(hip)
+    tensors = [fastdl.empty(8, device=device) for device in ("rocm:0", "rocm_host:0")]
+    ordered = fastdl.empty(8, device="rocm:0", stream=side)
+    result, source = fastdl.from_dlpack(Plain(last)), fastdl.from_dlpack(Plain(array))
+    for tensor in tensors:
+        tensor.record(side)
+    live = hip.live("allocations")
+    with unseen_capture(hip):
+        copy = source.copy()  # reads the memory until it is done
+        live = hip.live("allocations")
+        del tensor, tensors[:], source
+        assert hip.live("allocations") == live
+        array.given.assert_alive()
+        fastdl.empty(8, device="rocm:0", stream=side)  # no safe point
+        assert hip.live("allocations") == live
+        del ordered  # a stream of fastdl's waits for it, not the host
+        assert hip.live("allocations") == live - 1
+    if point == "copy":
+        result.to("cpu")
+    else:
+        driver.wait(result) if point == "wait" else result.release(side)
+    assert hip.live("allocations") == live - 3
+    given_back(array)
+    del copy
+
+
+def test_hip_frees_memory_when_there_is_no_other(hip):
+    size = 1 << 20
+    hip.set("memory", 3 * size // 2)
+    tensor = fastdl.empty(size, "uint8", "rocm:0")
+    with unseen_capture(hip):
+        del tensor
+        assert hip.live("allocations") == 2
+    tensor = fastdl.empty(size, "uint8", "rocm:0")
+    with pytest.raises(MemoryError):
+        fastdl.empty(size, "uint8", "rocm:0")
 
 
 # ---- what a driver cannot tell --------------------------------------------------------------

@@ -523,11 +523,12 @@ def test_copies_that_cannot_be_captured(here, way):
     here.sim.run()
     synchronize(here.sim, here.default)
     host = fastdl.from_dlpack(values(10))
+    other = on(f"{here.device}:1", values(4))
     functions = {
         "to the host": lambda: tensor.to("cpu", stream=stream),
         "from the host": lambda: host.to(here.device, stream=stream),
         "to pinned": lambda: tensor.to(here.pinned, stream=stream),
-        "to the other": lambda: on(f"{here.device}:1", values(4)).to(here.device, stream=stream),
+        "to the other": lambda: other.to(here.device, stream=stream),
     }
     allocations = here.allocations
     with pytest.raises(BufferError, match="a graph is being captured"):
@@ -560,8 +561,9 @@ def test_a_copy_on_another_stream_during_a_capture(here):
         here, stream, lambda: driver.transfer(tensor, *tensor.__dlpack_device__(), other)
     )
     check(here, result, values(10))
-    result = capturing(here, stream, lambda: tensor.to("cpu", stream=other))
-    check(here, result, values(10))
+    if here.kind == "cuda":  # on HIP every wait of the host breaks the capture, as the caller asks
+        result = capturing(here, stream, lambda: tensor.to("cpu", stream=other))
+        check(here, result, values(10))
 
 
 # ---- devices that are not what they say -----------------------------------------------------

@@ -89,14 +89,14 @@ static int is_gone(int code)
            code == FDL_CONTEXT_IS_DESTROYED;
 }
 
-/* The users of the memory come first: the host waits for them, or the stream that it is freed on. In
- * the caller's context, which may be that of its default stream. */
+/* The users of the memory come first: the host waits for them, or the stream that it is freed on.
+ * In the caller's context, which may be that of its default stream. */
 static int await_users(const allocation *memory, fdl_work *work, fdl_failure *failure)
 {
     void *stream = memory->kind == ORDERED ? free_stream_of(memory->driver, memory->ordinal) : NULL;
-    return work == NULL ? 0
-                        : fdl_work_finish(work, stream == NULL ? -1 : (int64_t)(uintptr_t)stream,
-                                          failure);
+    return work == NULL
+               ? 0
+               : fdl_work_finish(work, stream == NULL ? -1 : (int64_t)(uintptr_t)stream, failure);
 }
 
 /* With the device current. */
@@ -141,7 +141,12 @@ static int give_back(allocation *memory, fdl_work *work)
 
 static int drop_allocation(fdl_block *block, int attached)
 {
+    const allocation *memory = block->owner;
     (void)attached;
+    if (memory->kind != ORDERED && !fdl_driver_is_lost() && !fdl_host_may_wait(memory->driver)) {
+        fdl_defer_until_a_wait(block);
+        return 0;
+    }
     if (!give_back(block->owner, block->work)) {
         fdl_defer(block);
         return 0;
@@ -166,6 +171,7 @@ int fdl_memory_is_ours(const fdl_block *block)
 void fdl_memory_forget(fdl_driver *driver)
 {
     fdl_failure failure;
+    (void)fdl_end_after_wait();
     fdl_end_deferred();
     for (int32_t ordinal = 0; ordinal < driver->devices; ordinal++) {
         free_stream *place = free_stream_on(driver, ordinal);
@@ -299,6 +305,27 @@ static void undo(const allocation *memory, int64_t stream)
         (void)FDL_ASK(driver, memory_free, memory->pointer);
 }
 
+static fdl_description *allocate_tensor(allocation *memory, DLTensor *tensor, uint64_t flags,
+                                        int64_t nbytes, int64_t stream, fdl_failure *failure)
+{
+    fdl_description *description = NULL;
+    fdl_scope scope;
+    int mode;
+    if (fdl_enter(memory->driver, memory->ordinal, &scope, failure) < 0)
+        return NULL;
+    mode = fdl_relax_captures(memory->driver);
+    /* CUDA has no memory of no bytes; and a tensor without elements has an address too. */
+    if (allocate(memory, tensor->device.device_type, nbytes > 0 ? (size_t)nbytes : 1, stream,
+                 failure) == 0) {
+        description = wrap(memory, tensor, flags, stream, failure);
+        if (description == NULL)
+            undo(memory, stream);
+    }
+    fdl_restore_captures(memory->driver, mode);
+    fdl_leave(&scope);
+    return description;
+}
+
 fdl_description *fdl_memory_on_device(const DLTensor *prototype, uint64_t flags, int64_t nbytes,
                                       int64_t stream, fdl_failure *failure)
 {
@@ -306,8 +333,6 @@ fdl_description *fdl_memory_on_device(const DLTensor *prototype, uint64_t flags,
     DLTensor tensor = *prototype;
     fdl_description *description = NULL;
     allocation memory = {0};
-    fdl_scope scope;
-    int mode;
 
     tensor.byte_offset = 0;
     tensor.strides = NULL;
@@ -326,17 +351,8 @@ fdl_description *fdl_memory_on_device(const DLTensor *prototype, uint64_t flags,
     if (memory.driver == NULL)
         return NULL;
     fdl_end_deferred();
-    if (fdl_enter(memory.driver, memory.ordinal, &scope, failure) == 0) {
-        mode = fdl_relax_captures(memory.driver);
-        /* CUDA has no memory of no bytes; and a tensor without elements has an address too. */
-        if (allocate(&memory, tensor.device.device_type, nbytes > 0 ? (size_t)nbytes : 1, stream,
-                     failure) == 0) {
-            description = wrap(&memory, &tensor, flags, stream, failure);
-            if (description == NULL)
-                undo(&memory, stream);
-        }
-        fdl_restore_captures(memory.driver, mode);
-        fdl_leave(&scope);
-    }
+    description = allocate_tensor(&memory, &tensor, flags, nbytes, stream, failure);
+    if (description == NULL && failure->no_memory && fdl_end_after_wait())
+        description = allocate_tensor(&memory, &tensor, flags, nbytes, stream, failure);
     return description;
 }

@@ -703,6 +703,8 @@ int fdl_work_wait(fdl_work *work, fdl_failure *failure)
     for (int i = 0; i < sources.count && !failed; i++)
         failed = wait_for_stream(work, driver, sources.streams[i], failure);
     fdl_leave(&scope);
+    if (!failed)
+        (void)fdl_end_after_wait();
     return failed ? -1 : 0;
 }
 
@@ -743,8 +745,15 @@ int fdl_work_finish(fdl_work *work, int64_t stream, fdl_failure *failure)
 static int settle_block(fdl_block *block)
 {
     fdl_failure failure;
-    if (!fdl_load_acquire(&block->work->held) || fdl_driver_is_lost() ||
-        fdl_work_finish(block->work, -1, &failure) == 0 || !fdl_driver_refuses_now(failure.code))
+    const fdl_driver *driver;
+    if (!fdl_load_acquire(&block->work->held) || fdl_driver_is_lost())
+        return 1;
+    driver = fdl_driver_find(block->work->kind, &failure);
+    if (driver != NULL && !has_no_edges(block->work) && !fdl_host_may_wait(driver)) {
+        fdl_defer_until_a_wait(block);
+        return 0;
+    }
+    if (fdl_work_finish(block->work, -1, &failure) == 0 || !fdl_driver_refuses_now(failure.code))
         return 1;
     fdl_defer(block);
     return 0;
@@ -770,6 +779,8 @@ int fdl_work_release(fdl_work *work, int64_t stream, fdl_failure *failure)
                  (fdl_capture_of(driver, target, &capture, failure) < 0 ||
                   bridge_checked(driver, work, stream, target, &capture, failure) < 0);
     fdl_leave(&scope);
+    if (target == -1 && !failed)
+        (void)fdl_end_after_wait();
     return failed ? -1 : 0;
 }
 

@@ -260,6 +260,8 @@ static fdl_description *copy_by_driver(transfer *t, int64_t stream, fdl_failure 
         fdl_leave(&scope);
     }
     fdl_resume_python(t->paused);
+    if (result != NULL && t->waits)
+        (void)fdl_end_after_wait();
     return result;
 }
 
