@@ -70,7 +70,8 @@ EVENTS = [
         EVENT,
         "if (event == NULL || !fdl_count_release(&event->refs))\n        return;\n",
         "if (event == NULL)\n        return;\n    if (!fdl_count_release(&event->refs)) {\n"
-        "        fdl_count_retain(&event->refs);\n        destroy(event);\n        return;\n    }\n",
+        "        fdl_count_retain(&event->refs);\n        destroy(event);\n        return;\n"
+        "    }\n",
     ),
     mutant(
         FAULTS,
