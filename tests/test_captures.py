@@ -411,9 +411,10 @@ def test_hip_frees_memory_when_there_is_no_other(hip):
     with unseen_capture(hip):
         del tensor
         assert hip.live("allocations") == 2
-    tensor = fastdl.empty(size, "uint8", "rocm:0")
+    held = fastdl.empty(size, "uint8", "rocm:0")
     with pytest.raises(MemoryError):
         fastdl.empty(size, "uint8", "rocm:0")
+    del held
 
 
 # ---- what a driver cannot tell --------------------------------------------------------------

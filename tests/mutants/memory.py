@@ -7,15 +7,15 @@ MEMORIES = [
         f"{OWN}::test_freeing_waits_for_what_was_recorded",
         "memory is freed without waiting",
         MEMORY,
-        "if (work != NULL &&\n        fdl_work_finish(",
-        "if (0 &&\n        fdl_work_finish(",
+        "return fdl_work_finish(",
+        "return 0 && fdl_work_finish(",
     ),
     mutant(
         f"{OWN}::test_freeing_during_a_capture",
         "memory is freed without a guard for captures",
         MEMORY,
-        "int mode = fdl_relax_captures(driver);\n        failed = free_now",
-        "int mode = -1;\n        failed = free_now",
+        "int mode = fdl_relax_captures(driver);\n        asked = 1;",
+        "int mode = -1;\n        asked = 1;",
     ),
     mutant(
         f"{OWN}::test_freeing_in_a_callback_of_the_driver_is_put_off",
@@ -28,10 +28,8 @@ MEMORIES = [
         f"{OWN}::test_what_the_driver_refuses_for_the_moment_is_put_off",
         "memory in use is freed although waiting failed",
         MEMORY,
-        "        fdl_work_finish(work, stream == NULL ? -1 : (int64_t)(uintptr_t)stream, "
-        "failure) < 0)\n        return -1;",
-        "        fdl_work_finish(work, stream == NULL ? -1 : (int64_t)(uintptr_t)stream, "
-        "failure) < 0)\n        *asked = 1;",
+        "failed = await_users(memory, work, &failure) < 0 ||",
+        "failed = (await_users(memory, work, &failure), 0) ||",
     ),
     mutant(
         f"{OWN}::test_memory_of_a_stream",

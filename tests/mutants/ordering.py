@@ -38,23 +38,23 @@ EVENTS = [
         HANDSHAKE,
         "an event is recorded on the default stream",
         EVENT,
-        "if (FDL_TRY(driver, failure, event_record, event->handle, fdl_handle(stream)) == 0)",
-        "if (FDL_TRY(driver, failure, event_record, event->handle,"
+        "FDL_TRY(driver, failure, event_record, event->handle, fdl_handle(stream)) == 0)",
+        "FDL_TRY(driver, failure, event_record, event->handle,"
         " fdl_handle(driver->kind == FASTDL_STREAM_CUDA)) == 0)",
     ),
     mutant(
         HANDSHAKE,
         "an event is made and not recorded",
         EVENT,
-        "if (FDL_TRY(driver, failure, event_record, event->handle, fdl_handle(stream)) == 0)",
-        "if (event->handle != NULL)",
+        "FDL_TRY(driver, failure, event_record, event->handle, fdl_handle(stream)) == 0)",
+        "event->handle != NULL)",
     ),
     mutant(
         CAPTURES,
         "the per-thread default stream is taken for the legacy one",
         EVENT,
-        "if (FDL_TRY(driver, failure, event_record, event->handle, fdl_handle(stream)) == 0)",
-        "if (FDL_TRY(driver, failure, event_record, event->handle,"
+        "FDL_TRY(driver, failure, event_record, event->handle, fdl_handle(stream)) == 0)",
+        "FDL_TRY(driver, failure, event_record, event->handle,"
         " fdl_handle(stream == 2 ? 1 : stream)) == 0)",
     ),
     mutant(
@@ -68,31 +68,24 @@ EVENTS = [
         HANDSHAKE,
         "an event is destroyed while others hold it",
         EVENT,
-        "if (event == NULL || !fdl_count_release(&event->refs))\n        return;\n"
-        "    if (!event->pooled) {",
-        "if (event == NULL)\n        return;\n    (void)fdl_count_release(&event->refs);\n"
-        "    if (event->handle != NULL) {",
+        "if (event == NULL || !fdl_count_release(&event->refs))\n        return;\n",
+        "if (event == NULL)\n        return;\n    if (!fdl_count_release(&event->refs)) {\n"
+        "        fdl_count_retain(&event->refs);\n        destroy(event);\n        return;\n"
+        "    }\n",
     ),
     mutant(
         FAULTS,
         "events of all devices are in one pool",
         EVENT,
-        "return &kept[driver->kind == FASTDL_STREAM_CUDA ? 0 : 1][ordinal];",
-        "return &kept[driver->kind == FASTDL_STREAM_CUDA ? 0 : 1][ordinal * 0];",
-    ),
-    mutant(
-        FAULTS,
-        "an event of a foreign context comes into the pool",
-        EVENT,
-        "event = new_event(driver, ordinal, 0, failure);",
-        "event = new_event(driver, ordinal, 1, failure);",
+        "return &kept[driver->kind == FASTDL_STREAM_CUDA ? 0 : 1][ordinal][relayed];",
+        "return &kept[driver->kind == FASTDL_STREAM_CUDA ? 0 : 1][ordinal * 0][relayed];",
     ),
     mutant(
         HANDSHAKE,
         "events are not used again",
         EVENT,
-        "    if (!event->pooled) {",
-        "    if (event != NULL) {",
+        "        if (event->life == life)\n            break;\n",
+        "",
     ),
     mutant(
         DRIVERS,
@@ -105,15 +98,15 @@ EVENTS = [
         HANDSHAKE,
         "a query is answered yes while work is pending",
         EVENT,
-        "complete = FDL_ASK(event->driver, event_query, event->handle) == 0;",
-        "complete = FDL_ASK(event->driver, event_query, event->handle) >= 0;",
+        "FDL_ASK(event->driver, event_query, event->handle) == 0;",
+        "FDL_ASK(event->driver, event_query, event->handle) >= 0;",
     ),
     mutant(
         FAULTS,
         "a failed query is taken for a yes",
         EVENT,
-        "complete = FDL_ASK(event->driver, event_query, event->handle) == 0;",
-        "complete = FDL_ASK(event->driver, event_query, event->handle) != 600;",
+        "FDL_ASK(event->driver, event_query, event->handle) == 0;",
+        "FDL_ASK(event->driver, event_query, event->handle) != 600;",
     ),
     mutant(
         FAULTS,

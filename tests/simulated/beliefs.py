@@ -50,7 +50,7 @@ BELIEFS = (
         "primary-context",
         "Libraries work in the primary context, of which there is one for each device",
         "CUDA documentation, runtime and driver interoperability; sources of torch, CuPy, Numba",
-        "`objects.c`: one context for each device",
+        "`objects.c`: `contexts` has one for each device; `others` are made beside them",
     ),
     Belief(
         "current-device",
@@ -70,7 +70,7 @@ BELIEFS = (
         "Green contexts have default streams of their own; `cuStreamGetCtx` of their streams "
         "answers 801 on CUDA 12",
         "cuda.h 12.9; pytorch#185527",
-        "not encoded",
+        "`cuda_contexts.c`; `cuStreamGetCtx` in `cuda.c`",
     ),
     Belief(
         "event-context",
@@ -90,7 +90,7 @@ BELIEFS = (
         "reset",
         "`cudaDeviceReset` ends the primary context and all of its streams, events and memory",
         "CUDA documentation",
-        "not encoded",
+        "`objects.c`: `context_end`; the handle stays, and its id does not",
     ),
     # ---- order
     Belief(

@@ -165,10 +165,11 @@ static int allocate(Thread *self, Stream *stream, int device, Kind kind, unsigne
         code = INVALID_VALUE;
     if (code == SUCCESS)
         code = memory_allocate(self, stream, device, kind, flags, size, &address);
-    if (code == SUCCESS) {
-        *pointer = address; /* pools are the device's, and end with its primary context */
-        memory_find(address)->context =
-            kind == POOL_MEMORY ? context_of(device) : context_current(self);
+    if (code == SUCCESS) { /* that of pools and green contexts ends with the primary context */
+        Context *here = context_current(self);
+        bool own = !here->green && kind != POOL_MEMORY && kind != MANAGED_POOL_MEMORY;
+        memory_find(address)->context = own ? here : context_of(device);
+        *pointer = address;
     }
     return code;
 }

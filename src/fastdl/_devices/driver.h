@@ -186,8 +186,9 @@ typedef struct {
 } fdl_scope;
 
 /* Makes device `ordinal` current on this thread, and keeps its context if it has one already.
- * Pauses Python until fdl_leave, unless the caller has done so. A caller that needs Python in between, with the device current, pauses
- * and resumes it itself. After a failure nothing has changed: do not call fdl_leave. */
+ * Pauses Python until fdl_leave, unless the caller has done so. A caller that needs Python in
+ * between, with the device current, pauses and resumes it itself. After a failure nothing has
+ * changed: do not call fdl_leave. */
 int fdl_enter(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure);
 
 /* The same for its primary context, where what fastdl keeps is made. The default streams are not

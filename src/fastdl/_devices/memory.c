@@ -94,9 +94,9 @@ static int is_gone(int code)
 static int await_users(const allocation *memory, fdl_work *work, fdl_failure *failure)
 {
     void *stream = memory->kind == ORDERED ? free_stream_of(memory->driver, memory->ordinal) : NULL;
-    return work == NULL
-               ? 0
-               : fdl_work_finish(work, stream == NULL ? -1 : (int64_t)(uintptr_t)stream, failure);
+    if (work == NULL)
+        return 0;
+    return fdl_work_finish(work, stream == NULL ? -1 : (int64_t)(uintptr_t)stream, failure);
 }
 
 /* With the device current. */
