@@ -20,6 +20,9 @@ MORE = {
     "cuStreamGetCtx": lambda d: (d.stream(), ctypes.c_void_p()),
     "cuStreamGetCaptureInfo_v2": lambda d: (d.stream(), ctypes.c_int(), *[None] * 4),
     "cuDevicePrimaryCtxRetain": lambda d: (ctypes.c_void_p(), 0),
+    "cuDevicePrimaryCtxGetState": lambda d: (0, ctypes.c_uint(), ctypes.c_int()),
+    "cuCtxGetDevice": lambda d: (ctypes.c_int(),),
+    "cuCtxGetId": lambda d: (d.current(), ctypes.c_uint64()),
     "cuGetErrorName": lambda d: (600, ctypes.c_char_p()),
 }
 

@@ -7,26 +7,16 @@ from contextlib import contextmanager
 
 from tests.gpu.driver import latch_texts
 from tests.simulated.beliefs import BY_NAME
-from tests.support.simulation import GLOBAL, RELAXED, declare, functions
+from tests.support.simulation import GLOBAL, RELAXED, declare
 
 PATIENCE = 0.5  # seconds after which a call or a wait that did not end waits for something
 
-# Functions that no simulation has; None: where a pointer or a handle goes or comes from.
+# Functions that the simulation does not have.
 POINTER, NUMBER = ctypes.c_void_p, ctypes.c_uint
 OTHERS = {
-    "cuCtxCreate_v2": [POINTER, NUMBER, ctypes.c_int],
-    "cuCtxDestroy_v2": [POINTER],
-    "cuDevicePrimaryCtxReset_v2": [ctypes.c_int],
-    "cuCtxGetId": [POINTER, POINTER],
     "cuModuleLoadData": [POINTER, POINTER],
     "cuModuleGetFunction": [POINTER, POINTER, ctypes.c_char_p],
     "cuLaunchKernel": [POINTER, *([NUMBER] * 7), *([POINTER] * 3)],
-    "cuDeviceGetDevResource": [ctypes.c_int, POINTER, ctypes.c_int],
-    "cuDevResourceGenerateDesc": [POINTER, POINTER, NUMBER],
-    "cuGreenCtxCreate": [POINTER, POINTER, ctypes.c_int, NUMBER],
-    "cuGreenCtxDestroy": [POINTER],
-    "cuCtxFromGreenCtx": [POINTER, POINTER],
-    "cuGreenCtxStreamCreate": [POINTER, POINTER, NUMBER, ctypes.c_int],
 }
 
 
@@ -52,7 +42,7 @@ class Driver:
     def __init__(self, path):
         self.library = declare(ctypes.CDLL(path), "cuda")
         for name, types in OTHERS.items():
-            if self.has(name) and name not in functions("cuda"):
+            if self.has(name):
                 getattr(self.library, name).argtypes = types
         self.captures, self.kernel = set(), None
 
