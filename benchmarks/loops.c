@@ -143,8 +143,8 @@ static PyObject *own(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* pass_on(n, from, to, object): the owning entry of one table, and the entry of another that makes an
- * object of what it gave */
+/* pass_on(n, from, to, object): the owning entry of one table, and the entry of another that makes
+ * an object of what it gave */
 static PyObject *pass_on(PyObject *module, PyObject *args)
 {
     Py_ssize_t n;

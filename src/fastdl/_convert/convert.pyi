@@ -1,6 +1,6 @@
 from collections.abc import Callable, Iterable
 from types import ModuleType
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, final, overload
 
 from typing_extensions import CapsuleType
 
@@ -29,6 +29,7 @@ DEVICE: str
 ANYWHERE: str
 REASONS: tuple[str | None, ...]
 
+@final
 class Bridge:
     name: str
     title: str

@@ -50,6 +50,7 @@ cdef enum:
 HOST, DEVICE, ANYWHERE = "host", "device", "anywhere"
 
 
+@cython.final
 cdef class Bridge:
     """A type that convert makes objects of: how it is recognised, and what its library takes.
 

@@ -199,7 +199,7 @@ def nearest_dtype(dtype, dtypes) -> str:
         least = dtype.bits + (family != kind != "bool")  # of another kind, all values fit if wider
         wider = [name for name in same if bits[name] >= least]
         if wider or same:
-            best = min(wider, key=bits.get) if wider else max(same, key=bits.get)
+            best = min(wider, key=bits.__getitem__) if wider else max(same, key=bits.__getitem__)
             return f"Convert the elements to {best} first"
     return f"It has {', '.join(sorted(dtypes))}"
 
