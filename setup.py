@@ -48,6 +48,7 @@ MODULES = [
     "fastdl._core.tensor",
     "fastdl._core.exchange",
     "fastdl._devices.driver",
+    "fastdl._convert.convert",
     "fastdl.bridges._numpy",
 ]
 

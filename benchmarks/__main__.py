@@ -60,6 +60,7 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, list[budgets.Row]], 
     """The rows by section, and the samples behind them."""
     slack = CHECK_SLACK if options.check else 1.0
     exchanges = collect("exchanges", options.workers, options.rounds)
+    conversions = collect("conversions", options.workers, options.rounds)
     calls = collect("calls", options.workers, options.rounds)
     methods = collect("methods", options.workers, options.rounds)
     copies = collect("copies", max(1, options.workers // 2), max(5, options.rounds // 2))
@@ -78,6 +79,7 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, list[budgets.Row]], 
     sections = {
         "Exchanges": budgets.exchange_rows(exchanges, slack),
         "Methods of a tensor": budgets.method_rows(methods, slack),
+        "Conversions": budgets.conversion_rows(conversions, slack),
         "Dependence on the tensor": [
             *budgets.growth_rows(exchanges, options.check),
             *budgets.size_rows(exchanges, slack),
@@ -89,6 +91,7 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, list[budgets.Row]], 
     }
     return sections, {
         **exchanges,
+        **conversions,
         **calls,
         **methods,
         **copies,

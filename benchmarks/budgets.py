@@ -54,6 +54,18 @@ METHODS = (
     ),
 )
 
+CONVERSIONS = (
+    Comparison("torch_to_numpy", "convert(torch tensor, np.ndarray)", "own", "torch's table", 0.25),
+    Comparison("numpy_to_torch", "convert(ndarray, torch.Tensor)", "own", "both tables", 0.75),
+    Comparison("tensor_to_torch", "convert(Tensor, torch.Tensor)", "own", "both tables", 0.25),
+    Comparison("jax_to_torch", "convert(jax.Array, torch.Tensor)", "own", "an empty call", 0.25),
+    Comparison("jax_to_numpy", "convert(jax.Array, np.ndarray)", "own", "an empty call", 0.8),
+    Comparison("from_jax", "from_dlpack(jax.Array)", "own", "", 0.4),
+    Comparison("from_mlx", "from_dlpack(MLX array)", "own", "", 1.5),
+    Comparison("from_tvm_ffi", "from_dlpack(tvm-ffi tensor)", "numpy", "", 100 / 150),
+    Comparison("from_tvm_ffi", "from_dlpack(tvm-ffi tensor)", "own", "", None),
+)
+
 VIEWS = {"c": "C loop", "python": "Python loop"}
 
 
@@ -86,6 +98,11 @@ def comparison_rows(
     comparisons: tuple[Comparison, ...], groups: dict[str, Samples | str], slack: float
 ) -> list[Row]:
     return [compare(c, prefix, groups, slack) for c in comparisons for prefix in c.views]
+
+
+def conversion_rows(groups: dict[str, Samples | str], slack: float) -> list[Row]:
+    """The peer "own" is the best way that the two libraries have themselves."""
+    return comparison_rows(CONVERSIONS, groups, slack)
 
 
 def growth_rows(groups: dict[str, Samples | str], check: bool) -> list[Row]:

@@ -25,9 +25,9 @@ COUNTS = (1000, 3000)
 
 def count() -> None:
     """In a process under callgrind: one dump for each subject and count."""
-    from benchmarks import calls, exchanges, methods
+    from benchmarks import calls, conversions, exchanges, methods
 
-    groups = {**exchanges.GROUPS, **calls.GROUPS, **methods.GROUPS}
+    groups = {**exchanges.GROUPS, **conversions.GROUPS, **calls.GROUPS, **methods.GROUPS}
     for group in GROUPS:
         try:
             subjects, _ = groups[group]()

@@ -143,6 +143,31 @@ static PyObject *own(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* pass_on(n, from, to, object): the owning entry of one table, and the entry of another that makes
+ * an object of what it gave */
+static PyObject *pass_on(PyObject *module, PyObject *args)
+{
+    Py_ssize_t n;
+    PyObject *from, *to, *object;
+    const DLPackExchangeAPI *source, *target;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "nOOO", &n, &from, &to, &object))
+        return NULL;
+    source = table_in(from);
+    target = source == NULL ? NULL : table_in(to);
+    if (target == NULL)
+        return NULL;
+    while (n-- > 0) {
+        DLManagedTensorVersioned *managed;
+        void *made;
+        if (source->managed_tensor_from_py_object_no_sync(object, &managed) != 0 ||
+            target->managed_tensor_to_py_object_no_sync(managed, &made) != 0)
+            return NULL;
+        Py_DECREF((PyObject *)made);
+    }
+    Py_RETURN_NONE;
+}
+
 /* borrow(n, table, object): the borrowing entry of the table */
 static PyObject *borrow(PyObject *module, PyObject *args)
 {
@@ -250,6 +275,7 @@ static PyMethodDef methods[] = {
     {"export", export, METH_VARARGS, NULL},
     {"capsule", capsule, METH_VARARGS, NULL},
     {"own", own, METH_VARARGS, NULL},
+    {"pass_on", pass_on, METH_VARARGS, NULL},
     {"borrow", borrow, METH_VARARGS, NULL},
     {"compact", compact, METH_VARARGS, NULL},
     {"move", move, METH_VARARGS, NULL},

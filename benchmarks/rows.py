@@ -31,11 +31,20 @@ _IMPORT = (
     "creating the enumeration of devices; `python -X importtime -c 'import fastdl'` shows the rest"
 )
 
+_INTO_TORCH = (
+    "torch's own table takes most of it: the tables of both sides by themselves need "
+    "{{c/{group}/own:floors}} of the {{c/{group}/own:ours}} of the C loop"
+)
+
 REASONS: dict[str, str] = {
     "c/call_torch_3/tvm_ffi": _TORCH_COUNTS,
     "python/call_torch_3/tvm_ffi": _TORCH_COUNTS,
     "c/from_torch/tvm_ffi": _TORCH_IMPORT,
     "python/from_torch/tvm_ffi": _TORCH_IMPORT,
+    "c/numpy_to_torch/own": _INTO_TORCH.format(group="numpy_to_torch"),
+    "python/numpy_to_torch/own": _INTO_TORCH.format(group="numpy_to_torch"),
+    "c/tensor_to_torch/own": _INTO_TORCH.format(group="tensor_to_torch"),
+    "python/tensor_to_torch/own": _INTO_TORCH.format(group="tensor_to_torch"),
     "c/torch_dimensions": _DIMENSIONS,
     "c/numpy_dimensions": _DIMENSIONS,
     "import/numpy": _IMPORT,

@@ -26,6 +26,12 @@ def exchanges(rounds: int) -> dict:
     return run_groups(GROUPS, rounds)
 
 
+def conversions(rounds: int) -> dict:
+    from benchmarks.conversions import GROUPS
+
+    return run_groups(GROUPS, rounds)
+
+
 def calls(rounds: int) -> dict:
     from benchmarks.calls import GROUPS
 
@@ -81,6 +87,6 @@ def memory(exchanges: int) -> dict:
 
 
 if __name__ == "__main__":
-    jobs = (exchanges, calls, methods, copies, operators, memory)
+    jobs = (exchanges, conversions, calls, methods, copies, operators, memory)
     job = {function.__name__: function for function in jobs}[sys.argv[1]]
     print(json.dumps(job(**json.loads(sys.argv[2]))))

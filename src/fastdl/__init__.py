@@ -8,6 +8,7 @@ fastdl.Tensor([0, 1, 2], shape=(3,), dtype=float32, device=cpu:0)
 from fastdl import _layers
 from fastdl._build import get_include
 from fastdl._convert.asarray import asarray
+from fastdl._convert.convert import convert
 from fastdl._core.device import Device, DeviceType
 from fastdl._core.dtype import DType
 from fastdl._core.errors import CopyRequiredError
@@ -29,6 +30,7 @@ __all__ = [
     "Tensor",
     "__version__",
     "asarray",
+    "convert",
     "dlpack_version",
     "empty",
     "exchange_api",

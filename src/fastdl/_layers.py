@@ -4,7 +4,7 @@ it."""
 from fastdl._convert import asarray, values
 from fastdl._core import device, dtype, exchange, tensor
 from fastdl._protocol import consumer, cuda_array, placement, producer, streams
-from fastdl.bridges import lookup, numpy
+from fastdl.bridges import convert, lookup, numpy
 
 
 def connect() -> None:
@@ -33,3 +33,4 @@ def connect() -> None:
         delivery=consumer.check_delivery,
         bridge=lookup.find,
     )
+    convert.connect()

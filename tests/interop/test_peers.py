@@ -25,6 +25,13 @@ def test_peer(peer):
     run_cases("producer.py", "consumer.py", *PARTICULAR.get(peer.name, ()), peer=peer.name)
 
 
+@pytest.mark.parametrize("peer", PEERS, ids=repr)
+def test_convert(peer):
+    require(peer.module)
+    require("numpy")
+    run_cases("convert.py", peer=peer.name)
+
+
 def test_all_pairs_with_fastdl_in_the_middle():
     require("numpy")
     run_cases("pairs.py")

@@ -26,6 +26,7 @@ def register_exchange_api(cls: type, table: CapsuleType | int, /) -> None: ...
 # What follows is only for fastdl's own Python layer.
 
 MAX_VERSION: tuple[int, int]
+TYPE_NATIVE: int
 TYPE_IMMUTABLE: int
 TYPE_ASK_BITS: int
 TYPE_KEEP: int

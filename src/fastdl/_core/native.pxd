@@ -54,10 +54,12 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
     int64_t fastdl_itemsize(DLDataType dtype)
     bint fastdl_is_packed(DLDataType dtype, uint64_t flags)
     bint fastdl_is_contiguous(const DLTensor *tensor, char order)
+    void fastdl_compact_strides(int32_t ndim, const int64_t *shape, int64_t *strides)
 
     ctypedef struct fastdl_view:
         DLTensor dl
         uint64_t flags
+        DLManagedTensorVersioned *own_
         int64_t *room_
 
     enum:
@@ -112,6 +114,9 @@ cdef extern from "<fastdl/fastdl.h>":
 
     void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tensor) noexcept
     void fastdl_raise_no_tensor(object x) except *
+    const void *fastdl_load_(const void **place) noexcept
+    void fastdl_store_(const void **place, const void *value) noexcept
+    int fastdl_complete_view_(PyObject *obj, fastdl_view *view, uint32_t facts) noexcept
     int fastdl_check_bits(PyObject *object, const DLTensor *tensor) except -1
     const DLPackExchangeAPI *fastdl_usable_table(const DLPackExchangeAPI *table) noexcept
     int fastdl_describe_type(
@@ -171,6 +176,8 @@ cdef extern from "_core/devices.h":
     int fdl_came_from_c(fdl_description *description) except -1
     int fdl_ready_for(object tensor, int64_t stream) except -1
     int fdl_order_for(object tensor, int64_t stream) except -1
+    bint fdl_is_ordered(const fastdl_device_fact *fact) noexcept
+    int64_t fdl_default_stream(int kind) noexcept
     int fdl_lend(const fdl_description *description) except -1
     int fdl_await_for_host(const fdl_description *description) except -1
     int fdl_allocate(

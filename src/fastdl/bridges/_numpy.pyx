@@ -27,6 +27,7 @@ from fastdl._core.tensor cimport (
 )
 from fastdl._core.dtype import DType
 from fastdl._core.tensor import dtype_facts
+from fastdl._convert.convert cimport fastdl_maker
 from fastdl.bridges.numpy import numpy as to_numpy
 
 # The small part of NumPy's C API that is needed, declared here so that the generated code is the
@@ -229,14 +230,14 @@ BRIDGE = table_capsule, np.ndarray, PyCapsule_New(<void *>borrow, "fastdl_borrow
 # ---- arrays from tensors --------------------------------------------------------------------
 
 
-cdef object array_of(Tensor tensor, dtype descriptor, int lanes):
-    cdef DLTensor *memory = &tensor.description.managed.dl_tensor
+cdef object array_on(
+        const DLTensor *memory, bint readonly, dtype descriptor, Py_ssize_t size, int lanes,
+        object base):
+    """A NumPy array on host memory, which `base` keeps alive. `size`: of one lane, in bytes."""
     cdef npy_intp dims[130]
     cdef npy_intp *strides = dims + 65
     cdef int ndim = memory.ndim
     cdef int32_t i
-    cdef Py_ssize_t size = descriptor.itemsize
-    fdl_await_for_host(tensor.description)
     for i in range(ndim):
         dims[i] = <npy_intp>memory.shape[i]
         strides[i] = <npy_intp>(<uint64_t>memory.strides[i] * <uint64_t>(size * lanes))
@@ -249,17 +250,24 @@ cdef object array_of(Tensor tensor, dtype descriptor, int lanes):
     Py_INCREF(descriptor)  # which the next call steals
     result = PyArray_NewFromDescr(
         &PyArray_Type, descriptor, ndim, dims, strides,
-        <char *>memory.data + memory.byte_offset,
-        0 if tensor.readonly else NPY_ARRAY_WRITEABLE, NULL)
-    Py_INCREF(tensor)  # likewise
-    PyArray_SetBaseObject(result, tensor)
+        <char *>memory.data + memory.byte_offset, 0 if readonly else NPY_ARRAY_WRITEABLE, NULL)
+    Py_INCREF(base)  # likewise
+    PyArray_SetBaseObject(result, base)
     return result
+
+
+cdef object array_of(Tensor tensor, dtype descriptor, Py_ssize_t size, int lanes):
+    fdl_await_for_host(tensor.description)
+    return array_on(
+        &tensor.description.managed.dl_tensor,
+        tensor.description.managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY, descriptor, size, lanes,
+        tensor)
 
 
 def array(Tensor tensor not None, dtype descriptor not None, int lanes):
     """A NumPy array on the memory of a host tensor, with a last dimension of lanes if there are
     several. `descriptor` has the size of one lane. The array keeps `tensor` alive."""
-    return array_of(tensor, descriptor, lanes)
+    return array_of(tensor, descriptor, descriptor.itemsize, lanes)
 
 
 # The types that NumPy itself has: by DLPack's code and log2 of the size in bytes. NULL: none.
@@ -272,18 +280,46 @@ for _name, _code, _bits, _format in dtype_facts():
         descriptors[_code][shift_of(_bits // 8)] = <PyObject *>_descriptor
 
 
-cdef object plain_array(Tensor tensor):
-    """Tensor.numpy() of ordinary host memory of such a type; else None."""
-    cdef DLTensor *memory = &tensor.description.managed.dl_tensor
+cdef PyObject *descriptor_of(const DLTensor *memory) noexcept:
+    """The dtype of ordinary host memory of such a type; else NULL."""
     cdef DLDataType element = memory.dtype
-    cdef PyObject *descriptor
     if (memory.device.device_type != kDLCPU or element.lanes != 1 or element.bits < 8
             or element.code > kDLBool):
+        return NULL
+    return descriptors[element.code][shift_of(element.bits >> 3)]
+
+
+cdef object plain_array(Tensor tensor):
+    """Tensor.numpy() of ordinary host memory of such a type; else None."""
+    cdef const DLTensor *memory = &tensor.description.managed.dl_tensor
+    cdef PyObject *descriptor = descriptor_of(memory)
+    if descriptor is NULL:
         return None
-    descriptor = descriptors[element.code][shift_of(element.bits >> 3)]
-    return None if descriptor is NULL else array_of(tensor, <dtype>descriptor, 1)
+    return array_of(tensor, <dtype>descriptor, memory.dtype.bits >> 3, 1)
 
 
 cdef array_maker plain_arrays
 plain_arrays.make = plain_array
 install_array_maker(&plain_arrays)
+
+
+# ---- for convert ----------------------------------------------------------------------------
+
+
+cdef object make_array(Tensor tensor):
+    result = plain_array(tensor)
+    return to_numpy(tensor) if result is None else result
+
+
+cdef object make_array_on(const DLTensor *memory, object owner):
+    cdef PyObject *descriptor = descriptor_of(memory)
+    if descriptor is NULL:
+        return None
+    return array_on(memory, False, <dtype>descriptor, memory.dtype.bits >> 3, 1, owner)
+
+
+cdef fastdl_maker maker
+maker.make = make_array
+maker.make_on = make_array_on
+
+MAKER = PyCapsule_New(&maker, "fastdl_maker", NULL)

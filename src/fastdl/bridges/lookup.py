@@ -1,24 +1,104 @@
-"""Which libraries have a bridge: an exchange table that fastdl made for a type without one.
+"""Which libraries fastdl knows, and the file here that knows each.
 
-What else must be known about particular libraries is in one table in fastdl.h, `fastdl_peers`,
-whose rows name the type by its package; everything else is protocol.
+Adding a library is a file in this folder and a row in LIBRARIES. The file has BRIDGES, one for each
+type that convert makes. If the library publishes no exchange table and fastdl makes one, it also
+has `table()`. What must be known of libraries as producers is in one table in fastdl.h,
+`fastdl_peers`; everything else is protocol.
 """
 
 from collections import namedtuple
 
-#: table: a capsule "dlpack_exchange_api"; type: the type it is for, since others may look alike;
-#: borrow: a capsule "fastdl_borrower" (see fastdl.h).
-Bridge = namedtuple("Bridge", "table type borrow")
+from fastdl._core import exchange
 
-#: By the package of the type; loaded when the first of its instances is seen.
-MODULES = {"numpy": "fastdl.bridges._numpy"}
+#: An exchange table that fastdl made for a type without one. table: a capsule
+#: "dlpack_exchange_api"; type: the type it is for, since others may look alike; borrow: a capsule
+#: "fastdl_borrower" (see fastdl.h).
+Table = namedtuple("Table", "table type borrow")
+
+#: The top-level package of a type or module -> a module of this folder. Loaded when the first of
+#: its instances is seen.
+LIBRARIES = {
+    "array_api_strict": "array_api_strict",
+    "drjit": "drjit",
+    "fastdl": "fastdl",
+    "jax": "jax",
+    "jaxlib": "jax",
+    "mlx": "mlx",
+    "numpy": "numpy",
+    "onnxruntime": "onnxruntime",
+    "pyarrow": "pyarrow",
+    "torch": "torch",
+    "tvm_ffi": "tvm_ffi",
+}
 
 
-def find(package: str) -> "Bridge | None":
-    """The bridge of the types of a package."""
-    module = MODULES.get(package)
-    if module is None:
+def load(package: str):
+    """The file on the library of a package; None if there is none."""
+    name = LIBRARIES.get(package)
+    if name is None:
         return None
     from importlib import import_module  # which `import fastdl` can do without
 
-    return Bridge(*import_module(module).BRIDGE)
+    return import_module(f"fastdl.bridges.{name}")
+
+
+def find(package: str) -> "Table | None":
+    """The exchange table that fastdl has for a type of a package."""
+    table = getattr(load(package), "table", None)
+    return None if table is None else Table(*table())
+
+
+def mro(cls: type) -> tuple[type, ...]:
+    """The classes of which `cls` is one, whatever its metaclass says."""
+    return type.__dict__["__mro__"].__get__(cls)
+
+
+def package_of(name) -> str:
+    """The top-level package of a module by its name, which may be anything."""
+    return name.partition(".")[0] if isinstance(name, str) else ""
+
+
+def module_of(cls: type):
+    """The name of the module that a class says it is from, which may be anything."""
+    try:
+        return cls.__module__
+    except AttributeError:
+        return None
+
+
+def bridge_of_class(cls: type):
+    """The bridge of a class or of its nearest base that has one; None if none has."""
+    for base in mro(cls):
+        for bridge in getattr(load(package_of(module_of(base))), "BRIDGES", ()):
+            if is_named(bridge, base):
+                return bridge
+    return None
+
+
+def is_named(bridge, cls: type) -> bool:
+    """Whether a class, bases aside, is one of those that a bridge names."""
+    module = module_of(cls)
+    for name in bridge.classes:
+        package, _, own = name.partition(":")
+        if own == cls.__qualname__ and (module == package or module.startswith(f"{package}.")):
+            return True
+    return False
+
+
+def bridge_of_module(module):
+    """The bridge of a module's library; None if there is none."""
+    bridges = getattr(load(package_of(module.__name__)), "BRIDGES", ())
+    for bridge in bridges:
+        if any(name.startswith(f"{module.__name__}:") for name in bridge.classes):
+            return bridge
+    return bridges[0] if bridges else None
+
+
+def published_table(module: str, name: str):
+    """The exchange table that the class `name` of a loaded module publishes, or None."""
+    import sys
+
+    cls = getattr(sys.modules.get(module), name, None)
+    if isinstance(cls, type) and exchange.facts_of(cls) & exchange.TYPE_NATIVE:
+        return exchange.exchange_api(cls)
+    return None

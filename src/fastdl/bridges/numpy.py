@@ -1,5 +1,7 @@
-"""Tensor.numpy and Tensor.__array__. NumPy is imported here, at first use, and nowhere else."""
+"""NumPy: Tensor.numpy and Tensor.__array__, and the bridge. NumPy is imported here, at first use,
+and nowhere else."""
 
+from fastdl._convert.convert import Bridge
 from fastdl._convert.values import bit_step
 from fastdl._core import tensor as core
 
@@ -75,3 +77,28 @@ def array(tensor, dtype, copy):
     if dtype is not None:
         return result.astype(dtype, copy=bool(copy))
     return result.copy() if copy else result
+
+
+def table():
+    """The exchange table that fastdl made for numpy.ndarray: see lookup.Table."""
+    from fastdl.bridges import _numpy
+
+    return _numpy.BRIDGE
+
+
+def _maker():
+    from fastdl.bridges import _numpy
+
+    return _numpy.MAKER
+
+
+BRIDGES = (
+    Bridge(
+        "numpy.ndarray",
+        title="NumPy",
+        classes=("numpy:ndarray",),
+        make=lambda tensor, like: numpy(tensor),
+        quick=_maker,
+        copies=shares_bytes,
+    ),
+)

@@ -1,0 +1,121 @@
+"""What is timed of convert: each pair with the best way that the two libraries have themselves.
+
+Groups of subjects as in exchanges.py. The subject "fastdl" is fastdl.convert, unless the group is
+about an import.
+"""
+
+import fastdl
+from benchmarks.exchanges import numpy_array, table, torch_tensor
+from benchmarks.native import loops
+from benchmarks.timing import Subject, in_c, in_python
+
+
+def jax_array():
+    import jax.numpy as jnp
+
+    return jnp.ones(16, jnp.float32)
+
+
+def conversion(source, like, own) -> tuple[list[Subject], list[Subject]]:
+    """fastdl.convert(source, like) and own(source), in both loops."""
+    c = [
+        in_c("fastdl", loops.call, fastdl.convert, source, like),
+        in_c("own", loops.call, own, source),
+        in_c("an empty call", loops.call, loops.noop, source),
+    ]
+    python = [
+        in_python("fastdl", "f(x, like)", f=fastdl.convert, x=source, like=like),
+        in_python("own", "f(x)", f=own, x=source),
+        in_python("an empty call", "f(x)", f=loops.noop, x=source),
+    ]
+    return c, python
+
+
+def torch_to_numpy():
+    import numpy as np
+    import torch
+
+    c, python = conversion(torch_tensor(), np.ndarray, torch.Tensor.numpy)
+    return [*c, in_c("torch's table", loops.borrow, table(torch.Tensor), torch_tensor())], python
+
+
+def numpy_to_torch():
+    import torch
+
+    array = numpy_array()
+    c, python = conversion(array, torch.Tensor, torch.from_numpy)
+    floor = in_c("both tables", loops.pass_on, table(array), table(torch.Tensor), array)
+    return [*c, floor], python
+
+
+def tensor_to_torch():
+    import torch
+
+    tensor = fastdl.from_dlpack(numpy_array())
+    c, python = conversion(tensor, torch.Tensor, torch.from_dlpack)
+    floor = in_c("both tables", loops.pass_on, table(tensor), table(torch.Tensor), tensor)
+    return [*c, floor], python
+
+
+def jax_to_torch():
+    import torch
+
+    return conversion(jax_array(), torch.Tensor, torch.from_dlpack)
+
+
+def jax_to_numpy():
+    import numpy as np
+
+    return conversion(jax_array(), np.ndarray, np.asarray)
+
+
+def importing(source, own) -> tuple[list[Subject], list[Subject]]:
+    """fastdl.from_dlpack(source) and own(source)."""
+    return (
+        [
+            in_c("fastdl", loops.call, fastdl.from_dlpack, source),
+            in_c("own", loops.call, own, source),
+        ],
+        [
+            in_python("fastdl", "f(x)", f=fastdl.from_dlpack, x=source),
+            in_python("own", "f(x)", f=own, x=source),
+        ],
+    )
+
+
+def from_jax():
+    array = jax_array()
+    return importing(array, type(array).__dlpack__)
+
+
+def from_mlx():
+    import mlx.core as mx
+
+    array = mx.ones(16)
+    mx.eval(array)
+    return importing(array, type(array).__dlpack__)
+
+
+def from_tvm_ffi():
+    """Compared with NumPy's import of an array."""
+    import numpy as np
+    import tvm_ffi
+
+    array = numpy_array()
+    tensor = tvm_ffi.from_dlpack(array)
+    c, python = importing(tensor, type(tensor).__dlpack__)
+    c.append(in_c("numpy", loops.call, np.from_dlpack, array))
+    python.append(in_python("numpy", "f(x)", f=np.from_dlpack, x=array))
+    return c, python
+
+
+GROUPS = {
+    "torch_to_numpy": torch_to_numpy,
+    "numpy_to_torch": numpy_to_torch,
+    "tensor_to_torch": tensor_to_torch,
+    "jax_to_torch": jax_to_torch,
+    "jax_to_numpy": jax_to_numpy,
+    "from_jax": from_jax,
+    "from_mlx": from_mlx,
+    "from_tvm_ffi": from_tvm_ffi,
+}

@@ -1,0 +1,453 @@
+# SPDX-License-Identifier: Apache-2.0
+"""convert: the part that every call runs, and Bridge, which holds what it knows of a library.
+
+Which bridge a call means, how other objects are read, and what errors say is in
+bridges/convert.py.
+"""
+import cython
+
+from cpython.exc cimport PyErr_Clear, PyErr_Occurred
+from cpython.module cimport PyModule_Check
+from cpython.object cimport PyObject
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
+from cpython.ref cimport Py_XDECREF
+from cpython.type cimport PyType_Check
+from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t
+
+from fastdl._core.dlpack cimport (
+    DLDevice, DLManagedTensorVersioned, DLPackExchangeAPI, DLPACK_FLAG_BITMASK_IS_COPIED,
+    DLPACK_FLAG_BITMASK_READ_ONLY, DLTensor, kDLCPU,
+)
+from fastdl._core.native cimport (
+    FASTDL_TYPE_IMMUTABLE, FASTDL_TYPE_NATIVE, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED,
+    fastdl_compact_strides, fastdl_complete_view_, fastdl_device_fact, fastdl_find_device,
+    fastdl_is_contiguous, fastdl_load_, fastdl_record, fastdl_store_, fastdl_view,
+    fdl_default_stream, fdl_description, fdl_description_copy, fdl_description_release,
+    fdl_is_ordered, fdl_order_for, fdl_type_find,
+)
+from fastdl._core.tensor cimport Tensor
+from fastdl._core import exchange
+
+cdef enum:
+    # Which strides a library takes: all; none that is negative; those of elements without gaps,
+    # with the dimensions in any order; those of row-major elements without gaps. Dimensions of size
+    # 1, and tensors without elements, fit all.
+    ANY_, POSITIVE_, DENSE_, COMPACT_
+
+cdef enum:
+    # What becomes of read-only data in a library: it stays read-only; or nobody can write to any
+    # data there, so what does not change is shared; or all its arrays are writable, so they need
+    # other memory.
+    KEPT_, IMMUTABLE_, COPIED_
+
+ANY, POSITIVE, DENSE, COMPACT = ANY_, POSITIVE_, DENSE_, COMPACT_
+KEPT, IMMUTABLE, COPIED = KEPT_, IMMUTABLE_, COPIED_
+
+cdef enum:
+    READ_ONLY = 1, LAYOUT, ALIGNMENT  # why a library needs a copy
+
+#: Where the data may be.
+HOST, DEVICE, ANYWHERE = "host", "device", "anywhere"
+
+
+@cython.final
+cdef class Bridge:
+    """A type that convert makes objects of: how it is recognised, and what its library takes.
+
+    name: the type as its users write it. title: the library, for people.
+    classes: "package:qualified name" of classes that mean this type, and whose objects need no
+        conversion to it. Classes are found by these names, so nothing is imported.
+    make: make(tensor, like) returns an object on the memory of a Tensor that fits. `like` is the
+        type or the module that the caller passed. It imports the library.
+    read: read(x) returns a Tensor on the memory of an object, where DLPack cannot.
+    strides: ANY, POSITIVE, DENSE or COMPACT. readonly: KEPT, IMMUTABLE or COPIED.
+    alignment: of the data, in bytes. ndims: the least and the greatest number of dimensions.
+    dtypes: the names of the element types it takes; None: as it says itself.
+    copies: copies(tensor) says whether `make` copies; or True.
+    devices: HOST, DEVICE or ANYWHERE.
+    quick: quick() returns a capsule for `speed_up`. Called once, when the library is there.
+    """
+    cdef readonly str name, title
+    cdef readonly tuple classes
+    cdef readonly object make, read, copies, quick
+    cdef readonly int strides, readonly
+    cdef readonly int64_t alignment
+    cdef readonly tuple ndims
+    cdef readonly frozenset dtypes
+    cdef readonly str devices
+    cdef int32_t least_ndim, most_ndim
+    cdef bint host, device
+    cdef const fastdl_maker *maker       # `make` for host memory, if there is a quicker way
+    cdef const DLPackExchangeAPI *table  # likewise, for all memory that fastdl orders
+
+    def __init__(self, name, *, title, classes, make, read=None, strides=ANY, readonly=KEPT,
+                 alignment=1, ndims=(0, 64), dtypes=None, copies=False, devices=HOST, quick=None):
+        self.name, self.title, self.classes = name, title, tuple(classes)
+        self.make, self.read, self.copies, self.quick = make, read, copies, quick
+        self.strides, self.readonly, self.alignment = strides, readonly, alignment
+        self.ndims = self.least_ndim, self.most_ndim = ndims
+        self.dtypes = None if dtypes is None else frozenset(dtypes)
+        self.devices = devices
+        self.host, self.device = devices != DEVICE, devices != HOST
+
+    def __repr__(self):
+        return f"<bridge to {self.name}>"
+
+    def speed_up(self, capsule):
+        """Makes objects by the function "fastdl_maker" or the exchange table in `capsule`, where
+        that can be. None changes nothing."""
+        if capsule is None:
+            return
+        if PyCapsule_IsValid(capsule, "fastdl_maker"):
+            self.maker = <const fastdl_maker *>PyCapsule_GetPointer(capsule, "fastdl_maker")
+        else:
+            self.table = <const DLPackExchangeAPI *>PyCapsule_GetPointer(
+                capsule, "dlpack_exchange_api")
+
+
+# ---- the policy in Python -------------------------------------------------------------------
+
+cdef object complete = None        # complete(x, like, copy): what the front does not serve
+cdef object explained = None       # the exception to raise in place of one that was caught
+cdef object refused = None         # the exception for data that a library cannot have
+cdef object copy_forbidden = None  # the exception if it needs a copy and must not have one
+cdef object copied = None          # a copy on the same device
+
+
+def install(*, convert, explain, refuse, forbid, copy):
+    """Tells the compiled part which Python functions decide the rest. Called once, on import."""
+    global complete, explained, refused, copy_forbidden, copied
+    complete, explained, refused, copy_forbidden, copied = convert, explain, refuse, forbid, copy
+
+
+# ---- what fits ------------------------------------------------------------------------------
+
+
+cdef bint is_dense(const DLTensor *tensor) noexcept:
+    """Whether a non-empty tensor is a permutation of a row-major one without gaps."""
+    cdef uint64_t used = 0
+    cdef int64_t step = 1
+    cdef int32_t i = 0
+    while i < tensor.ndim:
+        if tensor.shape[i] > 1 and tensor.strides[i] == step and not used >> i & 1:
+            used |= <uint64_t>1 << i
+            step *= tensor.shape[i]
+            i = 0
+        else:
+            i += 1
+    for i in range(tensor.ndim):
+        if tensor.shape[i] > 1 and not used >> i & 1:
+            return False
+    return True
+
+
+cdef bint takes_strides(int strides, const DLTensor *tensor) noexcept:
+    cdef int32_t i
+    if strides == ANY_:
+        return True
+    if strides == POSITIVE_:
+        for i in range(tensor.ndim):
+            if tensor.strides[i] < 0 and tensor.shape[i] > 1:
+                return fastdl_is_contiguous(tensor, c"C")  # as if there are no elements
+        return True
+    return fastdl_is_contiguous(tensor, c"C") or (strides == DENSE_ and is_dense(tensor))
+
+
+cdef int obstacle(Bridge bridge, const fdl_description *description, bint immutable) noexcept:
+    """Why the library needs a copy of a tensor; 0: it does not. `immutable`: its elements never
+    change."""
+    cdef const DLTensor *memory = &description.managed.dl_tensor
+    if (description.managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY
+            and bridge.readonly != KEPT_ and not (immutable and bridge.readonly == IMMUTABLE_)):
+        return READ_ONLY
+    if not takes_strides(bridge.strides, memory):
+        return LAYOUT
+    if (bridge.alignment > 1
+            and (<uintptr_t>memory.data + memory.byte_offset) % <uintptr_t>bridge.alignment != 0):
+        return ALIGNMENT
+    return 0
+
+
+#: In the order of the values above.
+REASONS = None, "read-only", "layout", "alignment"
+
+
+def why_copied(Bridge bridge not None, Tensor tensor not None, bint immutable):
+    """Why the library of a bridge needs a copy of `tensor`, a word of REASONS; None: it does
+    not."""
+    return REASONS[obstacle(bridge, tensor.description, immutable)]
+
+
+cdef void settle(fdl_description *description) noexcept:
+    """Gives the strides that mean nothing, those of dimensions of size 1 and of tensors without
+    elements, the value that they have in a compact tensor: libraries look at them all the same.
+    For a description that nobody else has yet."""
+    cdef DLTensor *memory = &description.managed.dl_tensor
+    cdef int64_t step = 1
+    cdef int32_t i
+    cdef bint needed = False
+    for i in range(memory.ndim):
+        needed |= memory.shape[i] < 2
+    if not needed:
+        return
+    if fastdl_is_contiguous(memory, c"C"):
+        fastdl_compact_strides(memory.ndim, memory.shape, memory.strides)
+        return
+    for i in reversed(range(memory.ndim)):
+        if memory.shape[i] == 1:
+            memory.strides[i] = step
+        step = abs(memory.strides[i]) * memory.shape[i]
+
+
+cdef void adapt(fdl_description *description, Bridge bridge) noexcept:
+    """Rewrites what describes memory that fits, as the library wants to see it. For a description
+    that nobody else has yet."""
+    if bridge.strides != ANY_:
+        settle(description)
+    if bridge.readonly == IMMUTABLE_:
+        # What is shared with it never changes, and it asks for a form without flags.
+        description.managed.flags &= ~<uint64_t>DLPACK_FLAG_BITMASK_READ_ONLY
+
+
+# ---- converting -----------------------------------------------------------------------------
+
+
+cdef Tensor fitted(Tensor tensor, Bridge bridge, x, bint immutable, copy):
+    """`tensor` or a copy, as the library of `bridge` takes it. Nobody else has `tensor` yet; `x` is
+    what it was made from."""
+    cdef DLTensor *memory = &tensor.description.managed.dl_tensor
+    cdef bint host = memory.device.device_type == kDLCPU
+    cdef int reason
+    if not host:
+        host = fastdl_find_device(<int32_t>memory.device.device_type).host
+    if (not (bridge.host if host else bridge.device)
+            or not bridge.least_ndim <= memory.ndim <= bridge.most_ndim
+            or (bridge.dtypes is not None and tensor.dtype.name not in bridge.dtypes)):
+        raise refused(x, tensor, bridge)
+    reason = obstacle(bridge, tensor.description, immutable)
+    if copy is not None:
+        copies = bridge.copies if isinstance(bridge.copies, bool) else bridge.copies(tensor)
+        if copy is False:
+            was_copied = tensor.description.managed.flags & DLPACK_FLAG_BITMASK_IS_COPIED
+            if reason != 0 or copies or was_copied:
+                raise copy_forbidden(x, tensor, bridge, REASONS[reason], copies)
+        elif reason == 0 and not copies and not (
+                tensor.description.managed.flags & DLPACK_FLAG_BITMASK_IS_COPIED):
+            reason = LAYOUT
+    if reason != 0:
+        tensor = copied(tensor)
+    else:
+        adapt(tensor.description, bridge)
+    return tensor
+
+
+cdef int raise_pending() except -1:
+    """Raises what a table left behind when it failed."""
+    if PyErr_Occurred() is NULL:
+        raise BufferError("the exchange table failed without giving a reason")
+    return -1
+
+
+cdef bint order(const DLPackExchangeAPI *table, Tensor tensor) except -1:
+    """Makes the current stream of a table's library wait for the work on a tensor. False if fastdl
+    does not order work on its device."""
+    cdef DLDevice device = tensor.description.managed.dl_tensor.device
+    cdef const fastdl_device_fact *fact
+    cdef void *stream = NULL
+    if device.device_type == kDLCPU:
+        return True
+    fact = fastdl_find_device(<int32_t>device.device_type)
+    if not fdl_is_ordered(fact):
+        return False
+    if table.current_work_stream(device.device_type, device.device_id, &stream):
+        raise_pending()
+    fdl_order_for(tensor, <int64_t><uintptr_t>stream if stream is not NULL
+                  else fdl_default_stream(fact.stream))
+    return True
+
+
+cdef object over_table(const DLPackExchangeAPI *table, fdl_description *description):
+    """An object that `table` makes of a description, which is consumed."""
+    cdef void *made = NULL
+    # After a failure it is unknown whether the description was consumed: it is left alone.
+    if table.managed_tensor_to_py_object_no_sync(&description.managed, &made) or made is NULL:
+        raise_pending()
+    if PyErr_Occurred() is not NULL:
+        PyErr_Clear()  # it claims to have succeeded
+    result = <object>made
+    Py_XDECREF(<PyObject *>made)
+    return result
+
+
+def make(Tensor tensor not None, Bridge bridge not None, x, like, bint immutable, copy):
+    """An object of `bridge` on the memory of `tensor`, which nobody else has and which was made
+    from `x`. `immutable`: its elements never change."""
+    return deliver(tensor, bridge, x, like, immutable, copy)
+
+
+cdef object deliver(Tensor tensor, Bridge bridge, x, like, bint immutable, copy):
+    cdef fdl_description *description
+    tensor = fitted(tensor, bridge, x, immutable, copy)
+    try:
+        if bridge.quick is not None:
+            bridge.speed_up(bridge.quick())
+            bridge.quick = None
+        if (bridge.maker is not NULL
+                and tensor.description.managed.dl_tensor.device.device_type == kDLCPU):
+            return bridge.maker.make(tensor)
+        if bridge.table is not NULL and order(bridge.table, tensor):
+            description = fdl_description_copy(tensor.description, 0)
+            if description is NULL:
+                raise MemoryError()
+            return over_table(bridge.table, description)
+        return bridge.make(tensor, like)
+    except Exception as error:
+        raise_explained(error, x, tensor, bridge)
+
+
+cdef int raise_explained(error, x, tensor, Bridge bridge) except -1:
+    explanation = explained(error, x, tensor, bridge)
+    if explanation is error:
+        raise error
+    raise explanation from error
+
+
+# ---- without a Tensor in between ------------------------------------------------------------
+
+# None stands for what `deliver` has to decide, which begins anew.
+
+
+cdef object from_table_to_table(object x, const fastdl_record *record, Bridge bridge):
+    """An object on the memory of host data that fits, where fastdl's own table makes the
+    description, which is checked then."""
+    cdef DLManagedTensorVersioned *managed = NULL
+    cdef fdl_description *description
+    if (record.facts & (FASTDL_TYPE_NATIVE | FASTDL_TYPE_PROTOCOL) and type(x) is not Tensor
+            or record.api.managed_tensor_from_py_object_no_sync(<PyObject *>x, &managed)):
+        PyErr_Clear()
+        return None
+    description = <fdl_description *>managed
+    if (managed.dl_tensor.device.device_type != kDLCPU or not bridge.host
+            or not bridge.least_ndim <= managed.dl_tensor.ndim <= bridge.most_ndim
+            or obstacle(bridge, description, record.facts & FASTDL_TYPE_IMMUTABLE)):
+        fdl_description_release(description, 1)
+        return None
+    adapt(description, bridge)
+    try:
+        return over_table(bridge.table, description)
+    except Exception as error:
+        raise_explained(error, x, from_dlpack(x), bridge)
+
+
+cdef object on_borrowed(object x, const fastdl_record *record, const fastdl_maker *maker):
+    """An object on the memory that a torch tensor lends. It keeps the tensor itself, as the result
+    of the tensor's own `numpy` does."""
+    cdef fastdl_view view
+    if record.lend is NULL or maker.make_on is NULL or not record.facts & FASTDL_TYPE_TRUSTED:
+        return None
+    view.flags, view.own_, view.dl.ndim = 0, NULL, -1
+    if (record.lend(<PyObject *>x, &view.dl)
+            or fastdl_complete_view_(<PyObject *>x, &view, record.facts)):
+        PyErr_Clear()
+        return None
+    return maker.make_on(&view.dl, x)
+
+
+# ---- the front ------------------------------------------------------------------------------
+
+cdef object from_dlpack = exchange.from_dlpack
+
+# The bridges of classes and modules, by address: open addressing, filled once. Their references are
+# in `kept`. A slot is written from the right to the left, since others may read without the GIL.
+cdef enum:
+    SLOTS = 256, PROBES = 8
+
+ctypedef struct slot:
+    const void *key
+    const void *bridge
+
+cdef slot slots[SLOTS]
+cdef list kept = []
+
+
+cdef inline slot *slot_of(const void *key) noexcept:
+    """The slot of `key`, or the one that may have it; NULL if there is none."""
+    cdef size_t place = <size_t>key >> 4
+    cdef const void *found
+    cdef int i
+    for i in range(PROBES):
+        found = fastdl_load_(&slots[(place + i) % SLOTS].key)
+        if found is key or found is NULL:
+            return &slots[(place + i) % SLOTS]
+    return NULL
+
+
+cdef inline Bridge known_bridge(const void *key):
+    cdef slot *found = slot_of(key)
+    if found is NULL or fastdl_load_(&found.key) is NULL:
+        return None
+    return <Bridge>found.bridge
+
+
+def remember(key, Bridge bridge not None):
+    """Makes convert find `bridge` for a class or a module of its library, which is kept."""
+    cdef slot *found
+    with cython.critical_section(kept):
+        found = slot_of(<PyObject *>key)
+        if found is not NULL and found.key is NULL:
+            kept.append((key, bridge))
+            found.bridge = <PyObject *>bridge
+            fastdl_store_(&found.key, <PyObject *>key)
+
+
+def convert(x, like, /, *, copy=None):
+    """An object of another library on the memory of `x`; a copy where that library needs one.
+
+    x: whatever fastdl.asarray takes.
+    like: what to make: a type (numpy.ndarray, torch.Tensor, jax.Array, ...), the module of a
+        library, or an example. It chooses the library; the element type is that of `x`.
+    copy: None copies if the library could not use the memory safely. False raises
+        CopyRequiredError then. True always copies.
+
+    `x` itself is returned if it already is such an object and `copy` is not True. The result keeps
+    the memory alive. fastdl knows what each library takes (docs/hazards.md has the table), and
+    copies where it has to: read-only data for a library whose arrays are always writable, negative
+    strides for one that would abort. So the result is right whatever the layout, and nobody can
+    write through it to memory that was read-only.
+
+    TypeError: `x` is no tensor, or `like` names no library. BufferError: the library has no such
+    element type, number of dimensions or device, or refused (its exception is the cause).
+    CopyRequiredError: see `copy`. MemoryError: there is not enough for a copy.
+
+    >>> import fastdl, numpy as np
+    >>> fastdl.convert(bytearray(b"abc"), np.ndarray)
+    array([97, 98, 99], dtype=uint8)
+    """
+    cdef Bridge bridge, own
+    cdef const fastdl_record *record
+    cdef object result = None
+    if copy is not None:
+        return complete(x, like, copy)
+    example = like
+    if not PyType_Check(like) and not PyModule_Check(like):
+        like = type(like)
+    bridge = known_bridge(<PyObject *>like)
+    own = known_bridge((<PyObject *>x).ob_type)
+    if bridge is None or own is None or own.read is not None:
+        return complete(x, example, None)
+    if own is bridge:
+        return x
+    record = fdl_type_find((<PyObject *>x).ob_type)
+    if record is not NULL and bridge.dtypes is None:
+        if bridge.table is not NULL:
+            result = from_table_to_table(x, record, bridge)
+        elif bridge.maker is not NULL:
+            result = on_borrowed(x, record, bridge.maker)
+        if result is not None:
+            return result
+    try:
+        tensor = from_dlpack(x)
+    except Exception as error:
+        raise_explained(error, x, None, bridge)
+    immutable = record is not NULL and record.facts & FASTDL_TYPE_IMMUTABLE
+    return deliver(tensor, bridge, x, like, immutable, None)

@@ -1,0 +1,23 @@
+"""array-api-strict, which wraps NumPy."""
+
+from fastdl._convert.convert import Bridge
+
+
+def make(tensor, like):
+    import array_api_strict
+
+    return array_api_strict.from_dlpack(tensor)
+
+
+BRIDGES = (
+    Bridge(
+        "array_api_strict.Array",
+        title="array-api-strict",
+        classes=("array_api_strict:Array",),
+        make=make,
+        dtypes=(
+            *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+            *("float32", "float64", "complex64", "complex128"),
+        ),
+    ),
+)

@@ -1,0 +1,252 @@
+"""convert: finding the bridge, reading any object, and what errors say.
+
+The part that every call runs is in fastdl/_convert/convert.pyx.
+"""
+
+from types import ModuleType
+
+from fastdl._convert import convert as front
+from fastdl._convert.asarray import asarray
+from fastdl._convert.convert import ANYWHERE, HOST, IMMUTABLE, POSITIVE, Bridge
+from fastdl._core import exchange
+from fastdl._core import tensor as core
+from fastdl._core.errors import CopyRequiredError, type_name
+from fastdl._protocol import placement
+from fastdl.bridges import lookup
+
+
+def convert(x, like, copy):
+    """fastdl.convert: what the compiled front does not serve."""
+    if copy is not None and not isinstance(copy, bool):
+        raise TypeError(f"expected copy=None, True or False, got {copy!r}")
+    target = like if isinstance(like, type | ModuleType) else type(like)
+    bridge = target_bridge(target, like)
+    own = known_bridge(type(x))
+    if own is bridge and not copy:
+        return x
+    try:
+        tensor = asarray(x) if own is None or own.read is None else own.read(x)
+    except Exception as error:
+        found = explain(error, x, None, bridge)
+        if found is error:
+            raise
+        raise found from error
+    immutable = bool(exchange.facts_of(type(x)) & exchange.TYPE_IMMUTABLE)
+    return front.make(tensor, bridge, x, target, immutable, copy)
+
+
+# ---- which library --------------------------------------------------------------------------
+
+
+def known_bridge(cls: type):
+    """The bridge of a class, remembered for the next call; None if its library is not known."""
+    bridge = lookup.bridge_of_class(cls)
+    if bridge is not None and lookup.is_named(bridge, cls):  # and not just a base of it
+        front.remember(cls, bridge)
+    return bridge
+
+
+def target_bridge(target, like) -> Bridge:
+    """The bridge of a class or module. TypeError if it is not that of a library."""
+    if isinstance(target, ModuleType):
+        bridge = lookup.bridge_of_module(target)
+        if bridge is not None:
+            front.remember(target, bridge)
+            return bridge
+        importer = getattr(target, "from_dlpack", None)
+    else:
+        bridge = known_bridge(target)
+        if bridge is not None:
+            return bridge
+        importer = importer_of_class(target, like)
+    if callable(importer):
+        # A module may pass on the function of a library that fastdl knows: then that one's.
+        known = bridges_of(lookup.package_of(getattr(importer, "__module__", None)))
+        return known or unknown_library(target, importer)
+    if isinstance(target, type) and exchange.facts_of(target) & exchange.TYPE_NATIVE:
+        return unknown_library(target, None)
+    raise TypeError(
+        f"expected the type, the module or an object of a tensor library as `like`, got "
+        f"{describe_like(like)}: pass one of {', '.join(known_names())}, a type with a DLPack "
+        f"exchange table, or a module with from_dlpack"
+    )
+
+
+def importer_of_class(cls, like):
+    """The from_dlpack that belongs to a class; None if there is none."""
+    importer = getattr(cls, "from_dlpack", None)
+    if importer is None and like is not cls:
+        namespace = getattr(like, "__array_namespace__", None)  # of the array API standard
+        importer = getattr(namespace(), "from_dlpack", None) if callable(namespace) else None
+    return importer
+
+
+def unknown_library(target, importer) -> Bridge:
+    """A bridge to a library that fastdl knows nothing of. Its own refusals are final; but negative
+    strides are copied, since libraries built on torch abort at them."""
+    if isinstance(target, ModuleType):
+        name = target.__name__
+    else:
+        name = f"{target.__module__}.{target.__qualname__}"
+
+    def make(tensor, like):
+        if importer is None:
+            raise BufferError("its exchange table has no streams for this device")
+        return importer(tensor)
+
+    bridge = Bridge(name, title=name, classes=(), make=make, strides=POSITIVE, devices=ANYWHERE)
+    if isinstance(target, type) and exchange.facts_of(target) & exchange.TYPE_NATIVE:
+        bridge.speed_up(exchange.exchange_api(target))
+    return bridge
+
+
+def bridges_of(package: str):
+    bridges = getattr(lookup.load(package), "BRIDGES", ())
+    return bridges[0] if bridges else None
+
+
+def known_names() -> list[str]:
+    """The types that convert knows, as their users write them."""
+    return sorted(
+        {bridge.name for package in lookup.LIBRARIES for bridge in lookup.load(package).BRIDGES},
+        key=str.lower,
+    )
+
+
+def describe_like(like) -> str:
+    if isinstance(like, ModuleType):
+        return f"the module {like.__name__!r}"
+    if isinstance(like, type):
+        return f"the type {like.__qualname__!r}"
+    return f"an object of type {type_name(like)!r}"
+
+
+# ---- errors ---------------------------------------------------------------------------------
+
+
+def describe_source(x, tensor) -> str:
+    """What was to be converted, in words."""
+    if tensor is None:
+        return f"an object of type {type_name(x)!r}"
+    what = core.describe(tensor)
+    return what if isinstance(x, core.Tensor) else f"{what}, of type {type_name(x)!r},"
+
+
+def explain(error, x, tensor, bridge) -> Exception:
+    """The exception to raise in place of `error`, its cause: of fastdl's types, and in its words.
+
+    `tensor` is None if `x` could not be read; otherwise the library of `bridge` refused it.
+    """
+    if isinstance(error, MemoryError | CopyRequiredError):
+        return error
+    words = f"{describe_source(x, tensor)} cannot become a {bridge.name}"
+    if tensor is None:
+        kind = TypeError if isinstance(error, TypeError) else BufferError
+        return kind(f"{words}: {summary(error)}")
+    reason = f"{bridge.title} refused it with {summary(error)}"
+    return BufferError(f"{words}: {reason}. {remedy(tensor, bridge)}")
+
+
+def summary(error) -> str:
+    """The type and the first line of an exception's message, shortened."""
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:  # an error that cannot say what it is
+        lines = []
+    text = lines[0] if lines else ""
+    text = text if len(text) <= 200 else f"{text[:200]}..."
+    if type(error) in (BufferError, TypeError, ValueError) and text:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def refuse(x, tensor, bridge) -> BufferError:
+    """The exception for data whose device, dimensions or element type the library does not have."""
+    words = f"{describe_source(x, tensor)} cannot become a {bridge.name}: "
+    host = tensor.device.is_host
+    if host and bridge.devices not in (HOST, ANYWHERE):
+        return BufferError(
+            f"{words}{bridge.title} holds device memory only. Move it there first: "
+            f"fastdl.from_dlpack(x, device='cuda:0')"
+        )
+    if not host and bridge.devices == HOST:
+        return BufferError(
+            f"{words}{bridge.title} holds host memory only. Copy it to the host first: "
+            f"fastdl.from_dlpack(x, device='cpu')"
+        )
+    least, most = bridge.ndims
+    if not least <= tensor.ndim <= most:
+        expected = f"exactly {least}" if least == most else f"{least} to {most}"
+        others = [
+            other.name
+            for other in lookup.load(lookup.package_of(bridge.name)).BRIDGES
+            if other.ndims[0] <= tensor.ndim <= other.ndims[1]
+        ]
+        hint = f"Convert to {others[0]} instead" if others else "Reshape it first"
+        return BufferError(f"{words}it has {expected} dimensions. {hint}")
+    return BufferError(
+        f"{words}{bridge.title} has no {tensor.dtype}. {nearest_dtype(tensor.dtype, bridge.dtypes)}"
+    )
+
+
+def nearest_dtype(dtype, dtypes) -> str:
+    """What to do about an element type that a library does not have."""
+    kind = dtype.name.rstrip("0123456789")
+    families = {"bfloat": "float", "float": "float", "bool": "uint", "uint": "int", "int": "int"}
+    for family in (kind, families.get(kind, "float")):
+        same = [n for n in dtypes if n.rstrip("0123456789") == family and n != family]
+        bits = {name: int(name[len(family) :]) for name in same}
+        least = dtype.bits + (family != kind != "bool")  # of another kind, all values fit if wider
+        wider = [name for name in same if bits[name] >= least]
+        if wider or same:
+            best = min(wider, key=bits.__getitem__) if wider else max(same, key=bits.__getitem__)
+            return f"Convert the elements to {best} first"
+    return f"It has {', '.join(sorted(dtypes))}"
+
+
+#: What a library needs, by the words of REASONS.
+NEEDS = {
+    "read-only": "it is read-only, and arrays of {title} are always writable",
+    "layout": "its strides are {strides}, and {title} takes {takes}",
+    "alignment": "its address {address:#x} is not a multiple of {alignment}, as {title} needs",
+}
+TAKES = ("any", "no negative ones", "no gaps between elements", "row-major data without gaps")
+
+
+def forbid(x, tensor, bridge, reason, copies) -> CopyRequiredError:
+    """The exception where a copy is needed and copy=False."""
+    if reason is not None:
+        why = NEEDS[reason].format(
+            title=bridge.title,
+            strides=tensor.strides,
+            takes=TAKES[bridge.strides],
+            address=tensor.data_ptr,
+            alignment=bridge.alignment,
+        )
+        if reason == "read-only" and bridge.readonly == IMMUTABLE:
+            why = f"it is read-only, but may change, and values of {bridge.title} never do"
+    elif copies:
+        why = f"{bridge.title} always copies such data"
+    else:
+        why = "its producer copied it"
+    return CopyRequiredError(
+        f"{describe_source(x, tensor)} cannot become a {bridge.name} without a copy, and "
+        f"copy=False: {why}"
+    )
+
+
+def remedy(tensor, bridge) -> str:
+    """The nearest thing that works, for data that a library refused."""
+    if bridge.name == "numpy.ndarray" or tensor.dtype.format is None or not tensor.device.is_host:
+        return "fastdl.from_dlpack(x) gives a fastdl.Tensor on it"
+    return "fastdl.convert(x, numpy.ndarray) gives an array on it"
+
+
+def copy(tensor):
+    """A compact writable copy on the same device."""
+    return placement.make_copy(tensor, tensor.device)
+
+
+def connect() -> None:
+    """Called once, on import."""
+    front.install(convert=convert, explain=explain, refuse=refuse, forbid=forbid, copy=copy)

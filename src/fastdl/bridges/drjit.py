@@ -1,0 +1,38 @@
+"""DrJit: the tensors of each backend. Each element type has a class of its own there; the one of
+the data is made."""
+
+from fastdl._convert.convert import ANYWHERE, COMPACT, COPIED, Bridge
+
+CLASSES = {
+    "bool": "TensorXb",
+    "float16": "TensorXf16",
+    "float32": "TensorXf",
+    "float64": "TensorXf64",
+    "int8": "TensorXi8",
+    "int32": "TensorXi",
+    "int64": "TensorXi64",
+    "uint8": "TensorXu8",
+    "uint32": "TensorXu",
+    "uint64": "TensorXu64",
+}
+
+
+def backend(name: str, **facts) -> Bridge:
+    def make(tensor, like):
+        from importlib import import_module
+
+        return getattr(import_module(name), CLASSES[tensor.dtype.name])(tensor)
+
+    return Bridge(
+        f"{name}.TensorXf",
+        title="DrJit",
+        classes=tuple(f"{name}:{cls}" for cls in CLASSES.values()),
+        make=make,
+        strides=COMPACT,
+        readonly=COPIED,
+        dtypes=CLASSES,
+        **facts,
+    )
+
+
+BRIDGES = (backend("drjit.llvm"), backend("drjit.scalar"), backend("drjit.cuda", devices=ANYWHERE))

@@ -1,0 +1,13 @@
+"""fastdl itself: convert(x, fastdl.Tensor)."""
+
+from fastdl._convert.convert import ANYWHERE, Bridge
+
+BRIDGES = (
+    Bridge(
+        "fastdl.Tensor",
+        title="fastdl",
+        classes=("fastdl:Tensor",),
+        make=lambda tensor, like: tensor,
+        devices=ANYWHERE,
+    ),
+)

@@ -1,0 +1,27 @@
+"""MLX. Its CPU backend always copies."""
+
+from fastdl._convert.convert import POSITIVE, Bridge
+
+
+def make(tensor, like):
+    import mlx.core as mx
+
+    if tensor.dtype.name == "float64":  # mx.from_dlpack narrows it
+        return mx.array(tensor.numpy(), dtype=mx.float64)
+    return mx.from_dlpack(tensor)
+
+
+BRIDGES = (
+    Bridge(
+        "mlx.core.array",
+        title="MLX",
+        classes=("mlx:array",),
+        make=make,
+        strides=POSITIVE,
+        copies=True,
+        dtypes=(
+            *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+            *("float16", "float32", "float64", "bfloat16", "complex64"),
+        ),
+    ),
+)

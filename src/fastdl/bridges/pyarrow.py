@@ -1,0 +1,43 @@
+"""PyArrow: Array, which has one dimension, and Tensor."""
+
+from fastdl._convert.convert import COMPACT, POSITIVE, Bridge
+
+NUMBERS = (
+    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64"),
+)
+
+
+def make_array(tensor, like):
+    import pyarrow as pa
+
+    if tensor.size == 0:  # which it takes for several dimensions
+        return pa.array([], type=pa.from_numpy_dtype(tensor.dtype.name))
+    return pa.Array.from_dlpack(tensor)
+
+
+def make_tensor(tensor, like):
+    import pyarrow as pa
+
+    return pa.Tensor.from_dlpack(tensor)
+
+
+BRIDGES = (
+    Bridge(
+        "pyarrow.Array",
+        title="PyArrow",
+        classes=("pyarrow:Array",),
+        make=make_array,
+        strides=COMPACT,
+        ndims=(1, 1),
+        dtypes=NUMBERS,
+    ),
+    Bridge(
+        "pyarrow.Tensor",
+        title="PyArrow",
+        classes=("pyarrow:Tensor",),
+        make=make_tensor,
+        strides=POSITIVE,
+        dtypes=NUMBERS,
+    ),
+)

@@ -1,0 +1,726 @@
+"""fastdl.convert: whose objects it makes, what it shares, what it copies, and what it says."""
+
+import array
+import gc
+import sys
+import types
+import weakref
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tvm_ffi
+
+import fastdl
+from fastdl._convert.convert import (
+    ANY,
+    ANYWHERE,
+    COMPACT,
+    COPIED,
+    DENSE,
+    DEVICE,
+    IMMUTABLE,
+    KEPT,
+    POSITIVE,
+    Bridge,
+)
+from fastdl.bridges import lookup
+from tests.support.producers import CUDA, Given, OldProducer, Producer, Tabled, hostile, new
+
+
+def aligned(values, dtype="float32"):
+    """A NumPy array aligned to 64 bytes."""
+    source = np.array(values, dtype)
+    room = np.empty(source.nbytes + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    copy = room[start : start + source.nbytes].view(source.dtype).reshape(source.shape)
+    copy[...] = source
+    return copy
+
+
+def frozen(values):
+    values.flags.writeable = False
+    return values
+
+
+def pointer(x):
+    return fastdl.from_dlpack(x).data_ptr
+
+
+# ---- a library for the tests ----------------------------------------------------------------
+
+
+class Array:
+    """An array of the library "fakelib": it keeps the Tensor that it was made of."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __dlpack__(self, **keywords):
+        return self.tensor.__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+
+
+@pytest.fixture
+def library(monkeypatch):
+    """Makes types of libraries whose bridges have given facts."""
+    count = 0
+
+    def make_library(make=lambda tensor, like: like(tensor), **facts):
+        nonlocal count
+        count += 1
+        package = f"fakelib{count}"
+        cls = type("Array", (Array,), {"__module__": f"{package}.core"})
+        bridge = Bridge(
+            f"{package}.Array", title="Fakelib", classes=(f"{package}:Array",), make=make, **facts
+        )
+        file = types.ModuleType(f"fastdl.bridges.{package}")
+        file.BRIDGES = (bridge,)
+        monkeypatch.setitem(sys.modules, file.__name__, file)
+        monkeypatch.setitem(lookup.LIBRARIES, package, package)
+        return cls
+
+    return make_library
+
+
+# ---- what `like` may be ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("like", [np.ndarray, np, np.zeros(1), np.linalg], ids="tmxs")
+def test_like_is_a_type_a_module_or_an_example(like):
+    x = fastdl.asarray(array.array("f", [1.0, 2.0]))
+    result = fastdl.convert(x, like)
+    assert type(result) is np.ndarray
+    assert result.tolist() == [1.0, 2.0]
+    assert result.ctypes.data == x.data_ptr
+
+
+@pytest.mark.parametrize("like", [fastdl.Tensor, fastdl, fastdl.empty(1)], ids=["type", "m", "x"])
+def test_a_tensor_of_fastdl(like):
+    x = np.arange(3.0)
+    result = fastdl.convert(x, like)
+    assert type(result) is fastdl.Tensor
+    assert result.data_ptr == x.ctypes.data
+    assert fastdl.convert(result, like) is result
+
+
+def test_the_element_type_is_that_of_the_source():
+    assert fastdl.convert(array.array("h", [1]), np.zeros(1, "f8")).dtype == np.int16
+
+
+@pytest.mark.parametrize("copy", [None, False])
+def test_an_object_of_that_kind_is_returned_itself(copy):
+    x = np.arange(3)[::-1]
+    assert fastdl.convert(x, np.ndarray, copy=copy) is x
+    assert fastdl.convert(x, np, copy=copy) is x
+    assert fastdl.convert(x, np.ma, copy=copy) is x
+
+
+def test_a_copy_of_an_object_of_that_kind():
+    x = np.arange(3)[::-1]
+    result = fastdl.convert(x, np.ndarray, copy=True)
+    assert result.tolist() == [2, 1, 0]
+    assert result.flags.writeable
+    assert not np.shares_memory(result, x)
+
+
+@pytest.mark.parametrize("copy", [1, 0, "yes", np.bool_(True)])
+def test_copy_is_a_bool_or_none(copy):
+    with pytest.raises(TypeError, match="copy=None, True or False"):
+        fastdl.convert(np.zeros(1), fastdl.Tensor, copy=copy)
+
+
+@pytest.mark.parametrize(
+    ("like", "words"),
+    [
+        (list, "the type 'list'"),
+        (object(), "an object of type 'object'"),
+        ("numpy", "an object of type 'str'"),
+        (np.float32, "the type 'float32'"),
+        (sys, "the module 'sys'"),
+        (None, "an object of type 'NoneType'"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_what_names_no_library(like, words):
+    with pytest.raises(TypeError, match="expected the type, the module or an object") as caught:
+        fastdl.convert(np.zeros(1), like)
+    assert words in str(caught.value)
+    assert "numpy.ndarray" in str(caught.value)
+    assert "torch.Tensor" in str(caught.value)
+
+
+def test_a_type_that_cannot_be_hashed():
+    class Meta(type):
+        __hash__ = None
+
+        def __eq__(cls, other):
+            raise AssertionError("types are compared by identity")
+
+    class Source(Producer, metaclass=Meta):
+        pass
+
+    for _ in range(2):
+        assert fastdl.convert(Source(Given()), np.ndarray).shape == (2, 3)
+        with pytest.raises(TypeError, match="the type '.*Source'"):
+            fastdl.convert(np.zeros(1), Source)
+
+
+def test_types_that_are_no_library_are_not_kept():
+    class Likeness:
+        from_dlpack = staticmethod(lambda tensor: tensor.copy())
+
+    class Source(Producer):
+        pass
+
+    fastdl.convert(Source(Given()), Likeness)
+    seen = weakref.ref(Likeness), weakref.ref(Source)
+    del Likeness, Source
+    gc.collect()
+    assert [ref() for ref in seen] == [None, None]
+
+
+# ---- what the source may be -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [Producer, OldProducer, Tabled])
+def test_any_producer(kind):
+    given = Given()
+    result = fastdl.convert(new(kind)(given), np.ndarray)
+    assert result.tolist() == [[0, 1, 2], [3, 4, 5]]
+    given.assert_alive()
+    del result
+    given.assert_released()
+
+
+def test_a_buffer_a_capsule_and_a_tensor():
+    assert fastdl.convert(bytearray(b"ab"), np.ndarray).tolist() == [97, 98]
+    assert fastdl.convert(Given().capsule(), np.ndarray).shape == (2, 3)
+    assert fastdl.convert(fastdl.empty((2, 0)), np.ndarray).shape == (2, 0)
+
+
+@pytest.mark.parametrize("x", [3, None, "text", object(), [1, 2]], ids=lambda x: type(x).__name__)
+def test_what_is_no_tensor(x):
+    with pytest.raises(TypeError, match="cannot become a numpy.ndarray: expected an object") as e:
+        fastdl.convert(x, np.ndarray)
+    assert repr(type(x).__qualname__) in str(e.value)
+
+
+class NoDevice:
+    def __dlpack__(self, **keywords):
+        raise AssertionError("not called")
+
+
+class NoMethods:
+    __dlpack__ = None
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+def test_half_a_protocol():
+    with pytest.raises(TypeError, match=r"NoDevice' cannot become a numpy.ndarray: .*not __dlpa"):
+        fastdl.convert(NoDevice(), np.ndarray)
+    with pytest.raises(TypeError, match="NoMethods' cannot become a numpy.ndarray: "):
+        fastdl.convert(NoMethods(), np.ndarray)
+
+
+def test_a_producer_that_refuses():
+    def act(self):
+        raise RuntimeError("first line\n" + "second line\n" * 60)
+
+    with pytest.raises(
+        BufferError, match="cannot become a numpy.ndarray: RuntimeError: first l"
+    ) as e:
+        fastdl.convert(new(Producer)(Given(), act=act), np.ndarray)
+    assert "second" not in str(e.value)
+    assert isinstance(e.value.__cause__, RuntimeError)
+    assert "Producer" in str(e.value)
+
+
+def test_an_interrupt_is_not_explained():
+    def act(self):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fastdl.convert(new(Producer)(Given(), act=act), np.ndarray)
+
+
+# ---- layouts --------------------------------------------------------------------------------
+
+BASE = aligned(range(24)).reshape(4, 6)
+
+LAYOUTS = {
+    "compact": (BASE, COMPACT),
+    "a row": (BASE[1], COMPACT),
+    "scalar": (BASE[0, 0:1].reshape(()), COMPACT),
+    "size 1": (BASE[:, ::-1][:1, :1], COMPACT),
+    "empty": (BASE[::-1][:, :0], COMPACT),
+    "transposed": (BASE.T, DENSE),
+    "permuted": (BASE.reshape(2, 3, 4).transpose(1, 2, 0), DENSE),
+    "size 1 inside": (BASE.reshape(4, 1, 6).transpose(2, 1, 0), DENSE),
+    "gaps": (BASE[:, ::2], POSITIVE),
+    "part": (BASE[:2, :2], POSITIVE),
+    "broadcast": (np.lib.stride_tricks.as_strided(BASE, (3, 6), (0, 4)), POSITIVE),
+    "overlapping": (np.lib.stride_tricks.as_strided(BASE, (3, 3), (4, 4)), POSITIVE),
+    "reversed": (BASE[::-1], ANY),
+    "reversed inside": (BASE[:, ::-1], ANY),
+}
+
+
+def as_compact(tensor):
+    """The strides of a row-major tensor of that shape."""
+    step, strides = 1, []
+    for size in reversed(tensor.shape):
+        strides.insert(0, step)
+        step *= max(size, 1)
+    return tuple(strides)
+
+
+@pytest.mark.parametrize("like_example", [False, True])
+@pytest.mark.parametrize("takes", [ANY, POSITIVE, DENSE, COMPACT])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts(library, layout, takes, like_example):
+    source, fits = LAYOUTS[layout]
+    cls = library(strides=takes)
+    like = cls(None) if like_example else cls
+    for _ in range(2):  # not known, and known
+        result = fastdl.convert(source, like)
+        assert type(result) is cls
+        assert np.array_equal(result.tensor.numpy(), source)
+        assert (result.tensor.data_ptr == source.ctypes.data) is (fits >= takes)
+        if fits < takes:
+            assert result.tensor.strides == as_compact(result.tensor)
+
+
+@pytest.mark.parametrize("layout", [k for k, (_, fits) in LAYOUTS.items() if fits == COMPACT])
+def test_strides_that_mean_nothing_are_those_of_compact_data(library, layout):
+    source, _ = LAYOUTS[layout]
+    assert fastdl.convert(source, library(strides=ANY)).tensor.shape == source.shape
+    for takes in (POSITIVE, DENSE, COMPACT):
+        tensor = fastdl.convert(source, library(strides=takes)).tensor
+        assert tensor.strides == as_compact(tensor)
+
+
+def test_a_dimension_of_size_1_is_settled_in_other_layouts():
+    cls = tvm_ffi.Tensor  # takes any strides, and keeps those of the source
+    source = BASE.reshape(4, 1, 6)[:, ::-1, ::2]
+    assert fastdl.convert(source, cls).strides == (6, -6, 2)
+
+
+def test_settled_strides_are_never_negative(library):
+    source = BASE.reshape(4, 1, 6)[:, ::-1, ::2]
+    tensor = fastdl.convert(source, library(strides=POSITIVE)).tensor
+    assert tensor.data_ptr == source.ctypes.data
+    assert tensor.strides[0] == 6 and tensor.strides[2] == 2
+    assert tensor.strides[1] > 0
+
+
+def test_the_source_is_left_alone(library):
+    """What is adapted is convert's own, and not the Tensor that was passed."""
+    tensor = fastdl.from_dlpack(frozen(aligned([[1.0], [2.0]])))[:1, ::-1]
+    before = tensor.strides, tensor.readonly
+    fastdl.convert(tensor, library(strides=COMPACT, readonly=IMMUTABLE))
+    fastdl.convert(tensor, library(strides=COMPACT))
+    assert (tensor.strides, tensor.readonly) == before
+
+
+@pytest.mark.parametrize("alignment", [1, 16, 64])
+@pytest.mark.parametrize("offset", [0, 4, 16])
+def test_alignment(library, alignment, offset):
+    source = aligned(range(32))[offset // 4 :]
+    tensor = fastdl.convert(source, library(alignment=alignment)).tensor
+    assert tensor.data_ptr % alignment == 0
+    assert (tensor.data_ptr == source.ctypes.data) is (offset % alignment == 0)
+    assert tensor.tolist() == source.tolist()
+
+
+# ---- read-only data -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def immutable():
+    """An object of a library whose values never change: the name is in fastdl_peers."""
+    cls = type("ArrayImpl", (Producer,), {"__module__": "jaxlib.of_the_tests"})
+    return cls(Given(versioned=False, memory=aligned(range(6))))
+
+
+def test_read_only_data_stays_so(library):
+    source = frozen(aligned([1.0, 2.0]))
+    tensor = fastdl.convert(source, library(readonly=KEPT)).tensor
+    assert (tensor.data_ptr, tensor.readonly) == (source.ctypes.data, True)
+    array = fastdl.convert(fastdl.from_dlpack(source), np.ndarray)
+    assert not array.flags.writeable
+
+
+@pytest.mark.parametrize("policy", [IMMUTABLE, COPIED])
+def test_read_only_data_that_may_change_is_copied(library, policy):
+    source = frozen(aligned([1.0, 2.0]))
+    for _ in range(2):
+        tensor = fastdl.convert(source, library(readonly=policy)).tensor
+        assert tensor.data_ptr != source.ctypes.data
+        assert not tensor.readonly
+        assert tensor.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("policy", [KEPT, IMMUTABLE, COPIED])
+def test_writable_data_is_shared_whatever_the_policy(library, policy):
+    source = aligned([1.0, 2.0])
+    tensor = fastdl.convert(source, library(readonly=policy)).tensor
+    assert (tensor.data_ptr, tensor.readonly) == (source.ctypes.data, False)
+
+
+def test_data_that_never_changes_is_shared_by_an_immutable_library(library, immutable):
+    memory = fastdl.from_dlpack(immutable)
+    cls = library(readonly=IMMUTABLE)
+    immutable.managed = Given(versioned=False, memory=aligned(range(6)))
+    tensor = fastdl.convert(immutable, cls).tensor
+    assert memory.readonly
+    assert not tensor.readonly  # so that a legacy capsule can be had
+    tensor.__dlpack__()
+    given = immutable.managed
+    given.assert_alive()
+    del tensor
+    given.assert_released()
+
+
+@pytest.mark.parametrize("policy", [KEPT, COPIED])
+def test_data_that_never_changes_elsewhere(library, immutable, policy):
+    tensor = fastdl.convert(immutable, library(readonly=policy)).tensor
+    assert tensor.readonly is (policy == KEPT)
+    assert (
+        (tensor.data_ptr == hostile.address(immutable.managed.owner().memory))
+        if (policy == KEPT)
+        else immutable.managed.owner() is None
+    )
+
+
+# ---- copy -----------------------------------------------------------------------------------
+
+FORBIDDEN = {
+    "read-only": (frozen(aligned([1.0])), {"readonly": COPIED}, "read-only, and arrays of Fakelib"),
+    "may change": (frozen(aligned([1.0])), {"readonly": IMMUTABLE}, "read-only, but may change"),
+    "negative": (BASE[::-1], {"strides": POSITIVE}, r"strides are \(-6, 1\), and Fakelib takes no"),
+    "gaps": (BASE[:, ::2], {"strides": DENSE}, "takes no gaps between elements"),
+    "order": (BASE.T, {"strides": COMPACT}, "takes row-major data without gaps"),
+    "alignment": (BASE[0, 1:], {"alignment": 64}, "not a multiple of 64, as Fakelib needs"),
+    "always": (BASE, {"copies": True}, "Fakelib always copies such data"),
+    "such": (BASE, {"copies": lambda tensor: tensor.ndim == 2}, "always copies such data"),
+}
+
+
+@pytest.mark.parametrize("case", FORBIDDEN)
+def test_a_copy_that_is_forbidden(library, case):
+    source, facts, words = FORBIDDEN[case]
+    made = []
+    cls = library(make=lambda tensor, like: made.append(tensor), **facts)
+    with pytest.raises(fastdl.CopyRequiredError, match=words) as caught:
+        fastdl.convert(source, cls, copy=False)
+    assert made == []
+    assert f"of shape {source.shape} on cpu:0, of type 'numpy.ndarray'" in str(caught.value)
+    assert "cannot become a fakelib1.Array without a copy, and copy=False" in str(caught.value)
+
+
+def test_a_copy_that_the_producer_made_is_forbidden(library):
+    x = new(Producer)(Given(flags=2))
+    with pytest.raises(fastdl.CopyRequiredError, match="its producer copied it"):
+        fastdl.convert(x, library(), copy=False)
+
+
+def test_no_copy_where_none_is_needed(library):
+    source = aligned([1.0, 2.0])
+    for facts in ({}, {"strides": COMPACT, "alignment": 64, "readonly": COPIED}):
+        tensor = fastdl.convert(source, library(**facts), copy=False).tensor
+        assert tensor.data_ptr == source.ctypes.data
+
+
+@pytest.mark.parametrize("source", [BASE, BASE[::-1], frozen(aligned([1.0]))], ids=["c", "n", "r"])
+def test_a_copy_that_is_asked_for(library, source):
+    tensor = fastdl.convert(source, library(), copy=True).tensor
+    assert tensor.data_ptr != source.ctypes.data
+    assert not tensor.readonly
+    assert np.array_equal(tensor.numpy(), source)
+
+
+def test_a_library_that_copies_by_itself_gets_no_copy(library):
+    tensor = fastdl.convert(BASE, library(copies=True), copy=True).tensor
+    assert tensor.data_ptr == BASE.ctypes.data
+
+
+def test_a_copy_of_a_copy_is_not_made(library):
+    given = Given(flags=2)
+    address = hostile.address(given.owner().memory)
+    tensor = fastdl.convert(new(Producer)(given), library(), copy=True).tensor
+    assert tensor.data_ptr == address
+
+
+# ---- what a library cannot have -------------------------------------------------------------
+
+
+def test_dimensions_that_a_library_does_not_have(library):
+    with pytest.raises(BufferError, match="it has exactly 1 dimensions. Reshape it first"):
+        fastdl.convert(BASE, library(ndims=(1, 1)))
+    with pytest.raises(BufferError, match="it has 1 to 4 dimensions"):
+        fastdl.convert(np.float32(1).reshape(()), library(ndims=(1, 4)))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "dtypes", "hint"),
+    [
+        ("float64", {"float32", "float16"}, "Convert the elements to float32 first"),
+        ("float16", {"float32", "float64"}, "Convert the elements to float32 first"),
+        ("bfloat16", {"float32", "float16"}, "Convert the elements to float32 first"),
+        ("bool", {"uint8", "int8"}, "Convert the elements to uint8 first"),
+        ("uint16", {"int32", "int64", "int8"}, "Convert the elements to int32 first"),
+        ("complex128", {"complex64", "float32"}, "Convert the elements to complex64 first"),
+        ("complex64", {"int8"}, "It has int8"),
+        ("float8_e5m2", {"float16", "int8"}, "Convert the elements to float16 first"),
+    ],
+)
+def test_element_types_that_a_library_does_not_have(library, dtype, dtypes, hint):
+    source = np.ones(2, getattr(ml_dtypes, dtype, dtype))
+    with pytest.raises(BufferError, match=f"Fakelib has no {dtype}") as caught:
+        fastdl.convert(source, library(dtypes=dtypes))
+    assert hint in str(caught.value)
+    assert fastdl.convert(source, library(dtypes={dtype, *dtypes})).tensor.dtype.name == dtype
+
+
+def test_devices_that_a_library_does_not_have(library):
+    x = new(Producer)(Given(device=CUDA), device=CUDA)
+    for like in (library(), np.ndarray):
+        with pytest.raises(BufferError, match="on cuda:0, .* holds host memory only") as caught:
+            fastdl.convert(x, like)
+        assert "from_dlpack(x, device='cpu')" in str(caught.value)
+        del caught
+        x.managed.assert_released()
+        x.managed = Given(device=CUDA)
+    with pytest.raises(BufferError, match="on cpu:0, .* holds device memory only"):
+        fastdl.convert(BASE, library(devices=DEVICE))
+    assert fastdl.convert(x, library(devices=ANYWHERE)).tensor.device == fastdl.Device("cuda:0")
+
+
+def test_a_library_that_refuses(library):
+    def make(tensor, like):
+        raise ValueError("no such thing\n" + "and sixty more lines\n" * 60)
+
+    given = Given()
+    with pytest.raises(BufferError, match="refused it with no such thing") as caught:
+        fastdl.convert(new(Producer)(given), library(make=make))
+    assert "a float32 tensor of shape (2, 3) on cpu:0, of type" in str(caught.value)
+    assert "sixty" not in str(caught.value)
+    assert "fastdl.convert(x, numpy.ndarray)" in str(caught.value)
+    assert isinstance(caught.value.__cause__, ValueError)
+    del caught
+    given.assert_released()
+
+
+def test_a_library_that_is_broken(library):
+    def make(tensor, like):
+        import fakelib_that_is_not_there  # noqa: F401
+
+    with pytest.raises(BufferError, match="refused it with ModuleNotFoundError: No module") as e:
+        fastdl.convert(BASE, library(make=make))
+    assert isinstance(e.value.__cause__, ImportError)
+
+
+def test_no_memory_is_not_explained(library):
+    def make(tensor, like):
+        raise MemoryError("a lot")
+
+    with pytest.raises(MemoryError, match="a lot"):
+        fastdl.convert(BASE, library(make=make))
+
+
+# ---- libraries without a bridge -------------------------------------------------------------
+
+
+def module(**members):
+    result = types.ModuleType("some.namespace")
+    vars(result).update(members)
+    return result
+
+
+def test_a_module_with_from_dlpack():
+    result = fastdl.convert(BASE, module(from_dlpack=Array))
+    assert type(result) is Array
+    assert result.tensor.data_ptr == BASE.ctypes.data
+
+
+def test_a_type_with_from_dlpack():
+    class Container(Array):
+        @classmethod
+        def from_dlpack(cls, x):
+            return cls(x)
+
+    for like in (Container, Container(None)):
+        result = fastdl.convert(BASE, like)
+        assert type(result) is Container
+        assert result.tensor.data_ptr == BASE.ctypes.data
+
+
+def test_an_object_of_the_array_api():
+    class Standard(Array):
+        def __array_namespace__(self):
+            return module(from_dlpack=Standard)
+
+    assert type(fastdl.convert(BASE, Standard(None))) is Standard
+    with pytest.raises(TypeError, match="the type '.*Standard'"):
+        fastdl.convert(BASE, Standard)
+
+
+def test_an_unknown_library_gets_no_negative_strides():
+    result = fastdl.convert(BASE[::-1], module(from_dlpack=Array))
+    assert result.tensor.strides == (6, 1)
+    assert np.array_equal(result.tensor.numpy(), BASE[::-1])
+
+
+def test_a_module_that_passes_on_the_function_of_a_known_library():
+    result = fastdl.convert(fastdl.from_dlpack(BASE[::-1]), module(from_dlpack=np.from_dlpack))
+    assert result.strides == BASE[::-1].strides  # NumPy's bridge takes them
+
+
+def test_a_module_that_only_looks_like_one():
+    with pytest.raises(TypeError, match="the module 'some.namespace'"):
+        fastdl.convert(BASE, module(from_dlpack=None))
+
+
+class TestTables:
+    """A type that publishes an exchange table: its objects are made by it."""
+
+    @pytest.fixture(autouse=True)
+    def maker(self):
+        yield
+        hostile.set_maker("raise")
+
+    @pytest.mark.parametrize("source", [BASE, BASE[::-1], new(Producer)], ids=["c", "n", "p"])
+    def test_it_makes_objects(self, source):
+        source = source(Given()) if isinstance(source, type) else source
+        hostile.set_maker("give")
+        assert fastdl.convert(source, Tabled) is ...
+        assert fastdl.convert(source, new(Tabled)) is ...
+
+    @pytest.mark.parametrize(
+        ("mode", "words"),
+        [
+            ("raise", "LookupError: .?from the hostile table"),
+            ("fail", "without giving a reason"),
+            ("nothing", "without giving a reason"),
+        ],
+    )
+    def test_it_fails(self, mode, words):
+        hostile.set_maker(mode)
+        with pytest.raises(BufferError, match=words):
+            fastdl.convert(BASE, Tabled)
+
+    def test_it_succeeds_and_raises(self):
+        hostile.set_maker("give and raise")
+        assert fastdl.convert(BASE, Tabled) is ...
+
+    def test_the_table_of_a_bridge(self, library):
+        hostile.set_maker("give")
+        cls = library(strides=POSITIVE, quick=lambda: hostile.table_capsule(hostile.table()))
+        for source in (BASE, fastdl.from_dlpack(BASE), BASE[::-1], bytearray(3)):
+            for _ in range(3):  # not known, known, started
+                assert fastdl.convert(source, cls) is ...
+
+    def test_a_failure_of_the_table_of_a_bridge(self, library):
+        hostile.set_maker("raise")
+        cls = library(quick=lambda: hostile.table_capsule(hostile.table()))
+        for _ in range(3):
+            with pytest.raises(BufferError, match="a float32 tensor of .*hostile table") as caught:
+                fastdl.convert(BASE, cls)
+            assert isinstance(caught.value.__cause__, LookupError)
+
+
+# ---- NumPy ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        *("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"),
+        *(ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.int4),
+    ],
+    ids=str,
+)
+def test_arrays_of_numpy(dtype):
+    source = np.ones((2, 3), dtype)
+    result = fastdl.convert(fastdl.from_dlpack(source), np.ndarray)
+    assert result.dtype == source.dtype
+    assert result.dtype.num == source.dtype.num  # long is not long long
+    assert result.ctypes.data == source.ctypes.data
+    assert np.array_equal(result, source)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_numpy_takes_every_layout(layout):
+    source, _ = LAYOUTS[layout]
+    tensor = fastdl.from_dlpack(source)
+    result = fastdl.convert(tensor, np.ndarray, copy=False)
+    assert (result.ctypes.data, result.shape) == (source.ctypes.data, source.shape)
+    assert np.array_equal(result, source)
+
+
+def test_numpy_has_no_packed_elements():
+    packed = Given(dtype=(17, 4, 1), shape=(4,), strides=(1,))  # float4_e2m1fn
+    capsule = packed.capsule()
+    with pytest.raises(fastdl.CopyRequiredError, match="NumPy always copies such data"):
+        fastdl.convert(capsule, np.ndarray, copy=False)
+
+
+def test_an_array_keeps_the_memory_alive():
+    given = Given()
+    result = fastdl.convert(new(Producer)(given), np.ndarray)
+    view = result[1:]
+    del result
+    given.assert_alive()
+    assert view.tolist() == [[3, 4, 5]]
+    del view
+    given.assert_released()
+
+
+# ---- tvm-ffi --------------------------------------------------------------------------------
+
+
+def test_tvm_ffi_and_back():
+    source = np.arange(6, dtype=np.int16).reshape(2, 3)
+    result = fastdl.convert(source, tvm_ffi.Tensor)
+    assert isinstance(result, tvm_ffi.Tensor)
+    assert result.data_ptr() == source.ctypes.data
+    back = fastdl.convert(result, np.ndarray)
+    back[0, 0] = 7
+    assert source[0, 0] == 7
+    assert fastdl.convert(result, tvm_ffi) is result
+
+
+def test_tvm_ffi_does_not_get_read_only_memory():
+    source = frozen(np.arange(3))
+    result = fastdl.convert(source, tvm_ffi)
+    assert result.data_ptr() != source.ctypes.data
+    with pytest.raises(fastdl.CopyRequiredError, match="arrays of tvm-ffi are always writable"):
+        fastdl.convert(source, tvm_ffi, copy=False)
+
+
+# ---- the rows -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("package", sorted(lookup.LIBRARIES))
+def test_every_row_has_a_bridge(package):
+    """And no file on a library imports it."""
+    file = lookup.load(package)
+    assert file.BRIDGES
+    for bridge in file.BRIDGES:
+        assert bridge.title and bridge.name
+        assert all(name.count(":") == 1 for name in bridge.classes)
+
+
+def test_every_file_has_a_row():
+    from pathlib import Path
+
+    import fastdl.bridges
+
+    folder = Path(fastdl.bridges.__file__).parent
+    files = {path.stem for path in folder.glob("[!_]*.py")} - {"convert", "lookup"}
+    assert files == set(lookup.LIBRARIES.values())
