@@ -1,11 +1,10 @@
 """docs/upstream.md: each program shows a defect of a library, and holds.
 
-A program that has ended its process, or whose assertions hold, has shown it. Where a library is not
-installed, its programs are skipped: nox -s matrix runs them in environments that have the libraries.
+A program that has ended its process, or whose assertions hold, has shown it. If a library is not
+installed, its programs are skipped: nox -s matrix runs them where the libraries are.
 """
 
 import importlib.util
-import os
 import re
 import signal
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 
 from .harness import describe, run_python
 from .matrix.__main__ import surroundings
-from .peers import BY_NAME, LIBRARIES
+from .peers import LIBRARIES
 
 PAGE = Path(__file__).parents[2] / "docs/upstream.md"
 MARK = re.compile(
