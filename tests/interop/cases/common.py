@@ -5,11 +5,11 @@ import os
 import time
 import weakref
 
-import ml_dtypes
 import numpy as np
 
 import fastdl
 
+from ..arrays import numpy_dtype
 from ..harness import PEER_VARIABLE
 from ..peers import BY_NAME, Peer
 
@@ -20,7 +20,7 @@ def peer_under_test() -> Peer:
 
 def aligned(values, dtype="float32") -> np.ndarray:
     """A NumPy array of its own memory, aligned to 64 bytes, that can be referred to weakly."""
-    array = np.array(values, dtype=getattr(ml_dtypes, dtype, dtype))
+    array = np.array(values, dtype=numpy_dtype(dtype))
     room = np.empty(array.nbytes + 64, np.uint8)
     start = -room.ctypes.data % 64
     copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)

@@ -1,0 +1,52 @@
+"""docs/upstream.md: each program shows a defect of a library, and holds.
+
+A program that has ended its process, or whose assertions hold, has shown it. If a library is not
+installed, its programs are skipped: nox -s matrix runs them where the libraries are.
+"""
+
+import importlib.util
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from .harness import describe, run_python
+from .matrix.__main__ import surroundings
+from .peers import LIBRARIES
+
+PAGE = Path(__file__).parents[2] / "docs/upstream.md"
+MARK = re.compile(
+    r"^### (?P<title>[^\n]*)\n\n"
+    r"<!-- defect: (?P<module>[\w.]+)(?: dies of (?P<signal>\w+))? -->\n"
+    r"```python\n(?P<program>.*?)```\n\n(?P<remedy>\S)",
+    re.MULTILINE | re.DOTALL,
+)
+DEFECTS = [match.groupdict() for match in MARK.finditer(PAGE.read_text())]
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda d: f"{d['module']}: {d['title']}")
+def test_defect(defect):
+    if importlib.util.find_spec(defect["module"].partition(".")[0]) is None:
+        pytest.skip(f"{defect['module']} is not installed")
+    # Without -W error: what they warn of is not the matter.
+    child = run_python("-W", "ignore", "-c", defect["program"], **surroundings())
+    expected = -getattr(signal, defect["signal"]) if defect["signal"] else 0
+    assert child.returncode == expected, describe(child)
+
+
+def test_every_entry_is_read():
+    text = PAGE.read_text()
+    assert len(DEFECTS) == text.count("\n### ") == text.count("<!-- defect") > 15
+
+
+def test_programs_are_short():
+    for defect in DEFECTS:
+        assert len(defect["program"].splitlines()) <= 16, defect["title"]
+        assert "fastdl" not in defect["program"]
+
+
+def test_every_library_has_an_environment():
+    """So that no program is skipped everywhere."""
+    known = {peer.module.partition(".")[0] for peer in LIBRARIES} | {"mpi4py", "numpy"}
+    assert {defect["module"].partition(".")[0] for defect in DEFECTS} <= known
