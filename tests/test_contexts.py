@@ -152,7 +152,8 @@ def test_the_host_waits_for_the_current_context(cuda, other):
 
 
 def test_a_context_of_another_device_is_not_kept(cuda):
-    array = Array(cuda, device=1)
+    array = Array(cuda, device=1, stream=stream_on(cuda, 1, blocking=False))
+    cuda.ok("cuDevicePrimaryCtxRetain", ctypes.c_void_p(), 1)  # by whoever made the stream
     array.write()
     with cuda.context(0) as context:
         tensor = fastdl.from_dlpack(Protocol(array))

@@ -5,8 +5,8 @@ from tests.mutants.mutant import (
     CONTEXTS,
     DEFERRED,
     DRIVER,
+    DRIVERS,
     EVENT,
-    FAULTS,
     MEMORY,
     ORDERING,
     TRANSFER,
@@ -38,7 +38,7 @@ OTHER_CONTEXTS = [
         "if (code == FDL_CONTEXT_IS_DESTROYED || code == FDL_INVALID_CONTEXT)\n        return 1;",
     ),
     mutant(
-        FAULTS,
+        DRIVERS,
         "a context of which nothing is known is taken for another device's",
         DRIVER,
         "if (code == FDL_CONTEXT_IS_DESTROYED || code == FDL_INVALID_CONTEXT)\n        return 0;",
