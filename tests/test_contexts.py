@@ -384,8 +384,8 @@ def test_a_reset_while_the_device_is_current(cuda, reset):
 
 def test_a_reset_of_the_device_of_a_stream(cuda, reset):
     """Where the memory is another's."""
+    fastdl.empty(1, device="cuda:1")  # so that fastdl has events there
     array, abroad = Array(cuda), stream_on(cuda, 1, blocking=False)
-    cuda.ok("cuDevicePrimaryCtxRetain", ctypes.c_void_p(), 1)  # by whoever made the stream
     array.write()
     tensor = fastdl.from_dlpack(Plain(array))
     export(tensor, abroad)
@@ -445,8 +445,10 @@ def test_each_reset_is_noticed_once(cuda, reset):
         assert cuda.calls("cuDevicePrimaryCtxRetain") == retained + 1
 
 
-def test_what_is_kept_is_forgotten_after_a_reset(cuda, reset):
-    fastdl.empty(1, device="cuda:0", stream=1)
+@pytest.mark.parametrize("streams", [False, True])
+def test_what_is_kept_is_forgotten_after_a_reset(cuda, reset, streams):
+    if streams:
+        fastdl.empty(1, device="cuda:0", stream=1)
     with cuda.context(0):
         tensor = fastdl.from_dlpack(Plain(Here(cuda)), stream=1)
         del tensor
