@@ -13,6 +13,7 @@ import fastdl
 from fastdl._devices import driver
 from tests.support.frameworks import (
     NBYTES,
+    TYPES,
     Array,
     Plain,
     Protocol,
@@ -25,6 +26,7 @@ from tests.support.frameworks import (
     stream_on,
 )
 from tests.support.simulation import read, write
+from tests.test_work_streams import taken_from
 
 
 @pytest.fixture
@@ -150,7 +152,8 @@ def test_the_host_waits_for_the_current_context(cuda, other):
 
 
 def test_a_context_of_another_device_is_not_kept(cuda):
-    array = Array(cuda, device=1)
+    array = Array(cuda, device=1, stream=stream_on(cuda, 1, blocking=False))
+    cuda.ok("cuDevicePrimaryCtxRetain", ctypes.c_void_p(), 1)  # by whoever made the stream
     array.write()
     with cuda.context(0) as context:
         tensor = fastdl.from_dlpack(Protocol(array))
@@ -236,8 +239,8 @@ def test_a_capture_in_a_green_context(cuda, stream):
         for _ in range(2):
             array = Here(cuda)
             capture = 1 if stream is None else cuda.stream(blocking=False)
-            side = cuda.stream(blocking=False)
-            event = cuda.event()
+            side, free_stream = cuda.stream(blocking=False), cuda.stream(blocking=False)
+            event, free = cuda.event(), Here(cuda)
             assert cuda.begin_capture(capture) == 0
             cuda.record(event, capture)
             cuda.wait(side, event)
@@ -247,11 +250,14 @@ def test_a_capture_in_a_green_context(cuda, stream):
                 assert driver.edges(tensor) == 0
                 export(tensor, side)
                 array.read(side)
+                free.write(free_stream)
+                outside = fastdl.from_dlpack(Plain(free), stream=free_stream)
+                assert driver.edges(outside) == 1
                 cuda.record(event, side)
                 cuda.wait(capture, event)
             assert cuda.end_capture(capture) == 0
             cuda.ok("cuEventDestroy_v2", event)
-            del tensor
+            del tensor, outside
         tensor = fastdl.from_dlpack(Plain(Here(cuda)), stream=1)  # over a stream of fastdl's
         export(tensor, 2)
 
@@ -291,6 +297,17 @@ def test_memory_is_freed_in_any_context(cuda, other):
             del tensor
         assert cuda.live("allocations") == 0
         assert the_same(cuda, context)
+
+
+@pytest.mark.parametrize("stream", [None, 2])
+def test_memory_that_c_code_works_on_in_another_context(cuda, other, stream):
+    """On the default stream, which nobody records."""
+    with other():
+        tensor = fastdl.empty((64,), "uint8", "cuda:0", stream=stream)
+        taken_from(tensor)
+        cuda.kernel(1, write(tensor.data_ptr, 64, 1))
+        del tensor
+        assert cuda.live("allocations") == 0
 
 
 def test_the_streams_for_freeing_are_of_the_primary_context(cuda, other):
@@ -367,8 +384,8 @@ def test_a_reset_while_the_device_is_current(cuda, reset):
 
 def test_a_reset_of_the_device_of_a_stream(cuda, reset):
     """Where the memory is another's."""
+    fastdl.empty(1, device="cuda:1")  # so that fastdl has events there
     array, abroad = Array(cuda), stream_on(cuda, 1, blocking=False)
-    cuda.ok("cuDevicePrimaryCtxRetain", ctypes.c_void_p(), 1)  # by whoever made the stream
     array.write()
     tensor = fastdl.from_dlpack(Plain(array))
     export(tensor, abroad)
@@ -428,19 +445,32 @@ def test_each_reset_is_noticed_once(cuda, reset):
         assert cuda.calls("cuDevicePrimaryCtxRetain") == retained + 1
 
 
+@pytest.mark.parametrize("streams", [False, True])
+def test_what_is_kept_is_forgotten_after_a_reset(cuda, reset, streams):
+    if streams:
+        fastdl.empty(1, device="cuda:0", stream=1)
+    with cuda.context(0):
+        tensor = fastdl.from_dlpack(Plain(Here(cuda)), stream=1)
+        del tensor
+    reset()
+    driver.forget_events(TYPES["cuda"])
+    fastdl.empty(1, device="cuda:0", stream=1)
+
+
 def test_an_old_driver_tells_a_reset_that_is_recent():
     """Before CUDA 12 contexts have no ids: only that the context is dead can be seen."""
     with simulated("cuda", old=True) as sim:
-        array = Array(sim)
+        array, side = Array(sim), stream_on(sim, blocking=False)
         array.write()
         tensor = fastdl.from_dlpack(Plain(array))
-        tensor.record(stream_on(sim, blocking=False))
+        sim.fail_next("cuDevicePrimaryCtxGetState", 999)  # which says nothing of a reset
+        export(tensor, side)
+        array.read(side)
+        tensor.record(side)
         sim.ok("cuDevicePrimaryCtxReset_v2", 0)
         export(tensor, 2)
         assert driver.edges(tensor) == 0
-        sim.fail_next("cuDevicePrimaryCtxGetState", 999)  # which says nothing of a reset
         tensor.record(1)
-        assert driver.edges(tensor) == 1
         sim.ok("cuDevicePrimaryCtxReset_v2", 0)
         sim.fail_next("cuDevicePrimaryCtxRetain", 2)
         with pytest.raises(MemoryError, match="cuDevicePrimaryCtxRetain answered"):

@@ -2,9 +2,11 @@
 
 from typing import NamedTuple
 
-DRIVER, EVENT, ORDERING, MEMORY, TRANSFER, POINTER, EXCHANGES = (
+DRIVER, EVENT, ORDERING, MEMORY, TRANSFER, POINTER, EXCHANGES, DEFERRED = (
     f"src/fastdl/_devices/{name}.c"
-    for name in ("driver event ordering memory transfer pointer_attributes exchanges".split())
+    for name in (
+        "driver event ordering memory transfer pointer_attributes exchanges deferred".split()
+    )
 )
 ACQUIRE, BLOCK, COPY, EXPORT, FACTS, GIL, IMPORT, INDEX, LIFETIME, NUMBERS, OBJECT = (
     f"src/fastdl/_core/{name}.c"
@@ -22,6 +24,7 @@ HANDSHAKE, FAULTS, DRIVERS, CAPTURES, WORKS = (
     f"tests/test_{name}.py"
     for name in "handshake handshake_faults driver_faults captures work_streams".split()
 )
+CONTEXTS = "tests/test_contexts.py"
 TABLES, OWN, COPIES, COPYING = (
     f"tests/test_{name}.py" for name in "streams device_memory transfers copy_policy".split()
 )

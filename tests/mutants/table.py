@@ -4,6 +4,7 @@ Each is one mistake that a person could make. Its text must occur exactly once i
 it stays the mistake that its name says; who changes the code mends the table.
 """
 
+from tests.mutants.contexts import OTHER_CONTEXTS, RESETS, WAITS_OF_THE_HOST
 from tests.mutants.core import EXPORTS, HOST_COPIES, IMPORTS, LIFETIMES, OWNERSHIP, VIEWS
 from tests.mutants.drivers import CAPTURE, CONTEXTS, NUMBERS, THE_GIL
 from tests.mutants.header import CHECKS, NEGOTIATION
@@ -25,6 +26,9 @@ MUTANTS = [
     *PRODUCERS,
     *WORK_STREAMS,
     *CONTEXTS,
+    *OTHER_CONTEXTS,
+    *RESETS,
+    *WAITS_OF_THE_HOST,
     *THE_GIL,
     *CAPTURE,
     *NUMBERS,

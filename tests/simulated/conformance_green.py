@@ -128,7 +128,11 @@ class Reset(Checks):
         flags, active = ctypes.c_uint(), ctypes.c_int(-1)
         d.ok("cuDevicePrimaryCtxGetState", 0, flags, active)
         self.expect("the context is inactive then", active.value, 0)
+        if d.has("cuCtxGetId"):
+            code = d.code("cuCtxGetId", self.context, ctypes.byref(number))
+            self.expect("cuCtxGetId says so", code in (201, 709), True)
         self.note("pushing it", d.code("cuCtxPushCurrent_v2", self.context))
+        self.note("an event while it is current", d.code("cuEventCreate", ctypes.c_void_p(), 2))
         known = d.pointer(data)
         self.expect("its memory is unknown", known["type"], 0)
         again = d.made("cuDevicePrimaryCtxRetain", 0)

@@ -1,0 +1,251 @@
+"""Mutants of contexts beside the primary one, of resets, and of what waits until the host has."""
+
+from tests.mutants.mutant import (
+    CAPTURES,
+    CONTEXTS,
+    DEFERRED,
+    DRIVER,
+    DRIVERS,
+    EVENT,
+    MEMORY,
+    ORDERING,
+    TRANSFER,
+    mutant,
+)
+
+HIP = f"{CAPTURES}::test_hip_frees_memory_once_the_host_has_waited"
+
+OTHER_CONTEXTS = [
+    mutant(
+        CONTEXTS,
+        "a current context of the device is not kept",
+        DRIVER,
+        "if (!primary && scope->context != NULL)",
+        "if (0)",
+    ),
+    mutant(
+        CONTEXTS,
+        "a current context of another device is kept",
+        DRIVER,
+        "return found == wanted;",
+        "return found >= 0 && wanted >= 0;",
+    ),
+    mutant(
+        CONTEXTS,
+        "a current context that was destroyed is kept",
+        DRIVER,
+        "if (code == FDL_CONTEXT_IS_DESTROYED || code == FDL_INVALID_CONTEXT)\n        return 0;",
+        "if (code == FDL_CONTEXT_IS_DESTROYED || code == FDL_INVALID_CONTEXT)\n        return 1;",
+    ),
+    mutant(
+        DRIVERS,
+        "a context of which nothing is known is taken for another device's",
+        DRIVER,
+        "if (code == FDL_CONTEXT_IS_DESTROYED || code == FDL_INVALID_CONTEXT)\n        return 0;",
+        "if (code != 0)\n        return 0;",
+    ),
+    mutant(
+        CONTEXTS,
+        "events that are kept are of whatever context is current",
+        EVENT,
+        "if (event == NULL && fdl_enter_primary(",
+        "if (event == NULL && fdl_enter(",
+    ),
+    mutant(
+        CONTEXTS,
+        "a stream of another context is not waited for",
+        EVENT,
+        "failed = FDL_TRY(driver, failure, stream_wait, event->relay, marked, 0) < 0 ||",
+        "failed =",
+    ),
+    mutant(
+        CONTEXTS,
+        "a stream of fastdl's joins a capture",
+        EVENT,
+        "fdl_event *event = record_here(driver, ordinal, source, failure);",
+        "fdl_event *event = fdl_event_record(driver, ordinal, source, failure);",
+    ),
+    mutant(
+        CONTEXTS,
+        "the event of another context is lost",
+        EVENT,
+        "event->handle, event->relay) < 0;\n        (void)FDL_ASK(driver, event_destroy, marked);",
+        "event->handle, event->relay) < 0;",
+    ),
+    mutant(
+        CONTEXTS,
+        "the context of a stream is not left",
+        EVENT,
+        "        (void)FDL_ASK(driver, cu_pop, &context);\n    } else if",
+        "    } else if",
+    ),
+    mutant(
+        CONTEXTS,
+        "memory is of whatever context is current",
+        MEMORY,
+        "if (fdl_enter_primary(memory->driver, memory->ordinal, &scope, failure) < 0)",
+        "if (fdl_enter(memory->driver, memory->ordinal, &scope, failure) < 0)",
+    ),
+    mutant(
+        CONTEXTS,
+        "the streams for freeing are of whatever context is current",
+        MEMORY,
+        "if (fdl_enter_primary(driver, ordinal, &scope, failure) < 0)",
+        "if (fdl_enter(driver, ordinal, &scope, failure) < 0)",
+    ),
+    mutant(
+        CONTEXTS,
+        "the default stream of the primary context is waited for when memory is freed",
+        MEMORY,
+        "failed = await_users(memory, work, &failure) < 0 ||\n"
+        "             fdl_enter_primary(driver, memory->ordinal, &scope, &failure) < 0;",
+        "failed = fdl_enter_primary(driver, memory->ordinal, &scope, &failure) < 0 ||\n"
+        "             await_users(memory, work, &failure) < 0;",
+    ),
+]
+
+RESETS = [
+    mutant(
+        CONTEXTS,
+        "a reset is not noticed",
+        DRIVER,
+        "if (context == NULL || !is_unbroken(driver, ordinal, context))",
+        "if (context == NULL)",
+    ),
+    mutant(
+        CONTEXTS,
+        "a reset is noticed only while the context is dead",
+        DRIVER,
+        "fdl_life_of(driver, ordinal) == fdl_handle((int64_t)id)",
+        "id != 0",
+    ),
+    mutant(
+        CONTEXTS,
+        "whatever a driver answers is a reset",
+        DRIVER,
+        "return code != FDL_CONTEXT_IS_DESTROYED && code != FDL_INVALID_CONTEXT;",
+        "return 0;",
+    ),
+    mutant(
+        CONTEXTS,
+        "a reset of another device is not noticed",
+        DRIVER,
+        "return driver->devices == 1 ||",
+        "return driver->devices >= 1 ||",
+    ),
+    mutant(
+        CONTEXTS,
+        "a context that was reset keeps its life",
+        DRIVER,
+        "if (driver->lives[ordinal] == life) {",
+        "if (life == NULL) {",
+    ),
+    mutant(
+        CONTEXTS,
+        "events from before a reset are used again",
+        EVENT,
+        "        if (event->life == life)\n            break;\n",
+        "        if (event != NULL)\n            break;\n",
+    ),
+    mutant(
+        CONTEXTS,
+        "events from before a reset are asked",
+        EVENT,
+        "return !fdl_is_alive(event->driver, event->ordinal, event->life);",
+        "return event == NULL;",
+    ),
+    mutant(
+        CONTEXTS,
+        "events from before a reset are destroyed",
+        EVENT,
+        "if (event->life == fdl_life_of(event->driver, event->ordinal)) {",
+        "if (event != NULL) {",
+    ),
+    mutant(
+        CONTEXTS,
+        "memory from before a reset is freed",
+        MEMORY,
+        "if (memory->life != fdl_life_of(driver, memory->ordinal))",
+        "if (0)",
+    ),
+    mutant(
+        CONTEXTS,
+        "a stream from before a reset is used to free memory",
+        MEMORY,
+        "found = place->life == life ? place->stream : NULL;",
+        "found = life != NULL ? place->stream : NULL;",
+    ),
+]
+
+WAITS_OF_THE_HOST = [
+    mutant(
+        HIP,
+        "memory is freed although the host would wait",
+        MEMORY,
+        "if (memory->kind != ORDERED && !fdl_driver_is_lost() &&",
+        "if (0 &&",
+    ),
+    mutant(
+        HIP,
+        "memory that no wait of the host frees is kept back",
+        MEMORY,
+        "if (memory->kind != ORDERED && !fdl_driver_is_lost() &&",
+        "if (!fdl_driver_is_lost() &&",
+    ),
+    mutant(
+        HIP,
+        "the host waits for the readers of foreign memory",
+        ORDERING,
+        "if (driver != NULL && !has_no_edges(block->work) && !fdl_host_may_wait(driver)) {",
+        "if (0) {",
+    ),
+    mutant(
+        HIP,
+        "a capture that was seen is forgotten",
+        DEFERRED,
+        "!fdl_load_acquire(&driver->captures) || has_waited;",
+        "driver != NULL || has_waited;",
+    ),
+    mutant(
+        HIP,
+        "after a wait nothing may be freed either",
+        DEFERRED,
+        "    has_waited = 1;",
+        "    has_waited = 0;",
+    ),
+    mutant(
+        HIP,
+        "nothing is freed once the host has waited",
+        ORDERING,
+        "    if (!failed)\n        (void)fdl_end_after_wait();",
+        "",
+    ),
+    mutant(
+        HIP,
+        "nothing is freed once a release has waited",
+        ORDERING,
+        "    if (target == -1 && !failed)\n        (void)fdl_end_after_wait();",
+        "",
+    ),
+    mutant(
+        HIP,
+        "nothing is freed once a copy has waited",
+        TRANSFER,
+        "        (void)fdl_end_after_wait();",
+        "        (void)0;",
+    ),
+    mutant(
+        f"{CAPTURES}::test_hip_frees_memory_when_there_is_no_other",
+        "memory runs out while there is some to free",
+        MEMORY,
+        "failure->no_memory && fdl_end_after_wait())",
+        "failure->no_memory && 0)",
+    ),
+    mutant(
+        CAPTURES,
+        "two captures without a number are one",
+        DRIVER,
+        "capture->known = driver->capture_info != NULL;\n    if (capture->known)",
+        "capture->known = 1;\n    if (driver->capture_info != NULL)",
+    ),
+]
