@@ -112,6 +112,7 @@ def install(
     text: Callable[..., Any],
     to: Callable[..., Any],
     empty: Callable[..., Any],
+    parse_dtype: Callable[..., DType],
     record: Callable[..., Any],
     release: Callable[..., Any],
 ) -> None: ...

@@ -35,18 +35,18 @@ from fastdl._core.dlpack cimport (
 )
 from fastdl._core.native cimport (
     fastdl_check, fastdl_check_bits, fastdl_device_fact, fastdl_devices, fastdl_fault,
-    fastdl_fault_text, fastdl_find_device, fastdl_is_contiguous, fastdl_is_packed,
-    fastdl_itemsize, fastdl_layout, FASTDL_MAX_NDIM, FASTDL_OK, fastdl_raise_fault,
-    FASTDL_SIZE_OVERFLOW, fdl_allocate, fdl_await_for_host, fdl_block_new, fdl_came_from_c,
-    fdl_any_equals, fdl_copy_compact, fdl_current_work_stream, fdl_description,
-    fdl_description_copy, fdl_description_fill, fdl_device_object, fdl_dtype_fact,
-    fdl_dtype_find, fdl_dtype_object, fdl_dtype_of, fdl_dtypes, fdl_finish_tensor_type,
-    fdl_first_of, fdl_has_numbers, fdl_index, fdl_int_tuple, fdl_keep_also, FDL_LASTING_FLAGS,
-    fdl_legacy_capsule, fdl_lend, fdl_list_of, fdl_make_from_dlpack, fdl_make_tensor,
-    fdl_means_host, fdl_memory_new, fdl_ordered_by_caller, fdl_own_buffer, fdl_own_object,
-    fdl_pointer, fdl_pointer_get, fdl_pointer_set, fdl_set_fact_makers, fdl_speed_up_dlpack,
-    fdl_take_legacy, fdl_take_versioned, fdl_tensor_wrap, fdl_unmake_tensor,
-    fdl_versioned_capsule,
+    fastdl_fault_text, fastdl_find_device, fastdl_is_contiguous, fastdl_is_packed, fastdl_itemsize,
+    fastdl_layout, FASTDL_MAX_NDIM, FASTDL_OK, fastdl_raise_fault, FASTDL_SIZE_OVERFLOW,
+    fdl_allocate, fdl_any_equals, fdl_await_for_host, fdl_block_new, fdl_came_from_c,
+    fdl_copy_compact, fdl_current_work_stream, fdl_description, fdl_description_copy,
+    fdl_description_fill, fdl_device_object, fdl_dtype_fact, fdl_dtype_find, fdl_dtype_object,
+    fdl_dtype_of, fdl_dtypes, fdl_expand, fdl_finish_tensor_type, fdl_first_of, fdl_has_numbers,
+    fdl_index, fdl_int_tuple, fdl_keep_also, FDL_LASTING_FLAGS, fdl_legacy_capsule, fdl_lend,
+    fdl_list_of, fdl_make_from_dlpack, fdl_make_tensor, fdl_means_host, fdl_memory_new,
+    fdl_ordered_by_caller, fdl_own_buffer, fdl_own_object, fdl_permute, fdl_pointer,
+    fdl_pointer_get, fdl_pointer_set, fdl_reshape, fdl_set_fact_makers, fdl_speed_up_dlpack,
+    fdl_squeeze, fdl_take_legacy, fdl_take_versioned, fdl_tensor_wrap, fdl_transpose,
+    fdl_unmake_tensor, fdl_versioned_capsule, fdl_view_as,
 )
 
 
@@ -86,20 +86,22 @@ cdef object has_value = None
 cdef object to_text = None
 cdef object to_device = None
 cdef object to_empty = None
+cdef object as_dtype = None        # DType(what people have)
 cdef object record_work = None
 cdef object release_work = None
 
 
 def install(*, Device, DType, dlpack, cuda_array_interface, numpy, array, number, index, contains,
-            text, to, empty, record, release):
+            text, to, empty, parse_dtype, record, release):
     """Tells the core which Python functions complete Tensor's methods. Called once, on import."""
     global export, export_cuda_array
     global to_numpy, to_array, to_text, to_device, to_empty, record_work, release_work
-    global to_number, to_index, has_value
+    global to_number, to_index, has_value, as_dtype
     to_number, to_index, has_value = number, index, contains
     record_work, release_work = record, release
     export, export_cuda_array = dlpack, cuda_array_interface
     to_numpy, to_array, to_text, to_device, to_empty = numpy, array, text, to, empty
+    as_dtype = parse_dtype
     fdl_set_fact_makers(DType, Device)
     fdl_device_object(host_device())  # known from the start: see fdl_means_host
 
@@ -694,6 +696,105 @@ cdef class Tensor:
             raise TypeError("iteration over a tensor of 0 dimensions")
         # Not a generator: those of Cython 3.3.1 never release the reference to their type.
         return PySeqIter_New(self)
+
+    @property
+    def T(self):
+        """The transpose of a matrix: the same memory with rows and columns exchanged.
+
+        ValueError unless there are two dimensions, as the array API standard asks: `permute` takes
+        any number.
+
+        >>> fastdl.from_dlpack(np.arange(6).reshape(2, 3)).T.tolist()
+        [[0, 3], [1, 4], [2, 5]]
+        """
+        return fdl_transpose(<PyObject *>self)
+
+    def permute(self, *axes):
+        """A view with the dimensions in another order.
+
+        axes: each dimension once, as ints or as one sequence of ints; negative ones count from the
+        last. Dimension i of the view is dimension axes[i] of this tensor.
+
+        ValueError if they are not each dimension once. BufferError for elements that share bytes.
+
+        >>> x = fastdl.empty((2, 3, 4))
+        >>> x.permute(2, 0, 1).shape
+        (4, 2, 3)
+        """
+        return fdl_permute(<PyObject *>self, axes)
+
+    def reshape(self, *shape):
+        """A view of the same elements, in row-major order, in another shape. It never copies.
+
+        shape: sizes in elements, as ints or as one sequence of ints; one of them may be -1, and is
+        then what the others leave.
+
+        ValueError if the shape holds another number of elements. CopyRequiredError, which is a
+        ValueError too, if no strides describe the result: `x.copy().reshape(...)` has memory of its
+        own.
+
+        >>> x = fastdl.from_dlpack(np.arange(6))
+        >>> x.reshape(2, -1).tolist()
+        [[0, 1, 2], [3, 4, 5]]
+        >>> x.reshape(2, 3).T.reshape(6)
+        Traceback (most recent call last):
+        fastdl._core.errors.CopyRequiredError: an int64 tensor of shape (3, 2) on cpu:0 has strides \
+that allow no view of that shape: use copy().reshape(...)
+        """
+        return fdl_reshape(<PyObject *>self, shape)
+
+    def squeeze(self, axis=None):
+        """A view without dimensions of size 1.
+
+        axis: which ones, as an int or a sequence of ints, negative ones counted from the last; None:
+        all of size 1. ValueError for a dimension of another size, or one that does not exist.
+        `x[:, None]` adds one.
+
+        >>> x = fastdl.empty((1, 3, 1))
+        >>> x.squeeze().shape, x.squeeze(-1).shape
+        ((3,), (1, 3))
+        """
+        return fdl_squeeze(<PyObject *>self, axis)
+
+    def expand(self, *shape):
+        """A read-only view with elements repeated: in dimensions of size 1, and in new ones.
+
+        shape: the sizes of the view, as ints or as one sequence of ints; -1 keeps the size of a
+        dimension. New dimensions come before the first. A repeated dimension has stride 0 and takes
+        no memory. The view is read-only, as that of numpy.broadcast_to: a write to one element would
+        show in many, and consumers that write elements in turn, or in parallel, would read their own
+        results.
+
+        ValueError if another dimension than one of size 1 would change, or if the bytes of all
+        elements are more than 64 bits count.
+
+        >>> x = fastdl.from_dlpack(np.arange(3)).expand(2, 3)
+        >>> x.tolist(), x.strides, x.readonly
+        ([[0, 1, 2], [0, 1, 2]], (0, 1), True)
+        """
+        return fdl_expand(<PyObject *>self, shape)
+
+    def view(self, dtype):
+        """The same bytes as elements of another type: bits are reinterpreted, not converted.
+
+        dtype: whatever DType takes. If its elements have another size, the last dimension has more
+        or fewer of them.
+
+        ValueError if the last dimension is no whole number of new elements, or if there is none to
+        grow or shrink. CopyRequiredError, which is a ValueError too, if the last dimension has gaps,
+        or if strides or the address are no multiples of what the new elements need: use
+        `x.copy().view(...)`. BufferError for elements that share bytes, before or after.
+
+        >>> x = fastdl.from_dlpack(np.array([1.0, -2.0], np.float32))
+        >>> [hex(bits) for bits in x.view("uint32").tolist()]
+        ['0x3f800000', '0xc0000000']
+        >>> x.view("uint8").shape
+        (8,)
+        """
+        cdef DLDataType wanted
+        if not fdl_dtype_of(dtype, &wanted):
+            wanted.code, wanted.bits, wanted.lanes = as_dtype(dtype).__dlpack_data_type__()
+        return fdl_view_as(<PyObject *>self, wanted)
 
     # ---- values and copies ----
 
