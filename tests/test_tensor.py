@@ -408,6 +408,16 @@ def test_to_a_device_that_cannot_be_reached():
         tensor_of(3).to("cuda:0")
 
 
+def test_to_the_device_of_another_tensor():
+    tensor = tensor_of(3)
+    elsewhere = fastdl.from_dlpack(capsule_of((1,), device=(CUDA, 3), data=64)).device
+    assert tensor.to(tensor_of(1).device) is tensor
+    with pytest.raises(BufferError, match="cuda:3"):
+        tensor.to(elsewhere)
+    with pytest.raises(BufferError, match="cuda:3"):
+        fastdl.from_dlpack(tensor, device=elsewhere)
+
+
 @pytest.mark.parametrize("device", ["gpu", "cpu:x", (1, 2, 3), None, 1.5])
 def test_to_a_device_that_is_none(device):
     with pytest.raises((TypeError, ValueError), match="expected a device"):

@@ -84,8 +84,6 @@ static PyObject *finish(view_parts *view)
     fastdl_fault fault = fastdl_check(&view->result, view->flags, &layout);
     if (fault == FASTDL_PACKED_STRIDES)
         return refuse(view, PyExc_BufferError, share_bytes);
-    if (fault == FASTDL_SIZE_OVERFLOW)
-        return refuse(view, PyExc_ValueError, "more bytes than a 64-bit count can hold");
     if (fault != FASTDL_OK)
         return refuse(view, PyExc_ValueError, fastdl_fault_text(fault));
     return fdl_make_view(view->tensor, &view->result, view->flags);
