@@ -20,6 +20,7 @@ from tests.support.ctypes_dlpack import (
     capsule_of,
     name_of,
 )
+from tests.support.isolate import run_isolated
 
 
 def tensor_of(*shape, dtype=np.float32):
@@ -406,6 +407,25 @@ def test_to_host_memory_of_another_kind():
 def test_to_a_device_that_cannot_be_reached():
     with pytest.raises(BufferError, match="cuda:0"):
         tensor_of(3).to("cuda:0")
+
+
+def test_to_the_device_of_another_tensor():
+    # In a process where few devices were seen, so that this one is remembered.
+    run_isolated(
+        """
+        import pytest
+        import fastdl
+        from tests.support.ctypes_dlpack import CUDA, capsule_of
+
+        tensor = fastdl.empty(3)
+        elsewhere = fastdl.from_dlpack(capsule_of((1,), device=(CUDA, 3), data=64)).device
+        assert tensor.to(fastdl.empty(1).device) is tensor
+        with pytest.raises(BufferError, match="cuda:3"):
+            tensor.to(elsewhere)
+        with pytest.raises(BufferError, match="cuda:3"):
+            fastdl.from_dlpack(tensor, device=elsewhere)
+        """
+    )
 
 
 @pytest.mark.parametrize("device", ["gpu", "cpu:x", (1, 2, 3), None, 1.5])

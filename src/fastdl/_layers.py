@@ -23,6 +23,7 @@ def connect() -> None:
         text=values.text,
         to=placement.to_device,
         empty=asarray.empty,
+        parse_dtype=dtype.DType,
         record=streams.record,
         release=streams.release,
     )

@@ -259,7 +259,7 @@ VIEWS = [
     mutant(
         INDEXING, "a negative index is not counted from the end", INDEX, "i < 0 ? i + dim : i", "i"
     ),
-    mutant(INDEXING, "a bool is an index", INDEX, " && !is_bool(key)", ""),
+    mutant(INDEXING, "a bool is an index", INDEX, " && !is_bool(number)", ""),
     mutant(
         (INDEXING, VALUES),
         "elements that share bytes are indexed",
@@ -271,8 +271,8 @@ VIEWS = [
         INDEXING,
         "a view of a copy is called a copy",
         INDEX,
-        "own->managed.flags & FDL_LASTING_FLAGS",
-        "own->managed.flags",
+        "fdl_description_in(tensor)->managed.flags & FDL_LASTING_FLAGS",
+        "fdl_description_in(tensor)->managed.flags",
     ),
     mutant(
         INDEXING,

@@ -8,11 +8,11 @@ DRIVER, EVENT, ORDERING, MEMORY, TRANSFER, POINTER, EXCHANGES, DEFERRED = (
         "driver event ordering memory transfer pointer_attributes exchanges deferred".split()
     )
 )
-ACQUIRE, BLOCK, COPY, EXPORT, FACTS, GIL, IMPORT, INDEX, LIFETIME, NUMBERS, OBJECT = (
+ACQUIRE, BLOCK, COPY, EXPORT, GIL, IMPORT, INDEX, LIFETIME, OBJECT = (
     f"src/fastdl/_core/{name}.c"
-    for name in "acquire block copy export facts gil import index lifetime values object".split()
+    for name in "acquire block copy export gil import index lifetime object".split()
 )
-TENSORS = "src/fastdl/_core/tensor.pyx"
+FACTS, READING, RESHAPE = (f"src/fastdl/_core/{name}.c" for name in ("facts", "values", "views"))
 NUMPY = "src/fastdl/bridges/_numpy.pyx"
 HEADER = "include/fastdl/fastdl.h"
 BINDING = "src/fastdl/_devices/driver.pyx"
@@ -34,10 +34,11 @@ CAPSULES, DELETERS, DESCRIPTORS, TABLE_FAULTS, RUNTIME, VERSIONS = (
     f"tests/test_faults_{name}.py"
     for name in "capsule deleter descriptor exchange runtime version".split()
 )
-BUFFERS, COLLECTION, COPYING_HOST, INDEXING, PRODUCER, TENSOR, VALUES = (
+BUFFERS, COLLECTION, COPYING_HOST, INDEXING, PRODUCER, RESHAPING, TENSOR, VALUES = (
     f"tests/test_{name}.py"
-    for name in "buffer collection copies indexing producer tensor values".split()
+    for name in "buffer collection copies indexing producer reshaping tensor values".split()
 )
+EMPTY = "tests/test_empty.py"
 
 DTYPES, EXPECT, LAYOUT = (f"tests/test_{name}.py" for name in ("faults_dtype", "expect", "layout"))
 NEGOTIATING, REFUSALS, OUTCOMES = (

@@ -11,6 +11,7 @@ from tests.mutants.header import CHECKS, NEGOTIATION
 from tests.mutants.memory import MEMORIES
 from tests.mutants.ordering import EDGES, EVENTS, PRODUCERS, WORK_STREAMS
 from tests.mutants.policy import COPY_POLICY
+from tests.mutants.tensor import ELEMENTS, REMEMBERED, WHOLE_VIEWS
 
 MUTANTS = [
     *OWNERSHIP,
@@ -19,6 +20,9 @@ MUTANTS = [
     *VIEWS,
     *HOST_COPIES,
     *LIFETIMES,
+    *ELEMENTS,
+    *REMEMBERED,
+    *WHOLE_VIEWS,
     *CHECKS,
     *NEGOTIATION,
     *EVENTS,

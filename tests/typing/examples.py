@@ -104,6 +104,14 @@ def using(tensor: fastdl.Tensor) -> None:
     for row in tensor:
         assert_type(row, fastdl.Tensor)
 
+    assert_type(tensor.reshape(2, -1).reshape((3, 2)).reshape([6]), fastdl.Tensor)
+    assert_type(tensor.permute(1, 0).squeeze().squeeze(0).squeeze((0, 1)), fastdl.Tensor)
+    assert_type(tensor.T.expand(2, -1).expand(tensor.shape), fastdl.Tensor)
+    assert_type(tensor.view("int32").view(np.float32).view(tensor.dtype), fastdl.Tensor)
+    tensor.reshape(1.5)  # type: ignore[arg-type]
+    tensor.squeeze("0")  # type: ignore[arg-type]
+    tensor.view()  # type: ignore[call-arg]
+
     assert_type(tensor.copy(), fastdl.Tensor)
     assert_type(tensor.to("cuda:1", stream=7), fastdl.Tensor)
     assert_type(tensor.numpy(), npt.NDArray[Any])

@@ -96,6 +96,11 @@ static int is_bool(PyObject *key)
            strcmp(Py_TYPE(key)->tp_name, "numpy.bool_") == 0;
 }
 
+int fdl_is_index(PyObject *number)
+{
+    return PyIndex_Check(number) && !is_bool(number);
+}
+
 static int select_parts(view_parts *view, PyObject *const *keys, Py_ssize_t n)
 {
     int32_t skipped;
@@ -111,7 +116,7 @@ static int select_parts(view_parts *view, PyObject *const *keys, Py_ssize_t n)
             append(view, 1, 0);
         } else if (PySlice_Check(key)) {
             failed = take_slice(view, key);
-        } else if (PyIndex_Check(key) && !is_bool(key)) {
+        } else if (fdl_is_index(key)) {
             failed = take_integer(view, key);
         } else {
             PyErr_Format(PyExc_TypeError,
@@ -130,7 +135,6 @@ static int select_parts(view_parts *view, PyObject *const *keys, Py_ssize_t n)
 /* `view` as a tensor of its own, on the block of `description`. */
 static PyObject *make_view(PyObject *tensor, view_parts *view)
 {
-    fdl_description *own = fdl_description_in(tensor), *description;
     DLTensor result = *view->source;
     result.ndim = view->ndim;
     result.shape = view->shape;
@@ -142,11 +146,8 @@ static PyObject *make_view(PyObject *tensor, view_parts *view)
         else
             result.byte_offset += bytes;
     }
-    description = fdl_describe(own->block, view->ndim);
-    if (description == NULL)
-        return PyErr_NoMemory();
-    fdl_description_fill(description, &result, own->managed.flags & FDL_LASTING_FLAGS);
-    return fdl_tensor_wrap_view(description, tensor);
+    return fdl_make_view(tensor, &result,
+                         fdl_description_in(tensor)->managed.flags & FDL_LASTING_FLAGS);
 }
 
 PyObject *fdl_index(PyObject *tensor, PyObject *key)

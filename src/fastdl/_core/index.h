@@ -9,4 +9,7 @@
  * BufferError (elements that share bytes cannot be selected) or MemoryError. */
 PyObject *fdl_index(PyObject *tensor, PyObject *key);
 
+/* Whether `number` is an int, or what stands for one, and no bool. */
+int fdl_is_index(PyObject *number);
+
 #endif

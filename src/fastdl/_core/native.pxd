@@ -244,5 +244,14 @@ cdef extern from "_core/index.h":
     object fdl_index(PyObject *tensor, object key)
 
 
+cdef extern from "_core/views.h":
+    object fdl_reshape(PyObject *tensor, tuple sizes)
+    object fdl_permute(PyObject *tensor, tuple axes)
+    object fdl_transpose(PyObject *tensor)
+    object fdl_squeeze(PyObject *tensor, object axis)
+    object fdl_expand(PyObject *tensor, tuple sizes)
+    object fdl_view_as(PyObject *tensor, DLDataType dtype)
+
+
 cdef extern from "_core/copy.h" nogil:
     void fdl_copy_compact(const DLTensor *source, uint64_t flags, void *target)

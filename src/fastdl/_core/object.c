@@ -98,6 +98,15 @@ PyObject *fdl_tensor_wrap_view(fdl_description *description, PyObject *tensor)
     return view;
 }
 
+PyObject *fdl_make_view(PyObject *tensor, const DLTensor *geometry, uint64_t flags)
+{
+    fdl_description *description = fdl_describe(fdl_description_in(tensor)->block, geometry->ndim);
+    if (description == NULL)
+        return PyErr_NoMemory();
+    fdl_description_fill(description, geometry, flags);
+    return fdl_tensor_wrap_view(description, tensor);
+}
+
 int fdl_raise(const fdl_failure *failure)
 {
     PyErr_SetString(failure->no_memory ? PyExc_MemoryError : PyExc_BufferError, failure->text);
@@ -106,6 +115,11 @@ int fdl_raise(const fdl_failure *failure)
 
 static PyObject *describe_call;
 
+PyObject *fdl_words_about(PyObject *tensor)
+{
+    return PyObject_CallOneArg(describe_call, tensor);
+}
+
 int fdl_raise_about(PyObject *tensor, const fdl_failure *failure, const char *what, int64_t stream)
 {
     PyObject *words;
@@ -113,7 +127,7 @@ int fdl_raise_about(PyObject *tensor, const fdl_failure *failure, const char *wh
         return -1;
     if (failure->no_memory)
         return fdl_raise(failure);
-    words = PyObject_CallOneArg(describe_call, tensor);
+    words = fdl_words_about(tensor);
     if (words != NULL)
         PyErr_Format(PyExc_BufferError, "%U cannot be %s %lld: %s", words, what, (long long)stream,
                      failure->text);

@@ -43,6 +43,13 @@ PyObject *fdl_tensor_wrap(fdl_description *description);
  */
 PyObject *fdl_tensor_wrap_view(fdl_description *description, PyObject *tensor);
 
+/* A view of `tensor` that `geometry` describes: data, type, shape and strides, which have been
+ * checked. */
+PyObject *fdl_make_view(PyObject *tensor, const DLTensor *geometry, uint64_t flags);
+
+/* A short description of a Tensor for messages: a new str, or NULL with an exception. */
+PyObject *fdl_words_about(PyObject *tensor);
+
 /* Raises a failure of the lower layers as MemoryError or BufferError. Returns -1. */
 int fdl_raise(const fdl_failure *failure);
 

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import EllipsisType
 from typing import Any, ClassVar, Literal, SupportsIndex, TypeAlias, final, overload
 
@@ -10,6 +10,7 @@ from fastdl._core.device import Device, _DeviceLike
 from fastdl._core.dtype import DType, _DTypeLike
 
 _Entry: TypeAlias = SupportsIndex | slice | EllipsisType | None
+_Ints: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 _Index: TypeAlias = _Entry | tuple[_Entry, ...]
 
 @final
@@ -18,30 +19,189 @@ class Tensor:
     __c_dlpack_exchange_api__: ClassVar[int]
 
     @property
-    def shape(self) -> tuple[int, ...]: ...
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the dimensions, in elements: a tuple of ints.
+
+        >>> fastdl.from_dlpack(np.zeros((2, 3))).shape
+        (2, 3)
+        """
     @property
-    def strides(self) -> tuple[int, ...]: ...
+    def strides(self) -> tuple[int, ...]:
+        """Steps between neighbours in each dimension, in elements, as given by the producer.
+
+        Those of dimensions of size 1, and of tensors without elements, may be anything.
+
+        >>> fastdl.from_dlpack(np.zeros((2, 3))[:, ::-1]).strides
+        (3, -1)
+        """
     @property
-    def ndim(self) -> int: ...
+    def ndim(self) -> int:
+        """Number of dimensions, 0 to 64.
+
+        >>> fastdl.empty((2, 3)).ndim
+        2
+        """
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """Number of elements.
+
+        >>> fastdl.empty((2, 3)).size
+        6
+        """
     @property
-    def itemsize(self) -> int: ...
+    def itemsize(self) -> int:
+        """Bytes of one element; 1 for packed elements of fewer than 8 bits.
+
+        >>> fastdl.empty(6, "float32x4").itemsize
+        16
+        """
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """Bytes of all elements laid out without gaps, whatever the strides.
+
+        >>> fastdl.empty(6, "int16").nbytes, fastdl.empty(6, "int4").nbytes
+        (12, 3)
+        """
     @property
-    def dtype(self) -> DType: ...
+    def dtype(self) -> DType:
+        """The element type, a fastdl.DType.
+
+        >>> fastdl.empty(6).dtype
+        DType('float32')
+        """
     @property
-    def device(self) -> Device: ...
+    def device(self) -> Device:
+        """Where the memory is, a fastdl.Device.
+
+        >>> fastdl.empty(6).device
+        Device('cpu:0')
+        """
     @property
-    def data_ptr(self) -> int: ...
+    def data_ptr(self) -> int:
+        """Address of the first element, as an int.
+
+        On devices without addresses (OpenCL, Vulkan, Metal, WebGPU, unknown ones) the handle of the
+        allocation, without any byte offset.
+
+        >>> array = np.zeros(3)
+        >>> fastdl.from_dlpack(array).data_ptr == array.ctypes.data
+        True
+        """
     @property
-    def readonly(self) -> bool: ...
+    def readonly(self) -> bool:
+        """Whether the elements must not be written. Views and exports keep it; a copy is writable.
+
+        >>> fastdl.asarray(b"abc").readonly, fastdl.asarray(bytearray(b"abc")).readonly
+        (True, False)
+        """
     @property
-    def is_copied(self) -> bool: ...
-    def is_contiguous(self, order: Literal["C", "F"] = "C") -> bool: ...
+    def is_copied(self) -> bool:
+        """Whether the producer or fastdl copied the data for this tensor.
+
+        >>> x = fastdl.empty(3)
+        >>> x.is_copied, x.copy().is_copied
+        (False, True)
+        """
+    def is_contiguous(self, order: Literal["C", "F"] = "C") -> bool:
+        """Whether the elements have no gaps: in row-major order ("C") or column-major order ("F").
+
+        Strides of dimensions of size 1 do not matter. A tensor without elements is contiguous.
+        ValueError for another order.
+
+        >>> x = fastdl.empty((2, 3))
+        >>> x.is_contiguous(), x.T.is_contiguous(), x.T.is_contiguous("F")
+        (True, False, True)
+        """
+    @property
+    def T(self) -> Tensor:
+        """The transpose of a matrix: a view with rows and columns exchanged.
+
+        ValueError unless there are two dimensions, as in the array API standard; `permute` takes
+        any number.
+
+        >>> fastdl.from_dlpack(np.arange(6).reshape(2, 3)).T.tolist()
+        [[0, 3], [1, 4], [2, 5]]
+        """
+    def permute(self, *axes: _Ints) -> Tensor:
+        """A view with the dimensions in another order.
+
+        axes: each dimension once, as ints or as one sequence of ints; negative ones count from the
+        last. Dimension i of the view is dimension axes[i] of this tensor. ValueError for other
+        axes, BufferError for elements that share bytes.
+
+        >>> fastdl.empty((2, 3, 4)).permute(2, 0, 1).shape
+        (4, 2, 3)
+        """
+    def reshape(self, *shape: _Ints) -> Tensor:
+        """A view of the same elements, in row-major order, in another shape. Never copies.
+
+        shape: sizes in elements, as ints or as one sequence of ints; one of them may be -1, for
+        what the others leave. ValueError if the shape does not hold as many elements.
+        CopyRequiredError, which is a ValueError too, if no strides describe the result: a copy has
+        memory of its own.
+
+        >>> x = fastdl.from_dlpack(np.arange(6)).reshape(2, -1)
+        >>> x.tolist()
+        [[0, 1, 2], [3, 4, 5]]
+        >>> x.T.copy().reshape(6).tolist()
+        [0, 3, 1, 4, 2, 5]
+        >>> x.T.reshape(6)
+        Traceback (most recent call last):
+        fastdl...CopyRequiredError: an int64 tensor of shape (3, 2) on cpu:0 cannot be ...
+        """
+    def squeeze(self, axis: _Ints | None = None) -> Tensor:
+        """A view without dimensions of size 1.
+
+        axis: which ones, as an int or a sequence of ints, negative ones counted from the last;
+        None: all of size 1. ValueError for a dimension of another size, or that does not exist. The
+        opposite is an index of None: x[:, None].
+
+        >>> x = fastdl.empty((1, 3, 1))
+        >>> x.squeeze().shape, x.squeeze(-1).shape
+        ((3,), (1, 3))
+        """
+    def expand(self, *shape: _Ints) -> Tensor:
+        """A read-only view with elements repeated, along dimensions of size 1 and new ones.
+
+        shape: the sizes of the view, as ints or as one sequence of ints; -1 keeps a size. New
+        dimensions come before the first. What is repeated has stride 0 and takes no memory. The
+        view is read-only, as that of numpy.broadcast_to, even if nothing is repeated: a write to
+        one element would show in others, which consumers that write take for separate memory.
+
+        ValueError if a dimension of another size than 1 would change, or if the bytes of all
+        elements are more than a 64-bit count can hold. BufferError for elements that share bytes.
+
+        >>> x = fastdl.from_dlpack(np.arange(3)).expand(2, 3)
+        >>> x.tolist(), x.strides, x.readonly
+        ([[0, 1, 2], [0, 1, 2]], (0, 1), True)
+        """
+    def view(self, dtype: _DTypeLike) -> Tensor:
+        """The same bytes as elements of another type: bits are reinterpreted, not converted.
+
+        dtype: whatever fastdl.DType takes. If its elements have another size, the last dimension
+        gets more or fewer of them. ValueError if that is no whole number, or if there is no
+        dimension. CopyRequiredError, which is a ValueError too, if the last dimension has gaps, or
+        if a stride or the address is no multiple of what the new elements need. BufferError for
+        elements that share bytes, before or after.
+
+        >>> x = fastdl.from_dlpack(np.array([1.0, -2.0], np.float32))
+        >>> [hex(bits) for bits in x.view("uint32").tolist()]
+        ['0x3f800000', '0xc0000000']
+        >>> x.view("uint8").shape
+        (8,)
+        """
     def __len__(self) -> int: ...
-    def __getitem__(self, key: _Index, /) -> Tensor: ...
+    def __getitem__(self, key: _Index, /) -> Tensor:
+        """A view of a part: integers, slices, None and one Ellipsis, as in NumPy's basic indexing.
+
+        Shares memory with this tensor and keeps it alive. Copies nothing. None adds a dimension of
+        size 1. IndexError for an index that does not exist, TypeError for arrays and booleans,
+        BufferError for elements that share bytes.
+
+        >>> x = fastdl.from_dlpack(np.arange(12).reshape(3, 4))
+        >>> x[1:, ::-2].tolist(), x[..., None].shape
+        ([[7, 5], [11, 9]], (3, 4, 1))
+        """
     def __iter__(self) -> Iterator[Tensor]: ...
     def __contains__(self, x: object, /) -> bool: ...
 
@@ -58,16 +218,85 @@ class Tensor:
     def __ceil__(self) -> int: ...
     def __trunc__(self) -> int: ...
     def __format__(self, form: str, /) -> str: ...
-    def __bytes__(self) -> bytes: ...
+    def __bytes__(self) -> bytes:
+        r"""The elements in row-major order, without gaps. Host data only (BufferError).
+
+        >>> bytes(fastdl.from_dlpack(np.array([[1, 2], [3, 4]], np.uint8)).T)
+        b'\x01\x03\x02\x04'
+        """
 
     # Numbers, or for vector types tuples of them; which ones only the dtype says.
-    def tolist(self) -> Any: ...
-    def item(self) -> Any: ...
-    def numpy(self) -> npt.NDArray[Any]: ...
-    def copy(self) -> Tensor: ...
-    def to(self, device: _DeviceLike, *, stream: object = None) -> Tensor: ...
-    def record(self, stream: object) -> None: ...
-    def release(self, stream: object) -> None: ...
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers; without dimensions, the number itself.
+
+        Elements of a vector type are tuples. Host data only (BufferError); TypeError for types that
+        Python has no numbers for. For pinned memory the host first waits for known work.
+
+        >>> fastdl.from_dlpack(np.arange(6).reshape(2, 3)).tolist()
+        [[0, 1, 2], [3, 4, 5]]
+        """
+    def item(self) -> Any:
+        """The only element, as a Python number.
+
+        ValueError unless size is 1; otherwise as `tolist`.
+
+        >>> fastdl.from_dlpack(np.array([[2.5]])).item()
+        2.5
+        """
+    def numpy(self) -> npt.NDArray[Any]:
+        """A NumPy array on the same memory, read-only if the tensor is.
+
+        Host data only (BufferError); for pinned memory the host first waits for known work.
+        bfloat16, float8 and narrower types need the package ml_dtypes (TypeError without it).
+        Packed types are unpacked into a new array; vector types gain a last dimension of lanes.
+
+        >>> x = fastdl.empty(3)
+        >>> x.numpy()[:] = 7
+        >>> x.tolist()
+        [7.0, 7.0, 7.0]
+        """
+    def copy(self) -> Tensor:
+        """A writable row-major copy on the same device, in memory that fastdl allocates.
+
+        On CUDA and ROCm the thread's work stream makes it. BufferError on other devices. Pinned
+        memory on a machine without its driver is copied to ordinary memory. MemoryError if there is
+        not enough.
+
+        >>> x = fastdl.asarray(b"abc").copy()
+        >>> x.readonly, x.tolist()
+        (False, [97, 98, 99])
+        """
+    def to(self, device: _DeviceLike, *, stream: object = None) -> Tensor:
+        """The tensor on `device`: itself if it is there already, else a writable row-major copy.
+
+        Pinned memory counts as being on the CPU. stream: a stream of `device`, or of this tensor's
+        device if `device` is the host. It makes the copy, after all known work on this tensor, and
+        the result is ready on it (so is the tensor itself if no copy is needed). None: the thread's
+        work stream makes the copy. -1: the host waits until the copy is done; otherwise it waits
+        only for copies from or to ordinary host memory. With `stream` the result is also freed in
+        stream order: `record` what other code queues on it (docs/streams.md).
+
+        The driver is called once for each box of up to three dimensions, and once for each index of
+        a dimension whose stride is negative or 0. BufferError if the device has no driver, is
+        neither CUDA's nor ROCm's, or if the copy cannot be part of a graph that is being captured.
+
+        >>> x = fastdl.empty(3)
+        >>> x.to("cpu") is x
+        True
+        """
+    def record(self, stream: object) -> None:
+        """Tells fastdl that other code has queued work on this memory on `stream`.
+
+        A consumer on another stream then waits for that work, and memory that fastdl allocated is
+        not freed before. BufferError without a driver, or if `stream` is being captured.
+        """
+    def release(self, stream: object) -> None:
+        """Tells fastdl that only work already queued on `stream` still uses the tensor.
+
+        The producer may reuse the memory as soon as the tensor is dropped, and does not know
+        `stream`. If its type has an exchange table, its current stream is made to wait for
+        `stream`; otherwise this call waits on the host. Drop the tensor and its views afterwards.
+        """
     def __dlpack__(
         self,
         *,
@@ -76,9 +305,31 @@ class Tensor:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
         version: int | None = None,
-    ) -> CapsuleType: ...
-    def __dlpack_device__(self) -> tuple[int, int]: ...
-    def __dlpack_info__(self) -> int: ...
+    ) -> CapsuleType:
+        """Exports the tensor as a DLPack capsule: the producer's side of the protocol.
+
+        stream: for CUDA and ROCm, the stream the consumer will use; otherwise None or -1.
+        max_version: the newest (major, minor) the consumer reads; from (1, 0) on the capsule is
+            versioned, else legacy, which read-only data refuses with BufferError.
+        dl_device: where the consumer wants the data, as (type, id).
+        copy: True forces a copy, False forbids one, None leaves it open.
+        version: the form of the 2022 draft, 100 * major + 10 * minor; not with max_version.
+
+        >>> np.from_dlpack(fastdl.asarray(bytearray(b"abc"))).tolist()  # which calls this
+        [97, 98, 99]
+        """
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """(device type, device id) as plain ints.
+
+        >>> fastdl.empty(3).__dlpack_device__()
+        (1, 0)
+        """
+    def __dlpack_info__(self) -> int:
+        """The newest DLPack version supported here, in the numbering of the 2022 draft.
+
+        >>> fastdl.empty(3).__dlpack_info__()
+        130
+        """
     def __array__(
         self, dtype: npt.DTypeLike | None = None, *, copy: bool | None = None
     ) -> np.ndarray[Any, np.dtype[Any]]: ...
@@ -92,7 +343,20 @@ def empty(
     device: _DeviceLike = "cpu",
     *,
     stream: object = None,
-) -> Tensor: ...
+) -> Tensor:
+    """A new row-major tensor of uninitialised memory, aligned to 256 bytes.
+
+    shape: an int or a sequence of ints. dtype: a name, (code, bits, lanes) or a DType. device:
+    the host, CUDA ("cuda", "cuda_managed", or pinned memory: "cuda_host") or ROCm ("rocm",
+    "rocm_host"). stream: for device memory: allocates in the order of this stream if the device has
+    memory pools; the memory is ready on it, and fastdl orders its use on other streams. None: the
+    memory is ready at once, which may make the host wait.
+    MemoryError if there is not enough memory. BufferError without a driver for the device.
+
+    >>> x = fastdl.empty((2, 3), "int16")
+    >>> x.shape, x.dtype, x.data_ptr % 256
+    ((2, 3), DType('int16'), 0)
+    """
 
 # What follows is only for fastdl's own Python layer.
 
@@ -112,6 +376,7 @@ def install(
     text: Callable[..., Any],
     to: Callable[..., Any],
     empty: Callable[..., Any],
+    parse_dtype: Callable[..., DType],
     record: Callable[..., Any],
     release: Callable[..., Any],
 ) -> None: ...

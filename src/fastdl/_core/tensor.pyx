@@ -35,18 +35,18 @@ from fastdl._core.dlpack cimport (
 )
 from fastdl._core.native cimport (
     fastdl_check, fastdl_check_bits, fastdl_device_fact, fastdl_devices, fastdl_fault,
-    fastdl_fault_text, fastdl_find_device, fastdl_is_contiguous, fastdl_is_packed,
-    fastdl_itemsize, fastdl_layout, FASTDL_MAX_NDIM, FASTDL_OK, fastdl_raise_fault,
-    FASTDL_SIZE_OVERFLOW, fdl_allocate, fdl_await_for_host, fdl_block_new, fdl_came_from_c,
-    fdl_any_equals, fdl_copy_compact, fdl_current_work_stream, fdl_description,
-    fdl_description_copy, fdl_description_fill, fdl_device_object, fdl_dtype_fact,
-    fdl_dtype_find, fdl_dtype_object, fdl_dtype_of, fdl_dtypes, fdl_finish_tensor_type,
-    fdl_first_of, fdl_has_numbers, fdl_index, fdl_int_tuple, fdl_keep_also, FDL_LASTING_FLAGS,
-    fdl_legacy_capsule, fdl_lend, fdl_list_of, fdl_make_from_dlpack, fdl_make_tensor,
-    fdl_means_host, fdl_memory_new, fdl_ordered_by_caller, fdl_own_buffer, fdl_own_object,
-    fdl_pointer, fdl_pointer_get, fdl_pointer_set, fdl_set_fact_makers, fdl_speed_up_dlpack,
-    fdl_take_legacy, fdl_take_versioned, fdl_tensor_wrap, fdl_unmake_tensor,
-    fdl_versioned_capsule,
+    fastdl_fault_text, fastdl_find_device, fastdl_is_contiguous, fastdl_is_packed, fastdl_itemsize,
+    fastdl_layout, FASTDL_MAX_NDIM, FASTDL_OK, fastdl_raise_fault, FASTDL_SIZE_OVERFLOW,
+    fdl_allocate, fdl_any_equals, fdl_await_for_host, fdl_block_new, fdl_came_from_c,
+    fdl_copy_compact, fdl_current_work_stream, fdl_description, fdl_description_copy,
+    fdl_description_fill, fdl_device_object, fdl_dtype_fact, fdl_dtype_find, fdl_dtype_object,
+    fdl_dtype_of, fdl_dtypes, fdl_expand, fdl_finish_tensor_type, fdl_first_of, fdl_has_numbers,
+    fdl_index, fdl_int_tuple, fdl_keep_also, FDL_LASTING_FLAGS, fdl_legacy_capsule, fdl_lend,
+    fdl_list_of, fdl_make_from_dlpack, fdl_make_tensor, fdl_means_host, fdl_memory_new,
+    fdl_ordered_by_caller, fdl_own_buffer, fdl_own_object, fdl_permute, fdl_pointer,
+    fdl_pointer_get, fdl_pointer_set, fdl_reshape, fdl_set_fact_makers, fdl_speed_up_dlpack,
+    fdl_squeeze, fdl_take_legacy, fdl_take_versioned, fdl_tensor_wrap, fdl_transpose,
+    fdl_unmake_tensor, fdl_versioned_capsule, fdl_view_as,
 )
 
 
@@ -86,20 +86,22 @@ cdef object has_value = None
 cdef object to_text = None
 cdef object to_device = None
 cdef object to_empty = None
+cdef object as_dtype = None        # DType(what people have)
 cdef object record_work = None
 cdef object release_work = None
 
 
 def install(*, Device, DType, dlpack, cuda_array_interface, numpy, array, number, index, contains,
-            text, to, empty, record, release):
+            text, to, empty, parse_dtype, record, release):
     """Tells the core which Python functions complete Tensor's methods. Called once, on import."""
     global export, export_cuda_array
     global to_numpy, to_array, to_text, to_device, to_empty, record_work, release_work
-    global to_number, to_index, has_value
+    global to_number, to_index, has_value, as_dtype
     to_number, to_index, has_value = number, index, contains
     record_work, release_work = record, release
     export, export_cuda_array = dlpack, cuda_array_interface
     to_numpy, to_array, to_text, to_device, to_empty = numpy, array, text, to, empty
+    as_dtype = parse_dtype
     fdl_set_fact_makers(DType, Device)
     fdl_device_object(host_device())  # known from the start: see fdl_means_host
 
@@ -262,6 +264,10 @@ def empty(shape, dtype="float32", device="cpu", *, stream=None):
     memory pools; the memory is ready on it, and fastdl orders its use on other streams. None: the
     memory is ready at once, which may make the host wait.
     MemoryError if there is not enough memory. BufferError without a driver for the device.
+
+    >>> x = fastdl.empty((2, 3), "int16")
+    >>> x.shape, x.dtype, x.data_ptr % 256
+    ((2, 3), DType('int16'), 0)
     """
     cdef int64_t dims[64]
     cdef DLTensor prototype
@@ -576,7 +582,11 @@ cdef class Tensor:
 
     @property
     def shape(self):
-        """Sizes of the dimensions, in elements."""
+        """Sizes of the dimensions, in elements: a tuple of ints.
+
+        >>> fastdl.from_dlpack(np.zeros((2, 3))).shape
+        (2, 3)
+        """
         cdef DLTensor *tensor = &self.description.managed.dl_tensor
         with cython.critical_section(self):
             if self._shape is None:
@@ -585,64 +595,115 @@ cdef class Tensor:
 
     @property
     def strides(self):
-        """Steps between neighbours in each dimension, in elements, as given by the producer."""
+        """Steps between neighbours in each dimension, in elements, as given by the producer.
+
+        Those of dimensions of size 1, and of tensors without elements, may be anything.
+
+        >>> fastdl.from_dlpack(np.zeros((2, 3))[:, ::-1]).strides
+        (3, -1)
+        """
         cdef DLTensor *tensor = &self.description.managed.dl_tensor
         return fdl_int_tuple(tensor.strides, tensor.ndim)
 
     @property
     def ndim(self):
-        """Number of dimensions, 0 to 64."""
+        """Number of dimensions, 0 to 64.
+
+        >>> fastdl.empty((2, 3)).ndim
+        2
+        """
         return self.description.managed.dl_tensor.ndim
 
     @property
     def size(self):
-        """Number of elements."""
+        """Number of elements.
+
+        >>> fastdl.empty((2, 3)).size
+        6
+        """
         cdef fastdl_layout layout
         layout_of(self, &layout)
         return layout.size
 
     @property
     def itemsize(self):
-        """Bytes of one element; 1 for packed elements of fewer than 8 bits."""
+        """Bytes of one element; 1 for packed elements of fewer than 8 bits.
+
+        >>> fastdl.empty(6, "float32x4").itemsize
+        16
+        """
         return fastdl_itemsize(self.description.managed.dl_tensor.dtype)
 
     @property
     def nbytes(self):
-        """Bytes of all elements laid out without gaps, whatever the strides."""
+        """Bytes of all elements laid out without gaps, whatever the strides.
+
+        >>> fastdl.empty(6, "int16").nbytes, fastdl.empty(6, "int4").nbytes
+        (12, 3)
+        """
         cdef fastdl_layout layout
         layout_of(self, &layout)
         return layout.nbytes
 
     @property
     def dtype(self):
-        """The element type, a fastdl.DType."""
+        """The element type, a fastdl.DType.
+
+        >>> fastdl.empty(6).dtype
+        DType('float32')
+        """
         return fdl_dtype_object(self.description.managed.dl_tensor.dtype)
 
     @property
     def device(self):
-        """Where the memory is, a fastdl.Device."""
+        """Where the memory is, a fastdl.Device.
+
+        >>> fastdl.empty(6).device
+        Device('cpu:0')
+        """
         return fdl_device_object(self.description.managed.dl_tensor.device)
 
     @property
     def data_ptr(self):
-        """Address of the first element, as an int. On devices without addresses (OpenCL, Vulkan,
-        Metal, WebGPU, unknown ones) the handle of the allocation, without any byte offset."""
+        """Address of the first element, as an int.
+
+        On devices without addresses (OpenCL, Vulkan, Metal, WebGPU, unknown ones) the handle of the
+        allocation, without any byte offset.
+
+        >>> array = np.zeros(3)
+        >>> fastdl.from_dlpack(array).data_ptr == array.ctypes.data
+        True
+        """
         return <uintptr_t>self.description.managed.dl_tensor.data
 
     @property
     def readonly(self):
-        """Whether the elements must not be written."""
+        """Whether the elements must not be written. Views and exports keep it; a copy is writable.
+
+        >>> fastdl.asarray(b"abc").readonly, fastdl.asarray(bytearray(b"abc")).readonly
+        (True, False)
+        """
         return bool(self.description.managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY)
 
     @property
     def is_copied(self):
-        """Whether the producer or fastdl copied the data for this tensor."""
+        """Whether the producer or fastdl copied the data for this tensor.
+
+        >>> x = fastdl.empty(3)
+        >>> x.is_copied, x.copy().is_copied
+        (False, True)
+        """
         return bool(self.description.managed.flags & DLPACK_FLAG_BITMASK_IS_COPIED)
 
     def is_contiguous(self, order="C"):
         """Whether the elements have no gaps: in row-major order ("C") or column-major order ("F").
 
         Strides of dimensions of size 1 do not matter. A tensor without elements is contiguous.
+        ValueError for another order.
+
+        >>> x = fastdl.empty((2, 3))
+        >>> x.is_contiguous(), x.T.is_contiguous(), x.T.is_contiguous("F")
+        (True, False, True)
         """
         if order not in ("C", "F"):
             raise ValueError(f"expected order 'C' or 'F', got {order!r}")
@@ -683,9 +744,15 @@ cdef class Tensor:
     # ---- views ----
 
     def __getitem__(self, key):
-        """A view: integers, slices, None and one Ellipsis, as in NumPy's basic indexing.
+        """A view of a part: integers, slices, None and one Ellipsis, as in NumPy's basic indexing.
 
-        Shares memory with this tensor and keeps it alive. Copies nothing.
+        Shares memory with this tensor and keeps it alive. Copies nothing. None adds a dimension of
+        size 1. IndexError for an index that does not exist, TypeError for arrays and booleans,
+        BufferError for elements that share bytes.
+
+        >>> x = fastdl.from_dlpack(np.arange(12).reshape(3, 4))
+        >>> x[1:, ::-2].tolist(), x[..., None].shape
+        ([[7, 5], [11, 9]], (3, 4, 1))
         """
         return fdl_index(<PyObject *>self, key)
 
@@ -695,16 +762,122 @@ cdef class Tensor:
         # Not a generator: those of Cython 3.3.1 never release the reference to their type.
         return PySeqIter_New(self)
 
+    @property
+    def T(self):
+        """The transpose of a matrix: a view with rows and columns exchanged.
+
+        ValueError unless there are two dimensions, as in the array API standard; `permute` takes
+        any number.
+
+        >>> fastdl.from_dlpack(np.arange(6).reshape(2, 3)).T.tolist()
+        [[0, 3], [1, 4], [2, 5]]
+        """
+        return fdl_transpose(<PyObject *>self)
+
+    def permute(self, *axes):
+        """A view with the dimensions in another order.
+
+        axes: each dimension once, as ints or as one sequence of ints; negative ones count from the
+        last. Dimension i of the view is dimension axes[i] of this tensor. ValueError for other
+        axes, BufferError for elements that share bytes.
+
+        >>> fastdl.empty((2, 3, 4)).permute(2, 0, 1).shape
+        (4, 2, 3)
+        """
+        return fdl_permute(<PyObject *>self, axes)
+
+    def reshape(self, *shape):
+        """A view of the same elements, in row-major order, in another shape. Never copies.
+
+        shape: sizes in elements, as ints or as one sequence of ints; one of them may be -1, for
+        what the others leave. ValueError if the shape does not hold as many elements.
+        CopyRequiredError, which is a ValueError too, if no strides describe the result: a copy has
+        memory of its own.
+
+        >>> x = fastdl.from_dlpack(np.arange(6)).reshape(2, -1)
+        >>> x.tolist()
+        [[0, 1, 2], [3, 4, 5]]
+        >>> x.T.copy().reshape(6).tolist()
+        [0, 3, 1, 4, 2, 5]
+        >>> x.T.reshape(6)
+        Traceback (most recent call last):
+        fastdl...CopyRequiredError: an int64 tensor of shape (3, 2) on cpu:0 cannot be ...
+        """
+        return fdl_reshape(<PyObject *>self, shape)
+
+    def squeeze(self, axis=None):
+        """A view without dimensions of size 1.
+
+        axis: which ones, as an int or a sequence of ints, negative ones counted from the last;
+        None: all of size 1. ValueError for a dimension of another size, or that does not exist. The
+        opposite is an index of None: x[:, None].
+
+        >>> x = fastdl.empty((1, 3, 1))
+        >>> x.squeeze().shape, x.squeeze(-1).shape
+        ((3,), (1, 3))
+        """
+        return fdl_squeeze(<PyObject *>self, axis)
+
+    def expand(self, *shape):
+        """A read-only view with elements repeated, along dimensions of size 1 and new ones.
+
+        shape: the sizes of the view, as ints or as one sequence of ints; -1 keeps a size. New
+        dimensions come before the first. What is repeated has stride 0 and takes no memory. The
+        view is read-only, as that of numpy.broadcast_to, even if nothing is repeated: a write to
+        one element would show in others, which consumers that write take for separate memory.
+
+        ValueError if a dimension of another size than 1 would change, or if the bytes of all
+        elements are more than a 64-bit count can hold. BufferError for elements that share bytes.
+
+        >>> x = fastdl.from_dlpack(np.arange(3)).expand(2, 3)
+        >>> x.tolist(), x.strides, x.readonly
+        ([[0, 1, 2], [0, 1, 2]], (0, 1), True)
+        """
+        return fdl_expand(<PyObject *>self, shape)
+
+    def view(self, dtype):
+        """The same bytes as elements of another type: bits are reinterpreted, not converted.
+
+        dtype: whatever fastdl.DType takes. If its elements have another size, the last dimension
+        gets more or fewer of them. ValueError if that is no whole number, or if there is no
+        dimension. CopyRequiredError, which is a ValueError too, if the last dimension has gaps, or
+        if a stride or the address is no multiple of what the new elements need. BufferError for
+        elements that share bytes, before or after.
+
+        >>> x = fastdl.from_dlpack(np.array([1.0, -2.0], np.float32))
+        >>> [hex(bits) for bits in x.view("uint32").tolist()]
+        ['0x3f800000', '0xc0000000']
+        >>> x.view("uint8").shape
+        (8,)
+        """
+        cdef DLDataType wanted
+        if not fdl_dtype_of(dtype, &wanted):
+            wanted.code, wanted.bits, wanted.lanes = as_dtype(dtype).__dlpack_data_type__()
+        return fdl_view_as(<PyObject *>self, wanted)
+
     # ---- values and copies ----
 
     def tolist(self):
-        """The elements as nested lists of Python numbers. Host data only (BufferError)."""
+        """The elements as nested lists of Python numbers; without dimensions, the number itself.
+
+        Elements of a vector type are tuples. Host data only (BufferError); TypeError for types that
+        Python has no numbers for. For pinned memory the host first waits for known work.
+
+        >>> fastdl.from_dlpack(np.arange(6).reshape(2, 3)).tolist()
+        [[0, 1, 2], [3, 4, 5]]
+        """
         check_numbers(self, "tolist()")
         return fdl_list_of(
             &self.description.managed.dl_tensor, self.description.managed.flags)
 
     def item(self):
-        """The only element, as a Python number. Host data only; ValueError unless size is 1."""
+        """The only element, as a Python number.
+
+        ValueError unless size is 1; otherwise as `tolist`.
+
+        >>> fastdl.from_dlpack(np.array([[2.5]])).item()
+        2.5
+        """
         cdef fastdl_layout layout
         layout_of(self, &layout)
         if layout.size != 1:
@@ -744,7 +917,11 @@ cdef class Tensor:
         return to_number(self, format, form) if form else str(self)
 
     def __bytes__(self):
-        """The elements in row-major order, without gaps. Host data only (BufferError)."""
+        """The elements in row-major order, without gaps. Host data only (BufferError).
+
+        >>> bytes(fastdl.from_dlpack(np.array([[1, 2], [3, 4]], np.uint8)).T)
+        b'\\x01\\x03\\x02\\x04'
+        """
         # Without this, bytes() would take an integer tensor for a number of zeros.
         check_host(self, "bytes()")
         return read_bytes(self)
@@ -753,11 +930,16 @@ cdef class Tensor:
         return has_value(self, x)
 
     def numpy(self):
-        """A NumPy array on the same memory, read-only if the tensor is. Host data only; for pinned
-        memory the host first waits for known work.
+        """A NumPy array on the same memory, read-only if the tensor is.
 
+        Host data only (BufferError); for pinned memory the host first waits for known work.
         bfloat16, float8 and narrower types need the package ml_dtypes (TypeError without it).
         Packed types are unpacked into a new array; vector types gain a last dimension of lanes.
+
+        >>> x = fastdl.empty(3)
+        >>> x.numpy()[:] = 7
+        >>> x.tolist()
+        [7.0, 7.0, 7.0]
         """
         cdef const array_maker *maker = <const array_maker *>fdl_pointer_get(&known_array_maker)
         if maker is not NULL:
@@ -769,15 +951,20 @@ cdef class Tensor:
     def copy(self):
         """A writable row-major copy on the same device, in memory that fastdl allocates.
 
-        On CUDA and ROCm the thread's work stream makes it. BufferError on other devices.
-        Pinned memory on a machine without its driver is copied to ordinary memory.
+        On CUDA and ROCm the thread's work stream makes it. BufferError on other devices. Pinned
+        memory on a machine without its driver is copied to ordinary memory. MemoryError if there is
+        not enough.
+
+        >>> x = fastdl.asarray(b"abc").copy()
+        >>> x.readonly, x.tolist()
+        (False, [97, 98, 99])
         """
         if is_plain_host(self):
             return copy_host(self)
         return to_device(self, self.device, copy=True)
 
     def to(self, device, *, stream=None):
-        """This tensor on `device`: itself if it is there already, else a writable row-major copy.
+        """The tensor on `device`: itself if it is there already, else a writable row-major copy.
 
         Pinned memory counts as being on the CPU. stream: a stream of `device`, or of this tensor's
         device if `device` is the host. It makes the copy, after all known work on this tensor, and
@@ -789,6 +976,10 @@ cdef class Tensor:
         The driver is called once for each box of up to three dimensions, and once for each index of
         a dimension whose stride is negative or 0. BufferError if the device has no driver, is
         neither CUDA's nor ROCm's, or if the copy cannot be part of a graph that is being captured.
+
+        >>> x = fastdl.empty(3)
+        >>> x.to("cpu") is x
+        True
         """
         if stream is None and is_plain_host(self) and fdl_means_host(device):
             return self
@@ -825,17 +1016,28 @@ cdef class Tensor:
         dl_device: where the consumer wants the data, as (type, id).
         copy: True forces a copy, False forbids one, None leaves it open.
         version: the form of the 2022 draft, 100 * major + 10 * minor; not with max_version.
+
+        >>> np.from_dlpack(fastdl.asarray(bytearray(b"abc"))).tolist()  # which calls this
+        [97, 98, 99]
         """
         # export.c serves the plain call before it reaches this method.
         return export(self, stream, max_version, dl_device, copy, version)
 
     def __dlpack_device__(self):
-        """(device type, device id) as plain ints."""
+        """(device type, device id) as plain ints.
+
+        >>> fastdl.empty(3).__dlpack_device__()
+        (1, 0)
+        """
         cdef DLTensor *tensor = &self.description.managed.dl_tensor
         return (<int32_t>tensor.device.device_type, tensor.device.device_id)
 
     def __dlpack_info__(self):
-        """The newest DLPack version supported here, in the numbering of the 2022 draft: 130."""
+        """The newest DLPack version supported here, in the numbering of the 2022 draft.
+
+        >>> fastdl.empty(3).__dlpack_info__()
+        130
+        """
         return FASTDL_DLPACK_MAJOR * 100 + FASTDL_DLPACK_MINOR * 10
 
     # ---- the protocols before DLPack ----

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "views.h"
+
+#include "facts.h"
+#include "import.h"
+#include "index.h"
+#include "layout.h"
+
+/* A view while it is put together: what it is of, what was asked for, and its shape and strides. */
+typedef struct {
+    PyObject *tensor;
+    const DLTensor *source;
+    uint64_t flags;
+    const char *verb;               /* for messages: "cannot be `verb` `asked`" */
+    int32_t count;                  /* of `asked`; -1: the type of `result` is what was asked for */
+    int64_t asked[FASTDL_MAX_NDIM]; /* sizes or axes */
+    DLTensor result;                /* its shape and strides are those below */
+    int64_t shape[FASTDL_MAX_NDIM], strides[FASTDL_MAX_NDIM];
+} view_parts;
+
+/* Without dimensions yet. */
+static void begin(view_parts *view, PyObject *tensor, const char *verb)
+{
+    fdl_description *own = fdl_description_in(tensor);
+    view->tensor = tensor;
+    view->source = &own->managed.dl_tensor;
+    view->flags = own->managed.flags & FDL_LASTING_FLAGS;
+    view->verb = verb;
+    view->count = -1;
+    view->result = *view->source;
+    view->result.ndim = 0;
+    view->result.shape = view->shape;
+    view->result.strides = view->strides;
+}
+
+static void append(view_parts *view, int64_t dim, int64_t stride)
+{
+    view->shape[view->result.ndim] = dim;
+    view->strides[view->result.ndim] = stride;
+    view->result.ndim++;
+}
+
+static int64_t size_of(const view_parts *view)
+{
+    fastdl_layout layout;
+    (void)fastdl_check(view->source, view->flags, &layout);
+    return layout.size;
+}
+
+/* ---- the result ---- */
+
+/* Raises `error`. Returns NULL. */
+static PyObject *refuse(const view_parts *view, PyObject *error, const char *why)
+{
+    PyObject *asked = view->count >= 0 ? fdl_int_tuple(view->asked, view->count)
+                                       : fdl_dtype_object(view->result.dtype);
+    PyObject *words = asked == NULL ? NULL : fdl_words_about(view->tensor);
+    if (words != NULL)
+        PyErr_Format(error, "%U cannot be %s %S: %s", words, view->verb, asked, why);
+    Py_XDECREF(words);
+    Py_XDECREF(asked);
+    return NULL;
+}
+
+static PyObject *ask_for_copy(const view_parts *view, const char *why)
+{
+    PyObject *module = PyImport_ImportModule("fastdl._core.errors"), *error = NULL;
+    if (module != NULL)
+        error = PyObject_GetAttrString(module, "CopyRequiredError");
+    if (error != NULL)
+        refuse(view, error, why);
+    Py_XDECREF(error);
+    Py_XDECREF(module);
+    return NULL;
+}
+
+static const char share_bytes[] = "its elements share bytes, and have a meaning in row-major order "
+                                  "alone: use numpy() first";
+
+/* The Tensor, if the view is possible. */
+static PyObject *finish(view_parts *view)
+{
+    fastdl_layout layout;
+    fastdl_fault fault = fastdl_check(&view->result, view->flags, &layout);
+    if (fault == FASTDL_PACKED_STRIDES)
+        return refuse(view, PyExc_BufferError, share_bytes);
+    if (fault != FASTDL_OK)
+        return refuse(view, PyExc_ValueError, fastdl_fault_text(fault));
+    return fdl_make_view(view->tensor, &view->result, view->flags);
+}
+
+/* ---- what is asked for ---- */
+
+static int read_integer(PyObject *number, const char *what, int64_t *value)
+{
+    Py_ssize_t n;
+    if (!fdl_is_index(number)) {
+        PyErr_Format(PyExc_TypeError, "expected ints as %s, got '%.100s'", what,
+                     Py_TYPE(number)->tp_name);
+        return -1;
+    }
+    n = PyNumber_AsSsize_t(number, PyExc_ValueError);
+    if (n == -1 && PyErr_Occurred())
+        return -1;
+    *value = n;
+    return 0;
+}
+
+/* Reads the ints in a tuple, or in the one sequence in it. 0, or -1 with an exception. */
+static int read_asked(view_parts *view, PyObject *arguments, const char *what)
+{
+    PyObject *only = PyTuple_GET_SIZE(arguments) == 1 ? PyTuple_GET_ITEM(arguments, 0) : NULL;
+    PyObject *numbers;
+    Py_ssize_t n;
+    int failed = 0;
+    if (only != NULL && PySequence_Check(only) && !PyIndex_Check(only))
+        numbers = PySequence_Tuple(only);
+    else
+        numbers = Py_NewRef(arguments);
+    if (numbers == NULL)
+        return -1;
+    n = PyTuple_GET_SIZE(numbers);
+    if (n > FASTDL_MAX_NDIM) {
+        PyErr_Format(PyExc_ValueError, "expected at most %d ints as %s, got %zd", FASTDL_MAX_NDIM,
+                     what, n);
+        failed = 1;
+    }
+    for (Py_ssize_t i = 0; i < n && !failed; i++)
+        failed = read_integer(PyTuple_GET_ITEM(numbers, i), what, &view->asked[i]) < 0;
+    view->count = (int32_t)n;
+    Py_DECREF(numbers);
+    return failed ? -1 : 0;
+}
+
+/* Makes `axes` of what was asked for, counted from 0, and marks them in `marked`, which has a place
+ * for each dimension. 0 if one does not exist or comes twice. */
+static int read_axes(const view_parts *view, int32_t *axes, char *marked)
+{
+    int32_t ndim = view->source->ndim;
+    for (int32_t i = 0; i < ndim; i++)
+        marked[i] = 0;
+    for (int32_t k = 0; k < view->count; k++) {
+        int64_t axis = view->asked[k];
+        if (axis < -ndim || axis >= ndim)
+            return 0;
+        axes[k] = (int32_t)(axis < 0 ? axis + ndim : axis);
+        if (marked[axes[k]]++)
+            return 0;
+    }
+    return 1;
+}
+
+/* ---- reshape ---- */
+
+/* The shape that was asked for, with a size in the place of -1. 0 with ValueError if it does not
+ * hold as many elements as the tensor. */
+static int complete_shape(view_parts *view)
+{
+    int64_t size = size_of(view), *open = NULL, count, low, high;
+    DLTensor others = {.ndim = view->count, .shape = view->shape};
+    for (int32_t i = 0; i < view->count; i++) {
+        view->shape[i] = view->asked[i];
+        if (view->shape[i] >= 0)
+            continue;
+        if (view->shape[i] != -1 || open != NULL) {
+            refuse(view, PyExc_ValueError, "expected sizes from 0, one of which may be -1");
+            return 0;
+        }
+        open = &view->shape[i];
+        *open = 1;
+    }
+    if (fastdl_measure_(&others, &count, &low, &high) != FASTDL_OK ||
+        (open != NULL ? count == 0 || size % count != 0 : count != size)) {
+        refuse(view, PyExc_ValueError, "expected a shape of as many elements");
+        return 0;
+    }
+    if (open != NULL)
+        *open = size / count;
+    view->result.ndim = view->count;
+    return 1;
+}
+
+/* Whether dimension `i` and `count` elements behind it, which lie `step` apart, can be walked as
+ * one. */
+static int continues(const DLTensor *tensor, int32_t i, int64_t count, int64_t step)
+{
+    int64_t next;
+    return tensor->shape[i] == 1 ||
+           (!fastdl_mul_(count, step, &next) && tensor->strides[i] == next);
+}
+
+/* The strides of elements in another shape; 0 if there are none. From the last dimension to the
+ * first, runs of dimensions that one stride describes are cut into the new sizes. */
+static int find_strides(const DLTensor *tensor, int32_t ndim, const int64_t *shape,
+                        int64_t *strides)
+{
+    int32_t k = ndim;
+    int64_t run = 1, step = 1;
+    for (int32_t i = tensor->ndim; i-- > 0;) {
+        int64_t cut = 1;
+        if (run == 1) /* nothing yet but dimensions of size 1, whose strides mean nothing */
+            step = tensor->strides[i];
+        run *= tensor->shape[i];
+        if (i > 0 && continues(tensor, i - 1, run, step))
+            continue;
+        for (; k > 0 && (cut < run || shape[k - 1] == 1); k--) {
+            strides[k - 1] = (int64_t)((uint64_t)cut * (uint64_t)step);
+            cut *= shape[k - 1];
+        }
+        if (cut != run)
+            return 0;
+        run = 1;
+    }
+    while (k-- > 0)
+        strides[k] = 1; /* of size 1: those of a tensor without dimensions */
+    return 1;
+}
+
+PyObject *fdl_reshape(PyObject *tensor, PyObject *sizes)
+{
+    view_parts view;
+    begin(&view, tensor, "reshaped to");
+    if (read_asked(&view, sizes, "shape") < 0 || !complete_shape(&view))
+        return NULL;
+    if (size_of(&view) == 0)
+        fastdl_compact_strides(view.result.ndim, view.shape, view.strides);
+    else if (!find_strides(view.source, view.result.ndim, view.shape, view.strides))
+        return ask_for_copy(&view, "its strides allow no view of that shape: use "
+                                   "copy().reshape(...)");
+    return finish(&view);
+}
+
+/* ---- permute, T, squeeze ---- */
+
+static PyObject *permuted(view_parts *view, const int32_t *axes)
+{
+    for (int32_t k = 0; k < view->source->ndim; k++)
+        append(view, view->source->shape[axes[k]], view->source->strides[axes[k]]);
+    return finish(view);
+}
+
+PyObject *fdl_permute(PyObject *tensor, PyObject *axes)
+{
+    view_parts view;
+    int32_t order[FASTDL_MAX_NDIM];
+    char marked[FASTDL_MAX_NDIM];
+    begin(&view, tensor, "permuted by");
+    if (read_asked(&view, axes, "axes") < 0)
+        return NULL;
+    if (view.count != view.source->ndim || !read_axes(&view, order, marked))
+        return refuse(&view, PyExc_ValueError, "expected each of its dimensions once");
+    return permuted(&view, order);
+}
+
+PyObject *fdl_transpose(PyObject *tensor)
+{
+    static const int32_t swapped[] = {1, 0};
+    view_parts view;
+    begin(&view, tensor, "permuted by");
+    view.count = 2;
+    view.asked[0] = 1;
+    view.asked[1] = 0;
+    if (view.source->ndim != 2)
+        return refuse(&view, PyExc_ValueError,
+                      "T is for two dimensions, use permute(...) for any number");
+    return permuted(&view, swapped);
+}
+
+PyObject *fdl_squeeze(PyObject *tensor, PyObject *axis)
+{
+    view_parts view;
+    int32_t axes[FASTDL_MAX_NDIM];
+    char dropped[FASTDL_MAX_NDIM];
+    int possible = 1;
+    begin(&view, tensor, "squeezed along");
+    view.count = 0;
+    if (axis != Py_None) {
+        PyObject *arguments = PyTuple_Pack(1, axis);
+        int failed = arguments == NULL || read_asked(&view, arguments, "axis") < 0;
+        Py_XDECREF(arguments);
+        if (failed)
+            return NULL;
+        possible = read_axes(&view, axes, dropped);
+    }
+    for (int32_t i = 0; possible && i < view.source->ndim; i++) {
+        int64_t dim = view.source->shape[i];
+        if (axis == Py_None ? dim != 1 : !dropped[i])
+            append(&view, dim, view.source->strides[i]);
+        else
+            possible = dim == 1;
+    }
+    if (!possible)
+        return refuse(&view, PyExc_ValueError, "expected dimensions of size 1, each once");
+    return finish(&view);
+}
+
+/* ---- expand ---- */
+
+PyObject *fdl_expand(PyObject *tensor, PyObject *sizes)
+{
+    view_parts view;
+    int32_t added;
+    begin(&view, tensor, "expanded to");
+    if (read_asked(&view, sizes, "shape") < 0)
+        return NULL;
+    added = view.count - view.source->ndim;
+    for (int32_t k = 0; k < view.count && added >= 0; k++) {
+        int is_new = k < added;
+        int64_t own = is_new ? 1 : view.source->shape[k - added];
+        int64_t dim = view.asked[k] == -1 && !is_new ? own : view.asked[k];
+        if (dim < 0 || (dim != own && own != 1))
+            added = -1;
+        else
+            append(&view, dim, is_new || dim != own ? 0 : view.source->strides[k - added]);
+    }
+    if (added < 0)
+        return refuse(&view, PyExc_ValueError,
+                      "expected other sizes for dimensions of size 1 alone, -1 or the same for "
+                      "others, and new dimensions in front");
+    view.flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
+    return finish(&view);
+}
+
+/* ---- another type ---- */
+
+/* At multiples of how many bytes compilers expect a number of a type. */
+static uint64_t alignment_of(DLDataType dtype)
+{
+    uint64_t bytes = dtype.bits / (dtype.code == kDLComplex ? 16u : 8u);
+    return bytes == 0 ? 1 : bytes & (0 - bytes);
+}
+
+static int is_aligned(const DLTensor *tensor, DLDataType dtype)
+{
+    int addresses = fastdl_find_device((int32_t)tensor->device.device_type)->addresses;
+    uint64_t first = (addresses ? fastdl_address_(tensor) : 0) + tensor->byte_offset;
+    return first % alignment_of(dtype) == 0;
+}
+
+/* Gives the last dimension of `view`, of elements of `own` bytes, those of `size` bytes. 0 with an
+ * exception if that cannot be. */
+static int resize_elements(view_parts *view, int64_t own, int64_t size)
+{
+    int32_t last = view->result.ndim - 1;
+    int64_t bytes;
+    if (last < 0 || fastdl_mul_(view->shape[last], own, &bytes) || bytes % size != 0) {
+        refuse(view, PyExc_ValueError,
+               "expected a last dimension of a whole number of such elements");
+        return 0;
+    }
+    if (size_of(view) != 0 && view->shape[last] != 1 && view->strides[last] != 1) {
+        ask_for_copy(view, "its last dimension has gaps: use copy().view(...)");
+        return 0;
+    }
+    view->shape[last] = bytes / size;
+    view->strides[last] = 1;
+    for (int32_t i = 0; i < last; i++) {
+        if (!fastdl_mul_(view->strides[i], own, &bytes) && bytes % size == 0) {
+            view->strides[i] = bytes / size;
+        } else if (view->shape[i] > 1 && size_of(view) != 0) {
+            ask_for_copy(view, "its strides are no whole number of such elements: use "
+                               "copy().view(...)");
+            return 0;
+        }
+    }
+    return 1;
+}
+
+PyObject *fdl_view_as(PyObject *tensor, DLDataType dtype)
+{
+    view_parts view;
+    int64_t own, size;
+    begin(&view, tensor, "viewed as");
+    for (int32_t i = 0; i < view.source->ndim; i++)
+        append(&view, view.source->shape[i], view.source->strides[i]);
+    if (fastdl_dtype(dtype) == fastdl_dtype(view.source->dtype))
+        return finish(&view);
+    view.result.dtype = dtype;
+    if (fastdl_is_packed(view.source->dtype, view.flags) || fastdl_is_packed(dtype, 0))
+        return refuse(&view, PyExc_BufferError,
+                      "elements that share bytes are no bytes of their own: use numpy() first, or "
+                      "name a type whose lanes fill bytes, such as \"int4x2\"");
+    view.flags &= ~(uint64_t)DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
+    own = fastdl_itemsize(view.source->dtype);
+    size = fastdl_itemsize(dtype);
+    if (own != size && !resize_elements(&view, own, size))
+        return NULL;
+    if (alignment_of(dtype) > alignment_of(view.source->dtype) && size_of(&view) != 0 &&
+        !is_aligned(view.source, dtype))
+        return ask_for_copy(&view, "its address is no multiple of what such elements need: use "
+                                   "copy().view(...)");
+    return finish(&view);
+}

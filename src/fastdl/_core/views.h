@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Views of a whole Tensor: the same memory in another shape, order or type. Those of a part are in
+ * index.h.
+ *
+ * Each function returns a new Tensor on the block of `tensor`, read-only if that is, or NULL with
+ * an exception: TypeError for arguments of another type, ValueError for a view that cannot exist,
+ * CopyRequiredError for one that could exist of a compact copy, BufferError if elements share bytes
+ * and the view would not be in row-major order, MemoryError. They read no memory, so any device
+ * will do.
+ */
+#ifndef FASTDL_CORE_VIEWS_H_
+#define FASTDL_CORE_VIEWS_H_
+
+#include "object.h"
+
+/* `sizes`, here and below, and `axes`: a tuple of ints, or of one sequence of ints. One size may be
+ * -1: whatever is left. */
+PyObject *fdl_reshape(PyObject *tensor, PyObject *sizes);
+
+/* Dimension i of the view is dimension axes[i] of the tensor. */
+PyObject *fdl_permute(PyObject *tensor, PyObject *axes);
+
+/* The transpose of a matrix. */
+PyObject *fdl_transpose(PyObject *tensor);
+
+/* Without the dimensions `axis`, an int or a sequence of ints, each of size 1; None: all such. */
+PyObject *fdl_squeeze(PyObject *tensor, PyObject *axis);
+
+/* Dimensions of size 1 become any size, and new ones come before the first; -1 keeps a size. Always
+ * read-only: elements that are written once would change in many places. */
+PyObject *fdl_expand(PyObject *tensor, PyObject *sizes);
+
+/* The same bytes as elements of another type; if it has another size, the last dimension, which
+ * must have no gaps, gets more or fewer elements. */
+PyObject *fdl_view_as(PyObject *tensor, DLDataType dtype);
+
+#endif
