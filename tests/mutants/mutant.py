@@ -2,9 +2,11 @@
 
 from typing import NamedTuple
 
-DRIVER, EVENT, ORDERING, MEMORY, TRANSFER, POINTER, EXCHANGES = (
+DRIVER, EVENT, ORDERING, MEMORY, TRANSFER, STRIDED, POINTER, EXCHANGES = (
     f"src/fastdl/_devices/{name}.c"
-    for name in ("driver event ordering memory transfer pointer_attributes exchanges".split())
+    for name in (
+        "driver event ordering memory transfer strided pointer_attributes exchanges".split()
+    )
 )
 ACQUIRE, BLOCK, COPY, EXPORT, FACTS, GIL, IMPORT, INDEX, LIFETIME, NUMBERS, OBJECT = (
     f"src/fastdl/_core/{name}.c"
