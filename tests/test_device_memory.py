@@ -140,8 +140,8 @@ def test_memory_of_a_stream(here):
     kernel(here, tensor, stream)
     tensor.record(stream)
     del tensor
-    assert here.calls("free on a stream") == 1
-    assert here.calls("await event") == 0  # another stream waits, not the host
+    assert here.calls("free") == 1
+    assert here.calls("await event") == 2
     assert here.allocations == 0
 
 
@@ -231,28 +231,6 @@ def test_other_memory_is_not_of_a_stream(cuda, place):
     assert driver.edges(tensor) == 0
 
 
-def test_the_free_stream_is_made_once_for_a_device_and_does_not_block(here):
-    before = here.sim.live("streams")
-    stream = stream_on(here.sim)
-    for _ in range(3):
-        fastdl.empty(4, device=here.device, stream=stream)
-    assert here.sim.live("streams") == before + 2
-    kernel(here, kept := fastdl.empty(4, device=here.device), here.default)
-    fastdl.empty(4, device=here.device, stream=stream)  # freed, whatever the legacy stream does
-    kept.record(here.default)
-    driver.forget_events(fastdl.Device(here.device).type)
-    assert here.sim.live("streams") == before + 1
-
-
-def test_the_free_stream_does_not_come_after_the_legacy_stream(here):
-    """What was launched there and not recorded is not waited for by luck."""
-    tensor = fastdl.empty(100, "int8", here.device, stream=stream_on(here.sim, blocking=False))
-    driver.order(tensor, here.default)
-    kernel(here, tensor, here.default)
-    del tensor
-    expect_race(here.sim)
-
-
 # ---- freeing --------------------------------------------------------------------------------
 
 
@@ -279,7 +257,7 @@ def test_freeing_without_a_wait_is_seen(here, on_stream):
     tensor = fastdl.empty(100, "int8", here.device, **where)
     kernel(here, tensor, stream)
     tensor.record(stream)
-    here.ignore("order" if on_stream else "await event")
+    here.ignore("await event")
     del tensor
     expect_race(here.sim)
 
@@ -533,10 +511,10 @@ def test_an_owner_put_before_the_memory(here):
 
 # ---- faults ---------------------------------------------------------------------------------
 
-ALLOCATING_ON = ["is capturing", "new stream", "alloc on a stream", "new event", "record"]
+ALLOCATING_ON = ["is capturing", "alloc on a stream", "new event", "record"]
 ALLOCATING_ELSEWHERE = ["pin", "manage"]
 ALLOCATING = ["enter", "switch", "alloc", *ALLOCATING_ON, *ALLOCATING_ELSEWHERE]
-FREEING = ["free", "unpin", "free on a stream"]
+FREEING = ["free", "unpin"]
 
 
 @pytest.mark.parametrize("call", [c for c in ALLOCATING if c not in ALLOCATING_ELSEWHERE])
@@ -563,19 +541,14 @@ def test_a_failing_allocation_of_other_memory(cuda, call):
 def test_a_free_that_the_driver_refuses_is_not_repeated(here, call):
     # It may have freed the memory all the same, and given it to somebody else.
     device = here.pinned if call == "unpin" else here.device
-    where = {"stream": stream_on(here.sim)} if call == "free on a stream" else {}
-    tensor = fastdl.empty(1, device=device, **where)
+    tensor = fastdl.empty(1, device=device)
     address = tensor.data_ptr
     here.fail_next(call, 999)
     del tensor
     fastdl.empty(1, device=here.pinned)
     assert here.allocations == 1
-    if call == "free on a stream":
-        with here.sim.device(0):
-            here.sim.ok(here.name(call), address, stream_on(here.sim))
-    else:
-        with here.sim.device(0):
-            here.sim.free(address, "pinned" if call == "unpin" else "device")
+    with here.sim.device(0):
+        here.sim.free(address, "pinned" if call == "unpin" else "device")
     here.sim.forget()
 
 

@@ -270,7 +270,7 @@ def test_captures(gpu, device):
             assert refuses(lambda: busy.__dlpack__())
         assert refuses(lambda: idle.record(stream))
         assert refuses(lambda: inside.__dlpack__(dl_device=(CPU, 0)))
-        fastdl.from_dlpack(inside, copy=True, stream=stream)
+        assert refuses(lambda: fastdl.from_dlpack(inside, copy=True, stream=stream))
         assert refuses(lambda: inside.to("cpu", stream=stream))
     for capturing in (second, stream):
         gpu.destroy_graph(gpu.end_capture(capturing))

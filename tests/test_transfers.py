@@ -14,6 +14,7 @@ import pytest
 
 import fastdl
 from fastdl._devices import driver
+from fastdl._protocol import placement
 from tests.support.ctypes_dlpack import IS_COPIED, FakeProducer, Managed, capsule_of, opened
 from tests.support.frameworks import (
     Protocol,
@@ -23,6 +24,7 @@ from tests.support.frameworks import (
     synchronize,
 )
 from tests.support.memory import bytes_of, expect_race, machine, values
+from tests.support.producers import Given, hostile
 from tests.support.simulation import GLOBAL, write
 
 PLACES = {
@@ -52,11 +54,28 @@ def on(device, array):
     return fastdl.from_dlpack(array).copy() if tensor.device == (1, 0) else tensor
 
 
+def copied(tensor, device, stream=None):
+    return placement.make_copy(tensor, fastdl.Device(device), stream)
+
+
+def elements(here, tensor):
+    """The elements of a tensor without negative strides, wherever it is, once all work has run."""
+    here.sim.run()
+    strides = [n * tensor.itemsize for n in tensor.strides]
+    reach = sum((n - 1) * step for n, step in zip(tensor.shape, strides, strict=True))
+    span = here.sim.peek(tensor.data_ptr, reach + tensor.itemsize if tensor.size else 0)
+    dtype = f"V{tensor.itemsize}"
+    if not tensor.size:
+        return np.empty(tensor.shape, dtype)
+    return np.ndarray(tensor.shape, dtype, span, strides=strides)
+
+
 def check(here, tensor, expected):
-    """The tensor is compact and has these elements."""
+    """The tensor has these elements, each in its own place; on the host it is compact."""
     assert tensor.shape == expected.shape
-    assert tensor.is_contiguous()
-    assert bytes_of(here.sim, tensor) == np.ascontiguousarray(expected).tobytes()
+    assert min(tensor.strides, default=0) >= 0
+    assert tensor.is_contiguous() or not tensor.device.is_host
+    assert elements(here, tensor).tobytes() == np.ascontiguousarray(expected).tobytes()
 
 
 def kernel(here, tensor, stream, payload=5, device=0):
@@ -92,7 +111,7 @@ def check_layouts(here, source, target):
     array = values(4, 5, 6, dtype="int32")
     tensor = on(source, array)
     for view in LAYOUTS.values():
-        result = driver.transfer(view(tensor), *fastdl.Device(target).__dlpack_device__())
+        result = copied(view(tensor), target)
         assert result.device == fastdl.Device(target)
         assert result.is_copied and not result.readonly
         assert result.data_ptr != tensor.data_ptr
@@ -125,10 +144,8 @@ def test_transposed_and_broadcast(here, source):
         expected = np.lib.stride_tricks.as_strided(
             array.ravel(), shape, tuple(2 * stride for stride in strides)
         )
-        check(here, driver.transfer(view, *tensor.__dlpack_device__()), expected)
-        check(
-            here, driver.transfer(view, *fastdl.Device(here.pinned).__dlpack_device__()), expected
-        )
+        check(here, copied(view, tensor.device), expected)
+        check(here, copied(view, here.pinned), expected)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -180,36 +197,77 @@ def test_padded_elements_stay_padded(here):
     assert bytes_of(here.sim, there[::2].to("cpu")) == bytes([0, 2, 4])
 
 
-# ---- how many calls -------------------------------------------------------------------------
+# ---- which copy -----------------------------------------------------------------------------
+
+ONE_LINE = (1, 0)
+ROWS = (0, 1)
+BY_THE_HOST = (2, 0)  # there and back
+WIDE = (4, 5, 60)
 
 
-@pytest.mark.parametrize(
-    ("view", "lines", "boxes"),
-    [
-        (lambda t: t, 1, 0),
-        (lambda t: t[1:3], 1, 0),
-        (lambda t: t[1], 1, 0),
-        (lambda t: t[:, 1:3], 0, 1),
-        (lambda t: t[:, 1:3, 1:4], 0, 1),
-        (lambda t: t[..., 0], 0, 1),
-        (lambda t: t[:, :, ::2], 0, 1),
-        (lambda t: t[:, ::2, ::2], 0, 4),  # a box of 4 by 3, for each of 4
-        (lambda t: t[::-1], 4, 0),
-        (lambda t: t[::-1, 1:3, 1:4], 0, 4),
-    ],
-)
-def test_driver_calls(here, view, lines, boxes):
-    array = values(4, 5, 6)
-    tensor = view(on(here.device, array))
-    before = here.calls("line"), here.calls("box")
-    check(here, driver.transfer(tensor, *tensor.__dlpack_device__()), view(array))
-    counts = here.calls("line") - before[0], here.calls("box") - before[1]
-    # An axis that two steps describe is best taken by columns or by rows: never more calls.
-    assert counts <= (lines, boxes) if boxes > 1 else counts == (lines, boxes)
+def transposed(a):
+    if isinstance(a, np.ndarray):
+        return a.T
+    fields = {"strides": a.strides[::-1], "data": a.data_ptr, "device": a.__dlpack_device__()}
+    return fastdl.from_dlpack(Managed(a.shape[::-1], (0, 32, 1), **fields).capsule())
+
+
+# view: what the copy to the same device takes, whether it has the strides of the view, and what the
+# copy to the host takes
+WAYS = {
+    "all": (lambda t: t, ONE_LINE, True, ONE_LINE),
+    "some slices": (lambda t: t[1:3], ONE_LINE, True, ONE_LINE),
+    "transposed": (transposed, ONE_LINE, True, ONE_LINE),
+    "rows of one slice": (lambda t: t[1, ::2], ROWS, False, ONE_LINE),
+    "half of each row": (lambda t: t[:, :, :30], ROWS, False, ONE_LINE),
+    "a tenth of each row": (lambda t: t[:, :, :6], ROWS, False, ROWS),
+    "one column": (lambda t: t[..., 0], ROWS, False, ROWS),
+    "every other element": (lambda t: t[:, :, ::2], ROWS, False, ONE_LINE),
+    "some columns": (lambda t: t[:, 1:4, :30], ONE_LINE, True, ONE_LINE),
+    "a small window": (lambda t: t[:, 1:3, :3], BY_THE_HOST, False, ONE_LINE),
+    "backwards": (lambda t: t[::-1], BY_THE_HOST, False, ONE_LINE),
+    "few, backwards": (lambda t: t[..., ::-20], BY_THE_HOST, False, ONE_LINE),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_driver_calls(here, way):
+    """The device gathers rows, and does not go through the host where its own layout will do. The
+    host gathers what comes with up to four times as much around it."""
+    view, here_takes, keeps, host_takes = WAYS[way]
+    array = values(*WIDE)
+    whole = on(here.device, array)
+    tensor = view(whole)
+
+    def calls(target):
+        before = here.calls("line"), here.calls("rows")
+        result = copied(tensor, target)
+        check(here, result, view(array))
+        return (here.calls("line") - before[0], here.calls("rows") - before[1]), result
+
+    took, result = calls(tensor.device)
+    assert took == here_takes
+    strides = tensor.strides if keeps else fastdl.empty(tensor.shape, tensor.dtype).strides
+    assert result.strides == strides
+    assert calls("cpu")[0] == host_takes
+    again = 0 if tensor.is_contiguous() or host_takes == ROWS else 1  # what was gathered is pinned
+    assert calls(here.pinned)[0] == (host_takes[0] + again, host_takes[1])
+
+
+def test_elements_that_share_memory_do_not_in_a_copy(here):
+    tensor = on(here.device, values(6))
+    for shape, strides in [((4, 6), (0, 1)), ((5, 2), (1, 1)), ((2, 2, 2), (2, 1, 2))]:
+        managed = Managed(shape, (0, 32, 1), strides=strides, data=tensor.data_ptr)
+        managed.struct.tensor.device_type = tuple_of(here)[0]
+        view = fastdl.from_dlpack(managed.capsule())
+        copy = copied(view, tensor.device)
+        expected = np.lib.stride_tricks.as_strided(values(6), shape, [4 * n for n in strides])
+        assert copy.is_contiguous()
+        check(here, copy, expected)
 
 
 def test_pitches_that_the_driver_does_not_take(here):
-    # Rows over 2 GiB apart are copied one by one. They need not exist to be counted.
+    # Rows 2 GiB apart are no rows to it. They need not exist to be counted.
     step = 2**31
     with here.sim.device(0):
         pointer = here.sim.allocate(64)
@@ -217,9 +275,9 @@ def test_pitches_that_the_driver_does_not_take(here):
         capsule_of((2, 3), (1, 8, 1), strides=(step, 1), data=pointer, device=tuple_of(here))
     )
     here.ignore("line")
-    here.ignore("box")
-    driver.transfer(tensor, *tensor.__dlpack_device__())
-    assert (here.calls("line"), here.calls("box")) == (2, 0)
+    here.ignore("rows")
+    assert driver.transfer(tensor, *tuple_of(here)) is None
+    assert (here.calls("line"), here.calls("rows")) == (0, 0)
     with here.sim.device(0):
         here.sim.free(pointer)
 
@@ -245,7 +303,7 @@ def test_the_source_is_ready(here, target, recorded):
     kernel(here, tensor, stream)
     if recorded:
         tensor.record(stream)
-    result = driver.transfer(tensor, *fastdl.Device(device).__dlpack_device__())
+    result = copied(tensor, device)
     if recorded:
         assert bytes_of(here.sim, result) == bytes([5]) * 400
     else:
@@ -270,10 +328,7 @@ def test_foreign_sources_are_ready(here, source, target):
         "same": f"{here.device}:0",
         "other": f"{here.device}:1",
     }[target]
-    assert (
-        bytes_of(here.sim, driver.transfer(tensor, *fastdl.Device(device).__dlpack_device__()))
-        == payload
-    )
+    assert bytes_of(here.sim, copied(tensor, device)) == payload
 
 
 def test_without_a_wait_the_race_is_seen(here):
@@ -341,7 +396,7 @@ def test_the_source_is_not_rewritten_before_it_was_read(here):
 def test_the_source_may_be_dropped(here):
     for target in [f"{here.device}:0", f"{here.device}:1", here.pinned]:
         tensor = on(here.device, values(100))
-        result = driver.transfer(tensor, *fastdl.Device(target).__dlpack_device__())
+        result = copied(tensor, target)
         del tensor
         assert bytes_of(here.sim, result) == values(100).tobytes()
 
@@ -387,6 +442,139 @@ def test_copies_made_on_another_thread(here):
     check(here, made[0], values(100))
 
 
+# ---- whose memory ---------------------------------------------------------------------------
+
+
+class Allocator:
+    """The allocator of all tables of tests: it gives this memory, once. It is used on `stream`, the
+    current one of its library, before it is given and as soon as it is taken back."""
+
+    def __init__(self, here, device=0, dtype=(1, 8, 1), shape=(24,), type_=None, mode="give"):
+        self.sim = here.sim
+        self.array = here.array(device=device)
+        self.stream = stream_on(here.sim, device, blocking=False)
+        self.array.write(self.stream)
+        self.given = Given(
+            data=self.array.pointer,
+            device=(type_ or self.array.type, device),
+            dtype=dtype,
+            shape=shape,
+            on_delete=lambda: self.array.write(self.stream),
+        )
+        self.mode = mode
+
+    def __enter__(self):
+        hostile.set_maker(self.mode, self.given)
+        hostile.set_stream(0, self.stream, False)
+        return self
+
+    def __exit__(self, *error):
+        hostile.set_maker("raise")
+        hostile.set_stream(0, 0, False)
+
+
+def tabled(here):
+    """A tensor of a library with a table, and its bytes."""
+    array = here.array()
+    expected = array.write()
+    return fastdl.from_dlpack(Table(array)), expected
+
+
+@pytest.mark.parametrize("view", ["all", "part"])
+@pytest.mark.parametrize("other", [0, 1])
+@pytest.mark.parametrize("stream", [None, -1, "another"])
+def test_a_copy_is_in_memory_of_its_library(here, view, other, stream):
+    tensor, expected = tabled(here)
+    shape = (24,)
+    if view == "part":
+        tensor, expected, shape = tensor[:, 1:], expected[:16], (16,)
+    if stream == "another":
+        stream = stream_on(here.sim, other, blocking=False)
+    with Allocator(here, other, shape=shape) as allocator:
+        before = here.allocations
+        copy = copied(tensor, f"{here.device}:{other}", stream)
+        assert here.allocations == before  # but for what its library has
+        assert copy.data_ptr == allocator.array.pointer
+        assert copy.is_copied and not copy.readonly
+        assert bytes_of(here.sim, copy) == expected
+        consumer = stream_on(here.sim, other, blocking=False)
+        copy.__dlpack__(stream=consumer)
+        kernel(here, copy, consumer, device=other)
+        copy.record(consumer)
+        del copy  # its library uses the memory at once
+        assert (allocator.given.handed, allocator.given.deleted) == (1, 1)
+
+
+@pytest.mark.parametrize("call", ["order", "await event"])
+def test_memory_of_a_library_that_is_used_too_early(here, call):
+    """Before its stream has done with it, and by its library before the copy is over."""
+    tensor, _ = tabled(here)
+    with Allocator(here):
+        here.ignore(call)
+        copy = copied(tensor, here.device)
+        del copy
+    expect_race(here.sim)
+
+
+def test_a_copy_of_such_a_copy(here):
+    tensor, _ = tabled(here)
+    with Allocator(here):
+        first = copied(tensor, here.device)
+    with Allocator(here) as allocator:
+        assert copied(first, here.device).data_ptr == allocator.array.pointer
+
+
+REFUSED = {
+    "another kind of device": {"type_": 1},
+    "fewer bytes": {"shape": (23,)},
+    "smaller elements": {"dtype": (1, 4, 1)},
+    "two dimensions": {"shape": (6, 4)},
+    "what is no tensor": {"shape": (-1,)},
+    "nothing": {"mode": "nothing"},
+    "an error": {"mode": "fail"},
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_an_allocator_may_give_instead(here, case):
+    """It is given back, and the memory is the driver's."""
+    tensor, expected = tabled(here)
+    with Allocator(here, **REFUSED[case]) as allocator:
+        before = here.calls("alloc")
+        copy = copied(tensor, here.device)
+        assert here.calls("alloc") == before + 1
+        assert allocator.given.deleted == allocator.given.handed
+        assert allocator.given.handed == (allocator.mode == "give")
+    assert bytes_of(here.sim, copy) == expected
+
+
+@pytest.mark.parametrize("target", ["cpu", "pinned", "managed"])
+def test_other_memory_is_fastdls(cuda, target):
+    tensor, expected = tabled(cuda)
+    with Allocator(cuda) as allocator:
+        place = {"pinned": cuda.pinned, "managed": "cuda_managed"}.get(target, target)
+        assert bytes_of(cuda.sim, copied(tensor, place)) == expected
+        assert allocator.given.handed == 0
+
+
+def test_memory_is_not_taken_from_a_graph(here):
+    """A library that captures would give memory of the graph."""
+    tensor, _ = tabled(here)
+    here.sim.run()
+    with Allocator(here) as allocator:
+        other = stream_on(here.sim, blocking=False)
+        tensor = fastdl.from_dlpack(tensor, stream=-1)
+        with here.sim.device(0):
+            assert here.sim.begin_capture(allocator.stream, GLOBAL) == 0
+        try:
+            with pytest.raises(BufferError, match="a graph is being captured"):
+                copied(tensor, here.device, other)
+        finally:
+            with here.sim.device(0):
+                assert here.sim.end_capture(allocator.stream) == 0
+        assert allocator.given.handed == 0
+
+
 # ---- what is waited for ---------------------------------------------------------------------
 
 
@@ -402,7 +590,7 @@ def test_ordinary_host_memory_is_waited_for(here):
 
 def test_a_copy_to_the_host_that_is_not_waited_for_is_seen(here):
     tensor = on(here.device, values(100))
-    here.ignore("await event")
+    here.ignore("await stream")
     result = tensor.to("cpu")
     here.sim.host_read(result.data_ptr, 400)
     expect_race(here.sim)
@@ -481,6 +669,7 @@ def test_the_host_waits_before_it_reads_pinned_memory(here, reader, broken):
     assert driver.edges(tensor) == 1
     if broken:
         here.ignore("await event")
+        here.ignore("await stream")
     READERS[reader](tensor)
     here.sim.host_read(tensor.data_ptr, 400)
     if broken:
@@ -499,7 +688,7 @@ def test_the_gil_is_free_while_the_host_waits(here):
     tensor = on(here.device, values(100))
     tensor.to("cpu")
     assert here.sim.gil_violations() == []
-    assert here.calls("await event") > 0
+    assert here.calls("await stream") > 0
 
 
 # ---- captures -------------------------------------------------------------------------------
@@ -516,8 +705,8 @@ def capturing(here, stream, function):
             assert here.sim.end_capture(stream) == 0
 
 
-@pytest.mark.parametrize("way", ["to the host", "from the host", "to pinned", "to the other"])
-def test_copies_that_cannot_be_captured(here, way):
+@pytest.mark.parametrize("way", ["host", "from the host", "pinned", "same", "other"])
+def test_no_copy_enters_a_graph(here, way):
     stream = stream_on(here.sim, blocking=False)
     tensor = on(here.device, values(10))
     here.sim.run()
@@ -525,10 +714,11 @@ def test_copies_that_cannot_be_captured(here, way):
     host = fastdl.from_dlpack(values(10))
     other = on(f"{here.device}:1", values(4))
     functions = {
-        "to the host": lambda: tensor.to("cpu", stream=stream),
+        "host": lambda: tensor.to("cpu", stream=stream),
         "from the host": lambda: host.to(here.device, stream=stream),
-        "to pinned": lambda: tensor.to(here.pinned, stream=stream),
-        "to the other": lambda: other.to(here.device, stream=stream),
+        "pinned": lambda: tensor.to(here.pinned, stream=stream),
+        "same": lambda: copied(tensor, here.device, stream),
+        "other": lambda: other.to(here.device, stream=stream),
     }
     allocations = here.allocations
     with pytest.raises(BufferError, match="a graph is being captured"):
@@ -537,29 +727,16 @@ def test_copies_that_cannot_be_captured(here, way):
     assert here.allocations == allocations
 
 
-@pytest.mark.parametrize("order", ["copy", "to"])
-def test_a_copy_on_the_capturing_stream(here, order):
-    stream = stream_on(here.sim, blocking=False)
-    tensor = on(here.device, values(10))
-    result = capturing(
-        here, stream, lambda: driver.transfer(tensor, *tensor.__dlpack_device__(), stream)
-    )
-    with pytest.raises(BufferError, match="inside a graph capture"):
-        result.__dlpack__(stream=stream)
-    result.__dlpack__(stream=-1)
-
-
 def test_a_copy_on_another_stream_during_a_capture(here):
     stream, other = stream_on(here.sim, blocking=False), stream_on(here.sim, blocking=False)
     tensor = on(here.device, values(10))
     here.sim.run()
     # HIP must not be asked for events during a capture, which fastdl knows of once it has seen one.
-    capturing(here, stream, lambda: driver.transfer(tensor, *tensor.__dlpack_device__(), stream))
+    with pytest.raises(BufferError, match="a graph is being captured"):
+        capturing(here, stream, lambda: copied(tensor, tensor.device, stream))
     result = capturing(here, stream, lambda: tensor.to(f"{here.device}:1"))
     check(here, result, values(10))
-    result = capturing(
-        here, stream, lambda: driver.transfer(tensor, *tensor.__dlpack_device__(), other)
-    )
+    result = capturing(here, stream, lambda: copied(tensor, tensor.device, other))
     check(here, result, values(10))
     if here.kind == "cuda":  # on HIP every wait of the host breaks the capture, as the caller asks
         result = capturing(here, stream, lambda: tensor.to("cpu", stream=other))
@@ -609,12 +786,12 @@ def check_claim(cuda, memory, said, works):
         cuda.sim.synchronize(1)
     tensor = claim(cuda, pointer, (numbers[said[0]], said[1]))
     if works:
-        result = driver.transfer(tensor, 2, 1)
+        result = copied(tensor, "cuda:1")
         assert bytes_of(cuda.sim, result) == b"\x07" * 4
         del result
     else:
         with pytest.raises(BufferError, match=r"CUDA driver says that its data, at 0x\w+, is on"):
-            driver.transfer(tensor, 2, 1)
+            copied(tensor, "cuda:1")
     del tensor
     gc.collect()
     with cuda.sim.device(0):
@@ -651,20 +828,20 @@ def test_an_address_that_the_driver_does_not_know(here, said):
     type_ = fastdl.Device(here.device if said == "device" else here.pinned).type
     tensor = claim(here, data, (type_, 0))
     with pytest.raises(BufferError, match="driver does not know the address 0x"):
-        driver.transfer(tensor, *tuple_of(here))
+        copied(tensor, here.device)
 
 
 def test_a_device_of_another_driver():
-    with machine("cuda") as here, pytest.raises(BufferError, match="move it to the host first"):
+    with machine("cuda") as here, pytest.raises(BufferError, match="on CUDA or ROCm, not"):
         fastdl.empty(3, device="cuda").to("rocm")
     assert here
 
 
 def test_a_device_without_a_driver_of_fastdls(here):
     tensor = on(here.device, values(3))
-    with pytest.raises(BufferError, match="CPU and of CUDA and ROCm|on CUDA or ROCm"):
+    with pytest.raises(BufferError, match="on CUDA or ROCm, not"):
         tensor.to("metal")
-    with pytest.raises(BufferError, match="CPU and of CUDA and ROCm"):
+    with pytest.raises(BufferError, match="on CUDA or ROCm, not"):
         fastdl.from_dlpack(values(3)).to("oneapi")
 
 
@@ -1013,16 +1190,16 @@ def test_an_interface_that_is_no_dict(cuda):
 # ---- faults ---------------------------------------------------------------------------------
 
 FAILING = {
-    "to a device": ["enter", "switch", "alloc", "line", "new event", "record", "await event"],
+    "to a device": ["enter", "switch", "alloc", "line", "await stream"],
     "to pinned": ["enter", "switch", "pin", "line", "new event", "record", "is capturing"],
-    "to the host": ["enter", "switch", "line", "new event", "record", "await event"],
-    "box": ["enter", "alloc", "box", "record"],
+    "to the host": ["enter", "switch", "line", "await stream"],
+    "rows": ["enter", "alloc", "rows", "record"],
+    "by the host": ["enter", "alloc", "line", "await stream"],
     "between devices": ["enter", "alloc", "line", "record", "is capturing", "order"],
     "foreign": ["pointer", "enter", "line", "record", "order"],
-    "on a stream": ["alloc on a stream", "new stream", "line", "record", "is capturing"],
+    "on a stream": ["alloc on a stream", "line", "record", "is capturing"],
 }
-UNSETTLED = ("box", "await stream")  # see below
-CALLS_OF_COPIES = {*itertools.chain(*FAILING.values()), *UNSETTLED}
+CALLS_OF_COPIES = {*itertools.chain(*FAILING.values())}
 
 
 def outcome(function):
@@ -1050,7 +1227,8 @@ def test_failing_copies(here, way, call, after):
         "to a device": lambda: host.to(other),
         "to pinned": lambda: tensor.to(here.pinned),
         "to the host": lambda: tensor.to("cpu"),
-        "box": lambda: tensor[:, 1:3].copy(),
+        "rows": lambda: tensor[:, 1:3].copy(),
+        "by the host": lambda: tensor[::-1].copy(),
         "between devices": lambda: tensor.to(other),
         "foreign": lambda: foreign.to(other),
         "on a stream": lambda: tensor.to(other, stream=stream),
@@ -1082,23 +1260,26 @@ def test_failing_copies(here, way, call, after):
 
 
 @pytest.mark.parametrize("settled", [True, False])
-def test_a_copy_that_fails_halfway(here, settled):
+def test_a_copy_that_is_not_known_to_have_ended(here, settled):
     """The stream is waited for, so that no copy works on memory that is freed. Where that fails as
     well, neither side is freed: rather a leak."""
-    tensor = on(here.device, values(2, 2, 3, 4))[:, :, ::2, ::2]  # more than one box
-    busy = stream_on(here.sim, blocking=False)
-    tensor.record(busy)
-    box, wait = UNSETTLED
-    here.fail_next(box, 999, after=1)
+    tensor = on(here.device, values(6))
+    here.sim.run()
+    managed = Managed((6,), (0, 32, 1), data=tensor.data_ptr, device=tuple_of(here))
+    source = fastdl.from_dlpack(managed.capsule())
+    here.fail_next("record", 999)
     if not settled:
-        here.fail_next(wait, 999)
-    waits = here.calls(wait)
-    with pytest.raises(BufferError, match=rf"{here.name(box)} answered .*\(999\)"):
-        tensor.copy()
-    assert here.calls(wait) == waits + 1
-    del tensor
+        here.fail_next("await stream", 999)
+    waits, allocations = here.calls("await stream"), here.allocations
+    with pytest.raises(BufferError, match=rf"{here.name('record')} answered .*\(999\)"):
+        source.copy()
+    assert here.calls("await stream") == waits + 1
+    del source
     gc.collect()
-    assert here.allocations == (0 if settled else 2)
+    assert managed.deleted == settled
+    assert here.allocations == allocations + (0 if settled else 1)
+    synchronize(here.sim, here.default)
+    del tensor
     driver.forget_events(tuple_of(here)[0])
     here.sim.check()
     if not settled:

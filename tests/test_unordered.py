@@ -5,12 +5,25 @@ import pytest
 import fastdl
 from fastdl._devices import driver
 from fastdl._protocol import consumer
-from tests.support.frameworks import Array, Plain, given_back, simulated, stream_on, synchronize
+from tests.support.frameworks import (
+    Array,
+    Plain,
+    Table,
+    current_stream,
+    given_back,
+    simulated,
+    stream_on,
+    synchronize,
+)
 from tests.support.headers import every_world
 from tests.support.memory import expect_race, machine
 from tests.support.producers import CPU, CUDA, Given, Producer
 
-LIBRARIES = [("cuda.core._memory._buffer", "Buffer"), ("nanobind", "nb_ndarray")]
+LIBRARIES = [
+    ("cuda.core._memory._buffer", "Buffer"),
+    ("nanobind", "nb_ndarray"),
+    ("tvm_ffi.core", "Tensor"),
+]
 libraries = pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: library[0])
 REFUSED = r"ignores `stream`, so nothing orders its work: .*stream=-1"
 
@@ -84,6 +97,48 @@ def test_its_data_is_not_copied_before_it_is_there(here, library, wish):
         fastdl.from_dlpack(producer, **wish)
     synchronize(here.sim, array.stream)
     tensor = fastdl.from_dlpack(producer, stream=-1, **wish)
+    here.sim.run()
+    assert here.sim.peek(tensor.data_ptr, tensor.nbytes) == expected
+
+
+class WithTable(Table, Plain):
+    """Its `__dlpack__` ignores the stream, and copies nothing; its table tells it."""
+
+    __dlpack_c_exchange_api__ = Table.__dlpack_c_exchange_api__
+
+    def __init__(self, array):
+        Plain.__init__(self, array)
+        self.array, self.mode = array, "give"
+
+    @property
+    def managed(self):
+        fields = {"data": self.array.pointer, "device": (self.array.type, self.array.ordinal)}
+        return Given(owner=self.array, **fields)
+
+    @managed.setter
+    def managed(self, given):
+        """Another for each export."""
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        if dl_device is not None or copy:
+            raise BufferError("no copies here")
+        return super().__dlpack__(stream=stream, max_version=max_version)
+
+
+@pytest.mark.parametrize("wish", ["nothing", "stream", "cpu", "other", "copy"])
+def test_a_table_tells_what_such_a_library_ignores(here, wish):
+    stream = stream_on(here.sim, blocking=False)
+    array = here.array(stream=stream_on(here.sim, blocking=False))
+    expected = array.write()
+    wishes = {
+        "stream": {"stream": stream},
+        "cpu": {"device": "cpu"},
+        "other": {"device": f"{here.device}:1"},
+        "copy": {"copy": True, "stream": stream},
+    }
+    producer = ignoring(("tvm_ffi.core", "Tensor"), WithTable)(array)
+    with current_stream(array.stream):
+        tensor = fastdl.from_dlpack(producer, **wishes.get(wish, {}))
     here.sim.run()
     assert here.sim.peek(tensor.data_ptr, tensor.nbytes) == expected
 

@@ -2129,6 +2129,7 @@ fastdl_peer_fact fastdl_peer_facts_[] = {
     {"onnxruntime", "OrtValue", FASTDL_TYPE_KEEP},
     {"cuda.core", "Buffer", FASTDL_TYPE_UNORDERED},
     {"nanobind", "nb_ndarray", FASTDL_TYPE_UNORDERED},
+    {"tvm_ffi", "Tensor", FASTDL_TYPE_UNORDERED}, /* its table tells the stream */
     {NULL, NULL, 0},
 };
 

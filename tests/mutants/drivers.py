@@ -3,7 +3,6 @@
 from tests.mutants.mutant import (
     CALLBACKS,
     CAPTURES,
-    COPIES,
     DRIVER,
     DRIVERS,
     EVENT,
@@ -16,7 +15,6 @@ from tests.mutants.mutant import (
     POINTER,
     STREAMS,
     TABLES,
-    TRANSFER,
     WORKS,
     mutant,
 )
@@ -136,15 +134,6 @@ THE_GIL = [
         DRIVER,
         "    fdl_resume_python(scope->paused);\n    return -1;",
         "    return -1;",
-    ),
-    mutant(
-        COPIES,
-        "a producer is asked without the GIL",
-        TRANSFER,
-        "    fdl_resume_python(t->paused); /* the producer is asked */\n"
-        "    failed = prepare_source(t, failure) < 0;\n"
-        "    t->paused = fdl_pause_python();",
-        "    failed = prepare_source(t, failure) < 0;",
     ),
     mutant(
         HANDSHAKE,
@@ -285,7 +274,7 @@ NUMBERS = [
         HANDSHAKE,
         "the default stream of a table (NULL) is passed on as it is",
         ORDERING,
-        "*stream = handle == NULL ? fdl_default_stream(work->kind) : (int64_t)(uintptr_t)handle;",
+        "*stream = handle == NULL ? fdl_default_stream(kind) : (int64_t)(uintptr_t)handle;",
         "*stream = (int64_t)(uintptr_t)handle;",
     ),
     mutant(

@@ -2,10 +2,11 @@
 
 from typing import NamedTuple
 
-DRIVER, EVENT, ORDERING, MEMORY, TRANSFER, POINTER, EXCHANGES, DEFERRED = (
+DRIVER, EVENT, ORDERING, MEMORY, TRANSFER, STRIDED, POINTER, EXCHANGES, DEFERRED = (
     f"src/fastdl/_devices/{name}.c"
     for name in (
-        "driver event ordering memory transfer pointer_attributes exchanges deferred".split()
+        "driver event ordering memory transfer strided pointer_attributes exchanges "
+        "deferred".split()
     )
 )
 ACQUIRE, BLOCK, COPY, EXPORT, GIL, IMPORT, INDEX, LIFETIME, OBJECT = (

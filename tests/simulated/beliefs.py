@@ -243,9 +243,9 @@ BELIEFS = (
     ),
     Belief(
         "pools",
-        "Memory from `cuMemAllocAsync` may be freed on another stream that waits for its users",
+        "`cuMemFree` takes memory from pools as well, and does not wait for its users",
         CUDA_H,
-        "`memory.c`: `memory_free` on a stream is a write there",
+        "`memory.c`: `memory_free` by the host is a write of the host",
     ),
     Belief(
         "copies",

@@ -51,9 +51,6 @@
     X(event_destroy, (void *event), "cuEventDestroy_v2", "hipEventDestroy", 1)                     \
     X(stream_wait, (void *stream, void *event, unsigned flags), "cuStreamWaitEvent",               \
       "hipStreamWaitEvent", 1)                                                                     \
-    X(stream_create, (void **stream, unsigned flags), "cuStreamCreate",                            \
-      "hipStreamCreateWithFlags", 1)                                                               \
-    X(stream_destroy, (void *stream), "cuStreamDestroy_v2", "hipStreamDestroy", 1)                 \
     X(stream_synchronize, (void *stream), "cuStreamSynchronize", "hipStreamSynchronize", 1)        \
     X(is_capturing, (void *stream, int *status), "cuStreamIsCapturing", "hipStreamIsCapturing", 1) \
     X(capture_info,                                                                                \
@@ -66,7 +63,6 @@
     X(pool_of, (void **pool, int device), "cuDeviceGetMemPool", "hipDeviceGetMemPool", 0)          \
     X(pool_alloc, (void **pointer, size_t bytes, void *pool, void *stream),                        \
       "cuMemAllocFromPoolAsync", "hipMallocFromPoolAsync", 0)                                      \
-    X(memory_free_async, (void *pointer, void *stream), "cuMemFreeAsync", "hipFreeAsync", 0)       \
     X(pinned_alloc, (void **pointer, size_t bytes, unsigned flags), "cuMemHostAlloc",              \
       "hipHostMalloc", 1)                                                                          \
     X(pinned_free, (void *pointer), "cuMemFreeHost", "hipHostFree", 1)
@@ -84,6 +80,8 @@
     X(cu_get_current, (void **context), "cuCtxGetCurrent", NULL, 1)                                \
     X(cu_set_current, (void *context), "cuCtxSetCurrent", NULL, 1)                                 \
     X(cu_context_of, (void *stream, void **context), "cuStreamGetCtx", NULL, 0)                    \
+    X(cu_stream_create, (void **stream, unsigned flags), "cuStreamCreate", NULL, 1)                \
+    X(cu_stream_destroy, (void *stream), "cuStreamDestroy_v2", NULL, 1)                            \
     X(cu_error_name, (int code, const char **name), "cuGetErrorName", NULL, 1)                     \
     X(cu_pointer_attributes,                                                                       \
       (unsigned count, int *attributes, void **values, const void *pointer),                       \
@@ -92,7 +90,7 @@
       0)                                                                                           \
     X(cu_copy, (void *target, const void *source, size_t bytes, void *stream), "cuMemcpyAsync",    \
       NULL, 1)                                                                                     \
-    X(cu_copy_3d, (const void *parameters, void *stream), "cuMemcpy3DAsync_v2", NULL, 1)
+    X(cu_copy_2d, (const void *parameters, void *stream), "cuMemcpy2DAsync_v2", NULL, 1)
 
 /* The same for HIP. */
 #define FDL_HIP_CALLS(X)                                                                           \
@@ -103,7 +101,10 @@
       "hipPointerGetAttributes", 1)                                                                \
     X(hip_copy, (void *target, const void *source, size_t bytes, int kind, void *stream), NULL,    \
       "hipMemcpyAsync", 1)                                                                         \
-    X(hip_copy_3d, (const void *parameters, void *stream), NULL, "hipMemcpy3DAsync", 1)            \
+    X(hip_copy_2d,                                                                                 \
+      (void *target, size_t target_pitch, const void *source, size_t pitch, size_t width,          \
+       size_t height, int kind, void *stream),                                                     \
+      NULL, "hipMemcpy2DAsync", 1)                                                                 \
     X(hip_peek_at_error, (void), NULL, "hipPeekAtLastError", 0)                                    \
     X(hip_last_error, (void), NULL, "hipGetLastError", 0)
 
@@ -145,7 +146,6 @@ enum {
     FDL_INVALID_CONTEXT = 201,
     FDL_CONTEXT_IS_DESTROYED = 709,
     FDL_NOT_PERMITTED = 800, /* in a callback of the driver */
-    FDL_NOT_SUPPORTED = 801,
     FDL_FIRST_OF_CAPTURES = 900,
     FDL_LAST_OF_CAPTURES = 908
 };

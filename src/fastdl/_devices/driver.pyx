@@ -20,7 +20,8 @@ from fastdl._core.native cimport (
 from fastdl._core.tensor cimport Tensor, describe_object, make_prototype
 from fastdl._devices.native cimport (
     FDL_COPY_FINISHED, FDL_COPY_POOLED, fdl_capture, fdl_capture_of, fdl_driver, fdl_driver_find,
-    fdl_driver_replace, fdl_enter, fdl_event_forget, fdl_leave, fdl_memory_forget,
+    fdl_driver_replace, fdl_end_after_wait, fdl_end_deferred, fdl_enter, fdl_event_forget,
+    fdl_leave,
     fdl_memory_on_device, fdl_pointer_find, fdl_scope, fdl_stream_scope, fdl_stream_scope_begin,
     fdl_stream_scope_end, fdl_stream_scope_settle, fdl_transfer, fdl_work_edges, fdl_work_forget,
     fdl_work_is_callers, fdl_work_of, fdl_work_ready_on, fdl_work_record, fdl_work_record_on,
@@ -159,17 +160,17 @@ def empty(tuple shape, tuple dtype, int32_t type, int32_t ordinal, int64_t strea
 
 def transfer(Tensor tensor not None, int32_t type, int32_t ordinal, int64_t stream=-1, *,
              bint finished=False, bint pooled=False):
-    """A compact copy of `tensor` on a device, made on `stream` of it, or of the tensor's own device
-    if that is the host; -1: on the thread's work stream. See transfer.h."""
+    """A copy of `tensor` on a device, made on `stream` of it, or of the tensor's own device if that
+    is the host; -1: on the thread's work stream. None if it takes more than one call of the driver.
+    See transfer.h."""
     cdef fdl_failure failure
+    cdef fdl_description *copy
     cdef int how = (FDL_COPY_FINISHED if finished else 0) | (FDL_COPY_POOLED if pooled else 0)
-    cdef fdl_description *copy = fdl_transfer(
-        tensor.description, device_of(type, ordinal), stream, how, &failure)
-    cdef const char *name = fastdl_find_device(type).name
-    if copy is NULL:
-        check(-1, &failure, tensor,
-              f"copied to {f'device type {type}' if name is NULL else name.decode()}:{ordinal}")
-    return fdl_tensor_wrap(copy)
+    failed = fdl_transfer(
+        tensor.description, device_of(type, ordinal), stream, how, &copy, &failure)
+    check(failed, &failure, tensor,
+          f"copied to {fastdl_find_device(type).name.decode()}:{ordinal}")
+    return None if copy is NULL else fdl_tensor_wrap(copy)
 
 
 def find_pointer(int32_t type, address):
@@ -315,11 +316,12 @@ def replace_driver(int32_t type, path):
 
 
 def forget_events(int32_t type):
-    """Destroys the events and streams that are kept for reuse."""
+    """Destroys the events that are kept for reuse."""
     cdef fdl_failure failure
     cdef fdl_driver *driver = fdl_driver_find(kind_of(type), &failure)
     if driver is not NULL:
-        fdl_memory_forget(driver)
+        fdl_end_after_wait()
+        fdl_end_deferred()
         fdl_work_forget(kind_of(type))
         fdl_event_forget(driver)
 

@@ -47,7 +47,7 @@ static fdl_event *take_kept(fdl_driver *driver, int32_t ordinal, int relayed)
 }
 
 #define DISABLE_TIMING 2u /* the fastest kind, in both */
-#define NON_BLOCKING 1u   /* does not wait for the legacy stream, in both */
+#define NON_BLOCKING 1u   /* does not wait for the legacy stream */
 
 /* With the primary context of device `ordinal` current. */
 static fdl_event *new_event(fdl_driver *driver, int32_t ordinal, int relayed, fdl_failure *failure)
@@ -62,7 +62,8 @@ static fdl_event *new_event(fdl_driver *driver, int32_t ordinal, int relayed, fd
     event->life = fdl_life_of(driver, ordinal);
     event->relay = NULL;
     if (FDL_TRY(driver, failure, event_create, &event->handle, DISABLE_TIMING) == 0) {
-        if (!relayed || FDL_TRY(driver, failure, stream_create, &event->relay, NON_BLOCKING) == 0)
+        if (!relayed ||
+            FDL_TRY(driver, failure, cu_stream_create, &event->relay, NON_BLOCKING) == 0)
             return event;
         (void)FDL_ASK(driver, event_destroy, event->handle);
     }
@@ -92,7 +93,7 @@ static void destroy(fdl_event *event)
         if (event->life == fdl_life_of(event->driver, event->ordinal)) {
             (void)FDL_ASK(event->driver, event_destroy, event->handle);
             if (event->relay != NULL)
-                (void)FDL_ASK(event->driver, stream_destroy, event->relay);
+                (void)FDL_ASK(event->driver, cu_stream_destroy, event->relay);
         }
         fdl_leave(&scope);
     }

@@ -8,77 +8,17 @@
 #include "deferred.h"
 #include "ordering.h"
 
-enum {
-    PLAIN,
-    PINNED,
-    ORDERED /* allocated on a stream */
-};
-
 /* The owner of a block. */
 typedef struct {
     fdl_driver *driver;
     fdl_block *block;
     void *pointer;
     int32_t ordinal;
-    int kind;
+    int pinned;
+    int of_stream;    /* from a pool, in the order of a stream */
     int tried;        /* to be freed, in vain */
     const void *life; /* of the device's primary context, in which it is */
 } allocation;
-
-/* ---- the streams that memory is freed on ---- */
-
-typedef struct {
-    void *stream;     /* NULL: not made yet */
-    const void *life; /* of the primary context, in which it is */
-} free_stream;
-
-static free_stream free_streams[2][FDL_MAX_DEVICES]; /* under fdl_lists */
-
-static free_stream *free_stream_on(const fdl_driver *driver, int32_t ordinal)
-{
-    return &free_streams[driver->kind == FASTDL_STREAM_CUDA ? 0 : 1][ordinal];
-}
-
-/* NULL if there is none in this life of the device. */
-static void *free_stream_of(const fdl_driver *driver, int32_t ordinal)
-{
-    free_stream *place = free_stream_on(driver, ordinal);
-    const void *life = fdl_life_of(driver, ordinal);
-    void *found;
-    fdl_lock_take(&fdl_lists);
-    found = place->life == life ? place->stream : NULL;
-    fdl_lock_give(&fdl_lists);
-    return found;
-}
-
-#define NON_BLOCKING 1u /* does not wait for the legacy stream, in both */
-
-/* Created when memory is allocated, so that freeing cannot fail for lack of it. */
-static int make_free_stream(fdl_driver *driver, int32_t ordinal, fdl_failure *failure)
-{
-    free_stream *place = free_stream_on(driver, ordinal);
-    void *made = NULL, *surplus = NULL;
-    fdl_scope scope;
-    if (free_stream_of(driver, ordinal) != NULL)
-        return 0;
-    if (fdl_enter_primary(driver, ordinal, &scope, failure) < 0)
-        return -1;
-    if (FDL_TRY(driver, failure, stream_create, &made, NON_BLOCKING) == 0) {
-        const void *life = fdl_life_of(driver, ordinal);
-        fdl_lock_take(&fdl_lists);
-        if (place->stream != NULL && place->life == life) {
-            surplus = made;
-        } else {
-            place->stream = made;
-            place->life = life;
-        }
-        fdl_lock_give(&fdl_lists);
-        if (surplus != NULL)
-            (void)FDL_ASK(driver, stream_destroy, surplus);
-    }
-    fdl_leave(&scope);
-    return made == NULL ? -1 : 0;
-}
 
 /* ---- freeing ---- */
 
@@ -89,26 +29,13 @@ static int is_gone(int code)
            code == FDL_CONTEXT_IS_DESTROYED;
 }
 
-/* The users of the memory come first: the host waits for them, or the stream that it is freed on.
- * In the caller's context, which may be that of its default stream. */
-static int await_users(const allocation *memory, fdl_work *work, fdl_failure *failure)
-{
-    void *stream = memory->kind == ORDERED ? free_stream_of(memory->driver, memory->ordinal) : NULL;
-    if (work == NULL)
-        return 0;
-    return fdl_work_finish(work, stream == NULL ? -1 : (int64_t)(uintptr_t)stream, failure);
-}
-
 /* With the device current. */
 static int free_now(const allocation *memory, fdl_failure *failure)
 {
     fdl_driver *driver = memory->driver;
     if (memory->life != fdl_life_of(driver, memory->ordinal))
         return 0; /* it ended with the context */
-    if (memory->kind == ORDERED)
-        return FDL_TRY(driver, failure, memory_free_async, memory->pointer,
-                       free_stream_of(driver, memory->ordinal));
-    if (memory->kind == PINNED)
+    if (memory->pinned)
         return FDL_TRY(driver, failure, pinned_free, memory->pointer);
     return FDL_TRY(driver, failure, memory_free, memory->pointer);
 }
@@ -123,7 +50,8 @@ static int give_back(allocation *memory, fdl_work *work)
     int failed, asked = 0; /* the driver was told to free it */
     if (fdl_driver_is_lost())
         return 1;
-    failed = await_users(memory, work, &failure) < 0 ||
+    /* Its users come first: in the caller's context, which may be that of its default stream. */
+    failed = (work != NULL && fdl_work_finish(work, &failure) < 0) ||
              fdl_enter_primary(driver, memory->ordinal, &scope, &failure) < 0;
     if (!failed) {
         int mode = fdl_relax_captures(driver);
@@ -143,7 +71,7 @@ static int drop_allocation(fdl_block *block, int attached)
 {
     const allocation *memory = block->owner;
     (void)attached;
-    if (memory->kind != ORDERED && !fdl_driver_is_lost() && !fdl_host_may_wait(memory->driver)) {
+    if (!fdl_driver_is_lost() && !fdl_host_may_wait(memory->driver)) {
         fdl_defer_until_a_wait(block);
         return 0;
     }
@@ -168,25 +96,6 @@ int fdl_memory_is_ours(const fdl_block *block)
     return block->drop == drop_allocation;
 }
 
-void fdl_memory_forget(fdl_driver *driver)
-{
-    fdl_failure failure;
-    (void)fdl_end_after_wait();
-    fdl_end_deferred();
-    for (int32_t ordinal = 0; ordinal < driver->devices; ordinal++) {
-        free_stream *place = free_stream_on(driver, ordinal);
-        void *stream;
-        fdl_scope scope;
-        if (place->stream == NULL || fdl_enter(driver, ordinal, &scope, &failure) < 0)
-            continue;
-        stream = free_stream_of(driver, ordinal);
-        if (stream != NULL)
-            (void)FDL_ASK(driver, stream_destroy, stream);
-        place->stream = NULL;
-        fdl_leave(&scope);
-    }
-}
-
 /* ---- allocating ---- */
 
 #define PORTABLE 1u      /* pinned for every device, in both */
@@ -198,14 +107,14 @@ static void *pool_of(fdl_driver *driver, int32_t ordinal)
 {
     void *pool = NULL;
     int device = ordinal;
-    if (driver->pool_of == NULL || driver->pool_alloc == NULL || driver->memory_free_async == NULL)
+    if (driver->pool_of == NULL || driver->pool_alloc == NULL)
         return NULL;
     if (driver->kind == FASTDL_STREAM_CUDA && FDL_ASK(driver, cu_get_device, &device, ordinal) != 0)
         return NULL;
     return FDL_ASK(driver, pool_of, &pool, device) == 0 ? pool : NULL;
 }
 
-/* Allocates in the order of `stream`, if the device can: else memory->kind stays PLAIN. */
+/* Allocates in the order of `stream`, if the device can: else memory->of_stream stays 0. */
 static int allocate_on(allocation *memory, size_t bytes, int64_t stream, fdl_failure *failure)
 {
     fdl_driver *driver = memory->driver;
@@ -218,9 +127,7 @@ static int allocate_on(allocation *memory, size_t bytes, int64_t stream, fdl_fai
     /* Under a capture it would be the graph's memory, and not outlive a launch. */
     if (capture.active)
         return 0;
-    if (make_free_stream(driver, memory->ordinal, failure) < 0)
-        return -1;
-    memory->kind = ORDERED;
+    memory->of_stream = 1;
     return FDL_TRY(driver, failure, pool_alloc, &memory->pointer, bytes, pool, fdl_handle(stream));
 }
 
@@ -229,7 +136,7 @@ static int allocate_plain(allocation *memory, DLDeviceType type, size_t bytes, f
 {
     fdl_driver *driver = memory->driver;
     if (type == kDLCUDAHost || type == kDLROCMHost) {
-        memory->kind = PINNED;
+        memory->pinned = 1;
         return FDL_TRY(driver, failure, pinned_alloc, &memory->pointer, bytes, PORTABLE);
     }
     if (type == kDLCUDAManaged) {
@@ -246,12 +153,11 @@ static int allocate(allocation *memory, DLDeviceType type, size_t bytes, int64_t
 {
     fdl_scope scope;
     int failed;
-    memory->kind = PLAIN;
     memory->life = fdl_life_of(memory->driver, memory->ordinal);
     if ((type == kDLCUDA || type == kDLROCM) && stream != -1 &&
         allocate_on(memory, bytes, stream, failure) < 0)
         return -1;
-    if (memory->kind == ORDERED)
+    if (memory->of_stream)
         return 0;
     if (fdl_enter_primary(memory->driver, memory->ordinal, &scope, failure) < 0)
         return -1;
@@ -275,7 +181,7 @@ static fdl_description *wrap(const allocation *memory, DLTensor *tensor, uint64_
     }
     if (failed)
         (void)fdl_refuse_memory(failure);
-    else if (memory->kind == ORDERED)
+    else if (memory->of_stream)
         failed = fdl_work_record_on(work, memory->ordinal, stream, failure) < 0;
     if (failed) {
         free(owner);
@@ -293,22 +199,11 @@ static fdl_description *wrap(const allocation *memory, DLTensor *tensor, uint64_
     return description;
 }
 
-/* What was allocated cannot be used after all. */
-static void undo(const allocation *memory, int64_t stream)
-{
-    fdl_driver *driver = memory->driver;
-    if (memory->kind == ORDERED)
-        (void)FDL_ASK(driver, memory_free_async, memory->pointer, fdl_handle(stream));
-    else if (memory->kind == PINNED)
-        (void)FDL_ASK(driver, pinned_free, memory->pointer);
-    else
-        (void)FDL_ASK(driver, memory_free, memory->pointer);
-}
-
 static fdl_description *allocate_tensor(allocation *memory, DLTensor *tensor, uint64_t flags,
                                         int64_t nbytes, int64_t stream, fdl_failure *failure)
 {
     fdl_description *description = NULL;
+    fdl_failure ignored;
     fdl_scope scope;
     int mode;
     if (fdl_enter(memory->driver, memory->ordinal, &scope, failure) < 0)
@@ -318,8 +213,10 @@ static fdl_description *allocate_tensor(allocation *memory, DLTensor *tensor, ui
     if (allocate(memory, tensor->device.device_type, nbytes > 0 ? (size_t)nbytes : 1, stream,
                  failure) == 0) {
         description = wrap(memory, tensor, flags, stream, failure);
-        if (description == NULL)
-            undo(memory, stream);
+        if (description == NULL &&
+            (!memory->of_stream ||
+             FDL_TRY(memory->driver, &ignored, stream_synchronize, fdl_handle(stream)) == 0))
+            (void)free_now(memory, &ignored);
     }
     fdl_restore_captures(memory->driver, mode);
     fdl_leave(&scope);
@@ -334,12 +231,14 @@ fdl_description *fdl_memory_on_device(const DLTensor *prototype, uint64_t flags,
     fdl_description *description = NULL;
     allocation memory = {0};
 
-    tensor.byte_offset = 0;
-    tensor.strides = NULL;
     if (fact->type == kDLCPU) {
         description = fdl_memory_new(&tensor, flags, nbytes);
-        if (description == NULL)
+        if (description == NULL) {
             (void)fdl_refuse_memory(failure);
+        } else {
+            tensor.data = description->managed.dl_tensor.data;
+            fdl_description_fill(description, &tensor, flags);
+        }
         return description;
     }
     if (fact->stream != FASTDL_STREAM_CUDA && fact->stream != FASTDL_STREAM_ROCM) {

@@ -4,9 +4,8 @@
  *
  * Memory is freed once all work that fastdl knows to be in flight on it has ended (the edges of the
  * block's work), on whichever thread drops it last, with or without the GIL, even after the
- * interpreter is gone. For plain memory the host waits for the edges, without the GIL, since the
- * driver's free may not wait. Memory that was allocated on a stream is freed on one of fastdl's
- * own, which waits instead.
+ * interpreter is gone. The host waits for the edges, without the GIL, since the driver's free may
+ * not wait, and does not for memory from pools.
  *
  * Where the driver must not be called (in its own callbacks) or a capture forbids it, the end of
  * the block is deferred (deferred.h). Once the driver is gone, or in a forked child, there is
@@ -19,17 +18,15 @@
 
 #include "driver.h"
 
-/* New, uninitialised, compact row-major memory for `prototype`, as from fdl_memory_new, on its
- * device, which may be the CPU or any CUDA or ROCm device type. `stream`: device memory is
- * allocated in the order of that stream, if the driver can do so, and is ready on it; -1: it is
+/* New, uninitialised memory of `nbytes` for `prototype`, on its device, which may be the CPU or any
+ * CUDA or ROCm device type. Its strides have been checked (NULL: compact row-major ones), and the
+ * first element is at its `byte_offset`. `stream`: device memory
+ * is allocated in the order of that stream, if the driver can do so, and is ready on it; -1: it is
  * ready at once, on every stream. NULL with *failure. */
 fdl_description *fdl_memory_on_device(const DLTensor *prototype, uint64_t flags, int64_t nbytes,
                                       int64_t stream, fdl_failure *failure);
 
 /* Whether the memory of `block` was allocated here, so that its device is certain. */
 int fdl_memory_is_ours(const fdl_block *block);
-
-/* Ends the deferred blocks, and destroys fastdl's own streams of a driver: for tests. */
-void fdl_memory_forget(fdl_driver *driver);
 
 #endif

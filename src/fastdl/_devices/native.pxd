@@ -24,6 +24,11 @@ cdef extern from "_devices/driver.h" nogil:
     int fdl_capture_of(fdl_driver *, int64_t stream, fdl_capture *, fdl_failure *)
 
 
+cdef extern from "_devices/deferred.h":
+    void fdl_end_deferred()
+    int fdl_end_after_wait()
+
+
 cdef extern from "_devices/event.h" nogil:
     void fdl_event_forget(fdl_driver *)
 
@@ -51,7 +56,6 @@ cdef extern from "_devices/ordering.h":
 cdef extern from "_devices/memory.h":
     fdl_description *fdl_memory_on_device(
         const DLTensor *, uint64_t flags, int64_t nbytes, int64_t stream, fdl_failure *)
-    void fdl_memory_forget(fdl_driver *)
 
 
 cdef extern from "_devices/pointer_attributes.h":
@@ -61,5 +65,6 @@ cdef extern from "_devices/pointer_attributes.h":
 cdef extern from "_devices/transfer.h":
     int FDL_COPY_FINISHED
     int FDL_COPY_POOLED
-    fdl_description *fdl_transfer(
-        const fdl_description *, DLDevice, int64_t stream, int how, fdl_failure *)
+    int fdl_transfer(
+        const fdl_description *, DLDevice, int64_t stream, int how, fdl_description **result,
+        fdl_failure *)

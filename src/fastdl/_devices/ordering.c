@@ -227,25 +227,26 @@ int fdl_work_edges(fdl_work *work)
 
 /* ---- streams ---- */
 
-/* The stream on which the library of a table works now. 0, or -1. */
-static int stream_of(const DLPackExchangeAPI *table, const fdl_work *work, int64_t *stream,
+/* The stream of a device on which the library of a table works now. 0, or -1. */
+static int stream_of(const DLPackExchangeAPI *table, DLDevice device, int64_t *stream,
                      fdl_failure *failure)
 {
+    int kind = fastdl_find_device((int32_t)device.device_type)->stream;
     void *handle = NULL;
-    if (table->current_work_stream(work->device.device_type, work->device.device_id, &handle) != 0)
+    if (table->current_work_stream(device.device_type, device.device_id, &handle) != 0)
         return fdl_refuse(failure,
                           "the exchange table of the producer cannot tell its current "
                           "stream on device (%d, %d)",
-                          (int)work->device.device_type, (int)work->device.device_id);
+                          (int)device.device_type, (int)device.device_id);
     fdl_clear_error(); /* it claims to have succeeded */
-    *stream = handle == NULL ? fdl_default_stream(work->kind) : (int64_t)(uintptr_t)handle;
+    *stream = handle == NULL ? fdl_default_stream(kind) : (int64_t)(uintptr_t)handle;
     return 0;
 }
 
 /* That of the producer. */
 static int producers_stream(const fdl_work *work, int64_t *stream, fdl_failure *failure)
 {
-    return stream_of(work->producer, work, stream, failure);
+    return stream_of(work->producer, work->device, stream, failure);
 }
 
 static int refuse_capture(const fdl_work *work, fdl_failure *failure)
@@ -412,6 +413,26 @@ void fdl_work_from_table(fdl_work *work, const DLPackExchangeAPI *producer)
     work->producer = producer;
 }
 
+const DLPackExchangeAPI *fdl_work_producer(const fdl_work *work, DLDevice device)
+{
+    fdl_driver *driver;
+    fdl_capture capture;
+    fdl_scope scope;
+    fdl_failure ignored;
+    int64_t stream = -1;
+    int failed;
+    if (work->producer == NULL)
+        return NULL;
+    failed = stream_of(work->producer, device, &stream, &ignored);
+    fdl_clear_error();
+    driver = failed ? NULL : fdl_driver_find(work->kind, &ignored);
+    if (driver == NULL || fdl_enter(driver, device.device_id, &scope, &ignored) < 0)
+        return NULL;
+    failed = fdl_capture_of(driver, stream, &capture, &ignored);
+    fdl_leave(&scope);
+    return failed || capture.active ? NULL : work->producer;
+}
+
 static int first_edge(fdl_work *work, fdl_driver *driver, int64_t source, int64_t stream,
                       fdl_failure *failure)
 {
@@ -543,7 +564,7 @@ int fdl_work_came_back(fdl_work *work, const DLPackExchangeAPI *table, fdl_failu
     int64_t source = -1;
     fdl_failure ignored;
     fdl_store_release(&work->came_back, 1);
-    if (stream_of(table, work, &source, failure) < 0)
+    if (stream_of(table, work->device, &source, failure) < 0)
         return -1;
     if (fdl_driver_find(work->kind, &ignored) != NULL)
         return fdl_work_record(work, source, failure);
@@ -708,20 +729,18 @@ int fdl_work_wait(fdl_work *work, fdl_failure *failure)
     return failed ? -1 : 0;
 }
 
-/* With the device current: `stream`, or if that is -1 the host, after all edges, without asking
- * which of them are complete. */
-static int finish_edges(fdl_work *work, int64_t stream, fdl_failure *failure)
+/* With the device current: the host after all edges, without asking which of them are complete. */
+static int finish_edges(fdl_work *work, fdl_failure *failure)
 {
     fdl_event *edges[MAX_EDGES];
     int failed = 0, count = snapshot(work, edges);
     for (int i = 0; i < count && !failed; i++)
-        failed = stream == -1 ? fdl_event_wait(edges[i], failure)
-                              : fdl_event_order(edges[i], stream, failure);
+        failed = fdl_event_wait(edges[i], failure);
     release_all(edges, count);
     return failed;
 }
 
-int fdl_work_finish(fdl_work *work, int64_t stream, fdl_failure *failure)
+int fdl_work_finish(fdl_work *work, fdl_failure *failure)
 {
     fdl_scope scope;
     fdl_driver *driver;
@@ -735,8 +754,8 @@ int fdl_work_finish(fdl_work *work, int64_t stream, fdl_failure *failure)
     driver = fdl_driver_find(work->kind, failure);
     if (driver == NULL || fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
         return -1;
-    failed = finish_edges(work, stream, failure) < 0 ||
-             (others != NULL && finish_edges(others, stream, failure) < 0);
+    failed =
+        finish_edges(work, failure) < 0 || (others != NULL && finish_edges(others, failure) < 0);
     fdl_leave(&scope);
     return failed ? -1 : 0;
 }
@@ -753,7 +772,7 @@ static int settle_block(fdl_block *block)
         fdl_defer_until_a_wait(block);
         return 0;
     }
-    if (fdl_work_finish(block->work, -1, &failure) == 0 || !fdl_driver_refuses_now(failure.code))
+    if (fdl_work_finish(block->work, &failure) == 0 || !fdl_driver_refuses_now(failure.code))
         return 1;
     fdl_defer(block);
     return 0;

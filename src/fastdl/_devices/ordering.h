@@ -46,6 +46,11 @@ void fdl_work_from_table(fdl_work *work, const DLPackExchangeAPI *producer);
  */
 int fdl_work_came_back(fdl_work *work, const DLPackExchangeAPI *table, fdl_failure *failure);
 
+/* The table that the memory came through, for more memory from its allocator on `device`. NULL if
+ * there is none, and while its library captures a graph, whose memory that would be. Asks the
+ * producer. */
+const DLPackExchangeAPI *fdl_work_producer(const fdl_work *work, DLDevice device);
+
 /* As fdl_work_ready_on, for memory from a table: `source` is the producer's current stream. Asks
  * the producer, unless `stream` is -1. Memory that came back is ordered as by fdl_work_order. */
 int fdl_work_ready_for(fdl_work *work, int64_t stream, fdl_failure *failure);
@@ -77,10 +82,9 @@ int fdl_work_order_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failu
 /* The host may touch the memory: waits for the edges, without the GIL. Asks the producer. */
 int fdl_work_wait(fdl_work *work, fdl_failure *failure);
 
-/* The memory is about to be freed: the host waits for the edges, or `stream` does unless it is -1;
- * it is one of fastdl's own on the memory's device. Nothing is queried, so that no capture is
- * disturbed. */
-int fdl_work_finish(fdl_work *work, int64_t stream, fdl_failure *failure);
+/* The memory is about to be freed: the host waits for the edges. Nothing is queried, so that no
+ * capture is disturbed. */
+int fdl_work_finish(fdl_work *work, fdl_failure *failure);
 
 /* fastdl itself has queued work on foreign memory, without its owner knowing: the owner is released
  * once the edges have ended. */

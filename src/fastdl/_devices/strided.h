@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The copies that a driver can make: lines of bytes, and boxes of up to three dimensions.
+ * The copies that a driver makes: of consecutive bytes, and of rows.
  */
 #ifndef FASTDL_DEVICES_STRIDED_H_
 #define FASTDL_DEVICES_STRIDED_H_
@@ -9,24 +9,18 @@
 
 #include "driver.h"
 
-/* The source, the target and the stream. Its device is current. */
+/* `height` rows of `width` bytes, which are `pitch` bytes apart. */
 typedef struct {
-    fdl_driver *driver;
-    void *stream;
-    char *target;
-    const char *source;
-    int target_is_host, source_is_host;
-} fdl_device_copy;
+    size_t width, height, pitch;
+} fdl_rows;
 
-/* Both queue copies, and return 0, or -1 with *failure; some copies may be queued by then. */
+/* Whether the elements of a tensor, at least one and not packed, are such rows in row-major order:
+ * they have one stride apart from that of consecutive elements. Fills in *rows if so. */
+int fdl_rows_of(const DLTensor *tensor, fdl_rows *rows);
 
-/* Consecutive bytes. */
-int fdl_copy_bytes(const fdl_device_copy *copy, size_t bytes, fdl_failure *failure);
-
-/* The elements of `tensor`, at copy->source, at least one and not packed, to compact row-major
- * memory. The driver is called once if the tensor is a box with at most three different steps, the
- * first of which is one element; otherwise once for each index of the remaining dimensions: those
- * whose steps are negative, zero, over 2 GiB, or not multiples of each other. */
-int fdl_copy_strided(const fdl_device_copy *copy, const DLTensor *tensor, fdl_failure *failure);
+/* Queues the copy of rows in device memory, or of one row in any memory, to consecutive bytes. The
+ * stream's device is current. 0, or -1 with *failure. */
+int fdl_copy_rows(fdl_driver *driver, void *target, int target_is_host, const void *source,
+                  const fdl_rows *rows, void *stream, fdl_failure *failure);
 
 #endif

@@ -3,12 +3,12 @@
 
 #include <stdlib.h>
 
-#include "_core/copy.h"
 #include "_core/gil.h"
-#include "_core/layout.h"
+#include "_core/import.h"
+
+#include <fastdl/fastdl.h>
 
 #include "deferred.h"
-#include "event.h"
 #include "memory.h"
 #include "ordering.h"
 #include "pointer_attributes.h"
@@ -21,24 +21,16 @@ typedef struct {
     DLDevice from, to; /* where the memory really is */
     uint64_t flags;    /* of the result */
     fastdl_layout layout;
+    int compact;     /* the source is row-major without gaps */
+    fdl_rows rows;   /* what the driver copies: several rows, or the whole span as one */
     int32_t ordinal; /* of `stream` */
     int64_t stream;
-    int how;       /* FDL_COPY_* */
-    int waits;     /* the host waits for the copy */
-    int captured;  /* the copy becomes part of a graph */
-    void *staging; /* compact host memory that replaces the source, or NULL */
-    void *paused;  /* Python, while the stream's device is current */
+    int how; /* FDL_COPY_* */
 } transfer;
 
 static const fastdl_device_fact *fact_of(DLDevice device)
 {
     return fastdl_find_device((int32_t)device.device_type);
-}
-
-static int has_driver(DLDevice device)
-{
-    int kind = fact_of(device)->stream;
-    return kind == FASTDL_STREAM_CUDA || kind == FASTDL_STREAM_ROCM;
 }
 
 /* Whether a driver copies from or to that memory by itself, while the host goes on. */
@@ -52,106 +44,147 @@ static const DLTensor *tensor_of(const transfer *t)
     return &t->source->managed.dl_tensor;
 }
 
+/* ---- which copy ---- */
+
+#define MOST_WASTE 4 /* times the elements, that the span is copied with the gaps between them */
+
+/* Whether the elements can get to `to` in one copy that is worth it, and which. */
+static int choose(transfer *t)
+{
+    const DLTensor *tensor = tensor_of(t);
+    uint64_t span = (uint64_t)t->layout.high - (uint64_t)t->layout.low;
+    int wasteful = span / MOST_WASTE > (uint64_t)t->layout.nbytes;
+    int gaps = span != (uint64_t)t->layout.nbytes;
+    int to_host = fact_of(t->to)->host;
+    t->rows.width = (size_t)span;
+    t->rows.height = 1;
+    t->compact = fastdl_is_packed(tensor->dtype, t->flags) || fastdl_is_contiguous(tensor, 'C');
+    if (t->compact)
+        return 1;
+    if (fact_of(tensor->device)->host)
+        return 0;
+    if ((to_host ? wasteful : gaps) && fdl_rows_of(tensor, &t->rows))
+        return 1;
+    return to_host || (t->layout.low == 0 && !wasteful && !fastdl_shares_itself_(tensor));
+}
+
+/* ---- the memory ---- */
+
+static void ignore_error(void *context, const char *kind, const char *message)
+{
+    (void)context;
+    (void)kind;
+    (void)message;
+}
+
+/* Bytes from the allocator of the table that the source came through, so that the memory is its
+ * library's and not fastdl's; NULL if there is none, for whatever reason. The library may still use
+ * the memory on its current stream, for which t->stream waits, and may use it again as soon as it
+ * is released: so it is held until the work has ended. */
+static fdl_description *memory_of_producer(const transfer *t, const DLTensor *prototype,
+                                           int64_t bytes)
+{
+    fdl_work *work = t->source->block->work;
+    const DLPackExchangeAPI *table = NULL;
+    DLManagedTensorVersioned *managed = NULL;
+    fdl_description *result = NULL;
+    const DLTensor *given;
+    PyObject *memory;
+    fdl_failure ignored;
+    DLTensor tensor = *prototype, asked = {0};
+    void *paused;
+    if (work != NULL && fdl_is_ordered(fact_of(t->to)) && t->to.device_type != kDLCUDAManaged)
+        table = fdl_work_producer(work, t->to);
+    if (table == NULL)
+        return NULL;
+    asked.device = t->to;
+    asked.dtype.code = kDLUInt;
+    asked.dtype.bits = 8;
+    asked.dtype.lanes = 1;
+    asked.ndim = 1;
+    asked.shape = &bytes;
+    paused = fdl_pause_python();
+    if (table->managed_tensor_allocator(&asked, &managed, NULL, ignore_error) != 0)
+        managed = NULL;
+    fdl_resume_python(paused);
+    memory = managed == NULL ? NULL : fdl_take_versioned(managed, NULL);
+    if (memory == NULL) {
+        PyErr_Clear();
+        return NULL;
+    }
+    given = &fdl_description_in(memory)->managed.dl_tensor;
+    if (given->device.device_type == t->to.device_type &&
+        given->device.device_id == t->to.device_id && given->ndim == 1 &&
+        given->shape[0] == bytes && given->strides[0] == 1 && given->dtype.bits == 8)
+        result = fdl_describe(fdl_description_in(memory)->block, tensor.ndim);
+    if (result != NULL) {
+        tensor.data = given->data;
+        fdl_description_fill(result, &tensor, t->flags);
+        work = fdl_work_of(&result->block->work, t->to);
+        if (work != NULL)
+            fdl_work_from_table(work, table);
+        if (work == NULL || fdl_work_ready_for(work, t->stream, &ignored) < 0) {
+            fdl_description_release(result, 1);
+            result = NULL;
+        } else {
+            fdl_work_hold(work);
+        }
+    }
+    Py_DECREF(memory);
+    return result;
+}
+
+/* For the span with its strides, or for compact elements. */
 static fdl_description *new_memory(const transfer *t, fdl_failure *failure)
 {
     DLTensor prototype = *tensor_of(t);
+    fdl_description *result = NULL;
+    int64_t bytes = t->layout.nbytes;
     prototype.device = t->to;
-    return fdl_memory_on_device(&prototype, t->flags, t->layout.nbytes,
-                                t->how & FDL_COPY_POOLED && !t->captured ? t->stream : -1, failure);
-}
-
-static int wait_for_source(const transfer *t, fdl_failure *failure)
-{
-    fdl_work *work = t->source->block->work;
-    return work == NULL ? 0 : fdl_work_wait(work, failure);
-}
-
-/* ---- on the host ---- */
-
-static fdl_description *copy_on_host(const transfer *t, fdl_failure *failure)
-{
-    fdl_description *result;
-    void *paused;
-    if (wait_for_source(t, failure) < 0)
-        return NULL;
-    result = new_memory(t, failure);
-    if (result == NULL)
-        return NULL;
-    paused = fdl_pause_python();
-    fdl_copy_compact(tensor_of(t), t->flags, result->managed.dl_tensor.data);
-    fdl_resume_python(paused);
-    return result;
+    prototype.byte_offset = 0;
+    if (!t->compact && t->rows.height == 1) {
+        prototype.byte_offset = (uint64_t)0 - (uint64_t)t->layout.low;
+        bytes = (int64_t)t->rows.width;
+    } else {
+        prototype.strides = NULL;
+    }
+    if (bytes > 0)
+        result = memory_of_producer(t, &prototype, bytes);
+    if (result != NULL)
+        return result;
+    return fdl_memory_on_device(&prototype, t->flags, bytes,
+                                t->how & FDL_COPY_POOLED ? t->stream : -1, failure);
 }
 
 /* ---- on a stream ---- */
 
 /* The source is ready when this returns, for the host or for the stream. */
-static int prepare_source(transfer *t, fdl_failure *failure)
+static int make_ready(const transfer *t, fdl_failure *failure)
 {
-    const DLTensor *tensor = tensor_of(t);
     fdl_work *work = t->source->block->work;
-    void *paused;
-    int is_host = fact_of(tensor->device)->host;
-    int compact = fastdl_is_packed(tensor->dtype, t->flags) || fastdl_is_contiguous(tensor, 'C');
-    if (is_host && (!compact || !is_asynchronous(t, t->from))) {
-        t->waits = 1;
-        if (wait_for_source(t, failure) < 0)
-            return -1;
-        if (compact)
-            return 0;
-        t->staging = malloc((size_t)t->layout.nbytes);
-        if (t->staging == NULL)
-            return fdl_refuse_memory(failure);
-        paused = fdl_pause_python();
-        fdl_copy_compact(tensor, t->flags, t->staging);
-        fdl_resume_python(paused);
+    if (work == NULL)
         return 0;
-    }
-    return work == NULL ? 0 : fdl_work_order_on(work, t->ordinal, t->stream, failure);
+    return is_asynchronous(t, t->from) ? fdl_work_order_on(work, t->ordinal, t->stream, failure)
+                                       : fdl_work_wait(work, failure);
 }
 
-static int queue(const transfer *t, void *target, fdl_failure *failure)
+/* With the stream's device current, as in all that follows. */
+static int queue(const transfer *t, const fdl_description *result, fdl_failure *failure)
 {
-    const DLTensor *tensor = tensor_of(t);
-    fdl_device_copy copy;
-    int failed, mode;
-    copy.driver = t->driver;
-    copy.stream = fdl_handle(t->stream);
-    copy.target = target;
-    copy.target_is_host = fact_of(t->to)->host;
-    copy.source_is_host = fact_of(t->from)->host;
-    mode = t->captured ? -1 : fdl_relax_captures(t->driver);
-    if (t->staging != NULL || fastdl_is_packed(tensor->dtype, t->flags) ||
-        fastdl_is_contiguous(tensor, 'C')) {
-        copy.source = t->staging != NULL ? t->staging : tensor->data;
-        failed = fdl_copy_bytes(&copy, (size_t)t->layout.nbytes, failure);
-    } else {
-        copy.source = tensor->data;
-        failed = fdl_copy_strided(&copy, tensor, failure);
-    }
-    fdl_restore_captures(t->driver, mode);
-    return failed;
-}
-
-static int wait_for_stream(const transfer *t, fdl_failure *failure)
-{
-    fdl_event *event = fdl_event_record(t->driver, t->ordinal, t->stream, failure);
-    int failed = event == NULL || fdl_event_wait(event, failure) < 0;
-    fdl_event_release(event);
-    return failed ? -1 : 0;
+    const char *source = (const char *)tensor_of(t)->data + t->layout.low;
+    char *target = result->managed.dl_tensor.data;
+    if (!t->compact && t->rows.height == 1)
+        target += t->layout.low;
+    return fdl_copy_rows(t->driver, target, fact_of(t->to)->host, source, &t->rows,
+                         fdl_handle(t->stream), failure);
 }
 
 /* Edges for what was queued, on both sides. */
 static int note_work(const transfer *t, fdl_description *result, fdl_failure *failure)
 {
-    fdl_work *reading,
-        *writing = fdl_work_of(&result->block->work, result->managed.dl_tensor.device);
-    if (writing == NULL)
-        return fdl_refuse_memory(failure);
-    if (t->captured)
-        return fdl_work_ready_on(writing, t->stream, t->stream, failure);
-    reading = fdl_work_of(&t->source->block->work, tensor_of(t)->device);
-    if (reading == NULL)
+    fdl_work *reading = fdl_work_of(&t->source->block->work, tensor_of(t)->device);
+    fdl_work *writing = fdl_work_of(&result->block->work, t->to);
+    if (reading == NULL || writing == NULL)
         return fdl_refuse_memory(failure);
     if (fdl_work_record_on(writing, t->ordinal, t->stream, failure) < 0 ||
         fdl_work_record_on(reading, t->ordinal, t->stream, failure) < 0)
@@ -161,61 +194,63 @@ static int note_work(const transfer *t, fdl_description *result, fdl_failure *fa
     return 0;
 }
 
-/* After a failure with copies in flight: waits for the stream. 0 if it cannot. */
-static int settle_stream(const transfer *t)
+static int wait_for_stream(const transfer *t, fdl_failure *failure)
 {
-    fdl_failure ignored;
-    int settled, mode;
-    if (t->captured)
-        return 0; /* the graph may yet be launched */
-    mode = fdl_relax_captures(t->driver);
-    settled = FDL_TRY(t->driver, &ignored, stream_synchronize, fdl_handle(t->stream)) == 0;
-    fdl_restore_captures(t->driver, mode);
-    return settled;
+    return FDL_TRY(t->driver, failure, stream_synchronize, fdl_handle(t->stream));
 }
 
-/* With the stream's device current and Python paused. */
+/* *safe: no copy is in flight after a failure, so that both sides may be freed. */
+static int copy_to(const transfer *t, fdl_description *result, int *safe, fdl_failure *failure)
+{
+    int waits =
+        t->how & FDL_COPY_FINISHED || !is_asynchronous(t, t->to) || !is_asynchronous(t, t->from);
+    fdl_failure ignored;
+    fdl_scope scope;
+    int failed, mode;
+    if (fdl_enter(t->driver, t->ordinal, &scope, failure) < 0)
+        return -1;
+    mode = fdl_relax_captures(t->driver);
+    failed = queue(t, result, failure) < 0 ||
+             (waits ? wait_for_stream(t, failure) : note_work(t, result, failure)) < 0;
+    *safe = !failed || wait_for_stream(t, &ignored) == 0;
+    fdl_restore_captures(t->driver, mode);
+    fdl_leave(&scope);
+    if (waits && !failed)
+        (void)fdl_end_after_wait();
+    return failed ? -1 : 0;
+}
+
 static fdl_description *copy_on_stream(transfer *t, fdl_failure *failure)
 {
-    fdl_capture capture;
-    fdl_description *result;
-    int failed, safe = 1;
-    if (fdl_capture_of(t->driver, t->stream, &capture, failure) < 0)
-        return NULL;
-    t->captured = capture.active;
-    if (t->captured && (t->how & FDL_COPY_FINISHED || fact_of(t->from)->host ||
-                        fact_of(t->to)->host || t->from.device_id != t->to.device_id)) {
-        (void)fdl_refuse(failure,
-                         "a graph is being captured on stream %lld: pass a stream that "
-                         "does not capture, or copy before the capture",
-                         (long long)t->stream);
-        return NULL;
-    }
-    result = new_memory(t, failure);
-    if (result == NULL || t->layout.nbytes == 0)
+    fdl_description *result = new_memory(t, failure);
+    int safe = 1;
+    if (result == NULL || t->layout.nbytes == 0 ||
+        (make_ready(t, failure) == 0 && copy_to(t, result, &safe, failure) == 0))
         return result;
-    t->waits = t->how & FDL_COPY_FINISHED || !is_asynchronous(t, t->to);
-    fdl_resume_python(t->paused); /* the producer is asked */
-    failed = prepare_source(t, failure) < 0;
-    t->paused = fdl_pause_python();
-    if (!failed) {
-        failed = queue(t, result->managed.dl_tensor.data, failure) < 0 ||
-                 (t->waits ? wait_for_stream(t, failure) : note_work(t, result, failure)) < 0;
-        safe = !failed || settle_stream(t);
-    }
-    if (safe) {
-        free(t->staging);
-    } else { /* the driver may still read from it or the source, or write to the result: they leak
-              */
+    if (!safe) { /* the driver may still read from the source, or write to the result: they leak */
         result->block->drop = NULL;
-        if (!t->captured) /* what a graph reads is kept alive by the code that captures */
-            fdl_count_retain(&t->source->block->refs);
+        fdl_count_retain(&t->source->block->refs);
     }
-    if (failed) {
-        fdl_description_release(result, 0);
-        return NULL;
-    }
-    return result;
+    fdl_description_release(result, 1);
+    return NULL;
+}
+
+/* A copy in a graph would need its memory for as long as the graph. */
+static int refuse_capture(const transfer *t, fdl_failure *failure)
+{
+    fdl_capture capture;
+    fdl_scope scope;
+    int failed;
+    if (fdl_enter(t->driver, t->ordinal, &scope, failure) < 0)
+        return -1;
+    failed = fdl_capture_of(t->driver, t->stream, &capture, failure) < 0;
+    fdl_leave(&scope);
+    if (!failed && capture.active)
+        return fdl_refuse(failure,
+                          "a graph is being captured on stream %lld: pass a stream that does not "
+                          "capture, or copy before the capture",
+                          (long long)t->stream);
+    return failed ? -1 : 0;
 }
 
 /* Where the memory of the source is, by the driver. */
@@ -233,53 +268,30 @@ static int find_source(transfer *t, fdl_failure *failure)
     return 0;
 }
 
-static fdl_description *copy_by_driver(transfer *t, int64_t stream, fdl_failure *failure)
+int fdl_transfer(const fdl_description *source, DLDevice target, int64_t stream, int how,
+                 fdl_description **result, fdl_failure *failure)
 {
-    fdl_description *result = NULL;
-    fdl_scope scope;
-    DLDevice device = fact_of(t->to)->host ? tensor_of(t)->device : t->to;
-    if (!has_driver(device)) {
-        (void)fdl_refuse(failure, "fastdl copies memory of the CPU and of CUDA and ROCm devices");
-        return NULL;
-    }
-    if (!fact_of(t->to)->host && !fact_of(tensor_of(t)->device)->host &&
-        fact_of(t->to)->stream != fact_of(tensor_of(t)->device)->stream) {
-        (void)fdl_refuse(failure, "no driver copies there: move it to the host first");
-        return NULL;
-    }
-    t->driver = fdl_driver_find(fact_of(device)->stream, failure);
-    if (t->driver == NULL || find_source(t, failure) < 0)
-        return NULL;
-    if (fact_of(t->to)->host)
-        device = t->from;
-    t->ordinal = device.device_id;
-    t->stream = stream != -1 ? stream : fdl_work_stream(device);
-    t->paused = fdl_pause_python();
-    if (fdl_enter(t->driver, t->ordinal, &scope, failure) == 0) {
-        result = copy_on_stream(t, failure);
-        fdl_leave(&scope);
-    }
-    fdl_resume_python(t->paused);
-    if (result != NULL && t->waits)
-        (void)fdl_end_after_wait();
-    return result;
-}
-
-fdl_description *fdl_transfer(const fdl_description *source, DLDevice target, int64_t stream,
-                              int how, fdl_failure *failure)
-{
-    fdl_description *result;
+    DLDevice device = source->managed.dl_tensor.device;
     transfer t = {0};
+    if (!fact_of(target)->host || device.device_type == kDLCPU)
+        device = target;
     t.source = source;
     t.to = target;
     t.how = how;
     t.flags = source->managed.flags & FDL_LASTING_FLAGS & ~(uint64_t)DLPACK_FLAG_BITMASK_READ_ONLY;
     (void)fastdl_check(tensor_of(&t), t.flags, &t.layout); /* which it has passed */
+    *result = NULL;
     fdl_end_deferred();
-    result = fact_of(target)->host && fact_of(tensor_of(&t)->device)->host
-                 ? copy_on_host(&t, failure)
-                 : copy_by_driver(&t, stream, failure);
-    if (result != NULL)
-        result->managed.flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
-    return result;
+    t.driver = fdl_driver_find(fact_of(device)->stream, failure);
+    if (t.driver == NULL || find_source(&t, failure) < 0)
+        return -1;
+    if (!choose(&t))
+        return 0;
+    t.ordinal = (fact_of(target)->host && !fact_of(t.from)->host ? t.from : device).device_id;
+    t.stream = stream != -1 ? stream : fdl_work_stream(device);
+    *result = refuse_capture(&t, failure) < 0 ? NULL : copy_on_stream(&t, failure);
+    if (*result == NULL)
+        return -1;
+    (*result)->managed.flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
+    return 0;
 }

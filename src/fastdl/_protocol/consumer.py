@@ -159,6 +159,9 @@ def acquire_over_protocol(x, target=None, copy=None, stream=None, announced=None
         keywords["copy"] = copy  # host copies are made here, where they certainly happen
     passed = consumer_stream(stream, where)
     if facts & exchange.TYPE_UNORDERED and passed is not None and passed != -1:
+        tensor = acquire_over_table(x, None, stream if source == where else None)
+        if tensor is not None:
+            return tensor
         raise BufferError(
             f"{type_name(x)!r} ignores `stream`, so nothing orders its work: wait for that work, "
             f"and pass fastdl.from_dlpack(x, stream=-1)"
@@ -181,7 +184,9 @@ def acquire_over_protocol(x, target=None, copy=None, stream=None, announced=None
         asked = "dl_device" in keywords or keywords.get("copy")
         if not asked or copy_obstacle(source, where) is not None:
             raise
-        return acquire_over_protocol(x, stream=stream if source == where or stream == -1 else None)
+        stream = stream if source == where or stream == -1 else None
+        tensor = acquire_over_table(x, None, stream)
+        return acquire_over_protocol(x, stream=stream) if tensor is None else tensor
     if passed is not None and not isinstance(x, core.Tensor):
         if passed == -1 or tensor.device.id == where.id:
             driver.ready_on(tensor, passed, passed)

@@ -27,22 +27,33 @@ def copy_obstacle(source: Device, target: Device) -> str | None:
 
 
 def make_copy(tensor, target: Device, stream: int | None = None, *, pooled=False):
-    """A compact copy of `tensor` on `target`. `stream`: the number of a stream of the target's
-    device or, if that is the host, of the tensor's; None: the thread's work stream; -1: the same,
-    and the copy is done on return, since the caller does not order by streams. `pooled`: the caller
-    named a stream, and knows that the memory belongs to it."""
-    if target == tensor.device and target.is_host and copy_obstacle(target, target):
+    """A copy of `tensor` on `target`: on the host compact; on a device as the driver can make it in
+    one call, with the strides of `tensor` or compact, and otherwise by way of the host.
+
+    `stream`: the number of a stream of the target's device or, if that is the host, of the
+    tensor's; None: the thread's work stream; -1: the same, and the copy is done on return, since
+    the caller does not order by streams. `pooled`: the caller named a stream, and knows that the
+    memory belongs to it."""
+    here = tensor.device
+    if target == here and target.is_host and copy_obstacle(target, target):
         target = CPU  # for pinned memory on a machine without its driver
-    if target == CPU and tensor.device.is_host:
+    if target == CPU and here.is_host:
         return core.copy_host(tensor)
+    obstacle = copy_obstacle(here, target)
+    if obstacle is not None:
+        raise BufferError(f"{core.describe(tensor)} cannot be copied to {target}: {obstacle}")
+    where = target.__dlpack_device__()
     number = -1 if stream is None else stream
-    return driver.transfer(
-        tensor,
-        *target.__dlpack_device__(),
-        number,
-        finished=stream == -1,
-        pooled=pooled and number != -1,
-    )
+    how = {"finished": stream == -1, "pooled": pooled and number != -1}
+    copy = driver.transfer(tensor, *where, number, **how)
+    if copy is None:
+        tensor = make_copy(tensor, CPU, stream if here == target else None)
+        copy = driver.transfer(tensor, *where, number, **how)
+    if target.is_host and not copy.is_contiguous():
+        copy = core.copy_host(copy)
+        if target != CPU:
+            copy = driver.transfer(copy, *where, number, **how)
+    return copy
 
 
 def to_device(tensor, device, *, copy=None, stream=None):
