@@ -130,8 +130,8 @@ RESETS = [
         CONTEXTS,
         "a reset of another device is not noticed",
         DRIVER,
-        "return driver->devices == 1 ||",
-        "return driver->devices >= 1 ||",
+        "return ordinal == entered ||",
+        "return ordinal >= 0 ||",
     ),
     mutant(
         CONTEXTS,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "_core/atomics.h"
 #include "_core/gil.h"
 #include "_core/layout.h"
 
@@ -222,14 +223,15 @@ static void *retain(fdl_driver *driver, int32_t ordinal, fdl_failure *failure)
     return context;
 }
 
+static FDL_THREAD_LOCAL int32_t entered = -1; /* the device of the innermost scope of CUDA */
+
 int fdl_is_alive(fdl_driver *driver, int32_t ordinal, const void *life)
 {
     if (driver->kind == FASTDL_STREAM_ROCM)
         return 1;
     if (life != fdl_life_of(driver, ordinal))
         return 0;
-    /* The scope of the only device has noticed the last reset. */
-    return driver->devices == 1 ||
+    return ordinal == entered || /* which has noticed the last reset */
            is_unbroken(driver, ordinal, fdl_load_pointer(&driver->contexts[ordinal]));
 }
 
@@ -269,6 +271,8 @@ static int make_current(fdl_driver *driver, int32_t ordinal, int primary, fdl_sc
             return -1;
         scope->pushed = !kept;
     }
+    scope->outer = entered;
+    entered = ordinal;
     return 0;
 }
 
@@ -282,6 +286,7 @@ static void restore_current(const fdl_scope *scope)
             (void)FDL_ASK(driver, hip_set_device, scope->ordinal);
         return;
     }
+    entered = scope->outer;
     if (scope->pushed)
         (void)FDL_ASK(driver, cu_pop, &current);
     /* A producer that was called in between may have replaced the top of the stack. */

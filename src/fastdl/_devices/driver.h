@@ -182,7 +182,8 @@ typedef struct {
     void *paused;  /* see gil.h */
     void *context; /* CUDA */
     int pushed;
-    int ordinal; /* HIP */
+    int32_t outer; /* the device of the scope around it, or -1 */
+    int ordinal;   /* HIP */
 } fdl_scope;
 
 /* Makes device `ordinal` current on this thread, and keeps its context if it has one already.
