@@ -279,3 +279,8 @@ fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64
     description->block->drop = drop_memory;
     return description;
 }
+
+int fdl_is_memory(const fdl_block *block)
+{
+    return block->drop == drop_memory;
+}

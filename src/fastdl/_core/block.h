@@ -129,4 +129,7 @@ void fdl_description_fill(fdl_description *description, const DLTensor *tensor, 
  * NULL when out of memory. */
 fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64_t nbytes);
 
+/* Whether fdl_memory_new made the block. */
+int fdl_is_memory(const fdl_block *block);
+
 #endif

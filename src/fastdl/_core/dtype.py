@@ -197,6 +197,15 @@ def of_typestr(text: str) -> "DType | None":
     return _BY_TYPESTR.get(text)
 
 
+def typestr_of(dtype: DType) -> "str | None":
+    """What the array interfaces call a type; None unless NumPy itself has it."""
+    fact = _BY_CODE.get((dtype.code, dtype.bits))
+    if fact is None or fact.format is None or dtype.lanes != 1:
+        return None
+    letters = _typestrs(fact)[0]
+    return f"{'|' if dtype.itemsize == 1 else '<'}{letters}"
+
+
 def _parse(text: str) -> DType:
     if text in _BY_TEXT:
         return _BY_TEXT[text]

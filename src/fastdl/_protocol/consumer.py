@@ -121,10 +121,13 @@ def has_dlpack_method(x) -> bool:
 
 def _remedy(x) -> str:
     """The end of a message about an object that is not a producer: what to do."""
+    for name in ("__cuda_array_interface__", "__array_interface__", "__arrow_c_array__"):
+        if hasattr(x, name):
+            return f": pass fastdl.asarray(...) of it, which reads {name}"
     try:
         memoryview(x).release()
     except Exception:  # a buffer that cannot be had: of a closed mmap, a released memoryview
-        return ""
+        return ": pass fastdl.asarray(...) of it" if hasattr(x, "__array__") else ""
     return ": pass fastdl.asarray(...) of it, which shares its memory"
 
 
