@@ -53,14 +53,13 @@ x.filled(...) or x.compressed()
         return from_array_method(x)
     if has_buffer(x):
         return core.from_buffer(x, numbers_of_format)
-    if isinstance(x, type):
-        raise TypeError(f"expected an array, got the type {x.__qualname__!r}")
-    if hasattr(x, "__array_interface__"):
-        return import_array(x)
-    if hasattr(x, "__arrow_c_array__"):
-        return from_arrow(x)
-    if hasattr(x, "__array__"):
-        return from_array_method(x)
+    if not isinstance(x, type):  # a class has the attributes of its instances
+        if hasattr(x, "__array_interface__"):
+            return import_array(x)
+        if hasattr(x, "__arrow_c_array__"):
+            return from_arrow(x)
+        if hasattr(x, "__array__"):
+            return from_array_method(x)
     raise TypeError(
         f"expected an object with __dlpack__, __cuda_array_interface__, the buffer protocol, "
         f"__array_interface__, __arrow_c_array__ or __array__, got {type_name(x)!r}: pass "

@@ -114,9 +114,7 @@ def import_array(x):
     try:
         return core.from_memory(x if data is None else data, shape, numbers, strides, offset)
     except ValueError as error:
-        raise BufferError(
-            f"the __array_interface__ of {type_name(x)!r} is wrong: {error}"
-        ) from error
+        raise interface.malformed("data that holds the elements", data) from error
 
 
 def export_array(tensor) -> dict:
