@@ -717,7 +717,10 @@ cdef class Tensor:
     def data_ptr(self):
         """Address of the first element, as an int. On devices without addresses (OpenCL, Vulkan,
         Metal, WebGPU, unknown ones) the handle of the allocation, without any byte offset."""
-        return <uintptr_t>self.description.managed.dl_tensor.data
+        cdef DLTensor *tensor = &self.description.managed.dl_tensor
+        if tensor.byte_offset and fastdl_find_device(tensor.device.device_type).addresses:
+            return <uintptr_t>tensor.data + tensor.byte_offset
+        return <uintptr_t>tensor.data
 
     @property
     def readonly(self):
