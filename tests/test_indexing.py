@@ -339,7 +339,7 @@ def test_views_on_devices_with_handles():
 
 
 def test_views_of_oneapi_memory_keep_the_start_of_the_allocation():
-    """From which its libraries measure it. The address is that of the first element all the same."""
+    """From which its libraries measure it. data_ptr is the first element nonetheless."""
     tensor = fastdl.from_dlpack(
         capsule_of((4, 5), strides=(5, 1), data=0x1000, byte_offset=64, device=(ONEAPI, 0))
     )

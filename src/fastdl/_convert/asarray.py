@@ -49,17 +49,17 @@ x.filled(...) or x.compressed()
         return exchange.from_dlpack(x)
     if hasattr(x, "__cuda_array_interface__"):
         return import_cuda_array(x)
-    if is_scalar(x):
-        return from_array_method(x)
-    if has_buffer(x):
+    if _is_scalar(x):
+        return _from_array_method(x)
+    if _has_buffer(x):
         return core.from_buffer(x, numbers_of_format)
     if not isinstance(x, type):  # a class has the attributes of its instances
         if hasattr(x, "__array_interface__"):
             return import_array(x)
         if hasattr(x, "__arrow_c_array__"):
-            return from_arrow(x)
+            return _from_arrow(x)
         if hasattr(x, "__array__"):
-            return from_array_method(x)
+            return _from_array_method(x)
     raise TypeError(
         f"expected an object with __dlpack__, __cuda_array_interface__, the buffer protocol, "
         f"__array_interface__, __arrow_c_array__ or __array__, got {type_name(x)!r}: pass "
@@ -67,7 +67,7 @@ x.filled(...) or x.compressed()
     )
 
 
-def has_buffer(x) -> bool:
+def _has_buffer(x) -> bool:
     try:
         memoryview(x).release()
     except TypeError:
@@ -75,14 +75,14 @@ def has_buffer(x) -> bool:
     return True
 
 
-def is_scalar(x) -> bool:
+def _is_scalar(x) -> bool:
     """Whether x is a scalar of NumPy, whose `__array__` alone names every type: the buffer of a
     date is one of bytes."""
     np = sys.modules.get("numpy")
     return np is not None and isinstance(x, np.generic)
 
 
-def from_arrow(x):
+def _from_arrow(x):
     """The tensor of an Arrow array."""
     answer = x.__arrow_c_array__()
     try:
@@ -96,7 +96,7 @@ def from_arrow(x):
     return core.from_arrow(schema, array)
 
 
-def from_array_method(x):
+def _from_array_method(x):
     """The tensor of what `__array__` returns, an array of NumPy."""
     count = missing.count(x)
     if count:

@@ -4,6 +4,7 @@ A pickle contains the name `fastdl._unpickle` and its arguments: neither may cha
 """
 
 from fastdl._core import tensor as core
+from fastdl._protocol.array_interface import compact_strides
 
 ROW_MAJOR, COLUMN_MAJOR = "C", "F"
 
@@ -20,31 +21,33 @@ def reduce(tensor, protocol):
             f"memory: pickle a copy on the host, to('cpu')"
         )
     dtype = tensor.dtype
-    memory, order = core.as_bytes(tensor), ROW_MAJOR
-    if memory is None:
+    order = ROW_MAJOR
+    if tensor.is_contiguous():
+        memory = core.as_bytes(tensor)
+    elif tensor.is_contiguous("F"):
+        memory, order = core.as_bytes(tensor), COLUMN_MAJOR
+    else:
         memory = core.read_bytes(tensor) if tensor.readonly else core.as_bytes(tensor.copy())
-    elif not tensor.is_contiguous():
-        order = COLUMN_MAJOR
-    if protocol >= 5:
-        from pickle import PickleBuffer  # loaded by now, and not by `import fastdl`
-
-        memory = PickleBuffer(memory)
-    else:  # either of these is pickled by its values
-        memory = bytes(memory) if tensor.readonly else bytearray(memory)
     padded = dtype.bits * dtype.lanes % 8 != 0 and not core.is_packed(tensor)
-    return unpickle, (memory, dtype.__dlpack_data_type__(), tensor.shape, order, padded)
+    stored = as_buffer(memory) if protocol >= 5 else as_values(memory, tensor.readonly)
+    return unpickle, (stored, dtype.__dlpack_data_type__(), tensor.shape, order, padded)
+
+
+def as_buffer(memory):
+    from pickle import PickleBuffer  # loaded by now, and not by `import fastdl`
+
+    return PickleBuffer(memory)
+
+
+def as_values(memory, readonly):
+    """The bytes in an object that Python itself pickles, and whose memory the result can keep."""
+    return bytes(memory) if readonly else bytearray(memory)
 
 
 def unpickle(memory, dtype, shape, order, padded):
     """A Tensor on `memory`, a buffer, which it keeps; read-only if that is. ValueError if they do
     not fit."""
-    strides = None
-    if order != ROW_MAJOR:
-        strides, step = [], 1
-        for size in shape:
-            strides.append(step)
-            step *= max(size, 1)
-        strides = tuple(strides)
+    strides = None if order == ROW_MAJOR else compact_strides(shape[::-1])[::-1]
     return core.from_memory(memory, shape, dtype, strides, padded=padded)
 
 

@@ -12,7 +12,8 @@ import cython
 
 from cpython.buffer cimport (
     PyBUF_ANY_CONTIGUOUS, PyBUF_C_CONTIGUOUS, PyBUF_F_CONTIGUOUS, PyBUF_FORMAT, PyBUF_ND,
-    PyBUF_RECORDS_RO, PyBUF_SIMPLE, PyBUF_STRIDES, PyBUF_WRITABLE, PyObject_GetBuffer, PyBuffer_Release,
+    PyBUF_RECORDS_RO, PyBUF_SIMPLE, PyBUF_STRIDES, PyBUF_WRITABLE, PyObject_GetBuffer,
+    PyBuffer_Release,
 )
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.iterobject cimport PySeqIter_New
@@ -418,14 +419,14 @@ def from_arrow(schema, array):
 
 
 def as_bytes(Tensor tensor not None):
-    """A view of a compact host tensor, in row-major or column-major order, as uint8 of shape
-    (nbytes,). None if the tensor has gaps."""
+    """A view of a compact tensor, in row-major or column-major order, as uint8 of shape (nbytes,).
+    BufferError if it has gaps."""
     cdef DLTensor *source = &tensor.description.managed.dl_tensor
     cdef DLTensor result = source[0]
     cdef fastdl_layout layout
     cdef fdl_description *description
     if not (fastdl_is_contiguous(source, c"C") or fastdl_is_contiguous(source, c"F")):
-        return None
+        raise BufferError(f"{describe(tensor)} has gaps between its elements")
     layout_of(tensor, &layout)
     result.ndim = 1
     result.shape = &layout.nbytes
