@@ -42,6 +42,8 @@ METHODS = (
     Comparison("item", "Tensor.item()", "numpy", "an empty call", 3.0),
     Comparison("tolist", "Tensor.tolist(), 16 elements", "numpy", "an empty call", 1.3),
     Comparison("tolist_matrix", "Tensor.tolist(), (100, 100)", "numpy", "an empty call", 1.3),
+    Comparison("pickled", "pickle out of band", "numpy", "", 1.5, views=PYTHON),
+    Comparison("unpickled", "unpickle out of band", "numpy", "", 1.5, views=PYTHON),
     Comparison("dtype", "Tensor.dtype", "shape", "", 3.0, views=PYTHON),
     Comparison("device", "Tensor.device", "shape", "", 3.0, views=PYTHON),
     *(

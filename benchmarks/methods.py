@@ -4,6 +4,8 @@ The tensors are small, so that the cost is that of the call. The peers are the s
 ndarray; for what an ndarray has not, the nearest cheaper call of fastdl itself.
 """
 
+import pickle
+
 import numpy as np
 
 import fastdl
@@ -85,6 +87,25 @@ def empty_of_dtype() -> Group:
     return c, python
 
 
+def out_of_band(statement: str) -> Group:
+    """Protocol 5, with the memory as a buffer of its own."""
+    subjects = []
+    for peer, x in (("fastdl", fastdl.from_dlpack(small())), ("numpy", small())):
+        buffers: list[pickle.PickleBuffer] = []
+        data = pickle.dumps(x, 5, buffer_callback=buffers.append)
+        names = {"dumps": pickle.dumps, "loads": pickle.loads, "x": x, "s": data, "b": buffers}
+        subjects.append(in_python(peer, statement, **names))
+    return [], subjects
+
+
+def pickled() -> Group:
+    return out_of_band("dumps(x, 5, buffer_callback=[].append)")
+
+
+def unpickled() -> Group:
+    return out_of_band("loads(s, buffers=b)")
+
+
 def attribute(name: str) -> Group:
     tensor = fastdl.from_dlpack(small())
     return [], [
@@ -130,6 +151,8 @@ GROUPS = {
     "item": item,
     "tolist": tolist,
     "tolist_matrix": tolist_matrix,
+    "pickled": pickled,
+    "unpickled": unpickled,
     "dtype": dtype,
     "device": device,
     "array_on_cpu": array_on_cpu,

@@ -9,6 +9,7 @@ from tests.support.build import extension
 from tests.support.producers import (
     CPU,
     CUDA,
+    ONEAPI,
     OPENCL,
     WAYS,
     Given,
@@ -225,8 +226,9 @@ def test_producer_that_changes_shape_under_the_tensor(way):
 
 @pytest.mark.parametrize("versioned", [True, False])
 def test_byte_offset_survives_reexport(versioned):
-    """N13: folded into the pointer where there are addresses, left alone where there are none."""
-    for device, folded in ((CPU, True), (OPENCL, False)):
+    """N13: folded into the pointer where there are addresses, left alone where there are none, and
+    for oneAPI, whose libraries measure the allocation from the pointer."""
+    for device, folded in ((CPU, True), (OPENCL, False), (ONEAPI, False)):
         given = Given(shape=(2,), data=4096, byte_offset=64, device=device)
         tensor = fastdl.from_dlpack(given.capsule())
         version = (1, 0) if versioned else None

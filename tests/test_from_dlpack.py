@@ -370,7 +370,7 @@ def test_forms_of_devices(device):
 @pytest.mark.parametrize(
     "device",
     [None, 1, (1,), (1, 0, 0), "cpu", ("cpu", 0), (None, 0), (1, "x"), {}, object(), (1, 2**40),
-     (2**40, 0)],
+     (2**40, 0), fastdl.Device("cpu")],
 )  # fmt: skip
 def test_malformed_devices(device):
     producer = new_type()(device=device)

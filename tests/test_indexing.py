@@ -14,6 +14,7 @@ from tests.support.ctypes_dlpack import (
     CUDA,
     INT64_MAX,
     INT64_MIN,
+    ONEAPI,
     OPENCL,
     Managed,
     capsule_of,
@@ -335,6 +336,17 @@ def test_views_on_devices_with_handles():
     assert view.data_ptr == 0x1000
     struct = opened(view.__dlpack__(max_version=(1, 3))).tensor
     assert (struct.data, struct.byte_offset) == (0x1000, 64 + 4 * 11)
+
+
+def test_views_of_oneapi_memory_keep_the_start_of_the_allocation():
+    """From which its libraries measure it. data_ptr is the first element nonetheless."""
+    tensor = fastdl.from_dlpack(
+        capsule_of((4, 5), strides=(5, 1), data=0x1000, byte_offset=64, device=(ONEAPI, 0))
+    )
+    view = tensor[2, ::-1]
+    assert view.data_ptr == 0x1000 + 64 + 4 * 14
+    struct = opened(view.__dlpack__(max_version=(1, 3))).tensor
+    assert (struct.data, struct.byte_offset) == (0x1000, 64 + 4 * 14)
 
 
 def test_views_at_the_upper_end_of_the_address_space():

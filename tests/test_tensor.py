@@ -1,9 +1,7 @@
 """fastdl.Tensor: the members of the type, one by one."""
 
-import copy
 import ctypes
 import gc
-import pickle
 import weakref
 
 import numpy as np
@@ -269,18 +267,6 @@ def test_elements_cannot_be_assigned():
         tensor_of(3)[0] = 1
     with pytest.raises(TypeError):
         del tensor_of(3)[0]
-
-
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_pickling_is_refused(protocol):
-    with pytest.raises(TypeError, match="cannot be pickled"):
-        pickle.dumps(tensor_of(3), protocol)
-
-
-@pytest.mark.parametrize("function", [copy.copy, copy.deepcopy])
-def test_copy_module_is_refused(function):
-    with pytest.raises(TypeError, match=r"use copy\(\)"):
-        function(tensor_of(3))
 
 
 @pytest.mark.parametrize(

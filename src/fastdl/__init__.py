@@ -9,6 +9,7 @@ from fastdl import _layers
 from fastdl._build import get_include
 from fastdl._convert.asarray import asarray
 from fastdl._convert.convert import convert
+from fastdl._convert.pickling import unpickle as _unpickle  # noqa: F401 - pickles contain the name
 from fastdl._core.device import Device, DeviceType
 from fastdl._core.dtype import DType
 from fastdl._core.errors import CopyRequiredError

@@ -1,9 +1,9 @@
 """Gives lower layers the functions of higher layers that they call: no layer imports one above
 it."""
 
-from fastdl._convert import asarray, values
+from fastdl._convert import asarray, pickling, token, values
 from fastdl._core import device, dtype, exchange, tensor
-from fastdl._protocol import consumer, cuda_array, placement, producer, streams
+from fastdl._protocol import array_interface, consumer, cuda_array, placement, producer, streams
 from fastdl.bridges import convert, lookup, numpy
 
 
@@ -24,6 +24,9 @@ def connect() -> None:
         to=placement.to_device,
         empty=asarray.empty,
         parse_dtype=dtype.DType,
+        reduce=pickling.reduce,
+        array_interface=array_interface.export_array,
+        token=token.token,
         record=streams.record,
         release=streams.release,
     )

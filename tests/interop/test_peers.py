@@ -43,6 +43,13 @@ def test_dtypes_and_devices():
     run_cases("dtypes_and_devices.py")
 
 
+def test_tables():
+    libraries = "numpy pyarrow pandas polars xarray dask matplotlib PIL nanoarrow"
+    for library in libraries.split():
+        require(library)
+    run_cases("tables.py")
+
+
 def test_c_header():
     for library in ("numpy", "torch", "jax", "tvm_ffi"):
         require(library)
@@ -66,6 +73,13 @@ def test_hazards():
 
 def test_every_case_file_is_run():
     run = {"producer.py", "consumer.py", "pairs.py", "c_header.py"}
-    run |= {"dtypes_and_devices.py", "hazards.py", "torch_compile.py", "__init__.py", "common.py"}
+    run |= {
+        "dtypes_and_devices.py",
+        "tables.py",
+        "hazards.py",
+        "torch_compile.py",
+        "__init__.py",
+        "common.py",
+    }
     run.update(file for files in PARTICULAR.values() for file in files)
     assert run == {path.name for path in CASES.glob("*.py")}

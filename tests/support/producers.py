@@ -17,6 +17,7 @@ hostile = extension("hostile")
 CPU = (1, 0)
 CUDA = (2, 0)
 OPENCL = (4, 0)
+ONEAPI = (14, 0)
 FLOAT32 = (2, 32, 1)
 
 

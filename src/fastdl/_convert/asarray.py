@@ -1,36 +1,113 @@
 """asarray and empty: tensors from buffers and from nothing."""
 
+import sys
+
+from fastdl._convert import missing
 from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._core.device import CPU, Device
 from fastdl._core.dtype import BY_FORMAT, DType
+from fastdl._core.errors import type_name
 from fastdl._devices import driver
+from fastdl._protocol.array_interface import import_array
 from fastdl._protocol.consumer import Capsule
 from fastdl._protocol.cuda_array import import_cuda_array
 from fastdl._protocol.streams import DEFAULT, stream_number, validate_stream
 
 
 def asarray(x, /):
-    """A fastdl.Tensor on the memory of anything that exposes some, without a copy.
+    """A fastdl.Tensor on the memory of anything that exposes an array or a buffer.
 
-    Tried in this order: DLPack (as fastdl.from_dlpack), `__cuda_array_interface__`, and the
-    buffer protocol (bytes, bytearray, array.array, memoryview, mmap, ...). A buffer stays locked
-    as long as the result lives: its owner cannot be resized or closed. The second needs a CUDA
-    driver, which is asked where the memory is. TypeError if x has none of the three; BufferError if
-    DLPack cannot describe the data.
+    The first of these that x has decides:
+
+    1. DLPack, as in fastdl.from_dlpack: arrays of NumPy, torch, JAX, CuPy, MLX, PyArrow, ...
+    2. `__cuda_array_interface__`: of Numba and others; a CUDA driver is asked where the memory is.
+    3. the buffer protocol: bytes, array.array, memoryview, mmap, shared memory, ctypes. The buffer
+       stays locked as long as the result lives: its owner cannot be resized or closed.
+    4. `__array_interface__`: images of Pillow.
+    5. `__arrow_c_array__`: Arrow arrays of one dimension, such as nanoarrow's. Read-only.
+    6. `__array__`: Series of pandas and polars, DataArrays of xarray, NumPy's scalars (before
+       their buffer, which does not say what a date is).
+
+    The memory is shared if x shares it. Pillow, scalars, and Series of some types give a copy.
+    Missing values are never shown as numbers: masked elements of numpy.ma, nulls of Arrow and
+    polars, NA of pandas are a BufferError that counts them. (NaN is a number.)
+
+    TypeError if x has none of these. BufferError if DLPack cannot describe the data: text, dates,
+    Python objects, another byte order.
+
+    >>> import array
+    >>> fastdl.asarray(array.array("d", [1, 2, 3]))
+    fastdl.Tensor([1, 2, 3], shape=(3,), dtype=float64, device=cpu:0)
+    >>> import numpy as np
+    >>> fastdl.asarray(np.ma.array([1, 2, 3], mask=[0, 1, 0]))
+    Traceback (most recent call last):
+    BufferError: 1 of 3 elements of the array are masked, which a tensor cannot express: pass \
+x.filled(...) or x.compressed()
     """
     if isinstance(x, Capsule) or exchange.is_producer(x):
         return exchange.from_dlpack(x)
     if hasattr(x, "__cuda_array_interface__"):
         return import_cuda_array(x)
+    if _is_scalar(x):
+        return _from_array_method(x)
+    if _has_buffer(x):
+        return core.from_buffer(x, numbers_of_format)
+    if not isinstance(x, type):  # a class has the attributes of its instances
+        if hasattr(x, "__array_interface__"):
+            return import_array(x)
+        if hasattr(x, "__arrow_c_array__"):
+            return _from_arrow(x)
+        if hasattr(x, "__array__"):
+            return _from_array_method(x)
+    raise TypeError(
+        f"expected an object with __dlpack__, __cuda_array_interface__, the buffer protocol, "
+        f"__array_interface__, __arrow_c_array__ or __array__, got {type_name(x)!r}: pass "
+        f"numpy.asarray(...) of numbers in lists"
+    )
+
+
+def _has_buffer(x) -> bool:
     try:
         memoryview(x).release()
-    except TypeError as error:
+    except TypeError:
+        return False
+    return True
+
+
+def _is_scalar(x) -> bool:
+    """Whether x is a scalar of NumPy, whose `__array__` alone names every type: the buffer of a
+    date is one of bytes."""
+    np = sys.modules.get("numpy")
+    return np is not None and isinstance(x, np.generic)
+
+
+def _from_arrow(x):
+    """The tensor of an Arrow array."""
+    answer = x.__arrow_c_array__()
+    try:
+        schema, array = answer
+    except (TypeError, ValueError):
+        schema = array = None
+    if not isinstance(schema, Capsule) or not isinstance(array, Capsule):
         raise TypeError(
-            f"expected an object with __dlpack__, __cuda_array_interface__ or the buffer "
-            f"protocol, got {type(x).__qualname__!r}"
-        ) from error
-    return core.from_buffer(x, numbers_of_format)
+            f"expected two capsules from __arrow_c_array__ of {type_name(x)!r}, got {answer!r}"
+        )
+    return core.from_arrow(schema, array)
+
+
+def _from_array_method(x):
+    """The tensor of what `__array__` returns, an array of NumPy."""
+    count = missing.count(x)
+    if count:
+        raise BufferError(
+            f"{count} values of {type_name(x)!r} are missing, which a tensor cannot express: fill "
+            f"or drop them first"
+        )
+    array = x.__array__()
+    if not exchange.is_producer(array):
+        raise TypeError(f"expected an array from __array__ of {type_name(x)!r}, got {array!r}")
+    return exchange.from_dlpack(array)
 
 
 # Integers that have four bytes on one platform and eight on another, by what those are everywhere.

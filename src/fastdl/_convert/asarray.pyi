@@ -8,11 +8,28 @@ from fastdl._core.dtype import _DTypeLike
 from fastdl._core.exchange import _DLPackLike
 from fastdl._core.tensor import Tensor
 
+class _SupportsArray(Protocol):
+    def __array__(self) -> Any: ...
+
+class _SupportsArrayInterface(Protocol):
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+
+class _SupportsArrow(Protocol):
+    def __arrow_c_array__(self) -> tuple[object, object]: ...
+
 class _SupportsCudaArray(Protocol):
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]: ...
 
-_ArrayLike: TypeAlias = _DLPackLike | _SupportsCudaArray | Buffer
+_ArrayLike: TypeAlias = (
+    _DLPackLike
+    | _SupportsCudaArray
+    | Buffer
+    | _SupportsArrayInterface
+    | _SupportsArrow
+    | _SupportsArray
+)
 
 def asarray(x: _ArrayLike, /) -> Tensor: ...
 def empty(

@@ -144,7 +144,7 @@ void fdl_description_fill(fdl_description *description, const DLTensor *tensor, 
     own->dtype = tensor->dtype;
     own->data = tensor->data;
     own->byte_offset = tensor->byte_offset;
-    if (own->byte_offset != 0 && fastdl_find_device((int32_t)own->device.device_type)->addresses) {
+    if (own->byte_offset != 0 && fdl_folds_offset((int32_t)own->device.device_type)) {
         own->data = (void *)((uintptr_t)own->data + (uintptr_t)own->byte_offset);
         own->byte_offset = 0;
     }
@@ -278,4 +278,9 @@ fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64
     description->block->release = free; /* for code that puts another owner before it */
     description->block->drop = drop_memory;
     return description;
+}
+
+int fdl_is_memory(const fdl_block *block)
+{
+    return block->drop == drop_memory;
 }

@@ -120,7 +120,7 @@ static inline fdl_description *fdl_description_of(DLManagedTensorVersioned *mana
 
 /* Copies the type, device, shape and strides of a checked tensor into `description`, which has room
  * for that many dimensions. Strides are filled in where the source has none, and the byte offset is
- * folded into `data` where the device has addresses; the id of a CPU becomes 0. `tensor` may be the
+ * folded into `data` as fdl_folds_offset says; the id of a CPU becomes 0. `tensor` may be the
  * one inside `description`. */
 void fdl_description_fill(fdl_description *description, const DLTensor *tensor, uint64_t flags);
 
@@ -128,5 +128,8 @@ void fdl_description_fill(fdl_description *description, const DLTensor *tensor, 
  * strides NULL; already checked, `nbytes` being its size), aligned to FDL_ALIGNMENT.
  * NULL when out of memory. */
 fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64_t nbytes);
+
+/* Whether fdl_memory_new made the block. */
+int fdl_is_memory(const fdl_block *block);
 
 #endif

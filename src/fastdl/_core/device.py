@@ -62,15 +62,10 @@ class Device:
     def __new__(cls, type, id=None):  # noqa: A002 - the field names of DLDevice
         if id is not None:
             return _requested(type, id)
-        if isinstance(type, Device):
-            return type
-        if isinstance(type, DeviceType):
-            return _known(int(type), 0)
-        if isinstance(type, str):
-            return _parse(type)
-        if isinstance(type, tuple) and len(type) == 2:
-            return _requested(*type)
-        return _of_object(type)
+        found = _find(type)
+        if found is None:
+            raise _refusal(type)
+        return found
 
     def __setattr__(self, name, value):
         raise AttributeError(f"a Device never changes: {name!r} cannot be set")
@@ -90,10 +85,12 @@ class Device:
         if self is other:
             return True
         try:
-            other = Device(other)
+            other = None if other is None else _find(other)
         except (TypeError, ValueError):
             return NotImplemented
-        return self is other or (self.type == other.type and self.id == other.id)
+        if other is None:
+            return NotImplemented
+        return self.type == other.type and self.id == other.id
 
     def __hash__(self):
         return hash(self._name)
@@ -154,29 +151,47 @@ def _whole(value, field: str) -> int:
     return value
 
 
-def _of_object(x) -> Device:
+# ---- all that stands for a device -----------------------------------------------------------
+
+
+def _find(x) -> "Device | None":
+    """The Device that x stands for, or None; ValueError or TypeError for numbers that are wrong."""
+    if isinstance(x, Device):
+        return x
+    if isinstance(x, DeviceType):
+        return _known(int(x), 0)
+    if isinstance(x, str):
+        return _parse(x)
+    if isinstance(x, tuple) and len(x) == 2:
+        return _requested(*x)
     protocol = getattr(type(x), "__dlpack_device__", None)
     if protocol is not None and not hasattr(type(x), "__dlpack__"):
         return normalised(*protocol(x))
     found = foreign.device_name(x)
     if found is None:
-        raise TypeError(
-            f'expected a device as "cpu", "cuda:0", (type, id), a Device, or a device of torch, '
-            f"JAX or CuPy, got {x!r} of type {type_name(x)!r}"
-        )
+        return None
     kind, ordinal = found
     return _requested(_BY_NAME[kind] if isinstance(kind, str) else kind, ordinal)
 
 
 @lru_cache(maxsize=256)
-def _parse(text: str) -> Device:
+def _parse(text: str) -> "Device | None":
     name, colon, ordinal = text.partition(":")
     if name not in _BY_NAME or (colon and not (ordinal.isascii() and ordinal.isdecimal())):
-        raise ValueError(
-            f"expected a device such as 'cpu' or 'cuda:0', got {text!r}"
-            f"{'' if name in _BY_NAME else nearest(name, _BY_NAME, _ELSEWHERE)}"
-        )
+        return None
     return _requested(_BY_NAME[name], int(ordinal or 0))
+
+
+def _refusal(x) -> Exception:
+    """Why x stands for none."""
+    if isinstance(x, str):
+        name = x.partition(":")[0]
+        hint = "" if name in _BY_NAME else nearest(name, _BY_NAME, _ELSEWHERE)
+        return ValueError(f"expected a device such as 'cpu' or 'cuda:0', got {x!r}{hint}")
+    return TypeError(
+        f'expected a device as "cpu", "cuda:0", (type, id), a Device, or a device of torch, JAX or '
+        f"CuPy, got {x!r} of type {type_name(x)!r}"
+    )
 
 
 #: What libraries call devices that have another name here, and what may be meant.

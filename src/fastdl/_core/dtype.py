@@ -57,18 +57,11 @@ class DType:
 
     def __new__(cls, code, bits=None, lanes=1):
         if bits is not None:
-            return _known(
-                _within(code, 0, 255, "code"),
-                _within(bits, 1, 255, "bits"),
-                _within(lanes, 1, 65535, "lanes"),
-            )
-        if isinstance(code, DType):
-            return code
-        if isinstance(code, str):
-            return _parse(code)
-        if isinstance(code, tuple) and len(code) in (2, 3):
-            return DType(*code)
-        return _of_object(code)
+            return _of_numbers(code, bits, lanes)
+        found = _find(code)
+        if found is None:
+            raise _refusal(code)
+        return found
 
     def __setattr__(self, name, value):
         raise AttributeError(f"a DType never changes: {name!r} cannot be set")
@@ -108,10 +101,10 @@ class DType:
         if self is other:
             return True
         try:
-            other = DType(other)
+            other = None if other is None else _find(other)
         except (TypeError, ValueError):
             return NotImplemented
-        return self is other or _numbers(self) == _numbers(other)
+        return NotImplemented if other is None else _numbers(self) == _numbers(other)
 
     def __hash__(self):
         return hash(self.name)
@@ -159,6 +152,14 @@ def make_dtype(code: int, bits: int, lanes: int) -> DType:
     return _known(code, bits, lanes)
 
 
+def _of_numbers(code, bits, lanes=1) -> DType:
+    return _known(
+        _within(code, 0, 255, "code"),
+        _within(bits, 1, 255, "bits"),
+        _within(lanes, 1, 65535, "lanes"),
+    )
+
+
 def _within(value, least: int, most: int, field: str) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"expected an int as {field} of a dtype, got {value!r}")
@@ -197,18 +198,23 @@ def of_typestr(text: str) -> "DType | None":
     return _BY_TYPESTR.get(text)
 
 
-def _parse(text: str) -> DType:
-    if text in _BY_TEXT:
-        return _BY_TEXT[text]
+def typestr_of(dtype: DType) -> "str | None":
+    """What the array interfaces call a type; None unless NumPy itself has it."""
+    fact = _BY_CODE.get((dtype.code, dtype.bits))
+    if fact is None or fact.format is None or dtype.lanes != 1:
+        return None
+    letters = _typestrs(fact)[0]
+    return f"{'|' if dtype.itemsize == 1 else '<'}{letters}"
+
+
+def _parse(text: str) -> "DType | None":
+    found = _BY_TEXT.get(text)
+    if found is not None:
+        return found
     name, _, lanes = text.rpartition("x")
     if name in _BY_NAME and _is_count(lanes):
         return _known(_BY_NAME[name].code, _BY_NAME[name].bits, int(lanes))
-    if text[:1] == ">" and text[1:] in _BY_TYPESTR:
-        raise ValueError(f"DLPack has little-endian types only, got {text!r}")
-    raise ValueError(
-        f"expected the name of a dtype, such as 'float32', got {text!r}"
-        f"{nearest(text, _BY_NAME, _ELSEWHERE)}"
-    )
+    return None
 
 
 def _is_count(text: str) -> bool:
@@ -236,21 +242,40 @@ _ELSEWHERE = {
 }
 
 
-def _of_object(x) -> DType:
+# ---- all that stands for a dtype ------------------------------------------------------------
+
+
+def _find(x) -> "DType | None":
+    """The DType that x stands for, or None; ValueError or TypeError for numbers that are wrong."""
+    if isinstance(x, DType):
+        return x
+    if isinstance(x, str):
+        return _parse(x)
+    if isinstance(x, tuple) and len(x) in (2, 3):
+        return _of_numbers(*x)
     protocol = getattr(type(x), "__dlpack_data_type__", None)
     if protocol is not None:
-        return DType(*protocol(x))
-    found = foreign.dtype_name(x)
-    if found is None:
-        raise TypeError(
-            f'expected a dtype as "float32", (code, bits, lanes), a DType, or a dtype of NumPy, '
-            f"torch or JAX, got {x!r} of type {type_name(x)!r}"
-        )
-    name, lanes = found
+        return _of_numbers(*protocol(x))
+    name, lanes = foreign.dtype_name(x) or (None, 1)
     lane = _BY_TEXT.get(name)
-    if lane is None:
-        raise ValueError(f"DLPack has no type like {x!r}: expected a native number type")
-    return _known(lane.code, lane.bits, _within(lanes, 1, 65535, "lanes"))
+    return None if lane is None or lanes > 65535 else _known(lane.code, lane.bits, lanes)
+
+
+def _refusal(x) -> Exception:
+    """Why x stands for none."""
+    if isinstance(x, str) and x[:1] == ">" and x[1:] in _BY_TYPESTR:
+        return ValueError(f"DLPack has little-endian types only, got {x!r}")
+    if isinstance(x, str):
+        return ValueError(
+            f"expected the name of a dtype, such as 'float32', got {x!r}"
+            f"{nearest(x, _BY_NAME, _ELSEWHERE)}"
+        )
+    if foreign.dtype_name(x) is not None:
+        return ValueError(f"DLPack has no type like {x!r}: expected a native number type")
+    return TypeError(
+        f'expected a dtype as "float32", (code, bits, lanes), a DType, or a dtype of NumPy, torch '
+        f"or JAX, got {x!r} of type {type_name(x)!r}"
+    )
 
 
 #: Element types by their PEP 3118 character in native size and order. 64-bit integers have two.

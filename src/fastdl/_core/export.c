@@ -35,6 +35,7 @@ int fdl_tensor_borrow(PyObject *tensor, fastdl_view *view)
     const fdl_description *description = fdl_description_in(tensor);
     view->dl = description->managed.dl_tensor;
     view->flags = description->managed.flags;
+    fastdl_fold_offset_(&view->dl);
     return fdl_lend(description);
 }
 

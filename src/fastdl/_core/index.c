@@ -141,7 +141,7 @@ static PyObject *make_view(PyObject *tensor, view_parts *view)
     result.strides = view->strides;
     if (!view->empty) {
         uint64_t bytes = view->offset * (uint64_t)fastdl_itemsize(result.dtype);
-        if (fastdl_find_device((int32_t)result.device.device_type)->addresses)
+        if (fdl_folds_offset((int32_t)result.device.device_type))
             result.data = (void *)((uintptr_t)result.data + (uintptr_t)bytes);
         else
             result.byte_offset += bytes;

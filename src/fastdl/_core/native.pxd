@@ -165,9 +165,11 @@ cdef extern from "_core/block.h" nogil:
 cdef extern from "_core/block.h" nogil:
     const uint64_t FDL_LASTING_FLAGS
     fdl_description *fdl_block_new(int32_t ndim)
+    fdl_description *fdl_describe(fdl_block *block, int32_t ndim)
     fdl_description *fdl_description_copy(const fdl_description *source, uint64_t more_flags)
     void fdl_description_release(fdl_description *description, int attached)
     void fdl_description_fill(fdl_description *description, const DLTensor *tensor, uint64_t flags)
+    bint fdl_is_memory(const fdl_block *block)
     fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64_t nbytes)
 
 
@@ -194,6 +196,7 @@ cdef extern from "_core/lifetime.h":
 
 cdef extern from "_core/object.h":
     object fdl_tensor_wrap(fdl_description *description)
+    object fdl_tensor_wrap_view(fdl_description *description, PyObject *tensor)
     int fdl_raise(const fdl_failure *failure) except -1
     int fdl_finish_tensor_type(PyTypeObject *type, object describe) except -1
 
@@ -238,6 +241,12 @@ cdef extern from "_core/values.h":
     object fdl_list_of(const DLTensor *tensor, uint64_t flags)
     object fdl_first_of(const DLTensor *tensor, uint64_t flags)
     int fdl_any_equals(const DLTensor *tensor, uint64_t flags, object number) except -1
+
+
+cdef extern from "_core/arrow.h":
+    object fdl_arrow_export(PyObject *tensor)
+    bint fdl_arrow_has(DLDataType dtype) noexcept
+    object fdl_arrow_import(PyObject *schema, PyObject *array)
 
 
 cdef extern from "_core/index.h":

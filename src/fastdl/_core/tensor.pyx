@@ -12,7 +12,8 @@ import cython
 
 from cpython.buffer cimport (
     PyBUF_ANY_CONTIGUOUS, PyBUF_C_CONTIGUOUS, PyBUF_F_CONTIGUOUS, PyBUF_FORMAT, PyBUF_ND,
-    PyBUF_RECORDS_RO, PyBUF_STRIDES, PyBUF_WRITABLE, PyObject_GetBuffer, PyBuffer_Release,
+    PyBUF_RECORDS_RO, PyBUF_SIMPLE, PyBUF_STRIDES, PyBUF_WRITABLE, PyObject_GetBuffer,
+    PyBuffer_Release,
 )
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.iterobject cimport PySeqIter_New
@@ -31,22 +32,24 @@ from fastdl._core.dlpack cimport (
     DLDataType, DLDevice, DLManagedTensor, DLPackDLTensorFromPyObjectNoSync,
     DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync,
     DLPackManagedTensorToPyObjectNoSync, DLPACK_FLAG_BITMASK_IS_COPIED,
-    DLPACK_FLAG_BITMASK_READ_ONLY, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR, kDLCPU,
+    DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY,
+    FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR, kDLCPU, kDLUInt,
 )
 from fastdl._core.native cimport (
     fastdl_check, fastdl_check_bits, fastdl_device_fact, fastdl_devices, fastdl_fault,
     fastdl_fault_text, fastdl_find_device, fastdl_is_contiguous, fastdl_is_packed, fastdl_itemsize,
     fastdl_layout, FASTDL_MAX_NDIM, FASTDL_OK, fastdl_raise_fault, FASTDL_SIZE_OVERFLOW,
-    fdl_allocate, fdl_any_equals, fdl_await_for_host, fdl_block_new, fdl_came_from_c,
-    fdl_copy_compact, fdl_current_work_stream, fdl_description, fdl_description_copy,
-    fdl_description_fill, fdl_device_object, fdl_dtype_fact, fdl_dtype_find, fdl_dtype_object,
-    fdl_dtype_of, fdl_dtypes, fdl_expand, fdl_finish_tensor_type, fdl_first_of, fdl_has_numbers,
-    fdl_index, fdl_int_tuple, fdl_keep_also, FDL_LASTING_FLAGS, fdl_legacy_capsule, fdl_lend,
-    fdl_list_of, fdl_make_from_dlpack, fdl_make_tensor, fdl_means_host, fdl_memory_new,
-    fdl_ordered_by_caller, fdl_own_buffer, fdl_own_object, fdl_permute, fdl_pointer,
-    fdl_pointer_get, fdl_pointer_set, fdl_reshape, fdl_set_fact_makers, fdl_speed_up_dlpack,
-    fdl_squeeze, fdl_take_legacy, fdl_take_versioned, fdl_tensor_wrap, fdl_transpose,
-    fdl_unmake_tensor, fdl_versioned_capsule, fdl_view_as,
+    fdl_allocate, fdl_any_equals, fdl_arrow_export, fdl_arrow_has, fdl_arrow_import,
+    fdl_await_for_host, fdl_block_new, fdl_came_from_c, fdl_copy_compact, fdl_current_work_stream,
+    fdl_describe, fdl_description, fdl_description_copy, fdl_description_fill, fdl_device_object,
+    fdl_dtype_fact, fdl_dtype_find, fdl_dtype_object, fdl_dtype_of, fdl_dtypes, fdl_expand,
+    fdl_finish_tensor_type, fdl_first_of, fdl_has_numbers, fdl_index, fdl_int_tuple, fdl_is_memory,
+    fdl_keep_also, FDL_LASTING_FLAGS, fdl_legacy_capsule, fdl_lend, fdl_list_of,
+    fdl_make_from_dlpack, fdl_make_tensor, fdl_means_host, fdl_memory_new, fdl_ordered_by_caller,
+    fdl_own_buffer, fdl_own_object, fdl_permute, fdl_pointer, fdl_pointer_get, fdl_pointer_set,
+    fdl_reshape, fdl_set_fact_makers, fdl_speed_up_dlpack, fdl_squeeze, fdl_take_legacy,
+    fdl_take_versioned, fdl_tensor_wrap, fdl_tensor_wrap_view, fdl_transpose, fdl_unmake_tensor,
+    fdl_versioned_capsule, fdl_view_as,
 )
 
 
@@ -87,16 +90,19 @@ cdef object to_text = None
 cdef object to_device = None
 cdef object to_empty = None
 cdef object as_dtype = None        # DType(what people have)
+cdef object to_pickle = None       # what __reduce_ex__ returns
+cdef object export_array = None    # __array_interface__
+cdef object to_token = None        # __dask_tokenize__
 cdef object record_work = None
 cdef object release_work = None
 
 
 def install(*, Device, DType, dlpack, cuda_array_interface, numpy, array, number, index, contains,
-            text, to, empty, parse_dtype, record, release):
+            text, to, empty, parse_dtype, reduce, array_interface, token, record, release):
     """Tells the core which Python functions complete Tensor's methods. Called once, on import."""
     global export, export_cuda_array
     global to_numpy, to_array, to_text, to_device, to_empty, record_work, release_work
-    global to_number, to_index, has_value, as_dtype
+    global to_number, to_index, has_value, as_dtype, to_pickle, export_array, to_token
     to_number, to_index, has_value = number, index, contains
     record_work, release_work = record, release
     export, export_cuda_array = dlpack, cuda_array_interface
@@ -104,6 +110,7 @@ def install(*, Device, DType, dlpack, cuda_array_interface, numpy, array, number
     as_dtype = parse_dtype
     fdl_set_fact_makers(DType, Device)
     fdl_device_object(host_device())  # known from the start: see fdl_means_host
+    to_pickle, export_array, to_token = reduce, array_interface, token
 
 
 # ---- errors ---------------------------------------------------------------------------------
@@ -353,6 +360,91 @@ def from_buffer(object source, parse_format):
     fdl_description_fill(description, &tensor, flags)
     fdl_own_buffer(description.block, view)
     return fdl_tensor_wrap(description)
+
+
+def from_memory(object source, tuple shape, tuple dtype, tuple strides=None, Py_ssize_t offset=0,
+                *, bint padded=False):
+    """A Tensor on the bytes of a buffer exporter, `offset` bytes into it; read-only if those are.
+
+    `dtype` as (code, bits, lanes), `strides` in elements, row-major if None. ValueError if elements
+    would be outside of the buffer. `padded`: elements narrower than a byte have one each.
+    """
+    cdef DLTensor tensor
+    cdef int64_t dims[128]
+    cdef Py_ssize_t i
+    cdef fastdl_layout layout
+    cdef fastdl_fault fault
+    cdef fdl_description *description
+    cdef uint64_t flags = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED if padded else 0
+    cdef DLDevice host
+    cdef Py_buffer *view = <Py_buffer *>PyMem_RawMalloc(sizeof(Py_buffer))
+    if view is NULL:
+        raise MemoryError()
+    try:
+        PyObject_GetBuffer(source, view, PyBUF_SIMPLE)
+    except:
+        PyMem_RawFree(view)
+        raise
+    try:
+        host.device_type = kDLCPU
+        host.device_id = 0
+        make_prototype(shape, dtype, host, &tensor, dims)
+        if strides is not None:
+            if len(strides) != tensor.ndim:
+                raise ValueError(f"expected {tensor.ndim} strides, got {len(strides)}")
+            tensor.strides = dims + tensor.ndim
+            for i in range(tensor.ndim):
+                tensor.strides[i] = strides[i]
+        if view.readonly:
+            flags |= DLPACK_FLAG_BITMASK_READ_ONLY
+        tensor.data = view.buf
+        fault = fastdl_check(&tensor, flags, &layout)
+        if fault != FASTDL_OK:
+            raise_fault(fault, &tensor)
+        if (not 0 <= offset <= view.len or layout.high > view.len - offset
+                or layout.low + offset < 0):
+            raise ValueError(
+                f"elements from byte {offset + layout.low} to {offset + layout.high} are not all "
+                f"in a buffer of {view.len} bytes")
+        tensor.data = <char *>view.buf + offset
+        description = fdl_block_new(tensor.ndim)
+        if description is NULL:
+            raise MemoryError()
+    except:
+        PyBuffer_Release(view)
+        PyMem_RawFree(view)
+        raise
+    fdl_description_fill(description, &tensor, flags)
+    fdl_own_buffer(description.block, view)
+    return fdl_tensor_wrap(description)
+
+
+def from_arrow(schema, array):
+    """A read-only Tensor on the memory of an Arrow array, which leaves its capsule: see arrow.h."""
+    with cython.critical_section(array):
+        return fdl_arrow_import(<PyObject *>schema, <PyObject *>array)
+
+
+def as_bytes(Tensor tensor not None):
+    """A view of a compact tensor, in row-major or column-major order, as uint8 of shape (nbytes,).
+    BufferError if it has gaps."""
+    cdef DLTensor *source = &tensor.description.managed.dl_tensor
+    cdef DLTensor result = source[0]
+    cdef fastdl_layout layout
+    cdef fdl_description *description
+    if not (fastdl_is_contiguous(source, c"C") or fastdl_is_contiguous(source, c"F")):
+        raise BufferError(f"{describe(tensor)} has gaps between its elements")
+    layout_of(tensor, &layout)
+    result.ndim = 1
+    result.shape = &layout.nbytes
+    result.strides = NULL
+    result.dtype.code, result.dtype.bits, result.dtype.lanes = kDLUInt, 8, 1
+    description = fdl_describe(tensor.description.block, 1)
+    if description is NULL:
+        raise MemoryError()
+    fdl_description_fill(
+        description, &result, tensor.description.managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY)
+    return fdl_tensor_wrap_view(description, <PyObject *>tensor)
 
 
 def copy_host(Tensor tensor not None):
@@ -674,7 +766,10 @@ cdef class Tensor:
         >>> fastdl.from_dlpack(array).data_ptr == array.ctypes.data
         True
         """
-        return <uintptr_t>self.description.managed.dl_tensor.data
+        cdef DLTensor *tensor = &self.description.managed.dl_tensor
+        if tensor.byte_offset and fastdl_find_device(tensor.device.device_type).addresses:
+            return <uintptr_t>tensor.data + tensor.byte_offset
+        return <uintptr_t>tensor.data
 
     @property
     def readonly(self):
@@ -736,10 +831,16 @@ cdef class Tensor:
     def __repr__(self):
         return to_text(self)
 
-    def __reduce__(self):
-        raise TypeError(
-            "a fastdl.Tensor cannot be pickled or deep-copied: use copy(), or convert it to an "
-            "array of your framework first")
+    # ---- as Python copies and stores objects ----
+
+    def __reduce_ex__(self, protocol):
+        return to_pickle(self, protocol)
+
+    def __copy__(self):
+        return self.copy()
+
+    def __deepcopy__(self, memo):
+        return self.copy()
 
     # ---- views ----
 
@@ -1044,8 +1145,55 @@ cdef class Tensor:
 
     # ---- the protocols before DLPack ----
 
+    @property
+    def __numpy_dtype__(self):
+        """The numpy.dtype of the elements, for NumPy's functions of types (from 2.4 on)."""
+        return self.dtype.dtype
+
     def __array__(self, dtype=None, *, copy=None):
         return to_array(self, dtype, copy)
+
+    def __arrow_c_array__(self, requested_schema=None):
+        """The capsules (schema, array) of the Arrow C data interface, for host data of one
+        dimension. They share the memory, but for bools (bits in Arrow) and what has gaps: of those
+        they hold a copy.
+
+        requested_schema is ignored, as the interface allows. BufferError for types that Arrow has
+        not: integers and floats of other sizes, complex numbers, vectors.
+        """
+        cdef DLTensor *tensor = &self.description.managed.dl_tensor
+        if not fastdl_find_device(tensor.device.device_type).host:
+            raise BufferError(f"__arrow_c_array__ is for host memory, not for {describe(self)}")
+        if tensor.ndim != 1:
+            raise BufferError(
+                f"an Arrow array has one dimension, and this is {describe(self)}: export its rows")
+        if not fdl_arrow_has(tensor.dtype):
+            raise BufferError(f"Arrow has no type like {self.dtype}: convert the values first")
+        whole = self if fastdl_is_contiguous(tensor, c"C") else copy_host(self)
+        return fdl_arrow_export(<PyObject *>whole)
+
+    @property
+    def __array_interface__(self):
+        """Version 3 of the interface that NumPy and Pillow read: host data of NumPy's own types
+        (AttributeError elsewhere)."""
+        return export_array(self)
+
+    def tobytes(self):
+        """The same as bytes(): the elements in row-major order, without gaps."""
+        return bytes(self)
+
+    def __dask_tokenize__(self):
+        return to_token(self)
+
+    def __sizeof__(self):
+        """Bytes of the object, and of the memory if fastdl allocated it for this Tensor: not for a
+        view, nor of other owners, as of an ndarray."""
+        cdef fastdl_layout layout
+        cdef int64_t size = sizeof(fdl_description) + 16 * self.description.managed.dl_tensor.ndim
+        if self.root is None and fdl_is_memory(self.description.block):
+            layout_of(self, &layout)
+            size += layout.nbytes
+        return object.__sizeof__(self) + size
 
     @property
     def __cuda_array_interface__(self):

@@ -122,10 +122,22 @@ def has_dlpack_method(x) -> bool:
 def _remedy(x) -> str:
     """The end of a message about an object that is not a producer: what to do."""
     try:
+        if not isinstance(x, type):
+            for name in _OLDER_PROTOCOLS:
+                if hasattr(x, name):
+                    return f": pass fastdl.asarray(...) of it, which reads {name}"
         memoryview(x).release()
     except Exception:  # a buffer that cannot be had: of a closed mmap, a released memoryview
         return ""
     return ": pass fastdl.asarray(...) of it, which shares its memory"
+
+
+_OLDER_PROTOCOLS = (
+    "__cuda_array_interface__",
+    "__array_interface__",
+    "__arrow_c_array__",
+    "__array__",
+)
 
 
 def acquire_over_protocol(x, target=None, copy=None, stream=None, announced=None):

@@ -5,6 +5,8 @@ Loaded when the first NumPy array is seen. NumPy keeps strides in bytes and DLPa
 so there is nothing in an array that a borrowed DLTensor could point to: the borrowing entry of
 the table is NULL.
 """
+import sys
+
 import numpy as np
 
 from cpython.object cimport PyObject, PyTypeObject
@@ -144,6 +146,8 @@ cdef int borrow(PyObject *candidate, fastdl_view *view) except -1:
     cdef int32_t i, ndim, shift, number = PyArray_TYPE(array)
     cdef npy_intp *strides
     cdef npy_intp mask
+    if candidate.ob_type is not &PyArray_Type:
+        check_mask(<object>candidate)
     if 0 <= number < 64 and types[number].dtype.bits != 0 and PyArray_ISNOTSWAPPED(array):
         # In one store: a reader of the whole, such as fastdl_expect, would wait for two halves.
         memcpy(&view.dl.dtype, &types[number].dtype, sizeof(DLDataType))
@@ -172,6 +176,16 @@ cdef int borrow(PyObject *candidate, fastdl_view *view) except -1:
         view.room_[i] = strides[i] >> shift
         if strides[i] & mask and view.dl.shape[i] > 1:
             check_stride(array, i)
+    return 0
+
+
+cdef int check_mask(x) except -1:
+    """BufferError for an array of numpy.ma with masked elements: a tensor would show them."""
+    ma = sys.modules.get("numpy.ma")
+    if ma is not None and isinstance(x, ma.MaskedArray) and ma.is_masked(x):
+        raise BufferError(
+            f"{ma.count_masked(x)} of {x.size} elements of the array are masked, which a tensor "
+            f"cannot express: pass x.filled(...) or x.compressed()")
     return 0
 
 

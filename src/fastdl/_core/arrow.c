@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ownership. A struct of the Arrow C data interface belongs to whoever holds it while its `release`
+ * is not NULL; moving it is a copy of the struct, after which the old one's `release` is NULL.
+ *
+ * Out: the exported array owns a description (block.h), and drops it when it is released.
+ * In: the array is moved into a managed tensor whose deleter releases it; that enters fastdl as any
+ * foreign managed tensor does (import.h).
+ */
+#include "arrow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "devices.h"
+#include "import.h"
+#include "layout.h"
+
+#define SCHEMA_NAME "arrow_schema"
+#define ARRAY_NAME "arrow_array"
+
+/* The structs and the flag of the Arrow C data interface, which is frozen. */
+struct ArrowSchema {
+    const char *format, *name, *metadata;
+    int64_t flags, n_children;
+    struct ArrowSchema **children, *dictionary;
+    void (*release)(struct ArrowSchema *);
+    void *private_data;
+};
+
+struct ArrowArray {
+    int64_t length, null_count, offset, n_buffers, n_children;
+    const void **buffers;
+    struct ArrowArray **children, *dictionary;
+    void (*release)(struct ArrowArray *);
+    void *private_data;
+};
+
+#define ARROW_FLAG_NULLABLE 2 /* what libraries say of a type that is no field of a table */
+
+static const struct {
+    DLDataType dtype;
+    const char *format;
+} types[] = {
+    {{kDLBool, 8, 1}, "b"},   {{kDLInt, 8, 1}, "c"},    {{kDLUInt, 8, 1}, "C"},
+    {{kDLInt, 16, 1}, "s"},   {{kDLUInt, 16, 1}, "S"},  {{kDLInt, 32, 1}, "i"},
+    {{kDLUInt, 32, 1}, "I"},  {{kDLInt, 64, 1}, "l"},   {{kDLUInt, 64, 1}, "L"},
+    {{kDLFloat, 16, 1}, "e"}, {{kDLFloat, 32, 1}, "f"}, {{kDLFloat, 64, 1}, "g"},
+};
+
+#define TYPES (sizeof types / sizeof types[0])
+
+static const char *format_of(DLDataType dtype)
+{
+    for (size_t i = 0; i < TYPES; i++)
+        if (types[i].dtype.code == dtype.code && types[i].dtype.bits == dtype.bits &&
+            types[i].dtype.lanes == dtype.lanes)
+            return types[i].format;
+    return NULL;
+}
+
+int fdl_arrow_has(DLDataType dtype)
+{
+    return format_of(dtype) != NULL;
+}
+
+/* ---- out ---- */
+
+/* What an exported array owns. A struct of its own, since the array may be moved. */
+typedef struct {
+    fdl_description *memory;
+    const void *buffers[2]; /* which values are valid (NULL: all), and the values */
+} exported;
+
+static void release_schema(struct ArrowSchema *schema)
+{
+    schema->release = NULL; /* its strings are static */
+}
+
+/* May run on any thread, with or without a thread state. */
+static void release_array(struct ArrowArray *array)
+{
+    exported *own = array->private_data;
+    array->release = NULL;
+    fdl_description_release(own->memory, 0);
+    free(own);
+}
+
+static void destroy_schema(PyObject *capsule)
+{
+    struct ArrowSchema *schema = PyCapsule_GetPointer(capsule, SCHEMA_NAME);
+    if (schema == NULL)
+        return;
+    if (schema->release != NULL)
+        schema->release(schema);
+    free(schema);
+}
+
+static void destroy_array(PyObject *capsule)
+{
+    struct ArrowArray *array = PyCapsule_GetPointer(capsule, ARRAY_NAME);
+    if (array == NULL)
+        return;
+    if (array->release != NULL)
+        array->release(array);
+    free(array);
+}
+
+/* `count` bools as bits, the first one lowest: new memory, or NULL with MemoryError. */
+static fdl_description *packed_bools(const unsigned char *bools, int64_t count)
+{
+    int64_t nbytes = count / 8 + (count % 8 != 0);
+    DLTensor prototype;
+    fdl_description *memory;
+    unsigned char *bits;
+    memset(&prototype, 0, sizeof prototype);
+    prototype.device.device_type = kDLCPU;
+    prototype.ndim = 1;
+    prototype.shape = &nbytes;
+    prototype.dtype.code = kDLUInt;
+    prototype.dtype.bits = 8;
+    prototype.dtype.lanes = 1;
+    memory = fdl_memory_new(&prototype, 0, nbytes);
+    if (memory == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    bits = memory->managed.dl_tensor.data;
+    memset(bits, 0, (size_t)nbytes);
+    for (int64_t i = 0; i < count; i++)
+        bits[i / 8] |= (unsigned char)((bools[i] != 0) << i % 8);
+    return memory;
+}
+
+/* A description for the exported array to own. NULL with an exception. */
+static fdl_description *memory_of(const fdl_description *source)
+{
+    const DLTensor *tensor = &source->managed.dl_tensor;
+    fdl_description *memory;
+    if (fdl_await_for_host(source) < 0)
+        return NULL;
+    if (tensor->dtype.code == kDLBool)
+        return packed_bools(tensor->data, tensor->shape[0]);
+    memory = fdl_description_copy(source, 0);
+    if (memory == NULL)
+        PyErr_NoMemory();
+    return memory;
+}
+
+static PyObject *schema_capsule(const char *format)
+{
+    PyObject *capsule;
+    struct ArrowSchema *schema = calloc(1, sizeof *schema);
+    if (schema == NULL)
+        return PyErr_NoMemory();
+    schema->format = format;
+    schema->name = "";
+    schema->flags = ARROW_FLAG_NULLABLE;
+    schema->release = release_schema;
+    capsule = PyCapsule_New(schema, SCHEMA_NAME, destroy_schema);
+    if (capsule == NULL)
+        free(schema);
+    return capsule;
+}
+
+static PyObject *array_capsule(const fdl_description *source)
+{
+    PyObject *capsule;
+    struct ArrowArray *array = calloc(1, sizeof *array);
+    exported *own = malloc(sizeof *own);
+    if (array == NULL || own == NULL) {
+        free(array);
+        free(own);
+        return PyErr_NoMemory();
+    }
+    own->memory = memory_of(source);
+    if (own->memory == NULL) {
+        free(array);
+        free(own);
+        return NULL;
+    }
+    own->buffers[0] = NULL;
+    own->buffers[1] = own->memory->managed.dl_tensor.data;
+    array->length = source->managed.dl_tensor.shape[0];
+    array->n_buffers = 2;
+    array->buffers = own->buffers;
+    array->release = release_array;
+    array->private_data = own;
+    capsule = PyCapsule_New(array, ARRAY_NAME, destroy_array);
+    if (capsule == NULL) {
+        array->release(array);
+        free(array);
+    }
+    return capsule;
+}
+
+PyObject *fdl_arrow_export(PyObject *tensor)
+{
+    const fdl_description *source = fdl_description_in(tensor);
+    PyObject *schema, *array, *both;
+    schema = schema_capsule(format_of(source->managed.dl_tensor.dtype));
+    if (schema == NULL)
+        return NULL;
+    array = array_capsule(source);
+    both = array == NULL ? NULL : PyTuple_Pack(2, schema, array);
+    Py_DECREF(schema);
+    Py_XDECREF(array);
+    return both;
+}
+
+/* ---- in ---- */
+
+typedef struct {
+    DLManagedTensorVersioned managed;
+    struct ArrowArray array;
+    int64_t shape;
+} imported_array;
+
+static void delete_imported(DLManagedTensorVersioned *managed)
+{
+    imported_array *imported = managed->manager_ctx;
+    imported->array.release(&imported->array);
+    free(imported);
+}
+
+/* How many values of an array, which has two buffers, are null. */
+static int64_t count_nulls(const struct ArrowArray *array)
+{
+    const unsigned char *valid = array->buffers[0];
+    int64_t nulls = 0;
+    if (valid == NULL || array->null_count == 0)
+        return 0;
+    if (array->null_count > 0)
+        return array->null_count;
+    for (int64_t i = array->offset; i < array->offset + array->length; i++)
+        nulls += !(valid[i / 8] >> i % 8 & 1);
+    return nulls;
+}
+
+/* The element type, or NULL with BufferError. */
+static const DLDataType *type_of(const struct ArrowSchema *schema)
+{
+    if (schema->dictionary == NULL && schema->format != NULL)
+        for (size_t i = 0; i < TYPES; i++)
+            if (types[i].dtype.code != kDLBool && strcmp(schema->format, types[i].format) == 0)
+                return &types[i].dtype;
+    if (schema->dictionary != NULL)
+        PyErr_SetString(PyExc_BufferError,
+                        "expected an Arrow array of plain numbers, got a dictionary: decode it "
+                        "first");
+    else if (schema->format != NULL && strcmp(schema->format, "b") == 0)
+        PyErr_SetString(PyExc_BufferError,
+                        "expected an Arrow array of plain numbers, got bools, which Arrow stores "
+                        "as bits: cast them to uint8 first");
+    else
+        PyErr_Format(PyExc_BufferError,
+                     "expected an Arrow array of plain numbers, got one of format '%.40s'",
+                     schema->format == NULL ? "" : schema->format);
+    return NULL;
+}
+
+/* 0, or -1 with BufferError. The sizes come from another library, and are not trusted. */
+static int check_array(const struct ArrowArray *array)
+{
+    int64_t nulls;
+    if (array->length < 0 || array->offset < 0 || array->offset > INT64_MAX / 8 - array->length ||
+        array->n_buffers != 2 || array->n_children != 0 || array->buffers == NULL) {
+        PyErr_SetString(PyExc_BufferError,
+                        "expected an Arrow array with a length, an offset and two buffers");
+        return -1;
+    }
+    nulls = count_nulls(array);
+    if (nulls != 0) {
+        PyErr_Format(PyExc_BufferError,
+                     "%lld of %lld values of the Arrow array are null, which a tensor cannot "
+                     "express: fill or drop them first",
+                     (long long)nulls, (long long)array->length);
+        return -1;
+    }
+    return 0;
+}
+
+static PyObject *move_array(struct ArrowArray *array, DLDataType dtype)
+{
+    imported_array *imported = calloc(1, sizeof *imported);
+    DLTensor *tensor;
+    if (imported == NULL)
+        return PyErr_NoMemory();
+    imported->array = *array;
+    array->release = NULL;
+    imported->shape = array->length;
+    imported->managed.version.major = FASTDL_DLPACK_MAJOR;
+    imported->managed.version.minor = FASTDL_DLPACK_MINOR;
+    imported->managed.manager_ctx = imported;
+    imported->managed.deleter = delete_imported;
+    imported->managed.flags = DLPACK_FLAG_BITMASK_READ_ONLY;
+    tensor = &imported->managed.dl_tensor;
+    tensor->data = (void *)(uintptr_t)array->buffers[1];
+    tensor->device.device_type = kDLCPU;
+    tensor->ndim = 1;
+    tensor->dtype = dtype;
+    tensor->shape = &imported->shape;
+    tensor->byte_offset = (uint64_t)array->offset * (dtype.bits / 8u);
+    return fdl_take_versioned(&imported->managed, NULL);
+}
+
+PyObject *fdl_arrow_import(PyObject *schema_capsule_, PyObject *array_capsule_)
+{
+    struct ArrowSchema *schema = PyCapsule_GetPointer(schema_capsule_, SCHEMA_NAME);
+    struct ArrowArray *array;
+    const DLDataType *dtype;
+    if (schema == NULL)
+        return NULL;
+    array = PyCapsule_GetPointer(array_capsule_, ARRAY_NAME);
+    if (array == NULL)
+        return NULL;
+    if (schema->release == NULL || array->release == NULL) {
+        PyErr_SetString(PyExc_ValueError, "the Arrow capsules have been consumed already: call "
+                                          "__arrow_c_array__ again for others");
+        return NULL;
+    }
+    dtype = type_of(schema);
+    if (dtype == NULL || check_array(array) < 0)
+        return NULL;
+    return move_array(array, *dtype);
+}

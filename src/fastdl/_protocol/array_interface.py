@@ -1,0 +1,139 @@
+"""`__array_interface__`, in both directions, and what it shares with `__cuda_array_interface__`."""
+
+from fastdl._core import tensor as core
+from fastdl._core.device import CPU
+from fastdl._core.dtype import DType, of_typestr, typestr_of
+from fastdl._core.errors import type_name
+from fastdl._devices import driver
+
+# ---- what both interfaces have --------------------------------------------------------------
+
+
+class Interface:
+    """The attribute `name` of `x`, a dict, whose entries are checked as they are read.
+
+    Every error is a BufferError that names the entry.
+    """
+
+    def __init__(self, x, name: str, versions: tuple):
+        self._x, self._name = x, name
+        self._entries = getattr(x, name)
+        if not isinstance(self._entries, dict):
+            raise self.malformed("a dict", self._entries)
+        self.version = self.get("version")
+        if self.version not in versions:
+            raise self.malformed(f"version {' or '.join(map(str, versions))}", self.version)
+        if self.get("mask") is not None:
+            raise BufferError(f"{type_name(x)!r} has a mask, which DLPack cannot describe")
+
+    def get(self, key: str):
+        return self._entries.get(key)
+
+    def malformed(self, expected: str, got) -> BufferError:
+        return BufferError(
+            f"expected {expected} in {self._name} of {type_name(self._x)!r}, got {got!r}"
+        )
+
+    def dtype(self) -> DType:
+        typestr = self.get("typestr")
+        dtype = of_typestr(typestr) if isinstance(typestr, str) else None
+        if dtype is None:
+            raise self.malformed("the typestr of a little-endian number or bool", typestr)
+        return dtype
+
+    def shape(self) -> tuple:
+        return self._ints("shape", self.get("shape"))
+
+    def strides(self, shape: tuple, itemsize: int) -> "tuple | None":
+        """In elements; the interface has bytes. None: row-major without gaps."""
+        strides = self.get("strides")
+        if strides is None:
+            return None
+        strides = self._ints("strides", strides)
+        if len(strides) != len(shape):
+            raise self.malformed(f"{len(shape)} strides", strides)
+        for size, stride in zip(shape, strides, strict=True):
+            if size > 1 and stride % itemsize:
+                raise self.malformed(f"strides in whole elements of {itemsize} bytes", strides)
+        return tuple(stride // itemsize for stride in strides)
+
+    def pointer(self, data) -> tuple:
+        """(address, whether it is read-only)."""
+        if not isinstance(data, tuple) or len(data) != 2 or not is_int(data[0]):
+            raise self.malformed("data as (address, read-only)", data)
+        address = data[0].__index__()
+        if not 0 <= address < 2**64:
+            raise self.malformed("an address of 64 bits", address)
+        return address, bool(data[1])
+
+    def _ints(self, what: str, values) -> tuple:
+        if not isinstance(values, tuple) or not all(map(is_int, values)):
+            raise self.malformed(f"{what} as a tuple of ints", values)
+        values = tuple(value.__index__() for value in values)
+        if any(not -(2**63) <= value < 2**63 for value in values):
+            raise self.malformed(f"{what} of 64 bits", values)
+        return values
+
+
+def is_int(value) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool)
+
+
+def compact_strides(shape: tuple) -> tuple:
+    """Row-major strides in elements."""
+    result, step = [], 1
+    for size in reversed(shape):
+        result.append(step)
+        step = min(step * max(size, 1), 2**62)  # a shape that is too large is refused later
+    return tuple(reversed(result))
+
+
+# ---- __array_interface__ --------------------------------------------------------------------
+
+
+def import_array(x):
+    """A tensor on the memory of an object with `__array_interface__`, version 3.
+
+    `data` may be an address or, as Pillow has it, an object with a buffer. BufferError if the
+    interface is malformed, has a mask, or describes what DLPack cannot.
+    """
+    interface = Interface(x, "__array_interface__", (3,))
+    dtype, shape = interface.dtype(), interface.shape()
+    strides = interface.strides(shape, dtype.itemsize)
+    numbers = dtype.__dlpack_data_type__()
+    data = interface.get("data")
+    if isinstance(data, tuple):
+        address, readonly = interface.pointer(data)
+        strides = compact_strides(shape) if strides is None else strides
+        return driver.on_memory(
+            address, shape, strides, numbers, CPU.__dlpack_device__(), readonly, x
+        )
+    offset = interface.get("offset") or 0
+    if not is_int(offset) or not 0 <= offset < 2**63:
+        raise interface.malformed("an offset in bytes", offset)
+    try:
+        return core.from_memory(x if data is None else data, shape, numbers, strides, offset)
+    except ValueError as error:
+        raise interface.malformed("data that holds the elements", data) from error
+
+
+def export_array(tensor) -> dict:
+    """The `__array_interface__` of host data, version 3."""
+    typestr = typestr_of(tensor.dtype)
+    if not tensor.device.is_host or typestr is None:
+        raise AttributeError(f"{core.describe(tensor)} has no __array_interface__: use DLPack")
+    driver.wait(tensor)
+    return {
+        "shape": tensor.shape,
+        "typestr": typestr,
+        "data": (tensor.data_ptr, tensor.readonly),
+        "strides": byte_strides(tensor),
+        "version": 3,
+    }
+
+
+def byte_strides(tensor) -> "tuple | None":
+    """None if the elements are row-major without gaps, which some readers require."""
+    if tensor.is_contiguous():
+        return None
+    return tuple(stride * tensor.itemsize for stride in tensor.strides)

@@ -1,0 +1,185 @@
+"""Libraries of tables, plots and images: what they take a Tensor for, and asarray of theirs."""
+
+import gc
+import pickle
+import weakref
+
+import dask
+import dask.array
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import nanoarrow
+import numpy as np
+import pandas as pd
+import PIL.Image
+import polars as pl
+import pyarrow as pa
+import pytest
+import xarray as xr
+
+import fastdl
+
+mpl.use("Agg")
+
+
+@pytest.fixture
+def array():
+    return np.arange(6, dtype="float32")
+
+
+@pytest.fixture
+def tensor(array):
+    return fastdl.from_dlpack(array)
+
+
+# ---- to them --------------------------------------------------------------------------------
+
+
+def test_to_arrow(array, tensor):
+    arrow = pa.array(tensor)
+    assert arrow.type == pa.float32() and arrow.to_pylist() == array.tolist()
+    assert arrow.buffers()[1].address == tensor.data_ptr
+    del tensor
+    array[0] = 9
+    assert arrow[0].as_py() == 9
+    assert nanoarrow.Array(fastdl.from_dlpack(array)).to_pylist() == array.tolist()
+
+
+@pytest.mark.parametrize("consumer", [pa.array, pl.Series, nanoarrow.Array, nanoarrow.c_array])
+def test_the_memory_is_released_with_the_last_array(consumer):
+    array = np.zeros(1000)
+    end = weakref.ref(array)
+    theirs = consumer(fastdl.from_dlpack(array))
+    part = theirs[1:] if consumer in (pa.array, pl.Series) else None
+    del array
+    gc.collect()
+    assert end() is not None
+    del theirs
+    gc.collect()
+    assert (end() is not None) == (part is not None)
+    del part
+    gc.collect()
+    assert end() is None
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float16", "float64"])
+def test_every_type_to_arrow(dtype):
+    array = np.array([0, 1, 1, 0, 1, 0, 0, 0, 1]).astype(dtype)
+    for view in (array, array[::2], array[::-1], array[:0]):
+        assert pa.array(fastdl.from_dlpack(view)).to_pylist() == view.tolist()
+
+
+def test_to_polars_and_pandas(array, tensor):
+    assert pl.Series(tensor).to_list() == array.tolist()
+    assert pl.Series(tensor).dtype == pl.Float32
+    assert pd.Series(tensor).tolist() == array.tolist()
+    assert pd.Series(tensor).dtype == np.float32
+    frame = pd.DataFrame(fastdl.from_dlpack(array.reshape(2, 3)))
+    assert frame.to_numpy().tolist() == array.reshape(2, 3).tolist()
+
+
+def test_to_xarray(array, tensor):
+    assert xr.DataArray(tensor, dims="x").sum() == array.sum()
+
+
+def test_to_dask(array, tensor):
+    assert dask.array.from_array(tensor, chunks=2).sum().compute() == array.sum()
+    assert dask.base.tokenize(tensor) == dask.base.tokenize(fastdl.from_dlpack(array.copy()))
+    assert dask.base.tokenize(tensor) != dask.base.tokenize(tensor[1:])
+
+
+def test_to_matplotlib(array, tensor):
+    figure, axes = plt.subplots()
+    (line,) = axes.plot(tensor)
+    assert line.get_ydata().tolist() == array.tolist()
+    (line,) = axes.plot(tensor, tensor)
+    assert line.get_xdata().tolist() == array.tolist()
+    axes.hist(tensor)
+    axes.imshow(fastdl.from_dlpack(array.reshape(2, 3)))
+    axes.scatter(tensor, tensor, c=tensor)
+    figure.canvas.draw()
+    plt.close(figure)
+
+
+def test_to_pillow():
+    array = np.arange(48, dtype="uint8").reshape(4, 4, 3)
+    for view in (array, array[1:, :2], array[::-1], array[..., 0]):
+        image = PIL.Image.fromarray(fastdl.from_dlpack(view))
+        assert np.asarray(image).tolist() == view.tolist()
+
+
+# ---- from them ------------------------------------------------------------------------------
+
+
+def test_from_pandas():
+    for series in (pd.Series([1.0, np.nan]), pd.Series([1, 2]), pd.Series([True, False])):
+        tensor = fastdl.asarray(series)
+        assert tensor.data_ptr == series.to_numpy().ctypes.data
+        assert tensor.dtype == series.dtype
+    assert fastdl.asarray(pd.Index([1, 2])).tolist() == [1, 2]
+    assert fastdl.asarray(pd.DataFrame({"a": [1.0], "b": [2.0]})).tolist() == [[1, 2]]
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "Float64", "boolean", "int64[pyarrow]", "category"])
+def test_nothing_that_is_missing_in_pandas_is_shown(dtype):
+    assert fastdl.asarray(pd.Series([1, 0], dtype=dtype)).tolist() == [1, 0]
+    for missing in (pd.Series([1, None], dtype=dtype), pd.array([1, None], dtype=dtype)):
+        with pytest.raises(BufferError, match=r"1 values of 'pandas.*' are missing"):
+            fastdl.asarray(missing)
+    with pytest.raises(BufferError, match="1 values"):
+        fastdl.asarray(pd.DataFrame({"a": pd.Series([1, None], dtype=dtype), "b": [1, 2]}))
+
+
+def test_from_polars():
+    series = pl.Series([1, 2, 3])
+    tensor = fastdl.asarray(series)
+    assert tensor.tolist() == [1, 2, 3] and tensor.readonly
+    assert tensor.data_ptr == series.to_numpy().ctypes.data
+    assert fastdl.asarray(pl.DataFrame({"a": [1, 2]})).tolist() == [[1], [2]]
+    for missing in (pl.Series([1, None]), pl.DataFrame({"a": [1, None]})):
+        with pytest.raises(BufferError, match="1 values of 'polars.*' are missing"):
+            fastdl.asarray(missing)
+
+
+def test_from_xarray(array):
+    tensor = fastdl.asarray(xr.DataArray(array, dims="x"))
+    assert tensor.data_ptr == array.ctypes.data
+    assert fastdl.asarray(xr.Variable("x", array)).tolist() == array.tolist()
+
+
+def test_from_arrow():
+    chunks = pa.chunked_array([[1, 2], [3]])
+    assert fastdl.asarray(chunks).tolist() == [1, 2, 3]
+    with pytest.raises(BufferError, match="1 values of 'pyarrow.*' are missing"):
+        fastdl.asarray(pa.chunked_array([[1, None]]))
+    theirs = nanoarrow.Array([1, 2, 3], nanoarrow.int32())
+    tensor = fastdl.asarray(theirs)
+    assert (tensor.dtype, tensor.tolist(), tensor.readonly) == ("int32", [1, 2, 3], True)
+    with pytest.raises(BufferError, match="1 of 3 values of the Arrow array are null"):
+        fastdl.asarray(nanoarrow.Array([1, None, 3], nanoarrow.int32()))
+
+
+def test_from_pillow():
+    image = PIL.Image.fromarray(np.arange(48, dtype="uint8").reshape(4, 4, 3))
+    assert fastdl.asarray(image).tolist() == np.asarray(image).tolist()
+    for mode in ("L", "1", "I", "F", "RGBA", "I;16"):
+        image = PIL.Image.new(mode, (3, 2))
+        tensor = fastdl.asarray(image)
+        assert tensor.dtype == np.asarray(image).dtype
+        assert tensor.tolist() == np.asarray(image).tolist()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [pd.Series(["a"]), pd.Series(pd.to_datetime(["2020-01-01"])), pl.Series(["a"]),
+     pd.DataFrame({"a": [1], "b": ["x"]})],
+    ids=["text", "dates", "polars", "frame"],
+)  # fmt: skip
+def test_what_is_no_number(source):
+    with pytest.raises(BufferError, match="DLPack has no type for NumPy's"):
+        fastdl.asarray(source)
+
+
+def test_a_tensor_in_a_table_pickles(tensor):
+    frame = xr.DataArray(tensor, dims="x")
+    assert pickle.loads(pickle.dumps(frame)).equals(frame)

@@ -1,0 +1,101 @@
+"""Arrow arrays made and read with ctypes alone, from the specification of the C data interface."""
+
+import ctypes
+
+
+class Schema(ctypes.Structure):
+    pass
+
+
+class Array(ctypes.Structure):
+    pass
+
+
+_RELEASE_SCHEMA = ctypes.CFUNCTYPE(None, ctypes.POINTER(Schema))
+_RELEASE_ARRAY = ctypes.CFUNCTYPE(None, ctypes.POINTER(Array))
+
+Schema._fields_ = [
+    ("format", ctypes.c_char_p),
+    ("name", ctypes.c_char_p),
+    ("metadata", ctypes.c_char_p),
+    ("flags", ctypes.c_int64),
+    ("n_children", ctypes.c_int64),
+    ("children", ctypes.c_void_p),
+    ("dictionary", ctypes.c_void_p),
+    ("release", ctypes.c_void_p),
+    ("private_data", ctypes.c_void_p),
+]
+Array._fields_ = [
+    ("length", ctypes.c_int64),
+    ("null_count", ctypes.c_int64),
+    ("offset", ctypes.c_int64),
+    ("n_buffers", ctypes.c_int64),
+    ("n_children", ctypes.c_int64),
+    ("buffers", ctypes.POINTER(ctypes.c_void_p)),
+    ("children", ctypes.c_void_p),
+    ("dictionary", ctypes.c_void_p),
+    ("release", ctypes.c_void_p),
+    ("private_data", ctypes.c_void_p),
+]
+
+_new = ctypes.pythonapi.PyCapsule_New
+_new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+
+
+def schema_in(capsule) -> Schema:
+    return Schema.from_address(_pointer(capsule, b"arrow_schema"))
+
+
+def array_in(capsule) -> Array:
+    return Array.from_address(_pointer(capsule, b"arrow_array"))
+
+
+def release(struct) -> None:
+    """What a consumer does with a struct that it has moved or used."""
+    kind = _RELEASE_SCHEMA if isinstance(struct, Schema) else _RELEASE_ARRAY
+    kind(struct.release)(ctypes.byref(struct))
+
+
+def moved(struct):
+    """The struct, taken out of its place as a consumer does."""
+    copy = type(struct).from_buffer_copy(struct)
+    struct.release = None
+    return copy
+
+
+class Producer:
+    """An object with `__arrow_c_array__` on `data`, a bytearray; counts how often each of its
+    structs is released. It owns the structs, so its capsules need no destructor."""
+
+    def __init__(self, data, format=b"f", length=None, *, valid=None, **fields):  # noqa: A002
+        self.released = []
+        self.data, self.valid = data, valid
+        self.buffers = (ctypes.c_void_p * 2)(self._address(valid), self._address(data))
+        self._releases = (_RELEASE_SCHEMA(self._release_schema), _RELEASE_ARRAY(self._release))
+        self.schema = Schema(format=format, name=b"")
+        self.schema.release = ctypes.cast(self._releases[0], ctypes.c_void_p)
+        self.array = Array(length=length if length is not None else len(data) // 4, n_buffers=2)
+        self.array.buffers = ctypes.cast(self.buffers, ctypes.POINTER(ctypes.c_void_p))
+        self.array.release = ctypes.cast(self._releases[1], ctypes.c_void_p)
+        for name, value in fields.items():
+            setattr(self.schema if name in ("dictionary",) else self.array, name, value)
+
+    @staticmethod
+    def _address(data):
+        return ctypes.addressof(ctypes.c_char.from_buffer(data)) if data else None
+
+    def _release_schema(self, schema):
+        schema.contents.release = None
+        self.released.append("schema")
+
+    def _release(self, array):
+        array.contents.release = None
+        self.released.append("array")
+
+    def __arrow_c_array__(self, requested_schema=None):
+        return (
+            _new(ctypes.addressof(self.schema), b"arrow_schema", None),
+            _new(ctypes.addressof(self.array), b"arrow_array", None),
+        )

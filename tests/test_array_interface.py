@@ -1,0 +1,301 @@
+"""`__array_interface__` and `__array__`, in both directions."""
+
+import gc
+import sys
+import weakref
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import fastdl
+from fastdl._core.tensor import dtype_facts
+from tests.support.ctypes_dlpack import capsule_of
+
+NUMPYS = [name for name, _, _, form in dtype_facts() if form]
+OTHERS = [name for name, _, _, form in dtype_facts() if not form]
+
+
+class OnlyInterface:
+    """An object with the interface of an array and nothing else; `changes` to its dict."""
+
+    def __init__(self, array, **changes):
+        self.array = array
+        self.__array_interface__ = {**array.__array_interface__, **changes}
+
+
+# ---- out ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NUMPYS)
+def test_export_is_numpys(name):
+    array = np.arange(12).reshape(3, 4).astype(name)
+    for view in (array, array[1:, ::2], array[::-1], array.T, array[:0], array[1, 2]):
+        theirs = np.asarray(view).__array_interface__
+        ours = fastdl.from_dlpack(np.asarray(view)).__array_interface__
+        assert (ours["shape"], ours["typestr"], ours["version"]) == (
+            theirs["shape"], theirs["typestr"], 3,
+        )  # fmt: skip
+        assert ours["data"] == theirs["data"]
+        if view.size:  # without elements NumPy and fastdl give other strides, which mean nothing
+            assert ours["strides"] == theirs["strides"]
+        assert np.asarray(OnlyInterface(np.asarray(view), **ours)).tolist() == view.tolist()
+
+
+def test_export_of_read_only_data():
+    assert fastdl.asarray(b"abc").__array_interface__["data"][1] is True
+
+
+@pytest.mark.parametrize("name", [*OTHERS, "float32x4"])
+def test_types_that_numpy_has_not(name):
+    assert not hasattr(fastdl.empty(3, name), "__array_interface__")
+
+
+def test_device_memory_has_none():
+    tensor = fastdl.from_dlpack(capsule_of((3,), device=(2, 0)))
+    with pytest.raises(AttributeError, match="has no __array_interface__"):
+        tensor.__array_interface__  # noqa: B018
+
+
+def test_tobytes():
+    array = np.arange(12, dtype="i2").reshape(3, 4)
+    for view in (array, array.T, array[::2, ::-1]):
+        assert fastdl.from_dlpack(view).tobytes() == view.tobytes()
+
+
+def test_numpys_functions_of_types():
+    tensor = fastdl.from_dlpack(np.zeros(3, ml_dtypes.bfloat16))
+    assert tensor.__numpy_dtype__ == ml_dtypes.bfloat16
+    if np.lib.NumpyVersion(np.__version__) >= "2.4.0":  # before that, NumPy warns of it
+        assert np.result_type(tensor) == ml_dtypes.bfloat16
+        assert np.result_type(fastdl.empty(3), fastdl.empty(2, "float64")) == np.float64
+
+
+# ---- in -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NUMPYS)
+def test_import(name):
+    array = np.arange(12).reshape(3, 4).astype(name)
+    for view in (array, array[1:, ::2], array[::-1], array.T, array[:0]):
+        tensor = fastdl.asarray(OnlyInterface(view))
+        assert (tensor.shape, tensor.dtype, tensor.device) == (view.shape, name, "cpu")
+        assert tensor.data_ptr == view.ctypes.data or view.size == 0
+        assert tensor.tolist() == view.tolist()
+        assert not tensor.readonly
+
+
+def test_import_keeps_the_object_alive():
+    array = np.arange(3.0)
+    end = weakref.ref(array)
+    tensor = fastdl.asarray(OnlyInterface(array))
+    del array
+    gc.collect()
+    assert end() is not None and tensor.tolist() == [0, 1, 2]
+    del tensor
+    gc.collect()
+    assert end() is None
+
+
+def test_import_of_read_only_data():
+    array = np.arange(3.0)
+    array.flags.writeable = False
+    assert fastdl.asarray(OnlyInterface(array)).readonly
+
+
+@pytest.mark.parametrize("data", [b"abcdefgh", bytearray(8)])
+def test_data_as_an_object_with_a_buffer(data):
+    """As images of Pillow have it."""
+    source = OnlyInterface(np.zeros((2, 2), "u1"), data=data, offset=2)
+    tensor = fastdl.asarray(source)
+    assert tensor.tolist() == [list(data[2:4]), list(data[4:6])]
+    assert tensor.readonly == isinstance(data, bytes)
+    turned = fastdl.asarray(
+        OnlyInterface(np.zeros((2, 2), "u1"), data=data, offset=3, strides=(-1, 2))
+    )
+    assert turned.tolist() == [[data[3], data[5]], [data[2], data[4]]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"version": 2}, "version 3"),
+        ({"typestr": ">f8"}, "typestr of a little-endian"),
+        ({"typestr": "<M8"}, "typestr"),
+        ({"typestr": "|V8"}, "typestr"),
+        ({"typestr": None}, "typestr"),
+        ({"shape": [3]}, "shape as a tuple of ints"),
+        ({"shape": (-1,)}, "."),
+        ({"shape": (2**63,)}, "64 bits"),
+        ({"shape": (2**60, 2**60)}, "."),
+        ({"strides": (4,)}, "whole elements"),
+        ({"strides": (8, 8)}, "1 strides"),
+        ({"data": (0, False)}, "NULL"),
+        ({"data": (-1, False)}, "address of 64 bits"),
+        ({"data": 3}, "."),
+        ({"data": bytearray(23)}, "data that holds the elements"),
+        ({"data": bytearray(24), "offset": 1}, "data that holds the elements"),
+        ({"data": bytearray(24), "offset": -1}, "an offset in bytes"),
+        ({"data": bytearray(24), "strides": (-8,)}, "data that holds the elements"),
+        ({"mask": np.zeros(3, bool)}, "has a mask"),
+    ],
+)
+def test_malformed_interfaces(changes, message):
+    with pytest.raises((BufferError, TypeError), match=message):
+        fastdl.asarray(OnlyInterface(np.arange(3.0), **changes))
+
+
+def test_an_interface_that_is_no_dict():
+    source = OnlyInterface(np.arange(3.0))
+    source.__array_interface__ = [1]
+    with pytest.raises(BufferError, match="a dict in __array_interface__"):
+        fastdl.asarray(source)
+
+
+# ---- scalars, masked arrays, __array__ ------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*NUMPYS, "bfloat16", "float8_e4m3fn", "int4"])
+def test_scalars_of_numpy(name):
+    scalar = np.dtype(getattr(ml_dtypes, name, name)).type(1)
+    tensor = fastdl.asarray(scalar)
+    assert (tensor.shape, tensor.dtype, tensor.item()) == ((), name, 1)
+
+
+@pytest.mark.parametrize(
+    "scalar", [np.datetime64("2020"), np.timedelta64(1), np.str_("a"), np.bytes_(b"a"),
+               np.longdouble(1), np.void(b"ab")],
+)  # fmt: skip
+def test_scalars_that_dlpack_cannot_describe(scalar):
+    with pytest.raises(BufferError, match="no type"):
+        fastdl.asarray(scalar)
+
+
+@pytest.mark.parametrize("import_", [fastdl.asarray, fastdl.from_dlpack])
+def test_masked_elements_are_not_shown(import_):
+    masked = np.ma.array([1.0, 2, 3], mask=[0, 1, 0])
+    with pytest.raises(BufferError, match=r"1 of 3 elements of the array are masked.*filled"):
+        import_(masked)
+    assert import_(masked.filled(7)).tolist() == [1, 7, 3]
+    assert import_(np.ma.array([1.0, 2])).tolist() == [1, 2]
+    assert import_(np.ma.array([1.0, 2], mask=False)).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("cls", [np.rec.array, np.memmap])
+def test_other_subclasses_have_no_mask(cls, tmp_path):
+    if cls is np.memmap:
+        array = np.memmap(tmp_path / "values", "f8", "w+", shape=(2, 2))
+    else:
+        array = cls(np.zeros((2, 2)))
+    assert fastdl.from_dlpack(array).tolist() == [[0, 0], [0, 0]]
+
+
+class OnlyArray:
+    def __init__(self, answer):
+        self.answer = answer
+
+    def __array__(self, dtype=None, copy=None):
+        return self.answer
+
+
+def test_the_array_method():
+    array = np.arange(3.0)
+    assert fastdl.asarray(OnlyArray(array)).data_ptr == array.ctypes.data
+    with pytest.raises(BufferError, match="NumPy's object"):
+        fastdl.asarray(OnlyArray(np.array(["a", None], object)))
+    with pytest.raises(TypeError, match="expected an array from __array__"):
+        fastdl.asarray(OnlyArray([1, 2]))
+
+
+def test_what_a_refusal_by_from_dlpack_advises():
+    for source, name in (
+        (OnlyArray(np.arange(3.0)), "__array__"),
+        (OnlyInterface(np.arange(3.0)), "__array_interface__"),
+    ):
+        with pytest.raises(TypeError, match=rf"pass fastdl.asarray.* reads {name}"):
+            fastdl.from_dlpack(source)
+
+
+def test_the_first_protocol_decides():
+    """The order in the docstring."""
+
+    class All(OnlyArray):
+        def __init__(self):
+            super().__init__(np.zeros(1))
+            self.tried = []
+
+        def __getattr__(self, name):
+            if name.startswith(("__cuda_array", "__array_int", "__arrow")):
+                self.tried.append(name)
+            raise AttributeError(name)
+
+    source = All()
+    assert fastdl.asarray(source).shape == (1,)
+    assert source.tried == ["__cuda_array_interface__", "__array_interface__", "__arrow_c_array__"]
+
+
+# ---- missing values: stand-ins for libraries that the small installation has not ------------
+
+
+def stand_in(module, **members):
+    return type("Series", (), {"__module__": module, **members})()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        stand_in("polars.series.series", null_count=lambda self: 2),
+        stand_in("pyarrow.lib", null_count=2),
+        stand_in(
+            "pandas",
+            dtype=stand_in("pandas.core.dtypes"),
+            isna=lambda self: np.array([True, False, True]),
+        ),
+    ],
+    ids=["polars", "pyarrow", "pandas"],
+)
+def test_missing_values_are_not_shown(source):
+    type(source).__array__ = lambda self: np.array([np.nan, 1, np.nan])
+    with pytest.raises(BufferError, match="2 values of '.*Series' are missing"):
+        fastdl.asarray(source)
+
+
+def test_nan_is_a_number():
+    source = stand_in(
+        "pandas",
+        dtype=np.dtype("f8"),
+        isna=lambda self: np.array([True]),
+        __array__=lambda self: np.array([np.nan]),
+    )
+    assert np.isnan(fastdl.asarray(source).item())
+
+
+# ---- what else libraries look for -----------------------------------------------------------
+
+
+def test_sizeof_counts_what_fastdl_allocated():
+    small, large = fastdl.empty(1, "uint8"), fastdl.empty(100_001, "uint8")
+    assert sys.getsizeof(large) - sys.getsizeof(small) == 100_000
+    of_view, of_import = sys.getsizeof(large[:]), sys.getsizeof(fastdl.from_dlpack(np.zeros(9999)))
+    assert of_view == of_import < 500
+    assert sys.getsizeof(fastdl.empty((1,) * 64, "uint8")) > sys.getsizeof(small)
+
+
+def test_dask_token():
+    array = np.arange(12.0).reshape(3, 4)
+    tensor = fastdl.from_dlpack(array)
+    token = tensor.__dask_tokenize__()
+    assert token == tensor.copy().__dask_tokenize__()
+    assert token == fastdl.from_dlpack(np.asfortranarray(array)).__dask_tokenize__()
+    others = [
+        tensor[:2], fastdl.from_dlpack(array.reshape(4, 3)), fastdl.from_dlpack(array.view("i8")),
+        fastdl.from_dlpack(array + 1),
+    ]  # fmt: skip
+    assert len({token, *(other.__dask_tokenize__() for other in others)}) == 5
+    array[0, 0] = 5
+    assert tensor.__dask_tokenize__() != token
+
+
+def test_dask_token_of_device_memory():
+    tensor = fastdl.from_dlpack(capsule_of((3,), device=(2, 0)))
+    assert tensor.__dask_tokenize__() != tensor.__dask_tokenize__()  # it cannot be read

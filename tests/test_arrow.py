@@ -1,0 +1,277 @@
+"""Arrow arrays of one dimension, over the Arrow C data interface, in both directions."""
+
+import ctypes
+import gc
+import struct
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import fastdl
+from tests.support import arrow
+from tests.support.ctypes_dlpack import capsule_of
+
+# From the specification of the interface.
+FORMATS = {
+    "int8": "c", "uint8": "C", "int16": "s", "uint16": "S", "int32": "i", "uint32": "I",
+    "int64": "l", "uint64": "L", "float16": "e", "float32": "f", "float64": "g",
+}  # fmt: skip
+
+
+def bytes_at(address, size):
+    return ctypes.string_at(address, size) if size else b""
+
+
+# ---- out ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("size", [0, 1, 5])
+def test_export(name, size):
+    array = np.arange(size).astype(name)
+    tensor = fastdl.from_dlpack(array)
+    schema_capsule, array_capsule = tensor.__arrow_c_array__()
+    schema, exported = arrow.schema_in(schema_capsule), arrow.array_in(array_capsule)
+    assert schema.format.decode() == FORMATS[name]
+    assert schema.name == b"" and schema.metadata is None
+    assert (schema.n_children, schema.children, schema.dictionary) == (0, None, None)
+    assert (exported.length, exported.null_count, exported.offset) == (size, 0, 0)
+    assert (exported.n_buffers, exported.n_children) == (2, 0)
+    assert exported.buffers[0] is None
+    assert exported.buffers[1] == tensor.data_ptr
+    assert bytes_at(exported.buffers[1], array.nbytes) == array.tobytes()
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 64, 100])
+def test_bools_become_bits(size):
+    array = np.random.default_rng(size).integers(0, 2, size).astype(bool)
+    schema, exported = fastdl.from_dlpack(array).__arrow_c_array__()
+    assert arrow.schema_in(schema).format == b"b"
+    bits = bytes_at(arrow.array_in(exported).buffers[1], (size + 7) // 8)
+    assert bits == np.packbits(array, bitorder="little").tobytes()
+
+
+@pytest.mark.parametrize("view", [lambda a: a[::2], lambda a: a[::-1], lambda a: a[1:4]])
+@pytest.mark.parametrize("dtype", ["int16", "bool"])
+def test_gaps_are_left_out(view, dtype):
+    array = view(np.array([1, 0, 1, 1, 0, 1]).astype(dtype))
+    _, capsule = fastdl.from_dlpack(array).__arrow_c_array__()
+    again = fastdl.from_dlpack(array).numpy()
+    exported = arrow.array_in(capsule)
+    expected = np.packbits(again, bitorder="little") if dtype == "bool" else again
+    assert exported.length == array.size
+    assert bytes_at(exported.buffers[1], expected.nbytes) == expected.tobytes()
+
+
+def test_read_only_data_is_exported():
+    tensor = fastdl.asarray(b"abc")
+    _, capsule = tensor.__arrow_c_array__()
+    assert arrow.array_in(capsule).buffers[1] == tensor.data_ptr
+
+
+def exported_array():
+    """A capsule pair, and a reference that dies with the memory."""
+    array = np.arange(5.0)
+    return fastdl.from_dlpack(array).__arrow_c_array__(), weakref.ref(array)
+
+
+def test_capsules_that_no_one_takes_release_what_they_hold():
+    capsules, memory = exported_array()
+    assert memory() is not None
+    del capsules
+    gc.collect()
+    assert memory() is None
+
+
+def test_a_moved_array_outlives_its_capsule():
+    capsules, memory = exported_array()
+    array = arrow.moved(arrow.array_in(capsules[1]))
+    del capsules
+    gc.collect()
+    assert memory() is not None
+    assert bytes_at(array.buffers[1], 40) == struct.pack("5d", *range(5))
+    arrow.release(array)
+    assert array.release is None
+    gc.collect()
+    assert memory() is None
+
+
+def test_an_array_is_released_once_on_another_thread():
+    capsules, memory = exported_array()
+    array = arrow.moved(arrow.array_in(capsules[1]))
+    del capsules
+    thread = threading.Thread(target=arrow.release, args=[array])
+    thread.start()
+    thread.join()
+    gc.collect()
+    assert memory() is None
+
+
+def test_the_schema_is_released():
+    capsules, _ = exported_array()
+    schema = arrow.moved(arrow.schema_in(capsules[0]))
+    arrow.release(schema)
+    assert schema.release is None
+
+
+@pytest.mark.parametrize("requested", [None, "anything"])
+def test_a_requested_schema_is_ignored(requested):
+    schema, _ = fastdl.asarray(b"abc").__arrow_c_array__(requested_schema=requested)
+    assert arrow.schema_in(schema).format == b"C"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "message"),
+    [
+        ("float32", (), "one dimension"),
+        ("float32", (2, 3), "one dimension"),
+        ("bfloat16", (3,), "Arrow has no type like bfloat16"),
+        ("complex64", (3,), "no type like"),
+        ("float32x2", (3,), "no type like"),
+        ("int4", (3,), "no type like"),
+        ("float8_e4m3fn", (3,), "no type like"),
+    ],
+)
+def test_what_arrow_cannot_express(dtype, shape, message):
+    with pytest.raises(BufferError, match=message):
+        fastdl.empty(shape, dtype).__arrow_c_array__()
+
+
+def test_device_memory_is_not_exported():
+    with pytest.raises(BufferError, match="host memory"):
+        fastdl.from_dlpack(capsule_of((3,), device=(2, 0))).__arrow_c_array__()
+
+
+# ---- in -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_import(name):
+    values = np.arange(6).astype(name)
+    data = bytearray(values.tobytes())
+    producer = arrow.Producer(data, FORMATS[name].encode(), 6)
+    tensor = fastdl.asarray(producer)
+    assert (tensor.shape, tensor.dtype, tensor.device) == ((6,), name, "cpu")
+    assert tensor.readonly and not tensor.is_copied
+    assert tensor.data_ptr == producer.buffers[1]
+    assert tensor.tolist() == values.tolist()
+    assert producer.released == []
+    view = tensor[2:]
+    del tensor
+    assert producer.released == []
+    del view
+    assert producer.released == ["array"]
+
+
+def floats(*values):
+    return bytearray(struct.pack(f"{len(values)}f", *values))
+
+
+def test_an_offset():
+    producer = arrow.Producer(floats(0, 1, 2, 3, 4), length=2, offset=2)
+    tensor = fastdl.asarray(producer)
+    assert tensor.tolist() == [2, 3]
+    assert tensor.data_ptr == producer.buffers[1] + 8
+
+
+def test_an_empty_array():
+    tensor = fastdl.asarray(arrow.Producer(None, length=0))
+    assert tensor.shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("fields", "nulls"),
+    [
+        ({"null_count": 2}, 2),
+        ({"null_count": -1}, 2),
+        ({"null_count": -1, "offset": 1, "length": 3}, 1),
+        ({"null_count": -1, "offset": 2, "length": 2}, 0),
+        ({"null_count": 0}, 0),
+    ],
+)
+def test_nulls_are_refused_with_their_number(fields, nulls):
+    producer = arrow.Producer(floats(1, 2, 3, 4, 5), valid=bytearray([0b01101]), **fields)
+    if nulls == 0:
+        assert fastdl.asarray(producer).size
+        return
+    with pytest.raises(BufferError, match=rf"{nulls} of \d values of the Arrow array are null"):
+        fastdl.asarray(producer)
+    assert producer.array.release is not None  # still its own
+
+
+def test_an_unknown_number_of_nulls_without_a_mask_is_none():
+    assert fastdl.asarray(arrow.Producer(floats(1, 2), null_count=-1)).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"format": b"b"}, "bools, which Arrow stores as bits"),
+        ({"format": b"u"}, "of format 'u'"),
+        ({"format": b"tdD"}, "of format 'tdD'"),
+        ({"format": b"+w:3"}, "of format"),
+        ({"format": b""}, "of format ''"),
+        ({"dictionary": 4096}, "got a dictionary"),
+        ({"length": -1}, "a length, an offset and two buffers"),
+        ({"offset": -1}, "a length, an offset"),
+        ({"offset": 2**62, "length": 2**62}, "a length, an offset"),
+        ({"n_buffers": 3}, "two buffers"),
+        ({"n_buffers": 0}, "two buffers"),
+        ({"n_children": 1}, "two buffers"),
+        ({"length": 2**60}, "."),
+    ],
+)
+def test_arrays_that_cannot_be_imported(arguments, message):
+    producer = arrow.Producer(floats(1, 2, 3), **arguments)
+    with pytest.raises(BufferError, match=message):
+        fastdl.asarray(producer)
+    gc.collect()
+    assert producer.released in ([], ["array"])
+
+
+def test_values_without_memory():
+    producer = arrow.Producer(None, length=3)
+    with pytest.raises(BufferError):
+        fastdl.asarray(producer)
+
+
+def test_capsules_are_consumed_once():
+    producer = arrow.Producer(floats(1, 2))
+    tensor = fastdl.asarray(producer)
+    with pytest.raises(ValueError, match="consumed already"):
+        fastdl.asarray(producer)
+    assert tensor.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("answer", [None, (), (1, 2), ("a", "b"), 3, (1, 2, 3)])
+def test_answers_of_other_forms(answer):
+    class Wrong:
+        def __arrow_c_array__(self):
+            return answer
+
+    with pytest.raises(TypeError, match="expected two capsules from __arrow_c_array__"):
+        fastdl.asarray(Wrong())
+
+
+def test_capsules_of_other_names():
+    class Wrong:
+        def __arrow_c_array__(self):
+            schema, array = arrow.Producer(floats(1)).__arrow_c_array__()
+            return array, schema
+
+    with pytest.raises(ValueError):
+        fastdl.asarray(Wrong())
+
+
+def test_there_and_back():
+    tensor = fastdl.from_dlpack(np.arange(4, dtype="i8"))
+
+    class Again:
+        def __arrow_c_array__(self):
+            return tensor.__arrow_c_array__()
+
+    result = fastdl.asarray(Again())
+    assert result.data_ptr == tensor.data_ptr and result.readonly
+    assert result.tolist() == tensor.tolist()

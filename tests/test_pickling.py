@@ -1,0 +1,277 @@
+"""Tensors as Python copies and stores objects: pickle, copy.copy, copy.deepcopy."""
+
+import copy
+import gc
+import multiprocessing
+import pickle
+import weakref
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import fastdl
+from fastdl._core import tensor as core
+from tests.support.ctypes_dlpack import SUBBYTE_PADDED, capsule_of
+
+PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
+NAMES = [row[0] for row in core.dtype_facts()]
+
+
+def out_of_band(x, protocol=5):
+    buffers = []
+    return pickle.dumps(x, protocol, buffer_callback=buffers.append), buffers
+
+
+def there_and_back(x, protocol=5):
+    return pickle.loads(pickle.dumps(x, protocol))
+
+
+def filled(dtype, shape=(3, 4)):
+    """A compact tensor of distinct bytes."""
+    tensor = fastdl.empty(shape, dtype)
+    memory = core.as_bytes(tensor).numpy()
+    memory[:] = np.arange(1, memory.size + 1, dtype=np.uint8)
+    return tensor
+
+
+def assert_same(loaded, tensor):
+    assert type(loaded) is fastdl.Tensor
+    assert loaded.shape == tensor.shape
+    assert loaded.dtype is tensor.dtype
+    assert loaded.device == "cpu"
+    assert loaded.readonly == tensor.readonly
+    assert core.is_packed(loaded) == core.is_packed(tensor)
+    assert core.read_bytes(loaded) == core.read_bytes(tensor)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("dtype", [*NAMES, "float32x4", "float4_e2m1fnx2", (99, 24, 1)])
+def test_every_type(dtype, protocol):
+    tensor = filled(dtype)
+    loaded = there_and_back(tensor, protocol)
+    assert_same(loaded, tensor)
+    core.as_bytes(loaded).numpy()[:] = 0  # memory of its own
+    assert any(core.read_bytes(tensor))
+
+
+@pytest.mark.parametrize("dtype", [*NAMES, "float32x4"])
+def test_every_type_out_of_band(dtype):
+    tensor = filled(dtype)
+    data, buffers = out_of_band(tensor)
+    assert len(buffers) == 1 and len(data) < 100
+    loaded = pickle.loads(data, buffers=buffers)
+    assert_same(loaded, tensor)
+    assert loaded.data_ptr == tensor.data_ptr
+    core.as_bytes(tensor).numpy()[:] = 7
+    assert_same(loaded, tensor)
+
+
+SHAPES = [(), (1,), (0,), (3, 0, 2), (5,), (2, 3, 4), (1, 1, 1), (2,) * 64]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape(shape, protocol):
+    if len(shape) == 64:
+        tensor = fastdl.from_dlpack(np.broadcast_to(np.float32(3), (1,) * 64))
+    else:
+        tensor = filled("int16", shape)
+    assert_same(there_and_back(tensor, protocol), tensor)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_read_only_is_kept(protocol):
+    for values in (b"abcdef", np.broadcast_to(np.arange(3.0), (2, 3))):
+        tensor = fastdl.asarray(values)
+        assert tensor.readonly
+        assert_same(there_and_back(tensor, protocol), tensor)
+
+
+def test_read_only_is_kept_out_of_band():
+    """Even if the bytes arrive in memory that could be written."""
+    tensor = fastdl.asarray(b"abcdef")
+    data, buffers = out_of_band(tensor)
+    loaded = pickle.loads(data, buffers=buffers)
+    assert loaded.readonly and loaded.data_ptr == tensor.data_ptr
+    assert pickle.loads(data, buffers=[bytearray(b"ghijkl")]).readonly
+
+
+def test_a_store_that_gives_read_only_memory():
+    """As Ray's does: the values are shared by all who load them."""
+    data, (buffer,) = out_of_band(filled("float32"))
+    store = bytes(buffer)
+    loaded = pickle.loads(data, buffers=[store])
+    assert loaded.readonly
+    assert loaded.data_ptr == fastdl.asarray(store).data_ptr
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda a: a[:, ::2], lambda a: a[::-1], lambda a: a[1:, 1:3], lambda a: a.T[1:],
+        lambda a: a[:, 2], lambda a: np.broadcast_to(a, (2, 4, 6)), lambda a: a[:0, ::2],
+    ],
+)  # fmt: skip
+def test_gaps_are_left_out(view, protocol):
+    array = view(np.arange(24.0).reshape(4, 6))
+    tensor = fastdl.from_dlpack(array)
+    loaded = there_and_back(tensor, protocol)
+    assert_same(loaded, tensor)
+    assert loaded.is_contiguous()
+    assert loaded.tolist() == array.tolist()
+    if protocol == 5:
+        data, buffers = out_of_band(tensor)
+        assert sum(buffer.raw().nbytes for buffer in buffers) == tensor.nbytes
+        assert_same(pickle.loads(data, buffers=buffers), tensor)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_column_major_stays_so(protocol):
+    array = np.asfortranarray(np.arange(24.0).reshape(2, 3, 4))
+    tensor = fastdl.from_dlpack(array)
+    loaded = there_and_back(tensor, protocol)
+    assert loaded.strides == tensor.strides == (1, 2, 6)
+    assert loaded.tolist() == array.tolist()
+    data, buffers = out_of_band(tensor)
+    assert pickle.loads(data, buffers=buffers).data_ptr == tensor.data_ptr
+    empty = fastdl.from_dlpack(np.zeros((2, 0, 3), order="F"))
+    assert there_and_back(empty, protocol).shape == (2, 0, 3)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("name", ["int4", "float4_e2m1fn", "float6_e2m3fn"])
+def test_padded_elements_stay_padded(name, protocol):
+    array = np.arange(5).astype(getattr(ml_dtypes, name))
+    for source in (array, array[::2]):
+        tensor = fastdl.from_dlpack(source)
+        assert not core.is_packed(tensor)
+        loaded = there_and_back(tensor, protocol)
+        assert_same(loaded, tensor)
+        assert loaded.numpy().tolist() == source.tolist()
+    lanes = capsule_of((2,), fastdl.DType("int4x3"), flags=SUBBYTE_PADDED, data=bytearray(range(4)))
+    assert_same(
+        there_and_back(fastdl.from_dlpack(lanes), protocol),
+        fastdl.from_dlpack(
+            capsule_of((2,), fastdl.DType("int4x3"), flags=SUBBYTE_PADDED, data=bytearray(range(4)))
+        ),
+    )
+
+
+def test_of_several_one_buffer_each_and_one_object_for_one():
+    tensor, other = filled("int8"), filled("int8", (2,))
+    data, buffers = out_of_band([tensor, other, tensor])
+    assert len(buffers) == 2
+    first, second, third = pickle.loads(data, buffers=buffers)
+    assert first is third
+    assert (first.data_ptr, second.data_ptr) == (tensor.data_ptr, other.data_ptr)
+
+
+def test_the_pickle_keeps_the_memory_alive():
+    """And what was loaded from it: no one else has to."""
+    array = np.arange(6.0)
+    end = weakref.ref(array)
+    data, buffers = out_of_band(fastdl.from_dlpack(array))
+    del array
+    gc.collect()
+    loaded = pickle.loads(data, buffers=buffers)
+    del buffers
+    gc.collect()
+    assert end() is not None and loaded.tolist() == [0, 1, 2, 3, 4, 5]
+    del loaded
+    gc.collect()
+    assert end() is None
+
+
+def square(tensor):
+    """For the other process."""
+    return fastdl.from_dlpack(tensor.numpy() ** 2)
+
+
+def test_through_a_pool_of_processes():
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        results = pool.map(square, [fastdl.from_dlpack(np.arange(n, dtype="f4")) for n in (3, 5)])
+    assert [result.tolist() for result in results] == [[0, 1, 4], [0, 1, 4, 9, 16]]
+    assert results[0].dtype == "float32"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("device", [(2, 0), (13, 1), (14, 0), (99, 3)])
+def test_device_memory_cannot_be_pickled(device, protocol):
+    tensor = fastdl.from_dlpack(capsule_of((3,), device=device))
+    with pytest.raises(TypeError, match=r"cannot be pickled.*to\('cpu'\)"):
+        pickle.dumps(tensor, protocol)
+
+
+# ---- pickles that lie -----------------------------------------------------------------------
+
+GOOD = (bytearray(24), (2, 32, 1), (2, 3), "C", False)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "error"),
+    [
+        (0, bytearray(23), ValueError),
+        (0, b"", ValueError),
+        (0, None, TypeError),
+        (0, "text", TypeError),
+        (1, (2, 33, 1), ValueError),
+        (1, (2, 32, 2), ValueError),
+        (1, (2, 32), (TypeError, ValueError)),
+        (1, None, TypeError),
+        (2, (2, 4), ValueError),
+        (2, (-1, 3), ValueError),
+        (2, (2**62, 2**62), (MemoryError, ValueError)),
+        (2, (1,) * 65, ValueError),
+        (2, ("a",), TypeError),
+        (2, None, TypeError),
+    ],
+)
+def test_arguments_that_do_not_fit(place, value, error):
+    arguments = list(GOOD)
+    assert fastdl._unpickle(*arguments).shape == (2, 3)
+    arguments[place] = value
+    with pytest.raises(error):
+        fastdl._unpickle(*arguments)
+
+
+def test_a_pickle_that_an_older_release_wrote():
+    """What is stored stays readable: this one is from 0.1.0."""
+    stored = (
+        b"\x80\x04\x95R\x00\x00\x00\x00\x00\x00\x00\x8c\x06fastdl\x94\x8c\t_unpickle\x94\x93\x94("
+        b"\x8c\x08builtins\x94\x8c\tbytearray\x94\x93\x94C\x04\x01\x02\x03\x04\x94\x85\x94R\x94K\x00K"
+        b"\x10K\x01\x87\x94K\x02\x85\x94\x8c\x01C\x94\x89t\x94R\x94."
+    )
+    loaded = pickle.loads(stored)
+    assert loaded.dtype == "int16" and loaded.tolist() == [0x0201, 0x0403]
+
+
+# ---- copies ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_copy_has_memory_of_its_own(copied):
+    """As of an ndarray, both are; row-major and writable, as Tensor.copy says."""
+    array = np.arange(6.0).reshape(2, 3)
+    tensor = fastdl.from_dlpack(np.broadcast_to(array, (4, 2, 3)).transpose())
+    result = copied(tensor)
+    assert type(result) is fastdl.Tensor
+    assert tensor.readonly and not result.readonly
+    assert result.is_contiguous() and result.shape == (3, 2, 4)
+    assert result.tolist() == tensor.tolist()
+    array[:] = 0
+    assert result.tolist() != tensor.tolist()
+
+
+def test_deepcopy_makes_one_copy_of_one_tensor():
+    tensor = fastdl.from_dlpack(np.arange(3.0))
+    first, second = copy.deepcopy([tensor, tensor])
+    assert first is second and first is not tensor
+
+
+def test_a_copy_of_what_cannot_be_copied():
+    tensor = fastdl.from_dlpack(capsule_of((3,), device=(4, 0)))
+    for copied in (copy.copy, copy.deepcopy):
+        with pytest.raises(BufferError, match="cannot be copied"):
+            copied(tensor)
