@@ -38,14 +38,14 @@ ELEMENTS = [
         TENSOR,
         "an array does not hold its tensor",
         NUMPY,
-        "    Py_INCREF(tensor)  # likewise\n",
+        "    Py_INCREF(base)  # likewise\n",
         "",
     ),
     mutant(
         TENSOR,
         "an array of read-only memory is writable",
         NUMPY,
-        "0 if tensor.readonly else NPY_ARRAY_WRITEABLE",
+        "0 if readonly else NPY_ARRAY_WRITEABLE",
         "NPY_ARRAY_WRITEABLE",
     ),
 ]
