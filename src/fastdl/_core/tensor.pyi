@@ -256,29 +256,31 @@ class Tensor:
         [7.0, 7.0, 7.0]
         """
     def copy(self) -> Tensor:
-        """A writable row-major copy on the same device, in memory that fastdl allocates.
+        """A writable copy on the same device: row-major on the host; on CUDA and ROCm as by `to`.
 
-        On CUDA and ROCm the thread's work stream makes it. BufferError on other devices. Pinned
-        memory on a machine without its driver is copied to ordinary memory. MemoryError if there is
-        not enough.
+        BufferError on other devices. Pinned memory on a machine without its driver is copied to
+        ordinary memory. MemoryError if there is not enough.
 
         >>> x = fastdl.asarray(b"abc").copy()
         >>> x.readonly, x.tolist()
         (False, [97, 98, 99])
         """
     def to(self, device: _DeviceLike, *, stream: object = None) -> Tensor:
-        """The tensor on `device`: itself if it is there already, else a writable row-major copy.
+        """This tensor on `device`: itself if it is there already, else a writable copy.
 
         Pinned memory counts as being on the CPU. stream: a stream of `device`, or of this tensor's
         device if `device` is the host. It makes the copy, after all known work on this tensor, and
         the result is ready on it (so is the tensor itself if no copy is needed). None: the thread's
         work stream makes the copy. -1: the host waits until the copy is done; otherwise it waits
-        only for copies from or to ordinary host memory. With `stream` the result is also freed in
-        stream order: `record` what other code queues on it (docs/streams.md).
+        only for copies from or to ordinary host memory.
 
-        The driver is called once for each box of up to three dimensions, and once for each index of
-        a dimension whose stride is negative or 0. BufferError if the device has no driver, is
-        neither CUDA's nor ROCm's, or if the copy cannot be part of a graph that is being captured.
+        A copy on the host is row-major. One on a device may keep the strides of this tensor if they
+        are positive: `is_contiguous` tells. It is one call of the driver, but for sparse, reversed
+        and broadcast data on a device, which goes by way of the host. Its memory is from the
+        library that this tensor came from, if that has an exchange table, and otherwise from the
+        driver: with `stream`, in the order of that stream, so `record` what other code queues on
+        it (docs/streams.md). BufferError if the device has no driver, is neither CUDA's nor
+        ROCm's, or if `stream` is being captured.
 
         >>> x = fastdl.empty(3)
         >>> x.to("cpu") is x
@@ -340,7 +342,8 @@ class Tensor:
     ) -> tuple[CapsuleType, CapsuleType]: ...
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
-    def tobytes(self) -> bytes: ...
+    def tobytes(self) -> bytes:
+        """The same as bytes(): the elements in row-major order, without gaps."""
     def __dask_tokenize__(self) -> object: ...
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]: ...
@@ -360,8 +363,8 @@ def empty(
     shape: an int or a sequence of ints. dtype: a name, (code, bits, lanes) or a DType. device:
     the host, CUDA ("cuda", "cuda_managed", or pinned memory: "cuda_host") or ROCm ("rocm",
     "rocm_host"). stream: for device memory: allocates in the order of this stream if the device has
-    memory pools; the memory is ready on it, and fastdl orders its use on other streams. None: the
-    memory is ready at once, which may make the host wait.
+    memory pools; the memory is ready on it, and fastdl orders its use on other streams; `record`
+    what other code queues. None: the memory is ready at once, which may make the host wait.
     MemoryError if there is not enough memory. BufferError without a driver for the device.
 
     >>> x = fastdl.empty((2, 3), "int16")
