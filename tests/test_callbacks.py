@@ -25,7 +25,7 @@ from tests.support.isolate import run_isolated
 from tests.support.memory import machine, taken
 from tests.support.simulation import write
 
-TIMEOUT = 30  # of a process that would wait for ever
+TIMEOUT = 100  # of a process that would wait for ever
 
 
 @pytest.fixture(params=["cuda", "hip"])
@@ -277,7 +277,7 @@ with_a_gil = pytest.mark.skipif(
 )
 
 SAFE_POINTS = {
-    "a tensor comes in": lambda here, other: fastdl.from_dlpack(Plain(here.array()), stream=-1),
+    "a tensor comes in": lambda here, other: fastdl.from_dlpack(Table(here.array()), stream=-1),
     "a device is entered": lambda here, other: other.record(here.default),
     "memory is asked for": lambda here, other: fastdl.empty(1, device=here.device),
 }

@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-DRIVER, EVENT, ORDERING, MEMORY, TRANSFER, POINTER, EXCHANGES, DEFERRED = (
+DEFERRED, DRIVER, EVENT, EXCHANGES, MEMORY, ORDERING, POINTER, TRANSFER = (
     f"src/fastdl/_devices/{name}.c"
     for name in (
-        "driver event ordering memory transfer pointer_attributes exchanges deferred".split()
+        "deferred driver event exchanges memory ordering pointer_attributes transfer".split()
     )
 )
 ACQUIRE, BLOCK, COPY, EXPORT, GIL, IMPORT, INDEX, LIFETIME, OBJECT = (

@@ -39,8 +39,8 @@
 /* Takes a block without references that the driver refused to end. Any thread. */
 void fdl_defer(fdl_block *block);
 
-/* Ends the blocks of both kinds, as far as possible now. May run any code of their owners. Any thread
- * outside of callbacks, without holding a lock. */
+/* Ends the blocks of both kinds, as far as possible now. May run any code of their owners. Any
+ * thread outside of callbacks, without holding a lock. */
 void fdl_end_deferred(void);
 
 /* The same for those that were put off: a safe point. One load if there is none. */
