@@ -226,7 +226,7 @@ IN_CALLBACKS = [
         CALLBACKS,
         "a forked child ends what its parent put off",
         DEFERRED,
-        "    if (lost)\n        fdl_blocks_put_off = refused = NULL;",
+        "    if (lost)\n        fdl_blocks_put_off = refused = awaiting = NULL;",
         "    (void)lost;",
     ),
     mutant(
