@@ -2,13 +2,37 @@
 
 The driver may hold a lock of its own meanwhile: the simulation does so with `locked_callbacks`. A
 callback that waits for the GIL then waits for each thread that holds it in a call of the driver.
+And in a callback nothing may be asked of the driver: a deleter there puts off what needs it.
 """
 
+import ctypes
+import gc
+import os
+import sys
+import threading
+import time
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
 import pytest
 
+import fastdl
+from fastdl._devices import driver
+from tests.support.ctypes_dlpack import Legacy, address_in
+from tests.support.frameworks import Plain, Table, given_back, stream_on
 from tests.support.isolate import run_isolated
+from tests.support.memory import machine, taken
+from tests.support.simulation import write
 
-TIMEOUT = 60  # of a process that would wait for ever
+TIMEOUT = 100  # of a process that would wait for ever
+
+
+@pytest.fixture(params=["cuda", "hip"])
+def here(request):
+    with machine(request.param) as here:
+        yield here
+
 
 HELD = """
     import ctypes, sys
@@ -74,6 +98,309 @@ def test_no_call_waits_for_a_callback_that_waits_for_the_gil(kind):
         ):
             during_callback(sim, function)
         imported.clear()
+    """,
+        timeout=TIMEOUT,
+    )
+
+
+def test_no_call_with_the_gil_while_python_ends(kind):
+    """What lives longest is freed when Python has begun to end, and still has its GIL."""
+    said = run_isolated(f"""
+    import builtins
+    import fastdl
+    from fastdl._devices import driver
+    from tests.support.frameworks import TYPES
+    from tests.support.memory import Machine
+    from tests.support.simulation import Simulation
+    sim = Simulation({kind!r})
+    driver.replace_driver(TYPES[sim.kind], str(sim.path))
+    class Last:
+        def __init__(self, tensor):
+            self.tensor, self.live, self.write = tensor, sim.driver.fk_live, print
+        def __del__(self):
+            before = self.live(b"allocations")
+            self.tensor = None
+            self.write(before - self.live(b"allocations"), flush=True)
+    builtins.last = Last(fastdl.empty(3, device=Machine(sim).device))
+    """)
+    assert said == "1\n"
+
+
+# ---- the last reference goes in a callback --------------------------------------------------
+
+
+def queue(here, stream, deleter, argument):
+    """The driver is to call the deleter on `stream`."""
+    launch = "cuLaunchHostFunc" if here.kind == "cuda" else "hipLaunchHostFunc"
+    with here.sim.device(0):
+        here.sim.ok(launch, stream, deleter, argument)
+
+
+def drop_in_callback(here, tensors):
+    """Exports each tensor, clears the list, and has a callback call the deleters."""
+    stream = stream_on(here.sim, blocking=False)
+    while tensors:
+        struct, address = taken(tensors.pop())
+        queue(here, stream, struct.deleter, address)
+    with here.sim.device(0):
+        here.sim.synchronize(stream)
+
+
+def busy(here, tensor):
+    """Work in flight on the memory, which keeps it from being freed at once."""
+    stream = stream_on(here.sim, blocking=False)
+    with here.sim.device(0):
+        here.sim.kernel(stream, write(tensor.data_ptr, tensor.nbytes, 3))
+    tensor.record(stream)
+    return tensor
+
+
+def let_main_run():
+    """Time for pending calls, which before 3.13 wait until the main thread next takes the GIL."""
+    for _ in range(100):
+        time.sleep(0)
+
+
+def waiting():
+    return driver.deferred()[1]
+
+
+class Puts:
+    """How many releases were put off since it was made."""
+
+    def __init__(self):
+        self.before = driver.deferred()[0]
+
+    def __int__(self):
+        return driver.deferred()[0] - self.before
+
+
+OWN = {
+    "plain": lambda here, stream: busy(here, fastdl.empty(9, device=here.device)),
+    "of a stream": lambda here, stream: fastdl.empty(9, device=here.device, stream=stream),
+    "pinned": lambda here, stream: fastdl.empty(9, device=here.pinned),
+    "copied": lambda here, stream: fastdl.empty(9, device=here.device).to(f"{here.device}:1"),
+}
+
+
+@pytest.mark.parametrize("make", OWN.values(), ids=OWN)
+def test_memory_of_fastdl(here, make):
+    """Nothing is asked of the driver in the callback, which would be a violation. The main thread
+    frees the memory as soon as it runs Python again."""
+    puts, tensors = Puts(), [make(here, stream_on(here.sim, blocking=False))]
+    drop_in_callback(here, tensors)
+    let_main_run()
+    assert here.allocations == 0
+    assert (int(puts), waiting()) == (1, 0)
+
+
+@pytest.mark.parametrize("producer", [Plain, Table])
+@pytest.mark.parametrize("memory", ["device", "managed", "pinned"])
+def test_memory_of_others(here, producer, memory):
+    """Its owner may need the driver, too."""
+    if memory == "managed" and here.kind == "hip":
+        pytest.skip("DLPack has no such device")
+    puts, array = Puts(), here.array(memory=memory)
+    drop_in_callback(here, [fastdl.from_dlpack(producer(array))])
+    let_main_run()
+    given_back(array)
+    assert (int(puts), waiting()) == (1, 0)
+
+
+def test_memory_that_a_copy_reads(here):
+    """fastdl keeps it until the copy is done, for which it asks the driver."""
+    array = here.array()
+    tensors = [fastdl.from_dlpack(Plain(array))]
+    copy = tensors[0].to(f"{here.device}:1")
+    drop_in_callback(here, tensors)
+    let_main_run()
+    given_back(array)
+    del copy
+
+
+def test_an_export_in_the_legacy_form(here):
+    """Its deleter is another."""
+    array, stream, puts = here.array(), stream_on(here.sim, blocking=False), Puts()
+    capsule = fastdl.from_dlpack(Plain(array)).__dlpack__(stream=-1)
+    address = address_in(capsule)
+    ctypes.pythonapi.PyCapsule_SetName(ctypes.py_object(capsule), b"used_dltensor")
+    queue(here, stream, Legacy.from_address(address).deleter, address)
+    with here.sim.device(0):
+        here.sim.synchronize(stream)
+    let_main_run()
+    given_back(array)
+    assert int(puts) == 1
+
+
+def test_plain_host_memory_is_released_at_once(here):
+    """deferred.h says why."""
+    array, puts, seen = np.arange(3), Puts(), []
+    released, stream = weakref.ref(array), stream_on(here.sim, blocking=False)
+    struct, address = taken(fastdl.asarray(array))
+    del array
+    after = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: seen.append(released()))
+    queue(here, stream, struct.deleter, address)
+    queue(here, stream, ctypes.cast(after, ctypes.c_void_p), None)
+    with here.sim.device(0):
+        here.sim.synchronize(stream)
+    assert seen == [None]
+    assert int(puts) == 0
+
+
+def while_main_waits(sim, function):
+    """Runs a function on another thread, while this one is in a wait outside of Python from the
+    function's beginning to its end: no pending call is made."""
+    gate, before = threading.Lock(), sys.getswitchinterval()
+    gate.acquire()
+
+    def run():
+        gate.acquire()
+        sim.acquire()
+        function()
+        sim.publish()
+
+    with ThreadPoolExecutor(1) as threads:
+        sim.publish()
+        running = threads.submit(run)
+        sys.setswitchinterval(10_000)  # this thread keeps the GIL from here to its wait
+        gate.release()
+        try:
+            running.result()
+        finally:
+            sys.setswitchinterval(before)
+    sim.acquire()
+
+
+with_a_gil = pytest.mark.skipif(
+    not getattr(sys, "_is_gil_enabled", lambda: True)(),
+    reason="who waits for what is told from the GIL",
+)
+
+SAFE_POINTS = {
+    "a tensor comes in": lambda here, other: fastdl.from_dlpack(Table(here.array()), stream=-1),
+    "a device is entered": lambda here, other: other.record(here.default),
+    "memory is asked for": lambda here, other: fastdl.empty(1, device=here.device),
+}
+
+
+@with_a_gil
+@pytest.mark.parametrize("enter", SAFE_POINTS.values(), ids=SAFE_POINTS)
+def test_while_the_main_thread_is_busy(here, enter):
+    """It waits outside of Python here. What next needs the device releases what was put off."""
+    other, array = fastdl.from_dlpack(Plain(here.array())), here.array()
+    tensors = [busy(here, fastdl.empty(9, device=here.device)), fastdl.from_dlpack(Plain(array))]
+
+    def on_a_thread():
+        drop_in_callback(here, tensors)
+        let_main_run()
+        assert (waiting(), array.given.deleted, here.allocations) == (2, 0, 1)
+        kept = enter(here, other)
+        assert waiting() == 0
+        given_back(array)
+        del kept
+        gc.collect()
+        assert here.allocations == 0
+
+    while_main_waits(here.sim, on_a_thread)
+
+
+NOTHING = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(lambda _: 0)
+
+
+def fill_pending_calls():
+    """So that there is no room for another, until the main thread runs Python."""
+    for _ in range(10_000):
+        if ctypes.pythonapi.Py_AddPendingCall(NOTHING, None) != 0:
+            return
+    raise AssertionError("there is always room")
+
+
+@with_a_gil
+def test_no_room_for_a_pending_call(here):
+    """The next release that is put off asks again."""
+    tensors, others = ([fastdl.empty(9, device=here.device)] for _ in range(2))
+
+    def on_a_thread():
+        fill_pending_calls()
+        drop_in_callback(here, tensors)
+
+    while_main_waits(here.sim, on_a_thread)
+    let_main_run()
+    assert (waiting(), here.allocations) == (1, 2)
+    drop_in_callback(here, others)
+    let_main_run()
+    assert (waiting(), here.allocations) == (0, 0)
+
+
+PUT_OFF = """
+    import atexit, ctypes, os, sys
+    atexit.register(lambda: print(sim.live("allocations"), "allocations", flush=True))
+    import fastdl
+    from fastdl._core import tensor as core
+    from tests.support.frameworks import *
+    from tests.support.memory import *
+    from tests.test_callbacks import *
+    sim = Simulation({kind!r})
+    here = Machine(sim)
+    driver.replace_driver(fastdl.Device(here.device).type, str(sim.path))
+    class Owner:
+        def __del__(self):
+            print("released", flush=True)
+    def put_off(then):  # and no pending call is left to end it
+        tensors = [fastdl.empty(3, device=here.device)]
+        core.keep_alive(tensors[0], Owner())
+        def on_a_thread():
+            fill_pending_calls()
+            drop_in_callback(here, tensors)
+            then()
+        while_main_waits(sim, on_a_thread)
+        let_main_run()
+        assert waiting() == 1
+"""
+
+
+@with_a_gil
+def test_nothing_is_lost_when_python_ends(kind):
+    said = run_isolated(PUT_OFF.format(kind=kind) + "    put_off(int)")
+    assert said.splitlines() == ["released", "0 allocations"]
+
+
+@with_a_gil
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_leaves_it_to_its_parent(kind):
+    said = run_isolated(
+        PUT_OFF.format(kind=kind)
+        + """
+    def fork():
+        calls = len(sim.log())
+        child = os.fork()
+        if child == 0:
+            driver.at_exit()
+            os._exit(0 if waiting() == 0 and len(sim.log()) == calls else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert waiting() == 1
+    put_off(fork)
+    """
+    )
+    assert said.splitlines() == ["released", "0 allocations"]
+
+
+def test_a_deleter_does_not_wait_for_the_gil(kind):
+    """The main thread keeps it until the callback has ended, as a library may that calls the driver
+    with the GIL held."""
+    run_isolated(
+        PUT_OFF.format(kind=kind)
+        + """
+    array = Array(sim)
+    struct, address = taken(fastdl.from_dlpack(Plain(array)))
+    queue(here, stream_on(sim, blocking=False), struct.deleter, address)
+    keeping = ctypes.PyDLL(str(sim.path))
+    sys.setswitchinterval(10_000)
+    keeping.fk_start(ctypes.c_uint64(0))
+    keeping.fk_join()
+    sys.setswitchinterval(0.005)
+    let_main_run()
+    given_back(array)
     """,
         timeout=TIMEOUT,
     )

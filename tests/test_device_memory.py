@@ -7,10 +7,10 @@ import pytest
 
 import fastdl
 from fastdl._devices import driver
-from tests.support.ctypes_dlpack import Table, Tensor, Versioned, address_in, opened
+from tests.support.ctypes_dlpack import Table, Tensor, Versioned, opened
 from tests.support.frameworks import destroy, in_thread, stream_on, synchronize
 from tests.support.isolate import run_isolated
-from tests.support.memory import expect_race, machine, values
+from tests.support.memory import deleter_of, expect_race, machine, taken, values
 from tests.support.simulation import GLOBAL, read, write
 
 
@@ -297,20 +297,6 @@ def test_freeing_on_another_thread(here):
     assert here.allocations == 0
 
 
-def deleter_of(struct):
-    return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(struct.deleter)
-
-
-def taken(tensor):
-    """The managed tensor of an export, as a consumer takes it: (struct, its address)."""
-    capsule = tensor.__dlpack__(stream=-1, max_version=(1, 3))
-    address = address_in(capsule)
-    set_name = ctypes.pythonapi.PyCapsule_SetName
-    set_name.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    set_name(capsule, b"used_dltensor_versioned")
-    return Versioned.from_address(address), address
-
-
 def test_freeing_without_the_gil(here):
     stream = stream_on(here.sim, blocking=False)
     tensor = fastdl.empty(100, "int8", here.device)
@@ -320,25 +306,6 @@ def test_freeing_without_the_gil(here):
     del tensor
     deleter_of(struct)(address)  # ctypes lets the GIL go
     assert here.allocations == 0
-
-
-def test_freeing_in_a_callback_of_the_driver_is_put_off(cuda):
-    stream = stream_on(cuda.sim, blocking=False)
-    tensor = fastdl.empty(100, "int8", "cuda")
-    kernel(cuda, tensor, stream)
-    tensor.record(stream)
-    struct, address = taken(tensor)
-    del tensor
-    with cuda.sim.device(0):
-        cuda.sim.ok("cuLaunchHostFunc", stream, struct.deleter, address)
-        cuda.sim.synchronize(stream)
-    assert cuda.allocations == 1
-    assert all("a host callback calls" in line for line in cuda.sim.violations())
-    assert not cuda.sim.races()
-    other = fastdl.empty(1, device="cuda")  # frees the first one, too
-    assert cuda.allocations == 1
-    cuda.sim.forget()
-    del other
 
 
 @pytest.mark.parametrize("call", ["free", "await event", "enter"])
@@ -481,7 +448,7 @@ def test_freeing_when_the_interpreter_is_gone():
         import ctypes
         import fastdl
         from tests.support.simulation import Simulation
-        from tests.test_device_memory import taken
+        from tests.support.memory import taken
         from fastdl._devices import driver as device
         sim = Simulation("cuda")
         device.replace_driver(2, str(sim.path))

@@ -1,8 +1,10 @@
 """Mutants of what surrounds a call of the driver, and of the numbers of streams."""
 
 from tests.mutants.mutant import (
+    BLOCK,
     CALLBACKS,
     CAPTURES,
+    DEFERRED,
     DRIVER,
     DRIVERS,
     EVENT,
@@ -141,6 +143,87 @@ THE_GIL = [
         DRIVER,
         "        void *paused = fdl_pause_python();\n        fdl_lock_take(&loading);",
         "        void *paused = NULL;\n        fdl_lock_take(&loading);",
+    ),
+]
+
+IN_CALLBACKS = [
+    mutant(
+        CALLBACKS,
+        "a deleter asks the driver wherever it runs",
+        DEFERRED,
+        "if (PyGILState_GetThisThreadState() != NULL)",
+        "if (block != NULL)",
+    ),
+    mutant(
+        CALLBACKS,
+        "what is pinned is taken for plain host memory",
+        BLOCK,
+        "int stream = fastdl_find_device((int32_t)device.device_type)->stream;",
+        "const fastdl_device_fact *fact = fastdl_find_device((int32_t)device.device_type);\n"
+        "    int stream = fact->host ? 0 : fact->stream;",
+    ),
+    mutant(
+        CALLBACKS,
+        "releases of host memory are put off",
+        BLOCK,
+        "if (!attached && block->driven && fdl_put_off(block))",
+        "if (!attached && fdl_put_off(block))",
+    ),
+    mutant(
+        CALLBACKS,
+        "no pending call ends what was put off",
+        DEFERRED,
+        "    ask_for_a_call();\n    return 1;",
+        "    return 1;",
+    ),
+    mutant(
+        CALLBACKS,
+        "a full queue of calls is taken for one with room",
+        DEFERRED,
+        "asked = Py_AddPendingCall(answer, NULL) == 0;",
+        "asked = Py_AddPendingCall(answer, NULL) <= 0;",
+    ),
+    mutant(
+        CALLBACKS,
+        "a call is asked for only once",
+        DEFERRED,
+        "    asked = 0;\n",
+        "",
+    ),
+    mutant(
+        CALLBACKS,
+        "to enter a device ends nothing",
+        DRIVER,
+        "    fdl_end_put_off();\n",
+        "",
+    ),
+    mutant(
+        CALLBACKS,
+        "a tensor that comes in ends nothing",
+        ORDERING,
+        "    fdl_end_put_off();\n",
+        "",
+    ),
+    mutant(
+        CALLBACKS,
+        "what waits is lost when Python ends",
+        DEFERRED,
+        "    fdl_lock_give(&asking);\n    fdl_end_deferred();",
+        "    fdl_lock_give(&asking);",
+    ),
+    mutant(
+        CALLBACKS,
+        "a forked child ends what its parent put off",
+        DEFERRED,
+        "    if (lost)\n        fdl_blocks_put_off = refused = awaiting = NULL;",
+        "    (void)lost;",
+    ),
+    mutant(
+        OWN,
+        "calls are asked for after Python has ended",
+        DEFERRED,
+        "if (!asked && !over)",
+        "if (!asked)",
     ),
 ]
 

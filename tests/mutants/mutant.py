@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-DRIVER, EVENT, ORDERING, MEMORY, TRANSFER, STRIDED, POINTER, EXCHANGES, DEFERRED = (
+DEFERRED, DRIVER, EVENT, EXCHANGES, MEMORY, ORDERING, POINTER, STRIDED, TRANSFER = (
     f"src/fastdl/_devices/{name}.c"
     for name in (
-        "driver event ordering memory transfer strided pointer_attributes exchanges "
-        "deferred".split()
+        "deferred driver event exchanges memory ordering pointer_attributes strided "
+        "transfer".split()
     )
 )
 ACQUIRE, BLOCK, COPY, EXPORT, GIL, IMPORT, INDEX, LIFETIME, OBJECT = (

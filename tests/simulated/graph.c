@@ -3,6 +3,7 @@
  * can, and with one stream far ahead of another. */
 #include "simulated.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -214,16 +215,27 @@ static Node *choose(Node **ready, size_t count, uint64_t *random, int style)
     return best;
 }
 
-/* The function may wait for other threads, which may call the driver: the lock is given up, and no
- * other thread runs work meanwhile. */
+static void *call_function(void *data)
+{
+    const Op *op = data;
+    lock();
+    thread_self()->in_callback = true;
+    unlock();
+    op->function(op->data);
+    return NULL;
+}
+
+/* On a thread of its own, as real drivers do, which therefore has no state of Python's and no
+ * current context. The function may wait for other threads, which may call the driver: the lock is
+ * given up, and no other thread runs work meanwhile. */
 static void run_function(const Op *op)
 {
-    Thread *self = thread_self();
-    self->in_callback = true;
+    pthread_t thread;
     executor_leave();
-    op->function(op->data);
+    if (pthread_create(&thread, NULL, call_function, (void *)(uintptr_t)op) != 0)
+        abort();
+    pthread_join(thread, NULL);
     executor_return();
-    self->in_callback = false;
 }
 
 /* The nodes that `target` cannot do without, or all if it is 0; the count. */

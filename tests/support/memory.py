@@ -1,12 +1,14 @@
 """What the tests of memory and copies on the simulated devices have in common."""
 
+import ctypes
 import gc
 from contextlib import contextmanager
 
 import numpy as np
 
 import fastdl
-from tests.support.frameworks import Array, simulated
+from tests.support.ctypes_dlpack import Versioned, address_in
+from tests.support.frameworks import PINNED, Array, simulated
 
 #: Names of CUDA's calls and HIP's, by what they do.
 CALLS = {
@@ -82,9 +84,24 @@ def machine(kind, **settings):
         sim.forget()
         for array in found.arrays:
             with sim.device(array.ordinal):
-                sim.free(array.pointer)
+                sim.free(array.pointer, "pinned" if array.type in PINNED.values() else "device")
         fastdl._devices.driver.forget_events(fastdl.Device(found.device).type)
         assert sim.live("allocations") == 0, "memory was not freed"
+
+
+def taken(tensor):
+    """The managed tensor of an export, as a consumer takes it: (struct, its address)."""
+    capsule = tensor.__dlpack__(stream=-1, max_version=(1, 3))
+    address = address_in(capsule)
+    set_name = ctypes.pythonapi.PyCapsule_SetName
+    set_name.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    set_name(capsule, b"used_dltensor_versioned")
+    return Versioned.from_address(address), address
+
+
+def deleter_of(struct):
+    """As a function, during which the GIL is not held."""
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(struct.deleter)
 
 
 def expect_race(sim):

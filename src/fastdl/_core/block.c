@@ -51,6 +51,7 @@ static fdl_description *init_block(fdl_block *block, int32_t ndim)
         return NULL;
     fdl_count_set(&block->refs, 1);
     block->spare = ndim <= SPARE_NDIM;
+    block->driven = 0;
     block->drop = NULL;
     block->release = NULL;
     block->owner = NULL;
@@ -118,6 +119,8 @@ static void block_release(fdl_block *block, int attached)
      * costs as much as a small allocation, is not needed. */
     if (fdl_count_get(&block->refs) != 1 && !fdl_count_release(&block->refs))
         return;
+    if (!attached && block->driven && fdl_put_off(block))
+        return;
     fdl_block_end(block, attached);
 }
 
@@ -134,6 +137,13 @@ void fdl_description_delete(DLManagedTensorVersioned *managed)
     fdl_description_release((fdl_description *)managed, 0);
 }
 
+static void note_driven(fdl_block *block, DLDevice device)
+{
+    int stream = fastdl_find_device((int32_t)device.device_type)->stream;
+    if (!block->driven && (stream == FASTDL_STREAM_CUDA || stream == FASTDL_STREAM_ROCM))
+        block->driven = 1;
+}
+
 void fdl_description_fill(fdl_description *description, const DLTensor *tensor, uint64_t flags)
 {
     DLTensor *own = &description->managed.dl_tensor;
@@ -141,6 +151,8 @@ void fdl_description_fill(fdl_description *description, const DLTensor *tensor, 
     own->device = tensor->device;
     if (own->device.device_type == kDLCPU)
         own->device.device_id = 0; /* there is one host */
+    else
+        note_driven(description->block, own->device);
     own->dtype = tensor->dtype;
     own->data = tensor->data;
     own->byte_offset = tensor->byte_offset;

@@ -45,7 +45,8 @@ typedef struct {
 
 struct fdl_block {
     fdl_count refs;
-    int spare; /* allocated in a size that can be kept for reuse */
+    int spare;  /* allocated in a size that can be kept for reuse */
+    int driven; /* memory of CUDA or ROCm, or pinned by them: see fdl_put_off */
     /* Releases `owner`; called when the last reference is gone. `attached` says whether the calling
      * thread has a Python thread state. Returns 1, or 0 if it will do so later and then call
      * fdl_block_free. NULL: there is nothing to release. */
@@ -82,6 +83,11 @@ fdl_description *fdl_describe(fdl_block *block, int32_t ndim);
 
 /* Ends a block whose last reference is gone; called again if the end was deferred. */
 void fdl_block_end(fdl_block *block, int attached);
+
+/* Asks the device layer, which defines this, when the last reference to a driven block has gone in
+ * a deleter. 1: it ends later, by fdl_block_end, since this thread may be in a callback of the
+ * driver; 0: it may end now. */
+int fdl_put_off(fdl_block *block);
 
 /* Frees a block whose `drop` returned 0. */
 void fdl_block_free(fdl_block *block, int attached);

@@ -5,7 +5,9 @@
  * The functions here serve as the `drop` of a block. They run on whichever thread released the last
  * reference, possibly with an exception pending, without a thread state, or after the interpreter
  * is gone. They attach, set the pending exception aside, release the owner, and restore everything.
- * Once the interpreter is gone they leak on purpose.
+ * Once the interpreter is gone they leak on purpose. To attach they may wait for the GIL, on any
+ * thread; owners of device memory are not released where that could matter (_devices/deferred.h,
+ * which also says why those of host memory are).
  */
 #ifndef FASTDL_CORE_LIFETIME_H_
 #define FASTDL_CORE_LIFETIME_H_

@@ -1,20 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deferred.h"
 
+#include <Python.h>
+
 #include "_core/layout.h"
 
 #include "driver.h"
 
+/* All under fdl_lists. */
+fdl_block *fdl_blocks_put_off;
 static fdl_block *refused, *awaiting;
+static int64_t put_off_count;
 
 static void add(fdl_block **list, fdl_block *block)
 {
     fdl_lock_take(&fdl_lists);
     block->next = *list;
     fdl_store_pointer((void **)list, block);
+    put_off_count += list == &fdl_blocks_put_off;
     fdl_lock_give(&fdl_lists);
 }
 
+/* Ends what is in a list now. An owner may come here again, and blocks may be added, even the same
+ * ones: the outer call leaves them for the next time. */
 static void end_all(fdl_block **list)
 {
     fdl_block *block, *next;
@@ -30,14 +38,20 @@ static void end_all(fdl_block **list)
     }
 }
 
-void fdl_defer(fdl_block *block)
+void fdl_end_blocks_put_off(void)
 {
-    add(&refused, block);
+    end_all(&fdl_blocks_put_off);
 }
 
 void fdl_end_deferred(void)
 {
+    end_all(&fdl_blocks_put_off);
     end_all(&refused);
+}
+
+void fdl_defer(fdl_block *block)
+{
+    add(&refused, block);
 }
 
 /* ---- waits of the host ---- */
@@ -63,4 +77,75 @@ int fdl_end_after_wait(void)
     end_all(&awaiting);
     has_waited = outer;
     return 1;
+}
+
+/* ---- without a Python thread state ---- */
+
+/* So that no pending call is asked for once Python may be gone. Held during one call of Python's,
+ * which takes a lock for a few instructions and needs no GIL. */
+static fdl_lock asking;
+static int asked, over;
+
+static int answer(void *unused)
+{
+    (void)unused;
+    fdl_lock_take(&asking);
+    asked = 0;
+    fdl_lock_give(&asking);
+    /* Before 3.12 it can come to a subinterpreter instead, where owners cannot be released. */
+    if (PyInterpreterState_Get() == PyInterpreterState_Main())
+        fdl_end_put_off();
+    return 0;
+}
+
+/* The queue of calls may be full: then the next block asks again. */
+static void ask_for_a_call(void)
+{
+    fdl_lock_take(&asking);
+    if (!asked && !over)
+        asked = Py_AddPendingCall(answer, NULL) == 0;
+    fdl_lock_give(&asking);
+}
+
+int fdl_put_off(fdl_block *block)
+{
+    if (PyGILState_GetThisThreadState() != NULL)
+        return 0;
+    add(&fdl_blocks_put_off, block);
+    ask_for_a_call();
+    return 1;
+}
+
+void fdl_deferred_at_exit(void)
+{
+    fdl_lock_take(&asking);
+    over = 1;
+    fdl_lock_give(&asking);
+    fdl_end_deferred();
+    (void)fdl_end_after_wait();
+}
+
+void fdl_deferred_after_fork(int lost)
+{
+    fdl_lock_init(&asking);
+    if (lost)
+        fdl_blocks_put_off = refused = awaiting = NULL;
+}
+
+/* ---- for tests and reports ---- */
+
+static int64_t length(const fdl_block *block)
+{
+    int64_t count = 0;
+    for (; block != NULL; block = block->next)
+        count++;
+    return count;
+}
+
+void fdl_deferred_count(int64_t *put_off, int64_t *waiting)
+{
+    fdl_lock_take(&fdl_lists);
+    *put_off = put_off_count;
+    *waiting = length(fdl_blocks_put_off) + length(refused) + length(awaiting);
+    fdl_lock_give(&fdl_lists);
 }

@@ -1,8 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Blocks whose end is deferred because the driver must not be called at that moment: in one of its
- * callbacks, or while a graph is being captured. They end when fastdl next allocates or copies on a
- * device.
+ * Blocks that end later than with their last reference, because the driver must not be called at
+ * that moment. The reasons:
+ *
+ * *Put off*: the last reference has gone in a deleter, on a thread without a Python thread state.
+ * A deleter cannot know where it runs, and the threads on which drivers run callbacks have no such
+ * state; in a callback nothing may be asked of the driver (see cuLaunchHostFunc; CUDA may answer
+ * 800, HIP has no code for it and may wait for ever). The owner may need the driver as well, so all
+ * of the end is put off: nothing is asked, and the GIL is not waited for. It comes at the next safe
+ * point: when Python's main thread next runs Python code (a pending call; before 3.13, once it has
+ * taken the GIL again), when any thread next enters a device or imports a tensor on one, or when
+ * Python ends.
+ *
+ * Plain host memory is not put off. Its owner needs Python at most, so the deleter takes the GIL,
+ * as those of most libraries do, and the memory is freed at once. Otherwise worker threads in C++,
+ * which have no state either, would pile up memory for as long as the main thread is busy in C;
+ * device memory cannot pile up like that, since each tensor on a device that comes in releases
+ * what was put off. The price: in a callback, the deleter of host memory may wait for the GIL, and
+ * thus for a thread that calls the driver with the GIL held. fastdl makes no such call (see
+ * driver.h).
+ *
+ * *Refused*: a thread with a state has asked the driver to free it, and was refused: a graph is
+ * being captured, or a callback runs Python code, which drops the tensor. (Such a thread cannot be
+ * told from others. Python code in a callback should drop no tensors: HIP does not refuse.) It ends
+ * when fastdl next allocates or copies on a device, or when Python ends. What must wait for the
+ * host to have waited (HIP) ends then.
+ *
+ * What is put off after Python has ended, or in a process forked from one that used the driver, is
+ * left to the operating system.
  */
 #ifndef FASTDL_DEVICES_DEFERRED_H_
 #define FASTDL_DEVICES_DEFERRED_H_
@@ -11,12 +36,21 @@
 
 #include "driver.h"
 
-/* Takes a block without references. Any thread. */
+/* Takes a block without references that the driver refused to end. Any thread. */
 void fdl_defer(fdl_block *block);
 
-/* Ends the deferred blocks, as far as possible now. Any thread, without holding a lock.
- */
+/* Ends the blocks of both kinds, as far as possible now. May run any code of their owners. Any
+ * thread outside of callbacks, without holding a lock. */
 void fdl_end_deferred(void);
+
+/* The same for those that were put off: a safe point. One load if there is none. */
+extern fdl_block *fdl_blocks_put_off;
+void fdl_end_blocks_put_off(void);
+static inline void fdl_end_put_off(void)
+{
+    if (fdl_load_pointer((void *const *)&fdl_blocks_put_off) != NULL)
+        fdl_end_blocks_put_off();
+}
 
 /* Whether the host may wait for the device where nobody has asked for that, as when memory is
  * freed. On HIP a wait of the host breaks the captures of all threads, whatever their mode (before
@@ -29,5 +63,14 @@ void fdl_defer_until_a_wait(fdl_block *block);
  * Or memory has run out. Ends what was deferred until then; 0 if there was nothing. As
  * fdl_end_deferred. */
 int fdl_end_after_wait(void);
+
+/* The last safe point, after which no pending calls are made. Needs a thread state. */
+void fdl_deferred_at_exit(void);
+
+/* In a forked child: the locks are free, and what waits is the parent's. */
+void fdl_deferred_after_fork(int lost);
+
+/* How many blocks were put off so far, and how many of all wait now. */
+void fdl_deferred_count(int64_t *put_off, int64_t *waiting);
 
 #endif

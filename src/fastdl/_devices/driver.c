@@ -8,6 +8,7 @@
 #include "_core/gil.h"
 #include "_core/layout.h"
 
+#include "deferred.h"
 #include "library.h"
 
 /* ---- the two drivers ---- */
@@ -130,6 +131,7 @@ static void after_fork(void)
     in_forked_child |= cuda.state == READY || hip.state == READY;
     fdl_lock_init(&loading); /* another thread of the parent may have held it */
     fdl_lock_init(&fdl_lists);
+    fdl_deferred_after_fork(in_forked_child);
 }
 
 int fdl_driver_is_lost(void)
@@ -303,6 +305,7 @@ static int enter(fdl_driver *driver, int32_t ordinal, int primary, fdl_scope *sc
     if (ordinal < 0 || ordinal >= driver->devices)
         return fdl_refuse(failure, "there is no %s device %d: this machine has %d", driver->name,
                           (int)ordinal, driver->devices);
+    fdl_end_put_off();
     scope->driver = driver;
     scope->paused = fdl_pause_python();
     if (make_current(driver, ordinal, primary, scope, failure) == 0)

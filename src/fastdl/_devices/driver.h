@@ -17,8 +17,8 @@
  * holds while it runs callbacks; a callback that waits for the GIL would then wait for ever. So
  * fdl_enter pauses Python, and fdl_leave resumes it: between the two nothing of Python may be used.
  * Every function may be called on any thread, with or without a Python thread state, unless it says
- * otherwise, but not in a callback of the driver itself (CUDA returns 800 there, which is treated
- * like any other error).
+ * otherwise, but not in a callback of the driver itself: what a deleter would do there is put off
+ * (deferred.h).
  *
  * Functions return 0, or -1 with *failure filled in.
  */
@@ -145,7 +145,7 @@ enum {
     FDL_DEINITIALIZED = 4,
     FDL_INVALID_CONTEXT = 201,
     FDL_CONTEXT_IS_DESTROYED = 709,
-    FDL_NOT_PERMITTED = 800, /* in a callback of the driver */
+    FDL_NOT_PERMITTED = 800, /* in a callback that runs Python: see deferred.h */
     FDL_FIRST_OF_CAPTURES = 900,
     FDL_LAST_OF_CAPTURES = 908
 };

@@ -4,6 +4,8 @@
 The functions here take streams as DLPack's numbers (see ordering.h); the Python layer above decides
 which stream. Each raises BufferError, with the driver's message, if the driver is missing or fails.
 """
+import atexit
+
 import cython
 
 from cpython.exc cimport PyErr_Occurred
@@ -19,9 +21,9 @@ from fastdl._core.native cimport (
 )
 from fastdl._core.tensor cimport Tensor, describe_object, make_prototype
 from fastdl._devices.native cimport (
-    FDL_COPY_FINISHED, FDL_COPY_POOLED, fdl_capture, fdl_capture_of, fdl_driver, fdl_driver_find,
-    fdl_driver_replace, fdl_end_after_wait, fdl_end_deferred, fdl_enter, fdl_event_forget,
-    fdl_leave,
+    FDL_COPY_FINISHED, FDL_COPY_POOLED, fdl_capture, fdl_capture_of, fdl_deferred_at_exit,
+    fdl_deferred_count, fdl_driver, fdl_driver_find, fdl_driver_replace, fdl_end_after_wait,
+    fdl_end_deferred, fdl_enter, fdl_event_forget, fdl_leave,
     fdl_memory_on_device, fdl_pointer_find, fdl_scope, fdl_stream_scope, fdl_stream_scope_begin,
     fdl_stream_scope_end, fdl_stream_scope_settle, fdl_transfer, fdl_work_edges, fdl_work_forget,
     fdl_work_is_callers, fdl_work_of, fdl_work_ready_on, fdl_work_record, fdl_work_record_on,
@@ -299,6 +301,24 @@ def call_on(int32_t type, int32_t ordinal, int64_t stream, function, dict keywor
     finally:
         with nogil:
             fdl_leave(&scope)
+
+
+# ---- releases that wait ---------------------------------------------------------------------
+
+
+def deferred():
+    """(releases that were put off so far, those that wait now): see deferred.h."""
+    cdef int64_t put_off, waiting
+    fdl_deferred_count(&put_off, &waiting)
+    return put_off, waiting
+
+
+def at_exit():
+    """Releases what waits, while Python is still whole."""
+    fdl_deferred_at_exit()
+
+
+atexit.register(at_exit)
 
 
 # ---- for tests ------------------------------------------------------------------------------

@@ -3,13 +3,13 @@
  * fastdl's own memory on devices: device, managed and pinned memory of CUDA and ROCm, as blocks.
  *
  * Memory is freed once all work that fastdl knows to be in flight on it has ended (the edges of the
- * block's work), on whichever thread drops it last, with or without the GIL, even after the
- * interpreter is gone. The host waits for the edges, without the GIL, since the driver's free may
- * not wait, and does not for memory from pools.
+ * block's work), on whichever thread drops it last if that has a Python thread state, and otherwise
+ * a little later (deferred.h). The host waits for the edges, without the GIL, since the driver's
+ * free may not wait, and does not for memory from pools.
  *
- * Where the driver must not be called (in its own callbacks) or a capture forbids it, the end of
- * the block is deferred (deferred.h). Once the driver is gone, or in a forked child, there is
- * nothing left to free. Freeing never fails, raises or prints.
+ * Where the driver refuses for the moment, as during a capture, that comes later as well. Once the
+ * driver is gone, or in a forked child, there is nothing left to free. Freeing never fails, raises
+ * or prints.
  */
 #ifndef FASTDL_DEVICES_MEMORY_H_
 #define FASTDL_DEVICES_MEMORY_H_

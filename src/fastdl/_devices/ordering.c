@@ -36,6 +36,7 @@ static fdl_work *spares; /* so that importing allocates nothing after it has sta
 static fdl_work *new_work(DLDevice device)
 {
     fdl_work *work;
+    fdl_end_put_off();
     fdl_lock_take(&fdl_lists);
     work = spares;
     if (work != NULL)
