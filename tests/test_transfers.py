@@ -254,6 +254,16 @@ def test_driver_calls(here, way):
     assert calls(here.pinned)[0] == (host_takes[0] + again, host_takes[1])
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_a_copy_that_must_be_compact(here, way):
+    """As for a library that takes no strides."""
+    array = values(*WIDE)
+    whole = on(here.device, array)
+    copy = placement.make_copy(WAYS[way][0](whole), whole.device, compact=True)
+    assert copy.is_contiguous() and copy.device == whole.device
+    check(here, copy, WAYS[way][0](array))
+
+
 def test_elements_that_share_memory_do_not_in_a_copy(here):
     tensor = on(here.device, values(6))
     for shape, strides in [((4, 6), (0, 1)), ((5, 2), (1, 1)), ((2, 2, 2), (2, 1, 2))]:

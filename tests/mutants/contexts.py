@@ -88,19 +88,12 @@ OTHER_CONTEXTS = [
     ),
     mutant(
         CONTEXTS,
-        "the streams for freeing are of whatever context is current",
-        MEMORY,
-        "if (fdl_enter_primary(driver, ordinal, &scope, failure) < 0)",
-        "if (fdl_enter(driver, ordinal, &scope, failure) < 0)",
-    ),
-    mutant(
-        CONTEXTS,
         "the default stream of the primary context is waited for when memory is freed",
         MEMORY,
-        "failed = await_users(memory, work, &failure) < 0 ||\n"
+        "failed = (work != NULL && fdl_work_finish(work, &failure) < 0) ||\n"
         "             fdl_enter_primary(driver, memory->ordinal, &scope, &failure) < 0;",
         "failed = fdl_enter_primary(driver, memory->ordinal, &scope, &failure) < 0 ||\n"
-        "             await_users(memory, work, &failure) < 0;",
+        "             (work != NULL && fdl_work_finish(work, &failure) < 0);",
     ),
 ]
 
@@ -168,13 +161,6 @@ RESETS = [
         "if (memory->life != fdl_life_of(driver, memory->ordinal))",
         "if (0)",
     ),
-    mutant(
-        CONTEXTS,
-        "a stream from before a reset is used to free memory",
-        MEMORY,
-        "found = place->life == life ? place->stream : NULL;",
-        "found = life != NULL ? place->stream : NULL;",
-    ),
 ]
 
 WAITS_OF_THE_HOST = [
@@ -182,15 +168,8 @@ WAITS_OF_THE_HOST = [
         HIP,
         "memory is freed although the host would wait",
         MEMORY,
-        "if (memory->kind != ORDERED && !fdl_driver_is_lost() &&",
-        "if (0 &&",
-    ),
-    mutant(
-        HIP,
-        "memory that no wait of the host frees is kept back",
-        MEMORY,
-        "if (memory->kind != ORDERED && !fdl_driver_is_lost() &&",
         "if (!fdl_driver_is_lost() &&",
+        "if (0 &&",
     ),
     mutant(
         HIP,

@@ -1,6 +1,15 @@
 """Mutants of what Python decides about copies."""
 
-from tests.mutants.mutant import CONSUMER, COPYING, HEADER, PLACING, TRANSFER, UNORDERED, mutant
+from tests.mutants.mutant import (
+    CONSUMER,
+    COPIES,
+    COPYING,
+    HEADER,
+    PLACING,
+    TRANSFER,
+    UNORDERED,
+    mutant,
+)
 
 COPY_POLICY = [
     mutant(
@@ -65,6 +74,13 @@ COPY_POLICY = [
         CONSUMER,
         "and passed is not None and passed != -1:",
         "and passed is not None:",
+    ),
+    mutant(
+        f"{COPIES}::test_a_copy_that_must_be_compact",
+        "a library that takes no strides gets them",
+        PLACING,
+        "copy is None or (compact and not target.is_host and not copy.is_contiguous()):",
+        "copy is None:",
     ),
     mutant(
         f"{UNORDERED}::test_a_table_tells_what_such_a_library_ignores",

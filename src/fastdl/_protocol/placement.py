@@ -26,14 +26,14 @@ def copy_obstacle(source: Device, target: Device) -> str | None:
     return None
 
 
-def make_copy(tensor, target: Device, stream: int | None = None, *, pooled=False):
+def make_copy(tensor, target: Device, stream: int | None = None, *, pooled=False, compact=False):
     """A copy of `tensor` on `target`: on the host compact; on a device as the driver can make it in
     one call, with the strides of `tensor` or compact, and otherwise by way of the host.
 
     `stream`: the number of a stream of the target's device or, if that is the host, of the
     tensor's; None: the thread's work stream; -1: the same, and the copy is done on return, since
     the caller does not order by streams. `pooled`: the caller named a stream, and knows that the
-    memory belongs to it."""
+    memory belongs to it. `compact`: on devices as well, whatever it takes."""
     here = tensor.device
     if target == here and target.is_host and copy_obstacle(target, target):
         target = CPU  # for pinned memory on a machine without its driver
@@ -46,7 +46,7 @@ def make_copy(tensor, target: Device, stream: int | None = None, *, pooled=False
     number = -1 if stream is None else stream
     how = {"finished": stream == -1, "pooled": pooled and number != -1}
     copy = driver.transfer(tensor, *where, number, **how)
-    if copy is None:
+    if copy is None or (compact and not target.is_host and not copy.is_contiguous()):
         tensor = make_copy(tensor, CPU, stream if here == target else None)
         copy = driver.transfer(tensor, *where, number, **how)
     if target.is_host and not copy.is_contiguous():

@@ -244,7 +244,7 @@ def remedy(tensor, bridge) -> str:
 
 def copy(tensor):
     """A compact writable copy on the same device."""
-    return placement.make_copy(tensor, tensor.device)
+    return placement.make_copy(tensor, tensor.device, compact=True)
 
 
 def connect() -> None:
