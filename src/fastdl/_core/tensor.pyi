@@ -266,7 +266,7 @@ class Tensor:
         (False, [97, 98, 99])
         """
     def to(self, device: _DeviceLike, *, stream: object = None) -> Tensor:
-        """This tensor on `device`: itself if it is there already, else a writable copy.
+        """The tensor on `device`: itself if it is there already, else a writable copy.
 
         Pinned memory counts as being on the CPU. stream: a stream of `device`, or of this tensor's
         device if `device` is the host. It makes the copy, after all known work on this tensor, and
