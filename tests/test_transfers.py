@@ -515,6 +515,19 @@ def test_a_copy_is_in_memory_of_its_library(here, view, other, stream):
         assert (allocator.given.handed, allocator.given.deleted) == (1, 1)
 
 
+def test_memory_of_a_library_for_a_source_that_its_caller_orders(here):
+    """Nothing is asked of the library for the source, and its memory is waited for all the same."""
+    array = here.array()
+    expected = array.write()
+    synchronize(here.sim, here.default)
+    tensor = fastdl.from_dlpack(Table(array), stream=-1)
+    with Allocator(here) as allocator:
+        copy = copied(tensor, here.device)
+        assert copy.data_ptr == allocator.array.pointer
+        assert bytes_of(here.sim, copy) == expected
+        del copy
+
+
 @pytest.mark.parametrize("call", ["order", "await event"])
 def test_memory_of_a_library_that_is_used_too_early(here, call):
     """Before its stream has done with it, and by its library before the copy is over."""

@@ -154,7 +154,7 @@ MEMORIES = [
         "#define MAX_PITCH INT64_MAX",
     ),
     mutant(
-        f"{COPIES}::test_a_copy_is_in_memory_of_its_library",
+        f"{COPIES}::test_memory_of_a_library_for_a_source_that_its_caller_orders",
         "memory of a library is used before its stream has done with it",
         TRANSFER,
         "work == NULL || fdl_work_ready_for(work, t->stream, &ignored) < 0",
