@@ -7,6 +7,8 @@ python docs/stubs.py --check    changes nothing; fails if a stub is stale
 import ast
 import inspect
 import sys
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import WrapperDescriptorType
 
@@ -22,16 +24,16 @@ SPECIAL = {
 }  # fmt: skip
 
 
-def documented() -> dict[str, object]:
-    """The public functions and classes, by the name of their module and their own."""
-    found = {}
-    for stub in sorted(SOURCE.rglob("*.pyi")):
-        module = ".".join(stub.relative_to(SOURCE).with_suffix("").parts)
-        for node in ast.parse(stub.read_text()).body:
-            name = getattr(node, "name", None)
-            if name in fastdl.__all__:
-                found[f"{module}.{name}"] = getattr(fastdl, name)
-    return found
+def public(stub: Path) -> Iterator[tuple[ast.ClassDef | ast.FunctionDef, object]]:
+    """The public classes and functions that a stub describes, of overloads the first."""
+    module, seen = ".".join(stub.relative_to(SOURCE).with_suffix("").parts), set()
+    for node in ast.parse(stub.read_text()).body:
+        if not isinstance(node, (ast.ClassDef, ast.FunctionDef)) or node.name in seen:
+            continue
+        thing = getattr(fastdl, node.name, None)
+        if thing is not None and thing is getattr(import_module(module), node.name, None):
+            seen.add(node.name)
+            yield node, thing
 
 
 def docstring(holder: object, name: str) -> str | None:
@@ -45,13 +47,8 @@ def docstring(holder: object, name: str) -> str | None:
 def wanted(stub: Path) -> dict[int, str]:
     """The docstrings of the functions and classes of a stub, by the number of their line."""
     result: dict[int, str] = {}
-    seen = set()
-    for node in ast.parse(stub.read_text()).body:
-        public = getattr(node, "name", None)
-        if public not in fastdl.__all__ or public in seen:
-            continue
-        seen.add(public)  # of overloads the first
-        thing = getattr(fastdl, public)
+    for node, thing in public(stub):
+        seen = set()
         result[node.lineno] = inspect.getdoc(thing) or ""
         for member in node.body if isinstance(node, ast.ClassDef) else ():
             if not isinstance(member, ast.FunctionDef) or member.name in seen:

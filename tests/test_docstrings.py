@@ -67,5 +67,8 @@ def test_stubs_have_the_docstrings(capsys):
     spec = importlib.util.spec_from_file_location("stubs", ROOT / "docs" / "stubs.py")
     stubs = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(stubs)
-    assert len(stubs.documented()) >= 9
+    described = {
+        node.name for stub in stubs.SOURCE.rglob("*.pyi") for node, _ in stubs.public(stub)
+    }
+    assert described >= set(PUBLIC) - {"CopyRequiredError", "get_include", "use_stream"}
     assert stubs.main(["--check"]) == 0, capsys.readouterr().out

@@ -1,11 +1,12 @@
 """Mutants of pickling, Arrow arrays, the array interface and dtypes."""
 
-from tests.mutants.mutant import BLOCK, NUMPY, TENSORS, mutant
+from tests.mutants.mutant import BLOCK, NUMPY, mutant
 
 ARROW, PICKLES, INTERFACES = (
     f"tests/test_{name}.py" for name in ("arrow", "pickling", "array_interface")
 )
 ARROW_C, LAYOUT_H = "src/fastdl/_core/arrow.c", "src/fastdl/_core/layout.h"
+TENSORS = "src/fastdl/_core/tensor.pyx"
 PICKLING, ASARRAY = "src/fastdl/_convert/pickling.py", "src/fastdl/_convert/asarray.py"
 
 FORMS = [

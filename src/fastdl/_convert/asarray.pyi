@@ -67,23 +67,5 @@ def empty(
     device: _DeviceLike = "cpu",
     *,
     stream: object = None,
-) -> Tensor:
-    """A new row-major tensor of uninitialised memory, aligned to 256 bytes.
-
-    shape: the sizes of the dimensions in elements, an int or a sequence of ints.
-    dtype: all that fastdl.DType takes: "float32", numpy.float32, torch.float32, ...
-    device: the host, CUDA ("cuda", "cuda_managed", or pinned memory: "cuda_host") or ROCm ("rocm",
-        "rocm_host"), in any form that fastdl.Device takes.
-    stream: for device memory: allocates in the order of this stream if the device has memory pools;
-        the memory is ready on it, and fastdl orders its use on other streams. None: the memory is
-        ready at once, which may make the host wait.
-
-    MemoryError if there is not enough memory. BufferError without a driver for the device. Other
-    errors as of DType and Device.
-
-    >>> tensor = fastdl.empty((2, 3), "bfloat16")
-    >>> tensor.shape, tensor.nbytes, tensor.data_ptr % 256
-    ((2, 3), 12, 0)
-    """
-
+) -> Tensor: ...
 def numbers_of_format(form: str, itemsize: int) -> tuple[int, int, int]: ...

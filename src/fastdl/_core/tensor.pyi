@@ -246,10 +246,10 @@ class Tensor:
     def __trunc__(self) -> int: ...
     def __format__(self, form: str, /) -> str: ...
     def __bytes__(self) -> bytes:
-        r"""The elements in row-major order, without gaps. Host data only (BufferError).
+        """The elements in row-major order, without gaps. Host data only (BufferError).
 
         >>> bytes(fastdl.from_dlpack(np.array([[1, 2], [3, 4]], np.uint8)).T)
-        b'\x01\x03\x02\x04'
+        b'\\x01\\x03\\x02\\x04'
         """
 
     # Numbers, or for vector types tuples of them; which ones only the dtype says.
@@ -376,9 +376,17 @@ class Tensor:
         not: integers and floats of other sizes, complex numbers, vectors.
         """
     @property
-    def __array_interface__(self) -> dict[str, Any]: ...
+    def __array_interface__(self) -> dict[str, Any]:
+        """Version 3 of the interface that NumPy and Pillow read: host data of NumPy's own types
+        (AttributeError elsewhere).
+        """
     def tobytes(self) -> bytes:
-        """The same as bytes(): the elements in row-major order, without gaps."""
+        """The same as bytes(): the elements in row-major order, without gaps. Host data only
+        (BufferError).
+
+        >>> fastdl.from_dlpack(np.array([[1, 2], [3, 4]], "u1").T).tobytes()
+        b'\\x01\\x03\\x02\\x04'
+        """
     def __dask_tokenize__(self) -> object: ...
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -398,16 +406,20 @@ def empty(
 ) -> Tensor:
     """A new row-major tensor of uninitialised memory, aligned to 256 bytes.
 
-    shape: an int or a sequence of ints. dtype: a name, (code, bits, lanes) or a DType. device:
-    the host, CUDA ("cuda", "cuda_managed", or pinned memory: "cuda_host") or ROCm ("rocm",
-    "rocm_host"). stream: for device memory: allocates in the order of this stream if the device has
-    memory pools; the memory is ready on it, and fastdl orders its use on other streams; `record`
-    what other code queues. None: the memory is ready at once, which may make the host wait.
-    MemoryError if there is not enough memory. BufferError without a driver for the device.
+    shape: the sizes of the dimensions in elements, an int or a sequence of ints.
+    dtype: all that fastdl.DType takes: "float32", numpy.float32, torch.float32, ...
+    device: the host, CUDA ("cuda", "cuda_managed", or pinned memory: "cuda_host") or ROCm ("rocm",
+        "rocm_host"), in any form that fastdl.Device takes.
+    stream: for device memory: allocates in the order of this stream if the device has memory pools;
+        the memory is ready on it, and fastdl orders its use on other streams; `record` what other
+        code queues. None: the memory is ready at once, which may make the host wait.
 
-    >>> x = fastdl.empty((2, 3), "int16")
-    >>> x.shape, x.dtype, x.data_ptr % 256
-    ((2, 3), DType('int16'), 0)
+    MemoryError if there is not enough memory. BufferError without a driver for the device. Other
+    errors as of DType and Device.
+
+    >>> tensor = fastdl.empty((2, 3), "bfloat16")
+    >>> tensor.shape, tensor.nbytes, tensor.data_ptr % 256
+    ((2, 3), 12, 0)
     """
 
 # What follows is only for fastdl's own Python layer.

@@ -15,25 +15,7 @@ def release(tensor: Tensor, stream: int) -> None: ...
 def is_callers(tensor: Tensor) -> bool: ...
 def empty(
     shape: tuple[int, ...], dtype: tuple[int, ...], type: int, ordinal: int, stream: int = -1
-) -> Tensor:
-    """A new row-major tensor of uninitialised memory, aligned to 256 bytes.
-
-    shape: the sizes of the dimensions in elements, an int or a sequence of ints.
-    dtype: all that fastdl.DType takes: "float32", numpy.float32, torch.float32, ...
-    device: the host, CUDA ("cuda", "cuda_managed", or pinned memory: "cuda_host") or ROCm ("rocm",
-        "rocm_host"), in any form that fastdl.Device takes.
-    stream: for device memory: allocates in the order of this stream if the device has memory pools;
-        the memory is ready on it, and fastdl orders its use on other streams. None: the memory is
-        ready at once, which may make the host wait.
-
-    MemoryError if there is not enough memory. BufferError without a driver for the device. Other
-    errors as of DType and Device.
-
-    >>> tensor = fastdl.empty((2, 3), "bfloat16")
-    >>> tensor.shape, tensor.nbytes, tensor.data_ptr % 256
-    ((2, 3), 12, 0)
-    """
-
+) -> Tensor: ...
 def transfer(
     tensor: Tensor,
     type: int,
