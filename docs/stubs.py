@@ -1,73 +1,110 @@
-"""Copies the docstrings of compiled code into its stubs, where editors look for them.
+"""Gives the stubs the docstrings of what they describe, which editors show from there.
 
-python docs/stubs.py            # rewrites the stubs; then run ruff format
-python docs/stubs.py --check    # changes nothing; names what is stale, and fails
+python docs/stubs.py            rewrites src/fastdl/**/*.pyi
+python docs/stubs.py --check    changes nothing; fails if a stub is stale
 """
 
 import ast
-import importlib
 import inspect
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from types import WrapperDescriptorType
+
+import fastdl
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 
-#: Compiled modules, and what of them is public.
-PUBLIC = {"fastdl._core.tensor": ("Tensor", "empty")}
+#: Of a class, besides its public members.
+SPECIAL = {
+    "__array_interface__", "__arrow_c_array__", "__bytes__", "__cuda_array_interface__",
+    "__dlpack__", "__dlpack_data_type__", "__dlpack_device__", "__dlpack_info__", "__getitem__",
+    "__numpy_dtype__",
+}  # fmt: skip
 
 
-def is_public(name: str, member) -> bool:
-    """Whether the docstring of `member` is part of the manual: those of slots are CPython's."""
-    return not name.startswith("_") or ">>>" in (inspect.getdoc(member) or "")
-
-
-def definitions(tree: ast.Module, module) -> Iterator[tuple[str, ast.FunctionDef, str]]:
-    """(name, definition, docstring) of each public function in the stub of a module."""
-    for node in tree.body:
-        if getattr(node, "name", None) not in PUBLIC[module.__name__]:
+def public(stub: Path) -> Iterator[tuple[ast.ClassDef | ast.FunctionDef, object]]:
+    """The public classes and functions that a stub describes, of overloads the first."""
+    module, seen = ".".join(stub.relative_to(SOURCE).with_suffix("").parts), set()
+    for node in ast.parse(stub.read_text()).body:
+        if not isinstance(node, (ast.ClassDef, ast.FunctionDef)) or node.name in seen:
             continue
-        of = getattr(module, node.name)
-        members = node.body if isinstance(node, ast.ClassDef) else [node]
-        for member in (m for m in members if isinstance(m, ast.FunctionDef)):
-            found = of if member is node else getattr(of, member.name, None)
-            if found is not None and is_public(member.name, found):
-                name = member.name if member is node else f"{node.name}.{member.name}"
-                yield name, member, inspect.getdoc(found) or ""
+        thing = getattr(fastdl, node.name, None)
+        if thing is not None and thing is getattr(import_module(module), node.name, None):
+            seen.add(node.name)
+            yield node, thing
 
 
-def with_docstring(lines: list[str], node: ast.FunctionDef, text: str) -> list[str]:
-    """The lines of a definition in a stub, with `text` as its body."""
-    body = node.body[0]
-    head = lines[node.lineno - 1 : body.lineno]
-    head[-1] = head[-1][: body.col_offset].rstrip()
-    indent = " " * (node.col_offset + 4)
-    quotes = 'r"""' if "\\" in text else '"""'
-    written = f'{quotes}{text}\n"""' if "\n" in text else f'{quotes}{text}"""'
-    return [
-        *filter(None, head),
-        *(f"{indent}{line}" if line else "" for line in written.split("\n")),
-    ]
+def docstring(holder: object, name: str) -> str | None:
+    """Of a member, if it has one that is about it."""
+    member = inspect.getattr_static(holder, name, None)
+    if name != "__getitem__" and isinstance(member, WrapperDescriptorType):
+        return None
+    return inspect.getdoc(member) if member is not None else None
 
 
-def main() -> int:
+def wanted(stub: Path) -> dict[int, str]:
+    """The docstrings of the functions and classes of a stub, by the number of their line."""
+    result: dict[int, str] = {}
+    for node, thing in public(stub):
+        seen = set()
+        result[node.lineno] = inspect.getdoc(thing) or ""
+        for member in node.body if isinstance(node, ast.ClassDef) else ():
+            if not isinstance(member, ast.FunctionDef) or member.name in seen:
+                continue
+            if member.name.startswith("_") and member.name not in SPECIAL:
+                continue
+            text = docstring(thing, member.name)
+            if text:
+                seen.add(member.name)
+                result[member.lineno] = text
+    return result
+
+
+def quoted(text: str, indent: str) -> list[str]:
+    """A docstring as lines of a stub."""
+    text = text.replace("\\", "\\\\")
+    lines = [f'{indent}"""{text}'.rstrip()] if "\n" not in text else None
+    if lines is not None:
+        return [lines[0] + '"""']
+    first, *rest = text.split("\n")
+    return [f'{indent}"""{first}', *(f"{indent}{line}".rstrip() for line in rest), f'{indent}"""']
+
+
+def written(stub: Path) -> str:
+    """The text of a stub with its docstrings."""
+    source = stub.read_text()
+    lines, texts = source.splitlines(), wanted(stub)
+    nodes = [node for node in ast.walk(ast.parse(source)) if getattr(node, "lineno", 0) in texts]
+    nodes = [node for node in nodes if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
+    for node in sorted(nodes, key=lambda node: node.lineno, reverse=True):
+        body, indent = node.body[0], " " * (node.col_offset + 4)
+        doc = quoted(texts[node.lineno], indent)
+        old = isinstance(body, ast.Expr) and isinstance(getattr(body.value, "value", None), str)
+        if old:
+            lines[body.lineno - 1 : body.end_lineno] = doc
+        elif isinstance(node, ast.ClassDef):
+            lines[node.lineno : node.lineno] = [*doc, ""]
+        else:
+            header = lines[body.lineno - 1][: body.col_offset].rstrip()
+            lines[body.lineno - 1 : body.end_lineno] = [header, *doc]
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: list[str]) -> int:
     stale = []
-    for name in PUBLIC:
-        path = (SOURCE / name.replace(".", "/")).with_suffix(".pyi")
-        lines = path.read_text().split("\n")
-        found = list(definitions(ast.parse("\n".join(lines)), importlib.import_module(name)))
-        for function, node, text in reversed(found):
-            if ast.get_docstring(node) != text:
-                stale.append(function)
-                lines[node.lineno - 1 : node.end_lineno] = with_docstring(lines, node, text)
-        if "--check" not in sys.argv:
-            path.write_text("\n".join(lines))
-    if "--check" not in sys.argv:
-        return 0
-    if stale:
-        print(f"stale in the stubs: {', '.join(stale)}: run python docs/stubs.py")
-    return bool(stale)
+    for stub in sorted(SOURCE.rglob("*.pyi")):
+        text = written(stub)
+        if text != stub.read_text():
+            stale.append(stub)
+            if "--check" not in arguments:
+                stub.write_text(text)
+    if stale and "--check" in arguments:
+        print("stale:", *(path.name for path in stale), "- run: python docs/stubs.py")
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

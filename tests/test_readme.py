@@ -70,9 +70,3 @@ def test_exactly_two_set_up_commands():
     assert [name for name, _ in commands] == ["demo", "test"]
     assert "python -m fastdl demo" in commands[0][1]
     assert "python -m pytest" in commands[1][1]
-
-
-def test_docstring_of_the_package_is_real():
-    result = doctest.testmod(fastdl, extraglobs={"np": np, "fastdl": fastdl})
-    assert result.attempted >= 2
-    assert result.failed == 0

@@ -23,6 +23,12 @@ dlpack_version = MAX_VERSION
 
 _layers.connect()
 
+
+def __dir__() -> list[str]:
+    """The public names alone."""
+    return sorted(__all__)
+
+
 __all__ = [
     "CopyRequiredError",
     "DType",

@@ -7,7 +7,12 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
 def get_include() -> str:
-    """The folder to pass to a compiler as `-I`, so that `#include <fastdl/fastdl.h>` is found."""
+    """The folder to pass to a compiler as `-I`, so that `#include <fastdl/fastdl.h>` is found.
+
+    >>> import pathlib
+    >>> pathlib.Path(fastdl.get_include(), "fastdl", "fastdl.h").exists()
+    True
+    """
     installed = os.path.join(_PACKAGE, "include")
     if os.path.isdir(installed):
         return installed

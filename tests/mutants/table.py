@@ -7,6 +7,7 @@ it stays the mistake that its name says; who changes the code mends the table.
 from tests.mutants.contexts import OTHER_CONTEXTS, RESETS, WAITS_OF_THE_HOST
 from tests.mutants.core import EXPORTS, HOST_COPIES, IMPORTS, LIFETIMES, OWNERSHIP, VIEWS
 from tests.mutants.drivers import CAPTURE, CONTEXTS, IN_CALLBACKS, NUMBERS, THE_GIL
+from tests.mutants.forms import FORMS
 from tests.mutants.header import CHECKS, NEGOTIATION
 from tests.mutants.memory import MEMORIES
 from tests.mutants.ordering import EDGES, EVENTS, PRODUCERS, WORK_STREAMS
@@ -39,4 +40,5 @@ MUTANTS = [
     *NUMBERS,
     *MEMORIES,
     *COPY_POLICY,
+    *FORMS,
 ]

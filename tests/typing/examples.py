@@ -140,6 +140,8 @@ def tables(capsule: CapsuleType) -> None:
 
 
 def the_rest() -> None:
+    with fastdl.use_stream("cuda:0", 7) as scope:
+        assert_type(scope, fastdl.use_stream)
     assert_type(fastdl.dlpack_version, tuple[int, int])
     assert_type(fastdl.__version__, str)
     assert_type(fastdl.get_include(), str)

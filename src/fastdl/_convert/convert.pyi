@@ -9,7 +9,30 @@ from fastdl._core.tensor import Tensor
 _T = TypeVar("_T")
 
 @overload
-def convert(x: object, like: type[_T], /, *, copy: bool | None = None) -> _T: ...
+def convert(x: object, like: type[_T], /, *, copy: bool | None = None) -> _T:
+    """An object of another library on the memory of `x`; a copy where that library needs one.
+
+    x: whatever fastdl.asarray takes.
+    like: what to make: a type (numpy.ndarray, torch.Tensor, jax.Array, ...), the module of a
+        library, or an example. It chooses the library; the element type is that of `x`.
+    copy: None copies if the library could not use the memory safely. False raises
+        CopyRequiredError then. True always copies.
+
+    `x` itself is returned if it already is such an object and `copy` is not True. The result keeps
+    the memory alive. fastdl knows what each library takes (docs/hazards.md has the table), and
+    copies where it has to: read-only data for a library whose arrays are always writable, negative
+    strides for one that would abort. So the result is right whatever the layout, and nobody can
+    write through it to memory that was read-only.
+
+    TypeError: `x` is no tensor, or `like` names no library. BufferError: the library has no such
+    element type, number of dimensions or device, or refused (its exception is the cause).
+    CopyRequiredError: see `copy`. MemoryError: there is not enough for a copy.
+
+    >>> import fastdl, numpy as np
+    >>> fastdl.convert(bytearray(b"abc"), np.ndarray)
+    array([97, 98, 99], dtype=uint8)
+    """
+
 @overload
 def convert(x: object, like: ModuleType, /, *, copy: bool | None = None) -> Any: ...
 @overload

@@ -6,6 +6,12 @@ class CopyRequiredError(BufferError, ValueError):
 
     Both a BufferError, as `__dlpack__` must raise, and a ValueError, as the array API standard
     asks of `from_dlpack`: the standard names both for the same case.
+
+    >>> try:
+    ...     fastdl.empty(3).__dlpack__(dl_device=(2, 0), copy=False)
+    ... except fastdl.CopyRequiredError as error:
+    ...     print(error)
+    a float32 tensor of shape (3,) on cpu:0 needs a copy to be on cuda:0, and copy=False
     """
 
 

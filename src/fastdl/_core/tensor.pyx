@@ -265,16 +265,20 @@ cdef bint plain_shape(object shape, DLTensor *prototype, int64_t *dims) except -
 def empty(shape, dtype="float32", device="cpu", *, stream=None):
     """A new row-major tensor of uninitialised memory, aligned to 256 bytes.
 
-    shape: an int or a sequence of ints. dtype: a name, (code, bits, lanes) or a DType. device:
-    the host, CUDA ("cuda", "cuda_managed", or pinned memory: "cuda_host") or ROCm ("rocm",
-    "rocm_host"). stream: for device memory: allocates in the order of this stream if the device has
-    memory pools; the memory is ready on it, and fastdl orders its use on other streams; `record`
-    what other code queues. None: the memory is ready at once, which may make the host wait.
-    MemoryError if there is not enough memory. BufferError without a driver for the device.
+    shape: the sizes of the dimensions in elements, an int or a sequence of ints.
+    dtype: all that fastdl.DType takes: "float32", numpy.float32, torch.float32, ...
+    device: the host, CUDA ("cuda", "cuda_managed", or pinned memory: "cuda_host") or ROCm ("rocm",
+        "rocm_host"), in any form that fastdl.Device takes.
+    stream: for device memory: allocates in the order of this stream if the device has memory pools;
+        the memory is ready on it, and fastdl orders its use on other streams; `record` what other
+        code queues. None: the memory is ready at once, which may make the host wait.
 
-    >>> x = fastdl.empty((2, 3), "int16")
-    >>> x.shape, x.dtype, x.data_ptr % 256
-    ((2, 3), DType('int16'), 0)
+    MemoryError if there is not enough memory. BufferError without a driver for the device. Other
+    errors as of DType and Device.
+
+    >>> tensor = fastdl.empty((2, 3), "bfloat16")
+    >>> tensor.shape, tensor.nbytes, tensor.data_ptr % 256
+    ((2, 3), 12, 0)
     """
     cdef int64_t dims[64]
     cdef DLTensor prototype
@@ -657,14 +661,27 @@ cdef class Tensor:
 
     Made by `fastdl.from_dlpack`, `fastdl.asarray` and `fastdl.empty`, never by calling the type.
     It refers to memory that a library (or fastdl) owns, keeps that memory alive, and can be handed
-    to any consumer of DLPack, the buffer protocol, `__array__` or `__cuda_array_interface__`.
-    Its shape, type and device never change.
+    to any consumer of DLPack, the buffer protocol, `__array__`, the array interfaces or Arrow.
+    Its shape, type and device never change. Host tensors can be pickled, from protocol 5 on out of
+    band without a copy.
 
     A host tensor of exactly one element is a number to int, float, complex, round, math and format;
     an integer without dimensions is also an index. `x in tensor` compares the number x with each
     element of a host tensor as Python compares numbers: 0.1 is in no float32 tensor. A tensor is
     equal to itself only. Comparing it with anything but None raises TypeError; to compare values,
     use numpy.array_equal(tensor.numpy(), x).
+
+    >>> import numpy as np
+    >>> array = np.arange(6, dtype="float32").reshape(2, 3)
+    >>> tensor = fastdl.from_dlpack(array)
+    >>> tensor
+    fastdl.Tensor([[0, 1, 2], [3, 4, 5]], shape=(2, 3), dtype=float32, device=cpu:0)
+    >>> column = tensor[:, 1]
+    >>> column.strides, column.is_contiguous(), column.tolist()
+    ((3,), False, [1.0, 4.0])
+    >>> tensor.numpy()[1, 1] = 7  # no memory was copied
+    >>> float(array[1, 1]), column[1].item(), 7 in column
+    (7.0, 7.0, True)
     """
 
     __dlpack_c_exchange_api__ = PyCapsule_New(&tensor_api, "dlpack_exchange_api", NULL)
@@ -1179,7 +1196,12 @@ cdef class Tensor:
         return export_array(self)
 
     def tobytes(self):
-        """The same as bytes(): the elements in row-major order, without gaps."""
+        """The same as bytes(): the elements in row-major order, without gaps. Host data only
+        (BufferError).
+
+        >>> fastdl.from_dlpack(np.array([[1, 2], [3, 4]], "u1").T).tobytes()
+        b'\\x01\\x03\\x02\\x04'
+        """
         return bytes(self)
 
     def __dask_tokenize__(self):

@@ -12,6 +12,10 @@ from fastdl._core import tensor as core
 from fastdl._core.device import Device
 from fastdl._devices import driver
 
+TYPE_CHECKING = False  # as in typing, which `import fastdl` can do without
+if TYPE_CHECKING:
+    from fastdl._core.device import _DeviceLike
+
 NONE, CUDA, ROCM, OPAQUE = range(4)  # fastdl_stream_kind in fastdl.h
 
 DEFAULT = {CUDA: 1, ROCM: 0}
@@ -167,8 +171,8 @@ class use_stream:
     `fastdl_work_stream` and the exchange tables of fastdl give to C code. It is the device's
     default stream unless a block says otherwise. Blocks nest; other threads are not affected.
 
-    device: a CUDA or ROCm device, as "cuda:0", (type, id) or a Device. Managed and pinned memory of
-        the same number follow it.
+    device: a CUDA or ROCm device, in any form that fastdl.Device takes. Managed and pinned memory
+        of the same number follow it.
     stream: as for `Tensor.record`. A stream object is kept alive; if you pass a number, keep the
         stream alive until the block ends.
 
@@ -177,17 +181,21 @@ class use_stream:
 
     ValueError and TypeError as in `from_dlpack`. RuntimeError if it is entered twice at a time, or
     left on another thread.
+
+    >>> stream = 94_000_000_000_016  # torch.cuda.Stream(), a cuda.core.Stream, a handle, ...
+    >>> with fastdl.use_stream("cuda:0", stream):
+    ...     pass  # imports are ready on it, and C code is given it
     """
 
-    def __init__(self, device, stream):
+    def __init__(self, device: "_DeviceLike", stream: object) -> None:
         self._device = Device(device)
         self._number = require_stream(stream, self._device)
         self._stream = stream
         self._scope = driver.StreamScope()
 
-    def __enter__(self):
+    def __enter__(self) -> "use_stream":
         self._scope.begin(*self._device.__dlpack_device__(), self._number)
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         self._scope.end()
