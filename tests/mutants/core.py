@@ -278,7 +278,7 @@ VIEWS = [
         INDEXING,
         "an offset is added to an opaque handle",
         INDEX,
-        "        if (fastdl_find_device((int32_t)result.device.device_type)->addresses)",
+        "        if (fdl_folds_offset((int32_t)result.device.device_type))",
         "        if (result.data != NULL)",
     ),
     mutant(INDEXING, "two Ellipses are allowed", INDEX, "ellipses > 1", "ellipses > 2"),

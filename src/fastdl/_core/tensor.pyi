@@ -266,7 +266,7 @@ class Tensor:
         (False, [97, 98, 99])
         """
     def to(self, device: _DeviceLike, *, stream: object = None) -> Tensor:
-        """This tensor on `device`: itself if it is there already, else a writable copy.
+        """The tensor on `device`: itself if it is there already, else a writable copy.
 
         Pinned memory counts as being on the CPU. stream: a stream of `device`, or of this tensor's
         device if `device` is the host. It makes the copy, after all known work on this tensor, and
@@ -343,7 +343,11 @@ class Tensor:
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
     def tobytes(self) -> bytes:
-        """The same as bytes(): the elements in row-major order, without gaps."""
+        r"""The same as bytes(): the elements in row-major order, without gaps.
+
+        >>> fastdl.from_dlpack(np.array([1, 2], np.int16)).tobytes()
+        b'\x01\x00\x02\x00'
+        """
     def __dask_tokenize__(self) -> object: ...
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]: ...

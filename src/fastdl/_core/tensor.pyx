@@ -1064,7 +1064,7 @@ cdef class Tensor:
         return to_device(self, self.device, copy=True)
 
     def to(self, device, *, stream=None):
-        """This tensor on `device`: itself if it is there already, else a writable copy.
+        """The tensor on `device`: itself if it is there already, else a writable copy.
 
         Pinned memory counts as being on the CPU. stream: a stream of `device`, or of this tensor's
         device if `device` is the host. It makes the copy, after all known work on this tensor, and
@@ -1179,7 +1179,11 @@ cdef class Tensor:
         return export_array(self)
 
     def tobytes(self):
-        """The same as bytes(): the elements in row-major order, without gaps."""
+        """The same as bytes(): the elements in row-major order, without gaps.
+
+        >>> fastdl.from_dlpack(np.array([1, 2], np.int16)).tobytes()
+        b'\\x01\\x00\\x02\\x00'
+        """
         return bytes(self)
 
     def __dask_tokenize__(self):
