@@ -65,9 +65,24 @@ def use(tensor):
     buffer = memoryview(tensor)
     assert (array.tolist(), buffer.tolist()) == (same.tolist(), same.tolist())
     assert watch() is view
+    assert tensor.numpy().tolist() == tensor.copy().tolist() == same.tolist()
+    assert tensor.T.T.expand(1, *tensor.shape).squeeze(0).tolist() == same.tolist()
     consumer.delete_on_threads([held], 1)
     del view, legacy, same, array, buffer
     assert watch() is None
+
+
+def test_types_and_devices_that_nobody_saw():
+    """Each is made by one thread or another, and remembered by one of them."""
+
+    def ask(i):
+        for lanes in (1 + i, 1 + i // 2):
+            tensor = fastdl.from_dlpack(Given(shape=(0,), dtype=(99, 8, lanes)).capsule())
+            assert tensor.dtype.lanes == lanes
+            tensor = fastdl.from_dlpack(Given(shape=(0,), device=(2, lanes)).capsule())
+            assert tensor.device.id == lanes
+
+    together(*[ask] * THREADS)
 
 
 def test_one_tensor():
