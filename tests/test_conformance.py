@@ -123,7 +123,7 @@ def test_calls_while_a_callback_runs(simulation, driver, monkeypatch, locked):
 # What no deleter comes to call: at the beginning, or to copy.
 NOT_BY_DELETERS = {
     *("cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetMemPool"),
-    "cuMemcpy3DAsync_v2",
+    "cuMemcpy2DAsync_v2",
 }
 
 
