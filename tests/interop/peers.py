@@ -72,7 +72,7 @@ class Peer:
     # For matrix/.
     give: Callable[[Any], Any] | None = None  # array -> fastdl.Tensor, if not by from_dlpack
     wrap: Callable[[Any], Any] | None = None  # ndarray -> array that shares its memory
-    like: str | Callable[[Any], Any] = ""  # what fastdl.convert is told: "module:name"
+    like: str | Callable[[str], Any] = ""  # what fastdl.convert is told: "module:name", or by dtype
     in_grid: bool = True  # paired with the other libraries
 
     # As a producer.
@@ -310,7 +310,7 @@ PEERS = (
         name="drjit",
         title="DrJit",
         module="drjit",
-        like=lambda tensor: arrays.drjit_type(tensor.dtype.name),
+        like=arrays.drjit_type,
         make=arrays.drjit_make,
         values=arrays.numpy_method,
         take=arrays.drjit_take,

@@ -8,7 +8,7 @@ import argparse
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 from itertools import groupby
 from pathlib import Path
@@ -96,30 +96,35 @@ def refusals(cells: dict[str, str]) -> Iterator[str]:
     """Why the grid has other colours than green and yellow, one line for each reason."""
     for way, words in WAYS.items():
         found: dict[tuple, dict[str, list[str]]] = {}  # by reason: consumer -> producers
-        examples = {}
-        for name, text in sorted(
-            cells.items(), key=lambda item: list(map(order, item[0].split("/")))
-        ):
+        examples: dict[tuple, Cell] = {}
+        producers, consumers = pairs = {}, {}  # all of them, as ordered sets
+        for name in sorted(cells, key=lambda name: list(map(order, name.split("/")))):
             kind, producer, consumer = name.split("/")
-            cell = Cell.parse(text)
-            if kind == way and cell.outcome not in (ZERO_COPY, COPY):
-                key = (cell.outcome, re.sub(r"'\w+'|\(\d.*?\)|\d+", "#", cell.note))
+            if kind != way:
+                continue
+            producers[producer] = consumers[consumer] = True
+            cell = Cell.parse(cells[name])
+            if cell.outcome not in (ZERO_COPY, COPY):
+                note = re.sub(r"'[\w.]+'|\w+\.[\w.]+|\(\d.*?\)|\d+", "#", cell.note)
+                key = (cell.outcome, note[:60])  # what follows depends on the length of names
                 examples.setdefault(key, cell)
                 found.setdefault(key, {}).setdefault(consumer, []).append(producer)
-        if not found:
-            continue
-        yield f"Refused {words}:\n"
-        yield "| from | to | outcome |\n|---|---|---|"
-        for key, consumers in found.items():
-            cell = examples[key]
-            for producers, group in groupby(consumers, key=lambda name: consumers[name]):
-                words = f"{shown(cell)}: {quoted(cell.note)}"
-                yield f"| {titles(producers)} | {titles(list(group))} | {words} |"
-        yield ""
+        if found:
+            yield f"Refused {words}:\n"
+            yield "| from | to | outcome |\n|---|---|---|"
+            for key, refused in found.items():
+                outcome = f"{shown(examples[key])}: {quoted(examples[key].note)}"
+                for sources, group in groupby(refused, key=lambda name: refused[name]):
+                    sides = zip((sources, list(group)), pairs, strict=True)
+                    yield f"| {' | '.join(titles(*side) for side in sides)} | {outcome} |"
+            yield ""
 
 
-def titles(names: list[str]) -> str:
-    return ", ".join(BY_NAME[name].title for name in names)
+def titles(names: list[str], everyone: Iterable[str]) -> str:
+    missing = [name for name in everyone if name not in names]
+    if len(missing) > 4:
+        return ", ".join(BY_NAME[name].title for name in names)
+    return " but ".join(filter(None, ("all", ", ".join(BY_NAME[name].title for name in missing))))
 
 
 def order(name: str) -> int:
