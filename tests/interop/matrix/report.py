@@ -215,25 +215,29 @@ def picture(cells: dict[str, str]) -> Iterator[str]:
     }
     names = [peer.name for peer in LIBRARIES]
     producers = [name for name in names if any(pair[1] == name for pair in pairs)]
-    consumers = [name for name in names if any(pair[2] == name for pair in pairs)]
-    ways = [way for way in WAYS if any(pair[0] == way for pair in pairs)]
-    panel = SIZE * len(consumers)
-    width = LEFT + len(ways) * (panel + GAP)
+    # The columns of each panel: not every consumer is a target of convert.
+    panels = {
+        way: [name for name in names if any(pair[::2] == (way, name) for pair in pairs)]
+        for way in WAYS
+    }
+    width = LEFT + sum(SIZE * len(consumers) + GAP for consumers in panels.values() if consumers)
     height = TOP + SIZE * len(producers) + 50
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         f'width="{width}" height="{height}" font-family="sans-serif" font-size="11">'
     )
     yield f'<rect width="{width}" height="{height}" fill="#ffffff"/>'
-    for number, way in enumerate(ways):
-        left = LEFT + number * (panel + GAP)
+    left = LEFT
+    for way, consumers in panels.items():
+        if not consumers:
+            continue
         yield f'<text x="{left}" y="18" font-size="14">{escape(WAYS[way])}</text>'
         for column, consumer in enumerate(consumers):
             x, y = left + column * SIZE + SIZE // 2 + 4, TOP - 6
             yield f'<text x="{x}" y="{y}" transform="rotate(-60 {x} {y})">{label(consumer)}</text>'
         for line, producer in enumerate(producers):
             y = TOP + line * SIZE
-            if number == 0:
+            if left == LEFT:
                 yield (
                     f'<text x="{LEFT - 8}" y="{y + 14}" text-anchor="end">{label(producer)}</text>'
                 )
@@ -241,6 +245,7 @@ def picture(cells: dict[str, str]) -> Iterator[str]:
                 cell = pairs.get((way, producer, consumer))
                 if cell is not None:
                     yield square(left + column * SIZE, y, cell, f"{producer} to {consumer}")
+        left += SIZE * len(consumers) + GAP
     x, y = LEFT, height - 24
     for outcome in (ZERO_COPY, COPY, REFUSED, WRONG, DIES):
         if any(cell.outcome == outcome for cell in pairs.values()):
