@@ -36,7 +36,7 @@ def cells() -> Iterator[Measurement]:
             pair = f"{producer.name}/{consumer.name}"
             yield f"own/{pair}", lambda p=producer, c=consumer: paired(p, c, through_tensor(p, c))
             if CONVERT and consumer.like:
-                door = to_like(consumer)
+                door = to_like(consumer, "float32")
                 yield f"convert/{pair}", lambda p=producer, c=consumer, d=door: paired(p, c, d)
 
 
@@ -69,7 +69,10 @@ def paired(producer: Peer, consumer: Peer, door: Callable[[Any], Any]) -> Cell:
         if producer.values(array) != values:
             return Cell(WRONG, "the array has changed after a refusal")
         return Cell(REFUSED, said)
-    got = read(consumer, result)
+    try:
+        got = read(consumer, result)
+    except Exception as error:
+        return Cell(REFUSED, f"taken, but not readable: {reason(error)}")
     if got != values:
         return Cell(WRONG, "other values arrive")
     shared = address_of(consumer, result) == address_of(producer, array) != -1

@@ -8,7 +8,7 @@ import argparse
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 from itertools import groupby
 from pathlib import Path
@@ -96,30 +96,35 @@ def refusals(cells: dict[str, str]) -> Iterator[str]:
     """Why the grid has other colours than green and yellow, one line for each reason."""
     for way, words in WAYS.items():
         found: dict[tuple, dict[str, list[str]]] = {}  # by reason: consumer -> producers
-        examples = {}
-        for name, text in sorted(
-            cells.items(), key=lambda item: list(map(order, item[0].split("/")))
-        ):
+        examples: dict[tuple, Cell] = {}
+        producers, consumers = pairs = {}, {}  # all of them, as ordered sets
+        for name in sorted(cells, key=lambda name: list(map(order, name.split("/")))):
             kind, producer, consumer = name.split("/")
-            cell = Cell.parse(text)
-            if kind == way and cell.outcome not in (ZERO_COPY, COPY):
-                key = (cell.outcome, re.sub(r"'\w+'|\(\d.*?\)|\d+", "#", cell.note))
+            if kind != way:
+                continue
+            producers[producer] = consumers[consumer] = True
+            cell = Cell.parse(cells[name])
+            if cell.outcome not in (ZERO_COPY, COPY):
+                note = re.sub(r"'[\w.]+'|\w+\.[\w.]+|\(\d.*?\)|\d+", "#", cell.note)
+                key = (cell.outcome, note[:60])  # what follows depends on the length of names
                 examples.setdefault(key, cell)
                 found.setdefault(key, {}).setdefault(consumer, []).append(producer)
-        if not found:
-            continue
-        yield f"Refused {words}:\n"
-        yield "| from | to | outcome |\n|---|---|---|"
-        for key, consumers in found.items():
-            cell = examples[key]
-            for producers, group in groupby(consumers, key=lambda name: consumers[name]):
-                words = f"{shown(cell)}: {quoted(cell.note)}"
-                yield f"| {titles(producers)} | {titles(list(group))} | {words} |"
-        yield ""
+        if found:
+            yield f"Refused {words}:\n"
+            yield "| from | to | outcome |\n|---|---|---|"
+            for key, refused in found.items():
+                outcome = f"{shown(examples[key])}: {quoted(examples[key].note)}"
+                for sources, group in groupby(refused, key=lambda name: refused[name]):
+                    sides = zip((sources, list(group)), pairs, strict=True)
+                    yield f"| {' | '.join(titles(*side) for side in sides)} | {outcome} |"
+            yield ""
 
 
-def titles(names: list[str]) -> str:
-    return ", ".join(BY_NAME[name].title for name in names)
+def titles(names: list[str], everyone: Iterable[str]) -> str:
+    missing = [name for name in everyone if name not in names]
+    if len(missing) > 4:
+        return ", ".join(BY_NAME[name].title for name in names)
+    return " but ".join(filter(None, ("all", ", ".join(BY_NAME[name].title for name in missing))))
 
 
 def order(name: str) -> int:
@@ -210,25 +215,29 @@ def picture(cells: dict[str, str]) -> Iterator[str]:
     }
     names = [peer.name for peer in LIBRARIES]
     producers = [name for name in names if any(pair[1] == name for pair in pairs)]
-    consumers = [name for name in names if any(pair[2] == name for pair in pairs)]
-    ways = [way for way in WAYS if any(pair[0] == way for pair in pairs)]
-    panel = SIZE * len(consumers)
-    width = LEFT + len(ways) * (panel + GAP)
+    # The columns of each panel: not every consumer is a target of convert.
+    panels = {
+        way: [name for name in names if any(pair[::2] == (way, name) for pair in pairs)]
+        for way in WAYS
+    }
+    width = LEFT + sum(SIZE * len(consumers) + GAP for consumers in panels.values() if consumers)
     height = TOP + SIZE * len(producers) + 50
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         f'width="{width}" height="{height}" font-family="sans-serif" font-size="11">'
     )
     yield f'<rect width="{width}" height="{height}" fill="#ffffff"/>'
-    for number, way in enumerate(ways):
-        left = LEFT + number * (panel + GAP)
+    left = LEFT
+    for way, consumers in panels.items():
+        if not consumers:
+            continue
         yield f'<text x="{left}" y="18" font-size="14">{escape(WAYS[way])}</text>'
         for column, consumer in enumerate(consumers):
             x, y = left + column * SIZE + SIZE // 2 + 4, TOP - 6
             yield f'<text x="{x}" y="{y}" transform="rotate(-60 {x} {y})">{label(consumer)}</text>'
         for line, producer in enumerate(producers):
             y = TOP + line * SIZE
-            if number == 0:
+            if left == LEFT:
                 yield (
                     f'<text x="{LEFT - 8}" y="{y + 14}" text-anchor="end">{label(producer)}</text>'
                 )
@@ -236,6 +245,7 @@ def picture(cells: dict[str, str]) -> Iterator[str]:
                 cell = pairs.get((way, producer, consumer))
                 if cell is not None:
                     yield square(left + column * SIZE, y, cell, f"{producer} to {consumer}")
+        left += SIZE * len(consumers) + GAP
     x, y = LEFT, height - 24
     for outcome in (ZERO_COPY, COPY, REFUSED, WRONG, DIES):
         if any(cell.outcome == outcome for cell in pairs.values()):

@@ -68,9 +68,15 @@ def by_convert(array):
     return fastdl.from_dlpack(fastdl.convert(array, np.ndarray))
 
 
-def to_like(peer: Peer) -> Callable:
-    like = peer.like if callable(peer.like) else lambda tensor: pkgutil.resolve_name(peer.like)
-    return lambda tensor: fastdl.convert(tensor, like(tensor))
+def to_like(peer: Peer, dtype: str = "") -> Callable:
+    """What converts to the type of a peer; `dtype` if the argument has none that is a name."""
+
+    def convert(array):
+        name = dtype or array.dtype.name
+        like = peer.like(name) if callable(peer.like) else pkgutil.resolve_name(peer.like)
+        return fastdl.convert(array, like)
+
+    return convert
 
 
 def measure(measurements: Iterator[Measurement], log: Path) -> None:
