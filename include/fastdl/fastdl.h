@@ -1276,7 +1276,9 @@ enum {
     FASTDL_TYPE_NONE_WAITS = 128, /* passes stream=-1 to its driver; waits by itself on None */
     FASTDL_TYPE_TRUSTED = 256,    /* its table describes real tensors: sizes need no check */
     FASTDL_TYPE_TRACED = 512,     /* stands for a tensor while a function is traced: no memory */
-    FASTDL_TYPE_UNORDERED = 1024  /* takes `stream` and ignores it: its data may not be there yet */
+    FASTDL_TYPE_UNORDERED = 1024, /* takes `stream` and ignores it: its data may not be there yet */
+    FASTDL_TYPE_BUFFER = 2048,    /* its buffer describes host data, quicker than `__dlpack__` */
+    FASTDL_TYPE_ASK_LATER = 4096  /* asking for a capsule waits for nothing: it says where it is */
 };
 
 /* Keywords of `__dlpack__`. */
@@ -2120,12 +2122,13 @@ fastdl_peer_fact fastdl_peer_facts_[] = {
     {"torch", "FakeTensor", FASTDL_TYPE_TRACED},
     {"jax", "Tracer", FASTDL_TYPE_TRACED},
     {"torch", "Tensor", FASTDL_TYPE_ASK_BITS | FASTDL_TYPE_TRUSTED},
-    {"jaxlib", "ArrayImpl", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_NONE_WAITS},
+    {"jaxlib", "ArrayImpl", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_NONE_WAITS | FASTDL_TYPE_BUFFER},
     {"jax", "Array", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_NONE_WAITS},
-    {"tensorflow", "EagerTensor", FASTDL_TYPE_IMMUTABLE},
-    {"mlx", "array", FASTDL_TYPE_IMMUTABLE},
-    {"pyarrow", "Array", FASTDL_TYPE_IMMUTABLE},
-    {"pyarrow", "Tensor", FASTDL_TYPE_IMMUTABLE},
+    {"tensorflow", "EagerTensor", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_BUFFER},
+    {"mlx", "array", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_BUFFER},
+    {"pyarrow", "Array", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_ASK_LATER},
+    {"pyarrow", "Tensor", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_ASK_LATER},
+    {"tvm_ffi", "Tensor", FASTDL_TYPE_ASK_LATER},
     {"onnxruntime", "OrtValue", FASTDL_TYPE_KEEP},
     {"cuda.core", "Buffer", FASTDL_TYPE_UNORDERED},
     {"nanobind", "nb_ndarray", FASTDL_TYPE_UNORDERED},

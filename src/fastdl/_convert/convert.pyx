@@ -22,11 +22,12 @@ from fastdl._core.native cimport (
     FASTDL_TYPE_IMMUTABLE, FASTDL_TYPE_NATIVE, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED,
     fastdl_compact_strides, fastdl_complete_view_, fastdl_device_fact, fastdl_find_device,
     fastdl_is_contiguous, fastdl_load_, fastdl_record, fastdl_store_, fastdl_view,
-    fdl_default_stream, fdl_description, fdl_description_copy, fdl_description_release,
+    fdl_ask_quickly, fdl_default_stream, fdl_description, fdl_description_copy, fdl_description_release,
     fdl_is_ordered, fdl_order_for, fdl_type_find,
 )
 from fastdl._core.tensor cimport Tensor
 from fastdl._core import exchange
+from fastdl._core import tensor as core
 
 cdef enum:
     # Which strides a library takes: all; none that is negative; those of elements without gaps,
@@ -235,7 +236,9 @@ cdef Tensor fitted(Tensor tensor, Bridge bridge, x, bint immutable, copy):
                 tensor.description.managed.flags & DLPACK_FLAG_BITMASK_IS_COPIED):
             reason = LAYOUT
     if reason != 0:
-        tensor = copied(tensor)
+        # The plain case of what `copied` does.
+        plain = memory.device.device_type == kDLCPU
+        tensor = copy_host(tensor) if plain else copied(tensor)
     else:
         adapt(tensor.description, bridge)
     return tensor
@@ -356,6 +359,7 @@ cdef object on_borrowed(object x, const fastdl_record *record, const fastdl_make
 # ---- the front ------------------------------------------------------------------------------
 
 cdef object from_dlpack = exchange.from_dlpack
+cdef object copy_host = core.copy_host
 
 # The bridges of classes and modules, by address: open addressing, filled once. Their references are
 # in `kept`. A slot is written from the right to the left, since others may read without the GIL.
@@ -426,6 +430,7 @@ def convert(x, like, /, *, copy=None):
     cdef Bridge bridge, own
     cdef const fastdl_record *record
     cdef object result = None
+    cdef Tensor tensor
     if copy is not None:
         return complete(x, like, copy)
     example = like
@@ -445,9 +450,16 @@ def convert(x, like, /, *, copy=None):
             result = on_borrowed(x, record, bridge.maker)
         if result is not None:
             return result
+    cdef PyObject *found = NULL
     try:
-        tensor = from_dlpack(x)
+        if record is not NULL and record.facts & FASTDL_TYPE_PROTOCOL:
+            found = fdl_ask_quickly(<PyObject *>x, record.facts)
+        if found is not NULL:
+            tensor = <Tensor>found
+            Py_XDECREF(found)
+        else:
+            tensor = from_dlpack(x)
     except Exception as error:
         raise_explained(error, x, None, bridge)
-    immutable = record is not NULL and record.facts & FASTDL_TYPE_IMMUTABLE
+    cdef bint immutable = record is not NULL and record.facts & FASTDL_TYPE_IMMUTABLE != 0
     return deliver(tensor, bridge, x, like, immutable, None)

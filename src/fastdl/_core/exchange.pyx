@@ -20,15 +20,15 @@ from fastdl._core.dlpack cimport (
 )
 from fastdl._core.native cimport (
     FDL_TAG_OFFSET, FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, FASTDL_RUNTIME, FASTDL_TYPE_ASK_BITS,
-    FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_IMMUTABLE, FASTDL_TYPE_KEEP, FASTDL_TYPE_NATIVE,
-    FASTDL_TYPE_NONE_WAITS, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED, FASTDL_TYPE_UNORDERED,
+    FASTDL_TYPE_BUFFER, FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_IMMUTABLE, FASTDL_TYPE_KEEP,
+    FASTDL_TYPE_NATIVE, FASTDL_TYPE_NONE_WAITS, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED, FASTDL_TYPE_UNORDERED,
     fastdl_ask_capsule_, fastdl_borrower, fastdl_check_bits, fastdl_describe_type,
     fastdl_discover, fastdl_find_device, fastdl_is_as_announced_, fastdl_is_tensor_type,
     fastdl_keyword_fact,
-    fastdl_keywords, fastdl_mro_, fastdl_of_type_, fastdl_peer_fact,
+    fastdl_keywords, fastdl_mro_, fastdl_of_type_, fastdl_peer_fact, fastdl_peer_of_,
     fastdl_raise_no_tensor, fastdl_record,
     fastdl_refused_keyword, fastdl_runtime, fastdl_special_, fastdl_usable_table, fdl_acquire,
-    fdl_keep_also, fdl_means_host, fdl_tensor_borrow, fdl_type_find, fdl_types,
+    fdl_ask_quickly, fdl_keep_also, fdl_means_host, fdl_tensor_borrow, fdl_type_find, fdl_types,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object, take_capsule, tensor_table
 from fastdl._core.tensor import make_from_dlpack
@@ -112,6 +112,8 @@ cdef int describe(PyTypeObject *type, fastdl_record *record) except -1:
     cdef const DLPackExchangeAPI *table = NULL
     cls = <object>type
     fastdl_describe_type(type, record, &peer)
+    if record.facts & FASTDL_TYPE_BUFFER and fastdl_peer_of_(type) is not peer:
+        record.facts &= ~<uint32_t>FASTDL_TYPE_BUFFER  # a class derived from it may do anything
     bridge = find_bridge(peer.package.decode()) if peer.name is not NULL else None
     if registered:
         table = registered_table(cls)
@@ -206,12 +208,17 @@ cdef Tensor acquire_over_protocol(object x, const fastdl_record *record, int32_t
     """The tensor of `x` by way of `__dlpack__`; None if its data is not in host memory, or if it
     has no such method. `device` is where it says that it is; its type is 0 if it was not asked."""
     cdef uint32_t facts = record.facts
-    cdef PyObject *asked
-    if fastdl_ask_capsule_(<PyObject *>x, record.refused, True, device, &asked) == 0:
+    cdef Tensor tensor
+    cdef PyObject *found = fdl_ask_quickly(<PyObject *>x, facts)
+    if found is not NULL:
+        tensor = <Tensor>found
+        Py_XDECREF(found)
+        return tensor
+    if fastdl_ask_capsule_(<PyObject *>x, record.refused, True, device, &found) == 0:
         return None
-    capsule = <object>asked
-    Py_XDECREF(asked)
-    cdef Tensor tensor = take_capsule(capsule, facts & FASTDL_TYPE_IMMUTABLE, x, False)
+    capsule = <object>found
+    Py_XDECREF(found)
+    tensor = take_capsule(capsule, facts & FASTDL_TYPE_IMMUTABLE, x, False)
     if not fastdl_is_as_announced_(device, tensor.description.managed.dl_tensor.device):
         check_delivery(x, (device[0], device[1]), tensor)
     if facts & FASTDL_TYPE_ASK_BITS:

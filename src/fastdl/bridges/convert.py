@@ -139,7 +139,7 @@ def explain(error, x, tensor, bridge) -> Exception:
     """
     if isinstance(error, MemoryError | CopyRequiredError):
         return error
-    words = f"{describe_source(x, tensor)} cannot become a {bridge.name}"
+    words = f"{describe_source(x, tensor)} cannot be converted to {bridge.name}"
     if tensor is None:
         kind = TypeError if isinstance(error, TypeError) else BufferError
         return kind(f"{words}: {summary(error)}")
@@ -162,7 +162,7 @@ def summary(error) -> str:
 
 def refuse(x, tensor, bridge) -> BufferError:
     """The exception for data whose device, dimensions or element type the library does not have."""
-    words = f"{describe_source(x, tensor)} cannot become a {bridge.name}: "
+    words = f"{describe_source(x, tensor)} cannot be converted to {bridge.name}: "
     host = tensor.device.is_host
     if host and bridge.devices not in (HOST, ANYWHERE):
         return BufferError(
@@ -189,19 +189,27 @@ def refuse(x, tensor, bridge) -> BufferError:
     )
 
 
+#: Which elements another kind can hold, all of them if it is wider.
+HELD_BY = {"bfloat": "float", "bool": "uint", "uint": "int"}
+
+
 def nearest_dtype(dtype, dtypes) -> str:
     """What to do about an element type that a library does not have."""
     kind = dtype.name.rstrip("0123456789")
-    families = {"bfloat": "float", "float": "float", "bool": "uint", "uint": "int", "int": "int"}
-    for family in (kind, families.get(kind, "float")):
-        same = [n for n in dtypes if n.rstrip("0123456789") == family and n != family]
-        bits = {name: int(name[len(family) :]) for name in same}
-        least = dtype.bits + (family != kind != "bool")  # of another kind, all values fit if wider
-        wider = [name for name in same if bits[name] >= least]
-        if wider or same:
-            best = min(wider, key=bits.__getitem__) if wider else max(same, key=bits.__getitem__)
+    other = "float" if kind.startswith("float") else HELD_BY.get(kind)
+    for family in (kind, other):
+        bits = {name: int(name[len(family) :]) for name in dtypes if is_of(name, family)}
+        least = dtype.bits + (family != kind != "bool")
+        wider = [name for name in bits if bits[name] >= least]
+        if bits:
+            best = min(wider, key=bits.__getitem__) if wider else max(bits, key=bits.__getitem__)
             return f"Convert the elements to {best} first"
     return f"It has {', '.join(sorted(dtypes))}"
+
+
+def is_of(name: str, family: str | None) -> bool:
+    """Whether a type is of a family: "float32" of "float", but no float8."""
+    return family is not None and name.startswith(family) and name[len(family) :].isdecimal()
 
 
 #: What a library needs, by the words of REASONS.
@@ -230,7 +238,7 @@ def forbid(x, tensor, bridge, reason, copies) -> CopyRequiredError:
     else:
         why = "its producer copied it"
     return CopyRequiredError(
-        f"{describe_source(x, tensor)} cannot become a {bridge.name} without a copy, and "
+        f"{describe_source(x, tensor)} cannot be converted to {bridge.name} without a copy, and "
         f"copy=False: {why}"
     )
 
