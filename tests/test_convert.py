@@ -203,7 +203,9 @@ def test_a_buffer_a_capsule_and_a_tensor():
 
 @pytest.mark.parametrize("x", [3, None, "text", object(), [1, 2]], ids=lambda x: type(x).__name__)
 def test_what_is_no_tensor(x):
-    with pytest.raises(TypeError, match="cannot be converted to numpy.ndarray: expected an object") as e:
+    with pytest.raises(
+        TypeError, match="cannot be converted to numpy.ndarray: expected an object"
+    ) as e:
         fastdl.convert(x, np.ndarray)
     assert repr(type(x).__qualname__) in str(e.value)
 
@@ -221,7 +223,9 @@ class NoMethods:
 
 
 def test_half_a_protocol():
-    with pytest.raises(TypeError, match=r"NoDevice' cannot be converted to numpy.ndarray: .*not __dlpa"):
+    with pytest.raises(
+        TypeError, match=r"NoDevice' cannot be converted to numpy.ndarray: .*not __dlpa"
+    ):
         fastdl.convert(NoDevice(), np.ndarray)
     with pytest.raises(TypeError, match="NoMethods' cannot be converted to numpy.ndarray: "):
         fastdl.convert(NoMethods(), np.ndarray)
@@ -420,7 +424,9 @@ def test_a_copy_that_is_forbidden(library, case):
         fastdl.convert(source, cls, copy=False)
     assert made == []
     assert f"of shape {source.shape} on cpu:0, of type 'numpy.ndarray'" in str(caught.value)
-    assert "cannot be converted to fakelib1.Array without a copy, and copy=False" in str(caught.value)
+    assert "cannot be converted to fakelib1.Array without a copy, and copy=False" in str(
+        caught.value
+    )
 
 
 def test_a_copy_that_the_producer_made_is_forbidden(library):

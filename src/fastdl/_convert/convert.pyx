@@ -359,6 +359,7 @@ cdef object on_borrowed(object x, const fastdl_record *record, const fastdl_make
 # ---- the front ------------------------------------------------------------------------------
 
 cdef object from_dlpack = exchange.from_dlpack
+cdef object ask = exchange.ask
 cdef object copy_host = core.copy_host
 
 # The bridges of classes and modules, by address: open addressing, filled once. Their references are
@@ -452,13 +453,15 @@ def convert(x, like, /, *, copy=None):
             return result
     cdef PyObject *found = NULL
     try:
-        if record is not NULL and record.facts & FASTDL_TYPE_PROTOCOL:
-            found = fdl_ask_quickly(<PyObject *>x, record.facts)
-        if found is not NULL:
-            tensor = <Tensor>found
-            Py_XDECREF(found)
-        else:
+        if record is NULL or not record.facts & FASTDL_TYPE_PROTOCOL:
             tensor = from_dlpack(x)
+        else:
+            found = fdl_ask_quickly(<PyObject *>x, record.facts)
+            if found is not NULL:
+                tensor = <Tensor>found
+                Py_XDECREF(found)
+            else:
+                tensor = ask(x)
     except Exception as error:
         raise_explained(error, x, None, bridge)
     cdef bint immutable = record is not NULL and record.facts & FASTDL_TYPE_IMMUTABLE != 0

@@ -200,8 +200,9 @@ static PyObject *from_dlpack(PyObject *module, PyObject *const *arguments, Py_ss
                 return tensor;
         } else if (record != NULL && names == NULL) {
             PyObject *tensor = fdl_ask_quickly(arguments[0], record->facts);
-            if (tensor != NULL || PyErr_Occurred())
-                return tensor;
+            if (tensor == NULL && !PyErr_Occurred())
+                tensor = PyObject_Vectorcall(protocol_call, arguments, 1, NULL);
+            return tensor;
         }
     }
     return PyObject_Vectorcall(complete_call, arguments, (size_t)count, names);

@@ -110,6 +110,7 @@ cdef extern from "<fastdl/fastdl.h>":
         const DLPackExchangeAPI *protocol
         const fastdl_record *(*describe)(PyTypeObject *) except NULL
         uint64_t tag_offset
+        int (*wrap)(DLManagedTensorVersioned *, PyTypeObject *, PyObject **) noexcept
 
     const char *FASTDL_RUNTIME
 

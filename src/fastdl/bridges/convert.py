@@ -35,6 +35,11 @@ def convert(x, like, copy):
     return front.make(tensor, bridge, x, target, immutable, copy)
 
 
+def wrap(tensor, cls):
+    """An object of a class that C code asks for; `tensor` itself if its library is not known."""
+    return tensor if known_bridge(cls) is None else front.convert(tensor, cls)
+
+
 # ---- which library --------------------------------------------------------------------------
 
 
@@ -197,13 +202,15 @@ def nearest_dtype(dtype, dtypes) -> str:
     """What to do about an element type that a library does not have."""
     kind = dtype.name.rstrip("0123456789")
     other = "float" if kind.startswith("float") else HELD_BY.get(kind)
-    for family in (kind, other):
-        bits = {name: int(name[len(family) :]) for name in dtypes if is_of(name, family)}
+    same: dict[str, int] = {}
+    for family in (kind, other, kind):
+        same = {name: int(name[len(family) :]) for name in dtypes if is_of(name, family)}
         least = dtype.bits + (family != kind != "bool")
-        wider = [name for name in bits if bits[name] >= least]
-        if bits:
-            best = min(wider, key=bits.__getitem__) if wider else max(bits, key=bits.__getitem__)
-            return f"Convert the elements to {best} first"
+        wider = [name for name in same if same[name] >= least]
+        if wider:
+            return f"Convert the elements to {min(wider, key=same.__getitem__)} first"
+    if same:
+        return f"Convert the elements to {max(same, key=same.__getitem__)} first"
     return f"It has {', '.join(sorted(dtypes))}"
 
 
