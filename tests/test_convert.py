@@ -480,6 +480,8 @@ def test_dimensions_that_a_library_does_not_have(library):
         ("bfloat16", {"float32", "float16"}, "Convert the elements to float32 first"),
         ("bool", {"uint8", "int8"}, "Convert the elements to uint8 first"),
         ("uint16", {"int32", "int64", "int8"}, "Convert the elements to int32 first"),
+        ("uint16", {"uint8", "int32"}, "Convert the elements to int32 first"),
+        ("uint16", {"uint8", "int8"}, "Convert the elements to uint8 first"),
         ("complex128", {"complex64", "float32"}, "Convert the elements to complex64 first"),
         ("complex64", {"int8", "float64"}, "It has float64, int8"),
         ("float8_e5m2", {"float16", "int8"}, "Convert the elements to float16 first"),
@@ -630,6 +632,34 @@ class TestTables:
         for source in (BASE, fastdl.from_dlpack(BASE), BASE[::-1], bytearray(3)):
             for _ in range(3):  # not known, known, started
                 assert fastdl.convert(source, cls) is ...
+
+    @pytest.mark.parametrize("layout", LAYOUTS)
+    def test_the_table_of_a_bridge_gets_what_fits(self, library, layout):
+        """The table is that of fastdl.Tensor, whose objects show what it got."""
+        source, fits = LAYOUTS[layout]
+        facts = {"strides": POSITIVE, "quick": lambda: fastdl.exchange_api(fastdl.Tensor)}
+        cls = library(**facts)
+        for x in (source, fastdl.from_dlpack(source)):
+            for _ in range(3):  # not known, known, started
+                result = fastdl.convert(x, cls)
+                assert (result.data_ptr == source.ctypes.data) is (fits >= POSITIVE)
+                assert min(result.strides, default=0) >= 0
+                assert np.array_equal(result.numpy(), source)
+        frozen = fastdl.from_dlpack(source.view())
+        for _ in range(3):
+            result = fastdl.convert(frozen, library(readonly=COPIED, **facts))
+            assert not result.readonly
+
+    @pytest.mark.parametrize("index", [slice(None), slice(None, None, -1)], ids=["fits", "not"])
+    def test_nothing_is_leaked_on_the_way_to_the_table(self, library, index):
+        cls = library(strides=POSITIVE, quick=lambda: fastdl.exchange_api(fastdl.Tensor))
+        given = Given()
+        tensor = fastdl.from_dlpack(new(Producer)(given))[index]
+        for _ in range(3):
+            assert fastdl.convert(tensor, cls).shape == (2, 3)
+        given.assert_alive()
+        del tensor
+        given.assert_released()
 
     def test_a_failure_of_the_table_of_a_bridge(self, library):
         hostile.set_maker("raise")

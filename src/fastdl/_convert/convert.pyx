@@ -21,8 +21,8 @@ from fastdl._core.dlpack cimport (
 from fastdl._core.native cimport (
     FASTDL_TYPE_IMMUTABLE, FASTDL_TYPE_NATIVE, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED,
     fastdl_compact_strides, fastdl_complete_view_, fastdl_device_fact, fastdl_find_device,
-    fastdl_is_contiguous, fastdl_load_, fastdl_record, fastdl_store_, fastdl_view,
-    fdl_ask_quickly, fdl_default_stream, fdl_description, fdl_description_copy, fdl_description_release,
+    fastdl_is_contiguous, fastdl_load_, fastdl_record, fastdl_store_, fastdl_view, fdl_ask_quickly,
+    fdl_default_stream, fdl_description, fdl_description_copy, fdl_description_release,
     fdl_is_ordered, fdl_order_for, fdl_type_find,
 )
 from fastdl._core.tensor cimport Tensor
@@ -64,7 +64,8 @@ cdef class Bridge:
     strides: ANY, POSITIVE, DENSE or COMPACT. readonly: KEPT, IMMUTABLE or COPIED.
     alignment: of the data, in bytes. ndims: the least and the greatest number of dimensions.
     dtypes: the names of the element types it takes; None: as it says itself.
-    copies: copies(tensor) says whether `make` copies; or True.
+    copies: copies(tensor) says whether `make` copies, and its docstring, which data that is; or
+        True: all.
     devices: HOST, DEVICE or ANYWHERE.
     quick: quick() returns a capsule for `speed_up`. Called once, when the library is there.
     """
@@ -77,7 +78,7 @@ cdef class Bridge:
     cdef readonly frozenset dtypes
     cdef readonly str devices
     cdef int32_t least_ndim, most_ndim
-    cdef bint host, device
+    cdef bint host, device, started
     cdef const fastdl_maker *maker       # `make` for host memory, if there is a quicker way
     cdef const DLPackExchangeAPI *table  # likewise, for all memory that fastdl orders
 
@@ -171,12 +172,6 @@ cdef int obstacle(Bridge bridge, const fdl_description *description, bint immuta
 
 #: In the order of the values above.
 REASONS = None, "read-only", "layout", "alignment"
-
-
-def why_copied(Bridge bridge not None, Tensor tensor not None, bint immutable):
-    """Why the library of a bridge needs a copy of `tensor`, a word of REASONS; None: it does
-    not."""
-    return REASONS[obstacle(bridge, tensor.description, immutable)]
 
 
 cdef void settle(fdl_description *description) noexcept:
@@ -292,9 +287,9 @@ cdef object deliver(Tensor tensor, Bridge bridge, x, like, bint immutable, copy)
     cdef fdl_description *description
     tensor = fitted(tensor, bridge, x, immutable, copy)
     try:
-        if bridge.quick is not None:
-            bridge.speed_up(bridge.quick())
-            bridge.quick = None
+        if not bridge.started:  # the library is there now
+            bridge.started = True
+            bridge.speed_up(bridge.quick() if bridge.quick is not None else None)
         if (bridge.maker is not NULL
                 and tensor.description.managed.dl_tensor.device.device_type == kDLCPU):
             return bridge.maker.make(tensor)
@@ -403,6 +398,11 @@ def remember(key, Bridge bridge not None):
             kept.append((key, bridge))
             found.bridge = <PyObject *>bridge
             fastdl_store_(&found.key, <PyObject *>key)
+
+
+def knows(key):
+    """Whether a bridge was remembered for a class or a module."""
+    return known_bridge(<PyObject *>key) is not None
 
 
 def convert(x, like, /, *, copy=None):

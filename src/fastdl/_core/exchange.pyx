@@ -21,14 +21,14 @@ from fastdl._core.dlpack cimport (
 from fastdl._core.native cimport (
     FDL_TAG_OFFSET, FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, FASTDL_RUNTIME, FASTDL_TYPE_ASK_BITS,
     FASTDL_TYPE_BUFFER, FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_IMMUTABLE, FASTDL_TYPE_KEEP,
-    FASTDL_TYPE_NATIVE, FASTDL_TYPE_NONE_WAITS, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED, FASTDL_TYPE_UNORDERED,
-    fastdl_ask_capsule_, fastdl_borrower, fastdl_check_bits, fastdl_describe_type,
-    fastdl_discover, fastdl_find_device, fastdl_is_as_announced_, fastdl_is_tensor_type,
-    fastdl_keyword_fact,
-    fastdl_keywords, fastdl_mro_, fastdl_of_type_, fastdl_peer_fact, fastdl_peer_of_,
-    fastdl_raise_no_tensor, fastdl_record,
+    FASTDL_TYPE_NATIVE, FASTDL_TYPE_NONE_WAITS, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED,
+    FASTDL_TYPE_UNORDERED, fastdl_ask_capsule_, fastdl_borrower, fastdl_check_bits,
+    fastdl_describe_type, fastdl_discover, fastdl_find_device, fastdl_is_as_announced_,
+    fastdl_is_tensor_type, fastdl_keyword_fact, fastdl_keywords, fastdl_mro_, fastdl_of_type_,
+    fastdl_peer_fact, fastdl_peer_of_, fastdl_raise_no_tensor, fastdl_record,
     fastdl_refused_keyword, fastdl_runtime, fastdl_special_, fastdl_usable_table, fdl_acquire,
-    fdl_ask_quickly, fdl_came_from_c, fdl_keep_also, fdl_means_host, fdl_take_versioned, fdl_tensor_borrow, fdl_type_find, fdl_types,
+    fdl_ask_quickly, fdl_came_from_c, fdl_keep_also, fdl_means_host, fdl_take_versioned,
+    fdl_tensor_borrow, fdl_type_find, fdl_types,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object, take_capsule, tensor_table
 from fastdl._core.tensor import make_from_dlpack

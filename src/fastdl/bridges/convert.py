@@ -26,6 +26,7 @@ def convert(x, like, copy):
         return x
     try:
         tensor = asarray(x) if own is None or own.read is None else own.read(x)
+        tensor = exchange.from_dlpack(x) if tensor is x else tensor  # one of convert's own
     except Exception as error:
         found = explain(error, x, None, bridge)
         if found is error:
@@ -37,7 +38,9 @@ def convert(x, like, copy):
 
 def wrap(tensor, cls):
     """An object of a class that C code asks for; `tensor` itself if its library is not known."""
-    return tensor if known_bridge(cls) is None else front.convert(tensor, cls)
+    if front.knows(cls) or known_bridge(cls) is not None:
+        return front.convert(tensor, cls)
+    return tensor
 
 
 # ---- which library --------------------------------------------------------------------------
@@ -201,22 +204,22 @@ HELD_BY = {"bfloat": "float", "bool": "uint", "uint": "int"}
 def nearest_dtype(dtype, dtypes) -> str:
     """What to do about an element type that a library does not have."""
     kind = dtype.name.rstrip("0123456789")
-    other = "float" if kind.startswith("float") else HELD_BY.get(kind)
-    same: dict[str, int] = {}
-    for family in (kind, other, kind):
-        same = {name: int(name[len(family) :]) for name in dtypes if is_of(name, family)}
+    other = "float" if kind.startswith("float") else HELD_BY.get(kind, kind)
+    same = of_family(kind, dtypes)
+    for family, bits in ((kind, same), (other, of_family(other, dtypes))):
         least = dtype.bits + (family != kind != "bool")
-        wider = [name for name in same if same[name] >= least]
+        wider = [name for name in bits if bits[name] >= least]
         if wider:
-            return f"Convert the elements to {min(wider, key=same.__getitem__)} first"
+            return f"Convert the elements to {min(wider, key=bits.__getitem__)} first"
     if same:
         return f"Convert the elements to {max(same, key=same.__getitem__)} first"
     return f"It has {', '.join(sorted(dtypes))}"
 
 
-def is_of(name: str, family: str | None) -> bool:
-    """Whether a type is of a family: "float32" of "float", but no float8."""
-    return family is not None and name.startswith(family) and name[len(family) :].isdecimal()
+def of_family(family: str, dtypes) -> dict[str, int]:
+    """The types of a family with their bits: float32 is of "float", but not float8_e5m2."""
+    ends = {name: name[len(family) :] for name in dtypes if name.startswith(family)}
+    return {name: int(bits) for name, bits in ends.items() if bits.isdecimal()}
 
 
 #: What a library needs, by the words of REASONS.

@@ -9,13 +9,18 @@ def make(tensor, like):
     return dpnp.asarray(tensor.numpy()) if tensor.device.is_host else dpnp.from_dlpack(tensor)
 
 
+def is_host(tensor):
+    """data on the host"""
+    return tensor.device.is_host
+
+
 BRIDGES = (
     Bridge(
         "dpnp.ndarray",
         title="dpnp",
         classes=("dpnp:dpnp_array",),
         make=make,
-        copies=lambda tensor: tensor.device.is_host,
+        copies=is_host,
         devices=ANYWHERE,
         dtypes=(
             *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),

@@ -1,7 +1,7 @@
 """MXNet. Its arrays have no `__dlpack__`; it gives and takes legacy capsules."""
 
-from fastdl._core import exchange
 from fastdl._convert.convert import COMPACT, COPIED, Bridge
+from fastdl._core import exchange
 
 
 def make(tensor, like):

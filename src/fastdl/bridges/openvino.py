@@ -1,7 +1,7 @@
 """OpenVINO. Its tensors have no `__dlpack__`; they are made on arrays of NumPy."""
 
-from fastdl._core import exchange
 from fastdl._convert.convert import COMPACT, COPIED, Bridge
+from fastdl._core import exchange
 
 
 def make(tensor, like):
