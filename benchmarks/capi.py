@@ -25,7 +25,7 @@ SOURCES = (
     Source("borrow_torch_held", "torch, held in C++", "the direct call", over_floor=1.15),
     Source("borrow_numpy", "ndarray", "reading the struct", over_nanobind=0.15, nanoseconds=8),
     Source("borrow_tensor", "Tensor", "the direct call", over_nanobind=0.15, nanoseconds=5),
-    Source("borrow_jax", "jax.Array", "__dlpack__"),
+    Source("borrow_jax", "jax.Array", "__dlpack__", over_nanobind=0.3),
 )
 
 #: What else is done with each source: subject -> what it is, in addition to fastdl_borrow.

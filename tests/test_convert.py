@@ -203,7 +203,9 @@ def test_a_buffer_a_capsule_and_a_tensor():
 
 @pytest.mark.parametrize("x", [3, None, "text", object(), [1, 2]], ids=lambda x: type(x).__name__)
 def test_what_is_no_tensor(x):
-    with pytest.raises(TypeError, match="cannot become a numpy.ndarray: expected an object") as e:
+    with pytest.raises(
+        TypeError, match="cannot be converted to numpy.ndarray: expected an object"
+    ) as e:
         fastdl.convert(x, np.ndarray)
     assert repr(type(x).__qualname__) in str(e.value)
 
@@ -221,9 +223,11 @@ class NoMethods:
 
 
 def test_half_a_protocol():
-    with pytest.raises(TypeError, match=r"NoDevice' cannot become a numpy.ndarray: .*not __dlpa"):
+    with pytest.raises(
+        TypeError, match=r"NoDevice' cannot be converted to numpy.ndarray: .*not __dlpa"
+    ):
         fastdl.convert(NoDevice(), np.ndarray)
-    with pytest.raises(TypeError, match="NoMethods' cannot become a numpy.ndarray: "):
+    with pytest.raises(TypeError, match="NoMethods' cannot be converted to numpy.ndarray: "):
         fastdl.convert(NoMethods(), np.ndarray)
 
 
@@ -232,7 +236,7 @@ def test_a_producer_that_refuses():
         raise RuntimeError("first line\n" + "second line\n" * 60)
 
     with pytest.raises(
-        BufferError, match="cannot become a numpy.ndarray: RuntimeError: first l"
+        BufferError, match="cannot be converted to numpy.ndarray: RuntimeError: first l"
     ) as e:
         fastdl.convert(new(Producer)(Given(), act=act), np.ndarray)
     assert "second" not in str(e.value)
@@ -420,7 +424,9 @@ def test_a_copy_that_is_forbidden(library, case):
         fastdl.convert(source, cls, copy=False)
     assert made == []
     assert f"of shape {source.shape} on cpu:0, of type 'numpy.ndarray'" in str(caught.value)
-    assert "cannot become a fakelib1.Array without a copy, and copy=False" in str(caught.value)
+    assert "cannot be converted to fakelib1.Array without a copy, and copy=False" in str(
+        caught.value
+    )
 
 
 def test_a_copy_that_the_producer_made_is_forbidden(library):
@@ -474,8 +480,10 @@ def test_dimensions_that_a_library_does_not_have(library):
         ("bfloat16", {"float32", "float16"}, "Convert the elements to float32 first"),
         ("bool", {"uint8", "int8"}, "Convert the elements to uint8 first"),
         ("uint16", {"int32", "int64", "int8"}, "Convert the elements to int32 first"),
+        ("uint16", {"uint8", "int32"}, "Convert the elements to int32 first"),
+        ("uint16", {"uint8", "int8"}, "Convert the elements to uint8 first"),
         ("complex128", {"complex64", "float32"}, "Convert the elements to complex64 first"),
-        ("complex64", {"int8"}, "It has int8"),
+        ("complex64", {"int8", "float64"}, "It has float64, int8"),
         ("float8_e5m2", {"float16", "int8"}, "Convert the elements to float16 first"),
     ],
 )
@@ -624,6 +632,34 @@ class TestTables:
         for source in (BASE, fastdl.from_dlpack(BASE), BASE[::-1], bytearray(3)):
             for _ in range(3):  # not known, known, started
                 assert fastdl.convert(source, cls) is ...
+
+    @pytest.mark.parametrize("layout", LAYOUTS)
+    def test_the_table_of_a_bridge_gets_what_fits(self, library, layout):
+        """The table is that of fastdl.Tensor, whose objects show what it got."""
+        source, fits = LAYOUTS[layout]
+        facts = {"strides": POSITIVE, "quick": lambda: fastdl.exchange_api(fastdl.Tensor)}
+        cls = library(**facts)
+        for x in (source, fastdl.from_dlpack(source)):
+            for _ in range(3):  # not known, known, started
+                result = fastdl.convert(x, cls)
+                assert (result.data_ptr == source.ctypes.data) is (fits >= POSITIVE)
+                assert min(result.strides, default=0) >= 0
+                assert np.array_equal(result.numpy(), source)
+        frozen = fastdl.from_dlpack(source.view())
+        for _ in range(3):
+            result = fastdl.convert(frozen, library(readonly=COPIED, **facts))
+            assert not result.readonly
+
+    @pytest.mark.parametrize("index", [slice(None), slice(None, None, -1)], ids=["fits", "not"])
+    def test_nothing_is_leaked_on_the_way_to_the_table(self, library, index):
+        cls = library(strides=POSITIVE, quick=lambda: fastdl.exchange_api(fastdl.Tensor))
+        given = Given()
+        tensor = fastdl.from_dlpack(new(Producer)(given))[index]
+        for _ in range(3):
+            assert fastdl.convert(tensor, cls).shape == (2, 3)
+        given.assert_alive()
+        del tensor
+        given.assert_released()
 
     def test_a_failure_of_the_table_of_a_bridge(self, library):
         hostile.set_maker("raise")

@@ -8,6 +8,7 @@ import weakref
 
 import numpy as np
 import pytest
+import tvm_ffi
 
 import fastdl
 from fastdl._core import tensor as core
@@ -728,6 +729,33 @@ def test_result_where_a_type_has_no_table_that_makes_objects(api, like):
     made = api.wrap(api.empty(np.ones((2, 3)), like), like)
     assert type(made) is fastdl.Tensor
     assert (made.shape, str(made.dtype)) == ((2, 3), "float64")
+
+
+@installed
+def test_result_as_an_object_of_a_library_with_a_bridge(api):
+    array = np.arange(6, dtype=np.int16).reshape(2, 3)
+    for _ in range(2):
+        result = api.wrap(api.own(array), tvm_ffi.Tensor)
+        assert type(result) is tvm_ffi.Tensor
+        assert result.data_ptr() == array.ctypes.data
+    made = api.wrap(api.empty(array, tvm_ffi.Tensor), tvm_ffi.Tensor)
+    assert (type(made), made.shape) == (tvm_ffi.Tensor, (2, 3))
+    frozen = np.arange(3.0)
+    frozen.flags.writeable = False
+    result = api.wrap(api.own(frozen), tvm_ffi.Tensor)  # which has no read-only tensors
+    assert result.data_ptr() != frozen.ctypes.data
+
+
+@installed
+def test_result_that_a_library_with_a_bridge_refuses(api):
+    given = Given(shape=(2, -3))
+    with pytest.raises(BufferError, match="a negative dimension"):
+        api.wrap(given.capsule(), tvm_ffi.Tensor)
+    given.assert_released()
+    given = Given(dtype=(99, 8, 1))
+    result = api.wrap(given.capsule(), tvm_ffi.Tensor)
+    del result
+    given.assert_released()
 
 
 @alone

@@ -1057,8 +1057,9 @@ static inline int fastdl_own(PyObject *obj, DLManagedTensorVersioned **out);
 
 /* Makes *out, a new object of type `like` on `managed`. `like` is the type of one of your
  * arguments, Py_TYPE(x), or NULL for fastdl.Tensor. The object is of the class that the type's
- * table makes (for a subclass of torch.Tensor: torch.Tensor itself), or a fastdl.Tensor if the type
- * has no table that can make objects.
+ * table makes (for a subclass of torch.Tensor: torch.Tensor itself). Types without a table, such as
+ * jax.Array, are made as by fastdl.convert, which copies where their library needs it; for a type
+ * of a library that fastdl does not know it is a fastdl.Tensor.
  *
  * `managed` is consumed in every case, so the caller has nothing to clean up. If this function
  * itself refuses (TypeError: `like` is not a tensor type, or needs fastdl_import()) or a table of
@@ -1276,7 +1277,9 @@ enum {
     FASTDL_TYPE_NONE_WAITS = 128, /* passes stream=-1 to its driver; waits by itself on None */
     FASTDL_TYPE_TRUSTED = 256,    /* its table describes real tensors: sizes need no check */
     FASTDL_TYPE_TRACED = 512,     /* stands for a tensor while a function is traced: no memory */
-    FASTDL_TYPE_UNORDERED = 1024  /* takes `stream` and ignores it: its data may not be there yet */
+    FASTDL_TYPE_UNORDERED = 1024, /* takes `stream` and ignores it: its data may not be there yet */
+    FASTDL_TYPE_BUFFER = 2048,    /* its buffer describes host data, quicker than `__dlpack__` */
+    FASTDL_TYPE_ASK_LATER = 4096  /* asking for a capsule waits for nothing: it says where it is */
 };
 
 /* Keywords of `__dlpack__`. */
@@ -1571,6 +1574,9 @@ typedef struct {
      * with MemoryError, or with what a descriptor in the type raised. */
     const fastdl_record *(*describe)(PyTypeObject *type);
     uint64_t tag_offset; /* where a type object of the running CPython has its version tag */
+    /* Makes *out as fastdl_wrap does, for a type that has only `__dlpack__`: 0, or -1 with an
+     * exception. `managed` is consumed in every case. */
+    int (*wrap)(DLManagedTensorVersioned *managed, PyTypeObject *like, PyObject **out);
 } fastdl_runtime;
 
 /* ========================================================================
@@ -2120,12 +2126,13 @@ fastdl_peer_fact fastdl_peer_facts_[] = {
     {"torch", "FakeTensor", FASTDL_TYPE_TRACED},
     {"jax", "Tracer", FASTDL_TYPE_TRACED},
     {"torch", "Tensor", FASTDL_TYPE_ASK_BITS | FASTDL_TYPE_TRUSTED},
-    {"jaxlib", "ArrayImpl", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_NONE_WAITS},
+    {"jaxlib", "ArrayImpl", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_NONE_WAITS | FASTDL_TYPE_BUFFER},
     {"jax", "Array", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_NONE_WAITS},
-    {"tensorflow", "EagerTensor", FASTDL_TYPE_IMMUTABLE},
-    {"mlx", "array", FASTDL_TYPE_IMMUTABLE},
-    {"pyarrow", "Array", FASTDL_TYPE_IMMUTABLE},
-    {"pyarrow", "Tensor", FASTDL_TYPE_IMMUTABLE},
+    {"tensorflow", "EagerTensor", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_BUFFER},
+    {"mlx", "array", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_BUFFER},
+    {"pyarrow", "Array", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_ASK_LATER},
+    {"pyarrow", "Tensor", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_ASK_LATER},
+    {"tvm_ffi", "Tensor", FASTDL_TYPE_ASK_LATER},
     {"onnxruntime", "OrtValue", FASTDL_TYPE_KEEP},
     {"cuda.core", "Buffer", FASTDL_TYPE_UNORDERED},
     {"nanobind", "nb_ndarray", FASTDL_TYPE_UNORDERED},
@@ -3169,6 +3176,8 @@ typedef struct {
     const DLPackExchangeAPI *protocol;
     const fastdl_record *(*describe)(PyTypeObject *); /* NULL before fastdl_import() */
     size_t tag_offset;                                /* 0 before fastdl_import() */
+    /* NULL before fastdl_import() */
+    int (*wrap)(DLManagedTensorVersioned *, PyTypeObject *, PyObject **);
 } fastdl_state_t_;
 
 #ifdef __cplusplus
@@ -3183,7 +3192,7 @@ FASTDL_ONE_("b.fastdl_types_") fastdl_cache fastdl_own_types_ = FASTDL_ZERO_;
 FASTDL_ONE_("b.fastdl_none_") fastdl_slot fastdl_no_types_[FASTDL_SETS] = FASTDL_ZERO_;
 FASTDL_ONE_("d.fastdl_state_")
 fastdl_state_t_ fastdl_state_ = {
-    fastdl_no_types_, &fastdl_own_types_, NULL, NULL, &fastdl_protocol_table_, NULL, 0};
+    fastdl_no_types_, &fastdl_own_types_, NULL, NULL, &fastdl_protocol_table_, NULL, 0, NULL};
 
 #ifdef Py_LIMITED_API
 
@@ -3266,6 +3275,7 @@ FASTDL_COLD_ void fastdl_leave_home_(PyObject *capsule)
     fastdl_state_.protocol = &fastdl_protocol_table_;
     fastdl_state_.describe = NULL;
     fastdl_state_.tag_offset = 0;
+    fastdl_state_.wrap = NULL;
     fastdl_store_(&fastdl_state_.home, NULL);
 }
 
@@ -3389,6 +3399,8 @@ FASTDL_COLD_ int fastdl_import_(const fastdl_runtime *runtime)
     fastdl_state_.protocol = runtime->protocol;
     fastdl_state_.describe = runtime->describe;
     fastdl_state_.tag_offset = (size_t)runtime->tag_offset;
+    if (runtime->size > offsetof(fastdl_runtime, wrap))
+        fastdl_state_.wrap = runtime->wrap;
     fastdl_state_.types = runtime->types;
     fastdl_store_(&fastdl_state_.hits, runtime->types->tables[0]);
     return 0;
@@ -3694,6 +3706,8 @@ static inline int fastdl_wrap(DLManagedTensorVersioned *managed, PyTypeObject *l
         fastdl_discard_(managed, NULL);
         return -1;
     }
+    if (api == fastdl_state_.protocol && fastdl_state_.wrap != NULL)
+        return fastdl_state_.wrap(managed, like, out); /* a table is not told the type */
     failed = api->managed_tensor_to_py_object_no_sync(managed, &object);
     if (FASTDL_UNLIKELY_(failed || object == NULL)) {
         if (!PyErr_Occurred())

@@ -36,5 +36,6 @@ def connect() -> None:
         after_table=consumer.finish_table_import,
         delivery=consumer.check_delivery,
         bridge=lookup.find,
+        wrap=convert.wrap,
     )
     convert.connect()

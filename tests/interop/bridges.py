@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from fastdl._convert.convert import COMPACT, COPIED, DENSE, IMMUTABLE, POSITIVE, Bridge
+from fastdl._convert.convert import ANYWHERE, COMPACT, COPIED, DENSE, IMMUTABLE, POSITIVE, Bridge
 from fastdl.bridges import lookup
 
 STRIDES = {POSITIVE: "negative strides", DENSE: "gaps", COMPACT: "all but row-major"}
@@ -23,13 +23,13 @@ def copied(bridge: Bridge) -> str:
     if bridge.alignment > 1:
         kinds.append(f"not aligned to {bridge.alignment} bytes")
     if bridge.copies:
-        kinds.append("elements that share bytes")
+        kinds.append(bridge.copies.__doc__)
     return "; ".join(kind for kind in kinds if kind) or "none"
 
 
 def limits(bridge: Bridge) -> str:
     """What convert refuses to make."""
-    words = []
+    words = [] if bridge.devices == ANYWHERE else [f"{bridge.devices} memory"]
     least, most = bridge.ndims
     if (least, most) != (0, 64):
         words.append(f"{least} dimension" if least == most else f"{least} to {most} dimensions")

@@ -42,6 +42,7 @@ LAYOUTS = ("compact", "transposed", "gaps", "reversed", "broadcast", "scalar", "
 TABLE = "its exchange table"
 BRIDGE = "a bridge over its C API"
 PROTOCOL = "`__dlpack__`"
+BUFFER = "its buffer"
 
 # What becomes of the read-only flag.
 KEPT = "kept"
@@ -76,7 +77,7 @@ class Peer:
     in_grid: bool = True  # paired with the other libraries
 
     # As a producer.
-    through: str = PROTOCOL  # or TABLE, BRIDGE
+    through: str = PROTOCOL  # or TABLE, BRIDGE, BUFFER
     readonly: bool = False  # what fastdl must say of its arrays
     pointer: Callable[[Any], int] | None = None
     write: Callable[[Any, Any], None] | None = None  # sets the first element
@@ -192,6 +193,7 @@ PEERS = (
             *MORE_FLOAT8,
             "float4_e2m1fn",
         ),
+        through=BUFFER,
         readonly=True,
         pointer=lambda x: x.unsafe_buffer_pointer(),
         views={"transposed": lambda x: x.T, "gaps": lambda x: x[:, ::2]},
@@ -212,6 +214,7 @@ PEERS = (
         take=arrays.mlx_take,
         dtypes=("bool", *INTEGERS, *FLOATS, "complex64", "bfloat16"),
         pointer=arrays.mlx_pointer,
+        through=BUFFER,
         readonly=True,
         views={
             "transposed": lambda x: x.T,

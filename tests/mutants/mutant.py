@@ -14,6 +14,9 @@ ACQUIRE, BLOCK, COPY, EXPORT, GIL, IMPORT, INDEX, LIFETIME, OBJECT = (
     for name in "acquire block copy export gil import index lifetime object".split()
 )
 FACTS, READING, RESHAPE = (f"src/fastdl/_core/{name}.c" for name in ("facts", "values", "views"))
+BUFFER = "src/fastdl/_core/buffer.c"
+CONVERT = "src/fastdl/_convert/convert.pyx"
+EXCHANGE = "src/fastdl/_core/exchange.pyx"
 NUMPY = "src/fastdl/bridges/_numpy.pyx"
 HEADER = "include/fastdl/fastdl.h"
 BINDING = "src/fastdl/_devices/driver.pyx"
@@ -39,7 +42,9 @@ BUFFERS, COLLECTION, COPYING_HOST, INDEXING, PRODUCER, RESHAPING, TENSOR, VALUES
     f"tests/test_{name}.py"
     for name in "buffer collection copies indexing producer reshaping tensor values".split()
 )
-EMPTY = "tests/test_empty.py"
+CONVERTING, EMPTY, QUICK = (
+    f"tests/test_{name}.py" for name in ("convert", "empty", "quick_imports")
+)
 
 DTYPES, EXPECT, LAYOUT = (f"tests/test_{name}.py" for name in ("faults_dtype", "expect", "layout"))
 NEGOTIATING, REFUSALS, OUTCOMES = (

@@ -5,6 +5,7 @@ it stays the mistake that its name says; who changes the code mends the table.
 """
 
 from tests.mutants.contexts import OTHER_CONTEXTS, RESETS, WAITS_OF_THE_HOST
+from tests.mutants.convert import CONVERSIONS, QUICK_IMPORTS
 from tests.mutants.core import EXPORTS, HOST_COPIES, IMPORTS, LIFETIMES, OWNERSHIP, VIEWS
 from tests.mutants.drivers import CAPTURE, CONTEXTS, IN_CALLBACKS, NUMBERS, THE_GIL
 from tests.mutants.forms import FORMS
@@ -41,4 +42,6 @@ MUTANTS = [
     *MEMORIES,
     *COPY_POLICY,
     *FORMS,
+    *CONVERSIONS,
+    *QUICK_IMPORTS,
 ]

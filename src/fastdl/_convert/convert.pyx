@@ -21,12 +21,13 @@ from fastdl._core.dlpack cimport (
 from fastdl._core.native cimport (
     FASTDL_TYPE_IMMUTABLE, FASTDL_TYPE_NATIVE, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED,
     fastdl_compact_strides, fastdl_complete_view_, fastdl_device_fact, fastdl_find_device,
-    fastdl_is_contiguous, fastdl_load_, fastdl_record, fastdl_store_, fastdl_view,
+    fastdl_is_contiguous, fastdl_load_, fastdl_record, fastdl_store_, fastdl_view, fdl_ask_quickly,
     fdl_default_stream, fdl_description, fdl_description_copy, fdl_description_release,
     fdl_is_ordered, fdl_order_for, fdl_type_find,
 )
 from fastdl._core.tensor cimport Tensor
 from fastdl._core import exchange
+from fastdl._core import tensor as core
 
 cdef enum:
     # Which strides a library takes: all; none that is negative; those of elements without gaps,
@@ -63,7 +64,8 @@ cdef class Bridge:
     strides: ANY, POSITIVE, DENSE or COMPACT. readonly: KEPT, IMMUTABLE or COPIED.
     alignment: of the data, in bytes. ndims: the least and the greatest number of dimensions.
     dtypes: the names of the element types it takes; None: as it says itself.
-    copies: copies(tensor) says whether `make` copies; or True.
+    copies: copies(tensor) says whether `make` copies, and its docstring, which data that is; or
+        True: all.
     devices: HOST, DEVICE or ANYWHERE.
     quick: quick() returns a capsule for `speed_up`. Called once, when the library is there.
     """
@@ -76,7 +78,7 @@ cdef class Bridge:
     cdef readonly frozenset dtypes
     cdef readonly str devices
     cdef int32_t least_ndim, most_ndim
-    cdef bint host, device
+    cdef bint host, device, started
     cdef const fastdl_maker *maker       # `make` for host memory, if there is a quicker way
     cdef const DLPackExchangeAPI *table  # likewise, for all memory that fastdl orders
 
@@ -172,12 +174,6 @@ cdef int obstacle(Bridge bridge, const fdl_description *description, bint immuta
 REASONS = None, "read-only", "layout", "alignment"
 
 
-def why_copied(Bridge bridge not None, Tensor tensor not None, bint immutable):
-    """Why the library of a bridge needs a copy of `tensor`, a word of REASONS; None: it does
-    not."""
-    return REASONS[obstacle(bridge, tensor.description, immutable)]
-
-
 cdef void settle(fdl_description *description) noexcept:
     """Gives the strides that mean nothing, those of dimensions of size 1 and of tensors without
     elements, the value that they have in a compact tensor: libraries look at them all the same.
@@ -235,7 +231,9 @@ cdef Tensor fitted(Tensor tensor, Bridge bridge, x, bint immutable, copy):
                 tensor.description.managed.flags & DLPACK_FLAG_BITMASK_IS_COPIED):
             reason = LAYOUT
     if reason != 0:
-        tensor = copied(tensor)
+        # The plain case of what `copied` does.
+        plain = memory.device.device_type == kDLCPU
+        tensor = copy_host(tensor) if plain else copied(tensor)
     else:
         adapt(tensor.description, bridge)
     return tensor
@@ -289,9 +287,9 @@ cdef object deliver(Tensor tensor, Bridge bridge, x, like, bint immutable, copy)
     cdef fdl_description *description
     tensor = fitted(tensor, bridge, x, immutable, copy)
     try:
-        if bridge.quick is not None:
-            bridge.speed_up(bridge.quick())
-            bridge.quick = None
+        if not bridge.started:  # the library is there now
+            bridge.started = True
+            bridge.speed_up(bridge.quick() if bridge.quick is not None else None)
         if (bridge.maker is not NULL
                 and tensor.description.managed.dl_tensor.device.device_type == kDLCPU):
             return bridge.maker.make(tensor)
@@ -356,6 +354,8 @@ cdef object on_borrowed(object x, const fastdl_record *record, const fastdl_make
 # ---- the front ------------------------------------------------------------------------------
 
 cdef object from_dlpack = exchange.from_dlpack
+cdef object ask = exchange.ask
+cdef object copy_host = core.copy_host
 
 # The bridges of classes and modules, by address: open addressing, filled once. Their references are
 # in `kept`. A slot is written from the right to the left, since others may read without the GIL.
@@ -400,6 +400,11 @@ def remember(key, Bridge bridge not None):
             fastdl_store_(&found.key, <PyObject *>key)
 
 
+def knows(key):
+    """Whether a bridge was remembered for a class or a module."""
+    return known_bridge(<PyObject *>key) is not None
+
+
 def convert(x, like, /, *, copy=None):
     """An object of another library on the memory of `x`; a copy where that library needs one.
 
@@ -426,6 +431,7 @@ def convert(x, like, /, *, copy=None):
     cdef Bridge bridge, own
     cdef const fastdl_record *record
     cdef object result = None
+    cdef Tensor tensor
     if copy is not None:
         return complete(x, like, copy)
     example = like
@@ -445,9 +451,18 @@ def convert(x, like, /, *, copy=None):
             result = on_borrowed(x, record, bridge.maker)
         if result is not None:
             return result
+    cdef PyObject *found = NULL
     try:
-        tensor = from_dlpack(x)
+        if record is NULL or not record.facts & FASTDL_TYPE_PROTOCOL:
+            tensor = from_dlpack(x)
+        else:
+            found = fdl_ask_quickly(<PyObject *>x, record.facts)
+            if found is not NULL:
+                tensor = <Tensor>found
+                Py_XDECREF(found)
+            else:
+                tensor = ask(x)
     except Exception as error:
         raise_explained(error, x, None, bridge)
-    immutable = record is not NULL and record.facts & FASTDL_TYPE_IMMUTABLE
+    cdef bint immutable = record is not NULL and record.facts & FASTDL_TYPE_IMMUTABLE != 0
     return deliver(tensor, bridge, x, like, immutable, None)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "acquire.h"
 
+#include <string.h>
+
+#include "buffer.h"
 #include "devices.h"
 #include "export.h"
 #include "facts.h"
@@ -51,6 +54,58 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
          fastdl_check_bits(object, &description->managed.dl_tensor) < 0))
         Py_CLEAR(tensor);
     return tensor;
+}
+
+/* ---- types that have only `__dlpack__` ---- */
+
+/* Takes the managed tensor out of a capsule that nobody else has, if it is versioned. NULL without
+ * an exception if it is not, or not in host memory. */
+static PyObject *take_on_host(PyObject *capsule, PyObject *object)
+{
+    static const char used[] = "used_dltensor_versioned";
+    DLManagedTensorVersioned *managed;
+    const char *name = PyCapsule_CheckExact(capsule) ? PyCapsule_GetName(capsule) : NULL;
+    if (name == NULL || strcmp(name, "dltensor_versioned") != 0)
+        return NULL;
+    managed = PyCapsule_GetPointer(capsule, name);
+    if (managed->version.major == FASTDL_DLPACK_MAJOR &&
+        managed->dl_tensor.device.device_type != kDLCPU)
+        return NULL; /* it has to be asked for the right stream */
+    PyCapsule_SetName(capsule, used);
+    return fdl_take_versioned(managed, object);
+}
+
+/* Asks for a versioned capsule without asking where the data is. */
+static PyObject *ask_at_once(PyObject *object)
+{
+    fastdl_names_ made;
+    const fastdl_names_ *names = fastdl_get_names_(&made);
+    PyObject *arguments[3], *capsule, *tensor;
+    if (names == NULL)
+        return NULL;
+    arguments[0] = NULL; /* room for the callee, as PY_VECTORCALL_ARGUMENTS_OFFSET promises */
+    arguments[1] = object;
+    arguments[2] = names->version;
+    capsule = PyObject_VectorcallMethod(names->dlpack, arguments + 1,
+                                        1 | PY_VECTORCALL_ARGUMENTS_OFFSET, names->max_version);
+    if (names == &made)
+        fastdl_drop_names_(&made);
+    if (capsule == NULL) {
+        if (PyErr_ExceptionMatches(PyExc_TypeError))
+            PyErr_Clear(); /* perhaps about the keyword: the negotiation finds out */
+        return NULL;
+    }
+    tensor = take_on_host(capsule, object);
+    Py_DECREF(capsule);
+    return tensor;
+}
+
+PyObject *fdl_ask_quickly(PyObject *object, uint32_t facts)
+{
+    if (facts & FASTDL_TYPE_BUFFER)
+        return fdl_take_buffer(object,
+                               facts & FASTDL_TYPE_IMMUTABLE ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
+    return facts & FASTDL_TYPE_ASK_LATER ? ask_at_once(object) : NULL;
 }
 
 /* ---- the entry ---- */
@@ -143,6 +198,11 @@ static PyObject *from_dlpack(PyObject *module, PyObject *const *arguments, Py_ss
             }
             if (tensor != NULL || PyErr_Occurred())
                 return tensor;
+        } else if (record != NULL && names == NULL) {
+            PyObject *tensor = fdl_ask_quickly(arguments[0], record->facts);
+            if (tensor == NULL && !PyErr_Occurred())
+                tensor = PyObject_Vectorcall(protocol_call, arguments, 1, NULL);
+            return tensor;
         }
     }
     return PyObject_Vectorcall(complete_call, arguments, (size_t)count, names);

@@ -100,6 +100,7 @@ def install(
     after_table: Callable[..., Any],
     delivery: Callable[..., Any],
     bridge: Callable[..., Any],
+    wrap: Callable[..., Any],
 ) -> None: ...
 
 runtime: CapsuleType  # what fastdl_import finds

@@ -8,7 +8,7 @@ no table of its own.
 import sys
 
 from cpython.object cimport PyObject, PyTypeObject
-from cpython.ref cimport Py_XDECREF
+from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.pycapsule cimport (
     PyCapsule_CheckExact, PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New,
 )
@@ -20,15 +20,15 @@ from fastdl._core.dlpack cimport (
 )
 from fastdl._core.native cimport (
     FDL_TAG_OFFSET, FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, FASTDL_RUNTIME, FASTDL_TYPE_ASK_BITS,
-    FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_IMMUTABLE, FASTDL_TYPE_KEEP, FASTDL_TYPE_NATIVE,
-    FASTDL_TYPE_NONE_WAITS, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED, FASTDL_TYPE_UNORDERED,
-    fastdl_ask_capsule_, fastdl_borrower, fastdl_check_bits, fastdl_describe_type,
-    fastdl_discover, fastdl_find_device, fastdl_is_as_announced_, fastdl_is_tensor_type,
-    fastdl_keyword_fact,
-    fastdl_keywords, fastdl_mro_, fastdl_of_type_, fastdl_peer_fact,
-    fastdl_raise_no_tensor, fastdl_record,
+    FASTDL_TYPE_BUFFER, FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_IMMUTABLE, FASTDL_TYPE_KEEP,
+    FASTDL_TYPE_NATIVE, FASTDL_TYPE_NONE_WAITS, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED,
+    FASTDL_TYPE_UNORDERED, fastdl_ask_capsule_, fastdl_borrower, fastdl_check_bits,
+    fastdl_describe_type, fastdl_discover, fastdl_find_device, fastdl_is_as_announced_,
+    fastdl_is_tensor_type, fastdl_keyword_fact, fastdl_keywords, fastdl_mro_, fastdl_of_type_,
+    fastdl_peer_fact, fastdl_peer_of_, fastdl_raise_no_tensor, fastdl_record,
     fastdl_refused_keyword, fastdl_runtime, fastdl_special_, fastdl_usable_table, fdl_acquire,
-    fdl_keep_also, fdl_means_host, fdl_tensor_borrow, fdl_type_find, fdl_types,
+    fdl_ask_quickly, fdl_came_from_c, fdl_keep_also, fdl_means_host, fdl_take_versioned,
+    fdl_tensor_borrow, fdl_type_find, fdl_types,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object, take_capsule, tensor_table
 from fastdl._core.tensor import make_from_dlpack
@@ -45,14 +45,15 @@ cdef object over_protocol_py = None  # its second half: what follows where no ta
 cdef object after_table_py = None  # the same where a table did, and a stream was given
 cdef object check_delivery = None  # raises if a capsule is on another kind of device than promised
 cdef object find_bridge = None     # name of a package -> the bridge for its types, or None
+cdef object wrap_py = None         # an object of a class, if its library is known, on a Tensor
 
 
-def install(*, from_dlpack, over_protocol, after_table, delivery, bridge):
+def install(*, from_dlpack, over_protocol, after_table, delivery, bridge, wrap):
     """Tells the core which Python functions decide what is not decided here. Called once."""
-    global full_from_dlpack, over_protocol_py, after_table_py, check_delivery, find_bridge
+    global full_from_dlpack, over_protocol_py, after_table_py, check_delivery, find_bridge, wrap_py
     full_from_dlpack = from_dlpack
     over_protocol_py, after_table_py = over_protocol, after_table
-    check_delivery, find_bridge = delivery, bridge
+    check_delivery, find_bridge, wrap_py = delivery, bridge, wrap
 
 
 # ---- special methods ------------------------------------------------------------------------
@@ -112,6 +113,8 @@ cdef int describe(PyTypeObject *type, fastdl_record *record) except -1:
     cdef const DLPackExchangeAPI *table = NULL
     cls = <object>type
     fastdl_describe_type(type, record, &peer)
+    if record.facts & FASTDL_TYPE_BUFFER and fastdl_peer_of_(type) is not peer:
+        record.facts &= ~<uint32_t>FASTDL_TYPE_BUFFER  # a class derived from it may do anything
     bridge = find_bridge(peer.package.decode()) if peer.name is not NULL else None
     if registered:
         table = registered_table(cls)
@@ -202,16 +205,28 @@ def refusal(error, asked, int frames):
     return fastdl_refused_keyword(words, traceback is not None, bits)
 
 
+cdef Tensor ask_quickly(object x, const fastdl_record *record):
+    """The tensor of host data by the quick way of its type; None if there is none that serves."""
+    cdef Tensor tensor
+    cdef PyObject *found = fdl_ask_quickly(<PyObject *>x, record.facts)
+    if found is NULL:
+        return None
+    tensor = <Tensor>found
+    Py_XDECREF(found)
+    return tensor
+
+
 cdef Tensor acquire_over_protocol(object x, const fastdl_record *record, int32_t *device):
     """The tensor of `x` by way of `__dlpack__`; None if its data is not in host memory, or if it
     has no such method. `device` is where it says that it is; its type is 0 if it was not asked."""
     cdef uint32_t facts = record.facts
-    cdef PyObject *asked
-    if fastdl_ask_capsule_(<PyObject *>x, record.refused, True, device, &asked) == 0:
+    cdef Tensor tensor
+    cdef PyObject *found
+    if fastdl_ask_capsule_(<PyObject *>x, record.refused, True, device, &found) == 0:
         return None
-    capsule = <object>asked
-    Py_XDECREF(asked)
-    cdef Tensor tensor = take_capsule(capsule, facts & FASTDL_TYPE_IMMUTABLE, x, False)
+    capsule = <object>found
+    Py_XDECREF(found)
+    tensor = take_capsule(capsule, facts & FASTDL_TYPE_IMMUTABLE, x, False)
     if not fastdl_is_as_announced_(device, tensor.description.managed.dl_tensor.device):
         check_delivery(x, (device[0], device[1]), tensor)
     if facts & FASTDL_TYPE_ASK_BITS:
@@ -238,10 +253,17 @@ cdef object acquire_or_ask(object x):
     """from_dlpack(x), except for capsules."""
     cdef const fastdl_record *record = record_of(type(x))
     cdef Tensor tensor
-    cdef int32_t device[2]
     if not record.facts & FASTDL_TYPE_PROTOCOL:
         tensor = fdl_acquire(<PyObject *>x, record, 1)
         return tensor if tensor is not None else over_protocol_py(x)
+    tensor = ask_quickly(x, record)
+    return tensor if tensor is not None else ask_in_full(x, record)
+
+
+cdef object ask_in_full(object x, const fastdl_record *record):
+    """The same where there is no quick way."""
+    cdef Tensor tensor
+    cdef int32_t device[2]
     if not record.facts & FASTDL_TYPE_HAS_DLPACK:
         return over_protocol_py(x)
     tensor = acquire_over_protocol(x, record, device)
@@ -257,7 +279,9 @@ cdef Tensor ask_on_host(object x):
     cdef int32_t device[2]
     if not (record.facts & FASTDL_TYPE_PROTOCOL and record.facts & FASTDL_TYPE_HAS_DLPACK):
         return None
-    tensor = acquire_over_protocol(x, record, device)
+    tensor = ask_quickly(x, record)
+    if tensor is None:
+        tensor = acquire_over_protocol(x, record, device)
     if tensor is None or not fastdl_find_device(
             tensor.description.managed.dl_tensor.device.device_type).host:
         return None
@@ -279,8 +303,10 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
 
 
 def ask(x):
-    """from_dlpack of an object whose native table refused it."""
-    return over_protocol_py(x)
+    """from_dlpack of an object that its native table, or the quick way of its type, does not
+    serve."""
+    cdef const fastdl_record *record = record_of(type(x))
+    return ask_in_full(x, record) if record.facts & FASTDL_TYPE_PROTOCOL else over_protocol_py(x)
 
 
 def finish(x, tensor, device, stream):
@@ -346,6 +372,17 @@ general_table.dltensor_from_py_object_no_sync = NULL
 
 # ---- for C: see fastdl.h ----
 
+
+cdef int wrap(DLManagedTensorVersioned *managed, PyTypeObject *like, PyObject **out) except -1:
+    """fastdl_wrap for a type that has only `__dlpack__`."""
+    cdef Tensor tensor = fdl_take_versioned(managed, NULL)
+    fdl_came_from_c(tensor.description)
+    result = wrap_py(tensor, <object>like)
+    Py_INCREF(result)
+    out[0] = <PyObject *>result
+    return 0
+
+
 cdef fastdl_runtime for_c
 for_c.major = FASTDL_ABI_MAJOR
 for_c.minor = FASTDL_ABI_MINOR
@@ -355,6 +392,7 @@ for_c.tensor = tensor_table()
 for_c.protocol = &general_table
 for_c.describe = discover
 for_c.tag_offset = FDL_TAG_OFFSET
+for_c.wrap = <int (*)(DLManagedTensorVersioned *, PyTypeObject *, PyObject **) noexcept>wrap
 
 runtime = PyCapsule_New(&for_c, FASTDL_RUNTIME, NULL)
 

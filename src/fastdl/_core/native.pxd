@@ -72,6 +72,7 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
         FASTDL_TYPE_NONE_WAITS
         FASTDL_TYPE_UNORDERED
         FASTDL_TYPE_TRUSTED
+        FASTDL_TYPE_BUFFER
 
     ctypedef struct fastdl_keyword_fact:
         uint32_t keyword
@@ -109,6 +110,7 @@ cdef extern from "<fastdl/fastdl.h>":
         const DLPackExchangeAPI *protocol
         const fastdl_record *(*describe)(PyTypeObject *) except NULL
         uint64_t tag_offset
+        int (*wrap)(DLManagedTensorVersioned *, PyTypeObject *, PyObject **) noexcept
 
     const char *FASTDL_RUNTIME
 
@@ -118,6 +120,7 @@ cdef extern from "<fastdl/fastdl.h>":
     void fastdl_store_(const void **place, const void *value) noexcept
     int fastdl_complete_view_(PyObject *obj, fastdl_view *view, uint32_t facts) noexcept
     int fastdl_check_bits(PyObject *object, const DLTensor *tensor) except -1
+    const fastdl_peer_fact *fastdl_peer_of_(PyTypeObject *type) except NULL
     const DLPackExchangeAPI *fastdl_usable_table(const DLPackExchangeAPI *table) noexcept
     int fastdl_describe_type(
         PyTypeObject *type, fastdl_record *record, const fastdl_peer_fact **peer) except -1
@@ -217,6 +220,7 @@ cdef extern from "_core/types.h" nogil:
 
 cdef extern from "_core/acquire.h":
     object fdl_acquire(PyObject *object, const fastdl_record *record, int order)
+    PyObject *fdl_ask_quickly(PyObject *object, uint32_t facts) except? NULL
     object fdl_make_from_dlpack(
         bytes doc, object complete, object over_protocol, object finish)
 

@@ -18,7 +18,8 @@ static inline const fastdl_record *fdl_type_find(const PyTypeObject *type)
     const fastdl_record *record;
     uint32_t tag = fastdl_tag_(type);
     if (FASTDL_LIKELY_(
-            fastdl_match_(&fdl_types.tables[0][tag & (FASTDL_SETS - 1)], type, tag, &record)))
+            fastdl_match_(&fdl_types.tables[0][tag & (FASTDL_SETS - 1)], type, tag, &record)) ||
+        fastdl_match_(&fdl_types.others[0][tag & (FASTDL_SETS - 1)], type, tag, &record))
         return record;
     return fastdl_find_record(&fdl_types, type, tag);
 }

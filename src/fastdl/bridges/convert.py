@@ -26,6 +26,7 @@ def convert(x, like, copy):
         return x
     try:
         tensor = asarray(x) if own is None or own.read is None else own.read(x)
+        tensor = exchange.from_dlpack(x) if tensor is x else tensor  # one of convert's own
     except Exception as error:
         found = explain(error, x, None, bridge)
         if found is error:
@@ -33,6 +34,13 @@ def convert(x, like, copy):
         raise found from error
     immutable = bool(exchange.facts_of(type(x)) & exchange.TYPE_IMMUTABLE)
     return front.make(tensor, bridge, x, target, immutable, copy)
+
+
+def wrap(tensor, cls):
+    """An object of a class that C code asks for; `tensor` itself if its library is not known."""
+    if front.knows(cls) or known_bridge(cls) is not None:
+        return front.convert(tensor, cls)
+    return tensor
 
 
 # ---- which library --------------------------------------------------------------------------
@@ -139,7 +147,7 @@ def explain(error, x, tensor, bridge) -> Exception:
     """
     if isinstance(error, MemoryError | CopyRequiredError):
         return error
-    words = f"{describe_source(x, tensor)} cannot become a {bridge.name}"
+    words = f"{describe_source(x, tensor)} cannot be converted to {bridge.name}"
     if tensor is None:
         kind = TypeError if isinstance(error, TypeError) else BufferError
         return kind(f"{words}: {summary(error)}")
@@ -162,7 +170,7 @@ def summary(error) -> str:
 
 def refuse(x, tensor, bridge) -> BufferError:
     """The exception for data whose device, dimensions or element type the library does not have."""
-    words = f"{describe_source(x, tensor)} cannot become a {bridge.name}: "
+    words = f"{describe_source(x, tensor)} cannot be converted to {bridge.name}: "
     host = tensor.device.is_host
     if host and bridge.devices not in (HOST, ANYWHERE):
         return BufferError(
@@ -189,19 +197,29 @@ def refuse(x, tensor, bridge) -> BufferError:
     )
 
 
+#: Which elements another kind can hold, all of them if it is wider.
+HELD_BY = {"bfloat": "float", "bool": "uint", "uint": "int"}
+
+
 def nearest_dtype(dtype, dtypes) -> str:
     """What to do about an element type that a library does not have."""
     kind = dtype.name.rstrip("0123456789")
-    families = {"bfloat": "float", "float": "float", "bool": "uint", "uint": "int", "int": "int"}
-    for family in (kind, families.get(kind, "float")):
-        same = [n for n in dtypes if n.rstrip("0123456789") == family and n != family]
-        bits = {name: int(name[len(family) :]) for name in same}
-        least = dtype.bits + (family != kind != "bool")  # of another kind, all values fit if wider
-        wider = [name for name in same if bits[name] >= least]
-        if wider or same:
-            best = min(wider, key=bits.__getitem__) if wider else max(same, key=bits.__getitem__)
-            return f"Convert the elements to {best} first"
+    other = "float" if kind.startswith("float") else HELD_BY.get(kind, kind)
+    same = of_family(kind, dtypes)
+    for family, bits in ((kind, same), (other, of_family(other, dtypes))):
+        least = dtype.bits + (family != kind != "bool")
+        wider = [name for name in bits if bits[name] >= least]
+        if wider:
+            return f"Convert the elements to {min(wider, key=bits.__getitem__)} first"
+    if same:
+        return f"Convert the elements to {max(same, key=same.__getitem__)} first"
     return f"It has {', '.join(sorted(dtypes))}"
+
+
+def of_family(family: str, dtypes) -> dict[str, int]:
+    """The types of a family with their bits: float32 is of "float", but not float8_e5m2."""
+    ends = {name: name[len(family) :] for name in dtypes if name.startswith(family)}
+    return {name: int(bits) for name, bits in ends.items() if bits.isdecimal()}
 
 
 #: What a library needs, by the words of REASONS.
@@ -230,7 +248,7 @@ def forbid(x, tensor, bridge, reason, copies) -> CopyRequiredError:
     else:
         why = "its producer copied it"
     return CopyRequiredError(
-        f"{describe_source(x, tensor)} cannot become a {bridge.name} without a copy, and "
+        f"{describe_source(x, tensor)} cannot be converted to {bridge.name} without a copy, and "
         f"copy=False: {why}"
     )
 

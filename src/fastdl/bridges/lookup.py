@@ -19,16 +19,26 @@ Table = namedtuple("Table", "table type borrow")
 #: its instances is seen.
 LIBRARIES = {
     "array_api_strict": "array_api_strict",
+    "cuda": "cuda",
+    "cupy": "cupy",
+    "dpnp": "dpnp",
     "drjit": "drjit",
     "fastdl": "fastdl",
     "jax": "jax",
     "jaxlib": "jax",
     "mlx": "mlx",
+    "mxnet": "mxnet",
     "numpy": "numpy",
     "onnxruntime": "onnxruntime",
+    "openvino": "openvino",
+    "paddle": "paddle",
     "pyarrow": "pyarrow",
+    "tensorflow": "tensorflow",
+    "tinygrad": "tinygrad",
     "torch": "torch",
+    "tvm": "tvm",
     "tvm_ffi": "tvm_ffi",
+    "warp": "warp",
 }
 
 

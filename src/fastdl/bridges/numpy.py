@@ -92,6 +92,11 @@ def _maker():
     return _numpy.MAKER
 
 
+def _copies(tensor):
+    """elements that share bytes"""
+    return shares_bytes(tensor)
+
+
 BRIDGES = (
     Bridge(
         "numpy.ndarray",
@@ -99,6 +104,6 @@ BRIDGES = (
         classes=("numpy:ndarray",),
         make=lambda tensor, like: numpy(tensor),
         quick=_maker,
-        copies=shares_bytes,
+        copies=_copies,
     ),
 )

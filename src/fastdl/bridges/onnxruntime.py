@@ -1,5 +1,6 @@
 """ONNX Runtime."""
 
+from fastdl._convert.asarray import asarray
 from fastdl._convert.convert import ANYWHERE, COMPACT, COPIED, Bridge
 
 
@@ -12,12 +13,20 @@ def make(tensor, like):
     return OrtValue(Value.from_dlpack(source.__dlpack__(), is_bool))
 
 
+def read(x):
+    tensor = asarray(x)
+    if x.data_type() == "tensor(bool)":  # which it exports as bytes
+        return asarray(tensor.numpy().view("?"))
+    return tensor
+
+
 BRIDGES = (
     Bridge(
         "onnxruntime.OrtValue",
         title="ONNX Runtime",
         classes=("onnxruntime:OrtValue",),
         make=make,
+        read=read,
         strides=COMPACT,
         readonly=COPIED,
         dtypes=(

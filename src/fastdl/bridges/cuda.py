@@ -1,0 +1,22 @@
+"""cuda.core: StridedMemoryView."""
+
+from fastdl._convert.convert import ANYWHERE, Bridge
+from fastdl.bridges.lookup import published_table
+
+
+def make(tensor, like):
+    from cuda.core.utils import StridedMemoryView
+
+    return StridedMemoryView.from_dlpack(tensor, stream_ptr=-1 if tensor.device.is_host else None)
+
+
+BRIDGES = (
+    Bridge(
+        "cuda.core.utils.StridedMemoryView",
+        title="cuda.core",
+        classes=("cuda.core:StridedMemoryView",),
+        make=make,
+        quick=lambda: published_table("cuda.core.utils", "StridedMemoryView"),
+        devices=ANYWHERE,
+    ),
+)

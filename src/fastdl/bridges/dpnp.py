@@ -1,0 +1,30 @@
+"""dpnp, over SYCL. It shares memory of its own kind, and copies data of the host."""
+
+from fastdl._convert.convert import ANYWHERE, Bridge
+
+
+def make(tensor, like):
+    import dpnp
+
+    return dpnp.asarray(tensor.numpy()) if tensor.device.is_host else dpnp.from_dlpack(tensor)
+
+
+def is_host(tensor):
+    """data on the host"""
+    return tensor.device.is_host
+
+
+BRIDGES = (
+    Bridge(
+        "dpnp.ndarray",
+        title="dpnp",
+        classes=("dpnp:dpnp_array",),
+        make=make,
+        copies=is_host,
+        devices=ANYWHERE,
+        dtypes=(
+            *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+            *("float16", "float32", "float64", "complex64", "complex128"),
+        ),
+    ),
+)

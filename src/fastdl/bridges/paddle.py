@@ -1,0 +1,31 @@
+"""PaddlePaddle."""
+
+from fastdl._convert.convert import ANYWHERE, COPIED, POSITIVE, Bridge
+from fastdl.bridges.lookup import published_table
+
+
+def make(tensor, like):
+    import paddle
+
+    return paddle.from_dlpack(tensor)
+
+
+BRIDGES = (
+    Bridge(
+        "paddle.Tensor",
+        title="PaddlePaddle",
+        classes=("paddle:Tensor",),
+        make=make,
+        quick=lambda: published_table("paddle", "Tensor"),
+        strides=POSITIVE,
+        readonly=COPIED,  # the flag is ignored
+        ndims=(0, 9),
+        devices=ANYWHERE,
+        dtypes=(
+            # uint16 would become bfloat16
+            *("bool", "int8", "int16", "int32", "int64", "uint8", "uint32", "uint64"),
+            *("float16", "float32", "float64", "bfloat16", "complex64", "complex128"),
+            *("float8_e4m3fn", "float8_e5m2"),
+        ),
+    ),
+)

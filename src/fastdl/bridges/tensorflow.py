@@ -1,0 +1,27 @@
+"""TensorFlow. It takes a legacy capsule and no object, and aborts when it is asked for one of a
+tensor of strings."""
+
+from fastdl._convert.convert import ANYWHERE, COMPACT, IMMUTABLE, Bridge
+
+
+def make(tensor, like):
+    from tensorflow.experimental import dlpack
+
+    return dlpack.from_dlpack(tensor.__dlpack__())
+
+
+BRIDGES = (
+    Bridge(
+        "tensorflow.Tensor",
+        title="TensorFlow",
+        classes=("tensorflow:EagerTensor", "tensorflow:Tensor"),
+        make=make,
+        strides=COMPACT,
+        readonly=IMMUTABLE,
+        devices=ANYWHERE,
+        dtypes=(
+            *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+            *("float16", "float32", "float64", "bfloat16", "complex64", "complex128"),
+        ),
+    ),
+)

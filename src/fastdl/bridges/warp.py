@@ -1,0 +1,27 @@
+"""Warp. It has no arrays without dimensions: they become arrays of one element."""
+
+from fastdl._convert.convert import ANYWHERE, COPIED, Bridge
+
+
+def make(tensor, like):
+    import warp
+
+    warp.init()  # it imports nothing before
+    return warp.from_dlpack(tensor if tensor.ndim else tensor[None])
+
+
+BRIDGES = (
+    Bridge(
+        "warp.array",
+        title="Warp",
+        classes=("warp:array",),
+        make=make,
+        readonly=COPIED,
+        ndims=(0, 4),
+        devices=ANYWHERE,
+        dtypes=(
+            *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+            *("float16", "float32", "float64", "bfloat16"),
+        ),
+    ),
+)

@@ -1,0 +1,229 @@
+"""Imports that take a quicker way than `__dlpack__` in full: fastdl_peers in fastdl.h says where.
+
+The types here have the names that the table goes by. JAX, MLX, TensorFlow and tvm-ffi themselves
+are in tests/interop.
+"""
+
+import array
+import sys
+
+import numpy as np
+import pytest
+
+import fastdl
+from tests.support.producers import CUDA, Given, OldProducer, Producer, hostile
+
+
+def named(name, module, *bases, **members):
+    return type(name, bases, {"__module__": module, **members})
+
+
+class NotAsked:
+    def __dlpack__(self, **keywords):
+        raise AssertionError("its buffer would do")
+
+    def __dlpack_device__(self):
+        raise AssertionError("its buffer would do")
+
+
+# ---- buffers --------------------------------------------------------------------------------
+
+NAMES = {
+    "jax": ("ArrayImpl", "jaxlib.of_the_tests"),
+    "tensorflow": ("EagerTensor", "tensorflow.of_the_tests"),
+    "mlx": ("array", "mlx.core"),
+}
+libraries = pytest.mark.parametrize("library", NAMES)
+
+
+@libraries
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_a_buffer_is_read_and_locked(library, device):
+    cls = named(*NAMES[library], NotAsked, bytearray)
+    for _ in range(2):  # not known, and known
+        x = cls(b"abc")
+        tensor = fastdl.from_dlpack(x, device=device) if device else fastdl.from_dlpack(x)
+        assert tensor.tolist() == [97, 98, 99]
+        assert tensor.readonly  # values of these libraries never change
+        assert not tensor.is_copied
+        with pytest.raises(BufferError):
+            x.append(1)
+        del tensor
+        x.append(1)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        np.arange(6, dtype="f4").reshape(2, 3),
+        np.arange(6, dtype="f8").reshape(2, 3).T,
+        np.arange(6, dtype="i8")[::-2],
+        np.arange(6, dtype="u2").reshape(1, 2, 3)[:, :, 1:],
+        np.array(3, "i4"),
+        np.zeros((0, 3), "c8"),
+        np.ones((3, 0), "c16").T,
+        np.broadcast_to(np.float16(1), (2, 2)),
+        np.array([True, False]),
+        np.arange(3, dtype=np.longlong),
+        np.arange(3, dtype=np.byte),
+    ],
+    ids=lambda x: f"{x.dtype}{x.shape}",
+)
+def test_layouts_and_element_types(source):
+    tensor = fastdl.from_dlpack(source.view(named(*NAMES["jax"], NotAsked, np.ndarray)))
+    expected = fastdl.from_dlpack(source)
+    for name in ("shape", "dtype", "device", "data_ptr"):
+        assert getattr(tensor, name) == getattr(expected, name)
+    if source.size:
+        assert tensor.strides == expected.strides
+    assert tensor.readonly
+
+
+class Answers:
+    def __dlpack__(self, **keywords):
+        self.given = Given()
+        return self.given.capsule()
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        np.arange(3, dtype=">i4"),
+        np.zeros(2, "i4,i4"),
+        np.zeros(2, "S3"),
+        np.zeros(2, np.longdouble),
+        np.zeros(8, "u1")[:7].view("u1")[3:].view(np.dtype({"names": ["a"], "formats": ["f4"]})),
+    ],
+    ids=lambda x: str(x.dtype),
+)
+def test_what_a_buffer_says_in_other_words_is_asked_for(source):
+    x = source.view(named(*NAMES["jax"], Answers, np.ndarray))
+    assert fastdl.from_dlpack(x).shape == (2, 3)
+    x.given.assert_released()
+
+
+def test_strides_in_parts_of_elements_are_asked_for():
+    record = np.zeros(2, np.dtype([("a", "u1"), ("b", "f4")]))["b"]
+    x = record.view(named(*NAMES["jax"], Answers, np.ndarray))
+    assert fastdl.from_dlpack(x).shape == (2, 3)
+
+
+def test_objects_are_refused_without_asking():
+    """TensorFlow aborts when a tensor of strings is asked for a capsule."""
+    x = np.array(["a", "b"], object).view(named(*NAMES["tensorflow"], NotAsked, np.ndarray))
+    for take in (fastdl.from_dlpack, lambda x: fastdl.from_dlpack(x, device="cpu")):
+        with pytest.raises(BufferError, match="Python objects, such as strings"):
+            take(x)
+    with pytest.raises(BufferError, match="Python objects, such as strings"):
+        fastdl.convert(x, np.ndarray)
+
+
+@libraries
+def test_what_has_no_buffer_is_asked(library):
+    x = named(*NAMES[library], Producer)(Given(versioned=False))
+    tensor = fastdl.from_dlpack(x)
+    assert tensor.readonly
+    assert len(x.asked) == 1
+    del tensor
+    x.managed.assert_released()
+
+
+@libraries
+def test_a_class_derived_from_it_is_asked(library):
+    base = named(*NAMES[library], bytearray, __dlpack__=NotAsked.__dlpack__)
+    derived = type("Derived", (Answers, base), {})
+    assert fastdl.from_dlpack(derived(b"abc")).shape == (2, 3)
+
+
+def test_other_libraries_are_asked():
+    assert fastdl.from_dlpack(type("ArrayImpl", (Answers, bytearray), {})(b"abc")).shape == (2, 3)
+
+
+def test_a_wide_character_is_no_number():
+    cls = named(*NAMES["mlx"], Answers, array.array)
+    kind = "w" if sys.version_info >= (3, 13) else "u"
+    assert fastdl.from_dlpack(cls(kind, "abc")).shape == (2, 3)
+
+
+# ---- one call -------------------------------------------------------------------------------
+
+
+def later(kind=Producer):
+    """A type that need not say where its data is before it is asked for a capsule."""
+    return named("Tensor", "tvm_ffi.of_the_tests", kind)
+
+
+def no_device(self):
+    raise AssertionError("the capsule says it")
+
+
+def test_host_data_takes_one_call():
+    cls = later()
+    cls.__dlpack_device__ = no_device
+    for _ in range(2):
+        x = cls(Given())
+        tensor = fastdl.from_dlpack(x)
+        assert tensor.data_ptr == hostile.address(x.managed.owner().memory)
+        assert not tensor.readonly
+        assert x.asked == [(None, (1, 3), None, None)]
+        del tensor
+        x.managed.assert_released()
+
+
+@pytest.mark.parametrize("fields", [{"device": CUDA}, {"versioned": False}], ids=["cuda", "legacy"])
+def test_other_capsules_are_dropped_and_asked_for_properly(fields):
+    given = []
+
+    def act(self):
+        given.append(Given(**fields))
+        return given[-1].capsule()
+
+    x = later()(None, device=fields.get("device", (1, 0)), act=act)
+    for _ in range(2):
+        given.clear()
+        tensor = fastdl.from_dlpack(x)
+        assert tensor.device.type == x.device[0]
+        assert len(given) == 2
+        given[0].assert_released(by_destructor=True)
+        given[1].assert_alive()
+        del tensor
+        given[1].assert_released()
+
+
+def test_a_keyword_that_is_refused():
+    x = later(OldProducer)(Given(versioned=False))
+    assert fastdl.from_dlpack(x).shape == (2, 3)
+
+
+def test_what_is_no_capsule():
+    with pytest.raises(TypeError, match="expected a DLPack capsule, got 'int'"):
+        fastdl.from_dlpack(later()(None, act=lambda self: 3))
+
+
+@pytest.mark.parametrize("error", [BufferError, RuntimeError, KeyboardInterrupt, MemoryError])
+def test_what_it_raises_passes(error):
+    def act(self):
+        raise error("from the producer")
+
+    x = later()(None, act=act)
+    with pytest.raises(error, match="from the producer"):
+        fastdl.from_dlpack(x)
+    assert len(x.asked) == 1
+
+
+def test_nonsense_in_the_capsule():
+    x = later()(Given(shape=(-1, 3)))
+    with pytest.raises(BufferError, match="negative dimension"):
+        fastdl.from_dlpack(x)
+    assert len(x.asked) == 1
+    x.managed.assert_released()
+
+
+def test_another_major_version():
+    x = later()(Given(version=(2, 0), device=CUDA))
+    with pytest.raises(BufferError, match="version 2"):
+        fastdl.from_dlpack(x)
+    x.managed.assert_released()
