@@ -6,7 +6,8 @@ import pytest
 import fastdl
 from fastdl.bridges import lookup
 
-from ..peers import BY_NAME, PEERS, require, sample
+from ..arrays import sample
+from ..peers import BY_NAME, PEERS, require
 from .common import aligned, freed, nested, peer_under_test
 
 peer = peer_under_test()
