@@ -72,7 +72,7 @@ def test_hazards():
 
 
 def test_every_case_file_is_run():
-    run = {"producer.py", "consumer.py", "pairs.py", "c_header.py"}
+    run = {"producer.py", "consumer.py", "convert.py", "pairs.py", "c_header.py"}
     run |= {
         "dtypes_and_devices.py",
         "tables.py",
