@@ -61,7 +61,7 @@ CONVERSIONS = (
     Comparison("numpy_to_torch", "convert(ndarray, torch.Tensor)", "own", "both tables", 0.75),
     Comparison("tensor_to_torch", "convert(Tensor, torch.Tensor)", "own", "both tables", 0.25),
     Comparison("jax_to_torch", "convert(jax.Array, torch.Tensor)", "own", "an empty call", 0.25),
-    Comparison("jax_to_numpy", "convert(jax.Array, np.ndarray)", "own", "an empty call", 0.8),
+    Comparison("jax_to_numpy", "convert(jax.Array, np.ndarray)", "own", "its buffer", 0.8),
     Comparison("from_jax", "from_dlpack(jax.Array)", "own", "", 0.4),
     Comparison("from_mlx", "from_dlpack(MLX array)", "own", "", 1.5),
     Comparison("from_tvm_ffi", "from_dlpack(tvm-ffi tensor)", "numpy", "", 100 / 150),

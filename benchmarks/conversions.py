@@ -66,7 +66,9 @@ def jax_to_torch():
 def jax_to_numpy():
     import numpy as np
 
-    return conversion(jax_array(), np.ndarray, np.asarray)
+    array = jax_array()
+    c, python = conversion(array, np.ndarray, np.asarray)
+    return [*c, in_c("its buffer", loops.lock, array)], python
 
 
 def importing(source, own) -> tuple[list[Subject], list[Subject]]:

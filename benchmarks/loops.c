@@ -192,6 +192,23 @@ static PyObject *borrow(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* lock(n, object): its buffer, locked and unlocked */
+static PyObject *lock(PyObject *module, PyObject *args)
+{
+    Py_ssize_t n;
+    PyObject *object;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "nO", &n, &object))
+        return NULL;
+    while (n-- > 0) {
+        Py_buffer buffer;
+        if (PyObject_GetBuffer(object, &buffer, PyBUF_RECORDS_RO) < 0)
+            return NULL;
+        PyBuffer_Release(&buffer);
+    }
+    Py_RETURN_NONE;
+}
+
 /* ---- copies ---- */
 
 /* compact(n, table, tensor, target): fastdl's copy of a tensor of that table to a buffer */
@@ -277,6 +294,7 @@ static PyMethodDef methods[] = {
     {"own", own, METH_VARARGS, NULL},
     {"pass_on", pass_on, METH_VARARGS, NULL},
     {"borrow", borrow, METH_VARARGS, NULL},
+    {"lock", lock, METH_VARARGS, NULL},
     {"compact", compact, METH_VARARGS, NULL},
     {"move", move, METH_VARARGS, NULL},
     {"heap", heap, METH_NOARGS, NULL},

@@ -36,6 +36,17 @@ _INTO_TORCH = (
     "{{c/{group}/own:floors}} of the {{c/{group}/own:ours}} of the C loop"
 )
 
+_JAX_BUFFER = (
+    "JAX takes {c/jax_to_numpy/own:floors} of the {c/jax_to_numpy/own:ours} of the C loop to lock "
+    "and unlock its buffer, which keeps the array from being donated or deleted. np.asarray "
+    "returns an array that JAX has kept from the first call"
+)
+
+_TVM_FFI_CALL = (
+    "tvm-ffi's own `__dlpack__` takes {c/from_tvm_ffi/own:peers} of it, and the type has no "
+    "exchange table"
+)
+
 REASONS: dict[str, str] = {
     "c/call_torch_3/tvm_ffi": _TORCH_COUNTS,
     "python/call_torch_3/tvm_ffi": _TORCH_COUNTS,
@@ -45,6 +56,10 @@ REASONS: dict[str, str] = {
     "python/numpy_to_torch/own": _INTO_TORCH.format(group="numpy_to_torch"),
     "c/tensor_to_torch/own": _INTO_TORCH.format(group="tensor_to_torch"),
     "python/tensor_to_torch/own": _INTO_TORCH.format(group="tensor_to_torch"),
+    "c/jax_to_numpy/own": _JAX_BUFFER,
+    "python/jax_to_numpy/own": _JAX_BUFFER,
+    "c/from_tvm_ffi/numpy": _TVM_FFI_CALL,
+    "python/from_tvm_ffi/numpy": _TVM_FFI_CALL,
     "c/torch_dimensions": _DIMENSIONS,
     "c/numpy_dimensions": _DIMENSIONS,
     "import/numpy": _IMPORT,

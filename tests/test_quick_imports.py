@@ -145,7 +145,10 @@ def test_other_libraries_are_asked():
 def test_a_wide_character_is_no_number():
     cls = named(*NAMES["mlx"], Answers, array.array)
     kind = "w" if sys.version_info >= (3, 13) else "u"
-    assert fastdl.from_dlpack(cls(kind, "abc")).shape == (2, 3)
+    x = cls(kind, "abc")
+    tensor = fastdl.from_dlpack(x)
+    assert tensor.shape == (2, 3)
+    x.append("d")  # its buffer is not locked
 
 
 # ---- one call -------------------------------------------------------------------------------
