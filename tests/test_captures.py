@@ -5,6 +5,7 @@ breaks the capture for good, and whoever began it learns of that at its end. Eac
 capture and asks for success. `capturing` is the foreign library that captures.
 """
 
+import gc
 from contextlib import contextmanager
 
 import pytest
@@ -374,6 +375,22 @@ def unseen_capture(hip):
         imported_inside(array)
     with capturing(hip, stream_on(hip, blocking=False)):
         yield
+
+
+def test_a_refusal_tells_hip_of_a_capture(hip):
+    """The default stream cannot be used because of one, which is the first sign of it."""
+    tensor, array = fastdl.empty(8, device="rocm:0"), Array(hip)
+    tensor.record(stream_on(hip, blocking=False))
+    result = fastdl.from_dlpack(Plain(array))
+    with capturing(hip, stream_on(hip)):
+        with pytest.raises(BufferError, match="a graph is being captured on this device"):
+            tensor.record(default(hip))
+        waits = calls(hip, "EventQuery"), calls(hip, "EventSynchronize")
+        del tensor
+        gc.collect()  # the exception may hold it
+        assert driver.deferred()[1] == 1
+        assert (calls(hip, "EventQuery"), calls(hip, "EventSynchronize")) == waits
+    driver.wait(result)
 
 
 @pytest.mark.parametrize("point", ["wait", "release", "copy"])

@@ -380,6 +380,24 @@ def test_a_block_around_a_capture_leaves_nothing_to_wait_for(sim):
     del again
 
 
+def test_a_block_on_the_default_stream_does_not_end_in_silence_during_a_capture(sim):
+    """Where the stream cannot be used, what is queued there would be forgotten."""
+    array = Array(sim)
+    tensor = fastdl.from_dlpack(Protocol(array))
+    blocking, block = stream_on(sim), fastdl.use_stream((TYPES[sim.kind], 0), default(sim))
+    block.__enter__()
+    again = Taken(tensor)
+    array.write(default(sim))
+    capture_on(sim, blocking)
+    with pytest.raises(BufferError, match="a graph is being captured on this device"):
+        block.__exit__()
+    end_capture(sim, blocking)
+    tensor.record(default(sim))  # as the caller can do now
+    with fastdl.use_stream((TYPES[sim.kind], 0), stream_on(sim, blocking=False)):
+        consume(tensor, stream_on(sim, blocking=False), array)
+    del again
+
+
 def test_a_block_that_nobody_can_leave_any_more_has_ended(cuda):
     block = fastdl.use_stream(CUDA, stream_on(cuda))
     block.__enter__()

@@ -93,6 +93,13 @@ CONTEXTS = [
         "    if (0 && driver->hip_last_error",
     ),
     mutant(
+        CAPTURES,
+        "a refusal because of a capture tells nothing of it",
+        DRIVER,
+        "    if (code >= FDL_FIRST_OF_CAPTURES && code <= FDL_LAST_OF_CAPTURES)\n        fdl_store",
+        "    if (0)\n        fdl_store",
+    ),
+    mutant(
         FAULTS,
         "HIP's last error is taken from whoever made it",
         DRIVER,

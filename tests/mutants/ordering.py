@@ -29,6 +29,13 @@ EVENTS = [
     ),
     mutant(
         HANDSHAKE,
+        "a block whose stream cannot be used ends in silence",
+        ORDERING,
+        "return failed && (failure->code != 0 || failure->no_memory) ? -1 : 0;",
+        "return 0;",
+    ),
+    mutant(
+        HANDSHAKE,
         "a wait is ignored",
         EVENT,
         "FDL_TRY(event->driver, failure, stream_wait, fdl_handle(stream), event->handle, 0)",

@@ -66,6 +66,8 @@ int fdl_driver_answer(const fdl_driver *driver, int code)
     if (code != 0 && driver->hip_last_error != NULL && driver->hip_peek_at_error != NULL &&
         driver->hip_peek_at_error() == code)
         (void)driver->hip_last_error();
+    if (code >= FDL_FIRST_OF_CAPTURES && code <= FDL_LAST_OF_CAPTURES)
+        fdl_store_release(&slot_of(driver->kind)->driver.captures, 1);
     return code;
 }
 

@@ -809,10 +809,9 @@ int fdl_work_release(fdl_work *work, int64_t stream, fdl_failure *failure)
 int fdl_stream_scope_settle(const fdl_stream_scope *scope, fdl_failure *failure)
 {
     DLDevice device = scope->device;
-    int kind = fastdl_find_device((int32_t)device.device_type)->stream, failed = 0;
+    int kind = fastdl_find_device((int32_t)device.device_type)->stream, failed;
     fdl_work **place = left_on(device, kind), *work;
     fdl_driver *driver;
-    fdl_capture capture;
     fdl_scope current;
     fdl_failure ignored;
     if (!scope->lent || place == NULL)
@@ -825,8 +824,8 @@ int fdl_stream_scope_settle(const fdl_stream_scope *scope, fdl_failure *failure)
         return fdl_refuse_memory(failure);
     if (fdl_enter(driver, device.device_id, &current, failure) < 0)
         return -1;
-    if (fdl_capture_of(driver, scope->stream, &capture, &ignored) == 0 && !capture.active)
-        failed = record_edge(work, driver, device.device_id, scope->stream, failure);
+    failed = record_edge(work, driver, device.device_id, scope->stream, failure) < 0;
     fdl_leave(&current);
-    return failed;
+    /* Without a code that stream captures, and what it does is the graph's. */
+    return failed && (failure->code != 0 || failure->no_memory) ? -1 : 0;
 }

@@ -116,7 +116,8 @@ void fdl_stream_scope_begin(fdl_stream_scope *scope, DLDevice device, int64_t st
 int fdl_stream_scope_end(fdl_stream_scope *scope);
 
 /* Call it after the end, while the stream is alive: the next users of what was lent in the scope
- * wait for its work, since the stream can no longer be named. Work in a capture is left out. */
+ * wait for its work, since the stream can no longer be named. Nothing is recorded of a stream that
+ * captures now. */
 int fdl_stream_scope_settle(const fdl_stream_scope *scope, fdl_failure *failure);
 
 /* Forgets the work of all scopes: for tests. */
