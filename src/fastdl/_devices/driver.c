@@ -93,19 +93,14 @@ int fdl_driver_check(const fdl_driver *driver, size_t member, int code, fdl_fail
 #define OLDEST_CUDA 11000   /* cuDevicePrimaryCtxRelease_v2, and captures as they are now */
 #define OLDEST_HIP 50000000 /* hipMallocAsync, hipStreamIsCapturing */
 
-static int refuse_absence(const fdl_driver *driver, fdl_failure *failure)
-{
-    return fdl_refuse(failure, "this machine has no %s driver: %s was not found", driver->name,
-                      driver->kind == FASTDL_STREAM_CUDA ? "libcuda" : "libamdhip64");
-}
-
 static int load(slot *here, fdl_failure *failure)
 {
     fdl_driver *driver = &here->driver;
     void *library = here->path[0] != '\0' ? fdl_library_at(here->path)
                                           : fdl_library_of(driver->kind == FASTDL_STREAM_CUDA);
     if (library == NULL)
-        return refuse_absence(driver, failure);
+        return fdl_refuse(failure, "this machine has no %s driver: %s was not found", driver->name,
+                          driver->kind == FASTDL_STREAM_CUDA ? "libcuda" : "libamdhip64");
     for (size_t i = 0; i < SYMBOLS; i++) {
         const char *name = name_in(driver, &symbols[i]);
         void *address = name == NULL ? NULL : fdl_library_symbol(library, name);
@@ -176,10 +171,8 @@ void fdl_driver_replace(int kind, const char *path)
     memset(here->driver.contexts, 0, sizeof(here->driver.contexts));
     memset(here->driver.lives, 0, sizeof(here->driver.lives));
     here->driver.captures = 0;
-    (void)snprintf(here->path, sizeof(here->path), "%s", path == NULL ? "" : path);
-    here->state = path == NULL ? ABSENT : UNTRIED;
-    if (path == NULL)
-        (void)refuse_absence(&here->driver, &here->why);
+    (void)snprintf(here->path, sizeof(here->path), "%s", path);
+    here->state = UNTRIED;
 }
 
 /* ---- current devices ---- */

@@ -247,7 +247,7 @@ void fdl_restore_captures(fdl_driver *driver, int mode);
 /* ---- for tests ---- */
 
 /* Forgets the driver of that kind, whose contexts stay retained, and uses the library at `path`
- * instead; NULL: there is none; "": the machine's own, which is searched for again. No tensor on a
+ * instead, if there is one; "": the machine's own, which is searched for again. No tensor on a
  * device and no other thread may use it meanwhile. */
 void fdl_driver_replace(int kind, const char *path);
 

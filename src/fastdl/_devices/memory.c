@@ -69,17 +69,13 @@ static int give_back(allocation *memory, fdl_work *work)
 
 static int drop_allocation(fdl_block *block, int attached)
 {
-    const allocation *memory = block->owner;
+    allocation *memory = block->owner;
     (void)attached;
-    if (!fdl_driver_is_lost() && !fdl_host_may_wait(memory->driver)) {
-        fdl_defer_until_a_wait(block);
+    if (!fdl_host_may_wait(memory->driver) || !give_back(memory, block->work)) {
+        fdl_defer(block, memory->driver);
         return 0;
     }
-    if (!give_back(block->owner, block->work)) {
-        fdl_defer(block);
-        return 0;
-    }
-    free(block->owner);
+    free(memory);
     return 1;
 }
 
