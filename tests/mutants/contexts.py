@@ -34,14 +34,14 @@ OTHER_CONTEXTS = [
         CONTEXTS,
         "a current context that was destroyed is kept",
         DRIVER,
-        "if (code == FDL_CONTEXT_IS_DESTROYED || code == FDL_INVALID_CONTEXT)\n        return 0;",
-        "if (code == FDL_CONTEXT_IS_DESTROYED || code == FDL_INVALID_CONTEXT)\n        return 1;",
+        "if (fdl_context_is_gone(code))\n        return 0;",
+        "if (fdl_context_is_gone(code))\n        return 1;",
     ),
     mutant(
         DRIVERS,
         "a context of which nothing is known is taken for another device's",
         DRIVER,
-        "if (code == FDL_CONTEXT_IS_DESTROYED || code == FDL_INVALID_CONTEXT)\n        return 0;",
+        "if (fdl_context_is_gone(code))\n        return 0;",
         "if (code != 0)\n        return 0;",
     ),
     mutant(
@@ -116,7 +116,7 @@ RESETS = [
         CONTEXTS,
         "whatever a driver answers is a reset",
         DRIVER,
-        "return code != FDL_CONTEXT_IS_DESTROYED && code != FDL_INVALID_CONTEXT;",
+        "return !fdl_context_is_gone(code);",
         "return 0;",
     ),
     mutant(

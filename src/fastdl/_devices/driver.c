@@ -189,7 +189,7 @@ static int is_unbroken(fdl_driver *driver, int32_t ordinal, void *context)
     else if ((code = FDL_ASK(driver, cu_get_device, &device, ordinal)) == 0)
         code = FDL_ASK(driver, cu_primary_state, device, &flags, &active);
     if (code != 0) /* other errors say nothing, and come again */
-        return code != FDL_CONTEXT_IS_DESTROYED && code != FDL_INVALID_CONTEXT;
+        return !fdl_context_is_gone(code);
     return driver->cu_context_id != NULL ? fdl_life_of(driver, ordinal) == fdl_handle((int64_t)id)
                                          : active;
 }
@@ -235,7 +235,7 @@ int fdl_is_alive(fdl_driver *driver, int32_t ordinal, const void *life)
 static int is_current(fdl_driver *driver, int32_t ordinal, fdl_failure *failure)
 {
     int wanted, found, code = FDL_ASK(driver, cu_current_device, &found);
-    if (code == FDL_CONTEXT_IS_DESTROYED || code == FDL_INVALID_CONTEXT)
+    if (fdl_context_is_gone(code))
         return 0;
     if (fdl_driver_check(driver, offsetof(fdl_driver, cu_current_device), code, failure) < 0 ||
         FDL_TRY(driver, failure, cu_get_device, &wanted, ordinal) < 0)
@@ -289,7 +289,7 @@ static void restore_current(const fdl_scope *scope)
         (void)FDL_ASK(driver, cu_set_current, scope->context);
 }
 
-static int enter(fdl_driver *driver, int32_t ordinal, int primary, fdl_scope *scope,
+int fdl_enter_as(fdl_driver *driver, int32_t ordinal, int primary, fdl_scope *scope,
                  fdl_failure *failure)
 {
     memset(scope, 0, sizeof(*scope));
@@ -305,16 +305,6 @@ static int enter(fdl_driver *driver, int32_t ordinal, int primary, fdl_scope *sc
         return 0;
     fdl_resume_python(scope->paused);
     return -1;
-}
-
-int fdl_enter(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure)
-{
-    return enter(driver, ordinal, 0, scope, failure);
-}
-
-int fdl_enter_primary(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure)
-{
-    return enter(driver, ordinal, 1, scope, failure);
 }
 
 void fdl_leave(const fdl_scope *scope)

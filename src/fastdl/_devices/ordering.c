@@ -725,8 +725,9 @@ int fdl_work_finish(fdl_work *work, fdl_failure *failure)
 {
     fdl_sources none = {0};
     if (fdl_load_acquire(&work->lent) &&
-        fdl_work_record(work, fdl_work_stream(work->device), failure) < 0 && failure->code != 0)
-        return -1; /* without a code that stream captures, and what it does is the graph's */
+        fdl_work_record(work, fdl_work_stream(work->device), failure) < 0 &&
+        (failure->code != 0 || failure->no_memory))
+        return -1; /* otherwise that stream captures, and what it does is the graph's */
     return has_no_edges(work) ? 0 : wait_for_all(work, &none, failure);
 }
 
@@ -783,15 +784,13 @@ int fdl_stream_scope_settle(const fdl_stream_scope *scope, fdl_failure *failure)
     fdl_capture capture;
     fdl_scope current;
     fdl_failure ignored;
-    if (!scope->lent || place == NULL)
-        return 0;
-    driver = fdl_driver_find(kind, &ignored);
-    if (driver == NULL)
-        return 0; /* as before: a user that needs an order is refused */
+    if (!scope->lent || place == NULL || fdl_driver_find(kind, &ignored) == NULL)
+        return 0; /* without a driver a user that needs an order is refused */
     work = fdl_work_of(place, device);
     if (work == NULL)
         return fdl_refuse_memory(failure);
-    if (fdl_enter(driver, device.device_id, &current, failure) < 0)
+    driver = enter(work, &current, failure);
+    if (driver == NULL)
         return -1;
     if (fdl_capture_of(driver, scope->stream, &capture, &ignored) == 0 && !capture.active)
         failed = record_edge(work, driver, device.device_id, scope->stream, failure);
