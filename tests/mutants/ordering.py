@@ -24,8 +24,8 @@ EVENTS = [
         FAULTS,
         "events of other devices are not kept",
         EVENT,
-        "if (other != ordinal && fdl_load_pointer(&driver->contexts[other]) == context)",
-        "if (other < 0)",
+        "if (found != ordinal && fdl_load_pointer(&driver->contexts[found]) == *context)",
+        "if (found < 0)",
     ),
     mutant(
         HANDSHAKE,
@@ -98,8 +98,8 @@ EVENTS = [
         DRIVERS,
         "an event whose record failed is lost",
         EVENT,
-        "    fdl_event_release(event);\n    return NULL;\n}\n\n/* The same",
-        "    return NULL;\n}\n\n/* The same",
+        "    fdl_event_release(event);\n    return NULL;\n}\n\n/* The device other",
+        "    return NULL;\n}\n\n/* The device other",
     ),
     mutant(
         HANDSHAKE,
@@ -119,8 +119,8 @@ EVENTS = [
         FAULTS,
         "an event of one device is recorded for another of HIP",
         EVENT,
-        "return record_on_device(driver, found, stream, failure);",
-        "return record_on_device(driver, ordinal, stream, failure);",
+        "found != ordinal)\n        return found;",
+        "found != ordinal)\n        return ordinal;",
     ),
 ]
 
@@ -181,7 +181,7 @@ EDGES = [
         HANDSHAKE,
         "record() overwrites the other edges",
         ORDERING,
-        "replaced = count == MAX_EDGES ? count : 0;",
+        "replaced = fdl_work_edges(work) == MAX_EDGES ? count : 0;",
         "replaced = count;",
         "for (int i = 0; i < replaced && !failed; i++)",
         "for (int i = 0; i < replaced && count == MAX_EDGES && !failed; i++)",
@@ -197,7 +197,7 @@ EDGES = [
         HANDSHAKE,
         "there is no room for a ninth edge",
         ORDERING,
-        "replaced = count == MAX_EDGES ? count : 0;",
+        "replaced = fdl_work_edges(work) == MAX_EDGES ? count : 0;",
         "replaced = 0;",
     ),
     mutant(

@@ -49,23 +49,19 @@ void fdl_end_deferred(void)
     end_all(&refused);
 }
 
-void fdl_defer(fdl_block *block)
-{
-    add(&refused, block);
-}
-
 /* ---- waits of the host ---- */
 
 static FDL_THREAD_LOCAL int has_waited;
 
 int fdl_host_may_wait(const fdl_driver *driver)
 {
-    return driver->kind == FASTDL_STREAM_CUDA || !fdl_load_acquire(&driver->captures) || has_waited;
+    return driver->kind == FASTDL_STREAM_CUDA || !fdl_load_acquire(&driver->captures) ||
+           has_waited || fdl_driver_is_lost();
 }
 
-void fdl_defer_until_a_wait(fdl_block *block)
+void fdl_defer(fdl_block *block, const fdl_driver *driver)
 {
-    add(&awaiting, block);
+    add(fdl_host_may_wait(driver) ? &refused : &awaiting, block);
 }
 
 int fdl_end_after_wait(void)

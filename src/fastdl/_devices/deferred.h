@@ -36,8 +36,15 @@
 
 #include "driver.h"
 
-/* Takes a block without references that the driver refused to end. Any thread. */
-void fdl_defer(fdl_block *block);
+/* Whether the host may wait for the device where nobody has asked for that, as when memory is
+ * freed. On HIP a wait of the host breaks the captures of all threads, whatever their mode (before
+ * the fix of 2026), and nothing tells whether there is one: so once fastdl has seen a capture, it
+ * does not wait before others have made the host wait. */
+int fdl_host_may_wait(const fdl_driver *driver);
+
+/* Takes a block without references that the driver refuses to end or, unless the host may wait,
+ * that ends after its next wait. Any thread. */
+void fdl_defer(fdl_block *block, const fdl_driver *driver);
 
 /* Ends the blocks of both kinds, as far as possible now. May run any code of their owners. Any
  * thread outside of callbacks, without holding a lock. */
@@ -51,13 +58,6 @@ static inline void fdl_end_put_off(void)
     if (fdl_load_pointer((void *const *)&fdl_blocks_put_off) != NULL)
         fdl_end_blocks_put_off();
 }
-
-/* Whether the host may wait for the device where nobody has asked for that, as when memory is
- * freed. On HIP a wait of the host breaks the captures of all threads, whatever their mode (before
- * the fix of 2026), and nothing tells whether there is one: so once fastdl has seen a capture, it
- * does not wait, and the block is deferred until the host has waited. */
-int fdl_host_may_wait(const fdl_driver *driver);
-void fdl_defer_until_a_wait(fdl_block *block);
 
 /* The caller has made the host wait for the device, and it succeeded: on HIP no capture was active.
  * Or memory has run out. Ends what was deferred until then; 0 if there was nothing. As

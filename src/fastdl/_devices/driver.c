@@ -95,19 +95,14 @@ int fdl_driver_check(const fdl_driver *driver, size_t member, int code, fdl_fail
 #define OLDEST_CUDA 11000   /* cuDevicePrimaryCtxRelease_v2, and captures as they are now */
 #define OLDEST_HIP 50000000 /* hipMallocAsync, hipStreamIsCapturing */
 
-static int refuse_absence(const fdl_driver *driver, fdl_failure *failure)
-{
-    return fdl_refuse(failure, "this machine has no %s driver: %s was not found", driver->name,
-                      driver->kind == FASTDL_STREAM_CUDA ? "libcuda" : "libamdhip64");
-}
-
 static int load(slot *here, fdl_failure *failure)
 {
     fdl_driver *driver = &here->driver;
     void *library = here->path[0] != '\0' ? fdl_library_at(here->path)
                                           : fdl_library_of(driver->kind == FASTDL_STREAM_CUDA);
     if (library == NULL)
-        return refuse_absence(driver, failure);
+        return fdl_refuse(failure, "this machine has no %s driver: %s was not found", driver->name,
+                          driver->kind == FASTDL_STREAM_CUDA ? "libcuda" : "libamdhip64");
     for (size_t i = 0; i < SYMBOLS; i++) {
         const char *name = name_in(driver, &symbols[i]);
         void *address = name == NULL ? NULL : fdl_library_symbol(library, name);
@@ -178,10 +173,8 @@ void fdl_driver_replace(int kind, const char *path)
     memset(here->driver.contexts, 0, sizeof(here->driver.contexts));
     memset(here->driver.lives, 0, sizeof(here->driver.lives));
     here->driver.captures = 0;
-    (void)snprintf(here->path, sizeof(here->path), "%s", path == NULL ? "" : path);
-    here->state = path == NULL ? ABSENT : UNTRIED;
-    if (path == NULL)
-        (void)refuse_absence(&here->driver, &here->why);
+    (void)snprintf(here->path, sizeof(here->path), "%s", path);
+    here->state = UNTRIED;
 }
 
 /* ---- current devices ---- */
@@ -198,7 +191,7 @@ static int is_unbroken(fdl_driver *driver, int32_t ordinal, void *context)
     else if ((code = FDL_ASK(driver, cu_get_device, &device, ordinal)) == 0)
         code = FDL_ASK(driver, cu_primary_state, device, &flags, &active);
     if (code != 0) /* other errors say nothing, and come again */
-        return code != FDL_CONTEXT_IS_DESTROYED && code != FDL_INVALID_CONTEXT;
+        return !fdl_context_is_gone(code);
     return driver->cu_context_id != NULL ? fdl_life_of(driver, ordinal) == fdl_handle((int64_t)id)
                                          : active;
 }
@@ -244,7 +237,7 @@ int fdl_is_alive(fdl_driver *driver, int32_t ordinal, const void *life)
 static int is_current(fdl_driver *driver, int32_t ordinal, fdl_failure *failure)
 {
     int wanted, found, code = FDL_ASK(driver, cu_current_device, &found);
-    if (code == FDL_CONTEXT_IS_DESTROYED || code == FDL_INVALID_CONTEXT)
+    if (fdl_context_is_gone(code))
         return 0;
     if (fdl_driver_check(driver, offsetof(fdl_driver, cu_current_device), code, failure) < 0 ||
         FDL_TRY(driver, failure, cu_get_device, &wanted, ordinal) < 0)
@@ -298,7 +291,7 @@ static void restore_current(const fdl_scope *scope)
         (void)FDL_ASK(driver, cu_set_current, scope->context);
 }
 
-static int enter(fdl_driver *driver, int32_t ordinal, int primary, fdl_scope *scope,
+int fdl_enter_as(fdl_driver *driver, int32_t ordinal, int primary, fdl_scope *scope,
                  fdl_failure *failure)
 {
     memset(scope, 0, sizeof(*scope));
@@ -314,16 +307,6 @@ static int enter(fdl_driver *driver, int32_t ordinal, int primary, fdl_scope *sc
         return 0;
     fdl_resume_python(scope->paused);
     return -1;
-}
-
-int fdl_enter(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure)
-{
-    return enter(driver, ordinal, 0, scope, failure);
-}
-
-int fdl_enter_primary(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure)
-{
-    return enter(driver, ordinal, 1, scope, failure);
 }
 
 void fdl_leave(const fdl_scope *scope)

@@ -150,6 +150,12 @@ enum {
     FDL_LAST_OF_CAPTURES = 908
 };
 
+/* Whether this code means that a context has ended, with all that was made in it. */
+static inline int fdl_context_is_gone(int code)
+{
+    return code == FDL_INVALID_CONTEXT || code == FDL_CONTEXT_IS_DESTROYED;
+}
+
 /* Whether this code means that the driver refuses only for now. */
 static inline int fdl_driver_refuses_now(int code)
 {
@@ -190,11 +196,15 @@ typedef struct {
  * Pauses Python until fdl_leave, unless the caller has done so. A caller that needs Python in
  * between, with the device current, pauses and resumes it itself. After a failure nothing has
  * changed: do not call fdl_leave. */
-int fdl_enter(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure);
+#define fdl_enter(driver, ordinal, scope, failure) fdl_enter_as(driver, ordinal, 0, scope, failure)
 
 /* The same for its primary context, where what fastdl keeps is made. The default streams are not
  * the caller's there. */
-int fdl_enter_primary(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure);
+#define fdl_enter_primary(driver, ordinal, scope, failure)                                         \
+    fdl_enter_as(driver, ordinal, 1, scope, failure)
+
+int fdl_enter_as(fdl_driver *driver, int32_t ordinal, int primary, fdl_scope *scope,
+                 fdl_failure *failure);
 
 /* Restores what fdl_enter found, even if other code has changed it since, and resumes Python. */
 void fdl_leave(const fdl_scope *scope);
@@ -247,7 +257,7 @@ void fdl_restore_captures(fdl_driver *driver, int mode);
 /* ---- for tests ---- */
 
 /* Forgets the driver of that kind, whose contexts stay retained, and uses the library at `path`
- * instead; NULL: there is none; "": the machine's own, which is searched for again. No tensor on a
+ * instead, if there is one; "": the machine's own, which is searched for again. No tensor on a
  * device and no other thread may use it meanwhile. */
 void fdl_driver_replace(int kind, const char *path);
 

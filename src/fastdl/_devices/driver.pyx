@@ -327,12 +327,8 @@ atexit.register(at_exit)
 def replace_driver(int32_t type, path):
     """Uses the library at `path` as the driver of a device; None: there is none; "": the machine's
     own."""
-    cdef const char *place = NULL
     forget_events(type)
-    if path is not None:
-        encoded = path.encode()
-        place = encoded
-    fdl_driver_replace(kind_of(type), place)
+    fdl_driver_replace(kind_of(type), (path if path is not None else "none").encode())
 
 
 def forget_events(int32_t type):

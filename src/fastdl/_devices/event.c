@@ -114,27 +114,40 @@ static fdl_event *record_here(fdl_driver *driver, int32_t ordinal, int64_t strea
     return NULL;
 }
 
-/* The same for a device that need not be current. */
-static fdl_event *record_on_device(fdl_driver *driver, int32_t ordinal, int64_t stream,
-                                   fdl_failure *failure)
+/* The device other than `ordinal` that `stream` is of (CUDA: of whose primary context), or -1.
+ * CUDA: also its *context, or NULL if it is to be that which is current: a default stream is of
+ * that one, and before CUDA 13 the driver does not name green ones. */
+static int32_t other_device_of(fdl_driver *driver, int32_t ordinal, int64_t stream, void **context)
 {
-    fdl_scope scope;
-    fdl_event *event;
-    if (fdl_enter_primary(driver, ordinal, &scope, failure) < 0)
-        return NULL;
-    event = record_here(driver, ordinal, stream, failure);
-    fdl_leave(&scope);
-    return event;
+    int found;
+    if (stream <= 2)
+        return -1;
+    if (driver->hip_device_of != NULL &&
+        FDL_ASK(driver, hip_device_of, fdl_handle(stream), &found) == 0 && found != ordinal)
+        return found;
+    if (driver->cu_context_of != NULL &&
+        FDL_ASK(driver, cu_context_of, fdl_handle(stream), context) == 0)
+        for (found = 0; found < driver->devices && *context != NULL; found++)
+            if (found != ordinal && fdl_load_pointer(&driver->contexts[found]) == *context)
+                return found;
+    return -1;
 }
 
-/* CUDA: the context of `stream`, or NULL if it is to be that which is current: a default stream is
- * of that one, and before CUDA 13 the driver does not name green ones. */
-static void *context_of(fdl_driver *driver, int64_t stream)
+/* As record_here, also for a stream of another device, which takes only events of that one. If the
+ * stream is of another *context: NULL, and the code INVALID_HANDLE. */
+static fdl_event *record_on_its_device(fdl_driver *driver, int32_t ordinal, int64_t stream,
+                                       void **context, fdl_failure *failure)
 {
-    void *context = NULL;
-    int known = stream > 2 && driver->cu_context_of != NULL &&
-                FDL_ASK(driver, cu_context_of, fdl_handle(stream), &context) == 0;
-    return known ? context : NULL;
+    fdl_scope scope;
+    fdl_event *event = record_here(driver, ordinal, stream, failure);
+    if (event == NULL && failure->code == INVALID_HANDLE) {
+        ordinal = other_device_of(driver, ordinal, stream, context);
+        if (ordinal >= 0 && fdl_enter_primary(driver, ordinal, &scope, failure) == 0) {
+            event = record_here(driver, ordinal, stream, failure);
+            fdl_leave(&scope);
+        }
+    }
+    return event;
 }
 
 /* CUDA: an event of the driver's that marks `stream`, which is of `context`. It ends with that
@@ -167,16 +180,11 @@ static int mark(fdl_driver *driver, void *context, int64_t stream, void **made,
  * events of its own context: a stream of the primary one waits for such an event, and is recorded.
  */
 static fdl_event *record_over_relay(fdl_driver *driver, int32_t ordinal, int64_t stream,
-                                    fdl_failure *failure)
+                                    void *context, fdl_failure *failure)
 {
-    void *marked, *context = context_of(driver, stream);
-    fdl_event *event;
-    int failed;
-    for (int32_t other = 0; other < driver->devices && context != NULL; other++)
-        if (other != ordinal && fdl_load_pointer(&driver->contexts[other]) == context)
-            return record_on_device(driver, other, stream, failure);
-    event = take_event(driver, ordinal, 1, failure);
-    failed = event == NULL || mark(driver, context, stream, &marked, failure) < 0;
+    void *marked;
+    fdl_event *event = take_event(driver, ordinal, 1, failure);
+    int failed = event == NULL || mark(driver, context, stream, &marked, failure) < 0;
     if (!failed) {
         failed = FDL_TRY(driver, failure, stream_wait, event->relay, marked, 0) < 0 ||
                  FDL_TRY(driver, failure, event_record, event->handle, event->relay) < 0;
@@ -188,41 +196,27 @@ static fdl_event *record_over_relay(fdl_driver *driver, int32_t ordinal, int64_t
     return NULL;
 }
 
-/* HIP: a stream of another device takes only events of that device. */
-static fdl_event *record_on_its_device(fdl_driver *driver, int32_t ordinal, int64_t stream,
-                                       fdl_failure *failure)
-{
-    int found;
-    if (stream <= 2 || driver->hip_device_of == NULL ||
-        FDL_ASK(driver, hip_device_of, fdl_handle(stream), &found) != 0 || found == ordinal)
-        return NULL; /* *failure says what happened before */
-    return record_on_device(driver, found, stream, failure);
-}
-
 fdl_event *fdl_event_record(fdl_driver *driver, int32_t ordinal, int64_t stream,
                             fdl_failure *failure)
 {
-    fdl_event *event = record_here(driver, ordinal, stream, failure);
-    if (event == NULL && failure->code == INVALID_HANDLE)
-        event = driver->kind == FASTDL_STREAM_CUDA
-                    ? record_over_relay(driver, ordinal, stream, failure)
-                    : record_on_its_device(driver, ordinal, stream, failure);
+    void *context = NULL;
+    fdl_event *event = record_on_its_device(driver, ordinal, stream, &context, failure);
+    if (event == NULL && failure->code == INVALID_HANDLE && driver->kind == FASTDL_STREAM_CUDA)
+        event = record_over_relay(driver, ordinal, stream, context, failure);
     return event;
 }
 
 int fdl_event_bridge(fdl_driver *driver, int32_t ordinal, int64_t source, int64_t stream,
                      fdl_failure *failure)
 {
-    void *marked;
-    fdl_event *event = record_here(driver, ordinal, source, failure);
+    void *marked, *context = NULL;
+    fdl_event *event = record_on_its_device(driver, ordinal, source, &context, failure);
     int failed = 1;
-    if (event == NULL && failure->code == INVALID_HANDLE && driver->kind == FASTDL_STREAM_ROCM)
-        event = record_on_its_device(driver, ordinal, source, failure);
     if (event != NULL) {
         failed = fdl_event_order(event, stream, failure) < 0;
         fdl_event_release(event);
     } else if (failure->code == INVALID_HANDLE && driver->kind == FASTDL_STREAM_CUDA &&
-               mark(driver, context_of(driver, source), source, &marked, failure) == 0) {
+               mark(driver, context, source, &marked, failure) == 0) {
         failed = FDL_TRY(driver, failure, stream_wait, fdl_handle(stream), marked, 0) < 0;
         (void)FDL_ASK(driver, event_destroy, marked);
     }

@@ -16,11 +16,6 @@
 
 typedef volatile long fdl_lock;
 
-static inline void fdl_lock_init(fdl_lock *lock)
-{
-    *lock = 0;
-}
-
 static inline void fdl_lock_take(fdl_lock *lock)
 {
     while (_InterlockedExchange(lock, 1) != 0)
@@ -58,11 +53,6 @@ static inline void fdl_store_pointer(void **value, void *desired)
 
 typedef int fdl_lock;
 
-static inline void fdl_lock_init(fdl_lock *lock)
-{
-    __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
-}
-
 static inline void fdl_lock_take(fdl_lock *lock)
 {
     while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) != 0)
@@ -97,5 +87,7 @@ static inline void fdl_store_pointer(void **value, void *desired)
 #else
 #error "fastdl needs gcc, clang or MSVC for its locks"
 #endif
+
+#define fdl_lock_init fdl_lock_give
 
 #endif

@@ -22,13 +22,6 @@ typedef struct {
 
 /* ---- freeing ---- */
 
-/* Whether there is nothing left to free, or no driver left to free it. */
-static int is_gone(int code)
-{
-    return code == FDL_DEINITIALIZED || code == FDL_INVALID_CONTEXT ||
-           code == FDL_CONTEXT_IS_DESTROYED;
-}
-
 /* With the device current. */
 static int free_now(const allocation *memory, fdl_failure *failure)
 {
@@ -60,8 +53,8 @@ static int give_back(allocation *memory, fdl_work *work)
         fdl_restore_captures(driver, mode);
         fdl_leave(&scope);
     }
-    if (!failed || is_gone(failure.code))
-        return 1;
+    if (!failed || failure.code == FDL_DEINITIALIZED || fdl_context_is_gone(failure.code))
+        return 1; /* or there is nothing left to free, or no driver */
     /* What it refuses only for the moment is told again. Memory in use is never freed: it is leaked
      * if waiting fails twice. */
     return !fdl_driver_refuses_now(failure.code) && (asked || memory->tried++ > 0);
@@ -69,17 +62,13 @@ static int give_back(allocation *memory, fdl_work *work)
 
 static int drop_allocation(fdl_block *block, int attached)
 {
-    const allocation *memory = block->owner;
+    allocation *memory = block->owner;
     (void)attached;
-    if (!fdl_driver_is_lost() && !fdl_host_may_wait(memory->driver)) {
-        fdl_defer_until_a_wait(block);
+    if (!fdl_host_may_wait(memory->driver) || !give_back(memory, block->work)) {
+        fdl_defer(block, memory->driver);
         return 0;
     }
-    if (!give_back(block->owner, block->work)) {
-        fdl_defer(block);
-        return 0;
-    }
-    free(block->owner);
+    free(memory);
     return 1;
 }
 

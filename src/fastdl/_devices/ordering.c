@@ -141,11 +141,44 @@ int fdl_stream_scope_end(fdl_stream_scope *scope)
     return -1;
 }
 
+/* ---- the work of scopes that have ended ---- */
+
+/* By kind and device: edges for all that C code has queued there. More than one tensor needs, but
+ * it is unknown which tensors the code worked on, and the streams may be gone. */
+static fdl_work *left_over[2][FDL_MAX_DEVICES];
+
+static fdl_work **left_on(DLDevice device, int kind)
+{
+    int known = device.device_id >= 0 && device.device_id < FDL_MAX_DEVICES;
+    return known ? &left_over[kind == FASTDL_STREAM_CUDA ? 0 : 1][device.device_id] : NULL;
+}
+
+/* Those that the next user of `work` waits for, or NULL. */
+static fdl_work *left_for(fdl_work *work)
+{
+    fdl_work **place = left_on(work->device, work->kind);
+    if (place == NULL || work->callers || !fdl_load_acquire(&work->lent))
+        return NULL;
+    return fdl_load_pointer((void *const *)place);
+}
+
+void fdl_work_forget(int kind)
+{
+    for (int i = 0; i < FDL_MAX_DEVICES; i++) {
+        fdl_work **place = &left_over[kind == FASTDL_STREAM_CUDA ? 0 : 1][i];
+        fdl_work_free(*place);
+        *place = NULL;
+    }
+}
+
 /* ---- edges ---- */
 
-/* The edges, each with a reference of the caller's. */
+#define MOST_EDGES (2 * MAX_EDGES) /* with those of left_for */
+
+/* The edges, and those of left_for, each with a reference of the caller's. */
 static int snapshot(fdl_work *work, fdl_event **edges)
 {
+    fdl_work *others = left_for(work);
     int count;
     fdl_lock_take(&work->lock);
     count = work->count;
@@ -154,7 +187,7 @@ static int snapshot(fdl_work *work, fdl_event **edges)
         fdl_event_retain(edges[i]);
     }
     fdl_lock_give(&work->lock);
-    return count;
+    return others == NULL ? count : count + snapshot(others, edges + count);
 }
 
 static void release_all(fdl_event *const *edges, int count)
@@ -163,23 +196,9 @@ static void release_all(fdl_event *const *edges, int count)
         fdl_event_release(edges[i]);
 }
 
-/* Removes an edge. It may be gone already. */
-static void drop_edge(fdl_work *work, const fdl_event *edge)
-{
-    fdl_event *found = NULL;
-    fdl_lock_take(&work->lock);
-    for (int i = 0; i < work->count; i++)
-        if (work->edges[i] == edge) {
-            found = edge == NULL ? NULL : work->edges[i];
-            work->edges[i] = work->edges[--work->count];
-            break;
-        }
-    fdl_lock_give(&work->lock);
-    fdl_event_release(found);
-}
-
-/* Adds an edge, whose reference is taken, which replaces the `replaced` edges that it covers; 0 if
- * there is no room. The work that they mark always has an edge. */
+/* Adds an edge, whose reference is taken, unless it is NULL, in place of the `replaced` edges that
+ * it covers; those may be gone already. 0 if there is no room. The work that they mark always has
+ * an edge. */
 static int add_edge(fdl_work *work, fdl_event *edge, fdl_event *const *replaced, int replaced_count)
 {
     fdl_event *gone[MAX_EDGES];
@@ -194,13 +213,22 @@ static int add_edge(fdl_work *work, fdl_event *edge, fdl_event *const *replaced,
         else
             gone[gone_count++] = work->edges[i];
     }
-    added = left < MAX_EDGES;
+    added = edge != NULL && left < MAX_EDGES;
     if (added)
         work->edges[left++] = edge;
     work->count = left;
     fdl_lock_give(&work->lock);
     release_all(gone, gone_count);
     return added;
+}
+
+/* Removes an edge whose work has ended. */
+static void drop_edge(fdl_work *work, fdl_event *edge)
+{
+    fdl_work *others = left_for(work);
+    (void)add_edge(work, NULL, &edge, 1);
+    if (others != NULL)
+        (void)add_edge(others, NULL, &edge, 1);
 }
 
 /* The edges that are not complete, as `snapshot`; the others are dropped. */
@@ -220,10 +248,18 @@ static int pending(fdl_work *work, fdl_event **edges)
 
 int fdl_work_edges(fdl_work *work)
 {
-    fdl_event *edges[MAX_EDGES];
-    int count = snapshot(work, edges);
-    release_all(edges, count);
+    int count;
+    fdl_lock_take(&work->lock);
+    count = work->count;
+    fdl_lock_give(&work->lock);
     return count;
+}
+
+/* Whether there is none to wait for, complete ones included. */
+static int has_no_edges(fdl_work *work)
+{
+    fdl_work *others = left_for(work);
+    return fdl_work_edges(work) == 0 && (others == NULL || fdl_work_edges(others) == 0);
 }
 
 /* ---- streams ---- */
@@ -242,6 +278,15 @@ static int stream_of(const DLPackExchangeAPI *table, DLDevice device, int64_t *s
     fdl_clear_error(); /* it claims to have succeeded */
     *stream = handle == NULL ? fdl_default_stream(kind) : (int64_t)(uintptr_t)handle;
     return 0;
+}
+
+/* Enters the device of the memory. NULL with *failure. */
+static fdl_driver *enter(const fdl_work *work, fdl_scope *scope, fdl_failure *failure)
+{
+    fdl_driver *driver = fdl_driver_find(work->kind, failure);
+    if (driver == NULL || fdl_enter(driver, work->device.device_id, scope, failure) < 0)
+        return NULL;
+    return driver;
 }
 
 /* That of the producer. */
@@ -284,43 +329,6 @@ static int bridge_checked(fdl_driver *driver, const fdl_work *work, int64_t sour
     return fdl_event_bridge(driver, work->device.device_id, source, stream, failure);
 }
 
-/* ---- the work of scopes that have ended ---- */
-
-/* By kind and device: edges for all that C code has queued there. More than one tensor needs, but
- * it is unknown which tensors the code worked on, and the streams may be gone. */
-static fdl_work *left_over[2][FDL_MAX_DEVICES];
-
-static fdl_work **left_on(DLDevice device, int kind)
-{
-    int known = device.device_id >= 0 && device.device_id < FDL_MAX_DEVICES;
-    return known ? &left_over[kind == FASTDL_STREAM_CUDA ? 0 : 1][device.device_id] : NULL;
-}
-
-/* Those that the next user of `work` waits for, or NULL. */
-static fdl_work *left_for(fdl_work *work)
-{
-    fdl_work **place = left_on(work->device, work->kind);
-    if (place == NULL || work->callers || !fdl_load_acquire(&work->lent))
-        return NULL;
-    return fdl_load_pointer((void *const *)place);
-}
-
-/* Whether there is no edge, complete ones included. */
-static int has_no_edges(fdl_work *work)
-{
-    fdl_work *others = left_for(work);
-    return fdl_work_edges(work) == 0 && (others == NULL || fdl_work_edges(others) == 0);
-}
-
-void fdl_work_forget(int kind)
-{
-    for (int i = 0; i < FDL_MAX_DEVICES; i++) {
-        fdl_work **place = &left_over[kind == FASTDL_STREAM_CUDA ? 0 : 1][i];
-        fdl_work_free(*place);
-        *place = NULL;
-    }
-}
-
 /* ---- ordering ---- */
 
 /* Streams that may hold work on the memory which no edge stands for. */
@@ -350,11 +358,11 @@ static int find_sources(const fdl_work *work, int64_t stream, fdl_sources *sourc
     return 0;
 }
 
-/* With the device current: `stream` after the edges. */
+/* With its device current: `stream` after the edges. */
 static int order_after(fdl_work *work, int64_t stream, const fdl_capture *capture,
                        fdl_failure *failure)
 {
-    fdl_event *edges[MAX_EDGES];
+    fdl_event *edges[MOST_EDGES];
     int failed = 0, count = pending(work, edges);
     if (count > 0 && capture->active)
         failed = refuse_capture(work, failure);
@@ -388,11 +396,10 @@ static int order_at_home(fdl_work *work, fdl_driver *driver, const fdl_capture *
     return fdl_event_bridge(driver, work->device.device_id, home.stream, capture->stream, failure);
 }
 
-/* With the device current: `stream` after the edges and the sources. */
+/* The same, and after the sources, which are streams of the device. */
 static int order_on(fdl_work *work, fdl_driver *driver, int64_t stream, const fdl_sources *sources,
                     fdl_failure *failure)
 {
-    fdl_work *others = left_for(work);
     fdl_capture capture;
     int failed;
     if (fdl_capture_of(driver, stream, &capture, failure) < 0)
@@ -400,8 +407,6 @@ static int order_on(fdl_work *work, fdl_driver *driver, int64_t stream, const fd
     if (work->home.active && order_at_home(work, driver, &capture, failure) < 0)
         return -1;
     failed = order_after(work, stream, &capture, failure);
-    if (!failed && others != NULL)
-        failed = order_after(others, stream, &capture, failure);
     for (int i = 0; sources != NULL && i < sources->count && !failed; i++)
         failed = bridge_checked(driver, work, sources->streams[i], stream, &capture, failure);
     return failed;
@@ -519,7 +524,7 @@ int fdl_work_ready_from_c(fdl_work *work, fdl_failure *failure)
 static int record_edge(fdl_work *work, fdl_driver *driver, int32_t ordinal, int64_t stream,
                        fdl_failure *failure)
 {
-    fdl_event *edges[MAX_EDGES], *event;
+    fdl_event *edges[MOST_EDGES], *event;
     fdl_capture capture;
     int count, replaced, added = 0, failed = 0;
     if (fdl_capture_of(driver, stream, &capture, failure) < 0)
@@ -529,7 +534,7 @@ static int record_edge(fdl_work *work, fdl_driver *driver, int32_t ordinal, int6
                                    "cannot be recorded before it is launched");
     while (!added && !failed) { /* again if other threads have taken the room meanwhile */
         count = pending(work, edges);
-        replaced = count == MAX_EDGES ? count : 0;
+        replaced = fdl_work_edges(work) == MAX_EDGES ? count : 0;
         for (int i = 0; i < replaced && !failed; i++)
             failed = fdl_event_order(edges[i], stream, failure);
         event = failed ? NULL : fdl_event_record(driver, ordinal, stream, failure);
@@ -546,8 +551,8 @@ int fdl_work_record(fdl_work *work, int64_t stream, fdl_failure *failure)
 {
     fdl_scope scope;
     int failed;
-    fdl_driver *driver = fdl_driver_find(work->kind, failure);
-    if (driver == NULL || fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
+    fdl_driver *driver = enter(work, &scope, failure);
+    if (driver == NULL)
         return -1;
     failed = record_edge(work, driver, work->device.device_id, stream, failure);
     fdl_leave(&scope);
@@ -624,29 +629,11 @@ int fdl_work_lend(fdl_work *work, fdl_failure *failure)
     return 0;
 }
 
-/* With device `ordinal` current, which is not the memory's: `stream` after the edges. */
-static int order_abroad(fdl_work *work, fdl_driver *driver, int64_t stream, fdl_failure *failure)
-{
-    fdl_event *edges[MAX_EDGES];
-    fdl_capture capture;
-    int count, failed = 0;
-    if (fdl_capture_of(driver, stream, &capture, failure) < 0)
-        return -1;
-    if (capture.active)
-        return refuse_capture(work, failure);
-    count = pending(work, edges);
-    for (int i = 0; i < count && !failed; i++)
-        failed = fdl_event_order(edges[i], stream, failure);
-    release_all(edges, count);
-    return failed;
-}
-
 int fdl_work_order_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failure *failure)
 {
     fdl_scope scope;
     fdl_driver *driver;
     fdl_sources sources;
-    fdl_work *others = left_for(work);
     int failed;
     if (ordinal == work->device.device_id)
         return fdl_work_order(work, stream, failure);
@@ -665,16 +652,16 @@ int fdl_work_order_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failu
         return 0;
     if (fdl_enter(driver, ordinal, &scope, failure) < 0)
         return -1;
-    failed = order_abroad(work, driver, stream, failure) < 0 ||
-             (others != NULL && order_abroad(others, driver, stream, failure) < 0);
+    failed = order_on(work, driver, stream, NULL, failure);
     fdl_leave(&scope);
-    return failed ? -1 : 0;
+    return failed;
 }
 
+/* With the device current: the host after all edges, without asking which of them are complete. */
 static int wait_for_edges(fdl_work *work, fdl_failure *failure)
 {
-    fdl_event *edges[MAX_EDGES];
-    int failed = 0, count = pending(work, edges);
+    fdl_event *edges[MOST_EDGES];
+    int failed = 0, count = snapshot(work, edges);
     for (int i = 0; i < count; i++) {
         failed = failed || fdl_event_wait(edges[i], failure) < 0;
         if (!failed)
@@ -701,13 +688,24 @@ static int wait_for_stream(fdl_work *work, fdl_driver *driver, int64_t source, f
     return failed ? -1 : 0;
 }
 
-int fdl_work_wait(fdl_work *work, fdl_failure *failure)
+/* The host after the edges and the sources. */
+static int wait_for_all(fdl_work *work, const fdl_sources *sources, fdl_failure *failure)
 {
     fdl_scope scope;
-    fdl_driver *driver;
-    fdl_sources sources;
-    fdl_work *others = left_for(work);
+    fdl_driver *driver = enter(work, &scope, failure);
     int failed;
+    if (driver == NULL)
+        return -1;
+    failed = wait_for_edges(work, failure);
+    for (int i = 0; i < sources->count && !failed; i++)
+        failed = wait_for_stream(work, driver, sources->streams[i], failure);
+    fdl_leave(&scope);
+    return failed;
+}
+
+int fdl_work_wait(fdl_work *work, fdl_failure *failure)
+{
+    fdl_sources sources;
     if (work->home.active)
         return fdl_refuse(failure, "the tensor was imported inside a graph capture: the host "
                                    "cannot wait for it");
@@ -717,48 +715,20 @@ int fdl_work_wait(fdl_work *work, fdl_failure *failure)
         sources.streams[sources.count++] = work->stream;
     if (sources.count == 0 && has_no_edges(work))
         return 0;
-    driver = fdl_driver_find(work->kind, failure);
-    if (driver == NULL || fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
+    if (wait_for_all(work, &sources, failure) < 0)
         return -1;
-    failed = wait_for_edges(work, failure) < 0 ||
-             (others != NULL && wait_for_edges(others, failure) < 0);
-    for (int i = 0; i < sources.count && !failed; i++)
-        failed = wait_for_stream(work, driver, sources.streams[i], failure);
-    fdl_leave(&scope);
-    if (!failed)
-        (void)fdl_end_after_wait();
-    return failed ? -1 : 0;
-}
-
-/* With the device current: the host after all edges, without asking which of them are complete. */
-static int finish_edges(fdl_work *work, fdl_failure *failure)
-{
-    fdl_event *edges[MAX_EDGES];
-    int failed = 0, count = snapshot(work, edges);
-    for (int i = 0; i < count && !failed; i++)
-        failed = fdl_event_wait(edges[i], failure);
-    release_all(edges, count);
-    return failed;
+    (void)fdl_end_after_wait();
+    return 0;
 }
 
 int fdl_work_finish(fdl_work *work, fdl_failure *failure)
 {
-    fdl_scope scope;
-    fdl_driver *driver;
-    fdl_work *others = left_for(work);
-    int failed;
+    fdl_sources none = {0};
     if (fdl_load_acquire(&work->lent) &&
-        fdl_work_record(work, fdl_work_stream(work->device), failure) < 0 && failure->code != 0)
-        return -1; /* without a code that stream captures, and what it does is the graph's */
-    if (has_no_edges(work))
-        return 0;
-    driver = fdl_driver_find(work->kind, failure);
-    if (driver == NULL || fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
-        return -1;
-    failed =
-        finish_edges(work, failure) < 0 || (others != NULL && finish_edges(others, failure) < 0);
-    fdl_leave(&scope);
-    return failed ? -1 : 0;
+        fdl_work_record(work, fdl_work_stream(work->device), failure) < 0 &&
+        (failure->code != 0 || failure->no_memory))
+        return -1; /* otherwise that stream captures, and what it does is the graph's */
+    return has_no_edges(work) ? 0 : wait_for_all(work, &none, failure);
 }
 
 /* Before a block ends: a wait for what fastdl itself queued on foreign memory. */
@@ -769,13 +739,12 @@ static int settle_block(fdl_block *block)
     if (!fdl_load_acquire(&block->work->held) || fdl_driver_is_lost())
         return 1;
     driver = fdl_driver_find(block->work->kind, &failure);
-    if (driver != NULL && !has_no_edges(block->work) && !fdl_host_may_wait(driver)) {
-        fdl_defer_until_a_wait(block);
-        return 0;
-    }
-    if (fdl_work_finish(block->work, &failure) == 0 || !fdl_driver_refuses_now(failure.code))
+    if (driver == NULL)
         return 1;
-    fdl_defer(block);
+    if ((has_no_edges(block->work) || fdl_host_may_wait(driver)) &&
+        (fdl_work_finish(block->work, &failure) == 0 || !fdl_driver_refuses_now(failure.code)))
+        return 1;
+    fdl_defer(block, driver);
     return 0;
 }
 
@@ -814,15 +783,13 @@ int fdl_stream_scope_settle(const fdl_stream_scope *scope, fdl_failure *failure)
     fdl_driver *driver;
     fdl_scope current;
     fdl_failure ignored;
-    if (!scope->lent || place == NULL)
-        return 0;
-    driver = fdl_driver_find(kind, &ignored);
-    if (driver == NULL)
-        return 0; /* as before: a user that needs an order is refused */
+    if (!scope->lent || place == NULL || fdl_driver_find(kind, &ignored) == NULL)
+        return 0; /* without a driver a user that needs an order is refused */
     work = fdl_work_of(place, device);
     if (work == NULL)
         return fdl_refuse_memory(failure);
-    if (fdl_enter(driver, device.device_id, &current, failure) < 0)
+    driver = enter(work, &current, failure);
+    if (driver == NULL)
         return -1;
     failed = record_edge(work, driver, device.device_id, scope->stream, failure) < 0;
     fdl_leave(&current);

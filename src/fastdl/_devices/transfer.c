@@ -256,15 +256,15 @@ static int refuse_capture(const transfer *t, fdl_failure *failure)
 /* Where the memory of the source is, by the driver. */
 static int find_source(transfer *t, fdl_failure *failure)
 {
+    DLDevice found;
     t->from = tensor_of(t)->device;
     if (fdl_memory_is_ours(t->source->block) || t->layout.nbytes == 0 ||
         !(t->from.device_type == kDLCPU || is_asynchronous(t, t->from)))
         return 0;
-    if (fdl_pointer_check(t->driver, tensor_of(t), &t->from, failure) < 0)
+    if (fdl_pointer_check(t->driver, tensor_of(t), &found, failure) < 0)
         return -1;
-    if (tensor_of(t)->device.device_type ==
-        kDLCPU) /* whatever it is, its owner treats it as such */
-        t->from = tensor_of(t)->device;
+    if (t->from.device_type != kDLCPU) /* which its owner treats as such, whatever it is */
+        t->from = found;
     return 0;
 }
 
