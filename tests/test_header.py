@@ -8,7 +8,6 @@ import weakref
 
 import numpy as np
 import pytest
-import tvm_ffi
 
 import fastdl
 from fastdl._core import tensor as core
@@ -731,8 +730,13 @@ def test_result_where_a_type_has_no_table_that_makes_objects(api, like):
     assert (made.shape, str(made.dtype)) == ((2, 3), "float64")
 
 
+@pytest.fixture
+def tvm_ffi():
+    return pytest.importorskip("tvm_ffi")  # there is none for a free-threaded CPython
+
+
 @installed
-def test_result_as_an_object_of_a_library_with_a_bridge(api):
+def test_result_as_an_object_of_a_library_with_a_bridge(api, tvm_ffi):
     array = np.arange(6, dtype=np.int16).reshape(2, 3)
     for _ in range(2):
         result = api.wrap(api.own(array), tvm_ffi.Tensor)
@@ -747,7 +751,7 @@ def test_result_as_an_object_of_a_library_with_a_bridge(api):
 
 
 @installed
-def test_result_that_a_library_with_a_bridge_refuses(api):
+def test_result_that_a_library_with_a_bridge_refuses(api, tvm_ffi):
     given = Given(shape=(2, -3))
     with pytest.raises(BufferError, match="a negative dimension"):
         api.wrap(given.capsule(), tvm_ffi.Tensor)

@@ -154,9 +154,9 @@ def test_a_wide_character_is_no_number():
 # ---- one call -------------------------------------------------------------------------------
 
 
-def later(kind=Producer):
+def later(kind=Producer, library="tvm_ffi"):
     """A type that need not say where its data is before it is asked for a capsule."""
-    return named("Tensor", "tvm_ffi.of_the_tests", kind)
+    return named("Tensor", f"{library}.of_the_tests", kind)
 
 
 def no_device(self):
@@ -184,7 +184,7 @@ def test_other_capsules_are_dropped_and_asked_for_properly(fields):
         given.append(Given(**fields))
         return given[-1].capsule()
 
-    x = later()(None, device=fields.get("device", (1, 0)), act=act)
+    x = later(library="pyarrow")(None, device=fields.get("device", (1, 0)), act=act)
     for _ in range(2):
         given.clear()
         tensor = fastdl.from_dlpack(x)
@@ -194,6 +194,23 @@ def test_other_capsules_are_dropped_and_asked_for_properly(fields):
         given[1].assert_alive()
         del tensor
         given[1].assert_released()
+
+
+def test_device_data_of_a_library_that_ignores_streams():
+    """The capsule of tvm-ffi is dropped, and the data is not used."""
+    given = []
+
+    def act(self):
+        given.append(Given(device=CUDA))
+        return given[-1].capsule()
+
+    x = later()(None, device=CUDA, act=act)
+    for _ in range(2):
+        with pytest.raises(BufferError, match="ignores `stream`"):
+            fastdl.from_dlpack(x)
+    assert given
+    for one in given:
+        one.assert_released(by_destructor=True)
 
 
 def test_a_keyword_that_is_refused():

@@ -25,6 +25,8 @@ LIBRARIES = [
     ("tvm_ffi.core", "Tensor"),
 ]
 libraries = pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: library[0])
+# tvm-ffi is asked for a capsule before it says where its data is: see test_quick_imports.py.
+told_first = pytest.mark.parametrize("library", LIBRARIES[:2], ids=lambda library: library[0])
 REFUSED = r"ignores `stream`, so nothing orders its work: .*stream=-1"
 
 
@@ -40,7 +42,7 @@ def here(request):
         yield here
 
 
-@libraries
+@told_first
 @pytest.mark.parametrize("enter", [fastdl.from_dlpack, consumer.from_dlpack])
 @pytest.mark.parametrize("given", ["nothing", "default", "handle"])
 def test_its_data_is_on_no_stream(here, library, enter, given):
@@ -80,7 +82,7 @@ def test_who_does_not_order_it_races(here, library):
     expect_race(here.sim)
 
 
-@libraries
+@told_first
 @pytest.mark.parametrize("wish", [{"device": "cpu"}, {"copy": True}], ids=str)
 def test_its_data_is_not_copied_before_it_is_there(here, library, wish):
     array = here.array(stream=stream_on(here.sim, blocking=False))
@@ -143,7 +145,7 @@ def test_a_table_tells_what_such_a_library_ignores(here, wish):
     assert here.sim.peek(tensor.data_ptr, tensor.nbytes) == expected
 
 
-@libraries
+@told_first
 @pytest.mark.parametrize("memory", ["host", "pinned"])
 def test_host_memory_has_no_streams(library, memory):
     if memory == "host":

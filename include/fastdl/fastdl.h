@@ -2132,11 +2132,10 @@ fastdl_peer_fact fastdl_peer_facts_[] = {
     {"mlx", "array", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_BUFFER},
     {"pyarrow", "Array", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_ASK_LATER},
     {"pyarrow", "Tensor", FASTDL_TYPE_IMMUTABLE | FASTDL_TYPE_ASK_LATER},
-    {"tvm_ffi", "Tensor", FASTDL_TYPE_ASK_LATER},
     {"onnxruntime", "OrtValue", FASTDL_TYPE_KEEP},
     {"cuda.core", "Buffer", FASTDL_TYPE_UNORDERED},
     {"nanobind", "nb_ndarray", FASTDL_TYPE_UNORDERED},
-    {"tvm_ffi", "Tensor", FASTDL_TYPE_UNORDERED}, /* its table tells the stream */
+    {"tvm_ffi", "Tensor", FASTDL_TYPE_ASK_LATER | FASTDL_TYPE_UNORDERED},
     {NULL, NULL, 0},
 };
 

@@ -360,7 +360,7 @@ cdef object copy_host = core.copy_host
 # The bridges of classes and modules, by address: open addressing, filled once. Their references are
 # in `kept`. A slot is written from the right to the left, since others may read without the GIL.
 cdef enum:
-    SLOTS = 256, PROBES = 8
+    SLOTS = 1024, PROBES = 16
 
 ctypedef struct slot:
     const void *key
