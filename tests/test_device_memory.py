@@ -318,8 +318,11 @@ def test_what_the_driver_refuses_for_the_moment_is_put_off(here, call, code):
     here.fail_next(call, code)
     del tensor
     assert here.allocations == 1
-    fastdl.empty(1, device=here.device)
-    assert here.allocations == 0
+    other = fastdl.empty(1, device=here.device)
+    if here.kind == "hip" and code >= 900:  # a capture, which a wait of the host would break
+        assert here.allocations == 2
+        other.to("cpu")
+    assert here.allocations == 1  # that of `other`
 
 
 @pytest.mark.parametrize("call", ["free", "await event", "enter"])

@@ -22,11 +22,12 @@ static void add(fdl_block **list, fdl_block *block)
 }
 
 /* Ends what is in a list now. An owner may come here again, and blocks may be added, even the same
- * ones: the outer call leaves them for the next time. */
+ * ones: the outer call leaves them for the next time. Not on a thread without a Python thread state,
+ * which may be one that the holder of the GIL waits for: owners need the GIL. */
 static void end_all(fdl_block **list)
 {
     fdl_block *block, *next;
-    if (fdl_load_pointer((void *const *)list) == NULL)
+    if (fdl_load_pointer((void *const *)list) == NULL || PyGILState_GetThisThreadState() == NULL)
         return;
     fdl_lock_take(&fdl_lists);
     block = *list;

@@ -47,7 +47,8 @@ int fdl_host_may_wait(const fdl_driver *driver);
 void fdl_defer(fdl_block *block, const fdl_driver *driver);
 
 /* Ends the blocks of both kinds, as far as possible now. May run any code of their owners. Any
- * thread outside of callbacks, without holding a lock. */
+ * thread outside of callbacks, without holding a lock; nothing happens without a Python thread
+ * state. */
 void fdl_end_deferred(void);
 
 /* The same for those that were put off: a safe point. One load if there is none. */

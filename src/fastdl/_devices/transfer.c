@@ -125,6 +125,7 @@ static fdl_description *memory_of_producer(const transfer *t, const DLTensor *pr
             fdl_work_from_table(work, table);
         if (work == NULL || fdl_work_ready_for(work, t->stream, &ignored) < 0) {
             fdl_description_release(result, 1);
+            PyErr_Clear(); /* of the table, which could not tell its stream */
             result = NULL;
         } else {
             fdl_work_hold(work);
