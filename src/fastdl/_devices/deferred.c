@@ -22,8 +22,8 @@ static void add(fdl_block **list, fdl_block *block)
 }
 
 /* Ends what is in a list now. An owner may come here again, and blocks may be added, even the same
- * ones: the outer call leaves them for the next time. Not on a thread without a Python thread state,
- * which may be one that the holder of the GIL waits for: owners need the GIL. */
+ * ones: the outer call leaves them for the next time. Not on a thread without a Python thread
+ * state, which may be one that the holder of the GIL waits for: owners need the GIL. */
 static void end_all(fdl_block **list)
 {
     fdl_block *block, *next;
