@@ -457,7 +457,14 @@ def dpnp_give(array):
 def mxnet_make(values, dtype):
     import mxnet as mx
 
-    return mx.nd.array(numpy_make(values, dtype), dtype=dtype)
+    array = mx.nd.array(numpy_make(values, dtype), dtype=dtype)
+    array.wait_to_read()  # its engine works on threads of its own
+    return array
+
+
+def mxnet_write(array, value):
+    set_first(array, value)
+    array.wait_to_read()
 
 
 def mxnet_values(array):

@@ -383,7 +383,7 @@ MORE = (
         values=arrays.mxnet_values,
         take=arrays.mxnet_take,
         give=arrays.mxnet_give,
-        write=arrays.set_first,
+        write=arrays.mxnet_write,
     ),
     Peer(
         name="tvm",
