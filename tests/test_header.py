@@ -1042,7 +1042,8 @@ def test_the_package_is_not_needed():
 
 class Runtime(ctypes.Structure):
     _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("size", ctypes.c_uint64),
-                ("rest", ctypes.c_void_p * 4), ("tag_offset", ctypes.c_uint64)]  # fmt: skip
+                ("rest", ctypes.c_void_p * 4), ("tag_offset", ctypes.c_uint64),
+                ("wrap", ctypes.c_void_p)]  # fmt: skip
 
 
 def pointer_in(capsule):
