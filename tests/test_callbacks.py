@@ -28,6 +28,12 @@ from tests.support.simulation import write
 TIMEOUT = 100  # of a process that would wait for ever
 
 
+with_a_gil = pytest.mark.skipif(
+    not getattr(sys, "_is_gil_enabled", lambda: True)(),
+    reason="who waits for what is told from the GIL",
+)
+
+
 @pytest.fixture(params=["cuda", "hip"])
 def here(request):
     with machine(request.param) as here:
@@ -65,6 +71,7 @@ def kind(request):
     return request.param
 
 
+@with_a_gil
 def test_no_call_waits_for_a_callback_that_waits_for_the_gil(kind):
     """Each function that asks the driver, with a callback of its own."""
     run_isolated(
@@ -232,6 +239,7 @@ def test_an_export_in_the_legacy_form(here):
     assert int(puts) == 1
 
 
+@with_a_gil
 def test_plain_host_memory_is_released_at_once(here):
     """deferred.h says why."""
     array, puts, seen = np.arange(3), Puts(), []
@@ -270,11 +278,6 @@ def while_main_waits(sim, function):
             sys.setswitchinterval(before)
     sim.acquire()
 
-
-with_a_gil = pytest.mark.skipif(
-    not getattr(sys, "_is_gil_enabled", lambda: True)(),
-    reason="who waits for what is told from the GIL",
-)
 
 SAFE_POINTS = {
     "a tensor comes in": lambda here, other: fastdl.from_dlpack(Table(here.array()), stream=-1),

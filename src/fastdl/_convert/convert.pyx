@@ -372,7 +372,7 @@ cdef list kept = []
 
 cdef inline slot *slot_of(const void *key) noexcept:
     """The slot of `key`, or the one that may have it; NULL if there is none."""
-    cdef size_t place = <size_t>key >> 4
+    cdef size_t place = <size_t>key >> 4 ^ <size_t>key >> 10  # allocators differ in alignment
     cdef const void *found
     cdef int i
     for i in range(PROBES):
