@@ -163,7 +163,7 @@ def test_scalars_of_numpy(name):
 
 
 @pytest.mark.parametrize(
-    "scalar", [np.datetime64("2020"), np.timedelta64(1), np.str_("a"), np.bytes_(b"a"),
+    "scalar", [np.datetime64("2020"), np.timedelta64(1, "s"), np.str_("a"), np.bytes_(b"a"),
                np.longdouble(1), np.void(b"ab")],
 )  # fmt: skip
 def test_scalars_that_dlpack_cannot_describe(scalar):
