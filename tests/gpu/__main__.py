@@ -138,7 +138,7 @@ class Run:
             command += [
                 group.limit,
                 journal,
-                self.options.library,
+                self.options.driver,
                 json.dumps(list(entry["items"])),
             ]
             process = subprocess.Popen(
@@ -196,10 +196,10 @@ def environment(options):
     if options.dry_run:
         from tests.support.simulation import library_path
 
-        options.library = library_path("cuda")
+        options.driver = library_path("cuda")
         found["FASTDL_GPU_DRY_RUN"] = "1"
-        found["LD_LIBRARY_PATH"] = str(options.library.parent)
-        found["FASTDL_TEST_BUILD"] = str(options.library.parents[1])
+        found["LD_LIBRARY_PATH"] = str(options.driver.parent)
+        found["FASTDL_TEST_BUILD"] = str(options.driver.parents[1])
     return found
 
 
@@ -232,7 +232,7 @@ def parsed(arguments, folder):
     parser.add_argument("--dry-run", action="store_true", help="on the simulated driver")
     parser.add_argument("pytest", nargs="*", help="arguments of pytest, after --")
     options = parser.parse_args(arguments)
-    options.library, options.unpacked = "libcuda.so.1", None
+    options.driver, options.unpacked = "libcuda.so.1", None
     output = options.output or ROOT / ("build/gpu" if options.dry_run else "docs")
     options.output = output.resolve()
     try:
