@@ -214,6 +214,35 @@ def test_memory_of_others(here, producer, memory):
     assert (int(puts), waiting()) == (1, 0)
 
 
+def test_a_thread_without_a_state_ends_nothing(kind):
+    """It enters a device, but the GIL that owners need may be with a thread that waits for it."""
+    run_isolated(
+        f"""
+        import gc
+        import fastdl
+        from fastdl._devices import driver
+        from tests.support.build import extension
+        from tests.support.frameworks import *
+        from tests.support.memory import Machine
+
+        consumer = extension("consumer")
+        with simulated({kind!r}) as sim:
+            array = Array(sim)
+            tensor = fastdl.from_dlpack(Plain(array))
+            held = consumer.take(tensor.__dlpack__(stream=-1, max_version=(1, 3)))
+            del tensor
+            table = fastdl.exchange_api(fastdl.Tensor)
+            made = consumer.delete_and_allocate(held, table, TYPES[sim.kind], 0)
+            fastdl.empty(1, device=Machine(sim).device)  # a safe point at last
+            given_back(array)
+            assert driver.deferred() == (1, 0)
+            sim.forget_range(made.fields()["data"], 1)  # the simulation saw nobody wait
+            made.delete()
+        """,
+        timeout=TIMEOUT,
+    )
+
+
 def test_memory_that_a_copy_reads(here):
     """fastdl keeps it until the copy is done, for which it asks the driver."""
     array = here.array()

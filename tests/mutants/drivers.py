@@ -155,6 +155,13 @@ THE_GIL = [
 
 IN_CALLBACKS = [
     mutant(
+        f"{CALLBACKS}::test_a_thread_without_a_state_ends_nothing",
+        "a thread without a state ends what was put off",
+        DEFERRED,
+        " || PyGILState_GetThisThreadState() == NULL)",
+        ")",
+    ),
+    mutant(
         CALLBACKS,
         "a deleter asks the driver wherever it runs",
         DEFERRED,
