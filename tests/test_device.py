@@ -122,6 +122,13 @@ def are_equal(a, b) -> bool:
     return answers.pop()
 
 
+def test_the_first_device_of_a_type_stays_one_object_however_many_others_there_are():
+    before = fastdl.Device(1, 0)
+    for number in range(300):
+        assert fastdl.Device(2, number).id == number
+    assert fastdl.Device("cpu") is before is fastdl.Device(1, 0) is fastdl.empty(3).device
+
+
 class Theirs:
     """A device with the protocol that libraries agreed on."""
 

@@ -109,8 +109,14 @@ class Device:
 _UNKNOWN = _Fact(0, None, False, False, 3)
 
 
-@lru_cache(maxsize=256)
 def _known(number: int, ordinal: int) -> Device:
+    """The Device of two numbers that are in range: one object for the first of each known type."""
+    first = _FIRST.get(number) if ordinal == 0 else None
+    return first or _make(number, ordinal)
+
+
+@lru_cache(maxsize=256)
+def _make(number: int, ordinal: int) -> Device:
     fact = _BY_NUMBER.get(number, _UNKNOWN)
     self = object.__new__(Device)
     for field, value in (
@@ -122,6 +128,9 @@ def _known(number: int, ordinal: int) -> Device:
     ):
         object.__setattr__(self, field, value)
     return self
+
+
+_FIRST = {number: _make(number, 0) for number in _BY_NUMBER}
 
 
 def make_device(number: int, ordinal: int) -> Device:
