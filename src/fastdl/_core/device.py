@@ -170,7 +170,8 @@ def _find(x) -> "Device | None":
     if isinstance(x, DeviceType):
         return _known(int(x), 0)
     if isinstance(x, str):
-        return _parse(x)
+        numbers = _parse(x)
+        return None if numbers is None else _requested(*numbers)
     if isinstance(x, tuple) and len(x) == 2:
         return _requested(*x)
     protocol = getattr(type(x), "__dlpack_device__", None)
@@ -183,12 +184,12 @@ def _find(x) -> "Device | None":
     return _requested(_BY_NAME[kind] if isinstance(kind, str) else kind, ordinal)
 
 
-@lru_cache(maxsize=256)
-def _parse(text: str) -> "Device | None":
+@lru_cache(maxsize=256)  # of numbers: which object stands for them is decided in one place
+def _parse(text: str) -> "tuple[int, int] | None":
     name, colon, ordinal = text.partition(":")
     if name not in _BY_NAME or (colon and not (ordinal.isascii() and ordinal.isdecimal())):
         return None
-    return _requested(_BY_NAME[name], int(ordinal or 0))
+    return _BY_NAME[name], int(ordinal or 0)
 
 
 def _refusal(x) -> Exception:
