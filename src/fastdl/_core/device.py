@@ -215,4 +215,4 @@ _ELSEWHERE = {
     "managed": ("cuda_managed",),
 }
 
-CPU = _parse("cpu")
+CPU = _known(DeviceType.CPU, 0)
