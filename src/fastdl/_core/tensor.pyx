@@ -306,6 +306,24 @@ def is_legacy_capsule(capsule):
     return bool(PyCapsule_IsValid(capsule, "dltensor"))
 
 
+cdef Py_buffer *lock_buffer(object source, int flags) except NULL:
+    """A new lock on the memory of a buffer exporter, for fdl_own_buffer or `unlock_buffer`."""
+    cdef Py_buffer *view = <Py_buffer *>PyMem_RawMalloc(sizeof(Py_buffer))
+    if view is NULL:
+        raise MemoryError()
+    try:
+        PyObject_GetBuffer(source, view, flags)
+    except:
+        PyMem_RawFree(view)
+        raise
+    return view
+
+
+cdef void unlock_buffer(Py_buffer *view) noexcept:
+    PyBuffer_Release(view)
+    PyMem_RawFree(view)
+
+
 def from_buffer(object source, parse_format):
     """A Tensor on the memory of a buffer exporter, of type `parse_format(format, itemsize)`."""
     cdef DLTensor tensor
@@ -314,14 +332,7 @@ def from_buffer(object source, parse_format):
     cdef fastdl_layout layout
     cdef fastdl_fault fault
     cdef fdl_description *description
-    cdef Py_buffer *view = <Py_buffer *>PyMem_RawMalloc(sizeof(Py_buffer))
-    if view is NULL:
-        raise MemoryError()
-    try:
-        PyObject_GetBuffer(source, view, PyBUF_RECORDS_RO)
-    except:
-        PyMem_RawFree(view)
-        raise
+    cdef Py_buffer *view = lock_buffer(source, PyBUF_RECORDS_RO)
     try:
         if view.ndim > FASTDL_MAX_NDIM or (view.ndim > 0 and view.shape is NULL):
             raise BufferError(
@@ -358,8 +369,7 @@ def from_buffer(object source, parse_format):
         if description is NULL:
             raise MemoryError()
     except:
-        PyBuffer_Release(view)
-        PyMem_RawFree(view)
+        unlock_buffer(view)
         raise
     fdl_description_fill(description, &tensor, flags)
     fdl_own_buffer(description.block, view)
@@ -381,14 +391,7 @@ def from_memory(object source, tuple shape, tuple dtype, tuple strides=None, Py_
     cdef fdl_description *description
     cdef uint64_t flags = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED if padded else 0
     cdef DLDevice host
-    cdef Py_buffer *view = <Py_buffer *>PyMem_RawMalloc(sizeof(Py_buffer))
-    if view is NULL:
-        raise MemoryError()
-    try:
-        PyObject_GetBuffer(source, view, PyBUF_SIMPLE)
-    except:
-        PyMem_RawFree(view)
-        raise
+    cdef Py_buffer *view = lock_buffer(source, PyBUF_SIMPLE)
     try:
         host.device_type = kDLCPU
         host.device_id = 0
@@ -415,8 +418,7 @@ def from_memory(object source, tuple shape, tuple dtype, tuple strides=None, Py_
         if description is NULL:
             raise MemoryError()
     except:
-        PyBuffer_Release(view)
-        PyMem_RawFree(view)
+        unlock_buffer(view)
         raise
     fdl_description_fill(description, &tensor, flags)
     fdl_own_buffer(description.block, view)
