@@ -677,12 +677,17 @@ def test_nothing_is_kept(casters, name):
     tracemalloc.start()
     try:
         counts, memory = used(100)  # caches are filled
-        counts_after, memory_after = used(1000)
+        grown = []
+        for _ in range(3):
+            counts_after, memory_after = used(1000)
+            grown.append(memory_after - memory)
+            memory = memory_after
     finally:
         tracemalloc.stop()
     assert counts_after == counts
-    # An exception is larger; CPython's cache of attributes keeps some names it was asked for.
-    assert memory_after - memory < 60 * 1000
+    # An exception is larger. CPython's cache of attributes keeps some names it was asked for, so
+    # one round says little: what is leaked is leaked in each.
+    assert min(grown) < 60 * 1000
 
 
 # ---- what does not compile ----

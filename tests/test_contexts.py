@@ -310,7 +310,7 @@ def test_memory_that_c_code_works_on_in_another_context(cuda, other, stream):
         assert cuda.live("allocations") == 0
 
 
-def test_the_streams_for_freeing_are_of_the_primary_context(cuda, other):
+def test_memory_of_a_stream_in_another_context_is_freed(cuda, other):
     with other():
         tensor = fastdl.empty((64,), "uint8", "cuda:0", stream=1)
     del tensor

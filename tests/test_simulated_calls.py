@@ -653,22 +653,6 @@ class TestCopies:
             assert sim.call("hipMemcpy2DAsync", target, 5, source, 6, 6, 2, 4, 0) == 1
             assert sim.call("hipMemcpy2DAsync", target, 6, source, 6, 6, 2, 9, 0) == 21
 
-    def test_three_dimensions(self, sim):
-        """The second column of both 3 x 4 planes, packed."""
-        source, target = self.grid(sim, 6, 4), sim.allocate(6)
-        words = ctypes.c_size_t
-        if sim.kind == "cuda":  # 25 words: two sides of eleven, the reserved ones among them, and 3
-            sides = (1, 0, 0, 0, 1, source, 0, 0, 0, 4, 3), (0, 0, 0, 0, 2, 0, target, 0, 0, 1, 3)
-            copy = (words * 25)(*sides[0], *sides[1], 1, 3, 2)
-            sim.ok("cuMemcpy3DAsync_v2", ctypes.byref(copy), 0)
-        else:  # array, position, pointer, pitch, sizes; twice; extent and kind
-            sides = (0, 1, 0, 0, source, 4, 4, 3), (0, 0, 0, 0, target, 1, 1, 3)
-            copy = (words * 20)(*sides[0], *sides[1], 1, 3, 2, 4)
-            sim.ok("hipMemcpy3DAsync", ctypes.byref(copy), 0)
-        sim.run()
-        assert list(sim.peek(target, 6)) == [1, 5, 9, 13, 17, 21]
-        assert unordered(sim) == 0
-
     def test_between_devices(self, sim):
         source = self.grid(sim, 2, 4)
         with sim.device(1) as context:

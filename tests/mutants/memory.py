@@ -28,7 +28,7 @@ MEMORIES = [
         "int mode = -1;\n        asked = 1;",
     ),
     mutant(
-        f"{OWN}::test_freeing_in_a_callback_of_the_driver_is_put_off",
+        f"{OWN}::test_what_the_driver_refuses_for_the_moment_is_put_off",
         "memory that cannot be freed for the moment is leaked",
         MEMORY,
         "return !fdl_driver_refuses_now(failure.code) && (asked || memory->tried++ > 0);",

@@ -249,7 +249,7 @@ BELIEFS = (
     ),
     Belief(
         "copies",
-        "`cuMemcpyAsync`, `cuMemcpy2DAsync` and `cuMemcpy3DAsync` copy between memory of any kind, "
+        "`cuMemcpyAsync` and `cuMemcpy2DAsync` copy between memory of any kind, "
         "in order with their stream",
         CUDA_H,
         "`work.c`: `work_copy`; pageable memory is not finished when the call returns",

@@ -398,7 +398,7 @@ class Memory(Checks):
         self.expect("to NULL", d.copy(0, back, 8, stream), 1)
 
     @about("copies")
-    def check_copies_of_boxes(self):
+    def check_copies_of_rows(self):
         d = self.driver
         stream, device, target = d.stream(), d.allocate(64), d.pinned(64)
         ctypes.memset(target, 0, 64)
@@ -421,11 +421,3 @@ class Memory(Checks):
         limit = d.attribute(11)
         code = d.code("cuMemcpy2DAsync_v2", ctypes.byref(copy_2d(limit + 1)), stream)
         self.expect("a pitch beyond the limit", code, 1)
-        # x, y, z, level, type, host, device, array, 0, pitch, height; twice; then size.
-        words = (1, 0, 0, 0, 2, 0, device, 0, 0, 4, 4), (0, 0, 0, 0, 1, target, 0, 0, 0, 1, 4)
-        box = (ctypes.c_size_t * 25)(*words[0], *words[1], 1, 4, 3)
-        code = d.code("cuMemcpy3DAsync_v2", ctypes.byref(box), stream)
-        self.expect("cuMemcpy3DAsync_v2", code, 0)
-        d.ok("cuStreamSynchronize", stream)
-        got = list(ctypes.string_at(target, 12))
-        self.expect("and what it copies", got, [1 + 4 * i for i in range(12)])

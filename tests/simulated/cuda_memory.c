@@ -33,24 +33,6 @@ typedef struct {
     size_t WidthInBytes, Height;
 } CUDA_MEMCPY2D;
 
-typedef struct {
-    size_t srcXInBytes, srcY, srcZ, srcLOD;
-    unsigned srcMemoryType;
-    const void *srcHost;
-    CUdeviceptr srcDevice;
-    CUarray srcArray;
-    void *reserved0;
-    size_t srcPitch, srcHeight;
-    size_t dstXInBytes, dstY, dstZ, dstLOD;
-    unsigned dstMemoryType;
-    void *dstHost;
-    CUdeviceptr dstDevice;
-    CUarray dstArray;
-    void *reserved1;
-    size_t dstPitch, dstHeight;
-    size_t WidthInBytes, Height, Depth;
-} CUDA_MEMCPY3D;
-
 /* --------------------------------------------------------------------------------------- memory */
 
 enum {
@@ -298,7 +280,6 @@ static int copy_line(Thread *self, Stream *stream, const char *name, CUdeviceptr
                .from = (uintptr_t)from,
                .width = size,
                .height = 1,
-               .depth = 1,
                .to_pitch = size,
                .from_pitch = size};
     return work_copy(self, stream, name, &box);
@@ -349,7 +330,6 @@ EXPORT int cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream handle)
                .from = side(copy->srcMemoryType, copy->srcHost, copy->srcDevice),
                .width = copy->WidthInBytes,
                .height = copy->Height,
-               .depth = 1,
                .to_pitch = copy->dstPitch,
                .from_pitch = copy->srcPitch};
     size_t limit = (size_t)context_current(self)->attributes[11];
@@ -365,37 +345,4 @@ EXPORT int cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream handle)
     box.to += copy->dstXInBytes + copy->dstY * box.to_pitch;
     box.from += copy->srcXInBytes + copy->srcY * box.from_pitch;
     GIVE(work_copy(self, stream, "2D copy", &box));
-}
-
-EXPORT int cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream handle)
-{
-    CALL("cuMemcpy3DAsync_v2", CONTEXT);
-    STREAM(handle);
-    if (copy == NULL || copy->reserved0 != NULL || copy->reserved1 != NULL || copy->srcLOD != 0 ||
-        copy->dstLOD != 0)
-        GIVE(INVALID_VALUE);
-    Box box = {.to = side(copy->dstMemoryType, copy->dstHost, copy->dstDevice),
-               .from = side(copy->srcMemoryType, copy->srcHost, copy->srcDevice),
-               .width = copy->WidthInBytes,
-               .height = copy->Height,
-               .depth = copy->Depth,
-               .to_pitch = copy->dstPitch,
-               .from_pitch = copy->srcPitch};
-    size_t limit = (size_t)context_current(self)->attributes[11];
-    size_t to_end = copy->dstXInBytes + box.width, from_end = copy->srcXInBytes + box.width;
-    size_t to_rows = copy->dstY + box.height, from_rows = copy->srcY + box.height;
-    box.to_pitch = box.to_pitch ? box.to_pitch : to_end;
-    box.from_pitch = box.from_pitch ? box.from_pitch : from_end;
-    size_t to_height = copy->dstHeight ? copy->dstHeight : to_rows;
-    size_t from_height = copy->srcHeight ? copy->srcHeight : from_rows;
-    if (box.to_pitch > limit || box.from_pitch > limit || to_end > box.to_pitch ||
-        from_end > box.from_pitch || to_rows > to_height || from_rows > from_height)
-        GIVE(INVALID_VALUE);
-    if (box.to == 0 || box.from == 0)
-        GIVE(INVALID_VALUE);
-    box.to_slice = box.to_pitch * to_height;
-    box.from_slice = box.from_pitch * from_height;
-    box.to += copy->dstXInBytes + copy->dstY * box.to_pitch + copy->dstZ * box.to_slice;
-    box.from += copy->srcXInBytes + copy->srcY * box.from_pitch + copy->srcZ * box.from_slice;
-    GIVE(work_copy(self, stream, "3D copy", &box));
 }

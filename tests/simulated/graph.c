@@ -156,11 +156,9 @@ static void write_range(const Op *op, const Range *range)
 
 static void copy_box(const Box *box)
 {
-    for (size_t z = 0; z < box->depth; z++)
-        for (size_t y = 0; y < box->height; y++)
-            memmove((void *)(box->to + z * box->to_slice + y * box->to_pitch),
-                    (const void *)(box->from + z * box->from_slice + y * box->from_pitch),
-                    box->width);
+    for (size_t y = 0; y < box->height; y++)
+        memmove((void *)(box->to + y * box->to_pitch),
+                (const void *)(box->from + y * box->from_pitch), box->width);
 }
 
 void graph_execute(Op *op)

@@ -15,30 +15,6 @@ typedef struct {
     unsigned allocationFlags;
 } hipPointerAttribute_t;
 
-typedef struct {
-    size_t x, y, z;
-} hipPos;
-
-typedef struct {
-    void *ptr;
-    size_t pitch, xsize, ysize;
-} hipPitchedPtr;
-
-typedef struct {
-    size_t width, height, depth;
-} hipExtent;
-
-typedef struct {
-    hipArray_t srcArray;
-    hipPos srcPos;
-    hipPitchedPtr srcPtr;
-    hipArray_t dstArray;
-    hipPos dstPos;
-    hipPitchedPtr dstPtr;
-    hipExtent extent;
-    int kind;
-} hipMemcpy3DParms;
-
 enum {
     NO_SUCH_DIRECTION = 21,
     DEFAULT_VERSION = 60241133,
@@ -550,7 +526,6 @@ static int copy_line(Thread *self, Stream *stream, const char *name, void *to, c
                .from = (uintptr_t)from,
                .width = size,
                .height = 1,
-               .depth = 1,
                .to_pitch = size,
                .from_pitch = size};
     return copy_box(self, stream, name, &box, kind);
@@ -591,34 +566,7 @@ EXPORT int hipMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t 
                .from = (uintptr_t)from,
                .width = width,
                .height = height,
-               .depth = 1,
                .to_pitch = to_pitch,
                .from_pitch = from_pitch};
     GIVE(copy_box(self, stream, "2D copy", &box, kind));
-}
-
-EXPORT int hipMemcpy3DAsync(const hipMemcpy3DParms *copy, hipStream_t handle)
-{
-    HIP_CALL("hipMemcpy3DAsync", 0);
-    STREAM(handle);
-    if (copy == NULL || copy->srcArray != NULL || copy->dstArray != NULL)
-        GIVE(INVALID_VALUE);
-    const hipPitchedPtr *to = &copy->dstPtr, *from = &copy->srcPtr;
-    const hipPos *to_at = &copy->dstPos, *from_at = &copy->srcPos;
-    Box box = {.width = copy->extent.width,
-               .height = copy->extent.height,
-               .depth = copy->extent.depth,
-               .to_pitch = to->pitch,
-               .from_pitch = from->pitch,
-               .to_slice = to->pitch * to->ysize,
-               .from_slice = from->pitch * from->ysize};
-    if (to->ptr == NULL || from->ptr == NULL || to_at->x + box.width > to->pitch ||
-        from_at->x + box.width > from->pitch ||
-        (box.depth > 1 &&
-         (to_at->y + box.height > to->ysize || from_at->y + box.height > from->ysize)))
-        GIVE(INVALID_VALUE);
-    box.to = (uintptr_t)to->ptr + to_at->x + to_at->y * to->pitch + to_at->z * box.to_slice;
-    box.from =
-        (uintptr_t)from->ptr + from_at->x + from_at->y * from->pitch + from_at->z * box.from_slice;
-    GIVE(copy_box(self, stream, "3D copy", &box, copy->kind));
 }

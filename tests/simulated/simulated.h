@@ -242,11 +242,11 @@ typedef struct {
     int payload; /* of a write: 0 to 255 fills, 256 + k adds k to each byte, negative mixes */
 } Range;
 
-/* A copy of depth x height x width bytes. */
+/* A copy of height x width bytes. */
 typedef struct {
     uintptr_t to, from;
-    size_t width, height, depth;
-    size_t to_pitch, from_pitch, to_slice, from_slice;
+    size_t width, height;
+    size_t to_pitch, from_pitch;
 } Box;
 
 struct Op {

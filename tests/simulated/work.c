@@ -110,14 +110,13 @@ int work_host(Thread *self, Op *op)
 }
 
 /* The bytes of one side of a box; touching rows are one range. */
-static void touch_side(Op *op, uintptr_t at, const Box *box, size_t pitch, size_t slice, bool write)
+static void touch_side(Op *op, uintptr_t at, const Box *box, size_t pitch, bool write)
 {
     bool whole_rows = pitch == box->width || box->height == 1;
     size_t rows = whole_rows ? 1 : box->height;
     size_t length = whole_rows ? box->width * box->height : box->width;
-    for (size_t z = 0; z < box->depth; z++)
-        for (size_t y = 0; y < rows; y++)
-            op_touch(op, at + z * slice + y * pitch, length, write, 0);
+    for (size_t y = 0; y < rows; y++)
+        op_touch(op, at + y * pitch, length, write, 0);
 }
 
 static bool is_pageable(uintptr_t address)
@@ -127,15 +126,15 @@ static bool is_pageable(uintptr_t address)
 
 int work_copy(Thread *self, Stream *stream, const char *name, const Box *box)
 {
-    if (box->width == 0 || box->height == 0 || box->depth == 0)
+    if (box->width == 0 || box->height == 0)
         return SUCCESS;
     if (box->to == 0 || box->from == 0)
         return INVALID_VALUE;
     Op *op = op_new(name);
     op->is_copy = true;
     op->box = *box;
-    touch_side(op, box->from, box, box->from_pitch, box->from_slice, false);
-    touch_side(op, box->to, box, box->to_pitch, box->to_slice, true);
+    touch_side(op, box->from, box, box->from_pitch, false);
+    touch_side(op, box->to, box, box->to_pitch, true);
     bool from_pageable = is_pageable(box->from), to_pageable = is_pageable(box->to);
     int code = work_submit(self, stream, op);
     /* What drivers do, and what only a lenient simulation promises: a pageable target is complete

@@ -49,7 +49,7 @@ cuPointerGetAttributes uppq; cuPointerGetAttribute piq; cuMemAlloc_v2 Qz; cuMemF
 cuMemAllocAsync Qzp; cuMemFreeAsync qp; cuMemAllocManaged Qzu; cuMemHostAlloc Pzu; cuMemFreeHost p
 cuDeviceGetMemPool Pi; cuMemAllocFromPoolAsync Qzpp; cuMemPoolCreate Pp; cuMemPoolDestroy p
 cuMemHostGetDevicePointer_v2 Qpu; cuMemcpyAsync qqzp; cuMemcpyPeerAsync qpqpzp
-cuMemsetD8Async qczp; cuMemcpy2DAsync_v2 pp; cuMemcpy3DAsync_v2 pp
+cuMemsetD8Async qczp; cuMemcpy2DAsync_v2 pp
 """
 _HIP = """
 hipInit u; hipRuntimeGetVersion I; hipDriverGetVersion I; hipGetDeviceCount I; hipGetDevice I
@@ -65,7 +65,6 @@ hipPointerGetAttributes pp; hipMalloc Pz; hipFree p; hipMallocAsync Pzp; hipFree
 hipDeviceGetMemPool Pi; hipMallocFromPoolAsync Pzpp
 hipMallocManaged Pzu; hipHostMalloc Pzu; hipHostFree p; hipHostGetDevicePointer Ppu
 hipMemcpyAsync ppzip; hipMemcpyPeerAsync pipizp; hipMemsetAsync pizp; hipMemcpy2DAsync pzpzzzip
-hipMemcpy3DAsync pp
 """
 _TYPES = {
     "p": ctypes.c_void_p,

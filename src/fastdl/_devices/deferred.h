@@ -9,8 +9,8 @@
  * 800, HIP has no code for it and may wait for ever). The owner may need the driver as well, so all
  * of the end is put off: nothing is asked, and the GIL is not waited for. It comes at the next safe
  * point: when Python's main thread next runs Python code (a pending call; before 3.13, once it has
- * taken the GIL again), when any thread next enters a device or imports a tensor on one, or when
- * Python ends.
+ * taken the GIL again), when a thread with such a state next enters a device or imports a tensor on
+ * one, or when Python ends.
  *
  * Plain host memory is not put off. Its owner needs Python at most, so the deleter takes the GIL,
  * as those of most libraries do, and the memory is freed at once. Otherwise worker threads in C++,
