@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import fastdl
+from fastdl.__main__ import FACTS
+from fastdl.cli import COMMANDS
 
 PACKAGE = Path(fastdl.__file__).parent
 INSTALLED = Path(fastdl.get_include()).parent == PACKAGE  # or a source tree, built in place
@@ -78,10 +80,12 @@ def test_facts_and_a_command_do_not_mix():
     assert "either a command or facts" in done.stderr
 
 
-def test_no_command_is_an_error():
+def test_no_command_tells_what_there_is():
     done = run()
-    assert done.returncode == 2
-    assert "usage" in done.stderr
+    assert done.returncode == 0
+    assert "usage" in done.stdout
+    for name in (*FACTS, *COMMANDS):
+        assert name in done.stdout
 
 
 def test_demo_with_numpy_alone():

@@ -22,7 +22,7 @@ LAYERS = (
     ("conversions", ("_convert/",)),
     ("bridges", ("bridges/",)),
     ("the package", ("_layers", "_build", "__init__.py")),
-    ("the command line", ("__main__", "_demo")),
+    ("the command line", ("__main__", "cli/")),
 )
 
 WITHOUT_PYTHON = 1  # up to this one

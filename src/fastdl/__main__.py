@@ -2,8 +2,9 @@
 
 import argparse
 import sys
+from importlib import import_module
 
-from fastdl import __version__, _build, dlpack_version
+from fastdl import __version__, _build, cli, dlpack_version
 
 # Option -> what it prints, and its help.
 FACTS = {
@@ -25,19 +26,25 @@ def main(arguments=None) -> int:
     )
     for option, (fact, text) in FACTS.items():
         facts.add_argument(option, dest="facts", action="append_const", const=fact, help=text)
-    commands = parser.add_subparsers(dest="command")
-    demo = commands.add_parser("demo", help="show exchanges with the frameworks installed here")
-    demo.add_argument("--framework", help="only this one, in this process")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    arguments = sys.argv[1:] if arguments is None else arguments
+    for name, text in cli.COMMANDS.items():
+        command = commands.add_parser(name, help=text, description=text)
+        if name in arguments:
+            module = import_module(f"fastdl.cli.{name}")
+            module.add_arguments(command)
+            command.set_defaults(run=module.run)
     chosen = parser.parse_args(arguments)
 
-    if bool(chosen.facts) == bool(chosen.command):
+    run = getattr(chosen, "run", None)
+    if chosen.facts and run:
         parser.error("expected either a command or facts to print")
     if chosen.facts:
         return tell(chosen.facts)
-
-    from fastdl import _demo
-
-    return _demo.run(chosen.framework)
+    if run:
+        return run(chosen)
+    parser.print_help()
+    return 0
 
 
 def tell(facts) -> int:

@@ -48,8 +48,12 @@ FRAMEWORKS = {
 }
 
 
-def run(framework=None) -> int:
-    """Shows one framework in this process, or all that are installed; the exit status."""
+def add_arguments(parser) -> None:
+    parser.add_argument("--framework", help="only this one, in this process")
+
+
+def run(options) -> int:
+    framework = options.framework
     if framework == "numpy" or framework is None:
         if find_spec("numpy") is None:
             print("The demo needs NumPy: pip install numpy", file=sys.stderr)

@@ -1,0 +1,9 @@
+"""The command line, `python -m fastdl COMMAND`: a module for each command, and what they share.
+
+The module of a command has `add_arguments(parser)` and `run(options)`, which returns the exit
+status. It is imported when the command is given, so it may import what it needs.
+"""
+
+COMMANDS = {  # and what each does
+    "demo": "exchanges with the libraries that are installed here, checked as they are shown",
+}
