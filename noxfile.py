@@ -173,6 +173,15 @@ def lint(session: nox.Session) -> None:
 
 
 @nox.session
+def docs(session: nox.Session) -> None:
+    """The site, in docs/_build/html, without a warning and without a link that leads nowhere."""
+    session.install(*extra("docs"))
+    site = "docs/_build/html"
+    session.run("sphinx-build", "-W", "--keep-going", "-E", "-q", "docs", site, *session.posargs)
+    session.run("python", "docs/links.py", site)
+
+
+@nox.session
 def typing(session: nox.Session) -> None:
     """The package, its stubs against the modules, and the way users see it."""
     session.install(".[dev,test]")

@@ -1,0 +1,73 @@
+"""How Sphinx makes a site of this folder: `nox -s docs`, or
+
+    sphinx-build -W docs docs/_build/html
+
+The pages are plain Markdown, which a forge shows as well; two things are added here. The lists of
+links in index.md are also the navigation of the site, and the notebook is read as a page.
+"""
+
+import json
+import re
+from pathlib import Path
+
+from myst_parser.parsers.sphinx_ import MystParser
+
+DOCS = Path(__file__).parent
+VERSION = DOCS.parent / "src" / "fastdl" / "_version.py"
+
+project = "fastdl"
+author = "the authors of fastdl"
+copyright = author  # noqa: A001 - Sphinx calls it so
+release = re.search(r'__version__ = "(.*)"', VERSION.read_text())[1]
+version = release
+
+extensions = ["myst_parser"]
+exclude_patterns = ["_build"]
+source_suffix = {".md": "markdown", ".ipynb": "notebook"}
+myst_heading_anchors = 4  # as a forge has them, so that links lead to sections on both
+nitpicky = True
+
+html_theme = "furo"
+html_title = f"fastdl {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+pygments_style = "friendly"
+pygments_dark_style = "native"
+
+SECTION = re.compile(r"(?m)^## (.+)\n((?:.*\n)*?)(?=^## |\Z)")
+LINK = re.compile(r"(?m)^- \[[^\]]+\]\(([\w-]+)\.(?:md|ipynb)\)")
+
+
+def navigation(index: str) -> str:
+    """A hidden toctree for each section of the index that is a list of pages."""
+    trees = []
+    for title, body in SECTION.findall(index):
+        if pages := LINK.findall(body):
+            trees += ["```{toctree}", ":hidden:", f":caption: {title}", "", *pages, "```", ""]
+    return "\n".join(trees)
+
+
+def add_navigation(app, docname: str, source: list[str]) -> None:
+    if docname == app.config.root_doc:
+        source[0] += "\n" + navigation(source[0])
+
+
+class Notebook(MystParser):
+    """The cells of a notebook as Markdown. They are not run here: a test runs them."""
+
+    supported = ("notebook",)
+
+    def parse(self, inputstring, document) -> None:
+        super().parse("\n\n".join(map(as_markdown, json.loads(inputstring)["cells"])), document)
+
+
+def as_markdown(cell: dict) -> str:
+    text = "".join(cell["source"])
+    return text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```"
+
+
+def setup(app) -> dict:
+    app.add_source_parser(Notebook)
+    app.connect("source-read", add_navigation)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,60 @@
+"""docs/links.py, which follows the links of the built site, finds those that lead nowhere.
+
+That the site builds without a warning is for `nox -s docs` to say: no test needs Sphinx.
+"""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+TOOL = Path(__file__).parents[1] / "docs" / "links.py"
+
+
+@pytest.fixture(scope="module")
+def links():
+    spec = importlib.util.spec_from_file_location("links", TOOL)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def site(tmp_path):
+    (tmp_path / "index.html").write_text('<h1 id="top">fastdl</h1><a href="guide/a%20b.html">')
+    (tmp_path / "guide").mkdir()
+    (tmp_path / "guide" / "a b.html").write_text(
+        '<h1 id="one"></h1><a name="two"></a><img src="../plot.svg"><a href="#one"></a>'
+        '<a href="../index.html#top"></a><a href="?x#two"></a><a href="https://example.org/#x"></a>'
+    )
+    (tmp_path / "plot.svg").write_text("<svg/>")
+    return tmp_path
+
+
+def test_links_within_a_site(links, site, capsys):
+    assert links.main([str(site)]) == 0
+    assert "0 links lead nowhere" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        '<a href="missing.html">',
+        '<a href="index.html#bottom">',
+        '<a href="#bottom">',
+        '<a href="guide">',
+        '<img src="plot.png">',
+        '<link href="style.css">',
+    ],
+)
+def test_a_link_that_leads_nowhere(links, site, capsys, broken):
+    with (site / "index.html").open("a") as page:
+        page.write(f"\n{broken}")
+    assert links.main([str(site)]) == 1
+    target = broken.split('"')[1]
+    assert f"index.html:2: {target}\n" in capsys.readouterr().out
+
+
+def test_a_site_that_was_not_built(links, tmp_path, capsys):
+    assert links.main([str(tmp_path)]) == 1
+    assert "no index.html" in capsys.readouterr().out
