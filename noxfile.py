@@ -295,17 +295,56 @@ def valgrind(session: nox.Session) -> None:
             session.run(*command, supp, python, script, env=env, external=True)
 
 
+# The oldest pip that knows the wheels of CPython 3.10, which itself brings 21.2 or newer.
+OLDEST_PIP = "pip==20.3.4"
+# Any time will do, as long as two builds agree on it.
+REPRODUCIBLE = {"SOURCE_DATE_EPOCH": "1577836800"}
+
+
+def try_installed(session: nox.Session, python: str) -> None:
+    """The demo with NumPy alone, and tests/installed in a folder without the repository."""
+    session.run(python, "-m", "fastdl", "demo", external=True)
+    session.run(python, "-m", "pip", "install", "-q", "pytest", "setuptools", external=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for part in ("tests/installed", "docs/examples/c"):
+            shutil.copytree(part, Path(folder, part))
+        with session.chdir(folder):
+            session.run(python, "-m", "pytest", "-q", "tests/installed", external=True)
+
+
 @nox.session
+def installed(session: nox.Session) -> None:
+    """What each wheel of a release is tested with, on this machine."""
+    session.install(".", "numpy")
+    try_installed(session, "python")
+
+
+@nox.session(python=os.environ.get("FASTDL_OLDEST") or "3.10")
 def wheel(session: nox.Session) -> None:
-    """The sdist, the wheel that is built from it, and what is in that."""
-    session.install("build", "pytest")
+    """The sdist and the wheel, what is in them, and both installed by the oldest Python and pip."""
+    session.install("build", "twine", "pytest")
     folder = Path(session.create_tmp(), "dist")
     shutil.rmtree(folder, ignore_errors=True)
-    session.run("python", "-m", "build", "--outdir", str(folder), silent=True)
-    (built,) = folder.glob("*.whl")
+    session.run("python", "-m", "build", "--outdir", str(folder), silent=True, env=REPRODUCIBLE)
+    (built,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
+    session.run("twine", "check", "--strict", str(built), str(sdist))
     session.install(f"fastdlpack[test] @ {built.resolve().as_uri()}")
     session.run("pytest", "tests/test_wheel.py", env={"FASTDL_WHEEL": str(built)})
-    session.run("python", "-m", "fastdl", "demo")
+    again = folder / "again"
+    for distribution in (built, sdist):
+        place = folder / f"with{distribution.suffix}"
+        session.run("python", "-m", "venv", str(place))
+        python = str(place / ("Scripts" if os.name == "nt" else "bin") / "python")
+        pip = (python, "-m", "pip")
+        session.run(*pip, "install", "-q", OLDEST_PIP, external=True)
+        if distribution == sdist:
+            words = ("wheel", "-q", "--no-deps", "-w", str(again), str(sdist))
+            session.run(*pip, *words, env=REPRODUCIBLE, external=True)
+            (distribution,) = again.glob("*.whl")
+            if distribution.read_bytes() != built.read_bytes():
+                session.error(f"two builds differ: {built} and {distribution}")
+        session.run(*pip, "install", "-q", str(distribution), "numpy", external=True)
+        try_installed(session, python)
 
 
 @nox.session

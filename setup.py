@@ -7,15 +7,19 @@ Switches, from the environment:
 """
 
 import os
+import re
 import sys
 import sysconfig
 from glob import glob
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy
 from Cython.Build import cythonize
-from setuptools import Extension, find_packages, setup
+from setuptools import Distribution, Extension, find_packages, setup
+from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
+from setuptools.errors import CompileError, PlatformError
 
 if sys.implementation.name != "cpython":
     sys.exit(f"fastdl needs CPython: {sys.implementation.name} is not supported")
@@ -72,6 +76,50 @@ def c_of_modules() -> list[str]:
     return [source for module in modules for source in module.sources]
 
 
+class BuildExt(build_ext):
+    """First of all, finds out whether this machine can compile."""
+
+    def build_extensions(self) -> None:
+        self.try_compiler()
+        for extension in self.extensions:
+            extension.sources += c_of_modules()
+        super().build_extensions()
+
+    def try_compiler(self) -> None:
+        with TemporaryDirectory() as folder:
+            probe = Path(folder, "probe.c")
+            probe.write_text("#include <Python.h>\n")
+            try:
+                self.compiler.compile([str(probe)], folder, include_dirs=self.include_dirs)
+            except (CompileError, PlatformError) as error:
+                raise CompileError(
+                    "fastdl has to be compiled here, but a C compiler or Python's C headers are "
+                    f"missing ({error}): install gcc and python3-dev (Debian, Ubuntu), gcc and "
+                    "python3-devel (Fedora), Xcode's command line tools (macOS: xcode-select "
+                    "--install) or the C++ build tools of Visual Studio (Windows), or use a Python "
+                    "and a platform for which fastdlpack has a wheel, which needs none of them"
+                ) from None
+
+
+class AbsoluteLinks(Distribution):
+    """The README as an index shows it, away from the repository: no link in it is relative."""
+
+    def parse_config_files(self, *args, **kwargs) -> None:
+        super().parse_config_files(*args, **kwargs)
+        metadata = self.metadata
+
+        def absolute(found: re.Match) -> str:
+            kind = "raw" if found["path"].endswith((".svg", ".png")) else "blob"
+            base = f"{metadata.project_urls['Source']}/{kind}/v{metadata.version}"
+            return f"{found['before']}{base}/{found['path']}"
+
+        metadata.long_description = re.sub(
+            r'(?P<before>]\(|\b(?:src|srcset|href)=")(?!\w+:|#)(?P<path>[^\s)"#]+)',
+            absolute,
+            metadata.long_description,
+        )
+
+
 class BuildPy(build_py):
     """Makes the one file that cannot look the version up."""
 
@@ -86,7 +134,8 @@ class BuildPy(build_py):
 
 
 setup(
-    cmdclass={"build_py": BuildPy},
+    distclass=AbsoluteLinks,
+    cmdclass={"build_py": BuildPy, "build_ext": BuildExt},
     packages=[*find_packages("src"), HEADERS],
     package_dir={"": "src", HEADERS: "include/fastdl"},
     ext_modules=[
@@ -95,7 +144,6 @@ setup(
             "fastdl._native",
             [
                 "src/fastdl/_native.c",
-                *c_of_modules(),
                 *sorted(glob("src/fastdl/_core/*.c")),
                 *sorted(glob("src/fastdl/_devices/*.c")),
             ],

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -140,6 +141,26 @@ def test_metadata(contents):
     extras = set(metadata.get_all("Provides-Extra"))
     assert extras >= {"test", "peers", "bench", "docs", "dev"}
     assert any(path.endswith(".dist-info/licenses/LICENSE") for path in contents.files)
+
+
+def test_links(contents):
+    """The description is read away from the repository: its links lead to files of this release."""
+    metadata = contents.metadata()
+    places = dict(line.split(", ") for line in metadata.get_all("Project-URL"))
+    assert set(places) == {"Source", "Documentation", "Issues", "Changelog"}
+    assert all(place.startswith(places["Source"]) for place in places.values())
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    text = re.sub(r"(?ms)^```.*?^```$", "", metadata.get_payload())
+    links = re.findall(r'\]\(([^)\s]+)|\b(?:src|srcset|href)="([^"]+)', text)
+    absolute = [one or other for one, other in links if not (one or other).startswith("#")]
+    assert len(absolute) > 10
+    assert [link for link in absolute if not link.startswith("https://")] == []
+    for link in absolute:
+        if link.startswith(places["Source"]):
+            kind, version, path = link.removeprefix(places["Source"] + "/").split("/", 2)
+            assert version == f"v{metadata['Version']}"
+            assert kind == ("raw" if path.endswith((".svg", ".png")) else "blob")
+            assert (ROOT / path.partition("#")[0]).is_file(), link
 
 
 def test_pip_is_content():

@@ -1,0 +1,178 @@
+"""What a release says about itself: versions, links, placeholders, commands, and lists that have to
+agree. What is in a wheel is for test_wheel.py."""
+
+import os
+import re
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import fastdl
+
+ROOT = Path(__file__).parents[1]
+REPOSITORY = "github.com/OWNER/fastdl"
+MADE = {"_build", "build", "fastdlpack.egg-info", "PKG-INFO"}
+OURS = ("docs", "include", "src", "tests", "benchmarks", ".ci", ".github")
+
+
+def read(path):
+    return (ROOT / path).read_text()
+
+
+def texts():
+    """Every text file of the project: path -> content."""
+    inside = (path for folder in OURS for path in (ROOT / folder).rglob("*"))
+    for path in [*ROOT.iterdir(), *inside]:
+        if path == Path(__file__) or MADE.intersection((path.name, *path.parts)):
+            continue
+        if path.is_file():
+            with suppress(UnicodeDecodeError):
+                yield path.relative_to(ROOT).as_posix(), path.read_text()
+
+
+# ---- versions -------------------------------------------------------------------------------
+
+
+def test_one_version():
+    """The header and the citation cannot look it up; the changelog has a heading for it."""
+    version = fastdl.__version__
+    assert read("src/fastdl/_version.py").count(f'__version__ = "{version}"') == 1
+    assert f"##{version.replace('.', '_')}\n" in read("include/fastdl/fastdl.h")
+    assert f"\nversion: {version}\n" in read("CITATION.cff")
+    assert re.search(r"(?m)^## (\S+)", read("CHANGELOG.md"))[1] in (version, "Unreleased")
+
+
+# ---- placeholders ---------------------------------------------------------------------------
+
+
+def test_every_placeholder_is_in_the_list():
+    releasing = read("docs/releasing.md")
+    listed = set(re.findall(r"(?m)^\| `(\S+)` \|", releasing.partition("placeholders -->")[2]))
+    files = {path: text for path, text in texts() if path != "docs/releasing.md"}
+    assert {path for path, text in files.items() if "PLACEHOLDER" in text} == listed
+    assert {path for path, text in files.items() if REPOSITORY in text} <= listed
+    # And no other address of a repository of ours.
+    others = re.compile(r"github\.com/(?!OWNER/)[\w.-]+/fastdl(?:pack)?\b")
+    assert [path for path, text in files.items() if others.search(text)] == []
+
+
+# ---- workflows ------------------------------------------------------------------------------
+
+
+def test_the_workflow_runs_every_stage():
+    script = read(".ci/run")
+    ours = set(re.search(r"(?m)^stages=\((.*)\)$", script)[1].split())
+    ours |= set(re.findall(r"stages\+=\((\w[\w-]*)\)", script))
+    versions = re.search(r"(?m)^versions=\((.*)\)$", script)[1].split()
+    ours |= {f"pythons-{version}" for version in versions} - {"pythons-3.11"}  # `peers` has it
+    jobs = read(".github/workflows/ci.yml").partition("stage: #")[2].partition("steps:")[0]
+    assert set(re.findall(r"- (\S+)", jobs)) == ours
+
+
+def test_wheels_are_built_for_every_python_that_is_claimed():
+    project = read("pyproject.toml")
+    claimed = re.findall(r'"Programming Language :: Python :: 3\.(\d+)"', project)
+    (built,) = re.findall(r'(?m)^build = "cp31\{(.*)\}-\* cp314t-\*"', project)
+    assert [f"1{minor}" for minor in built.split(",")] == claimed
+    assert re.search(r'(?m)^requires-python = ">=3\.(\d+)"', project)[1] == claimed[0]
+
+
+def test_nothing_publishes_with_a_secret():
+    workflows = "".join(path.read_text() for path in ROOT.glob(".github/workflows/*.yml"))
+    assert "id-token: write" in workflows
+    assert "secrets." not in workflows
+    assert "password" not in workflows
+
+
+# ---- habits ---------------------------------------------------------------------------------
+
+
+def commands():
+    rows = re.findall(r"(?m)^\| .*? \| (`.*`.*) \|$", read("CONTRIBUTING.md"))
+    return [command for row in rows for command in re.findall(r"`([^`]+)`", row)]
+
+
+def test_each_command_of_the_guide_exists():
+    """Sessions, stages, extras, files and tests that CONTRIBUTING.md names are there."""
+    sessions = set(re.findall(r"(?m)^def (\w+)\(session", read("noxfile.py")))
+    extras = set(re.findall(r"(?m)^([a-z0-9-]+) = \[", read("pyproject.toml")))
+    found = commands()
+    assert len(found) >= 9
+    for command in found:
+        if session := re.match(r"nox -s (\S+)", command):
+            assert session[1] in sessions, command
+        for wanted in re.findall(r"'\.\[(.*)\]'", command):
+            assert set(wanted.split(",")) <= extras, command
+        for path in re.findall(r"\S+\.(?:py|yaml)\b", command):
+            assert (ROOT / path).is_file(), command
+        if stages := re.match(r"\.ci/run (.+)", command):
+            assert set(stages[1].split()) <= sessions, command
+        if selected := re.match(r"pytest (\S+) -k (\w+)", command):
+            assert re.search(rf"def test_\w*{selected[2]}", read(selected[1])), command
+
+
+def test_the_hooks_use_the_tools_of_the_dev_extra():
+    """So their versions are in pyproject.toml alone."""
+    hooks = read(".pre-commit-config.yaml")
+    assert "rev:" not in hooks
+    assert "https:" not in hooks
+    project = read("pyproject.toml")
+    dev = re.search(r"(?ms)^dev = \[$(.*?)^\]$", project)[1]
+    for entry in re.findall(r"entry: (?:python -m )?(\S+)", hooks):
+        assert f'"{entry}' in dev, entry
+    for tool in ("ruff", "clang-format"):
+        assert f'"{tool}==' in dev
+
+
+@pytest.mark.parametrize("form", ["bug.yml", "library.yml", "idea.yml"])
+def test_issues_are_asked_for_what_doctor_says(form):
+    assert "`python -m fastdl doctor --json`" in read(f".github/ISSUE_TEMPLATE/{form}")
+
+
+def test_relative_links_of_the_project_lead_somewhere():
+    for name in (
+        "CONTRIBUTING",
+        "SECURITY",
+        "CODE_OF_CONDUCT",
+        "docs/releasing",
+        "docs/versioning",
+    ):
+        text = read(f"{name}.md")
+        for link in re.findall(r"\]\((?!\w+:|#)([^)#]+)", text):
+            assert (ROOT / name).parent.joinpath(link).resolve().is_file(), (name, link)
+
+
+# ---- what a machine without a compiler is told ----------------------------------------------
+
+
+def build(tmp_path, **environment):
+    """What setup.py prints that cannot compile: its last line."""
+    command = [sys.executable, "setup.py", "-q", "build_ext", f"-b{tmp_path}", f"-t{tmp_path}"]
+    environment = {**os.environ, **environment}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr.splitlines()[-1]
+
+
+def test_a_missing_compiler_gets_one_sentence(tmp_path):
+    line = build(tmp_path, CC="/nonexistent/cc")
+    assert line.startswith("error: fastdl has to be compiled here, but a C compiler")
+    assert "/nonexistent/cc" in line
+    for cure in (
+        "python3-dev ",
+        "python3-devel",
+        "xcode-select --install",
+        "Visual Studio",
+        "wheel",
+    ):
+        assert cure in line
+
+
+def test_missing_headers_get_the_same_sentence(tmp_path):
+    """By a compiler that finds no header."""
+    line = build(tmp_path, CC="cc -nostdinc")
+    assert line.startswith("error: fastdl has to be compiled here, but")
