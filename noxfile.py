@@ -296,7 +296,7 @@ def valgrind(session: nox.Session) -> None:
 
 
 # The oldest pip that knows the wheels of CPython 3.10, which itself brings 21.2 or newer.
-OLDEST_PIP = "pip==20.3.4"
+OLDEST_PIP = "pip==20.3.4; python_version < '3.11'"
 # Any time will do, as long as two builds agree on it.
 REPRODUCIBLE = {"SOURCE_DATE_EPOCH": "1577836800"}
 
