@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from fastdl.cli.defects import DEFECTS as TABLE
+
 from .harness import describe, run_python
 from .matrix.__main__ import surroundings
 from .peers import LIBRARIES
@@ -38,6 +40,19 @@ def test_defect(defect):
 def test_every_entry_is_read():
     text = PAGE.read_text()
     assert len(DEFECTS) == text.count("\n### ") == text.count("<!-- defect") > 15
+
+
+def test_page_and_table_agree():
+    """fastdl.cli.defects has what the page says, in the same words: `doctor` shows it."""
+    remedies = [
+        " ".join(re.sub(r" \[[^]]*\]\([^)]*\) has more\.", "", text).split())
+        for text in re.findall(r"```\n\n((?:[^#\n][^\n]*\n)+)", PAGE.read_text())
+    ]
+    page = [
+        (defect["module"].partition(".")[0], defect["title"], remedy)
+        for defect, remedy in zip(DEFECTS, remedies, strict=True)
+    ]
+    assert page == [(row.library, row.title, row.remedy) for row in TABLE]
 
 
 def test_programs_are_short():

@@ -45,26 +45,39 @@ def asarray(x, /):
     BufferError: 1 of 3 elements of the array are masked, which a tensor cannot express: pass \
 x.filled(...) or x.compressed()
     """
-    if isinstance(x, Capsule) or exchange.is_producer(x):
-        return exchange.from_dlpack(x)
-    if hasattr(x, "__cuda_array_interface__"):
-        return import_cuda_array(x)
-    if _is_scalar(x):
-        return _from_array_method(x)
-    if _has_buffer(x):
-        return core.from_buffer(x, numbers_of_format)
-    if not isinstance(x, type):  # a class has the attributes of its instances
-        if hasattr(x, "__array_interface__"):
-            return import_array(x)
-        if hasattr(x, "__arrow_c_array__"):
-            return _from_arrow(x)
-        if hasattr(x, "__array__"):
-            return _from_array_method(x)
+    _, read = interface(x)
+    if read is not None:
+        return read(x)
     raise TypeError(
         f"expected an object with __dlpack__, __cuda_array_interface__, the buffer protocol, "
         f"__array_interface__, __arrow_c_array__ or __array__, got {type_name(x)!r}: pass "
         f"numpy.asarray(...) of numbers in lists"
     )
+
+
+def interface(x):
+    """The interface by which asarray reads `x`, and the function that does; (None, None) if it has
+    none of them."""
+    if isinstance(x, Capsule) or exchange.is_producer(x):
+        return "__dlpack__", exchange.from_dlpack
+    if hasattr(x, "__cuda_array_interface__"):
+        return "__cuda_array_interface__", import_cuda_array
+    if _is_scalar(x):
+        return "__array__", _from_array_method
+    if _has_buffer(x):
+        return "buffer", _from_buffer
+    if not isinstance(x, type):  # a class has the attributes of its instances
+        if hasattr(x, "__array_interface__"):
+            return "__array_interface__", import_array
+        if hasattr(x, "__arrow_c_array__"):
+            return "__arrow_c_array__", _from_arrow
+        if hasattr(x, "__array__"):
+            return "__array__", _from_array_method
+    return None, None
+
+
+def _from_buffer(x):
+    return core.from_buffer(x, numbers_of_format)
 
 
 def _has_buffer(x) -> bool:

@@ -1,4 +1,4 @@
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, SupportsIndex, TypeAlias
 
 from typing_extensions import Buffer
@@ -68,4 +68,8 @@ def empty(
     *,
     stream: object = None,
 ) -> Tensor: ...
+
+# What follows is only for fastdl's own Python layer.
+
+def interface(x: object) -> tuple[str, Callable[[Any], Tensor]] | tuple[None, None]: ...
 def numbers_of_format(form: str, itemsize: int) -> tuple[int, int, int]: ...

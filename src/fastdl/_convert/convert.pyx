@@ -283,6 +283,13 @@ def make(Tensor tensor not None, Bridge bridge not None, x, like, bint immutable
     return deliver(tensor, bridge, x, like, immutable, copy)
 
 
+def fit(Tensor tensor not None, Bridge bridge not None, x, bint immutable, copy):
+    """The first half of `make`: the tensor that the library of `bridge` would be given, which is on
+    the memory of `tensor` or a copy. The exceptions are those of `make`; the library need not be
+    installed."""
+    return fitted(tensor, bridge, x, immutable, copy)
+
+
 cdef object deliver(Tensor tensor, Bridge bridge, x, like, bint immutable, copy):
     cdef fdl_description *description
     tensor = fitted(tensor, bridge, x, immutable, copy)

@@ -86,6 +86,9 @@ def register_exchange_api(cls: type, table: CapsuleType | int, /) -> None:
 
 MAX_VERSION: tuple[int, int]
 TYPE_NATIVE: int
+TYPE_PROTOCOL: int
+TYPE_HAS_DLPACK: int
+TYPE_BUFFER: int
 TYPE_IMMUTABLE: int
 TYPE_ASK_BITS: int
 TYPE_KEEP: int

@@ -9,6 +9,11 @@ class Library(NamedTuple):
     sample: str  # an array of float32 0 to 5 on the host: MODULE:EXPRESSION, see expression.py
 
     @property
+    def module(self) -> str:
+        """The module of its arrays: what fastdl.convert is told to make."""
+        return self.sample.partition(":")[0]
+
+    @property
     def installed(self) -> bool:
         """Whether it can be found; it is not imported."""
         return find_spec(self.name) is not None
@@ -25,6 +30,7 @@ LIBRARIES = (
     Library("mxnet", "mxnet:nd.arange(6)"),
     Library("mlx", "mlx.core:arange(6, dtype=float32)"),
     Library("tvm_ffi", "tvm_ffi:from_dlpack(fastdl.asarray(numpy.arange(6, dtype='float32')))"),
+    Library("tvm", "tvm:runtime.tensor(numpy.arange(6, dtype='float32'))"),
     Library("pyarrow", "pyarrow:array(range(6), float32())"),
     Library("onnxruntime", "onnxruntime:OrtValue.ortvalue_from_numpy(numpy.arange(6, dtype='f'))"),
     Library("openvino", "openvino:Tensor(numpy.arange(6, dtype='float32'))"),
@@ -37,6 +43,16 @@ LIBRARIES = (
     Library("polars", "polars:Series(range(6), dtype=Float32)"),
     Library("xarray", "xarray:DataArray(numpy.arange(6, dtype='float32'))"),
 )
+BY_NAME = {library.name: library for library in LIBRARIES}
+
+#: Some crash if others were imported before them; the rest is in no danger.
+FIRST = ("dpnp", "drjit", "paddle", "torch", "jax", "tensorflow", "tvm")
+
+
+def in_order(names) -> list[str]:
+    """Names of libraries in an order in which one process can import them all."""
+    ranks = {name: rank for rank, name in enumerate(FIRST)}
+    return sorted(names, key=lambda name: (ranks.get(name, len(FIRST)), name))
 
 
 def installed() -> list[Library]:

@@ -1,0 +1,177 @@
+"""python -m fastdl doctor: what is installed, how its arrays reach fastdl, what that costs, and
+what becomes of them elsewhere."""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any, TypeGuard
+
+from fastdl.cli import defects, environment, grid, libraries, processes
+from fastdl.cli.libraries import Library
+from fastdl.cli.privacy import anonymous_all
+from fastdl.cli.processes import Job
+
+SCHEMA = 1  # of the JSON: a key that changes its meaning, or goes, makes another one
+
+DESCRIPTION = """\
+Examines the tensor libraries that are installed here, each in a process of its own: how their
+arrays reach fastdl (exchange table, bridge, buffer, or __dlpack__ and with which keywords), what an
+import costs, what fastdl.convert makes of an array of each library in each other one (the same
+memory, a copy and why, a refusal), known defects of the installed versions, drivers, and other
+packages that are called fastdl. A library that crashes or hangs is a line of the report.
+"""
+EPILOG = """\
+Costs are the best of several short runs while another process may be at work: good to about 20 %.
+Progress goes to the standard error. The exit status is 0 unless fastdl itself is unusable (1) or
+the arguments are wrong (2): a library that fails is a finding. The JSON has no names of users or
+home folders in it; attach it to a bug report.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument(
+        "--only", metavar="NAMES", help="libraries to look at, as imported, separated by commas"
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument("--plain", action="store_true", help="no colours, even if rich is there")
+    parser.add_argument("--no-grid", action="store_true", help="leave out the conversions")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument(
+        "--limit",
+        metavar="SECONDS",
+        type=float,
+        default=60.0,
+        help="for each step, such as an import: then its process is ended (default: 60)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    try:
+        chosen = choose(options.only)
+    except ValueError as error:
+        print(f"python -m fastdl doctor: {error}", file=sys.stderr)
+        return 2
+    try:
+        report = examine(chosen, options.limit, grids=not options.no_grid, quiet=options.quiet)
+    except KeyboardInterrupt:
+        print("python -m fastdl doctor: interrupted", file=sys.stderr)
+        return 130
+    if options.json:
+        json.dump(report, sys.stdout, indent=1)
+        print()
+    else:
+        from fastdl.cli import report as text
+        from fastdl.cli.screen import Screen
+
+        text.show(report, Screen(plain=options.plain))
+    return 0
+
+
+def choose(only: str | None) -> list[Library]:
+    """The installed libraries, or those that are named. ValueError for a name that is unknown."""
+    if only is None:
+        return libraries.installed()
+    names = [name.strip() for name in only.split(",") if name.strip()]
+    unknown = [name for name in names if name not in libraries.BY_NAME]
+    if unknown or not names:
+        raise ValueError(
+            f"expected names out of {', '.join(libraries.BY_NAME)}; got {', '.join(unknown)!r}"
+        )
+    return [library for library in libraries.LIBRARIES if library.name in names]
+
+
+# ---- examining ------------------------------------------------------------------------------
+
+
+def examine(
+    chosen: list[Library], limit: float, *, grids: bool = True, quiet: bool = False
+) -> dict[str, Any]:
+    """The report, of dictionaries, lists, texts and numbers: see SCHEMA."""
+    start = time.monotonic()
+    found = [library for library in chosen if library.installed]
+    progress = processes.Progress(len(found) + 1 + bool(grids and found), quiet)
+    with processes.workers() as pool:
+        cells = pool.submit(grid.measure, found, limit, progress.ended) if grids and found else None
+        devices = pool.submit(examine_devices, limit, progress)
+        rows = list(pool.map(lambda library: examine_library(library, limit, progress), found))
+        report = {
+            "schema": SCHEMA,
+            "fastdl": environment.fastdl_facts(),
+            "python": environment.python_facts(),
+            "platform": environment.platform_facts(),
+            "clashes": environment.name_clashes(),
+            "devices": devices.result(),
+            "libraries": rows,
+            "not_installed": [library.name for library in chosen if not library.installed],
+            "grid": cells.result() if cells else None,
+        }
+    report["seconds"] = round(time.monotonic() - start, 1)
+    return anonymous_all(report)
+
+
+def examine_library(library: Library, limit: float, progress: processes.Progress) -> dict[str, Any]:
+    """What is known of one library. "outcome" is "works", "fails", "died" or "hung"; the facts of
+    what it did not come to are None."""
+    job = Job(library.name, "library", {"name": library.name, "sample": library.sample})
+    steps, ending, seconds = processes.run(job, limit)
+    progress.ended(library.name, seconds, ending)
+    errors = [(name, value["error"]) for name, value in steps.items() if is_error(value)]
+    outcome, reason = "works", ""
+    if ending is not None:
+        outcome, reason = ending.outcome, f"{ending.reason}, in: {ending.step}"
+    elif errors:
+        outcome, reason = "fails", f"{errors[0][0]}: {errors[0][1]}"
+    version = environment.version_of(library) or get(steps, "version") or ""
+    way, tensor = get(steps, "way"), get(steps, "tensor")
+    return {
+        "name": library.name,
+        "version": version,
+        "sample": library.sample,
+        "outcome": outcome,
+        "reason": reason,
+        "way": way,
+        "dlpack": get(steps, "__dlpack__"),
+        "tensor": tensor,
+        "import_ns": get(steps, "cost"),
+        "numpy_ns": get(steps, "yardstick"),
+        "defects": defects.of(library.name, version),
+        "seconds": round(seconds, 1),
+    }
+
+
+def examine_devices(limit: float, progress: processes.Progress) -> list[dict[str, Any]]:
+    steps, ending, seconds = processes.run(Job("drivers", "devices", {}), limit)
+    progress.ended("drivers", seconds, ending)
+    rows = []
+    for title in ("CUDA", "ROCm"):
+        facts = steps.get(title)
+        if is_error(facts):
+            facts = {"found": False, "reason": facts["error"]}
+        if facts is None:
+            reason = f"{ending.outcome}: {ending.reason}" if ending else "no answer"
+            facts = {"found": False, "reason": reason}
+        rows.append({"title": title, **facts})
+    return rows
+
+
+def is_error(value: Any) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict) and "error" in value
+
+
+def get(steps: dict[str, Any], name: str) -> Any:
+    value = steps.get(name)
+    return None if is_error(value) else value
+
+
+def missing(report: dict[str, Any]) -> Iterable[str]:
+    """Sentences about what the report lacks."""
+    if not report["libraries"]:
+        yield "No tensor library that fastdl knows is installed here: install numpy, for a start."
+    elif "numpy" in report["not_installed"]:
+        yield (
+            "NumPy is not installed: the others work without it, but t.numpy() and the samples of "
+            "some libraries need it."
+        )

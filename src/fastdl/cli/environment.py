@@ -1,0 +1,87 @@
+"""What a report says of this Python, this machine and this fastdl."""
+
+import os
+import platform
+import sys
+import sysconfig
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import fastdl
+from fastdl import _native
+from fastdl.cli.libraries import Library
+
+DISTRIBUTION = "fastdlpack"
+
+
+def fastdl_facts() -> dict[str, Any]:
+    folder = Path(fastdl.__file__).parent
+    return {
+        "version": fastdl.__version__,
+        "dlpack": ".".join(map(str, fastdl.dlpack_version)),
+        "folder": str(folder),
+        "installed": folder.parent.name in ("site-packages", "dist-packages"),
+        "library": Path(_native.__file__ or "").name,
+    }
+
+
+def python_facts() -> dict[str, Any]:
+    gil = getattr(sys, "_is_gil_enabled", lambda: True)
+    return {
+        "version": platform.python_version(),
+        "implementation": platform.python_implementation(),
+        "compiler": platform.python_compiler(),
+        "free_threaded": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+        "gil": gil(),
+        "debug": hasattr(sys, "gettotalrefcount"),
+    }
+
+
+def platform_facts() -> dict[str, Any]:
+    libc = " ".join(platform.libc_ver()) if sys.platform == "linux" else ""
+    return {
+        "system": platform.system(),
+        "release": platform.release(),
+        "machine": platform.machine(),
+        "libc": libc.strip(),
+        "cpus": os.cpu_count(),
+    }
+
+
+# ---- distributions --------------------------------------------------------------------------
+
+
+def distributions(package: str) -> list[str]:
+    """The names of the distributions that install a package."""
+    return sorted(set(metadata.packages_distributions().get(package, ())))
+
+
+def version_of(library: Library) -> str:
+    """The version of an installed library, found without importing it; "" if nothing says."""
+    for name in (*distributions(library.name), library.name.replace("_", "-")):
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return ""
+
+
+def name_clashes() -> list[str]:
+    """Sentences about other packages that are imported as `fastdl`, too."""
+    found = distributions("fastdl")
+    others = [name for name in found if name.replace("_", "-").lower() != DISTRIBUTION]
+    sentences = [
+        f"The distribution {name!r} installs a package `fastdl`, too: uninstall it, then install "
+        f"{DISTRIBUTION} again, since they may have overwritten each other's files."
+        for name in others
+    ]
+    own = Path(fastdl.__file__).resolve().parent
+    for entry in dict.fromkeys(sys.path):
+        for file in (Path(entry or ".", "fastdl", "__init__.py"), Path(entry or ".", "fastdl.py")):
+            if file.is_file() and file.resolve().parent != own:
+                sentences.append(
+                    f"{file} is imported as `fastdl`, too, where its folder comes first on "
+                    f"sys.path; this fastdl is in {own}."
+                )
+    return sentences

@@ -1,0 +1,102 @@
+"""Producers by consumers: fastdl.convert from each library to each other.
+
+All libraries are in one process, since that is how they are used, imported in an order in which
+they get along. Where that process dies or hangs, the cell says so, and the rest goes on in another.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from fastdl.bridges import lookup
+from fastdl.cli import processes
+from fastdl.cli.libraries import Library
+from fastdl.cli.processes import Ending, Job
+
+OUTCOMES = {  # in the order of a legend
+    "zero-copy": "the same memory",
+    "copy": "the values, in other memory",
+    "refused": "an exception that says why",
+    "wrong": "other values arrive",
+    "died": "the process ended, or gave no answer",
+    "none": "a library that does not work here",
+}
+
+
+def takes(library: Library) -> bool:
+    """Whether fastdl.convert makes arrays of a library."""
+    return bool(getattr(lookup.load(library.name), "BRIDGES", ()))
+
+
+def measure(chosen: list[Library], limit: float, said: Callable[..., None]) -> dict[str, Any]:
+    """{"producers": names, "consumers": names, "cells": {producer: {consumer: cell}}}, where a cell
+    has an "outcome", one of OUTCOMES, and a "reason". `said` hears of each process that ended."""
+    producers = {library.name: library.sample for library in chosen}
+    consumers = [library.name for library in chosen if takes(library)]
+    steps, without = run_pairs(producers, consumers, limit, said)
+    for name in without:
+        steps |= run_apart(name, producers, consumers, steps, limit, said)
+    left_out = {
+        name: steps[f"import {name}"]
+        for name in producers
+        if isinstance(steps.get(f"import {name}"), dict)
+    }
+    cells: dict[str, dict[str, dict[str, str]]] = {}
+    for producer in producers:
+        failed = left_out.get(producer) or steps.get(f"sample of {producer}")
+        row = cells[producer] = {}
+        for consumer in consumers:
+            found = steps.get(f"{producer} > {consumer}") or failed or left_out.get(consumer)
+            row[consumer] = as_cell(found, producer if failed else consumer)
+    return {"producers": list(producers), "consumers": consumers, "cells": cells}
+
+
+def as_cell(found: "dict[str, str] | None", library: str) -> dict[str, str]:
+    if found is None:
+        return {"outcome": "none", "reason": "not reached"}
+    if "error" in found:
+        return {"outcome": "none", "reason": f"{library}: {found['error']}"}
+    return found
+
+
+def run_pairs(producers, consumers, limit, said) -> tuple[dict[str, Any], list[str]]:
+    """What all steps returned, over as many processes as it takes, since each that dies answers one
+    step by its death; and the libraries that had to be left out."""
+    known: dict[str, Any] = {}
+    without: list[str] = []
+    while True:
+        arguments = {
+            "producers": {n: s for n, s in producers.items() if n not in without},
+            "consumers": [name for name in consumers if name not in without],
+            "skip": [step for step in known if " > " in step],
+        }
+        steps, ending, seconds = processes.run(Job("conversions", "pairs", arguments), limit)
+        said("conversions", seconds, ending)
+        known.update(steps)
+        if ending is None or ending.step in known or ending.step == "start":
+            return known, without  # at the start: nothing can be expected of another attempt
+        known[ending.step] = death(ending)
+        kind, _, name = ending.step.rpartition(" ")
+        if kind in ("import", "sample of"):
+            without.append(name)
+
+
+def run_apart(name, producers, consumers, known, limit, said) -> dict[str, Any]:
+    """The steps of a library that ended a process with all others in it: in a process with each of
+    the others, if it works by itself."""
+    found: dict[str, Any] = {}
+    for other in (name, *(each for each in producers if each != name)):
+        pair = {n: producers[n] for n in producers if n in (name, other)}
+        steps, failed = run_pairs(pair, [n for n in pair if n in consumers], limit, said)
+        if other == name and failed:
+            return {}
+        fresh = {step: value for step, value in steps.items() if " > " in step}
+        found |= {step: value for step, value in fresh.items() if step not in known}
+        if failed:
+            ended = next(value for step, value in steps.items() if step.endswith(f" {failed[0]}"))
+            found |= dict.fromkeys((f"{name} > {other}", f"{other} > {name}"), ended)
+    return found
+
+
+def death(ending: Ending) -> dict[str, str]:
+    where = "" if " > " in ending.step else f", in: {ending.step}"
+    return {"outcome": "died", "reason": f"{ending.reason}{where}"}

@@ -1,0 +1,34 @@
+"""What a report must not tell: who runs it, and where."""
+
+import re
+import sys
+import tempfile
+from os import path
+
+#: Folders of users, by the way of naming them of Linux, macOS and Windows.
+HOMES = re.compile(r"(?:/home/|/Users/|[A-Za-z]:[\\/]+Users[\\/]+)[^/\\\s'\":]+")
+
+
+def anonymous(text: str) -> str:
+    """`text` without the folders of this user and this environment."""
+    folders = {
+        tempfile.gettempdir(): "<temporary>",
+        path.expanduser("~"): "~",
+        sys.base_prefix: "<python>",
+        sys.prefix: "<environment>",
+    }
+    for folder in sorted(folders, key=len, reverse=True):  # one may be in another
+        if len(folder) > 1:
+            text = text.replace(folder, folders[folder])
+    return HOMES.sub("~", text)
+
+
+def anonymous_all(report):
+    """The same for all texts of a report of dictionaries, lists and texts."""
+    if isinstance(report, str):
+        return anonymous(report)
+    if isinstance(report, dict):
+        return {anonymous(key): anonymous_all(value) for key, value in report.items()}
+    if isinstance(report, list | tuple):
+        return [anonymous_all(value) for value in report]
+    return report

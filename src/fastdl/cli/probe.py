@@ -1,0 +1,231 @@
+"""What doctor and inspect do in a process of its own: python -m fastdl.cli.probe LOG.
+
+A job comes as JSON on the standard input: the name of a function here, and its arguments. The log
+says which step begins and what each returned: see processes.py.
+"""
+
+import gc
+import json
+import os
+import re
+import sys
+import timeit
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import fastdl
+from fastdl._core import exchange
+from fastdl._core.device import DeviceType
+from fastdl._core.errors import CopyRequiredError
+from fastdl._devices import driver
+from fastdl.cli import libraries
+from fastdl.cli.expression import evaluate
+from fastdl.cli.privacy import anonymous
+from fastdl.cli.ways import immutable, keywords_of, read, way_of
+
+VALUES = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+class Steps:
+    """Writes the log. A step that raises is an answer, too: {"error": ...}."""
+
+    def __init__(self, path: str) -> None:
+        self.file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - until the process ends
+
+    def write(self, *line: Any) -> None:
+        self.file.write(json.dumps(line) + "\n")
+        self.file.flush()
+
+    def do(self, name: str, function: Callable[[], Any]) -> Any:
+        """What `function` returned, which is written under `name`; None if it raised."""
+        self.write("begin", name)
+        try:
+            result = function()
+        except (Exception, SystemExit) as error:
+            self.write("result", name, {"error": summary(error)})
+            return None
+        self.write("result", name, result if is_plain(result) else None)
+        return result
+
+
+def is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, str | int | float | list | dict | tuple)
+
+
+def summary(error: BaseException) -> str:
+    """The type and the first line of an exception."""
+    lines = str(error).strip().splitlines() or [""]
+    return anonymous(f"{type(error).__name__}: {lines[0][:300]}".rstrip(": "))
+
+
+def nanoseconds(function: Callable[[Any], Any], argument: Any) -> float:
+    """What a call costs: the best of several short runs."""
+    timer = timeit.Timer("function(argument)", globals=locals())
+    number = 1
+    while timer.timeit(number) < 1e-3 and number < 1_000_000:
+        number *= 4
+    return round(min(timer.repeat(9, number)) / number * 1e9, 1)
+
+
+# ---- one library ----------------------------------------------------------------------------
+
+
+def library(steps: Steps, name: str, sample: str) -> None:
+    """What becomes of an array of one library."""
+    module = steps.do("import", lambda: import_module(name))
+    if module is None:
+        return
+    steps.do("version", lambda: str(getattr(module, "__version__", "")))
+    array = steps.do("sample", lambda: evaluate(sample))
+    if array is None:
+        return
+    steps.do("way", lambda: {**way_of(array), "type": name_of(type(array))})
+    steps.do("__dlpack__", lambda: keywords_of(array))
+    tensor = steps.do("import of the array", lambda: read(array))
+    if tensor is None:
+        return
+    steps.do("tensor", lambda: facts_of(array, tensor))
+    call = fastdl.from_dlpack if exchange.is_producer(array) else read  # without a detour
+    steps.do("cost", lambda: nanoseconds(call, array))
+    steps.do("yardstick", yardstick)
+
+
+def name_of(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def facts_of(array: Any, tensor: fastdl.Tensor) -> dict[str, Any]:
+    shared = read(array).data_ptr == tensor.data_ptr and not tensor.is_copied
+    host = tensor.device.is_host
+    return {
+        "device": str(tensor.device),
+        "dtype": str(tensor.dtype),
+        "zero_copy": shared,
+        "readonly": tensor.readonly,
+        "immutable": immutable(array),
+        "right": tensor.tolist() == VALUES if host else None,
+    }
+
+
+def yardstick() -> "float | None":
+    """np.from_dlpack(ndarray), in nanoseconds; None without NumPy."""
+    try:
+        import numpy as np
+    except ImportError:
+        return None
+    array = np.arange(6, dtype="float32")
+    return nanoseconds(np.from_dlpack, array) if hasattr(np, "from_dlpack") else None
+
+
+# ---- pairs ----------------------------------------------------------------------------------
+
+
+def pairs(steps: Steps, producers: dict[str, str], consumers: list[str], skip: list[str]) -> None:
+    """fastdl.convert from each producer (name -> sample) to each consumer, in this process. The
+    libraries are imported in the order in which they get along. `skip`: steps not to take."""
+    loaded = {}
+    for name in libraries.in_order({*producers, *consumers}):
+        loaded[name] = steps.do(f"import {name}", partial(import_module, name))
+    targets = {
+        name: import_module(libraries.BY_NAME[name].module)
+        for name in consumers
+        if loaded[name] is not None
+    }
+    for producer, sample in producers.items():
+        if loaded[producer] is None:
+            continue
+        array = None
+        if any(f"{producer} > {name}" not in skip for name in targets):
+            array = steps.do(f"sample of {producer}", partial(aligned, sample))
+        if array is None:
+            continue
+        for consumer, target in targets.items():
+            step = f"{producer} > {consumer}"
+            if step not in skip:
+                steps.do(step, partial(convert, array, target))
+
+
+def aligned(sample: str) -> Any:
+    """The array of an expression, at a multiple of 64 bytes if chance allows: some consumers copy
+    others, which would say nothing about the pair."""
+    kept = []
+    for attempt in range(32):
+        array = evaluate(sample)
+        if read(array).data_ptr % 64 == 0:
+            break
+        kept += [array, bytearray(64 * (attempt % 7) + 8)]
+    return array
+
+
+def convert(array: Any, target: Any) -> dict[str, str]:
+    """The outcome of a conversion: zero-copy, copy, refused or wrong, and the reason."""
+    reason = ""
+    try:
+        result = fastdl.convert(array, target, copy=False)
+    except CopyRequiredError as error:
+        reason = short(error)
+        try:
+            result = fastdl.convert(array, target)
+        except Exception as second:
+            return {"outcome": "refused", "reason": short(second)}
+    except Exception as error:
+        return {"outcome": "refused", "reason": short(error)}
+    if result is array:
+        return {"outcome": "zero-copy", "reason": "the same object"}
+    source, made = read(array), read(result)
+    if made.device.is_host and source.device.is_host and made.tolist() != source.tolist():
+        return {"outcome": "wrong", "reason": "other values arrive"}
+    shared = made.data_ptr == source.data_ptr
+    del result, made
+    gc.collect()
+    if reason or not shared:
+        return {"outcome": "copy", "reason": reason or "the library copied it without a word"}
+    return {"outcome": "zero-copy", "reason": ""}
+
+
+def short(error: BaseException) -> str:
+    """What an error of convert says, without the description of the data, which is known."""
+    text = summary(error)
+    for before in ("copy=False: ", "cannot be converted to "):
+        _, found, rest = text.partition(before)
+        if found:
+            text = rest if before.startswith("copy") else rest.partition(": ")[2] or rest
+            break
+    return re.sub(r" 0x[0-9a-f]+\b", "", text)  # which differs from run to run
+
+
+# ---- devices --------------------------------------------------------------------------------
+
+
+def devices(steps: Steps) -> None:
+    """The drivers that fastdl orders work with."""
+    for title, kind in (("CUDA", DeviceType.CUDA), ("ROCm", DeviceType.ROCM)):
+        steps.do(title, partial(driver_of, kind))
+
+
+def driver_of(kind: DeviceType) -> dict[str, Any]:
+    try:
+        name, version, count = driver.driver_facts(kind)
+    except BufferError as error:
+        return {"found": False, "reason": anonymous(str(error))}
+    return {"found": True, "name": name, "version": version, "devices": count}
+
+
+# ---- the process ----------------------------------------------------------------------------
+
+JOBS: dict[str, Callable[..., None]] = {"library": library, "pairs": pairs, "devices": devices}
+
+
+def main() -> None:
+    name, arguments = json.load(sys.stdin)
+    steps = Steps(sys.argv[1])
+    JOBS[name](steps, **arguments)
+    steps.write("end")
+    sys.stdout.flush()
+    os._exit(0)  # some libraries crash at exit, which would say nothing about the exchange
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+"""Work in processes of their own, which may crash or hang without harm to the command.
+
+A *job* is a list of steps in a child: it writes to a file which step begins, and what each step
+returned. So the parent knows in which step a child died, and what was known by then.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fastdl.cli.privacy import anonymous
+
+#: So that libraries say less, and leave the memory of a GPU to others. What the user has set wins.
+SURROUNDINGS = {
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+    "PYTHONWARNINGS": "ignore",
+    "PYTHONIOENCODING": "utf-8",
+}
+AT_ONCE = 2  # processes: more would disturb each other's timings
+TICK = 0.05  # seconds
+
+
+class Ending(NamedTuple):
+    """How a child ended that did not finish its steps."""
+
+    outcome: str  # "died" or "hung"
+    reason: str
+    step: str  # in which it was
+
+
+class Job(NamedTuple):
+    """What a child is to do: the function `name` of fastdl.cli.probe, with `arguments`."""
+
+    title: str  # for the progress
+    name: str
+    arguments: dict[str, Any]
+
+
+def run(job: Job, limit: float) -> tuple[dict[str, Any], Ending | None, float]:
+    """Runs a job: (what its steps returned, how it ended if it did not finish, seconds). `limit`:
+    how many seconds a step may take."""
+    if _stopped.is_set():
+        return {}, Ending("died", "interrupted", "start"), 0.0
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="fastdl-") as folder:
+        log, output = Path(folder, "log"), Path(folder, "output")
+        log.touch()
+        with output.open("wb") as file:
+            child = subprocess.Popen(
+                [sys.executable, "-m", "fastdl.cli.probe", str(log)],
+                stdin=subprocess.PIPE,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env={**SURROUNDINGS, **os.environ},
+                start_new_session=True,  # what the library starts is ended with it
+            )
+            _live.add(child)
+            try:
+                send(child, job)
+                hung = not await_end(child, log, limit)
+            finally:
+                _live.discard(child)
+                end(child)
+        steps, begun, finished = read(log)
+        seconds = time.monotonic() - start
+        if finished:
+            return steps, None, seconds
+        if hung:
+            return steps, Ending("hung", f"no answer in {limit:g} s", begun), seconds
+        reason = describe_status(child.returncode, output)
+        return steps, Ending("died", reason, begun), seconds
+
+
+def send(child, job: Job) -> None:
+    try:
+        child.stdin.write(json.dumps([job.name, job.arguments]).encode())
+        child.stdin.close()
+    except BrokenPipeError:  # it died at once
+        pass
+
+
+def await_end(child, log: Path, limit: float) -> bool:
+    """Whether a child ended before a step took longer than the limit."""
+    size, since = -1, time.monotonic()
+    while True:
+        try:
+            child.wait(TICK)
+            return True
+        except subprocess.TimeoutExpired:
+            pass
+        if log.stat().st_size != size:
+            size, since = log.stat().st_size, time.monotonic()
+        elif time.monotonic() - since > limit:
+            return False
+
+
+def end(child) -> None:
+    """Ends a child, and what it started."""
+    try:
+        if hasattr(os, "killpg"):
+            os.killpg(child.pid, signal.SIGKILL)
+        else:
+            child.kill()
+    except (ProcessLookupError, PermissionError):
+        pass
+    child.wait()
+
+
+def read(log: Path) -> tuple[dict[str, Any], str, bool]:
+    """(what the steps returned, the step that was begun last, whether all of them were done)."""
+    steps: dict[str, Any] = {}
+    begun, finished = "start", False
+    for line in log.read_text("utf-8", "replace").splitlines():
+        try:
+            kind, *rest = json.loads(line)
+        except ValueError:  # half a line
+            continue
+        if kind == "begin":
+            begun = rest[0]
+        elif kind == "result":
+            steps[rest[0]] = rest[1]
+        else:
+            finished = True
+    return steps, begun, finished
+
+
+def describe_status(status: int, output: Path) -> str:
+    """Why a child ended: the signal, or the exit status with the last that it said."""
+    if status < 0:
+        try:
+            return signal.Signals(-status).name
+        except ValueError:
+            return f"signal {-status}"
+    lines = output.read_text("utf-8", "replace").strip().splitlines()
+    last = f": {lines[-1][:200]}" if lines else ""
+    return anonymous(f"exit status {status}{last}")
+
+
+class Progress:
+    """One line on the standard error for each job that ends."""
+
+    def __init__(self, total: int, quiet: bool = False) -> None:
+        self.total, self.done, self.quiet = total, 0, quiet
+        self.lock = threading.Lock()
+        self.start = time.monotonic()
+
+    def ended(self, title: str, seconds: float, ending: Ending | None) -> None:
+        with self.lock:
+            self.done += 1
+            self.total = max(self.total, self.done)  # what dies is taken up again
+            if self.quiet:
+                return
+            said = "" if ending is None else f": {ending.outcome} in {ending.step}, {ending.reason}"
+            print(
+                f"[{self.done}/{self.total}] {title} {seconds:.1f} s{said}",
+                file=sys.stderr,
+                flush=True,
+            )
+
+
+# ---- all of them ----------------------------------------------------------------------------
+
+_live: set[subprocess.Popen] = set()
+_stopped = threading.Event()
+
+
+@contextmanager
+def workers() -> Iterator[ThreadPoolExecutor]:
+    """Threads that run jobs, AT_ONCE at a time. If the block is left by an exception, such as
+    KeyboardInterrupt, all children are ended."""
+    _stopped.clear()
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        try:
+            yield pool
+        except BaseException:
+            _stopped.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in tuple(_live):
+                end(child)
+            raise

@@ -1,0 +1,180 @@
+"""The report of doctor, for a terminal."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from fastdl.cli import doctor
+from fastdl.cli.grid import OUTCOMES
+from fastdl.cli.screen import Screen
+
+#: A letter for each outcome, in a grid that has no room for words.
+LETTERS = {"zero-copy": "=", "copy": "c", "refused": "r", "wrong": "W", "died": "X", "none": "-"}
+
+
+def show(report: dict[str, Any], screen: Screen) -> None:
+    for line in facts(report):
+        screen.line(line)
+    for sentence in report["clashes"]:
+        screen.line(f"Name clash: {sentence}", "died")
+    for sentence in doctor.missing(report):
+        screen.line(sentence)
+    show_libraries(report, screen)
+    if report["grid"]:
+        show_grid(report["grid"], screen)
+    show_defects(report, screen)
+    screen.line()
+    screen.line(
+        f"Examined in {report['seconds']:g} s. Attach the output of --json to a bug report."
+    )
+
+
+def facts(report: dict[str, Any]) -> Iterator[str]:
+    """Lines on fastdl, Python, the machine and its drivers."""
+    own, python, machine = report["fastdl"], report["python"], report["platform"]
+    yield f"fastdl {own['version']}, DLPack {own['dlpack']}, in {own['folder']} ({own['library']})"
+    threads = "free-threaded" if python["free_threaded"] else ""
+    gil = "GIL enabled" if python["free_threaded"] and python["gil"] else ""
+    words = ", ".join(
+        word
+        for word in (
+            f"{python['implementation']} {python['version']}",
+            threads,
+            gil,
+            f"{machine['system']} {machine['release']} {machine['machine']}",
+            machine["libc"],
+            f"{machine['cpus']} CPUs",
+        )
+        if word
+    )
+    yield words
+    for device in report["devices"]:
+        yield f"{device['title']}: {driver_words(device)}"
+
+
+def driver_words(device: dict[str, Any]) -> str:
+    if not device["found"]:
+        return device["reason"]
+    count = device["devices"]
+    devices = "1 device" if count == 1 else f"{count} devices"
+    return f"{device['name']}, version {device['version']}, {devices}"
+
+
+# ---- libraries ------------------------------------------------------------------------------
+
+
+def nanoseconds(value: "float | None") -> str:
+    if value is None:
+        return ""
+    return f"{value:.0f} ns" if value < 10_000 else f"{value / 1000:.0f} us"
+
+
+def memory_words(library: dict[str, Any]) -> str:
+    """What an import gives, in a few words; why nothing, if there is nothing."""
+    tensor = library["tensor"]
+    if tensor is None:
+        return library["reason"] or "nothing"
+    words = ["zero-copy" if tensor["zero_copy"] else "copy"]
+    if tensor["readonly"]:
+        words.append("read-only")
+    if not tensor["device"].startswith("cpu"):
+        words.append(tensor["device"])
+    if tensor["right"] is False:
+        words.append("WRONG VALUES")
+    if library["outcome"] != "works":
+        words.append(library["reason"])
+    return ", ".join(words)
+
+
+def protocol_lines(libraries: list[dict[str, Any]]) -> Iterator[str]:
+    """Which `__dlpack__` there are: a sentence for each, with the libraries that have it."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for library in libraries:
+        asked = library["dlpack"]
+        if asked:
+            call = f"__dlpack__({', '.join(asked['keywords'])})"
+            found.setdefault((call, asked["capsule"]), []).append(library["name"])
+    for (call, capsule), names in found.items():
+        form = {"dltensor": "legacy", "dltensor_versioned": "versioned"}.get(capsule, capsule)
+        yield f"{call}, {form}: {', '.join(names)}"
+
+
+def show_libraries(report: dict[str, Any], screen: Screen) -> None:
+    libraries = report["libraries"]
+    if not libraries:
+        return
+    screen.heading(f"{len(libraries)} libraries, and how their arrays reach fastdl")
+    rows, styles = [], []
+    for library in libraries:
+        way = library["way"]
+        rows.append(
+            (
+                library["name"],
+                library["version"],
+                way["text"] if way else "",
+                nanoseconds(library["import_ns"]),
+                memory_words(library),
+            )
+        )
+        styles.append(library["outcome"])
+    screen.table(("library", "version", "by way of", "import", "gives"), rows, styles, right=(3,))
+    for line in protocol_lines(libraries):
+        screen.line(line)
+    measured = [library["numpy_ns"] for library in libraries if library["numpy_ns"]]
+    if measured:
+        middle = sorted(measured)[len(measured) // 2]
+        screen.line(f"For comparison, np.from_dlpack(ndarray) costs {middle:.0f} ns here.")
+    if report["not_installed"]:
+        screen.line(f"Asked for and not installed: {', '.join(report['not_installed'])}.")
+
+
+# ---- the grid -------------------------------------------------------------------------------
+
+
+def show_grid(cells: dict[str, Any], screen: Screen) -> None:
+    consumers, rows = cells["consumers"], cells["cells"]
+    if not consumers:
+        return
+    screen.heading("fastdl.convert(an array of the row, the library of the column)")
+    numbers = {name: str(number) for number, name in enumerate(cells["producers"], 1)}
+    width = max(len(name) for name in rows)
+    header = "".join(numbers[name].rjust(3) for name in consumers)
+    screen.put([(" " * (width + 3) + header, "dim")])
+    for producer, row in rows.items():
+        pieces = [(f"{numbers[producer]:>2} {producer.ljust(width)}", "")]
+        for consumer in consumers:
+            outcome = row[consumer]["outcome"]
+            pieces.append((f"  {LETTERS[outcome]}", outcome))
+        screen.put(pieces)
+    seen = {cell["outcome"] for row in rows.values() for cell in row.values()}
+    for outcome, meaning in OUTCOMES.items():
+        if outcome in seen:
+            screen.put([(f"  {LETTERS[outcome]}  {outcome}: ", outcome), (meaning, "")])
+    for text in reasons(cells):
+        screen.line(text, indent=2)
+
+
+def reasons(cells: dict[str, Any]) -> Iterator[str]:
+    """Why cells are not zero-copy: for each consumer, each reason once."""
+    for consumer in cells["consumers"]:
+        found: dict[tuple[str, str], list[str]] = {}
+        for producer, row in cells["cells"].items():
+            cell = row[consumer]
+            if cell["outcome"] not in ("zero-copy", "none"):
+                found.setdefault((cell["outcome"], cell["reason"]), []).append(producer)
+        for (outcome, reason), producers in found.items():
+            everyone = len(producers) >= len(cells["cells"]) - 1 > 2
+            who = "all others" if everyone else ", ".join(producers)
+            yield f"to {consumer}, {outcome} from {who}: {reason}"
+
+
+# ---- defects --------------------------------------------------------------------------------
+
+
+def show_defects(report: dict[str, Any], screen: Screen) -> None:
+    rows = [(library, defect) for library in report["libraries"] for defect in library["defects"]]
+    if not rows:
+        return
+    screen.heading("Known defects of these libraries, and what fastdl does")
+    for library, defect in rows:
+        seen = "" if defect["certain"] else f" (seen in {defect['seen']})"
+        screen.line(f"{library['name']}: {defect['title']}{seen}. {defect['remedy']}", indent=2)

@@ -1,0 +1,42 @@
+"""Packages that take the place of libraries which the command line knows, for a child process."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+#: What makes an array of float32 0 to 5 that has nothing but a buffer.
+ARRAY = """
+import array
+def arange(n, dtype):
+    return array.array("f", range(n))
+"""
+
+
+def install(folder: Path, package: str, source: str, version: str = "", name: str = "") -> None:
+    """Puts a package into `folder`; with a version, also a distribution (`name`) that has it."""
+    (folder / package).mkdir(parents=True)
+    (folder / package / "__init__.py").write_text(source)
+    if version:
+        distribution(folder, name or package, version, package)
+
+
+def distribution(folder: Path, name: str, version: str, package: str) -> None:
+    """What an installer leaves behind."""
+    info = folder / f"{name}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (info / "RECORD").write_text(f"{package}/__init__.py,,\n{info.name}/METADATA,,\n")
+
+
+def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
+    """python -m fastdl in a process that finds the packages of `folder` first."""
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.run(
+        [sys.executable, "-m", "fastdl", *arguments],
+        env={**os.environ, "PYTHONPATH": path, "COLUMNS": "80", **environment},
+        cwd=folder,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+    )

@@ -1,0 +1,337 @@
+"""python -m fastdl doctor, with real libraries and with some that fail in every way."""
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import fastdl
+from fastdl.cli import defects, environment, grid, libraries, privacy
+from tests.support.fake_libraries import ARRAY, distribution, install, run
+
+# A library whose arrays are taken; one whose `from_dlpack` ends the process.
+SOUND = ARRAY
+ABORTS = ARRAY + "import os\nfloat32 = 'f'\ndef from_dlpack(x): os.abort()\n"
+
+
+def examine(folder: Path, *arguments: str, **environment: str) -> dict:
+    done = run(folder, "doctor", "--json", "--quiet", *arguments, **environment)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def library_in(report: dict, name: str) -> dict:
+    (found,) = (library for library in report["libraries"] if library["name"] == name)
+    return found
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory):
+    return examine(tmp_path_factory.mktemp("empty"), "--only", "numpy,tvm_ffi")
+
+
+# ---- what it says of real libraries ---------------------------------------------------------
+
+
+def test_numpy(healthy):
+    row = library_in(healthy, "numpy")
+    assert row["outcome"] == "works", row["reason"]
+    assert row["version"] == __import__("numpy").__version__
+    assert row["way"]["kind"] == "bridge"
+    assert row["way"]["type"] == "numpy.ndarray"
+    assert row["tensor"] == {
+        "device": "cpu:0",
+        "dtype": "float32",
+        "zero_copy": True,
+        "readonly": False,
+        "immutable": False,
+        "right": True,
+    }
+    assert row["import_ns"] > 0 < row["numpy_ns"]
+
+
+def test_keywords_are_those_that_the_method_takes(healthy):
+    assert library_in(healthy, "tvm_ffi")["dlpack"] == {
+        "keywords": ["max_version", "dl_device", "copy", "stream"],
+        "capsule": "dltensor_versioned",
+    }
+
+
+def test_grid_of_two(healthy):
+    cells = healthy["grid"]["cells"]
+    assert healthy["grid"]["producers"] == ["numpy", "tvm_ffi"]
+    assert {(p, c): cells[p][c]["outcome"] for p in cells for c in cells[p]} == {
+        (p, c): "zero-copy" for p in ("numpy", "tvm_ffi") for c in ("numpy", "tvm_ffi")
+    }
+
+
+SHAPE = {  # of the JSON: a change that a reader would notice needs another SCHEMA
+    "schema": int,
+    "fastdl": {"version": str, "dlpack": str, "folder": str, "installed": bool, "library": str},
+    "python": {
+        "version": str,
+        "implementation": str,
+        "compiler": str,
+        "free_threaded": bool,
+        "gil": bool,
+        "debug": bool,
+    },
+    "platform": {"system": str, "release": str, "machine": str, "libc": str, "cpus": int},
+    "clashes": list,
+    "devices": list,
+    "libraries": list,
+    "not_installed": list,
+    "grid": {"producers": list, "consumers": list, "cells": dict},
+    "seconds": float,
+}
+LIBRARY = {
+    "name": str,
+    "version": str,
+    "sample": str,
+    "outcome": str,
+    "reason": str,
+    "way": {"kind": str, "text": str, "type": str},
+    "dlpack": {"keywords": list, "capsule": str},
+    "tensor": dict,
+    "import_ns": float,
+    "numpy_ns": float,
+    "defects": list,
+    "seconds": float,
+}
+
+
+def check_shape(value, shape) -> None:
+    if not isinstance(shape, dict):
+        assert isinstance(value, shape), (value, shape)
+        return
+    assert value.keys() == shape.keys()
+    for key, inner in shape.items():
+        check_shape(value[key], inner)
+
+
+def test_schema(healthy):
+    assert healthy["schema"] == 1
+    check_shape(healthy, SHAPE)
+    for library in healthy["libraries"]:
+        check_shape(library, LIBRARY)
+    assert [device["title"] for device in healthy["devices"]] == ["CUDA", "ROCm"]
+    for device in healthy["devices"]:
+        assert device["found"] is True or device["reason"]
+
+
+def test_this_fastdl(healthy):
+    assert healthy["fastdl"]["version"] == fastdl.__version__
+    assert healthy["fastdl"]["library"].startswith("_native.")
+    assert healthy["python"]["version"] == ".".join(map(str, sys.version_info[:3]))
+
+
+# ---- libraries that fail --------------------------------------------------------------------
+
+
+def test_a_library_that_ends_the_process_is_a_line(tmp_path):
+    install(tmp_path, "cupy", "import os\nos.abort()\n", "14.2.0", "cupy-cuda99x")
+    report = examine(tmp_path, "--only", "numpy,cupy")
+    row = library_in(report, "cupy")
+    assert (row["outcome"], row["reason"]) == ("died", "SIGABRT, in: import")
+    assert row["version"] == "14.2.0"  # found without importing it
+    assert row["tensor"] is row["way"] is row["import_ns"] is None
+    assert library_in(report, "numpy")["outcome"] == "works"
+    cells = report["grid"]["cells"]
+    assert cells["numpy"]["numpy"]["outcome"] == "zero-copy"
+    assert cells["numpy"]["cupy"] == {"outcome": "died", "reason": "SIGABRT, in: import cupy"}
+
+
+def test_a_library_that_hangs_is_a_line(tmp_path):
+    install(tmp_path, "mxnet", "import time\nwhile True: time.sleep(1)\n")
+    report = examine(tmp_path, "--only", "mxnet", "--limit", "2")
+    row = library_in(report, "mxnet")
+    assert (row["outcome"], row["reason"]) == ("hung", "no answer in 2 s, in: import")
+    assert report["grid"]["cells"]["mxnet"]["mxnet"]["outcome"] == "died"
+    assert report["seconds"] < 60
+
+
+def test_a_library_that_cannot_be_imported_is_a_line(tmp_path):
+    install(tmp_path, "warp", "raise ImportError('libwarp.so: no such file')\n")
+    report = examine(tmp_path, "--only", "warp,numpy")
+    row = library_in(report, "warp")
+    assert (row["outcome"], row["reason"]) == (
+        "fails",
+        "import: ImportError: libwarp.so: no such file",
+    )
+    cell = report["grid"]["cells"]["numpy"]["warp"]
+    assert cell == {"outcome": "none", "reason": "warp: ImportError: libwarp.so: no such file"}
+
+
+@pytest.mark.parametrize("how", ["import sys; sys.exit('no licence')", "import os; os._exit(3)"])
+def test_a_library_that_exits_is_a_line(tmp_path, how):
+    install(tmp_path, "warp", how)
+    row = library_in(examine(tmp_path, "--only", "warp", "--no-grid"), "warp")
+    assert row["outcome"] in ("fails", "died")
+    assert "no licence" in row["reason"] or "exit status 3" in row["reason"]
+
+
+def test_a_pair_that_ends_the_process_is_a_cell(tmp_path):
+    """And the cells after it are measured in another process."""
+    install(tmp_path, "array_api_strict", ABORTS)
+    report = examine(tmp_path, "--only", "numpy,tvm_ffi,array_api_strict")
+    cells = report["grid"]["cells"]
+    for producer in ("numpy", "tvm_ffi", "array_api_strict"):
+        assert cells[producer]["array_api_strict"] == {"outcome": "died", "reason": "SIGABRT"}
+        assert cells[producer]["numpy"]["outcome"] == "zero-copy"
+    assert library_in(report, "array_api_strict")["way"]["kind"] == "buffer"
+
+
+def test_libraries_that_cannot_be_together_are_tried_apart(tmp_path):
+    """tvm_ffi comes before warp; warp does not bear it, and is sound by itself and with NumPy."""
+    source = ARRAY + "import os, sys\nfloat32 = 'f'\nif 'tvm_ffi' in sys.modules: os.abort()\n"
+    source += "def array(x, dtype, device): return memoryview(arange(6, 'f'))\n"
+    install(
+        tmp_path, "warp", "import array as module\n" + source.replace("array.array", "module.array")
+    )
+    report = examine(tmp_path, "--only", "numpy,tvm_ffi,warp")
+    cells = report["grid"]["cells"]
+    assert cells["warp"]["numpy"]["outcome"] == "zero-copy", cells
+    assert cells["numpy"]["tvm_ffi"]["outcome"] == "zero-copy"
+    assert cells["warp"]["tvm_ffi"] == {"outcome": "died", "reason": "SIGABRT, in: import warp"}
+    assert library_in(report, "warp")["outcome"] == "works"
+
+
+def test_a_library_that_copies_is_said_to(tmp_path):
+    source = ARRAY + "float32 = 'f'\ndef from_dlpack(x): return array.array('f', x.tolist())\n"
+    install(tmp_path, "array_api_strict", source)
+    report = examine(tmp_path, "--only", "numpy,array_api_strict")
+    cell = report["grid"]["cells"]["numpy"]["array_api_strict"]
+    assert cell["outcome"] == "copy"
+
+
+def test_a_library_that_gives_other_values_is_said_to(tmp_path):
+    source = ARRAY + "float32 = 'f'\ndef from_dlpack(x): return array.array('f', [7] * 6)\n"
+    install(tmp_path, "array_api_strict", source)
+    report = examine(tmp_path, "--only", "numpy,array_api_strict")
+    assert report["grid"]["cells"]["numpy"]["array_api_strict"]["outcome"] == "wrong"
+
+
+# ---- known defects --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("version", "certain"), [("2.13.0", True), ("2.13.0+cpu", True), ("2.14.1", False)]
+)
+def test_known_defects(tmp_path, version, certain):
+    install(tmp_path, "torch", SOUND + "float32 = 'f'\n", version)
+    found = library_in(examine(tmp_path, "--only", "torch", "--no-grid"), "torch")["defects"]
+    assert "Negative strides end the process" in [defect["title"] for defect in found]
+    assert {defect["certain"] for defect in found} == {certain}
+    assert {defect["seen"] for defect in found} == {"2.13.0"}
+
+
+def test_a_mended_defect_is_no_longer_known(monkeypatch):
+    rows = (defects.Defect("warp", "It breaks", "1.2.0", "Nothing.", mended="1.3"),)
+    monkeypatch.setattr(defects, "DEFECTS", rows)
+    assert [len(defects.of("warp", v)) for v in ("1.2.9", "1.3", "1.10.0", "")] == [1, 0, 0, 1]
+
+
+def test_defects_are_those_of_libraries_that_are_known():
+    known = {library.name for library in libraries.LIBRARIES} | {"mpi4py"}
+    assert {defect.library for defect in defects.DEFECTS} <= known
+
+
+# ---- which libraries ------------------------------------------------------------------------
+
+
+def test_a_library_that_is_not_installed(tmp_path):
+    install(tmp_path, "numpy", "raise ImportError('not this one')\n")
+    report = examine(tmp_path, "--only", "numpy,dpnp", "--no-grid")
+    assert report["not_installed"] == ["dpnp"]
+
+
+def test_an_unknown_name_is_refused(tmp_path):
+    done = run(tmp_path, "doctor", "--only", "numpy,nonsense")
+    assert done.returncode == 2
+    assert "expected names out of numpy, torch" in done.stderr
+    assert "nonsense" in done.stderr
+
+
+def test_consumers_are_those_that_convert_makes():
+    takers = {library.name for library in libraries.LIBRARIES if grid.takes(library)}
+    assert {"numpy", "torch", "tvm_ffi"} <= takers
+    assert not {"pandas", "polars", "xarray"} & takers
+
+
+def test_libraries_are_imported_in_an_order_in_which_they_get_along():
+    order = libraries.in_order(["tensorflow", "numpy", "torch", "paddle", "dpnp"])
+    assert order == ["dpnp", "paddle", "torch", "tensorflow", "numpy"]
+
+
+# ---- names ----------------------------------------------------------------------------------
+
+
+def test_another_distribution_of_that_name(tmp_path):
+    distribution(tmp_path, "fastdl", "0.3", "fastdl")
+    report = examine(tmp_path, "--only", "numpy", "--no-grid")
+    assert any("'fastdl'" in text and "uninstall it" in text for text in report["clashes"])
+
+
+def test_another_package_further_back(tmp_path, monkeypatch):
+    (tmp_path / "fastdl").mkdir()
+    (tmp_path / "fastdl" / "__init__.py").touch()
+    assert environment.name_clashes() == []
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    (clash,) = environment.name_clashes()
+    assert str(tmp_path) in clash
+
+
+# ---- what a report does not tell ------------------------------------------------------------
+
+
+def test_no_names_of_users(tmp_path):
+    home = tmp_path / "alice"
+    home.mkdir()
+    source = (
+        f"raise ImportError('{home}/secret/a.so, /home/bobby/x.so, "
+        f"C:\\\\Users\\\\carol\\\\y.dll, /Users/dave/z')\n"
+    )
+    install(home / "site", "warp", source)
+    done = run(
+        home / "site", "doctor", "--json", "--only", "warp", HOME=str(home), USERPROFILE=str(home)
+    )
+    for text in (done.stdout, done.stderr):
+        assert not re.search("alice|bobby|carol|dave", text)
+    assert "~/secret/a.so" in json.loads(done.stdout)["libraries"][0]["reason"]
+
+
+def test_what_is_anonymous():
+    assert privacy.anonymous(os.path.join(sys.prefix, "lib")) == os.path.join(
+        "<environment>", "lib"
+    )
+    assert privacy.anonymous_all({"a": ["/home/x/y", 1, None]}) == {"a": ["~/y", 1, None]}
+
+
+# ---- as text --------------------------------------------------------------------------------
+
+
+def test_plain(tmp_path):
+    install(tmp_path, "cupy", "import os\nos.abort()\n")
+    done = run(tmp_path, "doctor", "--plain", "--only", "numpy,tvm_ffi,cupy")
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert re.search(r"^numpy +[\d.]+ .* \d+ ns +zero-copy$", done.stdout, re.MULTILINE)
+    assert re.search(r"^cupy .*SIGABRT", done.stdout, re.MULTILINE)
+    assert re.search(r"^ 1 numpy +=  X  =$", done.stdout, re.MULTILINE)
+    assert "np.from_dlpack(ndarray) costs" in done.stdout
+    assert re.search(r"^\[\d/\d\] cupy [\d.]+ s: died in import, SIGABRT$", done.stderr, re.M)
+
+
+def test_without_numpy(tmp_path):
+    """The others are still examined, and a sentence says what is missing."""
+    code = "import sys; sys.modules['numpy'] = None\n"
+    (tmp_path / "sitecustomize.py").write_text(code)
+    install(tmp_path, "torch", SOUND + "float32 = 'f'\n")
+    done = run(tmp_path, "doctor", "--plain", "--only", "numpy,torch")
+    assert done.returncode == 0, done.stderr
+    assert "NumPy is not installed" in done.stdout
+    assert re.search(r"^torch .* zero-copy", done.stdout, re.MULTILINE)
