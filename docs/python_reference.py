@@ -82,7 +82,9 @@ def signature(node: Function) -> str:
     if any(isinstance(word, ast.Name) and word.id == "property" for word in node.decorator_list):
         return f"{node.name}: {returned(node)}"
     result = "" if returned(node) == "_T" else f" -> {returned(node)}"  # any type
-    return f"def {node.name}({given(node)}){result}: ..."
+    line = f"def {node.name}({given(node)}){result}: ..."
+    # As the formatter would have it, which reads these blocks too.
+    return line if len(line) <= 100 else line.replace("(", "(\n    ", 1).replace(")", "\n)", 1)
 
 
 def given(node: Function) -> str:
@@ -90,7 +92,8 @@ def given(node: Function) -> str:
     for argument in (*arguments(node), node.args.vararg):
         if argument is not None:
             argument.annotation = None
-    return re.sub(r"^self(?:, /)?(?:, |$)", "", ast.unparse(node.args))
+    text = ast.unparse(node.args).replace("'", '"')
+    return re.sub(r"^self(?:, /)?(?:, |$)", "", text)
 
 
 def returned(node: Function) -> str:
