@@ -11,7 +11,8 @@ the path it is the part of the file between the comments [axpy] and [/axpy], wit
 Such comments are lines of their own, and never quoted.
 
 <!-- reference: ../include/fastdl/fastdl.h -->, up to <!-- end reference -->: what the section "The
-interface" of the header declares, each with its comment as prose.
+interface" of the header declares, each with its comment as prose. With #Devices after the path it
+is the section whose title begins so.
 
 <!-- generated: benchmarks.summary:exchanges -->, up to <!-- end generated -->: the lines that this
 function of this module yields.
@@ -29,7 +30,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 QUOTE = re.compile(r"<!-- quote: (?P<path>[^#\s]+)(?:#(?P<part>[\w-]+))? -->")
-REFERENCE = re.compile(r"<!-- reference: (?P<path>\S+) -->")
+REFERENCE = re.compile(r"<!-- reference: (?P<path>[^#\s]+)(?:#(?P<section>[\w ]+))? -->")
 GENERATED = re.compile(r"<!-- generated: (?P<module>[\w.]+):(?P<function>\w+) -->")
 END = "<!-- end {} -->"
 ANY_MARK = re.compile(r"<!--\s*(end (reference|generated)|(quote|reference|generated)\b)")
@@ -100,7 +101,8 @@ def rewritten(text: str, folder: Path) -> str:
             at = end + 1
         elif mark := REFERENCE.fullmatch(line):
             at = end_of_block("reference", lines, at)
-            result += [*reference(folder / mark["path"]), lines[at - 1]]
+            section = mark["section"] or "The interface"
+            result += [*reference(folder / mark["path"], section), lines[at - 1]]
         elif mark := GENERATED.fullmatch(line):
             at = end_of_block("generated", lines, at)
             result += ["", *generated(mark["module"], mark["function"]), "", lines[at - 1]]
@@ -130,53 +132,62 @@ def generated(module: str, function: str) -> Iterator[str]:
 # ---- the reference --------------------------------------------------------------------------
 
 BANNER = re.compile(r"/\* =+\n \* (?P<title>[^\n]+)\n.*?=+ \*/\n", re.DOTALL)
-SUBTITLE = re.compile(r"/\* ---- (?P<title>.+) ---- \*/")
+SUBTITLE = re.compile(r"/\* ---- (?P<title>.+) ----(?P<rest>(?: \*/)?\n?.*)", re.DOTALL)
 NAMES = (
     re.compile(r"#define (\w+)"),
     re.compile(r"\} (\w+);$"),  # the end of a typedef
     re.compile(r"^[^{]*?(\w+)\("),  # a function
 )
-
+#: Lines that declare nothing.
+CONDITION = re.compile(r"#\s*(?:if|ifdef|ifndef|elif|else|endif|undef)\b|/\* clang-format o\w+ \*/")
 
 PRIVATE = "    /* and private members */"
 
 
-def reference(header: Path) -> Iterator[str]:
-    """Markdown for what a header declares under "The interface"."""
+def reference(header: Path, section: str = "The interface") -> Iterator[str]:
+    """Markdown for what a section of a header declares."""
     try:
-        section = interface(header.read_text())
+        text = section_of(header.read_text(), section)
     except FileNotFoundError:
         raise QuoteError(f"there is no file {header}") from None
-    if section is None:
-        raise QuoteError(f'expected a section "The interface" in {header}')
-    entries: list[tuple[str, str, str]] = []
-    for comment, declaration in declarations(section, header):
+    if text is None:
+        raise QuoteError(f'expected a section "{section}" in {header}')
+    entries: list[tuple[str, str, list[str]]] = []  # a heading, a comment, declarations
+    for comment, declaration in declarations(text, header):
         name = name_of(declaration)
-        if name.endswith("_"):
+        if title := SUBTITLE.match(comment):
+            name = title["title"]
+            entries.append((f"## {name[0].upper()}{name[1:]}", title["rest"], []))
+        elif name.endswith("_"):
             continue
-        if declaration.startswith("#define") and not comment and entries:
-            *before, signature = entries[-1]  # a macro that goes with what is before it
-            entries[-1] = (*before, f"{signature}\n\n{declaration}")
+        elif name and not comment and entries:
+            entries[-1][2].append(declaration)  # goes with what is before it
         else:
-            entries.append((name, comment, declaration))
-    for name, comment, declaration in entries:
-        if not declaration:
-            yield from ("", f"### {comment[0].upper()}{comment[1:]}")
-            continue
-        yield from ("", f"### {f'`{name}`' if name else 'Constants'}", "", "```c")
-        yield from signature_of(declaration).splitlines()
-        yield "```"
-        yield from prose(comment)
+            heading = f"### {f'`{name}`' if name else 'Constants'}"
+            entries.append((heading, comment, [declaration]))
+    for heading, comment, declared in entries:
+        text = list(prose(comment))
+        code = "\n\n".join(map(signature_of, declared)).splitlines()
+        block = ["", "```c", *compact(code), "```"] if code else []
+        yield from ("", heading, *([*text, *block] if heading[:3] == "## " else [*block, *text]))
     yield ""
 
 
-def interface(text: str) -> str | None:
+def section_of(text: str, title: str) -> str | None:
     banners = list(BANNER.finditer(text))
     for number, banner in enumerate(banners):
-        if banner["title"] == "The interface":
+        if banner["title"].partition(":")[0] == title:
             rest = banners[number + 1 :]
-            return text[banner.end() : rest[0].start() if rest else None]
+            section = text[banner.end() : rest[0].start() if rest else None]
+            return section.partition("#ifdef __cplusplus")[0]  # the end of what C++ shares with C
     return None
+
+
+def compact(code: list[str]) -> Iterator[str]:
+    """Without the empty lines between macros of one line each."""
+    for before, line, after in zip(["", *code], code, [*code[1:], ""], strict=False):
+        if line or not (before.startswith("#define") and after.startswith("#define")):
+            yield line
 
 
 def declarations(section: str, header: Path) -> Iterator[tuple[str, str]]:
@@ -184,7 +195,7 @@ def declarations(section: str, header: Path) -> Iterator[tuple[str, str]]:
     lines = section.splitlines()
     at = 0
     while at < len(lines):
-        if not lines[at].strip():
+        if not lines[at].strip() or CONDITION.match(lines[at]):
             at += 1
             continue
         comment = ""
@@ -192,10 +203,10 @@ def declarations(section: str, header: Path) -> Iterator[tuple[str, str]]:
             end = next(n for n in range(at, len(lines)) if lines[n].rstrip().endswith("*/"))
             comment = "\n".join(lines[at : end + 1])
             at = end + 1
-            if title := SUBTITLE.fullmatch(comment):
-                yield title["title"], ""
+            if SUBTITLE.match(comment):
+                yield comment, ""
                 continue
-            if at == len(lines) or not lines[at].strip():
+            if at == len(lines) or not lines[at].strip() or CONDITION.match(lines[at]):
                 continue  # a remark that belongs to nothing
         end = end_of(lines, at, header)
         yield comment, "\n".join(lines[at : end + 1])
@@ -224,8 +235,12 @@ def name_of(declaration: str) -> str:
 
 
 def signature_of(declaration: str) -> str:
-    """Without what no caller needs: linkage, and members that are private."""
+    """Without what no caller needs: linkage, bodies, and members that are private."""
+    if declaration.startswith("#define"):
+        return re.sub(r"(?s)^(#define \w+\([^)]*\))\s*\\\n.*", r"\1", declaration)
     linkage = re.match(r"(?:static inline |FASTDL_HOT_ |FASTDL_COLD_ )?", declaration)[0]
+    if linkage:
+        declaration = re.sub(r"(?s)\n\{.*", ";", declaration)
     # What follows the first line stays aligned to it.
     declaration = re.sub(rf"(?m)^(?:{linkage}| {{{len(linkage)}}}(?= ))", "", declaration)
     kept: list[str] = []
@@ -271,7 +286,7 @@ def prose(comment: str) -> Iterator[str]:
 def as_code(text: str) -> str:
     """Sets the names of the interface and dereferenced pointers as code, where they are not."""
     parts = text.split("`")
-    names = re.compile(r"\*+[A-Za-z]\w*|\b[A-Z_]+_\*|\b(?:fastdl|FASTDL)_\w+(?:\(\))?")
+    names = re.compile(r"\*+[A-Za-z]\w*|\b[A-Z_]+_\*|\b(?:fastdl|FASTDL)_\w+(?:\([\w, .]*\))?")
     parts[::2] = [names.sub(r"`\g<0>`", part) for part in parts[::2]]
     return "`".join(parts)
 

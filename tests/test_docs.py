@@ -116,6 +116,7 @@ def test_marks_in_a_block_are_text(quote, folder):
         (["<!-- generated: os.path:b -->", "<!-- end generated -->"], "cannot generate os.path:b"),
         (["<!-- reference: b.h -->", "<!-- end reference -->"], "there is no file"),
         (["<!-- reference: example/a.c -->", "<!-- end reference -->"], "expected a section"),
+        (["<!-- reference: example/a.c#Devices -->", "<!-- end reference -->"], '"Devices"'),
     ],
 )
 @pytest.mark.parametrize("flags", [[], ["--check"]])
@@ -212,9 +213,26 @@ enum {
     2
 
 /* =====
- * After
+ * After: FASTDL_ALL(x, ...) and a body
  * ===== */
-static inline int nor_this(void);
+
+/* ---- with prose ----
+ *
+ * As FASTDL_ALL(x, ...) is. */
+typedef struct {
+    int x;
+} fastdl_int;
+#define FASTDL_ALL(x, ...) \\
+    {x, __VA_ARGS__}
+
+#ifdef SOMETHING /* else */
+/* Of its own. */
+static inline int fastdl_one(int x,
+                             int y)
+{
+    return 1;
+}
+#endif
 """
 
 REFERENCE = """
@@ -247,7 +265,7 @@ int fastdl_make(fastdl_thing thing,
 
 Makes `*out` of a `fastdl_thing`.
 
-### More
+## More
 
 ### Constants
 
@@ -268,6 +286,30 @@ Two lines.
 
 """
 
+ANOTHER_SECTION = """
+## With prose
+
+As `FASTDL_ALL(x, ...)` is.
+
+```c
+typedef struct {
+    int x;
+} fastdl_int;
+
+#define FASTDL_ALL(x, ...)
+```
+
+### `fastdl_one`
+
+```c
+int fastdl_one(int x,
+               int y);
+```
+
+Of its own.
+
+"""
+
 
 def test_reference(quote, tmp_path):
     (tmp_path / "a.h").write_text(HEADER)
@@ -277,6 +319,14 @@ def test_reference(quote, tmp_path):
     begin, end = "<!-- reference: a.h -->\n", "<!-- end reference -->\nend\n"
     assert path.read_text() == begin + REFERENCE + end
     assert run(quote, path, "--check") == 0
+
+
+def test_reference_of_a_section(quote, tmp_path):
+    (tmp_path / "a.h").write_text(HEADER)
+    path = page(tmp_path, "<!-- reference: a.h#After -->", "<!-- end reference -->")
+    assert run(quote, path) == 0
+    begin, end = "<!-- reference: a.h#After -->\n", "<!-- end reference -->\n"
+    assert path.read_text() == begin + ANOTHER_SECTION + end
 
 
 def test_what_is_no_declaration_is_not_passed_over(quote, tmp_path, capsys):

@@ -652,6 +652,7 @@ typedef enum {
     FASTDL_STREAM_OPAQUE, /* has queues, but DLPack cannot name them by integers */
 } fastdl_stream_kind;
 
+/* What is known of a type of device. */
 typedef struct {
     int32_t type; /* DLDeviceType */
     const char *name;
@@ -744,6 +745,7 @@ static inline const char *fastdl_fault_text(fastdl_fault fault)
     return (size_t)fault < known ? fastdl_fault_texts_[fault] : "an unknown fault";
 }
 
+/* How much memory a tensor needs, and which bytes around its first element it reaches. */
 typedef struct {
     int64_t size;   /* elements */
     int64_t nbytes; /* bytes of those elements laid out without gaps */

@@ -1,0 +1,144 @@
+"""The reference of the Python package, from its stubs and docstrings: see docs/quote.py."""
+
+import ast
+import inspect
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import fastdl
+
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "fastdl"
+
+FUNCTIONS = (
+    *("from_dlpack", "asarray", "convert", "empty", "exchange_api", "register_exchange_api"),
+    "get_include",
+)
+CLASSES = ("Tensor", "DType", "Device", "DeviceType", "use_stream", "CopyRequiredError")
+CONSTANTS = ("dlpack_version", "__version__")  # the page describes them itself
+
+Function = ast.FunctionDef
+Definition = ast.ClassDef | ast.FunctionDef
+
+
+def definitions() -> dict[str, Definition]:
+    """What the stubs define, or else the modules, of overloads the first."""
+    found: dict[str, Definition] = {}
+    for path in (*sorted(SOURCE.rglob("*.pyi")), *sorted(SOURCE.rglob("*.py"))):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, Definition) and node.name in fastdl.__all__ and docstring(node):
+                found.setdefault(node.name, node)
+    return found
+
+
+def as_markdown() -> Iterator[str]:
+    known = definitions()
+    yield "## Functions"
+    for name in FUNCTIONS:
+        yield from entry(name, known[name])
+    for name in CLASSES:
+        node = known[name]
+        yield from ("", f"## `{name}`")
+        if shown := [*makers(node), *members_of_enum(node)]:
+            yield from ("", "```python", *shown, "```")
+        yield from prose(docstring(node), ("device", "stream"))
+        seen = set()
+        for member in node.body:
+            if isinstance(member, Function) and member.name not in seen and docstring(member):
+                seen.add(member.name)
+                yield from entry(f"{name}.{member.name}", member)
+
+
+def entry(name: str, node: Function) -> Iterator[str]:
+    yield from ("", f"### `{name}`", "", "```python", signature(node), "```")
+    yield from prose(docstring(node), [a.arg for a in arguments(node)])
+
+
+def docstring(node: Definition) -> str:
+    return inspect.cleandoc(ast.get_docstring(node) or "")
+
+
+def makers(node: ast.ClassDef) -> Iterator[str]:
+    """The call of a class, if it says how it is called."""
+    for member in node.body:
+        if isinstance(member, Function) and member.name == "__init__":
+            yield f"{node.name}({given(member)})"
+
+
+def members_of_enum(node: ast.ClassDef) -> list[str]:
+    return [ast.unparse(line) for line in node.body if isinstance(line, ast.Assign)]
+
+
+# ---- signatures -----------------------------------------------------------------------------
+
+
+def arguments(node: Function) -> list[ast.arg]:
+    own = node.args
+    return [*own.posonlyargs, *own.args, *own.kwonlyargs]
+
+
+def signature(node: Function) -> str:
+    """Names and defaults, without types: those are in the stubs, where editors read them."""
+    if any(isinstance(word, ast.Name) and word.id == "property" for word in node.decorator_list):
+        return f"{node.name}: {returned(node)}"
+    result = "" if returned(node) == "_T" else f" -> {returned(node)}"  # any type
+    line = f"def {node.name}({given(node)}){result}: ..."
+    # As the formatter would have it, which reads these blocks too.
+    return line if len(line) <= 100 else line.replace("(", "(\n    ", 1).replace(")", "\n)", 1)
+
+
+def given(node: Function) -> str:
+    """The parameters, but for `self`."""
+    for argument in (*arguments(node), node.args.vararg):
+        if argument is not None:
+            argument.annotation = None
+    text = ast.unparse(node.args).replace("'", '"')
+    return re.sub(r"^self(?:, /)?(?:, |$)", "", text)
+
+
+def returned(node: Function) -> str:
+    text = ast.unparse(node.returns) if node.returns else "None"
+    text = re.sub(r"npt?\.(?:NDArray|ndarray)\[.*\]", "numpy.ndarray", text)
+    return re.sub(r"np\.dtype\[Any\]", "numpy.dtype", text).replace("'", "")
+
+
+# ---- docstrings as Markdown -----------------------------------------------------------------
+
+ITEM = re.compile(r"- |\d\. ")
+NAMES = re.compile(r"\bfastdl\.[A-Za-z]\w*|\b[A-Z]\w*Error\b|\b(?:True|False|None)\b")
+PAGE = re.compile(r"\bdocs/([\w-]+)\.md\b")
+
+
+def prose(text: str, names: Iterable[str]) -> Iterator[str]:
+    """A docstring as Markdown: descriptions of arguments are a list, examples are code."""
+    for paragraph in re.split(r"\n\s*\n", text):
+        lines = paragraph.splitlines()
+        if not lines:
+            continue
+        yield ""
+        if lines[0].startswith(">>> "):
+            yield from ("```python", *lines, "```")
+        else:
+            yield from (as_code(row) for row in as_items(lines, names))
+
+
+def as_items(lines: list[str], names: Iterable[str]) -> Iterator[str]:
+    """Lines, of which those that begin with the name of an argument are items of a list."""
+    indent = ""
+    for row in lines:
+        name, colon, rest = row.partition(": ")
+        if colon and name in names:
+            indent = "  "
+            yield f"- `{name}`: {rest}"
+        elif item := ITEM.match(row):
+            indent = " " * len(item[0])
+            yield row
+        else:
+            yield indent + row.strip()
+
+
+def as_code(text: str) -> str:
+    """Sets names as code, where they are not, and makes pages links."""
+    parts = text.split("`")
+    parts[::2] = [PAGE.sub(r"[\1](\1.md)", NAMES.sub(r"`\g<0>`", part)) for part in parts[::2]]
+    return "`".join(parts)
