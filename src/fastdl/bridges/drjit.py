@@ -35,4 +35,8 @@ def backend(name: str, **facts) -> Bridge:
     )
 
 
-BRIDGES = (backend("drjit.llvm"), backend("drjit.scalar"), backend("drjit.cuda", devices=ANYWHERE))
+BRIDGES = (
+    backend("drjit.llvm"),
+    backend("drjit.scalar", copies=True),  # its memory is always its own
+    backend("drjit.cuda", devices=ANYWHERE),
+)
