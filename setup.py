@@ -9,12 +9,15 @@ Switches, from the environment:
 import os
 import sys
 import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from glob import glob
+from itertools import chain
 from pathlib import Path
 
 import numpy
 from Cython.Build import cythonize
 from setuptools import Extension, find_packages, setup
+from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
 if sys.implementation.name != "cpython":
@@ -72,6 +75,23 @@ def c_of_modules() -> list[str]:
     return [source for module in modules for source in module.sources]
 
 
+class BuildExt(build_ext):
+    """Compiles the sources of the one library on all cores, which halves the time on two.
+
+    The option `--parallel` of build_ext is for several libraries.
+    """
+
+    def build_extensions(self) -> None:
+        compile_in_turn = self.compiler.compile
+
+        def compile_at_once(sources: list[str], **options) -> list[str]:
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                return [*chain(*pool.map(lambda one: compile_in_turn([one], **options), sources))]
+
+        self.compiler.compile = compile_at_once
+        super().build_extensions()
+
+
 class BuildPy(build_py):
     """Makes the one file that cannot look the version up."""
 
@@ -86,7 +106,7 @@ class BuildPy(build_py):
 
 
 setup(
-    cmdclass={"build_py": BuildPy},
+    cmdclass={"build_ext": BuildExt, "build_py": BuildPy},
     packages=[*find_packages("src"), HEADERS],
     package_dir={"": "src", HEADERS: "include/fastdl"},
     ext_modules=[
