@@ -9,6 +9,11 @@ class Library(NamedTuple):
     sample: str  # an array of float32 0 to 5 on the host: MODULE:EXPRESSION, see expression.py
 
     @property
+    def module(self) -> str:
+        """The module of its arrays: what fastdl.convert is told to make."""
+        return self.sample.partition(":")[0]
+
+    @property
     def installed(self) -> bool:
         """Whether it can be found; it is not imported."""
         return find_spec(self.name) is not None
