@@ -136,16 +136,14 @@ def status_name(status: int) -> str:
 def show(library: Library) -> int:
     """Status 0 also for a library that cannot be used here: that is no fault of fastdl's."""
     try:
-        module = import_module(library.name)
+        version = library.version
         x = evaluate(library.sample)
     except Exception as error:
         print(f"{library.name}: cannot be used here: {summary(error)}")
         return 0
-    like = import_module(library.module)
-    version = getattr(module, "__version__", None) or getattr(like, "__version__", "")
     print(f"{library.name} {version}".rstrip())
     show_import(x)
-    show_export(x, like)
+    show_export(x, import_module(library.module))
     for hazard in HAZARDS.get(library.name, ()):
         hazard()
     return 0
