@@ -10,7 +10,9 @@ import os
 import re
 import sys
 import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from glob import glob
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -77,12 +79,22 @@ def c_of_modules() -> list[str]:
 
 
 class BuildExt(build_ext):
-    """First of all, finds out whether this machine can compile."""
+    """Finds out first whether this machine can compile, then compiles on all its cores.
+
+    The option `--parallel` of build_ext is for several libraries; fastdl is one of many sources.
+    """
 
     def build_extensions(self) -> None:
         self.try_compiler()
         for extension in self.extensions:
             extension.sources += c_of_modules()
+        compile_in_turn = self.compiler.compile
+
+        def compile_at_once(sources: list[str], **options) -> list[str]:
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                return [*chain(*pool.map(lambda one: compile_in_turn([one], **options), sources))]
+
+        self.compiler.compile = compile_at_once
         super().build_extensions()
 
     def try_compiler(self) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from benchmarks.exchanges import DIMENSIONS
 from benchmarks.rows import Row
 from benchmarks.timing import Samples, middle, ratio, slope, spread
+from fastdl.cli.budgets import BUDGETS
 
 
 @dataclass(frozen=True)
@@ -24,30 +25,35 @@ class Comparison:
         return key if self.ours == "fastdl" else f"{key}/{self.ours}"
 
 
+def budgeted(group: str, what: str, peer: str, floor: str, **options) -> Comparison:
+    """With the budget that the package has, which `python -m fastdl bench` measures too."""
+    return Comparison(group, what, peer, floor, BUDGETS.get(f"{group}/{peer}"), **options)
+
+
 COMPARISONS = (
-    Comparison("from_torch", "from_dlpack(torch tensor)", "tvm_ffi", "torch's table", 0.5),
-    Comparison("from_numpy", "from_dlpack(ndarray)", "numpy", "an empty call", 0.3),
-    Comparison("from_numpy", "from_dlpack(ndarray)", "tvm_ffi", "the bridge's table", None),
-    Comparison("export", "Tensor.__dlpack__, dropped", "numpy", "an empty capsule", 0.9),
-    Comparison("export", "Tensor.__dlpack__, dropped", "tvm_ffi", "an empty capsule", 0.9),
-    Comparison("into_numpy", "np.from_dlpack(Tensor)", "numpy", "an empty call", 0.95),
+    budgeted("from_torch", "from_dlpack(torch tensor)", "tvm_ffi", "torch's table"),
+    budgeted("from_numpy", "from_dlpack(ndarray)", "numpy", "an empty call"),
+    budgeted("from_numpy", "from_dlpack(ndarray)", "tvm_ffi", "the bridge's table"),
+    budgeted("export", "Tensor.__dlpack__, dropped", "numpy", "an empty capsule"),
+    budgeted("export", "Tensor.__dlpack__, dropped", "tvm_ffi", "an empty capsule"),
+    budgeted("into_numpy", "np.from_dlpack(Tensor)", "numpy", "an empty call"),
 )
 
 PYTHON = ("python",)  # what C has no call for
 METHODS = (
-    Comparison("numpy", "Tensor.numpy()", "np.from_dlpack", "an empty call", 1.0),
-    Comparison("copy", "Tensor.copy(), 64 bytes", "numpy", "an empty call", 2.0),
-    Comparison("empty", 'empty((4, 4), "float32")', "numpy", "an empty call", 2.5),
-    Comparison("empty_of_dtype", "empty((4, 4), a DType)", "numpy", "an empty call", 2.5),
-    Comparison("item", "Tensor.item()", "numpy", "an empty call", 3.0),
-    Comparison("tolist", "Tensor.tolist(), 16 elements", "numpy", "an empty call", 1.3),
-    Comparison("tolist_matrix", "Tensor.tolist(), (100, 100)", "numpy", "an empty call", 1.3),
-    Comparison("pickled", "pickle out of band", "numpy", "", 1.5, views=PYTHON),
-    Comparison("unpickled", "unpickle out of band", "numpy", "", 1.5, views=PYTHON),
-    Comparison("dtype", "Tensor.dtype", "shape", "", 3.0, views=PYTHON),
-    Comparison("device", "Tensor.device", "shape", "", 3.0, views=PYTHON),
+    budgeted("numpy", "Tensor.numpy()", "np.from_dlpack", "an empty call"),
+    budgeted("copy", "Tensor.copy(), 64 bytes", "numpy", "an empty call"),
+    budgeted("empty", 'empty((4, 4), "float32")', "numpy", "an empty call"),
+    budgeted("empty_of_dtype", "empty((4, 4), a DType)", "numpy", "an empty call"),
+    budgeted("item", "Tensor.item()", "numpy", "an empty call"),
+    budgeted("tolist", "Tensor.tolist(), 16 elements", "numpy", "an empty call"),
+    budgeted("tolist_matrix", "Tensor.tolist(), (100, 100)", "numpy", "an empty call"),
+    budgeted("pickled", "pickle out of band", "numpy", "", views=PYTHON),
+    budgeted("unpickled", "unpickle out of band", "numpy", "", views=PYTHON),
+    budgeted("dtype", "Tensor.dtype", "shape", "", views=PYTHON),
+    budgeted("device", "Tensor.device", "shape", "", views=PYTHON),
     *(
-        Comparison(group, what, "from_dlpack(x)", "an empty call", 4.0, views=PYTHON)
+        budgeted(group, what, "from_dlpack(x)", "an empty call", views=PYTHON)
         for group, what in (
             ("array_on_cpu", 'from_dlpack(ndarray, device="cpu")'),
             ("tensor_on_cpu", 'from_dlpack(Tensor, device="cpu")'),
@@ -57,15 +63,15 @@ METHODS = (
 )
 
 CONVERSIONS = (
-    Comparison("torch_to_numpy", "convert(torch tensor, np.ndarray)", "own", "torch's table", 0.25),
-    Comparison("numpy_to_torch", "convert(ndarray, torch.Tensor)", "own", "both tables", 0.75),
-    Comparison("tensor_to_torch", "convert(Tensor, torch.Tensor)", "own", "both tables", 0.25),
-    Comparison("jax_to_torch", "convert(jax.Array, torch.Tensor)", "own", "an empty call", 0.25),
-    Comparison("jax_to_numpy", "convert(jax.Array, np.ndarray)", "own", "its buffer", 0.8),
-    Comparison("from_jax", "from_dlpack(jax.Array)", "own", "", 0.4),
-    Comparison("from_mlx", "from_dlpack(MLX array)", "own", "", 1.5),
-    Comparison("from_tvm_ffi", "from_dlpack(tvm-ffi tensor)", "numpy", "", 100 / 150),
-    Comparison("from_tvm_ffi", "from_dlpack(tvm-ffi tensor)", "own", "", None),
+    budgeted("torch_to_numpy", "convert(torch tensor, np.ndarray)", "own", "torch's table"),
+    budgeted("numpy_to_torch", "convert(ndarray, torch.Tensor)", "own", "both tables"),
+    budgeted("tensor_to_torch", "convert(Tensor, torch.Tensor)", "own", "both tables"),
+    budgeted("jax_to_torch", "convert(jax.Array, torch.Tensor)", "own", "an empty call"),
+    budgeted("jax_to_numpy", "convert(jax.Array, np.ndarray)", "own", "its buffer"),
+    budgeted("from_jax", "from_dlpack(jax.Array)", "own", ""),
+    budgeted("from_mlx", "from_dlpack(MLX array)", "own", ""),
+    budgeted("from_tvm_ffi", "from_dlpack(tvm-ffi tensor)", "numpy", ""),
+    budgeted("from_tvm_ffi", "from_dlpack(tvm-ffi tensor)", "own", ""),
 )
 
 VIEWS = {"c": "C loop", "python": "Python loop"}
@@ -190,7 +196,8 @@ def import_rows(milliseconds: dict[str, float], check: bool) -> list[Row]:
         row.ours, row.peers = milliseconds["fastdl"], milliseconds[peer]
         row.ratio = row.ours / row.peers
         if check:
-            row.value, row.limit, row.budget = row.ratio, 0.5, "<= 0.5"
+            row.value, row.limit = row.ratio, BUDGETS["import/numpy"]
+            row.budget = f"<= {row.limit:.3g}"
         else:
             row.value, row.limit, row.budget = row.ours, 10.0, "<= 10 ms"
         rows.append(row)

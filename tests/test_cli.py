@@ -3,13 +3,15 @@
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 import fastdl
-from fastdl.__main__ import FACTS
-from fastdl.cli import COMMANDS
+from fastdl.__main__ import FACTS, main
+from fastdl.cli import COMMANDS, demo
+from fastdl.cli.libraries import LIBRARIES
 
 PACKAGE = Path(fastdl.__file__).parent
 INSTALLED = Path(fastdl.get_include()).parent == PACKAGE  # or a source tree, built in place
@@ -88,23 +90,56 @@ def test_no_command_tells_what_there_is():
         assert name in done.stdout
 
 
-def test_demo_with_numpy_alone():
+# ---- demo -----------------------------------------------------------------------------------
+
+
+def test_demo_with_numpy_alone(monkeypatch, capsys):
     """The claims of the demo, each checked by the demo itself."""
-    done = run("demo", "--framework", "numpy")
+    monkeypatch.setattr(demo, "installed", list)
+    assert main(["demo"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("  ok ") == 6
+    assert "FAILED" not in shown
+
+
+def test_demo_of_another_library():
+    done = run("demo", "--library", "tvm_ffi")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("  ok ") == 4
-    assert "FAILED" not in done.stdout
-    assert "import: fastdl" in done.stdout
+    assert done.stdout.startswith("tvm_ffi ")
+    assert "to fastdl: the same memory" in done.stdout
+    assert "from fastdl, and back: one address" in done.stdout
 
 
-def test_demo_of_an_unknown_framework():
-    done = run("demo", "--framework", "nonsense")
+def test_demo_of_an_unknown_library():
+    done = run("demo", "--library", "nonsense")
     assert done.returncode == 2
     assert "expected one of numpy, torch" in done.stderr
 
 
-def test_demo_of_another_framework():
-    done = run("demo", "--framework", "tvm_ffi")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("tvm_ffi ")
-    assert "and back" in done.stdout
+def test_a_false_claim_ends_the_demo(capsys):
+    with pytest.raises(SystemExit, match="not true here: two is three"):
+        demo.check("two is three", 2 == 3)
+    assert "FAILED" in capsys.readouterr().out
+
+
+FAKES = {  # of a library that is installed in no environment of the tests
+    "import ctypes.nothing": (0, "cannot be used here: ModuleNotFoundError"),
+    "nd = None": (0, "cannot be used here: AttributeError"),
+    "import os; os.abort()": (1, "mxnet: ended with SIGABRT"),
+    "import time; time.sleep(600)": (1, "mxnet: no answer in 2 seconds"),
+    "class nd: arange = bytes": (1, "FAILED to fastdl"),  # other values
+}
+
+
+@pytest.mark.skipif(find_spec("mxnet") is not None, reason="MXNet is installed")
+@pytest.mark.skipif(sys.platform == "win32", reason="has no signals")
+@pytest.mark.parametrize("source", FAKES)
+def test_demo_of_a_library_that_fails(source, tmp_path, monkeypatch, capsys):
+    """It is a row with the reason; only what fastdl may have a part in is a failure."""
+    (tmp_path / "mxnet.py").write_text(source)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    monkeypatch.setattr(demo, "SECONDS", 2 if "sleep" in source else 120)
+    (library,) = (known for known in LIBRARIES if known.name == "mxnet")
+    status, words = FAKES[source]
+    assert demo.show_others([library]) == status
+    assert words in capsys.readouterr().out

@@ -37,6 +37,6 @@ def backend(name: str, **facts) -> Bridge:
 
 BRIDGES = (
     backend("drjit.llvm"),
-    backend("drjit.scalar", copies=True),
+    backend("drjit.scalar", copies=True),  # its memory is always its own
     backend("drjit.cuda", devices=ANYWHERE),
 )

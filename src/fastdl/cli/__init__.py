@@ -7,4 +7,5 @@ status. It is imported when the command is given, so it may import what it needs
 COMMANDS = {  # and what each does
     "demo": "exchanges with the libraries that are installed here, checked as they are shown",
     "doctor": "what is installed, how it reaches fastdl, at what cost, and what is wrong with it",
+    "bench": "what exchanges cost here, compared with what libraries offer themselves",
 }

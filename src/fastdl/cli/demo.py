@@ -1,163 +1,218 @@
-"""python -m fastdl demo: the main job, on real arrays, checked as it goes."""
+"""python -m fastdl demo: one memory in every library that is installed, checked as it is shown."""
 
+import os
+import signal
 import subprocess
 import sys
-import timeit
-from collections import namedtuple
+from array import array
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from importlib.util import find_spec
 
 import fastdl
+from fastdl.cli.expression import evaluate
+from fastdl.cli.libraries import LIBRARIES, Library, installed
 
-# make: a float32 array 0 to 5 of the framework. take: such an array on the memory of a producer;
-# None where the framework has no public function for that.
-Framework = namedtuple("Framework", "module make take")
-FRAMEWORKS = {
-    "torch": Framework(
-        "torch", lambda m: m.arange(6, dtype=m.float32), lambda m, t: m.from_dlpack(t)
-    ),
-    "jax": Framework(
-        "jax.numpy", lambda m: m.arange(6, dtype="float32"), lambda m, t: m.from_dlpack(t)
-    ),
-    "tensorflow": Framework(
-        "tensorflow",
-        lambda m: m.range(6, dtype=m.float32),
-        lambda m, t: m.experimental.dlpack.from_dlpack(t.__dlpack__()),
-    ),
-    "paddle": Framework(
-        "paddle",
-        lambda m: m.arange(6, dtype="float32"),
-        lambda m, t: m.utils.dlpack.from_dlpack(t.__dlpack__()),
-    ),
-    "tvm_ffi": Framework(
-        "tvm_ffi", lambda m: m.from_dlpack(_numpy_range()), lambda m, t: m.from_dlpack(t)
-    ),
-    "onnxruntime": Framework(
-        "onnxruntime",
-        lambda m: m.OrtValue.ortvalue_from_numpy(_numpy_range()),
-        lambda m, t: m.OrtValue.from_dlpack(t),
-    ),
-    "mlx": Framework("mlx.core", lambda m: m.arange(6, dtype=m.float32), None),
-    "pyarrow": Framework("pyarrow", lambda m: m.array(range(6), m.float32()), None),
-    "drjit": Framework("drjit.scalar", lambda m: m.ArrayXf(range(6)), None),
-    "array_api_strict": Framework(
-        "array_api_strict",
-        lambda m: m.arange(6, dtype=m.float32),
-        lambda m, t: m.from_dlpack(t),
-    ),
-}
+SECONDS = 60  # that a library may take
+VALUES = [0, 1, 2, 3, 4, 5]
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("--framework", help="only this one, in this process")
+    parser.add_argument("--library", metavar="NAME", help="only this one, in this process")
 
 
 def run(options) -> int:
-    framework = options.framework
-    if framework == "numpy" or framework is None:
-        if find_spec("numpy") is None:
-            print("The demo needs NumPy: pip install numpy", file=sys.stderr)
-            return 1
-        show_numpy()
-    if framework is None:
-        return show_others()
-    if framework in FRAMEWORKS:
-        show(framework)
-    elif framework != "numpy":
-        print(f"expected one of numpy, {', '.join(FRAMEWORKS)}; got {framework}", file=sys.stderr)
-        return 2
-    return 0
-
-
-def _numpy_range():
-    import numpy as np
-
-    return np.arange(6, dtype=np.float32)
+    if options.library is not None:
+        known = {library.name: library for library in LIBRARIES}
+        if options.library not in known:
+            print(f"expected one of {', '.join(known)}; got {options.library}", file=sys.stderr)
+            return 2
+        return show(known[options.library])
+    if find_spec("numpy") is None:
+        print("The demo needs NumPy: pip install numpy", file=sys.stderr)
+        return 1
+    print(f"fastdl {fastdl.__version__}: tensors of one library in another, without a copy")
+    show_numpy()
+    status = show_others([library for library in installed() if library.name != "numpy"])
+    print("What it costs here: python -m fastdl bench")
+    return status
 
 
 def check(what: str, holds: bool) -> None:
     """Prints a claim that was just tried; a false one ends the demo."""
-    print(f"  {'ok' if holds else 'FAILED':<7}{what}")
+    print(f"  {'ok' if holds else 'FAILED':<7}{what}", flush=True)
     if not holds:
         raise SystemExit(f"fastdl demo: not true here: {what}")
+
+
+def why_a_copy(x, like) -> str:
+    """Why fastdl.convert has to copy `x`, in its own words; empty if it shares the memory."""
+    try:
+        fastdl.convert(x, like, copy=False)
+    except fastdl.CopyRequiredError as error:
+        return str(error).partition("copy=False: ")[2]
+    return ""
+
+
+def summary(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+# ---- NumPy, in this process -----------------------------------------------------------------
 
 
 def show_numpy() -> None:
     import numpy as np
 
-    array = np.arange(6, dtype=np.float32).reshape(2, 3)
-    tensor = fastdl.from_dlpack(array)
-    back = np.from_dlpack(tensor)
-    print(f"fastdl {fastdl.__version__} with NumPy {np.__version__}")
-    print(f"  {tensor!r}")
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    tensor = fastdl.from_dlpack(x)
+    back = fastdl.convert(tensor, np.ndarray)
+    print(f"numpy {np.__version__}\n  {tensor!r}")
     check(
-        f"NumPy -> fastdl -> NumPy, one address: {tensor.data_ptr:#x}",
-        array.ctypes.data == tensor.data_ptr == back.ctypes.data,
+        f"NumPy -> fastdl -> NumPy: one address, {tensor.data_ptr:#x}",
+        x.ctypes.data == tensor.data_ptr == back.ctypes.data,
     )
     back[0, 0] = 42
+    check("a write to the result is seen in the array it came from", x[0, 0] == 42)
     check(
-        "a write through the result is seen in the original and in between",
-        array[0, 0] == tensor[0, 0].item() == 42,
-    )
-    array.flags.writeable = False
-    frozen = fastdl.from_dlpack(array)
-    check(
-        "a read-only array stays read-only all the way",
-        frozen.readonly and not np.from_dlpack(frozen).flags.writeable,
-    )
-    array.flags.writeable = True
-    check(
-        "a view costs no copy: tensor[:, ::-1] starts 8 bytes further",
+        "tensor[:, ::-1] is a view, which begins 8 bytes after the tensor",
         tensor[:, ::-1].data_ptr == tensor.data_ptr + 8,
     )
-    pair = _time(fastdl.from_dlpack, array), _time(np.from_dlpack, array)
-    print(f"  import: fastdl {pair[0]:.0f} ns, np.from_dlpack {pair[1]:.0f} ns")
-    pair = _time(np.from_dlpack, tensor), _time(np.from_dlpack, array)
-    print(f"  export to NumPy: from fastdl {pair[0]:.0f} ns, from NumPy {pair[1]:.0f} ns")
+    numbers = array("f", VALUES)
+    check(
+        "fastdl.convert(array.array, np.ndarray): one address",
+        fastdl.convert(numbers, np.ndarray).ctypes.data == numbers.buffer_info()[0],
+    )
+    x.flags.writeable = False
+    check(
+        "what is read-only in NumPy is read-only in fastdl, and in NumPy again",
+        fastdl.from_dlpack(x).readonly
+        and not fastdl.convert(fastdl.from_dlpack(x), np.ndarray).flags.writeable,
+    )
+    masked = np.ma.masked_equal(VALUES, 3)
+    try:
+        fastdl.from_dlpack(masked)
+    except BufferError:
+        refused = True
+    else:
+        refused = False
+    loses = "drops the mask" if np.from_dlpack(masked)[3] == 3 else "keeps the mask"
+    check(f"np.from_dlpack of a masked array {loses}; fastdl raises a BufferError", refused)
 
 
-def show_others() -> int:
-    """One line for each framework, each in its own process: some abort when loaded with others."""
+# ---- the others, each in its own process: some abort when loaded with others ----------------
+
+
+def show_others(libraries: list[Library]) -> int:
     status = 0
-    for name, framework in FRAMEWORKS.items():
-        if find_spec(framework.module.partition(".")[0]) is None:
-            continue
-        command = [sys.executable, "-m", "fastdl", "demo", "--framework", name]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        except subprocess.TimeoutExpired:
-            print(f"{name}: no answer in two minutes")
-            continue
-        if done.returncode == 0:
-            print(done.stdout, end="")
-        else:
-            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            print(f"{name}: {last}")
-            status = 1
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for text, failed in pool.map(show_in_child, libraries):
+            print(text, flush=True)
+            status |= failed
     return status
 
 
-def show(name: str) -> None:
-    framework = FRAMEWORKS[name]
-    module = import_module(framework.module)
-    array = framework.make(module)
-    tensor = fastdl.from_dlpack(array)
-    facts = [f"from_dlpack {_time(fastdl.from_dlpack, array):.0f} ns"]
-    if tensor.tolist() != [0, 1, 2, 3, 4, 5]:
-        raise SystemExit(f"wrong values: {tensor!r}")
-    if tensor.readonly:
-        facts.append("read-only")
-    if framework.take is not None:
-        result = fastdl.from_dlpack(framework.take(module, tensor.copy()))
-        if result.tolist() != tensor.tolist():
-            raise SystemExit(f"wrong values on the way back: {result!r}")
-        facts.append("and back")
-    version = getattr(import_module(name), "__version__", None)
-    print(f"{f'{name} {version}' if version else name}: {', '.join(facts)}")
+def show_in_child(library: Library) -> tuple[str, bool]:
+    """What `show` printed, and whether it failed."""
+    command = [sys.executable, "-m", "fastdl", "demo", "--library", library.name]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        return f"{library.name}: no answer in {SECONDS} seconds", True
+    if done.returncode == 0:
+        return done.stdout.rstrip(), False
+    said = done.stderr.strip().splitlines() if done.returncode > 0 else []
+    last = (said or [f"ended with {status_name(done.returncode)}"])[-1]
+    return f"{done.stdout}{library.name}: {last}", True
 
 
-def _time(function, argument) -> float:
-    """Nanoseconds a call, the best of a few short runs."""
-    number = 2000
-    best = min(timeit.repeat(lambda: function(argument), number=number, repeat=7))
-    return best / number * 1e9
+def status_name(status: int) -> str:
+    try:
+        return signal.Signals(-status).name
+    except ValueError:
+        return f"status {status}"
+
+
+def show(library: Library) -> int:
+    """Status 0 also for a library that cannot be used here: that is no fault of fastdl's."""
+    try:
+        version = library.version
+        x = evaluate(library.sample)
+    except Exception as error:
+        print(f"{library.name}: cannot be used here: {summary(error)}")
+        return 0
+    print(f"{library.name} {version}".rstrip())
+    show_import(x)
+    show_export(x, import_module(library.module))
+    for hazard in HAZARDS.get(library.name, ()):
+        hazard()
+    return 0
+
+
+def show_import(x) -> None:
+    tensor, again = fastdl.asarray(x), fastdl.asarray(x)
+    shared = tensor.data_ptr == again.data_ptr and not tensor.is_copied
+    words = ("the same memory" if shared else "a copy") + ", read-only" * tensor.readonly
+    check(f"to fastdl: {words}", not tensor.device.is_host or tensor.tolist() == VALUES)
+
+
+def show_export(x, like) -> None:
+    """A tensor to the library and back: one address, or a copy for which convert has a reason."""
+    tensor = fastdl.asarray(x).copy()  # writable and aligned, as some libraries want it
+    try:
+        why = why_a_copy(tensor, like)
+        back = fastdl.asarray(fastdl.convert(tensor, like))
+    except TypeError:
+        return  # it makes no arrays from DLPack
+    except BufferError as error:
+        print(f"  {'--':<7}from fastdl: {summary(error)}")
+        return
+    one = back.data_ptr == tensor.data_ptr
+    words = f"a copy: {why}" if why else f"one address, {tensor.data_ptr:#x}"
+    same = not back.device.is_host or back.tolist() == VALUES
+    check(f"from fastdl, and back: {words}", same and one is not bool(why))
+
+
+# ---- hazards --------------------------------------------------------------------------------
+
+
+def torch_writes_to_read_only_memory() -> None:
+    import numpy as np
+    import torch
+
+    frozen, twin = np.zeros(3), np.zeros(3)
+    frozen.flags.writeable = twin.flags.writeable = False
+    torch.from_dlpack(fastdl.from_dlpack(frozen))[0] = 42
+    changed = "changes" if frozen[0] == 42 else "does not change"
+    fastdl.convert(twin, torch.Tensor)[0] = 42
+    check(
+        f"a write to torch.from_dlpack(tensor) {changed} read-only memory;"
+        f"{AND}fastdl.convert copies: {why_a_copy(twin, torch.Tensor)}",
+        twin[0] == 0,
+    )
+
+
+def torch_aborts_at_negative_strides() -> None:
+    import torch
+
+    backwards = fastdl.asarray(bytearray(b"abc"))[::-1]
+    status = subprocess.run([sys.executable, "-c", BACKWARDS], capture_output=True).returncode
+    ended = f"ends the process with {status_name(status)}"
+    outcome = {0: "works", 1: "raises an exception"}.get(status, ended)
+    check(
+        f"torch.from_dlpack(tensor[::-1]) {outcome};"
+        f"{AND}fastdl.convert copies: {why_a_copy(backwards, torch.Tensor)}",
+        fastdl.convert(backwards, torch.Tensor).tolist() == [*b"cba"],
+    )
+
+
+AND = "\n" + 9 * " "
+BACKWARDS = """
+import sys
+if sys.platform != "win32":
+    import resource
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # an abort leaves no file behind
+import fastdl, torch
+torch.from_dlpack(fastdl.asarray(bytearray(b"abc"))[::-1])
+"""
+HAZARDS = {"torch": (torch_writes_to_read_only_memory, torch_aborts_at_negative_strides)}

@@ -1,5 +1,6 @@
 """The libraries that the command line looks for."""
 
+from importlib import import_module
 from importlib.util import find_spec
 from typing import NamedTuple
 
@@ -12,6 +13,13 @@ class Library(NamedTuple):
     def module(self) -> str:
         """The module of its arrays: what fastdl.convert is told to make."""
         return self.sample.partition(":")[0]
+
+    @property
+    def version(self) -> str:
+        """Its version, or "" if it does not say; imports the library."""
+        modules = (import_module(name) for name in (self.name, self.module))
+        versions = (getattr(module, "__version__", None) for module in modules)
+        return next((str(version) for version in versions if version), "")
 
     @property
     def installed(self) -> bool:

@@ -80,6 +80,17 @@ def test_layouts(layout):
                 fastdl.convert(source, like, copy=False)
 
 
+@pytest.mark.skipif(peer.name != "drjit", reason="of DrJit")
+def test_a_backend_that_always_copies():
+    import drjit.scalar
+
+    source = aligned(np.arange(6, dtype=np.float32))
+    result = fastdl.convert(source, drjit.scalar.TensorXf)
+    assert fastdl.asarray(result).data_ptr != source.ctypes.data
+    with pytest.raises(fastdl.CopyRequiredError, match="DrJit always copies"):
+        fastdl.convert(source, drjit.scalar.TensorXf, copy=False)
+
+
 def test_layouts_that_it_does_not_have():
     for source in (source for source, _ in LAYOUTS.values() if not is_possible(source)):
         with pytest.raises(BufferError, match="cannot be converted to "):

@@ -1,0 +1,40 @@
+"""What fastdl may cost, as a multiple of what its users would call without it.
+
+The one place for these figures: `python -m fastdl bench` measures some of them on the user's
+machine, and benchmarks/ in the repository all of them. A key says what is timed, and the peer.
+"""
+
+BUDGETS = {
+    # imports and exports
+    "from_torch/tvm_ffi": 0.5,
+    "from_numpy/numpy": 0.3,
+    "from_jax/own": 0.4,
+    "from_mlx/own": 1.5,
+    "from_tvm_ffi/numpy": 100 / 150,
+    "export/numpy": 0.9,
+    "export/tvm_ffi": 0.9,
+    "into_numpy/numpy": 0.95,
+    # conversions; the peer is the best way that the two libraries have themselves
+    "torch_to_numpy/own": 0.25,
+    "numpy_to_torch/own": 0.75,
+    "tensor_to_torch/own": 0.25,
+    "jax_to_torch/own": 0.25,
+    "jax_to_numpy/own": 0.8,
+    # methods of a Tensor; for what an ndarray has not, a cheaper call of fastdl
+    "numpy/np.from_dlpack": 1.0,
+    "copy/numpy": 2.0,
+    "empty/numpy": 2.5,
+    "empty_of_dtype/numpy": 2.5,
+    "item/numpy": 3.0,
+    "tolist/numpy": 1.3,
+    "tolist_matrix/numpy": 1.3,
+    "pickled/numpy": 1.5,
+    "unpickled/numpy": 1.5,
+    "dtype/shape": 3.0,
+    "device/shape": 3.0,
+    "array_on_cpu/from_dlpack(x)": 4.0,
+    "tensor_on_cpu/from_dlpack(x)": 4.0,
+    "to_cpu/from_dlpack(x)": 4.0,
+    # a fresh process
+    "import/numpy": 0.5,
+}
