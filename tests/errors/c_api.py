@@ -260,7 +260,7 @@ GROUP = Group(
             TypeError,
             "this type has no exchange table that could make objects: install fastdlpack and call "
             "fastdl_import() to get a fastdl.Tensor",
-            "As above.",
+            "Without the package, only types with an exchange table of their own make objects.",
         ),
         Row(
             lambda: installed.zeros(lent(device=CUDA), None),
@@ -327,7 +327,7 @@ GROUP = Group(
             "tests/test_header.py: offers no interface for C",
             ImportError,
             "the installed fastdl offers no interface for C: upgrade fastdlpack",
-            "`pip install --upgrade fastdlpack`.",
+            "Install a newer release of fastdl.",
         ),
         Row(
             "tests/test_header.py: which is newer: upgrade the module",
@@ -342,7 +342,7 @@ GROUP = Group(
             ImportError,
             "this module was compiled with fastdl.h of interface 1.0, and the installed fastdl has "
             "interface 0.0, which is older: upgrade fastdlpack",
-            "`pip install --upgrade fastdlpack`.",
+            "Install a newer release of fastdl.",
         ),
         # ---- C++ and Cython
         Row(

@@ -54,14 +54,16 @@ GROUP = Group(
             BufferError,
             "a uint8 tensor of shape (4,) on cpu:0 is read-only, which a borrowed DLTensor cannot "
             "say: ask with max_version=(1, 0) or newer, or export a copy",
-            "The same for a consumer in C that borrows by the exchange table.",
+            "A consumer in C borrows by the exchange table, whose slot has no flags. Give it a "
+            "copy.",
         ),
         Row(
             lambda: export(tensor=fastdl.from_dlpack(np.arange(4).astype(ml_dtypes.int4))),
             BufferError,
             "an int4 tensor of shape (4,) on cpu:0 has padded elements, which a legacy DLPack "
             "capsule cannot say: ask with max_version=(1, 0) or newer",
-            "As above: without the flag, a consumer would read two elements to a byte.",
+            "Without the flag, which legacy capsules lack, a consumer would read two elements to a "
+            "byte.",
         ),
         Row(
             lambda: export(max_version=(1, 0), version=60),
@@ -217,7 +219,7 @@ GROUP = Group(
             lambda: stranger(fastdl.exchange_api(np.ndarray)),
             TypeError,
             "expected a numpy.ndarray, got …: this exchange table is NumPy's",
-            "As above.",
+            "Its functions take arrays of NumPy. Register a table that takes your type.",
         ),
     ],
 )

@@ -171,7 +171,7 @@ GROUP = Group(
             lambda: fastdl.from_dlpack(np.ones(3), copy="yes"),
             TypeError,
             "expected copy=None, True or False, got 'yes'",
-            "The same holds for `fastdl.convert` and for `Tensor.__dlpack__`.",
+            "`fastdl.convert` and `Tensor.__dlpack__` take the same three.",
         ),
         Row(
             lambda: fastdl.from_dlpack(producer(device=CUDA), device="cpu", copy=False),
@@ -184,7 +184,8 @@ GROUP = Group(
             fastdl.CopyRequiredError,
             "a float32 tensor of shape (2, 3) on cuda:0 needs a copy to be on cpu:0, and "
             "copy=False",
-            "As above. A consumer that calls `__dlpack__(dl_device=..., copy=False)` gets it, too.",
+            "Leave out `copy=False`. A consumer that calls `__dlpack__(dl_device=..., copy=False)` "
+            "gets it, too.",
         ),
         Row(
             lambda: fastdl.from_dlpack(producer(flags=2), copy=False),
@@ -235,7 +236,7 @@ GROUP = Group(
             BufferError,
             "expected a buffer of native numbers or bools, got format 'c' with 1 bytes an element, "
             "which DLPack cannot describe: convert the values first",
-            "The same for what has only a buffer. Single bytes: `memoryview(x).cast('B')`.",
+            "Text, dates and records are not in DLPack. Single bytes: `memoryview(x).cast('B')`.",
         ),
         Row(
             lambda: fastdl.from_dlpack(np.zeros(3, "f4,i1")["f0"]),
@@ -249,7 +250,7 @@ GROUP = Group(
             BufferError,
             "expected strides in whole elements of 4 bytes, got a stride of 5 bytes in dimension "
             "0: copy the array first",
-            "The same for what has only a buffer.",
+            "A field of a record, for example. `numpy.array(x)` copies what has a buffer.",
         ),
         Row(
             lazy_view,

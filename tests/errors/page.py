@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 
-from tests.errors.row import Group
+from tests.errors.row import Group, Row
 
 GROUPS = "importing converting exporting views dtypes_and_devices streams c_api installing".split()
 
@@ -15,8 +15,14 @@ def groups() -> list[Group]:
 
 
 def as_markdown() -> Iterator[str]:
-    """All messages with their cures."""
+    """A section for each group, and all its messages with their cures."""
     for group in groups():
         yield from (f"## {group.title}", "", group.text, "")
-        for row in group.rows:
-            yield from (f"`{row.message}`", f": *{row.error.__name__}*. {row.cure}", "")
+        yield from map(entry, group.rows)
+        yield ""
+
+
+def entry(row: Row) -> str:
+    quote = "``" if "`" in row.message else "`"
+    space = " " if row.message.startswith("`") else ""
+    return f"- {quote}{space}{row.message}{quote}\n  *{row.error.__name__}*. {row.cure}"

@@ -341,7 +341,8 @@ GROUP = Group(
             BufferError,
             "a float32 tensor of shape (2, 3) on cuda:0 cannot be ordered after its producer for "
             "stream 4096: this machine has no CUDA driver: libcuda was not found",
-            "As above: only a driver can make that stream wait for the producer's.",
+            "Only a driver can make that stream wait for the producer's. Install it, or pass "
+            "`stream=-1` after you have waited.",
         ),
         Row(
             late_driver,
@@ -356,7 +357,7 @@ GROUP = Group(
             BufferError,
             "cannot allocate 4 bytes on rocm:0: this machine has no HIP driver: libamdhip64 was "
             "not found",
-            "As above, for ROCm.",
+            "Install ROCm, or put the folder of its libraries into `LD_LIBRARY_PATH`.",
         ),
         Row(
             old_driver,

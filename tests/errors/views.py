@@ -62,7 +62,7 @@ GROUP = Group(
             lambda: MATRIX.reshape("x"),
             TypeError,
             "expected ints as shape, got 'str'",
-            "The same for axes.",
+            "Sizes and axes are ints, one by one or in one sequence.",
         ),
         Row(
             lambda: MATRIX.reshape((1,) * 65),
@@ -177,7 +177,7 @@ GROUP = Group(
             TypeError,
             "int() needs exactly one element, as item() does, got a float32 tensor of shape (2, 3) "
             "on cpu:0 with 6",
-            "The same for `float`, `complex` and `round`.",
+            "`float`, `complex` and `round` take one element, too.",
         ),
         Row(
             lambda: int(fastdl.from_dlpack(np.array(1j))),

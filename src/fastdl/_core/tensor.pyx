@@ -1270,7 +1270,8 @@ cdef int fill_buffer(Tensor self, Py_buffer *view, int flags) except -1:
             f"types, or DLPack")
     if flags & PyBUF_WRITABLE and readonly:
         raise BufferError(
-            f"a writable buffer was asked of {describe(self)}, which is read-only: use copy() first")
+            f"a writable buffer was asked of {describe(self)}, which is read-only: use copy() "
+            f"first")
     c_order = fastdl_is_contiguous(tensor, c"C")
     f_order = fastdl_is_contiguous(tensor, c"F")
     if ((flags & PyBUF_C_CONTIGUOUS == PyBUF_C_CONTIGUOUS and not c_order)
