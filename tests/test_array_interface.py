@@ -167,7 +167,7 @@ def test_scalars_of_numpy(name):
                np.longdouble(1), np.void(b"ab")],
 )  # fmt: skip
 def test_scalars_that_dlpack_cannot_describe(scalar):
-    with pytest.raises(BufferError, match="no type"):
+    with pytest.raises(BufferError, match="which DLPack cannot describe"):
         fastdl.asarray(scalar)
 
 
@@ -201,7 +201,7 @@ class OnlyArray:
 def test_the_array_method():
     array = np.arange(3.0)
     assert fastdl.asarray(OnlyArray(array)).data_ptr == array.ctypes.data
-    with pytest.raises(BufferError, match="NumPy's object"):
+    with pytest.raises(BufferError, match="one of object"):
         fastdl.asarray(OnlyArray(np.array(["a", None], object)))
     with pytest.raises(TypeError, match="expected an array from __array__"):
         fastdl.asarray(OnlyArray([1, 2]))

@@ -321,7 +321,7 @@ def test_asarray_of_every_array_type(code):
 
 @pytest.mark.filterwarnings("ignore:The 'u' type code")  # from Python 3.13 on
 def test_asarray_of_text_is_refused():
-    with pytest.raises(BufferError, match="no type for buffer format"):
+    with pytest.raises(BufferError, match="which DLPack cannot describe"):
         fastdl.asarray(array.array("u", "abc"))
 
 
@@ -346,7 +346,7 @@ def test_formats_and_sizes(form, itemsize, name):
     """Exporters write one size under several letters, and several sizes under one."""
     source = extension("exporter").exporter(bytes(32), form, itemsize, (2,), (itemsize,))
     if name is None:
-        with pytest.raises(BufferError, match="no type for buffer format"):
+        with pytest.raises(BufferError, match="which DLPack cannot describe"):
             fastdl.asarray(source)
     else:
         assert fastdl.asarray(source).dtype.name == name
@@ -414,14 +414,14 @@ class Big(ctypes.BigEndianStructure):
     ids=lambda source: memoryview(source).format,
 )
 def test_formats_without_a_type(source):
-    with pytest.raises(BufferError, match="no type for buffer format"):
+    with pytest.raises(BufferError, match="which DLPack cannot describe"):
         fastdl.asarray(source)
 
 
 def test_asarray_of_numpy_goes_through_dlpack():
     source = np.zeros((2, 3), ml_dtypes.bfloat16)
     assert fastdl.asarray(source).dtype.name == "bfloat16"
-    with pytest.raises(BufferError, match="no type"):
+    with pytest.raises(BufferError, match="which DLPack cannot describe"):
         fastdl.asarray(np.zeros(2, [("a", "i4")]))
 
 

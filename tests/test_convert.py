@@ -469,9 +469,9 @@ def test_a_copy_of_a_copy_is_not_made(library):
 
 
 def test_dimensions_that_a_library_does_not_have(library):
-    with pytest.raises(BufferError, match="it has exactly 1 dimensions. Reshape it first"):
+    with pytest.raises(BufferError, match="one of those has 1 dimension. Reshape it first"):
         fastdl.convert(BASE, library(ndims=(1, 1)))
-    with pytest.raises(BufferError, match="it has 1 to 4 dimensions"):
+    with pytest.raises(BufferError, match="one of those has 1 to 4 dimensions"):
         fastdl.convert(np.float32(1).reshape(()), library(ndims=(1, 4)))
 
 
@@ -517,7 +517,7 @@ def test_a_library_that_refuses(library):
         raise ValueError("no such thing\n" + "and sixty more lines\n" * 60)
 
     given = Given()
-    with pytest.raises(BufferError, match="refused it with no such thing") as caught:
+    with pytest.raises(BufferError, match=r"refused it \(no such thing\)") as caught:
         fastdl.convert(new(Producer)(given), library(make=make))
     assert "a float32 tensor of shape (2, 3) on cpu:0, of type" in str(caught.value)
     assert "sixty" not in str(caught.value)
@@ -531,7 +531,7 @@ def test_a_library_that_is_broken(library):
     def make(tensor, like):
         import fakelib_that_is_not_there  # noqa: F401
 
-    with pytest.raises(BufferError, match="refused it with ModuleNotFoundError: No module") as e:
+    with pytest.raises(BufferError, match=r"refused it \(ModuleNotFoundError: No module") as e:
         fastdl.convert(BASE, library(make=make))
     assert isinstance(e.value.__cause__, ImportError)
 

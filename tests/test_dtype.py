@@ -113,7 +113,7 @@ def test_ml_dtypes_has_all_narrow_floats():
 )
 @pytest.mark.parametrize("shape", [(), (2,)])
 def test_numpy_types_that_dlpack_has_not(dtype, shape):
-    with pytest.raises(BufferError, match="no type"):
+    with pytest.raises(BufferError, match="which DLPack cannot describe"):
         fastdl.from_dlpack(np.zeros(shape, dtype))
 
 
@@ -234,7 +234,7 @@ def test_scalar_types_of_numpy(cls):
 def test_scalar_types_of_ml_dtypes(cls):
     if cls.__name__ not in CODES:
         assert cls.__name__ == "bcomplex32"
-        with pytest.raises(ValueError, match="DLPack has no type like"):
+        with pytest.raises(ValueError, match="expected a dtype of native numbers"):
             fastdl.DType(cls)
         return
     assert fastdl.DType(cls).name == cls.__name__
@@ -285,7 +285,7 @@ def test_lanes_are_a_dimension_to_numpy():
     "dtype", [">f4", "O", "S3", "U2", "V4", "M8[s]", "g", "G", [("a", "i4")], [("a", "f4", 2)]]
 )
 def test_numpys_dtypes_that_dlpack_has_not(dtype):
-    with pytest.raises(ValueError, match="DLPack has no type like"):
+    with pytest.raises(ValueError, match="expected a dtype of native numbers"):
         fastdl.DType(np.dtype(dtype))
 
 
@@ -297,7 +297,7 @@ def test_a_dtype_of_ml_dtypes_name():
 
     for module in ("ml_dtypes", "mine"):
         Mine.__module__, Mine.__name__ = module, "bfloat15"
-        with pytest.raises(ValueError, match="DLPack has no type like"):
+        with pytest.raises(ValueError, match="expected a dtype of native numbers"):
             fastdl.DType(np.dtype((Mine, 2)))
 
 
@@ -444,6 +444,6 @@ def test_a_name_like_no_other_gets_none():
 
 
 def test_a_byte_order_that_dlpack_has_not():
-    with pytest.raises(ValueError, match="little-endian types only, got '>f4'"):
+    with pytest.raises(ValueError, match="expected a little-endian dtype, got '>f4'"):
         fastdl.DType(">f4")
     assert fastdl.DType(">i1") == "int8"

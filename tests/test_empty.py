@@ -191,7 +191,7 @@ def test_devices_without_a_driver(device):
 
 @pytest.mark.parametrize("device", ["metal", "oneapi", (99, 0)])
 def test_devices_out_of_reach(device):
-    with pytest.raises(BufferError, match="allocates on the host, and on CUDA and ROCm"):
+    with pytest.raises(BufferError, match="on which fastdl allocates"):
         fastdl.empty(2, device=device)
 
 

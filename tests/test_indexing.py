@@ -153,7 +153,7 @@ def test_zero_dimensional(array):
     tensor = fastdl.from_dlpack(np.array(5.0))
     assert tensor[()].shape == tensor[...].shape == ()
     assert tensor[None].shape == (1,)
-    with pytest.raises(IndexError, match="too many"):
+    with pytest.raises(IndexError, match="expected at most 0 indices"):
         tensor[0]
 
 
@@ -213,7 +213,7 @@ def test_every_index_is_out_of_bounds_in_an_empty_dimension():
     "key", [(0, 0, 0, 0), (slice(None),) * 4, (0, ..., 0, 0, 0), (None, *[0] * 4)]
 )
 def test_too_many_indices(array, key):
-    with pytest.raises(IndexError, match="too many indices"):
+    with pytest.raises(IndexError, match="expected at most . indices"):
         fastdl.from_dlpack(array)[key]
 
 

@@ -94,7 +94,7 @@ def test_the_struct_of_an_array_decides(enter, lie, dtype):
 @pytest.mark.parametrize("dtype", ["V1", "V2", "M8[s]", ">f4", "O", "u1,u1"])
 def test_types_that_dlpack_has_not(enter, lie, dtype):
     array = np.zeros(3, dtype).view(lying(**LIES[lie]))
-    with pytest.raises(BufferError, match="DLPack has no type for NumPy's"):
+    with pytest.raises(BufferError, match="which DLPack cannot describe"):
         enter(array)
     assert type(array).asked == []
 
@@ -149,7 +149,7 @@ def scalar_type(name="bfloat16", **members):
 @pytest.mark.parametrize("size", [1, 4, 16])
 def test_a_type_that_is_named_like_one_of_ml_dtypes(enter, size):
     array = np.zeros(3, np.dtype((scalar_type(), size)))
-    with pytest.raises(BufferError, match="no type"):
+    with pytest.raises(BufferError, match="which DLPack cannot describe"):
         enter(array)
 
 

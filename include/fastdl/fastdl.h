@@ -2900,9 +2900,9 @@ FASTDL_COLD_ int fastdl_take_(PyObject *obj, PyObject *capsule, uint32_t facts,
 #endif
     if (versioned != NULL || legacy != NULL)
         return fastdl_adopt_(obj, versioned, legacy, facts, out);
-    fastdl_raise_about_(PyExc_TypeError,
-                        "expected a new DLPack capsule from __dlpack__ of '%U', got something else",
-                        Py_TYPE(obj));
+    fastdl_raise_answer_(PyExc_TypeError,
+                         "expected a new DLPack capsule from __dlpack__ of '%U', got %R",
+                         Py_TYPE(obj), capsule);
     return -1;
 }
 
@@ -2940,7 +2940,7 @@ FASTDL_COLD_ int fastdl_protocol_own_(void *obj, DLManagedTensorVersioned **out)
     if (!fastdl_is_as_announced_(announced, managed->dl_tensor.device)) {
         fastdl_raise_(PyExc_BufferError,
                       "a tensor was announced on device (%d, %d) and delivered on (%d, %d), where "
-                      "work is ordered in another way",
+                      "work is ordered in another way. Its producer is at fault",
                       announced[0], announced[1], (int)managed->dl_tensor.device.device_type,
                       managed->dl_tensor.device.device_id);
         fastdl_discard_(managed, NULL);
@@ -3676,9 +3676,10 @@ static inline int fastdl_zeros(const DLTensor *prototype, PyTypeObject *like,
     const DLTensor *dl;
     *out = NULL;
     if (!fastdl_find_device((int32_t)prototype->device.device_type)->host) {
-        PyErr_SetString(PyExc_BufferError, "expected host memory to fill with zeros, got another "
-                                           "device: call fastdl_empty, and clear the memory on "
-                                           "the stream on which it will be used");
+        PyErr_Format(PyExc_BufferError,
+                     "expected host memory to fill with zeros, got device (%d, %d): call "
+                     "fastdl_empty, and clear the memory on the stream on which it will be used",
+                     (int)prototype->device.device_type, (int)prototype->device.device_id);
         return -1;
     }
     if (fastdl_empty(prototype, like, out) < 0)

@@ -379,7 +379,8 @@ cdef inline PyTypeObject *_type_of_result(object like) except? NULL:
     if like is None:
         return NULL
     if not isinstance(like, type):
-        raise TypeError(f"expected a type or None, got an object of {type(like)!r}")
+        raise TypeError(
+            f"expected a type or None, got an object of type {type(like).__qualname__!r}")
     return <PyTypeObject *>like
 
 

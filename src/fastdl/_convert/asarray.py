@@ -135,8 +135,8 @@ def numbers_of_format(form: str, itemsize: int) -> tuple[int, int, int]:
     dtype = BY_FORMAT.get(letters)
     if dtype is None or dtype.itemsize != itemsize:
         raise BufferError(
-            f"DLPack has no type for buffer format {form!r} with {itemsize} bytes an element: "
-            f"expected a native number or bool"
+            f"expected a buffer of native numbers or bools, got format {form!r} with {itemsize} "
+            f"bytes an element, which DLPack cannot describe: convert the values first"
         )
     return dtype.__dlpack_data_type__()
 
@@ -151,7 +151,10 @@ def empty(shape, dtype="float32", device="cpu", *, stream=None):
     if target == CPU:
         return core.host_empty(shape, numbers)
     if target.stream_kind not in DEFAULT:
-        raise BufferError(f"fastdl allocates on the host, and on CUDA and ROCm, not on {target}")
+        raise BufferError(
+            f"expected a device on which fastdl allocates (the host, CUDA, ROCm), got {target}: "
+            f"allocate with its own library, and import the result"
+        )
     where = target.__dlpack_device__()
     return driver.empty(shape, numbers, *where, -1 if number is None else number)
 

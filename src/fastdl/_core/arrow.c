@@ -254,7 +254,8 @@ static const DLDataType *type_of(const struct ArrowSchema *schema)
                         "as bits: cast them to uint8 first");
     else
         PyErr_Format(PyExc_BufferError,
-                     "expected an Arrow array of plain numbers, got one of format '%.40s'",
+                     "expected an Arrow array of plain numbers, got one of format '%.40s': "
+                     "convert the values first",
                      schema->format == NULL ? "" : schema->format);
     return NULL;
 }
@@ -265,8 +266,11 @@ static int check_array(const struct ArrowArray *array)
     int64_t nulls;
     if (array->length < 0 || array->offset < 0 || array->offset > INT64_MAX / 8 - array->length ||
         array->n_buffers != 2 || array->n_children != 0 || array->buffers == NULL) {
-        PyErr_SetString(PyExc_BufferError,
-                        "expected an Arrow array with a length, an offset and two buffers");
+        PyErr_Format(PyExc_BufferError,
+                     "expected an Arrow array of two buffers and no children, got length %lld, "
+                     "offset %lld, %lld buffers and %lld children. Its producer is at fault",
+                     (long long)array->length, (long long)array->offset,
+                     (long long)array->n_buffers, (long long)array->n_children);
         return -1;
     }
     nulls = count_nulls(array);

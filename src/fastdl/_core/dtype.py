@@ -264,14 +264,19 @@ def _find(x) -> "DType | None":
 def _refusal(x) -> Exception:
     """Why x stands for none."""
     if isinstance(x, str) and x[:1] == ">" and x[1:] in _BY_TYPESTR:
-        return ValueError(f"DLPack has little-endian types only, got {x!r}")
+        return ValueError(
+            f"expected a little-endian dtype, got {x!r}, which DLPack cannot describe: convert the "
+            f"values first"
+        )
     if isinstance(x, str):
         return ValueError(
             f"expected the name of a dtype, such as 'float32', got {x!r}"
             f"{nearest(x, _BY_NAME, _ELSEWHERE)}"
         )
     if foreign.dtype_name(x) is not None:
-        return ValueError(f"DLPack has no type like {x!r}: expected a native number type")
+        return ValueError(
+            f"expected a dtype of native numbers or bools, got {x!r}, which DLPack cannot describe"
+        )
     return TypeError(
         f'expected a dtype as "float32", (code, bits, lanes), a DType, or a dtype of NumPy, torch '
         f"or JAX, got {x!r} of type {type_name(x)!r}"

@@ -17,7 +17,11 @@ class CopyRequiredError(BufferError, ValueError):
 
 def type_name(x) -> str:
     """The name of the type of `x` with its module, as a traceback shows it; builtins without."""
-    cls = type(x)
+    return name_of(type(x))
+
+
+def name_of(cls: type) -> str:
+    """The same for a type."""
     module = getattr(cls, "__module__", None)
     if not isinstance(module, str) or module == "builtins":
         return cls.__qualname__

@@ -79,7 +79,7 @@ def register_exchange_api(cls: type, table: CapsuleType | int, /) -> None:
     >>> fastdl.register_exchange_api(Mine, fastdl.exchange_api(fastdl.Tensor))
     >>> fastdl.from_dlpack(Mine())
     Traceback (most recent call last):
-    TypeError: expected a fastdl.Tensor, got 'Mine': this exchange table is that of fastdl.Tensor
+    TypeError: expected a fastdl.Tensor, got '...Mine': this exchange table is that of fastdl.Tensor
     """
 
 # What follows is only for fastdl's own Python layer.

@@ -31,6 +31,7 @@ from fastdl._core.native cimport (
     fdl_tensor_borrow, fdl_type_find, fdl_types,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object, take_capsule, tensor_table
+from fastdl._core.errors import name_of, type_name
 from fastdl._core.tensor import make_from_dlpack
 
 
@@ -428,7 +429,7 @@ def exchange_api(producer, /):
     cdef const fastdl_record *record = record_of(cls)
     if not fastdl_is_tensor_type(record):
         raise TypeError(
-            f"expected a tensor type or a tensor, got {cls.__qualname__!r}, which has neither an "
+            f"expected a tensor type or a tensor, got {name_of(cls)!r}, which has neither an "
             f"exchange table nor __dlpack__")
     return PyCapsule_New(<void *>record.api, "dlpack_exchange_api", NULL)
 
@@ -450,11 +451,11 @@ def register_exchange_api(cls, table, /):
     >>> fastdl.register_exchange_api(Mine, fastdl.exchange_api(fastdl.Tensor))
     >>> fastdl.from_dlpack(Mine())
     Traceback (most recent call last):
-    TypeError: expected a fastdl.Tensor, got 'Mine': this exchange table is that of fastdl.Tensor
+    TypeError: expected a fastdl.Tensor, got '...Mine': this exchange table is that of fastdl.Tensor
     """
     cdef const DLPackExchangeAPI *api
     if not isinstance(cls, type):
-        raise TypeError(f"expected a type, got {type(cls).__qualname__!r}")
+        raise TypeError(f"expected a type, got an object of type {type_name(cls)!r}")
     if PyCapsule_IsValid(table, "dlpack_exchange_api"):
         api = table_in(table)
     elif isinstance(table, int) and not isinstance(table, bool):
@@ -464,7 +465,7 @@ def register_exchange_api(cls, table, /):
     else:
         raise TypeError(
             f"expected a capsule 'dlpack_exchange_api' or an address, got "
-            f"{type(table).__qualname__!r}")
+            f"{type_name(table)!r}")
     if api is NULL:
         raise ValueError(
             f"expected an exchange table of DLPack {FASTDL_DLPACK_MAJOR}.x whose mandatory "

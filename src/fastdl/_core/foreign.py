@@ -61,7 +61,7 @@ def _of_torch(device) -> tuple[str, int]:
     if kind == "cuda" and sys.modules["torch"].version.hip:
         kind = "hip"
     if kind not in _TORCH:
-        raise ValueError(f"DLPack has no device for torch's {kind!r}")
+        raise ValueError(f"expected a device that DLPack has, got torch's {kind!r}")
     return _TORCH[kind], device.index or 0
 
 
@@ -82,7 +82,7 @@ def _of_jax(device) -> tuple[str, int]:
     for name in ("cuda", "rocm"):
         if name in device.client.platform_version:
             return name, device.local_hardware_id
-    raise ValueError(f"DLPack has no device for JAX's {device}")
+    raise ValueError(f"expected a device that DLPack has, got JAX's {device}")
 
 
 def _of_cupy(device) -> tuple[str, int]:

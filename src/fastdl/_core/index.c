@@ -72,17 +72,18 @@ static int count_keys(PyObject *const *keys, Py_ssize_t n, const DLTensor *sourc
     }
     taken = n - ellipses - added;
     if (ellipses > 1) {
-        PyErr_SetString(PyExc_IndexError, "an index can have one Ellipsis at most");
+        PyErr_Format(PyExc_IndexError, "expected at most one Ellipsis in an index, got %zd",
+                     ellipses);
         return -1;
     }
     if (taken > source->ndim) {
-        PyErr_Format(PyExc_IndexError, "too many indices: got %zd for a tensor of %d dimensions",
-                     taken, (int)source->ndim);
+        PyErr_Format(PyExc_IndexError, "expected at most %d indices, one a dimension, got %zd",
+                     (int)source->ndim, taken);
         return -1;
     }
     if (source->ndim + added - integers > FASTDL_MAX_NDIM) {
-        PyErr_Format(PyExc_IndexError, "the view would have more than %d dimensions",
-                     FASTDL_MAX_NDIM);
+        PyErr_Format(PyExc_IndexError, "expected a view of at most %d dimensions, got %zd",
+                     FASTDL_MAX_NDIM, source->ndim + added - integers);
         return -1;
     }
     *skipped = source->ndim - (int32_t)taken;

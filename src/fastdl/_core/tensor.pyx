@@ -35,6 +35,7 @@ from fastdl._core.dlpack cimport (
     DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY,
     FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR, kDLCPU, kDLUInt,
 )
+from fastdl._core.errors import type_name
 from fastdl._core.native cimport (
     fastdl_check, fastdl_check_bits, fastdl_device_fact, fastdl_devices, fastdl_fault,
     fastdl_fault_text, fastdl_find_device, fastdl_is_contiguous, fastdl_is_packed, fastdl_itemsize,
@@ -162,7 +163,7 @@ cdef Tensor take_capsule(object capsule, bint immutable, object producer, bint u
         return tensor
     if not PyCapsule_CheckExact(capsule):
         raise TypeError(
-            f"expected a DLPack capsule, got {type(capsule).__qualname__!r}: "
+            f"expected a DLPack capsule, got {type_name(capsule)!r}: "
             f"__dlpack__ must return a PyCapsule")
     name = PyCapsule_GetName(capsule)
     text = name.decode("utf-8", "replace") if name is not NULL else None
@@ -488,8 +489,8 @@ cdef int check_host(Tensor tensor, str what) except -1:
     it may: known work has ended."""
     if not fastdl_find_device(tensor.description.managed.dl_tensor.device.device_type).host:
         raise BufferError(
-            f"{what} reads host memory, and this is {describe(tensor)}: move it to the host with "
-            f"its own library first")
+            f"{what} reads host memory, and this is {describe(tensor)}: copy it to the host first, "
+            f"with to('cpu') or its own library")
     fdl_await_for_host(tensor.description)
     return 0
 
@@ -582,7 +583,7 @@ def describe(Tensor tensor not None):
 
 cdef int check_tensor(object candidate) except -1:
     if type(candidate) is not Tensor:
-        raise TypeError(f"expected a fastdl.Tensor, got {type(candidate).__qualname__!r}: "
+        raise TypeError(f"expected a fastdl.Tensor, got {type_name(candidate)!r}: "
                         f"this exchange table is that of fastdl.Tensor")
     return 0
 
@@ -827,7 +828,7 @@ cdef class Tensor:
     def __len__(self):
         cdef DLTensor *tensor = &self.description.managed.dl_tensor
         if tensor.ndim == 0:
-            raise TypeError("len() of a tensor of 0 dimensions")
+            raise TypeError("len() needs at least one dimension, got a tensor of none: use item()")
         return tensor.shape[0]
 
     def __bool__(self):
@@ -839,7 +840,7 @@ cdef class Tensor:
         if other is None:
             return False
         raise TypeError(
-            f"== and != of a fastdl.Tensor and {type(other).__qualname__!r} are not defined: "
+            f"== and != of a fastdl.Tensor and {type_name(other)!r} are not defined: "
             f"compare values with numpy.array_equal(tensor.numpy(), other), objects with 'is'")
 
     def __hash__(self):
@@ -878,7 +879,8 @@ cdef class Tensor:
 
     def __iter__(self):
         if self.description.managed.dl_tensor.ndim == 0:
-            raise TypeError("iteration over a tensor of 0 dimensions")
+            raise TypeError(
+                "iteration needs at least one dimension, got a tensor of none: use item()")
         # Not a generator: those of Cython 3.3.1 never release the reference to their type.
         return PySeqIter_New(self)
 
@@ -1182,7 +1184,9 @@ cdef class Tensor:
         """
         cdef DLTensor *tensor = &self.description.managed.dl_tensor
         if not fastdl_find_device(tensor.device.device_type).host:
-            raise BufferError(f"__arrow_c_array__ is for host memory, not for {describe(self)}")
+            raise BufferError(
+                f"__arrow_c_array__ is for host memory, and this is {describe(self)}: copy it to "
+                f"the host first, with to('cpu') or its own library")
         if tensor.ndim != 1:
             raise BufferError(
                 f"an Arrow array has one dimension, and this is {describe(self)}: export its rows")
@@ -1257,13 +1261,17 @@ cdef int fill_buffer(Tensor self, Py_buffer *view, int flags) except -1:
     cdef fastdl_layout layout
     cdef int32_t i
     if not fastdl_find_device(tensor.device.device_type).host:
-        raise BufferError(f"the buffer protocol is for host memory, not for {describe(self)}")
+        raise BufferError(
+            f"the buffer protocol is for host memory, and this is {describe(self)}: copy it to the "
+            f"host first, with to('cpu') or its own library")
     if fact is NULL or fact.format is NULL or tensor.dtype.lanes != 1:
         raise BufferError(
             f"the buffer protocol has no format for {self.dtype}: use numpy(), which knows more "
             f"types, or DLPack")
     if flags & PyBUF_WRITABLE and readonly:
-        raise BufferError(f"a writable buffer was asked of {describe(self)}, which is read-only")
+        raise BufferError(
+            f"a writable buffer was asked of {describe(self)}, which is read-only: use copy() "
+            f"first")
     c_order = fastdl_is_contiguous(tensor, c"C")
     f_order = fastdl_is_contiguous(tensor, c"F")
     if ((flags & PyBUF_C_CONTIGUOUS == PyBUF_C_CONTIGUOUS and not c_order)

@@ -339,7 +339,8 @@ int fdl_capture_of(fdl_driver *driver, int64_t stream, fdl_capture *capture, fdl
         return 0;
     fdl_store_release(&driver->captures, 1);
     if (status == CAPTURE_INVALIDATED)
-        return fdl_refuse(failure, "the graph capture on this stream has been invalidated");
+        return fdl_refuse(failure, "the graph capture on this stream has been invalidated: "
+                                   "end it, and capture the graph again");
     capture->active = status == CAPTURE_ACTIVE;
     capture->known = driver->capture_info != NULL;
     if (capture->known)

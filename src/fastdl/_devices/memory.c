@@ -231,7 +231,10 @@ fdl_description *fdl_memory_on_device(const DLTensor *prototype, uint64_t flags,
         return description;
     }
     if (fact->stream != FASTDL_STREAM_CUDA && fact->stream != FASTDL_STREAM_ROCM) {
-        (void)fdl_refuse(failure, "fastdl allocates on the CPU and on devices of CUDA and ROCm");
+        (void)fdl_refuse(failure,
+                         "expected a device on which fastdl allocates (the host, CUDA, ROCm), got "
+                         "device (%d, %d): allocate with its own library, and import the result",
+                         (int)tensor.device.device_type, (int)tensor.device.device_id);
         return NULL;
     }
     memory.driver = fdl_driver_find(fact->stream, failure);

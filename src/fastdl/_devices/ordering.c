@@ -273,7 +273,7 @@ static int stream_of(const DLPackExchangeAPI *table, DLDevice device, int64_t *s
     if (table->current_work_stream(device.device_type, device.device_id, &handle) != 0)
         return fdl_refuse(failure,
                           "the exchange table of the producer cannot tell its current "
-                          "stream on device (%d, %d)",
+                          "stream on device (%d, %d): its library is at fault",
                           (int)device.device_type, (int)device.device_id);
     fdl_clear_error(); /* it claims to have succeeded */
     *stream = handle == NULL ? fdl_default_stream(kind) : (int64_t)(uintptr_t)handle;
@@ -530,8 +530,8 @@ static int record_edge(fdl_work *work, fdl_driver *driver, int32_t ordinal, int6
     if (fdl_capture_of(driver, stream, &capture, failure) < 0)
         return -1;
     if (capture.active)
-        return fdl_refuse(failure, "a graph is being captured on that stream: what it will do "
-                                   "cannot be recorded before it is launched");
+        return fdl_refuse(failure, "a graph is being captured on that stream, whose work begins "
+                                   "when the graph is launched: record the stream of the launch");
     while (!added && !failed) { /* again if other threads have taken the room meanwhile */
         count = pending(work, edges);
         replaced = fdl_work_edges(work) == MAX_EDGES ? count : 0;
@@ -681,7 +681,7 @@ static int wait_for_stream(fdl_work *work, fdl_driver *driver, int64_t source, f
         return -1;
     if (capture.active)
         return fdl_refuse(failure, "a graph is being captured, during which the host cannot wait "
-                                   "for the device");
+                                   "for the device: do this before or after the capture");
     event = fdl_event_record(driver, work->device.device_id, source, failure);
     failed = event == NULL || fdl_event_wait(event, failure) < 0;
     fdl_event_release(event);
@@ -707,8 +707,8 @@ int fdl_work_wait(fdl_work *work, fdl_failure *failure)
 {
     fdl_sources sources;
     if (work->home.active)
-        return fdl_refuse(failure, "the tensor was imported inside a graph capture: the host "
-                                   "cannot wait for it");
+        return fdl_refuse(failure, "the tensor was imported inside a graph capture, so the host "
+                                   "cannot wait for it: import it again outside");
     if (find_sources(work, -1, &sources, failure) < 0)
         return -1;
     if (work->unrecorded)

@@ -24,7 +24,10 @@ class Interface:
         if self.version not in versions:
             raise self.malformed(f"version {' or '.join(map(str, versions))}", self.version)
         if self.get("mask") is not None:
-            raise BufferError(f"{type_name(x)!r} has a mask, which DLPack cannot describe")
+            raise BufferError(
+                f"{type_name(x)!r} has a mask, which a tensor cannot express: fill the masked "
+                f"elements first"
+            )
 
     def get(self, key: str):
         return self._entries.get(key)

@@ -97,7 +97,8 @@ def ensure_placement(tensor, target, copy, stream, is_copied):
     if satisfies(tensor.device, target):
         if copy is False and is_copied:
             raise CopyRequiredError(
-                f"{core.describe(tensor)} was copied by its producer in spite of copy=False"
+                f"{core.describe(tensor)} was copied by its producer in spite of copy=False: pass "
+                f"copy=None to accept the copy"
             )
         if not copy or is_copied:
             return tensor
@@ -225,7 +226,8 @@ def check_delivery(x, where, tensor) -> None:
     if ordering(tensor.device) != kind or (elsewhere and where.type != DeviceType.CUDA_MANAGED):
         raise BufferError(
             f"{type_name(x)!r} announced data on {where} and delivered "
-            f"{core.describe(tensor)}, where work is ordered in another way"
+            f"{core.describe(tensor)}, where work is ordered in another way. Its producer is at "
+            f"fault"
         )
 
 

@@ -147,10 +147,15 @@ def order_export(tensor: core.Tensor, stream) -> None:
 def require_stream(stream, device: Device):
     """A stream that must be one, for Tensor.record and the like."""
     if device.stream_kind not in DEFAULT:
-        raise ValueError(f"{device} has no streams that fastdl can name")
+        raise ValueError(
+            f"expected a device of CUDA or ROCm, got {device}, which has no streams that fastdl "
+            f"can name"
+        )
     number = validate_stream(stream_number(stream, device), device)
     if number is None or number == -1:
-        raise ValueError(f"expected a stream, got {stream!r}")
+        raise ValueError(
+            f"expected a stream, got {stream!r}: pass the handle of one, or a stream object"
+        )
     return number
 
 

@@ -28,6 +28,7 @@ from fastdl._core.tensor cimport (
     Tensor, array_maker, describe_object, install_array_maker, tensor_table,
 )
 from fastdl._core.dtype import DType
+from fastdl._core.errors import type_name
 from fastdl._core.tensor import dtype_facts
 from fastdl._convert.convert cimport fastdl_maker
 from fastdl.bridges.numpy import numpy as to_numpy
@@ -122,8 +123,8 @@ cdef int find_type(ndarray_struct *array, DLDataType *dtype, uint64_t *flags) ex
     if (found is None or found.itemsize != PyArray_ITEMSIZE(array)
             or not PyArray_ISNOTSWAPPED(array)):
         raise BufferError(
-            f"DLPack has no type for NumPy's {descriptor}: convert the array to a native number "
-            f"type first")
+            f"expected an array of native numbers or bools, got one of {descriptor}, which DLPack "
+            f"cannot describe: convert the values first")
     dtype.code, dtype.bits, dtype.lanes = found.code, found.bits, found.lanes
     if found.bits < 8:  # ml_dtypes gives each element a byte
         flags[0] |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
@@ -207,7 +208,7 @@ cdef int check_stride(ndarray_struct *array, int32_t i) except -1:
 cdef int from_array(void *candidate, DLManagedTensorVersioned **out) except -1:
     cdef fastdl_view view
     if not PyArray_Check(<object>candidate):
-        raise TypeError(f"expected a numpy.ndarray, got {type(<object>candidate).__qualname__!r}: "
+        raise TypeError(f"expected a numpy.ndarray, got {type_name(<object>candidate)!r}: "
                         f"this exchange table is NumPy's")
     view.flags = 0
     borrow(<PyObject *>candidate, &view)
@@ -257,7 +258,8 @@ cdef object array_on(
         strides[i] = <npy_intp>(<uint64_t>memory.strides[i] * <uint64_t>(size * lanes))
     if lanes > 1:
         if ndim == 64:
-            raise BufferError("NumPy has at most 64 dimensions, and the lanes need one more")
+            raise BufferError(
+                "NumPy has at most 64 dimensions, and the lanes need one more: reshape it first")
         dims[ndim] = lanes
         strides[ndim] = size
         ndim += 1

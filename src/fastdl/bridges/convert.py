@@ -151,7 +151,7 @@ def explain(error, x, tensor, bridge) -> Exception:
     if tensor is None:
         kind = TypeError if isinstance(error, TypeError) else BufferError
         return kind(f"{words}: {summary(error)}")
-    reason = f"{bridge.title} refused it with {summary(error)}"
+    reason = f"{bridge.title} refused it ({summary(error)})"
     return BufferError(f"{words}: {reason}. {remedy(tensor, bridge)}")
 
 
@@ -184,14 +184,16 @@ def refuse(x, tensor, bridge) -> BufferError:
         )
     least, most = bridge.ndims
     if not least <= tensor.ndim <= most:
-        expected = f"exactly {least}" if least == most else f"{least} to {most}"
+        expected = f"{least} dimension{'s' * (least != 1)}"
+        if least != most:
+            expected = f"{least} to {most} dimensions"
         others = [
             other.name
             for other in lookup.load(lookup.package_of(bridge.name)).BRIDGES
             if other.ndims[0] <= tensor.ndim <= other.ndims[1]
         ]
         hint = f"Convert to {others[0]} instead" if others else "Reshape it first"
-        return BufferError(f"{words}it has {expected} dimensions. {hint}")
+        return BufferError(f"{words}one of those has {expected}. {hint}")
     return BufferError(
         f"{words}{bridge.title} has no {tensor.dtype}. {nearest_dtype(tensor.dtype, bridge.dtypes)}"
     )

@@ -45,7 +45,10 @@ def descriptor(dtype):
 
     if dtype.lanes > 1:
         if dtype.bits < 8:
-            raise TypeError(f"the lanes of {dtype} share bytes, which NumPy cannot describe")
+            raise TypeError(
+                f"the lanes of {dtype} share bytes, which NumPy cannot describe: Tensor.numpy() "
+                f"unpacks them"
+            )
         return np.dtype((descriptor(dtype.lane), (dtype.lanes,)))
     if dtype.format is not None:
         return np.dtype(dtype.name)

@@ -1,0 +1,86 @@
+"""The inventory: what the sources of fastdl say in words, by a scanner of their text literals.
+
+A message is put together from literals: in a `raise`, in a table of reasons, by a function that
+adds a hint. So none of these forms is searched for. Every literal of two words or more counts, but
+for docstrings; `not_messages.py` lists the few that are something else.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+
+_QUOTED = r'"(?:[^"\\\n]|\\.)*"'
+_PYTHON = re.compile(
+    rf'(?P<skip>#[^\n]*|r?"""(?s:.*?)""")'
+    rf"|(?P<prefix>\b[fbcr]{{1,2}})?(?P<text>{_QUOTED}|'(?:[^'\\\n]|\\.)*')|(?P<code>\S)"
+)
+_C = re.compile(
+    r"(?P<skip>//[^\n]*|/\*(?s:.*?)\*/|(?m:^\s*#\s*include[^\n]*)|'(?:[^'\\\n]|\\.)+'|\\\n)"
+    rf"|(?P<prefix>\bL)?(?P<text>{_QUOTED})|(?P<code>\S)"
+)
+_FIELD = {
+    "python": re.compile(r"\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}"),
+    "c": re.compile(r"%[-+ #0]*[\d*]*(?:\.[\d*]+)?(?:ll|[lhzt])?[a-zA-Z]"),
+}
+_WORDS = re.compile(r"[A-Za-z]\S* +\S|\S +[A-Za-z]")
+
+#: Annotations, pragmas, and docstrings of properties.
+_OTHERS = re.compile(r".* \| None|(?:clang|GCC) diagnostic .*|[A-Z][^…]*\.", re.DOTALL)
+
+
+class Literal(NamedTuple):
+    """The words of one text literal: `parts` are between its fields."""
+
+    place: str
+    parts: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return "…".join(self.parts)
+
+    def is_in(self, message: str) -> bool:
+        return re.search(".*?".join(map(re.escape, self.parts)), message, re.DOTALL) is not None
+
+
+def literals() -> Iterator[Literal]:
+    """Of all sources but those of the commands, which print."""
+    paths = [*(ROOT / "include").rglob("*"), *(ROOT / "src" / "fastdl").rglob("*")]
+    for path in sorted(paths):
+        if "cli" in path.parts or path.name == "__main__.py":
+            continue
+        if path.suffix in (".py", ".pyx", ".pxd"):
+            yield from _literals_of(path, _PYTHON)
+        elif path.suffix in (".c", ".h"):
+            yield from _literals_of(path, _C)
+
+
+def _literals_of(path: Path, scanner: re.Pattern) -> Iterator[Literal]:
+    source = path.read_text()
+    name = path.relative_to(ROOT).as_posix()
+    begin, parts = 0, [""]
+    for match in [*scanner.finditer(source), None]:
+        if match is not None and match["skip"]:
+            continue
+        if match is not None and match["text"]:
+            begin = begin or source.count("\n", 0, match.start()) + 1
+            first, *others = _parts(match["text"], scanner is _C)
+            parts = [*parts[:-1], parts[-1] + first, *others]
+        elif begin:
+            text = "x".join(parts)
+            if _WORDS.search(text) and not _OTHERS.fullmatch(text):
+                yield Literal(f"{name}:{begin}", tuple(parts))
+            begin, parts = 0, [""]
+
+
+def _parts(text: str, is_c: bool) -> list[str]:
+    pieces = _FIELD["c" if is_c else "python"].split(text[1:-1])
+    return [ast.literal_eval(f'"{p}"' if text[0] == '"' else f"'{p}'") for p in pieces]
+
+
+if __name__ == "__main__":
+    for literal in literals():
+        print(literal.place, literal.text, sep="\t")

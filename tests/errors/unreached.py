@@ -1,0 +1,110 @@
+"""What the sources say in words and no user of fastdl meets as an exception, with the reason."""
+
+REASONS: list[tuple[str, list[str]]] = [
+    (
+        "Memory is exhausted: a MemoryError, as those without words. See "
+        "tests/test_faults_memory.py.",
+        ["out of memory"],
+    ),
+    (
+        "The compiler says it: see tests/test_casters.py and tests/test_views.py.",
+        [
+            "without a GIL fastdl needs the atomic operations of gcc, clang or MSVC",
+            "fastdl needs C11 atomics, or gcc, clang or MSVC",
+            "fastdl needs gcc, clang or MSVC for its locks",
+            "a span has no gaps: ask for fastdl::c_contiguous or fastdl::f_contiguous",
+            "a span has one element type",
+            "the rank of an mdspan is known: ask for fastdl::ndim or shape",
+            "an mdspan has one element type",
+            "a fastdl::tensor is valid during the call that it is an argument of: elsewhere use a "
+            "fastdl::owned, or a fastdl::loan",
+            "a fastdl::tensor is valid during the call that it is an argument of: take it, and "
+            "pass it on, by reference; to keep it take a fastdl::owned",
+            "a size is fastdl::any, 0, or positive",
+            "a tensor has 0 to 64 dimensions",
+            "an alignment is a power of two",
+            "a constraint, or an element type: see fastdl::dtype_of for types of your own",
+            "one element type, or several as fastdl::any_of<...>",
+            "one of ndim<> and shape<>",
+            "one device",
+            "elements of a tensor of one element type",
+            "one index for each dimension",
+            "visit() needs the element types to choose from: fastdl::any_of<...>",
+        ],
+    ),
+    (
+        "The words of CPython, Cython, pybind11 and nanobind about keywords, which fastdl "
+        "recognises.",
+        [
+            "unexpected keyword argument '",
+            "' is an invalid keyword argument",
+            "unexpected keyword argument",
+            "invalid keyword argument",
+            "no keyword arguments",
+            "keyword argument (",
+            "keyword arguments (",
+            "passed as keyword arguments",
+            "incompatible function arguments",
+        ],
+    ),
+    (
+        "Not a message: a repr, a signature, names of fields, the title of a library, a key.",
+        [
+            "<bridge to …>",
+            "shape=…, dtype=…, device=…",
+            ", readonly",
+            "typing.Annotated[typing.Any, dict(",
+            "number name host addresses stream",
+            "name code bits format",
+            "table type borrow",
+            "ONNX Runtime",
+            "fastdl.h …",
+            "s own table if it has one, otherwise a bridge of fastdl",
+        ],
+    ),
+    (
+        "A note on an exception of others, or one that fastdl catches, or the what() of an "
+        "exception of C++ that stands for one of Python.",
+        ["raised by argument …", "not a pair", "a Python exception is set"],
+    ),
+    (
+        "Only if fastdl was built wrongly: an ImportError.",
+        [
+            "fastdl.Tensor has no method __dlpack__ to speed up",
+            "fastdl was built with a Cython that lays classes out in another way: use one of the "
+            "versions in pyproject.toml",
+            "fastdl must be built with static Cython types",
+        ],
+    ),
+    (
+        "CPython keeps it from happening: types have a name and an MRO, and a buffer of more than "
+        "64 dimensions cannot be looked at.",
+        [
+            "expected a type whose __qualname__ is a str",
+            "expected a type that has an MRO",
+            "expected a shape of at most … sizes, got …",
+        ],
+    ),
+    (
+        "Another thread must change an array or a tensor, or end the interpreter, within a call.",
+        [
+            "the type of the array changed while it was read: import it again",
+            "something else",
+            "another argument",
+            "expected an interpreter that is not about to end",
+        ],
+    ),
+    (
+        "Checked by the callers within fastdl, and checked again where memory depends on it.",
+        [
+            "no fault",
+            "an unknown fault",
+            "expected … strides, got …",
+            "elements from byte … to … are not all in a buffer of … bytes",
+            "… has gaps between its elements",
+            "fastdl speaks to the drivers of CUDA and ROCm, not of device …",
+            "a call",
+            "an error",
+        ],
+    ),
+]

@@ -1,0 +1,234 @@
+"""Indexing, views, and values of a Tensor in Python."""
+
+import numpy as np
+
+import fastdl
+from tests.errors.converting import on
+from tests.errors.row import Group, Row
+
+MATRIX = fastdl.from_dlpack(np.arange(6, dtype="float32").reshape(2, 3))
+SCALAR = fastdl.from_dlpack(np.array(1.5))
+FOURS = fastdl.empty(4, "int4")
+ODD = (1, 0)
+
+
+def described(words):
+    return f"a float32 tensor of shape (2, 3) on cpu:0 cannot be {words}"
+
+
+GROUP = Group(
+    "Indexing, views and values",
+    "`tensor[...]`, `reshape`, `permute`, `T`, `squeeze`, `expand`, `view`; `item`, `tolist`, "
+    "`int`, `in`, `==`. A Tensor has views and no arithmetic: for all else, convert it.",
+    [
+        Row(
+            lambda: MATRIX[2],
+            IndexError,
+            "index 2 is out of bounds for dimension 0 of size 2",
+            "Indices begin at 0; negative ones count from the end.",
+        ),
+        Row(
+            lambda: MATRIX[0, 0, 0],
+            IndexError,
+            "expected at most 2 indices, one a dimension, got 3",
+            "See `tensor.shape`. A new dimension: `None`.",
+        ),
+        Row(
+            lambda: MATRIX[..., ...],
+            IndexError,
+            "expected at most one Ellipsis in an index, got 2",
+            "Write `:` for all but one of them.",
+        ),
+        Row(
+            lambda: MATRIX[(None,) * 63],
+            IndexError,
+            "expected a view of at most 64 dimensions, got 65",
+            "Leave out some `None`.",
+        ),
+        Row(
+            lambda: MATRIX[[0, 1]],
+            TypeError,
+            "expected integers, slices, None or Ellipsis as indices, got 'list': a Tensor has "
+            "basic indexing only",
+            "Lists, arrays and masks: `tensor.numpy()[...]`, or convert it.",
+        ),
+        Row(
+            lambda: FOURS[0],
+            BufferError,
+            "elements that share bytes cannot be indexed: use numpy() first",
+            "Two `int4` share a byte, so an element has no address.",
+        ),
+        Row(
+            lambda: MATRIX.reshape("x"),
+            TypeError,
+            "expected ints as shape, got 'str'",
+            "Sizes and axes are ints, one by one or in one sequence.",
+        ),
+        Row(
+            lambda: MATRIX.reshape((1,) * 65),
+            ValueError,
+            "expected at most 64 ints as shape, got 65",
+            "DLPack's limit in fastdl is 64 dimensions.",
+        ),
+        Row(
+            lambda: MATRIX.reshape(4, 2),
+            ValueError,
+            described("reshaped to (4, 2): expected a shape of as many elements"),
+            "One size may be -1: it is computed.",
+        ),
+        Row(
+            lambda: MATRIX.reshape(-1, -1),
+            ValueError,
+            described("reshaped to (-1, -1): expected sizes from 0, one of which may be -1"),
+            "Give all sizes but one.",
+        ),
+        Row(
+            lambda: MATRIX.T.reshape(6),
+            fastdl.CopyRequiredError,
+            "… cannot be reshaped to (6,): its strides allow no view of that shape: use "
+            "copy().reshape(...)",
+            "`reshape` never copies silently.",
+        ),
+        Row(
+            lambda: MATRIX.permute(0, 0),
+            ValueError,
+            described("permuted by (0, 0): expected each of its dimensions once"),
+            "`permute(1, 0)` for two dimensions.",
+        ),
+        Row(
+            lambda: MATRIX[None].T,
+            ValueError,
+            "… cannot be permuted by (1, 0): T is for two dimensions, use permute(...) for any "
+            "number",
+            "All dimensions reversed: `tensor.permute(*reversed(range(tensor.ndim)))`.",
+        ),
+        Row(
+            lambda: MATRIX.squeeze(0),
+            ValueError,
+            described("squeezed along (0,): expected dimensions of size 1, each once"),
+            "`squeeze()` without an argument takes all dimensions of size 1.",
+        ),
+        Row(
+            lambda: MATRIX.expand(4, 3),
+            ValueError,
+            described(
+                "expanded to (4, 3): expected other sizes for dimensions of size 1 alone, -1 or "
+                "the same for others, and new dimensions in front"
+            ),
+            "The rules are those of broadcasting.",
+        ),
+        Row(
+            lambda: MATRIX.view("float64"),
+            ValueError,
+            described(
+                "viewed as float64: expected a last dimension of a whole number of such elements"
+            ),
+            "The bytes of a row must be a multiple of the new element's size.",
+        ),
+        Row(
+            lambda: MATRIX[:, ::2].view("int16"),
+            fastdl.CopyRequiredError,
+            "… cannot be viewed as int16: its last dimension has gaps: use copy().view(...)",
+            "A copy has no gaps.",
+        ),
+        Row(
+            lambda: MATRIX[:, :2].view("float64"),
+            fastdl.CopyRequiredError,
+            "… cannot be viewed as float64: its strides are no whole number of such elements: use "
+            "copy().view(...)",
+            "A copy has no gaps.",
+        ),
+        Row(
+            lambda: fastdl.asarray(bytearray(32))[1:25].view("float64"),
+            fastdl.CopyRequiredError,
+            "… cannot be viewed as float64: its address is no multiple of what such elements need: "
+            "use copy().view(...)",
+            "Compiled code may crash at unaligned numbers. A copy is aligned to 256 bytes.",
+        ),
+        Row(
+            lambda: FOURS.view("int8"),
+            BufferError,
+            "… cannot be viewed as int8: elements that share bytes are no bytes of their own: use "
+            'numpy() first, or name a type whose lanes fill bytes, such as "int4x2"',
+            "`numpy()` unpacks the elements, one to a byte.",
+        ),
+        Row(
+            lambda: FOURS.reshape(2, 2).T,
+            BufferError,
+            "… cannot be permuted by (1, 0): its elements share bytes, and have a meaning in "
+            "row-major order alone: use numpy() first",
+            "Other views of such elements have no descriptor in DLPack.",
+        ),
+        Row(
+            lambda: MATRIX.is_contiguous("K"),
+            ValueError,
+            "expected order 'C' or 'F', got 'K'",
+            "C is row-major, F is column-major.",
+        ),
+        Row(
+            lambda: MATRIX.item(),
+            ValueError,
+            "item() needs exactly one element, got a float32 tensor of shape (2, 3) on cpu:0 with "
+            "6",
+            "`tensor[0, 0].item()`, or `tolist()` for all.",
+        ),
+        Row(
+            lambda: int(MATRIX),
+            TypeError,
+            "int() needs exactly one element, as item() does, got a float32 tensor of shape (2, 3) "
+            "on cpu:0 with 6",
+            "`float`, `complex` and `round` take one element, too.",
+        ),
+        Row(
+            lambda: int(fastdl.from_dlpack(np.array(1j))),
+            TypeError,
+            "int() does not take an element of complex128: use item()",
+            "`item()` gives Python's number for it.",
+        ),
+        Row(
+            lambda: [1, 2][SCALAR],
+            TypeError,
+            "expected an integer tensor without dimensions as index or size, got a float64 tensor "
+            "of shape () on cpu:0: use item()",
+            "As in NumPy, neither a bool nor an array with dimensions is an index.",
+        ),
+        Row(
+            lambda: "x" in MATRIX,
+            TypeError,
+            "expected a number, or a tuple of the lanes of a vector type, before 'in' a tensor of "
+            "float32, got 'x'",
+            "`in` compares numbers.",
+        ),
+        Row(
+            lambda: on(ODD, dtype=(200, 8, 1)).tolist(),
+            TypeError,
+            "the values of … cannot be expressed in Python: use numpy() or DLPack",
+            "The type is none that fastdl knows.",
+        ),
+        Row(
+            lambda: bool(MATRIX),
+            TypeError,
+            "a fastdl.Tensor has no truth value: use item() or size",
+            "`if tensor.size:`, or `if tensor.item():` for the value of one element.",
+        ),
+        Row(
+            lambda: MATRIX == 5,
+            TypeError,
+            "== and != of a fastdl.Tensor and 'int' are not defined: compare values with "
+            "numpy.array_equal(tensor.numpy(), other), objects with 'is'",
+            "`==` neither compares elements nor answers False silently.",
+        ),
+        Row(
+            lambda: len(SCALAR),
+            TypeError,
+            "len() needs at least one dimension, got a tensor of none: use item()",
+            "Its number of elements is `size`.",
+        ),
+        Row(
+            lambda: list(SCALAR),
+            TypeError,
+            "iteration needs at least one dimension, got a tensor of none: use item()",
+            "`tolist()` gives the number.",
+        ),
+    ],
+)
