@@ -4,60 +4,71 @@ judged here."""
 import ast
 import json
 import os
-import subprocess
-import sys
 from collections import Counter
-from importlib.util import find_spec
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import pytest
 
 from fastdl.__main__ import main
-from fastdl.cli import bench, timing
+from fastdl.cli import bench, costs, libraries, timing
 from fastdl.cli.budgets import BUDGETS
-from fastdl.cli.libraries import LIBRARIES
-from fastdl.cli.rows import OTHERS, ROWS
+from tests.support.fake_libraries import ARRAY, install, run
 
-KNOWN = {library.name: library for library in LIBRARIES}
+ROWS = {name: costs.rows_of(name) for name in libraries.BY_NAME}
 
 
-@pytest.fixture
-def quick(monkeypatch):
-    monkeypatch.setattr(timing, "ROUNDS", 3)
-    monkeypatch.setattr(timing, "SAMPLE", 1e-6)
+def report_of(folder, *names):
+    done = run(folder, "bench", "--json", "--quiet", "--only", ",".join(names))
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def failure_of(folder, source):
+    """What the report says of a library that is installed in no environment of the tests."""
+    install(folder, "mxnet", source)
+    (library,) = report_of(folder, "mxnet")["libraries"]
+    assert library["name"] == "mxnet"
+    return library
 
 
 # ---- the rows -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*ROWS, "others"])
+@pytest.mark.parametrize("name", ROWS)
 def test_rows_are_statements_with_known_budgets(name):
-    assert name in KNOWN or name == "others"
-    for row in ROWS.get(name, OTHERS):
+    for row in ROWS[name]:
         for statement in (row.ours, row.peer):
             ast.parse(statement, mode="eval")
         assert "fastdl" in row.ours or "tensor" in row.ours
         assert not row.budget or row.budget in BUDGETS
 
 
-@pytest.mark.parametrize("name", ["numpy", "tvm_ffi"])
-def test_all_rows_of_a_library_are_measured(name, quick):
-    answer = bench.measure(KNOWN[name])
-    assert answer["version"]
-    assert [row["what"] for row in answer["rows"]] == [row.ours for row in ROWS[name]]
-    for row in answer["rows"]:
-        assert "failure" not in row
-        assert row["ns"] > 0 and row["peer_ns"] > 0
-        assert row["quartiles"][0] <= row["ratio"] <= row["quartiles"][1]
+def test_each_library_that_has_rows_is_known():
+    assert costs.ROWS.keys() <= libraries.BY_NAME.keys()
 
 
-def test_a_row_that_fails_has_the_reason(quick):
-    row = bench.row_of(bench.Row("tensor.nothing()", "tensor.shape"), {"tensor": 0})
-    assert row == {
-        "what": "tensor.nothing()",
-        "peer": "tensor.shape",
-        "failure": "AttributeError: 'int' object has no attribute 'nothing'",
-    }
+def test_all_rows_of_a_library_are_measured(tmp_path):
+    """NumPy alone, and a library that is compared with it."""
+    names = [name for name in ("numpy", "tvm_ffi") if libraries.BY_NAME[name].installed]
+    report = report_of(tmp_path, *names)
+    assert report["start"][0]["what"] == "import fastdl"
+    assert report["empty_call_ns"] > 0
+    assert [library["name"] for library in report["libraries"]] == names
+    for library in report["libraries"]:
+        assert library["version"]
+        assert library["failure"] is None
+        assert [row["what"] for row in library["rows"]] == [
+            row.ours for row in ROWS[library["name"]]
+        ]
+        for row in library["rows"]:
+            assert "error" not in row
+            assert row["ns"] > 0 and row["peer_ns"] > 0
+            assert row["quartiles"][0] <= row["ratio"] <= row["quartiles"][1]
+
+
+def test_a_row_whose_module_is_missing_is_left_out():
+    steps = {"import": "1.0", ROWS["numpy"][1].both: {"ns": 1.0}}
+    assert [row["what"] for row in bench.rows_in("numpy", steps)] == [ROWS["numpy"][1].ours]
 
 
 # ---- timing ---------------------------------------------------------------------------------
@@ -80,7 +91,9 @@ def test_names_are_those_given_or_modules():
         timing.subject("no_such_module.f()", {})
 
 
-def test_both_run_in_each_round_and_take_turns(quick):
+def test_both_run_in_each_round_and_take_turns(monkeypatch):
+    monkeypatch.setattr(timing, "ROUNDS", 3)
+    monkeypatch.setattr(timing, "SAMPLE", 1e-6)
     order = []
 
     def subject(name, seconds):
@@ -96,8 +109,7 @@ def test_both_run_in_each_round_and_take_turns(quick):
 
 
 def test_a_ratio_is_within_a_round():
-    row = timing.compared("a", "b", [(1e-9, 2e-9), (1e-6, 2e-6), (3e-9, 6e-9)])
-    assert (row["what"], row["peer"]) == ("a", "b")
+    row = timing.compared([(1e-9, 2e-9), (1e-6, 2e-6), (3e-9, 6e-9)])
     assert (row["ns"], row["peer_ns"]) == (pytest.approx(3), pytest.approx(6))
     assert row["ratio"] == pytest.approx(0.5)
     assert row["quartiles"] == pytest.approx([0.5, 0.5])
@@ -107,7 +119,7 @@ def test_a_ratio_is_within_a_round():
     ("quartiles", "verdict"), [((0.1, 0.3), "held"), ((0.31, 0.4), "missed"), ((0.2, 0.4), "close")]
 )
 def test_between_the_quartiles_there_is_no_verdict(quartiles, verdict):
-    row = bench.judged({"quartiles": quartiles}, "from_numpy/numpy")
+    row = costs.judged({"quartiles": quartiles}, "from_numpy/numpy")
     assert BUDGETS["from_numpy/numpy"] == row["budget"] == 0.3
     assert row["verdict"] == verdict
 
@@ -115,35 +127,28 @@ def test_between_the_quartiles_there_is_no_verdict(quartiles, verdict):
 # ---- the command ----------------------------------------------------------------------------
 
 
-def test_json():
-    """On stdout nothing else; the progress is on stderr."""
-    command = [sys.executable, "-m", "fastdl", "bench", "--json", "numpy"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
-    assert [*report["libraries"]] == ["numpy"]
-    assert len(report["libraries"]["numpy"]["rows"]) == len(ROWS["numpy"])
-    assert report["start"][0]["what"] == "import fastdl"
-    assert report["empty_call_ns"] > 0
-    assert "numpy ... " in done.stderr
-
-
-def test_table(monkeypatch, capsys):
+def test_table_and_progress(monkeypatch, capsys):
     cost = {"ratio": 0.25, "quartiles": [0.2, 0.3], "budget": 0.5, "verdict": "held"}
     rows = [
         {"what": "f(x)", "ns": 50.0, "peer": "g(x)", "peer_ns": 200.0, **cost},
-        {"what": "h(x)", "peer": "g(x)", "failure": "TypeError: no"},
+        {"what": "h(x)", "peer": "g(x)", "error": "TypeError: no"},
     ]
-    answers = {"numpy": {"version": "9.9", "rows": rows}, "torch": {"failure": "no answer"}}
-    monkeypatch.setattr(bench, "installed", lambda: [SimpleNamespace(name=n) for n in answers])
-    monkeypatch.setattr(bench, "imports", list)
-    monkeypatch.setattr(bench, "in_child", answers.get)
-    assert main(["bench"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    answers = {
+        "numpy": {"name": "numpy", "version": "9.9", "rows": rows, "failure": None},
+        "torch": {"name": "torch", "version": None, "rows": [], "failure": "hung"},
+    }
+    monkeypatch.setattr(bench, "choose", lambda only: libraries.LIBRARIES[: only and 2])
+    monkeypatch.setattr(libraries.Library, "installed", True)
+    monkeypatch.setattr(bench, "imports", lambda progress: progress.ended("import", 1, None) or [])
+    monkeypatch.setattr(bench, "costs_of", lambda library, progress: answers[library.name])
+    assert main(["bench", "--only", "numpy,torch"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == "[1/3] import 1.0 s\n"
+    lines = shown.out.splitlines()
     assert lines[2] == "numpy 9.9"
     expected = "f(x) 50.0 ns g(x) 200.0 ns 0.25 (0.20 to 0.30) <= 0.5 held"
     assert lines[3].split() == expected.split()
-    assert lines[4:7] == ["  h(x): TypeError: no", "torch", "  not measured: no answer"]
+    assert lines[4:7] == ["  h(x): TypeError: no", "torch", "  not measured: hung"]
 
 
 @pytest.mark.parametrize(
@@ -155,25 +160,48 @@ def test_costs(nanoseconds, shown):
 
 
 def test_an_unknown_library(capsys):
-    assert main(["bench", "nonsense"]) == 2
-    assert "got nonsense" in capsys.readouterr().err
+    assert main(["bench", "--only", "nonsense"]) == 2
+    assert "got 'nonsense'" in capsys.readouterr().err
 
 
-FAKES = {  # of a library that is installed in no environment of the tests
-    "import no_such_module": "ModuleNotFoundError: No module named 'no_such_module'",
-    "import sys; sys.exit('gone')": "ended with status 1: gone",
-    "import os; os.abort()": "ended with status -6",
-    "import time; time.sleep(600)": "no answer in 2 seconds",
-}
+# ---- libraries that fail --------------------------------------------------------------------
+
+WORKS = ARRAY.replace("def arange", "class nd:\n  @staticmethod\n  def arange").replace(
+    "(n, dtype)", "(n)"
+)
 
 
-@pytest.mark.skipif(find_spec("mxnet") is not None, reason="MXNet is installed")
-@pytest.mark.skipif(sys.platform == "win32", reason="has no signals")
-@pytest.mark.parametrize("source", FAKES)
-def test_a_library_that_fails_has_the_reason(source, tmp_path, monkeypatch, capsys):
-    (tmp_path / "mxnet.py").write_text(source)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
-    monkeypatch.setattr(bench, "SECONDS", 2 if "sleep" in source else 120)
-    failure = bench.in_child("mxnet")["failure"]
-    assert failure.startswith(FAKES[source])
-    assert failure in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("class nd: arange = None", "TypeError: 'NoneType' object is not callable"),
+        ("class nd: arange = object", "TypeError: "),
+    ],
+)
+def test_a_library_that_does_not_work(source, reason, tmp_path):
+    library = failure_of(tmp_path, source)
+    assert library["failure"].startswith(reason)
+    assert library["rows"] == []
+
+
+def test_a_library_that_dies(tmp_path):
+    library = failure_of(tmp_path, "import os; os._exit(9)")
+    assert library["failure"] == "died in import: exit status 9"
+
+
+def test_a_library_that_hangs(tmp_path, monkeypatch):
+    install(tmp_path, "mxnet", "import time; time.sleep(600)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(bench, "LIMIT", 2.0)
+    library = bench.costs_of(libraries.BY_NAME["mxnet"], bench.processes.Progress(1))
+    assert library["failure"] == "hung in import: no answer in 2 s"
+
+
+def test_a_row_that_raises_has_the_reason(tmp_path):
+    """The library has arrays with a buffer alone."""
+    library = failure_of(tmp_path, WORKS)
+    assert library["failure"] is None
+    errors = [row["error"] for row in library["rows"]]
+    assert len(errors) == len(ROWS["mxnet"])
+    assert "no attribute '__dlpack__'" in errors[0] or "__dlpack__" in errors[0]

@@ -17,125 +17,81 @@ from time import perf_counter
 from typing import Any
 
 import fastdl
-from fastdl.cli.budgets import BUDGETS
-from fastdl.cli.expression import evaluate
-from fastdl.cli.libraries import LIBRARIES, Library, installed
-from fastdl.cli.rows import OTHERS, ROWS, Row
-from fastdl.cli.timing import ROUNDS, compared, interleave, names_in, subject
+from fastdl.cli import processes
+from fastdl.cli.costs import Row, judged, rows_of
+from fastdl.cli.doctor import choose
+from fastdl.cli.libraries import Library
+from fastdl.cli.timing import ROUNDS, compared
 
-SECONDS = 60  # that a library may take
+LIMIT = 60.0  # seconds that a library may take for one step
 STARTS = 7  # of an interpreter, to time an import
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("libraries", metavar="LIBRARY", nargs="*", help="those to measure (all)")
+    parser.add_argument("--only", metavar="NAMES", help="these libraries: numpy,torch")
     parser.add_argument("--json", action="store_true", help="print JSON, with costs in nanoseconds")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
 
 
 def run(options) -> int:
-    here = {library.name: library for library in installed()}
-    for name in options.libraries:
-        if name not in here:
-            print(f"expected some of {', '.join(here)}, got {name}", file=sys.stderr)
-            return 2
-    names = options.libraries or [*here]
+    try:
+        chosen = [library for library in choose(options.only) if library.installed]
+    except ValueError as error:
+        print(f"python -m fastdl bench: {error}", file=sys.stderr)
+        return 2
+    progress = processes.Progress(1 + len(chosen), options.quiet)
     report = {
         **facts(),
-        "start": imports(),
-        "libraries": {name: in_child(name) for name in names},
+        "start": imports(progress),
+        "libraries": [costs_of(library, progress) for library in chosen],
     }
     print(json.dumps(report, indent=1) if options.json else "\n".join(as_text(report)))
     return 0
 
 
-def progress(text: str) -> None:
-    print(text, end="", file=sys.stderr, flush=True)
+def costs_of(library: Library, progress: processes.Progress) -> dict[str, Any]:
+    """The rows of a library, up to the one at which it died or hung: that is the "failure"."""
+    job = processes.Job(library.name, "costs", {"name": library.name})
+    steps, ending, seconds = processes.run(job, LIMIT)
+    progress.ended(library.name, seconds, ending)
+    failure = None if ending is None else f"{ending.outcome} in {ending.step}: {ending.reason}"
+    version = steps.pop("import", None)
+    for step in (version, steps.pop("sample", None), steps.pop("tensor", None)):
+        if isinstance(step, dict):
+            failure, version = failure or step["error"], None
+            break
+    rows = rows_in(library.name, steps)
+    return {"name": library.name, "version": version, "rows": rows, "failure": failure}
 
 
-# ---- one library, in a process of its own ---------------------------------------------------
-
-
-def in_child(name: str) -> dict:
-    """What `measure` returns, of a fresh process; or why there is no answer."""
-    progress(f"{name} ... ")
-    start = perf_counter()
-    command = [sys.executable, "-m", "fastdl.cli.bench", name]
-    try:
-        answer = answer_of(subprocess.run(command, capture_output=True, text=True, timeout=SECONDS))
-    except subprocess.TimeoutExpired:
-        answer = {"failure": f"no answer in {SECONDS} seconds"}
-    progress(f"{answer.get('failure', f'{perf_counter() - start:.1f} s')}\n")
-    return answer
-
-
-def answer_of(done) -> dict:
-    try:
-        return json.loads(done.stdout.splitlines()[-1])
-    except (IndexError, ValueError):
-        last = (done.stderr.strip().splitlines() or [""])[-1]
-        return {"failure": f"ended with status {done.returncode}: {last}".rstrip(": ")}
-
-
-def measure(library: Library) -> dict:
-    """The version of a library and its rows, or {"failure": the reason}."""
-    try:
-        x = evaluate(library.sample)
-        names = {"fastdl": fastdl, "x": x, "tensor": fastdl.asarray(x).copy()}
-    except Exception as error:
-        return {"failure": summary(error)}
-    if find_spec("numpy") is not None:
-        import numpy
-
-        names["ndarray"] = numpy.arange(6, dtype="float32")
-    rows = [
-        row_of(row, names)
-        for row in ROWS.get(library.name, OTHERS)
-        if all(name in names or find_spec(name) for name in names_in(f"({row.ours}, {row.peer})"))
+def rows_in(name: str, steps: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"what": row.ours, "peer": row.peer, **steps[row.both]}
+        for row in rows_of(name)
+        if row.both in steps
     ]
-    return {"version": library.version, "rows": rows}
-
-
-def row_of(row: Row, names: dict[str, Any]) -> dict:
-    try:
-        samples = interleave(subject(row.ours, names), subject(row.peer, names))
-    except Exception as error:
-        return {"what": row.ours, "peer": row.peer, "failure": summary(error)}
-    return judged(compared(row.ours, row.peer, samples), row.budget)
-
-
-def judged(row: dict, budget: str) -> dict:
-    """The row with its budget, if there is one. In the noise there is no verdict."""
-    if budget:
-        limit, (low, high) = BUDGETS[budget], row["quartiles"]
-        verdict = "held" if high <= limit else "missed" if low > limit else "close"
-        row |= {"budget": limit, "verdict": verdict}
-    return row
-
-
-def summary(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 # ---- imports, and where this is -------------------------------------------------------------
 
 
-def imports() -> list[dict]:
+def imports(progress: processes.Progress) -> list[dict[str, Any]]:
     """A row on the import of fastdl; none where there is no NumPy to compare it with."""
-    if find_spec("numpy") is None:
-        return []
-    progress("import fastdl ... ")
     start = perf_counter()
-    modules = ("fastdl", "numpy")
-    for name in modules:
-        import_seconds(name)  # brings the files to memory
-    samples = [(import_seconds(modules[0]), import_seconds(modules[1])) for _ in range(STARTS)]
-    progress(f"{perf_counter() - start:.1f} s\n")
-    return [judged(compared("import fastdl", "import numpy", samples), "import/numpy")]
+    row = Row("import fastdl", "import numpy", "import/numpy")
+    answer = []
+    if find_spec("numpy") is not None:
+        for statement in (row.ours, row.peer):
+            import_seconds(statement)  # brings the files to memory
+        samples = [(import_seconds(row.ours), import_seconds(row.peer)) for _ in range(STARTS)]
+        answer = [{"what": row.ours, "peer": row.peer, **judged(compared(samples), row.budget)}]
+    progress.ended("import", perf_counter() - start, None)
+    return answer
 
 
-def import_seconds(module: str) -> float:
-    program = "from time import perf_counter as now; start = now(); import {}; print(now() - start)"
-    command = [sys.executable, "-c", program.format(module)]
+def import_seconds(statement: str) -> float:
+    program = "from time import perf_counter as now; start = now(); {}; print(now() - start)"
+    command = [sys.executable, "-c", program.format(statement)]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
@@ -169,11 +125,11 @@ def as_text(report: dict) -> Iterator[str]:
         f"{report['cores']} cores{load}"
     )
     lines: list = [HEAD, *map(cells, report["start"])]
-    for name, library in report["libraries"].items():
-        lines.append(f"{name} {library.get('version', '')}".rstrip())
-        if "failure" in library:
+    for library in report["libraries"]:
+        lines.append(f"{library['name']} {library['version'] or ''}".rstrip())
+        lines += map(cells, library["rows"])
+        if library["failure"]:
             lines.append(f"  not measured: {library['failure']}")
-        lines += map(cells, library.get("rows", ()))
     table = [line for line in lines if isinstance(line, tuple)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for line in lines:
@@ -182,8 +138,8 @@ def as_text(report: dict) -> Iterator[str]:
 
 
 def cells(row: dict) -> tuple[str, ...] | str:
-    if "failure" in row:
-        return f"  {row['what']}: {row['failure']}"
+    if "error" in row:
+        return f"  {row['what']}: {row['error']}"
     low, high = row["quartiles"]
     return (
         f"  {row['what']}",
@@ -207,8 +163,3 @@ def cost(nanoseconds: float) -> str:
         if nanoseconds >= 10 * size or unit == "ns":
             break
     return f"{nanoseconds / size:.{0 if nanoseconds >= 1000 * size else 1}f} {unit}"
-
-
-if __name__ == "__main__":
-    (library,) = (known for known in LIBRARIES if known.name == sys.argv[1])
-    print(json.dumps(measure(library)))

@@ -11,7 +11,8 @@ from importlib.util import find_spec
 
 import fastdl
 from fastdl.cli.expression import evaluate
-from fastdl.cli.libraries import LIBRARIES, Library, installed
+from fastdl.cli.libraries import BY_NAME, Library, installed
+from fastdl.cli.processes import SURROUNDINGS
 
 SECONDS = 60  # that a library may take
 VALUES = [0, 1, 2, 3, 4, 5]
@@ -23,11 +24,10 @@ def add_arguments(parser) -> None:
 
 def run(options) -> int:
     if options.library is not None:
-        known = {library.name: library for library in LIBRARIES}
-        if options.library not in known:
-            print(f"expected one of {', '.join(known)}; got {options.library}", file=sys.stderr)
+        if options.library not in BY_NAME:
+            print(f"expected one of {', '.join(BY_NAME)}; got {options.library}", file=sys.stderr)
             return 2
-        return show(known[options.library])
+        return show(BY_NAME[options.library])
     if find_spec("numpy") is None:
         print("The demo needs NumPy: pip install numpy", file=sys.stderr)
         return 1
@@ -116,7 +116,13 @@ def show_in_child(library: Library) -> tuple[str, bool]:
     """What `show` printed, and whether it failed."""
     command = [sys.executable, "-m", "fastdl", "demo", "--library", library.name]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+        done = subprocess.run(
+            command,
+            env={**SURROUNDINGS, **os.environ},
+            capture_output=True,
+            encoding="utf-8",
+            timeout=SECONDS,
+        )
     except subprocess.TimeoutExpired:
         return f"{library.name}: no answer in {SECONDS} seconds", True
     if done.returncode == 0:

@@ -20,7 +20,7 @@ from fastdl._core import exchange
 from fastdl._core.device import DeviceType
 from fastdl._core.errors import CopyRequiredError
 from fastdl._devices import driver
-from fastdl.cli import libraries
+from fastdl.cli import costs, libraries
 from fastdl.cli.expression import evaluate
 from fastdl.cli.privacy import anonymous
 from fastdl.cli.ways import immutable, keywords_of, read, way_of
@@ -215,7 +215,12 @@ def driver_of(kind: DeviceType) -> dict[str, Any]:
 
 # ---- the process ----------------------------------------------------------------------------
 
-JOBS: dict[str, Callable[..., None]] = {"library": library, "pairs": pairs, "devices": devices}
+JOBS: dict[str, Callable[..., None]] = {
+    "library": library,
+    "pairs": pairs,
+    "devices": devices,
+    "costs": costs.measure,
+}
 
 
 def main() -> None:

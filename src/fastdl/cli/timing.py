@@ -70,15 +70,8 @@ def calibrated(function: Callable[[int], float]) -> int:
     return loops
 
 
-def compared(ours: str, peer: str, samples: Samples) -> dict[str, Any]:
-    """A row: the median costs, and the median and the quartiles of the ratios within a round."""
-    low, ratio, high = statistics.quantiles([mine / theirs for mine, theirs in samples], n=4)
-    cost, peer_cost = (statistics.median(costs) * 1e9 for costs in zip(*samples, strict=True))
-    return {
-        "what": ours,
-        "ns": cost,
-        "peer": peer,
-        "peer_ns": peer_cost,
-        "ratio": ratio,
-        "quartiles": [low, high],
-    }
+def compared(samples: Samples) -> dict[str, Any]:
+    """The median costs in nanoseconds; the median and the quartiles of the ratios of a round."""
+    low, ratio, high = statistics.quantiles([ours / peer for ours, peer in samples], n=4)
+    ns, peer_ns = (statistics.median(seconds) * 1e9 for seconds in zip(*samples, strict=True))
+    return {"ns": ns, "peer_ns": peer_ns, "ratio": ratio, "quartiles": [low, high]}

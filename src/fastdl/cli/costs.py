@@ -1,6 +1,14 @@
-"""What `python -m fastdl bench` times, as a user would write it."""
+"""What bench measures of each library, in a process of its own: see probe.py."""
 
-from typing import NamedTuple
+from functools import partial
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import fastdl
+from fastdl.cli.budgets import BUDGETS
+from fastdl.cli.expression import evaluate
+from fastdl.cli.libraries import BY_NAME
+from fastdl.cli.timing import compared, interleave, names_in, subject
 
 
 class Row(NamedTuple):
@@ -11,6 +19,10 @@ class Row(NamedTuple):
     ours: str
     peer: str  # what a user of the library would write
     budget: str = ""  # its key in BUDGETS
+
+    @property
+    def both(self) -> str:
+        return f"({self.ours}, {self.peer})"
 
 
 NUMPY = (
@@ -92,3 +104,39 @@ OTHERS = (
     Row("fastdl.from_dlpack(x)", "x.__dlpack__()"),
     Row("fastdl.convert(x, numpy.ndarray)", "numpy.from_dlpack(x)"),
 )
+
+
+def measure(steps, name: str) -> None:
+    """Each row is a step: what was measured before a library died is known."""
+    library = BY_NAME[name]
+    steps.do("import", lambda: library.version)
+    x = steps.do("sample", lambda: evaluate(library.sample))
+    tensor = steps.do("tensor", lambda: fastdl.asarray(x).copy())
+    if tensor is None:
+        return
+    names = {"fastdl": fastdl, "x": x, "tensor": tensor}
+    if find_spec("numpy") is not None:
+        import numpy
+
+        names["ndarray"] = numpy.arange(6, dtype="float32")
+    for row in rows_of(name):
+        if all(used in names or find_spec(used) for used in names_in(row.both)):
+            steps.do(row.both, partial(measured, row, names))
+
+
+def rows_of(name: str) -> tuple[Row, ...]:
+    return ROWS.get(name, OTHERS)
+
+
+def measured(row: Row, names: dict[str, Any]) -> dict[str, Any]:
+    samples = interleave(subject(row.ours, names), subject(row.peer, names))
+    return judged(compared(samples), row.budget)
+
+
+def judged(row: dict[str, Any], budget: str) -> dict[str, Any]:
+    """The row with its budget, if there is one. In the noise there is no verdict."""
+    if budget:
+        limit, (low, high) = BUDGETS[budget], row["quartiles"]
+        verdict = "held" if high <= limit else "missed" if low > limit else "close"
+        row |= {"budget": limit, "verdict": verdict}
+    return row
