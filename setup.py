@@ -87,7 +87,7 @@ class BuildExt(build_ext):
     def build_extensions(self) -> None:
         self.try_compiler()
         for extension in self.extensions:
-            extension.sources += c_of_modules()
+            extension.sources[:0] = c_of_modules()  # first those that take longest
         compile_in_turn = self.compiler.compile
 
         def compile_at_once(sources: list[str], **options) -> list[str]:
