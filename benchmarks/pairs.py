@@ -1,4 +1,4 @@
-"""fastdl.convert between every two libraries, and the consumer's own from_dlpack on the same arrays.
+"""fastdl.convert between every two libraries, compared with the consumer's own from_dlpack.
 
     python -m benchmarks.pairs
 
@@ -47,7 +47,7 @@ def libraries() -> dict[str, tuple[Any, Any, Callable]]:
 
 
 def groups() -> dict[str, list[Subject]]:
-    """ "producer/consumer" -> fastdl.convert, and the consumer's own import if it takes the array."""
+    """Producer/consumer -> fastdl.convert, and the consumer's own import if it takes the array."""
     known = libraries()
     found = {}
     for producer, (x, _, _) in known.items():

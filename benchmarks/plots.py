@@ -1,7 +1,7 @@
 """The plots of the documentation, from the stored measurements: python -m benchmarks.plots
 
-Reads docs/benchmarks.json, pairs.json and bindings.json; writes docs/plots/*.svg. The same data gives
-the same bytes. With --check nothing is written; what is stale is named, and the status is 1.
+Reads docs/benchmarks.json, pairs.json and bindings.json; writes docs/plots/*.svg. The same data
+gives the same bytes. With --check nothing is written; what is stale is named, and the status is 1.
 """
 
 import argparse

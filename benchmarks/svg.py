@@ -13,9 +13,9 @@ text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; fill
 .end { text-anchor: end } .middle { text-anchor: middle } .strong { font-weight: 600 }
 .ours { fill: #2f6fde } .other { fill: #a9b4c0 } .second { fill: #8250df } .third { fill: #bf8700 }
 line { stroke: #d1d9e0; stroke-width: 1 } .mark { stroke: #59636e; stroke-dasharray: 4 3 }
-polyline { fill: none; stroke-width: 2; stroke: #a9b4c0 } polyline.ours { stroke: #2f6fde }
-polyline.second { stroke: #8250df } polyline.third { stroke: #bf8700 }
-polyline { fill: none !important }
+polyline { fill: none !important; stroke-width: 2; stroke: #a9b4c0 }
+polyline.ours { stroke: #2f6fde } polyline.second { stroke: #8250df }
+polyline.third { stroke: #bf8700 }
 .good { fill: #b7e0c2 } .even { fill: #e3e7eb } .bad { fill: #f4d3a1 } .none { fill: none }
 @media (prefers-color-scheme: dark) {
 text { fill: #e6edf3 } .small { fill: #9198a1 } .ours { fill: #58a6ff } .other { fill: #656d76 }

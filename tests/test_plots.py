@@ -1,4 +1,4 @@
-"""The plots of the documentation are what benchmarks/plots.py draws from the stored measurements."""
+"""The plots of the documentation are what benchmarks/plots.py draws from the measurements."""
 
 import re
 import shutil
