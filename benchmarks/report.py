@@ -81,7 +81,8 @@ def as_markdown(sections: dict[str, list[Row]], machine: dict, versions: dict) -
     for title, rows in sections.items():
         parts.append(f"## {title}\n")
         lines = [HEADINGS, ("---",) * len(HEADINGS), *map(cells, rows)]
-        parts.append("\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n")
+        table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        parts.append(table.replace("__", r"\_\_") + "\n")  # or names would be set in bold
     parts += [missed(sections), REPRODUCE]
     return "\n".join(parts)
 

@@ -14,8 +14,7 @@ import timeit
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import truediv
-
-import pyperf
+from time import perf_counter
 
 #: One sample lasts at least this long, so that neither the clock nor the call that
 #: starts the loop shows in it.
@@ -35,9 +34,9 @@ def in_c(name: str, loop, *arguments) -> Subject:
     """A subject whose loop is a function of loops.c."""
 
     def seconds(n: int) -> float:
-        start = pyperf.perf_counter()
+        start = perf_counter()
         loop(n, *arguments)
-        return pyperf.perf_counter() - start
+        return perf_counter() - start
 
     return Subject(name, seconds)
 
@@ -53,7 +52,7 @@ def in_python(name: str, statement: str, **names) -> Subject:
     timer = timeit.Timer(
         "; ".join([statement] * DUPLICATE),
         setup,
-        pyperf.perf_counter,
+        perf_counter,
         {f"__{key}": value for key, value in names.items()},
     )
     return Subject(name, lambda n: timer.timeit(max(1, n // DUPLICATE)))

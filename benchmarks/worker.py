@@ -80,6 +80,20 @@ def operators(rounds: int) -> dict:
     return {name: interleave(subjects, rounds) for name, subjects in groups().items()}
 
 
+def bindings(rounds: int) -> dict:
+    from benchmarks.bindings import groups
+    from benchmarks.timing import interleave
+
+    return {name: interleave(subjects, rounds) for name, subjects in groups().items()}
+
+
+def pairs(rounds: int) -> dict:
+    from benchmarks.pairs import groups
+    from benchmarks.timing import interleave
+
+    return {name: interleave(subjects, rounds) for name, subjects in groups().items()}
+
+
 def memory(exchanges: int) -> dict:
     from benchmarks.memory import measure
 
@@ -87,6 +101,6 @@ def memory(exchanges: int) -> dict:
 
 
 if __name__ == "__main__":
-    jobs = (exchanges, conversions, calls, methods, copies, operators, memory)
+    jobs = (exchanges, conversions, calls, methods, copies, operators, bindings, pairs, memory)
     job = {function.__name__: function for function in jobs}[sys.argv[1]]
     print(json.dumps(job(**json.loads(sys.argv[2]))))

@@ -206,10 +206,16 @@ def quoted(note: str) -> str:
 
 # ---- the picture ----------------------------------------------------------------------------
 
-SIZE, LEFT, TOP, GAP = 20, 190, 200, 110
+SIZE, LEFT, TOP, RIGHT, FOOT = 20, 190, 210, 90, 40
+
+STYLE = """\
+text { font: 11px sans-serif; fill: #1f2328 } .title { font-size: 14px; font-weight: 600 }
+.end { text-anchor: end }
+@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .dies { stroke: #e6edf3 } }"""
 
 
 def picture(cells: dict[str, str]) -> Iterator[str]:
+    """A panel for each way, one below the other, for the light and the dark theme of a reader."""
     pairs = {
         tuple(name.split("/")): Cell.parse(text) for name, text in cells.items() if "/" in name
     }
@@ -217,35 +223,31 @@ def picture(cells: dict[str, str]) -> Iterator[str]:
     producers = [name for name in names if any(pair[1] == name for pair in pairs)]
     # The columns of each panel: not every consumer is a target of convert.
     panels = {
-        way: [name for name in names if any(pair[::2] == (way, name) for pair in pairs)]
+        way: consumers
         for way in WAYS
+        if (consumers := [name for name in names if any(p[::2] == (way, name) for p in pairs)])
     }
-    width = LEFT + sum(SIZE * len(consumers) + GAP for consumers in panels.values() if consumers)
-    height = TOP + SIZE * len(producers) + 50
+    width = LEFT + SIZE * max(map(len, panels.values())) + RIGHT
+    panel = TOP + SIZE * len(producers)
+    height = panel * len(panels) + FOOT
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}" font-family="sans-serif" font-size="11">'
+        f'width="{width}" height="{height}" role="img">'
     )
-    yield f'<rect width="{width}" height="{height}" fill="#ffffff"/>'
-    left = LEFT
-    for way, consumers in panels.items():
-        if not consumers:
-            continue
-        yield f'<text x="{left}" y="18" font-size="14">{escape(WAYS[way])}</text>'
+    yield f"<style>\n{STYLE}\n</style>"
+    for number, (way, consumers) in enumerate(panels.items()):
+        base = number * panel
+        yield f'<text x="0" y="{base + 24}" class="title">{escape(WAYS[way])}</text>'
         for column, consumer in enumerate(consumers):
-            x, y = left + column * SIZE + SIZE // 2 + 4, TOP - 6
+            x, y = LEFT + column * SIZE + SIZE // 2 + 4, base + TOP - 6
             yield f'<text x="{x}" y="{y}" transform="rotate(-60 {x} {y})">{label(consumer)}</text>'
         for line, producer in enumerate(producers):
-            y = TOP + line * SIZE
-            if left == LEFT:
-                yield (
-                    f'<text x="{LEFT - 8}" y="{y + 14}" text-anchor="end">{label(producer)}</text>'
-                )
+            y = base + TOP + line * SIZE
+            yield f'<text x="{LEFT - 8}" y="{y + 14}" class="end">{label(producer)}</text>'
             for column, consumer in enumerate(consumers):
                 cell = pairs.get((way, producer, consumer))
                 if cell is not None:
-                    yield square(left + column * SIZE, y, cell, f"{producer} to {consumer}")
-        left += SIZE * len(consumers) + GAP
+                    yield square(LEFT + column * SIZE, y, cell, f"{producer} to {consumer}")
     x, y = LEFT, height - 24
     for outcome in (ZERO_COPY, COPY, REFUSED, WRONG, DIES):
         if any(cell.outcome == outcome for cell in pairs.values()):
@@ -260,9 +262,11 @@ def label(name: str) -> str:
 
 
 def square(x: int, y: int, cell: Cell, pair: str) -> str:
+    outline = ' class="dies"' if cell.outcome == DIES else ""  # black is not seen on black
     return (
         f'<rect x="{x + 1}" y="{y + 1}" width="{SIZE - 2}" height="{SIZE - 2}" '
-        f'fill="{COLOURS[cell.outcome]}"><title>{escape(f"{pair}: {cell}")}</title></rect>'
+        f'fill="{COLOURS[cell.outcome]}"{outline}>'
+        f"<title>{escape(f'{pair}: {cell}')}</title></rect>"
     )
 
 

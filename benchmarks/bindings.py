@@ -1,0 +1,209 @@
+"""One function of one tensor, bound by each tool: what a call costs, how long the module takes to
+compile, and how large it is. Writes docs/bindings.json, which benchmarks.plots draws.
+
+    python -m benchmarks.bindings [--rounds N]
+
+The sources are in benchmarks/smallest, all compiled with the same flags. The time is the user time
+of the compilers, from the source to the module; of nanobind, which has code of its own to compile
+once for each project, without that. The size is that of the stripped module.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks import machine, worker
+from benchmarks.native import ROOT
+from benchmarks.timing import Samples, Subject, in_python, middle
+
+SOURCES = Path(__file__).parent / "smallest"
+BUILT = ROOT / "build/benchmarks/smallest"
+FLAGS = ["-O2", "-fPIC", "-fvisibility=hidden", f"-I{ROOT / 'include'}"]
+SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
+
+#: Module -> the tool, as readers know it.
+TOOLS = {
+    "with_fastdl.c": "fastdl.h",
+    "with_fastdl_cython.pyx": "cimport fastdl",
+    "with_fastdl_nanobind.cpp": "nanobind, fastdl's caster",
+    "with_fastdl_pybind11.cpp": "pybind11, fastdl's caster",
+    "with_nanobind.cpp": "nanobind, nb::ndarray",
+    "with_pybind11.cpp": "pybind11, py::array",
+    "with_tvm_ffi.cpp": "tvm-ffi",
+    "with_torch.cpp": "torch, TORCH_LIBRARY",
+}
+ARGUMENTS = ("torch tensor", "ndarray")
+
+
+# ---- building -------------------------------------------------------------------------------
+
+
+def python_include() -> list[str]:
+    return [f"-isystem{sysconfig.get_path('include')}"]
+
+
+def of_nanobind() -> tuple[list[str], list[str]]:
+    import nanobind
+
+    own = Path(nanobind.source_dir())
+    headers = [nanobind.include_dir(), str(own.parent / "ext/robin_map/include")]
+    include = [f"-isystem{path}" for path in headers]
+    library = BUILT / f"nanobind-{nanobind.__version__}.o"
+    if not library.exists():
+        command = ["g++", "-std=c++17", *FLAGS, "-fno-strict-aliasing", *include]
+        source = str(own / "nb_combined.cpp")
+        run([*command, *python_include(), "-c", source, "-o", str(library)])
+    return include, [str(library)]
+
+
+def of_pybind11() -> tuple[list[str], list[str]]:
+    import pybind11
+
+    return [f"-isystem{pybind11.get_include()}"], []
+
+
+def of_tvm_ffi() -> tuple[list[str], list[str]]:
+    from tvm_ffi import libinfo
+
+    library = Path(libinfo.find_libtvm_ffi())
+    return (
+        [f"-isystem{path}" for path in libinfo.include_paths()],
+        [f"-L{library.parent}", "-ltvm_ffi", f"-Wl,-rpath,{library.parent}"],
+    )
+
+
+def of_torch() -> tuple[list[str], list[str]]:
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        raise ImportError("No module named 'torch'")
+    folder = Path(spec.origin).parent
+    headers = (folder / "include", folder / "include/torch/csrc/api/include")
+    return (
+        [f"-isystem{path}" for path in headers],
+        [f"-L{folder / 'lib'}", "-ltorch", "-ltorch_cpu", "-lc10"],
+    )
+
+
+LIBRARIES: dict[str, Callable[[], tuple[list[str], list[str]]]] = {
+    "nanobind": of_nanobind,
+    "pybind11": of_pybind11,
+    "ffi": of_tvm_ffi,
+    "torch": of_torch,
+}
+
+
+def run(command: list[str]) -> None:
+    subprocess.run(command, check=True, cwd=ROOT)
+
+
+def target(source: str) -> Path:
+    return BUILT / f"{Path(source).stem}{SUFFIX}"
+
+
+def build(source: str) -> float:
+    """Compiles and links a module; the seconds of user time that took."""
+    BUILT.mkdir(parents=True, exist_ok=True)
+    name, kind = Path(source).stem, Path(source).suffix
+    library = LIBRARIES.get(name.rpartition("_")[2])
+    include, link = library() if library else ([], [])
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    path = str(SOURCES / source)
+    if kind == ".pyx":
+        path = str(BUILT / f"{name}.c")
+        run([sys.executable, "-m", "cython", "-3", str(SOURCES / source), "-o", path])
+    standard = "-std=c++20" if name == "with_torch" else "-std=c++17"
+    compiler = ["g++", standard] if kind == ".cpp" else ["gcc", "-std=c11"]
+    command = [*compiler, *FLAGS, "-shared", "-s", *include, *python_include(), path, *link]
+    run([*command, "-o", str(target(source))])
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+
+
+def load(source: str) -> Callable:
+    """The function of a module that was built."""
+    name, path = Path(source).stem, target(source)
+    if name == "with_torch":
+        import torch
+
+        torch.ops.load_library(str(path))
+        return torch.ops.fastdl_benchmark.take.default
+    if name == "with_tvm_ffi":
+        import tvm_ffi
+
+        return tvm_ffi.load_module(path).take
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.take
+
+
+# ---- measuring ------------------------------------------------------------------------------
+
+
+def groups() -> dict[str, list[Subject]]:
+    """Kind of argument -> the functions that take it."""
+    import torch  # noqa: F401 - before what links to it
+
+    from benchmarks.exchanges import numpy_array, torch_tensor
+
+    functions = {tool: load(source) for source, tool in TOOLS.items() if target(source).exists()}
+    found = {}
+    for kind, x in zip(ARGUMENTS, (torch_tensor(), numpy_array()), strict=True):
+        found[kind] = [
+            in_python(tool, "f(x)", f=function, x=x)
+            for tool, function in functions.items()
+            if takes(function, x)
+        ]
+    return found
+
+
+def takes(function: Callable, x: object) -> bool:
+    try:
+        function(x)
+    except (TypeError, RuntimeError):
+        return False
+    return True
+
+
+def result(tool: str, source: str, seconds: list[float], calls: dict[str, Samples]) -> dict:
+    known = {
+        "seconds": round(statistics.median(seconds), 3),
+        "bytes": os.path.getsize(target(source)),
+    }
+    for kind, samples in calls.items():
+        known[kind] = round(middle(samples, tool), 1) if tool in samples[0] else None
+    return known
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.bindings", description=__doc__.partition("\n\n")[0]
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="compilations of each (3)")
+    parser.add_argument("--workers", type=int, default=5, help="processes that time calls (5)")
+    options = parser.parse_args()
+    facts, versions = machine.facts(), machine.versions()
+    times: dict[str, list[float]] = {source: [] for source in TOOLS}
+    for _ in range(options.rounds):
+        for source, taken in times.items():
+            print(source, file=sys.stderr, flush=True)
+            taken.append(build(source))
+    runs = [worker.run("bindings", rounds=30) for _ in range(options.workers)]
+    calls = {kind: [one[kind] for one in runs] for kind in ARGUMENTS}
+    tools = {tool: result(tool, s, times[s], calls) for s, tool in TOOLS.items()}
+    for tool, known in tools.items():
+        print(f"{tool:28}", *(f"{name} {value}" for name, value in known.items()), sep="  ")
+    data = {"machine": facts, "versions": versions, "tools": tools}
+    (ROOT / "docs/bindings.json").write_text(json.dumps(data, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
