@@ -2,6 +2,7 @@
 it."""
 
 from fastdl._convert import asarray, pickling, token, values
+from fastdl._convert.convert import WRAPPER
 from fastdl._core import device, dtype, exchange, tensor
 from fastdl._protocol import array_interface, consumer, cuda_array, placement, producer, streams
 from fastdl.bridges import convert, lookup, numpy
@@ -9,6 +10,7 @@ from fastdl.bridges import convert, lookup, numpy
 
 def connect() -> None:
     """Called once, on import."""
+    asarray.install(read=convert.read)
     dtype.install(numpy=numpy.descriptor)
     tensor.install(
         Device=device.make_device,
@@ -36,6 +38,6 @@ def connect() -> None:
         after_table=consumer.finish_table_import,
         delivery=consumer.check_delivery,
         bridge=lookup.find,
-        wrap=convert.wrap,
+        wrapper=WRAPPER,
     )
     convert.connect()

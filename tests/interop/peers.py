@@ -80,7 +80,8 @@ class Peer:
     through: str = PROTOCOL  # or TABLE, BRIDGE, BUFFER
     readonly: bool = False  # what fastdl must say of its arrays
     pointer: Callable[[Any], int] | None = None
-    write: Callable[[Any, Any], None] | None = None  # sets the first element
+    write: Callable[[Any, Any], None] | None = None  # sets the first element; must not raise
+    unwritten: tuple[str, ...] = ()  # dtypes of which it cannot set one; "scalar": no dimensions
     min_ndim: int = 0
     max_ndim: int = 8
     has_scalars: bool = True  # arrays of 0 dimensions
@@ -365,6 +366,7 @@ MORE = (
         take=arrays.paddle_take,
         pointer=lambda x: x.data_ptr(),
         write=arrays.set_first,
+        unwritten=("uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2"),
         views={
             "transposed": lambda x: x.T,
             "gaps": lambda x: x[:, ::2],
@@ -382,8 +384,9 @@ MORE = (
         make=arrays.mxnet_make,
         values=arrays.mxnet_values,
         take=arrays.mxnet_take,
-        give=arrays.mxnet_give,
+        give=arrays.asarray,
         write=arrays.mxnet_write,
+        unwritten=("scalar",),
     ),
     Peer(
         name="tvm",
@@ -437,7 +440,7 @@ MORE = (
         wrap=arrays.openvino_wrap,
         values=lambda x: arrays.numpy_lists(x.data),
         take=arrays.openvino_take,
-        give=lambda x: arrays.asarray(x.data),
+        give=arrays.asarray,
         pointer=lambda x: arrays.numpy_pointer(x.data),
         write=lambda x, value: arrays.set_first(x.data, value),
     ),
@@ -449,7 +452,7 @@ MORE = (
         make=arrays.tinygrad_make,
         values=lambda x: x.tolist(),
         take=arrays.tinygrad_take,
-        give=lambda x: arrays.asarray(x.data()),
+        give=arrays.asarray,
     ),
     Peer(
         name="dpnp",

@@ -25,7 +25,7 @@ def convert(x, like, copy):
     if own is bridge and not copy:
         return x
     try:
-        tensor = asarray(x) if own is None or own.read is None else own.read(x)
+        tensor = asarray(x) if own is None else front.read(x, own)
         tensor = exchange.from_dlpack(x) if tensor is x else tensor  # one of convert's own
     except Exception as error:
         found = explain(error, x, None, bridge)
@@ -36,11 +36,10 @@ def convert(x, like, copy):
     return front.make(tensor, bridge, x, target, immutable, copy)
 
 
-def wrap(tensor, cls):
-    """An object of a class that C code asks for; `tensor` itself if its library is not known."""
-    if front.knows(cls) or known_bridge(cls) is not None:
-        return front.convert(tensor, cls)
-    return tensor
+def read(x):
+    """The tensor of an object of a library that fastdl knows; None for any other."""
+    own = known_bridge(type(x))
+    return None if own is None else front.read(x, own)
 
 
 # ---- which library --------------------------------------------------------------------------
@@ -48,6 +47,9 @@ def wrap(tensor, cls):
 
 def known_bridge(cls: type):
     """The bridge of a class, remembered for the next call; None if its library is not known."""
+    bridge = front.known(cls)
+    if bridge is not None:
+        return bridge
     bridge = lookup.bridge_of_class(cls)
     if bridge is not None and lookup.is_named(bridge, cls):  # and not just a base of it
         front.remember(cls, bridge)
@@ -89,7 +91,7 @@ def importer_of_class(cls, like):
     return importer
 
 
-def unknown_library(target, importer) -> Bridge:
+def unknown_library(target, importer=None) -> Bridge:
     """A bridge to a library that fastdl knows nothing of. Its own refusals are final; but negative
     strides are copied, since libraries built on torch abort at them."""
     if isinstance(target, ModuleType):
@@ -269,4 +271,12 @@ def copy(tensor):
 
 def connect() -> None:
     """Called once, on import."""
-    front.install(convert=convert, explain=explain, refuse=refuse, forbid=forbid, copy=copy)
+    front.install(
+        convert=convert,
+        explain=explain,
+        refuse=refuse,
+        forbid=forbid,
+        copy=copy,
+        find=known_bridge,
+        unknown=unknown_library,
+    )
