@@ -12,6 +12,9 @@ from tests.support.build import ROOT
 
 PUBLIC = [name for name in fastdl.__all__ if callable(getattr(fastdl, name))]
 
+#: As in a session of a user.
+NAMES = {"fastdl": fastdl, "np": np, "__name__": "__main__"}
+
 #: Only a machine with a device has something to show.
 WITHOUT_EXAMPLE = {"record", "release"}
 
@@ -30,9 +33,7 @@ def examples():
 
 @pytest.mark.parametrize(("name", "text"), [pytest.param(*x, id=x[0]) for x in examples()])
 def test_examples_work(name, text):
-    example = doctest.DocTestParser().get_doctest(
-        inspect.cleandoc(text), {"fastdl": fastdl, "np": np}, name, None, None
-    )
+    example = doctest.DocTestParser().get_doctest(inspect.cleandoc(text), NAMES, name, None, None)
     assert example.examples, f"{name} has no example"
     with np.printoptions(legacy=False):
         result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example)

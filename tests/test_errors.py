@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 
 from tests.errors import page, unreached
-from tests.errors.sources import literals
+from tests.errors.sources import PYTHON, C, literals, literals_in
 
 ROWS = [row for group in page.groups() for row in group.rows]
 
@@ -41,6 +41,33 @@ def test_no_message_is_left_out():
         if literal.text not in listed and not any(map(literal.is_in, documented))
     ]
     assert not missing, "\n".join(missing)
+
+
+CYTHON_SOURCE = '''
+def f(x):
+    """Not this one."""
+    if x is not c"N":  # nor "this one here"
+        raise TypeError(f"expected {x!r} or "
+                        # in between
+                        f"{', '.join(x)}, got 'a b'")
+    return WORDS["key"], r"no such (thing|one)", 'it is ' + x
+'''
+C_SOURCE = """
+#include "a header.h"
+/* "not this one" */
+static const char quote = '"';
+int f(void) { return fail("expected %.40s, "  // "nor this"
+                          "got %lld" " of \\"%s\\""); }
+"""
+
+
+def test_the_scanner_joins_literals_and_passes_over_comments():
+    found = [literal.text for literal in literals_in(CYTHON_SOURCE, "", PYTHON)]
+    assert found == ["expected … or …, got 'a b'", "it is "]
+    (found,) = literals_in(C_SOURCE, "", C)
+    assert found.text == 'expected …, got … of "…"'
+    assert found.is_in('expected a, got 3 of "x"')
+    assert not found.is_in("expected a, got 3 of x")
 
 
 def test_what_is_not_reached_exists():

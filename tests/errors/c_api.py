@@ -91,8 +91,8 @@ MODULE = "The extension module calls the header wrongly: it is for its author to
 GROUP = Group(
     "Functions of C, C++ and Cython modules",
     "What `fastdl.h` and its casters raise. `x` stands for the name of the argument. On Python "
-    "3.11 and newer, an exception of a producer has the note `raised by argument x`. [The guide "
-    "for C](c-guide.md).",
+    "3.11 and newer, an exception of a producer has the note `raised by argument x`. See [the C "
+    "guide](c-guide.md), [C++ and Cython](cpp-cython.md) and [the reference](c-reference.md).",
     [
         Row(
             (lambda: alone.borrow([1.0]), lambda: installed.borrow([1.0])),

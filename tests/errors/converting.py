@@ -85,7 +85,7 @@ GROUP = Group(
             "expected the type, the module or an object of a tensor library as `like`, got …: pass "
             "one of …, a type with a DLPack exchange table, or a module with from_dlpack",
             "`fastdl.convert(x, numpy.ndarray)`, `fastdl.convert(x, torch)`, or an array like "
-            "which the result should be. [How to add a library](architecture.md#exchange-tables).",
+            "which the result should be. [How to add a library](add-a-library.md).",
         ),
         Row(
             lambda: fastdl.convert(5, np.ndarray),

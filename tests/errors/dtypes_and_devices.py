@@ -22,7 +22,7 @@ def tpu():
 GROUP = Group(
     "Dtypes, devices and new memory",
     "`fastdl.DType`, `fastdl.Device`, and `dtype` and `device` wherever they are arguments; "
-    "`fastdl.empty`.",
+    "`fastdl.empty`. See [the Python guide](python-guide.md#element-types-and-devices).",
     [
         Row(
             lambda: fastdl.DType("flaot32"),
@@ -175,7 +175,8 @@ GROUP = Group(
             BufferError,
             "expected a device on which fastdl allocates (the host, CUDA, ROCm), got opencl:0: "
             "allocate with its own library, and import the result",
-            "See [devices](streams.md).",
+            "`fastdl.DeviceType` has all types; [streams](streams.md#copies) says what fastdl "
+            "copies.",
         ),
     ],
 )

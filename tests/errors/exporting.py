@@ -39,7 +39,8 @@ def writable_buffer(x):
 GROUP = Group(
     "Exporting a tensor",
     "`Tensor.__dlpack__`, which other libraries call; the buffer protocol, Arrow and the array "
-    "interfaces; exchange tables. [What fastdl answers](architecture.md#protocol).",
+    "interfaces; exchange tables. [What fastdl answers](architecture.md#protocol), and [how to add "
+    "a library](add-a-library.md).",
     [
         Row(
             lambda: export(tensor=fastdl.asarray(b"1234")),

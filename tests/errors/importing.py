@@ -135,8 +135,8 @@ WRONG_DICT = "The object's own interface is malformed. Report it to its library.
 
 GROUP = Group(
     "Importing a tensor",
-    "`fastdl.from_dlpack(x)` and `fastdl.asarray(x)`; the latter takes more kinds of objects. What "
-    "an object may export: [architecture](architecture.md#exchange-tables).",
+    "`fastdl.from_dlpack(x)` and `fastdl.asarray(x)`; the latter takes more kinds of objects: see "
+    "[the Python guide](python-guide.md#asarray-for-everything-else).",
     [
         Row(
             lambda: fastdl.from_dlpack([1.0, 2.0]),
@@ -265,8 +265,8 @@ GROUP = Group(
             "expected a tensor with memory, got one that stands for a tensor while a function is "
             "traced: call this outside of torch.compile, jax.jit and their like, or make it a "
             "custom operator there (torch.library.custom_op, jax.pure_callback)",
-            "While a function is traced its arguments have no values. `docs/examples/torch_compile`"
-            " has a custom operator.",
+            "While a function is traced its arguments have no values. See [custom "
+            "operators](custom-operators.md).",
         ),
         Row(
             consumed_twice,

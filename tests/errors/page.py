@@ -6,7 +6,7 @@ from importlib import import_module
 
 from tests.errors.row import Group, Row
 
-GROUPS = "importing converting exporting views dtypes_and_devices streams c_api installing".split()
+GROUPS = "importing converting exporting views dtypes_and_devices streams c_api commands".split()
 
 
 @cache

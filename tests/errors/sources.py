@@ -14,13 +14,14 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 
 _QUOTED = r'"(?:[^"\\\n]|\\.)*"'
-_PYTHON = re.compile(
-    rf'(?P<skip>#[^\n]*|r?"""(?s:.*?)""")'
-    rf"|(?P<prefix>\b[fbcr]{{1,2}})?(?P<text>{_QUOTED}|'(?:[^'\\\n]|\\.)*')|(?P<code>\S)"
+_EITHER = rf"(?:{_QUOTED}|'(?:[^'\\\n]|\\.)*')"
+PYTHON = re.compile(
+    rf'(?P<skip>#[^\n]*|r?"""(?s:.*?)"""|\b(?:r|rf|fr){_EITHER})'  # raw: a regular expression
+    rf"|(?:\b[fbc])?(?P<text>{_EITHER})|(?P<code>\S)"
 )
-_C = re.compile(
+C = re.compile(
     r"(?P<skip>//[^\n]*|/\*(?s:.*?)\*/|(?m:^\s*#\s*include[^\n]*)|'(?:[^'\\\n]|\\.)+'|\\\n)"
-    rf"|(?P<prefix>\bL)?(?P<text>{_QUOTED})|(?P<code>\S)"
+    rf"|(?P<text>{_QUOTED})|(?P<code>\S)"
 )
 _FIELD = {
     "python": re.compile(r"\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}"),
@@ -47,27 +48,30 @@ class Literal(NamedTuple):
 
 
 def literals() -> Iterator[Literal]:
-    """Of all sources but those of the commands, which print."""
+    """Of all sources. The commands print; their errors begin with "expected"."""
     paths = [*(ROOT / "include").rglob("*"), *(ROOT / "src" / "fastdl").rglob("*")]
     for path in sorted(paths):
-        if "cli" in path.parts or path.name == "__main__.py":
-            continue
-        if path.suffix in (".py", ".pyx", ".pxd"):
-            yield from _literals_of(path, _PYTHON)
+        if path.suffix == ".py" and ("cli" in path.parts or path.name == "__main__.py"):
+            found = _literals_of(path, PYTHON)
+            yield from (literal for literal in found if literal.text.startswith("expected"))
+        elif path.suffix in (".py", ".pyx", ".pxd"):
+            yield from _literals_of(path, PYTHON)
         elif path.suffix in (".c", ".h"):
-            yield from _literals_of(path, _C)
+            yield from _literals_of(path, C)
 
 
 def _literals_of(path: Path, scanner: re.Pattern) -> Iterator[Literal]:
-    source = path.read_text()
-    name = path.relative_to(ROOT).as_posix()
+    return literals_in(path.read_text(), path.relative_to(ROOT).as_posix(), scanner)
+
+
+def literals_in(source: str, name: str, scanner: re.Pattern) -> Iterator[Literal]:
     begin, parts = 0, [""]
     for match in [*scanner.finditer(source), None]:
         if match is not None and match["skip"]:
             continue
         if match is not None and match["text"]:
             begin = begin or source.count("\n", 0, match.start()) + 1
-            first, *others = _parts(match["text"], scanner is _C)
+            first, *others = _parts(match["text"], scanner is C)
             parts = [*parts[:-1], parts[-1] + first, *others]
         elif begin:
             text = "x".join(parts)

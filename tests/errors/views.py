@@ -19,7 +19,8 @@ def described(words):
 GROUP = Group(
     "Indexing, views and values",
     "`tensor[...]`, `reshape`, `permute`, `T`, `squeeze`, `expand`, `view`; `item`, `tolist`, "
-    "`int`, `in`, `==`. A Tensor has views and no arithmetic: for all else, convert it.",
+    "`int`, `in`, `==`. A Tensor has views and no arithmetic: for all else, convert it. See [the "
+    "Python guide](python-guide.md#a-tensor).",
     [
         Row(
             lambda: MATRIX[2],

@@ -436,12 +436,12 @@ def register_exchange_api(cls, table, /):
     Registering again replaces the table. ValueError if no table of the chain has major version
     1 and all its mandatory functions.
 
-    >>> class Mine:  # its library's table would know what to do with it
+    >>> class My:  # its library's table would know what to do with it
     ...     pass
-    >>> fastdl.register_exchange_api(Mine, fastdl.exchange_api(fastdl.Tensor))
-    >>> fastdl.from_dlpack(Mine())
+    >>> fastdl.register_exchange_api(My, fastdl.exchange_api(fastdl.Tensor))
+    >>> fastdl.from_dlpack(My())
     Traceback (most recent call last):
-    TypeError: expected a fastdl.Tensor, got '...Mine': this exchange table is that of fastdl.Tensor
+    TypeError: expected a fastdl.Tensor, got '__main__.My': this exchange table is that of fastdl.Tensor
     """
     cdef const DLPackExchangeAPI *api
     if not isinstance(cls, type):

@@ -1,0 +1,88 @@
+"""Importing the package, what other projects build with, and the commands."""
+
+import contextlib
+import io
+import os
+from unittest import mock
+
+from fastdl import _build
+from fastdl.__main__ import main
+from fastdl.cli.expression import evaluate
+from tests.errors.row import Group, Row
+
+
+def in_a_source_tree():
+    with mock.patch.object(os.path, "exists", return_value=False):
+        _build.get_pkgconfig_dir()
+
+
+def command(*arguments):
+    """`python -m fastdl ARGUMENTS`, whose failure is a SystemExit with what it says."""
+
+    def do():
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            try:
+                status = main(arguments)
+            except SystemExit as error:  # of argparse
+                status = error.code
+        if status != 0:
+            raise SystemExit(said.getvalue().strip().splitlines()[-1])
+
+    return do
+
+
+NAMES = "The names are those of the packages as they are imported."
+
+GROUP = Group(
+    "Installing, building, and the command line",
+    "`import fastdl`, and `python -m fastdl`, which prints its errors and ends with status 1 or 2. "
+    "See [the command line](command-line.md).",
+    [
+        Row(
+            "tests/test_interpreters.py: subinterpreter",
+            ImportError,
+            "fastdl works in the main interpreter only, and this is a subinterpreter: import "
+            "fastdl, and exchange tensors, in the main one",
+            "Exchange tables belong to the process. Modules that include the header work there "
+            "without the package. See [hazards](hazards.md#crashes-and-processes).",
+        ),
+        Row(
+            "tests/test_interpreters.py: initialized again",
+            ImportError,
+            "fastdl works in the first life of Python in a process only, and Python was finalized "
+            "and initialized again: start another process",
+            "A program that embeds Python initialises it once.",
+        ),
+        Row(
+            in_a_source_tree,
+            FileNotFoundError,
+            "expected fastdl.pc in …, but this is a source tree, where it is not made: install "
+            "fastdl with pip",
+            "`pip install .` in the source tree.",
+        ),
+        Row(
+            command("--version", "demo"),
+            SystemExit,
+            "…expected either a command or facts to print",
+            "One call of `python -m fastdl` does either.",
+        ),
+        Row(
+            (command("demo", "--library", "nunpy"), command("bench", "nunpy")),
+            SystemExit,
+            "…expected … of …, … nunpy",
+            NAMES,
+        ),
+        Row(
+            command("doctor", "--only", "nunpy"),
+            SystemExit,
+            "python -m fastdl doctor: expected names out of …; got 'nunpy'",
+            NAMES,
+        ),
+        Row(
+            lambda: evaluate("numpy"),
+            ValueError,
+            "expected MODULE:EXPRESSION, as in 'numpy:ones(3)'; got 'numpy'",
+            "A module to import, a colon, and an expression of its names.",
+        ),
+    ],
+)
