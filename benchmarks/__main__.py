@@ -1,10 +1,11 @@
-"""python -m benchmarks: measures, prints the table, and writes docs/benchmarks.md and .json."""
+"""python -m benchmarks: measures, prints the table, and writes docs/benchmarks.md, .json and a
+picture."""
 
 import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import budgets, capi, machine, report, startup, worker
+from benchmarks import budgets, capi, machine, picture, report, startup, worker
 from benchmarks.native import ROOT
 
 CHECK_SLACK = 1.5  # by how much a check lets a ratio miss its budget: CI machines are noisy
@@ -27,7 +28,7 @@ def parse() -> argparse.Namespace:
     mode.add_argument(
         "--page",
         action="store_true",
-        help="measure nothing: write the page again from benchmarks.json",
+        help="measure nothing: write the page and the picture again from benchmarks.json",
     )
     parser.add_argument("--long", action="store_true", help="10^8 exchanges for lost memory")
     parser.add_argument("--workers", type=int, help="processes that measure (7, check: 3)")
@@ -114,6 +115,7 @@ def main() -> int:
         return instructions.main()
     if options.page:
         report.write_page(options.output, *report.load(options.output))
+        picture.write(options.output)
         return 0
     facts, versions = machine.facts(), machine.versions()
     sections, samples = measure(options)
@@ -123,6 +125,7 @@ def main() -> int:
     warn_of_noise(rows)
     if not options.check:
         report.write(options.output, sections, facts, versions, samples)
+        picture.write(options.output)
         progress(f"written: {options.output}/benchmarks.md and benchmarks.json; now run")
         progress("python docs/quote.py, for the pages that quote them")
         return 0

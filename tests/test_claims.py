@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import fastdl
-from benchmarks import report, summary
+from benchmarks import picture, report, summary
 from fastdl import __main__ as command_line
 from tests.test_layers import LAYERS
 
@@ -54,6 +54,14 @@ def test_the_page_of_benchmarks_is_what_was_measured():
     ), "written by hand? python -m benchmarks --page writes it again"
 
 
+@pytest.mark.parametrize("theme", picture.THEMES)
+def test_the_picture_is_what_was_measured(theme):
+    lines = picture.picture(summary.DOCS, theme)
+    assert [*lines] == (summary.DOCS / theme).read_text().splitlines(), (
+        "python -m benchmarks.picture draws it again"
+    )
+
+
 @pytest.mark.parametrize(
     "text",
     ["It costs 5 ns.", "a table plus 4 ns", "12 to 13 ms", "table plus\n * 99 ns", "3 times"],
@@ -78,7 +86,7 @@ def test_every_figure_in_prose_is_used():
 @pytest.mark.parametrize("path", PAGES, ids=name_of)
 def test_links_lead_somewhere(path):
     text = re.sub(r"(?s)```.*?```|`[^`\n]*`", "", prose(path))
-    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+    for target in re.findall(r"""(?:\]\(|\b(?:src|srcset)=")([^)\s"]+)[)"]""", text):
         if not target.startswith(("http://", "https://", "#")):
             assert (path.parent / target.partition("#")[0]).exists(), target
 

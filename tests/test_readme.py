@@ -27,6 +27,10 @@ def test_example_is_real_and_short():
     assert result.failed == 0
 
 
+def test_it_is_short():
+    assert len(README.read_text().splitlines()) < 150
+
+
 def in_readme():
     return re.search(r"```c\n(.*?)```", README.read_text(), re.DOTALL)[1]
 
