@@ -331,13 +331,13 @@ def wheel(session: nox.Session) -> None:
     session.install(f"fastdlpack[test] @ {built.resolve().as_uri()}")
     session.run("pytest", "tests/test_wheel.py", env={"FASTDL_WHEEL": str(built)})
     again = folder / "again"
-    for distribution in (built, sdist):
-        place = folder / f"with{distribution.suffix}"
+    for name, distribution in {"wheel": built, "sdist": sdist}.items():
+        place = folder / f"from-{name}"
         session.run("python", "-m", "venv", str(place))
         python = str(place / ("Scripts" if os.name == "nt" else "bin") / "python")
         pip = (python, "-m", "pip")
         session.run(*pip, "install", "-q", OLDEST_PIP, external=True)
-        if distribution == sdist:
+        if name == "sdist":
             words = ("wheel", "-q", "--no-deps", "-w", str(again), str(sdist))
             session.run(*pip, *words, env=REPRODUCIBLE, external=True)
             (distribution,) = again.glob("*.whl")

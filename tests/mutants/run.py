@@ -2,8 +2,8 @@
 
     python -m tests.mutants.run [PART OF A NAME OR FILE...]
 
-Works on copies of the tree, each built once; a mutant then costs the compilation of its file. The
-tests must be green without any. At the end comes the kill table; the status is 1 if a mutant
+Works on copies of the tree, each built once; a mutant then costs the compilation of its file, or of
+those that include it. The tests must be green without any. At the end comes the kill table; the status is 1 if a mutant
 survives, if its text is not found exactly once, or if it does not compile: the table is then to be
 mended, or a test to be written.
 
@@ -32,6 +32,12 @@ PARTS = (
     *("LICENSE", "README.md"),
 )
 EXTENSION = "src/fastdl/_native"  # the library of all C files
+# Cython alone, of what has changed.
+TRANSLATE = """
+import runpy, setuptools
+setuptools.setup = lambda **arguments: None
+runpy.run_path("setup.py")["c_of_modules"]()
+"""
 JOBS = int(os.environ.get("FASTDL_MUTANT_JOBS", 0)) or min(os.cpu_count() or 1, 4)
 HANGS = 200  # seconds after which tests that take ten are taken to hang
 
@@ -44,9 +50,10 @@ class Verdict(NamedTuple):
 class Tree:
     """A copy of the repository in which the extension is built, to be mutated and restored."""
 
-    def __init__(self, path, compilers=None):
+    def __init__(self, path, compilers=None, readers=None):
         self.path = path
         self.compilers = compilers or []
+        self.readers = readers or {}
 
     def run(self, *command, timeout=600, environment=None):
         environment = {
@@ -80,10 +87,25 @@ class Tree:
         lines = (shlex.split(line) for line in log.splitlines() if " -o " in line)
         self.compilers = [words for words in lines if "-o" in words]
         self.command_for(EXTENSION)  # or it is not understood here
+        for source in self.sources():
+            for header in self.headers_of(source):
+                self.readers.setdefault(header, []).append(source)
+
+    def sources(self):
+        """The C files, of the repository and of Cython."""
+        found = (words[words.index("-c") + 1] for words in self.compilers if "-c" in words)
+        return [name for name in found if (self.path / name).is_relative_to(self.path)]
+
+    def headers_of(self, source):
+        """The headers of the repository that a C file includes, by way of others too."""
+        words = list(self.command_for(source))
+        at = words.index("-o")
+        del words[at : at + 2]
+        return {name for name in self.must(*words, "-MM").split() if name.endswith(".h")}
 
     def clone(self, path):
         shutil.copytree(self.path, path, symlinks=True)
-        return Tree(path, self.compilers)
+        return Tree(path, self.compilers, self.readers)
 
     def command_for(self, name):
         """The line that compiled the C file `name`, or linked the module `name`."""
@@ -97,11 +119,14 @@ class Tree:
         raise LookupError(f"the build printed no command for {name}")
 
     def rebuild(self, file):
-        if file.endswith(".c"):
-            self.must(*self.command_for(file))
-            self.must(*self.command_for(EXTENSION))
-        elif file.endswith((".pyx", ".h")):
-            self.must(sys.executable, "setup.py", "build_ext", "--inplace")
+        if file.endswith(".py"):
+            return
+        if file.endswith(".pyx"):
+            self.must(sys.executable, "-c", TRANSLATE)
+            file = f"build/{file.removesuffix('pyx')}c"
+        for source in self.readers[file] if file.endswith(".h") else [file]:
+            self.must(*self.command_for(source))
+        self.must(*self.command_for(EXTENSION))
 
     def test(self, files, timeout=HANGS, environment=None):
         """How the tests of `files` end: the status of pytest, the first test that failed, or the
