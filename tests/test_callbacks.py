@@ -83,7 +83,7 @@ def test_no_call_waits_for_a_callback_that_waits_for_the_gil(kind):
         with sim.device(0):
             streams = [sim.stream(False) for _ in range(3)]
         imported = [fastdl.from_dlpack(Plain(arrays[0]))]
-        memory = [fastdl.empty(3, device=here), fastdl.empty(3, device=here, stream=streams[0])]
+        memory = [fastdl.empty(3, device=here) for _ in range(2)]
         def scope():
             with fastdl.use_stream(here, streams[1]):
                 fastdl.from_dlpack(Table(arrays[3]))
@@ -184,7 +184,6 @@ class Puts:
 
 OWN = {
     "plain": lambda here, stream: busy(here, fastdl.empty(9, device=here.device)),
-    "of a stream": lambda here, stream: fastdl.empty(9, device=here.device, stream=stream),
     "pinned": lambda here, stream: fastdl.empty(9, device=here.pinned),
     "copied": lambda here, stream: fastdl.empty(9, device=here.device).to(f"{here.device}:1"),
 }
@@ -368,7 +367,6 @@ PUT_OFF = """
     import atexit, ctypes, os, sys
     atexit.register(lambda: print(sim.live("allocations"), "allocations", flush=True))
     import fastdl
-    from fastdl._core import tensor as core
     from tests.support.frameworks import *
     from tests.support.memory import *
     from tests.test_callbacks import *
@@ -379,8 +377,11 @@ PUT_OFF = """
         def __del__(self):
             print("released", flush=True)
     def put_off(then):  # and no pending call is left to end it
-        tensors = [fastdl.empty(3, device=here.device)]
-        core.keep_alive(tensors[0], Owner())
+        owner = Owner()
+        owner.memory = fastdl.empty(3, device=here.device)
+        where = owner.memory.data_ptr, (3,), (1,), (2, 32, 1), owner.memory.__dlpack_device__()
+        tensors = [driver.on_memory(*where, False, owner)]
+        del owner
         def on_a_thread():
             fill_pending_calls()
             drop_in_callback(here, tensors)

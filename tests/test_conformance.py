@@ -122,7 +122,7 @@ def test_calls_while_a_callback_runs(simulation, driver, monkeypatch, locked):
 
 # What no deleter comes to call: at the beginning, or to copy.
 NOT_BY_DELETERS = {
-    *("cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetMemPool"),
+    *("cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet"),
     "cuMemcpy2DAsync_v2",
 }
 

@@ -75,37 +75,58 @@ def the_same(sim, context, depth=1):
 # ---- contexts beside the primary one --------------------------------------------------------
 
 
+def refused(stream):
+    """A BufferError about a stream whose context takes no event of fastdl's."""
+    match = rf"\(400\): if stream {stream} is of another context .* and pass stream=-1"
+    return pytest.raises(BufferError, match=match)
+
+
 @pytest.mark.parametrize("make", [Protocol, Table, Plain])
-@pytest.mark.parametrize("stream", [None, 1, 2])
-def test_a_default_stream_is_that_of_the_current_context(cuda, other, make, stream):
-    """It waits for the producer, and the consumer's waits for it."""
+@pytest.mark.parametrize("stream", [None, 1, 2, "handle"])
+def test_what_is_queued_in_another_context_cannot_be_recorded(cuda, other, make, stream):
+    """An event of that context would end with it, which may be at any time."""
+    array = Here(cuda)
+    with other() as context:
+        if stream == "handle":
+            stream = array.stream = cuda.stream(blocking=False)
+        array.write()
+        with refused(1 if make is Table else stream or 1):
+            fastdl.from_dlpack(make(array), stream=1 if make is Plain and not stream else stream)
+        assert the_same(cuda, context)
+        given_back(array)
+        assert cuda.live("events") <= 1  # which is kept
+
+
+@pytest.mark.parametrize("make", [Protocol, Table])
+def test_who_waits_can_pass_on_what_another_context_has_written(cuda, other, make):
     array = Here(cuda)
     with other() as context:
         array.write()
-        tensor = fastdl.from_dlpack(make(array), stream=1 if make is Plain else stream)
-        assert the_same(cuda, context)
-        if make is not Plain:
-            array.read(stream or 1)
-            tensor.record(stream or 1)
-        side = cuda.stream(blocking=False)
-        export(tensor, side)
-        array.write(side)
-        tensor.record(side)
-        export(tensor, stream)
-        array.read(stream or 1)
-        assert the_same(cuda, context)
-        del tensor
-
-
-def test_a_handle_of_the_current_context(cuda, other):
-    array = Here(cuda)
-    with other():
-        array.stream = cuda.stream(blocking=False)
-        array.write()
-        tensor = fastdl.from_dlpack(Plain(array), stream=array.stream)
+        cuda.synchronize(1)
+        tensor = fastdl.from_dlpack(make(array), stream=-1)
         export(tensor, 1)
         array.read(1)
+        with refused(1):
+            tensor.record(1)
+        tensor.release(1)  # the host waits
+        assert the_same(cuda, context)
         del tensor
+    given_back(array)
+
+
+@pytest.mark.parametrize("stream", [None, 1, 2])
+def test_a_default_stream_is_that_of_the_current_context(cuda, other, stream):
+    """It waits for what was recorded elsewhere."""
+    array = Here(cuda)
+    with cuda.device(0):
+        side = array.stream = cuda.stream(blocking=False)
+        array.write()
+        tensor = fastdl.from_dlpack(Plain(array), stream=side)
+        with other() as context:
+            export(tensor, stream)
+            array.read(stream or 1)
+            assert the_same(cuda, context, 2)
+            del tensor
 
 
 def test_a_handle_of_the_primary_context(cuda, other):
@@ -113,38 +134,16 @@ def test_a_handle_of_the_primary_context(cuda, other):
     array.write()
     with other():
         tensor = fastdl.from_dlpack(Plain(array), stream=array.stream)
+        tensor.record(array.stream)
         export(tensor, 1)
         cuda.kernel(1, read(array.pointer, NBYTES))
-        tensor.record(1)
         del tensor
-
-
-def test_what_was_recorded_elsewhere_is_waited_for_here(cuda, other):
-    """And the other way round."""
-    array = Here(cuda)
-    with cuda.device(0):
-        array.write(1)
-        tensor = fastdl.from_dlpack(Plain(array), stream=1)
-        with other():
-            export(tensor, 1)
-            array.write(1)
-            tensor.record(1)
-            primary = cuda._made("cuDevicePrimaryCtxRetain", 0)
-            cuda.ok("cuCtxPushCurrent_v2", primary)
-            export(tensor, 1)
-            array.read(1)
-            cuda.ok("cuCtxPopCurrent_v2", ctypes.c_void_p())
-            cuda.ok("cuDevicePrimaryCtxRelease_v2", 0)
-            del tensor
 
 
 def test_the_host_waits_for_the_current_context(cuda, other):
     array = Here(cuda, memory="managed")
     with other():
-        array.write()
-        tensor = fastdl.from_dlpack(Plain(array), stream=1)
-        driver.wait(tensor)
-        cuda.host_read(array.pointer, NBYTES)
+        tensor = fastdl.from_dlpack(Plain(array), stream=-1)
         array.write()
         tensor.release(1)  # no table: the host waits
         cuda.host_read(array.pointer, NBYTES)
@@ -176,105 +175,14 @@ def test_a_current_context_that_was_destroyed(cuda):
     del tensor
 
 
-def test_what_was_recorded_outlives_the_context(cuda, other):
-    """Nothing that fastdl keeps is of a context that it does not own."""
-    array = Here(cuda)
-    with other():
-        array.write()
-        tensor = fastdl.from_dlpack(Plain(array), stream=1)
-        assert driver.edges(tensor) == 1
-    target = stream_on(cuda, blocking=False)
-    export(tensor, target)
-    with cuda.device(0):
-        array.read(target)
-
-
-def test_another_context_costs_no_events_once_there_are_some(cuda, other):
-    """But one that is destroyed at once."""
-    with other():
-        made = []
-        for _ in range(5):
-            array = Here(cuda)
-            array.write()
-            tensor = fastdl.from_dlpack(Plain(array), stream=1)
-            made.append((cuda.live("events"), cuda.live("streams")))
-            del tensor
-    assert made[1:] == made[:1] * 4
-
-
-@pytest.mark.parametrize("failing", ["cuEventCreate", "cuEventRecord"])
-def test_an_event_that_cannot_be_had_there(cuda, other, failing):
-    """No event of another context takes its place: the order would be a wrong one."""
-    array = Here(cuda)
-    before = fastdl.from_dlpack(Plain(Array(cuda)))  # so that there is an event of the primary one
-    del before
-    with other() as context:
-        array.write()
-        cuda.fail_next(failing, 999, after=0 if failing == "cuEventCreate" else 1)
-        with pytest.raises(BufferError, match=f"{failing} answered .*999"):
-            fastdl.from_dlpack(Plain(array), stream=1)
-        given_back(array)
-        assert the_same(cuda, context)
-
-
-def test_a_stream_whose_context_cannot_be_told(cuda):
-    """A stream of a green context while another context is current: 12.x does not tell."""
-    array = Here(cuda)
-    with cuda.context(0, green=True):
-        stream = cuda.stream(blocking=False)
-        with cuda.device(0):
-            with pytest.raises(BufferError, match="make its context current") as caught:
-                fastdl.from_dlpack(Plain(array), stream=stream)
-            del caught
-            given_back(array)
-
-
-# ---- captures of another context -------------------------------------------------------------
-
-
-@pytest.mark.parametrize("stream", [None, "another"])
-def test_a_capture_in_a_green_context(cuda, stream):
-    """Even its default stream can capture. Nothing of fastdl's becomes a part of the graph."""
-    with cuda.context(0, green=True):
-        for _ in range(2):
-            array = Here(cuda)
-            capture = 1 if stream is None else cuda.stream(blocking=False)
-            side, free_stream = cuda.stream(blocking=False), cuda.stream(blocking=False)
-            event, free = cuda.event(), Here(cuda)
-            assert cuda.begin_capture(capture) == 0
-            cuda.record(event, capture)
-            cuda.wait(side, event)
-            array.write(capture)
-            with current_stream(capture):
-                tensor = fastdl.from_dlpack(Table(array), stream=capture)
-                assert driver.edges(tensor) == 0
-                export(tensor, side)
-                array.read(side)
-                free.write(free_stream)
-                outside = fastdl.from_dlpack(Plain(free), stream=free_stream)
-                assert driver.edges(outside) == 1
-                cuda.record(event, side)
-                cuda.wait(capture, event)
-            assert cuda.end_capture(capture) == 0
-            cuda.ok("cuEventDestroy_v2", event)
-            del tensor, outside
-        tensor = fastdl.from_dlpack(Plain(Here(cuda)), stream=1)  # over a stream of fastdl's
-        export(tensor, 2)
-
-
 # ---- memory ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stream", [None, 1, 2])
 @pytest.mark.parametrize("kind", ["cuda", "cuda_host", "cuda_managed"])
-def test_memory_outlives_the_context_in_which_it_was_asked_for(cuda, other, kind, stream):
+def test_memory_outlives_the_context_in_which_it_was_asked_for(cuda, other, kind):
     with other() as context:
-        tensor = fastdl.empty((64,), "uint8", f"{kind}:0", **({"stream": stream} if stream else {}))
+        tensor = fastdl.empty((64,), "uint8", f"{kind}:0")
         assert the_same(cuda, context)
-        if stream and kind == "cuda":
-            cuda.kernel(stream, write(tensor.data_ptr, 64, 1))
-            tensor.record(stream)
-            driver.wait(tensor)
     with cuda.device(0):
         if kind == "cuda_host":
             cuda.host_read(tensor.data_ptr, 64)
@@ -287,42 +195,35 @@ def test_memory_outlives_the_context_in_which_it_was_asked_for(cuda, other, kind
 
 
 def test_memory_is_freed_in_any_context(cuda, other):
-    tensors = [fastdl.empty((64,), "uint8", "cuda:0", stream=stream) for stream in (None, 1)]
+    tensor, side = fastdl.empty((64,), "uint8", "cuda:0"), stream_on(cuda, blocking=False)
+    with cuda.device(0):
+        cuda.kernel(side, write(tensor.data_ptr, 64, 1))
+    tensor.record(side)
     with other() as context:
-        while tensors:
-            tensor = tensors.pop()
-            export(tensor, 1)
-            cuda.kernel(1, write(tensor.data_ptr, 64, 1))
-            tensor.record(1)
-            del tensor
+        del tensor
         assert cuda.live("allocations") == 0
         assert the_same(cuda, context)
 
 
-@pytest.mark.parametrize("stream", [None, 2])
-def test_memory_that_c_code_works_on_in_another_context(cuda, other, stream):
-    """On the default stream, which nobody records."""
+def test_memory_that_c_code_works_on_in_another_context(cuda, other):
+    """On the default stream, which nobody records: the host waits for it."""
     with other():
-        tensor = fastdl.empty((64,), "uint8", "cuda:0", stream=stream)
+        tensor = fastdl.empty((64,), "uint8", "cuda:0")
         taken_from(tensor)
         cuda.kernel(1, write(tensor.data_ptr, 64, 1))
         del tensor
         assert cuda.live("allocations") == 0
 
 
-def test_memory_of_a_stream_in_another_context_is_freed(cuda, other):
-    with other():
-        tensor = fastdl.empty((64,), "uint8", "cuda:0", stream=1)
-    del tensor
-    assert cuda.live("allocations") == 0
-
-
 def test_copies_in_another_context(cuda, other):
     with other() as context:
         source = Here(cuda)
         value = source.write()
-        tensor = fastdl.from_dlpack(Plain(source), stream=1)
-        copy = tensor.copy()
+        cuda.synchronize(1)
+        tensor = fastdl.from_dlpack(Plain(source), stream=-1)
+        with refused(1):
+            tensor.copy()
+        copy = fastdl.from_dlpack(tensor, copy=True, stream=-1)
         host = copy.to("cpu")
         assert bytes(memoryview(host).cast("B")) == value
         assert the_same(cuda, context)
@@ -400,31 +301,29 @@ def test_a_reset_of_the_device_of_a_stream(cuda, reset):
 
 
 def test_a_reset_with_another_context_current(cuda, reset):
-    array = Here(cuda)
+    array = Array(cuda, stream=stream_on(cuda, blocking=False))
     with cuda.context(0) as context:
         array.write()
-        tensor = fastdl.from_dlpack(Plain(array), stream=1)
-        cuda.synchronize(1)
+        tensor = fastdl.from_dlpack(Plain(array), stream=array.stream)
         reset()
         export(tensor, 2)
         assert the_same(cuda, context)
-        again = Here(cuda)
+        again = Array(cuda, stream=stream_on(cuda, blocking=False))
         again.write()
-        tensor = fastdl.from_dlpack(Plain(again), stream=1)
+        tensor = fastdl.from_dlpack(Plain(again), stream=again.stream)
         export(tensor, 2)
-        again.read(2)
+        cuda.kernel(2, read(again.pointer, NBYTES))
         del tensor
 
 
-@pytest.mark.parametrize("stream", [None, 1])
 @pytest.mark.parametrize("kind", ["cuda", "cuda_host", "cuda_managed"])
-def test_memory_of_a_device_that_was_reset_is_gone(cuda, reset, kind, stream):
+def test_memory_of_a_device_that_was_reset_is_gone(cuda, reset, kind):
     """It is freed by nobody, and the next is had as ever."""
-    device, keywords = f"{kind}:0", {"stream": stream} if stream and kind == "cuda" else {}
-    tensor = fastdl.empty((64,), "uint8", device, **keywords)
+    device = f"{kind}:0"
+    tensor = fastdl.empty((64,), "uint8", device)
     reset()
     assert cuda.live("allocations") == 0
-    again = fastdl.empty((64,), "uint8", device, **keywords)
+    again = fastdl.empty((64,), "uint8", device)
     del tensor
     assert cuda.live("allocations") == 1
     del again
@@ -445,16 +344,12 @@ def test_each_reset_is_noticed_once(cuda, reset):
         assert cuda.calls("cuDevicePrimaryCtxRetain") == retained + 1
 
 
-@pytest.mark.parametrize("streams", [False, True])
-def test_what_is_kept_is_forgotten_after_a_reset(cuda, reset, streams):
-    if streams:
-        fastdl.empty(1, device="cuda:0", stream=1)
-    with cuda.context(0):
-        tensor = fastdl.from_dlpack(Plain(Here(cuda)), stream=1)
-        del tensor
+def test_what_is_kept_is_forgotten_after_a_reset(cuda, reset):
+    tensor = fastdl.from_dlpack(Plain(Array(cuda)))
+    del tensor
     reset()
     driver.forget_events(TYPES["cuda"])
-    fastdl.empty(1, device="cuda:0", stream=1)
+    fastdl.empty(1, device="cuda:0")
 
 
 def test_an_old_driver_tells_a_reset_that_is_recent():

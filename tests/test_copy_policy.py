@@ -190,35 +190,6 @@ def test_streams_for_copies_to_the_host_are_those_of_the_source(here, place):
         tensor.to(target, stream=Stream(0))
 
 
-# ---- which memory ---------------------------------------------------------------------------
-
-
-def asynchronous(here):
-    return here.calls("alloc on a stream")
-
-
-def test_only_who_names_a_stream_gets_memory_that_belongs_to_it(here):
-    host = fastdl.from_dlpack(values(6))
-    device = here.device
-    tensor = host.to(device)
-    stream = stream_on(here.sim, blocking=False)
-    for copy in (
-        lambda: fastdl.from_dlpack(host, device=device),
-        lambda: fastdl.from_dlpack(tensor, copy=True),
-        lambda: tensor.__dlpack__(copy=True, max_version=(1, 3)),
-        # A consumer drops its import while its kernels run, as it does with all others.
-        lambda: tensor.__dlpack__(copy=True, max_version=(1, 3), stream=stream),
-        lambda: tensor.to(f"{device}:1", stream=-1),
-        tensor.copy,
-    ):
-        copy()
-        assert asynchronous(here) == 0
-    tensor.to(f"{device}:1", stream=stream_on(here.sim, 1))
-    assert asynchronous(here) == 1
-    fastdl.from_dlpack(tensor, copy=True, stream=stream)
-    assert asynchronous(here) == 2
-
-
 # ---- captures -------------------------------------------------------------------------------
 
 

@@ -105,15 +105,12 @@ def outcome(function, *arguments, **keywords):
     ids=repr,
 )
 def test_the_compiled_function_and_the_one_in_python_agree(arguments):
-    for keywords in ({}, {"stream": None}, {"stream": -1}, {"stream": 7}):
-        compiled = outcome(fastdl.empty, *arguments, **keywords)
-        assert compiled == outcome(asarray.empty, *arguments, **keywords)
+    assert outcome(fastdl.empty, *arguments) == outcome(asarray.empty, *arguments)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cpu:0", (1, 0), fastdl.Device("cpu")])
-@pytest.mark.parametrize("stream", [None, -1])
-def test_forms_of_devices_and_streams(device, stream):
-    assert fastdl.empty(2, device=device, stream=stream).device == (1, 0)
+def test_forms_of_devices(device):
+    assert fastdl.empty(2, device=device).device == (1, 0)
 
 
 def test_memory_is_freed_with_the_last_view():
@@ -193,17 +190,6 @@ def test_devices_without_a_driver(device):
 def test_devices_out_of_reach(device):
     with pytest.raises(BufferError, match="on which fastdl allocates"):
         fastdl.empty(2, device=device)
-
-
-@pytest.mark.parametrize("stream", [0, 1, 4096, -2, 2**64])
-def test_streams_on_the_host(stream):
-    with pytest.raises(ValueError):
-        fastdl.empty(2, stream=stream)
-
-
-def test_the_stream_is_a_keyword():
-    with pytest.raises(TypeError):
-        fastdl.empty(2, "float32", "cpu", -1)
 
 
 def test_an_array_without_dimensions_is_a_size():

@@ -103,7 +103,7 @@ def test_faults_cost_one_item_each(tmp_path):
     tests = {
         "import_waits[plain]": "crash",
         "stream_gone": "hang",
-        "own_memory[recorded-at-once]": "break",
+        "own_memory[recorded]": "break",
     }
     asked = {"order by events": "crash", "forks": "hang", "captured events": "break"}
     code, report, page = dry_run(
@@ -125,7 +125,7 @@ def test_faults_cost_one_item_each(tmp_path):
     for line in (
         "| ask-order | order by events | crashed | SIGABRT |",
         "| ask-capture | forks | hung | no end after 8 s |",
-        "| test-stand-ins | own_memory[recorded-at-once] | broke the device | "
+        "| test-stand-ins | own_memory[recorded] | broke the device | "
         "every call answers 700 after this |",
         "| capture: forks: the rest | hung: no end after 8 s |",
     ):

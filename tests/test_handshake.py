@@ -9,6 +9,7 @@ import gc
 import os
 import sys
 import threading
+import weakref
 
 import pytest
 
@@ -398,11 +399,36 @@ def test_a_block_on_the_default_stream_does_not_end_in_silence_during_a_capture(
     del again
 
 
-def test_a_block_that_nobody_can_leave_any_more_has_ended(cuda):
-    block = fastdl.use_stream(CUDA, stream_on(cuda))
-    block.__enter__()
-    del block
-    assert driver.work_stream(*CUDA) == 1
+def test_a_block_that_nobody_leaves_goes_on(sim):
+    """And its stream lives: what was queued there within is still waited for."""
+    array, streams = Array(sim), [Named(stream_on(sim, blocking=False))]
+    tensor, alive = fastdl.from_dlpack(Protocol(array)), weakref.ref(streams[0])
+    number, target = streams[0].__index__(), stream_on(sim, blocking=False)
+
+    def work():
+        block = fastdl.use_stream((TYPES[sim.kind], 0), streams.pop())
+        block.__enter__()
+        taken = Taken(tensor)
+        array.write(number)
+        del block, taken
+        gc.collect()
+        assert driver.work_stream(TYPES[sim.kind], 0) == number
+        tensor.__dlpack__(stream=target, max_version=(1, 3))
+
+    in_thread(sim, work)
+    array.read(target)
+    tensor.record(target)
+    assert alive() is not None
+
+
+class Named:
+    """A stream object."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __index__(self):
+        return self.number
 
 
 # ---- record and release ---------------------------------------------------------------------

@@ -57,10 +57,9 @@ class Scenarios:
     def test_pool_reuse(self, gpu, library, release):
         scenarios.pool_reuse(gpu, library, release=release)
 
-    @pytest.mark.parametrize("ordered", [True, False], ids=["on-a-stream", "at-once"])
     @pytest.mark.parametrize("record", [True, False], ids=["recorded", "not-recorded"])
-    def test_own_memory(self, gpu, ordered, record):
-        scenarios.own_memory(gpu, ordered=ordered, record=record)
+    def test_own_memory(self, gpu, record):
+        scenarios.own_memory(gpu, record=record)
 
     def test_copy_waits(self, gpu, library):
         scenarios.copy_waits(gpu, library)

@@ -303,23 +303,21 @@ def pool_reuse(gpu, library, *, release):
     judge_reuse(gpu, look, release)
 
 
-def own_memory(gpu, *, ordered, record):
-    """Memory of fastdl's own is not given back while recorded work uses it. `ordered`: allocated
-    on a stream, so that the host need not wait for that. Without the record it is a race."""
+def own_memory(gpu, *, record):
+    """Memory of fastdl's own is not given back while recorded work uses it. Without the record it
+    is a race."""
     owner, reader, place = gpu.stream(), gpu.stream(), gpu.place()
-    arguments = {"stream": owner} if ordered else {}
-    fastdl.empty(SIZE, "uint8", gpu.device, **arguments)  # warms up
-    tensor = fastdl.empty(SIZE, "uint8", gpu.device, **arguments)
+    fastdl.empty(SIZE, "uint8", gpu.device)  # warms up
+    tensor = fastdl.empty(SIZE, "uint8", gpu.device)
     gpu.fill(owner, tensor.data_ptr, OLD)
     gpu.finish(owner)
     with gpu.hold(reader) as latch:
         look = gpu.look(reader, tensor.data_ptr, place)
         if record:
             tensor.record(reader)
-        if not ordered:
-            gpu.open_soon(latch)  # the host waits for `reader` if it has been recorded
+        gpu.open_soon(latch)  # the host waits for `reader` if it has been recorded
         del tensor
-        again = fastdl.empty(SIZE, "uint8", gpu.device, **arguments)
+        again = fastdl.empty(SIZE, "uint8", gpu.device)
         gpu.fill(owner, again.data_ptr, OTHER)
         again.record(owner)
     if record:

@@ -42,20 +42,6 @@ MEMORIES = [
         "failed = (work != NULL && (fdl_work_finish(work, &failure), 0)) ||",
     ),
     mutant(
-        f"{OWN}::test_memory_of_a_stream",
-        "memory of a stream is not said to be ready there alone",
-        MEMORY,
-        "failed = fdl_work_record_on(work, memory->ordinal, stream, failure) < 0;",
-        "failed = 0;",
-    ),
-    mutant(
-        f"{OWN}::test_memory_for_a_stream_of_another_device",
-        "memory of a stream is on another device than it says",
-        MEMORY,
-        "FDL_ASK(driver, pool_of, &pool, device)",
-        "FDL_ASK(driver, pool_of, &pool, device > 0 ? 0 : driver->devices - 1)",
-    ),
-    mutant(
         f"{COPIES}::test_the_source_is_ready",
         "a copy does not wait for its source",
         TRANSFER,
@@ -101,7 +87,7 @@ MEMORIES = [
         COPIES,
         "ordinary host memory is not waited for",
         TRANSFER,
-        "t->how & FDL_COPY_FINISHED || !is_asynchronous(t, t->to) || !is_asynchronous(t, t->from);",
+        "t->finished || !is_asynchronous(t, t->to) || !is_asynchronous(t, t->from);",
         "0;",
     ),
     mutant(
@@ -187,13 +173,6 @@ MEMORIES = [
         ORDERING,
         "return failed || capture.active ? NULL : work->producer;",
         "return failed ? NULL : work->producer;",
-    ),
-    mutant(
-        f"{OWN}::test_a_failing_allocation",
-        "memory of a stream is freed before the stream has it",
-        MEMORY,
-        "(!memory->of_stream ||\n",
-        "(1 ||\n",
     ),
     mutant(
         f"{COPIES}::test_what_a_tensor_says_of_its_memory",

@@ -21,18 +21,11 @@ from tests.mutants.mutant import (
 
 EVENTS = [
     mutant(
-        FAULTS,
-        "events of other devices are not kept",
-        EVENT,
-        "if (found != ordinal && fdl_load_pointer(&driver->contexts[found]) == *context)",
-        "if (found < 0)",
-    ),
-    mutant(
         HANDSHAKE,
         "a block whose stream cannot be used ends in silence",
         ORDERING,
-        "return failed && (failure->code != 0 || failure->no_memory) ? -1 : 0;",
-        "return 0;",
+        "fdl_work_record(work, scope->stream, failure) < 0 && !is_of_graph(failure) ? -1 : 0;",
+        "fdl_work_record(work, scope->stream, failure) < 0 ? 0 : 0;",
     ),
     mutant(
         HANDSHAKE,
@@ -82,10 +75,10 @@ EVENTS = [
     ),
     mutant(
         FAULTS,
-        "events of all devices are in one pool",
+        "events of all devices are in one list",
         EVENT,
-        "return &kept[driver->kind == FASTDL_STREAM_CUDA ? 0 : 1][ordinal][relayed];",
-        "return &kept[driver->kind == FASTDL_STREAM_CUDA ? 0 : 1][ordinal * 0][relayed];",
+        "return &kept[driver->kind == FASTDL_STREAM_CUDA ? 0 : 1][ordinal];",
+        "return &kept[driver->kind == FASTDL_STREAM_CUDA ? 0 : 1][ordinal * 0];",
     ),
     mutant(
         HANDSHAKE,
@@ -98,8 +91,8 @@ EVENTS = [
         DRIVERS,
         "an event whose record failed is lost",
         EVENT,
-        "    fdl_event_release(event);\n    return NULL;\n}\n\n/* The device other",
-        "    return NULL;\n}\n\n/* The device other",
+        "    fdl_event_release(event);\n    return NULL;\n}\n\nfdl_event *fdl_event_record(",
+        "    return NULL;\n}\n\nfdl_event *fdl_event_record(",
     ),
     mutant(
         HANDSHAKE,
@@ -114,13 +107,6 @@ EVENTS = [
         EVENT,
         "FDL_ASK(event->driver, event_query, event->handle) == 0;",
         "FDL_ASK(event->driver, event_query, event->handle) != 600;",
-    ),
-    mutant(
-        FAULTS,
-        "an event of one device is recorded for another of HIP",
-        EVENT,
-        "found != ordinal)\n        return found;",
-        "found != ordinal)\n        return ordinal;",
     ),
 ]
 
@@ -225,8 +211,8 @@ EDGES = [
         HANDSHAKE,
         "the host does not wait for a stream",
         ORDERING,
-        "failed = event == NULL || fdl_event_wait(event, failure) < 0;",
-        "failed = event == NULL;",
+        "failed = FDL_TRY(driver, failure, stream_synchronize, fdl_handle(source));",
+        "failed = 0;",
     ),
     mutant(
         DRIVERS,

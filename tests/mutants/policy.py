@@ -55,13 +55,6 @@ COPY_POLICY = [
         "target == CPU",
     ),
     mutant(
-        COPYING,
-        "memory of pools for who names no stream",
-        PLACING,
-        '"pooled": pooled and number != -1',
-        '"pooled": True',
-    ),
-    mutant(
         f"{UNORDERED}::test_its_data_is_on_no_stream",
         "data that its library has not ordered is called ready",
         CONSUMER,
@@ -100,7 +93,7 @@ COPY_POLICY = [
         COPYING,
         "a copy is not done when it should be",
         TRANSFER,
-        "t->how & FDL_COPY_FINISHED || !is_asynchronous(t, t->to)",
+        "t->finished || !is_asynchronous(t, t->to)",
         "!is_asynchronous(t, t->to)",
     ),
 ]

@@ -231,7 +231,7 @@ EXPORT_OPTIONAL int cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
     GIVE(pointer == 0 ? SUCCESS : memory_free(self, stream, (uintptr_t)pointer, false));
 }
 
-EXPORT_OPTIONAL int cuMemAllocManaged(CUdeviceptr *pointer, size_t size, unsigned flags)
+EXPORT int cuMemAllocManaged(CUdeviceptr *pointer, size_t size, unsigned flags)
 {
     CALL("cuMemAllocManaged", CONTEXT);
     if (flags != 1 && flags != 2)

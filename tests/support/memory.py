@@ -14,9 +14,6 @@ from tests.support.frameworks import PINNED, Array, simulated
 CALLS = {
     "alloc": ("cuMemAlloc_v2", "hipMalloc"),
     "free": ("cuMemFree_v2", "hipFree"),
-    "alloc on a stream": ("cuMemAllocFromPoolAsync", "hipMallocFromPoolAsync"),
-    "which pool": ("cuDeviceGetMemPool", "hipDeviceGetMemPool"),
-    "which device": ("cuDeviceGet", None),
     "pin": ("cuMemHostAlloc", "hipHostMalloc"),
     "unpin": ("cuMemFreeHost", "hipHostFree"),
     "manage": ("cuMemAllocManaged", "hipMallocManaged"),

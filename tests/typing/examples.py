@@ -57,7 +57,7 @@ def importing(values: npt.NDArray[np.float32], capsule: CapsuleType) -> None:
 
     fastdl.empty(3)
     fastdl.empty((2, 3), "bfloat16", "cpu:0")
-    fastdl.empty([2, 3], fastdl.DType("int8"), fastdl.Device("cpu"), stream=None)
+    fastdl.empty([2, 3], fastdl.DType("int8"), fastdl.Device("cpu"))
     fastdl.empty((2, 3), (2, 32, 1))
     fastdl.empty("3")  # type: ignore[arg-type]
 

@@ -12,7 +12,7 @@ from fastdl._devices import driver
 from fastdl._protocol.array_interface import import_array
 from fastdl._protocol.consumer import Capsule
 from fastdl._protocol.cuda_array import import_cuda_array
-from fastdl._protocol.streams import DEFAULT, stream_number, validate_stream
+from fastdl._protocol.streams import DEFAULT
 
 _read_known = None  # the tensor of an object of a library that fastdl knows, else None
 
@@ -165,11 +165,10 @@ def numbers_of_format(form: str, itemsize: int) -> tuple[int, int, int]:
     return dtype.__dlpack_data_type__()
 
 
-def empty(shape, dtype="float32", device="cpu", *, stream=None):
+def empty(shape, dtype="float32", device="cpu"):
     """fastdl.empty, complete by itself: the compiled function serves ordinary shapes, names of
     types and the host."""
     target = Device(device)
-    number = validate_stream(stream_number(stream, target), target)
     numbers = DType(dtype).__dlpack_data_type__()
     shape = _sizes(shape)
     if target == CPU:
@@ -179,8 +178,7 @@ def empty(shape, dtype="float32", device="cpu", *, stream=None):
             f"expected a device on which fastdl allocates (the host, CUDA, ROCm), got {target}: "
             f"allocate with its own library, and import the result"
         )
-    where = target.__dlpack_device__()
-    return driver.empty(shape, numbers, *where, -1 if number is None else number)
+    return driver.empty(shape, numbers, *target.__dlpack_device__())
 
 
 def _sizes(shape) -> tuple[int, ...]:

@@ -67,8 +67,6 @@ def empty(
     shape: SupportsIndex | Iterable[SupportsIndex],
     dtype: _DTypeLike = "float32",
     device: _DeviceLike = "cpu",
-    *,
-    stream: object = None,
 ) -> Tensor: ...
 
 # What follows is only for fastdl's own Python layer.

@@ -287,7 +287,6 @@ fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64
     tensor.byte_offset = 0;
     fdl_description_fill(description, &tensor, flags);
     description->block->owner = memory;
-    description->block->release = free; /* for code that puts another owner before it */
     description->block->drop = drop_memory;
     return description;
 }

@@ -192,7 +192,10 @@ static void release_pair(void *owner)
 
 int fdl_keep_also(fdl_block *block, PyObject *object)
 {
-    owner_pair *pair = PyMem_RawMalloc(sizeof(owner_pair));
+    owner_pair *pair;
+    if (block->drop != NULL && block->drop != drop_owner)
+        return 0; /* fastdl's own memory, which has come back, needs no other owner */
+    pair = PyMem_RawMalloc(sizeof(owner_pair));
     if (pair == NULL) {
         PyErr_NoMemory();
         return -1;

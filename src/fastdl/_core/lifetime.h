@@ -32,8 +32,9 @@ void fdl_own_legacy(fdl_block *block, DLManagedTensor *managed);
 void fdl_own_object(fdl_block *block, PyObject *object);
 void fdl_own_buffer(fdl_block *block, Py_buffer *buffer);
 
-/* Keeps another object alive until the owner of `block` has been released. Takes a new reference.
- * 0, or -1 with MemoryError. */
+/* Keeps another object alive until the owner of `block` has been released. Takes a new reference,
+ * but none for memory of fastdl's own, which lives as long as its block. 0, or -1 with MemoryError.
+ */
 int fdl_keep_also(fdl_block *block, PyObject *object);
 
 /* Detaches the owner of `block` without releasing it: the caller owns it again. */

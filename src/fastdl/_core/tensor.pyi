@@ -401,8 +401,6 @@ def empty(
     shape: SupportsIndex | Iterable[SupportsIndex],
     dtype: _DTypeLike = "float32",
     device: _DeviceLike = "cpu",
-    *,
-    stream: object = None,
 ) -> Tensor:
     """A new row-major tensor of uninitialised memory, aligned to 256 bytes.
 
@@ -410,9 +408,8 @@ def empty(
     dtype: all that fastdl.DType takes: "float32", numpy.float32, torch.float32, ...
     device: the host, CUDA ("cuda", "cuda_managed", or pinned memory: "cuda_host") or ROCm ("rocm",
         "rocm_host"), in any form that fastdl.Device takes.
-    stream: for device memory: allocates in the order of this stream if the device has memory pools;
-        the memory is ready on it, and fastdl orders its use on other streams; `record` what other
-        code queues. None: the memory is ready at once, which may make the host wait.
+    Memory on a device is ready on every stream, and comes from the driver, which may make the host
+    wait: in a loop, use the allocator of your library.
 
     MemoryError if there is not enough memory. BufferError without a driver for the device. Other
     errors as of DType and Device.

@@ -263,16 +263,15 @@ cdef bint plain_shape(object shape, DLTensor *prototype, int64_t *dims) except -
     return plain_size(shape, dims)
 
 
-def empty(shape, dtype="float32", device="cpu", *, stream=None):
+def empty(shape, dtype="float32", device="cpu"):
     """A new row-major tensor of uninitialised memory, aligned to 256 bytes.
 
     shape: the sizes of the dimensions in elements, an int or a sequence of ints.
     dtype: all that fastdl.DType takes: "float32", numpy.float32, torch.float32, ...
     device: the host, CUDA ("cuda", "cuda_managed", or pinned memory: "cuda_host") or ROCm ("rocm",
         "rocm_host"), in any form that fastdl.Device takes.
-    stream: for device memory: allocates in the order of this stream if the device has memory pools;
-        the memory is ready on it, and fastdl orders its use on other streams; `record` what other
-        code queues. None: the memory is ready at once, which may make the host wait.
+    Memory on a device is ready on every stream, and comes from the driver, which may make the host
+    wait: in a loop, use the allocator of your library.
 
     MemoryError if there is not enough memory. BufferError without a driver for the device. Other
     errors as of DType and Device.
@@ -285,10 +284,10 @@ def empty(shape, dtype="float32", device="cpu", *, stream=None):
     cdef DLTensor prototype
     cdef Tensor made
     prototype.device = host_device()
-    if (stream is None and fdl_means_host(device) and fdl_dtype_of(dtype, &prototype.dtype)
+    if (fdl_means_host(device) and fdl_dtype_of(dtype, &prototype.dtype)
             and plain_shape(shape, &prototype, dims)):
         return host_memory(&prototype, 0, check_sizes(&prototype, 0))
-    made = to_empty(shape, dtype, device, stream=stream)
+    made = to_empty(shape, dtype, device)
     fdl_dtype_object(made.description.managed.dl_tensor.dtype)  # the next call may know it
     return made
 

@@ -9,15 +9,16 @@
 
 /* All under fdl_lists. */
 fdl_block *fdl_blocks_put_off;
-static fdl_block *refused, *awaiting;
-static int64_t put_off_count;
+static fdl_block *refused;
+static int64_t put_off, waiting; /* so far; now */
 
 static void add(fdl_block **list, fdl_block *block)
 {
     fdl_lock_take(&fdl_lists);
     block->next = *list;
     fdl_store_pointer((void **)list, block);
-    put_off_count += list == &fdl_blocks_put_off;
+    put_off += list == &fdl_blocks_put_off;
+    waiting++;
     fdl_lock_give(&fdl_lists);
 }
 
@@ -32,6 +33,8 @@ static void end_all(fdl_block **list)
     fdl_lock_take(&fdl_lists);
     block = *list;
     fdl_store_pointer((void **)list, NULL);
+    for (next = block; next != NULL; next = next->next)
+        waiting--;
     fdl_lock_give(&fdl_lists);
     for (; block != NULL; block = next) {
         next = block->next;
@@ -60,18 +63,18 @@ int fdl_host_may_wait(const fdl_driver *driver)
            has_waited || fdl_driver_is_lost();
 }
 
-void fdl_defer(fdl_block *block, const fdl_driver *driver)
+void fdl_defer(fdl_block *block)
 {
-    add(fdl_host_may_wait(driver) ? &refused : &awaiting, block);
+    add(&refused, block);
 }
 
 int fdl_end_after_wait(void)
 {
     int outer = has_waited;
-    if (fdl_load_pointer((void *const *)&awaiting) == NULL)
+    if (fdl_load_pointer((void *const *)&refused) == NULL)
         return 0;
     has_waited = 1;
-    end_all(&awaiting);
+    end_all(&refused);
     has_waited = outer;
     return 1;
 }
@@ -125,24 +128,18 @@ void fdl_deferred_at_exit(void)
 void fdl_deferred_after_fork(int lost)
 {
     fdl_lock_init(&asking);
-    if (lost)
-        fdl_blocks_put_off = refused = awaiting = NULL;
+    if (lost) {
+        fdl_blocks_put_off = refused = NULL;
+        waiting = 0;
+    }
 }
 
 /* ---- for tests and reports ---- */
 
-static int64_t length(const fdl_block *block)
-{
-    int64_t count = 0;
-    for (; block != NULL; block = block->next)
-        count++;
-    return count;
-}
-
-void fdl_deferred_count(int64_t *put_off, int64_t *waiting)
+void fdl_deferred_count(int64_t *so_far, int64_t *now)
 {
     fdl_lock_take(&fdl_lists);
-    *put_off = put_off_count;
-    *waiting = length(fdl_blocks_put_off) + length(refused) + length(awaiting);
+    *so_far = put_off;
+    *now = waiting;
     fdl_lock_give(&fdl_lists);
 }

@@ -42,9 +42,9 @@
  * does not wait before others have made the host wait. */
 int fdl_host_may_wait(const fdl_driver *driver);
 
-/* Takes a block without references that the driver refuses to end or, unless the host may wait,
- * that ends after its next wait. Any thread. */
-void fdl_defer(fdl_block *block, const fdl_driver *driver);
+/* Takes a block without references that the driver refuses to end, or for which the host may not
+ * wait. Any thread. */
+void fdl_defer(fdl_block *block);
 
 /* Ends the blocks of both kinds, as far as possible now. May run any code of their owners. Any
  * thread outside of callbacks, without holding a lock; nothing happens without a Python thread
@@ -61,7 +61,7 @@ static inline void fdl_end_put_off(void)
 }
 
 /* The caller has made the host wait for the device, and it succeeded: on HIP no capture was active.
- * Or memory has run out. Ends what was deferred until then; 0 if there was nothing. As
+ * Or memory has run out. Ends what was refused until then; 0 if there was nothing. As
  * fdl_end_deferred. */
 int fdl_end_after_wait(void);
 

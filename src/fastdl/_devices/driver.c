@@ -63,8 +63,7 @@ static const char *name_in(const fdl_driver *driver, const symbol *row)
 
 int fdl_driver_answer(const fdl_driver *driver, int code)
 {
-    if (code != 0 && driver->hip_last_error != NULL && driver->hip_peek_at_error != NULL &&
-        driver->hip_peek_at_error() == code)
+    if (code != 0 && driver->kind == FASTDL_STREAM_ROCM && driver->hip_peek_at_error() == code)
         (void)driver->hip_last_error();
     if (code >= FDL_FIRST_OF_CAPTURES && code <= FDL_LAST_OF_CAPTURES)
         fdl_store_release(&slot_of(driver->kind)->driver.captures, 1);
@@ -179,21 +178,26 @@ void fdl_driver_replace(int kind, const char *path)
 
 /* ---- current devices ---- */
 
+int fdl_is_in_use(fdl_driver *driver, int32_t ordinal)
+{
+    unsigned flags;
+    int device, active;
+    return driver->kind == FASTDL_STREAM_ROCM ||
+           FDL_ASK(driver, cu_get_device, &device, ordinal) != 0 ||
+           FDL_ASK(driver, cu_primary_state, device, &flags, &active) != 0 || active;
+}
+
 /* Whether the primary context of a device, which was retained once, has not been reset since. Its
  * handle stays the same, but not its id. An older driver knows only whether it is alive now. */
 static int is_unbroken(fdl_driver *driver, int32_t ordinal, void *context)
 {
-    uint64_t id = 0;
-    unsigned flags;
-    int device, active = 1, code;
-    if (driver->cu_context_id != NULL)
-        code = FDL_ASK(driver, cu_context_id, context, &id);
-    else if ((code = FDL_ASK(driver, cu_get_device, &device, ordinal)) == 0)
-        code = FDL_ASK(driver, cu_primary_state, device, &flags, &active);
-    if (code != 0) /* other errors say nothing, and come again */
-        return !fdl_context_is_gone(code);
-    return driver->cu_context_id != NULL ? fdl_life_of(driver, ordinal) == fdl_handle((int64_t)id)
-                                         : active;
+    uint64_t id;
+    int code;
+    if (driver->cu_context_id == NULL)
+        return fdl_is_in_use(driver, ordinal);
+    code = FDL_ASK(driver, cu_context_id, context, &id);
+    return code == 0 ? fdl_life_of(driver, ordinal) == fdl_handle((int64_t)id)
+                     : !fdl_context_is_gone(code); /* other errors say nothing, and come again */
 }
 
 /* Retains a primary context, for the first time or after a reset. It may have to be made, which
@@ -324,8 +328,8 @@ void fdl_leave(const fdl_scope *scope)
 int fdl_capture_of(fdl_driver *driver, int64_t stream, fdl_capture *capture, fdl_failure *failure)
 {
     int status = 0, code = FDL_ASK(driver, is_capturing, fdl_handle(stream), &status);
-    capture->active = capture->known = 0;
-    capture->id = 0;
+    capture->active = 0;
+    capture->id = (uint64_t)stream;
     capture->stream = stream;
     if (code == IMPLICIT_CAPTURE) {
         (void)fdl_refuse(failure, "a graph is being captured on this device, so its default stream "
@@ -342,11 +346,10 @@ int fdl_capture_of(fdl_driver *driver, int64_t stream, fdl_capture *capture, fdl
         return fdl_refuse(failure, "the graph capture on this stream has been invalidated: "
                                    "end it, and capture the graph again");
     capture->active = status == CAPTURE_ACTIVE;
-    capture->known = driver->capture_info != NULL;
-    if (capture->known)
-        return FDL_TRY(driver, failure, capture_info, fdl_handle(stream), &status, &capture->id,
-                       NULL, NULL, NULL);
-    return 0;
+    if (driver->capture_info == NULL)
+        return 0;
+    return FDL_TRY(driver, failure, capture_info, fdl_handle(stream), &status, &capture->id, NULL,
+                   NULL, NULL);
 }
 
 int fdl_relax_captures(fdl_driver *driver)

@@ -60,9 +60,6 @@
       "hipThreadExchangeStreamCaptureMode", 1)                                                     \
     X(memory_alloc, (void **pointer, size_t bytes), "cuMemAlloc_v2", "hipMalloc", 1)               \
     X(memory_free, (void *pointer), "cuMemFree_v2", "hipFree", 1)                                  \
-    X(pool_of, (void **pool, int device), "cuDeviceGetMemPool", "hipDeviceGetMemPool", 0)          \
-    X(pool_alloc, (void **pointer, size_t bytes, void *pool, void *stream),                        \
-      "cuMemAllocFromPoolAsync", "hipMallocFromPoolAsync", 0)                                      \
     X(pinned_alloc, (void **pointer, size_t bytes, unsigned flags), "cuMemHostAlloc",              \
       "hipHostMalloc", 1)                                                                          \
     X(pinned_free, (void *pointer), "cuMemFreeHost", "hipHostFree", 1)
@@ -79,15 +76,12 @@
     X(cu_pop, (void **context), "cuCtxPopCurrent_v2", NULL, 1)                                     \
     X(cu_get_current, (void **context), "cuCtxGetCurrent", NULL, 1)                                \
     X(cu_set_current, (void *context), "cuCtxSetCurrent", NULL, 1)                                 \
-    X(cu_context_of, (void *stream, void **context), "cuStreamGetCtx", NULL, 0)                    \
-    X(cu_stream_create, (void **stream, unsigned flags), "cuStreamCreate", NULL, 1)                \
-    X(cu_stream_destroy, (void *stream), "cuStreamDestroy_v2", NULL, 1)                            \
     X(cu_error_name, (int code, const char **name), "cuGetErrorName", NULL, 1)                     \
     X(cu_pointer_attributes,                                                                       \
       (unsigned count, int *attributes, void **values, const void *pointer),                       \
       "cuPointerGetAttributes", NULL, 1)                                                           \
     X(cu_alloc_managed, (void **pointer, size_t bytes, unsigned flags), "cuMemAllocManaged", NULL, \
-      0)                                                                                           \
+      1)                                                                                           \
     X(cu_copy, (void *target, const void *source, size_t bytes, void *stream), "cuMemcpyAsync",    \
       NULL, 1)                                                                                     \
     X(cu_copy_2d, (const void *parameters, void *stream), "cuMemcpy2DAsync_v2", NULL, 1)
@@ -96,7 +90,6 @@
 #define FDL_HIP_CALLS(X)                                                                           \
     X(hip_get_device, (int *ordinal), NULL, "hipGetDevice", 1)                                     \
     X(hip_set_device, (int ordinal), NULL, "hipSetDevice", 1)                                      \
-    X(hip_device_of, (void *stream, int *ordinal), NULL, "hipStreamGetDevice", 0)                  \
     X(hip_pointer_attributes, (void *attributes, const void *pointer), NULL,                       \
       "hipPointerGetAttributes", 1)                                                                \
     X(hip_copy, (void *target, const void *source, size_t bytes, int kind, void *stream), NULL,    \
@@ -105,8 +98,8 @@
       (void *target, size_t target_pitch, const void *source, size_t pitch, size_t width,          \
        size_t height, int kind, void *stream),                                                     \
       NULL, "hipMemcpy2DAsync", 1)                                                                 \
-    X(hip_peek_at_error, (void), NULL, "hipPeekAtLastError", 0)                                    \
-    X(hip_last_error, (void), NULL, "hipGetLastError", 0)
+    X(hip_peek_at_error, (void), NULL, "hipPeekAtLastError", 1)                                    \
+    X(hip_last_error, (void), NULL, "hipGetLastError", 1)
 
 #define FDL_MEMBER(member, parameters, cuda, hip, needed) int(FDL_DRIVER_ABI * member) parameters;
 
@@ -218,6 +211,9 @@ static inline const void *fdl_life_of(const fdl_driver *driver, int32_t ordinal)
     return fdl_load_pointer(&driver->lives[ordinal]);
 }
 
+/* Whether anybody uses a device: on CUDA, whether its primary context is alive; on HIP always. */
+int fdl_is_in_use(fdl_driver *driver, int32_t ordinal);
+
 /* Whether that life goes on. In a scope of any device. */
 int fdl_is_alive(fdl_driver *driver, int32_t ordinal, const void *life);
 
@@ -229,21 +225,18 @@ static inline void *fdl_handle(int64_t stream)
     return (void *)(uintptr_t)(uint64_t)stream;
 }
 
-/* Whether a graph is being captured on a stream, and which. */
+/* Whether a graph is being captured on a stream, and which. CUDA before 11.3 cannot tell captures
+ * apart: there each stream has its own. */
 typedef struct {
     int active;
-    int known; /* whether `id` is: CUDA before 11.3 cannot tell captures apart */
     uint64_t id;
     int64_t stream;
 } fdl_capture;
 
-/* Whether two streams are in one capture. What is unknown is not: then only a stream itself is in
- * the same one as itself. */
+/* Whether two streams are in one capture. */
 static inline int fdl_same_capture(const fdl_capture *one, const fdl_capture *other)
 {
-    if (!one->active || !other->active)
-        return 0;
-    return one->known && other->known ? one->id == other->id : one->stream == other->stream;
+    return one->active && other->active && one->id == other->id;
 }
 
 /* Queries it. Fails if the stream cannot be used because another one captures (CUDA's 906). The

@@ -9,8 +9,8 @@ import atexit
 import cython
 
 from cpython.exc cimport PyErr_Occurred
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t
-from libc.stdlib cimport free, malloc
 
 from fastdl._core.dlpack cimport (
     DLDevice, DLDeviceType, DLPACK_FLAG_BITMASK_READ_ONLY, DLTensor, kDLCPU,
@@ -21,11 +21,11 @@ from fastdl._core.native cimport (
 )
 from fastdl._core.tensor cimport Tensor, describe_object, make_prototype
 from fastdl._devices.native cimport (
-    FDL_COPY_FINISHED, FDL_COPY_POOLED, fdl_capture, fdl_capture_of, fdl_deferred_at_exit,
+    fdl_capture, fdl_capture_of, fdl_deferred_at_exit,
     fdl_deferred_count, fdl_driver, fdl_driver_find, fdl_driver_replace, fdl_end_after_wait,
     fdl_end_deferred, fdl_enter, fdl_event_forget, fdl_leave,
     fdl_memory_on_device, fdl_pointer_find, fdl_scope, fdl_stream_scope, fdl_stream_scope_begin,
-    fdl_stream_scope_end, fdl_stream_scope_settle, fdl_transfer, fdl_work_edges, fdl_work_forget,
+    fdl_stream_scope_end, fdl_transfer, fdl_work_edges, fdl_work_forget,
     fdl_work_is_callers, fdl_work_of, fdl_work_ready_on, fdl_work_record, fdl_work_record_on,
     fdl_work_release, fdl_work_stream, fdl_work_wait,
 )
@@ -88,17 +88,8 @@ def ready_abroad(Tensor tensor not None, int32_t ordinal, int64_t stream):
     """The same for memory that its producer made ready on `stream` of another device than it names,
     as is right for managed memory: that stream of its own device waits."""
     cdef fdl_failure failure
-    cdef fdl_scope scope
-    cdef fdl_work *work = work_of(tensor)
-    cdef str what = "ordered after its producer, on stream"
-    cdef fdl_driver *driver = find_driver(tensor.description.managed.dl_tensor.device.device_type)
-    cdef int failed
-    with nogil:
-        failed = fdl_enter(driver, ordinal, &scope, &failure)
-        if not failed:
-            failed = fdl_work_record_on(work, ordinal, stream, &failure)
-            fdl_leave(&scope)
-    check(failed, &failure, tensor, what, stream)
+    check(fdl_work_record_on(work_of(tensor), ordinal, stream, &failure), &failure,
+          tensor, "ordered after its producer, on stream", stream)
     order(tensor, stream)
 
 
@@ -143,15 +134,14 @@ def is_callers(Tensor tensor not None):
 # ---- memory ---------------------------------------------------------------------------------
 
 
-def empty(tuple shape, tuple dtype, int32_t type, int32_t ordinal, int64_t stream=-1):
-    """New uninitialised compact memory on a device of CUDA or ROCm, or pinned by them. Allocated on
-    `stream` and ready on it where that is possible, unless it is -1."""
+def empty(tuple shape, tuple dtype, int32_t type, int32_t ordinal):
+    """New uninitialised compact memory on a device of CUDA or ROCm, or pinned by them."""
     cdef int64_t dims[64]
     cdef DLTensor prototype
     cdef fdl_failure failure
     cdef fdl_description *description
     nbytes = make_prototype(shape, dtype, device_of(type, ordinal), &prototype, dims)
-    description = fdl_memory_on_device(&prototype, 0, nbytes, stream, &failure)
+    description = fdl_memory_on_device(&prototype, 0, nbytes, &failure)
     if description is NULL:
         name = fastdl_find_device(type).name.decode()
         text = failure.text.decode("utf-8", "replace")
@@ -160,16 +150,15 @@ def empty(tuple shape, tuple dtype, int32_t type, int32_t ordinal, int64_t strea
     return fdl_tensor_wrap(description)
 
 
-def transfer(Tensor tensor not None, int32_t type, int32_t ordinal, int64_t stream=-1, *,
-             bint finished=False, bint pooled=False):
+def transfer(Tensor tensor not None, int32_t type, int32_t ordinal, int64_t stream=-1,
+             bint finished=False):
     """A copy of `tensor` on a device, made on `stream` of it, or of the tensor's own device if that
     is the host; -1: on the thread's work stream. None if it takes more than one call of the driver.
     See transfer.h."""
     cdef fdl_failure failure
     cdef fdl_description *copy
-    cdef int how = (FDL_COPY_FINISHED if finished else 0) | (FDL_COPY_POOLED if pooled else 0)
     failed = fdl_transfer(
-        tensor.description, device_of(type, ordinal), stream, how, &copy, &failure)
+        tensor.description, device_of(type, ordinal), stream, finished, &copy, &failure)
     check(failed, &failure, tensor,
           f"copied to {fastdl_find_device(type).name.decode()}:{ordinal}")
     return None if copy is NULL else fdl_tensor_wrap(copy)
@@ -220,27 +209,30 @@ def work_stream(int32_t type, int32_t ordinal):
 cdef class StreamScope:
     """Between `begin` and `end` a stream is the work stream of a thread for a device."""
 
-    cdef fdl_stream_scope *scope  # NULL outside; leaked if the last reference goes elsewhere
+    cdef fdl_stream_scope scope
+    cdef bint entered
+    cdef object stream  # kept alive
 
-    def __dealloc__(self):
-        if self.scope is not NULL and fdl_stream_scope_end(self.scope) == 0:
-            free(self.scope)
+    def __init__(self, int32_t type, int32_t ordinal, int64_t number, stream):
+        self.scope.device = device_of(type, ordinal)
+        self.scope.stream = number
+        self.stream = stream
 
-    def begin(self, int32_t type, int32_t ordinal, int64_t stream):
-        if self.scope is not NULL:
-            raise RuntimeError("this use_stream is entered already: make another")
-        self.scope = <fdl_stream_scope *>malloc(sizeof(fdl_stream_scope))
-        if self.scope is NULL:
-            raise MemoryError()
-        fdl_stream_scope_begin(self.scope, device_of(type, ordinal), stream)
+    def begin(self):
+        with cython.critical_section(self):
+            if self.entered:
+                raise RuntimeError("this use_stream is entered already: make another")
+            self.entered = True
+        Py_INCREF(self)  # dropped without `end`, it goes on
+        fdl_stream_scope_begin(&self.scope)
 
     def end(self):
         cdef fdl_failure failure
-        if self.scope is NULL or fdl_stream_scope_end(self.scope) < 0:
+        cdef int failed = fdl_stream_scope_end(&self.scope, &failure)
+        if failed > 0:
             raise RuntimeError("a use_stream must be left on the thread that entered it")
-        failed = fdl_stream_scope_settle(self.scope, &failure)
-        free(self.scope)
-        self.scope = NULL
+        self.entered = False
+        Py_DECREF(self)
         check(failed, &failure)
 
 

@@ -7,10 +7,10 @@
  * event can be reused as soon as its waits are queued. They are reference counted, since one thread
  * may wait for an event while another drops it.
  *
- * All are of primary contexts (CUDA). For a stream of another context, its default streams
- * included, a stream of fastdl's own waits for it and is recorded instead, so that nothing is left
- * of that context, which may be destroyed at any time. After a reset of the device its events are
- * gone; their work counts as ended.
+ * All are of primary contexts (CUDA), since any other may be destroyed at any time. A driver
+ * records an event on streams of its own context alone, so what is queued on the streams of
+ * another, its default streams included, cannot be recorded; those can wait for events all the
+ * same. After a reset of the device its events are gone; their work counts as ended.
  */
 #ifndef FASTDL_DEVICES_EVENT_H_
 #define FASTDL_DEVICES_EVENT_H_
@@ -21,15 +21,10 @@
 
 typedef struct fdl_event fdl_event;
 
-/* A new reference to an event that marks the work queued on `stream` of device `ordinal`, which is
- * current. NULL with *failure. */
+/* A new reference to an event that marks the work queued on `stream`, of device `ordinal`, which is
+ * current, or of another one. NULL with *failure. */
 fdl_event *fdl_event_record(fdl_driver *driver, int32_t ordinal, int64_t stream,
                             fdl_failure *failure);
-
-/* Work queued on `stream` from now on starts after what is queued on `source` so far. Both are of
- * device `ordinal`, which is current, and may be in one capture, which nothing else joins. */
-int fdl_event_bridge(fdl_driver *driver, int32_t ordinal, int64_t source, int64_t stream,
-                     fdl_failure *failure);
 
 void fdl_event_retain(fdl_event *event);
 

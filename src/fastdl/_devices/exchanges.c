@@ -154,7 +154,7 @@ int fdl_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *erro
     if (fault != FASTDL_OK) {
         message = fastdl_fault_text(fault);
     } else {
-        description = fdl_memory_on_device(&tensor, 0, layout.nbytes, -1, &failure);
+        description = fdl_memory_on_device(&tensor, 0, layout.nbytes, &failure);
         if (description != NULL) {
             *out = &description->managed;
             return 0;

@@ -11,11 +11,9 @@
 /* The owner of a block. */
 typedef struct {
     fdl_driver *driver;
-    fdl_block *block;
     void *pointer;
     int32_t ordinal;
     int pinned;
-    int of_stream;    /* from a pool, in the order of a stream */
     int tried;        /* to be freed, in vain */
     const void *life; /* of the device's primary context, in which it is */
 } allocation;
@@ -65,19 +63,11 @@ static int drop_allocation(fdl_block *block, int attached)
     allocation *memory = block->owner;
     (void)attached;
     if (!fdl_host_may_wait(memory->driver) || !give_back(memory, block->work)) {
-        fdl_defer(block, memory->driver);
+        fdl_defer(block);
         return 0;
     }
     free(memory);
     return 1;
-}
-
-/* For code that has put another owner, and with it another `drop`, before it. */
-static void release_allocation(void *owner)
-{
-    allocation *memory = owner;
-    (void)give_back(memory, memory->block->work);
-    free(memory);
 }
 
 int fdl_memory_is_ours(const fdl_block *block)
@@ -90,121 +80,60 @@ int fdl_memory_is_ours(const fdl_block *block)
 #define PORTABLE 1u      /* pinned for every device, in both */
 #define ATTACH_GLOBAL 1u /* managed for every stream, in both */
 
-/* The pool of a device, or NULL if it has none. Of the device that was asked for: without a pool,
- * the drivers would allocate on the stream's device. */
-static void *pool_of(fdl_driver *driver, int32_t ordinal)
-{
-    void *pool = NULL;
-    int device = ordinal;
-    if (driver->pool_of == NULL || driver->pool_alloc == NULL)
-        return NULL;
-    if (driver->kind == FASTDL_STREAM_CUDA && FDL_ASK(driver, cu_get_device, &device, ordinal) != 0)
-        return NULL;
-    return FDL_ASK(driver, pool_of, &pool, device) == 0 ? pool : NULL;
-}
-
-/* Allocates in the order of `stream`, if the device can: else memory->of_stream stays 0. */
-static int allocate_on(allocation *memory, size_t bytes, int64_t stream, fdl_failure *failure)
-{
-    fdl_driver *driver = memory->driver;
-    void *pool = pool_of(driver, memory->ordinal);
-    fdl_capture capture;
-    if (pool == NULL)
-        return 0;
-    if (fdl_capture_of(driver, stream, &capture, failure) < 0)
-        return -1;
-    /* Under a capture it would be the graph's memory, and not outlive a launch. */
-    if (capture.active)
-        return 0;
-    memory->of_stream = 1;
-    return FDL_TRY(driver, failure, pool_alloc, &memory->pointer, bytes, pool, fdl_handle(stream));
-}
-
 /* With the primary context current, with which it ends: others are not fastdl's. */
-static int allocate_plain(allocation *memory, DLDeviceType type, size_t bytes, fdl_failure *failure)
+static int allocate(allocation *memory, DLDeviceType type, size_t bytes, fdl_failure *failure)
 {
     fdl_driver *driver = memory->driver;
+    memory->life = fdl_life_of(driver, memory->ordinal);
     if (type == kDLCUDAHost || type == kDLROCMHost) {
         memory->pinned = 1;
         return FDL_TRY(driver, failure, pinned_alloc, &memory->pointer, bytes, PORTABLE);
     }
-    if (type == kDLCUDAManaged) {
-        if (driver->cu_alloc_managed == NULL)
-            return fdl_refuse(failure, "the CUDA driver of this machine has no managed memory");
+    if (type == kDLCUDAManaged)
         return FDL_TRY(driver, failure, cu_alloc_managed, &memory->pointer, bytes, ATTACH_GLOBAL);
-    }
     return FDL_TRY(driver, failure, memory_alloc, &memory->pointer, bytes);
 }
 
-/* With the device current. */
-static int allocate(allocation *memory, DLDeviceType type, size_t bytes, int64_t stream,
-                    fdl_failure *failure)
-{
-    fdl_scope scope;
-    int failed;
-    memory->life = fdl_life_of(memory->driver, memory->ordinal);
-    if ((type == kDLCUDA || type == kDLROCM) && stream != -1 &&
-        allocate_on(memory, bytes, stream, failure) < 0)
-        return -1;
-    if (memory->of_stream)
-        return 0;
-    if (fdl_enter_primary(memory->driver, memory->ordinal, &scope, failure) < 0)
-        return -1;
-    failed = allocate_plain(memory, type, bytes, failure);
-    fdl_leave(&scope);
-    return failed;
-}
-
-/* A block around `memory`, which is copied. Memory of a stream is ready there. */
+/* A block around `memory`, which is copied. */
 static fdl_description *wrap(const allocation *memory, DLTensor *tensor, uint64_t flags,
-                             int64_t stream, fdl_failure *failure)
+                             fdl_failure *failure)
 {
     fdl_description *description = fdl_block_new_detached(tensor->ndim);
     allocation *owner = malloc(sizeof(allocation));
-    fdl_work *work = NULL;
-    int failed = description == NULL || owner == NULL;
-    if (!failed && !fastdl_find_device((int32_t)tensor->device.device_type)->host) {
-        /* Also records that C code uses it, of which there is no other trace. */
-        work = fdl_work_of(&description->block->work, tensor->device);
-        failed = work == NULL;
-    }
-    if (failed)
+    /* On a device, work in flight also records that C code uses it, of which there is no other
+     * trace. */
+    if (description == NULL || owner == NULL ||
+        (!fastdl_find_device((int32_t)tensor->device.device_type)->host &&
+         fdl_work_of(&description->block->work, tensor->device) == NULL)) {
         (void)fdl_refuse_memory(failure);
-    else if (memory->of_stream)
-        failed = fdl_work_record_on(work, memory->ordinal, stream, failure) < 0;
-    if (failed) {
         free(owner);
         if (description != NULL)
             fdl_description_release(description, 0);
         return NULL;
     }
     *owner = *memory;
-    owner->block = description->block;
     tensor->data = memory->pointer;
     fdl_description_fill(description, tensor, flags);
     description->block->owner = owner;
-    description->block->release = release_allocation;
     description->block->drop = drop_allocation;
     return description;
 }
 
 static fdl_description *allocate_tensor(allocation *memory, DLTensor *tensor, uint64_t flags,
-                                        int64_t nbytes, int64_t stream, fdl_failure *failure)
+                                        int64_t nbytes, fdl_failure *failure)
 {
     fdl_description *description = NULL;
     fdl_failure ignored;
     fdl_scope scope;
     int mode;
-    if (fdl_enter(memory->driver, memory->ordinal, &scope, failure) < 0)
+    if (fdl_enter_primary(memory->driver, memory->ordinal, &scope, failure) < 0)
         return NULL;
     mode = fdl_relax_captures(memory->driver);
     /* CUDA has no memory of no bytes; and a tensor without elements has an address too. */
-    if (allocate(memory, tensor->device.device_type, nbytes > 0 ? (size_t)nbytes : 1, stream,
-                 failure) == 0) {
-        description = wrap(memory, tensor, flags, stream, failure);
-        if (description == NULL &&
-            (!memory->of_stream ||
-             FDL_TRY(memory->driver, &ignored, stream_synchronize, fdl_handle(stream)) == 0))
+    if (allocate(memory, tensor->device.device_type, nbytes > 0 ? (size_t)nbytes : 1, failure) ==
+        0) {
+        description = wrap(memory, tensor, flags, failure);
+        if (description == NULL)
             (void)free_now(memory, &ignored);
     }
     fdl_restore_captures(memory->driver, mode);
@@ -213,7 +142,7 @@ static fdl_description *allocate_tensor(allocation *memory, DLTensor *tensor, ui
 }
 
 fdl_description *fdl_memory_on_device(const DLTensor *prototype, uint64_t flags, int64_t nbytes,
-                                      int64_t stream, fdl_failure *failure)
+                                      fdl_failure *failure)
 {
     const fastdl_device_fact *fact = fastdl_find_device((int32_t)prototype->device.device_type);
     DLTensor tensor = *prototype;
@@ -242,8 +171,8 @@ fdl_description *fdl_memory_on_device(const DLTensor *prototype, uint64_t flags,
     if (memory.driver == NULL)
         return NULL;
     fdl_end_deferred();
-    description = allocate_tensor(&memory, &tensor, flags, nbytes, stream, failure);
+    description = allocate_tensor(&memory, &tensor, flags, nbytes, failure);
     if (description == NULL && failure->no_memory && fdl_end_after_wait())
-        description = allocate_tensor(&memory, &tensor, flags, nbytes, stream, failure);
+        description = allocate_tensor(&memory, &tensor, flags, nbytes, failure);
     return description;
 }

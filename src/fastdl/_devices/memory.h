@@ -5,7 +5,7 @@
  * Memory is freed once all work that fastdl knows to be in flight on it has ended (the edges of the
  * block's work), on whichever thread drops it last if that has a Python thread state, and otherwise
  * a little later (deferred.h). The host waits for the edges, without the GIL, since the driver's
- * free may not wait, and does not for memory from pools.
+ * free need not.
  *
  * Where the driver refuses for the moment, as during a capture, that comes later as well. Once the
  * driver is gone, or in a forked child, there is nothing left to free. Freeing never fails, raises
@@ -19,12 +19,10 @@
 #include "driver.h"
 
 /* New, uninitialised memory of `nbytes` for `prototype`, on its device, which may be the CPU or any
- * CUDA or ROCm device type. Its strides have been checked (NULL: compact row-major ones), and the
- * first element is at its `byte_offset`. `stream`: device memory
- * is allocated in the order of that stream, if the driver can do so, and is ready on it; -1: it is
- * ready at once, on every stream. NULL with *failure. */
+ * CUDA or ROCm device type, ready on every stream. Its strides have been checked (NULL: compact
+ * row-major ones), and the first element is at its `byte_offset`. NULL with *failure. */
 fdl_description *fdl_memory_on_device(const DLTensor *prototype, uint64_t flags, int64_t nbytes,
-                                      int64_t stream, fdl_failure *failure);
+                                      fdl_failure *failure);
 
 /* Whether the memory of `block` was allocated here, so that its device is certain. */
 int fdl_memory_is_ours(const fdl_block *block);

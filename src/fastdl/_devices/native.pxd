@@ -38,10 +38,11 @@ cdef extern from "_devices/event.h" nogil:
 # Those that may ask a producer's table need a thread state.
 cdef extern from "_devices/ordering.h":
     ctypedef struct fdl_stream_scope:
-        pass
+        DLDevice device
+        int64_t stream
 
     fdl_work *fdl_work_of(fdl_work **, DLDevice)
-    int fdl_work_record_on(fdl_work *, int32_t ordinal, int64_t stream, fdl_failure *) nogil
+    int fdl_work_record_on(fdl_work *, int32_t ordinal, int64_t stream, fdl_failure *)
     int fdl_work_ready_on(fdl_work *, int64_t source, int64_t stream, fdl_failure *)
     int fdl_work_record(fdl_work *, int64_t stream, fdl_failure *)
     int fdl_work_wait(fdl_work *, fdl_failure *)
@@ -50,14 +51,13 @@ cdef extern from "_devices/ordering.h":
     int fdl_work_edges(fdl_work *)
     void fdl_work_forget(int kind)
     int64_t fdl_work_stream(DLDevice)
-    void fdl_stream_scope_begin(fdl_stream_scope *, DLDevice, int64_t stream)
-    int fdl_stream_scope_end(fdl_stream_scope *)
-    int fdl_stream_scope_settle(const fdl_stream_scope *, fdl_failure *)
+    void fdl_stream_scope_begin(fdl_stream_scope *)
+    int fdl_stream_scope_end(fdl_stream_scope *, fdl_failure *)
 
 
 cdef extern from "_devices/memory.h":
     fdl_description *fdl_memory_on_device(
-        const DLTensor *, uint64_t flags, int64_t nbytes, int64_t stream, fdl_failure *)
+        const DLTensor *, uint64_t flags, int64_t nbytes, fdl_failure *)
 
 
 cdef extern from "_devices/pointer_attributes.h":
@@ -65,8 +65,6 @@ cdef extern from "_devices/pointer_attributes.h":
 
 
 cdef extern from "_devices/transfer.h":
-    int FDL_COPY_FINISHED
-    int FDL_COPY_POOLED
     int fdl_transfer(
-        const fdl_description *, DLDevice, int64_t stream, int how, fdl_description **result,
-        fdl_failure *)
+        const fdl_description *, DLDevice, int64_t stream, bint finished,
+        fdl_description **result, fdl_failure *)

@@ -122,25 +122,6 @@ int64_t fdl_work_stream(DLDevice device)
     return scope != NULL ? scope->stream : fdl_default_stream(kind);
 }
 
-void fdl_stream_scope_begin(fdl_stream_scope *scope, DLDevice device, int64_t stream)
-{
-    scope->outer = innermost;
-    scope->device = device;
-    scope->stream = stream;
-    scope->lent = 0;
-    innermost = scope;
-}
-
-int fdl_stream_scope_end(fdl_stream_scope *scope)
-{
-    for (fdl_stream_scope **link = &innermost; *link != NULL; link = &(*link)->outer)
-        if (*link == scope) { /* not always the innermost: generators may interleave */
-            *link = scope->outer;
-            return 0;
-        }
-    return -1;
-}
-
 /* ---- the work of scopes that have ended ---- */
 
 /* By kind and device: edges for all that C code has queued there. More than one tensor needs, but
@@ -280,15 +261,6 @@ static int stream_of(const DLPackExchangeAPI *table, DLDevice device, int64_t *s
     return 0;
 }
 
-/* Enters the device of the memory. NULL with *failure. */
-static fdl_driver *enter(const fdl_work *work, fdl_scope *scope, fdl_failure *failure)
-{
-    fdl_driver *driver = fdl_driver_find(work->kind, failure);
-    if (driver == NULL || fdl_enter(driver, work->device.device_id, scope, failure) < 0)
-        return NULL;
-    return driver;
-}
-
 /* That of the producer. */
 static int producers_stream(const fdl_work *work, int64_t *stream, fdl_failure *failure)
 {
@@ -316,8 +288,17 @@ static int is_idle(fdl_driver *driver, const fdl_work *work, int64_t source)
     return idle;
 }
 
-/* Makes `stream` wait for what is queued on `source` now, where one or both may be in a capture,
- * which must then be one and the same. */
+/* Makes `stream` wait for what is queued on `source` now. Both may be in one capture. */
+static int bridge(fdl_driver *driver, const fdl_work *work, int64_t source, int64_t stream,
+                  fdl_failure *failure)
+{
+    fdl_event *event = fdl_event_record(driver, work->device.device_id, source, failure);
+    int failed = event == NULL || fdl_event_order(event, stream, failure) < 0;
+    fdl_event_release(event);
+    return failed ? -1 : 0;
+}
+
+/* The same, where one or both may be in a capture, which must then be one and the same. */
 static int bridge_checked(fdl_driver *driver, const fdl_work *work, int64_t source, int64_t stream,
                           const fdl_capture *capture, fdl_failure *failure)
 {
@@ -326,7 +307,7 @@ static int bridge_checked(fdl_driver *driver, const fdl_work *work, int64_t sour
         return -1;
     if ((other.active || capture->active) && !fdl_same_capture(&other, capture))
         return !other.active && is_idle(driver, work, source) ? 0 : refuse_capture(work, failure);
-    return fdl_event_bridge(driver, work->device.device_id, source, stream, failure);
+    return bridge(driver, work, source, stream, failure);
 }
 
 /* ---- ordering ---- */
@@ -393,7 +374,7 @@ static int order_at_home(fdl_work *work, fdl_driver *driver, const fdl_capture *
         return -1;
     if (!fdl_same_capture(&home, capture)) /* its handle is another stream's now */
         return refuse_abroad(failure);
-    return fdl_event_bridge(driver, work->device.device_id, home.stream, capture->stream, failure);
+    return bridge(driver, work, home.stream, capture->stream, failure);
 }
 
 /* The same, and after the sources, which are streams of the device. */
@@ -547,22 +528,21 @@ static int record_edge(fdl_work *work, fdl_driver *driver, int32_t ordinal, int6
     return failed ? -1 : 0;
 }
 
-int fdl_work_record(fdl_work *work, int64_t stream, fdl_failure *failure)
+int fdl_work_record_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failure *failure)
 {
     fdl_scope scope;
     int failed;
-    fdl_driver *driver = enter(work, &scope, failure);
-    if (driver == NULL)
+    fdl_driver *driver = fdl_driver_find(work->kind, failure);
+    if (driver == NULL || fdl_enter(driver, ordinal, &scope, failure) < 0)
         return -1;
-    failed = record_edge(work, driver, work->device.device_id, stream, failure);
+    failed = record_edge(work, driver, ordinal, stream, failure);
     fdl_leave(&scope);
     return failed;
 }
 
-int fdl_work_record_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failure *failure)
+int fdl_work_record(fdl_work *work, int64_t stream, fdl_failure *failure)
 {
-    fdl_driver *driver = fdl_driver_find(work->kind, failure);
-    return driver == NULL ? -1 : record_edge(work, driver, ordinal, stream, failure);
+    return fdl_work_record_on(work, work->device.device_id, stream, failure);
 }
 
 int fdl_work_came_back(fdl_work *work, const DLPackExchangeAPI *table, fdl_failure *failure)
@@ -671,34 +651,33 @@ static int wait_for_edges(fdl_work *work, fdl_failure *failure)
     return failed ? -1 : 0;
 }
 
-/* Waits on the host for what is queued on `source` now. */
-static int wait_for_stream(fdl_work *work, fdl_driver *driver, int64_t source, fdl_failure *failure)
+/* Waits on the host for what is queued on `source` now, which may be of any context. */
+static int wait_for_stream(fdl_driver *driver, int64_t source, fdl_failure *failure)
 {
     fdl_capture capture;
-    fdl_event *event;
-    int failed;
+    int failed, mode;
     if (fdl_capture_of(driver, source, &capture, failure) < 0)
         return -1;
     if (capture.active)
         return fdl_refuse(failure, "a graph is being captured, during which the host cannot wait "
                                    "for the device: do this before or after the capture");
-    event = fdl_event_record(driver, work->device.device_id, source, failure);
-    failed = event == NULL || fdl_event_wait(event, failure) < 0;
-    fdl_event_release(event);
-    return failed ? -1 : 0;
+    mode = fdl_relax_captures(driver);
+    failed = FDL_TRY(driver, failure, stream_synchronize, fdl_handle(source));
+    fdl_restore_captures(driver, mode);
+    return failed;
 }
 
 /* The host after the edges and the sources. */
 static int wait_for_all(fdl_work *work, const fdl_sources *sources, fdl_failure *failure)
 {
     fdl_scope scope;
-    fdl_driver *driver = enter(work, &scope, failure);
     int failed;
-    if (driver == NULL)
+    fdl_driver *driver = fdl_driver_find(work->kind, failure);
+    if (driver == NULL || fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
         return -1;
     failed = wait_for_edges(work, failure);
     for (int i = 0; i < sources->count && !failed; i++)
-        failed = wait_for_stream(work, driver, sources->streams[i], failure);
+        failed = wait_for_stream(driver, sources->streams[i], failure);
     fdl_leave(&scope);
     return failed;
 }
@@ -721,14 +700,21 @@ int fdl_work_wait(fdl_work *work, fdl_failure *failure)
     return 0;
 }
 
+/* Whether nothing has failed but that a stream captures, and what it does is the graph's. */
+static int is_of_graph(const fdl_failure *failure)
+{
+    return failure->code == 0 && !failure->no_memory;
+}
+
 int fdl_work_finish(fdl_work *work, fdl_failure *failure)
 {
-    fdl_sources none = {0};
-    if (fdl_load_acquire(&work->lent) &&
-        fdl_work_record(work, fdl_work_stream(work->device), failure) < 0 &&
-        (failure->code != 0 || failure->no_memory))
-        return -1; /* otherwise that stream captures, and what it does is the graph's */
-    return has_no_edges(work) ? 0 : wait_for_all(work, &none, failure);
+    fdl_sources sources = {0};
+    if (fdl_load_acquire(&work->lent))
+        sources.streams[sources.count++] = fdl_work_stream(work->device);
+    return (sources.count == 0 && has_no_edges(work)) ||
+                   wait_for_all(work, &sources, failure) == 0 || is_of_graph(failure)
+               ? 0
+               : -1;
 }
 
 /* Before a block ends: a wait for what fastdl itself queued on foreign memory. */
@@ -744,7 +730,7 @@ static int settle_block(fdl_block *block)
     if ((has_no_edges(block->work) || fdl_host_may_wait(driver)) &&
         (fdl_work_finish(block->work, &failure) == 0 || !fdl_driver_refuses_now(failure.code)))
         return 1;
-    fdl_defer(block, driver);
+    fdl_defer(block);
     return 0;
 }
 
@@ -762,7 +748,7 @@ int fdl_work_release(fdl_work *work, int64_t stream, fdl_failure *failure)
         fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
         return -1;
     if (target == -1)
-        failed = wait_for_stream(work, driver, stream, failure);
+        failed = wait_for_stream(driver, stream, failure);
     else
         failed = target != stream &&
                  (fdl_capture_of(driver, target, &capture, failure) < 0 ||
@@ -773,26 +759,34 @@ int fdl_work_release(fdl_work *work, int64_t stream, fdl_failure *failure)
     return failed ? -1 : 0;
 }
 
-/* ---- the end of a scope ---- */
+/* ---- scopes ---- */
 
-int fdl_stream_scope_settle(const fdl_stream_scope *scope, fdl_failure *failure)
+void fdl_stream_scope_begin(fdl_stream_scope *scope)
 {
-    DLDevice device = scope->device;
-    int kind = fastdl_find_device((int32_t)device.device_type)->stream, failed;
-    fdl_work **place = left_on(device, kind), *work;
-    fdl_driver *driver;
-    fdl_scope current;
+    scope->outer = innermost;
+    scope->lent = 0;
+    innermost = scope;
+}
+
+static int settle_scope(const fdl_stream_scope *scope, fdl_failure *failure)
+{
+    int kind = fastdl_find_device((int32_t)scope->device.device_type)->stream;
+    fdl_work **place = left_on(scope->device, kind), *work;
     fdl_failure ignored;
     if (!scope->lent || place == NULL || fdl_driver_find(kind, &ignored) == NULL)
         return 0; /* without a driver a user that needs an order is refused */
-    work = fdl_work_of(place, device);
+    work = fdl_work_of(place, scope->device);
     if (work == NULL)
         return fdl_refuse_memory(failure);
-    driver = enter(work, &current, failure);
-    if (driver == NULL)
-        return -1;
-    failed = record_edge(work, driver, device.device_id, scope->stream, failure) < 0;
-    fdl_leave(&current);
-    /* Without a code that stream captures, and what it does is the graph's. */
-    return failed && (failure->code != 0 || failure->no_memory) ? -1 : 0;
+    return fdl_work_record(work, scope->stream, failure) < 0 && !is_of_graph(failure) ? -1 : 0;
+}
+
+int fdl_stream_scope_end(fdl_stream_scope *scope, fdl_failure *failure)
+{
+    for (fdl_stream_scope **link = &innermost; *link != NULL; link = &(*link)->outer)
+        if (*link == scope) { /* not always the innermost: generators may interleave */
+            *link = scope->outer;
+            return settle_scope(scope, failure);
+        }
+    return 1;
 }

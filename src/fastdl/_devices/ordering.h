@@ -62,8 +62,7 @@ int fdl_work_ready_from_c(fdl_work *work, fdl_failure *failure);
 /* Work that touches the memory has been queued on `stream`: another edge. */
 int fdl_work_record(fdl_work *work, int64_t stream, fdl_failure *failure);
 
-/* The same for a stream of device `ordinal`, which is current; the memory may be on another device.
- */
+/* The same for a stream of device `ordinal`; the memory may be on another one. */
 int fdl_work_record_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failure *failure);
 
 /* Orders work queued on `stream` from now on after all known work on the memory. Asks the producer.
@@ -102,8 +101,8 @@ int fdl_work_edges(fdl_work *work);
 
 /* ---- the work stream of a thread ---- */
 
-/* A stretch of code in which `stream` is the thread's work stream for a device. The memory is the
- * caller's. */
+/* A stretch of code in which `stream` is the thread's work stream for `device`. The memory is the
+ * caller's, who fills in those two. */
 typedef struct fdl_stream_scope {
     struct fdl_stream_scope *outer;
     DLDevice device;
@@ -111,14 +110,13 @@ typedef struct fdl_stream_scope {
     int lent; /* something was lent to C code that works on `stream` */
 } fdl_stream_scope;
 
-/* Begins and ends one on the calling thread. Ending returns -1 if the thread is not in it. */
-void fdl_stream_scope_begin(fdl_stream_scope *scope, DLDevice device, int64_t stream);
-int fdl_stream_scope_end(fdl_stream_scope *scope);
+/* Begins one on the calling thread. */
+void fdl_stream_scope_begin(fdl_stream_scope *scope);
 
-/* Call it after the end, while the stream is alive: the next users of what was lent in the scope
- * wait for its work, since the stream can no longer be named. Nothing is recorded of a stream that
- * captures now. */
-int fdl_stream_scope_settle(const fdl_stream_scope *scope, fdl_failure *failure);
+/* Ends it. The next users of what was lent in it wait for its work, since the stream can no longer
+ * be named. Nothing is recorded of a stream that captures now. 1, and nothing happens, if the
+ * thread is not in it. */
+int fdl_stream_scope_end(fdl_stream_scope *scope, fdl_failure *failure);
 
 /* Forgets the work of all scopes: for tests. */
 void fdl_work_forget(int kind);

@@ -25,7 +25,7 @@ typedef struct {
     fdl_rows rows;   /* what the driver copies: several rows, or the whole span as one */
     int32_t ordinal; /* of `stream` */
     int64_t stream;
-    int how; /* FDL_COPY_* */
+    int finished; /* the host waits for the copy in every case */
 } transfer;
 
 static const fastdl_device_fact *fact_of(DLDevice device)
@@ -153,8 +153,7 @@ static fdl_description *new_memory(const transfer *t, fdl_failure *failure)
         result = memory_of_producer(t, &prototype, bytes);
     if (result != NULL)
         return result;
-    return fdl_memory_on_device(&prototype, t->flags, bytes,
-                                t->how & FDL_COPY_POOLED ? t->stream : -1, failure);
+    return fdl_memory_on_device(&prototype, t->flags, bytes, failure);
 }
 
 /* ---- on a stream ---- */
@@ -203,8 +202,7 @@ static int wait_for_stream(const transfer *t, fdl_failure *failure)
 /* *safe: no copy is in flight after a failure, so that both sides may be freed. */
 static int copy_to(const transfer *t, fdl_description *result, int *safe, fdl_failure *failure)
 {
-    int waits =
-        t->how & FDL_COPY_FINISHED || !is_asynchronous(t, t->to) || !is_asynchronous(t, t->from);
+    int waits = t->finished || !is_asynchronous(t, t->to) || !is_asynchronous(t, t->from);
     fdl_failure ignored;
     fdl_scope scope;
     int failed, mode;
@@ -269,7 +267,7 @@ static int find_source(transfer *t, fdl_failure *failure)
     return 0;
 }
 
-int fdl_transfer(const fdl_description *source, DLDevice target, int64_t stream, int how,
+int fdl_transfer(const fdl_description *source, DLDevice target, int64_t stream, int finished,
                  fdl_description **result, fdl_failure *failure)
 {
     DLDevice device = source->managed.dl_tensor.device;
@@ -278,7 +276,7 @@ int fdl_transfer(const fdl_description *source, DLDevice target, int64_t stream,
         device = target;
     t.source = source;
     t.to = target;
-    t.how = how;
+    t.finished = finished;
     t.flags = source->managed.flags & FDL_LASTING_FLAGS & ~(uint64_t)DLPACK_FLAG_BITMASK_READ_ONLY;
     (void)fastdl_check(tensor_of(&t), t.flags, &t.layout); /* which it has passed */
     *result = NULL;

@@ -24,12 +24,6 @@
 
 #include "driver.h"
 
-/* How: */
-enum {
-    FDL_COPY_FINISHED = 1, /* the host waits for the copy in every case */
-    FDL_COPY_POOLED = 2    /* device memory may be allocated in the order of `stream` */
-};
-
 /* *result: new memory on `target` with the elements of `source`, which is alive meanwhile; at least
  * one of the two is memory of a driver, and no two of different ones. It is compact and row-major
  * if the source is, or if rows were copied; otherwise it has the source's strides. NULL where one
@@ -37,10 +31,11 @@ enum {
  * would be on a device, and have negative strides, share memory with itself, or be mostly gaps.
  *
  * `stream` belongs to the target's device or, if that is the host, to the source's; -1: the calling
- * thread's work stream. The result has the source's lasting flags except READ_ONLY, and is marked
- * as copied. 0, or -1 with *failure or an exception of the table that the source came from. Needs
- * the GIL, and releases it while the host waits. */
-int fdl_transfer(const fdl_description *source, DLDevice target, int64_t stream, int how,
+ * thread's work stream. `finished`: the host waits for the copy in every case. The result has the
+ * source's lasting flags except READ_ONLY, and is marked as copied. 0, or -1 with *failure or an
+ * exception of the table that the source came from. Needs the GIL, and releases it while the host
+ * waits. */
+int fdl_transfer(const fdl_description *source, DLDevice target, int64_t stream, int finished,
                  fdl_description **result, fdl_failure *failure);
 
 #endif

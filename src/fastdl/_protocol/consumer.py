@@ -109,7 +109,7 @@ def ensure_placement(tensor, target, copy, stream, is_copied):
     if target is None or satisfies(tensor.device, target):
         target = CPU if tensor.device.is_host else tensor.device
     number = None if stream is None else consumer_stream(stream, target)
-    return make_copy(tensor, target, number, pooled=True)
+    return make_copy(tensor, target, number)
 
 
 # ---- asking a producer ----------------------------------------------------------------------

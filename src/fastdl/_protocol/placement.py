@@ -26,14 +26,13 @@ def copy_obstacle(source: Device, target: Device) -> str | None:
     return None
 
 
-def make_copy(tensor, target: Device, stream: int | None = None, *, pooled=False, compact=False):
+def make_copy(tensor, target: Device, stream: int | None = None, *, compact=False):
     """A copy of `tensor` on `target`: on the host compact; on a device as the driver can make it in
     one call, with the strides of `tensor` or compact, and otherwise by way of the host.
 
     `stream`: the number of a stream of the target's device or, if that is the host, of the
     tensor's; None: the thread's work stream; -1: the same, and the copy is done on return, since
-    the caller does not order by streams. `pooled`: the caller named a stream, and knows that the
-    memory belongs to it. `compact`: on devices as well, whatever it takes."""
+    the caller does not order by streams. `compact`: on devices as well, whatever it takes."""
     here = tensor.device
     if target == here and target.is_host and copy_obstacle(target, target):
         target = CPU  # for pinned memory on a machine without its driver
@@ -42,17 +41,15 @@ def make_copy(tensor, target: Device, stream: int | None = None, *, pooled=False
     obstacle = copy_obstacle(here, target)
     if obstacle is not None:
         raise BufferError(f"{core.describe(tensor)} cannot be copied to {target}: {obstacle}")
-    where = target.__dlpack_device__()
-    number = -1 if stream is None else stream
-    how = {"finished": stream == -1, "pooled": pooled and number != -1}
-    copy = driver.transfer(tensor, *where, number, **how)
+    how = *target.__dlpack_device__(), -1 if stream is None else stream, stream == -1
+    copy = driver.transfer(tensor, *how)
     if copy is None or (compact and not target.is_host and not copy.is_contiguous()):
         tensor = make_copy(tensor, CPU, stream if here == target else None)
-        copy = driver.transfer(tensor, *where, number, **how)
+        copy = driver.transfer(tensor, *how)
     if target.is_host and not copy.is_contiguous():
         copy = core.copy_host(copy)
         if target != CPU:
-            copy = driver.transfer(copy, *where, number, **how)
+            copy = driver.transfer(copy, *how)
     return copy
 
 
@@ -62,7 +59,7 @@ def to_device(tensor, device, *, copy=None, stream=None):
     streams = here if target == CPU or (target.is_host and not here.is_host) else target
     number = validate_stream(stream_number(stream, streams), streams)
     if not satisfies(here, target) or copy:
-        return make_copy(tensor, target, number, pooled=True)
+        return make_copy(tensor, target, number)
     if number is not None and number != -1:
         driver.order(tensor, number)
     return tensor

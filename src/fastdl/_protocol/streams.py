@@ -193,13 +193,12 @@ class use_stream:
     """
 
     def __init__(self, device: "_DeviceLike", stream: object) -> None:
-        self._device = Device(device)
-        self._number = require_stream(stream, self._device)
-        self._stream = stream
-        self._scope = driver.StreamScope()
+        target = Device(device)
+        number = require_stream(stream, target)
+        self._scope = driver.StreamScope(*target.__dlpack_device__(), number, stream)
 
     def __enter__(self) -> "use_stream":
-        self._scope.begin(*self._device.__dlpack_device__(), self._number)
+        self._scope.begin()
         return self
 
     def __exit__(self, *error: object) -> None:
