@@ -3,9 +3,9 @@
     python -m tests.mutants.run [PART OF A NAME OR FILE...]
 
 Works on copies of the tree, each built once; a mutant then costs the compilation of its file, or of
-those that include it. The tests must be green without any. At the end comes the kill table; the status is 1 if a mutant
-survives, if its text is not found exactly once, or if it does not compile: the table is then to be
-mended, or a test to be written.
+those that include it. The tests must be green without any. At the end comes the kill table; the
+status is 1 if a mutant survives, if its text is not found exactly once, or if it does not compile:
+the table is then to be mended, or a test to be written.
 
 Needs what the build and the tests need, but not fastdl, which is built in place.
 """
