@@ -22,10 +22,15 @@ from fastdl._convert.convert import (
     IMMUTABLE,
     KEPT,
     POSITIVE,
-    Bridge,
 )
 from fastdl.bridges import lookup
+from tests.support.library import Array, libraries
 from tests.support.producers import CUDA, Given, OldProducer, Producer, Tabled, hostile, new
+
+
+@pytest.fixture
+def library(monkeypatch):
+    return libraries(monkeypatch)
 
 
 def aligned(values, dtype="float32"):
@@ -45,44 +50,6 @@ def frozen(values):
 
 def pointer(x):
     return fastdl.from_dlpack(x).data_ptr
-
-
-# ---- a library for the tests ----------------------------------------------------------------
-
-
-class Array:
-    """An array of the library "fakelib": it keeps the Tensor that it was made of."""
-
-    def __init__(self, tensor):
-        self.tensor = tensor
-
-    def __dlpack__(self, **keywords):
-        return self.tensor.__dlpack__(**keywords)
-
-    def __dlpack_device__(self):
-        return self.tensor.__dlpack_device__()
-
-
-@pytest.fixture
-def library(monkeypatch):
-    """Makes types of libraries whose bridges have given facts."""
-    count = 0
-
-    def make_library(make=lambda tensor, like: like(tensor), **facts):
-        nonlocal count
-        count += 1
-        package = f"fakelib{count}"
-        cls = type("Array", (Array,), {"__module__": f"{package}.core"})
-        bridge = Bridge(
-            f"{package}.Array", title="Fakelib", classes=(f"{package}:Array",), make=make, **facts
-        )
-        file = types.ModuleType(f"fastdl.bridges.{package}")
-        file.BRIDGES = (bridge,)
-        monkeypatch.setitem(sys.modules, file.__name__, file)
-        monkeypatch.setitem(lookup.LIBRARIES, package, package)
-        return cls
-
-    return make_library
 
 
 # ---- what `like` may be ---------------------------------------------------------------------

@@ -1058,17 +1058,21 @@ static inline void fastdl_release(fastdl_view *view);
 static inline int fastdl_own(PyObject *obj, DLManagedTensorVersioned **out);
 
 /* Makes *out, a new object of type `like` on `managed`. `like` is the type of one of your
- * arguments, Py_TYPE(x), or NULL for fastdl.Tensor. The object is of the class that the type's
- * table makes (for a subclass of torch.Tensor: torch.Tensor itself). Types without a table, such as
- * jax.Array, are made as by fastdl.convert, which copies where their library needs it; for a type
- * of a library that fastdl does not know it is a fastdl.Tensor.
+ * arguments, Py_TYPE(x), or NULL for fastdl.Tensor. The object is made as by fastdl.convert, which
+ * copies what the library cannot have as it is (read-only data, negative strides), and refuses
+ * what it does not have (BufferError: an element type, a device). It is of the class that the
+ * type's table makes (for a subclass of torch.Tensor: torch.Tensor itself); for a type of a library
+ * that fastdl does not know, and that publishes no table, it is a fastdl.Tensor. Before
+ * fastdl_import() nothing is copied, and a library's table gets everything but negative strides,
+ * at which PyTorch would end the process.
  *
  * `managed` is consumed in every case, so the caller has nothing to clean up. If this function
- * itself refuses (TypeError: `like` is not a tensor type, or needs fastdl_import()) or a table of
- * fastdl's does, its deleter has been called. Device memory that becomes a fastdl.Tensor counts as
- * in use on the thread's work stream. If another library's table fails, it is unknown whether it
- * freed `managed`, which is left alone: a leak is better than a double free. (Before
- * fastdl_import() the table of fastdl.Tensor counts as another library's.) On failure *out is NULL.
+ * itself refuses (TypeError: `like` is not a tensor type, or needs fastdl_import(); BufferError:
+ * see above) or a table of fastdl's does, its deleter has been called. Device memory that becomes a
+ * fastdl.Tensor counts as in use on the thread's work stream. If another library's table fails, it
+ * is unknown whether it freed `managed`, which is left alone: a leak is better than a double free.
+ * (Before fastdl_import() the table of fastdl.Tensor counts as another library's.) On failure *out
+ * is NULL.
  */
 static inline int fastdl_wrap(DLManagedTensorVersioned *managed, PyTypeObject *like,
                               PyObject **out);
@@ -1576,7 +1580,7 @@ typedef struct {
      * with MemoryError, or with what a descriptor in the type raised. */
     const fastdl_record *(*describe)(PyTypeObject *type);
     uint64_t tag_offset; /* where a type object of the running CPython has its version tag */
-    /* Makes *out as fastdl_wrap does, for a type that has only `__dlpack__`: 0, or -1 with an
+    /* Makes *out as fastdl_wrap does, for a type whose table is not fastdl's own: 0, or -1 with an
      * exception. `managed` is consumed in every case. */
     int (*wrap)(DLManagedTensorVersioned *managed, PyTypeObject *like, PyObject **out);
 } fastdl_runtime;
@@ -3698,6 +3702,15 @@ static inline void fastdl_drop(DLManagedTensorVersioned *managed)
         managed->deleter(managed);
 }
 
+/* Whether a tensor has a negative stride, be it one that means nothing. */
+static inline int fastdl_steps_back_(const DLTensor *dl)
+{
+    for (int32_t i = 0; dl->strides != NULL && i < dl->ndim; i++)
+        if (dl->strides[i] < 0)
+            return 1;
+    return 0;
+}
+
 static inline int fastdl_wrap(DLManagedTensorVersioned *managed, PyTypeObject *like, PyObject **out)
 {
     void *object = NULL;
@@ -3708,8 +3721,17 @@ static inline int fastdl_wrap(DLManagedTensorVersioned *managed, PyTypeObject *l
         fastdl_discard_(managed, NULL);
         return -1;
     }
-    if (api == fastdl_state_.protocol && fastdl_state_.wrap != NULL)
-        return fastdl_state_.wrap(managed, like, out); /* a table is not told the type */
+    if ((native || api == fastdl_state_.protocol) && fastdl_state_.wrap != NULL)
+        return fastdl_state_.wrap(managed, like, out); /* which knows what the library takes */
+    if (native && fastdl_steps_back_(&managed->dl_tensor)) {
+        fastdl_raise_about_(PyExc_BufferError,
+                            "expected no negative strides for a result of type '%U', whose library "
+                            "may end the process: copy the data, or call fastdl_import(), and it "
+                            "is copied",
+                            like);
+        fastdl_discard_(managed, NULL);
+        return -1;
+    }
     failed = api->managed_tensor_to_py_object_no_sync(managed, &object);
     if (FASTDL_UNLIKELY_(failed || object == NULL)) {
         if (!PyErr_Occurred())

@@ -2,6 +2,7 @@
 it."""
 
 from fastdl._convert import asarray, pickling, token, values
+from fastdl._convert.convert import WRAPPER
 from fastdl._core import device, dtype, exchange, tensor
 from fastdl._protocol import array_interface, consumer, cuda_array, placement, producer, streams
 from fastdl.bridges import convert, lookup, numpy
@@ -36,6 +37,6 @@ def connect() -> None:
         after_table=consumer.finish_table_import,
         delivery=consumer.check_delivery,
         bridge=lookup.find,
-        wrap=convert.wrap,
+        wrapper=WRAPPER,
     )
     convert.connect()

@@ -80,7 +80,8 @@ class Peer:
     through: str = PROTOCOL  # or TABLE, BRIDGE, BUFFER
     readonly: bool = False  # what fastdl must say of its arrays
     pointer: Callable[[Any], int] | None = None
-    write: Callable[[Any, Any], None] | None = None  # sets the first element
+    write: Callable[[Any, Any], None] | None = None  # sets the first element; must not raise
+    unwritten: tuple[str, ...] = ()  # dtypes of which it cannot set one
     min_ndim: int = 0
     max_ndim: int = 8
     has_scalars: bool = True  # arrays of 0 dimensions
@@ -365,6 +366,7 @@ MORE = (
         take=arrays.paddle_take,
         pointer=lambda x: x.data_ptr(),
         write=arrays.set_first,
+        unwritten=("uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2"),
         views={
             "transposed": lambda x: x.T,
             "gaps": lambda x: x[:, ::2],

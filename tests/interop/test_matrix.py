@@ -2,10 +2,13 @@
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+import fastdl
 
 from .arrays import numpy_pointer
 from .harness import describe, run_python
@@ -167,6 +170,30 @@ def test_what_an_export_may_do(door, cell, monkeypatch):
     KEPT.clear()
 
 
+def test_a_write_that_raises_is_no_refusal():
+    """It would hide that writes are not seen: it ends the row."""
+
+    def write(array, value):
+        raise NotImplementedError("no such kernel")
+
+    peer = replace(ARRAYS, write=write)
+    with pytest.raises(NotImplementedError, match="no such kernel"):
+        measure.exported(peer, lambda t: t.numpy(), sources.plane)
+    with pytest.raises(NotImplementedError, match="no such kernel"):
+        measure.imported(peer, fastdl.from_dlpack, lambda: np.ones(3), [1.0] * 3, "float64")
+    peer = replace(peer, unwritten=("float32", "float64"))
+    assert measure.exported(peer, lambda t: t.numpy(), sources.plane) == (ZERO_COPY, "")
+    cell = measure.imported(peer, fastdl.from_dlpack, lambda: np.ones(3), [1.0] * 3, "float64")
+    assert cell == (ZERO_COPY, "")
+
+
+def test_a_write_that_is_not_seen():
+    peer = replace(ARRAYS, write=lambda array, value: None)
+    assert measure.exported(peer, lambda t: t.numpy(), sources.plane).outcome == WRONG
+    cell = measure.imported(peer, fastdl.from_dlpack, lambda: np.ones(3), [1.0] * 3, "float64")
+    assert cell == (WRONG, "a write to the array is not seen in the tensor")
+
+
 def test_a_lost_read_only_flag_is_noted():
     kept = measure.exported(ARRAYS, lambda t: t.numpy(), sources.PLANES["readonly"])
     lost = measure.exported(ARRAYS, forgetful, sources.PLANES["readonly"])
@@ -183,8 +210,6 @@ def test_a_library_without_such_an_array_has_no_cell():
 
 
 def test_another_dtype_is_noted():
-    import fastdl
-
     cell = measure.imported(ARRAYS, fastdl.from_dlpack, lambda: np.array([1, 0]), [1, 0], "uint8")
     assert cell == (ZERO_COPY, "as int64")
 

@@ -8,26 +8,30 @@ import cython
 
 from cpython.exc cimport PyErr_Clear, PyErr_Occurred
 from cpython.module cimport PyModule_Check
-from cpython.object cimport PyObject
-from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
-from cpython.ref cimport Py_XDECREF
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
+from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.type cimport PyType_Check
-from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
 
 from fastdl._core.dlpack cimport (
-    DLDevice, DLManagedTensorVersioned, DLPackExchangeAPI, DLPACK_FLAG_BITMASK_IS_COPIED,
-    DLPACK_FLAG_BITMASK_READ_ONLY, DLTensor, kDLCPU,
+    FASTDL_DLPACK_MAJOR, DLDataType, DLDevice, DLManagedTensorVersioned, DLPackExchangeAPI,
+    DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_READ_ONLY, DLTensor, kDLCPU,
+    kDLFloat4_e2m1fn,
 )
+from fastdl._core.exchange cimport record_of
 from fastdl._core.native cimport (
     FASTDL_TYPE_IMMUTABLE, FASTDL_TYPE_NATIVE, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED,
-    fastdl_compact_strides, fastdl_complete_view_, fastdl_device_fact, fastdl_find_device,
-    fastdl_is_contiguous, fastdl_load_, fastdl_record, fastdl_store_, fastdl_view, fdl_ask_quickly,
-    fdl_default_stream, fdl_description, fdl_description_copy, fdl_description_release,
-    fdl_is_ordered, fdl_order_for, fdl_type_find,
+    FDL_ORDER_NOW, fastdl_compact_strides, fastdl_complete_view_, fastdl_device_fact,
+    fastdl_find_device, fastdl_is_contiguous, fastdl_load_, fastdl_record, fastdl_store_,
+    fastdl_view, fdl_ask_quickly, fdl_came_from_c, fdl_came_through, fdl_default_stream,
+    fdl_description, fdl_description_copy, fdl_description_of, fdl_description_release,
+    fdl_discard_versioned, fdl_is_ordered, fdl_order_for, fdl_take_versioned, fdl_type_find,
 )
 from fastdl._core.tensor cimport Tensor
 from fastdl._core import exchange
 from fastdl._core import tensor as core
+from fastdl._core.dtype import DType
 
 cdef enum:
     # Which strides a library takes: all; none that is negative; those of elements without gaps,
@@ -78,6 +82,7 @@ cdef class Bridge:
     cdef readonly frozenset dtypes
     cdef readonly str devices
     cdef int32_t least_ndim, most_ndim
+    cdef uint8_t sizes[kDLFloat4_e2m1fn + 1]  # `dtypes` of one lane by their codes: bits, or-ed
     cdef bint host, device, started
     cdef const fastdl_maker *maker       # `make` for host memory, if there is a quicker way
     cdef const DLPackExchangeAPI *table  # likewise, for all memory that fastdl orders
@@ -91,9 +96,18 @@ cdef class Bridge:
         self.dtypes = None if dtypes is None else frozenset(dtypes)
         self.devices = devices
         self.host, self.device = devices != DEVICE, devices != HOST
+        for dtype in map(DType, self.dtypes or ()):
+            if is_plain(dtype.code, dtype.bits, dtype.lanes):
+                self.sizes[dtype.code] |= <uint8_t>dtype.bits
 
     def __repr__(self):
         return f"<bridge to {self.name}>"
+
+    def start(self):
+        """Finds the quicker ways of a library, which is there now. Once is enough."""
+        if not self.started:
+            self.started = True
+            self.speed_up(self.quick() if self.quick is not None else None)
 
     def speed_up(self, capsule):
         """Makes objects by the function "fastdl_maker" or the exchange table in `capsule`, where
@@ -114,15 +128,39 @@ cdef object explained = None       # the exception to raise in place of one that
 cdef object refused = None         # the exception for data that a library cannot have
 cdef object copy_forbidden = None  # the exception if it needs a copy and must not have one
 cdef object copied = None          # a copy on the same device
+cdef object find_bridge = None     # the bridge of a class; None if its library is not known
+cdef object unknown_library = None  # a bridge to a class that publishes a table
 
 
-def install(*, convert, explain, refuse, forbid, copy):
+def install(*, convert, explain, refuse, forbid, copy, find, unknown):
     """Tells the compiled part which Python functions decide the rest. Called once, on import."""
-    global complete, explained, refused, copy_forbidden, copied
+    global complete, explained, refused, copy_forbidden, copied, find_bridge, unknown_library
     complete, explained, refused, copy_forbidden, copied = convert, explain, refuse, forbid, copy
+    find_bridge, unknown_library = find, unknown
 
 
 # ---- what fits ------------------------------------------------------------------------------
+
+
+cdef inline bint is_plain(int code, int bits, int lanes) noexcept:
+    """Whether an element type is one of those that Bridge.sizes can hold."""
+    return code <= kDLFloat4_e2m1fn and lanes == 1 and bits & (bits - 1) == 0
+
+
+cdef inline bint has_dtype(Bridge bridge, DLDataType dtype) noexcept:
+    """Whether a library has an element type. False also for rare ones: its name decides then."""
+    return bridge.dtypes is None or (
+        is_plain(dtype.code, dtype.bits, dtype.lanes)
+        and bridge.sizes[dtype.code] & dtype.bits != 0)
+
+
+cdef inline bint has_place(Bridge bridge, const DLTensor *memory) noexcept:
+    """Whether a library has tensors of that many dimensions on that device."""
+    cdef bint host = memory.device.device_type == kDLCPU
+    if not host:
+        host = fastdl_find_device(<int32_t>memory.device.device_type).host
+    return ((bridge.host if host else bridge.device)
+            and bridge.least_ndim <= memory.ndim <= bridge.most_ndim)
 
 
 cdef bint is_dense(const DLTensor *tensor) noexcept:
@@ -155,11 +193,12 @@ cdef bint takes_strides(int strides, const DLTensor *tensor) noexcept:
     return fastdl_is_contiguous(tensor, c"C") or (strides == DENSE_ and is_dense(tensor))
 
 
-cdef int obstacle(Bridge bridge, const fdl_description *description, bint immutable) noexcept:
+cdef int obstacle(
+        Bridge bridge, const DLManagedTensorVersioned *managed, bint immutable) noexcept:
     """Why the library needs a copy of a tensor; 0: it does not. `immutable`: its elements never
     change."""
-    cdef const DLTensor *memory = &description.managed.dl_tensor
-    if (description.managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY
+    cdef const DLTensor *memory = &managed.dl_tensor
+    if (managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY
             and bridge.readonly != KEPT_ and not (immutable and bridge.readonly == IMMUTABLE_)):
         return READ_ONLY
     if not takes_strides(bridge.strides, memory):
@@ -172,6 +211,13 @@ cdef int obstacle(Bridge bridge, const fdl_description *description, bint immuta
 
 #: In the order of the values above.
 REASONS = None, "read-only", "layout", "alignment"
+
+
+cdef inline bint fits(
+        Bridge bridge, const DLManagedTensorVersioned *managed, bint immutable) noexcept:
+    """Whether the library can have a tensor as it is. False also if that takes a closer look."""
+    return (has_place(bridge, &managed.dl_tensor) and has_dtype(bridge, managed.dl_tensor.dtype)
+            and obstacle(bridge, managed, immutable) == 0)
 
 
 cdef void settle(fdl_description *description) noexcept:
@@ -212,15 +258,11 @@ cdef Tensor fitted(Tensor tensor, Bridge bridge, x, bint immutable, copy):
     """`tensor` or a copy, as the library of `bridge` takes it. Nobody else has `tensor` yet; `x` is
     what it was made from."""
     cdef DLTensor *memory = &tensor.description.managed.dl_tensor
-    cdef bint host = memory.device.device_type == kDLCPU
     cdef int reason
-    if not host:
-        host = fastdl_find_device(<int32_t>memory.device.device_type).host
-    if (not (bridge.host if host else bridge.device)
-            or not bridge.least_ndim <= memory.ndim <= bridge.most_ndim
-            or (bridge.dtypes is not None and tensor.dtype.name not in bridge.dtypes)):
+    if not has_place(bridge, memory) or not (
+            has_dtype(bridge, memory.dtype) or tensor.dtype.name in bridge.dtypes):
         raise refused(x, tensor, bridge)
-    reason = obstacle(bridge, tensor.description, immutable)
+    reason = obstacle(bridge, &tensor.description.managed, immutable)
     if copy is not None:
         copies = bridge.copies if isinstance(bridge.copies, bool) else bridge.copies(tensor)
         if copy is False:
@@ -264,11 +306,11 @@ cdef bint order(const DLPackExchangeAPI *table, Tensor tensor) except -1:
     return True
 
 
-cdef object over_table(const DLPackExchangeAPI *table, fdl_description *description):
-    """An object that `table` makes of a description, which is consumed."""
+cdef object over_table(const DLPackExchangeAPI *table, DLManagedTensorVersioned *managed):
+    """An object that `table` makes of a tensor, which is consumed."""
     cdef void *made = NULL
-    # After a failure it is unknown whether the description was consumed: it is left alone.
-    if table.managed_tensor_to_py_object_no_sync(&description.managed, &made) or made is NULL:
+    # After a failure it is unknown whether the tensor was consumed: it is left alone.
+    if table.managed_tensor_to_py_object_no_sync(managed, &made) or made is NULL:
         raise_pending()
     if PyErr_Occurred() is not NULL:
         PyErr_Clear()  # it claims to have succeeded
@@ -294,9 +336,8 @@ cdef object deliver(Tensor tensor, Bridge bridge, x, like, bint immutable, copy)
     cdef fdl_description *description
     tensor = fitted(tensor, bridge, x, immutable, copy)
     try:
-        if not bridge.started:  # the library is there now
-            bridge.started = True
-            bridge.speed_up(bridge.quick() if bridge.quick is not None else None)
+        if not bridge.started:
+            bridge.start()
         if (bridge.maker is not NULL
                 and tensor.description.managed.dl_tensor.device.device_type == kDLCPU):
             return bridge.maker.make(tensor)
@@ -304,7 +345,7 @@ cdef object deliver(Tensor tensor, Bridge bridge, x, like, bint immutable, copy)
             description = fdl_description_copy(tensor.description, 0)
             if description is NULL:
                 raise MemoryError()
-            return over_table(bridge.table, description)
+            return over_table(bridge.table, &description.managed)
         return bridge.make(tensor, like)
     except Exception as error:
         raise_explained(error, x, tensor, bridge)
@@ -332,14 +373,13 @@ cdef object from_table_to_table(object x, const fastdl_record *record, Bridge br
         PyErr_Clear()
         return None
     description = <fdl_description *>managed
-    if (managed.dl_tensor.device.device_type != kDLCPU or not bridge.host
-            or not bridge.least_ndim <= managed.dl_tensor.ndim <= bridge.most_ndim
-            or obstacle(bridge, description, record.facts & FASTDL_TYPE_IMMUTABLE)):
+    if (managed.dl_tensor.device.device_type != kDLCPU
+            or not fits(bridge, managed, record.facts & FASTDL_TYPE_IMMUTABLE)):
         fdl_description_release(description, 1)
         return None
     adapt(description, bridge)
     try:
-        return over_table(bridge.table, description)
+        return over_table(bridge.table, managed)
     except Exception as error:
         raise_explained(error, x, from_dlpack(x), bridge)
 
@@ -364,8 +404,9 @@ cdef object from_dlpack = exchange.from_dlpack
 cdef object ask = exchange.ask
 cdef object copy_host = core.copy_host
 
-# The bridges of classes and modules, by address: open addressing, filled once. Their references are
-# in `kept`. A slot is written from the right to the left, since others may read without the GIL.
+# The bridges of classes, modules and exchange tables, by address: open addressing, filled once.
+# References to them are in `kept`. A slot is written from the right to the left, since others may
+# read without the GIL.
 cdef enum:
     SLOTS = 1024, PROBES = 16
 
@@ -396,15 +437,21 @@ cdef inline Bridge known_bridge(const void *key):
     return <Bridge>found.bridge
 
 
-def remember(key, Bridge bridge not None):
-    """Makes convert find `bridge` for a class or a module of its library, which is kept."""
+cdef int remember_for(const void *key, owner, Bridge bridge) except -1:
+    """Makes `bridge` the one of `key`, an address that stays valid as long as `owner` lives."""
     cdef slot *found
     with cython.critical_section(kept):
-        found = slot_of(<PyObject *>key)
+        found = slot_of(key)
         if found is not NULL and found.key is NULL:
-            kept.append((key, bridge))
+            kept.append((owner, bridge))
             found.bridge = <PyObject *>bridge
-            fastdl_store_(&found.key, <PyObject *>key)
+            fastdl_store_(&found.key, key)
+    return 0
+
+
+def remember(key, Bridge bridge not None):
+    """Makes convert find `bridge` for a class or a module of its library, which is kept."""
+    remember_for(<PyObject *>key, key, bridge)
 
 
 def knows(key):
@@ -451,10 +498,10 @@ def convert(x, like, /, *, copy=None):
     if own is bridge:
         return x
     record = fdl_type_find((<PyObject *>x).ob_type)
-    if record is not NULL and bridge.dtypes is None:
+    if record is not NULL:
         if bridge.table is not NULL:
             result = from_table_to_table(x, record, bridge)
-        elif bridge.maker is not NULL:
+        elif bridge.maker is not NULL and bridge.dtypes is None:
             result = on_borrowed(x, record, bridge.maker)
         if result is not None:
             return result
@@ -473,3 +520,67 @@ def convert(x, like, /, *, copy=None):
         raise_explained(error, x, None, bridge)
     cdef bint immutable = record is not NULL and record.facts & FASTDL_TYPE_IMMUTABLE != 0
     return deliver(tensor, bridge, x, like, immutable, None)
+
+
+# ---- for C: fastdl_wrap ---------------------------------------------------------------------
+
+
+cdef Bridge bridge_of_results(PyTypeObject *like, const fastdl_record *record):
+    """What makes objects of a type for C code; None: they are fastdl.Tensors. A table that the type
+    publishes is used, whatever the library of its bases has."""
+    cdef bint native = record.facts & FASTDL_TYPE_NATIVE != 0
+    cdef Bridge bridge = known_bridge(record.api if native else <const void *>like)
+    if bridge is None:
+        bridge = find_bridge(<object>like)
+        if native:
+            if bridge is not None:
+                bridge.start()
+            if bridge is None or bridge.table is not record.api:
+                bridge = unknown_library(<object>like)
+            remember_for(record.api, None, bridge)
+    return bridge
+
+
+cdef bint fits_its_table(Bridge bridge, const DLManagedTensorVersioned *managed) noexcept:
+    """Whether a table can have what nobody has checked or may rewrite."""
+    cdef const DLTensor *memory = &managed.dl_tensor
+    cdef int32_t i
+    if (bridge.table is NULL or bridge.strides > POSITIVE_ or bridge.readonly == IMMUTABLE_
+            or managed.version.major != FASTDL_DLPACK_MAJOR
+            or (memory.ndim > 0 and memory.strides is NULL) or not fits(bridge, managed, False)):
+        return False
+    for i in range(memory.ndim if bridge.strides == POSITIVE_ else 0):
+        if memory.strides[i] < 0:  # which means nothing, but the library looks at it all the same
+            return False
+    return True
+
+
+cdef int wrap(DLManagedTensorVersioned *managed, PyTypeObject *like, PyObject **out) except -1:
+    """fastdl_wrap of a type whose table is not fastdl's own, as convert makes its objects."""
+    cdef const fastdl_record *record
+    cdef Bridge bridge
+    cdef bint known
+    cdef Tensor tensor
+    try:
+        record = record_of(<object>like)
+        bridge = bridge_of_results(like, record)
+    except:
+        fdl_discard_versioned(managed)
+        raise
+    if bridge is not None and fits_its_table(bridge, managed):
+        result = over_table(bridge.table, managed)
+    else:
+        known = fdl_description_of(managed) is not NULL
+        tensor = fdl_take_versioned(managed, NULL)
+        if record.facts & FASTDL_TYPE_NATIVE:
+            fdl_came_through(tensor.description, record.api, known, FDL_ORDER_NOW)
+        else:
+            fdl_came_from_c(tensor.description)
+        result = tensor if bridge is None else deliver(
+            tensor, bridge, tensor, <object>like, False, None)
+    Py_INCREF(result)
+    out[0] = <PyObject *>result
+    return 0
+
+
+WRAPPER = PyCapsule_New(<void *>wrap, "fastdl_wrapper", NULL)

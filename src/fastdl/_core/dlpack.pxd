@@ -16,6 +16,9 @@ cdef extern from "<fastdl/dlpack.h>":
         void *manager_ctx
         void (*deleter)(DLManagedTensor *) noexcept
 
+    enum:
+        kDLFloat4_e2m1fn  # the last code that DLPack 1.3 knows
+
     const int FASTDL_DLPACK_MAJOR
     const int FASTDL_DLPACK_MINOR
 

@@ -8,7 +8,7 @@ no table of its own.
 import sys
 
 from cpython.object cimport PyObject, PyTypeObject
-from cpython.ref cimport Py_INCREF, Py_XDECREF
+from cpython.ref cimport Py_XDECREF
 from cpython.pycapsule cimport (
     PyCapsule_CheckExact, PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New,
 )
@@ -27,7 +27,7 @@ from fastdl._core.native cimport (
     fastdl_is_tensor_type, fastdl_keyword_fact, fastdl_keywords, fastdl_mro_, fastdl_of_type_,
     fastdl_peer_fact, fastdl_peer_of_, fastdl_raise_no_tensor, fastdl_record,
     fastdl_refused_keyword, fastdl_runtime, fastdl_special_, fastdl_usable_table, fdl_acquire,
-    fdl_ask_quickly, fdl_came_from_c, fdl_keep_also, fdl_means_host, fdl_take_versioned,
+    fdl_ask_quickly, fdl_keep_also, fdl_means_host,
     fdl_tensor_borrow, fdl_type_find, fdl_types,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object, take_capsule, tensor_table
@@ -46,15 +46,17 @@ cdef object over_protocol_py = None  # its second half: what follows where no ta
 cdef object after_table_py = None  # the same where a table did, and a stream was given
 cdef object check_delivery = None  # raises if a capsule is on another kind of device than promised
 cdef object find_bridge = None     # name of a package -> the bridge for its types, or None
-cdef object wrap_py = None         # an object of a class, if its library is known, on a Tensor
 
 
-def install(*, from_dlpack, over_protocol, after_table, delivery, bridge, wrap):
-    """Tells the core which Python functions decide what is not decided here. Called once."""
-    global full_from_dlpack, over_protocol_py, after_table_py, check_delivery, find_bridge, wrap_py
+def install(*, from_dlpack, over_protocol, after_table, delivery, bridge, wrapper):
+    """Tells the core which functions decide what is not decided here. Called once. All are of
+    Python but `wrapper`, a capsule "fastdl_wrapper" of what fastdl_runtime.wrap is."""
+    global full_from_dlpack, over_protocol_py, after_table_py, check_delivery, find_bridge
     full_from_dlpack = from_dlpack
     over_protocol_py, after_table_py = over_protocol, after_table
-    check_delivery, find_bridge, wrap_py = delivery, bridge, wrap
+    check_delivery, find_bridge = delivery, bridge
+    for_c.wrap = <int (*)(DLManagedTensorVersioned *, PyTypeObject *, PyObject **) noexcept>(
+        PyCapsule_GetPointer(wrapper, "fastdl_wrapper"))
 
 
 # ---- special methods ------------------------------------------------------------------------
@@ -376,17 +378,6 @@ general_table.dltensor_from_py_object_no_sync = NULL
 
 # ---- for C: see fastdl.h ----
 
-
-cdef int wrap(DLManagedTensorVersioned *managed, PyTypeObject *like, PyObject **out) except -1:
-    """fastdl_wrap for a type that has only `__dlpack__`."""
-    cdef Tensor tensor = fdl_take_versioned(managed, NULL)
-    fdl_came_from_c(tensor.description)
-    result = wrap_py(tensor, <object>like)
-    Py_INCREF(result)
-    out[0] = <PyObject *>result
-    return 0
-
-
 cdef fastdl_runtime for_c
 for_c.major = FASTDL_ABI_MAJOR
 for_c.minor = FASTDL_ABI_MINOR
@@ -396,7 +387,6 @@ for_c.tensor = tensor_table()
 for_c.protocol = &general_table
 for_c.describe = discover
 for_c.tag_offset = FDL_TAG_OFFSET
-for_c.wrap = <int (*)(DLManagedTensorVersioned *, PyTypeObject *, PyObject **) noexcept>wrap
 
 runtime = PyCapsule_New(&for_c, FASTDL_RUNTIME, NULL)
 

@@ -164,6 +164,8 @@ cdef extern from "_core/block.h" nogil:
         DLManagedTensorVersioned managed
         fdl_block *block
 
+    fdl_description *fdl_description_of(DLManagedTensorVersioned *managed)
+
 
 cdef extern from "_core/block.h" nogil:
     const uint64_t FDL_LASTING_FLAGS
@@ -177,6 +179,11 @@ cdef extern from "_core/block.h" nogil:
 
 
 cdef extern from "_core/devices.h":
+    enum:
+        FDL_ORDER_NOW
+    int fdl_came_through(
+        fdl_description *description, const DLPackExchangeAPI *table, int known,
+        int order) except -1
     int fdl_ordered_by_caller(fdl_description *description) except -1
     int fdl_came_from_c(fdl_description *description) except -1
     int fdl_ready_for(object tensor, int64_t stream) except -1
@@ -192,6 +199,7 @@ cdef extern from "_core/devices.h":
 
 
 cdef extern from "_core/lifetime.h":
+    void fdl_discard_versioned(DLManagedTensorVersioned *managed) noexcept
     void fdl_own_object(fdl_block *block, PyObject *object) noexcept
     int fdl_keep_also(fdl_block *block, PyObject *object) except -1
     void fdl_own_buffer(fdl_block *block, Py_buffer *buffer) noexcept

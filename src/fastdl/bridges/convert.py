@@ -36,13 +36,6 @@ def convert(x, like, copy):
     return front.make(tensor, bridge, x, target, immutable, copy)
 
 
-def wrap(tensor, cls):
-    """An object of a class that C code asks for; `tensor` itself if its library is not known."""
-    if front.knows(cls) or known_bridge(cls) is not None:
-        return front.convert(tensor, cls)
-    return tensor
-
-
 # ---- which library --------------------------------------------------------------------------
 
 
@@ -89,7 +82,7 @@ def importer_of_class(cls, like):
     return importer
 
 
-def unknown_library(target, importer) -> Bridge:
+def unknown_library(target, importer=None) -> Bridge:
     """A bridge to a library that fastdl knows nothing of. Its own refusals are final; but negative
     strides are copied, since libraries built on torch abort at them."""
     if isinstance(target, ModuleType):
@@ -269,4 +262,12 @@ def copy(tensor):
 
 def connect() -> None:
     """Called once, on import."""
-    front.install(convert=convert, explain=explain, refuse=refuse, forbid=forbid, copy=copy)
+    front.install(
+        convert=convert,
+        explain=explain,
+        refuse=refuse,
+        forbid=forbid,
+        copy=copy,
+        find=known_bridge,
+        unknown=unknown_library,
+    )

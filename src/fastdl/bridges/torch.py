@@ -20,5 +20,11 @@ BRIDGES = (
         strides=POSITIVE,  # the process aborts at negative ones
         readonly=COPIED,  # the flag is ignored
         devices=ANYWHERE,
+        dtypes=(  # what its table refuses, it leaks
+            *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+            *("float16", "float32", "float64", "bfloat16", "complex32", "complex64", "complex128"),
+            *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"),
+            *("float8_e8m0fnu", "float4_e2m1fnx2"),
+        ),
     ),
 )

@@ -169,6 +169,29 @@ def test_result_as_a_torch_tensor(api):
 
 
 @every_world
+def test_negative_strides_never_reach_torch(api):
+    """At which it would end the process."""
+    source = np.arange(4.0)[::-1]
+    managed = api.own(source)
+    if api in ALONE.values():
+        with pytest.raises(BufferError, match=r"negative strides .*fastdl_import\(\)"):
+            api.wrap(managed, torch.Tensor)
+    else:
+        result = api.wrap(managed, torch.Tensor)
+        assert type(result) is torch.Tensor
+        assert result.tolist() == [3.0, 2.0, 1.0, 0.0]
+
+
+@installed
+def test_read_only_data_is_copied_for_torch(api):
+    source = np.arange(3.0)
+    source.flags.writeable = False
+    result = api.wrap(api.own(source), torch.Tensor)
+    result[0] = 7
+    assert source[0] == 0
+
+
+@every_world
 def test_owned_torch_tensor(api):
     source = torch.arange(3.0)
     alive = weakref.ref(source)

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import fastdl
+from fastdl._core.tensor import dtype_facts
 from fastdl.bridges import lookup
+from tests.support.producers import Given
 
 from ..arrays import sample
 from ..peers import BY_NAME, PEERS, require
@@ -56,6 +58,9 @@ LAYOUTS = {
     "every other": (BASE[0][::2], 1),
     "read-only": (FROZEN, 3),
 }
+
+
+ELEMENT_TYPES = [(code, bits, lanes) for _, code, bits, _ in dtype_facts() for lanes in (1, 2)]
 
 
 def is_possible(source):
@@ -121,6 +126,21 @@ def test_element_types(dtype):
     again = fastdl.asarray(result)
     assert again.dtype == tensor.dtype
     assert again.tolist() == tensor.tolist()
+
+
+def test_what_it_does_not_have_never_reaches_it():
+    """Its table may leak what it refuses. `dtypes` names all that it takes."""
+    for numbers in ELEMENT_TYPES:
+        given = Given(dtype=numbers, shape=(2,), strides=(1,), memory=bytearray(64))
+        said = ""
+        try:
+            fastdl.convert(given.capsule(), example(peer.name))
+        except BufferError as error:
+            said = str(error)
+        given.assert_released()
+        if BRIDGE.dtypes is not None:
+            has = fastdl.DType(numbers).name in BRIDGE.dtypes
+            assert (f"{BRIDGE.title} has no " in said) is not has, said
 
 
 def test_64_bits_are_kept():

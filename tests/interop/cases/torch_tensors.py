@@ -4,6 +4,7 @@ import gc
 import sys
 import warnings
 import weakref
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -12,6 +13,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import fastdl
+from fastdl._core.tensor import dtype_facts
+from fastdl.bridges import lookup
+from tests.support.producers import Given
 
 from ..harness import run_python
 from .common import aligned, both_entries, freed
@@ -396,3 +400,19 @@ def test_negative_strides_abort_torch():
     child = run_python("-c", "import numpy, torch; torch.from_dlpack(numpy.arange(4.0)[::-1])")
     assert child.returncode < 0
     assert "c10::Error" in child.stderr
+
+
+# ---- element types --------------------------------------------------------------------------
+
+
+def test_the_bridge_names_what_torch_takes():
+    """Exactly that: its table leaks what it refuses, so it must not be asked."""
+    taken = set()
+    for _, code, bits, _ in dtype_facts():
+        for lanes in (1, 2, 4):
+            given = Given(dtype=(code, bits, lanes), shape=(2,), strides=(1,))
+            with suppress(BufferError):
+                torch.from_dlpack(given.capsule())
+                taken.add(fastdl.DType(code, bits, lanes).name)
+    (bridge,) = lookup.load("torch").BRIDGES
+    assert taken == bridge.dtypes

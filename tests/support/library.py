@@ -1,0 +1,57 @@
+"""Libraries for the tests of convert and of fastdl_wrap: types with bridges, and with tables."""
+
+import ctypes
+import sys
+import types
+
+import fastdl
+from fastdl._convert.convert import Bridge
+from fastdl.bridges import lookup
+from tests.support.ctypes_dlpack import Table, address_in, capsule
+
+
+class Array:
+    """An array of the library "fakelib": it keeps the Tensor that it was made of."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __dlpack__(self, **keywords):
+        return self.tensor.__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+
+
+def libraries(monkeypatch):
+    """A function that makes types of libraries whose bridges have given facts."""
+    count = 0
+
+    def make_library(make=lambda tensor, like: like(tensor), members=(), **facts):
+        nonlocal count
+        count += 1
+        package = f"fakelib{count}"
+        members = {"__module__": f"{package}.core", **dict(members)}
+        cls = type("Array", (Array,), members)
+        bridge = Bridge(
+            f"{package}.Array", title="Fakelib", classes=(f"{package}:Array",), make=make, **facts
+        )
+        file = types.ModuleType(f"fastdl.bridges.{package}")
+        file.BRIDGES = (bridge,)
+        monkeypatch.setitem(sys.modules, file.__name__, file)
+        monkeypatch.setitem(lookup.LIBRARIES, package, package)
+        return cls
+
+    return make_library
+
+
+def showing_table():
+    """A new exchange table, that of no library, in a capsule. It makes fastdl.Tensors of what it
+    gets, which show what that was."""
+    own = Table.from_address(address_in(fastdl.exchange_api(fastdl.Tensor)))
+    table = Table.from_buffer_copy(own)
+    _TABLES.append(table)
+    return capsule(ctypes.addressof(table), b"dlpack_exchange_api")
+
+
+_TABLES = []  # which live until the process ends, as tables must
