@@ -466,9 +466,25 @@ def test_from_dlpack_of_arrays_with_partial_strides():
         fastdl.from_dlpack(np.zeros(3, [("a", "u1"), ("b", "<i4")])["b"])
 
 
-@pytest.mark.parametrize("source", [1, None, "text", [1, 2], object(), {}, int])
-def test_asarray_of_other_things(source):
-    with pytest.raises(TypeError, match="expected an object with __dlpack__"):
+class Strange:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("source", "end"),
+    [
+        *(
+            (x, r": make an array of its numbers first, for example .*\)")
+            for x in (1, [1, 2], (3,))
+        ),
+        *((x, "") for x in (None, "text", object(), {})),
+        (int, ": pass an object of this type, not the type itself"),
+        (Strange(), ": make an array of it first, with what its own library has for that"),
+    ],
+)
+def test_asarray_of_other_things(source, end):
+    words = f"expected a tensor, an array or a buffer, got '.*', which .* or __array__{end}$"
+    with pytest.raises(TypeError, match=words):
         fastdl.asarray(source)
 
 

@@ -23,6 +23,7 @@ from fastdl._convert.convert import (
     KEPT,
     POSITIVE,
 )
+from fastdl._core import tensor as core
 from fastdl.bridges import lookup
 from tests.support.library import Array, libraries
 from tests.support.producers import CUDA, Given, OldProducer, Producer, Tabled, hostile, new
@@ -175,7 +176,7 @@ def test_a_buffer_a_capsule_and_a_tensor():
 @pytest.mark.parametrize("x", [3, None, "text", object(), [1, 2]], ids=lambda x: type(x).__name__)
 def test_what_is_no_tensor(x):
     with pytest.raises(
-        TypeError, match="cannot be converted to numpy.ndarray: expected an object"
+        TypeError, match="cannot be converted to numpy.ndarray: expected a tensor, an array or"
     ) as e:
         fastdl.convert(x, np.ndarray)
     assert repr(type(x).__qualname__) in str(e.value)
@@ -432,6 +433,55 @@ def test_a_copy_of_a_copy_is_not_made(library):
     assert tensor.data_ptr == address
 
 
+# ---- how a library is read ------------------------------------------------------------------
+
+
+def converted(x, like):
+    """By the compiled front, and by what completes it."""
+    return fastdl.convert(x, like), fastdl.convert(x, like, copy=False)
+
+
+def test_a_library_that_dlpack_cannot_read(library):
+    cls = library(read=lambda x: fastdl.from_dlpack(x.inside))
+    x = cls(None)
+    x.inside = aligned([1.0, 2.0])
+    for _ in range(3):  # not known, known
+        for result in (*converted(x, np.ndarray), *converted(x, fastdl.Tensor), fastdl.asarray(x)):
+            assert pointer(result) == x.inside.ctypes.data
+
+
+def test_element_types_that_dlpack_describes_wrongly(library):
+    cls = library(read=lambda x: fastdl.from_dlpack(x).view("bool"), reads=("uint8",))
+    for dtype, read in (("uint8", "bool"), ("int16", "int16"), ("float32", "float32")):
+        x = cls(fastdl.from_dlpack(np.ones(3, dtype)))
+        for _ in range(3):
+            assert [result.dtype for result in converted(x, np.ndarray)] == [np.dtype(read)] * 2
+            assert fastdl.asarray(x).dtype == read
+            assert fastdl.from_dlpack(x).dtype == dtype  # which takes a capsule at its word
+
+
+def test_a_reader_that_copies(library):
+    def read(x):
+        return core.mark_copied(fastdl.from_dlpack(np.ones(3)))
+
+    x = library(read=read)(None)
+    assert fastdl.asarray(x).is_copied
+    with pytest.raises(fastdl.CopyRequiredError, match="its producer copied it"):
+        fastdl.convert(x, np.ndarray, copy=False)
+
+
+def test_a_reader_that_fails(library):
+    def read(x):
+        raise LookupError("nothing there")
+
+    x = library(read=read)(None)
+    for _ in range(2):
+        with pytest.raises(BufferError, match="cannot be converted to numpy.ndarray: LookupError"):
+            fastdl.convert(x, np.ndarray)
+        with pytest.raises(LookupError, match="nothing there"):
+            fastdl.asarray(x)
+
+
 # ---- what a library cannot have -------------------------------------------------------------
 
 
@@ -614,7 +664,7 @@ class TestTables:
                 result = fastdl.convert(x, cls)
                 assert (result.data_ptr == source.ctypes.data) is (fits >= POSITIVE)
                 assert min(result.strides, default=0) >= 0
-                assert front.knows(cls)  # or all three would take the long way
+                assert front.known(cls)  # or all three would take the long way
                 assert np.array_equal(result.numpy(), source)
         frozen = fastdl.from_dlpack(source.view())
         for _ in range(3):

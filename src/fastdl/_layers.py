@@ -10,6 +10,7 @@ from fastdl.bridges import convert, lookup, numpy
 
 def connect() -> None:
     """Called once, on import."""
+    asarray.install(read=convert.read)
     dtype.install(numpy=numpy.descriptor)
     tensor.install(
         Device=device.make_device,

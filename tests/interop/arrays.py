@@ -480,12 +480,6 @@ def mxnet_take(producer):
     return mx.nd.from_dlpack(producer.__dlpack__())
 
 
-def mxnet_give(array):
-    import fastdl
-
-    return fastdl.from_dlpack(array.to_dlpack_for_write())
-
-
 def pandas_make(values, dtype):
     import pandas as pd
 

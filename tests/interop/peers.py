@@ -384,7 +384,7 @@ MORE = (
         make=arrays.mxnet_make,
         values=arrays.mxnet_values,
         take=arrays.mxnet_take,
-        give=arrays.mxnet_give,
+        give=arrays.asarray,
         write=arrays.mxnet_write,
     ),
     Peer(
@@ -439,7 +439,7 @@ MORE = (
         wrap=arrays.openvino_wrap,
         values=lambda x: arrays.numpy_lists(x.data),
         take=arrays.openvino_take,
-        give=lambda x: arrays.asarray(x.data),
+        give=arrays.asarray,
         pointer=lambda x: arrays.numpy_pointer(x.data),
         write=lambda x, value: arrays.set_first(x.data, value),
     ),
@@ -451,7 +451,7 @@ MORE = (
         make=arrays.tinygrad_make,
         values=lambda x: x.tolist(),
         take=arrays.tinygrad_take,
-        give=lambda x: arrays.asarray(x.data()),
+        give=arrays.asarray,
     ),
     Peer(
         name="dpnp",

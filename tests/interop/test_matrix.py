@@ -45,13 +45,6 @@ def test_every_cell_has_an_outcome(results):
             assert name == "version" or Cell.parse(text).outcome in OUTCOMES, (row, name)
 
 
-# By row and beginning of the cell's name. What is mended leaves the list.
-KNOWN = {
-    ("torch", "to/"): "PyTorch's table keeps what it refuses, and fastdl may not free it",
-    ("tvm", "from/float4"): "TVM's capsule says that one byte holds two: docs/upstream.md",
-}
-
-
 def test_convert_is_never_wrong_and_never_dies(results):
     bad = [
         (row, name)
@@ -60,14 +53,7 @@ def test_convert_is_never_wrong_and_never_dies(results):
         if name.partition("/")[0] in ("from", "to", "convert")
         and Cell.parse(text).outcome in (WRONG, DIES)
     ]
-    unknown = [cell for cell in bad if not any(known(cell, entry) for entry in KNOWN)]
-    assert not unknown
-    mended = [entry for entry in KNOWN if not any(known(cell, entry) for cell in bad)]
-    assert not mended
-
-
-def known(cell, entry):
-    return cell[0] == entry[0] and cell[1].startswith(entry[1])
+    assert not bad
 
 
 def test_every_environment_has_requirements():

@@ -14,13 +14,23 @@ from fastdl._protocol.consumer import Capsule
 from fastdl._protocol.cuda_array import import_cuda_array
 from fastdl._protocol.streams import DEFAULT, stream_number, validate_stream
 
+_read_known = None  # the tensor of an object of a library that fastdl knows, else None
+
+
+def install(*, read):
+    """Tells this layer what the layer above it knows of libraries. Called once."""
+    global _read_known
+    _read_known = read
+
 
 def asarray(x, /):
     """A fastdl.Tensor on the memory of anything that exposes an array or a buffer.
 
     The first of these that x has decides:
 
-    1. DLPack, as in fastdl.from_dlpack: arrays of NumPy, torch, JAX, CuPy, MLX, PyArrow, ...
+    1. DLPack, as in fastdl.from_dlpack: arrays of NumPy, torch, JAX, CuPy, MLX, PyArrow, ...; or
+       what fastdl knows of a library without it (MXNet, OpenVINO, tinygrad), or whose description
+       is wrong (booleans of ONNX Runtime).
     2. `__cuda_array_interface__`: of Numba and others; a CUDA driver is asked where the memory is.
     3. the buffer protocol: bytes, array.array, memoryview, mmap, shared memory, ctypes. The buffer
        stays locked as long as the result lives: its owner cannot be resized or closed.
@@ -45,14 +55,28 @@ def asarray(x, /):
     BufferError: 1 of 3 elements of the array are masked, which a tensor cannot express: pass \
 x.filled(...) or x.compressed()
     """
+    tensor = None if isinstance(x, Capsule) else _read_known(x)
+    if tensor is not None:
+        return tensor
     _, read = interface(x)
     if read is not None:
         return read(x)
     raise TypeError(
-        f"expected an object with __dlpack__, __cuda_array_interface__, the buffer protocol, "
-        f"__array_interface__, __arrow_c_array__ or __array__, got {type_name(x)!r}: pass "
-        f"numpy.asarray(...) of numbers in lists"
+        f"expected a tensor, an array or a buffer, got {type_name(x)!r}, which has neither "
+        f"__dlpack__ nor __cuda_array_interface__, a buffer, __array_interface__, "
+        f"__arrow_c_array__ or __array__{_remedy(x)}"
     )
+
+
+def _remedy(x) -> str:
+    """The end of a message about an object that exposes no array: what to do."""
+    if isinstance(x, type):
+        return ": pass an object of this type, not the type itself"
+    if isinstance(x, list | tuple | int | float | complex):
+        return ": make an array of its numbers first, for example with numpy.asarray(x)"
+    if type(x).__module__ == "builtins":
+        return ""
+    return ": make an array of it first, with what its own library has for that"
 
 
 def interface(x):

@@ -36,7 +36,9 @@ def asarray(x: _ArrayLike, /) -> Tensor:
 
     The first of these that x has decides:
 
-    1. DLPack, as in fastdl.from_dlpack: arrays of NumPy, torch, JAX, CuPy, MLX, PyArrow, ...
+    1. DLPack, as in fastdl.from_dlpack: arrays of NumPy, torch, JAX, CuPy, MLX, PyArrow, ...; or
+       what fastdl knows of a library without it (MXNet, OpenVINO, tinygrad), or whose description
+       is wrong (booleans of ONNX Runtime).
     2. `__cuda_array_interface__`: of Numba and others; a CUDA driver is asked where the memory is.
     3. the buffer protocol: bytes, array.array, memoryview, mmap, shared memory, ctypes. The buffer
        stays locked as long as the result lives: its owner cannot be resized or closed.

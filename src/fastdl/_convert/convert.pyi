@@ -51,6 +51,7 @@ HOST: str
 DEVICE: str
 ANYWHERE: str
 REASONS: tuple[str | None, ...]
+WRAPPER: CapsuleType
 
 @final
 class Bridge:
@@ -59,6 +60,7 @@ class Bridge:
     classes: tuple[str, ...]
     make: Callable[[Tensor, Any], Any]
     read: Callable[[Any], Tensor] | None
+    reads: frozenset[str] | None
     copies: bool | Callable[[Tensor], bool]
     quick: Callable[[], CapsuleType | None] | None
     strides: int
@@ -75,6 +77,7 @@ class Bridge:
         classes: Iterable[str],
         make: Callable[[Tensor, Any], Any],
         read: Callable[[Any], Tensor] | None = None,
+        reads: Iterable[str] | None = None,
         strides: int = 0,
         readonly: int = 0,
         alignment: int = 1,
@@ -84,6 +87,7 @@ class Bridge:
         devices: str = "host",
         quick: Callable[[], CapsuleType | None] | None = None,
     ) -> None: ...
+    def start(self) -> None: ...
     def speed_up(self, capsule: CapsuleType | None) -> None: ...
 
 def install(
@@ -93,9 +97,12 @@ def install(
     refuse: Callable[..., Any],
     forbid: Callable[..., Any],
     copy: Callable[..., Any],
+    find: Callable[[type], Bridge | None],
+    unknown: Callable[[type], Bridge],
 ) -> None: ...
+def read(x: object, own: Bridge) -> Tensor: ...
 def remember(key: type | ModuleType, bridge: Bridge) -> None: ...
-def knows(key: type | ModuleType) -> bool: ...
+def known(key: type | ModuleType) -> Bridge | None: ...
 def fit(
     tensor: Tensor, bridge: Bridge, x: object, immutable: bool, copy: bool | None
 ) -> Tensor: ...

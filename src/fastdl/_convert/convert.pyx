@@ -64,7 +64,9 @@ cdef class Bridge:
         conversion to it. Classes are found by these names, so nothing is imported.
     make: make(tensor, like) returns an object on the memory of a Tensor that fits. `like` is the
         type or the module that the caller passed. It imports the library.
-    read: read(x) returns a Tensor on the memory of an object, where DLPack cannot.
+    read: read(x) returns a Tensor on the memory of an object, where DLPack cannot, or describes it
+        wrongly. A copy is marked as one.
+    reads: the names of the element types, in DLPack's description, of which that is so; None: all.
     strides: ANY, POSITIVE, DENSE or COMPACT. readonly: KEPT, IMMUTABLE or COPIED.
     alignment: of the data, in bytes. ndims: the least and the greatest number of dimensions.
     dtypes: the names of the element types it takes; None: as it says itself.
@@ -76,6 +78,7 @@ cdef class Bridge:
     cdef readonly str name, title
     cdef readonly tuple classes
     cdef readonly object make, read, copies, quick
+    cdef readonly frozenset reads
     cdef readonly int strides, readonly
     cdef readonly int64_t alignment
     cdef readonly tuple ndims
@@ -87,10 +90,12 @@ cdef class Bridge:
     cdef const fastdl_maker *maker       # `make` for host memory, if there is a quicker way
     cdef const DLPackExchangeAPI *table  # likewise, for all memory that fastdl orders
 
-    def __init__(self, name, *, title, classes, make, read=None, strides=ANY, readonly=KEPT,
-                 alignment=1, ndims=(0, 64), dtypes=None, copies=False, devices=HOST, quick=None):
+    def __init__(self, name, *, title, classes, make, read=None, reads=None, strides=ANY,
+                 readonly=KEPT, alignment=1, ndims=(0, 64), dtypes=None, copies=False, devices=HOST,
+                 quick=None):
         self.name, self.title, self.classes = name, title, tuple(classes)
         self.make, self.read, self.copies, self.quick = make, read, copies, quick
+        self.reads = None if reads is None else frozenset(reads)
         self.strides, self.readonly, self.alignment = strides, readonly, alignment
         self.ndims = self.least_ndim, self.most_ndim = ndims
         self.dtypes = None if dtypes is None else frozenset(dtypes)
@@ -249,6 +254,40 @@ cdef void adapt(fdl_description *description, Bridge bridge) noexcept:
     if bridge.readonly == IMMUTABLE_:
         # What is shared with it never changes, and it asks for a form without flags.
         description.managed.flags &= ~<uint64_t>DLPACK_FLAG_BITMASK_READ_ONLY
+
+
+# ---- reading --------------------------------------------------------------------------------
+
+
+cdef Tensor import_quickly(object x, const fastdl_record *record):
+    """from_dlpack(x); `record` is of its type, or NULL."""
+    cdef PyObject *found
+    cdef Tensor tensor
+    if record is NULL or not record.facts & FASTDL_TYPE_PROTOCOL:
+        return from_dlpack(x)
+    found = fdl_ask_quickly(<PyObject *>x, record.facts)
+    if found is NULL:
+        return ask(x)
+    tensor = <Tensor>found
+    Py_XDECREF(found)
+    return tensor
+
+
+cdef Tensor read_as(object x, Bridge own, const fastdl_record *record):
+    """The tensor of an object of the library of `own`."""
+    cdef Tensor tensor
+    if own.read is not None and own.reads is None:
+        return own.read(x)
+    tensor = import_quickly(x, record)
+    if own.reads is not None and tensor.dtype.name in own.reads:
+        return own.read(x)
+    return tensor
+
+
+def read(x, Bridge own not None):
+    """A Tensor on the memory of an object of the library of `own`: where DLPack would have none, or
+    a wrong one, too."""
+    return read_as(x, own, fdl_type_find((<PyObject *>x).ob_type))
 
 
 # ---- converting -----------------------------------------------------------------------------
@@ -454,9 +493,9 @@ def remember(key, Bridge bridge not None):
     remember_for(<PyObject *>key, key, bridge)
 
 
-def knows(key):
-    """Whether a bridge was remembered for a class or a module."""
-    return known_bridge(<PyObject *>key) is not None
+def known(key):
+    """The bridge that was remembered for a class or a module, or None."""
+    return known_bridge(<PyObject *>key)
 
 
 def convert(x, like, /, *, copy=None):
@@ -493,29 +532,20 @@ def convert(x, like, /, *, copy=None):
         like = type(like)
     bridge = known_bridge(<PyObject *>like)
     own = known_bridge((<PyObject *>x).ob_type)
-    if bridge is None or own is None or own.read is not None:
+    if bridge is None or own is None:
         return complete(x, example, None)
     if own is bridge:
         return x
     record = fdl_type_find((<PyObject *>x).ob_type)
-    if record is not NULL:
+    if record is not NULL and own.read is None:
         if bridge.table is not NULL:
             result = from_table_to_table(x, record, bridge)
         elif bridge.maker is not NULL and bridge.dtypes is None:
             result = on_borrowed(x, record, bridge.maker)
         if result is not None:
             return result
-    cdef PyObject *found = NULL
     try:
-        if record is NULL or not record.facts & FASTDL_TYPE_PROTOCOL:
-            tensor = from_dlpack(x)
-        else:
-            found = fdl_ask_quickly(<PyObject *>x, record.facts)
-            if found is not NULL:
-                tensor = <Tensor>found
-                Py_XDECREF(found)
-            else:
-                tensor = ask(x)
+        tensor = read_as(x, own, record)
     except Exception as error:
         raise_explained(error, x, None, bridge)
     cdef bint immutable = record is not NULL and record.facts & FASTDL_TYPE_IMMUTABLE != 0

@@ -649,6 +649,12 @@ def keep_alive(Tensor tensor not None, x):
     fdl_keep_also(tensor.description.block, <PyObject *>x)
 
 
+def mark_copied(Tensor tensor not None):
+    """`tensor`, which nobody else has, marked as a copy."""
+    tensor.description.managed.flags |= DLPACK_FLAG_BITMASK_IS_COPIED
+    return tensor
+
+
 def make_from_dlpack(bytes doc not None, complete, over_protocol, finish):
     """The compiled entry of from_dlpack: a builtin that serves the plain call itself, and passes
     other calls to `complete`, or to `over_protocol` if a native table refused the object."""

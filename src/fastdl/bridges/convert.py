@@ -25,7 +25,7 @@ def convert(x, like, copy):
     if own is bridge and not copy:
         return x
     try:
-        tensor = asarray(x) if own is None or own.read is None else own.read(x)
+        tensor = asarray(x) if own is None else front.read(x, own)
         tensor = exchange.from_dlpack(x) if tensor is x else tensor  # one of convert's own
     except Exception as error:
         found = explain(error, x, None, bridge)
@@ -36,11 +36,20 @@ def convert(x, like, copy):
     return front.make(tensor, bridge, x, target, immutable, copy)
 
 
+def read(x):
+    """The tensor of an object of a library that fastdl knows; None for any other."""
+    own = known_bridge(type(x))
+    return None if own is None else front.read(x, own)
+
+
 # ---- which library --------------------------------------------------------------------------
 
 
 def known_bridge(cls: type):
     """The bridge of a class, remembered for the next call; None if its library is not known."""
+    bridge = front.known(cls)
+    if bridge is not None:
+        return bridge
     bridge = lookup.bridge_of_class(cls)
     if bridge is not None and lookup.is_named(bridge, cls):  # and not just a base of it
         front.remember(cls, bridge)

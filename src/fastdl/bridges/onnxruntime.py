@@ -1,7 +1,7 @@
 """ONNX Runtime."""
 
-from fastdl._convert.asarray import asarray
 from fastdl._convert.convert import ANYWHERE, COMPACT, COPIED, Bridge
+from fastdl._core import exchange
 
 
 def make(tensor, like):
@@ -14,10 +14,8 @@ def make(tensor, like):
 
 
 def read(x):
-    tensor = asarray(x)
-    if x.data_type() == "tensor(bool)":  # which it exports as bytes
-        return asarray(tensor.numpy().view("?"))
-    return tensor
+    tensor = exchange.from_dlpack(x)
+    return tensor.view("bool") if x.data_type() == "tensor(bool)" else tensor
 
 
 BRIDGES = (
@@ -27,6 +25,7 @@ BRIDGES = (
         classes=("onnxruntime:OrtValue",),
         make=make,
         read=read,
+        reads=("uint8",),  # which may be bool
         strides=COMPACT,
         readonly=COPIED,
         dtypes=(

@@ -14,7 +14,7 @@ def make(tensor, like):
 def read(x):
     x = x.contiguous().realize()
     if x.numel() == 0 or x.dtype.fmt in (None, "e"):  # of which it has no memoryview
-        return asarray(x.numpy())
+        return core.mark_copied(asarray(x.numpy()))
     tensor = asarray(x.data())
     core.keep_alive(tensor, x)  # the memoryview does not
     return tensor

@@ -1,6 +1,11 @@
-"""TVM."""
+"""TVM. It packs the elements of one byte in the other order than DLPack: the first one is in the
+high bits."""
 
 from fastdl._convert.convert import ANYWHERE, COMPACT, COPIED, Bridge
+from fastdl._core import exchange
+from fastdl._core import tensor as core
+
+NARROW = [name for name, _, bits, _ in core.dtype_facts() if bits < 8]
 
 
 def make(tensor, like):
@@ -15,6 +20,9 @@ BRIDGES = (
         title="TVM",
         classes=("tvm:Tensor",),
         make=make,
+        read=lambda x: core.mark_copied(exchange.from_dlpack(x.numpy())),
+        reads=NARROW,
+        dtypes=[name for name, _, bits, _ in core.dtype_facts() if bits >= 8],
         strides=COMPACT,
         readonly=COPIED,
         alignment=64,

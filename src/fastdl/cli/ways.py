@@ -8,15 +8,14 @@ from fastdl.cli import structs
 
 def read(x):
     """The tensor of `x`, as fastdl.convert reads it."""
-    bridge = convert.known_bridge(type(x))
-    return asarray.asarray(x) if bridge is None or bridge.read is None else bridge.read(x)
+    return asarray.asarray(x)
 
 
 def way_of(x) -> dict:
     """How the arrays of the type of `x` reach fastdl, by fastdl's own record of the type.
 
     kind: "table" (the library's own exchange table), "bridge" (fastdl's, over the C API of the
-        library), "buffer", "__dlpack__", "reader" (only fastdl.convert knows how), or the name of
+        library), "buffer", "__dlpack__", "reader" (its bridge knows how), or the name of
         another interface; None if there is none.
     text: the same in words. For a library with `__dlpack__`, see also `keywords_of`.
     """
@@ -25,7 +24,7 @@ def way_of(x) -> dict:
         bridge = convert.known_bridge(type(x))
         if bridge is None or bridge.read is None:
             return {"kind": None, "text": "nothing that fastdl reads"}
-        return {"kind": "reader", "text": f"what {bridge.title} offers, by convert"}
+        return {"kind": "reader", "text": f"what {bridge.title} offers, by asarray"}
     if name != "__dlpack__":
         return {"kind": name, "text": f"{name}, by asarray"}
     facts = exchange.facts_of(type(x))
