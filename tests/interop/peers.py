@@ -81,7 +81,7 @@ class Peer:
     readonly: bool = False  # what fastdl must say of its arrays
     pointer: Callable[[Any], int] | None = None
     write: Callable[[Any, Any], None] | None = None  # sets the first element; must not raise
-    unwritten: tuple[str, ...] = ()  # dtypes of which it cannot set one
+    unwritten: tuple[str, ...] = ()  # dtypes of which it cannot set one; "scalar": no dimensions
     min_ndim: int = 0
     max_ndim: int = 8
     has_scalars: bool = True  # arrays of 0 dimensions
@@ -386,6 +386,7 @@ MORE = (
         take=arrays.mxnet_take,
         give=arrays.asarray,
         write=arrays.mxnet_write,
+        unwritten=("scalar",),
     ),
     Peer(
         name="tvm",

@@ -1,6 +1,16 @@
 """Mutants of convert, and of the quick imports."""
 
-from tests.mutants.mutant import ACQUIRE, BUFFER, CONVERT, CONVERTING, EXCHANGE, QUICK, mutant
+from tests.mutants.mutant import (
+    ACQUIRE,
+    BUFFER,
+    CONVERT,
+    CONVERTING,
+    EXCHANGE,
+    HEADER,
+    QUICK,
+    RETURNED,
+    mutant,
+)
 
 CONVERSIONS = [
     mutant(
@@ -63,8 +73,43 @@ CONVERSIONS = [
         CONVERTING,
         "the table gets what does not fit",
         CONVERT,
-        "            or obstacle(bridge, description, record.facts & FASTDL_TYPE_IMMUTABLE)):",
-        "            or False):",
+        "            or not fits(bridge, managed, record.facts & FASTDL_TYPE_IMMUTABLE)):",
+        "            or not has_place(bridge, &managed.dl_tensor)):",
+    ),
+    mutant(
+        CONVERTING,
+        "a table gets element types that its library does not have",
+        CONVERT,
+        " and has_dtype(bridge, managed.dl_tensor.dtype)\n            and obstacle",
+        "\n            and obstacle",
+    ),
+    mutant(
+        CONVERTING,
+        "one size of a code stands for the others",
+        CONVERT,
+        "        and bridge.sizes[dtype.code] & dtype.bits != 0)",
+        "        and bridge.sizes[dtype.code] != 0)",
+    ),
+    mutant(
+        CONVERTING,
+        "elements of several lanes count as one",
+        CONVERT,
+        "    return code <= kDLFloat4_e2m1fn and lanes == 1 and bits",
+        "    return code <= kDLFloat4_e2m1fn and bits",
+    ),
+    mutant(
+        CONVERTING,
+        "what DLPack describes wrongly is taken at its word",
+        CONVERT,
+        "    if own.reads is not None and tensor.dtype.name in own.reads:",
+        "    if own.reads is not None and tensor.dtype.name not in own.reads:",
+    ),
+    mutant(
+        CONVERTING,
+        "a library with a reader goes by its table",
+        CONVERT,
+        "    if record is not NULL and own.read is None:",
+        "    if record is not NULL:",
     ),
     mutant(
         CONVERTING,
@@ -91,9 +136,65 @@ CONVERSIONS = [
         CONVERTING,
         "more dimensions than the library has",
         CONVERT,
-        "            or not bridge.least_ndim <= memory.ndim <= bridge.most_ndim\n"
-        "            or (bridge.dtypes",
-        "            or (bridge.dtypes",
+        "            and bridge.least_ndim <= memory.ndim <= bridge.most_ndim)",
+        "            )",
+    ),
+    # ---- fastdl_wrap
+    mutant(
+        RETURNED,
+        "C code gets by a table what convert would copy",
+        CONVERT,
+        "    if bridge is not None and fits_its_table(bridge, managed):",
+        "    if bridge is not None and bridge.table is not NULL:",
+    ),
+    mutant(
+        RETURNED,
+        "strides of size 1 keep their signs on the way from C",
+        CONVERT,
+        "        if memory.strides[i] < 0:  # which",
+        "        if memory.strides[i] < 0 and memory.shape[i] > 1:  # which",
+    ),
+    mutant(
+        RETURNED,
+        "strides that are left out are looked at",
+        CONVERT,
+        "            or (memory.ndim > 0 and memory.strides is NULL) or not",
+        "            or not",
+    ),
+    mutant(
+        RETURNED,
+        "a table gets a struct of another major version",
+        CONVERT,
+        "            or managed.version.major != FASTDL_DLPACK_MAJOR\n",
+        "",
+    ),
+    mutant(
+        RETURNED,
+        "the table of a derived class is that of its base",
+        CONVERT,
+        "            if bridge is None or bridge.table is not record.api:",
+        "            if bridge is None:",
+    ),
+    mutant(
+        RETURNED,
+        "without the package, negative strides reach a table",
+        HEADER,
+        "    if (native && fastdl_steps_back_(&managed->dl_tensor)) {",
+        "    if (0 && fastdl_steps_back_(&managed->dl_tensor)) {",
+    ),
+    mutant(
+        RETURNED,
+        "what is refused without the package is leaked",
+        HEADER,
+        "                            like);\n        fastdl_discard_(managed, NULL);\n",
+        "                            like);\n",
+    ),
+    mutant(
+        RETURNED,
+        "the tables of libraries are not asked about",
+        HEADER,
+        "    if ((native || api == fastdl_state_.protocol) && fastdl_state_.wrap != NULL)",
+        "    if (api == fastdl_state_.protocol && fastdl_state_.wrap != NULL)",
     ),
 ]
 

@@ -52,6 +52,7 @@ NEGOTIATING, REFUSALS, OUTCOMES = (
 )
 
 CALLBACKS = "tests/test_callbacks.py"
+RETURNED = "tests/test_results.py"
 UNORDERED = "tests/test_unordered.py"
 GUIDE = "tests/test_streams_guide.py::test_producer"
 

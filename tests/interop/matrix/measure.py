@@ -132,7 +132,7 @@ def imported(
             notes.append("read-only")
         if shared and tensor.size:
             value = sample(dtype)[1] if tensor.ndim == 1 else 7.0
-            if not tensor.readonly and dtype not in peer.unwritten:
+            if can_write(peer, tensor, dtype) and not tensor.readonly:
                 seen_by_import(peer, array, tensor, value)
             values = tensor.tolist()
         del array
@@ -201,15 +201,22 @@ def seen(peer: Peer, door: Callable, build: Callable[[], np.ndarray]) -> None:
     change(source, first)
     if not same(read(peer, array), nested(source)):
         raise Wrong("a write to the tensor is not seen in the array")
-    if peer.write is None or source.dtype.name in peer.unwritten:
-        return
-    if 0 in source.strides:  # one element stands for several
+    if peer.write is None or not can_write(peer, source, source.dtype.name):
         return
     other = build()
     array = door(fastdl.from_dlpack(other))
+    if keeps(peer, array):  # read-only though the tensor is not: an older NumPy's are
+        return
     peer.write(array, source[first].item())
     if nested(other) != nested(source):
         raise Wrong("a write to the array is not seen in the tensor")
+
+
+def can_write(peer: Peer, array: Any, dtype: str) -> bool:
+    """Whether the library can set the first element, and that alone, of what has the shape and
+    strides of `array`."""
+    kinds = (dtype,) if array.ndim else (dtype, "scalar")
+    return 0 not in array.strides and not any(kind in peer.unwritten for kind in kinds)
 
 
 def change(array: np.ndarray, first: tuple) -> None:
