@@ -103,7 +103,7 @@ def install(
     after_table: Callable[..., Any],
     delivery: Callable[..., Any],
     bridge: Callable[..., Any],
-    wrap: Callable[..., Any],
+    wrapper: CapsuleType,
 ) -> None: ...
 
 runtime: CapsuleType  # what fastdl_import finds
