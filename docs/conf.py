@@ -2,14 +2,16 @@
 
     sphinx-build -W docs docs/_build/html
 
-The pages are plain Markdown, which a forge shows as well; two things are added here. The lists of
-links in index.md are also the navigation of the site, and the notebook is read as a page.
+The pages are plain Markdown, which a forge shows as well; three things are added here. The lists of
+links in index.md are also the navigation of the site, the notebook is read as a page, and the
+headings of the Python reference are entries of the inventory.
 """
 
 import json
 import re
 from pathlib import Path
 
+from docutils import nodes
 from myst_parser.parsers.sphinx_ import MystParser
 
 DOCS = Path(__file__).parent
@@ -33,7 +35,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 pygments_style = "friendly"
-pygments_dark_style = "native"
+pygments_dark_style = "github-dark"
 
 SECTION = re.compile(r"(?m)^## (.+)\n((?:.*\n)*?)(?=^## |\Z)")
 LINK = re.compile(r"(?m)^- \[[^\]]+\]\(([\w-]+)\.(?:md|ipynb)\)")
@@ -53,6 +55,20 @@ def add_navigation(app, docname: str, source: list[str]) -> None:
         source[0] += "\n" + navigation(source[0])
 
 
+def add_objects(app, doctree) -> None:
+    """Tells Sphinx what the Python reference describes: for the search, and for the links of other
+    projects (objects.inv)."""
+    if app.env.docname != "python-reference":
+        return
+    for section in doctree.findall(nodes.section):
+        title = section[0]
+        if not isinstance(title[0], nodes.literal):
+            continue
+        name = title.astext()
+        kind = "attribute" if "." in name else "class" if name[0].isupper() else "function"
+        app.env.get_domain("py").note_object(f"fastdl.{name}", kind, section["ids"][0])
+
+
 class Notebook(MystParser):
     """The cells of a notebook as Markdown. They are not run here: a test runs them."""
 
@@ -70,4 +86,5 @@ def as_markdown(cell: dict) -> str:
 def setup(app) -> dict:
     app.add_source_parser(Notebook)
     app.connect("source-read", add_navigation)
+    app.connect("doctree-read", add_objects)
     return {"parallel_read_safe": True}
