@@ -263,6 +263,14 @@ GROUP = Group(
             "Without the package, only types with an exchange table of their own make objects.",
         ),
         Row(
+            lambda: alone.wrap(alone.own(X[::-1]), Tabled),
+            BufferError,
+            "expected no negative strides for a result of type '…', whose library may end the "
+            "process: copy the data, or call fastdl_import(), and it is copied",
+            "PyTorch aborts at negative strides. With the package, results are made as by "
+            "`fastdl.convert`.",
+        ),
+        Row(
             lambda: installed.zeros(lent(device=CUDA), None),
             BufferError,
             "expected host memory to fill with zeros, got device (2, 0): call fastdl_empty, and "

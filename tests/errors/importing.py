@@ -79,6 +79,10 @@ def traced():
     fastdl.from_dlpack(kind(Given(data=0)))
 
 
+class Other:
+    """An object that exposes no memory."""
+
+
 def without_ordinals():
     """Memory of a CUDA library, on a machine whose driver cannot be asked."""
     fastdl.asarray(Interface("__cuda_array_interface__", data=(64, False)))
@@ -157,12 +161,17 @@ GROUP = Group(
             "`fastdl.asarray(x)` takes the older array interfaces, too.",
         ),
         Row(
-            lambda: fastdl.asarray([1.0, 2.0]),
+            (
+                lambda: fastdl.asarray([1.0, 2.0]),
+                lambda: fastdl.asarray(np.ndarray),
+                lambda: fastdl.asarray(Other()),
+            ),
             TypeError,
-            "expected an object with __dlpack__, __cuda_array_interface__, the buffer protocol, "
-            "__array_interface__, __arrow_c_array__ or __array__, got 'list': pass "
-            "numpy.asarray(...) of numbers in lists",
-            "A list has no memory to share: make an array of it first.",
+            "expected a tensor, an array or a buffer, got …, which has neither __dlpack__ nor "
+            "__cuda_array_interface__, a buffer, __array_interface__, __arrow_c_array__ or "
+            "__array__…",
+            "A list has no memory to share: make an array of it first. Objects of other libraries "
+            "often have a method for that, such as `to_numpy`.",
         ),
         Row(
             lambda: fastdl.from_dlpack(np.ones(3), copy="yes"),
