@@ -67,15 +67,15 @@ GROUP = Group(
             "One call of `python -m fastdl` does either.",
         ),
         Row(
-            (command("demo", "--library", "nunpy"), command("bench", "nunpy")),
+            command("demo", "--library", "nunpy"),
             SystemExit,
-            "…expected … of …, … nunpy",
+            "expected one of …; got nunpy",
             NAMES,
         ),
         Row(
-            command("doctor", "--only", "nunpy"),
+            (command("doctor", "--only", "nunpy"), command("bench", "--only", "nunpy")),
             SystemExit,
-            "python -m fastdl doctor: expected names out of …; got 'nunpy'",
+            "python -m fastdl …: expected names out of …; got 'nunpy'",
             NAMES,
         ),
         Row(

@@ -110,18 +110,15 @@ def taken_arrow(again=2):
         fastdl.asarray(made)
 
 
-FAULT = (
-    ": got shape …, strides …, byte_offset …, dtype (code …, bits …, lanes …), device (…, …). Its "
-    "producer is at fault; a copy made there may help"
-)
-AT_FAULT = "The library that made the tensor describes it wrongly. Report it there; "
+GOT = ": got shape …, strides …, byte_offset …, dtype (code …, bits …, lanes …), device (…, …). "
+AT_FAULT = "The library that made the tensor describes it wrongly. Report it there."
 
 
-def fault(words, cure, **fields):
+def fault(words, cure=AT_FAULT, **fields):
     return Row(
         lambda: fastdl.from_dlpack(Given(**fields).capsule()),
         BufferError,
-        f"the tensor has {words}{FAULT}",
+        f"the tensor has {words}",
         cure,
     )
 
@@ -135,7 +132,7 @@ def interface(words, cure, name="__array_interface__", **changes):
     )
 
 
-WRONG_DICT = "The object's own interface is malformed. Report it to its library."
+WRONG_DICT = "The interface is malformed. Report it to the library of the object."
 
 GROUP = Group(
     "Importing a tensor",
@@ -355,24 +352,25 @@ GROUP = Group(
             "A function of the producer's exchange table failed and raised nothing. Report it to "
             "its library.",
         ),
-        fault("a device type that is not positive", AT_FAULT, device=(0, 0)),
-        fault("a number of dimensions outside 0 to 64", AT_FAULT, ndim=65),
-        fault("an element size that its type code does not have", AT_FAULT, dtype=(2, 24, 1)),
-        fault("0 lanes", AT_FAULT, dtype=(2, 32, 0)),
-        fault("dimensions but a NULL shape", AT_FAULT, shape=None, ndim=2),
-        fault("a negative dimension", AT_FAULT, shape=(2, -1)),
-        fault("more bytes than a 64-bit count can hold", AT_FAULT, shape=(2**40, 2**40)),
-        fault("strides that reach outside the address space", AT_FAULT, strides=(2**62, 1)),
         fault(
-            "strides over elements that share bytes: only row-major order has a meaning",
+            "a negative dimension" + GOT + "Its producer is at fault; a copy made there may help",
+            shape=(2, -1),
+        ),
+        fault("a device type that is not positive: got …", device=(0, 0)),
+        fault("a number of dimensions outside 0 to 64: got …", ndim=65),
+        fault("an element size that its type code does not have: got …", dtype=(2, 24, 1)),
+        fault("0 lanes: got …", dtype=(2, 32, 0)),
+        fault("dimensions but a NULL shape: got …", shape=None, ndim=2),
+        fault("more bytes than a 64-bit count can hold: got …", shape=(2**40, 2**40)),
+        fault("strides that reach outside the address space: got …", strides=(2**62, 1)),
+        fault(
+            "strides over elements that share bytes: only row-major order has a meaning: got …",
             "Packed sub-byte elements have no strides in DLPack: `x.contiguous()` of its library.",
             dtype=(0, 4, 1),
             strides=(1, 2),
         ),
-        fault(
-            "a byte_offset that leads outside the address space", AT_FAULT, byte_offset=2**64 - 8
-        ),
-        fault("elements but a NULL data pointer", AT_FAULT, data=0),
+        fault("a byte_offset that leads outside the address space: got …", byte_offset=2**64 - 8),
+        fault("elements but a NULL data pointer: got …", data=0),
         # ---- older interfaces
         Row(
             lambda: fastdl.asarray(type("Odd", (), {"__array_interface__": 5})()),
@@ -382,7 +380,9 @@ GROUP = Group(
         ),
         interface("version 3", WRONG_DICT, version=2),
         interface(
-            "the typestr of a little-endian number or bool", "As for NumPy's arrays.", typestr=">i4"
+            "the typestr of a little-endian number or bool",
+            "Text, dates and other byte orders are not in DLPack: convert the values first.",
+            typestr=">i4",
         ),
         interface("shape as a tuple of ints", WRONG_DICT, shape=[2, 3]),
         interface("shape of 64 bits", WRONG_DICT, shape=(2**64,)),

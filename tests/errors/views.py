@@ -56,7 +56,8 @@ GROUP = Group(
         Row(
             lambda: FOURS[0],
             BufferError,
-            "elements that share bytes cannot be indexed: use numpy() first",
+            "an int4 tensor of shape (4,) on cpu:0 cannot be indexed: its elements share bytes, so "
+            "use numpy() first",
             "Two `int4` share a byte, so an element has no address.",
         ),
         Row(

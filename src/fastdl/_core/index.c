@@ -151,16 +151,24 @@ static PyObject *make_view(PyObject *tensor, view_parts *view)
                          fdl_description_in(tensor)->managed.flags & FDL_LASTING_FLAGS);
 }
 
+/* Raises BufferError. Returns NULL. */
+static PyObject *refuse_packed(PyObject *tensor)
+{
+    PyObject *words = fdl_words_about(tensor);
+    if (words != NULL)
+        PyErr_Format(PyExc_BufferError,
+                     "%U cannot be indexed: its elements share bytes, so use numpy() first", words);
+    Py_XDECREF(words);
+    return NULL;
+}
+
 PyObject *fdl_index(PyObject *tensor, PyObject *key)
 {
     const DLManagedTensorVersioned *managed = &fdl_description_in(tensor)->managed;
     int several = PyTuple_Check(key);
     view_parts view;
-    if (fastdl_is_packed(managed->dl_tensor.dtype, managed->flags)) {
-        PyErr_SetString(PyExc_BufferError,
-                        "elements that share bytes cannot be indexed: use numpy() first");
-        return NULL;
-    }
+    if (fastdl_is_packed(managed->dl_tensor.dtype, managed->flags))
+        return refuse_packed(tensor);
     view.source = &managed->dl_tensor;
     view.axis = view.ndim = view.empty = 0;
     view.offset = 0;
