@@ -264,8 +264,8 @@ VIEWS = [
         (INDEXING, VALUES),
         "elements that share bytes are indexed",
         INDEX,
-        "    if (fastdl_is_packed(managed->dl_tensor.dtype, managed->flags)) {",
-        "    if (fastdl_is_packed(managed->dl_tensor.dtype, 2)) {",
+        "    if (fastdl_is_packed(managed->dl_tensor.dtype, managed->flags))\n",
+        "    if (fastdl_is_packed(managed->dl_tensor.dtype, 2))\n",
     ),
     mutant(
         INDEXING,
