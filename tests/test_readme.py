@@ -74,3 +74,11 @@ def test_exactly_two_set_up_commands():
     assert [name for name, _ in commands] == ["demo", "test"]
     assert "python -m fastdl demo" in commands[0][1]
     assert "python -m pytest" in commands[1][1]
+
+
+def test_the_disk_space_of_both_is_said():
+    """Where .ci/run, which measures it, looks for it."""
+    text = README.read_text()
+    before = (text.partition(f"<!-- command: {name} -->")[0] for name in ("demo", "test"))
+    demo, test = (int(re.findall(r"(\d+) MB", part)[-1]) for part in before)
+    assert demo < test

@@ -40,11 +40,15 @@ def run(options) -> int:
         print(f"python -m fastdl bench: {error}", file=sys.stderr)
         return 2
     progress = processes.Progress(1 + len(chosen), options.quiet)
-    report = {
-        **facts(),
-        "start": imports(progress),
-        "libraries": [costs_of(library, progress) for library in chosen],
-    }
+    try:
+        report = {
+            **facts(),
+            "start": imports(progress),
+            "libraries": [costs_of(library, progress) for library in chosen],
+        }
+    except KeyboardInterrupt:
+        print("python -m fastdl bench: interrupted", file=sys.stderr)
+        return 130
     print(json.dumps(report, indent=1) if options.json else "\n".join(as_text(report)))
     return 0
 
