@@ -22,14 +22,6 @@ def install(*, read):
     global _read_known
     _read_known = read
 
-_read_known = None  # the tensor of an object of a library that fastdl knows, else None
-
-
-def install(*, read):
-    """Tells this layer what the layer above it knows of libraries. Called once."""
-    global _read_known
-    _read_known = read
-
 
 def asarray(x, /):
     """A fastdl.Tensor on the memory of anything that exposes an array or a buffer.
