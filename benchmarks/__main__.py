@@ -127,7 +127,7 @@ def main() -> int:
         report.write(options.output, sections, facts, versions, samples)
         picture.write(options.output)
         progress(f"written: {options.output}/benchmarks.md and benchmarks.json; now run")
-        progress("python docs/quote.py, for the pages that quote them")
+        progress("python -m benchmarks.plots and python docs/quote.py, for what shows them")
         return 0
     failed = [row for row in rows if row.verdict in ("MISSED", "not measured")]
     print("\n" + (f"{len(failed)} of the checks failed" if failed else "all checks passed"))

@@ -57,9 +57,9 @@ def pairs() -> Iterator[str]:
                     yield from cell(left + column * CELL, y, known)
         y = height - 12
         for x, kind, words in (
-            (left, "good", "less than 0.8 of it"),
+            (left, "good", "cheaper (below 0.8)"),
             (left + 160, "even", "about the same"),
-            (left + 300, "bad", "more than 1.25 of it"),
+            (left + 300, "bad", "dearer (above 1.25)"),
         ):
             yield rect(x, y - 11, 14, 14, kind)
             yield text(x + 20, y, words, "small")
