@@ -441,7 +441,8 @@ def register_exchange_api(cls, table, /):
     >>> fastdl.register_exchange_api(My, fastdl.exchange_api(fastdl.Tensor))
     >>> fastdl.from_dlpack(My())
     Traceback (most recent call last):
-    TypeError: expected a fastdl.Tensor, got '__main__.My': this exchange table is that of fastdl.Tensor
+    TypeError: expected a fastdl.Tensor, got '__main__.My': this exchange table is that \
+of fastdl.Tensor
     """
     cdef const DLPackExchangeAPI *api
     if not isinstance(cls, type):
