@@ -142,15 +142,6 @@ class TestContexts:
             cuda.kernel(1, read(data, 8))
         cuda.check(depth=1)
 
-    @pytest.mark.parametrize("tells", [0, 1])
-    def test_the_context_of_a_green_stream(self, cuda, tells):
-        cuda.set("tells_green", tells)
-        with cuda.context(0, green=True) as context:
-            for stream in (1, cuda.stream(blocking=False)):
-                found = ctypes.c_void_p()
-                code = cuda.call("cuStreamGetCtx", stream, found)
-                assert (code, found.value) == ((0, context) if tells else (801, None))
-
     def test_what_ends_with_a_context(self, cuda):
         with cuda.context(0) as context:
             event, stream, data = cuda.event(), cuda.stream(), cuda.allocate(8)

@@ -337,6 +337,13 @@ CAPTURE = [
     ),
     mutant(
         CAPTURES,
+        "a stream is waited for without a guard for captures",
+        ORDERING,
+        "mode = fdl_relax_captures(driver);\n    failed = FDL_TRY(driver, failure, stream_s",
+        "mode = -1;\n    failed = FDL_TRY(driver, failure, stream_s",
+    ),
+    mutant(
+        CAPTURES,
         "the capture mode of a thread is not given back",
         DRIVER,
         "    if (mode >= 0)\n        (void)FDL_ASK(driver, exchange_capture_mode, &mode);",

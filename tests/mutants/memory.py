@@ -3,11 +3,11 @@
 from tests.mutants.mutant import (
     COPIES,
     EXCHANGES,
+    LIFETIME,
     MEMORY,
     ORDERING,
     OWN,
     POINTER,
-    STRIDED,
     TRANSFER,
     mutant,
 )
@@ -19,6 +19,20 @@ MEMORIES = [
         MEMORY,
         "failed = (work != NULL && fdl_work_finish(work, &failure) < 0) ||",
         "failed =",
+    ),
+    mutant(
+        f"{OWN}::test_freeing_memory_that_was_lent_to_c_code",
+        "memory is freed while C code works on it",
+        ORDERING,
+        "        sources.streams[sources.count++] = fdl_work_stream(work->device);\n    return (",
+        "        sources.count = 0;\n    return (",
+    ),
+    mutant(
+        f"{OWN}::test_memory_whose_producer_would_be_kept",
+        "a producer is released before the memory of fastdl's that it handed out",
+        LIFETIME,
+        "if (block->drop != NULL && block->drop != drop_owner)",
+        "if (0)",
     ),
     mutant(
         f"{OWN}::test_freeing_during_a_capture",
@@ -128,14 +142,14 @@ MEMORIES = [
     mutant(
         f"{COPIES}::test_transposed_and_broadcast",
         "rows that overlap are rows to the driver",
-        STRIDED,
+        TRANSFER,
         "walk.strides[0] < width || ",
         "walk.strides[0] < 1 || ",
     ),
     mutant(
         f"{COPIES}::test_pitches_that_the_driver_does_not_take",
         "the driver is given any pitch",
-        STRIDED,
+        TRANSFER,
         "#define MAX_PITCH 0x7FFFFFFF",
         "#define MAX_PITCH INT64_MAX",
     ),

@@ -2,11 +2,10 @@
 
 from typing import NamedTuple
 
-DEFERRED, DRIVER, EVENT, EXCHANGES, MEMORY, ORDERING, POINTER, STRIDED, TRANSFER = (
+DEFERRED, DRIVER, EVENT, EXCHANGES, MEMORY, ORDERING, POINTER, TRANSFER = (
     f"src/fastdl/_devices/{name}.c"
     for name in (
-        "deferred driver event exchanges memory ordering pointer_attributes strided "
-        "transfer".split()
+        "deferred driver event exchanges memory ordering pointer_attributes transfer".split()
     )
 )
 ACQUIRE, BLOCK, COPY, EXPORT, GIL, IMPORT, INDEX, LIFETIME, OBJECT = (

@@ -70,15 +70,18 @@ EVENTS = [
         EVENT,
         "if (event == NULL || !fdl_count_release(&event->refs))\n        return;\n",
         "if (event == NULL)\n        return;\n    if (!fdl_count_release(&event->refs)) {\n"
-        "        fdl_count_retain(&event->refs);\n        destroy(event);\n        return;\n"
+        "        fdl_count_retain(&event->refs);\n"
+        "        (void)FDL_ASK(event->driver, event_destroy, event->handle);\n        return;\n"
         "    }\n",
     ),
     mutant(
         FAULTS,
         "events of all devices are in one list",
         EVENT,
-        "return &kept[driver->kind == FASTDL_STREAM_CUDA ? 0 : 1][ordinal];",
-        "return &kept[driver->kind == FASTDL_STREAM_CUDA ? 0 : 1][ordinal * 0];",
+        "&driver->events[ordinal]",
+        "&driver->events[ordinal * 0]",
+        "&event->driver->events[event->ordinal]",
+        "&event->driver->events[0]",
     ),
     mutant(
         HANDSHAKE,
@@ -388,6 +391,15 @@ WORK_STREAMS = [
         ORDERING,
         "            *link = scope->outer;\n",
         "            *link = NULL;\n",
+    ),
+    mutant(
+        f"{HANDSHAKE}::test_a_block_that_nobody_leaves_goes_on",
+        "a block ends with the last reference to it",
+        BINDING,
+        "        Py_INCREF(self)  # dropped without `end`, it goes on\n",
+        "",
+        "        Py_DECREF(self)\n",
+        "",
     ),
     mutant(
         WORKS,

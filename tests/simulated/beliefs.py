@@ -67,10 +67,9 @@ BELIEFS = (
     ),
     Belief(
         "green-context",
-        "Green contexts have default streams of their own; `cuStreamGetCtx` of their streams "
-        "answers 801 on CUDA 12",
+        "Green contexts have default streams of their own",
         "cuda.h 12.9; pytorch#185527",
-        "`cuda_contexts.c`; `cuStreamGetCtx` in `cuda.c`",
+        "`cuda_contexts.c`",
     ),
     Belief(
         "event-context",
@@ -205,8 +204,9 @@ BELIEFS = (
     ),
     Belief(
         "pointers",
-        "Each pointer tells its type, device and range; the type of memory that the driver does "
-        "not know is 0, also where the device reaches all of the host's memory (HMM)",
+        "Each pointer tells its type, device and range, in memory of pools too; the type of "
+        "memory that the driver does not know is 0, also where the device reaches all of the "
+        "host's memory (HMM)",
         CUDA_H,
         "`cuda_memory.c`: `pointer_attribute`",
     ),
@@ -227,25 +227,6 @@ BELIEFS = (
         "`IS_MANAGED` is not set for managed memory from pools",
         "cuda-python `_buffer.pyx`",
         "`cuda_memory.c`: `MANAGED_POOL_MEMORY`",
-    ),
-    Belief(
-        "stream-device",
-        "`cuMemAllocAsync` allocates on the device of its stream, whichever is current",
-        "documentation of cuda-bindings",
-        "`cuda_memory.c`: `cuMemAllocAsync`",
-        needs="two devices",
-    ),
-    Belief(
-        "pool-device",
-        "`cuMemAllocFromPoolAsync` allocates on the device of the pool, whichever the stream's is",
-        CUDA_H,
-        "`cuda_memory.c`: `cuMemAllocFromPoolAsync`",
-    ),
-    Belief(
-        "pools",
-        "`cuMemFree` takes memory from pools as well, and does not wait for its users",
-        CUDA_H,
-        "`memory.c`: `memory_free` by the host is a write of the host",
     ),
     Belief(
         "copies",
@@ -313,13 +294,6 @@ BELIEFS = (
         "headers of ROCm 5.7 and 6.2",
         "`hip.c`, by its `version`",
         needs="an AMD GPU",
-    ),
-    Belief(
-        "hip-stream-device",
-        "`hipMallocAsync` allocates on the device of its stream",
-        "HIP documentation",
-        "`hip.c`: `hipMallocAsync`",
-        needs="two AMD GPUs",
     ),
 )
 

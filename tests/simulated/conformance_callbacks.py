@@ -16,8 +16,6 @@ MORE = {
     "cuCtxPopCurrent_v2": lambda d: (ctypes.c_void_p(),),
     "cuThreadExchangeStreamCaptureMode": lambda d: (ctypes.c_int(0),),
     "cuPointerGetAttributes": lambda d: (1, (ctypes.c_int * 1)(2), places(), d.allocate()),
-    "cuMemFreeAsync": lambda d: pooled(d),
-    "cuStreamGetCtx": lambda d: (d.stream(), ctypes.c_void_p()),
     "cuStreamGetCaptureInfo_v2": lambda d: (d.stream(), ctypes.c_int(), *[None] * 4),
     "cuDevicePrimaryCtxRetain": lambda d: (ctypes.c_void_p(), 0),
     "cuDevicePrimaryCtxGetState": lambda d: (0, ctypes.c_uint(), ctypes.c_int()),
@@ -29,13 +27,6 @@ MORE = {
 
 def places(kept=ctypes.c_uint()):  # noqa: B008
     return (ctypes.c_void_p * 1)(ctypes.addressof(kept))
-
-
-def pooled(d):
-    stream = d.stream()
-    data = d.made("cuMemAllocAsync", 64, stream, kind=ctypes.c_uint64)
-    d.ok("cuStreamSynchronize", stream)
-    return data, stream
 
 
 class Callback:

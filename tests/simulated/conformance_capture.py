@@ -233,10 +233,6 @@ def reached(d):
     return event
 
 
-def device_pool(d):
-    return d.made("cuDeviceGetMemPool", 0)
-
-
 # What fastdl calls while others may capture; each with what makes its arguments.
 CALLS = {
     "cuEventQuery": lambda d: (reached(d),),
@@ -245,8 +241,6 @@ CALLS = {
     "cuEventRecord": lambda d: (d.event(), d.stream()),
     "cuEventCreate": lambda d: (ctypes.c_void_p(), 2),
     "cuEventDestroy_v2": lambda d: (reached(d),),
-    "cuStreamCreate": lambda d: (ctypes.c_void_p(), 1),
-    "cuStreamDestroy_v2": lambda d: (d.stream(),),
     "cuStreamSynchronize": lambda d: (d.stream(),),
     "cuStreamIsCapturing": lambda d: (d.stream(), ctypes.c_int()),
     "cuMemAlloc_v2": lambda d: (ctypes.c_uint64(), 64),
@@ -254,6 +248,5 @@ CALLS = {
     "cuMemHostAlloc": lambda d: (ctypes.c_void_p(), 64, 0),
     "cuMemFreeHost": lambda d: (d.pinned(),),
     "cuMemAllocManaged": lambda d: (ctypes.c_uint64(), 64, 1),
-    "cuMemAllocFromPoolAsync": lambda d: (ctypes.c_uint64(), 64, device_pool(d), d.stream()),
     "cuMemcpyAsync": lambda d: (d.allocate(), d.pinned(), 64, d.stream()),
 }

@@ -19,17 +19,6 @@ class Elsewhere(Checks):
         finally:
             d.pop()
 
-    @about("stream-device")
-    def check_the_device_of_async_memory(self):
-        d = self.driver
-        other, theirs = self.two_devices()
-        data = d.made("cuMemAllocAsync", 64, theirs, kind=ctypes.c_uint64)
-        self.expect("memory is on the stream's device", d.pointer(data)["ordinal"], 1)
-        d.ok("cuMemFreeAsync", data, theirs)
-        d.push(other)
-        d.ok("cuStreamSynchronize", theirs)
-        d.pop()
-
     @about("peer-copies")
     def check_copies_between_devices(self):
         d = self.driver
@@ -60,5 +49,5 @@ def _needs(belief):
     return check
 
 
-for _name in ("hip-captures", "hip-callbacks", "hip-pointers", "hip-stream-device"):
+for _name in ("hip-captures", "hip-callbacks", "hip-pointers"):
     setattr(Elsewhere, f"check_{_name.replace('-', '_')}", _needs(_name))

@@ -308,8 +308,6 @@ EXPORT int fk_set(const char *name, long long value)
         settings.seed = (uint64_t)value;
     else if (strcmp(name, "locked_callbacks") == 0)
         settings.locked_callbacks = value != 0;
-    else if (strcmp(name, "tells_green") == 0)
-        settings.tells_green = value != 0;
     else if (strcmp(name, "forgives_not_ready") == 0)
         settings.forgives_not_ready = value != 0;
     else if (strcmp(name, "broken") == 0)

@@ -330,18 +330,6 @@ EXPORT int cuStreamGetFlags(CUstream handle, unsigned *flags)
     GIVE(SUCCESS);
 }
 
-EXPORT int cuStreamGetCtx(CUstream handle, CUcontext *context)
-{
-    CALL("cuStreamGetCtx", CONTEXT);
-    STREAM(handle);
-    if (context == NULL)
-        GIVE(INVALID_VALUE);
-    if (stream->context->green && !settings.tells_green)
-        GIVE(NOT_SUPPORTED);
-    *context = stream->context;
-    GIVE(SUCCESS);
-}
-
 EXPORT_OPTIONAL int cuStreamGetId(CUstream handle, unsigned long long *id)
 {
     CALL("cuStreamGetId", CONTEXT);

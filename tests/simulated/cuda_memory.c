@@ -170,18 +170,6 @@ EXPORT int cuMemFree_v2(CUdeviceptr pointer)
     GIVE(pointer == 0 ? SUCCESS : memory_free(self, NULL, (uintptr_t)pointer, false));
 }
 
-EXPORT_OPTIONAL int cuDeviceGetMemPool(CUmemoryPool *pool, int device)
-{
-    CALL("cuDeviceGetMemPool", 0);
-    Context *context = context_of(device);
-    if (pool == NULL || context == NULL)
-        GIVE(INVALID_VALUE);
-    if (!context->attributes[115])
-        GIVE(NOT_SUPPORTED);
-    *pool = pool_of(device, POOL_MEMORY);
-    GIVE(SUCCESS);
-}
-
 /* A pool of managed memory is all that can be made. */
 EXPORT_OPTIONAL int cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)
 {
@@ -205,12 +193,9 @@ EXPORT_OPTIONAL int cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t size, C
 {
     CALL("cuMemAllocFromPoolAsync", CONTEXT);
     STREAM(handle);
-    for (int device = 0; pool != NULL && device < settings.devices; device++) {
-        if (pool == pool_of(device, POOL_MEMORY))
-            GIVE(allocate(self, stream, device, POOL_MEMORY, 0, size, pointer));
+    for (int device = 0; pool != NULL && device < settings.devices; device++)
         if (pool == pool_of(device, MANAGED_POOL_MEMORY))
             GIVE(allocate(self, stream, device, MANAGED_POOL_MEMORY, 0, size, pointer));
-    }
     GIVE(INVALID_VALUE);
 }
 

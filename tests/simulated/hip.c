@@ -448,32 +448,6 @@ EXPORT_OPTIONAL int hipMallocAsync(void **pointer, size_t size, hipStream_t hand
     GIVE(allocate(self, stream, stream->context->device, POOL_MEMORY, 0, size, pointer));
 }
 
-static char pools[MAX_DEVICES]; /* whose addresses are the handles */
-
-EXPORT_OPTIONAL int hipDeviceGetMemPool(hipMemPool_t *pool, int device)
-{
-    HIP_CALL("hipDeviceGetMemPool", 0);
-    Context *context = context_of(device);
-    if (pool == NULL || context == NULL)
-        GIVE(INVALID_VALUE);
-    if (!context->attributes[115])
-        GIVE(NOT_SUPPORTED);
-    *pool = &pools[device];
-    GIVE(SUCCESS);
-}
-
-/* On the device of the pool, which need not be the stream's. */
-EXPORT_OPTIONAL int hipMallocFromPoolAsync(void **pointer, size_t size, hipMemPool_t pool,
-                                           hipStream_t handle)
-{
-    HIP_CALL("hipMallocFromPoolAsync", 0);
-    STREAM(handle);
-    for (int device = 0; pool != NULL && device < settings.devices; device++)
-        if (pool == &pools[device])
-            GIVE(allocate(self, stream, device, POOL_MEMORY, 0, size, pointer));
-    GIVE(INVALID_VALUE);
-}
-
 EXPORT_OPTIONAL int hipFreeAsync(void *pointer, hipStream_t handle)
 {
     HIP_CALL("hipFreeAsync", 0);

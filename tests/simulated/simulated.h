@@ -372,7 +372,6 @@ typedef struct {
     bool deinitialized;
     bool deferred;           /* nothing runs, not even the host: agree.c */
     bool locked_callbacks;   /* other threads' calls wait until a host function has returned */
-    bool tells_green;        /* cuStreamGetCtx knows streams of green contexts (CUDA 13) */
     bool forgives_not_ready; /* HIP: hipErrorNotReady is no last error, as in newer versions */
     int broken;              /* 1: clocks.c, 2: graph.c has a fault, to see the tests find it */
     void *misdirect;         /* the stream that events are recorded on instead */

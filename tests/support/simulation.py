@@ -38,7 +38,7 @@ cuDevicePrimaryCtxRelease_v2 i; cuDevicePrimaryCtxGetState iUI; cuCtxPushCurrent
 cuCtxPopCurrent_v2 P; cuCtxGetCurrent P; cuCtxSetCurrent p; cuCtxGetDevice I; cuCtxSynchronize -
 cuEventCreate Pu; cuEventRecord pp; cuEventQuery p; cuEventSynchronize p; cuEventDestroy_v2 p
 cuStreamCreate Pu; cuStreamCreateWithPriority Pui; cuStreamDestroy_v2 p; cuStreamWaitEvent ppu
-cuStreamSynchronize p; cuStreamQuery p; cuStreamGetFlags pU; cuStreamGetCtx pP; cuStreamGetId pQ
+cuStreamSynchronize p; cuStreamQuery p; cuStreamGetFlags pU; cuStreamGetId pQ
 cuLaunchHostFunc ppp; cuStreamBeginCapture_v2 pi; cuStreamEndCapture pP; cuGraphDestroy p
 cuStreamIsCapturing pI; cuStreamGetCaptureInfo_v2 pIQPPZ; cuStreamGetCaptureInfo_v3 pIQPPPZ
 cuThreadExchangeStreamCaptureMode I
@@ -47,7 +47,7 @@ cuDeviceGetDevResource ipi; cuDevResourceGenerateDesc Ppu; cuGreenCtxCreate Ppiu
 cuCtxFromGreenCtx Pp; cuGreenCtxStreamCreate Ppui; cuGreenCtxDestroy p
 cuPointerGetAttributes uppq; cuPointerGetAttribute piq; cuMemAlloc_v2 Qz; cuMemFree_v2 q
 cuMemAllocAsync Qzp; cuMemFreeAsync qp; cuMemAllocManaged Qzu; cuMemHostAlloc Pzu; cuMemFreeHost p
-cuDeviceGetMemPool Pi; cuMemAllocFromPoolAsync Qzpp; cuMemPoolCreate Pp; cuMemPoolDestroy p
+cuMemAllocFromPoolAsync Qzpp; cuMemPoolCreate Pp; cuMemPoolDestroy p
 cuMemHostGetDevicePointer_v2 Qpu; cuMemcpyAsync qqzp; cuMemcpyPeerAsync qpqpzp
 cuMemsetD8Async qczp; cuMemcpy2DAsync_v2 pp
 """
@@ -62,7 +62,6 @@ hipStreamGetFlags pU; hipStreamGetDevice pI; hipLaunchHostFunc ppp; hipStreamBeg
 hipStreamEndCapture pP; hipGraphDestroy p; hipStreamIsCapturing pI
 hipStreamGetCaptureInfo_v2 pIQPPZ; hipThreadExchangeStreamCaptureMode I
 hipPointerGetAttributes pp; hipMalloc Pz; hipFree p; hipMallocAsync Pzp; hipFreeAsync pp
-hipDeviceGetMemPool Pi; hipMallocFromPoolAsync Pzpp
 hipMallocManaged Pzu; hipHostMalloc Pzu; hipHostFree p; hipHostGetDevicePointer Ppu
 hipMemcpyAsync ppzip; hipMemcpyPeerAsync pipizp; hipMemsetAsync pizp; hipMemcpy2DAsync pzpzzzip
 """
@@ -215,7 +214,6 @@ class Simulation:
 
     def set(self, name, value):
         """devices (2), version, strict (1; 0: copies of pageable memory end before the call does),
-        tells_green (0; 1: cuStreamGetCtx knows streams of green contexts, as since CUDA 13),
         locked_callbacks (0; 1: calls wait while a host function runs on another thread, as for a
         lock of the driver's own), forgives_not_ready (0; 1: hipErrorNotReady is no last error, as
         in newer versions of HIP), managed_type (2: what the driver calls managed memory; 1 is seen

@@ -186,6 +186,7 @@ cdef extern from "_core/devices.h":
         int order) except -1
     int fdl_ordered_by_caller(fdl_description *description) except -1
     int fdl_came_from_c(fdl_description *description) except -1
+    bint fdl_has_driver(int kind)
     int fdl_ready_for(object tensor, int64_t stream) except -1
     int fdl_order_for(object tensor, int64_t stream) except -1
     bint fdl_is_ordered(const fastdl_device_fact *fact) noexcept

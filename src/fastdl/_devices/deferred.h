@@ -1,30 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Blocks that end later than with their last reference, because the driver must not be called at
- * that moment. The reasons:
+ * that moment. docs/streams.md ("Memory in flight") tells users. The reasons:
  *
  * *Put off*: the last reference has gone in a deleter, on a thread without a Python thread state.
- * A deleter cannot know where it runs, and the threads on which drivers run callbacks have no such
- * state; in a callback nothing may be asked of the driver (see cuLaunchHostFunc; CUDA may answer
- * 800, HIP has no code for it and may wait for ever). The owner may need the driver as well, so all
- * of the end is put off: nothing is asked, and the GIL is not waited for. It comes at the next safe
- * point: when Python's main thread next runs Python code (a pending call; before 3.13, once it has
- * taken the GIL again), when a thread with such a state next enters a device or imports a tensor on
- * one, or when Python ends.
+ * The threads on which drivers run callbacks have none, and in a callback nothing may be asked of
+ * the driver (CUDA may answer 800; HIP has no code for it and may wait for ever). The owner may
+ * need the driver as well, so all of the end comes later, and the GIL is not waited for: when
+ * Python's main thread next runs Python code (a pending call; before 3.13, once it has taken the
+ * GIL again), when a thread with such a state next enters a device or imports a tensor on one, or
+ * when Python ends.
  *
- * Plain host memory is not put off. Its owner needs Python at most, so the deleter takes the GIL,
- * as those of most libraries do, and the memory is freed at once. Otherwise worker threads in C++,
- * which have no state either, would pile up memory for as long as the main thread is busy in C;
- * device memory cannot pile up like that, since each tensor on a device that comes in releases
- * what was put off. The price: in a callback, the deleter of host memory may wait for the GIL, and
- * thus for a thread that calls the driver with the GIL held. fastdl makes no such call (see
- * driver.h).
+ * Plain host memory is not put off: its owner needs Python at most, so the deleter takes the GIL,
+ * as those of most libraries do. Otherwise worker threads in C++ would pile up memory for as long
+ * as the main thread is busy in C; device memory cannot pile up, since each tensor on a device that
+ * comes in releases what was put off.
  *
- * *Refused*: a thread with a state has asked the driver to free it, and was refused: a graph is
- * being captured, or a callback runs Python code, which drops the tensor. (Such a thread cannot be
- * told from others. Python code in a callback should drop no tensors: HIP does not refuse.) It ends
- * when fastdl next allocates or copies on a device, or when Python ends. What must wait for the
- * host to have waited (HIP) ends then.
+ * *Refused*: a thread with a state has asked the driver, and was refused: a graph is being
+ * captured, or Python code in a callback drops the tensor. (Such a thread cannot be told from
+ * others, and HIP does not refuse: Python code in a callback should drop no tensors.) Or the host
+ * may not wait (HIP, see below). It ends when fastdl next allocates or copies on a device, or has
+ * made the host wait, or when Python ends.
  *
  * What is put off after Python has ended, or in a process forked from one that used the driver, is
  * left to the operating system.

@@ -92,7 +92,7 @@ int fdl_driver_check(const fdl_driver *driver, size_t member, int code, fdl_fail
 /* ---- loading ---- */
 
 #define OLDEST_CUDA 11000   /* cuDevicePrimaryCtxRelease_v2, and captures as they are now */
-#define OLDEST_HIP 50000000 /* hipMallocAsync, hipStreamIsCapturing */
+#define OLDEST_HIP 50000000 /* hipStreamIsCapturing */
 
 static int load(slot *here, fdl_failure *failure)
 {

@@ -9,9 +9,9 @@
  * All work happens with the device current (HIP) or one of its contexts (CUDA), and what was
  * current before is restored afterwards. A context of the device that is current already stays
  * current, since the default streams, 0, 1 and 2, are its own: torch's green contexts, and those
- * that users make. Otherwise, and for all that fastdl keeps (events, streams, memory), it is the
- * primary one, which outlives them. Primary contexts are retained once and never released; whoever
- * resets the device ends them all the same, with all that they hold. fdl_enter notices that.
+ * that users make. Otherwise, and for the events and memory that fastdl keeps, it is the primary
+ * one, which outlives them. Those are retained once and never released; whoever resets the device
+ * ends them all the same, with all that they hold. fdl_enter notices that.
  *
  * No call is made with the GIL held. Any of them can wait for a lock of the driver's, which it
  * holds while it runs callbacks; a callback that waits for the GIL would then wait for ever. So
@@ -105,7 +105,7 @@
 
 #define FDL_MAX_DEVICES 64
 
-/* One driver. Once ready, only `contexts`, `lives` and `captures` change. */
+/* One driver. Once ready, only the members from `contexts` to `events` change. */
 typedef struct {
     const char *name; /* "CUDA" or "HIP" */
     int kind;         /* FASTDL_STREAM_CUDA or FASTDL_STREAM_ROCM */
@@ -114,6 +114,7 @@ typedef struct {
     void *contexts[FDL_MAX_DEVICES]; /* CUDA's primary contexts, once retained */
     void *lives[FDL_MAX_DEVICES];    /* which of a context's lives that was: see fdl_life_of */
     int captures;                    /* whether any capture has been seen so far */
+    struct fdl_event *events[FDL_MAX_DEVICES]; /* kept for reuse: see event.c */
     FDL_DRIVER_CALLS(FDL_MEMBER)
     FDL_CUDA_CALLS(FDL_MEMBER)
     FDL_HIP_CALLS(FDL_MEMBER)

@@ -17,17 +17,17 @@ from fastdl._core.dlpack cimport (
 )
 from fastdl._core.native cimport (
     FASTDL_MAX_NDIM, FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM, fastdl_find_device, fdl_description,
-    fdl_failure, fdl_make_tensor, fdl_order_for, fdl_ready_for, fdl_tensor_wrap, fdl_work,
+    fdl_failure, fdl_has_driver, fdl_make_tensor, fdl_order_for, fdl_ready_for, fdl_tensor_wrap,
+    fdl_work,
 )
 from fastdl._core.tensor cimport Tensor, describe_object, make_prototype
 from fastdl._devices.native cimport (
-    fdl_capture, fdl_capture_of, fdl_deferred_at_exit,
-    fdl_deferred_count, fdl_driver, fdl_driver_find, fdl_driver_replace, fdl_end_after_wait,
-    fdl_end_deferred, fdl_enter, fdl_event_forget, fdl_leave,
-    fdl_memory_on_device, fdl_pointer_find, fdl_scope, fdl_stream_scope, fdl_stream_scope_begin,
-    fdl_stream_scope_end, fdl_transfer, fdl_work_edges, fdl_work_forget,
-    fdl_work_is_callers, fdl_work_of, fdl_work_ready_on, fdl_work_record, fdl_work_record_on,
-    fdl_work_release, fdl_work_stream, fdl_work_wait,
+    fdl_capture, fdl_capture_of, fdl_deferred_at_exit, fdl_deferred_count, fdl_driver,
+    fdl_driver_find, fdl_driver_replace, fdl_end_after_wait, fdl_end_deferred, fdl_enter,
+    fdl_event_forget, fdl_leave, fdl_memory_on_device, fdl_pointer_find, fdl_scope,
+    fdl_stream_scope, fdl_stream_scope_begin, fdl_stream_scope_end, fdl_transfer, fdl_work_edges,
+    fdl_work_forget, fdl_work_is_callers, fdl_work_of, fdl_work_ready_on, fdl_work_record,
+    fdl_work_record_on, fdl_work_release, fdl_work_stream, fdl_work_wait,
 )
 from fastdl._core.tensor import describe
 
@@ -262,9 +262,8 @@ def driver_facts(int32_t type):
 
 def has_driver(int32_t type):
     """Whether `driver_facts` would answer."""
-    cdef fdl_failure failure
     return kind_of(type) in (FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM) and (
-        fdl_driver_find(kind_of(type), &failure) is not NULL)
+        fdl_has_driver(kind_of(type)))
 
 
 def call_on(int32_t type, int32_t ordinal, int64_t stream, function, dict keywords):

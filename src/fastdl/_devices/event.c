@@ -16,19 +16,11 @@ struct fdl_event {
 
 #define INVALID_HANDLE 400
 
-/* For each device of each driver, under fdl_lists. */
-static fdl_event *kept[2][FDL_MAX_DEVICES];
-
-static fdl_event **list_of(const fdl_driver *driver, int32_t ordinal)
-{
-    return &kept[driver->kind == FASTDL_STREAM_CUDA ? 0 : 1][ordinal];
-}
-
 /* An event of this life of the context: those of earlier ones are gone. */
 static fdl_event *take_kept(fdl_driver *driver, int32_t ordinal)
 {
     const void *life = fdl_life_of(driver, ordinal);
-    fdl_event **list = list_of(driver, ordinal), *event, *dead = NULL, *next;
+    fdl_event **list = &driver->events[ordinal], *event, *dead = NULL, *next;
     fdl_lock_take(&fdl_lists);
     while ((event = *list) != NULL) {
         *list = event->next;
@@ -76,18 +68,6 @@ static fdl_event *take_event(fdl_driver *driver, int32_t ordinal, fdl_failure *f
     if (event != NULL)
         fdl_count_set(&event->refs, 1);
     return event;
-}
-
-static void destroy(fdl_event *event)
-{
-    fdl_scope scope;
-    fdl_failure ignored;
-    if (fdl_enter(event->driver, event->ordinal, &scope, &ignored) == 0) {
-        if (event->life == fdl_life_of(event->driver, event->ordinal))
-            (void)FDL_ASK(event->driver, event_destroy, event->handle);
-        fdl_leave(&scope);
-    }
-    free(event);
 }
 
 /* ---- recording ---- */
@@ -141,7 +121,7 @@ void fdl_event_release(fdl_event *event)
     fdl_event **list;
     if (event == NULL || !fdl_count_release(&event->refs))
         return;
-    list = list_of(event->driver, event->ordinal);
+    list = &event->driver->events[event->ordinal];
     fdl_lock_take(&fdl_lists);
     event->next = *list;
     *list = event;
@@ -184,7 +164,16 @@ int fdl_event_is_complete(const fdl_event *event)
 
 void fdl_event_forget(fdl_driver *driver)
 {
+    fdl_scope scope;
+    fdl_failure ignored;
+    fdl_event *event;
     for (int32_t ordinal = 0; ordinal < FDL_MAX_DEVICES; ordinal++)
-        for (fdl_event *event; (event = take_kept(driver, ordinal)) != NULL;)
-            destroy(event);
+        while ((event = take_kept(driver, ordinal)) != NULL) {
+            if (fdl_enter(driver, ordinal, &scope, &ignored) == 0) {
+                if (event->life == fdl_life_of(driver, ordinal))
+                    (void)FDL_ASK(driver, event_destroy, event->handle);
+                fdl_leave(&scope);
+            }
+            free(event);
+        }
 }

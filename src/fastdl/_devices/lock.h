@@ -64,25 +64,10 @@ static inline void fdl_lock_give(fdl_lock *lock)
     __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
 }
 
-static inline int fdl_load_acquire(const int *value)
-{
-    return __atomic_load_n(value, __ATOMIC_ACQUIRE);
-}
-
-static inline void fdl_store_release(int *value, int desired)
-{
-    __atomic_store_n(value, desired, __ATOMIC_RELEASE);
-}
-
-static inline void *fdl_load_pointer(void *const *value)
-{
-    return __atomic_load_n(value, __ATOMIC_ACQUIRE);
-}
-
-static inline void fdl_store_pointer(void **value, void *desired)
-{
-    __atomic_store_n(value, desired, __ATOMIC_RELEASE);
-}
+#define fdl_load_acquire(value) __atomic_load_n(value, __ATOMIC_ACQUIRE)
+#define fdl_store_release(value, desired) __atomic_store_n(value, desired, __ATOMIC_RELEASE)
+#define fdl_load_pointer fdl_load_acquire
+#define fdl_store_pointer fdl_store_release
 
 #else
 #error "fastdl needs gcc, clang or MSVC for its locks"

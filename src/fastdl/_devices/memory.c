@@ -20,17 +20,6 @@ typedef struct {
 
 /* ---- freeing ---- */
 
-/* With the device current. */
-static int free_now(const allocation *memory, fdl_failure *failure)
-{
-    fdl_driver *driver = memory->driver;
-    if (memory->life != fdl_life_of(driver, memory->ordinal))
-        return 0; /* it ended with the context */
-    if (memory->pinned)
-        return FDL_TRY(driver, failure, pinned_free, memory->pointer);
-    return FDL_TRY(driver, failure, memory_free, memory->pointer);
-}
-
 /* Frees memory through the driver. 1 when done, or if it is impossible; 0: it must be tried again.
  */
 static int give_back(allocation *memory, fdl_work *work)
@@ -47,7 +36,12 @@ static int give_back(allocation *memory, fdl_work *work)
     if (!failed) {
         int mode = fdl_relax_captures(driver);
         asked = 1;
-        failed = free_now(memory, &failure) < 0;
+        if (memory->life != fdl_life_of(driver, memory->ordinal))
+            failed = 0; /* it ended with the context */
+        else if (memory->pinned)
+            failed = FDL_TRY(driver, &failure, pinned_free, memory->pointer);
+        else
+            failed = FDL_TRY(driver, &failure, memory_free, memory->pointer);
         fdl_restore_captures(driver, mode);
         fdl_leave(&scope);
     }
@@ -80,65 +74,54 @@ int fdl_memory_is_ours(const fdl_block *block)
 #define PORTABLE 1u      /* pinned for every device, in both */
 #define ATTACH_GLOBAL 1u /* managed for every stream, in both */
 
-/* With the primary context current, with which it ends: others are not fastdl's. */
-static int allocate(allocation *memory, DLDeviceType type, size_t bytes, fdl_failure *failure)
+/* In the primary context, with which it ends: others are not fastdl's. */
+static int allocate(allocation *memory, DLDevice device, size_t bytes, fdl_failure *failure)
 {
     fdl_driver *driver = memory->driver;
+    fdl_scope scope;
+    int mode, failed;
+    memory->ordinal = device.device_id;
+    memory->pinned = device.device_type == kDLCUDAHost || device.device_type == kDLROCMHost;
+    if (fdl_enter_primary(driver, memory->ordinal, &scope, failure) < 0)
+        return -1;
     memory->life = fdl_life_of(driver, memory->ordinal);
-    if (type == kDLCUDAHost || type == kDLROCMHost) {
-        memory->pinned = 1;
-        return FDL_TRY(driver, failure, pinned_alloc, &memory->pointer, bytes, PORTABLE);
-    }
-    if (type == kDLCUDAManaged)
-        return FDL_TRY(driver, failure, cu_alloc_managed, &memory->pointer, bytes, ATTACH_GLOBAL);
-    return FDL_TRY(driver, failure, memory_alloc, &memory->pointer, bytes);
+    mode = fdl_relax_captures(driver);
+    if (memory->pinned)
+        failed = FDL_TRY(driver, failure, pinned_alloc, &memory->pointer, bytes, PORTABLE);
+    else if (device.device_type == kDLCUDAManaged)
+        failed = FDL_TRY(driver, failure, cu_alloc_managed, &memory->pointer, bytes, ATTACH_GLOBAL);
+    else
+        failed = FDL_TRY(driver, failure, memory_alloc, &memory->pointer, bytes);
+    fdl_restore_captures(driver, mode);
+    fdl_leave(&scope);
+    return failed;
 }
 
-/* A block around `memory`, which is copied. */
-static fdl_description *wrap(const allocation *memory, DLTensor *tensor, uint64_t flags,
-                             fdl_failure *failure)
+static fdl_description *allocate_tensor(fdl_driver *driver, DLTensor *tensor, uint64_t flags,
+                                        int64_t nbytes, fdl_failure *failure)
 {
     fdl_description *description = fdl_block_new_detached(tensor->ndim);
-    allocation *owner = malloc(sizeof(allocation));
-    /* On a device, work in flight also records that C code uses it, of which there is no other
-     * trace. */
-    if (description == NULL || owner == NULL ||
+    allocation *memory = calloc(1, sizeof(allocation));
+    /* On a device, its work also records that C code uses it, of which there is no other trace. */
+    if (description == NULL || memory == NULL ||
         (!fastdl_find_device((int32_t)tensor->device.device_type)->host &&
          fdl_work_of(&description->block->work, tensor->device) == NULL)) {
         (void)fdl_refuse_memory(failure);
-        free(owner);
-        if (description != NULL)
-            fdl_description_release(description, 0);
-        return NULL;
+    } else {
+        memory->driver = driver;
+        /* CUDA has no memory of no bytes; and a tensor without elements has an address too. */
+        if (allocate(memory, tensor->device, nbytes > 0 ? (size_t)nbytes : 1, failure) == 0) {
+            tensor->data = memory->pointer;
+            fdl_description_fill(description, tensor, flags);
+            description->block->owner = memory;
+            description->block->drop = drop_allocation;
+            return description;
+        }
     }
-    *owner = *memory;
-    tensor->data = memory->pointer;
-    fdl_description_fill(description, tensor, flags);
-    description->block->owner = owner;
-    description->block->drop = drop_allocation;
-    return description;
-}
-
-static fdl_description *allocate_tensor(allocation *memory, DLTensor *tensor, uint64_t flags,
-                                        int64_t nbytes, fdl_failure *failure)
-{
-    fdl_description *description = NULL;
-    fdl_failure ignored;
-    fdl_scope scope;
-    int mode;
-    if (fdl_enter_primary(memory->driver, memory->ordinal, &scope, failure) < 0)
-        return NULL;
-    mode = fdl_relax_captures(memory->driver);
-    /* CUDA has no memory of no bytes; and a tensor without elements has an address too. */
-    if (allocate(memory, tensor->device.device_type, nbytes > 0 ? (size_t)nbytes : 1, failure) ==
-        0) {
-        description = wrap(memory, tensor, flags, failure);
-        if (description == NULL)
-            (void)free_now(memory, &ignored);
-    }
-    fdl_restore_captures(memory->driver, mode);
-    fdl_leave(&scope);
-    return description;
+    free(memory);
+    if (description != NULL)
+        fdl_description_release(description, 0);
+    return NULL;
 }
 
 fdl_description *fdl_memory_on_device(const DLTensor *prototype, uint64_t flags, int64_t nbytes,
@@ -147,7 +130,7 @@ fdl_description *fdl_memory_on_device(const DLTensor *prototype, uint64_t flags,
     const fastdl_device_fact *fact = fastdl_find_device((int32_t)prototype->device.device_type);
     DLTensor tensor = *prototype;
     fdl_description *description = NULL;
-    allocation memory = {0};
+    fdl_driver *driver;
 
     if (fact->type == kDLCPU) {
         description = fdl_memory_new(&tensor, flags, nbytes);
@@ -166,13 +149,12 @@ fdl_description *fdl_memory_on_device(const DLTensor *prototype, uint64_t flags,
                          (int)tensor.device.device_type, (int)tensor.device.device_id);
         return NULL;
     }
-    memory.driver = fdl_driver_find(fact->stream, failure);
-    memory.ordinal = tensor.device.device_id;
-    if (memory.driver == NULL)
+    driver = fdl_driver_find(fact->stream, failure);
+    if (driver == NULL)
         return NULL;
     fdl_end_deferred();
-    description = allocate_tensor(&memory, &tensor, flags, nbytes, failure);
+    description = allocate_tensor(driver, &tensor, flags, nbytes, failure);
     if (description == NULL && failure->no_memory && fdl_end_after_wait())
-        description = allocate_tensor(&memory, &tensor, flags, nbytes, failure);
+        description = allocate_tensor(driver, &tensor, flags, nbytes, failure);
     return description;
 }

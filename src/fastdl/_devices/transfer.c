@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "_core/copy.h"
 #include "_core/gil.h"
 #include "_core/import.h"
 
@@ -12,7 +13,11 @@
 #include "memory.h"
 #include "ordering.h"
 #include "pointer_attributes.h"
-#include "strided.h"
+
+/* `height` rows of `width` bytes, which are `pitch` bytes apart. */
+typedef struct {
+    size_t width, height, pitch;
+} row_layout;
 
 /* What is copied, from where to where. */
 typedef struct {
@@ -22,7 +27,7 @@ typedef struct {
     uint64_t flags;    /* of the result */
     fastdl_layout layout;
     int compact;     /* the source is row-major without gaps */
-    fdl_rows rows;   /* what the driver copies: several rows, or the whole span as one */
+    row_layout rows; /* what the driver copies: several rows, or the whole span as one */
     int32_t ordinal; /* of `stream` */
     int64_t stream;
     int finished; /* the host waits for the copy in every case */
@@ -46,6 +51,25 @@ static const DLTensor *tensor_of(const transfer *t)
 
 /* ---- which copy ---- */
 
+#define MAX_PITCH 0x7FFFFFFF /* what CUDA says of every device */
+
+/* Whether the elements of a tensor, at least one and not packed, are rows in row-major order: they
+ * have one stride apart from that of consecutive elements. Fills in *rows if so. */
+static int rows_of(const DLTensor *tensor, row_layout *rows)
+{
+    fdl_walk walk;
+    int64_t width = fastdl_itemsize(tensor->dtype);
+    fdl_walk_of(tensor, &walk);
+    if (walk.ndim > 0 && walk.strides[walk.ndim - 1] == width)
+        width *= walk.shape[--walk.ndim];
+    if (walk.ndim != 1 || walk.strides[0] < width || walk.strides[0] > MAX_PITCH)
+        return 0;
+    rows->width = (size_t)width;
+    rows->height = (size_t)walk.shape[0];
+    rows->pitch = (size_t)walk.strides[0];
+    return 1;
+}
+
 #define MOST_WASTE 4 /* times the elements, that the span is copied with the gaps between them */
 
 /* Whether the elements can get to `to` in one copy that is worth it, and which. */
@@ -63,7 +87,7 @@ static int choose(transfer *t)
         return 1;
     if (fact_of(tensor->device)->host)
         return 0;
-    if ((to_host ? wasteful : gaps) && fdl_rows_of(tensor, &t->rows))
+    if ((to_host ? wasteful : gaps) && rows_of(tensor, &t->rows))
         return 1;
     return to_host || (t->layout.low == 0 && !wasteful && !fastdl_shares_itself_(tensor));
 }
@@ -168,6 +192,49 @@ static int make_ready(const transfer *t, fdl_failure *failure)
                                        : fdl_work_wait(work, failure);
 }
 
+/* One side of CUDA_MEMCPY2D */
+typedef struct {
+    size_t x, y;
+    unsigned type;
+    const void *host;
+    unsigned long long device;
+    void *array;
+    size_t pitch;
+} cuda_side;
+
+enum {
+    CU_HOST = 1,
+    CU_UNIFIED = 4,
+    HIP_INFERRED = 4 /* hipMemcpyDefault: as the pointers are */
+};
+
+/* Queues the copy of rows in device memory, or of one row in any memory, to consecutive bytes. */
+static int copy_rows(fdl_driver *driver, void *target, int target_is_host, const void *source,
+                     const row_layout *rows, void *stream, fdl_failure *failure)
+{
+    struct {
+        cuda_side source, target;
+        size_t width, height;
+    } p = {0};
+    if (driver->kind == FASTDL_STREAM_ROCM)
+        return rows->height == 1
+                   ? FDL_TRY(driver, failure, hip_copy, target, source, rows->width, HIP_INFERRED,
+                             stream)
+                   : FDL_TRY(driver, failure, hip_copy_2d, target, rows->width, source, rows->pitch,
+                             rows->width, rows->height, HIP_INFERRED, stream);
+    if (rows->height == 1)
+        return FDL_TRY(driver, failure, cu_copy, target, source, rows->width, stream);
+    p.source.type = CU_UNIFIED;
+    p.source.device = (uintptr_t)source;
+    p.source.pitch = rows->pitch;
+    p.target.type = target_is_host ? CU_HOST : CU_UNIFIED;
+    p.target.host = target;
+    p.target.device = (uintptr_t)target;
+    p.target.pitch = p.width = rows->width;
+    p.height = rows->height;
+    return FDL_TRY(driver, failure, cu_copy_2d, &p, stream);
+}
+
 /* With the stream's device current, as in all that follows. */
 static int queue(const transfer *t, const fdl_description *result, fdl_failure *failure)
 {
@@ -175,8 +242,8 @@ static int queue(const transfer *t, const fdl_description *result, fdl_failure *
     char *target = result->managed.dl_tensor.data;
     if (!t->compact && t->rows.height == 1)
         target += t->layout.low;
-    return fdl_copy_rows(t->driver, target, fact_of(t->to)->host, source, &t->rows,
-                         fdl_handle(t->stream), failure);
+    return copy_rows(t->driver, target, fact_of(t->to)->host, source, &t->rows,
+                     fdl_handle(t->stream), failure);
 }
 
 /* Edges for what was queued, on both sides. */
