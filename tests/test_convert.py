@@ -120,6 +120,24 @@ def test_what_names_no_library(like, words):
     assert "torch.Tensor" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("package", "maker"),
+    [
+        ("pandas.core.series", "pandas.Series"),
+        ("polars.series.series", "polars.Series"),
+        ("xarray.core.dataarray", "xarray.DataArray"),
+        ("dask.array.core", "dask.array.from_array"),
+    ],
+)
+def test_libraries_whose_objects_hold_arrays(package, maker):
+    cls = type("Series", (), {"__module__": package})
+    for like in (cls, cls(), types.ModuleType(package)):
+        with pytest.raises(TypeError, match="as `like`, got ") as caught:
+            fastdl.convert(np.zeros(1), like)
+        words = f": {maker}(fastdl.convert(x, numpy.ndarray)) makes one of an array"
+        assert str(caught.value).endswith(words)
+
+
 def test_a_type_that_cannot_be_hashed():
     class Meta(type):
         __hash__ = None
