@@ -689,6 +689,25 @@ class TestTables:
             result = fastdl.convert(frozen, library(readonly=COPIED, **facts))
             assert not result.readonly
 
+    def test_the_table_of_a_bridge_gets_no_other_element_types(self, library):
+        cls = library(dtypes=("float64", "int8"), quick=lambda: fastdl.exchange_api(fastdl.Tensor))
+        for dtype in ("float64", "float32", "int8", "int16", "float32"):
+            given = np.zeros(3, dtype)
+            for x in (given, fastdl.from_dlpack(given)):
+                if dtype in ("float64", "int8"):
+                    assert fastdl.convert(x, cls).data_ptr == given.ctypes.data
+                else:
+                    with pytest.raises(BufferError, match=f"Fakelib has no {dtype}"):
+                        fastdl.convert(x, cls)
+        for lanes in (1, 2):
+            lent = Given(dtype=(2, 64, lanes), shape=(1,), strides=(1,))
+            tensor = fastdl.from_dlpack(new(Producer)(lent))
+            if lanes == 1:
+                assert fastdl.convert(tensor, cls).dtype == "float64"
+            else:
+                with pytest.raises(BufferError, match="Fakelib has no float64x2"):
+                    fastdl.convert(tensor, cls)
+
     @pytest.mark.parametrize("index", [slice(None), slice(None, None, -1)], ids=["fits", "not"])
     def test_nothing_is_leaked_on_the_way_to_the_table(self, library, index):
         cls = library(strides=POSITIVE, quick=lambda: fastdl.exchange_api(fastdl.Tensor))
