@@ -120,6 +120,24 @@ def test_what_names_no_library(like, words):
     assert "torch.Tensor" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("package", "maker"),
+    [
+        ("pandas.core.series", "pandas.Series"),
+        ("polars.series.series", "polars.Series"),
+        ("xarray.core.dataarray", "xarray.DataArray"),
+        ("dask.array.core", "dask.array.from_array"),
+    ],
+)
+def test_libraries_whose_objects_hold_arrays(package, maker):
+    cls = type("Series", (), {"__module__": package})
+    for like in (cls, cls(), types.ModuleType(package)):
+        with pytest.raises(TypeError, match="as `like`, got ") as caught:
+            fastdl.convert(np.zeros(1), like)
+        words = f": {maker}(fastdl.convert(x, numpy.ndarray)) makes one of an array"
+        assert str(caught.value).endswith(words)
+
+
 def test_a_type_that_cannot_be_hashed():
     class Meta(type):
         __hash__ = None
@@ -670,6 +688,25 @@ class TestTables:
         for _ in range(3):
             result = fastdl.convert(frozen, library(readonly=COPIED, **facts))
             assert not result.readonly
+
+    def test_the_table_of_a_bridge_gets_no_other_element_types(self, library):
+        cls = library(dtypes=("float64", "int8"), quick=lambda: fastdl.exchange_api(fastdl.Tensor))
+        for dtype in ("float64", "float32", "int8", "int16", "float32"):
+            given = np.zeros(3, dtype)
+            for x in (given, fastdl.from_dlpack(given)):
+                if dtype in ("float64", "int8"):
+                    assert fastdl.convert(x, cls).data_ptr == given.ctypes.data
+                else:
+                    with pytest.raises(BufferError, match=f"Fakelib has no {dtype}"):
+                        fastdl.convert(x, cls)
+        for lanes in (1, 2):
+            lent = Given(dtype=(2, 64, lanes), shape=(1,), strides=(1,))
+            tensor = fastdl.from_dlpack(new(Producer)(lent))
+            if lanes == 1:
+                assert fastdl.convert(tensor, cls).dtype == "float64"
+            else:
+                with pytest.raises(BufferError, match="Fakelib has no float64x2"):
+                    fastdl.convert(tensor, cls)
 
     @pytest.mark.parametrize("index", [slice(None), slice(None, None, -1)], ids=["fits", "not"])
     def test_nothing_is_leaked_on_the_way_to_the_table(self, library, index):

@@ -88,6 +88,14 @@ GROUP = Group(
             "which the result should be. [How to add a library](add-a-library.md).",
         ),
         Row(
+            lambda: fastdl.convert(MATRIX, type("Series", (), {"__module__": "pandas.core"})),
+            TypeError,
+            "expected the type, the module or an object of a tensor library as `like`, got …: "
+            "…(fastdl.convert(x, numpy.ndarray)) makes one of an array",
+            "Objects of pandas, polars, xarray and dask hold arrays of other libraries, and have "
+            "labels or chunks besides. Make them yourself; the array shares the memory.",
+        ),
+        Row(
             lambda: fastdl.convert(5, np.ndarray),
             TypeError,
             "an object of type 'int' cannot be converted to numpy.ndarray: …",

@@ -27,7 +27,7 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
     DLManagedTensorVersioned *managed = NULL;
     fdl_description *description;
     PyObject *tensor;
-    int ours, native, failed;
+    int ours, failed;
     if (record->borrow == fdl_tensor_borrow)
         return share(object);
     failed = record->api->managed_tensor_from_py_object_no_sync(object, &managed);
@@ -36,19 +36,16 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
             PyErr_Clear(); /* the table reported success */
         return fastdl_ask_on_(object, record->facts) ? Py_NewRef(Py_None) : NULL;
     }
-    native = (record->facts & FASTDL_TYPE_NATIVE) != 0;
-    if (native && PyErr_Occurred())
+    if (!(record->facts & FASTDL_TYPE_NATIVE)) /* its bridge has just checked and ordered it */
+        return fdl_tensor_wrap((fdl_description *)managed);
+    if (PyErr_Occurred())
         PyErr_Clear(); /* likewise */
     ours = fdl_description_of(managed) != NULL;
-    if (ours && !native)
-        tensor = fdl_tensor_wrap((fdl_description *)managed); /* checked by its bridge just now */
-    else
-        tensor = fdl_take_versioned(managed, object);
+    tensor = fdl_take_versioned(managed, object);
     if (tensor == NULL)
         return NULL;
     description = fdl_description_in(tensor);
-    /* A bridge itself orders what it makes a Tensor of. */
-    if (((native || !ours) && description->managed.dl_tensor.device.device_type != kDLCPU &&
+    if ((description->managed.dl_tensor.device.device_type != kDLCPU &&
          fdl_came_through(description, record->api, ours, order) < 0) ||
         (record->facts & FASTDL_TYPE_ASK_BITS &&
          fastdl_check_bits(object, &description->managed.dl_tensor) < 0))

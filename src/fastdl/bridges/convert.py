@@ -75,11 +75,22 @@ def target_bridge(target, like) -> Bridge:
         return known or unknown_library(target, importer)
     if isinstance(target, type) and exchange.facts_of(target) & exchange.TYPE_NATIVE:
         return unknown_library(target, None)
-    raise TypeError(
+    got = (
         f"expected the type, the module or an object of a tensor library as `like`, got "
-        f"{describe_like(like)}: pass one of {', '.join(known_names())}, a type with a DLPack "
-        f"exchange table, or a module with from_dlpack"
+        f"{describe_like(like)}"
     )
+    maker = lookup.MAKERS.get(lookup.package_of(module_name(target)))
+    if maker is not None:
+        raise TypeError(f"{got}: {maker}(fastdl.convert(x, numpy.ndarray)) makes one of an array")
+    raise TypeError(
+        f"{got}: pass one of {', '.join(known_names())}, a type with a DLPack exchange table, or a "
+        f"module with from_dlpack"
+    )
+
+
+def module_name(target):
+    """The name of a module, or of that of a class."""
+    return target.__name__ if isinstance(target, ModuleType) else lookup.module_of(target)
 
 
 def importer_of_class(cls, like):

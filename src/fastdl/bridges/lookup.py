@@ -42,6 +42,16 @@ LIBRARIES = {
 }
 
 
+#: Libraries of labelled or lazy data, whose objects hold arrays of others: by their packages, what
+#: makes one of an array.
+MAKERS = {
+    "dask": "dask.array.from_array",
+    "pandas": "pandas.Series",
+    "polars": "polars.Series",
+    "xarray": "xarray.DataArray",
+}
+
+
 def load(package: str):
     """The file on the library of a package; None if there is none."""
     name = LIBRARIES.get(package)

@@ -2,6 +2,7 @@
 
 import gc
 import pickle
+import re
 import weakref
 
 import dask
@@ -33,6 +34,17 @@ def tensor(array):
 
 
 # ---- to them --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("like", [pd.Series, pl.Series, xr.DataArray, dask.array.Array])
+def test_convert_says_how_to_make_one(like, tensor):
+    with pytest.raises(TypeError, match="makes one of an array") as caught:
+        fastdl.convert(tensor, like)
+    words = re.search(r"[\w.]+\(fastdl\.convert\(x, numpy\.ndarray\)\)", str(caught.value))[0]
+    names = {"pandas": pd, "polars": pl, "xarray": xr, "dask": dask, "numpy": np}
+    made = eval(words, {"fastdl": fastdl, "x": tensor, **names})
+    assert isinstance(made, like)
+    assert fastdl.asarray(made).tolist() == tensor.tolist()
 
 
 def test_to_arrow(array, tensor):
