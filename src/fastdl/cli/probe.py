@@ -27,7 +27,7 @@ from fastdl.bridges import lookup
 from fastdl.cli import costs, libraries, memory, structs
 from fastdl.cli.expression import evaluate
 from fastdl.cli.privacy import anonymous
-from fastdl.cli.ways import immutable, keywords_of, read, way_of
+from fastdl.cli.ways import immutable, keywords_of, way_of
 
 VALUES = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 
@@ -92,11 +92,11 @@ def library(steps: Steps, name: str, sample: str) -> None:
         return
     steps.tell("way", lambda: {**way_of(array), "type": name_of(type(array))})
     steps.tell("__dlpack__", lambda: keywords_of(array))
-    tensor = steps.do("import of the array", lambda: read(array))
+    tensor = steps.do("import of the array", lambda: fastdl.asarray(array))
     if tensor is None:
         return
     steps.tell("tensor", lambda: facts_of(array, tensor))
-    call = fastdl.from_dlpack if exchange.is_producer(array) else read  # without a detour
+    call = fastdl.from_dlpack if exchange.is_producer(array) else fastdl.asarray
     steps.tell("cost", lambda: nanoseconds(call, array))
     steps.tell("yardstick", yardstick)
 
@@ -106,7 +106,7 @@ def name_of(cls: type) -> str:
 
 
 def facts_of(array: Any, tensor: fastdl.Tensor) -> dict[str, Any]:
-    shared = read(array).data_ptr == tensor.data_ptr and not tensor.is_copied
+    shared = fastdl.asarray(array).data_ptr == tensor.data_ptr and not tensor.is_copied
     host = tensor.device.is_host
     return {
         "device": str(tensor.device),
@@ -162,7 +162,7 @@ def aligned(sample: str) -> Any:
     kept = []
     for attempt in range(32):
         array = evaluate(sample)
-        if read(array).data_ptr % 64 == 0:
+        if fastdl.asarray(array).data_ptr % 64 == 0:
             break
         kept += [array, bytearray(64 * (attempt % 7) + 8)]
     return array
@@ -183,7 +183,7 @@ def convert(array: Any, target: Any) -> dict[str, str]:
         return {"outcome": "refused", "reason": short(error)}
     if result is array:
         return {"outcome": "zero-copy", "reason": "the same object"}
-    source, made = read(array), read(result)
+    source, made = fastdl.asarray(array), fastdl.asarray(result)
     if made.device.is_host and source.device.is_host and made.tolist() != source.tolist():
         return {"outcome": "wrong", "reason": "other values arrive"}
     shared = made.data_ptr == source.data_ptr
@@ -194,7 +194,7 @@ def convert(array: Any, target: Any) -> dict[str, str]:
 
 def unsaid(array: Any, source: fastdl.Tensor) -> str:
     """Why there was a copy on which fastdl did not decide."""
-    if read(array).data_ptr != source.data_ptr:
+    if fastdl.asarray(array).data_ptr != source.data_ptr:
         return "its own library gives a copy each time"
     return "the consumer copied it by itself"
 
@@ -221,7 +221,7 @@ def array(steps: Steps, expression: str, consumers: list[str]) -> None:
         return
     steps.tell("way", partial(way_of, x))
     steps.tell("__dlpack__", partial(keywords_of, x))
-    tensor = steps.do("import", partial(read, x), partial(tensor_fields, x))
+    tensor = steps.do("import", partial(fastdl.asarray, x), partial(tensor_fields, x))
     if tensor is None:
         return
     steps.tell("managed tensor", partial(managed_of, x, tensor))
@@ -265,7 +265,7 @@ def expected(x: Any, name: str) -> dict[str, str]:
     if bridges.known_bridge(type(x)) is bridge:
         return {"outcome": "zero-copy", "reason": "the same object"}
     try:
-        front.fit(read(x), bridge, x, immutable(x), False)
+        front.fit(fastdl.asarray(x), bridge, x, immutable(x), False)
     except CopyRequiredError as error:
         return {"outcome": "copy", "reason": short(error)}
     except Exception as error:
