@@ -3,13 +3,16 @@
 import json
 import os
 import re
+import subprocess
 import sys
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 import fastdl
-from fastdl.cli import defects, environment, grid, libraries, privacy
+from fastdl.cli import defects, environment, grid, libraries, page, privacy
+from fastdl.cli import report as words
 from tests.support.fake_libraries import ARRAY, distribution, install, run
 
 # A library whose arrays are taken; one whose `from_dlpack` ends the process.
@@ -204,7 +207,7 @@ def test_a_library_that_copies_is_said_to(tmp_path):
     install(tmp_path, "array_api_strict", source)
     report = examine(tmp_path, "--only", "numpy,array_api_strict")
     cell = report["grid"]["cells"]["numpy"]["array_api_strict"]
-    assert cell["outcome"] == "copy"
+    assert cell == {"outcome": "copy", "reason": "the consumer copied it by itself"}
 
 
 def test_a_library_that_gives_other_values_is_said_to(tmp_path):
@@ -335,3 +338,133 @@ def test_without_numpy(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "NumPy is not installed" in done.stdout
     assert re.search(r"^torch .* zero-copy", done.stdout, re.MULTILINE)
+
+
+def test_rich(tmp_path):
+    """The same words in colours; none where the output is no terminal."""
+    pytest.importorskip("rich")
+    arguments = ("doctor", "--quiet", "--only", "numpy")
+    plain, rich = (run(tmp_path, *arguments, *more) for more in (["--plain"], []))
+    coloured = run(tmp_path, *arguments, FORCE_COLOR="1", TERM="xterm-256color")
+    assert plain.returncode == rich.returncode == coloured.returncode == 0, rich.stderr
+    assert "\x1b" not in rich.stdout
+    assert "\x1b[" in coloured.stdout
+    texts = [
+        re.sub(r"\x1b\[[\d;]*m| +$|[\d.]+ (ns|us|s)", "", done.stdout, flags=re.M)
+        for done in (plain, rich, coloured)
+    ]
+    assert texts[0].split() == texts[1].split() == texts[2].split()
+
+
+def test_a_pipe_that_is_closed(tmp_path):
+    code = "import sys; from fastdl.__main__ import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, "doctor", "--only", "numpy", "--no-grid", "--quiet"]
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, text=True
+    )
+    child.stdout.close()
+    assert "Traceback" not in child.stderr.read()
+    child.stderr.close()
+    child.wait(60)
+
+
+# ---- as a page ------------------------------------------------------------------------------
+
+
+class Page(HTMLParser):
+    """Reads a page, and sees that each element is closed in order."""
+
+    VOID = ("meta",)
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open, self.tags, self.words, self.attributes = [], [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] != "style":
+            self.words.append(data)
+
+
+def test_page(tmp_path):
+    install(tmp_path, "cupy", "import os\nos.abort()\n")
+    file = tmp_path / "report.html"
+    done = run(tmp_path, "doctor", "--quiet", "--only", "numpy,tvm_ffi,cupy", "--html", str(file))
+    assert done.returncode == 0, done.stderr
+    text = file.read_text("utf-8")
+    page = Page(text)
+    assert page.tags.count("td") > 12
+    classes = [value for name, value in page.attributes if name == "class"]
+    assert (classes.count("zero-copy"), classes.count("died")) == (4, 5)
+    assert any("SIGABRT" in words for words in page.words)
+    # Nothing is fetched, and nothing runs.
+    assert not {"script", "link", "img", "iframe", "object"} & {*page.tags}
+    assert not {"src", "href", "onclick"} & {name for name, _ in page.attributes}
+    assert "://" not in text and "@import" not in text and "url(" not in text
+    assert "prefers-color-scheme: dark" in text and "max-width" in text
+
+
+def test_page_of_nothing():
+    """Without libraries, and with texts that are no HTML."""
+    report = {
+        "schema": 1,
+        "fastdl": {"version": "1<2", "dlpack": "1.3", "folder": "&", "library": ""},
+        "python": {"implementation": "", "version": "", "free_threaded": True},
+        "platform": {"system": "", "release": "", "machine": "", "libc": ""},
+        "clashes": ["<b>"],
+        "devices": [],
+        "libraries": [],
+        "not_installed": [],
+        "grid": None,
+        "seconds": 1.0,
+    }
+    words = "".join(Page(page.render(report)).words)
+    assert "1<2" in words and "<b>" in words
+    assert "No tensor library" in words
+
+
+def test_a_page_needs_a_folder(tmp_path):
+    done = run(tmp_path, "doctor", "--html", str(tmp_path / "none" / "report.html"))
+    assert done.returncode == 2
+    assert "no folder" in done.stderr
+
+
+# ---- reasons --------------------------------------------------------------------------------
+
+
+def test_reasons_are_said_once():
+    """For consumers that have the same reason, about the same producers, and by a general name."""
+    cell = {"outcome": "copy", "reason": "it is read-only, and arrays of {} are always writable"}
+    good = {"outcome": "zero-copy", "reason": ""}
+    cells = {
+        "producers": ["numpy", "jax", "mlx"],
+        "consumers": ["numpy", "torch", "tvm_ffi"],
+        "cells": {
+            name: {
+                "numpy": good,
+                "torch": good if name == "numpy" else as_said(cell, "PyTorch"),
+                "tvm_ffi": good if name == "numpy" else as_said(cell, "tvm-ffi"),
+            }
+            for name in ("numpy", "jax", "mlx")
+        },
+    }
+    assert list(words.reasons(cells)) == [
+        "copy, from jax, mlx to torch, tvm_ffi: it is read-only, and arrays of the consumer are "
+        "always writable"
+    ]
+
+
+def as_said(cell: dict, title: str) -> dict:
+    return {**cell, "reason": cell["reason"].format(title)}

@@ -1,6 +1,7 @@
 """The command line: python -m fastdl."""
 
 import argparse
+import os
 import sys
 from importlib import import_module
 
@@ -42,9 +43,20 @@ def main(arguments=None) -> int:
     if chosen.facts:
         return tell(chosen.facts)
     if run:
-        return run(chosen)
+        return guarded(run, chosen)
     parser.print_help()
     return 0
+
+
+def guarded(run, options) -> int:
+    """What a command returns; quietly 1 if whoever reads its output has closed the pipe."""
+    try:
+        status = run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        return 1
+    return status
 
 
 def tell(facts) -> int:

@@ -8,4 +8,5 @@ COMMANDS = {  # and what each does
     "demo": "exchanges with the libraries that are installed here, checked as they are shown",
     "doctor": "what is installed, how it reaches fastdl, at what cost, and what is wrong with it",
     "bench": "what exchanges cost here, compared with what libraries offer themselves",
+    "inspect": "everything that crosses when an array is handed over, and who takes it",
 }

@@ -109,7 +109,7 @@ OTHERS = (
 def measure(steps, name: str) -> None:
     """Each row is a step: what was measured before a library died is known."""
     library = BY_NAME[name]
-    steps.do("import", lambda: library.version)
+    steps.tell("import", lambda: library.version)
     x = steps.do("sample", lambda: evaluate(library.sample))
     tensor = steps.do("tensor", lambda: fastdl.asarray(x).copy())
     if tensor is None:
@@ -121,7 +121,7 @@ def measure(steps, name: str) -> None:
         names["ndarray"] = numpy.arange(6, dtype="float32")
     for row in rows_of(name):
         if all(used in names or find_spec(used) for used in names_in(row.both)):
-            steps.do(row.both, partial(measured, row, names))
+            steps.tell(row.both, partial(measured, row, names))
 
 
 def rows_of(name: str) -> tuple[Row, ...]:

@@ -100,9 +100,11 @@ DEFECTS = (
     ),
     Defect(
         "tvm",
-        "float4 is exported as packed",
+        "float4 is packed in the other order",
         "0.27.0",
-        "The capsule has no flag for padded elements. TVM's own `numpy()` is right.",
+        "In DLPack the first element is in the low bits, so whoever imports the capsule sees the "
+        "two elements of each byte exchanged. `asarray` and `convert` read such tensors through "
+        "TVM's `numpy()`, and `convert` makes none. `from_dlpack` takes the capsule at its word.",
     ),
     Defect(
         "tvm_ffi",

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, TypeGuard
 
 from fastdl.cli import defects, environment, grid, libraries, processes
@@ -36,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--only", metavar="NAMES", help="libraries to look at, as imported, separated by commas"
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument("--html", metavar="FILE", type=Path, help="write it as a page, too")
     parser.add_argument("--plain", action="store_true", help="no colours, even if rich is there")
     parser.add_argument("--no-grid", action="store_true", help="leave out the conversions")
     parser.add_argument("--quiet", action="store_true", help="no progress")
@@ -54,11 +56,19 @@ def run(options: argparse.Namespace) -> int:
     except ValueError as error:
         print(f"python -m fastdl doctor: {error}", file=sys.stderr)
         return 2
+    if options.html is not None and not options.html.absolute().parent.is_dir():
+        print(f"python -m fastdl doctor: there is no folder for {options.html}", file=sys.stderr)
+        return 2
     try:
         report = examine(chosen, options.limit, grids=not options.no_grid, quiet=options.quiet)
     except KeyboardInterrupt:
         print("python -m fastdl doctor: interrupted", file=sys.stderr)
         return 130
+    if options.html is not None:
+        from fastdl.cli import page
+
+        options.html.write_text(page.render(report), encoding="utf-8")
+        print(f"wrote {options.html}", file=sys.stderr)
     if options.json:
         json.dump(report, sys.stdout, indent=1)
         print()

@@ -4,7 +4,6 @@ A job comes as JSON on the standard input: the name of a function here, and its 
 says which step begins and what each returned: see processes.py.
 """
 
-import gc
 import json
 import os
 import re
@@ -13,17 +12,22 @@ import timeit
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import fastdl
+from fastdl._convert import convert as front
 from fastdl._core import exchange
+from fastdl._core import tensor as core
 from fastdl._core.device import DeviceType
 from fastdl._core.errors import CopyRequiredError
 from fastdl._devices import driver
-from fastdl.cli import costs, libraries
+from fastdl.bridges import convert as bridges
+from fastdl.bridges import lookup
+from fastdl.cli import costs, libraries, memory, structs
 from fastdl.cli.expression import evaluate
 from fastdl.cli.privacy import anonymous
-from fastdl.cli.ways import immutable, keywords_of, read, way_of
+from fastdl.cli.ways import immutable, keywords_of, way_of
 
 VALUES = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 
@@ -33,25 +37,30 @@ class Steps:
 
     def __init__(self, path: str) -> None:
         self.file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - until the process ends
+        self.failed: set[str] = set()
 
     def write(self, *line: Any) -> None:
         self.file.write(json.dumps(line) + "\n")
         self.file.flush()
 
-    def do(self, name: str, function: Callable[[], Any]) -> Any:
-        """What `function` returned, which is written under `name`; None if it raised."""
+    def do(
+        self, name: str, function: Callable[[], Any], said: Callable[[Any], Any] = lambda _: None
+    ) -> Any:
+        """What `function` returned, of which `said` makes what the log says of it; None if it
+        raised."""
         self.write("begin", name)
         try:
             result = function()
+            self.write("result", name, said(result))
         except (Exception, SystemExit) as error:
+            self.failed.add(name)
             self.write("result", name, {"error": summary(error)})
             return None
-        self.write("result", name, result if is_plain(result) else None)
         return result
 
-
-def is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, str | int | float | list | dict | tuple)
+    def tell(self, name: str, function: Callable[[], Any]) -> None:
+        """A step whose result is what the log says."""
+        self.do(name, function, lambda result: result)
 
 
 def summary(error: BaseException) -> str:
@@ -77,19 +86,19 @@ def library(steps: Steps, name: str, sample: str) -> None:
     module = steps.do("import", lambda: import_module(name))
     if module is None:
         return
-    steps.do("version", lambda: str(getattr(module, "__version__", "")))
+    steps.tell("version", lambda: str(getattr(module, "__version__", "")))
     array = steps.do("sample", lambda: evaluate(sample))
     if array is None:
         return
-    steps.do("way", lambda: {**way_of(array), "type": name_of(type(array))})
-    steps.do("__dlpack__", lambda: keywords_of(array))
-    tensor = steps.do("import of the array", lambda: read(array))
+    steps.tell("way", lambda: {**way_of(array), "type": name_of(type(array))})
+    steps.tell("__dlpack__", lambda: keywords_of(array))
+    tensor = steps.do("import of the array", lambda: fastdl.asarray(array))
     if tensor is None:
         return
-    steps.do("tensor", lambda: facts_of(array, tensor))
-    call = fastdl.from_dlpack if exchange.is_producer(array) else read  # without a detour
-    steps.do("cost", lambda: nanoseconds(call, array))
-    steps.do("yardstick", yardstick)
+    steps.tell("tensor", lambda: facts_of(array, tensor))
+    call = fastdl.from_dlpack if exchange.is_producer(array) else fastdl.asarray
+    steps.tell("cost", lambda: nanoseconds(call, array))
+    steps.tell("yardstick", yardstick)
 
 
 def name_of(cls: type) -> str:
@@ -97,7 +106,7 @@ def name_of(cls: type) -> str:
 
 
 def facts_of(array: Any, tensor: fastdl.Tensor) -> dict[str, Any]:
-    shared = read(array).data_ptr == tensor.data_ptr and not tensor.is_copied
+    shared = fastdl.asarray(array).data_ptr == tensor.data_ptr and not tensor.is_copied
     host = tensor.device.is_host
     return {
         "device": str(tensor.device),
@@ -144,7 +153,7 @@ def pairs(steps: Steps, producers: dict[str, str], consumers: list[str], skip: l
         for consumer, target in targets.items():
             step = f"{producer} > {consumer}"
             if step not in skip:
-                steps.do(step, partial(convert, array, target))
+                steps.tell(step, partial(convert, array, target))
 
 
 def aligned(sample: str) -> Any:
@@ -153,7 +162,7 @@ def aligned(sample: str) -> Any:
     kept = []
     for attempt in range(32):
         array = evaluate(sample)
-        if read(array).data_ptr % 64 == 0:
+        if fastdl.asarray(array).data_ptr % 64 == 0:
             break
         kept += [array, bytearray(64 * (attempt % 7) + 8)]
     return array
@@ -174,15 +183,20 @@ def convert(array: Any, target: Any) -> dict[str, str]:
         return {"outcome": "refused", "reason": short(error)}
     if result is array:
         return {"outcome": "zero-copy", "reason": "the same object"}
-    source, made = read(array), read(result)
+    source, made = fastdl.asarray(array), fastdl.asarray(result)
     if made.device.is_host and source.device.is_host and made.tolist() != source.tolist():
         return {"outcome": "wrong", "reason": "other values arrive"}
     shared = made.data_ptr == source.data_ptr
-    del result, made
-    gc.collect()
     if reason or not shared:
-        return {"outcome": "copy", "reason": reason or "the library copied it without a word"}
+        return {"outcome": "copy", "reason": reason or unsaid(array, source)}
     return {"outcome": "zero-copy", "reason": ""}
+
+
+def unsaid(array: Any, source: fastdl.Tensor) -> str:
+    """Why there was a copy on which fastdl did not decide."""
+    if fastdl.asarray(array).data_ptr != source.data_ptr:
+        return "its own library gives a copy each time"
+    return "the consumer copied it by itself"
 
 
 def short(error: BaseException) -> str:
@@ -196,13 +210,88 @@ def short(error: BaseException) -> str:
     return re.sub(r" 0x[0-9a-f]+\b", "", text)  # which differs from run to run
 
 
+# ---- one array ------------------------------------------------------------------------------
+
+
+def array(steps: Steps, expression: str, consumers: list[str]) -> None:
+    """What crosses when the array of an expression is handed over, and what convert knows of each
+    consumer."""
+    x = steps.do("evaluate", partial(evaluate, expression), lambda x: name_of(type(x)))
+    if "evaluate" in steps.failed:
+        return
+    steps.tell("way", partial(way_of, x))
+    steps.tell("__dlpack__", partial(keywords_of, x))
+    tensor = steps.do("import", partial(fastdl.asarray, x), partial(tensor_fields, x))
+    if tensor is None:
+        return
+    steps.tell("managed tensor", partial(managed_of, x, tensor))
+    steps.tell("memory", lambda: memory.layout_of(list(tensor.shape), list(tensor.strides)))
+    for name in consumers:
+        steps.tell(f"for {name}", partial(expected, x, name))
+
+
+def tensor_fields(x: Any, tensor: fastdl.Tensor) -> dict[str, Any]:
+    return {
+        "text": core.describe(tensor),
+        "dtype": str(tensor.dtype),
+        "device": str(tensor.device),
+        "shape": list(tensor.shape),
+        "strides": list(tensor.strides),
+        "itemsize": tensor.dtype.bits * tensor.dtype.lanes / 8,
+        "readonly": tensor.readonly,
+        "is_copied": tensor.is_copied,
+        "immutable": immutable(x),
+    }
+
+
+def managed_of(x: Any, tensor: fastdl.Tensor) -> dict[str, Any]:
+    """The managed tensor that the library sends; fastdl's if it sends none."""
+    kind, own = way_of(x)["kind"], True
+    asked = keywords_of(x)
+    if kind == "table":
+        fields = structs.managed_from_table(exchange.exchange_api(type(x)), x)
+    elif asked is not None:
+        newest = {"max_version": exchange.MAX_VERSION} if "max_version" in asked["keywords"] else {}
+        fields = structs.managed_in_capsule(exchange.special(x, "__dlpack__")(**newest))
+    else:
+        own = False
+        fields = structs.managed_from_table(exchange.exchange_api(fastdl.Tensor), tensor)
+    return {**fields, "device_name": str(tensor.device), "by_library": own}
+
+
+def expected(x: Any, name: str) -> dict[str, str]:
+    """What convert would do for a library, by what it knows of it, which need not be there."""
+    bridge = lookup.bridge_of_module(ModuleType(libraries.BY_NAME[name].module))
+    if bridges.known_bridge(type(x)) is bridge:
+        return {"outcome": "zero-copy", "reason": "the same object"}
+    try:
+        front.fit(fastdl.asarray(x), bridge, x, immutable(x), False)
+    except CopyRequiredError as error:
+        return {"outcome": "copy", "reason": short(error)}
+    except Exception as error:
+        return {"outcome": "refused", "reason": short(error)}
+    return {"outcome": "zero-copy", "reason": ""}
+
+
+def attempt(steps: Steps, expression: str, consumer: str) -> None:
+    """Converts the array of an expression to one library."""
+    source = expression.partition(":")[0].strip().partition(".")[0]
+    for name in libraries.in_order({source, consumer}):
+        if steps.do(f"import {name}", partial(import_module, name)) is None:
+            return
+    target = import_module(libraries.BY_NAME[consumer].module)
+    x = steps.do("evaluate", partial(evaluate, expression))
+    if "evaluate" not in steps.failed:
+        steps.tell("convert", partial(convert, x, target))
+
+
 # ---- devices --------------------------------------------------------------------------------
 
 
 def devices(steps: Steps) -> None:
     """The drivers that fastdl orders work with."""
     for title, kind in (("CUDA", DeviceType.CUDA), ("ROCm", DeviceType.ROCM)):
-        steps.do(title, partial(driver_of, kind))
+        steps.tell(title, partial(driver_of, kind))
 
 
 def driver_of(kind: DeviceType) -> dict[str, Any]:
@@ -218,6 +307,8 @@ def driver_of(kind: DeviceType) -> dict[str, Any]:
 JOBS: dict[str, Callable[..., None]] = {
     "library": library,
     "pairs": pairs,
+    "array": array,
+    "attempt": attempt,
     "devices": devices,
     "costs": costs.measure,
 }

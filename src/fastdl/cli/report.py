@@ -1,8 +1,10 @@
-"""The report of doctor, for a terminal."""
+"""The report of doctor, for a terminal; and its words, which the page shares."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
+from fastdl.bridges import lookup
 from fastdl.cli import doctor
 from fastdl.cli.grid import OUTCOMES
 from fastdl.cli.screen import Screen
@@ -85,6 +87,12 @@ def memory_words(library: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
+def yardstick(libraries: list[dict[str, Any]]) -> "float | None":
+    """What np.from_dlpack(ndarray) costs: the middle of what the processes measured."""
+    measured = sorted(library["numpy_ns"] for library in libraries if library["numpy_ns"])
+    return measured[len(measured) // 2] if measured else None
+
+
 def protocol_lines(libraries: list[dict[str, Any]]) -> Iterator[str]:
     """Which `__dlpack__` there are: a sentence for each, with the libraries that have it."""
     found: dict[tuple[str, str], list[str]] = {}
@@ -119,9 +127,8 @@ def show_libraries(report: dict[str, Any], screen: Screen) -> None:
     screen.table(("library", "version", "by way of", "import", "gives"), rows, styles, right=(3,))
     for line in protocol_lines(libraries):
         screen.line(line)
-    measured = [library["numpy_ns"] for library in libraries if library["numpy_ns"]]
-    if measured:
-        middle = sorted(measured)[len(measured) // 2]
+    middle = yardstick(libraries)
+    if middle:
         screen.line(f"For comparison, np.from_dlpack(ndarray) costs {middle:.0f} ns here.")
     if report["not_installed"]:
         screen.line(f"Asked for and not installed: {', '.join(report['not_installed'])}.")
@@ -154,17 +161,33 @@ def show_grid(cells: dict[str, Any], screen: Screen) -> None:
 
 
 def reasons(cells: dict[str, Any]) -> Iterator[str]:
-    """Why cells are not zero-copy: for each consumer, each reason once."""
+    """Why cells are not zero-copy: each outcome and reason once for each set of producers."""
+    rows = cells["cells"]
+    groups: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for consumer in cells["consumers"]:
         found: dict[tuple[str, str], list[str]] = {}
-        for producer, row in cells["cells"].items():
-            cell = row[consumer]
-            if cell["outcome"] not in ("zero-copy", "none"):
-                found.setdefault((cell["outcome"], cell["reason"]), []).append(producer)
+        for producer in rows:
+            outcome, reason = (
+                rows[producer][consumer]["outcome"],
+                rows[producer][consumer]["reason"],
+            )
+            if outcome not in ("zero-copy", "none"):
+                found.setdefault((outcome, general(reason, consumer)), []).append(producer)
+        possible = {p for p in rows if p != consumer and rows[p][consumer]["outcome"] != "none"}
         for (outcome, reason), producers in found.items():
-            everyone = len(producers) >= len(cells["cells"]) - 1 > 2
-            who = "all others" if everyone else ", ".join(producers)
-            yield f"to {consumer}, {outcome} from {who}: {reason}"
+            everyone = len(possible) > 2 and possible <= {*producers}
+            who = ("all others",) if everyone else tuple(producers)
+            groups.setdefault((outcome, reason, who), []).append(consumer)
+    for (outcome, reason, producers), consumers in groups.items():
+        yield f"{outcome}, from {', '.join(producers)} to {', '.join(consumers)}: {reason}"
+
+
+def general(reason: str, consumer: str) -> str:
+    """A reason without the name of the library, so that others can share it."""
+    bridges = getattr(lookup.load(consumer), "BRIDGES", ())
+    for title in {bridge.title for bridge in bridges}:
+        reason = re.sub(rf"\b{re.escape(title)}\b", "the consumer", reason)
+    return reason
 
 
 # ---- defects --------------------------------------------------------------------------------

@@ -48,6 +48,12 @@ class Screen:
         self.put([])
         self.put([(text, "bold")])
 
+    def field(self, name: str, text: str) -> None:
+        """A name and what it stands for, aligned below each other."""
+        wrapped = textwrap.wrap(text, max(20, self.width - 16), break_long_words=False) or [""]
+        for number, each in enumerate(wrapped):
+            self.put([(f"  {name if number == 0 else '':<14}", "dim"), (each, "")])
+
     def put(self, pieces: Sequence[tuple[str, str]]) -> None:
         """One line of texts, each with its style."""
         if self.rich is None:

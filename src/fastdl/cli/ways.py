@@ -6,11 +6,6 @@ from fastdl.bridges import convert
 from fastdl.cli import structs
 
 
-def read(x):
-    """The tensor of `x`, as fastdl.convert reads it."""
-    return asarray.asarray(x)
-
-
 def way_of(x) -> dict:
     """How the arrays of the type of `x` reach fastdl, by fastdl's own record of the type.
 

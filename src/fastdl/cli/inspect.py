@@ -1,0 +1,123 @@
+"""python -m fastdl inspect MODULE:EXPRESSION: what crosses when an array is handed over."""
+
+import argparse
+import json
+import sys
+from functools import partial
+from typing import Any
+
+from fastdl.cli import grid, processes
+from fastdl.cli.privacy import anonymous_all
+from fastdl.cli.processes import Job
+
+SCHEMA = 1  # of the JSON: a key that changes its meaning, or goes, makes another one
+
+DESCRIPTION = """\
+Shows everything that crosses when an array is handed to another library: the type and how fastdl
+imports it, the fields of the managed tensor as the library sent it, a map of the memory (which
+elements are where), and which installed libraries take it as it is, copy it, or refuse it, and why.
+The expression is evaluated with the names of the module: torch:ones(3, 4).t() is
+torch.ones(3, 4).t(). Quote it for the shell.
+"""
+EPILOG = """\
+The expression is evaluated once here and once for each consumer, each time in a process of its own:
+a crash is an answer. --quick tries no consumer; what is said of them then is what fastdl.convert
+knows of them. The exit status is 1 if the array cannot be imported, 2 if there is none.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument(
+        "expression", metavar="MODULE:EXPRESSION", help="an array, such as 'torch:ones(3, 4).t()'"
+    )
+    parser.add_argument("--only", metavar="NAMES", help="consumers, separated by commas")
+    parser.add_argument("--quick", action="store_true", help="import no consumer")
+    parser.add_argument("--json", action="store_true", help="print what is found as JSON")
+    parser.add_argument("--plain", action="store_true", help="no colours, even if rich is there")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument(
+        "--limit",
+        metavar="SECONDS",
+        type=float,
+        default=60.0,
+        help="for each step, such as an import: then its process is ended (default: 60)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    from fastdl.cli.doctor import choose
+
+    try:
+        chosen = choose(options.only)
+    except ValueError as error:
+        print(f"python -m fastdl inspect: {error}", file=sys.stderr)
+        return 2
+    consumers = [row.name for row in chosen if row.installed and grid.takes(row)]
+    try:
+        found = examine(options.expression, consumers, options.limit, options.quick, options.quiet)
+    except KeyboardInterrupt:
+        print("python -m fastdl inspect: interrupted", file=sys.stderr)
+        return 130
+    if options.json:
+        json.dump(found, sys.stdout, indent=1)
+        print()
+    elif found["type"] is not None:
+        from fastdl.cli import drawing
+        from fastdl.cli.screen import Screen
+
+        drawing.show(found, Screen(plain=options.plain))
+    if found["error"]:
+        print(f"python -m fastdl inspect: {found['error']}", file=sys.stderr)
+    return 0 if found["tensor"] else 1 if found["type"] else 2
+
+
+def examine(
+    expression: str, consumers: list[str], limit: float, quick: bool = False, quiet: bool = False
+) -> dict[str, Any]:
+    """What is found, of dictionaries, lists, texts and numbers: see SCHEMA. "type" is None if there
+    is no object, "tensor" if it cannot be imported; "error" says why."""
+    arguments = {"expression": expression, "consumers": consumers}
+    steps, ending, seconds = processes.run(Job("array", "array", arguments), limit)
+    errors = [(n, v["error"]) for n, v in steps.items() if isinstance(v, dict) and "error" in v]
+    error = ""
+    if ending is not None:
+        error = f"the process {ending.outcome} ({ending.reason}) at this: {ending.step}"
+    elif errors:
+        error = errors[0][1]
+    get = {name: value for name, value in steps.items() if name not in dict(errors)}
+    found: dict[str, Any] = {
+        "schema": SCHEMA,
+        "expression": expression,
+        "type": get.get("evaluate"),
+        "way": get.get("way"),
+        "dlpack": get.get("__dlpack__"),
+        "tensor": get.get("import"),
+        "managed": get.get("managed tensor"),
+        "memory": get.get("memory"),
+        "consumers": {name: get[f"for {name}"] for name in consumers if f"for {name}" in get},
+        "error": error,
+    }
+    if found["tensor"] and not quick:
+        progress = processes.Progress(1 + len(consumers), quiet)
+        progress.ended("array", seconds, ending)
+        with processes.workers() as pool:
+            attempt = partial(attempt_one, expression, limit=limit, progress=progress)
+            for name, outcome in zip(consumers, pool.map(attempt, consumers), strict=True):
+                found["consumers"][name] = {**found["consumers"].get(name, {}), **outcome}
+    return anonymous_all(found)
+
+
+def attempt_one(
+    expression: str, consumer: str, *, limit: float, progress: processes.Progress
+) -> dict[str, str]:
+    """What became of a conversion to one library."""
+    arguments = {"expression": expression, "consumer": consumer}
+    steps, ending, seconds = processes.run(Job(consumer, "attempt", arguments), limit)
+    progress.ended(consumer, seconds, ending)
+    if ending is not None:
+        return {"outcome": "died", "reason": f"{ending.reason}, in: {ending.step}"}
+    for value in steps.values():
+        if isinstance(value, dict) and "error" in value:
+            return {"outcome": "none", "reason": value["error"]}
+    return steps["convert"]

@@ -1,0 +1,50 @@
+"""doctor and inspect with large libraries, each in processes of their own."""
+
+import json
+
+from tests.support.fake_libraries import run
+
+from .peers import require
+
+
+def answer(folder, *arguments):
+    done = run(folder, *arguments, "--json", "--quiet")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_doctor(tmp_path):
+    for name in ("torch", "jax", "mlx"):
+        require(name)
+    report = answer(tmp_path, "doctor", "--only", "numpy,torch,jax,mlx")
+    rows = {row["name"]: row for row in report["libraries"]}
+    assert {row["outcome"] for row in rows.values()} == {"works"}, rows
+    assert {name: row["way"]["kind"] for name, row in rows.items()} == {
+        "numpy": "bridge",
+        "torch": "table",
+        "jax": "buffer",
+        "mlx": "buffer",
+    }
+    assert rows["jax"]["tensor"]["readonly"] and not rows["torch"]["tensor"]["readonly"]
+    assert rows["jax"]["dlpack"]["capsule"] == "dltensor"
+    assert all(row["defects"] for row in rows.values())
+    cells = report["grid"]["cells"]
+    assert cells["numpy"]["torch"]["outcome"] == cells["torch"]["numpy"]["outcome"] == "zero-copy"
+    assert cells["jax"]["torch"]["outcome"] == "copy"
+    assert "read-only" in cells["jax"]["torch"]["reason"]
+    assert cells["torch"]["mlx"] == {"outcome": "copy", "reason": "MLX always copies such data"}
+
+
+def test_inspect(tmp_path):
+    require("torch")
+    found = answer(tmp_path, "inspect", "torch:ones(3, 4).t()", "--only", "numpy,torch")
+    assert found["managed"]["strides"] == [1, 4] and found["managed"]["by_library"]
+    assert found["way"]["table"]["version"] == "1.3"
+    assert found["consumers"]["numpy"] == {"outcome": "zero-copy", "reason": ""}
+
+
+def test_a_lazy_view_is_explained(tmp_path):
+    require("torch")
+    done = run(tmp_path, "inspect", "torch:tensor([1j]).conj()", "--quick", "--only", "numpy")
+    assert done.returncode == 1
+    assert "resolve_conj()" in done.stderr

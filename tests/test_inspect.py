@@ -1,0 +1,265 @@
+"""python -m fastdl inspect: what is said of an array, and of what is none."""
+
+import json
+
+import numpy as np
+import pytest
+
+import fastdl
+from fastdl.cli import drawing, memory
+from tests.support.fake_libraries import ARRAY, install, run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("empty")
+
+
+def inspect(folder, expression, *arguments, status=0):
+    done = run(folder, "inspect", expression, "--json", "--quiet", *arguments)
+    assert done.returncode == status, done.stderr
+    return json.loads(done.stdout)
+
+
+QUICK = ("--quick", "--only", "numpy,tvm_ffi")
+
+
+# ---- what crosses ---------------------------------------------------------------------------
+
+
+def test_fields_of_an_array(folder):
+    found = inspect(folder, "numpy:arange(24, dtype='int16').reshape(4, 6)[1:, ::2].T", *QUICK)
+    assert found["type"] == "numpy.ndarray"
+    assert found["way"]["kind"] == "bridge"
+    assert found["dlpack"]["capsule"] == "dltensor_versioned"
+    managed = found["managed"]
+    assert managed["form"] == "versioned" and managed["flags"] == 0
+    assert managed["shape"] == [3, 3] and managed["strides"] == [2, 6]
+    assert managed["dtype"] == {"code": 0, "bits": 16, "lanes": 1}
+    assert managed["device"] == [1, 0]
+    assert managed["data"] % managed["alignment"] == 0
+    assert managed["by_library"]
+    assert found["tensor"]["itemsize"] == 2 and not found["tensor"]["readonly"]
+    assert found["error"] == ""
+
+
+def test_read_only_is_a_flag(folder):
+    found = inspect(folder, "numpy:broadcast_to(numpy.zeros(3), (2, 3))", *QUICK)
+    assert (found["managed"]["flags"], found["managed"]["flag_names"]) == (1, ["READ_ONLY"])
+    assert found["tensor"]["readonly"]
+    cell = found["consumers"]["tvm_ffi"]
+    assert cell["outcome"] == "copy" and "read-only" in cell["reason"]
+    assert found["consumers"]["numpy"] == {"outcome": "zero-copy", "reason": "the same object"}
+
+
+def test_a_legacy_capsule(folder, tmp_path):
+    install(
+        tmp_path,
+        "older",
+        "import numpy\n"
+        "class Array:\n"
+        "    array = numpy.ones((2, 3), 'f4')\n"
+        "    def __dlpack__(self, stream=None): return self.array.__dlpack__()\n"
+        "    def __dlpack_device__(self): return 1, 0\n",
+    )
+    found = inspect(tmp_path, "older:Array()", *QUICK)
+    assert found["way"]["kind"] == "__dlpack__"
+    assert found["dlpack"] == {"keywords": ["stream"], "capsule": "dltensor"}
+    assert found["managed"]["form"] == "legacy" and found["managed"]["version"] is None
+    assert found["managed"]["shape"] == [2, 3]
+
+
+def test_an_exchange_table(folder):
+    found = inspect(folder, "fastdl:empty((2, 2))", *QUICK)
+    assert found["way"]["kind"] == "table"
+    assert found["way"]["table"] == {
+        "version": "1.3",
+        "lends": True,
+        "allocates": True,
+        "current_stream": True,
+    }
+    assert found["managed"]["alignment"] >= 256
+
+
+def test_a_buffer_has_no_managed_tensor_of_its_own(folder):
+    found = inspect(folder, "builtins:bytearray(b'abc')", *QUICK)
+    assert found["way"]["kind"] == "buffer" and found["dlpack"] is None
+    assert not found["managed"]["by_library"]
+
+
+def test_nothing_is_left_behind(folder):
+    """The managed tensors that are looked at are released."""
+    code = (
+        "builtins:__import__('sys').modules.setdefault('kept', type('M', (), {'a': "
+        "numpy.zeros(3)})).a"
+    )
+    assert inspect(folder, code, *QUICK)["tensor"]["shape"] == [3]
+    from fastdl.cli import structs
+
+    array = bytearray(8)
+    tensor = fastdl.asarray(array)
+    structs.managed_from_table(fastdl.exchange_api(fastdl.Tensor), tensor)
+    structs.managed_in_capsule(tensor.__dlpack__(max_version=(1, 0)))
+    del tensor
+    array.append(1)  # BufferError as long as anything holds the buffer
+
+
+# ---- what becomes of it ---------------------------------------------------------------------
+
+
+def test_consumers_are_tried(folder):
+    found = inspect(folder, "numpy:arange(3.)", "--only", "numpy,tvm_ffi")
+    assert found["consumers"] == {
+        "numpy": {"outcome": "zero-copy", "reason": "the same object"},
+        "tvm_ffi": {"outcome": "zero-copy", "reason": ""},
+    }
+
+
+def test_a_consumer_that_ends_the_process_is_an_answer(tmp_path):
+    source = ARRAY + "import os\ndef from_dlpack(x): os.abort()\n"
+    install(tmp_path, "array_api_strict", source)
+    found = inspect(tmp_path, "numpy:arange(3.)", "--only", "numpy,array_api_strict")
+    assert found["consumers"]["array_api_strict"] == {
+        "outcome": "died",
+        "reason": "SIGABRT, in: convert",
+    }
+    assert found["consumers"]["numpy"]["outcome"] == "zero-copy"
+
+
+def test_a_consumer_that_is_quick_is_not_imported(tmp_path):
+    install(tmp_path, "torch", "import os\nos.abort()\n")
+    found = inspect(tmp_path, "numpy:arange(6.)[::-1]", "--quick", "--only", "torch")
+    cell = found["consumers"]["torch"]
+    assert cell["outcome"] == "copy" and "no negative ones" in cell["reason"]
+
+
+# ---- what cannot be imported ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expression", "status", "words"),
+    [
+        ("numpy:array(['text'])", 1, "<U4"),
+        ("builtins:3", 1, "got 'int'"),
+        ("numpy:arange(", 2, "SyntaxError"),
+        ("numpy:nonsense_", 2, "No module named 'nonsense_'"),
+        ("nonsense_:1", 2, "No module named 'nonsense_'"),
+        ("numpy", 2, "expected MODULE:EXPRESSION"),
+        ("os:abort()", 2, "the process died (SIGABRT) at this: evaluate"),
+        ("builtins:exit(3)", 2, "SystemExit: 3"),
+    ],
+)
+def test_what_is_no_tensor_is_explained(folder, expression, status, words):
+    found = inspect(folder, expression, *QUICK, status=status)
+    assert words in found["error"]
+    assert found["tensor"] is None and (found["type"] is None) == (status == 2)
+
+
+def test_errors_are_those_of_fastdl(folder):
+    with pytest.raises(BufferError) as caught:
+        fastdl.asarray(np.array(["text"]))
+    done = run(folder, "inspect", "numpy:array(['text'])", *QUICK)
+    assert done.stderr == f"python -m fastdl inspect: BufferError: {caught.value}\n"
+    assert "(numpy.ndarray)" in done.stdout
+
+
+# ---- the map of the memory ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "words", "order"),
+    [
+        ([2, 3], [3, 1], ["row-major", "contiguous"], [[0], [1], [2], [3], [4], [5]]),
+        (
+            [3, 2],
+            [1, 3],
+            ["column-major (transposed)", "contiguous"],
+            [[0], [2], [4], [1], [3], [5]],
+        ),
+        ([3], [2], ["row-major", "gaps along dimension 0"], [[0], [], [1], [], [2]]),
+        ([3], [-1], ["row-major", "backwards along dimension 0"], [[2], [1], [0]]),
+        (
+            [2, 2],
+            [0, 1],
+            ["row-major", "broadcast along dimension 0: each element is used again"],
+            [[0, 2], [1, 3]],
+        ),
+        (
+            [2, 2],
+            [1, 1],
+            ["row-major", "overlapping: elements share places"],
+            [[0], [1, 2], [3]],
+        ),
+        (
+            [2, 2, 2],
+            [2, 4, 1],
+            ["permuted: dimension 2 runs fastest", "contiguous"],
+            [[0], [1], [4], [5], [2], [3], [6], [7]],
+        ),
+        ([], [], ["one element"], [[0]]),
+        ([0, 3], [3, 1], ["no elements"], None),
+        ([1, 3], [7, 1], ["row-major", "contiguous"], [[0], [1], [2]]),
+    ],
+    ids=str,
+)
+def test_layouts(shape, strides, words, order):
+    layout = memory.layout_of(shape, strides)
+    assert layout["words"] == words
+    assert layout["order"] == order
+    used = {p for p, numbers in enumerate(order or []) if numbers}
+    assert layout["places"] == len(used)
+
+
+def test_a_large_tensor_is_not_drawn_but_counted():
+    layout = memory.layout_of([10**6, 10**6], [2 * 10**6, 1])
+    assert layout["order"] is None
+    assert layout["places"] == layout["elements"] == 10**12
+    assert layout["high"] == (10**6 - 1) * 2 * 10**6 + 10**6 - 1
+    # Elements that share places, and are too many to be counted.
+    assert memory.layout_of([10**6, 10**6], [1, 1])["places"] is None
+
+
+def test_drawing_of_a_transposed_array():
+    layout = memory.layout_of([4, 3], [1, 4])
+    assert [line.split() for line in memory.drawing(layout, [1, 4], 4, 80)] == [
+        ["+0", "0", "3", "6", "9"],
+        ["+16", "1", "4", "7", "10"],
+        ["+32", "2", "5", "8", "11"],
+    ]
+
+
+def test_drawing_of_a_reversed_array_with_gaps():
+    """Bytes count from where `data` points; rows of the tensor are lines."""
+    layout = memory.layout_of([2, 3], [-6, 2])
+    assert [line.split() for line in memory.drawing(layout, [-6, 2], 8, 80)] == [
+        ["-48", "3", ".", "4", ".", "5", "."],
+        ["+0", "0", ".", "1", ".", "2"],
+    ]
+
+
+def test_lines_fit_the_terminal():
+    layout = memory.layout_of([128], [1])
+    for width in (40, 80, 140):
+        assert max(map(len, memory.drawing(layout, [1], 4, width))) <= width
+
+
+def test_names_of_types_that_are_unknown():
+    assert drawing.dtype_name({"code": 200, "bits": 8, "lanes": 1})
+    assert drawing.dtype_name({"code": 2, "bits": 32, "lanes": 4}) == "float32x4"
+
+
+# ---- as text --------------------------------------------------------------------------------
+
+
+def test_plain(folder):
+    done = run(
+        folder, "inspect", "numpy:arange(12.).reshape(3, 4).T", "--plain", "--only", "numpy,tvm_ffi"
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "  strides       (1, 4) elements" in lines
+    assert "                (8, 32) bytes" in lines
+    assert "        +0   0  3  6  9" in lines
+    assert any(line.startswith("tvm_ffi  zero-copy") for line in lines)
+    assert "[1/3] array" in done.stderr
