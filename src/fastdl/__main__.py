@@ -49,13 +49,17 @@ def main(arguments=None) -> int:
 
 
 def guarded(run, options) -> int:
-    """What a command returns; quietly 1 if whoever reads its output has closed the pipe."""
+    """What a command returns; 130 if it was interrupted; quietly 1 if whoever reads its output has
+    closed the pipe."""
     try:
         status = run(options)
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
         return 1
+    except KeyboardInterrupt:
+        print("python -m fastdl: interrupted", file=sys.stderr)
+        return 130
     return status
 
 

@@ -69,13 +69,13 @@ GROUP = Group(
         Row(
             command("demo", "--library", "nunpy"),
             SystemExit,
-            "expected one of …; got nunpy",
+            "…argument --library: invalid choice: 'nunpy' (choose from …",
             NAMES,
         ),
         Row(
             (command("doctor", "--only", "nunpy"), command("bench", "--only", "nunpy")),
             SystemExit,
-            "python -m fastdl …: expected names out of …; got 'nunpy'",
+            "…expected names out of …; got 'nunpy'",
             NAMES,
         ),
         Row(

@@ -19,8 +19,8 @@ from typing import Any
 import fastdl
 from fastdl.cli import processes
 from fastdl.cli.costs import Row, judged, rows_of
-from fastdl.cli.doctor import choose
-from fastdl.cli.libraries import Library
+from fastdl.cli.libraries import Library, installed
+from fastdl.cli.options import add_only, add_quiet
 from fastdl.cli.timing import ROUNDS, compared
 
 LIMIT = 60.0  # seconds that a library may take for one step
@@ -28,27 +28,20 @@ STARTS = 7  # of an interpreter, to time an import
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("--only", metavar="NAMES", help="these libraries: numpy,torch")
+    add_only(parser, "libraries to measure")
     parser.add_argument("--json", action="store_true", help="print JSON, with costs in nanoseconds")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    add_quiet(parser)
 
 
 def run(options) -> int:
-    try:
-        chosen = [library for library in choose(options.only) if library.installed]
-    except ValueError as error:
-        print(f"python -m fastdl bench: {error}", file=sys.stderr)
-        return 2
+    chosen = options.only or installed()
+    chosen = [library for library in chosen if library.installed]
     progress = processes.Progress(1 + len(chosen), options.quiet)
-    try:
-        report = {
-            **facts(),
-            "start": imports(progress),
-            "libraries": [costs_of(library, progress) for library in chosen],
-        }
-    except KeyboardInterrupt:
-        print("python -m fastdl bench: interrupted", file=sys.stderr)
-        return 130
+    report = {
+        **facts(),
+        "start": imports(progress),
+        "libraries": [costs_of(library, progress) for library in chosen],
+    }
     print(json.dumps(report, indent=1) if options.json else "\n".join(as_text(report)))
     return 0
 

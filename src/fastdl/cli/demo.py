@@ -19,14 +19,13 @@ VALUES = [0, 1, 2, 3, 4, 5]
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("--library", metavar="NAME", help="only this one, in this process")
+    parser.add_argument(
+        "--library", choices=BY_NAME, metavar="NAME", help="only this one, in this process"
+    )
 
 
 def run(options) -> int:
     if options.library is not None:
-        if options.library not in BY_NAME:
-            print(f"expected one of {', '.join(BY_NAME)}; got {options.library}", file=sys.stderr)
-            return 2
         return show(BY_NAME[options.library])
     if find_spec("numpy") is None:
         print("The demo needs NumPy: pip install numpy", file=sys.stderr)

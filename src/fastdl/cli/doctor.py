@@ -11,6 +11,7 @@ from typing import Any, TypeGuard
 
 from fastdl.cli import defects, environment, grid, libraries, processes
 from fastdl.cli.libraries import Library
+from fastdl.cli.options import add_limit, add_only, add_output
 from fastdl.cli.privacy import anonymous_all
 from fastdl.cli.processes import Job
 
@@ -33,37 +34,19 @@ home folders in it; attach it to a bug report.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument(
-        "--only", metavar="NAMES", help="libraries to look at, as imported, separated by commas"
-    )
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_only(parser, "libraries to look at")
+    add_output(parser)
     parser.add_argument("--html", metavar="FILE", type=Path, help="write it as a page, too")
-    parser.add_argument("--plain", action="store_true", help="no colours, even if rich is there")
     parser.add_argument("--no-grid", action="store_true", help="leave out the conversions")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.add_argument(
-        "--limit",
-        metavar="SECONDS",
-        type=float,
-        default=60.0,
-        help="for each step, such as an import: then its process is ended (default: 60)",
-    )
+    add_limit(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    try:
-        chosen = choose(options.only)
-    except ValueError as error:
-        print(f"python -m fastdl doctor: {error}", file=sys.stderr)
-        return 2
     if options.html is not None and not options.html.absolute().parent.is_dir():
         print(f"python -m fastdl doctor: there is no folder for {options.html}", file=sys.stderr)
         return 2
-    try:
-        report = examine(chosen, options.limit, grids=not options.no_grid, quiet=options.quiet)
-    except KeyboardInterrupt:
-        print("python -m fastdl doctor: interrupted", file=sys.stderr)
-        return 130
+    chosen = options.only or libraries.installed()
+    report = examine(chosen, options.limit, grids=not options.no_grid, quiet=options.quiet)
     if options.html is not None:
         from fastdl.cli import page
 
@@ -78,19 +61,6 @@ def run(options: argparse.Namespace) -> int:
 
         text.show(report, Screen(plain=options.plain))
     return 0
-
-
-def choose(only: str | None) -> list[Library]:
-    """The installed libraries, or those that are named. ValueError for a name that is unknown."""
-    if only is None:
-        return libraries.installed()
-    names = [name.strip() for name in only.split(",") if name.strip()]
-    unknown = [name for name in names if name not in libraries.BY_NAME]
-    if unknown or not names:
-        raise ValueError(
-            f"expected names out of {', '.join(libraries.BY_NAME)}; got {', '.join(unknown)!r}"
-        )
-    return [library for library in libraries.LIBRARIES if library.name in names]
 
 
 # ---- examining ------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ from functools import partial
 from typing import Any
 
 from fastdl.cli import grid, processes
+from fastdl.cli.libraries import installed
+from fastdl.cli.options import add_limit, add_only, add_output
 from fastdl.cli.privacy import anonymous_all
 from fastdl.cli.processes import Job
 
@@ -31,34 +33,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "expression", metavar="MODULE:EXPRESSION", help="an array, such as 'torch:ones(3, 4).t()'"
     )
-    parser.add_argument("--only", metavar="NAMES", help="consumers, separated by commas")
+    add_only(parser, "consumers")
     parser.add_argument("--quick", action="store_true", help="import no consumer")
-    parser.add_argument("--json", action="store_true", help="print what is found as JSON")
-    parser.add_argument("--plain", action="store_true", help="no colours, even if rich is there")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.add_argument(
-        "--limit",
-        metavar="SECONDS",
-        type=float,
-        default=60.0,
-        help="for each step, such as an import: then its process is ended (default: 60)",
-    )
+    add_output(parser)
+    add_limit(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    from fastdl.cli.doctor import choose
-
-    try:
-        chosen = choose(options.only)
-    except ValueError as error:
-        print(f"python -m fastdl inspect: {error}", file=sys.stderr)
-        return 2
+    chosen = options.only or installed()
     consumers = [row.name for row in chosen if row.installed and grid.takes(row)]
-    try:
-        found = examine(options.expression, consumers, options.limit, options.quick, options.quiet)
-    except KeyboardInterrupt:
-        print("python -m fastdl inspect: interrupted", file=sys.stderr)
-        return 130
+    found = examine(options.expression, consumers, options.limit, options.quick, options.quiet)
     if options.json:
         json.dump(found, sys.stdout, indent=1)
         print()

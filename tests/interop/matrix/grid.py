@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from fastdl.cli.libraries import in_order
+
 from ..cases.common import aligned
 from ..peers import LIBRARIES, Peer
 from .cells import COPY, REFUSED, WRONG, ZERO_COPY, Cell
@@ -16,8 +18,6 @@ from .rows import CONVERT, Measurement, load, to_like
 
 VALUES = [[0.0, 1.0, 2.0], [-3.0, 4.5, 5.0]]
 FLAT = [*VALUES[0], *VALUES[1]]  # for those that have one dimension
-# Some crash if others were imported before them; the rest is in no danger.
-FIRST = ("dpnp", "drjit", "paddle", "torch", "jax", "tensorflow", "tvm")
 
 GRID = tuple(peer for peer in LIBRARIES if peer.in_grid and peer.environment == "main")
 PRODUCERS = tuple(peer for peer in GRID if peer.make)
@@ -25,9 +25,9 @@ CONSUMERS = tuple(peer for peer in GRID if peer.take)
 
 
 def load_all() -> None:
-    ranks = {name: rank for rank, name in enumerate(FIRST)}
-    for peer in sorted(GRID, key=lambda peer: ranks.get(peer.name, len(FIRST))):
-        load(peer)
+    peers = {peer.name: peer for peer in GRID}
+    for name in in_order(peers):
+        load(peers[name])
 
 
 def cells() -> Iterator[Measurement]:

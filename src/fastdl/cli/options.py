@@ -1,0 +1,36 @@
+"""Options that several commands have."""
+
+import argparse
+
+from fastdl.cli.libraries import BY_NAME, LIBRARIES, Library
+
+
+def libraries(text: str) -> list[Library]:
+    """Those that are named, separated by commas, installed or not."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in BY_NAME]
+    if unknown or not names:
+        raise argparse.ArgumentTypeError(
+            f"expected names out of {', '.join(BY_NAME)}; got {', '.join(unknown)!r}"
+        )
+    return [library for library in LIBRARIES if library.name in names]
+
+
+def add_only(parser: argparse.ArgumentParser, what: str) -> None:
+    text = f"{what}, as imported, separated by commas; the default: all that are installed"
+    parser.add_argument("--only", metavar="NAMES", type=libraries, help=text)
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--plain", action="store_true", help="no colours, even if rich is there")
+    add_quiet(parser)
+
+
+def add_quiet(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def add_limit(parser: argparse.ArgumentParser) -> None:
+    text = "for each step, such as an import: then its process is ended (default: %(default)g)"
+    parser.add_argument("--limit", metavar="SECONDS", type=float, default=60.0, help=text)
