@@ -69,7 +69,7 @@ def test_layouts(api, library, known, source):
 
 @installed
 def test_what_fits_is_handed_on_as_it_is(api, library):
-    given = Given()
+    given = Given(strides=(3, 1))
     result = api.wrap(given.capsule(), library())
     assert result.tolist() == [[0, 1, 2], [3, 4, 5]]
     given.assert_alive()
@@ -98,11 +98,11 @@ def test_what_is_copied_is_released_at_once(api, library):
 
 
 REFUSED = {
-    "dtype": ({"dtypes": ("float64", "int8")}, {}, "Fakelib has no float32"),
+    "dtype": ({"dtypes": ("float64", "int8")}, {"strides": (3, 1)}, "Fakelib has no float32"),
     "rare dtype": ({"dtypes": ("float32",)}, {"dtype": (2, 32, 2), "shape": (3,)}, "no float32x2"),
-    "dimensions": ({"ndims": (3, 4)}, {}, "one of those has 3 to 4 dimensions"),
-    "device": ({}, {"device": CUDA}, "holds host memory only"),
-    "major version": ({}, {"version": (9, 0)}, "version 9.0"),
+    "dimensions": ({"ndims": (3, 4)}, {"strides": (3, 1)}, "one of those has 3 to 4 dimensions"),
+    "device": ({}, {"device": CUDA, "strides": (3, 1)}, "holds host memory only"),
+    "major version": ({}, {"version": (9, 0), "strides": (3, 1)}, "version 9.0"),
     "nonsense": ({}, {"shape": (2, -3)}, "a negative dimension"),
 }
 

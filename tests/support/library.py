@@ -27,12 +27,12 @@ def libraries(monkeypatch):
     """A function that makes types of libraries whose bridges have given facts."""
     count = 0
 
-    def make_library(make=lambda tensor, like: like(tensor), members=(), **facts):
+    def make_library(make=lambda tensor, like: like(tensor), members=(), base=Array, **facts):
         nonlocal count
         count += 1
         package = f"fakelib{count}"
         members = {"__module__": f"{package}.core", **dict(members)}
-        cls = type("Array", (Array,), members)
+        cls = type("Array", (base,), members)
         bridge = Bridge(
             f"{package}.Array", title="Fakelib", classes=(f"{package}:Array",), make=make, **facts
         )

@@ -89,7 +89,8 @@ def module_of(cls: type):
 def bridge_of_class(cls: type):
     """The bridge of a class or of its nearest base that has one; None if none has."""
     for base in mro(cls):
-        for bridge in getattr(load(package_of(module_of(base))), "BRIDGES", ()):
+        package = package_of(module_of(base))
+        for bridge in load(package).BRIDGES if package in LIBRARIES else ():
             if is_named(bridge, base):
                 return bridge
     return None
