@@ -346,6 +346,14 @@ def test_each_reset_is_noticed_once(cuda, reset):
         assert cuda.calls("cuDevicePrimaryCtxRetain") == retained + 1
 
 
+def test_an_error_is_no_reset(cuda):
+    tensor = fastdl.from_dlpack(Plain(Array(cuda)))
+    retained = cuda.calls("cuDevicePrimaryCtxRetain")
+    cuda.fail_next("cuCtxGetId", 999)
+    tensor.record(1)
+    assert cuda.calls("cuDevicePrimaryCtxRetain") == retained
+
+
 def test_what_is_kept_is_forgotten_after_a_reset(cuda, reset):
     tensor = fastdl.from_dlpack(Plain(Array(cuda)))
     del tensor

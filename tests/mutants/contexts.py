@@ -108,6 +108,13 @@ RESETS = [
     ),
     mutant(
         CONTEXTS,
+        "an old driver that cannot answer has reset the device",
+        DRIVER,
+        "FDL_ASK(driver, cu_primary_state, device, &flags, &active) != 0 || active;",
+        "(FDL_ASK(driver, cu_primary_state, device, &flags, &active) == 0 && active);",
+    ),
+    mutant(
+        CONTEXTS,
         "a reset of another device is not noticed",
         DRIVER,
         "return ordinal == entered ||",
