@@ -400,7 +400,7 @@ BAD_PROTOTYPES = {
     "bits": ((1, (3,), (2, 7, 1), CPU), "BufferError", "element size"),
     "lanes": ((1, (3,), (2, 32, 0), CPU), "BufferError", "lanes"),
     "CUDA": ((1, (3,), FLOAT32, CUDA), "BufferError", "no CUDA driver"),
-    "OpenCL": ((1, (3,), FLOAT32, (4, 0)), "BufferError", "CPU"),
+    "OpenCL": ((1, (3,), FLOAT32, (4, 0)), "BufferError", "the host"),
     "device 0": ((1, (3,), FLOAT32, (0, 0)), "BufferError", "device"),
     "out of memory": ((1, (2**58,), FLOAT32, CPU), "MemoryError", "memory"),
     "beyond ptrdiff_t": ((1, (2**61 - 1,), FLOAT32, CPU), "MemoryError", "memory"),

@@ -32,8 +32,9 @@ def stranger(table):
 
 def writable_buffer(x):
     """As `w*` of PyArg_ParseTuple asks for it."""
-    get, writable = ctypes.pythonapi.PyObject_GetBuffer, 1
-    get(ctypes.py_object(x), ctypes.create_string_buffer(256), writable)
+    prototype = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p, ctypes.c_int)
+    get, writable = prototype(("PyObject_GetBuffer", ctypes.pythonapi)), 1
+    get(x, ctypes.create_string_buffer(256), writable)
 
 
 GROUP = Group(
