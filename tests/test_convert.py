@@ -172,6 +172,27 @@ def test_types_that_are_no_library_are_not_kept():
     assert [ref() for ref in seen] == [None, None]
 
 
+def test_subclasses_that_a_library_has_are_remembered(library):
+    """Its own live as long as it does, and each takes the short way from the second call on."""
+    cls = library()
+    own = type("Special", (cls,), {"__module__": cls.__module__})
+    users = type("Special", (cls,), {})
+    for kind in (cls, own, users):
+        fastdl.convert(kind(fastdl.from_dlpack(BASE)), np.ndarray)
+    assert front.known(own) is front.known(cls) is not None
+    assert front.known(users) is None
+
+
+def test_a_function_of_a_tensor_makes_the_objects(library):
+    """Found once, when the library is there."""
+    found = []
+    cls = library(make=None, quick=lambda: found.append(1) or (lambda tensor: [tensor]))
+    for _ in range(3):
+        (tensor,) = fastdl.convert(BASE, cls)
+        assert tensor.data_ptr == BASE.ctypes.data
+    assert found == [1]
+
+
 # ---- what the source may be -----------------------------------------------------------------
 
 

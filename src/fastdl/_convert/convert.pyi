@@ -58,11 +58,11 @@ class Bridge:
     name: str
     title: str
     classes: tuple[str, ...]
-    make: Callable[[Tensor, Any], Any]
+    make: Callable[[Tensor, Any], Any] | None
     read: Callable[[Any], Tensor] | None
     reads: frozenset[str] | None
     copies: bool | Callable[[Tensor], bool]
-    quick: Callable[[], CapsuleType | None] | None
+    quick: Callable[[], CapsuleType | Callable[[Tensor], Any] | None] | None
     strides: int
     readonly: int
     alignment: int
@@ -75,7 +75,7 @@ class Bridge:
         *,
         title: str,
         classes: Iterable[str],
-        make: Callable[[Tensor, Any], Any],
+        make: Callable[[Tensor, Any], Any] | None = None,
         read: Callable[[Any], Tensor] | None = None,
         reads: Iterable[str] | None = None,
         strides: int = 0,
@@ -85,10 +85,10 @@ class Bridge:
         dtypes: Iterable[str] | None = None,
         copies: bool | Callable[[Tensor], bool] = False,
         devices: str = "host",
-        quick: Callable[[], CapsuleType | None] | None = None,
+        quick: Callable[[], CapsuleType | Callable[[Tensor], Any] | None] | None = None,
     ) -> None: ...
     def start(self) -> None: ...
-    def speed_up(self, capsule: CapsuleType | None) -> None: ...
+    def speed_up(self, way: CapsuleType | Callable[[Tensor], Any] | None) -> None: ...
 
 def install(
     *,

@@ -63,7 +63,8 @@ cdef class Bridge:
     classes: "package:qualified name" of classes that mean this type, and whose objects need no
         conversion to it. Classes are found by these names, so nothing is imported.
     make: make(tensor, like) returns an object on the memory of a Tensor that fits. `like` is the
-        type or the module that the caller passed. It imports the library.
+        type or the module that the caller passed. It imports the library. Not needed if `quick`
+        returns a function.
     read: read(x) returns a Tensor on the memory of an object, where DLPack cannot, or describes it
         wrongly. A copy is marked as one.
     reads: the names of the element types, in DLPack's description, of which that is so; None: all.
@@ -73,11 +74,12 @@ cdef class Bridge:
     copies: copies(tensor) says whether `make` copies, and its docstring, which data that is; or
         True: all.
     devices: HOST, DEVICE or ANYWHERE.
-    quick: quick() returns a capsule for `speed_up`. Called once, when the library is there.
+    quick: quick() returns what `speed_up` takes. Called once, when the library is there.
     """
     cdef readonly str name, title
     cdef readonly tuple classes
     cdef readonly object make, read, copies, quick
+    cdef object importer  # importer(tensor) is make(tensor, like), if there is one function for it
     cdef readonly frozenset reads
     cdef readonly int strides, readonly
     cdef readonly int64_t alignment
@@ -90,7 +92,7 @@ cdef class Bridge:
     cdef const fastdl_maker *maker       # `make` for host memory, if there is a quicker way
     cdef const DLPackExchangeAPI *table  # likewise, for all memory that fastdl orders
 
-    def __init__(self, name, *, title, classes, make, read=None, reads=None, strides=ANY,
+    def __init__(self, name, *, title, classes, make=None, read=None, reads=None, strides=ANY,
                  readonly=KEPT, alignment=1, ndims=(0, 64), dtypes=None, copies=False, devices=HOST,
                  quick=None):
         self.name, self.title, self.classes = name, title, tuple(classes)
@@ -114,16 +116,15 @@ cdef class Bridge:
             self.started = True
             self.speed_up(self.quick() if self.quick is not None else None)
 
-    def speed_up(self, capsule):
-        """Makes objects by the function "fastdl_maker" or the exchange table in `capsule`, where
-        that can be. None changes nothing."""
-        if capsule is None:
-            return
-        if PyCapsule_IsValid(capsule, "fastdl_maker"):
-            self.maker = <const fastdl_maker *>PyCapsule_GetPointer(capsule, "fastdl_maker")
+    def speed_up(self, way):
+        """Makes objects by `way`, where that can be: the function "fastdl_maker" or the exchange
+        table in a capsule, or a function of a Tensor. None changes nothing."""
+        if PyCapsule_IsValid(way, "fastdl_maker"):
+            self.maker = <const fastdl_maker *>PyCapsule_GetPointer(way, "fastdl_maker")
+        elif PyCapsule_IsValid(way, "dlpack_exchange_api"):
+            self.table = <const DLPackExchangeAPI *>PyCapsule_GetPointer(way, "dlpack_exchange_api")
         else:
-            self.table = <const DLPackExchangeAPI *>PyCapsule_GetPointer(
-                capsule, "dlpack_exchange_api")
+            self.importer = way
 
 
 # ---- the policy in Python -------------------------------------------------------------------
@@ -385,6 +386,8 @@ cdef object deliver(Tensor tensor, Bridge bridge, x, like, bint immutable, copy)
             if description is NULL:
                 raise MemoryError()
             return over_table(bridge.table, &description.managed)
+        if bridge.importer is not None:
+            return bridge.importer(tensor)
         return bridge.make(tensor, like)
     except Exception as error:
         raise_explained(error, x, tensor, bridge)

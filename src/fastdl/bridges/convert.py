@@ -51,7 +51,7 @@ def known_bridge(cls: type):
     if bridge is not None:
         return bridge
     bridge = lookup.bridge_of_class(cls)
-    if bridge is not None and lookup.is_named(bridge, cls):  # and not just a base of it
+    if bridge is not None and lookup.is_of_library(bridge, cls):  # which keeps its classes
         front.remember(cls, bridge)
     return bridge
 

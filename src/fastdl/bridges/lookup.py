@@ -106,6 +106,12 @@ def is_named(bridge, cls: type) -> bool:
     return False
 
 
+def is_of_library(bridge, cls: type) -> bool:
+    """Whether a class is one of the library's own, and not a subclass that a user made."""
+    package = package_of(module_of(cls))
+    return any(package == package_of(name.partition(":")[0]) for name in bridge.classes)
+
+
 def bridge_of_module(module):
     """The bridge of a module's library; None if there is none."""
     bridges = getattr(load(package_of(module.__name__)), "BRIDGES", ())

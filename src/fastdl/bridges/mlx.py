@@ -3,12 +3,15 @@
 from fastdl._convert.convert import POSITIVE, Bridge
 
 
-def make(tensor, like):
+def importer():
     import mlx.core as mx
 
-    if tensor.dtype.name == "float64":  # mx.from_dlpack narrows it
-        return mx.array(tensor.numpy(), dtype=mx.float64)
-    return mx.from_dlpack(tensor)
+    def make(tensor):
+        if tensor.dtype.name == "float64":  # mx.from_dlpack narrows it
+            return mx.array(tensor.numpy(), dtype=mx.float64)
+        return mx.from_dlpack(tensor)
+
+    return make
 
 
 BRIDGES = (
@@ -16,7 +19,7 @@ BRIDGES = (
         "mlx.core.array",
         title="MLX",
         classes=("mlx:array",),
-        make=make,
+        quick=importer,
         strides=POSITIVE,
         copies=True,
         dtypes=(

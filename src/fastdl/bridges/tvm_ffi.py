@@ -3,10 +3,10 @@
 from fastdl._convert.convert import ANY, ANYWHERE, COPIED, Bridge
 
 
-def make(tensor, like):
+def importer():
     import tvm_ffi
 
-    return tvm_ffi.from_dlpack(tensor)
+    return tvm_ffi.from_dlpack
 
 
 BRIDGES = (
@@ -14,7 +14,7 @@ BRIDGES = (
         "tvm_ffi.Tensor",
         title="tvm-ffi",
         classes=("tvm_ffi:Tensor",),
-        make=make,
+        quick=importer,
         strides=ANY,
         readonly=COPIED,
         devices=ANYWHERE,
