@@ -14,6 +14,13 @@ from tests.mutants.mutant import (
 
 CONVERSIONS = [
     mutant(
+        f"{CONVERTING}::test_subclasses_that_a_library_has_are_remembered",
+        "subclasses of users live for ever",
+        "src/fastdl/bridges/convert.py",
+        "    if bridge is not None and lookup.is_of_library(bridge, cls):",
+        "    if bridge is not None:",
+    ),
+    mutant(
         CONVERTING,
         "negative strides reach a library that aborts at them",
         CONVERT,
