@@ -72,7 +72,7 @@ def existing(*patterns: str) -> list[str]:
 
 @nox.session
 def test(session: nox.Session) -> None:
-    """The tests that need no heavy peer."""
+    """The tests that need no large library."""
     session.install(".[test]")
     session.run("pytest", *session.posargs)
 
@@ -123,7 +123,7 @@ def races(session: nox.Session) -> None:
 
 @nox.session
 def peers(session: nox.Session) -> None:
-    """All tests, against all peers; none may skip for want of a library."""
+    """All tests, with all libraries; none may skip for want of one."""
     session.install("torch==2.13.0")  # first and alone: whichever build of it the index prefers
     session.install(".[test,peers]")
     elsewhere = "--ignore=tests/interop/test_upstream.py"  # `matrix` has these libraries, and more
@@ -157,7 +157,7 @@ def matrix(session: nox.Session, environment: str) -> None:
 
 @nox.session
 def mutants(session: nox.Session) -> None:
-    """fastdl broken on purpose, in a hundred ways: a test must see each. Prints the kill table."""
+    """fastdl broken on purpose, in hundreds of ways: a test must see each. Prints the kill table."""
     session.install(*extra("test"))  # with which it is built, in place
     session.run("python", "-m", "tests.mutants.run", *session.posargs)
 
@@ -349,7 +349,7 @@ def wheel(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """fastdl, its peers and the floors, side by side."""
+    """fastdl, other libraries and the floors, side by side."""
     session.install("torch==2.13.0")
     session.install(".[bench]")
     session.run("python", "-m", "benchmarks", *session.posargs)

@@ -39,7 +39,7 @@ DEFECTS = (
         "torch",
         "asarray reads any buffer as float32",
         "2.13.0",
-        "`convert(memoryview(...), torch.Tensor)` gives three numbers of int64.",
+        "`convert(x, torch.Tensor)` keeps the element type and the shape of a buffer.",
     ),
     Defect(
         "jax",
@@ -49,16 +49,16 @@ DEFECTS = (
     ),
     Defect(
         "jax",
-        "Arrays of its own are refused if they are read-only",
+        "Read-only arrays of others are refused",
         "0.10.2",
-        "JAX's arrays are read-only themselves. `convert` shares the memory of arrays "
-        "whose library never writes to it, and copies other read-only data.",
+        "JAX never writes to its arrays, and could take them. `convert` shares the memory of "
+        "arrays whose library never writes to it, and copies other read-only data.",
     ),
     Defect(
         "tensorflow",
         "A tensor of strings ends the process",
         "2.21.0",
-        "Strings have no DLPack type. `convert` asks for the dtype first.",
+        "Strings have no DLPack type. `convert` looks at the dtype before it asks for a capsule.",
     ),
     Defect(
         "tensorflow",
@@ -108,9 +108,9 @@ DEFECTS = (
     ),
     Defect(
         "tvm_ffi",
-        "A producer that is asked for an old version breaks",
+        "A request for an old version is an AttributeError",
         "0.1.15",
-        "fastdl asks for (1, 3).",
+        "fastdl asks for version (1, 3).",
     ),
     Defect(
         "tvm_ffi",
@@ -128,11 +128,11 @@ DEFECTS = (
         "onnxruntime",
         "Booleans are exported as uint8",
         "1.31.1",
-        "`convert` gives bool, and says to ONNX Runtime that its bytes are bool.",
+        "`convert` gives bool, and tells ONNX Runtime that the bytes are bool.",
     ),
     Defect(
         "warp",
-        "No dimensions are an IndexError",
+        "An array without dimensions is an IndexError",
         "1.19.0",
         "`convert` gives an array of one element.",
     ),
@@ -140,13 +140,13 @@ DEFECTS = (
         "pyarrow",
         "Booleans in a Tensor become uint8",
         "26.0.1",
-        "The type is lost on the way in, where nobody can see it.",
+        "PyArrow loses the type when it makes the Tensor, before fastdl can see it.",
     ),
     Defect(
         "mlx",
-        "float64 becomes float32, and infinity",
+        "float64 becomes float32, so large numbers become infinity",
         "0.32.4",
-        "MLX has float64 on the CPU, and `convert` makes an array of it.",
+        "MLX has float64 on the CPU, and there `convert` makes an array of float64.",
     ),
     Defect(
         "mpi4py",
@@ -158,7 +158,8 @@ DEFECTS = (
         "numpy",
         "Shared memory is unmapped under an array",
         "2.4.6",
-        "While a tensor that `fastdl.asarray(memory.buf)` made is alive, `close()` raises.",
+        "`fastdl.asarray(memory.buf)` locks the buffer: `close()` raises an error while the "
+        "tensor is alive.",
     ),
 )
 
