@@ -157,7 +157,7 @@ def matrix(session: nox.Session, environment: str) -> None:
 
 @nox.session
 def mutants(session: nox.Session) -> None:
-    """fastdl broken on purpose, in hundreds of ways: a test must see each. Prints the kill table."""
+    """fastdl broken on purpose, in hundreds of ways: tests must see each. Prints the table."""
     session.install(*extra("test"))  # with which it is built, in place
     session.run("python", "-m", "tests.mutants.run", *session.posargs)
 

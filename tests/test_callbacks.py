@@ -213,6 +213,19 @@ def test_memory_of_others(here, producer, memory):
     assert (int(puts), waiting()) == (1, 0)
 
 
+def test_memory_behind_plain_host_memory(here):
+    """An ndarray on pinned memory is plain host memory to those who import it. Its owner is
+    released in the callback, with a Python thread state for as long as that takes; the pinned
+    memory is not."""
+    puts, pinned = Puts(), fastdl.empty(9, device=here.pinned)
+    tensors = [fastdl.from_dlpack(pinned.numpy())]
+    del pinned
+    drop_in_callback(here, tensors)
+    let_main_run()
+    assert here.allocations == 0
+    assert (int(puts), waiting()) == (1, 0)
+
+
 def test_a_thread_without_a_state_ends_nothing(kind):
     """It enters a device, but the GIL that owners need may be with a thread that waits for it."""
     run_isolated(

@@ -183,6 +183,17 @@ def test_subclasses_that_a_library_has_are_remembered(library):
     assert front.known(users) is None
 
 
+class OptOut(np.ndarray):
+    __dlpack__ = None
+
+
+def test_a_class_that_leaves_dlpack_is_read_by_what_is_left():
+    """It is one of a library that has __dlpack__, but a buffer as well."""
+    array = BASE.view(OptOut)
+    assert fastdl.asarray(array).data_ptr == BASE.ctypes.data
+    assert fastdl.convert(array, fastdl.Tensor).data_ptr == BASE.ctypes.data
+
+
 def test_a_function_of_a_tensor_makes_the_objects(library):
     """Found once, when the library is there."""
     found = []

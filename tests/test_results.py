@@ -1,5 +1,7 @@
 """fastdl_wrap makes what fastdl.convert makes: what a library cannot have never reaches it."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -35,7 +37,7 @@ def library(monkeypatch):
         table = showing_table()
         members = {"__dlpack_c_exchange_api__": table}
         facts = {"strides": POSITIVE, "readonly": COPIED, **facts}
-        return make(members=members, quick=lambda: table, **facts)
+        return make(members=members, **{"quick": lambda: table, **facts})
 
     return make_library
 
@@ -65,6 +67,31 @@ def test_layouts(api, library, known, source):
             assert steps(result) == steps(expected)
             address = source.ctypes.data
             assert (result.data_ptr == address) is (expected.data_ptr == address)
+
+
+@installed
+def test_a_library_that_another_thread_has_just_found(api, library):
+    """Until that thread knows its table, this one finds it as well; what the library takes is known
+    to both."""
+    first, second = threading.Event(), threading.Event()
+
+    def quick():
+        if not first.is_set():
+            first.set()
+            assert second.wait(60)
+        return cls.__dlpack_c_exchange_api__
+
+    cls = library(quick=quick)
+    thread = threading.Thread(target=lambda: fastdl.convert(BASE, cls))
+    thread.start()
+    try:
+        assert first.wait(60)
+        frozen = np.frombuffer(bytes(8), np.float32)
+        for _ in range(2):
+            assert api.wrap(api.own(frozen), cls).data_ptr != frozen.ctypes.data
+    finally:
+        second.set()
+        thread.join()
 
 
 @installed

@@ -1069,10 +1069,12 @@ static inline int fastdl_own(PyObject *obj, DLManagedTensorVersioned **out);
  * `managed` is consumed in every case, so the caller has nothing to clean up. If this function
  * itself refuses (TypeError: `like` is not a tensor type, or needs fastdl_import(); BufferError:
  * see above) or a table of fastdl's does, its deleter has been called. Device memory that becomes a
- * fastdl.Tensor counts as in use on the thread's work stream. If another library's table fails, it
- * is unknown whether it freed `managed`, which is left alone: a leak is better than a double free.
- * (Before fastdl_import() the table of fastdl.Tensor counts as another library's.) On failure *out
- * is NULL.
+ * fastdl.Tensor counts as in use on the thread's work stream, and memory of fastdl's is ordered for
+ * the current stream of the library of `like`. Memory that one library made and fastdl does not
+ * know is not ordered for another one, whose table gets it as it is. If another library's table
+ * fails, it is unknown whether it freed `managed`, which is left alone: a leak is better than a
+ * double free. (Before fastdl_import() the table of fastdl.Tensor counts as another library's.) On
+ * failure *out is NULL.
  */
 static inline int fastdl_wrap(DLManagedTensorVersioned *managed, PyTypeObject *like,
                               PyObject **out);

@@ -14,6 +14,15 @@ from tests.mutants.mutant import (
 
 CONVERSIONS = [
     mutant(
+        f"{RETURNED}::test_a_library_that_another_thread_has_just_found",
+        "a library counts as known before its table is",
+        CONVERT,
+        "            self.speed_up(self.quick() if self.quick is not None else None)\n"
+        "            fastdl_store_(&self.started, <const void *>self)\n",
+        "            fastdl_store_(&self.started, <const void *>self)\n"
+        "            self.speed_up(self.quick() if self.quick is not None else None)\n",
+    ),
+    mutant(
         f"{CONVERTING}::test_subclasses_that_a_library_has_are_remembered",
         "subclasses of users live for ever",
         "src/fastdl/bridges/convert.py",
@@ -151,8 +160,8 @@ CONVERSIONS = [
         RETURNED,
         "C code gets by a table what convert would copy",
         CONVERT,
-        "    if bridge is not None and fits_its_table(bridge, managed):",
-        "    if bridge is not None and bridge.table is not NULL:",
+        "not ordered and fits_its_table(bridge, managed):",
+        "not ordered and bridge.table is not NULL:",
     ),
     mutant(
         RETURNED,

@@ -12,6 +12,7 @@ from tests.mutants.mutant import (
     FAULTS,
     GIL,
     HANDSHAKE,
+    LIFETIME,
     ORDERING,
     OWN,
     POINTER,
@@ -155,17 +156,31 @@ THE_GIL = [
 
 IN_CALLBACKS = [
     mutant(
+        f"{CALLBACKS}::test_memory_behind_plain_host_memory",
+        "a state that a deleter made counts as one of Python's",
+        LIFETIME,
+        "fdl_state_is_temporary += state->temporary;",
+        "",
+    ),
+    mutant(
+        f"{CALLBACKS}::test_memory_behind_plain_host_memory",
+        "what Python releases in a deleter asks the driver",
+        BLOCK,
+        "(!attached || fdl_state_is_temporary)",
+        "!attached",
+    ),
+    mutant(
         f"{CALLBACKS}::test_a_thread_without_a_state_ends_nothing",
         "a thread without a state ends what was put off",
         DEFERRED,
-        " || PyGILState_GetThisThreadState() == NULL)",
+        " || !has_state())",
         ")",
     ),
     mutant(
         CALLBACKS,
         "a deleter asks the driver wherever it runs",
         DEFERRED,
-        "if (PyGILState_GetThisThreadState() != NULL)",
+        "    if (has_state())",
         "if (block != NULL)",
     ),
     mutant(
@@ -180,8 +195,8 @@ IN_CALLBACKS = [
         CALLBACKS,
         "releases of host memory are put off",
         BLOCK,
-        "if (!attached && block->driven && fdl_put_off(block))",
-        "if (!attached && fdl_put_off(block))",
+        "if (block->driven && (!attached",
+        "if ((!attached",
     ),
     mutant(
         CALLBACKS,
@@ -441,8 +456,8 @@ NUMBERS = [
         WORKS,
         "managed memory from a table is taken for host memory",
         EXCHANGES,
-        "    if (!fdl_is_ordered(fact_of(description)))\n        return 0;",
+        "    if (!fdl_is_ordered(fact_of(description)))\n        return 0;\n    work =",
         "    if (!fdl_is_ordered(fact_of(description)) || (int)device.device_type == 13)\n"
-        "        return 0;",
+        "        return 0;\n    work =",
     ),
 ]

@@ -5,6 +5,7 @@ from tests.mutants.mutant import (
     BINDING,
     CAPTURES,
     CONSUMER,
+    CONVERT,
     DRIVERS,
     EVENT,
     EXCHANGES,
@@ -19,7 +20,31 @@ from tests.mutants.mutant import (
     mutant,
 )
 
+BY_C_CODE = "tests/test_c_streams.py"
+
 EVENTS = [
+    mutant(
+        f"{BY_C_CODE}::test_a_new_tensor_that_is_dropped_is_freed_after_what_fills_it",
+        "what C code does to memory of fastdl_empty is forgotten",
+        EXCHANGES,
+        "            if (description->block->work != NULL)\n"
+        "                fdl_work_note_lent(description->block->work);\n",
+        "",
+    ),
+    mutant(
+        f"{BY_C_CODE}::test_a_new_tensor_is_used_after_what_fills_it",
+        "what C code did to memory that comes back is forgotten",
+        EXCHANGES,
+        "        fdl_work_note_lent(description->block->work);\n        return 0;",
+        "        return 0;",
+    ),
+    mutant(
+        f"{BY_C_CODE}::test_a_library_with_a_table_gets_memory_after_what_c_code_did",
+        "a library gets memory of fastdl's before it is ready",
+        CONVERT,
+        "    if bridge is not None and not ordered and fits_its_table(bridge, managed):",
+        "    if bridge is not None and fits_its_table(bridge, managed):",
+    ),
     mutant(
         HANDSHAKE,
         "a block whose stream cannot be used ends in silence",

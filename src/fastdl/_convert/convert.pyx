@@ -88,7 +88,8 @@ cdef class Bridge:
     cdef readonly str devices
     cdef int32_t least_ndim, most_ndim
     cdef uint8_t sizes[kDLFloat4_e2m1fn + 1]  # `dtypes` of one lane by their codes: bits, or-ed
-    cdef bint host, device, started
+    cdef bint host, device
+    cdef const void *started  # not NULL once it is known whether there is a quicker way
     cdef const fastdl_maker *maker       # `make` for host memory, if there is a quicker way
     cdef const DLPackExchangeAPI *table  # likewise, for all memory that fastdl orders
 
@@ -112,9 +113,9 @@ cdef class Bridge:
 
     def start(self):
         """Finds the quicker ways of a library, which is there now. Once is enough."""
-        if not self.started:
-            self.started = True
+        if fastdl_load_(&self.started) is NULL:
             self.speed_up(self.quick() if self.quick is not None else None)
+            fastdl_store_(&self.started, <const void *>self)
 
     def speed_up(self, way):
         """Makes objects by `way`, where that can be: the function "fastdl_maker" or the exchange
@@ -376,7 +377,7 @@ cdef object deliver(Tensor tensor, Bridge bridge, x, like, bint immutable, copy)
     cdef fdl_description *description
     tensor = fitted(tensor, bridge, x, immutable, copy)
     try:
-        if not bridge.started:
+        if fastdl_load_(&bridge.started) is NULL:
             bridge.start()
         if (bridge.maker is not NULL
                 and tensor.description.managed.dl_tensor.device.device_type == kDLCPU):
@@ -592,7 +593,8 @@ cdef int wrap(DLManagedTensorVersioned *managed, PyTypeObject *like, PyObject **
     """fastdl_wrap of a type whose table is not fastdl's own, as convert makes its objects."""
     cdef const fastdl_record *record
     cdef Bridge bridge
-    cdef bint known
+    cdef bint own = fdl_description_of(managed) is not NULL  # fastdl's memory, or known to it
+    cdef bint ordered = own and managed.dl_tensor.device.device_type != kDLCPU
     cdef Tensor tensor
     try:
         record = record_of(<object>like)
@@ -600,15 +602,14 @@ cdef int wrap(DLManagedTensorVersioned *managed, PyTypeObject *like, PyObject **
     except:
         fdl_discard_versioned(managed)
         raise
-    if bridge is not None and fits_its_table(bridge, managed):
+    if bridge is not None and not ordered and fits_its_table(bridge, managed):
         result = over_table(bridge.table, managed)
     else:
-        known = fdl_description_of(managed) is not NULL
         tensor = fdl_take_versioned(managed, NULL)
-        if record.facts & FASTDL_TYPE_NATIVE:
-            fdl_came_through(tensor.description, record.api, known, FDL_ORDER_NOW)
-        else:
+        if own or not record.facts & FASTDL_TYPE_NATIVE:
             fdl_came_from_c(tensor.description)
+        else:
+            fdl_came_through(tensor.description, record.api, False, FDL_ORDER_NOW)
         result = tensor if bridge is None else deliver(
             tensor, bridge, tensor, <object>like, False, None)
     Py_INCREF(result)

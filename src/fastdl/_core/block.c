@@ -119,7 +119,7 @@ static void block_release(fdl_block *block, int attached)
      * costs as much as a small allocation, is not needed. */
     if (fdl_count_get(&block->refs) != 1 && !fdl_count_release(&block->refs))
         return;
-    if (!attached && block->driven && fdl_put_off(block))
+    if (block->driven && (!attached || fdl_state_is_temporary) && fdl_put_off(block))
         return;
     fdl_block_end(block, attached);
 }

@@ -89,6 +89,10 @@ void fdl_block_end(fdl_block *block, int attached);
  * driver; 0: it may end now. */
 int fdl_put_off(fdl_block *block);
 
+/* Not 0 while this thread has a Python thread state only because a deleter needed one: whatever
+ * Python releases meanwhile, the thread may be in a callback of the driver. */
+extern FDL_THREAD_LOCAL int fdl_state_is_temporary;
+
 /* Frees a block whose `drop` returned 0. */
 void fdl_block_free(fdl_block *block, int attached);
 

@@ -4,7 +4,8 @@
 /* ---- a thread state for as long as an owner needs one ---- */
 
 typedef struct {
-    int attached; /* by us */
+    int attached;  /* by us */
+    int temporary; /* and without us the thread has no state */
     PyGILState_STATE gil;
     PyObject *type, *value, *traceback; /* the exception that was pending, if type is set */
 } python_state;
@@ -36,6 +37,8 @@ static void restore_error(python_state *state)
         PyErr_Restore(state->type, state->value, state->traceback);
 }
 
+FDL_THREAD_LOCAL int fdl_state_is_temporary;
+
 /* 0 when there is no interpreter to attach to. A thread that asks while another one starts to
  * finalise can pass the check and then be stopped inside PyGILState_Ensure: Python offers no
  * way to close that gap before 3.15. */
@@ -45,8 +48,10 @@ static int enter_python(python_state *state, int attached)
     if (!attached) {
         if (!Py_IsInitialized() || (interpreter_is_leaving() && !PyGILState_Check()))
             return 0;
+        state->temporary = PyGILState_GetThisThreadState() == NULL;
         state->gil = PyGILState_Ensure();
         state->attached = 1;
+        fdl_state_is_temporary += state->temporary;
     }
     set_error_aside(state);
     return 1;
@@ -55,8 +60,10 @@ static int enter_python(python_state *state, int attached)
 static void leave_python(python_state *state)
 {
     restore_error(state);
-    if (state->attached)
+    if (state->attached) {
         PyGILState_Release(state->gil);
+        fdl_state_is_temporary -= state->temporary;
+    }
 }
 
 void fdl_clear_error(void)

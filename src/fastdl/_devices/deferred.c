@@ -22,13 +22,19 @@ static void add(fdl_block **list, fdl_block *block)
     fdl_lock_give(&fdl_lists);
 }
 
+/* Whether this is a thread of Python's. The others may be in a callback of the driver, and the
+ * holder of the GIL may wait for them. */
+static int has_state(void)
+{
+    return PyGILState_GetThisThreadState() != NULL && !fdl_state_is_temporary;
+}
+
 /* Ends what is in a list now. An owner may come here again, and blocks may be added, even the same
- * ones: the outer call leaves them for the next time. Not on a thread without a Python thread
- * state, which may be one that the holder of the GIL waits for: owners need the GIL. */
+ * ones: the outer call leaves them for the next time. */
 static void end_all(fdl_block **list)
 {
     fdl_block *block, *next;
-    if (fdl_load_pointer((void *const *)list) == NULL || PyGILState_GetThisThreadState() == NULL)
+    if (fdl_load_pointer((void *const *)list) == NULL || !has_state())
         return;
     fdl_lock_take(&fdl_lists);
     block = *list;
@@ -109,7 +115,7 @@ static void ask_for_a_call(void)
 
 int fdl_put_off(fdl_block *block)
 {
-    if (PyGILState_GetThisThreadState() != NULL)
+    if (has_state())
         return 0;
     add(&fdl_blocks_put_off, block);
     ask_for_a_call();

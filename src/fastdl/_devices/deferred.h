@@ -11,10 +11,11 @@
  * GIL again), when a thread with such a state next enters a device or imports a tensor on one, or
  * when Python ends.
  *
- * Plain host memory is not put off: its owner needs Python at most, so the deleter takes the GIL,
- * as those of most libraries do. Otherwise worker threads in C++ would pile up memory for as long
- * as the main thread is busy in C; device memory cannot pile up, since each tensor on a device that
- * comes in releases what was put off.
+ * Plain host memory is not put off: the deleter takes the GIL, as those of most libraries do, and
+ * what its owner then releases is put off where it needs the driver (fdl_state_is_temporary).
+ * Otherwise worker threads in C++ would pile up memory for as long as the main thread is busy in C;
+ * device memory cannot pile up, since each tensor on a device that comes in releases what was put
+ * off.
  *
  * *Refused*: a thread with a state has asked the driver, and was refused: a graph is being
  * captured, or Python code in a callback drops the tensor. (Such a thread cannot be told from

@@ -79,8 +79,12 @@ int fdl_came_from_c(fdl_description *description)
 {
     fdl_work *work;
     fdl_failure failure;
-    if (description->block->work != NULL || !fdl_is_ordered(fact_of(description)))
+    if (!fdl_is_ordered(fact_of(description)))
         return 0;
+    if (description->block->work != NULL) { /* of fastdl_empty, or it came back */
+        fdl_work_note_lent(description->block->work);
+        return 0;
+    }
     work = work_of(description);
     if (work == NULL)
         return -1;
@@ -156,6 +160,8 @@ int fdl_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *erro
     } else {
         description = fdl_memory_on_device(&tensor, 0, layout.nbytes, &failure);
         if (description != NULL) {
+            if (description->block->work != NULL)
+                fdl_work_note_lent(description->block->work);
             *out = &description->managed;
             return 0;
         }

@@ -481,7 +481,7 @@ int fdl_work_ready_for(fdl_work *work, int64_t stream, fdl_failure *failure)
     return fdl_work_ready_on(work, source, stream, failure);
 }
 
-static void note_lent(fdl_work *work)
+void fdl_work_note_lent(fdl_work *work)
 {
     fdl_stream_scope *scope = scope_for(work->device);
     if (scope != NULL)
@@ -494,7 +494,7 @@ int fdl_work_ready_from_c(fdl_work *work, fdl_failure *failure)
     int64_t stream = fdl_work_stream(work->device);
     if (fdl_work_ready_on(work, stream, stream, failure) < 0)
         return -1;
-    note_lent(work);
+    fdl_work_note_lent(work);
     return 0;
 }
 
@@ -611,7 +611,7 @@ int fdl_work_lend(fdl_work *work, fdl_failure *failure)
 {
     if (fdl_work_order(work, fdl_work_stream(work->device), failure) < 0)
         return -1;
-    note_lent(work);
+    fdl_work_note_lent(work);
     return 0;
 }
 

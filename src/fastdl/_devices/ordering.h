@@ -69,10 +69,12 @@ int fdl_work_record_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_fail
  * Costs nothing when nothing is in flight. */
 int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure);
 
-/* The same for the calling thread's work stream, on which C code is about to queue work that fastdl
- * does not see: the next user of the memory also waits for that thread's work stream or, if its
- * scope has ended, for what was queued there until then. A thread that uses the memory before the
- * scope ends cannot: see fdl_work_record. */
+/* C code queues work that fastdl does not see on the calling thread's work stream: the next user of
+ * the memory also waits for that stream or, if its scope has ended, for what was queued there until
+ * then. A thread that uses the memory before the scope ends cannot: see fdl_work_record. */
+void fdl_work_note_lent(fdl_work *work);
+
+/* fdl_work_order for the calling thread's work stream, and fdl_work_note_lent. */
 int fdl_work_lend(fdl_work *work, fdl_failure *failure);
 
 /* As fdl_work_order, for a stream of device `ordinal`. */

@@ -25,7 +25,7 @@ def convert(x, like, copy):
     if own is bridge and not copy:
         return x
     try:
-        tensor = asarray(x) if own is None else front.read(x, own)
+        tensor = asarray(x)
         tensor = exchange.from_dlpack(x) if tensor is x else tensor  # one of convert's own
     except Exception as error:
         found = explain(error, x, None, bridge)
@@ -39,7 +39,9 @@ def convert(x, like, copy):
 def read(x):
     """The tensor of an object of a library that fastdl knows; None for any other."""
     own = known_bridge(type(x))
-    return None if own is None else front.read(x, own)
+    if own is None or (own.read is None and not exchange.is_producer(x)):
+        return None
+    return front.read(x, own)
 
 
 # ---- which library --------------------------------------------------------------------------
