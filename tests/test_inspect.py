@@ -142,7 +142,7 @@ def test_a_consumer_that_is_quick_is_not_imported(tmp_path):
         ("numpy:array(['text'])", 1, "<U4"),
         ("builtins:3", 1, "got 'int'"),
         ("numpy:arange(", 2, "SyntaxError"),
-        ("numpy:nonsense_", 2, "No module named 'nonsense_'"),
+        ("numpy:nonsense_", 2, "module 'numpy' has no attribute 'nonsense_'"),
         ("nonsense_:1", 2, "No module named 'nonsense_'"),
         ("numpy", 2, "expected MODULE:EXPRESSION"),
         ("os:abort()", 2, "the process died (SIGABRT) at this: evaluate"),

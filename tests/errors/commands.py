@@ -84,5 +84,11 @@ GROUP = Group(
             "expected MODULE:EXPRESSION, as in 'numpy:ones(3)'; got 'numpy'",
             "A module to import, a colon, and an expression of its names.",
         ),
+        Row(
+            lambda: evaluate("numpy:arrange(3)"),
+            AttributeError,
+            "module 'numpy' has no attribute 'arrange'. Did you mean: 'arange'?",
+            "A name is an attribute or a submodule of the module, a builtin, or another module.",
+        ),
     ],
 )

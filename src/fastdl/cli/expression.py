@@ -1,24 +1,57 @@
 """MODULE:EXPRESSION, by which the command line names an array."""
 
-import ast
 import builtins
+from difflib import get_close_matches
 from importlib import import_module
+from types import ModuleType
+from typing import Any
 
-import fastdl
 
-
-def evaluate(text: str):
+def evaluate(text: str) -> Any:
     """The value of `MODULE:EXPRESSION`, such as `torch:ones(3, 4).t()`.
 
-    The expression is evaluated with the names of the module and `fastdl`; other names are those of
-    modules, which are imported. ValueError without a colon; whatever an import or the expression
-    raises is passed on.
+    A name is an attribute of the module, else a builtin, else a submodule of the module, else
+    another module: both are imported. ValueError without a colon, AttributeError for a name that is
+    none of these; whatever else an import or the expression raises is passed on.
     """
     name, colon, expression = (part.strip() for part in text.partition(":"))
     if not (name and colon and expression):
         raise ValueError(f"expected MODULE:EXPRESSION, as in 'numpy:ones(3)'; got {text!r}")
-    names = {**vars(builtins), **vars(import_module(name)), "fastdl": fastdl}
-    for node in ast.walk(ast.parse(expression, mode="eval")):
-        if isinstance(node, ast.Name) and node.id not in names:
-            names[node.id] = import_module(node.id)
-    return eval(expression, names)
+    return eval(expression, Names(name))
+
+
+class Names(dict[str, Any]):
+    """The global names of an expression, each looked up when the expression first needs it: Python
+    itself knows which names the expression binds."""
+
+    def __init__(self, module: str) -> None:
+        super().__init__(__builtins__=builtins)
+        self.name, self.module = module, import_module(module)
+
+    def __missing__(self, name: str) -> Any:
+        try:
+            value = getattr(self.module, name)
+        except AttributeError as error:
+            if hasattr(builtins, name):
+                raise KeyError(name) from None  # Python goes on with its builtins
+            value = imported(f"{self.name}.{name}") or imported(name)
+            if value is None:
+                raise AttributeError(self.explained(name, str(error))) from None
+        self[name] = value
+        return value
+
+    def explained(self, name: str, message: str) -> str:
+        """What the module says of a name that it does not have, with a name that is meant."""
+        similar = get_close_matches(name, dir(self.module), n=1)
+        plain = f"module {self.module.__name__!r} has no attribute {name!r}"
+        return f"{plain}. Did you mean: {similar[0]!r}?" if similar and message == plain else message
+
+
+def imported(name: str) -> ModuleType | None:
+    """A module; None if there is none of that name."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise  # a module that it needs
+        return None
