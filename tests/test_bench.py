@@ -140,14 +140,81 @@ def test_table_and_progress(monkeypatch, capsys):
     monkeypatch.setattr(libraries.Library, "installed", True)
     monkeypatch.setattr(bench, "imports", lambda progress: progress.ended("import", 1, None) or [])
     monkeypatch.setattr(bench, "costs_of", lambda library, progress: answers[library.name])
+    monkeypatch.setenv("COLUMNS", "80")
     assert main(["bench", "--only", "numpy,torch"]) == 0
     shown = capsys.readouterr()
     assert shown.err == "[1/3] import 1.0 s\n"
     lines = shown.out.splitlines()
-    assert lines[2] == "numpy 9.9"
-    expected = "f(x) 50.0 ns g(x) 200.0 ns 0.25 (0.20 to 0.30) <= 0.5 held"
-    assert lines[3].split() == expected.split()
-    assert lines[4:7] == ["  h(x): TypeError: no", "torch", "  not measured: hung"]
+    start = lines.index("numpy 9.9")
+    assert lines[start + 1].split() == "f(x) 50.0 ns 0.25 <= 0.5 held".split()
+    assert lines[start + 2].split() == "vs g(x) 200.0 ns 0.20 to 0.30".split()
+    assert lines[start + 3 : start + 7] == [
+        "  h(x): TypeError: no",
+        "",
+        "torch",
+        "  not measured: hung",
+    ]
+
+
+def table_of(columns, library, rows, cores=2):
+    """The lines of a report on one library; each row is of two statements."""
+    cost = {"ns": 99_999.0, "peer_ns": 123.4, "ratio": 10.25, "quartiles": [10.2, 10.3]}
+    cost |= {"budget": 0.667, "verdict": "missed"}
+    report = {
+        "fastdl": "1.0",
+        "python": "3.99.0",
+        "system": "Linux x86_64",
+        "cores": cores,
+        "load": None,
+        "empty_call_ns": 10.0,
+        "start": [],
+        "libraries": [
+            {
+                "name": library,
+                "version": "1.0",
+                "rows": [{"what": ours, "peer": peer, **cost} for ours, peer in rows],
+                "failure": None,
+            }
+        ],
+    }
+    return list(bench.as_text(report, columns))
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("columns", [80, 100, 140])
+def test_all_rows_fit_the_terminal(name, columns):
+    lines = table_of(columns, name, [(row.ours, row.peer) for row in ROWS[name]])
+    assert max(map(len, lines)) <= columns
+    text = "\n".join(lines)
+    for row in ROWS[name]:
+        assert f"  {row.ours} " in text and f"vs {row.peer}" in text
+    # All numbers of a kind are in one place.
+    assert len({line.index(" ns ") for line in lines if line.endswith("10.20 to 10.30")}) == 1
+
+
+def test_a_wide_terminal_has_room_for_long_statements():
+    ours, peer = "f(y)", "g(" + "y" * 60 + ")"
+    narrow, wide = (table_of(columns, "mxnet", [(ours, peer)]) for columns in (80, 120))
+    (line,) = (line for line in wide if peer in line)
+    assert line.endswith("123.4 ns  10.20 to 10.30")
+    (line,) = (line for line in narrow if peer in line)
+    assert line.endswith(")")
+
+
+def test_rows_of_two_arrays_say_so():
+    marked = [
+        line
+        for name, rows in ROWS.items()
+        for line in table_of(80, name, [(row.ours, row.peer) for row in rows])
+        if ", other array" in line
+    ]
+    assert [line.split()[1] for line in marked] == ["numpy.from_dlpack(ndarray),"]
+    assert any(line.startswith("other array: ") for line in table_of(80, "tvm_ffi", []))
+
+
+def test_one_core():
+    assert table_of(80, "numpy", [], cores=1)[0].endswith(", 1 core")
+    assert "core" not in table_of(80, "numpy", [], cores=None)[0]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 import fastdl
 from fastdl.__main__ import FACTS, main
-from fastdl.cli import COMMANDS, demo
+from fastdl.cli import COMMANDS, demo, environment
 from fastdl.cli.libraries import LIBRARIES
 
 PACKAGE = Path(fastdl.__file__).parent
@@ -88,6 +88,53 @@ def test_no_command_tells_what_there_is():
     assert "usage" in done.stdout
     for name in (*FACTS, *COMMANDS):
         assert name in done.stdout
+
+
+DOCUMENTATION = "https://fastdl.example/docs"
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """A distribution whose metadata says where the documentation is."""
+    info = tmp_path / "fastdlpack-99.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: fastdlpack\nVersion: 99\n"
+        "Project-URL: Source, https://fastdl.example/source\n"
+        f"Project-URL: Documentation, {DOCUMENTATION}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_where_the_documentation_is(installed, capsys):
+    """After the help, and after an error."""
+    assert main([]) == 0
+    assert capsys.readouterr().out.endswith(f"\nDocumentation: {DOCUMENTATION}\n")
+    with pytest.raises(SystemExit, match="2"):
+        main(["nonsense"])
+    *_, error, last = capsys.readouterr().err.splitlines()
+    assert "invalid choice: 'nonsense'" in error
+    assert last == f"Documentation: {DOCUMENTATION}"
+
+
+def test_without_metadata_nothing_is_said_of_it(monkeypatch, capsys):
+    monkeypatch.setattr(environment, "DISTRIBUTION", "no-such-distribution")
+    assert main([]) == 0
+    with pytest.raises(SystemExit, match="2"):
+        main(["nonsense"])
+    shown = capsys.readouterr()
+    assert "Documentation" not in shown.out + shown.err
+    assert "invalid choice" in shown.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_keeps_words_whole(name, monkeypatch, capsys):
+    for columns in range(50, 100):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        with pytest.raises(SystemExit, match="0"):
+            main([name, "--help"])
+        shown = capsys.readouterr().out
+        assert not [line for line in shown.splitlines() if line.endswith("-")]
 
 
 # ---- demo -----------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """python -m fastdl doctor, with real libraries and with some that fail in every way."""
 
+import io
 import json
 import os
 import re
@@ -13,6 +14,8 @@ import pytest
 import fastdl
 from fastdl.cli import defects, environment, grid, libraries, page, privacy
 from fastdl.cli import report as words
+from fastdl.cli.screen import Screen
+from fastdl.cli.words import counted, wrapped
 from tests.support.fake_libraries import ARRAY, distribution, install, run
 
 # A library whose arrays are taken; one whose `from_dlpack` ends the process.
@@ -60,6 +63,7 @@ def test_keywords_are_those_that_the_method_takes(healthy):
     assert library_in(healthy, "tvm_ffi")["dlpack"] == {
         "keywords": ["max_version", "dl_device", "copy", "stream"],
         "capsule": "dltensor_versioned",
+        "raises": "",
     }
 
 
@@ -97,7 +101,7 @@ LIBRARY = {
     "outcome": str,
     "reason": str,
     "way": {"kind": str, "text": str, "type": str},
-    "dlpack": {"keywords": list, "capsule": str},
+    "dlpack": {"keywords": list, "capsule": str, "raises": str},
     "tensor": dict,
     "import_ns": float,
     "numpy_ns": float,
@@ -322,7 +326,7 @@ def test_plain(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "\x1b" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
-    assert re.search(r"^numpy +[\d.]+ .* \d+ ns +zero-copy$", done.stdout, re.MULTILINE)
+    assert re.search(r"^numpy +[\d.]+ +bridge +\d+ ns +zero-copy$", done.stdout, re.MULTILINE)
     assert re.search(r"^cupy .*SIGABRT", done.stdout, re.MULTILINE)
     assert re.search(r"^ 1 numpy +=  X  =$", done.stdout, re.MULTILINE)
     assert "np.from_dlpack(ndarray) costs" in done.stdout
@@ -435,10 +439,58 @@ def test_page_of_nothing():
     assert "No tensor library" in words
 
 
+def test_numbers_of_defects():
+    known = {"title": "It breaks", "certain": True, "seen": "1.0", "remedy": "Nothing."}
+    rows = [
+        {"name": name, "version": "1.0", "defects": [known] * count}
+        for name, count in (("numpy", 1), ("torch", 2))
+    ]
+    text = "".join(page.defects(rows))
+    assert "<summary>numpy 1.0: 1 defect</summary>" in text
+    assert "<summary>torch 1.0: 2 defects</summary>" in text
+
+
 def test_a_page_needs_a_folder(tmp_path):
     done = run(tmp_path, "doctor", "--html", str(tmp_path / "none" / "report.html"))
     assert done.returncode == 2
     assert "no folder" in done.stderr
+
+
+# ---- words ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(1, "1 byte"), (2, "2 bytes"), (0, "0 bytes"), (0.5, "0.5 bytes")]
+)
+def test_counted(number, words):
+    assert counted(number, "byte") == words
+
+
+def test_words_with_hyphens_stay_whole():
+    words = ["read-only", "zero-copy", "--no-grid", "non-contiguous"]
+    for columns in range(18, 60):
+        lines = wrapped(" ".join(words * 3), columns, "  ", "    ")
+        assert max(map(len, lines)) <= columns
+        assert " ".join(lines).split() == words * 3
+
+
+def test_screens_keep_words_whole(monkeypatch):
+    text = "read-only zero-copy " * 4
+    for columns in range(40, 60):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        screen = Screen(plain=True, file=io.StringIO())
+        screen.line(text)
+        screen.field("name", text)
+        screen.table(("library", "why"), [("numpy", text)])
+        shown = screen.file.getvalue()
+        assert shown.count("read-only") == shown.count("zero-copy") == 12
+
+
+def test_a_method_that_raises_is_said_to():
+    asked = {"keywords": ["stream"], "capsule": "", "raises": "BufferError"}
+    assert list(words.protocol_lines([{"name": "warp", "dlpack": asked}])) == [
+        "__dlpack__(stream), raises BufferError: warp"
+    ]
 
 
 # ---- reasons --------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ def test_a_legacy_capsule(folder, tmp_path):
     )
     found = inspect(tmp_path, "older:Array()", *QUICK)
     assert found["way"]["kind"] == "__dlpack__"
-    assert found["dlpack"] == {"keywords": ["stream"], "capsule": "dltensor"}
+    assert found["dlpack"] == {"keywords": ["stream"], "capsule": "dltensor", "raises": ""}
     assert found["managed"]["form"] == "legacy" and found["managed"]["version"] is None
     assert found["managed"]["shape"] == [2, 3]
 
@@ -237,6 +237,22 @@ def test_drawing_of_a_reversed_array_with_gaps():
     ]
 
 
+@pytest.mark.parametrize(
+    ("shape", "strides", "lines"),
+    [
+        ([6], [-1], [["-40", "5", "4", "3", "2", "1", "0"]]),
+        (
+            [2, 3],
+            [6, -2],
+            [["-32", "2", ".", "1", ".", "0", "."], ["+16", "5", ".", "4", ".", "3"]],
+        ),
+    ],
+)
+def test_drawings_begin_at_the_lowest_address(shape, strides, lines):
+    layout = memory.layout_of(shape, strides)
+    assert [line.split() for line in memory.drawing(layout, strides, 8, 80)] == lines
+
+
 def test_lines_fit_the_terminal():
     layout = memory.layout_of([128], [1])
     for width in (40, 80, 140):
@@ -249,6 +265,26 @@ def test_names_of_types_that_are_unknown():
 
 
 # ---- as text --------------------------------------------------------------------------------
+
+
+def test_one_element(folder):
+    done = run(folder, "inspect", "numpy:zeros(1, 'int8')", "--plain", *QUICK)
+    assert done.returncode == 0, done.stderr
+    assert "  span          1 element of 1 byte, 1 of 1 place used: 1 byte\n" in done.stdout
+    assert "  imported by   bridge\n" in done.stdout
+
+
+def test_a_method_that_raises(tmp_path):
+    source = (
+        "class Array(bytearray):\n"
+        "    def __dlpack__(self, **keywords): raise BufferError('not now')\n"
+        "    def __dlpack_device__(self): return 1, 0\n"
+    )
+    install(tmp_path, "refusing", source)
+    found = inspect(tmp_path, "refusing:Array(3)", *QUICK, status=1)
+    assert found["dlpack"]["capsule"] == "" and found["dlpack"]["raises"] == "BufferError"
+    facts = dict(drawing.facts(found))
+    assert facts["__dlpack__"].endswith("; raises BufferError")
 
 
 def test_plain(folder):

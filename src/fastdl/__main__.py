@@ -4,8 +4,10 @@ import argparse
 import os
 import sys
 from importlib import import_module
+from typing import NoReturn
 
 from fastdl import __version__, _build, cli, dlpack_version
+from fastdl.cli.words import wrapped
 
 # Option -> what it prints, and its help.
 FACTS = {
@@ -20,17 +22,49 @@ FACTS = {
 }
 
 
+class Formatter(argparse.HelpFormatter):
+    """Keeps words such as "zero-copy" whole, as all of the command line does."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return wrapped(" ".join(text.split()), width)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n".join(wrapped(" ".join(text.split()), width, indent, indent))
+
+
+class Parser(argparse.ArgumentParser):
+    """Its help and its errors end with the address of the documentation, where it is known."""
+
+    def format_help(self) -> str:
+        return super().format_help() + documentation()
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(2, f"{self.prog}: error: {message}\n{documentation()}")
+
+
+def documentation() -> str:
+    from fastdl.cli import environment
+
+    address = environment.documentation()
+    return f"Documentation: {address}\n" if address else ""
+
+
 def main(arguments=None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m fastdl", description="fastdl's tools")
+    parser = Parser(
+        prog="python -m fastdl", description="fastdl's tools", formatter_class=Formatter
+    )
     facts = parser.add_argument_group(
         "facts", "printed one to a line, in the order in which they are asked for"
     )
     for option, (fact, text) in FACTS.items():
         facts.add_argument(option, dest="facts", action="append_const", const=fact, help=text)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    commands = parser.add_subparsers(
+        title="commands", metavar="COMMAND", parser_class=argparse.ArgumentParser
+    )
     arguments = sys.argv[1:] if arguments is None else arguments
     for name, text in cli.COMMANDS.items():
-        command = commands.add_parser(name, help=text, description=text)
+        command = commands.add_parser(name, help=text, description=text, formatter_class=Formatter)
         if name in arguments:
             module = import_module(f"fastdl.cli.{name}")
             module.add_arguments(command)

@@ -26,7 +26,8 @@ def command(*arguments):
             except SystemExit as error:  # of argparse
                 status = error.code
         if status != 0:
-            raise SystemExit(said.getvalue().strip().splitlines()[-1])
+            lines = said.getvalue().strip().splitlines()
+            raise SystemExit(next(line for line in lines[::-1] if "error: " in line))
 
     return do
 

@@ -21,7 +21,8 @@ from fastdl.cli import processes
 from fastdl.cli.costs import Row, judged, rows_of
 from fastdl.cli.libraries import Library, installed
 from fastdl.cli.options import add_only, add_quiet
-from fastdl.cli.timing import ROUNDS, compared
+from fastdl.cli.timing import ROUNDS, compared, names_in
+from fastdl.cli.words import counted, terminal_width, wrapped
 
 LIMIT = 60.0  # seconds that a library may take for one step
 STARTS = 7  # of an interpreter, to time an import
@@ -42,7 +43,11 @@ def run(options) -> int:
         "start": imports(progress),
         "libraries": [costs_of(library, progress) for library in chosen],
     }
-    print(json.dumps(report, indent=1) if options.json else "\n".join(as_text(report)))
+    print(
+        json.dumps(report, indent=1)
+        if options.json
+        else "\n".join(as_text(report, terminal_width()))
+    )
     return 0
 
 
@@ -106,53 +111,68 @@ def facts() -> dict:
 
 # ---- the table ------------------------------------------------------------------------------
 
-HEAD = ("", "fastdl", "compared with", "", "ratio", "quartiles", "budget", "")
-NUMBERS = (1, 3)  # the columns to align at the right
-NOTES = """
-x: an array of the library; ndarray: of NumPy; tensor: a fastdl.Tensor; each of six float32.
-A ratio is the median of {rounds} rounds, in each of which both sides ran. The quartiles show the
-noise: a budget between them is "close". An empty call of a C function takes {empty} here.
-"""
+NUMBERS = 33  # columns to the right of the statements
+OTHER = ", other array"
+NOTES = (
+    "x: an array of the library; ndarray: one of NumPy; tensor: a fastdl.Tensor; each of six "
+    "float32.",
+    "other array: fastdl reads x here, and the other side an array of its own library.",
+    "ratio: fastdl's cost divided by the other one, the median of {rounds} rounds in which both "
+    "ran. Below it are its quartiles, which show the noise: a budget between them is close.",
+    "An empty call of a C function takes {empty} here.",
+)
 
 
-def as_text(report: dict) -> Iterator[str]:
-    load = "" if report["load"] is None else f", load {report['load']:.1f}"
-    yield (
-        f"fastdl {report['fastdl']}, CPython {report['python']}, {report['system']}, "
-        f"{report['cores']} cores{load}"
+def as_text(report: dict, columns: int) -> Iterator[str]:
+    """Two lines for each row, fastdl's and the other, no longer than `columns`."""
+    facts = (
+        f"fastdl {report['fastdl']}",
+        f"CPython {report['python']}",
+        report["system"],
+        counted(report["cores"], "core") if report["cores"] else "",
+        "" if report["load"] is None else f"load {report['load']:.1f}",
     )
-    lines: list = [HEAD, *map(cells, report["start"])]
+    yield from wrapped(", ".join(filter(None, facts)), columns)
+    groups = [("", report["start"], None)] if report["start"] else []
     for library in report["libraries"]:
-        lines.append(f"{library['name']} {library['version'] or ''}".rstrip())
-        lines += map(cells, library["rows"])
-        if library["failure"]:
-            lines.append(f"  not measured: {library['failure']}")
-    table = [line for line in lines if isinstance(line, tuple)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for line in lines:
-        yield line if isinstance(line, str) else aligned(line, widths)
-    yield NOTES.format(rounds=ROUNDS, empty=cost(report["empty_call_ns"])).rstrip()
+        title = f"{library['name']} {library['version'] or ''}".rstrip()
+        groups.append((title, library["rows"], library["failure"]))
+    rows = [row for _, rows, _ in groups for row in rows if "error" not in row]
+    longest = max((len(text) for row in rows for text in statements(row)), default=0)
+    room = min(longest, columns - NUMBERS)
+    yield f"{'':{room}}      cost  ratio budget"
+    for title, rows, failure in groups:
+        yield from ("", title) if title else ()
+        for row in rows:
+            yield from lines(row, room, columns)
+        if failure:
+            yield from wrapped(f"not measured: {failure}", columns, "  ", "    ")
+    yield ""
+    for note in NOTES:
+        note = note.format(rounds=ROUNDS, empty=cost(report["empty_call_ns"]))
+        yield from wrapped(note, columns, "", "  ")
 
 
-def cells(row: dict) -> tuple[str, ...] | str:
+def statements(row: dict) -> tuple[str, str]:
+    other = "x" in names_in(row["what"]) and "x" not in names_in(row["peer"])
+    return f"  {row['what']}", f"    vs {row['peer']}{OTHER if other else ''}"
+
+
+def lines(row: dict, room: int, columns: int) -> Iterator[str]:
     if "error" in row:
-        return f"  {row['what']}: {row['error']}"
+        yield from wrapped(f"{row['what']}: {row['error']}", columns, "  ", "    ")
+        return
     low, high = row["quartiles"]
-    return (
-        f"  {row['what']}",
-        cost(row["ns"]),
-        row["peer"],
-        cost(row["peer_ns"]),
-        f"{row['ratio']:.2f}",
-        f"({low:.2f} to {high:.2f})",
-        f"<= {row['budget']:.2g}" if "budget" in row else "",
-        row.get("verdict", ""),
+    budget = f"<= {row['budget']:<5.2g} {row['verdict']}" if "budget" in row else ""
+    numbers = (
+        (row["ns"], f"{row['ratio']:<5.2f} {budget}"),
+        (row["peer_ns"], f"{low:.2f} to {high:.2f}"),
     )
-
-
-def aligned(line: tuple[str, ...], widths: list[int]) -> str:
-    sides = (">" if column in NUMBERS else "<" for column in range(len(line)))
-    return "  ".join(f"{c:{s}{w}}" for c, s, w in zip(line, sides, widths, strict=True)).rstrip()
+    for statement, (nanoseconds, text) in zip(statements(row), numbers, strict=True):
+        if len(statement) > room:
+            yield statement
+            statement = ""
+        yield f"{statement:<{room}}  {cost(nanoseconds):>8}  {text}".rstrip()
 
 
 def cost(nanoseconds: float) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 from fastdl._core.dtype import DType
 from fastdl.cli import memory
 from fastdl.cli.screen import Screen
+from fastdl.cli.words import counted
 
 
 def show(found: dict[str, Any], screen: Screen) -> None:
@@ -41,7 +42,11 @@ def facts(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
             lends = "lends tensors" if table["lends"] else "does not lend tensors"
             yield "table", f"DLPack {table['version']}, {lends}"
     if dlpack:
-        yield "__dlpack__", f"takes {', '.join(dlpack['keywords'])}; gives {dlpack['capsule']!r}"
+        outcome = f"gives {dlpack['capsule']!r}"
+        if dlpack["raises"]:
+            outcome = f"raises {dlpack['raises']}"
+        keywords = ", ".join(dlpack["keywords"]) or "no keywords"
+        yield "__dlpack__", f"takes {keywords}; {outcome}"
     if tensor:
         kind = "read-only" if tensor["readonly"] else "writable"
         if tensor["immutable"]:
@@ -58,7 +63,7 @@ def fields(managed: dict[str, Any]) -> Iterator[tuple[str, str]]:
         names = " | ".join(managed["flag_names"]) or "none"
         form = f"version {managed['version']}, flags {managed['flags']:#x} ({names})"
     yield "form", form
-    aligned = f"aligned to {managed['alignment']} bytes" if managed["data"] else "NULL"
+    aligned = f"aligned to {counted(managed['alignment'], 'byte')}" if managed["data"] else "NULL"
     yield "data", f"{managed['data']:#x}, {aligned}"
     yield "byte_offset", str(managed["byte_offset"])
     yield "device", f"type {device[0]}, id {device[1]}: {managed['device_name']}"
@@ -92,17 +97,17 @@ def show_memory(found: dict[str, Any], screen: Screen) -> None:
     screen.field("layout", "; ".join(layout["words"]))
     count, places = layout["elements"], layout["places"]
     span = layout["high"] - layout["low"] + 1 if count else 0
-    used = "" if places is None else f", {places} of {span} places used"
-    screen.field(
-        "span", f"{count} elements of {itemsize:g} bytes{used}: {span * itemsize:.15g} bytes"
-    )
+    used = "" if places is None else f", {places} of {counted(span, 'place')} used"
+    elements, each = counted(count, "element"), counted(itemsize, "byte")
+    screen.field("span", f"{elements} of {each}{used}: {counted(span * itemsize, 'byte')}")
     if layout["low"]:
-        screen.field("", f"`data` points {-layout['low'] * itemsize:.15g} bytes behind the first")
+        behind = counted(-layout["low"] * itemsize, "byte")
+        screen.field("", f"`data` points {behind} behind the first")
     if layout["order"] is None:
         for dimension, size, stride in memory.steps(shape, strides):
             screen.field(
                 f"dimension {dimension}",
-                f"{size} elements, {stride * itemsize:+.15g} bytes from one to the next",
+                f"{size} elements, {counted(stride * itemsize, 'byte')} from one to the next",
             )
         return
     screen.line("bytes from `data`; elements numbered in row-major order; . not used", "dim", 2)

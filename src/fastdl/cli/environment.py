@@ -67,6 +67,17 @@ def version_of(library: Library) -> str:
     return ""
 
 
+def documentation() -> str:
+    """The address of the documentation, from the metadata of the installed distribution; "" if it
+    says none, or there is no distribution, as in a source tree."""
+    try:
+        urls = metadata.metadata(DISTRIBUTION).get_all("Project-URL") or ()
+    except metadata.PackageNotFoundError:
+        return ""
+    named = dict(url.split(", ", 1) for url in urls if ", " in url)
+    return named.get("Documentation", "")
+
+
 def name_clashes() -> list[str]:
     """Sentences about other packages that are imported as `fastdl`, too."""
     found = distributions("fastdl")

@@ -44,7 +44,9 @@ class Names(dict[str, Any]):
         """What the module says of a name that it does not have, with a name that is meant."""
         similar = get_close_matches(name, dir(self.module), n=1)
         plain = f"module {self.module.__name__!r} has no attribute {name!r}"
-        return f"{plain}. Did you mean: {similar[0]!r}?" if similar and message == plain else message
+        return (
+            f"{plain}. Did you mean: {similar[0]!r}?" if similar and message == plain else message
+        )
 
 
 def imported(name: str) -> ModuleType | None:

@@ -19,12 +19,12 @@ Shows everything that crosses when an array is handed to another library: the ty
 imports it, the fields of the managed tensor as the library sent it, a map of the memory (which
 elements are where), and which installed libraries take it as it is, copy it, or refuse it, and why.
 The expression is evaluated with the names of the module: torch:ones(3, 4).t() is
-torch.ones(3, 4).t(). Quote it for the shell.
+torch.ones(3, 4).t(). Other names are modules, which are imported. Quote it for the shell.
 """
 EPILOG = """\
 The expression is evaluated once here and once for each consumer, each time in a process of its own:
-a crash is an answer. --quick tries no consumer; what is said of them then is what fastdl.convert
-knows of them. The exit status is 1 if the array cannot be imported, 2 if there is none.
+a crash is an answer. --quick predicts what consumers do, by what fastdl.convert knows of them,
+without importing them. The exit status is 1 if the array cannot be imported, 2 if there is none.
 """
 
 
@@ -34,7 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "expression", metavar="MODULE:EXPRESSION", help="an array, such as 'torch:ones(3, 4).t()'"
     )
     add_only(parser, "consumers")
-    parser.add_argument("--quick", action="store_true", help="import no consumer")
+    parser.add_argument(
+        "--quick", action="store_true", help="predict what consumers do, without importing them"
+    )
     add_output(parser)
     add_limit(parser)
 

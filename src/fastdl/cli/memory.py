@@ -124,11 +124,9 @@ def drawing(layout: dict[str, Any], strides: list[int], itemsize: float, width: 
     room = max(1, (width - 12) // broad)
     larger = [abs(s) for s in strides if 1 < abs(s) <= room]
     line = max(larger, default=min(room, 16))
-    start = low // line * line  # so that rows of the tensor begin lines
-    padded = [""] * (low - start) + cells
     lines = []
-    for first in range(0, len(padded), line):
-        place = (start + first) * itemsize
-        shown = "".join(cell.rjust(broad) for cell in padded[first : first + line])
+    for first in range(0, len(cells), line):
+        place = (low + first) * itemsize
+        shown = "".join(cell.rjust(broad) for cell in cells[first : first + line])
         lines.append(f"{place:>+10.10g} {shown}")
     return lines

@@ -7,6 +7,7 @@ from typing import Any
 
 from fastdl.cli import doctor, report
 from fastdl.cli.grid import OUTCOMES
+from fastdl.cli.words import counted
 
 STYLE = """\
 :root { color-scheme: light dark; --text: #1c2024; --soft: #5b6470; --back: #fff; --card: #f5f6f8;
@@ -167,7 +168,7 @@ def defects(rows: list[dict[str, Any]]) -> Iterator[str]:
         return
     yield "<h2>Known defects, and what fastdl does about them</h2>"
     for library in rows:
-        count = len(library["defects"])
+        count = counted(len(library["defects"]), "defect")
         named = escape(f"{library['name']} {library['version']}")
         yield f"<details open=''><summary>{named}: {count}</summary><ul>"
         for defect in library["defects"]:

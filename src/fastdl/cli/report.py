@@ -8,6 +8,7 @@ from fastdl.bridges import lookup
 from fastdl.cli import doctor
 from fastdl.cli.grid import OUTCOMES
 from fastdl.cli.screen import Screen
+from fastdl.cli.words import counted
 
 #: A letter for each outcome, in a grid that has no room for words.
 LETTERS = {"zero-copy": "=", "copy": "c", "refused": "r", "wrong": "W", "died": "X", "none": "-"}
@@ -44,7 +45,7 @@ def facts(report: dict[str, Any]) -> Iterator[str]:
             gil,
             f"{machine['system']} {machine['release']} {machine['machine']}",
             machine["libc"],
-            f"{machine['cpus']} CPUs",
+            counted(machine["cpus"], "CPU") if machine["cpus"] else "",
         )
         if word
     )
@@ -56,8 +57,7 @@ def facts(report: dict[str, Any]) -> Iterator[str]:
 def driver_words(device: dict[str, Any]) -> str:
     if not device["found"]:
         return device["reason"]
-    count = device["devices"]
-    devices = "1 device" if count == 1 else f"{count} devices"
+    devices = counted(device["devices"], "device")
     return f"{device['name']}, version {device['version']}, {devices}"
 
 
@@ -100,9 +100,12 @@ def protocol_lines(libraries: list[dict[str, Any]]) -> Iterator[str]:
         asked = library["dlpack"]
         if asked:
             call = f"__dlpack__({', '.join(asked['keywords'])})"
-            found.setdefault((call, asked["capsule"]), []).append(library["name"])
-    for (call, capsule), names in found.items():
-        form = {"dltensor": "legacy", "dltensor_versioned": "versioned"}.get(capsule, capsule)
+            forms = {"dltensor": "legacy", "dltensor_versioned": "versioned"}
+            form = forms.get(asked["capsule"], asked["capsule"])
+            if asked["raises"]:
+                form = f"raises {asked['raises']}"
+            found.setdefault((call, form), []).append(library["name"])
+    for (call, form), names in found.items():
         yield f"{call}, {form}: {', '.join(names)}"
 
 
@@ -110,7 +113,8 @@ def show_libraries(report: dict[str, Any], screen: Screen) -> None:
     libraries = report["libraries"]
     if not libraries:
         return
-    screen.heading(f"{len(libraries)} libraries, and how their arrays reach fastdl")
+    count = counted(len(libraries), "library", "libraries")
+    screen.heading(f"{count}, and how their arrays reach fastdl")
     rows, styles = [], []
     for library in libraries:
         way = library["way"]

@@ -1,10 +1,10 @@
 """Text for a terminal: with rich if it is installed, plain otherwise."""
 
 import re
-import shutil
 import sys
-import textwrap
 from collections.abc import Sequence
+
+from fastdl.cli.words import terminal_width, wrapped
 
 #: Styles of rich, by what a text says.
 STYLES = {
@@ -26,7 +26,7 @@ class Screen:
 
     def __init__(self, *, plain: bool = False, file=None) -> None:
         self.file = sys.stdout if file is None else file
-        self.width = max(40, shutil.get_terminal_size().columns)
+        self.width = terminal_width()
         self.rich = None
         if not plain:
             try:
@@ -38,10 +38,7 @@ class Screen:
     def line(self, text: str = "", style: str = "", indent: int = 0) -> None:
         """A text, wrapped; the lines after the first are indented."""
         start = " " * indent
-        wrapped = textwrap.wrap(
-            text, self.width, initial_indent=start, subsequent_indent=f"{start}  "
-        )
-        for each in wrapped or [""]:
+        for each in wrapped(text, self.width, start, f"{start}  "):
             self.put([(each, style)])
 
     def heading(self, text: str) -> None:
@@ -50,8 +47,7 @@ class Screen:
 
     def field(self, name: str, text: str) -> None:
         """A name and what it stands for, aligned below each other."""
-        wrapped = textwrap.wrap(text, max(20, self.width - 16), break_long_words=False) or [""]
-        for number, each in enumerate(wrapped):
+        for number, each in enumerate(wrapped(text, self.width - 16)):
             self.put([(f"  {name if number == 0 else '':<14}", "dim"), (each, "")])
 
     def put(self, pieces: Sequence[tuple[str, str]]) -> None:
@@ -82,10 +78,7 @@ class Screen:
             widths[widths.index(max(widths))] -= 1
         for number, row in enumerate(every):
             style = "dim" if number == 0 else styles[number - 1] if styles else ""
-            cells = [
-                textwrap.wrap(text, width, break_long_words=True) or [""]
-                for text, width in zip(row, widths, strict=True)
-            ]
+            cells = [wrapped(text, column) for text, column in zip(row, widths, strict=True)]
             for i in range(max(map(len, cells))):
                 pieces = []
                 for column, (lines, width) in enumerate(zip(cells, widths, strict=True)):

@@ -15,7 +15,7 @@ Samples = list[tuple[float, float]]  # seconds that each of the two took, in eac
 
 
 def names_in(statement: str) -> set[str]:
-    tree = ast.walk(ast.parse(statement, mode="eval"))
+    tree = ast.walk(ast.parse(statement))
     return {node.id for node in tree if isinstance(node, ast.Name)}
 
 

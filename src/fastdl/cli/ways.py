@@ -27,14 +27,15 @@ def way_of(x) -> dict:
         table = structs.table_of(exchange.exchange_api(type(x)))
         return {"kind": "table", "text": f"exchange table {table['version']}", "table": table}
     if not facts & exchange.TYPE_PROTOCOL:
-        return {"kind": "bridge", "text": "fastdl's table for it"}
+        return {"kind": "bridge", "text": "bridge"}
     kind = "buffer" if facts & exchange.TYPE_BUFFER else "__dlpack__"
     return {"kind": kind, "text": kind}
 
 
 def keywords_of(x) -> "dict | None":
     """Which keywords the `__dlpack__` of `x` takes, and the name of the capsule that it gives if it
-    is asked for the newest: tried. None if there is no such method."""
+    is asked for the newest, or the type of the exception that it raises: tried. None if there is no
+    such method."""
     method = exchange.special(x, "__dlpack__")
     if method is None:
         return None
@@ -51,11 +52,12 @@ def keywords_of(x) -> "dict | None":
             continue
         taken.append(name)
     asked = {"max_version": exchange.MAX_VERSION} if "max_version" in taken else {}
+    capsule = raised = ""
     try:
         capsule = structs.capsule_name(method(**asked))
     except Exception as error:
-        capsule = type(error).__name__
-    return {"keywords": taken, "capsule": capsule}
+        raised = type(error).__name__
+    return {"keywords": taken, "capsule": capsule, "raises": raised}
 
 
 def takes(method, name: str, value) -> bool:
