@@ -6,9 +6,13 @@ Not the text of --help, which differs from one Python to the next.
 import argparse
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 
 from fastdl import __main__ as command_line
 from fastdl import cli
+
+#: NAME.txt is what a command printed: tests/test_inspect.py runs it again.
+SAMPLES = Path(__file__).parent / "examples" / "commands"
 
 
 def as_markdown() -> Iterator[str]:
@@ -18,6 +22,11 @@ def as_markdown() -> Iterator[str]:
     for name, text in cli.COMMANDS.items():
         yield from ("", f"## `{name}`", "", f"{text[0].upper()}{text[1:]}.", "")
         yield from arguments(name)
+        sample = SAMPLES / f"{name}.txt"
+        if sample.is_file():
+            yield from ("", "For example:", "", "```text")
+            yield from sample.read_text("utf-8").splitlines()
+            yield "```"
 
 
 def arguments(name: str) -> Iterator[str]:

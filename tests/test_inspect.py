@@ -1,6 +1,9 @@
 """python -m fastdl inspect: what is said of an array, and of what is none."""
 
 import json
+import re
+import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -265,6 +268,21 @@ def test_names_of_types_that_are_unknown():
 
 
 # ---- as text --------------------------------------------------------------------------------
+
+
+SAMPLE = Path(__file__).parents[1] / "docs" / "examples" / "commands" / "inspect.txt"
+
+
+def test_the_sample_of_the_documentation(folder):
+    """Its first line is a command, which prints the others, but for what NumPy chooses: where the
+    array is, and the version of its capsule."""
+    command, expected = SAMPLE.read_text("utf-8").split("\n", 1)
+    prompt, python, _, module, *arguments = shlex.split(command)
+    assert (prompt, python, module) == ("$", "python", "fastdl")
+    done = run(folder, *arguments)
+    assert done.returncode == 0, done.stderr
+    chosen = r"(?m)^(  form +version|  data ).*$"
+    assert re.sub(chosen, r"\1", done.stdout) == re.sub(chosen, r"\1", expected)
 
 
 def test_one_element(folder):

@@ -133,7 +133,9 @@ def as_text(report: dict, columns: int) -> Iterator[str]:
         "" if report["load"] is None else f"load {report['load']:.1f}",
     )
     yield from wrapped(", ".join(filter(None, facts)), columns)
-    groups = [("", report["start"], None)] if report["start"] else []
+    groups: list[tuple[str, list[dict[str, Any]], str | None]] = []
+    if report["start"]:
+        groups.append(("", report["start"], None))
     for library in report["libraries"]:
         title = f"{library['name']} {library['version'] or ''}".rstrip()
         groups.append((title, library["rows"], library["failure"]))
