@@ -276,9 +276,8 @@ GROUP = Group(
                 new(OldProducer)(Given(device=OPENCL), OPENCL), device="cpu"
             ),
             BufferError,
-            "… cannot export to another device or copy, and neither can fastdl: …",
-            "Copy it with its own library. If that has refused, the `__cause__` of the exception "
-            "says why.",
+            "data of … on … cannot be copied to … by its own library, nor by fastdl: …",
+            "The `__cause__` of the exception is what its own library said.",
         ),
         Row(
             lambda: pickle.dumps(on(CUDA)),

@@ -203,8 +203,8 @@ def acquire_over_protocol(x, target=None, copy=None, stream=None, announced=None
             if capsule is not None:
                 raise  # what it delivered is at fault
             raise BufferError(
-                f"{type_name(x)!r} cannot export to another device or copy, and neither can "
-                f"fastdl: {obstacle}"
+                f"data of {type_name(x)!r} on {source} cannot be copied to {where} by its own "
+                f"library, nor by fastdl: {obstacle}"
             ) from error
         stream = stream if source == where or stream == -1 else None
         tensor = acquire_over_table(x, None, stream)
