@@ -116,6 +116,43 @@ def test_data_as_an_object_with_a_buffer(data):
     assert turned.tolist() == [[data[3], data[5]], [data[2], data[4]]]
 
 
+class Image:
+    """As those of Pillow: each look at the interface copies the pixels, unless `kept`."""
+
+    def __init__(self, kept=None):
+        self.kept = kept
+
+    @property
+    def __array_interface__(self):
+        data = bytes(range(6)) if self.kept is None else self.kept
+        return {"version": 3, "shape": (2, 3), "typestr": "|u1", "data": data}
+
+
+class Viewed(Image):
+    """Each look at the interface makes a new view of the same memory."""
+
+    @property
+    def __array_interface__(self):
+        return {"version": 3, "shape": (2, 3), "typestr": "|u1", "data": memoryview(self.kept)}
+
+
+def test_bytes_that_nobody_else_has_are_a_copy():
+    tensor = fastdl.asarray(Image())
+    assert tensor.is_copied and tensor.readonly
+    for kept in (bytes(range(6)), bytearray(6)):
+        assert not fastdl.asarray(Image(kept)).is_copied
+    assert not fastdl.asarray(Viewed(bytearray(6))).is_copied
+    whole = Image().__array_interface__
+    assert not fastdl.asarray(type("Kept", (), {"__array_interface__": whole})()).is_copied
+
+
+def test_convert_knows_what_asarray_copied():
+    for source in (Image(), np.float64(3)):
+        with pytest.raises(fastdl.CopyRequiredError, match="its producer copied it"):
+            fastdl.convert(source, np.ndarray, copy=False)
+    assert fastdl.convert(Image(), np.ndarray, copy=True).flags.writeable  # as copies are
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -128,8 +165,8 @@ def test_data_as_an_object_with_a_buffer(data):
         ({"shape": (-1,)}, "."),
         ({"shape": (2**63,)}, "64 bits"),
         ({"shape": (2**60, 2**60)}, "."),
-        ({"strides": (4,)}, "whole elements"),
-        ({"strides": (8, 8)}, "1 strides"),
+        ({"strides": (4,)}, "multiples of 8 bytes"),
+        ({"strides": (8, 8)}, r"as many strides as dimensions \(1\)"),
         ({"data": (0, False)}, "NULL"),
         ({"data": (-1, False)}, "address of 64 bits"),
         ({"data": 3}, "."),
@@ -160,6 +197,7 @@ def test_scalars_of_numpy(name):
     scalar = np.dtype(getattr(ml_dtypes, name, name)).type(1)
     tensor = fastdl.asarray(scalar)
     assert (tensor.shape, tensor.dtype, tensor.item()) == ((), name, 1)
+    assert tensor.is_copied
 
 
 @pytest.mark.parametrize(
@@ -174,7 +212,7 @@ def test_scalars_that_dlpack_cannot_describe(scalar):
 @pytest.mark.parametrize("import_", [fastdl.asarray, fastdl.from_dlpack])
 def test_masked_elements_are_not_shown(import_):
     masked = np.ma.array([1.0, 2, 3], mask=[0, 1, 0])
-    with pytest.raises(BufferError, match=r"1 of 3 elements of the array are masked.*filled"):
+    with pytest.raises(BufferError, match=r"the array has masked elements \(1 of 3\).*filled"):
         import_(masked)
     assert import_(masked.filled(7)).tolist() == [1, 7, 3]
     assert import_(np.ma.array([1.0, 2])).tolist() == [1, 2]
@@ -200,11 +238,28 @@ class OnlyArray:
 
 def test_the_array_method():
     array = np.arange(3.0)
-    assert fastdl.asarray(OnlyArray(array)).data_ptr == array.ctypes.data
+    tensor = fastdl.asarray(OnlyArray(array))
+    assert tensor.data_ptr == array.ctypes.data and not tensor.is_copied
     with pytest.raises(BufferError, match="one of object"):
         fastdl.asarray(OnlyArray(np.array(["a", None], object)))
     with pytest.raises(TypeError, match="expected an array from __array__"):
         fastdl.asarray(OnlyArray([1, 2]))
+
+
+@pytest.mark.parametrize(
+    ("make", "copied"),
+    [
+        (lambda array: array.copy(), True),
+        (lambda array: array[:], False),  # a new array on the same memory
+        (lambda array: array, False),
+    ],
+    ids=["copy", "view", "same"],
+)
+def test_an_array_that_nobody_else_has_is_a_copy(make, copied):
+    """Of a Series, say, whose values are of a type that NumPy has not."""
+    array = np.arange(3.0)
+    source = type("Series", (), {"__array__": lambda self: make(array)})()
+    assert fastdl.asarray(source).is_copied is copied
 
 
 def test_what_a_refusal_by_from_dlpack_advises():
@@ -256,7 +311,7 @@ def stand_in(module, **members):
 )
 def test_missing_values_are_not_shown(source):
     type(source).__array__ = lambda self: np.array([np.nan, 1, np.nan])
-    with pytest.raises(BufferError, match="2 values of '.*Series' are missing"):
+    with pytest.raises(BufferError, match=r"'.*Series' has missing values \(2 in all\)"):
         fastdl.asarray(source)
 
 

@@ -153,7 +153,7 @@ def test_zero_dimensional(array):
     tensor = fastdl.from_dlpack(np.array(5.0))
     assert tensor[()].shape == tensor[...].shape == ()
     assert tensor[None].shape == (1,)
-    with pytest.raises(IndexError, match="expected at most 0 indices"):
+    with pytest.raises(IndexError, match=r"expected no more indices than dimensions \(0\)"):
         tensor[0]
 
 
@@ -213,7 +213,7 @@ def test_every_index_is_out_of_bounds_in_an_empty_dimension():
     "key", [(0, 0, 0, 0), (slice(None),) * 4, (0, ..., 0, 0, 0), (None, *[0] * 4)]
 )
 def test_too_many_indices(array, key):
-    with pytest.raises(IndexError, match="expected at most . indices"):
+    with pytest.raises(IndexError, match="expected no more indices than dimensions"):
         fastdl.from_dlpack(array)[key]
 
 
@@ -236,12 +236,14 @@ def test_two_ellipses(array, key):
         ([0, 1], 0),
         np.array([0, 1]),
         np.array([True, False]),
+        np.array([[0], [1]]),
+        (0, np.array([0, 1])),
         {0: 0},
         1j,
     ],
 )
 def test_advanced_indexing_is_refused(array, key):
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="got '.*': a Tensor has basic indexing only"):
         fastdl.from_dlpack(array)[key]
 
 
@@ -252,7 +254,7 @@ def test_integers_without_dimensions_are_indices(array):
 
 @pytest.mark.parametrize("key", [np.array([1]), np.array(True), np.array(1.0)])
 def test_other_tensors_are_no_indices(array, key):
-    with pytest.raises(TypeError, match="without dimensions as index"):
+    with pytest.raises(TypeError, match="got 'fastdl.Tensor': a Tensor has basic indexing only"):
         fastdl.from_dlpack(array)[fastdl.from_dlpack(key)]
 
 

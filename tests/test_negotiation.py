@@ -134,16 +134,46 @@ def test_a_stream_that_matters_is_not_dropped(stream):
     assert all("stream" in call for call in producer.calls)
 
 
+@pytest.mark.parametrize(
+    "error", [BufferError, RuntimeError, AssertionError, ValueError], ids=lambda cls: cls.__name__
+)
+def test_a_device_that_neither_has(error):
+    """What fastdl lacks is the reason; the producer's own words are the cause."""
+
+    def refuse(self, **keywords):
+        raise error("unsupported device requested")
+
+    producer = new_type(export=refuse)()
+    with pytest.raises(
+        BufferError, match="on cpu:0 cannot be copied to cuda:0.*no CUDA driver"
+    ) as caught:
+        fastdl.from_dlpack(producer, device="cuda")
+    assert type(caught.value.__cause__) is error
+    assert str(caught.value.__cause__) == "unsupported device requested"
+
+
+def test_a_device_that_neither_numpy_nor_fastdl_has():
+    with pytest.raises(BufferError, match="'numpy.ndarray' on cpu:0 cannot .*no CUDA driver"):
+        fastdl.from_dlpack(array_of(), device="cuda")
+
+
+def test_a_wrong_delivery_is_no_refusal():
+    """The producer took the device, so what it delivered is at fault."""
+    producer = new_type(export=lambda self, **keywords: capsule_of((-1,)))()
+    with pytest.raises(BufferError, match="negative dimension"):
+        fastdl.from_dlpack(producer, device="cuda")
+
+
 def test_dl_device_is_not_dropped():
     producer = new_type(takes=("stream", "max_version"))(device=(CUDA, 0))
-    with pytest.raises(BufferError, match="cannot export to another device"):
+    with pytest.raises(BufferError, match="cannot be copied to cpu:0"):
         fastdl.from_dlpack(producer, device="cpu")
     assert all("dl_device" in call for call in producer.calls)
 
 
 def test_copy_true_is_not_dropped_on_devices():
     producer = new_type(takes=("stream", "max_version"))(device=(CUDA, 0))
-    with pytest.raises(BufferError, match="copy"):
+    with pytest.raises(BufferError, match="on cuda:0 cannot be copied to cuda:0"):
         fastdl.from_dlpack(producer, copy=True)
     assert all("copy" in call for call in producer.calls)
 

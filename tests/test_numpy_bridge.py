@@ -105,7 +105,7 @@ def test_types_that_dlpack_has_not(enter, lie, dtype):
 def test_strides_in_messages_are_the_real_ones(enter, lie, dtype):
     plain = np.zeros(3, [("a", "u1"), ("b", dtype)])["b"]
     array = plain.view(lying(**LIES[lie]))
-    with pytest.raises(BufferError, match=f"got {plain.strides[0]} bytes in dimension 0"):
+    with pytest.raises(BufferError, match=f"got {plain.strides[0]} in dimension 0"):
         enter(array)
     assert type(array).asked == []
 

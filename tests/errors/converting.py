@@ -130,14 +130,14 @@ GROUP = Group(
         Row(
             lambda: Library(devices=DEVICE).take(MATRIX),
             BufferError,
-            CANNOT + "Standin holds device memory only. Move it there first: "
+            CANNOT + "standin.Array holds device memory only. Move it there first: "
             "fastdl.from_dlpack(x, device='cuda:0')",
             "convert moves nothing between devices.",
         ),
         Row(
             lambda: Library().take(on(CUDA)),
             BufferError,
-            CANNOT + "Standin holds host memory only. Copy it to the host first: "
+            CANNOT + "standin.Array holds host memory only. Copy it to the host first: "
             "fastdl.from_dlpack(x, device='cpu')",
             "convert moves nothing between devices.",
         ),
@@ -148,13 +148,13 @@ GROUP = Group(
                 lambda: Library(ndims=(0, 0)).take(np.ones(3)),
             ),
             BufferError,
-            CANNOT + "one of those has …. Reshape it first",
+            CANNOT + "standin.Array has …. Reshape it first",
             "For example `x.reshape(-1)`.",
         ),
         Row(
             lambda: Library(ndims=(1, 1)).take(MATRIX),
             BufferError,
-            CANNOT + "one of those has 1 dimension. Convert to standin.Matrix instead",
+            CANNOT + "standin.Array has 1 dimension. Convert to standin.Matrix instead",
             "The library has another type for such data: a `pyarrow.Tensor` for a matrix, say.",
         ),
         Row(
@@ -163,14 +163,14 @@ GROUP = Group(
                 lambda: Library(dtypes={"float16"}).take(MATRIX),
             ),
             BufferError,
-            CANNOT + "Standin has no float32. Convert the elements to … first",
+            CANNOT + "standin.Array has no float32. Convert the elements to … first",
             "convert never changes the element type: `x.astype(...)` or `x.to(...)` of its "
             "library.",
         ),
         Row(
             lambda: Library(dtypes={"int8", "bool"}).take(MATRIX),
             BufferError,
-            CANNOT + "Standin has no float32. It has …",
+            CANNOT + "standin.Array has no float32. It has …",
             "Convert the elements to one of these first, with the library that they come from.",
         ),
         Row(
@@ -192,7 +192,7 @@ GROUP = Group(
                 lambda: Library(strides=COMPACT).take(MATRIX.T, copy=False),
             ),
             fastdl.CopyRequiredError,
-            FORBIDDEN + "its strides are …, and Standin takes …",
+            FORBIDDEN + "its strides are …, and standin.Array takes …",
             ALLOW,
         ),
         Row(
@@ -200,13 +200,13 @@ GROUP = Group(
                 np.frombuffer(bytearray(256), "u1")[1:65].view("f4"), copy=False
             ),
             fastdl.CopyRequiredError,
-            FORBIDDEN + "its address … is not a multiple of 64, as Standin needs",
+            FORBIDDEN + "its address … is not a multiple of 64, as standin.Array needs",
             ALLOW + " `fastdl.empty` aligns to 256 bytes.",
         ),
         Row(
             lambda: Library(copies=True).take(MATRIX, copy=False),
             fastdl.CopyRequiredError,
-            FORBIDDEN + "Standin always copies such data",
+            FORBIDDEN + "standin.Array always copies such data",
             ALLOW,
         ),
         Row(
@@ -276,8 +276,8 @@ GROUP = Group(
                 new(OldProducer)(Given(device=OPENCL), OPENCL), device="cpu"
             ),
             BufferError,
-            "… cannot export to another device or copy, and neither can fastdl: …",
-            "Copy it with its own library.",
+            "data of … on … cannot be copied to … by its own library, nor by fastdl: …",
+            "The `__cause__` of the exception is what its own library said.",
         ),
         Row(
             lambda: pickle.dumps(on(CUDA)),

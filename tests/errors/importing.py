@@ -203,7 +203,7 @@ GROUP = Group(
         Row(
             lambda: fastdl.from_dlpack(np.ma.array([1, 2], mask=[0, 1])),
             BufferError,
-            "1 of 2 elements of the array are masked, which a tensor cannot express: pass "
+            "the array has masked elements (1 of 2), which a tensor cannot express: pass "
             "x.filled(...) or x.compressed()",
             "Pass the mask as a second tensor: `numpy.ma.getmaskarray(x)`. See "
             "[hazards](hazards.md#wrong-values).",
@@ -219,14 +219,15 @@ GROUP = Group(
                 arrow.Producer(bytearray(12), valid=bytearray([5]), null_count=1)
             ),
             BufferError,
-            "1 of 3 values of the Arrow array are null, which a tensor cannot express: fill or "
+            "the Arrow array has nulls (1 of 3 values), which a tensor cannot express: fill or "
             "drop them first",
             "`array.fill_null(0)` or `array.drop_null()` in PyArrow.",
         ),
         Row(
             lambda: fastdl.asarray(Series(np.ones(3), missing=[False, True])),
             BufferError,
-            "… values of … are missing, which a tensor cannot express: fill or drop them first",
+            "… has missing values (… in all), which a tensor cannot express: fill or drop them "
+            "first",
             "`series.fillna(0)` or `series.dropna()` in pandas, `fill_null` in polars.",
         ),
         Row(
@@ -240,22 +241,22 @@ GROUP = Group(
         Row(
             lambda: fastdl.asarray(memoryview(b"1234").cast("c")),
             BufferError,
-            "expected a buffer of native numbers or bools, got format 'c' with 1 bytes an element, "
+            "expected a buffer of native numbers or bools, got format 'c' with itemsize 1, "
             "which DLPack cannot describe: convert the values first",
             "Text, dates and records are not in DLPack. Single bytes: `memoryview(x).cast('B')`.",
         ),
         Row(
             lambda: fastdl.from_dlpack(np.zeros(3, "f4,i1")["f0"]),
             BufferError,
-            "expected strides in whole elements of 4 bytes, got … bytes in dimension 0 of an array "
-            "of float32: copy the array first",
+            "expected strides in multiples of 4 bytes, one element, got … in dimension 0 of an "
+            "array of float32: copy the array first",
             "A field of a record array: `x['field'].copy()`.",
         ),
         Row(
             lambda: fastdl.asarray(memoryview(np.zeros(3, "f4,i1")["f0"])),
             BufferError,
-            "expected strides in whole elements of 4 bytes, got a stride of 5 bytes in dimension "
-            "0: copy the array first",
+            "expected strides in multiples of 4 bytes, one element, got 5 in dimension 0: copy the "
+            "array first",
             "A field of a record, for example. `numpy.array(x)` copies what has a buffer.",
         ),
         Row(
@@ -386,8 +387,12 @@ GROUP = Group(
         ),
         interface("shape as a tuple of ints", WRONG_DICT, shape=[2, 3]),
         interface("shape of 64 bits", WRONG_DICT, shape=(2**64,)),
-        interface("2 strides", WRONG_DICT, strides=(4,)),
-        interface("strides in whole elements of 4 bytes", "Copy the array first.", strides=(13, 4)),
+        interface("as many strides as dimensions (2)", WRONG_DICT, strides=(4,)),
+        interface(
+            "strides in multiples of 4 bytes, one element,",
+            "Copy the array first.",
+            strides=(13, 4),
+        ),
         interface("data as (address, read-only)", WRONG_DICT, data=(None, False)),
         interface("an address of 64 bits", WRONG_DICT, data=(2**64, False)),
         interface("an offset in bytes", WRONG_DICT, data=bytearray(24), offset=-1),
@@ -441,8 +446,8 @@ GROUP = Group(
         Row(
             lambda: fastdl.asarray(arrow.Producer(bytearray(12), n_buffers=3)),
             BufferError,
-            "expected an Arrow array of two buffers and no children, got length 3, offset 0, 3 "
-            "buffers and 0 children. Its producer is at fault",
+            "expected an Arrow array of two buffers and no children, got length 3, offset 0, "
+            "n_buffers 3, n_children 0. Its producer is at fault",
             "The library that made the Arrow array describes it wrongly. Report it there.",
         ),
         Row(

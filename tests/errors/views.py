@@ -31,7 +31,7 @@ GROUP = Group(
         Row(
             lambda: MATRIX[0, 0, 0],
             IndexError,
-            "expected at most 2 indices, one a dimension, got 3",
+            "expected no more indices than dimensions (2), got 3",
             "See `tensor.shape`. A new dimension: `None`.",
         ),
         Row(
@@ -47,11 +47,11 @@ GROUP = Group(
             "Leave out some `None`.",
         ),
         Row(
-            lambda: MATRIX[[0, 1]],
+            (lambda: MATRIX[[0, 1]], lambda: MATRIX[np.array([0, 1])]),
             TypeError,
-            "expected integers, slices, None or Ellipsis as indices, got 'list': a Tensor has "
-            "basic indexing only",
-            "Lists, arrays and masks: `tensor.numpy()[...]`, or convert it.",
+            "expected integers, slices, None or Ellipsis as indices, got …: a Tensor has basic "
+            "indexing only; for more, index the array that numpy() or fastdl.convert gives",
+            "Lists, arrays and masks: `tensor.numpy()[...]`, for example.",
         ),
         Row(
             lambda: FOURS[0],

@@ -32,7 +32,10 @@ def test_doctor(tmp_path):
     assert cells["numpy"]["torch"]["outcome"] == cells["torch"]["numpy"]["outcome"] == "zero-copy"
     assert cells["jax"]["torch"]["outcome"] == "copy"
     assert "read-only" in cells["jax"]["torch"]["reason"]
-    assert cells["torch"]["mlx"] == {"outcome": "copy", "reason": "MLX always copies such data"}
+    assert cells["torch"]["mlx"] == {
+        "outcome": "copy",
+        "reason": "mlx.core.array always copies such data",
+    }
 
 
 def test_inspect(tmp_path):

@@ -12,6 +12,8 @@ from tests.mutants.mutant import (
     mutant,
 )
 
+INTERFACES = "tests/test_array_interface.py"
+
 CONVERSIONS = [
     mutant(
         f"{RETURNED}::test_a_library_that_another_thread_has_just_found",
@@ -138,8 +140,36 @@ CONVERSIONS = [
         CONVERTING,
         "a copy of a copy",
         CONVERT,
-        "        elif reason == 0 and not copies and not (",
-        "        elif reason == 0 and not copies or not (",
+        "        elif reason == 0 and not copies and tensor.description.managed.flags & (",
+        "        elif reason == 0 and not copies or tensor.description.managed.flags & (",
+    ),
+    mutant(
+        f"{INTERFACES}::test_convert_knows_what_asarray_copied",
+        "a read-only copy is what copy=True asks for",
+        CONVERT,
+        "DLPACK_FLAG_BITMASK_IS_COPIED | DLPACK_FLAG_BITMASK_READ_ONLY\n        ) !=",
+        "DLPACK_FLAG_BITMASK_IS_COPIED\n        ) !=",
+    ),
+    mutant(
+        f"{INTERFACES}::test_bytes_that_nobody_else_has_are_a_copy",
+        "bytes that a producer keeps are a copy",
+        "src/fastdl/_core/tensor.pyx",
+        "    return value is not NULL and Py_REFCNT(value) == 1",
+        "    return value is not NULL",
+    ),
+    mutant(
+        f"{INTERFACES}::test_bytes_that_nobody_else_has_are_a_copy",
+        "a new view of a producer's memory is a copy",
+        "src/fastdl/_protocol/array_interface.py",
+        "mark_copied(tensor) if copied and owns else",
+        "mark_copied(tensor) if copied else",
+    ),
+    mutant(
+        f"{INTERFACES}::test_an_array_that_nobody_else_has_is_a_copy",
+        "a new array on a producer's memory is a copy",
+        "src/fastdl/_convert/asarray.py",
+        "mark_copied(tensor) if copied and owns else",
+        "mark_copied(tensor) if copied else",
     ),
     mutant(
         CONVERTING,

@@ -27,6 +27,13 @@ COPY_POLICY = [
         "stream = None",
     ),
     mutant(
+        "tests/test_negotiation.py::test_a_wrong_delivery_is_no_refusal",
+        "a wrong delivery is taken for a refusal",
+        CONSUMER,
+        "            if capsule is not None:\n                raise  #",
+        "            if False:\n                raise  #",
+    ),
+    mutant(
         COPYING,
         "a producer gets the stream of another device",
         CONSUMER,

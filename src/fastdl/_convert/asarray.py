@@ -39,7 +39,8 @@ def asarray(x, /):
     6. `__array__`: Series of pandas and polars, DataArrays of xarray, NumPy's scalars (before
        their buffer, which does not say what a date is).
 
-    The memory is shared if x shares it. Pillow, scalars, and Series of some types give a copy.
+    The memory is shared if x shares it. Pillow, scalars, and Series of some types give a copy, and
+    `is_copied` says so.
     Missing values are never shown as numbers: masked elements of numpy.ma, nulls of Arrow and
     polars, NA of pandas are a BufferError that counts them. (NaN is a number.)
 
@@ -52,7 +53,7 @@ def asarray(x, /):
     >>> import numpy as np
     >>> fastdl.asarray(np.ma.array([1, 2, 3], mask=[0, 1, 0]))
     Traceback (most recent call last):
-    BufferError: 1 of 3 elements of the array are masked, which a tensor cannot express: pass \
+    BufferError: the array has masked elements (1 of 3), which a tensor cannot express: pass \
 x.filled(...) or x.compressed()
     """
     tensor = None if isinstance(x, Capsule) else _read_known(x)
@@ -138,13 +139,17 @@ def _from_array_method(x):
     count = missing.count(x)
     if count:
         raise BufferError(
-            f"{count} values of {type_name(x)!r} are missing, which a tensor cannot express: fill "
-            f"or drop them first"
+            f"{type_name(x)!r} has missing values ({count} in all), which a tensor cannot express: "
+            f"fill or drop them first"
         )
-    array = x.__array__()
+    answer = {"array": x.__array__()}
+    copied = core.holds_alone(answer, "array")
+    array = answer.pop("array")
     if not exchange.is_producer(array):
         raise TypeError(f"expected an array from __array__ of {type_name(x)!r}, got {array!r}")
-    return exchange.from_dlpack(array)
+    tensor = exchange.from_dlpack(array)
+    owns = getattr(getattr(array, "flags", None), "owndata", False)  # or is a view of others'
+    return core.mark_copied(tensor) if copied and owns else tensor
 
 
 # Integers that have four bytes on one platform and eight on another, by what those are everywhere.
@@ -159,8 +164,8 @@ def numbers_of_format(form: str, itemsize: int) -> tuple[int, int, int]:
     dtype = BY_FORMAT.get(letters)
     if dtype is None or dtype.itemsize != itemsize:
         raise BufferError(
-            f"expected a buffer of native numbers or bools, got format {form!r} with {itemsize} "
-            f"bytes an element, which DLPack cannot describe: convert the values first"
+            f"expected a buffer of native numbers or bools, got format {form!r} with itemsize "
+            f"{itemsize}, which DLPack cannot describe: convert the values first"
         )
     return dtype.__dlpack_data_type__()
 

@@ -47,7 +47,8 @@ def asarray(x: _ArrayLike, /) -> Tensor:
     6. `__array__`: Series of pandas and polars, DataArrays of xarray, NumPy's scalars (before
        their buffer, which does not say what a date is).
 
-    The memory is shared if x shares it. Pillow, scalars, and Series of some types give a copy.
+    The memory is shared if x shares it. Pillow, scalars, and Series of some types give a copy, and
+    `is_copied` says so.
     Missing values are never shown as numbers: masked elements of numpy.ma, nulls of Arrow and
     polars, NA of pandas are a BufferError that counts them. (NaN is a number.)
 
@@ -60,7 +61,7 @@ def asarray(x: _ArrayLike, /) -> Tensor:
     >>> import numpy as np
     >>> fastdl.asarray(np.ma.array([1, 2, 3], mask=[0, 1, 0]))
     Traceback (most recent call last):
-    BufferError: 1 of 3 elements of the array are masked, which a tensor cannot express: pass x.filled(...) or x.compressed()
+    BufferError: the array has masked elements (1 of 3), which a tensor cannot express: pass x.filled(...) or x.compressed()
     """
 
 def empty(

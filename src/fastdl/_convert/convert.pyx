@@ -310,9 +310,10 @@ cdef Tensor fitted(Tensor tensor, Bridge bridge, x, bint immutable, copy):
             was_copied = tensor.description.managed.flags & DLPACK_FLAG_BITMASK_IS_COPIED
             if reason != 0 or copies or was_copied:
                 raise copy_forbidden(x, tensor, bridge, REASONS[reason], copies)
-        elif reason == 0 and not copies and not (
-                tensor.description.managed.flags & DLPACK_FLAG_BITMASK_IS_COPIED):
-            reason = LAYOUT
+        elif reason == 0 and not copies and tensor.description.managed.flags & (
+                DLPACK_FLAG_BITMASK_IS_COPIED | DLPACK_FLAG_BITMASK_READ_ONLY
+        ) != DLPACK_FLAG_BITMASK_IS_COPIED:
+            reason = LAYOUT  # unless it is a copy already, and writable as copies are
     if reason != 0:
         # The plain case of what `copied` does.
         plain = memory.device.device_type == kDLCPU

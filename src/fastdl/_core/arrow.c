@@ -268,7 +268,7 @@ static int check_array(const struct ArrowArray *array)
         array->n_buffers != 2 || array->n_children != 0 || array->buffers == NULL) {
         PyErr_Format(PyExc_BufferError,
                      "expected an Arrow array of two buffers and no children, got length %lld, "
-                     "offset %lld, %lld buffers and %lld children. Its producer is at fault",
+                     "offset %lld, n_buffers %lld, n_children %lld. Its producer is at fault",
                      (long long)array->length, (long long)array->offset,
                      (long long)array->n_buffers, (long long)array->n_children);
         return -1;
@@ -276,7 +276,7 @@ static int check_array(const struct ArrowArray *array)
     nulls = count_nulls(array);
     if (nulls != 0) {
         PyErr_Format(PyExc_BufferError,
-                     "%lld of %lld values of the Arrow array are null, which a tensor cannot "
+                     "the Arrow array has nulls (%lld of %lld values), which a tensor cannot "
                      "express: fill or drop them first",
                      (long long)nulls, (long long)array->length);
         return -1;

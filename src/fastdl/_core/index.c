@@ -42,12 +42,26 @@ static int take_slice(view_parts *view, PyObject *slice)
     return 0;
 }
 
+/* Raises TypeError about an index that is none of those that a Tensor takes. */
+static void refuse_index(PyObject *key)
+{
+    PyErr_Format(PyExc_TypeError,
+                 "expected integers, slices, None or Ellipsis as indices, got '%.100s': a Tensor "
+                 "has basic indexing only; for more, index the array that numpy() or "
+                 "fastdl.convert gives",
+                 Py_TYPE(key)->tp_name);
+}
+
 static int take_integer(view_parts *view, PyObject *number)
 {
     Py_ssize_t dim = (Py_ssize_t)view->source->shape[view->axis];
     Py_ssize_t i = PyNumber_AsSsize_t(number, PyExc_IndexError);
-    if (i == -1 && PyErr_Occurred())
+    if (i == -1 && PyErr_Occurred()) {
+        /* Arrays have `__index__`, which fails unless they are one integer. */
+        if (PyErr_ExceptionMatches(PyExc_TypeError))
+            refuse_index(number);
         return -1;
+    }
     if (i < -dim || i >= dim) {
         PyErr_Format(PyExc_IndexError, "index %zd is out of bounds for dimension %d of size %zd", i,
                      (int)view->axis, dim);
@@ -77,7 +91,7 @@ static int count_keys(PyObject *const *keys, Py_ssize_t n, const DLTensor *sourc
         return -1;
     }
     if (taken > source->ndim) {
-        PyErr_Format(PyExc_IndexError, "expected at most %d indices, one a dimension, got %zd",
+        PyErr_Format(PyExc_IndexError, "expected no more indices than dimensions (%d), got %zd",
                      (int)source->ndim, taken);
         return -1;
     }
@@ -120,10 +134,7 @@ static int select_parts(view_parts *view, PyObject *const *keys, Py_ssize_t n)
         } else if (fdl_is_index(key)) {
             failed = take_integer(view, key);
         } else {
-            PyErr_Format(PyExc_TypeError,
-                         "expected integers, slices, None or Ellipsis as indices, got '%.100s': a "
-                         "Tensor has basic indexing only",
-                         Py_TYPE(key)->tp_name);
+            refuse_index(key);
             failed = 1;
         }
         if (failed)

@@ -205,6 +205,11 @@ cdef int64_t check_sizes(DLTensor *prototype, uint64_t flags) except -1:
     return layout.nbytes
 
 
+cdef extern from "Python.h":
+    PyObject *PyDict_GetItem(object, object)  # borrowed
+    Py_ssize_t Py_REFCNT(PyObject *)
+
+
 cdef int64_t make_prototype(
         tuple shape, tuple dtype, DLDevice device, DLTensor *prototype, int64_t *dims) except -1:
     cdef Py_ssize_t i
@@ -357,9 +362,8 @@ def from_buffer(object source, parse_format):
             for i in range(view.ndim):
                 if view.shape[i] > 1 and view.strides[i] % view.itemsize != 0:
                     raise BufferError(
-                        f"expected strides in whole elements of {view.itemsize} bytes, got a "
-                        f"stride of {view.strides[i]} bytes in dimension {i}: copy the array "
-                        f"first")
+                        f"expected strides in multiples of {view.itemsize} bytes, one element, "
+                        f"got {view.strides[i]} in dimension {i}: copy the array first")
                 tensor.strides[i] = view.strides[i] // view.itemsize
         flags = DLPACK_FLAG_BITMASK_READ_ONLY if view.readonly else 0
         fault = fastdl_check(&tensor, flags, &layout)
@@ -652,6 +656,13 @@ def mark_copied(Tensor tensor not None):
     """`tensor`, which nobody else has, marked as a copy."""
     tensor.description.managed.flags |= DLPACK_FLAG_BITMASK_IS_COPIED
     return tensor
+
+
+def holds_alone(dict answers not None, key):
+    """Whether nothing but `answers`, a dict of the caller's own, refers to its entry `key`: what a
+    producer returned was then made for this call. False if there is none."""
+    cdef PyObject *value = PyDict_GetItem(answers, key)
+    return value is not NULL and Py_REFCNT(value) == 1
 
 
 def make_from_dlpack(bytes doc not None, complete, over_protocol, finish):

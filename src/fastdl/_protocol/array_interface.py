@@ -17,9 +17,10 @@ class Interface:
 
     def __init__(self, x, name: str, versions: tuple):
         self._x, self._name = x, name
-        self._entries = getattr(x, name)
-        if not isinstance(self._entries, dict):
-            raise self.malformed("a dict", self._entries)
+        entries = getattr(x, name)
+        if not isinstance(entries, dict):
+            raise self.malformed("a dict", entries)
+        self._entries = dict(entries)
         self.version = self.get("version")
         if self.version not in versions:
             raise self.malformed(f"version {' or '.join(map(str, versions))}", self.version)
@@ -31,6 +32,10 @@ class Interface:
 
     def get(self, key: str):
         return self._entries.get(key)
+
+    def holds_alone(self, key: str) -> bool:
+        """Whether nobody else has the entry, so that `x` copied its data for this call."""
+        return core.holds_alone(self._entries, key)
 
     def malformed(self, expected: str, got) -> BufferError:
         return BufferError(
@@ -54,10 +59,12 @@ class Interface:
             return None
         strides = self._ints("strides", strides)
         if len(strides) != len(shape):
-            raise self.malformed(f"{len(shape)} strides", strides)
+            raise self.malformed(f"as many strides as dimensions ({len(shape)})", strides)
         for size, stride in zip(shape, strides, strict=True):
             if size > 1 and stride % itemsize:
-                raise self.malformed(f"strides in whole elements of {itemsize} bytes", strides)
+                raise self.malformed(
+                    f"strides in multiples of {itemsize} bytes, one element,", strides
+                )
         return tuple(stride // itemsize for stride in strides)
 
     def pointer(self, data) -> tuple:
@@ -97,13 +104,15 @@ def compact_strides(shape: tuple) -> tuple:
 def import_array(x):
     """A tensor on the memory of an object with `__array_interface__`, version 3.
 
-    `data` may be an address or, as Pillow has it, an object with a buffer. BufferError if the
+    `data` may be an address or, as Pillow has it, an object with a buffer: a copy if that is
+    bytes that nobody else has. BufferError if the
     interface is malformed, has a mask, or describes what DLPack cannot.
     """
     interface = Interface(x, "__array_interface__", (3,))
     dtype, shape = interface.dtype(), interface.shape()
     strides = interface.strides(shape, dtype.itemsize)
     numbers = dtype.__dlpack_data_type__()
+    copied = interface.holds_alone("data")
     data = interface.get("data")
     if isinstance(data, tuple):
         address, readonly = interface.pointer(data)
@@ -115,9 +124,11 @@ def import_array(x):
     if not is_int(offset) or not 0 <= offset < 2**63:
         raise interface.malformed("an offset in bytes", offset)
     try:
-        return core.from_memory(x if data is None else data, shape, numbers, strides, offset)
+        tensor = core.from_memory(x if data is None else data, shape, numbers, strides, offset)
     except ValueError as error:
         raise interface.malformed("data that holds the elements", data) from error
+    owns = isinstance(data, bytes | bytearray)  # or is a view of others'
+    return core.mark_copied(tensor) if copied and owns else tensor
 
 
 def export_array(tensor) -> dict:

@@ -183,6 +183,7 @@ def acquire_over_protocol(x, target=None, copy=None, stream=None, announced=None
     if passed is not None and not waits and not (stream is None and source.is_host):
         keywords["stream"] = passed  # host data on its way to a device: the default is None there
 
+    capsule = None
     unused = passed is None or waits or isinstance(x, core.Tensor)  # which asks by itself
     try:
         capsule = negotiate(x, producer, keywords, source, where, -1 if unused else passed)
@@ -190,13 +191,21 @@ def acquire_over_protocol(x, target=None, copy=None, stream=None, announced=None
             capsule, immutable=bool(facts & exchange.TYPE_IMMUTABLE), producer=x, unordered=False
         )
         check_delivery(x, where.__dlpack_device__(), tensor)
-    except (BufferError, RuntimeError, AssertionError, ValueError):
+    except (BufferError, RuntimeError, AssertionError, ValueError) as error:
         # The others are torch's, JAX's and those of NumPy before 2.3.
         # fastdl may manage what the object's own library cannot; `stream` may belong to the other
         # device.
         asked = "dl_device" in keywords or keywords.get("copy")
-        if not asked or copy_obstacle(source, where) is not None:
+        if not asked:
             raise
+        obstacle = copy_obstacle(source, where)
+        if obstacle is not None:
+            if capsule is not None:
+                raise  # what it delivered is at fault
+            raise BufferError(
+                f"data of {type_name(x)!r} on {source} cannot be copied to {where} by its own "
+                f"library, nor by fastdl: {obstacle}"
+            ) from error
         stream = stream if source == where or stream == -1 else None
         tensor = acquire_over_table(x, None, stream)
         return acquire_over_protocol(x, stream=stream) if tensor is None else tensor
@@ -268,7 +277,7 @@ def negotiate(x, producer, keywords, source, where, stream):
     """
     current = where if source.is_host else source
     asked = dict(keywords)
-    give_up(x, asked, exchange.refused_by(type(x)), source, where)
+    give_up(x, asked, exchange.refused_by(type(x)))
     while True:
         try:
             capsule = driver.call_on(current.type, current.id, stream, producer, asked)
@@ -276,7 +285,7 @@ def negotiate(x, producer, keywords, source, where, stream):
             refused = exchange.refusal(error, asked, frames=2)
             if not refused:
                 raise
-            give_up(x, asked, refused, source, where, error)
+            give_up(x, asked, refused, error)
             continue
         if asked.get("version", 0) >= 100 and core.is_legacy_capsule(capsule):
             # The draft used the old name for a new layout, so this one is unknown. The capsule is
@@ -287,7 +296,7 @@ def negotiate(x, producer, keywords, source, where, stream):
         return capsule
 
 
-def give_up(x, asked, refused, source, where, error=None) -> None:
+def give_up(x, asked, refused, error=None) -> None:
     """Removes the keywords `refused` (bits of KEYWORDS) from `asked`, if the call still means the
     same without them. `error`: what `x` raised about them."""
     for name in [name for name in asked if exchange.KEYWORDS[name] & refused]:
@@ -295,10 +304,7 @@ def give_up(x, asked, refused, source, where, error=None) -> None:
         # A producer without `copy` makes no copies, and one without `stream` uses the default
         # stream.
         if name == "dl_device" or (name == "copy" and value):
-            raise BufferError(
-                f"{type_name(x)!r} cannot export to another device or copy, and "
-                f"neither can fastdl: {copy_obstacle(source, where)}"
-            ) from error
+            raise BufferError(f"{type_name(x)!r} does not take {name}") from error
         if name == "stream" and value not in (0, 1):
             raise BufferError(
                 f"{type_name(x)!r} does not take a stream: pass stream=None"

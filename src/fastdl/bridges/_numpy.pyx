@@ -185,7 +185,7 @@ cdef int check_mask(x) except -1:
     ma = sys.modules.get("numpy.ma")
     if ma is not None and isinstance(x, ma.MaskedArray) and ma.is_masked(x):
         raise BufferError(
-            f"{ma.count_masked(x)} of {x.size} elements of the array are masked, which a tensor "
+            f"the array has masked elements ({ma.count_masked(x)} of {x.size}), which a tensor "
             f"cannot express: pass x.filled(...) or x.compressed()")
     return 0
 
@@ -198,8 +198,8 @@ cdef int check_stride(ndarray_struct *array, int32_t i) except -1:
             return 0
     itemsize, stride = PyArray_ITEMSIZE(array), PyArray_STRIDES(array)[i]
     raise BufferError(
-        f"expected strides in whole elements of {itemsize} bytes, got {stride} bytes in dimension "
-        f"{i} of an array of {<object>PyArray_DESCR(array)}: copy the array first")
+        f"expected strides in multiples of {itemsize} bytes, one element, got {stride} in "
+        f"dimension {i} of an array of {<object>PyArray_DESCR(array)}: copy the array first")
 
 
 # ---- the table ------------------------------------------------------------------------------

@@ -189,12 +189,12 @@ def refuse(x, tensor, bridge) -> BufferError:
     host = tensor.device.is_host
     if host and bridge.devices not in (HOST, ANYWHERE):
         return BufferError(
-            f"{words}{bridge.title} holds device memory only. Move it there first: "
+            f"{words}{bridge.name} holds device memory only. Move it there first: "
             f"fastdl.from_dlpack(x, device='cuda:0')"
         )
     if not host and bridge.devices == HOST:
         return BufferError(
-            f"{words}{bridge.title} holds host memory only. Copy it to the host first: "
+            f"{words}{bridge.name} holds host memory only. Copy it to the host first: "
             f"fastdl.from_dlpack(x, device='cpu')"
         )
     least, most = bridge.ndims
@@ -208,9 +208,9 @@ def refuse(x, tensor, bridge) -> BufferError:
             if other.ndims[0] <= tensor.ndim <= other.ndims[1]
         ]
         hint = f"Convert to {others[0]} instead" if others else "Reshape it first"
-        return BufferError(f"{words}one of those has {expected}. {hint}")
+        return BufferError(f"{words}{bridge.name} has {expected}. {hint}")
     return BufferError(
-        f"{words}{bridge.title} has no {tensor.dtype}. {nearest_dtype(tensor.dtype, bridge.dtypes)}"
+        f"{words}{bridge.name} has no {tensor.dtype}. {nearest_dtype(tensor.dtype, bridge.dtypes)}"
     )
 
 
@@ -239,19 +239,20 @@ def of_family(family: str, dtypes) -> dict[str, int]:
     return {name: int(bits) for name, bits in ends.items() if bits.isdecimal()}
 
 
-#: What a library needs, by the words of REASONS.
+#: What a type needs, by the words of REASONS.
 NEEDS = {
     "read-only": "it is read-only, and arrays of {title} are always writable",
-    "layout": "its strides are {strides}, and {title} takes {takes}",
-    "alignment": "its address {address:#x} is not a multiple of {alignment}, as {title} needs",
+    "layout": "its strides are {strides}, and {name} takes {takes}",
+    "alignment": "its address {address:#x} is not a multiple of {alignment}, as {name} needs",
 }
-TAKES = ("any", "no negative ones", "no gaps between elements", "row-major data without gaps")
+TAKES = ("any", "no negative ones", "no gaps or negative strides", "row-major data without gaps")
 
 
 def forbid(x, tensor, bridge, reason, copies) -> CopyRequiredError:
     """The exception where a copy is needed and copy=False."""
     if reason is not None:
         why = NEEDS[reason].format(
+            name=bridge.name,
             title=bridge.title,
             strides=tensor.strides,
             takes=TAKES[bridge.strides],
@@ -261,7 +262,7 @@ def forbid(x, tensor, bridge, reason, copies) -> CopyRequiredError:
         if reason == "read-only" and bridge.readonly == IMMUTABLE:
             why = f"it is read-only, but may change, and values of {bridge.title} never do"
     elif copies:
-        why = f"{bridge.title} always copies such data"
+        why = f"{bridge.name} always copies such data"
     else:
         why = "its producer copied it"
     return CopyRequiredError(

@@ -187,10 +187,11 @@ def reasons(cells: dict[str, Any]) -> Iterator[str]:
 
 
 def general(reason: str, consumer: str) -> str:
-    """A reason without the name of the library, so that others can share it."""
+    """A reason without the names of the library and its types, so that others can share it."""
     bridges = getattr(lookup.load(consumer), "BRIDGES", ())
-    for title in {bridge.title for bridge in bridges}:
-        reason = re.sub(rf"\b{re.escape(title)}\b", "the consumer", reason)
+    names = {name for bridge in bridges for name in (bridge.name, bridge.title)}
+    for name in sorted(names, key=len, reverse=True):  # a name may contain the title
+        reason = re.sub(rf"\b{re.escape(name)}\b", "the consumer", reason)
     return reason
 
 
