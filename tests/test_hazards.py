@@ -34,7 +34,7 @@ def test_each_hazard_has_a_test():
 def test_others_drop_the_mask_of_a_masked_array():
     masked = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
     assert np.from_dlpack(masked).tolist() == [1.0, 2.0, 3.0]
-    with pytest.raises(BufferError, match="1 of 3 elements"):
+    with pytest.raises(BufferError, match=r"masked elements \(1 of 3\)"):
         fastdl.from_dlpack(masked)
     assert fastdl.from_dlpack(masked.filled(-1.0)).tolist() == [1.0, -1.0, 3.0]
     assert fastdl.from_dlpack(np.ma.getmaskarray(masked)).tolist() == [False, True, False]
