@@ -84,11 +84,13 @@ def pythons(session: nox.Session) -> None:
 
 
 # Tests of what a CPython without a GIL does not have, the limited API, or of modules of nanobind,
-# pybind11 and Cython that do not declare that they can do without one; and of allocations that
-# fail, one of which ends CPython 3.13 there, for a reason that is not known yet.
+# pybind11 and Cython that do not declare that they can do without one; of commands that look at
+# several libraries, most of which have no wheels for it; and of allocations that fail, one of which
+# ends CPython 3.13 there, for a reason that is not known yet.
 WITH_A_GIL = (
     *("examples", "test_casters.py", "test_cli.py", "test_cython.py", "test_inclusion.py"),
-    *("test_faults_memory.py", "test_releases.py", "test_views.py"),
+    *("test_doctor.py", "test_inspect.py", "test_faults_memory.py", "test_releases.py"),
+    "test_views.py",
 )
 # A CPython without a GIL, by name or path.
 FREE_THREADED = os.environ.get("FASTDL_FREE_THREADED") or "3.14t"
