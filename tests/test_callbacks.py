@@ -28,8 +28,9 @@ from tests.support.simulation import write
 TIMEOUT = 100  # of a process that would wait for ever
 
 
+HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
 with_a_gil = pytest.mark.skipif(
-    not getattr(sys, "_is_gil_enabled", lambda: True)(),
+    not HAS_GIL,
     reason="who waits for what is told from the GIL",
 )
 
@@ -223,7 +224,8 @@ def test_memory_behind_plain_host_memory(here):
     drop_in_callback(here, tensors)
     let_main_run()
     assert here.allocations == 0
-    assert (int(puts), waiting()) == (1, 0)
+    # Without a GIL the ndarray ends on the thread that made it, which may call the driver.
+    assert (int(puts), waiting()) == (int(HAS_GIL), 0)
 
 
 def test_a_thread_without_a_state_ends_nothing(kind):
