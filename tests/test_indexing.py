@@ -191,6 +191,19 @@ def test_new_dimensions_in_place_of_indexed_ones():
 # ---- errors ---------------------------------------------------------------------------------
 
 
+def test_what_an_index_raises_is_the_cause():
+    class Index:
+        def __index__(self):
+            raise TypeError("no number today")
+
+    with pytest.raises(TypeError, match="got 'Index'") as caught:
+        fastdl.from_dlpack(np.zeros(3))[Index()]
+    assert str(caught.value.__cause__) == "no number today"
+    with pytest.raises(TypeError, match="got 'list'") as caught:
+        fastdl.from_dlpack(np.zeros(3))[[0]]
+    assert caught.value.__cause__ is None
+
+
 @pytest.mark.parametrize("key", [2, -3, (0, 3), (0, -4), (..., 4), (1, 2, -5), 2**62, -(2**63)])
 def test_out_of_bounds(array, key):
     with pytest.raises(IndexError, match="out of bounds"):

@@ -42,14 +42,27 @@ static int take_slice(view_parts *view, PyObject *slice)
     return 0;
 }
 
-/* Raises TypeError about an index that is none of those that a Tensor takes. */
+/* Raises TypeError about an index that is none of those that a Tensor takes. What its `__index__`
+ * has raised is the cause. */
 static void refuse_index(PyObject *key)
 {
+    PyObject *type, *value, *traceback, *cause;
+    PyErr_Fetch(&type, &cause, &traceback);
+    if (type != NULL)
+        PyErr_NormalizeException(&type, &cause, &traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
     PyErr_Format(PyExc_TypeError,
                  "expected integers, slices, None or Ellipsis as indices, got '%.100s': a Tensor "
                  "has basic indexing only; for more, index the array that numpy() or "
                  "fastdl.convert gives",
                  Py_TYPE(key)->tp_name);
+    if (cause == NULL)
+        return;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    PyException_SetCause(value, cause);
+    PyErr_Restore(type, value, traceback);
 }
 
 static int take_integer(view_parts *view, PyObject *number)
