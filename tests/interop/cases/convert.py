@@ -139,8 +139,8 @@ def test_what_it_does_not_have_never_reaches_it():
             said = str(error)
         given.assert_released()
         if BRIDGE.dtypes is not None:
-            has = fastdl.DType(numbers).name in BRIDGE.dtypes
-            assert (f"{BRIDGE.title} has no " in said) is not has, said
+            name = fastdl.DType(numbers).name
+            assert (f" has no {name}" in said) is (name not in BRIDGE.dtypes), said
 
 
 def test_64_bits_are_kept():
