@@ -129,7 +129,11 @@ def test_from_pandas():
         assert tensor.data_ptr == series.to_numpy().ctypes.data
         assert tensor.dtype == series.dtype
         assert not tensor.is_copied
-    assert fastdl.asarray(pd.Series([1, 2], dtype="Int64")).is_copied
+    nullable = pd.Series([1, 2], dtype="Int64")  # pandas 3.1 has no copy for its own type either
+    tensor = fastdl.asarray(nullable)
+    assert tensor.readonly and not tensor.is_copied
+    assert tensor.data_ptr == nullable.to_numpy().ctypes.data
+    assert fastdl.asarray(pd.Series([1, 2], dtype="category")).is_copied
     assert fastdl.asarray(pd.Index([1, 2])).tolist() == [1, 2]
     assert fastdl.asarray(pd.DataFrame({"a": [1.0], "b": [2.0]})).tolist() == [[1, 2]]
 
