@@ -21,11 +21,17 @@ PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
 
 # Stops at the first undefined behaviour; address errors always stop.
 SANITIZE = {"FASTDL_SANITIZE": "address,undefined"}
+# Tests of the simulated drivers, of the report from a GPU, and of what a compiler makes of the
+# headers: they are the same whatever runs them, so the stage `peers` alone does.
+RUN_ONCE = (
+    *("test_abi.py", "test_conformance.py", "test_gpu_report.py", "test_inclusion.py"),
+    *("test_simulated_calls.py", "test_simulated_driver.py"),
+)
 # Tests of other things than memory: other libraries' code, or no code of ours that runs.
 NOT_SANITIZED = (
-    *("interop", "examples", "gpu", "test_abi.py", "test_build.py", "test_cython.py"),
-    *("test_readme.py", "test_wheel.py", "test_simulated_driver.py", "test_simulated_calls.py"),
-    *("test_scenarios.py", "test_streams_guide.py", "test_conformance.py", "test_gpu_report.py"),
+    *RUN_ONCE,
+    *("interop", "examples", "gpu", "test_build.py", "test_cython.py", "test_readme.py"),
+    *("test_wheel.py", "test_scenarios.py", "test_streams_guide.py"),
 )
 # The last one for them to find its exceptions, which the casters throw.
 PRELOADED = ("libasan.so", "libubsan.so", "libstdc++.so")
@@ -70,6 +76,11 @@ def existing(*patterns: str) -> list[str]:
     return [file for files in found.values() for file in files]
 
 
+def without(names: tuple[str, ...]) -> list[str]:
+    """The options of pytest that leave out these files and folders of tests."""
+    return [f"--ignore={path}" for name in names for path in existing(f"tests/{name}")]
+
+
 @nox.session
 def test(session: nox.Session) -> None:
     """The tests that need no large library."""
@@ -79,8 +90,11 @@ def test(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS, name="pythons")
 def pythons(session: nox.Session) -> None:
-    """The same on each CPython: nox -s pythons-3.12."""
-    test(session)
+    """The tests that may differ between versions of CPython: nox -s pythons-3.12."""
+    session.install(".[test]")
+    # Between the oldest and the newest, what the README's command runs is enough.
+    some = ["-m", "not slow"] if session.python == "3.12" else []
+    session.run("pytest", *without(RUN_ONCE), *some, *session.posargs)
 
 
 # Tests of what a CPython without a GIL does not have, the limited API, or of modules of nanobind,
@@ -88,9 +102,9 @@ def pythons(session: nox.Session) -> None:
 # several libraries, most of which have no wheels for it; and of allocations that fail, one of which
 # ends CPython 3.13 there, for a reason that is not known yet.
 WITH_A_GIL = (
-    *("examples", "test_casters.py", "test_cli.py", "test_cython.py", "test_inclusion.py"),
-    *("test_doctor.py", "test_inspect.py", "test_faults_memory.py", "test_releases.py"),
-    "test_views.py",
+    *RUN_ONCE,
+    *("examples", "test_casters.py", "test_cli.py", "test_cython.py", "test_doctor.py"),
+    *("test_inspect.py", "test_faults_memory.py", "test_releases.py", "test_views.py"),
 )
 # A CPython without a GIL, by name or path.
 FREE_THREADED = os.environ.get("FASTDL_FREE_THREADED") or "3.14t"
@@ -112,8 +126,7 @@ def install_free_threaded(session: nox.Session, **options: Any) -> None:
 def free_threaded(session: nox.Session) -> None:
     """The tests without a GIL."""
     install_free_threaded(session)
-    elsewhere = [f"--ignore=tests/{name}" for name in WITH_A_GIL]
-    session.run("pytest", *elsewhere, *session.posargs)
+    session.run("pytest", *without(WITH_A_GIL), *session.posargs)
 
 
 @nox.session(python=FREE_THREADED)
@@ -257,10 +270,9 @@ def sanitize(session: nox.Session) -> None:
     canary = "import ctypes as c; l = c.CDLL(None); l.free(c.c_void_p(4096))"
     session.run("python", "-c", canary, env=preload(session), success_codes=[1], silent=True)
     existing("tests/test_faults_*.py")  # what this is for; the rest comes along
-    elsewhere = [f"--ignore=tests/{name}" for name in NOT_SANITIZED]
     # Only Python's own output is captured, so that a report that ends the process is seen.
     capture = "--capture=sys"
-    session.run("pytest", capture, *elsewhere, *session.posargs, env=preload(session))
+    session.run("pytest", capture, *without(NOT_SANITIZED), *session.posargs, env=preload(session))
 
 
 @nox.session
