@@ -578,6 +578,13 @@ def test_element_types_that_a_library_does_not_have(library, dtype, dtypes, hint
     assert fastdl.convert(source, library(dtypes={dtype, *dtypes})).tensor.dtype.name == dtype
 
 
+def test_vectors_for_a_library_without_vectors(library):
+    tensor = fastdl.empty(3, "float32x4")
+    with pytest.raises(BufferError, match=r"Array has no float32x4\. fastdl\.convert\(x, numpy\."):
+        fastdl.convert(tensor, library(dtypes={"float32", "float64"}))
+    assert fastdl.convert(tensor, np.ndarray).shape == (3, 4)
+
+
 def test_devices_that_a_library_does_not_have(library):
     x = new(Producer)(Given(device=CUDA), device=CUDA)
     for like in (library(), np.ndarray):

@@ -220,6 +220,8 @@ HELD_BY = {"bfloat": "float", "bool": "uint", "uint": "int"}
 
 def nearest_dtype(dtype, dtypes) -> str:
     """What to do about an element type that a library does not have."""
+    if dtype.lanes > 1:
+        return "fastdl.convert(x, numpy.ndarray) has its lanes in a further dimension"
     kind = dtype.name.rstrip("0123456789")
     other = "float" if kind.startswith("float") else HELD_BY.get(kind, kind)
     same = of_family(kind, dtypes)
