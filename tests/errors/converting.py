@@ -174,6 +174,15 @@ GROUP = Group(
             "Convert the elements to one of these first, with the library that they come from.",
         ),
         Row(
+            lambda: Library(dtypes={"float32"}).take(fastdl.empty(3, "float32x4")),
+            BufferError,
+            CANNOT
+            + "standin.Array has no float32x4. fastdl.convert(x, numpy.ndarray) has its lanes in a "
+            "further dimension",
+            "Most libraries have no vector types. Give them the array of NumPy, which shares the "
+            "memory.",
+        ),
+        Row(
             lambda: Library(readonly=COPIED).take(frozen(MATRIX.copy()), copy=False),
             fastdl.CopyRequiredError,
             FORBIDDEN + "it is read-only, and arrays of Standin are always writable",
