@@ -30,16 +30,17 @@ class OnlyInterface:
 @pytest.mark.parametrize("name", NUMPYS)
 def test_export_is_numpys(name):
     array = np.arange(12).reshape(3, 4).astype(name)
-    for view in (array, array[1:, ::2], array[::-1], array.T, array[:0], array[1, 2]):
-        theirs = np.asarray(view).__array_interface__
-        ours = fastdl.from_dlpack(np.asarray(view)).__array_interface__
+    scalar = array[:1, :1].reshape(())
+    for view in (array, array[1:, ::2], array[::-1], array.T, array[:0], scalar):
+        theirs = view.__array_interface__
+        ours = fastdl.from_dlpack(view).__array_interface__
         assert (ours["shape"], ours["typestr"], ours["version"]) == (
             theirs["shape"], theirs["typestr"], 3,
         )  # fmt: skip
         assert ours["data"] == theirs["data"]
         if view.size:  # without elements NumPy and fastdl give other strides, which mean nothing
             assert ours["strides"] == theirs["strides"]
-        assert np.asarray(OnlyInterface(np.asarray(view), **ours)).tolist() == view.tolist()
+        assert np.asarray(OnlyInterface(view, **ours)).tolist() == view.tolist()
 
 
 def test_export_of_read_only_data():
