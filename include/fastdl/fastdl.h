@@ -45,13 +45,15 @@
  *     a type with its own table       one C call          one C call
  *     numpy.ndarray                   by __dlpack__       reads the array struct
  *     fastdl.Tensor                   one C call          one C call, read-only ones too
+ *     JAX, MLX, TensorFlow, on a CPU  by __dlpack__       by their buffer
  *     other types with __dlpack__     by __dlpack__       by __dlpack__
  *     result as a torch tensor        yes                 yes
  *     result as a NumPy array         TypeError           yes
- *     result as a type without table  TypeError           a fastdl.Tensor
+ *     result as a JAX, MLX, ... one   TypeError           as fastdl.convert makes it
+ *     result as any other type        TypeError           a fastdl.Tensor
  *
- * Results of a type that has no table and is not NumPy's cannot be built from C. They are returned
- * as a fastdl.Tensor, which any consumer of DLPack can import.
+ * The last row is about types that have no table and are of no library that fastdl knows: any
+ * consumer of DLPack can import the fastdl.Tensor.
  *
  * The header remembers what it knows about a type until the type changes or is destroyed. It does
  * so in one interpreter of a process: the one that called fastdl_import(), which only the main
@@ -1036,8 +1038,8 @@ static inline int fastdl_import(void);
  * MLX, PyArrow).
  *
  * Cost: the call of the library's own table plus 2 ns; NumPy's arrays 5 ns and fastdl.Tensor 3 ns
- * after fastdl_import(); otherwise one call of `__dlpack__`. The first tensor of a type costs a few
- * microseconds. */
+ * after fastdl_import(); for other types one call of `__dlpack__`, or of their buffer: see the
+ * table at the top. The first tensor of a type costs a few microseconds. */
 static inline int fastdl_borrow(PyObject *obj, fastdl_view *view);
 
 /* Makes a view that has not been borrowed yet safe to release, for functions with one exit that

@@ -218,8 +218,8 @@ CAPTURES = "[Captures](streams.md#graph-captures)."
 
 GROUP = Group(
     "Streams and drivers",
-    "`stream=` of `from_dlpack`, `to`, `empty` and `__dlpack__`; `use_stream`, `record`, "
-    "`release`; copies between devices; graph captures. [The guide to streams](streams.md).",
+    "`stream=` of `from_dlpack`, `to` and `__dlpack__`; `use_stream`, `record`, `release`; "
+    "copies between devices; graph captures. [The guide to streams](streams.md).",
     [
         Row(
             lambda: fastdl.from_dlpack(producer(device=CUDA), stream=1.0),

@@ -40,7 +40,7 @@ LAYOUTS = ("compact", "transposed", "gaps", "reversed", "broadcast", "scalar", "
 
 # How fastdl gets at an array of a library.
 TABLE = "its exchange table"
-BRIDGE = "a bridge over its C API"
+BRIDGE = "its C API"
 PROTOCOL = "`__dlpack__`"
 BUFFER = "its buffer"
 

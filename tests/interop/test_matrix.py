@@ -139,7 +139,7 @@ def spoiling(tensor):
 
 
 @pytest.mark.parametrize(
-    ("door", "cell"),
+    ("take", "cell"),
     [
         (lambda t: t.numpy(), ZERO_COPY),
         (lambda t: t.copy().numpy(), COPY),
@@ -150,9 +150,9 @@ def spoiling(tensor):
         (lambda t: KEPT.append(t) or refusing(t), f"{WRONG}: leaks after RuntimeError: no float"),
     ],
 )
-def test_what_an_export_may_do(door, cell, monkeypatch):
+def test_what_an_export_may_do(take, cell, monkeypatch):
     monkeypatch.setattr(measure, "freed", lambda alive: alive() is None)
-    assert str(measure.exported(ARRAYS, door, sources.plane)).startswith(cell)
+    assert str(measure.exported(ARRAYS, take, sources.plane)).startswith(cell)
     KEPT.clear()
 
 

@@ -1113,9 +1113,9 @@ cdef class Tensor:
         are positive: `is_contiguous` tells. It is one call of the driver, but for sparse, reversed
         and broadcast data on a device, which goes by way of the host. Its memory is from the
         library that this tensor came from, if that has an exchange table, and otherwise from the
-        driver: with `stream`, in the order of that stream, so `record` what other code queues on
-        it (docs/streams.md). BufferError if the device has no driver, is neither CUDA's nor
-        ROCm's, or if `stream` is being captured.
+        driver, ready on every stream; the driver may free it before work that fastdl was not told
+        of has ended, so `record` what other code queues on it (docs/streams.md). BufferError if the
+        device has no driver, is neither CUDA's nor ROCm's, or if `stream` is being captured.
 
         >>> x = fastdl.empty(3)
         >>> x.to("cpu") is x

@@ -1,5 +1,5 @@
 """Every producer with every consumer, in one process, once with a fastdl.Tensor in the middle that
-the consumer takes through its own door, and once by fastdl.convert.
+the consumer takes by its own function, and once by fastdl.convert.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,8 +36,8 @@ def cells() -> Iterator[Measurement]:
             pair = f"{producer.name}/{consumer.name}"
             yield f"own/{pair}", lambda p=producer, c=consumer: paired(p, c, through_tensor(p, c))
             if CONVERT and consumer.like:
-                door = to_like(consumer, "float32")
-                yield f"convert/{pair}", lambda p=producer, c=consumer, d=door: paired(p, c, d)
+                take = to_like(consumer, "float32")
+                yield f"convert/{pair}", lambda p=producer, c=consumer, t=take: paired(p, c, t)
 
 
 def through_tensor(producer: Peer, consumer: Peer) -> Callable[[Any], Any]:
@@ -56,13 +56,13 @@ def by_chance_aligned(make: Callable[[], Any], address: Callable[[Any], int] | N
     return result
 
 
-def paired(producer: Peer, consumer: Peer, door: Callable[[Any], Any]) -> Cell:
+def paired(producer: Peer, consumer: Peer, take: Callable[[Any], Any]) -> Cell:
     flat = 1 in (producer.max_ndim, consumer.max_ndim)
     values = FLAT if flat else VALUES
     array = producing(producer, flat)
     said = ""
     try:
-        result = door(array)
+        result = take(array)
     except Exception as error:
         said = reason(error)
     if said:

@@ -31,24 +31,24 @@ COLOURS = {
 }
 DIRECTIONS = {
     "import": "import",
-    "export": "own door",
+    "export": "own function",
     "from": "`convert` from it",
     "to": "`convert` to it",
 }
-WAYS = {"own": "through the consumer's own door", "convert": "by fastdl.convert"}
+WAYS = {"own": "by the consumer's own function", "convert": "by fastdl.convert"}
 
 HEAD = """\
 # Interoperability
 
 What becomes of the arrays of other libraries in fastdl, and of fastdl's tensors there. Everything
-on this page was measured by `tests/interop/matrix`, each library in a process of its own. CI
-measures it again, and fails if a cell has turned worse.
+on this page was measured by `tests/interop/matrix`: each library in a process of its own, and
+the exchanges between libraries in one. CI measures it again, and fails if a cell has turned worse.
 
 | outcome | meaning |
 |---|---|
 | zero-copy | The address stays the same, and a write on one side is seen on the other. |
 | copy | The values arrive in other memory. |
-| refused | An exception. What was given is as it was before, and is released. |
+| refused | An exception. The array that was passed is unchanged, and nothing keeps it. |
 | wrong | Other values arrive, a write is not seen, or memory is released early or never. |
 | dies | The process ends. |
 
@@ -58,8 +58,8 @@ released with its last user.
 GRID = """\
 ## Every library to every other
 
-Rows produce, columns consume two rows of three float32 numbers, or six in a row. *Through the
-consumer's own door* means that it is given a `fastdl.Tensor`: by `torch.from_dlpack`,
+Rows produce, columns consume two rows of three float32 numbers, or six in a row. *By the
+consumer's own function* means that it is given a `fastdl.Tensor`: by `torch.from_dlpack`,
 `tf.experimental.dlpack.from_dlpack`, a constructor, and so on. All libraries are in one process.
 
 ![Producers by consumers](interop.svg)
@@ -68,8 +68,8 @@ ROWS_HEAD = """\
 ## Library by library
 
 *Import* is `fastdl.from_dlpack(array)`, or `fastdl.asarray(array)` for what has no `__dlpack__`.
-*Own door* is how the library takes a `fastdl.Tensor`. Element types are tried with three elements
-in a row, layouts with float32. A library that has no array for a case has no cell there.
+*Own function* is how the library takes a `fastdl.Tensor`. Element types are tried with three
+elements in a row, layouts with float32. A library that has no array for a case has no cell there.
 """
 
 Rows = dict[str, dict[str, str]]
