@@ -175,6 +175,7 @@ def test_convert_knows_what_asarray_copied():
         ({"data": bytearray(24), "offset": 1}, "data that holds the elements"),
         ({"data": bytearray(24), "offset": -1}, "an offset in bytes"),
         ({"data": bytearray(24), "strides": (-8,)}, "data that holds the elements"),
+        ({"data": bytearray(24), "shape": (2**62 + 1,)}, "64-bit count"),
         ({"mask": np.zeros(3, bool)}, "has a mask"),
     ],
 )
@@ -290,6 +291,26 @@ def test_the_first_protocol_decides():
     assert source.tried == ["__cuda_array_interface__", "__array_interface__", "__arrow_c_array__"]
 
 
+def test_a_type_that_changes_while_the_mask_is_read():
+    class Changing(np.ma.MaskedArray):
+        armed = False
+
+        @property
+        def _mask(self):
+            if Changing.armed:
+                np.ndarray.dtype.__set__(self, "f8")
+            return np.ma.nomask
+
+        @_mask.setter
+        def _mask(self, mask):
+            pass
+
+    array = np.arange(1, 5, dtype="f8").view("i1").view(Changing)
+    Changing.armed = True
+    tensor = fastdl.from_dlpack(array)
+    assert (tensor.dtype, tensor.tolist()) == ("float64", [1, 2, 3, 4])
+
+
 # ---- missing values: stand-ins for libraries that the small installation has not ------------
 
 
@@ -302,18 +323,29 @@ def stand_in(module, **members):
     [
         stand_in("polars.series.series", null_count=lambda self: 2),
         stand_in("pyarrow.lib", null_count=2),
+        stand_in("pyarrow.lib", columns=[stand_in("pyarrow.lib", null_count=1)] * 2),
         stand_in(
             "pandas",
             dtype=stand_in("pandas.core.dtypes"),
             isna=lambda self: np.array([True, False, True]),
         ),
     ],
-    ids=["polars", "pyarrow", "pandas"],
+    ids=["polars", "pyarrow", "pyarrow table", "pandas"],
 )
 def test_missing_values_are_not_shown(source):
     type(source).__array__ = lambda self: np.array([np.nan, 1, np.nan])
     with pytest.raises(BufferError, match=r"'.*Series' has missing values \(2 in all\)"):
         fastdl.asarray(source)
+
+
+@pytest.mark.parametrize("module", [5, None, []])
+def test_a_class_may_say_anything_of_its_module(module):
+    source = stand_in(module, __array__=lambda self: np.arange(3))
+    assert fastdl.asarray(source).tolist() == [0, 1, 2]
+    with pytest.raises(TypeError):
+        fastdl.DType(source)
+    with pytest.raises(TypeError):
+        fastdl.Device(source)
 
 
 def test_nan_is_a_number():

@@ -470,6 +470,12 @@ class Strange:
     pass
 
 
+class Interfaces:
+    """Its attributes are there to be found on the class, too."""
+
+    __cuda_array_interface__ = __array_interface__ = property(lambda self: {})
+
+
 @pytest.mark.parametrize(
     ("source", "end"),
     [
@@ -479,6 +485,7 @@ class Strange:
         ),
         *((x, "") for x in (None, "text", object(), {})),
         (int, ": pass an object of this type, not the type itself"),
+        (Interfaces, ": pass an object of this type, not the type itself"),
         (Strange(), ": make an array of it first, with what its own library has for that"),
     ],
 )

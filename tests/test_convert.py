@@ -658,6 +658,19 @@ def test_a_type_with_from_dlpack():
         assert result.tensor.data_ptr == BASE.ctypes.data
 
 
+def test_an_object_that_is_one_already_is_returned():
+    class Container(Array):
+        @classmethod
+        def from_dlpack(cls, x):
+            return cls(x)
+
+    one = Container(fastdl.from_dlpack(BASE[::-1]))  # which the type would not be handed
+    for like in (Container, Container(None)):
+        assert fastdl.convert(one, like) is one
+        assert fastdl.convert(one, like, copy=False) is one
+        assert fastdl.convert(one, like, copy=True) is not one
+
+
 def test_an_object_of_the_array_api():
     class Standard(Array):
         def __array_namespace__(self):

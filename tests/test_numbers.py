@@ -273,6 +273,16 @@ def test_in_compares_values(name):
     assert np.array([values[1]]) in tensor
 
 
+def test_in_takes_no_arrays():
+    class Many:  # as torch's
+        def item(self):
+            raise RuntimeError("a Tensor with 2 elements cannot be converted to Scalar")
+
+    for several in (np.arange(2), Many()):
+        with pytest.raises(TypeError, match="expected a number"):
+            several in tensor_of([0, 1])  # noqa: B015
+
+
 def test_in_compares_as_python_does():
     tensor = tensor_of([[0.5, 2.0], [math.nan, -0.0]])
     assert Fraction(1, 2) in tensor

@@ -16,6 +16,13 @@ INTERFACES = "tests/test_array_interface.py"
 
 CONVERSIONS = [
     mutant(
+        f"{CONVERTING}::test_an_object_that_is_one_already_is_returned",
+        "an object of an unknown library is made anew",
+        "src/fastdl/bridges/convert.py",
+        "is_one = isinstance(target, type) and isinstance(x, target)",
+        "is_one = False",
+    ),
+    mutant(
         f"{RETURNED}::test_a_library_that_another_thread_has_just_found",
         "a library counts as known before its table is",
         CONVERT,

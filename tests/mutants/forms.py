@@ -95,6 +95,21 @@ FORMS = [
         "isinstance(x, ma.MaskedArray) and False",
     ),
     mutant(
+        f"{INTERFACES}::test_a_type_that_changes_while_the_mask_is_read",
+        "the type of an array is read before Python code that can change it",
+        NUMPY,
+        "        check_mask(<object>candidate)\n    number = PyArray_TYPE(array)\n",
+        "        number = PyArray_TYPE(array)\n        check_mask(<object>candidate)\n"
+        "    else:\n        number = PyArray_TYPE(array)\n",
+    ),
+    mutant(
+        f"{INTERFACES}::test_missing_values_are_not_shown",
+        "the nulls of a table are not counted",
+        "src/fastdl/_convert/missing.py",
+        'if hasattr(x, "columns"):  # a Table',
+        "if False:  # a Table",
+    ),
+    mutant(
         f"{INTERFACES}::test_missing_values_are_not_shown",
         "missing values are shown as NaN",
         ASARRAY,

@@ -85,19 +85,20 @@ def interface(x):
     none of them."""
     if isinstance(x, Capsule) or exchange.is_producer(x):
         return "__dlpack__", exchange.from_dlpack
+    if isinstance(x, type):  # which has the attributes of its instances
+        return None, None
     if hasattr(x, "__cuda_array_interface__"):
         return "__cuda_array_interface__", import_cuda_array
     if _is_scalar(x):
         return "__array__", _from_array_method
     if _has_buffer(x):
         return "buffer", _from_buffer
-    if not isinstance(x, type):  # a class has the attributes of its instances
-        if hasattr(x, "__array_interface__"):
-            return "__array_interface__", import_array
-        if hasattr(x, "__arrow_c_array__"):
-            return "__arrow_c_array__", _from_arrow
-        if hasattr(x, "__array__"):
-            return "__array__", _from_array_method
+    if hasattr(x, "__array_interface__"):
+        return "__array_interface__", import_array
+    if hasattr(x, "__arrow_c_array__"):
+        return "__arrow_c_array__", _from_arrow
+    if hasattr(x, "__array__"):
+        return "__array__", _from_array_method
     return None, None
 
 

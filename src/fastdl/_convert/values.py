@@ -50,7 +50,7 @@ def _value_of(x):
     """The value of a scalar or one-element array of any library, a Tensor too; else `x` itself."""
     try:
         return x.item()
-    except (AttributeError, TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError, RuntimeError):  # the last is torch's
         return x
 
 

@@ -1,5 +1,7 @@
 """The exception that fastdl adds, and how messages name a type."""
 
+from fastdl._core.foreign import module_of
+
 
 class CopyRequiredError(BufferError, ValueError):
     """A copy was forbidden (`copy=False`) and is needed.
@@ -22,10 +24,8 @@ def type_name(x) -> str:
 
 def name_of(cls: type) -> str:
     """The same for a type."""
-    module = getattr(cls, "__module__", None)
-    if not isinstance(module, str) or module == "builtins":
-        return cls.__qualname__
-    return f"{module}.{cls.__qualname__}"
+    module = module_of(cls)
+    return cls.__qualname__ if module in ("", "builtins") else f"{module}.{cls.__qualname__}"
 
 
 def nearest(text: str, names, elsewhere) -> str:

@@ -1,9 +1,25 @@
-"""The dtypes and devices of other libraries, recognised without importing those libraries.
+"""Other libraries' objects, recognised by name without importing those libraries: their packages,
+dtypes and devices.
 
 A library whose objects have `__dlpack_data_type__` or `__dlpack_device__` needs no row here.
 """
 
 import sys
+
+# ---- packages -------------------------------------------------------------------------------
+
+
+def module_of(x) -> str:
+    """The name of the module that a class or function says it is from; "" if it says anything
+    else."""
+    name = getattr(x, "__module__", None)
+    return name if isinstance(name, str) else ""
+
+
+def package_of(name: str) -> str:
+    """The top-level package of a module by its name."""
+    return name.partition(".")[0]
+
 
 # ---- dtypes ---------------------------------------------------------------------------------
 
@@ -14,7 +30,7 @@ def dtype_name(x) -> "tuple[str, int] | None":
     None if `x` is no dtype that fastdl recognises. The name need not be one that DLPack has.
     """
     cls = type(x)
-    if (cls.__module__, cls.__qualname__) in _NAMED_BY_STR:
+    if (module_of(cls), cls.__qualname__) in _NAMED_BY_STR:
         name = str(x).rpartition(".")[2]
         return ("float4_e2m1fn", 2) if name == "float4_e2m1fn_x2" else (name, 1)
     np = sys.modules.get("numpy")
@@ -52,7 +68,7 @@ def device_name(x) -> "tuple[str, int] | None":
     None if `x` is no device that fastdl recognises; ValueError if DLPack has none like it.
     """
     cls = type(x)
-    recognise = _DEVICES.get((cls.__module__.partition(".")[0], cls.__qualname__))
+    recognise = _DEVICES.get((package_of(module_of(cls)), cls.__qualname__))
     return None if recognise is None else recognise(x)
 
 

@@ -212,6 +212,13 @@ cdef extern from "Python.h":
 
 cdef int64_t make_prototype(
         tuple shape, tuple dtype, DLDevice device, DLTensor *prototype, int64_t *dims) except -1:
+    fill_prototype(shape, dtype, device, prototype, dims)
+    return check_sizes(prototype, 0)
+
+
+cdef int fill_prototype(
+        tuple shape, tuple dtype, DLDevice device, DLTensor *prototype, int64_t *dims) except -1:
+    """Type and shape, unchecked; row-major."""
     cdef Py_ssize_t i
     if len(shape) > FASTDL_MAX_NDIM:
         raise ValueError(f"expected at most {FASTDL_MAX_NDIM} dimensions, got {len(shape)}")
@@ -220,8 +227,10 @@ cdef int64_t make_prototype(
     prototype.device = device
     prototype.ndim = <int32_t>len(shape)
     prototype.shape = dims
+    prototype.strides = NULL
+    prototype.byte_offset = 0
     prototype.dtype.code, prototype.dtype.bits, prototype.dtype.lanes = dtype
-    return check_sizes(prototype, 0)
+    return 0
 
 
 cdef Tensor host_memory(const DLTensor *prototype, uint64_t flags, int64_t nbytes):
@@ -399,7 +408,7 @@ def from_memory(object source, tuple shape, tuple dtype, tuple strides=None, Py_
     try:
         host.device_type = kDLCPU
         host.device_id = 0
-        make_prototype(shape, dtype, host, &tensor, dims)
+        fill_prototype(shape, dtype, host, &tensor, dims)
         if strides is not None:
             if len(strides) != tensor.ndim:
                 raise ValueError(f"expected {tensor.ndim} strides, got {len(strides)}")

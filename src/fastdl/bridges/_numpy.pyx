@@ -144,11 +144,12 @@ cdef int borrow(PyObject *candidate, fastdl_view *view) except -1:
     """fastdl_borrow of an array: nothing to allocate, since the view has room for strides. NumPy
     vouches for the geometry."""
     cdef ndarray_struct *array = <ndarray_struct *>candidate
-    cdef int32_t i, ndim, shift, number = PyArray_TYPE(array)
+    cdef int32_t i, ndim, shift, number
     cdef npy_intp *strides
     cdef npy_intp mask
     if candidate.ob_type is not &PyArray_Type:
         check_mask(<object>candidate)
+    number = PyArray_TYPE(array)
     if 0 <= number < 64 and types[number].dtype.bits != 0 and PyArray_ISNOTSWAPPED(array):
         # In one store: a reader of the whole, such as fastdl_expect, would wait for two halves.
         memcpy(&view.dl.dtype, &types[number].dtype, sizeof(DLDataType))

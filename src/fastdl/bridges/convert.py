@@ -10,7 +10,8 @@ from fastdl._convert.asarray import asarray
 from fastdl._convert.convert import ANYWHERE, HOST, IMMUTABLE, POSITIVE, Bridge
 from fastdl._core import exchange
 from fastdl._core import tensor as core
-from fastdl._core.errors import CopyRequiredError, type_name
+from fastdl._core.errors import CopyRequiredError, name_of, type_name
+from fastdl._core.foreign import module_of, package_of
 from fastdl._protocol import placement
 from fastdl.bridges import lookup
 
@@ -22,7 +23,10 @@ def convert(x, like, copy):
     target = like if isinstance(like, type | ModuleType) else type(like)
     bridge = target_bridge(target, like)
     own = known_bridge(type(x))
-    if own is bridge and not copy:
+    is_one = own is bridge
+    if own is None:  # of a library that fastdl does not know
+        is_one = isinstance(target, type) and isinstance(x, target)
+    if is_one and not copy:
         return x
     try:
         tensor = asarray(x)
@@ -73,7 +77,7 @@ def target_bridge(target, like) -> Bridge:
         importer = importer_of_class(target, like)
     if callable(importer):
         # A module may pass on the function of a library that fastdl knows: then that one's.
-        known = bridges_of(lookup.package_of(getattr(importer, "__module__", None)))
+        known = bridges_of(package_of(module_of(importer)))
         return known or unknown_library(target, importer)
     if isinstance(target, type) and exchange.facts_of(target) & exchange.TYPE_NATIVE:
         return unknown_library(target, None)
@@ -81,7 +85,7 @@ def target_bridge(target, like) -> Bridge:
         f"expected the type, the module or an object of a tensor library as `like`, got "
         f"{describe_like(like)}"
     )
-    maker = lookup.MAKERS.get(lookup.package_of(module_name(target)))
+    maker = lookup.MAKERS.get(package_of(module_name(target)))
     if maker is not None:
         raise TypeError(f"{got}: {maker}(fastdl.convert(x, numpy.ndarray)) makes one of an array")
     raise TypeError(
@@ -92,7 +96,7 @@ def target_bridge(target, like) -> Bridge:
 
 def module_name(target):
     """The name of a module, or of that of a class."""
-    return target.__name__ if isinstance(target, ModuleType) else lookup.module_of(target)
+    return target.__name__ if isinstance(target, ModuleType) else module_of(target)
 
 
 def importer_of_class(cls, like):
@@ -107,10 +111,7 @@ def importer_of_class(cls, like):
 def unknown_library(target, importer=None) -> Bridge:
     """A bridge to a library that fastdl knows nothing of. Its own refusals are final; but negative
     strides are copied, since libraries built on torch abort at them."""
-    if isinstance(target, ModuleType):
-        name = target.__name__
-    else:
-        name = f"{target.__module__}.{target.__qualname__}"
+    name = target.__name__ if isinstance(target, ModuleType) else name_of(target)
 
     def make(tensor, like):
         if importer is None:
@@ -204,7 +205,7 @@ def refuse(x, tensor, bridge) -> BufferError:
             expected = f"{least} to {most} dimensions"
         others = [
             other.name
-            for other in lookup.load(lookup.package_of(bridge.name)).BRIDGES
+            for other in lookup.load(package_of(bridge.name)).BRIDGES
             if other.ndims[0] <= tensor.ndim <= other.ndims[1]
         ]
         hint = f"Convert to {others[0]} instead" if others else "Reshape it first"

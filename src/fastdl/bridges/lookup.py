@@ -9,6 +9,7 @@ has `table()`. What must be known of libraries as producers is in one table in f
 from collections import namedtuple
 
 from fastdl._core import exchange
+from fastdl._core.foreign import module_of, package_of
 
 #: An exchange table that fastdl made for a type without one. table: a capsule
 #: "dlpack_exchange_api"; type: the type it is for, since others may look alike; borrow: a capsule
@@ -71,19 +72,6 @@ def find(package: str) -> "Table | None":
 def mro(cls: type) -> tuple[type, ...]:
     """The classes of which `cls` is one, whatever its metaclass says."""
     return type.__dict__["__mro__"].__get__(cls)
-
-
-def package_of(name) -> str:
-    """The top-level package of a module by its name, which may be anything."""
-    return name.partition(".")[0] if isinstance(name, str) else ""
-
-
-def module_of(cls: type):
-    """The name of the module that a class says it is from, which may be anything."""
-    try:
-        return cls.__module__
-    except AttributeError:
-        return None
 
 
 def bridge_of_class(cls: type):

@@ -9,7 +9,7 @@ def make(tensor, like):
     from onnxruntime.capi.onnxruntime_pybind11_state import OrtValue as Value
 
     is_bool = tensor.dtype.name == "bool"  # which it knows as bytes, with a flag of its own
-    source = tensor.numpy().view("uint8") if is_bool else tensor
+    source = tensor.view("uint8") if is_bool else tensor
     return OrtValue(Value.from_dlpack(source.__dlpack__(), is_bool))
 
 
