@@ -26,10 +26,10 @@ CONVERSIONS = [
         f"{RETURNED}::test_a_library_that_another_thread_has_just_found",
         "a library counts as known before its table is",
         CONVERT,
-        "            self.speed_up(self.quick() if self.quick is not None else None)\n"
-        "            fastdl_store_(&self.started, <const void *>self)\n",
-        "            fastdl_store_(&self.started, <const void *>self)\n"
-        "            self.speed_up(self.quick() if self.quick is not None else None)\n",
+        "        way = self.quick() if self.quick is not None else None\n",
+        "        fastdl_store_(&self.started, <const void *>self)\n"
+        "        way = self.quick() if self.quick is not None else None\n"
+        "        self.speed_up(way)\n",
     ),
     mutant(
         f"{CONVERTING}::test_subclasses_that_a_library_has_are_remembered",

@@ -113,9 +113,13 @@ cdef class Bridge:
 
     def start(self):
         """Finds the quicker ways of a library, which is there now. Once is enough."""
-        if fastdl_load_(&self.started) is NULL:
-            self.speed_up(self.quick() if self.quick is not None else None)
-            fastdl_store_(&self.started, <const void *>self)
+        if fastdl_load_(&self.started) is not NULL:
+            return
+        way = self.quick() if self.quick is not None else None
+        with cython.critical_section(self):  # the way of another thread may be in use already
+            if fastdl_load_(&self.started) is NULL:
+                self.speed_up(way)
+                fastdl_store_(&self.started, <const void *>self)
 
     def speed_up(self, way):
         """Makes objects by `way`, where that can be: the function "fastdl_maker" or the exchange
