@@ -121,7 +121,7 @@ cdef class Bridge:
                 self.speed_up(way)
                 fastdl_store_(&self.started, <const void *>self)
 
-    def speed_up(self, way):
+    cpdef speed_up(self, way):
         """Makes objects by `way`, where that can be: the function "fastdl_maker" or the exchange
         table in a capsule, or a function of a Tensor. None changes nothing."""
         if PyCapsule_IsValid(way, "fastdl_maker"):
