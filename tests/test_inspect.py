@@ -194,6 +194,12 @@ def test_errors_are_those_of_fastdl(folder):
             [[0], [1, 2], [3]],
         ),
         (
+            [2, 3],
+            [3, 2],
+            ["row-major", "gaps along dimension 1"],
+            [[0], [], [1], [3], [2], [4], [], [5]],
+        ),
+        (
             [2, 2, 2],
             [2, 4, 1],
             ["permuted: dimension 2 runs fastest", "contiguous"],
@@ -219,7 +225,9 @@ def test_a_large_tensor_is_not_drawn_but_counted():
     assert layout["places"] == layout["elements"] == 10**12
     assert layout["high"] == (10**6 - 1) * 2 * 10**6 + 10**6 - 1
     # Elements that share places, and are too many to be counted.
-    assert memory.layout_of([10**6, 10**6], [1, 1])["places"] is None
+    layout = memory.layout_of([10**6, 10**6], [1, 1])
+    assert layout["places"] is None
+    assert layout["words"] == ["row-major", "may overlap: too many elements to tell"]
 
 
 def test_drawing_of_a_transposed_array():
@@ -260,6 +268,11 @@ def test_lines_fit_the_terminal():
     layout = memory.layout_of([128], [1])
     for width in (40, 80, 140):
         assert max(map(len, memory.drawing(layout, [1], 4, width))) <= width
+
+
+def test_strides_in_bytes_are_whole(folder):
+    found = inspect(folder, "numpy:empty((2, 1234567), 'f8').T", *QUICK)
+    assert dict(drawing.fields(found["managed"]))[""] == "(8, 9876536) bytes"
 
 
 def test_names_of_types_that_are_unknown():

@@ -77,7 +77,7 @@ def fields(managed: dict[str, Any]) -> Iterator[tuple[str, str]]:
     else:
         size = dtype["bits"] * dtype["lanes"] / 8
         yield "strides", f"{numbers(strides)} elements"
-        yield "", f"{numbers([format(s * size, 'g') for s in strides])} bytes"
+        yield "", f"{numbers([format(s * size, '.15g') for s in strides])} bytes"
 
 
 def dtype_name(dtype: dict[str, int]) -> str:

@@ -21,11 +21,12 @@ def layout_of(shape: list[int], strides: list[int]) -> dict[str, Any]:
     size = prod(shape)
     reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)] if size else []
     low, high = sum(min(0, r) for r in reach), sum(max(0, r) for r in reach)
-    apart = are_apart(shape, strides)
+    apart: bool | None = are_apart(shape, strides) or None
     used = prod(n for n, s in zip(shape, strides, strict=True) if s) if size else 0
     places = used if apart else None
     if not apart and size <= COUNTED:
         places = len(set(positions(shape, strides)))
+        apart = places == used
     order: list[list[int]] | None = None
     if max(size, high - low + 1) <= DRAWN and size:
         order = [[] for _ in range(high - low + 1)]
@@ -55,7 +56,8 @@ def steps(shape: list[int], strides: list[int]) -> list[tuple[int, int, int]]:
 
 
 def are_apart(shape: list[int], strides: list[int]) -> bool:
-    """Whether, broadcast dimensions aside, no two elements can be at one place."""
+    """Whether it is plain, without counting, that no two elements are at one place, broadcast
+    dimensions aside: each step goes past all that the smaller ones reach."""
     reach = 0
     for _, n, stride in steps(shape, strides):
         if stride and abs(stride) <= reach:
@@ -64,7 +66,7 @@ def are_apart(shape: list[int], strides: list[int]) -> bool:
     return True
 
 
-def words(shape: list[int], strides: list[int], apart: bool) -> list[str]:
+def words(shape: list[int], strides: list[int], apart: bool | None) -> list[str]:
     if not prod(shape):
         return ["no elements"]
     rows = steps(shape, strides)
@@ -92,7 +94,9 @@ def words(shape: list[int], strides: list[int], apart: bool) -> list[str]:
     broadcast = [d for d, _, s in rows if s == 0]
     if broadcast:
         said.append(f"broadcast along {dimensions(broadcast)}: each element is used again")
-    if not apart:
+    if apart is None:
+        said.append("may overlap: too many elements to tell")
+    elif not apart:
         said.append("overlapping: elements share places")
     if len(said) == 1:
         said.append("contiguous")
