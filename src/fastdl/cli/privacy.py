@@ -5,8 +5,12 @@ import sys
 import tempfile
 from os import path
 
-#: Folders of users, by the way of naming them of Linux, macOS and Windows.
-HOMES = re.compile(r"(?:/home/|/Users/|[A-Za-z]:[\\/]+Users[\\/]+)[^/\\\s'\":]+")
+#: Folders of users, by the way of naming them of Linux, macOS and Windows. A name has spaces in it
+#: only where a separator shows its end.
+HOMES = re.compile(
+    r"(?:/home/|/Users/|[A-Za-z]:[\\/]+Users[\\/]+)"
+    r"(?:[^/\\'\":\n]*[^/\\\s'\":](?=[/\\])|[^/\\\s'\":]+)"
+)
 
 
 def anonymous(text: str) -> str:
@@ -19,7 +23,8 @@ def anonymous(text: str) -> str:
     }
     for folder in sorted(folders, key=len, reverse=True):  # one may be in another
         if len(folder) > 1:
-            text = text.replace(folder, folders[folder])
+            for spelling in (folder, repr(folder)[1:-1], folder.replace("\\", "/")):
+                text = text.replace(spelling, folders[folder])
     return HOMES.sub("~", text)
 
 
