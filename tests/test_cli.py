@@ -1,6 +1,7 @@
 """python -m fastdl, as a user runs it."""
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -139,6 +140,64 @@ def test_help_keeps_words_whole(monkeypatch):
         monkeypatch.setenv("COLUMNS", str(columns))
         shown = parser.format_help()
         assert shown.count("read-only") == shown.count("zero-copy") == 12
+
+
+@pytest.mark.parametrize("limit", ["nan", "inf", "0", "-1"])
+def test_a_limit_is_a_time(limit, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["doctor", f"--limit={limit}"])
+    assert f"a number of seconds above 0, got '{limit}'" in capsys.readouterr().err
+
+
+# ---- where the output goes ------------------------------------------------------------------
+
+
+def run_into(output, *arguments):
+    """With another standard output, an open file; what it says on the standard error."""
+    command = [sys.executable, "-m", "fastdl", *arguments]
+    done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert done.returncode == 1
+    return done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["demo"]], ids=" ".join)
+def test_a_pipe_that_nobody_reads(arguments):
+    end, output = os.pipe()
+    os.close(end)
+    try:
+        said = run_into(output, *arguments)
+    finally:
+        os.close(output)
+    assert "Traceback" not in said and "Exception" not in said
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("arguments", [["--version"], ["demo"]], ids=" ".join)
+def test_a_disk_that_is_full(arguments):
+    with open("/dev/full", "wb") as output:
+        assert run_into(output, *arguments) == (
+            "python -m fastdl: [Errno 28] No space left on device\n"
+        )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+def test_progress_without_a_standard_error():
+    """It does not go into the JSON."""
+    command = [sys.executable, "-m", "fastdl", "inspect", "builtins:b'abc'", "--json"]
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" 2>&-', "sh", *command, "--only", "numpy"],
+        stdout=subprocess.PIPE,
+        timeout=120,
+    )
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["tensor"]["shape"] == [3]
+
+
+def test_text_that_the_output_cannot_encode(monkeypatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    done = run("inspect", "builtins:[b'abc', '\xe9'][0]", "--quick", "--only", "numpy")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(r"builtins:[b'abc', '\xe9'][0]  (builtins.bytes)")
 
 
 # ---- demo -----------------------------------------------------------------------------------

@@ -1,8 +1,10 @@
 """The command line: python -m fastdl."""
 
 import argparse
+import io
 import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
@@ -51,6 +53,34 @@ def documentation() -> str:
 
 
 def main(arguments=None) -> int:
+    """The exit status: 130 if the command was interrupted; 1, without a traceback, if the system
+    refused something, such as to write the output. Nothing is said of a pipe that was closed."""
+    prepare_streams()
+    try:
+        try:
+            return answer(sys.argv[1:] if arguments is None else arguments)
+        finally:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        print("python -m fastdl: interrupted", file=sys.stderr)
+        return 130
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            print(f"python -m fastdl: {error}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        return 1
+
+
+def prepare_streams() -> None:
+    """Streams that are closed take what is printed, and no character is an error."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # print() would take the other one
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - until the process ends
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def answer(arguments: Sequence[str]) -> int:
     parser = Parser(
         prog="python -m fastdl", description="fastdl's tools", formatter_class=Formatter
     )
@@ -62,7 +92,6 @@ def main(arguments=None) -> int:
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", parser_class=argparse.ArgumentParser
     )
-    arguments = sys.argv[1:] if arguments is None else arguments
     for name, text in cli.COMMANDS.items():
         command = commands.add_parser(name, help=text, description=text, formatter_class=Formatter)
         if name in arguments:
@@ -75,35 +104,11 @@ def main(arguments=None) -> int:
     if chosen.facts and run:
         parser.error("expected either a command or facts to print")
     if chosen.facts:
-        return tell(chosen.facts)
+        print("\n".join([fact() for fact in chosen.facts]))
+        return 0
     if run:
-        return guarded(run, chosen)
+        return run(chosen)
     parser.print_help()
-    return 0
-
-
-def guarded(run, options) -> int:
-    """What a command returns; 130 if it was interrupted; quietly 1 if whoever reads its output has
-    closed the pipe."""
-    try:
-        status = run(options)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
-        return 1
-    except KeyboardInterrupt:
-        print("python -m fastdl: interrupted", file=sys.stderr)
-        return 130
-    return status
-
-
-def tell(facts) -> int:
-    try:
-        answers = [fact() for fact in facts]
-    except FileNotFoundError as error:
-        print(f"python -m fastdl: {error}", file=sys.stderr)
-        return 1
-    print("\n".join(answers))
     return 0
 
 

@@ -80,6 +80,12 @@ GROUP = Group(
             NAMES,
         ),
         Row(
+            command("doctor", "--limit=0"),
+            SystemExit,
+            "…expected a number of seconds above 0, got '0'",
+            "`--limit` is how long one step may take; 60 if it is not there.",
+        ),
+        Row(
             lambda: evaluate("numpy"),
             ValueError,
             "expected MODULE:EXPRESSION, as in 'numpy:ones(3)'; got 'numpy'",

@@ -1,6 +1,7 @@
 """Options that several commands have."""
 
 import argparse
+import math
 
 from fastdl.cli.libraries import BY_NAME, LIBRARIES, Library
 
@@ -31,6 +32,13 @@ def add_quiet(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress")
 
 
+def seconds(text: str) -> float:
+    limit = float(text)
+    if not 0 < limit < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, got {text!r}")
+    return limit
+
+
 def add_limit(parser: argparse.ArgumentParser) -> None:
     text = "for each step, such as an import: then its process is ended (default: %(default)g)"
-    parser.add_argument("--limit", metavar="SECONDS", type=float, default=60.0, help=text)
+    parser.add_argument("--limit", metavar="SECONDS", type=seconds, default=60.0, help=text)
