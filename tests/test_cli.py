@@ -15,6 +15,8 @@ from fastdl import __main__ as command_line
 from fastdl.__main__ import FACTS, main
 from fastdl.cli import COMMANDS, demo, environment
 from fastdl.cli.libraries import LIBRARIES
+from tests.support.fake_libraries import install
+from tests.support.fake_libraries import run as run_with
 
 PACKAGE = Path(fastdl.__file__).parent
 INSTALLED = Path(fastdl.get_include()).parent == PACKAGE  # or a source tree, built in place
@@ -235,6 +237,9 @@ def test_a_false_claim_ends_the_demo(capsys):
 FAKES = {  # of a library that is installed in no environment of the tests
     "import ctypes.nothing": (0, "cannot be used here: ModuleNotFoundError"),
     "nd = None": (0, "cannot be used here: AttributeError"),
+    "import sys; sys.exit('no licence')": (0, "cannot be used here: SystemExit: no licence"),
+    "raise SystemExit(0)": (0, "cannot be used here: SystemExit: 0"),
+    r"import os; os.write(1, b'\xff\n'); 1 / 0": (0, "cannot be used here: ZeroDivisionError"),
     "import os; os.abort()": (1, "mxnet: ended with SIGABRT"),
     "import time; time.sleep(600)": (1, "mxnet: no answer in 2 seconds"),
     "class nd: arange = bytes": (1, "FAILED to fastdl"),  # other values
@@ -253,3 +258,12 @@ def test_demo_of_a_library_that_fails(source, tmp_path, monkeypatch, capsys):
     status, words = FAKES[source]
     assert demo.show_others([library]) == status
     assert words in capsys.readouterr().out
+
+
+def test_demo_with_a_numpy_that_is_broken(tmp_path):
+    install(tmp_path, "numpy", "raise ImportError('not built for this')")
+    done = run_with(tmp_path, "demo")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "The demo needs NumPy: pip install numpy (ImportError: not built for this)\n"
+    )

@@ -1,20 +1,20 @@
 """python -m fastdl demo: one memory in every library that is installed, checked as it is shown."""
 
 import os
-import signal
 import subprocess
 import sys
+import tempfile
 from array import array
-from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
-from importlib.util import find_spec
+from pathlib import Path
 
 import fastdl
 from fastdl.cli.expression import evaluate
 from fastdl.cli.libraries import BY_NAME, Library, installed
-from fastdl.cli.processes import SURROUNDINGS
+from fastdl.cli.probe import summary
+from fastdl.cli.processes import describe_status, status_of, workers
 
-SECONDS = 60  # that a library may take
+SECONDS = 60  # that a library may say nothing
 VALUES = [0, 1, 2, 3, 4, 5]
 
 
@@ -27,8 +27,10 @@ def add_arguments(parser) -> None:
 def run(options) -> int:
     if options.library is not None:
         return show(BY_NAME[options.library])
-    if find_spec("numpy") is None:
-        print("The demo needs NumPy: pip install numpy", file=sys.stderr)
+    try:
+        import_module("numpy")
+    except (Exception, SystemExit) as error:
+        print(f"The demo needs NumPy: pip install numpy ({summary(error)})", file=sys.stderr)
         return 1
     print(f"fastdl {fastdl.__version__}: tensors of one library in another, without a copy")
     show_numpy()
@@ -51,10 +53,6 @@ def why_a_copy(x, like) -> str:
     except fastdl.CopyRequiredError as error:
         return str(error).partition("copy=False: ")[2]
     return ""
-
-
-def summary(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 # ---- NumPy, in this process -----------------------------------------------------------------
@@ -104,7 +102,7 @@ def show_numpy() -> None:
 
 def show_others(libraries: list[Library]) -> int:
     status = 0
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with workers(os.cpu_count()) as pool:
         for text, failed in pool.map(show_in_child, libraries):
             print(text, flush=True)
             status |= failed
@@ -114,28 +112,17 @@ def show_others(libraries: list[Library]) -> int:
 def show_in_child(library: Library) -> tuple[str, bool]:
     """What `show` printed, and whether it failed."""
     command = [sys.executable, "-m", "fastdl", "demo", "--library", library.name]
-    try:
-        done = subprocess.run(
-            command,
-            env={**SURROUNDINGS, **os.environ},
-            capture_output=True,
-            encoding="utf-8",
-            timeout=SECONDS,
-        )
-    except subprocess.TimeoutExpired:
-        return f"{library.name}: no answer in {SECONDS} seconds", True
-    if done.returncode == 0:
-        return done.stdout.rstrip(), False
-    said = done.stderr.strip().splitlines() if done.returncode > 0 else []
-    last = (said or [f"ended with {status_name(done.returncode)}"])[-1]
-    return f"{done.stdout}{library.name}: {last}", True
-
-
-def status_name(status: int) -> str:
-    try:
-        return signal.Signals(-status).name
-    except ValueError:
-        return f"status {status}"
+    with tempfile.TemporaryDirectory(prefix="fastdl-") as folder:
+        output, errors = Path(folder, "output"), Path(folder, "errors")
+        with output.open("wb") as out, errors.open("wb") as err:
+            status = status_of(command, SECONDS, output, "", out, err)
+        said, complaint = (file.read_text("utf-8", "replace") for file in (output, errors))
+    if status == 0:
+        return said.rstrip(), False
+    why = f"no answer in {SECONDS} seconds"
+    if status is not None:
+        why = f"ended with {describe_status(status, complaint)}"
+    return f"{said}{library.name}: {why}", True
 
 
 def show(library: Library) -> int:
@@ -143,7 +130,7 @@ def show(library: Library) -> int:
     try:
         version = library.version
         x = evaluate(library.sample)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         print(f"{library.name}: cannot be used here: {summary(error)}")
         return 0
     print(f"{library.name} {version}".rstrip())
@@ -202,7 +189,7 @@ def torch_aborts_at_negative_strides() -> None:
 
     backwards = fastdl.asarray(bytearray(b"abc"))[::-1]
     status = subprocess.run([sys.executable, "-c", BACKWARDS], capture_output=True).returncode
-    ended = f"ends the process with {status_name(status)}"
+    ended = f"ends the process with {describe_status(status)}"
     outcome = {0: "works", 1: "raises an exception"}.get(status, ended)
     check(
         f"torch.from_dlpack(tensor[::-1]) {outcome};"

@@ -51,48 +51,57 @@ class Job(NamedTuple):
 def run(job: Job, limit: float) -> tuple[dict[str, Any], Ending | None, float]:
     """Runs a job: (what its steps returned, how it ended if it did not finish, seconds). `limit`:
     how many seconds a step may take."""
-    if _stopped.is_set():
-        return {}, Ending("died", "interrupted", "start"), 0.0
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fastdl-") as folder:
         log, output = Path(folder, "log"), Path(folder, "output")
         log.touch()
+        command = [sys.executable, "-m", "fastdl.cli.probe", str(log)]
         with output.open("wb") as file:
-            child = subprocess.Popen(
-                [sys.executable, "-m", "fastdl.cli.probe", str(log)],
-                stdin=subprocess.PIPE,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                env={**SURROUNDINGS, **os.environ},
-                start_new_session=True,  # what the library starts is ended with it
-            )
-            _live.add(child)
-            try:
-                send(child, job)
-                hung = not await_end(child, log, limit)
-            finally:
-                _live.discard(child)
-                end(child)
+            status = status_of(command, limit, log, json.dumps(job[1:]), file, subprocess.STDOUT)
         steps, begun, finished = read(log)
         seconds = time.monotonic() - start
         if finished:
             return steps, None, seconds
-        if hung:
+        if status is None:
             return steps, Ending("hung", f"no answer in {limit:g} s", begun), seconds
-        reason = describe_status(child.returncode, output)
+        reason = describe_status(status, output.read_text("utf-8", "replace"))
         return steps, Ending("died", reason, begun), seconds
 
 
-def send(child, job: Job) -> None:
+def status_of(
+    command: list[str], limit: float, watched: Path, stdin: str, stdout: Any, stderr: Any
+) -> int | None:
+    """The exit status of a command; None if it had to be ended, since `watched`, a file that it
+    writes, did not grow for `limit` seconds. What it started is ended with it."""
+    if _stopped.is_set():
+        return -signal.SIGINT
+    child = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=stdout,
+        stderr=stderr,
+        env={**SURROUNDINGS, **os.environ},
+        start_new_session=True,
+    )
+    _live.add(child)
     try:
-        child.stdin.write(json.dumps([job.name, job.arguments]).encode())
+        send(child, stdin)
+        return child.returncode if await_end(child, watched, limit) else None
+    finally:
+        _live.discard(child)
+        end(child)
+
+
+def send(child, text: str) -> None:
+    try:
+        child.stdin.write(text.encode())
         child.stdin.close()
     except BrokenPipeError:  # it died at once
         pass
 
 
-def await_end(child, log: Path, limit: float) -> bool:
-    """Whether a child ended before a step took longer than the limit."""
+def await_end(child, watched: Path, limit: float) -> bool:
+    """Whether a child ended by itself."""
     size, since = -1, time.monotonic()
     while True:
         try:
@@ -100,8 +109,8 @@ def await_end(child, log: Path, limit: float) -> bool:
             return True
         except subprocess.TimeoutExpired:
             pass
-        if log.stat().st_size != size:
-            size, since = log.stat().st_size, time.monotonic()
+        if watched.stat().st_size != size:
+            size, since = watched.stat().st_size, time.monotonic()
         elif time.monotonic() - since > limit:
             return False
 
@@ -136,14 +145,14 @@ def read(log: Path) -> tuple[dict[str, Any], str, bool]:
     return steps, begun, finished
 
 
-def describe_status(status: int, output: Path) -> str:
+def describe_status(status: int, output: str = "") -> str:
     """Why a child ended: the signal, or the exit status with the last that it said."""
     if status < 0:
         try:
             return signal.Signals(-status).name
         except ValueError:
             return f"signal {-status}"
-    lines = output.read_text("utf-8", "replace").strip().splitlines()
+    lines = output.strip().splitlines()
     last = f": {lines[-1][:200]}" if lines else ""
     return anonymous(f"exit status {status}{last}")
 
@@ -177,11 +186,11 @@ _stopped = threading.Event()
 
 
 @contextmanager
-def workers() -> Iterator[ThreadPoolExecutor]:
-    """Threads that run jobs, AT_ONCE at a time. If the block is left by an exception, such as
+def workers(at_once: int | None = AT_ONCE) -> Iterator[ThreadPoolExecutor]:
+    """Threads that run jobs, `at_once` at a time. If the block is left by an exception, such as
     KeyboardInterrupt, all children are ended."""
     _stopped.clear()
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         try:
             yield pool
         except BaseException:
