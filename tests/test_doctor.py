@@ -20,6 +20,7 @@ from tests.support.fake_libraries import ARRAY, distribution, install, run
 
 # A library whose arrays are taken; one whose `from_dlpack` ends the process.
 SOUND = ARRAY
+MAKES = "def array(x, dtype, device): return _array('f', x)\n"  # as warp does
 ABORTS = ARRAY + "import os\nfloat32 = 'f'\ndef from_dlpack(x): os.abort()\n"
 
 
@@ -204,6 +205,31 @@ def test_libraries_that_cannot_be_together_are_tried_apart(tmp_path):
     assert cells["numpy"]["tvm_ffi"]["outcome"] == "zero-copy"
     assert cells["warp"]["tvm_ffi"] == {"outcome": "died", "reason": "SIGABRT, in: import warp"}
     assert library_in(report, "warp")["outcome"] == "works"
+
+
+def test_a_library_without_the_module_of_its_arrays_is_a_line(tmp_path):
+    """The others are converted; the process did not die."""
+    install(tmp_path, "mlx", "")
+    (tmp_path / "mlx" / "core.py").write_text("raise ImportError('libmlx.so: no such file')\n")
+    outcome = {"outcome": "none", "reason": "mlx: ImportError: libmlx.so: no such file"}
+    cells = examine(tmp_path, "--only", "numpy,mlx,tvm_ffi")["grid"]["cells"]
+    assert cells["numpy"]["mlx"] == cells["mlx"]["numpy"] == outcome
+    assert cells["tvm_ffi"]["numpy"]["outcome"] == "zero-copy"
+    done = run(tmp_path, "inspect", "array:array('f', [1, 2])", "--only", "mlx", "--json")
+    assert done.returncode == 0, done.stderr
+    outcome = {"outcome": "none", "reason": "ImportError: libmlx.so: no such file"}
+    assert outcome.items() <= json.loads(done.stdout)["consumers"]["mlx"].items()
+
+
+def test_a_library_that_cannot_make_an_array_with_another_is_two_cells(tmp_path):
+    """Either way of the pair; each by itself is sound."""
+    aborts = ARRAY.replace("    return", "    if 'warp' in sys.modules: os.abort()\n    return")
+    install(tmp_path, "cupy", "import os, sys\n" + aborts)
+    install(tmp_path, "warp", "from array import array as _array\nfloat32 = 'f'\n" + MAKES)
+    cells = examine(tmp_path, "--only", "cupy,warp,numpy")["grid"]["cells"]
+    died = {"outcome": "died", "reason": "SIGABRT, in: sample of cupy"}
+    assert cells["cupy"]["warp"] == cells["warp"]["cupy"] == died
+    assert cells["cupy"]["numpy"]["outcome"] == cells["warp"]["numpy"]["outcome"] == "zero-copy"
 
 
 def test_a_library_that_copies_is_said_to(tmp_path):

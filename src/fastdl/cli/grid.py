@@ -92,7 +92,7 @@ def run_apart(name, producers, consumers, known, limit, said) -> dict[str, Any]:
         fresh = {step: value for step, value in steps.items() if " > " in step}
         found |= {step: value for step, value in fresh.items() if step not in known}
         if failed:
-            ended = next(value for step, value in steps.items() if step.endswith(f" {failed[0]}"))
+            ended = steps.get(f"sample of {failed[0]}") or steps[f"import {failed[0]}"]
             found |= dict.fromkeys((f"{name} > {other}", f"{other} > {name}"), ended)
     return found
 

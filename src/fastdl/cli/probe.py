@@ -132,16 +132,11 @@ def yardstick() -> "float | None":
 
 
 def pairs(steps: Steps, producers: dict[str, str], consumers: list[str], skip: list[str]) -> None:
-    """fastdl.convert from each producer (name -> sample) to each consumer, in this process. The
-    libraries are imported in the order in which they get along. `skip`: steps not to take."""
-    loaded = {}
-    for name in libraries.in_order({*producers, *consumers}):
-        loaded[name] = steps.do(f"import {name}", partial(import_module, name))
-    targets = {
-        name: import_module(libraries.BY_NAME[name].module)
-        for name in consumers
-        if loaded[name] is not None
-    }
+    """fastdl.convert from each producer (name -> sample) to each consumer, in this process. `skip`:
+    steps not to take."""
+    names = {*producers, *consumers}
+    loaded = load(steps, {name: libraries.BY_NAME[name].module for name in names})
+    targets = {name: loaded[name] for name in consumers if loaded[name] is not None}
     for producer, sample in producers.items():
         if loaded[producer] is None:
             continue
@@ -154,6 +149,15 @@ def pairs(steps: Steps, producers: dict[str, str], consumers: list[str], skip: l
             step = f"{producer} > {consumer}"
             if step not in skip:
                 steps.tell(step, partial(convert, array, target))
+
+
+def load(steps: Steps, modules: dict[str, str]) -> dict[str, Any]:
+    """The modules of libraries (name -> module), imported in the order in which the libraries get
+    along; None for one that cannot be imported."""
+    return {
+        name: steps.do(f"import {name}", partial(import_module, modules[name]))
+        for name in libraries.in_order(modules)
+    }
 
 
 def aligned(sample: str) -> Any:
@@ -276,13 +280,12 @@ def expected(x: Any, name: str) -> dict[str, str]:
 def attempt(steps: Steps, expression: str, consumer: str) -> None:
     """Converts the array of an expression to one library."""
     source = expression.partition(":")[0].strip().partition(".")[0]
-    for name in libraries.in_order({source, consumer}):
-        if steps.do(f"import {name}", partial(import_module, name)) is None:
-            return
-    target = import_module(libraries.BY_NAME[consumer].module)
+    loaded = load(steps, {source: source, consumer: libraries.BY_NAME[consumer].module})
+    if None in loaded.values():
+        return
     x = steps.do("evaluate", partial(evaluate, expression))
     if "evaluate" not in steps.failed:
-        steps.tell("convert", partial(convert, x, target))
+        steps.tell("convert", partial(convert, x, loaded[consumer]))
 
 
 # ---- devices --------------------------------------------------------------------------------
