@@ -4,6 +4,7 @@ judged here."""
 import ast
 import json
 import os
+import re
 from collections import Counter
 from types import ModuleType
 
@@ -64,6 +65,38 @@ def test_all_rows_of_a_library_are_measured(tmp_path):
             assert "error" not in row
             assert row["ns"] > 0 and row["peer_ns"] > 0
             assert row["quartiles"][0] <= row["ratio"] <= row["quartiles"][1]
+
+
+def test_an_interpreter_that_says_more_is_timed(tmp_path):
+    """Around the number, and in no encoding."""
+    code = r"""
+import atexit, os, sys
+if "-c" in sys.orig_argv:  # not the command itself
+    os.write(1, b"\xff hello\n1")
+    atexit.register(print, "bye")
+"""
+    (tmp_path / "sitecustomize.py").write_text(code)
+    done = run(tmp_path, "bench", "--quiet", "--only", "mxnet")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^  import fastdl +[\d.]+ ms ", done.stdout, re.MULTILINE), done.stdout
+
+
+def test_a_numpy_that_cannot_be_imported_is_a_reason(tmp_path):
+    """Of the rows that need it; the others are measured."""
+    install(tmp_path, "numpy", "raise ImportError('libnumpy.so: no such file')\n")
+    source = "import array\nclass Series(array.array):\n  to_numpy = array.array.tolist\n"
+    source += "  def __new__(cls, values, dtype): return super().__new__(cls, 'f', values)\n"
+    install(tmp_path, "pandas", source)
+    source = "import array as module\nfloat32 = str\nclass Array: pass\n"
+    source += "def array(values, kind): return module.array('f', values)\n"
+    install(tmp_path, "pyarrow", source)
+    report = report_of(tmp_path, "pandas", "pyarrow")
+    (start,) = report["start"]
+    assert start["error"] == "import numpy: ImportError: libnumpy.so: no such file"
+    pyarrow, pandas = (library["rows"] for library in report["libraries"])
+    assert [row["what"] for row in pandas] == ["fastdl.asarray(x)"] and pandas[0]["ns"] > 0
+    assert [row["what"] for row in pyarrow] == [row.ours for row in ROWS["pyarrow"]]
+    assert all("libnumpy.so" in row["error"] for row in pyarrow[1:])
 
 
 def test_a_row_whose_module_is_missing_is_left_out():

@@ -21,11 +21,20 @@ from fastdl.cli import processes
 from fastdl.cli.costs import Row, judged, rows_of
 from fastdl.cli.libraries import Library, installed
 from fastdl.cli.options import add_only, add_quiet
+from fastdl.cli.privacy import anonymous
 from fastdl.cli.timing import ROUNDS, compared, names_in
 from fastdl.cli.words import counted, terminal_width, wrapped
 
 LIMIT = 60.0  # seconds that a library may take for one step
 STARTS = 7  # of an interpreter, to time an import
+IMPORT = """\
+import os
+from time import perf_counter as now
+start = now()
+{}
+print(f"\\n{{now() - start}}", flush=True)
+os._exit(0)  # what libraries say at exit is no number
+"""
 
 
 def add_arguments(parser) -> None:
@@ -83,18 +92,30 @@ def imports(progress: processes.Progress) -> list[dict[str, Any]]:
     row = Row("import fastdl", "import numpy", "import/numpy")
     answer = []
     if find_spec("numpy") is not None:
-        for statement in (row.ours, row.peer):
-            import_seconds(statement)  # brings the files to memory
-        samples = [(import_seconds(row.ours), import_seconds(row.peer)) for _ in range(STARTS)]
-        answer = [{"what": row.ours, "peer": row.peer, **judged(compared(samples), row.budget)}]
+        answer = [{"what": row.ours, "peer": row.peer, **imported(row)}]
     progress.ended("import", perf_counter() - start, None)
     return answer
 
 
+def imported(row: Row) -> dict[str, Any]:
+    """What two imports cost; the "error" if one of them fails."""
+    try:
+        for statement in (row.ours, row.peer):
+            import_seconds(statement)  # brings the files to memory
+        samples = [(import_seconds(row.ours), import_seconds(row.peer)) for _ in range(STARTS)]
+    except ImportError as error:
+        return {"error": str(error)}
+    return judged(compared(samples), row.budget)
+
+
 def import_seconds(statement: str) -> float:
-    program = "from time import perf_counter as now; start = now(); {}; print(now() - start)"
-    command = [sys.executable, "-c", program.format(statement)]
-    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    command = [sys.executable, "-c", IMPORT.format(statement)]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    try:
+        return float(done.stdout.splitlines()[-1])
+    except (IndexError, ValueError):
+        reason = [f"exit status {done.returncode}", *done.stderr.strip().splitlines()][-1]
+        raise ImportError(anonymous(f"{statement}: {reason}")) from None
 
 
 def facts() -> dict:
