@@ -308,6 +308,39 @@ def test_another_distribution_of_that_name(tmp_path):
     assert any("'fastdl'" in text and "uninstall it" in text for text in report["clashes"])
 
 
+@pytest.mark.parametrize("metadata", [None, b"", b"Name: caf\xe9\n", b"Name: numpy\n"])
+def test_a_distribution_with_broken_metadata(tmp_path, metadata):
+    """It says that it installs NumPy, and no more; the version comes from elsewhere."""
+    info = tmp_path / "numpy-1.0.dist-info"
+    info.mkdir()
+    (info / "top_level.txt").write_text("numpy\n")
+    if metadata is not None:
+        (info / "METADATA").write_bytes(metadata)
+    report = examine(tmp_path, "--only", "numpy", "--no-grid")
+    assert library_in(report, "numpy")["version"] == __import__("numpy").__version__
+
+
+def test_an_entry_of_the_path_that_cannot_be_read(monkeypatch):
+    before = environment.name_clashes()
+    monkeypatch.setattr(sys, "path", [*sys.path, "x" * 5000])
+    assert environment.name_clashes() == before
+
+
+def test_metadata_is_read_once(monkeypatch):
+    """It takes a look at all files of all distributions."""
+    calls = []
+    environment.packages.cache_clear()
+    monkeypatch.setattr(
+        environment.metadata, "packages_distributions", lambda: calls.append(1) or {}
+    )
+    try:
+        for name in ("numpy", "torch"):
+            environment.version_of(libraries.BY_NAME[name])
+    finally:
+        environment.packages.cache_clear()
+    assert calls == [1]
+
+
 def test_another_package_further_back(tmp_path, monkeypatch):
     (tmp_path / "fastdl").mkdir()
     (tmp_path / "fastdl" / "__init__.py").touch()

@@ -4,6 +4,8 @@ import os
 import platform
 import sys
 import sysconfig
+from collections.abc import Mapping
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -52,18 +54,30 @@ def platform_facts() -> dict[str, Any]:
 # ---- distributions --------------------------------------------------------------------------
 
 
+@cache
+def packages() -> Mapping[str, list[str]]:
+    """Package -> the names of the distributions that install it, so far as they have one. Reads the
+    lists of files of all of them; nothing is known if the metadata of one cannot be read."""
+    try:
+        return metadata.packages_distributions()
+    except Exception:  # whatever a parser raises
+        return {}
+
+
 def distributions(package: str) -> list[str]:
     """The names of the distributions that install a package."""
-    return sorted(set(metadata.packages_distributions().get(package, ())))
+    return sorted({*filter(None, packages().get(package, ()))})
 
 
 def version_of(library: Library) -> str:
     """The version of an installed library, found without importing it; "" if nothing says."""
     for name in (*distributions(library.name), library.name.replace("_", "-")):
         try:
-            return metadata.version(name)
-        except metadata.PackageNotFoundError:
+            version = metadata.version(name)
+        except Exception:  # there is none of that name, or its metadata cannot be read
             continue
+        if version:
+            return version
     return ""
 
 
@@ -90,7 +104,7 @@ def name_clashes() -> list[str]:
     own = Path(fastdl.__file__).resolve().parent
     for entry in dict.fromkeys(sys.path):
         for file in (Path(entry or ".", "fastdl", "__init__.py"), Path(entry or ".", "fastdl.py")):
-            if file.is_file() and file.resolve().parent != own:
+            if os.path.isfile(file) and file.resolve().parent != own:
                 sentences.append(
                     f"{file} is imported as `fastdl`, too, where its folder comes first on "
                     f"sys.path; this fastdl is in {own}."
