@@ -392,15 +392,26 @@ def test_plain(tmp_path):
     assert re.search(r"^\[\d/\d\] cupy [\d.]+ s: died in import, SIGABRT$", done.stderr, re.M)
 
 
-def test_without_numpy(tmp_path):
-    """The others are still examined, and a sentence says what is missing."""
+@pytest.mark.parametrize("names", ["numpy,torch", "torch"])
+def test_without_numpy(tmp_path, names):
+    """The others are still examined, and a sentence says what is missing, asked for or not."""
     code = "import sys; sys.modules['numpy'] = None\n"
     (tmp_path / "sitecustomize.py").write_text(code)
     install(tmp_path, "torch", SOUND + "float32 = 'f'\n")
-    done = run(tmp_path, "doctor", "--plain", "--only", "numpy,torch")
+    done = run(tmp_path, "doctor", "--plain", "--only", names)
     assert done.returncode == 0, done.stderr
     assert "NumPy is not installed" in done.stdout
     assert re.search(r"^torch .* zero-copy", done.stdout, re.MULTILINE)
+    assert ("not installed: numpy." in done.stdout) == ("numpy" in names)
+
+
+@pytest.mark.parametrize("names", ["mxnet", "numpy,mxnet"])
+def test_what_was_asked_for_and_is_not_installed(tmp_path, names):
+    """Whatever else is."""
+    done = run(tmp_path, "doctor", "--plain", "--no-grid", "--only", names)
+    assert done.returncode == 0, done.stderr
+    assert "Asked for and not installed: mxnet.\n" in done.stdout
+    assert "No tensor library" not in done.stdout
 
 
 def test_rich(tmp_path):

@@ -148,9 +148,11 @@ def get(steps: dict[str, Any], name: str) -> Any:
 
 def missing(report: dict[str, Any]) -> Iterable[str]:
     """Sentences about what the report lacks."""
-    if not report["libraries"]:
+    if report["not_installed"]:
+        yield f"Asked for and not installed: {', '.join(report['not_installed'])}."
+    elif not report["libraries"]:
         yield "No tensor library that fastdl knows is installed here: install numpy, for a start."
-    elif "numpy" in report["not_installed"]:
+    if report["libraries"] and not libraries.BY_NAME["numpy"].installed:
         yield (
             "NumPy is not installed: the others work without it, but t.numpy() and the samples of "
             "some libraries need it."

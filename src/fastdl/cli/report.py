@@ -134,8 +134,6 @@ def show_libraries(report: dict[str, Any], screen: Screen) -> None:
     middle = yardstick(libraries)
     if middle:
         screen.line(f"For comparison, np.from_dlpack(ndarray) costs {middle:.0f} ns here.")
-    if report["not_installed"]:
-        screen.line(f"Asked for and not installed: {', '.join(report['not_installed'])}.")
 
 
 # ---- the grid -------------------------------------------------------------------------------
