@@ -520,10 +520,23 @@ def test_numbers_of_defects():
     assert "<summary>torch 1.0: 2 defects</summary>" in text
 
 
-def test_a_page_needs_a_folder(tmp_path):
-    done = run(tmp_path, "doctor", "--html", str(tmp_path / "none" / "report.html"))
+@pytest.mark.parametrize("place", ["", "none/report.html"])
+def test_a_page_that_cannot_be_written(tmp_path, place):
+    """A folder, or a file in none: said before any work is done."""
+    done = run(tmp_path, "doctor", "--only", "numpy", "--html", str(tmp_path / place))
     assert done.returncode == 2
-    assert "no folder" in done.stderr
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert "expected a file to write for --html; got " in line
+
+
+def test_a_page_in_place_of_another(tmp_path):
+    file = tmp_path / "report.html"
+    file.write_text("before " * 10_000)
+    done = run(tmp_path, "doctor", "--no-grid", "--only", "mxnet", "--html", str(file))
+    assert done.returncode == 0, done.stderr
+    assert file.read_text("utf-8").startswith("<!DOCTYPE html>")
+    assert "before" not in file.read_text("utf-8")
 
 
 # ---- words ------------------------------------------------------------------------------------

@@ -86,6 +86,12 @@ GROUP = Group(
             "`--limit` is how long one step may take; 60 if it is not there.",
         ),
         Row(
+            command("doctor", "--html", "."),
+            SystemExit,
+            "…expected a file to write for --html; got '.': …",
+            "The folder must exist. A file that is there already is replaced.",
+        ),
+        Row(
             lambda: evaluate("numpy"),
             ValueError,
             "expected MODULE:EXPRESSION, as in 'numpy:ones(3)'; got 'numpy'",

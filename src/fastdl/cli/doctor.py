@@ -42,9 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.html is not None and not options.html.absolute().parent.is_dir():
-        print(f"python -m fastdl doctor: there is no folder for {options.html}", file=sys.stderr)
-        return 2
+    if options.html is not None:
+        try:
+            options.html.open("a").close()
+        except OSError as error:
+            what = f"expected a file to write for --html; got {str(options.html)!r}"
+            print(f"python -m fastdl doctor: error: {what}: {error.strerror}", file=sys.stderr)
+            return 2
     chosen = options.only or libraries.installed()
     report = examine(chosen, options.limit, grids=not options.no_grid, quiet=options.quiet)
     if options.html is not None:
