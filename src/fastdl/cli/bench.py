@@ -21,7 +21,6 @@ from fastdl.cli import processes
 from fastdl.cli.costs import Row, judged, rows_of
 from fastdl.cli.libraries import Library, installed
 from fastdl.cli.options import add_only, add_quiet
-from fastdl.cli.privacy import anonymous
 from fastdl.cli.timing import ROUNDS, compared, names_in
 from fastdl.cli.words import counted, terminal_width, wrapped
 
@@ -114,8 +113,8 @@ def import_seconds(statement: str) -> float:
     try:
         return float(done.stdout.splitlines()[-1])
     except (IndexError, ValueError):
-        reason = [f"exit status {done.returncode}", *done.stderr.strip().splitlines()][-1]
-        raise ImportError(anonymous(f"{statement}: {reason}")) from None
+        reason = processes.describe_status(done.returncode, done.stderr)
+        raise ImportError(f"{statement}: {reason}") from None
 
 
 def facts() -> dict:
