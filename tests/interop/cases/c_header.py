@@ -251,7 +251,8 @@ def test_tvm_ffi(api):
 
 GUIDE = Path(__file__).parents[3] / "docs" / "c-guide.md"
 BORROWED = {"by its table": False, "the array struct is read": False, "directly": False}
-BORROWED["by `__dlpack__`"] = True  # the view owns what the producer exported
+# The view owns what the producer exported, or a lock of its buffer.
+BORROWED |= {"by `__dlpack__`": True, "by their buffer": True}
 
 
 def cells():
@@ -267,7 +268,10 @@ class Other:
     """Of a library that fastdl does not know."""
 
     def __dlpack__(self, **keywords):
-        raise NotImplementedError
+        return np.ones(3, np.float32).__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return (1, 0)
 
 
 def examples():
@@ -278,6 +282,7 @@ def examples():
         "`numpy.ndarray`": np.ones(3, np.float32),
         "`fastdl.Tensor`": fastdl.from_dlpack(np.ones(3, np.float32)),
         "JAX": jnp.ones(3),
+        "CuPy, any other object": Other(),
         "result as a torch tensor": torch.ones(3),
         "result as a NumPy array": np.ones(3, np.float32),
         "result as a JAX": jnp.ones(3),
