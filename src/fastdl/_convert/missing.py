@@ -24,7 +24,7 @@ def _of_polars(x) -> int:
 
 
 def _of_arrow(x) -> int:
-    if hasattr(x, "columns"):  # a Table or RecordBatch
+    if hasattr(x, "columns"):  # a Table
         return sum(column.null_count for column in x.columns)
     return getattr(x, "null_count", 0)  # a Tensor has none
 

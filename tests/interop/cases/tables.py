@@ -170,7 +170,7 @@ def test_from_arrow():
     assert fastdl.asarray(chunks).tolist() == [1, 2, 3]
     assert fastdl.asarray(pa.table({"a": [1, 2], "b": [3, 4]})).tolist() == [[1, 3], [2, 4]]
     table = pa.table({"a": [1, None], "b": [3, 4]})
-    for missing in (pa.chunked_array([[1, None]]), table, table.to_batches()[0]):
+    for missing in (pa.chunked_array([[1, None]]), table):
         with pytest.raises(BufferError, match=r"'pyarrow.*' has missing values \(1 in all\)"):
             fastdl.asarray(missing)
     theirs = nanoarrow.Array([1, 2, 3], nanoarrow.int32())
