@@ -175,7 +175,7 @@ def test_convert_knows_what_asarray_copied():
         ({"data": bytearray(24), "offset": 1}, "data that holds the elements"),
         ({"data": bytearray(24), "offset": -1}, "an offset in bytes"),
         ({"data": bytearray(24), "strides": (-8,)}, "data that holds the elements"),
-        ({"data": bytearray(24), "shape": (2**62 + 1,)}, "64-bit count"),
+        ({"data": bytearray(24), "shape": (2**62 + 1,)}, "data that holds the elements"),
         ({"mask": np.zeros(3, bool)}, "has a mask"),
     ],
 )

@@ -101,6 +101,7 @@ REASONS: list[tuple[str, list[str]]] = [
             "an unknown fault",
             "expected … strides, got …",
             "elements from byte … to … are not all in a buffer of … bytes",
+            "a buffer cannot hold a tensor with …",
             "… has gaps between its elements",
             "fastdl speaks to the drivers of CUDA and ROCm, not of device …",
             "a call",
