@@ -393,8 +393,9 @@ def from_memory(object source, tuple shape, tuple dtype, tuple strides=None, Py_
                 *, bint padded=False):
     """A Tensor on the bytes of a buffer exporter, `offset` bytes into it; read-only if those are.
 
-    `dtype` as (code, bits, lanes), `strides` in elements, row-major if None. ValueError if there can
-    be no such tensor, or if elements would be outside of the buffer. `padded`: elements narrower than a byte have one each.
+    `dtype` as (code, bits, lanes), `strides` in elements, row-major if None. ValueError if there
+    can be no such tensor, or if elements would be outside of the buffer. `padded`: elements
+    narrower than a byte have one each.
     """
     cdef DLTensor tensor
     cdef int64_t dims[128]
