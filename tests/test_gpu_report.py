@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -490,5 +491,5 @@ def test_the_manual():
     page = (ROOT / "docs" / "gpu-at-home.md").read_text()
     rows = "".join(line for line in page.splitlines(keepends=True) if line.startswith("| `"))
     assert set(re.findall(r"--[a-z-]+", rows)) - {"--help"} == options
-    assert groups.chosen(re.search(r"--groups ([^`]+)`", page)[1].split())
+    assert groups.chosen(shlex.split(re.search(r"--groups ([^`]+)`", page)[1]))
     assert command.MINUTES == 8 and "at most eight minutes" in page
