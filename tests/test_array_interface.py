@@ -291,6 +291,7 @@ def test_the_first_protocol_decides():
     assert source.tried == ["__cuda_array_interface__", "__array_interface__", "__arrow_c_array__"]
 
 
+@pytest.mark.filterwarnings("ignore:Setting the dtype:DeprecationWarning")  # of NumPy 2.5
 def test_a_type_that_changes_while_the_mask_is_read():
     class Changing(np.ma.MaskedArray):
         armed = False
