@@ -17,23 +17,42 @@ nox.needs_version = ">=2025.5"
 nox.options.default_venv_backend = "venv"  # what Python itself brings
 nox.options.sessions = ["lint", "typing", "test"]
 
-PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
+PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14", "3.15"]
+
+SLOWEST = "--durations=20"  # what the longest sessions print
 
 # Stops at the first undefined behaviour; address errors always stop.
 SANITIZE = {"FASTDL_SANITIZE": "address,undefined"}
-# Tests of the simulated drivers, of the report from a GPU, and of what a compiler makes of the
-# headers: they are the same whatever runs them, so the stage `peers` alone does.
+# Tests of the simulated drivers, of the report from a GPU, of what a compiler makes of the headers
+# and the examples, and of pages, reports, benchmarks and the tests themselves: they are the same
+# whatever runs them, so only the stages `readme` and `peers` do.
 RUN_ONCE = (
-    *("test_abi.py", "test_conformance.py", "test_gpu_report.py", "test_inclusion.py"),
-    *("test_simulated_calls.py", "test_simulated_driver.py"),
+    *("examples", "gpu", "interop/test_command_line.py", "interop/test_doctor_and_inspect.py"),
+    *("interop/test_benchmarks.py", "interop/test_matrix.py", "interop/test_notebook.py"),
+    *("test_abi.py", "test_bench.py", "test_claims.py", "test_clang.py", "test_conformance.py"),
+    *("test_docs.py", "test_doctor.py", "test_gpu_report.py", "test_inclusion.py"),
+    *("test_inspect.py", "test_layers.py", "test_mutants.py", "test_plots.py"),
+    *("test_refused_code.py", "test_simulated_calls.py", "test_simulated_driver.py"),
+    *("test_site.py", "test_wheel.py"),
+)
+# Tests of simulated drivers, other libraries, builds and commands: the oldest CPython and the
+# newest run them; those in between do not.
+AT_THE_ENDS = (
+    *("installed", "interop", "test_beliefs.py", "test_build.py", "test_c_streams.py"),
+    *("test_captures.py", "test_cli.py", "test_contexts.py", "test_device_memory.py"),
+    *("test_driver.py", "test_driver_faults.py", "test_handshake.py"),
+    *("test_handshake_faults.py", "test_readme.py", "test_release.py"),
+    *("test_releases.py", "test_scenarios.py", "test_screen.py", "test_streams.py"),
+    *("test_streams_guide.py", "test_transfers.py", "test_unordered.py", "test_work_streams.py"),
 )
 # Tests of other things than memory: other libraries' code, or no code of ours that runs.
 NOT_SANITIZED = (
     *RUN_ONCE,
-    *("interop", "examples", "gpu", "test_build.py", "test_cython.py", "test_readme.py"),
-    *("test_wheel.py", "test_scenarios.py", "test_streams_guide.py"),
+    *("installed", "interop", "test_build.py", "test_cli.py", "test_cython.py", "test_readme.py"),
+    *("test_release.py", "test_releases.py", "test_scenarios.py", "test_screen.py"),
+    "test_streams_guide.py",
 )
-# The last one for them to find its exceptions, which the casters throw.
+# Last, so that they find its exceptions, which the casters throw.
 PRELOADED = ("libasan.so", "libubsan.so", "libstdc++.so")
 
 # What a C compiler is asked to say about our own files.
@@ -43,12 +62,18 @@ USERS = ["-Wredundant-decls", "-Wmissing-declarations"]
 USERS_CXX = ["-Wold-style-cast"]
 USERS_GXX = ["-Wuseless-cast"]
 
+# What pyconfig.h says on Windows.
+WINDOWS = [f"-D{name}" for name in ("Py_PYCONFIG_H", "MS_WINDOWS", "MS_WIN64", "NT_THREADS")]
+WINDOWS += ["-DSIZEOF_LONG=4", "-DSIZEOF_LONG_LONG=8", "-DSIZEOF_WCHAR_T=2", "-DSIZEOF_VOID_P=8"]
+WINDOWS += ["-DSIZEOF_SIZE_T=8"]
+
 
 # How public headers are compiled: languages, further flags, and the library that they need.
 C, CXX17, CXX20 = ("c", "c99"), ("c++", "c++17"), ("c++", "c++20")
 HEADERS = {
     "dlpack.h": ((C, CXX17), ("",), None),
     "fastdl.h": ((C, CXX17), ("", "-DPy_LIMITED_API=0x030a0000", "-DFASTDL_NO_PYTHON"), None),
+    "fastdl.c": ((C, CXX17), ("", "-DPy_LIMITED_API=0x030a0000"), None),
     "tensor.h": ((CXX17, CXX20), ("",), None),
     "mdspan.h": ((CXX17, CXX20), ("",), None),
     "nanobind.h": ((CXX17, CXX20), ("",), "nanobind"),
@@ -65,6 +90,14 @@ def c_files() -> list[str]:
 def extra(name: str) -> list[str]:
     """The requirements of an extra, for sessions that do not need fastdl itself."""
     return nox.project.load_toml("pyproject.toml")["project"]["optional-dependencies"][name]
+
+
+def package(*extras: str) -> str:
+    """fastdl as a requirement: the wheel of FASTDL_PREBUILT, which was built from these sources by
+    the Python that runs nox, or else the sources."""
+    wanted = f"[{','.join(extras)}]" if extras else ""
+    prebuilt = os.environ.get("FASTDL_PREBUILT")
+    return f"fastdlpack{wanted} @ {Path(prebuilt).as_uri()}" if prebuilt else f".{wanted}"
 
 
 def existing(*patterns: str) -> list[str]:
@@ -91,23 +124,28 @@ def test(session: nox.Session) -> None:
 @nox.session(python=PYTHONS, name="pythons")
 def pythons(session: nox.Session) -> None:
     """The tests that may differ between versions of CPython: nox -s pythons-3.12."""
-    session.install(".[test]")
-    # Between the oldest and the newest, what the README's command runs is enough.
-    some = ["-m", "not slow"] if session.python == "3.12" else []
-    session.run("pytest", *without(RUN_ONCE), *some, *session.posargs)
+    between = session.python not in (PYTHONS[0], PYTHONS[-1])
+    # In between without optimisation, which halves the time to compile, and with C's assertions;
+    # the oldest by clang, which is the compiler of macOS.
+    env = {"FASTDL_DEBUG": "1"} if between else {}
+    if session.python == PYTHONS[0] and shutil.which("clang"):
+        env = {"CC": "clang", "CXX": "clang++"}
+    session.install(".[test]", env=env)
+    some = [*without(AT_THE_ENDS), "-m", "not slow"] if between else []
+    session.run("pytest", SLOWEST, *without(RUN_ONCE), *some, *session.posargs)
 
 
-# Tests of what a CPython without a GIL does not have, the limited API, or of modules of nanobind,
-# pybind11 and Cython that do not declare that they can do without one; of commands that look at
-# several libraries, most of which have no wheels for it; and of allocations that fail, one of which
-# ends CPython 3.13 there, for a reason that is not known yet.
+# Tests of what a CPython without a GIL does not have, the limited API; of modules of nanobind,
+# pybind11 and Cython that do not declare that they can do without one; of builds; and of commands
+# and scenarios with several libraries, most of which have no wheels for it.
 WITH_A_GIL = (
     *RUN_ONCE,
-    *("examples", "test_casters.py", "test_cli.py", "test_cython.py", "test_doctor.py"),
-    *("test_inspect.py", "test_faults_memory.py", "test_releases.py", "test_views.py"),
+    *("installed", "interop", "test_build.py", "test_casters.py", "test_cli.py", "test_cython.py"),
+    *("test_cpp_producers.py", "test_readme.py", "test_release.py", "test_releases.py"),
+    *("test_scenarios.py", "test_screen.py", "test_streams_guide.py", "test_views.py"),
 )
 # A CPython without a GIL, by name or path.
-FREE_THREADED = os.environ.get("FASTDL_FREE_THREADED") or "3.14t"
+FREE_THREADED = os.environ.get("FASTDL_FREE_THREADED") or "3.15t"
 
 
 def install_free_threaded(session: nox.Session, **options: Any) -> None:
@@ -124,15 +162,22 @@ def install_free_threaded(session: nox.Session, **options: Any) -> None:
 
 @nox.session(name="free-threaded", python=FREE_THREADED)
 def free_threaded(session: nox.Session) -> None:
-    """The tests without a GIL."""
+    """The tests without a GIL, but for the slow ones."""
     install_free_threaded(session)
+    with_a_gil = {Path("tests", name) for name in WITH_A_GIL}
     files = [Path(file) for file in existing("tests/**/test_*.py")]
-    files = [file for file in files if file.parts[1] not in WITH_A_GIL]
+    files = [file for file in files if with_a_gil.isdisjoint({file, *file.parents})]
     failed = 0
-    # Here every collection of garbage looks at all tests that are loaded, so not all are at once.
+    # Without a GIL each garbage collection scans all loaded tests, so they run in six parts, which
+    # share what they compile.
+    folder = Path(session.create_tmp(), "compiled").absolute()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    compiled = {"FASTDL_TEST_BUILD": str(folder)}
     for i in range(6):
         try:
-            session.run("pytest", *files[i::6], *session.posargs)
+            options = (SLOWEST, "-m", "not slow", *files[i::6])
+            session.run("pytest", *options, *session.posargs, env=compiled)
         except nox.command.CommandFailed:
             failed += 1
     if failed:
@@ -146,13 +191,23 @@ def races(session: nox.Session) -> None:
     session.run("python", "tests/races/check.py", *session.posargs, "tests/test_threads.py")
 
 
+# Tests of libraries that `matrix` has besides those of `peers`.
+OF_THE_MATRIX = ("test_other_libraries.py", "test_upstream.py")
+REQUIRE_PEERS = {"FASTDL_REQUIRE_PEERS": "1"}
+
+
 @nox.session
 def peers(session: nox.Session) -> None:
-    """All tests, with all libraries; none may skip for want of one."""
+    """Tests of libraries, with all of them: none may skip for want of one. And the slow ones of
+    those that run once; README's command runs the others."""
     session.install("torch==2.13.0")  # first and alone: whichever build of it the index prefers
-    session.install(".[test,peers]")
-    elsewhere = "--ignore=tests/interop/test_upstream.py"  # `matrix` has these libraries, and more
-    session.run("pytest", elsewhere, *session.posargs, env={"FASTDL_REQUIRE_PEERS": "1"})
+    session.install(package("test", "peers"))
+    of_the_matrix = tuple(f"interop/{name}" for name in OF_THE_MATRIX)
+    once = existing("tests/interop", *(f"tests/{name}" for name in RUN_ONCE))
+    once += ["-m", "slow or library", *without(of_the_matrix), *session.posargs]
+    others = ["-m", "library", *without(("interop", *RUN_ONCE)), *session.posargs]
+    for some in (once, others):
+        session.run("pytest", SLOWEST, *some, env=REQUIRE_PEERS)
 
 
 MATRIX = Path("tests/interop/matrix")
@@ -162,29 +217,52 @@ MATRIX = Path("tests/interop/matrix")
 @nox.parametrize("environment", [path.stem for path in sorted(MATRIX.glob("requirements/*.txt"))])
 def matrix(session: nox.Session, environment: str) -> None:
     """Every library with fastdl and with every other: fails if anything is worse than it was.
-    nox -s matrix -- --write takes what is measured as the new results, and writes docs/interop.md.
-    """
+    nox -s matrix -- --write takes what is measured as the new results; python docs/quote.py then
+    renews what pages quote of them."""
     if environment == "main":
         session.install("--no-compile", "torch==2.13.0")  # first and alone, as above
     # Not compiled to bytecode: most modules of these libraries are never imported.
     session.install("--no-compile", "-r", f"{MATRIX}/requirements/{environment}.txt")
-    wheels = Path(session.cache_dir, "matrix")  # one for all: compiling takes longer than MXNet
-    if environment == "main":
-        shutil.rmtree(wheels, ignore_errors=True)
-    if not list(wheels.glob("*.whl")):
-        session.run("pip", "wheel", "-q", "--no-deps", "-w", str(wheels), ".")
-    session.install("--no-deps", *map(str, wheels.glob("*.whl")))
+    session.install("--no-deps", package())
     session.run("python", "-m", "tests.interop.matrix", environment, *session.posargs)
     session.run("pytest", "tests/interop/test_upstream.py")
-    if "--write" in session.posargs:
-        session.run("python", "-m", "tests.interop.matrix.report")
+    if environment == "main":
+        session.run("pytest", "tests/interop/test_other_libraries.py", env=REQUIRE_PEERS)
+    if environment == "main" and "--write" not in session.posargs:
+        measure_newest(session)
+
+
+def measure_newest(session: nox.Session) -> None:
+    """Upgrades the libraries of the matrix, and measures those that have a newer release."""
+    lines = Path(MATRIX, "requirements/main.txt").read_text().splitlines()
+    names = [line.partition("==")[0] for line in lines if not line.startswith(("#", "torch=="))]
+    session.install("--no-compile", "--upgrade", "torch==2.13.0", *names)
+    session.run("python", "-m", "tests.interop.matrix", "main", "--newest")
+
+
+@nox.session
+def newest(session: nox.Session) -> None:
+    """The libraries' newest releases: a table of what is worse than in the matrix's results. Fails
+    only if fastdl's own code does. The session `matrix` ends with it."""
+    session.install("--no-compile", "torch==2.13.0")  # first and alone, as above
+    session.install("--no-deps", package())
+    measure_newest(session)
 
 
 @nox.session
 def mutants(session: nox.Session) -> None:
-    """fastdl broken on purpose, in hundreds of ways: tests must see each. Prints the table."""
+    """fastdl broken on purpose, in hundreds of ways: tests must see each. Prints the table. Takes a
+    sample; nox -s mutants -- --all takes all."""
     session.install(*extra("test"))  # with which it is built, in place
     session.run("python", "-m", "tests.mutants.run", *session.posargs)
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Random inputs from a seed, in processes that may crash: nox -s fuzz -- --seconds 600. The
+    seed is printed; --seed gives it."""
+    session.install(package("test"))
+    session.run("python", "-m", "tests.fuzz", *session.posargs)
 
 
 @nox.session
@@ -200,7 +278,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """The site, in docs/_build/html, without a warning and without a link that leads nowhere."""
-    session.install(*extra("docs"))
+    session.install(package("docs", "test"))  # what pages are generated from
     site = "docs/_build/html"
     session.run("sphinx-build", "-W", "--keep-going", "-E", "-q", "docs", site, *session.posargs)
     session.run("python", "docs/links.py", site)
@@ -209,7 +287,7 @@ def docs(session: nox.Session) -> None:
 @nox.session
 def typing(session: nox.Session) -> None:
     """The package, its stubs against the modules, and the way users see it."""
-    session.install(".[dev,test]")
+    session.install(package("dev", "test"))
     session.run("mypy")
     session.run("mypy", "--strict", "--config-file=", "tests/typing/examples.py")
     session.run(
@@ -234,7 +312,7 @@ def warnings(session: nox.Session) -> None:
         session.run("gcc", "-std=c11", *flags, source, external=True)
     for example in existing("docs/examples/c/*.c"):
         session.run("gcc", "-std=c99", "-pedantic", *flags, example, external=True)
-    assert {Path(header).name for header in existing("include/fastdl/*.h")} == HEADERS.keys()
+    assert {Path(header).name for header in existing("include/fastdl/*.[ch]")} == HEADERS.keys()
     # clang, where it is, sees other things.
     compilers = [name for name in ("gcc", "clang") if shutil.which(name)]
     for header, (languages, variants, library) in HEADERS.items():
@@ -246,6 +324,17 @@ def warnings(session: nox.Session) -> None:
             words += USERS_GXX if (compiler, language) == ("gcc", "c++") else []
             words += ["-include", f"fastdl/{header}", "-x", language, "/dev/null"]
             session.run(compiler, *words, external=True)
+    # With other C libraries, where their compilers are: what needs no Python.
+    for compiler in filter(shutil.which, ("musl-gcc", "x86_64-w64-mingw32-gcc")):
+        for header in ("dlpack.h", "fastdl.h"):
+            words = ["-std=c99", "-pedantic", *WARNINGS, *USERS, "-DFASTDL_NO_PYTHON"]
+            words += ["-fsyntax-only", "-Iinclude", "-include", f"fastdl/{header}", "-x", "c"]
+            session.run(compiler, *words, "/dev/null", external=True)
+    # For Windows: as with its own pyconfig.h, which no other system has.
+    if shutil.which("x86_64-w64-mingw32-g++"):
+        words = ["-std=c++17", *flags, *WINDOWS, f"-isystem{packages}/nanobind/include"]
+        words += ["tests/capi/casters_nanobind.cpp"]
+        session.run("x86_64-w64-mingw32-g++", *words, external=True)
 
 
 def install_sanitized(session: nox.Session, package: str) -> None:
@@ -281,8 +370,8 @@ def sanitize(session: nox.Session) -> None:
     session.run("python", "-c", canary, env=preload(session), success_codes=[1], silent=True)
     existing("tests/test_faults_*.py")  # what this is for; the rest comes along
     # Only Python's own output is captured, so that a report that ends the process is seen.
-    capture = "--capture=sys"
-    session.run("pytest", capture, *without(NOT_SANITIZED), *session.posargs, env=preload(session))
+    options = (SLOWEST, "--capture=sys", *without(NOT_SANITIZED))
+    session.run("pytest", *options, *session.posargs, env=preload(session))
 
 
 @nox.session
@@ -295,7 +384,7 @@ def leaks(session: nox.Session) -> None:
 @nox.session
 def valgrind(session: nox.Session) -> None:
     """The same scripts under valgrind, which needs no special build."""
-    session.install(".")
+    session.install(package())
     command = [
         *("valgrind", "-q", "--leak-check=full", "--show-leak-kinds=definite"),
         *("--errors-for-leak-kinds=definite", "--error-exitcode=99"),
@@ -382,7 +471,7 @@ def bench(session: nox.Session) -> None:
 @nox.session
 def gpu(session: nox.Session) -> None:
     """What needs an NVIDIA GPU, with a driver for CUDA 13. No part of CI; writes docs/gpu.md. See
-    docs/gpu-at-home.md."""
+    docs/contributing.md."""
     session.install("torch==2.13.0")
     session.install(".[bench,gpu]")
     session.run("python", "-m", "tests.gpu", *session.posargs, env={"FASTDL_REQUIRE_PEERS": "1"})

@@ -8,10 +8,12 @@ Switches, from the environment:
 
 import os
 import re
+import shlex
 import sys
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from glob import glob
+from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,15 +30,17 @@ if sys.implementation.name != "cpython":
 if sys.byteorder != "little":
     sys.exit("fastdl needs a little-endian machine: DLPack data is in native byte order")
 
-HEADERS = "fastdl.include.fastdl"  # where the C headers are in an installation
+# Where the C headers are in an installation. An editable one has src on the path, as it is, where
+# Cython too finds what it needs; with a package from elsewhere it would be a finder of setuptools.
+headers = {} if "editable_wheel" in sys.argv else {"fastdl.include.fastdl": "include/fastdl"}
 msvc = sys.platform == "win32"
 
 flags = ["/O2", "/std:c11"] if msvc else ["-std=c11", "-O3", "-fvisibility=hidden"]
 link_flags: list[str] = []
-macros = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")]
+macros = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION"), ("FASTDL_LINKED", "1")]
 
 if sanitizers := os.environ.get("FASTDL_SANITIZE"):
-    flags += [f"-fsanitize={sanitizers}", "-fno-omit-frame-pointer", "-g", "-O1"]
+    flags += [f"-fsanitize={sanitizers}", "-fno-omit-frame-pointer", "-g1", "-O1"]
     flags += ["-fno-sanitize-recover=undefined"]
     link_flags += [f"-fsanitize={sanitizers}"]
 if sanitizers or sysconfig.get_config_var("Py_GIL_DISABLED"):
@@ -48,6 +52,8 @@ if os.environ.get("FASTDL_DEBUG"):
     flags += ["-UNDEBUG", "-O0", "-g"]
 elif not msvc and not sanitizers:
     flags += ["-g0"]  # Python's own flags ask for debug information, ten times the code
+if not msvc:
+    flags += ["-MMD"]  # a file for each object that names what it was compiled from
 
 
 MODULES = [
@@ -78,8 +84,19 @@ def c_of_modules() -> list[str]:
     return [source for module in modules for source in module.sources]
 
 
+def is_current(target: str) -> bool:
+    """Whether an object file is newer than everything it was compiled from."""
+    try:
+        made = os.path.getmtime(target)
+        rule = Path(target).with_suffix(".d").read_text().replace("\\\n", " ")
+        return all(os.path.getmtime(path) < made for path in shlex.split(rule)[1:])
+    except OSError:  # never compiled, compiled by MSVC, or from a file that is gone
+        return False
+
+
 class BuildExt(build_ext):
-    """Finds out first whether this machine can compile, then compiles on all its cores.
+    """Finds out first whether this machine can compile, then compiles on all its cores what has
+    changed since the last time.
 
     The option `--parallel` of build_ext is for several libraries; fastdl is one of many sources.
     """
@@ -89,10 +106,16 @@ class BuildExt(build_ext):
         for extension in self.extensions:
             extension.sources[:0] = c_of_modules()  # first those that take longest
         compile_in_turn = self.compiler.compile
+        command = repr((getattr(self.compiler, "compiler_so", None), flags, macros))
+        self.build_temp += f"-{sha256(command.encode()).hexdigest()[:8]}"
+
+        def compile_one(source: str, **options) -> list[str]:
+            targets = self.compiler.object_filenames([source], output_dir=options["output_dir"])
+            return targets if is_current(targets[0]) else compile_in_turn([source], **options)
 
         def compile_at_once(sources: list[str], **options) -> list[str]:
             with ThreadPoolExecutor(os.cpu_count()) as pool:
-                return [*chain(*pool.map(lambda one: compile_in_turn([one], **options), sources))]
+                return [*chain(*pool.map(lambda one: compile_one(one, **options), sources))]
 
         self.compiler.compile = compile_at_once
         super().build_extensions()
@@ -148,19 +171,20 @@ class BuildPy(build_py):
 setup(
     distclass=AbsoluteLinks,
     cmdclass={"build_py": BuildPy, "build_ext": BuildExt},
-    packages=[*find_packages("src"), HEADERS],
-    package_dir={"": "src", HEADERS: "include/fastdl"},
+    packages=[*find_packages("src"), *headers],
+    package_dir={"": "src", **headers},
     ext_modules=[
         # One library for all, so that each C function exists once: see src/fastdl/_native.c.
         Extension(
             "fastdl._native",
             [
                 "src/fastdl/_native.c",
+                *sorted(glob("src/fastdl/_memory/*.c")),
                 *sorted(glob("src/fastdl/_core/*.c")),
                 *sorted(glob("src/fastdl/_devices/*.c")),
             ],
             include_dirs=["include", "src/fastdl", numpy.get_include()],
-            depends=[*glob("src/fastdl/*/*.h"), *glob("include/fastdl/*.h")],
+            depends=[*glob("src/fastdl/*/*.h"), *glob("include/fastdl/*.[ch]")],
             define_macros=macros,
             extra_compile_args=flags,
             extra_link_args=link_flags,

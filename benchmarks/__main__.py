@@ -1,12 +1,10 @@
-"""python -m benchmarks: measures, prints the table, and writes docs/benchmarks.md, .json and a
-picture."""
+"""python -m benchmarks: measures, prints the table, and writes docs/benchmarks.json."""
 
 import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import budgets, capi, machine, picture, report, startup, worker
-from benchmarks.native import ROOT
+from benchmarks import ROOT, budgets, capi, machine, processes, report, startup
 
 CHECK_SLACK = 1.5  # by how much a check lets a ratio miss its budget: CI machines are noisy
 NOISY = 1.15  # a ratio that differs by more between processes is not worth much
@@ -24,11 +22,6 @@ def parse() -> argparse.Namespace:
         "--instructions",
         action="store_true",
         help="count instructions per call under valgrind instead of time",
-    )
-    mode.add_argument(
-        "--page",
-        action="store_true",
-        help="measure nothing: write the page and the picture again from benchmarks.json",
     )
     parser.add_argument("--long", action="store_true", help="10^8 exchanges for lost memory")
     parser.add_argument("--workers", type=int, help="processes that measure (7, check: 3)")
@@ -49,7 +42,7 @@ def collect(kind: str, workers: int, rounds: int) -> dict:
     groups: dict = {}
     for number in range(workers):
         progress(f"{kind}: process {number + 1} of {workers}")
-        for name, samples in worker.run(kind, rounds=rounds).items():
+        for name, samples in processes.run(kind, rounds=rounds).items():
             if isinstance(samples, str):
                 groups[name] = samples
             else:
@@ -68,7 +61,7 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, list[budgets.Row]], 
 
     progress("memory")
     count = 10**6 if options.check else 10**8 if options.long else 10**7
-    memory = worker.run("memory", exchanges=count)
+    memory = processes.run("memory", exchanges=count)
 
     progress("imports")
     imports = startup.imports(["fastdl", "numpy", "tvm_ffi"], rounds=3 if options.check else 9)
@@ -113,10 +106,6 @@ def main() -> int:
         from benchmarks import instructions
 
         return instructions.main()
-    if options.page:
-        report.write_page(options.output, *report.load(options.output))
-        picture.write(options.output)
-        return 0
     facts, versions = machine.facts(), machine.versions()
     sections, samples = measure(options)
     for title, rows in sections.items():
@@ -125,8 +114,7 @@ def main() -> int:
     warn_of_noise(rows)
     if not options.check:
         report.write(options.output, sections, facts, versions, samples)
-        picture.write(options.output)
-        progress(f"written: {options.output}/benchmarks.md and benchmarks.json; now run")
+        progress(f"written: {options.output}/benchmarks.json; now run")
         progress("python -m benchmarks.plots and python docs/quote.py, for what shows them")
         return 0
     failed = [row for row in rows if row.verdict in ("MISSED", "not measured")]

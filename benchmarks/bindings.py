@@ -10,7 +10,6 @@ once for each project, without that. The size is that of the stripped module.
 
 import argparse
 import importlib.util
-import json
 import os
 import resource
 import statistics
@@ -20,8 +19,7 @@ import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import machine, worker
-from benchmarks.native import ROOT
+from benchmarks import ROOT, as_json, machine, processes
 from benchmarks.timing import Samples, Subject, in_python, middle
 
 SOURCES = Path(__file__).parent / "smallest"
@@ -195,13 +193,13 @@ def main() -> int:
         for source, taken in times.items():
             print(source, file=sys.stderr, flush=True)
             taken.append(build(source))
-    runs = [worker.run("bindings", rounds=30) for _ in range(options.workers)]
+    runs = [processes.run("bindings", rounds=30) for _ in range(options.workers)]
     calls = {kind: [one[kind] for one in runs] for kind in ARGUMENTS}
     tools = {tool: result(tool, s, times[s], calls) for s, tool in TOOLS.items()}
     for tool, known in tools.items():
         print(f"{tool:28}", *(f"{name} {value}" for name, value in known.items()), sep="  ")
     data = {"machine": facts, "versions": versions, "tools": tools}
-    (ROOT / "docs/bindings.json").write_text(json.dumps(data, indent=1) + "\n")
+    (ROOT / "docs/bindings.json").write_text(as_json(data) + "\n")
     return 0
 
 

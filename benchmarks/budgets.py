@@ -163,16 +163,24 @@ def size_rows(groups: dict[str, Samples | str], slack: float) -> list[Row]:
     return rows
 
 
+#: Kind of a group of copies -> what it is, where it is timed, and how often what NumPy needs it may
+#: take.
+COPIES = {
+    "copy": ("copy", "loops alone", 1.0),
+    "method": ("Tensor.copy()", "Python loop", None),
+    "argument": ("a copy of an argument", "C loop", 1.2),
+}
+
+
 def copy_rows(groups: dict[str, Samples], slack: float) -> list[Row]:
     rows = []
     for group, samples in groups.items():
         kind, layout = group.split("/", 1)
-        judged = kind == "copy"
-        what, view = ("copy", "loops alone") if judged else ("Tensor.copy()", "Python loop")
+        what, view, most = COPIES[kind]
         unit, scale = ("ns", 1.0) if layout.startswith("small") else ("us", 1e-3)
         # One memcpy is as fast as another, but for the noise of the memory bus. A small one is
         # mostly the check of the descriptor, so only np.copyto is its peer.
-        limits = {"numpy": 1.0}
+        limits = {"numpy": most}
         if "memcpy" in samples[0] and not layout.startswith("small"):
             limits["memcpy"] = 1.05
         for peer, limit in limits.items():
@@ -180,7 +188,7 @@ def copy_rows(groups: dict[str, Samples], slack: float) -> list[Row]:
             row.ours, row.peers = middle(samples, "fastdl") * scale, middle(samples, peer) * scale
             row.value = row.ratio = ratio(samples, "fastdl", peer)
             row.spread = spread(samples, "fastdl", peer)
-            if judged:
+            if most is not None:
                 row.limit = limit * slack
                 row.budget = f"<= {row.limit:.3g}"
             if "memcpy" in samples[0]:

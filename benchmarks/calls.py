@@ -77,6 +77,32 @@ def borrow_jax() -> Subjects:
     return [*c, alone(array)], python
 
 
+# ---- a result in a loop ---------------------------------------------------------------------
+
+
+def results(like: type, *others: Subject) -> Subjects:
+    """fastdl_empty and fastdl_wrap of 16 elements, for a caller with objects of a type."""
+    return [in_c("fastdl", load("with_fastdl").result, like), *others], []
+
+
+def result_numpy() -> Subjects:
+    import numpy as np
+
+    return results(np.ndarray, in_c("PyArray_SimpleNew", load("direct").result))
+
+
+def result_torch() -> Subjects:
+    import torch
+
+    return results(torch.Tensor, in_c("torch's table", loops.result, table(torch_tensor())))
+
+
+def result_tensor() -> Subjects:
+    return results(
+        fastdl.Tensor, in_c("its table", loops.result, fastdl.exchange_api(fastdl.Tensor))
+    )
+
+
 # ---- a function of some tensors -------------------------------------------------------------
 
 
@@ -127,6 +153,9 @@ GROUPS = {
     "borrow_torch_held": borrow_torch_held,
     "borrow_numpy": borrow_numpy,
     "borrow_tensor": borrow_tensor,
+    "result_numpy": result_numpy,
+    "result_torch": result_torch,
+    "result_tensor": result_tensor,
     **{f"call_torch_{n}": lambda n=n: call_torch(n) for n in ARGUMENTS},
     "call_torch_3_held": lambda: call_torch(3, held=True),
     **{f"call_numpy_{n}": lambda n=n: call_numpy(n) for n in ARGUMENTS},

@@ -28,6 +28,24 @@ SOURCES = (
     Source("borrow_jax", "jax.Array", "__dlpack__", over_nanobind=0.3),
 )
 
+
+@dataclass(frozen=True)
+class Result:
+    """A type whose objects a C function gives back: fastdl_empty, then fastdl_wrap."""
+
+    group: str
+    what: str
+    floor: str
+    over_floor: float | None = None
+    nanoseconds: float | None = None
+
+
+RESULTS = (
+    Result("result_numpy", "a result, ndarray", "PyArray_SimpleNew", nanoseconds=90),
+    Result("result_torch", "a result, torch", "torch's table", over_floor=1.15),
+    Result("result_tensor", "a result, Tensor", "its table"),
+)
+
 #: What else is done with each source: subject -> what it is, in addition to fastdl_borrow.
 FORMS = {
     "with fastdl_expect": "and fastdl_expect",
@@ -83,7 +101,13 @@ def rows(groups: dict[str, Samples | str], check: bool, slack: float) -> list[Ro
             if measured(c, groups[f"c/{c.group}"]):
                 found.append(compare(c, "c", groups, slack))
         if source.nanoseconds is not None and not check:  # those of another machine mean nothing
-            found.append(cost(source, groups[f"c/{source.group}"]))
+            what = f"fastdl_borrow({source.what})"
+            found.append(cost(source, what, groups[f"c/{source.group}"]))
+    for r in RESULTS:
+        c = Comparison(r.group, r.what, r.floor, "", r.over_floor)
+        found.append(compare(c, "c", groups, slack))
+        if r.nanoseconds is not None and not check:
+            found.append(cost(r, r.what, groups[f"c/{r.group}"]))
     for c in calling():
         for prefix in VIEWS:
             if measured(c, groups[f"{prefix}/{c.group}"]):
@@ -91,8 +115,7 @@ def rows(groups: dict[str, Samples | str], check: bool, slack: float) -> list[Ro
     return found
 
 
-def cost(source: Source, samples: Samples | str) -> Row:
-    what = f"fastdl_borrow({source.what})"
+def cost(source: Source | Result, what: str, samples: Samples | str) -> Row:
     row = Row(f"c/{source.group}", what, VIEWS["c"], floor=source.floor)
     if isinstance(samples, str):
         row.failure = samples

@@ -2,13 +2,15 @@
 
 Groups "copy/LAYOUT": fastdl's copy loops, called from C, against np.copyto on the same arrays
 (for contiguous data against memcpy too). Groups "method/LAYOUT": Tensor.copy() against
-ndarray.copy(), where allocation and the call are part of it.
+ndarray.copy(), where allocation and the call are part of it. Groups "argument/LAYOUT": the copy of
+an argument on which a C function insists (FASTDL_COPY, FASTDL_CONVERT), against what NumPy has for
+it.
 """
 
 import numpy as np
 
 import fastdl
-from benchmarks.native import loops
+from benchmarks.native import load, loops
 from benchmarks.timing import Subject, in_c, in_python
 
 SIDE = 1024
@@ -62,3 +64,36 @@ def method(array: np.ndarray) -> list[Subject]:
         in_python("fastdl", "x.copy()", x=fastdl.from_dlpack(array)),
         in_python("numpy", "x.copy()", x=array),  # row-major, as fastdl's
     ]
+
+
+def arguments() -> dict[str, tuple[np.ndarray, str]]:
+    """Arrays that a function of contiguous float32 must have copied or converted: by which function
+    of with_fastdl.c."""
+    made = layouts()
+    kept = ("transposed", "every second row", "every second column", "reversed rows", "reversed")
+    pixels = np.ones((SIDE, SIDE), dtype=np.uint8)
+    numbers = np.arange(SIDE * SIDE).reshape(SIDE, SIDE)
+    return {
+        **{name: (made[name], "copied") for name in (*kept, "small transposed (8, 8)")},
+        "broadcast": (np.broadcast_to(made["reversed"][:SIDE], (SIDE, SIDE)), "copied"),
+        "broadcast columns": (
+            np.broadcast_to(made["reversed"][:SIDE, None], (SIDE, SIDE)),
+            "copied",
+        ),
+        "from float64": (numbers.astype(np.float64), "converted"),
+        "from float64, transposed": (numbers.astype(np.float64).T, "converted"),
+        "from float16": (np.ones((SIDE, SIDE), dtype=np.float16), "converted"),
+        "from int32": (numbers.astype(np.int32), "converted"),
+        "from int64": (numbers.astype(np.int64), "converted"),
+        "from uint8": (pixels, "converted"),
+        "from uint8, every second column": (pixels[:, ::2], "converted"),
+        "small from float64 (8, 8)": (np.ones((8, 8)), "converted"),
+    }
+
+
+def argument(array: np.ndarray, function: str) -> list[Subject]:
+    if function == "copied":
+        theirs = in_c("numpy", loops.call, np.ascontiguousarray, array)
+    else:
+        theirs = in_c("numpy", loops.call, np.ascontiguousarray, array, np.float32)
+    return [in_c("fastdl", getattr(load("with_fastdl"), function), array), theirs]

@@ -15,7 +15,7 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-from benchmarks.native import ROOT
+from benchmarks import ROOT
 
 LIMITED = "-DPy_LIMITED_API=0x030a0000"
 FILES = 11  # of which ten are further ones
@@ -69,6 +69,7 @@ def linked_bytes(folder: Path, count: int, *flags: str) -> int:
         sources.append(folder / f"file_{number}.c")
         sources[-1].write_text(BORROWER.replace("NUMBER", str(number)))
     output = folder / "module.so"
+    sources.append(ROOT / "include/fastdl/fastdl.c")
     command = ["gcc", "-std=c99", "-O2", "-fPIC", "-shared", f"-I{ROOT / 'include'}", f"-I{python}"]
     subprocess.run([*command, *flags, *sources, "-o", output], check=True)
     answer = subprocess.run(["size", output], check=True, capture_output=True, text=True).stdout
@@ -114,7 +115,7 @@ def main() -> int:
     own = times["nb::ndarray"]
     for what, seconds in times.items():
         print(
-            f"{what:15s} {seconds:6.3f} s to compile, {seconds / own:5.2f}x nb::ndarray (<= 1.3x)"
+            f"{what:15s} {seconds:6.3f} s to compile, {seconds / own:5.2f}x nb::ndarray (<= 1.5x)"
         )
     return 0
 

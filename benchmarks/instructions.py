@@ -12,7 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.native import ROOT, loops
+from benchmarks import ROOT
+from benchmarks.native import loops
 
 GROUPS = (
     *("from_torch", "from_numpy", "export", "into_numpy"),

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 import pyperf
 
 import fastdl
-from benchmarks.native import ROOT
+from benchmarks import ROOT
 
 PEERS = ("numpy", "torch", "jax", "apache-tvm-ffi", "nanobind", "pybind11", "pyperf")
 

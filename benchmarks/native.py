@@ -10,9 +10,10 @@ from pathlib import Path
 
 from setuptools import Distribution, Extension
 
-HERE = Path(__file__).parent
-ROOT = HERE.parent
-CORE = ROOT / "src/fastdl/_core"
+from benchmarks import ROOT
+
+HERE = ROOT / "benchmarks"
+MEMORY = ROOT / "src/fastdl/_memory"
 CONSUMERS = HERE / "consumers"
 
 if sys.platform == "win32":
@@ -25,8 +26,8 @@ else:
 def loops_c() -> dict:
     """With fastdl's copy loops: what is shipped has no entry that copies into memory of the
     caller."""
-    sources = [HERE / "loops.c", *(CORE / f"{name}.c" for name in ("copy", "dtypes"))]
-    return {"sources": sources, "include_dirs": [CORE]}
+    sources = [HERE / "loops.c", *(MEMORY / f"{name}.c" for name in ("copy", "dtypes"))]
+    return {"sources": sources, "include_dirs": [MEMORY]}
 
 
 def fastdl_c(*macros: tuple[str, str]) -> dict:
@@ -99,7 +100,7 @@ def build(name: str) -> Path:
     extension = Extension(
         name,
         sources,
-        depends=[str(p) for folder in (CORE, ROOT / "include/fastdl") for p in folder.glob("*.h")],
+        depends=[*map(str, (*MEMORY.glob("*.h"), *(ROOT / "include/fastdl").glob("*.h")))],
         include_dirs=[str(ROOT / "include"), *map(str, parts.pop("include_dirs", []))],
         extra_compile_args=[
             *(CPP if sources[0].endswith(".cpp") else C),

@@ -7,11 +7,10 @@ docs/operators.json, from which docs/quote.py makes the table of the C guide.
 """
 
 import argparse
-import json
 import sys
 
-from benchmarks import machine, worker
-from benchmarks.native import ROOT, load
+from benchmarks import ROOT, as_json, machine, processes
+from benchmarks.native import load
 from benchmarks.timing import Samples, Subject, in_python, middle, ratio, spread
 
 PLAIN = "the C function"
@@ -89,11 +88,11 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=20, help="rounds in each process (20)")
     options = parser.parse_args()
     facts, versions = machine.facts(), machine.versions()
-    runs = [worker.run("operators", rounds=options.rounds) for _ in range(options.workers)]
+    runs = [processes.run("operators", rounds=options.rounds) for _ in range(options.workers)]
     found = {title: results([run[title] for run in runs]) for title in runs[0]}
     print("\n\n".join(table(title, forms) for title, forms in found.items()))
     data = {"machine": facts, "versions": versions, "functions": found}
-    (ROOT / "docs/operators.json").write_text(json.dumps(data, indent=1) + "\n")
+    (ROOT / "docs/operators.json").write_text(as_json(data) + "\n")
     return 0
 
 

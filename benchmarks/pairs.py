@@ -7,14 +7,12 @@ docs/pairs.json, which benchmarks.plots draws.
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import fastdl
-from benchmarks import machine, worker
-from benchmarks.native import ROOT
+from benchmarks import ROOT, as_json, machine, processes
 from benchmarks.timing import Subject, in_python, middle, ratio
 
 
@@ -73,7 +71,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=15, help="rounds in each process (15)")
     options = parser.parse_args()
     facts, versions = machine.facts(), machine.versions()
-    runs = [worker.run("pairs", rounds=options.rounds) for _ in range(options.workers)]
+    runs = [processes.run("pairs", rounds=options.rounds) for _ in range(options.workers)]
     pairs = {}
     for pair in runs[0]:
         samples = [one[pair] for one in runs]
@@ -85,7 +83,7 @@ def main() -> int:
         }
         print(f"{pair:20}", *(f"{name} {value}" for name, value in pairs[pair].items()))
     data = {"machine": facts, "versions": versions, "pairs": pairs}
-    (ROOT / "docs/pairs.json").write_text(json.dumps(data, indent=1) + "\n")
+    (ROOT / "docs/pairs.json").write_text(as_json(data) + "\n")
     return 0
 
 

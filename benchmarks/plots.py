@@ -1,167 +1,239 @@
-"""The plots of the documentation, from the stored measurements: python -m benchmarks.plots
+"""The plots of the documentation, from the stored measurements, drawn by matplotlib.
 
-Reads docs/benchmarks.json, pairs.json and bindings.json; writes docs/plots/*.svg. The same data
-gives the same bytes. With --check nothing is written; what is stale is named, and the status is 1.
+python -m benchmarks.plots draws that of the README, which is kept for forges to show. Those of
+docs/performance.md are drawn when the site is built: see docs/quote.py.
 """
 
-import argparse
+import io
 import json
-import math
-import sys
+import re
 from collections.abc import Callable, Iterator
+from functools import wraps
 from pathlib import Path
 
-from benchmarks.svg import line, picture, polyline, rect, text
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from benchmarks.summary import rows
 from benchmarks.timing import middle
+from fastdl.cli.bench import cost
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-PLOTS = DOCS / "plots"
+
+#: What a colour is for -> how it is drawn, and so it looks on a light page; how on a dark one.
+COLOURS = {
+    "text": ("#1f2328", "#e6edf3"),
+    "soft": ("#59636e", "#9198a1"),
+    "line": ("#d1d9e0", "#3d444d"),
+    "ours": ("#2f6fde", "#58a6ff"),
+    "other": ("#a9b4c0", "#656d76"),
+    "second": ("#8250df", "#bc8cff"),
+    "third": ("#bf8700", "#d29922"),
+    "good": ("#b7e0c2", "#1f5130"),
+    "even": ("#e3e7eb", "#2b3138"),
+    "bad": ("#f4d3a1", "#6b4a12"),
+}
+TEXT, SOFT, LINE, OURS, OTHER, SECOND, THIRD, GOOD, EVEN, BAD = (c for c, _ in COLOURS.values())
+STYLE = {
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "fastdl",  # the same data gives the same file
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.edgecolor": LINE,
+    "axes.labelcolor": SOFT,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "text.color": TEXT,
+    "xtick.color": LINE,
+    "xtick.labelcolor": SOFT,
+    "ytick.color": LINE,
+    "ytick.labelcolor": TEXT,
+    "grid.color": LINE,
+}
+SMALL = {"fontsize": 9, "color": SOFT}
 
 
 def load(name: str) -> dict:
     return json.loads((DOCS / f"{name}.json").read_text())
 
 
-def cost(nanoseconds: float) -> str:
-    """Two digits at least, three at most, in a unit that suits."""
-    for unit, size in (("ms", 1e6), ("µs", 1e3)):
-        if nanoseconds >= size:
-            return f"{nanoseconds / size:.{0 if nanoseconds >= 100 * size else 1}f} {unit}"
-    return f"{nanoseconds:.{0 if nanoseconds >= 20 else 1}f} ns"
+def of_the_site(words: str) -> Callable:
+    """Makes of a function that draws one that puts its drawing into a page, with these words for
+    who does not see it."""
+
+    def decorate(draw: Callable[[], Figure]) -> Callable[[], Iterator[str]]:
+        @wraps(draw)
+        def shown() -> Iterator[str]:
+            path = DOCS / "_build" / "plots" / f"{draw.__name__}.svg"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with matplotlib.rc_context(STYLE):
+                path.write_text(in_both_themes(as_svg(draw())), "utf-8")
+            yield f"![{words}]({path.relative_to(DOCS).as_posix()})"
+
+        return shown
+
+    return decorate
+
+
+def time(nanoseconds: float) -> str:
+    return cost(nanoseconds).replace("us", "µs")
+
+
+# ---- the README -----------------------------------------------------------------------------
+
+#: What is done, what a user would call without fastdl, and the row of the report.
+EXCHANGES = (
+    ("fastdl.from_dlpack(ndarray)", "numpy.from_dlpack(ndarray)", "from_numpy/numpy"),
+    ("fastdl.from_dlpack(torch_tensor)", "tvm_ffi.from_dlpack(torch_tensor)", "from_torch/tvm_ffi"),
+    ("numpy.from_dlpack(fastdl_tensor)", "numpy.from_dlpack(ndarray)", "into_numpy/numpy"),
+    ("fastdl.convert(torch_tensor, ndarray)", "torch_tensor.numpy()", "torch_to_numpy/own"),
+    ("fastdl.convert(jax_array, torch)", "torch.from_dlpack(jax_array)", "jax_to_torch/own"),
+    ("a C function of 3 torch tensors", "bound by tvm-ffi", "call_torch_3/tvm_ffi"),
+    ("a C function of 3 ndarrays", "bound by nanobind", "call_numpy_3/nanobind"),
+)
+
+
+def exchanges() -> Figure:
+    """A line for each call, from what fastdl costs to what the other costs: on a logarithmic axis,
+    its length is their ratio."""
+    known = rows()
+    figure = Figure((3.2, 4))
+    axes = figure.add_subplot()
+    axes.set_title("Time of a call: fastdl, and what it replaces", x=-0.92)
+    for y, (what, peer, key) in enumerate(EXCHANGES):
+        ours, theirs = known[f"python/{key}"].ours, known[f"python/{key}"].peers
+        axes.plot((ours, theirs), (y, y), color=LINE, linewidth=3, zorder=1)
+        for value, other, colour in ((ours, theirs, OURS), (theirs, ours, OTHER)):
+            axes.plot(value, y, "o", color=colour, markersize=7)
+            side, aligned = (8, "left") if value > other else (-8, "right")
+            axes.annotate(
+                time(value), (value, y), (side, -3.5), textcoords="offset points", ha=aligned
+            )
+        left = {"xycoords": axes.get_yaxis_transform(), "fontsize": 9}
+        axes.annotate(what, (-0.92, y - 0.08), color=OURS, **left)
+        axes.annotate(peer, (-0.92, y + 0.1), color=SOFT, va="top", **left)
+    axes.set(xscale="log", xlim=(7, 12_000), ylim=(len(EXCHANGES) - 0.5, -0.5), yticks=())
+    axes.set_xticks((10, 100, 1000, 10_000), ("10 ns", "100 ns", "1 µs", "10 µs"))
+    axes.grid(axis="x", linestyle=":")
+    axes.minorticks_off()
+    axes.spines["left"].set_visible(False)
+    return figure
 
 
 # ---- every library to every other -----------------------------------------------------------
 
-CELL, ROW = 88, 42
 
-
-def pairs() -> Iterator[str]:
+@of_the_site("A grid of the costs for each pair of libraries")
+def pairs() -> Figure:
     found = load("pairs")["pairs"]
     producers = list(dict.fromkeys(pair.partition("/")[0] for pair in found))
-    consumers = list(dict.fromkeys(pair.partition("/")[2] for pair in found))
-    consumers.sort(key=producers.index)
-    left, top = 76, 64
-    width, height = left + CELL * len(consumers) + 4, top + ROW * len(producers) + 30
-
-    def parts() -> Iterator[str]:
-        yield text(0, 18, "fastdl.convert(x, to), and below it the consumer's own import", "title")
-        yield text(left - 8, top - 8, "from / to", "small end")
-        for column, consumer in enumerate(consumers):
-            x = left + column * CELL + CELL / 2
-            yield text(x, top - 8, consumer, "middle strong")
-        for row, producer in enumerate(producers):
-            y = top + row * ROW
-            yield text(left - 8, y + ROW / 2 + 4, producer, "end strong")
-            for column, consumer in enumerate(consumers):
-                if known := found.get(f"{producer}/{consumer}"):
-                    yield from cell(left + column * CELL, y, known)
-        y = height - 12
-        for x, kind, words in (
-            (left, "good", "cheaper (below 0.8)"),
-            (left + 160, "even", "about the same"),
-            (left + 300, "bad", "dearer (above 1.25)"),
-        ):
-            yield rect(x, y - 11, 14, 14, kind)
-            yield text(x + 20, y, words, "small")
-
-    return picture(width, height, "Cost of an exchange for each pair of libraries", parts())
+    consumers = {pair.partition("/")[2] for pair in found}
+    consumers = sorted(consumers, key=producers.index)
+    figure = Figure((1 + 0.92 * len(consumers), 0.9 + 0.44 * len(producers)))
+    axes = figure.add_subplot(
+        title="fastdl.convert(row, column); below, the import of the column's library"
+    )
+    kinds = {GOOD: "cheaper (below 0.8)", EVEN: "about the same", BAD: "dearer (above 1.25)"}
+    for colour, words in kinds.items():
+        axes.bar(0, 0, color=colour, label=words)
+    for pair, known in found.items():
+        producer, _, consumer = pair.partition("/")
+        x, y, ratio = consumers.index(consumer), producers.index(producer), known["ratio"]
+        colour = GOOD if ratio is None or ratio < 0.8 else BAD if ratio > 1.25 else EVEN
+        axes.barh(y, 0.96, 0.92, x - 0.48, color=colour)
+        axes.text(x, y - 0.18, time(known["fastdl"]), ha="center", va="center", weight="bold")
+        own = "refused" if known["own"] is None else time(known["own"])
+        axes.text(x, y + 0.22, own, ha="center", va="center", **SMALL)
+    axes.set(xlim=(-0.5, len(consumers) - 0.5), ylim=(len(producers) - 0.5, -0.5))
+    axes.set_xticks(range(len(consumers)), consumers, weight="bold")
+    axes.set_yticks(range(len(producers)), producers, weight="bold")
+    axes.tick_params(length=0, labeltop=True, labelbottom=False, labelcolor=TEXT)
+    axes.spines[:].set_visible(False)
+    legend(axes, loc="upper left", bbox_to_anchor=(0, 0), ncols=3)
+    return figure
 
 
-def cell(x: float, y: float, known: dict) -> Iterator[str]:
-    ratio = known["ratio"]
-    kind = "good" if ratio is None or ratio < 0.8 else "bad" if ratio > 1.25 else "even"
-    yield rect(x + 1, y + 1, CELL - 2, ROW - 2, kind)
-    yield text(x + CELL / 2, y + 18, cost(known["fastdl"]), "middle strong")
-    own = "refused" if known["own"] is None else cost(known["own"])
-    yield text(x + CELL / 2, y + 33, own, "middle small")
+def legend(axes: Axes, **options) -> None:
+    axes.legend(frameon=False, fontsize=9, labelcolor=SOFT, borderaxespad=0.2, **options)
 
 
 # ---- an argument, by each tool for bindings -------------------------------------------------
 
 PANELS = (
-    ("torch tensor", "call, torch tensor", cost),
-    ("ndarray", "call, ndarray", cost),
+    ("torch tensor", "call, torch tensor", time),
+    ("ndarray", "call, ndarray", time),
     ("seconds", "compile and link", lambda value: f"{value:.1f} s"),
     ("bytes", "module", lambda value: f"{value / 1000:.0f} kB"),
 )
 
 
-def bindings() -> Iterator[str]:
+@of_the_site("Bars for cost, compilation and size of each tool")
+def bindings() -> Figure:
     tools = load("bindings")["tools"]
-    left, top, panel, bar, gap = 204, 62, 130, 18, 26
-    width, height = left + panel * len(PANELS), top + gap * len(tools) + 4
-
-    def parts() -> Iterator[str]:
-        yield text(0, 18, "A function of one tensor, bound by each tool", "title")
-        for row, tool in enumerate(tools):
-            ours = "strong" if "fastdl" in tool else ""
-            yield text(left - 10, top + row * gap + 14, tool, f"end {ours}".strip())
-        for number, (key, heading, shown) in enumerate(PANELS):
-            x = left + number * panel
-            most = max(known[key] or 0 for known in tools.values())
-            yield text(x, top - 12, heading, "small")
-            yield line(x, top - 4, x, height - 6)
-            for row, (tool, known) in enumerate(tools.items()):
-                y, value = top + row * gap, known[key]
-                if value is None:
-                    yield text(x + 5, y + 14, "not taken", "small")
-                    continue
-                long = length(value, most, key) * (panel - 70)
-                yield rect(x, y, long, bar, "ours" if "fastdl" in tool else "other")
-                yield text(x + long + 5, y + 14, shown(value), "small")
-
-    return picture(width, height, "Cost, time to compile and size by tool", parts())
-
-
-def length(value: float, most: float, key: str) -> float:
-    """The part of the axis that a bar takes: logarithmic for costs, which differ a hundredfold."""
-    if key in ("seconds", "bytes"):
-        return value / most
-    return math.log10(max(value, 1)) / math.log10(most)
+    figure = Figure((7.4, 0.7 + 0.28 * len(tools)))
+    panels = figure.subplots(1, len(PANELS), sharey=True)
+    for axes, (key, heading, shown) in zip(panels, PANELS, strict=True):
+        values = [known[key] for known in tools.values()]
+        colours = [OURS if "fastdl" in tool else OTHER for tool in tools]
+        # Costs differ a hundredfold.
+        axes.set(xscale="linear" if key in ("seconds", "bytes") else "log", xticks=())
+        bars = axes.barh(list(tools), [value or 1 for value in values], 0.7, color=colours)
+        words = ["not taken" if value is None else shown(value) for value in values]
+        axes.bar_label(bars, words, padding=3, **SMALL)
+        axes.set_xlim(left=0 if axes.get_xscale() == "linear" else 1)
+        axes.set_title(heading, weight="normal", **SMALL)
+        axes.minorticks_off()
+        axes.spines["bottom"].set_visible(False)
+        axes.tick_params(length=0)
+    panels[0].invert_yaxis()
+    panels[0].annotate(
+        "A function of one tensor, bound by each tool",
+        (0, 1),
+        (0, 24),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        size=11,
+        weight="bold",
+    )
+    figure.subplots_adjust(wspace=0.75)
+    return figure
 
 
 # ---- more dimensions ------------------------------------------------------------------------
 
-#: Group of samples, subject, words, class.
+#: Group of samples, subject, words, colour.
 DIMENSIONS = (
-    ("c/numpy_dimensions", "numpy", "np.from_dlpack(ndarray)", "other"),
-    ("c/numpy_dimensions", "fastdl", "fastdl.from_dlpack(ndarray)", "ours"),
-    ("c/torch_dimensions", "fastdl", "fastdl.from_dlpack(torch tensor)", "second"),
-    ("c/torch_dimensions", "torch's table", "of that, torch's own table", "third"),
+    ("c/numpy_dimensions", "numpy", "np.from_dlpack(ndarray)", OTHER),
+    ("c/numpy_dimensions", "fastdl", "fastdl.from_dlpack(ndarray)", OURS),
+    ("c/torch_dimensions", "fastdl", "fastdl.from_dlpack(torch tensor)", SECOND),
+    ("c/torch_dimensions", "torch's table", "of that, torch's own table", THIRD),
 )
 
 
-def dimensions() -> Iterator[str]:
+@of_the_site("Lines of the cost by the number of dimensions")
+def dimensions() -> Figure:
     samples = load("benchmarks")["samples"]
-    left, top, wide, high = 52, 40, 330, 230
+    figure = Figure((4.4, 3.2))
+    axes = figure.add_subplot(title="Cost of an import by the number of dimensions")
     counts = range(1, 9)
-    series = [
-        (words, cls, [middle(samples[group], f"{subject} {n}") for n in counts])
-        for group, subject, words, cls in DIMENSIONS
-    ]
-    step = 50
-    most = step * math.ceil(max(max(values) for _, _, values in series) / step)
-
-    def at(n: int, value: float) -> tuple[float, float]:
-        return left + (n - 1) / 7 * wide, top + high - value / most * high
-
-    def parts() -> Iterator[str]:
-        yield text(0, 18, "Cost of an import by the number of dimensions", "title")
-        for value in range(0, most + 1, step):
-            x, y = at(1, value)
-            yield line(x, y, x + wide, y)
-            yield text(x - 8, y + 4, f"{value} ns" if value == most else str(value), "small end")
-        for n in counts:
-            yield text(at(n, 0)[0], top + high + 18, str(n), "small middle")
-        yield text(left + wide / 2, top + high + 36, "dimensions", "small middle")
-        lowest = math.inf
-        for words, cls, values in sorted(series, key=lambda one: one[2][-1]):
-            yield polyline([at(n, value) for n, value in zip(counts, values, strict=True)], cls)
-            y = min(at(8, values[-1])[1] + 4, lowest - 16)  # labels do not overlap
-            lowest = y
-            yield text(left + wide + 10, y, words, cls if cls != "other" else "")
-
-    return picture(left + wide + 230, top + high + 42, "Cost by dimensions", parts())
+    lines = []
+    for group, subject, words, colour in DIMENSIONS:
+        costs = [middle(samples[group], f"{subject} {n}") for n in counts]
+        axes.plot(counts, costs, color=colour, linewidth=2)
+        lines.append((costs[-1], words, TEXT if colour == OTHER else colour))
+    axes.set(xlabel="dimensions", xlim=(1, 8), ylim=(0, None))
+    axes.yaxis.set_major_formatter("{x:.0f} ns")
+    axes.tick_params(axis="y", labelcolor=SOFT)
+    axes.grid(axis="y")
+    space, lowest = axes.get_ylim()[1] / 14, 0.0
+    for height, words, colour in sorted(lines):  # labels do not overlap
+        lowest = max(height, lowest)
+        axes.annotate(words, (8, lowest), (8, -3), textcoords="offset points", color=colour)
+        lowest += space
+    return figure
 
 
 # ---- copies ---------------------------------------------------------------------------------
@@ -169,73 +241,82 @@ def dimensions() -> Iterator[str]:
 BYTES = 4 * 2**20  # of every layout but the small ones
 
 
-def copies() -> Iterator[str]:
+@of_the_site("Bars of the speed of copies, by layout")
+def copies() -> Figure:
     samples = {
         group.removeprefix("copy/"): found
         for group, found in load("benchmarks")["samples"].items()
         if group.startswith("copy/") and "small" not in group
     }
-    speed = {
-        layout: {name: BYTES / middle(found, name) for name in ("fastdl", "numpy")}
-        for layout, found in samples.items()
-    }
+    figure = Figure((5.6, 0.8 + 0.34 * len(samples)))
+    axes = figure.add_subplot(title="Copies of 4 MiB on the host, in GB/s")
+    places = range(len(samples))
+    both = (("fastdl", "fastdl", OURS, -0.2), ("numpy", "np.copyto", OTHER, 0.2))
+    for name, label, colour, shift in both:
+        speeds = [BYTES / middle(found, name) for found in samples.values()]
+        bars = axes.barh([y + shift for y in places], speeds, 0.38, color=colour, label=label)
+        axes.bar_label(bars, fmt="{:.1f}", padding=3, **SMALL)
     memcpy = BYTES / middle(samples["contiguous"], "memcpy")
-    most = max(memcpy, *(max(both.values()) for both in speed.values()))
-    left, top, wide, gap = 176, 62, 400, 32
-    height = top + gap * len(speed) + 22
-
-    def parts() -> Iterator[str]:
-        yield text(0, 18, "Copies of 4 MiB on the host, in GB/s", "title")
-        yield rect(left, 30, 12, 12, "ours")
-        yield text(left + 18, 41, "fastdl", "small")
-        yield rect(left + 84, 30, 12, 12, "other")
-        yield text(left + 102, 41, "np.copyto", "small")
-        edge = left + memcpy / most * wide
-        yield line(edge, top - 6, edge, height - 20, "mark")
-        yield text(edge, height - 6, f"memcpy: {memcpy:.0f}", "small end")
-        for row, (layout, both) in enumerate(speed.items()):
-            y = top + row * gap
-            yield text(left - 10, y + 17, layout, "end")
-            for offset, name, cls in ((0, "fastdl", "ours"), (12, "numpy", "other")):
-                long = both[name] / most * wide
-                yield rect(left, y + offset, long, 11, cls)
-                yield text(left + long + 5, y + offset + 10, f"{both[name]:.1f}", "small")
-
-    return picture(left + wide + 44, height, "Speed of copies by layout", parts())
-
-
-# ---- the command ----------------------------------------------------------------------------
-
-ALL: dict[str, Callable[[], Iterator[str]]] = {
-    "pairs": pairs,
-    "bindings": bindings,
-    "dimensions": dimensions,
-    "copies": copies,
-}
-
-
-def stale(check: bool) -> Iterator[str]:
-    """The names of the pictures that are not as the data has them; writes them unless `check`."""
-    for name, drawn in ALL.items():
-        path, content = PLOTS / f"{name}.svg", "\n".join(drawn()) + "\n"
-        if not path.exists() or path.read_text() != content:
-            yield path.name
-            if not check:
-                PLOTS.mkdir(exist_ok=True)
-                path.write_text(content)
-
-
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.plots", description=__doc__.partition("\n\n")[0]
+    axes.axvline(memcpy, color=SOFT, linestyle="--", linewidth=1)
+    axes.annotate(
+        f"memcpy: {memcpy:.0f}",
+        (memcpy, 0),
+        (0, -12),
+        xycoords=axes.get_xaxis_transform(),
+        textcoords="offset points",
+        ha="right",
+        **SMALL,
     )
-    parser.add_argument("--check", action="store_true", help="write nothing; 1 if one is stale")
-    check = parser.parse_args(arguments).check
-    found = list(stale(check))
-    for name in found:
-        print(f"{name} is stale: run python -m benchmarks.plots" if check else f"{name} drawn")
-    return int(bool(found) and check)
+    axes.set(xticks=(), ylim=(len(samples) - 0.5, -0.5))
+    axes.set_yticks(places, list(samples))
+    axes.tick_params(length=0)
+    axes.spines["bottom"].set_visible(False)
+    legend(axes, loc="upper left", bbox_to_anchor=(0, 0), ncols=2)
+    return figure
+
+
+# ---- files ----------------------------------------------------------------------------------
+
+
+def as_svg(figure: Figure) -> str:
+    file = io.StringIO()
+    metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    figure.savefig(
+        file,
+        format="svg",
+        transparent=True,
+        bbox_inches="tight",
+        pad_inches=0.05,
+        metadata=metadata,
+    )
+    text = re.sub(r"'DejaVu Sans'[^;\"]*", "system-ui, sans-serif", file.getvalue())
+    return re.sub(r"(?s)<\?xml.*?<svg", "<svg", re.sub(r"[ \t]+$", "", text, flags=re.M))
+
+
+def in_the_dark(svg: str) -> str:
+    for light, dark in COLOURS.values():
+        svg = svg.replace(light, dark)
+    return svg
+
+
+def in_both_themes(svg: str) -> str:
+    """One file for both: its colours are variables, which follow the reader's theme."""
+    sets = []
+    for theme in (0, 1):
+        sets.append("".join(f"--{name}: {both[theme]}; " for name, both in COLOURS.items()))
+    for name, (light, _) in COLOURS.items():
+        svg = svg.replace(light, f"var(--{name})")
+    dark = f"@media (prefers-color-scheme: dark) {{ svg {{ {sets[1]}}} }}"
+    return svg.replace("<defs>", f"<style>svg {{ {sets[0]}}}\n{dark}</style>\n<defs>", 1)
+
+
+def of_the_readme() -> dict[Path, str]:
+    """Two files, since a forge shows the one that suits its own theme, not that of the system."""
+    with matplotlib.rc_context(STYLE):
+        svg = as_svg(exchanges())
+    return {DOCS / "exchanges.svg": svg, DOCS / "exchanges-dark.svg": in_the_dark(svg)}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    for path, svg in of_the_readme().items():
+        path.write_text(svg, "utf-8")

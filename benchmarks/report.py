@@ -1,38 +1,15 @@
-"""The report: a table for the terminal, docs/benchmarks.md, and the same in JSON."""
+"""The report: a table for the terminal, the tables of docs/performance.md, and all as JSON."""
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+from benchmarks import ROOT, as_json
 from benchmarks.rows import REASONS, Row
 
 HEADINGS = ("what", "view", "fastdl", "peer", "floor", "ratio", "budget", "verdict")
-
-INTRODUCTION = """\
-# Benchmarks
-
-`python -m benchmarks` wrote this page, and the raw samples in `benchmarks.json`. Each row compares
-subjects that ran interleaved in one process, on one machine, in one run.
-
-"C loop" is the cost of the call itself. "Python loop" is the cost that a Python user sees, with
-the interpreter's share. A cost is the median over processes of the median of the samples. A ratio
-is the median over rounds of fastdl's cost divided by the peer's *in the same round*, so noise that
-slows both cancels out; the parentheses hold the lowest and highest ratio of a single process. The
-floor is the part of the work that cannot be avoided. The cost of a dimension is fitted to the
-lowest samples.
-"""
-
-REPRODUCE = """\
-## How to reproduce
-
-    pip install '.[bench]'
-    python -m benchmarks
-
-`--long` exchanges 10^8 tensors instead of 10^7 to look for leaks, and `--instructions` counts
-instructions under valgrind, which noise does not affect. `benchmarks/README.md` says how to quiet a
-machine.
-"""
 
 
 def number(value: float | None, unit: str) -> str:
@@ -74,33 +51,43 @@ def as_text(rows: list[Row]) -> str:
     return "\n".join([*lines, *(f"{row.key}: {row.failure}" for row in rows if row.failure)])
 
 
-def as_markdown(sections: dict[str, list[Row]], machine: dict, versions: dict) -> str:
-    parts = [INTRODUCTION, summary(sections), "## Machine and versions\n"]
+def budgets() -> Iterator[str]:
+    """How many hold, and why the others do not: see docs/quote.py."""
+    sections, _, _ = load(ROOT / "docs")
+    yield from (summary(sections), "", "Those that are missed or were not measured:", "")
+    yield from missed(sections)
+
+
+def as_markdown() -> Iterator[str]:
+    """The stored measurements, one table a section, each collapsed: see docs/quote.py."""
+    sections, machine, versions = load(ROOT / "docs")
     facts = [*machine.items(), *versions.items()]
-    parts.append("\n".join(f"- {name}: {value}" for name, value in facts) + "\n")
+    yield from collapsed("Machine and versions", [f"- {name}: {value}" for name, value in facts])
     for title, rows in sections.items():
-        parts.append(f"## {title}\n")
         lines = [HEADINGS, ("---",) * len(HEADINGS), *map(cells, rows)]
-        table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-        parts.append(table.replace("__", r"\_\_") + "\n")  # or names would be set in bold
-    parts += [missed(sections), REPRODUCE]
-    return "\n".join(parts)
+        table = ("| " + " | ".join(line) + " |" for line in lines)
+        # Escaped, or names would be set in bold.
+        yield from collapsed(title, [line.replace("__", r"\_\_") for line in table])
+
+
+def collapsed(title: str, lines: list[str]) -> list[str]:
+    return ["<details>", f"<summary>{title}</summary>", "", *lines, "", "</details>", ""]
 
 
 def summary(sections: dict[str, list[Row]]) -> str:
     rows = [row for section in sections.values() for row in section]
     held, lost = (sum(row.verdict == v for row in rows) for v in ("held", "MISSED"))
-    return f"**{held} of {held + lost} budgets held.**\n"
+    return f"**{held} of {held + lost} budgets held.**"
 
 
-def missed(sections: dict[str, list[Row]]) -> str:
-    lines = ["## Budgets that are missed or were not measured\n"]
+def missed(sections: dict[str, list[Row]]) -> list[str]:
+    lines = []
     for row in (row for section in sections.values() for row in section):
         if row.verdict in ("MISSED", "not measured"):
             why = row.failure or reason(row, sections)
             where = ", ".join(part for part in (row.view or "size", row.peer) if part)
             lines.append(f"- {row.what}, {where}: {why}")
-    return "\n".join(lines if len(lines) > 1 else [*lines, "None."]) + "\n"
+    return lines or ["None."]
 
 
 def reason(row: Row, sections: dict[str, list[Row]]) -> str:
@@ -117,7 +104,6 @@ def reason(row: Row, sections: dict[str, list[Row]]) -> str:
 
 def write(directory: Path, sections, machine, versions, samples) -> None:
     directory.mkdir(exist_ok=True)
-    write_page(directory, sections, machine, versions)
     data = {
         "machine": machine,
         "versions": versions,
@@ -127,21 +113,7 @@ def write(directory: Path, sections, machine, versions, samples) -> None:
         },
         "samples": samples,  # nanoseconds: group -> one of {subject: [one a round]} per process
     }
-    text = json.dumps(data, indent=1)
-    (directory / "benchmarks.json").write_text(compact_lists(text) + "\n")
-
-
-def compact_lists(text: str) -> str:
-    """The JSON with each list of numbers on one line."""
-    return re.sub(
-        r"\[\s+([-\d.e+]+(?:,\s+[-\d.e+]+)*)\s+\]",
-        lambda found: "[" + re.sub(r"\s+", " ", found[1]) + "]",
-        text,
-    )
-
-
-def write_page(directory: Path, sections, machine, versions) -> None:
-    (directory / "benchmarks.md").write_text(as_markdown(sections, machine, versions))
+    (directory / "benchmarks.json").write_text(as_json(data) + "\n")
 
 
 def load(directory: Path) -> tuple[dict[str, list[Row]], dict, dict]:

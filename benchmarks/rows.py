@@ -42,6 +42,12 @@ _JAX_BUFFER = (
     "returns an array that JAX has kept from the first call"
 )
 
+_MLX_CAPSULE = (
+    "the peer is MLX's `__dlpack__`, whose capsule is dropped. One that was consumed costs more: "
+    "its destructor, nanobind's, raises an error to find that out, and clears it. MLX's buffer "
+    "would be quicker, but does not keep the memory"
+)
+
 _TVM_FFI_CALL = (
     "tvm-ffi's own `__dlpack__` takes {c/from_tvm_ffi/own:peers} of it, and the type has no "
     "exchange table"
@@ -58,6 +64,8 @@ REASONS: dict[str, str] = {
     "python/tensor_to_torch/own": _INTO_TORCH.format(group="tensor_to_torch"),
     "c/jax_to_numpy/own": _JAX_BUFFER,
     "python/jax_to_numpy/own": _JAX_BUFFER,
+    "c/from_mlx/own": _MLX_CAPSULE,
+    "python/from_mlx/own": _MLX_CAPSULE,
     "c/from_tvm_ffi/numpy": _TVM_FFI_CALL,
     "python/from_tvm_ffi/numpy": _TVM_FFI_CALL,
     "c/torch_dimensions": _DIMENSIONS,

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import fastdl
-from benchmarks.native import ROOT
+from benchmarks import ROOT
 
 PROGRAM = """\
 from time import perf_counter

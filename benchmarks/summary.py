@@ -26,6 +26,17 @@ EXCHANGES = (
     ("`import fastdl`", "`import numpy`", "import/numpy"),
 )
 
+# The three of the site's first page.
+THREE = (
+    EXCHANGES[0],
+    (
+        "`fastdl.convert(torch_tensor, np.ndarray)`",
+        "`torch_tensor.numpy()`",
+        "python/torch_to_numpy/own",
+    ),
+    EXCHANGES[4],
+)
+
 # What is borrowed, and the row of the report.
 BORROWED = (
     ("a torch tensor", "borrow_torch/nanobind"),
@@ -105,14 +116,18 @@ def of_bindings() -> Iterator[str]:
     return machine("benchmarks.bindings", data["machine"], data["versions"])
 
 
-def exchanges() -> Iterator[str]:
+def exchanges(chosen: tuple[tuple[str, str, str], ...] = EXCHANGES) -> Iterator[str]:
     known = rows()
     body = [
         (what, cost(row.ours, row.unit), f"{peer}: {cost(row.peers, row.unit)}", f"{row.ratio:.2f}")
-        for what, peer, key in EXCHANGES
+        for what, peer, key in chosen
         for row in [known[key]]
     ]
     yield from (*of_benchmarks(), "", *table(("", "fastdl", "compared with", "ratio"), body))
+
+
+def three() -> Iterator[str]:
+    return exchanges(THREE)
 
 
 def borrowing() -> Iterator[str]:

@@ -1,23 +1,7 @@
-"""One fresh process that measures, and the way to run it: `python -m benchmarks.worker JOB`."""
+"""What `processes.py` runs in a fresh process: `python -m benchmarks.worker JOB OPTIONS`."""
 
 import json
-import subprocess
 import sys
-
-from benchmarks.native import ROOT
-
-
-def run(kind: str, **options) -> dict:
-    """What the function below of that name returns, when called in a fresh process."""
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.worker", kind, json.dumps(options)],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
-    if done.returncode:
-        raise RuntimeError(f"the worker for {kind} ended with status {done.returncode}")
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def exchanges(rounds: int) -> dict:
@@ -63,13 +47,15 @@ def run_groups(making: dict, rounds: int) -> dict:
 
 
 def copies(rounds: int) -> dict:
-    from benchmarks.copies import layouts, loops_only, method
+    from benchmarks.copies import argument, arguments, layouts, loops_only, method
     from benchmarks.timing import interleave
 
     groups = {}
     for name, array in layouts().items():
         groups[f"copy/{name}"] = interleave(loops_only(array), rounds)
         groups[f"method/{name}"] = interleave(method(array), rounds)
+    for name, (array, function) in arguments().items():
+        groups[f"argument/{name}"] = interleave(argument(array, function), rounds)
     return groups
 
 

@@ -1,20 +1,27 @@
 """How Sphinx makes a site of this folder: `nox -s docs`, or
 
-    sphinx-build -W docs docs/_build/html
+    sphinx-build -W -E docs docs/_build/html
 
-The pages are plain Markdown, which a forge shows as well; three things are added here. The lists of
-links in index.md are also the navigation of the site, the notebook is read as a page, and the
-headings of the Python reference are entries of the inventory.
+with fastdl and its extras `docs` and `test` installed. The pages are plain Markdown, which a forge
+shows as well; a few things are added here. What is long and generated is put into its page (see
+quote.py), the lists of links in index.md are also the navigation of the site, the notebook is read
+as a page, the headings of the Python reference are entries of the inventory, and blocks of code can
+be copied.
 """
 
 import json
 import re
+import sys
 from pathlib import Path
 
 from docutils import nodes
 from myst_parser.parsers.sphinx_ import MystParser
 
 DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS.parent))
+
+from docs import quote  # noqa: E402
+
 VERSION = DOCS.parent / "src" / "fastdl" / "_version.py"
 
 project = "fastdl"
@@ -23,16 +30,28 @@ copyright = author  # noqa: A001 - Sphinx calls it so
 release = re.search(r'__version__ = "(.*)"', VERSION.read_text())[1]
 version = release
 
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx_copybutton"]
 exclude_patterns = ["_build"]
 source_suffix = {".md": "markdown", ".ipynb": "notebook"}
 myst_heading_anchors = 4  # as a forge has them, so that links lead to sections on both
 nitpicky = True
 
+# A copied session is what was typed, without prompts and output.
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+
 html_theme = "furo"
 html_title = f"fastdl {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+# Where the sources are: a link on every page, once pyproject.toml has the address.
+SOURCE = re.search(r'(?m)^Source = "(.*)"', (DOCS.parent / "pyproject.toml").read_text())
+if SOURCE and "OWNER" not in SOURCE[1]:
+    html_theme_options = {
+        "source_repository": SOURCE[1],
+        "source_branch": "main",
+        "source_directory": "docs/",
+    }
 html_copy_source = False
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"
@@ -48,6 +67,10 @@ def navigation(index: str) -> str:
         if pages := LINK.findall(body):
             trees += ["```{toctree}", ":hidden:", f":caption: {title}", "", *pages, "```", ""]
     return "\n".join(trees)
+
+
+def complete(app, docname: str, source: list[str]) -> None:
+    source[0] = quote.complete(source[0], DOCS)
 
 
 def add_navigation(app, docname: str, source: list[str]) -> None:
@@ -85,6 +108,7 @@ def as_markdown(cell: dict) -> str:
 
 def setup(app) -> dict:
     app.add_source_parser(Notebook)
+    app.connect("source-read", complete)
     app.connect("source-read", add_navigation)
     app.connect("doctree-read", add_objects)
     return {"parallel_read_safe": True}

@@ -1,4 +1,4 @@
-"""The reference of the Python package, from its stubs and docstrings: see docs/quote.py."""
+"""The reference of the Python package, from its sources: see docs/quote.py."""
 
 import ast
 import inspect
@@ -11,8 +11,12 @@ import fastdl
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "fastdl"
 
 FUNCTIONS = (
-    *("from_dlpack", "asarray", "convert", "empty", "exchange_api", "register_exchange_api"),
+    *("from_dlpack", "asarray", "from_pointer", "empty", "convert"),
+    *("encode", "decode"),
+    "producer",
+    *("exchange_api", "register_exchange_api"),
     "get_include",
+    "get_sources",
 )
 CLASSES = ("Tensor", "DType", "Device", "DeviceType", "use_stream", "CopyRequiredError")
 CONSTANTS = ("dlpack_version", "__version__")  # the page describes them itself
@@ -35,7 +39,7 @@ def as_markdown() -> Iterator[str]:
     known = definitions()
     yield "## Functions"
     for name in FUNCTIONS:
-        yield from entry(name, known[name])
+        yield from entry(name, known[name], docstring(known[name]))
     for name in CLASSES:
         node = known[name]
         yield from ("", f"## `{name}`")
@@ -43,19 +47,29 @@ def as_markdown() -> Iterator[str]:
             yield from ("", "```python", *shown, "```")
         yield from prose(docstring(node), ("device", "stream"))
         seen = set()
-        for member in node.body:
-            if isinstance(member, Function) and member.name not in seen and docstring(member):
+        for member, text in members(node):
+            if text and member.name not in seen:
                 seen.add(member.name)
-                yield from entry(f"{name}.{member.name}", member)
+                yield from entry(f"{name}.{member.name}", member, text)
 
 
-def entry(name: str, node: Function) -> Iterator[str]:
+def entry(name: str, node: Function, text: str) -> Iterator[str]:
     yield from ("", f"### `{name}`", "", "```python", signature(node), "```")
-    yield from prose(docstring(node), [a.arg for a in arguments(node)])
+    yield from prose(text, [a.arg for a in arguments(node)])
 
 
 def docstring(node: Definition) -> str:
     return inspect.cleandoc(ast.get_docstring(node) or "")
+
+
+def members(node: ast.ClassDef) -> Iterator[tuple[Function, str]]:
+    """The methods and properties of a class. Type checkers see properties in place of slots, whose
+    docstrings are in `__slots__`."""
+    slots = vars(getattr(fastdl, node.name)).get("__slots__") or {}
+    for line in node.body:
+        for member in line.body if isinstance(line, ast.If) else (line,):
+            if isinstance(member, Function):
+                yield member, docstring(member) or slots.get(member.name, "")
 
 
 def makers(node: ast.ClassDef) -> Iterator[str]:
@@ -66,7 +80,8 @@ def makers(node: ast.ClassDef) -> Iterator[str]:
 
 
 def members_of_enum(node: ast.ClassDef) -> list[str]:
-    return [ast.unparse(line) for line in node.body if isinstance(line, ast.Assign)]
+    values = [line for line in node.body if isinstance(line, ast.Assign)]
+    return [ast.unparse(line) for line in values if isinstance(line.value, ast.Constant)]
 
 
 # ---- signatures -----------------------------------------------------------------------------
@@ -78,7 +93,7 @@ def arguments(node: Function) -> list[ast.arg]:
 
 
 def signature(node: Function) -> str:
-    """Names and defaults, without types: those are in the stubs, where editors read them."""
+    """Names and defaults, without types: those are in the sources, where editors read them."""
     if any(isinstance(word, ast.Name) and word.id == "property" for word in node.decorator_list):
         return f"{node.name}: {returned(node)}"
     result = "" if returned(node) == "_T" else f" -> {returned(node)}"  # any type

@@ -3,19 +3,23 @@
     python docs/quote.py              rewrites the quotes in docs/ and README.md
     python docs/quote.py --check      changes nothing; shows what is stale and fails
 
-Three marks, each on a line of its own, say where text comes from. Paths begin at the folder of the
-Markdown file.
+Marks, each on a line of its own, say where text comes from. Paths begin at the folder of the
+Markdown file. Two of them are for text that the file contains, and a forge shows:
 
 <!-- quote: examples/c/axpy.c -->, before a fenced block: the block is that file. With #axpy after
 the path it is the part of the file between the comments [axpy] and [/axpy], without indentation.
 Such comments are lines of their own, and never quoted.
 
-<!-- reference: ../include/fastdl/fastdl.h -->, up to <!-- end reference -->: what the section "The
-interface" of the header declares, each with its comment as prose. With #Devices after the path it
-is the section whose title begins so.
-
 <!-- generated: benchmarks.summary:exchanges -->, up to <!-- end generated -->: the lines that this
 function of this module yields.
+
+Two are for text that only the site contains, in their place: see conf.py.
+
+<!-- site: tests.errors.page:as_markdown -->: the lines that this function of this module yields.
+
+<!-- reference: ../include/fastdl/fastdl.h -->: what the section "The interface" of the header
+declares, each with its comment as prose. With #Devices after the path it is the section whose title
+begins so.
 """
 
 import argparse
@@ -30,10 +34,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 QUOTE = re.compile(r"<!-- quote: (?P<path>[^#\s]+)(?:#(?P<part>[\w-]+))? -->")
+SITE = re.compile(r"<!-- site: (?P<module>[\w.]+):(?P<function>\w+) -->")
 REFERENCE = re.compile(r"<!-- reference: (?P<path>[^#\s]+)(?:#(?P<section>[\w ]+))? -->")
 GENERATED = re.compile(r"<!-- generated: (?P<module>[\w.]+):(?P<function>\w+) -->")
-END = "<!-- end {} -->"
-ANY_MARK = re.compile(r"<!--\s*(end (reference|generated)|(quote|reference|generated)\b)")
+END = "<!-- end generated -->"
+ANY_MARK = re.compile(r"<!--\s*(end generated|(quote|generated|site|reference)\b)")
 FENCE = re.compile(r"(?P<fence>`{3,}|~{3,})")
 
 #: A comment that marks the beginning or the end of a part, in the languages of the examples.
@@ -99,24 +104,26 @@ def rewritten(text: str, folder: Path) -> str:
                 raise QuoteError(f"the text that {line} names would end its block: longer fences")
             result += [lines[at], *body, lines[end]]
             at = end + 1
-        elif mark := REFERENCE.fullmatch(line):
-            at = end_of_block("reference", lines, at)
-            section = mark["section"] or "The interface"
-            result += [*reference(folder / mark["path"], section), lines[at - 1]]
         elif mark := GENERATED.fullmatch(line):
-            at = end_of_block("generated", lines, at)
-            result += ["", *generated(mark["module"], mark["function"]), "", lines[at - 1]]
-        elif ANY_MARK.match(line):
+            if END not in lines[at:]:
+                raise QuoteError(f"expected {END} somewhere after {line}")
+            at = lines.index(END, at) + 1
+            result += ["", *generated(mark["module"], mark["function"]), "", END]
+        elif ANY_MARK.match(line) and not (SITE.fullmatch(line) or REFERENCE.fullmatch(line)):
             raise QuoteError(f"expected a mark as the manual of docs/quote.py has it, got {line}")
     return "\n".join(result) + "\n"
 
 
-def end_of_block(kind: str, lines: list[str], at: int) -> int:
-    """The line after the end of the block whose mark is before line `at`."""
-    end = END.format(kind)
-    if end not in lines[at:]:
-        raise QuoteError(f"expected {end} somewhere after {lines[at - 1]}")
-    return lines.index(end, at) + 1
+def complete(text: str, folder: Path) -> str:
+    """The text of a Markdown file in `folder` with what only the site contains."""
+
+    def section(mark: re.Match) -> str:
+        return "\n".join(reference(folder / mark["path"], mark["section"] or "The interface"))
+
+    def lines(mark: re.Match) -> str:
+        return "\n".join(generated(mark["module"], mark["function"]))
+
+    return SITE.sub(lines, REFERENCE.sub(section, text))
 
 
 def generated(module: str, function: str) -> Iterator[str]:
@@ -136,6 +143,7 @@ SUBTITLE = re.compile(r"/\* ---- (?P<title>.+) ----(?P<rest>(?: \*/)?\n?.*)", re
 NAMES = (
     re.compile(r"#define (\w+)"),
     re.compile(r"\} (\w+);$"),  # the end of a typedef
+    re.compile(r"^static const [^=]*?(\w+)\["),  # a table
     re.compile(r"^[^{]*?(\w+)\("),  # a function
 )
 #: Lines that declare nothing.
@@ -238,7 +246,7 @@ def signature_of(declaration: str) -> str:
     """Without what no caller needs: linkage, bodies, and members that are private."""
     if declaration.startswith("#define"):
         return re.sub(r"(?s)^(#define \w+\([^)]*\))\s*\\\n.*", r"\1", declaration)
-    linkage = re.match(r"(?:static inline |FASTDL_HOT_ |FASTDL_COLD_ )?", declaration)[0]
+    linkage = re.match(r"(?:static inline |FASTDL_HOT_ )?", declaration)[0]
     if linkage:
         declaration = re.sub(r"(?s)\n\{.*", ";", declaration)
     # What follows the first line stays aligned to it.

@@ -245,6 +245,47 @@ def test_capsules_are_consumed_once():
     assert tensor.tolist() == [1, 2]
 
 
+def test_a_count_that_fails_is_no_reason():
+    """The error of the library itself comes out."""
+
+    class Broken:
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __dlpack__(self, **keywords):
+            raise ValueError("its own words")
+
+        def __arrow_c_array__(self, requested_schema=None):
+            raise BufferError("the count failed")
+
+    array = type("Array", (Broken,), {"__module__": "pyarrow.lib"})()
+    with pytest.raises(ValueError, match="its own words"):
+        fastdl.asarray(array)
+    with pytest.raises(BufferError, match="its own words"):
+        fastdl.convert(array, np.ndarray)
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_an_array_that_is_made_for_each_export_is_a_copy(copies):
+    class Column:
+        def __init__(self):
+            self.kept = [arrow.Producer(floats(1, 2)) for _ in range(6)]
+            if not copies:
+                for producer in self.kept[1:]:
+                    producer.buffers[1] = self.kept[0].buffers[1]
+            self.left = iter(self.kept)
+
+        def __arrow_c_array__(self, requested_schema=None):
+            return next(self.left).__arrow_c_array__()
+
+    assert fastdl.asarray(Column()).is_copied is copies
+    if copies:
+        with pytest.raises(fastdl.CopyRequiredError, match="its producer copied it"):
+            fastdl.convert(Column(), np.ndarray, copy=False)
+    else:
+        assert fastdl.convert(Column(), np.ndarray, copy=False).tolist() == [1, 2]
+
+
 @pytest.mark.parametrize("answer", [None, (), (1, 2), ("a", "b"), 3, (1, 2, 3)])
 def test_answers_of_other_forms(answer):
     class Wrong:
@@ -275,3 +316,113 @@ def test_there_and_back():
     result = fastdl.asarray(Again())
     assert result.data_ptr == tensor.data_ptr and result.readonly
     assert result.tolist() == tensor.tolist()
+
+
+# ---- nulls of nested arrays -----------------------------------------------------------------
+
+Node = arrow.Node
+
+TEN = {"length": 2, "valid": 0b10}  # a null, then a value
+
+
+def long_chain(depth):
+    node = Node(b"l", **TEN)
+    for _ in range(depth):
+        node = Node(b"+s", 2, children=[node])
+    return node
+
+
+@pytest.mark.parametrize(
+    ("node", "nulls"),
+    [
+        (Node(b"l", 3), 0),
+        (Node(b"g", 3, 0b101), 1),
+        (Node(b"g", 3, 0b101, null_count=0), 0),
+        (Node(b"b", 9, 0b1_0000_0001), 7),
+        (Node(b"l", 2, 0b1100, offset=2), 0),
+        (Node(b"l", 2, 0b0011, offset=2), 2),
+        (Node(b"n", 4, n_buffers=0), 4),
+        (Node(b"+s", 2, children=[Node(b"l", 2), Node(b"l", **TEN)]), 1),
+        # The second struct is null, whatever is in it.
+        (Node(b"+s", 3, 0b101, children=[Node(b"l", 3, 0b001)]), 2),
+        (Node(b"+s", 2, offset=1, children=[Node(b"l", 3, 0b110)]), 0),
+        (Node(b"+w:2", 2, children=[Node(b"l", 4, 0b1101)]), 1),
+        (Node(b"+w:2", 2, 0b10, children=[Node(b"l", 4, 0b1100)]), 1),
+        (Node(b"+w:2", 1, offset=1, children=[Node(b"l", 4, 0b1100)]), 0),
+        (Node(b"+w:2", 1, children=[Node(b"+w:1", 2, children=[Node(b"l", **TEN)])]), 1),
+        (Node(b"+w:0", 2, children=[Node(b"l", 0)]), 0),
+        (Node(b"i", **TEN, dictionary=Node(b"l", 3)), 1),
+        (Node(b"i", 2, dictionary=Node(b"l", 3, 0b101)), 1),
+        (Node(b"+r", 3, n_buffers=0, children=[Node(b"i", 2), Node(b"l", **TEN)]), 1),
+        (long_chain(60), 1),
+    ],
+)
+def test_nulls_are_counted_at_every_level(node, nulls):
+    array = np.array([7.0])
+    for nodes, expected in (([node], nulls), ([node, node], 2 * nulls), ([Node(b"l", 0)], 0)):
+        source = arrow.Streamer(*nodes, array=array)
+        if expected == 0:
+            assert fastdl.asarray(source).data_ptr == array.ctypes.data
+        else:
+            with pytest.raises(BufferError, match=rf"missing values \({expected} in all\)"):
+                fastdl.asarray(source)
+        assert sorted(source.released) == ["array"] * len(nodes) + ["schema"]
+
+
+def damaged(**fields):
+    node = Node(b"+w:2", 1, children=[Node(b"l", 2)])
+    for name, value in fields.items():
+        setattr(node.schema if name == "format" else node.array, name, value)
+    return node
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        Node(b"u", 1),
+        Node(b"tdD", 1),
+        Node(b"+l", 1, children=[Node(b"l", 2)]),
+        Node(b"+us:0", 1, n_buffers=1, children=[Node(b"l", 1)]),
+        Node(b"i", 2, dictionary=Node(b"u", 2)),
+        Node(b"+w:2", 2, children=[Node(b"l", 3)]),
+        Node(b"+w:-1", 2, children=[Node(b"l", 3)]),
+        Node(b"+w:9223372036854775807", 2, children=[Node(b"l", 3)]),
+        Node(b"+s", 3, children=[Node(b"l", 2)]),
+        Node(b"+w:2", 1),
+        Node(b"+r", 1, n_buffers=0),
+        Node(b"l", 1, n_children=1),
+        Node(b"l", -1),
+        Node(b"l", 1, offset=-1),
+        Node(b"l", 2**62, offset=2**62),
+        Node(b"l", 1, n_buffers=-1),
+        damaged(format=None),
+        damaged(children=None),
+        damaged(buffers=None),
+        damaged(dictionary=None, n_children=-1),
+        long_chain(64),
+    ],
+)
+def test_what_cannot_be_counted_is_refused(node):
+    source = arrow.Streamer(node, array=np.array([7.0]))
+    with pytest.raises(BufferError, match="whose missing values can be counted, got .*Streamer'"):
+        fastdl.asarray(source)
+    assert sorted(source.released) == ["array", "schema"]
+
+
+def test_what_the_array_says_of_its_elements_comes_first():
+    with pytest.raises(BufferError, match="one of object, which DLPack cannot describe"):
+        fastdl.asarray(arrow.Streamer(Node(b"u", 1), array=np.array(["a"], object)))
+
+
+def test_a_stream_that_fails():
+    source = arrow.Streamer(Node(b"l", 1), array=np.array([7]), failure=b"the disk is full")
+    with pytest.raises(BufferError, match="reading the Arrow stream failed: the disk is full"):
+        fastdl.asarray(source)
+    assert sorted(source.released) == ["array", "schema"]
+
+
+def test_a_stream_that_was_consumed():
+    source = arrow.Streamer(Node(b"l", 1), array=np.array([7]))
+    source.stream.release = None
+    with pytest.raises(BufferError, match="whose missing values can be counted"):
+        fastdl.asarray(source)

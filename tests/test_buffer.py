@@ -15,6 +15,7 @@ import pytest
 import fastdl
 from tests.support.build import extension
 from tests.support.ctypes_dlpack import CUDA, Managed, capsule_of
+from tests.support.producers import hostile
 
 # Py_buffer and its flags, from the documentation of CPython's C API.
 SIMPLE, WRITABLE, FORMAT, ND = 0, 1, 4, 8
@@ -309,7 +310,7 @@ def test_a_bytearray_is_locked_while_its_tensor_lives():
     assert source == b"abc\x01"
 
 
-@pytest.mark.parametrize("code", array.typecodes.replace("u", "").replace("w", ""))
+@pytest.mark.parametrize("code", [code for code in array.typecodes if code not in "uw"])
 def test_asarray_of_every_array_type(code):
     source = array.array(code, [0, 1, 100])
     tensor = fastdl.asarray(source)
@@ -496,10 +497,19 @@ def test_asarray_of_other_things(source, end):
 
 
 def test_asarray_of_a_closed_buffer():
-    view = memoryview(b"abc")
+    view, memory = memoryview(b"abc"), mmap.mmap(-1, 16)
     view.release()
-    with pytest.raises(ValueError, match="released"):
-        fastdl.asarray(view)
+    memory.close()
+    for source, words in ((view, "released"), (memory, "closed")):
+        with pytest.raises(BufferError, match=words) as caught:
+            fastdl.asarray(source)
+        assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_a_buffer_of_pointers():
+    """Its exporter gives one to consumers that did not say that they can use it."""
+    with pytest.raises(BufferError, match="suboffsets"):
+        fastdl.asarray(hostile.Pointers())
 
 
 def test_asarray_of_a_capsule_and_of_a_tensor():

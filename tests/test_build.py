@@ -3,7 +3,9 @@
 The examples are built in tests/examples; what a wheel has in it is for test_wheel.py.
 """
 
+import re
 import shutil
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 import fastdl
 from fastdl import _build
 from tests.examples.building import run
+from tests.support.build import ROOT
 
 MAJOR, MINOR, PATCH = map(int, fastdl.__version__.split(".")[:3])
 VERSION = f"{MAJOR}.{MINOR}.{PATCH}"
@@ -21,6 +24,7 @@ def test_include_folder_has_the_headers():
     assert folder.is_absolute()
     assert (folder / "fastdl" / "fastdl.h").is_file()
     assert (folder / "fastdl" / "dlpack.h").is_file()
+    assert [Path(path).relative_to(folder).name for path in fastdl.get_sources()] == ["fastdl.c"]
 
 
 def test_cflags_survive_a_shell(tmp_path, monkeypatch):
@@ -115,3 +119,93 @@ def test_cmake_package_may_be_moved(tmp_path):
 def test_cmake_package_may_be_asked_for_twice(tmp_path):
     found = find_package(tmp_path, VERSION, VERSION, where=_build.get_cmake_dir())
     assert found[VERSION].startswith("1")
+
+
+# ---- fastdl.c as a source of its own --------------------------------------------------------
+
+
+def documented_lines(language):
+    """The one block of the C guide in that language."""
+    guide = (ROOT / "docs" / "c-guide.md").read_text()
+    (block,) = re.findall(rf"^ *```{language}\n(.*?)^ *```$", guide, re.DOTALL | re.MULTILINE)
+    return textwrap.dedent(block)
+
+
+FILES = {
+    "first.c": """
+#include <fastdl/fastdl.h>
+PyObject *size_of(PyObject *module, PyObject *argument)
+{
+    fastdl_view view;
+    long long size;
+    (void)module;
+    if (fastdl_borrow(argument, &view) < 0)
+        return NULL;
+    size = view.dl.ndim > 0 ? view.dl.shape[0] : -1;
+    fastdl_release(&view);
+    return PyLong_FromLongLong(size);
+}
+""",
+    "second.c": """
+#include <fastdl/fastdl.h>
+PyObject *size_of(PyObject *module, PyObject *argument);
+static PyMethodDef methods[] = {{"size_of", size_of, METH_O, NULL}, {NULL, NULL, 0, NULL}};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "two", NULL, 0, methods, NULL, NULL,
+                                        NULL, NULL};
+PyMODINIT_FUNC PyInit_two(void) { return PyModule_Create(&definition); }
+""",
+    "fastdl_source.c": "#include <fastdl/fastdl.c>\n",
+    "CMakeLists.txt": """
+cmake_minimum_required(VERSION 3.18)
+project(two LANGUAGES C)
+find_package(Python REQUIRED COMPONENTS Interpreter Development.Module)
+find_package(fastdl CONFIG REQUIRED)
+python_add_library(two MODULE WITH_SOABI first.c second.c)
+target_link_libraries(two PRIVATE fastdl::source)
+install(TARGETS two LIBRARY DESTINATION .)
+""",
+    "meson.build": f"project('two', 'c')\n{documented_lines('meson')}",
+    "pyproject.toml": """
+[build-system]
+requires = ["scikit-build-core", "fastdlpack"]
+build-backend = "scikit_build_core.build"
+
+[project]
+name = "two"
+version = "1.0"
+""",
+    "setup.py": """
+import fastdl
+from setuptools import Extension, setup
+sources = ["first.c", "second.c", "fastdl_source.c"]
+setup(ext_modules=[Extension("two", sources, include_dirs=[fastdl.get_include()])])
+""",
+}
+SUFFIX = """$(python -c "from sysconfig import *; print(get_config_var('EXT_SUFFIX'))")"""
+PYTHON = """-I$(python -c "from sysconfig import *; print(get_path('include'))")"""
+LINE = f"cc -fPIC -shared $(python -m fastdl --cflags) {PYTHON} first.c second.c"
+WAYS = {
+    "setuptools": "python setup.py -q build_ext --inplace",
+    # CMake looks for a Python with a GIL unless it is told which.
+    "CMake": "cmake -B build -DPython_EXECUTABLE=$(command -v python) "
+    "-Dfastdl_DIR=$(python -m fastdl --cmakedir) && cmake --build build && cp build/two*.so .",
+    "scikit-build-core": "python -m pip install -q --no-build-isolation --no-deps --target . .",
+    "Meson": "meson setup build && meson compile -C build && cp build/two*.so .",
+    "a compiler line": f"{LINE} $(python -m fastdl --sources) -o two{SUFFIX}",
+    "pkg-config": f"{LINE} $(python -m pkgconf --variable=sources fastdl) -o two{SUFFIX}",
+}
+
+
+NEEDS = {"scikit-build-core": "scikit_build_core", "Meson": "mesonbuild"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_two_files_and_the_source(tmp_path, way):
+    if way in NEEDS:
+        pytest.importorskip(NEEDS[way])
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    run(WAYS[way], tmp_path)
+    code = "import two, numpy; print(two.size_of(numpy.zeros(7)))"
+    assert run(f'python -c "{code}"', tmp_path) == "7\n"

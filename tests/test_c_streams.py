@@ -10,17 +10,10 @@ from tests.support.ctypes_dlpack import Table, address_in
 from tests.support.frameworks import Protocol, export, stream_on
 from tests.support.headers import installed
 from tests.support.library import libraries, showing_table
-from tests.support.memory import machine
 from tests.support.simulation import read, write
 
 pytestmark = installed
 SHAPE, NBYTES = (2, 3), 24
-
-
-@pytest.fixture(params=["cuda", "hip"])
-def here(request):
-    with machine(request.param) as here:
-        yield here
 
 
 @pytest.fixture

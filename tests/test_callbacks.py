@@ -22,7 +22,7 @@ from fastdl._devices import driver
 from tests.support.ctypes_dlpack import Legacy, address_in
 from tests.support.frameworks import Plain, Table, given_back, stream_on
 from tests.support.isolate import run_isolated
-from tests.support.memory import machine, taken
+from tests.support.memory import taken
 from tests.support.simulation import write
 
 TIMEOUT = 100  # of a process that would wait for ever
@@ -33,12 +33,6 @@ with_a_gil = pytest.mark.skipif(
     not HAS_GIL,
     reason="who waits for what is told from the GIL",
 )
-
-
-@pytest.fixture(params=["cuda", "hip"])
-def here(request):
-    with machine(request.param) as here:
-        yield here
 
 
 HELD = """
@@ -97,7 +91,7 @@ def test_no_call_waits_for_a_callback_that_waits_for_the_gil(kind):
             lambda: imported[0].release(streams[2]),
             lambda: driver.wait(imported[0]),
             lambda: driver.find_pointer(type, arrays[0].pointer),
-            lambda: driver.call_on(type, 1, streams[0], dict, {{}}),
+            lambda: driver.call_on((type, 1), (type, 1), streams[0], dict, {{}}),
             lambda: memory.append(fastdl.empty(3, device=here)),
             lambda: memory.append(imported[0].to(f"{{here}}:1")),
             lambda: memory.append(imported[0].to("cpu")),
@@ -419,6 +413,8 @@ def test_a_forked_child_leaves_it_to_its_parent(kind):
     said = run_isolated(
         PUT_OFF.format(kind=kind)
         + """
+    import warnings
+    warnings.filterwarnings("ignore", ".*multi-threaded, use of fork", DeprecationWarning)
     def fork():
         calls = len(sim.log())
         child = os.fork()

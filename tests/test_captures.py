@@ -31,24 +31,6 @@ from tests.support.frameworks import (
 from tests.support.simulation import GLOBAL, RELAXED
 
 
-@pytest.fixture(params=["cuda", "hip"])
-def sim(request):
-    with simulated(request.param) as sim:
-        yield sim
-
-
-@pytest.fixture
-def cuda():
-    with simulated("cuda") as sim:
-        yield sim
-
-
-@pytest.fixture
-def hip():
-    with simulated("hip") as sim:
-        yield sim
-
-
 @pytest.fixture
 def old():
     with simulated("cuda", old=True) as sim:
@@ -307,6 +289,40 @@ def test_the_legacy_stream_while_another_kind_of_stream_captures(cuda):
         consume(tensor, None, array)
 
 
+class Copying(Protocol):
+    """Its library copies to the other device, on the stream there that it is passed."""
+
+    def __init__(self, array, copy):
+        super().__init__(array)
+        self.copy = copy
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        if dl_device is None:
+            return super().__dlpack__(stream=stream)
+        with self.array.sim.device(1):
+            self.copy.write(stream)
+        return self.copy.given.capsule()
+
+
+@pytest.mark.parametrize("device", [0, 1])
+def test_a_copy_by_its_library_while_a_device_captures(sim, device):
+    """What counts is the device of the stream, and not that of the data."""
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    copy = Array(sim, 1)
+    producer = Copying(array, copy)
+    with sim.device(device):
+        capture = sim.stream(True)
+        assert sim.begin_capture(capture, GLOBAL) == 0
+    target = fastdl.Device((TYPES[sim.kind], 1))
+    if device == 1:
+        with refused("a graph is being captured on this device"):
+            fastdl.from_dlpack(producer, device=target)
+    else:
+        assert fastdl.from_dlpack(producer, device=target).data_ptr == copy.pointer
+    with sim.device(device):
+        assert sim.end_capture(capture) == 0, "the capture was broken"
+
+
 def test_the_per_thread_stream_is_not_the_legacy_stream(cuda):
     """It is unaffected by a capture on a blocking stream, and not joined with the legacy one."""
     with cuda.device(0):
@@ -416,6 +432,75 @@ def test_hip_frees_memory_once_the_host_has_waited(hip, point):
     assert hip.live("allocations") == live - 2
     given_back(array)
     del copy
+
+
+def test_hip_frees_memory_once_the_capture_has_ended(hip):
+    """As is known where the stream of the only one that was seen is used again."""
+    stream, memory = stream_on(hip, blocking=False), fastdl.empty(8, device="rocm:0")
+    array = Array(hip, stream=stream)
+    with capturing(hip, stream):
+        imported_inside(array)
+        del memory
+        fastdl.empty(8, device="rocm:0")
+        assert driver.deferred()[1] == 2
+    again = Array(hip, stream=stream)
+    tensor = fastdl.from_dlpack(Protocol(again), stream=stream)
+    kept = fastdl.empty(8, device="rocm:0")
+    assert driver.deferred()[1] == 0
+    assert hip.live("allocations") == 3
+    consume(tensor, stream_on(hip, blocking=False), again)
+    del kept
+
+
+def test_the_end_of_one_capture_of_two_frees_nothing(hip):
+    """The other may be on still."""
+    memory = fastdl.empty(8, device="rocm:0")
+    first, second = (Array(hip, stream=stream_on(hip, blocking=False)) for _ in range(2))
+    again, last = Array(hip, stream=second.stream), Array(hip)
+    with capturing(hip, first.stream):
+        imported_inside(first)
+        with capturing(hip, second.stream):
+            imported_inside(second)
+            del memory
+        fastdl.from_dlpack(Plain(again), stream=again.stream)
+        fastdl.empty(8, device="rocm:0")
+        assert driver.deferred()[1] == 2
+    driver.wait(fastdl.from_dlpack(Plain(last)))
+
+
+def test_hip_keeps_some_memory_but_not_all(hip):
+    """Where nobody makes the host wait, and the end of the capture is not seen."""
+    source = fastdl.from_dlpack(Plain(Array(hip)))
+    with capturing(hip, stream_on(hip)), refused():
+        source.record(default(hip))
+    driver.wait(source)
+    most = 0
+    for _ in range(1200):
+        source.copy()
+        most = max(most, driver.deferred()[1])
+    assert 1000 < most < 1100
+    assert driver.deferred()[1] < 300
+    source.to("cpu")
+
+
+def test_newer_hip_breaks_no_capture(hip):
+    """From ROCm 7.2.1 on a thread in the relaxed mode may ask, wait and free."""
+    hip.set("version", 70253211)
+    driver.replace_driver(TYPES["hip"], str(hip.path))  # which asks again
+    array = Array(hip, stream=stream_on(hip, blocking=False))
+    array.write()
+    tensor, memory = fastdl.from_dlpack(Protocol(array)), fastdl.empty(8, device="rocm:0")
+    memory.record(array.stream)
+    synchronize(hip, default(hip))
+    live = hip.live("allocations")
+    with unseen_capture(hip):
+        assert hip.live("allocations") == live + 1
+        del memory
+        assert hip.live("allocations") == live
+        stream = stream_on(hip, blocking=False)
+        assert hip.begin_capture(stream, GLOBAL) == 0
+        consume(tensor, stream, array)  # its work has ended, which is asked
+        assert hip.end_capture(stream) == 0
 
 
 def test_hip_frees_memory_when_there_is_no_other(hip):

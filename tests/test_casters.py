@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 import fastdl
-from tests.interop.peers import require
-from tests.support.cxx import binding, compile_cxx, headers
+from tests.support.cxx import binding
 from tests.support.isolate import run_isolated
 from tests.support.producers import CPU, CUDA, Given, Producer, Tabled, hostile
 
@@ -544,6 +543,156 @@ def test_what_a_kept_tensor_must_be(casters):
     assert "-> object" in casters.same.__doc__
 
 
+# ---- arguments that are copied where they do not fit ----
+
+
+NUMBERS = np.arange(6.0).reshape(2, 3)
+DOUBLE, INT32, FLOAT = (code | bits << 8 | 1 << 16 for code, bits in ((2, 64), (0, 32), (2, 32)))
+
+
+def test_copied_where_the_layout_is_another(casters):
+    for array in (NUMBERS, NUMBERS.astype("int8"), readonly(NUMBERS.copy())):
+        assert tuple(casters.copied_c(array))[1:] == ([2, 3], [3, 1], False, array.ctypes.data)
+        assert tuple(casters.copied_c(array.T))[1:4] == ([3, 2], [2, 1], True)
+        assert tuple(casters.copied_f(array))[1:4] == ([2, 3], [1, 2], True)
+        assert tuple(casters.copied_f(array.T))[3:] == (False, array.ctypes.data)
+    with pytest.raises(TypeError, match="^x: expected float64, got float32"):
+        casters.copied_double(MATRIX)
+    with pytest.raises(BufferError, match="^x: expected host memory, got cuda:0"):
+        casters.copied_c(on_device(CUDA))
+
+
+def test_converted_where_the_element_type_is_another(casters):
+    assert tuple(casters.converted_double(NUMBERS))[3:] == (False, NUMBERS.ctypes.data)
+    for dtype in ("bool", "int8", "uint64", "float16", "float32"):
+        seen = tuple(casters.converted_double(NUMBERS.astype(dtype)))
+        assert seen[:4] == (DOUBLE, [2, 3], [3, 1], True)
+        expected = NUMBERS.astype(dtype).astype("float64").sum()
+        assert casters.sum_of_matrix(NUMBERS.astype(dtype).T) == expected
+    assert casters.sum_of_matrix(NUMBERS[:, ::-2]) == 10
+    assert casters.sum_of_matrix(np.zeros((0, 3), "int8")) == 0
+    assert tuple(casters.converted_any(np.zeros(2, "int8")))[:2] == (INT32, [2])  # the first
+    assert tuple(casters.converted_any(np.zeros(2, "float64")))[:2] == (FLOAT, [2])
+
+
+def test_what_cannot_be_converted(casters):
+    for array, error, words in [
+        (np.ones(3, "complex128"), TypeError, "expected float64, got complex128"),
+        ([1.0, 2.0], TypeError, "expected a tensor, got .*list"),
+        (None, TypeError, "NoneType"),
+    ]:
+        with pytest.raises(error, match=words):
+            casters.converted_double(array)
+    with pytest.raises(TypeError, match="^x: expected int8, got float64"):
+        casters.converted_int8(NUMBERS)
+    with pytest.raises(ValueError, match="^x: expected numbers that fit int8, got 300"):
+        casters.converted_int8(np.array([1, 300]))
+    with pytest.raises(ValueError, match="^x: expected 2 dimensions, got 1"):
+        casters.converted_matrix(ONE)
+
+
+def test_a_copy_is_for_calls_that_may_convert(casters):
+    for function in (casters.converted_marked, casters.kept_marked):
+        assert not tuple(function(NUMBERS))[3]
+        with pytest.raises(TypeError, match="incompatible function arguments"):
+            function(MATRIX)
+    assert casters.pick_converted(MATRIX) == "float32"
+    assert casters.pick_converted(MATRIX.T) == "float32"
+    assert casters.pick_converted(NUMBERS) == "float64"
+    assert casters.pick_converted(NUMBERS.astype("int8")) == "float32"  # the first
+
+
+def test_what_is_no_tensor_but_an_array(casters):
+    memory = bytearray(b"abc")
+    address = np.frombuffer(memory, "u1").ctypes.data
+    for function in (casters.from_array, casters.from_array_kept):
+        assert tuple(function(memory))[1:] == ([3], [1], False, address)
+        assert tuple(function(np.zeros(2, "u1")))[1] == [2]
+        with pytest.raises(TypeError, match="make an array of its numbers first"):
+            function([1, 2])
+        with pytest.raises(TypeError, match="expected uint8, got int16"):
+            function(memoryview(bytearray(4)).cast("h"))
+
+
+def test_converted_and_kept(casters):
+    assert tuple(casters.converted_kept(NUMBERS))[3:] == (False, NUMBERS.ctypes.data)
+    assert tuple(casters.converted_kept(MATRIX.T))[:4] == (DOUBLE, [3, 2], [2, 1], True)
+    np.testing.assert_array_equal(casters.same_converted(MATRIX.T), MATRIX.T.astype("float64"))
+    assert np.shares_memory(casters.same_converted(NUMBERS), NUMBERS)
+
+
+@pytest.mark.parametrize("function", ["sum_of_matrix", "converted_kept"])
+def test_what_was_copied_is_given_back(casters, function):
+    for fields in ({}, {"dtype": (2, 64, 1)}, {"dtype": (5, 128, 1)}):
+        given = Given(shape=(2,), **fields)
+        try:
+            getattr(casters, function)(Producer(given))
+        except TypeError:
+            assert fields == {"dtype": (5, 128, 1)}
+        given.assert_released()
+
+
+def test_constraints_of_copies_are_in_the_signature(casters):
+    text = casters.converted_double.__doc__
+    assert "dict(dtype='float64', order='C', device='cpu', converted=True)" in text
+    assert "dict(order='C', device='cpu', copied=True)" in casters.copied_c.__doc__
+
+
+def test_a_loan_with_a_specification_made_at_run_time(casters):
+    convert = 32
+    assert tuple(casters.seen_with(NUMBERS, 0, 0))[3:] == (False, NUMBERS.ctypes.data)
+    assert tuple(casters.seen_with(MATRIX.T, 2, convert))[:4] == (FLOAT, [3, 2], [2, 1], True)
+    assert tuple(casters.seen_with(np.ones(3, "int8"), 1, convert))[:2] == (DOUBLE, [3])
+    given = Given()
+    with pytest.raises(ValueError, match="^x: expected 1 dimension, got 2"):
+        casters.seen_with(Producer(given), 1, 0)
+    given.assert_released()
+    with pytest.raises(TypeError, match="^x: expected a tensor, got .*list"):
+        casters.seen_with([1.0], 1, 0)
+
+
+def test_such_a_loan_meets_the_constraints_too(casters):
+    given = Given(dtype=(2, 64, 1), memory=floats("d", range(6)))
+    with pytest.raises(TypeError, match="^x: expected float32, got float64"):
+        casters.seen_with_float(Producer(given), 0, 0)
+    given.assert_released()
+    assert tuple(casters.seen_with_float(MATRIX, 0, 0))[:2] == (FLOAT, [2, 3])
+    with pytest.raises(BufferError, match="^x: expected a writable tensor"):
+        casters.seen_with_write(readonly(NUMBERS.copy()), 2, 0)
+
+
+def test_such_a_loan_never_writes_to_a_copy(casters):
+    for rules in (0, 32):
+        with pytest.raises(TypeError, match="^x: expected float64 or float32, got int8"):
+            casters.seen_with_write(np.ones((2, 3), "int8"), 2, rules)
+
+
+def test_such_a_loan_makes_one_copy_for_the_specification_and_the_constraints(casters):
+    for x in (MATRIX, MATRIX.T):
+        expected = (DOUBLE, list(x.shape), [1, x.shape[0]])
+        assert tuple(casters.seen_column_major(x))[:3] == expected
+
+
+def test_such_a_copy_is_aligned_as_the_constraints_say(casters):
+    memory = np.zeros(64, "float32")
+    start = next(i for i in range(16) if (memory.ctypes.data + 4 * i) % 64)
+    assert tuple(casters.seen_aligned(memory[start : start + 8], 0))[4] % 64 == 0
+
+
+@pytest.mark.parametrize("layout", [0, 1 | 2, 4, 2 | 4])
+def test_such_a_copy_has_a_layout_that_both_allow(casters, layout):
+    padded = np.zeros((3, 8), "float32")[:, :4]
+    for x in (MATRIX.T, padded, padded.T):
+        assert tuple(casters.seen_by_rows(x, layout))[2] == [x.shape[1], 1]
+        if layout != 4:
+            assert tuple(casters.seen_by_columns(x, layout))[2] == [1, x.shape[0]]
+
+
+def test_layouts_that_exclude_each_other_are_refused(casters):
+    with pytest.raises(BufferError, match="expected a column-major contiguous layout"):
+        casters.seen_by_columns(MATRIX, 1)
+
+
 # ---- results ----
 
 
@@ -570,15 +719,21 @@ def test_result_that_cannot_be_made(casters):
         casters.moved_from(ONE)
 
 
+def test_two_results(casters):
+    first, second = casters.two_results(fastdl.asarray(MATRIX))
+    assert (type(first), first.shape) == (fastdl.Tensor, (2, 3))
+    assert (type(second), second.shape, str(second.dtype)) == (fastdl.Tensor, (2,), "int32")
+
+
 def test_results_that_are_not_returned(casters):
     casters.drop_result(ONE, False)
     with pytest.raises(RuntimeError, match="^after allocation$"):
         casters.drop_result(ONE, True)
 
 
+@pytest.mark.library("torch")
 def test_torch(library):
     """In a process of its own: torch takes seconds, and much memory."""
-    require("torch")
     code = """
     import gc, sys
     import torch
@@ -661,6 +816,10 @@ OPERATIONS = {
     "not kept in a list": lambda c: attempt(c.reversed, [VECTOR, ONE, [1.0], MATRIX]),
     "not kept": lambda c: attempt(c.same, MATRIX),
     "returned": lambda c: c.same(VECTOR),
+    "copied": lambda c: (c.sum_of_matrix(MATRIX.T), c.converted_kept(MATRIX.T)),
+    "not copied": lambda c: attempt(c.converted_int8, np.array([300])),
+    "with a specification": lambda c: (c.seen_with(ONE, 1, 0), attempt(c.seen_with, ONE, 2, 0)),
+    "two results": lambda c: c.two_results(ONE),
     "kept, overloaded": lambda c: (c.kept_pick(2, np.ones(2)), c.kept_pick(2, 2)),
 }
 
@@ -688,103 +847,6 @@ def test_nothing_is_kept(casters, name):
     # An exception is larger. CPython's cache of attributes keeps some names it was asked for, so
     # one round says little: what is leaked is leaked in each.
     assert min(grown) < 60 * 1000
-
-
-# ---- what does not compile ----
-
-REFUSED = {
-    "two element types": "void f(tensor<float, double> x) { x.ndim(); }",
-    "two ways of sizes": "void f(tensor<ndim<2>, shape<3, 3>> x) { x.ndim(); }",
-    "two devices": "void f(tensor<device::cpu, device::cuda> x) { x.ndim(); }",
-    "no element type": "struct S {}; void f(tensor<S> x) { x.ndim(); }",
-    "a character": "void f(tensor<char> x) { x.ndim(); }",
-    "too few indices": "void f(tensor<float, ndim<2>> x) { x(0) = 1; }",
-    "writing what is const": "void f(tensor<const float, ndim<1>> x) { x(0) = 1; }",
-    "elements of no type": "void f(tensor<ndim<1>> x) { (void)x(0); }",
-    "copying a result": "owned<float> f(owned<float> &x) { return x; }",
-    "a result of another type": "owned<int> f(owned<float> x) { return x; }",
-    "choosing among nothing": "void f(tensor<> x) { x.visit([](const auto &) {}); }",
-}
-# What would leave a tensor behind.
-KEPT = {
-    "in a member": "struct S { tensor<> kept; S(tensor<> x) : kept(x) {} };",
-    "in a container": "void f(tensor<> x, std::vector<tensor<>> &all) { all.push_back(x); }",
-    "in a lambda": "auto f(tensor<> x) { return [x] { return x.size(); }; }",
-    "in a variable": "tensor<> kept; void f(tensor<> x) { kept = x; }",
-    "in a result": "tensor<> f(tensor<> x) { return x; }",
-    "in a thread": "void f(tensor<> x) { std::function<int64_t()> g = [x] { return x.size(); }; }",
-}
-BY_LIBRARY = {
-    "vector": "std::vector<tensor<>>",
-    "array": "std::array<tensor<>, 2>",
-    "pair": "std::pair<int, tensor<>>",
-    "tuple": "std::tuple<int, tensor<>, int>",
-    "map": "std::map<std::string, tensor<>>",
-    "variant": "std::variant<int, tensor<>>",
-    "list": "std::list<tensor<>>",
-    "nested": "std::vector<std::optional<tensor<>>>",
-}
-KEEP = "a fastdl::tensor is valid during the call that it is an argument of"
-INCLUDES = {
-    "nanobind": [f"stl/{name}.h" for name in ("array", "list", "map", "pair", "string", "tuple")]
-    + ["stl/variant.h", "stl/vector.h"],
-    "pybind11": ["stl.h"],
-}
-
-
-def refusal(tmp_path, code, *flags):
-    """What the compiler says of it, or None."""
-    source = tmp_path / "refused.cpp"
-    source.write_text(code)
-    try:
-        compile_cxx(*flags, "-fsyntax-only", source)
-    except RuntimeError as error:
-        return str(error)
-    return None
-
-
-def in_a_file(code):
-    includes = "Python.h", "functional", "vector", "fastdl/tensor.h"
-    lines = "".join(f"#include <{name}>\n" for name in includes)
-    return f"{lines}using namespace fastdl;\nnamespace {{ {code} }}\n"
-
-
-@pytest.mark.parametrize("what", ["nothing", *REFUSED])
-def test_refused_by_the_compiler(tmp_path, what):
-    code = REFUSED.get(what, "void f(tensor<float, ndim<1>> x) { x(0) = 1; }")
-    said = refusal(tmp_path, in_a_file(code))
-    assert said is None if what == "nothing" else "error: " in said
-
-
-@pytest.mark.parametrize("what", ["nothing", *KEPT])
-def test_a_borrowed_tensor_cannot_be_kept(tmp_path, what):
-    passed = "int64_t g(const tensor<> &x) { return x.size(); } int64_t f(tensor<> x)"
-    said = refusal(tmp_path, in_a_file(KEPT.get(what, f"{passed} {{ return g(x); }}")))
-    assert said is None if what == "nothing" else KEEP in said
-
-
-def binds(library, code):
-    includes = "".join(f"#include <{library}/{name}>\n" for name in INCLUDES[library])
-    return (
-        f"#include <fastdl/{library}.h>\n{includes}namespace lib = {library};\n"
-        f"using fastdl::tensor;\nusing fastdl::owned;\nvoid bind(lib::module_ &m);\n"
-        f"void bind(lib::module_ &m) {{ (void)m; {code} }}\n"
-    )
-
-
-@pytest.mark.parametrize("what", [*BY_LIBRARY, "cast"])
-def test_what_a_library_would_keep_is_refused(library, tmp_path, what):
-    """In readable words, and what keeps its tensor is taken in the same place."""
-    if what == "cast":
-        code = "(void)lib::cast<tensor<>>(lib::object());"
-    else:
-        code = f'm.def("f", []({BY_LIBRARY[what]}) {{}});'
-    said = refusal(tmp_path, binds(library, code), *headers(library))
-    assert said is not None
-    assert KEEP in said
-    if what != "nested":
-        owning = binds(library, code.replace("tensor<>", "owned<>"))
-        assert refusal(tmp_path, owning, *headers(library)) is None
 
 
 # ---- without the package ----

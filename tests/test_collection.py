@@ -1,10 +1,14 @@
 """The garbage collector and Tensors: what it may take, and what it must not."""
 
 import gc
+import sys
+import textwrap
 
 import numpy as np
+import pytest
 
 import fastdl
+from tests.support.isolate import run_isolated
 
 
 class Array(np.ndarray):
@@ -61,3 +65,145 @@ def test_a_view_keeps_its_root_and_lets_it_go():
     del tensor
     gc.collect()
     assert view.data_ptr == address + 8
+
+
+# ---- every kind of owner, in a cycle --------------------------------------------------------
+
+# How each makes `owner` and `tensor`. Whoever else holds the memory is in the cycle as well.
+OWNERS = {
+    "memoryview": "owner = memoryview(bytearray(64)); tensor = fastdl.asarray(owner)",
+    "part of a memoryview": """
+        owner = memoryview(bytearray(64)); part = owner[8:]; tensor = fastdl.asarray(part)""",
+    "shared memory": """
+        from multiprocessing import shared_memory
+        owner = memory = shared_memory.SharedMemory(create=True, size=64)
+        tensor = fastdl.asarray(memory.buf)
+        memory.unlink()
+        type(memory).__del__ = lambda self: None  # which would tell that the buffer is in use""",
+    "mmap": "import mmap; owner = mmap.mmap(-1, 64); tensor = fastdl.asarray(owner)",
+    "derived from mmap": """
+        import mmap
+        owner = type("Map", (mmap.mmap,), {})(-1, 64); tensor = fastdl.asarray(owner)""",
+    "ctypes": "import ctypes; owner = (ctypes.c_int * 1000)(); tensor = fastdl.asarray(owner)",
+    "derived from ctypes": """
+        import ctypes
+        owner = type("Numbers", (ctypes.c_int * 1000,), {})(); tensor = fastdl.asarray(owner)""",
+    "ctypes on other memory": """
+        import ctypes
+        memory = bytearray(64)
+        owner = (ctypes.c_int * 16).from_buffer(memory); tensor = fastdl.asarray(owner)""",
+    "PickleBuffer": """
+        import pickle
+        owner = pickle.PickleBuffer(bytearray(64)); tensor = fastdl.asarray(owner)""",
+    "BytesIO": """
+        import io
+        file = io.BytesIO(bytes(1000)); owner = file.getbuffer(); tensor = fastdl.asarray(owner)""",
+    "array.array": """
+        import array
+        owner = type("Numbers", (array.array,), {})("i", [0] * 1000)
+        tensor = fastdl.asarray(owner)""",
+    "bytearray": """
+        owner = type("Bytes", (bytearray,), {})(64); tensor = fastdl.asarray(owner)""",
+    "an array over a memoryview": """
+        owner = memoryview(bytearray(64))
+        tensor = fastdl.asarray(np.frombuffer(owner, np.uint8))""",
+    "an array of a class": """
+        owner = np.zeros(1000).view(type("Array", (np.ndarray,), {}))
+        tensor = fastdl.from_dlpack(owner)""",
+    "memmap": """
+        import tempfile
+        with tempfile.TemporaryFile() as file:
+            owner = np.memmap(file, shape=(64,), mode="w+")
+        tensor = fastdl.from_dlpack(owner)""",
+    "a tensor's memoryview": """
+        owner = memoryview(fastdl.empty(64)); tensor = fastdl.asarray(owner)""",
+    "a pickle's buffer": """
+        import pickle
+        buffers = []
+        text = pickle.dumps(fastdl.empty(64), 5, buffer_callback=buffers.append)
+        owner = [memoryview(buffer) for buffer in buffers]
+        tensor = pickle.loads(text, buffers=owner)""",
+    "an object whose capsule has no deleter": """
+        from tests.support.ctypes_dlpack import Managed
+        class Producer:
+            def __init__(self):
+                import ctypes
+                self.memory = (ctypes.c_int * 1000)()
+                self.managed = Managed((4,), data=memoryview(self.memory).cast("B"),
+                                       no_deleter=True)
+            def __dlpack__(self, **keywords):
+                return self.managed.capsule()
+            def __dlpack_device__(self):
+                return (1, 0)
+        owner = Producer(); tensor = fastdl.from_dlpack(owner)""",
+}
+if sys.version_info >= (3, 12):
+    OWNERS["a class with __buffer__"] = """
+        class Exporter:
+            def __init__(self):
+                self.memory = bytearray(64)
+            def __buffer__(self, flags):
+                return memoryview(self.memory)
+        owner = Exporter(); tensor = fastdl.asarray(owner)"""
+
+CYCLE = """
+import gc
+import numpy as np
+import fastdl
+gc.disable()
+
+class Worker:
+    def run(self):
+        pass
+
+class Witness:
+    seen = 0
+    def __del__(self):
+        Witness.seen += 1
+
+def make():
+OWNER
+    worker = Worker()
+    worker.parts = dict(locals())
+    worker.step = worker.run
+    worker.witness = Witness()
+    LINK
+
+for _ in range(3):
+    make()
+    gc.collect()
+    gc.collect()
+print(Witness.seen)
+"""
+
+
+def collected(owner, link="pass"):
+    """How many of three cycles die."""
+    lines = textwrap.indent(textwrap.dedent(OWNERS[owner]).strip(), "    ")
+    return int(run_isolated(CYCLE.replace("OWNER", lines).replace("LINK", link)))
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_a_cycle_with_an_owner_and_its_tensor(owner):
+    """The collector clears the objects of a cycle one by one. A memoryview, a PickleBuffer and a
+    ctypes array give up their memory then, so the Tensor must be gone before."""
+    assert collected(owner) == 3
+
+
+# Whether the collector is shown the owner.
+SHOWN = {
+    "an array of a class": True,
+    "memmap": True,
+    "an object whose capsule has no deleter": True,
+    "derived from mmap": False,
+    "derived from ctypes": False,
+    "ctypes": False,
+    "array.array": False,
+    "bytearray": False,
+}
+
+
+@pytest.mark.parametrize("owner", SHOWN)
+def test_a_cycle_through_an_owner(owner):
+    """If the owner itself refers to the Tensor, only what the collector is shown is collected."""
+    assert collected(owner, "owner.worker = worker") == (3 if SHOWN[owner] else 0)

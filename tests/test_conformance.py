@@ -17,6 +17,8 @@ from tests.simulated.conformance_driver import Assumed, Checks, Driver, Latch, a
 from tests.simulated.conformance_libraries import OK, OfLibrary
 from tests.support.simulation import Simulation
 
+pytestmark = pytest.mark.slow
+
 DEVICES = Path(__file__).parents[1] / "src" / "fastdl" / "_devices"
 
 
@@ -123,7 +125,7 @@ def test_calls_while_a_callback_runs(simulation, driver, monkeypatch, locked):
 # What no deleter comes to call: at the beginning, or to copy.
 NOT_BY_DELETERS = {
     *("cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet"),
-    "cuMemcpy2DAsync_v2",
+    *("cuMemcpy2DAsync_v2", "cuMemcpyPeerAsync"),
 }
 
 

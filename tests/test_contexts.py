@@ -29,12 +29,6 @@ from tests.support.simulation import read, write
 from tests.test_work_streams import taken_from
 
 
-@pytest.fixture
-def cuda():
-    with simulated("cuda") as sim:
-        yield sim
-
-
 @pytest.fixture(params=["own", "green"])
 def other(request, cuda):
     """`other()`: a context of device 0 that is not its primary one is current. `Here`: an array
@@ -362,6 +356,7 @@ def test_what_is_kept_is_forgotten_after_a_reset(cuda, reset):
     fastdl.empty(1, device="cuda:0")
 
 
+@pytest.mark.slow
 def test_an_old_driver_tells_a_reset_that_is_recent():
     """Before CUDA 12 contexts have no ids: only that the context is dead can be seen."""
     with simulated("cuda", old=True) as sim:

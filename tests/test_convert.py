@@ -2,6 +2,10 @@
 
 import array
 import gc
+import itertools
+import pickle
+import random
+import re
 import sys
 import types
 import weakref
@@ -105,15 +109,13 @@ def test_copy_is_a_bool_or_none(copy):
     [
         (list, "the type 'list'"),
         (object(), "an object of type 'object'"),
-        ("numpy", "an object of type 'str'"),
-        (np.float32, "the type 'float32'"),
         (sys, "the module 'sys'"),
         (None, "an object of type 'NoneType'"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_what_names_no_library(like, words):
-    with pytest.raises(TypeError, match="expected the type, the module or an object") as caught:
+    with pytest.raises(TypeError, match="expected the type, the module, the name or an") as caught:
         fastdl.convert(np.zeros(1), like)
     assert words in str(caught.value)
     assert "numpy.ndarray" in str(caught.value)
@@ -253,6 +255,13 @@ def test_half_a_protocol():
         fastdl.convert(NoMethods(), np.ndarray)
 
 
+class Odd:
+    """Of a module with a long name."""
+
+
+Odd.__module__ = "a_package_with_a_long_name.and_a_module"
+
+
 def test_a_producer_that_refuses():
     def act(self):
         raise RuntimeError("first line\n" + "second line\n" * 60)
@@ -264,6 +273,41 @@ def test_a_producer_that_refuses():
     assert "second" not in str(e.value)
     assert isinstance(e.value.__cause__, RuntimeError)
     assert "Producer" in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "advice"),
+    [
+        ([1.0, 2.0], "for example with numpy.asarray(x)"),
+        (Odd(), "with what its own library has for that"),
+    ],
+    ids=["list", "object"],
+)
+def test_advice_of_fastdl_is_never_cut(source, advice):
+    """A message of fastdl's ends with what to do, however long it is."""
+    with pytest.raises(TypeError) as caught:
+        fastdl.convert(source, np.ndarray)
+    assert len(str(caught.value)) > 250
+    assert str(caught.value).endswith(advice)
+
+
+def test_advice_behind_a_text_of_several_lines_is_never_cut():
+    interface = {**np.arange(3).__array_interface__, "typestr": np.zeros((40, 40))}
+    source = type("Source", (), {"__array_interface__": interface})()
+    with pytest.raises(BufferError, match="cannot be converted to numpy.ndarray") as caught:
+        fastdl.convert(source, np.ndarray)
+    assert str(caught.value.__cause__).splitlines()[-1] in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_messages_of_others_are_shortened():
+    def act(self):
+        raise BufferError("long " * 100)
+
+    with pytest.raises(BufferError) as caught:
+        fastdl.convert(new(Producer)(Given(), act=act), np.ndarray)
+    assert str(caught.value).endswith("long ...")
+    assert len(str(caught.value)) < 400
 
 
 def test_an_interrupt_is_not_explained():
@@ -390,6 +434,17 @@ def test_read_only_data_that_may_change_is_copied(library, policy):
         assert tensor.tolist() == [1.0, 2.0]
 
 
+@pytest.mark.parametrize("copy", [None, False])
+@pytest.mark.parametrize("policy", [IMMUTABLE, COPIED])
+def test_read_only_data_without_elements_is_no_obstacle(library, policy, copy):
+    source = frozen(aligned([1.0, 2.0])[2:])
+    for _ in range(2):
+        tensor = fastdl.convert(source, library(readonly=policy), copy=copy).tensor
+        assert (tensor.shape, tensor.readonly) == ((0,), False)
+        assert tensor.data_ptr == source.ctypes.data
+        tensor.__dlpack__()
+
+
 @pytest.mark.parametrize("policy", [KEPT, IMMUTABLE, COPIED])
 def test_writable_data_is_shared_whatever_the_policy(library, policy):
     source = aligned([1.0, 2.0])
@@ -420,6 +475,93 @@ def test_data_that_never_changes_elsewhere(library, immutable, policy):
         if (policy == KEPT)
         else immutable.managed.owner() is None
     )
+
+
+WAYS = {
+    "a Tensor": lambda x: x,
+    "another Tensor": fastdl.from_dlpack,
+    "a view": lambda x: x[:].reshape(6),
+    "a Tensor by convert": lambda x: fastdl.convert(x, fastdl.Tensor),
+    "an array of convert's": lambda x: fastdl.convert(x, np.ndarray),
+    "a view of such an array": lambda x: fastdl.convert(x, np.ndarray)[:].view(),
+    "numpy()": lambda x: x.numpy(),
+    "a capsule": lambda x: fastdl.from_dlpack(x.__dlpack__(max_version=(1, 0))),
+    "a memoryview": lambda x: fastdl.asarray(memoryview(memoryview(x))),
+    "a pickle out of band": lambda x: pickled(x, []),
+}
+
+
+def pickled(x, buffers):
+    text = pickle.dumps(x, 5, buffer_callback=buffers.append)
+    return pickle.loads(text, buffers=buffers)
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_a_tensor_knows_that_its_memory_never_changes(library, immutable, way):
+    tensor = fastdl.from_dlpack(immutable)
+    source = way(tensor)
+    shared = fastdl.convert(source, library(readonly=IMMUTABLE), copy=False).tensor
+    assert shared.data_ptr == tensor.data_ptr
+    assert not shared.readonly  # what that library asks for
+    assert tensor.readonly
+
+
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+def test_a_pickle_that_holds_read_only_memory_never_changes(protocol):
+    tensor = pickle.loads(pickle.dumps(fastdl.from_dlpack(frozen(aligned([1.0]))), protocol))
+    assert core.is_immutable(tensor)
+    assert not core.is_immutable(pickle.loads(pickle.dumps(fastdl.empty(3), protocol)))
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_a_read_only_tensor_may_change(way):
+    source = aligned(range(6))
+    assert not core.is_immutable(fastdl.asarray(way(fastdl.from_dlpack(frozen(source)))))
+
+
+@pytest.mark.parametrize(
+    ("source", "never"),
+    [
+        (b"abc", True),
+        (memoryview(memoryview(b"abc"))[1:], True),
+        (np.frombuffer(b"abc", np.uint8)[1:], True),
+        (bytearray(b"abc"), False),
+        (memoryview(bytearray(b"abc")).toreadonly(), False),
+        (np.frombuffer(bytearray(b"abc"), np.uint8), False),
+        (frozen(aligned([1.0])), False),
+        (np.broadcast_to(aligned([1.0]), (3, 1)), False),
+        (memoryview(fastdl.empty(3).expand(2, 3)), False),
+    ],
+)
+def test_only_bytes_never_change(source, never):
+    assert core.is_immutable(fastdl.asarray(source)) is never
+
+
+def test_a_copy_may_change(immutable):
+    tensor = fastdl.from_dlpack(immutable)
+    assert core.is_immutable(tensor)
+    assert not core.is_immutable(tensor.copy())
+    assert not core.is_immutable(fastdl.from_dlpack(immutable, copy=True))
+
+
+@pytest.mark.parametrize("name", ["Array", "Tensor"])
+def test_arrays_that_are_read_only_may_be_on_memory_that_is_not(library, name):
+    """Those of PyArrow may be on an array of NumPy."""
+    cls = type(name, (Producer,), {"__module__": "pyarrow.of_the_tests"})
+    for _ in range(2):
+        x = cls(Given(versioned=False, memory=aligned(range(6))))
+        tensor = fastdl.from_dlpack(x)
+        assert tensor.readonly
+        assert not core.is_immutable(tensor)
+
+
+def test_memory_that_comes_back_is_read_only_again(library, immutable):
+    """A library that was not told hands out what it got."""
+    tensor = fastdl.from_dlpack(immutable)
+    shared = fastdl.convert(tensor, library(readonly=IMMUTABLE)).tensor
+    assert not shared.readonly
+    assert fastdl.from_dlpack(shared.__dlpack__()).readonly
+    assert fastdl.from_dlpack(shared.__dlpack__(max_version=(1, 0))).readonly
 
 
 # ---- copy -----------------------------------------------------------------------------------
@@ -505,7 +647,7 @@ def test_a_library_that_dlpack_cannot_read(library):
 
 
 def test_element_types_that_dlpack_describes_wrongly(library):
-    cls = library(read=lambda x: fastdl.from_dlpack(x).view("bool"), reads=("uint8",))
+    cls = library(read=lambda x, tensor: tensor.view("bool"), reads=("uint8",))
     for dtype, read in (("uint8", "bool"), ("int16", "int16"), ("float32", "float32")):
         x = cls(fastdl.from_dlpack(np.ones(3, dtype)))
         for _ in range(3):
@@ -543,6 +685,185 @@ def test_a_reader_that_fails(library):
             fastdl.convert(x, np.ndarray)
         with pytest.raises(LookupError, match="nothing there"):
             fastdl.asarray(x)
+
+
+def test_a_copy_of_what_cannot_be_read_otherwise(library):
+    cls = library(
+        base=Unreadable,
+        read_copy=lambda x: fastdl.from_dlpack(x.tensor.numpy()[::2].copy()),
+    )
+    x = cls(fastdl.from_dlpack(aligned(range(6))))
+    for copy in (None, True) * 2:
+        result = fastdl.convert(x, np.ndarray, copy=copy)
+        assert result.tolist() == [0.0, 2.0, 4.0]
+    assert fastdl.convert(x, fastdl.Tensor).is_copied
+    with pytest.raises(fastdl.CopyRequiredError, match="its producer copied it"):
+        fastdl.convert(x, np.ndarray, copy=False)
+    with pytest.raises(BufferError, match="in another way"):
+        fastdl.asarray(x)
+
+
+# ---- earlier calls --------------------------------------------------------------------------
+
+
+class Exposed:
+    """An array of a library without DLPack, with one other interface."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __array__(self, dtype=None, copy=None):
+        return self.tensor.numpy()
+
+
+class Interfaced(Exposed):
+    __array__ = None
+
+    @property
+    def __array_interface__(self):
+        return self.tensor.numpy().__array_interface__
+
+
+class Unreadable(Array):
+    def __dlpack__(self, **keywords):
+        raise BufferError("in another way")
+
+
+class Bare:
+    """Of a known library, and no array at all."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+
+def each_source(library):
+    """Objects of classes that nobody has met yet, by what they are."""
+    given = fastdl.from_dlpack(aligned(range(6)).reshape(2, 3))
+    never = type("ArrayImpl", (Array,), {"__module__": "jaxlib.of_the_tests"})
+    asked = library()
+    return {
+        "protocol": asked(given),
+        "derived": type("Derived", (asked,), {})(given),
+        "opted out": type("OptOut", (asked, Exposed), {"__dlpack__": None})(given),
+        "__array__": library(base=Exposed)(given),
+        "__array_interface__": library(base=Interfaced)(given),
+        "nothing": library(base=Bare)(given),
+        "reader": library(base=Bare, read=lambda x: x.tensor[::-1])(given),
+        "reader of others": library(
+            base=Exposed, read=lambda x, tensor: x.tensor[::-1], reads=("float32",))(given),
+        "reader of some": library(read=lambda x, tensor: x.tensor[::-1], reads=("float32",))(given),
+        "ndarray": type("Subclass", (np.ndarray,), {})((2, 3), "f4", given.numpy()),
+        "never changes": never(given),
+        "read-only": asked(fastdl.from_dlpack(frozen(given.numpy()))),
+        "copied": library(base=Unreadable, read_copy=lambda x: x.tensor.copy())(given),
+        "refusing": type("Refusing", (asked,), {"__dlpack__": refusing})(given),
+    }  # fmt: skip
+
+
+def refusing(self, **keywords):
+    raise LookupError("nothing there")
+
+
+def each_target(library):
+    return {
+        "any": library(),
+        "compact": library(strides=COMPACT),
+        "immutable": library(readonly=IMMUTABLE),
+        "writable": library(readonly=COPIED),
+        "table": library(quick=lambda: fastdl.exchange_api(fastdl.Tensor)),
+        "function": library(quick=lambda: lambda tensor: tensor),
+        "ndarray": np.ndarray,
+        "Tensor": fastdl.Tensor,
+    }
+
+
+def outcome(x, like, copy, **keywords):
+    """What convert answers, in words that are equal if the answers are."""
+    try:
+        result = fastdl.convert(x, like, copy=copy, **keywords)
+    except Exception as error:
+        return type(error), re.sub(r"fakelib\d+", "fakelib", str(error))[:150]
+    if result is x:
+        return "itself"
+    tensor = fastdl.asarray(result)
+    shared = tensor.data_ptr - fastdl.asarray(x.tensor if hasattr(x, "tensor") else x).data_ptr
+    return type(result).__qualname__, tensor.tolist(), tensor.readonly, 0 <= shared < 24
+
+
+ELSEWHERE = {}, {"device": "cpu"}, {"stream": -1}, {"device": "cpu", "stream": -1}
+
+
+def test_results_do_not_depend_on_earlier_calls(library):
+    """Every pair, twice, in several orders, each with classes that nobody has met. For data on the
+    host, device="cpu" and stream=-1 say what is so already."""
+    found = {}
+    for seed in range(6):
+        sources, targets = each_source(library), each_target(library)
+        pairs = [(s, t, c) for s in sources for t in targets for c in (None, False, True)] * 2
+        random.Random(seed).shuffle(pairs)
+        for (source, target, copy), keywords in zip(pairs, itertools.cycle(ELSEWHERE)):
+            answer = outcome(sources[source], targets[target], copy, **keywords)
+            assert found.setdefault((source, target, copy), answer) == answer, (source, target)
+
+
+# ---- versions -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("version", "strides", "dtypes"),
+    [
+        ("0.9", COMPACT, {"float32"}),
+        ("1.0.7", COMPACT, {"float32"}),
+        ("1.1rc1", POSITIVE, None),
+        ("1.10", ANY, None),
+        ("2", ANY, None),
+        ("", ANY, None),  # it does not say
+        ("main", ANY, None),
+        (None, ANY, None),
+    ],
+)
+def test_what_a_library_takes_is_that_of_the_version_that_is_there(
+    library, monkeypatch, version, strides, dtypes
+):
+    cls = library(before={"1.1": {"strides": COMPACT, "dtypes": ("float32",)}, "1.10": TAKES_1_10})
+    loaded = types.ModuleType(cls.__module__.partition(".")[0])
+    loaded.__version__ = version
+    monkeypatch.setitem(sys.modules, loaded.__name__, loaded)
+    for source, takes in LAYOUTS.values():
+        tensor = fastdl.convert(source, cls).tensor
+        assert (tensor.data_ptr == source.ctypes.data) is (takes >= strides)
+    if dtypes is None:
+        fastdl.convert(np.ones(3), cls)
+    else:
+        with pytest.raises(BufferError, match="has no float64"):
+            fastdl.convert(np.ones(3), cls)
+
+
+TAKES_1_10 = {"strides": POSITIVE}
+
+
+@pytest.mark.parametrize("copy", [None, True, False])
+def test_a_version_that_is_too_old(library, monkeypatch, copy):
+    cls = library(since="1.10", quick=lambda: fastdl.exchange_api(fastdl.Tensor))
+    loaded = types.ModuleType(cls.__module__.partition(".")[0])
+    loaded.__version__ = "1.9.3+cpu"
+    monkeypatch.setitem(sys.modules, loaded.__name__, loaded)
+    words = r"expected Fakelib 1\.10 or newer, got 1\.9\.3\+cpu. Upgrade it"
+    for _ in range(2):
+        with pytest.raises(BufferError, match=words):
+            fastdl.convert(np.ones(3), cls, copy=copy)
+    x = cls(fastdl.from_dlpack(np.ones(3)))
+    assert fastdl.convert(x, np.ndarray).tolist() == [1, 1, 1]  # they are read all the same
+    assert fastdl.convert(x, cls) is x
+
+
+def test_a_library_that_may_copy(library):
+    cls = library(copies=lambda tensor: None)
+    source = aligned([1.0, 2.0])
+    assert fastdl.convert(source, cls).tensor.data_ptr == source.ctypes.data
+    assert fastdl.convert(source, cls, copy=True).tensor.data_ptr != source.ctypes.data
+    with pytest.raises(fastdl.CopyRequiredError, match="may copy such data"):
+        fastdl.convert(source, cls, copy=False)
 
 
 # ---- what a library cannot have -------------------------------------------------------------
@@ -590,7 +911,7 @@ def test_devices_that_a_library_does_not_have(library):
     for like in (library(), np.ndarray):
         with pytest.raises(BufferError, match="on cuda:0, .* holds host memory only") as caught:
             fastdl.convert(x, like)
-        assert "from_dlpack(x, device='cpu')" in str(caught.value)
+        assert "pass device='cpu' to convert" in str(caught.value)
         del caught
         x.managed.assert_released()
         x.managed = Given(device=CUDA)
@@ -820,6 +1141,49 @@ def test_numpy_takes_every_layout(layout):
     result = fastdl.convert(tensor, np.ndarray, copy=False)
     assert (result.ctypes.data, result.shape) == (source.ctypes.data, source.shape)
     assert np.array_equal(result, source)
+
+
+PACKED = np.zeros(3, [("pad", "u1"), ("little", "<f4"), ("big", ">f4"), ("date", "M8[s]")])
+PACKED["little"] = PACKED["big"] = [1, -2, 3.5]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        np.array([1, -2, 3.5], ">f4"),
+        PACKED["little"],
+        PACKED["big"],
+        PACKED["big"][::-1][::-1],
+        np.ma.array(PACKED["big"], mask=False),
+    ],
+)
+@pytest.mark.parametrize("like", [np.ndarray, fastdl.Tensor])
+def test_arrays_that_only_a_copy_can_describe(source, like):
+    """Of another byte order, or of strides that are no multiples of the elements."""
+    for copy in (None, True, None):
+        result = fastdl.convert(source, like, copy=copy)
+        assert result.tolist() == [1, -2, 3.5]
+        if result is not source:
+            assert result.dtype == fastdl.DType("float32")
+            assert not np.shares_memory(np.asarray(result), source)
+    if like is not np.ndarray:
+        with pytest.raises(fastdl.CopyRequiredError):
+            fastdl.convert(source, like, copy=False)
+
+
+@pytest.mark.parametrize("copy", [None, True, False])
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (PACKED["date"], "datetime64"),
+        (np.array([1, 2], object), "object"),
+        (PACKED, "pad"),
+        (np.ma.array(PACKED["big"], mask=[0, 1, 0]), r"masked elements \(1 of 3\)"),
+    ],
+)
+def test_arrays_that_no_copy_can_describe(source, words, copy):
+    with pytest.raises(BufferError, match=words):
+        fastdl.convert(source, fastdl.Tensor, copy=copy)
 
 
 def test_numpy_has_no_packed_elements():

@@ -1,7 +1,7 @@
 """Copies of host memory in any layout, compared with NumPy's."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import fastdl
@@ -23,7 +23,6 @@ def layouts(draw):
     return array
 
 
-@settings(max_examples=400, deadline=None)
 @given(layouts())
 def test_a_copy_has_the_values_in_row_major_order(array):
     copy = fastdl.from_dlpack(array).copy()

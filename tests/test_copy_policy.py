@@ -12,12 +12,6 @@ from tests.support.producers import Producer
 from tests.support.simulation import GLOBAL, read, write
 
 
-@pytest.fixture(params=["cuda", "hip"])
-def here(request):
-    with machine(request.param) as here:
-        yield here
-
-
 @pytest.fixture
 def cuda():
     with machine("cuda") as here:

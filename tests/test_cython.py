@@ -3,6 +3,7 @@
 Its names are used in tests/capi/names.pyx, so the C compiler holds the types against the header.
 """
 
+import gc
 import importlib.util
 import re
 import sys
@@ -13,12 +14,15 @@ import pytest
 
 import fastdl
 from tests.examples.building import run
-from tests.interop.peers import require
 from tests.support.build import ROOT, SOURCES, folder
 from tests.support.ctypes_dlpack import FakeProducer
+from tests.support.dlpack_h import enumerators
 from tests.support.isolate import run_isolated
 
 DECLARATIONS = ROOT / "src" / "fastdl" / "__init__.pxd"
+HEADER = ROOT / "include" / "fastdl" / "fastdl.h"
+DTYPES = re.findall(r"^#define FASTDL_(\w+) FASTDL_DTYPE\(kDL", HEADER.read_text(), re.M)
+ENUMERATORS = enumerators("DLDeviceType") | enumerators("DLDataTypeCode")
 
 SETUP = """
 import fastdl
@@ -49,10 +53,12 @@ def place():
     made = folder() / "cython"
     made.mkdir()
     source = (SOURCES / "names.pyx").read_text()
+    for table, names in (("DTYPES", DTYPES), ("ENUMERATORS", ENUMERATORS)):
+        source += f"{table} = {{{', '.join(f'{name!r}: fastdl.{name}' for name in names)}}}\n"
     (made / "names.pyx").write_text(source + documented_example().replace("cimport fastdl\n", ""))
     (made / "names_cpp.pyx").write_text(source)
     (made / "setup.py").write_text(SETUP)
-    run("python setup.py -q build_ext --inplace", made, CFLAGS="-O1")
+    run("python setup.py -q build_ext --inplace", made, CFLAGS="-O0")
     return made
 
 
@@ -73,8 +79,7 @@ def names(place, request):
 
 def test_all_that_the_header_offers_is_declared():
     """A function of the header that Cython's users do not see is a function they lack."""
-    header = (ROOT / "include" / "fastdl" / "fastdl.h").read_text()
-    manual, found, _ = header.partition(" * What is known about types")
+    manual, found, _ = HEADER.read_text().partition(" * What is known about types")
     assert found
     offered = set(re.findall(r"^static inline [^;{(]*?\b(fastdl_\w*[a-z])\(", manual, re.M))
     offered |= set(re.findall(r"^#define (FASTDL_[A-Z0-9_]*[A-Z0-9])\b", manual, re.M))
@@ -97,26 +102,53 @@ def test_all_that_the_header_offers_is_declared():
     assert "dim SIZE(" in declared
 
 
+def test_producers(names):
+    for kind in (names.Vector, names.Other):
+        x = kind()
+        assert np.from_dlpack(x).tolist() == [0, 1, 2, 3]
+        tensor = fastdl.from_dlpack(x)
+        address = tensor.data_ptr
+        del x
+        gc.collect()
+        assert np.from_dlpack(tensor).tolist() == [0, 1, 2, 3]
+        assert kind().__dlpack_device__() == (1, 0)
+        assert address
+    assert names.Vector.__c_dlpack_exchange_api__ != names.Other.__c_dlpack_exchange_api__
+    x = names.Other()
+    x.spoil()
+    for export in (x.__dlpack__, lambda: fastdl.from_dlpack(x)):
+        with pytest.raises(LookupError, match="gone"):
+            export()
+    with pytest.raises(TypeError):
+        names.Vector.__dlpack__(1)
+
+
+def test_all_numbers_of_dlpack_are_declared():
+    declared = set(re.findall(r"^        (kDL\w+)$", DECLARATIONS.read_text(), re.M))
+    assert declared ^ set(ENUMERATORS) == set(), "__init__.pxd and dlpack.h differ in these"
+
+
+def test_enumerators(names):
+    assert names.ENUMERATORS == ENUMERATORS
+
+
 def test_element_types(names):
-    numbers = names.dtypes()
-    for name, number in numbers.items():
-        dtype = fastdl.DType(name)
+    for name, number in names.DTYPES.items():
+        dtype = fastdl.DType(name.lower())
         assert number == dtype.code | dtype.bits << 8 | dtype.lanes << 16, name
 
 
 def test_devices(names):
-    assert names.devices() == {
-        "cuda_managed" if kind is fastdl.DeviceType.CUDA_MANAGED else kind.name.lower(): kind
-        for kind in fastdl.DeviceType
-    }
+    for name, device in fastdl.DeviceType.__members__.items():
+        assert names.name_of(device) == name.lower()
 
 
 def test_a_view(names):
     array = np.zeros((4, 6), np.int16)[1::2, ::-3]
     assert names.describe(array) == {
         "address": array.__array_interface__["data"][0],
-        "dtype": names.dtypes()["int16"],
-        "same dtype": names.dtypes()["int16"],
+        "dtype": names.DTYPES["INT16"],
+        "same dtype": names.DTYPES["INT16"],
         "itemsize": 2,
         "packed": False,
         "shape": [2, 2],
@@ -256,8 +288,8 @@ def test_results(names):
     assert sys.getrefcount(array) == count
 
 
+@pytest.mark.library("torch")
 def test_results_of_torch(place):
-    require("torch")
     printed = run_isolated(
         f"""
         import sys; sys.path.insert(0, {str(place)!r})

@@ -15,13 +15,6 @@ from tests.support.isolate import run_isolated
 from tests.support.memory import deleter_of, expect_race, machine, taken, values
 from tests.support.simulation import GLOBAL, read, write
 
-
-@pytest.fixture(params=["cuda", "hip"])
-def here(request):
-    with machine(request.param) as here:
-        yield here
-
-
 PLACES = "cuda:0 cuda:1 cuda_host cuda_managed:0 cuda_managed:1 rocm:0 rocm:1 rocm_host".split()
 
 

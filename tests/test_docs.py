@@ -1,24 +1,16 @@
 """The documentation quotes files as they are; and docs/quote.py, which sees to that, can fail."""
 
-import importlib.util
 import sys
 from pathlib import Path
 
 import pytest
 
+from docs import quote
+
 ROOT = Path(__file__).parents[1]
-TOOL = ROOT / "docs" / "quote.py"
 
 
-@pytest.fixture(scope="module")
-def quote():
-    spec = importlib.util.spec_from_file_location("quote", TOOL)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_all_quotes_are_fresh(quote, capsys):
+def test_all_quotes_are_fresh(capsys):
     assert len(quote.documents()) >= 3
     assert quote.main(["--check"]) == 0, capsys.readouterr().err
 
@@ -51,50 +43,50 @@ def page(folder, *lines):
     return path
 
 
-def run(quote, path, *flags):
+def run(path, *flags):
     return quote.main([*flags, str(path)])
 
 
-def test_a_part_is_written_and_then_fresh(quote, folder, capsys):
+def test_a_part_is_written_and_then_fresh(folder, capsys):
     path = page(folder, "Text", "<!-- quote: example/a.c#loop -->", "```c", "old", "```", "more")
-    assert run(quote, path) == 0
+    assert run(path) == 0
     assert path.read_text().splitlines() == [
         *("Text", "<!-- quote: example/a.c#loop -->", "```c", *LOOP, "```", "more")
     ]
-    assert run(quote, path, "--check") == 0
+    assert run(path, "--check") == 0
     assert capsys.readouterr().err == ""
 
 
-def test_a_file_is_quoted_without_the_marks_of_its_parts(quote, folder):
+def test_a_file_is_quoted_without_the_marks_of_its_parts(folder):
     path = page(folder, "<!-- quote: example/a.c -->", "~~~~c", "~~~~")
-    assert run(quote, path) == 0
+    assert run(path) == 0
     expected = [line for line in SOURCE.splitlines() if "loop]" not in line]
     assert path.read_text().splitlines()[2:-1] == expected
 
 
-def test_marks_of_python_and_markdown_are_known(quote, tmp_path):
+def test_marks_of_python_and_markdown_are_known(tmp_path):
     (tmp_path / "a.py").write_text("# [x]\none = 1\n# [/x]\n")
     (tmp_path / "a.txt").write_text("<!-- [x] -->\ntwo\n<!-- [/x] -->\n")
     for name, body in (("a.py", "one = 1"), ("a.txt", "two")):
         path = page(tmp_path, f"<!-- quote: {name}#x -->", "```", "```")
-        assert run(quote, path) == 0
+        assert run(path) == 0
         assert path.read_text().splitlines()[2] == body
 
 
-def test_a_stale_block_is_shown_and_left(quote, folder, capsys):
+def test_a_stale_block_is_shown_and_left(folder, capsys):
     path = page(folder, "<!-- quote: example/a.c#loop -->", "```c", "for (;;)", "```")
     before = path.read_text()
-    assert run(quote, path, "--check") == 1
+    assert run(path, "--check") == 1
     assert path.read_text() == before
     shown = capsys.readouterr().err
     assert "+    if (done)" in shown
     assert "page.md" in shown
 
 
-def test_marks_in_a_block_are_text(quote, folder):
+def test_marks_in_a_block_are_text(folder):
     lines = ["````", "<!-- quote: nowhere.c -->", "```", "old", "```", "````"]
     path = page(folder, *lines)
-    assert run(quote, path, "--check") == 0
+    assert run(path, "--check") == 0
     assert path.read_text().splitlines() == lines
 
 
@@ -107,23 +99,20 @@ def test_marks_in_a_block_are_text(quote, folder):
         (["<!-- quote: example/a.c -->"], "expected a fenced block"),
         (["<!-- quote: example/a.c -->", "```c", "no end"], "has no end"),
         (["<!-- quote example/a.c -->", "```c", "```"], "expected a mark"),
-        (["<!-- reference: example/a.c -->"], "expected <!-- end reference -->"),
-        (["<!-- end reference -->"], "expected a mark"),
+        (["<!-- reference example/a.c -->"], "expected a mark"),
+        (["<!-- site: a b -->"], "expected a mark"),
         (["<!-- generated: a:b -->"], "expected <!-- end generated -->"),
         (["<!-- generated: a b -->"], "expected a mark"),
         (["<!-- end generated -->"], "expected a mark"),
         (["<!-- generated: no.such:b -->", "<!-- end generated -->"], "cannot generate no.such:b"),
         (["<!-- generated: os.path:b -->", "<!-- end generated -->"], "cannot generate os.path:b"),
-        (["<!-- reference: b.h -->", "<!-- end reference -->"], "there is no file"),
-        (["<!-- reference: example/a.c -->", "<!-- end reference -->"], "expected a section"),
-        (["<!-- reference: example/a.c#Devices -->", "<!-- end reference -->"], '"Devices"'),
     ],
 )
 @pytest.mark.parametrize("flags", [[], ["--check"]])
-def test_what_cannot_be_quoted(quote, folder, capsys, lines, message, flags):
+def test_what_cannot_be_quoted(folder, capsys, lines, message, flags):
     path = page(folder, *lines)
     before = path.read_text()
-    assert run(quote, path, *flags) == 1
+    assert run(path, *flags) == 1
     assert message in capsys.readouterr().err
     assert path.read_text() == before
 
@@ -136,20 +125,20 @@ def test_what_cannot_be_quoted(quote, folder, capsys, lines, message, flags):
         "/* [x] */\n1\n/* [/x] */\n/* [x] */\n2\n/* [/x] */\n",
     ],
 )
-def test_a_part_has_one_beginning_and_one_end(quote, tmp_path, capsys, source):
+def test_a_part_has_one_beginning_and_one_end(tmp_path, capsys, source):
     (tmp_path / "a.c").write_text(source)
-    assert run(quote, page(tmp_path, "<!-- quote: a.c#x -->", "```", "```")) == 1
+    assert run(page(tmp_path, "<!-- quote: a.c#x -->", "```", "```")) == 1
     assert "once and in this order" in capsys.readouterr().err
 
 
-def test_a_quote_cannot_end_its_block(quote, tmp_path, capsys):
+def test_a_quote_cannot_end_its_block(tmp_path, capsys):
     (tmp_path / "a.md").write_text("```\nx\n```\n")
-    assert run(quote, page(tmp_path, "<!-- quote: a.md -->", "```", "```")) == 1
+    assert run(page(tmp_path, "<!-- quote: a.md -->", "```", "```")) == 1
     assert "longer fences" in capsys.readouterr().err
-    assert run(quote, page(tmp_path, "<!-- quote: a.md -->", "````", "````")) == 0
+    assert run(page(tmp_path, "<!-- quote: a.md -->", "````", "````")) == 0
 
 
-def test_what_a_function_yields(quote, tmp_path, monkeypatch):
+def test_what_a_function_yields(tmp_path, monkeypatch):
     (tmp_path / "lines_for_a_page.py").write_text("def made():\n    yield 'one'\n    yield 'two'\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     path = page(
@@ -159,12 +148,12 @@ def test_what_a_function_yields(quote, tmp_path, monkeypatch):
         "<!-- end generated -->",
         "end",
     )
-    assert run(quote, path, "--check") == 1
-    assert run(quote, path) == 0
+    assert run(path, "--check") == 1
+    assert run(path) == 0
     assert path.read_text().splitlines()[1:] == [
         *("", "one", "two", "", "<!-- end generated -->", "end")
     ]
-    assert run(quote, path, "--check") == 0
+    assert run(path, "--check") == 0
     del sys.modules["lines_for_a_page"]
 
 
@@ -311,33 +300,29 @@ Of its own.
 """
 
 
-def test_reference(quote, tmp_path):
-    (tmp_path / "a.h").write_text(HEADER)
-    path = page(tmp_path, "<!-- reference: a.h -->", "old", "<!-- end reference -->", "end")
-    assert run(quote, path, "--check") == 1
-    assert run(quote, path) == 0
-    begin, end = "<!-- reference: a.h -->\n", "<!-- end reference -->\nend\n"
-    assert path.read_text() == begin + REFERENCE + end
-    assert run(quote, path, "--check") == 0
+def reference(folder, section):
+    (folder / "a.h").write_text(HEADER)
+    return quote.complete(f"before\n<!-- reference: a.h{section} -->\nafter\n", folder)
 
 
-def test_reference_of_a_section(quote, tmp_path):
-    (tmp_path / "a.h").write_text(HEADER)
-    path = page(tmp_path, "<!-- reference: a.h#After -->", "<!-- end reference -->")
-    assert run(quote, path) == 0
-    begin, end = "<!-- reference: a.h#After -->\n", "<!-- end reference -->\n"
-    assert path.read_text() == begin + ANOTHER_SECTION + end
+@pytest.mark.parametrize(("section", "text"), [("", REFERENCE), ("#After", ANOTHER_SECTION)])
+def test_reference(tmp_path, section, text):
+    assert reference(tmp_path, section) == f"before\n{text}after\n"
 
 
-def test_what_is_no_declaration_is_not_passed_over(quote, tmp_path, capsys):
-    broken = HEADER.replace("    FASTDL_ONE = 1,\n};", "    FASTDL_ONE = 1,\n")
-    (tmp_path / "a.h").write_text(broken)
-    path = page(tmp_path, "<!-- reference: a.h -->", "<!-- end reference -->")
-    assert run(quote, path) == 1
-    assert "expected a declaration" in capsys.readouterr().err
+def test_what_cannot_be_referred_to(tmp_path, monkeypatch):
+    with pytest.raises(quote.QuoteError, match='expected a section "Devices"'):
+        reference(tmp_path, "#Devices")
+    with pytest.raises(quote.QuoteError, match="there is no file"):
+        quote.complete("<!-- reference: b.h -->", tmp_path)
+    with pytest.raises(quote.QuoteError, match="cannot generate no.such:b"):
+        quote.complete("<!-- site: no.such:b -->", tmp_path)
+    monkeypatch.setitem(globals(), "HEADER", HEADER.replace("    FASTDL_ONE = 1,\n};", ""))
+    with pytest.raises(quote.QuoteError, match="expected a declaration"):
+        reference(tmp_path, "")
 
 
-def test_reference_of_the_public_header_is_complete(quote, tmp_path):
+def test_reference_of_the_public_header_is_complete():
     """Each function that the design names, each type that they take, and nothing private."""
     text = "\n".join(quote.reference(ROOT / "include/fastdl/fastdl.h"))
     functions = "import borrow release own wrap empty work_stream expect exchange_api".split()

@@ -4,15 +4,17 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 import fastdl
-from fastdl.cli import defects, environment, grid, libraries, page, privacy
+from fastdl.cli import defects, environment, grid, libraries, page, privacy, probe
 from fastdl.cli import report as words
 from fastdl.cli.screen import Screen
 from fastdl.cli.words import counted, wrapped
@@ -47,8 +49,8 @@ def test_numpy(healthy):
     row = library_in(healthy, "numpy")
     assert row["outcome"] == "works", row["reason"]
     assert row["version"] == __import__("numpy").__version__
-    assert row["way"]["kind"] == "bridge"
-    assert row["way"]["type"] == "numpy.ndarray"
+    assert row["import_path"]["kind"] == "bridge"
+    assert row["import_path"]["type"] == "numpy.ndarray"
     assert row["tensor"] == {
         "device": "cpu:0",
         "dtype": "float32",
@@ -101,7 +103,7 @@ LIBRARY = {
     "sample": str,
     "outcome": str,
     "reason": str,
-    "way": {"kind": str, "text": str, "type": str},
+    "import_path": {"kind": str, "text": str, "type": str},
     "dlpack": {"keywords": list, "capsule": str, "raises": str},
     "tensor": dict,
     "import_ns": float,
@@ -143,21 +145,22 @@ def test_a_library_that_ends_the_process_is_a_line(tmp_path):
     install(tmp_path, "cupy", "import os\nos.abort()\n", "14.2.0", "cupy-cuda99x")
     report = examine(tmp_path, "--only", "numpy,cupy")
     row = library_in(report, "cupy")
-    assert (row["outcome"], row["reason"]) == ("died", "SIGABRT, in: import")
+    assert (row["outcome"], row["reason"]) == ("crashed", "SIGABRT, in: import")
     assert row["version"] == "14.2.0"  # found without importing it
-    assert row["tensor"] is row["way"] is row["import_ns"] is None
+    assert row["tensor"] is row["import_path"] is row["import_ns"] is None
     assert library_in(report, "numpy")["outcome"] == "works"
     cells = report["grid"]["cells"]
     assert cells["numpy"]["numpy"]["outcome"] == "zero-copy"
-    assert cells["numpy"]["cupy"] == {"outcome": "died", "reason": "SIGABRT, in: import cupy"}
+    assert cells["numpy"]["cupy"] == {"outcome": "crashed", "reason": "SIGABRT, in: import cupy"}
 
 
+@pytest.mark.slow
 def test_a_library_that_hangs_is_a_line(tmp_path):
     install(tmp_path, "mxnet", "import time\nwhile True: time.sleep(1)\n")
     report = examine(tmp_path, "--only", "mxnet", "--limit", "2")
     row = library_in(report, "mxnet")
     assert (row["outcome"], row["reason"]) == ("hung", "no answer in 2 s, in: import")
-    assert report["grid"]["cells"]["mxnet"]["mxnet"]["outcome"] == "died"
+    assert report["grid"]["cells"]["mxnet"]["mxnet"]["outcome"] == "crashed"
     assert report["seconds"] < 60
 
 
@@ -177,21 +180,23 @@ def test_a_library_that_cannot_be_imported_is_a_line(tmp_path):
 def test_a_library_that_exits_is_a_line(tmp_path, how):
     install(tmp_path, "warp", how)
     row = library_in(examine(tmp_path, "--only", "warp", "--no-grid"), "warp")
-    assert row["outcome"] in ("fails", "died")
+    assert row["outcome"] in ("fails", "crashed")
     assert "no licence" in row["reason"] or "exit status 3" in row["reason"]
 
 
+@pytest.mark.slow
 def test_a_pair_that_ends_the_process_is_a_cell(tmp_path):
     """And the cells after it are measured in another process."""
     install(tmp_path, "array_api_strict", ABORTS)
     report = examine(tmp_path, "--only", "numpy,tvm_ffi,array_api_strict")
     cells = report["grid"]["cells"]
     for producer in ("numpy", "tvm_ffi", "array_api_strict"):
-        assert cells[producer]["array_api_strict"] == {"outcome": "died", "reason": "SIGABRT"}
+        assert cells[producer]["array_api_strict"] == {"outcome": "crashed", "reason": "SIGABRT"}
         assert cells[producer]["numpy"]["outcome"] == "zero-copy"
-    assert library_in(report, "array_api_strict")["way"]["kind"] == "buffer"
+    assert library_in(report, "array_api_strict")["import_path"]["kind"] == "buffer"
 
 
+@pytest.mark.slow
 def test_libraries_that_cannot_be_together_are_tried_apart(tmp_path):
     """tvm_ffi comes before warp; warp does not bear it, and is sound by itself and with NumPy."""
     source = ARRAY + "import os, sys\nfloat32 = 'f'\nif 'tvm_ffi' in sys.modules: os.abort()\n"
@@ -203,10 +208,11 @@ def test_libraries_that_cannot_be_together_are_tried_apart(tmp_path):
     cells = report["grid"]["cells"]
     assert cells["warp"]["numpy"]["outcome"] == "zero-copy", cells
     assert cells["numpy"]["tvm_ffi"]["outcome"] == "zero-copy"
-    assert cells["warp"]["tvm_ffi"] == {"outcome": "died", "reason": "SIGABRT, in: import warp"}
+    assert cells["warp"]["tvm_ffi"] == {"outcome": "crashed", "reason": "SIGABRT, in: import warp"}
     assert library_in(report, "warp")["outcome"] == "works"
 
 
+@pytest.mark.slow
 def test_a_library_without_the_module_of_its_arrays_is_a_line(tmp_path):
     """The others are converted; the process did not die."""
     install(tmp_path, "mlx", "")
@@ -221,14 +227,15 @@ def test_a_library_without_the_module_of_its_arrays_is_a_line(tmp_path):
     assert outcome.items() <= json.loads(done.stdout)["consumers"]["mlx"].items()
 
 
+@pytest.mark.slow
 def test_a_library_that_cannot_make_an_array_with_another_is_two_cells(tmp_path):
     """Either way of the pair; each by itself is sound."""
     aborts = ARRAY.replace("    return", "    if 'warp' in sys.modules: os.abort()\n    return")
     install(tmp_path, "cupy", "import os, sys\n" + aborts)
     install(tmp_path, "warp", "from array import array as _array\nfloat32 = 'f'\n" + MAKES)
     cells = examine(tmp_path, "--only", "cupy,warp,numpy")["grid"]["cells"]
-    died = {"outcome": "died", "reason": "SIGABRT, in: sample of cupy"}
-    assert cells["cupy"]["warp"] == cells["warp"]["cupy"] == died
+    crashed = {"outcome": "crashed", "reason": "SIGABRT, in: sample of cupy"}
+    assert cells["cupy"]["warp"] == cells["warp"]["cupy"] == crashed
     assert cells["cupy"]["numpy"]["outcome"] == cells["warp"]["numpy"]["outcome"] == "zero-copy"
 
 
@@ -237,7 +244,7 @@ def test_a_library_that_copies_is_said_to(tmp_path):
     install(tmp_path, "array_api_strict", source)
     report = examine(tmp_path, "--only", "numpy,array_api_strict")
     cell = report["grid"]["cells"]["numpy"]["array_api_strict"]
-    assert cell == {"outcome": "copy", "reason": "the consumer copied it by itself"}
+    assert cell == {"outcome": "copy", "reason": "the consumer made the copy itself"}
 
 
 def test_a_library_that_gives_other_values_is_said_to(tmp_path):
@@ -267,6 +274,13 @@ def test_a_mended_defect_is_no_longer_known(monkeypatch):
     assert [len(defects.of("warp", v)) for v in ("1.2.9", "1.3", "1.10.0", "")] == [1, 0, 0, 1]
 
 
+def test_a_version_that_convert_does_not_serve():
+    for version, expected in (("25.0.1", 1), ("26", 0), ("26.0.1", 0), ("", 0)):
+        titles = [row["title"] for row in defects.of("pyarrow", version)]
+        assert titles.count("`convert` makes its objects from version 26 on") == expected
+    assert not any("from version" in row["title"] for row in defects.of("pandas", "0.1"))
+
+
 def test_defects_are_those_of_libraries_that_are_known():
     known = {library.name for library in libraries.LIBRARIES} | {"mpi4py"}
     assert {defect.library for defect in defects.DEFECTS} <= known
@@ -281,10 +295,23 @@ def test_a_library_that_is_not_installed(tmp_path):
     assert report["not_installed"] == ["dpnp"]
 
 
+def test_a_folder_of_that_name_is_not_the_library(tmp_path):
+    for name in ("warp", "mlx"):  # of which the second is a namespace package
+        (tmp_path / name).mkdir()
+    code = "import sys; from fastdl.cli.libraries import BY_NAME; sys.path[:] = [sys.argv[1]]; "
+    code += "print([BY_NAME[name].installed for name in ('warp', 'mlx')])"
+    for expected in ("[False, False]", "[False, True]"):
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=60
+        )
+        assert done.stdout.strip() == expected, done.stderr
+        (tmp_path / "mlx" / "core.py").write_text("")
+
+
 def test_an_unknown_name_is_refused(tmp_path):
     done = run(tmp_path, "doctor", "--only", "numpy,nonsense")
     assert done.returncode == 2
-    assert "expected names out of numpy, torch" in done.stderr
+    assert "expected names from numpy, torch" in done.stderr
     assert "nonsense" in done.stderr
 
 
@@ -362,11 +389,20 @@ def test_no_names_of_users(tmp_path):
     )
     install(home / "site", "warp", source)
     done = run(
-        home / "site", "doctor", "--json", "--only", "warp", HOME=str(home), USERPROFILE=str(home)
+        home / "site",
+        *("doctor", "--json", "--only", "warp", "--html", str(tmp_path / "page.html")),
+        HOME=str(home),
+        USERPROFILE=str(home),
     )
-    for text in (done.stdout, done.stderr):
+    for text in (done.stdout, done.stderr, (tmp_path / "page.html").read_text("utf-8")):
         assert not re.search("alice|bobby|carol|dave", text)
     assert "~/secret/a.so" in json.loads(done.stdout)["libraries"][0]["reason"]
+
+
+def test_the_terminal_shows_where_fastdl_is(tmp_path):
+    """To the user, who wants to know which of several this is."""
+    done = run(tmp_path, "doctor", "--plain", "--no-grid", "--only", "mxnet", COLUMNS="400")
+    assert f", in {Path(fastdl.__file__).parent} (" in done.stdout
 
 
 def test_what_is_anonymous():
@@ -389,7 +425,7 @@ def test_plain(tmp_path):
     assert re.search(r"^cupy .*SIGABRT", done.stdout, re.MULTILINE)
     assert re.search(r"^ 1 numpy +=  X  =$", done.stdout, re.MULTILINE)
     assert "np.from_dlpack(ndarray) costs" in done.stdout
-    assert re.search(r"^\[\d/\d\] cupy [\d.]+ s: died in import, SIGABRT$", done.stderr, re.M)
+    assert re.search(r"^\[\d/\d\] cupy [\d.]+ s: crashed in import, SIGABRT$", done.stderr, re.M)
 
 
 @pytest.mark.parametrize("names", ["numpy,torch", "torch"])
@@ -402,7 +438,7 @@ def test_without_numpy(tmp_path, names):
     assert done.returncode == 0, done.stderr
     assert "NumPy is not installed" in done.stdout
     assert re.search(r"^torch .* zero-copy", done.stdout, re.MULTILINE)
-    assert ("not installed: numpy." in done.stdout) == ("numpy" in names)
+    assert ("Not installed: numpy." in done.stdout) == ("numpy" in names)
 
 
 @pytest.mark.parametrize("names", ["mxnet", "numpy,mxnet"])
@@ -410,13 +446,13 @@ def test_what_was_asked_for_and_is_not_installed(tmp_path, names):
     """Whatever else is."""
     done = run(tmp_path, "doctor", "--plain", "--no-grid", "--only", names)
     assert done.returncode == 0, done.stderr
-    assert "Asked for and not installed: mxnet.\n" in done.stdout
+    assert "Not installed: mxnet.\n" in done.stdout
     assert "No tensor library" not in done.stdout
 
 
+@pytest.mark.library("rich")
 def test_rich(tmp_path):
     """The same words in colours; none where the output is no terminal."""
-    pytest.importorskip("rich")
     arguments = ("doctor", "--quiet", "--only", "numpy")
     plain, rich = (run(tmp_path, *arguments, *more) for more in (["--plain"], []))
     coloured = run(tmp_path, *arguments, FORCE_COLOR="1", TERM="xterm-256color")
@@ -428,6 +464,36 @@ def test_rich(tmp_path):
         for done in (plain, rich, coloured)
     ]
     assert texts[0].split() == texts[1].split() == texts[2].split()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such signals")
+@pytest.mark.parametrize("command", ["doctor", "bench", "inspect", "demo"])
+def test_an_interrupt_ends_quietly(tmp_path, command):
+    """With 130, in the middle of several jobs: that children are killed is not a finding."""
+    waits = "open(__file__ + '.here', 'w').close(); import time; time.sleep(600)\n"
+    install(tmp_path, "mxnet", waits)
+    install(tmp_path, "cupy", waits)
+    arguments = {"demo": [], "inspect": ["cupy:nd"]}.get(command, ["--only", "mxnet,cupy"])
+    # Whoever runs the tests in the background may ignore the signal, which a child inherits.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    child = subprocess.Popen(
+        [sys.executable, "-m", "fastdl", command, *arguments],
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "COLUMNS": "80"},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    signal.signal(signal.SIGINT, before)
+    here = tmp_path / "cupy" / "__init__.py.here"
+    end = time.monotonic() + 120
+    while not here.exists() and child.poll() is None and time.monotonic() < end:
+        time.sleep(0.05)
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert said.splitlines()[-1] == "python -m fastdl: interrupted"
+    assert not re.search("Traceback|crashed|hung|SIG", said)
 
 
 def test_a_pipe_that_is_closed(tmp_path):
@@ -481,7 +547,7 @@ def test_page(tmp_path):
     page = Page(text)
     assert page.tags.count("td") > 12
     classes = [value for name, value in page.attributes if name == "class"]
-    assert (classes.count("zero-copy"), classes.count("died")) == (4, 5)
+    assert (classes.count("zero-copy"), classes.count("crashed")) == (4, 5)
     assert any("SIGABRT" in words for words in page.words)
     # Nothing is fetched, and nothing runs.
     assert not {"script", "link", "img", "iframe", "object"} & {*page.tags}
@@ -603,3 +669,12 @@ def test_reasons_are_said_once():
 
 def as_said(cell: dict, title: str) -> dict:
     return {**cell, "reason": cell["reason"].format(title)}
+
+
+def test_a_reason_is_the_same_whatever_the_data_is_called():
+    """The description of the data, which differs, comes first: nothing behind it is cut."""
+    reasons = set()
+    for length in (1, 100, 300):
+        words = f"an array of type {'t' * length} cannot be converted to a.B without a copy, and "
+        reasons.add(probe.short(fastdl.CopyRequiredError(f"{words}copy=False: {'why ' * 90}end")))
+    assert reasons == {f"{'why ' * 90}end"}

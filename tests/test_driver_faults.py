@@ -39,24 +39,6 @@ UNKNOWN = 999  # in both drivers
 NAMES = {"cuda": "CUDA_ERROR_UNKNOWN", "hip": "hipErrorUnknown"}
 
 
-@pytest.fixture(params=["cuda", "hip"])
-def sim(request):
-    with simulated(request.param) as sim:
-        yield sim
-
-
-@pytest.fixture
-def cuda():
-    with simulated("cuda") as sim:
-        yield sim
-
-
-@pytest.fixture
-def hip():
-    with simulated("hip") as sim:
-        yield sim
-
-
 def asked_for(tensor, stream):
     """All that can be asked of the driver for a tensor."""
     return (
@@ -488,6 +470,29 @@ def test_each_call_fails_in_turn(kind, scene):
             it.end()
             if name.endswith("CaptureMode"):  # could not be given back
                 sim.ok(name, ctypes.c_int(GLOBAL))
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_events_are_given_back(kind):
+    """Of many tensors that live at a time, some are kept for the next, and the others destroyed as
+    those come."""
+    with simulated(kind) as sim:
+        array = Array(sim)
+
+        def imported():
+            given = Given(data=array.pointer, device=(array.type, 0), owner=array)
+            return fastdl.from_dlpack(Producer(given, (array.type, 0)))
+
+        tensors = [imported() for _ in range(2000)]
+        assert sim.live("events") == 2000
+        del tensors
+        for _ in range(1000):
+            imported()
+        assert sim.live("events") == 1025
+        made = sim.calls(CALLS["new event"][kind == "hip"])
+        tensors = [imported() for _ in range(1025)]
+        assert sim.calls(CALLS["new event"][kind == "hip"]) == made
+        del tensors
 
 
 DESTROYING = {"cuda": "cuEventDestroy_v2", "hip": "hipEventDestroy"}

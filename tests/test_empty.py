@@ -5,7 +5,7 @@ import pytest
 
 import fastdl
 from fastdl._convert import asarray
-from fastdl._core.tensor import dtype_facts
+from fastdl._native import dtype_facts
 from tests.support.ctypes_dlpack import opened
 
 

@@ -12,7 +12,18 @@ from fastdl._protocol import consumer as _consumer
 from tests.support.build import extension
 from tests.support.ids import without_address
 from tests.support.isolate import run_isolated
-from tests.support.producers import CPU, CUDA, FLOAT32, Given, Producer, Tabled, entries, hostile
+from tests.support.producers import (
+    CPU,
+    CUDA,
+    FLOAT32,
+    Given,
+    Nulls,
+    Producer,
+    Tabled,
+    entries,
+    hostile,
+    tensors_of_pyarrow,
+)
 
 consumer = extension("consumer")
 
@@ -97,6 +108,49 @@ def test_a_lazy_view_of_torch_is_refused(enter, bit):
 
 
 @entries
+@pytest.mark.parametrize("code", [0, 1], ids=["int", "uint"])
+def test_integers_that_torch_exports_as_wider_ones(enter, code):
+    """The dtypes of torch are one object each; here, each has a twin."""
+    name = ("torch.int8", "torch.uint8")[code]
+
+    class Named:
+        def __init__(self, name):
+            self.name = name
+
+        def __repr__(self):
+            return self.name
+
+    class Narrow(Tabled):
+        dtype = Named(name)
+
+    Narrow.__module__, Narrow.__qualname__ = "torch", "Tensor"
+    producers = [Narrow(Given(dtype=(code, 8, 1), shape=(3,))) for _ in range(4)]
+    for producer in producers[:2]:
+        assert enter(producer).shape == (3,)
+    Narrow.dtype = Named(name.replace("8", "4"))
+    with pytest.raises(BufferError, match=name.replace("8", "4")):
+        enter(producers[2])
+    del Narrow.dtype
+    with pytest.raises(AttributeError, match="dtype"):
+        enter(producers[3])
+    for producer in producers:
+        producer.managed.assert_released()
+
+
+@entries
+def test_nulls_that_a_library_exports_as_numbers(enter):
+    kind = tensors_of_pyarrow(Producer)
+    sound, unsound = (kind(Given(), storage=Nulls(nulls)) for nulls in (0, 2))
+    assert enter(sound).shape == (2, 3)
+    with pytest.raises(BufferError, match=r"missing values \(2 in all\)"):
+        enter(unsound)
+    with pytest.raises(AttributeError, match="storage"):
+        enter(kind(Given()))
+    for producer in (sound, unsound):
+        producer.managed.assert_released()
+
+
+@entries
 def test_e1_table_on_the_instance(enter):
     producer = Producer(Given(), mode="give")
     producer.__dlpack_c_exchange_api__ = hostile.table_capsule(hostile.table())
@@ -174,7 +228,7 @@ OUTCOMES = {
     "fail": BufferError,  # -1 and no exception
     "fail and raise": LookupError,
     "nothing": BufferError,  # 0 and NULL
-    "nothing and raise": BufferError,  # the exception is stale: the table claims success
+    "nothing and raise": LookupError,  # without a tensor, the exception is the reason
 }
 
 

@@ -4,6 +4,7 @@ On Linux: the malloc that fails is preloaded.
 """
 
 import os
+import sysconfig
 
 import pytest
 
@@ -25,9 +26,16 @@ def sweep(operation, injector, **environment):
     )
 
 
+# Without a GIL, CPython frees another list's items when a new list gets no memory for its own:
+# python/cpython#152125. The other operations make no list that has items from the start.
+MAKES_LISTS = {"tolist", "tolist, 128 bits"}
+
+
 @every_operation
 def test_m1_python_allocation_fails(operation):
     """MemoryError, the deleter once, no reference kept, at each of its allocations."""
+    if operation in MAKES_LISTS and sysconfig.get_config_var("Py_GIL_DISABLED"):
+        pytest.skip("CPython without a GIL corrupts its memory there")
     assert sweep(operation, "python") > 0
 
 

@@ -156,12 +156,19 @@ def test_p2_what_is_known_of_a_type_survives_other_arguments(generation, copy):
     In a process of its own, where the cache of types has room.
     """
     run_isolated(f"""
+        import array
         import fastdl
         from tests.support.producers import Given, {generation} as kind
+        memory = array.array("f", range(6))
         def asked(**arguments):
-            producer = kind(Given())
+            given = []
+            def act(producer):
+                given.append(Given(memory=memory))
+                return given[-1].capsule()
+            producer = kind(None, act=act)
             fastdl.from_dlpack(producer, **arguments)
-            producer.managed.assert_released()
+            for managed in given:
+                managed.assert_released()
             return producer.asked
         before = asked()
         asked(copy={copy})

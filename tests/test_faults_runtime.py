@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import fastdl
-from tests.interop.peers import require
 from tests.support.isolate import run_isolated
 from tests.support.producers import Given, Producer, entries, types
 
@@ -208,18 +207,22 @@ PING_PONG = {
     "numpy()": "x = fastdl.from_dlpack(x.numpy())",
     "np.from_dlpack": "x = fastdl.from_dlpack(np.from_dlpack(x))",
     "memoryview": "x = fastdl.asarray(memoryview(x))",
-    "torch": "x = fastdl.from_dlpack(torch.from_dlpack(x))",
     "view": "x = x[:]",
     "capsule": "x = fastdl.from_dlpack(x.__dlpack__(max_version=(1, 0)))",
     "legacy capsule": "x = fastdl.from_dlpack(x.__dlpack__())",
 }
+THROUGH_TORCH = "x = fastdl.from_dlpack(torch.from_dlpack(x))"
 
 
-@pytest.mark.parametrize("step", PING_PONG.values(), ids=PING_PONG)
+@pytest.mark.parametrize(
+    "step",
+    [
+        *(pytest.param(step, id=name) for name, step in PING_PONG.items()),
+        pytest.param(THROUGH_TORCH, id="torch", marks=pytest.mark.library("torch")),
+    ],
+)
 def test_m8_memory_that_went_to_and_fro(step):
     """A loop that hands the same memory back and forth: its end is not the end of the stack."""
-    if "torch" in step:
-        require("torch")
     run_isolated(f"""
         import fastdl, numpy as np
         from tests.support.producers import Given
@@ -344,3 +347,35 @@ def test_m10_failed_buffer_keeps_nothing():
             memoryview(one)
     del one
     given.assert_released()
+
+
+def test_the_table_of_an_import_that_failed_refuses():
+    """CPython keeps the modules that were imported before, and with them fastdl.Tensor."""
+    said = run_isolated(
+        """
+        import ctypes, sys
+
+        sys.modules["fastdl._devices.driver"] = None  # its import fails
+        try:
+            import fastdl
+        except ImportError:
+            pass
+        from fastdl._core.tensor import Tensor
+        from tests.support.ctypes_dlpack import Table, address_in
+
+        table = Table.from_address(address_in(Tensor.__dlpack_c_exchange_api__))
+        pointer, reasons = ctypes.c_void_p, []
+        on_error = ctypes.CFUNCTYPE(None, pointer, ctypes.c_char_p, ctypes.c_char_p)
+        allocate = ctypes.CFUNCTYPE(
+            ctypes.c_int, pointer, ctypes.POINTER(pointer), pointer, on_error
+        )(table.allocator)
+        report = on_error(lambda context, kind, text: reasons.append(text))
+        print(allocate(None, pointer(), None, report), reasons)
+        stream = ctypes.CFUNCTYPE(
+            ctypes.c_int, ctypes.c_int, ctypes.c_int32, ctypes.POINTER(pointer)
+        )(table.current_work_stream)
+        out = pointer(1)
+        print(stream(2, 0, out), out.value)
+        """
+    )
+    assert said == "-1 [b'`import fastdl` did not finish']\n0 None\n"

@@ -51,6 +51,35 @@ def test_copy_false_and_a_producer_that_copies_anyway():
     assert fastdl.from_dlpack(producer).is_copied
 
 
+def fresh(self, **_):
+    return capsule_of((1,), data=bytearray(4))
+
+
+def test_copy_false_and_a_producer_that_does_not_say_that_it_copies():
+    kind = new_type(takes=("stream", "max_version"), export=fresh)
+    with pytest.raises(fastdl.CopyRequiredError, match="copied by its producer"):
+        fastdl.from_dlpack(kind(), copy=False)
+    producer = kind()
+    assert not fastdl.from_dlpack(producer).is_copied
+    assert len(producer.calls) == 1  # only who forbids copies pays for the question
+    empty = new_type(takes=(), export=lambda self, **_: capsule_of((0,), data=bytearray(4)))
+    assert fastdl.from_dlpack(empty(), copy=False).shape == (0,)
+
+
+@pytest.mark.parametrize("error", [ValueError, BufferError, MemoryError])
+def test_copy_false_and_a_producer_that_answers_once(error):
+    """It may have copied, which nothing proves."""
+
+    def export(self, **_):
+        if len(self.calls) > 2:  # the first was about a keyword
+            raise error("never again")
+        return fresh(self)
+
+    producer = new_type(takes=("stream", "max_version"), export=export)()
+    assert fastdl.from_dlpack(producer, copy=False).shape == (1,)
+    assert len(producer.calls) == 3
+
+
 def test_copy_true_and_a_producer_that_has_copied():
     data = bytearray(4)
     producer = new_type(export=lambda self, **_: capsule_of((1,), data=data, flags=IS_COPIED))()

@@ -21,7 +21,6 @@ from tests.gpu.arrays import Library
 from tests.gpu.faults import VARIABLE
 from tests.gpu.measure import Row, row
 from tests.gpu.report import COMPLETE, INTERRUPTED, RUNNING, TIME_UP, Report
-from tests.interop.peers import require
 from tests.simulated import conformance
 from tests.support.isolate import run_isolated
 from tests.support.simulation import library_path
@@ -441,9 +440,9 @@ def test_events_that_are_kept_and_not(gpu, monkeypatch):
 EVENT_CALLS = ("cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventDestroy_v2")
 
 
+@pytest.mark.library("torch")
 def test_loops_in_c():
     """Those of a GPU, with a tensor of the host: each timer does what its row says."""
-    require("torch")
     run_isolated(
         """
     import torch
@@ -488,8 +487,8 @@ def test_the_manual():
     )
     assert done.returncode == 0, done.stderr
     options = set(re.findall(r"--[a-z-]+", done.stdout)) - {"--help"}
-    page = (ROOT / "docs" / "gpu-at-home.md").read_text()
-    rows = "".join(line for line in page.splitlines(keepends=True) if line.startswith("| `"))
+    page = (ROOT / "docs" / "contributing.md").read_text()
+    rows = "".join(line for line in page.splitlines(keepends=True) if line.startswith("| `-"))
     assert set(re.findall(r"--[a-z-]+", rows)) - {"--help"} == options
     assert groups.chosen(shlex.split(re.search(r"--groups ([^`]+)`", page)[1]))
     assert command.MINUTES == 8 and "at most eight minutes" in page

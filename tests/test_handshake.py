@@ -609,6 +609,7 @@ def test_without_a_driver_the_host_cannot_wait():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")  # xdist is
 def test_a_forked_child_drops_events_of_other_contexts_in_silence(cuda):
     with cuda.device(1):
         tensor = fastdl.from_dlpack(Protocol(Array(cuda)))

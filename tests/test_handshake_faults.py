@@ -23,29 +23,10 @@ from tests.support.frameworks import (
     destroy,
     export,
     given_back,
-    simulated,
     stream_on,
     synchronize,
 )
 from tests.support.producers import Given, Producer, Tabled
-
-
-@pytest.fixture(params=["cuda", "hip"])
-def sim(request):
-    with simulated(request.param) as sim:
-        yield sim
-
-
-@pytest.fixture
-def cuda():
-    with simulated("cuda") as sim:
-        yield sim
-
-
-@pytest.fixture
-def hip():
-    with simulated("hip") as sim:
-        yield sim
 
 
 def violations(sim, words):

@@ -40,6 +40,28 @@ def test_others_drop_the_mask_of_a_masked_array():
     assert fastdl.from_dlpack(np.ma.getmaskarray(masked)).tolist() == [False, True, False]
 
 
+def test_a_producer_may_copy_in_spite_of_copy_false():
+    class Copies:
+        values = np.arange(3.0)
+
+        def __dlpack__(self, *, max_version=None, copy=None, **others):
+            return self.values.copy().__dlpack__(max_version=max_version)
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    class Silent(Copies):
+        def __dlpack__(self, *, max_version=None):
+            return super().__dlpack__(max_version=max_version)
+
+    tensor = fastdl.from_dlpack(Copies(), copy=False)
+    assert tensor.data_ptr != Copies.values.ctypes.data and not tensor.is_copied
+    with pytest.raises(fastdl.CopyRequiredError):
+        fastdl.from_dlpack(Silent(), copy=False)
+    with pytest.raises(fastdl.CopyRequiredError):
+        fastdl.convert(Copies(), np.ndarray, copy=False)
+
+
 def test_shared_memory_closes_below_an_ndarray():
     shared = shared_memory.SharedMemory(create=True, size=64)
     try:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fastdl
-from fastdl._core import tensor as core
+from fastdl._native import dtype_facts
 from tests.support.build import ROOT, extension
 from tests.support.headers import ALONE, INSTALLED, alone, every_world, installed
 from tests.support.isolate import run_isolated
@@ -21,11 +21,13 @@ from tests.support.producers import (
     BareProducer,
     Given,
     Lending,
+    Nulls,
     OldProducer,
     Producer,
     Tabled,
     hostile,
     new,
+    tensors_of_pyarrow,
 )
 
 READ_ONLY = 1
@@ -66,7 +68,7 @@ def array_views():
         "complex": base.astype(np.complex64),
         "float16": base.astype(np.float16),
         "uint64": base.astype(np.uint64),
-        "64 dimensions": base.reshape((2, 3, 4) + (1,) * 61),
+        "most dimensions": base.reshape((2, 3, 4) + (1,) * (getattr(np, "MAXDIMS", 64) - 3)),
     }
 
 
@@ -327,6 +329,19 @@ def test_capsule_with_the_name_of_the_other_form(api, versioned):
 
 
 @every_world
+def test_nulls_that_a_library_exports_as_numbers(api):
+    """An array of PyArrow's tensors is asked, whatever form the capsule has."""
+    for kind in (Producer, OldProducer):
+        named = tensors_of_pyarrow(kind)
+        unsound = named(Given(versioned=kind is Producer), storage=Nulls(3))
+        for enter in (api.borrow, api.own):
+            with pytest.raises(BufferError, match=r"missing values \(3 in all\)"):
+                enter(unsound)
+            unsound.managed.assert_released()
+            unsound.managed = Given(versioned=kind is Producer)
+
+
+@every_world
 def test_opted_out(api):
     kind = fresh(Producer, __dlpack__=None)
     with pytest.raises(TypeError, match="Producer"):
@@ -392,14 +407,15 @@ MODES = {
     "raise": (LookupError, "from the hostile table"),
     "fail": (BufferError, "without giving a reason"),
     "interrupt": (KeyboardInterrupt, "^$"),
+    "nothing and raise": (LookupError, "from the hostile table"),
 }
 
 
 @every_world
 @pytest.mark.parametrize(
     ("kind", "mode"),
-    [*((kind, mode) for kind in (Tabled, Lending) for mode in MODES),
-     (Tabled, "nothing"), (Tabled, "nothing and raise"), (Lending, "nothing")],
+    [*((Tabled, mode) for mode in (*MODES, "nothing")),
+     *((Lending, mode) for mode in ("raise", "fail", "interrupt", "nothing"))],
 )  # fmt: skip
 def test_table_that_fails(api, kind, mode):
     error, match = MODES.get(mode, (BufferError, "without giving a reason"))
@@ -544,15 +560,15 @@ def test_a_tensor_that_is_traced_has_no_memory(api, kind, module, name):
     tracer = fresh(fresh(kind, __module__=module, __qualname__=name))
     for enter in (api.borrow, api.own, fastdl.from_dlpack, fastdl.asarray):
         given = Given()
-        with pytest.raises(BufferError, match="traced.*custom operator"):
+        with pytest.raises(BufferError, match="tracer.*custom operator"):
             enter(tracer(given))
         assert given.handed == 0
-    with pytest.raises(BufferError, match="^weights: .*traced"):
+    with pytest.raises(BufferError, match="^weights: .*tracer"):
         api.borrow_as(tracer(Given()), "weights", {})
-    with pytest.raises(BufferError, match="traced"):
+    with pytest.raises(BufferError, match="tracer"):
         api.empty(np.ones(3), tracer)
     given = Given()
-    with pytest.raises(BufferError, match="traced"):
+    with pytest.raises(BufferError, match="tracer"):
         api.wrap(api.own(Tabled(given)), tracer)
     given.assert_released()
 
@@ -705,6 +721,30 @@ def test_stream_that_is_asked_for(api, device, stream):
     assert api.work_stream(type(source)(Given(device=device), device=device)) == 0
 
 
+@every_world
+@pytest.mark.parametrize("shape", [(), (0,), (2, 3), (2, 0, 3), (2**20, 2**20, 2**20, 0)], ids=str)
+def test_counted(api, shape):
+    """fastdl_size, and fastdl_data_type of what fastdl_dtype gave."""
+    x = np.broadcast_to(np.zeros((1,) * len(shape), np.float32), shape)
+    assert api.counted(x) == (x.size, (2, 32, 1))
+
+
+@installed
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.array(["a"]),
+        np.arange(3).astype(">i4"),
+        np.ma.masked_array([1, 2], [0, 1]),
+        np.zeros(2, dtype="i1,i4")["f1"],
+    ],
+    ids=["text", "big-endian", "masked", "in a structure"],
+)
+def test_what_the_bridge_to_numpy_refuses_has_the_name_of_the_argument(api, x):
+    with pytest.raises(BufferError, match="^x: (expected|the array has masked)"):
+        api.borrow_as(x, "x", {})
+
+
 # ---- results --------------------------------------------------------------------------------
 
 
@@ -717,6 +757,25 @@ def test_result_as_a_numpy_array(api):
     made = api.wrap(api.empty(array, np.ndarray), np.ndarray)
     assert (made.shape, made.dtype, made.flags.c_contiguous) == ((2, 3), np.int16, True)
     made[...] = 7
+    frozen = np.arange(3.0)
+    frozen.flags.writeable = False
+    assert not api.wrap(api.own(frozen), np.ndarray).flags.writeable
+
+
+@installed
+def test_no_python_runs_for_a_result_as_a_numpy_array(api):
+    def result():
+        return api.wrap(api.empty(array, np.ndarray), np.ndarray)
+
+    array = np.zeros((2, 3), np.float32)
+    result()
+    called = []
+    sys.setprofile(lambda frame, event, argument: called.append(frame.f_code.co_filename))
+    try:
+        result()
+    finally:
+        sys.setprofile(None)
+    assert not [path for path in called if "bridges" in path]
 
 
 @installed
@@ -806,10 +865,14 @@ def test_a_foreign_table_that_fails_to_wrap_is_not_second_guessed(api):
 
 @installed
 def test_our_table_that_fails_to_wrap_gives_the_tensor_back(api):
-    given = Given(dtype=(99, 8, 1))  # NumPy has no such type
-    with pytest.raises((TypeError, BufferError)):
-        api.wrap(api.own(Tabled(given)), np.ndarray)
-    given.assert_released()
+    for given in (
+        Given(dtype=(99, 8, 1)),  # NumPy has no such type
+        Given(shape=(1,) * 64, dtype=(2, 32, 2)),  # nor 65 dimensions
+        Given(device=CUDA),  # nor any on a device
+    ):
+        with pytest.raises((TypeError, BufferError)):
+            api.wrap(api.own(Tabled(given)), np.ndarray)
+        given.assert_released()
 
 
 @pytest.fixture
@@ -1043,7 +1106,7 @@ def test_the_package_is_not_needed():
 class Runtime(ctypes.Structure):
     _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("size", ctypes.c_uint64),
                 ("rest", ctypes.c_void_p * 4), ("tag_offset", ctypes.c_uint64),
-                ("wrap", ctypes.c_void_p)]  # fmt: skip
+                ("wrap", ctypes.c_void_p), ("copy", ctypes.c_void_p)]  # fmt: skip
 
 
 def pointer_in(capsule):
@@ -1112,14 +1175,24 @@ def test_a_header_that_is_newer_than_the_package(tmp_path):
 
 @every_world
 def test_types_that_exist_are_those_of_the_package(api):
-    rows = {(code, bits) for _, code, bits, _ in core.dtype_facts()}
-    for code in range(18):
-        if code == 3:  # an opaque handle has any size
-            continue
+    rows = {(code, bits) for _, code, bits, _ in dtype_facts()}
+    codes = {code for code, _ in rows}
+    for code in codes:
         for bits in range(256):
-            assert api.dtype_exists(code, bits) == ((code, bits) in rows), (code, bits)
-    assert all(api.dtype_exists(code, 7) for code in (3, 18, 255))
+            assert api.dtype_exists(code, bits) == ((code, bits) in rows), (
+                f"fastdl_dtype_families_ and dtypes.c differ in code {code} with {bits} bits"
+            )
+    unknown = set(range(256)) - codes  # with opaque handles, which have any size
+    assert all(api.dtype_exists(code, 7) for code in unknown), "fastdl.h has a family without a row"
     assert not any(api.dtype_exists(code, 0) for code in range(256))
+
+
+@installed
+@pytest.mark.parametrize(("name", "code", "bits"), [row[:3] for row in dtype_facts()])
+def test_types_have_the_names_of_the_package(api, name, code, bits):
+    wanted = code | bits << 8 | 2 << 16
+    with pytest.raises(TypeError, match=f"^x: expected {name}x2, got float32:"):
+        api.expect([(np.zeros(1, "float32"), "x", {"dtypes": [wanted]})])
 
 
 @installed

@@ -1,9 +1,8 @@
-"""What each file of an extension module that includes fastdl.h adds to the module, and what its
-files share."""
+"""The two halves of the C interface: what each file that includes fastdl.h adds to its module, and
+fastdl.c, which is compiled once."""
 
 import importlib.util
 import itertools
-import re
 import shutil
 import subprocess
 import sys
@@ -13,17 +12,22 @@ import numpy as np
 import pytest
 
 import fastdl
-from tests.support.build import ROOT, run_compiler
+from tests.support.build import ROOT, compiled_once, run_compiler
+from tests.support.build import folder as shared_folder
 from tests.support.producers import Given, Producer
 
-pytestmark = pytest.mark.skipif(
-    not sys.platform.startswith("linux") or "gcc" not in (sysconfig.get_config_var("CC") or ""),
-    reason="the linker of other systems has its own ways",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not sys.platform.startswith("linux") or "gcc" not in (sysconfig.get_config_var("CC") or ""),
+        reason="the linker of other systems has its own ways",
+    ),
+]
 
 INCLUDE = ROOT / "include"
 LIMITED = "-DPy_LIMITED_API=0x030a0000"
 CXX = ("-x", "c++", "-std=c++17")
+IMPLEMENTATION = "-DFASTDL_IMPLEMENTATION"
 
 # A file of a module: one function that takes a float32 vector.
 FILE = """
@@ -61,8 +65,24 @@ PyMODINIT_FUNC PyInit_NAME(void) { return PyModule_Create(&definition); }
 _names = (f"inclusion_{number}" for number in itertools.count())
 
 
-def build(folder, files, *link_flags):
-    """The path of a module of these files, each a tuple of flags for the compiler."""
+def compile_file(source, output, *flags, compiler="gcc"):
+    command = [compiler, "-O2", "-fPIC", f"-I{sysconfig.get_path('include')}"]
+    include = () if any(str(flag).startswith("-I") for flag in flags) else (f"-I{INCLUDE}",)
+    run_compiler([*command, *include, *flags, "-c", source, "-o", output])
+    return output
+
+
+def cold_half(*flags, compiler="gcc"):
+    """The object of fastdl.c as a source of its own; two seconds, so once for all modules."""
+    output = shared_folder() / f"fastdl-{compiler}{''.join(flags)}.o"
+    source = INCLUDE / "fastdl" / "fastdl.c"
+    return compiled_once(output, lambda path: compile_file(source, path, *flags, compiler=compiler))
+
+
+def build(folder, files, *link_flags, source=None, compiler="gcc", prepare=lambda objects: objects):
+    """The path of a module of these files, each a tuple of flags for the compiler. `source`: the
+    flags of fastdl.c as a source of its own; `prepare`: what is done to the objects before they are
+    linked."""
     name = next(_names)
     module = MODULE.replace("NAME", name)
     numbers = range(len(files))
@@ -70,15 +90,14 @@ def build(folder, files, *link_flags):
     entries = (f'{{"total_{i}", total_{i}, METH_O, NULL}},' for i in numbers)
     module = module.replace("DECLARATIONS", "".join(declared)).replace("ENTRIES", "".join(entries))
     objects = []
-    for i, (source, flags) in enumerate([(FILE, flags) for flags in files] + [(module, ())]):
+    for i, (text, flags) in enumerate([(FILE, flags) for flags in files] + [(module, ())]):
         path = folder / f"{name}_{i}.c"
-        path.write_text(source.replace("NUMBER", str(i)))
-        objects.append(path.with_suffix(".o"))
-        command = ["gcc", "-O2", "-fPIC", f"-I{sysconfig.get_path('include')}", "-c", path]
-        include = () if any(str(flag).startswith("-I") for flag in flags) else (f"-I{INCLUDE}",)
-        run_compiler([*command, *include, *flags, "-o", objects[-1]])
+        path.write_text(text.replace("NUMBER", str(i)))
+        objects.append(compile_file(path, path.with_suffix(".o"), *flags, compiler=compiler))
+    if source is not None:
+        objects.append(cold_half(*source, compiler=compiler))
     output = folder / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
-    run_compiler(["gcc", "-shared", *link_flags, *objects, "-o", output])
+    run_compiler([compiler, "-shared", *link_flags, *prepare(objects), "-o", output])
     return output
 
 
@@ -99,7 +118,8 @@ def size(path):
 
 @pytest.mark.parametrize("flags", [(), (LIMITED,), CXX], ids=["full", "limited", "c++"])
 def test_a_further_file_is_small(tmp_path, flags):
-    one, four = size(build(tmp_path, [flags])), size(build(tmp_path, [flags] * 4))
+    one = size(build(tmp_path, [flags], source=()))
+    four = size(build(tmp_path, [flags] * 4, source=()))
     assert (four[0] - one[0]) / 3 < 4000
     assert (four[1] - one[1]) / 3 < 100
 
@@ -120,31 +140,74 @@ def use(module, count):
             total([1.0])
 
 
+WITHOUT_PYTHON = (f"-I{INCLUDE}", "-DFASTDL_NO_PYTHON", "-include", "fastdl/fastdl.h")
+# The flags of the files, of fastdl.c as a source of its own, and of the linker.
 KINDS = {
-    "not optimised": [("-O0",)] * 2,
-    "fully optimised": [("-O3",)] * 2,
-    "small": [("-Os",)] * 2,
-    "each in its way": [("-O0",), ("-O2",), ("-O3", LIMITED), (*CXX, "-O1"), (*CXX, "-O0")],
-    "C++ first": [CXX, (), CXX],
-    "one by itself": [("-DFASTDL_STATIC",), (), ("-DFASTDL_STATIC", *CXX), ()],
-    "without Python first": [("-DFASTDL_NO_PYTHON", "-include", "fastdl/fastdl.h"), ()],
-    "for a debugger": [("-g",)] * 2,
+    "a source": ([(), (), CXX], (), ()),
+    "in one file": ([(), (IMPLEMENTATION,), CXX], None, ()),
+    "in one file of C++": ([(), (*CXX, IMPLEMENTATION)], None, ()),
+    "everywhere, but a source": ([(), ()], (IMPLEMENTATION,), ()),
+    "not optimised": ([("-O0",), (*CXX, "-O0")], ("-O0",), ()),
+    "little optimised": ([("-O1",), (*CXX, "-O1")], ("-O1",), ()),
+    "fully optimised": ([("-O3",), (*CXX, "-O3")], ("-O3",), ()),
+    "small": ([("-Os",)] * 2, ("-Os",), ()),
+    "each in its way": ([("-O0",), ("-O3", LIMITED), (*CXX, "-O1"), (*CXX, "-O0")], (), ()),
+    "limited as a source": ([(), (LIMITED,)], (LIMITED,), ()),
+    "without Python first": ([(*WITHOUT_PYTHON, "-UFASTDL_NO_PYTHON"), ()], (), ()),
+    "for a debugger": ([("-g",)] * 2, ("-g",), ()),
+    "optimised when linked": ([("-flto",), (*CXX, "-flto")], ("-flto",), ("-flto", "-O2")),
+    "some optimised when linked": ([("-flto",), (), (*CXX, "-flto")], (), ("-flto", "-O2")),
+    "patchable": ([("-fpatchable-function-entry=4",)] * 2, (), ()),
+    "sections collected": (
+        [("-ffunction-sections", "-fdata-sections")] * 2,
+        ("-ffunction-sections", "-fdata-sections"),
+        ("-Wl,--gc-sections",),
+    ),
 }
+COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "other linker", "optimised when linked"])
-def test_files_of_a_module(tmp_path, kind):
-    files = KINDS.get(kind, [(), (), CXX])
-    link = ()
-    if kind == "other linker":
-        if shutil.which("ld.gold") is None:
-            pytest.skip("no gold")
-        link = ("-fuse-ld=gold",)
-    if kind == "optimised when linked":
-        files, link = [("-flto",), ("-flto",), (*CXX, "-flto")], ("-flto", "-O2")
-    if kind == "without Python first":
-        files = [(f"-I{INCLUDE}", *files[0], "-UFASTDL_NO_PYTHON"), *files[1:]]
-    use(load(build(tmp_path, files, *link)), len(files))
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_of_a_module(tmp_path, kind, compiler):
+    files, source, link = KINDS[kind]
+    if compiler == "clang" and "-flto" in link:
+        if shutil.which("ld.lld") is None:
+            pytest.skip("clang's objects for that need lld")
+        link = (*link, "-fuse-ld=lld")
+    use(load(build(tmp_path, files, *link, source=source, compiler=compiler)), len(files))
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("linker", ["bfd", "gold", "lld", "mold"])
+def test_other_linkers(tmp_path, linker, compiler):
+    if shutil.which({"mold": "mold"}.get(linker, f"ld.{linker}")) is None:
+        pytest.skip(f"no {linker}")
+    files = [(), (), CXX]
+    path = build(tmp_path, files, f"-fuse-ld={linker}", source=(), compiler=compiler)
+    use(load(path), len(files))
+
+
+def test_objects_that_are_linked_in_two_steps(tmp_path):
+    """As by projects that make one object of a library and hide what is in it."""
+
+    def join(objects):
+        joined = tmp_path / "joined.o"
+        subprocess.run(["ld", "-r", *objects, "-o", joined], check=True)
+        subprocess.run(["objcopy", "--localize-hidden", joined], check=True)
+        return [joined]
+
+    files = [(), CXX]
+    use(load(build(tmp_path, files, source=(), prepare=join)), len(files))
+
+
+def test_a_linker_that_misses_it_says_what_to_do(tmp_path):
+    with pytest.raises(RuntimeError) as caught:
+        build(tmp_path, [()], "-Wl,--no-undefined")
+    remedy = "fastdl_c_is_missing__compile_it_or_define_FASTDL_IMPLEMENTATION_in_one_file"
+    assert remedy in str(caught.value)
+    with pytest.raises(RuntimeError, match=remedy):
+        build(tmp_path, [()])  # it is hidden, so that a module cannot be linked without
 
 
 def symbols(path, kinds):
@@ -154,39 +217,35 @@ def symbols(path, kinds):
 
 
 @pytest.mark.parametrize("flags", [(), (LIMITED,), CXX], ids=["full", "limited", "c++"])
-def test_what_files_share_is_named_by_the_release(tmp_path, flags):
-    """A function or variable that lacks it is missing in the list of names of fastdl.h."""
-    build(tmp_path, [flags])
-    (path,) = tmp_path.glob("*_0.o")
-    shared = symbols(path, "WVu")
+def test_one_symbol_is_shared_and_named_by_the_release(tmp_path, flags):
+    path = build(tmp_path, [flags], source=flags)
     release = fastdl.__version__.replace(".", "_")
-    assert [name for name in shared if not name.endswith(release)] == []
-    assert len(shared) > 50
-    assert symbols(path, "TDBRC") == {"total_0"}
-
-
-def test_no_name_in_the_list_is_left_over():
-    header = (INCLUDE / "fastdl" / "fastdl.h").read_text()
-    names = re.findall(r"^#define (\w+) FASTDL_NAME_\(\1\)$", header, re.MULTILINE)
-    assert names == sorted(names)
-    assert [name for name in names if len(re.findall(rf"\b{name}\b", header)) < 3] == []
+    (name,) = symbols(cold_half(*flags), "TDBRCWVu")
+    assert name.endswith(release)
+    assert symbols(tmp_path / f"{path.name.split('.')[0]}_0.o", "TDBRCWVu") == {"total_0"}
+    shown = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True)
+    assert name not in shown.stdout
 
 
 def test_libraries_of_two_releases_in_one_module(tmp_path):
-    """The other one has room for shorter messages, in structs that it shares with nobody."""
+    """The other one has room for shorter messages."""
     folder = tmp_path / "other" / "fastdl"
     shutil.copytree(INCLUDE / "fastdl", folder)
     release = fastdl.__version__.replace(".", "_")
-    text = (folder / "fastdl.h").read_text()
-    assert release in text
-    assert "char text[1024];" in text
-    text = text.replace(release, "77_0").replace("char text[1024];", "char text[20];")
-    (folder / "fastdl.h").write_text(text)
-    for files in [((), (f"-I{folder.parent}",)), ((f"-I{folder.parent}",), ())]:
+    for name, old, new in (
+        ("fastdl.h", release, "77_0"),
+        ("fastdl.c", "char text[1024];", "char text[20];"),
+    ):
+        text = (folder / name).read_text()
+        assert old in text
+        (folder / name).write_text(text.replace(old, new))
+    ours, theirs = (IMPLEMENTATION,), (IMPLEMENTATION, f"-I{folder.parent}")
+    for files in [(ours, theirs), (theirs, ours)]:
         module = load(build(tmp_path, files))
         for i, flags in enumerate(files):
             with pytest.raises(TypeError) as caught:
                 getattr(module, f"total_{i}")(np.zeros(3, "int8"))
             message = str(caught.value)
-            expected = "x: expected float32, got int8: convert it first"[: 19 if flags else 99]
+            cut = 19 if flags is theirs else 99
+            expected = "x: expected float32, got int8: convert it first"[:cut]
             assert message.startswith(f"{expected} (x is "), message

@@ -6,7 +6,7 @@ import weakref
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import fastdl
@@ -75,7 +75,6 @@ def assert_same(tensor, array):
             assert n == 1 or ours * array.itemsize == theirs
 
 
-@settings(max_examples=600, deadline=None)
 @given(st.data())
 def test_as_numpy(data):
     array = data.draw(arrays())
@@ -92,7 +91,6 @@ def test_as_numpy(data):
     assert_same(tensor[key], expected)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_views_of_views(data):
     array = data.draw(arrays())
@@ -105,7 +103,6 @@ def test_views_of_views(data):
     assert_same(tensor, array)
 
 
-@settings(max_examples=200, deadline=None)
 @given(arrays())
 def test_iteration_as_numpy(array):
     if array.ndim:

@@ -33,7 +33,7 @@ QUICK = ("--quick", "--only", "numpy,tvm_ffi")
 def test_fields_of_an_array(folder):
     found = inspect(folder, "numpy:arange(24, dtype='int16').reshape(4, 6)[1:, ::2].T", *QUICK)
     assert found["type"] == "numpy.ndarray"
-    assert found["way"]["kind"] == "bridge"
+    assert found["import_path"]["kind"] == "bridge"
     assert found["dlpack"]["capsule"] == "dltensor_versioned"
     managed = found["managed"]
     assert managed["form"] == "versioned" and managed["flags"] == 0
@@ -66,7 +66,7 @@ def test_a_legacy_capsule(folder, tmp_path):
         "    def __dlpack_device__(self): return 1, 0\n",
     )
     found = inspect(tmp_path, "older:Array()", *QUICK)
-    assert found["way"]["kind"] == "__dlpack__"
+    assert found["import_path"]["kind"] == "__dlpack__"
     assert found["dlpack"] == {"keywords": ["stream"], "capsule": "dltensor", "raises": ""}
     assert found["managed"]["form"] == "legacy" and found["managed"]["version"] is None
     assert found["managed"]["shape"] == [2, 3]
@@ -74,8 +74,8 @@ def test_a_legacy_capsule(folder, tmp_path):
 
 def test_an_exchange_table(folder):
     found = inspect(folder, "fastdl:empty((2, 2))", *QUICK)
-    assert found["way"]["kind"] == "table"
-    assert found["way"]["table"] == {
+    assert found["import_path"]["kind"] == "table"
+    assert found["import_path"]["table"] == {
         "version": "1.3",
         "lends": True,
         "allocates": True,
@@ -84,9 +84,50 @@ def test_an_exchange_table(folder):
     assert found["managed"]["alignment"] >= 256
 
 
+def planned(folder, module, device):
+    """The plan for an array of `module`, whose data says that it is on `device`, and its lines."""
+    source = (
+        "class nb_ndarray(bytearray):\n"
+        "    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):\n"
+        "        raise BufferError('not now')\n"
+        f"    def __dlpack_device__(self): return {device}\n"
+    )
+    install(folder, module, source)
+    found = inspect(folder, f"{module}:nb_ndarray(3)", *QUICK, status=1)
+    lines = dict(drawing.facts(found))
+    return found["plan"], [lines[name] for name in ("plan", "stream", "copy=True")]
+
+
+def test_the_plan_for_a_type_with_a_table(folder):
+    found = inspect(folder, "numpy:zeros(3)", *QUICK)
+    plan = {"path": "table", "otherwise": "__dlpack__", "keywords": {}}
+    assert found["plan"] == {**plan, "stream": None, "copies": ["fastdl"]}
+    assert dict(drawing.facts(found))["plan"] == "table, otherwise __dlpack__"
+
+
+def test_the_plan_for_a_type_with_nothing_but_dlpack(tmp_path):
+    plan, lines = planned(tmp_path, "hosted", (1, 0))
+    assert (plan["keywords"], plan["stream"]) == ({"max_version": [1, 3]}, None)
+    called = "__dlpack__(max_version=(1, 3))"
+    assert lines == [called, "none is made to wait", "copied by fastdl"]
+
+
+def test_the_plan_for_data_on_a_device(tmp_path):
+    plan, lines = planned(tmp_path, "on_device", (2, 0))
+    assert (plan["stream"], plan["copies"]) == (1, ["its library", "fastdl"])
+    called = "__dlpack__(max_version=(1, 3), stream=1)"
+    assert lines == [called, "1 is made to wait", "copied by its library, otherwise fastdl"]
+
+
+def test_the_plan_for_data_that_its_library_does_not_order(tmp_path):
+    plan, lines = planned(tmp_path, "nanobind", (2, 0))
+    assert (plan["path"], lines[0]) == ("refused", "refused")
+
+
 def test_a_buffer_has_no_managed_tensor_of_its_own(folder):
     found = inspect(folder, "builtins:bytearray(b'abc')", *QUICK)
-    assert found["way"]["kind"] == "buffer" and found["dlpack"] is None
+    assert found["plan"] is None
+    assert found["import_path"]["kind"] == "buffer" and found["dlpack"] is None
     assert not found["managed"]["by_library"]
 
 
@@ -123,7 +164,7 @@ def test_a_consumer_that_ends_the_process_is_an_answer(tmp_path):
     install(tmp_path, "array_api_strict", source)
     found = inspect(tmp_path, "numpy:arange(3.)", "--only", "numpy,array_api_strict")
     assert found["consumers"]["array_api_strict"] == {
-        "outcome": "died",
+        "outcome": "crashed",
         "reason": "SIGABRT, in: convert",
     }
     assert found["consumers"]["numpy"]["outcome"] == "zero-copy"
@@ -148,7 +189,7 @@ def test_a_consumer_that_is_quick_is_not_imported(tmp_path):
         ("numpy:nonsense_", 2, "module 'numpy' has no attribute 'nonsense_'"),
         ("nonsense_:1", 2, "No module named 'nonsense_'"),
         ("numpy", 2, "expected MODULE:EXPRESSION"),
-        ("os:abort()", 2, "the process died (SIGABRT) at this: evaluate"),
+        ("os:abort()", 2, "the process crashed (SIGABRT) while evaluating the expression"),
         ("builtins:exit(3)", 2, "SystemExit: 3"),
     ],
 )
@@ -180,17 +221,17 @@ def test_errors_are_those_of_fastdl(folder):
             [[0], [2], [4], [1], [3], [5]],
         ),
         ([3], [2], ["row-major", "gaps along dimension 0"], [[0], [], [1], [], [2]]),
-        ([3], [-1], ["row-major", "backwards along dimension 0"], [[2], [1], [0]]),
+        ([3], [-1], ["row-major", "reversed along dimension 0"], [[2], [1], [0]]),
         (
             [2, 2],
             [0, 1],
-            ["row-major", "broadcast along dimension 0: each element is used again"],
+            ["row-major", "broadcast along dimension 0 (stride 0)"],
             [[0, 2], [1, 3]],
         ),
         (
             [2, 2],
             [1, 1],
-            ["row-major", "overlapping: elements share places"],
+            ["row-major", "overlapping: elements share memory"],
             [[0], [1, 2], [3]],
         ),
         (
@@ -202,7 +243,7 @@ def test_errors_are_those_of_fastdl(folder):
         (
             [2, 2, 2],
             [2, 4, 1],
-            ["permuted: dimension 2 runs fastest", "contiguous"],
+            ["permuted: dimension 2 varies fastest", "contiguous"],
             [[0], [1], [4], [5], [2], [3], [6], [7]],
         ),
         ([], [], ["one element"], [[0]]),
@@ -227,7 +268,7 @@ def test_a_large_tensor_is_not_drawn_but_counted():
     # Elements that share places, and are too many to be counted.
     layout = memory.layout_of([10**6, 10**6], [1, 1])
     assert layout["places"] is None
-    assert layout["words"] == ["row-major", "may overlap: too many elements to tell"]
+    assert layout["words"] == ["row-major", "may overlap: too many elements to check"]
 
 
 def test_drawing_of_a_transposed_array():
@@ -302,7 +343,7 @@ def test_one_element(folder):
     done = run(folder, "inspect", "numpy:zeros(1, 'int8')", "--plain", *QUICK)
     assert done.returncode == 0, done.stderr
     assert "  span          1 element of 1 byte, 1 of 1 place used: 1 byte\n" in done.stdout
-    assert "  imported by   bridge\n" in done.stdout
+    assert "  import path   bridge\n" in done.stdout
 
 
 def test_a_method_that_raises(tmp_path):

@@ -100,7 +100,7 @@ def test_a_subinterpreter_that_comes_first_spoils_nothing(kind):
 
 
 def test_python_initialized_again_refuses_fastdl():
-    refused = "refuses(import_fastdl, 'initialized again', 'another process')"
+    refused = "refuses(import_fastdl, 'after Py_Finalize', 'another process')"
     run(("main", "import fastdl; t = fastdl.empty(3)"), ("end", "main"), ("main", refused))
 
 
@@ -149,6 +149,12 @@ def test_a_subinterpreter_is_not_served_by_the_package_of_another(kind, flags):
         tensor = fastdl.empty((2, 3))
         assert api.borrow(tensor)["owned"] is False
         assert api.record(fastdl.Tensor) is not None
+        from fastdl import _policy
+        targets, unknown_library = [], _policy.unknown_library
+        def noted(*arguments):
+            targets.append(arguments)
+            return unknown_library(*arguments)
+        _policy.unknown_library = noted
     """
     alone = """
         api = load()
@@ -163,6 +169,15 @@ def test_a_subinterpreter_is_not_served_by_the_package_of_another(kind, flags):
                 assert "fastdl_import" in str(error)
             else:
                 raise AssertionError("a result that needs the package")
+        Table = type("Table", (Source,), {"__dlpack_c_exchange_api__": api.table_capsule()})
+        for _ in range(3):
+            try:
+                api.wrap(api.own(source), Table)
+            except BufferError as error:
+                assert str(error) == "this table makes no objects", error
+            else:
+                raise AssertionError("a table that makes none has made an object")
+        for like in (None, Source):
             try:
                 api.empty(source, like)
             except TypeError as error:
@@ -175,6 +190,7 @@ def test_a_subinterpreter_is_not_served_by_the_package_of_another(kind, flags):
         works(api)
         assert api.borrow(fastdl.empty((2, 3)))["owned"] is False
         assert type(api.wrap(api.own(fastdl.empty(3)), None)) is fastdl.Tensor
+        assert not targets
     """
     run(("main", imports), (kind, alone), ("main", again), ("end", kind), ("main", again),
         (kind, alone), ("main", again), flags=flags)  # fmt: skip
@@ -245,5 +261,5 @@ def test_the_header_works_after_python_was_initialized_again(flags):
 @builds
 def test_the_header_after_the_package_has_ended(flags):
     imports = "api = load(); api.import_runtime(); works(api)"
-    alone = "api = load(); works(api); refuses(api.import_runtime, 'initialized again'); works(api)"
+    alone = "api = load(); works(api); refuses(api.import_runtime, 'after Py_Finalize'); works(api)"
     run(("main", imports), ("end", "main"), ("main", alone), flags=flags)

@@ -1,6 +1,10 @@
 """Each layer of the package uses only those below it: what docs/architecture.md promises."""
 
 import re
+import subprocess
+import sysconfig
+from collections import defaultdict
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -11,17 +15,18 @@ SOURCE = ROOT / "src" / "fastdl"
 
 # From the bottom up. A file belongs to the first entry that its path begins with.
 LAYERS = (
-    ("the ABI and the public header", ("fastdl/dlpack.h", "fastdl/fastdl.h", "__init__.pxd")),
+    ("the ABI and the public header", ("fastdl/dlpack.h", "fastdl/fastdl.", "__init__.pxd")),
     (
-        "layout and ownership",
-        tuple(f"_core/{n}." for n in "atomics block copy dtypes layout".split()),
+        "memory",
+        ("_memory/",),
     ),
     ("the host core", ("_core/", "_library", "_native", "_version")),
     ("devices", ("_devices/",)),
     ("the protocol", ("_protocol/",)),
+    ("the list of libraries", ("bridges/lookup",)),
     ("conversions", ("_convert/",)),
     ("bridges", ("bridges/",)),
-    ("the package", ("_layers", "_build", "__init__.py")),
+    ("the package", ("_policy", "_build", "__init__.py")),
     ("the command line", ("__main__", "cli/")),
 )
 
@@ -44,16 +49,17 @@ def included_by(path, text):
             yield f"{path.parent.relative_to(SOURCE).as_posix()}/{name}"
 
 
-def imported_by(text):
-    """The modules of fastdl that a Python or Cython file imports, as paths in the package."""
-    pattern = r"^ *from fastdl\.?([\w.]*) (c?)import (?:\(([^)]*)\)|([^\n#]*))"
+def imported_by(text, source=SOURCE):
+    """The modules of a package that a Python or Cython file imports, as paths in its folder; in
+    functions, too."""
+    pattern = rf"^ *from {source.name}\.?([\w.]*) (c?)import (?:\(([^)]*)\)|([^\n#]*))"
     for package, c, several, one in re.findall(pattern, text, re.MULTILINE):
         folder = package.replace(".", "/") + "/" if package else ""
         for name in (several or one).strip(" \n,").split(","):
             inside = folder + name.split(" as ")[0].strip()
-            if (SOURCE / inside).is_dir():
+            if (source / inside).is_dir():
                 yield inside + "/"
-            elif list((SOURCE / folder).glob(f"{Path(inside).name}.p*")):
+            elif list((source / folder).glob(f"{Path(inside).name}.p*")):
                 yield inside
             else:
                 yield folder.removesuffix("/") or ("__init__.pxd" if c else "__init__.py")
@@ -85,3 +91,59 @@ def test_the_search_sees_imports():
     assert {"_core/tensor", "_core/native", "_devices/native"} <= set(imported_by(source))
     ordering = SOURCE / "_devices" / "ordering.c"
     assert "_core/lifetime.h" in set(included_by(ordering, ordering.read_text()))
+
+
+def circle_of_imports(source):
+    """Modules of a package of which each imports the next, and the last is the first; None if there
+    are none. What a module and its declarations (.pxd) import counts as one."""
+    imports = defaultdict(set)
+    for path in source.rglob("*"):
+        if path.suffix in (".py", ".pyx", ".pxd"):
+            name = path.relative_to(source).with_suffix("").as_posix()
+            imports[name].update({*imported_by(path.read_text(), source)} - {name})
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return None
+
+
+@pytest.mark.parametrize("source", [SOURCE, ROOT / "benchmarks"], ids=lambda path: path.name)
+def test_no_module_imports_itself_by_way_of_others(source):
+    """Neither at its top nor in a function."""
+    assert circle_of_imports(source) is None
+
+
+def test_a_circle_is_seen(tmp_path):
+    source = tmp_path / "package"
+    source.mkdir()
+    (source / "first.py").write_text("from package.second import x\n")
+    (source / "second.py").write_text("def f():\n    from package import third\n")
+    (source / "third.pyx").write_text("from package.first cimport y\n")
+    assert {*circle_of_imports(source)} == {"first", "second", "third"}
+
+
+def combined(target, *sources):
+    """One object file of C or object files; and the symbols of fastdl that it needs from others."""
+    paths = (ROOT / "include", SOURCE, sysconfig.get_path("include"))
+    flags = ["-std=c11", "-DFASTDL_LINKED=1", *(f"-I{path}" for path in paths)]
+    subprocess.run(["cc", *flags, "-r", "-nostdlib", "-o", target, *sources], check=True)
+    found = subprocess.run(["nm", "-u", target], check=True, capture_output=True, text=True)
+    return target, set(re.findall(r"\b(?:fdl|fastdl)_\w+", found.stdout))
+
+
+@pytest.mark.slow
+def test_the_core_needs_no_symbol_of_the_devices(tmp_path):
+    memory, _ = combined(tmp_path / "memory.o", *(SOURCE / "_memory").glob("*.c"))
+    core, needed = combined(tmp_path / "core.o", *(SOURCE / "_core").glob("*.c"))
+    assert "fdl_block_new" in needed  # so those of devices would be seen
+    _, needed = combined(tmp_path / "both.o", memory, core)
+    assert not needed
+
+
+def test_the_memory_layer_links_alone(tmp_path):
+    """It needs no symbol of a higher layer, nor of Python."""
+    library = tmp_path / "memory.so"
+    sources = sorted(map(str, (SOURCE / "_memory").glob("*.c")))
+    flags = ["-std=c11", "-shared", "-fPIC", "-Wl,-z,defs", "-I", str(ROOT / "include")]
+    subprocess.run(["cc", *flags, "-o", str(library), *sources], check=True)

@@ -5,7 +5,7 @@ The model is written from the DLPack specification with integers that do not ove
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import fastdl
@@ -135,7 +135,6 @@ addresses = st.sampled_from([None, 1, 256, 0x10000, 2**47, 2**63, 2**64 - 8, 2**
 offsets = st.sampled_from([0, 0, 0, 4, 2**32, 2**63, 2**64 - 256, 2**64 - 1])
 
 
-@settings(max_examples=1500, deadline=None)
 @given(
     st.lists(st.tuples(sizes, jumps), max_size=5),
     dtypes,
@@ -151,7 +150,6 @@ def test_any_descriptor(dims, dtype, with_strides, data, offset, flags, device):
     check(shape, dtype, strides, data, offset, flags, device)
 
 
-@settings(max_examples=400, deadline=None)
 @given(st.lists(st.integers(1, 2**20), min_size=1, max_size=4), dtypes, st.integers(-2, 2))
 @example([2**20, 2**20, 2**20, 8], UINT8, -1)
 def test_sizes_near_the_limit(dims, dtype, nudge):
@@ -163,7 +161,6 @@ def test_sizes_near_the_limit(dims, dtype, nudge):
     check((max(0, min(last + nudge, INT64_MAX)), *dims), dtype, data=1)
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.integers(-3, 12)), max_size=4),
     st.sampled_from([UINT8, FLOAT32]),
@@ -304,7 +301,7 @@ def test_impossible_types(dtype, reason):
         fastdl.from_dlpack(capsule_of((1,), dtype))
 
 
-@pytest.mark.parametrize("dtype", [(18, 32, 1), (255, 255, 65535), (3, 64, 1), (99, 1, 8)])
+@pytest.mark.parametrize("dtype", [(98, 32, 1), (255, 255, 65535), (3, 64, 1), (99, 1, 8)])
 def test_unknown_types_pass(dtype):
     assert check((2,), dtype, data=2**20) is not None
 
@@ -366,7 +363,6 @@ def test_padded_elements_have_strides():
 # ---- what leaves ----------------------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(st.integers(0, 2**13), max_size=4))
 def test_exports_have_strides(shape):
     tensor = fastdl.from_dlpack(capsule_of(tuple(shape), UINT8, data=2**32, device=(CPU, 0)))

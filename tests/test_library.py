@@ -21,7 +21,8 @@ def test_a_compiled_module_looks_like_any_other(name):
     package, _, short = name.rpartition(".")
     assert module is sys.modules[name] is getattr(sys.modules[package], short)
     assert (module.__name__, module.__spec__.name, module.__package__) == (name, name, package)
-    assert module.__file__ == sys.modules["fastdl._native"].__file__
+    assert module.__file__ == sys.modules["fastdl._native"].__file__ == module.__spec__.origin
+    assert module.__loader__ is module.__spec__.loader  # or each traceback warns on CPython 3.15
 
 
 def test_a_module_that_threads_need_at_once_is_loaded_once():

@@ -7,6 +7,7 @@ import pytest
 import fastdl
 from fastdl._protocol import consumer
 from tests.support.headers import INSTALLED
+from tests.support.producers import Given
 
 
 def of_tensor(tensor):
@@ -207,3 +208,17 @@ def test_arrays_that_change_while_their_type_is_found(enter, change):
 def test_strides_say_nothing_where_there_are_no_elements(enter, shape):
     array = np.lib.stride_tricks.as_strided(np.zeros(9, np.int32), shape, (5,) * len(shape))
     assert enter(array)["shape"] == shape
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+@pytest.mark.parametrize("data", [0, None])
+@pytest.mark.parametrize("flags", [0, 1])
+def test_arrays_without_elements_are_as_writable_as_their_tensor(shape, data, flags):
+    """NumPy allocates writable memory of its own where it is given no address."""
+    fields = {"shape": shape, "flags": flags} | ({"data": data} if data == 0 else {})
+    tensor = fastdl.from_dlpack(Given(**fields).capsule())
+    assert tensor.readonly == bool(flags)
+    for array in (tensor.numpy(), np.asarray(tensor), fastdl.convert(tensor, np.ndarray)):
+        assert array.shape == shape
+        assert array.flags.writeable == (not flags)
+        assert not array.flags.owndata

@@ -12,10 +12,12 @@ import pytest
 
 import fastdl
 from fastdl._core import tensor as core
+from fastdl._native import dtype_facts
 from tests.support.ctypes_dlpack import SUBBYTE_PADDED, capsule_of
+from tests.support.memory import filled
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
-NAMES = [row[0] for row in core.dtype_facts()]
+NAMES = [row[0] for row in dtype_facts()]
 
 
 def out_of_band(x, protocol=5):
@@ -25,14 +27,6 @@ def out_of_band(x, protocol=5):
 
 def there_and_back(x, protocol=5):
     return pickle.loads(pickle.dumps(x, protocol))
-
-
-def filled(dtype, shape=(3, 4)):
-    """A compact tensor of distinct bytes."""
-    tensor = fastdl.empty(shape, dtype)
-    memory = core.as_bytes(tensor).numpy()
-    memory[:] = np.arange(1, memory.size + 1, dtype=np.uint8)
-    return tensor
 
 
 def assert_same(loaded, tensor):
@@ -225,6 +219,16 @@ GOOD = (bytearray(24), (2, 32, 1), (2, 3), "C", False)
         (2, (2**62, 2**62), ValueError),
         (2, (1,) * 65, ValueError),
         (2, ("a",), TypeError),
+        (2, (2.5, 3), TypeError),  # which is not 2
+        (2, (True, 3), TypeError),
+        (2, (2**70,), ValueError),
+        (2, (-(2**70),), ValueError),
+        (1, (256, 32, 1), ValueError),
+        (1, (-1, 32, 1), ValueError),
+        (1, (2, 32.5, 1), TypeError),
+        (1, (2, 32, 2**16), ValueError),
+        (3, "X", ValueError),
+        (3, 0, ValueError),
         (2, None, TypeError),
     ],
 )
@@ -234,6 +238,12 @@ def test_arguments_that_do_not_fit(place, value, error):
     arguments[place] = value
     with pytest.raises(error):
         fastdl._unpickle(*arguments)
+
+
+@pytest.mark.parametrize("size", [2.5, True, 2**70, -(2**70), "a", None, 2**62])
+def test_column_major_sizes_that_do_not_fit(size):
+    with pytest.raises((TypeError, ValueError)):
+        fastdl._unpickle(bytearray(24), (2, 32, 1), (size, 3), "F", False)
 
 
 def test_a_pickle_that_an_older_release_wrote():

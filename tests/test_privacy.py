@@ -1,5 +1,7 @@
 """What a report tells of who ran it, and where: nothing."""
 
+import sys
+
 import pytest
 
 from fastdl.cli.privacy import anonymous
@@ -14,12 +16,17 @@ from fastdl.cli.privacy import anonymous
         ("/Users/John Smith/x.py", "~/x.py"),
         ("/home/bob/x.py", "~/x.py"),
         ("no '/home/bob' here", "no '~' here"),
-        ("/home/bob and /usr/lib", "~ and /usr/lib"),
+        ("/home/bob and /opt/lib", "~ and /opt/lib"),
         ("/home/bob /home/Jo Ann/x", "~ ~/x"),
     ],
 )
 def test_home_folders_of_others(text, expected):
     assert anonymous(text) == expected
+
+
+def test_a_home_folder_ends_before_another_folder(monkeypatch):
+    monkeypatch.setattr(sys, "base_prefix", "/usr")
+    assert anonymous("/home/bob and /usr/lib") == "~ and <python>/lib"
 
 
 @pytest.mark.parametrize("home", [r"D:\Staff\John Smith", "/srv/staff/John Smith"])

@@ -1,5 +1,6 @@
 """fastdl.Tensor as a producer: what `__dlpack__` answers to each argument."""
 
+import functools
 import gc
 import weakref
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import fastdl
+from tests.support.c_producers import WORLDS, given
 from tests.support.ctypes_dlpack import (
     CUDA_HOST,
     IS_COPIED,
@@ -39,6 +41,27 @@ def readonly(array):
     return fastdl.from_dlpack(array)
 
 
+# What must follow the same rules: types in C, with the package and without it.
+PRODUCERS = {
+    "fastdl.Tensor": fastdl.from_dlpack,
+    **{
+        f"a type in C, {name}": functools.partial(given, api.Lending)
+        for name, api in WORLDS.items()
+    },
+}
+
+
+@pytest.fixture(params=PRODUCERS.values(), ids=PRODUCERS)
+def exporter(request, array):
+    return request.param(array)
+
+
+@pytest.fixture(params=PRODUCERS.values(), ids=PRODUCERS)
+def readonly_exporter(request, array):
+    array.flags.writeable = False
+    return request.param(array)
+
+
 # ---- the descriptor -------------------------------------------------------------------------
 
 
@@ -56,9 +79,9 @@ def test_descriptor(array, tensor, max_version):
     assert struct.deleter
 
 
-def test_versioned_capsules_are_stamped(tensor):
+def test_versioned_capsules_are_stamped(exporter):
     for asked in [(1, 0), (1, 3), (1, 99), (2, 0)]:
-        struct = opened(tensor.__dlpack__(max_version=asked))
+        struct = opened(exporter.__dlpack__(max_version=asked))
         assert (struct.version.major, struct.version.minor) == (1, 3)
 
 
@@ -102,8 +125,8 @@ def test_every_export_is_its_own(tensor):
         ((np.int64(1), np.uint8(0)), "dltensor_versioned"),
     ],
 )
-def test_max_version(tensor, max_version, name):
-    assert name_of(tensor.__dlpack__(max_version=max_version)) == name
+def test_max_version(exporter, max_version, name):
+    assert name_of(exporter.__dlpack__(max_version=max_version)) == name
 
 
 @pytest.mark.parametrize(
@@ -111,9 +134,9 @@ def test_max_version(tensor, max_version, name):
     [1, "1.0", (1,), (1, 0, 0), (), (1.0, 0), ("1", "0"), (None, 0), (True, 0), (-1, 0), (1, -1),
      {1: 0, 2: 0}, 1.0],
 )  # fmt: skip
-def test_max_version_of_other_forms(tensor, max_version):
+def test_max_version_of_other_forms(exporter, max_version):
     with pytest.raises(TypeError, match="max_version"):
-        tensor.__dlpack__(max_version=max_version)
+        exporter.__dlpack__(max_version=max_version)
 
 
 @pytest.mark.parametrize(
@@ -129,26 +152,26 @@ def test_max_version_of_other_forms(tensor, max_version):
         (np.int64(60), "dltensor"),
     ],
 )
-def test_version_of_the_draft(tensor, version, name):
-    assert name_of(tensor.__dlpack__(version=version)) == name
+def test_version_of_the_draft(exporter, version, name):
+    assert name_of(exporter.__dlpack__(version=version)) == name
 
 
 @pytest.mark.parametrize("version", [70, 80, 99, 131, 140, 200, 10**30])
-def test_versions_that_are_not_spoken(tensor, version):
+def test_versions_that_are_not_spoken(exporter, version):
     with pytest.raises(BufferError, match="expected version"):
-        tensor.__dlpack__(version=version)
+        exporter.__dlpack__(version=version)
 
 
 @pytest.mark.parametrize("version", ["60", 60.0, (1, 0), True, b""])
-def test_versions_of_other_types(tensor, version):
+def test_versions_of_other_types(exporter, version):
     with pytest.raises(TypeError, match="version"):
-        tensor.__dlpack__(version=version)
+        exporter.__dlpack__(version=version)
 
 
-def test_both_versions(tensor):
+def test_both_versions(exporter):
     with pytest.raises(TypeError, match="max_version or version"):
-        tensor.__dlpack__(max_version=(1, 0), version=100)
-    assert name_of(tensor.__dlpack__(max_version=None, version=100)) == "dltensor_versioned"
+        exporter.__dlpack__(max_version=(1, 0), version=100)
+    assert name_of(exporter.__dlpack__(max_version=None, version=100)) == "dltensor_versioned"
 
 
 # ---- read-only ------------------------------------------------------------------------------
@@ -163,18 +186,18 @@ def test_versioned_capsules_say_read_only(readonly, tensor, arguments):
 @pytest.mark.parametrize(
     "arguments", [{}, {"max_version": (0, 8)}, {"version": 60}, {"dl_device": (1, 0)}]
 )
-def test_legacy_capsules_refuse_read_only(readonly, arguments):
+def test_legacy_capsules_refuse_read_only(readonly_exporter, arguments):
     with pytest.raises(BufferError, match="read-only"):
-        readonly.__dlpack__(**arguments)
+        readonly_exporter.__dlpack__(**arguments)
 
 
 @pytest.mark.parametrize("arguments", [{}, {"max_version": (0, 8)}, {"version": 60}])
-def test_a_copy_of_read_only_memory_may_be_legacy(readonly, arguments):
-    capsule = readonly.__dlpack__(copy=True, **arguments)
+def test_a_copy_of_read_only_memory_may_be_legacy(array, readonly_exporter, arguments):
+    capsule = readonly_exporter.__dlpack__(copy=True, **arguments)
     assert name_of(capsule) == "dltensor"
     copied = fastdl.from_dlpack(capsule)
     assert not copied.readonly
-    assert copied.tolist() == readonly.tolist()
+    assert copied.tolist() == array.tolist()
 
 
 # ---- other flags ----------------------------------------------------------------------------
@@ -226,21 +249,21 @@ def test_copy_true(array, tensor, dl_device):
     assert array.tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_copy_true_of_read_only_memory_is_writable(readonly):
-    assert opened(readonly.__dlpack__(copy=True, max_version=(1, 0))).flags == IS_COPIED
+def test_copy_true_of_read_only_memory_is_writable(readonly_exporter):
+    assert opened(readonly_exporter.__dlpack__(copy=True, max_version=(1, 0))).flags == IS_COPIED
 
 
 @pytest.mark.parametrize("copy", [None, False])
-def test_without_a_copy(array, tensor, copy):
-    struct = opened(tensor.__dlpack__(copy=copy, max_version=(1, 0)))
+def test_without_a_copy(array, exporter, copy):
+    struct = opened(exporter.__dlpack__(copy=copy, max_version=(1, 0)))
     assert struct.tensor.data == array.ctypes.data
     assert struct.flags == 0
 
 
 @pytest.mark.parametrize("copy", [0, 1, "yes", np.False_, 1.0])
-def test_copy_is_a_bool(tensor, copy):
+def test_copy_is_a_bool(exporter, copy):
     with pytest.raises(TypeError, match="copy"):
-        tensor.__dlpack__(copy=copy)
+        exporter.__dlpack__(copy=copy)
 
 
 # ---- dl_device ------------------------------------------------------------------------------
@@ -250,8 +273,8 @@ def test_copy_is_a_bool(tensor, copy):
     "dl_device", [(1, 0), [1, 0], (fastdl.DeviceType.CPU, 0), fastdl.Device("cpu"), (np.int8(1), 0)]
 )
 @pytest.mark.parametrize("copy", [None, False])
-def test_dl_device_where_it_is(array, tensor, dl_device, copy):
-    capsule = tensor.__dlpack__(dl_device=dl_device, copy=copy, max_version=(1, 0))
+def test_dl_device_where_it_is(array, exporter, dl_device, copy):
+    capsule = exporter.__dlpack__(dl_device=dl_device, copy=copy, max_version=(1, 0))
     assert opened(capsule).tensor.data == array.ctypes.data
 
 
@@ -263,40 +286,40 @@ def test_dl_device_of_pinned_memory():
 
 
 @pytest.mark.parametrize("dl_device", [(2, 0), (10, 0), (14, 3), (99, 0), (3, 0)])
-def test_dl_device_out_of_reach(tensor, dl_device):
+def test_dl_device_out_of_reach(exporter, dl_device):
     why = "cannot be copied to.* (has no .* driver|fastdl copies)"
     with pytest.raises(BufferError, match=why):
-        tensor.__dlpack__(dl_device=dl_device)
+        exporter.__dlpack__(dl_device=dl_device)
     with pytest.raises(BufferError, match=why):
-        tensor.__dlpack__(dl_device=dl_device, copy=True)
+        exporter.__dlpack__(dl_device=dl_device, copy=True)
     with pytest.raises(fastdl.CopyRequiredError):
-        tensor.__dlpack__(dl_device=dl_device, copy=False)
+        exporter.__dlpack__(dl_device=dl_device, copy=False)
 
 
 @pytest.mark.parametrize("dl_device", [(1, 1), [1, -1], (fastdl.DeviceType.CPU, 2)])
-def test_dl_device_of_a_host_that_is_not_there(tensor, dl_device):
+def test_dl_device_of_a_host_that_is_not_there(exporter, dl_device):
     with pytest.raises(BufferError, match=r"one CPU, 'cpu' or \(1, 0\)"):
-        tensor.__dlpack__(dl_device=dl_device)
+        exporter.__dlpack__(dl_device=dl_device)
 
 
 @pytest.mark.parametrize("dl_device", [1, "cpu", (1,), (1, 0, 0), (), ("cpu", 0), (1, None), 1.5])
-def test_dl_device_of_other_forms(tensor, dl_device):
+def test_dl_device_of_other_forms(exporter, dl_device):
     with pytest.raises(TypeError):
-        tensor.__dlpack__(dl_device=dl_device)
+        exporter.__dlpack__(dl_device=dl_device)
 
 
 # ---- the call -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("arguments", [(None,), ((1, 0),), (-1,), (None, (1, 0))])
-def test_positional_arguments(tensor, arguments):
+def test_positional_arguments(exporter, arguments):
     with pytest.raises(TypeError, match="positional"):
-        tensor.__dlpack__(*arguments)
+        exporter.__dlpack__(*arguments)
 
 
-def test_unknown_keywords(tensor):
+def test_unknown_keywords(exporter):
     with pytest.raises(TypeError, match="unexpected keyword"):
-        tensor.__dlpack__(device=None)
+        exporter.__dlpack__(device=None)
 
 
 def test_unbound(tensor):
@@ -306,19 +329,19 @@ def test_unbound(tensor):
         fastdl.Tensor.__dlpack__(1)
 
 
-def test_all_defaults_given(tensor):
-    capsule = tensor.__dlpack__(
+def test_all_defaults_given(exporter):
+    capsule = exporter.__dlpack__(
         stream=None, max_version=None, dl_device=None, copy=None, version=None
     )
     assert name_of(capsule) == "dltensor"
 
 
-def test_the_newest_error_wins_over_nothing(tensor):
+def test_the_newest_error_wins_over_nothing(exporter):
     # Wrong arguments are refused before any memory is copied.
     with pytest.raises(TypeError):
-        tensor.__dlpack__(copy=True, max_version=1)
+        exporter.__dlpack__(copy=True, max_version=1)
     with pytest.raises(ValueError):
-        tensor.__dlpack__(copy=True, stream=5)
+        exporter.__dlpack__(copy=True, stream=5)
 
 
 # ---- lifetime -------------------------------------------------------------------------------

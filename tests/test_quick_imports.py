@@ -1,16 +1,18 @@
 """Imports that take a quicker way than `__dlpack__` in full: fastdl_peers in fastdl.h says where.
 
-The types here have the names that the table goes by. JAX, MLX, TensorFlow and tvm-ffi themselves
-are in tests/interop.
+The types here have the names that the table goes by. The libraries themselves are in
+tests/interop.
 """
 
 import array
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import fastdl
+from fastdl.cli.import_paths import keywords_of
 from tests.support.producers import CUDA, Given, OldProducer, Producer, hostile
 
 
@@ -20,10 +22,10 @@ def named(name, module, *bases, **members):
 
 class NotAsked:
     def __dlpack__(self, **keywords):
-        raise AssertionError("its buffer would do")
+        raise AssertionError("it must not be asked")
 
     def __dlpack_device__(self):
-        raise AssertionError("its buffer would do")
+        raise AssertionError("it must not be asked")
 
 
 # ---- buffers --------------------------------------------------------------------------------
@@ -31,7 +33,6 @@ class NotAsked:
 NAMES = {
     "jax": ("ArrayImpl", "jaxlib.of_the_tests"),
     "tensorflow": ("EagerTensor", "tensorflow.of_the_tests"),
-    "mlx": ("array", "mlx.core"),
 }
 libraries = pytest.mark.parametrize("library", NAMES)
 
@@ -111,14 +112,68 @@ def test_strides_in_parts_of_elements_are_asked_for():
     assert fastdl.from_dlpack(x).shape == (2, 3)
 
 
-def test_objects_are_refused_without_asking():
-    """TensorFlow aborts when a tensor of strings is asked for a capsule."""
-    x = np.array(["a", "b"], object).view(named(*NAMES["tensorflow"], NotAsked, np.ndarray))
-    for take in (fastdl.from_dlpack, lambda x: fastdl.from_dlpack(x, device="cpu")):
-        with pytest.raises(BufferError, match="Python objects, such as strings"):
-            take(x)
-    with pytest.raises(BufferError, match="Python objects, such as strings"):
-        fastdl.convert(x, np.ndarray)
+ENTRIES = [
+    fastdl.from_dlpack,
+    lambda x: fastdl.from_dlpack(x, device="cpu"),
+    lambda x: fastdl.from_dlpack(x, device=(1, 0)),
+    lambda x: fastdl.from_dlpack(x, device=CUDA),
+    lambda x: fastdl.from_dlpack(x, copy=True),
+    lambda x: fastdl.from_dlpack(x, copy=False),
+    lambda x: fastdl.from_dlpack(x, stream=-1),
+    fastdl.asarray,
+    lambda x: fastdl.convert(x, np.ndarray),
+    lambda x: fastdl.convert(x, np.ndarray, copy=False),
+    keywords_of,
+]
+
+
+@pytest.mark.parametrize(
+    ("library", "attributes", "words"),
+    [
+        *(
+            ("tensorflow", {"dtype": SimpleNamespace(name=name)}, f"a tensor of dtype {name}")
+            for name in ("string", "resource", "variant")
+        ),
+        ("jax", {"is_deleted": lambda self: True}, "got one that was deleted"),
+    ],
+    ids=("string", "resource", "variant", "deleted"),
+)
+@pytest.mark.parametrize("take", ENTRIES)
+def test_what_has_no_memory_is_not_asked(library, attributes, words, take):
+    """TensorFlow would end the process."""
+    kind = named(*NAMES[library], NotAsked, **attributes)
+    for cls in (kind, type("Derived", (kind,), {})):
+        with pytest.raises(BufferError, match=words):
+            take(cls())
+
+
+@pytest.mark.parametrize(
+    ("library", "attributes"),
+    [
+        ("tensorflow", {"dtype": SimpleNamespace(name="float32")}),
+        ("tensorflow", {"dtype": SimpleNamespace(name=5)}),
+        ("tensorflow", {"dtype": None}),
+        ("tensorflow", {}),
+        ("jax", {"is_deleted": lambda self: False}),
+        ("jax", {"is_deleted": None}),
+        ("jax", {}),
+    ],
+)
+def test_what_does_not_say_so_is_asked(library, attributes):
+    kind = named(*NAMES[library], Producer, **attributes)
+    for keywords in ({}, {"copy": True}):
+        assert fastdl.from_dlpack(kind(Given()), **keywords).shape == (2, 3)
+
+
+@pytest.mark.parametrize("library", ["tensorflow", "jax"])
+def test_an_interrupt_while_asking_for_the_type_is_raised(library):
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    kind = named(*NAMES[library], NotAsked, dtype=property(interrupted), is_deleted=interrupted)
+    for take in (fastdl.from_dlpack, lambda x: fastdl.from_dlpack(x, copy=True)):
+        with pytest.raises(KeyboardInterrupt):
+            take(kind())
 
 
 @libraries
@@ -143,7 +198,7 @@ def test_other_libraries_are_asked():
 
 
 def test_a_wide_character_is_no_number():
-    cls = named(*NAMES["mlx"], Answers, array.array)
+    cls = named(*NAMES["jax"], Answers, array.array)
     kind = "w" if sys.version_info >= (3, 13) else "u"
     x = cls(kind, "abc")
     tensor = fastdl.from_dlpack(x)
@@ -176,15 +231,27 @@ def test_host_data_takes_one_call():
         x.managed.assert_released()
 
 
-@pytest.mark.parametrize("fields", [{"device": CUDA}, {"versioned": False}], ids=["cuda", "legacy"])
-def test_other_capsules_are_dropped_and_asked_for_properly(fields):
+@pytest.mark.parametrize("library", ["pyarrow", "tvm_ffi"])
+def test_a_legacy_capsule_will_do(library):
+    """Read-only, if values of the library never change."""
+    x = later(library=library)(Given(versioned=False))
+    x.device = None
+    tensor = fastdl.from_dlpack(x)
+    assert tensor.readonly == (library == "pyarrow")
+    assert len(x.asked) == 1
+    del tensor
+    x.managed.assert_released()
+
+
+@pytest.mark.parametrize("versioned", [True, False])
+def test_other_capsules_are_dropped_and_asked_for_properly(versioned):
     given = []
 
     def act(self):
-        given.append(Given(**fields))
+        given.append(Given(device=CUDA, versioned=versioned))
         return given[-1].capsule()
 
-    x = later(library="pyarrow")(None, device=fields.get("device", (1, 0)), act=act)
+    x = later(library="pyarrow")(None, device=CUDA, act=act)
     for _ in range(2):
         given.clear()
         tensor = fastdl.from_dlpack(x)

@@ -38,7 +38,9 @@ def in_readme():
 def in_the_header():
     text = (README.parent / "include/fastdl/fastdl.h").read_text()
     function = re.search(r"(?m)^ \*     static PyObject .*?^ \*     }$", text, re.DOTALL)[0]
-    return "#include <fastdl/fastdl.h>\n" + re.sub(r"(?m)^ \* {0,5}", "", function)
+    return "#define FASTDL_IMPLEMENTATION\n#include <fastdl/fastdl.h>\n" + re.sub(
+        r"(?m)^ \* {0,5}", "", function
+    )
 
 
 MODULE = """

@@ -1,23 +1,32 @@
 """The pages that are generated from the sources leave out nothing that is public."""
 
 import re
+from functools import cache
 
 import pytest
 
 import fastdl
+from docs import quote
 from fastdl import __main__ as command_line
 from fastdl import cli
+from tests.errors.page import groups
 from tests.support.build import ROOT
 
 DOCS = ROOT / "docs"
 
 
+@cache
+def whole(page):
+    """As the site has it."""
+    return quote.complete((DOCS / page).read_text(), DOCS)
+
+
 def headings(page):
-    return set(re.findall(r"(?m)^##+ `(.+)`$", (DOCS / page).read_text()))
+    return set(re.findall(r"(?m)^##+ `(.+)`$", whole(page)))
 
 
 def test_each_public_name_of_the_package():
-    page = (DOCS / "python-reference.md").read_text()
+    page = whole("python-reference.md")
     constants = {"__version__", "dlpack_version"}
     assert all(f"`fastdl.{name}`" in page for name in constants)
     assert headings("python-reference.md") >= set(fastdl.__all__) - constants
@@ -29,10 +38,28 @@ def test_each_public_member_of_a_class(cls):
     assert headings("python-reference.md") >= members
 
 
+def test_each_signature_is_python():
+    for block in re.findall(r"(?s)```python\n(?!>>>)(.*?)```", whole("python-reference.md")):
+        compile(block, "python-reference.md", "exec")
+
+
+def test_each_message_has_an_entry():
+    page = whole("errors.md")
+    for group in groups():
+        assert f"\n## {group.title}\n" in page
+        assert all(row.message in page and row.cure in page for row in group.rows)
+
+
 def test_each_command_and_option():
     assert headings("command-line.md") == set(cli.COMMANDS)
     page = (DOCS / "command-line.md").read_text()
     assert all(f"| `{option}` |" in page for option in command_line.FACTS)
+
+
+def test_the_c_reference_does_not_refer_to_other_parts_of_the_header():
+    page = whole("c-reference.md")
+    assert re.findall(r"at the (?:top|end) of this|table at the top", page) == []
+    assert set(re.findall(r'\(see "([^"]+)"\)', page)) <= set(re.findall(r"(?m)^## (.+)$", page))
 
 
 def test_each_public_declaration_of_the_header():

@@ -3,6 +3,7 @@ agree. What is in a wheel is for test_wheel.py."""
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from contextlib import suppress
@@ -13,6 +14,7 @@ import pytest
 import fastdl
 
 ROOT = Path(__file__).parents[1]
+HEADERS = "fastdl.include.fastdl"
 REPOSITORY = "github.com/OWNER/fastdl"
 MADE = {"_build", "build", "fastdlpack.egg-info", "PKG-INFO"}
 OURS = ("docs", "include", "src", "tests", "benchmarks", ".ci", ".github")
@@ -49,9 +51,9 @@ def test_one_version():
 
 
 def test_every_placeholder_is_in_the_list():
-    releasing = read("docs/releasing.md")
+    releasing = read("docs/contributing.md")
     listed = set(re.findall(r"(?m)^\| `(\S+)` \|", releasing.partition("placeholders -->")[2]))
-    files = {path: text for path, text in texts() if path != "docs/releasing.md"}
+    files = {path: text for path, text in texts() if path != "docs/contributing.md"}
     assert {path for path, text in files.items() if "PLACEHOLDER" in text} == listed
     assert {path for path, text in files.items() if REPOSITORY in text} <= listed
     # And no other address of a repository of ours.
@@ -75,7 +77,7 @@ def test_the_workflow_runs_every_stage():
 def test_wheels_are_built_for_every_python_that_is_claimed():
     project = read("pyproject.toml")
     claimed = re.findall(r'"Programming Language :: Python :: 3\.(\d+)"', project)
-    (built,) = re.findall(r'(?m)^build = "cp31\{(.*)\}-\* cp314t-\*"', project)
+    (built,) = re.findall(r'(?m)^build = "cp31\{([\d,]+)\}-\* cp31\{4,5\}t-\*"', project)
     assert [f"1{minor}" for minor in built.split(",")] == claimed
     assert re.search(r'(?m)^requires-python = ">=3\.(\d+)"', project)[1] == claimed[0]
 
@@ -91,12 +93,12 @@ def test_nothing_publishes_with_a_secret():
 
 
 def commands():
-    rows = re.findall(r"(?m)^\| .*? \| (`.*`.*) \|$", read("CONTRIBUTING.md"))
+    rows = re.findall(r"(?m)^\| .*? \| (`.*`.*) \|$", read("docs/contributing.md"))
     return [command for row in rows for command in re.findall(r"`([^`]+)`", row)]
 
 
 def test_each_command_of_the_guide_exists():
-    """Sessions, stages, extras, files and tests that CONTRIBUTING.md names are there."""
+    """Sessions, stages, extras, files and tests that the guide names are there."""
     sessions = set(re.findall(r"(?m)^def (\w+)\(session", read("noxfile.py")))
     extras = set(re.findall(r"(?m)^([a-z0-9-]+) = \[", read("pyproject.toml")))
     found = commands()
@@ -112,6 +114,23 @@ def test_each_command_of_the_guide_exists():
             assert set(stages[1].split()) <= sessions, command
         if selected := re.match(r"pytest (\S+) -k (\w+)", command):
             assert re.search(rf"def test_\w*{selected[2]}", read(selected[1])), command
+
+
+@pytest.mark.parametrize(
+    ("command", "folders"), [("editable_wheel", {""}), ("bdist_wheel", {"", HEADERS})]
+)
+def test_an_editable_installation_is_src_itself(command, folders, monkeypatch):
+    """With a package from another folder, setuptools would make a finder of its own, where Cython
+    does not look."""
+    setuptools = pytest.importorskip("setuptools")
+    pytest.importorskip("Cython")
+    made = {}
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "argv", ["setup.py", command])
+    monkeypatch.setattr(setuptools, "setup", lambda **given: made.update(given))
+    runpy.run_path("setup.py")
+    assert made["package_dir"].keys() == folders
+    assert {HEADERS} & set(made["packages"]) == {HEADERS} & folders
 
 
 def test_the_hooks_use_the_tools_of_the_dev_extra():
@@ -130,19 +149,6 @@ def test_the_hooks_use_the_tools_of_the_dev_extra():
 @pytest.mark.parametrize("form", ["bug.yml", "library.yml", "idea.yml"])
 def test_issues_are_asked_for_what_doctor_says(form):
     assert "`python -m fastdl doctor --json`" in read(f".github/ISSUE_TEMPLATE/{form}")
-
-
-def test_relative_links_of_the_project_lead_somewhere():
-    for name in (
-        "CONTRIBUTING",
-        "SECURITY",
-        "CODE_OF_CONDUCT",
-        "docs/releasing",
-        "docs/versioning",
-    ):
-        text = read(f"{name}.md")
-        for link in re.findall(r"\]\((?!\w+:|#)([^)#]+)", text):
-            assert (ROOT / name).parent.joinpath(link).resolve().is_file(), (name, link)
 
 
 # ---- what a machine without a compiler is told ----------------------------------------------

@@ -10,6 +10,8 @@ import fastdl
 from tests.support.build import ROOT, run_compiler
 from tests.support.isolate import run_isolated
 
+pytestmark = pytest.mark.slow
+
 INCLUDE = ROOT / "include" / "fastdl"
 
 # What another release may change: the layouts of structs that a module uses for itself. Old text:
@@ -27,6 +29,7 @@ CHANGES = {
 }
 
 MODULE = """
+#define FASTDL_IMPLEMENTATION
 #include <fastdl/tensor.h>
 
 using Matrix = fastdl::tensor<const float, fastdl::shape<2, 3>, fastdl::c_contiguous>;

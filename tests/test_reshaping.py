@@ -1,4 +1,5 @@
-"""Views of a whole tensor: reshape, permute, T, squeeze, expand and view, against NumPy's."""
+"""Views of a whole tensor: reshape, flatten, permute, T, mT, squeeze, unsqueeze, expand, view and
+as_readonly, and contiguous, against NumPy's."""
 
 import gc
 import math
@@ -6,10 +7,11 @@ import weakref
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import fastdl
+from fastdl._core.tensor import is_immutable
 from tests.support.ctypes_dlpack import (
     CUDA,
     INT64_MAX,
@@ -61,7 +63,6 @@ def is_view(made, array):
     return made.size == 0 or np.may_share_memory(made, array)
 
 
-@settings(max_examples=400, deadline=None)
 @given(st.data())
 def test_reshape_as_numpy(data):
     array = data.draw(arrays())
@@ -139,10 +140,47 @@ def test_reshape_to_many_dimensions(ndim):
     assert view.reshape(3, 2).tolist() == [[0, 1], [2, 3], [4, 5]]
 
 
-# ---- permute and T --------------------------------------------------------------------------
+@given(arrays())
+def test_flatten_as_numpy(array):
+    tensor = fastdl.from_dlpack(array)
+    expected = array.reshape(-1)
+    if is_view(expected, array):
+        assert_same(tensor.flatten(), expected_flags(expected, array))
+    else:
+        with pytest.raises(fastdl.CopyRequiredError, match=r"use copy\(\)"):
+            tensor.flatten()
+        assert tensor.copy().flatten().tolist() == array.flatten().tolist()
 
 
-@settings(max_examples=150, deadline=None)
+@given(arrays())
+def test_contiguous_as_numpy(array):
+    tensor = fastdl.from_dlpack(array)
+    made = tensor.contiguous()
+    assert made.is_contiguous()
+    assert (made.shape, made.tolist()) == (array.shape, array.tolist())
+    if array.flags.c_contiguous:
+        assert made is tensor
+    else:
+        assert made.is_copied and not made.readonly
+        assert not np.may_share_memory(made.numpy(), array)
+
+
+def test_contiguous_is_about_row_major_order():
+    tensor = tensor_of(2, 3)
+    assert tensor.T.is_contiguous("F")
+    assert tensor.T.contiguous().strides == (2, 1)
+    readonly = tensor.as_readonly()
+    assert readonly.contiguous() is readonly and readonly.contiguous().readonly
+    unreachable = fastdl.from_dlpack(
+        capsule_of((2, 3), data=0x1000, strides=(1, 2), device=(OPENCL, 0))
+    )
+    with pytest.raises(BufferError, match="opencl:0"):
+        unreachable.contiguous()
+
+
+# ---- permute, T and mT ----------------------------------------------------------------------
+
+
 @given(st.data())
 def test_permute_as_numpy(data):
     array = data.draw(arrays())
@@ -172,10 +210,25 @@ def test_only_a_matrix_has_a_transpose(shape):
         tensor_of(*shape).T  # noqa: B018 - reading it is the test
 
 
-# ---- squeeze --------------------------------------------------------------------------------
+@given(arrays())
+def test_transposes_of_a_stack_as_numpy(array):
+    tensor = fastdl.from_dlpack(array)
+    if array.ndim < 2:
+        with pytest.raises(ValueError, match="two dimensions or more"):
+            tensor.mT  # noqa: B018 - reading it is the test
+    else:
+        assert_same(tensor.mT, array.swapaxes(-1, -2))
 
 
-@settings(max_examples=150, deadline=None)
+def test_transposes_of_a_stack_of_64_dimensions():
+    tensor = tensor_of(2, 3).reshape(*[1] * 62, 2, 3)
+    assert tensor.mT.shape == (*[1] * 62, 3, 2)
+    assert tensor.mT.mT.strides == tensor.strides
+
+
+# ---- squeeze and unsqueeze ------------------------------------------------------------------
+
+
 @given(st.data())
 def test_squeeze_as_numpy(data):
     array = data.draw(arrays())
@@ -197,10 +250,32 @@ def test_squeeze_refuses_other_dimensions(axis):
         tensor_of(1, 3, 1).squeeze(axis)
 
 
+@given(st.data())
+def test_unsqueeze_as_numpy(data):
+    array = data.draw(arrays())
+    axis = data.draw(st.integers(-array.ndim - 1, array.ndim))
+    tensor = fastdl.from_dlpack(array)
+    view = tensor.unsqueeze(np.int64(axis) if data.draw(st.booleans()) else axis)
+    assert_same(view, np.expand_dims(array, axis))
+    assert view.squeeze(axis).strides == tensor.strides
+
+
+@pytest.mark.parametrize("axis", [3, -4, 2**31, -(2**62)])
+def test_unsqueeze_at_an_axis_that_is_none(axis):
+    with pytest.raises(ValueError, match="expected an axis from 0"):
+        tensor_of(2, 3).unsqueeze(axis)
+
+
+def test_unsqueeze_up_to_64_dimensions():
+    tensor = tensor_of(2, 3).reshape(*[1] * 61, 2, 3)
+    assert tensor.unsqueeze(-1).shape == (*tensor.shape, 1)
+    with pytest.raises(ValueError, match="fewer than 64"):
+        tensor.unsqueeze(0).unsqueeze(0)
+
+
 # ---- expand ---------------------------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_expand_as_numpy(data):
     array = data.draw(arrays())
@@ -241,10 +316,42 @@ def test_expand_counts_its_bytes():
     assert tensor.expand(0, 2**62, 2**62).size == 0
 
 
+# ---- as_readonly ----------------------------------------------------------------------------
+
+
+@given(arrays())
+def test_as_readonly_as_numpy(array):
+    tensor = fastdl.from_dlpack(array)
+    expected = array.view()
+    expected.flags.writeable = False
+    assert_same(tensor.as_readonly(), expected)
+    assert tensor.readonly is not array.flags.writeable
+
+
+def test_as_readonly_stays_so_until_a_copy():
+    array = np.zeros(3)
+    tensor = fastdl.from_dlpack(array)
+    view = tensor.as_readonly()
+    for made in (view[1:], view.as_readonly(), fastdl.from_dlpack(view), view.reshape(1, 3)):
+        assert made.readonly
+        assert not np.from_dlpack(made).flags.writeable
+    with pytest.raises(BufferError, match="read-only"):
+        view.__dlpack__()
+    with pytest.raises(ValueError, match="read-only"):
+        view.numpy()[0] = 1
+    assert not view.copy().readonly
+    tensor.numpy()[0] = 5  # what still may write shows
+    assert view[0].item() == 5
+
+
+def test_as_readonly_promises_nothing_about_other_writers():
+    # Libraries whose values never change get a copy.
+    assert not is_immutable(tensor_of(3).as_readonly())
+
+
 # ---- view -----------------------------------------------------------------------------------
 
 
-@settings(max_examples=400, deadline=None)
 @given(st.data())
 def test_view_as_numpy(data):
     array = data.draw(arrays())
@@ -299,7 +406,7 @@ def test_view_of_sizes_that_do_not_divide_each_other():
     pairs = triples.view("uint8x2")
     assert (pairs.shape, pairs.strides) == ((2, 6), (6, 1))
     assert bytes(pairs) == bytes(data)
-    with pytest.raises(ValueError, match="whole number of such elements"):
+    with pytest.raises(ValueError, match="multiple of the new element size"):
         triples[:, :3].view("uint8x2")
     odd = fastdl.from_dlpack(capsule_of((2, 2), (1, 8, 3), data=data, strides=(3, 1)))
     with pytest.raises(fastdl.CopyRequiredError, match="strides"):
@@ -371,9 +478,14 @@ def test_packed_elements_keep_row_major_order():
     assert tensor.reshape(1, 6).T.tolist() == [[1], [2], [3], [4], [5], [6]]
     assert tensor.reshape(1, 6).squeeze(0).tolist() == [1, 2, 3, 4, 5, 6]
     assert tensor.view("uint4").tolist() == tensor.tolist()
+    assert tensor.flatten().tolist() == [1, 2, 3, 4, 5, 6]
+    assert tensor.unsqueeze(1).tolist() == [[[1, 2, 3]], [[4, 5, 6]]]
+    assert tensor.reshape(6, 1).mT.tolist() == [[1, 2, 3, 4, 5, 6]]
+    assert tensor.as_readonly().tolist() == tensor.tolist()
+    assert tensor.contiguous() is tensor
 
 
-@pytest.mark.parametrize("view", [lambda t: t.T, lambda t: t.permute(1, 0),
+@pytest.mark.parametrize("view", [lambda t: t.T, lambda t: t.mT, lambda t: t.permute(1, 0),
                                   lambda t: t.expand(2, 2, 3), lambda t: t.view("uint8"),
                                   lambda t: t.view("int4")])  # fmt: skip
 def test_packed_elements_in_another_order_are_refused(view):
@@ -383,10 +495,10 @@ def test_packed_elements_in_another_order_are_refused(view):
 
 # ---- arguments ------------------------------------------------------------------------------
 
-METHODS = ["reshape", "permute", "expand", "squeeze"]
+METHODS = ["reshape", "permute", "expand", "squeeze"]  # which take sequences
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, "unsqueeze"])
 @pytest.mark.parametrize("arguments", [(True,), (1.0,), ("1",), ([1.0],), ([[1]],), ({1},),
                                        ((None,),), (object(),), (np.True_,)])  # fmt: skip
 def test_arguments_that_are_no_ints(method, arguments):
@@ -394,7 +506,7 @@ def test_arguments_that_are_no_ints(method, arguments):
         getattr(tensor_of(1), method)(*arguments)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, "unsqueeze"])
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**100])
 def test_arguments_beyond_64_bits(method, number):
     with pytest.raises(ValueError):
@@ -415,6 +527,8 @@ def test_an_error_inside_index_passes_unchanged(method):
 
     with pytest.raises(KeyError, match="mine"):
         getattr(tensor_of(1), method)((Bad(),))
+    with pytest.raises(KeyError, match="mine"):
+        tensor_of(1).unsqueeze(Bad())
 
 
 def test_a_tensor_without_dimensions_is_a_size():
@@ -429,9 +543,13 @@ VIEWS = {
     "reshape": lambda t: t.reshape(3, 2),
     "permute": lambda t: t.permute(1, 0),
     "T": lambda t: t.T,
+    "mT": lambda t: t.mT,
+    "flatten": lambda t: t.flatten(),
     "squeeze": lambda t: t.squeeze(),
+    "unsqueeze": lambda t: t.unsqueeze(1),
     "expand": lambda t: t.expand(4, 2, 3),
     "view": lambda t: t.view("int32"),
+    "as_readonly": lambda t: t.as_readonly(),
 }
 every_view = pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
 
@@ -504,7 +622,8 @@ def test_errors_leak_no_reference():
     for call in [
         lambda t: t.reshape(5), lambda t: t.T.reshape(6), lambda t: t.permute(0, 0),
         lambda t: t.squeeze(0), lambda t: t.expand(3, 3), lambda t: t[:, ::2].view("int8"),
-        lambda t: t.view("int4"), lambda t: t.reshape([None]),
+        lambda t: t.view("int4"), lambda t: t.reshape([None]), lambda t: t.T.flatten(),
+        lambda t: t.unsqueeze(3), lambda t: t[0].mT, lambda t: t + 1, lambda t: -t,
     ]:  # fmt: skip
         with pytest.raises((ValueError, TypeError, BufferError)):
             call(tensor)

@@ -44,7 +44,7 @@ def set_lanes(dl_tensor):
         (set_("data", None), "a NULL data pointer"),
         (set_lanes, "0 lanes"),
         (set_("ndim", 65), "a number of dimensions"),
-        (set_("byte_offset", 2**64 - 4), "a byte_offset"),
+        (set_("byte_offset", 2**64 - 4), "byte_offset that leads"),
     ],
     ids=["shape", "data", "lanes", "ndim", "byte_offset"],
 )

@@ -82,8 +82,11 @@ class Masked(np.ndarray):
         raise BufferError("the mask would be lost")
 
 
+# One of each, so that the address is the same each time.
 ARRAY = np.arange(12, dtype="f4").reshape(3, 4)
-EMPTY = np.empty((3, 0, 2))  # one, so that the address is the same each time
+SCALAR = np.array(3.0)
+HALF = ARRAY.astype(ml_dtypes.bfloat16)
+EMPTY = np.empty((3, 0, 2))
 FROZEN = ARRAY[:, ::-2]
 FROZEN.flags.writeable = False
 FASTDL = fastdl.from_dlpack(ARRAY)
@@ -149,9 +152,9 @@ SOURCES = {
     "table refuses, protocol": lambda of_type: of_type(Both)(given(), mode="fail and raise"),
     "array": lambda of_type: ARRAY,
     "array, strided, read-only": lambda of_type: FROZEN,
-    "array, scalar": lambda of_type: np.array(3.0),
+    "array, scalar": lambda of_type: SCALAR,
     "array, empty": lambda of_type: EMPTY,
-    "array, half": lambda of_type: ARRAY.astype(ml_dtypes.bfloat16),
+    "array, half": lambda of_type: HALF,
     "array, swapped": lambda of_type: ARRAY.astype(">f4"),
     "array, object": lambda of_type: ARRAY.astype(object),
     "array, text": lambda of_type: np.array(["a"]),

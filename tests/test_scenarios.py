@@ -12,7 +12,6 @@ from tests.gpu import stream_objects
 from tests.gpu.arrays import DefinedLibrary, InterfaceLibrary, Library, TabledLibrary
 from tests.gpu.backends import Simulated
 from tests.gpu.cases import Scenarios
-from tests.interop.peers import require
 from tests.support.isolate import run_isolated
 
 LIBRARIES = [Library, TabledLibrary]
@@ -108,9 +107,9 @@ def test_stream_object(gpu, library, kind, which, use):
 # ---- what tests/gpu takes for granted -------------------------------------------------------
 
 
+@pytest.mark.library("jax")
 def test_jax_writes_to_the_memory_it_was_told_to():
     """`Jax` of peers.py, with data that is never in flight: a GPU has the rest."""
-    require("jax")
     run_isolated(
         """
     import ctypes, types

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 
 import pytest
 
@@ -18,8 +17,10 @@ from tests.support.simulation import (
     THREAD_LOCAL,
     Simulation,
     functions,
+    in_thread,
     library_path,
     read,
+    unordered,
     write,
 )
 
@@ -42,33 +43,6 @@ def cuda():
 def hip():
     with Simulation.fresh("hip") as simulation:
         yield simulation
-
-
-def in_thread(function):
-    """Runs it on a new thread; what it returned or raised."""
-    outcome = []
-
-    def body():
-        try:
-            outcome.append((function(), None))
-        except BaseException as error:
-            outcome.append((None, error))
-
-    thread = threading.Thread(target=body)
-    thread.start()
-    thread.join()
-    result, error = outcome[0]
-    if error is not None:
-        raise error
-    return result
-
-
-def unordered(sim):
-    """The number of races found so far, which are forgotten."""
-    found = len(sim.races())
-    assert sim.violations() == []
-    sim.forget()
-    return found
 
 
 class TestContexts:
@@ -250,6 +224,7 @@ class TestLife:
         """
         isolate.run_isolated(code, env={"PYTHONWARNINGS": "ignore"})
 
+    @pytest.mark.slow
     def test_an_old_driver(self):
         old = Simulation("cuda", old=True, private=True)
         assert hasattr(old.driver, "cuMemAlloc_v2")
@@ -656,6 +631,25 @@ class TestCopies:
         sim.run()
         assert sim.peek(target, 8) == bytes(range(8))
 
+    @pytest.mark.parametrize("memory", ["device", "pool"])
+    def test_what_no_driver_promises(self, sim, memory):
+        """Between devices by the call for one, or by that for two with the wrong ones; and rows
+        within memory of devices."""
+        source = sim.allocate(24, memory)
+        with sim.device(1):
+            target = sim.allocate(24, memory)
+        line = ("cuMemcpyAsync",) if sim.kind == "cuda" else ("hipMemcpyAsync",)
+        kind = [] if sim.kind == "cuda" else [4]
+        assert sim.call(*line, target, source, 8, *kind, 0) == 1
+        if sim.kind == "cuda":
+            with sim.device(1) as there, sim.device(0) as here:
+                assert sim.call("cuMemcpyPeerAsync", target, here, source, there, 8, 0) == 1
+            copy = Copy2D(0, 0, 2, None, source, None, 6, 0, 0, 2, None, source + 12, None, 6, 6, 2)
+            assert sim.call("cuMemcpy2DAsync_v2", ctypes.byref(copy), 0) == 1
+        else:
+            assert sim.call("hipMemcpyPeerAsync", target, 0, source, 1, 8, 0) == 1
+            assert sim.call("hipMemcpy2DAsync", source + 12, 6, source, 6, 6, 2, 4, 0) == 1
+
     def test_beyond_the_end(self, sim):
         source, target = self.grid(sim, 2, 4), sim.allocate(4)
         name = "cuMemcpyAsync" if sim.kind == "cuda" else "hipMemcpyAsync"
@@ -718,6 +712,7 @@ class TestLibraries:
         assert names - control == functions(kind).keys()
         assert len(control) > 20
 
+    @pytest.mark.slow
     def test_conformance(self):
         """The facts that conformance.py asks of a driver are those of the simulation."""
         script, output = "tests.simulated.conformance", build.folder() / "conformance.json"

@@ -6,7 +6,15 @@ import threading
 
 import pytest
 
-from tests.support.simulation import LEGACY, PER_THREAD, Simulation, read, write
+from tests.support.simulation import (
+    LEGACY,
+    PER_THREAD,
+    Simulation,
+    in_thread,
+    read,
+    unordered,
+    write,
+)
 
 
 @pytest.fixture(params=["cuda", "hip"])
@@ -25,33 +33,6 @@ def cuda():
 def hip():
     with Simulation.fresh("hip") as simulation:
         yield simulation
-
-
-def in_thread(function):
-    """Runs it on a new thread; what it returned or raised."""
-    outcome = []
-
-    def body():
-        try:
-            outcome.append((function(), None))
-        except BaseException as error:
-            outcome.append((None, error))
-
-    thread = threading.Thread(target=body)
-    thread.start()
-    thread.join()
-    result, error = outcome[0]
-    if error is not None:
-        raise error
-    return result
-
-
-def unordered(sim):
-    """The number of races found so far, which are forgotten."""
-    found = len(sim.races())
-    assert sim.violations() == []
-    sim.forget()
-    return found
 
 
 class TestOrder:

@@ -53,8 +53,3 @@ def test_a_link_that_leads_nowhere(links, site, capsys, broken):
     assert links.main([str(site)]) == 1
     target = broken.split('"')[1]
     assert f"index.html:2: {target}\n" in capsys.readouterr().out
-
-
-def test_a_site_that_was_not_built(links, tmp_path, capsys):
-    assert links.main([str(tmp_path)]) == 1
-    assert "no index.html" in capsys.readouterr().out

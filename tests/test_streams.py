@@ -8,20 +8,17 @@ import numpy as np
 import pytest
 
 import fastdl
+from fastdl._native import device_facts
 from tests.support.ctypes_dlpack import (
     CPU,
     CUDA,
     CUDA_HOST,
     CUDA_MANAGED,
-    EXT_DEV,
     METAL,
     ONEAPI,
-    OPENCL,
     READ_ONLY,
     ROCM,
     ROCM_HOST,
-    VULKAN,
-    WEBGPU,
     FakeProducer,
     capsule_of,
     name_of,
@@ -31,7 +28,7 @@ from tests.support.ids import without_address
 
 CUDA_LIKE = [CUDA, CUDA_MANAGED]
 HOST = [CPU, CUDA_HOST, ROCM_HOST]
-NO_NUMBERS = [ONEAPI, METAL, VULKAN, OPENCL, WEBGPU, EXT_DEV, 18, 99]
+NO_NUMBERS = [*(number for number, *_, kind in device_facts() if kind == 3), 99]
 HANDLES = [3, 0x7F00_1234_5678, 2**63 - 1]
 
 
@@ -303,12 +300,27 @@ def test_pinned_memory_is_ready_on_any_stream(kind, stream):
         assert accepted(imported(kind)[0], stream)
 
 
-@pytest.mark.parametrize("kind", HOST)
+@pytest.mark.parametrize("kind", [CUDA_HOST, ROCM_HOST])
 @pytest.mark.parametrize("stream", [-1, 1, 4096])
 def test_a_request_for_the_cpu_ignores_the_stream(kind, stream):
     # Table 1.3, row dl_device=(kDLCPU, 0): the host waits, so any stream will do.
     tensor, _ = imported(kind, data=bytearray(24))
     assert opened(tensor.__dlpack__(stream=stream, dl_device=(1, 0), max_version=(1, 0)))
+
+
+@pytest.mark.parametrize("kind", [CUDA, *HOST])
+@pytest.mark.parametrize("stream", [True, 1.0, "1", -2, 2**63, 2**70], ids=str)
+def test_a_request_for_the_cpu_takes_no_other_stream(kind, stream):
+    tensor, _ = imported(kind, data=bytearray(24))
+    for more in ({}, {"copy": True}):
+        with pytest.raises(TypeError if isinstance(stream, bool | float | str) else ValueError):
+            tensor.__dlpack__(stream=stream, dl_device=(1, 0), **more)
+
+
+def test_a_request_for_the_cpu_of_data_that_is_there():
+    tensor, _ = imported(CPU)
+    with pytest.raises(ValueError, match="cpu:0 has no streams"):
+        tensor.__dlpack__(stream=1, dl_device=(1, 0))
 
 
 @pytest.mark.parametrize("kind", [*CUDA_LIKE, ROCM])

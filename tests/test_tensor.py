@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fastdl
-from fastdl._core.tensor import dtype_facts
+from fastdl._native import dtype_facts
 from tests.support.ctypes_dlpack import (
     CUDA,
     OPENCL,
@@ -383,6 +383,54 @@ def test_copies_of_every_size(size):
 def test_to_where_it_is_already(device):
     tensor = tensor_of(3)
     assert tensor.to(device) is tensor
+
+
+@pytest.mark.parametrize("device", ["cpu", "cpu:0", (1, 0), fastdl.Device("cpu")])
+def test_to_device_is_to(device):
+    tensor = tensor_of(3)
+    assert tensor.to_device(device) is tensor
+    assert tensor.to_device(device, stream=None) is tensor
+    with pytest.raises(BufferError, match="cuda:0"):
+        tensor.to_device("cuda:0")
+    for wrong in (lambda: tensor.to_device(device=device), lambda: tensor.to_device(device, None)):
+        with pytest.raises(TypeError, match="positional"):
+            wrong()
+
+
+@pytest.mark.parametrize("method", ["to", "to_device"])
+@pytest.mark.parametrize("dtype", ["float32", "<f4", np.float32, np.dtype("float32"),
+                                   fastdl.DType("float32")], ids=repr)  # fmt: skip
+def test_to_a_dtype_says_what_to_do(method, dtype):
+    line = r"converts no values; .* numpy\.from_dlpack\(tensor\)\.astype\(\.\.\.\)"
+    with pytest.raises(TypeError, match=line):
+        getattr(tensor_of(3, dtype=np.int32), method)(dtype)
+
+
+@pytest.mark.parametrize(("device", "error"), [("gpu:1", ValueError), ("float33", ValueError),
+                                               (None, TypeError), ((1, 2), ValueError),
+                                               ((0, 8, 1), TypeError)])  # fmt: skip
+def test_to_what_is_no_device(device, error):
+    with pytest.raises(
+        error, match=r"^expected (a device such as|a device as|the one CPU).*(?<!f)$"
+    ):
+        tensor_of(3).to(device)
+
+
+def test_the_type_says_how_tensors_are_made():
+    for call in (
+        lambda: fastdl.Tensor(),
+        lambda: fastdl.Tensor([1]),
+        lambda: fastdl.Tensor(np.zeros(3), dtype="float32"),
+        lambda: type(tensor_of(3))((2, 3)),
+    ):
+        with pytest.raises(TypeError, match=r"fastdl\.from_dlpack\(x\) .* fastdl\.asarray\(x\)"):
+            call()
+    for call in (
+        lambda: type.__call__(fastdl.Tensor, [1]),
+        lambda: object.__new__(fastdl.Tensor),
+    ):
+        with pytest.raises(TypeError):
+            call()
 
 
 def test_to_host_memory_of_another_kind():

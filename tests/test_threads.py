@@ -67,6 +67,8 @@ def use(tensor):
     assert watch() is view
     assert tensor.numpy().tolist() == tensor.copy().tolist() == same.tolist()
     assert tensor.T.T.expand(1, *tensor.shape).squeeze(0).tolist() == same.tolist()
+    assert tensor.unsqueeze(0).mT.mT.squeeze(0).as_readonly().tolist() == same.tolist()
+    assert tensor.T.contiguous().flatten().tolist() == array.T.flatten().tolist()
     consumer.delete_on_threads([held], 1)
     del view, legacy, same, array, buffer
     assert watch() is None

@@ -56,6 +56,7 @@ with_sight = pytest.mark.parametrize(
 # ---- types that die -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", ["Producer", "Lending", "Nothing", "Mock"])
 def test_types_die_and_leave_room(base):
     """However a type was met, nothing keeps it; and the types that stay are found as before."""
@@ -98,6 +99,7 @@ def test_types_die_and_leave_room(base):
     """)
 
 
+@pytest.mark.slow
 def test_a_type_at_the_address_of_a_dead_one():
     run_isolated("""
         import gc, os, sys
@@ -355,6 +357,7 @@ def test_what_a_build_alone_under_the_limited_api_does_not_see():
 # ---- metaclasses ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["__mro__", "__dict__"])
 def test_a_metaclass_whose_answers_die(name):
     """What is borrowed is borrowed from the type itself, not from what a property made up."""

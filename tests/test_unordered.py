@@ -16,8 +16,8 @@ from tests.support.frameworks import (
     synchronize,
 )
 from tests.support.headers import every_world
-from tests.support.memory import expect_race, machine
-from tests.support.producers import CPU, CUDA, Given, Producer
+from tests.support.memory import expect_race
+from tests.support.producers import CPU, CUDA, Given, Lending, Producer, Tabled
 
 LIBRARIES = [
     ("cuda.core._memory._buffer", "Buffer"),
@@ -27,19 +27,13 @@ LIBRARIES = [
 libraries = pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: library[0])
 # tvm-ffi is asked for a capsule before it says where its data is: see test_quick_imports.py.
 told_first = pytest.mark.parametrize("library", LIBRARIES[:2], ids=lambda library: library[0])
-REFUSED = r"ignores `stream`, so nothing orders its work: .*stream=-1"
+REFUSED = r"ignores `stream`, so its pending work is not ordered: .*stream=-1"
 
 
 def ignoring(library, base=Plain):
     """A type of that library."""
     module, name = library
     return type(name, (base,), {"__module__": module, "__qualname__": name})
-
-
-@pytest.fixture(params=["cuda", "hip"])
-def here(request):
-    with machine(request.param) as here:
-        yield here
 
 
 @told_first
@@ -143,6 +137,52 @@ def test_a_table_tells_what_such_a_library_ignores(here, wish):
         tensor = fastdl.from_dlpack(producer, **wishes.get(wish, {}))
     here.sim.run()
     assert here.sim.peek(tensor.data_ptr, tensor.nbytes) == expected
+
+
+STREAMLESS = ("cuda.core._memoryview", "StridedMemoryView")
+
+
+@pytest.mark.parametrize("enter", [fastdl.from_dlpack, consumer.from_dlpack])
+@pytest.mark.parametrize("wish", ["nothing", "stream", "default", "cpu", "other", "copy"])
+def test_a_table_without_a_stream_orders_nothing(here, enter, wish):
+    """Its NULL is not the default stream, where nobody may have written the data."""
+    array = here.array(stream=stream_on(here.sim, blocking=False))
+    array.write()
+    wishes = {
+        "stream": {"stream": stream_on(here.sim)},
+        "default": {"stream": here.default},
+        "cpu": {"device": "cpu"},
+        "other": {"device": f"{here.device}:1"},
+        "copy": {"copy": True},
+    }
+    with pytest.raises(BufferError, match=REFUSED):
+        enter(ignoring(STREAMLESS, WithTable)(array), **wishes.get(wish, {}))
+
+
+def test_the_caller_orders_what_a_table_without_a_stream_gives(here):
+    array = here.array(stream=stream_on(here.sim, blocking=False))
+    expected = array.write()
+    tensor = fastdl.from_dlpack(ignoring(STREAMLESS, WithTable)(array), stream=-1)
+    assert driver.is_callers(tensor)
+    assert driver.edges(tensor) == 0
+    synchronize(here.sim, array.stream)
+    assert tensor.to("cpu").numpy().tobytes() == expected
+    user = stream_on(here.sim, blocking=False)
+    array.read(user)
+    tensor.release(user)  # the host waits: there is no stream of the library's to wait
+    array.write(stream_on(here.sim, blocking=False))
+
+
+@every_world
+@pytest.mark.parametrize("base", [Tabled, Lending])
+def test_the_header_refuses_a_table_without_a_stream(api, base):
+    kind = ignoring(STREAMLESS, base)
+    for enter in (api.borrow, api.own):
+        given = Given(device=CUDA)
+        with pytest.raises(BufferError, match=REFUSED):
+            enter(kind(given))
+        assert given.deleted == (base is Tabled or enter == api.own)  # what is lent stays there
+    assert api.borrow(kind(Given()))["shape"] == (2, 3)
 
 
 @told_first

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from tests.support.build import ROOT, folder, run_compiler
-from tests.test_casters import refusal
+from tests.support.cxx import refusal
 
 MODULE = """
 #ifndef STANDARD
 #include "tests/capi/standin_mdspan.h"
 namespace md = standin;
 #endif
+#define FASTDL_IMPLEMENTATION
 #include <fastdl/mdspan.h>
 #include <type_traits>
 #ifdef STANDARD

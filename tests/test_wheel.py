@@ -115,7 +115,7 @@ def test_nothing_else(contents):
     for path in contents.paths:
         if path.parts[0] == "fastdl":
             assert "tests" not in path.parts
-            if path.suffix == ".h":
+            if path.suffix == ".h" or path.name == "fastdl.c":
                 assert path.parts[:3] == ("fastdl", "include", "fastdl")
             elif path.suffix in {".cmake", ".pc"}:
                 assert path.parts[1] == {".cmake": "cmake", ".pc": "pkgconfig"}[path.suffix]

@@ -26,12 +26,6 @@ from tests.support.frameworks import (
 CUDA = TYPES["cuda"]
 
 
-@pytest.fixture(params=["cuda", "hip"])
-def sim(request):
-    with simulated(request.param) as sim:
-        yield sim
-
-
 def test_blocks_nest():
     with fastdl.use_stream("cuda:0", 0x100):
         with fastdl.use_stream("cuda:0", 0x200):

@@ -56,6 +56,23 @@ static PyObject *array(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* result(n): an array to be filled, made and dropped */
+static PyObject *result(PyObject *module, PyObject *count)
+{
+    npy_intp shape[] = {4, 4};
+    Py_ssize_t n = PyLong_AsSsize_t(count);
+    (void)module;
+    if (PyErr_Occurred())
+        return NULL;
+    while (n-- > 0) {
+        PyObject *made = PyArray_SimpleNew(2, shape, NPY_FLOAT32);
+        if (made == NULL)
+            return NULL;
+        Py_DECREF(made);
+    }
+    Py_RETURN_NONE;
+}
+
 /* ---- functions over one table ---- */
 
 static const DLPackExchangeAPI *table;
@@ -121,6 +138,7 @@ static PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t count
 
 static PyMethodDef methods[] = {
     {"array", array, METH_VARARGS, NULL},
+    {"result", result, METH_O, NULL},
     {"use", use, METH_O, NULL},
     {FAST(one)},
     {FAST(three)},

@@ -9,6 +9,7 @@
  */
 #include <Python.h>
 
+#define FASTDL_IMPLEMENTATION
 #include <fastdl/fastdl.h>
 
 static const uint32_t types[] = {FASTDL_FLOAT32};
@@ -19,7 +20,7 @@ static const fastdl_spec vector = {.dtypes = types, .dtype_count = 1, .ndim = 1}
 static int arguments(PyObject *const *args, Py_ssize_t count, Py_ssize_t *n)
 {
     if (count != 2) {
-        PyErr_SetString(PyExc_TypeError, "expected n and a tensor");
+        PyErr_SetString(PyExc_TypeError, "expected n and an object");
         return -1;
     }
     *n = PyLong_AsSsize_t(args[0]);
@@ -79,6 +80,58 @@ static PyObject *borrow_expect_name(PyObject *module, PyObject *const *args, Py_
     Py_RETURN_NONE;
 }
 
+static PyObject *borrow_by(const fastdl_spec *spec, PyObject *const *args, Py_ssize_t count)
+{
+    Py_ssize_t n;
+    if (arguments(args, count, &n) < 0)
+        return NULL;
+    while (n-- > 0) {
+        fastdl_view view;
+        if (fastdl_borrow_as(args[1], "x", spec, &view) < 0)
+            return NULL;
+        fastdl_release(&view);
+    }
+    Py_RETURN_NONE;
+}
+
+/* A row-major copy of an argument of another layout. */
+static PyObject *copied(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    static const fastdl_spec spec = {.layout = FASTDL_C, .rules = FASTDL_COPY};
+    (void)module;
+    return borrow_by(&spec, args, count);
+}
+
+/* The same in another element type, float32. */
+static PyObject *converted(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    static const fastdl_spec spec = {
+        .dtypes = types, .dtype_count = 1, .layout = FASTDL_C, .rules = FASTDL_CONVERT};
+    (void)module;
+    return borrow_by(&spec, args, count);
+}
+
+/* result(n, type): a result like the type's objects, for the caller to fill: made and dropped */
+static PyObject *result(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    int64_t shape[] = {4, 4};
+    DLTensor prototype = {.device = {kDLCPU, 0}, .ndim = 2, .dtype = {kDLFloat, 32, 1}};
+    Py_ssize_t n;
+    (void)module;
+    prototype.shape = shape;
+    if (arguments(args, count, &n) < 0)
+        return NULL;
+    while (n-- > 0) {
+        DLManagedTensorVersioned *managed;
+        PyObject *made;
+        if (fastdl_empty(&prototype, (PyTypeObject *)args[1], &managed) < 0 ||
+            fastdl_wrap(managed, (PyTypeObject *)args[1], &made) < 0)
+            return NULL;
+        Py_DECREF(made);
+    }
+    Py_RETURN_NONE;
+}
+
 /* ---- functions ---- */
 
 #define MOST 8
@@ -131,8 +184,10 @@ static PyObject *eight(PyObject *module, PyObject *const *args, Py_ssize_t count
 #define FAST(function) #function, (PyCFunction)(void (*)(void))function, METH_FASTCALL, NULL
 
 static PyMethodDef methods[] = {
-    {FAST(borrow)}, {FAST(borrow_expect)}, {FAST(borrow_expect_name)}, {FAST(one)},
-    {FAST(three)},  {FAST(eight)},         {NULL, NULL, 0, NULL},
+    {FAST(borrow)},        {FAST(borrow_expect)}, {FAST(borrow_expect_name)},
+    {FAST(result)},        {FAST(copied)},        {FAST(converted)},
+    {FAST(one)},           {FAST(three)},         {FAST(eight)},
+    {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = {

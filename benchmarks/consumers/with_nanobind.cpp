@@ -8,6 +8,7 @@
 
 #if defined(__has_include)
 #if __has_include(<fastdl/nanobind.h>)
+#define FASTDL_IMPLEMENTATION
 #include <fastdl/nanobind.h>
 #define HAVE_CASTER
 #endif

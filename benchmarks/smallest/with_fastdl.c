@@ -2,6 +2,7 @@
 //
 // take(x): a float32 vector on the host, bound with fastdl.h in C.
 
+#define FASTDL_IMPLEMENTATION
 #include <fastdl/fastdl.h>
 
 static volatile float sink; // so that the tensor is read

@@ -26,6 +26,15 @@ namespace detail
 {
 [[maybe_unused]] static const bool throws_as_nanobind =
     (throw_error = [] { throw nanobind::python_error(); }, true);
+
+/* What the casters below do first. */
+template <typename Argument>
+bool take(Argument &argument, nanobind::handle src, uint32_t flags) noexcept
+{
+    using nanobind::detail::cast_flags;
+    return argument.take(src.ptr(), (flags & uint32_t(cast_flags::convert)) != 0,
+                         (flags & uint32_t(cast_flags::accepts_none)) != 0);
+}
 } // namespace detail
 FASTDL_NAMESPACE_END_
 
@@ -40,59 +49,47 @@ template <typename... Cs> struct type_caster<fastdl::tensor<Cs...>> {
     /* Called for what would outlive the caster: nanobind::cast, and casters of containers. */
     template <typename T> static constexpr bool can_cast()
     {
-        static_assert(!std::is_same_v<T, T>,
-                      "a fastdl::tensor is valid during the call that it is an argument of: "
-                      "elsewhere use a fastdl::owned, or a fastdl::loan");
-        return false;
+        return fastdl::detail::refuse_to_keep<T>();
     }
 
     bool from_python(handle src, uint32_t flags, cleanup_list *) noexcept
     {
-        is_none_ = (flags & uint32_t(cast_flags::accepts_none)) != 0 && src.is_none();
-        return is_none_ || loan_.take(src.ptr(), (flags & uint32_t(cast_flags::convert)) != 0);
+        return fastdl::detail::take(argument_, src, flags);
     }
 
     operator Value()
     {
-        return Value(is_none_ ? nullptr : lent());
-    }
-    const fastdl::detail::lent *lent()
-    {
-        return loan_.lent();
+        return argument_.get();
     }
 
   private:
-    fastdl::loan<Value> loan_;
-    bool is_none_ = false;
+    fastdl::detail::borrowed_argument<Value> argument_;
 };
 
 /* nanobind's own would release the tensor before the call. */
 template <typename... Cs> struct type_caster<std::optional<fastdl::tensor<Cs...>>> {
     using Value = std::optional<fastdl::tensor<Cs...>>;
-    using Caster = type_caster<fastdl::tensor<Cs...>>;
-    static constexpr auto Name = optional_name(Caster::Name);
+    static constexpr auto Name = optional_name(type_caster<fastdl::tensor<Cs...>>::Name);
     template <typename> using Cast = Value;
+
     template <typename T> static constexpr bool can_cast()
     {
-        return Caster::template can_cast<T>();
+        return fastdl::detail::refuse_to_keep<T>();
     }
 
-    bool from_python(handle src, uint32_t flags, cleanup_list *cleanup) noexcept
+    bool from_python(handle src, uint32_t flags, cleanup_list *) noexcept
     {
-        is_none_ = src.is_none();
-        return is_none_ || caster_.from_python(src, flags, cleanup);
+        flags |= uint32_t(cast_flags::accepts_none);
+        return fastdl::detail::take(argument_, src, flags);
     }
 
     operator Value()
     {
-        if (is_none_)
-            return Value();
-        return Value(std::in_place, caster_.lent());
+        return argument_.template get_optional<Value>();
     }
 
   private:
-    Caster caster_;
-    bool is_none_ = false;
+    fastdl::detail::borrowed_argument<fastdl::tensor<Cs...>> argument_;
 };
 
 template <typename... Cs> struct type_caster<fastdl::owned<Cs...>> {
@@ -103,21 +100,18 @@ template <typename... Cs> struct type_caster<fastdl::owned<Cs...>> {
 
     bool from_python(handle src, uint32_t flags, cleanup_list *) noexcept
     {
-        is_none_ = (flags & uint32_t(cast_flags::accepts_none)) != 0 && src.is_none();
-        return is_none_ || keeper_.take(src.ptr(), (flags & uint32_t(cast_flags::convert)) != 0);
+        return fastdl::detail::take(argument_, src, flags);
     }
 
     /* Casters of containers ask, since they may not throw. */
     template <typename> bool can_cast() const noexcept
     {
-        return is_none_ || keeper_.settles();
+        return argument_.settles();
     }
 
     operator Value()
     {
-        if (is_none_)
-            return Value();
-        return keeper_.get();
+        return argument_.get();
     }
 
     static handle from_cpp(Value &&value, rv_policy, cleanup_list *) noexcept
@@ -126,10 +120,46 @@ template <typename... Cs> struct type_caster<fastdl::owned<Cs...>> {
     }
 
   private:
-    fastdl::detail::keeper<Cs...> keeper_;
-    bool is_none_ = false;
+    fastdl::detail::kept_argument<Cs...> argument_;
 };
 
 } // namespace nanobind::detail
+
+FASTDL_NAMESPACE_
+namespace detail
+{
+struct nanobind_producers {
+    template <typename T> static T *instance(PyObject *self)
+    {
+        if (!nanobind::inst_ready(self)) {
+            PyErr_SetString(PyExc_TypeError, "expected an object that was initialised");
+            throw is_raised();
+        }
+        return nanobind::inst_ptr<T>(self);
+    }
+
+    template <typename F> static int guard(F &&f)
+    {
+        return describe_safely([&] {
+            try {
+                f();
+            } catch (nanobind::python_error &error) {
+                error.restore();
+                throw is_raised();
+            }
+        });
+    }
+};
+} // namespace detail
+
+/* Makes a bound class a producer: see "Producers" in fastdl/tensor.h. */
+template <auto Describe, int32_t Rules = 0, DLPackCurrentWorkStream Stream = fastdl_default_stream>
+void publish(const nanobind::object &bound)
+{
+    using detail::nanobind_producers;
+    detail::publish(bound.ptr(),
+                    &detail::producer_of<nanobind_producers, Describe, Rules, Stream>::table);
+}
+FASTDL_NAMESPACE_END_
 
 #endif /* FASTDL_NANOBIND_H_ */

@@ -41,52 +41,42 @@ template <typename... Cs> struct type_caster<fastdl::tensor<Cs...>> {
     /* pybind11::cast makes a caster that is destroyed before its result. */
     type_caster(const type_caster &)
     {
-        static_assert(sizeof...(Cs) == SIZE_MAX,
-                      "a fastdl::tensor is valid during the call that it is an argument of: "
-                      "elsewhere use a fastdl::owned, or a fastdl::loan");
+        fastdl::detail::refuse_to_keep<Value>();
     }
 
     bool load(handle src, bool convert)
     {
-        return loan_.take(src.ptr(), convert);
+        return argument_.take(src.ptr(), convert, false);
     }
 
     operator Value()
     {
-        return loan_.get();
-    }
-    const fastdl::detail::lent *lent()
-    {
-        return loan_.lent();
+        return argument_.get();
     }
 
   private:
-    fastdl::loan<Value> loan_;
+    fastdl::detail::borrowed_argument<Value> argument_;
 };
 
 /* pybind11's own would release the tensor before the call. */
 template <typename... Cs> struct type_caster<std::optional<fastdl::tensor<Cs...>>> {
     using Value = std::optional<fastdl::tensor<Cs...>>;
-    using Caster = type_caster<fastdl::tensor<Cs...>>;
-    static constexpr auto name = const_name("typing.Optional[") + Caster::name + const_name("]");
+    static constexpr auto name =
+        const_name("typing.Optional[") + type_caster<fastdl::tensor<Cs...>>::name + const_name("]");
     template <typename> using cast_op_type = Value;
 
     bool load(handle src, bool convert)
     {
-        is_none_ = src.is_none();
-        return is_none_ || caster_.load(src, convert);
+        return argument_.take(src.ptr(), convert, true);
     }
 
     operator Value()
     {
-        if (is_none_)
-            return Value();
-        return Value(std::in_place, caster_.lent());
+        return argument_.template get_optional<Value>();
     }
 
   private:
-    Caster caster_;
-    bool is_none_ = false;
+    fastdl::detail::borrowed_argument<fastdl::tensor<Cs...>> argument_;
 };
 
 template <typename... Cs> struct type_caster<fastdl::owned<Cs...>> {
@@ -101,12 +91,12 @@ template <typename... Cs> struct type_caster<fastdl::owned<Cs...>> {
 
     bool load(handle src, bool convert)
     {
-        return keeper_.take(src.ptr(), convert);
+        return argument_.take(src.ptr(), convert, false);
     }
 
     operator Value()
     {
-        return keeper_.get();
+        return argument_.get();
     }
 
     static handle cast(Value &&value, return_value_policy, handle)
@@ -118,9 +108,42 @@ template <typename... Cs> struct type_caster<fastdl::owned<Cs...>> {
     }
 
   private:
-    fastdl::detail::keeper<Cs...> keeper_;
+    fastdl::detail::kept_argument<Cs...> argument_;
 };
 
 } // namespace pybind11::detail
+
+FASTDL_NAMESPACE_
+namespace detail
+{
+struct pybind11_producers {
+    template <typename T> static T *instance(PyObject *self)
+    {
+        return pybind11::cast<T *>(pybind11::handle(self));
+    }
+
+    template <typename F> static int guard(F &&f)
+    {
+        return describe_safely([&] {
+            try {
+                f();
+            } catch (pybind11::error_already_set &error) {
+                error.restore();
+                throw is_raised();
+            }
+        });
+    }
+};
+} // namespace detail
+
+/* Makes a bound class a producer: see "Producers" in fastdl/tensor.h. */
+template <auto Describe, int32_t Rules = 0, DLPackCurrentWorkStream Stream = fastdl_default_stream>
+void publish(const pybind11::object &bound)
+{
+    using detail::pybind11_producers;
+    detail::publish(bound.ptr(),
+                    &detail::producer_of<pybind11_producers, Describe, Rules, Stream>::table);
+}
+FASTDL_NAMESPACE_END_
 
 #endif /* FASTDL_PYBIND11_H_ */

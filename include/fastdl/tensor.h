@@ -10,7 +10,8 @@
  *     }
  *
  * What both casters share. Include fastdl/nanobind.h or fastdl/pybind11.h in the file that binds
- * the functions, and only this file where kernels need neither. C++17; nothing to link with.
+ * the functions, and only this file where kernels need neither. C++17 with exceptions; fastdl.c is
+ * compiled in the module, too.
  *
  *
  * Arguments
@@ -38,13 +39,30 @@
  *     fastdl::device::cuda, rocm          on such a device
  *     fastdl::device::on<kDLOneAPI>       on a device of that DLDeviceType
  *     fastdl::device::any                 anywhere
+ *     fastdl::copied                      in another layout: as a copy
+ *     fastdl::converted                   in another layout or of another element type: as a copy
+ *     fastdl::asarray                     also what is not a tensor, and fastdl.asarray takes
  *     fastdl::named<"x">                  what messages call it, else "argument"
  *
  * `named` takes a string from C++20 on. In C++17 it takes an array: inline constexpr char x[] =
  * "x"; fastdl::named<x>. (No binding library tells a caster the name of its argument.)
  *
- * Nothing is ever copied or converted: fastdl_expect refuses a tensor that does not fit, and
- * fastdl_borrow an object that is not a tensor, with their messages.
+ * Without `copied`, `converted` or `asarray` nothing is ever copied: fastdl_expect refuses a tensor
+ * that does not fit, and fastdl_borrow an object that is not a tensor, with their messages.
+ *
+ *
+ * Copies
+ * ------
+ * What pybind11 takes as an array_t<double, array::c_style | array::forcecast> is here
+ *
+ *     const fastdl::tensor<const double, fastdl::c_contiguous, fastdl::converted> &x
+ *
+ * What fits is borrowed as ever. Otherwise the function sees a copy in host memory, as FASTDL_COPY
+ * and FASTDL_CONVERT of fastdl_borrow_as make it, with their rules: an integer that does not fit is
+ * a ValueError, floating numbers are not made integers, tensors on a device are refused. Of several
+ * element types, a copy has the first that it can be converted to. As the caller would not see what
+ * is written to a copy, element types are const. An argument marked noconvert() is not copied, nor
+ * is any while a better overload may be found.
  *
  *
  * Overloads
@@ -94,6 +112,10 @@
 #ifndef FASTDL_TENSOR_H_
 #define FASTDL_TENSOR_H_
 
+#if !defined(__cpp_exceptions) && !defined(_CPPUNWIND)
+#error "fastdl/tensor.h throws exceptions: compile without -fno-exceptions"
+#endif
+
 #include "fastdl.h"
 
 #include <cstddef>
@@ -104,31 +126,26 @@
 #include <type_traits>
 #include <utility>
 
-/* Hidden, and named by the release: nothing here is shared with other modules, which may use the
- * header of another release. */
-#if defined(__GNUC__) || defined(__clang__)
-#define FASTDL_NAMESPACE_                                                                          \
-    namespace fastdl __attribute__((visibility("hidden"))) {                                       \
-        inline namespace FASTDL_NAME_(v)                                                           \
-        {
+/* Not for Windows, where a DLL exports only what it is told to. */
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(_WIN32)
+#define FASTDL_HIDDEN_ __attribute__((visibility("hidden")))
+#define FASTDL_VISIBLE_ __attribute__((visibility("default")))
 #else
+#define FASTDL_HIDDEN_
+#define FASTDL_VISIBLE_
+#endif
+
+/* Hidden, and named by the release: nothing here is shared with other modules, which may use the
+ * header of another release. FASTDL_VISIBLE_ is for classes that may be members: a class with a
+ * member of a hidden type would have to be hidden too. */
 #define FASTDL_NAMESPACE_                                                                          \
-    namespace fastdl                                                                               \
+    namespace fastdl FASTDL_HIDDEN_                                                                \
     {                                                                                              \
     inline namespace FASTDL_NAME_(v)                                                               \
     {
-#endif
 #define FASTDL_NAMESPACE_END_                                                                      \
     }                                                                                              \
     }
-
-/* A class with a member of a hidden type would have to be hidden too; with a member of this one it
- * need not. */
-#if defined(__GNUC__) || defined(__clang__)
-#define FASTDL_VISIBLE_ __attribute__((visibility("default")))
-#else
-#define FASTDL_VISIBLE_
-#endif
 
 /* Refers to what it was called on. */
 #if defined(__clang__)
@@ -269,6 +286,18 @@ struct writable : detail::constraint {
     static constexpr int32_t rules_v = FASTDL_WRITABLE;
 };
 
+struct copied : detail::constraint {
+    static constexpr int32_t rules_v = FASTDL_COPY;
+};
+
+struct converted : detail::constraint {
+    static constexpr int32_t rules_v = FASTDL_CONVERT;
+};
+
+struct asarray : detail::constraint {
+    static constexpr int32_t rules_v = FASTDL_ASARRAY;
+};
+
 template <int32_t N> struct ndim : detail::constraint {
     static_assert(N >= 0 && N <= FASTDL_MAX_NDIM, "a tensor has 0 to 64 dimensions");
     static constexpr int32_t ndim_v = N;
@@ -277,9 +306,10 @@ template <int32_t N> struct ndim : detail::constraint {
 template <int64_t... Sizes> struct shape : detail::constraint {
     static_assert(sizeof...(Sizes) <= FASTDL_MAX_NDIM, "a tensor has 0 to 64 dimensions");
     static constexpr int32_t ndim_v = sizeof...(Sizes);
-    static constexpr fastdl_dim *const dims[] = {detail::size_of<Sizes>()..., nullptr};
+    static constexpr fastdl_dim *const dims[sizeof...(Sizes) + 1] = {detail::size_of<Sizes>()...,
+                                                                     nullptr};
     static constexpr fastdl_dim *const *sizes_v = dims;
-    static constexpr int64_t extents[] = {Sizes..., any};
+    static constexpr int64_t extents[sizeof...(Sizes) + 1] = {Sizes..., any};
     static constexpr const int64_t *extents_v = extents;
     static constexpr bool has_sizes = true;
 };
@@ -304,7 +334,9 @@ using rocm = on<kDLROCM>;
 using any = on<FASTDL_ANY_DEVICE>;
 } // namespace device
 
-#if defined(__cpp_nontype_template_args) && __cpp_nontype_template_args >= 201911L
+/* clang, which has what this needs from C++20, does not have all else that the macro stands for. */
+#if (defined(__cpp_nontype_template_args) && __cpp_nontype_template_args >= 201911L) ||            \
+    (defined(__clang__) && __clang_major__ >= 13 && __cplusplus > 201703L)
 namespace detail
 {
 template <std::size_t N> struct literal {
@@ -357,8 +389,10 @@ template <typename... Ts> struct element_facts<list<Ts...>> {
 
     using only = const void;
     static constexpr std::size_t count = sizeof...(Ts);
-    static constexpr uint32_t numbers[] = {dtype_of<std::remove_const_t<Ts>>::value..., 0};
-    static constexpr const char *names[] = {dtype_of<std::remove_const_t<Ts>>::name..., nullptr};
+    /* With their bounds: clang takes an array without one, in a template, for one of no bound. */
+    static constexpr uint32_t numbers[count + 1] = {dtype_of<std::remove_const_t<Ts>>::value..., 0};
+    static constexpr const char *names[count + 1] = {dtype_of<std::remove_const_t<Ts>>::name...,
+                                                     nullptr};
     static constexpr bool writes = (false || ... || !std::is_const_v<Ts>);
 };
 template <typename T> struct element_facts<list<T>> : element_facts<list<T, T>> {
@@ -400,6 +434,9 @@ template <typename... Cs> struct constraints {
     static constexpr int32_t layout = (0 | ... | meaning<Cs>::layout_v);
     static constexpr int32_t rules =
         (0 | ... | meaning<Cs>::rules_v) | (elements::writes ? FASTDL_WRITABLE : 0);
+    static_assert((rules & FASTDL_WRITABLE) == 0 || (rules & (FASTDL_COPY | FASTDL_CONVERT)) == 0,
+                  "the caller does not see what is written to a copy: const element types, and no "
+                  "fastdl::writable, with fastdl::copied and fastdl::converted");
     static constexpr int32_t alignment = largest({0, meaning<Cs>::alignment_v...});
     static constexpr int32_t device = (0 + ... + meaning<Cs>::device_v);
     static constexpr const char *name = chosen<meaning<Cs>...>::name::name_v;
@@ -488,6 +525,12 @@ template <typename... Cs> constexpr text describe()
     }
     if (All::rules & FASTDL_WRITABLE)
         out.begin("writable=True");
+    if (All::rules & FASTDL_CONVERT)
+        out.begin("converted=True");
+    else if (All::rules & FASTDL_COPY)
+        out.begin("copied=True");
+    if (All::rules & FASTDL_ASARRAY)
+        out.begin("asarray=True");
     out.put(")]");
     return out;
 }
@@ -514,7 +557,7 @@ template <typename... Cs> struct signature {
 /* How this module throws: set by the header of a binding library. */
 using thrower = void (*)();
 inline void throw_plainly();
-FASTDL_ONE_("d.fastdl_thrower_") thrower throw_error = throw_plainly;
+inline thrower throw_error = throw_plainly;
 } // namespace detail
 
 /* A Python exception is set. For modules without a binding library. */
@@ -541,7 +584,7 @@ namespace detail
 }
 
 /* What a caster holds and a handle points to. */
-struct FASTDL_VISIBLE_ lent {
+struct FASTDL_VISIBLE_ borrowed_view {
     fastdl_view view;
     PyTypeObject *type;
     PyObject *object; /* borrowed for the call; NULL of a tensor that is kept */
@@ -586,7 +629,7 @@ template <typename... Cs> class owned;
 
 namespace detail
 {
-template <typename... Cs> class keeper;
+template <typename... Cs> class kept_argument;
 
 /* What tensor<...> and owned<...> have in common: a pointer to a view held elsewhere. */
 template <typename... Cs> class FASTDL_VISIBLE_ reader
@@ -693,11 +736,11 @@ template <typename... Cs> class FASTDL_VISIBLE_ reader
 
   protected:
     reader() = default;
-    explicit reader(const lent *from) : lent_(from)
+    explicit reader(const borrowed_view *from) : lent_(from)
     {
     }
 
-    const lent *lent_ = nullptr;
+    const borrowed_view *lent_ = nullptr;
 };
 } // namespace detail
 
@@ -720,7 +763,7 @@ template <typename... Cs> class tensor : public detail::reader<Cs...>
 
   public:
     tensor() = default;
-    explicit tensor(const detail::lent *lent) : detail::reader<Cs...>(lent)
+    explicit tensor(const detail::borrowed_view *view) : detail::reader<Cs...>(view)
     {
     }
     /* A copy would outlive the call, so making one is refused: in a std::vector, a member, a lambda
@@ -823,19 +866,14 @@ void expect_no_alias(const tensor<As...> &x, const tensor<Bs...> &y)
 
 namespace detail
 {
-FASTDL_ONE_("b.fastdl_sought_") bool package_sought = false;
+inline bool package_sought = false;
 
 /* 0, or -1 with an exception that is not an Exception, such as an interrupt: a missing package is
  * fine. */
-FASTDL_COLD_ int seek_package()
+inline int seek_package()
 {
     package_sought = true; /* first: no thread may wait for this one, which may hold the GIL */
-    if (fastdl_import() < 0) {
-        if (!PyErr_ExceptionMatches(PyExc_Exception))
-            return -1;
-        PyErr_Clear();
-    }
-    return 0;
+    return fastdl_import() == 0 || fastdl_clear_if_(PyExc_Exception) ? 0 : -1;
 }
 
 /* 0 if the package is there, or need not be. */
@@ -874,10 +912,8 @@ class postponed
      * overload may be tried, since the argument is not `meant`. An interrupt is always kept. */
     bool keep(bool meant) noexcept
     {
-        if (!meant && PyErr_ExceptionMatches(PyExc_Exception)) {
-            PyErr_Clear();
+        if (!meant && fastdl_clear_if_(PyExc_Exception))
             return false;
-        }
         PyErr_Fetch(&error_[0], &error_[1], &error_[2]);
         return true;
     }
@@ -921,16 +957,17 @@ namespace detail
 {
 /* What an owned<...> points to. Sizes and strides are copies, behind it: some producers change
  * theirs. */
-struct FASTDL_VISIBLE_ kept : lent {
-    static kept *make(const fastdl_view &from, PyTypeObject *type)
+struct FASTDL_VISIBLE_ owned_view : borrowed_view {
+    static owned_view *make(const fastdl_view &from, PyTypeObject *type)
     {
         std::size_t dims = std::size_t(from.dl.ndim);
-        void *memory = ::operator new(sizeof(kept) + 2 * dims * sizeof(int64_t), std::nothrow);
+        void *memory =
+            ::operator new(sizeof(owned_view) + 2 * dims * sizeof(int64_t), std::nothrow);
         if (memory == nullptr) {
             PyErr_NoMemory();
             return nullptr;
         }
-        kept *made = new (memory) kept;
+        owned_view *made = new (memory) owned_view;
         int64_t *sizes = reinterpret_cast<int64_t *>(made + 1);
         made->view.dl = from.dl;
         made->view.flags = from.flags;
@@ -950,7 +987,7 @@ struct FASTDL_VISIBLE_ kept : lent {
 
     /* With or without the GIL, since a call guard may have released it. A static object outlives
      * Python, and keeps what it has. */
-    static void drop(kept *from)
+    static void drop(owned_view *from)
     {
 #if defined(Py_LIMITED_API)
         const bool attached = false;
@@ -959,7 +996,7 @@ struct FASTDL_VISIBLE_ kept : lent {
 #endif
         if (attached) {
             release(from);
-        } else if (!fastdl_interpreter_is_gone_()) {
+        } else if (!fastdl_state_.cold->interpreter_is_gone()) {
             PyGILState_STATE state = PyGILState_Ensure();
             release(from);
             PyGILState_Release(state);
@@ -967,7 +1004,7 @@ struct FASTDL_VISIBLE_ kept : lent {
     }
 
   private:
-    static void release(kept *from)
+    static void release(owned_view *from)
     {
         fastdl_release(&from->view);
         Py_XDECREF(reinterpret_cast<PyObject *>(from->type));
@@ -976,38 +1013,38 @@ struct FASTDL_VISIBLE_ kept : lent {
 };
 
 /* From a managed tensor, which is consumed; `like` as in owned. NULL with an exception. */
-inline kept *keep(DLManagedTensorVersioned *managed, PyTypeObject *like, fastdl_spec spec)
+inline owned_view *keep(DLManagedTensorVersioned *managed, PyTypeObject *like, fastdl_spec spec)
 {
     fastdl_view view;
-    kept *made = nullptr;
+    owned_view *made = nullptr;
     int native;
     view.own_ = managed;
     view.flags = managed->flags;
     view.dl = managed->dl_tensor;
-    view.api_ = fastdl_target_(like, &native);
+    view.api_ = fastdl_state_.cold->target(like, &native);
     spec.device = FASTDL_ANY_DEVICE; /* a result is where the argument is that it is like */
-    if (view.api_ != nullptr && fastdl_check_view_(&view) == 0 &&
+    if (view.api_ != nullptr && fastdl_state_.cold->check_view(&view) == 0 &&
         fastdl_expect(&view, "result", &spec) == 0)
-        made = kept::make(view, like);
+        made = owned_view::make(view, like);
     if (made == nullptr)
         fastdl_release(&view);
     return made;
 }
 
-/* From an argument. NULL with an exception. */
-inline kept *keep(PyObject *obj, const char *name, const fastdl_spec *spec)
+/* From an argument, which may be copied if the specification says so. NULL with an exception. */
+inline owned_view *keep(PyObject *obj, const char *name, const fastdl_spec *spec)
 {
     fastdl_view view;
-    kept *made = nullptr;
+    owned_view *made = nullptr;
     const fastdl_record *record = find_package() < 0 ? nullptr : fastdl_known_(Py_TYPE(obj));
     if (record == nullptr)
         return nullptr;
     fastdl_init(&view);
     view.api_ = record->api;
-    if (fastdl_borrow_owned_(obj, &view, record) < 0)
-        fastdl_name_argument_(name);
-    else if (fastdl_meet_(obj, name, spec, &view) == 0)
-        made = kept::make(view, Py_TYPE(obj));
+    if ((fastdl_state_.cold->borrow_owned(obj, &view, record) == 0 ||
+         fastdl_state_.cold->argument_failed(obj, name, spec->rules, &view) == 0) &&
+        fastdl_check_spec_(obj, name, spec, &view) == 0)
+        made = owned_view::make(view, Py_TYPE(obj));
     if (made == nullptr)
         fastdl_release(&view);
     return made;
@@ -1057,7 +1094,7 @@ template <typename... Cs> class FASTDL_VISIBLE_ owned : public detail::reader<Cs
     ~owned()
     {
         if (this->lent_ != nullptr)
-            detail::kept::drop(held());
+            detail::owned_view::drop(held());
     }
 
     /* The tensor as functions take it. Not for longer than this object. */
@@ -1083,15 +1120,16 @@ template <typename... Cs> class FASTDL_VISIBLE_ owned : public detail::reader<Cs
 
   private:
     template <typename...> friend class owned;
-    template <typename...> friend class detail::keeper;
+    template <typename...> friend class detail::kept_argument;
 
-    explicit owned(detail::kept *from) noexcept : base(from)
+    explicit owned(detail::owned_view *from) noexcept : base(from)
     {
     }
 
-    detail::kept *held() const
+    detail::owned_view *held() const
     {
-        return const_cast<detail::kept *>(static_cast<const detail::kept *>(this->lent_));
+        return const_cast<detail::owned_view *>(
+            static_cast<const detail::owned_view *>(this->lent_));
     }
 };
 
@@ -1139,6 +1177,20 @@ detail::result_of<typename detail::reader<Cs...>::value_type> tensor<Cs...>::emp
  * Borrowing
  * ===================================================================== */
 
+namespace detail
+{
+/* The layouts that meet two specifications, those of a copy included: row-major data is contiguous
+ * in its last dimension too. If there are none, the first's, and the second refuses the tensor. */
+inline int32_t common_layout(int32_t first, int32_t second)
+{
+    const auto met_by = [](int32_t layout) {
+        return layout & FASTDL_INNER ? layout | FASTDL_C : layout;
+    };
+    const int32_t common = met_by(first) & met_by(second);
+    return first == 0 ? second : common == 0 ? first : common;
+}
+} // namespace detail
+
 template <typename Tensor> class loan;
 
 /* Holds what a tensor<...> points to. Casters have one for each argument; make one yourself where
@@ -1146,6 +1198,12 @@ template <typename Tensor> class loan;
  *
  *     fastdl::loan<fastdl::tensor<float>> item(object.ptr());     // throws
  *     item.get().data()[0] = 1;
+ *
+ * or where only the arguments themselves tell what they must be:
+ *
+ *     fastdl_spec spec{};
+ *     spec.ndim = order == 1 ? 1 : 2;
+ *     fastdl::loan<fastdl::tensor<const float>> item(object.ptr(), spec);
  *
  * The object must be kept alive. Needs the GIL to be made and destroyed. */
 template <typename... Cs> class loan<tensor<Cs...>>
@@ -1159,6 +1217,28 @@ template <typename... Cs> class loan<tensor<Cs...>>
     {
         take(obj, true);
         lent();
+    }
+    /* With a specification that is made at run time; its `device` too is 0 for host memory. The
+     * tensor fits the constraints as well, and if a copy may be made, it is made for both. Throws.
+     */
+    loan(PyObject *obj, const fastdl_spec &made) : loan()
+    {
+        const auto copies = FASTDL_COPY | FASTDL_CONVERT;
+        fastdl_spec both = made, rest = *spec;
+        both.rules |= rest.rules & (FASTDL_WRITABLE | copies); /* never to write to a copy */
+        if (both.dtype_count == 0) {
+            both.dtypes = rest.dtypes;
+            both.dtype_count = rest.dtype_count;
+        }
+        both.layout = detail::common_layout(made.layout, rest.layout);
+        if (both.alignment < rest.alignment)
+            both.alignment = rest.alignment;
+        rest.rules = (rest.rules & ~copies) | (made.rules & FASTDL_DETACHED);
+        lent_.type = Py_TYPE(obj);
+        lent_.object = obj;
+        if (detail::find_package() < 0 || fastdl_borrow_as(obj, name, &both, &lent_.view) < 0 ||
+            fastdl_check_spec_(obj, name, &rest, &lent_.view) < 0)
+            detail::throw_pending();
     }
     loan(const loan &) = delete;
     loan &operator=(const loan &) = delete;
@@ -1176,12 +1256,13 @@ template <typename... Cs> class loan<tensor<Cs...>>
         lent_.type = Py_TYPE(obj);
         lent_.object = obj;
         if (FASTDL_LIKELY_(detail::find_package() == 0)) { /* fastdl_borrow_as, with a quick no */
-            if (FASTDL_UNLIKELY_(fastdl_borrow(obj, &lent_.view) < 0)) {
-                fastdl_name_argument_(name);
-            } else if (!meant && fastdl_compare_(&lent_.view, name, spec) != FASTDL_MEETS_) {
+            if (FASTDL_UNLIKELY_(fastdl_borrow(obj, &lent_.view) < 0) &&
+                fastdl_state_.cold->argument_failed(obj, name, spec->rules, &lent_.view) < 0) {
+                /* the exception is kept below */
+            } else if (!meant && fastdl_compare_(&lent_.view, name, spec) != FASTDL_MATCHES_) {
                 fastdl_release(&lent_.view);
                 return false;
-            } else if (FASTDL_LIKELY_(fastdl_meet_(obj, name, spec, &lent_.view) == 0)) {
+            } else if (FASTDL_LIKELY_(fastdl_check_spec_(obj, name, spec, &lent_.view) == 0)) {
                 return true;
             }
         }
@@ -1194,7 +1275,7 @@ template <typename... Cs> class loan<tensor<Cs...>>
     {
         return tensor<Cs...>(lent());
     }
-    const detail::lent *lent()
+    const detail::borrowed_view *lent()
     {
         error_.raise();
         return &lent_;
@@ -1204,20 +1285,62 @@ template <typename... Cs> class loan<tensor<Cs...>>
     static constexpr const char *name = tensor<Cs...>::name();
     static constexpr const fastdl_spec *spec = &tensor<Cs...>::spec;
 
-    detail::lent lent_;
+    detail::borrowed_view lent_;
     detail::postponed error_;
 };
 
+/* ---- what the casters of both libraries are made of ---- */
+
 namespace detail
 {
-/* The same for an owned<...>, which get() moves out. */
-template <typename... Cs> class keeper
+/* For what would make a tensor outlive its caster. */
+template <typename T> constexpr bool refuse_to_keep()
+{
+    static_assert(!std::is_same_v<T, T>,
+                  "a fastdl::tensor is valid during the call that it is an argument of: "
+                  "elsewhere use a fastdl::owned, or a fastdl::loan");
+    return false;
+}
+
+/* A tensor<...> as an argument, or None if that is accepted. */
+template <typename Tensor> class borrowed_argument
 {
   public:
-    bool take(PyObject *obj, bool meant) noexcept
+    bool take(PyObject *obj, bool meant, bool accepts_none) noexcept
+    {
+        is_none_ = accepts_none && obj == Py_None;
+        return is_none_ || loan_.take(obj, meant);
+    }
+
+    /* Throws the exception of a take() that failed. */
+    Tensor get()
+    {
+        return Tensor(is_none_ ? nullptr : loan_.lent());
+    }
+    template <typename Optional> Optional get_optional()
+    {
+        return is_none_ ? Optional() : Optional(std::in_place, loan_.lent());
+    }
+
+  private:
+    loan<Tensor> loan_;
+    bool is_none_ = false;
+};
+
+/* An owned<...> as an argument, which get() moves out; empty for None if that is accepted. */
+template <typename... Cs> class kept_argument
+{
+  public:
+    bool take(PyObject *obj, bool meant, bool accepts_none) noexcept
     {
         error_.drop();
-        kept_ = owned<Cs...>(keep(obj, owned<Cs...>::name(), &owned<Cs...>::spec));
+        is_none_ = accepts_none && obj == Py_None;
+        if (is_none_)
+            return true;
+        fastdl_spec wanted = owned<Cs...>::spec;
+        if (!meant)
+            wanted.rules &= ~(FASTDL_COPY | FASTDL_CONVERT);
+        kept_ = owned<Cs...>(keep(obj, owned<Cs...>::name(), &wanted));
         return kept_ || error_.keep(meant);
     }
 
@@ -1225,7 +1348,7 @@ template <typename... Cs> class keeper
     bool settles() const noexcept
     {
         error_.drop();
-        return bool(kept_);
+        return is_none_ || kept_;
     }
 
     owned<Cs...> get()
@@ -1237,7 +1360,117 @@ template <typename... Cs> class keeper
   private:
     owned<Cs...> kept_;
     mutable postponed error_;
+    bool is_none_ = false;
 };
+} // namespace detail
+
+/* ========================================================================
+ * Producers: a bound class as a tensor to others
+ *
+ *     void describe(const Image &image, fastdl::description &out)
+ *     {
+ *         out.set(image.pixels(), {image.height(), image.width()});
+ *     }
+ *
+ *     fastdl::publish<&describe>(py::class_<Image>(m, "Image").def(...));
+ *
+ * `publish` is in fastdl/nanobind.h and fastdl/pybind11.h. What is said of fastdl_publish holds;
+ * an exception of the function reaches the consumer as a Python exception. As further template
+ * arguments it takes FASTDL_LENDS or 0, and the function that gives the stream. */
+
+/* A fastdl_description, which the function fills in. */
+class description
+{
+  public:
+    explicit description(fastdl_description &out) : out_(out)
+    {
+    }
+
+    /* The first element, and sizes and strides in elements, which are copied; without strides the
+     * elements are compact. Of a const T the memory is read-only. */
+    template <typename T>
+    void set(T *data, std::initializer_list<int64_t> shape,
+             std::initializer_list<int64_t> strides = {})
+    {
+        const bool given = strides.size() == shape.size(); /* else there may be fewer to read */
+        set(data, shape.begin(), shape.size(), given ? strides.begin() : nullptr);
+        if (strides.size() != 0 && strides.size() != shape.size())
+            out_.dl.ndim = -1; /* refused */
+    }
+    template <typename T>
+    void set(T *data, const int64_t *shape, std::size_t ndim, const int64_t *strides = nullptr)
+    {
+        using element = std::remove_const_t<T>;
+        out_.dl.data = const_cast<element *>(data);
+        out_.dl.dtype = fastdl_data_type(dtype_of<element>::value);
+        out_.dl.ndim = ndim > FASTDL_MAX_NDIM ? FASTDL_MAX_NDIM + 1 : static_cast<int32_t>(ndim);
+        for (std::size_t i = 0; i < ndim && i < FASTDL_MAX_NDIM; i++) {
+            out_.room[i] = shape[i];
+            out_.room[FASTDL_MAX_NDIM + i] = strides == nullptr ? 0 : strides[i];
+        }
+        out_.dl.shape = out_.room;
+        out_.dl.strides = strides == nullptr ? nullptr : out_.room + FASTDL_MAX_NDIM;
+        if (std::is_const_v<T>)
+            out_.flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
+    }
+
+    /* All else: `out->dl.device`, `out->owner`, ... */
+    fastdl_description *operator->()
+    {
+        return &out_;
+    }
+
+  private:
+    fastdl_description &out_;
+};
+
+namespace detail
+{
+template <typename T> T *self_of(void (*)(T &, description &));
+
+/* The producer of the class that `Describe` describes. `Binding` knows the instances of the binding
+ * library, and its exceptions. */
+template <typename Binding, auto Describe, int32_t Rules, DLPackCurrentWorkStream Stream>
+struct producer_of {
+    using self_type = std::remove_pointer_t<decltype(self_of(Describe))>;
+
+    static int describe(PyObject *self, fastdl_description *out)
+    {
+        return Binding::guard([&] {
+            description filled(*out);
+            Describe(*Binding::template instance<self_type>(self), filled);
+        });
+    }
+    FASTDL_PRODUCER_FUNCTIONS_(class, describe, Stream)
+    static inline fastdl_producer table = FASTDL_PRODUCER_TABLE_(class, Rules);
+};
+
+/* Thrown where a Python exception is set. */
+struct is_raised {};
+
+/* Runs a function; what is thrown and is not of the binding library becomes a Python exception. */
+template <typename F> int describe_safely(F &&f)
+{
+    try {
+        f();
+        return 0;
+    } catch (const std::bad_alloc &) {
+        PyErr_NoMemory();
+    } catch (const std::exception &error) {
+        if (PyErr_Occurred() == nullptr)
+            PyErr_SetString(PyExc_RuntimeError, error.what());
+    } catch (...) {
+        if (PyErr_Occurred() == nullptr)
+            PyErr_SetString(PyExc_RuntimeError, "the function that describes the object failed");
+    }
+    return -1;
+}
+
+inline void publish(PyObject *type, fastdl_producer *producer)
+{
+    if (fastdl_publish(reinterpret_cast<PyTypeObject *>(type), producer) < 0)
+        throw_error();
+}
 } // namespace detail
 
 FASTDL_NAMESPACE_END_

@@ -18,8 +18,9 @@
         finally:
             fastdl.release(&x)
 
-Compile with `fastdl.get_include()` among the include folders. The compiled module needs fastdl
-installed only if it says so: see import_fastdl.
+Compile with `fastdl.get_include()` among the include folders; fastdl.c comes along. (An extension
+module of several files that include it defines FASTDL_LINKED, and has fastdl.c among its sources.)
+The compiled module needs fastdl installed only if it says so: see import_fastdl.
 
 Each name is that of <fastdl/fastdl.h> without its prefix, fastdl_ or FASTDL_, and the header is the
 manual: the comments here say what differs in Cython. A failure raises; what C returns through a
@@ -70,6 +71,17 @@ cdef extern from "<fastdl/dlpack.h>" nogil:
         kDLBfloat
         kDLComplex
         kDLBool
+        kDLFloat8_e3m4
+        kDLFloat8_e4m3
+        kDLFloat8_e4m3b11fnuz
+        kDLFloat8_e4m3fn
+        kDLFloat8_e4m3fnuz
+        kDLFloat8_e5m2
+        kDLFloat8_e5m2fnuz
+        kDLFloat8_e8m0fnu
+        kDLFloat6_e2m3fn
+        kDLFloat6_e3m2fn
+        kDLFloat4_e2m1fn
 
     ctypedef struct DLDataType:
         uint8_t code
@@ -121,6 +133,11 @@ cdef extern from "<fastdl/dlpack.h>" nogil:
 # ---- element types, and the geometry of a tensor --------------------------------------------
 
 cdef extern from "<fastdl/fastdl.h>" nogil:
+    """
+    #ifndef FASTDL_LINKED
+    #include <fastdl/fastdl.c>
+    #endif
+    """
     const int MAX_NDIM "FASTDL_MAX_NDIM"
 
     const uint32_t BOOL "FASTDL_BOOL"
@@ -143,7 +160,9 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
 
     uint32_t DTYPE "FASTDL_DTYPE"(unsigned int code, unsigned int bits, unsigned int lanes)
     uint32_t dtype "fastdl_dtype"(DLDataType dtype)
+    DLDataType data_type "fastdl_data_type"(uint32_t dtype)
     int64_t itemsize "fastdl_itemsize"(DLDataType dtype)
+    int64_t size "fastdl_size"(const DLTensor *tensor)
     double load "fastdl_load"(uint32_t dtype, const void *element)
     void store "fastdl_store"(uint32_t dtype, void *element, double value)
     bint is_packed "fastdl_is_packed"(DLDataType dtype, uint64_t flags)
@@ -236,6 +255,7 @@ cdef extern from "<fastdl/fastdl.h>":
         const argument *like
         const argument *no_alias
         size_t no_alias_count
+        int32_t max_ndim
 
     # `borrow` and `expect` in one: a failure names the argument. `release` must follow.
     int borrow_as "fastdl_borrow_as"(
@@ -270,6 +290,7 @@ cdef extern from "<fastdl/fastdl.h>":
         DETACHED "FASTDL_DETACHED"
         COPY "FASTDL_COPY"
         CONVERT "FASTDL_CONVERT"
+        ASARRAY "FASTDL_ASARRAY"
 
         HOST "FASTDL_HOST"  # spec.device, besides kDLCUDA and the like
         ANY_DEVICE "FASTDL_ANY_DEVICE"
@@ -426,3 +447,87 @@ cdef inline const DLPackExchangeAPI *exchange_api(object like) except NULL:
     if like is None:
         raise TypeError("expected a type, got None")
     return fastdl_exchange_api(_type_of_result(like))
+
+
+# ---- producers ------------------------------------------------------------------------------
+
+cdef extern from *:
+    # FASTDL_PRODUCER defines C functions for one type; a few of them wait here for `publish`.
+    """
+    #define FASTDL_WAITING_(n)                                                                  \
+        static fastdl_describer fastdl_describer_##n;                                           \
+        static DLPackCurrentWorkStream fastdl_stream_##n;                                       \
+        static int fastdl_describe_##n(PyObject *self, fastdl_description *out)                 \
+        {                                                                                       \
+            return fastdl_describer_##n(self, out);                                             \
+        }                                                                                       \
+        static int fastdl_ask_stream_##n(DLDeviceType type, int32_t id, void **out)             \
+        {                                                                                       \
+            return fastdl_stream_##n(type, id, out);                                            \
+        }                                                                                       \
+        FASTDL_PRODUCER(fastdl_waiting_##n, fastdl_describe_##n, fastdl_ask_stream_##n,         \
+                        FASTDL_LENDS)
+    FASTDL_WAITING_(0);
+    FASTDL_WAITING_(1);
+    FASTDL_WAITING_(2);
+    FASTDL_WAITING_(3);
+    FASTDL_WAITING_(4);
+    FASTDL_WAITING_(5);
+    FASTDL_WAITING_(6);
+    FASTDL_WAITING_(7);
+    #define FASTDL_WAITING_ROW_(n) {&fastdl_waiting_##n, &fastdl_describer_##n, &fastdl_stream_##n}
+
+    static inline int fastdl_publish_next_(PyTypeObject *type, fastdl_describer describe,
+                                           DLPackCurrentWorkStream stream, int rules)
+    {
+        static const struct {
+            fastdl_producer *producer;
+            fastdl_describer *describe;
+            DLPackCurrentWorkStream *stream;
+        } rows[] = {FASTDL_WAITING_ROW_(0), FASTDL_WAITING_ROW_(1), FASTDL_WAITING_ROW_(2),
+                    FASTDL_WAITING_ROW_(3), FASTDL_WAITING_ROW_(4), FASTDL_WAITING_ROW_(5),
+                    FASTDL_WAITING_ROW_(6), FASTDL_WAITING_ROW_(7)};
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+            if (*rows[i].describe != NULL && *rows[i].describe != describe)
+                continue;
+            *rows[i].describe = describe;
+            *rows[i].stream = stream;
+            if (!(rules & FASTDL_LENDS))
+                rows[i].producer->api.dltensor_from_py_object_no_sync = NULL;
+            return fastdl_publish(type, rows[i].producer);
+        }
+        PyErr_SetString(PyExc_RuntimeError, "expected at most 8 functions that describe types of "
+                                            "one module: put further types into another module");
+        return -1;
+    }
+    """
+    ctypedef struct description "fastdl_description":
+        DLTensor dl
+        uint64_t flags
+        PyObject *owner  # borrowed: out.owner = <PyObject *>self.memory
+        int64_t[2 * 64] room
+
+    ctypedef int (*describer "fastdl_describer")(object, description *) except -1
+    ctypedef int (*stream_function "DLPackCurrentWorkStream")(
+        DLDeviceType, int32_t, void **) except -1
+    enum:
+        LENDS "FASTDL_LENDS"
+    int default_stream "fastdl_default_stream"(
+        DLDeviceType device_type, int32_t device_id, void **out) except -1
+    int fastdl_publish_next_(
+        PyTypeObject *type, describer describe, stream_function stream, int rules) except -1
+
+
+# C's fastdl_producer is made here, one for each function, of which a module may have 8. Call it
+# where the module is initialised. The function is a cdef function of the module, and its first
+# argument an object, which is an instance of `cls`:
+#
+#     cdef int describe(object self, fastdl.description *out) except -1:
+#         cdef Image image = <Image>self
+#         ...
+#
+#     fastdl.publish(Image, describe)
+cdef inline int publish(
+        type cls, describer describe, int rules=0, stream_function stream=default_stream) except -1:
+    """Makes a cdef class a producer: fastdl_publish."""
+    return fastdl_publish_next_(<PyTypeObject *>cls, describe, stream, rules)

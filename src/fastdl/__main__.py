@@ -6,26 +6,29 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
 
 from fastdl import __version__, _build, cli, dlpack_version
 from fastdl.cli.words import wrapped
 
-# Option -> what it prints, and its help.
+# Option -> the fact that it prints, and its help.
 FACTS = {
     "--version": (
         lambda: f"fastdl {__version__}, DLPack {'.'.join(map(str, dlpack_version))}",
         "the versions of the package and of DLPack",
     ),
-    "--include": (_build.get_include, "the folder with the C headers"),
-    "--cflags": (_build.get_cflags, "what a compiler line needs to find them"),
-    "--cmakedir": (_build.get_cmake_dir, "the folder with the CMake package: for fastdl_DIR"),
-    "--pkgconfigdir": (_build.get_pkgconfig_dir, "the folder with fastdl.pc: for PKG_CONFIG_PATH"),
+    "--include": (_build.get_include, "the directory of the C headers"),
+    "--cflags": (_build.get_cflags, "the compiler flags for that directory"),
+    "--sources": (
+        lambda: "\n".join(_build.get_sources()),
+        "the path of fastdl.c: one more source of a module",
+    ),
+    "--cmakedir": (_build.get_cmake_dir, "the directory of the CMake package, for fastdl_DIR"),
+    "--pkgconfigdir": (_build.get_pkgconfig_dir, "the directory of fastdl.pc, for PKG_CONFIG_PATH"),
 }
 
 
 class Formatter(argparse.HelpFormatter):
-    """Keeps words such as "zero-copy" whole, as all of the command line does."""
+    """Does not break words such as "zero-copy", like the rest of the command line."""
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return wrapped(" ".join(text.split()), width)
@@ -35,26 +38,18 @@ class Formatter(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """Its help and its errors end with the address of the documentation, where it is known."""
+    """Its help ends with the addresses of the documentation and the issues, if they are known."""
 
     def format_help(self) -> str:
-        return super().format_help() + documentation()
+        from fastdl.cli import environment
 
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(2, f"{self.prog}: error: {message}\n{documentation()}")
-
-
-def documentation() -> str:
-    from fastdl.cli import environment
-
-    address = environment.documentation()
-    return f"Documentation: {address}\n" if address else ""
+        lines = [f"{name}: {address}\n" for name, address in environment.links().items()]
+        return super().format_help() + "".join(["\n", *lines] if lines else [])
 
 
-def main(arguments=None) -> int:
-    """The exit status: 130 if the command was interrupted; 1, without a traceback, if the system
-    refused something, such as to write the output. Nothing is said of a pipe that was closed."""
+def main(arguments: "list[str] | None" = None) -> int:
+    """The exit status: 130 if the command was interrupted; 1, without a traceback, after an error
+    of the system, such as a full disk. A closed pipe is not reported."""
     prepare_streams()
     try:
         try:
@@ -72,7 +67,7 @@ def main(arguments=None) -> int:
 
 
 def prepare_streams() -> None:
-    """Streams that are closed take what is printed, and no character is an error."""
+    """Printing to a closed stream is not an error, nor is a character that it cannot encode."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # print() would take the other one
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - until the process ends
@@ -82,10 +77,12 @@ def prepare_streams() -> None:
 
 def answer(arguments: Sequence[str]) -> int:
     parser = Parser(
-        prog="python -m fastdl", description="fastdl's tools", formatter_class=Formatter
+        prog="python -m fastdl",
+        description="Tools around fastdl, and the paths that builds need.",
+        formatter_class=Formatter,
     )
     facts = parser.add_argument_group(
-        "facts", "printed one to a line, in the order in which they are asked for"
+        "build information", "each prints one line; they can be combined"
     )
     for option, (fact, text) in FACTS.items():
         facts.add_argument(option, dest="facts", action="append_const", const=fact, help=text)
@@ -93,7 +90,10 @@ def answer(arguments: Sequence[str]) -> int:
         title="commands", metavar="COMMAND", parser_class=argparse.ArgumentParser
     )
     for name, text in cli.COMMANDS.items():
-        command = commands.add_parser(name, help=text, description=text, formatter_class=Formatter)
+        sentence = f"{text[0].upper()}{text[1:]}."
+        command = commands.add_parser(
+            name, help=text, description=sentence, formatter_class=Formatter
+        )
         if name in arguments:
             module = import_module(f"fastdl.cli.{name}")
             module.add_arguments(command)
@@ -102,7 +102,7 @@ def answer(arguments: Sequence[str]) -> int:
 
     run = getattr(chosen, "run", None)
     if chosen.facts and run:
-        parser.error("expected either a command or facts to print")
+        parser.error("expected either a command or options such as --include, not both")
     if chosen.facts:
         print("\n".join([fact() for fact in chosen.facts]))
         return 0

@@ -19,6 +19,17 @@ def get_include() -> str:
     return os.path.join(os.path.dirname(os.path.dirname(_PACKAGE)), "include")  # a source tree
 
 
+def get_sources() -> list[str]:
+    """What to add to the sources of an extension module in C, unless one of its files defines
+    FASTDL_IMPLEMENTATION: the path of fastdl.c. It is absolute, which setuptools refuses: there,
+    add a file of your own with the line `#include <fastdl/fastdl.c>`.
+
+    >>> fastdl.get_sources()[0].endswith("fastdl.c")
+    True
+    """
+    return [os.path.join(get_include(), "fastdl", "fastdl.c")]
+
+
 def get_cflags() -> str:
     """What a compiler line needs, quoted for a shell."""
     import shlex

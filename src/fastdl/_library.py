@@ -7,13 +7,19 @@ import sys
 
 from fastdl import _native
 
+TYPE_CHECKING = False  # as in typing, which `import fastdl` can do without
+if TYPE_CHECKING:
+    from typing import Any
 
-def load(name):
+
+def load(name: str) -> None:
     """Replaces the module `name`, which is being imported, with the compiled module of that
     name."""
-    library = _native.__spec__
+    library: Any = _native.__spec__
     loader = type(library.loader)(name, library.origin)
-    module = loader.create_module(type(library)(name, loader, origin=library.origin))
-    module.__spec__ = sys.modules[name].__spec__  # tells other threads that it is not ready
+    spec: Any = sys.modules[name].__spec__  # tells other threads that it is not ready
+    spec.loader, spec.origin = loader, library.origin
+    module = loader.create_module(spec)
+    module.__spec__ = spec
     sys.modules[name] = module
     loader.exec_module(module)

@@ -2,9 +2,12 @@
  *
  * The shared library of fastdl. It holds several modules, so that each C function exists once and
  * modules call each other's C directly; _library.py loads them. This one is loaded first: it is how
- * Python finds the file, and it refuses interpreters in which the others cannot work.
+ * Python finds the file, and it refuses interpreters in which the others cannot work. It also has
+ * the tables of C from which the others make their names.
  */
 #include <Python.h>
+
+#include "_core/facts.h"
 
 /* The others, and the exchange tables that they make, are for one interpreter in the life of the
  * process: their static memory refers to its objects. */
@@ -47,8 +50,8 @@ static int check_interpreter(PyObject *module)
     }
     if (state == OVER) {
         PyErr_SetString(PyExc_ImportError,
-                        "fastdl works in the first life of Python in a process only, and Python "
-                        "was finalized and initialized again: start another process");
+                        "fastdl cannot be imported again after Py_Finalize in the same process: "
+                        "start another process");
         return -1;
     }
     if (state == NEW && tell_the_end() < 0)
@@ -69,9 +72,15 @@ PyMODINIT_FUNC PyInit__native(void)
 #endif
         {0, NULL},
     };
+    static PyMethodDef methods[] = {
+        {"device_facts", fdl_device_facts, METH_NOARGS, NULL},
+        {"dtype_facts", fdl_dtype_facts, METH_NOARGS, NULL},
+        {NULL, NULL, 0, NULL},
+    };
     static struct PyModuleDef definition = {
         .m_base = PyModuleDef_HEAD_INIT,
         .m_name = "fastdl._native",
+        .m_methods = methods,
         .m_slots = slots,
     };
     return PyModuleDef_Init(&definition);

@@ -357,6 +357,105 @@ static void define_kept(lib::module_ &m)
     m.def("kept_pick", [](double, double) { return "scalar"; }, "by"_a, "x"_a);
 }
 
+/* ---- arguments that may be copied ---- */
+
+/* What a function sees: (dtype, shape, strides, whether it is a copy, address). */
+static lib::object seen(const fastdl_view &view)
+{
+    bool is_copy = (view.flags & DLPACK_FLAG_BITMASK_IS_COPIED) != 0;
+    return owned_reference(
+        Py_BuildValue("(INNON)", fastdl_dtype(view.dl.dtype), list_of(view.dl.shape, view.dl.ndim),
+                      list_of(view.dl.strides, view.dl.ndim), is_copy ? Py_True : Py_False,
+                      PyLong_FromVoidPtr(view.dl.data)));
+}
+
+template <typename... Cs> lib::object seen_as(const fd::tensor<x_name, Cs...> &x)
+{
+    return seen(*x.view());
+}
+template <typename... Cs> lib::object seen_kept(const fd::owned<x_name, Cs...> &x)
+{
+    return seen(*x.view());
+}
+
+static double sum_of_matrix(const fd::tensor<const double, fd::c_contiguous, fd::converted> &x)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < x.size(); i++)
+        sum += x.data()[i];
+    return sum;
+}
+
+template <typename T>
+const char *pick_converted(const fd::tensor<const T, fd::c_contiguous, fd::converted> &)
+{
+    return fd::dtype_of<T>::name;
+}
+
+/* A tensor of so many dimensions, or of any. */
+template <typename... Cs> lib::object seen_with(lib::object x, int32_t ndim, int32_t rules)
+{
+    static const uint32_t types[] = {FASTDL_FLOAT64, FASTDL_FLOAT32};
+    fastdl_spec spec{};
+    spec.dtypes = types;
+    spec.dtype_count = 2;
+    spec.ndim = ndim;
+    spec.layout = FASTDL_C;
+    spec.rules = rules;
+    fd::loan<fd::tensor<x_name, Cs...>> loan(x.ptr(), spec);
+    return seen(*loan.get().view());
+}
+
+/* A matrix in column-major order: the specification says so, the constraints the element type. */
+static lib::object seen_column_major(lib::object x)
+{
+    fastdl_spec spec{};
+    spec.ndim = 2;
+    spec.layout = FASTDL_F;
+    fd::loan<fd::tensor<x_name, const double, fd::converted>> loan(x.ptr(), spec);
+    return seen(*loan.get().view());
+}
+
+/* float32 in a layout, which the constraints narrow. */
+template <typename... Cs> lib::object seen_in(lib::object x, int32_t layout)
+{
+    fastdl_spec spec{};
+    spec.layout = layout;
+    fd::loan<fd::tensor<x_name, const float, Cs...>> loan(x.ptr(), spec);
+    return seen(*loan.get().view());
+}
+
+static void define_copied(lib::module_ &m)
+{
+    m.def("seen_aligned", &seen_in<fd::aligned<64>, fd::copied>);
+    m.def("seen_by_rows", &seen_in<fd::c_contiguous, fd::copied>);
+    m.def("seen_by_columns", &seen_in<fd::f_contiguous, fd::copied>);
+    using types = fd::any_of<const int32_t, const float>;
+    m.def("copied_c", &seen_as<fd::c_contiguous, fd::copied>);
+    m.def("copied_f", &seen_as<fd::f_contiguous, fd::copied>);
+    m.def("copied_double", &seen_as<const double, fd::c_contiguous, fd::copied>);
+    m.def("converted_double", &seen_as<const double, fd::c_contiguous, fd::converted>, "x"_a);
+    m.def("converted_int8", &seen_as<const int8_t, fd::converted>);
+    m.def("from_array", &seen_as<const uint8_t, fd::asarray>);
+    m.def("from_array_kept", &seen_kept<const uint8_t, fd::asarray>);
+    m.def("converted_any", &seen_as<types, fd::converted>);
+    m.def("converted_matrix", &seen_as<const double, fd::ndim<2>, fd::converted>);
+    m.def("converted_marked", &seen_as<const double, fd::converted>, "x"_a.noconvert());
+    m.def("converted_kept", &seen_kept<const double, fd::c_contiguous, fd::converted>);
+    m.def("kept_marked", &seen_kept<const double, fd::converted>, "x"_a.noconvert());
+    m.def("sum_of_matrix", &sum_of_matrix, lib::call_guard<lib::gil_scoped_release>());
+    m.def("same_converted", [](fd::owned<const double, fd::converted> x) { return x; });
+    m.def("pick_converted", &pick_converted<float>);
+    m.def("pick_converted", &pick_converted<double>);
+    m.def("seen_with", &seen_with<>);
+    m.def("seen_with_float", &seen_with<const float>);
+    m.def("seen_column_major", &seen_column_major);
+    m.def("seen_with_write", &seen_with<fd::writable>);
+    m.def("two_results", [](const fd::tensor<const float> &x) {
+        return std::pair(x.empty_like(), fd::empty<int32_t>({2}, x));
+    });
+}
+
 /* ---- where no caster helps ---- */
 
 static int64_t total(lib::list items)
@@ -374,6 +473,7 @@ MODULE(m)
     define_constraints(m);
     define_overloads(m);
     define_kept(m);
+    define_copied(m);
     m.def("visit_halves", &visit_halves);
     m.def("facts", &facts);
     m.def("fill", &fill, "x"_a, "value"_a);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define FASTDL_IMPLEMENTATION
 #include <fastdl/pybind11.h>
 #include <pybind11/stl.h> /* has casters for the same templates */
 

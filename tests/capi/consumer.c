@@ -250,9 +250,10 @@ static PyObject *delete_on_threads(PyObject *self, PyObject *arguments)
         }
     }
     Py_BEGIN_ALLOW_THREADS /* the deleters may need the GIL */
-        for (int t = 0; t < threads; t++) PyThread_acquire_lock(batches[t].done, WAIT_LOCK);
-    Py_END_ALLOW_THREADS for (int t = 0; t < threads; t++)
-    {
+    for (int t = 0; t < threads; t++)
+        PyThread_acquire_lock(batches[t].done, WAIT_LOCK);
+    Py_END_ALLOW_THREADS
+    for (int t = 0; t < threads; t++) {
         PyThread_release_lock(batches[t].done);
         PyThread_free_lock(batches[t].done);
     }
@@ -388,19 +389,16 @@ static PyObject *api_allocate(PyObject *self, PyObject *arguments)
         dims[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i));
     if (PyErr_Occurred())
         return NULL;
-    Py_BEGIN_ALLOW_THREADS result =
+    Py_BEGIN_ALLOW_THREADS
+    result =
         table->managed_tensor_allocator(&prototype, &out, &report, with_report ? note_error : NULL);
-    Py_END_ALLOW_THREADS if (result == 0)
-    {
+    Py_END_ALLOW_THREADS
+    if (result == 0) {
         held = hold_pointer(out, 1);
-    }
-    else if (result == -1 && out == untouched)
-    {
+    } else if (result == -1 && out == untouched) {
         held = Py_None;
         Py_INCREF(held);
-    }
-    else
-    {
+    } else {
         PyErr_Format(PyExc_SystemError, "the allocator returned %d and changed *out", result);
         return NULL;
     }

@@ -12,6 +12,7 @@ typedef struct {
 } my_half;
 #define FASTDL_FLOAT16_TYPE my_half
 #endif
+#define FASTDL_IMPLEMENTATION
 #include <fastdl/fastdl.h>
 
 #include "module.h"

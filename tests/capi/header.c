@@ -6,6 +6,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#define FASTDL_IMPLEMENTATION
 #include <fastdl/fastdl.h>
 
 #ifndef MODULE
@@ -69,6 +70,21 @@ static PyObject *borrow(PyObject *self, PyObject *obj)
     fastdl_release(&view);
     fastdl_release(&view); /* idempotent */
     return result;
+}
+
+/* counted(obj): how many elements it has, and its element type there and back. */
+static PyObject *counted(PyObject *self, PyObject *obj)
+{
+    fastdl_view view;
+    DLDataType dtype;
+    int64_t size;
+    (void)self;
+    if (fastdl_borrow(obj, &view) < 0)
+        return NULL;
+    size = fastdl_size(&view.dl);
+    dtype = fastdl_data_type(fastdl_dtype(view.dl.dtype));
+    fastdl_release(&view);
+    return Py_BuildValue("L(iii)", (long long)size, dtype.code, dtype.bits, dtype.lanes);
 }
 
 /* release_in_error(obj): borrows and releases with an exception pending, which comes out. */
@@ -404,6 +420,7 @@ static int read_argument(call *c, size_t i, PyObject *argument)
     c->parameters[i].name = name;
     c->parameters[i].spec = wanted;
     wanted->ndim = (int32_t)number(spec, "ndim");
+    wanted->max_ndim = (int32_t)number(spec, "max_ndim");
     wanted->layout = (int32_t)number(spec, "layout");
     wanted->rules = (int32_t)number(spec, "rules");
     wanted->device = (int32_t)number(spec, "device");
@@ -627,6 +644,7 @@ static PyObject *borrow_all(PyObject *self, PyObject *list)
 static PyMethodDef functions[] = {
     {"import_runtime", import_runtime, METH_NOARGS, NULL},
     {"borrow", borrow, METH_O, NULL},
+    {"counted", counted, METH_O, NULL},
     {"release_in_error", release_in_error, METH_O, NULL},
     {"under_error", under_error, METH_VARARGS, NULL},
     {"borrow_on", borrow_on, METH_VARARGS, NULL},

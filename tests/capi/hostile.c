@@ -308,6 +308,14 @@ static int stream_result; /* what current_work_stream returns */
 static int stream_raises;
 static void *stream_value;
 
+static void raise_as(const char *mode)
+{
+    if (strstr(mode, "interrupt") != NULL)
+        PyErr_SetNone(PyExc_KeyboardInterrupt);
+    if (strstr(mode, "raise") != NULL)
+        PyErr_SetString(PyExc_LookupError, "from the hostile table");
+}
+
 /* An object of a table's type has `managed`, which may also be the address of somebody else's, and
  * `mode`: how this function behaves. */
 static int table_from_object(void *object, DLManagedTensorVersioned **out)
@@ -322,7 +330,7 @@ static int table_from_object(void *object, DLManagedTensorVersioned **out)
     managed = PyObject_GetAttrString(object, "managed");
     if (mode == NULL || managed == NULL)
         goto done;
-    if (strcmp(mode, "give") == 0 || strcmp(mode, "give and raise") == 0) {
+    if (strncmp(mode, "give", 4) == 0) {
         if (PyLong_Check(managed)) {
             *out = PyLong_AsVoidPtr(managed);
         } else {
@@ -335,10 +343,7 @@ static int table_from_object(void *object, DLManagedTensorVersioned **out)
         *out = NULL;
         result = 0;
     }
-    if (strstr(mode, "interrupt") != NULL)
-        PyErr_SetNone(PyExc_KeyboardInterrupt);
-    if (strstr(mode, "raise") != NULL)
-        PyErr_SetString(PyExc_LookupError, "from the hostile table");
+    raise_as(mode);
 done:
     Py_XDECREF(managed);
     Py_DECREF(text);
@@ -368,8 +373,7 @@ static int table_to_object(DLManagedTensorVersioned *tensor, void **out)
         Py_INCREF(Py_Ellipsis);
         *out = Py_Ellipsis;
     }
-    if (strstr(maker_mode, "raise") != NULL)
-        PyErr_SetString(PyExc_LookupError, "from the hostile table");
+    raise_as(maker_mode);
     return strstr(maker_mode, "give") != NULL ? 0 : -1;
 }
 
@@ -389,14 +393,13 @@ static int table_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, v
         return -1;
     maker_record->handed++;
     *out = &maker_record->managed.versioned;
-    if (strstr(maker_mode, "raise") != NULL)
-        PyErr_SetString(PyExc_LookupError, "from the hostile table");
+    raise_as(maker_mode);
     return 0;
 }
 
 /* set_maker(mode, managed=None): how the allocator and to_object of all tables behave: "raise",
  * "fail" (without a word), "no words", "odd kind", "nothing" (success without a result), "give"
- * (the allocator `managed`, the other an Ellipsis), "give and raise". */
+ * (the allocator `managed`, the other an Ellipsis), "give and raise", "give, interrupt". */
 static PyObject *set_maker(PyObject *self, PyObject *arguments)
 {
     const char *mode;
@@ -414,8 +417,10 @@ static int table_stream(DLDeviceType type, int32_t id, void **out)
     (void)type;
     (void)id;
     *out = stream_value;
-    if (stream_raises)
+    if (stream_raises == 1)
         PyErr_SetString(PyExc_LookupError, "no stream from the hostile table");
+    if (stream_raises == 2)
+        PyErr_SetNone(PyExc_KeyboardInterrupt);
     return stream_result;
 }
 
@@ -476,15 +481,49 @@ static PyObject *table_capsule(PyObject *self, PyObject *arguments)
                          right_name ? "dlpack_exchange_api" : "another_api", NULL);
 }
 
+/* set_stream(result, stream, raises): how current_work_stream of all tables behaves; `raises` is 1
+ * for LookupError, 2 for KeyboardInterrupt. */
 static PyObject *set_stream(PyObject *self, PyObject *arguments)
 {
     unsigned long long value;
     (void)self;
-    if (!PyArg_ParseTuple(arguments, "iKp", &stream_result, &value, &stream_raises))
+    if (!PyArg_ParseTuple(arguments, "iKi", &stream_result, &value, &stream_raises))
         return NULL;
     stream_value = (void *)(uintptr_t)value;
     Py_RETURN_NONE;
 }
+
+/* ---- a buffer of pointers, from an exporter that does not ask whether its consumer can use one */
+
+static Py_ssize_t pointers_shape[2] = {2, 3}, pointers_strides[2] = {sizeof(void *), 1},
+                  pointers_suboffsets[2] = {0, -1};
+static char pointers_rows[2][3], *pointers_data[2] = {pointers_rows[0], pointers_rows[1]};
+
+static int pointers_get(PyObject *self, Py_buffer *view, int flags)
+{
+    (void)flags;
+    memset(view, 0, sizeof(*view));
+    view->obj = Py_NewRef(self);
+    view->buf = pointers_data;
+    view->len = 6;
+    view->itemsize = 1;
+    view->format = "B";
+    view->ndim = 2;
+    view->shape = pointers_shape;
+    view->strides = pointers_strides;
+    view->suboffsets = pointers_suboffsets;
+    return 0;
+}
+
+static PyBufferProcs pointers_procs = {.bf_getbuffer = pointers_get};
+
+static PyTypeObject pointers_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "hostile.Pointers",
+    .tp_basicsize = sizeof(PyObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = PyType_GenericNew,
+    .tp_as_buffer = &pointers_procs,
+};
 
 /* address(buffer): where its bytes are; the caller keeps the object. */
 static PyObject *address(PyObject *self, PyObject *object)
@@ -624,10 +663,13 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "hostile", 
 PyMODINIT_FUNC PyInit_hostile(void)
 {
     PyObject *m;
-    if (PyType_Ready(&managed_type) < 0 || PyType_Ready(&native_type) < 0)
+    if (PyType_Ready(&managed_type) < 0 || PyType_Ready(&native_type) < 0 ||
+        PyType_Ready(&pointers_type) < 0)
         return NULL;
     m = create_module(&module);
     if (m != NULL && PyModule_AddObject(m, "POISON", PyLong_FromLong(POISON)) < 0)
+        Py_CLEAR(m);
+    if (m != NULL && PyModule_AddObject(m, "Pointers", Py_NewRef((PyObject *)&pointers_type)) < 0)
         Py_CLEAR(m);
     Py_INCREF(&managed_type);
     if (m != NULL && PyModule_AddObject(m, "Managed", (PyObject *)&managed_type) < 0)

@@ -1,5 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True
-"""Each name of fastdl/__init__.pxd, used once; test_cython.py looks at what comes back."""
+"""Each name of fastdl/__init__.pxd, used once; test_cython.py looks at what comes back, and adds
+the numbers of element types and devices."""
 cimport fastdl
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t
@@ -9,37 +10,8 @@ def import_fastdl():
     return fastdl.import_fastdl()
 
 
-def dtypes():
-    """Name -> number, as NumPy and DLPack call them."""
-    return {
-        "bool": fastdl.BOOL,
-        "int8": fastdl.INT8,
-        "int16": fastdl.INT16,
-        "int32": fastdl.INT32,
-        "int64": fastdl.INT64,
-        "uint8": fastdl.UINT8,
-        "uint16": fastdl.UINT16,
-        "uint32": fastdl.UINT32,
-        "uint64": fastdl.UINT64,
-        "float16": fastdl.FLOAT16,
-        "bfloat16": fastdl.BFLOAT16,
-        "float32": fastdl.FLOAT32,
-        "float64": fastdl.FLOAT64,
-        "complex64": fastdl.COMPLEX64,
-        "complex128": fastdl.COMPLEX128,
-        "float8_e4m3fn": fastdl.FLOAT8_E4M3FN,
-        "float8_e5m2": fastdl.FLOAT8_E5M2,
-    }
-
-
-def devices():
-    numbers = [
-        fastdl.kDLCPU, fastdl.kDLCUDA, fastdl.kDLCUDAHost, fastdl.kDLOpenCL, fastdl.kDLVulkan,
-        fastdl.kDLMetal, fastdl.kDLVPI, fastdl.kDLROCM, fastdl.kDLROCMHost, fastdl.kDLExtDev,
-        fastdl.kDLCUDAManaged, fastdl.kDLOneAPI, fastdl.kDLWebGPU, fastdl.kDLHexagon,
-        fastdl.kDLMAIA, fastdl.kDLTrn,
-    ]
-    return {fastdl.find_device(number).name.decode(): number for number in numbers}
+def name_of(int device):
+    return fastdl.find_device(device).name.decode()
 
 
 def borrow(argument):
@@ -292,3 +264,38 @@ def empty_unused(prototype, like):
 def exchange_api(like):
     cdef const fastdl.DLPackExchangeAPI *api = fastdl.exchange_api(like)
     return <size_t>api, api.header.version.major, api.header.version.minor
+
+
+cdef class Vector:
+    """Four numbers of its own, and a stream that only devices have."""
+    cdef double[4] values
+
+    def __cinit__(self):
+        for i in range(4):
+            self.values[i] = i
+
+
+cdef int describe_vector(object self, fastdl.description *out) except -1:
+    cdef Vector vector = <Vector>self
+    if vector.values[0] < 0:
+        raise LookupError("gone")
+    out.dl.data = vector.values
+    out.dl.ndim = 1
+    out.room[0] = 4
+    out.dl.shape = out.room
+    out.dl.dtype = fastdl.data_type(fastdl.FLOAT64)
+    out.owner = <PyObject *>self
+    return 0
+
+
+cdef class Other(Vector):
+    def spoil(self):
+        self.values[0] = -1
+
+
+cdef int describe_other(object self, fastdl.description *out) except -1:
+    return describe_vector(self, out)
+
+
+fastdl.publish(Vector, describe_vector)
+fastdl.publish(Other, describe_other, fastdl.LENDS, fastdl.default_stream)

@@ -85,7 +85,7 @@ def lent(**fields):
 
 
 IS = " (x is …)"
-MODULE = "The extension module calls the header wrongly: it is for its author to mend."
+MODULE = "The extension module calls the header wrongly: report it to the module's author."
 
 GROUP = Group(
     "Functions of C, C++ and Cython modules",
@@ -113,6 +113,27 @@ GROUP = Group(
             TypeError,
             "x: expected float64 or bfloat16, got float32: convert it first" + IS,
             "`x.astype('float64')`, or `x.to(torch.float64)`.",
+        ),
+        Row(
+            as_copy(X, 0, 8),
+            TypeError,
+            "x: expected int8, got float32: this conversion is not made on demand, so make it in "
+            "its own library" + IS,
+            "Floating numbers are never made integers without being told: `x.astype('int8')`.",
+        ),
+        Row(
+            lambda: installed.borrow_as(X, "x", {"dtypes": [FLOAT64], "rules": CONVERT | WRITABLE}),
+            TypeError,
+            "x: expected float64, got float32: an output is not converted, so pass one of that "
+            "type" + IS,
+            "The caller would not see what is written to a copy.",
+        ),
+        Row(
+            as_copy(Lending(Given(device=CUDA)), 2, 64),
+            TypeError,
+            "x: expected float64, got float32: only host memory is converted, so convert it in "
+            "its own library" + IS,
+            "`x.to(torch.float64)`, or `x.astype('float64')` of CuPy.",
         ),
         Row(
             expecting(ndim=1),
@@ -229,7 +250,7 @@ GROUP = Group(
         Row(
             (as_copy(np.array([300]), 0, 8), as_copy(np.array([300], "u8"), 0, 8)),
             ValueError,
-            "x: expected numbers that fit int8, got 300",
+            "x: expected numbers that fit int8, got 300 at index (0,)",
             "A conversion never changes an integer.",
         ),
         # ---- results
@@ -250,16 +271,16 @@ GROUP = Group(
         Row(
             lambda: alone.empty(X, np.ndarray),
             TypeError,
-            "this type has no exchange table that could allocate: install fastdlpack and call "
-            "fastdl_import() to allocate for it",
+            "this type has no exchange table that could allocate: install or upgrade fastdlpack, "
+            "and call fastdl_import() to allocate for it",
             "Without the package only types with a table of their own, such as torch.Tensor, "
             "allocate.",
         ),
         Row(
             lambda: alone.wrap(alone.own(X), np.ndarray),
             TypeError,
-            "this type has no exchange table that could make objects: install fastdlpack and call "
-            "fastdl_import() to get a fastdl.Tensor",
+            "this type has no exchange table that could make objects: install or upgrade "
+            "fastdlpack, and call fastdl_import() to get a fastdl.Tensor",
             "Without the package, only types with an exchange table of their own make objects.",
         ),
         Row(
@@ -267,7 +288,7 @@ GROUP = Group(
             BufferError,
             "expected no negative strides for a result of type '…', whose library may end the "
             "process: copy the data, or call fastdl_import(), and it is copied",
-            "PyTorch aborts at negative strides. With the package, results are made as by "
+            "PyTorch 2.13 aborts at negative strides. With the package, results are made as by "
             "`fastdl.convert`.",
         ),
         Row(
@@ -325,8 +346,8 @@ GROUP = Group(
         Row(
             unordered,
             BufferError,
-            "'…' ignores `stream`, so nothing orders its work: wait for that work, and pass "
-            "fastdl.from_dlpack(x, stream=-1)",
+            "'…' ignores `stream`, so its pending work is not ordered: synchronize first, then "
+            "pass fastdl.from_dlpack(x, stream=-1)",
             "Wait with the library's own synchronize function. For all else that a producer may "
             "get wrong see [importing](#importing-a-tensor).",
         ),

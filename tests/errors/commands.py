@@ -48,10 +48,10 @@ GROUP = Group(
             "without the package. See [hazards](hazards.md#crashes-and-processes).",
         ),
         Row(
-            "tests/test_interpreters.py: initialized again",
+            "tests/test_interpreters.py: after Py_Finalize",
             ImportError,
-            "fastdl works in the first life of Python in a process only, and Python was finalized "
-            "and initialized again: start another process",
+            "fastdl cannot be imported again after Py_Finalize in the same process: start another "
+            "process",
             "A program that embeds Python initialises it once.",
         ),
         Row(
@@ -64,32 +64,32 @@ GROUP = Group(
         Row(
             command("--version", "demo"),
             SystemExit,
-            "…expected either a command or facts to print",
+            "…expected either a command or options such as --include, not both",
             "One call of `python -m fastdl` does either.",
         ),
         Row(
             command("demo", "--library", "nunpy"),
             SystemExit,
-            "…argument --library: invalid choice: 'nunpy' (choose from …",
+            "…argument --library: invalid choice: 'nunpy'… (choose from …",
             NAMES,
         ),
         Row(
             (command("doctor", "--only", "nunpy"), command("bench", "--only", "nunpy")),
             SystemExit,
-            "…expected names out of …; got 'nunpy'",
+            "…expected names from …; got 'nunpy'",
             NAMES,
         ),
         Row(
             command("doctor", "--limit=0"),
             SystemExit,
             "…expected a number of seconds above 0, got '0'",
-            "`--limit` is how long one step may take; 60 if it is not there.",
+            "`--limit` is how long one step may take; 60 by default.",
         ),
         Row(
             command("doctor", "--html", "."),
             SystemExit,
             "…expected a file to write for --html; got '.': …",
-            "The folder must exist. A file that is there already is replaced.",
+            "The folder must exist. An existing file is replaced.",
         ),
         Row(
             lambda: evaluate("numpy"),

@@ -8,7 +8,16 @@ from unittest import mock
 import numpy as np
 
 import fastdl
-from fastdl._convert.convert import COMPACT, COPIED, DENSE, DEVICE, IMMUTABLE, POSITIVE, Bridge
+from fastdl._convert.convert import (
+    ANYWHERE,
+    COMPACT,
+    COPIED,
+    DENSE,
+    DEVICE,
+    IMMUTABLE,
+    POSITIVE,
+    Bridge,
+)
 from fastdl.bridges import lookup
 from tests.errors.row import Group, Row
 from tests.support.producers import CUDA, OPENCL, Given, OldProducer, Producer, Tabled, hostile, new
@@ -33,10 +42,14 @@ class Library:
 
     def take(self, x, **keywords):
         array = type("Array", (), {"__module__": "standin"})
+        loaded = ModuleType("standin")
+        loaded.__version__ = "1.0"
         libraries = {**lookup.LIBRARIES, "standin": "standin"}
         with (
             mock.patch.object(lookup, "LIBRARIES", libraries),
-            mock.patch.dict(sys.modules, {"fastdl.bridges.standin": self.module}),
+            mock.patch.dict(
+                sys.modules, {"fastdl.bridges.standin": self.module, "standin": loaded}
+            ),
         ):
             return fastdl.convert(x, array, **keywords)
 
@@ -64,6 +77,7 @@ def without_ml_dtypes():
 
 
 MATRIX = np.ones((2, 3), "float32")
+HEADER, DATA = fastdl.encode(MATRIX)
 CANNOT = "… cannot be converted to standin.Array: "
 FORBIDDEN = "… cannot be converted to standin.Array without a copy, and copy=False: "
 ALLOW = "Leave out `copy=False`, and convert makes the copy."
@@ -71,8 +85,9 @@ SHARE = "The same data as a neutral tensor or array: see the end of the message.
 
 GROUP = Group(
     "Converting and copying",
-    "`fastdl.convert`, `Tensor.numpy()`, `to`, `copy`, `numpy.asarray` and pickles. What each "
-    "library takes: [the table of convert](hazards.md#what-fastdlconvert-does-about-it). "
+    "`fastdl.convert`, `Tensor.numpy()`, `to`, `copy`, `numpy.asarray`, pickles, `encode` and "
+    "`decode`. What each library takes: "
+    "[the table of convert](hazards.md#what-fastdlconvert-does-about-it). "
     "`standin.Array` stands for the type that you convert to.",
     [
         Row(
@@ -82,18 +97,54 @@ GROUP = Group(
                 lambda: fastdl.convert(MATRIX, pickle),
             ),
             TypeError,
-            "expected the type, the module or an object of a tensor library as `like`, got …: pass "
-            "one of …, a type with a DLPack exchange table, or a module with from_dlpack",
+            "expected the type, the module, the name or an object of a tensor library as `like`, "
+            "got …: pass one of …, a type with a DLPack exchange table, or a module with "
+            "from_dlpack",
             "`fastdl.convert(x, numpy.ndarray)`, `fastdl.convert(x, torch)`, or an array like "
             "which the result should be. [How to add a library](add-a-library.md).",
         ),
         Row(
             lambda: fastdl.convert(MATRIX, type("Series", (), {"__module__": "pandas.core"})),
             TypeError,
-            "expected the type, the module or an object of a tensor library as `like`, got …: "
-            "…(fastdl.convert(x, numpy.ndarray)) makes one of an array",
-            "Objects of pandas, polars, xarray and dask hold arrays of other libraries, and have "
-            "labels or chunks besides. Make them yourself; the array shares the memory.",
+            "expected the type, the module, the name or an object of a tensor library as `like`, "
+            "got …: …(fastdl.convert(x, numpy.ndarray)) makes one of an array",
+            "Objects of pandas, polars, xarray and dask hold arrays of other libraries, and also "
+            "have labels or chunks. Make them yourself; the array shares the memory.",
+        ),
+        Row(
+            (
+                lambda: fastdl.convert(MATRIX, "tourch"),
+                lambda: fastdl.convert(MATRIX, "an unknown library"),
+            ),
+            ValueError,
+            "expected …, numpy.ndarray, …, or the name of their package, got …",
+            "A name is that of a library or of its type, such as `'torch'` or `'jax.Array'`. For "
+            "any other library, pass its module or its type.",
+        ),
+        Row(
+            (
+                lambda: fastdl.convert(MATRIX, np.float64),
+                lambda: fastdl.convert(MATRIX, np.dtype("float64")),
+            ),
+            TypeError,
+            "expected the type, the module, the name or an object of a tensor library as `like`, "
+            "got …: convert changes no elements: fastdl.convert(x, numpy.ndarray).astype('float64')"
+            " does",
+            "As the message says. `like` chooses the library alone.",
+        ),
+        Row(
+            lambda: fastdl.convert(MATRIX, "float64"),
+            ValueError,
+            "expected the name of a tensor library, got 'float64': convert changes no elements: "
+            "fastdl.convert(x, numpy.ndarray).astype('float64') does",
+            "As the message says. `like` chooses the library alone.",
+        ),
+        Row(
+            lambda: fastdl.convert(MATRIX, "pandas"),
+            ValueError,
+            "expected the name of a tensor library, got 'pandas': …(fastdl.convert(x, "
+            "numpy.ndarray)) makes one of an array",
+            "Make it yourself, as above.",
         ),
         Row(
             lambda: fastdl.convert(5, np.ndarray),
@@ -130,16 +181,30 @@ GROUP = Group(
         Row(
             lambda: Library(devices=DEVICE).take(MATRIX),
             BufferError,
-            CANNOT + "standin.Array holds device memory only. Move it there first: "
-            "fastdl.from_dlpack(x, device='cuda:0')",
-            "convert moves nothing between devices.",
+            CANNOT + "standin.Array holds device memory only. To copy it there, pass the device to "
+            "convert, such as device='cuda:0'",
+            "convert moves nothing to another device unless you name one.",
         ),
         Row(
             lambda: Library().take(on(CUDA)),
             BufferError,
-            CANNOT + "standin.Array holds host memory only. Copy it to the host first: "
-            "fastdl.from_dlpack(x, device='cpu')",
-            "convert moves nothing between devices.",
+            CANNOT + "standin.Array holds host memory only. To copy it there, pass device='cpu' to "
+            "convert",
+            "convert moves nothing to the host unless you ask for it.",
+        ),
+        Row(
+            lambda: Library(devices=DEVICE).take(MATRIX, device="cpu"),
+            BufferError,
+            "standin.Array holds device memory only, got device='cpu:0': pass a device of its own, "
+            "or leave out `device`",
+            "The library has no arrays on the host: convert to `numpy.ndarray`, for example.",
+        ),
+        Row(
+            lambda: Library().take(MATRIX, device="cuda:1"),
+            BufferError,
+            "standin.Array holds host memory only, got device='cuda:1': pass device='cpu', or "
+            "convert to a library that has that device",
+            "`fastdl.convert(x, torch.Tensor, device='cuda:1')`, for example.",
         ),
         Row(
             (
@@ -150,6 +215,13 @@ GROUP = Group(
             BufferError,
             CANNOT + "standin.Array has …. Reshape it first",
             "For example `x.reshape(-1)`.",
+        ),
+        Row(
+            lambda: Library(since="2.0").take(MATRIX),
+            BufferError,
+            CANNOT + "expected Standin … or newer, got …. Upgrade it; convert reads arrays of "
+            "older versions, but makes none",
+            "Install a newer version: [hazards](hazards.md) has a table of them.",
         ),
         Row(
             lambda: Library(ndims=(1, 1)).take(MATRIX),
@@ -163,9 +235,17 @@ GROUP = Group(
                 lambda: Library(dtypes={"float16"}).take(MATRIX),
             ),
             BufferError,
-            CANNOT + "standin.Array has no float32. Convert the elements to … first",
-            "convert never changes the element type: `x.astype(...)` or `x.to(...)` of its "
-            "library.",
+            CANNOT + "standin.Array has no float32. Convert the elements to … first: "
+            "fastdl.convert(x, numpy.ndarray).astype(…)",
+            "convert never changes the element type. `x.astype(...)` or `x.to(...)` of its own "
+            "library does as well.",
+        ),
+        Row(
+            lambda: Library(dtypes={"float64"}, devices=ANYWHERE).take(on(CUDA)),
+            BufferError,
+            CANNOT + "standin.Array has no float32. Convert the elements to … first: "
+            "fastdl.convert(x, torch.Tensor).to(torch.…)",
+            "The same on a device: any library that computes there will do.",
         ),
         Row(
             lambda: Library(dtypes={"int8", "bool"}).take(MATRIX),
@@ -274,6 +354,14 @@ GROUP = Group(
             "`numpy.asarray(tensor, dtype=...)` makes the copy.",
         ),
         Row(
+            lambda: fastdl.empty(4).to("float64"),
+            TypeError,
+            "expected a device such as 'cpu' or 'cuda:0', got the dtype float64: fastdl moves "
+            "tensors and converts no values; do that in the tensor's own library, or on the host "
+            "with numpy.from_dlpack(tensor).astype(...)",
+            "On a GPU: `fastdl.convert(tensor, torch.Tensor).to(torch.float64)`, for example.",
+        ),
+        Row(
             lambda: on(OPENCL).to("cpu"),
             BufferError,
             "a float32 tensor of shape (2, 3) on opencl:0 cannot be copied to cpu:0: fastdl copies "
@@ -294,6 +382,44 @@ GROUP = Group(
             "a float32 tensor of shape (2, 3) on cuda:0 cannot be pickled, since other processes "
             "may not reach its memory: pickle a copy on the host, to('cpu')",
             "Device memory never leaves its process silently.",
+        ),
+        Row(
+            lambda: fastdl.encode(on(CUDA)),
+            BufferError,
+            "expected a tensor on the host, got a float32 tensor of shape (2, 3) on cuda:0: encode "
+            "a copy, to('cpu')",
+            "A header and bytes are made of host memory.",
+        ),
+        Row(
+            (lambda: fastdl.decode(b"PK", DATA), lambda: fastdl.decode(HEADER[:9], DATA)),
+            ValueError,
+            "expected a header of fastdl.encode, got … bytes, first …",
+            "The two parts were exchanged, or what arrived was not sent by `encode`.",
+        ),
+        Row(
+            lambda: fastdl.decode(HEADER[:3] + b"\2" + HEADER[4:], DATA),
+            ValueError,
+            "expected version 1 of the header, got 2: upgrade fastdlpack here",
+            "A newer release of fastdl sent it.",
+        ),
+        Row(
+            lambda: fastdl.decode(HEADER[:-1], DATA),
+            ValueError,
+            "expected a header of 26 bytes for 2 dimensions, and flags from 0 to 3, got 25 bytes "
+            "and flags 0",
+            "Not all of the header arrived, or more than that.",
+        ),
+        Row(
+            lambda: fastdl.decode(HEADER, DATA[:-1]),
+            ValueError,
+            "elements from byte 0 to 24 are not all in a buffer of 23 bytes",
+            "Not all of the data arrived.",
+        ),
+        Row(
+            lambda: fastdl.decode(HEADER[:5] + b"\0" + HEADER[6:], DATA),
+            ValueError,
+            "a buffer cannot hold a tensor with …",
+            "The header was changed on the way.",
         ),
     ],
 )

@@ -67,13 +67,13 @@ GROUP = Group(
         Row(
             lambda: setattr(fastdl.DType("int8"), "bits", 16),
             AttributeError,
-            "a DType never changes: 'bits' cannot be set",
+            "a DType is immutable: 'bits' cannot be set",
             "Make another.",
         ),
         Row(
             lambda: delattr(fastdl.DType("int8"), "bits"),
             AttributeError,
-            "a DType never changes: 'bits' cannot be deleted",
+            "a DType is immutable: 'bits' cannot be deleted",
             "Make another.",
         ),
         Row(
@@ -124,13 +124,13 @@ GROUP = Group(
         Row(
             lambda: setattr(fastdl.Device("cpu"), "id", 1),
             AttributeError,
-            "a Device never changes: 'id' cannot be set",
+            "a Device is immutable: 'id' cannot be set",
             "Make another.",
         ),
         Row(
             lambda: delattr(fastdl.Device("cpu"), "id"),
             AttributeError,
-            "a Device never changes: 'id' cannot be deleted",
+            "a Device is immutable: 'id' cannot be deleted",
             "Make another.",
         ),
         Row(
@@ -160,7 +160,7 @@ GROUP = Group(
         Row(
             lambda: fastdl.empty((2**40, 2**40)),
             MemoryError,
-            "cannot allocate more bytes than a 64-bit count can hold",
+            "cannot allocate more bytes than there are addresses",
             "Look for a size that is too large.",
         ),
         Row(

@@ -127,15 +127,14 @@ GROUP = Group(
         Row(
             lambda: writable_buffer(fastdl.asarray(b"1234")),
             BufferError,
-            "a writable buffer was asked of a uint8 tensor of shape (4,) on cpu:0, which is "
+            "cannot export a writable buffer of a uint8 tensor of shape (4,) on cpu:0, which is "
             "read-only: use copy() first",
-            "`readinto` and `struct.pack_into` ask for one, and say no more than that they have "
-            "not got it.",
+            "`readinto` and `struct.pack_into` ask for one, and report only that there is none.",
         ),
         Row(
             lambda: hashlib.sha256(fastdl.empty((2, 3)).T),
             BufferError,
-            "a contiguous buffer was asked of …, whose strides are …: use copy() first",
+            "cannot export a contiguous buffer of …, whose strides are …: use copy() first",
             "For example by hashlib, or by code that takes bytes.",
         ),
         Row(
@@ -214,7 +213,7 @@ GROUP = Group(
         Row(
             lambda: stranger(fastdl.exchange_api(fastdl.Tensor)),
             TypeError,
-            "expected a fastdl.Tensor, got …: this exchange table is that of fastdl.Tensor",
+            "expected a fastdl.Tensor, got …: this is fastdl.Tensor's exchange table",
             "Its functions take objects of one type. Register a table that takes yours.",
         ),
         Row(

@@ -12,9 +12,12 @@ from tests.support.producers import (
     CUDA,
     DraftProducer,
     Given,
+    Nulls,
     Producer,
     Tabled,
+    hostile,
     new,
+    tensors_of_pyarrow,
 )
 
 
@@ -29,6 +32,28 @@ class Interface:
     def __init__(self, name="__array_interface__", **changes):
         self.array = np.arange(6, dtype="<i4").reshape(2, 3)
         setattr(self, name, {**self.array.__array_interface__, **changes})
+
+
+def released():
+    view = memoryview(b"abc")
+    view.release()
+    return view
+
+
+class Named:
+    """An element type of OpenVINO or tinygrad."""
+
+    fmt = None
+
+    def __init__(self, name):
+        self.name = name
+
+    def get_type_name(self):
+        return self.name
+
+
+def tensor_of(library, *, kind="Tensor", **attributes):
+    return type(kind, (), {"__module__": library, **attributes})()
 
 
 class Arrow:
@@ -66,11 +91,10 @@ def lazy_view():
     fastdl.from_dlpack(kind(Given(dtype=(5, 64, 1), shape=(3,))))
 
 
-def texts_of_tensorflow():
+def not_asked(library, **attributes):
     from tests.test_quick_imports import NAMES, NotAsked, named
 
-    texts = np.array(["a", "b"], object)
-    fastdl.from_dlpack(texts.view(named(*NAMES["tensorflow"], NotAsked, np.ndarray)))
+    return named(*NAMES[library], NotAsked, **attributes)()
 
 
 def traced():
@@ -137,7 +161,7 @@ WRONG_DICT = "The interface is malformed. Report it to the library of the object
 GROUP = Group(
     "Importing a tensor",
     "`fastdl.from_dlpack(x)` and `fastdl.asarray(x)`; the latter takes more kinds of objects: see "
-    "[the Python guide](python-guide.md#asarray-for-everything-else).",
+    "[the Python guide](python-guide.md#asarray-for-everything-else). `fastdl.from_pointer`.",
     [
         Row(
             lambda: fastdl.from_dlpack([1.0, 2.0]),
@@ -224,11 +248,21 @@ GROUP = Group(
             "`array.fill_null(0)` or `array.drop_null()` in PyArrow.",
         ),
         Row(
-            lambda: fastdl.asarray(Series(np.ones(3), missing=[False, True])),
+            (
+                lambda: fastdl.asarray(Series(np.ones(3), missing=[False, True])),
+                lambda: fastdl.from_dlpack(tensors_of_pyarrow(Producer)(Given(), storage=Nulls(1))),
+            ),
             BufferError,
             "… has missing values (… in all), which a tensor cannot express: fill or drop them "
             "first",
             "`series.fillna(0)` or `series.dropna()` in pandas, `fill_null` in polars.",
+        ),
+        Row(
+            lambda: fastdl.asarray(arrow.Streamer(arrow.Node(b"u", 3), array=np.ones(3))),
+            BufferError,
+            "expected data whose missing values can be counted, got … of a kind whose cannot: fill "
+            "or drop them, and convert it to plain numbers first",
+            "fastdl counts them in numbers, bools, and arrays, structs and dictionaries of those.",
         ),
         Row(
             lambda: fastdl.from_dlpack(np.array(["text"], dtype=object)),
@@ -244,6 +278,20 @@ GROUP = Group(
             "expected a buffer of native numbers or bools, got format 'c' with itemsize 1, "
             "which DLPack cannot describe: convert the values first",
             "Text, dates and records are not in DLPack. Single bytes: `memoryview(x).cast('B')`.",
+        ),
+        Row(
+            lambda: fastdl.asarray(hostile.Pointers()),
+            BufferError,
+            "expected a buffer of elements, got one of pointers to them (with suboffsets), which "
+            "DLPack cannot describe: copy the data first",
+            "Such a buffer has its rows in several places.",
+        ),
+        Row(
+            lambda: fastdl.asarray(released()),
+            BufferError,
+            "cannot get the buffer of 'memoryview': operation forbidden on released memoryview "
+            "object",
+            "The object has released its memory, or is closed: the cause is its own exception.",
         ),
         Row(
             lambda: fastdl.from_dlpack(np.zeros(3, "f4,i1")["f0"]),
@@ -269,9 +317,9 @@ GROUP = Group(
         Row(
             traced,
             BufferError,
-            "expected a tensor with memory, got one that stands for a tensor while a function is "
-            "traced: call this outside of torch.compile, jax.jit and their like, or make it a "
-            "custom operator there (torch.library.custom_op, jax.pure_callback)",
+            "expected a tensor with memory, got a tracer (torch FakeTensor, JAX Tracer): call this "
+            "outside of torch.compile, jax.jit and their like, or make it a custom operator there "
+            "(torch.library.custom_op, jax.pure_callback)",
             "While a function is traced its arguments have no values. See [custom "
             "operators](custom-operators.md).",
         ),
@@ -295,11 +343,21 @@ GROUP = Group(
             "Pass the array itself, or pass `stream` to its `__dlpack__`.",
         ),
         Row(
-            texts_of_tensorflow,
+            both(lambda: not_asked("tensorflow", dtype=type("T", (), {"name": "string"}))),
             BufferError,
-            "expected numbers, got a tensor of Python objects, such as strings, which DLPack "
-            "cannot describe",
-            "Encode the strings as numbers first.",
+            "expected numbers, got a tensor of dtype …, which DLPack cannot describe: pass numbers "
+            "that stand for its values",
+            "TensorFlow has such tensors: encode strings as numbers first, pass the value of a "
+            "variable, not its handle, and dequantize (`tf.quantization.dequantize`) what is "
+            "quantised, or take its integers with `tf.bitcast`. torch exports its integers of 1 to "
+            "7 bits as int8 and uint8: `x.view(torch.int8)` has their bytes.",
+        ),
+        Row(
+            both(lambda: not_asked("jax", is_deleted=lambda self: True)),
+            BufferError,
+            "expected an array with memory, got one that was deleted, perhaps donated to a "
+            "function: use what that function returned",
+            "JAX deletes arrays that `donate_argnums` names, and those whose `delete` was called.",
         ),
         # ---- what the producer gets wrong
         Row(
@@ -365,13 +423,60 @@ GROUP = Group(
         fault("more bytes than a 64-bit count can hold: got …", shape=(2**40, 2**40)),
         fault("strides that reach outside the address space: got …", strides=(2**62, 1)),
         fault(
-            "strides over elements that share bytes: only row-major order has a meaning: got …",
+            "strides over elements that share bytes: only row-major order is defined: got …",
             "Packed sub-byte elements have no strides in DLPack: `x.contiguous()` of its library.",
             dtype=(0, 4, 1),
             strides=(1, 2),
         ),
-        fault("a byte_offset that leads outside the address space: got …", byte_offset=2**64 - 8),
+        fault(
+            "an address or byte_offset that leads outside the address space: got …",
+            byte_offset=2**64 - 8,
+        ),
         fault("elements but a NULL data pointer: got …", data=0),
+        # ---- addresses
+        Row(
+            lambda: fastdl.from_pointer(None, 3, "int8"),
+            TypeError,
+            "expected an address as an int, got None: of an array of ctypes pass "
+            "ctypes.addressof(x), of a pointer ctypes.cast(x, ctypes.c_void_p).value",
+            "None is what ctypes has for NULL: the function that should have returned memory has "
+            "failed.",
+        ),
+        Row(
+            lambda: fastdl.from_pointer(-1, 3, "int8"),
+            BufferError,
+            "expected an address of 64 bits, got -1",
+            "Some functions return -1 where they fail, as mmap does.",
+        ),
+        Row(
+            lambda: fastdl.from_pointer(64, 3, "int8", deleter=0),
+            TypeError,
+            "expected deleter=None or a function without arguments, got 0",
+            "Bind its arguments: `functools.partial(free, address)`.",
+        ),
+        Row(
+            lambda: fastdl.from_pointer(64, (2, 3), "int8", strides=(3,)),
+            BufferError,
+            "expected as many strides as dimensions (2), got 1: (3,)",
+            "Pass a stride for each dimension, in elements, or None for row-major order.",
+        ),
+        Row(
+            (
+                lambda: fastdl.from_pointer(64, 2**64, "int8"),
+                lambda: fastdl.from_pointer(64, 3, "int8", strides=-(2**64)),
+            ),
+            BufferError,
+            "expected ints of 64 bits as …, got …",
+            "Sizes and strides of DLPack have 64 bits.",
+        ),
+        Row(
+            lambda: fastdl.from_pointer(64, (2, -3), "int8"),
+            BufferError,
+            "expected arguments that describe a tensor, got a negative dimension: shape (2, -3), "
+            "strides (…, 1), int8 on cpu:0 at 0x40",
+            "There is no such tensor; the words for what is wrong are those above, of tensors that "
+            "another library describes.",
+        ),
         # ---- older interfaces
         Row(
             lambda: fastdl.asarray(type("Odd", (), {"__array_interface__": 5})()),
@@ -449,6 +554,33 @@ GROUP = Group(
             "expected an Arrow array of two buffers and no children, got length 3, offset 0, "
             "n_buffers 3, n_children 0. Its producer is at fault",
             "The library that made the Arrow array describes it wrongly. Report it there.",
+        ),
+        Row(
+            lambda: fastdl.asarray(tensor_of("openvino", element_type=Named("u4"))),
+            BufferError,
+            "expected an openvino.Tensor of numbers of whole bytes, got elements of type …: "
+            "convert them first",
+            "OpenVINO's packed types have no equal in DLPack, or another order of the bits.",
+        ),
+        Row(
+            lambda: fastdl.asarray(tensor_of("mxnet", kind="NDArray", dtype=np.bool_)),
+            BufferError,
+            "expected an mxnet.nd.NDArray of numbers, got elements of type …, which MXNet exports "
+            "as others: convert them first, with x.astype('uint8')",
+            "MXNet says that its booleans are integers of one bit.",
+        ),
+        Row(
+            lambda: fastdl.asarray(tensor_of("tinygrad", dtype=Named("uint128"))),
+            BufferError,
+            "expected a tinygrad.Tensor of numbers or bools, got elements of type …: cast them "
+            "first",
+            "`x.cast('float32')`.",
+        ),
+        Row(
+            lambda: fastdl.asarray(arrow.Streamer(arrow.Node(b"l", 1), failure=b"reset")),
+            BufferError,
+            "reading the Arrow stream failed: …",
+            "The message is that of the library that made the stream.",
         ),
         Row(
             taken_arrow,

@@ -1,4 +1,4 @@
-"""docs/errors.md, for docs/quote.py."""
+"""The messages in docs/errors.md, for docs/quote.py."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -6,7 +6,9 @@ from importlib import import_module
 
 from tests.errors.row import Group, Row
 
-GROUPS = "importing converting exporting views dtypes_and_devices streams c_api commands".split()
+GROUPS = (
+    "importing converting exporting views dtypes_and_devices streams c_api producing commands"
+).split()
 
 
 @cache

@@ -30,7 +30,9 @@ _FIELD = {
 _WORDS = re.compile(r"[A-Za-z]\S* +\S|\S +[A-Za-z]")
 
 #: Annotations, pragmas, and docstrings of properties.
-_OTHERS = re.compile(r".* \| None|(?:clang|GCC) diagnostic .*|[A-Z][^…]*\.", re.DOTALL)
+_OTHERS = re.compile(
+    r"[\w.,\[\] ]+(?: \| [\w.,\[\] |]+|\])|(?:clang|GCC) diagnostic .*|[A-Z][^…]*\.", re.DOTALL
+)
 
 
 class Literal(NamedTuple):

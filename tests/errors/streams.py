@@ -293,7 +293,7 @@ GROUP = Group(
         Row(
             twice,
             RuntimeError,
-            "this use_stream is entered already: make another",
+            "this use_stream has been entered already: create another",
             "`with fastdl.use_stream(...)` makes one each time.",
         ),
         Row(
@@ -306,13 +306,13 @@ GROUP = Group(
             lambda: fastdl.from_dlpack(new(BareProducer)(Given(device=CUDA), CUDA), stream=4096),
             BufferError,
             "… does not take a stream: pass stream=None",
-            "Its `__dlpack__` knows the default stream alone.",
+            "Its `__dlpack__` supports only the default stream.",
         ),
         Row(
             unordered,
             BufferError,
-            "… ignores `stream`, so nothing orders its work: wait for that work, and pass "
-            "fastdl.from_dlpack(x, stream=-1)",
+            "… ignores `stream`, so its pending work is not ordered: synchronize first, then "
+            "pass fastdl.from_dlpack(x, stream=-1)",
             "Wait with the library's own synchronize function. See [hazards](streams.md#hazards).",
         ),
         # ---- without a driver

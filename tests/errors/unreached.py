@@ -7,11 +7,17 @@ REASONS: list[tuple[str, list[str]]] = [
         ["out of memory"],
     ),
     (
-        "The compiler says it: see tests/test_casters.py and tests/test_views.py.",
+        "`import fastdl` failed half way, and fastdl.Tensor was taken from a private module.",
+        ["`import fastdl` did not finish"],
+    ),
+    (
+        "The compiler says it: see tests/test_refused_code.py and tests/test_views.py.",
         [
             "without a GIL fastdl needs the atomic operations of gcc, clang or MSVC",
-            "fastdl needs C11 atomics, or gcc, clang or MSVC",
-            "fastdl needs gcc, clang or MSVC for its locks",
+            "fastdl needs the atomic operations of gcc, clang or MSVC",
+            "fastdl/tensor.h throws exceptions: compile without -fno-exceptions",
+            "the caller does not see what is written to a copy: const element types, and no "
+            "fastdl::writable, with fastdl::copied and fastdl::converted",
             "a span has no gaps: ask for fastdl::c_contiguous or fastdl::f_contiguous",
             "a span has one element type",
             "the rank of an mdspan is known: ask for fastdl::ndim or shape",
@@ -86,6 +92,21 @@ REASONS: list[tuple[str, list[str]]] = [
         ],
     ),
     (
+        "Only in a pickle that fastdl did not write: a ValueError.",
+        ["expected the order 'C' or 'F', got …", "expected ints from … to … as …, got …"],
+    ),
+    (
+        "Not a message: the docstrings of methods that fastdl_publish adds.",
+        [
+            "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None,\n"
+            "           version=None)\n--\n\n"
+            "Exports the tensor as a DLPack capsule: the producer's side of the protocol.",
+            "__dlpack_device__($self, /)\n--\n\n(device type, device id) as plain ints.",
+            "__dlpack_info__($self, /)\n--\n\n"
+            "The newest DLPack version supported here, in the numbering of the 2022 draft.",
+        ],
+    ),
+    (
         "Another thread must change an array or a tensor, or end the interpreter, within a call.",
         [
             "the type of the array changed while it was read: import it again",
@@ -100,8 +121,6 @@ REASONS: list[tuple[str, list[str]]] = [
             "no fault",
             "an unknown fault",
             "expected … strides, got …",
-            "elements from byte … to … are not all in a buffer of … bytes",
-            "a buffer cannot hold a tensor with …",
             "… has gaps between its elements",
             "fastdl speaks to the drivers of CUDA and ROCm, not of device …",
             "a call",

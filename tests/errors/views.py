@@ -1,5 +1,7 @@
 """Indexing, views, and values of a Tensor in Python."""
 
+import operator
+
 import numpy as np
 
 import fastdl
@@ -18,9 +20,9 @@ def described(words):
 
 GROUP = Group(
     "Indexing, views and values",
-    "`tensor[...]`, `reshape`, `permute`, `T`, `squeeze`, `expand`, `view`; `item`, `tolist`, "
-    "`int`, `in`, `==`. A Tensor has views and no arithmetic: for all else, convert it. See [the "
-    "Python guide](python-guide.md#a-tensor).",
+    "`tensor[...]`, `reshape`, `flatten`, `permute`, `T`, `mT`, `squeeze`, `unsqueeze`, `expand`, "
+    "`view`; `item`, `tolist`, `int`, `in`, `==`. A Tensor has views and no arithmetic: for all "
+    "else, convert it. See [the Python guide](python-guide.md#a-tensor).",
     [
         Row(
             lambda: MATRIX[2],
@@ -100,9 +102,15 @@ GROUP = Group(
         Row(
             lambda: MATRIX[None].T,
             ValueError,
-            "… cannot be permuted by (1, 0): T is for two dimensions, use permute(...) for any "
-            "number",
+            "… cannot be permuted by (1, 0): T is for two dimensions: use mT for the last two of "
+            "more, or permute(...) for any number",
             "All dimensions reversed: `tensor.permute(*reversed(range(tensor.ndim)))`.",
+        ),
+        Row(
+            lambda: MATRIX[0].mT,
+            ValueError,
+            "… cannot be permuted by (1, 0): mT is for two dimensions or more",
+            "A vector as a column: `tensor.unsqueeze(-1)`.",
         ),
         Row(
             lambda: MATRIX.squeeze(0),
@@ -111,11 +119,26 @@ GROUP = Group(
             "`squeeze()` without an argument takes all dimensions of size 1.",
         ),
         Row(
+            lambda: MATRIX.unsqueeze(3),
+            ValueError,
+            described(
+                "unsqueezed at (3,): expected an axis from 0 to its number of dimensions, or a "
+                "negative one that counts from the end of the result"
+            ),
+            "The axis is that of the result: -1 is its last dimension.",
+        ),
+        Row(
+            lambda: MATRIX.reshape(*[1] * 63, 6).unsqueeze(0),
+            ValueError,
+            "… cannot be unsqueezed at (0,): expected a tensor of fewer than 64 dimensions",
+            "DLPack's limit in fastdl is 64 dimensions.",
+        ),
+        Row(
             lambda: MATRIX.expand(4, 3),
             ValueError,
             described(
-                "expanded to (4, 3): expected other sizes for dimensions of size 1 alone, -1 or "
-                "the same for others, and new dimensions in front"
+                "expanded to (4, 3): only dimensions of size 1 can be expanded: pass -1 or "
+                "the same size for others, and new dimensions in front"
             ),
             "The rules are those of broadcasting.",
         ),
@@ -123,9 +146,10 @@ GROUP = Group(
             lambda: MATRIX.view("float64"),
             ValueError,
             described(
-                "viewed as float64: expected a last dimension of a whole number of such elements"
+                "viewed as float64: expected a last dimension whose bytes are a multiple of the "
+                "new element size"
             ),
-            "The bytes of a row must be a multiple of the new element's size.",
+            "`tensor.shape[-1] * tensor.itemsize` is the size of a row in bytes.",
         ),
         Row(
             lambda: MATRIX[:, ::2].view("int16"),
@@ -136,29 +160,29 @@ GROUP = Group(
         Row(
             lambda: MATRIX[:, :2].view("float64"),
             fastdl.CopyRequiredError,
-            "… cannot be viewed as float64: its strides are no whole number of such elements: use "
-            "copy().view(...)",
+            "… cannot be viewed as float64: its strides are not a multiple of the new element "
+            "size: use copy().view(...)",
             "A copy has no gaps.",
         ),
         Row(
             lambda: fastdl.asarray(bytearray(32))[1:25].view("float64"),
             fastdl.CopyRequiredError,
-            "… cannot be viewed as float64: its address is no multiple of what such elements need: "
-            "use copy().view(...)",
+            "… cannot be viewed as float64: its address is not aligned for such elements: use "
+            "copy().view(...)",
             "Compiled code may crash at unaligned numbers. A copy is aligned to 256 bytes.",
         ),
         Row(
             lambda: FOURS.view("int8"),
             BufferError,
-            "… cannot be viewed as int8: elements that share bytes are no bytes of their own: use "
-            'numpy() first, or name a type whose lanes fill bytes, such as "int4x2"',
+            "… cannot be viewed as int8: sub-byte elements share bytes and cannot be reinterpreted"
+            ': use numpy() first, or name a type whose lanes fill bytes, such as "int4x2"',
             "`numpy()` unpacks the elements, one to a byte.",
         ),
         Row(
             lambda: FOURS.reshape(2, 2).T,
             BufferError,
-            "… cannot be permuted by (1, 0): its elements share bytes, and have a meaning in "
-            "row-major order alone: use numpy() first",
+            "… cannot be permuted by (1, 0): its elements share bytes, so only row-major "
+            "order is defined: use numpy() first",
             "Other views of such elements have no descriptor in DLPack.",
         ),
         Row(
@@ -205,7 +229,7 @@ GROUP = Group(
             lambda: on(ODD, dtype=(200, 8, 1)).tolist(),
             TypeError,
             "the values of … cannot be expressed in Python: use numpy() or DLPack",
-            "The type is none that fastdl knows.",
+            "fastdl does not know the type.",
         ),
         Row(
             lambda: bool(MATRIX),
@@ -219,6 +243,37 @@ GROUP = Group(
             "== and != of a fastdl.Tensor and 'int' are not defined: compare values with "
             "numpy.array_equal(tensor.numpy(), other), objects with 'is'",
             "`==` neither compares elements nor answers False silently.",
+        ),
+        Row(
+            (lambda: MATRIX + 1, lambda: -MATRIX, lambda: MATRIX < 1),
+            TypeError,
+            "a fastdl.Tensor has no operator '…', since fastdl moves tensors and does not compute: "
+            "use an array on the same memory, as numpy.from_dlpack(tensor) or "
+            "fastdl.convert(tensor, ...) gives it",
+            "`numpy.from_dlpack(tensor) + 1` on the host; also on a GPU: "
+            "`fastdl.convert(tensor, torch.Tensor) + 1`.",
+        ),
+        Row(
+            lambda: operator.setitem(MATRIX, 0, 1),
+            TypeError,
+            "a fastdl.Tensor has no assignment: write through an array on the same memory, as in "
+            "tensor.numpy()[...] = x on the host",
+            "On a GPU: `fastdl.convert(tensor, torch.Tensor, copy=False)[...] = x`. Read-only data "
+            "first needs `copy()`.",
+        ),
+        Row(
+            lambda: operator.delitem(MATRIX, 0),
+            TypeError,
+            "elements of a fastdl.Tensor cannot be deleted: index those to keep",
+            "`tensor[1:]`, for example.",
+        ),
+        Row(
+            lambda: fastdl.Tensor([1]),
+            TypeError,
+            "a fastdl.Tensor is not made by calling its type: use fastdl.from_dlpack(x) for an "
+            "array of another library, fastdl.asarray(x) for a buffer too, "
+            "fastdl.asarray(numpy.array(x)) for numbers, fastdl.empty(shape) for memory",
+            "See [the Python guide](python-guide.md).",
         ),
         Row(
             lambda: len(SCALAR),

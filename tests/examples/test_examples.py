@@ -12,7 +12,6 @@ import fastdl
 from tests.examples.building import EXAMPLES as SOURCES
 from tests.examples.building import built, documented_command, run
 from tests.interop.harness import describe, run_python
-from tests.interop.peers import require
 from tests.support.isolate import run_isolated
 
 pytestmark = pytest.mark.slow
@@ -32,6 +31,8 @@ BUILDS = [
     ("pybind11", "setup.py"),
     ("pybind11", "axpy.cpp"),
 ]
+# Examples of types that others take for a tensor.
+PRODUCERS = ["c/image.c", "cython/image.pyx", "pybind11/image.cpp"]
 # Each example once: what it does is the same, whatever built it.
 EXAMPLES = list({build[0]: build for build in reversed(BUILDS)}.values())
 
@@ -108,10 +109,69 @@ def test_a_tensor_that_is_kept():
     )
 
 
+@pytest.mark.parametrize("example", PRODUCERS)
+def test_a_type_that_is_a_producer(example):
+    folder = built(*example.split("/"))
+    run_isolated(
+        f"""
+        import sys; sys.path.insert(0, {str(folder)!r})
+        import gc
+        from image import Image
+        import numpy as np
+        image = Image(3, 4)
+        view = np.from_dlpack(image)  # before fastdl is there
+        assert "fastdl" not in sys.modules
+        assert (view.shape, view.dtype, view.flags.writeable) == ((3, 4), np.uint8, True)
+        view[1, 2] = 7
+        import fastdl
+        tensor = fastdl.from_dlpack(image)
+        assert tensor.data_ptr == view.ctypes.data and tensor.tolist()[1] == [0, 0, 7, 0]
+        assert fastdl.exchange_api(Image) is not None
+        del image
+        gc.collect()
+        view[2, 3] = 9
+        assert tensor[2, 3].item() == 9
+        copy = np.from_dlpack(Image(1, 2), copy=True)
+        assert copy.tolist() == [[0, 0]]
+        assert Image(0, 5).__dlpack_device__() == (1, 0)
+        """
+    )
+
+
+@pytest.mark.parametrize("file", ["c/moments.c", "pybind11/moments.cpp"])
+def test_a_converted_argument_and_two_results(file):
+    example, _, name = file.partition("/")
+    folder = built(example, name)
+    run_isolated(
+        f"""
+        import sys; sys.path.insert(0, {str(folder)!r})
+        import fastdl, moments, numpy as np
+        x = np.array([[1.0, 2, 3], [3, 2, 7]])
+        for samples in (x, x.astype("int8"), x.astype("float32"), np.asfortranarray(x)):
+            both = moments.moments(samples)
+            assert type(both) is tuple and [type(part) for part in both] == [np.ndarray] * 2
+            assert [part.tolist() for part in both] == [[2, 2, 5], [1, 0, 4]], both
+        first, second = moments.moments(fastdl.asarray(x))
+        assert (type(first), second.tolist()) == (fastdl.Tensor, [1, 0, 4])
+        assert moments.moments(x.T)[0].tolist() == [2, 4]
+        for bad, error, words in [
+            (x[0], ValueError, "samples: expected 2 dimensions, got 1"),
+            (x.astype("complex128"), TypeError, "samples: expected float64, got complex128"),
+            ([[1.0]], TypeError, "samples: expected a tensor, got 'list'"),
+        ]:
+            try:
+                moments.moments(bad)
+            except error as caught:
+                assert words in str(caught), caught
+            else:
+                raise AssertionError(words)
+        """
+    )
+
+
+@pytest.mark.library("torch", "jax")
 @pytest.mark.parametrize("folder", [("cython", "setup.py")], ids=["cython"], indirect=True)
 def test_documentation_of_the_cython_example(folder):
-    require("torch")
-    require("jax")
     run_isolated(
         f"""
         import sys; sys.path.insert(0, {str(folder)!r})
@@ -124,10 +184,10 @@ def test_documentation_of_the_cython_example(folder):
     )
 
 
+@pytest.mark.library("torch")
 def test_torch_compile_example(tmp_path):
     """Builds the C example beside it, and compiles with inductor: what it does is tested in
     tests/interop/cases/torch_compile.py."""
-    require("torch")
     for name in ("c", "torch_compile"):
         shutil.copytree(SOURCES / name, tmp_path / name)
     place = tmp_path / "torch_compile"
@@ -136,9 +196,9 @@ def test_torch_compile_example(tmp_path):
     assert run(documented_command(file, "Run"), place) == "tensor([3., 4., 5.])\n"
 
 
+@pytest.mark.library("torch")
 @pytest.mark.parametrize("folder", [("c", "setup.py")], ids=["c"], indirect=True)
 def test_session_of_the_c_guide(folder):
-    require("torch")
     guide = Path(__file__).parents[2] / "docs" / "c-guide.md"
     run_isolated(
         f"""
@@ -199,7 +259,12 @@ WITH_TORCH = """
 
 
 @pytest.mark.parametrize("folder", EXAMPLES, ids=names(EXAMPLES), indirect=True)
-@pytest.mark.parametrize(("library", "body"), [("numpy", WITH_NUMPY), ("torch", WITH_TORCH)])
-def test_where_fastdl_is_not_installed(folder, library, body):
-    require(library)
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(WITH_NUMPY, id="numpy"),
+        pytest.param(WITH_TORCH, id="torch", marks=pytest.mark.library("torch")),
+    ],
+)
+def test_where_fastdl_is_not_installed(folder, body):
     assert run_isolated(ALONE.format(folder=str(folder), body=body.lstrip())) == "done\n"

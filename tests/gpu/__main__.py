@@ -12,7 +12,7 @@ what the processes wrote.
 Ends with 1 if something failed, was refuted or was not reached, and with 2, before anything is
 written, where there is no GPU. A budget that is missed is marked in the page, and nothing more,
 since a machine that others share may be to blame. Libraries that are missing are a line in the
-report. See docs/gpu-at-home.md.
+report. See docs/contributing.md.
 """
 
 import argparse

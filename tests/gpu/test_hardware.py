@@ -175,6 +175,63 @@ def test_numba_as_a_consumer(gpu, library, ordered):
     (gpu.no_race if ordered else gpu.race)()
 
 
+# ---- Numba, by __dlpack__ -------------------------------------------------------------------
+
+
+class Dlpack:
+    """A tensor that has nothing but the methods of DLPack."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+
+    def __dlpack__(self, **keywords):
+        return self.tensor.__dlpack__(**keywords)
+
+
+@ORDERED
+@pytest.mark.parametrize("library", LIBRARIES, ids=lambda x: x.name)
+def test_numba_kernel_arguments(gpu, library, ordered):
+    """A launch asks for the stream of the kernel, which waits, and not the host."""
+    require("numba_cuda")
+    from numba import cuda
+
+    @cuda.jit
+    def copy(source, target):
+        i = cuda.grid(1)
+        if i < target.size:
+            target[i] = source[i]
+
+    library, stream = library(gpu), cuda.stream()
+    number = int(getattr(stream.handle, "value", stream.handle))
+    target = cuda.device_array(SIZE, "uint8", stream=stream)
+    pointer, place = target.__cuda_array_interface__["data"][0], gpu.place()
+    source, array = gpu.stream(), library.make(OLD)
+
+    def launch(tensor):
+        copy[(SIZE + 127) // 128, 128, stream](Dlpack(tensor), target)
+
+    try:
+        launch(library.give(array, gpu.setup))  # compiles
+    except (TypeError, ValueError) as reason:
+        pytest.skip(f"this numba-cuda takes no arguments by DLPack: {reason}")
+    stream.synchronize()
+    with gpu.hold(source) as latch:
+        array = library.write(array, source, NEW)
+        tensor = handed(library, array, source, ordered)
+        with library.using(source):
+            launch(tensor)
+        look = gpu.look(number, pointer, place)
+        (gpu.waits if ordered else gpu.overtakes)(look, latch)
+        if not ordered:
+            assert look.value() == OLD
+    assert look.value() == (NEW if ordered else OLD)
+    gpu.finish(source)
+    (gpu.no_race if ordered else gpu.race)()
+
+
 # ---- the stream objects of libraries --------------------------------------------------------
 
 

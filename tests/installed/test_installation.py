@@ -53,6 +53,7 @@ def test_the_command_line():
     assert fastdl.__version__ in printed
 
 
+@pytest.mark.slow
 def test_the_example_of_the_header(tmp_path):
     """Compiled by the compiler of this platform, as the file says."""
     place = tmp_path / "c"

@@ -7,6 +7,8 @@ put together in the table of peers.py.
 import importlib
 from types import MappingProxyType
 
+from fastdl._native import dtype_facts
+
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 SMALL_INTEGERS = tuple(name for name in INTEGERS if not name.endswith("64"))
 FLOATS = ("float16", "float32", "float64")
@@ -18,7 +20,9 @@ FLOAT8 = (
     "float8_e5m2fnuz",
     "float8_e8m0fnu",
 )
-MORE_FLOAT8 = ("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz")
+MORE_FLOAT8 = tuple(
+    name for name, *_ in dtype_facts() if name.startswith("float8") and name not in FLOAT8
+)
 
 
 def sample(dtype: str) -> list:
@@ -177,6 +181,13 @@ def onnxruntime_make(values, dtype):
     return value
 
 
+def onnxruntime_values(value):
+    """As a list. Of float8, 1.32 shows NumPy the bytes, or nothing."""
+    if "float8" in value.data_type():
+        raise TypeError(f"{value.data_type()} has no values in NumPy")
+    return value.numpy().tolist()
+
+
 def onnxruntime_take(producer):
     import onnxruntime as ort
 
@@ -221,6 +232,8 @@ DRJIT_TENSORS = MappingProxyType(
         "float16": "TensorXf16",
         "float32": "TensorXf",
         "float64": "TensorXf64",
+        "int8": "TensorXi8",
+        "uint8": "TensorXu8",
         "int32": "TensorXi",
         "uint32": "TensorXu",
         "int64": "TensorXi64",
@@ -422,6 +435,15 @@ def tinygrad_make(values, dtype):
     from tinygrad import Tensor, dtypes
 
     return Tensor(values, dtype=getattr(dtypes, dtype)).realize()
+
+
+def tinygrad_values(array):
+    """Read as bits where NumPy has no such type: a cast needs a compiler that has it."""
+    from tinygrad import dtypes
+
+    if array.dtype is dtypes.bfloat16:
+        return numpy_lists(array.bitcast(dtypes.uint16).numpy().view(numpy_dtype("bfloat16")))
+    return array.tolist()
 
 
 def tinygrad_take(tensor):

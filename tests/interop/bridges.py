@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from fastdl._convert.convert import ANYWHERE, COMPACT, COPIED, DENSE, IMMUTABLE, POSITIVE, Bridge
+from fastdl._core.foreign import release
 from fastdl.bridges import lookup
 
 STRIDES = {POSITIVE: "negative strides", DENSE: "gaps", COMPACT: "all but row-major"}
@@ -45,6 +46,16 @@ def by_kind(name: str) -> tuple[str, int]:
 
 def as_markdown() -> Iterator[str]:
     """The table of docs/hazards.md."""
-    yield from ("| type | copied | only |", "|---|---|---|")
+    yield from ("| type | since | copied | only |", "|---|---|---|---|")
     for bridge in bridges():
-        yield f"| `{bridge.name}` | {copied(bridge)} | {limits(bridge)} |"
+        newest = bridge.of("")
+        yield f"| `{bridge.name}` | {bridge.since} | {copied(newest)} | {limits(newest)} |"
+        for version in bridge.before:
+            older = bridge.of(before(version))
+            yield f"| before {version} | | {copied(older)} | {limits(older)} |"
+
+
+def before(version: str) -> str:
+    """The last version before another one, as far as Bridge.of looks."""
+    *first, last = release(version)
+    return ".".join(map(str, (*first, last - 1, 999)))

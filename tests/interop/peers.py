@@ -24,6 +24,7 @@ from .arrays import (
     MORE_FLOAT8,
     SMALL_INTEGERS,
 )
+from .matrix.cells import load
 
 # ---- the table ------------------------------------------------------------------------------
 
@@ -68,6 +69,7 @@ class Peer:
     # Where it runs.
     distribution: str = ""  # that has its version; `module` unless told
     environment: str = "main"  # which of matrix/requirements
+    where: str = ""  # for people: what else the facts depend on, besides the release
     prepare: Callable[[], None] | None = None  # called once after the import
 
     # For matrix/.
@@ -114,11 +116,14 @@ def require(module: str) -> None:
         missing(module)
 
 
+NOT_INSTALLED = "is not installed, which a test of libraries needs"
+
+
 def missing(what: str) -> NoReturn:
     """Skips the test; FASTDL_REQUIRE_PEERS=1, which CI sets, makes that a failure."""
     if os.environ.get("FASTDL_REQUIRE_PEERS") == "1":
-        pytest.fail(f"{what} is not installed, and FASTDL_REQUIRE_PEERS=1")
-    pytest.skip(f"{what} is not installed")
+        pytest.fail(f"{what} {NOT_INSTALLED}, and FASTDL_REQUIRE_PEERS=1")
+    pytest.skip(f"{what} {NOT_INSTALLED}")
 
 
 NUMPY_VIEWS = {
@@ -215,7 +220,6 @@ PEERS = (
         take=arrays.mlx_take,
         dtypes=("bool", *INTEGERS, *FLOATS, "complex64", "bfloat16"),
         pointer=arrays.mlx_pointer,
-        through=BUFFER,
         readonly=True,
         views={
             "transposed": lambda x: x.T,
@@ -225,6 +229,7 @@ PEERS = (
             "broadcast": lambda x: arrays.mlx_broadcast(x[:, :1]),
         },
         capsules=BOTH,
+        where="on the CPU",  # on Metal it may share: see bridges/mlx.py
         layouts=outcomes(COPIED, reversed=REFUSED),
         readonly_data=COPIED,
     ),
@@ -265,7 +270,7 @@ PEERS = (
         module="onnxruntime",
         like="onnxruntime:OrtValue",
         make=arrays.onnxruntime_make,
-        values=arrays.numpy_method,
+        values=arrays.onnxruntime_values,
         take=arrays.onnxruntime_take,
         dtypes=(*INTEGERS, *FLOATS),  # bool is exported as uint8
         pointer=lambda x: x.data_ptr(),
@@ -450,7 +455,7 @@ MORE = (
         module="tinygrad",
         like="tinygrad:Tensor",
         make=arrays.tinygrad_make,
-        values=lambda x: x.tolist(),
+        values=arrays.tinygrad_values,
         take=arrays.tinygrad_take,
         give=arrays.asarray,
     ),
@@ -592,12 +597,17 @@ def compact(peer: Peer) -> str:
 
 
 def as_markdown() -> Iterator[str]:
-    """The facts that README.md shows: see docs/quote.py. The tests of cases/ hold each of them."""
-    head = ("library", "imported through", "import", "export", "with gaps", "negative strides")
-    yield from (f"| {' | '.join(head)} | read-only |", "|" + "---|" * (len(head) + 1))
+    """The facts that README.md shows: see docs/quote.py. The tests of cases/ hold each of them, for
+    the releases that the matrix was measured with."""
+    measured = load()
+    head = (
+        "library, release, imported through, import, export, with gaps, negative strides, read-only"
+    )
+    yield from (f"| {head.replace(', ', ' | ')} |", "|" + "---|" * (head.count(",") + 1))
     for peer in PEERS:
         row = (
             peer.title,
+            f"{measured[peer.name]['version']} {peer.where}".rstrip(),
             peer.through,
             "read-only" if peer.readonly else "writable",
             compact(peer),

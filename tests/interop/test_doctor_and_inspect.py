@@ -19,11 +19,11 @@ def test_doctor(tmp_path):
     report = answer(tmp_path, "doctor", "--only", "numpy,torch,jax,mlx")
     rows = {row["name"]: row for row in report["libraries"]}
     assert {row["outcome"] for row in rows.values()} == {"works"}, rows
-    assert {name: row["way"]["kind"] for name, row in rows.items()} == {
+    assert {name: row["import_path"]["kind"] for name, row in rows.items()} == {
         "numpy": "bridge",
         "torch": "table",
         "jax": "buffer",
-        "mlx": "buffer",
+        "mlx": "__dlpack__",
     }
     assert rows["jax"]["tensor"]["readonly"] and not rows["torch"]["tensor"]["readonly"]
     assert rows["jax"]["dlpack"]["capsule"] == "dltensor"
@@ -42,7 +42,7 @@ def test_inspect(tmp_path):
     require("torch")
     found = answer(tmp_path, "inspect", "torch:ones(3, 4).t()", "--only", "numpy,torch")
     assert found["managed"]["strides"] == [1, 4] and found["managed"]["by_library"]
-    assert found["way"]["table"]["version"] == "1.3"
+    assert found["import_path"]["table"]["version"] == "1.3"
     assert found["consumers"]["numpy"] == {"outcome": "zero-copy", "reason": ""}
 
 

@@ -1,7 +1,6 @@
 """The matrix itself: it must see what goes wrong, and its results must be whole and published."""
 
 import itertools
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from .arrays import numpy_pointer
 from .harness import describe, run_python
 from .matrix import __main__ as runner
 from .matrix import measure, report, rows, sources
-from .matrix.cells import COPY, DIES, OUTCOMES, REFUSED, WRONG, ZERO_COPY, Cell, worse
+from .matrix.cells import BY_FASTDL, COPY, DIES, OUTCOMES, REFUSED, WRONG, ZERO_COPY, Cell, worse
 from .matrix.particular import ROWS
 from .peers import LIBRARIES, Peer
 
@@ -24,14 +23,23 @@ REQUIREMENTS = Path(runner.__file__).parent / "requirements"
 
 @pytest.fixture(scope="module")
 def results():
-    return json.loads(runner.RESULTS.read_text())
+    return runner.load()
 
 
 # ---- the results that are committed -----------------------------------------------------------
 
 
-def test_the_page_shows_the_results(capsys):
-    assert report.main(["--check"]) == 0, capsys.readouterr().out
+def test_they_are_written_as_they_are_read(results, tmp_path):
+    path = tmp_path / "results.json"
+    runner.dump(results, path)
+    assert runner.load(path) == results
+    assert path.read_bytes() == runner.RESULTS.read_bytes()
+
+
+def test_the_page_shows_each_row():
+    page = "\n".join([*report.refusals(), *report.sections()])
+    assert page.count("<summary>") == len(LIBRARIES) + len(ROWS)
+    assert "| refused: `" in page
 
 
 def test_every_row_has_results(results):
@@ -99,6 +107,63 @@ def test_a_worse_cell_fails_the_run(monkeypatch, capsys):
     assert runner.main(["main", "numpy"]) == 0
     measured.clear()
     assert runner.main(["main", "numpy"]) == 1
+
+
+def test_with_newest_releases_only_fastdls_own_failure_fails(monkeypatch, capsys):
+    cells = {"version": "3", "to/bool": f"{REFUSED}: RuntimeError: changed its mind"}
+    monkeypatch.setattr(runner, "measure", lambda names: ({"numpy": cells}, []))
+    monkeypatch.setattr(
+        runner, "load", lambda path: {"numpy": {"version": "2", "to/bool": ZERO_COPY}}
+    )
+    monkeypatch.setenv("FASTDL_BLAME", "")  # put back afterwards
+    assert runner.main(["main", "numpy", "--newest"]) == 0
+    said = capsys.readouterr().out
+    assert "| numpy | 2 | 3 |" in said
+    assert "changed its mind' | to be looked at |" in said
+    cells["to/bool"] = f"{REFUSED}: {BY_FASTDL}: AttributeError: no attribute '_old'"
+    assert runner.main(["main", "numpy", "--newest"]) == 1
+    assert "'_old'\" | fastdl |" in capsys.readouterr().out
+    trace = 'File "{}", line 3, in f\nAttributeError: no'
+    for file, status in ((fastdl.__file__, 1), (np.__file__, 0)):
+        errors = [trace.format(file)]
+        monkeypatch.setattr(runner, "measure", lambda names, errors=errors: ({}, errors))
+        assert runner.main(["main", "numpy", "--newest"]) == status
+
+
+def test_only_other_releases_are_measured_as_newest(monkeypatch):
+    measured = {"numpy": {"version": "3"}, "jax": {"version": "2"}, "memory": {}}
+    installed = {"numpy": "3", "jax": "2.1", "memory": ""}
+    monkeypatch.setattr(runner, "rows_of", lambda environment: ["grid", *installed])
+    monkeypatch.setattr(runner, "version_of", installed.get)
+    assert runner.rows_of_others("main", measured) == ["jax"]
+
+
+def test_whose_fault_an_error_is():
+    def raised(file, error):
+        code = compile("def f(error): raise error", file, "exec")
+        exec(code, space := {})
+        with pytest.raises(type(error)) as caught:
+            space["f"](error.with_traceback(None))
+        return measure.by_fastdl(caught.value)
+
+    bridge = str(Path(fastdl.__file__).parent / "bridges/numpy.py")
+    gone = AttributeError("'OrtValue' object has no attribute '_private'")
+    assert raised(bridge, gone)
+    assert raised("src/fastdl/_convert/convert.pyx", gone)
+    assert not raised(np.__file__, gone)
+    told = BufferError("a float32 tensor cannot be converted: the library refused it")
+    for file, error, own in (
+        (bridge, TypeError("incompatible arguments"), True),
+        (bridge, RuntimeError("no such kernel"), False),
+        (np.__file__, TypeError("incompatible arguments"), False),
+    ):
+        raised(file, error)
+        told.__cause__ = error
+        assert measure.by_fastdl(told) is own
+    with pytest.raises(TypeError) as refused:
+        fastdl.convert(object(), np.ndarray)
+    assert not measure.by_fastdl(refused.value)
+    assert not raised(bridge, refused.value)
 
 
 # ---- what a cell sees -------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import weakref
 import pytest
 
 import fastdl
+from fastdl._native import dtype_facts
 from fastdl._protocol import consumer as _consumer
 
 from .arrays import FLOAT8, MORE_FLOAT8, sample
@@ -242,10 +243,7 @@ def test_memory_that_is_not_aligned_to_elements(from_dlpack):
 
 # ---- ml_dtypes ------------------------------------------------------------------------------
 
-SUB_BYTE = (
-    *("int2", "int4", "uint2", "uint4"),
-    *("float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"),
-)
+SUB_BYTE = tuple(name for name, _, bits, _ in dtype_facts() if 1 < bits < 8)
 NARROW = ("bfloat16", *FLOAT8, *MORE_FLOAT8, *SUB_BYTE)
 
 

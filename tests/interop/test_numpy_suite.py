@@ -153,6 +153,7 @@ def rewritten() -> tuple[str, int]:
 
 
 @pytest.mark.parametrize("route", ["tensors", "capsules"])
+@pytest.mark.slow
 def test_numpy_suite_with_fastdl_in_the_middle(route, tmp_path):
     source, _ = rewritten()
     (tmp_path / "test_dlpack.py").write_text(source, encoding="utf-8")

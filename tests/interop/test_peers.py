@@ -5,7 +5,8 @@ import pytest
 from tests.examples.building import EXAMPLES, built
 
 from .harness import CASES, run_cases
-from .peers import PEERS, require
+from .peers import BY_NAME, PEERS, require
+from .test_other_libraries import READ
 
 # Files with what is particular to one library, run in the same child.
 PARTICULAR = {
@@ -19,6 +20,7 @@ PARTICULAR = {
 
 
 @pytest.mark.parametrize("peer", PEERS, ids=repr)
+@pytest.mark.slow
 def test_peer(peer):
     require(peer.module)
     require("numpy")
@@ -26,12 +28,20 @@ def test_peer(peer):
 
 
 @pytest.mark.parametrize("peer", PEERS, ids=repr)
+@pytest.mark.slow
 def test_convert(peer):
     require(peer.module)
     require("numpy")
     run_cases("convert.py", peer=peer.name)
 
 
+@pytest.mark.parametrize("peer", ["mlx", "jax"])
+def test_operations_in_place(peer):
+    require(BY_NAME[peer].module)
+    run_cases("in_place.py", peer=peer)
+
+
+@pytest.mark.slow
 def test_all_pairs_with_fastdl_in_the_middle():
     require("numpy")
     run_cases("pairs.py")
@@ -44,7 +54,7 @@ def test_dtypes_and_devices():
 
 
 def test_tables():
-    libraries = "numpy pyarrow pandas polars xarray dask matplotlib PIL nanoarrow"
+    libraries = "numpy pyarrow pandas polars xarray dask matplotlib PIL nanoarrow narwhals"
     for library in libraries.split():
         require(library)
     run_cases("tables.py")
@@ -74,12 +84,16 @@ def test_hazards():
 def test_every_case_file_is_run():
     run = {"producer.py", "consumer.py", "convert.py", "pairs.py", "c_header.py"}
     run |= {
+        "in_place.py",
         "dtypes_and_devices.py",
         "tables.py",
         "hazards.py",
         "torch_compile.py",
+        "cuda_core_views.py",
+        "orders.py",
         "__init__.py",
         "common.py",
     }
+    run.update(f"{library}_tensors.py" for library in READ)
     run.update(file for files in PARTICULAR.values() for file in files)
     assert run == {path.name for path in CASES.glob("*.py")}

@@ -1,4 +1,4 @@
-"""docs/upstream.md: each program shows a defect of a library, and holds.
+"""docs/hazards.md: each program shows a defect of a library, and holds.
 
 A program that has ended its process, or whose assertions hold, has shown it. If a library is not
 installed, its programs are skipped: nox -s matrix runs them where the libraries are.
@@ -17,9 +17,9 @@ from .harness import describe, run_python
 from .matrix.__main__ import surroundings
 from .peers import LIBRARIES
 
-PAGE = Path(__file__).parents[2] / "docs/upstream.md"
+PAGE = Path(__file__).parents[2] / "docs/hazards.md"
 MARK = re.compile(
-    r"^### (?P<title>[^\n]*)\n\n"
+    r"^#### (?P<title>[^\n]*)\n\n"
     r"<!-- defect: (?P<module>[\w.]+)(?: dies of (?P<signal>\w+))? -->\n"
     r"```python\n(?P<program>.*?)```\n\n(?P<remedy>\S)",
     re.MULTILINE | re.DOTALL,
@@ -39,13 +39,13 @@ def test_defect(defect):
 
 def test_every_entry_is_read():
     text = PAGE.read_text()
-    assert len(DEFECTS) == text.count("\n### ") == text.count("<!-- defect") > 15
+    assert len(DEFECTS) == text.count("\n#### ") == text.count("<!-- defect") > 15
 
 
 def test_page_and_table_agree():
     """fastdl.cli.defects has what the page says, in the same words: `doctor` shows it."""
     remedies = [
-        " ".join(re.sub(r" \[[^]]*\]\([^)]*\) has more\.", "", text).split())
+        " ".join(re.sub(r"\s\[[^]]*\]\([^)]*\) has more\.", "", text).split())
         for text in re.findall(r"```\n\n((?:[^#\n][^\n]*\n)+)", PAGE.read_text())
     ]
     page = [
@@ -53,6 +53,16 @@ def test_page_and_table_agree():
         for defect, remedy in zip(DEFECTS, remedies, strict=True)
     ]
     assert page == [(row.library, row.title, row.remedy) for row in TABLE]
+
+
+def test_the_versions_are_those_of_the_table():
+    text = PAGE.read_text().partition("## Defects of other libraries")[2]
+    seen = []
+    for section in re.split(r"(?m)^### ", text)[1:]:
+        if count := section.count("<!-- defect"):
+            (version,) = re.findall(r"(?m)^Seen in (\S+)\.$", section)
+            seen += [version] * count
+    assert seen == [row.seen for row in TABLE]
 
 
 def test_programs_are_short():

@@ -1,27 +1,6 @@
-"""What a mutant is, and the files that they are made of."""
+"""What a mutant is, and the tests that see them."""
 
 from typing import NamedTuple
-
-DEFERRED, DRIVER, EVENT, EXCHANGES, MEMORY, ORDERING, POINTER, TRANSFER = (
-    f"src/fastdl/_devices/{name}.c"
-    for name in (
-        "deferred driver event exchanges memory ordering pointer_attributes transfer".split()
-    )
-)
-ACQUIRE, BLOCK, COPY, EXPORT, GIL, IMPORT, INDEX, LIFETIME, OBJECT = (
-    f"src/fastdl/_core/{name}.c"
-    for name in "acquire block copy export gil import index lifetime object".split()
-)
-FACTS, READING, RESHAPE = (f"src/fastdl/_core/{name}.c" for name in ("facts", "values", "views"))
-BUFFER = "src/fastdl/_core/buffer.c"
-CONVERT = "src/fastdl/_convert/convert.pyx"
-EXCHANGE = "src/fastdl/_core/exchange.pyx"
-NUMPY = "src/fastdl/bridges/_numpy.pyx"
-HEADER = "include/fastdl/fastdl.h"
-BINDING = "src/fastdl/_devices/driver.pyx"
-STREAMS, CONSUMER, PLACING = (
-    f"src/fastdl/_protocol/{name}.py" for name in "streams consumer placement".split()
-)
 
 HANDSHAKE, FAULTS, DRIVERS, CAPTURES, WORKS = (
     f"tests/test_{name}.py"
@@ -51,6 +30,7 @@ NEGOTIATING, REFUSALS, OUTCOMES = (
 )
 
 CALLBACKS = "tests/test_callbacks.py"
+POINTERS = "tests/test_from_pointer.py"
 RETURNED = "tests/test_results.py"
 UNORDERED = "tests/test_unordered.py"
 GUIDE = "tests/test_streams_guide.py::test_producer"
@@ -58,12 +38,12 @@ GUIDE = "tests/test_streams_guide.py::test_producer"
 
 class Mutant(NamedTuple):
     name: str  # what it stands for
-    file: str
-    changes: tuple[tuple[str, str], ...]  # what to replace, by what
+    functions: str  # what it breaks: names, separated by spaces; see places.py
+    changes: tuple[tuple[str, str], ...]  # what to replace there, by what
     tests: tuple[str, ...]  # where one is expected to turn red: files, or file::test to save time
 
 
-def mutant(tests, name, file, *texts):
+def mutant(tests, name, functions, *texts):
     """`tests`: one or several; `texts`: old, new, old, new, ..."""
     tests = (tests,) if isinstance(tests, str) else tests
-    return Mutant(name, file, tuple(zip(texts[::2], texts[1::2], strict=True)), tests)
+    return Mutant(name, functions, tuple(zip(texts[::2], texts[1::2], strict=True)), tests)

@@ -1,11 +1,13 @@
 """Breaks fastdl on purpose, in one way at a time, and sees whether a test turns red.
 
-    python -m tests.mutants.run [PART OF A NAME OR FILE...]
+    python -m tests.mutants.run [--all | PART OF A NAME OR FUNCTION...]
 
-Works on copies of the tree, each built once; a mutant then costs the compilation of its file, or of
-those that include it. The tests must be green without any. At the end comes the kill table; the
-status is 1 if a mutant survives, if its text is not found exactly once, or if it does not compile:
-the table is then to be mended, or a test to be written.
+Without arguments it takes one in SHARE: which ones follows from the code that they break, so that
+each change to it tries others, and the same code always the same. Works on copies of the tree, each
+built once; a mutant then costs the compilation of its file, or of those that include it. The tests
+must be green without any. At the end comes the kill table; the status is 1 if a mutant survives, if
+its text is not found exactly once in its function, or if it does not compile: the table is then to
+be mended, or a test to be written.
 
 Needs what the build and the tests need, but not fastdl, which is built in place.
 """
@@ -20,13 +22,14 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.mutants.places import ROOT, NotFound, broken, places, read
 from tests.mutants.table import MUTANTS
 
-ROOT = Path(__file__).resolve().parents[2]
 PARTS = (
     *("src", "include", "tests", "docs", "benchmarks", "setup.py", "pyproject.toml"),
     *("LICENSE", "README.md"),
@@ -39,6 +42,7 @@ setuptools.setup = lambda **arguments: None
 runpy.run_path("setup.py")["c_of_modules"]()
 """
 JOBS = int(os.environ.get("FASTDL_MUTANT_JOBS", 0)) or min(os.cpu_count() or 1, 4)
+SHARE = 16
 HANGS = 200  # seconds after which tests that take ten are taken to hang
 
 
@@ -97,11 +101,12 @@ class Tree:
         return [name for name in found if (self.path / name).is_relative_to(self.path)]
 
     def headers_of(self, source):
-        """The headers of the repository that a C file includes, by way of others too."""
-        words = list(self.command_for(source))
+        """The files of the repository that a C file includes, by way of others too."""
+        words = [word for word in self.command_for(source) if word != "-MMD"]
         at = words.index("-o")
         del words[at : at + 2]
-        return {name for name in self.must(*words, "-MM").split() if name.endswith(".h")}
+        rule = self.must(*words, "-MM").split()
+        return {name for name in rule if name.endswith((".h", ".c"))} - {source}
 
     def clone(self, path):
         shutil.copytree(self.path, path, symlinks=True)
@@ -124,7 +129,7 @@ class Tree:
         if file.endswith(".pyx"):
             self.must(sys.executable, "-c", TRANSLATE)
             file = f"build/{file.removesuffix('pyx')}c"
-        for source in self.readers[file] if file.endswith(".h") else [file]:
+        for source in self.readers.get(file, [file]):
             self.must(*self.command_for(source))
         self.must(*self.command_for(EXTENSION))
 
@@ -145,23 +150,25 @@ class Tree:
 
     def judge(self, mutant):
         """What becomes of a mutant. The tree is as before afterwards, times included."""
-        source = self.path / mutant.file
+        try:
+            file, text = broken(mutant.functions, mutant.changes)
+        except NotFound as error:
+            return Verdict(False, str(error))
+        source = self.path / file
         files = [path for path in self.path.rglob(f"{source.stem}.*") if path.is_file()]
         if source.suffix in (".c", ".h", ".pyx"):
             files += self.path.glob(f"{EXTENSION}.*.so")
-        text = source.read_text()
-        for old, new in mutant.changes:
-            if text.count(old) != 1:
-                return Verdict(False, f"found {text.count(old)} times in the file: {old!r}")
-            text = text.replace(old, new)
+        for reader in self.readers.get(file, []):
+            words = self.command_for(reader)
+            files.append(self.path / words[words.index("-o") + 1])
         with tempfile.TemporaryDirectory() as folder:
             for number, path in enumerate(files):
                 shutil.copy2(path, Path(folder, str(number)))
             try:
                 source.write_text(text)
-                self.rebuild(mutant.file)
+                self.rebuild(file)
                 # What the tests compile is shared, but not what includes a mutant.
-                own = {"FASTDL_TEST_BUILD": folder} if source.suffix == ".h" else None
+                own = {"FASTDL_TEST_BUILD": folder} if file.startswith("include/") else None
                 status, name, output = self.test(mutant.tests, environment=own)
             except RuntimeError as error:
                 return Verdict(False, str(error))
@@ -190,9 +197,27 @@ def copy_tree(target):
             shutil.copy2(ROOT / part, target / part)
 
 
+def first_of_sample():
+    """A number below SHARE that follows from the files that mutants break."""
+    files = sorted({place.file for found in places().values() for place in found})
+    return zlib.crc32("".join(map(read, files)).encode()) % SHARE
+
+
+def choose(wanted, first):
+    """The mutants for these arguments, and what to call them."""
+    if wanted == ["--all"]:
+        return MUTANTS, "all"
+    if wanted:
+        mutants = [m for m in MUTANTS if any(word in f"{m.name} {m.functions}" for word in wanted)]
+        return mutants, f"those that match {shlex.join(wanted)}"
+    return MUTANTS[first::SHARE], f"every {SHARE}th from number {first}; --all takes all"
+
+
 def main(wanted):
-    chosen = [m for m in MUTANTS if any(word in f"{m.name} {m.file}" for word in wanted)]
-    mutants = chosen if wanted else MUTANTS
+    mutants, which = choose(wanted, first_of_sample())
+    print(f"{len(mutants)} of {len(MUTANTS)} mutants: {which}", flush=True)
+    if not mutants:
+        return 1
     with tempfile.TemporaryDirectory(prefix="fastdl-mutants-") as folder:
         start = time.monotonic()
         shared = Path(folder, "compiled")  # what the tests compile, which no mutant is part of
@@ -230,7 +255,8 @@ def main(wanted):
             for mutant, (killed, by), seconds in all_of(Tree.judge, mutants):
                 survivors += not killed
                 word = "killed by" if killed else "ALIVE:"
-                print(f"{mutant.name} | {mutant.file} | {word} {by} | {seconds:.1f} s", flush=True)
+                line = f"{mutant.name} | {mutant.functions} | {word} {by} | {seconds:.1f} s"
+                print(line, flush=True)
     print(f"{len(mutants) - survivors} of {len(mutants)} killed")
     return 1 if survivors else 0
 

@@ -22,7 +22,7 @@ PLANTED = """
 from tests.support.build import extension
 from tests.support.threads import together
 count = extension("racing").count
-together(*[lambda i: count(10_000)] * 2, collect=False)
+together(*[lambda i: count(3_000_000)] * 2, collect=False)  # long enough to overlap
 """
 
 

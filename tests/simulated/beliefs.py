@@ -68,7 +68,7 @@ BELIEFS = (
     Belief(
         "green-context",
         "Green contexts have default streams of their own",
-        "cuda.h 12.9; pytorch#185527",
+        "not documented; pytorch#185527",
         "`cuda_contexts.c`",
     ),
     Belief(
@@ -87,8 +87,9 @@ BELIEFS = (
     ),
     Belief(
         "reset",
-        "`cudaDeviceReset` ends the primary context and all of its streams, events and memory",
-        "CUDA documentation",
+        "`cudaDeviceReset` ends the primary context and all of its streams, events and memory, and "
+        "changes its id",
+        "CUDA documentation; not documented: the id",
         "`objects.c`: `context_end`; the handle stays, and its id does not",
     ),
     # ---- order
@@ -207,7 +208,7 @@ BELIEFS = (
         "Each pointer tells its type, device and range, in memory of pools too; the type of "
         "memory that the driver does not know is 0, also where the device reaches all of the "
         "host's memory (HMM)",
-        CUDA_H,
+        "cuda.h; not documented: HMM, and the range in pools",
         "`cuda_memory.c`: `pointer_attribute`",
     ),
     Belief(
@@ -230,17 +231,18 @@ BELIEFS = (
     ),
     Belief(
         "copies",
-        "`cuMemcpyAsync` and `cuMemcpy2DAsync` copy between memory of any kind, "
-        "in order with their stream",
+        "`cuMemcpyAsync` copies between memory of any kind that is not on two devices, and "
+        "`cuMemcpy2DAsync` from a device to the host, in order with their stream",
         CUDA_H,
-        "`work.c`: `work_copy`; pageable memory is not finished when the call returns",
+        "`work.c`: `work_copy`; pageable memory is not finished when the call returns, and rows "
+        "within memory of devices are refused, since they may be",
     ),
     Belief(
         "peer-copies",
-        "The same calls copy between devices, with peer access or without, memory of pools "
-        "included",
-        CUDA_H,
-        "`work.c`: addresses of all devices are known to each",
+        "`cuMemcpyPeerAsync` copies between devices without peer access, memory of pools included, "
+        "for which `cuMemcpyAsync` is refused",
+        "cuda.h; sources of torch (its allocator); llama.cpp#4638; alpaka#1909",
+        "`work.c`: `copy_is_promised`; `cuMemcpyAsync` is refused for memory of any allocator",
         needs="two devices",
     ),
     # ---- libraries
@@ -260,8 +262,8 @@ BELIEFS = (
     ),
     Belief(
         "producers-ignore",
-        "Buffers of `cuda.core`, arrays of nanobind and tensors of tvm-ffi take `stream` and do "
-        "nothing with it",
+        "`Buffer` and `StridedMemoryView` of cuda.core, arrays of nanobind and tensors of tvm-ffi "
+        "take `stream` and do nothing with it; the table of `StridedMemoryView` knows no stream",
         "their sources; nanobind#1383",
         "not encoded: fastdl knows those types, and `tests/test_unordered.py` has stand-ins",
     ),
@@ -275,10 +277,10 @@ BELIEFS = (
     # ---- ROCm
     Belief(
         "hip-captures",
-        "On ROCm, to query an event or to wait for it breaks the captures of all threads, whatever "
-        "their mode, before the fix of February 2026",
-        "ROCm/rocm-systems#3169, #3176; pytorch#176251",
-        "`hip.c`: `capture_invalidate_all`",
+        "On ROCm before 7.2.1 (`hipRuntimeGetVersion` below 70253211), to query an event or to "
+        "wait for it breaks the captures of all threads, whatever their mode",
+        "ROCm/rocm-systems#3169, #3176, #3199, #3380; pytorch#176251",
+        "`hip.c`: `break_captures`, by its `version`",
         needs="an AMD GPU",
     ),
     Belief(

@@ -123,7 +123,6 @@ class Capture(Checks):
             ("cuStreamSynchronize", lambda stream: (stream,)),
             ("cuStreamQuery", lambda stream: (stream,)),
             ("cuCtxSynchronize", lambda _: ()),
-            ("cuStreamGetId", lambda stream: (stream, ctypes.c_ulonglong())),
         ]:
             stream = d.stream()
             d.begun(stream, RELAXED)

@@ -5,6 +5,13 @@ import ctypes
 from tests.simulated.beliefs import BY_NAME
 from tests.simulated.conformance_driver import Assumed, Checks, about
 
+POOLED = {
+    "cuMemAlloc": lambda d, stream: d.allocate(),
+    "cuMemAllocAsync": lambda d, stream: d.made(
+        "cuMemAllocAsync", 64, stream, kind=ctypes.c_uint64
+    ),
+}
+
 
 class Elsewhere(Checks):
     def two_devices(self):
@@ -23,18 +30,27 @@ class Elsewhere(Checks):
     def check_copies_between_devices(self):
         d = self.driver
         other, theirs = self.two_devices()
-        source, target = d.pinned(), d.pinned()
-        ctypes.memmove(source, bytes(range(64)), 64)
-        here = d.allocate()
-        d.push(other)
-        there = d.allocate()
-        codes = [d.copy(there, source, 64, theirs), d.copy(here, there, 64, theirs)]
-        codes.append(d.copy(target, here, 64, theirs))
-        d.ok("cuStreamSynchronize", theirs)
-        d.pop()
-        self.expect("to a device, to the other, and back", codes, [0, 0, 0])
-        same = ctypes.string_at(target, 64) == bytes(range(64))
-        self.expect("and it is what was sent", same, True)
+        mine = d.made("cuCtxGetCurrent")
+        ours = d.stream()
+        for kind, allocate in POOLED.items():
+            source, target = d.pinned(), d.pinned()
+            ctypes.memmove(source, bytes(range(64)), 64)
+            here = allocate(d, ours)
+            d.ok("cuStreamSynchronize", ours)
+            d.push(other)
+            there = allocate(d, theirs)
+            codes = [d.copy(there, source, 64, theirs)]
+            self.note(f"cuMemcpyAsync, {kind}", d.copy(here, there, 64, theirs))
+            arguments = (here, mine, there, other, 64, theirs)
+            codes.append(d.code("cuMemcpyPeerAsync", *arguments))
+            codes.append(d.copy(target, there, 64, theirs))
+            d.ok("cuStreamSynchronize", theirs)
+            d.pop()
+            codes.append(d.copy(target, here, 64, ours))
+            d.ok("cuStreamSynchronize", ours)
+            self.expect(f"to one device, to the other, and back, {kind}", codes, [0, 0, 0, 0])
+            same = ctypes.string_at(target, 64) == bytes(range(64))
+            self.expect(f"and it is what was sent, {kind}", same, True)
 
     @about("producers-ignore")
     def check_nanobind_ignores(self):

@@ -377,9 +377,10 @@ class Memory(Checks):
         ctypes.memmove(source, bytes(range(64)), 64)
         d.ok("cuMemcpyAsync", device, source, 64, stream)
 
-        def copy_2d(pitch=8, width=3):
+        def copy_2d(pitch=8, width=3, within=0):
             """Words of CUDA_MEMCPY2D: x, y, type, host, device, array, pitch; twice; then size."""
-            words = (2, 1, 2, 0, device, 0, 8), (1, 0, 1, target, 0, 0, pitch)
+            to = (2, 0, within) if within else (1, target, 0)
+            words = (2, 1, 2, 0, device, 0, 8), (1, 0, *to, 0, pitch)
             return (ctypes.c_size_t * 16)(*words[0], *words[1], width, 2)
 
         code = d.code("cuMemcpy2DAsync_v2", ctypes.byref(copy_2d()), stream)
@@ -389,6 +390,8 @@ class Memory(Checks):
         self.expect("and what it copies", got, [0, 10, 11, 12, 0, 0, 0, 0, 0, 18, 19, 20])
         code = d.code("cuMemcpy2DAsync_v2", ctypes.byref(copy_2d(2)), stream)
         self.expect("a row longer than the pitch", code, 1)
+        again = d.code("cuMemcpy2DAsync_v2", ctypes.byref(copy_2d(within=device + 32)), stream)
+        self.note("rows within a device", again)
         limit = d.attribute(11)
         code = d.code("cuMemcpy2DAsync_v2", ctypes.byref(copy_2d(limit + 1)), stream)
         self.expect("a pitch beyond the limit", code, 1)

@@ -222,7 +222,7 @@ static void settings_reset(void)
     settings = (Settings){.devices = 2,
                           .strict = 1,
                           .managed_type = 2,
-                          .memory = (size_t)1 << 34,
+                          .memory = (size_t)1 << (SIZE_MAX > UINT32_MAX ? 34 : 28),
                           .seed = 1,
                           .initialized = initialized,
                           .process = process};

@@ -259,14 +259,15 @@ EXPORT int cuMemHostGetDevicePointer_v2(CUdeviceptr *pointer, void *host, unsign
 /* --------------------------------------------------------------------------------------- copies */
 
 static int copy_line(Thread *self, Stream *stream, const char *name, CUdeviceptr to,
-                     CUdeviceptr from, size_t size)
+                     CUdeviceptr from, size_t size, bool peer)
 {
     Box box = {.to = (uintptr_t)to,
                .from = (uintptr_t)from,
                .width = size,
                .height = 1,
                .to_pitch = size,
-               .from_pitch = size};
+               .from_pitch = size,
+               .peer = peer};
     return work_copy(self, stream, name, &box);
 }
 
@@ -274,17 +275,28 @@ EXPORT int cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream
 {
     CALL("cuMemcpyAsync", CONTEXT);
     STREAM(handle);
-    GIVE(copy_line(self, stream, "copy", to, from, size));
+    GIVE(copy_line(self, stream, "copy", to, from, size, false));
 }
 
-EXPORT_OPTIONAL int cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
-                                      CUcontext from_context, size_t size, CUstream handle)
+/* Whether memory is of the device of a context. */
+static bool is_of(CUdeviceptr pointer, const Context *context)
+{
+    const Allocation *allocation = memory_find((uintptr_t)pointer);
+    return allocation == NULL || allocation->device == context->device;
+}
+
+EXPORT int cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_handle, CUdeviceptr from,
+                             CUcontext from_handle, size_t size, CUstream handle)
 {
     CALL("cuMemcpyPeerAsync", CONTEXT);
     STREAM(handle);
-    if (context_from(self, to_context) == NULL || context_from(self, from_context) == NULL)
+    const Context *to_context = context_from(self, to_handle);
+    const Context *from_context = context_from(self, from_handle);
+    if (to_context == NULL || from_context == NULL)
         GIVE(INVALID_CONTEXT);
-    GIVE(copy_line(self, stream, "peer copy", to, from, size));
+    if (!is_of(to, to_context) || !is_of(from, from_context))
+        GIVE(INVALID_VALUE);
+    GIVE(copy_line(self, stream, "peer copy", to, from, size, true));
 }
 
 /* Memory that a device cannot see cannot be memset by it. */

@@ -18,6 +18,7 @@ typedef struct {
 enum {
     NO_SUCH_DIRECTION = 21,
     DEFAULT_VERSION = 60241133,
+    CAPTURES_SURVIVE = 70253211, /* ROCm 7.2.1 */
     ROCM_6 = 60000000
 };
 
@@ -201,10 +202,10 @@ EXPORT int hipEventRecord(hipEvent_t event_handle, hipStream_t handle)
 }
 
 /* Of calls that make the host wait, or ask whether it would: whatever is being captured breaks,
- * whoever calls, and in whatever mode (before the fix of 2026). */
+ * whoever calls, and in whatever mode; from ROCm 7.2.1 on as on CUDA. */
 static int break_captures(void)
 {
-    if (!capture_any())
+    if (!capture_any() || runtime_version() >= CAPTURES_SURVIVE)
         return SUCCESS;
     capture_invalidate_all();
     return CAPTURE_UNSUPPORTED;
@@ -494,14 +495,15 @@ static int copy_box(Thread *self, Stream *stream, const char *name, const Box *b
 }
 
 static int copy_line(Thread *self, Stream *stream, const char *name, void *to, const void *from,
-                     size_t size, int kind)
+                     size_t size, int kind, bool peer)
 {
     Box box = {.to = (uintptr_t)to,
                .from = (uintptr_t)from,
                .width = size,
                .height = 1,
                .to_pitch = size,
-               .from_pitch = size};
+               .from_pitch = size,
+               .peer = peer};
     return copy_box(self, stream, name, &box, kind);
 }
 
@@ -509,17 +511,26 @@ EXPORT int hipMemcpyAsync(void *to, const void *from, size_t size, int kind, hip
 {
     HIP_CALL("hipMemcpyAsync", 0);
     STREAM(handle);
-    GIVE(copy_line(self, stream, "copy", to, from, size, kind));
+    GIVE(copy_line(self, stream, "copy", to, from, size, kind, false));
 }
 
-EXPORT_OPTIONAL int hipMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
-                                       size_t size, hipStream_t handle)
+/* Whether memory is of a device. */
+static bool is_of(const void *pointer, int device)
+{
+    const Allocation *allocation = memory_find((uintptr_t)pointer);
+    return allocation == NULL || allocation->device == device;
+}
+
+EXPORT int hipMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
+                              size_t size, hipStream_t handle)
 {
     HIP_CALL("hipMemcpyPeerAsync", 0);
     STREAM(handle);
     if (context_of(to_device) == NULL || context_of(from_device) == NULL)
         GIVE(INVALID_DEVICE);
-    GIVE(copy_line(self, stream, "peer copy", to, from, size, 4));
+    if (!is_of(to, to_device) || !is_of(from, from_device))
+        GIVE(INVALID_VALUE);
+    GIVE(copy_line(self, stream, "peer copy", to, from, size, 4, true));
 }
 
 EXPORT int hipMemsetAsync(void *to, int value, size_t size, hipStream_t handle)

@@ -13,7 +13,8 @@ enum {
     FRESH = 0xCD,
     GONE = 0xDD
 };
-#define ARENA ((size_t)1 << 36) /* addresses, not memory: only what is written costs any */
+/* Addresses, not memory: only what is written costs any. */
+#define ARENA ((size_t)1 << (SIZE_MAX > UINT32_MAX ? 36 : 30))
 
 static uintptr_t arena;
 static size_t arena_used;

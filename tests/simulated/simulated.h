@@ -247,6 +247,7 @@ typedef struct {
     uintptr_t to, from;
     size_t width, height;
     size_t to_pitch, from_pitch;
+    bool peer; /* by the call for two devices */
 } Box;
 
 struct Op {

@@ -124,11 +124,29 @@ static bool is_pageable(uintptr_t address)
     return !memory_is_ours(address);
 }
 
+/* The allocation around an address if it is in memory of a device alone, or NULL. */
+static const Allocation *on_device(uintptr_t address)
+{
+    const Allocation *found = memory_find(address);
+    return found != NULL && (found->kind == DEVICE_MEMORY || found->kind == POOL_MEMORY) ? found
+                                                                                         : NULL;
+}
+
+/* What no driver promises is refused: between two devices, without peer access, copies by the call
+ * for any memory; and rows within memory of devices, whose pitches the driver did not choose. */
+static bool copy_is_promised(const Box *box)
+{
+    const Allocation *to = on_device(box->to), *from = on_device(box->from);
+    if (to == NULL || from == NULL)
+        return true;
+    return box->height == 1 && (box->peer || to->device == from->device);
+}
+
 int work_copy(Thread *self, Stream *stream, const char *name, const Box *box)
 {
     if (box->width == 0 || box->height == 0)
         return SUCCESS;
-    if (box->to == 0 || box->from == 0)
+    if (box->to == 0 || box->from == 0 || !copy_is_promised(box))
         return INVALID_VALUE;
     Op *op = op_new(name);
     op->is_copy = true;

@@ -9,6 +9,7 @@ import ctypes
 import gc
 import itertools
 import sys
+from operator import itemgetter, methodcaller
 
 import fastdl
 from fastdl._protocol import consumer as _consumer
@@ -94,6 +95,16 @@ def _array():
     return array, array
 
 
+def _memory():
+    memory = (ctypes.c_float * 6)()
+    return memory, (memory, ctypes.addressof(memory))
+
+
+def _point(given):
+    memory, address = given
+    return fastdl.from_pointer(address, (2, 3), "float32", owner=memory, deleter=memory.__len__)
+
+
 # name -> (prepare() -> (what must be released, argument), operate(argument))
 OPERATIONS = {
     "capsule": (_capsule(), fastdl.from_dlpack),
@@ -115,10 +126,13 @@ OPERATIONS = {
     "export, legacy": (_tensor, lambda t: t.__dlpack__()),
     "export, copied": (_tensor, lambda t: t.__dlpack__(max_version=(1, 3), copy=True)),
     "index": (_tensor, lambda t: t[1:, ..., None]),
-    "index, many": (_tensor, lambda t: t[(..., *[None] * 20)]),
-    "reshape": (_tensor, lambda t: t.reshape([3, -1])),
+    "index, many": (_tensor, itemgetter((..., *[None] * 20))),
+    "reshape": (_tensor, methodcaller("reshape", [3, -1])),
     "reshape, refused": (_tensor, lambda t: t.T.reshape(6)),
     "permute": (_tensor, lambda t: t.permute(1, 0).squeeze(())),
+    "mT": (_tensor, lambda t: t.unsqueeze(0).mT.squeeze(0).as_readonly()),
+    "flatten": (_tensor, lambda t: t.flatten()),
+    "flatten, refused": (_tensor, lambda t: t.T.flatten()),
     "expand": (_tensor, lambda t: t.T.expand((4, -1, 2))),
     "view": (_tensor, lambda t: t.view("uint8").view("int32")),
     "view, refused": (_tensor, lambda t: t.T.view("uint8")),
@@ -137,6 +151,8 @@ OPERATIONS = {
     "empty": (_array, lambda a: fastdl.empty(a.shape, "float32")),
     "repr": (_tensor, repr),
     "copy": (_tensor, lambda t: t.copy()),
+    "contiguous": (_tensor, lambda t: t.T.contiguous()),
+    "from_pointer": (_memory, _point),
     "asarray": (_array, lambda a: fastdl.asarray(memoryview(a))),
 }
 

@@ -38,6 +38,23 @@ Array._fields_ = [
     ("private_data", ctypes.c_void_p),
 ]
 
+
+class Stream(ctypes.Structure):
+    pass
+
+
+_GET_SCHEMA = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Stream), ctypes.POINTER(Schema))
+_GET_NEXT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Stream), ctypes.POINTER(Array))
+_GET_LAST_ERROR = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(Stream))
+
+Stream._fields_ = [
+    ("get_schema", _GET_SCHEMA),
+    ("get_next", _GET_NEXT),
+    ("get_last_error", _GET_LAST_ERROR),
+    ("release", ctypes.c_void_p),
+    ("private_data", ctypes.c_void_p),
+]
+
 _new = ctypes.pythonapi.PyCapsule_New
 _new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -99,3 +116,65 @@ class Producer:
             _new(ctypes.addressof(self.schema), b"arrow_schema", None),
             _new(ctypes.addressof(self.array), b"arrow_array", None),
         )
+
+
+class Node:
+    """An array with children or a dictionary. `valid`: its bits as an int; None: all are. Other
+    keywords are fields of the array."""
+
+    def __init__(self, format, length, valid=None, children=(), dictionary=None, **fields):  # noqa: A002
+        self.kept = [children, dictionary]
+        bits = None if valid is None else bytearray(valid.to_bytes(16, "little"))
+        buffers = (ctypes.c_void_p * 2)(Producer._address(bits), None)
+        self.schema = Schema(format=format, name=b"", n_children=len(children))
+        self.array = Array(length=length, null_count=-1, n_buffers=2, n_children=len(children))
+        self.array.buffers = ctypes.cast(buffers, ctypes.POINTER(ctypes.c_void_p))
+        for own, name in ((self.schema, "schema"), (self.array, "array")):
+            parts = [ctypes.addressof(getattr(child, name)) for child in children]
+            pointers = (ctypes.c_void_p * len(parts))(*parts)
+            own.children = ctypes.cast(pointers, ctypes.c_void_p)
+            self.kept += [bits, buffers, pointers]
+            if dictionary is not None:
+                own.dictionary = ctypes.addressof(getattr(dictionary, name))
+        for name, value in fields.items():
+            setattr(self.array, name, value)
+
+
+class Streamer:
+    """An object with `__arrow_c_stream__`, which gives these nodes, all of one form; and with
+    `__array__`, as libraries of tables have it. `failure`: what the stream says when it fails,
+    after the last."""
+
+    def __init__(self, *nodes, array=None, failure=None):
+        self.nodes, self.result, self.released = nodes, array, []
+        self.failure = None if failure is None else ctypes.create_string_buffer(failure)
+        self._schema_release = _RELEASE_SCHEMA(lambda schema: self.released.append("schema"))
+        self._array_release = _RELEASE_ARRAY(lambda array: self.released.append("array"))
+        self._left = list(nodes)
+        self.stream = Stream(
+            _GET_SCHEMA(self._get_schema), _GET_NEXT(self._get_next), _GET_LAST_ERROR(self._error)
+        )
+        self.stream.release = ctypes.cast(self._array_release, ctypes.c_void_p)
+
+    def _get_schema(self, stream, out):
+        out[0] = self.nodes[0].schema
+        out[0].release = ctypes.cast(self._schema_release, ctypes.c_void_p)
+        return 0
+
+    def _get_next(self, stream, out):
+        if not self._left:
+            out[0].release = None
+            return 5 if self.failure is not None else 0
+        out[0] = self._left.pop(0).array
+        out[0].release = ctypes.cast(self._array_release, ctypes.c_void_p)
+        return 0
+
+    def _error(self, stream):
+        return None if self.failure is None else ctypes.addressof(self.failure)
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        self._left = list(self.nodes)
+        return _new(ctypes.addressof(self.stream), b"arrow_array_stream", None)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.result

@@ -60,10 +60,11 @@ class Table(ctypes.Structure):
     ]
 
 
-assert ctypes.sizeof(Tensor) == 48
-assert ctypes.sizeof(Versioned) == 80
-assert ctypes.sizeof(Legacy) == 64
-assert ctypes.sizeof(Table) == 56
+if ctypes.sizeof(ctypes.c_void_p) == 8:
+    assert ctypes.sizeof(Tensor) == 48
+    assert ctypes.sizeof(Versioned) == 80
+    assert ctypes.sizeof(Legacy) == 64
+    assert ctypes.sizeof(Table) == 56
 
 _DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 
 import fastdl
+from fastdl._core import tensor as core
 from tests.support.ctypes_dlpack import Versioned, address_in
 from tests.support.frameworks import PINNED, Array, simulated
 
@@ -18,6 +19,7 @@ CALLS = {
     "unpin": ("cuMemFreeHost", "hipHostFree"),
     "manage": ("cuMemAllocManaged", "hipMallocManaged"),
     "line": ("cuMemcpyAsync", "hipMemcpyAsync"),
+    "peer": ("cuMemcpyPeerAsync", "hipMemcpyPeerAsync"),
     "rows": ("cuMemcpy2DAsync_v2", "hipMemcpy2DAsync"),
     "record": ("cuEventRecord", "hipEventRecord"),
     "new event": ("cuEventCreate", "hipEventCreateWithFlags"),
@@ -119,3 +121,11 @@ def bytes_of(sim, tensor):
     """The bytes of a compact tensor, wherever it is, once all work has run."""
     sim.run()
     return sim.peek(tensor.data_ptr, tensor.nbytes)
+
+
+def filled(dtype, shape=(3, 4)):
+    """A compact tensor of distinct bytes."""
+    tensor = fastdl.empty(shape, dtype)
+    memory = core.as_bytes(tensor).numpy()
+    memory[:] = np.arange(1, memory.size + 1, dtype=np.uint8)
+    return tensor

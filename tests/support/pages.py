@@ -10,11 +10,11 @@ from tests.support.build import ROOT
 
 DOCS = ROOT / "docs"
 
-#: What other tests run: with a module that is compiled first, and as docstrings.
-ELSEWHERE = {"c-guide", "python-reference"}
+#: What another test runs: with a module that is compiled first.
+ELSEWHERE = {"c-guide"}
 
 #: What the `test` extra has no reason to install.
-HEAVY = {"jax", "mlx", "torch", "pyarrow", "pandas", "polars"}
+HEAVY = {"PIL", "jax", "mlx", "msgspec", "torch", "pyarrow", "pandas", "polars", "zmq"}
 
 SESSION = re.compile(r"(?sm)^```python\n(>>> .*?)^```$")
 
@@ -29,10 +29,11 @@ def session(page):
 
 
 def imports(test):
-    """The packages that the code of a session imports."""
-    trees = [ast.parse(example.source) for example in test.examples]
-    nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Import)]
-    return {alias.name.partition(".")[0] for node in nodes for alias in node.names}
+    """The packages that the code of a session imports, unless it can do without (`try`)."""
+    nodes = [node for example in test.examples for node in ast.parse(example.source).body]
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {name.partition(".")[0] for name in names}
 
 
 PAGES = {

@@ -66,9 +66,14 @@ class Producer:
         self.asked = []
         vars(self).update(attributes)
 
-    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-        self.asked.append((stream, max_version, dl_device, copy))
+    def answer(self, asked):
+        # A tuple: when memory runs out, `append` of CPython 3.15 frees what it is given twice
+        # (python/cpython#151818), and making a list without a GIL frees another's items (#152125).
+        self.asked += (asked,)
         return self.act(self)
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        return self.answer((stream, max_version, dl_device, copy))
 
     def __dlpack_device__(self):
         return self.device
@@ -78,16 +83,14 @@ class OldProducer(Producer):
     """The generation before: stream alone."""
 
     def __dlpack__(self, stream=None):
-        self.asked.append(stream)
-        return self.act(self)
+        return self.answer(stream)
 
 
 class BareProducer(Producer):
     """No argument at all, as TensorFlow has it."""
 
     def __dlpack__(self):
-        self.asked.append(())
-        return self.act(self)
+        return self.answer(())
 
 
 class DraftProducer(Producer):
@@ -99,13 +102,27 @@ class DraftProducer(Producer):
         return self.info
 
     def __dlpack__(self, stream=None, version=None):
-        self.asked.append(version)
-        return self.act(self)
+        return self.answer(version)
 
 
 def new(kind):
     """A type like `kind` of which fastdl knows nothing yet."""
     return type(kind.__name__, (kind,), {"__module__": kind.__module__})
+
+
+class Nulls:
+    """The storage of an array of PyArrow's tensors, as far as fastdl asks it."""
+
+    def __init__(self, null_count):
+        self.null_count = null_count
+
+    def flatten(self):
+        return self
+
+
+def tensors_of_pyarrow(kind):
+    """A type like `kind`, named as PyArrow's array of tensors."""
+    return type("FixedShapeTensorArray", (kind,), {"__module__": "pyarrow.lib"})
 
 
 for _kind in (Producer, OldProducer, BareProducer, DraftProducer):
@@ -136,6 +153,17 @@ class Lending(Tabled):
 
 def _protocol(enter, of_type, kind=Producer):
     return lambda managed: enter(of_type(kind)(managed))
+
+
+#: The kinds that differ in what they speak, by name.
+KINDS = {
+    "producer": Producer,
+    "old producer": OldProducer,
+    "bare producer": BareProducer,
+    "draft": DraftProducer,
+    "table": Tabled,
+    "table that lends": Lending,
+}
 
 
 # Every way in: name -> function of a Given that returns the Tensor.

@@ -15,6 +15,7 @@ queues, locks and joins order.
 """
 
 import ctypes
+import threading
 from contextlib import contextmanager
 from functools import cache
 
@@ -476,8 +477,12 @@ class Simulation:
             self.ok("hipMemcpyAsync", to, source, length, 4, stream)
 
     def allocate(self, length, kind="device"):
-        """Memory of the current device: "device", "managed", "pinned", or on CUDA "managed pool";
-        its address."""
+        """Memory of the current device: "device", "pool", "managed", "pinned", or on CUDA "managed
+        pool"; its address."""
+        if kind == "pool":
+            if self.kind == "hip":
+                return self._made("hipMallocAsync", length, 0)
+            return self._made("cuMemAllocAsync", length, 0, result_type=ctypes.c_uint64)
         if self.kind == "hip":
             name = {"device": "hipMalloc", "managed": "hipMallocManaged", "pinned": "hipHostMalloc"}
             return self._made(name[kind], length, *([] if kind == "device" else [0]))
@@ -498,3 +503,30 @@ class Simulation:
             self.ok("cuMemFreeHost" if self.kind == "cuda" else "hipHostFree", pointer)
         else:
             self.ok("cuMemFree_v2" if self.kind == "cuda" else "hipFree", pointer)
+
+
+def in_thread(function):
+    """Runs it on a new thread; what it returned or raised."""
+    outcome = []
+
+    def body():
+        try:
+            outcome.append((function(), None))
+        except BaseException as error:
+            outcome.append((None, error))
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+    result, error = outcome[0]
+    if error is not None:
+        raise error
+    return result
+
+
+def unordered(sim):
+    """The number of races found so far, which are forgotten."""
+    found = len(sim.races())
+    assert sim.violations() == []
+    sim.forget()
+    return found

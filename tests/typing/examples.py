@@ -7,7 +7,7 @@ complain of one that is not needed.
 import array
 import ctypes
 import math
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -53,13 +53,56 @@ def importing(values: npt.NDArray[np.float32], capsule: CapsuleType) -> None:
     fastdl.asarray(array.array("d", [1.0]))
     fastdl.asarray((ctypes.c_int * 3)())
     fastdl.asarray(values)
+    fastdl.asarray(b"bytes", device="cpu", copy=False)
     fastdl.asarray(3)  # type: ignore[arg-type]
+    fastdl.asarray(values, copy=1)  # type: ignore[arg-type]
+    fastdl.asarray(values, stream=1)  # type: ignore[call-arg]
+
+    assert_type(fastdl.from_pointer(64, 3, "int8"), fastdl.Tensor)
+    fastdl.from_pointer(64, [3], np.int8, strides=(1,), owner=values, deleter=print, stream=7)
+    fastdl.from_pointer(64, 3, "int8", deleter=7)  # type: ignore[arg-type]
+    fastdl.from_pointer("64", 3, "int8")  # type: ignore[arg-type]
+
+    assert_type(fastdl.encode(values), tuple[bytes, memoryview])
+    assert_type(fastdl.decode(*fastdl.encode(b"bytes")), fastdl.Tensor)
 
     fastdl.empty(3)
     fastdl.empty((2, 3), "bfloat16", "cpu:0")
     fastdl.empty([2, 3], fastdl.DType("int8"), fastdl.Device("cpu"))
     fastdl.empty((2, 3), (2, 32, 1))
     fastdl.empty("3")  # type: ignore[arg-type]
+
+
+class SupportsDLPack(Protocol):
+    """As in docs/recipes.md."""
+
+    def __dlpack__(self, *, stream: Any = None) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+
+def of_my_own(x: SupportsDLPack, values: npt.NDArray[np.float32]) -> None:
+    assert_type(fastdl.from_dlpack(x), fastdl.Tensor)
+    of_my_own(Producer(), values)
+    of_my_own(values, values)
+    of_my_own(fastdl.from_dlpack(values), values)
+    of_my_own([1, 2], values)  # type: ignore[arg-type]
+
+
+def converting(values: npt.NDArray[np.float32]) -> None:
+    fastdl.convert(values, fastdl.Tensor, device="cpu", copy=False, stream=-1)
+    assert_type(fastdl.convert(b"ab", fastdl.Tensor, device=fastdl.Device("cpu")), fastdl.Tensor)
+    assert_type(fastdl.convert(b"ab", fastdl.empty(1), stream=None), fastdl.Tensor)
+    assert_type(fastdl.convert(b"ab", fastdl), fastdl.Tensor)
+    assert_type(fastdl.convert(b"ab", np), "np.ndarray[Any, Any]")
+    assert_type(fastdl.convert(b"ab", np.ndarray), "np.ndarray[Any, Any]")
+    assert_type(fastdl.convert(b"ab", values), npt.NDArray[np.float32])
+    assert_type(fastdl.convert(b"ab", math), Any)
+    assert_type(fastdl.convert(b"ab", "numpy"), npt.NDArray[Any])
+    assert_type(fastdl.convert(b"ab", "fastdl.Tensor"), fastdl.Tensor)
+    assert_type(fastdl.convert(b"ab", "torch.Tensor"), Any)
+    assert_type(fastdl.convert(b"ab", str(values.dtype)), Any)
+    fastdl.convert(values, fastdl.Tensor, copy=1)  # type: ignore[call-overload]
+    fastdl.convert(values, fastdl.Tensor, dtype="int8")  # type: ignore[call-overload]
 
 
 def describing(tensor: fastdl.Tensor) -> None:
@@ -110,10 +153,16 @@ def using(tensor: fastdl.Tensor) -> None:
     assert_type(tensor.view("int32").view(np.float32).view(tensor.dtype), fastdl.Tensor)
     tensor.reshape(1.5)  # type: ignore[arg-type]
     tensor.squeeze("0")  # type: ignore[arg-type]
+    assert_type(tensor.mT.flatten().unsqueeze(-1).as_readonly().contiguous(), fastdl.Tensor)
+    tensor.unsqueeze((0, 1))  # type: ignore[arg-type]
+    tensor + 1  # type: ignore[operator]
+    tensor[0] = 1  # type: ignore[index]
     tensor.view()  # type: ignore[call-arg]
 
     assert_type(tensor.copy(), fastdl.Tensor)
     assert_type(tensor.to("cuda:1", stream=7), fastdl.Tensor)
+    assert_type(tensor.to_device("cuda:1", stream=7), fastdl.Tensor)
+    tensor.to_device(device="cuda:1")  # type: ignore[call-arg]
     assert_type(tensor.numpy(), npt.NDArray[Any])
     _ = tensor.tolist(), tensor.item(), memoryview(tensor), np.asarray(tensor)
     np.from_dlpack(tensor)

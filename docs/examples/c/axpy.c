@@ -4,6 +4,7 @@
  *     -I$(python -c "from sysconfig import *; print(get_path('include'))") axpy.c \
  *     -o axpy$(python -c "from sysconfig import *; print(get_config_var('EXT_SUFFIX'))")
  */
+#define FASTDL_IMPLEMENTATION
 #include <fastdl/fastdl.h>
 
 static const uint32_t REAL[] = {FASTDL_LIST_REAL}; /* float and double */
@@ -76,7 +77,10 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit_axpy(void)
 {
-    if (fastdl_import() < 0) /* NumPy's arrays at the speed of torch's tensors, */
-        PyErr_Clear();       /* or, where fastdl is not installed, by __dlpack__ */
+    if (fastdl_import() < 0) { /* NumPy's arrays at the speed of torch's tensors, */
+        if (!PyErr_ExceptionMatches(PyExc_ImportError))
+            return NULL;
+        PyErr_Clear(); /* or, where fastdl is not installed, by __dlpack__ */
+    }
     return PyModule_Create(&definition);
 }

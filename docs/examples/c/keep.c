@@ -4,6 +4,7 @@
  *     -I$(python -c "from sysconfig import *; print(get_path('include'))") keep.c \
  *     -o keep$(python -c "from sysconfig import *; print(get_config_var('EXT_SUFFIX'))")
  */
+#define FASTDL_IMPLEMENTATION
 #include <fastdl/fastdl.h>
 
 static const uint32_t DOUBLE[] = {FASTDL_FLOAT64};
@@ -77,8 +78,11 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "keep"}
 PyMODINIT_FUNC PyInit_keep(void)
 {
     PyObject *module;
-    if (fastdl_import() < 0)
+    if (fastdl_import() < 0) {
+        if (!PyErr_ExceptionMatches(PyExc_ImportError))
+            return NULL;
         PyErr_Clear();
+    }
     if (PyType_Ready(&dot_type) < 0)
         return NULL;
     module = PyModule_Create(&definition);

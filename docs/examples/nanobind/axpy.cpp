@@ -1,4 +1,5 @@
 // y += a * x over the tensors of any framework, bound by nanobind.
+#define FASTDL_IMPLEMENTATION
 #include <fastdl/nanobind.h>
 
 namespace nb = nanobind;

@@ -4,6 +4,7 @@
  *     $(python -m pkgconf --cflags fastdl) axpy.cpp \
  *     -o axpy$(python -c "from sysconfig import *; print(get_config_var('EXT_SUFFIX'))")
  */
+#define FASTDL_IMPLEMENTATION
 #include <fastdl/pybind11.h>
 
 namespace py = pybind11;

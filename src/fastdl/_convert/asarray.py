@@ -1,32 +1,70 @@
 """asarray and empty: tensors from buffers and from nothing."""
 
 import sys
+from functools import partial
 
+from fastdl._convert import convert as front
 from fastdl._convert import missing
+from fastdl._convert.targets import known_bridge
 from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._core.device import CPU, Device
 from fastdl._core.dtype import BY_FORMAT, DType
 from fastdl._core.errors import type_name
+from fastdl._core.tensor import Tensor
 from fastdl._devices import driver
 from fastdl._protocol.array_interface import import_array
-from fastdl._protocol.consumer import Capsule
+from fastdl._protocol.consumer import Capsule, place
 from fastdl._protocol.cuda_array import import_cuda_array
+from fastdl._protocol.placement import mark_unless_shared
 from fastdl._protocol.streams import DEFAULT
 
-_read_known = None  # the tensor of an object of a library that fastdl knows, else None
+TYPE_CHECKING = False  # as in typing, which `import fastdl` can do without
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any, Protocol, SupportsIndex, TypeAlias
+
+    from typing_extensions import Buffer
+
+    from fastdl._core.device import _DeviceLike
+    from fastdl._core.dtype import _DTypeLike
+    from fastdl._core.exchange import _DLPackLike
+
+    class _SupportsArray(Protocol):
+        def __array__(self) -> Any: ...
+
+    class _SupportsArrayInterface(Protocol):
+        @property
+        def __array_interface__(self) -> dict[str, Any]: ...
+
+    class _SupportsArrow(Protocol):
+        def __arrow_c_array__(self) -> tuple[object, object]: ...
+
+    class _SupportsCudaArray(Protocol):
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]: ...
+
+    _ArrayLike: TypeAlias = (
+        _DLPackLike
+        | _SupportsCudaArray
+        | Buffer
+        | _SupportsArrayInterface
+        | _SupportsArrow
+        | _SupportsArray
+    )
 
 
-def install(*, read):
-    """Tells this layer what the layer above it knows of libraries. Called once."""
-    global _read_known
-    _read_known = read
-
-
-def asarray(x, /):
+def asarray(
+    x: "_ArrayLike", /, *, device: "_DeviceLike | None" = None, copy: "bool | None" = None
+) -> Tensor:
     """A fastdl.Tensor on the memory of anything that exposes an array or a buffer.
 
-    The first of these that x has decides:
+    x: see below.
+    device: where the result must be, as in fastdl.from_dlpack; None: where x is.
+    copy: True always copies, False never does (CopyRequiredError), None copies if it must.
+
+    The first of these that x has decides how it is read; but for DLPack, what its type defines
+    comes before what only the object has:
 
     1. DLPack, as in fastdl.from_dlpack: arrays of NumPy, torch, JAX, CuPy, MLX, PyArrow, ...; or
        what fastdl knows of a library without it (MXNet, OpenVINO, tinygrad), or whose description
@@ -39,13 +77,14 @@ def asarray(x, /):
     6. `__array__`: Series of pandas and polars, DataArrays of xarray, NumPy's scalars (before
        their buffer, which does not say what a date is).
 
-    The memory is shared if x shares it. Pillow, scalars, and Series of some types give a copy, and
-    `is_copied` says so.
+    The memory is shared if x shares it and `device` allows it. Pillow, scalars, and Series of some
+    types give a copy, and `is_copied` says so.
     Missing values are never shown as numbers: masked elements of numpy.ma, nulls of Arrow and
-    polars, NA of pandas are a BufferError that counts them. (NaN is a number.)
+    polars, also in lists, structs and dictionaries, and NA of pandas are a BufferError that counts
+    them; in what dask, xarray and narwhals hold, too. (NaN is a number.)
 
-    TypeError if x has none of these. BufferError if DLPack cannot describe the data: text, dates,
-    Python objects, another byte order.
+    TypeError if x has none of these. BufferError if DLPack cannot describe the data (text, dates,
+    Python objects, another byte order), or `device` cannot be reached.
 
     >>> import array
     >>> fastdl.asarray(array.array("d", [1, 2, 3]))
@@ -56,6 +95,8 @@ def asarray(x, /):
     BufferError: the array has masked elements (1 of 3), which a tensor cannot express: pass \
 x.filled(...) or x.compressed()
     """
+    if device is not None or copy is not None:
+        return acquire(x, None if device is None else Device(device), copy)
     tensor = None if isinstance(x, Capsule) else _read_known(x)
     if tensor is not None:
         return tensor
@@ -69,6 +110,46 @@ x.filled(...) or x.compressed()
     )
 
 
+def _read_known(x):
+    """The tensor of an object of a library that fastdl knows, by its reader or DLPack; None for any
+    other."""
+    own = known_bridge(type(x))
+    if own is None:
+        return None
+    try:
+        return front.read(x, own)
+    except Exception as error:
+        reason = missing.reason(error, x)
+        if reason is error:
+            raise
+        raise reason from error
+
+
+def acquire(x, device: "Device | None" = None, copy=None, stream=None) -> Tensor:
+    """asarray(x, device=device, copy=copy), ready on `stream`, which is that of from_dlpack."""
+    if copy is not None and not isinstance(copy, bool):
+        raise TypeError(f"expected copy=None, True or False, got {copy!r}")
+    if not _is_exporter(x):
+        return place(asarray(x), device, copy, stream)
+    if device is None and copy is None and stream is None:
+        return asarray(x)
+    try:
+        return exchange.from_dlpack(x, device=device, copy=copy, stream=stream)
+    except Exception as error:
+        reason = missing.reason(error, x)
+        if reason is error:
+            raise
+        raise reason from error
+
+
+def _is_exporter(x) -> bool:
+    """Whether asarray reads `x` as from_dlpack does, whose keywords it then takes itself."""
+    if isinstance(x, Capsule):
+        return True
+    own = known_bridge(type(x))
+    return exchange.is_producer(x) and (own is None or own.read is None)
+
+
 def _remedy(x) -> str:
     """The end of a message about an object that exposes no array: what to do."""
     if isinstance(x, type):
@@ -80,26 +161,30 @@ def _remedy(x) -> str:
     return ": make an array of it first, with what its own library has for that"
 
 
-def interface(x):
+def interface(x: object) -> "tuple[str, Callable[[Any], Tensor]] | tuple[None, None]":
     """The interface by which asarray reads `x`, and the function that does; (None, None) if it has
     none of them."""
     if isinstance(x, Capsule) or exchange.is_producer(x):
         return "__dlpack__", exchange.from_dlpack
     if isinstance(x, type):  # which has the attributes of its instances
         return None, None
-    if hasattr(x, "__cuda_array_interface__"):
-        return "__cuda_array_interface__", import_cuda_array
     if _is_scalar(x):
         return "__array__", _from_array_method
-    if _has_buffer(x):
-        return "buffer", _from_buffer
-    if hasattr(x, "__array_interface__"):
-        return "__array_interface__", import_array
-    if hasattr(x, "__arrow_c_array__"):
-        return "__arrow_c_array__", _from_arrow
-    if hasattr(x, "__array__"):
-        return "__array__", _from_array_method
+    for has in (_defines, hasattr):  # what the type has before what its `__getattr__` finds
+        if has(x, "__cuda_array_interface__"):
+            return "__cuda_array_interface__", import_cuda_array
+        if _has_buffer(x):
+            return "buffer", _from_buffer
+        for name, read in _READERS.items():
+            if has(x, name):
+                return name, read
     return None, None
+
+
+def _defines(x, name: str) -> bool:
+    """Whether `x` has an attribute that its type has too, such as a property that does not raise.
+    To say no costs little, unlike the `__getattr__` of pandas, polars and xarray."""
+    return hasattr(type(x), name) and hasattr(x, name)
 
 
 def _from_buffer(x):
@@ -111,6 +196,8 @@ def _has_buffer(x) -> bool:
         memoryview(x).release()
     except TypeError:
         return False
+    except (BufferError, ValueError):  # which cannot be had now: of a released memoryview
+        pass
     return True
 
 
@@ -122,7 +209,11 @@ def _is_scalar(x) -> bool:
 
 
 def _from_arrow(x):
-    """The tensor of an Arrow array."""
+    """The tensor of an Arrow array, whose library may make it for each export."""
+    return mark_unless_shared(_of_arrow(x), partial(_of_arrow, x))
+
+
+def _of_arrow(x):
     answer = x.__arrow_c_array__()
     try:
         schema, array = answer
@@ -136,22 +227,46 @@ def _from_arrow(x):
 
 
 def _from_array_method(x):
-    """The tensor of what `__array__` returns, an array of NumPy."""
-    count = missing.count(x)
-    if count:
+    """The tensor of what `__array__` returns, an array of NumPy; or of what `x` holds."""
+    holder = missing.holder(x)
+    countable = holder is not None or missing.check(x)
+    ask = x.__array__ if holder is None else holder
+    read = partial(_of_answer, x, ask, _of_array if holder is None else _of_held)
+    tensor = mark_unless_shared(read(), read)
+    if not countable:
         raise BufferError(
-            f"{type_name(x)!r} has missing values ({count} in all), which a tensor cannot express: "
-            f"fill or drop them first"
+            f"expected data whose missing values can be counted, got {type_name(x)!r} of a kind "
+            f"whose cannot: fill or drop them, and convert it to plain numbers first"
         )
-    answer = {"array": x.__array__()}
-    copied = core.holds_alone(answer, "array")
+    return tensor
+
+
+def _of_answer(x, ask, read):
+    """The tensor of what ask() returns, as `read` has it: marked as a copy if nobody else refers to
+    that, so that there is no need to ask again."""
+    answer = {"array": ask()}
+    owner = core.sole_owner(answer, "array")
+    owns = getattr(getattr(owner, "flags", None), "owndata", False)
     array = answer.pop("array")
+    tensor = read(x, array)
+    return core.mark_copied(tensor) if owns else tensor
+
+
+def _of_held(x, held):
+    return asarray(held)
+
+
+def _of_array(x, array):
     if not exchange.is_producer(array):
         raise TypeError(f"expected an array from __array__ of {type_name(x)!r}, got {array!r}")
-    tensor = exchange.from_dlpack(array)
-    owns = getattr(getattr(array, "flags", None), "owndata", False)  # or is a view of others'
-    return core.mark_copied(tensor) if copied and owns else tensor
+    return exchange.from_dlpack(array)
 
+
+_READERS = {
+    "__array_interface__": import_array,
+    "__arrow_c_array__": _from_arrow,
+    "__array__": _from_array_method,
+}
 
 # Integers that have four bytes on one platform and eight on another, by what those are everywhere.
 _NATIVE = {"l": "iq", "L": "IQ", "n": "iq", "N": "IQ"}
@@ -171,7 +286,11 @@ def numbers_of_format(form: str, itemsize: int) -> tuple[int, int, int]:
     return dtype.__dlpack_data_type__()
 
 
-def empty(shape, dtype="float32", device="cpu"):
+def empty(
+    shape: "SupportsIndex | Iterable[SupportsIndex]",
+    dtype: "_DTypeLike" = "float32",
+    device: "_DeviceLike" = "cpu",
+) -> Tensor:
     """fastdl.empty, complete by itself: the compiled function serves ordinary shapes, names of
     types and the host."""
     target = Device(device)

@@ -1,37 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
 """convert: the part that every call runs, and Bridge, which holds what it knows of a library.
 
-Which bridge a call means, how other objects are read, and what errors say is in
-bridges/convert.py.
+Which bridge a call means is in targets.py, how other objects are read in complete.py, and what
+errors say in refusals.py.
 """
 import cython
 
-from cpython.exc cimport PyErr_Clear, PyErr_Occurred
+from cpython.exc cimport PyErr_Occurred
 from cpython.module cimport PyModule_Check
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.type cimport PyType_Check
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
+from libc.string cimport memcpy
 
 from fastdl._core.dlpack cimport (
-    FASTDL_DLPACK_MAJOR, DLDataType, DLDevice, DLManagedTensorVersioned, DLPackExchangeAPI,
-    DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_READ_ONLY, DLTensor, kDLCPU,
+    DLDataType, DLDevice, DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED,
+    DLPACK_FLAG_BITMASK_READ_ONLY, DLPackExchangeAPI, DLTensor, FASTDL_DLPACK_MAJOR, kDLCPU,
     kDLFloat4_e2m1fn,
 )
 from fastdl._core.exchange cimport record_of
 from fastdl._core.native cimport (
-    FASTDL_TYPE_IMMUTABLE, FASTDL_TYPE_NATIVE, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED,
-    FDL_ORDER_NOW, fastdl_compact_strides, fastdl_complete_view_, fastdl_device_fact,
-    fastdl_find_device, fastdl_is_contiguous, fastdl_load_, fastdl_record, fastdl_store_,
-    fastdl_view, fdl_ask_quickly, fdl_came_from_c, fdl_came_through, fdl_default_stream,
+    fastdl_atomic_load_, fastdl_atomic_store_, fastdl_clear_if_, fastdl_compact_strides,
+    fastdl_complete_view_, fastdl_device_fact, fastdl_find_device, fastdl_has_succeeded_,
+    fastdl_is_contiguous, fastdl_is_tensor_type, fastdl_record, FASTDL_TYPE_NATIVE,
+    FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED, fastdl_view, fdl_ask_quickly, fdl_default_stream,
     fdl_description, fdl_description_copy, fdl_description_of, fdl_description_release,
-    fdl_discard_versioned, fdl_is_ordered, fdl_order_for, fdl_take_versioned, fdl_type_find,
+    fdl_discard_versioned, fdl_imported_by_table, fdl_imported_from_c, fdl_is_ordered,
+    fdl_order_for, FDL_ORDER_NOW, fdl_take_versioned, fdl_type_find, fdl_values_differ,
 )
 from fastdl._core.tensor cimport Tensor
 from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._core.dtype import DType
+from fastdl._core.foreign import loaded_version, release
+
+cdef extern from "Python.h":
+    ctypedef struct PyMethodDef:
+        const char *ml_name
+        void *ml_meth "ml_meth"
+        int ml_flags
+        const char *ml_doc
+    int METH_FASTCALL, METH_KEYWORDS
+    object PyCFunction_NewEx(PyMethodDef *, PyObject *, object)
+    object PyObject_Vectorcall(object, PyObject *const *, size_t, PyObject *)
 
 cdef enum:
     # Which strides a library takes: all; none that is negative; those of elements without gaps,
@@ -67,18 +80,26 @@ cdef class Bridge:
         returns a function.
     read: read(x) returns a Tensor on the memory of an object, where DLPack cannot, or describes it
         wrongly. A copy is marked as one.
-    reads: the names of the element types, in DLPack's description, of which that is so; None: all.
+    reads: the names of the element types, in DLPack's description, to which `read` applies: read(x,
+        tensor) is told what DLPack gave; None: all.
+    read_copy: read_copy(x) returns a Tensor on a copy of an object that cannot be read otherwise.
     strides: ANY, POSITIVE, DENSE or COMPACT. readonly: KEPT, IMMUTABLE or COPIED.
     alignment: of the data, in bytes. ndims: the least and the greatest number of dimensions.
     dtypes: the names of the element types it takes; None: as it says itself.
-    copies: copies(tensor) says whether `make` copies, and its docstring, which data that is; or
-        True: all.
+    copies: copies(tensor) says whether `make` copies (None: it may), and its docstring, which data
+        that is; or True: all.
     devices: HOST, DEVICE or ANYWHERE.
     quick: quick() returns what `speed_up` takes. Called once, when the library is there.
+    since: the first version whose objects are made; "": any.
+    before: version -> arguments from `make` to `devices` that hold before it.
     """
     cdef readonly str name, title
     cdef readonly tuple classes
-    cdef readonly object make, read, copies, quick
+    cdef readonly object make, read, read_copy, copies, quick
+    cdef readonly str since
+    cdef readonly dict before
+    cdef dict facts  # the arguments of `state`
+    cdef readonly str outdated  # the version that is there, if it is older than `since`
     cdef object importer  # importer(tensor) is make(tensor, like), if there is one function for it
     cdef readonly frozenset reads
     cdef readonly int strides, readonly
@@ -93,12 +114,18 @@ cdef class Bridge:
     cdef const fastdl_maker *maker       # `make` for host memory, if there is a quicker way
     cdef const DLPackExchangeAPI *table  # likewise, for all memory that fastdl orders
 
-    def __init__(self, name, *, title, classes, make=None, read=None, reads=None, strides=ANY,
-                 readonly=KEPT, alignment=1, ndims=(0, 64), dtypes=None, copies=False, devices=HOST,
-                 quick=None):
+    def __init__(self, name, *, title, classes, read=None, reads=None, read_copy=None, quick=None,
+                 since="", before=None, **facts):
         self.name, self.title, self.classes = name, title, tuple(classes)
-        self.make, self.read, self.copies, self.quick = make, read, copies, quick
+        self.read, self.read_copy, self.quick = read, read_copy, quick
         self.reads = None if reads is None else frozenset(reads)
+        self.since, self.before, self.facts = since, before or {}, facts
+        self.state(**facts)
+
+    def state(self, *, make=None, strides=ANY, readonly=KEPT, alignment=1, ndims=(0, 64),
+              dtypes=None, copies=False, devices=HOST):
+        """What the library takes: see above. For a bridge that nobody else has yet."""
+        self.make, self.copies = make, copies
         self.strides, self.readonly, self.alignment = strides, readonly, alignment
         self.ndims = self.least_ndim, self.most_ndim = ndims
         self.dtypes = None if dtypes is None else frozenset(dtypes)
@@ -112,14 +139,38 @@ cdef class Bridge:
         return f"<bridge to {self.name}>"
 
     def start(self):
-        """Finds the quicker ways of a library, which is there now. Once is enough."""
-        if fastdl_load_(&self.started) is not NULL:
+        """Finds out which version of a library is there now, and its quicker ways. Once is
+        enough."""
+        cdef Bridge there
+        if fastdl_atomic_load_(&self.started) is not NULL:
             return
-        way = self.quick() if self.quick is not None else None
+        version = loaded_version(self.name)
+        there = self.of(version) if self.before else self
+        outdated = () < release(version) < release(self.since)
+        way = self.quick() if self.quick is not None and not outdated else None
         with cython.critical_section(self):  # the way of another thread may be in use already
-            if fastdl_load_(&self.started) is NULL:
+            if fastdl_atomic_load_(&self.started) is NULL:
+                if there is not self:
+                    self.follow(there)
+                self.outdated = version if outdated else None
                 self.speed_up(way)
-                fastdl_store_(&self.started, <const void *>self)
+                fastdl_atomic_store_(&self.started, <const void *>self)
+
+    def of(self, version):
+        """The bridge to a version of the library, which states what that takes. "": the newest."""
+        facts = dict(self.facts)
+        for limit in sorted(self.before, key=release, reverse=True):
+            if () < release(version) < release(limit):
+                facts.update(self.before[limit])
+        return Bridge(self.name, title=self.title, classes=self.classes, **facts)
+
+    cdef void follow(self, Bridge other) noexcept:
+        self.make, self.copies, self.dtypes = other.make, other.copies, other.dtypes
+        self.strides, self.readonly, self.alignment = other.strides, other.readonly, other.alignment
+        self.ndims, self.devices = other.ndims, other.devices
+        self.least_ndim, self.most_ndim = other.least_ndim, other.most_ndim
+        self.host, self.device = other.host, other.device
+        memcpy(self.sizes, other.sizes, sizeof(self.sizes))
 
     cpdef speed_up(self, way):
         """Makes objects by `way`, where that can be: the function "fastdl_maker" or the exchange
@@ -132,22 +183,15 @@ cdef class Bridge:
             self.importer = way
 
 
-# ---- the policy in Python -------------------------------------------------------------------
+# ---- the layers above -----------------------------------------------------------------------
 
-cdef object complete = None        # complete(x, like, copy): what the front does not serve
-cdef object explained = None       # the exception to raise in place of one that was caught
-cdef object refused = None         # the exception for data that a library cannot have
-cdef object copy_forbidden = None  # the exception if it needs a copy and must not have one
-cdef object copied = None          # a copy on the same device
-cdef object find_bridge = None     # the bridge of a class; None if its library is not known
-cdef object unknown_library = None  # a bridge to a class that publishes a table
+cdef object policy = None  # the module fastdl/_policy.py: what is not decided here
 
 
-def install(*, convert, explain, refuse, forbid, copy, find, unknown):
-    """Tells the compiled part which Python functions decide the rest. Called once, on import."""
-    global complete, explained, refused, copy_forbidden, copied, find_bridge, unknown_library
-    complete, explained, refused, copy_forbidden, copied = convert, explain, refuse, forbid, copy
-    find_bridge, unknown_library = find, unknown
+def install(module):
+    """Called once, on import."""
+    global policy
+    policy = module
 
 
 # ---- what fits ------------------------------------------------------------------------------
@@ -204,13 +248,23 @@ cdef bint takes_strides(int strides, const DLTensor *tensor) noexcept:
     return fastdl_is_contiguous(tensor, c"C") or (strides == DENSE_ and is_dense(tensor))
 
 
+cdef bint is_empty(const DLTensor *tensor) noexcept:
+    cdef int32_t i
+    for i in range(tensor.ndim):
+        if tensor.shape[i] == 0:
+            return True
+    return False
+
+
+@cython.cdivision(True)  # nothing may raise
 cdef int obstacle(
         Bridge bridge, const DLManagedTensorVersioned *managed, bint immutable) noexcept:
     """Why the library needs a copy of a tensor; 0: it does not. `immutable`: its elements never
     change."""
     cdef const DLTensor *memory = &managed.dl_tensor
     if (managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY
-            and bridge.readonly != KEPT_ and not (immutable and bridge.readonly == IMMUTABLE_)):
+            and bridge.readonly != KEPT_ and not (immutable and bridge.readonly == IMMUTABLE_)
+            and not is_empty(memory)):
         return READ_ONLY
     if not takes_strides(bridge.strides, memory):
         return LAYOUT
@@ -249,7 +303,8 @@ cdef void settle(fdl_description *description) noexcept:
     for i in reversed(range(memory.ndim)):
         if memory.shape[i] == 1:
             memory.strides[i] = step
-        step = abs(memory.strides[i]) * memory.shape[i]
+        step = memory.strides[i] if memory.strides[i] >= 0 else -memory.strides[i]
+        step *= memory.shape[i]
 
 
 cdef void adapt(fdl_description *description, Bridge bridge) noexcept:
@@ -257,8 +312,9 @@ cdef void adapt(fdl_description *description, Bridge bridge) noexcept:
     that nobody else has yet."""
     if bridge.strides != ANY_:
         settle(description)
-    if bridge.readonly == IMMUTABLE_:
-        # What is shared with it never changes, and it asks for a form without flags.
+    if bridge.readonly != KEPT_:
+        # What is shared with it never changes, or has no elements, and it may ask for a form
+        # without flags.
         description.managed.flags &= ~<uint64_t>DLPACK_FLAG_BITMASK_READ_ONLY
 
 
@@ -266,10 +322,10 @@ cdef void adapt(fdl_description *description, Bridge bridge) noexcept:
 
 
 cdef Tensor import_quickly(object x, const fastdl_record *record):
-    """from_dlpack(x); `record` is of its type, or NULL."""
+    """from_dlpack(x); `record` is of its type."""
     cdef PyObject *found
     cdef Tensor tensor
-    if record is NULL or not record.facts & FASTDL_TYPE_PROTOCOL:
+    if not record.facts & FASTDL_TYPE_PROTOCOL:
         return from_dlpack(x)
     found = fdl_ask_quickly(<PyObject *>x, record.facts)
     if found is NULL:
@@ -280,48 +336,51 @@ cdef Tensor import_quickly(object x, const fastdl_record *record):
 
 
 cdef Tensor read_as(object x, Bridge own, const fastdl_record *record):
-    """The tensor of an object of the library of `own`."""
+    """The tensor of an object of the library of `own`, which `record` is about; None if it has
+    neither a reader nor DLPack, so that other interfaces are left, as asarray tries them."""
     cdef Tensor tensor
     if own.read is not None and own.reads is None:
         return own.read(x)
+    if not fastdl_is_tensor_type(record) and not exchange.is_producer(x):
+        return None
     tensor = import_quickly(x, record)
     if own.reads is not None and tensor.dtype.name in own.reads:
-        return own.read(x)
+        return own.read(x, tensor)
     return tensor
 
 
 def read(x, Bridge own not None):
-    """A Tensor on the memory of an object of the library of `own`: where DLPack would have none, or
-    a wrong one, too."""
-    return read_as(x, own, fdl_type_find((<PyObject *>x).ob_type))
+    """A Tensor on the memory of an object of the library of `own`, by its reader or DLPack; None if
+    it has neither."""
+    return read_as(x, own, record_of(type(x)))
 
 
 # ---- converting -----------------------------------------------------------------------------
 
 
-cdef Tensor fitted(Tensor tensor, Bridge bridge, x, bint immutable, copy):
-    """`tensor` or a copy, as the library of `bridge` takes it. Nobody else has `tensor` yet; `x` is
-    what it was made from."""
+cdef Tensor fitted(Tensor tensor, Bridge bridge, x, copy, stream):
+    """`tensor` or a copy, as the library of `bridge` takes it, ready on `stream` as `tensor` is.
+    Nobody else has `tensor` yet; `x` is what it was made from."""
     cdef DLTensor *memory = &tensor.description.managed.dl_tensor
     cdef int reason
-    if not has_place(bridge, memory) or not (
+    if bridge.outdated is not None or not has_place(bridge, memory) or not (
             has_dtype(bridge, memory.dtype) or tensor.dtype.name in bridge.dtypes):
-        raise refused(x, tensor, bridge)
-    reason = obstacle(bridge, &tensor.description.managed, immutable)
+        raise policy.refuse(x, tensor, bridge)
+    reason = obstacle(bridge, &tensor.description.managed, tensor.description.block.immutable)
     if copy is not None:
         copies = bridge.copies if isinstance(bridge.copies, bool) else bridge.copies(tensor)
         if copy is False:
             was_copied = tensor.description.managed.flags & DLPACK_FLAG_BITMASK_IS_COPIED
-            if reason != 0 or copies or was_copied:
-                raise copy_forbidden(x, tensor, bridge, REASONS[reason], copies)
-        elif reason == 0 and not copies and tensor.description.managed.flags & (
+            if reason != 0 or copies is not False or was_copied:
+                raise policy.forbid(x, tensor, bridge, REASONS[reason], copies)
+        elif reason == 0 and copies is not True and tensor.description.managed.flags & (
                 DLPACK_FLAG_BITMASK_IS_COPIED | DLPACK_FLAG_BITMASK_READ_ONLY
         ) != DLPACK_FLAG_BITMASK_IS_COPIED:
             reason = LAYOUT  # unless it is a copy already, and writable as copies are
     if reason != 0:
         # The plain case of what `copied` does.
         plain = memory.device.device_type == kDLCPU
-        tensor = copy_host(tensor) if plain else copied(tensor)
+        tensor = copy_host(tensor) if plain else policy.copy(tensor, stream)
     else:
         adapt(tensor.description, bridge)
     return tensor
@@ -358,32 +417,35 @@ cdef object over_table(const DLPackExchangeAPI *table, DLManagedTensorVersioned 
     # After a failure it is unknown whether the tensor was consumed: it is left alone.
     if table.managed_tensor_to_py_object_no_sync(managed, &made) or made is NULL:
         raise_pending()
-    if PyErr_Occurred() is not NULL:
-        PyErr_Clear()  # it claims to have succeeded
     result = <object>made
     Py_XDECREF(<PyObject *>made)
+    if not fastdl_has_succeeded_():
+        raise_pending()
     return result
 
 
-def make(Tensor tensor not None, Bridge bridge not None, x, like, bint immutable, copy):
+def make(Tensor tensor not None, Bridge bridge not None, x, like, copy, stream):
     """An object of `bridge` on the memory of `tensor`, which nobody else has and which was made
-    from `x`. `immutable`: its elements never change."""
-    return deliver(tensor, bridge, x, like, immutable, copy)
+    from `x`. Copies are made on `stream`, for which `tensor` is ready."""
+    return deliver(tensor, bridge, x, like, copy, stream)
 
 
-def fit(Tensor tensor not None, Bridge bridge not None, x, bint immutable, copy):
+def fit(Tensor tensor not None, Bridge bridge not None, x, copy):
     """The first half of `make`: the tensor that the library of `bridge` would be given, which is on
     the memory of `tensor` or a copy. The exceptions are those of `make`; the library need not be
     installed."""
-    return fitted(tensor, bridge, x, immutable, copy)
+    return fitted(tensor, bridge, x, copy, None)
 
 
-cdef object deliver(Tensor tensor, Bridge bridge, x, like, bint immutable, copy):
+cdef object deliver(Tensor tensor, Bridge bridge, x, like, copy, stream):
     cdef fdl_description *description
-    tensor = fitted(tensor, bridge, x, immutable, copy)
-    try:
-        if fastdl_load_(&bridge.started) is NULL:
+    if fastdl_atomic_load_(&bridge.started) is NULL:
+        try:
             bridge.start()
+        except Exception as error:
+            raise_explained(error, x, tensor, bridge)
+    tensor = fitted(tensor, bridge, x, copy, stream)
+    try:
         if (bridge.maker is not NULL
                 and tensor.description.managed.dl_tensor.device.device_type == kDLCPU):
             return bridge.maker.make(tensor)
@@ -400,7 +462,7 @@ cdef object deliver(Tensor tensor, Bridge bridge, x, like, bint immutable, copy)
 
 
 cdef int raise_explained(error, x, tensor, Bridge bridge) except -1:
-    explanation = explained(error, x, tensor, bridge)
+    explanation = policy.explain(error, x, tensor, bridge)
     if explanation is error:
         raise error
     raise explanation from error
@@ -408,7 +470,13 @@ cdef int raise_explained(error, x, tensor, Bridge bridge) except -1:
 
 # ---- without a Tensor in between ------------------------------------------------------------
 
-# None stands for what `deliver` has to decide, which begins anew.
+# These functions return None where `deliver` has to decide, which starts over.
+
+
+cdef object start_over():
+    """None instead of the pending exception, if that is an Exception."""
+    if not fastdl_clear_if_(Exception):
+        raise_pending()
 
 
 cdef object from_table_to_table(object x, const fastdl_record *record, Bridge bridge):
@@ -416,13 +484,13 @@ cdef object from_table_to_table(object x, const fastdl_record *record, Bridge br
     description, which is checked then."""
     cdef DLManagedTensorVersioned *managed = NULL
     cdef fdl_description *description
-    if (record.facts & (FASTDL_TYPE_NATIVE | FASTDL_TYPE_PROTOCOL) and type(x) is not Tensor
-            or record.api.managed_tensor_from_py_object_no_sync(<PyObject *>x, &managed)):
-        PyErr_Clear()
+    if record.facts & (FASTDL_TYPE_NATIVE | FASTDL_TYPE_PROTOCOL) and type(x) is not Tensor:
         return None
+    if record.api.managed_tensor_from_py_object_no_sync(<PyObject *>x, &managed):
+        return start_over()
     description = <fdl_description *>managed
     if (managed.dl_tensor.device.device_type != kDLCPU
-            or not fits(bridge, managed, record.facts & FASTDL_TYPE_IMMUTABLE)):
+            or not fits(bridge, managed, description.block.immutable)):
         fdl_description_release(description, 1)
         return None
     adapt(description, bridge)
@@ -440,9 +508,9 @@ cdef object on_borrowed(object x, const fastdl_record *record, const fastdl_make
         return None
     view.flags, view.own_, view.dl.ndim = 0, NULL, -1
     if (record.lend(<PyObject *>x, &view.dl)
-            or fastdl_complete_view_(<PyObject *>x, &view, record.facts)):
-        PyErr_Clear()
-        return None
+            or fastdl_complete_view_(<PyObject *>x, &view, record.facts)
+            or fdl_values_differ(<PyObject *>x, &view.dl, record.facts)):
+        return start_over()
     return maker.make_on(&view.dl, x)
 
 
@@ -466,6 +534,7 @@ cdef slot slots[SLOTS]
 cdef list kept = []
 
 
+@cython.cdivision(True)
 cdef inline slot *slot_of(const void *key) noexcept:
     """The slot of `key`, or the one that may have it; NULL if there is none."""
     # Times the golden ratio: all bits take part in the ten that are left, one of 1024 slots.
@@ -473,7 +542,7 @@ cdef inline slot *slot_of(const void *key) noexcept:
     cdef const void *found
     cdef int i
     for i in range(PROBES):
-        found = fastdl_load_(&slots[(place + i) % SLOTS].key)
+        found = fastdl_atomic_load_(&slots[(place + i) % SLOTS].key)
         if found is key or found is NULL:
             return &slots[(place + i) % SLOTS]
     return NULL
@@ -481,7 +550,7 @@ cdef inline slot *slot_of(const void *key) noexcept:
 
 cdef inline Bridge known_bridge(const void *key):
     cdef slot *found = slot_of(key)
-    if found is NULL or fastdl_load_(&found.key) is NULL:
+    if found is NULL or fastdl_atomic_load_(&found.key) is NULL:
         return None
     return <Bridge>found.bridge
 
@@ -494,7 +563,7 @@ cdef int remember_for(const void *key, owner, Bridge bridge) except -1:
         if found is not NULL and found.key is NULL:
             kept.append((owner, bridge))
             found.bridge = <PyObject *>bridge
-            fastdl_store_(&found.key, key)
+            fastdl_atomic_store_(&found.key, key)
     return 0
 
 
@@ -508,47 +577,28 @@ def known(key):
     return known_bridge(<PyObject *>key)
 
 
-def convert(x, like, /, *, copy=None):
-    """An object of another library on the memory of `x`; a copy where that library needs one.
-
-    x: whatever fastdl.asarray takes.
-    like: what to make: a type (numpy.ndarray, torch.Tensor, jax.Array, ...), the module of a
-        library, or an example. It chooses the library; the element type is that of `x`.
-    copy: None copies if the library could not use the memory safely. False raises
-        CopyRequiredError then. True always copies.
-
-    `x` itself is returned if it already is such an object and `copy` is not True. The result keeps
-    the memory alive. fastdl knows what each library takes (docs/hazards.md has the table), and
-    copies where it has to: read-only data for a library whose arrays are always writable, negative
-    strides for one that would abort. So the result is right whatever the layout, and nobody can
-    write through it to memory that was read-only.
-
-    TypeError: `x` is no tensor, or `like` names no library. BufferError: the library has no such
-    element type, number of dimensions or device, or refused (its exception is the cause).
-    CopyRequiredError: see `copy`. MemoryError: there is not enough for a copy.
-
-    >>> import fastdl, numpy as np
-    >>> fastdl.convert(bytearray(b"abc"), np.ndarray)
-    array([97, 98, 99], dtype=uint8)
-    """
+cdef object converted(x, like):
+    """convert(x, like)"""
     cdef Bridge bridge, own
     cdef const fastdl_record *record
     cdef object result = None
     cdef Tensor tensor
-    if copy is not None:
-        return complete(x, like, copy)
     example = like
     if not PyType_Check(like) and not PyModule_Check(like):
         like = type(like)
     bridge = known_bridge(<PyObject *>like)
     own = known_bridge((<PyObject *>x).ob_type)
     if bridge is None or own is None:
-        return complete(x, example, None)
+        return policy.complete(x, example, None, None, None)
     if own is bridge:
         return x
     record = fdl_type_find((<PyObject *>x).ob_type)
-    if record is not NULL and own.read is None:
-        if bridge.table is not NULL:
+    if record is NULL:
+        record = record_of(type(x))
+    elif own.read is None:
+        if fastdl_atomic_load_(&bridge.started) is NULL:
+            pass  # another thread may be writing the two
+        elif bridge.table is not NULL:
             result = from_table_to_table(x, record, bridge)
         elif bridge.maker is not NULL and bridge.dtypes is None:
             result = on_borrowed(x, record, bridge.maker)
@@ -557,9 +607,67 @@ def convert(x, like, /, *, copy=None):
     try:
         tensor = read_as(x, own, record)
     except Exception as error:
-        raise_explained(error, x, None, bridge)
-    cdef bint immutable = record is not NULL and record.facts & FASTDL_TYPE_IMMUTABLE != 0
-    return deliver(tensor, bridge, x, like, immutable, None)
+        if own.read_copy is None:
+            raise_explained(error, x, None, bridge)
+        tensor = None
+    if tensor is None:
+        return policy.complete(x, example, None, None, None)
+    return deliver(tensor, bridge, x, like, None, None)
+
+
+def convert(x, like, /, *, device=None, copy=None, stream=None):
+    """Where the compiled entry does not serve: keywords, and wrong arguments."""
+    if device is None and copy is None and stream is None:
+        return converted(x, like)
+    return policy.complete(x, like, device, copy, stream)
+
+
+cdef object complete = convert
+
+
+cdef object entry(
+        PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *names):
+    """fastdl.convert, as CPython calls it."""
+    if count == 2 and names is NULL:
+        return converted(<object>arguments[0], <object>arguments[1])
+    return PyObject_Vectorcall(complete, arguments, count, names)
+
+
+cdef bytes doc = b"""convert(x, like, /, *, device=None, copy=None, stream=None)
+--
+
+An object of another library on the memory of `x`; a copy where that library needs one.
+
+x: whatever fastdl.asarray takes.
+like: what to make: a type (numpy.ndarray, torch.Tensor, jax.Array, ...), the module of a
+    library, the name of one or the other ("torch", "jax.Array"), whose library is imported, or an
+    example. It chooses the library; the element type is that of `x`.
+device: where the result must be; None: where `x` is. Data that is elsewhere is copied there.
+copy: None copies if it must, or if the library could not use the memory safely. False raises
+    CopyRequiredError then. True always copies.
+stream: CUDA and ROCm only: the stream of the result's device on which it will be used. `device`
+    and `stream` mean what they mean in fastdl.from_dlpack, and take the same forms.
+
+`x` itself is returned if it already is such an object, is on `device`, and `copy` is not True.
+The result keeps the memory alive. fastdl knows what each library takes (docs/hazards.md has the
+table), and copies where it has to: read-only data for a library whose arrays are always
+writable, negative strides for one that would abort. So the result is right whatever the layout,
+and nobody can write through it to memory that was read-only.
+
+TypeError: `x` is not a tensor, or `like` not a library. ValueError: a name that fastdl does not
+know, or a stream that the device does not have. BufferError: the library has no such element type,
+number of dimensions or device, the device cannot be reached, or the library refused (its exception
+is the cause). CopyRequiredError: see `copy`. MemoryError: there is not enough for a copy.
+ImportError: the library that is named is not installed.
+
+>>> import fastdl, numpy as np
+>>> fastdl.convert(bytearray(b"abc"), np.ndarray)
+array([97, 98, 99], dtype=uint8)
+"""
+cdef PyMethodDef definition
+definition.ml_name, definition.ml_doc = "convert", doc
+definition.ml_meth, definition.ml_flags = <void *>entry, METH_FASTCALL | METH_KEYWORDS
+convert = PyCFunction_NewEx(&definition, NULL, "fastdl")
 
 
 # ---- for C: fastdl_wrap ---------------------------------------------------------------------
@@ -571,12 +679,12 @@ cdef Bridge bridge_of_results(PyTypeObject *like, const fastdl_record *record):
     cdef bint native = record.facts & FASTDL_TYPE_NATIVE != 0
     cdef Bridge bridge = known_bridge(record.api if native else <const void *>like)
     if bridge is None:
-        bridge = find_bridge(<object>like)
+        bridge = policy.known_bridge(<object>like)
         if native:
             if bridge is not None:
                 bridge.start()
             if bridge is None or bridge.table is not record.api:
-                bridge = unknown_library(<object>like)
+                bridge = policy.unknown_library(<object>like)
             remember_for(record.api, None, bridge)
     return bridge
 
@@ -585,12 +693,13 @@ cdef bint fits_its_table(Bridge bridge, const DLManagedTensorVersioned *managed)
     """Whether a table can have what nobody has checked or may rewrite."""
     cdef const DLTensor *memory = &managed.dl_tensor
     cdef int32_t i
-    if (bridge.table is NULL or bridge.strides > POSITIVE_ or bridge.readonly == IMMUTABLE_
+    if (fastdl_atomic_load_(&bridge.started) is NULL  # another thread may be writing the table
+            or bridge.table is NULL or bridge.strides > POSITIVE_ or bridge.readonly == IMMUTABLE_
             or managed.version.major != FASTDL_DLPACK_MAJOR
             or (memory.ndim > 0 and memory.strides is NULL) or not fits(bridge, managed, False)):
         return False
     for i in range(memory.ndim if bridge.strides == POSITIVE_ else 0):
-        if memory.strides[i] < 0:  # which means nothing, but the library looks at it all the same
+        if memory.strides[i] < 0:  # meaningless for size 1, but the library rejects it
             return False
     return True
 
@@ -613,11 +722,11 @@ cdef int wrap(DLManagedTensorVersioned *managed, PyTypeObject *like, PyObject **
     else:
         tensor = fdl_take_versioned(managed, NULL)
         if own or not record.facts & FASTDL_TYPE_NATIVE:
-            fdl_came_from_c(tensor.description)
+            fdl_imported_from_c(tensor.description)
         else:
-            fdl_came_through(tensor.description, record.api, False, FDL_ORDER_NOW)
+            fdl_imported_by_table(tensor.description, record.api, False, FDL_ORDER_NOW)
         result = tensor if bridge is None else deliver(
-            tensor, bridge, tensor, <object>like, False, None)
+            tensor, bridge, tensor, <object>like, None, None)
     Py_INCREF(result)
     out[0] = <PyObject *>result
     return 0

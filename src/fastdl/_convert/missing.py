@@ -1,32 +1,82 @@
-"""How many values are missing in data of pandas, polars and Arrow, which their `__array__` shows as
-NaN. The libraries are not imported for that."""
+"""Missing values of tables, which `__array__` shows as NaN. No library is imported to count them.
 
+pandas counts those of its own types; all others that have Arrow's interfaces are counted over
+these. A library whose objects hold those of others is asked for what it holds.
+"""
+
+import sys
+from functools import partial
+
+from fastdl._core import tensor as core
+from fastdl._core.errors import type_name
 from fastdl._core.foreign import module_of, package_of
 
-
-def count(x) -> int:
-    """How many values of `x` are missing; 0 for data of other libraries."""
-    counter = _COUNTERS.get(package_of(module_of(type(x))))
-    return 0 if counter is None else counter(x)
+#: By package: the attribute or method that returns what the object holds or describes.
+_HELD = {"dask": "compute", "narwhals": "to_native", "xarray": "data"}
 
 
-def _of_pandas(x) -> int:
-    if hasattr(x, "items") and hasattr(x, "columns"):  # a DataFrame
-        return sum(_of_pandas(column) for _, column in x.items())
-    if package_of(module_of(type(x.dtype))) == "numpy":  # where NaN is a number
+def holder(x):
+    """What returns the data that `x` holds, if it holds that of other libraries; or None."""
+    cls = type(x)
+    for package, name in _HELD.items():
+        if hasattr(cls, name) and package in _packages(cls):
+            own = getattr(cls, name)
+            return partial(own, x) if callable(own) else partial(getattr, x, name)
+    return None
+
+
+def check(x) -> bool:
+    """BufferError if values of `x` are missing; False if that cannot be known."""
+    found = count(x)
+    if found:
+        raise _refusal(x, found)
+    return found == 0
+
+
+def reason(error: Exception, x) -> Exception:
+    """Why an object that has Arrow's interface could not be read: `error`, or that values are
+    missing, which PyArrow's own refusal does not count. A count that fails says nothing."""
+    try:
+        found = count(x) if hasattr(type(x), "__arrow_c_array__") else 0
+    except Exception:
+        return error
+    return _refusal(x, found) if found else error
+
+
+def _refusal(x, found: int) -> BufferError:
+    return BufferError(
+        f"{type_name(x)!r} has missing values ({found} in all), which a tensor cannot express: "
+        f"fill or drop them first"
+    )
+
+
+def count(x) -> "int | None":
+    """How many values of `x` are missing; None if that cannot be known."""
+    if hasattr(type(x), "columns") and hasattr(x, "items"):  # a DataFrame of pandas
+        if all(map(_is_numpy, getattr(x, "dtypes", (None,)))):
+            return 0
+        counts = [count(column) for _, column in x.items()]
+        known = [found for found in counts if found is not None]
+        return sum(known) if len(known) == len(counts) else None
+    dtype = getattr(x, "dtype", None)
+    if _is_numpy(dtype):  # where NaN is a number
         return 0
-    return int(x.isna().sum())
+    if hasattr(dtype, "pyarrow_dtype"):  # pandas asks the outermost values only
+        x = getattr(x, "array", x).__arrow_array__()
+    elif "pandas" in _packages(type(dtype)):
+        return int(x.isna().sum())
+    if hasattr(x, "__arrow_c_stream__"):
+        return core.arrow_stream_nulls(x.__arrow_c_stream__())
+    if hasattr(x, "__arrow_c_array__"):
+        return core.arrow_nulls(*x.__arrow_c_array__())
+    return 0
 
 
-def _of_polars(x) -> int:
-    nulls = x.null_count()
-    return int(sum(nulls.row(0))) if hasattr(nulls, "row") else int(nulls)  # a DataFrame
+def _is_numpy(dtype: object) -> bool:
+    np = sys.modules.get("numpy")
+    return np is not None and isinstance(dtype, np.dtype)
 
 
-def _of_arrow(x) -> int:
-    if hasattr(x, "columns"):  # a Table
-        return sum(column.null_count for column in x.columns)
-    return getattr(x, "null_count", 0)  # a Tensor has none
-
-
-_COUNTERS = {"pandas": _of_pandas, "polars": _of_polars, "pyarrow": _of_arrow}
+def _packages(cls: type) -> list[str]:
+    """The packages of a class and its bases."""
+    return [package_of(module_of(base)) for base in type.__dict__["__mro__"].__get__(cls)]

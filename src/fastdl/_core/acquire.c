@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "acquire.h"
 
-#include <string.h>
-
 #include "buffer.h"
 #include "devices.h"
 #include "export.h"
 #include "facts.h"
+#include "interface.h"
 
 fastdl_cache fdl_types;
 
@@ -31,78 +30,84 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
     if (record->borrow == fdl_tensor_borrow)
         return share(object);
     failed = record->api->managed_tensor_from_py_object_no_sync(object, &managed);
-    if (failed || managed == NULL) {
-        if (!failed)
-            PyErr_Clear(); /* the table reported success */
-        return fastdl_ask_on_(object, record->facts) ? Py_NewRef(Py_None) : NULL;
-    }
+    if (failed || managed == NULL)
+        return fastdl_should_try_protocol_(object, record->facts) ? Py_NewRef(Py_None) : NULL;
     if (!(record->facts & FASTDL_TYPE_NATIVE)) /* its bridge has just checked and ordered it */
         return fdl_tensor_wrap((fdl_description *)managed);
-    if (PyErr_Occurred())
-        PyErr_Clear(); /* likewise */
     ours = fdl_description_of(managed) != NULL;
     tensor = fdl_take_versioned(managed, object);
     if (tensor == NULL)
         return NULL;
+    fdl_note_immutable(tensor, record->facts);
     description = fdl_description_in(tensor);
+    if (record->facts & FASTDL_TYPE_NO_STREAM && order != FDL_CALLER_ORDERS &&
+        fdl_is_ordered(
+            fastdl_find_device((int32_t)description->managed.dl_tensor.device.device_type))) {
+        Py_DECREF(tensor);
+        return Py_NewRef(Py_None); /* which refuses, and says what to pass */
+    }
     if ((description->managed.dl_tensor.device.device_type != kDLCPU &&
-         fdl_came_through(description, record->api, ours, order) < 0) ||
-        (record->facts & FASTDL_TYPE_ASK_BITS &&
-         fastdl_check_bits(object, &description->managed.dl_tensor) < 0))
+         fdl_imported_by_table(description,
+                               record->facts & FASTDL_TYPE_NO_STREAM ? NULL : record->api, ours,
+                               order) < 0) ||
+        (record->facts & FASTDL_TYPE_ASK_VALUES &&
+         fastdl_check_values_(object, &description->managed.dl_tensor, record->facts) < 0))
         Py_CLEAR(tensor);
     return tensor;
 }
 
 /* ---- types that have only `__dlpack__` ---- */
 
-/* Takes the managed tensor out of a capsule that nobody else has, if it is versioned. NULL without
- * an exception if it is not, or not in host memory. */
-static PyObject *take_on_host(PyObject *capsule, PyObject *object)
+/* The read-only flag, if what has no flags is read-only. */
+static uint64_t flags_of(uint32_t facts)
 {
-    static const char used[] = "used_dltensor_versioned";
-    DLManagedTensorVersioned *managed;
-    const char *name = PyCapsule_CheckExact(capsule) ? PyCapsule_GetName(capsule) : NULL;
-    if (name == NULL || strcmp(name, "dltensor_versioned") != 0)
-        return NULL;
-    managed = PyCapsule_GetPointer(capsule, name);
-    if (managed->version.major == FASTDL_DLPACK_MAJOR &&
-        managed->dl_tensor.device.device_type != kDLCPU)
-        return NULL; /* it has to be asked for the right stream */
-    PyCapsule_SetName(capsule, used);
-    return fdl_take_versioned(managed, object);
+    return facts & FASTDL_TYPE_READ_ONLY ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
 }
 
-/* Asks for a versioned capsule without asking where the data is. */
-static PyObject *ask_at_once(PyObject *object)
+/* A Tensor on the host memory in a capsule. NULL without an exception if that is elsewhere: the
+ * object has to be asked for the right stream. */
+static PyObject *take_on_host(PyObject *capsule, PyObject *object, uint32_t facts)
 {
-    fastdl_names_ made;
-    const fastdl_names_ *names = fastdl_get_names_(&made);
-    PyObject *arguments[3], *capsule, *tensor;
-    if (names == NULL)
-        return NULL;
-    arguments[0] = NULL; /* room for the callee, as PY_VECTORCALL_ARGUMENTS_OFFSET promises */
-    arguments[1] = object;
-    arguments[2] = names->version;
-    capsule = PyObject_VectorcallMethod(names->dlpack, arguments + 1,
-                                        1 | PY_VECTORCALL_ARGUMENTS_OFFSET, names->max_version);
-    if (names == &made)
-        fastdl_drop_names_(&made);
+    DLManagedTensorVersioned *versioned;
+    DLManagedTensor *legacy;
+    fdl_open_capsule(capsule, 1, &versioned, &legacy);
+    if (versioned != NULL)
+        return fdl_take_versioned(versioned, object);
+    return legacy == NULL ? NULL : fdl_take_legacy(legacy, flags_of(facts), object);
+}
+
+/* Asks for a capsule without asking where the data is. */
+static PyObject *ask_at_once(PyObject *object, uint32_t facts)
+{
+    PyObject *capsule = fdl_ask_versioned(object), *tensor;
     if (capsule == NULL) {
-        if (PyErr_ExceptionMatches(PyExc_TypeError))
-            PyErr_Clear(); /* perhaps about the keyword: the negotiation finds out */
+        /* Perhaps about the keyword: the negotiation finds out. */
+        (void)fastdl_clear_if_(PyExc_TypeError);
         return NULL;
     }
-    tensor = take_on_host(capsule, object);
+    tensor = take_on_host(capsule, object, facts);
     Py_DECREF(capsule);
     return tensor;
 }
 
+static int is_of_integers(PyObject *tensor)
+{
+    uint8_t code = fdl_description_in(tensor)->managed.dl_tensor.dtype.code;
+    return code == kDLInt || code == kDLUInt;
+}
+
 PyObject *fdl_ask_quickly(PyObject *object, uint32_t facts)
 {
-    if (facts & FASTDL_TYPE_BUFFER)
-        return fdl_take_buffer(object,
-                               facts & FASTDL_TYPE_IMMUTABLE ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
-    return facts & FASTDL_TYPE_ASK_LATER ? ask_at_once(object) : NULL;
+    PyObject *tensor = facts & FASTDL_TYPE_BUFFER ? fdl_take_buffer(object, flags_of(facts))
+                       : facts & FASTDL_TYPE_EXPORT_DOES_NOT_SYNC ? ask_at_once(object, facts)
+                                                                  : NULL;
+    if (tensor == NULL)
+        return NULL;
+    fdl_note_immutable(tensor, facts);
+    if (facts & FASTDL_TYPE_ASK_DTYPE && is_of_integers(tensor) &&
+        fastdl_check_memory_(object, facts) < 0)
+        Py_CLEAR(tensor);
+    return tensor;
 }
 
 /* ---- the entry ---- */

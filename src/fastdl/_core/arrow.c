@@ -12,14 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "_memory/layout.h"
 #include "devices.h"
 #include "import.h"
-#include "layout.h"
 
 #define SCHEMA_NAME "arrow_schema"
 #define ARRAY_NAME "arrow_array"
+#define STREAM_NAME "arrow_array_stream"
 
-/* The structs and the flag of the Arrow C data interface, which is frozen. */
+/* The structs and the flag of the Arrow C data and stream interfaces, which are frozen. */
 struct ArrowSchema {
     const char *format, *name, *metadata;
     int64_t flags, n_children;
@@ -36,7 +37,15 @@ struct ArrowArray {
     void *private_data;
 };
 
-#define ARROW_FLAG_NULLABLE 2 /* what libraries say of a type that is no field of a table */
+struct ArrowArrayStream {
+    int (*get_schema)(struct ArrowArrayStream *, struct ArrowSchema *);
+    int (*get_next)(struct ArrowArrayStream *, struct ArrowArray *);
+    const char *(*get_last_error)(struct ArrowArrayStream *);
+    void (*release)(struct ArrowArrayStream *);
+    void *private_data;
+};
+
+#define ARROW_FLAG_NULLABLE 2 /* what libraries say of a type that is not a field of a table */
 
 static const struct {
     DLDataType dtype;
@@ -56,6 +65,15 @@ static const char *format_of(DLDataType dtype)
         if (types[i].dtype.code == dtype.code && types[i].dtype.bits == dtype.bits &&
             types[i].dtype.lanes == dtype.lanes)
             return types[i].format;
+    return NULL;
+}
+
+/* The type of plain numbers of a format; NULL if there is none. */
+static const DLDataType *type_of_format(const char *format)
+{
+    for (size_t i = 0; i < TYPES; i++)
+        if (types[i].dtype.code != kDLBool && strcmp(format, types[i].format) == 0)
+            return &types[i].dtype;
     return NULL;
 }
 
@@ -208,6 +226,177 @@ PyObject *fdl_arrow_export(PyObject *tensor)
     return both;
 }
 
+/* ---- nulls ---- */
+
+enum {
+    UNKNOWN = -1,
+    DEPTH = 64
+};
+
+/* The bits that say which slots of an array are valid; NULL: all are. */
+static const unsigned char *validity(const struct ArrowArray *array)
+{
+    return array->null_count == 0 || array->n_buffers == 0 ? NULL : array->buffers[0];
+}
+
+static int is_valid(const unsigned char *bits, int64_t slot)
+{
+    return bits[slot / 8] >> slot % 8 & 1;
+}
+
+/* How many slots in a range, counted from the start of the buffers, are null. */
+static int64_t invalid_slots(const struct ArrowArray *array, int64_t first, int64_t end)
+{
+    const unsigned char *bits = validity(array);
+    int64_t count = 0;
+    for (; bits != NULL && first < end; first++)
+        count += !is_valid(bits, first);
+    return count;
+}
+
+/* Whether the structs have the same form, and the array that range. The sizes come from another
+ * library, and are not trusted. */
+static int has_slots(const struct ArrowSchema *schema, const struct ArrowArray *array,
+                     int64_t first, int64_t end)
+{
+    return schema != NULL && array != NULL && schema->format != NULL && array->length >= 0 &&
+           array->offset >= 0 && array->offset <= INT64_MAX / 8 - array->length && first >= 0 &&
+           first <= end && end <= array->length && array->n_buffers >= 0 &&
+           (array->n_buffers == 0 || array->buffers != NULL) &&
+           array->n_children == schema->n_children && array->n_children >= 0 &&
+           (array->n_children == 0 || (array->children != NULL && schema->children != NULL));
+}
+
+static int64_t sum(int64_t count, int64_t more)
+{
+    return count == UNKNOWN || more == UNKNOWN || more > INT64_MAX - count ? UNKNOWN : count + more;
+}
+
+static int64_t count_nulls(const struct ArrowSchema *schema, const struct ArrowArray *array,
+                           int64_t first, int64_t end, int depth);
+
+/* How many values are null below valid slots, a range that is counted from the start of the
+ * buffers. UNKNOWN for kinds that are not listed here. */
+static int64_t count_below(const struct ArrowSchema *schema, const struct ArrowArray *array,
+                           int64_t first, int64_t end, int depth)
+{
+    int64_t count = 0;
+    if (strcmp(schema->format, "+s") == 0) {
+        for (int64_t i = 0; i < array->n_children; i++)
+            count =
+                sum(count, count_nulls(schema->children[i], array->children[i], first, end, depth));
+        return count;
+    }
+    if (strncmp(schema->format, "+w:", 3) == 0 && array->n_children == 1) {
+        long long size = strtoll(schema->format + 3, NULL, 10);
+        if (size < 0 || (size > 0 && end > INT64_MAX / size))
+            return UNKNOWN;
+        return count_nulls(schema->children[0], array->children[0], first * size, end * size,
+                           depth);
+    }
+    return UNKNOWN;
+}
+
+/* The same in all of a child or dictionary, whichever of its values are in use. */
+static int64_t count_all(const struct ArrowSchema *schema, const struct ArrowArray *array,
+                         int depth)
+{
+    return array == NULL ? UNKNOWN : count_nulls(schema, array, 0, array->length, depth);
+}
+
+/* How many values are null in the slots of a range, counted from the array's offset. A list or
+ * struct that is null counts once. UNKNOWN: it cannot be known. */
+static int64_t count_nulls(const struct ArrowSchema *schema, const struct ArrowArray *array,
+                           int64_t first, int64_t end, int depth)
+{
+    const unsigned char *bits;
+    int64_t count = 0, stop;
+    if (!has_slots(schema, array, first, end) || depth-- == 0)
+        return UNKNOWN;
+    if (strcmp(schema->format, "n") == 0)
+        return end - first;
+    if (strcmp(schema->format, "+r") == 0) /* runs: the second child has their values */
+        return array->n_children == 2 ? count_all(schema->children[1], array->children[1], depth)
+                                      : UNKNOWN;
+    first += array->offset;
+    end += array->offset;
+    if (schema->dictionary != NULL)
+        return sum(invalid_slots(array, first, end),
+                   count_all(schema->dictionary, array->dictionary, depth));
+    if (strcmp(schema->format, "b") == 0 || type_of_format(schema->format) != NULL)
+        return invalid_slots(array, first, end);
+    bits = validity(array);
+    for (; first < end && count != UNKNOWN; first = stop + 1) { /* runs of valid slots */
+        stop = bits == NULL ? end : first;
+        while (stop < end && is_valid(bits, stop))
+            stop++;
+        count = sum(count + (stop < end), count_below(schema, array, first, stop, depth));
+    }
+    return count;
+}
+
+/* The number of nulls in all arrays of a stream, or UNKNOWN; -2 with an exception. */
+static int64_t nulls_of_stream(struct ArrowArrayStream *stream)
+{
+    struct ArrowSchema schema;
+    struct ArrowArray array;
+    int64_t count = 0;
+    int failed;
+    memset(&schema, 0, sizeof schema);
+    memset(&array, 0, sizeof array);
+    Py_BEGIN_ALLOW_THREADS /* it may wait for threads that need the GIL */
+    failed = stream->get_schema(stream, &schema);
+    while (!failed && count != UNKNOWN) {
+        array.release = NULL;
+        failed = stream->get_next(stream, &array);
+        if (failed || array.release == NULL)
+            break;
+        count = sum(count, count_all(&schema, &array, DEPTH));
+        array.release(&array);
+    }
+    if (schema.release != NULL)
+        schema.release(&schema);
+    Py_END_ALLOW_THREADS
+    if (failed) {
+        const char *message = stream->get_last_error(stream);
+        PyErr_Format(PyExc_BufferError, "reading the Arrow stream failed: %.200s",
+                     message == NULL ? strerror(failed) : message);
+        return -2;
+    }
+    return count;
+}
+
+static PyObject *number_or_none(int64_t count)
+{
+    return count == UNKNOWN ? Py_NewRef(Py_None) : PyLong_FromLongLong(count);
+}
+
+PyObject *fdl_arrow_nulls(PyObject *schema_capsule_, PyObject *array_capsule_)
+{
+    struct ArrowSchema *schema = PyCapsule_GetPointer(schema_capsule_, SCHEMA_NAME);
+    struct ArrowArray *array;
+    if (schema == NULL)
+        return NULL;
+    array = PyCapsule_GetPointer(array_capsule_, ARRAY_NAME);
+    if (array == NULL)
+        return NULL;
+    if (schema->release == NULL || array->release == NULL)
+        return number_or_none(UNKNOWN);
+    return number_or_none(count_all(schema, array, DEPTH));
+}
+
+PyObject *fdl_arrow_stream_nulls(PyObject *capsule)
+{
+    struct ArrowArrayStream *stream = PyCapsule_GetPointer(capsule, STREAM_NAME);
+    int64_t count;
+    if (stream == NULL)
+        return NULL;
+    if (stream->release == NULL)
+        return number_or_none(UNKNOWN);
+    count = nulls_of_stream(stream);
+    return count < UNKNOWN ? NULL : number_or_none(count);
+}
+
 /* ---- in ---- */
 
 typedef struct {
@@ -223,27 +412,12 @@ static void delete_imported(DLManagedTensorVersioned *managed)
     free(imported);
 }
 
-/* How many values of an array, which has two buffers, are null. */
-static int64_t count_nulls(const struct ArrowArray *array)
-{
-    const unsigned char *valid = array->buffers[0];
-    int64_t nulls = 0;
-    if (valid == NULL || array->null_count == 0)
-        return 0;
-    if (array->null_count > 0)
-        return array->null_count;
-    for (int64_t i = array->offset; i < array->offset + array->length; i++)
-        nulls += !(valid[i / 8] >> i % 8 & 1);
-    return nulls;
-}
-
 /* The element type, or NULL with BufferError. */
 static const DLDataType *type_of(const struct ArrowSchema *schema)
 {
-    if (schema->dictionary == NULL && schema->format != NULL)
-        for (size_t i = 0; i < TYPES; i++)
-            if (types[i].dtype.code != kDLBool && strcmp(schema->format, types[i].format) == 0)
-                return &types[i].dtype;
+    const DLDataType *dtype = schema->format == NULL ? NULL : type_of_format(schema->format);
+    if (schema->dictionary == NULL && dtype != NULL)
+        return dtype;
     if (schema->dictionary != NULL)
         PyErr_SetString(PyExc_BufferError,
                         "expected an Arrow array of plain numbers, got a dictionary: decode it "
@@ -273,7 +447,7 @@ static int check_array(const struct ArrowArray *array)
                      (long long)array->n_buffers, (long long)array->n_children);
         return -1;
     }
-    nulls = count_nulls(array);
+    nulls = invalid_slots(array, array->offset, array->offset + array->length);
     if (nulls != 0) {
         PyErr_Format(PyExc_BufferError,
                      "the Arrow array has nulls (%lld of %lld values), which a tensor cannot "

@@ -20,7 +20,14 @@ int fdl_arrow_has(DLDataType dtype);
 
 /* A new read-only Tensor on the memory of an Arrow array, which is moved out of its capsule. NULL
  * with an exception: ValueError if it was consumed already, BufferError for nulls, and types that
- * are no plain numbers. The capsules are untouched then, and the array is still theirs. */
+ * are not plain numbers. The capsules are untouched then, and the array is still theirs. */
 PyObject *fdl_arrow_import(PyObject *schema, PyObject *array);
+
+/* How many values of an Arrow array are null, nested ones too, or of all arrays in a capsule
+ * "arrow_array_stream", which is read to its end: an int. None if the kind of its elements is none
+ * of: plain numbers, bools, lists of one size, structs, dictionaries, runs. NULL with an
+ * exception. */
+PyObject *fdl_arrow_nulls(PyObject *schema, PyObject *array);
+PyObject *fdl_arrow_stream_nulls(PyObject *stream);
 
 #endif

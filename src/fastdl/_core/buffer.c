@@ -59,11 +59,6 @@ static fdl_description *describe(const Py_buffer *buffer, uint64_t flags)
     int64_t dims[2 * FASTDL_MAX_NDIM];
     fastdl_layout layout;
     fdl_description *description;
-    if (buffer->format != NULL && buffer->format[0] == 'O' && buffer->format[1] == '\0') {
-        PyErr_SetString(PyExc_BufferError, "expected numbers, got a tensor of Python objects, such "
-                                           "as strings, which DLPack cannot describe");
-        return NULL;
-    }
     if (!parse(buffer->format, buffer->itemsize, &tensor.dtype) || buffer->ndim < 0 ||
         buffer->ndim > FASTDL_MAX_NDIM ||
         (buffer->ndim > 0 && (buffer->shape == NULL || buffer->strides == NULL)) ||
@@ -92,6 +87,16 @@ static fdl_description *describe(const Py_buffer *buffer, uint64_t flags)
     return description;
 }
 
+int fdl_never_changes(PyObject *exporter)
+{
+    while (exporter != NULL && PyMemoryView_Check(exporter))
+        exporter = PyMemoryView_GET_BUFFER(exporter)->obj;
+    if (exporter == NULL)
+        return 0;
+    return PyBytes_CheckExact(exporter) ||
+           (fdl_is_tensor(exporter) && fdl_description_in(exporter)->block->immutable);
+}
+
 PyObject *fdl_take_buffer(PyObject *object, uint64_t flags)
 {
     fdl_description *description;
@@ -100,8 +105,7 @@ PyObject *fdl_take_buffer(PyObject *object, uint64_t flags)
         return PyErr_NoMemory();
     if (PyObject_GetBuffer(object, buffer, PyBUF_RECORDS_RO) < 0) {
         PyMem_RawFree(buffer);
-        if (PyErr_ExceptionMatches(PyExc_Exception)) /* not an interrupt */
-            PyErr_Clear();
+        (void)fastdl_clear_if_(PyExc_Exception);
         return NULL;
     }
     description = describe(buffer, flags);

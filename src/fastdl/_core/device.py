@@ -4,24 +4,75 @@ from collections import namedtuple
 from enum import IntEnum
 from functools import lru_cache
 
+from fastdl import _native
 from fastdl._core import foreign
 from fastdl._core.errors import nearest, type_name
-from fastdl._core.tensor import device_facts
+
+TYPE_CHECKING = False  # as in typing, which `import fastdl` can do without
+if TYPE_CHECKING:
+    from typing import Protocol, SupportsIndex, TypeAlias, final, overload
+
+    class _SupportsDevice(Protocol):
+        def __dlpack_device__(self) -> tuple[int, int]: ...
+
+    class _TorchDevice(Protocol):
+        @property
+        def type(self) -> str: ...
+        @property
+        def index(self) -> int: ...
+
+    class _JaxDevice(Protocol):
+        @property
+        def platform(self) -> str: ...
+        @property
+        def local_hardware_id(self) -> int | None: ...
+
+    # What every `device` argument accepts. One literal: pyright joins none.
+    _OfOthers: TypeAlias = _SupportsDevice | _TorchDevice | _JaxDevice
+    _DeviceLike: TypeAlias = (
+        "str | tuple[SupportsIndex, SupportsIndex] | Device | DeviceType | _OfOthers"
+    )
+else:
+
+    def final(cls):
+        return cls
+
 
 _Fact = namedtuple("_Fact", "number name host addresses stream")
-_BY_NUMBER = {row[0]: _Fact(*row) for row in device_facts()}
+_BY_NUMBER = {row[0]: _Fact(*row) for row in _native.device_facts()}
 _BY_NAME = {fact.name: fact.number for fact in _BY_NUMBER.values()}
 
-DeviceType = IntEnum(
-    "DeviceType", {name.upper(): number for name, number in _BY_NAME.items()}, module="fastdl"
-)
-DeviceType.__doc__ = """The device types of DLPack 1.3, numbered as DLDeviceType.
+
+class DeviceType(IntEnum):
+    """The device types of DLPack 1.3, numbered as DLDeviceType.
 
     >>> fastdl.empty(3).device.type is fastdl.DeviceType.CPU
     True
     """
 
+    # The rows of _native.device_facts, in writing for type checkers.
+    CPU = 1
+    CUDA = 2
+    CUDA_HOST = 3
+    OPENCL = 4
+    VULKAN = 7
+    METAL = 8
+    VPI = 9
+    ROCM = 10
+    ROCM_HOST = 11
+    EXT_DEV = 12
+    CUDA_MANAGED = 13
+    ONEAPI = 14
+    WEBGPU = 15
+    HEXAGON = 16
+    MAIA = 17
+    TRN = 18
 
+
+DeviceType.__module__ = "fastdl"  # where pickles look for it
+
+
+@final
 class Device:
     """A device: its type and its number among those of that type.
 
@@ -51,13 +102,33 @@ class Device:
 'rocm'?
     """
 
-    __slots__ = {
-        "_name": "The full name.",
-        "id": "Which of the devices of its type, from 0.",
-        "is_host": "Whether the CPU may read and write the memory with no device involved.",
-        "stream_kind": "Which row of the stream tables applies: a key of _protocol.streams.",
-        "type": "A DeviceType, or an int that DLPack 1.3 does not know.",
-    }
+    if TYPE_CHECKING:  # the slots, which nobody may set
+        _name: str
+
+        @property
+        def type(self) -> DeviceType | int: ...
+        @property
+        def id(self) -> int: ...
+        @property
+        def is_host(self) -> bool: ...
+        @property
+        def stream_kind(self) -> int: ...
+
+    else:  # pyright would take the properties for values of the slots
+        __slots__ = {
+            "_name": "The full name.",
+            "id": "Which of the devices of its type, from 0.",
+            "is_host": "Whether the CPU may read and write the memory with no device involved.",
+            "stream_kind": "Which row of the stream tables applies: a key of _protocol.streams.",
+            "type": "A DeviceType, or an int that DLPack 1.3 does not know.",
+        }
+
+    if TYPE_CHECKING:  # a block of its own: mypy ignores overloads that share one
+
+        @overload
+        def __new__(cls, type: _DeviceLike, id: None = None) -> "Device": ...
+        @overload
+        def __new__(cls, type: SupportsIndex, id: SupportsIndex) -> "Device": ...
 
     def __new__(cls, type, id=None):  # noqa: A002 - the field names of DLDevice
         if id is not None:
@@ -67,11 +138,11 @@ class Device:
             raise _refusal(type)
         return found
 
-    def __setattr__(self, name, value):
-        raise AttributeError(f"a Device never changes: {name!r} cannot be set")
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Device is immutable: {name!r} cannot be set")
 
-    def __delattr__(self, name):
-        raise AttributeError(f"a Device never changes: {name!r} cannot be deleted")
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a Device is immutable: {name!r} cannot be deleted")
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """(device type, device id) as plain ints: how libraries exchange devices.
@@ -81,7 +152,7 @@ class Device:
         """
         return int(self.type), self.id
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if self is other:
             return True
         try:
@@ -92,17 +163,17 @@ class Device:
             return NotImplemented
         return self.type == other.type and self.id == other.id
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self._name)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self._name
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         known = self.type in _BY_NUMBER
         return f"Device({self._name!r})" if known else f"Device{self.__dlpack_device__()}"
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[object, tuple[int, ...]]:
         return Device, self.__dlpack_device__()
 
 
@@ -138,7 +209,7 @@ def make_device(number: int, ordinal: int) -> Device:
     return _known(number, ordinal)
 
 
-def normalised(number, ordinal) -> Device:
+def normalised(number: "SupportsIndex", ordinal: "SupportsIndex") -> Device:
     """The Device that a producer reports. There is one host, whatever id the producer gives it."""
     number, ordinal = _whole(number, "type"), _whole(ordinal, "id")
     return _known(number, 0 if number == DeviceType.CPU else ordinal)
@@ -196,7 +267,7 @@ def _refusal(x) -> Exception:
     """Why x stands for none."""
     if isinstance(x, str):
         name = x.partition(":")[0]
-        hint = "" if name in _BY_NAME else nearest(name, _BY_NAME, _ELSEWHERE)
+        hint = "" if name in _BY_NAME else nearest(name, _BY_NAME, _HINTS)
         return ValueError(f"expected a device such as 'cpu' or 'cuda:0', got {x!r}{hint}")
     return TypeError(
         f'expected a device as "cpu", "cuda:0", (type, id), a Device, or a device of torch, JAX or '
@@ -205,7 +276,7 @@ def _refusal(x) -> Exception:
 
 
 #: What libraries call devices that have another name here, and what may be meant.
-_ELSEWHERE = {
+_HINTS = {
     "gpu": ("cuda", "rocm"),
     "hip": ("rocm",),
     "xpu": ("oneapi",),

@@ -1,18 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the host core needs from the device layer above it. Declared here and defined in
- * _devices/exchanges.c: the host core uses nothing else of that layer.
+ * What the host core needs from the device layer above it, which it reaches through pointers:
+ * _devices/exchanges.c has the functions, and sets them. The host core uses nothing else of that
+ * layer, and links without it.
  *
- * For ordinary host memory each function costs one comparison. Unless stated otherwise, they need a
- * thread state, and return 0, or -1 with an exception.
+ * For ordinary host memory each function costs one comparison, and calls nothing. Unless stated
+ * otherwise, they need a thread state, and return 0, or -1 with an exception.
  */
 #ifndef FASTDL_CORE_DEVICES_H_
 #define FASTDL_CORE_DEVICES_H_
 
 #include <Python.h>
 
-#include "block.h"
-#include "layout.h"
+#include "_memory/block.h"
+#include "_memory/layout.h"
+
+#include "object.h"
+
+/* The functions of the device layer, as the functions below that call them are documented. Those
+ * that take memory get only what has work in flight, or is on a device with streams. */
+typedef struct {
+    int (*has_driver)(int kind);
+    int (*imported_by_table)(fdl_description *description, const DLPackExchangeAPI *table,
+                             int known, int order);
+    int (*ordered_by_caller)(fdl_description *description);
+    int (*imported_from_c)(fdl_description *description);
+    int (*ready_for)(PyObject *tensor, int64_t stream);
+    int (*order_for)(PyObject *tensor, int64_t stream);
+    int (*order_for_work)(PyObject *tensor);
+    int (*lend)(const fdl_description *description);
+    int (*await_for_host)(const fdl_description *description);
+    int (*allocate)(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
+                    void (*SetError)(void *error_ctx, const char *kind, const char *message));
+    int (*current_work_stream)(DLDeviceType type, int32_t id, void **out);
+} fdl_device_calls;
+
+/* NULL until the device layer is imported, which is a part of `import fastdl`: before, no memory of
+ * a device reaches fastdl. An import that failed half way leaves the table of fastdl.Tensor behind,
+ * whose two functions below therefore look first. */
+extern const fdl_device_calls *fdl_devices;
+
+/* What is known of the device of a description. */
+static inline const fastdl_device_fact *fdl_fact_of(const fdl_description *description)
+{
+    return fastdl_find_device((int32_t)description->managed.dl_tensor.device.device_type);
+}
 
 /* ---- streams ---- */
 
@@ -31,7 +63,10 @@ static inline int64_t fdl_default_stream(int kind)
 }
 
 /* Whether this machine has the driver for a kind of streams. */
-int fdl_has_driver(int kind);
+static inline int fdl_has_driver(int kind)
+{
+    return fdl_devices->has_driver(kind);
+}
 
 /* ---- imports ---- */
 
@@ -44,36 +79,70 @@ enum {
 
 /* Records that memory was just imported through `table`, and orders it as `order` says. `known`:
  * fastdl had exported it, and its block has come back. */
-int fdl_came_through(fdl_description *description, const DLPackExchangeAPI *table, int known,
-                     int order);
+static inline int fdl_imported_by_table(fdl_description *description,
+                                        const DLPackExchangeAPI *table, int known, int order)
+{
+    if (!fdl_is_ordered(fdl_fact_of(description)))
+        return 0;
+    return fdl_devices->imported_by_table(description, table, known, order);
+}
 
 /* Records that the caller, who passed the memory in a capsule, orders all work on it. */
-int fdl_ordered_by_caller(fdl_description *description);
+static inline int fdl_ordered_by_caller(fdl_description *description)
+{
+    int kind = fdl_fact_of(description)->stream; /* pinned memory has streams as well */
+    if (description->block->work != NULL ||      /* which is ordered already */
+        (kind != FASTDL_STREAM_CUDA && kind != FASTDL_STREAM_ROCM))
+        return 0;
+    return fdl_devices->ordered_by_caller(description);
+}
 
 /* Records that the memory comes from C code that uses the calling thread's work stream, and may
  * keep using it. */
-int fdl_came_from_c(fdl_description *description);
+static inline int fdl_imported_from_c(fdl_description *description)
+{
+    return fdl_is_ordered(fdl_fact_of(description)) ? fdl_devices->imported_from_c(description) : 0;
+}
 
 /* Makes `stream`, if that is not -1, wait for the library through whose table the memory of a
  * Tensor was just imported. */
-int fdl_ready_for(PyObject *tensor, int64_t stream);
+static inline int fdl_ready_for(PyObject *tensor, int64_t stream)
+{
+    return fdl_devices->ready_for(tensor, stream);
+}
 
 /* ---- exports ---- */
 
 /* Makes `stream`, if that is not -1, wait for all work on the memory of a Tensor. */
-int fdl_order_for(PyObject *tensor, int64_t stream);
+static inline int fdl_order_for(PyObject *tensor, int64_t stream)
+{
+    if (fdl_description_in(tensor)->block->work == NULL)
+        return 0;
+    return fdl_devices->order_for(tensor, stream);
+}
 
 /* The same for the calling thread's work stream. */
-int fdl_order_for_work(PyObject *tensor);
+static inline int fdl_order_for_work(PyObject *tensor)
+{
+    if (fdl_description_in(tensor)->block->work == NULL)
+        return 0;
+    return fdl_devices->order_for_work(tensor);
+}
 
 /* Prepares the memory for C code that launches on the calling thread's work stream and orders
  * nothing itself. */
-int fdl_lend(const fdl_description *description);
+static inline int fdl_lend(const fdl_description *description)
+{
+    return description->block->work == NULL ? 0 : fdl_devices->lend(description);
+}
 
 /* Call this before the host reads or writes the memory, if it can: waits for what is in flight.
  * Everything in fastdl that touches host memory, or hands it to code that will, goes through here.
  */
-int fdl_await_for_host(const fdl_description *description);
+static inline int fdl_await_for_host(const fdl_description *description)
+{
+    return description->block->work == NULL ? 0 : fdl_devices->await_for_host(description);
+}
 
 /* ---- two functions of every exchange table of fastdl ---- */
 

@@ -3,16 +3,60 @@
 from collections import namedtuple
 from functools import lru_cache
 
+from fastdl import _native
 from fastdl._core import foreign
 from fastdl._core.errors import nearest, type_name
-from fastdl._core.tensor import dtype_facts
+
+TYPE_CHECKING = False  # as in typing, which `import fastdl` can do without
+if TYPE_CHECKING:
+    from typing import Any, Protocol, SupportsIndex, TypeAlias, final, overload
+
+    import numpy as np
+
+    class _SupportsDType(Protocol):
+        def __dlpack_data_type__(self) -> tuple[int, int, int]: ...
+
+    # A scalar type of jax.numpy.
+    class _HasNumPyDType(Protocol):
+        @property
+        def dtype(self) -> np.dtype[Any]: ...
+
+    class _TorchDType(Protocol):
+        @property
+        def is_floating_point(self) -> bool: ...
+        @property
+        def is_complex(self) -> bool: ...
+        @property
+        def is_signed(self) -> bool: ...
+
+    # What every `dtype` argument accepts. One literal: pyright joins none.
+    _Numbers: TypeAlias = (
+        tuple[SupportsIndex, SupportsIndex] | tuple[SupportsIndex, SupportsIndex, SupportsIndex]
+    )
+    _OfNumPy: TypeAlias = np.dtype[Any] | type[np.generic] | _HasNumPyDType
+    _DTypeLike: TypeAlias = "str | _Numbers | DType | _SupportsDType | _OfNumPy | _TorchDType"
+else:
+
+    def final(cls):
+        return cls
+
+
+policy: "Any" = None  # the module fastdl/_policy.py: what knows NumPy's dtypes
+
+
+def install(module) -> None:
+    """Called once, on import."""
+    global policy
+    policy = module
+
 
 _Fact = namedtuple("_Fact", "name code bits format")
-_FACTS = [_Fact(*row) for row in dtype_facts()]
+_FACTS = [_Fact(*row) for row in _native.dtype_facts()]
 _BY_NAME = {fact.name: fact for fact in _FACTS}
 _BY_CODE = {(fact.code, fact.bits): fact for fact in _FACTS}
 
 
+@final
 class DType:
     """An element type as DLPack describes it: a code, the bits of one lane, and a number of lanes.
 
@@ -46,14 +90,39 @@ class DType:
     ValueError: expected the name of a dtype, such as 'float32', got 'half': did you mean 'float16'?
     """
 
-    __slots__ = {
-        "bits": "Bits of one lane.",
-        "code": "The DLDataTypeCode, an int.",
-        "format": "The PEP 3118 format of one lane, or None if it has none.",
-        "itemsize": "Bytes of one element by itself; fewer than 8 bits count as 1.",
-        "lanes": "How many numbers an element has: 1 but for vector types.",
-        "name": "NumPy's name, or ml_dtypes' if NumPy has none, followed by xN for N lanes.",
-    }
+    if TYPE_CHECKING:  # the slots, which nobody may set
+
+        @property
+        def code(self) -> int: ...
+        @property
+        def bits(self) -> int: ...
+        @property
+        def lanes(self) -> int: ...
+        @property
+        def name(self) -> str: ...
+        @property
+        def format(self) -> str | None: ...
+        @property
+        def itemsize(self) -> int: ...
+
+    else:  # pyright would take the properties for values of the slots
+        __slots__ = {
+            "bits": "Bits of one lane.",
+            "code": "The DLDataTypeCode, an int.",
+            "format": "The PEP 3118 format of one lane, or None if it has none.",
+            "itemsize": "Bytes of one element by itself; fewer than 8 bits count as 1.",
+            "lanes": "How many numbers an element has: 1 but for vector types.",
+            "name": "NumPy's name, or ml_dtypes' if NumPy has none, followed by xN for N lanes.",
+        }
+
+    if TYPE_CHECKING:  # a block of its own: mypy ignores overloads that share one
+
+        @overload
+        def __new__(cls, code: _DTypeLike, bits: None = None) -> "DType": ...
+        @overload
+        def __new__(
+            cls, code: SupportsIndex, bits: SupportsIndex, lanes: SupportsIndex = 1
+        ) -> "DType": ...
 
     def __new__(cls, code, bits=None, lanes=1):
         if bits is not None:
@@ -63,11 +132,11 @@ class DType:
             raise _refusal(code)
         return found
 
-    def __setattr__(self, name, value):
-        raise AttributeError(f"a DType never changes: {name!r} cannot be set")
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a DType is immutable: {name!r} cannot be set")
 
-    def __delattr__(self, name):
-        raise AttributeError(f"a DType never changes: {name!r} cannot be deleted")
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a DType is immutable: {name!r} cannot be deleted")
 
     @property
     def lane(self) -> "DType":
@@ -79,13 +148,13 @@ class DType:
         return self if self.lanes == 1 else _known(self.code, self.bits, 1)
 
     @property
-    def dtype(self):
+    def dtype(self) -> "np.dtype[Any]":
         """The numpy.dtype: where NumPy looks when this is passed for a dtype.
 
         Of ml_dtypes if NumPy has none; of one dimension of lanes for a vector type. TypeError if
         there is none.
         """
-        return _to_numpy(self)
+        return policy.descriptor(self)
 
     __numpy_dtype__ = dtype
 
@@ -97,7 +166,7 @@ class DType:
         """
         return self.code, self.bits, self.lanes
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if self is other:
             return True
         try:
@@ -106,18 +175,18 @@ class DType:
             return NotImplemented
         return NotImplemented if other is None else _numbers(self) == _numbers(other)
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self.name)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.name
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         if (self.code, self.bits) in _BY_CODE:
             return f"DType({self.name!r})"
         return f"DType{_numbers(self)}"
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[object, tuple[int, ...]]:
         return DType, _numbers(self)
 
 
@@ -223,7 +292,7 @@ def _is_count(text: str) -> bool:
 
 
 #: What libraries and C call types that have another name here, and what may be meant.
-_ELSEWHERE = {
+_HINTS = {
     "half": ("float16",),
     "float": ("float32", "float64"),
     "single": ("float32",),
@@ -271,7 +340,7 @@ def _refusal(x) -> Exception:
     if isinstance(x, str):
         return ValueError(
             f"expected the name of a dtype, such as 'float32', got {x!r}"
-            f"{nearest(x, _BY_NAME, _ELSEWHERE)}"
+            f"{nearest(x, _BY_NAME, _HINTS)}"
         )
     if foreign.dtype_name(x) is not None:
         return ValueError(
@@ -286,14 +355,3 @@ def _refusal(x) -> Exception:
 #: Element types by their PEP 3118 character in native size and order. 64-bit integers have two.
 BY_FORMAT = {fact.format: _known(fact.code, fact.bits, 1) for fact in _FACTS if fact.format}
 BY_FORMAT.update(q=_BY_TEXT["int64"], Q=_BY_TEXT["uint64"])
-
-
-# ---- NumPy's --------------------------------------------------------------------------------
-
-_to_numpy = None
-
-
-def install(*, numpy) -> None:
-    """Tells this module which function finds the numpy.dtype of a DType."""
-    global _to_numpy
-    _to_numpy = numpy

@@ -1,4 +1,5 @@
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from types import ModuleType
 from typing import Any, Protocol, TypeAlias
 
 from typing_extensions import CapsuleType
@@ -79,7 +80,7 @@ def register_exchange_api(cls: type, table: CapsuleType | int, /) -> None:
     >>> fastdl.register_exchange_api(My, fastdl.exchange_api(fastdl.Tensor))
     >>> fastdl.from_dlpack(My())
     Traceback (most recent call last):
-    TypeError: expected a fastdl.Tensor, got '__main__.My': this exchange table is that of fastdl.Tensor
+    TypeError: expected a fastdl.Tensor, got '__main__.My': this is fastdl.Tensor's exchange table
     """
 
 # What follows is only for fastdl's own Python layer.
@@ -89,28 +90,21 @@ TYPE_NATIVE: int
 TYPE_PROTOCOL: int
 TYPE_HAS_DLPACK: int
 TYPE_BUFFER: int
-TYPE_IMMUTABLE: int
-TYPE_ASK_BITS: int
+TYPE_ASK_VALUES: int
 TYPE_KEEP: int
-TYPE_NONE_WAITS: int
+TYPE_STREAM_NONE_SYNCS: int
 TYPE_UNORDERED: int
+TYPE_NO_STREAM: int
 KEYWORDS: dict[str, int]
 
-def install(
-    *,
-    from_dlpack: Callable[..., Any],
-    over_protocol: Callable[..., Any],
-    after_table: Callable[..., Any],
-    delivery: Callable[..., Any],
-    bridge: Callable[..., Any],
-    wrapper: CapsuleType,
-) -> None: ...
+def install(module: ModuleType) -> None: ...
 
 runtime: CapsuleType  # what fastdl_import finds
 
 def facts_of(cls: type) -> int: ...
 def special(instance: object, name: str) -> Any: ...
 def refused_by(cls: type) -> int: ...
+def producer(x: object) -> Any: ...
 def refusal(error: TypeError, asked: Iterable[str], frames: int) -> int: ...
 def acquire(x: object, *, order: int = 1) -> Tensor | None: ...
 def is_producer(x: object) -> bool: ...

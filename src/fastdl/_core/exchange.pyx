@@ -15,19 +15,19 @@ from cpython.pycapsule cimport (
 from libc.stdint cimport int32_t, uint32_t, uintptr_t
 
 from fastdl._core.dlpack cimport (
-    FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR, DLManagedTensorVersioned, DLPackExchangeAPI,
-    DLPackManagedTensorFromPyObjectNoSync,
+    DLManagedTensorVersioned, DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync,
+    FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR,
 )
 from fastdl._core.native cimport (
-    FDL_TAG_OFFSET, FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, FASTDL_RUNTIME, FASTDL_TYPE_ASK_BITS,
-    FASTDL_TYPE_BUFFER, FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_IMMUTABLE, FASTDL_TYPE_KEEP,
-    FASTDL_TYPE_NATIVE, FASTDL_TYPE_NONE_WAITS, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED,
-    FASTDL_TYPE_UNORDERED, fastdl_ask_capsule_, fastdl_borrower, fastdl_check_bits,
-    fastdl_describe_type, fastdl_discover, fastdl_find_device, fastdl_is_as_announced_,
-    fastdl_is_tensor_type, fastdl_keyword_fact, fastdl_keywords, fastdl_mro_, fastdl_of_type_,
-    fastdl_peer_fact, fastdl_peer_of_, fastdl_raise_no_tensor, fastdl_record,
-    fastdl_refused_keyword, fastdl_runtime, fastdl_special_, fastdl_usable_table, fdl_acquire,
-    fdl_ask_quickly, fdl_keep_also, fdl_means_host,
+    FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, fastdl_borrower, fastdl_check_memory_,
+    fastdl_check_values_, fastdl_describe_type, fastdl_discover, fastdl_find_device,
+    fastdl_is_as_announced_, fastdl_is_tensor_type, fastdl_keyword_fact, fastdl_keywords,
+    fastdl_mro_, fastdl_of_type_, fastdl_peer_fact, fastdl_peer_of_, fastdl_raise_no_tensor,
+    fastdl_record, fastdl_refused_keyword, fastdl_request_capsule_, FASTDL_RUNTIME, fastdl_runtime,
+    FASTDL_TYPE_ASK_VALUES, FASTDL_TYPE_BUFFER, FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_KEEP,
+    FASTDL_TYPE_NATIVE, FASTDL_TYPE_NO_STREAM, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_STREAM_NONE_SYNCS,
+    FASTDL_TYPE_TRUSTED, FASTDL_TYPE_UNORDERED, fastdl_usable_table, fdl_acquire, fdl_ask_quickly,
+    fdl_copy_compact, fdl_keep_also, fdl_means_host, fdl_special, FDL_TAG_OFFSET,
     fdl_tensor_borrow, fdl_type_find, fdl_types,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object, take_capsule, tensor_table
@@ -39,24 +39,17 @@ cdef extern from "Python.h":
     void PyType_Modified(PyTypeObject *) noexcept
 
 
-# ---- the policy in Python -------------------------------------------------------------------
+# ---- the layers above -----------------------------------------------------------------------
 
-cdef object full_from_dlpack = None  # from_dlpack in Python, complete by itself
-cdef object over_protocol_py = None  # its second half: what follows where no table serves
-cdef object after_table_py = None  # the same where a table did, and a stream was given
-cdef object check_delivery = None  # raises if a capsule is on another kind of device than promised
-cdef object find_bridge = None     # name of a package -> the bridge for its types, or None
+cdef object policy = None  # the module fastdl/_policy.py: what is not decided here
 
 
-def install(*, from_dlpack, over_protocol, after_table, delivery, bridge, wrapper):
-    """Tells the core which functions decide what is not decided here. Called once. All are of
-    Python but `wrapper`, a capsule "fastdl_wrapper" of what fastdl_runtime.wrap is."""
-    global full_from_dlpack, over_protocol_py, after_table_py, check_delivery, find_bridge
-    full_from_dlpack = from_dlpack
-    over_protocol_py, after_table_py = over_protocol, after_table
-    check_delivery, find_bridge = delivery, bridge
+def install(module):
+    """Called once, on import."""
+    global policy
+    policy = module
     for_c.wrap = <int (*)(DLManagedTensorVersioned *, PyTypeObject *, PyObject **) noexcept>(
-        PyCapsule_GetPointer(wrapper, "fastdl_wrapper"))
+        PyCapsule_GetPointer(policy.WRAPPER, "fastdl_wrapper"))
 
 
 # ---- special methods ------------------------------------------------------------------------
@@ -65,7 +58,7 @@ def install(*, from_dlpack, over_protocol, after_table, delivery, bridge, wrappe
 def special(instance, str name):
     """The special method `name` of an object, bound: found on the type, then on the instance. None
     if there is none, or if it is None (opted out)."""
-    cdef PyObject *method = fastdl_special_(<PyObject *>instance, sys.intern(name))
+    cdef PyObject *method = fdl_special(<PyObject *>instance, sys.intern(name))
     if method is NULL:
         return None
     found = <object>method
@@ -75,7 +68,7 @@ def special(instance, str name):
 
 # ---- tables ---------------------------------------------------------------------------------
 
-cdef const DLPackExchangeAPI *table_in(object candidate) noexcept:
+cdef const DLPackExchangeAPI *table_in(object candidate) except? NULL:
     """The usable table in a capsule; NULL for anything else, however it looks."""
     if not PyCapsule_IsValid(candidate, "dlpack_exchange_api"):
         return NULL
@@ -118,7 +111,7 @@ cdef int describe(PyTypeObject *type, fastdl_record *record) except -1:
     fastdl_describe_type(type, record, &peer)
     if record.facts & FASTDL_TYPE_BUFFER and fastdl_peer_of_(type) is not peer:
         record.facts &= ~<uint32_t>FASTDL_TYPE_BUFFER  # a class derived from it may do anything
-    bridge = find_bridge(peer.package.decode()) if peer.name is not NULL else None
+    bridge = policy.find_table(peer.package.decode()) if peer.name is not NULL else None
     if registered:
         table = registered_table(cls)
     if table is not NULL:
@@ -164,6 +157,15 @@ def refused_by(cls):
     return record_of(cls).refused
 
 
+def producer(x):
+    """The `__dlpack__` of an object, to be called; None if it has none. BufferError if its library
+    must not be asked: every call but fastdl_request_capsule_, which checks too, comes by here."""
+    method = special(x, "__dlpack__")
+    if method is not None:
+        fastdl_check_memory_(<PyObject *>x, record_of(type(x)).facts)
+    return method
+
+
 # ---- acquiring ------------------------------------------------------------------------------
 
 
@@ -173,11 +175,11 @@ TYPE_NATIVE = FASTDL_TYPE_NATIVE
 TYPE_PROTOCOL = FASTDL_TYPE_PROTOCOL
 TYPE_HAS_DLPACK = FASTDL_TYPE_HAS_DLPACK
 TYPE_BUFFER = FASTDL_TYPE_BUFFER
-TYPE_IMMUTABLE = FASTDL_TYPE_IMMUTABLE
-TYPE_ASK_BITS = FASTDL_TYPE_ASK_BITS
+TYPE_ASK_VALUES = FASTDL_TYPE_ASK_VALUES
 TYPE_KEEP = FASTDL_TYPE_KEEP
-TYPE_NONE_WAITS = FASTDL_TYPE_NONE_WAITS
+TYPE_STREAM_NONE_SYNCS = FASTDL_TYPE_STREAM_NONE_SYNCS
 TYPE_UNORDERED = FASTDL_TYPE_UNORDERED
+TYPE_NO_STREAM = FASTDL_TYPE_NO_STREAM
 
 
 cdef dict read_keywords():
@@ -228,15 +230,15 @@ cdef Tensor acquire_over_protocol(object x, const fastdl_record *record, int32_t
     cdef uint32_t facts = record.facts
     cdef Tensor tensor
     cdef PyObject *found
-    if fastdl_ask_capsule_(<PyObject *>x, record.refused, True, device, &found) == 0:
+    if fastdl_request_capsule_(<PyObject *>x, record, True, device, &found) == 0:
         return None
     capsule = <object>found
     Py_XDECREF(found)
-    tensor = take_capsule(capsule, facts & FASTDL_TYPE_IMMUTABLE, x, False)
+    tensor = take_capsule(capsule, facts, x, False)
     if not fastdl_is_as_announced_(device, tensor.description.managed.dl_tensor.device):
-        check_delivery(x, (device[0], device[1]), tensor)
-    if facts & FASTDL_TYPE_ASK_BITS:
-        fastdl_check_bits(<PyObject *>x, &tensor.description.managed.dl_tensor)
+        policy.check_delivery(x, (device[0], device[1]), tensor)
+    if facts & FASTDL_TYPE_ASK_VALUES:
+        fastdl_check_values_(<PyObject *>x, &tensor.description.managed.dl_tensor, facts)
     if facts & FASTDL_TYPE_KEEP:
         fdl_keep_also(tensor.description.block, <PyObject *>x)
     return tensor
@@ -261,7 +263,7 @@ cdef object acquire_or_ask(object x):
     cdef Tensor tensor
     if not record.facts & FASTDL_TYPE_PROTOCOL:
         tensor = fdl_acquire(<PyObject *>x, record, 1)
-        return tensor if tensor is not None else over_protocol_py(x)
+        return tensor if tensor is not None else policy.acquire_over_protocol(x)
     tensor = ask_quickly(x, record)
     return tensor if tensor is not None else ask_in_full(x, record)
 
@@ -271,11 +273,12 @@ cdef object ask_in_full(object x, const fastdl_record *record):
     cdef Tensor tensor
     cdef int32_t device[2]
     if not record.facts & FASTDL_TYPE_HAS_DLPACK:
-        return over_protocol_py(x)
+        return policy.acquire_over_protocol(x)
     tensor = acquire_over_protocol(x, record, device)
     if tensor is not None:
         return tensor
-    return over_protocol_py(x, announced=(device[0], device[1]) if device[0] != 0 else None)
+    announced = (device[0], device[1]) if device[0] != 0 else None
+    return policy.acquire_over_protocol(x, announced=announced)
 
 
 cdef Tensor ask_on_host(object x):
@@ -299,25 +302,27 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
     if copy is None and stream is None:
         if device is None:
             if PyCapsule_CheckExact(x):
-                return take_capsule(x, False, None, True)
+                return take_capsule(x, 0, None, True)
             return acquire_or_ask(x)
         if fdl_means_host(device) and not PyCapsule_CheckExact(x):
             tensor = ask_on_host(x)
             if tensor is not None:
                 return tensor
-    return full_from_dlpack(x, device=device, copy=copy, stream=stream)
+    return policy.from_dlpack(x, device=device, copy=copy, stream=stream)
 
 
 def ask(x):
     """from_dlpack of an object that its native table, or the quick way of its type, does not
     serve."""
     cdef const fastdl_record *record = record_of(type(x))
-    return ask_in_full(x, record) if record.facts & FASTDL_TYPE_PROTOCOL else over_protocol_py(x)
+    if record.facts & FASTDL_TYPE_PROTOCOL:
+        return ask_in_full(x, record)
+    return policy.acquire_over_protocol(x)
 
 
 def finish(x, tensor, device, stream):
     """from_dlpack with only a device or a stream, after the call of a table."""
-    return after_table_py(x, tensor, device, stream)
+    return policy.finish_table_import(x, tensor, device, stream)
 
 
 cdef object complete = from_dlpack
@@ -387,6 +392,7 @@ for_c.tensor = tensor_table()
 for_c.protocol = &general_table
 for_c.describe = discover
 for_c.tag_offset = FDL_TAG_OFFSET
+for_c.copy = fdl_copy_compact
 
 runtime = PyCapsule_New(&for_c, FASTDL_RUNTIME, NULL)
 
@@ -441,8 +447,8 @@ def register_exchange_api(cls, table, /):
     >>> fastdl.register_exchange_api(My, fastdl.exchange_api(fastdl.Tensor))
     >>> fastdl.from_dlpack(My())
     Traceback (most recent call last):
-    TypeError: expected a fastdl.Tensor, got '__main__.My': this exchange table is that \
-of fastdl.Tensor
+    TypeError: expected a fastdl.Tensor, got '__main__.My': this is fastdl.Tensor's \
+exchange table
     """
     cdef const DLPackExchangeAPI *api
     if not isinstance(cls, type):

@@ -65,7 +65,7 @@ PyObject *fdl_legacy_capsule(PyObject *tensor)
 
 /* ---- the front of __dlpack__ ---- */
 
-static PyObject *whole_method; /* the method that decides every call */
+static PyObject *full_dlpack_method; /* the method that decides every call */
 
 /* The keywords, interned as those in a call are. */
 enum {
@@ -172,7 +172,8 @@ static PyObject *dlpack(PyObject *self, PyObject *const *arguments, Py_ssize_t c
         if (result != NULL || PyErr_Occurred())
             return result;
     }
-    method = Py_TYPE(whole_method)->tp_descr_get(whole_method, self, (PyObject *)Py_TYPE(self));
+    method = Py_TYPE(full_dlpack_method)
+                 ->tp_descr_get(full_dlpack_method, self, (PyObject *)Py_TYPE(self));
     if (method == NULL)
         return NULL;
     result = PyObject_Vectorcall(method, arguments, (size_t)count, names);
@@ -194,13 +195,13 @@ int fdl_speed_up_dlpack(PyTypeObject *type)
         if (keywords[i] == NULL)
             return -1;
     }
-    whole_method = PyDict_GetItemString(type->tp_dict, definition.ml_name);
-    if (whole_method == NULL || !PyObject_TypeCheck(whole_method, &PyMethodDescr_Type)) {
+    full_dlpack_method = fastdl_class_item_(type->tp_dict, definition.ml_name);
+    if (full_dlpack_method == NULL ||
+        !PyObject_TypeCheck(full_dlpack_method, &PyMethodDescr_Type)) {
         PyErr_SetString(PyExc_ImportError, "fastdl.Tensor has no method __dlpack__ to speed up");
         return -1;
     }
-    Py_INCREF(whole_method);
-    definition.ml_doc = ((PyMethodDescrObject *)whole_method)->d_method->ml_doc;
+    definition.ml_doc = ((PyMethodDescrObject *)full_dlpack_method)->d_method->ml_doc;
     front = PyDescr_NewMethod(type, &definition);
     if (front == NULL)
         return -1;

@@ -5,7 +5,7 @@
 #ifndef FASTDL_CORE_EXPORT_H_
 #define FASTDL_CORE_EXPORT_H_
 
-#include <fastdl/fastdl.h>
+#include "interface.h"
 
 #include "object.h"
 

@@ -3,8 +3,43 @@
 
 #include <string.h>
 
-#include "atomics.h"
-#include "dtypes.h"
+#include <fastdl/fastdl.h>
+
+#include "_memory/atomics.h"
+#include "_memory/dtypes.h"
+
+/* ---- rows ---- */
+
+/* `rows` with one more, a new reference or NULL. Ends with NULL on failure. */
+static PyObject *with_row(PyObject *rows, PyObject *row)
+{
+    if (row == NULL || PyList_Append(rows, row) < 0)
+        Py_CLEAR(rows);
+    Py_XDECREF(row);
+    return rows;
+}
+
+PyObject *fdl_device_facts(PyObject *module, PyObject *nothing)
+{
+    PyObject *rows = PyList_New(0);
+    (void)module, (void)nothing;
+    for (const fastdl_device_fact *row = fastdl_devices(); rows != NULL && row->name != NULL; row++)
+        rows = with_row(rows, Py_BuildValue("isNNi", (int)row->type, row->name,
+                                            PyBool_FromLong(row->host),
+                                            PyBool_FromLong(row->addresses), row->stream));
+    return rows;
+}
+
+PyObject *fdl_dtype_facts(PyObject *module, PyObject *nothing)
+{
+    PyObject *rows = PyList_New(0);
+    (void)module, (void)nothing;
+    for (const fdl_dtype_fact *row = fdl_dtypes; rows != NULL && row->name != NULL; row++)
+        rows = with_row(rows, Py_BuildValue("siiz", row->name, row->code, row->bits, row->format));
+    return rows;
+}
+
+/* ---- objects ---- */
 
 /* An element type or a device as a number, and the object that stands for it. */
 typedef struct {
@@ -22,7 +57,7 @@ typedef struct {
 
 static fact_table dtypes, devices;
 
-void fdl_set_fact_makers(PyObject *dtype, PyObject *device)
+void fdl_set_dtype_and_device_factories(PyObject *dtype, PyObject *device)
 {
     dtypes.make = Py_NewRef(dtype);
     devices.make = Py_NewRef(device);
@@ -125,7 +160,7 @@ static const char *utf8_of(PyObject *text)
     Py_ssize_t size;
     const char *utf8 = PyUnicode_AsUTF8AndSize(text, &size);
     if (utf8 == NULL)
-        PyErr_Clear();
+        (void)fastdl_clear_if_(PyExc_Exception);
     return utf8 != NULL && strlen(utf8) == (size_t)size ? utf8 : NULL;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One Python object for each element type and each device: Tensor.dtype and Tensor.device.
+ * Element types and devices for Python: the rows of C's tables, and one object for each, which are
+ * Tensor.dtype and Tensor.device.
  *
  * The classes are Python's, and their constructors give equal facts one object. What they gave is
  * remembered here in tables of a fixed size, whose entries are set once and kept until the process
@@ -12,11 +13,15 @@
 
 #include <Python.h>
 
-#include "layout.h"
+#include "_memory/layout.h"
+
+/* Functions of fastdl._native: lists of rows, see _native.pyi. */
+PyObject *fdl_device_facts(PyObject *module, PyObject *nothing);
+PyObject *fdl_dtype_facts(PyObject *module, PyObject *nothing);
 
 /* `dtype` is called with code, bits and lanes, and `device` with type and id. Call this once,
  * before the functions below. Takes new references. */
-void fdl_set_fact_makers(PyObject *dtype, PyObject *device);
+void fdl_set_dtype_and_device_factories(PyObject *dtype, PyObject *device);
 
 /* A new reference, or NULL with the exception of the constructor. */
 PyObject *fdl_dtype_object(DLDataType dtype);

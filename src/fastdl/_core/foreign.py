@@ -6,10 +6,15 @@ A library whose objects have `__dlpack_data_type__` or `__dlpack_device__` needs
 
 import sys
 
+TYPE_CHECKING = False  # as in typing, which `import fastdl` can do without
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 # ---- packages -------------------------------------------------------------------------------
 
 
-def module_of(x) -> str:
+def module_of(x: object) -> str:
     """The name of the module that a class or function says it is from; "" if it says anything
     else."""
     name = getattr(x, "__module__", None)
@@ -21,13 +26,30 @@ def package_of(name: str) -> str:
     return name.partition(".")[0]
 
 
+def release(version: str) -> tuple[int, ...]:
+    """The numbers of a version, without what follows them: (2, 13, 0) of "2.13.0+cpu"."""
+    import re  # which `import fastdl` can do without
+
+    found = re.match(r"\d+(\.\d+)*", version)
+    return tuple(int(number) for number in found[0].split(".")) if found else ()
+
+
+def loaded_version(name: str) -> str:
+    """The version of the library of a type by its name, such as "mlx.core.array"; "" if it is not
+    loaded or does not say."""
+    parts = name.split(".")
+    modules = (sys.modules.get(".".join(parts[:end])) for end in range(1, len(parts)))
+    versions = (getattr(module, "__version__", None) for module in modules)
+    return next((version for version in versions if isinstance(version, str)), "")
+
+
 # ---- dtypes ---------------------------------------------------------------------------------
 
 
-def dtype_name(x) -> "tuple[str, int] | None":
+def dtype_name(x: object) -> "tuple[str, int] | None":
     """The name or typestr of one lane of `x`, a dtype of another library, and the number of lanes.
 
-    None if `x` is no dtype that fastdl recognises. The name need not be one that DLPack has.
+    None if `x` is not a dtype that fastdl recognises. The name need not be one that DLPack has.
     """
     cls = type(x)
     if (module_of(cls), cls.__qualname__) in _NAMED_BY_STR:
@@ -62,10 +84,10 @@ def _of_numpy(dtype) -> tuple[str, int]:
 # ---- devices --------------------------------------------------------------------------------
 
 
-def device_name(x) -> "tuple[str, int] | None":
+def device_name(x: object) -> "tuple[str | int, int] | None":
     """The name of the type of `x`, a device of another library, and its number.
 
-    None if `x` is no device that fastdl recognises; ValueError if DLPack has none like it.
+    None if `x` is not a device that fastdl recognises; ValueError if DLPack has none like it.
     """
     cls = type(x)
     recognise = _DEVICES.get((package_of(module_of(cls)), cls.__qualname__))
@@ -106,7 +128,7 @@ def _of_cupy(device) -> tuple[str, int]:
 
 
 #: By package and name of the type.
-_DEVICES = {
+_DEVICES: "dict[tuple[str, str], Callable[[Any], tuple[str | int, int]]]" = {
     ("torch", "device"): _of_torch,
     ("jaxlib", "Device"): _of_jax,
     ("cupy", "Device"): _of_cupy,

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "import.h"
 
-#include <fastdl/fastdl.h>
+#include <string.h>
+
+#include "interface.h"
 
 PyObject *fdl_int_tuple(const int64_t *values, Py_ssize_t n)
 {
@@ -16,6 +18,44 @@ PyObject *fdl_int_tuple(const int64_t *values, Py_ssize_t n)
     return tuple;
 }
 
+/* Whether the managed tensor in a capsule may be taken. */
+static int is_wanted(const DLTensor *tensor, int host_only)
+{
+    return !host_only || tensor->device.device_type == kDLCPU;
+}
+
+void fdl_open_capsule(PyObject *capsule, int host_only, DLManagedTensorVersioned **versioned,
+                      DLManagedTensor **legacy)
+{
+    const char *name;
+    *versioned = NULL;
+    *legacy = NULL;
+    if (!PyCapsule_CheckExact(capsule))
+        return;
+#ifdef Py_GIL_DISABLED
+    Py_BEGIN_CRITICAL_SECTION(capsule); /* two threads could both see the name */
+#endif
+    name = PyCapsule_GetName(capsule);
+    if (name != NULL && strcmp(name, "dltensor_versioned") == 0) {
+        DLManagedTensorVersioned *found = PyCapsule_GetPointer(capsule, name);
+        /* Of another major version only the deleter is where it is expected. */
+        if (found->version.major != FASTDL_DLPACK_MAJOR ||
+            is_wanted(&found->dl_tensor, host_only)) {
+            *versioned = found;
+            PyCapsule_SetName(capsule, "used_dltensor_versioned");
+        }
+    } else if (name != NULL && strcmp(name, "dltensor") == 0) {
+        DLManagedTensor *found = PyCapsule_GetPointer(capsule, name);
+        if (is_wanted(&found->dl_tensor, host_only)) {
+            *legacy = found;
+            PyCapsule_SetName(capsule, "used_dltensor");
+        }
+    }
+#ifdef Py_GIL_DISABLED
+    Py_END_CRITICAL_SECTION();
+#endif
+}
+
 /* The part that both forms share: a checked description of `block`, or if that is NULL of a new
  * block that has no owner yet. */
 static fdl_description *build(fdl_block *block, const DLTensor *tensor, uint64_t flags)
@@ -27,7 +67,8 @@ static fdl_description *build(fdl_block *block, const DLTensor *tensor, uint64_t
         fastdl_raise_fault(fault, tensor);
         return NULL;
     }
-    description = block == NULL ? fdl_block_new(tensor->ndim) : fdl_describe(block, tensor->ndim);
+    description =
+        block == NULL ? fdl_block_new(tensor->ndim) : fdl_description_new(block, tensor->ndim);
     if (description == NULL) {
         PyErr_NoMemory();
         return NULL;
@@ -72,9 +113,18 @@ static fdl_description *import_versioned(DLManagedTensorVersioned *managed, PyOb
     return description;
 }
 
+void fdl_note_immutable(PyObject *tensor, uint32_t facts)
+{
+    const fdl_description *description = fdl_description_in(tensor);
+    if (facts & FASTDL_TYPE_IMMUTABLE &&
+        description->managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY &&
+        fdl_count_get(&description->block->refs) == 1)
+        description->block->immutable = 1;
+}
+
 PyObject *fdl_take_versioned(DLManagedTensorVersioned *managed, PyObject *keep)
 {
-    fdl_description *description = import_versioned(managed, keep);
+    fdl_description *description = fastdl_has_succeeded_() ? import_versioned(managed, keep) : NULL;
     if (description == NULL) {
         if (!fastdl_is_really_legacy(managed))
             fdl_discard_versioned(managed);

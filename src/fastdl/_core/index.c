@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "layout.h"
+#include "_memory/layout.h"
 
 /* A view while it is put together. `axis` is the next dimension of the source. */
 typedef struct {
@@ -178,7 +178,7 @@ static PyObject *make_view(PyObject *tensor, view_parts *view)
 /* Raises BufferError. Returns NULL. */
 static PyObject *refuse_packed(PyObject *tensor)
 {
-    PyObject *words = fdl_words_about(tensor);
+    PyObject *words = fdl_tensor_summary(tensor);
     if (words != NULL)
         PyErr_Format(PyExc_BufferError,
                      "%U cannot be indexed: its elements share bytes, so use numpy() first", words);

@@ -66,12 +66,6 @@ static void leave_python(python_state *state)
     }
 }
 
-void fdl_clear_error(void)
-{
-    if (PyErr_Occurred())
-        PyErr_Clear();
-}
-
 /* ---- releasing ---- */
 
 /* An owner may be a tensor that holds another block, and so on: a chain of exchanges would be
@@ -197,20 +191,48 @@ static void release_pair(void *owner)
     PyMem_RawFree(pair);
 }
 
-int fdl_keep_also(fdl_block *block, PyObject *object)
+/* Takes all three, but for a failure: -1 with MemoryError. */
+static int own_pair(fdl_block *block, void *owner, void (*release)(void *), PyObject *object)
 {
-    owner_pair *pair;
-    if (block->drop != NULL && block->drop != drop_owner)
-        return 0; /* fastdl's own memory, which has come back, needs no other owner */
-    pair = PyMem_RawMalloc(sizeof(owner_pair));
+    owner_pair *pair = PyMem_RawMalloc(sizeof(owner_pair));
     if (pair == NULL) {
         PyErr_NoMemory();
         return -1;
     }
-    pair->owner = block->owner;
-    pair->release = block->release;
-    pair->object = Py_NewRef(object);
+    pair->owner = owner;
+    pair->release = release;
+    pair->object = object;
     own(block, pair, release_pair);
+    return 0;
+}
+
+int fdl_keep_also(fdl_block *block, PyObject *object)
+{
+    if (block->drop != NULL && block->drop != drop_owner)
+        return 0; /* fastdl's own memory, which has come back, needs no other owner */
+    if (fdl_count_get(&block->refs) != 1)
+        return 0; /* nor does other memory that has; and the block may be dropped by others */
+    if (own_pair(block, block->owner, block->release, object) < 0)
+        return -1;
+    Py_INCREF(object);
+    return 0;
+}
+
+static void call_deleter(void *owner)
+{
+    PyObject *deleter = owner;
+    PyObject *result = PyObject_CallNoArgs(deleter);
+    if (result == NULL)
+        PyErr_WriteUnraisable(deleter);
+    Py_XDECREF(result);
+    Py_DECREF(deleter);
+}
+
+int fdl_delete_with(fdl_block *block, PyObject *deleter)
+{
+    if (own_pair(block, deleter, deleter == NULL ? NULL : call_deleter, block->owner) < 0)
+        return -1;
+    Py_XINCREF(deleter);
     return 0;
 }
 
@@ -223,11 +245,7 @@ void fdl_disown(fdl_block *block)
 
 PyObject *fdl_object_behind(const fdl_block *block)
 {
-    if (block->release == release_object)
-        return block->owner;
-    if (block->release == release_buffer)
-        return ((Py_buffer *)block->owner)->obj;
-    return NULL;
+    return block->release == release_object ? block->owner : NULL;
 }
 
 void fdl_discard_versioned(DLManagedTensorVersioned *managed)

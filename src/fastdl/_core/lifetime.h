@@ -14,16 +14,16 @@
 
 #include <Python.h>
 
-#include "block.h"
-
-/* Clears an exception that a foreign function left behind although it reported success. Needs a
- * thread state. */
-void fdl_clear_error(void);
+#include "_memory/block.h"
 
 /* Runs the deleter of a managed tensor that has not become a block (a failed import). Needs a
  * thread state; a pending exception is kept. A NULL deleter is skipped. */
 void fdl_discard_versioned(DLManagedTensorVersioned *managed);
 void fdl_discard_legacy(DLManagedTensor *managed);
+
+/* Not 0 while this thread has a Python thread state only because a deleter needed one: whatever
+ * Python releases meanwhile, the thread may be in a callback of a driver. */
+extern FDL_THREAD_LOCAL int fdl_state_is_temporary;
 
 /* Each sets the owner of `block`. The caller transfers ownership of: the managed tensor; one
  * reference to the object; a filled Py_buffer in memory of PyMem_RawMalloc. */
@@ -32,15 +32,25 @@ void fdl_own_legacy(fdl_block *block, DLManagedTensor *managed);
 void fdl_own_object(fdl_block *block, PyObject *object);
 void fdl_own_buffer(fdl_block *block, Py_buffer *buffer);
 
-/* Keeps another object alive until the owner of `block` has been released. Takes a new reference,
- * but none for memory of fastdl's own, which lives as long as its block. 0, or -1 with MemoryError.
+/* Keeps another object alive until the owner of `block`, which was just imported, has been
+ * released. Takes a new reference, but none for what fastdl had exported, which lives as long as
+ * its block. 0, or -1 with MemoryError.
  */
 int fdl_keep_also(fdl_block *block, PyObject *object);
+
+/* `block`, which was just imported and owns an object, also calls `deleter` (NULL: nothing),
+ * without arguments, before it releases that object. What the deleter raises is unraisable. Takes a
+ * new reference. From now on the collector is not shown the object, since clearing it may free the
+ * memory. 0, or -1 with MemoryError and nothing changed. */
+int fdl_delete_with(fdl_block *block, PyObject *deleter);
 
 /* Detaches the owner of `block` without releasing it: the caller owns it again. */
 void fdl_disown(fdl_block *block);
 
-/* The Python object that keeps the memory of `block` alive, or NULL. */
+/* The Python object that keeps the memory of `block` alive, for the garbage collector, or NULL. The
+ * collector may clear what it is shown before the block is dropped. Only a bare reference can be
+ * dropped then: the lock of a buffer is released by its exporter, and a memoryview, a PickleBuffer
+ * or a ctypes array that was cleared has given up its memory. So exporters are not shown. */
 PyObject *fdl_object_behind(const fdl_block *block);
 
 #endif

@@ -9,14 +9,13 @@ from fastdl._core.dlpack cimport (
 )
 
 
-cdef extern from "_core/dtypes.h" nogil:
+cdef extern from "_memory/dtypes.h" nogil:
     ctypedef struct fdl_dtype_fact:
         uint8_t code
         uint8_t bits
         const char *name
         const char *format
 
-    const fdl_dtype_fact fdl_dtypes[]
     const fdl_dtype_fact *fdl_dtype_find(uint8_t code, uint8_t bits)
 
 
@@ -35,12 +34,12 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
         uint8_t addresses
         uint8_t stream
 
-    const fastdl_device_fact *fastdl_devices()
     const fastdl_device_fact *fastdl_find_device(int32_t type)
 
     ctypedef enum fastdl_fault:
         FASTDL_OK
         FASTDL_SIZE_OVERFLOW
+        FASTDL_OFFSET_OVERFLOW
 
     const char *fastdl_fault_text(fastdl_fault fault)
 
@@ -65,15 +64,19 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
     enum:
         FASTDL_TYPE_NATIVE
         FASTDL_TYPE_PROTOCOL
+        FASTDL_TYPE_READ_ONLY
         FASTDL_TYPE_IMMUTABLE
         FASTDL_TYPE_HAS_DLPACK
-        FASTDL_TYPE_ASK_BITS
+        FASTDL_TYPE_ASK_VALUES
         FASTDL_TYPE_KEEP
-        FASTDL_TYPE_NONE_WAITS
+        FASTDL_TYPE_STREAM_NONE_SYNCS
         FASTDL_TYPE_UNORDERED
+        FASTDL_TYPE_NO_STREAM
         FASTDL_TYPE_TRUSTED
         FASTDL_TYPE_BUFFER
 
+
+cdef extern from "_core/interface.h" nogil:
     ctypedef struct fastdl_keyword_fact:
         uint32_t keyword
         const char *name
@@ -83,7 +86,7 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
     bint fastdl_is_as_announced_(const int32_t *announced, DLDevice delivered)
 
 
-cdef extern from "<fastdl/fastdl.h>":
+cdef extern from "_core/interface.h":
     ctypedef struct fastdl_cache:
         pass
 
@@ -111,22 +114,30 @@ cdef extern from "<fastdl/fastdl.h>":
         const fastdl_record *(*describe)(PyTypeObject *) except NULL
         uint64_t tag_offset
         int (*wrap)(DLManagedTensorVersioned *, PyTypeObject *, PyObject **) noexcept
+        void (*copy)(const DLTensor *source, uint64_t flags, void *target) noexcept
 
     const char *FASTDL_RUNTIME
 
+    bint fastdl_clear_if_(object kind) noexcept
+    bint fastdl_has_succeeded_() noexcept
     void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tensor) noexcept
     void fastdl_raise_no_tensor(object x) except *
-    const void *fastdl_load_(const void **place) noexcept
-    void fastdl_store_(const void **place, const void *value) noexcept
+    const void *fastdl_atomic_load_(const void **place) noexcept
+    void fastdl_atomic_store_(const void **place, const void *value) noexcept
     int fastdl_complete_view_(PyObject *obj, fastdl_view *view, uint32_t facts) noexcept
-    int fastdl_check_bits(PyObject *object, const DLTensor *tensor) except -1
+    int fastdl_check_values_(
+        PyObject *object, const DLTensor *tensor, uint32_t facts) except -1
+    # The same where the exception is looked at.
+    int fdl_values_differ "fastdl_check_values_" (
+        PyObject *object, const DLTensor *tensor, uint32_t facts) noexcept
     const fastdl_peer_fact *fastdl_peer_of_(PyTypeObject *type) except NULL
     const DLPackExchangeAPI *fastdl_usable_table(const DLPackExchangeAPI *table) noexcept
     int fastdl_describe_type(
         PyTypeObject *type, fastdl_record *record, const fastdl_peer_fact **peer) except -1
-    PyObject *fastdl_special_(PyObject *obj, object name) except? NULL
-    int fastdl_ask_capsule_(
-        PyObject *obj, uint32_t refused, int host_only, int32_t *device,
+    PyObject *fdl_special(PyObject *obj, object name) except? NULL
+    int fastdl_check_memory_(PyObject *obj, uint32_t facts) except -1
+    int fastdl_request_capsule_(
+        PyObject *obj, const fastdl_record *record, int host_only, int32_t *device,
         PyObject **capsule) except -1
     bint fastdl_is_tensor_type(const fastdl_record *record) noexcept
     const fastdl_record *fastdl_discover(
@@ -136,13 +147,13 @@ cdef extern from "<fastdl/fastdl.h>":
     object fastdl_of_type_(PyTypeObject *type, const char *name)
 
 
-cdef extern from "_core/failure.h" nogil:
+cdef extern from "_memory/failure.h" nogil:
     ctypedef struct fdl_failure:
         int no_memory
         const char *text
 
 
-cdef extern from "_core/atomics.h" nogil:
+cdef extern from "_memory/atomics.h" nogil:
     ctypedef struct fdl_count:
         pass
 
@@ -153,24 +164,22 @@ cdef extern from "_core/atomics.h" nogil:
     bint fdl_pointer_set(fdl_pointer *pointer, void *value)
 
 
-cdef extern from "_core/block.h" nogil:
+cdef extern from "_memory/block.h" nogil:
     ctypedef struct fdl_work:
         pass
 
     ctypedef struct fdl_block:
         fdl_work *work
+        bint immutable
 
     ctypedef struct fdl_description:
         DLManagedTensorVersioned managed
         fdl_block *block
 
     fdl_description *fdl_description_of(DLManagedTensorVersioned *managed)
-
-
-cdef extern from "_core/block.h" nogil:
     const uint64_t FDL_LASTING_FLAGS
     fdl_description *fdl_block_new(int32_t ndim)
-    fdl_description *fdl_describe(fdl_block *block, int32_t ndim)
+    fdl_description *fdl_description_new(fdl_block *block, int32_t ndim)
     fdl_description *fdl_description_copy(const fdl_description *source, uint64_t more_flags)
     void fdl_description_release(fdl_description *description, int attached)
     void fdl_description_fill(fdl_description *description, const DLTensor *tensor, uint64_t flags)
@@ -181,11 +190,11 @@ cdef extern from "_core/block.h" nogil:
 cdef extern from "_core/devices.h":
     enum:
         FDL_ORDER_NOW
-    int fdl_came_through(
+    int fdl_imported_by_table(
         fdl_description *description, const DLPackExchangeAPI *table, int known,
         int order) except -1
     int fdl_ordered_by_caller(fdl_description *description) except -1
-    int fdl_came_from_c(fdl_description *description) except -1
+    int fdl_imported_from_c(fdl_description *description) except -1
     bint fdl_has_driver(int kind)
     int fdl_ready_for(object tensor, int64_t stream) except -1
     int fdl_order_for(object tensor, int64_t stream) except -1
@@ -203,6 +212,7 @@ cdef extern from "_core/lifetime.h":
     void fdl_discard_versioned(DLManagedTensorVersioned *managed) noexcept
     void fdl_own_object(fdl_block *block, PyObject *object) noexcept
     int fdl_keep_also(fdl_block *block, PyObject *object) except -1
+    int fdl_delete_with(fdl_block *block, PyObject *deleter) except -1
     void fdl_own_buffer(fdl_block *block, Py_buffer *buffer) noexcept
 
 
@@ -213,7 +223,15 @@ cdef extern from "_core/object.h":
     int fdl_finish_tensor_type(PyTypeObject *type, object describe) except -1
 
 
+cdef extern from "_core/buffer.h":
+    bint fdl_never_changes(PyObject *exporter) noexcept
+
+
 cdef extern from "_core/import.h":
+    void fdl_note_immutable(object tensor, uint32_t facts) noexcept
+    void fdl_open_capsule(
+        PyObject *capsule, bint host_only, DLManagedTensorVersioned **versioned,
+        DLManagedTensor **legacy) noexcept
     object fdl_take_versioned(DLManagedTensorVersioned *managed, PyObject *keep)
     object fdl_take_legacy(DLManagedTensor *managed, uint64_t flags, PyObject *keep)
     object fdl_make_tensor(DLManagedTensorVersioned *managed)
@@ -242,7 +260,7 @@ cdef extern from "_core/export.h":
 
 
 cdef extern from "_core/facts.h":
-    void fdl_set_fact_makers(object dtype, object device) noexcept
+    void fdl_set_dtype_and_device_factories(object dtype, object device) noexcept
     object fdl_dtype_object(DLDataType dtype)
     object fdl_device_object(DLDevice device)
     bint fdl_dtype_of(object named, DLDataType *dtype) noexcept
@@ -260,20 +278,28 @@ cdef extern from "_core/arrow.h":
     object fdl_arrow_export(PyObject *tensor)
     bint fdl_arrow_has(DLDataType dtype) noexcept
     object fdl_arrow_import(PyObject *schema, PyObject *array)
+    object fdl_arrow_nulls(PyObject *schema, PyObject *array)
+    object fdl_arrow_stream_nulls(PyObject *stream)
 
 
 cdef extern from "_core/index.h":
     object fdl_index(PyObject *tensor, object key)
 
 
+cdef extern from "_core/operators.h":
+    object fdl_operate(object left, object right, const char *sign)
+
+
 cdef extern from "_core/views.h":
     object fdl_reshape(PyObject *tensor, tuple sizes)
     object fdl_permute(PyObject *tensor, tuple axes)
-    object fdl_transpose(PyObject *tensor)
+    object fdl_transpose(PyObject *tensor, bint stacked)
     object fdl_squeeze(PyObject *tensor, object axis)
+    object fdl_unsqueeze(PyObject *tensor, object axis)
     object fdl_expand(PyObject *tensor, tuple sizes)
+    object fdl_as_readonly(PyObject *tensor)
     object fdl_view_as(PyObject *tensor, DLDataType dtype)
 
 
-cdef extern from "_core/copy.h" nogil:
+cdef extern from "_memory/copy.h" nogil:
     void fdl_copy_compact(const DLTensor *source, uint64_t flags, void *target)

@@ -2,8 +2,14 @@
 #include "object.h"
 
 #include "lifetime.h"
+#include "operators.h"
 
 static PyTypeObject *tensor_type;
+
+int fdl_is_tensor(PyObject *object)
+{
+    return Py_TYPE(object) == tensor_type;
+}
 
 /* Dead objects kept for reuse, as block.c keeps blocks; not where the interpreter counts or lists
  * all references. */
@@ -100,7 +106,8 @@ PyObject *fdl_tensor_wrap_view(fdl_description *description, PyObject *tensor)
 
 PyObject *fdl_make_view(PyObject *tensor, const DLTensor *geometry, uint64_t flags)
 {
-    fdl_description *description = fdl_describe(fdl_description_in(tensor)->block, geometry->ndim);
+    fdl_description *description =
+        fdl_description_new(fdl_description_in(tensor)->block, geometry->ndim);
     if (description == NULL)
         return PyErr_NoMemory();
     fdl_description_fill(description, geometry, flags);
@@ -115,7 +122,7 @@ int fdl_raise(const fdl_failure *failure)
 
 static PyObject *describe_call;
 
-PyObject *fdl_words_about(PyObject *tensor)
+PyObject *fdl_tensor_summary(PyObject *tensor)
 {
     return PyObject_CallOneArg(describe_call, tensor);
 }
@@ -127,7 +134,7 @@ int fdl_raise_about(PyObject *tensor, const fdl_failure *failure, const char *wh
         return -1;
     if (failure->no_memory)
         return fdl_raise(failure);
-    words = fdl_words_about(tensor);
+    words = fdl_tensor_summary(tensor);
     if (words != NULL)
         PyErr_Format(PyExc_BufferError, "%U cannot be %s %lld: %s", words, what, (long long)stream,
                      failure->text);
@@ -154,7 +161,7 @@ int fdl_finish_tensor_type(PyTypeObject *type, PyObject *describe)
     type->tp_traverse = traverse;
     type->tp_clear = NULL; /* Cython's would drop `root` without counting its `views` down */
     type->tp_new = NULL;
-    type->tp_vectorcall = NULL; /* of the type: Cython 3.3 makes calling it fast */
+    fdl_install_refusals(type);
     type->tp_flags |= Py_TPFLAGS_DISALLOW_INSTANTIATION;
     if (PyDict_DelItemString(type->tp_dict, "__new__") < 0)
         return -1;

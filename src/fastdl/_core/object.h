@@ -13,8 +13,8 @@
 
 #include <Python.h>
 
-#include "block.h"
-#include "failure.h"
+#include "_memory/block.h"
+#include "_memory/failure.h"
 
 /* The fields of `cdef class Tensor`, in its order. fdl_finish_tensor_type checks the size. */
 typedef struct {
@@ -30,6 +30,8 @@ static inline fdl_description *fdl_description_in(PyObject *tensor)
 {
     return ((fdl_tensor *)tensor)->description;
 }
+
+int fdl_is_tensor(PyObject *object);
 
 /* A new Tensor that owns `description`. NULL with MemoryError on failure; the caller then still
  * owns the description. */
@@ -48,7 +50,7 @@ PyObject *fdl_tensor_wrap_view(fdl_description *description, PyObject *tensor);
 PyObject *fdl_make_view(PyObject *tensor, const DLTensor *geometry, uint64_t flags);
 
 /* A short description of a Tensor for messages: a new str, or NULL with an exception. */
-PyObject *fdl_words_about(PyObject *tensor);
+PyObject *fdl_tensor_summary(PyObject *tensor);
 
 /* Raises a failure of the lower layers as MemoryError or BufferError. Returns -1. */
 int fdl_raise(const fdl_failure *failure);

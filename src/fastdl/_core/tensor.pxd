@@ -1,5 +1,5 @@
 # What the layers above may do with a Tensor from Cython.
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from fastdl._core.dlpack cimport (
     DLDevice, DLManagedTensorVersioned, DLPackExchangeAPI, DLTensor,
 )
@@ -21,16 +21,20 @@ ctypedef struct array_maker:
 
 cdef void install_array_maker(const array_maker *maker) noexcept
 
-# A new Tensor on what is in a capsule. `immutable`: read-only even if the capsule cannot say so.
+# A new Tensor on what is in a capsule. `facts`: FASTDL_TYPE_* of the producer.
 # `producer` is kept alive if there is no deleter; None if there is no producer. `unordered`: the
 # caller orders all work on device memory; otherwise nothing is known about such work yet. The
 # capsule is untouched if this raises before it was renamed, and consumed afterwards.
-cdef Tensor take_capsule(object capsule, bint immutable, object producer, bint unordered)
+cdef Tensor take_capsule(object capsule, uint32_t facts, object producer, bint unordered)
 
 # A new managed tensor on the memory of `owner`, which it keeps alive. What `tensor` describes is
-# checked, and copied.
+# checked, and copied. If it is wrong, the error names the producer, or with `given` (shape,
+# strides, dtype, device and address) those arguments.
 cdef DLManagedTensorVersioned *describe_object(
-    const DLTensor *tensor, uint64_t flags, object owner) except NULL
+    const DLTensor *tensor, uint64_t flags, object owner, tuple given=*) except NULL
+
+# Where the elements of a tensor on the host begin; never NULL.
+cdef char *first_byte(const DLTensor *tensor) noexcept
 
 # ---- for tables of other types: see the slot of the same name in Tensor's own ----
 

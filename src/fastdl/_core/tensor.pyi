@@ -1,5 +1,5 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import EllipsisType
+from types import EllipsisType, ModuleType
 from typing import Any, ClassVar, Literal, SupportsIndex, TypeAlias, final, overload
 
 import numpy as np
@@ -143,11 +143,21 @@ class Tensor:
     def T(self) -> Tensor:
         """The transpose of a matrix: a view with rows and columns exchanged.
 
-        ValueError unless there are two dimensions, as in the array API standard; `permute` takes
-        any number.
+        ValueError unless there are two dimensions, as in the array API standard; `mT` takes
+        more, and `permute` any number.
 
         >>> fastdl.from_dlpack(np.arange(6).reshape(2, 3)).T.tolist()
         [[0, 3], [1, 4], [2, 5]]
+        """
+    @property
+    def mT(self) -> Tensor:
+        """The transpose of each matrix in a stack: a view with the last two dimensions exchanged.
+
+        ValueError if there are fewer than two dimensions, BufferError for elements that share
+        bytes.
+
+        >>> fastdl.empty((4, 2, 3)).mT.shape
+        (4, 3, 2)
         """
     def permute(self, *axes: _Ints) -> Tensor:
         """A view with the dimensions in another order.
@@ -176,16 +186,36 @@ class Tensor:
         Traceback (most recent call last):
         fastdl...CopyRequiredError: an int64 tensor of shape (3, 2) on cpu:0 cannot be ...
         """
+    def flatten(self) -> Tensor:
+        """A view of all elements in row-major order, in one dimension: reshape(-1). Never copies.
+
+        CopyRequiredError, which is a ValueError too, if no stride describes the result: copy()
+        first, as in x.copy().flatten().
+
+        >>> x = fastdl.from_dlpack(np.arange(6).reshape(2, 3))
+        >>> x.flatten().tolist(), x.T.copy().flatten().tolist()
+        ([0, 1, 2, 3, 4, 5], [0, 3, 1, 4, 2, 5])
+        """
     def squeeze(self, axis: _Ints | None = None) -> Tensor:
         """A view without dimensions of size 1.
 
         axis: which ones, as an int or a sequence of ints, negative ones counted from the last;
-        None: all of size 1. ValueError for a dimension of another size, or that does not exist. The
-        opposite is an index of None: x[:, None].
+        None: all of size 1. ValueError for a dimension of another size, or that does not exist.
+        `unsqueeze` is the opposite.
 
         >>> x = fastdl.empty((1, 3, 1))
         >>> x.squeeze().shape, x.squeeze(-1).shape
         ((3,), (1, 3))
+        """
+    def unsqueeze(self, axis: SupportsIndex) -> Tensor:
+        """A view with a new dimension of size 1.
+
+        axis: which dimension of the view it is, an int from 0 to ndim; negative ones count from the
+        last of the view. ValueError for another axis, or if there are 64 dimensions already.
+
+        >>> x = fastdl.empty((2, 3))
+        >>> x.unsqueeze(0).shape, x.unsqueeze(-1).shape
+        ((1, 2, 3), (2, 3, 1))
         """
     def expand(self, *shape: _Ints) -> Tensor:
         """A read-only view with elements repeated, along dimensions of size 1 and new ones.
@@ -206,16 +236,27 @@ class Tensor:
         """The same bytes as elements of another type: bits are reinterpreted, not converted.
 
         dtype: whatever fastdl.DType takes. If its elements have another size, the last dimension
-        gets more or fewer of them. ValueError if that is no whole number, or if there is no
-        dimension. CopyRequiredError, which is a ValueError too, if the last dimension has gaps, or
-        if a stride or the address is no multiple of what the new elements need. BufferError for
-        elements that share bytes, before or after.
+        gets more or fewer of them. ValueError if that is not a whole number, or if there is
+        no dimension. CopyRequiredError, which is a ValueError too, if the last dimension has gaps,
+        or if a stride or the address does not fit the new elements. BufferError for elements that
+        share bytes, before or after.
 
         >>> x = fastdl.from_dlpack(np.array([1.0, -2.0], np.float32))
         >>> [hex(bits) for bits in x.view("uint32").tolist()]
         ['0x3f800000', '0xc0000000']
         >>> x.view("uint8").shape
         (8,)
+        """
+    def as_readonly(self) -> Tensor:
+        """A read-only view of the same elements. This tensor stays as it is.
+
+        What is made of the view is read-only too, but for copies: views, exports, numpy(). It keeps
+        others from writing by mistake; whoever has this tensor or its source may still write, and
+        the view shows that.
+
+        >>> x = fastdl.empty(3)
+        >>> x.as_readonly().numpy().flags.writeable, x.readonly
+        (False, False)
         """
     def __len__(self) -> int: ...
     def __getitem__(self, key: _Index, /) -> Tensor:
@@ -275,7 +316,8 @@ class Tensor:
 
         Host data only (BufferError); for pinned memory the host first waits for known work.
         bfloat16, float8 and narrower types need the package ml_dtypes (TypeError without it).
-        Packed types are unpacked into a new array; vector types gain a last dimension of lanes.
+        Packed types are unpacked into a new array, and so are padded elements whose padding
+        ml_dtypes would misread; vector types gain a last dimension of lanes.
 
         >>> x = fastdl.empty(3)
         >>> x.numpy()[:] = 7
@@ -291,6 +333,17 @@ class Tensor:
         >>> x = fastdl.asarray(b"abc").copy()
         >>> x.readonly, x.tolist()
         (False, [97, 98, 99])
+        """
+    def contiguous(self) -> Tensor:
+        """The tensor itself if it is contiguous in row-major order, else a row-major copy.
+
+        The copy is writable, and made as by `copy`, with the same errors. On CUDA and ROCm it goes
+        by way of the host, which waits: your library's own contiguous() is faster there. To find
+        out whether there will be one: `is_contiguous`.
+
+        >>> x = fastdl.from_dlpack(np.arange(6).reshape(2, 3))
+        >>> x.contiguous() is x, x.T.contiguous().strides
+        (True, (2, 1))
         """
     def to(self, device: _DeviceLike, *, stream: object = None) -> Tensor:
         """The tensor on `device`: itself if it is there already, else a writable copy.
@@ -308,9 +361,17 @@ class Tensor:
         driver, ready on every stream; the driver may free it before work that fastdl was not told
         of has ended, so `record` what other code queues on it (docs/streams.md). BufferError if the
         device has no driver, is neither CUDA's nor ROCm's, or if `stream` is being captured.
+        TypeError for a dtype: fastdl converts no values.
 
         >>> x = fastdl.empty(3)
         >>> x.to("cpu") is x
+        True
+        """
+    def to_device(self, device: _DeviceLike, /, *, stream: object = None) -> Tensor:
+        """The same as to(device, stream=stream), under the name in the array API standard.
+
+        >>> x = fastdl.empty(3)
+        >>> x.to_device("cpu") is x
         True
         """
     def record(self, stream: object) -> None:
@@ -421,34 +482,12 @@ def empty(
 
 # What follows is only for fastdl's own Python layer.
 
-def device_facts() -> list[tuple[int, str, bool, bool, int]]: ...
-def dtype_facts() -> list[tuple[str, int, int, str | None]]: ...
-def install(
-    *,
-    Device: Callable[..., Any],
-    DType: Callable[..., Any],
-    dlpack: Callable[..., Any],
-    cuda_array_interface: Callable[..., Any],
-    numpy: Callable[..., Any],
-    array: Callable[..., Any],
-    number: Callable[..., Any],
-    index: Callable[..., Any],
-    contains: Callable[..., Any],
-    text: Callable[..., Any],
-    to: Callable[..., Any],
-    empty: Callable[..., Any],
-    parse_dtype: Callable[..., DType],
-    reduce: Callable[..., Any],
-    array_interface: Callable[..., Any],
-    token: Callable[..., Any],
-    record: Callable[..., Any],
-    release: Callable[..., Any],
-) -> None: ...
+def install(module: ModuleType) -> None: ...
 def host_empty(shape: tuple[int, ...], dtype: tuple[int, int, int]) -> Tensor: ...
 def import_capsule(
     capsule: CapsuleType,
     *,
-    immutable: bool = False,
+    facts: int = 0,
     producer: object = None,
     unordered: bool = True,
 ) -> Tensor: ...
@@ -466,8 +505,11 @@ def from_memory(
     padded: bool = False,
 ) -> Tensor: ...
 def from_arrow(schema: CapsuleType, array: CapsuleType) -> Tensor: ...
+def arrow_nulls(schema: CapsuleType, array: CapsuleType) -> int | None: ...
+def arrow_stream_nulls(stream: CapsuleType) -> int | None: ...
 def as_bytes(tensor: Tensor) -> Tensor: ...
 def copy_host(tensor: Tensor) -> Tensor: ...
+def is_immutable(tensor: Tensor) -> bool: ...
 def is_packed(tensor: Tensor) -> bool: ...
 def host(tensor: Tensor, what: str) -> Tensor: ...
 def has_numbers(tensor: Tensor) -> bool: ...
@@ -476,10 +518,11 @@ def any_equals(tensor: Tensor, number: object) -> bool: ...
 def read_bytes(tensor: Tensor) -> bytes: ...
 def export_capsule(tensor: Tensor, *, versioned: bool, copied: bool = False) -> CapsuleType: ...
 def describe(tensor: Tensor) -> str: ...
-def check_values(x: object, tensor: Tensor) -> None: ...
+def check_values(x: object, tensor: Tensor, facts: int) -> None: ...
 def keep_alive(tensor: Tensor, x: object) -> None: ...
+def delete_with(tensor: Tensor, deleter: Callable[[], object] | None) -> None: ...
 def mark_copied(tensor: Tensor) -> Tensor: ...
-def holds_alone(answers: dict[Any, Any], key: Any) -> bool: ...
+def sole_owner(answers: dict[Any, Any], key: Any) -> Any: ...
 def make_from_dlpack(
     doc: bytes,
     complete: Callable[..., Tensor],

@@ -12,106 +12,69 @@ import cython
 
 from cpython.buffer cimport (
     PyBUF_ANY_CONTIGUOUS, PyBUF_C_CONTIGUOUS, PyBUF_F_CONTIGUOUS, PyBUF_FORMAT, PyBUF_ND,
-    PyBUF_RECORDS_RO, PyBUF_SIMPLE, PyBUF_STRIDES, PyBUF_WRITABLE, PyObject_GetBuffer,
-    PyBuffer_Release,
+    PyBUF_RECORDS_RO, PyBUF_SIMPLE, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release,
+    PyObject_GetBuffer,
 )
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.iterobject cimport PySeqIter_New
-from cpython.long cimport PyLong_AsLongLong, PyLong_CheckExact
+from cpython.long cimport (
+    PyLong_AsLongLong, PyLong_AsLongLongAndOverflow, PyLong_CheckExact,
+)
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.pycapsule cimport (
-    PyCapsule_CheckExact, PyCapsule_GetName, PyCapsule_GetPointer, PyCapsule_IsValid,
-    PyCapsule_New, PyCapsule_SetName,
+    PyCapsule_CheckExact, PyCapsule_GetName, PyCapsule_IsValid, PyCapsule_New,
 )
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_CheckExact
-from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t
+from libc.stdint cimport (
+    int32_t, INT64_MAX, INT64_MIN, int64_t, uint16_t, uint32_t, uint64_t, uint8_t, uintptr_t,
+)
 
 from fastdl._core.dlpack cimport (
-    DLDataType, DLDevice, DLManagedTensor, DLPackDLTensorFromPyObjectNoSync,
-    DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync,
-    DLPackManagedTensorToPyObjectNoSync, DLPACK_FLAG_BITMASK_IS_COPIED,
+    DLDataType, DLDevice, DLManagedTensor, DLPACK_FLAG_BITMASK_IS_COPIED,
     DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY,
-    FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR, kDLCPU, kDLUInt,
+    DLPackDLTensorFromPyObjectNoSync, DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync,
+    DLPackManagedTensorToPyObjectNoSync, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR, kDLCPU, kDLUInt,
 )
+from fastdl._core.device import make_device
+from fastdl._core.dtype import DType, make_dtype
 from fastdl._core.errors import type_name
 from fastdl._core.native cimport (
-    fastdl_check, fastdl_check_bits, fastdl_device_fact, fastdl_devices, fastdl_fault,
-    fastdl_fault_text, fastdl_find_device, fastdl_is_contiguous, fastdl_is_packed, fastdl_itemsize,
-    fastdl_layout, FASTDL_MAX_NDIM, FASTDL_OK, fastdl_raise_fault, FASTDL_SIZE_OVERFLOW,
-    fdl_allocate, fdl_any_equals, fdl_arrow_export, fdl_arrow_has, fdl_arrow_import,
-    fdl_await_for_host, fdl_block_new, fdl_came_from_c, fdl_copy_compact, fdl_current_work_stream,
-    fdl_describe, fdl_description, fdl_description_copy, fdl_description_fill, fdl_device_object,
-    fdl_dtype_fact, fdl_dtype_find, fdl_dtype_object, fdl_dtype_of, fdl_dtypes, fdl_expand,
-    fdl_finish_tensor_type, fdl_first_of, fdl_has_numbers, fdl_index, fdl_int_tuple, fdl_is_memory,
-    fdl_keep_also, FDL_LASTING_FLAGS, fdl_legacy_capsule, fdl_lend, fdl_list_of,
-    fdl_make_from_dlpack, fdl_make_tensor, fdl_means_host, fdl_memory_new, fdl_ordered_by_caller,
+    fastdl_check, fastdl_check_values_, fastdl_fault, fastdl_fault_text, fastdl_find_device,
+    fastdl_is_contiguous, fastdl_is_packed, fastdl_itemsize, fastdl_layout, FASTDL_MAX_NDIM,
+    FASTDL_OFFSET_OVERFLOW, FASTDL_OK, fastdl_raise_fault, FASTDL_SIZE_OVERFLOW,
+    FASTDL_TYPE_READ_ONLY, fdl_allocate, fdl_any_equals, fdl_arrow_export, fdl_arrow_has,
+    fdl_arrow_import, fdl_arrow_nulls, fdl_arrow_stream_nulls, fdl_as_readonly, fdl_await_for_host,
+    fdl_block_new, fdl_copy_compact, fdl_current_work_stream, fdl_delete_with, fdl_description,
+    fdl_description_copy, fdl_description_fill, fdl_description_new, fdl_device_object,
+    fdl_dtype_fact, fdl_dtype_find, fdl_dtype_object, fdl_dtype_of, fdl_expand,
+    fdl_finish_tensor_type, fdl_first_of, fdl_has_numbers, fdl_imported_from_c, fdl_index,
+    fdl_int_tuple, fdl_is_memory, fdl_keep_also, FDL_LASTING_FLAGS, fdl_legacy_capsule, fdl_lend,
+    fdl_list_of, fdl_make_from_dlpack, fdl_make_tensor, fdl_means_host, fdl_memory_new,
+    fdl_never_changes, fdl_note_immutable, fdl_open_capsule, fdl_operate, fdl_ordered_by_caller,
     fdl_own_buffer, fdl_own_object, fdl_permute, fdl_pointer, fdl_pointer_get, fdl_pointer_set,
-    fdl_reshape, fdl_set_fact_makers, fdl_speed_up_dlpack, fdl_squeeze, fdl_take_legacy,
-    fdl_take_versioned, fdl_tensor_wrap, fdl_tensor_wrap_view, fdl_transpose, fdl_unmake_tensor,
-    fdl_versioned_capsule, fdl_view_as,
+    fdl_reshape, fdl_set_dtype_and_device_factories, fdl_speed_up_dlpack, fdl_squeeze,
+    fdl_take_legacy, fdl_take_versioned, fdl_tensor_wrap, fdl_tensor_wrap_view, fdl_transpose,
+    fdl_unmake_tensor, fdl_unsqueeze, fdl_versioned_capsule, fdl_view_as,
 )
 
 
-# ---- facts for Python -----------------------------------------------------------------------
+# ---- element types and devices --------------------------------------------------------------
+
+fdl_set_dtype_and_device_factories(make_dtype, make_device)
+fdl_device_object(host_device())  # known from the start: see fdl_means_host
 
 
-def device_facts():
-    """Rows (number, name, host, addresses, stream kind) of the devices of DLPack 1.3."""
-    cdef const fastdl_device_fact *row = fastdl_devices()
-    rows = []
-    while row.name is not NULL:
-        rows.append((row.type, row.name.decode(), bool(row.host), bool(row.addresses), row.stream))
-        row += 1
-    return rows
+# ---- the layers above -----------------------------------------------------------------------
+
+cdef object policy = None  # the module fastdl/_policy.py: what completes the methods of Tensor
 
 
-def dtype_facts():
-    """Rows (name, code, bits, PEP 3118 format or None) of the element types of DLPack 1.3."""
-    cdef const fdl_dtype_fact *row = fdl_dtypes
-    rows = []
-    while row.name is not NULL:
-        form = row.format.decode() if row.format is not NULL else None
-        rows.append((row.name.decode(), row.code, row.bits, form))
-        row += 1
-    return rows
-
-
-# ---- the policy in Python -------------------------------------------------------------------
-
-cdef object export = None          # all of __dlpack__, in Python
-cdef object export_cuda_array = None
-cdef object to_numpy = None
-cdef object to_array = None
-cdef object to_number = None       # number(tensor, convert, *arguments)
-cdef object to_index = None
-cdef object has_value = None
-cdef object to_text = None
-cdef object to_device = None
-cdef object to_empty = None
-cdef object as_dtype = None        # DType(what people have)
-cdef object to_pickle = None       # what __reduce_ex__ returns
-cdef object export_array = None    # __array_interface__
-cdef object to_token = None        # __dask_tokenize__
-cdef object record_work = None
-cdef object release_work = None
-
-
-def install(*, Device, DType, dlpack, cuda_array_interface, numpy, array, number, index, contains,
-            text, to, empty, parse_dtype, reduce, array_interface, token, record, release):
-    """Tells the core which Python functions complete Tensor's methods. Called once, on import."""
-    global export, export_cuda_array
-    global to_numpy, to_array, to_text, to_device, to_empty, record_work, release_work
-    global to_number, to_index, has_value, as_dtype, to_pickle, export_array, to_token
-    to_number, to_index, has_value = number, index, contains
-    record_work, release_work = record, release
-    export, export_cuda_array = dlpack, cuda_array_interface
-    to_numpy, to_array, to_text, to_device, to_empty = numpy, array, text, to, empty
-    as_dtype = parse_dtype
-    fdl_set_fact_makers(DType, Device)
-    fdl_device_object(host_device())  # known from the start: see fdl_means_host
-    to_pickle, export_array, to_token = reduce, array_interface, token
+def install(module):
+    """Called once, on import."""
+    global policy
+    policy = module
 
 
 # ---- errors ---------------------------------------------------------------------------------
@@ -137,19 +100,11 @@ cdef bint is_plain_host(Tensor tensor) noexcept:
     return tensor.description.managed.dl_tensor.device.device_type == kDLCPU
 
 
-cdef Tensor take_capsule(object capsule, bint immutable, object producer, bint unordered):
+cdef Tensor take_capsule(object capsule, uint32_t facts, object producer, bint unordered):
     cdef DLManagedTensorVersioned *managed = NULL
     cdef DLManagedTensor *legacy = NULL
     cdef const char *name
-    # Without the GIL two threads could both see the name before one changes it.
-    with cython.critical_section(capsule):
-        if PyCapsule_IsValid(capsule, "dltensor_versioned"):
-            managed = <DLManagedTensorVersioned *>PyCapsule_GetPointer(
-                capsule, "dltensor_versioned")
-            PyCapsule_SetName(capsule, "used_dltensor_versioned")
-        elif PyCapsule_IsValid(capsule, "dltensor"):
-            legacy = <DLManagedTensor *>PyCapsule_GetPointer(capsule, "dltensor")
-            PyCapsule_SetName(capsule, "used_dltensor")
+    fdl_open_capsule(<PyObject *>capsule, False, &managed, &legacy)
     keep = <PyObject *>(capsule if producer is None else producer)
     cdef Tensor tensor
     if managed is not NULL or legacy is not NULL:
@@ -157,7 +112,8 @@ cdef Tensor take_capsule(object capsule, bint immutable, object producer, bint u
             tensor = fdl_take_versioned(managed, keep)
         else:
             tensor = fdl_take_legacy(
-                legacy, DLPACK_FLAG_BITMASK_READ_ONLY if immutable else 0, keep)
+                legacy, DLPACK_FLAG_BITMASK_READ_ONLY if facts & FASTDL_TYPE_READ_ONLY else 0, keep)
+        fdl_note_immutable(tensor, facts)
         if unordered:
             fdl_ordered_by_caller(tensor.description)
         return tensor
@@ -176,10 +132,15 @@ cdef Tensor take_capsule(object capsule, bint immutable, object producer, bint u
 
 
 cdef DLManagedTensorVersioned *describe_object(
-        const DLTensor *tensor, uint64_t flags, object owner) except NULL:
+        const DLTensor *tensor, uint64_t flags, object owner, tuple given=None) except NULL:
     cdef fastdl_layout layout
     cdef fdl_description *description
     cdef fastdl_fault fault = fastdl_check(tensor, flags, &layout)
+    if fault != FASTDL_OK and given is not None:
+        shape, strides, dtype, device, address = given
+        raise BufferError(
+            f"expected arguments that describe a tensor, got {fastdl_fault_text(fault).decode()}: "
+            f"shape {shape}, strides {strides}, {dtype} on {device} at {address:#x}")
     if fault != FASTDL_OK:
         raise_fault(fault, tensor)
     description = fdl_block_new(tensor.ndim)
@@ -198,15 +159,15 @@ cdef int64_t check_sizes(DLTensor *prototype, uint64_t flags) except -1:
     prototype.strides = NULL
     prototype.byte_offset = 0
     fault = fastdl_check(prototype, flags, &layout)
-    if fault == FASTDL_SIZE_OVERFLOW:
-        raise MemoryError("cannot allocate more bytes than a 64-bit count can hold")
+    if fault == FASTDL_SIZE_OVERFLOW or fault == FASTDL_OFFSET_OVERFLOW:
+        raise MemoryError("cannot allocate more bytes than there are addresses")
     if fault != FASTDL_OK:
         raise ValueError(f"cannot allocate a tensor with {fastdl_fault_text(fault).decode()}")
     return layout.nbytes
 
 
 cdef extern from "Python.h":
-    PyObject *PyDict_GetItem(object, object)  # borrowed
+    PyObject *PyDict_GetItemWithError(object, object) except? NULL  # borrowed
     Py_ssize_t Py_REFCNT(PyObject *)
 
 
@@ -223,14 +184,29 @@ cdef int fill_prototype(
     if len(shape) > FASTDL_MAX_NDIM:
         raise ValueError(f"expected at most {FASTDL_MAX_NDIM} dimensions, got {len(shape)}")
     for i in range(len(shape)):
-        dims[i] = shape[i]
+        dims[i] = as_int(shape[i], INT64_MIN, INT64_MAX, "shape")
     prototype.device = device
     prototype.ndim = <int32_t>len(shape)
     prototype.shape = dims
     prototype.strides = NULL
     prototype.byte_offset = 0
-    prototype.dtype.code, prototype.dtype.bits, prototype.dtype.lanes = dtype
+    code, bits, lanes = dtype
+    prototype.dtype.code = <uint8_t>as_int(code, 0, 255, "type code")
+    prototype.dtype.bits = <uint8_t>as_int(bits, 0, 255, "bits")
+    prototype.dtype.lanes = <uint16_t>as_int(lanes, 0, 65535, "lanes")
     return 0
+
+
+cdef int64_t as_int(object n, int64_t least, int64_t most, str what) except? -1:
+    """`n`, an int within limits: a pickle may contain anything."""
+    cdef int overflow = 0
+    cdef int64_t value
+    if not PyLong_CheckExact(n):
+        raise TypeError(f"expected ints as {what}, got {n!r}")
+    value = PyLong_AsLongLongAndOverflow(n, &overflow)
+    if overflow or not least <= value <= most:
+        raise ValueError(f"expected ints from {least} to {most} as {what}, got {n}")
+    return value
 
 
 cdef Tensor host_memory(const DLTensor *prototype, uint64_t flags, int64_t nbytes):
@@ -301,18 +277,18 @@ def empty(shape, dtype="float32", device="cpu"):
     if (fdl_means_host(device) and fdl_dtype_of(dtype, &prototype.dtype)
             and plain_shape(shape, &prototype, dims)):
         return host_memory(&prototype, 0, check_sizes(&prototype, 0))
-    made = to_empty(shape, dtype, device)
+    made = policy.empty(shape, dtype, device)
     fdl_dtype_object(made.description.managed.dl_tensor.dtype)  # the next call may know it
     return made
 
 
-def import_capsule(capsule, *, bint immutable=False, producer=None, bint unordered=True):
-    """The tensor in a DLPack capsule, which is consumed. `immutable`: a legacy one is read-only.
+def import_capsule(capsule, *, uint32_t facts=0, producer=None, bint unordered=True):
+    """The tensor in a DLPack capsule, which is consumed. `facts`: the TYPE_* of its producer.
 
     `unordered`: the caller orders all work on device memory, as a caller that passes a capsule
     does; otherwise device.ready_on must follow.
     """
-    return take_capsule(capsule, immutable, producer, unordered)
+    return take_capsule(capsule, facts, producer, unordered)
 
 
 def is_legacy_capsule(capsule):
@@ -327,6 +303,9 @@ cdef Py_buffer *lock_buffer(object source, int flags) except NULL:
         raise MemoryError()
     try:
         PyObject_GetBuffer(source, view, flags)
+    except ValueError as error:  # CPython's: it is released, or closed
+        PyMem_RawFree(view)
+        raise BufferError(f"cannot get the buffer of {type_name(source)!r}: {error}") from error
     except:
         PyMem_RawFree(view)
         raise
@@ -351,6 +330,11 @@ def from_buffer(object source, parse_format):
         if view.ndim > FASTDL_MAX_NDIM or (view.ndim > 0 and view.shape is NULL):
             raise BufferError(
                 f"expected a shape of at most {FASTDL_MAX_NDIM} sizes, got {view.ndim}")
+        for i in range(view.ndim if view.suboffsets is not NULL else 0):
+            if view.suboffsets[i] >= 0:
+                raise BufferError(
+                    "expected a buffer of elements, got one of pointers to them (with suboffsets), "
+                    "which DLPack cannot describe: copy the data first")
         tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes = parse_format(
             view.format.decode("latin-1") if view.format is not NULL else "B", view.itemsize)
         tensor.data = view.buf
@@ -385,6 +369,7 @@ def from_buffer(object source, parse_format):
         unlock_buffer(view)
         raise
     fdl_description_fill(description, &tensor, flags)
+    description.block.immutable = view.readonly and fdl_never_changes(<PyObject *>view.obj)
     fdl_own_buffer(description.block, view)
     return fdl_tensor_wrap(description)
 
@@ -393,9 +378,9 @@ def from_memory(object source, tuple shape, tuple dtype, tuple strides=None, Py_
                 *, bint padded=False):
     """A Tensor on the bytes of a buffer exporter, `offset` bytes into it; read-only if those are.
 
-    `dtype` as (code, bits, lanes), `strides` in elements, row-major if None. ValueError if there
-    can be no such tensor, or if elements would be outside of the buffer. `padded`: elements
-    narrower than a byte have one each.
+    `dtype` as (code, bits, lanes), `strides` in elements, row-major if None. TypeError for what is
+    no int. ValueError if there can be no such tensor, or if elements would be outside of the
+    buffer. `padded`: elements narrower than a byte have one each.
     """
     cdef DLTensor tensor
     cdef int64_t dims[128]
@@ -415,7 +400,7 @@ def from_memory(object source, tuple shape, tuple dtype, tuple strides=None, Py_
                 raise ValueError(f"expected {tensor.ndim} strides, got {len(strides)}")
             tensor.strides = dims + tensor.ndim
             for i in range(tensor.ndim):
-                tensor.strides[i] = strides[i]
+                tensor.strides[i] = as_int(strides[i], INT64_MIN, INT64_MAX, "strides")
         if view.readonly:
             flags |= DLPACK_FLAG_BITMASK_READ_ONLY
         tensor.data = view.buf
@@ -436,6 +421,7 @@ def from_memory(object source, tuple shape, tuple dtype, tuple strides=None, Py_
         unlock_buffer(view)
         raise
     fdl_description_fill(description, &tensor, flags)
+    description.block.immutable = view.readonly and fdl_never_changes(<PyObject *>view.obj)
     fdl_own_buffer(description.block, view)
     return fdl_tensor_wrap(description)
 
@@ -444,6 +430,17 @@ def from_arrow(schema, array):
     """A read-only Tensor on the memory of an Arrow array, which leaves its capsule: see arrow.h."""
     with cython.critical_section(array):
         return fdl_arrow_import(<PyObject *>schema, <PyObject *>array)
+
+
+def arrow_nulls(schema, array):
+    """How many values of an Arrow array are null; None if that cannot be known: see arrow.h."""
+    with cython.critical_section(array):
+        return fdl_arrow_nulls(<PyObject *>schema, <PyObject *>array)
+
+
+def arrow_stream_nulls(stream):
+    """The same of the arrays in a capsule "arrow_array_stream", which is read to its end."""
+    return fdl_arrow_stream_nulls(<PyObject *>stream)
 
 
 def as_bytes(Tensor tensor not None):
@@ -460,7 +457,7 @@ def as_bytes(Tensor tensor not None):
     result.shape = &layout.nbytes
     result.strides = NULL
     result.dtype.code, result.dtype.bits, result.dtype.lanes = kDLUInt, 8, 1
-    description = fdl_describe(tensor.description.block, 1)
+    description = fdl_description_new(tensor.description.block, 1)
     if description is NULL:
         raise MemoryError()
     fdl_description_fill(
@@ -490,6 +487,11 @@ def copy_host(Tensor tensor not None):
 # Copies of fewer bytes keep the GIL: they end before another thread could take it.
 cdef enum:
     SMALL_COPY = 1 << 14
+
+
+def is_immutable(Tensor tensor not None):
+    """Whether it is known that nobody ever changes the memory."""
+    return bool(tensor.description.block.immutable)
 
 
 def is_packed(Tensor tensor not None):
@@ -598,7 +600,7 @@ def describe(Tensor tensor not None):
 cdef int check_tensor(object candidate) except -1:
     if type(candidate) is not Tensor:
         raise TypeError(f"expected a fastdl.Tensor, got {type_name(candidate)!r}: "
-                        f"this exchange table is that of fastdl.Tensor")
+                        f"this is fastdl.Tensor's exchange table")
     return 0
 
 
@@ -616,7 +618,7 @@ cdef int table_from_object(void *candidate, DLManagedTensorVersioned **out) exce
 cdef int table_to_object(DLManagedTensorVersioned *managed, void **out) except -1:
     cdef Tensor tensor = fdl_make_tensor(managed)
     try:
-        fdl_came_from_c(tensor.description)
+        fdl_imported_from_c(tensor.description)
     except:
         fdl_unmake_tensor(<PyObject *>tensor, managed)
         raise
@@ -653,14 +655,22 @@ cdef const DLPackExchangeAPI *tensor_table() noexcept:
 # ---- what an import asks of its producer ----------------------------------------------------
 
 
-def check_values(x, Tensor tensor not None):
-    """Refuses `tensor` if its producer `x`, a torch tensor, is a lazy view: see fastdl.h."""
-    fastdl_check_bits(<PyObject *>x, &tensor.description.managed.dl_tensor)
+def check_values(x, Tensor tensor not None, uint32_t facts):
+    """Refuses `tensor` if its producer `x`, which these facts are about, is a lazy view or has
+    nulls: see fastdl.h."""
+    fastdl_check_values_(<PyObject *>x, &tensor.description.managed.dl_tensor, facts)
 
 
 def keep_alive(Tensor tensor not None, x):
     """Keeps `x` alive for as long as the memory of `tensor`, which does not do that itself."""
     fdl_keep_also(tensor.description.block, <PyObject *>x)
+
+
+def delete_with(Tensor tensor not None, deleter):
+    """Calls `deleter` (None: nothing) once, when the memory of `tensor`, which driver.on_memory has
+    just made, is no longer used; the collector is not shown its owner."""
+    fdl_delete_with(
+        tensor.description.block, NULL if deleter is None else <PyObject *>deleter)
 
 
 def mark_copied(Tensor tensor not None):
@@ -669,11 +679,22 @@ def mark_copied(Tensor tensor not None):
     return tensor
 
 
-def holds_alone(dict answers not None, key):
-    """Whether nothing but `answers`, a dict of the caller's own, refers to its entry `key`: what a
-    producer returned was then made for this call. False if there is none."""
-    cdef PyObject *value = PyDict_GetItem(answers, key)
-    return value is not NULL and Py_REFCNT(value) == 1
+def sole_owner(dict answers not None, key):
+    """What has the memory of the entry `key` of `answers`, a dict of the caller's own: the entry,
+    or what it is a view of, and so on. None if anyone else refers to one of these: otherwise the
+    producer made them all for this call."""
+    cdef PyObject *value = PyDict_GetItemWithError(answers, key)
+    if value is NULL or Py_REFCNT(value) != 1:
+        return None
+    owner = <object>value
+    while True:
+        base = getattr(owner, "base", None)
+        if base is None:
+            return owner
+        owner = base
+        base = None
+        if Py_REFCNT(<PyObject *>owner) != 2:  # of the view, and the one here
+            return None
 
 
 def make_from_dlpack(bytes doc not None, complete, over_protocol, finish):
@@ -870,18 +891,30 @@ cdef class Tensor:
             f"== and != of a fastdl.Tensor and {type_name(other)!r} are not defined: "
             f"compare values with numpy.array_equal(tensor.numpy(), other), objects with 'is'")
 
+    def __lt__(self, other):
+        return fdl_operate(self, other, "</>")
+
+    def __le__(self, other):
+        return fdl_operate(self, other, "<=/>=")
+
+    def __gt__(self, other):
+        return fdl_operate(self, other, "</>")
+
+    def __ge__(self, other):
+        return fdl_operate(self, other, "<=/>=")
+
     def __hash__(self):
         # By identity: live tensors have different hashes, so dictionaries and sets never compare
         # two of them.
         return (<PyTypeObject *>object).tp_hash(self)
 
     def __repr__(self):
-        return to_text(self)
+        return policy.text(self)
 
     # ---- as Python copies and stores objects ----
 
     def __reduce_ex__(self, protocol):
-        return to_pickle(self, protocol)
+        return policy.reduce(self, protocol)
 
     def __copy__(self):
         return self.copy()
@@ -915,13 +948,25 @@ cdef class Tensor:
     def T(self):
         """The transpose of a matrix: a view with rows and columns exchanged.
 
-        ValueError unless there are two dimensions, as in the array API standard; `permute` takes
-        any number.
+        ValueError unless there are two dimensions, as in the array API standard; `mT` takes
+        more, and `permute` any number.
 
         >>> fastdl.from_dlpack(np.arange(6).reshape(2, 3)).T.tolist()
         [[0, 3], [1, 4], [2, 5]]
         """
-        return fdl_transpose(<PyObject *>self)
+        return fdl_transpose(<PyObject *>self, False)
+
+    @property
+    def mT(self):
+        """The transpose of each matrix in a stack: a view with the last two dimensions exchanged.
+
+        ValueError if there are fewer than two dimensions, BufferError for elements that share
+        bytes.
+
+        >>> fastdl.empty((4, 2, 3)).mT.shape
+        (4, 3, 2)
+        """
+        return fdl_transpose(<PyObject *>self, True)
 
     def permute(self, *axes):
         """A view with the dimensions in another order.
@@ -954,18 +999,42 @@ cdef class Tensor:
         """
         return fdl_reshape(<PyObject *>self, shape)
 
+    def flatten(self):
+        """A view of all elements in row-major order, in one dimension: reshape(-1). Never copies.
+
+        CopyRequiredError, which is a ValueError too, if no stride describes the result: copy()
+        first, as in x.copy().flatten().
+
+        >>> x = fastdl.from_dlpack(np.arange(6).reshape(2, 3))
+        >>> x.flatten().tolist(), x.T.copy().flatten().tolist()
+        ([0, 1, 2, 3, 4, 5], [0, 3, 1, 4, 2, 5])
+        """
+        return fdl_reshape(<PyObject *>self, (-1,))
+
     def squeeze(self, axis=None):
         """A view without dimensions of size 1.
 
         axis: which ones, as an int or a sequence of ints, negative ones counted from the last;
-        None: all of size 1. ValueError for a dimension of another size, or that does not exist. The
-        opposite is an index of None: x[:, None].
+        None: all of size 1. ValueError for a dimension of another size, or that does not exist.
+        `unsqueeze` is the opposite.
 
         >>> x = fastdl.empty((1, 3, 1))
         >>> x.squeeze().shape, x.squeeze(-1).shape
         ((3,), (1, 3))
         """
         return fdl_squeeze(<PyObject *>self, axis)
+
+    def unsqueeze(self, axis):
+        """A view with a new dimension of size 1.
+
+        axis: which dimension of the view it is, an int from 0 to ndim; negative ones count from the
+        last of the view. ValueError for another axis, or if there are 64 dimensions already.
+
+        >>> x = fastdl.empty((2, 3))
+        >>> x.unsqueeze(0).shape, x.unsqueeze(-1).shape
+        ((1, 2, 3), (2, 3, 1))
+        """
+        return fdl_unsqueeze(<PyObject *>self, axis)
 
     def expand(self, *shape):
         """A read-only view with elements repeated, along dimensions of size 1 and new ones.
@@ -988,10 +1057,10 @@ cdef class Tensor:
         """The same bytes as elements of another type: bits are reinterpreted, not converted.
 
         dtype: whatever fastdl.DType takes. If its elements have another size, the last dimension
-        gets more or fewer of them. ValueError if that is no whole number, or if there is no
-        dimension. CopyRequiredError, which is a ValueError too, if the last dimension has gaps, or
-        if a stride or the address is no multiple of what the new elements need. BufferError for
-        elements that share bytes, before or after.
+        gets more or fewer of them. ValueError if that is not a whole number, or if there is
+        no dimension. CopyRequiredError, which is a ValueError too, if the last dimension has gaps,
+        or if a stride or the address does not fit the new elements. BufferError for elements that
+        share bytes, before or after.
 
         >>> x = fastdl.from_dlpack(np.array([1.0, -2.0], np.float32))
         >>> [hex(bits) for bits in x.view("uint32").tolist()]
@@ -1001,8 +1070,21 @@ cdef class Tensor:
         """
         cdef DLDataType wanted
         if not fdl_dtype_of(dtype, &wanted):
-            wanted.code, wanted.bits, wanted.lanes = as_dtype(dtype).__dlpack_data_type__()
+            wanted.code, wanted.bits, wanted.lanes = DType(dtype).__dlpack_data_type__()
         return fdl_view_as(<PyObject *>self, wanted)
+
+    def as_readonly(self):
+        """A read-only view of the same elements. This tensor stays as it is.
+
+        What is made of the view is read-only too, but for copies: views, exports, numpy(). It keeps
+        others from writing by mistake; whoever has this tensor or its source may still write, and
+        the view shows that.
+
+        >>> x = fastdl.empty(3)
+        >>> x.as_readonly().numpy().flags.writeable, x.readonly
+        (False, False)
+        """
+        return fdl_as_readonly(<PyObject *>self)
 
     # ---- values and copies ----
 
@@ -1037,33 +1119,33 @@ cdef class Tensor:
     # If a type has a buffer but none of these, Python reads its memory as text: int(b"7") is 7.
 
     def __int__(self):
-        return to_number(self, int)
+        return policy.number(self, int)
 
     def __float__(self):
-        return to_number(self, float)
+        return policy.number(self, float)
 
     def __complex__(self):
-        return to_number(self, complex)
+        return policy.number(self, complex)
 
     def __index__(self):
-        return to_index(self)
+        return policy.index(self)
 
     def __round__(self, ndigits=None):
-        return to_number(self, round, ndigits)
+        return policy.number(self, round, ndigits)
 
     # Without these, the functions of math go through float, where large integers lose digits.
 
     def __floor__(self):
-        return to_number(self, math.floor)
+        return policy.number(self, math.floor)
 
     def __ceil__(self):
-        return to_number(self, math.ceil)
+        return policy.number(self, math.ceil)
 
     def __trunc__(self):
-        return to_number(self, math.trunc)
+        return policy.number(self, math.trunc)
 
     def __format__(self, form):
-        return to_number(self, format, form) if form else str(self)
+        return policy.number(self, format, form) if form else str(self)
 
     def __bytes__(self):
         """The elements in row-major order, without gaps. Host data only (BufferError).
@@ -1076,14 +1158,15 @@ cdef class Tensor:
         return read_bytes(self)
 
     def __contains__(self, x):
-        return has_value(self, x)
+        return policy.contains(self, x)
 
     def numpy(self):
         """A NumPy array on the same memory, read-only if the tensor is.
 
         Host data only (BufferError); for pinned memory the host first waits for known work.
         bfloat16, float8 and narrower types need the package ml_dtypes (TypeError without it).
-        Packed types are unpacked into a new array; vector types gain a last dimension of lanes.
+        Packed types are unpacked into a new array, and so are padded elements whose padding
+        ml_dtypes would misread; vector types gain a last dimension of lanes.
 
         >>> x = fastdl.empty(3)
         >>> x.numpy()[:] = 7
@@ -1095,7 +1178,7 @@ cdef class Tensor:
             array = maker.make(self)
             if array is not None:
                 return array
-        return to_numpy(self)
+        return policy.numpy(self)
 
     def copy(self):
         """A writable copy on the same device: row-major on the host; on CUDA and ROCm as by `to`.
@@ -1109,7 +1192,24 @@ cdef class Tensor:
         """
         if is_plain_host(self):
             return copy_host(self)
-        return to_device(self, self.device, copy=True)
+        return policy.to_device(self, self.device, copy=True)
+
+    def contiguous(self):
+        """The tensor itself if it is contiguous in row-major order, else a row-major copy.
+
+        The copy is writable, and made as by `copy`, with the same errors. On CUDA and ROCm it goes
+        by way of the host, which waits: your library's own contiguous() is faster there. To find
+        out whether there will be one: `is_contiguous`.
+
+        >>> x = fastdl.from_dlpack(np.arange(6).reshape(2, 3))
+        >>> x.contiguous() is x, x.T.contiguous().strides
+        (True, (2, 1))
+        """
+        if fastdl_is_contiguous(&self.description.managed.dl_tensor, c"C"):
+            return self
+        if is_plain_host(self):
+            return copy_host(self)
+        return policy.to_device(self, self.device, copy=True, compact=True)
 
     def to(self, device, *, stream=None):
         """The tensor on `device`: itself if it is there already, else a writable copy.
@@ -1127,6 +1227,7 @@ cdef class Tensor:
         driver, ready on every stream; the driver may free it before work that fastdl was not told
         of has ended, so `record` what other code queues on it (docs/streams.md). BufferError if the
         device has no driver, is neither CUDA's nor ROCm's, or if `stream` is being captured.
+        TypeError for a dtype: fastdl converts no values.
 
         >>> x = fastdl.empty(3)
         >>> x.to("cpu") is x
@@ -1134,7 +1235,16 @@ cdef class Tensor:
         """
         if stream is None and is_plain_host(self) and fdl_means_host(device):
             return self
-        return to_device(self, device, copy=None, stream=stream)
+        return policy.to_device(self, device, copy=None, stream=stream)
+
+    def to_device(self, device, /, *, stream=None):
+        """The same as to(device, stream=stream), under the name in the array API standard.
+
+        >>> x = fastdl.empty(3)
+        >>> x.to_device("cpu") is x
+        True
+        """
+        return self.to(device, stream=stream)
 
     # ---- work in flight ----
 
@@ -1144,7 +1254,7 @@ cdef class Tensor:
         A consumer on another stream then waits for that work, and memory that fastdl allocated is
         not freed before. BufferError without a driver, or if `stream` is being captured.
         """
-        record_work(self, stream)
+        policy.record(self, stream)
 
     def release(self, stream):
         """Tells fastdl that only work already queued on `stream` still uses the tensor.
@@ -1153,7 +1263,7 @@ cdef class Tensor:
         `stream`. If its type has an exchange table, its current stream is made to wait for
         `stream`; otherwise this call waits on the host. Drop the tensor and its views afterwards.
         """
-        release_work(self, stream)
+        policy.release(self, stream)
 
     # ---- DLPack ----
 
@@ -1172,7 +1282,7 @@ cdef class Tensor:
         [97, 98, 99]
         """
         # export.c serves the plain call before it reaches this method.
-        return export(self, stream, max_version, dl_device, copy, version)
+        return policy.export(self, stream, max_version, dl_device, copy, version)
 
     def __dlpack_device__(self):
         """(device type, device id) as plain ints.
@@ -1199,7 +1309,7 @@ cdef class Tensor:
         return self.dtype.dtype
 
     def __array__(self, dtype=None, *, copy=None):
-        return to_array(self, dtype, copy)
+        return policy.array(self, dtype, copy)
 
     def __arrow_c_array__(self, requested_schema=None):
         """The capsules (schema, array) of the Arrow C data interface, for host data of one
@@ -1226,7 +1336,7 @@ cdef class Tensor:
     def __array_interface__(self):
         """Version 3 of the interface that NumPy and Pillow read: host data of NumPy's own types
         (AttributeError elsewhere)."""
-        return export_array(self)
+        return policy.export_array(self)
 
     def tobytes(self):
         """The same as bytes(): the elements in row-major order, without gaps. Host data only
@@ -1238,7 +1348,7 @@ cdef class Tensor:
         return bytes(self)
 
     def __dask_tokenize__(self):
-        return to_token(self)
+        return policy.token(self)
 
     def __sizeof__(self):
         """Bytes of the object, and of the memory if fastdl allocated it for this Tensor: not for a
@@ -1254,7 +1364,7 @@ cdef class Tensor:
     def __cuda_array_interface__(self):
         """Version 3 of the interface, for CUDA data (AttributeError elsewhere). Reading it makes
         the legacy default stream wait for all known work."""
-        return export_cuda_array(self)
+        return policy.export_cuda_array(self)
 
     def __getbuffer__(self, Py_buffer *view, int flags):
         fill_buffer(self, view, flags)
@@ -1273,6 +1383,15 @@ cdef void install_array_maker(const array_maker *maker) noexcept:
 
 
 # ---------------------------------------------------------------------------------------------
+
+
+cdef double nothing[2]
+
+
+cdef char *first_byte(const DLTensor *tensor) noexcept:
+    """Where the elements begin. Without elements that may be nowhere, for which NumPy would
+    allocate memory of its own, which is writable: then it is an address with nothing."""
+    return <char *>(tensor.data if tensor.data is not NULL else nothing) + tensor.byte_offset
 
 
 cdef void layout_of(Tensor tensor, fastdl_layout *layout) noexcept:
@@ -1297,7 +1416,7 @@ cdef int fill_buffer(Tensor self, Py_buffer *view, int flags) except -1:
             f"types, or DLPack")
     if flags & PyBUF_WRITABLE and readonly:
         raise BufferError(
-            f"a writable buffer was asked of {describe(self)}, which is read-only: use copy() "
+            f"cannot export a writable buffer of {describe(self)}, which is read-only: use copy() "
             f"first")
     c_order = fastdl_is_contiguous(tensor, c"C")
     f_order = fastdl_is_contiguous(tensor, c"F")
@@ -1306,7 +1425,7 @@ cdef int fill_buffer(Tensor self, Py_buffer *view, int flags) except -1:
             or (flags & PyBUF_ANY_CONTIGUOUS == PyBUF_ANY_CONTIGUOUS and not (c_order or f_order))
             or (flags & PyBUF_STRIDES != PyBUF_STRIDES and not c_order)):
         raise BufferError(
-            f"a contiguous buffer was asked of {describe(self)}, whose strides are "
+            f"cannot export a contiguous buffer of {describe(self)}, whose strides are "
             f"{self.strides}: use copy() first")
     layout_of(self, &layout)
     fdl_await_for_host(self.description)
@@ -1320,7 +1439,7 @@ cdef int fill_buffer(Tensor self, Py_buffer *view, int flags) except -1:
         dims[tensor.ndim + i] = <Py_ssize_t>(
             <uint64_t>tensor.strides[i] * <uint64_t>fastdl_itemsize(tensor.dtype))
     view.internal = dims
-    view.buf = <char *>tensor.data + tensor.byte_offset
+    view.buf = first_byte(tensor)
     view.obj = self
     view.len = <Py_ssize_t>layout.nbytes
     view.itemsize = <Py_ssize_t>fastdl_itemsize(tensor.dtype)

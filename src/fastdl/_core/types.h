@@ -5,7 +5,7 @@
 #ifndef FASTDL_CORE_TYPES_H_
 #define FASTDL_CORE_TYPES_H_
 
-#include <fastdl/fastdl.h>
+#include "interface.h"
 
 /* Where a type has its version tag, in bytes from its start. */
 #define FDL_TAG_OFFSET offsetof(PyTypeObject, tp_version_tag)

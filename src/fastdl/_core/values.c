@@ -4,62 +4,25 @@
 #include <math.h>
 #include <string.h>
 
+#include "_memory/dtypes.h"
+
 /* ---- one lane ---- */
 
-/* How a narrow float is built. A sign bit, where there is one, is the highest. */
-typedef struct {
-    uint8_t code, bits;
-    int8_t exponent, mantissa; /* bits of each */
-    int16_t bias;
-    enum {
-        IEEE,   /* the highest exponent holds infinities and NaN */
-        FN,     /* no infinities; only all ones are NaN */
-        FNUZ,   /* no infinities; negative zero is NaN */
-        FINITE, /* neither */
-        SCALE   /* 2 ** (bits - bias); all ones are NaN */
-    } special;
-} float_form;
-
-static const float_form float_forms[] = {
-    {kDLFloat, 16, 5, 10, 15, IEEE},
-    {kDLBfloat, 16, 8, 7, 127, IEEE},
-    {kDLFloat8_e3m4, 8, 3, 4, 3, IEEE},
-    {kDLFloat8_e4m3, 8, 4, 3, 7, IEEE},
-    {kDLFloat8_e4m3b11fnuz, 8, 4, 3, 11, FNUZ},
-    {kDLFloat8_e4m3fn, 8, 4, 3, 7, FN},
-    {kDLFloat8_e4m3fnuz, 8, 4, 3, 8, FNUZ},
-    {kDLFloat8_e5m2, 8, 5, 2, 15, IEEE},
-    {kDLFloat8_e5m2fnuz, 8, 5, 2, 16, FNUZ},
-    {kDLFloat8_e8m0fnu, 8, 8, 0, 127, SCALE},
-    {kDLFloat6_e2m3fn, 6, 2, 3, 1, FINITE},
-    {kDLFloat6_e3m2fn, 6, 3, 2, 3, FINITE},
-    {kDLFloat4_e2m1fn, 4, 2, 1, 1, FINITE},
-    {0, 0, 0, 0, 0, FINITE},
-};
-
-static const float_form *form_of(uint8_t code, uint8_t bits)
-{
-    const float_form *form = float_forms;
-    while (form->bits != 0 && (form->code != code || form->bits != bits))
-        form++;
-    return form->bits != 0 ? form : NULL;
-}
-
-static double decode(uint32_t pattern, const float_form *form)
+static double decode(uint32_t pattern, const fdl_float_form *form)
 {
     uint32_t sign_bit, magnitude, fraction;
     int exponent;
     double value;
-    if (form->special == SCALE)
+    if (form->special == FDL_SCALE)
         return pattern == 255 ? Py_NAN : ldexp(1.0, (int)pattern - form->bias);
     sign_bit = UINT32_C(1) << (form->exponent + form->mantissa);
     magnitude = pattern & (sign_bit - 1);
     exponent = (int)(magnitude >> form->mantissa);
     fraction = magnitude & ((UINT32_C(1) << form->mantissa) - 1);
-    if ((form->special == FN && magnitude == sign_bit - 1) ||
-        (form->special == FNUZ && pattern == sign_bit))
+    if ((form->special == FDL_FN && magnitude == sign_bit - 1) ||
+        (form->special == FDL_FNUZ && pattern == sign_bit))
         return Py_NAN;
-    if (form->special == IEEE && exponent == (1 << form->exponent) - 1)
+    if (form->special == FDL_IEEE && exponent == (1 << form->exponent) - 1)
         value = fraction != 0 ? Py_NAN : Py_HUGE_VAL;
     else if (exponent == 0)
         value = ldexp((double)fraction, 1 - form->bias - form->mantissa);
@@ -75,7 +38,7 @@ typedef PyObject *(*read_lane)(const reader *type, const unsigned char *at, unsi
 
 struct reader {
     read_lane read;
-    const float_form *form;
+    const fdl_float_form *form;
     unsigned bits, lanes;
 };
 
@@ -214,6 +177,13 @@ static read_lane uint_reader(unsigned bits)
     }
 }
 
+/* How the numbers of a narrow float, or the parts of a complex32, are built; NULL: otherwise. */
+static const fdl_float_form *form_of(DLDataType dtype)
+{
+    const fdl_dtype_fact *row = fdl_dtype_find(dtype.code, dtype.bits);
+    return row != NULL && row->form.exponent != 0 ? &row->form : NULL;
+}
+
 /* 0 if Python has no numbers for the type, which has passed fastdl_check. */
 static int find_reader(DLDataType dtype, reader *type)
 {
@@ -230,12 +200,12 @@ static int find_reader(DLDataType dtype, reader *type)
     } else if (dtype.code == kDLFloat && dtype.bits >= 32) {
         type->read = dtype.bits == 32 ? read_float32 : dtype.bits == 64 ? read_float64 : NULL;
     } else if (dtype.code == kDLComplex) {
-        type->form = form_of(kDLFloat, 16);
+        type->form = form_of(dtype);
         type->read = dtype.bits == 32    ? read_complex32
                      : dtype.bits == 64  ? read_complex64
                      : dtype.bits == 128 ? read_complex128
                                          : NULL;
-    } else if ((type->form = form_of(dtype.code, dtype.bits)) != NULL) {
+    } else if ((type->form = form_of(dtype)) != NULL) {
         type->read = read_narrow_float;
     }
     return type->read != NULL;

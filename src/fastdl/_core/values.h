@@ -11,7 +11,7 @@
 
 #include <Python.h>
 
-#include "layout.h"
+#include "_memory/layout.h"
 
 /* Whether Python has numbers for the values of a type. The functions below are for such types. */
 int fdl_has_numbers(DLDataType dtype);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "views.h"
 
+#include "_memory/layout.h"
 #include "facts.h"
 #include "import.h"
 #include "index.h"
-#include "layout.h"
 
 /* A view while it is put together: what it is of, what was asked for, and its shape and strides. */
 typedef struct {
@@ -54,7 +54,7 @@ static PyObject *refuse(const view_parts *view, PyObject *error, const char *why
 {
     PyObject *asked = view->count >= 0 ? fdl_int_tuple(view->asked, view->count)
                                        : fdl_dtype_object(view->result.dtype);
-    PyObject *words = asked == NULL ? NULL : fdl_words_about(view->tensor);
+    PyObject *words = asked == NULL ? NULL : fdl_tensor_summary(view->tensor);
     if (words != NULL)
         PyErr_Format(error, "%U cannot be %s %S: %s", words, view->verb, asked, why);
     Py_XDECREF(words);
@@ -74,8 +74,8 @@ static PyObject *ask_for_copy(const view_parts *view, const char *why)
     return NULL;
 }
 
-static const char share_bytes[] = "its elements share bytes, and have a meaning in row-major order "
-                                  "alone: use numpy() first";
+static const char share_bytes[] = "its elements share bytes, so only row-major order is defined: "
+                                  "use numpy() first";
 
 /* The Tensor, if the view is possible. */
 static PyObject *finish(view_parts *view)
@@ -230,7 +230,7 @@ PyObject *fdl_reshape(PyObject *tensor, PyObject *sizes)
     return finish(&view);
 }
 
-/* ---- permute, T, squeeze ---- */
+/* ---- permute, T, mT, squeeze, unsqueeze ---- */
 
 static PyObject *permuted(view_parts *view, const int32_t *axes)
 {
@@ -252,18 +252,23 @@ PyObject *fdl_permute(PyObject *tensor, PyObject *axes)
     return permuted(&view, order);
 }
 
-PyObject *fdl_transpose(PyObject *tensor)
+PyObject *fdl_transpose(PyObject *tensor, int stacked)
 {
-    static const int32_t swapped[] = {1, 0};
     view_parts view;
+    int32_t order[FASTDL_MAX_NDIM], ndim;
     begin(&view, tensor, "permuted by");
-    view.count = 2;
-    view.asked[0] = 1;
-    view.asked[1] = 0;
-    if (view.source->ndim != 2)
+    ndim = view.source->ndim;
+    view.count = ndim == 2 || (stacked && ndim > 2) ? ndim : 2;
+    for (int32_t i = 0; i < view.count; i++) {
+        order[i] = i < view.count - 2 ? i : 2 * view.count - 3 - i;
+        view.asked[i] = order[i];
+    }
+    if (view.count != ndim)
         return refuse(&view, PyExc_ValueError,
-                      "T is for two dimensions, use permute(...) for any number");
-    return permuted(&view, swapped);
+                      stacked ? "mT is for two dimensions or more"
+                              : "T is for two dimensions: use mT for the last two of more, or "
+                                "permute(...) for any number");
+    return permuted(&view, order);
 }
 
 PyObject *fdl_squeeze(PyObject *tensor, PyObject *axis)
@@ -294,6 +299,32 @@ PyObject *fdl_squeeze(PyObject *tensor, PyObject *axis)
     return finish(&view);
 }
 
+PyObject *fdl_unsqueeze(PyObject *tensor, PyObject *axis)
+{
+    view_parts view;
+    int64_t place;
+    int32_t ndim;
+    begin(&view, tensor, "unsqueezed at");
+    if (read_integer(axis, "axis", &view.asked[0]) < 0)
+        return NULL;
+    view.count = 1;
+    ndim = view.source->ndim;
+    if (ndim == FASTDL_MAX_NDIM)
+        return refuse(&view, PyExc_ValueError, "expected a tensor of fewer than 64 dimensions");
+    place = view.asked[0] < 0 ? view.asked[0] + ndim + 1 : view.asked[0];
+    if (place < 0 || place > ndim)
+        return refuse(&view, PyExc_ValueError,
+                      "expected an axis from 0 to its number of dimensions, or a negative one that "
+                      "counts from the end of the result");
+    for (int32_t i = 0; i <= ndim; i++) {
+        if (i == place)
+            append(&view, 1, 0);
+        if (i < ndim)
+            append(&view, view.source->shape[i], view.source->strides[i]);
+    }
+    return finish(&view);
+}
+
 /* ---- expand ---- */
 
 PyObject *fdl_expand(PyObject *tensor, PyObject *sizes)
@@ -315,10 +346,19 @@ PyObject *fdl_expand(PyObject *tensor, PyObject *sizes)
     }
     if (added < 0)
         return refuse(&view, PyExc_ValueError,
-                      "expected other sizes for dimensions of size 1 alone, -1 or the same for "
+                      "only dimensions of size 1 can be expanded: pass -1 or the same size for "
                       "others, and new dimensions in front");
     view.flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
     return finish(&view);
+}
+
+/* ---- read-only ---- */
+
+PyObject *fdl_as_readonly(PyObject *tensor)
+{
+    const DLManagedTensorVersioned *own = &fdl_description_in(tensor)->managed;
+    return fdl_make_view(tensor, &own->dl_tensor,
+                         (own->flags & FDL_LASTING_FLAGS) | DLPACK_FLAG_BITMASK_READ_ONLY);
 }
 
 /* ---- another type ---- */
@@ -345,7 +385,7 @@ static int resize_elements(view_parts *view, int64_t own, int64_t size)
     int64_t bytes;
     if (last < 0 || fastdl_mul_(view->shape[last], own, &bytes) || bytes % size != 0) {
         refuse(view, PyExc_ValueError,
-               "expected a last dimension of a whole number of such elements");
+               "expected a last dimension whose bytes are a multiple of the new element size");
         return 0;
     }
     if (size_of(view) != 0 && view->shape[last] != 1 && view->strides[last] != 1) {
@@ -358,7 +398,7 @@ static int resize_elements(view_parts *view, int64_t own, int64_t size)
         if (!fastdl_mul_(view->strides[i], own, &bytes) && bytes % size == 0) {
             view->strides[i] = bytes / size;
         } else if (view->shape[i] > 1 && size_of(view) != 0) {
-            ask_for_copy(view, "its strides are no whole number of such elements: use "
+            ask_for_copy(view, "its strides are not a multiple of the new element size: use "
                                "copy().view(...)");
             return 0;
         }
@@ -378,8 +418,8 @@ PyObject *fdl_view_as(PyObject *tensor, DLDataType dtype)
     view.result.dtype = dtype;
     if (fastdl_is_packed(view.source->dtype, view.flags) || fastdl_is_packed(dtype, 0))
         return refuse(&view, PyExc_BufferError,
-                      "elements that share bytes are no bytes of their own: use numpy() first, or "
-                      "name a type whose lanes fill bytes, such as \"int4x2\"");
+                      "sub-byte elements share bytes and cannot be reinterpreted: use numpy() "
+                      "first, or name a type whose lanes fill bytes, such as \"int4x2\"");
     view.flags &= ~(uint64_t)DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
     own = fastdl_itemsize(view.source->dtype);
     size = fastdl_itemsize(dtype);
@@ -387,7 +427,7 @@ PyObject *fdl_view_as(PyObject *tensor, DLDataType dtype)
         return NULL;
     if (alignment_of(dtype) > alignment_of(view.source->dtype) && size_of(&view) != 0 &&
         !is_aligned(view.source, dtype))
-        return ask_for_copy(&view, "its address is no multiple of what such elements need: use "
+        return ask_for_copy(&view, "its address is not aligned for such elements: use "
                                    "copy().view(...)");
     return finish(&view);
 }

@@ -21,15 +21,22 @@ PyObject *fdl_reshape(PyObject *tensor, PyObject *sizes);
 /* Dimension i of the view is dimension axes[i] of the tensor. */
 PyObject *fdl_permute(PyObject *tensor, PyObject *axes);
 
-/* The transpose of a matrix. */
-PyObject *fdl_transpose(PyObject *tensor);
+/* The transpose of a matrix, or with `stacked` of each matrix in a stack: the last two dimensions
+ * change places. */
+PyObject *fdl_transpose(PyObject *tensor, int stacked);
 
 /* Without the dimensions `axis`, an int or a sequence of ints, each of size 1; None: all such. */
 PyObject *fdl_squeeze(PyObject *tensor, PyObject *axis);
 
+/* With a new dimension of size 1, which is dimension `axis` of the view, an int. */
+PyObject *fdl_unsqueeze(PyObject *tensor, PyObject *axis);
+
 /* Dimensions of size 1 become any size, and new ones come before the first; -1 keeps a size. Always
  * read-only: elements that are written once would change in many places. */
 PyObject *fdl_expand(PyObject *tensor, PyObject *sizes);
+
+/* The same elements, read-only. */
+PyObject *fdl_as_readonly(PyObject *tensor);
 
 /* The same bytes as elements of another type; if it has another size, the last dimension, which
  * must have no gaps, gets more or fewer elements. */

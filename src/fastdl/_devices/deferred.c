@@ -3,14 +3,16 @@
 
 #include <Python.h>
 
-#include "_core/layout.h"
+#include "_core/lifetime.h"
+#include "_memory/layout.h"
 
 #include "driver.h"
 
 /* All under fdl_lists. */
 fdl_block *fdl_blocks_put_off;
 static fdl_block *refused;
-static int64_t put_off, waiting; /* so far; now */
+static void *refusing;                        /* the driver of the last one */
+static int64_t put_off, waiting, refused_now; /* the first so far */
 
 static void add(fdl_block **list, fdl_block *block)
 {
@@ -18,6 +20,7 @@ static void add(fdl_block **list, fdl_block *block)
     block->next = *list;
     fdl_store_pointer((void **)list, block);
     put_off += list == &fdl_blocks_put_off;
+    refused_now += list == &refused;
     waiting++;
     fdl_lock_give(&fdl_lists);
 }
@@ -39,8 +42,10 @@ static void end_all(fdl_block **list)
     fdl_lock_take(&fdl_lists);
     block = *list;
     fdl_store_pointer((void **)list, NULL);
-    for (next = block; next != NULL; next = next->next)
+    for (next = block; next != NULL; next = next->next) {
         waiting--;
+        refused_now -= list == &refused;
+    }
     fdl_lock_give(&fdl_lists);
     for (; block != NULL; block = next) {
         next = block->next;
@@ -53,24 +58,18 @@ void fdl_end_blocks_put_off(void)
     end_all(&fdl_blocks_put_off);
 }
 
-void fdl_end_deferred(void)
-{
-    end_all(&fdl_blocks_put_off);
-    end_all(&refused);
-}
-
 /* ---- waits of the host ---- */
 
 static FDL_THREAD_LOCAL int has_waited;
 
 int fdl_host_may_wait(const fdl_driver *driver)
 {
-    return driver->kind == FASTDL_STREAM_CUDA || !fdl_load_acquire(&driver->captures) ||
-           has_waited || fdl_driver_is_lost();
+    return !fdl_disturbs_captures(driver) || has_waited || fdl_driver_is_lost();
 }
 
-void fdl_defer(fdl_block *block)
+void fdl_defer(fdl_block *block, fdl_driver *driver)
 {
+    fdl_store_pointer(&refusing, driver);
     add(&refused, block);
 }
 
@@ -83,6 +82,28 @@ int fdl_end_after_wait(void)
     end_all(&refused);
     has_waited = outer;
     return 1;
+}
+
+#define MOST_REFUSED 1024
+
+static int too_many(void)
+{
+    int64_t count;
+    fdl_lock_take(&fdl_lists);
+    count = refused_now;
+    fdl_lock_give(&fdl_lists);
+    return count > MOST_REFUSED;
+}
+
+void fdl_end_deferred(void)
+{
+    end_all(&fdl_blocks_put_off);
+    if (fdl_load_pointer((void *const *)&refused) == NULL)
+        return;
+    if (fdl_host_may_wait(fdl_load_pointer(&refusing))) /* else each would be refused again */
+        end_all(&refused);
+    else if (too_many())
+        (void)fdl_end_after_wait();
 }
 
 /* ---- without a Python thread state ---- */
@@ -113,13 +134,18 @@ static void ask_for_a_call(void)
     fdl_lock_give(&asking);
 }
 
-int fdl_put_off(fdl_block *block)
+static int put_off_block(fdl_block *block)
 {
     if (has_state())
         return 0;
     add(&fdl_blocks_put_off, block);
     ask_for_a_call();
     return 1;
+}
+
+void fdl_deferred_at_import(void)
+{
+    fdl_put_off = put_off_block;
 }
 
 void fdl_deferred_at_exit(void)
@@ -136,7 +162,7 @@ void fdl_deferred_after_fork(int lost)
     fdl_lock_init(&asking);
     if (lost) {
         fdl_blocks_put_off = refused = NULL;
-        waiting = 0;
+        waiting = refused_now = 0;
     }
 }
 

@@ -20,8 +20,9 @@
  * *Refused*: a thread with a state has asked the driver, and was refused: a graph is being
  * captured, or Python code in a callback drops the tensor. (Such a thread cannot be told from
  * others, and HIP does not refuse: Python code in a callback should drop no tensors.) Or the host
- * may not wait (HIP, see below). It ends when fastdl next allocates or copies on a device, or has
- * made the host wait, or when Python ends.
+ * may not wait (HIP, see below). It ends when fastdl next allocates or copies on a device and the
+ * host may wait, or so many are refused that it has to; when fastdl has made the host wait; or when
+ * Python ends.
  *
  * What is put off after Python has ended, or in a process forked from one that used the driver, is
  * left to the operating system.
@@ -29,19 +30,19 @@
 #ifndef FASTDL_DEVICES_DEFERRED_H_
 #define FASTDL_DEVICES_DEFERRED_H_
 
-#include "_core/block.h"
+#include "_memory/block.h"
 
 #include "driver.h"
 
 /* Whether the host may wait for the device where nobody has asked for that, as when memory is
- * freed. On HIP a wait of the host breaks the captures of all threads, whatever their mode (before
- * the fix of 2026), and nothing tells whether there is one: so once fastdl has seen a capture, it
- * does not wait before others have made the host wait. */
+ * freed. Where that breaks captures (see fdl_disturbs_captures) nothing tells whether there is one:
+ * so once fastdl has seen a capture, and as long as it has not seen the end of it, it does not wait
+ * before others have made the host wait. */
 int fdl_host_may_wait(const fdl_driver *driver);
 
 /* Takes a block without references that the driver refuses to end, or for which the host may not
  * wait. Any thread. */
-void fdl_defer(fdl_block *block);
+void fdl_defer(fdl_block *block, fdl_driver *driver);
 
 /* Ends the blocks of both kinds, as far as possible now. May run any code of their owners. Any
  * thread outside of callbacks, without holding a lock; nothing happens without a Python thread
@@ -61,6 +62,9 @@ static inline void fdl_end_put_off(void)
  * Or memory has run out. Ends what was refused until then; 0 if there was nothing. As
  * fdl_end_deferred. */
 int fdl_end_after_wait(void);
+
+/* From now on, blocks that a driver owns may be put off. */
+void fdl_deferred_at_import(void);
 
 /* The last safe point, after which no pending calls are made. Needs a thread state. */
 void fdl_deferred_at_exit(void);

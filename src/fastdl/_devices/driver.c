@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "_core/atomics.h"
 #include "_core/gil.h"
-#include "_core/layout.h"
+#include "_memory/atomics.h"
+#include "_memory/layout.h"
 
 #include "deferred.h"
 #include "library.h"
@@ -61,12 +61,34 @@ static const char *name_in(const fdl_driver *driver, const symbol *row)
 #define OUT_OF_MEMORY 2 /* in both */
 #define IMPLICIT_CAPTURE 906
 
+#define ROCM_7_2_1 70253211
+
+int fdl_disturbs_captures(const fdl_driver *driver)
+{
+    return driver->kind == FASTDL_STREAM_ROCM && driver->version < ROCM_7_2_1 &&
+           fdl_load_acquire(&driver->captures);
+}
+
+/* A stream captures, or does not. A stream of the same handle as one that did has taken its place,
+ * if it is not the same: in both cases that capture has ended. */
+static void note_capture(fdl_driver *driver, int64_t stream, int active)
+{
+    fdl_lock_take(&fdl_lists);
+    if (active) {
+        driver->capturing = driver->captures && driver->capturing != stream ? -1 : stream;
+        fdl_store_release(&driver->captures, 1);
+    } else if (driver->capturing == stream) {
+        fdl_store_release(&driver->captures, 0);
+    }
+    fdl_lock_give(&fdl_lists);
+}
+
 int fdl_driver_answer(const fdl_driver *driver, int code)
 {
     if (code != 0 && driver->kind == FASTDL_STREAM_ROCM && driver->hip_peek_at_error() == code)
         (void)driver->hip_last_error();
     if (code >= FDL_FIRST_OF_CAPTURES && code <= FDL_LAST_OF_CAPTURES)
-        fdl_store_release(&slot_of(driver->kind)->driver.captures, 1);
+        note_capture(&slot_of(driver->kind)->driver, -1, 1);
     return code;
 }
 
@@ -339,9 +361,11 @@ int fdl_capture_of(fdl_driver *driver, int64_t stream, fdl_capture *capture, fdl
     }
     if (fdl_driver_check(driver, offsetof(fdl_driver, is_capturing), code, failure) < 0)
         return -1;
+    if (status == 0 && !fdl_disturbs_captures(driver))
+        return 0;
+    note_capture(driver, stream, status != 0);
     if (status == 0)
         return 0;
-    fdl_store_release(&driver->captures, 1);
     if (status == CAPTURE_INVALIDATED)
         return fdl_refuse(failure, "the graph capture on this stream has been invalidated: "
                                    "end it, and capture the graph again");

@@ -28,9 +28,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "_core/failure.h"
+#include "_memory/failure.h"
 
-#include "lock.h"
+#include "_memory/lock.h"
 
 #ifdef _WIN32
 #define FDL_DRIVER_ABI __stdcall
@@ -84,6 +84,10 @@
       1)                                                                                           \
     X(cu_copy, (void *target, const void *source, size_t bytes, void *stream), "cuMemcpyAsync",    \
       NULL, 1)                                                                                     \
+    X(cu_copy_peer,                                                                                \
+      (void *target, void *target_context, const void *source, void *source_context, size_t bytes, \
+       void *stream),                                                                              \
+      "cuMemcpyPeerAsync", NULL, 1)                                                                \
     X(cu_copy_2d, (const void *parameters, void *stream), "cuMemcpy2DAsync_v2", NULL, 1)
 
 /* The same for HIP. */
@@ -94,6 +98,10 @@
       "hipPointerGetAttributes", 1)                                                                \
     X(hip_copy, (void *target, const void *source, size_t bytes, int kind, void *stream), NULL,    \
       "hipMemcpyAsync", 1)                                                                         \
+    X(hip_copy_peer,                                                                               \
+      (void *target, int target_ordinal, const void *source, int source_ordinal, size_t bytes,     \
+       void *stream),                                                                              \
+      NULL, "hipMemcpyPeerAsync", 1)                                                               \
     X(hip_copy_2d,                                                                                 \
       (void *target, size_t target_pitch, const void *source, size_t pitch, size_t width,          \
        size_t height, int kind, void *stream),                                                     \
@@ -113,8 +121,10 @@ typedef struct {
     int devices;
     void *contexts[FDL_MAX_DEVICES]; /* CUDA's primary contexts, once retained */
     void *lives[FDL_MAX_DEVICES];    /* which of a context's lives that was: see fdl_life_of */
-    int captures;                    /* whether any capture has been seen so far */
+    int captures;      /* whether any capture has been seen of which the end has not */
+    int64_t capturing; /* the stream of the only one; -1: there are more, or it is unknown */
     struct fdl_event *events[FDL_MAX_DEVICES]; /* kept for reuse: see event.c */
+    int spare_events[FDL_MAX_DEVICES];         /* how many those are */
     FDL_DRIVER_CALLS(FDL_MEMBER)
     FDL_CUDA_CALLS(FDL_MEMBER)
     FDL_HIP_CALLS(FDL_MEMBER)
@@ -156,6 +166,10 @@ static inline int fdl_driver_refuses_now(int code)
     return code == FDL_NOT_PERMITTED ||
            (code >= FDL_FIRST_OF_CAPTURES && code <= FDL_LAST_OF_CAPTURES);
 }
+
+/* Whether a query of an event, or a wait of the host, may break a capture of any thread, whatever
+ * the mode of the two: on HIP before 7.2.1 (ROCm/rocm-systems#3176), if there is a capture. */
+int fdl_disturbs_captures(const fdl_driver *driver);
 
 /* Calls a member of FDL_*_CALLS and returns the driver's code. No call is made without this or
  * FDL_TRY, nor outside of fdl_enter and fdl_leave, or a pause of the caller's own. */

@@ -26,6 +26,7 @@ def on_memory(
     device: tuple[int, int],
     readonly: bool,
     owner: object,
+    given: tuple[object, ...] | None = None,
 ) -> Tensor: ...
 def work_stream(type: int, ordinal: int) -> int: ...
 
@@ -38,8 +39,8 @@ class StreamScope:
 def driver_facts(type: int) -> tuple[str, int, int]: ...
 def has_driver(type: int) -> bool: ...
 def call_on(
-    type: int,
-    ordinal: int,
+    device: tuple[int, int],
+    where: tuple[int, int],
     stream: int,
     function: Callable[..., Any],
     keywords: dict[str, Any],

@@ -17,17 +17,18 @@ from fastdl._core.dlpack cimport (
 )
 from fastdl._core.native cimport (
     FASTDL_MAX_NDIM, FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM, fastdl_find_device, fdl_description,
-    fdl_failure, fdl_has_driver, fdl_make_tensor, fdl_order_for, fdl_ready_for, fdl_tensor_wrap,
+    fdl_failure, fdl_has_driver, fdl_order_for, fdl_ready_for, fdl_tensor_wrap,
     fdl_work,
 )
 from fastdl._core.tensor cimport Tensor, describe_object, make_prototype
 from fastdl._devices.native cimport (
-    fdl_capture, fdl_capture_of, fdl_deferred_at_exit, fdl_deferred_count, fdl_driver,
-    fdl_driver_find, fdl_driver_replace, fdl_end_after_wait, fdl_end_deferred, fdl_enter,
-    fdl_event_forget, fdl_leave, fdl_memory_on_device, fdl_pointer_find, fdl_scope,
-    fdl_stream_scope, fdl_stream_scope_begin, fdl_stream_scope_end, fdl_transfer, fdl_work_edges,
-    fdl_work_forget, fdl_work_is_callers, fdl_work_of, fdl_work_ready_on, fdl_work_record,
-    fdl_work_record_on, fdl_work_release, fdl_work_stream, fdl_work_wait,
+    fdl_capture, fdl_capture_of, fdl_deferred_at_exit, fdl_deferred_at_import, fdl_deferred_count,
+    fdl_driver, fdl_driver_find, fdl_driver_replace, fdl_end_after_wait, fdl_end_deferred,
+    fdl_enter, fdl_event_forget, fdl_exchanges_at_import, fdl_leave, fdl_memory_on_device,
+    fdl_pointer_find, fdl_scope, fdl_stream_scope, fdl_stream_scope_begin, fdl_stream_scope_end,
+    fdl_transfer, fdl_work_edges, fdl_work_forget, fdl_work_is_callers, fdl_work_of,
+    fdl_work_ready_on, fdl_work_record, fdl_work_record_on, fdl_work_release, fdl_work_stream,
+    fdl_work_wait,
 )
 from fastdl._core.tensor import describe
 
@@ -176,8 +177,10 @@ def find_pointer(int32_t type, address):
     return <int32_t>found.device_type, found.device_id
 
 
-def on_memory(address, tuple shape, tuple strides, tuple dtype, tuple device, bint readonly, owner):
-    """A Tensor on foreign memory, which `owner` keeps alive. `strides` in elements."""
+def on_memory(address, tuple shape, tuple strides, tuple dtype, tuple device, bint readonly, owner,
+              tuple given=None):
+    """A Tensor on foreign memory, which `owner` keeps alive. `strides` in elements; `given` as for
+    describe_object."""
     cdef int64_t dims[128]
     cdef DLTensor tensor
     cdef Py_ssize_t i
@@ -194,7 +197,7 @@ def on_memory(address, tuple shape, tuple strides, tuple dtype, tuple device, bi
     for i in range(tensor.ndim):
         tensor.shape[i] = shape[i]
         tensor.strides[i] = strides[i]
-    return fdl_make_tensor(describe_object(&tensor, flags, owner))
+    return fdl_tensor_wrap(<fdl_description *>describe_object(&tensor, flags, owner, given))
 
 
 # ---- work streams ---------------------------------------------------------------------------
@@ -221,7 +224,7 @@ cdef class StreamScope:
     def begin(self):
         with cython.critical_section(self):
             if self.entered:
-                raise RuntimeError("this use_stream is entered already: make another")
+                raise RuntimeError("this use_stream has been entered already: create another")
             self.entered = True
         Py_INCREF(self)  # dropped without `end`, it goes on
         fdl_stream_scope_begin(&self.scope)
@@ -266,28 +269,40 @@ def has_driver(int32_t type):
         fdl_has_driver(kind_of(type)))
 
 
-def call_on(int32_t type, int32_t ordinal, int64_t stream, function, dict keywords):
-    """`function(**keywords)` with a device current, if it has a driver. The previous device is
-    restored afterwards, whatever the function did.
-
-    BufferError instead if the function could not use `stream` without breaking a graph capture;
-    -1: it uses none.
-    """
+cdef int ask_capture(fdl_driver *driver, int32_t ordinal, int64_t stream,
+                     fdl_failure *failure) noexcept nogil:
+    """-1 if `stream`, of device `ordinal`, cannot be used without breaking a graph capture."""
     cdef fdl_scope scope
     cdef fdl_capture capture
+    if fdl_enter(driver, ordinal, &scope, failure) < 0:
+        return -1
+    cdef int failed = fdl_capture_of(driver, stream, &capture, failure)
+    fdl_leave(&scope)
+    return failed
+
+
+def call_on(tuple device, tuple where, int64_t stream, function, dict keywords):
+    """`function(**keywords)` with `device`, (type, number), current, if it has a driver. The
+    previous device is restored afterwards, whatever the function did.
+
+    BufferError instead if the function could not use `stream`, of device `where`, without breaking
+    a graph capture; -1: it uses none.
+    """
+    cdef fdl_scope scope
     cdef fdl_failure failure
+    cdef int32_t type = device[0], ordinal = device[1], there = where[1]
     if fastdl_find_device(type).host or not has_driver(type):
         return function(**keywords)
     cdef fdl_driver *driver = find_driver(type)
-    cdef int failed
+    cdef fdl_driver *other = driver if stream == -1 else find_driver(where[0])
+    cdef int failed = 0
     with nogil:
-        failed = fdl_enter(driver, ordinal, &scope, &failure)
+        if stream != -1:
+            failed = ask_capture(other, there, stream, &failure)
+        if failed == 0:
+            failed = fdl_enter(driver, ordinal, &scope, &failure)
     check(failed, &failure)
     try:
-        if stream != -1:
-            with nogil:
-                failed = fdl_capture_of(driver, stream, &capture, &failure)
-            check(failed, &failure)
         return function(**keywords)
     finally:
         with nogil:
@@ -309,6 +324,8 @@ def at_exit():
     fdl_deferred_at_exit()
 
 
+fdl_deferred_at_import()
+fdl_exchanges_at_import()
 atexit.register(at_exit)
 
 

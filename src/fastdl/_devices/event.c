@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "_core/layout.h"
+#include "_memory/layout.h"
 
 struct fdl_event {
     fdl_event *next; /* of those kept for reuse */
@@ -24,6 +24,7 @@ static fdl_event *take_kept(fdl_driver *driver, int32_t ordinal)
     fdl_lock_take(&fdl_lists);
     while ((event = *list) != NULL) {
         *list = event->next;
+        fdl_store_release(&driver->spare_events[ordinal], driver->spare_events[ordinal] - 1);
         if (event->life == life)
             break;
         event->next = dead;
@@ -56,11 +57,26 @@ static fdl_event *new_event(fdl_driver *driver, int32_t ordinal, fdl_failure *fa
     return NULL;
 }
 
+#define MOST_KEPT 1024
+
+/* In a scope of any device: destroys an event that nobody needs. Not where that may make the host
+ * wait, as on HIP, and so break a capture. */
+static void give_back_one(fdl_driver *driver, int32_t ordinal)
+{
+    fdl_event *event;
+    if (fdl_load_acquire(&driver->spare_events[ordinal]) <= MOST_KEPT ||
+        fdl_disturbs_captures(driver) || (event = take_kept(driver, ordinal)) == NULL)
+        return;
+    (void)FDL_ASK(driver, event_destroy, event->handle);
+    free(event);
+}
+
 /* A new reference to an event of device `ordinal` that may be recorded anew. */
 static fdl_event *take_event(fdl_driver *driver, int32_t ordinal, fdl_failure *failure)
 {
     fdl_scope scope;
     fdl_event *event = take_kept(driver, ordinal);
+    give_back_one(driver, ordinal);
     if (event == NULL && fdl_enter_primary(driver, ordinal, &scope, failure) == 0) {
         event = new_event(driver, ordinal, failure);
         fdl_leave(&scope);
@@ -119,12 +135,15 @@ void fdl_event_retain(fdl_event *event)
 void fdl_event_release(fdl_event *event)
 {
     fdl_event **list;
+    int *count;
     if (event == NULL || !fdl_count_release(&event->refs))
         return;
     list = &event->driver->events[event->ordinal];
+    count = &event->driver->spare_events[event->ordinal];
     fdl_lock_take(&fdl_lists);
     event->next = *list;
     *list = event;
+    fdl_store_release(count, *count + 1);
     fdl_lock_give(&fdl_lists);
 }
 
@@ -153,8 +172,7 @@ int fdl_event_wait(const fdl_event *event, fdl_failure *failure)
 int fdl_event_is_complete(const fdl_event *event)
 {
     int mode, complete;
-    /* On HIP a query breaks the captures of all threads, whatever their mode. */
-    if (event->driver->kind == FASTDL_STREAM_ROCM && fdl_load_acquire(&event->driver->captures))
+    if (fdl_disturbs_captures(event->driver))
         return 0;
     mode = fdl_relax_captures(event->driver);
     complete = is_gone(event) || FDL_ASK(event->driver, event_query, event->handle) == 0;

@@ -3,9 +3,9 @@
  * Events: "the work that was queued on a stream so far", in a form that outlives the stream.
  *
  * An event belongs to fastdl, so any thread can wait for it, even after its stream is gone. Events
- * are kept for reuse by device: a wait that was queued refers to what the event meant then, so an
- * event can be reused as soon as its waits are queued. They are reference counted, since one thread
- * may wait for an event while another drops it.
+ * are kept for reuse by device, up to a number: a wait that was queued refers to what the event
+ * meant then, so an event can be reused as soon as its waits are queued. They are reference
+ * counted, since one thread may wait for an event while another drops it.
  *
  * All are of primary contexts (CUDA), since any other may be destroyed at any time. A driver
  * records an event on streams of its own context alone, so what is queued on the streams of
@@ -15,7 +15,7 @@
 #ifndef FASTDL_DEVICES_EVENT_H_
 #define FASTDL_DEVICES_EVENT_H_
 
-#include "_core/atomics.h"
+#include "_memory/atomics.h"
 
 #include "driver.h"
 

@@ -1,11 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * What an exchange means for memory on devices: the answers to the host core (devices.h).
- */
-#include "_core/devices.h"
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exchanges.h"
 
-#include "_core/lifetime.h"
-#include "_core/object.h"
+#include "_core/devices.h"
 
 #include "driver.h"
 #include "memory.h"
@@ -26,12 +22,7 @@ static fdl_work *work_of(fdl_description *description)
     return work;
 }
 
-static const fastdl_device_fact *fact_of(const fdl_description *description)
-{
-    return fastdl_find_device((int32_t)description->managed.dl_tensor.device.device_type);
-}
-
-int fdl_has_driver(int kind)
+static int has_driver(int kind)
 {
     fdl_failure ignored;
     return fdl_driver_find(kind, &ignored) != NULL;
@@ -39,15 +30,12 @@ int fdl_has_driver(int kind)
 
 /* ---- imports ---- */
 
-int fdl_came_through(fdl_description *description, const DLPackExchangeAPI *table, int known,
-                     int order)
+static int imported_by_table(fdl_description *description, const DLPackExchangeAPI *table,
+                             int known, int order)
 {
     DLDevice device = description->managed.dl_tensor.device;
-    fdl_work *work;
+    fdl_work *work = work_of(description);
     fdl_failure failure;
-    if (!fdl_is_ordered(fact_of(description)))
-        return 0;
-    work = work_of(description);
     if (work == NULL)
         return -1;
     if (!known)
@@ -55,7 +43,7 @@ int fdl_came_through(fdl_description *description, const DLPackExchangeAPI *tabl
     if (order == FDL_CALLER_ORDERS) {
         if (known || fdl_work_ready_for(work, -1, &failure) == 0)
             return 0;
-    } else if ((!known || fdl_work_came_back(work, table, &failure) == 0) &&
+    } else if ((!known || fdl_work_reimported(work, table, &failure) == 0) &&
                (order == FDL_ORDER_LATER ||
                 fdl_work_ready_for(work, fdl_work_stream(device), &failure) == 0)) {
         return 0;
@@ -63,24 +51,17 @@ int fdl_came_through(fdl_description *description, const DLPackExchangeAPI *tabl
     return raise_failure(&failure);
 }
 
-int fdl_ordered_by_caller(fdl_description *description)
+static int ordered_by_caller(fdl_description *description)
 {
-    int kind = fact_of(description)->stream; /* pinned memory has streams as well */
-    fdl_work *work;
+    fdl_work *work = work_of(description);
     fdl_failure failure;
-    if (description->block->work != NULL || /* which is ordered already */
-        (kind != FASTDL_STREAM_CUDA && kind != FASTDL_STREAM_ROCM))
-        return 0;
-    work = work_of(description);
     return work == NULL ? -1 : fdl_work_ready_on(work, -1, -1, &failure);
 }
 
-int fdl_came_from_c(fdl_description *description)
+static int imported_from_c(fdl_description *description)
 {
     fdl_work *work;
     fdl_failure failure;
-    if (!fdl_is_ordered(fact_of(description)))
-        return 0;
     if (description->block->work != NULL) { /* of fastdl_empty, or it came back */
         fdl_work_note_lent(description->block->work);
         return 0;
@@ -91,7 +72,7 @@ int fdl_came_from_c(fdl_description *description)
     return fdl_work_ready_from_c(work, &failure) == 0 ? 0 : raise_failure(&failure);
 }
 
-int fdl_ready_for(PyObject *tensor, int64_t stream)
+static int ready_for(PyObject *tensor, int64_t stream)
 {
     fdl_failure failure;
     if (fdl_work_ready_for(fdl_description_in(tensor)->block->work, stream, &failure) == 0)
@@ -101,47 +82,37 @@ int fdl_ready_for(PyObject *tensor, int64_t stream)
 
 /* ---- exports ---- */
 
-int fdl_order_for(PyObject *tensor, int64_t stream)
+static int order_for(PyObject *tensor, int64_t stream)
 {
-    fdl_work *work = fdl_description_in(tensor)->block->work;
     fdl_failure failure;
-    if (work == NULL || fdl_work_order(work, stream, &failure) == 0)
+    if (fdl_work_order(fdl_description_in(tensor)->block->work, stream, &failure) == 0)
         return 0;
     return fdl_raise_about(tensor, &failure, "ordered for stream", stream);
 }
 
-int fdl_order_for_work(PyObject *tensor)
+static int order_for_work(PyObject *tensor)
 {
-    const fdl_description *description = fdl_description_in(tensor);
-    if (description->block->work == NULL)
-        return 0;
-    return fdl_order_for(tensor, fdl_work_stream(description->managed.dl_tensor.device));
+    return order_for(tensor, fdl_work_stream(fdl_description_in(tensor)->managed.dl_tensor.device));
 }
 
-int fdl_lend(const fdl_description *description)
+static int await_for_host(const fdl_description *description)
 {
     fdl_failure failure;
-    fdl_work *work = description->block->work;
-    if (work == NULL)
-        return 0;
-    if (fact_of(description)->host)
-        return fdl_await_for_host(description);
-    return fdl_work_lend(work, &failure) == 0 ? 0 : raise_failure(&failure);
+    return fdl_work_wait(description->block->work, &failure) == 0 ? 0 : raise_failure(&failure);
 }
 
-int fdl_await_for_host(const fdl_description *description)
+static int lend(const fdl_description *description)
 {
     fdl_failure failure;
-    fdl_work *work = description->block->work;
-    if (work == NULL || fdl_work_wait(work, &failure) == 0)
-        return 0;
-    return raise_failure(&failure);
+    if (fdl_fact_of(description)->host)
+        return await_for_host(description);
+    return fdl_work_lend(description->block->work, &failure) == 0 ? 0 : raise_failure(&failure);
 }
 
 /* ---- two functions of every exchange table of fastdl ---- */
 
-int fdl_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
-                 void (*SetError)(void *error_ctx, const char *kind, const char *message))
+static int allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
+                    void (*SetError)(void *error_ctx, const char *kind, const char *message))
 {
     const char *kind = "BufferError", *message;
     fastdl_layout layout;
@@ -155,7 +126,10 @@ int fdl_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *erro
     tensor.strides = NULL;
     tensor.byte_offset = 0;
     fault = fastdl_check(&tensor, 0, &layout);
-    if (fault != FASTDL_OK) {
+    if (fault == FASTDL_OFFSET_OVERFLOW) { /* of 32 bits, by the size alone */
+        kind = "MemoryError";
+        message = "more bytes than there are addresses";
+    } else if (fault != FASTDL_OK) {
         message = fastdl_fault_text(fault);
     } else {
         description = fdl_memory_on_device(&tensor, 0, layout.nbytes, &failure);
@@ -173,7 +147,7 @@ int fdl_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *erro
     return -1;
 }
 
-int fdl_current_work_stream(DLDeviceType type, int32_t id, void **out)
+static int current_work_stream(DLDeviceType type, int32_t id, void **out)
 {
     DLDevice device;
     int64_t stream;
@@ -182,4 +156,22 @@ int fdl_current_work_stream(DLDeviceType type, int32_t id, void **out)
     stream = fdl_work_stream(device);
     *out = stream <= 1 ? NULL : fdl_handle(stream); /* 0 and 1 are the default stream, -1 is none */
     return 0;
+}
+
+void fdl_exchanges_at_import(void)
+{
+    static const fdl_device_calls calls = {
+        .has_driver = has_driver,
+        .imported_by_table = imported_by_table,
+        .ordered_by_caller = ordered_by_caller,
+        .imported_from_c = imported_from_c,
+        .ready_for = ready_for,
+        .order_for = order_for,
+        .order_for_work = order_for_work,
+        .lend = lend,
+        .await_for_host = await_for_host,
+        .allocate = allocate,
+        .current_work_stream = current_work_stream,
+    };
+    fdl_devices = &calls;
 }

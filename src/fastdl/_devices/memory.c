@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "_core/layout.h"
+#include "_memory/layout.h"
 
 #include "deferred.h"
 #include "ordering.h"
@@ -57,7 +57,7 @@ static int drop_allocation(fdl_block *block, int attached)
     allocation *memory = block->owner;
     (void)attached;
     if (!fdl_host_may_wait(memory->driver) || !give_back(memory, block->work)) {
-        fdl_defer(block);
+        fdl_defer(block, memory->driver);
         return 0;
     }
     free(memory);
@@ -134,9 +134,9 @@ fdl_description *fdl_memory_on_device(const DLTensor *prototype, uint64_t flags,
 
     if (fact->type == kDLCPU) {
         description = fdl_memory_new(&tensor, flags, nbytes);
-        if (description == NULL) {
+        if (description == NULL)
             (void)fdl_refuse_memory(failure);
-        } else {
+        else if (tensor.strides != NULL) { /* a copy that keeps those of its source */
             tensor.data = description->managed.dl_tensor.data;
             fdl_description_fill(description, &tensor, flags);
         }

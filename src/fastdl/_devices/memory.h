@@ -14,7 +14,7 @@
 #ifndef FASTDL_DEVICES_MEMORY_H_
 #define FASTDL_DEVICES_MEMORY_H_
 
-#include "_core/block.h"
+#include "_memory/block.h"
 
 #include "driver.h"
 

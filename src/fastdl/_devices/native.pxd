@@ -27,12 +27,17 @@ cdef extern from "_devices/driver.h" nogil:
 cdef extern from "_devices/deferred.h" nogil:
     void fdl_end_deferred()
     int fdl_end_after_wait()
+    void fdl_deferred_at_import()
     void fdl_deferred_at_exit()
     void fdl_deferred_count(int64_t *put_off, int64_t *waiting)
 
 
 cdef extern from "_devices/event.h" nogil:
     void fdl_event_forget(fdl_driver *)
+
+
+cdef extern from "_devices/exchanges.h" nogil:
+    void fdl_exchanges_at_import()
 
 
 # Those that may ask a producer's table need a thread state.

@@ -3,8 +3,10 @@
 
 #include <stdlib.h>
 
-#include "_core/layout.h"
 #include "_core/lifetime.h"
+#include "_memory/layout.h"
+
+#include <fastdl/fastdl.h>
 
 #include "deferred.h"
 #include "event.h"
@@ -22,7 +24,7 @@ struct fdl_work {
     int callers;      /* imported with stream=-1 */
     int lent;         /* to C code that works on the work stream of its thread */
     int held;         /* see fdl_work_hold */
-    int came_back;    /* see fdl_work_came_back */
+    int came_back;    /* see fdl_work_reimported */
     int unrecorded;   /* no driver: all that is known is `stream` */
     int64_t stream;   /* if unrecorded */
     fdl_capture home; /* active: ready on its stream in that capture, and nowhere else */
@@ -256,7 +258,8 @@ static int stream_of(const DLPackExchangeAPI *table, DLDevice device, int64_t *s
                           "the exchange table of the producer cannot tell its current "
                           "stream on device (%d, %d): its library is at fault",
                           (int)device.device_type, (int)device.device_id);
-    fdl_clear_error(); /* it claims to have succeeded */
+    if (!fastdl_has_succeeded_())
+        return -1;
     *stream = handle == NULL ? fdl_default_stream(kind) : (int64_t)(uintptr_t)handle;
     return 0;
 }
@@ -269,7 +272,9 @@ static int producers_stream(const fdl_work *work, int64_t *stream, fdl_failure *
 
 static int refuse_capture(const fdl_work *work, fdl_failure *failure)
 {
-    if (work->kind == FASTDL_STREAM_ROCM) /* see fdl_event_is_complete */
+    fdl_failure ignored;
+    const fdl_driver *driver = fdl_driver_find(work->kind, &ignored);
+    if (driver != NULL && fdl_disturbs_captures(driver)) /* see fdl_event_is_complete */
         return fdl_refuse(failure, "a graph is being captured, and the tensor may have work in "
                                    "flight outside of it, after which HIP cannot be asked: pass "
                                    "stream=-1 if that work has ended, or does not matter");
@@ -289,8 +294,8 @@ static int is_idle(fdl_driver *driver, const fdl_work *work, int64_t source)
 }
 
 /* Makes `stream` wait for what is queued on `source` now. Both may be in one capture. */
-static int bridge(fdl_driver *driver, const fdl_work *work, int64_t source, int64_t stream,
-                  fdl_failure *failure)
+static int order_streams(fdl_driver *driver, const fdl_work *work, int64_t source, int64_t stream,
+                         fdl_failure *failure)
 {
     fdl_event *event = fdl_event_record(driver, work->device.device_id, source, failure);
     int failed = event == NULL || fdl_event_order(event, stream, failure) < 0;
@@ -307,7 +312,7 @@ static int bridge_checked(fdl_driver *driver, const fdl_work *work, int64_t sour
         return -1;
     if ((other.active || capture->active) && !fdl_same_capture(&other, capture))
         return !other.active && is_idle(driver, work, source) ? 0 : refuse_capture(work, failure);
-    return bridge(driver, work, source, stream, failure);
+    return order_streams(driver, work, source, stream, failure);
 }
 
 /* ---- ordering ---- */
@@ -374,7 +379,7 @@ static int order_at_home(fdl_work *work, fdl_driver *driver, const fdl_capture *
         return -1;
     if (!fdl_same_capture(&home, capture)) /* its handle is another stream's now */
         return refuse_abroad(failure);
-    return bridge(driver, work, home.stream, capture->stream, failure);
+    return order_streams(driver, work, home.stream, capture->stream, failure);
 }
 
 /* The same, and after the sources, which are streams of the device. */
@@ -411,7 +416,8 @@ const DLPackExchangeAPI *fdl_work_producer(const fdl_work *work, DLDevice device
     if (work->producer == NULL)
         return NULL;
     failed = stream_of(work->producer, device, &stream, &ignored);
-    fdl_clear_error();
+    if (!fastdl_clear_if_(PyExc_Exception))
+        return NULL;
     driver = failed ? NULL : fdl_driver_find(work->kind, &ignored);
     if (driver == NULL || fdl_enter(driver, device.device_id, &scope, &ignored) < 0)
         return NULL;
@@ -545,7 +551,7 @@ int fdl_work_record(fdl_work *work, int64_t stream, fdl_failure *failure)
     return fdl_work_record_on(work, work->device.device_id, stream, failure);
 }
 
-int fdl_work_came_back(fdl_work *work, const DLPackExchangeAPI *table, fdl_failure *failure)
+int fdl_work_reimported(fdl_work *work, const DLPackExchangeAPI *table, fdl_failure *failure)
 {
     int64_t source = -1;
     fdl_failure ignored;
@@ -714,10 +720,10 @@ int fdl_work_finish(fdl_work *work, fdl_failure *failure)
 }
 
 /* Before a block ends: a wait for what fastdl itself queued on foreign memory. */
-static int settle_block(fdl_block *block)
+static int wait_for_block(fdl_block *block)
 {
     fdl_failure failure;
-    const fdl_driver *driver;
+    fdl_driver *driver;
     if (!fdl_load_acquire(&block->work->held) || fdl_driver_is_lost())
         return 1;
     driver = fdl_driver_find(block->work->kind, &failure);
@@ -726,11 +732,11 @@ static int settle_block(fdl_block *block)
     if ((has_no_edges(block->work) || fdl_host_may_wait(driver)) &&
         (fdl_work_finish(block->work, &failure) == 0 || !fdl_driver_refuses_now(failure.code)))
         return 1;
-    fdl_defer(block);
+    fdl_defer(block, driver);
     return 0;
 }
 
-static const fdl_work_end end = {settle_block, fdl_work_free};
+static const fdl_work_end end = {wait_for_block, fdl_work_free};
 
 int fdl_work_release(fdl_work *work, int64_t stream, fdl_failure *failure)
 {
@@ -764,7 +770,7 @@ void fdl_stream_scope_begin(fdl_stream_scope *scope)
     innermost = scope;
 }
 
-static int settle_scope(const fdl_stream_scope *scope, fdl_failure *failure)
+static int record_scope(const fdl_stream_scope *scope, fdl_failure *failure)
 {
     int kind = fastdl_find_device((int32_t)scope->device.device_type)->stream;
     fdl_work **place = left_on(scope->device, kind), *work;
@@ -782,7 +788,7 @@ int fdl_stream_scope_end(fdl_stream_scope *scope, fdl_failure *failure)
     for (fdl_stream_scope **link = &innermost; *link != NULL; link = &(*link)->outer)
         if (*link == scope) { /* not always the innermost: generators may interleave */
             *link = scope->outer;
-            return settle_scope(scope, failure);
+            return record_scope(scope, failure);
         }
     return 1;
 }

@@ -44,7 +44,7 @@ void fdl_work_from_table(fdl_work *work, const DLPackExchangeAPI *producer);
 /* The memory is already known and came back through this table, whose library may have queued
  * unrecorded work on it: what its current stream holds becomes an edge. fdl_work_ready_for follows.
  */
-int fdl_work_came_back(fdl_work *work, const DLPackExchangeAPI *table, fdl_failure *failure);
+int fdl_work_reimported(fdl_work *work, const DLPackExchangeAPI *table, fdl_failure *failure);
 
 /* The table that the memory came through, for more memory from its allocator on `device`. NULL if
  * there is none, and while its library captures a graph, whose memory that would be. Asks the

@@ -2,7 +2,7 @@
 #include "pointer_attributes.h"
 
 #include "_core/gil.h"
-#include "_core/layout.h"
+#include "_memory/layout.h"
 
 /* ---- CUDA ---- */
 

@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-#include "_core/copy.h"
 #include "_core/gil.h"
 #include "_core/import.h"
+#include "_memory/copy.h"
 
 #include <fastdl/fastdl.h>
 
@@ -31,6 +31,7 @@ typedef struct {
     int32_t ordinal; /* of `stream` */
     int64_t stream;
     int finished; /* the host waits for the copy in every case */
+    int refused;  /* between two devices: by way of the host it may be possible */
 } transfer;
 
 static const fastdl_device_fact *fact_of(DLDevice device)
@@ -42,6 +43,11 @@ static const fastdl_device_fact *fact_of(DLDevice device)
 static int is_asynchronous(const transfer *t, DLDevice device)
 {
     return fact_of(device)->stream == t->driver->kind;
+}
+
+static int is_between_devices(const transfer *t)
+{
+    return !fact_of(t->from)->host && !fact_of(t->to)->host && t->from.device_id != t->to.device_id;
 }
 
 static const DLTensor *tensor_of(const transfer *t)
@@ -78,7 +84,6 @@ static int choose(transfer *t)
     const DLTensor *tensor = tensor_of(t);
     uint64_t span = (uint64_t)t->layout.high - (uint64_t)t->layout.low;
     int wasteful = span / MOST_WASTE > (uint64_t)t->layout.nbytes;
-    int gaps = span != (uint64_t)t->layout.nbytes;
     int to_host = fact_of(t->to)->host;
     t->rows.width = (size_t)span;
     t->rows.height = 1;
@@ -87,9 +92,12 @@ static int choose(transfer *t)
         return 1;
     if (fact_of(tensor->device)->host)
         return 0;
-    if ((to_host ? wasteful : gaps) && rows_of(tensor, &t->rows))
+    if (to_host) {
+        if (wasteful)
+            (void)rows_of(tensor, &t->rows);
         return 1;
-    return to_host || (t->layout.low == 0 && !wasteful && !fastdl_shares_itself_(tensor));
+    }
+    return t->layout.low == 0 && !wasteful && !fastdl_shares_itself_(tensor);
 }
 
 /* ---- the memory ---- */
@@ -102,7 +110,8 @@ static void ignore_error(void *context, const char *kind, const char *message)
 }
 
 /* Bytes from the allocator of the table that the source came through, so that the memory is its
- * library's and not fastdl's; NULL if there is none, for whatever reason. The library may still use
+ * library's and not fastdl's; NULL if there is none, for whatever reason, with an exception only if
+ * that is no Exception. The library may still use
  * the memory on its current stream, for which t->stream waits, and may use it again as soon as it
  * is released: so it is held until the work has ended. */
 static fdl_description *memory_of_producer(const transfer *t, const DLTensor *prototype,
@@ -133,14 +142,14 @@ static fdl_description *memory_of_producer(const transfer *t, const DLTensor *pr
     fdl_resume_python(paused);
     memory = managed == NULL ? NULL : fdl_take_versioned(managed, NULL);
     if (memory == NULL) {
-        PyErr_Clear();
+        (void)fastdl_clear_if_(PyExc_Exception);
         return NULL;
     }
     given = &fdl_description_in(memory)->managed.dl_tensor;
     if (given->device.device_type == t->to.device_type &&
         given->device.device_id == t->to.device_id && given->ndim == 1 &&
         given->shape[0] == bytes && given->strides[0] == 1 && given->dtype.bits == 8)
-        result = fdl_describe(fdl_description_in(memory)->block, tensor.ndim);
+        result = fdl_description_new(fdl_description_in(memory)->block, tensor.ndim);
     if (result != NULL) {
         tensor.data = given->data;
         fdl_description_fill(result, &tensor, t->flags);
@@ -149,7 +158,7 @@ static fdl_description *memory_of_producer(const transfer *t, const DLTensor *pr
             fdl_work_from_table(work, table);
         if (work == NULL || fdl_work_ready_for(work, t->stream, &ignored) < 0) {
             fdl_description_release(result, 1);
-            PyErr_Clear(); /* of the table, which could not tell its stream */
+            (void)fastdl_clear_if_(PyExc_Exception); /* the table could not tell its stream */
             result = NULL;
         } else {
             fdl_work_hold(work);
@@ -175,7 +184,7 @@ static fdl_description *new_memory(const transfer *t, fdl_failure *failure)
     }
     if (bytes > 0)
         result = memory_of_producer(t, &prototype, bytes);
-    if (result != NULL)
+    if (result != NULL || PyErr_Occurred())
         return result;
     return fdl_memory_on_device(&prototype, t->flags, bytes, failure);
 }
@@ -208,42 +217,64 @@ enum {
     HIP_INFERRED = 4 /* hipMemcpyDefault: as the pointers are */
 };
 
-/* Queues the copy of rows in device memory, or of one row in any memory, to consecutive bytes. */
-static int copy_rows(fdl_driver *driver, void *target, int target_is_host, const void *source,
-                     const row_layout *rows, void *stream, fdl_failure *failure)
+/* Queues the copy of rows in device memory to consecutive bytes on the host. (Within a device it
+ * may fail, says cuda.h, for a pitch that the driver did not choose.) */
+static int copy_rows(fdl_driver *driver, void *target, const void *source, const row_layout *rows,
+                     void *stream, fdl_failure *failure)
 {
     struct {
         cuda_side source, target;
         size_t width, height;
     } p = {0};
     if (driver->kind == FASTDL_STREAM_ROCM)
-        return rows->height == 1
-                   ? FDL_TRY(driver, failure, hip_copy, target, source, rows->width, HIP_INFERRED,
-                             stream)
-                   : FDL_TRY(driver, failure, hip_copy_2d, target, rows->width, source, rows->pitch,
-                             rows->width, rows->height, HIP_INFERRED, stream);
-    if (rows->height == 1)
-        return FDL_TRY(driver, failure, cu_copy, target, source, rows->width, stream);
+        return FDL_TRY(driver, failure, hip_copy_2d, target, rows->width, source, rows->pitch,
+                       rows->width, rows->height, HIP_INFERRED, stream);
     p.source.type = CU_UNIFIED;
     p.source.device = (uintptr_t)source;
     p.source.pitch = rows->pitch;
-    p.target.type = target_is_host ? CU_HOST : CU_UNIFIED;
+    p.target.type = CU_HOST;
     p.target.host = target;
-    p.target.device = (uintptr_t)target;
     p.target.pitch = p.width = rows->width;
     p.height = rows->height;
     return FDL_TRY(driver, failure, cu_copy_2d, &p, stream);
 }
 
+/* The same from one device to another, whose memory it need not reach: the call for any memory is
+ * refused without peer access, except for some allocators. */
+static int copy_to_peer(const transfer *t, void *target, const void *source, fdl_failure *failure)
+{
+    fdl_driver *driver = t->driver;
+    fdl_scope scope;
+    if (driver->kind == FASTDL_STREAM_ROCM)
+        return FDL_TRY(driver, failure, hip_copy_peer, target, t->to.device_id, source,
+                       t->from.device_id, t->rows.width, fdl_handle(t->stream));
+    /* Its primary context may be known to its library alone. */
+    if (fdl_enter_primary(driver, t->from.device_id, &scope, failure) < 0)
+        return -1;
+    fdl_leave(&scope);
+    return FDL_TRY(driver, failure, cu_copy_peer, target,
+                   fdl_load_pointer(&driver->contexts[t->to.device_id]), source,
+                   fdl_load_pointer(&driver->contexts[t->from.device_id]), t->rows.width,
+                   fdl_handle(t->stream));
+}
+
 /* With the stream's device current, as in all that follows. */
 static int queue(const transfer *t, const fdl_description *result, fdl_failure *failure)
 {
+    fdl_driver *driver = t->driver;
     const char *source = (const char *)tensor_of(t)->data + t->layout.low;
     char *target = result->managed.dl_tensor.data;
     if (!t->compact && t->rows.height == 1)
         target += t->layout.low;
-    return copy_rows(t->driver, target, fact_of(t->to)->host, source, &t->rows,
-                     fdl_handle(t->stream), failure);
+    if (t->rows.height > 1)
+        return copy_rows(driver, target, source, &t->rows, fdl_handle(t->stream), failure);
+    if (is_between_devices(t) && t->from.device_type == t->to.device_type &&
+        t->to.device_type != kDLCUDAManaged) /* which every device reaches */
+        return copy_to_peer(t, target, source, failure);
+    if (driver->kind == FASTDL_STREAM_ROCM)
+        return FDL_TRY(driver, failure, hip_copy, target, source, t->rows.width, HIP_INFERRED,
+                       fdl_handle(t->stream));
+    return FDL_TRY(driver, failure, cu_copy, target, source, t->rows.width, fdl_handle(t->stream));
 }
 
 /* Edges for what was queued, on both sides. */
@@ -267,18 +298,20 @@ static int wait_for_stream(const transfer *t, fdl_failure *failure)
 }
 
 /* *safe: no copy is in flight after a failure, so that both sides may be freed. */
-static int copy_to(const transfer *t, fdl_description *result, int *safe, fdl_failure *failure)
+static int copy_to(transfer *t, fdl_description *result, int *safe, fdl_failure *failure)
 {
     int waits = t->finished || !is_asynchronous(t, t->to) || !is_asynchronous(t, t->from);
     fdl_failure ignored;
     fdl_scope scope;
-    int failed, mode;
+    int failed, refused, mode;
     if (fdl_enter(t->driver, t->ordinal, &scope, failure) < 0)
         return -1;
     mode = fdl_relax_captures(t->driver);
-    failed = queue(t, result, failure) < 0 ||
-             (waits ? wait_for_stream(t, failure) : note_work(t, result, failure)) < 0;
+    failed = queue(t, result, failure) < 0;
+    refused = failed && is_between_devices(t);
+    failed = failed || (waits ? wait_for_stream(t, failure) : note_work(t, result, failure)) < 0;
     *safe = !failed || wait_for_stream(t, &ignored) == 0;
+    t->refused = refused && *safe;
     fdl_restore_captures(t->driver, mode);
     fdl_leave(&scope);
     if (waits && !failed)
@@ -357,7 +390,7 @@ int fdl_transfer(const fdl_description *source, DLDevice target, int64_t stream,
     t.stream = stream != -1 ? stream : fdl_work_stream(device);
     *result = refuse_capture(&t, failure) < 0 ? NULL : copy_on_stream(&t, failure);
     if (*result == NULL)
-        return -1;
+        return t.refused ? 0 : -1;
     (*result)->managed.flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
     return 0;
 }

@@ -9,8 +9,8 @@
  * streams.
  *
  * What one call copies is the span of the source, from its lowest byte to its highest, or rows of
- * it, where the span is mostly gaps. fastdl has no kernels: what is neither is left to the caller,
- * who can go through the host.
+ * it to the host, where the span is mostly gaps. fastdl has no kernels: what is neither is left to
+ * the caller, who can go through the host, and so is what the driver refuses between two devices.
  *
  * Memory for a copy on a device is from the allocator of the table that the source came through, if
  * there is one, and else from the driver (memory.h).
@@ -20,7 +20,7 @@
 #ifndef FASTDL_DEVICES_TRANSFER_H_
 #define FASTDL_DEVICES_TRANSFER_H_
 
-#include "_core/block.h"
+#include "_memory/block.h"
 
 #include "driver.h"
 
@@ -28,7 +28,8 @@
  * one of the two is memory of a driver, and no two of different ones. It is compact and row-major
  * if the source is, or if rows were copied; otherwise it has the source's strides. NULL where one
  * call of the driver cannot do it well: the source is on the host and not compact, or the result
- * would be on a device, and have negative strides, share memory with itself, or be mostly gaps.
+ * would be on a device, and have negative strides, share memory with itself, or be mostly gaps; or
+ * the driver does not copy between the two devices.
  *
  * `stream` belongs to the target's device or, if that is the host, to the source's; -1: the calling
  * thread's work stream. `finished`: the host waits for the copy in every case. The result has the

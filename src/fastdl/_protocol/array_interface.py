@@ -1,5 +1,7 @@
 """`__array_interface__`, in both directions, and what it shares with `__cuda_array_interface__`."""
 
+from operator import index
+
 from fastdl._core import tensor as core
 from fastdl._core.device import CPU
 from fastdl._core.dtype import DType, of_typestr, typestr_of
@@ -21,9 +23,11 @@ class Interface:
         if not isinstance(entries, dict):
             raise self.malformed("a dict", entries)
         self._entries = dict(entries)
-        self.version = self.get("version")
-        if self.version not in versions:
-            raise self.malformed(f"version {' or '.join(map(str, versions))}", self.version)
+        version = self.get("version")
+        number = as_int(version)
+        if number is None or number not in versions:
+            raise self.malformed(f"version {' or '.join(map(str, versions))}", version)
+        self.version = number
         if self.get("mask") is not None:
             raise BufferError(
                 f"{type_name(x)!r} has a mask, which a tensor cannot express: fill the masked "
@@ -33,9 +37,9 @@ class Interface:
     def get(self, key: str):
         return self._entries.get(key)
 
-    def holds_alone(self, key: str) -> bool:
-        """Whether nobody else has the entry, so that `x` copied its data for this call."""
-        return core.holds_alone(self._entries, key)
+    def is_new(self, key: str) -> bool:
+        """Whether the entry is bytes that nobody else has: `x` copied its data for this call."""
+        return isinstance(core.sole_owner(self._entries, key), bytes | bytearray)
 
     def malformed(self, expected: str, got) -> BufferError:
         return BufferError(
@@ -69,24 +73,35 @@ class Interface:
 
     def pointer(self, data) -> tuple:
         """(address, whether it is read-only)."""
-        if not isinstance(data, tuple) or len(data) != 2 or not is_int(data[0]):
+        try:
+            address, readonly = data if isinstance(data, tuple) else ()
+            address, readonly = as_int(address), bool(readonly)
+        except (TypeError, ValueError):  # an array is neither true nor false
+            address = None
+        if address is None:
             raise self.malformed("data as (address, read-only)", data)
-        address = data[0].__index__()
         if not 0 <= address < 2**64:
             raise self.malformed("an address of 64 bits", address)
-        return address, bool(data[1])
+        return address, readonly
 
     def _ints(self, what: str, values) -> tuple:
-        if not isinstance(values, tuple) or not all(map(is_int, values)):
+        items = values if isinstance(values, tuple) else (None,)
+        ints = tuple(number for number in map(as_int, items) if number is not None)
+        if len(ints) != len(items):
             raise self.malformed(f"{what} as a tuple of ints", values)
-        values = tuple(value.__index__() for value in values)
-        if any(not -(2**63) <= value < 2**63 for value in values):
+        if any(not -(2**63) <= value < 2**63 for value in ints):
             raise self.malformed(f"{what} of 64 bits", values)
-        return values
+        return ints
 
 
-def is_int(value) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool)
+def as_int(value) -> "int | None":
+    """What `value` is as an index; None if it is none, as a bool or an array of several."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return index(value)
+    except TypeError:
+        return None
 
 
 def compact_strides(shape: tuple) -> tuple:
@@ -112,7 +127,7 @@ def import_array(x):
     dtype, shape = interface.dtype(), interface.shape()
     strides = interface.strides(shape, dtype.itemsize)
     numbers = dtype.__dlpack_data_type__()
-    copied = interface.holds_alone("data")
+    copied = interface.is_new("data")
     data = interface.get("data")
     if isinstance(data, tuple):
         address, readonly = interface.pointer(data)
@@ -120,15 +135,15 @@ def import_array(x):
         return driver.on_memory(
             address, shape, strides, numbers, CPU.__dlpack_device__(), readonly, x
         )
-    offset = interface.get("offset") or 0
-    if not is_int(offset) or not 0 <= offset < 2**63:
-        raise interface.malformed("an offset in bytes", offset)
+    given = interface.get("offset")
+    offset = 0 if given is None else as_int(given)
+    if offset is None or not 0 <= offset < 2**63:
+        raise interface.malformed("an offset in bytes", given)
     try:
         tensor = core.from_memory(x if data is None else data, shape, numbers, strides, offset)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise interface.malformed("data that holds the elements", data) from error
-    owns = isinstance(data, bytes | bytearray)  # or is a view of others'
-    return core.mark_copied(tensor) if copied and owns else tensor
+    return core.mark_copied(tensor) if copied else tensor
 
 
 def export_array(tensor) -> dict:

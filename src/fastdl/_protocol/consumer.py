@@ -1,16 +1,22 @@
 """from_dlpack in Python: version negotiation and the stream handshake, as a consumer.
 
+It has two steps. `plan` decides how to get the tensor, from what is known of the type, from where
+the data says that it is, and from what the caller asks for. `carry_out` does it, and decides only
+what nobody can know before: whether a path refuses, and which device the data is really on.
+
 This function is complete by itself and is meant to be read as the specification of what fastdl
 does. `fastdl.from_dlpack` is a compiled entry in front of it that serves the plain call on a type
 with an exchange table; it differs only in speed.
 """
+
+from collections import namedtuple
 
 from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._core.device import CPU, Device, DeviceType, normalised
 from fastdl._core.errors import CopyRequiredError, type_name
 from fastdl._devices import driver
-from fastdl._protocol.placement import copy_obstacle, make_copy, satisfies
+from fastdl._protocol.placement import copy_obstacle, make_copy, mark_unless_shared, satisfies
 from fastdl._protocol.streams import DEFAULT, consumer_stream, ordering
 
 Capsule = type(core.Tensor.__dlpack_c_exchange_api__)
@@ -25,77 +31,227 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
     target = None if device is None else Device(device)
     if copy is not None and not isinstance(copy, bool):
         raise TypeError(f"expected copy=None, True or False, got {copy!r}")
+    return carry_out(x, plan(x, target, copy, stream))
 
+
+# ---- the plan -------------------------------------------------------------------------------
+
+CAPSULE, COPY, TABLE, PROTOCOL, REFUSED = "capsule", "copy", "table", "__dlpack__", "refused"
+
+
+#: How to get the tensor of an object.
+#:
+#: path: CAPSULE: it is in one. COPY: it is a Tensor, which fastdl copies. TABLE: by the exchange
+#:     table of its type. PROTOCOL: by its `__dlpack__`. REFUSED: not at all, since its library
+#:     would not order it.
+#: target, copy, stream: what the caller of from_dlpack asks for. What the exchange has not done of
+#:     it in the end, fastdl does.
+#: otherwise: the plan if the path refuses. None: for TABLE, `__dlpack__`, which is planned when it
+#:     comes to that, since `x` has to be asked where its data is; for others, an error.
+#: order: of TABLE: by the table for the work stream (1), for `stream` once the device of the data
+#:     is known (0), or by the caller (-1).
+#: producer, keywords: of PROTOCOL: what is called, and with what. With `dl_device` or `copy=True`
+#:     its own library copies.
+#: source, where: the device of the data, and that on which it is asked for. None if
+#:     `__dlpack_device__` refused.
+#: ready_on: the number of the stream that is made to wait, and on which the result is ready; -1:
+#:     the caller orders; None: nothing is ordered.
+Plan = namedtuple(
+    "Plan",
+    [
+        "path",
+        "target",
+        "copy",
+        "stream",
+        "otherwise",
+        "order",
+        "producer",
+        "keywords",
+        "source",
+        "where",
+        "ready_on",
+    ],
+    defaults=[None, None, None, None, None, None, None, None, None, None],
+)
+
+PLAIN = {copy: Plan(TABLE, copy=copy, order=1) for copy in (None, False, True)}
+
+
+def plan(x, target, copy, stream):
+    """How to do from_dlpack(x, device=target, copy=copy, stream=stream)."""
     if isinstance(x, Capsule):
         if stream is not None:
             raise TypeError(
                 "expected no stream with a capsule: the exchange was ordered when its producer "
                 "made it"
             )
-        # copy=False binds fastdl, not what the producer did to make the capsule.
-        tensor = core.import_capsule(x)
-        return ensure_placement(tensor, target, copy or None, None, tensor.is_copied)
-
+        return Plan(CAPSULE, target, copy)
+    ours = isinstance(x, core.Tensor)
+    if ours and (copy or not satisfies(x.device, target)):
+        return Plan(COPY, target, copy, stream)
+    is_plain = target is None and stream is None
+    if exchange.facts_of(type(x)) & exchange.TYPE_PROTOCOL or (ours and not is_plain):
+        return plan_protocol(x, target, copy, stream)  # a Tensor's table orders for the work stream
     # A table never copies, so it serves copy=False as well.
-    ours = isinstance(x, core.Tensor) and (copy or not satisfies(x.device, target))
-    if ours:
-        tensor = x  # which the copy orders, for its own stream alone
-    elif target is None and stream is None:
-        tensor = exchange.acquire(x)
-    else:
-        tensor = acquire_over_table(x, target, stream)
-    if tensor is None or (
-        not ours
-        and (not satisfies(tensor.device, target) or (copy and not tensor.device.is_host))
-        and has_dlpack_method(x)  # its own library may copy better than fastdl
-    ):
-        tensor = acquire_over_protocol(x, target, copy, stream)
-    return ensure_placement(tensor, target, copy, stream, not ours and tensor.is_copied)
+    return PLAIN[copy] if is_plain else plan_table(target, copy, stream)
 
 
-def acquire_over_table(x, target, stream):
-    """The tensor of `x` by way of its library's exchange table, ready on `stream`.
+def plan_table(target, copy, stream, otherwise=None):
+    """The same by way of an exchange table, for a device or a stream."""
+    return Plan(TABLE, target, copy, stream, otherwise, order=-1 if stream == -1 else 0)
 
-    None if there is no table, or if it is better to ask `x` itself: the data is not on `target`, or
-    there is no driver to order it.
-    """
+
+def plan_protocol(x, target=None, copy=None, stream=None, source=None):
+    """The same by way of `__dlpack__`. `source`: the device of the data, if that is known."""
+    producer = exchange.producer(x)
+    if producer is None:
+        raise TypeError(
+            f"expected a DLPack producer or capsule, got {type_name(x)!r}, which has neither "
+            f"__dlpack__ nor an exchange table{_remedy(x)}"
+        )
+    keywords: dict[str, object] = {"max_version": MAX_VERSION}
+    if source is None:
+        try:
+            source = announced_device(x)
+        except Exception:
+            if exchange.has_native_table(x):  # `__dlpack__` decides what that refused
+                return Plan(PROTOCOL, target, copy, stream, producer=producer, keywords=keywords)
+            raise
+    facts = exchange.facts_of(type(x))
+    where = source
+    elsewhere = not satisfies(source, target)
+    if elsewhere:
+        if copy is False:
+            raise CopyRequiredError(
+                f"data of {type_name(x)!r} on {source} needs a copy to be on {target}, "
+                f"and copy=False"
+            )
+        where = target
+        keywords["dl_device"] = target.__dlpack_device__()
+    if copy is False or (copy and not where.is_host):
+        keywords["copy"] = copy  # host copies are made here, where they certainly happen
+
+    ready_on = consumer_stream(stream, where)
+    has_table = not facts & exchange.TYPE_PROTOCOL
+    theirs = None if elsewhere and stream != -1 else stream  # it may be one of the target's
+    if facts & exchange.TYPE_UNORDERED and ready_on is not None and ready_on != -1:
+        refused = Plan(REFUSED)
+        return plan_table(None, None, theirs, refused) if has_table else refused
+    otherwise = None
+    if elsewhere or keywords.get("copy"):
+        # fastdl may manage what the object's own library cannot, with the data as it is.
+        if has_table:
+            otherwise = plan_table(None, None, theirs)
+        else:
+            otherwise = plan_protocol(x, None, None, theirs, source)
+    # Then it would pass -1 on to the driver.
+    waits = ready_on == -1 and facts & exchange.TYPE_STREAM_NONE_SYNCS
+    if ready_on is not None and not waits and not (stream is None and source.is_host):
+        keywords["stream"] = ready_on  # host data on its way to a device: the default is None there
     if isinstance(x, core.Tensor):
-        return None  # its table orders for the work stream
-    tensor = exchange.acquire(x, order=-1 if stream == -1 else 0)
-    return None if tensor is None else order_table_import(x, tensor, target, stream)
+        ready_on = None  # it sees to that itself
+    return Plan(
+        PROTOCOL, target, copy, stream, otherwise, None, producer, keywords, source, where, ready_on
+    )
 
 
-def order_table_import(x, tensor, target, stream):
-    """The second half of acquire_over_table."""
-    if not satisfies(tensor.device, target):
-        if has_dlpack_method(x):
-            return None
-        stream = -1 if stream == -1 else None  # otherwise it is one of the target's
-    passed = consumer_stream(stream, tensor.device)
-    if passed is None or passed == -1:
-        return tensor
-    if not driver.has_driver(tensor.device.type) and has_dlpack_method(x):
-        return None
-    driver.ready_for(tensor, passed)
+# ---- carrying it out ------------------------------------------------------------------------
+
+
+def carry_out(x, plan):
+    """The tensor of `x`, as planned."""
+    return ensure_placement(acquire(x, plan), plan)
+
+
+def acquire(x, plan):
+    """The tensor of `x` by the path of `plan` or, if that refuses, of the plan that follows it."""
+    if plan.path == TABLE:
+        return accept_from_table(x, plan, exchange.acquire(x, order=plan.order))
+    if plan.path == PROTOCOL:
+        return ask_producer(x, plan)
+    if plan.path == CAPSULE:
+        return core.import_capsule(x)
+    if plan.path == COPY:
+        return x  # which the copy orders, for its own stream alone
+    raise BufferError(
+        f"{type_name(x)!r} ignores `stream`, so its pending work is not ordered: "
+        f"synchronize first, then pass fastdl.from_dlpack(x, stream=-1)"
+    )
+
+
+def accept_from_table(x, plan, tensor):
+    """`tensor`, which the exchange table of `x` gave, ready on the stream of `plan`.
+
+    The next plan is followed if the table refused (None), or if it is better to ask `x`: its own
+    library may copy better than fastdl, and orders without a driver.
+    """
+    if tensor is not None:
+        device = tensor.device
+        elsewhere = not satisfies(device, plan.target)
+        copies = elsewhere or (plan.copy and not device.is_host)
+        if not (copies and has_dlpack_method(x)):
+            if plan.order:
+                return tensor
+            stream = None if elsewhere else plan.stream  # it is one of the target's
+            ready_on = consumer_stream(stream, device)
+            if ready_on is None or ready_on == -1:
+                return tensor
+            if driver.has_driver(device.type) or not has_dlpack_method(x):
+                driver.ready_for(tensor, ready_on)
+                return tensor
+    return acquire(x, plan.otherwise or plan_protocol(x, plan.target, plan.copy, plan.stream))
+
+
+def ask_producer(x, plan):
+    """The tensor that `__dlpack__` of `x` gives, ready on the stream of `plan`.
+
+    The next plan is followed if its library cannot copy.
+    """
+    if plan.source is None:
+        return core.import_capsule(plan.producer(**plan.keywords), producer=x)
+    facts, where, ready_on = exchange.facts_of(type(x)), plan.where, plan.ready_on
+    capsule = None
+    try:
+        capsule, asked = negotiate(x, plan)
+        tensor = core.import_capsule(capsule, facts=facts, producer=x, unordered=False)
+        if tensor.device != where:
+            check_delivery(x, where.__dlpack_device__(), tensor)
+    except (BufferError, RuntimeError, AssertionError, ValueError) as error:
+        # The others are torch's, JAX's and those of NumPy before 2.3.
+        if plan.otherwise is None:
+            raise
+        obstacle = copy_obstacle(plan.source, where)
+        if obstacle is None:
+            return acquire(x, plan.otherwise)
+        if capsule is not None:
+            raise  # what it delivered is at fault
+        raise BufferError(
+            f"data of {type_name(x)!r} on {plan.source} cannot be copied to {where} by its own "
+            f"library, nor by fastdl: {obstacle}"
+        ) from error
+    if ready_on is not None:
+        if ready_on == -1 or tensor.device.id == where.id:
+            driver.ready_on(tensor, ready_on, ready_on)
+        else:
+            driver.ready_abroad(tensor, where.id, ready_on)
+    if facts & exchange.TYPE_ASK_VALUES:
+        core.check_values(x, tensor, facts)
+    if facts & exchange.TYPE_KEEP:
+        core.keep_alive(tensor, x)
+    if plan.copy is False and "copy" not in asked:  # nobody told the producer
+        again = plan._replace(keywords=asked, copy=None)
+        mark_unless_shared(tensor, lambda: ask_producer(x, again))
     return tensor
 
 
-def finish_table_import(x, tensor, device, stream):
-    """The rest of from_dlpack(x, device=device, stream=stream), once the compiled entry has
-    `tensor` from the table of `x`; None if the table refused."""
-    target = None if device is None else Device(device)
-    if tensor is not None:
-        tensor = order_table_import(x, tensor, target, stream)
-    if tensor is None:
-        tensor = acquire_over_protocol(x, target, None, stream)
-    return ensure_placement(tensor, target, None, stream, tensor.is_copied)
-
-
-def ensure_placement(tensor, target, copy, stream, is_copied):
-    """`tensor` on `target`, copied if `copy` says so and the exchange has not done it already
-    (`is_copied`): what fastdl does after the exchange."""
+def ensure_placement(tensor, plan):
+    """`tensor` on the target of `plan`, copied if `plan` says so and the exchange has not done it
+    already: what fastdl does after the exchange."""
+    target, copy = plan.target, plan.copy
+    is_copied = tensor.is_copied and plan.path != COPY
     if satisfies(tensor.device, target):
-        if copy is False and is_copied:
+        # copy=False binds fastdl, not what a producer did to make a capsule.
+        if copy is False and is_copied and plan.path != CAPSULE:
             raise CopyRequiredError(
                 f"{core.describe(tensor)} was copied by its producer in spite of copy=False: pass "
                 f"copy=None to accept the copy"
@@ -108,8 +264,36 @@ def ensure_placement(tensor, target, copy, stream, is_copied):
         )
     if target is None or satisfies(tensor.device, target):
         target = CPU if tensor.device.is_host else tensor.device
-    number = None if stream is None else consumer_stream(stream, target)
+    number = None if plan.stream is None else consumer_stream(plan.stream, target)
     return make_copy(tensor, target, number)
+
+
+def place(tensor, target, copy, stream):
+    """`tensor`, which came by another way than DLPack and which nobody else has, with what the
+    keywords of from_dlpack ask for. `target`: a Device or None."""
+    path = COPY if copy and tensor.readonly else PROTOCOL  # a copy that is asked for is writable
+    placed = ensure_placement(tensor, Plan(path, target, copy, stream))
+    if placed is tensor and stream is not None:
+        number = consumer_stream(stream, tensor.device)
+        if number is not None and number != -1:
+            driver.order(tensor, number)
+    return placed
+
+
+# ---- for the compiled entry -----------------------------------------------------------------
+
+
+def acquire_over_protocol(x, announced=None):
+    """from_dlpack(x) without the table of its type, or after it refused. `announced`: what
+    `__dlpack_device__` returned, if it was called already."""
+    return acquire(x, plan_protocol(x, source=announced and normalised(*announced)))
+
+
+def finish_table_import(x, tensor, device, stream):
+    """from_dlpack(x, device=device, stream=stream), once the table of `x` gave `tensor`, not
+    ordered yet; None if it refused."""
+    plan = Plan(TABLE, None if device is None else Device(device), None, stream, order=0)
+    return ensure_placement(accept_from_table(x, plan, tensor), plan)
 
 
 # ---- asking a producer ----------------------------------------------------------------------
@@ -139,86 +323,6 @@ _OLDER_PROTOCOLS = (
     "__arrow_c_array__",
     "__array__",
 )
-
-
-def acquire_over_protocol(x, target=None, copy=None, stream=None, announced=None):
-    """The tensor of `x` by way of `__dlpack_device__` and `__dlpack__`. `announced`: what the first
-    returned, if it was called already."""
-    producer = exchange.special(x, "__dlpack__")
-    if producer is None:
-        raise TypeError(
-            f"expected a DLPack producer or capsule, got {type_name(x)!r}, which has neither "
-            f"__dlpack__ nor an exchange table{_remedy(x)}"
-        )
-    try:
-        source = announced_device(x) if announced is None else normalised(*announced)
-    except Exception:
-        if exchange.has_native_table(x):  # `__dlpack__` decides what that refused
-            return core.import_capsule(producer(max_version=MAX_VERSION), producer=x)
-        raise
-    facts = exchange.facts_of(type(x))
-    where = source
-    keywords: dict[str, object] = {"max_version": MAX_VERSION}
-
-    if not satisfies(source, target):
-        if copy is False:
-            raise CopyRequiredError(
-                f"data of {type_name(x)!r} on {source} needs a copy to be on {target}, "
-                f"and copy=False"
-            )
-        where = target
-        keywords["dl_device"] = target.__dlpack_device__()
-    if copy is False or (copy and not where.is_host):
-        keywords["copy"] = copy  # host copies are made here, where they certainly happen
-    passed = consumer_stream(stream, where)
-    if facts & exchange.TYPE_UNORDERED and passed is not None and passed != -1:
-        tensor = acquire_over_table(x, None, stream if source == where else None)
-        if tensor is not None:
-            return tensor
-        raise BufferError(
-            f"{type_name(x)!r} ignores `stream`, so nothing orders its work: wait for that work, "
-            f"and pass fastdl.from_dlpack(x, stream=-1)"
-        )
-    waits = passed == -1 and facts & exchange.TYPE_NONE_WAITS  # it passes -1 on to the driver
-    if passed is not None and not waits and not (stream is None and source.is_host):
-        keywords["stream"] = passed  # host data on its way to a device: the default is None there
-
-    capsule = None
-    unused = passed is None or waits or isinstance(x, core.Tensor)  # which asks by itself
-    try:
-        capsule = negotiate(x, producer, keywords, source, where, -1 if unused else passed)
-        tensor = core.import_capsule(
-            capsule, immutable=bool(facts & exchange.TYPE_IMMUTABLE), producer=x, unordered=False
-        )
-        check_delivery(x, where.__dlpack_device__(), tensor)
-    except (BufferError, RuntimeError, AssertionError, ValueError) as error:
-        # The others are torch's, JAX's and those of NumPy before 2.3.
-        # fastdl may manage what the object's own library cannot; `stream` may belong to the other
-        # device.
-        asked = "dl_device" in keywords or keywords.get("copy")
-        if not asked:
-            raise
-        obstacle = copy_obstacle(source, where)
-        if obstacle is not None:
-            if capsule is not None:
-                raise  # what it delivered is at fault
-            raise BufferError(
-                f"data of {type_name(x)!r} on {source} cannot be copied to {where} by its own "
-                f"library, nor by fastdl: {obstacle}"
-            ) from error
-        stream = stream if source == where or stream == -1 else None
-        tensor = acquire_over_table(x, None, stream)
-        return acquire_over_protocol(x, stream=stream) if tensor is None else tensor
-    if passed is not None and not isinstance(x, core.Tensor):
-        if passed == -1 or tensor.device.id == where.id:
-            driver.ready_on(tensor, passed, passed)
-        else:
-            driver.ready_abroad(tensor, where.id, passed)
-    if facts & exchange.TYPE_ASK_BITS:
-        core.check_values(x, tensor)
-    if facts & exchange.TYPE_KEEP:
-        core.keep_alive(tensor, x)
-    return tensor
 
 
 def check_delivery(x, where, tensor) -> None:
@@ -262,12 +366,12 @@ def announced_device(x) -> Device:
         ) from error
 
 
-def negotiate(x, producer, keywords, source, where, stream):
-    """Calls `producer`, whose data is on `source`, with as many of `keywords` as it takes, and
-    returns its capsule, which should be on `where`.
+def negotiate(x, plan):
+    """Calls `__dlpack__` of `x` with as many of the keywords of `plan` as it takes, and returns
+    its capsule, and the keywords that it took.
 
     The device is current during the call: some producers record on the current one. They make
-    `stream` wait, unless it is -1, so fastdl checks first whether a graph capture survives that.
+    `ready_on` wait, so fastdl checks first whether a graph capture survives that.
 
     Three generations are in use: `stream` alone; `version`, with `__dlpack_info__`; and
     `max_version`, `dl_device`, `copy`. The newest is tried first. A keyword is dropped if the
@@ -275,17 +379,20 @@ def negotiate(x, producer, keywords, source, where, stream):
     this very call, or of the call to another `__dlpack__` that they were forwarded to. Such an
     error says nothing about the next object of the type.
     """
-    current = where if source.is_host else source
-    asked = dict(keywords)
-    give_up(x, asked, exchange.refused_by(type(x)))
+    where, source = plan.where, plan.source
+    current = (where if source.is_host else source).__dlpack_device__()
+    there = where.__dlpack_device__()
+    stream = -1 if plan.ready_on is None else plan.ready_on
+    asked = dict(plan.keywords)
+    drop_unsupported_keywords(x, asked, exchange.refused_by(type(x)))
     while True:
         try:
-            capsule = driver.call_on(current.type, current.id, stream, producer, asked)
+            capsule = driver.call_on(current, there, stream, plan.producer, asked)
         except TypeError as error:
             refused = exchange.refusal(error, asked, frames=2)
             if not refused:
                 raise
-            give_up(x, asked, refused, error)
+            drop_unsupported_keywords(x, asked, refused, error)
             continue
         if asked.get("version", 0) >= 100 and core.is_legacy_capsule(capsule):
             # The draft used the old name for a new layout, so this one is unknown. The capsule is
@@ -293,16 +400,16 @@ def negotiate(x, producer, keywords, source, where, stream):
             del capsule
             asked["version"] = DRAFT_OLDEST
             continue
-        return capsule
+        return capsule, asked
 
 
-def give_up(x, asked, refused, error=None) -> None:
+def drop_unsupported_keywords(x, asked, refused, error=None) -> None:
     """Removes the keywords `refused` (bits of KEYWORDS) from `asked`, if the call still means the
     same without them. `error`: what `x` raised about them."""
     for name in [name for name in asked if exchange.KEYWORDS[name] & refused]:
         value = asked.pop(name)
-        # A producer without `copy` makes no copies, and one without `stream` uses the default
-        # stream.
+        # Whether a producer without `copy` has copied is found out afterwards; one without
+        # `stream` uses the default stream.
         if name == "dl_device" or (name == "copy" and value):
             raise BufferError(f"{type_name(x)!r} does not take {name}") from error
         if name == "stream" and value not in (0, 1):

@@ -5,7 +5,7 @@ from fastdl._core.device import DeviceType
 from fastdl._core.dtype import typestr_of
 from fastdl._core.errors import type_name
 from fastdl._devices import driver
-from fastdl._protocol.array_interface import Interface, compact_strides, is_int
+from fastdl._protocol.array_interface import Interface, as_int, compact_strides
 from fastdl._protocol.streams import CUDA, order_export, ordering
 
 # ---- from others ----------------------------------------------------------------------------
@@ -40,9 +40,10 @@ def stream_of(interface: Interface) -> int | None:
     stream = interface.get("stream") if interface.version >= 3 else None
     if stream is None:
         return None
-    if not is_int(stream) or not 1 <= stream.__index__() < 2**63:
+    number = as_int(stream)
+    if number is None or not 1 <= number < 2**63:
         raise interface.malformed("a stream as None, 1, 2 or a handle", stream)
-    return stream.__index__()
+    return number
 
 
 def device_of(x, interface: Interface, pointer: int, is_empty: bool) -> tuple:

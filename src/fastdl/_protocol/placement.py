@@ -2,6 +2,7 @@
 
 from fastdl._core import tensor as core
 from fastdl._core.device import CPU, Device
+from fastdl._core.dtype import DType
 from fastdl._devices import driver
 from fastdl._protocol.streams import DEFAULT, stream_number, validate_stream
 
@@ -10,6 +11,20 @@ def satisfies(device: Device, target: Device | None) -> bool:
     """Whether memory on `device` will do for a caller that asked for `target`: for the CPU, host
     memory of any kind."""
     return target is None or device == target or (target == CPU and device.is_host)
+
+
+def mark_unless_shared(tensor, read):
+    """`tensor`, a result of read(), marked as a copy unless another result has the same address:
+    both are alive, so they share the memory of the source. If it can be read only once, nothing is
+    proven."""
+    if tensor.size and not tensor.is_copied:
+        try:
+            is_shared = read().data_ptr == tensor.data_ptr
+        except Exception:
+            return tensor
+        if not is_shared:
+            core.mark_copied(tensor)
+    return tensor
 
 
 def copy_obstacle(source: Device, target: Device) -> str | None:
@@ -42,8 +57,9 @@ def make_copy(tensor, target: Device, stream: int | None = None, *, compact=Fals
     if obstacle is not None:
         raise BufferError(f"{core.describe(tensor)} cannot be copied to {target}: {obstacle}")
     how = *target.__dlpack_device__(), -1 if stream is None else stream, stream == -1
-    copy = driver.transfer(tensor, *how)
-    if copy is None or (compact and not target.is_host and not copy.is_contiguous()):
+    gathered = compact and not target.is_host and not tensor.is_contiguous()  # no driver can
+    copy = None if gathered else driver.transfer(tensor, *how)
+    if copy is None:
         tensor = make_copy(tensor, CPU, stream if here == target else None)
         copy = driver.transfer(tensor, *how)
     if target.is_host and not copy.is_contiguous():
@@ -53,13 +69,35 @@ def make_copy(tensor, target: Device, stream: int | None = None, *, compact=Fals
     return copy
 
 
-def to_device(tensor, device, *, copy=None, stream=None):
-    """`tensor` on `device`, for Tensor.to and Tensor.copy."""
-    target, here = Device(device), tensor.device
+def _dtype(x) -> DType | None:
+    try:
+        return DType(x)
+    except (TypeError, ValueError):
+        return None
+
+
+def _target(device) -> Device:
+    """The Device that `device` stands for. Some expect that `to` takes a dtype, as torch's does."""
+    try:
+        return Device(device)
+    except (TypeError, ValueError):
+        dtype = None if isinstance(device, tuple) else _dtype(device)
+        if dtype is None:
+            raise
+    raise TypeError(
+        f"expected a device such as 'cpu' or 'cuda:0', got the dtype {dtype}: fastdl moves tensors "
+        f"and converts no values; do that in the tensor's own library, or on the host with "
+        f"numpy.from_dlpack(tensor).astype(...)"
+    )
+
+
+def to_device(tensor, device, *, copy=None, stream=None, compact=False):
+    """`tensor` on `device`, for those methods of Tensor that copy."""
+    target, here = _target(device), tensor.device
     streams = here if target == CPU or (target.is_host and not here.is_host) else target
     number = validate_stream(stream_number(stream, streams), streams)
     if not satisfies(here, target) or copy:
-        return make_copy(tensor, target, number)
+        return make_copy(tensor, target, number, compact=compact)
     if number is not None and number != -1:
         driver.order(tensor, number)
     return tensor

@@ -17,12 +17,13 @@ def export(tensor, stream, max_version, dl_device, copy, version):
     if copy is not None and not isinstance(copy, bool):
         raise TypeError(f"expected copy=None, True or False, got {copy!r}")
     target = None if dl_device is None else asked_device(dl_device)
+    stream = as_number(stream)
     here = tensor.device
 
     # A CPU can read managed memory in place; the capsule still names its real device.
     alias = target == CPU and here.type == DeviceType.CUDA_MANAGED and not copy
     if (alias or satisfies(here, target)) and not copy:
-        if target == CPU:  # such a consumer reads it from the host, whatever stream it names
+        if target == CPU != here:  # the standard says None; the host waits all the same
             driver.wait(tensor)
         else:
             order_export(tensor, stream)
@@ -37,7 +38,7 @@ def export(tensor, stream, max_version, dl_device, copy, version):
 
 def copy_for(tensor, target: Device, stream):
     """A copy on `target`, ready for a consumer that passed `stream`."""
-    number = validate_stream(as_number(stream), target)
+    number = validate_stream(stream, target)
     if target.is_host:
         number = -1
     elif number is None:

@@ -22,12 +22,15 @@ DEFAULT = {CUDA: 1, ROCM: 0}
 
 
 def as_number(stream):
-    """`stream` as None or an int; TypeError otherwise."""
+    """`stream` as None or an int that may be a stream; TypeError or ValueError otherwise."""
     if stream is None:
         return None
     if isinstance(stream, bool) or not hasattr(stream, "__index__"):
         raise TypeError(f"expected a stream as an int or None, got {stream!r}")
-    return stream.__index__()
+    number = stream.__index__()
+    if not -1 <= number < 2**63:
+        raise ValueError(f"expected a stream handle of 64 bits, or -1, got {number}")
+    return number
 
 
 # Where libraries document their stream objects' handle: torch, CuPy, Numba.
@@ -80,8 +83,6 @@ def validate_stream(stream, device: Device):
     kind = device.stream_kind
     if stream is None or stream == -1:
         return stream
-    if not 0 <= stream < 2**63:
-        raise ValueError(f"expected a stream handle of 64 bits, or -1, got {stream}")
     if kind == NONE:
         raise ValueError(f"{device} has no streams: expected stream=None or -1, got {stream}")
     if kind == OPAQUE:
@@ -130,9 +131,10 @@ def consumer_stream(stream, device: Device):
 
 
 def order_export(tensor: core.Tensor, stream) -> None:
-    """Orders what is in flight on `tensor` for a consumer that passed `stream` to `__dlpack__`."""
+    """Orders what is in flight on `tensor` for a consumer that passed `stream`, None or an int, to
+    `__dlpack__`."""
     device = tensor.device
-    stream = validate_stream(as_number(stream), device)
+    stream = validate_stream(stream, device)
     if stream == -1:
         return
     if device.is_host and stream is None:

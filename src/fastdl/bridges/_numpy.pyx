@@ -22,16 +22,16 @@ from fastdl._core.dlpack cimport (
     kDLInt, kDLUInt,
 )
 from fastdl._core.native cimport (
-    FASTDL_MAX_NDIM, fastdl_view, fdl_await_for_host, fdl_make_tensor, fdl_unmake_tensor,
+    FASTDL_MAX_NDIM, fastdl_view, fdl_await_for_host, fdl_description, fdl_make_tensor,
+    fdl_never_changes, fdl_unmake_tensor,
 )
 from fastdl._core.tensor cimport (
-    Tensor, array_maker, describe_object, install_array_maker, tensor_table,
+    Tensor, array_maker, describe_object, first_byte, install_array_maker, tensor_table,
 )
+from fastdl._native import dtype_facts
 from fastdl._core.dtype import DType
 from fastdl._core.errors import type_name
-from fastdl._core.tensor import dtype_facts
 from fastdl._convert.convert cimport fastdl_maker
-from fastdl.bridges.numpy import numpy as to_numpy
 
 # The small part of NumPy's C API that is needed, declared here so that the generated code is the
 # same for every release of NumPy.
@@ -59,6 +59,7 @@ cdef extern from "numpy/arrayobject.h":
     npy_intp PyArray_ITEMSIZE(ndarray_struct *) noexcept
     void *PyArray_DATA(ndarray_struct *) noexcept
     bint PyArray_ISWRITEABLE(ndarray_struct *) noexcept
+    PyObject *PyArray_BASE(ndarray_struct *) noexcept
     bint PyArray_ISNOTSWAPPED(ndarray_struct *) noexcept
     dtype PyArray_DescrFromType(int)
     # These steal: the type, also on failure; the base, also on failure.
@@ -109,6 +110,13 @@ for _number in (NPY_CFLOAT, NPY_CDOUBLE):
     define(_number, kDLComplex)
 
 
+cdef object refusal(str message):
+    """A BufferError whose message fastdl_borrow_as puts the name of the argument before."""
+    error = BufferError(message)
+    error._fastdl = True
+    return error
+
+
 cdef int find_type(ndarray_struct *array, DLDataType *dtype, uint64_t *flags) except -1:
     """The type of an array that is not of a built-in one; BufferError if DLPack has none, or if the
     array got another one meanwhile: this runs Python."""
@@ -122,14 +130,14 @@ cdef int find_type(ndarray_struct *array, DLDataType *dtype, uint64_t *flags) ex
     # Anything may call itself by a name of ml_dtypes: what counts is that the elements fit.
     if (found is None or found.itemsize != PyArray_ITEMSIZE(array)
             or not PyArray_ISNOTSWAPPED(array)):
-        raise BufferError(
+        raise refusal(
             f"expected an array of native numbers or bools, got one of {descriptor}, which DLPack "
             f"cannot describe: convert the values first")
     dtype.code, dtype.bits, dtype.lanes = found.code, found.bits, found.lanes
     if found.bits < 8:  # ml_dtypes gives each element a byte
         flags[0] |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
     if PyArray_DESCR(array) is not <void *>descriptor:  # the last thing here
-        raise BufferError("the type of the array changed while it was read: import it again")
+        raise refusal("the type of the array changed while it was read: import it again")
     return 0
 
 
@@ -184,8 +192,10 @@ cdef int borrow(PyObject *candidate, fastdl_view *view) except -1:
 cdef int check_mask(x) except -1:
     """BufferError for an array of numpy.ma with masked elements: a tensor would show them."""
     ma = sys.modules.get("numpy.ma")
-    if ma is not None and isinstance(x, ma.MaskedArray) and ma.is_masked(x):
-        raise BufferError(
+    if (ma is not None and isinstance(x, ma.MaskedArray)
+            and x.dtype.names is None  # whose type is refused
+            and ma.is_masked(x)):
+        raise refusal(
             f"the array has masked elements ({ma.count_masked(x)} of {x.size}), which a tensor "
             f"cannot express: pass x.filled(...) or x.compressed()")
     return 0
@@ -198,7 +208,7 @@ cdef int check_stride(ndarray_struct *array, int32_t i) except -1:
         if PyArray_DIMS(array)[k] == 0:
             return 0
     itemsize, stride = PyArray_ITEMSIZE(array), PyArray_STRIDES(array)[i]
-    raise BufferError(
+    raise refusal(
         f"expected strides in multiples of {itemsize} bytes, one element, got {stride} in "
         f"dimension {i} of an array of {<object>PyArray_DESCR(array)}: copy the array first")
 
@@ -214,14 +224,24 @@ cdef int from_array(void *candidate, DLManagedTensorVersioned **out) except -1:
     view.flags = 0
     borrow(<PyObject *>candidate, &view)
     out[0] = describe_object(&view.dl, view.flags, <object>candidate)
+    if view.flags & DLPACK_FLAG_BITMASK_READ_ONLY:
+        (<fdl_description *>out[0]).block.immutable = never_changes(<ndarray_struct *>candidate)
     return 0
+
+
+cdef bint never_changes(ndarray_struct *array) noexcept:
+    """Whether nobody ever changes the memory of a read-only array."""
+    cdef PyObject *base = PyArray_BASE(array)
+    while base is not NULL and PyArray_Check(<object>base):
+        base = PyArray_BASE(<ndarray_struct *>base)
+    return fdl_never_changes(base)
 
 
 cdef int to_array(DLManagedTensorVersioned *managed, void **out) except -1:
     # The Tensor comes first; if NumPy then cannot follow, `managed` goes back to the caller.
     cdef Tensor tensor = fdl_make_tensor(managed)
     try:
-        array = to_numpy(tensor)
+        array = make_array(tensor)
     except:
         fdl_unmake_tensor(<PyObject *>tensor, managed)
         raise
@@ -267,7 +287,7 @@ cdef object array_on(
     Py_INCREF(descriptor)  # which the next call steals
     result = PyArray_NewFromDescr(
         &PyArray_Type, descriptor, ndim, dims, strides,
-        <char *>memory.data + memory.byte_offset, 0 if readonly else NPY_ARRAY_WRITEABLE, NULL)
+        first_byte(memory), 0 if readonly else NPY_ARRAY_WRITEABLE, NULL)
     Py_INCREF(base)  # likewise
     PyArray_SetBaseObject(result, base)
     return result
@@ -325,7 +345,7 @@ install_array_maker(&plain_arrays)
 
 cdef object make_array(Tensor tensor):
     result = plain_array(tensor)
-    return to_numpy(tensor) if result is None else result
+    return tensor.numpy() if result is None else result
 
 
 cdef object make_array_on(const DLTensor *memory, object owner):

@@ -7,7 +7,7 @@ from fastdl.bridges.lookup import published_table
 def make(tensor, like):
     from cuda.core.utils import StridedMemoryView
 
-    return StridedMemoryView.from_dlpack(tensor, stream_ptr=-1 if tensor.device.is_host else None)
+    return StridedMemoryView.from_dlpack(tensor, stream_ptr=-1 if tensor.device.is_host else 1)
 
 
 BRIDGES = (

@@ -1,6 +1,6 @@
 """JAX."""
 
-from fastdl._convert.convert import ANYWHERE, DENSE, IMMUTABLE, Bridge
+from fastdl._convert.convert import ANYWHERE, COMPACT, DENSE, IMMUTABLE, Bridge
 
 
 def make(tensor, like):
@@ -8,7 +8,8 @@ def make(tensor, like):
 
     if tensor.dtype.lane.bits < 64 or tensor.dtype.name == "complex64":
         return jax.dlpack.from_dlpack(tensor)
-    with jax.enable_x64(True):  # without it, JAX narrows the elements
+    namespace = jax if hasattr(jax, "enable_x64") else jax.experimental  # before 0.8
+    with namespace.enable_x64(True):  # without it, JAX narrows the elements
         return jax.dlpack.from_dlpack(tensor)
 
 
@@ -22,5 +23,7 @@ BRIDGES = (
         readonly=IMMUTABLE,
         alignment=64,
         devices=ANYWHERE,
+        since="0.6.2",
+        before={"0.8": {"strides": COMPACT}},  # it reads transposed arrays wrongly
     ),
 )

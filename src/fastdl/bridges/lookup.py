@@ -63,7 +63,7 @@ def load(package: str):
     return import_module(f"fastdl.bridges.{name}")
 
 
-def find(package: str) -> "Table | None":
+def find_table(package: str) -> "Table | None":
     """The exchange table that fastdl has for a type of a package."""
     table = getattr(load(package), "table", None)
     return None if table is None else Table(*table())
@@ -107,6 +107,15 @@ def bridge_of_module(module):
         if any(name.startswith(f"{module.__name__}:") for name in bridge.classes):
             return bridge
     return bridges[0] if bridges else None
+
+
+def bridge_of_name(name: str):
+    """The bridge whose type has that name, as its users write it, or the first of the package or
+    module that has; None if there is none."""
+    for bridge in getattr(load(package_of(name)), "BRIDGES", ()):
+        if bridge.name == name or bridge.name.startswith(f"{name}."):
+            return bridge
+    return None
 
 
 def published_table(module: str, name: str):

@@ -1,6 +1,13 @@
-"""MLX. Its CPU backend always copies."""
+"""MLX."""
 
 from fastdl._convert.convert import POSITIVE, Bridge
+
+
+def copies(tensor):
+    """all data, unless Metal has it"""
+    import mlx.core as mx
+
+    return None if mx.metal.is_available() else True
 
 
 def importer():
@@ -21,7 +28,8 @@ BRIDGES = (
         classes=("mlx:array",),
         quick=importer,
         strides=POSITIVE,
-        copies=True,
+        copies=copies,
+        since="0.32",
         dtypes=(
             *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
             *("float16", "float32", "float64", "bfloat16", "complex64"),

@@ -3,6 +3,8 @@
 from fastdl._convert.convert import COMPACT, COPIED, Bridge
 from fastdl._core import exchange
 
+NUMBERS = ("int8", "int32", "int64", "uint8", "float16", "float32", "float64")
+
 
 def make(tensor, like):
     import mxnet
@@ -13,6 +15,13 @@ def make(tensor, like):
 
 
 def read(x):
+    # A type of NumPy; of bfloat16, a structure whose only field has that name.
+    (name,) = getattr(x.dtype, "names", None) or (x.dtype.__name__,)
+    if name not in (*NUMBERS, "bfloat16"):
+        raise BufferError(
+            f"expected an mxnet.nd.NDArray of numbers, got elements of type {name}, which MXNet "
+            f"exports as others: convert them first, with x.astype('uint8')"
+        )
     return exchange.from_dlpack(x.to_dlpack_for_write())
 
 
@@ -25,6 +34,6 @@ BRIDGES = (
         read=read,
         strides=COMPACT,
         readonly=COPIED,
-        dtypes=("int8", "int32", "int64", "uint8", "float16", "float32", "float64"),
+        dtypes=NUMBERS,
     ),
 )

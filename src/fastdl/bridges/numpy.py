@@ -3,6 +3,7 @@ and nowhere else."""
 
 from fastdl._convert.convert import Bridge
 from fastdl._convert.values import bit_step
+from fastdl._core import exchange
 from fastdl._core import tensor as core
 
 
@@ -13,19 +14,30 @@ def numpy(tensor):
 
     dtype = tensor.dtype
     lane = descriptor(dtype.lane)
-    if shares_bytes(tensor):
+    if not is_as_stored(tensor):
         return _unpacked(tensor, lane)
     # A vector type is an array with one more dimension, of its lanes.
     return _numpy.array(tensor, lane, dtype.lanes)
 
 
-def shares_bytes(tensor) -> bool:
-    """Whether lanes of the tensor share bytes, within elements or across them: NumPy cannot."""
-    return core.is_packed(tensor) or (tensor.dtype.bits < 8 and tensor.dtype.lanes > 1)
+def is_as_stored(tensor) -> bool:
+    """Whether the memory of a host tensor is that of an array. It is not if lanes share bytes,
+    within elements or across them; nor if narrow floating types have padding other than zeros,
+    which ml_dtypes reads. (It ignores that of integers.)"""
+    dtype = tensor.dtype
+    if core.is_packed(tensor) or (dtype.bits < 8 and dtype.lanes > 1):
+        return False
+    if dtype.bits >= 8 or not dtype.name.startswith("float"):
+        return True
+    import numpy as np
+
+    from fastdl.bridges import _numpy
+
+    return bool((_numpy.array(tensor, np.dtype(np.uint8), 1) < 1 << dtype.bits).all())
 
 
 def _unpacked(tensor, lane):
-    """A new array of a type whose lanes share bytes, one lane to a byte."""
+    """A new array of elements or lanes narrower than a byte, one to a byte."""
     import numpy as np
 
     dtype, step = tensor.dtype, bit_step(tensor)
@@ -33,10 +45,8 @@ def _unpacked(tensor, lane):
     bits = np.unpackbits(data, bitorder="little")[: tensor.size * step].reshape(-1, step)
     bits = bits[:, : dtype.lanes * dtype.bits]  # without the padding
     values = np.packbits(bits.reshape(-1, dtype.bits), axis=1, bitorder="little")
-    if dtype.name.startswith("int"):  # sign extension, as ml_dtypes stores them
-        values = np.where(values >> (dtype.bits - 1), values | (0xFF << dtype.bits) & 0xFF, values)
     shape = tensor.shape if dtype.lanes == 1 else (*tensor.shape, dtype.lanes)
-    return values.astype(np.uint8).view(lane).reshape(shape)
+    return values.view(lane).reshape(shape)
 
 
 def descriptor(dtype):
@@ -71,7 +81,7 @@ def array(tensor, dtype, copy):
     import numpy as np
 
     result = numpy(tensor)
-    if copy is False and shares_bytes(tensor):
+    if copy is False and not is_as_stored(tensor):
         raise ValueError(f"unpacking {core.describe(tensor)} needs a copy, and copy=False")
     if copy is False and dtype is not None and np.dtype(dtype) != result.dtype:
         raise ValueError(
@@ -89,6 +99,12 @@ def table():
     return _numpy.BRIDGE
 
 
+def read_copy(x):
+    """Of an array in another byte order, or with strides of partial elements, as fields of packed
+    structures have: DLPack has neither."""
+    return exchange.from_dlpack(x.astype(x.dtype.newbyteorder("="), order="C"))
+
+
 def _maker():
     from fastdl.bridges import _numpy
 
@@ -96,8 +112,8 @@ def _maker():
 
 
 def _copies(tensor):
-    """elements that share bytes"""
-    return shares_bytes(tensor)
+    """elements that share bytes, or narrow floating ones whose padding is not 0"""
+    return not is_as_stored(tensor)
 
 
 BRIDGES = (
@@ -106,6 +122,7 @@ BRIDGES = (
         title="NumPy",
         classes=("numpy:ndarray",),
         make=lambda tensor, like: numpy(tensor),
+        read_copy=read_copy,
         quick=_maker,
         copies=_copies,
     ),

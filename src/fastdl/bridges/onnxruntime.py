@@ -1,20 +1,40 @@
 """ONNX Runtime."""
 
 from fastdl._convert.convert import ANYWHERE, COMPACT, COPIED, Bridge
-from fastdl._core import exchange
+
+DTYPES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "bfloat16"),
+)
+NARROW = (  # those of less than a byte as DLPack packs them
+    *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    *("int2", "int4", "uint2", "uint4", "float4_e2m1fn"),
+)
+
+
+class Bytes:
+    """A tensor of bool as ONNX Runtime before 1.32 takes it: a capsule of bytes, from an object
+    whose dtype is bool."""
+
+    def __init__(self, tensor):
+        self.dtype = tensor.dtype
+        self.bytes = tensor.view("uint8")
+
+    def __dlpack__(self):
+        return self.bytes.__dlpack__()
 
 
 def make(tensor, like):
     from onnxruntime import OrtValue
-    from onnxruntime.capi.onnxruntime_pybind11_state import OrtValue as Value
 
-    is_bool = tensor.dtype.name == "bool"  # which it knows as bytes, with a flag of its own
-    source = tensor.view("uint8") if is_bool else tensor
-    return OrtValue(Value.from_dlpack(source.__dlpack__(), is_bool))
+    return OrtValue.from_dlpack(tensor)
 
 
-def read(x):
-    tensor = exchange.from_dlpack(x)
+def make_of_bytes(tensor, like):
+    return make(Bytes(tensor) if tensor.dtype.name == "bool" else tensor, like)
+
+
+def read(x, tensor):
     return tensor.view("bool") if x.data_type() == "tensor(bool)" else tensor
 
 
@@ -28,10 +48,9 @@ BRIDGES = (
         reads=("uint8",),  # which may be bool
         strides=COMPACT,
         readonly=COPIED,
-        dtypes=(
-            *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-            *("float16", "float32", "float64", "bfloat16"),
-        ),
+        dtypes=(*DTYPES, *NARROW),
         devices=ANYWHERE,
+        since="1.31",
+        before={"1.32": {"make": make_of_bytes, "dtypes": DTYPES}},
     ),
 )

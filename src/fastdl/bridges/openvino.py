@@ -1,7 +1,21 @@
-"""OpenVINO. Its tensors have no `__dlpack__`; they are made on arrays of NumPy."""
+"""OpenVINO. Its tensors have no `__dlpack__`; they are made on arrays of NumPy, and show elements
+that NumPy has not as others of the same size."""
 
 from fastdl._convert.convert import COMPACT, COPIED, Bridge
 from fastdl._core import exchange
+
+TYPES = {
+    "boolean": "bool",
+    **{f"{letter}{bits}": f"{kind}{bits}" for letter, kind in (("i", "int"), ("u", "uint"))
+       for bits in (8, 16, 32, 64)},
+    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
+}  # fmt: skip
+SHOWN_AS_OTHERS = {
+    "bf16": "bfloat16",
+    "f8e4m3": "float8_e4m3fn",
+    "f8e5m2": "float8_e5m2",
+    "f8e8m0": "float8_e8m0fnu",
+}
 
 
 def make(tensor, like):
@@ -11,7 +25,15 @@ def make(tensor, like):
 
 
 def read(x):
-    return exchange.from_dlpack(x.data)
+    name = x.element_type.get_type_name()
+    if name in TYPES:
+        return exchange.from_dlpack(x.data)
+    if name in SHOWN_AS_OTHERS:
+        return exchange.from_dlpack(x.data).view(SHOWN_AS_OTHERS[name])
+    raise BufferError(
+        f"expected an openvino.Tensor of numbers of whole bytes, got elements of type {name}: "
+        f"convert them first"
+    )
 
 
 BRIDGES = (
@@ -23,9 +45,6 @@ BRIDGES = (
         read=read,
         strides=COMPACT,
         readonly=COPIED,
-        dtypes=(
-            *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-            *("float16", "float32", "float64"),
-        ),
+        dtypes=TYPES.values(),
     ),
 )

@@ -31,6 +31,7 @@ BRIDGES = (
         strides=COMPACT,
         ndims=(1, 1),
         dtypes=NUMBERS,
+        since="26",
     ),
     Bridge(
         "pyarrow.Tensor",
@@ -39,5 +40,6 @@ BRIDGES = (
         make=make_tensor,
         strides=POSITIVE,
         dtypes=NUMBERS,
+        since="26",
     ),
 )

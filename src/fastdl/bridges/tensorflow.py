@@ -14,7 +14,8 @@ BRIDGES = (
     Bridge(
         "tensorflow.Tensor",
         title="TensorFlow",
-        classes=("tensorflow:EagerTensor", "tensorflow:Tensor"),
+        # Not "tensorflow:Tensor", of which variables are instances, too.
+        classes=("tensorflow:EagerTensor", "tensorflow.python.framework:Tensor"),
         make=make,
         strides=COMPACT,
         readonly=IMMUTABLE,

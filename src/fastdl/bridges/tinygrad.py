@@ -1,8 +1,31 @@
 """tinygrad. Its tensors have no `__dlpack__`; making one copies."""
 
-from fastdl._convert.asarray import asarray
+from fastdl._convert.asarray import asarray, empty
 from fastdl._convert.convert import Bridge
 from fastdl._core import tensor as core
+from fastdl._protocol.placement import mark_unless_shared
+
+TYPES = {  # by their formats
+    "?": "bool",
+    "b": "int8",
+    "h": "int16",
+    "i": "int32",
+    "q": "int64",
+    "B": "uint8",
+    "H": "uint16",
+    "I": "uint32",
+    "Q": "uint64",
+    "f": "float32",
+    "d": "float64",
+}
+WITHOUT_MEMORYVIEW = {  # by their names
+    "half": "float16",
+    "__bf16": "bfloat16",
+    "float8_e4m3": "float8_e4m3fn",
+    "float8_e4m3fnuz": "float8_e4m3fnuz",
+    "float8_e5m2": "float8_e5m2",
+    "float8_e5m2fnuz": "float8_e5m2fnuz",
+}
 
 
 def make(tensor, like):
@@ -12,10 +35,26 @@ def make(tensor, like):
 
 
 def read(x):
+    dtype = TYPES.get(x.dtype.fmt) or WITHOUT_MEMORYVIEW.get(x.dtype.name)
+    if dtype is None:
+        raise BufferError(
+            f"expected a tinygrad.Tensor of numbers or bools, got elements of type {x.dtype.name}: "
+            f"cast them first"
+        )
     x = x.contiguous().realize()
-    if x.numel() == 0 or x.dtype.fmt in (None, "e"):  # of which it has no memoryview
-        return core.mark_copied(asarray(x.numpy()))
-    tensor = asarray(x.data())
+    if x.numel() == 0:
+        return empty(x.shape, dtype)
+    return mark_unless_shared(_read(x, dtype), lambda: _read(x, dtype))
+
+
+def _read(x, dtype):
+    from tinygrad import dtypes
+
+    if x.dtype.fmt in TYPES:
+        tensor = asarray(x.data())
+    else:
+        bits = x.bitcast(dtypes.uint8 if x.dtype.itemsize == 1 else dtypes.uint16)
+        tensor = asarray(bits.data()).view(dtype)
     core.keep_alive(tensor, x)  # the memoryview does not
     return tensor
 
@@ -28,9 +67,6 @@ BRIDGES = (
         make=make,
         read=read,
         copies=True,
-        dtypes=(
-            *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-            *("float16", "float32", "float64"),
-        ),
+        dtypes=(*TYPES.values(), "float16"),
     ),
 )

@@ -4,8 +4,9 @@ high bits."""
 from fastdl._convert.convert import ANYWHERE, COMPACT, COPIED, Bridge
 from fastdl._core import exchange
 from fastdl._core import tensor as core
+from fastdl._native import dtype_facts
 
-NARROW = [name for name, _, bits, _ in core.dtype_facts() if bits < 8]
+NARROW = [name for name, _, bits, _ in dtype_facts() if bits < 8]
 
 
 def make(tensor, like):
@@ -18,11 +19,11 @@ BRIDGES = (
     Bridge(
         "tvm.runtime.Tensor",
         title="TVM",
-        classes=("tvm:Tensor",),
+        classes=("tvm.runtime:Tensor",),  # not tvm.te.Tensor, an expression
         make=make,
-        read=lambda x: core.mark_copied(exchange.from_dlpack(x.numpy())),
+        read=lambda x, tensor: core.mark_copied(exchange.from_dlpack(x.numpy())),
         reads=NARROW,
-        dtypes=[name for name, _, bits, _ in core.dtype_facts() if bits >= 8],
+        dtypes=[name for name, _, bits, _ in dtype_facts() if bits >= 8],
         strides=COMPACT,
         readonly=COPIED,
         alignment=64,

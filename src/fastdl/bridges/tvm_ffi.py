@@ -18,5 +18,6 @@ BRIDGES = (
         strides=ANY,
         readonly=COPIED,
         devices=ANYWHERE,
+        since="0.1.3",
     ),
 )

@@ -1,4 +1,4 @@
-"""Warp. It has no arrays without dimensions: they become arrays of one element."""
+"""Warp. It has no arrays without dimensions."""
 
 from fastdl._convert.convert import ANYWHERE, COPIED, Bridge
 
@@ -7,7 +7,7 @@ def make(tensor, like):
     import warp
 
     warp.init()  # it imports nothing before
-    return warp.from_dlpack(tensor if tensor.ndim else tensor[None])
+    return warp.from_dlpack(tensor)
 
 
 BRIDGES = (
@@ -17,7 +17,7 @@ BRIDGES = (
         classes=("warp:array",),
         make=make,
         readonly=COPIED,
-        ndims=(0, 4),
+        ndims=(1, 4),
         devices=ANYWHERE,
         dtypes=(
             *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),

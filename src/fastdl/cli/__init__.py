@@ -5,8 +5,8 @@ status. It is imported when the command is given, so it may import what it needs
 """
 
 COMMANDS = {  # and what each does
-    "demo": "exchanges with the libraries that are installed here, checked as they are shown",
-    "doctor": "what is installed, how it reaches fastdl, at what cost, and what is wrong with it",
-    "bench": "what exchanges cost here, compared with what libraries offer themselves",
-    "inspect": "everything that crosses when an array is handed over, and who takes it",
+    "demo": "run and verify sample exchanges with the installed libraries",
+    "doctor": "report the installed libraries, their import paths, costs and known defects",
+    "bench": "measure what exchanges cost here, next to the libraries' own functions",
+    "inspect": "show what an array exports, and which libraries accept it",
 }

@@ -1,7 +1,6 @@
-"""python -m fastdl bench: what exchanges cost here, compared with what libraries offer themselves.
+"""python -m fastdl bench: what exchanges cost here, next to the libraries' own functions.
 
-A row is two Python statements, which are also what is shown. Each library is measured in a process
-of its own.
+A row is two Python statements, shown as they are timed. Each library has its own process.
 """
 
 import json
@@ -21,6 +20,8 @@ from fastdl.cli import processes
 from fastdl.cli.costs import Row, judged, rows_of
 from fastdl.cli.libraries import Library, installed
 from fastdl.cli.options import add_only, add_quiet
+from fastdl.cli.privacy import anonymous_all
+from fastdl.cli.report import missing
 from fastdl.cli.timing import ROUNDS, compared, names_in
 from fastdl.cli.words import counted, terminal_width, wrapped
 
@@ -32,11 +33,15 @@ from time import perf_counter as now
 start = now()
 {}
 print(f"\\n{{now() - start}}", flush=True)
-os._exit(0)  # what libraries say at exit is no number
+os._exit(0)  # without what libraries print at exit
 """
 
 
 def add_arguments(parser) -> None:
+    parser.epilog = (
+        "Each row compares a statement of fastdl with the libraries' own (vs). Its budget is the "
+        "highest ratio of the two costs that fastdl allows itself."
+    )
     add_only(parser, "libraries to measure")
     parser.add_argument("--json", action="store_true", help="print JSON, with costs in nanoseconds")
     add_quiet(parser)
@@ -44,15 +49,16 @@ def add_arguments(parser) -> None:
 
 def run(options) -> int:
     chosen = options.only or installed()
-    chosen = [library for library in chosen if library.installed]
-    progress = processes.Progress(1 + len(chosen), options.quiet)
+    found = [library for library in chosen if library.installed]
+    progress = processes.Progress(1 + len(found), options.quiet)
     report = {
         **facts(),
         "start": imports(progress),
-        "libraries": [costs_of(library, progress) for library in chosen],
+        "libraries": [costs_of(library, progress) for library in found],
+        "not_installed": [library.name for library in chosen if not library.installed],
     }
     print(
-        json.dumps(report, indent=1)
+        json.dumps(anonymous_all(report), indent=1)
         if options.json
         else "\n".join(as_text(report, terminal_width()))
     )
@@ -60,7 +66,7 @@ def run(options) -> int:
 
 
 def costs_of(library: Library, progress: processes.Progress) -> dict[str, Any]:
-    """The rows of a library, up to the one at which it died or hung: that is the "failure"."""
+    """The rows of a library, up to a crash or hang: that is the "failure"."""
     job = processes.Job(library.name, "costs", {"name": library.name})
     steps, ending, seconds = processes.run(job, LIMIT)
     progress.ended(library.name, seconds, ending)
@@ -86,7 +92,7 @@ def rows_in(name: str, steps: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def imports(progress: processes.Progress) -> list[dict[str, Any]]:
-    """A row on the import of fastdl; none where there is no NumPy to compare it with."""
+    """The row for `import fastdl`; none without NumPy, with which it is compared."""
     start = perf_counter()
     row = Row("import fastdl", "import numpy", "import/numpy")
     answer = []
@@ -97,7 +103,7 @@ def imports(progress: processes.Progress) -> list[dict[str, Any]]:
 
 
 def imported(row: Row) -> dict[str, Any]:
-    """What two imports cost; the "error" if one of them fails."""
+    """The costs of two imports; the "error" if one of them fails."""
     try:
         for statement in (row.ours, row.peer):
             import_seconds(statement)  # brings the files to memory
@@ -134,17 +140,20 @@ def facts() -> dict:
 NUMBERS = 33  # columns to the right of the statements
 OTHER = ", other array"
 NOTES = (
-    "x: an array of the library; ndarray: one of NumPy; tensor: a fastdl.Tensor; each of six "
-    "float32.",
-    "other array: fastdl reads x here, and the other side an array of its own library.",
-    "ratio: fastdl's cost divided by the other one, the median of {rounds} rounds in which both "
-    "ran. Below it are its quartiles, which show the noise: a budget between them is close.",
-    "An empty call of a C function takes {empty} here.",
+    "x: an array of the library; ndarray: an array of NumPy; tensor: a fastdl.Tensor. Each has six "
+    "float32 elements.",
+    "other array: the two statements read different arrays.",
+    "ratio: the cost of fastdl's statement divided by that of the other (vs), the median over "
+    "{rounds} rounds. A round times both statements, one after the other. The line below shows the "
+    "quartiles of the ratio: how much it varies.",
+    "budget: the highest ratio that fastdl allows itself. held: the upper quartile is within it; "
+    "missed: the lower quartile is above it; close: it lies between them.",
+    "For scale: an empty call of a C function takes {empty} here.",
 )
 
 
 def as_text(report: dict, columns: int) -> Iterator[str]:
-    """Two lines for each row, fastdl's and the other, no longer than `columns`."""
+    """Two lines for each row: fastdl's statement and the other; none longer than `columns`."""
     facts = (
         f"fastdl {report['fastdl']}",
         f"CPython {report['python']}",
@@ -159,6 +168,10 @@ def as_text(report: dict, columns: int) -> Iterator[str]:
     for library in report["libraries"]:
         title = f"{library['name']} {library['version'] or ''}".rstrip()
         groups.append((title, library["rows"], library["failure"]))
+    for sentence in missing(report):
+        yield from wrapped(sentence, columns, "", "  ")
+    if not groups:
+        return
     rows = [row for _, rows, _ in groups for row in rows if "error" not in row]
     longest = max((len(text) for row in rows for text in statements(row)), default=0)
     room = min(longest, columns - NUMBERS)
@@ -192,13 +205,13 @@ def lines(row: dict, room: int, columns: int) -> Iterator[str]:
     )
     for statement, (nanoseconds, text) in zip(statements(row), numbers, strict=True):
         if len(statement) > room:
-            yield statement
+            yield from wrapped(statement, columns, "", "      ")
             statement = ""
         yield f"{statement:<{room}}  {cost(nanoseconds):>8}  {text}".rstrip()
 
 
 def cost(nanoseconds: float) -> str:
-    for unit, size in (("ms", 1e6), ("us", 1e3), ("ns", 1)):
-        if nanoseconds >= 10 * size or unit == "ns":
-            break
-    return f"{nanoseconds / size:.{0 if nanoseconds >= 1000 * size else 1}f} {unit}"
+    """Three digits: more would be noise."""
+    units = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1))
+    unit, size = next(each for each in units if nanoseconds >= 0.9995 * each[1] or each[1] == 1)
+    return f"{nanoseconds / size:.3g} {unit}"

@@ -1,7 +1,7 @@
-"""What fastdl may cost, as a multiple of what its users would call without it.
+"""The highest cost of a call that fastdl allows itself, as a multiple of the alternative's.
 
 The one place for these figures: `python -m fastdl bench` measures some of them on the user's
-machine, and benchmarks/ in the repository all of them. A key says what is timed, and the peer.
+machine, and benchmarks/ in the repository all of them. A key: what is timed, the alternative.
 """
 
 BUDGETS = {
@@ -14,13 +14,13 @@ BUDGETS = {
     "export/numpy": 0.9,
     "export/tvm_ffi": 0.9,
     "into_numpy/numpy": 0.95,
-    # conversions; the peer is the best way that the two libraries have themselves
+    # conversions; the alternative is the best that the two libraries offer themselves
     "torch_to_numpy/own": 0.25,
     "numpy_to_torch/own": 0.75,
     "tensor_to_torch/own": 0.25,
     "jax_to_torch/own": 0.25,
     "jax_to_numpy/own": 0.8,
-    # methods of a Tensor; for what an ndarray has not, a cheaper call of fastdl
+    # methods of a Tensor; compared with a cheaper call of fastdl where an ndarray has none
     "numpy/np.from_dlpack": 1.0,
     "copy/numpy": 2.0,
     "empty/numpy": 2.5,

@@ -1,4 +1,4 @@
-"""What bench measures of each library, in a process of its own: see probe.py."""
+"""What bench measures of each library, in its own process: see probe.py."""
 
 from functools import partial
 from importlib.util import find_spec
@@ -100,7 +100,7 @@ ROWS = {
     "polars": (Row("fastdl.asarray(x)", "x.to_numpy()"),),
     "xarray": (Row("fastdl.asarray(x)", "x.to_numpy()"),),
 }
-MADE_BY = {"ndarray": "numpy"}  # what stands for an array of a module
+MADE_BY = {"ndarray": "numpy"}  # name of an array -> its module
 OTHERS = (
     Row("fastdl.from_dlpack(x)", "x.__dlpack__()"),
     Row("fastdl.convert(x, numpy.ndarray)", "numpy.from_dlpack(x)"),
@@ -108,7 +108,7 @@ OTHERS = (
 
 
 def measure(steps, name: str) -> None:
-    """Each row is a step: what was measured before a library died is known."""
+    """Each row is a step, so that a crash loses only the rows after it."""
     library = BY_NAME[name]
     steps.tell("import", lambda: library.version)
     x = steps.do("sample", lambda: evaluate(library.sample))
@@ -134,7 +134,7 @@ def measured(row: Row, names: dict[str, Any]) -> dict[str, Any]:
 
 
 def judged(row: dict[str, Any], budget: str) -> dict[str, Any]:
-    """The row with its budget, if there is one. In the noise there is no verdict."""
+    """The row with its budget, if there is one. No verdict within noise."""
     if budget:
         limit, (low, high) = BUDGETS[budget], row["quartiles"]
         verdict = "held" if high <= limit else "missed" if low > limit else "close"

@@ -1,11 +1,13 @@
-"""Defects of other libraries, and what fastdl does about each: for doctor and docs/upstream.md.
+"""Defects of other libraries, and what fastdl does about each: for doctor and docs/hazards.md.
 
 The page has a program for each row that shows the defect; a test runs it, and holds page and table
 together.
 """
 
-import re
 from typing import Any, NamedTuple
+
+from fastdl._core.foreign import release
+from fastdl.bridges import lookup
 
 
 class Defect(NamedTuple):
@@ -27,7 +29,7 @@ DEFECTS = (
         "torch",
         "Read-only data becomes writable",
         "2.13.0",
-        "PyTorch has no read-only tensors, and says nothing. `convert` copies such data.",
+        "PyTorch has no read-only tensors, and gives no warning. `convert` copies such data.",
     ),
     Defect(
         "torch",
@@ -39,7 +41,7 @@ DEFECTS = (
         "torch",
         "asarray reads any buffer as float32",
         "2.13.0",
-        "`convert(x, torch.Tensor)` keeps the element type and the shape of a buffer.",
+        "`convert(x, torch.Tensor)` preserves the element type and the shape of a buffer.",
     ),
     Defect(
         "jax",
@@ -49,16 +51,23 @@ DEFECTS = (
     ),
     Defect(
         "jax",
-        "Read-only arrays of others are refused",
+        "Read-only arrays of other libraries are refused",
         "0.10.2",
-        "JAX never writes to its arrays, and could take them. `convert` shares the memory of "
+        "JAX never writes to its arrays, so it could accept them. `convert` shares the memory of "
         "arrays whose library never writes to it, and copies other read-only data.",
     ),
     Defect(
+        "jax",
+        "A capsule without a deleter is an error",
+        "0.10.2",
+        "DLPack allows a deleter that is NULL, where nothing has to be freed. fastdl takes such "
+        "capsules, and its own have a deleter.",
+    ),
+    Defect(
         "tensorflow",
-        "A tensor of strings ends the process",
+        "A tensor of strings or of handles ends the process",
         "2.21.0",
-        "Strings have no DLPack type. `convert` looks at the dtype before it asks for a capsule.",
+        "These have no DLPack type. fastdl checks the dtype before it requests a capsule.",
     ),
     Defect(
         "tensorflow",
@@ -83,13 +92,25 @@ DEFECTS = (
         "paddle",
         "uint16 becomes bfloat16",
         "3.3.1",
-        "PaddlePaddle has no uint16. `convert` refuses it and says so.",
+        "PaddlePaddle has no uint16. `convert` raises an error.",
+    ),
+    Defect(
+        "paddle",
+        "byte_offset is ignored, so other values are read",
+        "3.3.1",
+        "fastdl adds the offset to the address of what it exports.",
     ),
     Defect(
         "mxnet",
         "Booleans are exported as integers of one bit",
         "1.9.1",
-        "fastdl takes the capsule at its word, and `convert` refuses such elements.",
+        "`asarray` and `convert` refuse them. A capsule is taken at its word.",
+    ),
+    Defect(
+        "dpnp",
+        "byte_offset is ignored in host memory, so other values are read",
+        "0.20.0",
+        "fastdl adds the offset to the address of what it exports.",
     ),
     Defect(
         "tvm",
@@ -104,7 +125,7 @@ DEFECTS = (
         "0.27.0",
         "In DLPack the first element is in the low bits, so whoever imports the capsule sees the "
         "two elements of each byte exchanged. `asarray` and `convert` read such tensors through "
-        "TVM's `numpy()`, and `convert` makes none. `from_dlpack` takes the capsule at its word.",
+        "TVM's `numpy()`, and `convert` makes none. `from_dlpack` trusts the capsule.",
     ),
     Defect(
         "tvm_ffi",
@@ -120,27 +141,46 @@ DEFECTS = (
     ),
     Defect(
         "onnxruntime",
-        "An export does not keep the memory",
+        "An export does not keep the memory alive",
         "1.31.1",
-        "A fastdl.Tensor keeps the `OrtValue`, and so its memory.",
+        "A fastdl.Tensor keeps the `OrtValue` alive, and so its memory.",
     ),
     Defect(
         "onnxruntime",
         "Booleans are exported as uint8",
         "1.31.1",
         "`convert` gives bool, and tells ONNX Runtime that the bytes are bool.",
+        mended="1.32",
+    ),
+    Defect(
+        "onnxruntime",
+        "byte_offset is ignored, so other values are read",
+        "1.31.1",
+        "fastdl adds the offset to the address of what it exports.",
     ),
     Defect(
         "warp",
         "An array without dimensions is an IndexError",
         "1.19.0",
-        "`convert` gives an array of one element.",
+        "Warp has no such arrays. `convert` raises an error: `reshape(1)` first.",
+    ),
+    Defect(
+        "warp",
+        "byte_offset is ignored, so other values are read",
+        "1.19.0",
+        "fastdl adds the offset to the address of what it exports.",
     ),
     Defect(
         "pyarrow",
         "Booleans in a Tensor become uint8",
         "26.0.1",
         "PyArrow loses the type when it makes the Tensor, before fastdl can see it.",
+    ),
+    Defect(
+        "pyarrow",
+        "Array.from_dlpack refuses the older capsules, and so all arrays of JAX",
+        "26.0.1",
+        "`convert(x, pa.Array)` shares the memory of JAX.",
     ),
     Defect(
         "mlx",
@@ -167,7 +207,7 @@ DEFECTS = (
 def of(library: str, version: str) -> list[dict[str, Any]]:
     """The defects of a library in a version. `certain` says whether it was seen in that very
     one: an older or newer one may not have it."""
-    return [
+    return too_old(library, version) + [
         {
             "title": defect.title,
             "seen": defect.seen,
@@ -180,7 +220,16 @@ def of(library: str, version: str) -> list[dict[str, Any]]:
     ]
 
 
-def release(version: str) -> tuple[int, ...]:
-    """The numbers of a version, without what follows them: (2, 13, 0) of "2.13.0+cpu"."""
-    found = re.match(r"\d+(\.\d+)*", version)
-    return tuple(int(number) for number in found[0].split(".")) if found else ()
+def too_old(library: str, version: str) -> list[dict[str, Any]]:
+    """The row on a version of which convert makes no objects."""
+    bridges = getattr(lookup.load(library), "BRIDGES", ())
+    since = {bridge.since for bridge in bridges if () < release(version) < release(bridge.since)}
+    return [
+        {
+            "title": f"`convert` makes its objects from version {first} on",
+            "seen": version,
+            "certain": True,
+            "remedy": "Upgrade it. Reading its objects works anyway.",
+        }
+        for first in since
+    ]

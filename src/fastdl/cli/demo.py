@@ -1,10 +1,12 @@
-"""python -m fastdl demo: one memory in every library that is installed, checked as it is shown."""
+"""python -m fastdl demo: sample exchanges, each claim checked as it is printed."""
 
 import os
+import platform
 import subprocess
 import sys
 import tempfile
 from array import array
+from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
 
@@ -13,41 +15,47 @@ from fastdl.cli.expression import evaluate
 from fastdl.cli.libraries import BY_NAME, Library, installed
 from fastdl.cli.probe import summary
 from fastdl.cli.processes import describe_status, status_of, workers
+from fastdl.cli.words import terminal_width, wrapped
 
-SECONDS = 60  # that a library may say nothing
+SECONDS = 60  # that a library may print nothing
 VALUES = [0, 1, 2, 3, 4, 5]
 
 
 def add_arguments(parser) -> None:
     parser.add_argument(
-        "--library", choices=BY_NAME, metavar="NAME", help="only this one, in this process"
+        "--library", choices=BY_NAME, metavar="NAME", help="show only this library, in this process"
     )
 
 
 def run(options) -> int:
     if options.library is not None:
         return show(BY_NAME[options.library])
-    try:
-        import_module("numpy")
-    except (Exception, SystemExit) as error:
-        print(f"The demo needs NumPy: pip install numpy ({summary(error)})", file=sys.stderr)
-        return 1
-    print(f"fastdl {fastdl.__version__}: tensors of one library in another, without a copy")
-    show_numpy()
-    status = show_others([library for library in installed() if library.name != "numpy"])
-    print("What it costs here: python -m fastdl bench")
+    say(f"fastdl {fastdl.__version__}: passing tensors between libraries without a copy")
+    show_python()
+    libraries = installed()
+    status = show_others(libraries)
+    if not libraries:
+        say("No tensor library is installed here. To see more: pip install numpy")
+    say("To measure what exchanges cost here: python -m fastdl bench")
     return status
 
 
-def check(what: str, holds: bool) -> None:
-    """Prints a claim that was just tried; a false one ends the demo."""
-    print(f"  {'ok' if holds else 'FAILED':<7}{what}", flush=True)
+def say(text: str) -> None:
+    """Prints lines, each wrapped to the width of the terminal."""
+    for line in text.splitlines():
+        indent = 9 if line.startswith(" ") else 2
+        print("\n".join(wrapped(line, terminal_width(), "", " " * indent)), flush=True)
+
+
+def check(claim: str, holds: bool) -> None:
+    """Prints a claim that was just tested; the demo ends at a false one."""
+    say(f"  {'ok' if holds else 'FAILED':<7}{claim}")
     if not holds:
-        raise SystemExit(f"fastdl demo: not true here: {what}")
+        raise SystemExit(f"fastdl demo: not true here: {claim}")
 
 
 def why_a_copy(x, like) -> str:
-    """Why fastdl.convert has to copy `x`, in its own words; empty if it shares the memory."""
+    """The reason why fastdl.convert has to copy `x`; empty if it shares the memory."""
     try:
         fastdl.convert(x, like, copy=False)
     except fastdl.CopyRequiredError as error:
@@ -55,89 +63,68 @@ def why_a_copy(x, like) -> str:
     return ""
 
 
-# ---- NumPy, in this process -----------------------------------------------------------------
+# ---- Python's own buffers, in this process --------------------------------------------------
 
 
-def show_numpy() -> None:
-    import numpy as np
-
-    x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    tensor = fastdl.from_dlpack(x)
-    back = fastdl.convert(tensor, np.ndarray)
-    print(f"numpy {np.__version__}\n  {tensor!r}")
+def show_python() -> None:
+    numbers = array("f", VALUES)
+    tensor = fastdl.asarray(numbers).reshape(2, 3)
+    say(f"python {platform.python_version()}")
     check(
-        f"NumPy -> fastdl -> NumPy: one address, {tensor.data_ptr:#x}",
-        x.ctypes.data == tensor.data_ptr == back.ctypes.data,
+        f"array.array to fastdl: the same memory, at {tensor.data_ptr:#x}",
+        tensor.data_ptr == numbers.buffer_info()[0] and tensor.tolist() == [[0, 1, 2], [3, 4, 5]],
     )
-    back[0, 0] = 42
-    check("a write to the result is seen in the array it came from", x[0, 0] == 42)
+    memoryview(tensor)[0, 0] = 42
+    check("a write to memoryview(tensor) changes the array", numbers[0] == 42)
     check(
-        "tensor[:, ::-1] is a view, which begins 8 bytes after the tensor",
+        "tensor[:, ::-1] is a view into the same memory, at an offset of 8 bytes",
         tensor[:, ::-1].data_ptr == tensor.data_ptr + 8,
     )
-    numbers = array("f", VALUES)
-    check(
-        "fastdl.convert(array.array, np.ndarray): one address",
-        fastdl.convert(numbers, np.ndarray).ctypes.data == numbers.buffer_info()[0],
-    )
-    x.flags.writeable = False
-    check(
-        "what is read-only in NumPy is read-only in fastdl, and in NumPy again",
-        fastdl.from_dlpack(x).readonly
-        and not fastdl.convert(fastdl.from_dlpack(x), np.ndarray).flags.writeable,
-    )
-    masked = np.ma.masked_equal(VALUES, 3)
-    try:
-        fastdl.from_dlpack(masked)
-    except BufferError:
-        refused = True
-    else:
-        refused = False
-    loses = "drops the mask" if np.from_dlpack(masked)[3] == 3 else "keeps the mask"
-    check(f"np.from_dlpack of a masked array {loses}; fastdl raises a BufferError", refused)
+    check("bytes are read-only, and so is their tensor", fastdl.asarray(bytes(6)).readonly)
 
 
-# ---- the others, each in its own process: some abort when loaded with others ----------------
+# ---- libraries, each in its own process: some abort when loaded with others ------------------
 
 
 def show_others(libraries: list[Library]) -> int:
     status = 0
     with workers(os.cpu_count()) as pool:
         for text, failed in pool.map(show_in_child, libraries):
-            print(text, flush=True)
+            say(text)
             status |= failed
     return status
 
 
 def show_in_child(library: Library) -> tuple[str, bool]:
-    """What `show` printed, and whether it failed."""
+    """The output of `show`, and whether it failed."""
     command = [sys.executable, "-m", "fastdl", "demo", "--library", library.name]
     with tempfile.TemporaryDirectory(prefix="fastdl-") as folder:
         output, errors = Path(folder, "output"), Path(folder, "errors")
         with output.open("wb") as out, errors.open("wb") as err:
             status = status_of(command, SECONDS, output, "", out, err)
-        said, complaint = (file.read_text("utf-8", "replace") for file in (output, errors))
+        shown, errors_shown = (file.read_text("utf-8", "replace") for file in (output, errors))
     if status == 0:
-        return said.rstrip(), False
+        return shown.rstrip(), False
     why = f"no answer in {SECONDS} seconds"
     if status is not None:
-        why = f"ended with {describe_status(status, complaint)}"
-    return f"{said}{library.name}: {why}", True
+        why = f"ended with {describe_status(status, errors_shown)}"
+    return f"{shown}{library.name}: {why}", True
 
 
 def show(library: Library) -> int:
-    """Status 0 also for a library that cannot be used here: that is no fault of fastdl's."""
+    """Status 0 also for a library that cannot be used here: that is not a failure of fastdl."""
     try:
-        version = library.version
-        x = evaluate(library.sample)
+        with redirect_stdout(sys.stderr):  # what a library prints when it is imported
+            version = library.version
+            x = evaluate(library.sample)
     except (Exception, SystemExit) as error:
-        print(f"{library.name}: cannot be used here: {summary(error)}")
+        say(f"{library.name}: cannot be used here: {summary(error)}")
         return 0
-    print(f"{library.name} {version}".rstrip())
+    say(f"{library.name} {version}".rstrip())
     show_import(x)
     show_export(x, import_module(library.module))
-    for hazard in HAZARDS.get(library.name, ()):
-        hazard()
+    for special in SPECIAL.get(library.name, ()):
+        special()
     return 0
 
 
@@ -149,26 +136,52 @@ def show_import(x) -> None:
 
 
 def show_export(x, like) -> None:
-    """A tensor to the library and back: one address, or a copy for which convert has a reason."""
-    tensor = fastdl.asarray(x).copy()  # writable and aligned, as some libraries want it
+    """A tensor to the library and back: the same address, or a copy and the reason for it."""
+    tensor = fastdl.asarray(x).copy()  # writable and aligned, as some libraries require
     try:
         why = why_a_copy(tensor, like)
         back = fastdl.asarray(fastdl.convert(tensor, like))
     except TypeError:
-        return  # it makes no arrays from DLPack
+        return  # the library has no import from DLPack
     except BufferError as error:
-        print(f"  {'--':<7}from fastdl: {summary(error)}")
+        say(f"  {'--':<7}from fastdl: {summary(error)}")
         return
-    one = back.data_ptr == tensor.data_ptr
-    words = f"a copy: {why}" if why else f"one address, {tensor.data_ptr:#x}"
+    shared = back.data_ptr == tensor.data_ptr
+    words = f"a copy: {why}" if why else "the same memory"
     same = not back.device.is_host or back.tolist() == VALUES
-    check(f"from fastdl, and back: {words}", same and one is not bool(why))
+    check(f"from fastdl, and back: {words}", same and shared is not bool(why))
 
 
-# ---- hazards --------------------------------------------------------------------------------
+# ---- what is special about a library --------------------------------------------------------
 
 
-def torch_writes_to_read_only_memory() -> None:
+def numpy_keeps_read_only() -> None:
+    import numpy as np
+
+    x = np.arange(6)
+    x.flags.writeable = False
+    tensor = fastdl.from_dlpack(x)
+    check(
+        "a read-only array is read-only in fastdl, and in NumPy again",
+        tensor.readonly and not fastdl.convert(tensor, np.ndarray).flags.writeable,
+    )
+
+
+def numpy_drops_masks() -> None:
+    import numpy as np
+
+    masked = np.ma.masked_equal(VALUES, 3)
+    try:
+        fastdl.from_dlpack(masked)
+    except BufferError:
+        refused = True
+    else:
+        refused = False
+    loses = "drops the mask" if np.from_dlpack(masked)[3] == 3 else "keeps the mask"
+    check(f"np.from_dlpack of a masked array {loses}; fastdl raises a BufferError", refused)
+
+
+def torch_and_read_only_memory() -> None:
     import numpy as np
     import torch
 
@@ -178,33 +191,35 @@ def torch_writes_to_read_only_memory() -> None:
     changed = "changes" if frozen[0] == 42 else "does not change"
     fastdl.convert(twin, torch.Tensor)[0] = 42
     check(
-        f"a write to torch.from_dlpack(tensor) {changed} read-only memory;"
-        f"{AND}fastdl.convert copies: {why_a_copy(twin, torch.Tensor)}",
+        f"a write to torch.from_dlpack(tensor) {changed} read-only memory; "
+        f"fastdl.convert copies: {why_a_copy(twin, torch.Tensor)}",
         twin[0] == 0,
     )
 
 
-def torch_aborts_at_negative_strides() -> None:
+def torch_and_negative_strides() -> None:
     import torch
 
     backwards = fastdl.asarray(bytearray(b"abc"))[::-1]
     status = subprocess.run([sys.executable, "-c", BACKWARDS], capture_output=True).returncode
-    ended = f"ends the process with {describe_status(status)}"
-    outcome = {0: "works", 1: "raises an exception"}.get(status, ended)
+    crashed = f"crashes the process ({describe_status(status)})"
+    outcome = {0: "works", 1: "raises an exception"}.get(status, crashed)
     check(
-        f"torch.from_dlpack(tensor[::-1]) {outcome};"
-        f"{AND}fastdl.convert copies: {why_a_copy(backwards, torch.Tensor)}",
+        f"torch.from_dlpack(tensor[::-1]) {outcome}; "
+        f"fastdl.convert copies: {why_a_copy(backwards, torch.Tensor)}",
         fastdl.convert(backwards, torch.Tensor).tolist() == [*b"cba"],
     )
 
 
-AND = "\n" + 9 * " "
 BACKWARDS = """
 import sys
 if sys.platform != "win32":
     import resource
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # an abort leaves no file behind
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # an abort leaves no core file behind
 import fastdl, torch
 torch.from_dlpack(fastdl.asarray(bytearray(b"abc"))[::-1])
 """
-HAZARDS = {"torch": (torch_writes_to_read_only_memory, torch_aborts_at_negative_strides)}
+SPECIAL = {
+    "numpy": (numpy_keeps_read_only, numpy_drops_masks),
+    "torch": (torch_and_read_only_memory, torch_and_negative_strides),
+}

@@ -1,11 +1,10 @@
-"""python -m fastdl doctor: what is installed, how its arrays reach fastdl, what that costs, and
-what becomes of them elsewhere."""
+"""python -m fastdl doctor: the installed libraries, how their arrays are imported, what that costs,
+and what fastdl.convert does with them."""
 
 import argparse
 import json
 import sys
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -18,26 +17,26 @@ from fastdl.cli.processes import Job
 SCHEMA = 1  # of the JSON: a key that changes its meaning, or goes, makes another one
 
 DESCRIPTION = """\
-Examines the tensor libraries that are installed here, each in a process of its own: how their
-arrays reach fastdl (exchange table, bridge, buffer, or __dlpack__ and with which keywords), what an
-import costs, what fastdl.convert makes of an array of each library in each other one (the same
-memory, a copy and why, a refusal), known defects of the installed versions, drivers, and other
-packages that are called fastdl. A library that crashes or hangs is a line of the report.
+Examines the installed tensor libraries, each in its own process: the import path of their arrays
+(exchange table, bridge, buffer, or __dlpack__ and its keywords), the cost of an import, what
+fastdl.convert does from each library to each other (shares the memory, copies and why, or raises),
+known defects of the installed versions, drivers, and other packages named fastdl. A library that
+crashes or hangs is a line of the report.
 """
 EPILOG = """\
-Costs are the best of several short runs while another process may be at work: good to about 20 %.
-Progress goes to the standard error. The exit status is 0 unless fastdl itself is unusable (1) or
-the arguments are wrong (2): a library that fails is a finding. The JSON has no names of users or
-home folders in it; attach it to a bug report.
+Costs are the best of several short runs while another process may be running: accurate to about
+20 %. The exit status is 0 unless fastdl itself is unusable (1) or the arguments are wrong (2): a
+library that fails is a finding, not an error. --json and --html contain no user names and no home
+folders: attach one of them to a bug report.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    add_only(parser, "libraries to look at")
+    add_only(parser, "libraries to examine")
     add_output(parser)
-    parser.add_argument("--html", metavar="FILE", type=Path, help="write it as a page, too")
-    parser.add_argument("--no-grid", action="store_true", help="leave out the conversions")
+    parser.add_argument("--html", metavar="FILE", type=Path, help="also write an HTML report")
+    parser.add_argument("--no-grid", action="store_true", help="skip the table of conversions")
     add_limit(parser)
 
 
@@ -54,10 +53,10 @@ def run(options: argparse.Namespace) -> int:
     if options.html is not None:
         from fastdl.cli import page
 
-        options.html.write_text(page.render(report), encoding="utf-8")
+        options.html.write_text(page.render(anonymous_all(report)), encoding="utf-8")
         print(f"wrote {options.html}", file=sys.stderr)
     if options.json:
-        json.dump(report, sys.stdout, indent=1)
+        json.dump(anonymous_all(report), sys.stdout, indent=1)
         print()
     else:
         from fastdl.cli import report as text
@@ -93,12 +92,12 @@ def examine(
             "grid": cells.result() if cells else None,
         }
     report["seconds"] = round(time.monotonic() - start, 1)
-    return anonymous_all(report)
+    return report
 
 
 def examine_library(library: Library, limit: float, progress: processes.Progress) -> dict[str, Any]:
-    """What is known of one library. "outcome" is "works", "fails", "died" or "hung"; the facts of
-    what it did not come to are None."""
+    """The facts about one library. "outcome" is "works", "fails", "crashed" or "hung"; facts that
+    could not be found out are None."""
     job = Job(library.name, "library", {"name": library.name, "sample": library.sample})
     steps, ending, seconds = processes.run(job, limit)
     progress.ended(library.name, seconds, ending)
@@ -109,14 +108,14 @@ def examine_library(library: Library, limit: float, progress: processes.Progress
     elif errors:
         outcome, reason = "fails", f"{errors[0][0]}: {errors[0][1]}"
     version = environment.version_of(library) or get(steps, "version") or ""
-    way, tensor = get(steps, "way"), get(steps, "tensor")
+    path, tensor = get(steps, "import_path"), get(steps, "tensor")
     return {
         "name": library.name,
         "version": version,
         "sample": library.sample,
         "outcome": outcome,
         "reason": reason,
-        "way": way,
+        "import_path": path,
         "dlpack": get(steps, "__dlpack__"),
         "tensor": tensor,
         "import_ns": get(steps, "cost"),
@@ -148,16 +147,3 @@ def is_error(value: Any) -> TypeGuard[dict[str, Any]]:
 def get(steps: dict[str, Any], name: str) -> Any:
     value = steps.get(name)
     return None if is_error(value) else value
-
-
-def missing(report: dict[str, Any]) -> Iterable[str]:
-    """Sentences about what the report lacks."""
-    if report["not_installed"]:
-        yield f"Asked for and not installed: {', '.join(report['not_installed'])}."
-    elif not report["libraries"]:
-        yield "No tensor library that fastdl knows is installed here: install numpy, for a start."
-    if report["libraries"] and not libraries.BY_NAME["numpy"].installed:
-        yield (
-            "NumPy is not installed: the others work without it, but t.numpy() and the samples of "
-            "some libraries need it."
-        )

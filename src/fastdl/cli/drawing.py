@@ -1,4 +1,4 @@
-"""What inspect found, for a terminal."""
+"""The findings of inspect, for a terminal."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,49 +10,70 @@ from fastdl.cli.words import counted
 
 
 def show(found: dict[str, Any], screen: Screen) -> None:
-    screen.put([(found["expression"], "bold"), (f"  ({found['type']})", "")])
+    screen.line(f"{found['expression']}  ({found['type']})", "bold")
     for name, text in facts(found):
         screen.field(name, text)
     if found["managed"]:
-        sender = "as the library sent it" if found["managed"]["by_library"] else "made by fastdl"
-        screen.heading(f"The managed tensor, {sender}")
+        sender = (
+            "as exported by the library" if found["managed"]["by_library"] else "made by fastdl"
+        )
+        screen.heading(f"Managed tensor, {sender}")
         for name, text in fields(found["managed"]):
             screen.field(name, text)
     if found["memory"]:
-        screen.heading("The memory")
+        screen.heading("Memory")
         show_memory(found, screen)
     if found["consumers"]:
-        screen.heading("What fastdl.convert gives to others")
+        screen.heading("fastdl.convert to other libraries")
         rows = [
             (name, cell["outcome"], cell["reason"]) for name, cell in found["consumers"].items()
         ]
         screen.table(
-            ("library", "outcome", "why"),
+            ("library", "outcome", "reason"),
             rows,
             [cell["outcome"] for cell in found["consumers"].values()],
         )
 
 
 def facts(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    way, dlpack, tensor = found["way"], found["dlpack"], found["tensor"]
-    if way:
-        yield "imported by", way["text"]
-        table = way.get("table")
+    path, dlpack, tensor = found["import_path"], found["dlpack"], found["tensor"]
+    if path:
+        yield "import path", path["text"]
+        table = path.get("table")
         if table:
-            lends = "lends tensors" if table["lends"] else "does not lend tensors"
-            yield "table", f"DLPack {table['version']}, {lends}"
+            borrows = "with" if table["lends"] else "without"
+            yield "table", f"DLPack {table['version']}, {borrows} a borrowing slot"
     if dlpack:
-        outcome = f"gives {dlpack['capsule']!r}"
+        outcome = f"returns {dlpack['capsule']!r}"
         if dlpack["raises"]:
             outcome = f"raises {dlpack['raises']}"
         keywords = ", ".join(dlpack["keywords"]) or "no keywords"
-        yield "__dlpack__", f"takes {keywords}; {outcome}"
+        yield "__dlpack__", f"accepts {keywords}; {outcome}"
+    if found["plan"]:
+        yield from plan(found["plan"], bool(path) and path["kind"] == "buffer")
     if tensor:
         kind = "read-only" if tensor["readonly"] else "writable"
         if tensor["immutable"]:
-            kind += ", its values never change"
-        copied = "a copy" if tensor["is_copied"] else "no copy"
-        yield "gives", f"{tensor['text']}: {kind}, {copied}"
+            kind = "immutable"
+        copied = "copied" if tensor["is_copied"] else "not copied"
+        yield "result", f"{tensor['text']}: {kind}, {copied}"
+
+
+def plan(planned: dict[str, Any], has_buffer: bool) -> Iterator[tuple[str, str]]:
+    """What fastdl.from_dlpack does. `has_buffer`: which it tries before."""
+    values = {n: tuple(v) if isinstance(v, list) else v for n, v in planned["keywords"].items()}
+    keywords = ", ".join(f"{name}={value}" for name, value in values.items())
+    steps = ["buffer"] * has_buffer
+    steps.append({"__dlpack__": f"__dlpack__({keywords})"}.get(planned["path"], planned["path"]))
+    steps += [planned["otherwise"]] if planned["otherwise"] else []
+    yield "plan", ", otherwise ".join(steps)
+    stream = "none is made to wait"
+    if planned["path"] == "table":
+        stream = "the work stream, if the data is on a device"
+    elif planned["stream"] is not None:
+        stream = f"{planned['stream']} is made to wait"
+    yield "stream", stream
+    yield "copy=True", f"copied by {', otherwise '.join(planned['copies'])}"
 
 
 def fields(managed: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -102,16 +123,18 @@ def show_memory(found: dict[str, Any], screen: Screen) -> None:
     screen.field("span", f"{elements} of {each}{used}: {counted(span * itemsize, 'byte')}")
     if layout["low"]:
         behind = counted(-layout["low"] * itemsize, "byte")
-        screen.field("", f"`data` points {behind} behind the first")
+        screen.field("", f"`data` points {behind} past the first used")
     if layout["order"] is None:
         for dimension, size, stride in memory.steps(shape, strides):
             screen.field(
                 f"dimension {dimension}",
-                f"{size} elements, {counted(stride * itemsize, 'byte')} from one to the next",
+                f"{size} elements, {counted(stride * itemsize, 'byte')} apart",
             )
         return
-    screen.line("bytes from `data`; elements numbered in row-major order; . not used", "dim", 2)
+    screen.line(
+        "byte offset from `data`: elements, numbered in row-major order; . is unused", "dim", 2
+    )
     for line in memory.drawing(layout, strides, itemsize, screen.width):
         screen.put([(line, "")])
     if any(len(place) > 1 for place in layout["order"]):
-        screen.line("0+2: element 0, and two more at the same place", "dim", 2)
+        screen.line("0+2: element 0 and two more share a place", "dim", 2)

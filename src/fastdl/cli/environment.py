@@ -1,4 +1,4 @@
-"""What a report says of this Python, this machine and this fastdl."""
+"""Facts about this Python, this machine and this fastdl, for a report."""
 
 import os
 import platform
@@ -56,8 +56,8 @@ def platform_facts() -> dict[str, Any]:
 
 @cache
 def packages() -> Mapping[str, list[str]]:
-    """Package -> the names of the distributions that install it, so far as they have one. Reads the
-    lists of files of all of them; nothing is known if the metadata of one cannot be read."""
+    """Package -> the names of the distributions that install it. Reads the file lists of all
+    distributions; empty if the metadata of one cannot be read."""
     try:
         return metadata.packages_distributions()
     except Exception:  # whatever a parser raises
@@ -70,7 +70,7 @@ def distributions(package: str) -> list[str]:
 
 
 def version_of(library: Library) -> str:
-    """The version of an installed library, found without importing it; "" if nothing says."""
+    """The version of an installed library, found without importing it; "" if unknown."""
     for name in (*distributions(library.name), library.name.replace("_", "-")):
         try:
             version = metadata.version(name)
@@ -81,24 +81,24 @@ def version_of(library: Library) -> str:
     return ""
 
 
-def documentation() -> str:
-    """The address of the documentation, from the metadata of the installed distribution; "" if it
-    says none, or there is no distribution, as in a source tree."""
+def links() -> dict[str, str]:
+    """The addresses of the documentation and the issues, from the metadata of the installed
+    distribution; none from a source tree, or while they are placeholders (docs/releasing.md)."""
     try:
         urls = metadata.metadata(DISTRIBUTION).get_all("Project-URL") or ()
     except metadata.PackageNotFoundError:
-        return ""
-    named = dict(url.split(", ", 1) for url in urls if ", " in url)
-    return named.get("Documentation", "")
+        return {}
+    named = dict(url.split(", ", 1) for url in urls if ", " in url and "/OWNER/" not in url)
+    return {name: named[name] for name in ("Documentation", "Issues") if name in named}
 
 
 def name_clashes() -> list[str]:
-    """Sentences about other packages that are imported as `fastdl`, too."""
+    """Sentences about other packages that are also imported as `fastdl`."""
     found = distributions("fastdl")
     others = [name for name in found if name.replace("_", "-").lower() != DISTRIBUTION]
     sentences = [
-        f"The distribution {name!r} installs a package `fastdl`, too: uninstall it, then install "
-        f"{DISTRIBUTION} again, since they may have overwritten each other's files."
+        f"The distribution {name!r} also installs a package `fastdl`: uninstall it, then reinstall "
+        f"{DISTRIBUTION}, since they may have overwritten each other's files."
         for name in others
     ]
     own = Path(fastdl.__file__).resolve().parent
@@ -106,7 +106,7 @@ def name_clashes() -> list[str]:
         for file in (Path(entry or ".", "fastdl", "__init__.py"), Path(entry or ".", "fastdl.py")):
             if os.path.isfile(file) and file.resolve().parent != own:
                 sentences.append(
-                    f"{file} is imported as `fastdl`, too, where its folder comes first on "
-                    f"sys.path; this fastdl is in {own}."
+                    f"{file} is imported as `fastdl` wherever its folder comes first on sys.path; "
+                    f"this fastdl is in {own}."
                 )
     return sentences

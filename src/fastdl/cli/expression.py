@@ -41,7 +41,7 @@ class Names(dict[str, Any]):
         return value
 
     def explained(self, name: str, message: str) -> str:
-        """What the module says of a name that it does not have, with a name that is meant."""
+        """The module's message for a name that it does not have, with a suggestion."""
         similar = get_close_matches(name, dir(self.module), n=1)
         plain = f"module {self.module.__name__!r} has no attribute {name!r}"
         return (

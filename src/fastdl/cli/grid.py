@@ -1,7 +1,7 @@
 """Producers by consumers: fastdl.convert from each library to each other.
 
-All libraries are in one process, since that is how they are used, imported in an order in which
-they get along. Where that process dies or hangs, the cell says so, and the rest goes on in another.
+All libraries are in one process, since that is how they are used, imported in an order that works.
+Where that process crashes or hangs, the cell records it, and another process does the rest.
 """
 
 from collections.abc import Callable
@@ -14,27 +14,27 @@ from fastdl.cli.processes import Ending, Job
 
 OUTCOMES = {  # in the order of a legend
     "zero-copy": "the same memory",
-    "copy": "the values, in other memory",
-    "refused": "an exception that says why",
-    "wrong": "other values arrive",
-    "died": "the process ended, or gave no answer",
-    "none": "a library that does not work here",
+    "copy": "the same values in new memory",
+    "refused": "an exception, with a reason",
+    "wrong": "wrong values",
+    "crashed": "the process crashed or hung",
+    "none": "a library does not work here",
 }
 
 
 def takes(library: Library) -> bool:
-    """Whether fastdl.convert makes arrays of a library."""
+    """Whether fastdl.convert can make arrays of a library."""
     return bool(getattr(lookup.load(library.name), "BRIDGES", ()))
 
 
-def measure(chosen: list[Library], limit: float, said: Callable[..., None]) -> dict[str, Any]:
+def measure(chosen: list[Library], limit: float, on_end: Callable[..., None]) -> dict[str, Any]:
     """{"producers": names, "consumers": names, "cells": {producer: {consumer: cell}}}, where a cell
-    has an "outcome", one of OUTCOMES, and a "reason". `said` hears of each process that ended."""
+    has an "outcome", one of OUTCOMES, and a "reason". `on_end` is called as each process ends."""
     producers = {library.name: library.sample for library in chosen}
     consumers = [library.name for library in chosen if takes(library)]
-    steps, without = run_pairs(producers, consumers, limit, said)
+    steps, without = run_pairs(producers, consumers, limit, on_end)
     for name in without:
-        steps |= run_apart(name, producers, consumers, steps, limit, said)
+        steps |= run_apart(name, producers, consumers, steps, limit, on_end)
     left_out = {
         name: steps[f"import {name}"]
         for name in producers
@@ -58,9 +58,9 @@ def as_cell(found: "dict[str, str] | None", library: str) -> dict[str, str]:
     return found
 
 
-def run_pairs(producers, consumers, limit, said) -> tuple[dict[str, Any], list[str]]:
-    """What all steps returned, over as many processes as it takes, since each that dies answers one
-    step by its death; and the libraries that had to be left out."""
+def run_pairs(producers, consumers, limit, on_end) -> tuple[dict[str, Any], list[str]]:
+    """The results of all steps, over as many processes as it takes, since each crash is the result
+    of one step; and the libraries that had to be left out."""
     known: dict[str, Any] = {}
     without: list[str] = []
     while True:
@@ -70,23 +70,23 @@ def run_pairs(producers, consumers, limit, said) -> tuple[dict[str, Any], list[s
             "skip": [step for step in known if " > " in step],
         }
         steps, ending, seconds = processes.run(Job("conversions", "pairs", arguments), limit)
-        said("conversions", seconds, ending)
+        on_end("conversions", seconds, ending)
         known.update(steps)
         if ending is None or ending.step in known or ending.step == "start":
-            return known, without  # at the start: nothing can be expected of another attempt
-        known[ending.step] = death(ending)
+            return known, without  # at the start: another attempt would fail too
+        known[ending.step] = crash(ending)
         kind, _, name = ending.step.rpartition(" ")
         if kind in ("import", "sample of"):
             without.append(name)
 
 
-def run_apart(name, producers, consumers, known, limit, said) -> dict[str, Any]:
-    """The steps of a library that ended a process with all others in it: in a process with each of
-    the others, if it works by itself."""
+def run_apart(name, producers, consumers, known, limit, on_end) -> dict[str, Any]:
+    """The steps of a library that crashed a process with all others in it: in a process with each
+    of the others, if it works alone."""
     found: dict[str, Any] = {}
     for other in (name, *(each for each in producers if each != name)):
         pair = {n: producers[n] for n in producers if n in (name, other)}
-        steps, failed = run_pairs(pair, [n for n in pair if n in consumers], limit, said)
+        steps, failed = run_pairs(pair, [n for n in pair if n in consumers], limit, on_end)
         if other == name and failed:
             return {}
         fresh = {step: value for step, value in steps.items() if " > " in step}
@@ -97,6 +97,6 @@ def run_apart(name, producers, consumers, known, limit, said) -> dict[str, Any]:
     return found
 
 
-def death(ending: Ending) -> dict[str, str]:
+def crash(ending: Ending) -> dict[str, str]:
     where = "" if " > " in ending.step else f", in: {ending.step}"
-    return {"outcome": "died", "reason": f"{ending.reason}{where}"}
+    return {"outcome": "crashed", "reason": f"{ending.reason}{where}"}

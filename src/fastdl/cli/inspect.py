@@ -1,4 +1,4 @@
-"""python -m fastdl inspect MODULE:EXPRESSION: what crosses when an array is handed over."""
+"""python -m fastdl inspect MODULE:EXPRESSION: what an array exports."""
 
 import argparse
 import json
@@ -15,17 +15,25 @@ from fastdl.cli.processes import Job
 SCHEMA = 1  # of the JSON: a key that changes its meaning, or goes, makes another one
 
 DESCRIPTION = """\
-Shows everything that crosses when an array is handed to another library: the type and how fastdl
-imports it, the fields of the managed tensor as the library sent it, a map of the memory (which
-elements are where), and which installed libraries take it as it is, copy it, or refuse it, and why.
-The expression is evaluated with the names of the module: torch:ones(3, 4).t() is
-torch.ones(3, 4).t(). Other names are modules, which are imported. Quote it for the shell.
+Shows what an array exports to another library: its type and import path, the plan by which
+fastdl.from_dlpack imports it, the fields of the managed tensor as exported by the library, a map of
+the memory (where each element is), and which installed libraries share it, copy it, or reject it,
+and why. The expression is evaluated with the names of the module: torch:ones(3, 4).t() is
+torch.ones(3, 4).t(). Other names are imported as modules. Quote the expression for the shell.
 """
 EPILOG = """\
-The expression is evaluated once here and once for each consumer, each time in a process of its own:
-a crash is an answer. --quick predicts what consumers do, by what fastdl.convert knows of them,
-without importing them. The exit status is 1 if the array cannot be imported, 2 if there is none.
+The expression is evaluated once to describe the array and once for each consumer, each time in its
+own process, so that a crash is reported. --quick predicts the outcome from what fastdl knows of a
+consumer, without importing it. The exit status is 1 if the array cannot be imported, 2 if the
+expression cannot be evaluated.
 """
+#: Steps of the job, for a message.
+DOING = {
+    "evaluate": "while evaluating the expression",
+    "__dlpack__": "while calling __dlpack__",
+    "plan": "while calling __dlpack_device__",
+    "import": "while importing the array",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_only(parser, "consumers")
     parser.add_argument(
-        "--quick", action="store_true", help="predict what consumers do, without importing them"
+        "--quick", action="store_true", help="predict the outcomes without importing the consumers"
     )
     add_output(parser)
     add_limit(parser)
@@ -44,15 +52,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     chosen = options.only or installed()
     consumers = [row.name for row in chosen if row.installed and grid.takes(row)]
+    missing = [row.name for row in chosen if not row.installed]
     found = examine(options.expression, consumers, options.limit, options.quick, options.quiet)
     if options.json:
-        json.dump(found, sys.stdout, indent=1)
+        json.dump(anonymous_all(found), sys.stdout, indent=1)
         print()
     elif found["type"] is not None:
         from fastdl.cli import drawing
         from fastdl.cli.screen import Screen
 
         drawing.show(found, Screen(plain=options.plain))
+    if missing:
+        print(f"Not installed: {', '.join(missing)}.", file=sys.stderr)
     if found["error"]:
         print(f"python -m fastdl inspect: {found['error']}", file=sys.stderr)
     return 0 if found["tensor"] else 1 if found["type"] else 2
@@ -61,14 +72,15 @@ def run(options: argparse.Namespace) -> int:
 def examine(
     expression: str, consumers: list[str], limit: float, quick: bool = False, quiet: bool = False
 ) -> dict[str, Any]:
-    """What is found, of dictionaries, lists, texts and numbers: see SCHEMA. "type" is None if there
-    is no object, "tensor" if it cannot be imported; "error" says why."""
+    """The findings, as dictionaries, lists, texts and numbers: see SCHEMA. "type" is None if the
+    expression failed, "tensor" if the object cannot be imported; "error" has the reason."""
     arguments = {"expression": expression, "consumers": consumers}
     steps, ending, seconds = processes.run(Job("array", "array", arguments), limit)
     errors = [(n, v["error"]) for n, v in steps.items() if isinstance(v, dict) and "error" in v]
     error = ""
     if ending is not None:
-        error = f"the process {ending.outcome} ({ending.reason}) at this: {ending.step}"
+        doing = DOING.get(ending.step, f"in step {ending.step!r}")
+        error = f"the process {ending.outcome} ({ending.reason}) {doing}"
     elif errors:
         error = errors[0][1]
     get = {name: value for name, value in steps.items() if name not in dict(errors)}
@@ -76,8 +88,9 @@ def examine(
         "schema": SCHEMA,
         "expression": expression,
         "type": get.get("evaluate"),
-        "way": get.get("way"),
+        "import_path": get.get("import_path"),
         "dlpack": get.get("__dlpack__"),
+        "plan": get.get("plan"),
         "tensor": get.get("import"),
         "managed": get.get("managed tensor"),
         "memory": get.get("memory"),
@@ -91,18 +104,18 @@ def examine(
             attempt = partial(attempt_one, expression, limit=limit, progress=progress)
             for name, outcome in zip(consumers, pool.map(attempt, consumers), strict=True):
                 found["consumers"][name] = {**found["consumers"].get(name, {}), **outcome}
-    return anonymous_all(found)
+    return found
 
 
 def attempt_one(
     expression: str, consumer: str, *, limit: float, progress: processes.Progress
 ) -> dict[str, str]:
-    """What became of a conversion to one library."""
+    """The outcome of a conversion to one library."""
     arguments = {"expression": expression, "consumer": consumer}
     steps, ending, seconds = processes.run(Job(consumer, "attempt", arguments), limit)
     progress.ended(consumer, seconds, ending)
     if ending is not None:
-        return {"outcome": "died", "reason": f"{ending.reason}, in: {ending.step}"}
+        return {"outcome": "crashed", "reason": f"{ending.reason}, in: {ending.step}"}
     for value in steps.values():
         if isinstance(value, dict) and "error" in value:
             return {"outcome": "none", "reason": value["error"]}

@@ -1,4 +1,4 @@
-"""The libraries that the command line looks for."""
+"""The libraries that the command line knows."""
 
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,15 +16,18 @@ class Library(NamedTuple):
 
     @property
     def version(self) -> str:
-        """Its version, or "" if it does not say; imports the library."""
+        """Its version, or "" if it has none; imports the library."""
         modules = (import_module(name) for name in (self.name, self.module))
         versions = (getattr(module, "__version__", None) for module in modules)
         return next((str(version) for version in versions if version), "")
 
     @property
     def installed(self) -> bool:
-        """Whether it can be found; it is not imported."""
-        return find_spec(self.name) is not None
+        """Whether it can be found; it is not imported. A folder of its name is not enough."""
+        spec = find_spec(self.name)
+        if spec is not None and spec.origin is None:  # a folder, or a namespace package like mlx
+            return self.module != self.name and find_spec(self.module) is not None
+        return spec is not None
 
 
 # In the order in which they are shown.
@@ -53,7 +56,7 @@ LIBRARIES = (
 )
 BY_NAME = {library.name: library for library in LIBRARIES}
 
-#: Some crash if others were imported before them; the rest is in no danger.
+#: These crash if certain others were imported before them.
 FIRST = ("dpnp", "drjit", "paddle", "torch", "jax", "tensorflow", "tvm")
 
 

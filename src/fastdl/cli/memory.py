@@ -1,4 +1,4 @@
-"""Which places of a memory a tensor uses, and in which order."""
+"""Which places in memory the elements of a tensor use, and in which order."""
 
 from itertools import product
 from math import prod
@@ -9,7 +9,7 @@ COUNTED = 100_000  # at most so many elements are counted one by one
 
 
 def layout_of(shape: list[int], strides: list[int]) -> dict[str, Any]:
-    """What shape and strides, in elements, say.
+    """The layout that shape and strides, in elements, describe.
 
     low, high: the first and the last place used, counted from where `data` points; both 0 for a
         tensor without elements.
@@ -56,8 +56,8 @@ def steps(shape: list[int], strides: list[int]) -> list[tuple[int, int, int]]:
 
 
 def are_apart(shape: list[int], strides: list[int]) -> bool:
-    """Whether it is plain, without counting, that no two elements are at one place, broadcast
-    dimensions aside: each step goes past all that the smaller ones reach."""
+    """Whether shape and strides alone prove that no two elements share a place, except in broadcast
+    dimensions: each stride is larger than the reach of the smaller ones."""
     reach = 0
     for _, n, stride in steps(shape, strides):
         if stride and abs(stride) <= reach:
@@ -74,33 +74,33 @@ def words(shape: list[int], strides: list[int], apart: bool | None) -> list[str]
         return ["one element"]
     moving = [(d, n, abs(s)) for d, n, s in rows if s]
     order = [d for d, _, _ in moving]
-    said = []
+    found = []
     if order == sorted(order, reverse=True):
-        said.append("row-major")
+        found.append("row-major")
     elif order == sorted(order):
-        said.append("column-major (transposed)")
+        found.append("column-major (transposed)")
     else:
-        said.append(f"permuted: dimension {order[0]} runs fastest")
+        found.append(f"permuted: dimension {order[0]} varies fastest")
     expected, gaps = 1, []
     for d, n, stride in moving:
         if stride > expected:
             gaps.append(d)
         expected = stride * n
     if gaps:
-        said.append(f"gaps along {dimensions(gaps)}")
+        found.append(f"gaps along {dimensions(gaps)}")
     reversed_ = [d for d, _, s in rows if s < 0]
     if reversed_:
-        said.append(f"backwards along {dimensions(reversed_)}")
+        found.append(f"reversed along {dimensions(reversed_)}")
     broadcast = [d for d, _, s in rows if s == 0]
     if broadcast:
-        said.append(f"broadcast along {dimensions(broadcast)}: each element is used again")
+        found.append(f"broadcast along {dimensions(broadcast)} (stride 0)")
     if apart is None:
-        said.append("may overlap: too many elements to tell")
+        found.append("may overlap: too many elements to check")
     elif not apart:
-        said.append("overlapping: elements share places")
-    if len(said) == 1:
-        said.append("contiguous")
-    return said
+        found.append("overlapping: elements share memory")
+    if len(found) == 1:
+        found.append("contiguous")
+    return found
 
 
 def dimensions(numbers: list[int]) -> str:
@@ -114,7 +114,7 @@ def dimensions(numbers: list[int]) -> str:
 
 
 def drawing(layout: dict[str, Any], strides: list[int], itemsize: float, width: int) -> list[str]:
-    """Lines of the memory, each with its distance in bytes from where `data` points."""
+    """Lines of the map, each with its offset in bytes from where `data` points."""
     order, low = layout["order"], layout["low"]
     cells = [
         "."

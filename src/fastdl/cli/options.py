@@ -7,29 +7,31 @@ from fastdl.cli.libraries import BY_NAME, LIBRARIES, Library
 
 
 def libraries(text: str) -> list[Library]:
-    """Those that are named, separated by commas, installed or not."""
+    """The libraries named in a comma-separated list, installed or not."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     unknown = [name for name in names if name not in BY_NAME]
     if unknown or not names:
         raise argparse.ArgumentTypeError(
-            f"expected names out of {', '.join(BY_NAME)}; got {', '.join(unknown)!r}"
+            f"expected names from {', '.join(BY_NAME)}; got {', '.join(unknown)!r}"
         )
     return [library for library in LIBRARIES if library.name in names]
 
 
 def add_only(parser: argparse.ArgumentParser, what: str) -> None:
-    text = f"{what}, as imported, separated by commas; the default: all that are installed"
+    text = f"{what}: import names, separated by commas (default: all installed)"
     parser.add_argument("--only", metavar="NAMES", type=libraries, help=text)
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--plain", action="store_true", help="no colours, even if rich is there")
+    parser.add_argument(
+        "--plain", action="store_true", help="no colours, even if rich is installed"
+    )
     add_quiet(parser)
 
 
 def add_quiet(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
 
 
 def seconds(text: str) -> float:
@@ -40,5 +42,6 @@ def seconds(text: str) -> float:
 
 
 def add_limit(parser: argparse.ArgumentParser) -> None:
-    text = "for each step, such as an import: then its process is ended (default: %(default)g)"
+    text = "time limit of each step, such as an import: then its process is killed "
+    text += "(default: %(default)g)"
     parser.add_argument("--limit", metavar="SECONDS", type=seconds, default=60.0, help=text)

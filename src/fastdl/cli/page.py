@@ -1,11 +1,11 @@
-"""The report of doctor as one page of HTML: no scripts, no network, light and dark, any width."""
+"""The report of doctor as an HTML page: no scripts, no network, light and dark, any width."""
 
 import json
 from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Any
 
-from fastdl.cli import doctor, report
+from fastdl.cli import report
 from fastdl.cli.grid import OUTCOMES
 from fastdl.cli.words import counted
 
@@ -40,7 +40,7 @@ dt { color: var(--soft); } dd { margin: 0; min-width: 0; overflow-wrap: anywhere
 .zero-copy { background: var(--zero); color: var(--on); }
 .copy { background: var(--copy); color: var(--on-copy); }
 .refused { background: var(--refused); color: var(--on); }
-.wrong, .died { background: var(--bad); color: var(--on); font-weight: 700; }
+.wrong, .crashed { background: var(--bad); color: var(--on); font-weight: 700; }
 .none { background: var(--none); color: var(--soft); } .broken { color: var(--bad); }
 ul { padding-left: 1.2rem; margin: .6rem 0; } li { margin: .25rem 0; }
 details { margin: .6rem 0; } summary { cursor: pointer; } pre { background: var(--card);
@@ -91,7 +91,7 @@ def heading(found: dict[str, Any]) -> Iterator[str]:
     yield "</dl>"
     for sentence in found["clashes"]:
         yield f'<p class="alert">Name clash: {escape(sentence)}</p>'
-    for sentence in doctor.missing(found):
+    for sentence in report.missing(found):
         yield f'<p class="alert">{escape(sentence)}</p>'
 
 
@@ -99,16 +99,16 @@ def heading(found: dict[str, Any]) -> Iterator[str]:
 
 
 def libraries(found: dict[str, Any]) -> Iterator[str]:
-    yield "<h2>How arrays reach fastdl</h2>"
-    headers = ("library", "version", "by way of", "import", "gives")
+    yield "<h2>Libraries and their import paths</h2>"
+    headers = ("library", "version", "import path", "import", "result")
     yield f'<table class="list"><thead><tr>{cells(headers, "th")}</tr></thead><tbody>'
     for library in found["libraries"]:
-        way = library["way"]["text"] if library["way"] else ""
+        path = library["import_path"]["text"] if library["import_path"] else ""
         cost = report.nanoseconds(library["import_ns"])
         broken = "" if library["outcome"] == "works" else ' class="broken"'
         yield (
             f'<tr><th scope="row">{escape(library["name"])}</th>'
-            f"{cells((library['version'], way), 'td')}"
+            f"{cells((library['version'], path), 'td')}"
             f'<td class="number">{escape(cost)}</td>'
             f"<td{broken}>{escape(report.memory_words(library))}</td></tr>"
         )
@@ -116,7 +116,7 @@ def libraries(found: dict[str, Any]) -> Iterator[str]:
     middle = report.yardstick(found["libraries"])
     if middle:
         yield (
-            f'<p class="soft">For comparison, <code>np.from_dlpack(ndarray)</code> costs '
+            f'<p class="soft">For comparison: <code>np.from_dlpack(ndarray)</code> costs '
             f"{middle:.0f} ns here.</p>"
         )
     for line in report.protocol_lines(found["libraries"]):
@@ -131,8 +131,8 @@ def cells(texts: Iterable[str], tag: str) -> str:
 
 
 def grid(found: dict[str, Any]) -> Iterator[str]:
-    yield "<h2>What becomes of an array in another library</h2>"
-    yield "<p>Rows produce, columns consume: <code>fastdl.convert(array, library)</code>.</p>"
+    yield "<h2>From each library to each other</h2>"
+    yield "<p><code>fastdl.convert</code> from the library of the row to that of the column.</p>"
     seen = {cell["outcome"] for row in found["cells"].values() for cell in row.values()}
     yield '<p class="keys">'
     for outcome, meaning in OUTCOMES.items():
@@ -153,7 +153,7 @@ def grid(found: dict[str, Any]) -> Iterator[str]:
     yield "</tbody></table></div>"
     texts = list(report.reasons(found))
     if texts:
-        yield "<details open=''><summary>Why not without a copy</summary><ul>"
+        yield "<details open=''><summary>Reasons for copies and exceptions</summary><ul>"
         for text in texts:
             yield f"<li>{escape(text)}</li>"
         yield "</ul></details>"
@@ -166,7 +166,7 @@ def defects(rows: list[dict[str, Any]]) -> Iterator[str]:
     rows = [library for library in rows if library["defects"]]
     if not rows:
         return
-    yield "<h2>Known defects, and what fastdl does about them</h2>"
+    yield "<h2>Known defects, and what fastdl does</h2>"
     for library in rows:
         count = counted(len(library["defects"]), "defect")
         named = escape(f"{library['name']} {library['version']}")

@@ -1,15 +1,15 @@
-"""What a report must not tell: who runs it, and where."""
+"""Reports for others have no names of users and no folders of theirs: see `anonymous_all`."""
 
 import re
 import sys
 import tempfile
 from os import path
 
-#: Folders of users, by the way of naming them of Linux, macOS and Windows. A name has spaces in it
-#: only where a separator shows its end.
+#: Home folders on Linux, macOS and Windows. A name may contain spaces only where a separator marks
+#: its end; "<" begins a replacement, such as <python>.
 HOMES = re.compile(
     r"(?:/home/|/Users/|[A-Za-z]:[\\/]+Users[\\/]+)"
-    r"(?:[^/\\'\":\n]*[^/\\\s'\":](?=[/\\])|[^/\\\s'\":]+)"
+    r"(?:[^/\\'\":<\n]*[^/\\\s'\":<](?=[/\\])|[^/\\\s'\":<]+)"
 )
 
 

@@ -1,7 +1,7 @@
-"""What doctor and inspect do in a process of its own: python -m fastdl.cli.probe LOG.
+"""The jobs of doctor, inspect and bench, each in its own process: python -m fastdl.cli.probe LOG.
 
-A job comes as JSON on the standard input: the name of a function here, and its arguments. The log
-says which step begins and what each returned: see processes.py.
+A job is JSON on the standard input: the name of a function here, and its arguments. The log has
+the start and the result of each step: see processes.py.
 """
 
 import json
@@ -17,23 +17,22 @@ from typing import Any
 
 import fastdl
 from fastdl._convert import convert as front
+from fastdl._convert.targets import known_bridge
 from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._core.device import DeviceType
 from fastdl._core.errors import CopyRequiredError
 from fastdl._devices import driver
-from fastdl.bridges import convert as bridges
 from fastdl.bridges import lookup
 from fastdl.cli import costs, libraries, memory, structs
 from fastdl.cli.expression import evaluate
-from fastdl.cli.privacy import anonymous
-from fastdl.cli.ways import immutable, keywords_of, way_of
+from fastdl.cli.import_paths import import_path_of, keywords_of, plan_of
 
 VALUES = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 
 
 class Steps:
-    """Writes the log. A step that raises is an answer, too: {"error": ...}."""
+    """Writes the log. The result of a step that raises is {"error": ...}."""
 
     def __init__(self, path: str) -> None:
         self.file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - until the process ends
@@ -44,14 +43,13 @@ class Steps:
         self.file.flush()
 
     def do(
-        self, name: str, function: Callable[[], Any], said: Callable[[Any], Any] = lambda _: None
+        self, name: str, function: Callable[[], Any], logged: Callable[[Any], Any] = lambda _: None
     ) -> Any:
-        """What `function` returned, of which `said` makes what the log says of it; None if it
-        raised."""
+        """The result of `function`, which `logged` converts for the log; None if it raised."""
         self.write("begin", name)
         try:
             result = function()
-            self.write("result", name, said(result))
+            self.write("result", name, logged(result))
         except (Exception, SystemExit) as error:
             self.failed.add(name)
             self.write("result", name, {"error": summary(error)})
@@ -59,18 +57,18 @@ class Steps:
         return result
 
     def tell(self, name: str, function: Callable[[], Any]) -> None:
-        """A step whose result is what the log says."""
+        """A step whose result is logged as it is."""
         self.do(name, function, lambda result: result)
 
 
 def summary(error: BaseException) -> str:
     """The type and the first line of an exception."""
     lines = str(error).strip().splitlines() or [""]
-    return anonymous(f"{type(error).__name__}: {lines[0][:300]}".rstrip(": "))
+    return f"{type(error).__name__}: {lines[0][:300]}".rstrip(": ")
 
 
 def nanoseconds(function: Callable[[Any], Any], argument: Any) -> float:
-    """What a call costs: the best of several short runs."""
+    """The cost of a call: the best of several short runs."""
     timer = timeit.Timer("function(argument)", globals=locals())
     number = 1
     while timer.timeit(number) < 1e-3 and number < 1_000_000:
@@ -82,7 +80,7 @@ def nanoseconds(function: Callable[[Any], Any], argument: Any) -> float:
 
 
 def library(steps: Steps, name: str, sample: str) -> None:
-    """What becomes of an array of one library."""
+    """How an array of one library is imported."""
     module = steps.do("import", lambda: import_module(name))
     if module is None:
         return
@@ -90,7 +88,7 @@ def library(steps: Steps, name: str, sample: str) -> None:
     array = steps.do("sample", lambda: evaluate(sample))
     if array is None:
         return
-    steps.tell("way", lambda: {**way_of(array), "type": name_of(type(array))})
+    steps.tell("import_path", lambda: {**import_path_of(array), "type": name_of(type(array))})
     steps.tell("__dlpack__", lambda: keywords_of(array))
     tensor = steps.do("import of the array", lambda: fastdl.asarray(array))
     if tensor is None:
@@ -113,7 +111,7 @@ def facts_of(array: Any, tensor: fastdl.Tensor) -> dict[str, Any]:
         "dtype": str(tensor.dtype),
         "zero_copy": shared,
         "readonly": tensor.readonly,
-        "immutable": immutable(array),
+        "immutable": core.is_immutable(tensor),
         "right": tensor.tolist() == VALUES if host else None,
     }
 
@@ -161,8 +159,8 @@ def load(steps: Steps, modules: dict[str, str]) -> dict[str, Any]:
 
 
 def aligned(sample: str) -> Any:
-    """The array of an expression, at a multiple of 64 bytes if chance allows: some consumers copy
-    others, which would say nothing about the pair."""
+    """The array of an expression, at a multiple of 64 bytes if one is found in a few attempts: some
+    consumers copy less aligned data, whatever the producer."""
     kept = []
     for attempt in range(32):
         array = evaluate(sample)
@@ -189,7 +187,7 @@ def convert(array: Any, target: Any) -> dict[str, str]:
         return {"outcome": "zero-copy", "reason": "the same object"}
     source, made = fastdl.asarray(array), fastdl.asarray(result)
     if made.device.is_host and source.device.is_host and made.tolist() != source.tolist():
-        return {"outcome": "wrong", "reason": "other values arrive"}
+        return {"outcome": "wrong", "reason": "the values differ"}
     shared = made.data_ptr == source.data_ptr
     if reason or not shared:
         return {"outcome": "copy", "reason": reason or unsaid(array, source)}
@@ -197,15 +195,15 @@ def convert(array: Any, target: Any) -> dict[str, str]:
 
 
 def unsaid(array: Any, source: fastdl.Tensor) -> str:
-    """Why there was a copy on which fastdl did not decide."""
+    """The reason for a copy that fastdl did not make."""
     if fastdl.asarray(array).data_ptr != source.data_ptr:
-        return "its own library gives a copy each time"
-    return "the consumer copied it by itself"
+        return "its own library exports a copy each time"
+    return "the consumer made the copy itself"
 
 
 def short(error: BaseException) -> str:
-    """What an error of convert says, without the description of the data, which is known."""
-    text = summary(error)
+    """The message of an error of convert, without the description of the data."""
+    text = f"{type(error).__name__}: {error}"
     for before in ("copy=False: ", "cannot be converted to "):
         _, found, rest = text.partition(before)
         if found:
@@ -218,13 +216,13 @@ def short(error: BaseException) -> str:
 
 
 def array(steps: Steps, expression: str, consumers: list[str]) -> None:
-    """What crosses when the array of an expression is handed over, and what convert knows of each
-    consumer."""
+    """What the array of an expression exports, and what convert would do for each consumer."""
     x = steps.do("evaluate", partial(evaluate, expression), lambda x: name_of(type(x)))
     if "evaluate" in steps.failed:
         return
-    steps.tell("way", partial(way_of, x))
+    steps.tell("import_path", partial(import_path_of, x))
     steps.tell("__dlpack__", partial(keywords_of, x))
+    steps.tell("plan", partial(plan_of, x))
     tensor = steps.do("import", partial(fastdl.asarray, x), partial(tensor_fields, x))
     if tensor is None:
         return
@@ -244,19 +242,19 @@ def tensor_fields(x: Any, tensor: fastdl.Tensor) -> dict[str, Any]:
         "itemsize": tensor.dtype.bits * tensor.dtype.lanes / 8,
         "readonly": tensor.readonly,
         "is_copied": tensor.is_copied,
-        "immutable": immutable(x),
+        "immutable": core.is_immutable(tensor),
     }
 
 
 def managed_of(x: Any, tensor: fastdl.Tensor) -> dict[str, Any]:
-    """The managed tensor that the library sends; fastdl's if it sends none."""
-    kind, own = way_of(x)["kind"], True
+    """The managed tensor that the library exports; fastdl's if it exports none."""
+    kind, own = import_path_of(x)["kind"], True
     asked = keywords_of(x)
     if kind == "table":
         fields = structs.managed_from_table(exchange.exchange_api(type(x)), x)
     elif asked is not None:
         newest = {"max_version": exchange.MAX_VERSION} if "max_version" in asked["keywords"] else {}
-        fields = structs.managed_in_capsule(exchange.special(x, "__dlpack__")(**newest))
+        fields = structs.managed_in_capsule(exchange.producer(x)(**newest))
     else:
         own = False
         fields = structs.managed_from_table(exchange.exchange_api(fastdl.Tensor), tensor)
@@ -264,12 +262,12 @@ def managed_of(x: Any, tensor: fastdl.Tensor) -> dict[str, Any]:
 
 
 def expected(x: Any, name: str) -> dict[str, str]:
-    """What convert would do for a library, by what it knows of it, which need not be there."""
+    """What convert would do for a library, which need not be installed: by its bridge."""
     bridge = lookup.bridge_of_module(ModuleType(libraries.BY_NAME[name].module))
-    if bridges.known_bridge(type(x)) is bridge:
+    if known_bridge(type(x)) is bridge:
         return {"outcome": "zero-copy", "reason": "the same object"}
     try:
-        front.fit(fastdl.asarray(x), bridge, x, immutable(x), False)
+        front.fit(fastdl.asarray(x), bridge, x, False)
     except CopyRequiredError as error:
         return {"outcome": "copy", "reason": short(error)}
     except Exception as error:
@@ -292,7 +290,7 @@ def attempt(steps: Steps, expression: str, consumer: str) -> None:
 
 
 def devices(steps: Steps) -> None:
-    """The drivers that fastdl orders work with."""
+    """The drivers through which fastdl orders work."""
     for title, kind in (("CUDA", DeviceType.CUDA), ("ROCm", DeviceType.ROCM)):
         steps.tell(title, partial(driver_of, kind))
 
@@ -301,7 +299,7 @@ def driver_of(kind: DeviceType) -> dict[str, Any]:
     try:
         name, version, count = driver.driver_facts(kind)
     except BufferError as error:
-        return {"found": False, "reason": anonymous(str(error))}
+        return {"found": False, "reason": str(error)}
     return {"found": True, "name": name, "version": version, "devices": count}
 
 
@@ -323,7 +321,7 @@ def main() -> None:
     JOBS[name](steps, **arguments)
     steps.write("end")
     sys.stdout.flush()
-    os._exit(0)  # some libraries crash at exit, which would say nothing about the exchange
+    os._exit(0)  # some libraries crash at exit, which is unrelated to the exchange
 
 
 if __name__ == "__main__":

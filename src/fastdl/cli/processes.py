@@ -1,7 +1,7 @@
-"""Work in processes of their own, which may crash or hang without harm to the command.
+"""Jobs in child processes, which may crash or hang without harm to the command.
 
-A *job* is a list of steps in a child: it writes to a file which step begins, and what each step
-returned. So the parent knows in which step a child died, and what was known by then.
+A *job* is a list of steps in a child, which logs the start and the result of each step to a file.
+So the parent knows in which step a child crashed, and the results up to then.
 """
 
 import json
@@ -13,14 +13,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fastdl.cli.privacy import anonymous
+from fastdl.cli.words import terminal_width
 
-#: So that libraries say less, and leave the memory of a GPU to others. What the user has set wins.
+#: Makes libraries print less, and not reserve the memory of a GPU. The user's settings win.
 SURROUNDINGS = {
     "TF_CPP_MIN_LOG_LEVEL": "3",
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
@@ -28,20 +28,20 @@ SURROUNDINGS = {
     "PYTHONWARNINGS": "ignore",
     "PYTHONIOENCODING": "utf-8",
 }
-AT_ONCE = 2  # processes: more would disturb each other's timings
+AT_ONCE = 2  # processes; more would disturb each other's timings
 TICK = 0.05  # seconds
 
 
 class Ending(NamedTuple):
     """How a child ended that did not finish its steps."""
 
-    outcome: str  # "died" or "hung"
+    outcome: str  # "crashed" or "hung"
     reason: str
-    step: str  # in which it was
+    step: str  # the one that did not finish
 
 
 class Job(NamedTuple):
-    """What a child is to do: the function `name` of fastdl.cli.probe, with `arguments`."""
+    """The task of a child: the function `name` of fastdl.cli.probe, with `arguments`."""
 
     title: str  # for the progress
     name: str
@@ -49,8 +49,8 @@ class Job(NamedTuple):
 
 
 def run(job: Job, limit: float) -> tuple[dict[str, Any], Ending | None, float]:
-    """Runs a job: (what its steps returned, how it ended if it did not finish, seconds). `limit`:
-    how many seconds a step may take."""
+    """Runs a job: (the results of its steps, how it ended if it did not finish, seconds). `limit`:
+    seconds that a step may take."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fastdl-") as folder:
         log, output = Path(folder, "log"), Path(folder, "output")
@@ -65,30 +65,26 @@ def run(job: Job, limit: float) -> tuple[dict[str, Any], Ending | None, float]:
         if status is None:
             return steps, Ending("hung", f"no answer in {limit:g} s", begun), seconds
         reason = describe_status(status, output.read_text("utf-8", "replace"))
-        return steps, Ending("died", reason, begun), seconds
+        return steps, Ending("crashed", reason, begun), seconds
 
 
 def status_of(
     command: list[str], limit: float, watched: Path, stdin: str, stdout: Any, stderr: Any
 ) -> int | None:
-    """The exit status of a command; None if it had to be ended, since `watched`, a file that it
-    writes, did not grow for `limit` seconds. What it started is ended with it."""
-    if _stopped.is_set():
-        return -signal.SIGINT
+    """The exit status of a command; None if it was killed because `watched`, a file that it writes,
+    did not grow for `limit` seconds. The processes that it started are killed with it."""
     child = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
         stdout=stdout,
         stderr=stderr,
-        env={**SURROUNDINGS, **os.environ},
+        env={**SURROUNDINGS, "COLUMNS": str(terminal_width()), **os.environ},
         start_new_session=True,
     )
-    _live.add(child)
     try:
         send(child, stdin)
         return child.returncode if await_end(child, watched, limit) else None
     finally:
-        _live.discard(child)
         end(child)
 
 
@@ -96,14 +92,16 @@ def send(child, text: str) -> None:
     try:
         child.stdin.write(text.encode())
         child.stdin.close()
-    except BrokenPipeError:  # it died at once
+    except BrokenPipeError:  # it crashed at once
         pass
 
 
 def await_end(child, watched: Path, limit: float) -> bool:
-    """Whether a child ended by itself."""
+    """Whether a child ended by itself. CancelledError if the command was interrupted."""
     size, since = -1, time.monotonic()
     while True:
+        if _stopped.is_set():
+            raise CancelledError
         try:
             child.wait(TICK)
             return True
@@ -116,7 +114,7 @@ def await_end(child, watched: Path, limit: float) -> bool:
 
 
 def end(child) -> None:
-    """Ends a child, and what it started."""
+    """Kills a child and the processes that it started."""
     try:
         if hasattr(os, "killpg"):
             os.killpg(child.pid, signal.SIGKILL)
@@ -128,7 +126,7 @@ def end(child) -> None:
 
 
 def read(log: Path) -> tuple[dict[str, Any], str, bool]:
-    """(what the steps returned, the step that was begun last, whether all of them were done)."""
+    """(the results of the steps, the last step that was begun, whether the job finished)."""
     steps: dict[str, Any] = {}
     begun, finished = "start", False
     for line in log.read_text("utf-8", "replace").splitlines():
@@ -146,7 +144,7 @@ def read(log: Path) -> tuple[dict[str, Any], str, bool]:
 
 
 def describe_status(status: int, output: str = "") -> str:
-    """Why a child ended: the signal, or the exit status with the last that it said."""
+    """Why a child ended: the signal, or the exit status and its last line of output."""
     if status < 0:
         try:
             return signal.Signals(-status).name
@@ -154,7 +152,7 @@ def describe_status(status: int, output: str = "") -> str:
             return f"signal {-status}"
     lines = output.strip().splitlines()
     last = f": {lines[-1][:200]}" if lines else ""
-    return anonymous(f"exit status {status}{last}")
+    return f"exit status {status}{last}"
 
 
 class Progress:
@@ -168,12 +166,14 @@ class Progress:
     def ended(self, title: str, seconds: float, ending: Ending | None) -> None:
         with self.lock:
             self.done += 1
-            self.total = max(self.total, self.done)  # what dies is taken up again
+            self.total = max(self.total, self.done)  # a job that crashed is resumed
             if self.quiet:
                 return
-            said = "" if ending is None else f": {ending.outcome} in {ending.step}, {ending.reason}"
+            failure = (
+                "" if ending is None else f": {ending.outcome} in {ending.step}, {ending.reason}"
+            )
             print(
-                f"[{self.done}/{self.total}] {title} {seconds:.1f} s{said}",
+                f"[{self.done}/{self.total}] {title} {seconds:.1f} s{failure}",
                 file=sys.stderr,
                 flush=True,
             )
@@ -181,14 +181,13 @@ class Progress:
 
 # ---- all of them ----------------------------------------------------------------------------
 
-_live: set[subprocess.Popen] = set()
 _stopped = threading.Event()
 
 
 @contextmanager
 def workers(at_once: int | None = AT_ONCE) -> Iterator[ThreadPoolExecutor]:
-    """Threads that run jobs, `at_once` at a time. If the block is left by an exception, such as
-    KeyboardInterrupt, all children are ended."""
+    """Threads that run jobs, `at_once` at a time. An exception in the block, such as
+    KeyboardInterrupt, cancels the jobs: each thread kills its child, and reports nothing."""
     _stopped.clear()
     with ThreadPoolExecutor(at_once) as pool:
         try:
@@ -196,6 +195,4 @@ def workers(at_once: int | None = AT_ONCE) -> Iterator[ThreadPoolExecutor]:
         except BaseException:
             _stopped.set()
             pool.shutdown(wait=False, cancel_futures=True)
-            for child in tuple(_live):
-                end(child)
             raise

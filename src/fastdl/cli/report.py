@@ -1,25 +1,25 @@
-"""The report of doctor, for a terminal; and its words, which the page shares."""
+"""The report of doctor for a terminal, and the texts that it shares with the HTML report."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from fastdl.bridges import lookup
-from fastdl.cli import doctor
 from fastdl.cli.grid import OUTCOMES
+from fastdl.cli.libraries import BY_NAME
 from fastdl.cli.screen import Screen
 from fastdl.cli.words import counted
 
 #: A letter for each outcome, in a grid that has no room for words.
-LETTERS = {"zero-copy": "=", "copy": "c", "refused": "r", "wrong": "W", "died": "X", "none": "-"}
+LETTERS = {"zero-copy": "=", "copy": "c", "refused": "r", "wrong": "W", "crashed": "X", "none": "-"}
 
 
 def show(report: dict[str, Any], screen: Screen) -> None:
     for line in facts(report):
         screen.line(line)
     for sentence in report["clashes"]:
-        screen.line(f"Name clash: {sentence}", "died")
-    for sentence in doctor.missing(report):
+        screen.line(f"Name clash: {sentence}", "crashed")
+    for sentence in missing(report):
         screen.line(sentence)
     show_libraries(report, screen)
     if report["grid"]:
@@ -27,7 +27,7 @@ def show(report: dict[str, Any], screen: Screen) -> None:
     show_defects(report, screen)
     screen.line()
     screen.line(
-        f"Examined in {report['seconds']:g} s. Attach the output of --json to a bug report."
+        f"Examined in {report['seconds']:g} s. For a bug report, attach the output of --json."
     )
 
 
@@ -37,7 +37,7 @@ def facts(report: dict[str, Any]) -> Iterator[str]:
     yield f"fastdl {own['version']}, DLPack {own['dlpack']}, in {own['folder']} ({own['library']})"
     threads = "free-threaded" if python["free_threaded"] else ""
     gil = "GIL enabled" if python["free_threaded"] and python["gil"] else ""
-    words = ", ".join(
+    yield ", ".join(
         word
         for word in (
             f"{python['implementation']} {python['version']}",
@@ -49,7 +49,6 @@ def facts(report: dict[str, Any]) -> Iterator[str]:
         )
         if word
     )
-    yield words
     for device in report["devices"]:
         yield f"{device['title']}: {driver_words(device)}"
 
@@ -59,6 +58,19 @@ def driver_words(device: dict[str, Any]) -> str:
         return device["reason"]
     devices = counted(device["devices"], "device")
     return f"{device['name']}, version {device['version']}, {devices}"
+
+
+def missing(report: dict[str, Any]) -> Iterable[str]:
+    """Sentences about what is not installed."""
+    if report["not_installed"]:
+        yield f"Not installed: {', '.join(report['not_installed'])}."
+    elif not report["libraries"]:
+        yield "No tensor library that fastdl knows is installed: pip install numpy, for example."
+    if report["libraries"] and not BY_NAME["numpy"].installed:
+        yield (
+            "NumPy is not installed: other libraries work without it, but tensor.numpy() and the "
+            "sample arrays of some libraries need it."
+        )
 
 
 # ---- libraries ------------------------------------------------------------------------------
@@ -71,10 +83,10 @@ def nanoseconds(value: "float | None") -> str:
 
 
 def memory_words(library: dict[str, Any]) -> str:
-    """What an import gives, in a few words; why nothing, if there is nothing."""
+    """The result of an import in a few words; the reason if there is none."""
     tensor = library["tensor"]
     if tensor is None:
-        return library["reason"] or "nothing"
+        return library["reason"] or "none"
     words = ["zero-copy" if tensor["zero_copy"] else "copy"]
     if tensor["readonly"]:
         words.append("read-only")
@@ -88,13 +100,13 @@ def memory_words(library: dict[str, Any]) -> str:
 
 
 def yardstick(libraries: list[dict[str, Any]]) -> "float | None":
-    """What np.from_dlpack(ndarray) costs: the middle of what the processes measured."""
+    """The cost of np.from_dlpack(ndarray): the median over the processes."""
     measured = sorted(library["numpy_ns"] for library in libraries if library["numpy_ns"])
     return measured[len(measured) // 2] if measured else None
 
 
 def protocol_lines(libraries: list[dict[str, Any]]) -> Iterator[str]:
-    """Which `__dlpack__` there are: a sentence for each, with the libraries that have it."""
+    """The signatures of `__dlpack__`, each with the libraries that have it."""
     found: dict[tuple[str, str], list[str]] = {}
     for library in libraries:
         asked = library["dlpack"]
@@ -114,26 +126,28 @@ def show_libraries(report: dict[str, Any], screen: Screen) -> None:
     if not libraries:
         return
     count = counted(len(libraries), "library", "libraries")
-    screen.heading(f"{count}, and how their arrays reach fastdl")
+    screen.heading(f"Import paths of {count}")
     rows, styles = [], []
     for library in libraries:
-        way = library["way"]
+        path = library["import_path"]
         rows.append(
             (
                 library["name"],
                 library["version"],
-                way["text"] if way else "",
+                path["text"] if path else "",
                 nanoseconds(library["import_ns"]),
                 memory_words(library),
             )
         )
         styles.append(library["outcome"])
-    screen.table(("library", "version", "by way of", "import", "gives"), rows, styles, right=(3,))
+    screen.table(
+        ("library", "version", "import path", "import", "result"), rows, styles, right=(3,)
+    )
     for line in protocol_lines(libraries):
         screen.line(line)
     middle = yardstick(libraries)
     if middle:
-        screen.line(f"For comparison, np.from_dlpack(ndarray) costs {middle:.0f} ns here.")
+        screen.line(f"For comparison: np.from_dlpack(ndarray) costs {middle:.0f} ns here.")
 
 
 # ---- the grid -------------------------------------------------------------------------------
@@ -143,27 +157,30 @@ def show_grid(cells: dict[str, Any], screen: Screen) -> None:
     consumers, rows = cells["consumers"], cells["cells"]
     if not consumers:
         return
-    screen.heading("fastdl.convert(an array of the row, the library of the column)")
+    screen.heading("fastdl.convert, from the library of the row to that of the column")
     numbers = {name: str(number) for number, name in enumerate(cells["producers"], 1)}
     width = max(len(name) for name in rows)
-    header = "".join(numbers[name].rjust(3) for name in consumers)
-    screen.put([(" " * (width + 3) + header, "dim")])
-    for producer, row in rows.items():
-        pieces = [(f"{numbers[producer]:>2} {producer.ljust(width)}", "")]
-        for consumer in consumers:
-            outcome = row[consumer]["outcome"]
-            pieces.append((f"  {LETTERS[outcome]}", outcome))
-        screen.put(pieces)
+    room = max(1, (screen.width - width - 3) // 3)
+    for start in range(0, len(consumers), room):
+        part = consumers[start : start + room]
+        header = "".join(numbers[name].rjust(3) for name in part)
+        screen.put([(" " * (width + 3) + header, "dim")])
+        for producer, row in rows.items():
+            pieces = [(f"{numbers[producer]:>2} {producer.ljust(width)}", "")]
+            for consumer in part:
+                outcome = row[consumer]["outcome"]
+                pieces.append((f"  {LETTERS[outcome]}", outcome))
+            screen.put(pieces)
     seen = {cell["outcome"] for row in rows.values() for cell in row.values()}
     for outcome, meaning in OUTCOMES.items():
         if outcome in seen:
-            screen.put([(f"  {LETTERS[outcome]}  {outcome}: ", outcome), (meaning, "")])
+            screen.line(f"{LETTERS[outcome]}  {outcome}: {meaning}", outcome, indent=2)
     for text in reasons(cells):
         screen.line(text, indent=2)
 
 
 def reasons(cells: dict[str, Any]) -> Iterator[str]:
-    """Why cells are not zero-copy: each outcome and reason once for each set of producers."""
+    """The reasons of cells that are not zero-copy, each once for a set of producers."""
     rows = cells["cells"]
     groups: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for consumer in cells["consumers"]:
@@ -185,7 +202,7 @@ def reasons(cells: dict[str, Any]) -> Iterator[str]:
 
 
 def general(reason: str, consumer: str) -> str:
-    """A reason without the names of the library and its types, so that others can share it."""
+    """A reason with "the consumer" for the library and its types, so that others can share it."""
     bridges = getattr(lookup.load(consumer), "BRIDGES", ())
     names = {name for bridge in bridges for name in (bridge.name, bridge.title)}
     for name in sorted(names, key=len, reverse=True):  # a name may contain the title
@@ -200,7 +217,7 @@ def show_defects(report: dict[str, Any], screen: Screen) -> None:
     rows = [(library, defect) for library in report["libraries"] for defect in library["defects"]]
     if not rows:
         return
-    screen.heading("Known defects of these libraries, and what fastdl does")
+    screen.heading("Known defects of these versions, and what fastdl does")
     for library, defect in rows:
         seen = "" if defect["certain"] else f" (seen in {defect['seen']})"
         screen.line(f"{library['name']}: {defect['title']}{seen}. {defect['remedy']}", indent=2)

@@ -1,12 +1,11 @@
-"""Text for a terminal: with rich if it is installed, plain otherwise."""
+"""Text for a terminal: styled by rich if it is installed, plain otherwise."""
 
-import re
 import sys
 from collections.abc import Sequence
 
 from fastdl.cli.words import terminal_width, wrapped
 
-#: Styles of rich, by what a text says.
+#: Styles of rich, by the outcome that a text names.
 STYLES = {
     "zero-copy": "green",
     "works": "green",
@@ -14,11 +13,11 @@ STYLES = {
     "fails": "red",
     "refused": "magenta",
     "wrong": "bold red",
-    "died": "bold red",
+    "crashed": "bold red",
     "hung": "bold red",
     "none": "dim",
 }
-ANSI = re.compile(r"\x1b\[[0-9;]*m")
+NARROWEST = 16  # columns of a table, if its words are as long
 
 
 class Screen:
@@ -36,22 +35,23 @@ class Screen:
             self.rich = Console(file=self.file, width=self.width, highlight=False)
 
     def line(self, text: str = "", style: str = "", indent: int = 0) -> None:
-        """A text, wrapped; the lines after the first are indented."""
+        """A wrapped text; its further lines are indented."""
         start = " " * indent
         for each in wrapped(text, self.width, start, f"{start}  "):
             self.put([(each, style)])
 
     def heading(self, text: str) -> None:
         self.put([])
-        self.put([(text, "bold")])
+        self.line(text, "bold")
 
     def field(self, name: str, text: str) -> None:
-        """A name and what it stands for, aligned below each other."""
+        """A name and its value, aligned in two columns."""
         for number, each in enumerate(wrapped(text, self.width - 16)):
             self.put([(f"  {name if number == 0 else '':<14}", "dim"), (each, "")])
 
     def put(self, pieces: Sequence[tuple[str, str]]) -> None:
-        """One line of texts, each with its style."""
+        """One line of texts, each with its style; no blanks at its end, which might be beyond the
+        last column of the terminal."""
         if self.rich is None:
             print("".join(text for text, _ in pieces).rstrip(), file=self.file)
             return
@@ -60,6 +60,7 @@ class Screen:
         line = Text()
         for text, style in pieces:
             line.append(text, STYLES.get(style, style))
+        line.rstrip()
         self.rich.print(line, soft_wrap=True)
 
     def table(
@@ -69,13 +70,21 @@ class Screen:
         styles: Sequence[str] = (),
         right: Sequence[int] = (),
     ) -> None:
-        """Columns as wide as they need to be; the widest gives way, and is wrapped, if they do not
-        fit. `styles`: of each row. `right`: the columns that are aligned to the right."""
+        """Columns as wide as they need to be; the widest is wrapped if they do not fit. A list if
+        that would break words. `styles`: of each row. `right`: the columns aligned to the right."""
         every = [headers, *rows]
-        widths = [max(len(row[i]) for row in every) for i in range(len(headers))]
+        widths = [max(map(len, column)) for column in zip(*every, strict=True)]
+        least = [
+            min(NARROWEST, max(len(word) for text in column for word in text.split()))
+            for column in zip(*every, strict=True)
+        ]
         room = self.width - 2 * (len(widths) - 1)
-        while sum(widths) > room and max(widths) > 8:
-            widths[widths.index(max(widths))] -= 1
+        if sum(least) > room:
+            self.records(headers, rows, styles)
+            return
+        while sum(widths) > room:
+            widest = max(w for w, n in zip(widths, least, strict=True) if w > n)
+            widths[widths.index(widest)] -= 1
         for number, row in enumerate(every):
             style = "dim" if number == 0 else styles[number - 1] if styles else ""
             cells = [wrapped(text, column) for text, column in zip(row, widths, strict=True)]
@@ -86,3 +95,13 @@ class Screen:
                     text = text.rjust(width) if column in right else text.ljust(width)
                     pieces.append((text + "  ", style if column == 0 or number == 0 else ""))
                 self.put(pieces)
+
+    def records(
+        self, headers: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str]
+    ) -> None:
+        """A table of which each row is several lines: its first cell, and the others by name."""
+        for number, (first, *others) in enumerate(rows):
+            self.put([(first, styles[number] if styles else "")])
+            for name, text in zip(headers[1:], others, strict=True):
+                if text:
+                    self.field(name, text)

@@ -1,6 +1,6 @@
 """DLPack's structs as they are in memory, read with ctypes: see fastdl/dlpack.h.
 
-fastdl.Tensor shows what fastdl made of a tensor; these show what the producer sent.
+fastdl.Tensor shows the result of an import; these show what the producer exported.
 """
 
 import ctypes
@@ -71,7 +71,7 @@ def capsule_name(capsule) -> str:
 
 
 def table_of(capsule) -> dict:
-    """What an exchange table has, from its capsule."""
+    """The version and the optional slots of an exchange table, from its capsule."""
     table = Table.from_address(_pointer(capsule, b"dlpack_exchange_api"))
     return {
         "version": f"{table.version.major}.{table.version.minor}",
@@ -106,7 +106,7 @@ def managed_in_capsule(capsule) -> dict:
 
 
 def fields(tensor: Tensor, versioned: "Versioned | None") -> dict:
-    """All that a managed tensor says, by the names of the specification."""
+    """The fields of a managed tensor, by the names of the specification."""
     ndim = tensor.ndim
     data = tensor.data or 0
     flags = versioned.flags if versioned is not None else 0

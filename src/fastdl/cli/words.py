@@ -5,18 +5,18 @@ import textwrap
 
 
 def terminal_width() -> int:
-    """Columns of the terminal; COLUMNS if that is set, 80 where there is none of both."""
+    """Columns of the terminal: COLUMNS if it is set; 80 without a terminal."""
     return max(40, shutil.get_terminal_size().columns)
 
 
 def wrapped(text: str, columns: int, first: str = "", others: str = "") -> list[str]:
-    """Lines of a text, at least one. `first` and `others` begin them. Words such as "read-only" and
-    "--no-grid" stay whole."""
+    """The lines of a text, at least one, after the indents `first` and `others`. Words such as
+    "read-only" and "--no-grid" are not broken."""
     return textwrap.wrap(
         text, columns, initial_indent=first, subsequent_indent=others, break_on_hyphens=False
     ) or [first]
 
 
 def counted(number: float, one: str, many: str = "") -> str:
-    """A number of things: "1 byte", "2 bytes"; `many` where that is not `one` with an s."""
+    """A number and a noun: "1 byte", "2 bytes"; `many` if the plural is not `one` with an s."""
     return f"{number:.15g} {one if abs(number) == 1 else many or f'{one}s'}"

@@ -95,6 +95,15 @@ def test_lazy_views_are_refused():
         assert fastdl.from_dlpack(resolved).tolist() == lazy.tolist()
 
 
+def test_torch_exports_narrow_integers_as_bytes():
+    narrow = torch.tensor([1, 255], dtype=torch.uint8).view(torch.int4)
+    for take in (fastdl.from_dlpack, fastdl.asarray, lambda x: fastdl.convert(x, np.ndarray)):
+        with pytest.raises(BufferError, match=r"torch\.int4"):
+            take(narrow)
+    assert fastdl.from_dlpack(torch.utils.dlpack.to_dlpack(narrow)).dtype == "int8"
+    assert fastdl.from_dlpack(narrow.view(torch.int8)).tolist() == [1, -1]
+
+
 def test_a_restrided_negated_view_is_not_recognised():
     lazy = torch.tensor([1 + 2j, 3 - 4j]).conj().imag.as_strided((2,), (1,))
     assert lazy.is_neg()

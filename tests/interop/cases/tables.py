@@ -10,6 +10,7 @@ import dask.array
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import nanoarrow
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import PIL.Image
@@ -157,6 +158,137 @@ def test_from_polars():
     for missing in (pl.Series([1, None]), pl.DataFrame({"a": [1, None]})):
         with pytest.raises(BufferError, match=r"'polars.*' has missing values \(1 in all\)"):
             fastdl.asarray(missing)
+
+
+INT64 = pa.list_(pa.int64(), 2)
+PAIRS = pl.Array(pl.Int64, 2)
+
+
+def nullable(values=(1, None)):
+    return pd.array(values, dtype="Int64")
+
+
+def masked():
+    return np.ma.array([1, 2, 3], mask=[0, 1, 0])
+
+
+# One value is missing in each.
+MISSING = {
+    "polars array": lambda: pl.Series([[1, None], [3, 4]], dtype=PAIRS),
+    "polars outer array": lambda: pl.Series([[1, 2], None], dtype=PAIRS),
+    "polars nested array": lambda: pl.Series([[[1], [None]]], dtype=pl.Array(pl.Int64, (2, 1))),
+    "polars struct": lambda: pl.Series([{"a": 1, "b": None}, {"a": 2, "b": 3}]),
+    "polars chunks": lambda: pl.concat([pl.Series([1]), pl.Series([None, 2])], rechunk=False),
+    "polars slice": lambda: pl.Series([None, 1, None])[:2],
+    "polars bool": lambda: pl.Series([True, None]),
+    "polars frame of arrays": lambda: pl.DataFrame({"a": pl.Series([[1, None]], dtype=PAIRS)}),
+    "arrow bool": lambda: pa.array([True, None]),
+    "arrow number": lambda: pa.array([1, None]),
+    "arrow slice": lambda: pa.array([None, 1, None])[1:],
+    "arrow indices": lambda: pa.array([1, None, 2]).dictionary_encode(),
+    "arrow dictionary": lambda: pa.chunked_array(
+        [pa.DictionaryArray.from_arrays(pa.array([0, 1, 0]), pa.array([5, None]))]
+    ),
+    "arrow runs": lambda: pa.chunked_array([pa.RunEndEncodedArray.from_arrays([2, 3], [5, None])]),
+    "arrow lists": lambda: pa.chunked_array([pa.array([[1, None], [2, 3]], INT64)]),
+    "arrow struct": lambda: pa.chunked_array([pa.array([{"a": 1}, {"a": None}])]),
+    "arrow tensors": lambda: pa.ExtensionArray.from_storage(
+        pa.fixed_shape_tensor(pa.int64(), (2,)), pa.array([[1, None], [2, 3]], INT64)
+    ),
+    "pandas dictionary": lambda: pd.Series(
+        pd.arrays.ArrowExtensionArray(
+            pa.DictionaryArray.from_arrays(pa.array([0, 1, 0]), pa.array([5, None]))
+        )
+    ),
+    "pandas subclass": lambda: type("Mine", (pd.Series,), {})(nullable()),
+    "xarray": lambda: xr.DataArray(nullable(), dims="x"),
+    "xarray variable": lambda: xr.Variable("x", nullable()),
+    "xarray coordinate": lambda: xr.DataArray([0, 0], coords={"x": pd.Index(nullable())}).x,
+    "dask blocks": lambda: dask.array.zeros(2).map_blocks(lambda block: nullable(), dtype=object),
+    "narwhals series": lambda: nw.from_native(pl.Series([1, None]), series_only=True),
+    "narwhals polars": lambda: nw.from_native(pl.DataFrame({"a": [1, None]})),
+    "narwhals pandas": lambda: nw.from_native(pd.DataFrame({"a": nullable()})),
+    "narwhals arrow": lambda: nw.from_native(pa.table({"a": [1, None]})),
+    "dask mask": lambda: dask.array.from_array(masked(), chunks=2),
+    "dask computed mask": lambda: dask.array.ma.masked_equal(dask.array.arange(3, chunks=2), 2),
+}
+
+
+@pytest.mark.parametrize("make", MISSING.values(), ids=MISSING)
+def test_nothing_that_is_missing_is_shown(make):
+    words = r"has missing values \(1 in all\)|has nulls \(1 of|has masked elements \(1 of"
+    for enter in (fastdl.asarray, lambda x: fastdl.convert(x, np.ndarray)):
+        for _ in range(2):
+            with pytest.raises(BufferError, match=words):
+                enter(make())
+
+
+# Nothing is missing, and the elements are what they were.
+COMPLETE = [
+    (lambda: pl.Series([[1, 2], [3, 4]], dtype=PAIRS), "int64", [[1, 2], [3, 4]]),
+    (lambda: pl.Series([{"a": 1, "b": 2}]), "int64", [[1, 2]]),
+    (lambda: pl.Series([1, None])[:1], "int64", [1]),
+    (lambda: pa.array([1, 2, None])[:2], "int64", [1, 2]),
+    (lambda: pa.chunked_array([pa.array([5, 6, 5]).dictionary_encode()]), "int64", [5, 6, 5]),
+    (lambda: xr.DataArray(nullable((1, 2)), dims="x"), "int64", [1, 2]),
+    (lambda: dask.array.arange(3, chunks=2), "int64", [0, 1, 2]),
+    (lambda: dask.array.from_array(np.ma.array([1, 2], mask=False)), "int64", [1, 2]),
+    (lambda: nw.from_native(pl.DataFrame({"a": [1]})), "int64", [[1]]),
+]
+
+
+@pytest.mark.parametrize(("make", "dtype", "values"), COMPLETE, ids=range(len(COMPLETE)))
+def test_what_is_complete_is_shown(make, dtype, values):
+    tensor = fastdl.asarray(make())
+    assert (tensor.dtype, tensor.tolist()) == (dtype, values)
+
+
+COPIED = [
+    lambda: pl.Series([True, False]),
+    lambda: pl.concat([pl.Series([1]), pl.Series([2])], rechunk=False),
+    lambda: pl.DataFrame({"a": [1], "b": [2.5]}),
+    lambda: pl.Series([{"a": 1, "b": 2}]),
+    lambda: pa.chunked_array([[1], [2]]),
+    lambda: pa.chunked_array([[True]]),
+    lambda: pa.table({"a": [1], "b": [2]}),
+    lambda: pd.DataFrame({"a": [1], "b": [2.5]}),
+    lambda: pd.Series([1, 0], dtype="Sparse[int]"),
+    lambda: pd.Series([True], dtype="bool[pyarrow]"),
+    lambda: dask.array.arange(3, chunks=2),
+    lambda: dask.array.from_array(np.ma.array([1, 2], mask=False)),
+    lambda: xr.DataArray(dask.array.arange(3, chunks=2)),
+]
+
+
+@pytest.mark.parametrize("make", COPIED, ids=range(len(COPIED)))
+def test_copies_are_marked_and_refused_where_none_is_allowed(make):
+    source = make()
+    first, second = fastdl.asarray(source), fastdl.asarray(source)
+    assert first.data_ptr != second.data_ptr  # so it is one
+    assert first.is_copied
+    with pytest.raises(fastdl.CopyRequiredError):
+        fastdl.convert(source, np.ndarray, copy=False)
+
+
+SHARED = [
+    lambda: pl.Series([1, 2]),
+    lambda: pl.DataFrame({"a": [1, 2]}),
+    lambda: pa.chunked_array([[1, 2]]),
+    lambda: pd.Series([1.5, 2]),
+    lambda: pd.DataFrame(np.arange(4).reshape(2, 2)),
+    lambda: pd.Series([1, 2], dtype="Int64"),
+    lambda: xr.DataArray(np.arange(3)),
+    lambda: nw.from_native(pl.DataFrame({"a": [1, 2]})),
+]
+
+
+@pytest.mark.parametrize("make", SHARED, ids=range(len(SHARED)))
+def test_memory_that_is_shared_is_no_copy(make):
+    source = make()
+    tensor = fastdl.asarray(source)
+    assert not tensor.is_copied
+    shared = fastdl.convert(source, np.ndarray, copy=False)
+    assert shared.ctypes.data == tensor.data_ptr
 
 
 def test_from_xarray(array):

@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import fastdl
-from fastdl._core.tensor import dtype_facts
+from fastdl._native import dtype_facts
 from fastdl.bridges import lookup
 from tests.support.producers import Given
 
@@ -55,6 +55,28 @@ def test_gradients_still_flow_after_an_import():
     product.backward()
     assert leaf.grad.tolist() == [0.0, 2.0, 4.0]
     assert fastdl.from_dlpack(leaf.grad).tolist() == [0.0, 2.0, 4.0]
+
+
+# ---- integers of fewer bits -----------------------------------------------------------------
+
+
+NARROW = [f"{kind}{bits}" for kind in ("int", "uint") for bits in range(1, 8)]
+NARROW = [name for name in NARROW if hasattr(torch, name)]  # newer ones have more
+
+
+@ENTRIES
+@pytest.mark.parametrize("name", NARROW)
+def test_integers_of_fewer_bits_are_refused(from_dlpack, name):
+    """torch exports them as int8 and uint8."""
+    array = torch.empty(3, dtype=getattr(torch, name))
+    for keywords in ({}, {"copy": True}, {"copy": False}, {"device": "cpu"}, {"stream": -1}):
+        with pytest.raises(BufferError, match=rf"dtype torch\.{name}, which"):
+            from_dlpack(array, **keywords)
+    for take in (fastdl.asarray, lambda x: fastdl.convert(x, np.ndarray)):
+        with pytest.raises(BufferError, match=rf"dtype torch\.{name}, which"):
+            take(array)
+    plain = array.view(torch.int8 if name.startswith("int") else torch.uint8)
+    assert from_dlpack(plain).dtype == plain.dtype
 
 
 # ---- lazy conjugates and negatives ----------------------------------------------------------

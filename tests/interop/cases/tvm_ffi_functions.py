@@ -40,7 +40,7 @@ def test_the_table_is_used_and_not_the_method():
         def __dlpack_device__(self):
             return (1, 0)
 
-    with pytest.raises(TypeError, match="table is that of fastdl.Tensor"):
+    with pytest.raises(TypeError, match="this is fastdl.Tensor's exchange table"):
         tvm_ffi.convert(lambda array: array)(Producer())
     assert calls == []
 

@@ -1,8 +1,14 @@
-"""Measures the rows of an environment, and fails if a cell is worse than in results.json."""
+"""Measures the rows of an environment, and fails if a cell is worse than in results.json.
+
+With --newest, for other releases than those that the results are of, it measures the libraries of
+which another is installed, prints what is worse, and fails only if fastdl's own code did: see
+by_fastdl in measure.py.
+"""
 
 import argparse
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -13,13 +19,10 @@ from pathlib import Path
 
 from ..harness import describe, run_python
 from ..peers import LIBRARIES
-from .cells import DIES, Cell, worse
+from .cells import BY_FASTDL, DIES, RESULTS, VERSION, Cell, Rows, dump, load, worse
+from .measure import is_of_fastdl
 from .particular import ROWS
-from .rows import begun, results
-
-RESULTS = Path(__file__).with_name("results.json")
-
-Rows = dict[str, dict[str, str]]
+from .rows import begun, results, version_of
 
 
 def rows_of(environment: str) -> list[str]:
@@ -28,6 +31,12 @@ def rows_of(environment: str) -> list[str]:
     if environment == "main":
         rows = ["grid", *ROWS, *rows]
     return rows
+
+
+def rows_of_others(environment: str, before: Rows) -> list[str]:
+    """Those of libraries whose installed release is not the one that the results are of."""
+    versions = {row: version_of(row) for row in rows_of(environment) if row != "grid"}
+    return [row for row in versions if before.get(row, {}).get("version", "") != versions[row]]
 
 
 def surroundings() -> dict[str, str]:
@@ -77,37 +86,56 @@ def measure(names: list[str]) -> tuple[Rows, list[str]]:
     return rows, errors
 
 
-def load(path: Path) -> Rows:
-    return json.loads(path.read_text()) if path.exists() else {}
-
-
-def dump(rows: Rows, path: Path) -> None:
-    path.write_text(json.dumps(rows, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
-
-
 def compare(before: Rows, after: Rows, names: list[str]) -> list[str]:
     """What is worse in these rows. A version is no outcome."""
     lines = []
     for row in names:
-        old = {name: text for name, text in before.get(row, {}).items() if name != "version"}
+        old = {name: text for name, text in before.get(row, {}).items() if name != VERSION}
         lines += (f"{row}/{line}" for line in worse(old, after.get(row, {})))
     return lines
+
+
+def show_newest(before: Rows, rows: Rows, errors: list[str], names: list[str]) -> int:
+    """A table of what is worse with the newest releases; 1 if fastdl's own code is at fault."""
+    found = [(line, f": {BY_FASTDL}: " in line) for line in compare(before, rows, sorted(rows))]
+    for error in errors:  # of the harness, which ended the row
+        files = re.findall(r'File "([^"]+)", line', error)
+        found.append((" ".join(error.split())[-300:], bool(files) and is_of_fastdl(files[-1])))
+    print("| library | results are of | newest |\n|---|---|---|")
+    for row in sorted(rows):
+        old, new = (cells.get(row, {}).get("version") for cells in (before, rows))
+        if old != new:
+            print(f"| {row} | {old} | {new} |")
+    print("\n| worse with the newest | whose fault |\n|---|---|")
+    for line, own in sorted(found, key=lambda pair: not pair[1]):
+        print(f"| {line} | {'fastdl' if own else 'to be looked at'} |")
+    print(f"{len(found)} worse in {len(names)} rows, {sum(own for _, own in found)} by fastdl")
+    return int(any(own for _, own in found))
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog=f"python -m {__package__}", description=__doc__)
     parser.add_argument("environment")
     parser.add_argument("rows", nargs="*", help="all of the environment unless told")
+    parser.add_argument(
+        "--newest", action="store_true", help="what is worse fails only if it is fastdl's fault"
+    )
     parser.add_argument("--output", type=Path, help="a file for what was measured, as JSON")
     parser.add_argument(
         "--write", action="store_true", help="the results take the place of the old"
     )
     chosen = parser.parse_args(arguments)
-    names = chosen.rows or rows_of(chosen.environment)
+    before = load(RESULTS)
+    if chosen.newest:
+        os.environ["FASTDL_BLAME"] = "1"
+        names = chosen.rows or rows_of_others(chosen.environment, before)
+    else:
+        names = chosen.rows or rows_of(chosen.environment)
     rows, errors = measure(names)
     if chosen.output:
         dump(rows, chosen.output)
-    before = load(RESULTS)
+    if chosen.newest:
+        return show_newest(before, rows, errors, names)
     if chosen.write:
         dump(before | rows, RESULTS)
     else:

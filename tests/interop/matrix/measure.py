@@ -4,21 +4,26 @@ Compared are the values, the address, a write on either side, and what lives how
 """
 
 import gc
+import os
 import re
+import traceback
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
 import numpy as np
 
 import fastdl
+from tests.errors.sources import Literal, literals
 
 from ..arrays import sample, set_first
 from ..cases.common import freed, nested
 from ..peers import Peer
-from .cells import COPY, REFUSED, WRONG, ZERO_COPY, Cell
+from .cells import BY_FASTDL, COPY, REFUSED, WRONG, ZERO_COPY, Cell
 
 STACK = re.compile(r"-+$|File |C\+\+ Traceback|Failed in nopython|.*[:,]$").match
 
@@ -35,7 +40,34 @@ def reason(error: BaseException) -> str:
     text = re.sub(r"0x[0-9a-fA-F]+|\b\d{9,}\b", "...", text)
     text = re.sub(r"(/[\w.+-]+){2,}/", "", text)
     text = re.sub(r"^\S+\.(cc|cpp|h):\d+ .*?\) (?=[A-Z])", "", text)  # where in C++ it was thrown
-    return f"{type(error).__name__}: {shorten(text, 140, placeholder=' ...')}"
+    blame = f"{BY_FASTDL}: " if "FASTDL_BLAME" in os.environ and by_fastdl(error) else ""
+    return f"{blame}{type(error).__name__}: {shorten(text, 140, placeholder=' ...')}"
+
+
+@cache
+def words_of_fastdl() -> list[Literal]:
+    """What only fastdl says: texts of four words or more."""
+    return [text for text in literals() if len(re.findall(r"\w{2,}", text.text)) >= 4]
+
+
+def is_of_fastdl(file: str) -> bool:
+    """Whether code is the package's. Cython names its files as they were given to it."""
+    return file.startswith("src/fastdl/") or Path(fastdl.__file__).parent in Path(file).parents
+
+
+def by_fastdl(error: BaseException) -> bool:
+    """Whether fastdl itself broke: its frame is the last, and the words are none of its own. So
+    what it refuses is no failure, nor what a library raises in Python. That a library no longer
+    takes what fastdl gives it is, though fastdl may tell it in words of its own."""
+    first = error
+    while earlier := first.__cause__ or first.__context__:
+        first = earlier
+    frames = traceback.extract_tb(first.__traceback__)
+    if not frames or not is_of_fastdl(frames[-1].filename):
+        return False
+    if first is not error and not isinstance(first, (AttributeError, ImportError, TypeError)):
+        return False  # a refusal of a library, passed on
+    return not any(words.is_in(str(first)) for words in words_of_fastdl())
 
 
 def same(got: Any, values: Any) -> bool:

@@ -111,6 +111,11 @@ def version(peer: Peer) -> str:
     return version(peer.distribution or peer.module)
 
 
+def version_of(row: str) -> str:
+    """The release that a row's results are of; "" for a row that is not of a library."""
+    return particular.ROWS[row].version() if row in particular.ROWS else version(BY_NAME[row])
+
+
 def load(peer: Peer) -> None:
     importlib.import_module(peer.module)
     if peer.prepare:

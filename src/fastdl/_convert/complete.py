@@ -1,0 +1,85 @@
+"""convert for every call and any object; convert.pyx has the part that serves most of them."""
+
+from types import ModuleType
+
+from fastdl._convert import convert as front
+from fastdl._convert.asarray import acquire, asarray
+from fastdl._convert.convert import HOST
+from fastdl._convert.refusals import check_device, explain, passed_through
+from fastdl._convert.targets import known_bridge, named_library, target_bridge
+from fastdl._core import exchange
+from fastdl._core import tensor as core
+from fastdl._core.device import CPU, Device
+from fastdl._protocol import placement, streams
+from fastdl._protocol.consumer import Capsule, announced_device, place
+
+
+def complete(x, like, device, copy, stream):
+    """fastdl.convert: what the compiled front does not serve."""
+    if copy is not None and not isinstance(copy, bool):
+        raise TypeError(f"expected copy=None, True or False, got {copy!r}")
+    where = None if device is None else Device(device)
+    if isinstance(like, str):
+        bridge, target = named_library(like)
+    else:
+        target = like if isinstance(like, type | ModuleType) else type(like)
+        bridge = target_bridge(target, like)
+    if where is not None:
+        check_device(where, bridge)
+    own = known_bridge(type(x))
+    is_one = own is bridge
+    if own is None:  # of a library that fastdl does not know
+        is_one = isinstance(target, type) and isinstance(x, target)
+    try:
+        if is_one and not copy and is_there(x, own, where):
+            if stream is not None and not is_unordered(stream):
+                imported(x, own, None, None, stream)  # which orders it
+            return x
+        stays = False if copy is False and not is_there(x, own, where) else None
+        tensor = imported(x, own, where, stays, stream)  # refused before it is moved
+        if copy is False and not isinstance(x, Capsule):  # which can be read once
+            placement.mark_unless_shared(tensor, lambda: asarray(x))
+    except Exception as error:
+        if stream is not None and passed_through(error, streams.stream_number, streams):
+            raise  # about the caller's argument, and not about `x`
+        found = explain(error, x, None, bridge)
+        if found is error:
+            raise
+        raise found from error
+    return front.make(tensor, bridge, x, target, copy, stream)
+
+
+def is_there(x, own, where) -> bool:
+    """Whether `x` is where the caller wants it. False of a capsule, which can be read once."""
+    if where is None or (where == CPU and own is not None and own.devices == HOST):
+        return True
+    if isinstance(x, Capsule):
+        return False
+    asked = (own is None or own.read is None) and exchange.is_producer(x)
+    if asked and exchange.special(x, "__dlpack_device__") is not None:
+        return placement.satisfies(announced_device(x), where)  # orders nothing
+    return placement.satisfies(imported(x, own).device, where)
+
+
+def is_unordered(stream) -> bool:
+    """Whether it is the -1 of a caller who orders all work."""
+    return isinstance(stream, int) and stream == -1
+
+
+def imported(x, own, where=None, copy=None, stream=None):
+    """A new Tensor on the memory of `x`, or on a copy if only that can be described, with what the
+    keywords of from_dlpack ask for."""
+    if own is None or own.read_copy is None:
+        tensor = acquire(x, where, copy, stream)
+        return exchange.from_dlpack(x) if tensor is x else tensor  # one of convert's own
+    try:
+        tensor = asarray(x)
+    except BufferError:
+        tensor = core.mark_copied(own.read_copy(x))
+    return place(tensor, where, copy, stream)
+
+
+def copy(tensor, stream):
+    """A compact writable copy on the same device, made on `stream`."""
+    number = None if stream is None else streams.consumer_stream(stream, tensor.device)
+    return placement.make_copy(tensor, tensor.device, number, compact=True)

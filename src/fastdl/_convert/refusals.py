@@ -1,0 +1,197 @@
+"""What the errors of convert say: why a library cannot have some data, and what to do."""
+
+from fastdl._convert import missing
+from fastdl._convert.convert import ANYWHERE, DEVICE, HOST, IMMUTABLE
+from fastdl._core import tensor as core
+from fastdl._core.errors import CopyRequiredError, type_name
+from fastdl._core.foreign import package_of
+from fastdl.bridges import lookup
+
+
+def describe_source(x, tensor) -> str:
+    """What was to be converted, in words."""
+    if tensor is None:
+        return f"an object of type {type_name(x)!r}"
+    what = core.describe(tensor)
+    return what if isinstance(x, core.Tensor) else f"{what}, of type {type_name(x)!r},"
+
+
+def explain(error, x, tensor, bridge) -> Exception:
+    """The exception to raise in place of `error`, its cause: of fastdl's types, and in its words.
+
+    `tensor` is None if `x` could not be read; otherwise the library of `bridge` refused it.
+    """
+    if isinstance(error, MemoryError | CopyRequiredError):
+        return error
+    words = f"{describe_source(x, tensor)} cannot be converted to {bridge.name}"
+    if tensor is None:
+        error = missing.reason(error, x)
+        kind = TypeError if isinstance(error, TypeError) else BufferError
+        return kind(f"{words}: {summary(error)}")
+    reason = f"{bridge.title} refused it ({summary(error)})"
+    return BufferError(f"{words}: {reason}. {remedy(tensor, bridge)}")
+
+
+def summary(error) -> str:
+    """The type and the message of an exception. Of those of other libraries, the first line,
+    shortened; fastdl's own end with what to do."""
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:  # an error that cannot say what it is
+        lines = []
+    text = " ".join(lines) if is_own(error) else "".join(lines[:1])
+    if len(text) > 200 and not is_own(error):
+        text = f"{text[:200]}..."
+    if type(error) in (BufferError, TypeError, ValueError) and text:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def is_own(error) -> bool:
+    """Whether an exception is one of fastdl's: the last frame that it came through is."""
+    kinds = (BufferError, TypeError, ValueError)
+    return package_of(raised_in(error)) == "fastdl" and type(error) in kinds
+
+
+def raised_in(error) -> str:
+    """The name of the module that raised an exception, of those in Python."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return "" if traceback is None else str(traceback.tb_frame.f_globals.get("__name__", ""))
+
+
+def passed_through(error, function, module) -> bool:
+    """Whether an exception was raised in a module, or came through one of its functions."""
+    traceback = error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code is function.__code__:
+            return True
+        traceback = traceback.tb_next
+    return raised_in(error) == module.__name__
+
+
+def check_device(where, bridge) -> None:
+    """BufferError if a library has no objects on a device that the caller asks for."""
+    if where.is_host and bridge.devices == DEVICE:
+        raise BufferError(
+            f"{bridge.name} holds device memory only, got device={str(where)!r}: pass a device of "
+            f"its own, or leave out `device`"
+        )
+    if not where.is_host and bridge.devices == HOST:
+        raise BufferError(
+            f"{bridge.name} holds host memory only, got device={str(where)!r}: pass device='cpu', "
+            f"or convert to a library that has that device"
+        )
+
+
+def refuse(x, tensor, bridge) -> BufferError:
+    """The exception for data whose device, dimensions or element type the library does not have; or
+    for all data, if it is too old."""
+    words = f"{describe_source(x, tensor)} cannot be converted to {bridge.name}: "
+    if bridge.outdated:
+        return BufferError(
+            f"{words}expected {bridge.title} {bridge.since} or newer, got {bridge.outdated}. "
+            f"Upgrade it; convert reads arrays of older versions, but makes none"
+        )
+    host = tensor.device.is_host
+    if host and bridge.devices not in (HOST, ANYWHERE):
+        return BufferError(
+            f"{words}{bridge.name} holds device memory only. To copy it there, pass the device to "
+            f"convert, such as device='cuda:0'"
+        )
+    if not host and bridge.devices == HOST:
+        return BufferError(
+            f"{words}{bridge.name} holds host memory only. To copy it there, pass device='cpu' to "
+            f"convert"
+        )
+    least, most = bridge.ndims
+    if not least <= tensor.ndim <= most:
+        expected = f"{least} dimension{'s' * (least != 1)}"
+        if least != most:
+            expected = f"{least} to {most} dimensions"
+        others = [
+            other.name
+            for other in lookup.load(package_of(bridge.name)).BRIDGES
+            if other.ndims[0] <= tensor.ndim <= other.ndims[1]
+        ]
+        hint = f"Convert to {others[0]} instead" if others else "Reshape it first"
+        return BufferError(f"{words}{bridge.name} has {expected}. {hint}")
+    return BufferError(
+        f"{words}{bridge.name} has no {tensor.dtype}. {nearest_dtype(tensor, bridge.dtypes)}"
+    )
+
+
+#: Which elements another kind can hold, all of them if it is wider.
+HELD_BY = {"bfloat": "float", "bool": "uint", "uint": "int"}
+
+
+def casting(name: str, host: bool) -> str:
+    """What to write for the elements of `x` as others, where `x` is on the host or on a device."""
+    if host:
+        return f"fastdl.convert(x, numpy.ndarray).astype({name!r})"
+    return f"fastdl.convert(x, torch.Tensor).to(torch.{name})"
+
+
+def nearest_dtype(tensor, dtypes) -> str:
+    """What to do about an element type that a library does not have."""
+    dtype = tensor.dtype
+    if dtype.lanes > 1:
+        return "fastdl.convert(x, numpy.ndarray) has its lanes in a further dimension"
+    kind = dtype.name.rstrip("0123456789")
+    other = "float" if kind.startswith("float") else HELD_BY.get(kind, kind)
+    same = of_family(kind, dtypes)
+    found = max(same, key=same.__getitem__, default=None)
+    for family, bits in ((other, of_family(other, dtypes)), (kind, same)):
+        least = dtype.bits + (family != kind != "bool")
+        wider = [name for name in bits if bits[name] >= least]
+        found = min(wider, key=bits.__getitem__, default=found)
+    if found is None:
+        return f"It has {', '.join(sorted(dtypes))}"
+    line = casting(found, tensor.device.is_host)
+    return f"Convert the elements to {found} first: {line}"
+
+
+def of_family(family: str, dtypes) -> dict[str, int]:
+    """The types of a family with their bits: float32 is of "float", but not float8_e5m2."""
+    ends = {name: name[len(family) :] for name in dtypes if name.startswith(family)}
+    return {name: int(bits) for name, bits in ends.items() if bits.isdecimal()}
+
+
+#: What a type needs, by the words of REASONS.
+NEEDS = {
+    "read-only": "it is read-only, and arrays of {title} are always writable",
+    "layout": "its strides are {strides}, and {name} takes {takes}",
+    "alignment": "its address {address:#x} is not a multiple of {alignment}, as {name} needs",
+}
+TAKES = ("any", "no negative ones", "no gaps or negative strides", "row-major data without gaps")
+
+
+def forbid(x, tensor, bridge, reason, copies) -> CopyRequiredError:
+    """The exception where a copy is needed and copy=False."""
+    if reason is not None:
+        why = NEEDS[reason].format(
+            name=bridge.name,
+            title=bridge.title,
+            strides=tensor.strides,
+            takes=TAKES[bridge.strides],
+            address=tensor.data_ptr,
+            alignment=bridge.alignment,
+        )
+        if reason == "read-only" and bridge.readonly == IMMUTABLE:
+            why = f"it is read-only, but may change, and values of {bridge.title} never do"
+    elif copies is not False:
+        why = f"{bridge.name} {'always copies' if copies else 'may copy'} such data"
+    else:
+        why = "its producer copied it"
+    return CopyRequiredError(
+        f"{describe_source(x, tensor)} cannot be converted to {bridge.name} without a copy, and "
+        f"copy=False: {why}"
+    )
+
+
+def remedy(tensor, bridge) -> str:
+    """The nearest thing that works, for data that a library refused."""
+    if bridge.name == "numpy.ndarray" or tensor.dtype.format is None or not tensor.device.is_host:
+        return "fastdl.from_dlpack(x) gives a fastdl.Tensor on it"
+    return "fastdl.convert(x, numpy.ndarray) gives an array on it"

@@ -1,0 +1,145 @@
+"""Which library a type, a module, an example or a name stands for: its bridge."""
+
+from functools import partial
+from types import ModuleType
+
+from fastdl._convert import convert as front
+from fastdl._convert.convert import ANYWHERE, POSITIVE, Bridge
+from fastdl._convert.refusals import casting
+from fastdl._core import exchange
+from fastdl._core.dtype import DType
+from fastdl._core.errors import name_of, nearest, type_name
+from fastdl._core.foreign import module_of, package_of
+from fastdl.bridges import lookup
+
+
+def known_bridge(cls: type):
+    """The bridge of a class, remembered for the next call; None if its library is not known."""
+    bridge = front.known(cls)
+    if bridge is not None:
+        return bridge
+    bridge = lookup.bridge_of_class(cls)
+    if bridge is not None and lookup.is_of_library(bridge, cls):  # which keeps its classes
+        front.remember(cls, bridge)
+    return bridge
+
+
+def target_bridge(target, like) -> Bridge:
+    """The bridge of a class or module. TypeError if it is not that of a library."""
+    if isinstance(target, ModuleType):
+        bridge = lookup.bridge_of_module(target)
+        if bridge is not None:
+            front.remember(target, bridge)
+            return bridge
+        importer = getattr(target, "from_dlpack", None)
+    else:
+        bridge = known_bridge(target)
+        if bridge is not None:
+            return bridge
+        importer = importer_of_class(target, like)
+    if callable(importer):
+        # A module may pass on the function of a library that fastdl knows: then that one's.
+        known = bridges_of(package_of(module_of(importer)))
+        return known or unknown_library(target, importer)
+    if isinstance(target, type) and exchange.facts_of(target) & exchange.TYPE_NATIVE:
+        return unknown_library(target, None)
+    got = (
+        f"expected the type, the module, the name or an object of a tensor library as `like`, got "
+        f"{describe_like(like)}"
+    )
+    check_like(like, package_of(module_name(target)), got, TypeError)
+    raise TypeError(
+        f"{got}: pass one of {', '.join(known_names())}, a type with a DLPack exchange table, or a "
+        f"module with from_dlpack"
+    )
+
+
+def named_library(name: str) -> tuple[Bridge, ModuleType]:
+    """The bridge that a name stands for, and the module that its type is in, which is imported: who
+    names a library asks for it. ValueError if fastdl knows none of that name."""
+    from importlib import import_module  # which `import fastdl` can do without
+
+    bridge = lookup.bridge_of_name(name)
+    if bridge is not None:
+        return bridge, import_module(bridge.name.rpartition(".")[0])
+    names = known_names()
+    packages = {package_of(known): None for known in names}
+    got = f"expected the name of a tensor library, got {name!r}"
+    check_like(name, package_of(name), got, ValueError)
+    raise ValueError(
+        f"expected {', '.join(names)}, or the name of their package, got {name!r}"
+        f"{nearest(name, [*packages, *names], {})}"
+    )
+
+
+def check_like(like, package: str, got: str, kind: type[Exception]) -> None:
+    """Says what to write, of a library that holds arrays of others, or of an element type."""
+    maker = lookup.MAKERS.get(package)
+    if maker is not None:
+        raise kind(f"{got}: {maker}(fastdl.convert(x, numpy.ndarray)) makes one of an array")
+    try:
+        name = DType(like).name
+    except (TypeError, ValueError):
+        return
+    raise kind(f"{got}: convert changes no elements: {casting(name, True)} does")
+
+
+def module_name(target):
+    """The name of a module, or of that of a class."""
+    return target.__name__ if isinstance(target, ModuleType) else module_of(target)
+
+
+def importer_of_class(cls, like):
+    """The from_dlpack that belongs to a class; None if there is none."""
+    importer = getattr(cls, "from_dlpack", None)
+    if importer is None and like is not cls:
+        namespace = getattr(like, "__array_namespace__", None)  # of the array API standard
+        importer = getattr(namespace(), "from_dlpack", None) if callable(namespace) else None
+    return importer
+
+
+def unknown_library(target, importer=None) -> Bridge:
+    """A bridge to a library that fastdl knows nothing of. Its own refusals are final; but negative
+    strides are copied, since libraries built on torch abort at them."""
+    name = target.__name__ if isinstance(target, ModuleType) else name_of(target)
+
+    def make(tensor, like):
+        if importer is None:
+            raise BufferError("its exchange table has no streams for this device")
+        return importer(tensor)
+
+    quick = None
+    if isinstance(target, type) and exchange.facts_of(target) & exchange.TYPE_NATIVE:
+        quick = partial(exchange.exchange_api, target)
+    bridge = Bridge(
+        name,
+        title=name,
+        classes=(),
+        make=make,
+        quick=quick,
+        strides=POSITIVE,
+        devices=ANYWHERE,
+    )
+    bridge.start()
+    return bridge
+
+
+def bridges_of(package: str):
+    bridges = getattr(lookup.load(package), "BRIDGES", ())
+    return bridges[0] if bridges else None
+
+
+def known_names() -> list[str]:
+    """The types that convert knows, as their users write them."""
+    return sorted(
+        {bridge.name for package in lookup.LIBRARIES for bridge in lookup.load(package).BRIDGES},
+        key=str.lower,
+    )
+
+
+def describe_like(like) -> str:
+    if isinstance(like, ModuleType):
+        return f"the module {like.__name__!r}"
+    if isinstance(like, type):
+        return f"the type {like.__qualname__!r}"
+    return f"an object of type {type_name(like)!r}"

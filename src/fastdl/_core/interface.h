@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The public header, and the functions of fastdl.c that the package uses besides: one piece of code
+ * answers for the package and for every module that vendors the header. What begins with fastdl_ is
+ * documented where it is defined.
+ */
+#ifndef FASTDL_CORE_INTERFACE_H_
+#define FASTDL_CORE_INTERFACE_H_
+
+#include <fastdl/fastdl.h>
+
+/* What is known of particular libraries, and the keywords of `__dlpack__`: all rows, then one with
+ * a NULL name. */
+const fastdl_peer_fact *fastdl_peers(void);
+const fastdl_keyword_fact *fastdl_keywords(void);
+
+/* Types. */
+const fastdl_record *fastdl_find_record(fastdl_cache *cache, const PyTypeObject *type,
+                                        uint32_t tag);
+const fastdl_record *fastdl_discover(fastdl_cache *cache, PyTypeObject *type,
+                                     int (*describe)(PyTypeObject *, fastdl_record *),
+                                     int remember);
+int fastdl_describe_type(PyTypeObject *type, fastdl_record *record, const fastdl_peer_fact **peer);
+const fastdl_peer_fact *fastdl_peer_of_(PyTypeObject *type);
+const DLPackExchangeAPI *fastdl_usable_table(const DLPackExchangeAPI *table);
+PyObject *fastdl_mro_(PyTypeObject *type);
+PyObject *fastdl_class_item_(PyObject *attributes, const char *name);
+PyObject *fastdl_of_type_(PyTypeObject *type, const char *name);
+
+/* The exchange. */
+/* The special method of an object with an interned name, bound: a new reference; NULL without an
+ * exception if there is none. */
+PyObject *fdl_special(PyObject *obj, PyObject *name);
+/* Asks `__dlpack__` for a versioned capsule, without asking where the data is: a new reference;
+ * NULL with an exception. */
+PyObject *fdl_ask_versioned(PyObject *obj);
+int fastdl_check_memory_(PyObject *obj, uint32_t facts);
+int fastdl_request_capsule_(PyObject *obj, const fastdl_record *record, int host_only,
+                            int32_t *device, PyObject **capsule);
+int fastdl_should_try_protocol_(PyObject *obj, uint32_t facts);
+int fastdl_is_as_announced_(const int32_t *announced, DLDevice delivered);
+uint32_t fastdl_refused_keyword(const char *words, int has_frames, uint32_t asked);
+int fastdl_is_really_legacy(const DLManagedTensorVersioned *managed);
+int fastdl_is_really_versioned(const DLManagedTensor *managed);
+int fastdl_check_values_(PyObject *obj, const DLTensor *tensor, uint32_t facts);
+int fastdl_check_version(const DLManagedTensorVersioned *managed);
+
+/* Errors. */
+void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tensor);
+void fastdl_raise_no_tensor(PyObject *obj);
+
+#endif

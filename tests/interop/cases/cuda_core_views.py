@@ -1,0 +1,35 @@
+"""StridedMemoryView of cuda.core: its exchange table knows no stream."""
+
+import ctypes
+
+from cuda.core import utils
+
+import fastdl
+from fastdl._core import exchange
+from fastdl.bridges import cuda as bridge
+from tests.support.ctypes_dlpack import Table, address_in
+from tests.support.frameworks import Plain, stream_on
+from tests.support.memory import machine
+from tests.support.producers import CUDA
+
+
+def test_the_real_table_has_no_stream():
+    api = fastdl.exchange_api(utils.StridedMemoryView)
+    slot = Table.from_address(address_in(api)).current_work_stream
+    stream = ctypes.c_void_p(1)
+    ask = ctypes.CFUNCTYPE(
+        ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p)
+    )
+    assert (ask(slot)(*CUDA, stream), stream.value) == (0, None)
+    assert exchange.facts_of(utils.StridedMemoryView) & exchange.TYPE_NO_STREAM
+
+
+def test_such_a_view_of_a_tensor_is_ready_on_the_default_stream():
+    with machine("cuda") as here:
+        array = here.array(stream=stream_on(here.sim, blocking=False))
+        array.write()
+        tensor = fastdl.from_dlpack(Plain(array), stream=array.stream)
+        view = bridge.make(tensor, None)
+        assert view.ptr == array.pointer
+        array.read(here.default)
+        del view, tensor

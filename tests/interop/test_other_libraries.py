@@ -1,0 +1,40 @@
+"""Libraries that are not in the extra `peers`, each of which takes minutes to install: the stage
+`matrix` runs this where they are."""
+
+import json
+
+import pytest
+
+from .harness import describe, run_cases, run_python
+from .peers import PEERS, require
+
+READ = ("openvino", "tinygrad", "tensorflow", "drjit")  # by what DLPack does not say
+
+
+@pytest.mark.parametrize("library", READ)
+def test_libraries_that_bridges_read(library):
+    require(library)
+    run_cases(f"{library}_tensors.py")
+
+
+def test_views_of_cuda_core():
+    require("cuda.core.utils")
+    run_cases("cuda_core_views.py")
+
+
+def test_operations_in_place():
+    require("tensorflow")
+    run_cases("in_place.py", peer="tensorflow")
+
+
+@pytest.mark.slow
+def test_the_order_of_conversions_means_nothing():
+    for library in ("tensorflow", "warp", *(peer.module for peer in PEERS)):
+        require(library)
+    answers = []
+    for seed in "12":
+        child = run_python("-m", "tests.interop.cases.orders", seed)
+        assert child.returncode == 0, describe(child)
+        answers.append(json.loads(child.stdout.splitlines()[-1]))
+    assert answers[0] == answers[1]
+    assert len(answers[0]) > 500

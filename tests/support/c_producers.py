@@ -1,0 +1,38 @@
+"""tests/capi/producer.c: types that fastdl.h makes producers, compiled as users would."""
+
+from tests.support.build import CPLUSPLUS, extension
+from tests.support.headers import LIMITED
+
+CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+
+
+def load(name, *flags, installed):
+    api = extension("producer", f"producer_{name}", *flags)
+    if installed:
+        api.import_runtime()
+    return api
+
+
+ALONE = load("alone", installed=False)
+INSTALLED = load("installed", installed=True)
+LIMITED_API = load("limited", *CPLUSPLUS, LIMITED, installed=False)
+
+WORLDS = {"alone": ALONE, "installed": INSTALLED, "limited API, C++": LIMITED_API}
+
+
+def describe(array, **changes):
+    """What an author would say of a NumPy array."""
+    says = {
+        "owner": array,
+        "data": array.__array_interface__["data"][0],
+        "shape": array.shape,
+        "strides": tuple(step // array.itemsize for step in array.strides),
+        "dtype": (CODES[array.dtype.kind], 8 * array.itemsize, 1),
+        "flags": 0 if array.flags.writeable else 1,
+    }
+    return {**says, **changes}
+
+
+def given(kind, array, **changes):
+    """An object of a type of producer.c on the memory of an array."""
+    return kind(**describe(array, **changes))

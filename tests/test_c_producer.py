@@ -1,0 +1,648 @@
+"""fastdl_publish: a type in C or C++ as a whole producer, with the package and without it."""
+
+import ctypes
+import gc
+import sys
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import fastdl
+from tests.support.build import extension
+from tests.support.c_producers import ALONE, INSTALLED, LIMITED_API, WORLDS, given
+from tests.support.ctypes_dlpack import (
+    CUDA,
+    IS_COPIED,
+    OPENCL,
+    READ_ONLY,
+    Table,
+    address_in,
+    name_of,
+    opened,
+    strides_in,
+)
+from tests.support.frameworks import simulated, stream_on
+from tests.support.isolate import run_isolated
+
+with_a_gil = pytest.mark.skipif(
+    not getattr(sys, "_is_gil_enabled", lambda: True)(),
+    reason="without a GIL there is no limited API, and types die later",
+)
+
+consumer = extension("consumer")
+
+KINDS = {
+    f"{name}: {kind}": getattr(api, kind)
+    for name, api in WORLDS.items()
+    for kind in ("Lending", "Exporting", "Roomy", "Static")
+    if hasattr(api, kind)
+}
+every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+every_world = pytest.mark.parametrize("api", WORLDS.values(), ids=WORLDS)
+NAMES = (
+    "__dlpack_c_exchange_api__",
+    "__c_dlpack_exchange_api__",
+    "__dlpack__",
+    "__dlpack_device__",
+    "__dlpack_info__",
+)
+
+
+@pytest.fixture
+def array():
+    return np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+class Owner:
+    """Keeps memory, and can be watched."""
+
+    def __init__(self, array):
+        self.array = array
+
+
+def owned(kind, array, **changes):
+    """A producer whose memory an Owner keeps, and weak eyes on that."""
+    owner = Owner(array)
+    return given(kind, array, owner=owner, **changes), weakref.ref(owner)
+
+
+# ---- what consumers get ---------------------------------------------------------------------
+
+
+@every_kind
+def test_every_way_to_read_it(kind, array):
+    for view in (array, array[:, ::-2], array.T, array[:0], array[0, :1].reshape(())):
+        x = given(kind, view)
+        assert fastdl.from_dlpack(x).tolist() == view.tolist()
+        assert fastdl.from_dlpack(x.__dlpack__()).tolist() == view.tolist()
+        assert fastdl.from_dlpack(x.__dlpack__(max_version=(1, 3))).tolist() == view.tolist()
+        result = np.from_dlpack(x)
+        assert result.tolist() == view.tolist()
+        assert result.size == 0 or np.shares_memory(result, array)
+
+
+@every_kind
+def test_a_table_that_is_native(kind, array):
+    x = given(kind, array)
+    table = Table.from_address(address_in(kind.__dlpack_c_exchange_api__))
+    assert kind.__c_dlpack_exchange_api__ == address_in(kind.__dlpack_c_exchange_api__)
+    assert (table.version.major, table.version.minor) == (1, 3)
+    assert address_in(fastdl.exchange_api(kind)) == kind.__c_dlpack_exchange_api__
+    held = consumer.from_object(kind.__dlpack_c_exchange_api__, x)
+    fields = held.fields()
+    assert fields["shape"] == (2, 3)
+    assert fields["strides"] == (3, 1)
+    held.delete()
+    assert x.__dlpack_device__() == (1, 0)
+    assert x.__dlpack_info__() == 130
+
+
+@every_world
+def test_lending(api, array):
+    address = array.ctypes.data
+    flat = np.arange(4, dtype=np.float32)
+    assert api.borrow(given(api.Lending, array)) == (0, address, [2, 3], [3, 1])
+    assert api.borrow(given(api.Lending, flat, strides=None)) == (0, flat.ctypes.data, [4], [1])
+    assert api.lend(given(api.Lending, array)) == (2, address, 0)
+    assert api.lend(given(api.Lending, array, offset=8)) == (2, address + 8, 0)
+    assert api.lend(given(api.Exporting, array)) is None
+    assert api.borrow(given(api.Exporting, array)) == (1, address, [2, 3], [3, 1])
+    # What cannot be lent is exported.
+    for x in (given(api.Roomy, array), given(api.Lending, array, strides=None)):
+        assert api.borrow(x) == (1, address, [2, 3], [3, 1])
+        with pytest.raises(BufferError, match="no shape or strides that could be lent"):
+            api.lend(x)
+    array.flags.writeable = False
+    assert api.borrow(given(api.Lending, array))[0] == 1
+    with pytest.raises(BufferError, match="read-only"):
+        api.lend(given(api.Lending, array))
+
+
+@every_kind
+def test_strides_are_filled_in(kind, array):
+    x = given(kind, array, strides=None)
+    for version in (None, (1, 3)):
+        assert strides_in(opened(x.__dlpack__(max_version=version)).tensor) == (3, 1)
+    held = consumer.from_object(kind.__dlpack_c_exchange_api__, x)
+    assert held.fields()["strides"] == (3, 1)
+    held.delete()
+
+
+@every_kind
+def test_an_offset_is_folded_into_an_address(kind, array):
+    x = given(kind, array[:1], offset=4, shape=(2,), strides=(1,))
+    tensor = opened(x.__dlpack__(max_version=(1, 0))).tensor
+    assert (tensor.data, tensor.byte_offset) == (array.ctypes.data + 4, 0)
+    x = given(kind, array, offset=4, device=(OPENCL, 1))
+    tensor = opened(x.__dlpack__(max_version=(1, 0))).tensor
+    assert (tensor.data, tensor.byte_offset) == (array.ctypes.data, 4)
+
+
+@every_kind
+def test_read_only_is_kept(kind, array):
+    array.flags.writeable = False
+    x = given(kind, array)
+    assert fastdl.from_dlpack(x).readonly
+    assert not np.from_dlpack(x).flags.writeable
+    assert opened(x.__dlpack__(max_version=(1, 0))).flags == READ_ONLY
+    with pytest.raises(BufferError, match="is read-only.*max_version"):
+        x.__dlpack__()
+    assert opened(x.__dlpack__(copy=True, max_version=(1, 0))).flags == IS_COPIED
+    assert name_of(x.__dlpack__(copy=True)) == "dltensor"
+
+
+@every_kind
+@pytest.mark.parametrize("version", [None, (1, 0)])
+def test_copies(kind, array, version):
+    for view in (array, array.T, array[:, ::-1], array[:0], array[0, :1].reshape(())):
+        copy = fastdl.from_dlpack(given(kind, view).__dlpack__(copy=True, max_version=version))
+        assert copy.tolist() == view.tolist()
+        assert copy.is_contiguous()
+        assert copy.size == 0 or not np.shares_memory(copy.numpy(), array)
+    packed = np.frombuffer(b"\x21\x43", np.uint8)
+    x = given(kind, packed, shape=(4,), strides=(1,), dtype=(0, 4, 1))
+    tensor = opened(x.__dlpack__(copy=True, max_version=version)).tensor
+    assert ctypes.string_at(tensor.data, 2) == packed.tobytes()
+
+
+@every_kind
+def test_flags_that_producers_do_not_set(kind, array):
+    x = given(kind, array, flags=2**63 | IS_COPIED | 8)
+    assert opened(x.__dlpack__(max_version=(1, 0))).flags == 0
+
+
+@every_kind
+def test_a_subclass(kind, array):
+    class Derived(kind):
+        pass
+
+    class Own(kind):
+        def __dlpack__(self, **keywords):
+            return array.__dlpack__(**keywords)
+
+    assert fastdl.from_dlpack(given(Derived, array)).tolist() == array.tolist()
+    assert Derived.__c_dlpack_exchange_api__ == kind.__c_dlpack_exchange_api__
+    x = given(Own, np.zeros(2, np.float32))
+    assert fastdl.from_dlpack(x).tolist() == array.tolist()  # what it overrides counts
+
+
+@with_a_gil
+def test_several_types_in_a_module(array):
+    tables = {kind.__c_dlpack_exchange_api__ for kind in KINDS.values()}
+    assert len(tables) == len(KINDS) - 2  # static types share the table of Lending
+    static = given(ALONE.Static, array), given(ALONE.OtherStatic, array)
+    assert [fastdl.from_dlpack(x).tolist() for x in static] == [array.tolist()] * 2
+    with pytest.raises(TypeError):
+        ALONE.Static.__dlpack__(static[1])
+    with pytest.raises(TypeError):
+        ALONE.Lending.__dlpack__(1)
+
+
+@every_kind
+def test_it_is_documented(kind):
+    assert "stream=None" in kind.__dlpack__.__text_signature__
+    assert "capsule" in kind.__dlpack__.__doc__
+
+
+@pytest.mark.library("torch")
+@every_kind
+def test_torch_reads_it(kind, array):
+    import torch
+
+    x = torch.from_dlpack(given(kind, array))
+    assert x.tolist() == array.tolist()
+    assert x.data_ptr() == array.ctypes.data
+
+
+@pytest.mark.library("tvm_ffi")
+@every_kind
+def test_tvm_ffi_reads_it(kind, array):
+    import tvm_ffi
+
+    x = tvm_ffi.from_dlpack(given(kind, array))
+    assert np.from_dlpack(x).tolist() == array.tolist()
+    echo = tvm_ffi.get_global_func("testing.echo")
+    # An object of the same type cannot be made: it takes the tensor and gives back a tensor.
+    if "installed" in kind.__module__:
+        assert np.from_dlpack(echo(given(kind, array))).tolist() == array.tolist()
+
+
+# ---- devices and streams --------------------------------------------------------------------
+
+
+def without_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "fastdl", None)
+
+
+@every_world
+def test_device_memory_without_the_package(api, array, monkeypatch):
+    without_package(monkeypatch)
+    on_default = given(api.Lending, array, device=(CUDA, 0))
+    on_own = given(api.Exporting, array, device=(CUDA, 0))
+    api.set_stream(4096)
+    for x, streams in ((on_default, [None, 1, -1]), (on_own, [4096, -1])):
+        for stream in streams:
+            capsule = x.__dlpack__(stream=stream, max_version=(1, 0))
+            assert opened(capsule).tensor.device_type == CUDA
+    for x, streams in ((on_default, [2, 4096]), (on_own, [None, 1, 2, 5000])):
+        for stream in streams:
+            with pytest.raises(BufferError, match="ready on its producer's stream alone.*import"):
+                x.__dlpack__(stream=stream)
+    for x in (on_default, on_own):
+        assert x.__dlpack_device__() == (CUDA, 0)
+        with pytest.raises(ValueError, match="ambiguous"):
+            x.__dlpack__(stream=0)
+        for keywords in ({"dl_device": (1, 0)}, {"dl_device": (2, 1)}):
+            with pytest.raises(BufferError, match="cannot be copied to (cpu:0|cuda:1).*import"):
+                x.__dlpack__(**keywords)
+        with pytest.raises(BufferError, match="import fastdl first"):
+            x.__dlpack__(copy=True)
+
+
+@every_world
+def test_other_streams(api, array):
+    with pytest.raises(ValueError, match="cpu:0 has no streams"):
+        given(api.Lending, array).__dlpack__(stream=5)
+    with pytest.raises(ValueError, match="ROCm has no stream 1"):
+        given(api.Lending, array, device=(10, 0)).__dlpack__(stream=1)
+    with pytest.raises(BufferError, match="no stream numbers for opencl:0"):
+        given(api.Lending, array, device=(OPENCL, 0)).__dlpack__(stream=7)
+    for stream in (True, "1", 1.5):
+        with pytest.raises(TypeError, match="stream"):
+            given(api.Lending, array).__dlpack__(stream=stream)
+    for stream in (-2, 2**63):
+        with pytest.raises(ValueError, match="64 bits"):
+            given(api.Lending, array).__dlpack__(stream=stream)
+    with pytest.raises(BufferError, match="cannot tell its stream"):
+        given(api.Roomy, array, device=(CUDA, 0)).__dlpack__(stream=1)
+    assert given(api.Roomy, array).__dlpack__()  # which is not asked about host memory
+
+
+@pytest.mark.parametrize("api", [ALONE, INSTALLED])
+def test_the_package_orders_streams_and_copies(api, array):
+    with simulated("cuda") as sim:
+        memory = fastdl.from_dlpack(array).to("cuda:0")
+        x = api.Exporting(
+            owner=memory, data=memory.data_ptr, shape=(2, 3), strides=(3, 1), device=(CUDA, 0)
+        )
+        own, other = stream_on(sim), stream_on(sim)
+        api.set_stream(own)
+        assert x.__dlpack__(stream=own)
+        before = sim.calls("cuStreamWaitEvent")
+        capsule = x.__dlpack__(stream=other, max_version=(1, 0))
+        assert opened(capsule).tensor.data == memory.data_ptr
+        assert sim.calls("cuStreamWaitEvent") > before
+        copied = fastdl.from_dlpack(x.__dlpack__(dl_device=(1, 0), max_version=(1, 0)))
+        assert copied.tolist() == array.tolist()
+        with pytest.raises(fastdl.CopyRequiredError):
+            x.__dlpack__(dl_device=(1, 0), copy=False)
+
+
+# ---- results of the same type ---------------------------------------------------------------
+
+
+def test_results_are_tensors():
+    assert type(INSTALLED.make(INSTALLED.Lending)) is fastdl.Tensor
+    for api in (ALONE, LIMITED_API):
+        with pytest.raises(TypeError, match=r"fastdl_import\(\)"):
+            api.make(api.Lending)
+
+
+# ---- descriptions that are wrong ------------------------------------------------------------
+
+WRONG = {
+    "a negative size": ({"shape": (-1, 3)}, "negative dimension"),
+    "65 dimensions": ({"shape": (1,) * 65, "strides": None}, "dimensions outside 0 to 64"),
+    "a NULL address": ({"data": 0}, "elements but a NULL data pointer"),
+    "no shape": ({"shape": None, "ndim": 2}, "dimensions but a NULL shape"),
+    "sizes that overflow": ({"shape": (2**62, 2**62)}, "more bytes than"),
+    "strides that overflow": ({"strides": (2**62, 1)}, "strides that reach outside"),
+    "an offset that overflows": ({"offset": 2**64 - 1}, "outside the address space"),
+    "no such type": ({"dtype": (2, 7, 1)}, "an element size that"),
+    "no lanes": ({"dtype": (2, 32, 0)}, "0 lanes"),
+    "no device": ({"device": (0, 0)}, "a device type that is not positive"),
+}
+
+
+def every_export(kind, x):
+    yield lambda: x.__dlpack__()
+    yield lambda: x.__dlpack__(max_version=(1, 0))
+    yield lambda: x.__dlpack__(copy=True)
+    yield lambda: x.__dlpack_device__()
+    yield lambda: consumer.from_object(kind.__dlpack_c_exchange_api__, x)
+    yield lambda: ALONE.borrow(x)
+    yield lambda: INSTALLED.borrow(x)
+    if any(api.Lending is kind for api in WORLDS.values()):
+        yield lambda: ALONE.lend(x)
+    yield lambda: fastdl.from_dlpack(x)
+
+
+@every_kind
+@pytest.mark.parametrize(("changes", "words"), WRONG.values(), ids=WRONG)
+def test_a_wrong_description(kind, array, changes, words):
+    x, owner = owned(kind, array, **changes)
+    for export in every_export(kind, x):
+        with pytest.raises(BufferError, match=words):
+            export()
+    del x, export
+    gc.collect()
+    assert owner() is None
+
+
+@every_kind
+def test_a_description_that_fails(kind, array):
+    def fails(x):
+        raise LookupError("gone")
+
+    x, owner = owned(kind, array, before=fails)
+    for export in every_export(kind, x):
+        with pytest.raises(LookupError, match="gone"):
+            export()
+    x = given(kind, array, before=fails, silent=True)  # and reports success
+    for export in every_export(kind, x):
+        with pytest.raises(LookupError, match="gone"):
+            export()
+    x = given(kind, array, before=lambda x: None, silent=True)
+    for export in every_export(kind, x):
+        with pytest.raises(BufferError, match="failed without giving a reason"):
+            export()
+    del x, export
+    gc.collect()
+    assert owner() is None
+
+
+@every_kind
+def test_an_interrupt_of_a_description(kind, array):
+    def interrupt(x):
+        raise KeyboardInterrupt
+
+    x = given(kind, array, before=interrupt)
+    for export in every_export(kind, x):
+        with pytest.raises(KeyboardInterrupt):
+            export()
+
+
+@every_kind
+def test_a_description_that_enters_again(kind, array):
+    depth = []
+
+    def again(x):
+        if len(depth) < 5:
+            depth.append(x)
+            assert fastdl.from_dlpack(x).shape == (2, 3)
+        gc.collect()
+
+    x = given(kind, array, before=again)
+    assert fastdl.from_dlpack(x).tolist() == array.tolist()
+    assert len(depth) == 5
+
+
+# ---- lifetime -------------------------------------------------------------------------------
+
+
+def ways_to_hold(kind, x):
+    yield consumer.take(x.__dlpack__())
+    yield consumer.take(x.__dlpack__(max_version=(1, 0)))
+    yield consumer.from_object(kind.__dlpack_c_exchange_api__, x)
+
+
+@every_kind
+def test_exports_keep_the_owner_and_not_the_object(kind, array):
+    x, owner = owned(kind, array)
+    object_ = weakref.ref(x)
+    held = list(ways_to_hold(kind, x))
+    del x
+    gc.collect()
+    assert object_() is None
+    for one in held:
+        assert owner() is not None
+        assert one.fields()["shape"] == (2, 3)
+        one.delete()
+    assert owner() is None
+
+
+@every_kind
+def test_exports_keep_the_object_that_owns_itself(kind, array):
+    x = given(kind, array, owned_by_self=True)
+    object_ = weakref.ref(x)
+    held = list(ways_to_hold(kind, x))
+    del x
+    for one in held:
+        assert object_() is not None
+        one.delete()
+    gc.collect()
+    assert object_() is None
+
+
+@every_kind
+def test_memory_that_nobody_owns(kind, array):
+    x = given(kind, array, owner=None)
+    held = list(ways_to_hold(kind, x))
+    del x
+    for one in held:
+        assert one.fields()["data"] == array.ctypes.data
+        one.delete()
+
+
+@every_kind
+@pytest.mark.parametrize("version", [None, (1, 0)])
+def test_a_capsule_that_is_never_consumed(kind, array, version):
+    x, owner = owned(kind, array)
+    capsule = x.__dlpack__(max_version=version)
+    del x
+    gc.collect()
+    assert owner() is not None
+    try:
+        raise LookupError
+    except LookupError:
+        del capsule
+    assert owner() is None
+
+
+@every_kind
+def test_a_consumer_that_fails(kind, array):
+    x, owner = owned(kind, array, dtype=(2, 128, 1), shape=(1,), strides=(1,))
+    with pytest.raises((BufferError, RuntimeError)):
+        np.from_dlpack(x)
+    del x
+    gc.collect()
+    assert owner() is None
+
+
+@every_kind
+def test_deleters_on_threads_without_python(kind, array):
+    x, owner = owned(kind, array)
+    held = [one for _ in range(20) for one in ways_to_hold(kind, x)]
+    del x
+    consumer.delete_on_threads(held, 4)
+    assert owner() is None
+
+
+@every_kind
+def test_deleters_with_an_exception_pending(kind, array):
+    x, owner = owned(kind, array)
+    held = list(ways_to_hold(kind, x))
+    del x
+    for one in held:
+        assert owner() is not None
+        assert one.delete_while_raising() is True
+    assert owner() is None
+
+
+@every_world
+@pytest.mark.parametrize("when", ["delete_at_exit", "delete_during_exit"])
+def test_deleters_when_the_interpreter_is_gone(api, when):
+    printed = run_isolated(f"""
+        import numpy as np
+        from tests.support.build import extension
+        from tests.support import c_producers
+        from tests.test_c_producer import ways_to_hold
+        api = c_producers.WORLDS[{next(name for name in WORLDS if WORLDS[name] is api)!r}]
+        consumer = extension("consumer")
+        held = []
+        for i in range(100):
+            x = c_producers.given(api.Lending, np.arange(3.0), owned_by_self=i % 2)
+            held.extend(ways_to_hold(api.Lending, x))
+        del x
+        consumer.{when}(held)
+    """)
+    assert printed == ("deleted 300, interpreter alive: 0\n" if when == "delete_at_exit" else "")
+
+
+@every_world
+def test_many_threads(api, array):
+    x, owner = owned(api.Lending, array)
+    failures = []
+
+    def work():
+        try:
+            for _ in range(200):
+                assert fastdl.from_dlpack(x).tolist() == array.tolist()
+                assert api.borrow(x)[0] == 0
+                x.__dlpack__(max_version=(1, 0))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    x = None
+    gc.collect()
+    assert owner() is None
+
+
+@every_world
+def test_nothing_is_leaked(api, array):
+    x = given(api.Lending, array)
+    before = sys.getrefcount(array), sys.getrefcount(x), sys.getrefcount(api.Lending)
+    for _ in range(100):
+        x.__dlpack__(max_version=(1, 0), stream=-1, dl_device=(1, 0), copy=False)
+        x.__dlpack__(copy=True)
+        api.borrow(x)
+        for keywords in ({"copy": 1}, {"max_version": 1}, {"dl_device": (1, 1)}, {"version": 80}):
+            with pytest.raises((TypeError, BufferError)):
+                x.__dlpack__(**keywords)
+    assert (sys.getrefcount(array), sys.getrefcount(x), sys.getrefcount(api.Lending)) == before
+
+
+# ---- publishing -----------------------------------------------------------------------------
+
+
+def published(kind):
+    return [name for name in NAMES if name in vars(kind)]
+
+
+@every_world
+def test_publishing_makes_a_type_a_producer_at_once(api, array):
+    kind = api.new_type(False)
+    x = given(kind, array)
+    for _ in range(2):
+        with pytest.raises(TypeError, match="expected a DLPack producer"):
+            fastdl.from_dlpack(x)
+        with pytest.raises(TypeError, match="expected a tensor"):
+            api.borrow(x)
+    api.publish(kind, "spare")
+    assert published(kind) == list(NAMES)
+    assert fastdl.from_dlpack(x).tolist() == array.tolist()
+    assert api.borrow(x)[2] == [2, 3]
+    api.publish(kind, "spare")  # again: nothing to do
+    assert fastdl.from_dlpack(x).tolist() == array.tolist()
+
+
+@every_world
+def test_two_producers_in_one_type(api, array):
+    kind = api.new_type(False)
+    api.publish(kind, "spare")
+    for _ in range(3):
+        with pytest.raises(TypeError, match=r"Given' has __dlpack_c_exchange_api__ already"):
+            api.publish(kind, "exporting")
+    assert fastdl.from_dlpack(given(kind, array)).tolist() == array.tolist()
+    derived = type("Derived", (kind,), {})
+    api.publish(derived, "exporting")  # another class, another producer
+    assert derived.__c_dlpack_exchange_api__ != kind.__c_dlpack_exchange_api__
+
+
+@every_world
+@pytest.mark.parametrize("name", NAMES)
+def test_a_type_with_something_of_the_protocol(api, name):
+    kind = api.new_type(False)
+    setattr(kind, name, None)
+    with pytest.raises(TypeError, match=f"has {name} already"):
+        api.publish(kind, "spare")
+    assert published(kind) == [name]
+
+
+@with_a_gil
+@every_world
+def test_immutable_types(api, array):
+    kind = api.new_type(True)
+    if api is LIMITED_API:
+        with pytest.raises(TypeError, match="is immutable, and the limited API"):
+            api.publish(kind, "spare")
+        assert published(kind) == []
+    else:
+        api.publish(kind, "spare")
+        assert fastdl.from_dlpack(given(kind, array)).tolist() == array.tolist()
+    for python in (int, list, type(None), BaseException, object):
+        with pytest.raises(TypeError, match="which is Python's|is immutable"):
+            api.publish(python, "spare")
+        assert published(python) == []
+
+
+@with_a_gil
+@every_world
+def test_types_that_die(api, array):
+    for _ in range(50):
+        kind = api.new_type(False)
+        api.publish(kind, "spare")
+        reference = weakref.ref(kind)
+        capsule = given(kind, array).__dlpack__(max_version=(1, 0))
+        del kind
+        gc.collect()
+        assert reference() is None
+        assert fastdl.from_dlpack(capsule).tolist() == array.tolist()
+
+
+def test_a_metaclass_that_forbids(array):
+    """A type whose attributes cannot be set: what was added is taken away."""
+
+    class Forbids(type):
+        left = 2
+
+        def __setattr__(cls, name, value):
+            Forbids.left -= 1
+            if Forbids.left < 0:
+                raise LookupError(f"no {name}")
+            super().__setattr__(name, value)
+
+    class Given(ALONE.new_type(False), metaclass=Forbids):
+        pass
+
+    with pytest.raises(LookupError, match="no __dlpack__"):
+        ALONE.publish(Given, "spare")
+    assert published(Given) == []

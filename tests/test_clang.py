@@ -1,0 +1,116 @@
+"""What clang makes of the headers of C++, with each standard library that is here: the compiler of
+macOS reads templates otherwise than GCC. Modules of C that it makes are in test_inclusion.py."""
+
+import inspect
+import shutil
+
+import numpy as np
+import pytest
+
+from tests import test_casters
+from tests.examples.building import EXAMPLES
+from tests.interop.peers import missing
+from tests.support.build import ROOT
+from tests.support.cxx import binding, compile_cxx
+
+pytestmark = pytest.mark.slow
+
+LIBSTDCXX = ("clang++",)
+LIBCXX = ("clang++", "-stdlib=libc++")
+LINKED = "#include <string>\nstd::string text(const char *x); std::string text(const char *x) {"
+
+
+@pytest.fixture
+def compiler(request, tmp_path):
+    """One of these two, if it is here and works."""
+    if shutil.which("clang++") is None:
+        missing("clang++")
+    source = tmp_path / "try.cpp"
+    source.write_text(f"{LINKED} return std::string(x); }}\n")
+    try:
+        compile_cxx("-shared", source, "-o", tmp_path / "try.so", compiler=request.param)
+    except RuntimeError:
+        missing(" ".join(request.param))
+    return request.param
+
+
+def takes_casters_only(function):
+    return inspect.isfunction(function) and [*inspect.signature(function).parameters] == ["casters"]
+
+
+@pytest.mark.parametrize(
+    ("library", "compiler"),
+    [("nanobind", LIBCXX), ("pybind11", LIBSTDCXX)],
+    ids=["nanobind-libc++", "pybind11-libstdc++"],
+    indirect=["compiler"],
+)
+def test_casters_that_clang_made(library, compiler):
+    """They pass the tests of those that GCC made."""
+    casters = binding(f"casters_{library}", library, None, "-O0", compiler=compiler)
+    tests = [*filter(takes_casters_only, vars(test_casters).values())]
+    assert len(tests) > 20
+    for test in tests:
+        test(casters)
+    for name in test_casters.DTYPES:
+        test_casters.test_element_type(casters, name)
+    for name in test_casters.CONSTRAINTS:
+        test_casters.test_constraint(casters, name)
+
+
+@pytest.mark.parametrize("compiler", [LIBCXX], ids=["libc++"], indirect=True)
+@pytest.mark.parametrize("library", ["nanobind", "pybind11"])
+def test_examples(library, compiler):
+    """With a name that is a string, as C++20 allows."""
+    source = EXAMPLES / library / "axpy.cpp"
+    axpy = binding("axpy", library, source, "-O0", "-std=c++20", compiler=compiler)
+    y = np.ones(3)
+    axpy.axpy(2.0, np.arange(3.0), y)
+    assert y.tolist() == [1, 3, 5]
+    assert axpy.scaled(3.0, y).tolist() == [3, 9, 15]
+    with pytest.raises(ValueError, match=r"^x: expected shape \(3,\), got \(2,\)"):
+        axpy.axpy(2.0, np.ones(2), y)
+
+
+KERNEL = """
+#include <fastdl/tensor.h>
+using Vector = fastdl::tensor<const float, fastdl::ndim<1>>;
+double total(const Vector &x);
+fastdl::owned<double> total_like(const Vector &x);
+"""
+FILES = {
+    "kernel.cpp": f"""{KERNEL}
+double total(const Vector &x)
+{{
+    double sum = 0;
+    for (int64_t i = 0; i < x.size(); i++)
+        sum += double(x(i));
+    return sum;
+}}
+fastdl::owned<double> total_like(const Vector &x)
+{{
+    fastdl::owned<double> result = fastdl::empty<double>({{1}}, x);
+    *result.data() = total(x);
+    return result;
+}}
+""",
+    "bind.cpp": f"""#include <fastdl/nanobind.h>
+{KERNEL}
+NB_MODULE(several, m)
+{{
+    m.def("total", &total);
+    m.def("total_like", &total_like);
+}}
+""",
+}
+
+
+@pytest.mark.parametrize("compiler", [LIBCXX], ids=["libc++"], indirect=True)
+def test_a_module_of_several_files(compiler, tmp_path):
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    rest = (tmp_path / "kernel.cpp", "-x", "c++", ROOT / "include/fastdl/fastdl.c", "-x", "none")
+    several = binding("several", "nanobind", tmp_path / "bind.cpp", *rest, compiler=compiler)
+    assert several.total(np.arange(4, dtype="float32")) == 6
+    assert several.total_like(np.arange(4, dtype="float32")).tolist() == [6]
+    with pytest.raises(TypeError, match="^argument: expected float32, got float64"):
+        several.total(np.ones(3))

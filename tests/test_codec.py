@@ -1,0 +1,170 @@
+"""fastdl.encode and fastdl.decode: a header and the bytes, and what others may send as those."""
+
+import gc
+import socket
+import weakref
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import fastdl
+from fastdl._core import tensor as core
+from fastdl._native import dtype_facts
+from tests.support.memory import filled
+
+NAMES = [row[0] for row in dtype_facts()]
+
+
+def assert_same(decoded, tensor):
+    assert type(decoded) is fastdl.Tensor
+    assert decoded.shape == tensor.shape
+    assert decoded.dtype is tensor.dtype
+    assert decoded.device == "cpu"
+    assert core.is_packed(decoded) == core.is_packed(tensor)
+    assert core.read_bytes(decoded) == core.read_bytes(tensor)
+
+
+@pytest.mark.parametrize("dtype", [*NAMES, "float32x4", "float4_e2m1fnx2", "int8x300", (99, 24, 1)])
+def test_every_type_without_a_copy(dtype):
+    tensor = filled(dtype)
+    header, data = fastdl.encode(tensor)
+    assert type(header) is bytes and len(header) == 26
+    decoded = fastdl.decode(header, data)
+    assert_same(decoded, tensor)
+    assert decoded.data_ptr == tensor.data_ptr
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (3, 0, 2), (5,), (2, 3, 4), (1,) * 64])
+def test_every_shape(shape):
+    tensor = filled("int16", shape)
+    header, data = fastdl.encode(tensor)
+    assert len(header) == 10 + 8 * len(shape) and data.nbytes == tensor.nbytes
+    assert_same(fastdl.decode(header, data), tensor)
+
+
+@pytest.mark.parametrize(
+    ("view", "copied"),
+    [
+        (lambda x: x.T, False),
+        (lambda x: x[1:2], False),
+        (lambda x: x[:, ::2], True),
+        (lambda x: x[::-1], True),
+        (lambda x: np.broadcast_to(x[0], (7, 6)), True),
+    ],
+)
+def test_only_what_the_view_spans(view, copied):
+    array = view(np.arange(24, dtype="f4").reshape(4, 6))
+    header, data = fastdl.encode(array)
+    assert data.nbytes == array.nbytes
+    decoded = fastdl.decode(header, data)
+    np.testing.assert_array_equal(decoded.numpy(), array)
+    assert np.may_share_memory(decoded.numpy(), array) != copied
+
+
+def test_padded_elements():
+    array = np.arange(5).astype(ml_dtypes.int4)
+    tensor = fastdl.from_dlpack(array)
+    assert not core.is_packed(tensor)
+    decoded = fastdl.decode(*fastdl.encode(tensor))
+    assert_same(decoded, tensor)
+    assert decoded.tolist() == array.tolist()
+
+
+def test_whatever_asarray_takes():
+    source = np.array([1.5, 2.5], ml_dtypes.bfloat16)
+    for x in (source, fastdl.from_dlpack(source)):
+        assert fastdl.decode(*fastdl.encode(x)).tolist() == [1.5, 2.5]
+    assert fastdl.decode(*fastdl.encode(b"abc")).tolist() == list(b"abc")
+    with pytest.raises(TypeError, match="object"):
+        fastdl.encode(object())
+
+
+def test_read_only_is_what_the_buffer_is():
+    header, data = fastdl.encode(filled("int8"))
+    assert not fastdl.decode(header, data).readonly
+    assert not fastdl.decode(header, bytearray(data)).readonly
+    assert fastdl.decode(header, bytes(data)).readonly
+    array = np.arange(3)
+    array.flags.writeable = False
+    assert fastdl.encode(array)[1].readonly
+
+
+def test_who_keeps_what():
+    """The memoryview the array, and the tensor the memory that it is decoded from."""
+    array = np.ones(4, np.float32)
+    alive = weakref.ref(array)
+    header, data = fastdl.encode(array)
+    del array
+    gc.collect()
+    decoded = fastdl.decode(header, data)
+    del data
+    gc.collect()
+    assert decoded.tolist() == [1, 1, 1, 1] and alive() is not None
+    del decoded
+    gc.collect()
+    assert alive() is None
+
+
+def test_the_header_is_as_documented():
+    header, _ = fastdl.encode(np.zeros((2, 513), np.complex64).T)
+    assert header == b"fdl\x01" + bytes([5, 64, 1, 0, 1, 2]) + b"\x01\x02" + bytes(6) + (
+        b"\x02" + bytes(7)
+    )
+
+
+def test_a_device(cuda):
+    with pytest.raises(BufferError, match=r"on the host, got .*cuda:0.* encode a copy, to\('cpu'"):
+        fastdl.encode(fastdl.empty(3, device="cuda:0"))
+
+
+HEADER = fastdl.encode(np.zeros((2, 3), "f4"))[0]
+
+
+@pytest.mark.parametrize(
+    ("header", "says"),
+    [
+        (b"", "got 0 bytes"),
+        (b"fdl", "expected a header of fastdl.encode, got 3 bytes"),
+        (b"GET / HTTP/1.1\r\n", "bytes, first b'GET / HT'"),
+        (HEADER[:9], "got 9 bytes"),
+        (HEADER[:-1], "expected a header of 26 bytes for 2 dimensions"),
+        (HEADER + b"\0", "got 27 bytes"),
+        (HEADER[:3] + b"\x02" + HEADER[4:], "version 1 .*, got 2: upgrade fastdlpack"),
+        (HEADER[:8] + b"\x04" + HEADER[9:], "flags 4"),
+        (HEADER[:9] + b"\x41" + bytes(8 * 65), "at most 64 dimensions, got 65"),
+        (HEADER[:5] + b"\0" + HEADER[6:], "element size that its type code"),
+        (HEADER[:10] + b"\xff" * 8 + HEADER[18:], "negative"),
+        (HEADER[:10] + b"\xff" * 7 + b"\x7f" + HEADER[18:], "more bytes than a 64-bit count"),
+        (HEADER[:10] + b"\x03" + HEADER[11:], "not all in a buffer of 24 bytes"),
+    ],
+)
+def test_a_header_that_is_wrong(header, says):
+    with pytest.raises(ValueError, match=says):
+        fastdl.decode(header, bytes(24))
+
+
+def test_a_buffer_that_is_wrong():
+    with pytest.raises(ValueError, match="not all in a buffer of 23 bytes"):
+        fastdl.decode(HEADER, bytes(23))
+    assert fastdl.decode(HEADER, bytearray(100)).shape == (2, 3)
+    for buffer in (memoryview(bytearray(48))[::2], np.zeros((3, 8), "u1").T):
+        with pytest.raises(BufferError):
+            fastdl.decode(HEADER, buffer)
+    for arguments in ((7, bytes(24)), (HEADER, 7), (HEADER, None)):
+        with pytest.raises(TypeError, match="bytes-like object"):
+            fastdl.decode(*arguments)
+
+
+def test_over_a_socket():
+    """Received into memory that was there before."""
+    sent = np.arange(1000, dtype="f8").reshape(10, 100)[2:7]
+    memory = bytearray(10_000)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        header, data = fastdl.encode(sent)
+        ours.sendall(header)
+        ours.sendall(data)
+        got = theirs.recv(26, socket.MSG_WAITALL)
+        theirs.recv_into(memory, data.nbytes, socket.MSG_WAITALL)
+    np.testing.assert_array_equal(fastdl.decode(got, memory).numpy(), sent)

@@ -1,0 +1,687 @@
+"""What asarray and convert are told beside the data: `device`, `copy` and `stream`, which mean what
+they mean in from_dlpack, whatever interface the data has."""
+
+import sys
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import fastdl
+from fastdl._convert.convert import ANYWHERE, COMPACT, COPIED, DEVICE, Bridge
+from fastdl._core import tensor as core
+from fastdl.bridges import lookup
+from tests.support.frameworks import Protocol, Table, current_stream, stream_on
+from tests.support.fresh import in_fresh_process
+from tests.support.library import Array, libraries
+from tests.support.memory import bytes_of, expect_race, machine, values
+from tests.support.producers import CUDA, Given, Producer, new
+from tests.support.simulation import read, write
+
+
+def table_of_tensors():
+    """As `quick` of a bridge."""
+    return fastdl.exchange_api(fastdl.Tensor)
+
+
+@pytest.fixture
+def cuda():
+    with machine("cuda") as here:
+        yield here
+
+
+@pytest.fixture
+def library(monkeypatch):
+    return libraries(monkeypatch)
+
+
+class Interface:
+    """An array with `__cuda_array_interface__`, in use on `stream`."""
+
+    def __init__(self, tensor, stream):
+        self.tensor = tensor
+        self.__cuda_array_interface__ = {
+            "shape": tensor.shape,
+            "typestr": "<i4",
+            "data": (tensor.data_ptr, False),
+            "version": 3,
+            "stream": stream,
+        }
+
+
+class Image:
+    """As Pillow's: its data is copied for each look at it."""
+
+    @property
+    def __array_interface__(self):
+        return {"version": 3, "shape": (6,), "typestr": "|u1", "data": bytes(range(6))}
+
+
+def shared():
+    """Data that asarray shares, by each interface: what has it, and its address."""
+    found = np.arange(6, dtype="int16")
+    address = found.ctypes.data
+    return {
+        "__dlpack__": (Array(fastdl.from_dlpack(found)), address),
+        "numpy": (found, address),
+        "tensor": (fastdl.from_dlpack(found), address),
+        "buffer": (memoryview(found), address),
+        "__array_interface__": (
+            type("X", (), {"__array_interface__": found.__array_interface__, "kept": found})(),
+            address,
+        ),
+        "__array__": (
+            type("X", (), {"__array__": lambda self, dtype=None, copy=None: found})(),
+            address,
+        ),
+    }
+
+
+def copied(library):
+    """Data that asarray has to copy."""
+    reader = library(read=lambda x: core.mark_copied(fastdl.from_dlpack(np.arange(6))))
+    return {
+        "__array_interface__": Image(),
+        "scalar": np.float64(3),
+        "reader": reader(None),
+        "producer": new(Producer)(Given(flags=2)),
+    }
+
+
+def keep(here, tensor, stream, action=write):
+    """Queues a kernel on `tensor` that is known to the producer alone."""
+    with here.sim.device(tensor.device.id):
+        here.sim.kernel(stream, action(tensor.data_ptr, tensor.nbytes, *([5] * (action is write))))
+
+
+# ---- asarray: copy --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", shared())
+def test_asarray_without_a_copy(name):
+    x, address = shared()[name]
+    tensor = fastdl.asarray(x, copy=False)
+    assert tensor.data_ptr == address
+    assert not tensor.is_copied
+
+
+@pytest.mark.parametrize("name", shared())
+def test_asarray_with_a_copy(name):
+    x, address = shared()[name]
+    tensor = fastdl.asarray(x, copy=True)
+    assert tensor.data_ptr != address
+    assert tensor.is_copied and not tensor.readonly
+    assert tensor.tolist() == fastdl.asarray(x).tolist()
+
+
+@pytest.mark.parametrize("name", ["__array_interface__", "scalar", "reader", "producer"])
+def test_asarray_where_a_copy_is_needed(library, name):
+    x = copied(library)[name]
+    with pytest.raises(fastdl.CopyRequiredError, match="was copied by its producer in spite of"):
+        fastdl.asarray(x, copy=False)
+
+
+@pytest.mark.parametrize("name", ["__array_interface__", "scalar", "reader"])
+def test_a_copy_that_is_asked_for_is_made_once_and_writable(library, name):
+    x = copied(library)[name]
+    assert not fastdl.asarray(x, copy=True).readonly
+    assert fastdl.asarray(x, copy=None).is_copied
+
+
+def test_asarray_copies_what_its_reader_shared(library):
+    inside = np.arange(3)
+    x = library(read=lambda x: fastdl.from_dlpack(inside))(None)
+    assert fastdl.asarray(x, copy=False).data_ptr == inside.ctypes.data
+    assert fastdl.asarray(x, copy=True).data_ptr != inside.ctypes.data
+
+
+def test_a_copy_of_bytes_can_be_written():
+    tensor = fastdl.asarray(b"abc", copy=True)
+    assert (tensor.readonly, tensor.tolist()) == (False, [97, 98, 99])
+    assert fastdl.asarray(b"abc", copy=False).readonly
+
+
+@pytest.mark.parametrize("x", [b"abc", np.zeros(1), Given().capsule()], ids=["b", "n", "c"])
+@pytest.mark.parametrize("copy", [1, 0, "yes", np.bool_(True)])
+def test_copy_is_a_bool_or_none(x, copy):
+    with pytest.raises(TypeError, match="expected copy=None, True or False, got"):
+        fastdl.asarray(x, copy=copy)
+
+
+def test_asarray_of_a_capsule_with_keywords():
+    assert fastdl.asarray(Given().capsule(), copy=True).is_copied
+    assert fastdl.asarray(Given().capsule(), device="cpu").shape == (2, 3)
+
+
+@pytest.mark.library("pyarrow")
+@pytest.mark.parametrize("keywords", [{"device": "cpu"}, {"copy": True}, {"copy": False}], ids=str)
+def test_missing_values_are_counted_whatever_is_asked_for(keywords):
+    import pyarrow as pa
+
+    with pytest.raises(BufferError, match=r"missing values \(2 in all\)"):
+        fastdl.asarray(pa.array([1, None, None]), **keywords)
+
+
+@pytest.mark.parametrize("x", [[1, 2], 3, "text"], ids=str)
+def test_what_is_no_array_is_none_with_keywords(x):
+    with pytest.raises(TypeError, match="expected a tensor, an array or a buffer, got"):
+        fastdl.asarray(x, copy=True, device="cpu")
+
+
+# ---- asarray: device ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", shared())
+def test_asarray_where_the_data_is(name):
+    x, address = shared()[name]
+    tensor = fastdl.asarray(x, device="cpu")
+    assert tensor.data_ptr == address
+    assert not tensor.is_copied
+
+
+@pytest.mark.parametrize("name", shared())
+def test_asarray_to_a_device_and_back(here, name):
+    x, _ = shared()[name]
+    tensor = fastdl.asarray(x, device=here.device)
+    assert tensor.device == here.device and tensor.is_copied
+    assert bytes_of(here.sim, tensor) == fastdl.asarray(x).tobytes()
+    assert fastdl.asarray(tensor, device="cpu").tolist() == fastdl.asarray(x).tolist()
+
+
+@pytest.mark.parametrize("name", shared())
+def test_asarray_to_a_device_without_a_copy(here, name):
+    x, _ = shared()[name]
+    with pytest.raises(fastdl.CopyRequiredError, match="needs a copy to be on .*, and copy=False"):
+        fastdl.asarray(x, device=here.device, copy=False)
+
+
+@pytest.mark.parametrize("x", [b"abc", np.zeros(1)], ids=["buffer", "numpy"])
+def test_devices_that_cannot_be_reached(x):
+    with pytest.raises(BufferError, match="to vulkan:0"):
+        fastdl.asarray(x, device="vulkan")
+    with pytest.raises(ValueError, match="cdua"):
+        fastdl.asarray(x, device="cdua")
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:0", "cuda:1"])
+def test_the_cuda_array_interface_is_moved(cuda, device):
+    source = fastdl.from_dlpack(values(6)).to("cuda:0")
+    stream = stream_on(cuda.sim, blocking=False)
+    source.release(stream)
+    tensor = fastdl.asarray(Interface(source, stream), device=device)
+    assert (tensor.data_ptr == source.data_ptr) is (device == "cuda:0")
+    assert bytes_of(cuda.sim, tensor) == values(6).tobytes()
+    assert fastdl.asarray(Interface(source, 1), device="cuda:0", copy=True).is_copied
+
+
+# ---- convert: device ------------------------------------------------------------------------
+
+
+def sources(here, device=0):
+    """Device data, six numbers of four bytes, by each interface: what has it, and its bytes."""
+    stream = stream_on(here.sim, device, blocking=False)
+    for kind in (Protocol, Table):
+        found = here.array(device=device, stream=stream)
+        yield kind(found), found.write()
+    tensor = fastdl.from_dlpack(values(6)).to(f"{here.device}:{device}")
+    yield tensor, values(6).tobytes()
+    if here.kind == "cuda":
+        tensor = tensor.copy()
+        tensor.__dlpack__(stream=stream, max_version=(1, 3))
+        keep(here, tensor, stream)
+        tensor.record(stream)
+        yield Interface(tensor, stream), bytes([5]) * tensor.nbytes
+
+
+@pytest.mark.parametrize("like", [np.ndarray, np, np.zeros(1), fastdl.Tensor])
+def test_to_the_host(here, like):
+    for device in (0, 1):
+        for x, expected in sources(here, device):
+            with current_stream(getattr(getattr(x, "array", None), "stream", here.default)):
+                result = fastdl.convert(x, like, device="cpu")
+            assert fastdl.asarray(result).tobytes() == expected
+            assert fastdl.asarray(result).device == "cpu"
+
+
+@pytest.mark.parametrize(
+    "facts", [{}, {"strides": COMPACT, "readonly": COPIED}, {"quick": table_of_tensors}]
+)
+@pytest.mark.parametrize("source", ["buffer", "numpy", "reversed", "big-endian", "tensor", "image"])
+def test_to_a_device(here, library, source, facts):
+    host = values(6)
+    x = {
+        "buffer": memoryview(host),
+        "numpy": host,
+        "reversed": host[::-1].copy()[::-1],
+        "big-endian": host.astype(">i4"),
+        "tensor": fastdl.from_dlpack(host),
+        "image": Image(),
+    }[source]
+    cls = library(devices=ANYWHERE, **facts)
+    for number in (0, 1):
+        device = f"{here.device}:{number}"
+        result = fastdl.convert(x, cls, device=device)
+        tensor = result if "quick" in facts else result.tensor
+        assert tensor.device == device
+        expected = bytes(range(6)) if source == "image" else host.tobytes()
+        assert bytes_of(here.sim, tensor.contiguous()) == expected
+
+
+def test_from_device_to_device(here, library):
+    cls = library(devices=ANYWHERE)
+    for x, expected in sources(here):
+        with current_stream(getattr(getattr(x, "array", None), "stream", here.default)):
+            tensor = fastdl.convert(x, cls, device=f"{here.device}:1").tensor
+        assert tensor.device == f"{here.device}:1"
+        assert bytes_of(here.sim, tensor) == expected
+
+
+def test_an_object_that_is_there_is_returned_itself(here, library):
+    cls = library(devices=ANYWHERE)
+    for device in ("cpu", here.device):
+        x = cls(fastdl.from_dlpack(values(6)).to(device))
+        for _ in range(2):
+            assert fastdl.convert(x, cls, device=device) is x
+            assert fastdl.convert(x, cls, device=device, copy=False) is x
+        assert fastdl.convert(x, cls, device=device, copy=True) is not x
+        other = here.device if device == "cpu" else "cpu"
+        assert fastdl.convert(x, cls, device=other).tensor.device == other
+        with pytest.raises(fastdl.CopyRequiredError, match=f"needs a copy to be on {other}"):
+            fastdl.convert(x, cls, device=other, copy=False)
+
+
+def test_a_tensor_of_fastdl_that_is_elsewhere(here):
+    x = fastdl.from_dlpack(values(6))
+    assert fastdl.convert(x, fastdl.Tensor, device="cpu") is x
+    there = fastdl.convert(x, fastdl, device=here.device)
+    assert there.device == here.device
+    assert fastdl.convert(there, x, device="cpu").tolist() == x.tolist()
+
+
+@pytest.mark.parametrize("x", [np.array(["a date"]), np.zeros(2, ">f4"), np.ma.array([1], mask=1)])
+def test_an_object_that_only_its_library_can_read_is_there(x):
+    assert fastdl.convert(x, np.ndarray, device="cpu") is x
+
+
+def with_importer(kind):
+    """A type of a library that fastdl does not know, with which it can make objects."""
+    return type("Own", (kind,), {"from_dlpack": staticmethod(lambda tensor: tensor)})
+
+
+def test_an_object_of_no_known_library_that_is_there(here):
+    cls = with_importer(Protocol)
+    x = cls(here.array())
+    assert fastdl.convert(x, cls, device=here.device) is x
+
+
+@pytest.mark.parametrize("x", ["numpy", "bytes", "device"])
+def test_a_library_that_has_no_such_device(here, library, x):
+    on_device = fastdl.empty(2, "int8", here.device)
+    x = {"numpy": np.zeros(2), "bytes": b"ab", "device": on_device}[x]
+    allocations = here.allocations
+    for like in (np, library()):
+        with pytest.raises(BufferError, match=r"holds host memory only, got device='\w+:0'"):
+            fastdl.convert(x, like, device=here.device)
+    with pytest.raises(BufferError, match="holds device memory only, got device='cpu:0'"):
+        fastdl.convert(x, library(devices=DEVICE), device="cpu")
+    assert here.allocations == allocations
+
+
+def test_nothing_is_moved_in_vain(here, library):
+    tensor = fastdl.from_dlpack(values(6)).to(here.device)
+    for x in (tensor, Protocol(here.array()), np.zeros(3), b"abc", np.zeros(2, ">f4")):
+        lines, other = here.calls("line"), f"{here.device}:1"
+        with pytest.raises(fastdl.CopyRequiredError, match=f"needs a copy to be on {other}"):
+            fastdl.convert(x, library(devices=ANYWHERE), device=other, copy=False)
+        assert here.calls("line") == lines
+
+
+def test_a_copy_that_moves_is_the_copy_that_was_asked_for(here, library):
+    calls = here.calls("alloc")
+    cls = library(devices=ANYWHERE)
+    tensor = fastdl.convert(values(6), cls, device=here.device, copy=True).tensor
+    assert tensor.device == here.device
+    assert here.calls("alloc") == calls + 1
+
+
+def test_words_that_are_no_device(library):
+    for x in (np.zeros(1), b"a", [1]):
+        with pytest.raises(ValueError, match="cdua"):
+            fastdl.convert(x, np, device="cdua")
+        with pytest.raises(TypeError, match="device"):
+            fastdl.convert(x, np, device=3.5)
+    with pytest.raises(BufferError, match="ndarray' cannot be converted to .* vulkan:0"):
+        fastdl.convert(np.zeros(1), library(devices=ANYWHERE), device="vulkan")
+
+
+def test_what_to_write_is_said_where_the_device_differs(library):
+    x = new(Producer)(Given(device=CUDA), device=CUDA)
+    with pytest.raises(BufferError, match="To copy it there, pass device='cpu' to convert"):
+        fastdl.convert(x, np)
+    with pytest.raises(BufferError, match="To copy it there, pass the device to convert, such as"):
+        fastdl.convert(b"ab", library(devices=DEVICE))
+
+
+# ---- convert: stream ------------------------------------------------------------------------
+
+
+def on_the_host(library):
+    found = values(6)
+    never = type("ArrayImpl", (Array,), {"__module__": "jaxlib.of_the_tests"})
+    return {
+        "numpy": found,
+        "subclass": type("Own", (np.ndarray,), {})(6, "i4", found),
+        "bytes": found.tobytes(),
+        "tensor": fastdl.from_dlpack(found),
+        "producer": Array(fastdl.from_dlpack(found)),
+        "never changes": never(fastdl.from_dlpack(found)),
+        "reader": library(read=lambda x: fastdl.from_dlpack(found))(None),
+        "big-endian": found.astype(">i4"),
+        "scalar": np.int32(1),
+    }
+
+
+@pytest.mark.parametrize("name", on_the_host(lambda **facts: lambda x: x))
+def test_host_data_has_no_stream(library, name):
+    """Converted, returned itself, and copied alike."""
+    x = on_the_host(library)[name]
+    expected = fastdl.asarray(fastdl.convert(x, fastdl.Tensor)).tobytes()
+    for like in (library(), fastdl.Tensor, np.ndarray, library(strides=COMPACT)):
+        for keywords in ({}, {"copy": True}, {"device": "cpu"}, {"device": "cpu", "copy": True}):
+            for stream in (1, 7):
+                with pytest.raises(ValueError, match="no streams: expected stream=None or -1"):
+                    fastdl.convert(x, like, stream=stream, **keywords)
+            with pytest.raises(TypeError, match="expected a stream as an int, None"):
+                fastdl.convert(x, like, stream="7", **keywords)
+            result = fastdl.convert(x, like, stream=-1, **keywords)
+            result = getattr(result, "tensor", result)
+            if fastdl.convert(x, like) is x and "copy" not in keywords:
+                assert result is x
+            else:
+                assert fastdl.asarray(result).tobytes() == expected
+
+
+def test_a_capsule_has_no_stream():
+    with pytest.raises(TypeError, match="expected no stream with a capsule"):
+        fastdl.convert(Given().capsule(), np.ndarray, stream=1)
+
+
+FACTS = {
+    "shared": {},
+    "table": {"quick": table_of_tensors},
+    "layout": {"strides": COMPACT},
+    "copied": {},
+    "moved": {},
+}
+
+
+@pytest.mark.parametrize("case", FACTS)
+def test_the_result_is_ready_on_the_stream(here, library, case):
+    """Its kernels there come after the producer's, and after the copies."""
+    cls = library(devices=ANYWHERE, **FACTS[case])
+    keywords = {"copied": {"copy": True}, "moved": {"device": f"{here.device}:1"}}.get(case, {})
+    number = int(case == "moved")
+    for x, _ in sources(here):
+        if case == "layout":
+            if not isinstance(x, fastdl.Tensor):
+                continue
+            x = x.reshape(2, 3).T
+        stream = stream_on(here.sim, number, blocking=False)
+        with current_stream(getattr(getattr(x, "array", None), "stream", here.default)):
+            result = fastdl.convert(x, cls, stream=stream, **keywords)
+        tensor = result if case == "table" else result.tensor
+        keep(here, tensor, stream, read)
+        tensor.record(stream)
+        if isinstance(x, Interface) and tensor.device == x.tensor.device:
+            x.tensor.record(stream)  # for the end of the test's own memory
+
+
+def test_without_the_stream_it_is_not_ready(cuda, library):
+    """What the test above would see."""
+    x, _ = next(sources(cuda))
+    tensor = fastdl.convert(x, library(devices=ANYWHERE)).tensor
+    keep(cuda, tensor, stream_on(cuda.sim, blocking=False), read)
+    expect_race(cuda.sim)
+
+
+def test_an_object_that_is_returned_itself_is_ready_on_the_stream(here, library):
+    for kind in (Protocol, Table):
+        stream = stream_on(here.sim, blocking=False)
+        array = here.array(stream=stream_on(here.sim, blocking=False))
+        cls = with_importer(kind)
+        x = cls(array)
+        array.write()
+        with current_stream(array.stream):
+            assert fastdl.convert(x, cls, stream=stream) is x
+        array.read(stream)
+    cls = library(devices=ANYWHERE)
+    tensor = fastdl.empty(6, "int32", here.device)
+    busy, stream = (stream_on(here.sim, blocking=False) for _ in range(2))
+    keep(here, tensor, busy)
+    tensor.record(busy)
+    x = cls(tensor)
+    assert fastdl.convert(x, cls, stream=stream, device=here.device) is x
+    keep(here, tensor, stream, read)
+    tensor.record(stream)
+
+
+def test_the_caller_orders_all_work(here, library):
+    for x, _ in sources(here):
+        if isinstance(x, Interface):
+            continue  # which names a stream that has to be waited for
+        waits = here.calls("order")
+        fastdl.convert(x, library(devices=ANYWHERE), stream=-1)
+        assert here.calls("order") == waits
+
+
+def test_streams_that_a_device_does_not_have(cuda, library):
+    cls = library(devices=ANYWHERE)
+    tensor = fastdl.empty(3, "int32", "cuda")
+    for x in (tensor, Interface(tensor, 1), cls(tensor)):
+        with pytest.raises(TypeError, match="expected a stream as an int"):
+            fastdl.convert(x, cls, stream="7")
+        with pytest.raises(ValueError, match="64 bits"):
+            fastdl.convert(x, cls, stream=2**64)
+        with pytest.raises(ValueError, match="data on cpu:0 has no streams"):
+            fastdl.convert(x, cls, stream=7, device="cpu")
+
+
+# ---- capsules, which can be read once -------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", ["from_dlpack", "asarray", "convert"])
+def test_a_capsule_is_not_moved_where_that_is_forbidden(here, library, call):
+    cls = library(devices=ANYWHERE)
+    calls = {
+        "from_dlpack": fastdl.from_dlpack,
+        "asarray": fastdl.asarray,
+        "convert": lambda x, **keywords: fastdl.convert(x, cls, **keywords),
+    }
+    source = fastdl.from_dlpack(values(6)).to(here.device)
+    lines = here.calls("line")
+    with pytest.raises(fastdl.CopyRequiredError, match="needs a copy to be on cpu:0"):
+        calls[call](source.__dlpack__(max_version=(1, 3)), device="cpu", copy=False)
+    assert here.calls("line") == lines
+    result = calls[call](source.__dlpack__(max_version=(1, 3)), device=here.device, copy=False)
+    assert fastdl.asarray(result).data_ptr == source.data_ptr
+    moved = calls[call](source.__dlpack__(max_version=(1, 3)), device="cpu")
+    assert fastdl.asarray(moved).tolist() == values(6).tolist()
+
+
+# ---- libraries by name ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "cls"),
+    [
+        ("numpy", np.ndarray),
+        ("numpy.ndarray", np.ndarray),
+        ("fastdl", fastdl.Tensor),
+        ("fastdl.Tensor", fastdl.Tensor),
+        (np.str_("numpy"), np.ndarray),
+    ],
+)
+@pytest.mark.parametrize(
+    "keywords", [{}, {"copy": True}, {"device": "cpu"}, {"stream": -1}], ids=str
+)
+def test_a_library_by_its_name(name, cls, keywords):
+    for x in (b"abc", fastdl.asarray(b"abc"), np.array([97, 98, 99], "u1")):
+        result = fastdl.convert(x, name, **keywords)
+        assert type(result) is cls
+        assert (result is x) is (type(x) is cls and "copy" not in keywords)
+        assert result.tolist() == [97, 98, 99]
+
+
+def test_a_type_among_several(library, monkeypatch):
+    """By the name of its library, the first is meant."""
+    monkeypatch.setitem(sys.modules, "fakelib1", ModuleType("fakelib1"))
+    library(make=lambda tensor, like: ("made", like.__name__))
+    for name in ("fakelib1", "fakelib1.Array"):
+        assert fastdl.convert(b"abc", name) == ("made", "fakelib1")
+    with pytest.raises(ValueError, match="fakelib1.Arra"):
+        fastdl.convert(b"abc", "fakelib1.Arra")
+
+
+@pytest.mark.parametrize("package", sorted(set(lookup.LIBRARIES) - {"jaxlib"}))
+def test_the_names_are_those_that_its_users_write(package):
+    """Those of real libraries that are not installed cannot be imported, and are found all the
+    same."""
+    for bridge in lookup.load(package).BRIDGES:
+        assert lookup.bridge_of_name(bridge.name) is bridge
+    assert lookup.bridge_of_name(package) is lookup.load(package).BRIDGES[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("tourch", ": did you mean 'torch'?"),
+        ("torch.tensor", ": did you mean 'torch.Tensor'?"),
+        ("Jax.Array", ": did you mean 'jax.Array'?"),
+        ("", ""),
+        ("sys", ""),
+        ("some text", ""),
+        ("numpy.ndarray.T", ": did you mean 'numpy.ndarray'?"),
+    ],
+)
+def test_names_of_no_library(name, hint):
+    for keywords in ({}, {"copy": True}):
+        with pytest.raises(
+            ValueError, match="expected .*, numpy.ndarray, .*torch.Tensor"
+        ) as caught:
+            fastdl.convert(b"abc", name, **keywords)
+        assert str(caught.value).endswith(f", or the name of their package, got {name!r}{hint}")
+
+
+def test_names_of_libraries_whose_objects_hold_arrays():
+    with pytest.raises(ValueError, match=r"got 'pandas.Series': pandas.Series\(fastdl.convert\("):
+        fastdl.convert(b"abc", "pandas.Series")
+
+
+def test_a_library_that_is_not_installed(library):
+    library()
+    for name in ("fakelib1", "fakelib1.Array"):
+        with pytest.raises(ModuleNotFoundError, match="No module named 'fakelib1'"):
+            fastdl.convert(b"abc", name)
+
+
+@in_fresh_process
+def test_a_library_that_is_named_is_imported():
+    assert "colorsys" not in sys.modules
+    bridge = Bridge("colorsys.Array", title="", classes=(), make=lambda tensor, like: like)
+    file = ModuleType("fastdl.bridges.colorsys")
+    file.BRIDGES = (bridge,)
+    sys.modules[file.__name__] = file
+    lookup.LIBRARIES["colorsys"] = "colorsys"
+    assert fastdl.convert(b"abc", "colorsys") is sys.modules["colorsys"]
+
+
+@pytest.mark.library("torch", "jax", "mlx", "pyarrow", "tvm_ffi")
+@in_fresh_process
+def test_what_a_name_makes_is_what_the_type_makes():
+    """The library is imported by the name alone, before anything is known of it."""
+    x = np.arange(4, dtype="float32")
+    for package in ("torch", "jax", "mlx", "pyarrow", "tvm_ffi"):
+        assert package not in sys.modules
+        for bridge in lookup.load(package).BRIDGES:
+            result = fastdl.convert(x, bridge.name)
+            module, _, cls = bridge.name.rpartition(".")
+            again = fastdl.convert(x, getattr(sys.modules[module], cls))
+            assert type(again) is type(result)
+            shared = [fastdl.asarray(y).data_ptr == x.ctypes.data for y in (result, again)]
+            assert shared[0] is shared[1]
+            assert fastdl.convert(result, bridge.name) is result
+
+
+# ---- casts, which are left to the libraries -------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "takes", "line"),
+    [
+        ("float64", "float32", "fastdl.convert(x, numpy.ndarray).astype('float32')"),
+        ("bool", "uint8", "fastdl.convert(x, numpy.ndarray).astype('uint8')"),
+        ("uint16", "int32", "fastdl.convert(x, numpy.ndarray).astype('int32')"),
+    ],
+)
+def test_the_line_that_casts(library, source, takes, line):
+    cls = library(dtypes={takes})
+    x = np.ones(3, source)
+    for x in (np.ones(3, source), memoryview(np.ones(3, source))):
+        with pytest.raises(BufferError, match="Convert the elements to ") as caught:
+            fastdl.convert(x, cls)
+        assert str(caught.value).endswith(f"Convert the elements to {takes} first: {line}")
+        cast = eval(line, {"fastdl": fastdl, "numpy": np, "x": x})
+        assert fastdl.convert(cls(fastdl.convert(cast, cls).tensor), np).tolist() == [1, 1, 1]
+
+
+def test_the_line_that_casts_on_a_device(cuda, library):
+    x = fastdl.empty(3, "float64", "cuda")
+    line = r"first: fastdl.convert\(x, torch.Tensor\).to\(torch.float32\)$"
+    with pytest.raises(BufferError, match=line):
+        fastdl.convert(x, library(dtypes={"float32"}, devices=ANYWHERE))
+
+
+@pytest.mark.parametrize("like", [np.float32, np.dtype("f4"), fastdl.DType("float32")], ids=str)
+def test_an_element_type_is_no_library(like):
+    line = r"convert changes no elements: fastdl.convert\(x, numpy.ndarray\).astype\('float32'\)"
+    with pytest.raises(TypeError, match=f"as `like`, got .*: {line}"):
+        fastdl.convert(np.ones(3), like)
+    with pytest.raises(ValueError, match=f"got 'float32': {line}"):
+        fastdl.convert(np.ones(3), "float32")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'dtype'"):
+        fastdl.convert(np.ones(3), np, dtype=like)
+
+
+def test_what_is_there_is_only_asked_where(cuda, library):
+    """It need not be something that can be exported, and no stream waits for it."""
+
+    class Sparse:
+        asked = 0
+
+        def __dlpack_device__(self):
+            self.asked += 1
+            return 2, 0
+
+        def __dlpack__(self, **keywords):
+            raise BufferError("sparse")
+
+    cls = library(base=Sparse, devices=ANYWHERE)
+    x = cls()
+    assert fastdl.convert(x, cls, device="cuda:0") is x
+    assert fastdl.convert(x, cls, device="cuda:0", stream=-1) is x
+    assert fastdl.convert(x, cls, stream=-1) is x
+    assert x.asked == 2
+    text = np.array(["a"])
+    assert fastdl.convert(text, np, stream=-1) is text
+
+
+def test_what_a_stream_raises_passes(cuda):
+    class Stream:
+        def __cuda_stream__(self):
+            raise RuntimeError("mine")
+
+    tensor = fastdl.empty(3, device="cuda:0")
+    with pytest.raises(RuntimeError, match="^mine$"):
+        fastdl.convert(tensor, np.ndarray, device="cpu", stream=Stream())
+    with pytest.raises(RuntimeError, match="^mine$"):
+        fastdl.convert(np.zeros(3), np.ndarray, stream=Stream())
