@@ -38,8 +38,9 @@ RUN_ONCE = (
 # Tests of simulated drivers, other libraries, builds and commands: the oldest CPython and the
 # newest run them; those in between do not.
 AT_THE_ENDS = (
-    *("installed", "interop", "test_beliefs.py", "test_build.py", "test_c_streams.py"),
-    *("test_captures.py", "test_cli.py", "test_contexts.py", "test_device_memory.py"),
+    *("installed", "interop", "test_beliefs.py", "test_build.py", "test_c_order.py"),
+    *("test_c_streams.py", "test_captures.py", "test_cli.py", "test_contexts.py"),
+    "test_device_memory.py",
     *("test_driver.py", "test_driver_faults.py", "test_handshake.py"),
     *("test_handshake_faults.py", "test_readme.py", "test_release.py"),
     *("test_releases.py", "test_scenarios.py", "test_screen.py", "test_streams.py"),

@@ -378,6 +378,20 @@ def test_expect_no_alias(casters):
         casters.no_alias(array[:6], array[4:])
 
 
+def test_a_stream_of_ones_own(casters):
+    """In full in test_c_order.py: here the errors are thrown."""
+    casters.order(ONE, 77)
+    hostile.set_stream(0, 77, False)
+    try:
+        casters.order(Tabled(Given(device=CUDA)), 77)
+        given = Given(device=CUDA)
+        with pytest.raises(BufferError, match="no CUDA driver"):
+            casters.order(Tabled(given), 78)
+        given.assert_released()
+    finally:
+        hostile.set_stream(0, 0, False)
+
+
 def test_work_stream(casters):
     assert casters.work_stream(ONE) == 0
     hostile.set_stream(0, 77, False)

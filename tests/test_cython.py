@@ -166,6 +166,7 @@ def test_a_view(names):
         "low": -6,
         "high": 26,
         "stream": 0,
+        "ordered": (0, 0),
     }
     assert names.describe(np.ones(3).T)["C"] is True
     assert names.describe(np.ones((2, 3)).T)["F"] is True

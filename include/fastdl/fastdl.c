@@ -1955,6 +1955,7 @@ static void fastdl_leave_home_(PyObject *capsule)
     fastdl_state_.tag_offset = FASTDL_TAG_OFFSET_;
     fastdl_state_.wrap = NULL;
     fastdl_state_.copy = NULL;
+    fastdl_state_.order = NULL;
     fastdl_atomic_store_(&fastdl_state_.home, NULL);
 }
 
@@ -2080,6 +2081,8 @@ static int fastdl_import_(const fastdl_runtime *runtime)
         fastdl_state_.wrap = runtime->wrap;
     if (runtime->size >= offsetof(fastdl_runtime, copy) + sizeof(runtime->copy))
         fastdl_state_.copy = runtime->copy;
+    if (runtime->size >= offsetof(fastdl_runtime, order) + sizeof(runtime->order))
+        fastdl_state_.order = runtime->order;
     fastdl_state_.types = runtime->types;
     fastdl_atomic_store_(&fastdl_state_.hits, runtime->types->tables[0]);
     return 0;
@@ -2371,6 +2374,26 @@ static int fastdl_work_stream_(const fastdl_view *view, void **stream)
                      "(%d, %d)",
                      (int)device.device_type, device.device_id);
     return -1;
+}
+
+/* The caller's stream after that of the view or, if `back`, before it. */
+static int fastdl_order_(const fastdl_view *view, void *stream, int back)
+{
+    void *own;
+    if (fastdl_work_stream_(view, &own) < 0)
+        return -1;
+    if (own == stream ||
+        fastdl_ordering_((int32_t)view->dl.device.device_type) == FASTDL_STREAM_NONE)
+        return 0;
+    if (fastdl_state_.order == NULL || !fastdl_is_bound_here_()) {
+        PyErr_SetString(PyExc_BufferError,
+                        "expected one stream for the tensor and the caller, got two, which "
+                        "`import fastdl` could order: call fastdl_import() (of a fastdl that has "
+                        "it, in the main interpreter), or work on the stream of "
+                        "fastdl_work_stream");
+        return -1;
+    }
+    return fastdl_state_.order(view->dl.device, back ? stream : own, back ? own : stream);
 }
 
 /* ---- expecting ---- */
@@ -3957,6 +3980,7 @@ static const fastdl_functions_ fastdl_cold_ = {
     fastdl_empty_,
     fastdl_zeros_,
     fastdl_work_stream_,
+    fastdl_order_,
     fastdl_look_up_,
     fastdl_borrow_owned_,
     fastdl_borrow_refused_,
@@ -3992,6 +4016,7 @@ fastdl_state_t_ fastdl_state_ = {fastdl_no_types_,
                                  &fastdl_protocol_table_,
                                  NULL,
                                  FASTDL_TAG_OFFSET_,
+                                 NULL,
                                  NULL,
                                  NULL,
                                  &fastdl_cold_};

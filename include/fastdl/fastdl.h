@@ -968,6 +968,28 @@ static inline void fastdl_drop(DLManagedTensorVersioned *managed);
  * synchronise before they continue. BufferError if the library cannot tell. */
 static inline int fastdl_work_stream(const fastdl_view *view, void **stream);
 
+/* For code that works on a stream of its own, a cudaStream_t or hipStream_t of the tensor's device
+ * (NULL: the legacy default stream), rather than on the one that fastdl_work_stream gives:
+ *
+ *     fastdl_order(&x, stream);                the stream waits for the tensor
+ *     kernel<<<blocks, threads, 0, stream>>>(x.dl.data);
+ *     fastdl_order_back(&x, stream);           the tensor's work stream waits for the kernel
+ *
+ * fastdl_order makes work queued on `stream` from now on wait for what is queued on the work stream
+ * of the view now; fastdl_order_back the reverse. Each tensor of a call needs both, those that are
+ * only read too: their memory may be written, or freed, next. If a kernel was queued and the call
+ * fails later, call fastdl_order_back all the same.
+ *
+ * Nothing happens for host memory, pinned memory included (wait for your stream before the host
+ * reads it), nor if the two streams are one. Otherwise this costs an event, which is recorded and
+ * waited for on the device; the host waits for nothing. A stream that is made to wait for one in a
+ * graph capture joins the capture, as the driver has it: fastdl_order_back then brings it back. The
+ * GIL is released during the calls to the driver. BufferError before fastdl_import(), on devices
+ * whose streams are not CUDA's or ROCm's, if there is no driver or it fails, and if a stream in a
+ * capture would wait for work outside of it. The view is as before then. */
+static inline int fastdl_order(const fastdl_view *view, void *stream);
+static inline int fastdl_order_back(const fastdl_view *view, void *stream);
+
 /* The exchange table of a type, valid until the process ends: its own, or one of fastdl's. NULL
  * with TypeError if the type has none (and no `__dlpack__`). Before fastdl_import(), only the slot
  * managed_tensor_from_py_object_no_sync works in the table of a type that has only `__dlpack__`. */
@@ -1458,6 +1480,9 @@ typedef struct {
     /* Copies the elements of a host tensor, with any strides, to row-major memory at `target`.
      * `source` has passed fastdl_check with these flags, and has strides. */
     void (*copy)(const DLTensor *source, uint64_t flags, void *target);
+    /* Makes work queued on `stream` from now on wait for what is queued on `source` now, two native
+     * handles of streams of `device`: 0, or -1 with an exception. */
+    int (*order)(DLDevice device, void *source, void *stream);
 } fastdl_runtime;
 
 /* ========================================================================
@@ -1493,6 +1518,7 @@ typedef struct {
     int (*empty)(const DLTensor *prototype, PyTypeObject *like, DLManagedTensorVersioned **out);
     int (*zeros)(const DLTensor *prototype, PyTypeObject *like, DLManagedTensorVersioned **out);
     int (*work_stream)(const fastdl_view *view, void **stream);
+    int (*order)(const fastdl_view *view, void *stream, int back);
     /* What is known of a type that is not in front of the cache: NULL with an exception. */
     const fastdl_record *(*look_up)(PyTypeObject *type);
     /* Borrowing where there is no quick way, or where that has refused. */
@@ -1547,6 +1573,7 @@ typedef struct {
     /* NULL before fastdl_import() */
     int (*wrap)(DLManagedTensorVersioned *, PyTypeObject *, PyObject **);
     void (*copy)(const DLTensor *, uint64_t, void *);
+    int (*order)(DLDevice, void *, void *);
     const fastdl_functions_ *cold;
 } fastdl_state_t_;
 
@@ -1675,6 +1702,16 @@ static inline void fastdl_drop(DLManagedTensorVersioned *managed)
 static inline int fastdl_work_stream(const fastdl_view *view, void **stream)
 {
     return fastdl_state_.cold->work_stream(view, stream);
+}
+
+static inline int fastdl_order(const fastdl_view *view, void *stream)
+{
+    return fastdl_state_.cold->order(view, stream, 0);
+}
+
+static inline int fastdl_order_back(const fastdl_view *view, void *stream)
+{
+    return fastdl_state_.cold->order(view, stream, 1);
 }
 
 /* ---- borrowing ---- */

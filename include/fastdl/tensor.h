@@ -733,6 +733,18 @@ template <typename... Cs> class FASTDL_VISIBLE_ reader
             throw_pending();
         return stream;
     }
+    /* Before and after work on a stream of your own: as fastdl_order and fastdl_order_back, with
+     * the GIL. They throw. */
+    void order(void *stream) const
+    {
+        if (fastdl_order(view(), stream) < 0)
+            throw_pending();
+    }
+    void order_back(void *stream) const
+    {
+        if (fastdl_order_back(view(), stream) < 0)
+            throw_pending();
+    }
 
   protected:
     reader() = default;

@@ -370,6 +370,8 @@ cdef extern from "<fastdl/fastdl.h>":
     int fastdl_wrap(
         DLManagedTensorVersioned *managed, PyTypeObject *like, PyObject **out) except -1
     int fastdl_work_stream(const view *borrowed, void **stream) except -1
+    int order "fastdl_order"(const view *borrowed, void *stream) except -1
+    int order_back "fastdl_order_back"(const view *borrowed, void *stream) except -1
     const DLPackExchangeAPI *fastdl_exchange_api(PyTypeObject *type) except NULL
 
 

@@ -192,6 +192,11 @@ static std::intptr_t work_stream(const fd::tensor<fd::device::any> &x)
 {
     return reinterpret_cast<std::intptr_t>(x.work_stream());
 }
+static void order(const fd::tensor<fd::device::any> &x, std::intptr_t stream)
+{
+    x.order(reinterpret_cast<void *>(stream));
+    x.order_back(reinterpret_cast<void *>(stream));
+}
 static void throw_after(const fd::tensor<> &x)
 {
     throw std::runtime_error("of " + std::to_string(x.size()));
@@ -487,6 +492,7 @@ MODULE(m)
     m.def("like", &like);
     m.def("no_alias", &no_alias);
     m.def("work_stream", &work_stream);
+    m.def("order", &order);
     m.def("throw_after", &throw_after);
     m.def("filled_like", &filled_like);
     m.def("counted", &counted);

@@ -307,6 +307,27 @@ static PyObject *work_stream(PyObject *self, PyObject *obj)
     return result < 0 ? NULL : PyLong_FromVoidPtr(stream);
 }
 
+/* order(obj, stream, work, before=True, after=True): calls `work` where it would launch. */
+static PyObject *order(PyObject *self, PyObject *args)
+{
+    PyObject *obj, *address, *work, *result = NULL;
+    int before = 1, after = 1;
+    fastdl_view view;
+    void *stream;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOO|pp", &obj, &address, &work, &before, &after))
+        return NULL;
+    stream = PyLong_AsVoidPtr(address);
+    if (PyErr_Occurred() || fastdl_borrow(obj, &view) < 0)
+        return NULL;
+    if (!before || fastdl_order(&view, stream) == 0)
+        result = PyObject_CallObject(work, NULL);
+    if (result != NULL && after && fastdl_order_back(&view, stream) < 0)
+        Py_CLEAR(result);
+    fastdl_release(&view);
+    return result;
+}
+
 /* exchange_api(type): the address of its table. */
 static PyObject *exchange_api(PyObject *self, PyObject *type)
 {
@@ -654,6 +675,7 @@ static PyMethodDef functions[] = {
     {"wrap", wrap, METH_VARARGS, NULL},
     {"empty", empty, METH_VARARGS, NULL},
     {"work_stream", work_stream, METH_O, NULL},
+    {"order", order, METH_VARARGS, NULL},
     {"exchange_api", exchange_api, METH_O, NULL},
     {"record", record, METH_O, NULL},
     {"record_count", record_count, METH_NOARGS, NULL},

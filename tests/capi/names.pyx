@@ -51,6 +51,7 @@ def describe(argument):
             "low": layout.low,
             "high": layout.high,
             "stream": <size_t>fastdl.work_stream(&x),
+            "ordered": (fastdl.order(&x, NULL), fastdl.order_back(&x, NULL)),
         }
     finally:
         fastdl.release(&x)

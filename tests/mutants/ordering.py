@@ -13,7 +13,23 @@ from tests.mutants.mutant import (
 
 BY_C_CODE = "tests/test_c_streams.py"
 
+BY_CALLERS = "tests/test_c_order.py"
+
 EVENTS = [
+    mutant(
+        BY_CALLERS,
+        "a library continues before the caller's stream has done its work",
+        "fastdl_order_",
+        "back ? stream : own, back ? own : stream",
+        "own, stream",
+    ),
+    mutant(
+        BY_CALLERS,
+        "a graph is made to wait for work outside of it",
+        "order_checked",
+        "if (!to.active || fdl_same_capture(&from, &to))",
+        "if (1)",
+    ),
     mutant(
         f"{BY_C_CODE}::test_a_new_tensor_that_is_dropped_is_freed_after_what_fills_it",
         "what C code does to memory of fastdl_empty is forgotten",

@@ -22,3 +22,18 @@ int fdl_current_work_stream(DLDeviceType type, int32_t id, void **out)
     }
     return fdl_devices->current_work_stream(type, id, out);
 }
+
+int fdl_order(DLDevice device, void *source, void *stream)
+{
+    const fastdl_device_fact *fact = fastdl_find_device((int32_t)device.device_type);
+    int64_t legacy = fdl_default_stream(fact->stream);
+    if (fdl_devices != NULL && fdl_is_ordered(fact))
+        return fdl_devices->order_streams(device,
+                                          source == NULL ? legacy : (int64_t)(uintptr_t)source,
+                                          stream == NULL ? legacy : (int64_t)(uintptr_t)stream);
+    PyErr_Format(PyExc_BufferError,
+                 "expected streams of CUDA or ROCm, got a tensor on device (%d, %d): fastdl orders "
+                 "no others; work on the stream of fastdl_work_stream",
+                 (int)device.device_type, (int)device.device_id);
+    return -1;
+}

@@ -33,6 +33,7 @@ typedef struct {
     int (*allocate)(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
                     void (*SetError)(void *error_ctx, const char *kind, const char *message));
     int (*current_work_stream)(DLDeviceType type, int32_t id, void **out);
+    int (*order_streams)(DLDevice device, int64_t source, int64_t stream);
 } fdl_device_calls;
 
 /* NULL until the device layer is imported, which is a part of `import fastdl`: before, no memory of
@@ -154,5 +155,10 @@ int fdl_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *erro
 /* DLPackCurrentWorkStream: the calling thread's work stream. NULL stands for the default stream on
  * CUDA and ROCm, and for "no stream" elsewhere. Needs no thread state. */
 int fdl_current_work_stream(DLDeviceType type, int32_t id, void **out);
+
+/* ---- for C ---- */
+
+/* `order` of fastdl_runtime: BufferError where fastdl orders nothing. */
+int fdl_order(DLDevice device, void *source, void *stream);
 
 #endif

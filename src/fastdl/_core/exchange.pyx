@@ -27,7 +27,7 @@ from fastdl._core.native cimport (
     FASTDL_TYPE_ASK_VALUES, FASTDL_TYPE_BUFFER, FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_KEEP,
     FASTDL_TYPE_NATIVE, FASTDL_TYPE_NO_STREAM, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_STREAM_NONE_SYNCS,
     FASTDL_TYPE_TRUSTED, FASTDL_TYPE_UNORDERED, fastdl_usable_table, fdl_acquire, fdl_ask_quickly,
-    fdl_copy_compact, fdl_keep_also, fdl_means_host, fdl_special, FDL_TAG_OFFSET,
+    fdl_copy_compact, fdl_keep_also, fdl_means_host, fdl_order, fdl_special, FDL_TAG_OFFSET,
     fdl_tensor_borrow, fdl_type_find, fdl_types,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object, take_capsule, tensor_table
@@ -393,6 +393,7 @@ for_c.protocol = &general_table
 for_c.describe = discover
 for_c.tag_offset = FDL_TAG_OFFSET
 for_c.copy = fdl_copy_compact
+for_c.order = fdl_order
 
 runtime = PyCapsule_New(&for_c, FASTDL_RUNTIME, NULL)
 

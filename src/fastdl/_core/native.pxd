@@ -115,6 +115,7 @@ cdef extern from "_core/interface.h":
         uint64_t tag_offset
         int (*wrap)(DLManagedTensorVersioned *, PyTypeObject *, PyObject **) noexcept
         void (*copy)(const DLTensor *source, uint64_t flags, void *target) noexcept
+        int (*order)(DLDevice device, void *source, void *stream) noexcept
 
     const char *FASTDL_RUNTIME
 
@@ -206,6 +207,7 @@ cdef extern from "_core/devices.h":
         DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
         void (*SetError)(void *, const char *, const char *) noexcept) noexcept
     int fdl_current_work_stream(DLDeviceType type, int32_t id, void **out) noexcept
+    int fdl_order(DLDevice device, void *source, void *stream) noexcept
 
 
 cdef extern from "_core/lifetime.h":

@@ -158,6 +158,12 @@ static int current_work_stream(DLDeviceType type, int32_t id, void **out)
     return 0;
 }
 
+static int order_streams(DLDevice device, int64_t source, int64_t stream)
+{
+    fdl_failure failure;
+    return fdl_order_streams(device, source, stream, &failure) == 0 ? 0 : fdl_raise(&failure);
+}
+
 void fdl_exchanges_at_import(void)
 {
     static const fdl_device_calls calls = {
@@ -172,6 +178,7 @@ void fdl_exchanges_at_import(void)
         .await_for_host = await_for_host,
         .allocate = allocate,
         .current_work_stream = current_work_stream,
+        .order_streams = order_streams,
     };
     fdl_devices = &calls;
 }

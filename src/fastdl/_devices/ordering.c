@@ -293,11 +293,12 @@ static int is_idle(fdl_driver *driver, const fdl_work *work, int64_t source)
     return idle;
 }
 
-/* Makes `stream` wait for what is queued on `source` now. Both may be in one capture. */
-static int order_streams(fdl_driver *driver, const fdl_work *work, int64_t source, int64_t stream,
+/* Makes `stream` wait for what is queued on `source` now, both of device `ordinal`, which is
+ * current. Both may be in one capture. */
+static int order_streams(fdl_driver *driver, int32_t ordinal, int64_t source, int64_t stream,
                          fdl_failure *failure)
 {
-    fdl_event *event = fdl_event_record(driver, work->device.device_id, source, failure);
+    fdl_event *event = fdl_event_record(driver, ordinal, source, failure);
     int failed = event == NULL || fdl_event_order(event, stream, failure) < 0;
     fdl_event_release(event);
     return failed ? -1 : 0;
@@ -312,7 +313,7 @@ static int bridge_checked(fdl_driver *driver, const fdl_work *work, int64_t sour
         return -1;
     if ((other.active || capture->active) && !fdl_same_capture(&other, capture))
         return !other.active && is_idle(driver, work, source) ? 0 : refuse_capture(work, failure);
-    return order_streams(driver, work, source, stream, failure);
+    return order_streams(driver, work->device.device_id, source, stream, failure);
 }
 
 /* ---- ordering ---- */
@@ -379,7 +380,7 @@ static int order_at_home(fdl_work *work, fdl_driver *driver, const fdl_capture *
         return -1;
     if (!fdl_same_capture(&home, capture)) /* its handle is another stream's now */
         return refuse_abroad(failure);
-    return order_streams(driver, work, home.stream, capture->stream, failure);
+    return order_streams(driver, work->device.device_id, home.stream, capture->stream, failure);
 }
 
 /* The same, and after the sources, which are streams of the device. */
@@ -759,6 +760,35 @@ int fdl_work_release(fdl_work *work, int64_t stream, fdl_failure *failure)
     if (target == -1 && !failed)
         (void)fdl_end_after_wait();
     return failed ? -1 : 0;
+}
+
+/* ---- streams of the caller's ---- */
+
+/* With the device current. */
+static int order_checked(fdl_driver *driver, int32_t ordinal, int64_t source, int64_t stream,
+                         fdl_failure *failure)
+{
+    fdl_capture from, to;
+    if (fdl_capture_of(driver, source, &from, failure) < 0 ||
+        fdl_capture_of(driver, stream, &to, failure) < 0)
+        return -1;
+    if (!to.active || fdl_same_capture(&from, &to)) /* a stream that waits for a capture joins it */
+        return order_streams(driver, ordinal, source, stream, failure);
+    return fdl_refuse(failure, "a graph is being captured, and cannot wait for a stream outside of "
+                               "it: wait for that stream's work before the capture, and do not "
+                               "order the two in it");
+}
+
+int fdl_order_streams(DLDevice device, int64_t source, int64_t stream, fdl_failure *failure)
+{
+    int failed, kind = fastdl_find_device((int32_t)device.device_type)->stream;
+    fdl_driver *driver = fdl_driver_find(kind, failure);
+    fdl_scope scope;
+    if (driver == NULL || fdl_enter(driver, device.device_id, &scope, failure) < 0)
+        return -1;
+    failed = order_checked(driver, device.device_id, source, stream, failure);
+    fdl_leave(&scope);
+    return failed;
 }
 
 /* ---- scopes ---- */

@@ -95,6 +95,10 @@ void fdl_work_hold(fdl_work *work);
  * stream waits for it if there is a table; otherwise the host does. Asks the producer. */
 int fdl_work_release(fdl_work *work, int64_t stream, fdl_failure *failure);
 
+/* Makes work queued on `stream` from now on wait for what is queued on `source` now: two streams of
+ * one device, whatever memory they work on. */
+int fdl_order_streams(DLDevice device, int64_t source, int64_t stream, fdl_failure *failure);
+
 /* Whether the caller that imported the memory orders all work on it (stream=-1). */
 int fdl_work_is_callers(const fdl_work *work);
 
