@@ -99,7 +99,7 @@ def test_a_capture_that_would_wait_for_a_stream_outside(api, here, streams, befo
     """Of the caller's stream before the work, or of the library's after it."""
     own, theirs = streams
     waiting = own if before else theirs
-    with working_on(theirs, Table, here) as (x, array):
+    with working_on(theirs, Table, here) as (x, _):
         here.sim.begin_capture(waiting)
         with pytest.raises(BufferError, match="cannot wait for a stream outside of it"):
             api.order(x, own, no_work, before, not before)
@@ -119,7 +119,7 @@ def test_a_stream_joins_the_capture_of_the_library(api, here, streams):
 @alone
 def test_without_the_package(api, here, streams):
     own, theirs = streams
-    with working_on(theirs, Table, here) as (x, array):
+    with working_on(theirs, Table, here) as (x, _):
         with pytest.raises(BufferError, match=r"call fastdl_import\(\)"):
             api.order(x, own, no_work)
         api.order(Table(here.array()), theirs, no_work)
