@@ -2387,10 +2387,9 @@ static int fastdl_order_(const fastdl_view *view, void *stream, int back)
         return 0;
     if (fastdl_state_.order == NULL || !fastdl_is_bound_here_()) {
         PyErr_SetString(PyExc_BufferError,
-                        "expected one stream for the tensor and the caller, got two, which "
-                        "`import fastdl` could order: call fastdl_import() (of a fastdl that has "
-                        "it, in the main interpreter), or work on the stream of "
-                        "fastdl_work_stream");
+                        "expected the stream that fastdl_work_stream gives, got another one, which "
+                        "only the package can order: call fastdl_import() first (in the main "
+                        "interpreter)");
         return -1;
     }
     return fastdl_state_.order(view->dl.device, back ? stream : own, back ? own : stream);

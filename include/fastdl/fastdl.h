@@ -975,10 +975,10 @@ static inline int fastdl_work_stream(const fastdl_view *view, void **stream);
  *     kernel<<<blocks, threads, 0, stream>>>(x.dl.data);
  *     fastdl_order_back(&x, stream);           the tensor's work stream waits for the kernel
  *
- * fastdl_order makes work queued on `stream` from now on wait for what is queued on the work stream
- * of the view now; fastdl_order_back the reverse. Each tensor of a call needs both, those that are
- * only read too: their memory may be written, or freed, next. If a kernel was queued and the call
- * fails later, call fastdl_order_back all the same.
+ * Makes work queued on `stream` from now on wait for what is queued on the work stream of the view
+ * now. Each tensor of a call needs both functions, those that are only read too: their memory may
+ * be written, or freed, next. If a kernel was queued and the call fails later, call
+ * fastdl_order_back all the same.
  *
  * Nothing happens for host memory, pinned memory included (wait for your stream before the host
  * reads it), nor if the two streams are one. Otherwise this costs an event, which is recorded and
@@ -988,6 +988,9 @@ static inline int fastdl_work_stream(const fastdl_view *view, void **stream);
  * whose streams are not CUDA's or ROCm's, if there is no driver or it fails, and if a stream in a
  * capture would wait for work outside of it. The view is as before then. */
 static inline int fastdl_order(const fastdl_view *view, void *stream);
+
+/* Makes work queued on the work stream of the view from now on wait for what is queued on `stream`
+ * now: call it after your launch. Cost and errors as for fastdl_order. */
 static inline int fastdl_order_back(const fastdl_view *view, void *stream);
 
 /* The exchange table of a type, valid until the process ends: its own, or one of fastdl's. NULL

@@ -329,6 +329,20 @@ GROUP = Group(
             "the exchange table of the tensor cannot tell its current stream on device (2, 0)",
             "The library of the tensor is at fault. Report it there.",
         ),
+        Row(
+            lambda: alone.order(Tabled(Given(device=CUDA)), 77, print),
+            BufferError,
+            "expected the stream that fastdl_work_stream gives, got another one, which only the "
+            "package can order: call fastdl_import() first (in the main interpreter)",
+            "Call `fastdl_import()` in the module's init function.",
+        ),
+        Row(
+            lambda: installed.order(Tabled(Given(device=(14, 0))), 77, print),
+            BufferError,
+            "expected a tensor on a device of CUDA or ROCm, whose streams fastdl can order, got "
+            "device (14, 0): work on the stream that fastdl_work_stream gives",
+            "Launch on the library's own queue, or wait for it on the host.",
+        ),
         # ---- what producers get wrong, in the words of the header
         Row(
             lambda: alone.borrow(producer(act=lambda self: 5)),

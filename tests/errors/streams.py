@@ -417,6 +417,13 @@ GROUP = Group(
         ),
         # ---- graph captures
         Row(
+            "tests/test_c_order.py: cannot wait for a stream outside of it",
+            BufferError,
+            "a graph is being captured, and cannot wait for a stream outside of it: wait for that "
+            "stream's work before the capture, and do not order the two in it",
+            "Of `fastdl_order`, or `fastdl_order_back` where the library captures. " + CAPTURES,
+        ),
+        Row(
             simulate(inside(lambda tensor, stream: export(tensor, 1))),
             BufferError,
             ABOUT + "ordered for stream 1: the tensor was imported inside a graph capture and can "

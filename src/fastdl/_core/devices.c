@@ -31,9 +31,10 @@ int fdl_order(DLDevice device, void *source, void *stream)
         return fdl_devices->order_streams(device,
                                           source == NULL ? legacy : (int64_t)(uintptr_t)source,
                                           stream == NULL ? legacy : (int64_t)(uintptr_t)stream);
-    PyErr_Format(PyExc_BufferError,
-                 "expected streams of CUDA or ROCm, got a tensor on device (%d, %d): fastdl orders "
-                 "no others; work on the stream of fastdl_work_stream",
-                 (int)device.device_type, (int)device.device_id);
+    PyErr_Format(
+        PyExc_BufferError,
+        "expected a tensor on a device of CUDA or ROCm, whose streams fastdl can order, got "
+        "device (%d, %d): work on the stream that fastdl_work_stream gives",
+        (int)device.device_type, (int)device.device_id);
     return -1;
 }
