@@ -1003,6 +1003,13 @@ static int fastdl_is_attached_to_(int64_t interpreter)
 #else
     PyThreadState *state = _PyThreadState_UncheckedGet();
 #endif
+#if PY_VERSION_HEX < 0x030C0000
+    /* Before 3.12 that is the state of whichever thread runs. Where this one is in a
+     * subinterpreter, the comparison fails, too: what is kept there leaks, which beats a release
+     * without the GIL. */
+    if (state != PyGILState_GetThisThreadState())
+        return 0;
+#endif
     return state != NULL &&
            PyInterpreterState_GetID(PyThreadState_GetInterpreter(state)) == interpreter;
 #else
