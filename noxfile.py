@@ -291,6 +291,8 @@ def typing(session: nox.Session) -> None:
     session.install(package("dev", "test"))
     session.run("mypy")
     session.run("mypy", "--strict", "--config-file=", "tests/typing/examples.py")
+    session.run("basedpyright", "--project", "tests/typing/pyrightconfig.json")
+    session.run("basedpyright", "--verifytypes", "fastdl", "--ignoreexternal")  # all public ones
     session.run(
         *("python", "-m", "mypy.stubtest", "fastdl"),
         *("--mypy-config-file", "pyproject.toml"),

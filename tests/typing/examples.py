@@ -1,6 +1,7 @@
-"""What a user writes, for mypy --strict: every public name, and the mistakes it must catch.
+"""What a user writes, for mypy --strict and pyright: every public name, and the mistakes that they
+must catch.
 
-Never run. A line whose error is expected ends in `type: ignore[code]`, and mypy is told to
+Never run. A line whose error is expected ends in `type: ignore[code]`, and both are told to
 complain of one that is not needed.
 """
 
@@ -93,8 +94,9 @@ def converting(values: npt.NDArray[np.float32]) -> None:
     assert_type(fastdl.convert(b"ab", fastdl.Tensor, device=fastdl.Device("cpu")), fastdl.Tensor)
     assert_type(fastdl.convert(b"ab", fastdl.empty(1), stream=None), fastdl.Tensor)
     assert_type(fastdl.convert(b"ab", fastdl), fastdl.Tensor)
-    assert_type(fastdl.convert(b"ab", np), "np.ndarray[Any, Any]")
-    assert_type(fastdl.convert(b"ab", np.ndarray), "np.ndarray[Any, Any]")
+    # An array of some kind: mypy and pyright write its parameters differently.
+    assert_type(fastdl.convert(b"ab", np).ndim, int)
+    assert_type(fastdl.convert(b"ab", np.ndarray).ndim, int)
     assert_type(fastdl.convert(b"ab", values), npt.NDArray[np.float32])
     assert_type(fastdl.convert(b"ab", math), Any)
     assert_type(fastdl.convert(b"ab", "numpy"), npt.NDArray[Any])
@@ -129,7 +131,8 @@ def describing(tensor: fastdl.Tensor) -> None:
     dtype: fastdl.DType = fastdl.DType(2, 32)
     assert_type(fastdl.DType((2, 32, 1)) == fastdl.DType("float32"), bool)
     fastdl.DType(2)  # type: ignore[call-overload]
-    fastdl.DType(np.float32), fastdl.DType(np.dtype("f4"))
+    fastdl.DType(np.float32)
+    fastdl.DType(np.dtype("f4"))
     assert_type(dtype.code + dtype.bits + dtype.lanes, int)
     assert_type(np.dtype(dtype), np.dtype[Any])
     assert_type(dtype.__dlpack_data_type__(), tuple[int, int, int])
