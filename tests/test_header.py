@@ -1104,9 +1104,19 @@ def test_the_package_is_not_needed():
 
 
 class Runtime(ctypes.Structure):
-    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("size", ctypes.c_uint64),
-                ("rest", ctypes.c_void_p * 4), ("tag_offset", ctypes.c_uint64),
-                ("wrap", ctypes.c_void_p), ("copy", ctypes.c_void_p)]  # fmt: skip
+    """What each runtime begins with; it has ``size`` bytes."""
+
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("size", ctypes.c_uint64)]
+
+
+def changed(runtime, *, size=None, **fields):
+    memory = (ctypes.c_char * (size or runtime.size))()
+    ctypes.memmove(memory, ctypes.addressof(runtime), runtime.size)
+    copy = Runtime.from_buffer(memory)
+    copy.size = len(memory)
+    for name, value in fields.items():
+        setattr(copy, name, value)
+    return copy
 
 
 def pointer_in(capsule):
@@ -1136,15 +1146,14 @@ def capsule_of(runtime):
 def test_packages_of_other_releases(monkeypatch, change, error):
     api = extension("header", f"header_release_{abs(hash(repr(change)))}")
     runtime = Runtime.from_address(pointer_in(fastdl._core.exchange.runtime))
-    other = Runtime.from_buffer_copy(runtime)
+    other = None
     if change is None:
         monkeypatch.delattr(fastdl._core.exchange, "runtime")
     elif isinstance(change, str):
         other_capsule = hostile.table_capsule(hostile.table())
         monkeypatch.setattr(fastdl._core.exchange, "runtime", other_capsule)
     else:
-        for name, value in change.items():
-            setattr(other, name, value)
+        other = changed(runtime, **change)
         monkeypatch.setattr(fastdl._core.exchange, "runtime", capsule_of(other))
     if error is None:
         api.import_runtime()
