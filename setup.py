@@ -61,7 +61,7 @@ MODULES = [
     "fastdl._core.exchange",
     "fastdl._devices.driver",
     "fastdl._convert.convert",
-    "fastdl.bridges._numpy",
+    "fastdl._bridges._numpy",
 ]
 
 

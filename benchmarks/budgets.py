@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from benchmarks.exchanges import DIMENSIONS
 from benchmarks.rows import Row
 from benchmarks.timing import Samples, middle, ratio, slope, spread
-from fastdl.cli.budgets import BUDGETS
+from fastdl._cli.budgets import BUDGETS
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.summary import rows
 from benchmarks.timing import middle
-from fastdl.cli.bench import cost
+from fastdl._cli.bench import cost
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 

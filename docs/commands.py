@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from fastdl import __main__ as command_line
-from fastdl import cli
+from fastdl import _cli
 
 #: NAME.txt is what a command printed: tests/test_inspect.py runs it again.
 SAMPLES = Path(__file__).parent / "examples" / "commands"
@@ -19,7 +19,7 @@ def as_markdown() -> Iterator[str]:
     yield from ("| option | prints |", "|---|---|")
     for option, (_, text) in command_line.FACTS.items():
         yield f"| `{option}` | {text} |"
-    for name, text in cli.COMMANDS.items():
+    for name, text in _cli.COMMANDS.items():
         yield from ("", f"## `{name}`", "", f"{text[0].upper()}{text[1:]}.", "")
         yield from arguments(name)
         sample = SAMPLES / f"{name}.txt"
@@ -31,7 +31,7 @@ def as_markdown() -> Iterator[str]:
 
 def arguments(name: str) -> Iterator[str]:
     parser = argparse.ArgumentParser(add_help=False)
-    import_module(f"fastdl.cli.{name}").add_arguments(parser)
+    import_module(f"fastdl._cli.{name}").add_arguments(parser)
     yield f"    python -m fastdl {' '.join([name, *map(usage, parser._actions)])}"
     if parser._actions:
         yield from ("", "| argument | meaning |", "|---|---|")

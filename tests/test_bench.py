@@ -11,8 +11,8 @@ from types import ModuleType
 import pytest
 
 from fastdl.__main__ import main
-from fastdl.cli import bench, costs, libraries, timing
-from fastdl.cli.budgets import BUDGETS
+from fastdl._cli import bench, costs, libraries, timing
+from fastdl._cli.budgets import BUDGETS
 from tests.support.fake_libraries import ARRAY, install, run
 
 ROWS = {name: costs.rows_of(name) for name in libraries.BY_NAME}

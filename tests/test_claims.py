@@ -80,7 +80,7 @@ FOLDERS = (
     *("", "docs", "include/fastdl", "benchmarks", "tests/gpu", "tests/simulated", "src/fastdl"),
     *(
         f"src/fastdl/{name}"
-        for name in ("_memory", "_core", "_devices", "_protocol", "_convert", "bridges")
+        for name in ("_memory", "_core", "_devices", "_protocol", "_convert", "_bridges")
     ),
 )
 WRITTEN_LATER = {"docs/gpu.md", "docs/gpu.json"}  # by a machine with a GPU

@@ -13,8 +13,8 @@ import pytest
 import fastdl
 from fastdl import __main__ as command_line
 from fastdl.__main__ import FACTS, main
-from fastdl.cli import COMMANDS, demo, environment
-from fastdl.cli.libraries import LIBRARIES
+from fastdl._cli import COMMANDS, demo, environment
+from fastdl._cli.libraries import LIBRARIES
 from tests.support.fake_libraries import install
 from tests.support.fake_libraries import run as run_with
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import fastdl
+from fastdl._bridges import lookup
 from fastdl._convert import convert as front
 from fastdl._convert.convert import (
     ANY,
@@ -28,7 +29,6 @@ from fastdl._convert.convert import (
     POSITIVE,
 )
 from fastdl._core import tensor as core
-from fastdl.bridges import lookup
 from tests.support.library import Array, libraries
 from tests.support.producers import CUDA, Given, OldProducer, Producer, Tabled, hostile, new
 
@@ -1247,8 +1247,8 @@ def test_every_row_has_a_bridge(package):
 def test_every_file_has_a_row():
     from pathlib import Path
 
-    import fastdl.bridges
+    import fastdl._bridges
 
-    folder = Path(fastdl.bridges.__file__).parent
+    folder = Path(fastdl._bridges.__file__).parent
     files = {path.stem for path in folder.glob("[!_]*.py")} - {"convert", "lookup"}
     assert files == set(lookup.LIBRARIES.values())

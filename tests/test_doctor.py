@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 import fastdl
-from fastdl.cli import defects, environment, grid, libraries, page, privacy, probe
-from fastdl.cli import report as words
-from fastdl.cli.screen import Screen
-from fastdl.cli.words import counted, wrapped
+from fastdl._cli import defects, environment, grid, libraries, page, privacy, probe
+from fastdl._cli import report as words
+from fastdl._cli.screen import Screen
+from fastdl._cli.words import counted, wrapped
 from tests.support.fake_libraries import ARRAY, distribution, install, run
 
 # A library whose arrays are taken; one whose `from_dlpack` ends the process.
@@ -298,7 +298,7 @@ def test_a_library_that_is_not_installed(tmp_path):
 def test_a_folder_of_that_name_is_not_the_library(tmp_path):
     for name in ("warp", "mlx"):  # of which the second is a namespace package
         (tmp_path / name).mkdir()
-    code = "import sys; from fastdl.cli.libraries import BY_NAME; sys.path[:] = [sys.argv[1]]; "
+    code = "import sys; from fastdl._cli.libraries import BY_NAME; sys.path[:] = [sys.argv[1]]; "
     code += "print([BY_NAME[name].installed for name in ('warp', 'mlx')])"
     for expected in ("[False, False]", "[False, True]"):
         done = subprocess.run(

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fastdl.cli.expression import evaluate
+from fastdl._cli.expression import evaluate
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ def test_import_fastdl_imports_no_other_package():
 
 def test_bridges_to_libraries_stay_unloaded():
     added = modules_added_by("import fastdl")
-    assert not {name for name in added if name.startswith("fastdl.bridges._")}
+    assert not {name for name in added if name.startswith("fastdl._bridges._")}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fastdl
-from fastdl.cli import drawing, memory
+from fastdl._cli import drawing, memory
 from tests.support.fake_libraries import ARRAY, install, run
 
 
@@ -138,7 +138,7 @@ def test_nothing_is_left_behind(folder):
         "numpy.zeros(3)})).a"
     )
     assert inspect(folder, code, *QUICK)["tensor"]["shape"] == [3]
-    from fastdl.cli import structs
+    from fastdl._cli import structs
 
     array = bytearray(8)
     tensor = fastdl.asarray(array)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import fastdl
+from fastdl._bridges import lookup
 from fastdl._convert.convert import ANYWHERE, COMPACT, COPIED, DEVICE, Bridge
 from fastdl._core import tensor as core
-from fastdl.bridges import lookup
 from tests.support.frameworks import Protocol, Table, current_stream, stream_on
 from tests.support.fresh import in_fresh_process
 from tests.support.library import Array, libraries
@@ -588,7 +588,7 @@ def test_a_library_that_is_not_installed(library):
 def test_a_library_that_is_named_is_imported():
     assert "colorsys" not in sys.modules
     bridge = Bridge("colorsys.Array", title="", classes=(), make=lambda tensor, like: like)
-    file = ModuleType("fastdl.bridges.colorsys")
+    file = ModuleType("fastdl._bridges.colorsys")
     file.BRIDGES = (bridge,)
     sys.modules[file.__name__] = file
     lookup.LIBRARIES["colorsys"] = "colorsys"

@@ -23,11 +23,11 @@ LAYERS = (
     ("the host core", ("_core/", "_library", "_native", "_version")),
     ("devices", ("_devices/",)),
     ("the protocol", ("_protocol/",)),
-    ("the list of libraries", ("bridges/lookup",)),
+    ("the list of libraries", ("_bridges/lookup",)),
     ("conversions", ("_convert/",)),
-    ("bridges", ("bridges/",)),
+    ("bridges", ("_bridges/",)),
     ("the package", ("_policy", "_build", "__init__.py")),
-    ("the command line", ("__main__", "cli/")),
+    ("the command line", ("__main__", "_cli/")),
 )
 
 WITHOUT_PYTHON = 1  # up to this one

@@ -11,7 +11,7 @@ COMPILED = [
     "fastdl._core.tensor",
     "fastdl._core.exchange",
     "fastdl._devices.driver",
-    "fastdl.bridges._numpy",
+    "fastdl._bridges._numpy",
 ]
 
 
@@ -54,9 +54,9 @@ def test_a_module_that_fails_is_tried_again():
         import fastdl
         real, sys.modules["numpy"] = sys.modules.get("numpy"), None
         try:
-            import fastdl.bridges._numpy
+            import fastdl._bridges._numpy
         except ImportError:
-            print("fails", "fastdl.bridges._numpy" in sys.modules)
+            print("fails", "fastdl._bridges._numpy" in sys.modules)
         if real is None:
             del sys.modules["numpy"]
         else:

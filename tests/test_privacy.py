@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from fastdl.cli.privacy import anonymous
+from fastdl._cli.privacy import anonymous
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import fastdl
-from fastdl.cli.import_paths import keywords_of
+from fastdl._cli.import_paths import keywords_of
 from tests.support.producers import CUDA, Given, OldProducer, Producer, hostile
 
 

@@ -8,7 +8,7 @@ import pytest
 import fastdl
 from docs import quote
 from fastdl import __main__ as command_line
-from fastdl import cli
+from fastdl import _cli
 from tests.errors.page import groups
 from tests.support.build import ROOT
 
@@ -51,7 +51,7 @@ def test_each_message_has_an_entry():
 
 
 def test_each_command_and_option():
-    assert headings("command-line.md") == set(cli.COMMANDS)
+    assert headings("command-line.md") == set(_cli.COMMANDS)
     page = (DOCS / "command-line.md").read_text()
     assert all(f"| `{option}` |" in page for option in command_line.FACTS)
 

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from fastdl.cli import drawing, memory, report, screen
-from fastdl.cli.grid import OUTCOMES
+from fastdl._cli import drawing, memory, report, screen
+from fastdl._cli.grid import OUTCOMES
 
 NAMES = ["numpy", "torch", "tensorflow", "array_api_strict", *(f"library_{n}" for n in range(12))]
 REASON = "CUDARuntimeError: cudaErrorInsufficientDriver: CUDA driver version is insufficient"

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from fastdl import __version__, _build, cli, dlpack_version
-from fastdl.cli.words import wrapped
+from fastdl import __version__, _build, _cli, dlpack_version
+from fastdl._cli.words import wrapped
 
 # Option -> the fact that it prints, and its help.
 FACTS = {
@@ -41,7 +41,7 @@ class Parser(argparse.ArgumentParser):
     """Its help ends with the addresses of the documentation and the issues, if they are known."""
 
     def format_help(self) -> str:
-        from fastdl.cli import environment
+        from fastdl._cli import environment
 
         lines = [f"{name}: {address}\n" for name, address in environment.links().items()]
         return super().format_help() + "".join(["\n", *lines] if lines else [])
@@ -89,13 +89,13 @@ def answer(arguments: Sequence[str]) -> int:
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", parser_class=argparse.ArgumentParser
     )
-    for name, text in cli.COMMANDS.items():
+    for name, text in _cli.COMMANDS.items():
         sentence = f"{text[0].upper()}{text[1:]}."
         command = commands.add_parser(
             name, help=text, description=sentence, formatter_class=Formatter
         )
         if name in arguments:
-            module = import_module(f"fastdl.cli.{name}")
+            module = import_module(f"fastdl._cli.{name}")
             module.add_arguments(command)
             command.set_defaults(run=module.run)
     chosen = parser.parse_args(arguments)

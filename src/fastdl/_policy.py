@@ -6,6 +6,10 @@ each is given this module, once, on import.
 
 import sys
 
+from fastdl._bridges.lookup import find_table as find_table
+from fastdl._bridges.numpy import array as array
+from fastdl._bridges.numpy import descriptor as descriptor
+from fastdl._bridges.numpy import numpy as numpy
 from fastdl._convert import convert
 from fastdl._convert.asarray import empty as empty
 from fastdl._convert.complete import complete as complete
@@ -33,10 +37,6 @@ from fastdl._protocol.placement import to_device as to_device
 from fastdl._protocol.producer import export as export
 from fastdl._protocol.streams import record as record
 from fastdl._protocol.streams import release as release
-from fastdl.bridges.lookup import find_table as find_table
-from fastdl.bridges.numpy import array as array
-from fastdl.bridges.numpy import descriptor as descriptor
-from fastdl.bridges.numpy import numpy as numpy
 
 
 def connect() -> None:

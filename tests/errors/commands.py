@@ -7,7 +7,7 @@ from unittest import mock
 
 from fastdl import _build
 from fastdl.__main__ import main
-from fastdl.cli.expression import evaluate
+from fastdl._cli.expression import evaluate
 from tests.errors.row import Group, Row
 
 

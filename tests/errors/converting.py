@@ -8,6 +8,7 @@ from unittest import mock
 import numpy as np
 
 import fastdl
+from fastdl._bridges import lookup
 from fastdl._convert.convert import (
     ANYWHERE,
     COMPACT,
@@ -18,7 +19,6 @@ from fastdl._convert.convert import (
     POSITIVE,
     Bridge,
 )
-from fastdl.bridges import lookup
 from tests.errors.row import Group, Row
 from tests.support.producers import CUDA, OPENCL, Given, OldProducer, Producer, Tabled, hostile, new
 
@@ -32,7 +32,7 @@ class Library:
     """A library of which fastdl knows what `facts` say. Its `Matrix` has 2 dimensions."""
 
     def __init__(self, make=lambda tensor, like: tensor, **facts):
-        self.module = ModuleType("fastdl.bridges.standin")
+        self.module = ModuleType("fastdl._bridges.standin")
         self.module.BRIDGES = (
             Bridge(
                 "standin.Array", title="Standin", classes=("standin:Array",), make=make, **facts
@@ -48,7 +48,7 @@ class Library:
         with (
             mock.patch.object(lookup, "LIBRARIES", libraries),
             mock.patch.dict(
-                sys.modules, {"fastdl.bridges.standin": self.module, "standin": loaded}
+                sys.modules, {"fastdl._bridges.standin": self.module, "standin": loaded}
             ),
         ):
             return fastdl.convert(x, array, **keywords)

@@ -53,7 +53,7 @@ def literals() -> Iterator[Literal]:
     """Of all sources. The commands print; their errors begin with "expected"."""
     paths = [*(ROOT / "include").rglob("*"), *(ROOT / "src" / "fastdl").rglob("*")]
     for path in sorted(paths):
-        if path.suffix == ".py" and (path.parent.name == "cli" or path.name == "__main__.py"):
+        if path.suffix == ".py" and (path.parent.name == "_cli" or path.name == "__main__.py"):
             found = _literals_of(path, PYTHON)
             yield from (literal for literal in found if literal.text.startswith("expected"))
         elif path.suffix in (".py", ".pyx", ".pxd"):

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from fastdl._bridges import lookup
 from fastdl._convert.convert import ANYWHERE, COMPACT, COPIED, DENSE, IMMUTABLE, POSITIVE, Bridge
 from fastdl._core.foreign import release
-from fastdl.bridges import lookup
 
 STRIDES = {POSITIVE: "negative strides", DENSE: "gaps", COMPACT: "all but row-major"}
 READ_ONLY = {COPIED: "read-only", IMMUTABLE: "read-only, unless it never changes"}

@@ -229,7 +229,7 @@ PEERS = (
             "broadcast": lambda x: arrays.mlx_broadcast(x[:, :1]),
         },
         capsules=BOTH,
-        where="on the CPU",  # on Metal it may share: see bridges/mlx.py
+        where="on the CPU",  # on Metal it may share: see _bridges/mlx.py
         layouts=outcomes(COPIED, reversed=REFUSED),
         readonly_data=COPIED,
     ),

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from fastdl.cli.libraries import BY_NAME
+from fastdl._cli.libraries import BY_NAME
 from tests.interop.peers import PEERS, require
 
 NAMES = list(dict.fromkeys(peer.module.partition(".")[0] for peer in PEERS))

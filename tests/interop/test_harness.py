@@ -2,7 +2,7 @@
 
 import pytest
 
-from fastdl.bridges import drjit
+from fastdl._bridges import drjit
 
 from .arrays import DRJIT_TENSORS
 from .harness import describe, run_python

@@ -146,7 +146,7 @@ def test_whose_fault_an_error_is():
             space["f"](error.with_traceback(None))
         return measure.by_fastdl(caught.value)
 
-    bridge = str(Path(fastdl.__file__).parent / "bridges/numpy.py")
+    bridge = str(Path(fastdl.__file__).parent / "_bridges/numpy.py")
     gone = AttributeError("'OrtValue' object has no attribute '_private'")
     assert raised(bridge, gone)
     assert raised("src/fastdl/_convert/convert.pyx", gone)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fastdl.cli.defects import DEFECTS as TABLE
+from fastdl._cli.defects import DEFECTS as TABLE
 
 from .harness import describe, run_python
 from .matrix.__main__ import surroundings
@@ -43,7 +43,7 @@ def test_every_entry_is_read():
 
 
 def test_page_and_table_agree():
-    """fastdl.cli.defects has what the page says, in the same words: `doctor` shows it."""
+    """fastdl._cli.defects has what the page says, in the same words: `doctor` shows it."""
     remedies = [
         " ".join(re.sub(r"\s\[[^]]*\]\([^)]*\) has more\.", "", text).split())
         for text in re.findall(r"```\n\n((?:[^#\n][^\n]*\n)+)", PAGE.read_text())

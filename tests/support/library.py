@@ -5,8 +5,8 @@ import sys
 import types
 
 import fastdl
+from fastdl._bridges import lookup
 from fastdl._convert.convert import Bridge
-from fastdl.bridges import lookup
 from tests.support.ctypes_dlpack import Table, address_in, capsule
 
 
@@ -36,7 +36,7 @@ def libraries(monkeypatch):
         bridge = Bridge(
             f"{package}.Array", title="Fakelib", classes=(f"{package}:Array",), make=make, **facts
         )
-        file = types.ModuleType(f"fastdl.bridges.{package}")
+        file = types.ModuleType(f"fastdl._bridges.{package}")
         file.BRIDGES = (bridge,)
         monkeypatch.setitem(sys.modules, file.__name__, file)
         monkeypatch.setitem(lookup.LIBRARIES, package, package)

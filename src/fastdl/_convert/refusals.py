@@ -1,11 +1,11 @@
 """What the errors of convert say: why a library cannot have some data, and what to do."""
 
+from fastdl._bridges import lookup
 from fastdl._convert import missing
 from fastdl._convert.convert import ANYWHERE, DEVICE, HOST, IMMUTABLE
 from fastdl._core import tensor as core
 from fastdl._core.errors import CopyRequiredError, type_name
 from fastdl._core.foreign import package_of
-from fastdl.bridges import lookup
 
 
 def describe_source(x, tensor) -> str:

@@ -3,6 +3,7 @@
 from functools import partial
 from types import ModuleType
 
+from fastdl._bridges import lookup
 from fastdl._convert import convert as front
 from fastdl._convert.convert import ANYWHERE, POSITIVE, Bridge
 from fastdl._convert.refusals import casting
@@ -10,7 +11,6 @@ from fastdl._core import exchange
 from fastdl._core.dtype import DType
 from fastdl._core.errors import name_of, nearest, type_name
 from fastdl._core.foreign import module_of, package_of
-from fastdl.bridges import lookup
 
 
 def known_bridge(cls: type):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import fastdl
+from fastdl._bridges import lookup
 from fastdl._native import dtype_facts
-from fastdl.bridges import lookup
 from tests.support.producers import Given
 
 from ..arrays import sample

@@ -5,8 +5,8 @@ import ctypes
 from cuda.core import utils
 
 import fastdl
+from fastdl._bridges import cuda as bridge
 from fastdl._core import exchange
-from fastdl.bridges import cuda as bridge
 from tests.support.ctypes_dlpack import Table, address_in
 from tests.support.frameworks import Plain, stream_on
 from tests.support.memory import machine

@@ -13,8 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import fastdl
+from fastdl._bridges import lookup
 from fastdl._native import dtype_facts
-from fastdl.bridges import lookup
 from tests.support.producers import Given
 
 from ..harness import run_python

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fastdl.cli.libraries import in_order
+from fastdl._cli.libraries import in_order
 
 from ..cases.common import aligned
 from ..peers import LIBRARIES, Peer

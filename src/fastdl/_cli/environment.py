@@ -12,7 +12,7 @@ from typing import Any
 
 import fastdl
 from fastdl import _native
-from fastdl.cli.libraries import Library
+from fastdl._cli.libraries import Library
 
 DISTRIBUTION = "fastdlpack"
 

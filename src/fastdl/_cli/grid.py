@@ -7,10 +7,10 @@ Where that process crashes or hangs, the cell records it, and another process do
 from collections.abc import Callable
 from typing import Any
 
-from fastdl.bridges import lookup
-from fastdl.cli import processes
-from fastdl.cli.libraries import Library
-from fastdl.cli.processes import Ending, Job
+from fastdl._bridges import lookup
+from fastdl._cli import processes
+from fastdl._cli.libraries import Library
+from fastdl._cli.processes import Ending, Job
 
 OUTCOMES = {  # in the order of a legend
     "zero-copy": "the same memory",

@@ -60,7 +60,7 @@ def load(package: str):
         return None
     from importlib import import_module  # which `import fastdl` can do without
 
-    return import_module(f"fastdl.bridges.{name}")
+    return import_module(f"fastdl._bridges.{name}")
 
 
 def find_table(package: str) -> "Table | None":

@@ -10,7 +10,7 @@ from fastdl._core import tensor as core
 def numpy(tensor):
     """A NumPy array on the memory of `tensor`, as Tensor.numpy."""
     core.host(tensor, "numpy()")
-    from fastdl.bridges import _numpy
+    from fastdl._bridges import _numpy
 
     dtype = tensor.dtype
     lane = descriptor(dtype.lane)
@@ -31,7 +31,7 @@ def is_as_stored(tensor) -> bool:
         return True
     import numpy as np
 
-    from fastdl.bridges import _numpy
+    from fastdl._bridges import _numpy
 
     return bool((_numpy.array(tensor, np.dtype(np.uint8), 1) < 1 << dtype.bits).all())
 
@@ -94,7 +94,7 @@ def array(tensor, dtype, copy):
 
 def table():
     """The exchange table that fastdl made for numpy.ndarray: see lookup.Table."""
-    from fastdl.bridges import _numpy
+    from fastdl._bridges import _numpy
 
     return _numpy.BRIDGE
 
@@ -106,7 +106,7 @@ def read_copy(x):
 
 
 def _maker():
-    from fastdl.bridges import _numpy
+    from fastdl._bridges import _numpy
 
     return _numpy.MAKER
 

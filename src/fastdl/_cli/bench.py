@@ -16,14 +16,14 @@ from time import perf_counter
 from typing import Any
 
 import fastdl
-from fastdl.cli import processes
-from fastdl.cli.costs import Row, judged, rows_of
-from fastdl.cli.libraries import Library, installed
-from fastdl.cli.options import add_only, add_quiet
-from fastdl.cli.privacy import anonymous_all
-from fastdl.cli.report import missing
-from fastdl.cli.timing import ROUNDS, compared, names_in
-from fastdl.cli.words import counted, terminal_width, wrapped
+from fastdl._cli import processes
+from fastdl._cli.costs import Row, judged, rows_of
+from fastdl._cli.libraries import Library, installed
+from fastdl._cli.options import add_only, add_quiet
+from fastdl._cli.privacy import anonymous_all
+from fastdl._cli.report import missing
+from fastdl._cli.timing import ROUNDS, compared, names_in
+from fastdl._cli.words import counted, terminal_width, wrapped
 
 LIMIT = 60.0  # seconds that a library may take for one step
 STARTS = 7  # of an interpreter, to time an import

@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from fastdl.cli import defects, environment, grid, libraries, processes
-from fastdl.cli.libraries import Library
-from fastdl.cli.options import add_limit, add_only, add_output
-from fastdl.cli.privacy import anonymous_all
-from fastdl.cli.processes import Job
+from fastdl._cli import defects, environment, grid, libraries, processes
+from fastdl._cli.libraries import Library
+from fastdl._cli.options import add_limit, add_only, add_output
+from fastdl._cli.privacy import anonymous_all
+from fastdl._cli.processes import Job
 
 SCHEMA = 1  # of the JSON: a key that changes its meaning, or goes, makes another one
 
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     chosen = options.only or libraries.installed()
     report = examine(chosen, options.limit, grids=not options.no_grid, quiet=options.quiet)
     if options.html is not None:
-        from fastdl.cli import page
+        from fastdl._cli import page
 
         options.html.write_text(page.render(anonymous_all(report)), encoding="utf-8")
         print(f"wrote {options.html}", file=sys.stderr)
@@ -59,8 +59,8 @@ def run(options: argparse.Namespace) -> int:
         json.dump(anonymous_all(report), sys.stdout, indent=1)
         print()
     else:
-        from fastdl.cli import report as text
-        from fastdl.cli.screen import Screen
+        from fastdl._cli import report as text
+        from fastdl._cli.screen import Screen
 
         text.show(report, Screen(plain=options.plain))
     return 0

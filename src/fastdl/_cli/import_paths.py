@@ -1,10 +1,10 @@
 """The import path of a type (table, bridge, buffer, __dlpack__), and what from_dlpack plans."""
 
+from fastdl._cli import structs
 from fastdl._convert import asarray
 from fastdl._convert.targets import known_bridge
 from fastdl._core import exchange
 from fastdl._protocol import consumer
-from fastdl.cli import structs
 
 
 def import_path_of(x) -> dict:

@@ -11,11 +11,11 @@ from importlib import import_module
 from pathlib import Path
 
 import fastdl
-from fastdl.cli.expression import evaluate
-from fastdl.cli.libraries import BY_NAME, Library, installed
-from fastdl.cli.probe import summary
-from fastdl.cli.processes import describe_status, status_of, workers
-from fastdl.cli.words import terminal_width, wrapped
+from fastdl._cli.expression import evaluate
+from fastdl._cli.libraries import BY_NAME, Library, installed
+from fastdl._cli.probe import summary
+from fastdl._cli.processes import describe_status, status_of, workers
+from fastdl._cli.words import terminal_width, wrapped
 
 SECONDS = 60  # that a library may print nothing
 VALUES = [0, 1, 2, 3, 4, 5]

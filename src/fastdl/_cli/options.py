@@ -3,7 +3,7 @@
 import argparse
 import math
 
-from fastdl.cli.libraries import BY_NAME, LIBRARIES, Library
+from fastdl._cli.libraries import BY_NAME, LIBRARIES, Library
 
 
 def libraries(text: str) -> list[Library]:

@@ -6,8 +6,8 @@ together.
 
 from typing import Any, NamedTuple
 
+from fastdl._bridges import lookup
 from fastdl._core.foreign import release
-from fastdl.bridges import lookup
 
 
 class Defect(NamedTuple):

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 
-from fastdl.cli.words import terminal_width, wrapped
+from fastdl._cli.words import terminal_width, wrapped
 
 #: Styles of rich, by the outcome that a text names.
 STYLES = {

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from fastdl.bridges import lookup
-from fastdl.cli.grid import OUTCOMES
-from fastdl.cli.libraries import BY_NAME
-from fastdl.cli.screen import Screen
-from fastdl.cli.words import counted
+from fastdl._bridges import lookup
+from fastdl._cli.grid import OUTCOMES
+from fastdl._cli.libraries import BY_NAME
+from fastdl._cli.screen import Screen
+from fastdl._cli.words import counted
 
 #: A letter for each outcome, in a grid that has no room for words.
 LETTERS = {"zero-copy": "=", "copy": "c", "refused": "r", "wrong": "W", "crashed": "X", "none": "-"}

@@ -6,11 +6,11 @@ import sys
 from functools import partial
 from typing import Any
 
-from fastdl.cli import grid, processes
-from fastdl.cli.libraries import installed
-from fastdl.cli.options import add_limit, add_only, add_output
-from fastdl.cli.privacy import anonymous_all
-from fastdl.cli.processes import Job
+from fastdl._cli import grid, processes
+from fastdl._cli.libraries import installed
+from fastdl._cli.options import add_limit, add_only, add_output
+from fastdl._cli.privacy import anonymous_all
+from fastdl._cli.processes import Job
 
 SCHEMA = 1  # of the JSON: a key that changes its meaning, or goes, makes another one
 
@@ -58,8 +58,8 @@ def run(options: argparse.Namespace) -> int:
         json.dump(anonymous_all(found), sys.stdout, indent=1)
         print()
     elif found["type"] is not None:
-        from fastdl.cli import drawing
-        from fastdl.cli.screen import Screen
+        from fastdl._cli import drawing
+        from fastdl._cli.screen import Screen
 
         drawing.show(found, Screen(plain=options.plain))
     if missing:

@@ -1,4 +1,4 @@
-"""The jobs of doctor, inspect and bench, each in its own process: python -m fastdl.cli.probe LOG.
+"""The jobs of doctor, inspect and bench, each in its own process: python -m fastdl._cli.probe LOG.
 
 A job is JSON on the standard input: the name of a function here, and its arguments. The log has
 the start and the result of each step: see processes.py.
@@ -16,6 +16,10 @@ from types import ModuleType
 from typing import Any
 
 import fastdl
+from fastdl._bridges import lookup
+from fastdl._cli import costs, libraries, memory, structs
+from fastdl._cli.expression import evaluate
+from fastdl._cli.import_paths import import_path_of, keywords_of, plan_of
 from fastdl._convert import convert as front
 from fastdl._convert.targets import known_bridge
 from fastdl._core import exchange
@@ -23,10 +27,6 @@ from fastdl._core import tensor as core
 from fastdl._core.device import DeviceType
 from fastdl._core.errors import CopyRequiredError
 from fastdl._devices import driver
-from fastdl.bridges import lookup
-from fastdl.cli import costs, libraries, memory, structs
-from fastdl.cli.expression import evaluate
-from fastdl.cli.import_paths import import_path_of, keywords_of, plan_of
 
 VALUES = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 

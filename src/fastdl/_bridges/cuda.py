@@ -1,7 +1,7 @@
 """cuda.core: StridedMemoryView."""
 
+from fastdl._bridges.lookup import published_table
 from fastdl._convert.convert import ANYWHERE, Bridge
-from fastdl.bridges.lookup import published_table
 
 
 def make(tensor, like):

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
+from fastdl._cli import memory
+from fastdl._cli.screen import Screen
+from fastdl._cli.words import counted
 from fastdl._core.dtype import DType
-from fastdl.cli import memory
-from fastdl.cli.screen import Screen
-from fastdl.cli.words import counted
 
 
 def show(found: dict[str, Any], screen: Screen) -> None:

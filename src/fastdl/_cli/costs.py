@@ -5,10 +5,10 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import fastdl
-from fastdl.cli.budgets import BUDGETS
-from fastdl.cli.expression import evaluate
-from fastdl.cli.libraries import BY_NAME
-from fastdl.cli.timing import compared, interleave, names_in, subject
+from fastdl._cli.budgets import BUDGETS
+from fastdl._cli.expression import evaluate
+from fastdl._cli.libraries import BY_NAME
+from fastdl._cli.timing import compared, interleave, names_in, subject
 
 
 class Row(NamedTuple):

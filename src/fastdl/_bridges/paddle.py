@@ -1,7 +1,7 @@
 """PaddlePaddle."""
 
+from fastdl._bridges.lookup import published_table
 from fastdl._convert.convert import ANYWHERE, COPIED, POSITIVE, Bridge
-from fastdl.bridges.lookup import published_table
 
 
 def make(tensor, like):

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fastdl.cli.words import terminal_width
+from fastdl._cli.words import terminal_width
 
 #: Makes libraries print less, and not reserve the memory of a GPU. The user's settings win.
 SURROUNDINGS = {
@@ -41,7 +41,7 @@ class Ending(NamedTuple):
 
 
 class Job(NamedTuple):
-    """The task of a child: the function `name` of fastdl.cli.probe, with `arguments`."""
+    """The task of a child: the function `name` of fastdl._cli.probe, with `arguments`."""
 
     title: str  # for the progress
     name: str
@@ -55,7 +55,7 @@ def run(job: Job, limit: float) -> tuple[dict[str, Any], Ending | None, float]:
     with tempfile.TemporaryDirectory(prefix="fastdl-") as folder:
         log, output = Path(folder, "log"), Path(folder, "output")
         log.touch()
-        command = [sys.executable, "-m", "fastdl.cli.probe", str(log)]
+        command = [sys.executable, "-m", "fastdl._cli.probe", str(log)]
         with output.open("wb") as file:
             status = status_of(command, limit, log, json.dumps(job[1:]), file, subprocess.STDOUT)
         steps, begun, finished = read(log)

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Any
 
-from fastdl.cli import report
-from fastdl.cli.grid import OUTCOMES
-from fastdl.cli.words import counted
+from fastdl._cli import report
+from fastdl._cli.grid import OUTCOMES
+from fastdl._cli.words import counted
 
 STYLE = """\
 :root { color-scheme: light dark; --text: #1c2024; --soft: #5b6470; --back: #fff; --card: #f5f6f8;
