@@ -34,6 +34,10 @@ def fastdl_c(*macros: tuple[str, str]) -> dict:
     return {"sources": [CONSUMERS / "with_fastdl.c"], "define_macros": list(macros)}
 
 
+def producer() -> dict:
+    return {"sources": [CONSUMERS / "producer.c"]}
+
+
 def axpy() -> dict:
     """The example of the C guide."""
     return {"sources": [ROOT / "docs/examples/c/axpy.c"]}
@@ -84,6 +88,7 @@ MODULES = {
     "loops": loops_c,
     "axpy": axpy,
     "direct": direct,
+    "producer": producer,
     "with_fastdl": fastdl_c,
     "with_fastdl_alone": lambda: fastdl_c(("HEADER_ALONE", "1")),
     "with_fastdl_limited": lambda: fastdl_c(("Py_LIMITED_API", "0x030a0000")),
@@ -100,7 +105,7 @@ def build(name: str) -> Path:
     extension = Extension(
         name,
         sources,
-        depends=[*map(str, (*MEMORY.glob("*.h"), *(ROOT / "include/fastdl").glob("*.h")))],
+        depends=[*map(str, (*MEMORY.glob("*.h"), *(ROOT / "include/fastdl").glob("*.[ch]")))],
         include_dirs=[str(ROOT / "include"), *map(str, parts.pop("include_dirs", []))],
         extra_compile_args=[
             *(CPP if sources[0].endswith(".cpp") else C),

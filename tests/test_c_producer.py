@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import fastdl
+from fastdl._core import exchange
 from tests.support.build import extension
 from tests.support.c_producers import ALONE, INSTALLED, LIMITED_API, WORLDS, given
 from tests.support.ctypes_dlpack import (
@@ -31,7 +32,7 @@ with_a_gil = pytest.mark.skipif(
     reason="without a GIL there is no limited API, and types die later",
 )
 
-consumer = extension("consumer")
+consumer, hostile = extension("consumer"), extension("hostile")
 
 KINDS = {
     f"{name}: {kind}": getattr(api, kind)
@@ -97,6 +98,22 @@ def test_a_table_that_is_native(kind, array):
     held.delete()
     assert x.__dlpack_device__() == (1, 0)
     assert x.__dlpack_info__() == 130
+
+
+@every_kind
+def test_what_it_lends_is_not_checked_again(kind):
+    class Derived(kind):
+        pass
+
+    class WithAnotherTable(kind):
+        __dlpack_c_exchange_api__ = hostile.table_capsule(hostile.table())
+
+    def is_checked(cls):
+        return bool(exchange.facts_of(cls) & exchange.TYPE_CHECKED)
+
+    assert is_checked(kind)
+    assert is_checked(Derived)
+    assert not is_checked(WithAnotherTable)
 
 
 @every_world
@@ -500,7 +517,7 @@ def test_deleters_when_the_interpreter_is_gone(api, when):
         from tests.support import c_producers
         from tests.test_c_producer import ways_to_hold
         api = c_producers.WORLDS[{next(name for name in WORLDS if WORLDS[name] is api)!r}]
-        consumer = extension("consumer")
+        consumer, hostile = extension("consumer"), extension("hostile")
         held = []
         for i in range(100):
             x = c_producers.given(api.Lending, np.arange(3.0), owned_by_self=i % 2)

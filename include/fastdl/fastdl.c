@@ -656,10 +656,23 @@ static PyObject *fastdl_class_attribute_(PyObject *value, PyTypeObject *type)
     return result;
 }
 
+/* FASTDL_PRODUCER's tables check what they lend, so consumers need not. Their capsules are marked
+ * by a context that nobody else has a reason to set: the address right after the table. It is
+ * compared, and never followed. */
+static int fastdl_mark_as_producer_(PyObject *capsule, const DLPackExchangeAPI *table)
+{
+    return PyCapsule_SetContext(capsule, (void *)(uintptr_t)(table + 1));
+}
+
+static int fastdl_is_of_producer_(PyObject *capsule, const DLPackExchangeAPI *table)
+{
+    return PyCapsule_GetContext(capsule) == (const void *)(table + 1);
+}
+
 /* Looks in one class of `type`. 1: the search is over, *table is what it found. 0: look on. -1: an
  * exception. */
 static int fastdl_published_here_(PyTypeObject *type, PyObject *attributes,
-                                  const DLPackExchangeAPI **table)
+                                  const DLPackExchangeAPI **table, int *is_checked)
 {
     static const char *const names[] = {"__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"};
     PyObject *exporter;
@@ -678,9 +691,11 @@ static int fastdl_published_here_(PyTypeObject *type, PyObject *attributes,
         Py_DECREF(value);
         if (capsule == NULL && PyErr_Occurred())
             return -1;
-        if (capsule != NULL && PyCapsule_IsValid(capsule, "dlpack_exchange_api"))
+        if (capsule != NULL && PyCapsule_IsValid(capsule, "dlpack_exchange_api")) {
             *table = fastdl_usable_table(
                 (const DLPackExchangeAPI *)PyCapsule_GetPointer(capsule, "dlpack_exchange_api"));
+            *is_checked = *table != NULL && fastdl_is_of_producer_(capsule, *table);
+        }
         Py_XDECREF(capsule);
         if (*table != NULL)
             return 1;
@@ -693,19 +708,22 @@ static int fastdl_published_here_(PyTypeObject *type, PyObject *attributes,
 /* Finds the table that `type` publishes: *table, and *provider, the class of its MRO that has it, a
  * new reference; NULL there if none. It counts only if no class before its provider in the MRO
  * defines `__dlpack__`: a subclass that overrides the export means it. Only capsules count; the
- * integer of older libraries cannot be checked before it is followed. */
+ * integer of older libraries cannot be checked before it is followed. *is_checked: whether its
+ * borrowing slot checks what it lends. */
 static int fastdl_published_table_(PyTypeObject *type, const DLPackExchangeAPI **table,
-                                   PyObject **provider)
+                                   PyObject **provider, int *is_checked)
 {
     PyObject *mro = fastdl_mro_(type);
     Py_ssize_t count = mro == NULL ? 0 : PyTuple_Size(mro);
     int found = 0;
     *table = NULL;
     *provider = NULL;
+    *is_checked = 0;
     for (Py_ssize_t i = 0; i < count && found == 0; i++) {
         PyObject *base = PyTuple_GetItem(mro, i);
         PyObject *attributes = fastdl_of_type_((PyTypeObject *)base, "__dict__");
-        found = attributes == NULL ? -1 : fastdl_published_here_(type, attributes, table);
+        found =
+            attributes == NULL ? -1 : fastdl_published_here_(type, attributes, table, is_checked);
         Py_XDECREF(attributes);
         if (*table != NULL) {
             Py_INCREF(base);
@@ -1817,7 +1835,7 @@ FASTDL_SHARED_ int fastdl_describe_type(PyTypeObject *type, fastdl_record *recor
                                         const fastdl_peer_fact **peer)
 {
     PyObject *method, *provider;
-    int named = fastdl_has_names_(type);
+    int named = fastdl_has_names_(type), is_checked;
     memset(record, 0, sizeof(*record));
     *peer = named > 0 ? fastdl_find_peer_(type) : fastdl_no_peer_();
     if (named <= 0 || *peer == NULL)
@@ -1827,11 +1845,13 @@ FASTDL_SHARED_ int fastdl_describe_type(PyTypeObject *type, fastdl_record *recor
         record->api = &fastdl_traced_table_;
         return 0;
     }
-    if (fastdl_published_table_(type, &record->api, &provider) < 0)
+    if (fastdl_published_table_(type, &record->api, &provider, &is_checked) < 0)
         return -1;
     if (provider != NULL) {
         record->facts |= FASTDL_TYPE_NATIVE;
         record->lend = record->api->dltensor_from_py_object_no_sync;
+        if (is_checked)
+            record->facts |= FASTDL_TYPE_CHECKED;
         if (record->facts & FASTDL_TYPE_TRUSTED) {
             /* The library's own class is trusted, not a foreign class that derives from it. */
             const fastdl_peer_fact *own = fastdl_peer_of_((PyTypeObject *)provider);
@@ -2203,7 +2223,7 @@ static int fastdl_check_view_(fastdl_view *view)
 static int fastdl_complete_slow_path_(PyObject *obj, fastdl_view *view, uint32_t facts)
 {
     const DLTensor *dl = &view->dl;
-    if ((!(facts & FASTDL_TYPE_TRUSTED) || (uint32_t)dl->ndim > FASTDL_MAX_NDIM ||
+    if ((!(facts & FASTDL_TYPE_SOUND) || (uint32_t)dl->ndim > FASTDL_MAX_NDIM ||
          dl->strides == NULL || dl->data == NULL || dl->byte_offset != 0) &&
         fastdl_check_view_(view) < 0)
         return -1;
@@ -3421,7 +3441,12 @@ typedef struct {
 static int fastdl_read_keywords_(PyObject *const *values, Py_ssize_t count, PyObject *names,
                                  fastdl_asked_ *asked)
 {
-    static const char *const keywords[] = {"stream", "max_version", "dl_device", "copy", "version"};
+    /* No two are equally long, so at most one is compared. */
+    static const struct {
+        const char *name;
+        Py_ssize_t length;
+    } keywords[] = {
+        {"stream", 6}, {"max_version", 11}, {"dl_device", 9}, {"copy", 4}, {"version", 7}};
     PyObject **places[5];
     memset(asked, 0, sizeof(*asked));
     places[0] = &asked->stream;
@@ -3436,9 +3461,9 @@ static int fastdl_read_keywords_(PyObject *const *values, Py_ssize_t count, PyOb
     for (Py_ssize_t i = 0; names != NULL && i < PyTuple_Size(names); i++) {
         PyObject *name = PyTuple_GetItem(names, i);
         int k = 0;
-        while (k < 5 && PyUnicode_CompareWithASCIIString(name, keywords[k]) != 0)
+        while (k < 5 && PyUnicode_GetLength(name) != keywords[k].length)
             k++;
-        if (k == 5) {
+        if (k == 5 || PyUnicode_CompareWithASCIIString(name, keywords[k].name) != 0) {
             PyErr_Format(PyExc_TypeError, "__dlpack__() got an unexpected keyword argument '%U'",
                          name);
             return -1;
@@ -3953,7 +3978,9 @@ static int fastdl_publish_(PyTypeObject *type, fastdl_producer *producer)
     if (result != 0)
         return result < 0 ? -1 : 0;
     values[0] = PyCapsule_New(&producer->api, "dlpack_exchange_api", NULL);
-    values[1] = PyLong_FromVoidPtr(&producer->api);
+    if (values[0] != NULL)
+        (void)fastdl_mark_as_producer_(values[0], &producer->api);
+    values[1] = PyErr_Occurred() ? NULL : PyLong_FromVoidPtr(&producer->api);
     for (int i = 0; i < 3; i++)
         values[2 + i] = PyErr_Occurred() ? NULL : PyDescr_NewMethod(type, &producer->methods[i]);
     if (!PyErr_Occurred())

@@ -1289,6 +1289,7 @@ static inline int fastdl_default_stream(DLDeviceType type, int32_t id, void **ou
 enum {
     FASTDL_TYPE_NATIVE = 1,      /* the table is the library's own: `__dlpack__` may do better */
     FASTDL_TYPE_PROTOCOL = 2,    /* the table is over `__dlpack__`: there is no better one */
+    FASTDL_TYPE_CHECKED = 4,     /* its table checks what it lends: FASTDL_PRODUCER's do */
     FASTDL_TYPE_READ_ONLY = 8,   /* a capsule without flags is read-only all the same */
     FASTDL_TYPE_HAS_DLPACK = 16, /* has `__dlpack__` on the type; a proxy may on the instance */
     FASTDL_TYPE_ASK_BITS = 32, /* a lazy conjugate or negative, or int4: the table exports it raw */
@@ -1306,7 +1307,8 @@ enum {
     FASTDL_TYPE_ASK_DTYPE = 65536,    /* `__dlpack__` ends the process for other than numbers; its
                                          buffer shows quantised ones as integers */
     FASTDL_TYPE_ASK_DELETED = 131072, /* may have given up its memory, and does not say so */
-    FASTDL_TYPE_ASK_VALUES = FASTDL_TYPE_ASK_BITS | FASTDL_TYPE_ASK_NULLS
+    FASTDL_TYPE_ASK_VALUES = FASTDL_TYPE_ASK_BITS | FASTDL_TYPE_ASK_NULLS,
+    FASTDL_TYPE_SOUND = FASTDL_TYPE_TRUSTED | FASTDL_TYPE_CHECKED
 };
 
 /* Keywords of `__dlpack__`. */
@@ -1746,14 +1748,14 @@ static inline void fastdl_fold_offset_(DLTensor *dl)
     }
 }
 
-/* Completes a view that the borrowing slot of a table filled in. Sizes from a trusted table are not
+/* Completes a view that the borrowing slot of a table filled in. Sizes from a sound table are not
  * checked again, which would take a third of the time of its call. */
 FASTDL_HOT_ int fastdl_complete_view_(PyObject *obj, fastdl_view *view, uint32_t facts)
 {
     const DLTensor *dl = &view->dl;
     uint32_t last = (uint32_t)dl->ndim - 1; /* wraps for no dimensions: the slow path */
-    if (FASTDL_LIKELY_(facts & FASTDL_TYPE_TRUSTED && last < FASTDL_MAX_NDIM &&
-                       dl->strides != NULL && dl->data != NULL && dl->byte_offset == 0) &&
+    if (FASTDL_LIKELY_(facts & FASTDL_TYPE_SOUND && last < FASTDL_MAX_NDIM && dl->strides != NULL &&
+                       dl->data != NULL && dl->byte_offset == 0) &&
         /* The quick part of fastdl_check_bits */
         FASTDL_LIKELY_(FASTDL_LIKELY_(dl->dtype.code == kDLFloat)
                            ? dl->strides[last] & 1 && dl->shape[last] > 1

@@ -95,6 +95,7 @@ TYPE_KEEP: int
 TYPE_STREAM_NONE_SYNCS: int
 TYPE_UNORDERED: int
 TYPE_NO_STREAM: int
+TYPE_CHECKED: int
 KEYWORDS: dict[str, int]
 
 def install(module: ModuleType) -> None: ...

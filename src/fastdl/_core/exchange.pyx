@@ -24,11 +24,11 @@ from fastdl._core.native cimport (
     fastdl_is_as_announced_, fastdl_is_tensor_type, fastdl_keyword_fact, fastdl_keywords,
     fastdl_mro_, fastdl_of_type_, fastdl_peer_fact, fastdl_peer_of_, fastdl_raise_no_tensor,
     fastdl_record, fastdl_refused_keyword, fastdl_request_capsule_, FASTDL_RUNTIME, fastdl_runtime,
-    FASTDL_TYPE_ASK_VALUES, FASTDL_TYPE_BUFFER, FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_KEEP,
-    FASTDL_TYPE_NATIVE, FASTDL_TYPE_NO_STREAM, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_STREAM_NONE_SYNCS,
-    FASTDL_TYPE_TRUSTED, FASTDL_TYPE_UNORDERED, fastdl_usable_table, fdl_acquire, fdl_ask_quickly,
-    fdl_copy_compact, fdl_keep_also, fdl_means_host, fdl_order, fdl_special, FDL_TAG_OFFSET,
-    fdl_tensor_borrow, fdl_type_find, fdl_types,
+    FASTDL_TYPE_ASK_VALUES, FASTDL_TYPE_BUFFER, FASTDL_TYPE_CHECKED, FASTDL_TYPE_HAS_DLPACK,
+    FASTDL_TYPE_KEEP, FASTDL_TYPE_NATIVE, FASTDL_TYPE_NO_STREAM, FASTDL_TYPE_PROTOCOL,
+    FASTDL_TYPE_SOUND, FASTDL_TYPE_STREAM_NONE_SYNCS, FASTDL_TYPE_UNORDERED, fastdl_usable_table,
+    fdl_acquire, fdl_ask_quickly, fdl_copy_compact, fdl_keep_also, fdl_means_host, fdl_order,
+    fdl_special, FDL_TAG_OFFSET, fdl_tensor_borrow, fdl_type_find, fdl_types,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object, take_capsule, tensor_table
 from fastdl._core.errors import name_of, type_name
@@ -118,7 +118,7 @@ cdef int describe(PyTypeObject *type, fastdl_record *record) except -1:
         record.api = table
         record.lend = table.dltensor_from_py_object_no_sync
         record.facts |= FASTDL_TYPE_NATIVE
-        record.facts &= ~<uint32_t>FASTDL_TYPE_TRUSTED
+        record.facts &= ~<uint32_t>FASTDL_TYPE_SOUND
     if record.api is tensor_table() and cls is Tensor:
         record.lend = NULL
         record.borrow = fdl_tensor_borrow
@@ -180,6 +180,7 @@ TYPE_KEEP = FASTDL_TYPE_KEEP
 TYPE_STREAM_NONE_SYNCS = FASTDL_TYPE_STREAM_NONE_SYNCS
 TYPE_UNORDERED = FASTDL_TYPE_UNORDERED
 TYPE_NO_STREAM = FASTDL_TYPE_NO_STREAM
+TYPE_CHECKED = FASTDL_TYPE_CHECKED
 
 
 cdef dict read_keywords():

@@ -73,6 +73,8 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
         FASTDL_TYPE_UNORDERED
         FASTDL_TYPE_NO_STREAM
         FASTDL_TYPE_TRUSTED
+        FASTDL_TYPE_CHECKED
+        FASTDL_TYPE_SOUND
         FASTDL_TYPE_BUFFER
 
 
