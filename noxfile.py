@@ -75,6 +75,7 @@ HEADERS = {
     "dlpack.h": ((C, CXX17), ("",), None),
     "fastdl.h": ((C, CXX17), ("", "-DPy_LIMITED_API=0x030a0000", "-DFASTDL_NO_PYTHON"), None),
     "fastdl.c": ((C, CXX17), ("", "-DPy_LIMITED_API=0x030a0000"), None),
+    "launch.h": ((C, CXX17), ("", "-DFASTDL_NO_PYTHON"), None),
     "tensor.h": ((CXX17, CXX20), ("",), None),
     "mdspan.h": ((CXX17, CXX20), ("",), None),
     "nanobind.h": ((CXX17, CXX20), ("",), "nanobind"),

@@ -117,6 +117,41 @@ def result_tensor() -> Subjects:
     )
 
 
+# ---- the key of a launch --------------------------------------------------------------------
+
+
+def by_attributes(*tensors) -> tuple:
+    """What is in the key of fastdl.signature, as a compiler of kernels in Python reads it."""
+    return tuple((x.dtype, x.shape, x.stride(), x.device, x.data_ptr() % 16 == 0) for x in tensors)
+
+
+def by_array_attributes(*arrays) -> tuple:
+    return tuple(
+        (x.dtype, x.shape, x.strides, x.flags.writeable, x.ctypes.data % 16 == 0) for x in arrays
+    )
+
+
+def signatures(sources: list, attributes: Callable, **floors: Callable) -> Subjects:
+    callees = {"fastdl": fastdl.signature, "attributes": attributes, **floors}
+    c, python = functions(sources, callees)
+    names = {f"x{i}": source for i, source in enumerate(sources)}
+    statement = f"f({', '.join(names)}, into=into)"
+    into = bytearray(24 * len(sources))
+    packing = in_python("and its values", statement, f=fastdl.signature, into=into, **names)
+    return c, [*python, packing]
+
+
+def sign_torch() -> Subjects:
+    tensors, direct = [torch_tensor() for _ in range(3)], load("direct")
+    direct.use(table(tensors[0]))
+    own = load("with_tvm_ffi").three
+    return signatures(tensors, by_attributes, **{"torch's table": direct.three, "tvm_ffi": own})
+
+
+def sign_numpy() -> Subjects:
+    return signatures([numpy_array()], by_array_attributes)
+
+
 # ---- a function of some tensors -------------------------------------------------------------
 
 
@@ -168,6 +203,8 @@ GROUPS = {
     "borrow_numpy": borrow_numpy,
     "borrow_tensor": borrow_tensor,
     "borrow_producer": borrow_producer,
+    "sign_torch": sign_torch,
+    "sign_numpy": sign_numpy,
     "result_numpy": result_numpy,
     "result_torch": result_torch,
     "result_tensor": result_tensor,

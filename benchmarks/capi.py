@@ -1,5 +1,6 @@
 """The budgets of the C API, and its rows of the report; calls.py measures."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmarks.budgets import VIEWS, Comparison, compare
@@ -44,6 +45,12 @@ RESULTS = (
     Result("result_numpy", "a result, ndarray", "PyArray_SimpleNew", nanoseconds=90),
     Result("result_torch", "a result, torch", "torch's table", over_floor=1.15),
     Result("result_tensor", "a result, Tensor", "its table"),
+)
+
+#: Keys of launches.
+SIGNATURES = (
+    Result("sign_torch", "signature(3 torch)", "torch's table", over_floor=1.3),
+    Result("sign_numpy", "signature(ndarray)", "an empty call", nanoseconds=50),
 )
 
 #: What else is done with each source: subject -> what it is, in addition to fastdl_borrow.
@@ -119,11 +126,30 @@ def rows(groups: dict[str, Samples | str], check: bool, slack: float) -> list[Ro
         found.append(compare(c, "c", groups, slack))
         if r.nanoseconds is not None and not check:
             found.append(cost(r, r.what, groups[f"c/{r.group}"]))
+    for r in SIGNATURES:
+        found += signing(r, groups, check, slack)
     for c in calling():
         for prefix in VIEWS:
             if measured(c, groups[f"{prefix}/{c.group}"]):
                 found.append(compare(c, prefix, groups, slack))
     return found
+
+
+def signing(
+    r: Result, groups: dict[str, Samples | str], check: bool, slack: float
+) -> Iterator[Row]:
+    for prefix in VIEWS:
+        yield compare(
+            Comparison(r.group, r.what, "attributes", "an empty call", None), prefix, groups, slack
+        )
+    if r.over_floor is not None:
+        yield compare(Comparison(r.group, r.what, r.floor, "", r.over_floor), "c", groups, slack)
+    if r.nanoseconds is not None and not check:
+        yield cost(r, r.what, groups[f"c/{r.group}"])
+    packed = Comparison(
+        r.group, f"{r.what} and its values", "fastdl", "", None, ours="and its values"
+    )
+    yield compare(packed, "python", groups, slack)
 
 
 def cost(source: Source | Result, what: str, samples: Samples | str) -> Row:

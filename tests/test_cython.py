@@ -51,7 +51,7 @@ def documented_example():
 def place():
     """The folder of the modules `names`, of names.pyx and the example, in C, and `names_cpp`."""
     made = folder() / "cython"
-    made.mkdir()
+    made.mkdir(exist_ok=True)  # a worker of pytest-xdist may come back to this module
     source = (SOURCES / "names.pyx").read_text()
     for table, names in (("DTYPES", DTYPES), ("ENUMERATORS", ENUMERATORS)):
         source += f"{table} = {{{', '.join(f'{name!r}: fastdl.{name}' for name in names)}}}\n"

@@ -43,6 +43,10 @@ def test_import_fastdl_imports_no_other_package():
     assert foreign(added) == set()
 
 
+def test_what_is_slow_to_import_stays_unloaded():
+    assert not {"typing", "inspect", "dataclasses"} & modules_added_by("import fastdl")
+
+
 def test_bridges_to_libraries_stay_unloaded():
     added = modules_added_by("import fastdl")
     assert not {name for name in added if name.startswith("fastdl._bridges._")}

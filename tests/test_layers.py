@@ -15,7 +15,10 @@ SOURCE = ROOT / "src" / "fastdl"
 
 # From the bottom up. A file belongs to the first entry that its path begins with.
 LAYERS = (
-    ("the ABI and the public header", ("fastdl/dlpack.h", "fastdl/fastdl.", "__init__.pxd")),
+    (
+        "the ABI and the public header",
+        ("fastdl/dlpack.h", "fastdl/fastdl.", "fastdl/launch.h", "__init__.pxd"),
+    ),
     (
         "memory",
         ("_memory/",),

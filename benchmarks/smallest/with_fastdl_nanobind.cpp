@@ -2,6 +2,7 @@
 //
 // take(x): a float32 vector on the host, bound by nanobind with fastdl's caster.
 
+#define FASTDL_IMPLEMENTATION
 #include <fastdl/nanobind.h>
 
 static volatile float sink; // so that the tensor is read

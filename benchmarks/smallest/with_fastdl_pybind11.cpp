@@ -2,6 +2,7 @@
 //
 // take(x): a float32 vector on the host, bound by pybind11 with fastdl's caster.
 
+#define FASTDL_IMPLEMENTATION
 #include <fastdl/pybind11.h>
 
 static volatile float sink; // so that the tensor is read

@@ -1764,13 +1764,11 @@ FASTDL_HOT_ int fastdl_complete_view_(PyObject *obj, fastdl_view *view, uint32_t
     return fastdl_state_.cold->complete_view(obj, view, facts);
 }
 
-FASTDL_HOT_ int fastdl_borrow(PyObject *obj, fastdl_view *view)
+/* fastdl_borrow of an object of whose type this is known. */
+FASTDL_HOT_ int fastdl_borrow_by_(PyObject *obj, const fastdl_record *record, fastdl_view *view)
 {
-    const fastdl_record *record = fastdl_known_(Py_TYPE(obj));
     view->flags = 0;
     view->own_ = NULL;
-    if (FASTDL_UNLIKELY_(record == NULL))
-        return -1;
     view->api_ = record->api;
     if (record->lend != NULL) {
         view->dl.ndim = -1; /* detects a slot that fills in nothing */
@@ -1782,6 +1780,15 @@ FASTDL_HOT_ int fastdl_borrow(PyObject *obj, fastdl_view *view)
         return fastdl_state_.cold->borrow_owned(obj, view, record);
     view->size_ = sizeof(fastdl_view);
     return record->borrow(obj, view);
+}
+
+FASTDL_HOT_ int fastdl_borrow(PyObject *obj, fastdl_view *view)
+{
+    const fastdl_record *record = fastdl_known_(Py_TYPE(obj));
+    if (FASTDL_LIKELY_(record != NULL))
+        return fastdl_borrow_by_(obj, record, view);
+    fastdl_init(view);
+    return -1;
 }
 
 static inline void fastdl_init(fastdl_view *view)

@@ -15,7 +15,14 @@ from fastdl._convert.producing import producer
 from fastdl._core.device import Device, DeviceType
 from fastdl._core.dtype import DType
 from fastdl._core.errors import CopyRequiredError
-from fastdl._core.exchange import MAX_VERSION, exchange_api, from_dlpack, register_exchange_api
+from fastdl._core.exchange import (
+    MAX_VERSION,
+    exchange_api,
+    from_dlpack,
+    register_exchange_api,
+    signature,
+)
+from fastdl._core.launch import signer
 from fastdl._core.tensor import Tensor, empty
 from fastdl._protocol.pointer import from_pointer
 from fastdl._protocol.streams import use_stream
@@ -52,5 +59,7 @@ __all__ = [
     "get_sources",
     "producer",
     "register_exchange_api",
+    "signature",
+    "signer",
     "use_stream",
 ]

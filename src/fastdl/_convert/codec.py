@@ -14,18 +14,20 @@ The header, in little-endian order:
 The bytes follow from it: the elements without gaps, as they are in memory.
 """
 
-from typing import Any
-
 from fastdl._convert.asarray import asarray
 from fastdl._convert.pickling import COLUMN_MAJOR, ROW_MAJOR, compact, unpickle
 from fastdl._core import tensor as core
+
+TYPE_CHECKING = False  # as in typing, which `import fastdl` can do without
+if TYPE_CHECKING:
+    from typing import Any
 
 MAGIC, VERSION = b"fdl", 1
 IN_COLUMNS, PADDED = 1, 2  # flags
 FIXED = 10  # bytes before the dimensions
 
 
-def encode(x: Any, /) -> tuple[bytes, memoryview]:
+def encode(x: "Any", /) -> tuple[bytes, memoryview]:
     """A header and the bytes of a host tensor, to send them; `decode` makes a tensor of both.
 
     `x` is a Tensor or whatever `asarray` takes. The header has 10 bytes and 8 for each dimension,
@@ -53,7 +55,7 @@ def encode(x: Any, /) -> tuple[bytes, memoryview]:
     return b"".join([bytes(fixed), *(n.to_bytes(8, "little") for n in shape)]), memoryview(memory)
 
 
-def decode(header: Any, buffer: Any, /) -> core.Tensor:
+def decode(header: "Any", buffer: "Any", /) -> core.Tensor:
     """A Tensor on `buffer`, which it keeps: what `encode` described in `header`, without a copy.
 
     Both are bytes or other objects with a buffer, from any source: what they say is checked. The

@@ -2,9 +2,10 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import Any, Protocol, TypeAlias
 
-from typing_extensions import CapsuleType
+from typing_extensions import Buffer, CapsuleType
 
 from fastdl._core.device import _DeviceLike
+from fastdl._core.launch import Signer
 from fastdl._core.tensor import Tensor
 
 # The generations of the protocol differ in their keywords, and all of them will do.
@@ -83,6 +84,28 @@ def register_exchange_api(cls: type, table: CapsuleType | int, /) -> None:
     TypeError: expected a fastdl.Tensor, got '__main__.My': this is fastdl.Tensor's exchange table
     """
 
+def signature(*tensors: object, into: Buffer | None = None) -> bytes:
+    """The key of a launch, as bytes: equal if a kernel that was compiled for one call serves the other.
+
+    tensors: anything that fastdl.from_dlpack takes, except capsules. The key contains the element type,
+        the number of dimensions, the sizes, the strides, the device, the alignment of the first element
+        up to 16 bytes, and whether the tensor is read-only; `fastdl.signer` makes a function that
+        leaves some of it out.
+    into: a writable buffer that receives the address, the sizes and the strides of each tensor, as
+        64-bit integers one after the other, for kernels that take them so; `fastdl.signer` has other
+        layouts.
+
+    Nothing is synchronised and nothing is kept: addresses are valid as long as the tensors are. Keys
+    are of this process: do not store them. Costs little more than to borrow each tensor.
+
+    TypeError, BufferError: as from_dlpack, with the number of the argument. ValueError: `into` is too
+    small. BufferError: it is not writable.
+
+    >>> compiled = {fastdl.signature(np.ones((2, 3), np.float32))}
+    >>> fastdl.signature(np.zeros((2, 3), np.float32)) in compiled
+    True
+    """
+
 # What follows is only for fastdl's own Python layer.
 
 MAX_VERSION: tuple[int, int]
@@ -112,3 +135,12 @@ def is_producer(x: object) -> bool: ...
 def has_native_table(x: object) -> bool: ...
 def ask(x: object) -> Tensor: ...
 def finish(x: object, tensor: Tensor | None, device: object, stream: object) -> Tensor: ...
+def make_signer(
+    dtype: bool,
+    device: bool,
+    readonly: bool,
+    sizes: int,
+    strides: int,
+    alignment: int,
+    layout: str,
+) -> Signer: ...

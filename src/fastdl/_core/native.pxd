@@ -307,3 +307,19 @@ cdef extern from "_core/views.h":
 
 cdef extern from "_memory/copy.h" nogil:
     void fdl_copy_compact(const DLTensor *source, uint64_t flags, void *target)
+
+
+cdef extern from "_core/launch.h":
+    ctypedef struct fastdl_signature_rules:
+        uint8_t dtype
+        uint8_t device
+        uint8_t read_only
+        uint8_t sizes
+        uint8_t strides
+        uint32_t alignment
+
+    const fastdl_signature_rules fastdl_every_difference
+
+    object fdl_make_signer(
+        const fastdl_signature_rules *rules, object layout, object doc,
+        const fastdl_record *(*discover)(PyTypeObject *) except NULL)
