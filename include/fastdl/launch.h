@@ -13,7 +13,18 @@
 #ifndef FASTDL_LAUNCH_H_
 #define FASTDL_LAUNCH_H_
 
+#include <string.h>
+
 #include "fastdl.h"
+
+#if defined(__cplusplus) && defined(__clang__)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wold-style-cast"
+#elif defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wold-style-cast"
+#pragma GCC diagnostic ignored "-Wuseless-cast"
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -211,6 +222,12 @@ static inline int fastdl_pack(const DLTensor *tensor, const char *layout, void *
 
 #ifdef __cplusplus
 } /* extern "C" */
+#endif
+
+#if defined(__cplusplus) && defined(__clang__)
+#pragma clang diagnostic pop
+#elif defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
 #endif
 
 #endif /* FASTDL_LAUNCH_H_ */
