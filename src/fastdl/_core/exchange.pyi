@@ -5,7 +5,7 @@ from typing import Any, Protocol, TypeAlias
 from typing_extensions import Buffer, CapsuleType
 
 from fastdl._core.device import _DeviceLike
-from fastdl._core.launch import Signer
+from fastdl._core.launch import _Signer
 from fastdl._core.tensor import Tensor
 
 # The generations of the protocol differ in their keywords, and all of them will do.
@@ -143,4 +143,4 @@ def make_signer(
     strides: int,
     alignment: int,
     layout: str,
-) -> Signer: ...
+) -> _Signer: ...

@@ -8,9 +8,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    Part = Literal["exact", "coarse"] | None
+    _Part = Literal["exact", "coarse"] | None
 
-    class Signer(Protocol):
+    class _Signer(Protocol):
         """What `signer` returns."""
 
         def __call__(self, *tensors: object, into: Buffer | None = None) -> bytes: ...
@@ -32,11 +32,11 @@ def signer(
     dtype: bool = True,
     device: bool = True,
     readonly: bool = True,
-    sizes: "Part" = "exact",
-    strides: "Part" = "exact",
+    sizes: "_Part" = "exact",
+    strides: "_Part" = "exact",
     alignment: int = 16,
     layout: str = "pNS",
-) -> "Signer":
+) -> "_Signer":
     """A function like `fastdl.signature`, whose keys contain what kernels are compiled for.
 
     dtype, device, readonly: whether keys differ if the tensors do in that.
