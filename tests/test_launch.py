@@ -1,9 +1,11 @@
 """signature and signer: keys of launches, and the values that kernels take."""
 
 import ctypes
+import gc
 import importlib.util
 import struct
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -245,6 +247,26 @@ def test_the_buffer_is_free_again_after_a_failure():
             SIGN(*tensors, into=buffer)
         buffer.append(0)
         del buffer[-1]
+
+
+def test_a_key_keeps_nothing():
+    class Owned(Exporter):
+        def __init__(self):
+            self.array = np.ones(3)
+
+        def __dlpack__(self, **keywords):
+            return self.array.__dlpack__(**keywords)
+
+    x = Owned()
+    array = weakref.ref(x.array)
+    assert SIGN(x, x) != b""
+    with pytest.raises(TypeError):
+        SIGN(x, [])
+    with pytest.raises(ValueError, match="end before argument 1"):
+        SIGN(x, into=bytearray(1))
+    del x
+    gc.collect()
+    assert array() is None
 
 
 def test_a_signer_outlives_its_making():

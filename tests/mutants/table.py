@@ -13,6 +13,7 @@ from tests.mutants.header import CHECKS, INTERRUPTS, NEGOTIATION
 from tests.mutants.memory import MEMORIES
 from tests.mutants.ordering import EDGES, EVENTS, PRODUCERS, WORK_STREAMS
 from tests.mutants.policy import COPY_POLICY
+from tests.mutants.producing import PRODUCING
 from tests.mutants.tensor import ELEMENTS, REMEMBERED, WHOLE_VIEWS
 
 MUTANTS = [
@@ -45,4 +46,5 @@ MUTANTS = [
     *FORMS,
     *CONVERSIONS,
     *QUICK_IMPORTS,
+    *PRODUCING,
 ]

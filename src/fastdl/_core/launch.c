@@ -53,8 +53,8 @@ static int raise_packing(int fault, const char *layout, Py_ssize_t number, size_
 }
 
 /* Adds one argument, the one with this number, to the key, and to `into` if that has memory. */
-static int add(PyObject *argument, Py_ssize_t number, const knowledge *known, text *key,
-               const Py_buffer *into, size_t *used)
+static int add_argument(PyObject *argument, Py_ssize_t number, const knowledge *known, text *key,
+                        const Py_buffer *into, size_t *used)
 {
     const fastdl_record *record = fdl_type_find(Py_TYPE(argument));
     fastdl_view view;
@@ -107,7 +107,7 @@ static PyObject *sign(PyObject *self, PyObject *const *arguments, Py_ssize_t cou
     key.bytes = key.first;
     key.length = 0;
     key.room = sizeof(key.first);
-    while (done < count && add(arguments[done], done + 1, known, &key, &into, &used) == 0)
+    while (done < count && add_argument(arguments[done], done + 1, known, &key, &into, &used) == 0)
         done++;
     if (done == count)
         result = PyBytes_FromStringAndSize(key.bytes, (Py_ssize_t)key.length);
