@@ -9,7 +9,15 @@ pytestmark = pytest.mark.slow
 
 LOAD = "from benchmarks import native; print(*(native.load(name) and name for name in {!r}))"
 NEEDS = {"with_nanobind": "nanobind", "with_pybind11": "pybind11", "with_tvm_ffi": "tvm_ffi"}
-HERE = ("loops", "axpy", "direct", "with_fastdl", "with_fastdl_alone", "with_fastdl_limited")
+HERE = (
+    "loops",
+    "producer",
+    "axpy",
+    "direct",
+    "with_fastdl",
+    "with_fastdl_alone",
+    "with_fastdl_limited",
+)
 
 
 @pytest.mark.parametrize("names", [HERE, *((name,) for name in NEEDS)], ids="-".join)
