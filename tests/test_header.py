@@ -330,15 +330,17 @@ def test_capsule_with_the_name_of_the_other_form(api, versioned):
 
 @every_world
 def test_nulls_that_a_library_exports_as_numbers(api):
-    """An array of PyArrow's tensors is asked, whatever form the capsule has."""
-    for kind in (Producer, OldProducer):
+    """An array of PyArrow's tensors is asked, whatever form the capsule has: as it is taken as it
+    came, and as it has to be wrapped."""
+    forms = (Producer, {"strides": (3, 1)}), (Producer, {}), (OldProducer, {"versioned": False})
+    for kind, form in forms:
         named = tensors_of_pyarrow(kind)
-        unsound = named(Given(versioned=kind is Producer), storage=Nulls(3))
+        unsound = named(Given(**form), storage=Nulls(3))
         for enter in (api.borrow, api.own):
             with pytest.raises(BufferError, match=r"missing values \(3 in all\)"):
                 enter(unsound)
             unsound.managed.assert_released()
-            unsound.managed = Given(versioned=kind is Producer)
+            unsound.managed = Given(**form)
 
 
 @every_world

@@ -1180,7 +1180,7 @@ static int fastdl_adopt_(PyObject *obj, DLManagedTensorVersioned *versioned,
     const DLTensor *tensor = versioned != NULL ? &versioned->dl_tensor : &legacy->dl_tensor;
     int endless = versioned != NULL ? versioned->deleter == NULL : legacy->deleter == NULL;
     uint64_t flags;
-    fastdl_wrapper_ *wrapper;
+    fastdl_wrapper_ *wrapper = NULL;
     fastdl_layout layout;
     fastdl_fault fault;
     if (!fastdl_has_succeeded_() || (versioned != NULL && fastdl_check_version(versioned) < 0))
@@ -1196,20 +1196,18 @@ static int fastdl_adopt_(PyObject *obj, DLManagedTensorVersioned *versioned,
     if (facts & FASTDL_TYPE_NO_STREAM &&
         fastdl_refuse_unordered_(obj, (int32_t)tensor->device.device_type) < 0)
         goto failed;
-    if (versioned != NULL && !endless && !(facts & FASTDL_TYPE_KEEP) &&
-        (tensor->strides != NULL || tensor->ndim == 0)) {
-        if (facts & FASTDL_TYPE_ASK_VALUES && fastdl_check_values_(obj, tensor, facts) < 0)
+    if (versioned == NULL || endless || facts & FASTDL_TYPE_KEEP ||
+        (tensor->strides == NULL && tensor->ndim > 0)) {
+        wrapper = fastdl_new_wrapper_(tensor, flags);
+        if (wrapper == NULL)
             goto failed;
+        tensor = &wrapper->managed.dl_tensor; /* which has strides */
+    }
+    if (facts & FASTDL_TYPE_ASK_VALUES && fastdl_check_values_(obj, tensor, facts) < 0)
+        goto failed;
+    if (wrapper == NULL) {
         *out = versioned;
         return 0;
-    }
-    wrapper = fastdl_new_wrapper_(tensor, flags);
-    if (wrapper == NULL)
-        goto failed;
-    if (facts & FASTDL_TYPE_ASK_VALUES &&
-        fastdl_check_values_(obj, &wrapper->managed.dl_tensor, facts) < 0) {
-        free(wrapper);
-        goto failed;
     }
     wrapper->versioned = versioned;
     wrapper->legacy = legacy;
@@ -1219,6 +1217,7 @@ static int fastdl_adopt_(PyObject *obj, DLManagedTensorVersioned *versioned,
     return 0;
 
 failed:
+    free(wrapper);
     if (versioned != NULL ? !fastdl_is_really_legacy(versioned)
                           : !fastdl_is_really_versioned(legacy))
         fastdl_discard_(versioned, legacy);
