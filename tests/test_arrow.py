@@ -280,7 +280,7 @@ def test_an_array_that_is_made_for_each_export_is_a_copy(copies):
 
     assert fastdl.asarray(Column()).is_copied is copies
     if copies:
-        with pytest.raises(fastdl.CopyRequiredError, match="its producer copied it"):
+        with pytest.raises(fastdl.CopyRequiredError, match="copied by its producer"):
             fastdl.convert(Column(), np.ndarray, copy=False)
     else:
         assert fastdl.convert(Column(), np.ndarray, copy=False).tolist() == [1, 2]

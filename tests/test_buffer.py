@@ -482,7 +482,7 @@ class Interfaces:
     [
         *(
             (x, r": make an array of its numbers first, for example .*\)")
-            for x in (1, [1, 2], (3,))
+            for x in (1, [1, 2], (3,), range(3))
         ),
         *((x, "") for x in (None, "text", object(), {})),
         (int, ": pass an object of this type, not the type itself"),

@@ -598,8 +598,34 @@ def test_a_copy_that_is_forbidden(library, case):
 
 def test_a_copy_that_the_producer_made_is_forbidden(library):
     x = new(Producer)(Given(flags=2))
-    with pytest.raises(fastdl.CopyRequiredError, match="its producer copied it"):
+    with pytest.raises(fastdl.CopyRequiredError, match="copied by its producer"):
         fastdl.convert(x, library(), copy=False)
+
+
+@pytest.mark.parametrize("keywords", [{}, {"device": "cpu"}], ids=["", "device"])
+def test_a_forbidden_copy_is_forbidden_to_the_producer(library, keywords):
+    """Who takes `copy` is asked once; of who does not, a second export shows whether it copied."""
+    memory = array.array("f", range(6))
+    answers = (Producer, [(None, (1, 3), None, False)]), (OldProducer, [None, None])
+    for kind, asked in answers:
+        versioned = kind is Producer
+        x = new(kind)(None, act=lambda x, v=versioned: Given(versioned=v, memory=memory).capsule())
+        x.asked = []
+        result = fastdl.convert(x, library(), copy=False, **keywords)
+        assert result.tensor.data_ptr == hostile.address(memory)
+        assert x.asked == asked
+
+
+@pytest.mark.parametrize("accept", [fastdl.from_dlpack, fastdl.asarray, "convert"])
+def test_a_capsule_of_a_copy_needs_no_further_one(library, accept):
+    """Whoever made the capsule has copied; `copy=False` is about what follows."""
+    like = library()
+    given = Given(flags=2)
+    if accept == "convert":
+        tensor = fastdl.convert(given.capsule(), like, copy=False).tensor
+    else:
+        tensor = accept(given.capsule(), copy=False)
+    assert tensor.data_ptr == hostile.address(given.owner().memory)
 
 
 def test_no_copy_where_none_is_needed(library):
@@ -671,7 +697,7 @@ def test_a_reader_that_copies(library):
 
     x = library(read=read)(None)
     assert fastdl.asarray(x).is_copied
-    with pytest.raises(fastdl.CopyRequiredError, match="its producer copied it"):
+    with pytest.raises(fastdl.CopyRequiredError, match="copied by its producer"):
         fastdl.convert(x, np.ndarray, copy=False)
 
 
@@ -697,7 +723,7 @@ def test_a_copy_of_what_cannot_be_read_otherwise(library):
         result = fastdl.convert(x, np.ndarray, copy=copy)
         assert result.tolist() == [0.0, 2.0, 4.0]
     assert fastdl.convert(x, fastdl.Tensor).is_copied
-    with pytest.raises(fastdl.CopyRequiredError, match="its producer copied it"):
+    with pytest.raises(fastdl.CopyRequiredError, match="copied by its producer"):
         fastdl.convert(x, np.ndarray, copy=False)
     with pytest.raises(BufferError, match="in another way"):
         fastdl.asarray(x)
@@ -899,11 +925,31 @@ def test_element_types_that_a_library_does_not_have(library, dtype, dtypes, hint
     assert fastdl.convert(source, library(dtypes={dtype, *dtypes})).tensor.dtype.name == dtype
 
 
-def test_vectors_for_a_library_without_vectors(library):
-    tensor = fastdl.empty(3, "float32x4")
-    with pytest.raises(BufferError, match=r"Array has no float32x4\. fastdl\.convert\(x, numpy\."):
-        fastdl.convert(tensor, library(dtypes={"float32", "float64"}))
-    assert fastdl.convert(tensor, np.ndarray).shape == (3, 4)
+@pytest.mark.parametrize("device", [(1, 0), CUDA], ids=["cpu", "cuda"])
+@pytest.mark.parametrize("lane", ["float32", "bfloat16"])
+def test_vectors_for_a_library_without_vectors(library, device, lane):
+    code, bits, _ = fastdl.DType(lane).__dlpack_data_type__()
+    x = new(Producer)(Given(dtype=(code, bits, 4), shape=(1,), device=device), device=device)
+    x = fastdl.from_dlpack(x)
+    like = library(dtypes={lane}, devices=ANYWHERE)
+    with pytest.raises(BufferError, match=f"Array has no {lane}x4. fastdl.*its lanes as") as caught:
+        fastdl.convert(x, like)
+    line = str(caught.value).partition("x4. ")[2].removesuffix(" has its lanes as elements")
+    lanes = eval(line, {"fastdl": fastdl, "x": x})
+    assert (lanes.dtype, lanes.shape, lanes.data_ptr) == (lane, (4,), x.data_ptr)
+    assert fastdl.convert(lanes, like).tensor.shape == (4,)
+
+
+@pytest.mark.parametrize(("dtype", "shape"), [("float32x4", ()), ("int4x2", (3,))])
+def test_vectors_that_cannot_be_viewed_as_their_lanes(library, dtype, shape):
+    x = fastdl.empty(shape, dtype)
+    line = "fastdl.convert(x, numpy.ndarray) has its lanes in a further dimension"
+    with pytest.raises(BufferError, match=f"Array has no {dtype}. {re.escape(line)}$"):
+        fastdl.convert(x, library(dtypes={"float32"}))
+    assert fastdl.convert(x, np.ndarray).shape == (*shape, fastdl.DType(dtype).lanes)
+    x = new(Producer)(Given(dtype=(2, 32, 4), shape=(), device=CUDA), device=CUDA)
+    with pytest.raises(BufferError, match=r"fastdl.convert\(x, numpy.ndarray, device='cpu'\) has"):
+        fastdl.convert(x, library(dtypes={"float32"}, devices=ANYWHERE))
 
 
 def test_devices_that_a_library_does_not_have(library):

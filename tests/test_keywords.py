@@ -1,6 +1,7 @@
 """What asarray and convert are told beside the data: `device`, `copy` and `stream`, which mean what
 they mean in from_dlpack, whatever interface the data has."""
 
+import re
 import sys
 from types import ModuleType
 
@@ -580,8 +581,21 @@ def test_names_of_libraries_whose_objects_hold_arrays():
 def test_a_library_that_is_not_installed(library):
     library()
     for name in ("fakelib1", "fakelib1.Array"):
-        with pytest.raises(ModuleNotFoundError, match="No module named 'fakelib1'"):
+        words = f"expected a library that is installed, got '{name}': Fakelib is not. Install it"
+        with pytest.raises(ModuleNotFoundError, match=words) as caught:
             fastdl.convert(b"abc", name)
+        assert caught.value.name == "fakelib1"
+        assert str(caught.value.__cause__) == "No module named 'fakelib1'"
+
+
+def test_a_library_that_lacks_a_module(library, monkeypatch, tmp_path):
+    """Its own error passes: it is there, and something else is not."""
+    library()
+    (tmp_path / "fakelib1.py").write_text("import what_fakelib1_needs")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "fakelib1", raising=False)
+    with pytest.raises(ModuleNotFoundError, match="^No module named 'what_fakelib1_needs'$"):
+        fastdl.convert(b"abc", "fakelib1")
 
 
 @in_fresh_process
@@ -634,11 +648,36 @@ def test_the_line_that_casts(library, source, takes, line):
         assert fastdl.convert(cls(fastdl.convert(cast, cls).tensor), np).tolist() == [1, 1, 1]
 
 
-def test_the_line_that_casts_on_a_device(cuda, library):
-    x = fastdl.empty(3, "float64", "cuda")
-    line = r"first: fastdl.convert\(x, torch.Tensor\).to\(torch.float32\)$"
-    with pytest.raises(BufferError, match=line):
-        fastdl.convert(x, library(dtypes={"float32"}, devices=ANYWHERE))
+@pytest.mark.parametrize(("dtype", "takes"), [("bfloat16", "float32"), ("float8_e5m2", "float16")])
+def test_the_line_that_casts_without_ml_dtypes(library, monkeypatch, dtype, takes):
+    """NumPy has neither type then, and the line must not lead to an error."""
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(BufferError, match=f"has no {dtype}. Convert the elements to") as caught:
+        fastdl.convert(fastdl.empty(3, dtype), library(dtypes={takes}))
+    assert str(caught.value).endswith(f"first: fastdl.convert(x, torch.Tensor).to(torch.{takes})")
+    with pytest.raises(
+        ValueError, match=r"changes no elements: .*torch.Tensor\).to\(torch.bfloat16"
+    ):
+        fastdl.convert(b"abc", "bfloat16")
+    with pytest.raises(BufferError, match="to int8 first, in the library that made them$"):
+        fastdl.convert(fastdl.empty(4, "int4"), library(dtypes={"int8"}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype", "takes", "end"),
+    [
+        ("cuda", "float64", "float32", ": fastdl.convert(x, torch.Tensor).to(torch.float32)"),
+        ("cuda", "int4", "int8", ", in the library that made them"),  # torch has no int4
+        ("opencl", "float64", "float32", ", in the library that made them"),  # nor this device
+    ],
+)
+def test_the_line_that_casts_on_a_device(library, kind, dtype, takes, end):
+    device, dtype = fastdl.Device(kind).__dlpack_device__(), fastdl.DType(dtype)
+    given = Given(dtype=dtype.__dlpack_data_type__(), shape=(2,), strides=(1,), device=device)
+    with pytest.raises(BufferError, match=f"to {takes} first{re.escape(end)}$"):
+        fastdl.convert(
+            fastdl.from_dlpack(given.capsule()), library(dtypes={takes}, devices=ANYWHERE)
+        )
 
 
 @pytest.mark.parametrize("like", [np.float32, np.dtype("f4"), fastdl.DType("float32")], ids=str)
@@ -650,6 +689,8 @@ def test_an_element_type_is_no_library(like):
         fastdl.convert(np.ones(3), "float32")
     with pytest.raises(TypeError, match="unexpected keyword argument 'dtype'"):
         fastdl.convert(np.ones(3), np, dtype=like)
+    with pytest.raises(ValueError, match="got 'float32x4': convert changes no elements$"):
+        fastdl.convert(np.ones(3), "float32x4")
 
 
 def test_what_is_there_is_only_asked_where(cuda, library):

@@ -184,8 +184,8 @@ CONVERSIONS = [
         CONVERTING,
         "copy=False copies",
         "fitted",
-        "            if reason != 0 or copies is not False or was_copied:",
-        "            if copies is not False or was_copied:",
+        "            if reason != 0 or copies is not False:",
+        "            if copies is not False:",
     ),
     mutant(
         CONVERTING,

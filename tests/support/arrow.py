@@ -1,6 +1,7 @@
 """Arrow arrays made and read with ctypes alone, from the specification of the C data interface."""
 
 import ctypes
+from functools import partial
 
 
 class Schema(ctypes.Structure):
@@ -82,6 +83,9 @@ def moved(struct):
     return copy
 
 
+_CALLBACKS = []  # a struct that was moved is released when its producer may be gone
+
+
 class Producer:
     """An object with `__arrow_c_array__` on `data`, a bytearray; counts how often each of its
     structs is released. It owns the structs, so its capsules need no destructor."""
@@ -90,7 +94,11 @@ class Producer:
         self.released = []
         self.data, self.valid = data, valid
         self.buffers = (ctypes.c_void_p * 2)(self._address(valid), self._address(data))
-        self._releases = (_RELEASE_SCHEMA(self._release_schema), _RELEASE_ARRAY(self._release))
+        self._releases = [
+            kind(partial(self._release, self.released, name))
+            for kind, name in ((_RELEASE_SCHEMA, "schema"), (_RELEASE_ARRAY, "array"))
+        ]
+        _CALLBACKS.extend(self._releases)
         self.schema = Schema(format=format, name=b"")
         self.schema.release = ctypes.cast(self._releases[0], ctypes.c_void_p)
         self.array = Array(length=length if length is not None else len(data) // 4, n_buffers=2)
@@ -103,13 +111,10 @@ class Producer:
     def _address(data):
         return ctypes.addressof(ctypes.c_char.from_buffer(data)) if data else None
 
-    def _release_schema(self, schema):
-        schema.contents.release = None
-        self.released.append("schema")
-
-    def _release(self, array):
-        array.contents.release = None
-        self.released.append("array")
+    @staticmethod
+    def _release(released, name, struct):
+        struct.contents.release = None
+        released.append(name)
 
     def __arrow_c_array__(self, requested_schema=None):
         return (

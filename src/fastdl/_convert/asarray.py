@@ -154,7 +154,7 @@ def _remedy(x) -> str:
     """The end of a message about an object that exposes no array: what to do."""
     if isinstance(x, type):
         return ": pass an object of this type, not the type itself"
-    if isinstance(x, list | tuple | int | float | complex):
+    if isinstance(x, list | tuple | range | int | float | complex):
         return ": make an array of its numbers first, for example with numpy.asarray(x)"
     if type(x).__module__ == "builtins":
         return ""

@@ -35,10 +35,8 @@ def complete(x, like, device, copy, stream):
             if stream is not None and not is_unordered(stream):
                 imported(x, own, None, None, stream)  # which orders it
             return x
-        stays = False if copy is False and not is_there(x, own, where) else None
-        tensor = imported(x, own, where, stays, stream)  # refused before it is moved
-        if copy is False and not isinstance(x, Capsule):  # which can be read once
-            placement.mark_unless_shared(tensor, lambda: asarray(x))
+        # A copy that is asked for is made once it is known what the library takes.
+        tensor = imported(x, own, where, False if copy is False else None, stream)
     except Exception as error:
         if stream is not None and passed_through(error, streams.stream_number, streams):
             raise  # about the caller's argument, and not about `x`

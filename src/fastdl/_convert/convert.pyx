@@ -370,8 +370,7 @@ cdef Tensor fitted(Tensor tensor, Bridge bridge, x, copy, stream):
     if copy is not None:
         copies = bridge.copies if isinstance(bridge.copies, bool) else bridge.copies(tensor)
         if copy is False:
-            was_copied = tensor.description.managed.flags & DLPACK_FLAG_BITMASK_IS_COPIED
-            if reason != 0 or copies is not False or was_copied:
+            if reason != 0 or copies is not False:
                 raise policy.forbid(x, tensor, bridge, REASONS[reason], copies)
         elif reason == 0 and copies is not True and tensor.description.managed.flags & (
                 DLPACK_FLAG_BITMASK_IS_COPIED | DLPACK_FLAG_BITMASK_READ_ONLY

@@ -4,8 +4,11 @@ from fastdl._bridges import lookup
 from fastdl._convert import missing
 from fastdl._convert.convert import ANYWHERE, DEVICE, HOST, IMMUTABLE
 from fastdl._core import tensor as core
+from fastdl._core.device import CPU
+from fastdl._core.dtype import DType
 from fastdl._core.errors import CopyRequiredError, type_name
 from fastdl._core.foreign import package_of
+from fastdl._protocol.streams import DEFAULT
 
 
 def describe_source(x, tensor) -> str:
@@ -53,22 +56,24 @@ def is_own(error) -> bool:
     return package_of(raised_in(error)) == "fastdl" and type(error) in kinds
 
 
+def frames(error) -> list:
+    """The frames of Python that an exception came through, the one that raised it last."""
+    found, traceback = [], error.__traceback__
+    while traceback is not None:
+        found.append(traceback.tb_frame)
+        traceback = traceback.tb_next
+    return found
+
+
 def raised_in(error) -> str:
     """The name of the module that raised an exception, of those in Python."""
-    traceback = error.__traceback__
-    while traceback is not None and traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    return "" if traceback is None else str(traceback.tb_frame.f_globals.get("__name__", ""))
+    return "".join(str(frame.f_globals.get("__name__", "")) for frame in frames(error)[-1:])
 
 
 def passed_through(error, function, module) -> bool:
     """Whether an exception was raised in a module, or came through one of its functions."""
-    traceback = error.__traceback__
-    while traceback is not None:
-        if traceback.tb_frame.f_code is function.__code__:
-            return True
-        traceback = traceback.tb_next
-    return raised_in(error) == module.__name__
+    came_through = any(frame.f_code is function.__code__ for frame in frames(error))
+    return came_through or raised_in(error) == module.__name__
 
 
 def check_device(where, bridge) -> None:
@@ -126,18 +131,32 @@ def refuse(x, tensor, bridge) -> BufferError:
 HELD_BY = {"bfloat": "float", "bool": "uint", "uint": "int"}
 
 
-def casting(name: str, host: bool) -> str:
-    """What to write for the elements of `x` as others, where `x` is on the host or on a device."""
-    if host:
+def casting(*dtypes, device=CPU) -> str:
+    """What to write for elements on `device` as those of the last of `dtypes`, in a library that
+    has all of them; "" if neither NumPy nor torch has."""
+    name = dtypes[-1].name
+    if device.is_host and all(map(has_numpy, dtypes)):
         return f"fastdl.convert(x, numpy.ndarray).astype({name!r})"
-    return f"fastdl.convert(x, torch.Tensor).to(torch.{name})"
+    theirs = lookup.load("torch").BRIDGES[0].dtypes
+    orders = device.is_host or device.stream_kind in DEFAULT
+    if orders and all(dtype.lanes == 1 and dtype.name in theirs for dtype in dtypes):
+        return f"fastdl.convert(x, torch.Tensor).to(torch.{name})"
+    return ""
+
+
+def has_numpy(dtype) -> bool:
+    """Whether NumPy has a type for `dtype` in this process, by its name: ml_dtypes adds some."""
+    try:
+        return dtype.lanes == 1 and lookup.load("numpy").descriptor(dtype) is not None
+    except (ImportError, TypeError):
+        return False
 
 
 def nearest_dtype(tensor, dtypes) -> str:
     """What to do about an element type that a library does not have."""
-    dtype = tensor.dtype
+    dtype, device = tensor.dtype, tensor.device
     if dtype.lanes > 1:
-        return "fastdl.convert(x, numpy.ndarray) has its lanes in a further dimension"
+        return lanes_of(tensor)
     kind = dtype.name.rstrip("0123456789")
     other = "float" if kind.startswith("float") else HELD_BY.get(kind, kind)
     same = of_family(kind, dtypes)
@@ -148,8 +167,20 @@ def nearest_dtype(tensor, dtypes) -> str:
         found = min(wider, key=bits.__getitem__, default=found)
     if found is None:
         return f"It has {', '.join(sorted(dtypes))}"
-    line = casting(found, tensor.device.is_host)
-    return f"Convert the elements to {found} first: {line}"
+    line = casting(dtype, DType(found), device=device)
+    how = f": {line}" if line else ", in the library that made them"
+    return f"Convert the elements to {found} first{how}"
+
+
+def lanes_of(tensor) -> str:
+    """What has the lanes of a vector type as elements."""
+    lane = tensor.dtype.lane
+    try:
+        tensor.view(lane)
+    except (BufferError, ValueError):  # no last dimension, gaps in it, lanes of a few bits
+        to = "" if tensor.device.is_host else ", device='cpu'"
+        return f"fastdl.convert(x, numpy.ndarray{to}) has its lanes in a further dimension"
+    return f"fastdl.asarray(x).view({lane.name!r}) has its lanes as elements"
 
 
 def of_family(family: str, dtypes) -> dict[str, int]:
@@ -180,10 +211,8 @@ def forbid(x, tensor, bridge, reason, copies) -> CopyRequiredError:
         )
         if reason == "read-only" and bridge.readonly == IMMUTABLE:
             why = f"it is read-only, but may change, and values of {bridge.title} never do"
-    elif copies is not False:
-        why = f"{bridge.name} {'always copies' if copies else 'may copy'} such data"
     else:
-        why = "its producer copied it"
+        why = f"{bridge.name} {'always copies' if copies else 'may copy'} such data"
     return CopyRequiredError(
         f"{describe_source(x, tensor)} cannot be converted to {bridge.name} without a copy, and "
         f"copy=False: {why}"

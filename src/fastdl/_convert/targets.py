@@ -61,7 +61,16 @@ def named_library(name: str) -> tuple[Bridge, ModuleType]:
 
     bridge = lookup.bridge_of_name(name)
     if bridge is not None:
-        return bridge, import_module(bridge.name.rpartition(".")[0])
+        try:
+            return bridge, import_module(bridge.name.rpartition(".")[0])
+        except ModuleNotFoundError as error:
+            if package_of(error.name or "") != package_of(bridge.name):
+                raise  # it is installed, and lacks something
+            raise ModuleNotFoundError(
+                f"expected a library that is installed, got {name!r}: {bridge.title} is not. "
+                f"Install it, or convert to another library",
+                name=error.name,
+            ) from error
     names = known_names()
     packages = {package_of(known): None for known in names}
     got = f"expected the name of a tensor library, got {name!r}"
@@ -78,10 +87,10 @@ def check_like(like, package: str, got: str, kind: type[Exception]) -> None:
     if maker is not None:
         raise kind(f"{got}: {maker}(fastdl.convert(x, numpy.ndarray)) makes one of an array")
     try:
-        name = DType(like).name
+        line = casting(DType(like))
     except (TypeError, ValueError):
         return
-    raise kind(f"{got}: convert changes no elements: {casting(name, True)} does")
+    raise kind(f"{got}: convert changes no elements{f': {line} does' if line else ''}")
 
 
 def module_name(target):

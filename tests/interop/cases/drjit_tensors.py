@@ -14,7 +14,7 @@ def test_copies_are_refused(source):
     assert before.tolist()[0] == [1]  # so it is a copy
     with pytest.raises(fastdl.CopyRequiredError, match="copied by its producer"):
         fastdl.from_dlpack(source, copy=False)
-    with pytest.raises(fastdl.CopyRequiredError, match="its producer copied it"):
+    with pytest.raises(fastdl.CopyRequiredError, match="copied by its producer"):
         fastdl.convert(source, fastdl.Tensor, copy=False)
 
 
