@@ -8,6 +8,7 @@ Switches, from the environment:
 
 import os
 import re
+import runpy
 import shlex
 import sys
 import sysconfig
@@ -156,7 +157,7 @@ class AbsoluteLinks(Distribution):
 
 
 class BuildPy(build_py):
-    """Makes the one file that cannot look the version up."""
+    """Makes the one file that cannot look the version up, and gives the stubs their docstrings."""
 
     def run(self) -> None:
         super().run()
@@ -166,6 +167,10 @@ class BuildPy(build_py):
         target = Path(self.build_lib, "fastdl/pkgconfig/fastdl.pc")
         self.mkpath(str(target.parent))
         target.write_text(text.replace("@VERSION@", self.distribution.get_version()))
+        written = runpy.run_path("docs/stubs.py")["with_docstrings"]
+        for module in Path("src").rglob("*.pyx"):
+            stub = module.with_suffix(".pyi")
+            Path(self.build_lib, stub.relative_to("src")).write_text(written(stub))
 
 
 setup(

@@ -4,9 +4,11 @@ import ast
 import inspect
 import re
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 
 import fastdl
+from docs.stubs import with_docstrings
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "fastdl"
 
@@ -29,11 +31,22 @@ Definition = ast.ClassDef | ast.FunctionDef
 def definitions() -> dict[str, Definition]:
     """What the stubs define, or else the modules, of overloads the first."""
     found: dict[str, Definition] = {}
-    for path in (*sorted(SOURCE.rglob("*.pyi")), *sorted(SOURCE.rglob("*.py"))):
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, Definition) and node.name in fastdl.__all__ and docstring(node):
+    for path in (*sorted(SOURCE.rglob("*.pyx")), *sorted(SOURCE.rglob("*.py"))):
+        text = path.read_text()
+        if path.suffix == ".pyx":
+            text = with_docstrings(path.with_suffix(".pyi"))
+        module = ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
+        for node in ast.parse(text).body:
+            if isinstance(node, Definition) and is_public(module, node.name) and docstring(node):
                 found.setdefault(node.name, node)
     return found
+
+
+def is_public(module: str, name: str) -> bool:
+    """Whether a name of a module is what the package has under it."""
+    if name not in fastdl.__all__:
+        return False
+    return getattr(import_module(module), name, None) is getattr(fastdl, name)
 
 
 def as_markdown() -> Iterator[str]:

@@ -34,36 +34,7 @@ def convert(
     device: _DeviceLike | None = None,
     copy: bool | None = None,
     stream: object = None,
-) -> _T:
-    """An object of another library on the memory of `x`; a copy where that library needs one.
-
-    x: whatever fastdl.asarray takes.
-    like: what to make: a type (numpy.ndarray, torch.Tensor, jax.Array, ...), the module of a
-        library, the name of one or the other ("torch", "jax.Array"), whose library is imported, or an
-        example. It chooses the library; the element type is that of `x`.
-    device: where the result must be; None: where `x` is. Data that is elsewhere is copied there.
-    copy: None copies if it must, or if the library could not use the memory safely. False raises
-        CopyRequiredError then. True always copies.
-    stream: CUDA and ROCm only: the stream of the result's device on which it will be used. `device`
-        and `stream` mean what they mean in fastdl.from_dlpack, and take the same forms.
-
-    `x` itself is returned if it already is such an object, is on `device`, and `copy` is not True.
-    The result keeps the memory alive. fastdl knows what each library takes (docs/hazards.md has the
-    table), and copies where it has to: read-only data for a library whose arrays are always
-    writable, negative strides for one that would abort. So the result is right whatever the layout,
-    and nobody can write through it to memory that was read-only.
-
-    TypeError: `x` is not a tensor, or `like` not a library. ValueError: a name that fastdl does not
-    know, or a stream that the device does not have. BufferError: the library has no such element type,
-    number of dimensions or device, the device cannot be reached, or the library refused (its exception
-    is the cause). CopyRequiredError: see `copy`. MemoryError: there is not enough for a copy.
-    ImportError: the library that is named is not installed.
-
-    >>> import fastdl, numpy as np
-    >>> fastdl.convert(bytearray(b"abc"), np.ndarray)
-    array([97, 98, 99], dtype=uint8)
-    """
-
+) -> _T: ...
 @overload
 def convert(
     x: object,
