@@ -1112,8 +1112,10 @@ static inline int fastdl_expect(const fastdl_view *view, const char *name, const
  * fastdl.asarray, and the view is of the tensor that this returns, until fastdl_release: of a
  * buffer (bytes, array.array, mmap, ...), of `__array_interface__`, `__cuda_array_interface__`,
  * `__array__` or `__arrow_c_array__`. Costs microseconds, and a copy where asarray makes one; it
- * raises what asarray raises. Imports the package if need be; where it is not installed, such
- * objects are refused as without the rule, with a message that says how to make a tensor of one. */
+ * raises what asarray raises. Imports the package if need be. Where it is not installed, buffers
+ * are read here (with Py_LIMITED_API, from 3.11 on), by the same code: native numbers and bools of
+ * every layout, read-only as the buffer says; else BufferError. The buffer is locked until
+ * fastdl_release. Other objects are refused as without the rule then. */
 static inline int fastdl_borrow_as(PyObject *obj, const char *name, const fastdl_spec *spec,
                                    fastdl_view *view);
 
