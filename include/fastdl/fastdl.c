@@ -2422,6 +2422,40 @@ static int fastdl_order_(const fastdl_view *view, void *stream, int back)
     return fastdl_state_.order(view->dl.device, back ? stream : own, back ? own : stream);
 }
 
+/* The same for memory of a result like a type. */
+static int fastdl_order_result_(const DLManagedTensorVersioned *managed, PyTypeObject *like,
+                                void *stream, int back)
+{
+    int native;
+    fastdl_view view;
+    view.api_ = fastdl_target_(like, &native);
+    if (view.api_ == NULL)
+        return -1;
+    view.dl = managed->dl_tensor;
+    return fastdl_order_(&view, stream, back);
+}
+
+static int fastdl_empty_on_(const DLTensor *prototype, PyTypeObject *like, void *stream,
+                            DLManagedTensorVersioned **out)
+{
+    if (fastdl_empty_(prototype, like, out) < 0)
+        return -1;
+    if (fastdl_order_result_(*out, like, stream, 0) == 0)
+        return 0;
+    fastdl_discard_(*out, NULL);
+    *out = NULL;
+    return -1;
+}
+
+static int fastdl_wrap_on_(DLManagedTensorVersioned *managed, PyTypeObject *like, void *stream,
+                           PyObject **out)
+{
+    *out = NULL;
+    if (fastdl_order_result_(managed, like, stream, 1) < 0)
+        return -1;
+    return fastdl_wrap_(managed, like, out);
+}
+
 /* ---- expecting ---- */
 
 /* What is reached within one round of the long strides of a tensor, in bytes. */
@@ -4179,6 +4213,8 @@ static const fastdl_functions_ fastdl_cold_ = {
     fastdl_zeros_,
     fastdl_work_stream_,
     fastdl_order_,
+    fastdl_empty_on_,
+    fastdl_wrap_on_,
     fastdl_look_up_,
     fastdl_borrow_owned_,
     fastdl_borrow_refused_,
