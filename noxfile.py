@@ -69,12 +69,13 @@ WINDOWS += ["-DSIZEOF_LONG=4", "-DSIZEOF_LONG_LONG=8", "-DSIZEOF_WCHAR_T=2", "-D
 WINDOWS += ["-DSIZEOF_SIZE_T=8"]
 
 
+LIMITED = ("-DPy_LIMITED_API=0x030a0000", "-DPy_LIMITED_API=0x030b0000")  # 3.11: with buffers
 # How public headers are compiled: languages, further flags, and the library that they need.
 C, CXX17, CXX20 = ("c", "c99"), ("c++", "c++17"), ("c++", "c++20")
 HEADERS = {
     "dlpack.h": ((C, CXX17), ("",), None),
-    "fastdl.h": ((C, CXX17), ("", "-DPy_LIMITED_API=0x030a0000", "-DFASTDL_NO_PYTHON"), None),
-    "fastdl.c": ((C, CXX17), ("", "-DPy_LIMITED_API=0x030a0000"), None),
+    "fastdl.h": ((C, CXX17), ("", *LIMITED, "-DFASTDL_NO_PYTHON"), None),
+    "fastdl.c": ((C, CXX17), ("", *LIMITED), None),
     "launch.h": ((C, CXX17), ("", "-DFASTDL_NO_PYTHON"), None),
     "tensor.h": ((CXX17, CXX20), ("",), None),
     "mdspan.h": ((CXX17, CXX20), ("",), None),

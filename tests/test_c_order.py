@@ -2,15 +2,17 @@
 
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
 import fastdl
 from tests.support.frameworks import Protocol, Table, current_stream, stream_on
-from tests.support.headers import alone, installed
+from tests.support.headers import alone, every_world, installed
 from tests.support.memory import expect_race
-from tests.support.producers import Given, Tabled
+from tests.support.producers import Given, Tabled, hostile
+from tests.support.simulation import read, write
 
-SHAPE = (2, 3)
+SHAPE, NBYTES = (2, 3), 24
 
 
 @pytest.fixture
@@ -136,3 +138,97 @@ def test_streams_that_have_no_numbers(api, stream):
             with pytest.raises(BufferError, match=r"got device \(14, 0\)"):
                 api.order(Tabled(queued), stream, no_work)
     queued.assert_released()
+
+
+# ---- results ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def allocator():
+    """Has the table of Tabled allocate a given tensor, and take any."""
+    yield lambda given: hostile.set_maker("give", given)
+    hostile.set_maker("raise")
+
+
+@installed
+@pytest.mark.parametrize("missing", [None, "before", "after"])
+def test_a_result_is_filled_on_another_stream(api, here, streams, allocator, missing):
+    """The library has work on the memory that it allocates, and more after it gets the result."""
+    own, theirs = streams
+    prototype = fastdl.empty(SHAPE, device=here.device)
+    with working_on(theirs, Table, here) as (_, array):
+        allocator(array.given)
+        if missing == "before":
+            managed = api.empty(prototype, Tabled)
+        else:
+            managed = api.empty_on(prototype, Tabled, own)
+        array.write(own)
+        if missing == "after":
+            made = api.wrap(managed, Tabled)
+        else:
+            made = api.wrap_on(managed, Tabled, own)
+        assert made is not None
+        array.write(theirs)
+    if missing:
+        expect_race(here.sim)
+
+
+@installed
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_result_in_memory_of_fastdl(api, here, streams, missing):
+    """A fastdl.Tensor is ready on the thread's work stream, and freed after it."""
+    own, theirs = streams
+    prototype = fastdl.empty(SHAPE, device=here.device)
+    with here.sim.device(0), fastdl.use_stream(here.device, theirs):
+        managed = api.empty_on(prototype, None, own)
+        address = api.held(managed)["data"]
+        here.sim.kernel(own, write(address, NBYTES, 5))
+        tensor = api.wrap(managed, None) if missing else api.wrap_on(managed, None, own)
+        here.sim.kernel(theirs, read(tensor.data_ptr, NBYTES))
+        del managed
+    if missing:
+        expect_race(here.sim)
+
+
+@every_world
+def test_a_result_in_host_memory_needs_no_order(api):
+    managed = api.empty_on(np.ones(3), fastdl.Tensor, 77)
+    assert api.wrap_on(managed, fastdl.Tensor, 77).shape == (3,)
+
+
+def queued(here):
+    return Given(device=(here.array().type, 0), data=0x1000)
+
+
+@installed
+def test_a_result_whose_streams_cannot_be_ordered(api, here, streams, allocator):
+    """What was allocated goes back; what may be in use is left alone."""
+    own, theirs = streams
+    given, used = queued(here), queued(here)
+    with current_stream(theirs):
+        allocator(given)
+        here.fail_next("record", 999)
+        with pytest.raises(BufferError, match="999"):
+            api.empty_on(Tabled(queued(here)), Tabled, own)
+        given.assert_released()
+        managed = api.own(Tabled(used))
+        here.fail_next("record", 999)
+        with pytest.raises(BufferError, match="999"):
+            api.wrap_on(managed, Tabled, own)
+        del managed
+        used.assert_alive()
+        with pytest.raises(TypeError, match="expected the type of a tensor, got 'list'"):
+            api.empty_on(Tabled(queued(here)), list, own)
+
+
+@alone
+def test_a_result_without_the_package(api, here, streams, allocator):
+    own, theirs = streams
+    refused, given = queued(here), queued(here)
+    with current_stream(theirs):
+        allocator(refused)
+        with pytest.raises(BufferError, match=r"call fastdl_import\(\)"):
+            api.empty_on(Tabled(queued(here)), Tabled, own)
+        refused.assert_released()
+        allocator(given)
+        assert api.held(api.empty_on(Tabled(queued(here)), Tabled, theirs))["data"] == 0x1000

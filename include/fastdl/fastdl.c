@@ -397,9 +397,8 @@ static void fastdl_raise_about_(PyObject *exception, const char *format, PyTypeO
     fastdl_raise_answer_(exception, format, type, NULL);
 }
 
-/* Sets the TypeError for an object that is not a tensor. An object with a buffer is one call away
- * from being one: this interface takes none itself, since the format strings of buffers describe
- * what DLPack cannot, and 3.10's limited API has no access to them. */
+/* Sets the TypeError for an object that is not a tensor. An object with a buffer is one rule away
+ * from being one (FASTDL_ASARRAY). */
 FASTDL_SHARED_ void fastdl_raise_no_tensor(PyObject *obj)
 {
     PyObject *buffer = PyMemoryView_FromObject(obj);
@@ -468,7 +467,8 @@ FASTDL_SHARED_ PyObject *fastdl_of_type_(PyTypeObject *type, const char *name)
     PyObject *attributes = fastdl_attribute_((PyObject *)&PyType_Type, "__dict__");
     PyObject *own = attributes == NULL ? NULL : PyMapping_GetItemString(attributes, name);
     descrgetfunc get = own == NULL ? NULL : fastdl_getter_(own);
-    PyObject *value = get == NULL ? NULL : get(own, (PyObject *)type, (PyObject *)Py_TYPE(type));
+    PyObject *value =
+        get == NULL ? NULL : get(own, (PyObject *)type, (PyObject *)Py_TYPE((PyObject *)type));
     Py_XDECREF(own);
     Py_XDECREF(attributes);
     return value;
@@ -2421,6 +2421,40 @@ static int fastdl_order_(const fastdl_view *view, void *stream, int back)
     return fastdl_state_.order(view->dl.device, back ? stream : own, back ? own : stream);
 }
 
+/* The same for memory of a result like a type. */
+static int fastdl_order_result_(const DLManagedTensorVersioned *managed, PyTypeObject *like,
+                                void *stream, int back)
+{
+    int native;
+    fastdl_view view;
+    view.api_ = fastdl_target_(like, &native);
+    if (view.api_ == NULL)
+        return -1;
+    view.dl = managed->dl_tensor;
+    return fastdl_order_(&view, stream, back);
+}
+
+static int fastdl_empty_on_(const DLTensor *prototype, PyTypeObject *like, void *stream,
+                            DLManagedTensorVersioned **out)
+{
+    if (fastdl_empty_(prototype, like, out) < 0)
+        return -1;
+    if (fastdl_order_result_(*out, like, stream, 0) == 0)
+        return 0;
+    fastdl_discard_(*out, NULL);
+    *out = NULL;
+    return -1;
+}
+
+static int fastdl_wrap_on_(DLManagedTensorVersioned *managed, PyTypeObject *like, void *stream,
+                           PyObject **out)
+{
+    *out = NULL;
+    if (fastdl_order_result_(managed, like, stream, 1) < 0)
+        return -1;
+    return fastdl_wrap_(managed, like, out);
+}
+
 /* ---- expecting ---- */
 
 /* What is reached within one round of the long strides of a tensor, in bytes. */
@@ -3247,15 +3281,167 @@ static int fastdl_substitute_copy_(fastdl_view *view, const char *name, const fa
     return 0;
 }
 
-/* Makes a view of the tensor of `obj`, which it owns: 0, or -1 with an exception. */
+/* ---- what is not a tensor ---- */
+
+#if !defined(Py_LIMITED_API) || Py_LIMITED_API + 0 >= 0x030B0000
+
+/* The element type that a buffer's format stands for; lanes 0: none. The size decides where a
+ * letter has as many bytes as a platform's long, or as the byte order before it says. */
+static DLDataType fastdl_dtype_of_format_(const char *format, Py_ssize_t itemsize)
+{
+    static const struct {
+        char letter;
+        uint8_t code, bytes; /* 0 bytes: 4 or 8 */
+    } numbers[] = {
+        {'?', kDLBool, 1}, {'b', kDLInt, 1},   {'h', kDLInt, 2},   {'i', kDLInt, 4},
+        {'q', kDLInt, 8},  {'l', kDLInt, 0},   {'n', kDLInt, 0},   {'B', kDLUInt, 1},
+        {'H', kDLUInt, 2}, {'I', kDLUInt, 4},  {'Q', kDLUInt, 8},  {'L', kDLUInt, 0},
+        {'N', kDLUInt, 0}, {'e', kDLFloat, 2}, {'f', kDLFloat, 4}, {'d', kDLFloat, 8},
+    };
+    DLDataType result = {0, 0, 0};
+    int is_complex;
+    format += *format == '@' || *format == '=' || *format == '<';
+    is_complex = *format == 'Z';
+    format += is_complex;
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        Py_ssize_t bytes = is_complex ? itemsize / 2 : itemsize;
+        if (format[0] != numbers[i].letter || format[1] != '\0' ||
+            (is_complex && (numbers[i].code != kDLFloat || numbers[i].bytes < 4)) ||
+            (numbers[i].bytes != 0 ? bytes != numbers[i].bytes : bytes != 4 && bytes != 8))
+            continue;
+        result.code = is_complex ? (uint8_t)kDLComplex : numbers[i].code;
+        result.bits = (uint8_t)(itemsize * 8);
+        result.lanes = 1;
+    }
+    return result;
+}
+
+static int fastdl_has_suboffsets_(const Py_buffer *buffer)
+{
+    for (int i = 0; i < buffer->ndim && buffer->suboffsets != NULL; i++)
+        if (buffer->suboffsets[i] >= 0)
+            return 1;
+    return 0;
+}
+
+/* Sets *tensor to that of a buffer with a format and strides: 0, or -1 with BufferError.
+ * `dims`, for its shape and strides, has room for twice the most dimensions. */
+FASTDL_SHARED_ int fastdl_read_buffer_(const Py_buffer *buffer, DLTensor *tensor, int64_t *dims)
+{
+    const char *format = buffer->format == NULL ? "B" : buffer->format;
+    fastdl_layout layout;
+    fastdl_fault fault;
+    int has_elements = 1;
+    if (buffer->ndim > FASTDL_MAX_NDIM || (buffer->ndim > 0 && buffer->shape == NULL)) {
+        fastdl_raise_(PyExc_BufferError, "expected a shape of at most %d sizes, got %d",
+                      FASTDL_MAX_NDIM, buffer->ndim);
+        return -1;
+    }
+    if (fastdl_has_suboffsets_(buffer)) {
+        fastdl_raise_(PyExc_BufferError,
+                      "expected a buffer of elements, got one of pointers to them (with "
+                      "suboffsets), which DLPack cannot describe: copy the data first");
+        return -1;
+    }
+    memset(tensor, 0, sizeof(*tensor));
+    tensor->dtype = fastdl_dtype_of_format_(format, buffer->itemsize);
+    if (tensor->dtype.lanes == 0) {
+        PyObject *text = PyUnicode_DecodeLatin1(format, (Py_ssize_t)strlen(format), NULL);
+        if (text != NULL)
+            fastdl_raise_(PyExc_BufferError,
+                          "expected a buffer of native numbers or bools, got format %R with "
+                          "itemsize %zd, which DLPack cannot describe: convert the values first",
+                          text, buffer->itemsize);
+        Py_XDECREF(text);
+        return -1;
+    }
+    tensor->data = buffer->buf;
+    tensor->device.device_type = kDLCPU;
+    tensor->ndim = buffer->ndim;
+    tensor->shape = dims;
+    for (int i = 0; i < buffer->ndim; i++) {
+        dims[i] = buffer->shape[i];
+        has_elements &= dims[i] != 0;
+    }
+    /* Exporters without strides, such as ctypes, are compact. Those of no elements mean nothing. */
+    if (buffer->strides != NULL && has_elements)
+        tensor->strides = dims + FASTDL_MAX_NDIM;
+    for (int i = 0; tensor->strides != NULL && i < buffer->ndim; i++) {
+        tensor->strides[i] = buffer->strides[i] / buffer->itemsize;
+        if (dims[i] > 1 && buffer->strides[i] % buffer->itemsize != 0) {
+            fastdl_raise_(PyExc_BufferError,
+                          "expected strides in multiples of %zd bytes, one element, got %zd in "
+                          "dimension %d: copy the array first",
+                          buffer->itemsize, buffer->strides[i], i);
+            return -1;
+        }
+    }
+    fault = fastdl_check(tensor, 0, &layout);
+    if (fault == FASTDL_OK)
+        return 0;
+    fastdl_raise_fault(fault, tensor);
+    return -1;
+}
+
+static DLManagedTensorVersioned *fastdl_export_(const fastdl_description *description);
+
+/* The tensor of an object's buffer, which stays locked as long as it lives: 1; 0 if the object has
+ * none that says what its elements are; -1 with an exception. */
+static int fastdl_own_buffer_(PyObject *obj, DLManagedTensorVersioned **out)
+{
+    fastdl_description description;
+    Py_buffer buffer;
+    PyObject *lock, *interface = fastdl_type_lookup_(Py_TYPE(obj), "__array_interface__");
+    Py_XDECREF(interface);
+    if (PyErr_Occurred())
+        return -1;
+    if (interface != NULL) /* the buffer of a date of NumPy is one of bytes */
+        return 0;
+    lock = PyMemoryView_FromObject(obj);
+    if (lock == NULL)
+        return fastdl_clear_if_(PyExc_TypeError) ? 0 : -1;
+    *out = NULL;
+    fastdl_start_description_(lock, &description);
+    if (PyObject_GetBuffer(lock, &buffer, PyBUF_FULL_RO) == 0) {
+        if (buffer.readonly)
+            description.flags = DLPACK_FLAG_BITMASK_READ_ONLY;
+        if (fastdl_read_buffer_(&buffer, &description.dl, description.room) == 0)
+            *out = fastdl_export_(&description);
+        PyBuffer_Release(&buffer);
+    }
+    Py_DECREF(lock); /* which the tensor keeps */
+    return *out != NULL ? 1 : -1;
+}
+
+#else
+
+static int fastdl_own_buffer_(PyObject *obj, DLManagedTensorVersioned **out)
+{
+    (void)obj;
+    (void)out;
+    return 0;
+}
+
+#endif
+
+/* Makes a view of a tensor, which it owns from now on. */
+static void fastdl_fill_view_(fastdl_view *view, DLManagedTensorVersioned *managed)
+{
+    view->own_ = managed;
+    view->api_ = NULL;
+    view->flags = managed->flags;
+    view->dl = managed->dl_tensor;
+    fastdl_normalise_(&view->dl);
+}
+
+/* The same of the tensor of `obj`: 0, or -1 with an exception. */
 static int fastdl_view_owned_(PyObject *obj, fastdl_view *view)
 {
-    if (fastdl_own(obj, &view->own_) < 0)
+    DLManagedTensorVersioned *managed;
+    fastdl_init(view);
+    if (fastdl_own(obj, &managed) < 0)
         return -1;
-    view->api_ = NULL;
-    view->flags = view->own_->flags;
-    view->dl = view->own_->dl_tensor;
-    fastdl_normalise_(&view->dl);
+    fastdl_fill_view_(view, managed);
     return 0;
 }
 
@@ -3273,28 +3459,41 @@ static int fastdl_has_dlpack_(PyObject *obj)
     return result;
 }
 
-/* With an exception about an object that could not be borrowed: a view of what fastdl.asarray makes
- * of it, if it is not a tensor; 0. Else -1 with that exception, or with a better one. */
+/* The tensor that fastdl.asarray makes of an object or, without the package, that of its buffer: 1;
+ * 0 if it has none; -1 with an exception. */
+static int fastdl_own_array_(PyObject *obj, DLManagedTensorVersioned **out)
+{
+    PyObject *tensor, *package = PyImport_ImportModule("fastdl");
+    int result;
+    if (package == NULL)
+        return fastdl_clear_if_(PyExc_Exception) ? fastdl_own_buffer_(obj, out) : -1;
+    tensor = PyObject_CallMethod(package, "asarray", "(O)", obj);
+    Py_DECREF(package);
+    result = tensor == NULL || fastdl_own(tensor, out) < 0 ? -1 : 1;
+    Py_XDECREF(tensor);
+    return result;
+}
+
+/* With an exception about an object that could not be borrowed: a view of it as an array, if it is
+ * not a tensor; 0. Else -1 with that exception, or with a better one. */
 static int fastdl_view_as_array_(PyObject *obj, fastdl_view *view)
 {
-    PyObject *type, *value, *traceback, *tensor, *package = NULL;
+    PyObject *type, *value, *traceback;
+    DLManagedTensorVersioned *managed;
     int result;
     PyErr_Fetch(&type, &value, &traceback);
-    result = fastdl_has_dlpack_(obj);
-    if (result == 0)
-        package = PyImport_ImportModule("fastdl");
-    if (package == NULL) {
+    result = fastdl_has_dlpack_(obj) == 0 ? fastdl_own_array_(obj, &managed) : 0;
+    if (result == 0) {
         fastdl_restore_(type, value, traceback);
         return -1;
     }
     Py_XDECREF(type);
     Py_XDECREF(value);
     Py_XDECREF(traceback);
-    tensor = PyObject_CallMethod(package, "asarray", "(O)", obj);
-    Py_DECREF(package);
-    result = tensor == NULL ? -1 : fastdl_view_owned_(tensor, view);
-    Py_XDECREF(tensor);
-    return result;
+    if (result < 0)
+        return -1;
+    fastdl_fill_view_(view, managed);
+    return 0;
 }
 
 /* What follows when an argument could not be borrowed: 0 if the rules allow another way, and it
@@ -4013,6 +4212,8 @@ static const fastdl_functions_ fastdl_cold_ = {
     fastdl_zeros_,
     fastdl_work_stream_,
     fastdl_order_,
+    fastdl_empty_on_,
+    fastdl_wrap_on_,
     fastdl_look_up_,
     fastdl_borrow_owned_,
     fastdl_borrow_refused_,

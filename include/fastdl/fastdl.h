@@ -993,6 +993,24 @@ static inline int fastdl_order(const fastdl_view *view, void *stream);
  * now: call it after your launch. Cost and errors as for fastdl_order. */
 static inline int fastdl_order_back(const fastdl_view *view, void *stream);
 
+/* fastdl_empty and fastdl_wrap for a result that is filled on a stream of your own:
+ *
+ *     fastdl_empty_on(&x.dl, Py_TYPE(argument), stream, &y);
+ *     kernel<<<blocks, threads, 0, stream>>>(x.dl.data, y->dl_tensor.data);
+ *     fastdl_wrap_on(y, Py_TYPE(argument), stream, &result);
+ *
+ * `stream` waits for the memory, which the library of `like` may have given up on the stream on
+ * which it works now, and that stream waits for the kernel. Costs and errors of the ordering are as
+ * for fastdl_order. After a kernel was queued the tensor must be wrapped even if it is not wanted
+ * any more, since fastdl_drop frees it without a wait.
+ *
+ * If fastdl_empty_on fails *out is NULL. fastdl_wrap_on consumes `managed` in every case; but if
+ * the streams cannot be ordered, its memory may be in use and is left alone: a leak. */
+static inline int fastdl_empty_on(const DLTensor *prototype, PyTypeObject *like, void *stream,
+                                  DLManagedTensorVersioned **out);
+static inline int fastdl_wrap_on(DLManagedTensorVersioned *managed, PyTypeObject *like,
+                                 void *stream, PyObject **out);
+
 /* The exchange table of a type, valid until the process ends: its own, or one of fastdl's. NULL
  * with TypeError if the type has none (and no `__dlpack__`). Before fastdl_import(), only the slot
  * managed_tensor_from_py_object_no_sync works in the table of a type that has only `__dlpack__`. */
@@ -1112,8 +1130,10 @@ static inline int fastdl_expect(const fastdl_view *view, const char *name, const
  * fastdl.asarray, and the view is of the tensor that this returns, until fastdl_release: of a
  * buffer (bytes, array.array, mmap, ...), of `__array_interface__`, `__cuda_array_interface__`,
  * `__array__` or `__arrow_c_array__`. Costs microseconds, and a copy where asarray makes one; it
- * raises what asarray raises. Imports the package if need be; where it is not installed, such
- * objects are refused as without the rule, with a message that says how to make a tensor of one. */
+ * raises what asarray raises. Imports the package if need be. Where it is not installed, buffers
+ * are read here (with Py_LIMITED_API, from 3.11 on), by the same code: native numbers and bools of
+ * every layout, read-only as the buffer says; else BufferError. The buffer is locked until
+ * fastdl_release. Other objects are refused as without the rule then. */
 static inline int fastdl_borrow_as(PyObject *obj, const char *name, const fastdl_spec *spec,
                                    fastdl_view *view);
 
@@ -1524,6 +1544,10 @@ typedef struct {
     int (*zeros)(const DLTensor *prototype, PyTypeObject *like, DLManagedTensorVersioned **out);
     int (*work_stream)(const fastdl_view *view, void **stream);
     int (*order)(const fastdl_view *view, void *stream, int back);
+    int (*empty_on)(const DLTensor *prototype, PyTypeObject *like, void *stream,
+                    DLManagedTensorVersioned **out);
+    int (*wrap_on)(DLManagedTensorVersioned *managed, PyTypeObject *like, void *stream,
+                   PyObject **out);
     /* What is known of a type that is not in front of the cache: NULL with an exception. */
     const fastdl_record *(*look_up)(PyTypeObject *type);
     /* Borrowing where there is no quick way, or where that has refused. */
@@ -1717,6 +1741,18 @@ static inline int fastdl_order(const fastdl_view *view, void *stream)
 static inline int fastdl_order_back(const fastdl_view *view, void *stream)
 {
     return fastdl_state_.cold->order(view, stream, 1);
+}
+
+static inline int fastdl_empty_on(const DLTensor *prototype, PyTypeObject *like, void *stream,
+                                  DLManagedTensorVersioned **out)
+{
+    return fastdl_state_.cold->empty_on(prototype, like, stream, out);
+}
+
+static inline int fastdl_wrap_on(DLManagedTensorVersioned *managed, PyTypeObject *like,
+                                 void *stream, PyObject **out)
+{
+    return fastdl_state_.cold->wrap_on(managed, like, stream, out);
 }
 
 /* ---- borrowing ---- */

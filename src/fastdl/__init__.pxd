@@ -372,6 +372,12 @@ cdef extern from "<fastdl/fastdl.h>":
     int fastdl_work_stream(const view *borrowed, void **stream) except -1
     int order "fastdl_order"(const view *borrowed, void *stream) except -1
     int order_back "fastdl_order_back"(const view *borrowed, void *stream) except -1
+    int fastdl_empty_on(
+        const DLTensor *prototype, PyTypeObject *like, void *stream,
+        DLManagedTensorVersioned **out) except -1
+    int fastdl_wrap_on(
+        DLManagedTensorVersioned *managed, PyTypeObject *like, void *stream,
+        PyObject **out) except -1
     const DLPackExchangeAPI *fastdl_exchange_api(PyTypeObject *type) except NULL
 
 
@@ -422,18 +428,40 @@ cdef inline DLManagedTensorVersioned *zeros(const DLTensor *prototype, object li
     return result
 
 
-cdef inline object wrap(DLManagedTensorVersioned *managed, object like):
-    """An object of type `like` on `managed`, which is taken in every case; None: fastdl.Tensor."""
-    cdef PyObject *made
-    cdef PyTypeObject *kind
+cdef inline PyTypeObject *_type_of_taken(
+        object like, DLManagedTensorVersioned *managed) except? NULL:
     try:
-        kind = _type_of_result(like)
+        return _type_of_result(like)
     except TypeError:
         drop(managed)
         raise
+
+
+cdef inline object wrap(DLManagedTensorVersioned *managed, object like):
+    """An object of type `like` on `managed`, which is taken in every case; None: fastdl.Tensor."""
+    cdef PyObject *made
+    cdef PyTypeObject *kind = _type_of_taken(like, managed)
     fastdl_wrap(managed, kind, &made)
     result = <object>made
     Py_DECREF(result)  # it came with a reference of its own
+    return result
+
+
+cdef inline DLManagedTensorVersioned *empty_on(
+        const DLTensor *prototype, object like, void *stream) except NULL:
+    """`empty` for a result that is filled on a stream of yours, which waits for the memory."""
+    cdef DLManagedTensorVersioned *result
+    fastdl_empty_on(prototype, _type_of_result(like), stream, &result)
+    return result
+
+
+cdef inline object wrap_on(DLManagedTensorVersioned *managed, object like, void *stream):
+    """`wrap` of such a result: the work stream of `like` waits for yours."""
+    cdef PyObject *made
+    cdef PyTypeObject *kind = _type_of_taken(like, managed)
+    fastdl_wrap_on(managed, kind, stream, &made)
+    result = <object>made
+    Py_DECREF(result)
     return result
 
 
@@ -449,6 +477,34 @@ cdef inline const DLPackExchangeAPI *exchange_api(object like) except NULL:
     if like is None:
         raise TypeError("expected a type, got None")
     return fastdl_exchange_api(_type_of_result(like))
+
+
+# ---- launching kernels: <fastdl/launch.h> is the manual --------------------------------------
+
+cdef extern from "<fastdl/launch.h>" nogil:
+    ctypedef struct signature_rules "fastdl_signature_rules":
+        uint8_t dtype
+        uint8_t device
+        uint8_t read_only
+        uint8_t sizes
+        uint8_t strides
+        uint32_t alignment
+
+    const signature_rules every_difference "fastdl_every_difference"
+    size_t SIGNATURE_ROOM "FASTDL_SIGNATURE_ROOM"(size_t ndim)
+    size_t signature "fastdl_signature"(
+        const DLTensor *tensor, uint64_t flags, const signature_rules *rules, char *key)
+    int pack "fastdl_pack"(
+        const DLTensor *tensor, const char *layout, void *buffer, size_t room, size_t *used)
+    enum:
+        LEFT_OUT "FASTDL_LEFT_OUT"  # rules.sizes, rules.strides
+        COARSE "FASTDL_COARSE"
+        EXACT "FASTDL_EXACT"
+
+        PACKED "FASTDL_PACKED"  # what `pack` returns: no exception is set
+        PACK_NO_ROOM "FASTDL_PACK_NO_ROOM"
+        PACK_TOO_LARGE "FASTDL_PACK_TOO_LARGE"
+        PACK_BAD_LAYOUT "FASTDL_PACK_BAD_LAYOUT"
 
 
 # ---- producers ------------------------------------------------------------------------------

@@ -328,6 +328,48 @@ static PyObject *order(PyObject *self, PyObject *args)
     return result;
 }
 
+/* empty_on(obj, type or None, stream): as empty() */
+static PyObject *empty_on(PyObject *self, PyObject *args)
+{
+    PyObject *obj, *like, *address;
+    DLManagedTensorVersioned *managed;
+    fastdl_view view;
+    void *stream;
+    int result;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOO", &obj, &like, &address))
+        return NULL;
+    stream = PyLong_AsVoidPtr(address);
+    if (PyErr_Occurred() || fastdl_borrow(obj, &view) < 0)
+        return NULL;
+    result =
+        fastdl_empty_on(&view.dl, like == Py_None ? NULL : (PyTypeObject *)like, stream, &managed);
+    fastdl_release(&view);
+    if (result < 0 && managed != NULL)
+        PyErr_SetString(PyExc_AssertionError, "fastdl_empty_on failed and left something");
+    return result < 0 ? NULL : PyCapsule_New(managed, "dltensor_versioned", destroy);
+}
+
+/* wrap_on(capsule, type or None, stream): as wrap() */
+static PyObject *wrap_on(PyObject *self, PyObject *args)
+{
+    PyObject *capsule, *like, *address, *result = self;
+    DLManagedTensorVersioned *managed;
+    void *stream;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOO", &capsule, &like, &address))
+        return NULL;
+    stream = PyLong_AsVoidPtr(address);
+    managed = PyErr_Occurred() ? NULL : take(capsule);
+    if (managed == NULL)
+        return NULL;
+    if (fastdl_wrap_on(managed, like == Py_None ? NULL : (PyTypeObject *)like, stream, &result) <
+            0 &&
+        result != NULL)
+        PyErr_SetString(PyExc_AssertionError, "fastdl_wrap_on failed and left something");
+    return result;
+}
+
 /* exchange_api(type): the address of its table. */
 static PyObject *exchange_api(PyObject *self, PyObject *type)
 {
@@ -676,6 +718,8 @@ static PyMethodDef functions[] = {
     {"empty", empty, METH_VARARGS, NULL},
     {"work_stream", work_stream, METH_O, NULL},
     {"order", order, METH_VARARGS, NULL},
+    {"empty_on", empty_on, METH_VARARGS, NULL},
+    {"wrap_on", wrap_on, METH_VARARGS, NULL},
     {"exchange_api", exchange_api, METH_O, NULL},
     {"record", record, METH_O, NULL},
     {"record_count", record_count, METH_NOARGS, NULL},

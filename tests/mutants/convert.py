@@ -8,6 +8,7 @@ from tests.mutants.mutant import (
 )
 
 INTERFACES = "tests/test_array_interface.py"
+OTHERS = "tests/test_other_arguments.py"
 
 CONVERSIONS = [
     mutant(
@@ -273,7 +274,7 @@ QUICK_IMPORTS = [
         "a buffer is not locked",
         "fdl_take_buffer",
         "    fdl_own_buffer(description->block, buffer);\n",
-        "    PyBuffer_Release(buffer);\n    PyMem_RawFree(buffer);\n",
+        "    fdl_unlock_buffer(buffer);\n",
     ),
     mutant(
         QUICK,
@@ -299,15 +300,29 @@ QUICK_IMPORTS = [
     mutant(
         QUICK,
         "foreign byte order is read as native",
-        "parse",
-        "*format == '<')",
-        "*format == '>')",
+        "fastdl_dtype_of_format_",
+        "*format == '<';",
+        "*format == '>';",
+    ),
+    mutant(
+        OTHERS,
+        "the header keeps the exporter of a buffer, and not its lock",
+        "fastdl_own_buffer_",
+        "fastdl_start_description_(lock, &description);",
+        "fastdl_start_description_(obj, &description);",
+    ),
+    mutant(
+        OTHERS,
+        "the header writes to read-only buffers",
+        "fastdl_own_buffer_",
+        "description.flags = DLPACK_FLAG_BITMASK_READ_ONLY;",
+        "description.flags = 0;",
     ),
     mutant(
         QUICK,
         "a buffer that does not serve stays locked",
         "fdl_take_buffer",
-        "    if (description == NULL) {\n        PyBuffer_Release(buffer);\n",
+        "    if (description == NULL) {\n        fdl_unlock_buffer(buffer);\n",
         "    if (description == NULL) {\n",
     ),
     mutant(

@@ -382,7 +382,7 @@ LIFETIMES = [
         (DELETERS, CAPSULES, BUFFERS),
         "a buffer is not released",
         "release_buffer",
-        "    PyBuffer_Release(owner);\n",
+        "    fdl_unlock_buffer(owner);\n",
         "",
     ),
     mutant(

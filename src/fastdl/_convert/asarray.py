@@ -9,7 +9,7 @@ from fastdl._convert.targets import known_bridge
 from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._core.device import CPU, Device
-from fastdl._core.dtype import BY_FORMAT, DType
+from fastdl._core.dtype import DType
 from fastdl._core.errors import type_name
 from fastdl._core.tensor import Tensor
 from fastdl._devices import driver
@@ -174,7 +174,7 @@ def interface(x: object) -> "tuple[str, Callable[[Any], Tensor]] | tuple[None, N
         if has(x, "__cuda_array_interface__"):
             return "__cuda_array_interface__", import_cuda_array
         if _has_buffer(x):
-            return "buffer", _from_buffer
+            return "buffer", core.from_buffer
         for name, read in _READERS.items():
             if has(x, name):
                 return name, read
@@ -185,10 +185,6 @@ def _defines(x, name: str) -> bool:
     """Whether `x` has an attribute that its type has too, such as a property that does not raise.
     To say no costs little, unlike the `__getattr__` of pandas, polars and xarray."""
     return hasattr(type(x), name) and hasattr(x, name)
-
-
-def _from_buffer(x):
-    return core.from_buffer(x, numbers_of_format)
 
 
 def _has_buffer(x) -> bool:
@@ -267,23 +263,6 @@ _READERS = {
     "__arrow_c_array__": _from_arrow,
     "__array__": _from_array_method,
 }
-
-# Integers that have four bytes on one platform and eight on another, by what those are everywhere.
-_NATIVE = {"l": "iq", "L": "IQ", "n": "iq", "N": "IQ"}
-
-
-def numbers_of_format(form: str, itemsize: int) -> tuple[int, int, int]:
-    """The element type of a PEP 3118 format string, as (code, bits, lanes)."""
-    letters = form[1:] if form[:1] in ("@", "=", "<") else form
-    if letters in _NATIVE:
-        letters = _NATIVE[letters][itemsize == 8]
-    dtype = BY_FORMAT.get(letters)
-    if dtype is None or dtype.itemsize != itemsize:
-        raise BufferError(
-            f"expected a buffer of native numbers or bools, got format {form!r} with itemsize "
-            f"{itemsize}, which DLPack cannot describe: convert the values first"
-        )
-    return dtype.__dlpack_data_type__()
 
 
 def empty(

@@ -98,7 +98,7 @@ static int is_of_integers(PyObject *tensor)
 
 PyObject *fdl_ask_quickly(PyObject *object, uint32_t facts)
 {
-    PyObject *tensor = facts & FASTDL_TYPE_BUFFER ? fdl_take_buffer(object, flags_of(facts))
+    PyObject *tensor = facts & FASTDL_TYPE_BUFFER ? fdl_try_buffer(object, flags_of(facts))
                        : facts & FASTDL_TYPE_EXPORT_DOES_NOT_SYNC ? ask_at_once(object, facts)
                                                                   : NULL;
     if (tensor == NULL)

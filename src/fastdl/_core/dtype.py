@@ -350,8 +350,3 @@ def _refusal(x) -> Exception:
         f'expected a dtype as "float32", (code, bits, lanes), a DType, or a dtype of NumPy, torch '
         f"or JAX, got {x!r} of type {type_name(x)!r}"
     )
-
-
-#: Element types by their PEP 3118 character in native size and order. 64-bit integers have two.
-BY_FORMAT = {fact.format: _known(fact.code, fact.bits, 1) for fact in _FACTS if fact.format}
-BY_FORMAT.update(q=_BY_TEXT["int64"], Q=_BY_TEXT["uint64"])

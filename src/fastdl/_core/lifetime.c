@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lifetime.h"
 
+#include "buffer.h"
+
 /* ---- a thread state for as long as an owner needs one ---- */
 
 typedef struct {
@@ -144,8 +146,7 @@ static void release_legacy(void *owner)
 
 static void release_buffer(void *owner)
 {
-    PyBuffer_Release(owner);
-    PyMem_RawFree(owner);
+    fdl_unlock_buffer(owner);
 }
 
 static void own(fdl_block *block, void *owner, void (*release)(void *owner))

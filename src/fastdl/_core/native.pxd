@@ -228,6 +228,8 @@ cdef extern from "_core/object.h":
 
 
 cdef extern from "_core/buffer.h":
+    object fdl_take_buffer(Py_buffer *buffer, uint64_t flags)
+    void fdl_unlock_buffer(Py_buffer *buffer) noexcept
     bint fdl_never_changes(PyObject *exporter) noexcept
 
 

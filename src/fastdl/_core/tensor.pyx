@@ -12,8 +12,7 @@ import cython
 
 from cpython.buffer cimport (
     PyBUF_ANY_CONTIGUOUS, PyBUF_C_CONTIGUOUS, PyBUF_F_CONTIGUOUS, PyBUF_FORMAT, PyBUF_ND,
-    PyBUF_RECORDS_RO, PyBUF_SIMPLE, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release,
-    PyObject_GetBuffer,
+    PyBUF_RECORDS_RO, PyBUF_SIMPLE, PyBUF_STRIDES, PyBUF_WRITABLE, PyObject_GetBuffer,
 )
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.iterobject cimport PySeqIter_New
@@ -55,8 +54,9 @@ from fastdl._core.native cimport (
     fdl_never_changes, fdl_note_immutable, fdl_open_capsule, fdl_operate, fdl_ordered_by_caller,
     fdl_own_buffer, fdl_own_object, fdl_permute, fdl_pointer, fdl_pointer_get, fdl_pointer_set,
     fdl_reshape, fdl_set_dtype_and_device_factories, fdl_speed_up_dlpack, fdl_squeeze,
-    fdl_take_legacy, fdl_take_versioned, fdl_tensor_wrap, fdl_tensor_wrap_view, fdl_transpose,
-    fdl_unmake_tensor, fdl_unsqueeze, fdl_versioned_capsule, fdl_view_as,
+    fdl_take_buffer, fdl_take_legacy, fdl_take_versioned, fdl_tensor_wrap, fdl_tensor_wrap_view,
+    fdl_transpose, fdl_unlock_buffer, fdl_unmake_tensor, fdl_unsqueeze, fdl_versioned_capsule,
+    fdl_view_as,
 )
 
 
@@ -297,7 +297,7 @@ def is_legacy_capsule(capsule):
 
 
 cdef Py_buffer *lock_buffer(object source, int flags) except NULL:
-    """A new lock on the memory of a buffer exporter, for fdl_own_buffer or `unlock_buffer`."""
+    """A new lock on the memory of a buffer exporter, for fdl_own_buffer or fdl_unlock_buffer."""
     cdef Py_buffer *view = <Py_buffer *>PyMem_RawMalloc(sizeof(Py_buffer))
     if view is NULL:
         raise MemoryError()
@@ -312,66 +312,9 @@ cdef Py_buffer *lock_buffer(object source, int flags) except NULL:
     return view
 
 
-cdef void unlock_buffer(Py_buffer *view) noexcept:
-    PyBuffer_Release(view)
-    PyMem_RawFree(view)
-
-
-def from_buffer(object source, parse_format):
-    """A Tensor on the memory of a buffer exporter, of type `parse_format(format, itemsize)`."""
-    cdef DLTensor tensor
-    cdef int64_t dims[128]
-    cdef Py_ssize_t i
-    cdef fastdl_layout layout
-    cdef fastdl_fault fault
-    cdef fdl_description *description
-    cdef Py_buffer *view = lock_buffer(source, PyBUF_RECORDS_RO)
-    try:
-        if view.ndim > FASTDL_MAX_NDIM or (view.ndim > 0 and view.shape is NULL):
-            raise BufferError(
-                f"expected a shape of at most {FASTDL_MAX_NDIM} sizes, got {view.ndim}")
-        for i in range(view.ndim if view.suboffsets is not NULL else 0):
-            if view.suboffsets[i] >= 0:
-                raise BufferError(
-                    "expected a buffer of elements, got one of pointers to them (with suboffsets), "
-                    "which DLPack cannot describe: copy the data first")
-        tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes = parse_format(
-            view.format.decode("latin-1") if view.format is not NULL else "B", view.itemsize)
-        tensor.data = view.buf
-        tensor.device.device_type = kDLCPU
-        tensor.device.device_id = 0
-        tensor.byte_offset = 0
-        tensor.ndim = view.ndim
-        tensor.shape = dims
-        tensor.strides = NULL
-        empty = False
-        for i in range(view.ndim):
-            tensor.shape[i] = view.shape[i]
-            empty = empty or view.shape[i] == 0
-        # ctypes gives no strides even where they are asked for: its arrays are compact. Without
-        # elements, strides mean nothing, and need not be whole.
-        if view.strides is not NULL and not empty:
-            tensor.strides = dims + view.ndim
-            for i in range(view.ndim):
-                if view.shape[i] > 1 and view.strides[i] % view.itemsize != 0:
-                    raise BufferError(
-                        f"expected strides in multiples of {view.itemsize} bytes, one element, "
-                        f"got {view.strides[i]} in dimension {i}: copy the array first")
-                tensor.strides[i] = view.strides[i] // view.itemsize
-        flags = DLPACK_FLAG_BITMASK_READ_ONLY if view.readonly else 0
-        fault = fastdl_check(&tensor, flags, &layout)
-        if fault != FASTDL_OK:
-            raise_fault(fault, &tensor)
-        description = fdl_block_new(tensor.ndim)
-        if description is NULL:
-            raise MemoryError()
-    except:
-        unlock_buffer(view)
-        raise
-    fdl_description_fill(description, &tensor, flags)
-    description.block.immutable = view.readonly and fdl_never_changes(<PyObject *>view.obj)
-    fdl_own_buffer(description.block, view)
-    return fdl_tensor_wrap(description)
+def from_buffer(object source):
+    """A Tensor on the memory of a buffer exporter."""
+    return fdl_take_buffer(lock_buffer(source, PyBUF_RECORDS_RO), 0)
 
 
 def from_memory(object source, tuple shape, tuple dtype, tuple strides=None, Py_ssize_t offset=0,
@@ -418,7 +361,7 @@ def from_memory(object source, tuple shape, tuple dtype, tuple strides=None, Py_
         if description is NULL:
             raise MemoryError()
     except:
-        unlock_buffer(view)
+        fdl_unlock_buffer(view)
         raise
     fdl_description_fill(description, &tensor, flags)
     description.block.immutable = view.readonly and fdl_never_changes(<PyObject *>view.obj)
