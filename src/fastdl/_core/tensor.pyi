@@ -129,6 +129,14 @@ class Tensor:
         >>> x.is_copied, x.copy().is_copied
         (False, True)
         """
+    @property
+    def is_shared(self) -> bool:
+        """Whether the memory is such that other processes can map: see fastdl.share.
+
+        >>> x = fastdl.empty(3, shared=True)
+        >>> x.is_shared, x[1:].is_shared, fastdl.from_dlpack(x.numpy()).is_shared
+        (True, True, True)
+        """
     def is_contiguous(self, order: Literal["C", "F"] = "C") -> bool:
         """Whether the elements have no gaps: in row-major order ("C") or column-major order ("F").
 
@@ -462,6 +470,8 @@ def empty(
     shape: SupportsIndex | Iterable[SupportsIndex],
     dtype: _DTypeLike = "float32",
     device: _DeviceLike = "cpu",
+    *,
+    shared: bool = False,
 ) -> Tensor:
     """A new row-major tensor of uninitialised memory, aligned to 256 bytes.
 
@@ -469,6 +479,7 @@ def empty(
     dtype: all that fastdl.DType takes: "float32", numpy.float32, torch.float32, ...
     device: the host, CUDA ("cuda", "cuda_managed", or pinned memory: "cuda_host") or ROCm ("rocm",
         "rocm_host"), in any form that fastdl.Device takes.
+    shared: in memory of the host that other processes can map, as by fastdl.share; then all zeros.
     Memory on a device is ready on every stream, and comes from the driver, which may make the host
     wait: in a loop, use the allocator of your library.
 
@@ -483,6 +494,7 @@ def empty(
 # What follows is only for fastdl's own Python layer.
 
 def install(module: ModuleType) -> None: ...
+def nbytes_of(shape: tuple[int, ...], dtype: tuple[int, int, int]) -> int: ...
 def host_empty(shape: tuple[int, ...], dtype: tuple[int, int, int]) -> Tensor: ...
 def import_capsule(
     capsule: CapsuleType,
@@ -504,10 +516,14 @@ def from_memory(
     *,
     padded: bool = False,
 ) -> Tensor: ...
+def map_file(fd: int, nbytes: int) -> Tensor: ...
+def install_sharing(find: Callable[[Tensor], object]) -> None: ...
 def from_arrow(schema: CapsuleType, array: CapsuleType) -> Tensor: ...
 def arrow_nulls(schema: CapsuleType, array: CapsuleType) -> int | None: ...
 def arrow_stream_nulls(stream: CapsuleType) -> int | None: ...
 def as_bytes(tensor: Tensor) -> Tensor: ...
+def span(tensor: Tensor) -> tuple[int, int]: ...
+def copy_into(tensor: Tensor, target: Tensor) -> None: ...
 def copy_host(tensor: Tensor) -> Tensor: ...
 def is_immutable(tensor: Tensor) -> bool: ...
 def is_packed(tensor: Tensor) -> bool: ...
