@@ -2,9 +2,12 @@
 
 import copy
 import gc
+import io
 import multiprocessing
 import pickle
+import tracemalloc
 import weakref
+from multiprocessing.reduction import ForkingPickler
 
 import ml_dtypes
 import numpy as np
@@ -255,6 +258,41 @@ def test_a_pickle_that_an_older_release_wrote():
     )
     loaded = pickle.loads(stored)
     assert loaded.dtype == "int16" and loaded.tolist() == [0x0201, 0x0403]
+
+
+def test_a_pickle_of_a_newer_release():
+    arguments = (*GOOD, "7.0.0", "whatever it needs")
+    with pytest.raises(ValueError, match=rf"{fastdl.__version__} or older, got one of 7\.0\.0"):
+        fastdl._unpickle(*arguments)
+
+
+def peak(do):
+    """The most memory that `do` uses at a time, and what it returns."""
+    tracemalloc.start()
+    try:
+        result = do()
+        return tracemalloc.get_traced_memory()[1], result
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+def test_memory_that_pickling_needs_below_protocol_5(readonly):
+    """As pools and queues do it. Two payloads to write, the bytes and the pickle, as for an
+    ndarray; and to read, the bytes and what is writable."""
+    size = 1 << 22
+    tensor = fastdl.asarray((bytes if readonly else bytearray)(size))
+
+    def written():
+        file = io.BytesIO()
+        ForkingPickler(file, 4).dump(tensor)
+        return file
+
+    most, file = peak(written)
+    assert most < 2.3 * size
+    most, loaded = peak(lambda: pickle.loads(file.getbuffer()))
+    assert most < (1.1 if readonly else 2.1) * size
+    assert loaded.readonly is readonly and loaded.nbytes == size
 
 
 # ---- copies ---------------------------------------------------------------------------------

@@ -33,6 +33,19 @@ dlpack_version = MAX_VERSION
 
 _policy.connect()
 
+TYPE_CHECKING = False  # as in typing, which `import fastdl` can do without
+if TYPE_CHECKING:
+    from fastdl._convert.sharing import share as share
+
+
+def __getattr__(name: str) -> object:
+    """What is in a module that imports multiprocessing: `share`, and the names in pickles."""
+    if name not in ("share", "_receive", "_lost"):
+        raise AttributeError(f"module 'fastdl' has no attribute {name!r}")
+    from fastdl._convert import sharing
+
+    return getattr(sharing, name.lstrip("_"))
+
 
 def __dir__() -> list[str]:
     """The public names alone."""
@@ -59,6 +72,7 @@ __all__ = [
     "get_sources",
     "producer",
     "register_exchange_api",
+    "share",
     "signature",
     "signer",
     "use_stream",

@@ -39,6 +39,13 @@ from fastdl._protocol.streams import record as record
 from fastdl._protocol.streams import release as release
 
 
+def empty_shared(shape, dtype, device):
+    """Loads what `import fastdl` can do without: multiprocessing."""
+    from fastdl._convert.sharing import empty
+
+    return empty(shape, dtype, device)
+
+
 def connect() -> None:
     """Called once, on import."""
     for layer in (dtype, tensor, exchange, convert):

@@ -65,6 +65,7 @@ REASONS: list[tuple[str, list[str]]] = [
             "table type borrow",
             "ONNX Runtime",
             "fastdl.h …",
+            "<fastdl.Tensor that did not arrive: …>",
             "s own table if it has one, otherwise a bridge of fastdl",
         ],
     ),
@@ -94,6 +95,19 @@ REASONS: list[tuple[str, list[str]]] = [
     (
         "Only in a pickle that fastdl did not write: a ValueError.",
         ["expected the order 'C' or 'F', got …", "expected ints from … to … as …, got …"],
+    ),
+    (
+        "Why a shared tensor did not arrive, in the message that says so; and what Python says of "
+        "each module. See tests/test_sharing.py.",
+        [
+            "it was sent by fastdl …, and this is fastdl …, which does not know that form: use one "
+            "release in all processes",
+            "its memory could not be had (…: …): a handle is received once, while its sender runs, "
+            "by a process of the same multiprocessing tree, with a free descriptor",
+            "expected a file of … bytes, got one of mode … and … bytes",
+            "expected a file that is sealed against shrinking and growing",
+            "module 'fastdl' has no attribute …",
+        ],
     ),
     (
         "Not a message: the docstrings of methods that fastdl_publish adds.",

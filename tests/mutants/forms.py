@@ -66,9 +66,9 @@ FORMS = [
     mutant(
         f"{PICKLES}::test_read_only_is_kept",
         "read-only memory is restored as writable",
-        "as_values",
-        "return bytes(memory) if readonly else bytearray(memory)",
-        "return bytearray(memory)",
+        "reduce",
+        "bytes(memory) if tensor.readonly else Writable(memory)",
+        "Writable(memory)",
     ),
     mutant(
         f"{PICKLES}::test_column_major_stays_so",

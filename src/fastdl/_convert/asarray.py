@@ -274,7 +274,7 @@ def empty(
     types and the host."""
     target = Device(device)
     numbers = DType(dtype).__dlpack_data_type__()
-    shape = _sizes(shape)
+    shape = sizes(shape)
     if target == CPU:
         return core.host_empty(shape, numbers)
     if target.stream_kind not in DEFAULT:
@@ -285,7 +285,8 @@ def empty(
     return driver.empty(shape, numbers, *target.__dlpack_device__())
 
 
-def _sizes(shape) -> tuple[int, ...]:
+def sizes(shape) -> tuple[int, ...]:
+    """A shape as `empty` takes it: an int or ints."""
     try:
         return (_size(shape),)  # an int, or what stands for one: an array without dimensions, too
     except TypeError as error:

@@ -5,6 +5,7 @@ A pickle contains the name `fastdl._unpickle` and its arguments: neither may cha
 
 from fastdl._core import tensor as core
 from fastdl._protocol.array_interface import compact_strides
+from fastdl._version import __version__
 
 ROW_MAJOR, COLUMN_MAJOR = "C", "F"
 
@@ -18,17 +19,20 @@ def reduce(tensor, protocol):
     if not tensor.device.is_host:
         raise TypeError(
             f"{core.describe(tensor)} cannot be pickled, since other processes may not reach its "
-            f"memory: pickle a copy on the host, to('cpu')"
+            f"memory: pickle a copy on the host, to('cpu'), or pass what fastdl.convert(x, "
+            f"torch.Tensor) shares with it to torch.multiprocessing"
         )
     memory, *described = compact(tensor)
-    stored = as_buffer(memory) if protocol >= 5 else as_values(memory, tensor.readonly)
+    if protocol >= 5:
+        stored = as_buffer(memory)
+    else:
+        stored = bytes(memory) if tensor.readonly else Writable(memory)
     return unpickle, (stored, *described)
 
 
 def compact(tensor):
     """The bytes of a host tensor, in a buffer, and what `unpickle` is to be told of them. What has
     gaps is copied without them."""
-    dtype = tensor.dtype
     order = ROW_MAJOR
     if tensor.is_contiguous():
         memory = core.as_bytes(tensor)
@@ -36,8 +40,12 @@ def compact(tensor):
         memory, order = core.as_bytes(tensor), COLUMN_MAJOR
     else:
         memory = core.read_bytes(tensor) if tensor.readonly else core.as_bytes(tensor.copy())
-    padded = dtype.bits * dtype.lanes % 8 != 0 and not core.is_packed(tensor)
-    return memory, dtype.__dlpack_data_type__(), tensor.shape, order, padded
+    return memory, tensor.dtype.__dlpack_data_type__(), tensor.shape, order, is_padded(tensor)
+
+
+def is_padded(tensor):
+    """Whether elements that are not whole bytes have bytes of their own."""
+    return tensor.dtype.bits * tensor.dtype.lanes % 8 != 0 and not core.is_packed(tensor)
 
 
 def as_buffer(memory):
@@ -46,14 +54,24 @@ def as_buffer(memory):
     return PickleBuffer(memory)
 
 
-def as_values(memory, readonly):
-    """The bytes in an object that Python itself pickles, and whose memory the result can keep."""
-    return bytes(memory) if readonly else bytearray(memory)
+class Writable:
+    """Bytes that come out of a pickle as a bytearray. That itself would be copied once more."""
+
+    def __init__(self, memory):
+        self.memory = memory
+
+    def __reduce__(self):
+        return bytearray, (bytes(self.memory),)
 
 
-def unpickle(memory, dtype, shape, order, padded):
+def unpickle(memory, dtype, shape, order, padded, *newer):
     """A Tensor on `memory`, a buffer, which it keeps; read-only if that is. ValueError if they do
-    not fit."""
+    not fit. A release that needs more arguments gives its version first."""
+    if newer:
+        raise ValueError(
+            f"expected a pickle in the form of fastdl {__version__} or older, got one of "
+            f"{newer[0]}: upgrade fastdlpack here"
+        )
     if order not in (ROW_MAJOR, COLUMN_MAJOR):
         raise ValueError(f"expected the order 'C' or 'F', got {order!r}")
     strides = None if order == ROW_MAJOR else compact_strides(shape[::-1])[::-1]

@@ -1,0 +1,395 @@
+"""Host memory that other processes map: `share`, and handles in multiprocessing's own pickles.
+
+A *segment* is an anonymous file that is mapped as a whole, and a descriptor of it. A Tensor of
+uint8 owns both (core.map_file); the Tensors that users have are on its buffer. Whether some memory
+is in a segment, its address tells, by whichever way a tensor came: a segment stays where it is as
+long as anything uses it.
+
+A *handle* is what the pickler of multiprocessing writes instead of the bytes: where the elements
+are in the segment, and a resource_sharer.DupFd, from which the receiver gets the descriptor. Each
+descriptor has one owner:
+
+    made by share            the function, until map_file has it; then the segment
+    in a DupFd               resource_sharer: sends and closes it, or has it until the process ends
+    received by a handle     the function, until map_file has it, or it was one of a known segment
+
+Nothing else loads this module, so that `import fastdl` does not import multiprocessing.
+"""
+
+import errno
+import os
+import pickle
+import sys
+import time
+import weakref
+from contextlib import suppress
+from multiprocessing import parent_process, resource_sharer, util
+from multiprocessing.reduction import ForkingPickler
+
+from fastdl._convert.asarray import asarray, sizes
+from fastdl._convert.pickling import COLUMN_MAJOR, compact, is_padded
+from fastdl._core import tensor as core
+from fastdl._core.device import CPU, Device
+from fastdl._core.dtype import DType
+from fastdl._core.errors import type_name
+from fastdl._protocol.array_interface import compact_strides
+from fastdl._version import __version__
+
+TYPE_CHECKING = False  # as in typing, which `import fastdl` can do without
+if TYPE_CHECKING:
+    from fastdl._convert.asarray import _ArrayLike
+
+sharer = resource_sharer._resource_sharer  # type: ignore[attr-defined]
+
+FORM = 1  # of handles
+PATIENCE = 10  # seconds for which a child that ends waits for its receivers
+SPARE = 8  # descriptors that are left to others: without one, no connection can be accepted
+FEW = (
+    "too many open files: each shared tensor needs a descriptor, and another one while it is sent; "
+    "share one tensor and slice it, or raise the limit (ulimit -n)"
+)
+
+
+def share(x: "_ArrayLike", /) -> core.Tensor:
+    """A writable copy of `x` in memory that other processes can map; `x` itself if it is there.
+
+    x: a fastdl.Tensor or whatever `asarray` takes, on the host. The result is an ordinary Tensor;
+        a column-major one stays so, and gaps between elements are left out.
+
+    A pipe, queue, pool or argument of multiprocessing then passes it, its views, and Tensors that
+    other libraries gave back on its memory, as a handle of a few hundred bytes. Whoever receives it
+    has a Tensor on the same memory: each process sees what another one writes, in no promised order
+    and without a lock. A handle on its way keeps the memory. Other picklers, and copies, take the
+    data.
+
+    A handle can be received once, by a process that descends from the same one of multiprocessing.
+    One that cannot be had arrives as an object that raises BufferError, with the reason, wherever
+    it is used. The memory has no name, and is freed when no process uses it any more. It costs one
+    descriptor in each process. See docs/processes.md. Linux and other POSIX systems.
+
+    BufferError for memory of another device, and on Windows. OSError without a free descriptor.
+    MemoryError if there is not enough. Others as of `asarray`.
+
+    >>> x = fastdl.share(np.arange(3.0))
+    >>> x.is_shared, x.tolist(), fastdl.share(x) is x
+    (True, [0.0, 1.0, 2.0], True)
+    """
+    tensor = x if type(x) is core.Tensor else asarray(x)
+    if find(tensor) is not None:
+        return tensor
+    if not tensor.device.is_host:
+        raise BufferError(
+            f"expected a tensor on the host, got {core.describe(tensor)}: share a copy, to('cpu')"
+        )
+    dtype, strides = tensor.dtype.__dlpack_data_type__(), None
+    if tensor.is_contiguous() or tensor.is_contiguous("F"):
+        data, _, _, order, _ = compact(tensor)
+        if order == COLUMN_MAJOR:
+            strides = compact_strides(tensor.shape[::-1])[::-1]
+        memory = _new_segment(tensor.nbytes, memoryview(data))
+    else:  # into the mapping, which takes no other copy
+        memory = _new_segment(tensor.nbytes)
+        core.copy_into(tensor, memory)
+    shared = core.from_memory(memory, tensor.shape, dtype, strides, padded=is_padded(tensor))
+    return core.mark_copied(shared)
+
+
+def empty(shape, dtype, device) -> core.Tensor:
+    """fastdl.empty(..., shared=True)."""
+    if Device(device) != CPU:
+        raise BufferError(
+            f"expected device='cpu' with shared=True, got {device!r}: processes share host memory"
+        )
+    numbers, shape = DType(dtype).__dlpack_data_type__(), sizes(shape)
+    return core.from_memory(_new_segment(core.nbytes_of(shape, numbers)), shape, numbers)
+
+
+# ---- segments -------------------------------------------------------------------------------
+
+
+class Segment:
+    """What is known of a segment. The object that owns it is `memory()`, or None if it is gone."""
+
+    def __init__(self, memory, fd, token):
+        self.start, self.end = core.span(memory)
+        self.fd = fd  # the descriptor of `memory`: use it only while that is alive
+        self.token = token  # the same in all processes
+        self.memory = weakref.ref(memory, self.forget)
+        _segments[self.start] = self
+
+    def forget(self, _):
+        if _segments.get(self.start) is self:  # not one that has the address by now
+            del _segments[self.start]
+
+
+_segments: dict[int, Segment] = {}  # by address
+
+
+def find(tensor):
+    """The segment that a tensor is in, and the Tensor that owns it, which keeps it; or None."""
+    if not tensor.device.is_host:
+        return None
+    first, last = core.span(tensor)
+    for segment in list(_segments.values()):
+        if segment.start <= first and last <= segment.end:
+            memory = segment.memory()
+            if memory is not None:
+                return segment, memory
+    return None
+
+
+core.install_sharing(find)
+
+
+def _new_segment(nbytes, data=None):
+    """A Tensor that owns a new segment of at least `nbytes` bytes; of zeros, or `data`."""
+    size = max(nbytes, 1)  # nothing cannot be mapped
+    try:
+        fd = _new_file(size)
+        try:
+            written = 0
+            while data is not None and written < nbytes:  # as fast again as through the mapping
+                written += os.pwrite(fd, data[written:], written)
+            memory = core.map_file(fd, size)
+        except BaseException:
+            os.close(fd)
+            raise
+    except OSError as error:
+        if error.errno == errno.EMFILE:
+            raise OSError(errno.EMFILE, FEW) from None
+        if error.errno in (errno.ENOMEM, errno.ENOSPC, errno.EFBIG, errno.EINVAL):
+            raise MemoryError(f"cannot allocate {size} bytes of shared memory") from error
+        raise
+    Segment(memory, fd, os.urandom(16))
+    return memory
+
+
+def _new_file(size):
+    """The descriptor of a new anonymous file, whose size nobody can change where there are seals:
+    otherwise a process could be killed by reading memory that another one cut off."""
+    if sys.platform == "win32":
+        raise BufferError(
+            "fastdl shares no memory on Windows: use multiprocessing.shared_memory, and "
+            "fastdl.asarray(memory.buf)"
+        )
+    fd = _anonymous_file()
+    try:
+        _leave_some(fd)
+        os.ftruncate(fd, size)
+        if _has_seals():
+            import fcntl
+
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _has_seals():
+    return hasattr(os, "memfd_create")
+
+
+def _anonymous_file():
+    if not _has_seals():
+        import tempfile
+
+        fd, path = tempfile.mkstemp(prefix="fastdl-")
+        os.unlink(path)
+        return fd
+    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+    try:
+        return os.memfd_create("fastdl", flags | 8)  # MFD_NOEXEC_SEAL, which some systems demand
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # of Linux before 6.3
+            raise
+        return os.memfd_create("fastdl", flags)
+
+
+def _leave_some(fd):
+    """EMFILE if `fd`, the first that was free, is one of the last that this process can have."""
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit != resource.RLIM_INFINITY and fd >= limit - SPARE:
+        raise OSError(errno.EMFILE, FEW)
+
+
+# ---- handles --------------------------------------------------------------------------------
+
+
+def reduce(tensor):
+    """How the pickler of multiprocessing writes a Tensor."""
+    found = find(tensor)
+    if found is None:
+        return tensor.__reduce_ex__(pickle.DEFAULT_PROTOCOL)
+    segment, memory = found
+    probe = os.dup(segment.fd)
+    try:
+        _leave_some(probe)
+    finally:
+        os.close(probe)
+    descriptor = resource_sharer.DupFd(segment.fd)
+    del memory  # not before: it owns the descriptor
+    _wait_at_the_end(descriptor)
+    return receive, (
+        *(FORM, __version__, descriptor, segment.token, segment.end - segment.start),
+        *(tensor.shape, tensor.dtype.__dlpack_data_type__(), tensor.strides),
+        *(tensor.data_ptr - segment.start, is_padded(tensor), tensor.readonly),
+    )
+
+
+ForkingPickler.register(core.Tensor, reduce)
+
+
+def receive(*handle):
+    """The Tensor that a handle describes. It never raises: in the processes of a pool nobody would
+    catch that, and the pool would wait for ever."""
+    try:
+        form, release = handle[:2]
+        if form != FORM:
+            return Lost(
+                f"it was sent by fastdl {release}, and this is fastdl {__version__}, which does "
+                f"not know that form: use one release in all processes"
+            )
+        return _received(*handle[2:])
+    except Exception as error:
+        return Lost(f"{error}" if isinstance(error, ValueError) else _reason(error))
+
+
+receive.__module__, receive.__qualname__ = "fastdl", "_receive"
+
+
+def _reason(error):
+    return (
+        f"its memory could not be had ({type_name(error)}: {error}): a handle is received once, "
+        f"while its sender runs, by a process of the same multiprocessing tree, with a free "
+        f"descriptor"
+    )
+
+
+def _received(descriptor, token, size, shape, dtype, strides, offset, padded, readonly):
+    fd = descriptor.detach()
+    try:
+        memory = _known(token)
+        if memory is None:
+            _check(fd, size)
+            memory = core.map_file(fd, size)
+            Segment(memory, fd, token)
+            fd = -1
+    finally:
+        if fd >= 0:
+            os.close(fd)
+    source = memoryview(memory).toreadonly() if readonly else memory
+    return core.from_memory(source, shape, dtype, strides, offset, padded=padded)
+
+
+def _known(token):
+    """What owns the segment with this token, if this process has it already."""
+    for segment in list(_segments.values()):
+        if segment.token == token:
+            memory = segment.memory()
+            if memory is not None:
+                return memory
+    return None
+
+
+def _check(fd, size):
+    """ValueError unless `fd` is a file of this size that stays so."""
+    import stat
+
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode) or found.st_size != size or size < 1:
+        raise ValueError(
+            f"expected a file of {size} bytes, got one of mode {stat.filemode(found.st_mode)} and "
+            f"{found.st_size} bytes"
+        )
+    if _has_seals():
+        import fcntl
+
+        wanted = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
+        if fcntl.fcntl(fd, fcntl.F_GET_SEALS) & wanted != wanted:
+            raise ValueError("expected a file that is sealed against shrinking and growing")
+
+
+class Lost:
+    """In place of a Tensor whose memory could not be had: whatever is done with it raises
+    BufferError, which says why. It can be pickled."""
+
+    _reason: str
+
+    def __init__(self, reason):
+        object.__setattr__(self, "_reason", reason)
+
+    def __repr__(self):
+        return f"<fastdl.Tensor that did not arrive: {self._reason}>"
+
+    def __reduce__(self):
+        return lost, (self._reason,)
+
+    def _fail(self, *_, **__):
+        raise BufferError(f"a shared tensor did not arrive: {self._reason}")
+
+    __getattr__ = __setattr__ = _fail
+    __len__ = __iter__ = __contains__ = __getitem__ = __setitem__ = _fail
+    __bool__ = __int__ = __float__ = __complex__ = __index__ = __bytes__ = __round__ = _fail
+    __dlpack__ = __dlpack_device__ = __dlpack_info__ = __array__ = __buffer__ = _fail
+    __copy__ = __deepcopy__ = __eq__ = _fail
+    __hash__ = object.__hash__
+    __array_interface__ = __cuda_array_interface__ = property(_fail)
+
+
+def lost(reason):
+    """For pickles of Lost."""
+    return Lost(reason)
+
+
+lost.__module__, lost.__qualname__ = "fastdl", "_lost"
+
+
+# ---- the end of a child ---------------------------------------------------------------------
+
+_sent: set[int] = set()  # the keys of this process's handles in its resource sharer
+_sockets: set[str] = set()  # where that listens, which we remove
+
+
+def _wait_at_the_end(descriptor):
+    """Has `_wait` wait until `descriptor` has been received, if this process is a child."""
+    for key in list(_sent):
+        if key not in sharer._cache:  # received
+            _sent.discard(key)
+    _sent.add(descriptor._id[1])
+    if parent_process() is not None:
+        # Otherwise it is removed at the end, before queues have been written out.
+        unlink = getattr(getattr(sharer._listener, "_listener", None), "_unlink", None)
+        if unlink is not None and unlink.still_active():
+            unlink.cancel()
+            _sockets.add(sharer._address)
+
+
+def _wait():
+    """At the end of a process: a child waits for its receivers, since the descriptors in its
+    handles would go with it, until its parent has gone or it has waited for too long."""
+    parent, cache = parent_process(), sharer._cache
+    if parent is None:
+        return
+    end, pause = time.monotonic() + PATIENCE, 0.0005
+    while _sent.intersection(list(cache)) and time.monotonic() < end and parent.is_alive():
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
+    if _sent:
+        resource_sharer.stop(timeout=1)  # after what it is sending now
+    for path in _sockets:
+        with suppress(OSError):
+            os.unlink(path)
+
+
+def _prepare(_=None):
+    """Now, and in each child, which a fork has made forget it. After queues, which have -5."""
+    _sent.clear()
+    _sockets.clear()
+    util.Finalize(None, _wait, exitpriority=-10)
+
+
+_prepare()
+util.register_after_fork(_wait, _prepare)
