@@ -167,10 +167,6 @@ class Objects(Checks):
                 self.expect(f"stream {stream} follows the current context", same, True)
         finally:
             d.pop()
-        first, second = (ctypes.c_ulonglong() for _ in range(2))
-        d.ok("cuStreamGetId", d.stream(), first)
-        d.ok("cuStreamGetId", d.stream(), second)
-        self.expect("two streams have two ids", first.value != second.value, True)
 
     @about("events")
     def check_events(self):

@@ -22,7 +22,7 @@ from functools import cache
 from tests.support import build
 
 SOURCES = build.ROOT / "tests" / "simulated"
-_COMMON = "objects memory capture clocks graph work control agree".split()
+_COMMON = "driver objects memory capture clocks graph work control".split()
 _PARTS = {"cuda": ["cuda", "cuda_memory", "cuda_contexts"], "hip": ["hip"]}
 _NAMES = {"cuda": "libcuda.so.1", "hip": "libamdhip64.so.6"}
 _WARNINGS = ["-Wconversion", "-Wshadow", "-pedantic"]
@@ -34,14 +34,14 @@ LEGACY, PER_THREAD = 1, 2  # stream handles of CUDA
 # where one is returned, s: a text, c: one byte. All return an int, but for two of HIP's.
 _CUDA = """
 cuInit u; cuDriverGetVersion I; cuDeviceGetCount I; cuDeviceGet Ii; cuDeviceGetName sii
-cuDeviceGetAttribute Iii; cuGetErrorName iS; cuGetErrorString iS; cuDevicePrimaryCtxRetain Pi
+cuDeviceGetAttribute Iii; cuGetErrorName iS; cuDevicePrimaryCtxRetain Pi
 cuDevicePrimaryCtxRelease_v2 i; cuDevicePrimaryCtxGetState iUI; cuCtxPushCurrent_v2 p
 cuCtxPopCurrent_v2 P; cuCtxGetCurrent P; cuCtxSetCurrent p; cuCtxGetDevice I; cuCtxSynchronize -
 cuEventCreate Pu; cuEventRecord pp; cuEventQuery p; cuEventSynchronize p; cuEventDestroy_v2 p
-cuStreamCreate Pu; cuStreamCreateWithPriority Pui; cuStreamDestroy_v2 p; cuStreamWaitEvent ppu
-cuStreamSynchronize p; cuStreamQuery p; cuStreamGetFlags pU; cuStreamGetId pQ
+cuStreamCreate Pu; cuStreamDestroy_v2 p; cuStreamWaitEvent ppu
+cuStreamSynchronize p; cuStreamQuery p; cuStreamGetFlags pU
 cuLaunchHostFunc ppp; cuStreamBeginCapture_v2 pi; cuStreamEndCapture pP; cuGraphDestroy p
-cuStreamIsCapturing pI; cuStreamGetCaptureInfo_v2 pIQPPZ; cuStreamGetCaptureInfo_v3 pIQPPPZ
+cuStreamIsCapturing pI; cuStreamGetCaptureInfo_v2 pIQPPZ
 cuThreadExchangeStreamCaptureMode I
 cuCtxGetId pQ; cuDevicePrimaryCtxReset_v2 i; cuCtxCreate_v2 Pui; cuCtxDestroy_v2 p
 cuDeviceGetDevResource ipi; cuDevResourceGenerateDesc Ppu; cuGreenCtxCreate Ppiu
@@ -49,21 +49,21 @@ cuCtxFromGreenCtx Pp; cuGreenCtxStreamCreate Ppui; cuGreenCtxDestroy p
 cuPointerGetAttributes uppq; cuPointerGetAttribute piq; cuMemAlloc_v2 Qz; cuMemFree_v2 q
 cuMemAllocAsync Qzp; cuMemFreeAsync qp; cuMemAllocManaged Qzu; cuMemHostAlloc Pzu; cuMemFreeHost p
 cuMemAllocFromPoolAsync Qzpp; cuMemPoolCreate Pp; cuMemPoolDestroy p
-cuMemHostGetDevicePointer_v2 Qpu; cuMemcpyAsync qqzp; cuMemcpyPeerAsync qpqpzp
+cuMemcpyAsync qqzp; cuMemcpyPeerAsync qpqpzp
 cuMemsetD8Async qczp; cuMemcpy2DAsync_v2 pp
 """
 _HIP = """
-hipInit u; hipRuntimeGetVersion I; hipDriverGetVersion I; hipGetDeviceCount I; hipGetDevice I
-hipSetDevice i; hipDeviceSynchronize -; hipGetErrorName i; hipGetErrorString i
+hipInit u; hipRuntimeGetVersion I; hipGetDeviceCount I; hipGetDevice I
+hipSetDevice i; hipDeviceSynchronize -; hipGetErrorName i
 hipGetLastError -; hipPeekAtLastError -
 hipEventCreateWithFlags Pu; hipEventRecord pp
 hipEventQuery p; hipEventSynchronize p; hipEventDestroy p; hipStreamCreateWithFlags Pu
 hipStreamDestroy p; hipStreamWaitEvent ppu; hipStreamSynchronize p; hipStreamQuery p
-hipStreamGetFlags pU; hipStreamGetDevice pI; hipLaunchHostFunc ppp; hipStreamBeginCapture pi
+hipLaunchHostFunc ppp; hipStreamBeginCapture pi
 hipStreamEndCapture pP; hipGraphDestroy p; hipStreamIsCapturing pI
 hipStreamGetCaptureInfo_v2 pIQPPZ; hipThreadExchangeStreamCaptureMode I
 hipPointerGetAttributes pp; hipMalloc Pz; hipFree p; hipMallocAsync Pzp; hipFreeAsync pp
-hipMallocManaged Pzu; hipHostMalloc Pzu; hipHostFree p; hipHostGetDevicePointer Ppu
+hipMallocManaged Pzu; hipHostMalloc Pzu; hipHostFree p
 hipMemcpyAsync ppzip; hipMemcpyPeerAsync pipizp; hipMemsetAsync pizp; hipMemcpy2DAsync pzpzzzip
 """
 _TYPES = {
@@ -119,7 +119,7 @@ def declare(library, kind):
     for name, types in functions(kind).items():
         if hasattr(library, name):
             getattr(library, name).argtypes = types
-            text = name in ("hipGetErrorName", "hipGetErrorString")
+            text = name == "hipGetErrorName"
             getattr(library, name).restype = ctypes.c_char_p if text else ctypes.c_int
     return library
 
@@ -169,7 +169,6 @@ class Simulation:
             ("reset", [], None),
             ("forget", [], None),
             ("set", [ctypes.c_char_p, ctypes.c_longlong], i),
-            ("set_devices", [i], i),
             ("set_attribute", [i, i, i], i),
             ("deinit", [], None),
             ("fail_next", [ctypes.c_char_p, i, ctypes.c_long], i),
@@ -193,7 +192,6 @@ class Simulation:
                 (name, *text)
                 for name in ("races", "violations", "gil_violations", "last_errors", "log")
             ),
-            ("agree", [q, q, ctypes.POINTER(q), ctypes.c_char_p, ctypes.c_size_t], q),
         ]:
             function = getattr(self.driver, f"fk_{name}")
             function.argtypes, function.restype = arguments, result
@@ -375,16 +373,6 @@ class Simulation:
         if found != depth:
             problems.append(f"the stack of contexts has {found} entries instead of {depth}")
         assert not problems, "\n".join(problems)
-
-    def agree(self, seed, count):
-        """Makes random programs, `count` from `seed` on. Returns the number of those with a race,
-        and of those in which a few runs of the executor showed it. AssertionError with the first
-        program over which the two engines disagree. Resets the simulation."""
-        counts = (ctypes.c_uint64 * 2)()
-        text = ctypes.create_string_buffer(1 << 16)
-        passed = self.driver.fk_agree(seed, count, counts, text, len(text))
-        assert passed == count, f"seed {seed + passed}:\n{text.value.decode()}"
-        return tuple(counts)
 
     # ---- a library that uses the driver, for tests that need one beside fastdl
 
