@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.support.simulation import (
+    ADDRESS,
     LEGACY,
     PER_THREAD,
     Simulation,
@@ -166,13 +167,12 @@ class TestOrder:
 
     def test_the_host_orders_what_it_saw_complete(self, sim):
         stream, event, data = sim.stream(False), sim.event(), sim.allocate(8, "pinned")
-        query = "cuEventQuery" if sim.kind == "cuda" else "hipEventQuery"
         sim.kernel(stream, write(data, 8, 1))
         sim.record(event, stream)
-        assert sim.call(query, event) == 600
+        assert sim.call("cuEventQuery", event) == 600
         sim.run()
         assert sim.races() == []
-        assert sim.call(query, event) == 0
+        assert sim.call("cuEventQuery", event) == 0
         assert sim.host_read(data, 8) == b"\1" * 8
         sim.check(depth=sim.context_depth())
 
@@ -354,17 +354,15 @@ class TestMemory:
         assert sim.peek(data, 8) == b"\xdd" * 8
 
     def test_freeing_twice(self, sim):
-        data, free = sim.allocate(8), "cuMemFree_v2" if sim.kind == "cuda" else "hipFree"
+        data = sim.allocate(8)
         sim.free(data)
-        assert sim.call(free, data) == 1
+        assert sim.call("cuMemFree_v2", data) == 1
         assert len(sim.violations()) == 1
 
     def test_freeing_by_the_wrong_call(self, sim):
         pinned, data = sim.allocate(8, "pinned"), sim.allocate(8)
-        calls = ("cuMemFree_v2", "cuMemFreeHost")
-        free, free_host = calls if sim.kind == "cuda" else ("hipFree", "hipHostFree")
-        assert sim.call(free, pinned) == 1
-        assert sim.call(free_host, data) == 1
+        assert sim.call("cuMemFree_v2", pinned) == 1
+        assert sim.call("cuMemFreeHost", data) == 1
         assert len(sim.violations()) == 2
 
     def test_beyond_the_end(self, sim):
@@ -385,12 +383,11 @@ class TestMemory:
 
     def test_memory_is_finite(self, sim):
         sim.set("memory", 1000)
-        name = "cuMemAlloc_v2" if sim.kind == "cuda" else "hipMalloc"
-        data = ctypes.c_uint64() if sim.kind == "cuda" else ctypes.c_void_p()
-        assert sim.call(name, data, 600) == 0
-        assert sim.call(name, data, 600) == 2
+        data = ADDRESS[sim.kind]()
+        assert sim.call("cuMemAlloc_v2", data, 600) == 0
+        assert sim.call("cuMemAlloc_v2", data, 600) == 2
         with sim.device(1):
-            assert sim.call(name, data, 600) == 0
+            assert sim.call("cuMemAlloc_v2", data, 600) == 0
         assert sim.live("allocations") == 2
 
 
@@ -398,16 +395,10 @@ class TestPool:
     """Memory that is allocated and freed on streams."""
 
     def allocate(self, sim, stream, length=64):
-        if sim.kind == "cuda":
-            pointer = ctypes.c_uint64()
-            sim.ok("cuMemAllocAsync", pointer, length, stream)
-        else:
-            pointer = ctypes.c_void_p()
-            sim.ok("hipMallocAsync", pointer, length, stream)
-        return pointer.value
+        return sim.made("cuMemAllocAsync", length, stream, kind=ADDRESS[sim.kind])
 
     def free(self, sim, pointer, stream):
-        sim.ok("cuMemFreeAsync" if sim.kind == "cuda" else "hipFreeAsync", pointer, stream)
+        sim.ok("cuMemFreeAsync", pointer, stream)
 
     def test_on_one_stream(self, sim):
         stream = sim.stream(False)
@@ -463,17 +454,15 @@ class TestPool:
 
 class TestHandles:
     def test_they_are_used_again_at_once(self, sim):
-        destroy = "cuStreamDestroy_v2" if sim.kind == "cuda" else "hipStreamDestroy"
         first, second = sim.stream(), sim.stream()
-        sim.ok(destroy, first)
-        sim.ok(destroy, second)
+        sim.ok("cuStreamDestroy_v2", first)
+        sim.ok("cuStreamDestroy_v2", second)
         assert [sim.stream(), sim.stream()] == [second, first]
 
     def test_a_new_stream_knows_nothing_of_the_old_one(self, sim):
-        destroy = "cuStreamDestroy_v2" if sim.kind == "cuda" else "hipStreamDestroy"
         stream, data = sim.stream(False), sim.allocate(8)
         sim.kernel(stream, write(data, 8, 1))
-        sim.ok(destroy, stream)
+        sim.ok("cuStreamDestroy_v2", stream)
         again = sim.stream(False)
         assert again == stream
         sim.kernel(again, read(data, 8))
@@ -481,26 +470,23 @@ class TestHandles:
         assert sim.peek(data, 8) == b"\1" * 8  # the work of a destroyed stream goes on
 
     def test_destroyed_ones_are_noticed(self, sim):
-        cuda = sim.kind == "cuda"
         stream, event = sim.stream(), sim.event()
-        sim.ok("cuStreamDestroy_v2" if cuda else "hipStreamDestroy", stream)
-        sim.ok("cuEventDestroy_v2" if cuda else "hipEventDestroy", event)
-        assert sim.call("cuStreamQuery" if cuda else "hipStreamQuery", stream) == 400
-        assert sim.call("cuEventQuery" if cuda else "hipEventQuery", event) == 400
+        sim.ok("cuStreamDestroy_v2", stream)
+        sim.ok("cuEventDestroy_v2", event)
+        assert sim.call("cuStreamQuery", stream) == 400
+        assert sim.call("cuEventQuery", event) == 400
         assert all("after it was destroyed" in text for text in sim.violations())
         assert len(sim.violations()) == 2
 
     @pytest.mark.parametrize("handle", [2**64 - 1, 3, 4096, 1 << 40])
     def test_numbers_are_no_handles(self, sim, handle):
-        cuda = sim.kind == "cuda"
-        assert sim.call("cuStreamQuery" if cuda else "hipStreamQuery", handle) == 400
-        assert sim.call("cuEventQuery" if cuda else "hipEventQuery", handle) == 400
+        assert sim.call("cuStreamQuery", handle) == 400
+        assert sim.call("cuEventQuery", handle) == 400
         assert all("would dereference it" in text for text in sim.violations())
         assert len(sim.violations()) == 2
 
     def test_streams_are_no_events(self, sim):
-        name = "cuEventQuery" if sim.kind == "cuda" else "hipEventQuery"
-        assert sim.call(name, sim.stream()) == 400
+        assert sim.call("cuEventQuery", sim.stream()) == 400
         assert len(sim.violations()) == 1
 
 
