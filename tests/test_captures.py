@@ -224,10 +224,10 @@ def test_hip_is_not_asked_during_a_capture(hip):
     synchronize(hip, 0)
     stream = stream_on(hip, blocking=False)
     with capturing(hip, stream):
-        asked = calls(hip, "EventQuery")
+        asked = hip.calls("cuEventQuery")
         with refused("work in flight outside"):
             export(tensor, stream)
-        assert calls(hip, "EventQuery") == asked
+        assert hip.calls("cuEventQuery") == asked
     consume(tensor, stream, array)
 
 
@@ -358,7 +358,7 @@ def test_a_capture_on_another_thread_survives_everything(cuda):
         driver.forget_events(TYPES["cuda"])  # destroys events
 
     while_another_thread_captures(cuda, work)
-    assert calls(cuda, "EventQuery") and calls(cuda, "StreamSynchronize")
+    assert cuda.calls("cuEventQuery") and cuda.calls("cuStreamSynchronize")
 
 
 def test_pinned_memory_is_waited_for_while_another_thread_captures(cuda):
@@ -397,11 +397,11 @@ def test_a_refusal_tells_hip_of_a_capture(hip):
     with capturing(hip, stream_on(hip)):
         with pytest.raises(BufferError, match="a graph is being captured on this device"):
             tensor.record(default(hip))
-        waits = calls(hip, "EventQuery"), calls(hip, "EventSynchronize")
+        waits = hip.calls("cuEventQuery"), hip.calls("cuEventSynchronize")
         del tensor
         gc.collect()  # the exception may hold it
         assert driver.deferred()[1] == 1
-        assert (calls(hip, "EventQuery"), calls(hip, "EventSynchronize")) == waits
+        assert (hip.calls("cuEventQuery"), hip.calls("cuEventSynchronize")) == waits
     driver.wait(result)
 
 
