@@ -49,9 +49,8 @@ HELD = """
         before the callback began.'''
         ran = []
         callback = FUNCTION(ran.append)
-        launch = "cuLaunchHostFunc" if sim.kind == "cuda" else "hipLaunchHostFunc"
         with sim.device(0):
-            sim.ok(launch, default(sim), ctypes.cast(callback, ctypes.c_void_p), None)
+            sim.ok("cuLaunchHostFunc", default(sim), ctypes.cast(callback, ctypes.c_void_p), None)
         sys.setswitchinterval(10_000)
         with sim.in_callback():
             assert not ran
@@ -133,9 +132,8 @@ def test_no_call_with_the_gil_while_python_ends(kind):
 
 def queue(here, stream, deleter, argument):
     """The driver is to call the deleter on `stream`."""
-    launch = "cuLaunchHostFunc" if here.kind == "cuda" else "hipLaunchHostFunc"
     with here.sim.device(0):
-        here.sim.ok(launch, stream, deleter, argument)
+        here.sim.ok("cuLaunchHostFunc", stream, deleter, argument)
 
 
 def drop_in_callback(here, tensors):

@@ -55,10 +55,6 @@ def refused(match="graph"):
     assert "stream=-1" in str(caught.value) or "cannot" in str(caught.value)
 
 
-def calls(sim, name):
-    return sim.calls(("cu" if sim.kind == "cuda" else "hip") + name)
-
-
 kinds = pytest.mark.parametrize("kind", [Protocol, Table])
 blocking = pytest.mark.parametrize("blocking", [True, False])
 
@@ -101,10 +97,10 @@ def test_an_import_inside_is_used_on_another_stream_of_the_capture(sim, kind):
             sim.wait(other, fork)
         array.write()
         tensor = imported_inside(array, kind)
-        waits = calls(sim, "StreamWaitEvent")
+        waits = sim.calls("cuStreamWaitEvent")
         with current_stream(array.stream):
             consume(tensor, other, array)
-        assert calls(sim, "StreamWaitEvent") > waits  # an edge of the graph
+        assert sim.calls("cuStreamWaitEvent") > waits  # an edge of the graph
         with sim.device(0):
             sim.record(join, other)
             sim.wait(array.stream, join)
@@ -115,7 +111,7 @@ def test_an_import_inside_is_used_on_another_stream_of_the_capture(sim, kind):
 def destroy_events(sim, *events):
     with sim.device(0):
         for event in events:
-            sim.ok("cuEventDestroy_v2" if sim.kind == "cuda" else "hipEventDestroy", event)
+            sim.ok("cuEventDestroy_v2", event)
 
 
 @kinds
@@ -228,10 +224,10 @@ def test_hip_is_not_asked_during_a_capture(hip):
     synchronize(hip, 0)
     stream = stream_on(hip, blocking=False)
     with capturing(hip, stream):
-        asked = calls(hip, "EventQuery")
+        asked = hip.calls("cuEventQuery")
         with refused("work in flight outside"):
             export(tensor, stream)
-        assert calls(hip, "EventQuery") == asked
+        assert hip.calls("cuEventQuery") == asked
     consume(tensor, stream, array)
 
 
@@ -362,7 +358,7 @@ def test_a_capture_on_another_thread_survives_everything(cuda):
         driver.forget_events(TYPES["cuda"])  # destroys events
 
     while_another_thread_captures(cuda, work)
-    assert calls(cuda, "EventQuery") and calls(cuda, "StreamSynchronize")
+    assert cuda.calls("cuEventQuery") and cuda.calls("cuStreamSynchronize")
 
 
 def test_pinned_memory_is_waited_for_while_another_thread_captures(cuda):
@@ -401,11 +397,11 @@ def test_a_refusal_tells_hip_of_a_capture(hip):
     with capturing(hip, stream_on(hip)):
         with pytest.raises(BufferError, match="a graph is being captured on this device"):
             tensor.record(default(hip))
-        waits = calls(hip, "EventQuery"), calls(hip, "EventSynchronize")
+        waits = hip.calls("cuEventQuery"), hip.calls("cuEventSynchronize")
         del tensor
         gc.collect()  # the exception may hold it
         assert driver.deferred()[1] == 1
-        assert (calls(hip, "EventQuery"), calls(hip, "EventSynchronize")) == waits
+        assert (hip.calls("cuEventQuery"), hip.calls("cuEventSynchronize")) == waits
     driver.wait(result)
 
 
@@ -553,8 +549,7 @@ def test_a_broken_capture_is_reported(sim):
     with sim.device(0):
         assert sim.begin_capture(stream) == 0
         # Somebody else's mistake: the host waits for a stream that captures.
-        name = "cuStreamSynchronize" if sim.kind == "cuda" else "hipStreamSynchronize"
-        assert sim.call(name, stream) == 900
+        assert sim.call("cuStreamSynchronize", stream) == 900
     with pytest.raises(BufferError, match="invalidated"):
         tensor.record(stream)
     with sim.device(0):

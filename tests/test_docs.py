@@ -57,22 +57,6 @@ def test_a_part_is_written_and_then_fresh(folder, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_file_is_quoted_without_the_marks_of_its_parts(folder):
-    path = page(folder, "<!-- quote: example/a.c -->", "~~~~c", "~~~~")
-    assert run(path) == 0
-    expected = [line for line in SOURCE.splitlines() if "loop]" not in line]
-    assert path.read_text().splitlines()[2:-1] == expected
-
-
-def test_marks_of_python_and_markdown_are_known(tmp_path):
-    (tmp_path / "a.py").write_text("# [x]\none = 1\n# [/x]\n")
-    (tmp_path / "a.txt").write_text("<!-- [x] -->\ntwo\n<!-- [/x] -->\n")
-    for name, body in (("a.py", "one = 1"), ("a.txt", "two")):
-        path = page(tmp_path, f"<!-- quote: {name}#x -->", "```", "```")
-        assert run(path) == 0
-        assert path.read_text().splitlines()[2] == body
-
-
 def test_a_stale_block_is_shown_and_left(folder, capsys):
     path = page(folder, "<!-- quote: example/a.c#loop -->", "```c", "for (;;)", "```")
     before = path.read_text()
@@ -81,13 +65,6 @@ def test_a_stale_block_is_shown_and_left(folder, capsys):
     shown = capsys.readouterr().err
     assert "+    if (done)" in shown
     assert "page.md" in shown
-
-
-def test_marks_in_a_block_are_text(folder):
-    lines = ["````", "<!-- quote: nowhere.c -->", "```", "old", "```", "````"]
-    path = page(folder, *lines)
-    assert run(path, "--check") == 0
-    assert path.read_text().splitlines() == lines
 
 
 @pytest.mark.parametrize(
@@ -117,27 +94,6 @@ def test_what_cannot_be_quoted(folder, capsys, lines, message, flags):
     assert path.read_text() == before
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "/* [x] */\n1\n",
-        "/* [/x] */\n1\n/* [x] */\n",
-        "/* [x] */\n1\n/* [/x] */\n/* [x] */\n2\n/* [/x] */\n",
-    ],
-)
-def test_a_part_has_one_beginning_and_one_end(tmp_path, capsys, source):
-    (tmp_path / "a.c").write_text(source)
-    assert run(page(tmp_path, "<!-- quote: a.c#x -->", "```", "```")) == 1
-    assert "once and in this order" in capsys.readouterr().err
-
-
-def test_a_quote_cannot_end_its_block(tmp_path, capsys):
-    (tmp_path / "a.md").write_text("```\nx\n```\n")
-    assert run(page(tmp_path, "<!-- quote: a.md -->", "```", "```")) == 1
-    assert "longer fences" in capsys.readouterr().err
-    assert run(page(tmp_path, "<!-- quote: a.md -->", "````", "````")) == 0
-
-
 def test_what_a_function_yields(tmp_path, monkeypatch):
     (tmp_path / "lines_for_a_page.py").write_text("def made():\n    yield 'one'\n    yield 'two'\n")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -155,171 +111,6 @@ def test_what_a_function_yields(tmp_path, monkeypatch):
     ]
     assert run(path, "--check") == 0
     del sys.modules["lines_for_a_page"]
-
-
-# ---- the reference --------------------------------------------------------------------------
-
-HEADER = """\
-/* =====
- * Before
- * ===== */
-static inline int not_this(void);
-
-/* =====
- * The interface
- * ===== */
-
-/* A thing. `x` is
- * for reading.
- *
- *     thing t;
- *
- * Cheap. */
-typedef struct {
-    int x;
-    /* Nobody's
-     * business. */
-    int room_[2 * 4];
-} fastdl_thing;
-
-#define FASTDL_THING(x) {x}
-
-/* Makes *out of a fastdl_thing. */
-static inline int fastdl_make(fastdl_thing thing,
-                              void **out);
-
-/* Not for you. */
-static inline int fastdl_hidden_(void);
-
-/* ---- more ---- */
-
-enum {
-    FASTDL_ONE = 1,
-};
-
-/* Two lines. */
-#define FASTDL_TWO \\
-    2
-
-/* =====
- * After: FASTDL_ALL(x, ...) and a body
- * ===== */
-
-/* ---- with prose ----
- *
- * As FASTDL_ALL(x, ...) is. */
-typedef struct {
-    int x;
-} fastdl_int;
-#define FASTDL_ALL(x, ...) \\
-    {x, __VA_ARGS__}
-
-#ifdef SOMETHING /* else */
-/* Of its own. */
-static inline int fastdl_one(int x,
-                             int y)
-{
-    return 1;
-}
-#endif
-"""
-
-REFERENCE = """
-### `fastdl_thing`
-
-```c
-typedef struct {
-    int x;
-    /* and private members */
-} fastdl_thing;
-
-#define FASTDL_THING(x) {x}
-```
-
-A thing. `x` is
-for reading.
-
-```text
-thing t;
-```
-
-Cheap.
-
-### `fastdl_make`
-
-```c
-int fastdl_make(fastdl_thing thing,
-                void **out);
-```
-
-Makes `*out` of a `fastdl_thing`.
-
-## More
-
-### Constants
-
-```c
-enum {
-    FASTDL_ONE = 1,
-};
-```
-
-### `FASTDL_TWO`
-
-```c
-#define FASTDL_TWO \\
-    2
-```
-
-Two lines.
-
-"""
-
-ANOTHER_SECTION = """
-## With prose
-
-As `FASTDL_ALL(x, ...)` is.
-
-```c
-typedef struct {
-    int x;
-} fastdl_int;
-
-#define FASTDL_ALL(x, ...)
-```
-
-### `fastdl_one`
-
-```c
-int fastdl_one(int x,
-               int y);
-```
-
-Of its own.
-
-"""
-
-
-def reference(folder, section):
-    (folder / "a.h").write_text(HEADER)
-    return quote.complete(f"before\n<!-- reference: a.h{section} -->\nafter\n", folder)
-
-
-@pytest.mark.parametrize(("section", "text"), [("", REFERENCE), ("#After", ANOTHER_SECTION)])
-def test_reference(tmp_path, section, text):
-    assert reference(tmp_path, section) == f"before\n{text}after\n"
-
-
-def test_what_cannot_be_referred_to(tmp_path, monkeypatch):
-    with pytest.raises(quote.QuoteError, match='expected a section "Devices"'):
-        reference(tmp_path, "#Devices")
-    with pytest.raises(quote.QuoteError, match="there is no file"):
-        quote.complete("<!-- reference: b.h -->", tmp_path)
-    with pytest.raises(quote.QuoteError, match="cannot generate no.such:b"):
-        quote.complete("<!-- site: no.such:b -->", tmp_path)
-    monkeypatch.setitem(globals(), "HEADER", HEADER.replace("    FASTDL_ONE = 1,\n};", ""))
-    with pytest.raises(quote.QuoteError, match="expected a declaration"):
-        reference(tmp_path, "")
 
 
 def test_reference_of_the_public_header_is_complete():

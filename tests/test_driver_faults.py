@@ -521,8 +521,8 @@ def test_what_cannot_be_destroyed_is_left(kind, symbol):
 def test_a_driver_without_memory(scene, sim):
     """Of the device or of the host: it is a MemoryError."""
     it = scene(sim)
-    name = "cuCtxGetCurrent" if sim.kind == "cuda" else "hipGetDevice"
-    sim.fail_next(name, 2)
+    sim.fail_next("cuCtxGetCurrent", 2)
+    name = sim.name("cuCtxGetCurrent")
     with pytest.raises(MemoryError, match=f"{name} answered .*(OUT_OF_MEMORY|OutOfMemory)"):
         it.run()
     it.failed()
@@ -541,7 +541,7 @@ def test_a_driver_that_cannot_name_its_error(cuda):
 
 def test_an_error_that_has_no_name(sim):
     tensor = fastdl.from_dlpack(Plain(Array(sim)))
-    name = "cuEventRecord" if sim.kind == "cuda" else "hipEventRecord"
+    name = sim.name("cuEventRecord")
     sim.fail_next(name, 54321)
     with pytest.raises(BufferError, match=rf"{name} answered .*\(54321\)"):
         tensor.record(default(sim))

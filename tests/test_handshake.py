@@ -203,11 +203,9 @@ def test_edges_whose_work_has_ended_are_dropped(sim):
     synchronize(sim, default(sim))
     consume(tensor, stream_on(sim, blocking=False), array)
     assert driver.edges(tensor) == 0
-    waits = sim.calls("cuStreamWaitEvent" if sim.kind == "cuda" else "hipStreamWaitEvent")
-    calls = len(sim.log())
+    before, calls = waits(sim), len(sim.log())
     tensor.__dlpack__(stream=stream_on(sim), max_version=(1, 3))
-    wait = "cuStreamWaitEvent" if sim.kind == "cuda" else "hipStreamWaitEvent"
-    assert sim.calls(wait) == waits
+    assert waits(sim) == before
     assert not any("Event" in line for line in sim.log()[calls:])
 
 
@@ -251,16 +249,11 @@ def test_the_stream_at_import_counts_after_the_producer_changed_it(sim):
 def test_a_table_on_the_default_stream_costs_one_record_and_no_wait(sim):
     array = Array(sim)
     array.write()
-    name = "cu" if sim.kind == "cuda" else "hip"
+    names = "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent"
     fastdl.from_dlpack(Table(Array(sim)))  # makes the event
-    before = {call: sim.calls(name + call) for call in ("EventRecord", "StreamWaitEvent")}
-    created = sim.calls("cuEventCreate" if sim.kind == "cuda" else "hipEventCreateWithFlags")
+    created, records, waits = map(sim.calls, names)
     tensor = fastdl.from_dlpack(Table(array))
-    assert sim.calls(name + "EventRecord") == before["EventRecord"] + 1
-    assert sim.calls(name + "StreamWaitEvent") == before["StreamWaitEvent"]
-    assert created == sim.calls(
-        "cuEventCreate" if sim.kind == "cuda" else "hipEventCreateWithFlags"
-    )
+    assert [*map(sim.calls, names)] == [created, records + 1, waits]
     del tensor
 
 
@@ -541,11 +534,11 @@ def join(sim, stream, *others):
         sim.record(event, stream)
         for other in others:
             sim.wait(other, event)
-        sim.ok("cuEventDestroy_v2" if sim.kind == "cuda" else "hipEventDestroy", event)
+        sim.ok("cuEventDestroy_v2", event)
 
 
 def waits(sim):
-    return sim.calls("cuStreamWaitEvent" if sim.kind == "cuda" else "hipStreamWaitEvent")
+    return sim.calls("cuStreamWaitEvent")
 
 
 def test_a_captured_tensor_is_ready_on_a_work_stream_of_the_same_capture(sim):
@@ -799,7 +792,7 @@ def test_a_tensor_that_c_code_could_not_make_is_still_the_codes(sim):
     api = load("wrapping", installed=True)
     array = Array(sim)
     managed = api.own(Table(array))
-    name = "cuEventRecord" if sim.kind == "cuda" else "hipEventRecord"
+    name = sim.name("cuEventRecord")
     driver.forget_events(TYPES[sim.kind])
     sim.fail_next(name, 999)
     with pytest.raises(BufferError, match=f"{name} answered"):

@@ -16,10 +16,3 @@ def test_each_page_with_python_is_run():
     blocks = {path.stem for path in pages.DOCS.glob("*.md") if "\n>>> " in path.read_text()}
     assert blocks == {*pages.LIGHT, *pages.WITH_PEERS, *pages.ELSEWHERE}
     assert "python-guide" in pages.LIGHT
-
-
-def test_a_session_can_fail(tmp_path, monkeypatch, capsys):
-    (tmp_path / "wrong.md").write_text("# Wrong\n\n```python\n>>> x = 1\n>>> x\n2\n```\n")
-    monkeypatch.setattr(pages, "DOCS", tmp_path)
-    assert pages.failures("wrong") == 1
-    assert "Expected:\n    2\nGot:\n    1\n" in capsys.readouterr().out

@@ -27,10 +27,6 @@ def test_example_is_real_and_short():
     assert result.failed == 0
 
 
-def test_it_is_short():
-    assert len(README.read_text().splitlines()) < 150
-
-
 def in_readme():
     return re.search(r"```c\n(.*?)```", README.read_text(), re.DOTALL)[1]
 
@@ -69,18 +65,3 @@ def test_c_function(function, tmp_path):
         total(array.reshape(2, 3))
     with pytest.raises(TypeError):
         total([1.0, 2.0])
-
-
-def test_exactly_two_set_up_commands():
-    commands = re.findall(r"<!-- command: (\w+) -->\n```sh\n(.*?)\n```", README.read_text())
-    assert [name for name, _ in commands] == ["demo", "test"]
-    assert "python -m fastdl demo" in commands[0][1]
-    assert "python -m pytest" in commands[1][1]
-
-
-def test_the_disk_space_of_both_is_said():
-    """Where .ci/run, which measures it, looks for it."""
-    text = README.read_text()
-    before = (text.partition(f"<!-- command: {name} -->")[0] for name in ("demo", "test"))
-    demo, test = (int(re.findall(r"(\d+) MB", part)[-1]) for part in before)
-    assert demo < test

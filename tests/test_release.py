@@ -82,38 +82,7 @@ def test_wheels_are_built_for_every_python_that_is_claimed():
     assert re.search(r'(?m)^requires-python = ">=3\.(\d+)"', project)[1] == claimed[0]
 
 
-def test_nothing_publishes_with_a_secret():
-    workflows = "".join(path.read_text() for path in ROOT.glob(".github/workflows/*.yml"))
-    assert "id-token: write" in workflows
-    assert "secrets." not in workflows
-    assert "password" not in workflows
-
-
 # ---- habits ---------------------------------------------------------------------------------
-
-
-def commands():
-    rows = re.findall(r"(?m)^\| .*? \| (`.*`.*) \|$", read("docs/contributing.md"))
-    return [command for row in rows for command in re.findall(r"`([^`]+)`", row)]
-
-
-def test_each_command_of_the_guide_exists():
-    """Sessions, stages, extras, files and tests that the guide names are there."""
-    sessions = set(re.findall(r"(?m)^def (\w+)\(session", read("noxfile.py")))
-    extras = set(re.findall(r"(?m)^([a-z0-9-]+) = \[", read("pyproject.toml")))
-    found = commands()
-    assert len(found) >= 9
-    for command in found:
-        if session := re.match(r"nox -s (\S+)", command):
-            assert session[1] in sessions, command
-        for wanted in re.findall(r"'\.\[(.*)\]'", command):
-            assert set(wanted.split(",")) <= extras, command
-        for path in re.findall(r"\S+\.(?:py|yaml)\b", command):
-            assert (ROOT / path).is_file(), command
-        if stages := re.match(r"\.ci/run (.+)", command):
-            assert set(stages[1].split()) <= sessions, command
-        if selected := re.match(r"pytest (\S+) -k (\w+)", command):
-            assert re.search(rf"def test_\w*{selected[2]}", read(selected[1])), command
 
 
 @pytest.mark.parametrize(
@@ -131,24 +100,6 @@ def test_an_editable_installation_is_src_itself(command, folders, monkeypatch):
     runpy.run_path("setup.py")
     assert made["package_dir"].keys() == folders
     assert {HEADERS} & set(made["packages"]) == {HEADERS} & folders
-
-
-def test_the_hooks_use_the_tools_of_the_dev_extra():
-    """So their versions are in pyproject.toml alone."""
-    hooks = read(".pre-commit-config.yaml")
-    assert "rev:" not in hooks
-    assert "https:" not in hooks
-    project = read("pyproject.toml")
-    dev = re.search(r"(?ms)^dev = \[$(.*?)^\]$", project)[1]
-    for entry in re.findall(r"entry: (?:python -m )?(\S+)", hooks):
-        assert f'"{entry}' in dev, entry
-    for tool in ("ruff", "clang-format"):
-        assert f'"{tool}==' in dev
-
-
-@pytest.mark.parametrize("form", ["bug.yml", "library.yml", "idea.yml"])
-def test_issues_are_asked_for_what_doctor_says(form):
-    assert "`python -m fastdl doctor --json`" in read(f".github/ISSUE_TEMPLATE/{form}")
 
 
 # ---- what a machine without a compiler is told ----------------------------------------------
@@ -176,9 +127,3 @@ def test_a_missing_compiler_gets_one_sentence(tmp_path):
         "wheel",
     ):
         assert cure in line
-
-
-def test_missing_headers_get_the_same_sentence(tmp_path):
-    """By a compiler that finds no header."""
-    line = build(tmp_path, CC="cc -nostdinc")
-    assert line.startswith("error: fastdl has to be compiled here, but")

@@ -31,11 +31,6 @@ def site(tmp_path):
     return tmp_path
 
 
-def test_links_within_a_site(links, site, capsys):
-    assert links.main([str(site)]) == 0
-    assert "0 links lead nowhere" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     "broken",
     [
@@ -51,5 +46,6 @@ def test_a_link_that_leads_nowhere(links, site, capsys, broken):
     with (site / "index.html").open("a") as page:
         page.write(f"\n{broken}")
     assert links.main([str(site)]) == 1
+    said = capsys.readouterr().out
     target = broken.split('"')[1]
-    assert f"index.html:2: {target}\n" in capsys.readouterr().out
+    assert f"index.html:2: {target}\n" in said and "1 links lead nowhere" in said

@@ -3,8 +3,6 @@
 import io
 import os
 import re
-import subprocess
-import sys
 import zipfile
 from configparser import ConfigParser
 from email.parser import Parser
@@ -161,11 +159,3 @@ def test_links(contents):
             assert version == f"v{metadata['Version']}"
             assert kind == ("raw" if path.endswith((".svg", ".png")) else "blob")
             assert (ROOT / path.partition("#")[0]).is_file(), link
-
-
-def test_pip_is_content():
-    result = subprocess.run(
-        [sys.executable, "-m", "pip", "check"], capture_output=True, text=True, timeout=120
-    )
-    assert "No module named pip" not in result.stderr
-    assert [line for line in result.stdout.splitlines() if "fastdlpack" in line] == []

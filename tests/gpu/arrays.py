@@ -155,7 +155,7 @@ class DefinedArray(Array):
 
     def _make_wait(self, stream):
         if self.defined is not None:
-            self.library.gpu.driver.do("stream_wait", stream, self.defined, 0)
+            self.library.gpu.driver.ok("cuStreamWaitEvent", stream, self.defined, 0)
 
 
 class Exchange:
@@ -282,7 +282,7 @@ class DefinedLibrary(Library):
         self.gpu.fill(self.own, array.pointer, value)
         written = self.array(self, array.pointer, array)
         written.defined = self.gpu.driver.event()
-        self.gpu.driver.do("event_record", written.defined, self.own)
+        self.gpu.driver.ok("cuEventRecord", written.defined, self.own)
         return written
 
     def give_unordered(self, array, stream):

@@ -35,11 +35,11 @@ class Mark:
     def __init__(self, gpu, stream, copied=None):
         self.gpu, self.copied = gpu, copied
         self.event = gpu.driver.event()
-        gpu.driver.do("event_record", self.event, stream)
+        gpu.driver.ok("cuEventRecord", self.event, stream)
 
     def value(self):
         """The byte that all copied bytes are equal to; waits for them."""
-        self.gpu.driver.do("event_synchronize", self.event)
+        self.gpu.driver.ok("cuEventSynchronize", self.event)
         found = set(ctypes.string_at(self.copied, SIZE))
         assert len(found) == 1, f"expected {SIZE} equal bytes, got {sorted(found)}"
         return found.pop()
@@ -65,7 +65,7 @@ class Backend:
     def end_captures(self):
         """Those that a test left behind when it failed: they would forbid what `close` does."""
         for stream in self.captures:
-            self.driver.code("end_capture", stream, ctypes.c_void_p())
+            self.driver.call("cuStreamEndCapture", stream, ctypes.c_void_p())
         self.captures.clear()
 
     def stream(self, blocking=False):
@@ -87,7 +87,7 @@ class Backend:
 
     def look(self, stream, pointer, place):
         """Queues a copy of the bytes at `pointer` to `place`."""
-        self.driver.copy(stream, place, pointer, SIZE)
+        self.driver.copy(place, pointer, SIZE, stream)
         return Mark(self, stream, place)
 
     def mark(self, stream):
@@ -97,30 +97,30 @@ class Backend:
         """What is current on the calling thread: a context of CUDA, or a device of HIP."""
         if self.kind == "cuda":
             context = ctypes.c_void_p()
-            self.driver.named("cuCtxGetCurrent", context)
+            self.driver.ok("cuCtxGetCurrent", context)
             return context.value
         device = ctypes.c_int()
-        self.driver.named("hipGetDevice", device)
+        self.driver.ok("hipGetDevice", device)
         return device.value
 
     def finish(self, stream):
-        self.driver.do("stream_synchronize", stream)
+        self.driver.ok("cuStreamSynchronize", stream)
 
     # ---- captures
 
     def begin_capture(self, stream, mode=GLOBAL):
-        self.driver.do("begin_capture", stream, mode)
+        self.driver.ok("cuStreamBeginCapture_v2", stream, mode)
         self.captures.add(stream)
 
     def end_capture(self, stream):
         """The graph. AssertionError if the capture was broken meanwhile."""
         graph = ctypes.c_void_p()
         self.captures.discard(stream)
-        self.driver.do("end_capture", stream, graph)
+        self.driver.ok("cuStreamEndCapture", stream, graph)
         return graph.value
 
     def destroy_graph(self, graph):
-        self.driver.do("graph_destroy", graph)
+        self.driver.ok("cuGraphDestroy", graph)
 
 
 class Simulated(Backend):
@@ -167,11 +167,11 @@ class Simulated(Backend):
 
     def waits(self, mark, latch):
         assert not self._ran(latch), "somebody waited for the latch: the scenario is wrong"
-        self.driver.do("event_synchronize", mark.event)
+        self.driver.ok("cuEventSynchronize", mark.event)
         assert self._ran(latch), "the work did not wait for what is behind the latch"
 
     def overtakes(self, mark, latch):
-        self.driver.do("event_synchronize", mark.event)
+        self.driver.ok("cuEventSynchronize", mark.event)
         assert not self._ran(latch), "the work waited for what is behind the latch"
 
     def no_race(self):
@@ -222,10 +222,10 @@ class Hardware(Backend):
 
     def _load(self):
         self.module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
-        load = self.driver.library.cuModuleLoadData
-        loaded = any(load(ctypes.byref(self.module), text) == 0 for text in latch_texts())
+        module = ctypes.byref(self.module)
+        loaded = any(self.driver.call("cuModuleLoadData", module, t) == 0 for t in latch_texts())
         assert loaded, "the kernel cannot be loaded"
-        self.driver.named("cuModuleGetFunction", ctypes.byref(kernel), self.module, b"latch")
+        self.driver.ok("cuModuleGetFunction", ctypes.byref(kernel), self.module, b"latch")
         return kernel
 
     def _warm_up(self):
@@ -247,9 +247,7 @@ class Hardware(Backend):
         begun = time.monotonic()
         flag, limit = ctypes.c_uint64(latch), ctypes.c_uint64(int(self.LIMIT * 1e9))
         pointers = (ctypes.c_void_p * 2)(ctypes.addressof(flag), ctypes.addressof(limit))
-        self.driver.named(
-            "cuLaunchKernel", self.kernel, 1, 1, 1, 1, 1, 1, 0, stream, pointers, None
-        )
+        self.driver.ok("cuLaunchKernel", self.kernel, 1, 1, 1, 1, 1, 1, 0, stream, pointers, None)
         try:
             yield latch
         finally:
@@ -286,10 +284,10 @@ class Hardware(Backend):
     def replay(self, graph, stream):
         """Launches the graph once, and waits."""
         program = ctypes.c_void_p()
-        self.driver.named("cuGraphInstantiateWithFlags", ctypes.byref(program), graph, 0)
-        self.driver.named("cuGraphLaunch", program, stream)
+        self.driver.ok("cuGraphInstantiateWithFlags", ctypes.byref(program), graph, 0)
+        self.driver.ok("cuGraphLaunch", program, stream)
         self.finish(stream)
-        self.driver.named("cuGraphExecDestroy", program)
+        self.driver.ok("cuGraphExecDestroy", program)
         return True
 
 

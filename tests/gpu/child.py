@@ -126,10 +126,10 @@ class Child:
             driver = Driver(self.library)
         except OSError as error:
             return no_gpu(f"no NVIDIA driver: {error}")
-        if hasattr(driver.library, "fk_reset") and not self.simulated:
+        if driver.has("fk_reset") and not self.simulated:
             return no_gpu("the driver is a simulated one: --dry-run uses it")
-        count, code = ctypes.c_int(), driver.code("cuInit", 0)
-        code = code or driver.code("cuDeviceGetCount", count)
+        count, code = ctypes.c_int(), driver.call("cuInit", 0)
+        code = code or driver.call("cuDeviceGetCount", count)
         if code != 0 or count.value == 0:
             return no_gpu(f"no NVIDIA GPU: the driver answers {code}, with {count.value} devices")
         for key, value in facts(driver, count.value).items():
@@ -154,20 +154,20 @@ def unusable(path):
     except OSError:
         return 0
     active, context, stream = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p()
-    code = driver.code("cuInit", 0)
-    code = code or driver.code("cuDevicePrimaryCtxGetState", 0, ctypes.c_uint(), active)
+    code = driver.call("cuInit", 0)
+    code = code or driver.call("cuDevicePrimaryCtxGetState", 0, ctypes.c_uint(), active)
     if code or not active.value:
         return code
-    code = driver.code("cuDevicePrimaryCtxRetain", context, 0)
-    code = code or driver.code("cuCtxPushCurrent_v2", context)
+    code = driver.call("cuDevicePrimaryCtxRetain", context, 0)
+    code = code or driver.call("cuCtxPushCurrent_v2", context)
     if code:
         return code
     with driver.relaxed():
-        code = driver.code("cuStreamCreate", stream, 1)
-        code = code or driver.code("cuStreamSynchronize", stream)
-        code = code or driver.code("cuStreamDestroy_v2", stream)
-    driver.code("cuCtxPopCurrent_v2", context)
-    driver.code("cuDevicePrimaryCtxRelease_v2", 0)
+        code = driver.call("cuStreamCreate", stream, 1)
+        code = code or driver.call("cuStreamSynchronize", stream)
+        code = code or driver.call("cuStreamDestroy_v2", stream)
+    driver.call("cuCtxPopCurrent_v2", context)
+    driver.call("cuDevicePrimaryCtxRelease_v2", 0)
     return code
 
 

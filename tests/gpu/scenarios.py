@@ -217,14 +217,14 @@ def stream_gone(gpu, library):
     """An edge outlives the stream that it was recorded on, and the next stream that gets its
     handle is another one."""
     used, place = gpu.stream(), gpu.place()
-    source = gpu.driver.make("stream_create", 1)
+    source = gpu.driver.made("cuStreamCreate", 1)
     array = library.make(OLD)
     pointer = library.pointer(array)
     with gpu.hold(source) as latch:
         gpu.fill(source, pointer, NEW)
         with library.using(source):
             tensor = fastdl.from_dlpack(array, stream=source)
-        gpu.driver.do("stream_destroy", source)  # its work goes on
+        gpu.driver.ok("cuStreamDestroy_v2", source)  # its work goes on
         recycled = gpu.stream()  # the same handle, on the simulation
         exported = tensor.__dlpack__(stream=recycled, max_version=(1, 3))
         again = tensor.__dlpack__(stream=used, max_version=(1, 3))
@@ -389,7 +389,7 @@ def capture_and_replay(gpu, library, mode):
         unordered = tensor.__dlpack__(stream=-1, max_version=(1, 3))
         with pytest.raises(BufferError, match="capture"):
             tensor.__dlpack__(stream=outside, max_version=(1, 3))
-    gpu.driver.copy(stream, seen, pointer, SIZE)
+    gpu.driver.copy(seen, pointer, SIZE, stream)
     graph = gpu.end_capture(stream)
     for value in (NEW, OTHER):
         gpu.fill(gpu.setup, pointer, value)
@@ -467,7 +467,7 @@ def dropped_by_the_driver(gpu, library):
     del tensor
     gc.collect()
     assert array.deleted() == [0]
-    gpu.driver.do("host_call", caller, deleter, argument)
+    gpu.driver.ok("cuLaunchHostFunc", caller, deleter, argument)
     gpu.finish(caller)
     assert array.deleted() == [1]
     gpu.no_race()

@@ -104,11 +104,6 @@ void clocks_reset(bool all)
     text_clear(&report);
 }
 
-int clocks_races(void)
-{
-    return races;
-}
-
 const Text *clocks_report(void)
 {
     return &report;

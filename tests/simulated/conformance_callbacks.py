@@ -39,7 +39,7 @@ class Callback:
         self.stream = driver.stream()
         driver.ok("cuLaunchHostFunc", self.stream, host_function(self._run), None)
         # Somebody must wait, or a simulation would run nothing.
-        self._join = checks.begin_thread(lambda: driver.code("cuStreamSynchronize", self.stream))
+        self._join = checks.begin_thread(lambda: driver.call("cuStreamSynchronize", self.stream))
         assert self.entered.wait(5), "the callback was not called"
 
     def _run(self):
@@ -65,7 +65,7 @@ class Beside(Checks):
                 continue  # the pair is made around each
             arguments = make(d)
             callback = Callback(self)
-            join = self.begin_thread(lambda n=name, a=arguments: (d.code(n, *a),))
+            join = self.begin_thread(lambda n=name, a=arguments: (d.call(n, *a),))
             got = join(PATIENCE)
             callback.open()
             word = "returned" if got is not None else "waited for it"
@@ -81,7 +81,7 @@ def _ask(name, make):
     def check(self):
         d = self.driver
         arguments = make(d) if d.has(name) else ()
-        callback = Callback(self, lambda: d.code(name, *arguments))
+        callback = Callback(self, lambda: d.call(name, *arguments))
         code = callback.open()
         self.note(f"{name} in a callback", callback.result)
         self.note("and the wait for its stream", code)

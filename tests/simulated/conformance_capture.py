@@ -1,9 +1,19 @@
 """Checks of a driver: stream capture."""
 
 import ctypes
+from itertools import product
 
-from tests.simulated.conformance_driver import Assumed, Checks, about
-from tests.support.simulation import GLOBAL, LEGACY, PER_THREAD, RELAXED, THREAD_LOCAL
+from tests.simulated.conformance_driver import Checks, about
+from tests.support.simulation import (
+    ADDRESS,
+    GLOBAL,
+    LEGACY,
+    PER_THREAD,
+    RELAXED,
+    THREAD_LOCAL,
+)
+
+MODES = {GLOBAL: "global", THREAD_LOCAL: "thread-local", RELAXED: "relaxed"}
 
 
 class Capture(Checks):
@@ -22,11 +32,11 @@ class Capture(Checks):
         self.expect(
             "a per-thread stream captures", (d.begin(PER_THREAD), d.end(PER_THREAD)), (0, 0)
         )
-        d.begun(stream, GLOBAL)
-        self.expect("the end on another thread", self.in_thread(lambda: d.end(stream)), 908)
-        d.end(stream)
-        d.begun(stream, RELAXED)
-        self.expect("likewise, relaxed", self.in_thread(lambda: d.end(stream)), 0)
+        for mode, code in ((GLOBAL, 908), (THREAD_LOCAL, 908), (RELAXED, 0)):
+            d.begun(stream, mode)
+            got = self.in_thread(lambda: d.end(stream))
+            self.expect(f"the end on another thread, {MODES[mode]}", got, code)
+            d.end(stream)
 
     @about("legacy-capture")
     def check_legacy_and_a_blocking_capture(self):
@@ -91,13 +101,16 @@ class Capture(Checks):
         begin()
         self.expect("a fork that is not", d.end(first), 904)
         begin()
+        d.ok("cuEventRecord", join, second)
+        d.ok("cuStreamWaitEvent", first, join, 0)
+        d.ok("cuMemsetD8Async", d.allocate(), 1, 8, second)
+        self.expect("work on a fork after it was joined", d.end(first), 904)
+        begin()
         self.expect("the end on the fork", d.end(second), 903)
         d.end(first)
 
     def capture_id(self, stream):
         name = "cuStreamGetCaptureInfo_v2"
-        if not hasattr(self.driver.library, name):
-            raise Assumed(f"no {name}")
         status, number, count = ctypes.c_int(), ctypes.c_uint64(), ctypes.c_size_t()
         graph, nodes = ctypes.c_void_p(), ctypes.c_void_p()
         self.driver.ok(name, stream, status, number, graph, nodes, count)
@@ -110,11 +123,11 @@ class Capture(Checks):
         for name in ("cuEventQuery", "cuEventSynchronize"):
             d.begun(stream, RELAXED)
             d.ok("cuEventRecord", event, stream)
-            self.expect(f"{name}, captured", d.code(name, event), 907)
+            self.expect(f"{name}, captured", d.call(name, event), 907)
             self.note("the end after that", d.end(stream))
         d.ok("cuEventRecord", event, stream)
         d.ok("cuEventSynchronize", event)
-        self.expect("the event, recorded anew", d.code("cuEventQuery", event), 0)
+        self.expect("the event, recorded anew", d.call("cuEventQuery", event), 0)
 
     @about("capture-unsafe")
     def check_calls_that_break_a_capture(self):
@@ -126,7 +139,7 @@ class Capture(Checks):
         ]:
             stream = d.stream()
             d.begun(stream, RELAXED)
-            self.expect(f"{name}, capturing", d.code(name, *arguments(stream)), 900)
+            self.expect(f"{name}, capturing", d.call(name, *arguments(stream)), 900)
             self.expect("the end after that", d.end(stream), 901)
 
     @about("capture-safe")
@@ -146,30 +159,23 @@ class Capture(Checks):
     @about("capture-unsafe")
     def check_unsafe_calls(self):
         d = self.driver
-        names = {GLOBAL: "global", THREAD_LOCAL: "thread-local", RELAXED: "relaxed"}
         self.expect("threads are in global mode", (d.exchange(GLOBAL), d.exchange(GLOBAL)), (0, 0))
 
         def allocate(mode):
             d.exchange(mode)
-            place = ctypes.c_uint64()
-            code = d.code("cuMemAlloc_v2", place, 64)
+            code = d.call("cuMemAlloc_v2", ADDRESS[d.kind](), 64)
             d.exchange(GLOBAL)
             return code
 
-        for mode, guard, elsewhere, refused in [
-            (GLOBAL, GLOBAL, False, True),
-            (GLOBAL, RELAXED, False, False),
-            (GLOBAL, GLOBAL, True, True),
-            (GLOBAL, THREAD_LOCAL, True, False),
-            (THREAD_LOCAL, GLOBAL, False, True),
-            (THREAD_LOCAL, GLOBAL, True, False),
-            (RELAXED, GLOBAL, False, False),
-        ]:
+        for mode, guard, elsewhere in product(MODES, MODES, (False, True)):
+            refused = mode != RELAXED and guard != RELAXED
+            if elsewhere:
+                refused = mode == guard == GLOBAL
             stream = d.stream()
             d.begun(stream, mode)
             code = self.in_thread(lambda g=guard: allocate(g)) if elsewhere else allocate(guard)
             where = "another thread" if elsewhere else "this thread"
-            name = f"cuMemAlloc_v2 by {where} in {names[guard]} mode, {names[mode]} capture"
+            name = f"cuMemAlloc_v2 by {where} in {MODES[guard]} mode, {MODES[mode]} capture"
             expected = (900, 901) if refused else (0, 0)
             self.expect(name, (code, d.end(stream)), expected)
 
@@ -180,7 +186,7 @@ class Capture(Checks):
         d.ok("cuEventRecord", event, d.stream())
         d.ok("cuEventSynchronize", event)
         d.begun(stream, GLOBAL)
-        code = self.in_thread(lambda: d.code("cuEventQuery", event))
+        code = self.in_thread(lambda: d.call("cuEventQuery", event))
         self.expect("cuEventQuery elsewhere, global capture", (code, d.end(stream)), (900, 901))
 
     @about("capture-ids")
@@ -216,12 +222,12 @@ class Capture(Checks):
             arguments = make(d)
             stream = d.stream()
             d.begun(stream, GLOBAL)
-            code = self.in_thread(lambda a=arguments, n=name: d.code(n, *a))
+            code = self.in_thread(lambda a=arguments, n=name: d.call(n, *a))
             self.note(f"{name}, the same in global mode", (code, d.end(stream)))
 
     def relaxed_call(self, name, arguments):
         with self.driver.relaxed():
-            return self.driver.code(name, *arguments)
+            return self.driver.call(name, *arguments)
 
 
 def reached(d):
@@ -242,10 +248,10 @@ CALLS = {
     "cuEventDestroy_v2": lambda d: (reached(d),),
     "cuStreamSynchronize": lambda d: (d.stream(),),
     "cuStreamIsCapturing": lambda d: (d.stream(), ctypes.c_int()),
-    "cuMemAlloc_v2": lambda d: (ctypes.c_uint64(), 64),
+    "cuMemAlloc_v2": lambda d: (ADDRESS[d.kind](), 64),
     "cuMemFree_v2": lambda d: (d.allocate(),),
     "cuMemHostAlloc": lambda d: (ctypes.c_void_p(), 64, 0),
     "cuMemFreeHost": lambda d: (d.pinned(),),
-    "cuMemAllocManaged": lambda d: (ctypes.c_uint64(), 64, 1),
-    "cuMemcpyAsync": lambda d: (d.allocate(), d.pinned(), 64, d.stream()),
+    "cuMemAllocManaged": lambda d: (ADDRESS[d.kind](), 64, 1),
+    "cuMemcpyAsync": lambda d: d.copied(d.allocate(), d.pinned(), 64, d.stream()),
 }

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from tests.gpu.driver import latch_texts
 from tests.simulated.beliefs import BY_NAME
-from tests.support.simulation import GLOBAL, RELAXED, declare
+from tests.support.simulation import GLOBAL, RELAXED, Calls
 
 PATIENCE = 0.5  # seconds after which a call or a wait that did not end waits for something
 
@@ -35,73 +35,60 @@ def about(belief):
     return mark
 
 
-class Driver:
-    """The driver, with results in place of result parameters. `ok` and what is built on it raise
-    AssertionError for codes other than 0; the others give the code."""
+class Driver(Calls):
+    """The driver; on HIP a context is a device. What it does not have cannot be asked."""
 
-    def __init__(self, path):
-        self.library = declare(ctypes.CDLL(path), "cuda")
+    def __init__(self, path, kind="cuda"):
+        super().__init__(ctypes.CDLL(path), kind)
         for name, types in OTHERS.items():
             if self.has(name):
-                getattr(self.library, name).argtypes = types
+                getattr(self.driver, name).argtypes = types
         self.captures, self.kernel = set(), None
 
-    def code(self, name, *arguments):
-        function = getattr(self.library, name, None)
-        if function is None:
+    def call(self, name, *arguments):
+        if not self.has(name):
             raise Assumed(f"no {name}")
-        return function(*arguments)
+        return super().call(name, *arguments)
 
     def has(self, name):
-        return hasattr(self.library, name)
-
-    def ok(self, name, *arguments):
-        code = self.code(name, *arguments)
-        assert code == 0, f"{name} gave {code}"
-
-    def made(self, name, *arguments, kind=ctypes.c_void_p):
-        """What the call leaves where its first argument points to."""
-        result = kind()
-        self.ok(name, ctypes.byref(result), *arguments)
-        return result.value
+        return hasattr(self.driver, self.name(name))
 
     def push(self, context):
         self.ok("cuCtxPushCurrent_v2", context)
 
     def pop(self):
-        return self.made("cuCtxPopCurrent_v2")
+        return self.made("cuCtxPopCurrent_v2") if self.kind == "cuda" else None
 
     def current(self):
         return self.made("cuCtxGetCurrent")
 
     def known_current(self):
         """The same; None where the driver does not say."""
-        context = ctypes.c_void_p()
-        return context.value if self.code("cuCtxGetCurrent", context) == 0 else None
+        context = ctypes.c_void_p() if self.kind == "cuda" else ctypes.c_int()
+        return context.value if self.call("cuCtxGetCurrent", context) == 0 else None
 
     def stream(self, blocking=False):
-        return self.made("cuStreamCreate", 0 if blocking else 1)
+        return super().stream(blocking)
 
-    def event(self):
-        return self.made("cuEventCreate", 2)
-
-    def allocate(self, size=64):
-        return self.made("cuMemAlloc_v2", size, kind=ctypes.c_uint64)
+    def allocate(self, size=64, kind="device"):
+        return super().allocate(size, kind)
 
     def pinned(self, size=64):
-        return self.made("cuMemHostAlloc", size, 0)
+        return super().allocate(size, "pinned")
+
+    # ---- codes, in place of errors
 
     def record(self, event, stream):
-        return self.code("cuEventRecord", event, stream)
+        return self.call("cuEventRecord", event, stream)
 
     def wait(self, stream, event):
-        return self.code("cuStreamWaitEvent", stream, event, 0)
+        return self.call("cuStreamWaitEvent", stream, event, 0)
 
     def copy(self, to, source, size, stream):
-        return self.code("cuMemcpyAsync", to, source, size, stream)
+        return self.call("cuMemcpyAsync", *self.copied(to, source, size, stream))
 
     def begin(self, stream, mode=GLOBAL):
-        code = self.code("cuStreamBeginCapture_v2", stream, mode)
+        code = self.call("cuStreamBeginCapture_v2", stream, mode)
         if code == 0:
             self.captures.add(stream)
         return code
@@ -113,7 +100,7 @@ class Driver:
     def end(self, stream):
         graph = ctypes.c_void_p()
         self.captures.discard(stream)
-        code = self.code("cuStreamEndCapture", stream, graph)
+        code = self.call("cuStreamEndCapture", stream, graph)
         if graph.value:
             self.ok("cuGraphDestroy", graph)
         return code
@@ -122,12 +109,12 @@ class Driver:
         """Those that a check left behind when it failed."""
         for stream in list(self.captures):
             self.end(stream)
-        self.code("cuThreadExchangeStreamCaptureMode", ctypes.c_int(GLOBAL))
+        self.call("cuThreadExchangeStreamCaptureMode", ctypes.c_int(GLOBAL))
 
     def capturing(self, stream):
         """The code and the status."""
         status = ctypes.c_int(-1)
-        code = self.code("cuStreamIsCapturing", stream, status)
+        code = self.call("cuStreamIsCapturing", stream, status)
         return code, (status.value if code == 0 else None)
 
     @contextmanager
@@ -148,6 +135,10 @@ class Driver:
 
     def pointer(self, address):
         """By name, what the driver knows of a pointer."""
+        if self.kind == "hip":
+            words = (ctypes.c_int * 8)()
+            self.ok("cuPointerGetAttributes", words, address)
+            return {"type": words[0], "ordinal": words[1]}
         known = [
             ("type", 2, ctypes.c_uint),
             ("device pointer", 3, ctypes.c_uint64),
@@ -192,7 +183,7 @@ class Kernel:
         self.flags = driver.pinned(4 * self.FLAGS)
         ctypes.memset(self.flags, 0, 4 * self.FLAGS)
         module = ctypes.c_void_p()
-        load = functools.partial(driver.code, "cuModuleLoadData", ctypes.byref(module))
+        load = functools.partial(driver.call, "cuModuleLoadData", ctypes.byref(module))
         assert any(load(text) == 0 for text in latch_texts()), "the kernel cannot be loaded"
         self.function = driver.made("cuModuleGetFunction", module.value, b"latch")
 
@@ -249,7 +240,7 @@ class Checks:
         d = self.driver
         d.ok("cuInit", 0)
         self.count = d.made("cuDeviceGetCount", kind=ctypes.c_int)
-        self.context = d.made("cuDevicePrimaryCtxRetain", 0)
+        self.context = d.made("cuDevicePrimaryCtxRetain", 0) if d.kind == "cuda" else 0
         d.push(self.context)
 
     def finish(self):
@@ -302,7 +293,7 @@ class Checks:
         """Ends what a check that failed has begun."""
         self.driver.end_captures()
         if self.driver.known_current() != context:
-            self.driver.code("cuCtxSetCurrent", context)
+            self.driver.call("cuCtxSetCurrent", context)
 
     def in_thread(self, function):
         """On a new thread with the context current; what it gives."""

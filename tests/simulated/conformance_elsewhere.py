@@ -42,7 +42,7 @@ class Elsewhere(Checks):
             codes = [d.copy(there, source, 64, theirs)]
             self.note(f"cuMemcpyAsync, {kind}", d.copy(here, there, 64, theirs))
             arguments = (here, mine, there, other, 64, theirs)
-            codes.append(d.code("cuMemcpyPeerAsync", *arguments))
+            codes.append(d.call("cuMemcpyPeerAsync", *arguments))
             codes.append(d.copy(target, there, 64, theirs))
             d.ok("cuStreamSynchronize", theirs)
             d.pop()

@@ -17,7 +17,7 @@ class Green(Checks):
         """(green context, its context, which is current)"""
         d = self.driver
         resource, pointer = ctypes.create_string_buffer(512), ctypes.c_void_p
-        code = d.code("cuDeviceGetDevResource", 0, resource, SM)
+        code = d.call("cuDeviceGetDevResource", 0, resource, SM)
         if code != 0:
             raise Assumed(f"cuDeviceGetDevResource gave {code}")
         description, green = pointer(), pointer()
@@ -25,7 +25,7 @@ class Green(Checks):
             ("cuDevResourceGenerateDesc", ctypes.byref(description), resource, 1),
             ("cuGreenCtxCreate", ctypes.byref(green), description, 0, DEFAULT_STREAM),
         ]:
-            code = d.code(name, *arguments)
+            code = d.call(name, *arguments)
             if code != 0:
                 raise Assumed(f"{name} gave {code}")
         context = d.made("cuCtxFromGreenCtx", green)
@@ -34,7 +34,7 @@ class Green(Checks):
             yield green, context
         finally:
             d.pop()
-            d.code("cuGreenCtxDestroy", green)
+            d.call("cuGreenCtxDestroy", green)
 
     @about("green-context")
     def check_the_default_streams(self):
@@ -45,7 +45,7 @@ class Green(Checks):
             device = d.made("cuCtxGetDevice", kind=ctypes.c_int)
             self.expect("and tells its device", device, 0)
             for stream in (0, LEGACY, PER_THREAD):
-                self.note(f"a query of its stream {stream}", d.code("cuStreamQuery", stream))
+                self.note(f"a query of its stream {stream}", d.call("cuStreamQuery", stream))
 
     @about("green-context")
     def check_the_streams_of_its_own(self):
@@ -72,7 +72,7 @@ class Green(Checks):
             self.expect("a stream of the primary one waits for it", d.wait(stream, own), 0)
             d.push(self.context)
             self.expect("its default stream waits for it", d.wait(LEGACY, own), 0)
-            self.expect("a query from elsewhere", d.code("cuEventSynchronize", own), 0)
+            self.expect("a query from elsewhere", d.call("cuEventSynchronize", own), 0)
             d.ok("cuEventRecord", event, stream)
             d.pop()
             self.expect("its stream waits for the primary one's", d.wait(theirs, event), 0)
@@ -85,7 +85,7 @@ class Green(Checks):
             data = d.allocate()
             self.expect("the ordinal of its memory", d.pointer(data)["ordinal"], 0)
             d.push(self.context)
-            self.expect("freed from elsewhere", d.code("cuMemFree_v2", data), 0)
+            self.expect("freed from elsewhere", d.call("cuMemFree_v2", data), 0)
             d.pop()
 
 
@@ -107,21 +107,21 @@ class Reset(Checks):
             d.ok("cuCtxGetId", self.context, ctypes.byref(number))
         before = number.value
         d.pop()
-        self.expect("the reset", d.code("cuDevicePrimaryCtxReset_v2", 0), 0)
+        self.expect("the reset", d.call("cuDevicePrimaryCtxReset_v2", 0), 0)
         flags, active = ctypes.c_uint(), ctypes.c_int(-1)
         d.ok("cuDevicePrimaryCtxGetState", 0, flags, active)
         self.expect("the context is inactive then", active.value, 0)
         if d.has("cuCtxGetId"):
-            code = d.code("cuCtxGetId", self.context, ctypes.byref(number))
+            code = d.call("cuCtxGetId", self.context, ctypes.byref(number))
             self.expect("cuCtxGetId says so", code in (201, 709), True)
-        self.note("pushing it", d.code("cuCtxPushCurrent_v2", self.context))
-        self.note("an event while it is current", d.code("cuEventCreate", ctypes.c_void_p(), 2))
+        self.note("pushing it", d.call("cuCtxPushCurrent_v2", self.context))
+        self.note("an event while it is current", d.call("cuEventCreate", ctypes.c_void_p(), 2))
         known = d.pointer(data)
         self.expect("its memory is unknown", known["type"], 0)
         again = d.made("cuDevicePrimaryCtxRetain", 0)
         self.note("retained anew, it has the same handle", again == self.context)
         d.push(again)
-        self.expect("and it works", d.code("cuMemFree_v2", d.allocate()), 0)
+        self.expect("and it works", d.call("cuMemFree_v2", d.allocate()), 0)
         if d.has("cuCtxGetId"):
-            code = d.code("cuCtxGetId", again, ctypes.byref(number))
+            code = d.call("cuCtxGetId", again, ctypes.byref(number))
             self.expect("cuCtxGetId tells them apart", (code, number.value != before), (0, True))

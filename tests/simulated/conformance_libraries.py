@@ -55,7 +55,7 @@ class OfLibrary(Checks):
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore")
                         array.__dlpack__(stream=passed if name == "handle" else -1)
-                    found[name] = d.code("cuStreamQuery", passed) == 600
+                    found[name] = d.call("cuStreamQuery", passed) == 600
                 finally:
                     latch.open()
             d.ok("cuStreamSynchronize", source)
@@ -258,7 +258,7 @@ def _takes(number, expected):
         self.note(f"stream={number}", got)
         if expected is not None:
             self.expect(f"stream={number} is", got.startswith(expected), True)
-        code = self.driver.code("cuStreamQuery", LEGACY)
+        code = self.driver.call("cuStreamQuery", LEGACY)
         self.note("the device after that", code)
 
     return check

@@ -4,7 +4,7 @@ is the work that is not over."""
 import ctypes
 
 from tests.simulated.conformance_driver import PATIENCE, Checks, Latch, about
-from tests.support.simulation import LEGACY, PER_THREAD
+from tests.support.simulation import ADDRESS, LEGACY, PER_THREAD
 
 
 class Order(Checks):
@@ -21,7 +21,7 @@ class Order(Checks):
 
         def work():
             d.ok("cuMemsetD8Async", data, 2, 8, second)
-            return d.code("cuStreamSynchronize", second)
+            return d.call("cuStreamSynchronize", second)
 
         join = self.begin_thread(work)
         ended = join(PATIENCE) is not None
@@ -91,20 +91,20 @@ class Order(Checks):
         stream, event = d.stream(), d.event()
         latch = Latch(d, stream)
         d.ok("cuEventRecord", event, stream)
-        got = d.code("cuStreamQuery", stream), d.code("cuEventQuery", event)
+        got = d.call("cuStreamQuery", stream), d.call("cuEventQuery", event)
         latch.open()
         self.expect("queries while there is work", got, (600, 600))
         d.ok("cuEventSynchronize", event)
-        got = d.code("cuEventQuery", event)
+        got = d.call("cuEventQuery", event)
         self.expect("and after a wait for it", got, 0)
 
     @about("blocking-calls")
     def check_what_waits_without_a_promise(self):
         d = self.driver
         for name, prepare, call in [
-            ("cuMemFree_v2", d.allocate, lambda data: d.code("cuMemFree_v2", data)),
-            ("cuMemAlloc_v2", lambda: 0, lambda _: d.code("cuMemAlloc_v2", ctypes.c_uint64(), 64)),
-            ("cuEventDestroy_v2", self.pending_event, lambda e: d.code("cuEventDestroy_v2", e)),
+            ("cuMemFree_v2", d.allocate, lambda data: d.call("cuMemFree_v2", data)),
+            ("cuMemAlloc_v2", lambda: 0, lambda _: d.call("cuMemAlloc_v2", ADDRESS[d.kind](), 64)),
+            ("cuEventDestroy_v2", self.pending_event, lambda e: d.call("cuEventDestroy_v2", e)),
         ]:
             stream = self.stream = d.stream()
             data = prepare()

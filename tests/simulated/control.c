@@ -190,9 +190,10 @@ int call_enter(Symbol **place, const char *name, int flags, Thread **thread)
         return leave_early(self, DEINITIALIZED);
     if (broken_device != SUCCESS && !(flags & (ANYTIME | CALLBACK)))
         return leave_early(self, broken_device);
-    if (!(flags & ANYTIME) && (!settings.initialized || settings.process != getpid()))
-        return leave_early(self, NOT_INITIALIZED);
-    if ((flags & CONTEXT) && context_current(self) == NULL)
+    int ready = flags & ANYTIME ? SUCCESS : driver_ready();
+    if (ready != SUCCESS)
+        return leave_early(self, ready);
+    if ((flags & CONTEXT) && context_here(self) == NULL)
         return leave_early(self, self->depth == 0 ? INVALID_CONTEXT : CONTEXT_IS_DESTROYED);
     return GO_ON;
 }
@@ -316,11 +317,6 @@ EXPORT int fk_set(const char *name, long long value)
         code = -1;
     unlock();
     return code;
-}
-
-EXPORT int fk_set_devices(int count)
-{
-    return fk_set("devices", count);
 }
 
 EXPORT int fk_set_attribute(int device, int attribute, int value)

@@ -11,7 +11,7 @@ typedef void *CUcontext, *CUgreenCtx, *CUstream, *CUdevResourceDesc;
 /* Unique for the life of the process, other than handles. */
 EXPORT_OPTIONAL int cuCtxGetId(CUcontext handle, cuuint64_t *id)
 {
-    CALL("cuCtxGetId", 0);
+    CALL(0);
     Context *top = self->depth == 0 ? NULL : self->stack[self->depth - 1];
     Context *context = handle == NULL ? top : context_from(self, handle);
     if (id == NULL)
@@ -28,7 +28,7 @@ EXPORT_OPTIONAL int cuCtxGetId(CUcontext handle, cuuint64_t *id)
  * current where it was. */
 EXPORT int cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
-    CALL("cuDevicePrimaryCtxReset_v2", 0);
+    CALL(0);
     Context *context = context_of(device);
     if (context == NULL)
         GIVE(INVALID_DEVICE);
@@ -40,7 +40,7 @@ EXPORT int cuDevicePrimaryCtxReset_v2(CUdevice device)
 
 EXPORT int cuCtxCreate_v2(CUcontext *handle, unsigned flags, CUdevice device)
 {
-    CALL("cuCtxCreate_v2", 0);
+    CALL(0);
     if (handle == NULL || flags != 0)
         GIVE(INVALID_VALUE);
     if (context_of(device) == NULL)
@@ -61,7 +61,7 @@ static void leave_stack(Thread *self, const Context *context)
 
 EXPORT int cuCtxDestroy_v2(CUcontext handle)
 {
-    CALL("cuCtxDestroy_v2", 0);
+    CALL(0);
     Context *context = handle == NULL ? NULL : context_from(self, handle);
     if (context == NULL || context->primary || context->green)
         GIVE(INVALID_CONTEXT);
@@ -82,7 +82,7 @@ static char whole; /* the descriptor of all of a device */
 
 EXPORT_OPTIONAL int cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, int type)
 {
-    CALL("cuDeviceGetDevResource", 0);
+    CALL(0);
     if (resource == NULL || type != 1)
         GIVE(INVALID_VALUE);
     if (context_of(device) == NULL)
@@ -95,7 +95,7 @@ EXPORT_OPTIONAL int cuDeviceGetDevResource(CUdevice device, CUdevResource *resou
 EXPORT_OPTIONAL int cuDevResourceGenerateDesc(CUdevResourceDesc *description,
                                               CUdevResource *resources, unsigned count)
 {
-    CALL("cuDevResourceGenerateDesc", 0);
+    CALL(0);
     if (description == NULL || resources == NULL || count != 1 || resources->type != 1)
         GIVE(INVALID_VALUE);
     *description = &whole;
@@ -106,7 +106,7 @@ EXPORT_OPTIONAL int cuDevResourceGenerateDesc(CUdevResourceDesc *description,
 EXPORT_OPTIONAL int cuGreenCtxCreate(CUgreenCtx *handle, CUdevResourceDesc description,
                                      CUdevice device, unsigned flags)
 {
-    CALL("cuGreenCtxCreate", 0);
+    CALL(0);
     if (handle == NULL || description != &whole || flags != 1)
         GIVE(INVALID_VALUE);
     if (context_of(device) == NULL)
@@ -123,7 +123,7 @@ static Context *green_from(Thread *self, CUgreenCtx handle)
 
 EXPORT_OPTIONAL int cuCtxFromGreenCtx(CUcontext *context, CUgreenCtx handle)
 {
-    CALL("cuCtxFromGreenCtx", 0);
+    CALL(0);
     if (context == NULL)
         GIVE(INVALID_VALUE);
     *context = green_from(self, handle);
@@ -133,18 +133,19 @@ EXPORT_OPTIONAL int cuCtxFromGreenCtx(CUcontext *context, CUgreenCtx handle)
 EXPORT_OPTIONAL int cuGreenCtxStreamCreate(CUstream *stream, CUgreenCtx handle, unsigned flags,
                                            int priority)
 {
-    CALL("cuGreenCtxStreamCreate", 0);
+    CALL(0);
     Context *context = green_from(self, handle);
+    (void)priority;
     if (context == NULL)
         GIVE(INVALID_CONTEXT);
     if (flags != 1)
         GIVE(INVALID_VALUE);
-    GIVE(stream_create(context, flags, priority, stream));
+    GIVE(stream_create(context, flags, stream));
 }
 
 EXPORT_OPTIONAL int cuGreenCtxDestroy(CUgreenCtx handle)
 {
-    CALL("cuGreenCtxDestroy", 0);
+    CALL(0);
     Context *context = green_from(self, handle);
     if (context == NULL)
         GIVE(INVALID_CONTEXT);

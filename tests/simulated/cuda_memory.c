@@ -1,4 +1,5 @@
-/* The symbols of libcuda.so.1 that are about memory: what a pointer is, allocations, copies. */
+/* The symbols of libcuda.so.1 about memory that HIP has not, or in another form: what a pointer is,
+ * pools, copies. */
 #include "simulated.h"
 
 typedef unsigned long long CUdeviceptr;
@@ -117,7 +118,7 @@ static int pointer_attribute(int attribute, void *data, uintptr_t address, const
 
 EXPORT int cuPointerGetAttributes(unsigned count, int *attributes, void **data, CUdeviceptr pointer)
 {
-    CALL("cuPointerGetAttributes", 0);
+    CALL(0);
     if (count == 0 || attributes == NULL || data == NULL)
         GIVE(INVALID_VALUE);
     const Allocation *allocation = memory_find((uintptr_t)pointer);
@@ -130,50 +131,17 @@ EXPORT int cuPointerGetAttributes(unsigned count, int *attributes, void **data, 
 
 EXPORT int cuPointerGetAttribute(void *data, int attribute, CUdeviceptr pointer)
 {
-    CALL("cuPointerGetAttribute", 0);
+    CALL(0);
     const Allocation *allocation = memory_find((uintptr_t)pointer);
     if (data == NULL || allocation == NULL)
         GIVE(INVALID_VALUE);
     GIVE(pointer_attribute(attribute, data, (uintptr_t)pointer, allocation));
 }
 
-/* What the callers of cuMem* have in common: a capture may forbid it, and where the result goes. */
-static int allocate(Thread *self, Stream *stream, int device, Kind kind, unsigned flags,
-                    size_t size, CUdeviceptr *pointer)
-{
-    uintptr_t address;
-    int code = stream == NULL ? capture_unsafe(self) : SUCCESS;
-    if (code == SUCCESS && pointer == NULL)
-        code = INVALID_VALUE;
-    if (code == SUCCESS)
-        code = memory_allocate(self, stream, device, kind, flags, size, &address);
-    if (code == SUCCESS) { /* that of pools and green contexts ends with the primary context */
-        Context *here = context_current(self);
-        bool own = !here->green && kind != POOL_MEMORY && kind != MANAGED_POOL_MEMORY;
-        memory_find(address)->context = own ? here : context_of(device);
-        *pointer = address;
-    }
-    return code;
-}
-
-EXPORT int cuMemAlloc_v2(CUdeviceptr *pointer, size_t size)
-{
-    CALL("cuMemAlloc_v2", CONTEXT);
-    int device = context_current(self)->device;
-    GIVE(allocate(self, NULL, device, DEVICE_MEMORY, 0, size, pointer));
-}
-
-EXPORT int cuMemFree_v2(CUdeviceptr pointer)
-{
-    CALL("cuMemFree_v2", CONTEXT);
-    FAIL_ON(capture_unsafe(self));
-    GIVE(pointer == 0 ? SUCCESS : memory_free(self, NULL, (uintptr_t)pointer, false));
-}
-
 /* A pool of managed memory is all that can be made. */
 EXPORT_OPTIONAL int cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)
 {
-    CALL("cuMemPoolCreate", 0);
+    CALL(0);
     if (pool == NULL || properties == NULL || properties->allocType != MANAGED_ALLOCATION ||
         properties->locationType != ON_DEVICE || context_of(properties->locationId) == NULL)
         GIVE(INVALID_VALUE);
@@ -183,7 +151,7 @@ EXPORT_OPTIONAL int cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *pr
 
 EXPORT_OPTIONAL int cuMemPoolDestroy(CUmemoryPool pool)
 {
-    CALL("cuMemPoolDestroy", 0);
+    CALL(0);
     GIVE(pool == NULL ? INVALID_VALUE : SUCCESS);
 }
 
@@ -191,122 +159,47 @@ EXPORT_OPTIONAL int cuMemPoolDestroy(CUmemoryPool pool)
 EXPORT_OPTIONAL int cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t size, CUmemoryPool pool,
                                             CUstream handle)
 {
-    CALL("cuMemAllocFromPoolAsync", CONTEXT);
+    CALL(CONTEXT);
     STREAM(handle);
-    for (int device = 0; pool != NULL && device < settings.devices; device++)
+    uintptr_t address = 0;
+    int device = 0;
+    for (; device < settings.devices; device++)
         if (pool == pool_of(device, MANAGED_POOL_MEMORY))
-            GIVE(allocate(self, stream, device, MANAGED_POOL_MEMORY, 0, size, pointer));
-    GIVE(INVALID_VALUE);
-}
-
-/* On the device of the stream, whatever is current. */
-EXPORT_OPTIONAL int cuMemAllocAsync(CUdeviceptr *pointer, size_t size, CUstream handle)
-{
-    CALL("cuMemAllocAsync", CONTEXT);
-    STREAM(handle);
-    if (!stream->context->attributes[115])
-        GIVE(NOT_SUPPORTED);
-    GIVE(allocate(self, stream, stream->context->device, POOL_MEMORY, 0, size, pointer));
-}
-
-EXPORT_OPTIONAL int cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
-{
-    CALL("cuMemFreeAsync", CONTEXT);
-    STREAM(handle);
-    GIVE(pointer == 0 ? SUCCESS : memory_free(self, stream, (uintptr_t)pointer, false));
-}
-
-EXPORT int cuMemAllocManaged(CUdeviceptr *pointer, size_t size, unsigned flags)
-{
-    CALL("cuMemAllocManaged", CONTEXT);
-    if (flags != 1 && flags != 2)
+            break;
+    if (pool == NULL || device == settings.devices || pointer == NULL)
         GIVE(INVALID_VALUE);
-    int device = context_current(self)->device;
-    GIVE(allocate(self, NULL, device, MANAGED_MEMORY, flags, size, pointer));
-}
-
-EXPORT int cuMemHostAlloc(void **pointer, size_t size, unsigned flags)
-{
-    CALL("cuMemHostAlloc", CONTEXT);
-    CUdeviceptr address = 0;
-    if (pointer == NULL || flags > 7)
-        GIVE(INVALID_VALUE);
-    int device = context_current(self)->device;
-    FAIL_ON(allocate(self, NULL, device, PINNED_MEMORY, flags, size, &address));
-    *pointer = (void *)(uintptr_t)address;
-    GIVE(SUCCESS);
-}
-
-EXPORT int cuMemFreeHost(void *pointer)
-{
-    CALL("cuMemFreeHost", CONTEXT);
-    FAIL_ON(capture_unsafe(self));
-    if (pointer == NULL)
-        GIVE(INVALID_VALUE);
-    GIVE(memory_free(self, NULL, (uintptr_t)pointer, true));
-}
-
-EXPORT int cuMemHostGetDevicePointer_v2(CUdeviceptr *pointer, void *host, unsigned flags)
-{
-    CALL("cuMemHostGetDevicePointer_v2", CONTEXT);
-    const Allocation *allocation = memory_find((uintptr_t)host);
-    if (pointer == NULL || flags != 0 || allocation == NULL || allocation->kind != PINNED_MEMORY)
-        GIVE(INVALID_VALUE);
-    *pointer = (uintptr_t)host;
+    FAIL_ON(driver_allocate(self, stream, device, MANAGED_POOL_MEMORY, 0, size, &address));
+    *pointer = address;
     GIVE(SUCCESS);
 }
 
 /* --------------------------------------------------------------------------------------- copies */
 
-static int copy_line(Thread *self, Stream *stream, const char *name, CUdeviceptr to,
-                     CUdeviceptr from, size_t size, bool peer)
-{
-    Box box = {.to = (uintptr_t)to,
-               .from = (uintptr_t)from,
-               .width = size,
-               .height = 1,
-               .to_pitch = size,
-               .from_pitch = size,
-               .peer = peer};
-    return work_copy(self, stream, name, &box);
-}
-
 EXPORT int cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream handle)
 {
-    CALL("cuMemcpyAsync", CONTEXT);
+    CALL(CONTEXT);
     STREAM(handle);
-    GIVE(copy_line(self, stream, "copy", to, from, size, false));
-}
-
-/* Whether memory is of the device of a context. */
-static bool is_of(CUdeviceptr pointer, const Context *context)
-{
-    const Allocation *allocation = memory_find((uintptr_t)pointer);
-    return allocation == NULL || allocation->device == context->device;
+    GIVE(driver_copy(self, stream, (uintptr_t)to, (uintptr_t)from, size));
 }
 
 EXPORT int cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_handle, CUdeviceptr from,
                              CUcontext from_handle, size_t size, CUstream handle)
 {
-    CALL("cuMemcpyPeerAsync", CONTEXT);
+    CALL(CONTEXT);
     STREAM(handle);
     const Context *to_context = context_from(self, to_handle);
     const Context *from_context = context_from(self, from_handle);
     if (to_context == NULL || from_context == NULL)
         GIVE(INVALID_CONTEXT);
-    if (!is_of(to, to_context) || !is_of(from, from_context))
-        GIVE(INVALID_VALUE);
-    GIVE(copy_line(self, stream, "peer copy", to, from, size, true));
+    GIVE(driver_copy_peer(self, stream, (uintptr_t)to, to_context->device, (uintptr_t)from,
+                          from_context->device, size));
 }
 
-/* Memory that a device cannot see cannot be memset by it. */
 EXPORT int cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream handle)
 {
-    CALL("cuMemsetD8Async", CONTEXT);
+    CALL(CONTEXT);
     STREAM(handle);
-    Op *op = op_new("memset");
-    op_touch(op, (uintptr_t)to, count, true, value);
-    GIVE(work_submit(self, stream, op));
+    GIVE(driver_fill(self, stream, (uintptr_t)to, value, count));
 }
 
 /* The address of one side by its memory type: host, device or unified; 0 for others. */
@@ -319,7 +212,7 @@ static uintptr_t side(unsigned type, const void *host, CUdeviceptr device)
 
 EXPORT int cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream handle)
 {
-    CALL("cuMemcpy2DAsync_v2", CONTEXT);
+    CALL(CONTEXT);
     STREAM(handle);
     if (copy == NULL)
         GIVE(INVALID_VALUE);

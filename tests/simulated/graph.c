@@ -7,6 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef struct {
+    NodeId id;
+    NodeId *needs;
+    size_t count, capacity;
+    Op *op;        /* NULL: a record, a wait, or a point of the host */
+    uint32_t lane; /* the stream or thread that it was submitted by */
+    bool done;
+    size_t missing;
+    int urgency;
+} Node;
+
 static Node **pending; /* in the order of submission, which is one that breaks no edge */
 static size_t pending_count, pending_capacity;
 static NodeId last_id, published;
@@ -58,11 +69,6 @@ bool graph_pending(NodeId id)
 size_t graph_size(void)
 {
     return pending_count;
-}
-
-Node *const *graph_nodes(void)
-{
-    return pending;
 }
 
 /* ---------------------------------------------------------------------------------------- edges */
@@ -138,7 +144,7 @@ static uint64_t hash_bytes(uint64_t hash, const unsigned char *bytes, size_t len
     return hash;
 }
 
-static void write_range(const Op *op, const Range *range)
+static void write_range(const Op *op, const Range *range, uint64_t found)
 {
     unsigned char *bytes = (unsigned char *)range->start;
     if (range->payload >= 0 && range->payload < 256) {
@@ -150,7 +156,7 @@ static void write_range(const Op *op, const Range *range)
         if (range->payload >= 256)
             bytes[i] = (unsigned char)(bytes[i] + range->payload - 256);
         else /* no two of these can change places unnoticed */
-            bytes[i] = (unsigned char)mix(op->result + bytes[i] + mix(i));
+            bytes[i] = (unsigned char)mix(found + bytes[i] + mix(i) + (uint64_t)range->payload);
     }
 }
 
@@ -161,23 +167,24 @@ static void copy_box(const Box *box)
                 (const void *)(box->from + y * box->from_pitch), box->width);
 }
 
-void graph_execute(Op *op)
+/* On the bytes; no function of the host. */
+static void execute(const Op *op)
 {
     if (op->is_copy) {
         copy_box(&op->box);
         return;
     }
-    bool hashed = settings.deferred;
+    bool hashed = false;
+    uint64_t found = 0;
     for (size_t i = 0; i < op->count; i++)
         hashed = hashed || op->ranges[i].payload < 0;
-    op->result = op->serial;
     for (size_t i = 0; hashed && i < op->count; i++) {
         const unsigned char *bytes = (const unsigned char *)op->ranges[i].start;
-        op->result = hash_bytes(op->result, bytes, op->ranges[i].length);
+        found = hash_bytes(found, bytes, op->ranges[i].length);
     }
     for (size_t i = 0; i < op->count; i++)
         if (op->ranges[i].write)
-            write_range(op, &op->ranges[i]);
+            write_range(op, &op->ranges[i], found);
 }
 
 static uint64_t next_random(uint64_t *state)
@@ -334,7 +341,7 @@ static void run(NodeId target, uint64_t seed)
         if (order[i]->op != NULL && order[i]->op->function != NULL)
             run_function(order[i]->op);
         else if (order[i]->op != NULL)
-            graph_execute(order[i]->op);
+            execute(order[i]->op);
         order[i]->done = true;
     }
     free(chosen);
@@ -347,13 +354,6 @@ void graph_run(uint64_t seed)
     run(0, seed);
 }
 
-void graph_order(uint64_t seed, Node **order)
-{
-    Node **chosen = must_have(malloc((pending_count + 1) * sizeof *chosen));
-    walk(chosen, select_nodes(0, chosen), seed, order);
-    free(chosen);
-}
-
 /* -------------------------------------------------------------------------------------- actions */
 
 void graph_submit(Thread *self, Stream *stream, Op *op)
@@ -361,16 +361,10 @@ void graph_submit(Thread *self, Stream *stream, Op *op)
     stream->tail = enter(item(self, stream, op));
 }
 
-void graph_host(Thread *self, Op *op)
+void graph_host(Op *op) /* the host does not wait for the simulation */
 {
-    if (!settings.deferred) { /* the host does not wait for the simulation */
-        graph_execute(op);
-        op_free(op);
-        return;
-    }
-    Node *node = node_new(op, self->component);
-    need(node, self->tail);
-    self->tail = enter(node);
+    execute(op);
+    op_free(op);
 }
 
 void graph_record(Thread *self, Event *event, Stream *stream)
@@ -389,27 +383,20 @@ void graph_wait(Thread *self, Stream *stream, const Event *event)
     stream->tail = enter(node);
 }
 
-static void host_after(Thread *self, NodeId id)
+static void host_after(NodeId id)
 {
-    if (!settings.deferred) {
-        if (graph_pending(id))
-            run(id, settings.seed++);
-        return;
-    }
-    Node *node = node_new(NULL, self->component);
-    need(node, self->tail);
-    need(node, id);
-    self->tail = enter(node);
+    if (graph_pending(id))
+        run(id, settings.seed++);
 }
 
-void graph_sync_stream(Thread *self, const Stream *stream)
+void graph_sync_stream(const Stream *stream)
 {
-    host_after(self, stream->tail);
+    host_after(stream->tail);
 }
 
-void graph_sync_event(Thread *self, const Event *event)
+void graph_sync_event(const Event *event)
 {
-    host_after(self, event->node);
+    host_after(event->node);
 }
 
 void graph_freed(Thread *self, const Stream *stream, Allocation *allocation)

@@ -92,7 +92,7 @@ int memory_allocate(Thread *self, Stream *stream, int device, Kind kind, unsigne
     graph_allocated(self, stream, allocation);
     Op *op = op_new("allocation");
     op->is_block = true;
-    op_touch(op, allocation->start, size, true, settings.deferred ? -1 : FRESH);
+    op_touch(op, allocation->start, size, true, FRESH);
     if (stream == NULL)
         work_host(self, op);
     else
@@ -136,7 +136,7 @@ int memory_free(Thread *self, Stream *stream, uintptr_t address, bool host_call)
         return refused;
     Op *op = op_new("free");
     op->is_block = true;
-    op_touch(op, allocation->start, allocation->size, true, settings.deferred ? -1 : GONE);
+    op_touch(op, allocation->start, allocation->size, true, GONE);
     if (stream == NULL)
         work_host(self, op);
     else

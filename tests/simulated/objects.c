@@ -68,7 +68,7 @@ static void *slot_object(Thread *self, Slot *slots, size_t size, void *handle, c
 
 /* ------------------------------------------------------------------------------------ threads */
 
-Thread *thread_new(void)
+static Thread *thread_new(void)
 {
     Thread *thread = must_have(calloc(1, sizeof(Thread)));
     thread->serial = threads == NULL ? 0 : threads->serial + 1;
@@ -187,7 +187,7 @@ Stream *stream_per_thread(Context *context, Thread *thread)
     return stream;
 }
 
-int stream_create(Context *context, unsigned flags, int priority, void **handle)
+int stream_create(Context *context, unsigned flags, void **handle)
 {
     if (handle == NULL || flags > 1)
         return INVALID_VALUE;
@@ -196,7 +196,6 @@ int stream_create(Context *context, unsigned flags, int priority, void **handle)
         return OUT_OF_MEMORY;
     Stream *stream = stream_new(context, flags == 0);
     stream->flags = flags;
-    stream->priority = priority;
     stream->slot = slot;
     slot->object = stream;
     live_streams++;

@@ -14,8 +14,8 @@
  *   capture.c  stream capture: who joins, who is refused, who breaks it
  *   work.c     every action, told to capture.c, clocks.c and graph.c in turn
  *   control.c  the fk_* functions of the tests; what each driver call begins and ends with
- *   agree.c    random programs over which the two engines must agree
- *   cuda.c, cuda_memory.c, hip.c   the drivers' own symbols, thin
+ *   driver.c   the drivers' symbols, thin, where CUDA and HIP differ in names alone
+ *   cuda.c, cuda_memory.c, cuda_contexts.c, hip.c   those that only one of them has
  *
  * One lock protects everything; every function here expects it to be held. Functions that return
  * int return a code of the drivers, which CUDA and HIP number alike. */
@@ -152,7 +152,6 @@ struct Stream {
     bool is_legacy;
     bool blocking; /* ordered with the legacy stream */
     unsigned flags;
-    int priority;
     Slot *slot;                     /* NULL for special streams and destroyed ones */
     Capture *capture;               /* that it is part of */
     int member;                     /* its number there */
@@ -177,7 +176,6 @@ struct Event {
 
 void objects_reset(void);
 Thread *thread_self(void);
-Thread *thread_new(void); /* one that stands for no real thread, for agree.c */
 Thread *threads_all(void);
 Context *context_of(int device); /* NULL if there is no such device */
 Context *context_from(Thread *self, void *handle);
@@ -188,7 +186,7 @@ int context_end(Thread *self, Context *context); /* destroys it or, if it is pri
 Context *context_here(Thread *self);             /* the same, or that of HIP's current device */
 Stream *stream_legacy(Context *context);
 Stream *stream_per_thread(Context *context, Thread *thread);
-int stream_create(Context *context, unsigned flags, int priority, void **handle);
+int stream_create(Context *context, unsigned flags, void **handle);
 int stream_destroy(Thread *self, Stream *stream);
 /* Handles 0, 1 and 2 are of `context`, which may be NULL for others. */
 int stream_from(Thread *self, Context *context, void *handle, Stream **stream);
@@ -261,7 +259,6 @@ struct Op {
     Box box;
     void (*function)(void *);
     void *data;
-    uint64_t result; /* a hash of the bytes that it met */
 };
 
 Op *op_new(const char *name);
@@ -327,37 +324,22 @@ void clocks_publish(const Thread *self);
 void clocks_acquire(Thread *self);
 void clocks_forget(uintptr_t start, size_t length); /* who touched these bytes */
 void clocks_free(Clock *clock);
-int clocks_races(void);
 const Text *clocks_report(void);
-
-typedef struct {
-    NodeId id;
-    NodeId *needs;
-    size_t count, capacity;
-    Op *op;        /* NULL: a record, a wait, or a point of the host */
-    uint32_t lane; /* the stream or thread that it was submitted by */
-    bool done;
-    size_t missing;
-    int urgency;
-} Node;
 
 void graph_reset(void);
 void graph_submit(Thread *self, Stream *stream, Op *op); /* owns `op` */
-void graph_host(Thread *self, Op *op);                   /* likewise */
+void graph_host(Op *op);                                 /* likewise */
 void graph_record(Thread *self, Event *event, Stream *stream);
 void graph_wait(Thread *self, Stream *stream, const Event *event);
-void graph_sync_stream(Thread *self, const Stream *stream);
-void graph_sync_event(Thread *self, const Event *event);
+void graph_sync_stream(const Stream *stream);
+void graph_sync_event(const Event *event);
 void graph_freed(Thread *self, const Stream *stream, Allocation *allocation);
 void graph_allocated(Thread *self, Stream *stream, const Allocation *allocation);
 void graph_publish(const Thread *self);
 void graph_acquire(Thread *self);
 bool graph_pending(NodeId id);
 size_t graph_size(void);
-Node *const *graph_nodes(void);                /* what has not run, in the order of submission */
-void graph_run(uint64_t seed);                 /* all of it */
-void graph_order(uint64_t seed, Node **order); /* a legal order, without running */
-void graph_execute(Op *op);                    /* on the bytes; no function of the host */
+void graph_run(uint64_t seed); /* all of it */
 
 /* ------------------------------------------------------------------------------------- control */
 
@@ -371,7 +353,6 @@ typedef struct {
     bool initialized;
     int process; /* that initialised */
     bool deinitialized;
-    bool deferred;           /* nothing runs, not even the host: agree.c */
     bool locked_callbacks;   /* other threads' calls wait until a host function has returned */
     bool forgives_not_ready; /* HIP: hipErrorNotReady is no last error, as in newer versions */
     int broken;              /* 1: clocks.c, 2: graph.c has a fault, to see the tests find it */
@@ -394,7 +375,7 @@ void executor_free(void);
 typedef struct Symbol Symbol;
 
 enum {
-    ANYTIME = 1,  /* needs no cuInit */
+    ANYTIME = 1,  /* needs no driver_ready */
     CONTEXT = 2,  /* needs a current context, alive */
     CALLBACK = 4, /* allowed inside a host callback */
     GO_ON = -1
@@ -405,14 +386,25 @@ enum {
 bool holds_gil(void);
 void gil_violation(const char *name); /* with the lock held */
 
+/* driver.c, of what cuda.c and hip.c have in common. */
+int driver_version(void);
+int driver_allocate(Thread *self, Stream *stream, int device, Kind kind, unsigned flags,
+                    size_t size, uintptr_t *address);
+int driver_copy(Thread *self, Stream *stream, uintptr_t to, uintptr_t from, size_t size);
+int driver_copy_peer(Thread *self, Stream *stream, uintptr_t to, int to_device, uintptr_t from,
+                     int from_device, size_t size);
+int driver_fill(Thread *self, Stream *stream, uintptr_t to, int value, size_t size);
+/* cuda.c, hip.c: whether it can be called; CUDA must have been initialised, HIP does so now. */
+int driver_ready(void);
+
 /* Takes the lock and returns GO_ON, or returns the code that the call is to return. */
 int call_enter(Symbol **symbol, const char *name, int flags, Thread **self);
 int call_leave(Thread *self, int code);
 
-#define CALL(name, flags)                                                                          \
+#define CALL(flags)                                                                                \
     static Symbol *symbol_;                                                                        \
     Thread *self = NULL;                                                                           \
-    int early_ = call_enter(&symbol_, name, flags, &self);                                         \
+    int early_ = call_enter(&symbol_, __func__, flags, &self);                                     \
     if (early_ != GO_ON)                                                                           \
     return early_
 #define GIVE(code) return call_leave(self, (code))

@@ -105,7 +105,7 @@ int work_host(Thread *self, Op *op)
         return code;
     }
     clocks_host(self, op);
-    graph_host(self, op);
+    graph_host(op);
     return SUCCESS;
 }
 
@@ -160,7 +160,7 @@ int work_copy(Thread *self, Stream *stream, const char *name, const Box *box)
     if (code == SUCCESS && !settings.strict && (from_pageable || to_pageable) &&
         stream->capture == NULL) {
         clocks_sync_stream(self, stream);
-        graph_sync_stream(self, stream);
+        graph_sync_stream(stream);
     }
     return code;
 }
@@ -198,7 +198,7 @@ int work_sync_stream(Thread *self, Stream *stream)
     if (code != SUCCESS)
         return code;
     clocks_sync_stream(self, stream);
-    graph_sync_stream(self, stream);
+    graph_sync_stream(stream);
     return SUCCESS;
 }
 
@@ -208,7 +208,7 @@ int work_sync_event(Thread *self, Event *event)
     if (code != SUCCESS || !event->recorded)
         return code;
     clocks_sync_event(self, event);
-    graph_sync_event(self, event);
+    graph_sync_event(event);
     return SUCCESS;
 }
 
@@ -217,7 +217,7 @@ int work_sync_context(Thread *self, Context *context)
     int code = capture_sync_context(context);
     for (Stream *s = context->streams; s != NULL && code == SUCCESS; s = s->next) {
         clocks_sync_stream(self, s);
-        graph_sync_stream(self, s);
+        graph_sync_stream(s);
     }
     return code;
 }

@@ -84,7 +84,7 @@ class Protocol(Producer):
             event = sim.event()  # of the context that is current: that of the array, or it fails
             sim.record(event, array.stream)
             sim.wait(default(sim) if stream is None else stream, event)
-            sim.ok("cuEventDestroy_v2" if sim.kind == "cuda" else "hipEventDestroy", event)
+            sim.ok("cuEventDestroy_v2", event)
         return array.given.capsule()
 
 
@@ -130,7 +130,7 @@ def synchronize(sim, stream, device=0):
 
 def destroy(sim, stream, device=0):
     with sim.device(device):
-        sim.ok("cuStreamDestroy_v2" if sim.kind == "cuda" else "hipStreamDestroy", stream)
+        sim.ok("cuStreamDestroy_v2", stream)
 
 
 def export(tensor, stream):

@@ -11,27 +11,27 @@ from fastdl._core import tensor as core
 from tests.support.ctypes_dlpack import Versioned, address_in
 from tests.support.frameworks import PINNED, Array, simulated
 
-#: Names of CUDA's calls and HIP's, by what they do.
+#: CUDA's names of calls, by what they do.
 CALLS = {
-    "alloc": ("cuMemAlloc_v2", "hipMalloc"),
-    "free": ("cuMemFree_v2", "hipFree"),
-    "pin": ("cuMemHostAlloc", "hipHostMalloc"),
-    "unpin": ("cuMemFreeHost", "hipHostFree"),
-    "manage": ("cuMemAllocManaged", "hipMallocManaged"),
-    "line": ("cuMemcpyAsync", "hipMemcpyAsync"),
-    "peer": ("cuMemcpyPeerAsync", "hipMemcpyPeerAsync"),
-    "rows": ("cuMemcpy2DAsync_v2", "hipMemcpy2DAsync"),
-    "record": ("cuEventRecord", "hipEventRecord"),
-    "new event": ("cuEventCreate", "hipEventCreateWithFlags"),
-    "query": ("cuEventQuery", "hipEventQuery"),
-    "await event": ("cuEventSynchronize", "hipEventSynchronize"),
-    "await stream": ("cuStreamSynchronize", "hipStreamSynchronize"),
-    "order": ("cuStreamWaitEvent", "hipStreamWaitEvent"),
-    "is capturing": ("cuStreamIsCapturing", "hipStreamIsCapturing"),
-    "relax": ("cuThreadExchangeStreamCaptureMode", "hipThreadExchangeStreamCaptureMode"),
-    "pointer": ("cuPointerGetAttributes", "hipPointerGetAttributes"),
-    "enter": ("cuCtxGetCurrent", "hipGetDevice"),
-    "switch": ("cuCtxPushCurrent_v2", "hipSetDevice"),
+    "alloc": "cuMemAlloc_v2",
+    "free": "cuMemFree_v2",
+    "pin": "cuMemHostAlloc",
+    "unpin": "cuMemFreeHost",
+    "manage": "cuMemAllocManaged",
+    "line": "cuMemcpyAsync",
+    "peer": "cuMemcpyPeerAsync",
+    "rows": "cuMemcpy2DAsync_v2",
+    "record": "cuEventRecord",
+    "new event": "cuEventCreate",
+    "query": "cuEventQuery",
+    "await event": "cuEventSynchronize",
+    "await stream": "cuStreamSynchronize",
+    "order": "cuStreamWaitEvent",
+    "is capturing": "cuStreamIsCapturing",
+    "relax": "cuThreadExchangeStreamCaptureMode",
+    "pointer": "cuPointerGetAttributes",
+    "enter": "cuCtxGetCurrent",
+    "switch": "cuCtxPushCurrent_v2",
 }
 
 
@@ -50,7 +50,7 @@ class Machine:
         self.arrays = []
 
     def name(self, call):
-        return CALLS[call][self.kind == "hip"]
+        return self.sim.name(CALLS[call])
 
     def calls(self, call):
         return self.sim.calls(self.name(call))

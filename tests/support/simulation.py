@@ -22,7 +22,7 @@ from functools import cache
 from tests.support import build
 
 SOURCES = build.ROOT / "tests" / "simulated"
-_COMMON = "objects memory capture clocks graph work control agree".split()
+_COMMON = "driver objects memory capture clocks graph work control".split()
 _PARTS = {"cuda": ["cuda", "cuda_memory", "cuda_contexts"], "hip": ["hip"]}
 _NAMES = {"cuda": "libcuda.so.1", "hip": "libamdhip64.so.6"}
 _WARNINGS = ["-Wconversion", "-Wshadow", "-pedantic"]
@@ -30,41 +30,47 @@ _WARNINGS = ["-Wconversion", "-Wshadow", "-pedantic"]
 GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2  # capture modes
 LEGACY, PER_THREAD = 1, 2  # stream handles of CUDA
 
-# p: a pointer or handle, P: where one is returned, q: 64 bits, i, u: int, z: size_t, I, U, Q, Z:
-# where one is returned, s: a text, c: one byte. All return an int, but for two of HIP's.
+# p: a pointer or handle, P: where one is returned, a: an address of a device (64 bits on CUDA, a
+# pointer on HIP), q: 64 bits, i, u: int, z: size_t, A, I, U, Q, Z: where one is returned, s: a text,
+# c: one byte. All return an int, but for one of HIP's.
 _CUDA = """
-cuInit u; cuDriverGetVersion I; cuDeviceGetCount I; cuDeviceGet Ii; cuDeviceGetName sii
-cuDeviceGetAttribute Iii; cuGetErrorName iS; cuGetErrorString iS; cuDevicePrimaryCtxRetain Pi
-cuDevicePrimaryCtxRelease_v2 i; cuDevicePrimaryCtxGetState iUI; cuCtxPushCurrent_v2 p
-cuCtxPopCurrent_v2 P; cuCtxGetCurrent P; cuCtxSetCurrent p; cuCtxGetDevice I; cuCtxSynchronize -
-cuEventCreate Pu; cuEventRecord pp; cuEventQuery p; cuEventSynchronize p; cuEventDestroy_v2 p
-cuStreamCreate Pu; cuStreamCreateWithPriority Pui; cuStreamDestroy_v2 p; cuStreamWaitEvent ppu
-cuStreamSynchronize p; cuStreamQuery p; cuStreamGetFlags pU; cuStreamGetId pQ
-cuLaunchHostFunc ppp; cuStreamBeginCapture_v2 pi; cuStreamEndCapture pP; cuGraphDestroy p
-cuStreamIsCapturing pI; cuStreamGetCaptureInfo_v2 pIQPPZ; cuStreamGetCaptureInfo_v3 pIQPPPZ
-cuThreadExchangeStreamCaptureMode I
-cuCtxGetId pQ; cuDevicePrimaryCtxReset_v2 i; cuCtxCreate_v2 Pui; cuCtxDestroy_v2 p
+cuDeviceGet Ii; cuDeviceGetName sii; cuDeviceGetAttribute Iii; cuGetErrorName iS
+cuDevicePrimaryCtxRetain Pi; cuDevicePrimaryCtxRelease_v2 i; cuDevicePrimaryCtxGetState iUI
+cuDevicePrimaryCtxReset_v2 i; cuCtxPushCurrent_v2 p; cuCtxPopCurrent_v2 P; cuCtxGetCurrent P
+cuCtxSetCurrent p; cuCtxGetDevice I; cuCtxGetId pQ; cuCtxCreate_v2 Pui; cuCtxDestroy_v2 p
 cuDeviceGetDevResource ipi; cuDevResourceGenerateDesc Ppu; cuGreenCtxCreate Ppiu
-cuCtxFromGreenCtx Pp; cuGreenCtxStreamCreate Ppui; cuGreenCtxDestroy p
-cuPointerGetAttributes uppq; cuPointerGetAttribute piq; cuMemAlloc_v2 Qz; cuMemFree_v2 q
-cuMemAllocAsync Qzp; cuMemFreeAsync qp; cuMemAllocManaged Qzu; cuMemHostAlloc Pzu; cuMemFreeHost p
-cuMemAllocFromPoolAsync Qzpp; cuMemPoolCreate Pp; cuMemPoolDestroy p
-cuMemHostGetDevicePointer_v2 Qpu; cuMemcpyAsync qqzp; cuMemcpyPeerAsync qpqpzp
-cuMemsetD8Async qczp; cuMemcpy2DAsync_v2 pp
+cuCtxFromGreenCtx Pp; cuGreenCtxStreamCreate Ppui; cuGreenCtxDestroy p; cuStreamGetFlags pU
+cuPointerGetAttributes uppq; cuPointerGetAttribute piq; cuMemPoolCreate Pp; cuMemPoolDestroy p
+cuMemAllocFromPoolAsync Qzpp; cuMemcpyAsync qqzp; cuMemcpyPeerAsync qpqpzp; cuMemsetD8Async qczp
+cuMemcpy2DAsync_v2 pp
 """
 _HIP = """
-hipInit u; hipRuntimeGetVersion I; hipDriverGetVersion I; hipGetDeviceCount I; hipGetDevice I
-hipSetDevice i; hipDeviceSynchronize -; hipGetErrorName i; hipGetErrorString i
-hipGetLastError -; hipPeekAtLastError -
-hipEventCreateWithFlags Pu; hipEventRecord pp
-hipEventQuery p; hipEventSynchronize p; hipEventDestroy p; hipStreamCreateWithFlags Pu
-hipStreamDestroy p; hipStreamWaitEvent ppu; hipStreamSynchronize p; hipStreamQuery p
-hipStreamGetFlags pU; hipStreamGetDevice pI; hipLaunchHostFunc ppp; hipStreamBeginCapture pi
-hipStreamEndCapture pP; hipGraphDestroy p; hipStreamIsCapturing pI
-hipStreamGetCaptureInfo_v2 pIQPPZ; hipThreadExchangeStreamCaptureMode I
-hipPointerGetAttributes pp; hipMalloc Pz; hipFree p; hipMallocAsync Pzp; hipFreeAsync pp
-hipMallocManaged Pzu; hipHostMalloc Pzu; hipHostFree p; hipHostGetDevicePointer Ppu
-hipMemcpyAsync ppzip; hipMemcpyPeerAsync pipizp; hipMemsetAsync pizp; hipMemcpy2DAsync pzpzzzip
+hipGetDevice I; hipSetDevice i; hipGetErrorName i; hipGetLastError -
+hipPeekAtLastError -; hipPointerGetAttributes pp; hipMemcpyAsync ppzip
+hipMemcpyPeerAsync pipizp; hipMemsetAsync pizp; hipMemcpy2DAsync pzpzzzip
+"""
+#: Those that differ in the name alone: CUDA's, HIP's, and what they take.
+_BOTH = """
+cuInit hipInit u; cuDriverGetVersion hipRuntimeGetVersion I; cuDeviceGetCount hipGetDeviceCount I
+cuCtxSynchronize hipDeviceSynchronize -; cuEventCreate hipEventCreateWithFlags Pu
+cuEventRecord hipEventRecord pp; cuEventQuery hipEventQuery p
+cuEventSynchronize hipEventSynchronize p; cuEventDestroy_v2 hipEventDestroy p
+cuStreamCreate hipStreamCreateWithFlags Pu; cuStreamDestroy_v2 hipStreamDestroy p
+cuStreamWaitEvent hipStreamWaitEvent ppu; cuStreamSynchronize hipStreamSynchronize p
+cuStreamQuery hipStreamQuery p; cuLaunchHostFunc hipLaunchHostFunc ppp
+cuStreamBeginCapture_v2 hipStreamBeginCapture pi; cuStreamEndCapture hipStreamEndCapture pP
+cuGraphDestroy hipGraphDestroy p; cuStreamIsCapturing hipStreamIsCapturing pI
+cuStreamGetCaptureInfo_v2 hipStreamGetCaptureInfo_v2 pIQPPZ
+cuThreadExchangeStreamCaptureMode hipThreadExchangeStreamCaptureMode I
+cuMemAlloc_v2 hipMalloc Az; cuMemFree_v2 hipFree a; cuMemAllocAsync hipMallocAsync Azp
+cuMemFreeAsync hipFreeAsync ap; cuMemAllocManaged hipMallocManaged Azu
+cuMemHostAlloc hipHostMalloc Pzu; cuMemFreeHost hipHostFree p
+"""
+#: Those that also take something else, or in another order.
+_COUNTERPARTS = """
+cuPointerGetAttributes hipPointerGetAttributes cuMemcpyAsync hipMemcpyAsync
+cuMemcpyPeerAsync hipMemcpyPeerAsync cuMemcpy2DAsync_v2 hipMemcpy2DAsync
+cuMemsetD8Async hipMemsetAsync cuCtxGetCurrent hipGetDevice cuCtxPushCurrent_v2 hipSetDevice
 """
 _TYPES = {
     "p": ctypes.c_void_p,
@@ -75,7 +81,16 @@ _TYPES = {
     "s": ctypes.c_char_p,
     "c": ctypes.c_ubyte,
 }
-_TYPES |= {letter.upper(): ctypes.POINTER(kind) for letter, kind in _TYPES.items()}
+ADDRESS = {"cuda": ctypes.c_uint64, "hip": ctypes.c_void_p}
+
+
+def _entries(text):
+    return [entry.split() for line in text.splitlines() for entry in line.split(";") if entry]
+
+
+#: What HIP calls a function of CUDA.
+HIP_NAMES = {cuda: hip for cuda, hip, _ in _entries(_BOTH)}
+HIP_NAMES |= dict(zip(_COUNTERPARTS.split()[::2], _COUNTERPARTS.split()[1::2], strict=True))
 
 
 #: CUmemPoolProps of a pool of managed memory on device 0.
@@ -105,12 +120,11 @@ def write(pointer, length, payload):
 
 def functions(kind):
     """The names of a driver's functions that are known here, each with the types it takes."""
-    entries = [entry.split() for entry in (_CUDA if kind == "cuda" else _HIP).splitlines() if entry]
-    words = " ".join(word for entry in entries for word in entry).replace(";", "").split()
-    return {
-        name: [_TYPES[letter] for letter in letters.strip("-")]
-        for name, letters in zip(words[::2], words[1::2], strict=True)
-    }
+    types = {**_TYPES, "a": ADDRESS[kind]}
+    types |= {letter.upper(): ctypes.POINTER(found) for letter, found in types.items()}
+    both = [(entry[kind == "hip"], entry[2]) for entry in _entries(_BOTH)]
+    own = _entries(_CUDA if kind == "cuda" else _HIP)
+    return {name: [types[letter] for letter in letters.strip("-")] for name, letters in both + own}
 
 
 def declare(library, kind):
@@ -119,7 +133,7 @@ def declare(library, kind):
     for name, types in functions(kind).items():
         if hasattr(library, name):
             getattr(library, name).argtypes = types
-            text = name in ("hipGetErrorName", "hipGetErrorString")
+            text = name == "hipGetErrorName"
             getattr(library, name).restype = ctypes.c_char_p if text else ctypes.c_int
     return library
 
@@ -140,16 +154,88 @@ def library_path(kind="cuda", *, old=False, private=False):
     )
 
 
-class Simulation:
+class Calls:
+    """A driver, simulated or not, with results in place of result parameters. Its functions go by
+    CUDA's names, on HIP too. `ok` and what is built on it raise AssertionError for codes other than
+    0; `call` gives the code."""
+
+    def __init__(self, library, kind="cuda"):
+        self.driver, self.kind = declare(library, kind), kind
+
+    def name(self, name):
+        """What this driver calls it."""
+        return HIP_NAMES.get(name, name) if self.kind == "hip" else name
+
+    def call(self, name, *arguments):
+        """The code, which is not left behind as the last error."""
+        code = getattr(self.driver, self.name(name))(*arguments)
+        if code != 0 and self.kind == "hip":
+            self.driver.hipGetLastError()
+        return code
+
+    def ok(self, name, *arguments):
+        code = self.call(name, *arguments)
+        assert code == 0, f"{self.name(name)} answered {code}"
+
+    def made(self, name, *arguments, kind=ctypes.c_void_p):
+        """What the call leaves where its first argument points to."""
+        result = kind()
+        self.ok(name, ctypes.byref(result), *arguments)
+        return result.value
+
+    def stream(self, blocking=True):
+        """Blocking: the legacy default stream waits for it and it for that."""
+        return self.made("cuStreamCreate", 0 if blocking else 1)
+
+    def event(self):
+        return self.made("cuEventCreate", 2)
+
+    def record(self, event, stream):
+        self.ok("cuEventRecord", event, stream)
+
+    def wait(self, stream, event):
+        self.ok("cuStreamWaitEvent", stream, event, 0)
+
+    def synchronize(self, stream):
+        self.ok("cuStreamSynchronize", stream)
+
+    def copy(self, to, source, length, stream):
+        """Whatever kind of memory the two are."""
+        self.ok("cuMemcpyAsync", *self.copied(to, source, length, stream))
+
+    def copied(self, to, source, length, stream):
+        """The arguments of a copy; HIP wants to know the direction, or that it is to find out."""
+        return to, source, length, *([4] if self.kind == "hip" else []), stream
+
+    def allocate(self, length, kind="device"):
+        """Memory of the current device: "device", "pool", "managed", "pinned", or on CUDA "managed
+        pool"; its address."""
+        address = ADDRESS[self.kind]
+        if kind == "pinned":
+            return self.made("cuMemHostAlloc", length, 0)
+        if kind == "managed pool":
+            pool = self.made("cuMemPoolCreate", MANAGED_POOL)
+            return self.made("cuMemAllocFromPoolAsync", length, pool, LEGACY, kind=address)
+        name, *more = {
+            "device": ("cuMemAlloc_v2",),
+            "pool": ("cuMemAllocAsync", 0),
+            "managed": ("cuMemAllocManaged", 1),
+        }[kind]
+        return self.made(name, length, *more, kind=address)
+
+    def free(self, pointer, kind="device"):
+        self.ok("cuMemFreeHost" if kind == "pinned" else "cuMemFree_v2", pointer)
+
+
+class Simulation(Calls):
     """One simulated driver. Whoever loads the same path shares its state; `reset` makes it new."""
 
     loaded = {}  # by path
 
     def __init__(self, kind="cuda", *, old=False, private=False):
-        self.kind = kind
         self.path = library_path(kind, old=old, private=private)
         self.folder = self.path.parent
-        self.driver = declare(ctypes.CDLL(str(self.path)), kind)
+        super().__init__(ctypes.CDLL(str(self.path)), kind)
         self._declare_control()
         self.loaded[self.path] = self
 
@@ -169,7 +255,6 @@ class Simulation:
             ("reset", [], None),
             ("forget", [], None),
             ("set", [ctypes.c_char_p, ctypes.c_longlong], i),
-            ("set_devices", [i], i),
             ("set_attribute", [i, i, i], i),
             ("deinit", [], None),
             ("fail_next", [ctypes.c_char_p, i, ctypes.c_long], i),
@@ -193,7 +278,6 @@ class Simulation:
                 (name, *text)
                 for name in ("races", "violations", "gil_violations", "last_errors", "log")
             ),
-            ("agree", [q, q, ctypes.POINTER(q), ctypes.c_char_p, ctypes.c_size_t], q),
         ]:
             function = getattr(self.driver, f"fk_{name}")
             function.argtypes, function.restype = arguments, result
@@ -295,8 +379,7 @@ class Simulation:
 
     def capture_mode(self):
         """How this thread deals with captures: GLOBAL, unless it asked for something else."""
-        name = ("cu" if self.kind == "cuda" else "hip") + "ThreadExchangeStreamCaptureMode"
-        mode = ctypes.c_int(GLOBAL)
+        name, mode = "cuThreadExchangeStreamCaptureMode", ctypes.c_int(GLOBAL)
         if self.call(name, mode) != 0:
             return GLOBAL  # not initialised
         found = mode.value
@@ -308,12 +391,12 @@ class Simulation:
     def fail_next(self, symbol, code, after=0):
         """One call of the driver function, after `after` that work, returns `code` and does no
         more."""
-        if self.driver.fk_fail_next(symbol.encode(), code, after) != 0:
+        if self.driver.fk_fail_next(self.name(symbol).encode(), code, after) != 0:
             raise ValueError(f"{symbol} is no function of the driver")
 
     def ignore(self, symbol):
         """From now on the driver function returns 0 and does nothing."""
-        if self.driver.fk_ignore(symbol.encode()) != 0:
+        if self.driver.fk_ignore(self.name(symbol).encode()) != 0:
             raise ValueError(f"{symbol} is no function of the driver")
 
     def misdirect(self, stream):
@@ -331,7 +414,7 @@ class Simulation:
         return count
 
     def calls(self, symbol):
-        return self.driver.fk_calls(symbol.encode())
+        return self.driver.fk_calls(self.name(symbol).encode())
 
     def context_depth(self):
         return self.driver.fk_context_depth()
@@ -376,34 +459,11 @@ class Simulation:
             problems.append(f"the stack of contexts has {found} entries instead of {depth}")
         assert not problems, "\n".join(problems)
 
-    def agree(self, seed, count):
-        """Makes random programs, `count` from `seed` on. Returns the number of those with a race,
-        and of those in which a few runs of the executor showed it. AssertionError with the first
-        program over which the two engines disagree. Resets the simulation."""
-        counts = (ctypes.c_uint64 * 2)()
-        text = ctypes.create_string_buffer(1 << 16)
-        passed = self.driver.fk_agree(seed, count, counts, text, len(text))
-        assert passed == count, f"seed {seed + passed}:\n{text.value.decode()}"
-        return tuple(counts)
-
     # ---- a library that uses the driver, for tests that need one beside fastdl
 
-    def call(self, name, *arguments):
-        """Calls a driver function; its code, which is not left behind as the last error."""
-        code = getattr(self.driver, name)(*arguments)
-        if code != 0 and self.kind == "hip":
-            self.driver.hipGetLastError()
-        return code
-
     def ok(self, name, *arguments):
-        """Likewise; AssertionError if it fails."""
         code = self.call(name, *arguments)
-        assert code == 0, f"{name} failed with {code}\n{self._report()}"
-
-    def _made(self, name, *arguments, result_type=ctypes.c_void_p):
-        result = result_type()
-        self.ok(name, ctypes.byref(result), *arguments)
-        return result.value
+        assert code == 0, f"{self.name(name)} failed with {code}\n{self._report()}"
 
     @contextmanager
     def device(self, number):
@@ -418,7 +478,7 @@ class Simulation:
                 self.call("hipSetDevice", before.value)
             return
         self.ok("cuInit", 0)
-        context = self._made("cuDevicePrimaryCtxRetain", number)
+        context = self.made("cuDevicePrimaryCtxRetain", number)
         self.ok("cuCtxPushCurrent_v2", context)
         try:
             yield context
@@ -434,10 +494,10 @@ class Simulation:
         self.ok("cuInit", 0)
         if green:
             handle = self.green(number)
-            self.ok("cuCtxPushCurrent_v2", self._made("cuCtxFromGreenCtx", handle))
+            self.ok("cuCtxPushCurrent_v2", self.made("cuCtxFromGreenCtx", handle))
         else:
-            handle = self._made("cuCtxCreate_v2", 0, number)  # which makes it current
-        context = self._made("cuCtxGetCurrent")
+            handle = self.made("cuCtxCreate_v2", 0, number)  # which makes it current
+        context = self.made("cuCtxGetCurrent")
         try:
             yield context
         finally:
@@ -448,61 +508,8 @@ class Simulation:
         """A green context of all of a device."""
         resource = ctypes.create_string_buffer(512)
         self.ok("cuDeviceGetDevResource", number, resource, 1)
-        description = self._made("cuDevResourceGenerateDesc", resource, 1)
-        return self._made("cuGreenCtxCreate", description, number, 1)
-
-    def stream(self, blocking=True):
-        name = "cuStreamCreate" if self.kind == "cuda" else "hipStreamCreateWithFlags"
-        return self._made(name, 0 if blocking else 1)
-
-    def event(self):
-        name = "cuEventCreate" if self.kind == "cuda" else "hipEventCreateWithFlags"
-        return self._made(name, 2)
-
-    def record(self, event, stream):
-        self.ok("cuEventRecord" if self.kind == "cuda" else "hipEventRecord", event, stream)
-
-    def wait(self, stream, event):
-        name = "cuStreamWaitEvent" if self.kind == "cuda" else "hipStreamWaitEvent"
-        self.ok(name, stream, event, 0)
-
-    def synchronize(self, stream):
-        cuda = self.kind == "cuda"
-        self.ok("cuStreamSynchronize" if cuda else "hipStreamSynchronize", stream)
-
-    def copy(self, to, source, length, stream):
-        if self.kind == "cuda":
-            self.ok("cuMemcpyAsync", to, source, length, stream)
-        else:
-            self.ok("hipMemcpyAsync", to, source, length, 4, stream)
-
-    def allocate(self, length, kind="device"):
-        """Memory of the current device: "device", "pool", "managed", "pinned", or on CUDA "managed
-        pool"; its address."""
-        if kind == "pool":
-            if self.kind == "hip":
-                return self._made("hipMallocAsync", length, 0)
-            return self._made("cuMemAllocAsync", length, 0, result_type=ctypes.c_uint64)
-        if self.kind == "hip":
-            name = {"device": "hipMalloc", "managed": "hipMallocManaged", "pinned": "hipHostMalloc"}
-            return self._made(name[kind], length, *([] if kind == "device" else [0]))
-        if kind == "device":
-            return self._made("cuMemAlloc_v2", length, result_type=ctypes.c_uint64)
-        if kind == "managed":
-            return self._made("cuMemAllocManaged", length, 1, result_type=ctypes.c_uint64)
-        if kind == "managed pool":
-            pool = self._made("cuMemPoolCreate", MANAGED_POOL)
-            stream = LEGACY
-            return self._made(
-                "cuMemAllocFromPoolAsync", length, pool, stream, result_type=ctypes.c_uint64
-            )
-        return self._made("cuMemHostAlloc", length, 0)
-
-    def free(self, pointer, kind="device"):
-        if kind == "pinned":
-            self.ok("cuMemFreeHost" if self.kind == "cuda" else "hipHostFree", pointer)
-        else:
-            self.ok("cuMemFree_v2" if self.kind == "cuda" else "hipFree", pointer)
+        description = self.made("cuDevResourceGenerateDesc", resource, 1)
+        return self.made("cuGreenCtxCreate", description, number, 1)
 
 
 def in_thread(function):
