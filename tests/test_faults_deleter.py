@@ -11,9 +11,9 @@ import pytest
 
 import fastdl
 from tests.support.build import extension
-from tests.support.headers import ALONE
+from tests.support.headers import ALONE, every_entry
 from tests.support.isolate import run_isolated
-from tests.support.producers import Given, Producer, entries, every_way, types
+from tests.support.producers import Given, Producer, every_way, types
 
 consumer = extension("consumer")
 
@@ -30,7 +30,7 @@ def test_d1_no_deleter(way):
     given.assert_alive()
 
 
-@entries
+@every_entry
 @types
 @forms
 def test_d1_no_deleter_keeps_the_producer(enter, of_type, versioned):

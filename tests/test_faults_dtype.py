@@ -226,6 +226,8 @@ UNEXPORTABLE = {
     "text": np.zeros(3, "U4"),
     "void": np.zeros(3, "V4"),
     "long double": np.zeros(3, np.longdouble),
+    "complex long double": np.zeros(3, np.clongdouble),
+    "variable string": np.array(["a"], np.dtypes.StringDType()),
     "no whole elements": np.zeros(3, [("a", "i1"), ("b", "f4")])["b"],
 }
 

@@ -10,6 +10,7 @@ import pytest
 import fastdl
 from fastdl._protocol import consumer as _consumer
 from tests.support.build import extension
+from tests.support.headers import every_entry
 from tests.support.ids import without_address
 from tests.support.isolate import run_isolated
 from tests.support.producers import (
@@ -51,7 +52,7 @@ def calls_of(enter, kind):
 # ---- hostile tables ----
 
 
-@entries
+@every_entry
 @pytest.mark.parametrize("name", ["__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"])
 def test_table_in_a_capsule_is_used(enter, name):
     assert calls_of(enter, published(hostile.table_capsule(hostile.table()), name))
@@ -70,20 +71,22 @@ WRONG = {
 }
 
 
-@entries
+@every_entry
 @pytest.mark.parametrize("name", ["__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"])
 @pytest.mark.parametrize("value", WRONG.values(), ids=WRONG)
 def test_e1_attribute_that_is_no_table(enter, name, value):
-    """Not followed, whatever it points to: `__dlpack__` is asked."""
-    kind = published(value(), name)
+    """Not followed, whatever it points to: `__dlpack__` is asked, if there is one."""
+    kind, nothing = published(value(), name), type("Nothing", (), {name: value()})
     for _ in range(2):
         assert not calls_of(enter, kind)
+        with pytest.raises(TypeError):
+            enter(nothing())
 
 
 COMPLEX64 = (5, 64, 1)
 
 
-@entries
+@every_entry
 @pytest.mark.parametrize("bit", ["conj", "neg"])
 def test_a_lazy_view_of_torch_is_refused(enter, bit):
     """A table hands it out as it is: fastdl asks a complex tensor of torch whether it is one."""
@@ -107,7 +110,7 @@ def test_a_lazy_view_of_torch_is_refused(enter, bit):
         producer.managed.assert_released()
 
 
-@entries
+@every_entry
 @pytest.mark.parametrize("code", [0, 1], ids=["int", "uint"])
 def test_integers_that_torch_exports_as_wider_ones(enter, code):
     """The dtypes of torch are one object each; here, each has a twin."""
@@ -137,7 +140,7 @@ def test_integers_that_torch_exports_as_wider_ones(enter, code):
         producer.managed.assert_released()
 
 
-@entries
+@every_entry
 def test_nulls_that_a_library_exports_as_numbers(enter):
     kind = tensors_of_pyarrow(Producer)
     sound, unsound = (kind(Given(), storage=Nulls(nulls)) for nulls in (0, 2))
@@ -178,6 +181,8 @@ CHAINS = {
     "major 2": (lambda: hostile.table(major=2), False),
     "major 0": (lambda: hostile.table(major=0), False),
     "major 2 before 1": (lambda: chain(1, 1), True),
+    "15 before 1": (lambda: chain(15, 1), True),
+    "16 before 1": (lambda: chain(16, 1), False),
     "major 2, 3 before 1": (lambda: hostile.table(major=3, prev=chain(1, 1)), True),
     "cycle": (cycle, False),
     "self": (lambda: (t := hostile.table(major=2), hostile.set_previous(t, t))[0], False),
@@ -186,14 +191,14 @@ CHAINS = {
 }
 
 
-@entries
+@every_entry
 @pytest.mark.parametrize(("make", "used"), CHAINS.values(), ids=CHAINS)
 def test_e2_table_of_another_major_version(enter, make, used):
     """The chain is walked to the first that fastdl reads, and not for ever."""
     assert calls_of(enter, published(hostile.table_capsule(make()))) is used
 
 
-@entries
+@every_entry
 @pytest.mark.parametrize("without", ["allocator", "from_object", "to_object", "stream"])
 def test_e3_mandatory_function_missing(enter, without):
     kind = published(hostile.table_capsule(hostile.table(without=without)))
@@ -232,7 +237,7 @@ OUTCOMES = {
 }
 
 
-@entries
+@every_entry
 @pytest.mark.parametrize(("mode", "error"), OUTCOMES.items(), ids=OUTCOMES)
 def test_e4_table_that_breaks_its_word(enter, mode, error):
     """One exception, never a SystemError; nothing was handed over, so nothing is given back."""
@@ -243,7 +248,7 @@ def test_e4_table_that_breaks_its_word(enter, mode, error):
     managed.assert_alive()
 
 
-@entries
+@every_entry
 def test_e4_table_that_gives_a_tensor_and_raises(enter):
     """0 is success: the tensor is taken, and the stale exception is not left pending."""
     managed = Given()
@@ -253,7 +258,7 @@ def test_e4_table_that_gives_a_tensor_and_raises(enter):
     managed.assert_released()
 
 
-@entries
+@every_entry
 @pytest.mark.parametrize("mode", OUTCOMES)
 def test_e4_refusal_of_a_type_with_dlpack_is_asked_there(enter, mode):
     """Once, and its answer counts."""
@@ -276,7 +281,7 @@ def test_e4_refusal_of_a_type_with_dlpack_is_asked_there(enter, mode):
     assert caught.value.__context__ is None
 
 
-@entries
+@every_entry
 def test_e4_interrupt_in_a_table_is_no_refusal(enter):
     """The user's Ctrl-C ends the call; it is not taken for "ask `__dlpack__`"."""
     kind = published(hostile.table_capsule(hostile.table()))
@@ -309,7 +314,7 @@ def test_e4_stream_function_that_fails(enter, result, raises, error):
     managed.assert_released()
 
 
-@entries
+@every_entry
 def test_e5_subclass_that_overrides_dlpack(enter):
     """The override is meant: the inherited table is not used. Without override it is."""
     base = published(hostile.table_capsule(hostile.table()))
@@ -321,7 +326,7 @@ def test_e5_subclass_that_overrides_dlpack(enter):
     assert calls_of(enter, again)
 
 
-@entries
+@every_entry
 def test_e5_subclass_of_ndarray_that_overrides_dlpack(enter):
     class Masked(np.ndarray):
         def __dlpack__(self, **keywords):
@@ -408,7 +413,7 @@ class Endless(type):
         return getattr(cls, name + "_")
 
 
-@entries
+@every_entry
 @pytest.mark.parametrize("meta", [Meta, Unhashable, Endless])
 def test_e7_metaclass_that_gets_in_the_way(enter, meta):
     """Tables are found in the classes themselves: no metaclass is asked."""
@@ -419,7 +424,7 @@ def test_e7_metaclass_that_gets_in_the_way(enter, meta):
     assert calls_of(enter, kind)
 
 
-@entries
+@every_entry
 @pytest.mark.parametrize("error", [LookupError, RecursionError, KeyboardInterrupt])
 def test_e7_descriptor_that_raises(enter, error):
     class Raising:

@@ -1,14 +1,11 @@
 """The interpreter around fastdl: fork, exit, reimport, recursion, pickling, buffers, threads
 (faults M2, M3, M5 to M10)."""
 
-import _testbuffer
 import gc
 import pickle
 import sys
 import threading
-import weakref
 
-import numpy as np
 import pytest
 
 import fastdl
@@ -271,82 +268,6 @@ def test_m9_tensors_that_cannot_be_made(attempt):
     with pytest.raises(TypeError) as caught:
         attempt()
     assert caught.type is TypeError
-
-
-@pytest.mark.parametrize("name", ["shape", "__dict__", "anything", "readonly", "data_ptr"])
-def test_m9_attributes_cannot_be_set(name):
-    with pytest.raises(AttributeError):
-        setattr(tensor(), name, (6,))
-
-
-def test_m9_weak_references():
-    one = tensor()
-    dead = []
-    watch = weakref.ref(one, dead.append)
-    store = weakref.WeakValueDictionary(one=one)
-    assert watch() is one
-    del one
-    assert (watch(), dead, len(store)) == (None, [watch], 0)
-    assert weakref.getweakrefcount(tensor()) == 0  # a reused object starts without
-
-
-def test_m9_hash_and_equality_are_by_identity():
-    one, two = tensor(), tensor()
-    assert one == one
-    assert len({one, two, one}) == 2
-    with pytest.raises(TypeError, match="array_equal"):
-        one == two  # noqa: B015
-
-
-def test_m10_buffer_outlives_the_tensor():
-    given = Given()
-    view = memoryview(fastdl.from_dlpack(given.capsule()))
-    given.assert_alive()
-    assert view.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
-    part = view[1:]
-    view.release()
-    view.release()
-    given.assert_alive()
-    part.release()
-    given.assert_released()
-
-
-def test_m10_writable_buffer():
-    given = Given()
-    one = fastdl.from_dlpack(given.capsule())
-    memoryview(one)[0, 0] = 9.0
-    assert given.owner().memory[0] == 9.0
-    readonly = fastdl.from_dlpack(Given(flags=1).capsule())
-    with pytest.raises(TypeError):
-        memoryview(readonly)[0, 0] = 9.0
-    with pytest.raises(BufferError, match="read-only"):
-        _testbuffer.ndarray(readonly, getbuf=_testbuffer.PyBUF_WRITABLE)
-
-
-@pytest.mark.parametrize(
-    ("flag", "refused"),
-    [("SIMPLE", True), ("ND", True), ("C_CONTIGUOUS", True), ("F_CONTIGUOUS", True),
-     ("ANY_CONTIGUOUS", True), ("STRIDES", False), ("FULL_RO", False), ("RECORDS", False)],
-)  # fmt: skip
-def test_m10_buffer_that_cannot_be_described(flag, refused):
-    strided = fastdl.from_dlpack(np.arange(12.0).reshape(3, 4))[:, ::2]
-    flags = getattr(_testbuffer, f"PyBUF_{flag}")
-    if refused:
-        with pytest.raises(BufferError, match="contiguous"):
-            _testbuffer.ndarray(strided, getbuf=flags)
-    else:
-        view = _testbuffer.ndarray(strided, getbuf=flags)
-        assert (view.shape, view.strides) == ((3, 2), (32, 16))
-
-
-def test_m10_failed_buffer_keeps_nothing():
-    given = Given(device=(2, 0))
-    one = fastdl.from_dlpack(given.capsule())
-    for _ in range(3):
-        with pytest.raises(BufferError):
-            memoryview(one)
-    del one
-    given.assert_released()
 
 
 def test_the_table_of_an_import_that_failed_refuses():

@@ -3,7 +3,6 @@
 import ctypes
 import gc
 import sys
-import threading
 import weakref
 
 import numpy as np
@@ -113,24 +112,6 @@ def test_types_of_ml_dtypes(api, name):
     view = api.borrow(np.ones(4, dtype=getattr(ml_dtypes, name)))
     assert view["dtype"] == fastdl.DType(name).__dlpack_data_type__()
     assert bool(view["flags"] & 4) == (name == "float4_e2m1fn")  # a byte each
-
-
-@every_world
-@pytest.mark.parametrize(
-    "array",
-    [
-        np.ones(3, dtype=">f4"),
-        np.ones(3, dtype="f4,f4"),
-        np.ones(3, dtype="M8[s]"),
-        np.array([None]),
-        np.ones(3, dtype="f4,u1")["f0"],
-    ],
-    ids=["big-endian", "struct", "datetime", "object", "strides of 5 bytes"],
-)
-def test_numpy_array_that_dlpack_cannot_describe(api, array):
-    for enter in (api.borrow, api.own):
-        with pytest.raises(BufferError):
-            enter(array)
 
 
 @every_world
@@ -343,30 +324,6 @@ def test_nulls_that_a_library_exports_as_numbers(api):
             unsound.managed = Given(**form)
 
 
-@every_world
-def test_opted_out(api):
-    kind = fresh(Producer, __dlpack__=None)
-    with pytest.raises(TypeError, match="Producer"):
-        api.borrow(kind(Given()))
-
-
-@every_world
-def test_dlpack_on_the_instance(api):
-    class Proxy:
-        def __init__(self, target):
-            self.target = target
-
-        def __getattr__(self, name):
-            return getattr(self.target, name)
-
-    array = np.arange(3.0)
-    with pytest.raises(TypeError):
-        api.borrow(Proxy(5))
-    assert_describes(api.borrow(Proxy(array)), array)  # though its type was found to have nothing
-    with pytest.raises(TypeError):
-        api.borrow(Proxy(5))
-
-
 BAD = {
     "a negative dimension": {"shape": (2, -1)},
     "too many dimensions": {"shape": (1,) * 64, "ndim": 65},
@@ -435,97 +392,6 @@ def test_table_that_fails(api, kind, mode):
 @pytest.mark.parametrize("kind", [Tabled, Lending])
 def test_table_that_succeeds_and_raises(api, kind):
     assert api.borrow(kind(Given(), "give and raise"))["shape"] == (2, 3)
-
-
-@every_world
-@pytest.mark.parametrize("mode", ["raise", "fail"])
-def test_dlpack_has_the_last_word_on_what_a_table_refuses(api, mode):
-    given = Given()
-    source = LendingProducer(given, mode)
-    assert api.borrow(source)["shape"] == (2, 3)
-    assert len(source.asked) == 1
-    given.assert_released()
-
-    def refuse(self):
-        raise BufferError("mine alone")
-
-    source = LendingProducer(Given(), mode, act=refuse)
-    for enter in (api.borrow, api.own):
-        with pytest.raises(BufferError, match="mine alone"):
-            enter(source)
-
-
-@every_world
-def test_interrupt_in_a_table_is_no_refusal(api):
-    source = LendingProducer(Given(), "interrupt")
-    with pytest.raises(KeyboardInterrupt):
-        api.borrow(source)
-    assert source.asked == []
-
-
-WRONG_TABLES = {
-    "an int": lambda: hostile.table(lends=True),
-    "another capsule": lambda: hostile.table_capsule(hostile.table(), False),
-    "major 2": lambda: hostile.table_capsule(hostile.table(major=2)),
-    "no allocator": lambda: hostile.table_capsule(hostile.table(without="allocator")),
-    "no from_object": lambda: hostile.table_capsule(hostile.table(without="from_object")),
-    "no to_object": lambda: hostile.table_capsule(hostile.table(without="to_object")),
-    "no stream": lambda: hostile.table_capsule(hostile.table(without="stream")),
-    "misaligned": lambda: hostile.table_capsule(hostile.table(major=2, prev=hostile.table() + 1)),
-    "a property": lambda: property(lambda self: hostile.table_capsule(hostile.table())),
-}
-
-
-@every_world
-@pytest.mark.parametrize("value", WRONG_TABLES.values(), ids=WRONG_TABLES)
-def test_attribute_that_is_no_usable_table(api, value):
-    kind = fresh(Producer, __dlpack_c_exchange_api__=value())
-    before = hostile.table_calls()
-    assert api.borrow(kind(Given(), mode="give"))["shape"] == (2, 3)
-    nothing = type("Nothing", (), {"__dlpack_c_exchange_api__": value()})
-    with pytest.raises(TypeError):
-        api.borrow(nothing())
-    assert hostile.table_calls() == before
-
-
-@every_world
-def test_a_subclass_that_overrides_the_export_means_it(api):
-    kind = fresh(LendingProducer, __dlpack__=Producer.__dlpack__)
-    before = hostile.table_calls()
-    assert api.borrow(kind(Given()))["owned"] is True
-    assert hostile.table_calls() == before
-
-
-@every_world
-def test_a_table_that_is_opted_out_of(api):
-    kind = fresh(LendingProducer, __dlpack_c_exchange_api__=None)
-    assert api.borrow(kind(Given()))["owned"] is True
-
-
-@every_world
-def test_the_older_name_of_the_attribute(api):
-    capsule = hostile.table_capsule(hostile.table(lends=True))
-    kind = fresh(Producer, __c_dlpack_exchange_api__=capsule)
-    assert api.borrow(kind(Given(), mode="give"))["owned"] is False
-
-
-@every_world
-@pytest.mark.parametrize("length", [1, 15, 16, 1000])
-def test_chain_of_tables(api, length):
-    """Walked to the first of the right version, and not for ever."""
-    table = hostile.table(lends=True)
-    for _ in range(length):
-        table = hostile.table(major=2, prev=table)
-    kind = fresh(Producer, __dlpack_c_exchange_api__=hostile.table_capsule(table))
-    assert api.borrow(kind(Given(), mode="give"))["owned"] is (length >= 16)
-
-
-@every_world
-def test_circle_of_tables(api):
-    first = hostile.table(major=2)
-    hostile.set_previous(first, hostile.table(major=3, prev=first))
-    kind = fresh(Producer, __dlpack_c_exchange_api__=hostile.table_capsule(first))
-    assert api.borrow(kind(Given(), mode="give"))["owned"] is True
 
 
 @every_world
@@ -617,99 +483,9 @@ def test_what_a_type_does_not_take_is_remembered():
 
 
 @every_world
-@pytest.mark.parametrize(
-    "error",
-    [TypeError("unhashable type"), ValueError("no"), BufferError("mine"), KeyboardInterrupt()],
-    ids=repr,
-)
-def test_what_a_producer_raises_comes_through(api, error):
-    def act(self):
-        raise error
-
-    source = new(Producer)(Given(), act=act)
-    with pytest.raises(type(error)) as caught:
-        api.borrow(source)
-    assert caught.value is error
-    assert len(source.asked) == 1
-
-
-@every_world
-@pytest.mark.parametrize(
-    "words",
-    ["helper() got an unexpected keyword argument 'foo'", "f() takes no keyword arguments",
-     "g() got an unexpected keyword argument 'max_version'"],
-)  # fmt: skip
-def test_a_type_error_inside_a_producer_is_no_refusal(api, words):
-    def act(self):
-        raise TypeError(words)
-
-    source = new(Producer)(Given(), act=act)
-    with pytest.raises(TypeError) as caught:
-        api.borrow(source)
-    assert str(caught.value) == words
-    assert len(source.asked) == 1
-
-
-@every_world
-def test_what_a_proxy_refuses_is_not_learned(api):
-    class Proxy:
-        def __init__(self, target):
-            self.target = target
-
-        def __getattr__(self, name):
-            return getattr(self.target, name)
-
-    frozen = np.arange(3.0)
-    frozen.flags.writeable = False
-    for _ in range(2):
-        assert api.borrow(Proxy(frozen))["flags"] & READ_ONLY
-        assert api.borrow(Proxy(OldProducer(Given(versioned=False))))["shape"] == (2, 3)
-
-
-@every_world
-def test_device_that_is_an_enum_or_has_no_id(api):
-    import enum
-
-    class Kind(enum.Enum):
-        CPU = 1
-
-    for device in ((Kind.CPU, 0), (1, None), [1, 0]):
-        assert api.borrow(new(Producer)(Given(), device=device))["device"] == CPU
-
-
-@every_world
-def test_data_delivered_where_work_is_ordered_in_another_way(api):
-    given = Given(device=CUDA)
-    with pytest.raises(BufferError, match="announced"):
-        api.borrow(new(Producer)(given, device=CPU))
-    given.assert_released()
-
-
-@every_world
 @pytest.mark.parametrize("kind", [Tabled, Lending, Producer])
 def test_there_is_one_host(api, kind):
     assert api.borrow(kind(Given(device=(1, 7))))["device"] == CPU
-
-
-@every_world
-@pytest.mark.parametrize("result", [None, 5, "capsule"], ids=repr)
-def test_result_that_is_no_capsule(api, result):
-    source = new(Producer)(Given(), act=lambda self: result)
-    with pytest.raises(TypeError, match="capsule"):
-        api.borrow(source)
-
-
-@every_world
-@pytest.mark.parametrize(
-    "device",
-    [None, (1,), ("cpu", 0), 1, (1.5, 0), (1, 0, 5), (True, False), (1, 2**40), (2**40, 0)],
-    ids=repr,
-)
-def test_strange_device(api, device):
-    given = Given()
-    with pytest.raises(TypeError, match="__dlpack_device__"):
-        api.borrow(new(Producer)(given, device=device))
-    assert given.handed == 0
 
 
 @every_world
@@ -1001,29 +777,6 @@ def test_a_tensor_that_its_table_does_not_lend_comes_on_the_default_stream(api):
 
 
 # ---- the cache of types ---------------------------------------------------------------------
-
-
-@every_world
-def test_threads_that_meet_a_type_at_once(api):
-    for _ in range(20):
-        kind = fresh(Lending)
-        given, start, failed = Given(), threading.Barrier(4), []
-        source = kind(given)
-
-        def work(source=source, start=start, failed=failed):
-            try:
-                start.wait()
-                api.borrow_on(200, source)
-            except BaseException as error:
-                failed.append(error)
-
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert failed == []
-        given.assert_alive()
 
 
 def test_what_modules_share():

@@ -1,10 +1,7 @@
 """fastdl.Tensor as a producer: what `__dlpack__` answers to each argument."""
 
 import functools
-import gc
-import weakref
 
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -13,10 +10,8 @@ from tests.support.c_producers import WORLDS, given
 from tests.support.ctypes_dlpack import (
     CUDA_HOST,
     IS_COPIED,
-    OPENCL,
     READ_ONLY,
     SUBBYTE_PADDED,
-    Managed,
     capsule_of,
     name_of,
     opened,
@@ -91,13 +86,6 @@ def test_zero_dimensions(max_version):
     assert struct.tensor.ndim == 0
 
 
-@pytest.mark.parametrize("max_version", [None, (1, 3)])
-def test_opaque_handles_keep_their_offset(max_version):
-    tensor = fastdl.from_dlpack(capsule_of((2,), data=0x40, byte_offset=96, device=(OPENCL, 1)))
-    described = opened(tensor.__dlpack__(max_version=max_version)).tensor
-    assert (described.data, described.byte_offset) == (0x40, 96)
-
-
 def test_every_export_is_its_own(tensor):
     one, two = (tensor.__dlpack__(max_version=(1, 0)) for _ in range(2))
     assert one is not two
@@ -107,6 +95,11 @@ def test_every_export_is_its_own(tensor):
 
 
 # ---- versions -------------------------------------------------------------------------------
+
+
+class Whole:
+    def __index__(self):
+        return 1
 
 
 @pytest.mark.parametrize(
@@ -121,8 +114,10 @@ def test_every_export_is_its_own(tensor):
         ((1, 4), "dltensor_versioned"),
         ((2, 0), "dltensor_versioned"),
         ((10**6, 0), "dltensor_versioned"),
+        ((2**40, 2**70), "dltensor_versioned"),
         ([1, 0], "dltensor_versioned"),
         ((np.int64(1), np.uint8(0)), "dltensor_versioned"),
+        ((Whole(), 0), "dltensor_versioned"),
     ],
 )
 def test_max_version(exporter, max_version, name):
@@ -132,7 +127,7 @@ def test_max_version(exporter, max_version, name):
 @pytest.mark.parametrize(
     "max_version",
     [1, "1.0", (1,), (1, 0, 0), (), (1.0, 0), ("1", "0"), (None, 0), (True, 0), (-1, 0), (1, -1),
-     {1: 0, 2: 0}, 1.0],
+     (1, None), (True, False), {1: 0}, {1: 0, 2: 0}, 1.0, True],
 )  # fmt: skip
 def test_max_version_of_other_forms(exporter, max_version):
     with pytest.raises(TypeError, match="max_version"):
@@ -156,7 +151,7 @@ def test_version_of_the_draft(exporter, version, name):
     assert name_of(exporter.__dlpack__(version=version)) == name
 
 
-@pytest.mark.parametrize("version", [70, 80, 99, 131, 140, 200, 10**30])
+@pytest.mark.parametrize("version", [70, 80, 99, 131, 140, 200, 2**70])
 def test_versions_that_are_not_spoken(exporter, version):
     with pytest.raises(BufferError, match="expected version"):
         exporter.__dlpack__(version=version)
@@ -201,32 +196,6 @@ def test_a_copy_of_read_only_memory_may_be_legacy(array, readonly_exporter, argu
 
 
 # ---- other flags ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("flags", "kept"),
-    [
-        (0, 0),
-        (READ_ONLY, READ_ONLY),
-        (IS_COPIED, 0),
-        (SUBBYTE_PADDED, SUBBYTE_PADDED),
-        (2**63 | 2**40 | 8, 0),
-        (2**64 - 1, READ_ONLY | SUBBYTE_PADDED),
-    ],
-)
-def test_flags_passed_on(flags, kept):
-    tensor = fastdl.from_dlpack(capsule_of((2,), (0, 4, 1), data=bytearray(2), flags=flags))
-    assert opened(tensor.__dlpack__(max_version=(1, 3))).flags == kept
-    assert opened(fastdl.from_dlpack(tensor).__dlpack__(max_version=(1, 3))).flags == kept
-
-
-def test_padded_elements_refuse_the_legacy_form():
-    # Without the flag a consumer takes the elements for packed, and reads other values.
-    padded = fastdl.from_dlpack(np.arange(4).astype(ml_dtypes.int4))
-    with pytest.raises(BufferError):
-        padded.__dlpack__()
-    with pytest.raises(BufferError):
-        padded.__dlpack__(version=60)
 
 
 def test_padding_of_whole_bytes_is_no_reason_to_refuse():
@@ -296,13 +265,21 @@ def test_dl_device_out_of_reach(exporter, dl_device):
         exporter.__dlpack__(dl_device=dl_device, copy=False)
 
 
+def test_dl_device_that_is_none(exporter):
+    with pytest.raises(BufferError):
+        exporter.__dlpack__(dl_device=(-1, 0))
+
+
 @pytest.mark.parametrize("dl_device", [(1, 1), [1, -1], (fastdl.DeviceType.CPU, 2)])
 def test_dl_device_of_a_host_that_is_not_there(exporter, dl_device):
     with pytest.raises(BufferError, match=r"one CPU, 'cpu' or \(1, 0\)"):
         exporter.__dlpack__(dl_device=dl_device)
 
 
-@pytest.mark.parametrize("dl_device", [1, "cpu", (1,), (1, 0, 0), (), ("cpu", 0), (1, None), 1.5])
+@pytest.mark.parametrize(
+    "dl_device",
+    [1, "cpu", (1,), (1, 0, 0), (), ("cpu", 0), (1, None), (True, 0), (1.0, 0), ("1", "0"), 1.5],
+)
 def test_dl_device_of_other_forms(exporter, dl_device):
     with pytest.raises(TypeError):
         exporter.__dlpack__(dl_device=dl_device)
@@ -317,9 +294,15 @@ def test_positional_arguments(exporter, arguments):
         exporter.__dlpack__(*arguments)
 
 
-def test_unknown_keywords(exporter):
+@pytest.mark.parametrize("keyword", ["device", "maxversion", "strea\u043c"])
+def test_unknown_keywords(exporter, keyword):
     with pytest.raises(TypeError, match="unexpected keyword"):
-        exporter.__dlpack__(device=None)
+        exporter.__dlpack__(**{keyword: None})
+
+
+def test_keywords_are_compared_by_value(exporter):
+    text = "".join(["max_", "version"])  # another object than the name in the code
+    assert name_of(exporter.__dlpack__(**{text: (1, 0)})) == "dltensor_versioned"
 
 
 def test_unbound(tensor):
@@ -342,48 +325,3 @@ def test_the_newest_error_wins_over_nothing(exporter):
         exporter.__dlpack__(copy=True, max_version=1)
     with pytest.raises(ValueError):
         exporter.__dlpack__(copy=True, stream=5)
-
-
-# ---- lifetime -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("max_version", [None, (1, 0)])
-def test_a_capsule_keeps_the_memory(max_version):
-    managed = Managed((2,), data=bytearray(8))
-    tensor = fastdl.from_dlpack(managed.capsule())
-    capsule = tensor.__dlpack__(max_version=max_version)
-    del tensor
-    gc.collect()
-    assert managed.deleted == 0
-    del capsule
-    assert managed.deleted == 1
-
-
-@pytest.mark.parametrize("max_version", [None, (1, 0)])
-def test_a_consumed_capsule_leaves_the_memory_to_its_consumer(max_version):
-    managed = Managed((2,), data=bytearray(8))
-    capsule = fastdl.from_dlpack(managed.capsule()).__dlpack__(max_version=max_version)
-    again = fastdl.from_dlpack(capsule)
-    del capsule
-    gc.collect()
-    assert managed.deleted == 0
-    assert again.tolist() == [0.0, 0.0]
-    del again
-    assert managed.deleted == 1
-
-
-@pytest.mark.parametrize("copy", [None, True])
-def test_numpy_as_consumer(array, copy):
-    reference = weakref.ref(array)
-    tensor = fastdl.from_dlpack(array)
-    result = np.from_dlpack(tensor, copy=copy)
-    assert result.tolist() == [[0, 1, 2], [3, 4, 5]]
-    assert np.shares_memory(result, reference()) is not bool(copy)
-    assert result.flags.writeable
-
-
-def test_numpy_as_consumer_of_read_only_memory(readonly):
-    result = np.from_dlpack(readonly)
-    assert not result.flags.writeable
-    with pytest.raises(BufferError):
-        np.from_dlpack(readonly, device="cpu").__dlpack__()

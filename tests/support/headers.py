@@ -4,6 +4,8 @@ import sysconfig
 
 import pytest
 
+import fastdl
+from fastdl._protocol import consumer
 from tests.support.build import CPLUSPLUS, extension
 
 LIMITED = "-DPy_LIMITED_API=0x030a0000"
@@ -37,3 +39,17 @@ def worlds(apis):
 every_world = worlds({**ALONE, **INSTALLED})
 alone = worlds(ALONE)
 installed = worlds(INSTALLED)
+
+
+def owning(api):
+    """A way in like from_dlpack, by fastdl_own of a header."""
+    return lambda x: fastdl.from_dlpack(api.own(x))
+
+
+# Whoever speaks to a producer: the functions of the package, and the header in each world.
+ENTRIES = {
+    "compiled": fastdl.from_dlpack,
+    "python": consumer.from_dlpack,
+    **{f"header, {name}": owning(api) for name, api in {**ALONE, **INSTALLED}.items()},
+}
+every_entry = pytest.mark.parametrize("enter", ENTRIES.values(), ids=ENTRIES)
