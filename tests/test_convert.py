@@ -90,14 +90,6 @@ def test_an_object_of_that_kind_is_returned_itself(copy):
     assert fastdl.convert(x, np.ma, copy=copy) is x
 
 
-def test_a_copy_of_an_object_of_that_kind():
-    x = np.arange(3)[::-1]
-    result = fastdl.convert(x, np.ndarray, copy=True)
-    assert result.tolist() == [2, 1, 0]
-    assert result.flags.writeable
-    assert not np.shares_memory(result, x)
-
-
 @pytest.mark.parametrize("copy", [1, 0, "yes", np.bool_(True)])
 def test_copy_is_a_bool_or_none(copy):
     with pytest.raises(TypeError, match="copy=None, True or False"):
@@ -217,12 +209,6 @@ def test_any_producer(kind):
     given.assert_alive()
     del result
     given.assert_released()
-
-
-def test_a_buffer_a_capsule_and_a_tensor():
-    assert fastdl.convert(bytearray(b"ab"), np.ndarray).tolist() == [97, 98]
-    assert fastdl.convert(Given().capsule(), np.ndarray).shape == (2, 3)
-    assert fastdl.convert(fastdl.empty((2, 0)), np.ndarray).shape == (2, 0)
 
 
 @pytest.mark.parametrize("x", [3, None, "text", object(), [1, 2]], ids=lambda x: type(x).__name__)
@@ -443,13 +429,6 @@ def test_read_only_data_without_elements_is_no_obstacle(library, policy, copy):
         assert (tensor.shape, tensor.readonly) == ((0,), False)
         assert tensor.data_ptr == source.ctypes.data
         tensor.__dlpack__()
-
-
-@pytest.mark.parametrize("policy", [KEPT, IMMUTABLE, COPIED])
-def test_writable_data_is_shared_whatever_the_policy(library, policy):
-    source = aligned([1.0, 2.0])
-    tensor = fastdl.convert(source, library(readonly=policy)).tensor
-    assert (tensor.data_ptr, tensor.readonly) == (source.ctypes.data, False)
 
 
 def test_data_that_never_changes_is_shared_by_an_immutable_library(library, immutable):
@@ -1096,13 +1075,6 @@ class TestTables:
         hostile.set_maker("give and raise")
         assert fastdl.convert(BASE, Tabled) is ...
 
-    def test_the_table_of_a_bridge(self, library):
-        hostile.set_maker("give")
-        cls = library(strides=POSITIVE, quick=lambda: hostile.table_capsule(hostile.table()))
-        for source in (BASE, fastdl.from_dlpack(BASE), BASE[::-1], bytearray(3)):
-            for _ in range(3):  # not known, known, started
-                assert fastdl.convert(source, cls) is ...
-
     @pytest.mark.parametrize("layout", LAYOUTS)
     def test_the_table_of_a_bridge_gets_what_fits(self, library, layout):
         """The table is that of fastdl.Tensor, whose objects show what it got."""
@@ -1237,44 +1209,6 @@ def test_numpy_has_no_packed_elements():
     capsule = packed.capsule()
     with pytest.raises(fastdl.CopyRequiredError, match="numpy.ndarray always copies such data"):
         fastdl.convert(capsule, np.ndarray, copy=False)
-
-
-def test_an_array_keeps_the_memory_alive():
-    given = Given()
-    result = fastdl.convert(new(Producer)(given), np.ndarray)
-    view = result[1:]
-    del result
-    given.assert_alive()
-    assert view.tolist() == [[3, 4, 5]]
-    del view
-    given.assert_released()
-
-
-# ---- tvm-ffi --------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def tvm_ffi():
-    return pytest.importorskip("tvm_ffi")  # there is none for a free-threaded CPython
-
-
-def test_tvm_ffi_and_back(tvm_ffi):
-    source = np.arange(6, dtype=np.int16).reshape(2, 3)
-    result = fastdl.convert(source, tvm_ffi.Tensor)
-    assert isinstance(result, tvm_ffi.Tensor)
-    assert result.data_ptr() == source.ctypes.data
-    back = fastdl.convert(result, np.ndarray)
-    back[0, 0] = 7
-    assert source[0, 0] == 7
-    assert fastdl.convert(result, tvm_ffi) is result
-
-
-def test_tvm_ffi_does_not_get_read_only_memory(tvm_ffi):
-    source = frozen(np.arange(3))
-    result = fastdl.convert(source, tvm_ffi)
-    assert result.data_ptr() != source.ctypes.data
-    with pytest.raises(fastdl.CopyRequiredError, match="arrays of tvm-ffi are always writable"):
-        fastdl.convert(source, tvm_ffi, copy=False)
 
 
 # ---- the rows -------------------------------------------------------------------------------

@@ -90,45 +90,9 @@ def test_names_and_numbers(name, numbers):
     assert fastdl.DType(dtype) is dtype
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in CODES if isinstance(getattr(np, n, None), type) and n != "float128"]
-)
-def test_numpy_agrees(name):
-    dtype = np.dtype(name)
-    assert fastdl.from_dlpack(np.zeros(1, dtype)).dtype.name == name
-    assert fastdl.DType(name).itemsize == dtype.itemsize
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_formats_are_numpys(name):
-    array = np.zeros(1, name)
-    assert array.itemsize == fastdl.DType(name).itemsize
-    assert memoryview(array).format == fastdl.DType(name).format
-
-
-@pytest.mark.parametrize("name", [n for n in CODES if hasattr(ml_dtypes, n)])
-def test_ml_dtypes_agrees(name):
-    dtype = np.dtype(getattr(ml_dtypes, name))
-    tensor = fastdl.from_dlpack(np.zeros(2, dtype))
-    assert tensor.dtype == fastdl.DType(name)
-    assert tensor.itemsize == dtype.itemsize
-    assert tensor.nbytes == 2 * dtype.itemsize
-    assert tensor.numpy().dtype == dtype
-
-
 def test_ml_dtypes_has_all_narrow_floats():
     missing = [name for name in [*NARROW, "bfloat16"] if not hasattr(ml_dtypes, name)]
     assert missing == [], "tests compare the values of narrow floats with those of ml_dtypes"
-
-
-@pytest.mark.parametrize(
-    "dtype",
-    [">f4", ">i8", "S3", "U2", "V4", "M8[s]", "m8[us]", "O", "g", "G", [("a", "i4")], "V0"],
-)
-@pytest.mark.parametrize("shape", [(), (2,)])
-def test_numpy_types_that_dlpack_has_not(dtype, shape):
-    with pytest.raises(BufferError, match="which DLPack cannot describe"):
-        fastdl.from_dlpack(np.zeros(shape, dtype))
 
 
 # ---- lanes ----------------------------------------------------------------------------------

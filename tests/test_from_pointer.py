@@ -216,25 +216,6 @@ def test_a_deleter_is_called_once_without_arguments():
     assert calls == [()]
 
 
-@pytest.mark.parametrize("version", [None, (1, 0)])
-def test_a_capsule_that_nobody_consumes(version):
-    tensor, calls = counted()
-    capsule = tensor.__dlpack__(max_version=version)
-    del tensor
-    assert calls == []
-    del capsule
-    assert calls == [()]
-
-
-def test_a_consumer_that_fails():
-    tensor, calls = counted(device=(77, 0))
-    with pytest.raises((BufferError, RuntimeError)):  # NumPy 2.5, and before
-        np.from_dlpack(tensor)
-    del tensor
-    gc.collect()  # the frames of the exception
-    assert calls == [()]
-
-
 def test_on_a_thread_without_python():
     tensor, calls = counted()
     held = [consumer.take(tensor.__dlpack__(max_version=version)) for version in (None, (1, 0))]

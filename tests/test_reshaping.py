@@ -540,6 +540,7 @@ def test_a_tensor_without_dimensions_is_a_size():
 # ---- memory and devices ---------------------------------------------------------------------
 
 VIEWS = {
+    "index": lambda t: t[:, ::2][..., :1],
     "reshape": lambda t: t.reshape(3, 2),
     "permute": lambda t: t.permute(1, 0),
     "T": lambda t: t.T,
@@ -624,8 +625,9 @@ def test_errors_leak_no_reference():
         lambda t: t.squeeze(0), lambda t: t.expand(3, 3), lambda t: t[:, ::2].view("int8"),
         lambda t: t.view("int4"), lambda t: t.reshape([None]), lambda t: t.T.flatten(),
         lambda t: t.unsqueeze(3), lambda t: t[0].mT, lambda t: t + 1, lambda t: -t,
+        lambda t: t[1.5], lambda t: t[..., ...], lambda t: t[0, 0, 0], lambda t: t[0:1:0],
     ]:  # fmt: skip
-        with pytest.raises((ValueError, TypeError, BufferError)):
+        with pytest.raises((ValueError, TypeError, BufferError, IndexError)):
             call(tensor)
     del array, tensor
     gc.collect()
