@@ -86,10 +86,8 @@ class Peer:
     unwritten: tuple[str, ...] = ()  # dtypes of which it cannot set one; "scalar": no dimensions
     min_ndim: int = 0
     max_ndim: int = 8
-    has_scalars: bool = True  # arrays of 0 dimensions
-    # Views by name -> how to take them. They must share memory with their base, unless jax's.
+    # Views by name -> how to take them.
     views: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
-    views_share: bool = True
     elsewhere: type[Exception] | tuple[type[Exception], ...] = (
         BufferError  # raised when host data is asked for on CUDA
     )
@@ -101,7 +99,6 @@ class Peer:
     alignment: int = 1  # data aligned to less is copied
     capsules: tuple = ()  # the max_version of capsules that it takes by themselves
     takes_2d: bool = True
-    takes_empty: bool = True
 
     def __repr__(self) -> str:
         return self.name
@@ -203,7 +200,6 @@ PEERS = (
         readonly=True,
         pointer=lambda x: x.unsafe_buffer_pointer(),
         views={"transposed": lambda x: x.T, "gaps": lambda x: x[:, ::2]},
-        views_share=False,
         elsewhere=RuntimeError,
         layouts=outcomes(SHARED, gaps=REFUSED, reversed=REFUSED, broadcast=REFUSED),
         readonly_data=REFUSED,
@@ -245,10 +241,8 @@ PEERS = (
         readonly=True,
         pointer=arrays.pyarrow_pointer,
         max_ndim=1,
-        has_scalars=False,
         layouts=outcomes(REFUSED),
         takes_2d=False,
-        takes_empty=False,
     ),
     Peer(
         name="pyarrow.Tensor",

@@ -42,7 +42,7 @@ def test_operations_in_place(peer):
 
 
 @pytest.mark.slow
-def test_all_pairs_with_fastdl_in_the_middle():
+def test_memory_through_several_libraries():
     require("numpy")
     run_cases("pairs.py")
 

@@ -1,4 +1,7 @@
-"""A library consumes from fastdl: values, sharing, the read-only flag, and who frees what."""
+"""A library consumes from fastdl: what peers.py says of it, capsules, and what is left behind.
+
+Values of every type and layout, sharing, writes and lifetimes are measured by matrix/measure.py.
+"""
 
 import gc
 import sys
@@ -9,7 +12,7 @@ import pytest
 
 import fastdl
 
-from ..peers import ABORTS, COPIED, KEPT, LOST, REFUSED, SHARED
+from ..peers import ABORTS, REFUSED, SHARED
 from .common import aligned, freed, nested, peer_under_test
 
 peer = peer_under_test()
@@ -63,34 +66,6 @@ def test_layouts(layout):
     assert read(array, source) == nested(source)
     if peer.pointer is not None and layout != "bfloat16":
         assert (peer.pointer(array) == source.ctypes.data) is (expected == SHARED)
-
-
-@pytest.mark.parametrize("layout", [k for k in TRIED if peer.layouts[k] != REFUSED])
-def test_writes_are_seen_if_memory_is_shared(layout):
-    source = source_of(layout)
-    before = nested(source)
-    array = peer.take(fastdl.from_dlpack(source))
-    source[(0,) * source.ndim] = not source[(0,) * source.ndim]
-    after = nested(source)
-    assert before != after
-    assert read(array, source) == (after if peer.layouts[layout] == SHARED else before)
-
-
-@pytest.mark.skipif(peer.takes_2d, reason=f"{peer} takes more than one dimension")
-def test_one_dimension():
-    source = aligned([1.0, 2.0, 3.0])
-    array = peer.take(fastdl.from_dlpack(source))
-    assert peer.values(array) == [1.0, 2.0, 3.0]
-    assert peer.pointer(array) == source.ctypes.data
-
-
-def test_no_elements():
-    tensor = fastdl.from_dlpack(np.zeros((0, 3) if peer.takes_2d else 0, np.float32))
-    if peer.takes_empty:
-        assert peer.values(peer.take(tensor)) == []
-    else:
-        with pytest.raises(ValueError):
-            peer.take(tensor)
 
 
 @pytest.mark.parametrize("max_version", peer.capsules)
@@ -156,43 +131,6 @@ def test_readonly_data():
     assert freed(alive)
 
 
-def test_writable_data_stays_writable():
-    if peer.is_readonly is None:
-        pytest.skip(f"{peer} does not tell")
-    array = peer.take(fastdl.from_dlpack(aligned([1.0, 2.0])))
-    assert not peer.is_readonly(array)
-
-
-@pytest.mark.parametrize("shape", [(2,), (2, 2)])
-def test_the_library_keeps_the_memory_alive_and_frees_it(shape):
-    if len(shape) == 2 and not peer.takes_2d:
-        pytest.skip(f"{peer} takes one dimension")
-    source = aligned(np.arange(np.prod(shape), dtype=np.float32).reshape(shape))
-    values = source.tolist()
-    alive = weakref.ref(source)
-    tensor = fastdl.from_dlpack(source)
-    array = peer.take(tensor)
-    del source, tensor
-    shared = peer.layouts["compact"] == SHARED or not peer.takes_2d
-    assert freed(alive, seconds=0.05) is not shared
-    assert peer.values(array) == values
-    del array
-    assert freed(alive)
-
-
-def test_a_refused_tensor_is_freed():
-    refused = [layout for layout in TRIED if peer.layouts[layout] == REFUSED]
-    if not refused:
-        pytest.skip(f"{peer} refuses nothing that is tried here")
-    for layout in refused:
-        source = source_of(layout)
-        alive = weakref.ref(source)
-        with pytest.raises(Exception):  # noqa: B017 - every library has its own
-            peer.take(fastdl.from_dlpack(source))
-        del source
-        assert freed(alive), layout
-
-
 def test_many_exchanges_keep_one_reference():
     source = aligned([1.0, 2.0])
     tensor = fastdl.from_dlpack(source)
@@ -220,8 +158,3 @@ def test_exchanges_leave_nothing_behind():
     before = sys.getallocatedblocks()
     exchange(2000)
     assert sys.getallocatedblocks() - before < 200
-
-
-def test_the_facts_of_the_table_are_known_words():
-    assert set(peer.layouts.values()) <= {SHARED, COPIED, REFUSED, ABORTS}
-    assert peer.readonly_data in (KEPT, LOST, COPIED, REFUSED)

@@ -168,14 +168,3 @@ def test_the_memory_lives_as_long_as_the_result():
     assert fastdl.asarray(result).tolist() == [1.0, 2.0, 3.0]
     del result
     assert freed(seen)
-
-
-@pytest.mark.skipif(peer.name != "drjit", reason="is about DrJit")
-def test_a_backend_that_always_copies_says_so():
-    """drjit.scalar copies whatever it is given, and convert knows."""
-    from drjit import scalar
-
-    with pytest.raises(fastdl.CopyRequiredError, match="drjit.scalar.TensorXf always copies"):
-        fastdl.convert(BASE[0].astype("float32"), scalar.TensorXf, copy=False)
-    made = fastdl.convert(BASE[0].astype("float32"), scalar.TensorXf)
-    assert fastdl.asarray(made).tolist() == BASE[0].tolist()

@@ -1,10 +1,6 @@
-"""Every library to every other, with a fastdl.Tensor in the middle: one process, all imported.
+"""Memory through several libraries, with a fastdl.Tensor between each two, in one process.
 
-The expectations are a table, measured with the versions in tests/peers-light.txt. For each pair:
-    Z   zero-copy: the consumer's pointer is the producer's, and the values are right
-    A   zero-copy if the producer's memory happens to be aligned to 64 bytes, else a copy
-    C   copied, with the right values
-    E   a clean refusal, after which the Tensor is as it was
+What becomes of each pair by itself is measured by matrix/grid.py.
 """
 
 import pytest
@@ -12,56 +8,6 @@ import pytest
 import fastdl
 
 from ..peers import BY_NAME, PEERS, require
-
-# Six values in a row: every library has arrays of one dimension.
-ROW = """
-producer       numpy torch jax mlx pyarrow pyarrow.Tensor onnxruntime tvm_ffi strict drjit
-numpy          Z     Z     A   C   Z       Z              Z           Z       Z      Z
-torch          Z     Z     A   C   Z       Z              Z           Z       Z      Z
-jax            Z     Z     E   C   Z       Z              E           Z       Z      Z
-mlx            Z     Z     E   C   Z       Z              E           Z       Z      Z
-pyarrow        Z     Z     E   C   Z       Z              E           Z       Z      Z
-pyarrow.Tensor Z     Z     A   C   Z       Z              Z           Z       Z      Z
-onnxruntime    Z     Z     A   C   Z       Z              Z           Z       Z      Z
-tvm_ffi        Z     Z     A   C   Z       Z              Z           Z       Z      Z
-strict         Z     Z     A   C   Z       Z              Z           Z       Z      Z
-drjit          Z     Z     A   C   Z       Z              Z           Z       Z      Z
-"""
-
-
-def cells(text: str):
-    """(producer, consumer, expectation) of each cell of a table."""
-    head, *rows = (line.split() for line in text.strip().splitlines())
-    for producer, *expectations in rows:
-        for consumer, expectation in zip(head[1:], expectations, strict=True):
-            yield producer, consumer, expectation
-
-
-@pytest.mark.parametrize(("producer", "consumer", "expected"), list(cells(ROW)))
-def test_a_row(producer, consumer, expected):
-    for name in (producer, consumer):
-        require(BY_NAME[name].module)
-    producer, consumer = BY_NAME[producer], BY_NAME[consumer]
-    values = [0.0, 1.0, 2.0, -3.0, 4.5, 5.0]
-    array = producer.make(values, "float32")
-    tensor = fastdl.from_dlpack(array)
-    if expected == "E":
-        with pytest.raises(BufferError, match="read-only"):
-            consumer.take(tensor)
-        assert tensor.tolist() == values
-        return
-    result = consumer.take(tensor)
-    assert consumer.values(result) == values
-    back = fastdl.from_dlpack(result)
-    shared = expected == "Z" or (expected == "A" and tensor.data_ptr % 64 == 0)
-    assert (back.data_ptr == tensor.data_ptr) is shared
-    del array, tensor, back
-    assert consumer.values(result) == values  # the producer has nothing left but the memory
-
-
-def test_the_table_is_complete():
-    names = {peer.name for peer in PEERS}
-    assert {(p, c) for p, c, _ in cells(ROW)} == {(p, c) for p in names for c in names}
 
 
 @pytest.mark.parametrize("start", [peer.name for peer in PEERS])
