@@ -3,7 +3,6 @@
 import ctypes
 import gc
 import sys
-import threading
 import weakref
 
 import numpy as np
@@ -26,6 +25,7 @@ from tests.support.ctypes_dlpack import (
 )
 from tests.support.frameworks import simulated, stream_on
 from tests.support.isolate import run_isolated
+from tests.support.threads import together
 
 with_a_gil = pytest.mark.skipif(
     not getattr(sys, "_is_gil_enabled", lambda: True)(),
@@ -531,23 +531,13 @@ def test_deleters_when_the_interpreter_is_gone(api, when):
 @every_world
 def test_many_threads(api, array):
     x, owner = owned(api.Lending, array)
-    failures = []
 
-    def work():
-        try:
-            for _ in range(200):
-                assert fastdl.from_dlpack(x).tolist() == array.tolist()
-                assert api.borrow(x)[0] == 0
-                x.__dlpack__(max_version=(1, 0))
-        except BaseException as error:
-            failures.append(error)
+    def work(i):
+        assert fastdl.from_dlpack(x).tolist() == array.tolist()
+        assert api.borrow(x)[0] == 0
+        x.__dlpack__(max_version=(1, 0))
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    together(*[work] * 4)
     x = None
     gc.collect()
     assert owner() is None

@@ -1,9 +1,9 @@
 """fastdl::tensor and fastdl::owned in functions of nanobind and pybind11: one set of functions,
 compiled for both."""
 
+import contextlib
 import gc
 import sys
-import threading
 import tracemalloc
 import types
 import weakref
@@ -17,6 +17,7 @@ import fastdl
 from tests.support.cxx import binding
 from tests.support.isolate import run_isolated
 from tests.support.producers import CPU, CUDA, Given, Producer, Tabled, hostile
+from tests.support.threads import together
 
 pytestmark = pytest.mark.slow
 
@@ -310,24 +311,14 @@ def test_function_that_runs_without_the_gil(casters):
 
 def test_threads(casters):
     """Good and bad calls on several threads."""
-    failures = []
 
-    def work():
-        for _ in range(300):
-            if casters.released(ONE) != 6:
-                failures.append("size")
-            try:
-                casters.released([])
-                failures.append("no exception")
-            except TypeError:
-                pass
+    def work(i):
+        assert casters.released(ONE) == 6
+        with contextlib.suppress(TypeError):
+            casters.released([])
+            raise AssertionError("no exception")
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    together(*[work] * 4)
 
 
 # ---- members that throw ----

@@ -13,7 +13,7 @@ from fastdl._bridges import lookup
 from fastdl._convert.convert import ANYWHERE, COMPACT, COPIED, DEVICE, Bridge
 from fastdl._core import tensor as core
 from tests.support.frameworks import Protocol, Table, current_stream, stream_on
-from tests.support.fresh import in_fresh_process
+from tests.support.isolate import in_fresh_process
 from tests.support.library import Array, libraries
 from tests.support.memory import bytes_of, expect_race, machine, values
 from tests.support.producers import CUDA, Given, Producer, new

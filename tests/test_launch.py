@@ -4,7 +4,6 @@ import ctypes
 import gc
 import importlib.util
 import struct
-import threading
 import weakref
 
 import numpy as np
@@ -14,6 +13,7 @@ import fastdl
 from tests.support.build import ROOT
 from tests.support.c_producers import INSTALLED, given
 from tests.support.ctypes_dlpack import OPENCL
+from tests.support.threads import together
 
 SIGN = fastdl.signature
 
@@ -279,15 +279,7 @@ def test_many_threads():
     x, keys = aligned((2, 3)), set()
     sign = fastdl.signer(sizes="coarse")
 
-    def work():
-        for _ in range(300):
-            keys.add(sign(x, x, into=bytearray(80)))
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(*[lambda i: keys.add(sign(x, x, into=bytearray(80)))] * 4)
     assert keys == {sign(x, x)}
 
 

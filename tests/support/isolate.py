@@ -1,5 +1,6 @@
-"""Runs code that may kill its process in another one."""
+"""Runs code that may kill its process, or needs one to itself, in another one."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -24,3 +25,21 @@ def run_isolated(code, *, env=None, timeout=120):
     )
     assert result.stderr == "", result.stderr
     return result.stdout
+
+
+def in_fresh_process(test):
+    """Runs a test in a new interpreter.
+
+    What fastdl knows of types has a fixed size and is never forgotten, and the types of other
+    tests fill it: a test about that memory has to start with an empty one. The arguments of the
+    test must be numbers or strings.
+    """
+
+    @functools.wraps(test)
+    def run(**arguments):
+        run_isolated(f"""
+            from {test.__module__} import {test.__name__} as test
+            test.__wrapped__(**{arguments!r})
+        """)
+
+    return run
