@@ -18,6 +18,7 @@ from tests.support.frameworks import (
     Plain,
     Protocol,
     Table,
+    capturing,
     consume,
     current_stream,
     default,
@@ -35,16 +36,6 @@ from tests.support.simulation import GLOBAL, RELAXED
 def old():
     with simulated("cuda", old=True) as sim:
         yield sim
-
-
-@contextmanager
-def capturing(sim, stream, mode=GLOBAL):
-    """A capture of device 0, which is intact at its end."""
-    with sim.device(0):
-        assert sim.begin_capture(stream, mode) == 0
-    yield
-    with sim.device(0):
-        assert sim.end_capture(stream) == 0, "the capture was broken"
 
 
 @contextmanager
@@ -306,17 +297,13 @@ def test_a_copy_by_its_library_while_a_device_captures(sim, device):
     array = Array(sim, stream=stream_on(sim, blocking=False))
     copy = Array(sim, 1)
     producer = Copying(array, copy)
-    with sim.device(device):
-        capture = sim.stream(True)
-        assert sim.begin_capture(capture, GLOBAL) == 0
     target = fastdl.Device((TYPES[sim.kind], 1))
-    if device == 1:
-        with refused("a graph is being captured on this device"):
-            fastdl.from_dlpack(producer, device=target)
-    else:
-        assert fastdl.from_dlpack(producer, device=target).data_ptr == copy.pointer
-    with sim.device(device):
-        assert sim.end_capture(capture) == 0, "the capture was broken"
+    with capturing(sim, stream_on(sim, device), device=device):
+        if device == 1:
+            with refused("a graph is being captured on this device"):
+                fastdl.from_dlpack(producer, device=target)
+        else:
+            assert fastdl.from_dlpack(producer, device=target).data_ptr == copy.pointer
 
 
 def test_the_per_thread_stream_is_not_the_legacy_stream(cuda):

@@ -162,7 +162,7 @@ def test_a_current_context_that_was_destroyed(cuda):
     """It stays current, and of no use: the primary one is used."""
     array = Array(cuda)
     array.write()
-    dead = cuda._made("cuCtxCreate_v2", 0, 0)
+    dead = cuda.made("cuCtxCreate_v2", 0, 0)
     in_thread(cuda, lambda: cuda.ok("cuCtxDestroy_v2", dead))
     tensor = fastdl.from_dlpack(Protocol(array))
     array.read(1)

@@ -6,10 +6,17 @@ import pytest
 
 import fastdl
 from tests.support.ctypes_dlpack import opened
-from tests.support.frameworks import Protocol, Table, current_stream, stream_on, synchronize
+from tests.support.frameworks import (
+    Protocol,
+    Table,
+    capturing,
+    current_stream,
+    stream_on,
+    synchronize,
+)
 from tests.support.memory import bytes_of, expect_race, machine, values
 from tests.support.producers import Producer
-from tests.support.simulation import GLOBAL, read, write
+from tests.support.simulation import read, write
 
 
 @pytest.fixture
@@ -198,11 +205,12 @@ def test_a_copy_that_must_be_waited_for_leaves_nothing_in_the_graph(here, way):
         "to pinned": lambda: tensor.__dlpack__(copy=True, dl_device=pinned),
     }
     copies = here.calls("line")
-    with fastdl.use_stream(here.device, stream), here.sim.device(0):
-        assert here.sim.begin_capture(stream, GLOBAL) == 0
-        with pytest.raises(BufferError, match="a graph is being captured"):
-            functions[way]()
-        assert here.sim.end_capture(stream) == 0
+    with (
+        fastdl.use_stream(here.device, stream),
+        capturing(here.sim, stream),
+        pytest.raises(BufferError, match="a graph is being captured"),
+    ):
+        functions[way]()
     assert here.calls("line") == copies
 
 

@@ -10,10 +10,10 @@ import fastdl
 from fastdl._core import tensor as core
 from fastdl._devices import driver
 from tests.support.ctypes_dlpack import Table, Tensor, Versioned, opened
-from tests.support.frameworks import in_thread, stream_on
+from tests.support.frameworks import capturing, in_thread, stream_on, synchronize
 from tests.support.isolate import run_isolated
 from tests.support.memory import deleter_of, expect_race, machine, taken, values
-from tests.support.simulation import GLOBAL, read, write
+from tests.support.simulation import read, write
 
 PLACES = "cuda:0 cuda:1 cuda_host cuda_managed:0 cuda_managed:1 rocm:0 rocm:1 rocm_host".split()
 
@@ -267,13 +267,10 @@ def test_freeing_during_a_capture(here):
     tensor = fastdl.empty(100, "int8", here.device)
     kernel(here, tensor, stream)
     tensor.record(stream)
-    with here.sim.device(0):
-        assert here.sim.begin_capture(other, GLOBAL) == 0
-    del tensor
-    assert here.allocations == 0
-    fastdl.empty(3, device=here.device)
-    with here.sim.device(0):
-        assert here.sim.end_capture(other) == 0
+    with capturing(here.sim, other):
+        del tensor
+        assert here.allocations == 0
+        fastdl.empty(3, device=here.device)
 
 
 def test_freeing_in_a_forked_child():
@@ -352,15 +349,12 @@ def test_memory_whose_producer_would_be_kept(here):
     assert alive() is None
     kernel(here, tensor, stream)
     tensor.record(stream)
-    with here.sim.device(0):
-        here.sim.synchronize(stream)
-        assert here.sim.begin_capture(stream) == 0
-    with pytest.raises(BufferError, match="graph"):
-        fastdl.empty(1, device=here.device).record(stream)  # now fastdl has seen the capture
-    del tensor
-    assert here.allocations == (2 if here.kind == "hip" else 0)
-    with here.sim.device(0):
-        assert here.sim.end_capture(stream) == 0
+    synchronize(here.sim, stream)
+    with capturing(here.sim, stream):
+        with pytest.raises(BufferError, match="graph"):
+            fastdl.empty(1, device=here.device).record(stream)  # now fastdl has seen the capture
+        del tensor
+        assert here.allocations == (2 if here.kind == "hip" else 0)
     other = fastdl.empty(1, device=here.device)
     other.to("cpu")
     assert here.allocations == 1

@@ -1,6 +1,5 @@
 """python -m fastdl doctor, with real libraries and with some that fail in every way."""
 
-import io
 import json
 import os
 import re
@@ -16,8 +15,7 @@ import pytest
 import fastdl
 from fastdl._cli import defects, environment, grid, libraries, page, privacy, probe
 from fastdl._cli import report as words
-from fastdl._cli.screen import Screen
-from fastdl._cli.words import counted, wrapped
+from fastdl._cli.words import counted
 from tests.support.fake_libraries import ARRAY, distribution, install, run
 
 # A library whose arrays are taken; one whose `from_dlpack` ends the process.
@@ -450,22 +448,6 @@ def test_what_was_asked_for_and_is_not_installed(tmp_path, names):
     assert "No tensor library" not in done.stdout
 
 
-@pytest.mark.library("rich")
-def test_rich(tmp_path):
-    """The same words in colours; none where the output is no terminal."""
-    arguments = ("doctor", "--quiet", "--only", "numpy")
-    plain, rich = (run(tmp_path, *arguments, *more) for more in (["--plain"], []))
-    coloured = run(tmp_path, *arguments, FORCE_COLOR="1", TERM="xterm-256color")
-    assert plain.returncode == rich.returncode == coloured.returncode == 0, rich.stderr
-    assert "\x1b" not in rich.stdout
-    assert "\x1b[" in coloured.stdout
-    texts = [
-        re.sub(r"\x1b\[[\d;]*m| +$|[\d.]+ (ns|us|s)", "", done.stdout, flags=re.M)
-        for done in (plain, rich, coloured)
-    ]
-    assert texts[0].split() == texts[1].split() == texts[2].split()
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="has no such signals")
 @pytest.mark.parametrize("command", ["doctor", "bench", "inspect", "demo"])
 def test_an_interrupt_ends_quietly(tmp_path, command):
@@ -575,17 +557,6 @@ def test_page_of_nothing():
     assert "No tensor library" in words
 
 
-def test_numbers_of_defects():
-    known = {"title": "It breaks", "certain": True, "seen": "1.0", "remedy": "Nothing."}
-    rows = [
-        {"name": name, "version": "1.0", "defects": [known] * count}
-        for name, count in (("numpy", 1), ("torch", 2))
-    ]
-    text = "".join(page.defects(rows))
-    assert "<summary>numpy 1.0: 1 defect</summary>" in text
-    assert "<summary>torch 1.0: 2 defects</summary>" in text
-
-
 @pytest.mark.parametrize("place", ["", "none/report.html"])
 def test_a_page_that_cannot_be_written(tmp_path, place):
     """A folder, or a file in none: said before any work is done."""
@@ -613,26 +584,6 @@ def test_a_page_in_place_of_another(tmp_path):
 )
 def test_counted(number, words):
     assert counted(number, "byte") == words
-
-
-def test_words_with_hyphens_stay_whole():
-    words = ["read-only", "zero-copy", "--no-grid", "non-contiguous"]
-    for columns in range(18, 60):
-        lines = wrapped(" ".join(words * 3), columns, "  ", "    ")
-        assert max(map(len, lines)) <= columns
-        assert " ".join(lines).split() == words * 3
-
-
-def test_screens_keep_words_whole(monkeypatch):
-    text = "read-only zero-copy " * 4
-    for columns in range(40, 60):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        screen = Screen(plain=True, file=io.StringIO())
-        screen.line(text)
-        screen.field("name", text)
-        screen.table(("library", "why"), [("numpy", text)])
-        shown = screen.file.getvalue()
-        assert shown.count("read-only") == shown.count("zero-copy") == 12
 
 
 def test_a_method_that_raises_is_said_to():

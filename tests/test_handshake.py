@@ -22,10 +22,10 @@ from tests.support.frameworks import (
     Array,
     Protocol,
     Table,
+    capturing,
     consume,
     current_stream,
     default,
-    destroy,
     in_thread,
     simulated,
     stream_on,
@@ -34,28 +34,6 @@ from tests.support.frameworks import (
 from tests.support.headers import load
 from tests.support.producers import CUDA, Given, Producer, Tabled, hostile
 from tests.support.simulation import GLOBAL, RELAXED
-
-
-@pytest.fixture(params=["cuda", "hip"])
-def sim(request):
-    with simulated(request.param) as sim:
-        yield sim
-        gc.collect()
-
-
-@pytest.fixture
-def cuda():
-    with simulated("cuda") as sim:
-        yield sim
-        gc.collect()
-
-
-def expect_race(sim):
-    sim.run()
-    races = sim.races()
-    assert races, "no race was seen"
-    sim.forget()
-
 
 # ---- import, then use -----------------------------------------------------------------------
 
@@ -69,25 +47,6 @@ def test_the_default_import_is_ready_on_the_default_stream(sim, produced, blocki
     tensor = fastdl.from_dlpack(Protocol(array))
     array.read(default(sim))
     assert driver.edges(tensor) == 1
-
-
-@pytest.mark.parametrize("blocking", [True, False])
-def test_an_import_for_a_stream_is_ready_there(sim, blocking):
-    array = Array(sim, stream=stream_on(sim, blocking=False))
-    array.write()
-    stream = stream_on(sim, blocking=blocking)
-    tensor = fastdl.from_dlpack(Protocol(array), stream=stream)
-    array.read(stream)
-    assert driver.edges(tensor) == 1
-
-
-def test_an_import_without_order_is_not_ready(sim):
-    array = Array(sim, stream=stream_on(sim, blocking=False))
-    array.write()
-    tensor = fastdl.from_dlpack(Protocol(array), stream=-1)
-    assert driver.edges(tensor) == 0
-    array.read(stream_on(sim, blocking=False))
-    expect_race(sim)
 
 
 def test_the_per_thread_default_stream(cuda):
@@ -124,35 +83,6 @@ def test_the_second_device(sim, kind):
 # ---- import, then export for another stream -------------------------------------------------
 
 
-@pytest.mark.parametrize("blocking", [True, False])
-@pytest.mark.parametrize("imported_on", ["default", "stream"])
-def test_a_re_export_waits_for_what_the_import_was_ready_for(sim, imported_on, blocking):
-    array = Array(sim, stream=stream_on(sim, blocking=False))
-    array.write()
-    first = None if imported_on == "default" else stream_on(sim, blocking=False)
-    tensor = fastdl.from_dlpack(Protocol(array), stream=first)
-    consume(tensor, stream_on(sim, blocking=blocking), array)
-
-
-@pytest.mark.parametrize("stream", [None, 1, 2])
-def test_a_re_export_for_the_default_streams(cuda, stream):
-    array = Array(cuda, stream=stream_on(cuda, blocking=False))
-    array.write()
-    tensor = fastdl.from_dlpack(Protocol(array), stream=stream_on(cuda, blocking=False))
-    consume(tensor, stream, array)
-
-
-def test_a_re_export_without_order_waits_for_nothing(sim):
-    array = Array(sim, stream=stream_on(sim, blocking=False))
-    array.write()
-    tensor = fastdl.from_dlpack(Protocol(array))
-    calls = sim.log()
-    tensor.__dlpack__(stream=-1, max_version=(1, 3))
-    assert sim.log() == calls
-    array.read(stream_on(sim, blocking=False))
-    expect_race(sim)
-
-
 def test_a_re_export_for_a_stream_of_another_device(sim):
     array = Array(sim, stream=stream_on(sim, blocking=False))
     array.write()
@@ -182,18 +112,6 @@ def test_a_view_carries_the_edges_of_its_base(sim):
     consume(view, stream_on(sim, blocking=False), array)
 
 
-def test_the_stream_of_the_import_may_be_gone_and_its_handle_another_stream(sim):
-    """Nothing is skipped because two handles are equal."""
-    array = Array(sim, stream=stream_on(sim, blocking=False))
-    array.write()
-    first = stream_on(sim, blocking=False)
-    tensor = fastdl.from_dlpack(Protocol(array), stream=first)
-    destroy(sim, first)
-    again = stream_on(sim, blocking=False)
-    assert again == first  # the simulation reuses handles at once
-    consume(tensor, again, array)
-
-
 def test_edges_whose_work_has_ended_are_dropped(sim):
     array = Array(sim, stream=stream_on(sim, blocking=False))
     array.write()
@@ -210,29 +128,6 @@ def test_edges_whose_work_has_ended_are_dropped(sim):
 
 
 # ---- producers with a table -----------------------------------------------------------------
-
-
-@pytest.mark.parametrize("blocking", [True, False])
-def test_a_table_is_ordered_by_its_current_stream(sim, blocking):
-    stream = stream_on(sim, blocking=blocking)
-    array = Array(sim, stream=stream)
-    array.write()
-    with current_stream(stream):
-        tensor = fastdl.from_dlpack(Table(array))
-    array.read(default(sim))
-    assert driver.edges(tensor) == 1
-
-
-def test_later_writes_of_the_producer_are_ordered_too(sim):
-    stream = stream_on(sim, blocking=False)
-    array = Array(sim, stream=stream)
-    with current_stream(stream):
-        tensor = fastdl.from_dlpack(Table(array))
-        expected = array.write()
-        target = stream_on(sim, blocking=False)
-        consume(tensor, target, array)
-    sim.run()
-    assert array.bytes() == expected
 
 
 def test_the_stream_at_import_counts_after_the_producer_changed_it(sim):
@@ -427,27 +322,6 @@ class Named:
 # ---- record and release ---------------------------------------------------------------------
 
 
-def test_recorded_work_is_waited_for(sim):
-    """A kernel that somebody launched with the raw pointer."""
-    array = Array(sim)
-    tensor = fastdl.from_dlpack(Protocol(array))
-    side = stream_on(sim, blocking=False)
-    synchronize(sim, default(sim))
-    expected = array.write(side)
-    tensor.record(side)
-    consume(tensor, stream_on(sim, blocking=False), array)
-    sim.run()
-    assert array.bytes() == expected
-
-
-def test_unrecorded_work_is_a_race(sim):
-    array = Array(sim)
-    tensor = fastdl.from_dlpack(Protocol(array))
-    array.write(stream_on(sim, blocking=False))
-    consume(tensor, stream_on(sim, blocking=False), array)
-    expect_race(sim)
-
-
 def test_any_amount_of_recorded_work(sim):
     array = Array(sim)
     tensor = fastdl.from_dlpack(Protocol(array))
@@ -461,38 +335,6 @@ def test_any_amount_of_recorded_work(sim):
     array.write(target)
 
 
-def test_release_makes_the_producers_stream_wait(sim):
-    stream = stream_on(sim, blocking=False)
-    array = Array(sim, stream=stream)
-    side = stream_on(sim, blocking=False)
-    with current_stream(stream):
-        tensor = fastdl.from_dlpack(Table(array), stream=side)
-        array.read(side)
-        tensor.release(side)
-        del tensor
-    array.write()  # the memory is another array's by now
-
-
-def test_release_without_a_table_waits_on_the_host(sim):
-    array = Array(sim, stream=stream_on(sim, blocking=False))
-    side = stream_on(sim, blocking=False)
-    tensor = fastdl.from_dlpack(Protocol(array), stream=side)
-    array.read(side)
-    tensor.release(side)
-    del tensor
-    array.write(stream_on(sim, blocking=False))
-
-
-def test_dropping_without_release_is_a_race(sim):
-    array = Array(sim, stream=stream_on(sim, blocking=False))
-    side = stream_on(sim, blocking=False)
-    tensor = fastdl.from_dlpack(Protocol(array), stream=side)
-    array.read(side)
-    del tensor
-    array.write()
-    expect_race(sim)
-
-
 # ---- captures -------------------------------------------------------------------------------
 
 
@@ -501,15 +343,11 @@ def test_an_import_for_the_default_stream_asks_before_the_producer_breaks_a_capt
     """While a blocking stream captures, the default stream cannot be touched."""
     array = Array(sim, stream=stream_on(sim, blocking=False))
     producer = Protocol(array)
-    capturing = stream_on(sim)
-    with sim.device(0):
-        assert sim.begin_capture(capturing, mode) == 0
-    with pytest.raises(BufferError, match="a graph is being captured.*stream=-1"):
-        fastdl.from_dlpack(producer)
-    assert producer.asked == []
-    fastdl.from_dlpack(producer, stream=-1)
-    with sim.device(0):
-        assert sim.end_capture(capturing) == 0
+    with capturing(sim, stream_on(sim), mode):
+        with pytest.raises(BufferError, match="a graph is being captured.*stream=-1"):
+            fastdl.from_dlpack(producer)
+        assert producer.asked == []
+        fastdl.from_dlpack(producer, stream=-1)
 
 
 def capture_on(sim, stream, *others):

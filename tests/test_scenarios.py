@@ -24,16 +24,6 @@ def gpu(request):
     backend.close()
 
 
-@pytest.fixture
-def plain(gpu):
-    return Library(gpu)
-
-
-@pytest.fixture
-def table(gpu):
-    return TabledLibrary(gpu)
-
-
 @pytest.fixture(params=LIBRARIES, ids=lambda library: library.name)
 def library(request, gpu):
     return request.param(gpu)

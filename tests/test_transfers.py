@@ -19,13 +19,14 @@ from tests.support.ctypes_dlpack import IS_COPIED, FakeProducer, Managed, capsul
 from tests.support.frameworks import (
     Protocol,
     Table,
+    capturing,
     in_thread,
     stream_on,
     synchronize,
 )
 from tests.support.memory import bytes_of, expect_race, machine, values
 from tests.support.producers import Given, hostile
-from tests.support.simulation import GLOBAL, write
+from tests.support.simulation import write
 
 PLACES = {
     "cuda": ["cpu", "cuda:0", "cuda:1", "cuda_host", "cuda_managed:0", "cuda_managed:1"],
@@ -621,14 +622,11 @@ def test_memory_is_not_taken_from_a_graph(here):
     with Allocator(here) as allocator:
         other = stream_on(here.sim, blocking=False)
         tensor = fastdl.from_dlpack(tensor, stream=-1)
-        with here.sim.device(0):
-            assert here.sim.begin_capture(allocator.stream, GLOBAL) == 0
-        try:
-            with pytest.raises(BufferError, match="a graph is being captured"):
-                copied(tensor, here.device, other)
-        finally:
-            with here.sim.device(0):
-                assert here.sim.end_capture(allocator.stream) == 0
+        with (
+            capturing(here.sim, allocator.stream),
+            pytest.raises(BufferError, match="a graph is being captured"),
+        ):
+            copied(tensor, here.device, other)
         assert allocator.given.handed == 0
 
 
@@ -751,17 +749,6 @@ def test_the_gil_is_free_while_the_host_waits(here):
 # ---- captures -------------------------------------------------------------------------------
 
 
-def capturing(here, stream, function):
-    """Runs a function while a stream captures in the strictest mode; the capture must survive."""
-    with here.sim.device(0):
-        assert here.sim.begin_capture(stream, GLOBAL) == 0
-    try:
-        return function()
-    finally:
-        with here.sim.device(0):
-            assert here.sim.end_capture(stream) == 0
-
-
 @pytest.mark.parametrize("way", ["host", "from the host", "pinned", "same", "other"])
 def test_no_copy_enters_a_graph(here, way):
     stream = stream_on(here.sim, blocking=False)
@@ -778,8 +765,8 @@ def test_no_copy_enters_a_graph(here, way):
         "other": lambda: other.to(here.device, stream=stream),
     }
     allocations = here.allocations
-    with pytest.raises(BufferError, match="a graph is being captured"):
-        capturing(here, stream, functions[way])
+    with capturing(here.sim, stream), pytest.raises(BufferError, match="a graph is being captured"):
+        functions[way]()
     gc.collect()
     assert here.allocations == allocations
 
@@ -789,14 +776,13 @@ def test_a_copy_on_another_stream_during_a_capture(here):
     tensor = on(here.device, values(10))
     here.sim.run()
     # HIP must not be asked for events during a capture, which fastdl knows of once it has seen one.
-    with pytest.raises(BufferError, match="a graph is being captured"):
-        capturing(here, stream, lambda: copied(tensor, tensor.device, stream))
-    result = capturing(here, stream, lambda: tensor.to(f"{here.device}:1"))
-    check(here, result, values(10))
-    result = capturing(here, stream, lambda: copied(tensor, tensor.device, other))
-    check(here, result, values(10))
-    if here.kind == "cuda":  # on HIP every wait of the host breaks the capture, as the caller asks
-        result = capturing(here, stream, lambda: tensor.to("cpu", stream=other))
+    with capturing(here.sim, stream), pytest.raises(BufferError, match="a graph is being captured"):
+        copied(tensor, tensor.device, stream)
+    with capturing(here.sim, stream):
+        results = [tensor.to(f"{here.device}:1"), copied(tensor, tensor.device, other)]
+        if here.kind == "cuda":  # on HIP every wait of the host breaks the capture
+            results.append(tensor.to("cpu", stream=other))
+    for result in results:
         check(here, result, values(10))
 
 

@@ -1,7 +1,5 @@
 """Streams, graph captures and drivers, on the simulated drivers."""
 
-from contextlib import contextmanager
-
 import fastdl
 from fastdl._devices import driver
 from tests.errors.converting import on
@@ -13,6 +11,7 @@ from tests.support.frameworks import (
     Plain,
     Protocol,
     Table,
+    capturing,
     current_stream,
     export,
     in_thread,
@@ -50,18 +49,6 @@ def simulate(act, kind="cuda", **settings):
             raise caught
 
     return do
-
-
-@contextmanager
-def capturing(sim, stream):
-    """While a graph is captured on a stream of device 0."""
-    with sim.device(0):
-        assert sim.begin_capture(stream, GLOBAL) == 0
-    try:
-        yield
-    finally:
-        with sim.device(0):
-            sim.end_capture(stream)
 
 
 def imported(sim, stream=None):

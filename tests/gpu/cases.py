@@ -1,17 +1,25 @@
 """The scenarios as test methods, for a class of tests that says where they run.
 
 A module with such a class has the fixtures `gpu`, a backend; `library`, one of the libraries that
-are tried there; `producer` and `consumer`, one of those and of the ones that can be only that; and
-`plain` and `table`, those of arrays.py.
+are tried there; and `producer` and `consumer`, one of those and of the ones that can be only that.
 """
 
 import pytest
 
 from tests.gpu import scenarios
+from tests.gpu.arrays import Library, TabledLibrary
 from tests.gpu.backends import GLOBAL, THREAD_LOCAL
 
 
 class Scenarios:
+    @pytest.fixture
+    def plain(self, gpu):
+        return Library(gpu)
+
+    @pytest.fixture
+    def table(self, gpu):
+        return TabledLibrary(gpu)
+
     @pytest.mark.parametrize("kind", scenarios.TARGETS)
     @pytest.mark.parametrize("blocking", [True, False], ids=["from-blocking", "from-non-blocking"])
     def test_export_waits(self, gpu, library, kind, blocking):

@@ -40,40 +40,38 @@ def arrived(gpu, library, source):
 # ---- the handshake --------------------------------------------------------------------------
 
 
-def export_waits(gpu, library, kind, blocking):
-    """Work that was pending at import is waited for by whatever stream asks at export."""
-    source, place = gpu.stream(blocking), gpu.place()
-    passed, used = target(gpu, kind)
-    array = library.make(OLD)
+def exchanged(gpu, library, source, used, ordered, *, imported_for, passed):
+    """Imports what is pending on `source`, exports it for `passed`, and looks on `used`."""
+    place, array = gpu.place(), library.make(OLD)
     pointer = library.pointer(array)
     with gpu.hold(source) as latch:
         gpu.fill(source, pointer, NEW)
         with library.using(source):
-            tensor = fastdl.from_dlpack(array, stream=source)
-        exported = tensor.__dlpack__(stream=passed, max_version=(1, 3))
+            tensor = fastdl.from_dlpack(array, stream=imported_for)
+        capsule = tensor.__dlpack__(stream=passed, max_version=(1, 3))
         look = gpu.look(used, pointer, place)
-        gpu.waits(look, latch)
-    assert look.value() == NEW
-    gpu.no_race()
-    del exported
+        if ordered:
+            gpu.waits(look, latch)
+        else:
+            gpu.overtakes(look, latch)
+            assert look.value() == OLD
+    assert look.value() == (NEW if ordered else OLD)
+    (gpu.no_race if ordered else gpu.race)()
+    gpu.finish(source)
+    del capsule
+
+
+def export_waits(gpu, library, kind, blocking):
+    """Work that was pending at import is waited for by whatever stream asks at export."""
+    source = gpu.stream(blocking)
+    passed, used = target(gpu, kind)
+    exchanged(gpu, library, source, used, True, imported_for=source, passed=passed)
 
 
 def export_unordered(gpu, library):
     """The control: with stream=-1 nobody waits."""
-    source, used, place = gpu.stream(), gpu.stream(), gpu.place()
-    array = library.make(OLD)
-    pointer = library.pointer(array)
-    with gpu.hold(source) as latch:
-        gpu.fill(source, pointer, NEW)
-        with library.using(source):
-            tensor = fastdl.from_dlpack(array, stream=source)
-        exported = tensor.__dlpack__(stream=-1, max_version=(1, 3))
-        look = gpu.look(used, pointer, place)
-        gpu.overtakes(look, latch)
-        assert look.value() == OLD
-    gpu.race()
-    gpu.finish(source)
-    del exported
+    source, used = gpu.stream(), gpu.stream()
+    exchanged(gpu, library, source, used, False, imported_for=source, passed=-1)
 
 
 def import_waits(gpu, library):
@@ -95,20 +93,8 @@ def import_waits(gpu, library):
 
 def import_unordered(gpu, library):
     """The control: an import with stream=-1, and what was made of it, wait for nothing."""
-    source, used, place = gpu.stream(), gpu.stream(), gpu.place()
-    array = library.make(OLD)
-    pointer = library.pointer(array)
-    with gpu.hold(source) as latch:
-        gpu.fill(source, pointer, NEW)
-        with library.using(source):
-            tensor = fastdl.from_dlpack(array, stream=-1)
-        exported = tensor.__dlpack__(stream=used, max_version=(1, 3))
-        look = gpu.look(used, pointer, place)
-        gpu.overtakes(look, latch)
-        assert look.value() == OLD
-    gpu.race()
-    gpu.finish(source)
-    del exported
+    source, used = gpu.stream(), gpu.stream()
+    exchanged(gpu, library, source, used, False, imported_for=-1, passed=used)
 
 
 def matrix(gpu, producer, consumer):

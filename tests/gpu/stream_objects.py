@@ -9,7 +9,8 @@ are seen there and with the wrong one the old.
 waits for a stream that is, which lets non-blocking streams pass.
 """
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 
 import fastdl
 from tests.gpu.backends import NEW, OLD, OTHER
@@ -30,27 +31,14 @@ def judge(gpu, mark, latch, ordered):
     (gpu.waits if ordered else gpu.overtakes)(mark, latch)
 
 
-def imported(gpu, library, number, passed, ordered):
-    """from_dlpack(stream=): the data is ready there."""
+def imported(gpu, library, number, passed, ordered, scoped=False):
+    """from_dlpack(stream=), or with it within use_stream(): the data is ready there."""
     source, place, array = gpu.stream(), gpu.place(), library.make(OLD)
+    scope = fastdl.use_stream(gpu.device, passed) if scoped else nullcontext()
     with gpu.hold(source) as latch:
         gpu.fill(source, library.pointer(array), NEW)
-        with library.using(source):
-            tensor = fastdl.from_dlpack(array, stream=passed)
-        look = gpu.look(number, library.pointer(array), place)
-        judge(gpu, look, latch, ordered)
-    assert look.value() == (NEW if ordered else OLD)
-    gpu.finish(source)
-    del tensor
-
-
-def used(gpu, library, number, passed, ordered):
-    """use_stream(): imports within it are ready there."""
-    source, place, array = gpu.stream(), gpu.place(), library.make(OLD)
-    with gpu.hold(source) as latch:
-        gpu.fill(source, library.pointer(array), NEW)
-        with library.using(source), fastdl.use_stream(gpu.device, passed):
-            tensor = fastdl.from_dlpack(array)
+        with library.using(source), scope:
+            tensor = fastdl.from_dlpack(array, stream=None if scoped else passed)
         look = gpu.look(number, library.pointer(array), place)
         judge(gpu, look, latch, ordered)
     assert look.value() == (NEW if ordered else OLD)
@@ -110,7 +98,7 @@ def copied(gpu, library, number, passed, ordered):
 
 USES = {
     "from_dlpack": imported,
-    "use_stream": used,
+    "use_stream": partial(imported, scoped=True),
     "record": recorded,
     "release": released,
     "to": copied,

@@ -10,8 +10,8 @@ Each is one mistake that a person could make. The files beside this one list the
 Several functions or tests are separated by spaces; `places.py` says what counts as one. A test is
 `streams` for all of tests/test_streams.py, `streams::test_x` to save time, or a path. What is to be
 replaced may have several lines, and there may be several such pairs; without `+` it is removed. It
-must occur exactly once in its function, so that it stays the mistake that its name says; who changes
-the function mends the table.
+must occur exactly once in its function, so that it stays the mistake that its name says; who
+changes the function mends the table.
 """
 
 import re

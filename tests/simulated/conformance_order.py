@@ -1,8 +1,6 @@
 """Checks of a driver: what waits for what. Something that holds a stream until it is told (`Latch`)
 is the work that is not over."""
 
-import ctypes
-
 from tests.simulated.conformance_driver import PATIENCE, Checks, Latch, about
 from tests.support.simulation import ADDRESS, LEGACY, PER_THREAD
 

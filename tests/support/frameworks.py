@@ -114,6 +114,18 @@ def current_stream(stream):
         hostile.set_stream(0, 0, False)
 
 
+@contextmanager
+def capturing(sim, stream, mode=GLOBAL, device=0):
+    """While a library captures a graph on a stream. The capture is intact at its end."""
+    with sim.device(device):
+        assert sim.begin_capture(stream, mode) == 0
+    try:
+        yield
+    finally:
+        with sim.device(device):
+            assert sim.end_capture(stream) == 0, "the capture was broken"
+
+
 def default(sim):
     return 1 if sim.kind == "cuda" else 0
 

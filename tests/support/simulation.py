@@ -31,8 +31,8 @@ GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2  # capture modes
 LEGACY, PER_THREAD = 1, 2  # stream handles of CUDA
 
 # p: a pointer or handle, P: where one is returned, a: an address of a device (64 bits on CUDA, a
-# pointer on HIP), q: 64 bits, i, u: int, z: size_t, A, I, U, Q, Z: where one is returned, s: a text,
-# c: one byte. All return an int, but for one of HIP's.
+# pointer on HIP), q: 64 bits, i, u: int, z: size_t, A, I, U, Q, Z: where one is returned, s: a
+# text, c: one byte. All return an int, but for one of HIP's.
 _CUDA = """
 cuDeviceGet Ii; cuDeviceGetName sii; cuDeviceGetAttribute Iii; cuGetErrorName iS
 cuDevicePrimaryCtxRetain Pi; cuDevicePrimaryCtxRelease_v2 i; cuDevicePrimaryCtxGetState iUI
