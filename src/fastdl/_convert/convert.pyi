@@ -1,6 +1,6 @@
 from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
-from typing import Any, Literal, Protocol, TypeVar, final, overload
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, final, overload
 
 import numpy.typing as npt
 from typing_extensions import CapsuleType
@@ -25,35 +25,21 @@ class _HasTensor(Protocol[_T_co]):
     @property
     def Tensor(self) -> type[_T_co]: ...
 
+_Module: TypeAlias = _HasNdarray[_T] | _HasArray[_T] | _HasTensor[_T]
+_NumPy: TypeAlias = Literal["numpy", "numpy.ndarray"]
+_Fastdl: TypeAlias = Literal["fastdl", "fastdl.Tensor"]
+_Device: TypeAlias = _DeviceLike | None
+_Copy: TypeAlias = bool | None
+
 @overload
 def convert(
     x: object,
-    like: _HasNdarray[_T],
+    like: _Module[_T],
     /,
     *,
-    device: _DeviceLike | None = None,
-    copy: bool | None = None,
-    stream: object = None,
-) -> _T: ...
-@overload
-def convert(
-    x: object,
-    like: _HasArray[_T],
-    /,
-    *,
-    device: _DeviceLike | None = None,
-    copy: bool | None = None,
-    stream: object = None,
-) -> _T: ...
-@overload
-def convert(
-    x: object,
-    like: _HasTensor[_T],
-    /,
-    *,
-    device: _DeviceLike | None = None,
-    copy: bool | None = None,
-    stream: object = None,
+    device: _Device = None,
+    copy: _Copy = None,
+    stream: Any = None,
 ) -> _T: ...
 @overload
 def convert(
@@ -61,59 +47,29 @@ def convert(
     like: ModuleType,
     /,
     *,
-    device: _DeviceLike | None = None,
-    copy: bool | None = None,
-    stream: object = None,
+    device: _Device = None,
+    copy: _Copy = None,
+    stream: Any = None,
 ) -> Any: ...
 @overload
 def convert(
-    x: object,
-    like: type[_T],
-    /,
-    *,
-    device: _DeviceLike | None = None,
-    copy: bool | None = None,
-    stream: object = None,
+    x: object, like: type[_T], /, *, device: _Device = None, copy: _Copy = None, stream: Any = None
 ) -> _T: ...
 @overload
 def convert(
-    x: object,
-    like: Literal["numpy", "numpy.ndarray"],
-    /,
-    *,
-    device: _DeviceLike | None = None,
-    copy: bool | None = None,
-    stream: object = None,
+    x: object, like: _NumPy, /, *, device: _Device = None, copy: _Copy = None, stream: Any = None
 ) -> npt.NDArray[Any]: ...
 @overload
 def convert(
-    x: object,
-    like: Literal["fastdl", "fastdl.Tensor"],
-    /,
-    *,
-    device: _DeviceLike | None = None,
-    copy: bool | None = None,
-    stream: object = None,
+    x: object, like: _Fastdl, /, *, device: _Device = None, copy: _Copy = None, stream: Any = None
 ) -> Tensor: ...
 @overload
 def convert(
-    x: object,
-    like: str,
-    /,
-    *,
-    device: _DeviceLike | None = None,
-    copy: bool | None = None,
-    stream: object = None,
+    x: object, like: str, /, *, device: _Device = None, copy: _Copy = None, stream: Any = None
 ) -> Any: ...
 @overload
 def convert(
-    x: object,
-    like: _T,
-    /,
-    *,
-    device: _DeviceLike | None = None,
-    copy: bool | None = None,
-    stream: object = None,
+    x: object, like: _T, /, *, device: _Device = None, copy: _Copy = None, stream: Any = None
 ) -> _T: ...
 
 # What follows is only for fastdl's own Python layer.
