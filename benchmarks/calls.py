@@ -131,6 +131,25 @@ def by_array_attributes(*arrays) -> tuple:
     )
 
 
+def by_jax_attributes(*arrays) -> tuple:
+    return tuple((x.dtype, x.shape, x.device, x.unsafe_buffer_pointer() % 16 == 0) for x in arrays)
+
+
+def by_views() -> dict[str, Callable]:
+    """What cuda.core's view says of the same, where it is installed (nothing needs a GPU)."""
+    try:
+        from cuda.core.utils import StridedMemoryView
+    except ImportError:
+        return {}
+    make = StridedMemoryView.from_any_interface
+
+    def by_view(*tensors) -> tuple:
+        views = [make(x, stream_ptr=-1) for x in tensors]
+        return tuple((v.dtype, v.shape, v.strides, v.device_id, v.ptr % 16 == 0) for v in views)
+
+    return {"cuda.core": by_view}
+
+
 def signatures(sources: list, attributes: Callable, **floors: Callable) -> Subjects:
     callees = {"fastdl": fastdl.signature, "attributes": attributes, **floors}
     c, python = functions(sources, callees)
@@ -145,11 +164,19 @@ def sign_torch() -> Subjects:
     tensors, direct = [torch_tensor() for _ in range(3)], load("direct")
     direct.use(table(tensors[0]))
     own = load("with_tvm_ffi").three
-    return signatures(tensors, by_attributes, **{"torch's table": direct.three, "tvm_ffi": own})
+    floors = {"torch's table": direct.three, "tvm_ffi": own}
+    return signatures(tensors, by_attributes, **floors, **by_views())
 
 
 def sign_numpy() -> Subjects:
-    return signatures([numpy_array()], by_array_attributes)
+    return signatures([numpy_array()], by_array_attributes, **by_views())
+
+
+def sign_jax() -> Subjects:
+    import jax.numpy as jnp
+
+    borrowing = {"fastdl_borrow": load("with_fastdl").one}
+    return signatures([jnp.asarray(numpy_array())], by_jax_attributes, **borrowing)
 
 
 # ---- a function of some tensors -------------------------------------------------------------
@@ -212,4 +239,5 @@ GROUPS = {
     "call_torch_3_held": lambda: call_torch(3, held=True),
     **{f"call_numpy_{n}": lambda n=n: call_numpy(n) for n in ARGUMENTS},
     "borrow_jax": borrow_jax,  # last: JAX starts threads
+    "sign_jax": sign_jax,
 }

@@ -51,6 +51,7 @@ RESULTS = (
 SIGNATURES = (
     Result("sign_torch", "signature(3 torch)", "torch's table", over_floor=1.3),
     Result("sign_numpy", "signature(ndarray)", "an empty call", nanoseconds=50),
+    Result("sign_jax", "signature(jax.Array)", "fastdl_borrow", over_floor=1.1),
 )
 
 #: What else is done with each source: subject -> what it is, in addition to fastdl_borrow.
@@ -106,9 +107,9 @@ def calling() -> list[Comparison]:
 
 
 def measured(c: Comparison, samples: Samples | str) -> bool:
-    """Whether the group has this subject: the caster needs fastdl/nanobind.h, and the header alone
-    is timed where it makes a difference."""
-    return isinstance(samples, str) or c.ours in samples[0]
+    """Whether the group has these subjects: the caster needs fastdl/nanobind.h, the header alone is
+    timed where it makes a difference, and not every peer has keys."""
+    return isinstance(samples, str) or all(name in samples[0] for name in (c.ours, c.peer))
 
 
 def rows(groups: dict[str, Samples | str], check: bool, slack: float) -> list[Row]:
@@ -139,9 +140,10 @@ def signing(
     r: Result, groups: dict[str, Samples | str], check: bool, slack: float
 ) -> Iterator[Row]:
     for prefix in VIEWS:
-        yield compare(
-            Comparison(r.group, r.what, "attributes", "an empty call", None), prefix, groups, slack
-        )
+        for peer in ("attributes", "cuda.core", "tvm_ffi"):
+            c = Comparison(r.group, r.what, peer, "an empty call", None)
+            if measured(c, groups[f"{prefix}/{r.group}"]):
+                yield compare(c, prefix, groups, slack)
     if r.over_floor is not None:
         yield compare(Comparison(r.group, r.what, r.floor, "", r.over_floor), "c", groups, slack)
     if r.nanoseconds is not None and not check:
