@@ -372,7 +372,7 @@ LIFETIMES = [
         "#define MAX_NESTED 100000000",
     ),
     mutant(
-        (DELETERS, RUNTIME),
+        "tests/test_reliability.py::test_exits",
         "a deleter attaches to an interpreter that has gone",
         "enter_python",
         "if (!Py_IsInitialized() || (interpreter_is_leaving() && !PyGILState_Check()))",
