@@ -43,11 +43,12 @@ macros = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION"), ("FASTDL_LINKED", "1
 if sanitizers := os.environ.get("FASTDL_SANITIZE"):
     flags += [f"-fsanitize={sanitizers}", "-fno-omit-frame-pointer", "-g1", "-O1"]
     flags += ["-fno-sanitize-recover=undefined"]
-    link_flags += [f"-fsanitize={sanitizers}"]
+    if "fuzzer" not in sanitizers:  # whose runtime is with atheris, and preloaded
+        link_flags += [f"-fsanitize={sanitizers}"]
 if sanitizers or sysconfig.get_config_var("Py_GIL_DISABLED"):
     macros += [("FDL_NO_SPARES", "1")]  # see block.h
 if os.environ.get("FASTDL_COVERAGE"):
-    flags += ["--coverage", "-O0"]
+    flags += ["--coverage", "-O0", "-fprofile-update=atomic"]  # threads count together
     link_flags += ["--coverage"]
 if os.environ.get("FASTDL_DEBUG"):
     flags += ["-UNDEBUG", "-O0", "-g"]

@@ -87,29 +87,6 @@ def test_d2_object_given_back_on_a_native_thread(form):
     assert sys.getrefcount(array) == before
 
 
-@pytest.mark.parametrize("kind", ["delete_at_exit", "delete_during_exit"])
-def test_d3_deleter_when_the_interpreter_is_gone(kind):
-    """Leaks on purpose: no abort, no hang. The memory may still be read."""
-    printed = run_isolated(f"""
-        import fastdl
-        from tests.support.build import extension
-        from tests.support.producers import Given
-        consumer = extension("consumer")
-        import numpy as np
-        held = []
-        for i in range(100):
-            source = np.arange(3.0) if i % 2 else Given().capsule()
-            tensor = fastdl.from_dlpack(source)
-            table = fastdl.exchange_api(fastdl.Tensor)
-            held.append(consumer.from_object(table, tensor))
-            held.append(consumer.take(tensor.__dlpack__()))
-            held.append(consumer.take(tensor[1:].__dlpack__(max_version=(1, 0))))
-        del tensor, source
-        consumer.{kind}(held)
-    """)
-    assert printed == ("deleted 300, interpreter alive: 0\n" if kind == "delete_at_exit" else "")
-
-
 @every_export
 @pytest.mark.parametrize("last", [True, False])
 def test_d4_deleter_while_an_exception_is_pending(form, last):
@@ -301,24 +278,6 @@ def test_d6_chain_in_a_child_that_was_forked_during_a_deleter(who):
             thread.join()
     """)
     assert printed == "released\n"
-
-
-@pytest.mark.parametrize("shared", [True, False], ids=["one block", "many blocks"])
-def test_d7_eight_threads_and_many_tensors(shared):
-    """As many deletions as tensors, whoever comes last."""
-    count = 4000
-    given = [Given() for _ in range(1 if shared else count)]
-    tensors = [fastdl.from_dlpack(one.capsule()) for one in given]
-    held = [
-        exports(tensors[i % len(tensors)], ("versioned", "legacy", "table")[i % 3])
-        for i in range(count)
-    ]
-    del tensors
-    for one in given:
-        one.assert_alive()
-    consumer.delete_on_threads(held, 8)
-    for one in given:
-        one.assert_released()
 
 
 def test_d7_threads_against_python():

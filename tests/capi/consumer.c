@@ -213,18 +213,20 @@ static void delete_batch(void *argument)
     PyThread_release_lock(b->done);
 }
 
-/* delete_on_threads(list of Held, threads): deleters run on native threads that Python has never
- * seen, all at once; returns when all have ended. */
+/* delete_on_threads(list of Held, threads, keep_gil=False): deleters run on native threads that
+ * Python has never seen, all at once; returns when all have ended. With keep_gil this thread waits
+ * with the GIL: a deleter that needs it waits for ever. */
 static PyObject *delete_on_threads(PyObject *self, PyObject *arguments)
 {
     PyObject *list;
-    int threads;
+    int threads, keep_gil = 0;
+    PyThreadState *state = NULL;
     Py_ssize_t n;
     void **managed;
     int *versioned;
     batch *batches;
     (void)self;
-    if (!PyArg_ParseTuple(arguments, "O!i", &PyList_Type, &list, &threads))
+    if (!PyArg_ParseTuple(arguments, "O!i|p", &PyList_Type, &list, &threads, &keep_gil))
         return NULL;
     n = PyList_GET_SIZE(list);
     managed = calloc((size_t)n + 1, sizeof(*managed));
@@ -249,10 +251,12 @@ static PyObject *delete_on_threads(PyObject *self, PyObject *arguments)
             return NULL;
         }
     }
-    Py_BEGIN_ALLOW_THREADS /* the deleters may need the GIL */
+    if (!keep_gil)
+        state = PyEval_SaveThread();
     for (int t = 0; t < threads; t++)
         PyThread_acquire_lock(batches[t].done, WAIT_LOCK);
-    Py_END_ALLOW_THREADS
+    if (state != NULL)
+        PyEval_RestoreThread(state);
     for (int t = 0; t < threads; t++) {
         PyThread_release_lock(batches[t].done);
         PyThread_free_lock(batches[t].done);

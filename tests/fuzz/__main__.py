@@ -1,72 +1,175 @@
-"""Fuzzers of the exchange: random inputs from a seed, each fuzzer in processes of its own.
+"""Coverage-guided fuzzers of the exchange, by atheris (libFuzzer for Python), with AddressSanitizer
+and UndefinedBehaviorSanitizer.
 
-    python -m tests.fuzz [NAME...] [--seconds 60] [--seed N] [--only N]
+    python -m tests.fuzz [NAME...] [--seconds 10] [--keep] [--write]
+    python -m tests.fuzz NAME --only HEX
+    python -m tests.fuzz --self-test
 
-A process takes a chunk of inputs, each made from its own number, so that a crash names the input;
---only N runs that one again. `seconds` are for each fuzzer. The status is 1 if one failed.
+Builds fastdl in a copy of the tree, by clang. Each fuzzer begins with the inputs of corpus.json,
+and goes on for so many seconds. --keep adds what reached something new, as little as does; --write
+stores what was done in docs/reliability.json. An input that fails is printed, and --only runs it
+again. The self-test plants defects, one at a time, and sees whether they are found. The status is
+1 if something was found, or if a planted defect was not.
 """
 
 import argparse
-import random
+import json
+import os
+import re
 import subprocess
 import sys
+import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
-from tests.support.build import ROOT, folder
+import atheris
 
-NAMES = ("descriptors", "descriptions", "views", "cycles", "interrupts")
-CHUNK = 10_000
+from tests.mutants.places import broken
+from tests.mutants.run import copy_tree
+from tests.mutants.table import MUTANTS
+
+NAMES = ("descriptors", "descriptions", "arrow", "views", "cycles", "interrupts")
+CORPUS = Path(__file__).with_name("corpus.json")
+SANITIZE = "address,undefined,fuzzer-no-link"
+LIMITS = ("-max_len=200", "-timeout=60", "-rss_limit_mb=4096", "-print_final_stats=1")
+SLICE = 300  # seconds after which a process gives way to another, which knows its inputs
+#: Mutants of tests/mutants, and the fuzzer that has to see them, within so many seconds.
+PLANTED = {
+    "more bytes than can be counted pass": "descriptors",
+    "memory above the last address is reached": "descriptors",
+    "elements that share bytes may have strides": "descriptors",
+    "column-major elements are restored in row-major order": "descriptions",
+    "a buffer that does not serve stays locked": "descriptions",
+}
+PATIENCE = 120
 
 
-def run_chunk(name: str, first: int, seconds: float) -> tuple[int, str]:
-    """Inputs from number `first` on in a process: how many it did, and what went wrong."""
-    command = [sys.executable, "-X", "faulthandler", "-m", "tests.fuzz.worker"]
-    arguments = [name, str(first), str(first + CHUNK), str(seconds)]
-    done = subprocess.run(command + arguments, cwd=ROOT, capture_output=True, text=True)
-    numbers = [line for line in done.stdout.splitlines() if line.isdigit()]
-    last = int(numbers[-1]) if numbers else first
-    if done.returncode == 0:
-        return last - first, ""
-    return last - first, f"input {last} (status {done.returncode}):\n{done.stderr[-3000:]}"
+class Fuzzed(tempfile.TemporaryDirectory):
+    """A copy of the tree, built for the fuzzers; with a folder of inputs for each."""
+
+    def __enter__(self) -> "Fuzzed":
+        self.path = Path(super().__enter__()) / "tree"
+        copy_tree(self.path)
+        self.build()
+        for name, inputs in json.loads(CORPUS.read_text()).items():
+            (self.path / "corpus" / name).mkdir(parents=True)
+            for i, text in enumerate(inputs):
+                (self.path / "corpus" / name / str(i)).write_bytes(bytes.fromhex(text))
+        return self
+
+    def build(self) -> None:
+        command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+        own = {"CC": "clang", "CXX": "clang++", "FASTDL_SANITIZE": SANITIZE}
+        done = subprocess.run(
+            command, cwd=self.path, env={**os.environ, **own}, capture_output=True, text=True
+        )
+        if done.returncode != 0:
+            sys.exit(f"the build failed:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+
+    def worker(self, name: str, *options: str) -> subprocess.CompletedProcess:
+        command = [sys.executable, "-X", "faulthandler", "-m", "tests.fuzz.worker", name]
+        runtime = Path(atheris.path(), "asan_with_fuzzer.so")
+        environment = {
+            **os.environ,
+            "LD_PRELOAD": str(runtime),
+            "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
+            "PYTHONMALLOC": "malloc",
+            "PYTHONPATH": str(self.path / "src"),
+            "FASTDL_TEST_BUILD": str(self.path.parent),
+        }
+        return subprocess.run(
+            [*command, *LIMITS, *options],
+            cwd=self.path, env=environment, capture_output=True, text=True, errors="replace",
+        )  # fmt: skip
+
+    def fuzz(self, name: str, seconds: float) -> tuple[int, str]:
+        """How many inputs a fuzzer ran, and what it found."""
+        end, done = time.monotonic() + seconds, 0
+        found = self.path / f"found-{name}-"
+        while (left := end - time.monotonic()) > 0 or not done:
+            limit = f"-max_total_time={max(1, min(left, SLICE)):.0f}"
+            ended = self.worker(name, limit, f"-artifact_prefix={found}", f"corpus/{name}")
+            executed = re.search(r"number_of_executed_units: (\d+)", ended.stderr)
+            done += int(executed[1]) if executed else 0
+            if ended.returncode != 0:
+                inputs = [path.read_bytes().hex() for path in found.parent.glob(f"{found.name}*")]
+                again = "".join(
+                    f"again: python -m tests.fuzz {name} --only {i or '-'}\n" for i in inputs
+                )
+                said = [
+                    line for line in (ended.stdout + ended.stderr).splitlines() if line[:1] != "#"
+                ]
+                return done, f"status {ended.returncode}\n" + "\n".join(said[-60:]) + f"\n{again}"
+        return done, ""
+
+    def keep(self, name: str) -> list[str]:
+        """The inputs of a fuzzer, without those that reach nothing more than the others."""
+        merged = self.path / "merged" / name
+        merged.mkdir(parents=True)
+        self.worker(name, "-merge=1", str(merged), f"corpus/{name}")
+        return sorted(
+            (path.read_bytes().hex() for path in merged.iterdir()), key=lambda i: (len(i), i)
+        )
 
 
-def fuzz(name: str, seed: int, seconds: float) -> bool:
-    """Runs one fuzzer; False if it found something."""
-    end, done, first = time.monotonic() + seconds, 0, seed
-    while (left := end - time.monotonic()) > 0 or done == 0:
-        count, failure = run_chunk(name, first, max(left, 1))
-        done += count
-        if failure:
-            print(f"{name}: FAILED after {done} inputs, {failure}")
-            print(f"again: python -m tests.fuzz {name} --only {failure.split()[1]}", flush=True)
-            return False
-        first += CHUNK
-    print(f"{name}: {done} inputs, nothing found", flush=True)
-    return True
+def self_test(tree: Fuzzed) -> int:
+    missed = 0
+    for wanted, name in PLANTED.items():
+        (mutant,) = [mutant for mutant in MUTANTS if mutant.name == wanted]
+        file, text = broken(mutant.functions, mutant.changes)
+        source = tree.path / file
+        whole = source.read_text()
+        source.write_text(text)
+        tree.build()
+        start = time.monotonic()
+        done, failure = tree.fuzz(name, PATIENCE)
+        source.write_text(whole)
+        missed += not failure
+        result = "found" if failure else "NOT FOUND"
+        print(
+            f"{wanted}: {result} by {name} after {done} inputs, {time.monotonic() - start:.0f} s",
+            flush=True,
+        )
+    return missed
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
-    parser.add_argument("--seconds", type=float, default=12, help="for each fuzzer")
-    parser.add_argument("--seed", type=int, help="the number of the first input")
-    parser.add_argument("--only", type=int, help="the number of one input, run in this process")
+    parser.add_argument("--seconds", type=float, default=10, help="for each fuzzer")
+    parser.add_argument("--only", metavar="HEX", help="an input, run by itself; - for none")
+    parser.add_argument("--keep", action="store_true", help="what was found in corpus.json")
+    parser.add_argument("--write", action="store_true", help="to docs/reliability.json")
+    parser.add_argument("--self-test", action="store_true", help="defects that are to be found")
     options = parser.parse_args()
     names = options.names or NAMES
     if not {*names} <= {*NAMES}:
         parser.error(f"expected names from {', '.join(NAMES)}")
-    if options.only is not None:
-        from tests.fuzz import worker
+    with Fuzzed() as tree:
+        if options.self_test:
+            return min(self_test(tree), 1)
+        if options.only:
+            for name in names:
+                (tree.path / "input").write_bytes(bytes.fromhex(options.only.strip("-")))
+                print(tree.worker(name, "input").stderr)
+            return 0
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            results = dict(
+                zip(names, pool.map(lambda n: tree.fuzz(n, options.seconds), names), strict=True)
+            )
+        for name, (done, failure) in results.items():
+            print(f"{name}: {failure or 'nothing found'}, {done} inputs", flush=True)
+        failed = any(failure for _, failure in results.values())
+        if options.keep and not failed:
+            corpus = {**json.loads(CORPUS.read_text()), **{name: tree.keep(name) for name in names}}
+            CORPUS.write_text(json.dumps(corpus, indent=0) + "\n")
+        if options.write and not failed:
+            from tests.reliability.record import store
 
-        for name in names:
-            worker.FUZZERS[name](random.Random(options.only))
-        return 0
-    seed = random.randrange(10**9) if options.seed is None else options.seed
-    print(f"seed {seed}", flush=True)
-    folder()  # in which all processes find what the first has compiled
-    found = [name for name in names if not fuzz(name, seed, options.seconds)]
-    return 1 if found else 0
+            store("fuzz", {name: [done, options.seconds] for name, (done, _) in results.items()})
+    return int(failed)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main())

@@ -1,427 +1,59 @@
-"""The fuzzers: each is a function of a random.Random, whose seed is the number of the input, and
-raises if fastdl did what it must not. Run by __main__.py, in processes that may crash."""
+"""One fuzzer in a process: an input is the bytes that its random numbers are made of, which
+libFuzzer changes in such a way that they reach code that no input before them did.
 
-import array
-import contextlib
-import faulthandler
+    python -m tests.fuzz.worker NAME [OPTION OF LIBFUZZER...] [FOLDER OF INPUTS...]
+
+For a fastdl that was built as __main__.py does it, which runs this."""
+
 import gc
-import math
-import mmap
-import pickle
 import random
 import sys
-import time
 
-import numpy as np
+import atheris
 
-import fastdl
-from fastdl._protocol import consumer
-from tests.support import producers
-from tests.support.interrupts import Index, chatty, interrupted, outcome
-from tests.support.producers import Given, Lending, Producer, Tabled, hostile
+with atheris.instrument_imports(include=["fastdl"]):
+    import fastdl  # noqa: F401
+    from tests.fuzz.targets import FUZZERS
 
-HANGS = 30  # seconds of one input
-
-SIZES = (0, 1, 2, 3, 5, -1, 2**31, 2**62, 2**63 - 1, -(2**63))
-NUMBERS = (*SIZES, 2**63, 2**64, 2**70, True, 2.5, None, "a", b"<f4", (), [3], np.array([1, 2]))
-
-FAULTS = ("shape", "strides", "ndim", "dtype", "byte_offset", "device", "version")
-KINDS = tuple(producers.KINDS.values())
-OLDER = (producers.OldProducer, producers.BareProducer)  # their capsules have no version
+PATTERN = bytes(i * 37 % 256 for i in range(256))
 
 
-def use(tensor) -> None:
-    """Reads all that a tensor says, and its elements if they are few."""
-    repr(tensor)
-    assert 0 <= tensor.ndim <= 64
-    assert len(tensor.shape) == len(tensor.strides) == tensor.ndim
-    assert tensor.nbytes >= 0
-    if not tensor.device.is_host or tensor.size > 10_000:
-        return
-    has_few_lists = math.prod(filter(None, tensor.shape)) <= 10_000  # (2**31, 0) has many
-    reads = (fastdl.Tensor.numpy, fastdl.Tensor.tobytes, memoryview)
-    for read in (*reads, fastdl.Tensor.tolist) if has_few_lists else reads:
-        try:
-            read(tensor)
-        except (BufferError, TypeError):
-            continue
-        except (ValueError, MemoryError):  # of sizes that are too large, without elements
-            assert tensor.size == 0
-            return
-    if has_few_lists and tensor.dtype.format is not None and tensor.ndim <= 32:
-        np.testing.assert_array_equal(np.array(tensor.tolist()).ravel(), tensor.numpy().ravel())
-        assert tensor.numpy().flags.writeable == (not tensor.readonly)
+class Guided(random.Random):
+    """Draws the bytes of an input, as few as do, and zeros when they are used up."""
+
+    def __new__(cls, data: bytes):
+        return super().__new__(cls)
+
+    def __init__(self, data: bytes):
+        self.left = iter(data)
+
+    def _randbelow(self, n: int) -> int:
+        size = ((n - 1).bit_length() + 7) // 8
+        return int.from_bytes(bytes(next(self.left, 0) for _ in range(size)), "little") % n
+
+    def random(self) -> float:
+        return self._randbelow(256) / 256
+
+    def getrandbits(self, k: int) -> int:
+        return self._randbelow(1 << k)
+
+    def randbytes(self, n: int) -> bytes:
+        return (PATTERN * (n // 256 + 1))[:n]  # elements, whose values change nothing
 
 
-# ---- managed tensors: in memory that holds their elements, or refused -----------------------
-
-
-def descriptors(rng: random.Random) -> None:
-    """Fields of a managed tensor, by capsules, producers of each generation, and tables."""
-    memory = bytearray(rng.randbytes(4096))
-    ndim = rng.choice((0, 1, 1, 2, 2, 3, 5, 64))
-    fields = {
-        "memory": memory,
-        "shape": tuple(rng.choice((0, 1, 2, 3)) if ndim < 6 else 1 for _ in range(ndim)),
-        "dtype": rng.choice(((0, 8, 1), (2, 32, 1), (1, 16, 2), (6, 8, 1), (5, 64, 1), (0, 4, 1))),
-        "flags": rng.choice((0, 0, 1, 2, 4, 5, 2**40)),
-    }
-    if rng.random() < 0.5:
-        fields["strides"] = tuple(rng.choice((0, 1, 2, 4, 8)) for _ in range(ndim))
-    faults = set()
-    for _ in range(rng.choice((0, 1, 1, 2))):  # what makes it malformed
-        fault = rng.choice(FAULTS)
-        faults.add(fault)
-        fields[fault] = {
-            "shape": tuple(rng.choice((0, 1, 2, -1, 2**40, 2**62)) for _ in range(ndim)),
-            "strides": tuple(rng.choice((-1, 2**61, -(2**61), 2**62)) for _ in range(ndim)),
-            "ndim": rng.choice((-1, 65, 2**31 - 1, -(2**31))),
-            "dtype": (rng.randrange(25), rng.choice((0, 1, 3, 4, 7, 8, 64, 255)), rng.randrange(4)),
-            "byte_offset": rng.choice((2**64 - 1, 2**63)),
-            "device": (rng.choice((0, -1, 4, 99)), 0),
-            "version": (rng.choice((0, 2, 9)), 0),
-        }[fault]
-    if faults & {"shape", "strides", "dtype", "byte_offset"}:
-        fields["device"] = (4, 0)  # perhaps consistent, but of memory that is not there
-    versioned = rng.random() < 0.7
-    kind = rng.choice((None, *KINDS)) if versioned else rng.choice((None, *KINDS[:3]))
-    if not versioned:
-        fields.pop("flags"), fields.pop("version", None)
-    given = Given(versioned=versioned, **fields)
-    enter = rng.choice((fastdl.from_dlpack, consumer.from_dlpack, fastdl.asarray))
-    try:
-        tensor = enter(given.capsule() if kind is None else kind(given))
-    except (BufferError, MemoryError):
-        tensor = None
-    described = {key: value for key, value in fields.items() if key != "memory"}
-    may_have_strides = fields["dtype"][1] >= 8 or "strides" not in fields
-    assert tensor is not None or faults or not may_have_strides, described
-    if tensor is not None:
-        assert given.deleted == 0
-        assert tensor.shape == fields["shape"], described
-        assert is_possible(fields, hostile.address(memory)), described
-        use(tensor)
-        assert given.deleted == 0
-        tensor = None
-    assert given.deleted == given.handed or kind is Lending, (given.deleted, given.handed)
-
-
-def is_possible(fields: dict, data: int) -> bool:
-    """Whether the elements of a managed tensor at `data` are in a space of 64 bits, and its sizes
-    are numbers of 64 bits with a sign."""
-    _, bits, lanes = fields["dtype"]
-    device, _ = fields.get("device", (1, 0))
-    shape, offset = fields["shape"], fields.get("byte_offset", 0)
-    size = math.prod(shape)
-    if min(shape, default=0) < 0 or fields.get("ndim", 0) or device <= 0 or not (bits and lanes):
-        return False
-    if size == 0:
-        return True
-    strides = fields.get("strides") or [math.prod(shape[i + 1 :]) for i in range(len(shape))]
-    ends = [(length - 1) * stride for length, stride in zip(shape, strides, strict=True)]
-    low, high = sum(end for end in ends if end < 0), sum(end for end in ends if end > 0) + 1
-    item = bits * lanes  # a packed tensor has no gaps: its last byte is not filled
-    first = (0 if device == 4 else data) + offset  # memory of OpenCL is a handle
-    return (
-        low * item // 8 >= -(2**63)
-        and max(size, high) * item < 2**66
-        and first + low * item // 8 >= 0
-        and first + (high * item + 7) // 8 <= 2**64
-    )
-
-
-# ---- array interfaces, buffers, pickles, headers --------------------------------------------
-
-
-class Interface:
-    pass
-
-
-def interface(rng: random.Random):
-    source = np.arange(24.0).reshape(rng.choice(((24,), (2, 12), (2, 3, 4))))
-    entries = dict(source.__array_interface__)
-    if rng.random() < 0.6:
-        buffers = (bytearray(192), bytes(192), b"", memoryview(bytearray(192))[::2], released())
-        entries["data"] = rng.choice(buffers)
-    for _ in range(rng.choice((0, 1, 2))):
-        key = rng.choice(("shape", "strides", "typestr", "version", "mask", "offset", "data"))
-        value = rng.choice(NUMBERS)
-        if key in ("shape", "strides") and rng.random() < 0.8:
-            value = tuple(rng.choice(NUMBERS) for _ in range(rng.choice((0, 1, 2, 65))))
-        if key == "data" and rng.random() < 0.5:
-            value = (rng.choice((0, -1, 2.5, 2**64, None)), rng.choice(NUMBERS))
-        entries[key] = value
-    if isinstance(entries["data"], tuple) and {"shape", "strides", "typestr"} & changed(
-        entries, source
-    ):
-        entries["data"] = bytearray(192)  # an address may be believed
-    one = Interface()
-    one.__array_interface__ = entries
-    one.keep = source
-    return one
-
-
-def changed(entries: dict, source: np.ndarray) -> set:
-    same = source.__array_interface__
-    return {key for key, value in entries.items() if key not in same or value is not same[key]}
-
-
-def released():
-    view = memoryview(b"abc")
-    view.release()
-    return view
-
-
-def closed():
-    memory = mmap.mmap(-1, 8)
-    memory.close()
-    return memory
-
-
-def descriptions(rng: random.Random) -> None:
-    """What an array interface, a buffer, a pickle or a header describes: a tensor, or the right
-    error."""
-    kind = rng.randrange(4)
-    if kind == 0:
-        source = interface(rng)
-        with contextlib.suppress(BufferError, MemoryError):
-            use(fastdl.asarray(source))
-    elif kind == 1:
-        forms = "bBhHiIqQfd?c"
-        view = memoryview(bytearray(rng.randbytes(48))).cast(rng.choice(forms))
-        slow = view[:: rng.choice((1, 2, -1, -3))]
-        source = rng.choice((view, slow, released(), closed(), array.array("d", [1, 2])))
-        with contextlib.suppress(BufferError):
-            use(fastdl.asarray(source))
-    elif kind == 2:
-        header = bytearray(fastdl.encode(np.zeros((2, 3), "f4"))[0])
-        for _ in range(rng.choice((0, 1, 2, 3))):
-            header[rng.randrange(len(header))] = rng.choice((0, 1, 2, 4, 64, 127, 255))
-        del header[rng.choice((len(header), len(header), rng.randrange(len(header)))) :]
-        with contextlib.suppress(ValueError):
-            use(fastdl.decode(header, bytearray(rng.choice((0, 23, 24, 96)))))
-    else:
-        arguments = [bytearray(96), (2, 32, 1), (2, 3), rng.choice("CF"), False]
-        for _ in range(rng.choice((0, 1, 2))):
-            place = rng.randrange(5)
-            value = rng.choice(NUMBERS[:-1])
-            if place in (1, 2) and rng.random() < 0.8:
-                value = tuple(rng.choice(NUMBERS[:-1]) for _ in range(rng.choice((1, 2, 3, 65))))
-            arguments[place] = value
-        try:
-            tensor = fastdl._unpickle(*arguments)
-        except (TypeError, ValueError, BufferError):
-            return
-        assert tensor.shape == arguments[2], arguments
-        assert all(type(size) is int for size in arguments[2]), arguments
-        assert tensor.dtype.__dlpack_data_type__() == arguments[1], arguments
-        use(tensor)
-
-
-# ---- views ----------------------------------------------------------------------------------
-
-
-def views(rng: random.Random) -> None:
-    """A sequence of views, beside the same of NumPy, with exports, copies and converts between."""
-    shape = tuple(rng.randrange(0 if rng.random() < 0.1 else 1, 6) for _ in range(rng.randrange(5)))
-    expected = np.arange(int(np.prod(shape)), dtype=rng.choice(("i1", "u2", "f4", "f8", "c16")))
-    expected = expected.reshape(shape)
-    expected.flags.writeable = rng.random() < 0.5
-    tensor = fastdl.from_dlpack(expected)
-    for _ in range(rng.randrange(1, 9)):
-        expected, tensor = step(rng, expected, tensor)
-        assert tensor.shape == expected.shape
-        assert tensor.readonly == (not expected.flags.writeable)
-        np.testing.assert_array_equal(tensor.numpy(), expected)
-        assert tensor.numpy().flags.writeable == expected.flags.writeable
-        assert tensor.tolist() == expected.tolist()
-        if expected.size:
-            assert tensor.data_ptr == expected.__array_interface__["data"][0]
-
-
-def step(rng: random.Random, expected, tensor):
-    def a_slice():
-        ends = [rng.choice((None, *range(-6, 7))) for _ in range(2)]
-        return slice(*ends, rng.choice((None, 1, 2, -1, -2, 3)))
-
-    kind = rng.randrange(8)
-    if kind < 3:
-        key = tuple(
-            rng.choice((None, Ellipsis)) if rng.random() < 0.2 else
-            rng.randrange(-6, 6) if rng.random() < 0.25 else a_slice()
-            for _ in range(rng.randrange(expected.ndim + 2))
-        )  # fmt: skip
-        try:
-            array = expected[key]
-        except IndexError:
-            try:
-                tensor[key]
-            except IndexError:
-                return expected, tensor
-            raise AssertionError(f"no IndexError for {key}") from None
-        if isinstance(array, np.ndarray):
-            return array, tensor[key]
-        return expected, tensor
-    if kind == 3:
-        axes = rng.sample(range(expected.ndim), expected.ndim)
-        return expected.transpose(axes), tensor.permute(*axes)
-    if kind == 4 and expected.size:
-        compact = expected.flags.c_contiguous
-        shape = (-1,) if rng.random() < 0.5 else (*expected.shape[::-1],)
-        return (expected.reshape(shape), tensor.reshape(shape)) if compact else (expected, tensor)
-    if kind == 5:
-        twin = fastdl.from_dlpack(tensor.__dlpack__(max_version=(1, 0)))
-        return expected, twin
-    if kind == 6:
-        copy = tensor.copy()
-        return copy.numpy(), copy
-    array = fastdl.convert(tensor, np.ndarray)
-    return array, fastdl.from_dlpack(array)
-
-
-# ---- cycles ---------------------------------------------------------------------------------
-
-
-class Node:
-    """Keeps what it is given, and can be part of a cycle."""
-
-    def __init__(self):
-        self.kept = []
-
-    def method(self):
-        return self.kept
-
-
-class Holding(np.ndarray):
-    """An array that can be part of a cycle."""
-
-
-class Bytes(bytearray):
-    """A buffer that can."""
-
-
-def cycles(rng: random.Random) -> None:
-    """A graph of objects and Tensors on them, dropped and collected in part: what is left reads as
-    before, and what is found in what was collected is safe to read."""
-    nodes = [Node() for _ in range(rng.randrange(1, 4))]
-    tensors = []
-    for _ in range(rng.randrange(1, 6)):
-        node = rng.choice(nodes)
-        kind = rng.randrange(4)
-        if kind == 0:
-            owner = np.arange(8.0).view(Holding)
-        elif kind == 1:
-            owner = Bytes(np.arange(8.0).tobytes())
-        elif kind == 2:
-            owner = memoryview(Bytes(np.arange(8.0).tobytes())).cast("d")
-        else:
-            owner = Producer(Given(memory=array.array("d", range(8)), dtype=(2, 64, 1), shape=(8,)))
-        tensor = fastdl.asarray(owner)
-        if tensor.dtype != "float64":
-            tensor = tensor.view("float64")
-        for part in (owner, tensor, node.method):
-            if rng.random() < 0.7:
-                node.kept.append(part)
-        if isinstance(owner, Holding | Bytes | Producer):
-            owner.node = node
-        if rng.random() < 0.5:
-            node.kept.append(tensor[rng.randrange(8) :])
-        if rng.random() < 0.3:
-            node.kept.append(np.from_dlpack(tensor) if not tensor.readonly else tensor.numpy())
-        if rng.random() < 0.4:
-            tensors.append(tensor)
-    rng.choice(nodes).kept.append(nodes)
-    del node, owner, tensor, nodes, part
-    gc.collect(rng.randrange(3))
-    for tensor in tensors:
-        assert tensor.tolist() == [float(i) for i in range(8)]
-    tensors.clear()
-    gc.collect()
-
-
-# ---- interrupts -----------------------------------------------------------------------------
-
-ENTRIES = (
-    *(fastdl.from_dlpack, consumer.from_dlpack, fastdl.asarray),
-    lambda producer: fastdl.from_dlpack(producer, device="cpu"),
-    lambda producer: fastdl.from_dlpack(producer, copy=True),
-    lambda producer: fastdl.from_dlpack(fastdl.convert(producer, np.ndarray)),
-)
-STEPS = (
-    lambda tensor: tensor[Index(1) :],
-    lambda tensor: tensor.reshape([Index(-1)]),
-    lambda tensor: tensor.expand((Index(2), *tensor.shape)),
-    lambda tensor: tensor.view("int32"),
-    lambda tensor: tensor.to("cpu"),
-    lambda tensor: tensor.copy(),
-    lambda tensor: fastdl.from_dlpack(tensor.numpy()),
-    lambda tensor: fastdl.from_dlpack(tensor.__dlpack__(max_version=(Index(1), Index(0)))),
-    lambda tensor: fastdl.asarray(fastdl.convert(tensor, np.ndarray)),
-    lambda tensor: pickle.loads(pickle.dumps(tensor, 5)),
-)
-
-
-def refuse(producer):
-    raise ValueError
-
-
-def interrupts(rng: random.Random) -> None:
-    """An interrupt at a point of an exchange, and of what follows, comes out as it is, lets go of
-    every managed tensor, and does not change what the exchange does the next time."""
-    kind = rng.choice(KINDS)
-    fields = {"versioned": kind not in OLDER or rng.random() < 0.5}
-    if rng.random() < 0.2:
-        fields["shape"] = (2, -1)
-    options = {}
-    if rng.random() < 0.3:
-        options = {"mode": "raise"} if issubclass(kind, Tabled) else {"act": refuse}
-    enter, steps = rng.choice(ENTRIES), rng.choices(STEPS, k=rng.randrange(4))
-    looks_in_python = rng.random() < 0.5
-    givens = []
-
-    def maker():
-        """Makes producers of a type of which fastdl knows nothing."""
-        made = chatty(kind) if looks_in_python else type(kind.__name__, (kind,), {})
-
-        def make():
-            givens.append(Given(**fields))
-            return made(givens[-1], **options)
-
-        return make
-
-    def operate(producer):
-        tensor = enter(producer)
-        for step in steps:
-            tensor = step(tensor)
-        return tensor
-
-    expected = outcome(maker(), operate)
-    make = maker()
-    interrupted(rng.randrange(1, 2 ** rng.randrange(1, 9)), make, operate)
-    assert outcome(make, operate) == expected
-    gc.collect()
-    for given in givens:
-        assert given.deleted == given.handed or kind is Lending, (given.deleted, given.handed)
-
-
-FUZZERS = {f.__name__: f for f in (descriptors, descriptions, views, cycles, interrupts)}
-
-
-def main(name: str, first: int, last: int, seconds: float) -> None:
-    end = time.monotonic() + seconds
+def main(name: str, *options: str) -> None:
     unraisable = []
     sys.unraisablehook = unraisable.append
+
+    def one(data: bytes) -> None:
+        FUZZERS[name](Guided(data))
+        assert not unraisable, unraisable
+
     gc.collect()
     gc.freeze()  # what was imported, so that collecting an input takes no longer than it
-    for number in range(first, last):
-        if time.monotonic() > end:
-            break
-        print(number, flush=True)  # before it can crash
-        faulthandler.dump_traceback_later(HANGS, exit=True)
-        FUZZERS[name](random.Random(number))
-        assert not unraisable, unraisable
-    faulthandler.cancel_dump_traceback_later()
+    atheris.Setup([name, *options], one)
+    atheris.Fuzz()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))
+    main(*sys.argv[1:])

@@ -89,9 +89,13 @@ def compile_source(source, output, *more_flags):
     if sanitizers := os.environ.get("FASTDL_SANITIZE"):
         # Not optimised, with line numbers alone: half the time, which is minutes for the casters.
         command += [f"-fsanitize={sanitizers}", "-fno-omit-frame-pointer", "-O0", "-g1"]
+    if os.environ.get("FASTDL_COVERAGE"):
+        command += ["--coverage", "-O0", "-fprofile-update=atomic"]
     if sys.platform == "darwin":
         command += ["-undefined", "dynamic_lookup"]
-    libraries = ["-ldl", *(["-lstdc++"] if sanitizers and not standard else [])]  # calls of its own
+    # What is not optimised, or sanitized, calls C++'s own library.
+    plain = sanitizers or os.environ.get("FASTDL_COVERAGE")
+    libraries = ["-ldl", *(["-lstdc++"] if plain and not standard else [])]
     run_compiler([*command, source, "-o", output, *libraries])
 
 
