@@ -116,6 +116,52 @@ def of_bindings() -> Iterator[str]:
     return machine("benchmarks.bindings", data["machine"], data["versions"])
 
 
+def stored(name: str) -> tuple[dict, Iterator[str]]:
+    """What `python -m benchmarks.NAME` has measured, and the sentence over it."""
+    data = json.loads((DOCS / f"{name}.json").read_text())
+    return data, machine(f"benchmarks.{name}", data["machine"], data["versions"])
+
+
+def moving() -> Iterator[str]:
+    """One kernel, bound by what people move from and by fastdl."""
+    data, run = stored("moving")
+    body = [
+        (
+            f"`{tool}`" if "/" in tool else tool,
+            f"{known['seconds']} s",
+            f"{known['bytes'] / 1000:.0f} kB",
+            *(cost(known[kind]) or "`TypeError`" for kind in ("torch tensors", "ndarrays")),
+        )
+        for tool, known in data["tools"].items()
+    ]
+    head = ("", "to compile", "module", "call with torch tensors", "with ndarrays")
+    yield from (*run, "", *table(head, body))
+
+
+def ports() -> Iterator[str]:
+    """The bindings of released extensions, before and after."""
+    data, run = stored("ports")
+    body = []
+    for name, known in data["ports"].items():
+        before, after = known["tests"]
+        body.append(
+            (
+                f"{name} {known['version']}: {known['tool']}",
+                "{} to {}".format(*known["lines"]),
+                after if after == before else f"{before}, then {after}",
+                known["call"],
+                *(was_and_is(*known[kind]) for kind in ("ndarray", "torch tensor")),
+            )
+        )
+    head = ("", "lines of code", "their tests, before and after", "call", "ndarray", "torch tensor")
+    yield from (*run, "", *table(head, body))
+
+
+def was_and_is(before: float | None, after: float, ratio: float | None = None) -> str:
+    was = "`TypeError`" if before is None else cost(before)
+    return f"{was} to {cost(after)}" + (f" ({ratio:.2f})" if ratio is not None else "")
+
+
 def exchanges(chosen: tuple[tuple[str, str, str], ...] = EXCHANGES) -> Iterator[str]:
     known = rows()
     body = [

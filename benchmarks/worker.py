@@ -80,6 +80,20 @@ def pairs(rounds: int) -> dict:
     return {name: interleave(subjects, rounds) for name, subjects in groups().items()}
 
 
+def moving(rounds: int) -> dict:
+    from benchmarks.moving import groups
+    from benchmarks.timing import interleave
+
+    return {name: interleave(subjects, rounds) for name, subjects in groups().items()}
+
+
+def ports(rounds: int, names: list[str]) -> dict:
+    from benchmarks.ports.calls import groups
+    from benchmarks.timing import interleave
+
+    return {name: interleave(subjects, rounds) for name, subjects in groups(names).items()}
+
+
 def memory(exchanges: int) -> dict:
     from benchmarks.memory import measure
 
@@ -87,6 +101,18 @@ def memory(exchanges: int) -> dict:
 
 
 if __name__ == "__main__":
-    jobs = (exchanges, conversions, calls, methods, copies, operators, bindings, pairs, memory)
+    jobs = (
+        exchanges,
+        conversions,
+        calls,
+        methods,
+        copies,
+        operators,
+        bindings,
+        pairs,
+        moving,
+        ports,
+        memory,
+    )
     job = {function.__name__: function for function in jobs}[sys.argv[1]]
     print(json.dumps(job(**json.loads(sys.argv[2]))))

@@ -7,93 +7,13 @@ import numpy as np
 import pytest
 
 import fastdl
-from tests.support.build import folder
 from tests.support.ctypes_dlpack import READ_ONLY, opened, strides_in
-from tests.support.cxx import binding
-
-SOURCE = """
-#define FASTDL_IMPLEMENTATION
-#include <fastdl/LIBRARY.h>
-#include <stdexcept>
-#include <vector>
-namespace py = LIBRARY;
-
-struct Matrix {
-    std::vector<double> values = std::vector<double>(6);
-    int what = 0;
-    virtual ~Matrix() = default;
-};
-struct Constant {
-    float values[2] = {1, 2};
-    int64_t shape[1] = {2};
-};
-
-void describe(const Matrix &x, fastdl::description &out)
-{
-    double *data = const_cast<double *>(x.values.data());
-    switch (x.what) {
-    case 0:
-        return out.set(data, {2, 3});
-    case 1:
-        return out.set(data, {3, 2}, {1, 3});
-    case 2:
-        throw std::runtime_error("a reason");
-    case 3:
-        throw std::bad_alloc();
-    case 4:
-        throw 5;
-    case 5:
-        PyErr_SetString(PyExc_LookupError, "gone");
-        return fastdl::detail::throw_error();
-    case 6:
-        return out.set(data, {2, 3}, {1});
-    case 7: {
-        int64_t many[70] = {};
-        return out.set(data, many, 70);
-    }
-    default:
-        out.set(data, {2, 3});
-        out->dl.device = {kDLCUDA, 1};
-    }
-}
-
-void describe_constant(const Constant &x, fastdl::description &out) noexcept
-{
-    out.set(x.values, {2});
-    out->dl.shape = const_cast<int64_t *>(x.shape);
-}
-
-struct Twice {};
-void describe_nothing(Twice &, fastdl::description &) {}
-
-MODULE_(NAME, m)
-{
-    fastdl::publish<&describe>(
-        py::class_<Matrix>(m, "Matrix").def(py::init<>()).READWRITE("what", &Matrix::what));
-    fastdl::publish<&describe_constant, FASTDL_LENDS>(
-        py::class_<Constant>(m, "Constant").def(py::init<>()));
-    py::class_<Twice> twice(m, "Twice");
-    m.def("publish", [twice](bool again) {
-        if (again)
-            fastdl::publish<&describe_nothing, FASTDL_LENDS>(twice);
-        else
-            fastdl::publish<&describe_nothing>(twice);
-    });
-}
-"""
+from tests.support.every_producer import bound
 
 
 @pytest.fixture(scope="module", params=["pybind11", "nanobind"])
 def api(request):
-    library = request.param
-    pytest.importorskip(library)
-    name = f"producers_{library}"
-    text = SOURCE.replace("LIBRARY", library).replace("NAME", name)
-    text = text.replace("MODULE_", "PYBIND11_MODULE" if library == "pybind11" else "NB_MODULE")
-    text = text.replace("READWRITE", "def_readwrite" if library == "pybind11" else "def_rw")
-    source = folder() / f"{name}.cpp"
-    source.write_text(text)
-    return binding(name, library, source)
+    return bound(request.param)
 
 
 def test_it_is_read(api):

@@ -3,7 +3,6 @@
 Its names are used in tests/capi/names.pyx, so the C compiler holds the types against the header.
 """
 
-import gc
 import importlib.util
 import re
 import sys
@@ -15,8 +14,10 @@ import pytest
 import fastdl
 from tests.examples.building import run
 from tests.support.build import ROOT, SOURCES, folder
+from tests.support.c_producers import given
 from tests.support.ctypes_dlpack import FakeProducer
 from tests.support.dlpack_h import enumerators
+from tests.support.every_producer import cythonized
 from tests.support.isolate import run_isolated
 from tests.support.producers import Given, Producer
 
@@ -104,25 +105,18 @@ def test_all_that_the_header_offers_is_declared():
     assert "dim SIZE(" in declared
 
 
-def test_producers(names):
-    for kind in (names.Vector, names.Other):
-        x = kind()
-        assert np.from_dlpack(x).tolist() == [0, 1, 2, 3]
-        tensor = fastdl.from_dlpack(x)
-        address = tensor.data_ptr
-        del x
-        gc.collect()
-        assert np.from_dlpack(tensor).tolist() == [0, 1, 2, 3]
-        assert kind().__dlpack_device__() == (1, 0)
-        assert address
-    assert names.Vector.__c_dlpack_exchange_api__ != names.Other.__c_dlpack_exchange_api__
-    x = names.Other()
-    x.spoil()
-    for export in (x.__dlpack__, lambda: fastdl.from_dlpack(x)):
+def test_a_description_that_raises():
+    """All else is asked of it, as of every producer, by test_producer.py."""
+
+    def fails(x):
+        raise LookupError("gone")
+
+    kind = cythonized().Given
+    for export in (kind.__dlpack__, fastdl.from_dlpack):
         with pytest.raises(LookupError, match="gone"):
-            export()
+            export(given(kind, np.ones(3), before=fails))
     with pytest.raises(TypeError):
-        names.Vector.__dlpack__(1)
+        kind.__dlpack__(1)
 
 
 def test_keys_of_launches(names):

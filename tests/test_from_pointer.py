@@ -216,15 +216,6 @@ def test_a_deleter_is_called_once_without_arguments():
     assert calls == [()]
 
 
-def test_on_a_thread_without_python():
-    tensor, calls = counted()
-    held = [consumer.take(tensor.__dlpack__(max_version=version)) for version in (None, (1, 0))]
-    del tensor
-    assert calls == []
-    consumer.delete_on_threads(held, 2)
-    assert calls == [()]
-
-
 def test_while_an_exception_is_pending(monkeypatch):
     """It stays as it is, though the deleter has one of its own, which goes to the hook."""
     caught = []
@@ -239,23 +230,6 @@ def test_while_an_exception_is_pending(monkeypatch):
     assert held.delete_while_raising() is True
     ((kind, error, name),) = caught
     assert (kind, str(error), name) == (LookupError, "from the deleter", deleter)
-
-
-@pytest.mark.parametrize("kind", ["delete_at_exit", "delete_during_exit"])
-def test_after_the_interpreter_has_gone(kind):
-    """Not called, and nothing crashes: the owner is leaked."""
-    printed = run_isolated(f"""
-        import fastdl
-        from tests.support.build import extension
-        from tests.test_from_pointer import ADDRESS, Owner
-        consumer = extension("consumer")
-        tensor = fastdl.from_pointer(
-            ADDRESS, 6, "int32", owner=Owner(), deleter=lambda: print("called", flush=True))
-        held = [consumer.take(tensor.__dlpack__())]
-        del tensor
-        consumer.{kind}(held)
-    """)
-    assert printed == ("deleted 1, interpreter alive: 0\n" if kind == "delete_at_exit" else "")
 
 
 def test_a_deleter_for_which_there_is_no_memory(monkeypatch):

@@ -1,23 +1,32 @@
-"""fastdl.Tensor as a producer: what `__dlpack__` answers to each argument."""
+"""What every producer that fastdl makes answers, in whatever language its author wrote; and what a
+fastdl.Tensor answers besides."""
 
-import functools
+import gc
+import sys
+import weakref
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import fastdl
-from tests.support.c_producers import WORLDS, given
 from tests.support.ctypes_dlpack import (
     CUDA_HOST,
     IS_COPIED,
     READ_ONLY,
     SUBBYTE_PADDED,
+    Managed,
+    Table,
+    address_in,
     capsule_of,
     name_of,
     opened,
     shape_in,
     strides_in,
 )
+from tests.support.every_producer import PRODUCERS, bound, consumer, ways_to_hold
+from tests.support.isolate import run_isolated
+from tests.support.threads import together
 
 
 @pytest.fixture
@@ -36,25 +45,96 @@ def readonly(array):
     return fastdl.from_dlpack(array)
 
 
-# What must follow the same rules: types in C, with the package and without it.
-PRODUCERS = {
-    "fastdl.Tensor": fastdl.from_dlpack,
-    **{
-        f"a type in C, {name}": functools.partial(given, api.Lending)
-        for name, api in WORLDS.items()
-    },
-}
+@pytest.fixture(params=PRODUCERS)
+def produce(request):
+    """From an array to a producer on its memory, which keeps it."""
+    return PRODUCERS[request.param]()
 
 
-@pytest.fixture(params=PRODUCERS.values(), ids=PRODUCERS)
-def exporter(request, array):
-    return request.param(array)
+@pytest.fixture
+def exporter(produce, array):
+    return produce(array)
 
 
-@pytest.fixture(params=PRODUCERS.values(), ids=PRODUCERS)
-def readonly_exporter(request, array):
+@pytest.fixture
+def readonly_exporter(produce, array):
     array.flags.writeable = False
-    return request.param(array)
+    return produce(array)
+
+
+# ---- what consumers get ---------------------------------------------------------------------
+
+
+def test_every_way_to_read_it(produce, array):
+    for view in (array, array[:, ::-2], array.T, array[:0], array[0, :1].reshape(())):
+        x = produce(view)
+        assert fastdl.from_dlpack(x).tolist() == view.tolist()
+        assert fastdl.from_dlpack(x.__dlpack__()).tolist() == view.tolist()
+        assert fastdl.from_dlpack(x.__dlpack__(max_version=(1, 3))).tolist() == view.tolist()
+        result = np.from_dlpack(x)
+        assert result.tolist() == view.tolist()
+        assert result.size == 0 or np.shares_memory(result, array)
+        result = np.from_dlpack(x, copy=True)
+        assert result.tolist() == view.tolist()
+        assert not np.shares_memory(result, array)
+    assert x.__dlpack_device__() == (1, 0)
+    assert x.__dlpack_info__() == 130
+
+
+def test_a_table_that_is_native(exporter):
+    kind = type(exporter)
+    table = Table.from_address(address_in(kind.__dlpack_c_exchange_api__))
+    assert (table.version.major, table.version.minor) == (1, 3)
+    assert address_in(fastdl.exchange_api(kind)) == address_in(kind.__dlpack_c_exchange_api__)
+    held = consumer.from_object(kind.__dlpack_c_exchange_api__, exporter)
+    fields = held.fields()
+    assert fields["shape"] == (2, 3)
+    assert fields["strides"] == (3, 1)
+    held.delete()
+
+
+def by_torch(x):
+    import torch
+
+    return torch.from_dlpack(x)
+
+
+def by_jax(x):
+    import jax
+
+    return jax.dlpack.from_dlpack(x)
+
+
+def by_tvm_ffi(x):
+    import tvm_ffi
+
+    return fastdl.from_dlpack(tvm_ffi.from_dlpack(x))
+
+
+@pytest.mark.library("torch", "jax", "tvm_ffi")
+@pytest.mark.parametrize("read", [by_torch, by_jax, by_tvm_ffi])
+def test_libraries_read_it(read, exporter, array):
+    assert read(exporter).tolist() == array.tolist()
+
+
+def test_nanobind_reads_it(exporter, array):
+    assert bound("nanobind").sum(exporter) == array.sum()
+
+
+def test_read_only_is_kept(readonly_exporter):
+    assert fastdl.from_dlpack(readonly_exporter).readonly
+    assert not np.from_dlpack(readonly_exporter).flags.writeable
+    assert opened(readonly_exporter.__dlpack__(max_version=(1, 0))).flags == READ_ONLY
+    assert opened(readonly_exporter.__dlpack__(copy=True, max_version=(1, 0))).flags == IS_COPIED
+
+
+@pytest.mark.parametrize("version", [None, (1, 0)])
+def test_copies(produce, array, version):
+    for view in (array, array.T, array[:, ::-1], array[:0], array[0, :1].reshape(())):
+        copy = fastdl.from_dlpack(produce(view).__dlpack__(copy=True, max_version=version))
+        assert copy.tolist() == view.tolist()
+        assert copy.is_contiguous()
+        assert copy.size == 0 or not np.shares_memory(copy.numpy(), array)
 
 
 # ---- the descriptor -------------------------------------------------------------------------
@@ -218,10 +298,6 @@ def test_copy_true(array, tensor, dl_device):
     assert array.tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_copy_true_of_read_only_memory_is_writable(readonly_exporter):
-    assert opened(readonly_exporter.__dlpack__(copy=True, max_version=(1, 0))).flags == IS_COPIED
-
-
 @pytest.mark.parametrize("copy", [None, False])
 def test_without_a_copy(array, exporter, copy):
     struct = opened(exporter.__dlpack__(copy=copy, max_version=(1, 0)))
@@ -325,3 +401,122 @@ def test_the_newest_error_wins_over_nothing(exporter):
         exporter.__dlpack__(copy=True, max_version=1)
     with pytest.raises(ValueError):
         exporter.__dlpack__(copy=True, stream=5)
+
+
+# ---- lifetime -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def watched(produce):
+    """A producer on memory that nobody else keeps, and weak eyes on that."""
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    return [produce(array)], weakref.ref(array)
+
+
+def test_exports_keep_the_memory(watched):
+    (x,), memory = watched
+    held = list(ways_to_hold(x))
+    watched[0].clear()
+    del x
+    gc.collect()
+    for one in held:
+        assert memory() is not None
+        assert one.fields()["shape"] == (2, 3)
+        one.delete()
+    gc.collect()
+    assert memory() is None
+
+
+@pytest.mark.parametrize("version", [None, (1, 0)])
+def test_a_capsule_that_is_never_consumed(watched, version):
+    memory = watched[1]
+    capsule = watched[0].pop().__dlpack__(max_version=version)
+    gc.collect()
+    assert memory() is not None
+    try:
+        raise LookupError
+    except LookupError:
+        del capsule
+    gc.collect()
+    assert memory() is None
+
+
+def test_a_consumer_that_fails(produce):
+    array = np.zeros(3, ml_dtypes.bfloat16)  # which NumPy takes from nobody
+    memory, x = weakref.ref(array), produce(array)
+    with pytest.raises((BufferError, RuntimeError)):
+        np.from_dlpack(x)
+    del x, array
+    gc.collect()
+    assert memory() is None
+
+
+def test_deleters_on_threads_without_python(watched):
+    x, memory = watched[0].pop(), watched[1]
+    held = [one for _ in range(20) for one in ways_to_hold(x)]
+    del x
+    consumer.delete_on_threads(held, 4)
+    gc.collect()
+    assert memory() is None
+
+
+def test_deleters_with_an_exception_pending(watched):
+    x, memory = watched[0].pop(), watched[1]
+    held = list(ways_to_hold(x))
+    del x
+    for one in held:
+        assert memory() is not None
+        assert one.delete_while_raising() is True
+    gc.collect()
+    assert memory() is None
+
+
+@pytest.mark.parametrize("when", ["delete_at_exit", "delete_during_exit"])
+@pytest.mark.parametrize("name", PRODUCERS)
+def test_deleters_when_the_interpreter_is_gone(name, when):
+    PRODUCERS[name]()  # or skips
+    printed = run_isolated(f"""
+        import numpy as np
+        from tests.test_producer import PRODUCERS, consumer, ways_to_hold
+        produce = PRODUCERS[{name!r}]()
+        held = []
+        for _ in range(100):
+            x = produce(np.arange(3.0))
+            held.extend(ways_to_hold(x))
+        del x
+        consumer.{when}(held)
+    """)
+    assert printed == ("deleted 300, interpreter alive: 0\n" if when == "delete_at_exit" else "")
+
+
+def test_many_threads(exporter, array):
+    def work(i):
+        assert fastdl.from_dlpack(exporter).tolist() == array.tolist()
+        exporter.__dlpack__(max_version=(1, 0))
+
+    together(*[work] * 4)
+
+
+def test_nothing_is_leaked(exporter, array):
+    before = sys.getrefcount(array), sys.getrefcount(exporter), sys.getrefcount(type(exporter))
+    for _ in range(100):
+        exporter.__dlpack__(max_version=(1, 0), stream=-1, dl_device=(1, 0), copy=False)
+        exporter.__dlpack__(copy=True)
+        for keywords in ({"copy": 1}, {"max_version": 1}, {"dl_device": (1, 1)}, {"version": 80}):
+            with pytest.raises((TypeError, BufferError)):
+                exporter.__dlpack__(**keywords)
+    after = sys.getrefcount(array), sys.getrefcount(exporter), sys.getrefcount(type(exporter))
+    assert after == before
+
+
+@pytest.mark.parametrize("max_version", [None, (1, 0)])
+def test_a_consumed_capsule_leaves_the_memory_to_its_consumer(max_version):
+    managed = Managed((2,), data=bytearray(8))
+    capsule = fastdl.from_dlpack(managed.capsule()).__dlpack__(max_version=max_version)
+    again = fastdl.from_dlpack(capsule)
+    del capsule
+    gc.collect()
+    assert managed.deleted == 0
+    assert again.tolist() == [0.0, 0.0]
+    del again
+    assert managed.deleted == 1

@@ -316,38 +316,3 @@ def empty_unused(prototype, like):
 def exchange_api(like):
     cdef const fastdl.DLPackExchangeAPI *api = fastdl.exchange_api(like)
     return <size_t>api, api.header.version.major, api.header.version.minor
-
-
-cdef class Vector:
-    """Four numbers of its own, and a stream that only devices have."""
-    cdef double[4] values
-
-    def __cinit__(self):
-        for i in range(4):
-            self.values[i] = i
-
-
-cdef int describe_vector(object self, fastdl.description *out) except -1:
-    cdef Vector vector = <Vector>self
-    if vector.values[0] < 0:
-        raise LookupError("gone")
-    out.dl.data = vector.values
-    out.dl.ndim = 1
-    out.room[0] = 4
-    out.dl.shape = out.room
-    out.dl.dtype = fastdl.data_type(fastdl.FLOAT64)
-    out.owner = <PyObject *>self
-    return 0
-
-
-cdef class Other(Vector):
-    def spoil(self):
-        self.values[0] = -1
-
-
-cdef int describe_other(object self, fastdl.description *out) except -1:
-    return describe_vector(self, out)
-
-
-fastdl.publish(Vector, describe_vector)
-fastdl.publish(Other, describe_other, fastdl.LENDS, fastdl.default_stream)

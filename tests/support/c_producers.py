@@ -1,9 +1,8 @@
 """tests/capi/producer.c: types that fastdl.h makes producers, compiled as users would."""
 
+import fastdl
 from tests.support.build import CPLUSPLUS, extension
 from tests.support.headers import LIMITED
-
-CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 
 
 def load(name, *flags, installed):
@@ -27,7 +26,7 @@ def describe(array, **changes):
         "data": array.__array_interface__["data"][0],
         "shape": array.shape,
         "strides": tuple(step // array.itemsize for step in array.strides),
-        "dtype": (CODES[array.dtype.kind], 8 * array.itemsize, 1),
+        "dtype": fastdl.DType(array.dtype).__dlpack_data_type__(),
         "flags": 0 if array.flags.writeable else 1,
     }
     return {**says, **changes}

@@ -1,0 +1,115 @@
+"""What docs/move.md shows: that the code does the same before and after."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from benchmarks import moving
+from tests.examples.building import EXAMPLES
+from tests.support.cxx import binding
+from tests.support.frameworks import Array, simulated, stream_on
+
+SOURCES = EXAMPLES / "moving"
+
+
+def cuda_view():
+    spec = importlib.util.spec_from_file_location("cuda_view", SOURCES / "cuda_view.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def check(norm, make):
+    """A kernel that is called by its binding, and refuses what it must."""
+    x, weight, out = (
+        np.arange(6, dtype="f").reshape(2, 3),
+        np.array([1, 2, 3], "f"),
+        np.ones((2, 3), "f"),
+    )
+    norm(make(out), make(x), make(weight), 0.5)
+    expected = x / np.sqrt((x.astype("d") ** 2).mean(1, keepdims=True) + 0.5) * weight
+    np.testing.assert_allclose(out, expected, rtol=1e-6)
+    wrong = [
+        (out[:1], x, weight),
+        (out, x, weight[:2]),
+        (out, x[:, ::2], weight),
+        (out.astype("d"), x, weight),
+        (out, x.astype("d"), weight),
+        (out[0], x, weight),
+    ]
+    for arguments in wrong:
+        with pytest.raises((TypeError, ValueError, BufferError), match="^(out|x|weight): expected"):
+            norm(*map(make, arguments), 0.5)
+
+
+def test_after():
+    norm = binding("norm_fastdl", "pybind11", SOURCES / "norm_fastdl.cpp").norm
+    check(norm, lambda array: array)
+    x = np.ones((2, 3), "f")
+    with pytest.raises(BufferError, match="out: expected a writable"):
+        norm(np.frombuffer(bytes(24), "f").reshape(2, 3), x, x[0], 0.5)
+
+
+@pytest.mark.library("torch")
+def test_after_with_torch():
+    import torch
+
+    norm = binding("norm_fastdl", "pybind11", SOURCES / "norm_fastdl.cpp").norm
+    check(norm, torch.from_numpy)
+    x = torch.ones(2, 3)
+    with pytest.raises(BufferError, match="requires grad"):
+        norm(torch.ones(2, 3, requires_grad=True), x, torch.ones(3), 0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.library("torch", "tvm_ffi")
+@pytest.mark.parametrize("name", ["norm_torch", "norm_tvm_ffi"])
+def test_before(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(moving, "BUILT", tmp_path)
+    moving.build(name)
+    import torch
+
+    check(moving.load(name), torch.from_numpy)
+
+
+class Interface:
+    """An array of a library that has only __cuda_array_interface__."""
+
+    def __init__(self, array, **changes):
+        self.__cuda_array_interface__ = {
+            "version": 3,
+            "typestr": "<f4",
+            "shape": (2, 3),
+            "strides": None,
+            "data": (array.pointer, False),
+            "stream": array.stream,
+            **changes,
+        }
+
+
+def test_of_the_cuda_array_interface():
+    """Without the waits, the simulation reports that the kernels race."""
+    guide = cuda_view()
+    with simulated("cuda") as sim:
+        array = Array(sim, stream=stream_on(sim, blocking=False))
+        stream = stream_on(sim, blocking=False)
+        assert guide.argument_before(Interface(array, stream=stream), stream) == (
+            array.pointer,
+            (2, 3),
+        )
+        with pytest.raises(NotImplementedError):
+            guide.argument_before(Interface(array), stream)
+        array.write()
+        seen = []
+
+        def kernel(address, shape, on):
+            seen.append((address, shape))
+            array.write(on)
+
+        guide.launch(kernel, Interface(array), stream)
+        assert seen == [(array.pointer, (2, 3))]
+        for changes in ({"typestr": "<f8"}, {"strides": (4, 8)}, {"data": (array.pointer, True)}):
+            for function in (guide.argument, guide.argument_before):
+                with pytest.raises((TypeError, ValueError), match="expected a (writable|row)"):
+                    function(Interface(array, **{"stream": stream, **changes}), stream)
