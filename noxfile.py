@@ -27,7 +27,13 @@ SANITIZE = {"FASTDL_SANITIZE": "address,undefined"}
 # and the examples, and of pages, reports, benchmarks and the tests themselves: they are the same
 # whatever runs them, so only the stages `readme` and `peers` do.
 RUN_ONCE = (
-    *("examples", "gpu", "interop/test_command_line.py", "interop/test_doctor_and_inspect.py"),
+    *(
+        "examples",
+        "gpu",
+        "processes",
+        "interop/test_command_line.py",
+        "interop/test_doctor_and_inspect.py",
+    ),
     *("interop/test_benchmarks.py", "interop/test_matrix.py", "interop/test_notebook.py"),
     *("test_abi.py", "test_bench.py", "test_claims.py", "test_clang.py", "test_conformance.py"),
     *("test_docs.py", "test_doctor.py", "test_gpu_report.py", "test_inclusion.py"),
@@ -40,7 +46,7 @@ RUN_ONCE = (
 AT_THE_ENDS = (
     *("installed", "interop", "test_beliefs.py", "test_build.py", "test_c_order.py"),
     *("test_c_streams.py", "test_captures.py", "test_cli.py", "test_contexts.py"),
-    "test_device_memory.py",
+    *("test_device_memory.py", "test_sharing.py"),
     *("test_driver.py", "test_driver_faults.py", "test_handshake.py"),
     *("test_handshake_faults.py", "test_readme.py", "test_release.py"),
     *("test_releases.py", "test_scenarios.py", "test_screen.py", "test_streams.py"),
@@ -51,7 +57,7 @@ NOT_SANITIZED = (
     *RUN_ONCE,
     *("installed", "interop", "test_build.py", "test_cli.py", "test_cython.py", "test_readme.py"),
     *("test_release.py", "test_releases.py", "test_scenarios.py", "test_screen.py"),
-    "test_streams_guide.py",
+    *("test_sharing.py", "test_streams_guide.py"),
 )
 # Last, so that they find its exceptions, which the casters throw.
 PRELOADED = ("libasan.so", "libubsan.so", "libstdc++.so")
@@ -211,6 +217,17 @@ def peers(session: nox.Session) -> None:
     others = ["-m", "library", *without(("interop", *RUN_ONCE)), *session.posargs]
     for some in (once, others):
         session.run("pytest", SLOWEST, *some, env=REQUIRE_PEERS)
+
+
+@nox.session
+def processes(session: nox.Session) -> None:
+    """Tensors between processes: multiprocessing, Dask, Ray and MPI, with real workers. Takes at
+    most five minutes."""
+    session.install("torch==2.13.0")  # first and alone, as above
+    session.install(package("test", "processes"))
+    env = {"FASTDL_REQUIRE_ENGINES": "1", **REQUIRE_PEERS}
+    tests = existing("tests/processes", "tests/test_sharing.py", "tests/test_pickling.py")
+    session.run("pytest", SLOWEST, *tests, *session.posargs, env=env)
 
 
 MATRIX = Path("tests/interop/matrix")

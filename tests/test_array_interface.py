@@ -482,6 +482,7 @@ def test_dask_token():
     assert tensor.__dask_tokenize__() != token
 
 
+@pytest.mark.library("dask")
 def test_dask_token_of_device_memory():
     tensor = fastdl.from_dlpack(capsule_of((3,), device=(2, 0)))
     assert tensor.__dask_tokenize__() != tensor.__dask_tokenize__()  # it cannot be read

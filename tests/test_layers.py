@@ -29,7 +29,7 @@ LAYERS = (
     ("the list of libraries", ("_bridges/lookup",)),
     ("conversions", ("_convert/",)),
     ("bridges", ("_bridges/",)),
-    ("the package", ("_policy", "_build", "__init__.py")),
+    ("the package", ("_policy", "_build", "dask", "__init__.py")),
     ("the command line", ("__main__", "_cli/")),
 )
 

@@ -452,21 +452,6 @@ def test_others_take_the_data(way):
     assert taken.tolist() == [0, 1, 2] and descriptors() == before
 
 
-@pytest.mark.library("joblib", "cloudpickle")
-def test_cloudpickle_and_joblib_take_the_data(tmp_path):
-    import cloudpickle
-    import joblib
-
-    shared = fastdl.share(np.arange(3.0))
-    assert not pickle.loads(cloudpickle.dumps(shared)).is_shared
-    joblib.dump(shared, tmp_path / "stored")
-    loaded = joblib.load(tmp_path / "stored")
-    assert not loaded.is_shared and loaded.tolist() == [0, 1, 2]
-    with joblib.parallel_config("loky", n_jobs=2):
-        (sent,) = joblib.Parallel()(joblib.delayed(receivers.sums)(shared) for _ in range(1))
-    assert sent == 3
-
-
 def test_other_tensors_are_sent_as_before():
     """By the same pickler, which knows the type only."""
     tensor = fastdl.from_dlpack(np.arange(3.0))

@@ -231,7 +231,7 @@ def reduce(tensor):
         os.close(probe)
     descriptor = resource_sharer.DupFd(segment.fd)
     del memory  # not before: it owns the descriptor
-    _wait_at_the_end(descriptor)
+    _note(descriptor)
     return receive, (
         *(FORM, __version__, descriptor, segment.token, segment.end - segment.start),
         *(tensor.shape, tensor.dtype.__dlpack_data_type__(), tensor.strides),
@@ -353,16 +353,24 @@ _sent: set[int] = set()  # the keys of this process's handles in its resource sh
 _sockets: set[str] = set()  # where that listens, which we remove
 
 
-def _wait_at_the_end(descriptor):
-    """Has `_wait` wait until `descriptor` has been received, if this process is a child."""
+def _note(descriptor):
+    """Has `_wait` wait until `descriptor` has been received."""
     for key in list(_sent):
         if key not in sharer._cache:  # received
             _sent.discard(key)
     _sent.add(descriptor._id[1])
-    if parent_process() is not None:
-        # Otherwise it is removed at the end, before queues have been written out.
-        unlink = getattr(getattr(sharer._listener, "_listener", None), "_unlink", None)
-        if unlink is not None and unlink.still_active():
+
+
+def _keep_socket():
+    """Before anything else at the end of a child: what queues still have to write may contain
+    handles, and the socket that these are received from would be removed before that."""
+    if parent_process() is None or not (_segments or _sent):
+        return
+    with sharer._lock:
+        if sharer._address is None:
+            sharer._start()
+        unlink = getattr(sharer._listener._listener, "_unlink", None)
+        if unlink is not None:
             unlink.cancel()
             _sockets.add(sharer._address)
 
@@ -385,9 +393,11 @@ def _wait():
 
 
 def _prepare(_=None):
-    """Now, and in each child, which a fork has made forget it. After queues, which have -5."""
+    """Now, and in each child, which a fork has made forget it. Queues end at 10 and -5, and the
+    socket at 0."""
     _sent.clear()
     _sockets.clear()
+    util.Finalize(None, _keep_socket, exitpriority=20)
     util.Finalize(None, _wait, exitpriority=-10)
 
 

@@ -148,11 +148,13 @@ static int is_stream(PyObject *passed, int kind, int64_t *stream)
 /* A capsule for an unambiguous call. NULL without an exception for any other. */
 static PyObject *plain_capsule(PyObject *self, PyObject *const *arguments, PyObject *names)
 {
-    DLDevice device = fdl_description_in(self)->managed.dl_tensor.device;
+    const DLManagedTensorVersioned *managed = &fdl_description_in(self)->managed;
+    DLDevice device = managed->dl_tensor.device;
     const fastdl_device_fact *fact;
     PyObject *passed = Py_None;
     int64_t stream;
-    if (!asks_versioned(arguments, names, &passed))
+    if (!asks_versioned(arguments, names, &passed) ||
+        fastdl_is_packed(managed->dl_tensor.dtype, managed->flags))
         return NULL;
     if (device.device_type == kDLCPU)
         return passed == Py_None ? fdl_versioned_capsule(self, 0) : NULL;

@@ -14,6 +14,12 @@ from fastdl._protocol.streams import DEFAULT, as_number, order_export, validate_
 def export(tensor, stream, max_version, dl_device, copy, version):
     """A capsule for a consumer that asked with these arguments. See Tensor.__dlpack__."""
     versioned = wants_versioned(max_version, version)
+    if core.is_packed(tensor) and not knows_packed(max_version, version):
+        raise BufferError(
+            f"{core.describe(tensor)} has packed elements, which DLPack describes since version "
+            f"1.1, and the consumer asked for {max_version or version}: give it the bytes, "
+            f"fastdl.encode(x)[1]"
+        )
     if copy is not None and not isinstance(copy, bool):
         raise TypeError(f"expected copy=None, True or False, got {copy!r}")
     target = None if dl_device is None else asked_device(dl_device)
@@ -68,6 +74,15 @@ def wants_versioned(max_version, version) -> bool:
     if major < 0 or minor < 0:
         raise TypeError(f"expected max_version of numbers from 0 on, got {max_version!r}")
     return major >= 1
+
+
+def knows_packed(max_version, version) -> bool:
+    """Whether a consumer that asked so has words for elements that share bytes. Others, such as
+    mpi4py, take each for a byte, and go past the end of the memory. One that names no version is
+    taken to know: in a legacy capsule narrow elements were always packed."""
+    if version is not None:
+        return version < 70 or version >= 110
+    return max_version is None or tuple(max_version) >= (1, 1)
 
 
 def asked_device(dl_device) -> Device:

@@ -1,0 +1,79 @@
+"""Tensors in files of safetensors and NumPy, and in batches of a torch DataLoader."""
+
+import json
+import mmap
+
+import numpy as np
+
+import fastdl
+
+# [save]
+
+
+def save(path, tensors):
+    """Tensors without gaps, by name, to a file of safetensors; without a copy."""
+    from safetensors import TensorSpec, serialize_file
+
+    specs = {
+        name: TensorSpec(dtype=str(t.dtype), shape=t.shape, data_ptr=t.data_ptr, data_len=t.nbytes)
+        for name, t in tensors.items()
+    }
+    serialize_file(specs, path)
+
+
+# [/save]
+
+
+# [load]
+#: safetensors' names of types, and fastdl's.
+TYPES = {
+    "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "BOOL": "bool",
+    "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "C64": "complex64",
+    "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8",
+    "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8",
+}  # fmt: skip
+
+
+def load(path):
+    """The tensors of such a file, read-only, in memory that is read when it is used."""
+    with open(path, "rb") as file:
+        data = fastdl.asarray(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    start = 8 + int.from_bytes(bytes(data[:8]), "little")
+    header = json.loads(bytes(data[8:start]))
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, about in header.items():
+        first, last = about["data_offsets"]
+        flat = data[start + first : start + last].view(TYPES[about["dtype"]])
+        tensors[name] = flat.reshape(tuple(about["shape"]))
+    return tensors
+
+
+# [/load]
+
+
+# [npy]
+def save_npy(path, tensor):
+    """Narrow types as bytes: a .npy file has no bfloat16 and no float8."""
+    narrow = tensor.dtype.name.startswith(("bfloat", "float8"))
+    np.save(path, (tensor.view("uint8") if narrow else tensor).numpy())
+
+
+def load_npy(path, dtype=None):
+    """The same memory as the file's, read-only; of `dtype` if it was saved as bytes."""
+    tensor = fastdl.asarray(np.load(path, mmap_mode="r"))
+    return tensor if dtype is None else tensor.view(dtype)
+
+
+# [/npy]
+
+
+# [collate]
+def collate(tensors):
+    """For torch's DataLoader(..., collate_fn=collate): its own refuses Tensors."""
+    import torch
+
+    return torch.stack([fastdl.convert(tensor, torch.Tensor) for tensor in tensors])
+
+
+# [/collate]

@@ -1,0 +1,34 @@
+"""Sends a fastdl.Tensor between Dask's processes as frames, as Dask sends ndarrays.
+
+Import it in the client and preload it in the workers: `import fastdl.dask`, and
+`dask worker --preload fastdl.dask`, or `LocalCluster(preload="fastdl.dask")`. A process that has
+not imported it pickles, as before, with more copies, since the connections of the scheduler use
+protocol 4. It cannot read what one that has imported it sends: all or none, see docs/processes.md.
+
+Needs the package `distributed`.
+"""
+
+from distributed.protocol import dask_deserialize, dask_serialize
+
+from fastdl._convert.pickling import compact, unpickle
+from fastdl._core.tensor import Tensor
+
+
+@dask_serialize.register(Tensor)
+def _serialize(tensor):
+    shape = tensor.shape
+    once = tuple(slice(None) if stride else slice(1) for stride in tensor.strides)
+    if 0 in tensor.strides and tensor.size:
+        tensor = tensor[once]  # broadcast elements are sent once
+    memory, *described = compact(tensor)
+    header = {"tensor": described, "shape": shape, "writeable": [not tensor.readonly]}
+    return header, [memoryview(memory)]
+
+
+@dask_deserialize.register(Tensor)
+def _deserialize(header, frames):
+    (frame,), (writeable,) = frames, header["writeable"]
+    dtype, shape, order, padded = header["tensor"]
+    memory = frame if writeable else memoryview(frame).toreadonly()
+    tensor = unpickle(memory, tuple(dtype), tuple(shape), order, padded)
+    return tensor if tensor.shape == tuple(header["shape"]) else tensor.expand(*header["shape"])

@@ -1,0 +1,215 @@
+"""Tensors in Dask: its sizes, tokens, frames and arrays, with real workers."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from dask.sizeof import sizeof
+from dask.tokenize import TokenizationError, tokenize
+from distributed import Client, LocalCluster
+from distributed.protocol import deserialize, serialize
+
+import fastdl
+import fastdl.dask
+from fastdl._native import dtype_facts
+from tests.processes.work import facts, made, total
+from tests.support.ctypes_dlpack import capsule_of
+from tests.support.memory import filled
+
+NAMES = [row[0] for row in dtype_facts()]
+LONG = 120
+
+
+@pytest.fixture(scope="module")
+def client():
+    cluster = LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, preload="fastdl.dask"
+    )
+    with cluster, Client(cluster) as client:
+        yield client
+
+
+def run(script, *words):
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), *words],
+        capture_output=True, text=True, timeout=LONG,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# ---- sizes and tokens -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", NAMES)
+def test_the_size_is_that_of_the_elements(dtype):
+    assert sizeof(filled(dtype)) == filled(dtype).nbytes
+
+
+def test_the_size_counts_whoever_owns_the_memory():
+    for tensor in (
+        fastdl.from_dlpack(np.zeros((64, 1024))), fastdl.empty((64, 1024), "float64"),
+        fastdl.share(np.zeros((64, 1024))), fastdl.from_dlpack(np.zeros((64, 2048)))[:, ::2],
+    ):  # fmt: skip
+        assert sizeof(tensor) == 64 * 1024 * 8
+        assert sizeof(tensor) == sizeof(tensor.numpy())
+
+
+@pytest.mark.parametrize("shape", [(1000, 5), (5, 1000, 5), (2, 0, 5)])
+def test_a_broadcast_dimension_counts_once(shape):
+    array = np.broadcast_to(np.zeros(5), shape)
+    assert sizeof(fastdl.from_dlpack(array)) == sizeof(array)
+    assert sizeof(fastdl.from_dlpack(capsule_of((3, 4), device=(2, 0), strides=(0, 1)))) == 16
+
+
+def test_dask_alone_registers_it():
+    """By an entry point; nothing of distributed is imported for it."""
+    found = run("""
+        import sys, dask.sizeof, fastdl
+        print(dask.sizeof.sizeof(fastdl.empty(1 << 20)), "distributed" in sys.modules)
+    """)
+    assert found == f"{4 << 20} False\n"
+
+
+def test_a_token_of_device_memory():
+    tensor = fastdl.from_dlpack(capsule_of((3,), device=(2, 0)))
+    assert tokenize(tensor) != tokenize(tensor)
+    with (
+        dask.config.set({"tokenize.ensure-deterministic": True}),
+        pytest.raises(TokenizationError, match="float32 tensor of shape"),
+    ):
+        tokenize(tensor)
+    on_host = fastdl.from_dlpack(np.arange(3.0))
+    with dask.config.set({"tokenize.ensure-deterministic": True}):
+        assert tokenize(on_host) == tokenize(on_host.copy())
+
+
+# ---- frames ---------------------------------------------------------------------------------
+
+LAYOUTS = {
+    "column-major": np.asfortranarray,
+    "gaps": lambda a: a[:, ::2],
+    "broadcast": lambda a: np.broadcast_to(a[:1], (4, 6)),
+    "broadcast and gaps": lambda a: np.broadcast_to(a[:, None, ::2], (4, 7, 3)),
+    "empty": lambda a: a[:0],
+    "scalar": lambda a: a[1, 1],
+}
+
+
+def there_and_back(x):
+    header, frames = serialize(x, serializers=["dask"])
+    assert header["serializer"] == "dask"
+    return deserialize(header, [bytearray(frame) for frame in frames]), frames
+
+
+@pytest.mark.parametrize("dtype", [*NAMES, "float32x4"])
+def test_frames_of_every_type(dtype):
+    tensor = filled(dtype)
+    loaded, (frame,) = there_and_back(tensor)
+    assert facts(loaded) == facts(tensor) and not loaded.readonly
+    assert frame.nbytes == tensor.nbytes
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_frames_of_every_layout(layout):
+    array = np.asarray(LAYOUTS[layout](np.arange(24.0).reshape(4, 6)))
+    tensor = fastdl.from_dlpack(array)
+    loaded, (frame,) = there_and_back(tensor)
+    assert loaded.tolist() == array.tolist() and loaded.shape == array.shape
+    assert loaded.readonly == tensor.readonly
+    assert frame.nbytes == sizeof(array)
+
+
+def test_frames_share_the_memory():
+    tensor = fastdl.from_dlpack(np.zeros(1000))
+    _, (frame,) = serialize(tensor, serializers=["dask"])
+    assert fastdl.asarray(frame).data_ptr == tensor.data_ptr
+
+
+# ---- a cluster ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e5m2", "int4"])
+def test_scatter_submit_gather(client, dtype):
+    tensor = filled(dtype)
+    (future,) = client.scatter([tensor])
+    assert client.submit(facts, future).result(LONG) == facts(tensor)
+    assert facts(future.result(LONG)) == facts(tensor)
+
+
+def test_results_and_workers_that_send_to_each_other(client):
+    first, second = list(client.scheduler_info()["workers"])
+    future = client.submit(made, 3, workers=[first], pure=False)
+    assert client.submit(total, future, workers=[second]).result(LONG) == 3 * (1 << 16)
+    found = client.gather([client.submit(made, n) for n in range(4)])
+    assert [tensor.tolist()[0] for tensor in found] == [0, 1, 2, 3]
+    assert not any(tensor.readonly for tensor in found)
+
+
+def test_a_shared_tensor_goes_as_data(client):
+    (future,) = client.scatter([fastdl.share(np.arange(3.0))])
+    back = future.result(LONG)
+    assert not back.is_shared and back.tolist() == [0, 1, 2]
+
+
+ONE_SIDE = """
+    import sys
+    import numpy as np
+    from distributed import Client, LocalCluster
+    from tests.processes.work import made, total
+    import fastdl
+
+    if __name__ == "__main__":
+        here, there = sys.argv[1:]
+        if here == "registered":
+            import fastdl.dask
+        options = {"preload": "fastdl.dask"} if there == "registered" else {}
+        cluster = LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None, **options)
+        with cluster, Client(cluster) as client:
+            for name, do in {
+                "send": lambda: client.submit(total, *client.scatter([made(2)])).result(60),
+                "get": lambda: total(client.submit(made, 3).result(60)),
+            }.items():
+                try:
+                    print(name, do())
+                except Exception as error:
+                    print(name, error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "send", "get"),
+    [
+        ("no", "no", "131072.0", "196608.0"),
+        ("registered", "no", "No dispatch for <class 'fastdl.Tensor'>", "196608.0"),
+        ("no", "registered", "131072.0", "No dispatch for <class 'fastdl.Tensor'>"),
+    ],
+)
+def test_one_end_that_has_not_registered(here, there, send, get, tmp_path):
+    """It can send, in pickles, and cannot receive from one that has: docs/processes.md."""
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(ONE_SIDE))
+    done = subprocess.run(
+        [sys.executable, script, here, there], capture_output=True, text=True, timeout=LONG,
+        env={**os.environ, "PYTHONPATH": "."},
+    )  # fmt: skip
+    lines = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    assert send in lines["send"] and get in lines["get"], done.stderr
+
+
+# ---- dask.array -----------------------------------------------------------------------------
+
+
+def test_both_ways_with_dask_array():
+    tensor = fastdl.from_dlpack(np.arange(12.0).reshape(3, 4))
+    array = da.from_array(tensor.numpy(), chunks=2)
+    assert type(array._meta) is np.ndarray
+    assert array.std().compute() == np.arange(12.0).std()
+    assert fastdl.asarray(array.compute()).tolist() == tensor.tolist()
+    assert fastdl.asarray(array).tolist() == tensor.tolist()

@@ -1,0 +1,73 @@
+"""Tensors in files, and batches of a torch DataLoader: docs/examples/processes/files.py."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+import torch
+from safetensors import numpy as safetensors_numpy
+from safetensors import torch as safetensors_torch
+
+import fastdl
+from fastdl._core import tensor as core
+from tests.support.build import ROOT
+from tests.support.memory import filled
+
+SOURCE = ROOT / "docs/examples/processes/files.py"
+_spec = importlib.util.spec_from_file_location("files", SOURCE)
+files = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(files)
+
+
+def test_safetensors_there_and_back(tmp_path):
+    path = tmp_path / "all.safetensors"
+    tensors = {name: filled(name, (2, 3)) for name in files.TYPES.values()}
+    files.save(path, tensors)
+    loaded = files.load(path)
+    assert loaded.keys() == tensors.keys()
+    for name, tensor in loaded.items():
+        assert (tensor.dtype, tensor.shape, tensor.readonly) == (name, (2, 3), True)
+        assert core.read_bytes(tensor) == core.read_bytes(tensors[name])
+
+
+def test_safetensors_and_others(tmp_path):
+    path = tmp_path / "x.safetensors"
+    weights = torch.tensor([[1.5, 2.5]], dtype=torch.bfloat16)
+    files.save(path, {"w": fastdl.from_dlpack(weights)})
+    assert torch.equal(safetensors_torch.load_file(path)["w"], weights)
+    safetensors_torch.save_file({"w": weights, "b": torch.arange(3)}, path, {"made": "by torch"})
+    loaded = files.load(path)
+    assert loaded["w"].tolist() == [[1.5, 2.5]] and loaded["b"].tolist() == [0, 1, 2]
+    assert torch.equal(fastdl.convert(loaded["w"], torch.Tensor), weights)
+
+
+def test_what_safetensors_for_numpy_cannot_read(tmp_path):
+    """Why the page has a recipe. If this fails, the page is to be changed."""
+    path = tmp_path / "x.safetensors"
+    files.save(path, {"w": filled("float8_e5m2")})
+    with pytest.raises((KeyError, TypeError, AttributeError)):
+        safetensors_numpy.load_file(path)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int16", "bfloat16", "float8_e5m2"])
+def test_npy(tmp_path, dtype):
+    path, tensor = tmp_path / "x.npy", filled(dtype, (2, 4))
+    files.save_npy(path, tensor)
+    loaded = files.load_npy(path, dtype if tensor.dtype.bits < 32 and "f" in dtype else None)
+    assert (loaded.dtype, loaded.shape, loaded.readonly) == (dtype, (2, 4), True)
+    assert core.read_bytes(loaded) == core.read_bytes(tensor)
+
+
+def test_npy_itself_forgets_narrow_types(tmp_path):
+    path = tmp_path / "x.npy"
+    np.save(path, filled("bfloat16").numpy())
+    assert np.load(path).dtype == np.dtype("V2")
+
+
+def test_a_data_loader():
+    data = [fastdl.from_dlpack(np.full((2, 3), n, "float32")) for n in range(4)]
+    with pytest.raises(TypeError, match="default_collate"):
+        next(iter(torch.utils.data.DataLoader(data, batch_size=2)))
+    loader = torch.utils.data.DataLoader(data, batch_size=2, collate_fn=files.collate)
+    assert [tuple(batch.shape) for batch in loader] == [(2, 2, 3)] * 2
+    assert [batch[1, 0, 0].item() for batch in loader] == [1, 3]
