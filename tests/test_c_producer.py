@@ -11,6 +11,7 @@ import pytest
 
 import fastdl
 from fastdl._core import exchange
+from fastdl.testing import _dlpack as hostile
 from tests.support.build import extension
 from tests.support.c_producers import ALONE, INSTALLED, LIMITED_API, WORLDS, given
 from tests.support.ctypes_dlpack import (
@@ -32,7 +33,7 @@ with_a_gil = pytest.mark.skipif(
     reason="without a GIL there is no limited API, and types die later",
 )
 
-consumer, hostile = extension("consumer"), extension("hostile")
+consumer = extension("consumer")
 
 KINDS = {
     f"{name}: {kind}": getattr(api, kind)
@@ -517,7 +518,7 @@ def test_deleters_when_the_interpreter_is_gone(api, when):
         from tests.support import c_producers
         from tests.test_c_producer import ways_to_hold
         api = c_producers.WORLDS[{next(name for name in WORLDS if WORLDS[name] is api)!r}]
-        consumer, hostile = extension("consumer"), extension("hostile")
+        consumer = extension("consumer")
         held = []
         for i in range(100):
             x = c_producers.given(api.Lending, np.arange(3.0), owned_by_self=i % 2)

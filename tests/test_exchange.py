@@ -37,7 +37,7 @@ class Counting:
     def __init__(self, size):
         self.calls = 0
         self.tensor = fastdl.from_dlpack(np.zeros(size, np.uint8))
-        own = Counting.prototype(Table.from_address(OWN).from_object)
+        own = Counting.prototype(Table.from_address(OWN).managed_tensor_from_py_object_no_sync)
 
         def from_object(candidate, out):
             self.calls += 1
@@ -45,7 +45,7 @@ class Counting:
 
         self.function = Counting.prototype(from_object)
         self.address, self.struct = table_like_own(
-            from_object=ctypes.cast(self.function, ctypes.c_void_p).value
+            managed_tensor_from_py_object_no_sync=ctypes.cast(self.function, ctypes.c_void_p).value
         )
         _tables.append(self)
 
@@ -68,8 +68,13 @@ def test_of_tensor():
 def test_of_numpy(subject):
     table = Table.from_address(address_in(fastdl.exchange_api(subject)))
     assert (table.version.major, table.version.minor) == (1, 3)
-    assert table.allocator and table.from_object and table.to_object and table.current_work_stream
-    assert not table.borrow  # NumPy's strides are in bytes
+    assert (
+        table.managed_tensor_allocator
+        and table.managed_tensor_from_py_object_no_sync
+        and table.managed_tensor_to_py_object_no_sync
+        and table.current_work_stream
+    )
+    assert not table.dltensor_from_py_object_no_sync  # NumPy's strides are in bytes
     assert address_in(fastdl.exchange_api(np.ndarray)) == address_in(fastdl.exchange_api(subject))
 
 
@@ -78,7 +83,10 @@ def test_of_any_producer():
     for subject in (cls, cls()):
         table = Table.from_address(address_in(fastdl.exchange_api(subject)))
         assert table.version.major == 1
-        assert table.from_object and not table.borrow
+        assert (
+            table.managed_tensor_from_py_object_no_sync
+            and not table.dltensor_from_py_object_no_sync
+        )
 
 
 def test_the_bridge_works_from_c():
@@ -86,7 +94,12 @@ def test_the_bridge_works_from_c():
     for source in (producer, producer.array, fastdl.from_dlpack(producer)):
         table = Table.from_address(address_in(fastdl.exchange_api(source)))
         out = ctypes.c_void_p()
-        assert Counting.prototype(table.from_object)(id(source), ctypes.byref(out)) == 0
+        assert (
+            Counting.prototype(table.managed_tensor_from_py_object_no_sync)(
+                id(source), ctypes.byref(out)
+            )
+            == 0
+        )
         tensor = fastdl.from_dlpack(capsule(out.value, b"dltensor_versioned"))
         assert tensor.data_ptr == producer.array.ctypes.data
 
@@ -97,7 +110,9 @@ def test_the_bridge_refuses_other_objects():
     for source in (np.zeros(1), fastdl.empty(1), new_producer()()):
         table = Table.from_address(address_in(fastdl.exchange_api(source)))
         with pytest.raises(TypeError, match="expected a"):
-            Counting.prototype(table.from_object)(id(other), ctypes.byref(out))
+            Counting.prototype(table.managed_tensor_from_py_object_no_sync)(
+                id(other), ctypes.byref(out)
+            )
         assert out.value is None
 
 
@@ -158,9 +173,9 @@ def test_published_things_that_are_no_tables(value):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"allocator": None},
-        {"from_object": None},
-        {"to_object": None},
+        {"managed_tensor_allocator": None},
+        {"managed_tensor_from_py_object_no_sync": None},
+        {"managed_tensor_to_py_object_no_sync": None},
         {"current_work_stream": None},
     ],
 )
@@ -244,7 +259,9 @@ def refusing():
         return -1
 
     function = Counting.prototype(from_object)
-    address, _ = table_like_own(from_object=ctypes.cast(function, ctypes.c_void_p).value)
+    address, _ = table_like_own(
+        managed_tensor_from_py_object_no_sync=ctypes.cast(function, ctypes.c_void_p).value
+    )
     _tables.append(function)
     return capsule(address, TABLE_NAME)
 
@@ -400,7 +417,7 @@ def test_registering_another_major_version(major):
 def test_a_failed_registration_keeps_the_former_table():
     cls = new_producer()
     fastdl.register_exchange_api(cls, Counting(5).capsule)
-    address, _ = table_like_own(to_object=None)
+    address, _ = table_like_own(managed_tensor_to_py_object_no_sync=None)
     with pytest.raises(ValueError):
         fastdl.register_exchange_api(cls, address)
     assert fastdl.from_dlpack(cls()).shape == (5,)

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A hostile DLPack producer for the tests: managed tensors whose every field is given from
- * Python, however wrong, deleters that are counted, and exchange tables that break the rules.
- * It knows the ABI and nothing of fastdl.
+ * DLPack from both ends, for tests: a producer whose every field is given from Python, however
+ * wrong; exchange tables that keep or break every rule; and a consumer that holds what it takes and
+ * says how the release went. Every call of a deleter is counted.
  *
- *     m = hostile.Managed(data=address, shape=(2, 3))     a managed tensor, and its counters
- *     m.capsule()                                         a capsule that hands it over
- *     hostile.table_capsule(hostile.table(major=2))       an exchange table
+ * It knows the ABI and nothing else of fastdl, so that it can judge fastdl too.
+ *
+ *     m = Managed(True, owner, None, data=address, shape=(2, 3))   a managed tensor
+ *     m.capsule(); m.deleted                                       its capsule; the counter
+ *     t = take(capsule); t.address; t.release("thread")            the consumer
+ *     table_capsule(table(major=2))                                an exchange table
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -16,8 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "module.h"
 
 #define MAX_DIMS 64
 #define POISON (-7777) /* what shape and strides hold once the tensor was deleted */
@@ -32,6 +33,7 @@ typedef struct record {
     int is_versioned;
     int error_was_pending; /* when the deleter was called */
     atomic_int deleted, destroyed;
+    atomic_int detached; /* calls of the deleter on a thread that held no GIL */
     atomic_int handed;   /* how often somebody was given it */
     PyObject *owner;     /* the reference that a real producer holds; given back on deletion */
     PyObject *on_delete; /* called by the deleter, which leaves its exception set */
@@ -43,6 +45,8 @@ static _Atomic(record *) records;
 static void delete_record(record *r)
 {
     PyGILState_STATE gil;
+    if (Py_IsInitialized() && !PyGILState_Check())
+        atomic_fetch_add(&r->detached, 1);
     if (atomic_fetch_add(&r->deleted, 1) != 0)
         return;
     for (int i = 0; i < 2 * MAX_DIMS; i++)
@@ -119,18 +123,18 @@ static int set_dims(PyObject *given, int64_t *room, int64_t **field, Py_ssize_t 
 static int fill(record *r, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"data",  "device",  "ndim",  "shape",   "strides", "byte_offset",
-                            "dtype", "version", "flags", "deleter", NULL};
+                            "dtype", "version", "flags", "deleter", "manager_ctx", NULL};
     unsigned long long data = 0, byte_offset = 0, flags = 0;
     int device_type = kDLCPU, device_id = 0, code = kDLFloat, bits = 32, lanes = 1;
     unsigned major = 1, minor = 3;
-    int deleter = 1;
+    int deleter = 1, context = 1;
     PyObject *ndim = Py_None, *shape = Py_None, *strides = Py_None;
     Py_ssize_t count = 0, stride_count = 0;
     DLTensor *t = tensor_of(r);
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|$K(ii)OOOK(iii)(II)Kp", names, &data,
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|$K(ii)OOOK(iii)(II)Kpp", names, &data,
                                      &device_type, &device_id, &ndim, &shape, &strides,
                                      &byte_offset, &code, &bits, &lanes, &major, &minor, &flags,
-                                     &deleter))
+                                     &deleter, &context))
         return -1;
     if (set_dims(shape, r->dims, &t->shape, &count) < 0 ||
         set_dims(strides, r->dims + MAX_DIMS, &t->strides, &stride_count) < 0)
@@ -152,10 +156,10 @@ static int fill(record *r, PyObject *arguments, PyObject *keywords)
         r->managed.versioned.version.major = major;
         r->managed.versioned.version.minor = minor;
         r->managed.versioned.flags = flags;
-        r->managed.versioned.manager_ctx = r;
+        r->managed.versioned.manager_ctx = context ? r : NULL;
         r->managed.versioned.deleter = deleter ? delete_versioned : NULL;
     } else {
-        r->managed.legacy.manager_ctx = r;
+        r->managed.legacy.manager_ctx = context ? r : NULL;
         r->managed.legacy.deleter = deleter ? delete_legacy : NULL;
     }
     return 0;
@@ -258,6 +262,12 @@ static PyObject *managed_destroyed(PyObject *self, void *closure)
     return PyLong_FromLong(atomic_load(&((managed_object *)self)->r->destroyed));
 }
 
+static PyObject *managed_detached(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromLong(atomic_load(&((managed_object *)self)->r->detached));
+}
+
 static PyObject *managed_handed(PyObject *self, void *closure)
 {
     (void)closure;
@@ -285,6 +295,7 @@ static PyMethodDef managed_methods[] = {
 static PyGetSetDef managed_getset[] = {
     {"deleted", managed_deleted, NULL, "how often the deleter ran", NULL},
     {"destroyed", managed_destroyed, NULL, "how often a capsule died untaken", NULL},
+    {"detached", managed_detached, NULL, "how often the deleter ran without the GIL", NULL},
     {"handed", managed_handed, NULL, "how often it was handed over", NULL},
     {"error_was_pending", managed_pending, NULL, "when the deleter ran", NULL},
     {"address", managed_address, NULL, "of the managed tensor", NULL},
@@ -292,7 +303,7 @@ static PyGetSetDef managed_getset[] = {
 };
 
 static PyTypeObject managed_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "hostile.Managed",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "fastdl.testing._dlpack.Managed",
     .tp_basicsize = sizeof(managed_object),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_new = managed_new,
@@ -493,37 +504,482 @@ static PyObject *set_stream(PyObject *self, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
-/* ---- a buffer of pointers, from an exporter that does not ask whether its consumer can use one */
+/* ---- the consumer ---- */
 
-static Py_ssize_t pointers_shape[2] = {2, 3}, pointers_strides[2] = {sizeof(void *), 1},
-                  pointers_suboffsets[2] = {0, -1};
-static char pointers_rows[2][3], *pointers_data[2] = {pointers_rows[0], pointers_rows[1]};
+/* What was taken from a capsule or a table: owned here until it is released. */
+typedef struct {
+    PyObject_HEAD
+    DLManagedTensor *legacy; /* one of the two, and NULL once it is given away */
+    DLManagedTensorVersioned *versioned;
+    int released;
+} taken_object;
 
-static int pointers_get(PyObject *self, Py_buffer *view, int flags)
+static PyTypeObject taken_type;
+
+static PyObject *new_taken(DLManagedTensor *legacy, DLManagedTensorVersioned *versioned)
 {
-    (void)flags;
-    memset(view, 0, sizeof(*view));
-    view->obj = Py_NewRef(self);
-    view->buf = pointers_data;
-    view->len = 6;
-    view->itemsize = 1;
-    view->format = "B";
-    view->ndim = 2;
-    view->shape = pointers_shape;
-    view->strides = pointers_strides;
-    view->suboffsets = pointers_suboffsets;
+    taken_object *self = (taken_object *)taken_type.tp_alloc(&taken_type, 0);
+    if (self != NULL) {
+        self->legacy = legacy;
+        self->versioned = versioned;
+    }
+    return (PyObject *)self;
+}
+
+/* take(capsule): consumes a capsule, as a correct consumer does: it renames it first. */
+static PyObject *take(PyObject *self, PyObject *capsule)
+{
+    void *legacy, *versioned;
+    PyObject *taken;
+    (void)self;
+    legacy = PyCapsule_IsValid(capsule, "dltensor") ? PyCapsule_GetPointer(capsule, "dltensor")
+                                                    : NULL;
+    versioned = PyCapsule_IsValid(capsule, "dltensor_versioned")
+                    ? PyCapsule_GetPointer(capsule, "dltensor_versioned")
+                    : NULL;
+    if (legacy == NULL && versioned == NULL) {
+        PyErr_Format(PyExc_ValueError, "not a capsule of DLPack that is still to be taken: %R",
+                     capsule);
+        return NULL;
+    }
+    taken = new_taken(NULL, NULL);
+    if (taken == NULL || PyCapsule_SetName(capsule, legacy != NULL ? "used_dltensor"
+                                                                   : "used_dltensor_versioned")) {
+        Py_XDECREF(taken);
+        return NULL;
+    }
+    ((taken_object *)taken)->legacy = legacy;
+    ((taken_object *)taken)->versioned = versioned;
+    return taken;
+}
+
+static void call_deleter(taken_object *self)
+{
+    DLManagedTensor *legacy = self->legacy;
+    DLManagedTensorVersioned *versioned = self->versioned;
+    self->released = 1;
+    self->legacy = NULL;
+    self->versioned = NULL;
+    if (legacy != NULL && legacy->deleter != NULL)
+        legacy->deleter(legacy);
+    if (versioned != NULL && versioned->deleter != NULL)
+        versioned->deleter(versioned);
+}
+
+typedef struct {
+    taken_object *taken;
+    PyThread_type_lock done;
+} release_job;
+
+static void release_on_thread(void *given)
+{
+    release_job *job = given;
+    call_deleter(job->taken);
+    PyThread_release_lock(job->done);
+}
+
+/* On a native thread that has no state of Python's, while this one waits without the GIL. */
+static int release_elsewhere(taken_object *self)
+{
+    release_job job = {self, PyThread_allocate_lock()};
+    if (job.done == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    PyThread_acquire_lock(job.done, WAIT_LOCK);
+    if (PyThread_start_new_thread(release_on_thread, &job) == PYTHREAD_INVALID_THREAD_ID) {
+        PyThread_free_lock(job.done);
+        PyErr_SetString(PyExc_RuntimeError, "no thread could be started");
+        return -1;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    PyThread_acquire_lock(job.done, WAIT_LOCK);
+    Py_END_ALLOW_THREADS
+    PyThread_release_lock(job.done);
+    PyThread_free_lock(job.done);
     return 0;
 }
 
-static PyBufferProcs pointers_procs = {.bf_getbuffer = pointers_get};
+/* Whether the exception that was set is still the one that is pending; clears it. */
+static int still_pending(PyObject *text)
+{
+    PyObject *type, *value, *trace;
+    int kept;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    kept = type == PyExc_LookupError && value != NULL &&
+           PyObject_HasAttrString(value, "args") == 1;
+    if (kept) {
+        PyObject *arguments = PyObject_GetAttrString(value, "args");
+        kept = arguments != NULL && PyTuple_Check(arguments) && PyTuple_GET_SIZE(arguments) == 1 &&
+               PyTuple_GET_ITEM(arguments, 0) == text;
+        Py_XDECREF(arguments);
+    }
+    PyErr_Clear();
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    return kept;
+}
 
-static PyTypeObject pointers_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "hostile.Pointers",
-    .tp_basicsize = sizeof(PyObject),
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_new = PyType_GenericNew,
-    .tp_as_buffer = &pointers_procs,
+/* release(how="here"): calls the deleter, once: "here", on a "thread" without Python, or while an
+ * exception is "pending". True if the state of exceptions is as before. */
+static PyObject *taken_release(PyObject *object, PyObject *arguments)
+{
+    taken_object *self = (taken_object *)object;
+    const char *how = "here";
+    int kept;
+    PyObject *text;
+    if (!PyArg_ParseTuple(arguments, "|s", &how))
+        return NULL;
+    if (self->released) {
+        PyErr_SetString(PyExc_ValueError, "released or given away already");
+        return NULL;
+    }
+    if (strcmp(how, "thread") == 0) {
+        if (release_elsewhere(self) < 0)
+            return NULL;
+        Py_RETURN_TRUE;
+    }
+    if (strcmp(how, "pending") != 0) {
+        call_deleter(self);
+        kept = !PyErr_Occurred();
+        PyErr_Clear();
+        return PyBool_FromLong(kept);
+    }
+    text = PyUnicode_FromString("pending while a deleter runs");
+    if (text == NULL)
+        return NULL;
+    PyErr_SetObject(PyExc_LookupError, text);
+    call_deleter(self);
+    kept = still_pending(text);
+    Py_DECREF(text);
+    return PyBool_FromLong(kept);
+}
+
+/* forget(): no longer owned here, and not released: what a leaking consumer does. */
+static PyObject *taken_forget(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    ((taken_object *)self)->released = 1;
+    Py_RETURN_NONE;
+}
+
+static void taken_dealloc(PyObject *self)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (!((taken_object *)self)->released)
+        call_deleter((taken_object *)self);
+    PyErr_Restore(type, value, trace);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyObject *taken_address(PyObject *object, void *closure)
+{
+    taken_object *self = (taken_object *)object;
+    (void)closure;
+    return PyLong_FromVoidPtr(self->legacy != NULL ? (void *)self->legacy
+                                                   : (void *)self->versioned);
+}
+
+static PyObject *taken_versioned(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyBool_FromLong(((taken_object *)self)->versioned != NULL);
+}
+
+static PyMethodDef taken_methods[] = {
+    {"release", taken_release, METH_VARARGS, NULL},
+    {"forget", taken_forget, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
 };
+
+static PyGetSetDef taken_getset[] = {
+    {"address", taken_address, NULL, "of the managed tensor; 0 once it is gone", NULL},
+    {"versioned", taken_versioned, NULL, "whether it has a version and flags", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyTypeObject taken_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "fastdl.testing._dlpack.Taken",
+    .tp_basicsize = sizeof(taken_object),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_dealloc = taken_dealloc,
+    .tp_methods = taken_methods,
+    .tp_getset = taken_getset,
+};
+
+/* drop(list): empties a list while an exception is pending, as happens to a capsule whose consumer
+ * raises. True if that exception is still the one. */
+static PyObject *drop(PyObject *self, PyObject *list)
+{
+    PyObject *text, *item;
+    int kept;
+    (void)self;
+    if (!PyList_Check(list) || PyList_GET_SIZE(list) != 1) {
+        PyErr_SetString(PyExc_TypeError, "expected a list of one object");
+        return NULL;
+    }
+    text = PyUnicode_FromString("pending while a capsule dies");
+    item = text == NULL ? NULL : Py_NewRef(PyList_GET_ITEM(list, 0));
+    if (item == NULL || PyList_SetSlice(list, 0, 1, NULL) < 0) {
+        Py_XDECREF(text);
+        Py_XDECREF(item);
+        return NULL;
+    }
+    PyErr_SetObject(PyExc_LookupError, text);
+    Py_DECREF(item);
+    kept = still_pending(text);
+    Py_DECREF(text);
+    return PyBool_FromLong(kept);
+}
+
+/* ---- calling the functions of somebody's table ---- */
+
+/* (result, what came or None, the exception that is set or None); takes over `given`. */
+static PyObject *outcome(int result, PyObject *given)
+{
+    PyObject *type, *value, *trace, *made;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    made = Py_BuildValue("(iNO)", result, given != NULL ? given : Py_NewRef(Py_None),
+                         value != NULL ? value : Py_None);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    return made;
+}
+
+static DLPackExchangeAPI *table_at(unsigned long long address)
+{
+    return (DLPackExchangeAPI *)(uintptr_t)address;
+}
+
+/* call_from_object(table, object): (result, Taken or None, exception or None). */
+static PyObject *call_from_object(PyObject *self, PyObject *arguments)
+{
+    unsigned long long table;
+    PyObject *object;
+    DLManagedTensorVersioned *out = NULL;
+    int result;
+    (void)self;
+    if (!PyArg_ParseTuple(arguments, "KO", &table, &object))
+        return NULL;
+    result = table_at(table)->managed_tensor_from_py_object_no_sync(object, &out);
+    return outcome(result, result == 0 && out != NULL ? new_taken(NULL, out) : NULL);
+}
+
+/* call_to_object(table, taken): (result, object or None, exception or None). On success `taken` is
+ * given away. */
+static PyObject *call_to_object(PyObject *self, PyObject *arguments)
+{
+    unsigned long long table;
+    taken_object *taken;
+    void *out = NULL;
+    int result;
+    (void)self;
+    if (!PyArg_ParseTuple(arguments, "KO!", &table, &taken_type, &taken))
+        return NULL;
+    if (taken->versioned == NULL) {
+        PyErr_SetString(PyExc_ValueError, "a table takes versioned managed tensors");
+        return NULL;
+    }
+    result = table_at(table)->managed_tensor_to_py_object_no_sync(taken->versioned, &out);
+    if (result == 0) {
+        taken->released = 1;
+        taken->versioned = NULL;
+    }
+    return outcome(result, result == 0 ? (PyObject *)out : NULL);
+}
+
+/* call_borrow(table, object, room): (result, None, exception or None). `room` is the address of a
+ * DLTensor to fill. */
+static PyObject *call_borrow(PyObject *self, PyObject *arguments)
+{
+    unsigned long long table, room;
+    PyObject *object;
+    (void)self;
+    if (!PyArg_ParseTuple(arguments, "KOK", &table, &object, &room))
+        return NULL;
+    return outcome(table_at(table)->dltensor_from_py_object_no_sync(
+                       object, (DLTensor *)(uintptr_t)room),
+                   NULL);
+}
+
+typedef struct {
+    int calls;
+    char kind[64], message[200];
+} told;
+
+static void note_error(void *context, const char *kind, const char *message)
+{
+    told *noted = context;
+    noted->calls++;
+    snprintf(noted->kind, sizeof(noted->kind), "%s", kind == NULL ? "" : kind);
+    snprintf(noted->message, sizeof(noted->message), "%s", message == NULL ? "" : message);
+}
+
+/* call_allocate(table, prototype, attached): (result, Taken or None, None, calls of SetError, kind,
+ * message). `prototype` is the address of a DLTensor; not `attached`: without the GIL. */
+static PyObject *call_allocate(PyObject *self, PyObject *arguments)
+{
+    unsigned long long table, prototype;
+    int attached = 1, result;
+    DLManagedTensorVersioned *out = NULL;
+    told noted = {0, "", ""};
+    PyObject *first, *made;
+    DLPackManagedTensorAllocator allocate;
+    (void)self;
+    if (!PyArg_ParseTuple(arguments, "KK|p", &table, &prototype, &attached))
+        return NULL;
+    allocate = table_at(table)->managed_tensor_allocator;
+    if (attached) {
+        result = allocate((DLTensor *)(uintptr_t)prototype, &out, &noted, note_error);
+    } else {
+        Py_BEGIN_ALLOW_THREADS
+        result = allocate((DLTensor *)(uintptr_t)prototype, &out, &noted, note_error);
+        Py_END_ALLOW_THREADS
+    }
+    first = outcome(result, result == 0 && out != NULL ? new_taken(NULL, out) : NULL);
+    if (first == NULL)
+        return NULL;
+    made = Py_BuildValue("(OOOiss)", PyTuple_GET_ITEM(first, 0), PyTuple_GET_ITEM(first, 1),
+                         PyTuple_GET_ITEM(first, 2), noted.calls, noted.kind, noted.message);
+    Py_DECREF(first);
+    return made;
+}
+
+/* call_stream(table, device type, device id): (result, stream or None, exception or None). */
+static PyObject *call_stream(PyObject *self, PyObject *arguments)
+{
+    unsigned long long table;
+    int type, id, result;
+    void *stream = (void *)&table_calls; /* so that a function that sets nothing is seen */
+    (void)self;
+    if (!PyArg_ParseTuple(arguments, "Kii", &table, &type, &id))
+        return NULL;
+    result = table_at(table)->current_work_stream((DLDeviceType)type, id, &stream);
+    if (result == 0 && stream == (void *)&table_calls)
+        return outcome(result, NULL);
+    return outcome(result, result == 0 ? PyLong_FromVoidPtr(stream) : NULL);
+}
+
+/* ---- a table whose functions are in Python ---- */
+
+static PyObject *handler; /* has the functions: see handled_table */
+
+static int handled_from_object(void *object, DLManagedTensorVersioned **out)
+{
+    PyObject *managed = PyObject_CallMethod(handler, "from_object", "O", (PyObject *)object);
+    if (managed == NULL)
+        return -1;
+    if (PyObject_TypeCheck(managed, &managed_type)) {
+        record *r = ((managed_object *)managed)->r;
+        atomic_fetch_add(&r->handed, 1);
+        *out = &r->managed.versioned;
+    }
+    Py_DECREF(managed);
+    return 0;
+}
+
+static int handled_to_object(DLManagedTensorVersioned *tensor, void **out)
+{
+    PyObject *made, *taken = new_taken(NULL, tensor);
+    if (taken == NULL)
+        return -1;
+    made = PyObject_CallMethod(handler, "to_object", "O", taken);
+    if (made == NULL)
+        ((taken_object *)taken)->released = 1; /* the caller keeps it */
+    Py_DECREF(taken);
+    if (made == NULL)
+        return -1;
+    *out = made;
+    return 0;
+}
+
+static int handled_borrow(void *object, DLTensor *out)
+{
+    PyObject *managed = PyObject_CallMethod(handler, "borrow", "O", (PyObject *)object);
+    if (managed == NULL)
+        return -1;
+    if (PyObject_TypeCheck(managed, &managed_type))
+        *out = ((managed_object *)managed)->r->managed.versioned.dl_tensor;
+    Py_DECREF(managed); /* its record stays, and so do shape and strides */
+    return 0;
+}
+
+static int handled_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
+                            void (*set_error)(void *, const char *, const char *))
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    int result = -1;
+    PyObject *managed = PyObject_CallMethod(handler, "allocate", "K",
+                                            (unsigned long long)(uintptr_t)prototype);
+    if (managed == NULL) {
+        PyObject *type, *value, *trace, *text;
+        PyErr_Fetch(&type, &value, &trace);
+        PyErr_NormalizeException(&type, &value, &trace);
+        text = PyObject_Str(value);
+        if (text == NULL || PyUnicode_GetLength(text) > 0)
+            set_error(error_ctx, ((PyTypeObject *)type)->tp_name,
+                      text == NULL ? "" : PyUnicode_AsUTF8(text));
+        Py_XDECREF(text);
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(trace);
+    } else {
+        result = 0;
+        if (PyObject_TypeCheck(managed, &managed_type))
+            *out = &((managed_object *)managed)->r->managed.versioned;
+        Py_DECREF(managed);
+    }
+    PyGILState_Release(gil);
+    return result;
+}
+
+static int handled_stream(DLDeviceType type, int32_t id, void **out)
+{
+    PyObject *stream = PyObject_CallMethod(handler, "stream", "ii", (int)type, (int)id);
+    if (stream == NULL)
+        return -1;
+    if (stream != Py_None)
+        *out = PyLong_AsVoidPtr(stream);
+    Py_DECREF(stream);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* handled_table(handler, major=1, minor=3, without=""): the address of a table whose functions call
+ * the methods from_object, to_object, borrow, allocate and stream of `handler`: one at a time in a
+ * process. What they raise is the failure; a Managed is handed over. An exception without a message
+ * is a failure without a word. */
+static PyObject *handled_table(PyObject *self, PyObject *arguments)
+{
+    unsigned major = 1, minor = 3;
+    const char *without = "";
+    PyObject *given;
+    DLPackExchangeAPI *table;
+    (void)self;
+    if (!PyArg_ParseTuple(arguments, "O|IIs", &given, &major, &minor, &without))
+        return NULL;
+    table = calloc(1, sizeof(*table));
+    if (table == NULL)
+        return PyErr_NoMemory();
+    Py_XSETREF(handler, Py_NewRef(given));
+    table->header.version.major = major;
+    table->header.version.minor = minor;
+    if (strcmp(without, "allocator") != 0)
+        table->managed_tensor_allocator = handled_allocate;
+    if (strcmp(without, "from_object") != 0)
+        table->managed_tensor_from_py_object_no_sync = handled_from_object;
+    if (strcmp(without, "to_object") != 0)
+        table->managed_tensor_to_py_object_no_sync = handled_to_object;
+    if (strcmp(without, "borrow") != 0)
+        table->dltensor_from_py_object_no_sync = handled_borrow;
+    if (strcmp(without, "stream") != 0)
+        table->current_work_stream = handled_stream;
+    return PyLong_FromVoidPtr(table);
+}
 
 /* address(buffer): where its bytes are; the caller keeps the object. */
 static PyObject *address(PyObject *self, PyObject *object)
@@ -617,7 +1073,7 @@ static void native_dealloc(PyObject *self)
 }
 
 static PyTypeObject native_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "hostile.Native",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "fastdl.testing._dlpack.Native",
     .tp_basicsize = sizeof(native_object),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_new = PyType_GenericNew,
@@ -654,27 +1110,32 @@ static PyMethodDef functions[] = {
     {"set_maker", set_maker, METH_VARARGS, NULL},
     {"address", address, METH_O, NULL},
     {"table_calls", calls, METH_NOARGS, NULL},
+    {"take", take, METH_O, NULL},
+    {"drop", drop, METH_O, NULL},
+    {"call_from_object", call_from_object, METH_VARARGS, NULL},
+    {"call_to_object", call_to_object, METH_VARARGS, NULL},
+    {"call_borrow", call_borrow, METH_VARARGS, NULL},
+    {"call_allocate", call_allocate, METH_VARARGS, NULL},
+    {"call_stream", call_stream, METH_VARARGS, NULL},
+    {"handled_table", handled_table, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "hostile", .m_size = -1,
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "_dlpack", .m_size = -1,
                                     .m_methods = functions};
 
-PyMODINIT_FUNC PyInit_hostile(void)
+PyMODINIT_FUNC PyInit__dlpack(void)
 {
-    PyObject *m;
-    if (PyType_Ready(&managed_type) < 0 || PyType_Ready(&native_type) < 0 ||
-        PyType_Ready(&pointers_type) < 0)
-        return NULL;
-    m = create_module(&module);
-    if (m != NULL && PyModule_AddObject(m, "POISON", PyLong_FromLong(POISON)) < 0)
+    PyTypeObject *types[] = {&managed_type, &native_type, &taken_type};
+    PyObject *m = PyModule_Create(&module);
+    if (m != NULL && PyModule_AddIntConstant(m, "POISON", POISON) < 0)
         Py_CLEAR(m);
-    if (m != NULL && PyModule_AddObject(m, "Pointers", Py_NewRef((PyObject *)&pointers_type)) < 0)
+    for (size_t i = 0; m != NULL && i < sizeof(types) / sizeof(types[0]); i++)
+        if (PyModule_AddType(m, types[i]) < 0)
+            Py_CLEAR(m);
+#ifdef Py_GIL_DISABLED
+    if (m != NULL && PyUnstable_Module_SetGIL(m, Py_MOD_GIL_NOT_USED) < 0)
         Py_CLEAR(m);
-    Py_INCREF(&managed_type);
-    if (m != NULL && PyModule_AddObject(m, "Managed", (PyObject *)&managed_type) < 0)
-        Py_CLEAR(m);
-    if (m != NULL && PyModule_AddObject(m, "Native", Py_NewRef((PyObject *)&native_type)) < 0)
-        Py_CLEAR(m);
+#endif
     return m;
 }
