@@ -151,51 +151,60 @@ class Offer:
     """A correct producer of fields that need not be: it answers a request for version 1 with a
     versioned capsule, and any other with a legacy one, unless `form` says which.
 
-    asked: the keywords of each call; given: the managed tensor of each.
+    Each capsule has memory of its own, of `content`, aligned to 64 bytes and `past` more, with
+    `data` at `start` bytes from there; it is overwritten by the deleter, as freed memory would be.
+    Other keywords are fields: see _dlpack.c. `act`, where given, answers in its place.
+
+    asked: the keywords of each call; given, memories: the managed tensor and memory of each.
     """
 
     def __init__(
         self,
+        content: bytes,
         *,
         form: "str | None" = None,
         device: Any = CPU,
-        act: "Callable[[Any], Any] | None" = None,
+        start: int = 0,
+        past: int = 0,
+        act: "Callable[[Offer], Any] | None" = None,
         **fields: Any,
     ) -> None:
-        self.form, self.device, self.act, self.fields = form, device, act, fields
+        self.content, self.form, self.device = content, form, device
+        self.start, self.past, self.act, self.fields = start, past, act, fields
         self.asked: list[dict[str, Any]] = []
         self.given: list[Given] = []
+        self.memories: list[memoryview] = []
 
     def __dlpack_device__(self) -> Any:
         return self.device
 
-    def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: Any = None,
-        dl_device: Any = None,
-        copy: Any = None,
-    ) -> Any:
-        self.asked.append(
-            {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
-        )
-        if self.act is not None:
-            return self.act(self)
-        return self.capsule(max_version)
+    def __dlpack__(self, **keywords: Any) -> Any:
+        allowed = {"stream", "max_version", "dl_device", "copy"}
+        if unknown := keywords.keys() - allowed:
+            raise TypeError(f"__dlpack__() got an unexpected keyword argument {min(unknown)!r}")
+        self.asked.append(keywords)
+        return self.capsule(keywords.get("max_version")) if self.act is None else self.act(self)
 
     def capsule(self, max_version: Any = None) -> Any:
         versioned = max_version is not None and max_version[0] >= 1
         if self.form is not None:
             versioned = self.form == "versioned"
-        fields = dict(self.fields)
+        fields = {"device": self.device, **self.fields}
         if not versioned:
-            for name in ("flags", "version"):
-                fields.pop(name, None)
-        self.given.append(Given(versioned=versioned, **fields))
+            fields = {k: v for k, v in fields.items() if k not in ("flags", "version")}
+        memory = aligned(self.content, past=self.past)
+        fields.setdefault("data", _dlpack.address(memory) + self.start)
+
+        def overwrite() -> None:
+            memory[:] = b"\xaa" * len(memory)
+
+        self.memories.append(memory)
+        self.given.append(
+            Given(versioned=versioned, on_delete=overwrite, owner=Owner(memory), **fields)
+        )
         return self.given[-1].capsule()
 
     def counts(self) -> list[int]:
-        """How often the deleter of each managed tensor ran."""
+        """How often the deleter of each managed tensor was called."""
         gc.collect()
         return [given.deleted for given in self.given]

@@ -41,7 +41,7 @@ SECTIONS = {
     "streams": "stream=",
     "table": "the exchange table, __dlpack_c_exchange_api__",
     "threads": "several threads at once",
-    "hostile": "descriptions that no correct producer gives",
+    "hostile": "descriptions that no correct producer gives, on which the standard is silent",
     "failure": "errors, and what is left after one",
 }
 
@@ -63,6 +63,7 @@ class Check:
     sentence: str  # what a library does that keeps the rule
     clause: str  # where the rule comes from
     function: Callable[["Library"], "str | None"] = field(repr=False)  # returns a note, or nothing
+    after: str = ""  # another check: if that one ends the process, so would this one
 
     @property
     def section(self) -> str:
@@ -73,12 +74,12 @@ CHECKS: dict[str, Check] = {}
 
 
 def check(
-    name: str, severity: str, sentence: str, clause: str
+    name: str, severity: str, sentence: str, clause: str, after: str = ""
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Registers a function as a check."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        made = Check(name, severity, sentence, clause, function)
+        made = Check(name, severity, sentence, clause, function, after)
         if name in CHECKS or made.section not in SECTIONS or severity not in SEVERITIES:
             raise ValueError(f"{name}: a check with this name exists, or its section does not")
         CHECKS[name] = made
@@ -141,6 +142,7 @@ class Library:
     from_capsule(capsule)   if the library takes capsules themselves
     dtypes                  names, if not all of DTYPES
     max_ndim, title, distribution, prepare()
+    forks                   False if a fork of a process that uses the library may hang
     takes_tables            whether from_dlpack reads the exchange table of a producer's type
     deviations: {check: why} what its documentation decides otherwise, with where it says so
     """
@@ -151,6 +153,7 @@ class Library:
         self.title: str = get("title", name)
         self.distribution: str = get("distribution", name.partition(".")[0])
         self.max_ndim: int = get("max_ndim", 8)
+        self.forks: bool = get("forks", True)
         self.takes_tables: bool = get("takes_tables", False)
         self.dtypes: tuple[str, ...] = tuple(get("dtypes", DTYPES))
         self.views: dict[str, Callable[[Any], Any]] = get("views", {})

@@ -455,7 +455,7 @@ def refusal_keeps_the_array(lib: Library) -> None:
 )
 def capsule_keeps_memory(lib: Library) -> None:
     capsule = lib.either(lib.make())
-    others = noise() + [lib.make([[-9.0] * 3] * 2 if lib.max_ndim > 1 else [-9.0] * 6)]
+    others = [*noise(), lib.make([[-9.0] * 3] * 2 if lib.max_ndim > 1 else [-9.0] * 6)]
     found = Held(capsule).values()
     expect(flat(found) == flat(lib.rows), f"after the array was deleted: {found}")
     del others
@@ -475,7 +475,7 @@ def taken_keeps_memory(lib: Library) -> None:
             continue
         held = Held(capsule)
         del capsule
-        others = noise() + [lib.make([[-9.0] * 3] * 2 if lib.max_ndim > 1 else [-9.0] * 6)]
+        others = [*noise(), lib.make([[-9.0] * 3] * 2 if lib.max_ndim > 1 else [-9.0] * 6)]
         expect(flat(held.values()) == flat(lib.rows), f"the memory has {held.values()}")
         held.release()
         del others
