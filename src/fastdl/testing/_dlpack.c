@@ -31,6 +31,7 @@ typedef struct record {
     } managed;           /* first: a deleter finds its record at this address */
     struct record *next; /* keeps all records reachable for leak checkers */
     int is_versioned;
+    int mistake;           /* an index of `mistaken` */
     int error_was_pending; /* when the deleter was called */
     atomic_int deleted, destroyed;
     atomic_int detached; /* calls of the deleter on a thread that held no GIL */
@@ -72,6 +73,34 @@ static void delete_legacy(DLManagedTensor *managed)
 static void delete_versioned(DLManagedTensorVersioned *managed)
 {
     delete_record((record *)managed);
+}
+
+/* Deleters of mistaken producers: one that needs the GIL, and one that loses exceptions. */
+static void delete_attached(record *r)
+{
+    (void)PyThreadState_Get(); /* ends the process on a thread that has none */
+    delete_record(r);
+}
+
+static void delete_clearing(record *r)
+{
+    PyErr_Clear();
+    delete_record(r);
+}
+
+typedef void (*deleter_of_record)(record *);
+static const deleter_of_record mistaken[] = {delete_attached, delete_clearing};
+
+static void delete_mistaken_legacy(DLManagedTensor *managed)
+{
+    record *r = (record *)managed;
+    mistaken[r->mistake](r);
+}
+
+static void delete_mistaken_versioned(DLManagedTensorVersioned *managed)
+{
+    record *r = (record *)managed;
+    mistaken[r->mistake](r);
 }
 
 static DLTensor *tensor_of(record *r)
@@ -131,7 +160,7 @@ static int fill(record *r, PyObject *arguments, PyObject *keywords)
     PyObject *ndim = Py_None, *shape = Py_None, *strides = Py_None;
     Py_ssize_t count = 0, stride_count = 0;
     DLTensor *t = tensor_of(r);
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|$K(ii)OOOK(iii)(II)Kpp", names, &data,
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|$K(ii)OOOK(iii)(II)Kip", names, &data,
                                      &device_type, &device_id, &ndim, &shape, &strides,
                                      &byte_offset, &code, &bits, &lanes, &major, &minor, &flags,
                                      &deleter, &context))
@@ -157,15 +186,21 @@ static int fill(record *r, PyObject *arguments, PyObject *keywords)
         r->managed.versioned.version.minor = minor;
         r->managed.versioned.flags = flags;
         r->managed.versioned.manager_ctx = context ? r : NULL;
-        r->managed.versioned.deleter = deleter ? delete_versioned : NULL;
+        r->managed.versioned.deleter = deleter == 0   ? NULL
+                                       : deleter == 1 ? delete_versioned
+                                                      : delete_mistaken_versioned;
     } else {
         r->managed.legacy.manager_ctx = context ? r : NULL;
-        r->managed.legacy.deleter = deleter ? delete_legacy : NULL;
+        r->managed.legacy.deleter = deleter == 0   ? NULL
+                                    : deleter == 1 ? delete_legacy
+                                                   : delete_mistaken_legacy;
     }
+    r->mistake = deleter == 3;
     return 0;
 }
 
-/* Managed(versioned, owner, on_delete, **fields) */
+/* Managed(versioned, owner, on_delete, **fields). `deleter`: 0 for NULL, 1 for a correct one, 2 for
+ * one that needs the GIL, 3 for one that clears a pending exception. */
 static PyObject *managed_new(PyTypeObject *type, PyObject *arguments, PyObject *fields)
 {
     int versioned;
@@ -216,14 +251,31 @@ static void destroy_capsule(PyObject *capsule)
     delete_record(r);
 }
 
+/* Destructors of mistaken producers: one that does not look at the name, and one that loses
+ * exceptions. */
+static void destroy_always(PyObject *capsule)
+{
+    delete_record(PyCapsule_GetContext(capsule));
+}
+
+static void destroy_clearing(PyObject *capsule)
+{
+    destroy_capsule(capsule);
+    PyErr_Clear();
+}
+
+/* capsule(name=..., destructor=1): 0 for none, 1 for a correct one, 2 for one that releases what was
+ * taken too, 3 for one that clears a pending exception. */
 static PyObject *managed_capsule(PyObject *self, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"name", "destructor", NULL};
     record *r = ((managed_object *)self)->r;
     const char *name = r->is_versioned ? "dltensor_versioned" : "dltensor";
     int destructor = 1;
+    const PyCapsule_Destructor destructors[] = {NULL, destroy_capsule, destroy_always,
+                                                destroy_clearing};
     PyObject *capsule;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|zp", names, &name, &destructor))
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|zi", names, &name, &destructor))
         return NULL;
     if (name != NULL) {
         /* Not a literal, as a careless producer has it; lives as long as the process. */
@@ -232,7 +284,7 @@ static PyObject *managed_capsule(PyObject *self, PyObject *arguments, PyObject *
             return PyErr_NoMemory();
         name = strcpy(copy, name);
     }
-    capsule = PyCapsule_New(&r->managed, name, destructor ? destroy_capsule : NULL);
+    capsule = PyCapsule_New(&r->managed, name, destructors[destructor & 3]);
     if (capsule != NULL && PyCapsule_SetContext(capsule, r) < 0)
         Py_CLEAR(capsule);
     r->handed += capsule != NULL;
@@ -392,6 +444,8 @@ static int table_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, v
                           void (*set_error)(void *, const char *, const char *))
 {
     (void)prototype;
+    if (strcmp(maker_mode, "attached") == 0)
+        (void)PyThreadState_Get(); /* ends the process on a thread that has none */
     if (strcmp(maker_mode, "nothing") == 0)
         return 0;
     if (strcmp(maker_mode, "no words") == 0)
@@ -409,7 +463,7 @@ static int table_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, v
 }
 
 /* set_maker(mode, managed=None): how the allocator and to_object of all tables behave: "raise",
- * "fail" (without a word), "no words", "odd kind", "nothing" (success without a result), "give"
+ * "fail" (without a word), "no words", "odd kind", "attached" (needs the GIL), "nothing" (success without a result), "give"
  * (the allocator `managed`, the other an Ellipsis), "give and raise", "give, interrupt". */
 static PyObject *set_maker(PyObject *self, PyObject *arguments)
 {

@@ -246,6 +246,8 @@ def load(name: str) -> Library:
         source = importlib.import_module(module)
     if isinstance(source, ModuleType) and attribute:
         source = getattr(source, attribute)
+    if isinstance(source, type):
+        source = source()
     return Library(source, name)
 
 

@@ -5,7 +5,7 @@ is released once."""
 
 from typing import Any, NamedTuple
 
-from fastdl.testing.checks.consumers import compact, expect_released
+from fastdl.testing.checks.consumers import compact, taken_and_released
 from fastdl.testing.suite import (
     DEVIATION,
     MEMORY,
@@ -103,14 +103,7 @@ def faulty(lib: Library, fault: Fault) -> Any:
 
 
 def released(lib: Library, fault: Fault) -> None:
-    offer = faulty(lib, fault)
-    try:
-        result = lib.take(offer)
-        del result
-    except Exception as error:
-        told(error)
-    if offer.given:
-        expect_released(offer, "after it was refused")
+    taken_and_released(lib, faulty(lib, fault))
 
 
 for _name, _fault in FAULTS.items():

@@ -3,7 +3,7 @@ error if it is refused, and what becomes of the memory then."""
 
 from typing import Any, NamedTuple
 
-from fastdl.testing.checks.consumers import HEADER, SIX, expect_released, taken
+from fastdl.testing.checks.consumers import HEADER, SIX, taken, taken_and_released
 from fastdl.testing.producers import Offer
 from fastdl.testing.suite import (
     DATA,
@@ -161,17 +161,7 @@ def refusal(lib: Library, layout: Layout) -> "str | None":
 
 
 def is_released(lib: Library, layout: Layout) -> "str | None":
-    offer = offer_of(lib, layout)
-    try:
-        result = lib.take(offer)
-    except Exception as error:
-        told(error)
-        del error
-        expect_released(offer, "after it was refused")
-        return "refused"
-    del result
-    expect_released(offer)
-    return None
+    return taken_and_released(lib, offer_of(lib, layout))
 
 
 for _name, _layout in LAYOUTS.items():

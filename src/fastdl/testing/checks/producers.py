@@ -41,7 +41,7 @@ ARRAY_API = "array API standard, __dlpack__"
 def device_is_a_pair(lib: Library) -> None:
     found = lib.make().__dlpack_device__()
     expect(isinstance(found, tuple) and len(found) == 2, f"it returned {found!r}")
-    expect(all(isinstance(int(part), int) for part in found), f"it returned {found!r}")
+    expect(all(isinstance(part, int) for part in found), f"it returned {found!r}")
 
 
 @check(
@@ -52,7 +52,7 @@ def device_is_a_pair(lib: Library) -> None:
 )
 def device_is_the_capsules(lib: Library) -> None:
     array = lib.make()
-    said = [int(part) for part in array.__dlpack_device__()]
+    said = [int(part or 0) for part in array.__dlpack_device__()]
     found = inspect_capsule(lib.either(array))["device"]
     expect(found == said, f"__dlpack_device__() is {said}, and the capsule has {found}")
 
