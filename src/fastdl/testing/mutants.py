@@ -172,6 +172,18 @@ class _Peeked:
         pass
 
 
+class _Unnamed(_Peeked):
+    """What was taken from a capsule that keeps its name."""
+
+    def __del__(self) -> None:
+        struct = structs.managed_at(self.address, self.versioned)
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(struct.deleter)(self.address)
+
+
+def takes_without_a_name(self: Reference, capsule: Any) -> Any:
+    return _Unnamed(structs.address_in(capsule), structs.capsule_name(capsule))
+
+
 def peeks(self: Reference, capsule: Any) -> Any:
     return _Peeked(structs.address_in(capsule), structs.capsule_name(capsule))
 
@@ -506,13 +518,13 @@ def mistakes() -> dict[str, Mistake]:
         "readonly.legacy-is-refused": {"dlpack": legacy_of_read_only},
         "readonly.writable-has-no-flag": fields(flags=1),
         "readonly.write-is-seen": by_copy(),
-        "layout.export-compact-strides": fields(strides=lambda a: [1] * len(a.shape)),
+        "layout.export-compact-strides": fields(strides=lambda a: (1,) * len(a.shape)),
         "offset.export": fields(data=lambda a: a.base),
         "consumer.values": view(data=lambda v: v["data"] + 4),
         "consumer.released-once": {"hold": twice},
         "consumer.not-released-early": {"hold": early},
         "consumer.outlives-the-producer": {"hold": early},
-        "consumer.renames-the-capsule": {"open": peeks},
+        "consumer.renames-the-capsule": {"open": takes_without_a_name},
         "consumer.capsule-may-die": {"open": peeks},
         "consumer.write-is-seen": {"array": taken_and_remembered, "values": remembers},
         "consumer.write-through": {"write": lambda self, array, value: None},
@@ -630,7 +642,7 @@ def mistakes() -> dict[str, Mistake]:
         found[f"dtype.export-{name}"] = fields(dtype=(code ^ 1, bits, 1))
         found[f"dtype.import-{name}"] = view(data=lambda v: v["data"] + v["dtype"][1] // 8)
     for name in VIEWS:
-        wrong: Mistake = fields(strides=lambda a: row_major(a.shape))
+        wrong: Mistake = fields(strides=lambda a: tuple(row_major(a.shape)))
         found[f"layout.export-{name}"] = (
             fields(data=lambda a: a.base) if name == "offset" else wrong
         )

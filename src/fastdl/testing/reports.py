@@ -179,3 +179,21 @@ def html_table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     head = "".join(f"<th>{html.escape(one)}" for one in heads)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(one)}" for one in row) for row in rows)
     return f"<table><tr>{head}{body}</table>"
+
+
+# ---- the scoreboard ---------------------------------------------------------------------------
+
+
+def compact(report: Report) -> Report:
+    """A report without what passed, and without what is known of a check: for the documentation."""
+    kept = (DEVIATES, FAILED, CRASHED)
+    return {
+        "library": report["library"],
+        "counts": dict(counts(report)),
+        "severities": dict(of_severity(report)),
+        "findings": [
+            {name: r[name] for name in ("id", "severity", "outcome", "note")}
+            for r in report["results"]
+            if r["outcome"] in kept
+        ],
+    }

@@ -6,6 +6,7 @@ import fastdl
 from fastdl.testing.suite import flat, packed
 
 title = "fastdl"
+__version__ = fastdl.__version__
 distribution = "fastdlpack"
 takes_tables = True
 from_dlpack = fastdl.from_dlpack

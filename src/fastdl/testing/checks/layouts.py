@@ -7,6 +7,7 @@ from fastdl.testing.checks.consumers import HEADER, SIX, taken, taken_and_releas
 from fastdl.testing.producers import Offer
 from fastdl.testing.suite import (
     DATA,
+    DEVIATION,
     ERROR,
     MEMORY,
     Library,
@@ -175,7 +176,7 @@ for _name, _layout in LAYOUTS.items():
     )(lambda lib, layout=_layout: arrives(lib, layout))
     check(
         f"failure.{_name}",
-        ERROR,
+        DEVIATION,
         f"{_layout.words}: a refusal is a BufferError.",
         ARRAY_API,
         f"{_section}.{_id}",
