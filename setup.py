@@ -105,8 +105,8 @@ class BuildExt(build_ext):
 
     def build_extensions(self) -> None:
         self.try_compiler()
-        for extension in self.extensions:
-            extension.sources[:0] = c_of_modules()  # first those that take longest
+        (native,) = (one for one in self.extensions if one.name == "fastdl._native")
+        native.sources[:0] = c_of_modules()  # first those that take longest
         compile_in_turn = self.compiler.compile
         command = repr((getattr(self.compiler, "compiler_so", None), flags, macros))
         self.build_temp += f"-{sha256(command.encode()).hexdigest()[:8]}"
@@ -195,6 +195,16 @@ setup(
             extra_compile_args=flags,
             extra_link_args=link_flags,
             export_symbols=[f"PyInit_{name.rpartition('.')[2]}" for name in MODULES],
-        )
+        ),
+        # A library of its own: what judges fastdl shares no code with it.
+        Extension(
+            "fastdl.testing._dlpack",
+            ["src/fastdl/testing/_dlpack.c"],
+            include_dirs=["include"],
+            depends=["include/fastdl/dlpack.h"],
+            extra_compile_args=flags,
+            extra_link_args=link_flags,
+        ),
     ],
+    py_modules=["fastdl_pytest"],
 )

@@ -15,7 +15,6 @@ import pytest
 import fastdl
 from tests.support.build import extension
 from tests.support.ctypes_dlpack import Managed
-from tests.support.producers import hostile
 
 # Py_buffer and its flags, from the documentation of CPython's C API.
 SIMPLE, WRITABLE, FORMAT, ND = 0, 1, 4, 8
@@ -430,7 +429,7 @@ def test_asarray_of_a_closed_buffer():
 def test_a_buffer_of_pointers():
     """Its exporter gives one to consumers that did not say that they can use it."""
     with pytest.raises(BufferError, match="suboffsets"):
-        fastdl.asarray(hostile.Pointers())
+        fastdl.asarray(extension("pointers").Pointers())
 
 
 def test_asarray_of_a_cuda_array_interface():

@@ -10,6 +10,7 @@ import pytest
 
 import fastdl
 from fastdl._core import exchange
+from fastdl.testing import _dlpack as hostile
 from tests.support.build import extension
 from tests.support.c_producers import ALONE, INSTALLED, LIMITED_API, WORLDS, given
 from tests.support.ctypes_dlpack import (
@@ -28,7 +29,7 @@ with_a_gil = pytest.mark.skipif(
     reason="without a GIL there is no limited API, and types die later",
 )
 
-consumer, hostile = extension("consumer"), extension("hostile")
+consumer = extension("consumer")
 
 KINDS = {
     f"{name}: {kind}": getattr(api, kind)

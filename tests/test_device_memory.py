@@ -172,7 +172,9 @@ def test_freeing_memory_that_was_lent_to_c_code(here):
     tensor = fastdl.empty(100, "int8", here.device)
     with fastdl.use_stream(here.device, stream):
         table = Table.from_address(fastdl.Tensor.__c_dlpack_exchange_api__)
-        borrow = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(table.borrow)
+        borrow = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(
+            table.dltensor_from_py_object_no_sync
+        )
         assert borrow(tensor, ctypes.addressof(Tensor())) == 0
         kernel(here, tensor, stream)
         del tensor
@@ -421,7 +423,7 @@ def allocate(device, shape=(2, 3), without_the_gil=False):
     prototype.code, prototype.bits, prototype.lanes = 2, 32, 1
     out, refusal = ctypes.c_void_p(), Refusal()
     form = ctypes.CFUNCTYPE if without_the_gil else ctypes.PYFUNCTYPE
-    function = form(ctypes.c_int, *[ctypes.c_void_p] * 4)(table.allocator)
+    function = form(ctypes.c_int, *[ctypes.c_void_p] * 4)(table.managed_tensor_allocator)
     pointers = ctypes.addressof(prototype), ctypes.addressof(out)
     if function(*pointers, None, ctypes.cast(refusal.function, ctypes.c_void_p)) != 0:
         return refusal.told

@@ -36,7 +36,7 @@ class Counting:
     def __init__(self, size):
         self.calls = 0
         self.tensor = fastdl.from_dlpack(np.zeros(size, np.uint8))
-        own = Counting.prototype(Table.from_address(OWN).from_object)
+        own = Counting.prototype(Table.from_address(OWN).managed_tensor_from_py_object_no_sync)
 
         def from_object(candidate, out):
             self.calls += 1
@@ -44,7 +44,7 @@ class Counting:
 
         self.function = Counting.prototype(from_object)
         self.address, self.struct = table_like_own(
-            from_object=ctypes.cast(self.function, ctypes.c_void_p).value
+            managed_tensor_from_py_object_no_sync=ctypes.cast(self.function, ctypes.c_void_p).value
         )
         _tables.append(self)
 
@@ -67,8 +67,13 @@ def test_of_tensor():
 def test_of_numpy(subject):
     table = Table.from_address(address_in(fastdl.exchange_api(subject)))
     assert (table.version.major, table.version.minor) == (1, 3)
-    assert table.allocator and table.from_object and table.to_object and table.current_work_stream
-    assert not table.borrow  # NumPy's strides are in bytes
+    assert (
+        table.managed_tensor_allocator
+        and table.managed_tensor_from_py_object_no_sync
+        and table.managed_tensor_to_py_object_no_sync
+        and table.current_work_stream
+    )
+    assert not table.dltensor_from_py_object_no_sync  # NumPy's strides are in bytes
     assert address_in(fastdl.exchange_api(np.ndarray)) == address_in(fastdl.exchange_api(subject))
 
 
@@ -77,7 +82,10 @@ def test_of_any_producer():
     for subject in (cls, cls()):
         table = Table.from_address(address_in(fastdl.exchange_api(subject)))
         assert table.version.major == 1
-        assert table.from_object and not table.borrow
+        assert (
+            table.managed_tensor_from_py_object_no_sync
+            and not table.dltensor_from_py_object_no_sync
+        )
 
 
 def test_of_a_type_that_opted_out():
@@ -173,7 +181,7 @@ def test_registering_addresses_that_cannot_be(address):
 def test_a_failed_registration_keeps_the_former_table():
     cls = new_producer()
     fastdl.register_exchange_api(cls, Counting(5).capsule)
-    address, _ = table_like_own(to_object=None)
+    address, _ = table_like_own(managed_tensor_to_py_object_no_sync=None)
     with pytest.raises(ValueError):
         fastdl.register_exchange_api(cls, address)
     assert fastdl.from_dlpack(cls()).shape == (5,)

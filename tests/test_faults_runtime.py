@@ -224,7 +224,7 @@ def test_the_table_of_an_import_that_failed_refuses():
         on_error = ctypes.CFUNCTYPE(None, pointer, ctypes.c_char_p, ctypes.c_char_p)
         allocate = ctypes.CFUNCTYPE(
             ctypes.c_int, pointer, ctypes.POINTER(pointer), pointer, on_error
-        )(table.allocator)
+        )(table.managed_tensor_allocator)
         report = on_error(lambda context, kind, text: reasons.append(text))
         print(allocate(None, pointer(), None, report), reasons)
         stream = ctypes.CFUNCTYPE(

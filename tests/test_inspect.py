@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import fastdl
-from fastdl._cli import drawing, memory
+from fastdl._cli import drawing, memory, probe
+from fastdl.testing.inspector import inspect_capsule, lines_of
 from tests.support.fake_libraries import ARRAY, install, run
 
 
@@ -138,12 +139,10 @@ def test_nothing_is_left_behind(folder):
         "numpy.zeros(3)})).a"
     )
     assert inspect(folder, code, *QUICK)["tensor"]["shape"] == [3]
-    from fastdl._cli import structs
-
     array = bytearray(8)
     tensor = fastdl.asarray(array)
-    structs.managed_from_table(fastdl.exchange_api(fastdl.Tensor), tensor)
-    structs.managed_in_capsule(tensor.__dlpack__(max_version=(1, 0)))
+    probe.managed_from_table(fastdl.exchange_api(fastdl.Tensor), tensor)
+    inspect_capsule(tensor.__dlpack__(max_version=(1, 0)))
     del tensor
     array.append(1)  # BufferError as long as anything holds the buffer
 
@@ -305,7 +304,7 @@ def test_drawings(shape, strides, lines):
 
 def test_strides_in_bytes_are_whole(folder):
     found = inspect(folder, "numpy:empty((2, 1234567), 'f8').T", *QUICK)
-    assert dict(drawing.fields(found["managed"]))[""] == "(8, 9876536) bytes"
+    assert dict(lines_of(found["managed"]))[""] == "(8, 9876536) bytes"
 
 
 # ---- as text --------------------------------------------------------------------------------

@@ -16,12 +16,11 @@ import pytest
 
 import fastdl
 from fastdl._protocol import consumer as _consumer
-from tests.support.build import compile_source, extension
+from fastdl.testing import _dlpack as hostile
+from tests.support.build import compile_source
 from tests.support.ctypes_dlpack import Table, Versioned, address_in
 from tests.support.headers import ALONE, INSTALLED
 from tests.support.producers import CPU, CUDA, Given, OldProducer, Producer, new
-
-hostile = extension("hostile")
 
 READ_ONLY = 1
 FROM_OBJECT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))
@@ -53,7 +52,7 @@ def through_table(x):
     """As a consumer in C does that has the table of the type alone."""
     table = Table.from_address(address_in(fastdl.exchange_api(type(x))))
     out = ctypes.c_void_p()
-    assert FROM_OBJECT(table.from_object)(x, ctypes.byref(out)) == 0
+    assert FROM_OBJECT(table.managed_tensor_from_py_object_no_sync)(x, ctypes.byref(out)) == 0
     managed = Versioned.from_address(out.value)
     flags = managed.flags
     ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(managed.deleter)(out.value)

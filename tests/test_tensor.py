@@ -8,6 +8,7 @@ import pytest
 
 import fastdl
 from fastdl._native import dtype_facts
+from fastdl.testing.structs import SLOTS
 from tests.support.ctypes_dlpack import (
     CUDA,
     Table,
@@ -433,6 +434,5 @@ def test_exchange_table_attributes_are_one_table():
     table = Table.from_address(address)
     assert (table.version.major, table.version.minor) == (1, 3)
     assert table.prev_api is None
-    slots = ("allocator", "from_object", "to_object", "borrow", "current_work_stream")
-    assert all(getattr(table, slot) for slot in slots)
+    assert all(getattr(table, slot) for slot in SLOTS)
     assert tensor_of(1).__dlpack_c_exchange_api__ is capsule

@@ -699,7 +699,7 @@ def table_function(tensor, name, result):
 def lend(tensor):
     from tests.support.ctypes_dlpack import Tensor
 
-    table_function(tensor, "borrow", Tensor())
+    table_function(tensor, "dltensor_from_py_object_no_sync", Tensor())
 
 
 def give(tensor):
@@ -708,7 +708,7 @@ def give(tensor):
     from tests.support.ctypes_dlpack import Versioned
 
     managed = ctypes.c_void_p()
-    table_function(tensor, "from_object", managed)
+    table_function(tensor, "managed_tensor_from_py_object_no_sync", managed)
     deleter = Versioned.from_address(managed.value).deleter
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter)(managed.value)
 

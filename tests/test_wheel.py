@@ -105,7 +105,8 @@ def test_build_tools_find_it_by_themselves(contents):
     groups.read_string(contents.files[path]().decode())
     for group, file in [("pkg_config", "fastdl.pc"), ("cmake.root", "fastdl-config.cmake")]:
         assert f"{groups[group]['fastdl'].replace('.', '/')}/{file}" in contents.files
-    assert set(groups.sections()) == {"pkg_config", "cmake.root"}
+    assert groups["pytest11"]["fastdl_pytest"] + ".py" in contents.files
+    assert set(groups.sections()) == {"pkg_config", "cmake.root", "pytest11"}
 
 
 def test_nothing_else(contents):
@@ -121,7 +122,7 @@ def test_nothing_else(contents):
                 assert path == PurePosixPath("fastdl/__init__.pxd")
             else:
                 assert path.suffix in {".py", ".pyi", *COMPILED} or path.name == "py.typed"
-        else:
+        elif path.name != "fastdl_pytest.py":  # not in the package: pytest loads it at each start
             assert path.parts[0].endswith(".dist-info")
 
 

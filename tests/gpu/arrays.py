@@ -40,7 +40,7 @@ class Taken:
     def __init__(self, tensor):
         table = Table.from_address(address_in(fastdl.exchange_api(fastdl.Tensor)))
         out = ctypes.c_void_p()
-        _from_object(table.from_object)(tensor, out)
+        _from_object(table.managed_tensor_from_py_object_no_sync)(tensor, out)
         self.address = out.value
 
     @property
@@ -319,9 +319,9 @@ def _refuse():
 def _table():
     table = Table()
     table.version.major, table.version.minor = 1, 3
-    for slot in ("allocator", "to_object"):
+    for slot in ("managed_tensor_allocator", "managed_tensor_to_py_object_no_sync"):
         setattr(table, slot, ctypes.cast(_refuse, ctypes.c_void_p))
-    table.from_object = ctypes.cast(_give, ctypes.c_void_p)
+    table.managed_tensor_from_py_object_no_sync = ctypes.cast(_give, ctypes.c_void_p)
     table.current_work_stream = ctypes.cast(_work_stream, ctypes.c_void_p)
     return table
 

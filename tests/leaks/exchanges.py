@@ -147,16 +147,26 @@ def tables():
     for producer in (fastdl.empty((2, 3)), New(), Old()):
         table = Table.from_address(address_in(fastdl.exchange_api(producer)))
         one, two = ctypes.c_void_p(), ctypes.c_void_p()
-        assert FROM_OBJECT(table.from_object)(producer, ctypes.byref(one)) == 0
+        assert (
+            FROM_OBJECT(table.managed_tensor_from_py_object_no_sync)(producer, ctypes.byref(one))
+            == 0
+        )
         held = Versioned.from_address(one.value)
         prototype = ctypes.byref(held.tensor)
-        assert ALLOCATE(table.allocator)(prototype, ctypes.byref(two), None, None) == 0
+        assert (
+            ALLOCATE(table.managed_tensor_allocator)(prototype, ctypes.byref(two), None, None) == 0
+        )
         made = ctypes.py_object()
-        assert TO_OBJECT(table.to_object)(two, ctypes.byref(made)) == 0
+        assert TO_OBJECT(table.managed_tensor_to_py_object_no_sync)(two, ctypes.byref(made)) == 0
         assert made.value.shape == (2, 3)
         ctypes.pythonapi.Py_DecRef(made)  # the table gave a reference, and py_object took none
         DELETE(held.deleter)(one.value)
-        refused(TypeError, FROM_OBJECT(table.from_object), object(), ctypes.byref(one))
+        refused(
+            TypeError,
+            FROM_OBJECT(table.managed_tensor_from_py_object_no_sync),
+            object(),
+            ctypes.byref(one),
+        )
 
 
 def types():

@@ -1,97 +1,50 @@
 """DLPack capsules made and read with ctypes alone: descriptors that no library would export.
 
-The structs are written from the DLPack specification and share nothing with fastdl.
+The structs are those of the suite, which share nothing with fastdl.
 """
 
 import ctypes
 
-READ_ONLY, IS_COPIED, SUBBYTE_PADDED = 1, 2, 4
-
-CPU, CUDA, CUDA_HOST, OPENCL, VULKAN, METAL, VPI = 1, 2, 3, 4, 7, 8, 9
-ROCM, ROCM_HOST, EXT_DEV, CUDA_MANAGED, ONEAPI, WEBGPU = 10, 11, 12, 13, 14, 15
+from fastdl.testing.structs import (  # noqa: F401 - for those who import this
+    CPU,
+    CUDA,
+    CUDA_HOST,
+    CUDA_MANAGED,
+    EXT_DEV,
+    IS_COPIED,
+    METAL,
+    ONEAPI,
+    OPENCL,
+    READ_ONLY,
+    ROCM,
+    ROCM_HOST,
+    SUBBYTE_PADDED,
+    VPI,
+    VULKAN,
+    WEBGPU,
+    Legacy,
+    Table,
+    Tensor,
+    Version,
+    Versioned,
+    address_in,
+)
+from fastdl.testing.structs import capsule_name as name_of
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
-
-class Version(ctypes.Structure):
-    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32)]
-
-
-class Tensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
-
-
-class Legacy(ctypes.Structure):
-    _fields_ = [("tensor", Tensor), ("manager_ctx", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
-
-
-class Versioned(ctypes.Structure):
-    _fields_ = [
-        ("version", Version),
-        ("manager_ctx", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
-        ("tensor", Tensor),
-    ]
-
-
-class Table(ctypes.Structure):
-    """DLPackExchangeAPI."""
-
-    _fields_ = [
-        ("version", Version),
-        ("prev_api", ctypes.c_void_p),
-        ("allocator", ctypes.c_void_p),
-        ("from_object", ctypes.c_void_p),
-        ("to_object", ctypes.c_void_p),
-        ("borrow", ctypes.c_void_p),
-        ("current_work_stream", ctypes.c_void_p),
-    ]
-
-
-if ctypes.sizeof(ctypes.c_void_p) == 8:
-    assert ctypes.sizeof(Tensor) == 48
-    assert ctypes.sizeof(Versioned) == 80
-    assert ctypes.sizeof(Legacy) == 64
-    assert ctypes.sizeof(Table) == 56
 
 _DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 _new = ctypes.pythonapi.PyCapsule_New
 _new.restype = ctypes.py_object
 _new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_pointer.restype = ctypes.c_void_p
-_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-_name = ctypes.pythonapi.PyCapsule_GetName
-_name.restype = ctypes.c_char_p
-_name.argtypes = [ctypes.py_object]
-
 _NAMES = {name: name for name in (b"dltensor", b"dltensor_versioned", b"dlpack_exchange_api")}
 
 
 def capsule(address, name: bytes):
     """A PyCapsule without destructor. The name outlives it, as capsules require."""
     return _new(address, _NAMES.setdefault(name, name), None)
-
-
-def name_of(capsule) -> str:
-    return _name(capsule).decode()
-
-
-def address_in(capsule) -> int:
-    return _pointer(capsule, _name(capsule))
 
 
 class Managed:

@@ -9,10 +9,8 @@ import pytest
 
 import fastdl
 from fastdl._protocol import consumer as _consumer
-from tests.support.build import extension
+from fastdl.testing import _dlpack as hostile
 from tests.support.isolate import run_isolated
-
-hostile = extension("hostile")
 
 CPU = (1, 0)
 CUDA = (2, 0)

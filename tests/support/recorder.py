@@ -2,10 +2,8 @@
 
 import numpy as np
 
-from tests.support.build import extension
+from fastdl.testing import _dlpack as hostile
 from tests.support.ctypes_dlpack import CPU
-
-hostile = extension("hostile")
 
 
 def array_of(n=3):

@@ -6,7 +6,7 @@ from typing import Any
 from fastdl._cli import memory
 from fastdl._cli.screen import Screen
 from fastdl._cli.words import counted
-from fastdl._core.dtype import DType
+from fastdl.testing.inspector import lines_of
 
 
 def show(found: dict[str, Any], screen: Screen) -> None:
@@ -18,7 +18,7 @@ def show(found: dict[str, Any], screen: Screen) -> None:
             "as exported by the library" if found["managed"]["by_library"] else "made by fastdl"
         )
         screen.heading(f"Managed tensor, {sender}")
-        for name, text in fields(found["managed"]):
+        for name, text in lines_of(found["managed"]):
             screen.field(name, text)
     if found["memory"]:
         screen.heading("Memory")
@@ -74,42 +74,6 @@ def plan(planned: dict[str, Any], has_buffer: bool) -> Iterator[tuple[str, str]]
         stream = f"{planned['stream']} is made to wait"
     yield "stream", stream
     yield "copy=True", f"copied by {', otherwise '.join(planned['copies'])}"
-
-
-def fields(managed: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The names and values of a managed tensor."""
-    dtype, device = managed["dtype"], managed["device"]
-    form = "legacy, without version and flags"
-    if managed["form"] == "versioned":
-        names = " | ".join(managed["flag_names"]) or "none"
-        form = f"version {managed['version']}, flags {managed['flags']:#x} ({names})"
-    yield "form", form
-    aligned = f"aligned to {counted(managed['alignment'], 'byte')}" if managed["data"] else "NULL"
-    yield "data", f"{managed['data']:#x}, {aligned}"
-    yield "byte_offset", str(managed["byte_offset"])
-    yield "device", f"type {device[0]}, id {device[1]}: {managed['device_name']}"
-    name = dtype_name(dtype)
-    yield "dtype", f"code {dtype['code']}, bits {dtype['bits']}, lanes {dtype['lanes']}: {name}"
-    yield "ndim", str(managed["ndim"])
-    yield "shape", numbers(managed["shape"])
-    strides = managed["strides"]
-    if strides is None:
-        yield "strides", "NULL: row-major"
-    else:
-        size = dtype["bits"] * dtype["lanes"] / 8
-        yield "strides", f"{numbers(strides)} elements"
-        yield "", f"{numbers([format(s * size, '.15g') for s in strides])} bytes"
-
-
-def dtype_name(dtype: dict[str, int]) -> str:
-    try:
-        return str(DType((dtype["code"], dtype["bits"], dtype["lanes"])))
-    except (TypeError, ValueError, BufferError):
-        return "unknown"
-
-
-def numbers(values: list) -> str:
-    return f"({', '.join(map(str, values))}{',' if len(values) == 1 else ''})"
 
 
 def show_memory(found: dict[str, Any], screen: Screen) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import fastdl
 from fastdl._bridges import lookup
-from fastdl._cli import costs, libraries, memory, structs
+from fastdl._cli import costs, libraries, memory
 from fastdl._cli.expression import evaluate
 from fastdl._cli.import_paths import import_path_of, keywords_of, plan_of
 from fastdl._convert import convert as front
@@ -25,8 +25,11 @@ from fastdl._convert.targets import known_bridge
 from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._core.device import DeviceType
+from fastdl._core.dtype import DType
 from fastdl._core.errors import CopyRequiredError
 from fastdl._devices import driver
+from fastdl.testing import _dlpack, structs
+from fastdl.testing.inspector import inspect_capsule
 
 VALUES = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 
@@ -251,14 +254,30 @@ def managed_of(x: Any, tensor: fastdl.Tensor) -> dict[str, Any]:
     kind, own = import_path_of(x)["kind"], True
     asked = keywords_of(x)
     if kind == "table":
-        fields = structs.managed_from_table(exchange.exchange_api(type(x)), x)
+        fields = managed_from_table(exchange.exchange_api(type(x)), x)
     elif asked is not None:
         newest = {"max_version": exchange.MAX_VERSION} if "max_version" in asked["keywords"] else {}
-        fields = structs.managed_in_capsule(exchange.producer(x)(**newest))
+        fields = dict(inspect_capsule(exchange.producer(x)(**newest)))
     else:
         own = False
-        fields = structs.managed_from_table(exchange.exchange_api(fastdl.Tensor), tensor)
-    return {**fields, "device_name": str(tensor.device), "by_library": own}
+        fields = managed_from_table(exchange.exchange_api(fastdl.Tensor), tensor)
+    names = {"device_name": str(tensor.device), "dtype_name": dtype_name(fields["dtype"])}
+    return {**fields, **names, "by_library": own}
+
+
+def managed_from_table(capsule: Any, x: Any) -> dict[str, Any]:
+    """The fields of the managed tensor that a table makes of `x`, released again."""
+    status, taken, error = _dlpack.call_from_object(structs.address_in(capsule), x)
+    if status or taken is None:
+        raise error or BufferError("the exchange table refused the object")
+    return structs.fields(structs.managed_at(taken.address, taken.versioned))
+
+
+def dtype_name(dtype: dict[str, int]) -> str:
+    try:
+        return str(DType((dtype["code"], dtype["bits"], dtype["lanes"])))
+    except (TypeError, ValueError, BufferError):
+        return "unknown"
 
 
 def expected(x: Any, name: str) -> dict[str, str]:

@@ -95,7 +95,7 @@ def over_table(array):
     )
     take = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))
     managed = ctypes.c_void_p()
-    assert take(table.from_object)(array, ctypes.byref(managed)) == 0
+    assert take(table.managed_tensor_from_py_object_no_sync)(array, ctypes.byref(managed)) == 0
     return fastdl.from_dlpack(ctypes_dlpack.capsule(managed.value, b"dltensor_versioned"))
 
 

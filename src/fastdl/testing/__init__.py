@@ -1,0 +1,14 @@
+"""A conformance suite for DLPack, for any array library: see docs/testing.md.
+
+    fastdl.testing.inspect_capsule(x.__dlpack__())     what is in a capsule
+    fastdl.testing.inspect_exchange_api(type(x))       what is in an exchange table
+    pytest --dlpack=mylib.dlpack_adapter               the suite
+    python -m fastdl.testing run numpy --report page.html
+
+It uses nothing of fastdl, so that it can judge fastdl as it judges any other library. `import
+fastdl` does not import it.
+"""
+
+from fastdl.testing.inspector import Inspection, inspect_capsule, inspect_exchange_api
+
+__all__ = ["Inspection", "inspect_capsule", "inspect_exchange_api"]

@@ -1,0 +1,1 @@
+"""Adapters of released libraries: each is all that the suite has to know of one."""

@@ -1,0 +1,36 @@
+"""dpnp, on a oneAPI device: the CPU, where it is the only one."""
+
+import os
+import sys
+
+os.environ.setdefault("OCL_ICD_FILENAMES", f"{sys.prefix}/lib/libintelocl.so")
+
+import dpnp
+
+title = "dpnp"
+forks = False  # its threads do not survive one
+from_dlpack = dpnp.from_dlpack
+
+views = {
+    "transposed": lambda x: x.T,
+    "strided": lambda x: x[:, ::2],
+    "reversed": lambda x: x[::-1],
+    "offset": lambda x: x[1:, 1:],
+}
+dtypes = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128"),
+)
+
+
+def make(values, dtype):
+    return dpnp.array(values, dtype)
+
+
+def values(array):
+    """What it takes from the host is an array of NumPy."""
+    return (dpnp.asnumpy(array) if isinstance(array, dpnp.ndarray) else array).tolist()
+
+
+def write(array, value):
+    array[(0,) * array.ndim] = value

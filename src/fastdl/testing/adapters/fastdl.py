@@ -1,0 +1,57 @@
+"""fastdl itself, by its public interface."""
+
+import ctypes
+
+import fastdl
+from fastdl.testing.suite import flat, packed
+
+title = "fastdl"
+__version__ = fastdl.__version__
+distribution = "fastdlpack"
+takes_tables = True
+from_dlpack = fastdl.from_dlpack
+from_capsule = fastdl.from_dlpack
+
+views = {
+    "transposed": lambda x: x.T,
+    "strided": lambda x: x[:, ::2],
+    "reversed": lambda x: x[::-1],
+    "offset": lambda x: x[1:, 1:],
+    "broadcast": lambda x: x[:, :1].expand(2, 4),
+}
+
+
+def shape_of(values):
+    return (
+        (len(values), *shape_of(values[0] if values else 0.0)) if isinstance(values, list) else ()
+    )
+
+
+def make(values, dtype):
+    array = fastdl.empty(shape_of(values), dtype)
+    content = packed(flat(values), dtype)
+    ctypes.memmove(array.data_ptr, content, len(content))
+    return array
+
+
+def values(array):
+    return array.tolist()
+
+
+def address(array):
+    return array.data_ptr
+
+
+def write(array, value):
+    if array.readonly:
+        raise BufferError("the tensor is read-only")
+    memory = memoryview(array)
+    memory[(0,) * memory.ndim] = value
+
+
+def read_only(array):
+    return array.as_readonly()
+
+
+def is_read_only(array):
+    return array.readonly

@@ -1,0 +1,31 @@
+"""JAX."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+title = "JAX"
+forks = False  # its threads do not survive one
+from_dlpack = jax.dlpack.from_dlpack
+
+views = {"transposed": lambda x: x.T, "strided": lambda x: x[:, ::2]}
+
+
+def prepare():
+    jax.config.update("jax_enable_x64", True)  # it makes 32 bits of 64 unless told
+
+
+def make(values, dtype):
+    return jnp.asarray(values, dtype)
+
+
+def values(array):
+    return np.asarray(array).tolist()
+
+
+def address(array):
+    return array.unsafe_buffer_pointer()
+
+
+def read_only(array):
+    return array  # they all are

@@ -1,0 +1,40 @@
+"""MLX, on the CPU."""
+
+import mlx.core as mx
+import numpy as np
+
+title = "MLX"
+distribution = "mlx"
+forks = False  # its threads do not survive one
+from_dlpack = mx.from_dlpack
+from_capsule = mx.from_dlpack
+
+views = {
+    "transposed": lambda x: x.T,
+    "strided": lambda x: x[:, ::2],
+    "reversed": lambda x: x[::-1],
+    "offset": lambda x: x[1:, 1:],
+    "broadcast": lambda x: mx.broadcast_to(x[:, :1], (2, 4)),
+}
+dtypes = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "bfloat16", "complex64"),
+)
+
+
+def make(values, dtype):
+    array = mx.array(values, dtype=getattr(mx, "bool_" if dtype == "bool" else dtype))
+    mx.eval(array)
+    return array
+
+
+def values(array):
+    return array.tolist()
+
+
+def address(array):
+    return np.asarray(memoryview(array)).__array_interface__["data"][0]
+
+
+def read_only(array):
+    return array  # they all are

@@ -1,0 +1,36 @@
+"""PaddlePaddle."""
+
+import paddle
+
+title = "PaddlePaddle"
+distribution = "paddlepaddle"
+forks = False  # its threads do not survive one
+from_dlpack = paddle.from_dlpack
+from_capsule = paddle.from_dlpack
+
+views = {
+    "transposed": lambda x: x.T,
+    "strided": lambda x: x[:, ::2],
+    "offset": lambda x: x[1:, 1:],
+    "broadcast": lambda x: paddle.as_strided(x, [2, 4], [4, 0]),
+}
+dtypes = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "float16", "float32", "float64"),
+    *("bfloat16", "complex64", "complex128"),
+)
+
+
+def make(values, dtype):
+    return paddle.to_tensor(values, dtype=dtype)
+
+
+def values(array):
+    return (array.astype("float32") if array.dtype == paddle.bfloat16 else array).tolist()
+
+
+def address(array):
+    return array.data_ptr()
+
+
+def write(array, value):
+    array[(0,) * array.ndim] = value

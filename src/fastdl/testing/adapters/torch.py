@@ -1,0 +1,30 @@
+"""PyTorch."""
+
+import torch
+
+title = "PyTorch"
+from_dlpack = torch.from_dlpack
+from_capsule = torch.utils.dlpack.from_dlpack
+
+views = {
+    "transposed": lambda x: x.T,
+    "strided": lambda x: x[:, ::2],
+    "offset": lambda x: x[1:, 1:],
+    "broadcast": lambda x: x[:, :1].expand(2, 4),
+}
+
+
+def make(values, dtype):
+    return torch.tensor(values, dtype=getattr(torch, dtype))
+
+
+def values(array):
+    return array.tolist()
+
+
+def address(array):
+    return array.data_ptr()
+
+
+def write(array, value):
+    array[(0,) * array.ndim] = value

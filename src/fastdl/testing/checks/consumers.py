@@ -1,0 +1,906 @@
+"""What a library does with a correct producer."""
+
+import gc
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from fastdl.testing import structs
+from fastdl.testing.producers import CUDA, Offer
+from fastdl.testing.suite import (
+    DATA,
+    DEVIATION,
+    DTYPES,
+    ERROR,
+    FORMATS,
+    MEMORY,
+    Failed,
+    Library,
+    NotApplicable,
+    check,
+    expect,
+    expect_error,
+    flat,
+    noise,
+    packed,
+    row_major,
+    sample,
+    told,
+)
+
+HEADER = "DLPack 1.3, dlpack.h"
+PYTHON = "DLPack, Python specification"
+ARRAY_API = "array API standard, from_dlpack"
+PROTOCOL = "array API standard, __dlpack__"
+
+SIX = packed([float(i) for i in range(6)], "float32")
+
+
+def compact(lib: Library, **fields: Any) -> Offer:
+    """Six float32 in row-major order, in the shape that the library has."""
+    lib.optional("from_dlpack")
+    fields.setdefault("shape", lib.shape)
+    fields.setdefault("strides", tuple(row_major(fields["shape"] or ())))
+    return Offer(fields.pop("content", SIX), **fields)
+
+
+def taken(lib: Library, offer: Any, what: str = "a correct producer", **keywords: Any) -> Any:
+    """What the library makes of it; Failed if it refuses."""
+    try:
+        return lib.take(offer, **keywords)
+    except Exception as error:
+        raise Failed(f"{what} is refused: {told(error)}") from error
+
+
+def expect_values(lib: Library, result: Any, values: Any, what: str = "it") -> None:
+    """The result has these values, in this shape."""
+    found = lib.values(result)
+    expect(found == values, f"{what} has {found}, not {values}")
+
+
+def expect_released(offer: Offer, what: str = "after the result is gone") -> None:
+    """Each capsule was released once: by whoever took it, or by its destructor."""
+    expect(offer.given, "__dlpack__ was not called")
+    limit = time.monotonic() + 2  # some libraries release on a thread of theirs
+    while 0 in (counts := offer.counts()) and time.monotonic() < limit:
+        time.sleep(0.01)
+    expect(all(count == 1 for count in counts), f"{what}, the deleter was called {counts} times")
+
+
+def taken_and_released(lib: Library, offer: Offer) -> "str | None":
+    """Takes it and lets it go, or is refused; either way it is released once."""
+    said = ""
+    try:
+        result = lib.take(offer)
+        del result
+    except Exception as error:
+        said = f"refused: {told(error)}"
+    if offer.given:  # and the exception, which refers to everything, is gone
+        expect_released(offer, "after it was refused" if said else "after the result is gone")
+    return said or None
+
+
+# ---- the plain case ---------------------------------------------------------------------------
+
+
+@check(
+    "consumer.values",
+    DATA,
+    "The values and the shape of a producer arrive.",
+    ARRAY_API,
+)
+def values(lib: Library) -> None:
+    expect_values(lib, taken(lib, compact(lib)), lib.rows)
+
+
+@check(
+    "consumer.released-once",
+    MEMORY,
+    "The deleter is called once, at the latest when the array is gone.",
+    HEADER + ": DLManagedTensor.deleter",
+)
+def released_once(lib: Library) -> None:
+    offer = compact(lib)
+    result = taken(lib, offer)
+    counts = offer.counts()
+    expect(sum(counts) <= len(counts), f"the deleter was called {counts} times at once")
+    del result
+    expect_released(offer)
+
+
+@check(
+    "consumer.not-released-early",
+    MEMORY,
+    "The memory is not released while the array is in use.",
+    HEADER + ": DLManagedTensor.deleter",
+)
+def not_released_early(lib: Library) -> None:
+    offer = compact(lib)
+    result = taken(lib, offer)
+    others = noise()
+    expect_values(lib, result, lib.rows, "the array")
+    del others
+
+
+@check(
+    "consumer.outlives-the-producer",
+    MEMORY,
+    "The array stays valid when the producer's object is gone.",
+    PYTHON + ": the managed tensor keeps the data",
+)
+def outlives_the_producer(lib: Library) -> None:
+    offer = compact(lib)
+    result = taken(lib, offer)
+    del offer
+    others = noise()
+    expect_values(lib, result, lib.rows, "the array")
+    del others
+
+
+@check(
+    "consumer.renames-the-capsule",
+    MEMORY,
+    "A capsule that was taken has the name 'used_dltensor' or 'used_dltensor_versioned'.",
+    PYTHON + ": the consumer must rename the capsule",
+)
+def renames_the_capsule(lib: Library) -> "str | None":
+    kept: list[Any] = []
+
+    def answer(offer: Offer) -> Any:
+        kept.append(offer.capsule(offer.asked[-1].get("max_version")))
+        return kept[-1]
+
+    offer = compact(lib, act=answer)
+    result = taken(lib, offer)
+    name = structs.capsule_name(kept[-1])
+    del result
+    offer.counts()
+    given = offer.given[-1]
+    if not name.startswith("used_dltensor"):
+        expect(given.deleted == given.destroyed, f"it was taken, and has the name {name!r}")
+        return "it is read, and not taken"
+    return name
+
+
+@check(
+    "consumer.capsule-may-die",
+    MEMORY,
+    "The array needs the capsule no longer: its destructor changes nothing.",
+    PYTHON + ": the consumer owns the managed tensor",
+)
+def capsule_may_die(lib: Library) -> None:
+    kept: list[Any] = []
+
+    def answer(offer: Offer) -> Any:
+        kept.append(offer.capsule(offer.asked[-1].get("max_version")))
+        return kept[-1]
+
+    offer = compact(lib, act=answer)
+    result = taken(lib, offer)
+    kept.clear()
+    others = noise()
+    expect_values(lib, result, lib.rows, "the array")
+    del result, others
+    expect_released(offer)
+
+
+@check(
+    "consumer.write-is-seen",
+    DATA,
+    "A write to the producer's memory is seen in the array, unless it is a copy.",
+    ARRAY_API + ": copy",
+)
+def write_is_seen(lib: Library) -> "str | None":
+    offer = compact(lib)
+    result = taken(lib, offer)
+    if 1 in offer.counts():
+        return "copies"
+    offer.memories[-1][:4] = packed([50.0], "float32")
+    found = flat(lib.values(result))[0]
+    address = getattr(lib.source, "address", None)
+    if found == 0.0 and (address is None or address(result) != offer_address(offer)):
+        return "copies"
+    expect(found == 50.0, f"the first element is {found}, and 50 was written")
+    return None
+
+
+def offer_address(offer: Offer) -> int:
+    from fastdl.testing import _dlpack
+
+    return _dlpack.address(offer.memories[-1]) + offer.start
+
+
+@check(
+    "consumer.write-through",
+    DATA,
+    "A write to the array is seen in the producer's memory, unless it is a copy or read-only.",
+    ARRAY_API + ": copy",
+)
+def write_through(lib: Library) -> "str | None":
+    write = lib.optional("write")
+    offer = compact(lib)
+    result = taken(lib, offer)
+    if 1 in offer.counts():
+        return "copies"
+    address = getattr(lib.source, "address", None)
+    if address is not None and address(result) != offer_address(offer):
+        return "copies"
+    try:
+        write(result, 50.0)
+    except Exception as error:
+        return f"cannot be written to: {told(error)}"
+    found = bytes(offer.memories[-1][:4])
+    expect(found == packed([50.0], "float32"), "the producer's memory was not written to")
+    return None
+
+
+@check(
+    "consumer.round-trip",
+    DATA,
+    "An array that was taken exports the same values again, and keeps their memory.",
+    ARRAY_API,
+)
+def round_trip(lib: Library) -> None:
+    lib.optional("make")
+    from fastdl.testing.suite import Held
+
+    offer = compact(lib)
+    result = taken(lib, offer)
+    held = Held(lib.either(result))
+    del result
+    others = noise()
+    expect(flat(held.values()) == flat(lib.rows), f"exported again: {held.values()}")
+    held.release()
+    del others, held
+    expect_released(offer, "after the export of it is gone")
+
+
+@check(
+    "consumer.own-arrays",
+    DATA,
+    "The library takes its own arrays.",
+    ARRAY_API,
+)
+def own_arrays(lib: Library) -> None:
+    array = lib.make()
+    expect_values(lib, taken(lib, array, "an array of its own"), lib.rows)
+
+
+@check(
+    "consumer.not-a-producer",
+    DEVIATION,
+    "An object without `__dlpack__` is a TypeError or an AttributeError.",
+    ARRAY_API,
+)
+def not_a_producer(lib: Library) -> None:
+    lib.optional("from_dlpack")
+    expect_error((TypeError, AttributeError), lambda: lib.take(object()), "object()")
+
+
+# ---- what a managed tensor may have -----------------------------------------------------------
+
+
+@check(
+    "consumer.null-deleter",
+    ERROR,
+    "A managed tensor without a deleter is taken: there is nothing to call.",
+    HEADER + ": deleter 'can be NULL'; pytorch/pytorch#43166",
+)
+def null_deleter(lib: Library) -> None:
+    offer = compact(lib, deleter=False)
+    result = taken(lib, offer, "a NULL deleter")
+    expect_values(lib, result, lib.rows)
+    del result
+    gc.collect()
+
+
+@check(
+    "consumer.null-manager-ctx",
+    MEMORY,
+    "The deleter is called though manager_ctx, which is the producer's, is NULL.",
+    HEADER + ": manager_ctx",
+)
+def null_manager_ctx(lib: Library) -> None:
+    offer = compact(lib, manager_ctx=False)
+    result = taken(lib, offer, "a NULL manager_ctx")
+    expect_values(lib, result, lib.rows)
+    del result
+    expect_released(offer)
+
+
+@check(
+    "consumer.null-strides",
+    DATA,
+    "NULL strides mean row-major order.",
+    HEADER + ": DLTensor.strides (before 1.2)",
+)
+def null_strides(lib: Library) -> None:
+    offer = compact(lib, strides=None, version=(1, 0))
+    expect_values(lib, taken(lib, offer, "NULL strides"), lib.rows)
+
+
+# ---- versions ---------------------------------------------------------------------------------
+
+
+@check(
+    "versions.takes-legacy",
+    ERROR,
+    "A producer that has legacy capsules only is taken.",
+    PROTOCOL + ": max_version: 'the consumer must verify the version'; apache/arrow#51122",
+)
+def takes_legacy(lib: Library) -> None:
+    offer = compact(lib, form="legacy")
+    expect_values(lib, taken(lib, offer, "a legacy capsule"), lib.rows)
+
+
+@check(
+    "versions.takes-versioned",
+    DEVIATION,
+    "A producer that has versioned capsules only is taken.",
+    PROTOCOL + ": max_version",
+)
+def takes_versioned(lib: Library) -> None:
+    offer = compact(lib, form="versioned")
+    expect_values(lib, taken(lib, offer, "a versioned capsule"), lib.rows)
+
+
+@check(
+    "versions.asks-for-one",
+    DEVIATION,
+    "The consumer asks for a versioned capsule: max_version of (1, 0) or later.",
+    PROTOCOL + ": max_version",
+)
+def asks_for_one(lib: Library) -> "str | None":
+    offer = compact(lib)
+    taken(lib, offer)
+    asked = [call.get("max_version") for call in offer.asked]
+    expect(any(one is not None and tuple(one) >= (1, 0) for one in asked), f"asked for {asked}")
+    return f"asked for {asked}"
+
+
+@check(
+    "versions.legacy-is-released",
+    MEMORY,
+    "A legacy managed tensor is released once.",
+    HEADER + ": DLManagedTensor",
+)
+def legacy_is_released(lib: Library) -> None:
+    form_is_released(lib, "legacy")
+
+
+@check(
+    "versions.versioned-is-released",
+    MEMORY,
+    "A versioned managed tensor is released once.",
+    HEADER + ": DLManagedTensorVersioned",
+)
+def versioned_is_released(lib: Library) -> None:
+    form_is_released(lib, "versioned")
+
+
+def form_is_released(lib: Library, form: str) -> None:
+    taken_and_released(lib, compact(lib, form=form))
+
+
+@check(
+    "versions.takes-next-minor",
+    ERROR,
+    "Version 1.99 is taken: a new minor version changes nothing that is there.",
+    HEADER + ": DLPackVersion",
+)
+def takes_next_minor(lib: Library) -> None:
+    needs_versioned(lib)
+    offer = compact(lib, form="versioned", version=(1, 99))
+    expect_values(lib, taken(lib, offer, "version 1.99"), lib.rows)
+
+
+def needs_versioned(lib: Library) -> None:
+    try:
+        lib.take(compact(lib, form="versioned"))
+    except Exception as error:
+        raise NotApplicable(f"takes no versioned capsules: {told(error)}") from error
+
+
+@check(
+    "versions.refuses-next-major",
+    MEMORY,
+    "Version 2.0 is refused: its layout is not known.",
+    HEADER + ": DLPackVersion: 'it is not safe to access any other field'",
+)
+def refuses_next_major(lib: Library) -> str:
+    needs_versioned(lib)
+    offer = compact(lib, form="versioned", version=(2, 0))
+    try:
+        lib.take(offer)
+    except Exception as error:
+        return told(error)
+    raise Failed("version 2.0 was taken")
+
+
+@check(
+    "versions.next-major-is-buffererror",
+    DEVIATION,
+    "The refusal of version 2.0 is a BufferError.",
+    PYTHON + ": BufferError",
+)
+def next_major_is_buffererror(lib: Library) -> None:
+    needs_versioned(lib)
+    offer = compact(lib, form="versioned", version=(2, 0))
+    expect_error(BufferError, lambda: lib.take(offer), "version 2.0")
+
+
+@check(
+    "versions.next-major-is-released",
+    MEMORY,
+    "A managed tensor of version 2.0 is released once: its deleter is where it was.",
+    HEADER + ": DLPackVersion: 'the consumer must call the deleter'",
+)
+def next_major_is_released(lib: Library) -> None:
+    needs_versioned(lib)
+    taken_and_released(lib, compact(lib, form="versioned", version=(2, 0)))
+
+
+@check(
+    "versions.unknown-flags",
+    ERROR,
+    "Flags that are not defined yet are ignored.",
+    HEADER + ": flags",
+)
+def unknown_flags_are_ignored(lib: Library) -> None:
+    needs_versioned(lib)
+    offer = compact(lib, form="versioned", flags=1 << 40)
+    expect_values(lib, taken(lib, offer, "an unknown flag"), lib.rows)
+
+
+# ---- read-only --------------------------------------------------------------------------------
+
+
+@check(
+    "readonly.is-kept",
+    DATA,
+    "Memory that is READ_ONLY is not written to through the array.",
+    HEADER + ": DLPACK_FLAG_BITMASK_READ_ONLY",
+)
+def read_only_is_kept(lib: Library) -> "str | None":
+    write = lib.optional("write")
+    needs_versioned(lib)
+    offer = compact(lib, form="versioned", flags=structs.READ_ONLY)
+    try:
+        result = lib.take(offer)
+    except Exception as error:
+        return f"refused: {told(error)}"
+    try:
+        write(result, 50.0)
+    except Exception as error:
+        told(error)
+    expect(bytes(offer.memories[-1]) in (SIX, b"\xaa" * len(SIX)), "the memory was written to")
+    return None
+
+
+@check(
+    "readonly.is-told",
+    DEVIATION,
+    "An array on READ_ONLY memory says that it is read-only, or is a copy.",
+    HEADER + ": DLPACK_FLAG_BITMASK_READ_ONLY",
+)
+def read_only_is_told(lib: Library) -> "str | None":
+    is_read_only = lib.optional("is_read_only")
+    needs_versioned(lib)
+    offer = compact(lib, form="versioned", flags=structs.READ_ONLY)
+    try:
+        result = lib.take(offer)
+    except Exception as error:
+        return f"refused: {told(error)}"
+    if 1 in offer.counts():
+        return "copies"
+    expect(is_read_only(result), "the array says that it can be written to")
+    return None
+
+
+@check(
+    "readonly.is-taken",
+    DEVIATION,
+    "READ_ONLY memory is taken, not refused.",
+    ARRAY_API + ": read-only; data-apis/array-api#191; jax-ml/jax#40789",
+)
+def read_only_is_taken(lib: Library) -> None:
+    needs_versioned(lib)
+    offer = compact(lib, form="versioned", flags=structs.READ_ONLY)
+    expect_values(lib, taken(lib, offer, "READ_ONLY memory"), lib.rows)
+
+
+@check(
+    "readonly.passes-through",
+    DATA,
+    "An array on READ_ONLY memory is exported as READ_ONLY again.",
+    HEADER + ": DLPACK_FLAG_BITMASK_READ_ONLY",
+)
+def read_only_passes_through(lib: Library) -> "str | None":
+    from fastdl.testing.inspector import inspect_capsule
+
+    lib.optional("make")
+    needs_versioned(lib)
+    offer = compact(lib, form="versioned", flags=structs.READ_ONLY)
+    try:
+        result = lib.take(offer)
+    except Exception as error:
+        return f"refused: {told(error)}"
+    found = inspect_capsule(lib.versioned(result))
+    first = found["data"] + found["byte_offset"]
+    if first != offer_address(offer):
+        return "copies"
+    expect(found["flags"] & structs.READ_ONLY, f"flags are {found['flags']:#x}")
+    return None
+
+
+# ---- streams ----------------------------------------------------------------------------------
+
+
+@check(
+    "streams.consumer-passes-none",
+    DEVIATION,
+    "The consumer of data on the host passes no stream, or None.",
+    PROTOCOL + ": stream",
+)
+def consumer_passes_none(lib: Library) -> "str | None":
+    offer = compact(lib)
+    taken(lib, offer)
+    asked = [call.get("stream") for call in offer.asked]
+    expect(all(stream is None for stream in asked), f"stream was {asked}")
+    return None
+
+
+@check(
+    "streams.never-zero",
+    MEMORY,
+    "The consumer of data on CUDA never passes stream 0, which has no meaning there.",
+    PROTOCOL + ": stream: '0 is disallowed'",
+)
+def never_zero(lib: Library) -> "str | None":
+    lib.optional("from_dlpack")
+
+    def answer(offer: Offer) -> Any:
+        raise BufferError("this producer only looks at how it is asked")
+
+    offer = compact(lib, device=CUDA, act=answer)
+    try:
+        lib.take(offer)
+    except Exception as error:
+        told(error)
+    asked = [call.get("stream") for call in offer.asked]
+    expect(not any(one is not None and one == 0 for one in asked), f"stream was {asked}")
+    return f"stream was {asked}" if asked else "did not ask"
+
+
+@check(
+    "streams.device-is-not-read",
+    MEMORY,
+    "Memory of another device is refused, or described without being read.",
+    ARRAY_API + ": BufferError",
+)
+def device_is_not_read(lib: Library) -> "str | None":
+    # An address where nothing is: who reads there crashes.
+    offer = compact(lib, device=CUDA, data=0x7FFF00000000)
+    try:
+        result = lib.take(offer)
+    except Exception as error:
+        return told(error)
+    del result
+    gc.collect()
+    return "taken, and not read"
+
+
+@check(
+    "streams.device-is-released",
+    MEMORY,
+    "A managed tensor of another device is released once, whether it is taken or not.",
+    HEADER + ": DLManagedTensor.deleter",
+)
+def device_is_released(lib: Library) -> "str | None":
+    return taken_and_released(lib, compact(lib, device=CUDA, data=0x7FFF00000000))
+
+
+# ---- element types ----------------------------------------------------------------------------
+
+
+def dtype_is_taken(lib: Library, dtype: str) -> "str | None":
+    lib.optional("from_dlpack")
+    numbers = sample(dtype)
+    code, bits, _ = FORMATS[dtype]
+    offer = Offer(packed(numbers, dtype), shape=(6,), strides=(1,), dtype=(code, bits, 1))
+    try:
+        result = lib.take(offer)
+    except Exception as error:
+        return f"refused: {told(error)}"
+    try:
+        found = lib.values(result)
+    except Exception as error:
+        return f"taken, but not readable: {told(error)}"
+    expect(found == numbers, f"{numbers} became {found}")
+    return None
+
+
+for _name in DTYPES:
+    check(
+        f"dtype.import-{_name}",
+        DATA,
+        f"{_name} arrives with its values, or is refused.",
+        HEADER + ": DLDataTypeCode, DLDataType",
+    )(lambda lib, name=_name: dtype_is_taken(lib, name))
+
+
+# ---- failure ----------------------------------------------------------------------------------
+
+
+class Mishap(Exception):
+    """What a producer raises."""
+
+
+def raising(error: BaseException) -> Callable[[Offer], Any]:
+    def answer(offer: Offer) -> Any:
+        raise type(error)(*error.args)  # a new one: its traceback refers to everything
+
+    return answer
+
+
+@check(
+    "failure.buffererror-passes",
+    ERROR,
+    "The BufferError of a producer reaches the caller.",
+    ARRAY_API + ": 'must propagate'",
+)
+def buffererror_passes(lib: Library) -> None:
+    offer = compact(lib, act=raising(BufferError("by the producer")))
+    error = expect_error(BufferError, lambda: lib.take(offer), "BufferError in __dlpack__")
+    expect("by the producer" in str(error), f"another one was raised: {told(error)}")
+
+
+@check(
+    "failure.any-error-passes",
+    ERROR,
+    "Any exception of a producer reaches the caller as it is.",
+    ARRAY_API,
+)
+def any_error_passes(lib: Library) -> None:
+    offer = compact(lib, act=raising(Mishap("by the producer")))
+    expect_error(Mishap, lambda: lib.take(offer), "an exception in __dlpack__")
+
+
+@check(
+    "failure.interrupt-passes",
+    ERROR,
+    "A KeyboardInterrupt in a producer reaches the caller.",
+    "Python: KeyboardInterrupt is no Exception, so that nobody swallows it",
+)
+def interrupt_passes(lib: Library) -> None:
+    offer = compact(lib, act=raising(KeyboardInterrupt()))
+    try:
+        lib.take(offer)
+    except KeyboardInterrupt:
+        return
+    except Exception as error:
+        raise Failed(f"it became {told(error)}") from error
+    raise Failed("it was swallowed")
+
+
+@check(
+    "failure.typeerror-is-told",
+    ERROR,
+    "A TypeError from inside a producer keeps its words: it is not taken for a missing keyword.",
+    ARRAY_API + ": max_version; IntelPython/dpctl#1789",
+)
+def typeerror_is_told(lib: Library) -> None:
+    offer = compact(lib, act=raising(TypeError("inside of the producer")))
+    error = expect_error(TypeError, lambda: lib.take(offer), "TypeError in __dlpack__")
+    chain, one = [], error
+    while one is not None and len(chain) < 8:
+        chain.append(str(one))
+        one = one.__cause__ or one.__context__  # type: ignore[assignment]
+    expect(any("inside of the producer" in text for text in chain), f"it became {told(error)}")
+
+
+@check(
+    "failure.device-error-passes",
+    ERROR,
+    "An exception of `__dlpack_device__` reaches the caller, if the method is called.",
+    ARRAY_API,
+)
+def device_error_passes(lib: Library) -> "str | None":
+    offer = compact(lib)
+    called = []
+
+    class Lost(Offer):
+        def __dlpack_device__(self) -> Any:
+            called.append(True)
+            raise Mishap("no device")
+
+    offer.__class__ = Lost
+    try:
+        lib.take(offer)
+    except Mishap:
+        return None
+    except Exception as error:
+        raise Failed(f"it became {told(error)}") from error
+    expect(not called, "it was swallowed")
+    return "__dlpack_device__ is not called"
+
+
+def answers(lib: Library, answer: Any, what: str) -> None:
+    offer = compact(lib, act=lambda offer: answer)
+    expect_error(Exception, lambda: lib.take(offer), f"__dlpack__ returned {what}")
+
+
+@check(
+    "failure.none-instead-of-a-capsule",
+    ERROR,
+    "A `__dlpack__` that returns None is an error.",
+    PYTHON,
+)
+def none_instead(lib: Library) -> None:
+    answers(lib, None, "None")
+
+
+@check(
+    "failure.number-instead-of-a-capsule",
+    MEMORY,
+    "A `__dlpack__` that returns a number is an error: it is no address.",
+    PYTHON,
+)
+def number_instead(lib: Library) -> None:
+    answers(lib, 1 << 20, "a number")
+
+
+@check(
+    "failure.another-capsule",
+    MEMORY,
+    "A capsule with the name of something else is refused.",
+    PYTHON + ": the name of the capsule",
+)
+def another_capsule(lib: Library) -> None:
+    from fastdl.testing import _dlpack
+
+    capsule = _dlpack.table_capsule(_dlpack.table())
+    answers(lib, capsule, "the capsule of a table")
+
+
+@check(
+    "failure.another-capsule-is-untouched",
+    MEMORY,
+    "A capsule that was refused for its name keeps its name.",
+    PYTHON,
+)
+def another_is_untouched(lib: Library) -> None:
+    from fastdl.testing import _dlpack
+
+    capsule = _dlpack.table_capsule(_dlpack.table())
+    offer = compact(lib, act=lambda offer: capsule)
+    try:
+        lib.take(offer)
+    except Exception as error:
+        told(error)
+    name = structs.capsule_name(capsule)
+    expect(name == "dlpack_exchange_api", f"its name is {name!r}")
+
+
+@check(
+    "failure.used-capsule",
+    MEMORY,
+    "A capsule that was consumed already is refused.",
+    PYTHON + ": a capsule is consumed once",
+)
+def used_capsule(lib: Library) -> None:
+    kept: list[Any] = []
+
+    def answer(offer: Offer) -> Any:
+        if not kept:
+            kept.append(offer.capsule(offer.asked[-1].get("max_version")))
+        return kept[0]
+
+    offer = compact(lib, act=answer)
+    first = taken(lib, offer)
+    offer.counts()
+    name, given = structs.capsule_name(kept[0]), offer.given[0]
+    if not name.startswith("used_") and given.deleted == given.destroyed:
+        raise NotApplicable("it reads the capsule without taking it")
+    expect_error(Exception, lambda: lib.take(offer), "a consumed capsule")
+    expect_values(lib, first, lib.rows, "the array of the first exchange")
+    del first
+    expect_released(offer)
+
+
+@check(
+    "failure.stream-only-producer",
+    ERROR,
+    "A producer of 2021, whose `__dlpack__` takes stream and nothing else, is taken.",
+    ARRAY_API + ": 'except TypeError' and the notes on max_version",
+)
+def stream_only_producer(lib: Library) -> None:
+    class Old(Offer):
+        def __dlpack__(self, *, stream: Any = None) -> Any:  # type: ignore[override]
+            self.asked.append({"stream": stream})
+            return self.capsule()
+
+    offer = compact(lib)
+    offer.__class__ = Old
+    expect_values(lib, taken(lib, offer, "a producer without max_version"), lib.rows)
+
+
+@check(
+    "failure.refused-attempts-are-released",
+    MEMORY,
+    "What a producer gave before the consumer asked again is released.",
+    PYTHON,
+)
+def refused_attempts(lib: Library) -> None:
+    offer = compact(lib)
+    result = taken(lib, offer)
+    del result
+    expect_released(offer)
+
+
+@check(
+    "failure.no-reference-to-the-producer",
+    MEMORY,
+    "After a refusal nothing keeps the producer.",
+    "Python: references",
+)
+def no_reference(lib: Library) -> None:
+    lib.optional("from_dlpack")
+
+    def attempt(offer: Any) -> None:
+        try:
+            lib.take(offer)
+        except Exception as error:
+            told(error)
+
+    attempt(compact(lib, act=raising(BufferError("no"))))  # what is remembered of the type
+    offer = compact(lib, act=raising(BufferError("no")))
+    before = sys.getrefcount(offer)
+    for _ in range(8):
+        attempt(offer)
+    gc.collect()
+    after = sys.getrefcount(offer)
+    expect(after - before < 4, f"{after - before} references more after 8 refusals")
+
+
+# ---- capsules themselves ----------------------------------------------------------------------
+
+
+def capsule_is_taken(lib: Library, form: str) -> None:
+    function = lib.optional("from_capsule")
+    offer = compact(lib, form=form)
+    capsule = offer.capsule()
+    try:
+        result = function(capsule)
+    except Exception as error:
+        raise Failed(f"a {form} capsule is refused: {told(error)}") from error
+    expect_values(lib, result, lib.rows)
+    del result, capsule
+    expect_released(offer)
+
+
+for _form in ("legacy", "versioned"):
+    check(
+        f"versions.{_form}-capsule",
+        DEVIATION,
+        f"A function that takes capsules takes {_form} ones.",
+        PYTHON,
+    )(lambda lib, form=_form: capsule_is_taken(lib, form))
+
+
+@check(
+    "failure.capsule-twice",
+    MEMORY,
+    "A function that takes capsules refuses one that was consumed.",
+    PYTHON + ": a capsule is consumed once",
+)
+def capsule_twice(lib: Library) -> None:
+    function = lib.optional("from_capsule")
+    offer = compact(lib, form="legacy")
+    kept = [offer.capsule()]
+    first = function(kept[0])
+    expect_error(Exception, lambda: function(kept[0]), "a consumed capsule")
+    del first
+    kept.clear()
+    expect_released(offer)

@@ -1,0 +1,269 @@
+"""copy= and dl_device=, on both sides."""
+
+from typing import Any
+
+from fastdl.testing import structs
+from fastdl.testing.checks.consumers import compact, expect_values, offer_address
+from fastdl.testing.inspector import inspect_capsule
+from fastdl.testing.suite import (
+    DATA,
+    DEVIATION,
+    ERROR,
+    Held,
+    Library,
+    NotApplicable,
+    check,
+    expect,
+    flat,
+    told,
+)
+
+EXPORT = "array API standard, __dlpack__: copy"
+DEVICE = "array API standard, __dlpack__: dl_device"
+IMPORT = "array API standard, from_dlpack: copy"
+
+
+def export_or_skip(lib: Library, array: Any, **keywords: Any) -> Any:
+    """The newest capsule with these keywords; NotApplicable if they are not known."""
+    for version in ({"max_version": (1, 3)}, {}):
+        try:
+            return lib.export(array, **version, **keywords)
+        except TypeError:
+            continue
+    raise NotApplicable(f"takes no {', '.join(keywords)}")
+
+
+def start_of(capsule: Any) -> int:
+    found = inspect_capsule(capsule)
+    return found["data"] + found["byte_offset"]
+
+
+@check(
+    "copy.true-is-a-copy",
+    DATA,
+    "`__dlpack__(copy=True)` exports other memory, with the same values.",
+    EXPORT,
+)
+def true_is_a_copy(lib: Library) -> "str | None":
+    array = lib.make()
+    try:
+        capsule = export_or_skip(lib, array, copy=True)
+    except BufferError as error:
+        return f"refused: {told(error)}"
+    own = lib.either(array)
+    expect(start_of(capsule) != start_of(own), "it is the array's own memory")
+    found = Held(capsule).values()
+    expect(flat(found) == flat(lib.rows), f"the copy has {found}")
+    return None
+
+
+@check(
+    "copy.true-is-flagged",
+    DEVIATION,
+    "A versioned capsule of a copy has IS_COPIED.",
+    "DLPack 1.3, dlpack.h: DLPACK_FLAG_BITMASK_IS_COPIED",
+)
+def true_is_flagged(lib: Library) -> "str | None":
+    array = lib.make()
+    try:
+        capsule = lib.versioned(array, copy=True)
+    except BufferError as error:
+        return f"refused: {told(error)}"
+    flags = inspect_capsule(capsule)["flags"]
+    expect(flags & structs.IS_COPIED, f"flags are {flags:#x}")
+    return None
+
+
+@check(
+    "copy.false-shares",
+    DATA,
+    "`__dlpack__(copy=False)` exports the array's own memory, or raises a BufferError.",
+    EXPORT,
+)
+def false_shares(lib: Library) -> "str | None":
+    array = lib.make()
+    own = start_of(lib.either(array))
+    try:
+        capsule = export_or_skip(lib, array, copy=False)
+    except BufferError as error:
+        return f"refused: {told(error)}"
+    expect(start_of(capsule) == own, "it is other memory")
+    return None
+
+
+@check(
+    "copy.none-has-no-flag",
+    DATA,
+    "A capsule of the array's own memory has no IS_COPIED.",
+    "DLPack 1.3, dlpack.h: DLPACK_FLAG_BITMASK_IS_COPIED",
+)
+def none_has_no_flag(lib: Library) -> None:
+    array = lib.make()
+    first, second = lib.versioned(array), lib.versioned(array)
+    if start_of(first) != start_of(second):
+        raise NotApplicable("each export is a copy")
+    flags = inspect_capsule(first)["flags"]
+    expect(not flags & structs.IS_COPIED, f"flags are {flags:#x}")
+
+
+@check(
+    "copy.copy-is-writable",
+    DATA,
+    "A capsule of a copy has no READ_ONLY: nobody else has the memory.",
+    "DLPack 1.3, dlpack.h: DLPACK_FLAG_BITMASK_IS_COPIED",
+)
+def copy_is_writable(lib: Library) -> None:
+    array = lib.make()
+    try:
+        flags = inspect_capsule(lib.versioned(array, copy=True))["flags"]
+    except BufferError as error:
+        raise NotApplicable(f"makes no copies: {told(error)}") from error
+    expect(not flags & structs.READ_ONLY, f"flags are {flags:#x}")
+
+
+@check(
+    "copy.host-is-exported",
+    DEVIATION,
+    "`__dlpack__(dl_device=(1, 0))`, the host, is taken.",
+    DEVICE + ": kDLCPU must be supported",
+)
+def host_is_exported(lib: Library) -> None:
+    capsule = export_or_skip(lib, lib.make(), dl_device=(1, 0))
+    kind = inspect_capsule(capsule)["device"][0]
+    expect(kind in (1, 3, 11, 13), f"the capsule is on a device of type {kind}")
+
+
+@check(
+    "copy.other-device",
+    ERROR,
+    "A device that the library does not have is a BufferError.",
+    DEVICE + ": 'must raise BufferError'",
+)
+def other_device(lib: Library) -> "str | None":
+    array = lib.make()
+    try:
+        capsule = export_or_skip(lib, array, dl_device=(12, 0))
+    except BufferError as error:
+        return told(error)
+    except NotApplicable:
+        raise
+    except Exception as error:
+        expect(False, f"a BufferError is due, and {told(error)} was raised")
+    expect(False, f"it gave a capsule on device {inspect_capsule(capsule)['device']}")
+    return None
+
+
+@check(
+    "copy.import-true",
+    DATA,
+    "from_dlpack(copy=True) gives memory of its own.",
+    IMPORT,
+)
+def import_true(lib: Library) -> None:
+    address = lib.optional("address")
+    array = lib.make()
+    result = lib.take_or_skip(array, copy=True)
+    expect(address(result) != address(array), "it is the array's own memory")
+    expect_values(lib, result, lib.rows, "the copy")
+
+
+@check(
+    "copy.import-true-of-another",
+    DATA,
+    "from_dlpack(copy=True) of another library's array is a copy, whoever makes it.",
+    IMPORT,
+)
+def import_true_of_another(lib: Library) -> "str | None":
+    lib.optional("address")
+    copied: list[bool] = []
+
+    def answer(offer: Any) -> Any:
+        asked = offer.asked[-1]
+        copied.append(asked.get("copy") is True)
+        if copied[-1]:
+            offer.fields["flags"] = structs.IS_COPIED
+        return offer.capsule(asked.get("max_version"))
+
+    offer = compact(lib, act=answer)
+    try:
+        result = lib.take_or_skip(offer, copy=True)
+    except (BufferError, ValueError) as error:
+        return f"refused: {told(error)}"
+    expect_values(lib, result, lib.rows, "the copy")
+    shared = lib.optional("address")(result) == offer_address(offer)
+    expect(copied[-1] or not shared, "it is the producer's memory, and no copy was asked for")
+    return None
+
+
+@check(
+    "copy.import-false",
+    DATA,
+    "from_dlpack(copy=False) shares the memory, or raises.",
+    IMPORT,
+)
+def import_false(lib: Library) -> "str | None":
+    address = lib.optional("address")
+    array = lib.make()
+    try:
+        result = lib.take_or_skip(array, copy=False)
+    except (BufferError, ValueError) as error:
+        return f"refused: {told(error)}"
+    expect(address(result) == address(array), "it is other memory")
+    return None
+
+
+@check(
+    "copy.import-false-error",
+    ERROR,
+    "from_dlpack(copy=False) where a copy is needed is a BufferError or a ValueError.",
+    IMPORT,
+)
+def import_false_error(lib: Library) -> str:
+    lib.optional("from_dlpack")
+
+    def answer(offer: Any) -> Any:
+        if offer.asked[-1].get("copy") is False:
+            raise BufferError("this producer always copies")
+        return offer.capsule(offer.asked[-1].get("max_version"))
+
+    offer = compact(lib, act=answer)
+    try:
+        result = lib.take_or_skip(offer, copy=False)
+    except (BufferError, ValueError) as error:
+        return told(error)
+    passed = [call.get("copy") for call in offer.asked]
+    if False not in passed:
+        raise NotApplicable("copy=False is not passed on: the memory is compared, if anything")
+    del result
+    expect(False, f"it was taken; copy= was passed as {passed}")
+    return ""
+
+
+@check(
+    "copy.passed-on",
+    DEVIATION,
+    "from_dlpack passes copy= on to the producer, or makes the copy itself.",
+    IMPORT,
+)
+def passed_on(lib: Library) -> "str | None":
+    offer = compact(lib)
+    result = lib.take_or_skip(offer, copy=True)
+    passed = [call.get("copy") for call in offer.asked]
+    if True in passed:
+        return "passed on"
+    address = lib.optional("address")
+    expect(address(result) != offer_address(offer), f"copy= was passed as {passed}")
+    return "copies itself"
+
+
+@check(
+    "copy.unasked",
+    DATA,
+    "from_dlpack does not ask for a copy that it was not told to make.",
+    IMPORT + "=None",
+)
+def unasked(lib: Library) -> None:
+    offer = compact(lib)
+    lib.take(offer)
+    passed = [call.get("copy") for call in offer.asked]
+    expect(True not in passed, f"copy= was passed as {passed}")

@@ -1,0 +1,237 @@
+"""Every producer with every consumer, in one process: values, aliasing, read-only, owners.
+
+python -m fastdl.testing.pairs LOG is that process: it writes a line before each pair and one after,
+and is started again when a pair ends it.
+"""
+
+import contextlib
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fastdl.testing.runner import SURROUNDINGS
+from fastdl.testing.suite import Library, flat, load, noise, told
+
+# Outcomes, from best to worst.
+SHARED, COPIED, REFUSED, WRONG, DIES = "shared", "copied", "refused", "wrong", "dies"
+LEGEND = {
+    SHARED: "the address stays, and a write is seen",
+    COPIED: "the values arrive in other memory",
+    REFUSED: "an exception",
+    WRONG: "other values, or memory that is freed early",
+    DIES: "the process ends",
+}
+COLOURS = {
+    SHARED: "#2f9e63",
+    COPIED: "#f0b429",
+    REFUSED: "#b9c0c9",
+    WRONG: "#d64545",
+    DIES: "#30363d",
+}
+#: Libraries in the order in which they can be imported into one process.
+ORDER = ("dpnp", "paddle", "torch", "jax", "tensorflow")
+
+Found = dict[str, Any]
+
+
+def pair(producer: Library, consumer: Library) -> dict[str, str]:
+    """What becomes of an array of one library in the other."""
+    low = 1 if 1 in (producer.max_ndim, consumer.max_ndim) else 2
+    rows: Any = [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]] if low > 1 else [*map(float, range(6))]
+    array = aligned(producer, rows)
+    try:
+        result = consumer.take(array)
+    except Exception as error:
+        if producer.values(array) != rows:
+            return {"outcome": WRONG, "note": "the array changed"}
+        return {"outcome": REFUSED, "note": told(error)}
+    try:
+        found = consumer.values(result)
+    except Exception as error:
+        return {"outcome": REFUSED, "note": f"taken, but not readable: {told(error)}"}
+    if found != rows:
+        return {"outcome": WRONG, "note": f"{rows} became {found}"}
+    addresses = [getattr(side.source, "address", None) for side in (producer, consumer)]
+    try:
+        places = [
+            place(one) for place, one in zip(addresses, (array, result), strict=True) if place
+        ]
+    except Exception:  # what it makes of host memory may be another library's array
+        places = []
+    shared = len(places) == 2 and places[0] == places[1]
+    notes = [] if len(places) == 2 else ["no address to compare"]
+    write = getattr(producer.source, "write", None)
+    if shared and write is not None:
+        write(array, 50.0)
+        if flat(consumer.values(result))[0] != 50.0:
+            return {"outcome": WRONG, "note": "a write to the array is not seen"}
+        write(array, 0.0)
+    is_read_only = getattr(consumer.source, "is_read_only", None)
+    if is_read_only is not None:
+        with contextlib.suppress(Exception):
+            notes += ["read-only"] if is_read_only(result) else []
+    del array
+    others = noise()
+    if consumer.values(result) != rows:
+        return {"outcome": WRONG, "note": "the memory was freed under the array"}
+    del others
+    return {"outcome": SHARED if shared else COPIED, "note": ", ".join(notes)}
+
+
+def aligned(lib: Library, rows: Any) -> Any:
+    """An array at a multiple of 64 bytes, if the library can be brought to it: some consumers copy
+    others."""
+    address, kept = getattr(lib.source, "address", None), []
+    for attempt in range(48):
+        array = lib.make(rows)
+        if address is None or address(array) % 64 == 0:
+            break
+        kept += [array, bytearray(64 * (attempt % 7) + 8)]
+    return array
+
+
+# ---- the process ------------------------------------------------------------------------------
+
+
+def work(log: Path, names: list[str]) -> None:
+    done = results(log)
+    with log.open("a") as file:
+
+        def note(*line: Any) -> None:
+            print(json.dumps(line), file=file, flush=True)
+
+        libraries = {}
+        for name in names:
+            if name in done:  # it ended the process, or cannot be imported
+                continue
+            note(name)
+            try:
+                libraries[name] = load(name)
+                note(
+                    f"+{name}",
+                    {"version": libraries[name].version(), "title": libraries[name].title},
+                )
+            except BaseException as error:
+                note(name, {"outcome": REFUSED, "note": told(error)})
+        for producer in libraries.values():
+            for consumer in libraries.values():
+                key = f"{producer.name}/{consumer.name}"
+                if key not in done:
+                    note(key)
+                    try:
+                        found = pair(producer, consumer)
+                    except BaseException as error:
+                        found = {"outcome": REFUSED, "note": f"not comparable: {told(error)}"}
+                    gc.collect()
+                    note(key, found)
+        note("end", {})
+
+
+def results(log: Path) -> dict[str, Any]:
+    found = {}
+    for text in log.read_text().splitlines() if log.exists() else ():
+        line = json.loads(text)
+        if len(line) == 2:
+            found[line[0]] = line[1]
+    return found
+
+
+def measure(names: list[str]) -> Found:
+    """{"libraries": {name: version and title}, "pairs": {"producer/consumer": outcome and note}}"""
+    ordered = [*(name for name in ORDER if name in names), *(n for n in names if n not in ORDER)]
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "log")
+        while "end" not in (found := results(log)):
+            command = [sys.executable, "-W", "ignore", "-m", __spec__.name, str(log), *ordered]
+            child = subprocess.run(
+                command, env={**SURROUNDINGS, **os.environ}, capture_output=True, text=True
+            )
+            last = json.loads(log.read_text().splitlines()[-1]) if log.exists() else []
+            if last[:1] == ["end"]:
+                continue  # some crash at exit, which is unrelated
+            if len(last) != 1:
+                raise RuntimeError(f"the process failed: {child.stderr[-2000:]}")
+            code = child.returncode
+            how = signal.Signals(-code).name if code < 0 else f"status {code}"
+            with log.open("a") as file:
+                print(json.dumps([last[0], {"outcome": DIES, "note": how}]), file=file)
+        return {
+            "libraries": {n: found[f"+{n}"] for n in names if f"+{n}" in found},
+            "absent": {n: found[n]["note"] for n in ordered if n in found and "/" not in n},
+            "pairs": {key: value for key, value in found.items() if "/" in key},
+        }
+
+
+# ---- what is made of it -----------------------------------------------------------------------
+
+
+def as_json(found: Found) -> str:
+    return json.dumps(found, indent=1) + "\n"
+
+
+LETTERS = {SHARED: "=", COPIED: "c", REFUSED: "-", WRONG: "W", DIES: "X"}
+
+
+def lines(found: Found) -> Iterator[str]:
+    """The grid for a terminal, with its legend."""
+    names = list(found["libraries"])
+    width = max(map(len, names), default=0)
+    yield "rows produce, columns consume"
+    yield " " * width + "".join(f"{number:>4}" for number in range(1, len(names) + 1))
+    for number, producer in enumerate(names, 1):
+        cells = [found["pairs"].get(f"{producer}/{consumer}") for consumer in names]
+        letters = "".join(f"{LETTERS[cell['outcome']] if cell else ' ':>4}" for cell in cells)
+        yield f"{producer:<{width}}{letters}  {number}"
+    for outcome, meaning in LEGEND.items():
+        count = sum(cell["outcome"] == outcome for cell in found["pairs"].values())
+        yield f"{LETTERS[outcome]} {outcome}: {meaning} ({count})"
+    for name, note in found["absent"].items():
+        yield f"not loaded: {name}: {note}"
+
+
+def figure(found: Found) -> Any:
+    """The grid as a figure of matplotlib."""
+    from matplotlib.figure import Figure
+
+    names = list(found["libraries"])
+    titles = [found["libraries"][name]["title"] for name in names]
+    made = Figure((0.42 * len(names) + 2.2, 0.42 * len(names) + 2.2), layout="constrained")
+    axes = made.subplots()
+    seen = {cell["outcome"] for cell in found["pairs"].values()}
+    for outcome, colour in COLOURS.items():
+        if outcome in seen:
+            axes.bar(0, 0, color=colour, label=f"{outcome}: {LEGEND[outcome]}")
+        for y, producer in enumerate(names):
+            places = [
+                (x - 0.46, 0.92)
+                for x, consumer in enumerate(names)
+                if found["pairs"].get(f"{producer}/{consumer}", {}).get("outcome") == outcome
+            ]
+            axes.broken_barh(places, (y - 0.46, 0.92), color=colour)
+    axes.set(aspect="equal", xlim=(-0.6, len(names) - 0.4), ylim=(len(names) - 0.4, -0.6))
+    axes.set_xticks(range(len(names)), titles, rotation=60, ha="left")
+    axes.set_yticks(range(len(names)), titles)
+    axes.tick_params(length=0, labeltop=True, labelbottom=False)
+    axes.spines[:].set_visible(False)
+    axes.set_ylabel("producer")
+    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.02), frameon=False)
+    return made
+
+
+def draw(found: Found, path: Path) -> None:
+    """Writes the picture: SVG, PNG, or what else matplotlib has."""
+    figure(found).savefig(path)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    work(Path(sys.argv[1]), sys.argv[2:])
+    os._exit(0)

@@ -1,0 +1,210 @@
+"""Producers for the checks of a consumer, over managed tensors whose every field is given."""
+
+import array
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from fastdl.testing import _dlpack
+
+CPU = (1, 0)
+CUDA = (2, 0)
+OPENCL = (4, 0)
+ONEAPI = (14, 0)
+FLOAT32 = (2, 32, 1)
+
+
+class Owner:
+    """What a real producer keeps alive until its deleter runs."""
+
+    def __init__(self, memory: Any = None) -> None:
+        self.memory = memory
+
+
+def aligned(content: bytes, to: int = 64, past: int = 0) -> memoryview:
+    """Writable memory at a multiple of `to` bytes, and `past` more."""
+    room = bytearray(len(content) + 2 * to)
+    start = -_dlpack.address(room) % to + past
+    room[start : start + len(content)] = content
+    return memoryview(room)[start : start + max(len(content), 1)]
+
+
+class Given(_dlpack.Managed):
+    """A managed tensor, by default six float32 in two rows, on `memory` (a buffer), with a weak
+    reference to its owner. See _dlpack.c for the fields."""
+
+    owner: Any
+    versioned: bool
+
+    def __new__(
+        cls,
+        *,
+        versioned: bool = True,
+        on_delete: Any = None,
+        owner: Any = None,
+        memory: Any = None,
+        **fields: Any,
+    ) -> "Given":
+        memory = array.array("f", range(6)) if memory is None else memory
+        owner = owner or Owner(memory)
+        fields = {"data": _dlpack.address(memory), "shape": (2, 3), **fields}
+        self = super().__new__(cls, versioned, owner, on_delete, **fields)
+        self.owner = weakref.ref(owner)
+        self.versioned = versioned
+        return self
+
+    def assert_alive(self) -> None:
+        assert (self.deleted, self.destroyed) == (0, 0)
+        assert self.owner() is not None
+
+    def assert_released(self, *, by_destructor: bool = False) -> None:
+        """The deleter ran exactly once, called by the consumer or else by the capsule."""
+        if self.owner() is not None:
+            gc.collect()  # an exception that was looked at may hold frames in a cycle
+        assert (self.deleted, self.destroyed) == (1, int(by_destructor))
+        assert self.owner() is None
+
+
+class Producer:
+    """Speaks the protocol of DLPack 1.x for a managed tensor; records how it was asked.
+
+    `act(self)`, where given, answers in its place.
+    """
+
+    def __init__(
+        self,
+        managed: Any,
+        device: Any = CPU,
+        act: "Callable[[Any], Any] | None" = None,
+        **attributes: Any,
+    ) -> None:
+        self.managed = managed
+        self.device = device
+        self.act = act or (lambda self: self.managed.capsule())
+        self.asked: list[Any] = []
+        vars(self).update(attributes)
+
+    def answer(self, asked: Any) -> Any:
+        # A tuple: when memory runs out, `append` of CPython 3.15 frees what it is given twice
+        # (python/cpython#151818), and making a list without a GIL frees another's items (#152125).
+        self.asked += (asked,)
+        return self.act(self)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: Any = None,
+        dl_device: Any = None,
+        copy: Any = None,
+    ) -> Any:
+        return self.answer((stream, max_version, dl_device, copy))
+
+    def __dlpack_device__(self) -> Any:
+        return self.device
+
+
+class OldProducer(Producer):
+    """The generation before: stream alone."""
+
+    def __dlpack__(self, stream: Any = None) -> Any:  # type: ignore[override]
+        return self.answer(stream)
+
+
+class BareProducer(Producer):
+    """No argument at all, as TensorFlow has it."""
+
+    def __dlpack__(self) -> Any:  # type: ignore[override]
+        return self.answer(())
+
+
+class DraftProducer(Producer):
+    """The draft of 2022: an info method, and one more argument."""
+
+    info = 130
+
+    def __dlpack_info__(self) -> int:
+        return self.info
+
+    def __dlpack__(self, stream: Any = None, version: Any = None) -> Any:  # type: ignore[override]
+        return self.answer(version)
+
+
+class Tabled:
+    """Has an exchange table and nothing else. `mode`: see table_from_object in _dlpack.c."""
+
+    __dlpack_c_exchange_api__ = _dlpack.table_capsule(_dlpack.table())
+
+    def __init__(self, managed: Any, mode: str = "give") -> None:
+        self.managed = managed
+        self.mode = mode
+
+
+class Lending(Tabled):
+    """The same with a borrowing slot in its table. What it lends stays with it."""
+
+    __dlpack_c_exchange_api__ = _dlpack.table_capsule(_dlpack.table(lends=True))
+
+
+class Offer:
+    """A correct producer of fields that need not be: it answers a request for version 1 with a
+    versioned capsule, and any other with a legacy one, unless `form` says which.
+
+    Each capsule has memory of its own, of `content`, aligned to 64 bytes and `past` more, with
+    `data` at `start` bytes from there; it is overwritten by the deleter, as freed memory would be.
+    Other keywords are fields: see _dlpack.c. `act`, where given, answers in its place.
+
+    asked: the keywords of each call; given, memories: the managed tensor and memory of each.
+    """
+
+    def __init__(
+        self,
+        content: bytes,
+        *,
+        form: "str | None" = None,
+        device: Any = CPU,
+        start: int = 0,
+        past: int = 0,
+        act: "Callable[[Offer], Any] | None" = None,
+        **fields: Any,
+    ) -> None:
+        self.content, self.form, self.device = content, form, device
+        self.start, self.past, self.act, self.fields = start, past, act, fields
+        self.asked: list[dict[str, Any]] = []
+        self.given: list[Given] = []
+        self.memories: list[memoryview] = []
+
+    def __dlpack_device__(self) -> Any:
+        return self.device
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        allowed = {"stream", "max_version", "dl_device", "copy"}
+        if unknown := keywords.keys() - allowed:
+            raise TypeError(f"__dlpack__() got an unexpected keyword argument {min(unknown)!r}")
+        self.asked.append(keywords)
+        return self.capsule(keywords.get("max_version")) if self.act is None else self.act(self)
+
+    def capsule(self, max_version: Any = None) -> Any:
+        versioned = max_version is not None and max_version[0] >= 1
+        if self.form is not None:
+            versioned = self.form == "versioned"
+        fields = {"device": self.device, **self.fields}
+        if not versioned:
+            fields = {k: v for k, v in fields.items() if k not in ("flags", "version")}
+        memory = aligned(self.content, past=self.past)
+        fields.setdefault("data", _dlpack.address(memory) + self.start)
+
+        def overwrite() -> None:
+            memory[:] = b"\xaa" * len(memory)
+
+        self.memories.append(memory)
+        self.given.append(
+            Given(versioned=versioned, on_delete=overwrite, owner=Owner(memory), **fields)
+        )
+        return self.given[-1].capsule()
+
+    def counts(self) -> list[int]:
+        """How often the deleter of each managed tensor was called."""
+        gc.collect()
+        return [given.deleted for given in self.given]

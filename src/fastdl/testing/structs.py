@@ -1,0 +1,166 @@
+"""DLPack's structs as they are in memory, read with ctypes, and the names of its numbers.
+
+Typed in from the specification, so that they can be compared with what fastdl believes.
+"""
+
+import ctypes
+from typing import Any
+
+READ_ONLY, IS_COPIED, SUBBYTE_PADDED = 1, 2, 4
+FLAGS = {READ_ONLY: "READ_ONLY", IS_COPIED: "IS_COPIED", SUBBYTE_PADDED: "SUBBYTE_TYPE_PADDED"}
+
+CPU, CUDA, CUDA_HOST, OPENCL, VULKAN, METAL, VPI = 1, 2, 3, 4, 7, 8, 9
+ROCM, ROCM_HOST, EXT_DEV, CUDA_MANAGED, ONEAPI, WEBGPU = 10, 11, 12, 13, 14, 15
+DEVICES = {
+    number: f"kDL{name}"
+    for name, number in {
+        "CPU": 1,
+        "CUDA": 2,
+        "CUDAHost": 3,
+        "OpenCL": 4,
+        "Vulkan": 7,
+        "Metal": 8,
+        "VPI": 9,
+        "ROCM": 10,
+        "ROCMHost": 11,
+        "ExtDev": 12,
+        "CUDAManaged": 13,
+        "OneAPI": 14,
+        "WebGPU": 15,
+        "Hexagon": 16,
+        "MAIA": 17,
+        "Trn": 18,
+    }.items()
+}
+CODES = {
+    number: f"kDL{name}"
+    for number, name in enumerate(
+        "Int UInt Float OpaqueHandle Bfloat Complex Bool Float8_e3m4 Float8_e4m3 "
+        "Float8_e4m3b11fnuz Float8_e4m3fn Float8_e4m3fnuz Float8_e5m2 Float8_e5m2fnuz "
+        "Float8_e8m0fnu Float6_e2m3fn Float6_e3m2fn Float4_e2m1fn".split()
+    )
+}
+MOST_DIMS = 64  # of what is read: a count beyond is more likely nonsense
+
+
+class Version(ctypes.Structure):
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32)]
+
+
+class Tensor(ctypes.Structure):
+    """DLTensor."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class Legacy(ctypes.Structure):
+    """DLManagedTensor."""
+
+    _fields_ = [("tensor", Tensor), ("manager_ctx", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
+class Versioned(ctypes.Structure):
+    """DLManagedTensorVersioned."""
+
+    _fields_ = [
+        ("version", Version),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", Tensor),
+    ]
+
+
+#: The functions of a table, in their order in the struct.
+SLOTS = (
+    "managed_tensor_allocator",
+    "managed_tensor_from_py_object_no_sync",
+    "managed_tensor_to_py_object_no_sync",
+    "dltensor_from_py_object_no_sync",
+    "current_work_stream",
+)
+MAY_BE_NULL = ("dltensor_from_py_object_no_sync",)
+
+
+class Table(ctypes.Structure):
+    """DLPackExchangeAPI."""
+
+    _fields_ = [
+        ("version", Version),
+        ("prev_api", ctypes.c_void_p),
+        *((slot, ctypes.c_void_p) for slot in SLOTS),
+    ]
+
+
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
+    ("PyCapsule_GetName", ctypes.pythonapi)
+)
+
+
+def capsule_name(capsule: Any) -> str:
+    """The name of a capsule, "" if it has none; ValueError if it is not a capsule."""
+    return (_name(capsule) or b"").decode("utf-8", "replace")
+
+
+def address_in(capsule: Any) -> int:
+    """The pointer in a capsule, whatever its name is."""
+    return _pointer(capsule, _name(capsule))
+
+
+def managed_at(address: int, versioned: bool) -> "Versioned | Legacy":
+    return (Versioned if versioned else Legacy).from_address(address)
+
+
+def numbers(pointer: Any, ndim: int) -> "list[int] | None":
+    """Shape or strides; None where the pointer is NULL or the count is no count."""
+    if not pointer or not 0 <= ndim <= MOST_DIMS:
+        return None
+    return [pointer[i] for i in range(ndim)]
+
+
+def alignment(address: int) -> int:
+    """The greatest power of two, up to 4096, that divides an address; 0 for NULL."""
+    return min(address & -address, 4096)
+
+
+def fields(managed: "Versioned | Legacy") -> dict[str, Any]:
+    """The fields of a managed tensor, by the names of the specification."""
+    tensor = managed.tensor
+    versioned = isinstance(managed, Versioned)
+    flags = managed.flags if isinstance(managed, Versioned) else 0
+    data = tensor.data or 0
+    return {
+        "form": "versioned" if versioned else "legacy",
+        "version": f"{managed.version.major}.{managed.version.minor}"
+        if isinstance(managed, Versioned)
+        else None,
+        "flags": flags,
+        "flag_names": [name for bit, name in FLAGS.items() if flags & bit],
+        "data": data,
+        "byte_offset": tensor.byte_offset,
+        "alignment": alignment((data + tensor.byte_offset) % 2**64),
+        "device": [tensor.device_type, tensor.device_id],
+        "device_name": f"{DEVICES.get(tensor.device_type, 'unknown')}:{tensor.device_id}",
+        "ndim": tensor.ndim,
+        "dtype": {"code": tensor.code, "bits": tensor.bits, "lanes": tensor.lanes},
+        "dtype_name": f"{CODES.get(tensor.code, 'unknown')} {tensor.bits}"
+        + (f" x {tensor.lanes}" if tensor.lanes != 1 else ""),
+        "shape": numbers(tensor.shape, tensor.ndim),
+        "strides": numbers(tensor.strides, tensor.ndim),
+        "deleter": bool(managed.deleter),
+        "manager_ctx": bool(managed.manager_ctx),
+    }

@@ -1,0 +1,405 @@
+"""What a check is, and what it may use.
+
+A check is a function of a `Library`. It returns if the library does what the sentence says, raises
+`Failed` with what happened instead, or `NotApplicable` if the library has no such thing.
+"""
+
+import ctypes
+import gc
+import importlib
+import struct
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from itertools import product
+from types import ModuleType
+from typing import Any
+
+from fastdl.testing import _dlpack, structs
+
+# Severities, the worst first.
+MEMORY = "memory-unsafe"  # a crash; memory that is used when it is gone, freed twice, or never
+DATA = "wrong data"  # other values, or a write that is not seen, or seen where it must not be
+ERROR = "wrong error"  # no error where one is due, or one of another type
+DEVIATION = "deviation"  # what the standard recommends, or a documented decision against it
+SEVERITIES = (MEMORY, DATA, ERROR, DEVIATION)
+
+# Outcomes, the worst first.
+CRASHED, FAILED, DEVIATES, PASSED, SKIPPED = "crashed", "failed", "deviates", "passed", "n/a"
+OUTCOMES = (CRASHED, FAILED, DEVIATES, PASSED, SKIPPED)
+
+SECTIONS = {
+    "producer": "what __dlpack__ and __dlpack_device__ return",
+    "consumer": "what from_dlpack does with a correct producer",
+    "dtype": "element types, both ways",
+    "layout": "strides, in every form",
+    "offset": "byte_offset",
+    "ownership": "who frees the memory, and when",
+    "readonly": "memory that must not be written to",
+    "copy": "copy= and dl_device=",
+    "versions": "legacy and versioned capsules, and versions to come",
+    "streams": "stream=",
+    "table": "the exchange table, __dlpack_c_exchange_api__",
+    "threads": "several threads at once",
+    "hostile": "descriptions that no correct producer gives, on which the standard is silent",
+    "failure": "errors, and what is left after one",
+}
+
+
+class Failed(Exception):
+    """The library does not do what the check says."""
+
+
+class NotApplicable(Exception):
+    """The library has nothing that the check could look at."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One rule, and how to find out whether a library keeps it."""
+
+    id: str  # "section.name": stays the same from release to release
+    severity: str  # of a failure
+    sentence: str  # what a library does that keeps the rule
+    clause: str  # where the rule comes from
+    function: Callable[["Library"], "str | None"] = field(repr=False)  # returns a note, or nothing
+    after: str = ""  # another check: if that one ends the process, so would this one
+
+    @property
+    def section(self) -> str:
+        return self.id.partition(".")[0]
+
+
+CHECKS: dict[str, Check] = {}
+
+
+def check(
+    name: str, severity: str, sentence: str, clause: str, after: str = ""
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers a function as a check."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        made = Check(name, severity, sentence, clause, function, after)
+        if name in CHECKS or made.section not in SECTIONS or severity not in SEVERITIES:
+            raise ValueError(f"{name}: a check with this name exists, or its section does not")
+        CHECKS[name] = made
+        return function
+
+    return register
+
+
+def all_checks() -> dict[str, Check]:
+    """Every check, by section."""
+    importlib.import_module("fastdl.testing.checks")
+    order = list(SECTIONS)
+    return dict(sorted(CHECKS.items(), key=lambda item: order.index(item[1].section)))
+
+
+def expect(condition: Any, otherwise: str) -> None:
+    if not condition:
+        raise Failed(otherwise)
+
+
+def expect_error(
+    kinds: "type[BaseException] | tuple[type[BaseException], ...]",
+    function: Callable[[], Any],
+    what: str,
+) -> BaseException:
+    """The exception of a call that must raise one of `kinds`."""
+    kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+    names = " or ".join(kind.__name__ for kind in kinds)
+    try:
+        function()
+    except kinds as error:
+        return error
+    except Exception as error:
+        raise Failed(f"{what}: {names} is due, and {told(error)} was raised") from error
+    raise Failed(f"{what}: {names} is due, and nothing was raised")
+
+
+def told(error: BaseException) -> str:
+    """An exception in a line."""
+    lines = [line for line in str(error).splitlines() if line.strip()] or [""]
+    return f"{type(error).__name__}: {lines[0].strip()[:160]}".rstrip(": ")
+
+
+# ---- a library --------------------------------------------------------------------------------
+
+
+class Library:
+    """A library through its adapter: a module, or any object, with these names.
+
+    make(values, dtype)     an array of a nested list of numbers
+    from_dlpack(x)          an array on the memory of a producer; takes `copy` and `device` too if
+                            the library's own does
+    values(array)           the array as a nested list
+    Both sides are optional: a library that only consumes has no `make`. Also optional:
+    to_dlpack(array, **keywords)   its export, if not array.__dlpack__(**keywords)
+    views: {"strided": ..., ...}   functions of a 2-D array: transposed, strided, reversed, offset,
+                            broadcast
+    read_only(array)        the same array, so that it cannot be written to
+    is_read_only(array), write(array, value), address(array): value goes to the first element
+    from_capsule(capsule)   if the library takes capsules themselves
+    dtypes                  names, if not all of DTYPES
+    max_ndim, title, distribution, prepare()
+    forks                   False if a fork of a process that uses the library may hang
+    takes_tables            whether from_dlpack reads the exchange table of a producer's type
+    deviations: {check: why} what its documentation decides otherwise, with where it says so
+    """
+
+    def __init__(self, source: Any, name: str) -> None:
+        self.source, self.name = source, name
+        get = lambda key, default=None: getattr(source, key, default)  # noqa: E731
+        self.title: str = get("title", name)
+        self.distribution: str = get("distribution", name.partition(".")[0])
+        self.max_ndim: int = get("max_ndim", 8)
+        self.forks: bool = get("forks", True)
+        self.takes_tables: bool = get("takes_tables", False)
+        self.dtypes: tuple[str, ...] = tuple(get("dtypes", DTYPES))
+        self.views: dict[str, Callable[[Any], Any]] = get("views", {})
+        self.deviations: dict[str, str] = get("deviations", {})
+        if get("prepare"):
+            source.prepare()
+        self.shape = (2, 3) if self.max_ndim > 1 else (6,)
+        self.rows = (
+            [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]] if self.max_ndim > 1 else [*map(float, range(6))]
+        )
+
+    def version(self) -> str:
+        try:
+            return version(self.distribution)
+        except PackageNotFoundError:
+            return getattr(self.source, "__version__", "")
+
+    def optional(self, name: str) -> Callable[..., Any]:
+        function = getattr(self.source, name, None)
+        if function is None:
+            raise NotApplicable(f"the adapter has no {name}")
+        return function
+
+    # As a producer.
+
+    def make(self, values: Any = None, dtype: str = "float32") -> Any:
+        make = self.optional("make")
+        if dtype not in self.dtypes:
+            raise NotApplicable(f"no {dtype}")
+        return make(self.rows if values is None else values, dtype)
+
+    def export(self, array: Any, **keywords: Any) -> Any:
+        given = getattr(self.source, "to_dlpack", None)
+        return given(array, **keywords) if given else array.__dlpack__(**keywords)
+
+    def versioned(self, array: Any, **keywords: Any) -> Any:
+        """Its versioned capsule."""
+        try:
+            capsule = self.export(array, max_version=(1, 3), **keywords)
+        except TypeError as error:
+            raise NotApplicable("takes no max_version") from error
+        if structs.capsule_name(capsule) != "dltensor_versioned":
+            raise NotApplicable("exports legacy capsules only")
+        return capsule
+
+    def either(self, array: Any) -> Any:
+        """Its versioned capsule, or else the legacy one."""
+        try:
+            return self.versioned(array)
+        except NotApplicable:
+            return self.export(array)
+
+    # As a consumer.
+
+    def take(self, x: Any, **keywords: Any) -> Any:
+        return self.optional("from_dlpack")(x, **keywords)
+
+    def take_or_skip(self, x: Any, **keywords: Any) -> Any:
+        """NotApplicable if the library's own function has no such keyword."""
+        try:
+            return self.take(x, **keywords)
+        except TypeError as error:
+            if any(name in str(error) for name in keywords) or "keyword" in str(error):
+                raise NotApplicable(f"from_dlpack takes no {', '.join(keywords)}") from error
+            raise
+
+    def values(self, array: Any) -> Any:
+        return self.optional("values")(array)
+
+    def table(self) -> int:
+        """The address of the table of its arrays' type."""
+        from fastdl.testing.inspector import table_capsule
+
+        capsule = table_capsule(type(self.make()))
+        if capsule is None:
+            raise NotApplicable("its type has no exchange table")
+        if type(capsule).__name__ != "PyCapsule":
+            raise Failed(f"the attribute is {type(capsule).__name__}, not a capsule")
+        return structs.address_in(capsule)
+
+
+def load(name: str) -> Library:
+    """A library by the name of an adapter: one of the kit's, "module", or "module:object"."""
+    module, _, attribute = name.partition(":")
+    try:
+        source: Any = importlib.import_module(f"fastdl.testing.adapters.{module.replace('.', '_')}")
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("fastdl.testing.adapters"):
+            raise
+        source = importlib.import_module(module)
+    if isinstance(source, ModuleType) and attribute:
+        source = getattr(source, attribute)
+    if isinstance(source, type):
+        source = source()
+    return Library(source, name)
+
+
+# ---- element types ----------------------------------------------------------------------------
+
+#: name -> (code, bits, format of struct or None)
+FORMATS: dict[str, tuple[int, int, "str | None"]] = {
+    **{f"int{bits}": (0, bits, form) for bits, form in ((8, "b"), (16, "h"), (32, "i"), (64, "q"))},
+    **{
+        f"uint{bits}": (1, bits, form) for bits, form in ((8, "B"), (16, "H"), (32, "I"), (64, "Q"))
+    },
+    "float16": (2, 16, "e"),
+    "float32": (2, 32, "f"),
+    "float64": (2, 64, "d"),
+    "bfloat16": (4, 16, None),
+    "complex64": (5, 64, "ff"),
+    "complex128": (5, 128, "dd"),
+    "bool": (6, 8, "?"),
+}
+DTYPES = tuple(FORMATS)
+
+
+def sample(dtype: str) -> list[Any]:
+    """Six values that every library represents exactly."""
+    if dtype == "bool":
+        return [True, False, True, True, False, False]
+    if dtype.startswith("complex"):
+        return [1 + 2j, -3j, 0.5 + 0j, 4 + 0j, 0j, -1 + 1j]
+    if dtype.startswith("uint"):
+        return [1, 0, 3, 7, 5, 100]
+    if dtype.startswith("int"):
+        return [1, 0, -2, 7, -5, 100]
+    return [-1.5, 0.0, 2.0, 0.25, 8.0, -4.0]
+
+
+def packed(values: Iterable[Any], dtype: str) -> bytes:
+    """Values as they are in memory."""
+    form = FORMATS[dtype][2]
+    if form is None:  # bfloat16: the upper half of a float32
+        return b"".join(struct.pack("<f", value)[2:] for value in values)
+    if len(form) == 2:
+        return b"".join(struct.pack(f"<{form}", value.real, value.imag) for value in values)
+    return b"".join(struct.pack(f"<{form}", value) for value in values)
+
+
+def unpacked(data: bytes, dtype: str) -> Any:
+    """One value from memory."""
+    form = FORMATS[dtype][2]
+    if form is None:
+        return struct.unpack("<f", b"\0\0" + data)[0]
+    found = struct.unpack(f"<{form}", data)
+    return complex(*found) if len(form) == 2 else found[0]
+
+
+def dtype_of(tensor: structs.Tensor) -> str:
+    """The name of an element type that the suite can read."""
+    for name, (code, bits, _) in FORMATS.items():
+        if (tensor.code, tensor.bits, tensor.lanes) == (code, bits, 1):
+            return name
+    raise Failed(
+        f"unknown element type: code {tensor.code}, bits {tensor.bits}, lanes {tensor.lanes}"
+    )
+
+
+def values_in(tensor: structs.Tensor) -> Any:
+    """The elements of a tensor in host memory as nested lists, by the rules of the standard."""
+    dtype = dtype_of(tensor)
+    ndim = tensor.ndim
+    expect(0 <= ndim <= structs.MOST_DIMS, f"ndim is {ndim}")
+    expect(ndim == 0 or tensor.shape, "shape is NULL")
+    shape = [tensor.shape[i] for i in range(ndim)]
+    strides = [tensor.strides[i] for i in range(ndim)] if tensor.strides else row_major(shape)
+    expect(all(n >= 0 for n in shape), f"shape is {shape}")
+    itemsize = tensor.bits // 8
+    start = (tensor.data or 0) + tensor.byte_offset
+
+    def at(index: tuple[int, ...]) -> Any:
+        place = start + itemsize * sum(i * s for i, s in zip(index, strides, strict=True))
+        return unpacked(ctypes.string_at(place, itemsize), dtype)
+
+    return nest(at, shape)
+
+
+def nest(at: Callable[[tuple[int, ...]], Any], shape: Iterable[int]) -> Any:
+    shape = list(shape)
+    if not shape:
+        return at(())
+    if len(shape) == 1:
+        return [at((i,)) for i in range(shape[0])]
+    return [nest(lambda index, i=i: at((i, *index)), shape[1:]) for i in range(shape[0])]  # type: ignore[misc]
+
+
+def row_major(shape: "Iterable[int]") -> list[int]:
+    strides: list[int] = []
+    step = 1
+    for size in reversed(list(shape)):
+        strides.insert(0, step)
+        step *= max(size, 1)
+    return strides
+
+
+def flat(values: Any) -> list[Any]:
+    return [one for row in values for one in flat(row)] if isinstance(values, list) else [values]
+
+
+def positions(shape: "Iterable[int]") -> Iterable[tuple[int, ...]]:
+    return product(*map(range, shape))
+
+
+# ---- what checks use --------------------------------------------------------------------------
+
+
+class Held:
+    """A managed tensor that the suite's own consumer holds."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.taken = _dlpack.take(capsule)
+        self.struct = structs.managed_at(self.taken.address, self.taken.versioned)
+        self.tensor = self.struct.tensor
+
+    def values(self) -> Any:
+        return values_in(self.tensor)
+
+    def release(self, how: str = "here") -> bool:
+        return self.taken.release(how)
+
+
+def noise() -> list[bytearray]:
+    """Memory that was given back too early is taken by one of these."""
+    gc.collect()
+    return [bytearray(b"\xaa" * size) for size in (4, 8, 12, 16, 24, 32, 48, 64, 96, 128) * 40]
+
+
+def resident() -> int:
+    """The memory of this process, in bytes."""
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * 4096
+    except OSError:
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def expect_no_growth(step: Callable[[], Any], size: int, what: str) -> None:
+    """`step`, which uses `size` bytes, gives them back."""
+    for _ in range(16):
+        step()
+    gc.collect()
+    before, times = resident(), 96
+    for _ in range(times):
+        step()
+    gc.collect()
+    grown = resident() - before
+    expect(grown < size * times // 3, f"{what}: {times} times left {grown >> 10} KiB behind")

@@ -1,0 +1,132 @@
+"""A process that runs checks of one library in turn: python -m fastdl.testing.worker ADAPTER.
+
+It reads one line of JSON for each check, and answers with one. A check that ends this process has
+no answer, so that whoever started it knows which one it was: see runner.py.
+"""
+
+import faulthandler
+import gc
+import json
+import os
+import platform
+import select
+import signal
+import sys
+import time
+import traceback
+import warnings
+from typing import Any
+
+from fastdl.testing.suite import (
+    CRASHED,
+    DEVIATES,
+    DEVIATION,
+    FAILED,
+    PASSED,
+    SKIPPED,
+    Check,
+    Failed,
+    Library,
+    NotApplicable,
+    all_checks,
+    load,
+    told,
+)
+
+
+def run(check: Check, lib: Library) -> dict[str, Any]:
+    """The result of a check: outcome, note and seconds."""
+    start = time.perf_counter()
+    outcome, note = PASSED, ""
+    try:
+        note = check.function(lib) or ""
+    except NotApplicable as error:
+        outcome, note = SKIPPED, str(error)
+    except Failed as error:
+        outcome, note = FAILED, str(error)
+    except BaseException as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        outcome, note = FAILED, f"{told(error)} (in {os.path.basename(where.filename)})"
+    if outcome == FAILED and (check.severity == DEVIATION or check.id in lib.deviations):
+        outcome = DEVIATES
+        if check.id in lib.deviations:
+            note = f"{note}. {lib.deviations[check.id]}"
+    gc.collect()
+    return {"outcome": outcome, "note": note, "seconds": round(time.perf_counter() - start, 4)}
+
+
+def run_forked(check: Check, lib: Library, limit: float) -> dict[str, Any]:
+    """The same in a child of this process: one that dies, or does not end, is the result."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        with os.fdopen(writer, "w") as file:
+            json.dump(run(check, lib), file)
+        os._exit(0)  # some libraries crash at exit, which is unrelated to the checks
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        ended = select.select([file], [], [], limit)[0]
+        if not ended:
+            os.kill(child, signal.SIGKILL)
+        text = file.read()
+    _, status = os.waitpid(child, 0)
+    if text:
+        return json.loads(text)
+    note = f"no answer in {limit:g} s"
+    if ended and os.WIFSIGNALED(status):
+        note = f"the process died of {signal.Signals(os.WTERMSIG(status)).name}"
+    elif ended:
+        note = f"the process ended with status {os.waitstatus_to_exitcode(status)}"
+    return {"outcome": CRASHED, "note": note, "seconds": 0}
+
+
+def library(name: str, mutant: "str | None") -> Library:
+    if mutant is None:
+        return load(name)
+    from fastdl.testing import mutants
+
+    return mutants.library(mutant)
+
+
+def main() -> None:
+    # What the library prints is not an answer.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    faulthandler.enable()
+    warnings.simplefilter("ignore")
+
+    def answer(**words: Any) -> None:
+        answers.write(json.dumps(words) + "\n")
+        answers.flush()
+
+    try:
+        lib = load(sys.argv[1])
+        checks = all_checks()
+        unknown = lib.deviations.keys() - checks
+        if unknown:
+            raise LookupError(f"deviations of checks that do not exist: {sorted(unknown)}")
+    except BaseException as error:
+        answer(error=f"{told(error)}", trace=traceback.format_exc(limit=-3))
+        os._exit(1)
+    forks = hasattr(os, "fork")
+    gc.collect()
+    gc.freeze()  # collections look at what the checks make, and not at the library
+    answer(title=lib.title, version=lib.version(), python=platform.python_version())
+    for line in sys.stdin:
+        asked = json.loads(line)
+        try:
+            chosen = lib if asked["mutant"] is None else library("", asked["mutant"])
+            if forks and chosen.forks:
+                found = run_forked(checks[asked["check"]], chosen, asked["limit"])
+            else:
+                found = run(checks[asked["check"]], chosen)
+        except BaseException as error:
+            found = {"outcome": FAILED, "note": told(error), "seconds": 0}
+        answer(**found)
+    answers.flush()
+    os._exit(0)  # some libraries crash at exit, which is unrelated to the checks
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""fastdl.testing: the inspector, the suite as pytest runs it, and its reports."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import fastdl
+from fastdl.testing import inspect_capsule, inspect_exchange_api, reports, runner, structs, suite
+from fastdl.testing.producers import Given
+from tests.support.build import ROOT
+
+
+def run(folder, *arguments):
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+
+
+def suite_of(folder, *arguments):
+    return run(folder, "-m", "pytest", "-p", "no:cacheprovider", "-p", "fastdl_pytest", *arguments)
+
+
+# ---- the inspector --------------------------------------------------------------------------
+
+
+def test_a_capsule_is_described_and_stays_unused():
+    given = Given(shape=(2, 3), strides=None, byte_offset=8, flags=1 | 1 << 40, version=(1, 2))
+    capsule = given.capsule()
+    found = inspect_capsule(capsule)
+    assert found == json.loads(found.json())
+    expected = {
+        "name": "dltensor_versioned",
+        "form": "versioned",
+        "version": "1.2",
+        "flags": 1 | 1 << 40,
+        "flag_names": ["READ_ONLY"],
+        "device": [1, 0],
+        "device_name": "kDLCPU:0",
+        "dtype": {"code": 2, "bits": 32, "lanes": 1},
+        "dtype_name": "kDLFloat 32",
+        "shape": [2, 3],
+        "strides": None,
+        "byte_offset": 8,
+        "deleter": True,
+    }
+    assert {name: found[name] for name in expected} == expected
+    assert "strides       NULL: row-major" in str(found)
+    assert (given.deleted, given.destroyed) == (0, 0)
+    fastdl.from_dlpack(capsule)  # as good as new
+    assert inspect_capsule(capsule)["form"] is None  # consumed: its struct is not read
+
+
+@pytest.mark.parametrize("fields", [{"ndim": -1}, {"ndim": 10**6}, {"shape": None, "ndim": 2}])
+def test_nonsense_is_described_without_being_read(fields):
+    found = inspect_capsule(Given(**fields).capsule())
+    assert found["shape"] is None
+
+
+def test_what_is_no_capsule():
+    with pytest.raises(TypeError, match=r"expected a capsule.*not ndarray"):
+        inspect_capsule(np.zeros(3))
+    with pytest.raises(ValueError, match="'dlpack_exchange_api'"):
+        inspect_capsule(fastdl.exchange_api(fastdl.Tensor))
+
+
+def test_a_table_is_described():
+    found = inspect_exchange_api(fastdl.Tensor)
+    assert (found["version"], found["chain"]) == ("1.3", [])
+    assert list(found["functions"]) == list(structs.SLOTS) and all(found["functions"].values())
+    assert inspect_exchange_api(fastdl.exchange_api(np.ndarray))["version"] == "1.3"
+    with pytest.raises(TypeError, match=r"numpy\.ndarray has no exchange table"):
+        inspect_exchange_api(np.zeros(1))
+    number = type("Old", (), {"__c_dlpack_exchange_api__": 4096})
+    with pytest.raises(ValueError, match="not int"):
+        inspect_exchange_api(number)
+
+
+def test_names_of_numbers_are_the_headers():
+    header = (ROOT / "include/fastdl/dlpack.h").read_text()
+    found = {name: int(n) for name, n in re.findall(r"(kDL\w+) = (\d+)U?[,\s]", header)}
+    known = {
+        **{v: k for k, v in structs.DEVICES.items()},
+        **{v: k for k, v in structs.CODES.items()},
+    }
+    assert known == found
+
+
+# ---- the plugin -----------------------------------------------------------------------------
+
+
+def test_the_plugin_costs_nothing_when_it_is_not_used(tmp_path):
+    (tmp_path / "test_one.py").write_text(
+        "import sys\n"
+        "def test_it():\n"
+        "    assert 'fastdl_pytest' in sys.modules\n"
+        "    assert not [name for name in sys.modules if name.partition('.')[0] == 'fastdl']\n"
+    )
+    done = suite_of(tmp_path, "-q", "test_one.py")
+    assert done.returncode == 0, done.stdout
+
+
+ADAPTER = """
+import numpy as np
+title = "Mine"
+distribution = "numpy"
+make = np.array
+from_dlpack = np.from_dlpack
+def values(array):
+    return array.tolist()
+"""
+
+
+def test_a_library_by_its_own_adapter(tmp_path):
+    """The configuration names it; reports are written; other tests run beside it."""
+    (tmp_path / "mine.py").write_text(ADAPTER)
+    (tmp_path / "test_own.py").write_text("def test_own(): pass\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\ndlpack = mine\npythonpath = .\n")
+    names = [f"--dlpack-report=report.{kind}" for kind in ("json", "md", "html")]
+    done = suite_of(tmp_path, "-k", "producer or own", "--junitxml=junit.xml", *names)
+    assert done.returncode == 0, done.stdout
+    assert "DLPack: Mine" in done.stdout
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["library"]["title"] == "Mine" and report["library"]["version"] == np.__version__
+    results = {result["id"]: result for result in report["results"]}
+    assert results["producer.legacy-values"]["outcome"] == "passed"
+    assert "| Mine |" in (tmp_path / "report.md").read_text()
+    page = (tmp_path / "report.html").read_text()
+    assert "producer.legacy-values" in page and "http" not in page and "<script" not in page
+    cases = {
+        case.get("name") for case in ElementTree.parse(tmp_path / "junit.xml").iter("testcase")
+    }
+    assert {"test_own", "producer.legacy-values"} <= cases
+
+
+BROKEN = """
+import os, signal
+from fastdl.testing.adapters.numpy import *
+deviations = {"producer.shape": "Its documentation says that the shape is reversed."}
+def to_dlpack(array, **keywords):
+    if keywords.get("max_version") == (0, 8):
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return array.T.__dlpack__(**keywords)
+"""
+
+
+def test_failures_and_crashes_are_told_with_what_they_are_from(tmp_path):
+    (tmp_path / "broken.py").write_text(BROKEN)
+    done = suite_of(
+        tmp_path,
+        "--dlpack=broken",
+        "--dlpack-report=report.json",
+        *("-k", "producer.legacy-values or producer.shape or producer.capsule or old-is-legacy"),
+        *("-o", "pythonpath=."),
+    )
+    assert done.returncode == 1
+    found = json.loads((tmp_path / "report.json").read_text())["results"]
+    outcomes = {result["id"]: (result["outcome"], result["severity"]) for result in found}
+    assert outcomes == {
+        "producer.legacy-values": ("failed", suite.DATA),
+        "producer.shape": ("deviates", suite.DATA),
+        "producer.capsule": ("passed", suite.ERROR),
+        "versions.old-is-legacy": ("crashed", suite.MEMORY),
+    }
+    for words in ("the process died of SIGSEGV", "shape is reversed", "DLPack 1.3, dlpack.h"):
+        assert words in done.stdout
+
+
+def test_an_adapter_that_cannot_be_imported(tmp_path):
+    done = suite_of(tmp_path, "--dlpack=no_such_library", "-k", "producer.shape")
+    assert done.returncode == 1
+    assert "no_such_library cannot be loaded: ModuleNotFoundError" in done.stdout
+
+
+# ---- the checks -----------------------------------------------------------------------------
+
+
+def test_checks_are_described():
+    checks = suite.all_checks()
+    assert len(checks) >= 120
+    for check in checks.values():
+        assert re.fullmatch(r"[a-z]+\.[a-z0-9-]+", check.id)
+        assert check.sentence.endswith(".") and check.clause
+        assert not check.after or check.after in checks
+    assert {check.section for check in checks.values()} == {*suite.SECTIONS}
+    order = [*checks]
+    assert all(order.index(c.after) < order.index(c.id) for c in checks.values() if c.after)
+
+
+FASTDLS_DEVIATIONS = {"hostile.code-unknown"}
+
+
+def test_fastdl_has_no_failure():
+    report = runner.report("fastdl")
+    assert [*runner.failures(report["results"])] == []
+    assert {result["id"] for result in reports.deviations(report)} == FASTDLS_DEVIATIONS
+    assert not [result["id"] for result in report["results"] if result["outcome"] == suite.SKIPPED]
+
+
+def test_each_line_of_a_check_is_of_the_kit():
+    """Nothing in it uses fastdl but the adapter of fastdl."""
+    folder = Path(suite.__file__).parent
+    for path in folder.rglob("*.py"):
+        if path.relative_to(folder).as_posix() == "adapters/fastdl.py":
+            continue
+        found = re.findall(r"^ *(?:from|import) (fastdl\S*)", path.read_text(), re.MULTILINE)
+        assert all(name.startswith("fastdl.testing") for name in found), path
