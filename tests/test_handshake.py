@@ -335,6 +335,28 @@ def test_any_amount_of_recorded_work(sim):
     array.write(target)
 
 
+def test_release_makes_the_producers_stream_wait(sim):
+    stream = stream_on(sim, blocking=False)
+    array = Array(sim, stream=stream)
+    side = stream_on(sim, blocking=False)
+    with current_stream(stream):
+        tensor = fastdl.from_dlpack(Table(array), stream=side)
+        array.read(side)
+        tensor.release(side)
+        del tensor
+    array.write()  # the memory is another array's by now
+
+
+def test_release_without_a_table_waits_on_the_host(sim):
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    side = stream_on(sim, blocking=False)
+    tensor = fastdl.from_dlpack(Protocol(array), stream=side)
+    array.read(side)
+    tensor.release(side)
+    del tensor
+    array.write(stream_on(sim, blocking=False))
+
+
 # ---- captures -------------------------------------------------------------------------------
 
 
