@@ -37,7 +37,7 @@ BELIEFS = (
         "Without a current context, calls that need one answer 201; the attributes of a pointer "
         "can be asked for all the same",
         CUDA_H,
-        "`CONTEXT` at each call of `cuda.c` and `cuda_memory.c`",
+        "`CONTEXT` at each call of `driver.c`, `cuda.c` and `cuda_memory.c`",
     ),
     Belief(
         "stack",
@@ -280,7 +280,7 @@ BELIEFS = (
         "On ROCm before 7.2.1 (`hipRuntimeGetVersion` below 70253211), to query an event or to "
         "wait for it breaks the captures of all threads, whatever their mode",
         "ROCm/rocm-systems#3169, #3176, #3199, #3380; pytorch#176251",
-        "`hip.c`: `break_captures`, by its `version`",
+        "`driver.c`: `break_captures`, by its `version`",
         needs="an AMD GPU",
     ),
     Belief(
