@@ -20,7 +20,8 @@ PYTHON = re.compile(
     rf"|(?:\b[fbc])?(?P<text>{_EITHER})|(?P<code>\S)"
 )
 C = re.compile(
-    r"(?P<skip>//[^\n]*|/\*(?s:.*?)\*/|(?m:^\s*#\s*include[^\n]*)|'(?:[^'\\\n]|\\.)+'|\\\n)"
+    r"(?P<skip>//[^\n]*|/\*(?s:.*?)\*/|'(?:[^'\\\n]|\\.)+'|\\\n"
+    r"|(?m:^\s*#\s*(?:include|error)[^\n]*)|\bstatic_assert\((?s:.*?)\);)"  # the compiler's words
     rf"|(?P<text>{_QUOTED})|(?P<code>\S)"
 )
 _FIELD = {

@@ -11,34 +11,6 @@ REASONS: list[tuple[str, list[str]]] = [
         ["`import fastdl` did not finish"],
     ),
     (
-        "The compiler says it: see tests/test_refused_code.py and tests/test_views.py.",
-        [
-            "without a GIL fastdl needs the atomic operations of gcc, clang or MSVC",
-            "fastdl needs the atomic operations of gcc, clang or MSVC",
-            "fastdl/tensor.h throws exceptions: compile without -fno-exceptions",
-            "the caller does not see what is written to a copy: const element types, and no "
-            "fastdl::writable, with fastdl::copied and fastdl::converted",
-            "a span has no gaps: ask for fastdl::c_contiguous or fastdl::f_contiguous",
-            "a span has one element type",
-            "the rank of an mdspan is known: ask for fastdl::ndim or shape",
-            "an mdspan has one element type",
-            "a fastdl::tensor is valid during the call that it is an argument of: elsewhere use a "
-            "fastdl::owned, or a fastdl::loan",
-            "a fastdl::tensor is valid during the call that it is an argument of: take it, and "
-            "pass it on, by reference; to keep it take a fastdl::owned",
-            "a size is fastdl::any, 0, or positive",
-            "a tensor has 0 to 64 dimensions",
-            "an alignment is a power of two",
-            "a constraint, or an element type: see fastdl::dtype_of for types of your own",
-            "one element type, or several as fastdl::any_of<...>",
-            "one of ndim<> and shape<>",
-            "one device",
-            "elements of a tensor of one element type",
-            "one index for each dimension",
-            "visit() needs the element types to choose from: fastdl::any_of<...>",
-        ],
-    ),
-    (
         "The words of CPython, Cython, pybind11 and nanobind about keywords, which fastdl "
         "recognises.",
         [
