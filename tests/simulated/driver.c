@@ -247,8 +247,8 @@ static int allocate_here(Thread *self, Kind kind, unsigned flags, size_t size, A
 {
     uintptr_t address = 0;
     int device = context_here(self)->device;
-    int code = driver_allocate(self, NULL, device, kind, flags, size,
-                               pointer == NULL ? NULL : &address);
+    int code =
+        driver_allocate(self, NULL, device, kind, flags, size, pointer == NULL ? NULL : &address);
     if (code == SUCCESS)
         *pointer = (Address)address;
     return code;

@@ -1,5 +1,5 @@
-/* The symbols of libamdhip64.so.6 that CUDA has not, or in another form. HIP has no stack of contexts: each thread has a current device,
- * and the runtime looks after the rest. */
+/* The symbols of libamdhip64.so.6 that CUDA has not, or in another form. HIP has no stack of
+ * contexts: each thread has a current device, and the runtime looks after the rest. */
 #include "simulated.h"
 
 #include <string.h>
