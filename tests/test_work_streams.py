@@ -170,7 +170,10 @@ def taken_from(producer):
     """What C code does that has found the table of a type: it takes a tensor, and gives it back."""
     out = ctypes.c_void_p()
     take = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))
-    assert take(table_of(producer).from_object)(producer, ctypes.byref(out)) == 0
+    assert (
+        take(table_of(producer).managed_tensor_from_py_object_no_sync)(producer, ctypes.byref(out))
+        == 0
+    )
     struct = dlpack.Versioned.from_address(out.value)
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(struct.deleter)(out.value)
 
