@@ -15,15 +15,12 @@ from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
 
-from fastdl._core.dlpack cimport (
-    DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY, DLDataType,
-    DLManagedTensorVersioned, DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync,
-    DLPackManagedTensorToPyObjectNoSync, DLTensor, kDLBool, kDLComplex, kDLCPU, kDLFloat,
-    kDLInt, kDLUInt,
-)
 from fastdl._core.native cimport (
-    FASTDL_MAX_NDIM, fastdl_view, fdl_await_for_host, fdl_description, fdl_make_tensor,
-    fdl_never_changes, fdl_unmake_tensor,
+    DLDataType, DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
+    DLPACK_FLAG_BITMASK_READ_ONLY, DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync,
+    DLPackManagedTensorToPyObjectNoSync, DLTensor, FASTDL_MAX_NDIM, fastdl_view, fdl_await_for_host,
+    fdl_description, fdl_make_tensor, fdl_never_changes, fdl_unmake_tensor, kDLBool, kDLComplex,
+    kDLCPU, kDLFloat, kDLInt, kDLUInt,
 )
 from fastdl._core.tensor cimport (
     Tensor, array_maker, describe_object, first_byte, install_array_maker, tensor_table,

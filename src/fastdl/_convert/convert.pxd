@@ -1,5 +1,5 @@
 # What compiled bridges give convert.
-from fastdl._core.dlpack cimport DLTensor
+from fastdl._core.native cimport DLTensor
 from fastdl._core.tensor cimport Tensor
 
 # In a capsule "fastdl_maker" that stays valid until the process ends.

@@ -15,20 +15,18 @@ from cpython.type cimport PyType_Check
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
 
-from fastdl._core.dlpack cimport (
-    DLDataType, DLDevice, DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED,
-    DLPACK_FLAG_BITMASK_READ_ONLY, DLPackExchangeAPI, DLTensor, FASTDL_DLPACK_MAJOR, kDLCPU,
-    kDLFloat4_e2m1fn,
-)
 from fastdl._core.exchange cimport record_of
 from fastdl._core.native cimport (
-    fastdl_atomic_load_, fastdl_atomic_store_, fastdl_clear_if_, fastdl_compact_strides,
-    fastdl_complete_view_, fastdl_device_fact, fastdl_find_device, fastdl_has_succeeded_,
+    DLDataType, DLDevice, DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED,
+    DLPACK_FLAG_BITMASK_READ_ONLY, DLPackExchangeAPI, DLTensor, fastdl_atomic_load_,
+    fastdl_atomic_store_, fastdl_clear_if_, fastdl_compact_strides, fastdl_complete_view_,
+    fastdl_device_fact, FASTDL_DLPACK_MAJOR, fastdl_find_device, fastdl_has_succeeded_,
     fastdl_is_contiguous, fastdl_is_tensor_type, fastdl_record, FASTDL_TYPE_NATIVE,
     FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED, fastdl_view, fdl_ask_quickly, fdl_default_stream,
     fdl_description, fdl_description_copy, fdl_description_of, fdl_description_release,
     fdl_discard_versioned, fdl_imported_by_table, fdl_imported_from_c, fdl_is_ordered,
-    fdl_order_for, FDL_ORDER_NOW, fdl_take_versioned, fdl_type_find, fdl_values_differ,
+    fdl_order_for, FDL_ORDER_NOW, fdl_take_versioned, fdl_type_find, fdl_values_differ, kDLCPU,
+    kDLFloat4_e2m1fn,
 )
 from fastdl._core.tensor cimport Tensor
 from fastdl._core import exchange

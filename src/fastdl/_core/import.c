@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-#include "interface.h"
+#include "devices.h"
+#include "export.h"
+#include "facts.h"
 
 PyObject *fdl_int_tuple(const int64_t *values, Py_ssize_t n)
 {
@@ -178,4 +180,280 @@ void fdl_unmake_tensor(PyObject *tensor, DLManagedTensorVersioned *managed)
     /* Frames of the traceback may hold the Tensor: it must stay safe to look at. */
     ((fdl_tensor *)tensor)->description = fdl_description_of_nothing();
     return_to_caller(description, managed);
+}
+
+/* ---- the buffer protocol ---- */
+
+int fdl_never_changes(PyObject *exporter)
+{
+    while (exporter != NULL && PyMemoryView_Check(exporter))
+        exporter = PyMemoryView_GET_BUFFER(exporter)->obj;
+    if (exporter == NULL)
+        return 0;
+    return PyBytes_CheckExact(exporter) ||
+           (fdl_is_tensor(exporter) && fdl_description_in(exporter)->block->immutable);
+}
+
+PyObject *fdl_take_buffer(Py_buffer *buffer, uint64_t flags)
+{
+    int64_t dims[2 * FASTDL_MAX_NDIM];
+    fdl_description *description = NULL;
+    DLTensor tensor;
+    if (fastdl_read_buffer_(buffer, &tensor, dims) == 0) {
+        description = fdl_block_new(tensor.ndim);
+        if (description == NULL)
+            PyErr_NoMemory();
+    }
+    if (description == NULL) {
+        fdl_unlock_buffer(buffer);
+        return NULL;
+    }
+    if (buffer->readonly)
+        flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
+    fdl_description_fill(description, &tensor, flags);
+    description->block->immutable = buffer->readonly && fdl_never_changes(buffer->obj);
+    fdl_own_buffer(description->block, buffer);
+    return fdl_tensor_wrap(description);
+}
+
+PyObject *fdl_try_buffer(PyObject *object, uint64_t flags)
+{
+    PyObject *tensor = NULL;
+    Py_buffer *buffer = PyMem_RawMalloc(sizeof(Py_buffer));
+    if (buffer == NULL)
+        return PyErr_NoMemory();
+    if (PyObject_GetBuffer(object, buffer, PyBUF_RECORDS_RO) == 0)
+        tensor = fdl_take_buffer(buffer, flags);
+    else
+        PyMem_RawFree(buffer);
+    if (tensor == NULL && !PyErr_ExceptionMatches(PyExc_MemoryError))
+        (void)fastdl_clear_if_(PyExc_Exception);
+    return tensor;
+}
+
+/* ---- exchange tables ---- */
+
+fastdl_cache fdl_types;
+
+/* Another Tensor on the block of `tensor`, ready on the thread's work stream. Its table would do
+ * the same, but treat the caller as C code that launches there. */
+static PyObject *share(PyObject *tensor)
+{
+    const fdl_description *description = fdl_description_in(tensor);
+    fdl_description *copy;
+    if (fdl_order_for_work(tensor) < 0)
+        return NULL;
+    copy = fdl_description_copy(description, 0);
+    return copy == NULL ? PyErr_NoMemory() : fdl_tensor_wrap(copy);
+}
+
+PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
+{
+    DLManagedTensorVersioned *managed = NULL;
+    fdl_description *description;
+    PyObject *tensor;
+    int ours, failed;
+    if (record->borrow == fdl_tensor_borrow)
+        return share(object);
+    failed = record->api->managed_tensor_from_py_object_no_sync(object, &managed);
+    if (failed || managed == NULL)
+        return fastdl_should_try_protocol_(object, record->facts) ? Py_NewRef(Py_None) : NULL;
+    if (!(record->facts & FASTDL_TYPE_NATIVE)) /* its bridge has just checked and ordered it */
+        return fdl_tensor_wrap((fdl_description *)managed);
+    ours = fdl_description_of(managed) != NULL;
+    tensor = fdl_take_versioned(managed, object);
+    if (tensor == NULL)
+        return NULL;
+    fdl_note_immutable(tensor, record->facts);
+    description = fdl_description_in(tensor);
+    if (record->facts & FASTDL_TYPE_NO_STREAM && order != FDL_CALLER_ORDERS &&
+        fdl_is_ordered(
+            fastdl_find_device((int32_t)description->managed.dl_tensor.device.device_type))) {
+        Py_DECREF(tensor);
+        return Py_NewRef(Py_None); /* which refuses, and says what to pass */
+    }
+    if ((description->managed.dl_tensor.device.device_type != kDLCPU &&
+         fdl_imported_by_table(description,
+                               record->facts & FASTDL_TYPE_NO_STREAM ? NULL : record->api, ours,
+                               order) < 0) ||
+        (record->facts & FASTDL_TYPE_ASK_VALUES &&
+         fastdl_check_values_(object, &description->managed.dl_tensor, record->facts) < 0))
+        Py_CLEAR(tensor);
+    return tensor;
+}
+
+/* ---- types that have only `__dlpack__` ---- */
+
+/* The read-only flag, if what has no flags is read-only. */
+static uint64_t flags_of(uint32_t facts)
+{
+    return facts & FASTDL_TYPE_READ_ONLY ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
+}
+
+/* A Tensor on the host memory in a capsule. NULL without an exception if that is elsewhere: the
+ * object has to be asked for the right stream. */
+static PyObject *take_on_host(PyObject *capsule, PyObject *object, uint32_t facts)
+{
+    DLManagedTensorVersioned *versioned;
+    DLManagedTensor *legacy;
+    fdl_open_capsule(capsule, 1, &versioned, &legacy);
+    if (versioned != NULL)
+        return fdl_take_versioned(versioned, object);
+    return legacy == NULL ? NULL : fdl_take_legacy(legacy, flags_of(facts), object);
+}
+
+/* Asks for a capsule without asking where the data is. */
+static PyObject *ask_at_once(PyObject *object, uint32_t facts)
+{
+    PyObject *capsule = fdl_ask_versioned(object), *tensor;
+    if (capsule == NULL) {
+        /* Perhaps about the keyword: the negotiation finds out. */
+        (void)fastdl_clear_if_(PyExc_TypeError);
+        return NULL;
+    }
+    tensor = take_on_host(capsule, object, facts);
+    Py_DECREF(capsule);
+    return tensor;
+}
+
+static int is_of_integers(PyObject *tensor)
+{
+    uint8_t code = fdl_description_in(tensor)->managed.dl_tensor.dtype.code;
+    return code == kDLInt || code == kDLUInt;
+}
+
+PyObject *fdl_ask_quickly(PyObject *object, uint32_t facts)
+{
+    PyObject *tensor = facts & FASTDL_TYPE_BUFFER ? fdl_try_buffer(object, flags_of(facts))
+                       : facts & FASTDL_TYPE_EXPORT_DOES_NOT_SYNC ? ask_at_once(object, facts)
+                                                                  : NULL;
+    if (tensor == NULL)
+        return NULL;
+    fdl_note_immutable(tensor, facts);
+    if (facts & FASTDL_TYPE_ASK_DTYPE && is_of_integers(tensor) &&
+        fastdl_check_memory_(object, facts) < 0)
+        Py_CLEAR(tensor);
+    return tensor;
+}
+
+/* ---- the entry ---- */
+
+static PyObject *complete_call, *protocol_call, *finish_call;
+static PyObject *stream_name, *device_name;
+
+/* from_dlpack(object, stream=passed) for a library in C. NULL without an exception if its table
+ * refused. */
+static PyObject *acquire_on(PyObject *object, const fastdl_record *record, PyObject *passed)
+{
+    const fastdl_device_fact *fact;
+    PyObject *tensor, *result;
+    int overflow = 0;
+    int64_t stream =
+        PyLong_CheckExact(passed) ? PyLong_AsLongLongAndOverflow(passed, &overflow) : 0;
+    if (overflow)
+        stream = 0; /* needs a closer look */
+    tensor = fdl_acquire(object, record, stream == -1 ? FDL_CALLER_ORDERS : FDL_ORDER_LATER);
+    if (tensor == Py_None)
+        Py_CLEAR(tensor);
+    if (tensor == NULL || stream == -1)
+        return tensor;
+    fact = fastdl_find_device(
+        (int32_t)fdl_description_in(tensor)->managed.dl_tensor.device.device_type);
+    if (stream > 2 && fdl_is_ordered(fact) && fdl_has_driver(fact->stream))
+        result = fdl_ready_for(tensor, stream) == 0 ? Py_NewRef(tensor) : NULL;
+    else
+        result = PyObject_CallFunctionObjArgs(finish_call, object, tensor, Py_None, passed, NULL);
+    Py_DECREF(tensor);
+    return result;
+}
+
+/* from_dlpack(object, device=device), which means the host. NULL without an exception for a Tensor
+ * elsewhere. */
+static PyObject *acquire_on_host(PyObject *object, const fastdl_record *record, PyObject *device)
+{
+    PyObject *tensor, *result;
+    if (record->borrow == fdl_tensor_borrow &&
+        fdl_description_in(object)->managed.dl_tensor.device.device_type != kDLCPU)
+        return NULL;
+    tensor = fdl_acquire(object, record, FDL_ORDER_LATER);
+    if (tensor == NULL ||
+        (tensor != Py_None &&
+         fdl_description_in(tensor)->managed.dl_tensor.device.device_type == kDLCPU))
+        return tensor;
+    result = PyObject_CallFunctionObjArgs(finish_call, object, tensor, device, Py_None, NULL);
+    Py_DECREF(tensor);
+    return result;
+}
+
+static int is_name(PyObject *name, PyObject *interned, const char *text)
+{
+    return name == interned || PyUnicode_CompareWithASCIIString(name, text) == 0;
+}
+
+/* from_dlpack(object, **keywords). NULL without an exception if this file does not serve those: it
+ * does one, a stream or the host as device. */
+static PyObject *acquire_with(PyObject *object, const fastdl_record *record, PyObject *names,
+                              PyObject *const *values)
+{
+    PyObject *name, *value;
+    if (PyTuple_GET_SIZE(names) != 1)
+        return NULL;
+    name = PyTuple_GET_ITEM(names, 0);
+    value = values[0];
+    if (is_name(name, stream_name, "stream")) {
+        if (value == Py_None)
+            return fdl_acquire(object, record, FDL_ORDER_NOW);
+        return record->borrow == fdl_tensor_borrow ? NULL : acquire_on(object, record, value);
+    }
+    if (is_name(name, device_name, "device") && fdl_means_host(value))
+        return acquire_on_host(object, record, value);
+    return NULL;
+}
+
+static PyObject *from_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count,
+                             PyObject *names)
+{
+    (void)module;
+    if (count == 1) {
+        const fastdl_record *record = fdl_type_find(Py_TYPE(arguments[0]));
+        if (record != NULL && !(record->facts & FASTDL_TYPE_PROTOCOL)) {
+            PyObject *tensor = names == NULL
+                                   ? fdl_acquire(arguments[0], record, FDL_ORDER_NOW)
+                                   : acquire_with(arguments[0], record, names, arguments + 1);
+            if (tensor == Py_None) {
+                Py_DECREF(tensor);
+                return PyObject_Vectorcall(protocol_call, arguments, 1, NULL);
+            }
+            if (tensor != NULL || PyErr_Occurred())
+                return tensor;
+        } else if (record != NULL && names == NULL) {
+            PyObject *tensor = fdl_ask_quickly(arguments[0], record->facts);
+            if (tensor == NULL && !PyErr_Occurred())
+                tensor = PyObject_Vectorcall(protocol_call, arguments, 1, NULL);
+            return tensor;
+        }
+    }
+    return PyObject_Vectorcall(complete_call, arguments, (size_t)count, names);
+}
+
+PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *over_protocol,
+                               PyObject *finish)
+{
+    static PyMethodDef definition = {"from_dlpack", (PyCFunction)(void (*)(void))from_dlpack,
+                                     METH_FASTCALL | METH_KEYWORDS, NULL};
+    PyObject *function, *module = PyUnicode_FromString("fastdl");
+    Py_INCREF(doc);
+    Py_INCREF(complete);
+    Py_INCREF(over_protocol);
+    definition.ml_doc = PyBytes_AS_STRING(doc);
+    complete_call = complete;
+    protocol_call = over_protocol;
+    finish_call = Py_NewRef(finish);
+    stream_name = PyUnicode_InternFromString("stream");
+    device_name = PyUnicode_InternFromString("device");
+    if (module == NULL || stream_name == NULL || device_name == NULL)
+        return NULL;
+    function = PyCFunction_NewEx(&definition, NULL, module);
+    Py_DECREF(module);
+    return function;
 }

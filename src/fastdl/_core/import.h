@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From a foreign managed tensor to a Tensor: every tensor enters fastdl here. All functions need a
- * thread state.
+ * From a foreign managed tensor, a buffer or an object to a Tensor: every tensor enters fastdl
+ * here. All functions need a thread state.
  */
 #ifndef FASTDL_CORE_IMPORT_H_
 #define FASTDL_CORE_IMPORT_H_
 
 #include "_memory/layout.h"
+
+#include "interface.h"
 #include "lifetime.h"
 #include "object.h"
 
@@ -36,5 +38,41 @@ void fdl_unmake_tensor(PyObject *tensor, DLManagedTensorVersioned *managed);
 
 /* A new tuple of `n` ints, or NULL with MemoryError. */
 PyObject *fdl_int_tuple(const int64_t *values, Py_ssize_t n);
+
+/* ---- the buffer protocol, for libraries whose `__dlpack__` takes longer ---- */
+
+/* A new Tensor with these flags and those of `buffer`, which stays locked as long as the memory is
+ * in use. Takes `buffer`, in memory of PyMem_RawMalloc, also on failure. NULL with an exception. */
+PyObject *fdl_take_buffer(Py_buffer *buffer, uint64_t flags);
+
+/* The same of the buffer of an object whose library's `__dlpack__` takes longer. NULL without an
+ * exception if it has none, or one that DLPack cannot describe: then `__dlpack__` has to do. NULL
+ * with MemoryError. */
+PyObject *fdl_try_buffer(PyObject *object, uint64_t flags);
+
+/* Whether nobody ever changes the memory of what a buffer, or an array of NumPy, is on: bytes, a
+ * Tensor that knows it, or a memoryview of one. `exporter` may be NULL. */
+int fdl_never_changes(PyObject *exporter);
+
+/* ---- the hot path: through the exchange table of a type ---- */
+
+/* A new Tensor on `object`, whose type has this record, through the record's table, which must not
+ * be the general bridge. None (a new reference) if a native table refused and the object's
+ * `__dlpack__` should be tried. NULL with an exception on failure. */
+PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order);
+
+/* A new Tensor on host data of an object whose type has only `__dlpack__`, by the quicker way that
+ * the facts of the type name: its buffer, or one call without asking where the data is. NULL
+ * without an exception if there is no such way, or if it does not serve this object. */
+PyObject *fdl_ask_quickly(PyObject *object, uint32_t facts);
+
+/* fastdl.from_dlpack: a builtin function that serves the plain call on a known type with a table,
+ * and the calls that pass only a stream, or only device="cpu". Any other call goes to `complete`
+ * with the same arguments; an object that its native table refused, or whose type has only
+ * `__dlpack__` and no quick way that serves it, goes to `over_protocol`;
+ * `finish` gets the object, its Tensor (None if its table refused), the device and the stream, if
+ * more is to be done. Call it once: all arguments are kept until the process ends. */
+PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *over_protocol,
+                               PyObject *finish);
 
 #endif

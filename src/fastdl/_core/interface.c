@@ -4,6 +4,8 @@
 
 #include <fastdl/fastdl.c>
 
+#include "devices.h"
+
 PyObject *fdl_special(PyObject *obj, PyObject *name)
 {
     fastdl_method_ method;
@@ -32,4 +34,44 @@ PyObject *fdl_ask_versioned(PyObject *obj)
     if (names == &made)
         fastdl_drop_names_(&made);
     return capsule;
+}
+
+/* ---- what the device layer does ---- */
+
+const fdl_device_calls *fdl_devices;
+
+int fdl_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
+                 void (*SetError)(void *error_ctx, const char *kind, const char *message))
+{
+    if (fdl_devices == NULL) {
+        if (SetError != NULL)
+            SetError(error_ctx, "RuntimeError", "`import fastdl` did not finish");
+        return -1;
+    }
+    return fdl_devices->allocate(prototype, out, error_ctx, SetError);
+}
+
+int fdl_current_work_stream(DLDeviceType type, int32_t id, void **out)
+{
+    if (fdl_devices == NULL) {
+        *out = NULL;
+        return 0;
+    }
+    return fdl_devices->current_work_stream(type, id, out);
+}
+
+int fdl_order(DLDevice device, void *source, void *stream)
+{
+    const fastdl_device_fact *fact = fastdl_find_device((int32_t)device.device_type);
+    int64_t legacy = fdl_default_stream(fact->stream);
+    if (fdl_devices != NULL && fdl_is_ordered(fact))
+        return fdl_devices->order_streams(device,
+                                          source == NULL ? legacy : (int64_t)(uintptr_t)source,
+                                          stream == NULL ? legacy : (int64_t)(uintptr_t)stream);
+    PyErr_Format(
+        PyExc_BufferError,
+        "expected a tensor on a device of CUDA or ROCm, whose streams fastdl can order, got "
+        "device (%d, %d): work on the stream that fastdl_work_stream gives",
+        (int)device.device_type, (int)device.device_id);
+    return -1;
 }

@@ -8,6 +8,7 @@
 #define FASTDL_CORE_INTERFACE_H_
 
 #include <fastdl/fastdl.h>
+#include <fastdl/launch.h>
 
 /* What is known of particular libraries, and the keywords of `__dlpack__`: all rows, then one with
  * a NULL name. */
@@ -26,6 +27,24 @@ const DLPackExchangeAPI *fastdl_usable_table(const DLPackExchangeAPI *table);
 PyObject *fastdl_mro_(PyTypeObject *type);
 PyObject *fastdl_class_item_(PyObject *attributes, const char *name);
 PyObject *fastdl_of_type_(PyTypeObject *type, const char *name);
+
+/* The cache of types, which the public header describes, for this process. */
+/* Where a type has its version tag, in bytes from its start. */
+#define FDL_TAG_OFFSET offsetof(PyTypeObject, tp_version_tag)
+
+extern fastdl_cache fdl_types;
+
+/* The record of `type`, or NULL. Needs no thread state. */
+static inline const fastdl_record *fdl_type_find(const PyTypeObject *type)
+{
+    const fastdl_record *record;
+    uint32_t tag = fastdl_tag_(type);
+    if (FASTDL_LIKELY_(
+            fastdl_match_(&fdl_types.tables[0][tag & (FASTDL_SETS - 1)], type, tag, &record)) ||
+        fastdl_match_(&fdl_types.others[0][tag & (FASTDL_SETS - 1)], type, tag, &record))
+        return record;
+    return fastdl_find_record(&fdl_types, type, tag);
+}
 
 /* The exchange. */
 /* The special method of an object with an interned name, bound: a new reference; NULL without an
@@ -49,5 +68,12 @@ int fastdl_read_buffer_(const Py_buffer *buffer, DLTensor *tensor, int64_t *dims
 /* Errors. */
 void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tensor);
 void fastdl_raise_no_tensor(PyObject *obj);
+
+/* Keys of launches: see launch.c. */
+/* A builtin function of tensors whose result is the bytes of their keys. `layout`, a str that is
+ * known to be of letters of fastdl_pack, is kept; so is `doc`, bytes; `discover` finds out about a
+ * type that is not known yet. A new reference, or NULL with MemoryError. */
+PyObject *fdl_make_signer(const fastdl_signature_rules *rules, PyObject *layout, PyObject *doc,
+                          const fastdl_record *(*discover)(PyTypeObject *));
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launch.h"
-
-#include "types.h"
+#include "interface.h"
 
 /* What a signer knows, in a bytes object that is its `self`. */
 typedef struct {

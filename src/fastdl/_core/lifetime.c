@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lifetime.h"
 
-#include "buffer.h"
-
 /* ---- a thread state for as long as an owner needs one ---- */
 
 typedef struct {
@@ -144,6 +142,12 @@ static void release_legacy(void *owner)
     managed->deleter(managed);
 }
 
+void fdl_unlock_buffer(Py_buffer *buffer)
+{
+    PyBuffer_Release(buffer);
+    PyMem_RawFree(buffer);
+}
+
 static void release_buffer(void *owner)
 {
     fdl_unlock_buffer(owner);
@@ -265,4 +269,31 @@ void fdl_discard_legacy(DLManagedTensor *managed)
         managed->deleter(managed);
         leave_python(&state);
     }
+}
+
+/* ---- waiting without the GIL ---- */
+
+static PyThreadState *current_state(void)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return PyThreadState_GetUnchecked();
+#else
+    return _PyThreadState_UncheckedGet();
+#endif
+}
+
+void *fdl_pause_python(void)
+{
+    /* Before 3.12 the current state is that of whichever thread runs, so it is compared. Without an
+     * interpreter there is none; but while one is being finalized, its last thread has the GIL. */
+    PyThreadState *state = current_state();
+    if (state == NULL || state != PyGILState_GetThisThreadState())
+        return NULL;
+    return PyEval_SaveThread();
+}
+
+void fdl_resume_python(void *paused)
+{
+    if (paused != NULL)
+        PyEval_RestoreThread((PyThreadState *)paused);
 }

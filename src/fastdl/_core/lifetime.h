@@ -32,6 +32,9 @@ void fdl_own_legacy(fdl_block *block, DLManagedTensor *managed);
 void fdl_own_object(fdl_block *block, PyObject *object);
 void fdl_own_buffer(fdl_block *block, Py_buffer *buffer);
 
+/* Releases a buffer in memory of PyMem_RawMalloc. */
+void fdl_unlock_buffer(Py_buffer *buffer);
+
 /* Keeps another object alive until the owner of `block`, which was just imported, has been
  * released. Takes a new reference, but none for what fastdl had exported, which lives as long as
  * its block. 0, or -1 with MemoryError.
@@ -52,5 +55,11 @@ void fdl_disown(fdl_block *block);
  * dropped then: the lock of a buffer is released by its exporter, and a memoryview, a PickleBuffer
  * or a ctypes array that was cleared has given up its memory. So exporters are not shown. */
 PyObject *fdl_object_behind(const fdl_block *block);
+
+/* Let other Python threads run while this one waits for something outside Python. Do not use Python
+ * until the second call has been given what the first returned. Both do nothing on a thread that
+ * does not hold the GIL, or without an interpreter. */
+void *fdl_pause_python(void);
+void fdl_resume_python(void *paused);
 
 #endif

@@ -1,12 +1,40 @@
-# The C of the host core: element types, layout, ownership, import, copies. Each declaration is
-# documented in the header it comes from.
+# The C of the host core: what fastdl/__init__.pxd leaves out of the DLPack ABI, and a way to the
+# rest of it; element types, layout, ownership, import, copies. Each declaration is documented in
+# the header it comes from.
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from fastdl._core.dlpack cimport (
-    DLDataType, DLDevice, DLDeviceType, DLManagedTensor, DLManagedTensorVersioned,
-    DLPackDLTensorFromPyObjectNoSync, DLPackExchangeAPI, DLTensor,
+from fastdl cimport (
+    DLDataType, DLDataTypeCode, DLDevice, DLDeviceType, DLManagedTensorVersioned,
+    DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
+    DLPACK_FLAG_BITMASK_READ_ONLY, DLPackExchangeAPI, DLPackExchangeAPIHeader, DLPackVersion,
+    DLTensor, kDLBool, kDLComplex, kDLCPU, kDLFloat, kDLInt, kDLUInt,
 )
+
+
+cdef extern from "<fastdl/dlpack.h>":
+    ctypedef struct DLManagedTensor:
+        DLTensor dl_tensor
+        void *manager_ctx
+        void (*deleter)(DLManagedTensor *) noexcept
+
+    enum:
+        kDLFloat4_e2m1fn  # the last code that DLPack 1.3 knows
+
+    const int FASTDL_DLPACK_MAJOR
+    const int FASTDL_DLPACK_MINOR
+
+    # The functions of a table report failure as C does: -1, with a Python exception
+    # or, from a careless library, without one. So Cython must not look for it.
+    ctypedef int (*DLPackManagedTensorAllocator)(
+        DLTensor *, DLManagedTensorVersioned **, void *,
+        void (*)(void *, const char *, const char *) noexcept) noexcept
+    ctypedef int (*DLPackManagedTensorFromPyObjectNoSync)(
+        void *, DLManagedTensorVersioned **) noexcept
+    ctypedef int (*DLPackManagedTensorToPyObjectNoSync)(
+        DLManagedTensorVersioned *, void **) noexcept
+    ctypedef int (*DLPackDLTensorFromPyObjectNoSync)(void *, DLTensor *) noexcept
+    ctypedef int (*DLPackCurrentWorkStream)(DLDeviceType, int32_t, void **) noexcept
 
 
 cdef extern from "_memory/dtypes.h" nogil:
@@ -149,6 +177,26 @@ cdef extern from "_core/interface.h":
     tuple fastdl_mro_(PyTypeObject *type)
     object fastdl_of_type_(PyTypeObject *type, const char *name)
 
+    ctypedef struct fastdl_signature_rules:
+        uint8_t dtype
+        uint8_t device
+        uint8_t read_only
+        uint8_t sizes
+        uint8_t strides
+        uint32_t alignment
+
+    const fastdl_signature_rules fastdl_every_difference
+
+    object fdl_make_signer(
+        const fastdl_signature_rules *rules, object layout, object doc,
+        const fastdl_record *(*discover)(PyTypeObject *) except NULL)
+
+
+cdef extern from "_core/interface.h" nogil:
+    const uint64_t FDL_TAG_OFFSET
+    fastdl_cache fdl_types
+    const fastdl_record *fdl_type_find(const PyTypeObject *type)
+
 
 cdef extern from "_memory/failure.h" nogil:
     ctypedef struct fdl_failure:
@@ -217,6 +265,7 @@ cdef extern from "_core/devices.h":
 
 
 cdef extern from "_core/lifetime.h":
+    void fdl_unlock_buffer(Py_buffer *buffer) noexcept
     void fdl_discard_versioned(DLManagedTensorVersioned *managed) noexcept
     void fdl_own_object(fdl_block *block, PyObject *object) noexcept
     int fdl_keep_also(fdl_block *block, PyObject *object) except -1
@@ -229,15 +278,12 @@ cdef extern from "_core/object.h":
     object fdl_tensor_wrap_view(fdl_description *description, PyObject *tensor)
     int fdl_raise(const fdl_failure *failure) except -1
     int fdl_finish_tensor_type(PyTypeObject *type, object describe) except -1
-
-
-cdef extern from "_core/buffer.h":
-    object fdl_take_buffer(Py_buffer *buffer, uint64_t flags)
-    void fdl_unlock_buffer(Py_buffer *buffer) noexcept
-    bint fdl_never_changes(PyObject *exporter) noexcept
+    object fdl_operate(object left, object right, const char *sign)
 
 
 cdef extern from "_core/import.h":
+    object fdl_take_buffer(Py_buffer *buffer, uint64_t flags)
+    bint fdl_never_changes(PyObject *exporter) noexcept
     void fdl_note_immutable(object tensor, uint32_t facts) noexcept
     void fdl_open_capsule(
         PyObject *capsule, bint host_only, DLManagedTensorVersioned **versioned,
@@ -247,15 +293,6 @@ cdef extern from "_core/import.h":
     object fdl_make_tensor(DLManagedTensorVersioned *managed)
     void fdl_unmake_tensor(PyObject *tensor, DLManagedTensorVersioned *managed) noexcept
     tuple fdl_int_tuple(const int64_t *values, Py_ssize_t n)
-
-
-cdef extern from "_core/types.h" nogil:
-    const uint64_t FDL_TAG_OFFSET
-    fastdl_cache fdl_types
-    const fastdl_record *fdl_type_find(const PyTypeObject *type)
-
-
-cdef extern from "_core/acquire.h":
     object fdl_acquire(PyObject *object, const fastdl_record *record, int order)
     PyObject *fdl_ask_quickly(PyObject *object, uint32_t facts) except? NULL
     object fdl_make_from_dlpack(
@@ -292,15 +329,8 @@ cdef extern from "_core/arrow.h":
     object fdl_arrow_stream_nulls(PyObject *stream)
 
 
-cdef extern from "_core/index.h":
-    object fdl_index(PyObject *tensor, object key)
-
-
-cdef extern from "_core/operators.h":
-    object fdl_operate(object left, object right, const char *sign)
-
-
 cdef extern from "_core/views.h":
+    object fdl_index(PyObject *tensor, object key)
     object fdl_reshape(PyObject *tensor, tuple sizes)
     object fdl_permute(PyObject *tensor, tuple axes)
     object fdl_transpose(PyObject *tensor, bint stacked)
@@ -313,19 +343,3 @@ cdef extern from "_core/views.h":
 
 cdef extern from "_memory/copy.h" nogil:
     void fdl_copy_compact(const DLTensor *source, uint64_t flags, void *target)
-
-
-cdef extern from "_core/launch.h":
-    ctypedef struct fastdl_signature_rules:
-        uint8_t dtype
-        uint8_t device
-        uint8_t read_only
-        uint8_t sizes
-        uint8_t strides
-        uint32_t alignment
-
-    const fastdl_signature_rules fastdl_every_difference
-
-    object fdl_make_signer(
-        const fastdl_signature_rules *rules, object layout, object doc,
-        const fastdl_record *(*discover)(PyTypeObject *) except NULL)

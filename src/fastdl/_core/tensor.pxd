@@ -1,9 +1,8 @@
 # What the layers above may do with a Tensor from Cython.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from fastdl._core.dlpack cimport (
-    DLDevice, DLManagedTensorVersioned, DLPackExchangeAPI, DLTensor,
+from fastdl._core.native cimport (
+    DLDevice, DLManagedTensorVersioned, DLPackExchangeAPI, DLTensor, fdl_count, fdl_description,
 )
-from fastdl._core.native cimport fdl_count, fdl_description
 
 
 cdef class Tensor:

@@ -31,34 +31,31 @@ from libc.stdint cimport (
     int32_t, INT64_MAX, INT64_MIN, int64_t, uint16_t, uint32_t, uint64_t, uint8_t, uintptr_t,
 )
 
-from fastdl._core.dlpack cimport (
-    DLDataType, DLDevice, DLManagedTensor, DLPACK_FLAG_BITMASK_IS_COPIED,
-    DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY,
-    DLPackDLTensorFromPyObjectNoSync, DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync,
-    DLPackManagedTensorToPyObjectNoSync, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR, kDLCPU, kDLUInt,
-)
 from fastdl._core.device import make_device
 from fastdl._core.dtype import DType, make_dtype
 from fastdl._core.errors import type_name
 from fastdl._core.native cimport (
-    fastdl_check, fastdl_check_values_, fastdl_fault, fastdl_fault_text, fastdl_find_device,
-    fastdl_is_contiguous, fastdl_is_packed, fastdl_itemsize, fastdl_layout, FASTDL_MAX_NDIM,
-    FASTDL_OFFSET_OVERFLOW, FASTDL_OK, fastdl_raise_fault, FASTDL_SIZE_OVERFLOW,
-    FASTDL_TYPE_READ_ONLY, fdl_allocate, fdl_any_equals, fdl_arrow_export, fdl_arrow_has,
-    fdl_arrow_import, fdl_arrow_nulls, fdl_arrow_stream_nulls, fdl_as_readonly, fdl_await_for_host,
-    fdl_block_new, fdl_copy_compact, fdl_current_work_stream, fdl_delete_with, fdl_description,
-    fdl_description_copy, fdl_description_fill, fdl_description_new, fdl_device_object,
-    fdl_dtype_fact, fdl_dtype_find, fdl_dtype_object, fdl_dtype_of, fdl_expand,
-    fdl_finish_tensor_type, fdl_first_of, fdl_has_numbers, fdl_imported_from_c, fdl_index,
-    fdl_int_tuple, fdl_is_memory, fdl_keep_also, FDL_LASTING_FLAGS, fdl_legacy_capsule, fdl_lend,
-    fdl_list_of, fdl_make_from_dlpack, fdl_make_tensor, fdl_mapping_new, fdl_means_host,
-    fdl_memory_new, fdl_never_changes, fdl_note_immutable, fdl_open_capsule, fdl_operate,
-    fdl_ordered_by_caller,
-    fdl_own_buffer, fdl_own_object, fdl_permute, fdl_pointer, fdl_pointer_get, fdl_pointer_set,
-    fdl_reshape, fdl_set_dtype_and_device_factories, fdl_speed_up_dlpack, fdl_squeeze,
-    fdl_take_buffer, fdl_take_legacy, fdl_take_versioned, fdl_tensor_wrap, fdl_tensor_wrap_view,
-    fdl_transpose, fdl_unlock_buffer, fdl_unmake_tensor, fdl_unsqueeze, fdl_versioned_capsule,
-    fdl_view_as,
+    DLDataType, DLDevice, DLManagedTensor, DLPACK_FLAG_BITMASK_IS_COPIED,
+    DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY,
+    DLPackDLTensorFromPyObjectNoSync, DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync,
+    DLPackManagedTensorToPyObjectNoSync, fastdl_check, fastdl_check_values_, FASTDL_DLPACK_MAJOR,
+    FASTDL_DLPACK_MINOR, fastdl_fault, fastdl_fault_text, fastdl_find_device, fastdl_is_contiguous,
+    fastdl_is_packed, fastdl_itemsize, fastdl_layout, FASTDL_MAX_NDIM, FASTDL_OFFSET_OVERFLOW,
+    FASTDL_OK, fastdl_raise_fault, FASTDL_SIZE_OVERFLOW, FASTDL_TYPE_READ_ONLY, fdl_allocate,
+    fdl_any_equals, fdl_arrow_export, fdl_arrow_has, fdl_arrow_import, fdl_arrow_nulls,
+    fdl_arrow_stream_nulls, fdl_as_readonly, fdl_await_for_host, fdl_block_new, fdl_copy_compact,
+    fdl_current_work_stream, fdl_delete_with, fdl_description, fdl_description_copy,
+    fdl_description_fill, fdl_description_new, fdl_device_object, fdl_dtype_fact, fdl_dtype_find,
+    fdl_dtype_object, fdl_dtype_of, fdl_expand, fdl_finish_tensor_type, fdl_first_of,
+    fdl_has_numbers, fdl_imported_from_c, fdl_index, fdl_int_tuple, fdl_is_memory, fdl_keep_also,
+    FDL_LASTING_FLAGS, fdl_legacy_capsule, fdl_lend, fdl_list_of, fdl_make_from_dlpack,
+    fdl_make_tensor, fdl_mapping_new, fdl_means_host, fdl_memory_new, fdl_never_changes,
+    fdl_note_immutable, fdl_open_capsule, fdl_operate, fdl_ordered_by_caller, fdl_own_buffer,
+    fdl_own_object, fdl_permute, fdl_pointer, fdl_pointer_get, fdl_pointer_set, fdl_reshape,
+    fdl_set_dtype_and_device_factories, fdl_speed_up_dlpack, fdl_squeeze, fdl_take_buffer,
+    fdl_take_legacy, fdl_take_versioned, fdl_tensor_wrap, fdl_tensor_wrap_view, fdl_transpose,
+    fdl_unlock_buffer, fdl_unmake_tensor, fdl_unsqueeze, fdl_versioned_capsule, fdl_view_as, kDLCPU,
+    kDLUInt,
 )
 
 

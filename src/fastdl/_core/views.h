@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Views of a whole Tensor: the same memory in another shape, order or type. Those of a part are in
- * index.h.
+ * Views of a Tensor: a part of its memory, or all of it in another shape, order or type.
  *
  * Each function returns a new Tensor on the block of `tensor`, read-only if that is, or NULL with
  * an exception: TypeError for arguments of another type, ValueError for a view that cannot exist,
@@ -41,5 +40,13 @@ PyObject *fdl_as_readonly(PyObject *tensor);
 /* The same bytes as elements of another type; if it has another size, the last dimension, which
  * must have no gaps, gets more or fewer elements. */
 PyObject *fdl_view_as(PyObject *tensor, DLDataType dtype);
+
+/* The view of a fastdl.Tensor that `key` selects, as NumPy's basic indexing: integers, slices, None
+ * and one Ellipsis, alone or in a tuple. A new reference, or NULL with IndexError, TypeError,
+ * BufferError (elements that share bytes cannot be selected) or MemoryError. */
+PyObject *fdl_index(PyObject *tensor, PyObject *key);
+
+/* Whether `number` is an int, or what stands for one, and no bool. */
+int fdl_is_index(PyObject *number);
 
 #endif

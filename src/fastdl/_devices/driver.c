@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "_core/gil.h"
+#include "_core/lifetime.h"
 #include "_memory/atomics.h"
 #include "_memory/layout.h"
 

@@ -193,7 +193,7 @@ int fdl_driver_check(const fdl_driver *driver, size_t member, int code, fdl_fail
 /* What was current before. */
 typedef struct {
     const fdl_driver *driver;
-    void *paused;  /* see gil.h */
+    void *paused;  /* see lifetime.h */
     void *context; /* CUDA */
     int pushed;
     int32_t outer; /* the device of the scope around it, or -1 */

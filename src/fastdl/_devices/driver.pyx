@@ -12,13 +12,10 @@ from cpython.exc cimport PyErr_Occurred
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t
 
-from fastdl._core.dlpack cimport (
-    DLDevice, DLDeviceType, DLPACK_FLAG_BITMASK_READ_ONLY, DLTensor, kDLCPU,
-)
 from fastdl._core.native cimport (
-    FASTDL_MAX_NDIM, FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM, fastdl_find_device, fdl_description,
-    fdl_failure, fdl_has_driver, fdl_order_for, fdl_ready_for, fdl_tensor_wrap,
-    fdl_work,
+    DLDevice, DLDeviceType, DLPACK_FLAG_BITMASK_READ_ONLY, DLTensor, fastdl_find_device,
+    FASTDL_MAX_NDIM, FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM, fdl_description, fdl_failure,
+    fdl_has_driver, fdl_order_for, fdl_ready_for, fdl_tensor_wrap, fdl_work, kDLCPU,
 )
 from fastdl._core.tensor cimport Tensor, describe_object, make_prototype
 from fastdl._devices.native cimport (

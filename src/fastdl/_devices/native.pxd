@@ -1,8 +1,7 @@
 # The C of the devices. Each declaration is documented in the header it comes from.
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from fastdl._core.dlpack cimport DLDevice, DLTensor
-from fastdl._core.native cimport fdl_description, fdl_failure, fdl_work
+from fastdl._core.native cimport DLDevice, DLTensor, fdl_description, fdl_failure, fdl_work
 
 
 cdef extern from "_devices/driver.h" nogil:

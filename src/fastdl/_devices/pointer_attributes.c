@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pointer_attributes.h"
 
-#include "_core/gil.h"
+#include "_core/lifetime.h"
 #include "_memory/layout.h"
 
 /* ---- CUDA ---- */

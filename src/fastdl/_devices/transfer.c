@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-#include "_core/gil.h"
 #include "_core/import.h"
+#include "_core/lifetime.h"
 #include "_memory/copy.h"
 
 #include <fastdl/fastdl.h>
