@@ -13,7 +13,7 @@ import pytest
 import fastdl
 from tests.support.build import extension
 from tests.support.headers import ALONE, INSTALLED, every_world, load, worlds
-from tests.support.producers import Given, Producer, hostile
+from tests.support.producers import Given, Producer
 from tests.test_expect import WRITABLE, C, dtype
 
 ASARRAY, CONVERT = 64, 32
@@ -224,7 +224,7 @@ def exporter(form, itemsize):
         (lambda: (ctypes.c_int32.__ctype_be__ * 2)(), "got format '>i"),
         (lambda: memoryview(np.zeros(2, ">f8")), "got format '>d' with itemsize 8"),
         (lambda: memoryview(np.zeros(2, "f4,i1")), "with itemsize 5"),
-        (lambda: hostile.Pointers(), "got one of pointers to them"),
+        (lambda: extension("pointers").Pointers(), "got one of pointers to them"),
         (lambda: memoryview(np.zeros(3, "f4,i1")["f0"]), "of 4 bytes, one element, got 5"),
         (lambda: exporter("q", 4), "format 'q' with itemsize 4"),
         (lambda: exporter("Ze", 4), "format 'Ze' with itemsize 4"),

@@ -247,6 +247,33 @@ static PyObject *share(PyObject *tensor)
     return copy == NULL ? PyErr_NoMemory() : fdl_tensor_wrap(copy);
 }
 
+/* A Tensor on the host memory that a tensor of torch lends, which it keeps by a reference to the
+ * object: owning would take longer than all the rest. NULL without an exception if the memory is
+ * elsewhere, or if the slot refuses: then the owning one has to do. */
+static PyObject *take_loan(PyObject *object, const fastdl_record *record)
+{
+    fastdl_view view;
+    fdl_description *description;
+    view.flags = 0;
+    view.dl.ndim = -1;
+    if (record->lend(object, &view.dl) != 0) {
+        (void)fastdl_clear_if_(PyExc_Exception);
+        return NULL;
+    }
+    if (view.dl.device.device_type != kDLCPU ||
+        fastdl_complete_view_(object, &view, record->facts) < 0)
+        return NULL;
+    if (record->facts & FASTDL_TYPE_ASK_VALUES &&
+        fastdl_check_values_(object, &view.dl, record->facts) < 0)
+        return NULL;
+    description = fdl_block_new(view.dl.ndim);
+    if (description == NULL)
+        return PyErr_NoMemory();
+    fdl_description_fill(description, &view.dl, 0);
+    fdl_own_exporter(description->block, Py_NewRef(object));
+    return fdl_tensor_wrap(description);
+}
+
 PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
 {
     DLManagedTensorVersioned *managed = NULL;
@@ -255,6 +282,11 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
     int ours, failed;
     if (record->borrow == fdl_tensor_borrow)
         return share(object);
+    if (record->facts & FASTDL_TYPE_TRUSTED && record->lend != NULL) {
+        tensor = take_loan(object, record);
+        if (tensor != NULL || PyErr_Occurred())
+            return tensor;
+    }
     failed = record->api->managed_tensor_from_py_object_no_sync(object, &managed);
     if (failed || managed == NULL)
         return fastdl_should_try_protocol_(object, record->facts) ? Py_NewRef(Py_None) : NULL;

@@ -87,6 +87,12 @@ static void release_object(void *owner)
     Py_DECREF((PyObject *)owner);
 }
 
+/* For an object whose memory the collector would give up: see fdl_object_behind. */
+static void release_exporter(void *owner)
+{
+    Py_DECREF((PyObject *)owner);
+}
+
 static void release_owner(fdl_block *block)
 {
     chain.nested++;
@@ -103,7 +109,8 @@ static void release_owner(fdl_block *block)
 static int drop_owner(fdl_block *block, int attached)
 {
     python_state state;
-    if (attached && block->release == release_object && Py_REFCNT(block->owner) > 1) {
+    if (attached && (block->release == release_exporter || block->release == release_object) &&
+        Py_REFCNT(block->owner) > 1) {
         /* One of several references: no code runs, nothing nests. (Without a GIL it may turn out to
          * be the last, and then only nests one deeper than it should.) */
         Py_DECREF((PyObject *)block->owner);
@@ -173,6 +180,11 @@ void fdl_own_legacy(fdl_block *block, DLManagedTensor *managed)
 void fdl_own_object(fdl_block *block, PyObject *object)
 {
     own(block, object, release_object);
+}
+
+void fdl_own_exporter(fdl_block *block, PyObject *exporter)
+{
+    own(block, exporter, release_exporter);
 }
 
 void fdl_own_buffer(fdl_block *block, Py_buffer *buffer)

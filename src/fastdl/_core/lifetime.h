@@ -26,10 +26,12 @@ void fdl_discard_legacy(DLManagedTensor *managed);
 extern FDL_THREAD_LOCAL int fdl_state_is_temporary;
 
 /* Each sets the owner of `block`. The caller transfers ownership of: the managed tensor; one
- * reference to the object; a filled Py_buffer in memory of PyMem_RawMalloc. */
+ * reference to the object, or to one that the collector may not be shown (fdl_object_behind); a
+ * filled Py_buffer in memory of PyMem_RawMalloc. */
 void fdl_own_versioned(fdl_block *block, DLManagedTensorVersioned *managed);
 void fdl_own_legacy(fdl_block *block, DLManagedTensor *managed);
 void fdl_own_object(fdl_block *block, PyObject *object);
+void fdl_own_exporter(fdl_block *block, PyObject *exporter);
 void fdl_own_buffer(fdl_block *block, Py_buffer *buffer);
 
 /* Releases a buffer in memory of PyMem_RawMalloc. */

@@ -128,6 +128,11 @@ def test_torch_replaces_the_memory_of_a_tensor():
     module.double()
     assert module.weight.data_ptr() != weight.data_ptr
 
+    tensor, other = torch.zeros(2), torch.ones(2)
+    plain, detached = fastdl.from_dlpack(tensor), fastdl.from_dlpack(tensor.detach())
+    torch.utils.swap_tensors(tensor, other)
+    assert plain.data_ptr == detached.data_ptr == other.data_ptr()
+
 
 def test_arrays_that_grow_in_place_move():
     tensor = torch.zeros(4)

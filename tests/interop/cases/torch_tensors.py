@@ -355,14 +355,46 @@ def test_half_precision_complex_numbers():
 
 
 def test_an_import_holds_one_reference():
+    """To the object: torch need not make a managed tensor."""
     array = torch.ones(3)
     before = array._use_count(), sys.getrefcount(array)
     tensor = fastdl.from_dlpack(array)
-    view = tensor[1:]
-    assert array._use_count() == before[0] + 1
+    view, array_of = tensor[1:], np.from_dlpack(tensor)
+    assert (array._use_count(), sys.getrefcount(array)) == (before[0], before[1] + 1)
     del tensor, view
+    assert sys.getrefcount(array) == before[1] + 1
+    del array_of
     gc.collect()
     assert (array._use_count(), sys.getrefcount(array)) == before
+
+
+def test_an_import_keeps_the_tensor():
+    array = torch.ones(3)
+    alive = weakref.ref(array)
+    tensor = fastdl.from_dlpack(array)
+    del array
+    gc.collect()
+    assert alive() is not None
+    assert tensor.tolist() == [1, 1, 1]
+    del tensor
+    assert freed(alive)
+
+
+def test_the_collector_is_not_shown_the_tensor():
+    """It would clear it, and with it give up the memory, while the import still uses it."""
+    array = torch.ones(3)
+    tensor = fastdl.from_dlpack(array)
+    assert not gc.is_tracked(tensor)
+    assert id(array) not in map(id, gc.get_referents(tensor))
+
+
+def test_what_a_tensor_cannot_lend_is_asked_for():
+    """The owning table and then `__dlpack__` say why."""
+    with pytest.raises((BufferError, RuntimeError)):
+        fastdl.from_dlpack(torch.ones(3).to_sparse())
+    lazy = torch.ones(3, dtype=torch.complex64).conj()
+    with pytest.raises(BufferError, match="conj"):
+        fastdl.from_dlpack(lazy)
 
 
 # ---- element types --------------------------------------------------------------------------
