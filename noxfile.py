@@ -279,10 +279,25 @@ def mutants(session: nox.Session) -> None:
 
 @nox.session
 def fuzz(session: nox.Session) -> None:
-    """Random inputs from a seed, in processes that may crash: nox -s fuzz -- --seconds 600. The
-    seed is printed; --seed gives it."""
-    session.install(package("test"))
-    session.run("python", "-m", "tests.fuzz", *session.posargs)
+    """Fuzzers that coverage guides, and whether they find planted defects. An hour of each, with what
+    they found kept: nox -s fuzz -- --seconds 3600 --keep. Needs clang."""
+    session.install(*extra("test"), "atheris")  # with which it is built, in a copy
+    session.run("python", "-m", "tests.fuzz", *(session.posargs or ["--self-test"]))
+
+
+@nox.session
+def reliability(session: nox.Session) -> None:
+    """Threads, exits, forks, no memory, growth: a hundredth of the full counts. All, for the page in
+    docs: nox -s reliability -- --share 1 --write."""
+    session.install(package("test"), *(["pyperf"] if "--write" in session.posargs else []))
+    session.run("python", "-m", "tests.reliability", *session.posargs)
+
+
+@nox.session
+def coverage(session: nox.Session) -> None:
+    """The lines of C and Cython that the tests execute: a quarter of an hour, so no part of CI."""
+    session.install(*extra("test"), "pyperf")  # with which it is built, in a copy
+    session.run("python", "-m", "tests.reliability.coverage", *session.posargs)
 
 
 @nox.session

@@ -194,13 +194,17 @@ static void destroy(PyObject *capsule)
 static PyObject *own(PyObject *self, PyObject *obj)
 {
     DLManagedTensorVersioned *managed = (DLManagedTensorVersioned *)&managed;
+    PyObject *capsule;
     (void)self;
     if (fastdl_own(obj, &managed) < 0) {
         if (managed != NULL)
             PyErr_SetString(PyExc_AssertionError, "fastdl_own failed and left something");
         return NULL;
     }
-    return PyCapsule_New(managed, "dltensor_versioned", destroy);
+    capsule = PyCapsule_New(managed, "dltensor_versioned", destroy);
+    if (capsule == NULL && managed->deleter != NULL)
+        managed->deleter(managed);
+    return capsule;
 }
 
 static DLManagedTensorVersioned *take(PyObject *capsule)

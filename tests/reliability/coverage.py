@@ -27,7 +27,8 @@ TARGET = 0.95
 REASONS = Path(__file__).with_name("unreached.txt")
 OURS = re.compile(r"(?:include|src)/fastdl/.*\.[ch]")
 MARK = re.compile(r'\s*/\* "(fastdl/[\w/]+\.pyx)":(\d+)\n')
-FUNCTION = re.compile(r"\s*(?:cdef |cpdef |def |class )+.*?(\w+) *(?:\(|:|$)")
+FUNCTION = re.compile(r"\s*(?:cdef|cpdef|def)\b[^=(]*?(\w+)\(")
+C_FUNCTION = re.compile(r"(?!#|typedef|struct)\w[^=]*?(\w+)\(")
 # Tests of other things than our C, or of its text.
 LEFT_OUT = ("examples", "gpu", "installed", "interop", "test_bench.py", "test_build.py")
 LEFT_OUT += ("test_claims.py", "test_clang.py", "test_cli.py", "test_conformance.py")
@@ -94,7 +95,7 @@ def unreached(found: Counts) -> list[tuple[str, str, str]]:
 
 def function(text: list[str], number: int, name: str) -> str:
     """The function that a line is in."""
-    pattern = FUNCTION if name.endswith(".pyx") else re.compile(r"(?!#|typedef|struct)\w.*?(\w+)\(")
+    pattern = FUNCTION if name.endswith(".pyx") else C_FUNCTION
     for line in reversed(text[:number]):
         if mark := pattern.match(line):
             return mark[1]

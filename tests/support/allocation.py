@@ -13,8 +13,11 @@ from operator import itemgetter, methodcaller
 
 import fastdl
 from fastdl._protocol import consumer as _consumer
+from tests.support import c_producers
+from tests.support.headers import ALONE
 from tests.support.producers import Given, OldProducer, Producer, Tabled, new
 
+HEADER = ALONE["alone"]
 QUIET = 15  # calls without a failure that end a sweep: some failures are swallowed on the way
 
 
@@ -95,6 +98,31 @@ def _array():
     return array, array
 
 
+def _buffer():
+    buffer = bytearray(24)
+    return buffer, buffer
+
+
+class _Arrow:
+    """Has its elements by Arrow's interface alone."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __arrow_c_array__(self):
+        return self.tensor.__arrow_c_array__()
+
+
+def _arrow():
+    given, tensor = _of_type(2, 32, 1, size=6)()
+    return given, _Arrow(tensor)
+
+
+def _c_producer():
+    array, _ = _array()
+    return array, c_producers.given(c_producers.ALONE.Exporting, array)
+
+
 def _memory():
     memory = (ctypes.c_float * 6)()
     return memory, (memory, ctypes.addressof(memory))
@@ -154,6 +182,18 @@ OPERATIONS = {
     "contiguous": (_tensor, lambda t: t.T.contiguous()),
     "from_pointer": (_memory, _point),
     "asarray": (_array, lambda a: fastdl.asarray(memoryview(a))),
+    "buffer, described": (_buffer, lambda b: fastdl._unpickle(b, (2, 32, 1), (2, 3), "C", False)),
+    "pickle": (_tensor, lambda t: t.__reduce_ex__(5)),
+    "signature, long": (_tensor, lambda t: fastdl.signature(*[t] * 100)),
+    "arrow, export": (_tensor, lambda t: t.flatten().__arrow_c_array__()),
+    "arrow, export of bools": (_of_type(6, 8, 1, size=9), lambda t: t.__arrow_c_array__()),
+    "arrow, import": (_arrow, fastdl.asarray),
+    "header": (_producer(Producer), HEADER.own),
+    "header, new": (_producer(Producer, new), HEADER.own),
+    "header, legacy": (_producer(OldProducer), HEADER.own),
+    "C producer": (_c_producer, lambda x: x.__dlpack__(max_version=(1, 3))),
+    "C producer, legacy": (_c_producer, lambda x: x.__dlpack__()),
+    "C producer, copied": (_c_producer, lambda x: x.__dlpack__(copy=True)),
 }
 
 

@@ -1,0 +1,70 @@
+"""Branches that no other test takes: `nox -s coverage` names the lines."""
+
+import numpy as np
+import pytest
+
+import fastdl
+from fastdl._bridges.lookup import bridge_of_name
+from fastdl._core import tensor as core
+from tests.support.c_producers import ALONE, INSTALLED, given
+from tests.support.headers import ALONE as HEADERS
+from tests.support.producers import Given, Producer
+
+ARRAY = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+class Untold:
+    @property
+    def __dlpack_device__(self):
+        raise LookupError("no device")
+
+
+def exported(**keywords):
+    return given(ALONE.Exporting, ARRAY).__dlpack__(**keywords)
+
+
+REFUSED = {
+    "strides of another number": (
+        lambda: core.from_memory(bytearray(24), (2, 3), (2, 32, 1), (1,)),
+        (ValueError, "expected 2 strides, got 1"),
+    ),
+    "gaps": (
+        lambda: core.as_bytes(fastdl.from_dlpack(ARRAY[:, ::2])),
+        (BufferError, "has gaps between its elements"),
+    ),
+    "device 0": (lambda: exported(dl_device=(0, 0)), (BufferError, "there is no such device")),
+    "no number": (lambda: exported(max_version=(1.5, 0)), (TypeError, "float")),
+    "a device that raises": (lambda: exported(dl_device=Untold()), (LookupError, "no device")),
+}
+
+
+@pytest.mark.parametrize(("call", "expected"), REFUSED.values(), ids=REFUSED)
+def test_refused(call, expected):
+    error, match = expected
+    with pytest.raises(error, match=match):
+        call()
+
+
+def test_a_key_of_strides_that_are_not_said():
+    said, unsaid = (given(INSTALLED.Exporting, ARRAY, **k) for k in ({}, {"strides": None}))
+    assert fastdl.signature(unsaid) == fastdl.signature(said)
+    room = bytearray(40), bytearray(40)
+    for one, into in zip((said, unsaid), room, strict=True):
+        fastdl.signer(layout="pNS")(one, into=into)
+    assert room[0] == room[1]
+
+
+def test_sixteen_bytes_are_gathered():
+    header, source = HEADERS["alone"], np.arange(10, dtype=np.complex128)[::2]
+    copied = header.own_as(source, "x", {"layout": 1, "rules": 16})
+    assert fastdl.from_dlpack(copied).tolist() == source.tolist()
+
+
+def test_more_elements_than_can_be_counted_and_none():
+    """The product of the sizes before a 0 may be any."""
+    producer = Producer(Given(shape=(2**40, 2**40, 0)))
+    assert HEADERS["alone"].borrow(producer)["shape"] == (2**40, 2**40, 0)
+
+
+def test_a_bridge_names_its_library():
+    assert repr(bridge_of_name("numpy")) == "<bridge to numpy>"
