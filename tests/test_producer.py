@@ -121,6 +121,19 @@ def test_nanobind_reads_it(exporter, array):
     assert bound("nanobind").sum(exporter) == array.sum()
 
 
+def test_what_others_leave_open():
+    """As docs/make-a-producer.md has it: shorter there, once one of these fails."""
+    theirs = bound("nanobind").array()
+    assert not hasattr(theirs, "__dlpack_c_exchange_api__")
+    assert theirs.__dlpack__(stream=77)
+    for keywords in ({"copy": True}, {"dl_device": (2, 0)}):
+        with pytest.raises(BufferError, match="support"):
+            theirs.__dlpack__(**keywords)
+    torch = pytest.importorskip("torch")
+    with pytest.raises(AssertionError, match="stream should be None on cpu"):
+        torch.ones(2).__dlpack__(stream=1)
+
+
 def test_read_only_is_kept(readonly_exporter):
     assert fastdl.from_dlpack(readonly_exporter).readonly
     assert not np.from_dlpack(readonly_exporter).flags.writeable
