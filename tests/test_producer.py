@@ -15,7 +15,6 @@ from tests.support.ctypes_dlpack import (
     IS_COPIED,
     READ_ONLY,
     SUBBYTE_PADDED,
-    Managed,
     Table,
     address_in,
     capsule_of,
@@ -520,16 +519,3 @@ def test_nothing_is_leaked(exporter, array):
                 exporter.__dlpack__(**keywords)
     after = sys.getrefcount(array), sys.getrefcount(exporter), sys.getrefcount(type(exporter))
     assert after == before
-
-
-@pytest.mark.parametrize("max_version", [None, (1, 0)])
-def test_a_consumed_capsule_leaves_the_memory_to_its_consumer(max_version):
-    managed = Managed((2,), data=bytearray(8))
-    capsule = fastdl.from_dlpack(managed.capsule()).__dlpack__(max_version=max_version)
-    again = fastdl.from_dlpack(capsule)
-    del capsule
-    gc.collect()
-    assert managed.deleted == 0
-    assert again.tolist() == [0.0, 0.0]
-    del again
-    assert managed.deleted == 1

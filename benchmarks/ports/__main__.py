@@ -99,7 +99,8 @@ def test(port: Port, form: str) -> str:
     command = [sys.executable, "-m", "pytest", *words, *tests]
     subprocess.run(command, cwd=FOLDER / port.name, env=environment)
     suite = xml.parse(report).getroot().find("testsuite")
-    counts = {name: int(suite.get(name)) for name in ("failures", "errors", "skipped")}
+    names = {"failures": "failed", "errors": "errors", "skipped": "skipped"}
+    counts = {name: int(suite.get(key)) for key, name in names.items()}
     counts = {"passed": int(suite.get("tests")) - sum(counts.values()), **counts}
     return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
 
