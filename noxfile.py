@@ -37,7 +37,7 @@ RUN_ONCE = (
     *("interop/test_benchmarks.py", "interop/test_matrix.py", "interop/test_notebook.py"),
     *("test_abi.py", "test_bench.py", "test_claims.py", "test_clang.py", "test_conformance.py"),
     *("test_docs.py", "test_doctor.py", "test_gpu_report.py", "test_inclusion.py"),
-    *("test_inspect.py", "test_layers.py", "test_mutants.py", "test_plots.py"),
+    *("test_inspect.py", "test_layers.py", "test_mutants.py", "test_plots.py", "test_ports.py"),
     *("test_refused_code.py", "test_simulated_calls.py", "test_simulated_driver.py"),
     *("test_site.py", "test_wheel.py"),
 )
@@ -306,7 +306,7 @@ def lint(session: nox.Session) -> None:
     session.install(*extra("dev"))
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
-    session.run("cython-lint", "src", "tests", "docs")
+    session.run("cython-lint", "src", "tests", "docs", "benchmarks")
     session.run("clang-format", "--dry-run", "-Werror", *c_files())
 
 
@@ -503,6 +503,15 @@ def bench(session: nox.Session) -> None:
     session.install("torch==2.13.0")
     session.install(".[bench]")
     session.run("python", "-m", "benchmarks", *session.posargs)
+
+
+@nox.session
+def ports(session: nox.Session) -> None:
+    """Three released extensions, with bindings of their own and with ours. No part of CI: downloads
+    their sources, and builds each twice."""
+    session.install("torch==2.13.0")
+    session.install(".[bench]", "hypothesis", "mypy", "pytest")
+    session.run("python", "-m", "benchmarks.ports", *session.posargs)
 
 
 @nox.session

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import fastdl
-from tests.support.headers import every_world
 
 
 @fastdl.producer("values")
@@ -24,12 +23,6 @@ def array():
 def test_conversions_and_buffers(array):
     assert fastdl.convert(Series(array), np.ndarray).tolist() == array.tolist()
     assert fastdl.from_dlpack(Series(bytearray(b"ab"))).tolist() == [97, 98]
-
-
-@every_world
-def test_by_its_table(api, array):
-    view = api.borrow(Series(array))
-    assert (view["data"], view["shape"]) == (array.ctypes.data, (2, 3))
 
 
 def test_what_is_kept():

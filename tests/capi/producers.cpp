@@ -110,7 +110,9 @@ NB_MODULE(MODULE, m)
             fastdl::publish<&describe_nothing>(twice);
     });
 #if defined(nanobind_)
-    // A consumer that is not fastdl's.
+    // A producer and a consumer that are not fastdl's.
+    static float zeros[2];
+    m.def("array", [] { return py::ndarray<py::array_api, float>(zeros, {2}, py::none()); });
     m.def("sum", [](py::ndarray<const float, py::ndim<2>, py::device::cpu> x) {
         float sum = 0;
         for (std::size_t i = 0; i < x.shape(0); i++)
