@@ -14,6 +14,7 @@ from tests.mutants.memory import MEMORIES
 from tests.mutants.ordering import EDGES, EVENTS, PRODUCERS, WORK_STREAMS
 from tests.mutants.policy import COPY_POLICY
 from tests.mutants.producing import PRODUCING
+from tests.mutants.sharing import SHARING
 from tests.mutants.tensor import ELEMENTS, REMEMBERED, WHOLE_VIEWS
 
 MUTANTS = [
@@ -47,4 +48,5 @@ MUTANTS = [
     *CONVERSIONS,
     *QUICK_IMPORTS,
     *PRODUCING,
+    *SHARING,
 ]
