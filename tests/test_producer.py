@@ -519,3 +519,15 @@ def test_nothing_is_leaked(exporter, array):
                 exporter.__dlpack__(**keywords)
     after = sys.getrefcount(array), sys.getrefcount(exporter), sys.getrefcount(type(exporter))
     assert after == before
+
+
+@pytest.mark.parametrize("asked", [{"max_version": (1, 0)}, {"version": 100}])
+def test_packed_elements_are_for_those_who_know_them(asked):
+    """DLPack has had words for them since 1.1; others take each for a byte (mpi4py does)."""
+    packed = fastdl.empty(8, "int4")
+    with pytest.raises(BufferError, match=r"packed.*since version 1\.1.*encode\(x\)\[1\]"):
+        packed.__dlpack__(**asked)
+    assert fastdl.empty(8, "int4x2").__dlpack__(**asked)  # of whole bytes
+    assert fastdl.from_dlpack(packed.__dlpack__(max_version=(1, 1))).dtype == "int4"
+    assert fastdl.from_dlpack(packed.__dlpack__(version=110)).dtype == "int4"
+    assert fastdl.from_dlpack(packed.__dlpack__()).dtype == "int4"

@@ -52,6 +52,14 @@ GROUP = Group(
             "`tensor.copy()`, or upgrade it.",
         ),
         Row(
+            lambda: export(tensor=fastdl.empty(8, "int4"), max_version=(1, 0)),
+            BufferError,
+            "an int4 tensor of shape (8,) on cpu:0 has packed elements, which DLPack describes "
+            "since version 1.1, and the consumer asked for (1, 0): give it the bytes, "
+            "fastdl.encode(x)[1]",
+            "mpi4py, for instance, takes each element for a byte, past the end of the memory.",
+        ),
+        Row(
             lambda: consumer.borrow(fastdl.exchange_api(fastdl.Tensor), fastdl.asarray(b"1234")),
             BufferError,
             "a uint8 tensor of shape (4,) on cpu:0 is read-only, which a borrowed DLTensor cannot "

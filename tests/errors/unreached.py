@@ -69,8 +69,8 @@ REASONS: list[tuple[str, list[str]]] = [
         ["expected the order 'C' or 'F', got …", "expected ints from … to … as …, got …"],
     ),
     (
-        "Why a shared tensor did not arrive, in the message that says so; and what Python says of "
-        "each module. See tests/test_sharing.py.",
+        "Why a shared tensor did not arrive, in the message that says so; what Python says of each "
+        "module; why Dask cannot hash a tensor, in its own words. See tests/test_sharing.py.",
         [
             "it was sent by fastdl …, and this is fastdl …, which does not know that form: use one "
             "release in all processes",
@@ -79,6 +79,7 @@ REASONS: list[tuple[str, list[str]]] = [
             "expected a file of … bytes, got one of mode … and … bytes",
             "expected a file that is sealed against shrinking and growing",
             "module 'fastdl' has no attribute …",
+            "… has no values on the host",
         ],
     ),
     (

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 FILES = (
     *("core", "tensor", "header", "ordering", "drivers", "contexts", "memory", "policy", "forms"),
-    *("convert", "producing"),
+    *("convert", "producing", "sharing"),
 )
 PLACE = re.compile(r"in (.+), seen by (.+)")
 

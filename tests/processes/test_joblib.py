@@ -33,3 +33,24 @@ def test_joblib_maps_what_is_passed_as_an_ndarray():
     with joblib.parallel_config("loky", n_jobs=2):
         assert joblib.Parallel()([joblib.delayed(is_mapped)(tensor.numpy())]) == [True]
         assert joblib.Parallel()([joblib.delayed(is_mapped)(tensor)]) == [False]
+
+
+def file_of(tensor):
+    """What this process has mapped where the elements are."""
+    with open("/proc/self/maps") as file:
+        for line in file:
+            first, last = (int(end, 16) for end in line.split()[0].split("-"))
+            if first <= tensor.data_ptr < last:
+                return line.split()[-1]
+    return ""
+
+
+def test_a_reducer_that_hands_joblib_an_ndarray():
+    """As docs/processes.md has it."""
+    from joblib.externals.loky.backend import reduction
+
+    reduction.register(fastdl.Tensor, lambda tensor: (fastdl.asarray, (tensor.numpy(),)))
+    tensor = fastdl.from_dlpack(np.zeros(1 << 18))
+    with joblib.parallel_config("loky", n_jobs=2):
+        (found,) = joblib.Parallel()([joblib.delayed(file_of)(tensor)])
+    assert "joblib" in found
