@@ -231,9 +231,8 @@ def test_each_check_has_a_mutant_of_its_own():
 
 def test_mutants_are_seen_and_the_reference_library_passes():
     killed, survivors, red = mutants.run()
-    assert not red
-    assert len(killed) >= 0.95 * len(suite.all_checks()), survivors
-    assert set(survivors) <= set(), "say why in docs/testing.md"
+    assert (red, survivors) == ([], [])
+    assert len(killed) == len(suite.all_checks())
 
 
 def test_a_check_that_sees_nothing_is_told(monkeypatch, capsys):

@@ -288,12 +288,12 @@ def sample(dtype: str) -> list[Any]:
 
 def packed(values: Iterable[Any], dtype: str) -> bytes:
     """Values as they are in memory."""
-    form = FORMATS[dtype][2]
+    form, values = FORMATS[dtype][2], list(values)
     if form is None:  # bfloat16: the upper half of a float32
         return b"".join(struct.pack("<f", value)[2:] for value in values)
     if len(form) == 2:
         return b"".join(struct.pack(f"<{form}", value.real, value.imag) for value in values)
-    return b"".join(struct.pack(f"<{form}", value) for value in values)
+    return struct.pack(f"<{len(values)}{form}", *values)
 
 
 def unpacked(data: bytes, dtype: str) -> Any:

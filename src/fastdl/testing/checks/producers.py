@@ -194,6 +194,8 @@ def scalar(lib: Library) -> None:
         array = lib.make(2.5)
     except Exception as error:
         raise NotApplicable(f"has no such array: {told(error)}") from error
+    if lib.values(array) != 2.5:
+        raise NotApplicable(f"makes {lib.values(array)} of it")
     held = Held(lib.either(array))
     expect(held.tensor.ndim == 0, f"ndim is {held.tensor.ndim}")
     expect(held.values() == 2.5, f"the element is {held.values()}")
