@@ -91,9 +91,9 @@ class Checked(pytest.Collector):
         from fastdl.testing.runner import Runner, chosen
 
         library = cls.from_parent(session, name=adapter, nodeid=f"dlpack::{adapter}")
-        library.runner = Runner(adapter)
-        session.config.add_cleanup(library.runner.close)
-        return [CheckItem.from_parent(library, name=name) for name in chosen()]
+        runner = Runner(adapter)
+        session.config.add_cleanup(runner.close)
+        return [CheckItem.from_parent(library, name=name, runner=runner) for name in chosen()]
 
     def collect(self):
         return []
@@ -102,10 +102,14 @@ class Checked(pytest.Collector):
 class CheckItem(pytest.Item):
     """A check."""
 
+    def __init__(self, *, runner, **more):
+        super().__init__(**more)
+        self.runner = runner
+
     def runtest(self):
         from fastdl.testing.runner import CannotStart, describe
 
-        runner = self.parent.runner
+        runner = self.runner
         try:
             result = describe(self.name, runner.run(self.name))
         except CannotStart as error:
@@ -124,4 +128,4 @@ class CheckItem(pytest.Item):
             )
 
     def reportinfo(self):
-        return "fastdl.testing", None, f"{self.parent.name}: {self.name}"
+        return "fastdl.testing", None, f"{self.runner.adapter}: {self.name}"

@@ -11,7 +11,18 @@ import numpy as np
 import pytest
 
 import fastdl
-from fastdl.testing import inspect_capsule, inspect_exchange_api, reports, runner, structs, suite
+from fastdl.testing import (
+    inspect_capsule,
+    inspect_exchange_api,
+    mutants,
+    pairs,
+    releases,
+    reports,
+    runner,
+    structs,
+    suite,
+)
+from fastdl.testing.__main__ import main
 from fastdl.testing.producers import Given
 from tests.support.build import ROOT
 
@@ -209,3 +220,101 @@ def test_each_line_of_a_check_is_of_the_kit():
             continue
         found = re.findall(r"^ *(?:from|import) (fastdl\S*)", path.read_text(), re.MULTILINE)
         assert all(name.startswith("fastdl.testing") for name in found), path
+
+
+# ---- the checks are checked -----------------------------------------------------------------
+
+
+def test_each_check_has_a_mutant_of_its_own():
+    assert mutants.mistakes().keys() == suite.all_checks().keys()
+
+
+def test_mutants_are_seen_and_the_reference_library_passes():
+    killed, survivors, red = mutants.run()
+    assert (red, survivors) == ([], [])
+    assert len(killed) == len(suite.all_checks())
+
+
+def test_a_check_that_sees_nothing_is_told(monkeypatch, capsys):
+    """The command names the survivors: here, a mutant without a mistake."""
+    monkeypatch.setattr(mutants, "mistakes", dict)
+    assert main(["mutants", "producer.shape"]) == 1
+    assert "not seen:\n  producer.shape" in capsys.readouterr().out
+
+
+# ---- what else the command line does --------------------------------------------------------
+
+
+def test_the_list_of_checks(capsys):
+    assert main(["list", "offset."]) == 0
+    printed = capsys.readouterr().out
+    assert "offset.offset (wrong data)" in printed and "NVIDIA/warp#1573" in printed
+    assert "producer.shape" not in printed
+
+
+def test_running_from_the_command_line(tmp_path, capsys):
+    path = tmp_path / "report.md"
+    assert main(["run", "numpy", "-k", "offset.", "--report", str(path)]) == 0
+    assert "6 passed" in capsys.readouterr().out
+    assert "| NumPy |" in path.read_text()
+    assert main(["run", "no_such_library"]) == 2
+    with pytest.raises(ValueError, match=r"\.html, \.json or \.md"):
+        reports.write([], tmp_path / "report.txt")
+
+
+def test_pairs(tmp_path, capsys):
+    path = tmp_path / "pairs.json"
+    assert main(["pairs", "fastdl", "numpy", "no_such_library", "--output", str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert "= shared" in printed and "not loaded: no_such_library" in printed
+    found = json.loads(path.read_text())
+    assert {key: cell["outcome"] for key, cell in found["pairs"].items()} == dict.fromkeys(
+        ("fastdl/fastdl", "fastdl/numpy", "numpy/fastdl", "numpy/numpy"), "shared"
+    )
+    pytest.importorskip("matplotlib")
+    pairs.draw(found, tmp_path / "pairs.svg")
+    picture = (tmp_path / "pairs.svg").read_text()
+    assert picture.startswith("<?xml") and "<svg" in picture
+
+
+def test_pairs_that_are_wrong(tmp_path, monkeypatch):
+    """A consumer that reads too far, one that frees too early, and one that ends the process."""
+    (tmp_path / "wrong.py").write_text(
+        "import os\n"
+        "from fastdl.testing.mutants import mistakes\n"
+        "from fastdl.testing.reference import Reference\n"
+        "def of(name): return type('Mutant', (Reference,), mistakes()[name])\n"
+        "Moved, Early = of('consumer.values'), of('consumer.not-released-early')\n"
+        "class Dying(Reference):\n"
+        "    def from_dlpack(self, x, **more): os.abort()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    found = pairs.measure(["numpy", "wrong:Moved", "wrong:Early", "wrong:Dying"])
+    outcomes = [found["pairs"][f"numpy/wrong:{n}"]["outcome"] for n in ("Moved", "Early", "Dying")]
+    assert outcomes == ["wrong", "wrong", "dies"]
+
+
+def test_releases_are_named_as_pip_names_them():
+    assert releases.parse("warp-lang==1.18.0, 1.19.0") == ("warp-lang", ["1.18.0", "1.19.0"])
+    with pytest.raises(ValueError, match="NAME==VERSION"):
+        releases.parse("warp-lang>=1")
+
+
+def test_what_changed_between_releases():
+    def report(version, **outcomes):
+        results = [
+            {"id": name, "outcome": outcome, "severity": suite.DATA}
+            for name, outcome in outcomes.items()
+        ]
+        return {"library": {"name": "x", "version": version}, "results": results}
+
+    made = [
+        report("1", a="passed", b="failed", c="passed", d="n/a"),
+        report("2", a="crashed", b="passed", c="passed", d="passed"),
+    ]
+    assert [*releases.changes(made)] == [
+        "x 1: 1 failures",
+        "x 2: 1 failures",
+        "2: a ceases to hold (passed, then crashed)",
+        "2: b begins to hold (failed, then passed)",
+    ]

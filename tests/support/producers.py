@@ -1,106 +1,28 @@
 """Producers over hostile managed tensors, and the ways in which a tensor enters fastdl."""
 
-import array
-import gc
 import json
-import weakref
 
 import pytest
 
 import fastdl
 from fastdl._protocol import consumer as _consumer
-from fastdl.testing import _dlpack as hostile
+from fastdl.testing import _dlpack as hostile  # noqa: F401 - for those who import this
+from fastdl.testing.producers import (  # noqa: F401
+    CPU,
+    CUDA,
+    FLOAT32,
+    ONEAPI,
+    OPENCL,
+    BareProducer,
+    DraftProducer,
+    Given,
+    Lending,
+    OldProducer,
+    Owner,
+    Producer,
+    Tabled,
+)
 from tests.support.isolate import run_isolated
-
-CPU = (1, 0)
-CUDA = (2, 0)
-OPENCL = (4, 0)
-ONEAPI = (14, 0)
-FLOAT32 = (2, 32, 1)
-
-
-class Owner:
-    """What a real producer keeps alive until its deleter runs."""
-
-    def __init__(self, memory=None):
-        self.memory = memory
-
-
-class Given(hostile.Managed):
-    """A managed tensor for fastdl, by default six float32 in two rows, on `memory` (a buffer),
-    with weak eyes on its owner."""
-
-    def __new__(cls, *, versioned=True, on_delete=None, owner=None, memory=None, **fields):
-        memory = array.array("f", range(6)) if memory is None else memory
-        owner = owner or Owner(memory)
-        fields = {"data": hostile.address(memory), "shape": (2, 3), **fields}
-        self = super().__new__(cls, versioned, owner, on_delete, **fields)
-        self.owner = weakref.ref(owner)
-        self.versioned = versioned
-        return self
-
-    def assert_alive(self):
-        assert (self.deleted, self.destroyed) == (0, 0)
-        assert self.owner() is not None
-
-    def assert_released(self, *, by_destructor=False):
-        """The deleter ran exactly once, called by the consumer or else by the capsule."""
-        if self.owner() is not None:
-            gc.collect()  # an exception that was looked at may hold frames in a cycle
-        assert (self.deleted, self.destroyed) == (1, int(by_destructor))
-        assert self.owner() is None
-
-
-class Producer:
-    """Speaks the protocol of DLPack 1.x for a managed tensor; records how it was asked.
-
-    `act(self)`, where given, answers in its place.
-    """
-
-    def __init__(self, managed, device=CPU, act=None, **attributes):
-        self.managed = managed
-        self.device = device
-        self.act = act or (lambda self: self.managed.capsule())
-        self.asked = []
-        vars(self).update(attributes)
-
-    def answer(self, asked):
-        # A tuple: when memory runs out, `append` of CPython 3.15 frees what it is given twice
-        # (python/cpython#151818), and making a list without a GIL frees another's items (#152125).
-        self.asked += (asked,)
-        return self.act(self)
-
-    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-        return self.answer((stream, max_version, dl_device, copy))
-
-    def __dlpack_device__(self):
-        return self.device
-
-
-class OldProducer(Producer):
-    """The generation before: stream alone."""
-
-    def __dlpack__(self, stream=None):
-        return self.answer(stream)
-
-
-class BareProducer(Producer):
-    """No argument at all, as TensorFlow has it."""
-
-    def __dlpack__(self):
-        return self.answer(())
-
-
-class DraftProducer(Producer):
-    """The draft of 2022: an info method, and one more argument."""
-
-    info = 130
-
-    def __dlpack_info__(self):
-        return self.info
-
-    def __dlpack__(self, stream=None, version=None):
-        return self.answer(version)
 
 
 def new(kind):
@@ -131,22 +53,6 @@ types = pytest.mark.parametrize("of_type", [new, lambda kind: kind], ids=["new",
 entries = pytest.mark.parametrize(
     "enter", [fastdl.from_dlpack, _consumer.from_dlpack], ids=["compiled", "python"]
 )
-
-
-class Tabled:
-    """Has an exchange table and nothing else."""
-
-    __dlpack_c_exchange_api__ = hostile.table_capsule(hostile.table())
-
-    def __init__(self, managed, mode="give"):
-        self.managed = managed
-        self.mode = mode
-
-
-class Lending(Tabled):
-    """The same with a borrowing slot in its table. What it lends stays with it."""
-
-    __dlpack_c_exchange_api__ = hostile.table_capsule(hostile.table(lends=True))
 
 
 def _protocol(enter, of_type, kind=Producer):

@@ -1,4 +1,4 @@
-"""Defects of other libraries, and what fastdl does about each: for doctor and docs/hazards.md.
+"""Defects of other libraries, and what fastdl does about each: for doctor and docs/upstream.md.
 
 The page has a program for each row that shows the defect; a test runs it, and holds page and table
 together.
@@ -77,6 +77,13 @@ DEFECTS = (
         "tensors as read-only.",
     ),
     Defect(
+        "tensorflow",
+        "A capsule that is refused for its device is freed twice",
+        "2.21.0",
+        "Its own refusal comes before the check of the capsule. Give TensorFlow data on a "
+        "device that it has, or convert it to the host first: `convert(x, tf.Tensor)`.",
+    ),
+    Defect(
         "paddle",
         "Negative strides read other memory",
         "3.3.1",
@@ -101,6 +108,24 @@ DEFECTS = (
         "fastdl adds the offset to the address of what it exports.",
     ),
     Defect(
+        "paddle",
+        "The device has no number",
+        "3.3.1",
+        "fastdl does not need the number, and takes it from the capsule.",
+    ),
+    Defect(
+        "paddle",
+        "The table says nothing about the host's stream",
+        "3.3.1",
+        "fastdl does not ask for the stream of host memory.",
+    ),
+    Defect(
+        "cuda",
+        "A version that nobody knows is read",
+        "1.2.2",
+        "Another major version may have another layout. fastdl refuses it, and exports version 1.",
+    ),
+    Defect(
         "mxnet",
         "Booleans are exported as integers of one bit",
         "1.9.1",
@@ -111,6 +136,12 @@ DEFECTS = (
         "byte_offset is ignored in host memory, so other values are read",
         "0.20.0",
         "fastdl adds the offset to the address of what it exports.",
+    ),
+    Defect(
+        "dpnp",
+        "A capsule without a deleter ends the process",
+        "0.20.0",
+        "DLPack allows a deleter that is NULL. What fastdl exports has one.",
     ),
     Defect(
         "tvm",
@@ -159,6 +190,12 @@ DEFECTS = (
         "fastdl adds the offset to the address of what it exports.",
     ),
     Defect(
+        "onnxruntime",
+        "A capsule without a deleter ends the process",
+        "1.31.1",
+        "DLPack allows a deleter that is NULL. What fastdl exports has one.",
+    ),
+    Defect(
         "warp",
         "An array without dimensions is an IndexError",
         "1.19.0",
@@ -187,6 +224,18 @@ DEFECTS = (
         "float64 becomes float32, so large numbers become infinity",
         "0.32.4",
         "MLX has float64 on the CPU, and there `convert` makes an array of float64.",
+    ),
+    Defect(
+        "mlx",
+        "A capsule that a producer returned can be taken twice",
+        "0.32.4",
+        "A producer must return a new capsule each time, as fastdl's tensors do.",
+    ),
+    Defect(
+        "mlx",
+        "The exception of a producer is lost",
+        "0.32.4",
+        "`convert(x, mx.array)` imports first, so that the producer's exception reaches you.",
     ),
     Defect(
         "mpi4py",

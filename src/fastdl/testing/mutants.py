@@ -149,7 +149,10 @@ def no_device(self: Reference, array: Array, **keywords: Any) -> Any:
 
 
 def overwrite(self: Reference, array: Array) -> Callable[[], None]:
-    return lambda: ctypes.memset(array.data, 0xAA, 8) and None
+    def broken() -> None:
+        ctypes.memset(array.data, 0xAA, 8)
+
+    return broken
 
 
 def raises(self: Reference, array: Array) -> Callable[[], None]:
@@ -717,7 +720,9 @@ def run(
     what became of each mutant."""
     from fastdl.testing.runner import Runner
 
-    killed, survivors, red = [], [], []
+    killed: list[str] = []
+    survivors: list[str] = []
+    red: list[str] = []
     with Runner("fastdl.testing.reference:Reference") as runner:
         for name in names or all_checks():
             if runner.run(name, "")["outcome"] != PASSED:

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +28,7 @@ LEGEND = {
     COPIED: "the values arrive in other memory",
     REFUSED: "an exception",
     WRONG: "other values, or memory that is freed early",
-    DIES: "the process ends",
+    DIES: "the process ends, or hangs",
 }
 COLOURS = {
     SHARED: "#2f9e63",
@@ -38,6 +39,8 @@ COLOURS = {
 }
 #: Libraries in the order in which they can be imported into one process.
 ORDER = ("dpnp", "paddle", "torch", "jax", "tensorflow")
+
+PATIENCE = 90.0  # seconds for one pair, or for the import of a library
 
 Found = dict[str, Any]
 
@@ -151,16 +154,15 @@ def measure(names: list[str]) -> Found:
         log = Path(folder, "log")
         while "end" not in (found := results(log)):
             command = [sys.executable, "-W", "ignore", "-m", __spec__.name, str(log), *ordered]
-            child = subprocess.run(
-                command, env={**SURROUNDINGS, **os.environ}, capture_output=True, text=True
-            )
+            code, said = watch(command, log)
             last = json.loads(log.read_text().splitlines()[-1]) if log.exists() else []
             if last[:1] == ["end"]:
                 continue  # some crash at exit, which is unrelated
             if len(last) != 1:
-                raise RuntimeError(f"the process failed: {child.stderr[-2000:]}")
-            code = child.returncode
-            how = signal.Signals(-code).name if code < 0 else f"status {code}"
+                raise RuntimeError(f"the process failed: {said}")
+            how = "no answer" if code is None else f"status {code}"
+            if code is not None and code < 0:
+                how = signal.Signals(-code).name
             with log.open("a") as file:
                 print(json.dumps([last[0], {"outcome": DIES, "note": how}]), file=file)
         return {
@@ -168,6 +170,26 @@ def measure(names: list[str]) -> Found:
             "absent": {n: found[n]["note"] for n in ordered if n in found and "/" not in n},
             "pairs": {key: value for key, value in found.items() if "/" in key},
         }
+
+
+def watch(command: list[str], log: Path) -> "tuple[int | None, str]":
+    """The status and the last words of a process; no status if it was ended because its log did not
+    grow for a while."""
+    with tempfile.TemporaryFile() as output:
+        child = subprocess.Popen(
+            command, env={**SURROUNDINGS, **os.environ}, stdout=output, stderr=output
+        )
+        size, since, code = -1, time.monotonic(), None
+        while code is None and time.monotonic() - since < PATIENCE:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                code = child.wait(0.1)
+            now = log.stat().st_size if log.exists() else 0
+            if now != size:
+                size, since = now, time.monotonic()
+        child.kill()
+        child.wait()
+        output.seek(0)
+        return code, output.read()[-2000:].decode("utf-8", "replace")
 
 
 # ---- what is made of it -----------------------------------------------------------------------

@@ -49,7 +49,7 @@ class Given(_dlpack.Managed):
         memory = array.array("f", range(6)) if memory is None else memory
         owner = owner or Owner(memory)
         fields = {"data": _dlpack.address(memory), "shape": (2, 3), **fields}
-        self = super().__new__(cls, versioned, owner, on_delete, **fields)
+        self: Any = super().__new__(cls, versioned, owner, on_delete, **fields)
         self.owner = weakref.ref(owner)
         self.versioned = versioned
         return self

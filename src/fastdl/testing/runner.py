@@ -28,7 +28,7 @@ SURROUNDINGS = {
     "MALLOC_PERTURB_": "165",  # freed memory has other values
 }
 HEAP = "free|malloc|corrupt"  # what the C library says of a damaged heap
-TO_START, TO_ANSWER = 180.0, 60.0  # seconds
+TO_START, TO_ANSWER = 300.0, 120.0  # seconds
 
 
 class CannotStart(Exception):

@@ -4,6 +4,7 @@ import gc
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from fastdl.testing import structs
@@ -627,7 +628,7 @@ for _name in DTYPES:
         DATA,
         f"{_name} arrives with its values, or is refused.",
         HEADER + ": DLDataTypeCode, DLDataType",
-    )(lambda lib, name=_name: dtype_is_taken(lib, name))
+    )(partial(dtype_is_taken, dtype=_name))
 
 
 # ---- failure ----------------------------------------------------------------------------------
@@ -693,10 +694,11 @@ def interrupt_passes(lib: Library) -> None:
 def typeerror_is_told(lib: Library) -> None:
     offer = compact(lib, act=raising(TypeError("inside of the producer")))
     error = expect_error(TypeError, lambda: lib.take(offer), "TypeError in __dlpack__")
-    chain, one = [], error
+    chain: list[str] = []
+    one: BaseException | None = error
     while one is not None and len(chain) < 8:
         chain.append(str(one))
-        one = one.__cause__ or one.__context__  # type: ignore[assignment]
+        one = one.__cause__ or one.__context__
     expect(any("inside of the producer" in text for text in chain), f"it became {told(error)}")
 
 
@@ -886,7 +888,7 @@ for _form in ("legacy", "versioned"):
         DEVIATION,
         f"A function that takes capsules takes {_form} ones.",
         PYTHON,
-    )(lambda lib, form=_form: capsule_is_taken(lib, form))
+    )(partial(capsule_is_taken, form=_form))
 
 
 @check(

@@ -3,6 +3,7 @@ process. The standard does not say that a consumer has to look, so that taking o
 what ends the process is memory-unsafe. Each has two checks: the second is that the managed tensor
 is released once."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 from fastdl.testing.checks.consumers import compact, taken_and_released
@@ -109,7 +110,7 @@ def released(lib: Library, fault: Fault) -> None:
 for _name, _fault in FAULTS.items():
     _end = "is refused" if _fault.must_refuse else "is refused, or harmless"
     check(f"hostile.{_name}", DEVIATION, f"{_fault.words} {_end}.", HEADER + _fault.clause)(
-        lambda lib, fault=_fault: survives(lib, fault)
+        partial(survives, fault=_fault)
     )
     check(
         f"hostile.{_name}-is-released",
@@ -117,4 +118,4 @@ for _name, _fault in FAULTS.items():
         f"{_fault.words}: the managed tensor is released once.",
         HEADER + ": DLManagedTensor.deleter",
         f"hostile.{_name}",
-    )(lambda lib, fault=_fault: released(lib, fault))
+    )(partial(released, fault=_fault))

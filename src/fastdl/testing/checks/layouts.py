@@ -1,6 +1,7 @@
 """Strides and offsets, as a consumer finds them. Each layout has three checks: its values, the
 error if it is refused, and what becomes of the memory then."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 from fastdl.testing.checks.consumers import HEADER, SIX, taken, taken_and_released
@@ -173,21 +174,21 @@ for _name, _layout in LAYOUTS.items():
         DATA,
         f"{_layout.words} arrives with its values, or is refused.",
         _layout.clause,
-    )(lambda lib, layout=_layout: arrives(lib, layout))
+    )(partial(arrives, layout=_layout))
     check(
         f"failure.{_name}",
         DEVIATION,
         f"{_layout.words}: a refusal is a BufferError.",
         ARRAY_API,
         f"{_section}.{_id}",
-    )(lambda lib, layout=_layout: refusal(lib, layout))
+    )(partial(refusal, layout=_layout))
     check(
         f"ownership.{_name}",
         MEMORY,
         f"{_layout.words} is released once, whether it is taken or refused.",
         HEADER + ": DLManagedTensor.deleter",
         f"{_section}.{_id}",
-    )(lambda lib, layout=_layout: is_released(lib, layout))
+    )(partial(is_released, layout=_layout))
 
 
 @check(

@@ -3,6 +3,7 @@
 import gc
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from fastdl.testing.checks.consumers import compact, expect_released
@@ -18,6 +19,10 @@ from fastdl.testing.suite import (
 
 PYTHON = "DLPack, Python specification"
 THREADS, TIMES = 8, 50
+
+
+def taking(lib: Library, offer: Any, number: int) -> Any:
+    return lib.take(offer)
 
 
 def at_once(function: Callable[[int], Any]) -> list[Any]:
@@ -95,7 +100,7 @@ def one_capsule(lib: Library) -> None:
     lib.optional("from_dlpack")
     for _ in range(TIMES):
         shared: list[Any] = []
-        offer = compact(lib, act=lambda offer, shared=shared: shared[0])
+        offer = compact(lib, act=lambda _, shared=shared: shared[0])
         # The form that the library asks for first.
         probe = compact(lib)
         try:
@@ -104,7 +109,7 @@ def one_capsule(lib: Library) -> None:
             told(error)
         newest = probe.given[-1].versioned if probe.given else False
         shared.append(offer.capsule((1, 0) if newest else None))
-        results = at_once(lambda number, offer=offer: lib.take(offer))
+        results = at_once(partial(taking, lib, offer))
         won = [one for one in results if not isinstance(one, Exception)]
         expect(len(won) == 1, f"{len(won)} threads got it")
         expect(lib.values(won[0]) == lib.rows, f"the one has {lib.values(won[0])}")
