@@ -267,7 +267,7 @@ def test_known_defects(tmp_path, version, certain):
 
 
 def test_a_mended_defect_is_no_longer_known(monkeypatch):
-    rows = (defects.Defect("warp", "It breaks", "1.2.0", "Nothing.", mended="1.3"),)
+    rows = (defects.Defect("warp", "It breaks", "1.2.0", "Nothing.", fixed="1.3"),)
     monkeypatch.setattr(defects, "DEFECTS", rows)
     assert [len(defects.of("warp", v)) for v in ("1.2.9", "1.3", "1.10.0", "")] == [1, 0, 0, 1]
 

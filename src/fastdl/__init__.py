@@ -48,7 +48,7 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """The public names alone."""
+    """Only the public names."""
     return sorted(__all__)
 
 

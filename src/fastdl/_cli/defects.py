@@ -15,7 +15,7 @@ class Defect(NamedTuple):
     title: str  # what happens, as a sentence without a full stop
     seen: str  # the version in which it was seen
     remedy: str  # what fastdl does, or cannot do
-    mended: str = ""  # the first version without it
+    fixed: str = ""  # the first version without it
 
 
 DEFECTS = (
@@ -181,7 +181,7 @@ DEFECTS = (
         "Booleans are exported as uint8",
         "1.31.1",
         "`convert` gives bool, and tells ONNX Runtime that the bytes are bool.",
-        mended="1.32",
+        fixed="1.32",
     ),
     Defect(
         "onnxruntime",
@@ -265,7 +265,7 @@ def of(library: str, version: str) -> list[dict[str, Any]]:
         }
         for defect in DEFECTS
         if defect.library == library
-        and not (defect.mended and release(version) >= release(defect.mended))
+        and not (defect.fixed and release(version) >= release(defect.fixed))
     ]
 
 

@@ -283,7 +283,7 @@ cdef inline bint fits(
             and obstacle(bridge, managed, immutable) == 0)
 
 
-cdef void settle(fdl_description *description) noexcept:
+cdef void normalise_strides(fdl_description *description) noexcept:
     """Gives the strides that mean nothing, those of dimensions of size 1 and of tensors without
     elements, the value that they have in a compact tensor: libraries look at them all the same.
     For a description that nobody else has yet."""
@@ -309,7 +309,7 @@ cdef void adapt(fdl_description *description, Bridge bridge) noexcept:
     """Rewrites what describes memory that fits, as the library wants to see it. For a description
     that nobody else has yet."""
     if bridge.strides != ANY_:
-        settle(description)
+        normalise_strides(description)
     if bridge.readonly != KEPT_:
         # What is shared with it never changes, or has no elements, and it may ask for a form
         # without flags.

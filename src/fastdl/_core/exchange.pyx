@@ -213,7 +213,7 @@ def refusal(error, asked, int frames):
 
 
 cdef Tensor ask_quickly(object x, const fastdl_record *record):
-    """The tensor of host data by the quick way of its type; None if there is none that serves."""
+    """The tensor of host data by the quick path of its type; None if there is none that serves."""
     cdef Tensor tensor
     cdef PyObject *found = fdl_ask_quickly(<PyObject *>x, record.facts)
     if found is NULL:
@@ -268,7 +268,7 @@ cdef object acquire_or_ask(object x):
 
 
 cdef object ask_in_full(object x, const fastdl_record *record):
-    """The same where there is no quick way."""
+    """The same where there is no quick path."""
     cdef Tensor tensor
     cdef int32_t device[2]
     if not record.facts & FASTDL_TYPE_HAS_DLPACK:
@@ -311,7 +311,7 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
 
 
 def ask(x):
-    """from_dlpack of an object that its native table, or the quick way of its type, does not
+    """from_dlpack of an object that its native table, or the quick path of its type, does not
     serve."""
     cdef const fastdl_record *record = record_of(type(x))
     if record.facts & FASTDL_TYPE_PROTOCOL:

@@ -61,15 +61,15 @@ int fdl_never_changes(PyObject *exporter);
  * `__dlpack__` should be tried. NULL with an exception on failure. */
 PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order);
 
-/* A new Tensor on host data of an object whose type has only `__dlpack__`, by the quicker way that
+/* A new Tensor on host data of an object whose type has only `__dlpack__`, by the quicker path that
  * the facts of the type name: its buffer, or one call without asking where the data is. NULL
- * without an exception if there is no such way, or if it does not serve this object. */
+ * without an exception if there is no such path, or if it does not serve this object. */
 PyObject *fdl_ask_quickly(PyObject *object, uint32_t facts);
 
 /* fastdl.from_dlpack: a builtin function that serves the plain call on a known type with a table,
  * and the calls that pass only a stream, or only device="cpu". Any other call goes to `complete`
  * with the same arguments; an object that its native table refused, or whose type has only
- * `__dlpack__` and no quick way that serves it, goes to `over_protocol`;
+ * `__dlpack__` and no quick path that serves it, goes to `over_protocol`;
  * `finish` gets the object, its Tensor (None if its table refused), the device and the stream, if
  * more is to be done. Call it once: all arguments are kept until the process ends. */
 PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *over_protocol,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The public header, and the functions of fastdl.c that the package uses besides: one piece of code
+ * The public header, and the further functions of fastdl.c that the package uses: one piece of code
  * answers for the package and for every module that vendors the header. What begins with fastdl_ is
  * documented where it is defined.
  */

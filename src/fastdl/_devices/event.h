@@ -8,7 +8,7 @@
  * counted, since one thread may wait for an event while another drops it.
  *
  * All are of primary contexts (CUDA), since any other may be destroyed at any time. A driver
- * records an event on streams of its own context alone, so what is queued on the streams of
+ * records an event only on streams of its own context, so what is queued on the streams of
  * another, its default streams included, cannot be recorded; those can wait for events all the
  * same. After a reset of the device its events are gone; their work counts as ended.
  */

@@ -33,7 +33,7 @@ void fdl_work_free(fdl_work *work);
 
 /* How the memory came. It is ready for work queued on `source` from now on: what was queued there
  * so far becomes an edge, and `stream` waits for it, unless `source` is in a capture. Without a
- * driver the two must be the same stream, which is kept: exports then work for that stream alone.
+ * driver the two must be the same stream, which is kept: exports then work only for that stream.
  * Called once, before other code can reach the memory. */
 int fdl_work_ready_on(fdl_work *work, int64_t source, int64_t stream, fdl_failure *failure);
 

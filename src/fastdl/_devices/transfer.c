@@ -248,7 +248,7 @@ static int copy_to_peer(const transfer *t, void *target, const void *source, fdl
     if (driver->kind == FASTDL_STREAM_ROCM)
         return FDL_TRY(driver, failure, hip_copy_peer, target, t->to.device_id, source,
                        t->from.device_id, t->rows.width, fdl_handle(t->stream));
-    /* Its primary context may be known to its library alone. */
+    /* Perhaps only its library knows its primary context. */
     if (fdl_enter_primary(driver, t->from.device_id, &scope, failure) < 0)
         return -1;
     fdl_leave(&scope);

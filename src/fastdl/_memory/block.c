@@ -108,7 +108,7 @@ fdl_description *fdl_description_new(fdl_block *block, int32_t ndim)
 
 void fdl_block_end(fdl_block *block, int attached)
 {
-    if (block->work != NULL && !end_of(block->work)->settle(block))
+    if (block->work != NULL && !end_of(block->work)->may_end(block))
         return;
     if (block->drop == NULL || block->drop(block, attached))
         fdl_block_free(block, attached);

@@ -39,7 +39,7 @@ typedef struct fdl_block fdl_block;
  * its own members, so that block.c can end a block without knowing about devices. */
 typedef struct fdl_work fdl_work;
 typedef struct {
-    int (*settle)(fdl_block *block); /* 1: the block may end; 0: it ends later, by fdl_block_end */
+    int (*may_end)(fdl_block *block); /* 1: the block may end; 0: it ends later, by fdl_block_end */
     void (*free)(fdl_work *work);
 } fdl_work_end;
 

@@ -172,7 +172,7 @@ def acquire(x, plan):
     if plan.path == CAPSULE:
         return core.import_capsule(x)
     if plan.path == COPY:
-        return x  # which the copy orders, for its own stream alone
+        return x  # which the copy orders, only for its own stream
     raise BufferError(
         f"{type_name(x)!r} ignores `stream`, so its pending work is not ordered: "
         f"synchronize first, then pass fastdl.from_dlpack(x, stream=-1)"
@@ -373,7 +373,7 @@ def negotiate(x, plan):
     The device is current during the call: some producers record on the current one. They make
     `ready_on` wait, so fastdl checks first whether a graph capture survives that.
 
-    Three generations are in use: `stream` alone; `version`, with `__dlpack_info__`; and
+    Three generations are in use: only `stream`; `version`, with `__dlpack_info__`; and
     `max_version`, `dl_device`, `copy`. The newest is tried first. A keyword is dropped if the
     signature of the type's `__dlpack__` does not have it, or on a TypeError about the keywords of
     this very call, or of the call to another `__dlpack__` that they were forwarded to. Such an
