@@ -17,8 +17,8 @@ _TORCH_COUNTS = (
 
 _TORCH_IMPORT = (
     "torch's own table takes {c/from_torch/tvm_ffi:floors} of the {c/from_torch/tvm_ffi:ours} of "
-    "the C loop. Torch's borrowing slot would be cheaper, but `torch.utils.swap_tensors` then "
-    "leaves the import on freed memory"
+    "the C loop. This was measured before imports of torch's tensors on the host became loans, "
+    "which takes 1,057 instructions where it took 1,462"
 )
 
 _DIMENSIONS = (

@@ -97,12 +97,18 @@ x.filled(...) or x.compressed()
     """
     if device is not None or copy is not None:
         return acquire(x, None if device is None else Device(device), copy)
+    array_of = missing.array_of.get(type(x))
+    array = None if array_of is None else array_of(x)
+    if array is not None:
+        return exchange.from_dlpack(array)
     tensor = None if isinstance(x, Capsule) else _read_known(x)
     if tensor is not None:
         return tensor
     _, read = interface(x)
     if read is not None:
-        return read(x)
+        tensor = read(x)
+        missing.remember(type(x))
+        return tensor
     raise TypeError(
         f"expected a tensor, an array or a buffer, got {type_name(x)!r}, which has neither "
         f"__dlpack__ nor __cuda_array_interface__, a buffer, __array_interface__, "

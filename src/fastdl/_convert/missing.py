@@ -80,3 +80,46 @@ def _is_numpy(dtype: object) -> bool:
 def _packages(cls: type) -> list[str]:
     """The packages of a class and its bases."""
     return [package_of(module_of(base)) for base in type.__dict__["__mro__"].__get__(cls)]
+
+
+# ---- tables whose missing values need no counting -----------------------------------------------
+
+
+def _of_series(x):
+    return x.to_numpy() if _is_numpy(x.dtype) else None  # where NaN is a number
+
+
+def _of_index(x):
+    return x.__array__() if _is_numpy(x.dtype) else None  # to_numpy() makes it read-only
+
+
+def _of_polars(x):
+    try:
+        array = x.to_numpy(allow_copy=False)  # nulls would need a copy
+    except Exception:
+        return None
+    return array if array.dtype.kind in "iuf" else None
+
+
+def _of_xarray(x):
+    array = x.data
+    return array if type(array) is sys.modules["numpy"].ndarray else None
+
+
+_WITHOUT_NULLS = {
+    ("pandas", "Series"): _of_series,
+    ("pandas", "Index"): _of_index,
+    ("polars", "Series"): _of_polars,
+    ("xarray", "DataArray"): _of_xarray,
+}
+
+#: By class, once one of its objects was seen: the function that returns the array of NumPy on whose
+#: memory an object is; None if it may have missing values, or no such memory.
+array_of: dict = {}
+
+
+def remember(cls: type) -> None:
+    """Adds a class to `array_of`, if it is one of those."""
+    found = _WITHOUT_NULLS.get((package_of(module_of(cls)), cls.__name__))
+    if found is not None:
+        array_of[cls] = found

@@ -20,6 +20,7 @@ import pytest
 import xarray as xr
 
 import fastdl
+from fastdl._convert.missing import array_of
 
 mpl.use("Agg")
 
@@ -337,3 +338,54 @@ def test_what_is_no_number(source):
 def test_a_tensor_in_a_table_pickles(tensor):
     frame = xr.DataArray(tensor, dims="x")
     assert pickle.loads(pickle.dumps(frame)).equals(frame)
+
+
+# ---- the second time: a quicker way -----------------------------------------------------------
+
+
+def outcome(x):
+    try:
+        tensor = fastdl.asarray(x)
+    except Exception as error:
+        return type(error), str(error)
+    shares = not tensor.is_copied and tensor.data_ptr
+    values = str(tensor.tolist())
+    return str(tensor.dtype), tensor.shape, tensor.strides, shares, tensor.readonly, values
+
+
+SOURCES = {
+    "floats of pandas": lambda: pd.Series([1.0, np.nan, 3.0]),
+    "every second one": lambda: pd.Series(np.arange(6))[::2],
+    "nullable integers": lambda: pd.Series([1, None, 3], dtype="Int64"),
+    "nullable integers, none missing": lambda: pd.Series([1, 2, 3], dtype="Int64"),
+    "text of pandas": lambda: pd.Series(["a", "b"]),
+    "dates of pandas": lambda: pd.Series(pd.date_range("2026-01-01", periods=2)),
+    "objects": lambda: pd.Series([{}, 1], dtype=object),
+    "an index": lambda: pd.Index([1, 2, 3]),
+    "a range": lambda: pd.Series(range(3)).index,
+    "arrow in pandas": lambda: pd.Series([1.0, None], dtype=pd.ArrowDtype(pa.float64())),
+    "floats of polars": lambda: pl.Series([1.0, float("nan"), 3.0]),
+    "a null of polars": lambda: pl.Series([1, None, 3]),
+    "two chunks": lambda: pl.Series([1, 2]).append(pl.Series([3])),
+    "bools of polars": lambda: pl.Series([True, False]),
+    "dates of polars": lambda: pl.Series([1, 2]).cast(pl.Datetime),
+    "lists": lambda: pl.Series([[1, 2], [3]]),
+    "arrays of polars": lambda: pl.Series([[1, 2], [3, 4]], dtype=pl.Array(pl.Int64, 2)),
+    "arrays with nulls": lambda: pl.Series([[1, None], [3, 4]], dtype=pl.Array(pl.Int64, 2)),
+    "no rows": lambda: pl.Series([], dtype=pl.Float32),
+    "xarray": lambda: xr.DataArray(np.arange(6.0).reshape(2, 3)),
+    "xarray, read-only": lambda: xr.DataArray(np.broadcast_to(np.arange(3), (2, 3))),
+    "a mask in xarray": lambda: xr.DataArray(np.ma.array([1, 2], mask=[0, 1])),
+    "dask in xarray": lambda: xr.DataArray(np.arange(4.0)).chunk(2),
+}
+
+
+@pytest.mark.parametrize("make", SOURCES.values(), ids=SOURCES)
+def test_the_second_time_is_as_the_first(make):
+    x = make()
+    array_of.clear()
+    first = outcome(x)
+    for known in (pd.Series([1.0]), pd.Index([1.0]), pl.Series([1.0]), xr.DataArray([1.0])):
+        fastdl.asarray(known)
+        assert type(known) in array_of
+    assert outcome(x) == first
