@@ -39,7 +39,7 @@ RUN_ONCE = (
     *("test_docs.py", "test_doctor.py", "test_gpu_report.py", "test_inclusion.py"),
     *("test_inspect.py", "test_layers.py", "test_mutants.py", "test_plots.py", "test_ports.py"),
     *("test_refused_code.py", "test_simulated_calls.py", "test_simulated_driver.py"),
-    *("test_site.py", "test_wheel.py"),
+    *("test_site.py", "test_testing.py", "test_wheel.py"),
 )
 # Tests of simulated drivers, other libraries, builds and commands: the oldest CPython and the
 # newest run them; those in between do not.
@@ -250,6 +250,18 @@ def matrix(session: nox.Session, environment: str) -> None:
         session.run("pytest", "tests/interop/test_other_libraries.py", env=REQUIRE_PEERS)
     if environment == "main" and "--write" not in session.posargs:
         measure_newest(session)
+
+
+@nox.session
+def scoreboard(session: nox.Session) -> None:
+    """The conformance suite on fourteen libraries, and each of them with each: what docs/testing.md
+    shows, after python docs/quote.py."""
+    session.install("--no-compile", "torch==2.13.0")  # first and alone, as above
+    session.install("--no-compile", "-r", f"{MATRIX}/requirements/main.txt")
+    session.install("--no-deps", package())
+    suite = ("python", "-m", "fastdl.testing")
+    session.run(*suite, "scoreboard", "--output", "docs/conformance.json", *session.posargs)
+    session.run(*suite, "pairs", "--output", "docs/exchanges.json", *session.posargs)
 
 
 def measure_newest(session: nox.Session) -> None:

@@ -229,6 +229,7 @@ def test_each_check_has_a_mutant_of_its_own():
     assert mutants.mistakes().keys() == suite.all_checks().keys()
 
 
+@pytest.mark.slow
 def test_mutants_are_seen_and_the_reference_library_passes():
     killed, survivors, red = mutants.run()
     assert (red, survivors) == ([], [])

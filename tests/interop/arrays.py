@@ -40,6 +40,39 @@ def sample(dtype: str) -> list:
     return [-1.5, 0.0, 2.0]
 
 
+def of_the_suite(library: str, name: str):
+    """A function of the suite's adapter of a library, which is imported at the first call."""
+
+    def call(*arguments):
+        adapter = importlib.import_module(f"fastdl.testing.adapters.{library}")
+        return getattr(adapter, name)(*arguments)
+
+    return call
+
+
+numpy_take = of_the_suite("numpy", "from_dlpack")
+numpy_pointer = of_the_suite("numpy", "address")
+torch_take = of_the_suite("torch", "from_dlpack")
+jax_prepare = of_the_suite("jax", "prepare")
+jax_values = of_the_suite("jax", "values")
+jax_take = of_the_suite("jax", "from_dlpack")
+mlx_pointer = of_the_suite("mlx", "address")
+mlx_take = of_the_suite("mlx", "from_dlpack")
+pyarrow_pointer = of_the_suite("pyarrow", "address")
+pyarrow_take = of_the_suite("pyarrow", "from_dlpack")
+onnxruntime_take = of_the_suite("onnxruntime", "from_dlpack")
+tvm_ffi_values = of_the_suite("tvm_ffi", "values")
+tvm_ffi_take = of_the_suite("tvm_ffi", "from_dlpack")
+strict_take = of_the_suite("array_api_strict", "from_dlpack")
+tensorflow_values = of_the_suite("tensorflow", "values")
+tensorflow_take = of_the_suite("tensorflow", "from_dlpack")
+tensorflow_pointer = of_the_suite("tensorflow", "address")
+paddle_take = of_the_suite("paddle", "from_dlpack")
+warp_prepare = of_the_suite("warp", "prepare")
+warp_take = of_the_suite("warp", "from_dlpack")
+cuda_core_values = of_the_suite("cuda_core", "values")
+
+
 def numpy_dtype(name: str):
     """A numpy.dtype, of ml_dtypes where NumPy has none."""
     import numpy as np
@@ -55,20 +88,10 @@ def numpy_make(values, dtype):
     return np.array(values, dtype=numpy_dtype(dtype))
 
 
-def numpy_pointer(array):
-    return array.__array_interface__["data"][0]
-
-
 def numpy_broadcast(array):
     import numpy as np
 
     return np.lib.stride_tricks.as_strided(array, (2, 4), (array.strides[0], 0))
-
-
-def numpy_take(producer):
-    import numpy as np
-
-    return np.from_dlpack(producer)
 
 
 def torch_make(values, dtype):
@@ -86,35 +109,10 @@ def torch_values(array):
     return (array.float() if narrow else array).tolist()
 
 
-def torch_take(producer):
-    import torch
-
-    return torch.from_dlpack(producer)
-
-
-def jax_prepare():
-    """JAX makes 32 bits of 64 unless told."""
-    import jax
-
-    jax.config.update("jax_enable_x64", True)
-
-
 def jax_make(values, dtype):
     import jax.numpy as jnp
 
     return jnp.asarray(numpy_make(values, dtype))
-
-
-def jax_values(array):
-    import numpy as np
-
-    return np.asarray(array).tolist()
-
-
-def jax_take(producer):
-    import jax
-
-    return jax.dlpack.from_dlpack(producer)
 
 
 def mlx_make(values, dtype):
@@ -125,38 +123,16 @@ def mlx_make(values, dtype):
     return array
 
 
-def mlx_pointer(array):
-    import numpy as np
-
-    return numpy_pointer(np.asarray(memoryview(array)))
-
-
 def mlx_broadcast(array):
     import mlx.core as mx
 
     return mx.broadcast_to(array, (2, 4))
 
 
-def mlx_take(producer):
-    import mlx.core as mx
-
-    return mx.from_dlpack(producer)
-
-
 def pyarrow_make(values, dtype):
     import pyarrow as pa
 
     return pa.array(numpy_make(values, dtype))
-
-
-def pyarrow_pointer(array):
-    return array.buffers()[1].address + array.offset * array.type.bit_width // 8
-
-
-def pyarrow_take(producer):
-    import pyarrow as pa
-
-    return pa.Array.from_dlpack(producer)
 
 
 def arrow_tensor_make(values, dtype):
@@ -188,12 +164,6 @@ def onnxruntime_values(value):
     return value.numpy().tolist()
 
 
-def onnxruntime_take(producer):
-    import onnxruntime as ort
-
-    return ort.OrtValue.from_dlpack(producer)
-
-
 def tvm_ffi_make(values, dtype):
     import numpy as np
     import tvm_ffi
@@ -202,28 +172,10 @@ def tvm_ffi_make(values, dtype):
     return tvm_ffi.from_dlpack(np.require(numpy_make(values, dtype)))
 
 
-def tvm_ffi_values(array):
-    import numpy as np
-
-    return np.from_dlpack(array).tolist()
-
-
-def tvm_ffi_take(producer):
-    import tvm_ffi
-
-    return tvm_ffi.from_dlpack(producer)
-
-
 def strict_make(values, dtype):
     import array_api_strict as xp
 
     return xp.asarray(values, dtype=getattr(xp, dtype))
-
-
-def strict_take(producer):
-    import array_api_strict as xp
-
-    return xp.from_dlpack(producer)
 
 
 DRJIT_TENSORS = MappingProxyType(
@@ -322,20 +274,6 @@ def tensorflow_make(values, dtype):
     return tf.constant(numpy_make(values, dtype))
 
 
-def tensorflow_values(array):
-    return numpy_lists(array.numpy())
-
-
-def tensorflow_take(producer):
-    import tensorflow as tf
-
-    return tf.experimental.dlpack.from_dlpack(producer.__dlpack__())
-
-
-def tensorflow_pointer(array):
-    return host_pointer(memoryview(array))
-
-
 def paddle_make(values, dtype):
     import paddle
 
@@ -350,23 +288,10 @@ def paddle_values(array):
     return array.numpy().tolist()
 
 
-def paddle_take(producer):
-    import paddle
-
-    return paddle.from_dlpack(producer)
-
-
 def paddle_broadcast(array):
     import paddle
 
     return paddle.as_strided(array, [2, 4], [4, 0])
-
-
-def warp_prepare():
-    import warp
-
-    warp.config.quiet = True
-    warp.init()
 
 
 def warp_make(values, dtype):
@@ -379,12 +304,6 @@ def warp_wrap(array):
     import warp
 
     return warp.array(array, device="cpu", copy=False)
-
-
-def warp_take(producer):
-    import warp
-
-    return warp.from_dlpack(producer)
 
 
 def tvm_make(values, dtype):
@@ -407,12 +326,6 @@ def cuda_core_take(producer):
     from cuda.core.utils import StridedMemoryView
 
     return StridedMemoryView.from_any_interface(producer, stream_ptr=-1)
-
-
-def cuda_core_values(array):
-    import numpy as np
-
-    return np.from_dlpack(array).tolist()
 
 
 def openvino_make(values, dtype):
