@@ -291,16 +291,16 @@ def mutants(session: nox.Session) -> None:
 
 @nox.session
 def fuzz(session: nox.Session) -> None:
-    """Fuzzers that coverage guides, and whether they find planted defects. An hour of each, with what
-    they found kept: nox -s fuzz -- --seconds 3600 --keep. Needs clang."""
+    """Fuzzers that coverage guides, and whether they find planted defects. An hour of each, with
+    what they found kept: nox -s fuzz -- --seconds 3600 --keep. Needs clang."""
     session.install(*extra("test"), "atheris")  # with which it is built, in a copy
     session.run("python", "-m", "tests.fuzz", *(session.posargs or ["--self-test"]))
 
 
 @nox.session
 def reliability(session: nox.Session) -> None:
-    """Threads, exits, forks, no memory, growth: a hundredth of the full counts. All, for the page in
-    docs: nox -s reliability -- --share 1 --write."""
+    """Threads, exits, forks, no memory, growth: a hundredth of the full counts. All, for the page
+    in docs: nox -s reliability -- --share 1 --write."""
     session.install(package("test"), *(["pyperf"] if "--write" in session.posargs else []))
     session.run("python", "-m", "tests.reliability", *session.posargs)
 

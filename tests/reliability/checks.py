@@ -24,7 +24,7 @@ from tests.support.allocation import OPERATIONS
 from tests.support.build import extension, shared_library
 from tests.support.headers import ALONE, INSTALLED
 from tests.support.isolate import run_isolated
-from tests.support.producers import BY_NAME, Given
+from tests.support.producers import BY_NAME, Given, Tabled
 from tests.support.threads import together
 
 consumer = extension("consumer")
@@ -338,9 +338,9 @@ PATHS: dict[str, Callable[[], Any]] = {
     "C header": lambda: HEADER.own(array),
     "C header, package": lambda: WITH_PACKAGE.own(array),
     "refused": lambda: refused(refusing),
-    "malformed": lambda: refused(malformed.capsule()),
+    "malformed": lambda: refused(malformed),
 }
-refusing, malformed = Refusing(array), Given(shape=(-1,))
+refusing, malformed = Refusing(array), Tabled(Given(shape=(-1,)))
 
 
 def resident() -> int:
