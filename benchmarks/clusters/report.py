@@ -32,8 +32,8 @@ def ways() -> Iterator[str]:
     yield ""
     yield (
         f"Measured on {machine['date']} with CPython {machine['Python'].split()[0]} on "
-        f"{machine['cores']} cores, whose load was {machine['load before']}: times are the least of "
-        f"nine, and those of such a machine are for comparison only."
+        f"{machine['cores']} cores, whose load was {machine['load before']}: times are the least "
+        "of nine, and for comparison only."
     )
 
 

@@ -222,7 +222,7 @@ def pickles(x):
     both.send(x, 1) if world.rank == 0 else both.recv(source=0)
     world.Barrier()
 def least(do):
-    """Of the object and of an ndarray, in turns."""
+    # Of the object and of an ndarray, in turns.
     objects = [made(kind, nbytes), made("ndarray", nbytes)]
     found = [[], []]
     for _ in range(30):
