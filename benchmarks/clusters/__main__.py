@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import ROOT, as_json, machine
+from benchmarks.clusters.budgets import MEASURED
 from benchmarks.clusters.ways import OBJECTS, WAYS
 
 RESULTS = ROOT / "docs" / "processes.json"
@@ -26,8 +27,8 @@ def run(module, *words, **env):
 
 def main():
     parser = argparse.ArgumentParser(prog="python -m benchmarks.clusters")
-    parser.add_argument("ways", nargs="*", help=", ".join([*WAYS, "budgets"]))
-    wanted = parser.parse_args().ways or [*WAYS, "budgets"]
+    parser.add_argument("ways", nargs="*", help=", ".join([*WAYS, *MEASURED]))
+    wanted = parser.parse_args().ways or [*WAYS, *MEASURED]
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"ways": {}, "measured": {}}
     results |= {"machine": machine.facts(), "versions": machine.versions()}
     with tempfile.TemporaryDirectory() as folder:
@@ -46,13 +47,10 @@ def main():
                     row = results["ways"].setdefault(name, {})
                     row[kind] = {key: float(f"{value:.3g}") for key, value in facts.items()}
                 RESULTS.write_text(as_json(results) + "\n")
-    if "budgets" in wanted:
-        from benchmarks.clusters import budgets
-
-        for name in budgets.MEASURED:
-            print(name, file=sys.stderr, flush=True)
-            results["measured"][name] = run("budgets", name)
-            RESULTS.write_text(as_json(results) + "\n")
+    for name in [name for name in wanted if name in MEASURED]:
+        print(name, file=sys.stderr, flush=True)
+        results["measured"][name] = run("budgets", name)
+        RESULTS.write_text(as_json(results) + "\n")
 
 
 if __name__ == "__main__":
