@@ -159,7 +159,8 @@ def main() -> int:
         failed = any(failure for _, failure in results.values())
         if options.keep and not failed:
             corpus = {**json.loads(CORPUS.read_text()), **{name: tree.keep(name) for name in names}}
-            CORPUS.write_text(json.dumps(corpus, indent=0) + "\n")
+            lines = (f"{json.dumps(name)}: {json.dumps(corpus[name])}" for name in NAMES)
+            CORPUS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
         if options.write and not failed:
             from tests.reliability.record import store
 
