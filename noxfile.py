@@ -221,13 +221,11 @@ def peers(session: nox.Session) -> None:
 
 @nox.session
 def processes(session: nox.Session) -> None:
-    """Tensors between processes: multiprocessing, Dask, Ray and MPI, with real workers. Takes at
-    most five minutes."""
+    """Tensors in Dask, Ray, MPI, joblib and files, with real workers. Takes at most five minutes."""
     session.install("torch==2.13.0")  # first and alone, as above
     session.install(package("test", "processes"))
     env = {"FASTDL_REQUIRE_ENGINES": "1", **REQUIRE_PEERS}
-    tests = existing("tests/processes", "tests/test_sharing.py", "tests/test_pickling.py")
-    session.run("pytest", SLOWEST, *tests, *session.posargs, env=env)
+    session.run("pytest", SLOWEST, *existing("tests/processes"), *session.posargs, env=env)
 
 
 MATRIX = Path("tests/interop/matrix")

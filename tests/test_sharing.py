@@ -187,6 +187,10 @@ OTHER_LIBRARIES = """
     assert fastdl.from_dlpack(y).is_shared == (fastdl.from_dlpack(y).data_ptr == shared.data_ptr)
     received = through_a_pipe(fastdl.from_dlpack(x[2:]))
     assert received.is_shared and received.tolist() == [2, 3, 4, 5]
+    # torch's own way.
+    plain = fastdl.from_dlpack(np.arange(3, dtype=np.float32))
+    y = fastdl.convert(plain, torch.Tensor).share_memory_()
+    assert y.is_shared() and y.tolist() == [0, 1, 2]
     print("done")
 """
 
