@@ -5,6 +5,7 @@ import numpy as np
 import fastdl
 from tests.errors.row import Group, Row
 from tests.support import arrow
+from tests.support.build import extension
 from tests.support.ctypes_dlpack import FakeProducer
 from tests.support.frameworks import simulated
 from tests.support.headers import ALONE
@@ -15,7 +16,6 @@ from tests.support.producers import (
     Nulls,
     Producer,
     Tabled,
-    hostile,
     new,
     tensors_of_pyarrow,
 )
@@ -280,7 +280,7 @@ GROUP = Group(
             "Text, dates and records are not in DLPack. Single bytes: `memoryview(x).cast('B')`.",
         ),
         Row(
-            lambda: fastdl.asarray(hostile.Pointers()),
+            lambda: fastdl.asarray(extension("pointers").Pointers()),
             BufferError,
             "expected a buffer of elements, got one of pointers to them (with suboffsets), which "
             "DLPack cannot describe: copy the data first",
