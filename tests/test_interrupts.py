@@ -71,6 +71,8 @@ def test_exceptions_are_restored_where_none_is_pending():
 
 def test_python_code_that_catches_everything_raises_it_again():
     for path in sorted((ROOT / "src/fastdl").rglob("*.py*")):
+        if "testing" in path.parts:  # where such an exception is a result
+            continue
         lines = path.read_text().splitlines() if path.suffix in (".py", ".pyx") else []
         for number, line in enumerate(lines):
             if not PYTHON.search(line):

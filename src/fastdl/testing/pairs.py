@@ -24,8 +24,8 @@ from fastdl.testing.suite import Library, flat, load, noise, told
 # Outcomes, from best to worst.
 SHARED, COPIED, REFUSED, WRONG, DIES = "shared", "copied", "refused", "wrong", "dies"
 LEGEND = {
-    SHARED: "the address stays, and a write is seen",
-    COPIED: "the values arrive in other memory",
+    SHARED: "the address stays, and a write is seen where the producer can write",
+    COPIED: "the values arrive in other memory, or in memory whose address is not told",
     REFUSED: "an exception",
     WRONG: "other values, or memory that is freed early",
     DIES: "the process ends, or hangs",

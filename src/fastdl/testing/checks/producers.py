@@ -599,7 +599,7 @@ def destructor_keeps_error(lib: Library) -> None:
 
 @check(
     "ownership.used-capsule",
-    MEMORY,
+    ERROR,
     "The destructor of a consumed capsule does nothing, even while an exception is pending.",
     PYTHON + ": the consumer renames the capsule",
 )
