@@ -993,21 +993,22 @@ static inline int fastdl_order(const fastdl_view *view, void *stream);
  * now: call it after your launch. Cost and errors as for fastdl_order. */
 static inline int fastdl_order_back(const fastdl_view *view, void *stream);
 
-/* fastdl_empty and fastdl_wrap for a result that is filled on a stream of your own:
+/* fastdl_empty for a result that is filled on a stream of your own, which fastdl_wrap_on returns:
  *
  *     fastdl_empty_on(&x.dl, Py_TYPE(argument), stream, &y);
  *     kernel<<<blocks, threads, 0, stream>>>(x.dl.data, y->dl_tensor.data);
  *     fastdl_wrap_on(y, Py_TYPE(argument), stream, &result);
  *
  * `stream` waits for the memory, which the library of `like` may have given up on the stream on
- * which it works now, and that stream waits for the kernel. Costs and errors of the ordering are as
- * for fastdl_order. After a kernel was queued the tensor must be wrapped even if it is not wanted
- * any more, since fastdl_drop frees it without a wait.
- *
- * If fastdl_empty_on fails *out is NULL. fastdl_wrap_on consumes `managed` in every case; but if
- * the streams cannot be ordered, its memory may be in use and is left alone: a leak. */
+ * which it works now. Costs and errors of the ordering are as for fastdl_order. After a kernel was
+ * queued the tensor must be wrapped even if it is not wanted any more, since fastdl_drop frees it
+ * without a wait. If fastdl_empty_on fails *out is NULL. */
 static inline int fastdl_empty_on(const DLTensor *prototype, PyTypeObject *like, void *stream,
                                   DLManagedTensorVersioned **out);
+
+/* fastdl_wrap after a kernel on `stream`, for which the stream waits on which the library of `like`
+ * works now. Consumes `managed` in every case; but if the streams cannot be ordered, its memory may
+ * be in use and is left alone: a leak. */
 static inline int fastdl_wrap_on(DLManagedTensorVersioned *managed, PyTypeObject *like,
                                  void *stream, PyObject **out);
 
