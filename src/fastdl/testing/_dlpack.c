@@ -15,10 +15,19 @@
 #include <Python.h>
 
 #include <fastdl/dlpack.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef _MSC_VER /* has C11's atomics as an experiment */
+#include <intrin.h>
+typedef volatile long counter;
+#define add_one(c) _InterlockedExchangeAdd((c), 1)
+#else
+#include <stdatomic.h>
+typedef atomic_long counter;
+#define add_one(c) atomic_fetch_add((c), 1)
+#endif
 
 #define MAX_DIMS 64
 #define POISON (-7777) /* what shape and strides hold once the tensor was deleted */
@@ -33,22 +42,40 @@ typedef struct record {
     int is_versioned;
     int mistake;           /* an index of `mistaken` */
     int error_was_pending; /* when the deleter was called */
-    atomic_int deleted, destroyed;
-    atomic_int detached; /* calls of the deleter on a thread that held no GIL */
-    atomic_int handed;   /* how often somebody was given it */
+    counter deleted, destroyed;
+    counter detached;    /* calls of the deleter on a thread that held no GIL */
+    counter handed;      /* how often somebody was given it */
     PyObject *owner;     /* the reference that a real producer holds; given back on deletion */
     PyObject *on_delete; /* called by the deleter, which leaves its exception set */
     int64_t dims[2 * MAX_DIMS];
 } record;
 
+#ifdef _MSC_VER
+static void *volatile records;
+
+static void keep_reachable(record *r)
+{
+    do
+        r->next = records;
+    while (_InterlockedCompareExchangePointer(&records, r, r->next) != r->next);
+}
+#else
 static _Atomic(record *) records;
+
+static void keep_reachable(record *r)
+{
+    r->next = atomic_load(&records);
+    while (!atomic_compare_exchange_weak(&records, &r->next, r))
+        ;
+}
+#endif
 
 static void delete_record(record *r)
 {
     PyGILState_STATE gil;
     if (Py_IsInitialized() && !PyGILState_Check())
-        atomic_fetch_add(&r->detached, 1);
-    if (atomic_fetch_add(&r->deleted, 1) != 0)
+        add_one(&r->detached);
+    if (add_one(&r->deleted) != 0)
         return;
     for (int i = 0; i < 2 * MAX_DIMS; i++)
         r->dims[i] = POISON; /* a real producer frees them: nobody may read them again */
@@ -151,7 +178,7 @@ static int set_dims(PyObject *given, int64_t *room, int64_t **field, Py_ssize_t 
 
 static int fill(record *r, PyObject *arguments, PyObject *keywords)
 {
-    static char *names[] = {"data",  "device",  "ndim",  "shape",   "strides", "byte_offset",
+    static char *names[] = {"data",  "device",  "ndim",  "shape",   "strides",     "byte_offset",
                             "dtype", "version", "flags", "deleter", "manager_ctx", NULL};
     unsigned long long data = 0, byte_offset = 0, flags = 0;
     int device_type = kDLCPU, device_id = 0, code = kDLFloat, bits = 32, lanes = 1;
@@ -212,9 +239,7 @@ static PyObject *managed_new(PyTypeObject *type, PyObject *arguments, PyObject *
     r = calloc(1, sizeof(record));
     if (r == NULL)
         return PyErr_NoMemory();
-    r->next = atomic_load(&records);
-    while (!atomic_compare_exchange_weak(&records, &r->next, r))
-        ;
+    keep_reachable(r);
     r->is_versioned = versioned;
     none = PyTuple_New(0);
     if (none == NULL || fill(r, none, fields) < 0) {
@@ -247,7 +272,7 @@ static void destroy_capsule(PyObject *capsule)
     const char *name = PyCapsule_GetName(capsule);
     if (name != NULL && strncmp(name, "used_", 5) == 0)
         return;
-    atomic_fetch_add(&r->destroyed, 1);
+    add_one(&r->destroyed);
     delete_record(r);
 }
 
@@ -264,18 +289,18 @@ static void destroy_clearing(PyObject *capsule)
     PyErr_Clear();
 }
 
-/* capsule(name=..., destructor=1): 0 for none, 1 for a correct one, 2 for one that releases what was
- * taken too, 3 for one that clears a pending exception. */
+/* capsule(name=..., destructor=1): 0 for none, 1 for a correct one, 2 for one that releases what
+ * was taken too, 3 for one that clears a pending exception. */
 static PyObject *managed_capsule(PyObject *self, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"name", "destructor", NULL};
     record *r = ((managed_object *)self)->r;
     const char *name = r->is_versioned ? "dltensor_versioned" : "dltensor";
-    int destructor = 1;
+    int which = 1;
     const PyCapsule_Destructor destructors[] = {NULL, destroy_capsule, destroy_always,
                                                 destroy_clearing};
     PyObject *capsule;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|zi", names, &name, &destructor))
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|zi", names, &name, &which))
         return NULL;
     if (name != NULL) {
         /* Not a literal, as a careless producer has it; lives as long as the process. */
@@ -284,10 +309,11 @@ static PyObject *managed_capsule(PyObject *self, PyObject *arguments, PyObject *
             return PyErr_NoMemory();
         name = strcpy(copy, name);
     }
-    capsule = PyCapsule_New(&r->managed, name, destructors[destructor & 3]);
+    capsule = PyCapsule_New(&r->managed, name, destructors[which & 3]);
     if (capsule != NULL && PyCapsule_SetContext(capsule, r) < 0)
         Py_CLEAR(capsule);
-    r->handed += capsule != NULL;
+    if (capsule != NULL)
+        add_one(&r->handed);
     return capsule;
 }
 
@@ -305,19 +331,19 @@ static PyObject *managed_mutate(PyObject *self, PyObject *arguments)
 static PyObject *managed_deleted(PyObject *self, void *closure)
 {
     (void)closure;
-    return PyLong_FromLong(atomic_load(&((managed_object *)self)->r->deleted));
+    return PyLong_FromLong((long)(((managed_object *)self)->r->deleted));
 }
 
 static PyObject *managed_destroyed(PyObject *self, void *closure)
 {
     (void)closure;
-    return PyLong_FromLong(atomic_load(&((managed_object *)self)->r->destroyed));
+    return PyLong_FromLong((long)(((managed_object *)self)->r->destroyed));
 }
 
 static PyObject *managed_detached(PyObject *self, void *closure)
 {
     (void)closure;
-    return PyLong_FromLong(atomic_load(&((managed_object *)self)->r->detached));
+    return PyLong_FromLong((long)(((managed_object *)self)->r->detached));
 }
 
 static PyObject *managed_handed(PyObject *self, void *closure)
@@ -366,7 +392,7 @@ static PyTypeObject managed_type = {
 
 /* ---- exchange tables ---- */
 
-static atomic_long table_calls;
+static counter table_calls;
 static int stream_result; /* what current_work_stream returns */
 static int stream_raises;
 static void *stream_value;
@@ -386,7 +412,7 @@ static int table_from_object(void *object, DLManagedTensorVersioned **out)
     const char *mode;
     int result = -1;
     PyObject *managed = NULL, *text = PyObject_GetAttrString(object, "mode");
-    table_calls++;
+    add_one(&table_calls);
     if (text == NULL)
         return -1;
     mode = PyUnicode_AsUTF8(text);
@@ -398,7 +424,7 @@ static int table_from_object(void *object, DLManagedTensorVersioned **out)
             *out = PyLong_AsVoidPtr(managed);
         } else {
             *out = &((managed_object *)managed)->r->managed.versioned;
-            ((managed_object *)managed)->r->handed++;
+            add_one(&((managed_object *)managed)->r->handed);
         }
         result = 0;
     }
@@ -456,15 +482,16 @@ static int table_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, v
         set_error(error_ctx, "NotImplementedError", "the hostile table allocates nothing");
     if (strstr(maker_mode, "give") == NULL)
         return -1;
-    maker_record->handed++;
+    add_one(&maker_record->handed);
     *out = &maker_record->managed.versioned;
     raise_as(maker_mode);
     return 0;
 }
 
 /* set_maker(mode, managed=None): how the allocator and to_object of all tables behave: "raise",
- * "fail" (without a word), "no words", "odd kind", "attached" (needs the GIL), "nothing" (success without a result), "give"
- * (the allocator `managed`, the other an Ellipsis), "give and raise", "give, interrupt". */
+ * "fail" (without a word), "no words", "odd kind", "attached" (needs the GIL), "nothing" (success
+ * without a result), "give" (the allocator `managed`, the other an Ellipsis), "give and raise",
+ * "give, interrupt". */
 static PyObject *set_maker(PyObject *self, PyObject *arguments)
 {
     const char *mode;
@@ -586,8 +613,8 @@ static PyObject *take(PyObject *self, PyObject *capsule)
     void *legacy, *versioned;
     PyObject *taken;
     (void)self;
-    legacy = PyCapsule_IsValid(capsule, "dltensor") ? PyCapsule_GetPointer(capsule, "dltensor")
-                                                    : NULL;
+    legacy =
+        PyCapsule_IsValid(capsule, "dltensor") ? PyCapsule_GetPointer(capsule, "dltensor") : NULL;
     versioned = PyCapsule_IsValid(capsule, "dltensor_versioned")
                     ? PyCapsule_GetPointer(capsule, "dltensor_versioned")
                     : NULL;
@@ -597,8 +624,8 @@ static PyObject *take(PyObject *self, PyObject *capsule)
         return NULL;
     }
     taken = new_taken(NULL, NULL);
-    if (taken == NULL || PyCapsule_SetName(capsule, legacy != NULL ? "used_dltensor"
-                                                                   : "used_dltensor_versioned")) {
+    if (taken == NULL ||
+        PyCapsule_SetName(capsule, legacy != NULL ? "used_dltensor" : "used_dltensor_versioned")) {
         Py_XDECREF(taken);
         return NULL;
     }
@@ -661,8 +688,7 @@ static int still_pending(PyObject *text)
     int kept;
     PyErr_Fetch(&type, &value, &trace);
     PyErr_NormalizeException(&type, &value, &trace);
-    kept = type == PyExc_LookupError && value != NULL &&
-           PyObject_HasAttrString(value, "args") == 1;
+    kept = type == PyExc_LookupError && value != NULL && PyObject_HasAttrString(value, "args") == 1;
     if (kept) {
         PyObject *arguments = PyObject_GetAttrString(value, "args");
         kept = arguments != NULL && PyTuple_Check(arguments) && PyTuple_GET_SIZE(arguments) == 1 &&
@@ -856,9 +882,9 @@ static PyObject *call_borrow(PyObject *self, PyObject *arguments)
     (void)self;
     if (!PyArg_ParseTuple(arguments, "KOK", &table, &object, &room))
         return NULL;
-    return outcome(table_at(table)->dltensor_from_py_object_no_sync(
-                       object, (DLTensor *)(uintptr_t)room),
-                   NULL);
+    return outcome(
+        table_at(table)->dltensor_from_py_object_no_sync(object, (DLTensor *)(uintptr_t)room),
+        NULL);
 }
 
 typedef struct {
@@ -930,7 +956,7 @@ static int handled_from_object(void *object, DLManagedTensorVersioned **out)
         return -1;
     if (PyObject_TypeCheck(managed, &managed_type)) {
         record *r = ((managed_object *)managed)->r;
-        atomic_fetch_add(&r->handed, 1);
+        add_one(&r->handed);
         *out = &r->managed.versioned;
     }
     Py_DECREF(managed);
@@ -968,8 +994,8 @@ static int handled_allocate(DLTensor *prototype, DLManagedTensorVersioned **out,
 {
     PyGILState_STATE gil = PyGILState_Ensure();
     int result = -1;
-    PyObject *managed = PyObject_CallMethod(handler, "allocate", "K",
-                                            (unsigned long long)(uintptr_t)prototype);
+    PyObject *managed =
+        PyObject_CallMethod(handler, "allocate", "K", (unsigned long long)(uintptr_t)prototype);
     if (managed == NULL) {
         PyObject *type, *value, *trace, *text;
         PyErr_Fetch(&type, &value, &trace);
