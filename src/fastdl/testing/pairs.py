@@ -82,7 +82,8 @@ def pair(producer: Library, consumer: Library) -> dict[str, str]:
         with contextlib.suppress(Exception):
             notes += ["read-only"] if is_read_only(result) else []
     del array
-    others = noise()
+    nines: Any = [[-9.0] * 3] * 2 if low > 1 else [-9.0] * 6
+    others = [*noise(), *(producer.make(nines) for _ in range(8))]  # in its own memory, too
     if consumer.values(result) != rows:
         return {"outcome": WRONG, "note": "the memory was freed under the array"}
     del others
@@ -225,7 +226,8 @@ def figure(found: Found) -> Any:
 
     names = list(found["libraries"])
     titles = [found["libraries"][name]["title"] for name in names]
-    made = Figure((0.42 * len(names) + 2.2, 0.42 * len(names) + 2.2), layout="constrained")
+    side = max(0.42 * len(names), 2.5) + 2.5
+    made = Figure((side, side), layout="constrained")
     axes = made.subplots()
     seen = {cell["outcome"] for cell in found["pairs"].values()}
     for outcome, colour in COLOURS.items():
