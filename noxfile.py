@@ -221,7 +221,7 @@ def peers(session: nox.Session) -> None:
 
 @nox.session
 def processes(session: nox.Session) -> None:
-    """Tensors in Dask, Ray, MPI, joblib and files, with real workers. Takes at most five minutes."""
+    """Tensors in Dask, Ray, MPI, joblib and files, with real workers: five minutes at most."""
     session.install("torch==2.13.0")  # first and alone, as above
     session.install(package("test", "processes"))
     env = {"FASTDL_REQUIRE_ENGINES": "1", **REQUIRE_PEERS}
