@@ -106,7 +106,7 @@ def test_build_tools_find_it_by_themselves(contents):
     for group, file in [("pkg_config", "fastdl.pc"), ("cmake.root", "fastdl-config.cmake")]:
         assert f"{groups[group]['fastdl'].replace('.', '/')}/{file}" in contents.files
     assert groups["pytest11"]["fastdl_pytest"] + ".py" in contents.files
-    assert set(groups.sections()) == {"pkg_config", "cmake.root", "pytest11"}
+    assert set(groups.sections()) == {"pkg_config", "cmake.root", "pytest11", "dask.sizeof"}
 
 
 def test_nothing_else(contents):
