@@ -198,8 +198,8 @@ setup(
         ),
         # A library of its own: what judges fastdl shares no code with it.
         Extension(
-            "fastdl.testing._dlpack",
-            ["src/fastdl/testing/_dlpack.c"],
+            "fastdl._testing._dlpack",
+            ["src/fastdl/_testing/_dlpack.c"],
             include_dirs=["include"],
             depends=["include/fastdl/dlpack.h"],
             extra_compile_args=flags,

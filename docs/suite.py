@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from fastdl.testing import pairs as grid
-from fastdl.testing.suite import MEMORY, SEVERITIES, all_checks
+from fastdl._testing import pairs as grid
+from fastdl._testing.suite import MEMORY, SEVERITIES, all_checks
 
 FOLDER = Path(__file__).parent
 HEADS = ("library", "version", "passed", *SEVERITIES[:3], "deviations", "not applicable")

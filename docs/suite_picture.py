@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.plots import of_the_site
 from docs.suite import stored
-from fastdl.testing import pairs
+from fastdl._testing import pairs
 
 
 @of_the_site("Each library to each")

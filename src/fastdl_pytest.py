@@ -69,8 +69,8 @@ class Suite:
             self.facts[adapter] = facts
 
     def pytest_terminal_summary(self, terminalreporter):
-        from fastdl.testing import reports
-        from fastdl.testing.runner import as_report
+        from fastdl._testing import reports
+        from fastdl._testing.runner import as_report
 
         made = [as_report(name, self.facts[name], self.reports[name]) for name in self.reports]
         for report in made:
@@ -88,7 +88,7 @@ class Checked(pytest.Collector):
 
     @classmethod
     def of(cls, session, adapter):
-        from fastdl.testing.runner import Runner, chosen
+        from fastdl._testing.runner import Runner, chosen
 
         library = cls.from_parent(session, name=adapter, nodeid=f"dlpack::{adapter}")
         runner = Runner(adapter)
@@ -107,7 +107,7 @@ class CheckItem(pytest.Item):
         self.runner = runner
 
     def runtest(self):
-        from fastdl.testing.runner import CannotStart, describe
+        from fastdl._testing.runner import CannotStart, describe
 
         runner = self.runner
         try:

@@ -10,7 +10,7 @@ import pytest
 
 import fastdl
 from fastdl._core import exchange
-from fastdl.testing import _dlpack as hostile
+from fastdl._testing import _dlpack as hostile
 from tests.support.build import extension
 from tests.support.c_producers import ALONE, INSTALLED, LIMITED_API, WORLDS, given
 from tests.support.ctypes_dlpack import (

@@ -10,7 +10,7 @@ import pytest
 
 import fastdl
 from fastdl._cli import drawing, memory, probe
-from fastdl.testing.inspector import inspect_capsule, lines_of
+from fastdl._testing.inspector import inspect_capsule, lines_of
 from tests.support.fake_libraries import ARRAY, install, run
 
 

@@ -30,7 +30,7 @@ LAYERS = (
     ("conversions", ("_convert/",)),
     ("bridges", ("_bridges/",)),
     ("the package", ("_policy", "_build", "dask", "__init__.py")),
-    ("the suite", ("testing",)),
+    ("the suite", ("_testing/", "testing/")),
     ("the command line", ("__main__", "_cli/")),
 )
 

@@ -16,7 +16,7 @@ import pytest
 
 import fastdl
 from fastdl._protocol import consumer as _consumer
-from fastdl.testing import _dlpack as hostile
+from fastdl._testing import _dlpack as hostile
 from tests.support.build import compile_source
 from tests.support.ctypes_dlpack import Table, Versioned, address_in
 from tests.support.headers import ALONE, INSTALLED

@@ -8,7 +8,7 @@ import pytest
 
 import fastdl
 from fastdl._native import dtype_facts
-from fastdl.testing.structs import SLOTS
+from fastdl._testing.structs import SLOTS
 from tests.support.ctypes_dlpack import (
     CUDA,
     Table,

@@ -11,19 +11,10 @@ import numpy as np
 import pytest
 
 import fastdl
-from fastdl.testing import (
-    inspect_capsule,
-    inspect_exchange_api,
-    mutants,
-    pairs,
-    releases,
-    reports,
-    runner,
-    structs,
-    suite,
-)
-from fastdl.testing.__main__ import main
-from fastdl.testing.producers import Given
+from fastdl._testing import mutants, pairs, releases, reports, runner, structs, suite
+from fastdl._testing.command import main
+from fastdl._testing.producers import Given
+from fastdl.testing import inspect_capsule, inspect_exchange_api
 from tests.support.build import ROOT
 
 
@@ -150,7 +141,7 @@ def test_a_library_by_its_own_adapter(tmp_path):
 
 BROKEN = """
 import os, signal
-from fastdl.testing.adapters.numpy import *
+from fastdl._testing.adapters.numpy import *
 deviations = {"producer.shape": "Its documentation says that the shape is reversed."}
 def to_dlpack(array, **keywords):
     if keywords.get("max_version") == (0, 8):
@@ -219,7 +210,7 @@ def test_each_line_of_a_check_is_of_the_kit():
         if path.relative_to(folder).as_posix() == "adapters/fastdl.py":
             continue
         found = re.findall(r"^ *(?:from|import) (fastdl\S*)", path.read_text(), re.MULTILINE)
-        assert all(name.startswith("fastdl.testing") for name in found), path
+        assert all(name.startswith("fastdl._testing") for name in found), path
 
 
 # ---- the checks are checked -----------------------------------------------------------------
@@ -282,8 +273,8 @@ def test_pairs_that_are_wrong(tmp_path, monkeypatch):
     """A consumer that reads too far, one that frees too early, and one that ends the process."""
     (tmp_path / "wrong.py").write_text(
         "import os\n"
-        "from fastdl.testing.mutants import mistakes\n"
-        "from fastdl.testing.reference import Reference\n"
+        "from fastdl._testing.mutants import mistakes\n"
+        "from fastdl._testing.reference import Reference\n"
         "def of(name): return type('Mutant', (Reference,), mistakes()[name])\n"
         "Moved, Early = of('consumer.values'), of('consumer.not-released-early')\n"
         "class Dying(Reference):\n"

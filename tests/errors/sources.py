@@ -55,7 +55,7 @@ def literals() -> Iterator[Literal]:
     errors begin with "expected"."""
     paths = [*(ROOT / "include").rglob("*"), *(ROOT / "src" / "fastdl").rglob("*")]
     for path in sorted(paths):
-        if "testing" in path.parts:
+        if "_testing" in path.parts:
             continue
         if path.suffix == ".py" and (path.parent.name == "_cli" or path.name == "__main__.py"):
             found = _literals_of(path, PYTHON)

@@ -6,8 +6,8 @@ import pytest
 
 import fastdl
 from fastdl._protocol import consumer as _consumer
-from fastdl.testing import _dlpack as hostile  # noqa: F401 - for those who import this
-from fastdl.testing.producers import (  # noqa: F401
+from fastdl._testing import _dlpack as hostile  # noqa: F401 - for those who import this
+from fastdl._testing.producers import (  # noqa: F401
     CPU,
     CUDA,
     FLOAT32,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fastdl.testing import _dlpack as hostile
+from fastdl._testing import _dlpack as hostile
 from tests.support.ctypes_dlpack import CPU
 
 

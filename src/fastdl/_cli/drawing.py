@@ -6,7 +6,7 @@ from typing import Any
 from fastdl._cli import memory
 from fastdl._cli.screen import Screen
 from fastdl._cli.words import counted
-from fastdl.testing.inspector import lines_of
+from fastdl._testing.inspector import lines_of
 
 
 def show(found: dict[str, Any], screen: Screen) -> None:

@@ -4,8 +4,8 @@ from fastdl._convert import asarray
 from fastdl._convert.targets import known_bridge
 from fastdl._core import exchange
 from fastdl._protocol import consumer
-from fastdl.testing.inspector import inspect_exchange_api
-from fastdl.testing.structs import capsule_name
+from fastdl._testing.inspector import inspect_exchange_api
+from fastdl._testing.structs import capsule_name
 
 
 def import_path_of(x) -> dict:

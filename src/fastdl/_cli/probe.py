@@ -28,8 +28,8 @@ from fastdl._core.device import DeviceType
 from fastdl._core.dtype import DType
 from fastdl._core.errors import CopyRequiredError
 from fastdl._devices import driver
-from fastdl.testing import _dlpack, structs
-from fastdl.testing.inspector import inspect_capsule
+from fastdl._testing import _dlpack, structs
+from fastdl._testing.inspector import inspect_capsule
 
 VALUES = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 

@@ -9,6 +9,6 @@ It uses nothing of fastdl, so that it can judge fastdl as it judges any other li
 fastdl` does not import it.
 """
 
-from fastdl.testing.inspector import Inspection, inspect_capsule, inspect_exchange_api
+from fastdl._testing.inspector import Inspection, inspect_capsule, inspect_exchange_api
 
 __all__ = ["Inspection", "inspect_capsule", "inspect_exchange_api"]

@@ -1,7 +1,7 @@
 """Every producer with every consumer, in one process: values, aliasing, read-only, owners.
 
-python -m fastdl.testing.pairs LOG is that process: it writes a line before each pair and one after,
-and is started again when a pair ends it.
+python -m fastdl._testing.pairs LOG is that process: it writes a line before each pair and one
+after, and is started again when a pair ends it.
 """
 
 import contextlib
@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fastdl.testing.runner import SURROUNDINGS
-from fastdl.testing.suite import Library, flat, load, noise, told
+from fastdl._testing.runner import SURROUNDINGS
+from fastdl._testing.suite import Library, flat, load, noise, told
 
 # Outcomes, from best to worst.
 SHARED, COPIED, REFUSED, WRONG, DIES = "shared", "copied", "refused", "wrong", "dies"

@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from fastdl.testing import _dlpack, structs
-from fastdl.testing.checks.hostile import FAULTS
-from fastdl.testing.checks.layouts import LAYOUTS
-from fastdl.testing.checks.producers import VIEWS
-from fastdl.testing.reference import CPU, Array, Reference, pause
-from fastdl.testing.suite import (
+from fastdl._testing import _dlpack, structs
+from fastdl._testing.checks.hostile import FAULTS
+from fastdl._testing.checks.layouts import LAYOUTS
+from fastdl._testing.checks.producers import VIEWS
+from fastdl._testing.reference import CPU, Array, Reference, pause
+from fastdl._testing.suite import (
     CRASHED,
     DEVIATES,
     FAILED,
@@ -718,12 +718,12 @@ def run(
 ) -> tuple[list[str], list[str], list[str]]:
     """(killed, survivors, checks that do not pass on the reference library). `told` is called with
     what became of each mutant."""
-    from fastdl.testing.runner import Runner
+    from fastdl._testing.runner import Runner
 
     killed: list[str] = []
     survivors: list[str] = []
     red: list[str] = []
-    with Runner("fastdl.testing.reference:Reference") as runner:
+    with Runner("fastdl._testing.reference:Reference") as runner:
         for name in names or all_checks():
             if runner.run(name, "")["outcome"] != PASSED:
                 red.append(name)

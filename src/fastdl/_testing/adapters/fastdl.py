@@ -3,7 +3,7 @@
 import ctypes
 
 import fastdl
-from fastdl.testing.suite import flat, packed
+from fastdl._testing.suite import flat, packed
 
 title = "fastdl"
 __version__ = fastdl.__version__

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from fastdl.testing import _dlpack
+from fastdl._testing import _dlpack
 
 CPU = (1, 0)
 CUDA = (2, 0)

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from fastdl.testing import _dlpack, structs
-from fastdl.testing.inspector import inspect_capsule
-from fastdl.testing.suite import (
+from fastdl._testing import _dlpack, structs
+from fastdl._testing.inspector import inspect_capsule
+from fastdl._testing.suite import (
     DATA,
     DEVIATION,
     DTYPES,

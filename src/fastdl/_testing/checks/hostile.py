@@ -6,8 +6,8 @@ is released once."""
 from functools import partial
 from typing import Any, NamedTuple
 
-from fastdl.testing.checks.consumers import compact, taken_and_released
-from fastdl.testing.suite import (
+from fastdl._testing.checks.consumers import compact, taken_and_released
+from fastdl._testing.suite import (
     DEVIATION,
     MEMORY,
     Failed,

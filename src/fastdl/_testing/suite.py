@@ -15,7 +15,7 @@ from itertools import product
 from types import ModuleType
 from typing import Any
 
-from fastdl.testing import _dlpack, structs
+from fastdl._testing import _dlpack, structs
 
 # Severities, the worst first.
 MEMORY = "memory-unsafe"  # a crash; memory that is used when it is gone, freed twice, or never
@@ -90,7 +90,7 @@ def check(
 
 def all_checks() -> dict[str, Check]:
     """Every check, by section."""
-    importlib.import_module("fastdl.testing.checks")
+    importlib.import_module("fastdl._testing.checks")
     order = list(SECTIONS)
     return dict(sorted(CHECKS.items(), key=lambda item: order.index(item[1].section)))
 
@@ -228,7 +228,7 @@ class Library:
 
     def table(self) -> int:
         """The address of the table of its arrays' type."""
-        from fastdl.testing.inspector import table_capsule
+        from fastdl._testing.inspector import table_capsule
 
         capsule = table_capsule(type(self.make()))
         if capsule is None:
@@ -242,9 +242,11 @@ def load(name: str) -> Library:
     """A library by the name of an adapter: one of the kit's, "module", or "module:object"."""
     module, _, attribute = name.partition(":")
     try:
-        source: Any = importlib.import_module(f"fastdl.testing.adapters.{module.replace('.', '_')}")
+        source: Any = importlib.import_module(
+            f"fastdl._testing.adapters.{module.replace('.', '_')}"
+        )
     except ModuleNotFoundError as error:
-        if error.name is None or not error.name.startswith("fastdl.testing.adapters"):
+        if error.name is None or not error.name.startswith("fastdl._testing.adapters"):
             raise
         source = importlib.import_module(module)
     if isinstance(source, ModuleType) and attribute:

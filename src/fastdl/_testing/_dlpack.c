@@ -381,7 +381,7 @@ static PyGetSetDef managed_getset[] = {
 };
 
 static PyTypeObject managed_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "fastdl.testing._dlpack.Managed",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "fastdl._testing._dlpack.Managed",
     .tp_basicsize = sizeof(managed_object),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_new = managed_new,
@@ -782,7 +782,7 @@ static PyGetSetDef taken_getset[] = {
 };
 
 static PyTypeObject taken_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "fastdl.testing._dlpack.Taken",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "fastdl._testing._dlpack.Taken",
     .tp_basicsize = sizeof(taken_object),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_dealloc = taken_dealloc,
@@ -1153,7 +1153,7 @@ static void native_dealloc(PyObject *self)
 }
 
 static PyTypeObject native_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "fastdl.testing._dlpack.Native",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "fastdl._testing._dlpack.Native",
     .tp_basicsize = sizeof(native_object),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_new = PyType_GenericNew,

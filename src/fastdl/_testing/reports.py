@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from fastdl.testing.runner import failures
-from fastdl.testing.suite import (
+from fastdl._testing.runner import failures
+from fastdl._testing.suite import (
     CRASHED,
     DEVIATES,
     FAILED,

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from fastdl.testing import structs
-from fastdl.testing.producers import CUDA, Offer
-from fastdl.testing.suite import (
+from fastdl._testing import structs
+from fastdl._testing.producers import CUDA, Offer
+from fastdl._testing.suite import (
     DATA,
     DEVIATION,
     DTYPES,
@@ -207,7 +207,7 @@ def write_is_seen(lib: Library) -> "str | None":
 
 
 def offer_address(offer: Offer) -> int:
-    from fastdl.testing import _dlpack
+    from fastdl._testing import _dlpack
 
     return _dlpack.address(offer.memories[-1]) + offer.start
 
@@ -244,7 +244,7 @@ def write_through(lib: Library) -> "str | None":
 )
 def round_trip(lib: Library) -> None:
     lib.optional("make")
-    from fastdl.testing.suite import Held
+    from fastdl._testing.suite import Held
 
     offer = compact(lib)
     result = taken(lib, offer)
@@ -518,7 +518,7 @@ def read_only_is_taken(lib: Library) -> None:
     HEADER + ": DLPACK_FLAG_BITMASK_READ_ONLY",
 )
 def read_only_passes_through(lib: Library) -> "str | None":
-    from fastdl.testing.inspector import inspect_capsule
+    from fastdl._testing.inspector import inspect_capsule
 
     lib.optional("make")
     needs_versioned(lib)
@@ -760,7 +760,7 @@ def number_instead(lib: Library) -> None:
     PYTHON + ": the name of the capsule",
 )
 def another_capsule(lib: Library) -> None:
-    from fastdl.testing import _dlpack
+    from fastdl._testing import _dlpack
 
     capsule = _dlpack.table_capsule(_dlpack.table())
     answers(lib, capsule, "the capsule of a table")
@@ -773,7 +773,7 @@ def another_capsule(lib: Library) -> None:
     PYTHON,
 )
 def another_is_untouched(lib: Library) -> None:
-    from fastdl.testing import _dlpack
+    from fastdl._testing import _dlpack
 
     capsule = _dlpack.table_capsule(_dlpack.table())
     offer = compact(lib, act=lambda offer: capsule)

@@ -10,8 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from fastdl.testing import runner
-from fastdl.testing.suite import CRASHED, FAILED
+from fastdl._testing import runner
+from fastdl._testing.suite import CRASHED, FAILED
 
 Report = dict[str, Any]
 

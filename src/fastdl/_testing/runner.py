@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from fastdl.testing.suite import CRASHED, FAILED, MEMORY, SEVERITIES, SKIPPED, all_checks
+from fastdl._testing.suite import CRASHED, FAILED, MEMORY, SEVERITIES, SKIPPED, all_checks
 
 SCHEMA = 1  # of a report: a key that changes its meaning, or goes, makes another one
 
@@ -60,7 +60,7 @@ class Runner:
         self.output = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - see close
         paths = os.pathsep.join(path or os.curdir for path in sys.path)
         self.child = subprocess.Popen(
-            [self.python, "-m", "fastdl.testing.worker", self.adapter],
+            [self.python, "-m", "fastdl._testing.worker", self.adapter],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.output,

@@ -7,8 +7,8 @@ import ctypes
 import time
 from typing import Any
 
-from fastdl.testing import _dlpack, structs
-from fastdl.testing.suite import (
+from fastdl._testing import _dlpack, structs
+from fastdl._testing.suite import (
     FORMATS,
     dtype_of,
     flat,

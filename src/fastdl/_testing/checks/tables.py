@@ -5,11 +5,11 @@ import gc
 import sys
 from typing import Any
 
-from fastdl.testing import _dlpack, structs
-from fastdl.testing.checks.consumers import compact, expect_released, expect_values, taken
-from fastdl.testing.inspector import inspect_exchange_api, table_capsule
-from fastdl.testing.producers import Given, Offer, Tabled, aligned
-from fastdl.testing.suite import (
+from fastdl._testing import _dlpack, structs
+from fastdl._testing.checks.consumers import compact, expect_released, expect_values, taken
+from fastdl._testing.inspector import inspect_exchange_api, table_capsule
+from fastdl._testing.producers import Given, Offer, Tabled, aligned
+from fastdl._testing.suite import (
     DATA,
     DEVIATION,
     ERROR,
@@ -142,7 +142,7 @@ def agrees_with_dlpack(lib: Library) -> None:
     array = lib.make()
     _, struct = from_object(lib, array)
     by_table = structs.fields(struct)
-    from fastdl.testing.inspector import inspect_capsule
+    from fastdl._testing.inspector import inspect_capsule
 
     by_method = inspect_capsule(lib.either(array))
     for name in ("data", "byte_offset", "device", "dtype", "shape"):
@@ -284,7 +284,7 @@ def borrow_agrees(lib: Library) -> None:
 
 def give(lib: Library, **fields: Any) -> "tuple[Given, memoryview, Any]":
     """(managed tensor, its memory, what its table makes of it)."""
-    from fastdl.testing.checks.consumers import SIX
+    from fastdl._testing.checks.consumers import SIX
 
     memory = aligned(SIX)
 
@@ -462,7 +462,7 @@ def tabled(lib: Library, kind: type = Tabled, **fields: Any) -> Any:
 
 
 def offered(lib: Library, **fields: Any) -> "tuple[Given, memoryview, None]":
-    from fastdl.testing.checks.consumers import SIX
+    from fastdl._testing.checks.consumers import SIX
 
     memory = aligned(SIX)
     fields = {"shape": lib.shape, "strides": tuple(row_major(lib.shape)), **fields}

@@ -4,9 +4,9 @@ error if it is refused, and what becomes of the memory then."""
 from functools import partial
 from typing import Any, NamedTuple
 
-from fastdl.testing.checks.consumers import HEADER, SIX, taken, taken_and_released
-from fastdl.testing.producers import Offer
-from fastdl.testing.suite import (
+from fastdl._testing.checks.consumers import HEADER, SIX, taken, taken_and_released
+from fastdl._testing.producers import Offer
+from fastdl._testing.suite import (
     DATA,
     DEVIATION,
     ERROR,
@@ -219,6 +219,6 @@ def both_forms(lib: Library) -> "str | None":
     ARRAY_API,
 )
 def compact_is_taken(lib: Library) -> None:
-    from fastdl.testing.checks.consumers import compact
+    from fastdl._testing.checks.consumers import compact
 
     taken(lib, compact(lib))

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from fastdl.testing import structs
-from fastdl.testing.checks.consumers import compact, expect_values, offer_address
-from fastdl.testing.inspector import inspect_capsule
-from fastdl.testing.suite import (
+from fastdl._testing import structs
+from fastdl._testing.checks.consumers import compact, expect_values, offer_address
+from fastdl._testing.inspector import inspect_capsule
+from fastdl._testing.suite import (
     DATA,
     DEVIATION,
     ERROR,

@@ -1,4 +1,4 @@
-"""A process that runs checks of one library in turn: python -m fastdl.testing.worker ADAPTER.
+"""A process that runs checks of one library in turn: python -m fastdl._testing.worker ADAPTER.
 
 It reads one line of JSON for each check, and answers with one. A check that ends this process has
 no answer, so that whoever started it knows which one it was: see runner.py.
@@ -17,7 +17,7 @@ import traceback
 import warnings
 from typing import Any
 
-from fastdl.testing.suite import (
+from fastdl._testing.suite import (
     CRASHED,
     DEVIATES,
     DEVIATION,
@@ -84,7 +84,7 @@ def run_forked(check: Check, lib: Library, limit: float) -> dict[str, Any]:
 def library(name: str, mutant: "str | None") -> Library:
     if mutant is None:
         return load(name)
-    from fastdl.testing import mutants
+    from fastdl._testing import mutants
 
     return mutants.library(mutant)
 
