@@ -15,7 +15,8 @@ class Inspection(dict[str, Any]):
 
     def __init__(self, title: str, found: dict[str, Any], lines: list[tuple[str, str]]) -> None:
         super().__init__(found)
-        self.title, self.lines = title, lines
+        self.title: str = title
+        self.lines: list[tuple[str, str]] = lines
 
     def __str__(self) -> str:
         return "\n".join([self.title, *(f"  {name:<14}{text}" for name, text in self.lines)])
