@@ -82,9 +82,11 @@ static void copy_plane(const char *source, int64_t rows, int64_t row, int64_t co
                        int64_t column, int64_t itemsize, char *target)
 {
     if (column == itemsize) {
-        size_t length = (size_t)(columns * itemsize);
-        for (int64_t r = 0; r < rows; r++)
-            memcpy(target + (size_t)r * length, source + r * row, length);
+        int64_t length = columns * itemsize;
+        for (int64_t n = 0; n < rows; n++) {
+            int64_t r = row < 0 ? rows - 1 - n : n; /* upwards in the source, which is read ahead */
+            memcpy(target + r * length, source + r * row, (size_t)length);
+        }
         return;
     }
     if (column == 0 && columns > FEW) {
