@@ -336,7 +336,8 @@ class Lost:
     __dlpack__ = __dlpack_device__ = __dlpack_info__ = __array__ = __buffer__ = _fail
     __copy__ = __deepcopy__ = __eq__ = _fail
     __hash__ = object.__hash__
-    __array_interface__ = __cuda_array_interface__ = property(_fail)
+    __array_interface__ = property(_fail)
+    __cuda_array_interface__ = property(_fail)
 
 
 def lost(reason):

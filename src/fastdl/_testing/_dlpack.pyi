@@ -1,6 +1,6 @@
 # DLPack from both ends: the producer, the tables and the consumer of the suite.
 
-from typing import Any
+from typing import Any, final
 
 POISON: int
 
@@ -22,10 +22,12 @@ class Managed:
     @property
     def address(self) -> int: ...
 
+@final
 class Native:
     def __init__(self, function: Any, /) -> None: ...
     def __call__(self, obj: Any, /, **keywords: Any) -> Any: ...
 
+@final
 class Taken:
     def release(self, how: str = "here", /) -> bool: ...
     def forget(self) -> None: ...
