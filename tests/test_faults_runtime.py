@@ -217,19 +217,22 @@ def test_the_table_of_an_import_that_failed_refuses():
         except ImportError:
             pass
         from fastdl._core.tensor import Tensor
-        from tests.support.ctypes_dlpack import Table, address_in
 
-        table = Table.from_address(address_in(Tensor.__dlpack_c_exchange_api__))
         pointer, reasons = ctypes.c_void_p, []
+        address_in = ctypes.pythonapi.PyCapsule_GetPointer
+        address_in.restype, address_in.argtypes = pointer, (ctypes.py_object, ctypes.c_char_p)
+        table = address_in(Tensor.__dlpack_c_exchange_api__, b"dlpack_exchange_api")
+        # Behind the header of 16 bytes: allocate, from an object, to an object, borrow, stream.
+        allocator, _, _, _, work_stream = (pointer * 5).from_address(table + 16)
         on_error = ctypes.CFUNCTYPE(None, pointer, ctypes.c_char_p, ctypes.c_char_p)
         allocate = ctypes.CFUNCTYPE(
             ctypes.c_int, pointer, ctypes.POINTER(pointer), pointer, on_error
-        )(table.managed_tensor_allocator)
+        )(allocator)
         report = on_error(lambda context, kind, text: reasons.append(text))
         print(allocate(None, pointer(), None, report), reasons)
         stream = ctypes.CFUNCTYPE(
             ctypes.c_int, ctypes.c_int, ctypes.c_int32, ctypes.POINTER(pointer)
-        )(table.current_work_stream)
+        )(work_stream)
         out = pointer(1)
         print(stream(2, 0, out), out.value)
         """

@@ -58,8 +58,9 @@ def test_a_producer_may_copy_in_spite_of_copy_false():
     assert tensor.data_ptr != Copies.values.ctypes.data and not tensor.is_copied
     with pytest.raises(fastdl.CopyRequiredError):
         fastdl.from_dlpack(Silent(), copy=False)
-    with pytest.raises(fastdl.CopyRequiredError):
-        fastdl.convert(Copies(), np.ndarray, copy=False)
+    copies = Copies()
+    one, two = (fastdl.from_dlpack(copies, copy=False) for _ in range(2))
+    assert one.data_ptr != two.data_ptr
 
 
 def test_shared_memory_closes_below_an_ndarray():

@@ -97,7 +97,7 @@ x.filled(...) or x.compressed()
     """
     if device is not None or copy is not None:
         return acquire(x, None if device is None else Device(device), copy)
-    array_of = missing.array_of.get(type(x))
+    array_of = missing.array_of.get(id(type(x)))
     array = None if array_of is None else array_of(x)
     if array is not None:
         return exchange.from_dlpack(array)

@@ -113,13 +113,16 @@ _WITHOUT_NULLS = {
     ("xarray", "DataArray"): _of_xarray,
 }
 
-#: By class, once one of its objects was seen: the function that returns the array of NumPy on whose
-#: memory an object is; None if it may have missing values, or no such memory.
+#: By the id of a class, which may have no hash, once one of its objects was seen: the function that
+#: returns the array of NumPy on whose memory an object is, or None if it may have missing values, or
+#: no such memory.
 array_of: dict = {}
+_remembered: list[type] = []  # so that no other class gets the id
 
 
 def remember(cls: type) -> None:
     """Adds a class to `array_of`, if it is one of those."""
     found = _WITHOUT_NULLS.get((package_of(module_of(cls)), cls.__name__))
     if found is not None:
-        array_of[cls] = found
+        _remembered.append(cls)
+        array_of[id(cls)] = found
