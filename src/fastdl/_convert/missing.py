@@ -113,9 +113,9 @@ _WITHOUT_NULLS = {
     ("xarray", "DataArray"): _of_xarray,
 }
 
-#: By the id of a class, since some have no hash, once one of its objects was seen: the function that
-#: returns the array of NumPy on whose memory an object is; None if it may have missing values, or no
-#: such memory.
+#: By the id of a class, since some have no hash, once one of its objects was seen: the function
+#: that returns the array of NumPy on whose memory an object is; None if it may have missing values,
+#: or no such memory.
 array_of: dict = {}
 _remembered: list[type] = []  # so that no other class gets the id
 
