@@ -730,6 +730,40 @@ def test_two_results(casters):
     assert (type(second), second.shape, str(second.dtype)) == (fastdl.Tensor, (2,), "int32")
 
 
+@pytest.mark.parametrize("like", [np.ndarray, fastdl.Tensor])
+def test_results_on_the_memory_of_containers(casters, like):
+    x = fastdl.convert(np.zeros(1, np.float32), like)
+    where, result = casters.from_container(x, 2, 3)
+    assert type(result) is like
+    tensor = fastdl.from_dlpack(result)
+    assert (tensor.data_ptr, tensor.tolist()) == (where, [[0, 1, 2], [3, 4, 5]])
+    tensor, view = None, np.asarray(result)[1:]
+    result = None
+    assert (casters.containers(), view.tolist()) == (1, [[3, 4, 5]])
+    view = None
+    gc.collect()
+    assert casters.containers() == 0
+    for size in (0, 4):
+        where, result = casters.from_vector(x, size)
+        tensor = fastdl.from_dlpack(result)
+        assert (tensor.tolist(), tensor.dtype, tensor.readonly) == ([7] * size, "int16", False)
+        assert not size or tensor.data_ptr == where
+    where, result = casters.from_array(x)
+    tensor = fastdl.from_dlpack(result)
+    assert (tensor.data_ptr, tensor.readonly) == (where, True)
+    assert tensor.tolist() == [0, 1.5, 0]
+
+
+@pytest.mark.parametrize(
+    "shape", [(2, 2), (2, 4), (0, 3), (-2, -3), (2**62, 8), (2**63 - 1, 2**63 - 1)]
+)
+def test_shapes_that_containers_do_not_have(casters, shape):
+    with pytest.raises(ValueError, match="as many elements as the memory has, 6, got"):
+        casters.from_container(np.zeros(1, np.float32), *shape)
+    gc.collect()
+    assert casters.containers() == 0
+
+
 def test_results_that_are_not_returned(casters):
     casters.drop_result(ONE, False)
     with pytest.raises(RuntimeError, match="^after allocation$"):

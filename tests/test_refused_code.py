@@ -20,6 +20,10 @@ REFUSED = {
     "elements of no type": "void f(tensor<ndim<1>> x) { (void)x(0); }",
     "copying a result": "owned<float> f(owned<float> &x) { return x; }",
     "a result of another type": "owned<int> f(owned<float> x) { return x; }",
+    "a result of a container that stays": "auto f(std::vector<int> &v, tensor<> x) "
+    "{ return make_owned(v, {1}, x); }",
+    "a result of packed bools": "auto f(std::vector<bool> v, tensor<> x) "
+    "{ return make_owned(std::move(v), {1}, x); }",
     "writing to a copy": "void f(tensor<float, converted> x) { x.ndim(); }",
     "writing to a copy of any type": "void f(tensor<writable, copied> x) { x.ndim(); }",
     "writing to a copy, later": "void f(tensor<copied> x) { (void)x.as<float>(); }",

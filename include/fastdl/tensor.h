@@ -122,6 +122,7 @@
 #include <cstdint>
 #include <exception>
 #include <initializer_list>
+#include <memory>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -1176,6 +1177,112 @@ template <typename T, typename... Cs>
 owned<T> empty(std::initializer_list<int64_t> shape, const detail::reader<Cs...> &like)
 {
     return empty<T>(shape.begin(), int32_t(shape.size()), like);
+}
+
+namespace detail
+{
+/* A managed tensor that owns what holds its memory. Its deleter needs no GIL. */
+template <typename Owner> struct held : DLManagedTensorVersioned {
+    Owner owner;
+    int64_t room[2 * FASTDL_MAX_NDIM];
+
+    explicit held(Owner &&from) : DLManagedTensorVersioned{}, owner(std::move(from))
+    {
+    }
+    static void drop(DLManagedTensorVersioned *managed)
+    {
+        delete static_cast<held *>(managed);
+    }
+};
+
+[[noreturn]] inline void refuse_shape(const char *what, std::size_t size)
+{
+    PyErr_Format(PyExc_ValueError,
+                 "expected a shape of as many elements as the memory has, %zu, "
+                 "got %s",
+                 size, what);
+    throw_pending();
+}
+
+/* What a shape says is there: not more than `most` elements. */
+inline std::size_t size_of(std::initializer_list<int64_t> shape, std::size_t most)
+{
+    std::size_t size = 1;
+    if (shape.size() > FASTDL_MAX_NDIM)
+        refuse_shape("too many dimensions", most);
+    for (int64_t dim : shape)
+        if (dim == 0)
+            return 0;
+    for (int64_t dim : shape) {
+        if (dim < 0)
+            refuse_shape("a negative one", most);
+        if (std::size_t(dim) > most / size)
+            refuse_shape("one of more", most);
+        size *= std::size_t(dim);
+    }
+    return size;
+}
+
+/* `data_of` finds the memory in the owner once that has moved to its place. */
+template <typename T, typename Owner, typename Data, typename... Cs>
+owned<T> hold(Owner &&from, Data data_of, std::initializer_list<int64_t> shape,
+              const reader<Cs...> &like)
+{
+    auto *made = new held<Owner>(std::move(from));
+    int64_t step = 1;
+    int32_t i = int32_t(shape.size());
+    made->version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+    made->manager_ctx = made;
+    made->deleter = held<Owner>::drop;
+    made->flags = std::is_const_v<T> ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
+    made->dl_tensor.data = const_cast<std::remove_const_t<T> *>(data_of(made->owner));
+    made->dl_tensor.device = {kDLCPU, 0};
+    made->dl_tensor.ndim = i;
+    made->dl_tensor.dtype = dtype_from(dtype_of<std::remove_const_t<T>>::value);
+    made->dl_tensor.shape = made->room;
+    made->dl_tensor.strides = made->room + i;
+    bool empty = false; /* then sizes may be any, and strides mean nothing */
+    for (int64_t dim : shape)
+        empty = empty || dim == 0;
+    for (const int64_t *dim = shape.end(); i-- > 0; step *= empty ? 1 : *dim) {
+        made->room[i] = *--dim;
+        made->room[std::ptrdiff_t(shape.size()) + i] = step;
+    }
+    return owned<T>(made, like.python_type()); /* which has it from now on, also if it throws */
+}
+} // namespace detail
+
+/* A result on the memory of a container, which moves into it and is destroyed with it: no element
+ * is copied. The container is a std::vector, or any that has data() and size() in elements and
+ * lies without gaps; it must be an rvalue, and is moved from also if this throws later on. A
+ * std::vector<bool> has no such memory, and does not compile. Row-major, of the shape that is
+ * given, which must have as many elements as the container (ValueError); in host memory, and
+ * returned as an object of the type of `like`, like any owned. The destructor may run on any
+ * thread, without the GIL. Throws std::bad_alloc, and what fastdl::owned throws. */
+template <typename Container, typename... Cs,
+          typename = std::enable_if_t<!std::is_lvalue_reference_v<Container>>,
+          typename T = std::remove_pointer_t<decltype(std::declval<Container &>().data())>>
+owned<T> make_owned(Container &&container, std::initializer_list<int64_t> shape,
+                    const detail::reader<Cs...> &like)
+{
+    const std::size_t size = std::size_t(container.size());
+    if (detail::size_of(shape, size) != size)
+        detail::refuse_shape("one of fewer", size);
+    return detail::hold<T>(
+        std::move(container), [](Container &held) { return held.data(); }, shape, like);
+}
+
+/* The same of an array that a std::unique_ptr holds, with any deleter that needs no GIL; its size
+ * is not known, so it is for you to see that the shape fits. Elements that are const are read-only.
+ */
+template <typename T, typename Deleter, typename... Cs>
+owned<T> make_owned(std::unique_ptr<T[], Deleter> &&array, std::initializer_list<int64_t> shape,
+                    const detail::reader<Cs...> &like)
+{
+    (void)detail::size_of(shape, std::size_t(INT64_MAX) / sizeof(T));
+    return detail::hold<T>(
+        std::move(array), [](std::unique_ptr<T[], Deleter> &held) { return held.get(); }, shape,
+        like);
 }
 
 template <typename... Cs>

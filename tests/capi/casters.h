@@ -221,6 +221,62 @@ static fd::owned<> counted(const fd::tensor<fd::device::any> &x)
     return result;
 }
 
+/* A container of 0 to 5, of which each that is not moved from counts, with the address of its
+ * elements. */
+struct Counted {
+    static inline int alive = 0;
+    std::vector<float> values{0, 1, 2, 3, 4, 5};
+
+    Counted()
+    {
+        alive++;
+    }
+    Counted(Counted &&from) noexcept : values(std::move(from.values))
+    {
+        alive++;
+    }
+    ~Counted()
+    {
+        alive--;
+    }
+    float *data()
+    {
+        return values.data();
+    }
+    std::size_t size() const
+    {
+        return values.size();
+    }
+};
+
+template <typename Result> static auto at(const void *data, Result &&result)
+{
+    return std::pair(reinterpret_cast<std::uintptr_t>(data), std::move(result));
+}
+
+static auto from_container(const fd::tensor<const float> &x, int64_t rows, int64_t columns)
+{
+    Counted values;
+    const void *data = values.data();
+    return at(data, fd::make_owned(std::move(values), {rows, columns}, x));
+}
+
+static auto from_vector(const fd::tensor<const float> &x, int64_t size)
+{
+    std::vector<int16_t> values(std::size_t(size), 7);
+    const void *data = values.data();
+    auto result = fd::make_owned(std::move(values), {size}, x);
+    return at(values.empty() ? data : nullptr, std::move(result)); /* it was moved from */
+}
+
+static auto from_array(const fd::tensor<const float> &x)
+{
+    auto values = std::make_unique<double[]>(3);
+    values[1] = 1.5;
+    const void *data = values.get();
+    return at(data, fd::make_owned(std::unique_ptr<const double[]>(std::move(values)), {3}, x));
+}
+
 static void drop_result(const fd::tensor<const float> &x, bool loudly)
 {
     fd::owned<float> first = x.empty_like(), second = fd::empty<float>({1}, x);
@@ -456,6 +512,10 @@ static void define_copied(lib::module_ &m)
     m.def("seen_with_float", &seen_with<const float>);
     m.def("seen_column_major", &seen_column_major);
     m.def("seen_with_write", &seen_with<fd::writable>);
+    m.def("from_container", &from_container);
+    m.def("from_vector", &from_vector);
+    m.def("from_array", &from_array);
+    m.def("containers", [] { return Counted::alive; });
     m.def("two_results", [](const fd::tensor<const float> &x) {
         return std::pair(x.empty_like(), fd::empty<int32_t>({2}, x));
     });
