@@ -258,6 +258,7 @@ def test_a_buffer_that_cannot_be_had(api, no_package):
         api.borrow_as(source, "x", {"rules": ASARRAY})
 
 
+@pytest.mark.skipif(bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="has no limited API")
 @worlds({name: api for name, api in ALONE.items() if "limited" in name})
 def test_the_limited_api_of_3_10_has_no_buffers(api, no_package):
     with pytest.raises(TypeError, match=r"^x: expected a tensor, got 'bytes', which has a buffer"):

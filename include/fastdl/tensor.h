@@ -1195,12 +1195,10 @@ template <typename Owner> struct held : DLManagedTensorVersioned {
     }
 };
 
-[[noreturn]] inline void refuse_shape(const char *what, std::size_t size)
+[[noreturn]] inline void refuse_shape(std::size_t size)
 {
     PyErr_Format(PyExc_ValueError,
-                 "expected a shape of as many elements as the memory has, %zu, "
-                 "got %s",
-                 size, what);
+                 "expected a shape of as many elements as the memory has, %zu, got another", size);
     throw_pending();
 }
 
@@ -1209,15 +1207,15 @@ inline std::size_t size_of(std::initializer_list<int64_t> shape, std::size_t mos
 {
     std::size_t size = 1;
     if (shape.size() > FASTDL_MAX_NDIM)
-        refuse_shape("too many dimensions", most);
+        refuse_shape(most);
     for (int64_t dim : shape)
         if (dim == 0)
             return 0;
     for (int64_t dim : shape) {
         if (dim < 0)
-            refuse_shape("a negative one", most);
+            refuse_shape(most);
         if (std::size_t(dim) > most / size)
-            refuse_shape("one of more", most);
+            refuse_shape(most);
         size *= std::size_t(dim);
     }
     return size;
@@ -1267,7 +1265,7 @@ owned<T> make_owned(Container &&container, std::initializer_list<int64_t> shape,
 {
     const std::size_t size = std::size_t(container.size());
     if (detail::size_of(shape, size) != size)
-        detail::refuse_shape("one of fewer", size);
+        detail::refuse_shape(size);
     return detail::hold<T>(
         std::move(container), [](Container &held) { return held.data(); }, shape, like);
 }

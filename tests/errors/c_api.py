@@ -395,6 +395,12 @@ GROUP = Group(
             MODULE,
         ),
         Row(
+            "tests/test_casters.py: as many elements as the memory has, 6, got another",
+            ValueError,
+            "expected a shape of as many elements as the memory has, 6, got another",
+            MODULE,
+        ),
+        Row(
             "tests/test_views.py: strides are positive",
             BufferError,
             "expected a tensor whose strides are positive, as std::mdspan needs them, got one that "
