@@ -9,6 +9,7 @@ from benchmarks import moving
 from tests.examples.building import EXAMPLES
 from tests.support.cxx import binding
 from tests.support.frameworks import Array, simulated, stream_on
+from tests.support.isolate import run_isolated
 
 SOURCES = EXAMPLES / "moving"
 
@@ -68,9 +69,19 @@ def test_after_with_torch():
 def test_before(name, tmp_path, monkeypatch):
     monkeypatch.setattr(moving, "BUILT", tmp_path)
     moving.build(name)
-    import torch
-
-    check(moving.load(name), torch.from_numpy)
+    # In a process that has not loaded other libraries, some of which torch's modules crash with.
+    assert (
+        run_isolated(f"""
+        from pathlib import Path
+        import torch
+        from benchmarks import moving
+        from tests.examples.test_moving import check
+        moving.BUILT = Path({str(tmp_path)!r})
+        check(moving.load({name!r}), torch.from_numpy)
+        print("checked")
+    """)
+        == "checked\n"
+    )
 
 
 class Interface:
