@@ -62,7 +62,7 @@ def test_a_race_with_two_winners_is_seen():
     ("leak", "said"),
     [
         ("kept = []; step = lambda: kept.append(object())", "blocks of Python's more"),
-        ("import ctypes; step = lambda: ctypes.CDLL(None).malloc(64)", "bytes more"),
+        ("import ctypes; step = lambda: ctypes.CDLL(None).malloc(1024)", "bytes more"),
     ],
 )
 def test_growth_is_seen(leak, said):
