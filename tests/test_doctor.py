@@ -280,7 +280,7 @@ def test_a_version_that_convert_does_not_serve():
 
 
 def test_defects_are_those_of_libraries_that_are_known():
-    known = {library.name for library in libraries.LIBRARIES} | {"mpi4py"}
+    known = {library.name for library in libraries.LIBRARIES} | {"mpi4py", "cuda"}
     assert {defect.library for defect in defects.DEFECTS} <= known
 
 

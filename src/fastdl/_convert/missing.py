@@ -86,11 +86,11 @@ def _packages(cls: type) -> list[str]:
 
 
 def _of_series(x):
-    return x.to_numpy() if _is_numpy(x.dtype) else None  # where NaN is a number
+    return x.to_numpy() if _is_numpy(getattr(x, "dtype", None)) else None  # where NaN is a number
 
 
 def _of_index(x):
-    return x.__array__() if _is_numpy(x.dtype) else None  # to_numpy() makes it read-only
+    return x.__array__() if _is_numpy(getattr(x, "dtype", None)) else None  # to_numpy: read-only
 
 
 def _of_polars(x):
