@@ -387,5 +387,5 @@ def test_the_second_time_is_as_the_first(make):
     first = outcome(x)
     for known in (pd.Series([1.0]), pd.Index([1.0]), pl.Series([1.0]), xr.DataArray([1.0])):
         fastdl.asarray(known)
-        assert type(known) in array_of
+        assert id(type(known)) in array_of
     assert outcome(x) == first
