@@ -19,15 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fastdl._cli.words import terminal_width
+from fastdl._testing.child import SURROUNDINGS, signal_name
 
-#: Makes libraries print less, and not reserve the memory of a GPU. The user's settings win.
-SURROUNDINGS = {
-    "TF_CPP_MIN_LOG_LEVEL": "3",
-    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-    "TF_FORCE_GPU_ALLOW_GROWTH": "true",
-    "PYTHONWARNINGS": "ignore",
-    "PYTHONIOENCODING": "utf-8",
-}
 AT_ONCE = 2  # processes; more would disturb each other's timings
 TICK = 0.05  # seconds
 
@@ -146,10 +139,7 @@ def read(log: Path) -> tuple[dict[str, Any], str, bool]:
 def describe_status(status: int, output: str = "") -> str:
     """Why a child ended: the signal, or the exit status and its last line of output."""
     if status < 0:
-        try:
-            return signal.Signals(-status).name
-        except ValueError:
-            return f"signal {-status}"
+        return signal_name(-status)
     lines = output.strip().splitlines()
     last = f": {lines[-1][:200]}" if lines else ""
     return f"exit status {status}{last}"

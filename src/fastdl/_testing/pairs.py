@@ -8,7 +8,6 @@ import contextlib
 import gc
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fastdl._testing.runner import SURROUNDINGS
+from fastdl._testing.child import PERTURBED, signal_name
 from fastdl._testing.suite import Library, flat, load, noise, told
 
 # Outcomes, from best to worst.
@@ -163,7 +162,7 @@ def measure(names: list[str]) -> Found:
                 raise RuntimeError(f"the process failed: {said}")
             how = "no answer" if code is None else f"status {code}"
             if code is not None and code < 0:
-                how = signal.Signals(-code).name
+                how = signal_name(-code)
             with log.open("a") as file:
                 print(json.dumps([last[0], {"outcome": DIES, "note": how}]), file=file)
         return {
@@ -178,7 +177,7 @@ def watch(command: list[str], log: Path) -> "tuple[int | None, str]":
     grow for a while."""
     with tempfile.TemporaryFile() as output:
         child = subprocess.Popen(
-            command, env={**SURROUNDINGS, **os.environ}, stdout=output, stderr=output
+            command, env={**PERTURBED, **os.environ}, stdout=output, stderr=output
         )
         size, since, code = -1, time.monotonic(), None
         while code is None and time.monotonic() - since < PATIENCE:

@@ -6,7 +6,6 @@ import os
 import platform
 import queue
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -14,19 +13,11 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from fastdl._testing.child import PERTURBED, signal_name
 from fastdl._testing.suite import CRASHED, FAILED, MEMORY, SEVERITIES, SKIPPED, all_checks
 
 SCHEMA = 1  # of a report: a key that changes its meaning, or goes, makes another one
 
-#: Makes libraries print less, and not reserve the memory of a GPU. The user's settings win.
-SURROUNDINGS = {
-    "TF_CPP_MIN_LOG_LEVEL": "3",
-    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-    "TF_FORCE_GPU_ALLOW_GROWTH": "true",
-    "PYTHONWARNINGS": "ignore",
-    "PYTHONIOENCODING": "utf-8",
-    "MALLOC_PERTURB_": "165",  # freed memory has other values
-}
 HEAP = "free|malloc|corrupt"  # what the C library says of a damaged heap
 TO_START, TO_ANSWER = 300.0, 120.0  # seconds
 
@@ -65,9 +56,9 @@ class Runner:
             stdout=subprocess.PIPE,
             stderr=self.output,
             text=True,
-            env={**SURROUNDINGS, **os.environ, "PYTHONPATH": paths}
+            env={**PERTURBED, **os.environ, "PYTHONPATH": paths}
             if self.python == sys.executable
-            else {**SURROUNDINGS, **os.environ},
+            else {**PERTURBED, **os.environ},
         )
         self.ran = 0
         self.lines = queue.Queue()
@@ -109,10 +100,7 @@ class Runner:
         said = [line.strip() for line in self.output.read().splitlines() if line.strip()]
         last = next((f": {line}" for line in said if "Fatal Python error" not in line), "")
         if code < 0:
-            try:
-                return f"the process died of {signal.Signals(-code).name}{last[:200]}"
-            except ValueError:
-                return f"the process died of signal {-code}"
+            return f"the process died of {signal_name(-code)}{last[:200]}"
         return f"the process ended with status {code}{last[:200]}"
 
     def run(self, check: str, mutant: "str | None" = None) -> dict[str, Any]:

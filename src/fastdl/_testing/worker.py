@@ -17,6 +17,7 @@ import traceback
 import warnings
 from typing import Any
 
+from fastdl._testing.child import signal_name
 from fastdl._testing.suite import (
     CRASHED,
     DEVIATES,
@@ -75,7 +76,7 @@ def run_forked(check: Check, lib: Library, limit: float) -> dict[str, Any]:
         return json.loads(text)
     note = f"no answer in {limit:g} s"
     if ended and os.WIFSIGNALED(status):
-        note = f"the process died of {signal.Signals(os.WTERMSIG(status)).name}"
+        note = f"the process died of {signal_name(os.WTERMSIG(status))}"
     elif ended:
         note = f"the process ended with status {os.waitstatus_to_exitcode(status)}"
     return {"outcome": CRASHED, "note": note, "seconds": 0}
