@@ -27,7 +27,10 @@ def main(arguments: "list[str] | None" = None) -> int:
 
     run = commands.add_parser("run", help="run the checks of libraries, and write reports")
     run.add_argument(
-        "library", nargs="+", help="an adapter of the kit, or a module or module:object of yours"
+        "adapters",
+        nargs="+",
+        metavar="library",
+        help="an adapter of the kit, or a module or module:object of yours",
     )
     add_selection(run)
     run.add_argument(
@@ -39,13 +42,13 @@ def main(arguments: "list[str] | None" = None) -> int:
     run.set_defaults(run=run_libraries)
 
     board = commands.add_parser("scoreboard", help="run the checks of all libraries that there are")
-    board.add_argument("library", nargs="*", help="only these")
+    board.add_argument("adapters", nargs="*", metavar="library", help="only these")
     board.add_argument("--output", type=Path, help="a file of JSON, which the documentation shows")
     add_selection(board)
     board.set_defaults(run=scoreboard)
 
     pairs = commands.add_parser("pairs", help="every producer with every consumer")
-    pairs.add_argument("library", nargs="*", help="only these")
+    pairs.add_argument("adapters", nargs="*", metavar="library", help="only these")
     pairs.add_argument("--output", type=Path, help="a file of JSON")
     pairs.add_argument("--picture", type=Path, help="a file .svg or .png; needs matplotlib")
     pairs.set_defaults(run=every_pair)
@@ -100,10 +103,10 @@ def run_libraries(chosen: argparse.Namespace) -> int:
     if chosen.release:
         from fastdl._testing import releases
 
-        made = releases.measure(chosen.library[0], chosen.release, chosen.checks, measured)
+        made = releases.measure(chosen.adapters[0], chosen.release, chosen.checks, measured)
         print("\n".join(releases.changes(made)))
     else:
-        for name in chosen.library:
+        for name in chosen.adapters:
             try:
                 made.append(measured(name, chosen.checks))
             except runner.CannotStart as error:
@@ -119,7 +122,7 @@ def run_libraries(chosen: argparse.Namespace) -> int:
 def scoreboard(chosen: argparse.Namespace) -> int:
     """Ends with 0 if all could be run: what they are found to do is not this command's failure."""
     made, absent = [], []
-    for name in chosen.library or LIBRARIES:
+    for name in chosen.adapters or LIBRARIES:
         try:
             made.append(measured(name, chosen.checks))
         except runner.CannotStart as error:
@@ -142,7 +145,7 @@ def scoreboard(chosen: argparse.Namespace) -> int:
 def every_pair(chosen: argparse.Namespace) -> int:
     from fastdl._testing import pairs
 
-    found = pairs.measure(chosen.library or list(LIBRARIES))
+    found = pairs.measure(chosen.adapters or list(LIBRARIES))
     print("\n".join(pairs.lines(found)))
     if chosen.output:
         chosen.output.write_text(pairs.as_json(found), "utf-8")

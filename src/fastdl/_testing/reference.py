@@ -31,7 +31,7 @@ def shape_of(values: Any) -> tuple[int, ...]:
 class Array:
     """Memory that `keep` holds, from `data` on."""
 
-    library: "Reference"
+    maker: "Reference"
 
     def __init__(
         self,
@@ -50,10 +50,10 @@ class Array:
         self.mode = "give and raise"
 
     def __dlpack__(self, **keywords: Any) -> Any:
-        return self.library.dlpack(self, **keywords)
+        return self.maker.dlpack(self, **keywords)
 
     def __dlpack_device__(self) -> Any:
-        return self.library.device(self)
+        return self.maker.device(self)
 
     def read(self) -> Any:
         size = FORMATS[self.dtype][1] // 8
@@ -89,7 +89,7 @@ class Reference:
     }
 
     def __init__(self) -> None:
-        self.kind = type("Array", (Array,), {"library": self})
+        self.kind = type("Array", (Array,), {"maker": self})
         self.publish(self.table())
         self.kept: list[Any] = []
 
