@@ -25,6 +25,7 @@ from fastdl._core import tensor as core
 from fastdl._native import dtype_facts
 from tests.support import receivers
 from tests.support.ctypes_dlpack import SUBBYTE_PADDED, capsule_of
+from tests.support.isolate import run_isolated
 from tests.support.memory import filled
 
 pytestmark = [
@@ -628,6 +629,75 @@ def test_memory_that_is_not_what_it_should_be(opened, words):
     before = descriptors()
     assert_lost(sharing.receive(*handle), words)
     assert descriptors() <= before  # it was closed
+
+
+@linux
+def test_a_descriptor_that_was_mapped_is_closed_by_the_mapping(monkeypatch):
+    """What closed it again would close that of somebody else, who has the number by then."""
+
+    class Failing:
+        def __init__(self, *_):
+            raise MemoryError
+
+    taken = []
+
+    def close(fd, close=os.close):
+        close(fd)
+        taken.append(os.dup(1))  # somebody else
+
+    handle = handle_of(fastdl.share(np.arange(6.0)))
+    handle[2], handle[3] = Given(memfd(48)), b"unknown"
+    before = descriptors()
+    monkeypatch.setattr(sharing, "Segment", Failing)
+    monkeypatch.setattr(os, "close", close)
+    assert_lost(sharing.receive(*handle), "MemoryError")
+    with pytest.raises(MemoryError):
+        fastdl.share(np.arange(6.0))
+    monkeypatch.undo()
+    gc.collect()
+    for fd in taken:
+        os.close(fd)
+    assert descriptors() == before - 1
+
+
+@linux
+@pytest.mark.parametrize("size", [1, 2**62])
+def test_map_file_takes_the_descriptor_also_if_it_fails(size):
+    before, (reader, writer) = descriptors(), os.pipe()
+    with pytest.raises(OSError):
+        core.map_file(reader, size)
+    os.close(writer)
+    assert descriptors() == before
+
+
+def test_sharing_without_memory_for_python():
+    """MemoryError, wherever it runs out, and every descriptor closed once."""
+    pytest.importorskip("_testcapi")
+    printed = run_isolated("""
+        import gc, os, sys
+        import _testcapi
+        import numpy as np
+        import fastdl
+        from tests.test_sharing import descriptors
+        sys.unraisablehook = lambda _: None
+        x = fastdl.share(np.arange(6.0)).copy()
+        failed, k = 0, 0
+        before = descriptors()
+        while k < failed + 20:
+            hoard = [fastdl.from_dlpack(np.zeros(1)) for _ in range(70)]
+            _testcapi.set_nomemory(k, k + 1)
+            try:
+                result = fastdl.share(x)
+            except MemoryError:
+                failed += 1
+            finally:
+                _testcapi.remove_mem_hooks()
+            result = None
+            k += 1
+        gc.collect()
+        print(failed > 5, descriptors() - before)
+    """)
+    assert printed == "True 0\n"
 
 
 @linux

@@ -9,9 +9,9 @@ A *handle* is what the pickler of multiprocessing writes instead of the bytes: w
 are in the segment, and a resource_sharer.DupFd, from which the receiver gets the descriptor. Each
 descriptor has one owner:
 
-    made by share            the function, until map_file has it; then the segment
+    made by share            the function, until it calls map_file; then the segment
     in a DupFd               resource_sharer: sends and closes it, or has it until the process ends
-    received by a handle     the function, until map_file has it, or it was one of a known segment
+    received by a handle     likewise; closed if the segment is known
 
 Nothing else loads this module, so that `import fastdl` does not import multiprocessing.
 """
@@ -150,10 +150,10 @@ def _new_segment(nbytes, data=None):
             written = 0
             while data is not None and written < nbytes:  # as fast again as through the mapping
                 written += os.pwrite(fd, data[written:], written)
-            memory = core.map_file(fd, size)
         except BaseException:
             os.close(fd)
             raise
+        memory = core.map_file(fd, size)  # which has the descriptor from here on
     except OSError as error:
         if error.errno == errno.EMFILE:
             raise OSError(errno.EMFILE, FEW) from None
@@ -274,12 +274,14 @@ def _received(descriptor, token, size, shape, dtype, strides, offset, padded, re
         memory = _known(token)
         if memory is None:
             _check(fd, size)
-            memory = core.map_file(fd, size)
-            Segment(memory, fd, token)
-            fd = -1
-    finally:
-        if fd >= 0:
-            os.close(fd)
+    except BaseException:
+        os.close(fd)
+        raise
+    if memory is None:
+        memory = core.map_file(fd, size)
+        Segment(memory, fd, token)
+    else:
+        os.close(fd)
     source = memoryview(memory).toreadonly() if readonly else memory
     return core.from_memory(source, shape, dtype, strides, offset, padded=padded)
 

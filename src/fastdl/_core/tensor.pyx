@@ -381,7 +381,7 @@ def from_memory(object source, tuple shape, tuple dtype, tuple strides=None, Py_
 def map_file(int fd, int64_t nbytes):
     """A writable uint8 Tensor on the whole of a file of `nbytes` bytes, not 0, which other
     processes see change. It owns the descriptor, which is closed when the memory is no longer used.
-    MemoryError or OSError, and the descriptor is still the caller's then."""
+    MemoryError or OSError, and the descriptor is closed then, too."""
     cdef fdl_description *description = fdl_mapping_new(fd, nbytes)
     if description is NULL:
         PyErr_SetFromErrno(OSError)
