@@ -416,6 +416,18 @@ def test_asarray_of_other_things(source, end):
         fastdl.asarray(source)
 
 
+@pytest.mark.parametrize(
+    ("package", "name"),
+    [("pandas", "Series"), ("pandas", "Index"), ("polars", "Series"), ("xarray", "DataArray")],
+)
+def test_asarray_of_what_only_has_the_name_of_a_series(package, name):
+    """It lacks what the library's own class has, and is read as any other object, each time."""
+    members = {"__module__": package, "to_numpy": lambda self, allow_copy: list(self)}
+    x = type(name, (array.array,), members)("d", [1, 2, 3])
+    for _ in range(3):
+        assert fastdl.asarray(x).tolist() == [1, 2, 3]
+
+
 def test_asarray_of_a_closed_buffer():
     view, memory = memoryview(b"abc"), mmap.mmap(-1, 16)
     view.release()

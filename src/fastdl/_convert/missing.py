@@ -98,12 +98,14 @@ def _of_polars(x):
         array = x.to_numpy(allow_copy=False)  # nulls would need a copy
     except Exception:
         return None
-    return array if array.dtype.kind in "iuf" else None
+    kind = getattr(getattr(array, "dtype", None), "kind", None)
+    return array if kind in {"i", "u", "f"} else None
 
 
 def _of_xarray(x):
-    array = x.data
-    return array if type(array) is sys.modules["numpy"].ndarray else None
+    array = getattr(x, "data", None)
+    np = sys.modules.get("numpy")
+    return array if np is not None and type(array) is np.ndarray else None
 
 
 _WITHOUT_NULLS = {
