@@ -1,6 +1,6 @@
-"""pytest's side of fastdl.testing: pytest --dlpack=numpy, or dlpack = "mylib.dlpack_adapter" in the
-configuration. It is a module of its own because pytest imports it at every start: importing it from
-the package would import fastdl too.
+"""The pytest plugin of fastdl.testing: pytest --dlpack=numpy, or in the configuration
+dlpack = mylib.dlpack_adapter. It is a separate module because pytest imports it at every start;
+inside the package it would import fastdl too.
 """
 
 from pathlib import Path

@@ -397,8 +397,8 @@ static void fastdl_raise_about_(PyObject *exception, const char *format, PyTypeO
     fastdl_raise_answer_(exception, format, type, NULL);
 }
 
-/* Sets the TypeError for an object that is not a tensor. An object with a buffer is one rule away
- * from being one (FASTDL_ASARRAY). */
+/* Sets the TypeError for an object that is not a tensor. Only the rule FASTDL_ASARRAY accepts an
+ * object with a buffer. */
 FASTDL_SHARED_ void fastdl_raise_no_tensor(PyObject *obj)
 {
     PyObject *buffer = PyMemoryView_FromObject(obj);
@@ -2421,7 +2421,7 @@ static int fastdl_order_(const fastdl_view *view, void *stream, int back)
     return fastdl_state_.order(view->dl.device, back ? stream : own, back ? own : stream);
 }
 
-/* The same for memory of a result like a type. */
+/* The same for the memory of a result for the type `like`. */
 static int fastdl_order_result_(const DLManagedTensorVersioned *managed, PyTypeObject *like,
                                 void *stream, int back)
 {
@@ -3281,12 +3281,12 @@ static int fastdl_substitute_copy_(fastdl_view *view, const char *name, const fa
     return 0;
 }
 
-/* ---- what is not a tensor ---- */
+/* ---- objects that are not tensors ---- */
 
 #if !defined(Py_LIMITED_API) || Py_LIMITED_API + 0 >= 0x030B0000
 
-/* The element type that a buffer's format stands for; lanes 0: none. The size decides where a
- * letter has as many bytes as a platform's long, or as the byte order before it says. */
+/* The element type for the format of a buffer; lanes 0 if there is none. The item size decides
+ * where the size of a letter depends on the platform (long) or on the byte-order prefix. */
 static DLDataType fastdl_dtype_of_format_(const char *format, Py_ssize_t itemsize)
 {
     static const struct {
@@ -3324,8 +3324,8 @@ static int fastdl_has_suboffsets_(const Py_buffer *buffer)
     return 0;
 }
 
-/* Sets *tensor to that of a buffer with a format and strides: 0, or -1 with BufferError.
- * `dims`, for its shape and strides, has room for twice the most dimensions. */
+/* Describes a buffer with a format and strides in *tensor: 0, or -1 with BufferError. `dims`, which
+ * receives its shape and strides, has room for 2 * FASTDL_MAX_NDIM numbers. */
 FASTDL_SHARED_ int fastdl_read_buffer_(const Py_buffer *buffer, DLTensor *tensor, int64_t *dims)
 {
     const char *format = buffer->format == NULL ? "B" : buffer->format;
@@ -3385,8 +3385,8 @@ FASTDL_SHARED_ int fastdl_read_buffer_(const Py_buffer *buffer, DLTensor *tensor
 
 static DLManagedTensorVersioned *fastdl_export_(const fastdl_description *description);
 
-/* The tensor of an object's buffer, which stays locked as long as it lives: 1; 0 if the object has
- * none that says what its elements are; -1 with an exception. */
+/* The tensor of an object's buffer, which is locked as long as the tensor lives: 1; 0 if the object
+ * has no buffer, or one without its real element type; -1 with an exception. */
 static int fastdl_own_buffer_(PyObject *obj, DLManagedTensorVersioned **out)
 {
     fastdl_description description;
@@ -3424,7 +3424,7 @@ static int fastdl_own_buffer_(PyObject *obj, DLManagedTensorVersioned **out)
 
 #endif
 
-/* Makes a view of a tensor, which it owns from now on. */
+/* Makes a view that owns `managed`. */
 static void fastdl_fill_view_(fastdl_view *view, DLManagedTensorVersioned *managed)
 {
     view->own_ = managed;
@@ -3434,7 +3434,7 @@ static void fastdl_fill_view_(fastdl_view *view, DLManagedTensorVersioned *manag
     fastdl_normalise_(&view->dl);
 }
 
-/* The same of the tensor of `obj`: 0, or -1 with an exception. */
+/* The same for the tensor of `obj`: 0, or -1 with an exception. */
 static int fastdl_view_owned_(PyObject *obj, fastdl_view *view)
 {
     DLManagedTensorVersioned *managed;
@@ -3459,8 +3459,8 @@ static int fastdl_has_dlpack_(PyObject *obj)
     return result;
 }
 
-/* The tensor that fastdl.asarray makes of an object or, without the package, that of its buffer: 1;
- * 0 if it has none; -1 with an exception. */
+/* The tensor that fastdl.asarray makes of an object or, without the package, the tensor of its
+ * buffer: 1; 0 if it has no buffer; -1 with an exception. */
 static int fastdl_own_array_(PyObject *obj, DLManagedTensorVersioned **out)
 {
     PyObject *tensor, *package = PyImport_ImportModule("fastdl");
@@ -3474,8 +3474,8 @@ static int fastdl_own_array_(PyObject *obj, DLManagedTensorVersioned **out)
     return result;
 }
 
-/* With an exception about an object that could not be borrowed: a view of it as an array, if it is
- * not a tensor; 0. Else -1 with that exception, or with a better one. */
+/* Called with the exception of a failed borrow. If the object is not a tensor: makes a view of it
+ * as an array, and returns 0. Otherwise -1 with that exception, or with a better one. */
 static int fastdl_view_as_array_(PyObject *obj, fastdl_view *view)
 {
     PyObject *type, *value, *traceback;

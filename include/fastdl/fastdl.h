@@ -993,22 +993,22 @@ static inline int fastdl_order(const fastdl_view *view, void *stream);
  * now: call it after your launch. Cost and errors as for fastdl_order. */
 static inline int fastdl_order_back(const fastdl_view *view, void *stream);
 
-/* fastdl_empty for a result that is filled on a stream of your own, which fastdl_wrap_on returns:
+/* fastdl_empty for a result that you fill on your own stream and return with fastdl_wrap_on:
  *
  *     fastdl_empty_on(&x.dl, Py_TYPE(argument), stream, &y);
  *     kernel<<<blocks, threads, 0, stream>>>(x.dl.data, y->dl_tensor.data);
  *     fastdl_wrap_on(y, Py_TYPE(argument), stream, &result);
  *
- * `stream` waits for the memory, which the library of `like` may have given up on the stream on
- * which it works now. Costs and errors of the ordering are as for fastdl_order. After a kernel was
- * queued the tensor must be wrapped even if it is not wanted any more, since fastdl_drop frees it
- * without a wait. If fastdl_empty_on fails *out is NULL. */
+ * `stream` waits for the memory, since the library of `like` may have freed it on its current
+ * stream. Costs and errors of the ordering are as for fastdl_order. Once a kernel is queued, wrap
+ * the tensor even if you no longer need it: fastdl_drop frees it without waiting. If
+ * fastdl_empty_on fails, *out is NULL. */
 static inline int fastdl_empty_on(const DLTensor *prototype, PyTypeObject *like, void *stream,
                                   DLManagedTensorVersioned **out);
 
-/* fastdl_wrap after a kernel on `stream`, for which the stream waits on which the library of `like`
- * works now. Consumes `managed` in every case; but if the streams cannot be ordered, its memory may
- * be in use and is left alone: a leak. */
+/* fastdl_wrap after a kernel on `stream`: the current stream of the library of `like` waits for it.
+ * Always consumes `managed`. If the streams cannot be ordered, its memory may still be in use, so
+ * it is leaked. */
 static inline int fastdl_wrap_on(DLManagedTensorVersioned *managed, PyTypeObject *like,
                                  void *stream, PyObject **out);
 
@@ -1131,10 +1131,10 @@ static inline int fastdl_expect(const fastdl_view *view, const char *name, const
  * fastdl.asarray, and the view is of the tensor that this returns, until fastdl_release: of a
  * buffer (bytes, array.array, mmap, ...), of `__array_interface__`, `__cuda_array_interface__`,
  * `__array__` or `__arrow_c_array__`. Costs microseconds, and a copy where asarray makes one; it
- * raises what asarray raises. Imports the package if need be. Where it is not installed, buffers
- * are read here (with Py_LIMITED_API, from 3.11 on), by the same code: native numbers and bools of
- * every layout, read-only as the buffer says; else BufferError. The buffer is locked until
- * fastdl_release. Other objects are refused as without the rule then. */
+ * raises what asarray raises. Imports the package if necessary. Where it is not installed, the
+ * header itself reads buffers (with Py_LIMITED_API, from 3.11 on), as the package does: native
+ * numbers and bools in any layout, read-only if the buffer is, or BufferError. The buffer is locked
+ * until fastdl_release. Other objects then raise the same error as without the rule. */
 static inline int fastdl_borrow_as(PyObject *obj, const char *name, const fastdl_spec *spec,
                                    fastdl_view *view);
 
@@ -1551,7 +1551,7 @@ typedef struct {
                    PyObject **out);
     /* What is known of a type that is not in front of the cache: NULL with an exception. */
     const fastdl_record *(*look_up)(PyTypeObject *type);
-    /* Borrowing where there is no quick way, or where that has refused. */
+    /* Borrowing where there is no fast path, or where that has refused. */
     int (*borrow_owned)(PyObject *obj, fastdl_view *view, const fastdl_record *record);
     int (*borrow_refused)(PyObject *obj, fastdl_view *view, uint32_t facts);
     int (*complete_view)(PyObject *obj, fastdl_view *view, uint32_t facts);

@@ -1181,7 +1181,7 @@ owned<T> empty(std::initializer_list<int64_t> shape, const detail::reader<Cs...>
 
 namespace detail
 {
-/* A managed tensor that owns what holds its memory. Its deleter needs no GIL. */
+/* A managed tensor with the object that owns its memory. Its deleter does not need the GIL. */
 template <typename Owner> struct held : DLManagedTensorVersioned {
     Owner owner;
     int64_t room[2 * FASTDL_MAX_NDIM];
@@ -1202,7 +1202,7 @@ template <typename Owner> struct held : DLManagedTensorVersioned {
     throw_pending();
 }
 
-/* What a shape says is there: not more than `most` elements. */
+/* The number of elements of a shape: at most `most`, or an exception. */
 inline std::size_t size_of(std::initializer_list<int64_t> shape, std::size_t most)
 {
     std::size_t size = 1;
@@ -1221,7 +1221,7 @@ inline std::size_t size_of(std::initializer_list<int64_t> shape, std::size_t mos
     return size;
 }
 
-/* `data_of` finds the memory in the owner once that has moved to its place. */
+/* `data_of` returns the memory of the owner after the owner was moved into the tensor. */
 template <typename T, typename Owner, typename Data, typename... Cs>
 owned<T> hold(Owner &&from, Data data_of, std::initializer_list<int64_t> shape,
               const reader<Cs...> &like)
@@ -1250,13 +1250,13 @@ owned<T> hold(Owner &&from, Data data_of, std::initializer_list<int64_t> shape,
 }
 } // namespace detail
 
-/* A result on the memory of a container, which moves into it and is destroyed with it: no element
- * is copied. The container is a std::vector, or any that has data() and size() in elements and
- * lies without gaps; it must be an rvalue, and is moved from also if this throws later on. A
- * std::vector<bool> has no such memory, and does not compile. Row-major, of the shape that is
- * given, which must have as many elements as the container (ValueError); in host memory, and
- * returned as an object of the type of `like`, like any owned. The destructor may run on any
- * thread, without the GIL. Throws std::bad_alloc, and what fastdl::owned throws. */
+/* A result that uses the memory of a container, without copying elements. The container is moved
+ * into the result and destroyed with it, on any thread and without the GIL. It is a std::vector, or
+ * any contiguous container with data() and size() in elements, passed as an rvalue; it may be moved
+ * from even if this throws. std::vector<bool> has no such memory and does not compile. The result
+ * is row-major, in host memory, and of the given shape, which must have as many elements as the
+ * container (ValueError). It is returned as an object of the type of `like`, like any owned. Throws
+ * std::bad_alloc, and what fastdl::owned throws. */
 template <typename Container, typename... Cs,
           typename = std::enable_if_t<!std::is_lvalue_reference_v<Container>>,
           typename T = std::remove_pointer_t<decltype(std::declval<Container &>().data())>>
@@ -1270,8 +1270,8 @@ owned<T> make_owned(Container &&container, std::initializer_list<int64_t> shape,
         std::move(container), [](Container &held) { return held.data(); }, shape, like);
 }
 
-/* The same of an array that a std::unique_ptr holds, with any deleter that needs no GIL; its size
- * is not known, so it is for you to see that the shape fits. Elements that are const are read-only.
+/* The same for an array in a std::unique_ptr, with any deleter that does not need the GIL. Its size
+ * is not known, so you must ensure that the shape fits. Const elements make the result read-only.
  */
 template <typename T, typename Deleter, typename... Cs>
 owned<T> make_owned(std::unique_ptr<T[], Deleter> &&array, std::initializer_list<int64_t> shape,

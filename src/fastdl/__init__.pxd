@@ -449,7 +449,7 @@ cdef inline object wrap(DLManagedTensorVersioned *managed, object like):
 
 cdef inline DLManagedTensorVersioned *empty_on(
         const DLTensor *prototype, object like, void *stream) except NULL:
-    """`empty` for a result that is filled on a stream of yours, which waits for the memory."""
+    """`empty` for a result that you fill on your own stream, which waits for the memory."""
     cdef DLManagedTensorVersioned *result
     fastdl_empty_on(prototype, _type_of_result(like), stream, &result)
     return result

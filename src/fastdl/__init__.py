@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
-    """What is in a module that imports multiprocessing: `share`, and the names in pickles."""
+    """Loads `share`, and the names in pickles, from a module that imports multiprocessing."""
     if name not in ("share", "_receive", "_lost"):
         raise AttributeError(f"module 'fastdl' has no attribute {name!r}")
     from fastdl._convert import sharing

@@ -40,7 +40,7 @@ from fastdl._protocol.streams import release as release
 
 
 def empty_shared(shape, dtype, device):
-    """Loads what `import fastdl` can do without: multiprocessing."""
+    """Imports multiprocessing, which `import fastdl` does not."""
     from fastdl._convert.sharing import empty
 
     return empty(shape, dtype, device)

@@ -2,8 +2,9 @@
 
 Import it in the client and preload it in the workers: `import fastdl.dask`, and
 `dask worker --preload fastdl.dask`, or `LocalCluster(preload="fastdl.dask")`. A process that has
-not imported it pickles, as before, with more copies, since the connections of the scheduler use
-protocol 4. It cannot read what one that has imported it sends: all or none, see docs/processes.md.
+not imported it pickles Tensors, with more copies, since the connections of the scheduler use
+protocol 4. It cannot receive Tensors from a process that has imported it, so import it in all
+processes or in none: see docs/processes.md.
 
 Needs the package `distributed`.
 """

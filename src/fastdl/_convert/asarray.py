@@ -204,8 +204,8 @@ def _has_buffer(x) -> bool:
 
 
 def _is_scalar(x) -> bool:
-    """Whether x is a scalar of NumPy, of which only `__array__` names every type: the buffer of
-    a date is one of bytes."""
+    """Whether x is a NumPy scalar. Only `__array__` gives the type of all of these: the buffer of a
+    date consists of bytes."""
     np = sys.modules.get("numpy")
     return np is not None and isinstance(x, np.generic)
 

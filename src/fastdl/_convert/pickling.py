@@ -44,7 +44,7 @@ def compact(tensor):
 
 
 def is_padded(tensor):
-    """Whether elements that are not whole bytes have bytes of their own."""
+    """Whether elements that are not whole bytes are padded to whole bytes."""
     return tensor.dtype.bits * tensor.dtype.lanes % 8 != 0 and not core.is_packed(tensor)
 
 
@@ -55,7 +55,7 @@ def as_buffer(memory):
 
 
 class Writable:
-    """Bytes that come out of a pickle as a bytearray. That itself would be copied once more."""
+    """Bytes that are unpickled as a bytearray. Pickling a bytearray would copy it once more."""
 
     def __init__(self, memory):
         self.memory = memory
@@ -65,8 +65,8 @@ class Writable:
 
 
 def unpickle(memory, dtype, shape, order, padded, *newer):
-    """A Tensor on `memory`, a buffer, which it keeps; read-only if that is. ValueError if they do
-    not fit. A release that needs more arguments gives its version first."""
+    """A Tensor on `memory`, a buffer, which it keeps alive; read-only if that is. ValueError if the
+    arguments do not fit. A release that needs more arguments adds its version before them."""
     if newer:
         raise ValueError(
             f"expected a pickle in the form of fastdl {__version__} or older, got one of "

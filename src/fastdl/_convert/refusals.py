@@ -132,8 +132,8 @@ HELD_BY = {"bfloat": "float", "bool": "uint", "uint": "int"}
 
 
 def casting(*dtypes, device=CPU) -> str:
-    """What to write for elements on `device` as those of the last of `dtypes`, in a library that
-    has all of them; "" if neither NumPy nor torch has."""
+    """The code that converts elements on `device` to the last of `dtypes`, in a library that has
+    all of them; "" if neither NumPy nor torch does."""
     name = dtypes[-1].name
     if device.is_host and all(map(has_numpy, dtypes)):
         return f"fastdl.convert(x, numpy.ndarray).astype({name!r})"
@@ -173,7 +173,7 @@ def nearest_dtype(tensor, dtypes) -> str:
 
 
 def lanes_of(tensor) -> str:
-    """What has the lanes of a vector type as elements."""
+    """How to get the lanes of a vector type as elements."""
     lane = tensor.dtype.lane
     try:
         tensor.view(lane)

@@ -1,19 +1,18 @@
 """Host memory that other processes map: `share`, and handles in multiprocessing's own pickles.
 
-A *segment* is an anonymous file that is mapped as a whole, and a descriptor of it. A Tensor of
-uint8 owns both (core.map_file); the Tensors that users have are on its buffer. Whether some memory
-is in a segment, its address tells, by whichever way a tensor came: a segment stays where it is as
-long as anything uses it.
+A *segment* is an anonymous file, mapped as a whole, and its descriptor. A Tensor of uint8 owns both
+(core.map_file); the Tensors that users get are on its buffer. The address of a tensor tells whether
+it is in a segment, however the tensor was made: a segment keeps its address while it is in use.
 
-A *handle* is what the pickler of multiprocessing writes instead of the bytes: where the elements
-are in the segment, and a resource_sharer.DupFd, from which the receiver gets the descriptor. Each
-descriptor has one owner:
+A *handle* is what the pickler of multiprocessing writes instead of the bytes: the position of the
+elements in the segment, and a resource_sharer.DupFd, from which the receiver gets the descriptor.
+Each descriptor has one owner:
 
     made by share            the function, until it calls map_file; then the segment
-    in a DupFd               resource_sharer: sends and closes it, or has it until the process ends
-    received by a handle     likewise; closed if the segment is known
+    in a DupFd               resource_sharer: sends and closes it, or keeps it until exit
+    received in a handle     as for share; closed if the segment is already mapped
 
-Nothing else loads this module, so that `import fastdl` does not import multiprocessing.
+This module is loaded on first use, so that `import fastdl` does not import multiprocessing.
 """
 
 import errno
@@ -51,24 +50,24 @@ FEW = (
 
 
 def share(x: "_ArrayLike", /) -> core.Tensor:
-    """A writable copy of `x` in memory that other processes can map; `x` itself if it is there.
+    """A writable copy of `x` in memory that other processes can map; `x` itself if it is shared.
 
-    x: a fastdl.Tensor or whatever `asarray` takes, on the host. The result is an ordinary Tensor;
-        a column-major one stays so, and gaps between elements are left out.
+    x: a fastdl.Tensor or anything that `asarray` accepts, on the host. The result is an ordinary
+        Tensor. A column-major tensor stays column-major; gaps between elements are removed.
 
-    A pipe, queue, pool or argument of multiprocessing then passes it, its views, and Tensors that
-    other libraries gave back on its memory, as a handle of a few hundred bytes. Whoever receives it
-    has a Tensor on the same memory: each process sees what another one writes, in no promised order
-    and without a lock. A handle on its way keeps the memory. Other picklers, and copies, take the
-    data.
+    multiprocessing (pipes, queues, pools, arguments) then passes it as a handle of a few hundred
+    bytes, and so its views and any Tensor that is imported from its memory. The receiver gets a
+    Tensor on the same memory: each process sees the writes of the others, in no guaranteed order
+    and without a lock. A handle in transit keeps the memory alive. Other picklers, and copies, copy
+    the data.
 
-    A handle can be received once, by a process that descends from the same one of multiprocessing.
-    One that cannot be had arrives as an object that raises BufferError, with the reason, wherever
-    it is used. The memory has no name, and is freed when no process uses it any more. It costs one
-    descriptor in each process. See docs/processes.md. Linux and other POSIX systems.
+    A handle can be received once, by a process of the same multiprocessing tree. If its memory is
+    not available, it arrives as an object that raises BufferError with the reason on any use. The
+    memory has no name, and is freed when no process uses it. It needs one file descriptor in each
+    process. See docs/processes.md. Linux and other POSIX systems.
 
     BufferError for memory of another device, and on Windows. OSError without a free descriptor.
-    MemoryError if there is not enough. Others as of `asarray`.
+    MemoryError if there is not enough memory. Other errors as for `asarray`.
 
     >>> x = fastdl.share(np.arange(3.0))
     >>> x.is_shared, x.tolist(), fastdl.share(x) is x
@@ -108,7 +107,7 @@ def empty(shape, dtype, device) -> core.Tensor:
 
 
 class Segment:
-    """What is known of a segment. The object that owns it is `memory()`, or None if it is gone."""
+    """A segment that this process has mapped. `memory()` returns its owner, or None if freed."""
 
     def __init__(self, memory, fd, token):
         self.start, self.end = core.span(memory)
@@ -126,7 +125,7 @@ _segments: dict[int, Segment] = {}  # by address
 
 
 def find(tensor):
-    """The segment that a tensor is in, and the Tensor that owns it, which keeps it; or None."""
+    """The segment that contains a tensor, and the Tensor that owns it and keeps it; or None."""
     if not tensor.device.is_host:
         return None
     first, last = core.span(tensor)
@@ -142,7 +141,7 @@ core.install_sharing(find)
 
 
 def _new_segment(nbytes, data=None):
-    """A Tensor that owns a new segment of at least `nbytes` bytes; of zeros, or `data`."""
+    """A Tensor that owns a new segment of at least `nbytes` bytes, with zeros or `data`."""
     size = max(nbytes, 1)  # nothing cannot be mapped
     try:
         fd = _new_file(size)
@@ -165,8 +164,8 @@ def _new_segment(nbytes, data=None):
 
 
 def _new_file(size):
-    """The descriptor of a new anonymous file, whose size nobody can change where there are seals:
-    otherwise a process could be killed by reading memory that another one cut off."""
+    """The descriptor of a new anonymous file. Where the system has seals, its size is fixed:
+    otherwise a process could be killed by reading memory that another one has truncated."""
     if sys.platform == "win32":
         raise BufferError(
             "fastdl shares no memory on Windows: use multiprocessing.shared_memory, and "
@@ -207,7 +206,7 @@ def _anonymous_file():
 
 
 def _leave_some(fd):
-    """EMFILE if `fd`, the first that was free, is one of the last that this process can have."""
+    """EMFILE if `fd`, the lowest free descriptor, is among the last SPARE of this process."""
     import resource
 
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -243,8 +242,8 @@ ForkingPickler.register(core.Tensor, reduce)
 
 
 def receive(*handle):
-    """The Tensor that a handle describes. It never raises: in the processes of a pool nobody would
-    catch that, and the pool would wait for ever."""
+    """The Tensor that a handle describes. Never raises: the processes of a pool do not catch that,
+    and the pool would wait forever."""
     try:
         form, release = handle[:2]
         if form != FORM:
@@ -287,7 +286,7 @@ def _received(descriptor, token, size, shape, dtype, strides, offset, padded, re
 
 
 def _known(token):
-    """What owns the segment with this token, if this process has it already."""
+    """The owner of the segment with this token, if this process has mapped it already."""
     for segment in list(_segments.values()):
         if segment.token == token:
             memory = segment.memory()
@@ -297,7 +296,7 @@ def _known(token):
 
 
 def _check(fd, size):
-    """ValueError unless `fd` is a file of this size that stays so."""
+    """ValueError unless `fd` is a file of this size, sealed where the system has seals."""
     import stat
 
     found = os.fstat(fd)
@@ -315,8 +314,8 @@ def _check(fd, size):
 
 
 class Lost:
-    """In place of a Tensor whose memory could not be had: whatever is done with it raises
-    BufferError, which says why. It can be pickled."""
+    """Replaces a Tensor whose memory is not available: any use raises BufferError with the reason.
+    It can be pickled."""
 
     _reason: str
 
@@ -357,7 +356,7 @@ _sockets: set[str] = set()  # where that listens, which we remove
 
 
 def _note(descriptor):
-    """Has `_wait` wait until `descriptor` has been received."""
+    """Makes `_wait` wait until `descriptor` has been received."""
     for key in list(_sent):
         if key not in sharer._cache:  # received
             _sent.discard(key)
@@ -365,8 +364,8 @@ def _note(descriptor):
 
 
 def _keep_socket():
-    """Before anything else at the end of a child: what queues still have to write may contain
-    handles, and the socket that these are received from would be removed before that."""
+    """Runs first when a child exits: queues may still have to write handles, and the socket from
+    which these are received would be removed before that."""
     if parent_process() is None or not (_segments or _sent):
         return
     with sharer._lock:
@@ -379,8 +378,8 @@ def _keep_socket():
 
 
 def _wait():
-    """At the end of a process: a child waits for its receivers, since the descriptors in its
-    handles would go with it, until its parent has gone or it has waited for too long."""
+    """Runs last when a child exits: waits for its receivers, since the descriptors in its handles
+    would be closed, until its parent has exited or PATIENCE is over."""
     parent, cache = parent_process(), sharer._cache
     if parent is None:
         return
@@ -396,8 +395,8 @@ def _wait():
 
 
 def _prepare(_=None):
-    """Now, and in each child, which a fork has made forget it. Queues end at 10 and -5, and the
-    socket at 0."""
+    """Runs now, and in each child after a fork, which clears these finalizers. Queues end at the
+    priorities 10 and -5, the socket at 0."""
     _sent.clear()
     _sockets.clear()
     util.Finalize(None, _keep_socket, exitpriority=20)

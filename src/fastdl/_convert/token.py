@@ -1,11 +1,12 @@
-"""What Dask knows a tensor by: its token, and its size."""
+"""The token and the size of a tensor for Dask."""
 
 from fastdl._core import tensor as core
 
 
 def token(tensor) -> tuple:
-    """Tensor.__dask_tokenize__: equal for equal type, shape and bytes. Other devices' memory is not
-    read: each call gives another token then, or Dask's own error if it wants none of that."""
+    """Tensor.__dask_tokenize__: equal for equal type, shape and bytes. Memory of other devices is
+    not read: each call then gives another token, or Dask's error if tokens must be deterministic.
+    """
     facts = ("fastdl.Tensor", str(tensor.dtype), tensor.shape)
     if not tensor.device.is_host:
         from dask.tokenize import normalize_token
@@ -18,7 +19,7 @@ def token(tensor) -> tuple:
 
 
 class _Unread:
-    """For Dask, an object that cannot be hashed deterministically: it cannot be pickled."""
+    """An object that Dask cannot hash deterministically, since it cannot be pickled."""
 
     def __init__(self, tensor):
         self.tensor = tensor
@@ -36,7 +37,7 @@ def register_sizeof(sizeof):
 
 
 def nbytes(tensor) -> int:
-    """The memory that a tensor keeps in use, whoever owns it; a broadcast dimension counts once."""
+    """The size of a tensor's memory, whoever owns it; a broadcast dimension counts once."""
     if 0 in tensor.strides:
         tensor = tensor[tuple(slice(None) if n else slice(1) for n in tensor.strides)]
     return tensor.nbytes

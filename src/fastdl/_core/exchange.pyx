@@ -213,7 +213,7 @@ def refusal(error, asked, int frames):
 
 
 cdef Tensor ask_quickly(object x, const fastdl_record *record):
-    """The tensor of host data by the quick path of its type; None if there is none that serves."""
+    """The tensor of host data by the fast path of its type; None if that does not apply."""
     cdef Tensor tensor
     cdef PyObject *found = fdl_ask_quickly(<PyObject *>x, record.facts)
     if found is NULL:
@@ -268,7 +268,7 @@ cdef object acquire_or_ask(object x):
 
 
 cdef object ask_in_full(object x, const fastdl_record *record):
-    """The same where there is no quick path."""
+    """The same without a fast path."""
     cdef Tensor tensor
     cdef int32_t device[2]
     if not record.facts & FASTDL_TYPE_HAS_DLPACK:
@@ -483,11 +483,10 @@ tensors: anything that fastdl.from_dlpack takes, except capsules. The key contai
     up to 16 bytes, and whether the tensor is read-only; `fastdl.signer` makes a function that
     leaves some of it out.
 into: a writable buffer that receives the address, the sizes and the strides of each tensor, as
-    64-bit integers one after the other, for kernels that take them so; `fastdl.signer` has other
-    layouts.
+    consecutive 64-bit integers, for kernels that take them so; `fastdl.signer` has other layouts.
 
-Nothing is synchronised and nothing is kept: addresses are valid as long as the tensors are. Keys
-are of this process: do not store them. Costs little more than to borrow each tensor.
+Nothing is synchronised or kept alive: addresses are valid as long as the tensors are. Keys are
+valid only in this process: do not store them. Costs little more than borrowing each tensor.
 
 TypeError, BufferError: as from_dlpack, with the number of the argument. ValueError: `into` is too
 small. BufferError: it is not writable.

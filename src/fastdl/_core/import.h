@@ -42,16 +42,16 @@ PyObject *fdl_int_tuple(const int64_t *values, Py_ssize_t n);
 /* ---- the buffer protocol, for libraries whose `__dlpack__` takes longer ---- */
 
 /* A new Tensor with these flags and those of `buffer`, which stays locked as long as the memory is
- * in use. Takes `buffer`, in memory of PyMem_RawMalloc, also on failure. NULL with an exception. */
+ * in use. Takes `buffer`, allocated by PyMem_RawMalloc, even on failure: NULL with an exception. */
 PyObject *fdl_take_buffer(Py_buffer *buffer, uint64_t flags);
 
-/* The same of the buffer of an object whose library's `__dlpack__` takes longer. NULL without an
- * exception if it has none, or one that DLPack cannot describe: then `__dlpack__` has to do. NULL
- * with MemoryError. */
+/* The same for the buffer of an object whose library's `__dlpack__` takes longer. NULL without an
+ * exception if it has none, or one that DLPack cannot describe: use `__dlpack__` then. NULL with
+ * MemoryError. */
 PyObject *fdl_try_buffer(PyObject *object, uint64_t flags);
 
-/* Whether nobody ever changes the memory of what a buffer, or an array of NumPy, is on: bytes, a
- * Tensor that knows it, or a memoryview of one. `exporter` may be NULL. */
+/* Whether the memory of this exporter of a buffer, or base of a NumPy array, never changes: bytes,
+ * a Tensor that is marked as immutable, or a memoryview of one. `exporter` may be NULL. */
 int fdl_never_changes(PyObject *exporter);
 
 /* ---- the hot path: through the exchange table of a type ---- */
@@ -61,9 +61,9 @@ int fdl_never_changes(PyObject *exporter);
  * `__dlpack__` should be tried. NULL with an exception on failure. */
 PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order);
 
-/* A new Tensor on host data of an object whose type has only `__dlpack__`, by the quicker path that
- * the facts of the type name: its buffer, or one call without asking where the data is. NULL
- * without an exception if there is no such path, or if it does not serve this object. */
+/* A new Tensor on host data of an object whose type has only `__dlpack__`, by the fast path in the
+ * facts of the type: its buffer, or a single call without `__dlpack_device__`. NULL without an
+ * exception if there is no such path, or if it does not apply to this object. */
 PyObject *fdl_ask_quickly(PyObject *object, uint32_t facts);
 
 /* fastdl.from_dlpack: a builtin function that serves the plain call on a known type with a table,

@@ -70,9 +70,9 @@ void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tensor);
 void fastdl_raise_no_tensor(PyObject *obj);
 
 /* Keys of launches: see launch.c. */
-/* A builtin function of tensors whose result is the bytes of their keys. `layout`, a str that is
- * known to be of letters of fastdl_pack, is kept; so is `doc`, bytes; `discover` finds out about a
- * type that is not known yet. A new reference, or NULL with MemoryError. */
+/* A builtin function that returns the keys of its tensors as bytes. It keeps `layout`, a str of
+ * valid letters for fastdl_pack, and `doc`, bytes; `discover` makes the record of a type that has
+ * none yet. A new reference, or NULL with MemoryError. */
 PyObject *fdl_make_signer(const fastdl_signature_rules *rules, PyObject *layout, PyObject *doc,
                           const fastdl_record *(*discover)(PyTypeObject *));
 

@@ -26,15 +26,15 @@ void fdl_discard_legacy(DLManagedTensor *managed);
 extern FDL_THREAD_LOCAL int fdl_state_is_temporary;
 
 /* Each sets the owner of `block`. The caller transfers ownership of: the managed tensor; one
- * reference to the object, or to one that the collector may not be shown (fdl_object_behind); a
- * filled Py_buffer in memory of PyMem_RawMalloc. */
+ * reference to the object, or to one that the collector must not visit (fdl_object_behind); a
+ * filled Py_buffer that was allocated by PyMem_RawMalloc. */
 void fdl_own_versioned(fdl_block *block, DLManagedTensorVersioned *managed);
 void fdl_own_legacy(fdl_block *block, DLManagedTensor *managed);
 void fdl_own_object(fdl_block *block, PyObject *object);
 void fdl_own_exporter(fdl_block *block, PyObject *exporter);
 void fdl_own_buffer(fdl_block *block, Py_buffer *buffer);
 
-/* Releases a buffer in memory of PyMem_RawMalloc. */
+/* Releases a buffer that was allocated by PyMem_RawMalloc. */
 void fdl_unlock_buffer(Py_buffer *buffer);
 
 /* Keeps another object alive until the owner of `block`, which was just imported, has been
@@ -59,8 +59,8 @@ void fdl_disown(fdl_block *block);
 PyObject *fdl_object_behind(const fdl_block *block);
 
 /* Let other Python threads run while this one waits for something outside Python. Do not use Python
- * until the second call has been given what the first returned. Both do nothing on a thread that
- * does not hold the GIL, or without an interpreter. */
+ * between the two calls; pass the result of the first to the second. Both do nothing on a thread
+ * that does not hold the GIL, or without an interpreter. */
 void *fdl_pause_python(void);
 void fdl_resume_python(void *paused);
 

@@ -68,9 +68,8 @@ int fdl_finish_tensor_type(PyTypeObject *type, PyObject *describe);
  *
  * Arithmetic, comparisons, assignment to elements and calls of its type are refused, with a message
  * that says what to do instead. Only operators between Tensors and Python's own numbers are refused
- * here. All others are left to the other operand, which comes next: an array of NumPy computes with
- * a Tensor as with any object that it can read, and a list is repeated as often as an integer
- * Tensor says. */
+ * here. All others are left to the other operand, which Python tries next: a NumPy array computes
+ * with a Tensor as with any object that it can read, and an integer Tensor can multiply a list. */
 
 /* The result of an operator with at least one Tensor: NULL with TypeError, or NotImplemented. */
 PyObject *fdl_operate(PyObject *left, PyObject *right, const char *sign);

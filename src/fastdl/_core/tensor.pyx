@@ -217,7 +217,7 @@ cdef Tensor host_memory(const DLTensor *prototype, uint64_t flags, int64_t nbyte
 
 
 def nbytes_of(tuple shape, tuple dtype):
-    """The bytes of a compact tensor, with the errors of an allocation; arguments as below."""
+    """The size of a compact tensor in bytes. Raises as an allocation would; arguments as below."""
     cdef int64_t dims[64]
     cdef DLTensor prototype
     return make_prototype(shape, dtype, host_device(), &prototype, dims)
@@ -266,7 +266,7 @@ def empty(shape, dtype="float32", device="cpu", *, bint shared=False):
     dtype: all that fastdl.DType takes: "float32", numpy.float32, torch.float32, ...
     device: the host, CUDA ("cuda", "cuda_managed", or pinned memory: "cuda_host") or ROCm ("rocm",
         "rocm_host"), in any form that fastdl.Device takes.
-    shared: in memory of the host that other processes can map, as by fastdl.share; then all zeros.
+    shared: use host memory that other processes can map, as fastdl.share does; it is all zeros.
     Memory on a device is ready on every stream, and comes from the driver, which may make the host
     wait: in a loop, use the allocator of your library.
 
@@ -379,9 +379,9 @@ def from_memory(object source, tuple shape, tuple dtype, tuple strides=None, Py_
 
 
 def map_file(int fd, int64_t nbytes):
-    """A writable uint8 Tensor on the whole of a file of `nbytes` bytes, not 0, which other
-    processes see change. It owns the descriptor, which is closed when the memory is no longer used.
-    MemoryError or OSError, and the descriptor is closed then, too."""
+    """A writable uint8 Tensor on a file of `nbytes` bytes, not 0, mapped as a whole; other
+    processes see its changes. It owns the descriptor, which is closed when the memory is no longer
+    used, or on failure: MemoryError or OSError."""
     cdef fdl_description *description = fdl_mapping_new(fd, nbytes)
     if description is NULL:
         PyErr_SetFromErrno(OSError)
@@ -392,7 +392,7 @@ cdef object find_shared = None  # of sharing.py, once that is loaded
 
 
 def install_sharing(find):
-    """Called once, by the module of shared memory: `find` returns None for a tensor elsewhere."""
+    """Called once, by sharing.py: `find` returns None for a tensor outside shared memory."""
     global find_shared
     find_shared = find
 
@@ -437,7 +437,7 @@ def as_bytes(Tensor tensor not None):
 
 
 def span(Tensor tensor not None):
-    """Where the elements of a tensor in memory with addresses begin and end: (first, last + 1)."""
+    """The address of the first byte of a tensor's elements, and that behind the last."""
     cdef fastdl_layout layout
     cdef uintptr_t start = <uintptr_t>first_byte(&tensor.description.managed.dl_tensor)
     layout_of(tensor, &layout)
@@ -850,7 +850,7 @@ cdef class Tensor:
 
     @property
     def is_shared(self):
-        """Whether the memory is such that other processes can map: see fastdl.share.
+        """Whether other processes can map the memory: see fastdl.share.
 
         >>> x = fastdl.empty(3, shared=True)
         >>> x.is_shared, x[1:].is_shared, fastdl.from_dlpack(x.numpy()).is_shared

@@ -77,9 +77,9 @@ def wants_versioned(max_version, version) -> bool:
 
 
 def knows_packed(max_version, version) -> bool:
-    """Whether a consumer that asked so has words for elements that share bytes. Others, such as
-    mpi4py, take each for a byte, and go past the end of the memory. One that names no version is
-    taken to know: in a legacy capsule narrow elements were always packed."""
+    """Whether a consumer that requests this version knows elements that share bytes. Others, such
+    as mpi4py, read one byte for each, past the end of the memory. A consumer that names no version
+    is assumed to know them: in a legacy capsule narrow elements were always packed."""
     if version is not None:
         return version < 70 or version >= 110
     return max_version is None or tuple(max_version) >= (1, 1)

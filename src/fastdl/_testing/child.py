@@ -1,4 +1,4 @@
-"""What the processes have in common in which other libraries run."""
+"""Shared by the processes in which other libraries run: environment, and names of signals."""
 
 import signal
 

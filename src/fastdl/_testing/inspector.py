@@ -1,4 +1,4 @@
-"""What is in a capsule of DLPack, and in an exchange table."""
+"""Shows the contents of a DLPack capsule, and of an exchange table."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ MOST_TABLES = 16  # of a chain, which a mistake may close to a circle
 
 
 class Inspection(dict[str, Any]):
-    """Findings: a dictionary of what JSON has, which prints as lines for people."""
+    """A dictionary that JSON can hold, and that prints as readable lines."""
 
     def __init__(self, title: str, found: dict[str, Any], lines: list[tuple[str, str]]) -> None:
         super().__init__(found)
@@ -28,15 +28,15 @@ class Inspection(dict[str, Any]):
 
 
 def inspect_capsule(capsule: Any) -> Inspection:
-    """Describes a capsule of DLPack without consuming it.
+    """Describes a DLPack capsule without consuming it.
 
-    It reads the struct, and calls nothing: not the deleter, nor a function of the producer. A
-    capsule that was consumed is described by its name alone, since its memory may be gone. The keys
-    are the struct's names ("shape", "strides", "byte_offset", ...), "form" ("legacy" or
-    "versioned"), "flag_names", "device_name", "dtype_name", "alignment" (of the first element),
-    and whether there is a "deleter" and a "manager_ctx". NULL strides are None.
+    It only reads the struct, and calls neither the deleter nor any function of the producer. For a
+    consumed capsule it gives only the name, since the memory may have been freed. The keys are the
+    struct's names ("shape", "strides", "byte_offset", ...), "form" ("legacy" or "versioned"),
+    "flag_names", "device_name", "dtype_name", "alignment" (of the first element), and whether there
+    is a "deleter" and a "manager_ctx". NULL strides are None.
 
-    TypeError if the object is not a capsule. ValueError if it is one of another kind.
+    TypeError if the object is not a capsule. ValueError if it is another kind of capsule.
     """
     if type(capsule).__name__ != "PyCapsule":
         raise TypeError(
@@ -59,7 +59,7 @@ def inspect_capsule(capsule: Any) -> Inspection:
 
 
 def lines_of(found: dict[str, Any]) -> list[tuple[str, str]]:
-    """The fields of a managed tensor for people: (name, text)."""
+    """The fields of a managed tensor as readable lines: (name, text)."""
     dtype, device, ndim = found["dtype"], found["device"], found["ndim"]
     form = "legacy, without version and flags"
     if found["form"] == "versioned":
@@ -115,8 +115,8 @@ def inspect_exchange_api(of: Any) -> Inspection:
     "version", "chain" (the versions of the older tables behind it), and "functions": for each
     function of the table, whether it is there.
 
-    TypeError if there is no table. ValueError if the attribute is no capsule of a table: the older
-    form, an integer, is not dereferenced.
+    TypeError if there is no table. ValueError if the attribute is not the capsule of a table: the
+    older form, an integer, is not dereferenced.
     """
     capsule, title = of, "exchange table"
     if type(of).__name__ != "PyCapsule":

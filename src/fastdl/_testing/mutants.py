@@ -1,4 +1,4 @@
-"""Broken libraries: for each check, the reference library with one mistake, which it must see.
+"""Broken libraries: for each check, the reference library with one defect that it must detect.
 
 python -m fastdl.testing mutants runs each check on the reference library, where it must pass, and
 on its mutant, where it must not; it prints the survivors.

@@ -1,6 +1,6 @@
-"""A library of arrays that keeps every rule, made of parts that a mutant replaces.
+"""A library of arrays that follows every rule, made of parts that a mutant replaces.
 
-It is what the checks are checked with: each passes here, and fails for a mutant (mutants.py).
+It tests the checks: each passes here, and fails on a mutant (mutants.py).
 """
 
 import ctypes

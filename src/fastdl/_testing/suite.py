@@ -130,21 +130,21 @@ class Library:
     """A library through its adapter: a module, or any object, with these names.
 
     make(values, dtype)     an array of a nested list of numbers
-    from_dlpack(x)          an array on the memory of a producer; takes `copy` and `device` too if
-                            the library's own does
+    from_dlpack(x)          an array on the memory of a producer; also accepts `copy` and `device`
+                            if the library's own function does
     values(array)           the array as a nested list
     Both sides are optional: a library that only consumes has no `make`. Also optional:
     to_dlpack(array, **keywords)   its export, if not array.__dlpack__(**keywords)
     views: {"strided": ..., ...}   functions of a 2-D array: transposed, strided, reversed, offset,
                             broadcast
-    read_only(array)        the same array, so that it cannot be written to
-    is_read_only(array), write(array, value), address(array): value goes to the first element
-    from_capsule(capsule)   if the library takes capsules themselves
+    read_only(array)        the same array, marked as read-only
+    is_read_only(array), write(array, value), address(array): of the first element
+    from_capsule(capsule)   if the library accepts bare capsules
     dtypes                  names, if not all of DTYPES
     max_ndim, title, distribution, prepare()
-    forks                   False if a fork of a process that uses the library may hang
+    forks                   False if a process that uses the library may hang after a fork
     takes_tables            whether from_dlpack reads the exchange table of a producer's type
-    deviations: {check: why} what its documentation decides otherwise, with where it says so
+    deviations: {check: reason} deviations that the library documents, with the place
     """
 
     def __init__(self, source: Any, name: str) -> None:

@@ -1,12 +1,12 @@
 """A conformance suite for DLPack, for any array library: see docs/testing.md.
 
-    fastdl.testing.inspect_capsule(x.__dlpack__())     what is in a capsule
-    fastdl.testing.inspect_exchange_api(type(x))       what is in an exchange table
+    fastdl.testing.inspect_capsule(x.__dlpack__())     shows a capsule
+    fastdl.testing.inspect_exchange_api(type(x))       shows an exchange table
     pytest --dlpack=mylib.dlpack_adapter               the suite
     python -m fastdl.testing run numpy --report page.html
 
-It uses nothing of fastdl, so that it can judge fastdl as it judges any other library. `import
-fastdl` does not import it.
+It uses no other part of fastdl, so that it can check fastdl like any other library. `import fastdl`
+does not import it.
 """
 
 from fastdl._testing.inspector import Inspection, inspect_capsule, inspect_exchange_api

@@ -1,1 +1,1 @@
-"""Adapters of released libraries: each is all that the suite has to know of one."""
+"""Adapters of released libraries: everything that the suite knows about each."""
