@@ -57,7 +57,9 @@ def build(name: str) -> float:
         command += [*bindings.python_include(), source, *link, "-o", str(target(name))]
         subprocess.run(command, check=True)
     seconds = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
-    subprocess.run(["strip", str(target(name))], check=True)
+    stripped = target(name).with_suffix(".stripped")  # torch has loaded the file as it is
+    subprocess.run(["strip", "-o", str(stripped), str(target(name))], check=True)
+    stripped.replace(target(name))
     return seconds
 
 
