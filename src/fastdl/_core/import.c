@@ -260,17 +260,20 @@ static PyObject *take_loan(PyObject *object, const fastdl_record *record)
         (void)fastdl_clear_if_(PyExc_Exception);
         return NULL;
     }
+    /* Asks nothing yet: code of Python could change what was lent, which torch's object holds. */
     if (view.dl.device.device_type != kDLCPU ||
-        fastdl_complete_view_(object, &view, record->facts) < 0)
-        return NULL;
-    if (record->facts & FASTDL_TYPE_ASK_VALUES &&
-        fastdl_check_values_(object, &view.dl, record->facts) < 0)
+        fastdl_complete_view_(object, &view, record->facts & ~(uint32_t)FASTDL_TYPE_ASK_BITS) < 0)
         return NULL;
     description = fdl_block_new(view.dl.ndim);
     if (description == NULL)
         return PyErr_NoMemory();
     fdl_description_fill(description, &view.dl, 0);
     fdl_own_exporter(description->block, Py_NewRef(object));
+    if (record->facts & FASTDL_TYPE_ASK_VALUES &&
+        fastdl_check_values_(object, &description->managed.dl_tensor, record->facts) < 0) {
+        fdl_description_release(description, 1);
+        return NULL;
+    }
     return fdl_tensor_wrap(description);
 }
 

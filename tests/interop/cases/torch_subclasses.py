@@ -30,6 +30,22 @@ class WithoutTable(torch.Tensor):
     __dlpack_c_exchange_api__ = None
 
 
+class Replacing(torch.Tensor):
+    """Gives its memory up as soon as it is asked for anything."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        with torch._C.DisableTorchFunctionSubclass():
+            answer = function(*args, **(kwargs or {}))
+            if function is torch.Tensor.is_neg:
+                args[0].data = torch.ones(1)
+                kept.append([torch.ones(1, 1, 1, 1, 1, 1, 7) for _ in range(50)])
+        return answer
+
+
+kept = []
+
+
 class WithFunction(torch.Tensor):
     """Sees the calls of torch's functions, exports among them."""
 
@@ -71,3 +87,27 @@ def test_lazy_views_of_subclasses_are_refused(from_dlpack):
         from_dlpack(array.conj())
     with pytest.raises(BufferError, match="resolve_neg"):
         from_dlpack(array.conj().imag)
+
+
+@ENTRIES
+def test_a_description_is_copied_before_code_of_python_runs(from_dlpack):
+    """What was lent is then that of another tensor, or freed."""
+    even = torch.ones(4).as_strided((1, 1, 1, 1, 1, 2), (2,) * 6)
+    tensor = from_dlpack(even.as_subclass(Replacing))
+    assert (tensor.shape, tensor.strides) == ((1, 1, 1, 1, 1, 2), (2,) * 6)
+
+
+@ENTRIES
+def test_a_tensor_is_asked_for_its_bits_once(from_dlpack):
+    calls = []
+
+    class Asked(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            calls.append(function.__name__)
+            return super().__torch_function__(function, types, args, kwargs or {})
+
+    x = torch.ones(1).as_subclass(Asked)
+    calls.clear()
+    from_dlpack(x)
+    assert calls == ["is_neg"]
