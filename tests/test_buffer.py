@@ -295,6 +295,16 @@ def test_formats_and_sizes(form, itemsize, name):
         assert fastdl.asarray(source).dtype.name == name
 
 
+def test_a_buffer_that_is_refused_is_released_with_no_exception_pending():
+    """Its exporter may run Python code then, which would lose the reason."""
+    calls = []
+    make = extension("exporter").exporter
+    source = make(bytes(32), "Q2x", 8, (4,), (8,), lambda: calls.append(len(calls)))
+    with pytest.raises(BufferError, match="got format 'Q2x'"):
+        fastdl.asarray(source)
+    assert calls[-1:] != [] and len(calls) == calls[-1] + 1
+
+
 def test_asarray_of_shaped_casts_and_slices():
     source = memoryview(bytearray(range(24))).cast("B", [2, 3, 4])
     tensor = fastdl.asarray(source)

@@ -276,6 +276,24 @@ def peak(do):
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("readonly", [False, True])
+def test_the_pickler_of_multiprocessing_has_every_protocol(readonly, protocol):
+    """Its functions are not told which: the default of a release, or what its user chose."""
+    tensor = fastdl.asarray((bytes if readonly else bytearray)(b"abc"))
+    file = io.BytesIO()
+    ForkingPickler(file, protocol).dump(tensor)
+    loaded = pickle.loads(file.getvalue())
+    assert_same(loaded, tensor)
+    assert loaded.readonly is readonly
+
+
+def test_the_pickler_of_multiprocessing_takes_buffers_out_of_band():
+    tensor, file, buffers = fastdl.asarray(bytearray(b"abc")), io.BytesIO(), []
+    ForkingPickler(file, 5, True, buffers.append).dump(tensor)
+    assert pickle.loads(file.getvalue(), buffers=buffers).data_ptr == tensor.data_ptr
+
+
 @pytest.mark.parametrize("readonly", [False, True])
 def test_memory_that_pickling_needs_below_protocol_5(readonly):
     """As pools and queues do it. Two payloads to write, the bytes and the pickle, as for an

@@ -56,7 +56,8 @@ def _no_thread_stays():
 
 
 def descriptors():
-    """How many files this process has open."""
+    """How many files this process has open, without those of the thread that sends: it is ended."""
+    resource_sharer.stop(timeout=LONG)
     gc.collect()
     return len(os.listdir("/proc/self/fd" if os.path.exists("/proc/self/fd") else "/dev/fd"))
 

@@ -3409,7 +3409,7 @@ static int fastdl_own_buffer_(PyObject *obj, DLManagedTensorVersioned **out)
             *out = fastdl_export_(&description);
         PyBuffer_Release(&buffer);
     }
-    Py_DECREF(lock); /* which the tensor keeps */
+    fastdl_release_object_(lock); /* which the tensor keeps */
     return *out != NULL ? 1 : -1;
 }
 

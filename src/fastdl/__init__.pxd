@@ -456,10 +456,10 @@ cdef inline DLManagedTensorVersioned *empty_on(
 
 
 cdef inline object wrap_on(DLManagedTensorVersioned *managed, object like, void *stream):
-    """`wrap` of such a result: the work stream of `like` waits for yours."""
+    """`wrap` of such a result: the work stream of `like` waits for yours. After a TypeError the
+    memory is left alone, since your kernel may use it: a leak."""
     cdef PyObject *made
-    cdef PyTypeObject *kind = _type_of_taken(like, managed)
-    fastdl_wrap_on(managed, kind, stream, &made)
+    fastdl_wrap_on(managed, _type_of_result(like), stream, &made)
     result = <object>made
     Py_DECREF(result)
     return result

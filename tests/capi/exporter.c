@@ -1,4 +1,5 @@
-/* A buffer exporter that says of its memory whatever it is told to. */
+/* A buffer exporter that says of its memory whatever it is told to, and may call a function when it
+ * is released: with the exception that is pending then, as CPython's own exporters do not. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -12,6 +13,7 @@ typedef struct {
     char format[8];
     Py_ssize_t itemsize, shape[MAX_NDIM], strides[MAX_NDIM];
     int ndim;
+    PyObject *released; /* NULL, or what is called */
 } exporter;
 
 static int get_buffer(PyObject *self, Py_buffer *view, int flags)
@@ -32,13 +34,22 @@ static int get_buffer(PyObject *self, Py_buffer *view, int flags)
     return 0;
 }
 
+static void release_buffer(PyObject *self, Py_buffer *view)
+{
+    PyObject *function = ((exporter *)self)->released;
+    PyObject *result = function == NULL ? NULL : PyObject_CallNoArgs(function);
+    (void)view;
+    Py_XDECREF(result);
+}
+
 static void dealloc(PyObject *self)
 {
     Py_DECREF(((exporter *)self)->memory);
+    Py_XDECREF(((exporter *)self)->released);
     PyObject_Free(self);
 }
 
-static PyBufferProcs procs = {get_buffer, NULL};
+static PyBufferProcs procs = {get_buffer, release_buffer};
 
 static PyTypeObject type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "exporter.Exporter",
@@ -48,16 +59,16 @@ static PyTypeObject type = {
     .tp_flags = Py_TPFLAGS_DEFAULT,
 };
 
-/* exporter(memory, format, itemsize, shape, strides) */
+/* exporter(memory, format, itemsize, shape, strides, released=None) */
 static PyObject *make(PyObject *module, PyObject *arguments)
 {
-    PyObject *memory, *shape, *strides;
+    PyObject *memory, *shape, *strides, *released = NULL;
     const char *format;
     Py_ssize_t itemsize;
     exporter *made;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "SsnO!O!", &memory, &format, &itemsize, &PyTuple_Type, &shape,
-                          &PyTuple_Type, &strides))
+    if (!PyArg_ParseTuple(arguments, "SsnO!O!|O", &memory, &format, &itemsize, &PyTuple_Type, &shape,
+                          &PyTuple_Type, &strides, &released))
         return NULL;
     if (PyTuple_GET_SIZE(shape) > MAX_NDIM || PyTuple_GET_SIZE(strides) != PyTuple_GET_SIZE(shape))
         return PyErr_Format(PyExc_ValueError, "expected two tuples of one length up to 8");
@@ -65,6 +76,7 @@ static PyObject *make(PyObject *module, PyObject *arguments)
     if (made == NULL)
         return NULL;
     made->memory = Py_NewRef(memory);
+    made->released = Py_XNewRef(released);
     made->itemsize = itemsize;
     PyOS_snprintf(made->format, sizeof(made->format), "%s", format);
     made->ndim = (int)PyTuple_GET_SIZE(shape);

@@ -264,7 +264,12 @@ def filled_on(prototype, like, size_t stream):
 
 
 def wrap_on(argument, like):
-    return fastdl.wrap_on(fastdl.own(argument), like, NULL)
+    managed = fastdl.own(argument)
+    try:
+        return fastdl.wrap_on(managed, like, NULL)
+    except TypeError:
+        fastdl.drop(managed)  # which was left alone
+        raise
 
 
 def signature(argument, *, int sizes=fastdl.EXACT, int strides=fastdl.EXACT):

@@ -23,10 +23,7 @@ def reduce(tensor, protocol):
             f"torch.Tensor) shares with it to torch.multiprocessing"
         )
     memory, *described = compact(tensor)
-    if protocol >= 5:
-        stored = as_buffer(memory)
-    else:
-        stored = bytes(memory) if tensor.readonly else Writable(memory)
+    stored = as_buffer(memory) if protocol >= 5 else Stored(memory, tensor.readonly)
     return unpickle, (stored, *described)
 
 
@@ -54,14 +51,18 @@ def as_buffer(memory):
     return PickleBuffer(memory)
 
 
-class Writable:
-    """Bytes that are unpickled as a bytearray. Pickling a bytearray would copy it once more."""
+class Stored:
+    """The bytes of a tensor, for a pickler whose protocol is known only when it comes to them, as
+    that of multiprocessing. Pickling a bytearray itself would copy it once more."""
 
-    def __init__(self, memory):
+    def __init__(self, memory, readonly):
         self.memory = memory
+        self.readonly = readonly
 
-    def __reduce__(self):
-        return bytearray, (bytes(self.memory),)
+    def __reduce_ex__(self, protocol):
+        if protocol >= 5:
+            return memoryview, (as_buffer(self.memory),)
+        return bytes if self.readonly else bytearray, (bytes(self.memory),)
 
 
 def unpickle(memory, dtype, shape, order, padded, *newer):

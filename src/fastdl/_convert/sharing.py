@@ -17,7 +17,6 @@ This module is loaded on first use, so that `import fastdl` does not import mult
 
 import errno
 import os
-import pickle
 import sys
 import time
 import weakref
@@ -27,6 +26,7 @@ from multiprocessing.reduction import ForkingPickler
 
 from fastdl._convert.asarray import asarray, sizes
 from fastdl._convert.pickling import COLUMN_MAJOR, compact, is_padded
+from fastdl._convert.pickling import reduce as reduce_bytes
 from fastdl._core import tensor as core
 from fastdl._core.device import CPU, Device
 from fastdl._core.dtype import DType
@@ -221,7 +221,7 @@ def reduce(tensor):
     """How the pickler of multiprocessing writes a Tensor."""
     found = find(tensor)
     if found is None:
-        return tensor.__reduce_ex__(pickle.DEFAULT_PROTOCOL)
+        return reduce_bytes(tensor, 0)  # whichever the pickler has
     segment, memory = found
     probe = os.dup(segment.fd)
     try:

@@ -87,12 +87,6 @@ static void release_object(void *owner)
     Py_DECREF((PyObject *)owner);
 }
 
-/* For an object whose memory the collector would give up: see fdl_object_behind. */
-static void release_exporter(void *owner)
-{
-    Py_DECREF((PyObject *)owner);
-}
-
 static void release_owner(fdl_block *block)
 {
     chain.nested++;
@@ -109,8 +103,7 @@ static void release_owner(fdl_block *block)
 static int drop_owner(fdl_block *block, int attached)
 {
     python_state state;
-    if (attached && (block->release == release_exporter || block->release == release_object) &&
-        Py_REFCNT(block->owner) > 1) {
+    if (attached && block->release == release_object && Py_REFCNT(block->owner) > 1) {
         /* One of several references: no code runs, nothing nests. (Without a GIL it may turn out to
          * be the last, and then only nests one deeper than it should.) */
         Py_DECREF((PyObject *)block->owner);
@@ -149,15 +142,10 @@ static void release_legacy(void *owner)
     managed->deleter(managed);
 }
 
-void fdl_unlock_buffer(Py_buffer *buffer)
-{
-    PyBuffer_Release(buffer);
-    PyMem_RawFree(buffer);
-}
-
 static void release_buffer(void *owner)
 {
-    fdl_unlock_buffer(owner);
+    PyBuffer_Release(owner);
+    PyMem_RawFree(owner);
 }
 
 static void own(fdl_block *block, void *owner, void (*release)(void *owner))
@@ -184,7 +172,8 @@ void fdl_own_object(fdl_block *block, PyObject *object)
 
 void fdl_own_exporter(fdl_block *block, PyObject *exporter)
 {
-    own(block, exporter, release_exporter);
+    own(block, exporter, release_object);
+    block->hidden = 1;
 }
 
 void fdl_own_buffer(fdl_block *block, Py_buffer *buffer)
@@ -262,7 +251,7 @@ void fdl_disown(fdl_block *block)
 
 PyObject *fdl_object_behind(const fdl_block *block)
 {
-    return block->release == release_object ? block->owner : NULL;
+    return block->release == release_object && !block->hidden ? block->owner : NULL;
 }
 
 void fdl_discard_versioned(DLManagedTensorVersioned *managed)
@@ -279,6 +268,15 @@ void fdl_discard_legacy(DLManagedTensor *managed)
     python_state state;
     if (managed->deleter != NULL && enter_python(&state, 1)) {
         managed->deleter(managed);
+        leave_python(&state);
+    }
+}
+
+void fdl_unlock_buffer(Py_buffer *buffer)
+{
+    python_state state;
+    if (enter_python(&state, 1)) {
+        release_buffer(buffer);
         leave_python(&state);
     }
 }

@@ -53,6 +53,7 @@ static fdl_description *init_block(fdl_block *block, int32_t ndim)
     block->spare = ndim <= SPARE_NDIM;
     block->driver_owned = 0;
     block->immutable = 0;
+    block->hidden = 0;
     block->drop = NULL;
     block->release = NULL;
     block->owner = NULL;

@@ -50,6 +50,7 @@ struct fdl_block {
     /* Nobody ever changes the memory, which is then read-only in every description. Set while the
      * block has one reference. */
     int immutable;
+    int hidden; /* the collector is not shown `owner`: see fdl_object_behind */
     /* Releases `owner`; called when the last reference is gone. `attached` says whether the calling
      * thread has a Python thread state. Returns 1, or 0 if it will do so later and then call
      * fdl_block_free. NULL: there is nothing to release. */
