@@ -353,6 +353,8 @@ def long_chain(depth):
         (Node(b"+w:0", 2, children=[Node(b"l", 0)]), 0),
         (Node(b"i", **TEN, dictionary=Node(b"l", 3)), 1),
         (Node(b"i", 2, dictionary=Node(b"l", 3, 0b101)), 1),
+        (Node(b"+s", 2, children=[Node(b"i", 2, dictionary=Node(b"l", **TEN))]), 1),
+        (Node(b"+s", 3, 0b101, children=[Node(b"i", 3, dictionary=Node(b"l", 2))]), 1),
         (Node(b"+r", 3, n_buffers=0, children=[Node(b"i", 2), Node(b"l", **TEN)]), 1),
         (long_chain(60), 1),
     ],
@@ -384,6 +386,12 @@ def damaged(**fields):
         Node(b"+l", 1, children=[Node(b"l", 2)]),
         Node(b"+us:0", 1, n_buffers=1, children=[Node(b"l", 1)]),
         Node(b"i", 2, dictionary=Node(b"u", 2)),
+        # Of these, the slots that are left may or may not refer to the null.
+        Node(b"+w:0", 5, children=[Node(b"l", 3, dictionary=Node(b"l", **TEN))]),
+        Node(b"+s", 3, 0b101, children=[Node(b"l", 3, dictionary=Node(b"l", **TEN))]),
+        Node(
+            b"+s", 3, 0b101, children=[Node(b"+r", 3, children=[Node(b"i", 2), Node(b"l", **TEN)])]
+        ),
         Node(b"+w:2", 2, children=[Node(b"l", 3)]),
         Node(b"+w:-1", 2, children=[Node(b"l", 3)]),
         Node(b"+w:9223372036854775807", 2, children=[Node(b"l", 3)]),

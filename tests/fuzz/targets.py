@@ -470,8 +470,9 @@ def tree(rng: random.Random, depth: int) -> structs.Node:
 
 
 def nulls(schema, array_, first=0, end=None) -> "int | None":
-    """How many values are null, slot by slot; None if that cannot be known."""
+    """How many values are null; None if that cannot be known."""
     end = array_.length if end is None else end
+    whole = (first, end) == (0, array_.length) and end > 0
     children = [
         [kind.from_address(ctypes.c_void_p.from_address(struct.children + 8 * i).value)
          for kind, struct in ((structs.Schema, schema), (structs.Array, array_))]
@@ -484,7 +485,7 @@ def nulls(schema, array_, first=0, end=None) -> "int | None":
     if schema.format == b"n":
         return end - first
     if schema.format == b"+r":
-        return nulls(*children[1]) if len(children) == 2 else None
+        return shared(nulls(*children[1]), whole) if len(children) == 2 else None
     bits = array_.buffers[0] if array_.null_count and array_.n_buffers else None
     slots = range(first + array_.offset, end + array_.offset)
     missing = [
@@ -495,7 +496,8 @@ def nulls(schema, array_, first=0, end=None) -> "int | None":
     if schema.dictionary:
         if array_.dictionary:
             inner = structs.Schema.from_address(schema.dictionary)
-            counts.append(nulls(inner, structs.Array.from_address(array_.dictionary)))
+            count = nulls(inner, structs.Array.from_address(array_.dictionary))
+            counts.append(shared(count, whole))
         else:
             counts.append(None)
     elif schema.format not in (*FORMATS, b"b"):
@@ -504,10 +506,17 @@ def nulls(schema, array_, first=0, end=None) -> "int | None":
             step = None
         if step is None and slots:
             return None
-        for i, is_missing in zip(slots, missing, strict=True):
-            ends = i * step, (i + (not is_missing)) * step
-            counts += [nulls(*child, *ends) for child in children]
+        start = slots.start
+        for end in [*(i for i, m in zip(slots, missing, strict=True) if m), slots.stop]:
+            if start < slots.stop:
+                counts += [nulls(*child, start * step, end * step) for child in children]
+            start = end + 1
     return None if None in counts else sum(counts)
+
+
+def shared(count, whole):
+    """Of a dictionary or of the values of runs, to which any number of slots may refer."""
+    return count if whole or count == 0 else None
 
 
 FUZZERS = {f.__name__: f for f in (descriptors, descriptions, arrow, views, cycles, interrupts)}

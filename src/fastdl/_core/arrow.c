@@ -297,11 +297,20 @@ static int64_t count_below(const struct ArrowSchema *schema, const struct ArrowA
     return UNKNOWN;
 }
 
-/* The same in all of a child or dictionary, whichever of its values are in use. */
+/* The same in all of an array. */
 static int64_t count_all(const struct ArrowSchema *schema, const struct ArrowArray *array,
                          int depth)
 {
     return array == NULL ? UNKNOWN : count_nulls(schema, array, 0, array->length, depth);
+}
+
+/* The same in a dictionary or in the values of runs, for a range of the array that refers to them.
+ * Any number of its slots may refer to a null, which counts once if the range is the `whole`. */
+static int64_t count_shared(const struct ArrowSchema *schema, const struct ArrowArray *array,
+                            int whole, int depth)
+{
+    int64_t count = count_all(schema, array, depth);
+    return whole || count == 0 ? count : UNKNOWN;
 }
 
 /* How many values are null in the slots of a range, counted from the array's offset. A list or
@@ -311,18 +320,21 @@ static int64_t count_nulls(const struct ArrowSchema *schema, const struct ArrowA
 {
     const unsigned char *bits;
     int64_t count = 0, stop;
+    int whole;
     if (!has_slots(schema, array, first, end) || depth-- == 0)
         return UNKNOWN;
     if (strcmp(schema->format, "n") == 0)
         return end - first;
+    whole = first == 0 && end == array->length && end > 0;
     if (strcmp(schema->format, "+r") == 0) /* runs: the second child has their values */
-        return array->n_children == 2 ? count_all(schema->children[1], array->children[1], depth)
-                                      : UNKNOWN;
+        return array->n_children == 2
+                   ? count_shared(schema->children[1], array->children[1], whole, depth)
+                   : UNKNOWN;
     first += array->offset;
     end += array->offset;
     if (schema->dictionary != NULL)
         return sum(invalid_slots(array, first, end),
-                   count_all(schema->dictionary, array->dictionary, depth));
+                   count_shared(schema->dictionary, array->dictionary, whole, depth));
     if (strcmp(schema->format, "b") == 0 || type_of_format(schema->format) != NULL)
         return invalid_slots(array, first, end);
     bits = validity(array);
