@@ -75,9 +75,9 @@ def borrow_torch() -> Subjects:
 
 
 def borrow_torch_held() -> Subjects:
-    """A tensor that torch's C++ side holds too, here as the base of a view. One that Python alone
-    holds costs torch 40 ns more: its table makes a C++ reference to it, and the first of those
-    takes, and the last gives back, a reference to the Python object, under the GIL."""
+    """A tensor that torch's C++ side holds too, here as the base of a view. One that only Python
+    holds costs torch more: its table makes a C++ reference to it, and the first of those acquires,
+    and the last releases, a reference to the Python object, under the GIL."""
     tensor = torch_tensor()
     keep.append(tensor[:])
     floor = in_c("the direct call", loops.borrow, table(tensor), tensor)

@@ -17,7 +17,8 @@ from benchmarks.native import loops
 
 GROUPS = (
     *("from_torch", "from_numpy", "export", "into_numpy"),
-    *("borrow_torch", "borrow_numpy", "borrow_tensor", "call_torch_3", "call_numpy_3"),
+    *("borrow_torch", "borrow_torch_held", "borrow_numpy", "borrow_tensor"),
+    *("call_torch_3", "call_numpy_3"),
     *("numpy", "copy", "empty", "item", "tolist"),
 )
 WARM_UP = 200
@@ -73,7 +74,7 @@ def main() -> int:
     for group in GROUPS:
         for name, subject in sorted(found):
             if name == group:
-                print(f"{group:12s} {subject:20s} {found[name, subject]:8.0f} instructions")
+                print(f"{group:17s} {subject:20s} {found[name, subject]:8.0f} instructions")
     return 0
 
 

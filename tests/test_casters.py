@@ -3,6 +3,7 @@ compiled for both."""
 
 import contextlib
 import gc
+import re
 import sys
 import tracemalloc
 import types
@@ -748,20 +749,32 @@ def test_results_on_the_memory_of_containers(casters, like):
         tensor = fastdl.from_dlpack(result)
         assert (tensor.tolist(), tensor.dtype, tensor.readonly) == ([7] * size, "int16", False)
         assert not size or tensor.data_ptr == where
-    where, result = casters.from_array(x)
+    where, result = casters.from_unique_ptr(x, 1, 3)
     tensor = fastdl.from_dlpack(result)
     assert (tensor.data_ptr, tensor.readonly) == (where, True)
-    assert tensor.tolist() == [0, 1.5, 0]
+    assert tensor.tolist() == [[0, 1.5, 0]]
+    where, result = casters.from_std_array(x)
+    tensor = fastdl.from_dlpack(result)
+    assert tensor.tolist() == [7, 8]
+    assert tensor.data_ptr != where  # the elements of a std::array move with it
 
 
 @pytest.mark.parametrize(
-    "shape", [(2, 2), (2, 4), (0, 3), (-2, -3), (2**62, 8), (2**63 - 1, 2**63 - 1)]
+    "shape", [(2, 2), (2, 4), (0, 3), (-2, -3), (0, -1), (2**62, 8), (2**63 - 1, 2**63 - 1)]
 )
 def test_shapes_that_containers_do_not_have(casters, shape):
-    with pytest.raises(ValueError, match="as many elements as the memory has, 6, got another"):
+    message = rf"^make_owned: expected a shape of 6 elements, got {re.escape(str(shape))}$"
+    with pytest.raises(ValueError, match=message):
         casters.from_container(np.zeros(1, np.float32), *shape)
     gc.collect()
     assert casters.containers() == 0
+
+
+@pytest.mark.parametrize("shape", [(0, -1), (-1, 0), (2**62, 8)])
+def test_shapes_that_no_memory_has(casters, shape):
+    message = rf"^make_owned: expected a shape of at most {2**60 - 1} elements, got "
+    with pytest.raises(ValueError, match=message + re.escape(str(shape))):
+        casters.from_unique_ptr(np.zeros(1, np.float32), *shape)
 
 
 def test_results_that_are_not_returned(casters):

@@ -52,6 +52,13 @@ CODE = {
     **{what: f'm.def("f", []({argument}) {{}});' for what, argument in BY_LIBRARY.items()},
     "cast": "(void)lib::cast<tensor<>>(lib::object());",
 }
+# What fastdl::make_owned does not take, and the compiler's reason.
+SPAN = "struct Span { int *first; int *data() const; std::size_t size() const; };"
+NOT_OWNED = {
+    "a const vector": ("", "const std::vector<int>", "moves the container: a const one"),
+    "a view": (SPAN, "Span", "takes a container that owns its elements"),
+    "a string view": ("", "std::basic_string_view<int>", "takes a container that owns"),
+}
 KEEP = "a fastdl::tensor is valid during the call that it is an argument of"
 INCLUDES = {
     "nanobind": [f"stl/{name}.h" for name in ("array", "list", "map", "pair", "string", "tuple")]
@@ -61,7 +68,7 @@ INCLUDES = {
 
 
 def in_a_file(code):
-    includes = "Python.h", "functional", "vector", "fastdl/tensor.h"
+    includes = "Python.h", "functional", "string_view", "vector", "fastdl/tensor.h"
     lines = "".join(f"#include <{name}>\n" for name in includes)
     return f"{lines}using namespace fastdl;\nnamespace {{ {code} }}\n"
 
@@ -71,6 +78,14 @@ def test_refused_by_the_compiler(tmp_path, what):
     code = REFUSED.get(what, "void f(tensor<float, ndim<1>> x) { x(0) = 1; }")
     said = refusal(tmp_path, in_a_file(code))
     assert said is None if what == "nothing" else "error: " in said
+
+
+@pytest.mark.parametrize("what", NOT_OWNED)
+def test_make_owned_takes_what_it_can_move_and_keep(tmp_path, what):
+    before, container, reason = NOT_OWNED[what]
+    code = f"auto f({container} c, tensor<> x) {{ return make_owned(std::move(c), {{1}}, x); }}"
+    said = refusal(tmp_path, in_a_file(before + code))
+    assert f"fastdl::make_owned {reason}" in said
 
 
 def test_a_compiler_without_exceptions_is_told_to_have_them(tmp_path):

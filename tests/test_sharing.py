@@ -618,9 +618,9 @@ linux = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="needs memfd_
         (lambda: os.open("/dev/zero", os.O_RDWR), "expected a file of 48 bytes"),
         (lambda: os.pipe()[0], "expected a file of 48 bytes"),
         (lambda: os.open("/", os.O_RDONLY), "expected a file of 48 bytes"),
-        (lambda: 10**6, "could not be had"),
-        (lambda: -1, "could not be had"),
-        (lambda: "a", "could not be had"),
+        (lambda: 10**6, "is not available"),
+        (lambda: -1, "is not available"),
+        (lambda: "a", "is not available"),
     ],
     ids=["smaller", "larger", "not sealed", "device", "pipe", "folder", "closed", "none", "text"],
 )

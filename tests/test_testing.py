@@ -231,7 +231,7 @@ def test_a_check_that_sees_nothing_is_told(monkeypatch, capsys):
     """The command names the survivors: here, a mutant without a mistake."""
     monkeypatch.setattr(mutants, "mistakes", dict)
     assert main(["mutants", "producer.shape"]) == 1
-    assert "not seen:\n  producer.shape" in capsys.readouterr().out
+    assert "not detected:\n  producer.shape" in capsys.readouterr().out
 
 
 # ---- what else the command line does --------------------------------------------------------

@@ -6,3 +6,5 @@
 `copies.c` counts the bytes of large calls in all processes; peaks are sampled from PSS, which
 counts memory that several processes share once. Neither is measured together with a time.
 """
+
+LARGE = 1 << 26  # the bytes of a payload whose peak and time are measured

@@ -869,7 +869,8 @@ static inline int fastdl_import(void);
 
 /* Fills *view with the tensor of `obj`, for the duration of a C call. Nothing is owned: the view is
  * valid until `obj` is released or mutated, and only as long as no Python code runs that could do
- * so. Keep `obj` alive yourself (arguments of your function are).
+ * so. Keep `obj` alive yourself (arguments of your function are). The `__torch_function__` of a
+ * subclass of torch.Tensor may run during this call, and must not mutate the tensor either.
  *
  * Nothing is synchronised: on a device, work on the tensor belongs on the stream that
  * fastdl_work_stream gives. Objects that have only `__dlpack__` are asked to be ready on the

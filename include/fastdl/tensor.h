@@ -118,6 +118,7 @@
 
 #include "fastdl.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -1195,27 +1196,41 @@ template <typename Owner> struct held : DLManagedTensorVersioned {
     }
 };
 
-[[noreturn]] inline void refuse_shape(std::size_t size)
+/* Whether a moved container takes its elements along. A view, such as std::span, leaves them
+ * behind: it has nothing to destroy. A std::array has neither, but its elements are inside. */
+template <typename Container>
+inline constexpr bool owns_elements_v = !std::is_trivially_destructible_v<Container>;
+template <typename T, std::size_t Size>
+inline constexpr bool owns_elements_v<std::array<T, Size>> = true;
+
+/* Throws ValueError; `bound` is "" for exactly `size` elements, or "at most ". */
+[[noreturn]] inline void refuse_shape(std::initializer_list<int64_t> shape, const char *bound,
+                                      std::size_t size)
 {
-    PyErr_Format(PyExc_ValueError,
-                 "expected a shape of as many elements as the memory has, %zu, got another", size);
+    PyObject *given = PyTuple_New(Py_ssize_t(shape.size()));
+    Py_ssize_t i = 0;
+    for (auto dim = shape.begin(); given != nullptr && dim != shape.end(); dim++)
+        PyTuple_SetItem(given, i++, PyLong_FromLongLong(*dim));
+    if (!PyErr_Occurred())
+        PyErr_Format(PyExc_ValueError, "make_owned: expected a shape of %s%zu elements, got %R",
+                     bound, size, given);
+    Py_XDECREF(given);
     throw_pending();
 }
 
 /* The number of elements of a shape: at most `most`, or an exception. */
-inline std::size_t size_of(std::initializer_list<int64_t> shape, std::size_t most)
+inline std::size_t size_of(std::initializer_list<int64_t> shape, const char *bound,
+                           std::size_t most)
 {
     std::size_t size = 1;
-    if (shape.size() > FASTDL_MAX_NDIM)
-        refuse_shape(most);
-    for (int64_t dim : shape)
-        if (dim == 0)
-            return 0;
+    bool bad = shape.size() > FASTDL_MAX_NDIM, empty = false;
     for (int64_t dim : shape) {
-        if (dim < 0)
-            refuse_shape(most);
-        if (std::size_t(dim) > most / size)
-            refuse_shape(most);
+        bad = bad || dim < 0;
+        empty = empty || dim == 0;
+    }
+    for (int64_t dim : shape) {
+        if (bad || (!empty && std::size_t(dim) > most / size))
+            refuse_shape(shape, bound, most);
         size *= std::size_t(dim);
     }
     return size;
@@ -1227,45 +1242,46 @@ owned<T> hold(Owner &&from, Data data_of, std::initializer_list<int64_t> shape,
               const reader<Cs...> &like)
 {
     auto *made = new held<Owner>(std::move(from));
-    int64_t step = 1;
-    int32_t i = int32_t(shape.size());
+    int64_t *strides = made->room;
+    for (int64_t dim : shape)
+        *strides++ = dim;
     made->version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
     made->manager_ctx = made;
     made->deleter = held<Owner>::drop;
     made->flags = std::is_const_v<T> ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
     made->dl_tensor.data = const_cast<std::remove_const_t<T> *>(data_of(made->owner));
     made->dl_tensor.device = {kDLCPU, 0};
-    made->dl_tensor.ndim = i;
+    made->dl_tensor.ndim = int32_t(shape.size());
     made->dl_tensor.dtype = dtype_from(dtype_of<std::remove_const_t<T>>::value);
     made->dl_tensor.shape = made->room;
-    made->dl_tensor.strides = made->room + i;
-    bool empty = false; /* then sizes may be any, and strides mean nothing */
-    for (int64_t dim : shape)
-        empty = empty || dim == 0;
-    for (const int64_t *dim = shape.end(); i-- > 0; step *= empty ? 1 : *dim) {
-        made->room[i] = *--dim;
-        made->room[std::ptrdiff_t(shape.size()) + i] = step;
-    }
+    made->dl_tensor.strides = strides;
+    fastdl_compact_strides(made->dl_tensor.ndim, made->room, strides);
     return owned<T>(made, like.python_type()); /* which has it from now on, also if it throws */
 }
 } // namespace detail
 
-/* A result that uses the memory of a container, without copying elements. The container is moved
- * into the result and destroyed with it, on any thread and without the GIL. It is a std::vector, or
- * any contiguous container with data() and size() in elements, passed as an rvalue; it may be moved
- * from even if this throws. std::vector<bool> has no such memory and does not compile. The result
- * is row-major, in host memory, and of the given shape, which must have as many elements as the
- * container (ValueError). It is returned as an object of the type of `like`, like any owned. Throws
- * std::bad_alloc, and what fastdl::owned throws. */
+/* A result in the memory of a container, which is moved into the result and destroyed with it, on
+ * any thread and without the GIL. No element is copied, except those that lie in the container
+ * itself, as in a std::array. The container is a std::vector, or any contiguous container with
+ * data() and size() in elements, passed as an rvalue; it may be moved from even if this throws.
+ * std::vector<bool> has no such memory and does not compile. The result is row-major, in host
+ * memory, and of the given shape, which must have as many elements as the container (ValueError).
+ * It is returned as an object of the type of `like`, like any owned. Throws std::bad_alloc, and
+ * what fastdl::owned throws. */
 template <typename Container, typename... Cs,
           typename = std::enable_if_t<!std::is_lvalue_reference_v<Container>>,
           typename T = std::remove_pointer_t<decltype(std::declval<Container &>().data())>>
 owned<T> make_owned(Container &&container, std::initializer_list<int64_t> shape,
                     const detail::reader<Cs...> &like)
 {
+    static_assert(!std::is_const_v<Container>,
+                  "fastdl::make_owned moves the container: a const one would be copied");
+    static_assert(detail::owns_elements_v<Container>,
+                  "fastdl::make_owned takes a container that owns its elements: memory that a view "
+                  "refers to may be freed before the result");
     const std::size_t size = std::size_t(container.size());
-    if (detail::size_of(shape, size) != size)
-        detail::refuse_shape(size);
+    if (detail::size_of(shape, "", size) != size)
+        detail::refuse_shape(shape, "", size);
     return detail::hold<T>(
         std::move(container), [](Container &held) { return held.data(); }, shape, like);
 }
@@ -1277,7 +1293,7 @@ template <typename T, typename Deleter, typename... Cs>
 owned<T> make_owned(std::unique_ptr<T[], Deleter> &&array, std::initializer_list<int64_t> shape,
                     const detail::reader<Cs...> &like)
 {
-    (void)detail::size_of(shape, std::size_t(INT64_MAX) / sizeof(T));
+    (void)detail::size_of(shape, "at most ", std::size_t(INT64_MAX) / sizeof(T));
     return detail::hold<T>(
         std::move(array), [](std::unique_ptr<T[], Deleter> &held) { return held.get(); }, shape,
         like);

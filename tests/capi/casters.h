@@ -3,6 +3,7 @@
  * The functions of tests/test_casters.py, the same for both binding libraries. The file that
  * includes this has `lib` as the name of the library's namespace, and MODULE.
  */
+#include <array>
 #include <complex>
 #include <cstring>
 #include <stdexcept>
@@ -269,12 +270,19 @@ static auto from_vector(const fd::tensor<const float> &x, int64_t size)
     return at(values.empty() ? data : nullptr, std::move(result)); /* it was moved from */
 }
 
-static auto from_array(const fd::tensor<const float> &x)
+static auto from_unique_ptr(const fd::tensor<const float> &x, int64_t rows, int64_t columns)
 {
     auto values = std::make_unique<double[]>(3);
     values[1] = 1.5;
     const void *data = values.get();
-    return at(data, fd::make_owned(std::unique_ptr<const double[]>(std::move(values)), {3}, x));
+    std::unique_ptr<const double[]> moved = std::move(values);
+    return at(data, fd::make_owned(std::move(moved), {rows, columns}, x));
+}
+
+static auto from_std_array(const fd::tensor<const float> &x)
+{
+    std::array<int64_t, 2> values{7, 8};
+    return at(values.data(), fd::make_owned(std::move(values), {2}, x));
 }
 
 static void drop_result(const fd::tensor<const float> &x, bool loudly)
@@ -514,7 +522,8 @@ static void define_copied(lib::module_ &m)
     m.def("seen_with_write", &seen_with<fd::writable>);
     m.def("from_container", &from_container);
     m.def("from_vector", &from_vector);
-    m.def("from_array", &from_array);
+    m.def("from_unique_ptr", &from_unique_ptr);
+    m.def("from_std_array", &from_std_array);
     m.def("containers", [] { return Counted::alive; });
     m.def("two_results", [](const fd::tensor<const float> &x) {
         return std::pair(x.empty_like(), fd::empty<int32_t>({2}, x));

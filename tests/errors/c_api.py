@@ -395,9 +395,9 @@ GROUP = Group(
             MODULE,
         ),
         Row(
-            "tests/test_casters.py: as many elements as the memory has, 6, got another",
+            "tests/test_casters.py: expected a shape of 6 elements",
             ValueError,
-            "expected a shape of as many elements as the memory has, 6, got another",
+            "make_owned: expected a shape of 6 elements, got (2, 2)",
             MODULE,
         ),
         Row(

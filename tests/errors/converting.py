@@ -434,7 +434,7 @@ GROUP = Group(
         Row(
             "tests/test_sharing.py: multiprocessing.shared_memory",
             BufferError,
-            "fastdl shares no memory on Windows: use multiprocessing.shared_memory, and "
+            "shared memory is not supported on Windows: use multiprocessing.shared_memory, and "
             "fastdl.asarray(memory.buf)",
             "Such memory has a name, and stays until `unlink()`.",
         ),

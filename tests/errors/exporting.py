@@ -54,9 +54,8 @@ GROUP = Group(
         Row(
             lambda: export(tensor=fastdl.empty(8, "int4"), max_version=(1, 0)),
             BufferError,
-            "an int4 tensor of shape (8,) on cpu:0 has packed elements, which DLPack describes "
-            "since version 1.1, and the consumer asked for (1, 0): give it the bytes, "
-            "fastdl.encode(x)[1]",
+            "an int4 tensor of shape (8,) on cpu:0 has packed elements, which need DLPack 1.1 "
+            "or newer, and the consumer asked for (1, 0): pass it the bytes, fastdl.encode(x)[1]",
             "mpi4py, for instance, takes each element for a byte, past the end of the memory.",
         ),
         Row(

@@ -74,8 +74,8 @@ REASONS: list[tuple[str, list[str]]] = [
         [
             "it was sent by fastdl …, and this is fastdl …, which does not know that form: use one "
             "release in all processes",
-            "its memory could not be had (…: …): a handle is received once, while its sender runs, "
-            "by a process of the same multiprocessing tree, with a free descriptor",
+            "its memory is not available (…: …): a handle can be received once, while its sender "
+            "runs, by a process of the same multiprocessing tree that has a free file descriptor",
             "expected a file of … bytes, got one of mode … and … bytes",
             "expected a file that is sealed against shrinking and growing",
             "module 'fastdl' has no attribute …",

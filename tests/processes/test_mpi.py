@@ -32,7 +32,7 @@ def test_between_two_ranks(what):
 
 
 def test_reductions_of_narrow_floats_add_bit_patterns():
-    """mpi4py has no type for them: docs/hazards.md. In whatever way the result is not 3."""
+    """mpi4py has no type for them: docs/upstream.md. Whatever the result is, it is not 3."""
     found = ranks("reductions")
     assert found.count("done") == 2 and "float32:3.0" in found
     assert "bfloat16:3.0" not in found and "torch:3.0" not in found

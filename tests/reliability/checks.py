@@ -379,8 +379,8 @@ CHECKS = {
     check.function.__name__: check
     for check in (
         Check(deleters, (*HOLDERS, *OWNERS), THREADS * 10**6, "deleters on eight native threads"),
-        Check(races, (*TAKERS,), 10**6, "capsules that four threads want, each got by one"),
-        Check(exits, (*EXITS,), 125, "interpreters that end"),
+        Check(races, (*TAKERS,), 10**6, "capsules that four threads consume at once"),
+        Check(exits, (*EXITS,), 125, "interpreters that exit"),
         Check(forks, ("no threads", "busy threads"), 500, "forks"),
         Check(memory, (*OPERATIONS,), 1, "allocations that fail, in each operation"),
         Check(acts, (*ACTS,), 10**5, "deleters that misbehave"),

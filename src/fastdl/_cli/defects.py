@@ -60,8 +60,8 @@ DEFECTS = (
         "jax",
         "A capsule without a deleter is an error",
         "0.10.2",
-        "DLPack allows a deleter that is NULL, where nothing has to be freed. fastdl takes such "
-        "capsules, and its own have a deleter.",
+        "DLPack allows a NULL deleter, if nothing has to be freed. fastdl accepts such capsules; "
+        "its own always have a deleter.",
     ),
     Defect(
         "tensorflow",
@@ -73,21 +73,21 @@ DEFECTS = (
         "tensorflow",
         "Immutable tensors are exported as writable",
         "2.21.0",
-        "Whoever imports such a capsule may write. fastdl knows the type, and marks its "
+        "A consumer of such a capsule may write to it. fastdl knows the type, and marks its "
         "tensors as read-only.",
     ),
     Defect(
         "tensorflow",
         "A capsule that is refused for its device is freed twice",
         "2.21.0",
-        "Its own refusal comes before the check of the capsule. Give TensorFlow data on a "
-        "device that it has, or convert it to the host first: `convert(x, tf.Tensor)`.",
+        "fastdl cannot prevent it. Pass TensorFlow data on a device that it supports, or a copy "
+        "on the host: `convert(x, tf.Tensor, device='cpu')`.",
     ),
     Defect(
         "paddle",
         "Negative strides read other memory",
         "3.3.1",
-        "The second row comes from behind the array. `convert` copies such data.",
+        "The second row is read from memory behind the array. `convert` copies such data.",
     ),
     Defect(
         "paddle",
@@ -109,19 +109,19 @@ DEFECTS = (
     ),
     Defect(
         "paddle",
-        "The device has no number",
+        "The device ID is None",
         "3.3.1",
-        "fastdl does not need the number, and takes it from the capsule.",
+        "fastdl reads it from the capsule, where it is right.",
     ),
     Defect(
         "paddle",
-        "The table says nothing about the host's stream",
+        "The table does not set the stream of the host",
         "3.3.1",
         "fastdl does not ask for the stream of host memory.",
     ),
     Defect(
         "cuda",
-        "A version that nobody knows is read",
+        "A capsule of an unknown major version is read",
         "1.2.2",
         "Another major version may have another layout. fastdl refuses it, and exports version 1.",
     ),
@@ -129,7 +129,7 @@ DEFECTS = (
         "mxnet",
         "Booleans are exported as integers of one bit",
         "1.9.1",
-        "`asarray` and `convert` refuse them. A capsule is taken at its word.",
+        "`asarray` and `convert` refuse them. `from_dlpack` cannot detect it in a bare capsule.",
     ),
     Defect(
         "dpnp",
@@ -141,7 +141,7 @@ DEFECTS = (
         "dpnp",
         "A capsule without a deleter ends the process",
         "0.20.0",
-        "DLPack allows a deleter that is NULL. What fastdl exports has one.",
+        "DLPack allows a NULL deleter. fastdl always sets one.",
     ),
     Defect(
         "tvm",
@@ -155,8 +155,8 @@ DEFECTS = (
         "float4 is packed in the other order",
         "0.27.0",
         "In DLPack the first element is in the low bits, so whoever imports the capsule sees the "
-        "two elements of each byte exchanged. `asarray` and `convert` read such tensors through "
-        "TVM's `numpy()`, and `convert` makes none. `from_dlpack` trusts the capsule.",
+        "two elements of each byte swapped. `asarray` and `convert` read such tensors through "
+        "TVM's `numpy()`, and `convert` does not make any. `from_dlpack` trusts the capsule.",
     ),
     Defect(
         "tvm_ffi",
@@ -180,7 +180,7 @@ DEFECTS = (
         "onnxruntime",
         "Booleans are exported as uint8",
         "1.31.1",
-        "`convert` gives bool, and tells ONNX Runtime that the bytes are bool.",
+        "`convert` preserves bool in both directions.",
         fixed="1.32",
     ),
     Defect(
@@ -193,7 +193,7 @@ DEFECTS = (
         "onnxruntime",
         "A capsule without a deleter ends the process",
         "1.31.1",
-        "DLPack allows a deleter that is NULL. What fastdl exports has one.",
+        "DLPack allows a NULL deleter. fastdl always sets one.",
     ),
     Defect(
         "warp",
@@ -235,11 +235,11 @@ DEFECTS = (
         "mlx",
         "The exception of a producer is lost",
         "0.32.4",
-        "`convert(x, mx.array)` imports first, so that the producer's exception reaches you.",
+        "`convert(x, mx.array)` calls the producer itself, so its exception reaches you.",
     ),
     Defect(
         "mpi4py",
-        "Fortran order is sent as it lies in memory",
+        "A Fortran-ordered array is sent in memory order",
         "4.1.2",
         "A `fastdl.Tensor` is sent the same way.",
     ),

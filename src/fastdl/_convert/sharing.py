@@ -168,7 +168,7 @@ def _new_file(size):
     otherwise a process could be killed by reading memory that another one has truncated."""
     if sys.platform == "win32":
         raise BufferError(
-            "fastdl shares no memory on Windows: use multiprocessing.shared_memory, and "
+            "shared memory is not supported on Windows: use multiprocessing.shared_memory, and "
             "fastdl.asarray(memory.buf)"
         )
     fd = _anonymous_file()
@@ -261,9 +261,9 @@ receive.__module__, receive.__qualname__ = "fastdl", "_receive"
 
 def _reason(error):
     return (
-        f"its memory could not be had ({type_name(error)}: {error}): a handle is received once, "
-        f"while its sender runs, by a process of the same multiprocessing tree, with a free "
-        f"descriptor"
+        f"its memory is not available ({type_name(error)}: {error}): a handle can be received "
+        f"once, while its sender runs, by a process of the same multiprocessing tree that has a "
+        f"free file descriptor"
     )
 
 

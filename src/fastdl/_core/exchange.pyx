@@ -16,17 +16,17 @@ from libc.stdint cimport int32_t, uint32_t, uintptr_t
 
 from fastdl._core.native cimport (
     DLManagedTensorVersioned, DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync,
-    FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, fastdl_borrower, fastdl_check_memory_, fastdl_check_values_,
-    fastdl_describe_type, fastdl_discover, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR,
-    fastdl_every_difference, fastdl_find_device, fastdl_is_as_announced_, fastdl_is_tensor_type,
+    every_difference, FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, fastdl_borrower, fastdl_check_memory_,
+    fastdl_check_values_, fastdl_describe_type, fastdl_discover, FASTDL_DLPACK_MAJOR,
+    FASTDL_DLPACK_MINOR, fastdl_find_device, fastdl_is_as_announced_, fastdl_is_tensor_type,
     fastdl_keyword_fact, fastdl_keywords, fastdl_mro_, fastdl_of_type_, fastdl_peer_fact,
     fastdl_peer_of_, fastdl_raise_no_tensor, fastdl_record, fastdl_refused_keyword,
-    fastdl_request_capsule_, FASTDL_RUNTIME, fastdl_runtime, fastdl_signature_rules,
-    FASTDL_TYPE_ASK_VALUES, FASTDL_TYPE_BUFFER, FASTDL_TYPE_CHECKED, FASTDL_TYPE_HAS_DLPACK,
-    FASTDL_TYPE_KEEP, FASTDL_TYPE_NATIVE, FASTDL_TYPE_NO_STREAM, FASTDL_TYPE_PROTOCOL,
-    FASTDL_TYPE_SOUND, FASTDL_TYPE_STREAM_NONE_SYNCS, FASTDL_TYPE_UNORDERED, fastdl_usable_table,
-    fdl_acquire, fdl_ask_quickly, fdl_copy_compact, fdl_keep_also, fdl_make_signer, fdl_means_host,
-    fdl_order, fdl_special, FDL_TAG_OFFSET, fdl_tensor_borrow, fdl_type_find, fdl_types,
+    fastdl_request_capsule_, FASTDL_RUNTIME, fastdl_runtime, FASTDL_TYPE_ASK_VALUES,
+    FASTDL_TYPE_BUFFER, FASTDL_TYPE_CHECKED, FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_KEEP,
+    FASTDL_TYPE_NATIVE, FASTDL_TYPE_NO_STREAM, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_SOUND,
+    FASTDL_TYPE_STREAM_NONE_SYNCS, FASTDL_TYPE_UNORDERED, fastdl_usable_table, fdl_acquire,
+    fdl_ask_quickly, fdl_copy_compact, fdl_keep_also, fdl_make_signer, fdl_means_host, fdl_order,
+    fdl_special, FDL_TAG_OFFSET, fdl_tensor_borrow, fdl_type_find, fdl_types, signature_rules,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object, take_capsule, tensor_table
 from fastdl._core.errors import name_of, type_name
@@ -500,10 +500,10 @@ True
 def make_signer(bint dtype, bint device, bint readonly, int sizes, int strides, uint32_t alignment,
                 str layout not None):
     """The function that fastdl.signer returns."""
-    cdef fastdl_signature_rules rules
+    cdef signature_rules rules
     rules.dtype, rules.device, rules.read_only = dtype, device, readonly
     rules.sizes, rules.strides, rules.alignment = sizes, strides, alignment
     return fdl_make_signer(&rules, layout, signature_doc, discover)
 
 
-signature = fdl_make_signer(&fastdl_every_difference, "pNS", signature_doc, discover)
+signature = fdl_make_signer(&every_difference, "pNS", signature_doc, discover)

@@ -28,10 +28,10 @@ PyObject *fastdl_mro_(PyTypeObject *type);
 PyObject *fastdl_class_item_(PyObject *attributes, const char *name);
 PyObject *fastdl_of_type_(PyTypeObject *type, const char *name);
 
-/* The cache of types, which the public header describes, for this process. */
 /* Where a type has its version tag, in bytes from its start. */
 #define FDL_TAG_OFFSET offsetof(PyTypeObject, tp_version_tag)
 
+/* The cache of types, which the public header describes, for this process. */
 extern fastdl_cache fdl_types;
 
 /* The record of `type`, or NULL. Needs no thread state. */

@@ -8,7 +8,8 @@ from fastdl cimport (
     DLDataType, DLDataTypeCode, DLDevice, DLDeviceType, DLManagedTensorVersioned,
     DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
     DLPACK_FLAG_BITMASK_READ_ONLY, DLPackExchangeAPI, DLPackExchangeAPIHeader, DLPackVersion,
-    DLTensor, kDLBool, kDLComplex, kDLCPU, kDLFloat, kDLInt, kDLUInt,
+    DLTensor, every_difference, kDLBool, kDLComplex, kDLCPU, kDLFloat, kDLInt, kDLUInt,
+    signature_rules,
 )
 
 
@@ -177,18 +178,8 @@ cdef extern from "_core/interface.h":
     tuple fastdl_mro_(PyTypeObject *type)
     object fastdl_of_type_(PyTypeObject *type, const char *name)
 
-    ctypedef struct fastdl_signature_rules:
-        uint8_t dtype
-        uint8_t device
-        uint8_t read_only
-        uint8_t sizes
-        uint8_t strides
-        uint32_t alignment
-
-    const fastdl_signature_rules fastdl_every_difference
-
     object fdl_make_signer(
-        const fastdl_signature_rules *rules, object layout, object doc,
+        const signature_rules *rules, object layout, object doc,
         const fastdl_record *(*discover)(PyTypeObject *) except NULL)
 
 

@@ -6,11 +6,13 @@
 
 #ifdef _WIN32
 
+#include <io.h>
+
 fdl_description *fdl_mapping_new(int fd, int64_t nbytes)
 {
-    (void)fd;
     (void)nbytes;
-    errno = ENOSYS; /* Windows hands no descriptors from process to process */
+    _close(fd);
+    errno = ENOSYS; /* Windows cannot pass a descriptor to another process */
     return NULL;
 }
 

@@ -16,8 +16,8 @@ def export(tensor, stream, max_version, dl_device, copy, version):
     versioned = wants_versioned(max_version, version)
     if core.is_packed(tensor) and not knows_packed(max_version, version):
         raise BufferError(
-            f"{core.describe(tensor)} has packed elements, which DLPack describes since version "
-            f"1.1, and the consumer asked for {max_version or version}: give it the bytes, "
+            f"{core.describe(tensor)} has packed elements, which need DLPack 1.1 or newer, and "
+            f"the consumer asked for {max_version or version}: pass it the bytes, "
             f"fastdl.encode(x)[1]"
         )
     if copy is not None and not isinstance(copy, bool):

@@ -30,7 +30,7 @@ def main(arguments: "list[str] | None" = None) -> int:
         "adapters",
         nargs="+",
         metavar="library",
-        help="an adapter of the kit, or a module or module:object of yours",
+        help="an included adapter, or your own: a module, or module:object",
     )
     add_selection(run)
     run.add_argument(
@@ -41,7 +41,7 @@ def main(arguments: "list[str] | None" = None) -> int:
     )
     run.set_defaults(run=run_libraries)
 
-    board = commands.add_parser("scoreboard", help="run the checks of all libraries that there are")
+    board = commands.add_parser("scoreboard", help="run the checks of all included libraries")
     board.add_argument("adapters", nargs="*", metavar="library", help="only these")
     board.add_argument("--output", type=Path, help="a file of JSON, which the documentation shows")
     add_selection(board)
@@ -160,9 +160,9 @@ def check_checks(chosen: argparse.Namespace) -> int:
     names = runner.chosen(chosen.check)
     killed, survivors, red = mutants.run(names, Progress("mutants"))
     print(file=sys.stderr)
-    print(f"{len(killed)} of {len(names)} mutants are seen")
+    print(f"{len(killed)} of {len(names)} mutants are detected")
     if survivors:
-        print("not seen:", *survivors, sep="\n  ")
+        print("not detected:", *survivors, sep="\n  ")
     if red:
         print("failing on the reference library:", *red, sep="\n  ")
     return int(bool(red) or len(killed) < 0.95 * len(names))

@@ -50,8 +50,8 @@ def inspect_capsule(capsule: Any) -> Inspection:
         )
     if name not in TENSORS:
         raise ValueError(
-            f"expected a capsule with the name 'dltensor' or 'dltensor_versioned', not {name!r}: "
-            "it holds something else than a tensor of DLPack"
+            f"expected a capsule named 'dltensor' or 'dltensor_versioned', not {name!r}: "
+            "it does not hold a DLPack tensor"
         )
     managed = structs.managed_at(structs.address_in(capsule), name == TENSORS[1])
     found = {"name": name, **structs.fields(managed)}

@@ -24,7 +24,7 @@ from fastdl._testing.suite import Library, flat, load, noise, told
 SHARED, COPIED, REFUSED, WRONG, DIES = "shared", "copied", "refused", "wrong", "dies"
 LEGEND = {
     SHARED: "the address stays, and a write is seen where the producer can write",
-    COPIED: "the values arrive in other memory, or in memory whose address is not told",
+    COPIED: "the values arrive in other memory, or the consumer does not tell its address",
     REFUSED: "an exception",
     WRONG: "other values, or memory that is freed early",
     DIES: "the process ends, or hangs",

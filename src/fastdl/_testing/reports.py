@@ -78,7 +78,7 @@ def write(made: list[Report], path: Path) -> None:
     it is another."""
     render = {".json": as_json, ".md": as_markdown, ".html": as_html}.get(path.suffix)
     if render is None:
-        raise ValueError(f"expected a file named .html, .json or .md for the report, not {path}")
+        raise ValueError(f"expected a report that ends in .html, .json or .md, not {path}")
     path.write_text(render(made), "utf-8")
 
 
