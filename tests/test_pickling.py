@@ -405,6 +405,7 @@ def add_one(tensor):
     return tensor
 
 
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # threads that others left
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_large_tensors_between_processes(method):
     """Of a pool, an executor and a queue."""
@@ -412,10 +413,12 @@ def test_large_tensors_between_processes(method):
         pytest.skip(f"{method} is not there")
     ctx = multiprocessing.get_context(method)
     tensor = fastdl.from_dlpack(np.arange(1 << 18, dtype="float64"))
+    with ctx.Pool(1) as pool:
+        found = [pool.apply(add_one, [tensor])]
+    with ProcessPoolExecutor(1, mp_context=ctx) as executor:
+        found.append(executor.submit(add_one, tensor).result())
     queue = ctx.Queue()
     queue.put(tensor)
-    with ctx.Pool(1) as pool, ProcessPoolExecutor(1, mp_context=ctx) as executor:
-        found = [pool.apply(add_one, [tensor]), executor.submit(add_one, tensor).result()]
     for received, more in zip([*found, queue.get(timeout=60)], (1, 1, 0), strict=True):
         assert not received.readonly
         assert (received.numpy() == np.arange(1 << 18) + more).all()
