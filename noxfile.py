@@ -228,6 +228,13 @@ def processes(session: nox.Session) -> None:
     session.run("pytest", SLOWEST, *existing("tests/processes"), *session.posargs, env=env)
 
 
+@nox.session
+def ucx(session: nox.Session) -> None:
+    """Tensors over UCX, on loopback, without a GPU. No part of CI: installs 350 MB."""
+    session.install(package("test"), "ucxx-cu12==0.52.0")
+    session.run("pytest", *existing("tests/processes/ucx.py"), *session.posargs)
+
+
 MATRIX = Path("tests/interop/matrix")
 
 

@@ -7,6 +7,7 @@ import multiprocessing
 import pickle
 import tracemalloc
 import weakref
+from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.reduction import ForkingPickler
 
 import ml_dtypes
@@ -14,9 +15,11 @@ import numpy as np
 import pytest
 
 import fastdl
+from fastdl._convert import pickling
 from fastdl._core import tensor as core
 from fastdl._native import dtype_facts
 from tests.support.ctypes_dlpack import SUBBYTE_PADDED, capsule_of
+from tests.support.isolate import run_isolated
 from tests.support.memory import filled
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
@@ -294,23 +297,133 @@ def test_the_pickler_of_multiprocessing_takes_buffers_out_of_band():
     assert pickle.loads(file.getvalue(), buffers=buffers).data_ptr == tensor.data_ptr
 
 
+def through_multiprocessing(x, protocol=4):
+    """What its pickler writes, read."""
+    file = io.BytesIO()
+    ForkingPickler(file, protocol).dump(x)
+    return pickle.loads(file.getbuffer())
+
+
 @pytest.mark.parametrize("readonly", [False, True])
 def test_memory_that_pickling_needs_below_protocol_5(readonly):
-    """As pools and queues do it. Two payloads to write, the bytes and the pickle, as for an
-    ndarray; and to read, the bytes and what is writable."""
-    size = 1 << 22
-    tensor = fastdl.asarray((bytes if readonly else bytearray)(size))
+    """As pools and queues do it: what an ndarray needs. Two payloads to write, the bytes and the
+    pickle; and one to read."""
+    array = np.zeros(1 << 22, "uint8")
+    array.flags.writeable = not readonly
+    tensor = fastdl.from_dlpack(array)
 
-    def written():
+    def peaks(x):
         file = io.BytesIO()
-        ForkingPickler(file, 4).dump(tensor)
-        return file
+        to_write, _ = peak(lambda: ForkingPickler(file, 4).dump(x))
+        to_read, loaded = peak(lambda: pickle.loads(file.getbuffer()))
+        return to_write, to_read, loaded
 
-    most, file = peak(written)
-    assert most < 2.3 * size
-    most, loaded = peak(lambda: pickle.loads(file.getbuffer()))
-    assert most < (1.1 if readonly else 2.1) * size
-    assert loaded.readonly is readonly and loaded.nbytes == size
+    through_multiprocessing(tensor)  # its pickler may have been loaded after fastdl
+    most_to_write, most_to_read, _ = peaks(array)
+    to_write, to_read, loaded = peaks(tensor)
+    assert to_write <= 1.1 * most_to_write and to_read <= 1.1 * most_to_read
+    assert loaded.readonly is readonly and loaded.nbytes == array.nbytes
+
+
+LAYOUTS = {
+    "row-major": lambda a: a,
+    "column-major": np.asfortranarray,
+    "gaps": lambda a: a[:, :, ::2],
+    "reversed": lambda a: a[::-1],
+}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int4"])
+def test_large_tensors_of_the_pickler_of_multiprocessing(dtype, layout, protocol):
+    """NumPy carries their bytes, whatever they are."""
+    array = np.arange(1 << 21).reshape(2, 1 << 10, 1 << 10)
+    array = LAYOUTS[layout](array.astype(fastdl.DType(dtype).dtype))
+    tensor = fastdl.from_dlpack(array)
+    assert tensor.nbytes >= pickling.MANY
+    loaded = through_multiprocessing(tensor, protocol)
+    assert_same(loaded, tensor)
+    assert loaded.is_contiguous("F" if layout == "column-major" else "C")
+    assert loaded.data_ptr % 16 == 0  # as docs/processes.md says
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_each_received_tensor_has_memory_of_its_own(protocol):
+    """Although the bytes of a pickle are what it is on: one object for one, and of two with the
+    same memory or the same values, two."""
+    tensor = fastdl.from_dlpack(np.zeros(1 << 21, "uint8"))
+    message = [tensor, tensor, tensor[:], tensor[1 << 20 :], tensor[: 1 << 20], bytes(1 << 21)]
+    first, same, second, third, fourth, zeros = through_multiprocessing(message, protocol)
+    assert first is same
+    for n, one in enumerate([first, second, third, fourth], 1):
+        one.numpy()[:] = n
+    for n, one in enumerate([first, second, third, fourth], 1):
+        assert (one.numpy() == n).all()
+    assert zeros == bytes(1 << 21) and not tensor.numpy().any()
+
+
+@pytest.mark.parametrize("first", ["fastdl", "multiprocessing"])
+def test_the_pickler_of_multiprocessing_may_be_loaded_first_or_later(first):
+    """Later, it takes notice with the first large tensor."""
+    printed = run_isolated(f"""
+        import {first}, numpy, fastdl
+        from multiprocessing.reduction import ForkingPickler
+        tensor = fastdl.empty(1 << 21, "uint8")
+        print(*(b"numpy" in bytes(ForkingPickler.dumps(tensor, 4)) for _ in range(2)))
+    """)
+    assert printed == {"fastdl": "False True\n", "multiprocessing": "True True\n"}[first]
+
+
+WITHOUT_NUMPY = """
+    import pickle, sys
+    from multiprocessing.reduction import ForkingPickler
+    import fastdl
+    tensor = fastdl.empty(1 << 21, "uint8")
+    pickle.loads(ForkingPickler.dumps(tensor)).data_ptr
+    assert "numpy" not in sys.modules
+    sys.modules["numpy"] = type(sys)("numpy")  # as another thread may be importing it
+    pickle.loads(ForkingPickler.dumps(tensor)).data_ptr
+    del sys.modules["numpy"]
+    import numpy
+    for protocol in range(6):
+        assert b"numpy" not in pickle.dumps(tensor, protocol)
+    assert b"numpy" in bytes(ForkingPickler.dumps(tensor, 4))
+    assert b"numpy" not in bytes(ForkingPickler.dumps(tensor.as_readonly(), 4))
+    assert b"numpy" not in bytes(ForkingPickler.dumps(tensor[: 1 << 19], 4))
+    print("done")
+"""
+
+
+def test_what_only_numpy_reads_is_sent_only_where_it_is_loaded():
+    assert run_isolated(WITHOUT_NUMPY) == "done\n"
+
+
+def add_one(tensor):
+    """For the other process."""
+    tensor.numpy()[...] += 1
+    return tensor
+
+
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # threads that others left
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_large_tensors_between_processes(method):
+    """Of a pool, an executor and a queue."""
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"{method} is not there")
+    ctx = multiprocessing.get_context(method)
+    tensor = fastdl.from_dlpack(np.arange(1 << 18, dtype="float64"))
+    with ctx.Pool(1) as pool:
+        found = [pool.apply(add_one, [tensor])]
+    with ProcessPoolExecutor(1, mp_context=ctx) as executor:
+        found.append(executor.submit(add_one, tensor).result())
+    queue = ctx.Queue()
+    queue.put(tensor)
+    for received, more in zip([*found, queue.get(timeout=60)], (1, 1, 0), strict=True):
+        assert not received.readonly
+        assert (received.numpy() == np.arange(1 << 18) + more).all()
+    queue.close()
+    queue.join_thread()
 
 
 # ---- copies ---------------------------------------------------------------------------------

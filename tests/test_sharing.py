@@ -286,6 +286,30 @@ def test_few_descriptors():
     assert "done" in run(LIMITED)
 
 
+EXHAUSTED = """
+    import os, resource
+    from multiprocessing.reduction import ForkingPickler
+    import numpy as np
+    import fastdl
+
+    shared = fastdl.share(np.arange(3.0))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    taken = []
+    for do in (lambda: taken.append(os.dup(1)), lambda: fastdl.share(np.arange(3.0)),
+               lambda: ForkingPickler.dumps(shared)):
+        try:
+            while True:
+                do()
+        except OSError as error:
+            print("slice it" in str(error))
+"""
+
+
+def test_no_descriptor_at_all():
+    """Whoever took them."""
+    assert run(EXHAUSTED) == "False\nTrue\nTrue\n"
+
+
 SMALL_SHM = """
     import os, numpy as np, fastdl
     assert os.statvfs("/dev/shm").f_blocks * os.statvfs("/dev/shm").f_frsize == 1 << 20
@@ -434,6 +458,32 @@ def test_threads_that_send_and_receive_at_once():
     for thread in threads:
         thread.join(LONG)
     assert found == [True] * 160
+
+
+FORKED_BY_OTHERS = """
+    import multiprocessing, os
+    from multiprocessing.reduction import ForkingPickler
+    import numpy as np
+    import fastdl
+
+    here, there = multiprocessing.Pipe()
+    here.send(fastdl.share(np.zeros(3)))
+    there.recv()  # the thread that sends is there, but not in what is forked
+    pid = os.fork()
+    if pid == 0:
+        here.send(fastdl.share(np.full(3, 7.0)))
+        here.recv()  # until that has been received
+        os._exit(0)
+    other = ForkingPickler.dumps(fastdl.share(np.full(3, 5.0)))
+    print(there.recv().tolist())
+    there.send("done")
+    os.waitpid(pid, 0)
+"""
+
+
+def test_a_process_that_others_have_forked():
+    """Its handles do not lead to those of its parent, as they do in multiprocessing itself."""
+    assert run(FORKED_BY_OTHERS) == "[7.0, 7.0, 7.0]\n"
 
 
 # ---- pickles of others, and copies ----------------------------------------------------------

@@ -27,7 +27,7 @@ def ways() -> Iterator[str]:
         for kind in OBJECTS:
             facts = row[kind]
             copies = facts.get("copies", "")
-            peak = abs(facts["peak"]) if "peak" in facts else ""  # it is not below 0
+            peak = max(0.0, facts["peak"]) if "peak" in facts else ""  # it is not below 0
             yield f"| {name} | {kind} | {copies} | {peak} | {1e3 * facts['seconds']:.3g} |"
     machine = results["machine"]
     yield ""

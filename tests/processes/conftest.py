@@ -7,6 +7,7 @@ NEEDS = {
     "test_dask.py": "distributed",
     "test_example.py": "distributed",
     "test_files.py": "safetensors",
+    "test_jax.py": "jax",
     "test_joblib.py": "joblib",
     "test_mpi.py": "mpi4py",
     "test_ray.py": "ray",

@@ -213,3 +213,12 @@ def test_both_ways_with_dask_array():
     assert array.std().compute() == np.arange(12.0).std()
     assert fastdl.asarray(array.compute()).tolist() == tensor.tolist()
     assert fastdl.asarray(array).tolist() == tensor.tolist()
+
+
+def test_dask_takes_a_tensor_for_a_chunk():
+    """Why the page has a recipe: Dask asks nobody before. If this fails, the page is to be
+    changed."""
+    array = da.from_array(fastdl.from_dlpack(np.arange(12.0).reshape(3, 4)), chunks=2)
+    assert type(array._meta) is fastdl.Tensor
+    with pytest.raises(AttributeError, match="'DType' object has no attribute 'type'"):
+        array.std()

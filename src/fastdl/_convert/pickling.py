@@ -3,11 +3,14 @@
 A pickle contains the name `fastdl._unpickle` and its arguments: neither may change.
 """
 
+import sys
+
 from fastdl._core import tensor as core
 from fastdl._protocol.array_interface import compact_strides
 from fastdl._version import __version__
 
 ROW_MAJOR, COLUMN_MAJOR = "C", "F"
+MANY = 1 << 20  # bytes: a copy of fewer may be quicker than an ndarray's pickle
 
 
 def reduce(tensor, protocol):
@@ -23,7 +26,13 @@ def reduce(tensor, protocol):
             f"torch.Tensor) shares with it to torch.multiprocessing"
         )
     memory, *described = compact(tensor)
-    stored = as_buffer(memory) if protocol >= 5 else Stored(memory, tensor.readonly)
+    if protocol >= 5:
+        stored = as_buffer(memory)
+    elif tensor.nbytes >= MANY and not tensor.readonly and has("numpy", "frombuffer"):
+        register()
+        stored = Carried(memory, False)
+    else:
+        stored = Stored(memory, tensor.readonly)
     return unpickle, (stored, *described)
 
 
@@ -63,6 +72,33 @@ class Stored:
         if protocol >= 5:
             return memoryview, (as_buffer(self.memory),)
         return bytes if self.readonly else bytearray, (bytes(self.memory),)
+
+
+class Carried(Stored):
+    """Writable bytes, which NumPy carries in the pickler of multiprocessing: `bytes` arrive as
+    immutable, and a bytearray copies them, but an ndarray makes them its own memory. Other pickles
+    may be read where there is no NumPy."""
+
+
+def as_array(carried):
+    """How the pickler of multiprocessing writes a Carried: so it is in every protocol."""
+    from numpy import frombuffer
+
+    return memoryview, (frombuffer(carried.memory, "uint8"),)
+
+
+def register():
+    """With the pickler of multiprocessing, if that is loaded: otherwise another one is at work."""
+    if has("multiprocessing.reduction", "ForkingPickler"):
+        sys.modules["multiprocessing.reduction"].ForkingPickler.register(Carried, as_array)
+
+
+def has(module, name):
+    """Whether a module is loaded, and that far: another thread may be importing it."""
+    return hasattr(sys.modules.get(module), name)
+
+
+register()  # and before each use, which is too late for the pickler that is at work then
 
 
 def unpickle(memory, dtype, shape, order, padded, *newer):

@@ -223,12 +223,17 @@ def reduce(tensor):
     if found is None:
         return reduce_bytes(tensor, 0)  # whichever the pickler has
     segment, memory = found
-    probe = os.dup(segment.fd)
     try:
-        _leave_some(probe)
-    finally:
-        os.close(probe)
-    descriptor = resource_sharer.DupFd(segment.fd)
+        probe = os.dup(segment.fd)
+        try:
+            _leave_some(probe)
+        finally:
+            os.close(probe)
+        descriptor = resource_sharer.DupFd(segment.fd)
+    except OSError as error:
+        if error.errno == errno.EMFILE:
+            raise OSError(errno.EMFILE, FEW) from None
+        raise
     del memory  # not before: it owns the descriptor
     _note(descriptor)
     return receive, (
@@ -405,3 +410,7 @@ def _prepare(_=None):
 
 _prepare()
 util.register_after_fork(_wait, _prepare)
+# multiprocessing does this in its own children only. Others would send the address of their
+# parent's sharer, with a key that stands for other memory there.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=sharer._afterfork)
