@@ -212,7 +212,7 @@ def peers(session: nox.Session) -> None:
     session.install("torch==2.13.0")  # first and alone: whichever build of it the index prefers
     session.install(package("test", "peers"))
     of_the_matrix = tuple(f"interop/{name}" for name in OF_THE_MATRIX)
-    once = existing("tests/interop", *(f"tests/{name}" for name in RUN_ONCE))
+    once = existing("tests/interop", *(f"tests/{name}" for name in RUN_ONCE if name != "processes"))
     once += ["-m", "slow or library", *without(of_the_matrix), *session.posargs]
     others = ["-m", "library", *without(("interop", *RUN_ONCE)), *session.posargs]
     for some in (once, others):
