@@ -1,7 +1,10 @@
 """fastdl.testing: the inspector, the suite as pytest runs it, and its reports."""
 
 import json
+import os
 import re
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -176,6 +179,40 @@ def test_an_adapter_that_cannot_be_imported(tmp_path):
     done = suite_of(tmp_path, "--dlpack=no_such_library", "-k", "producer.shape")
     assert done.returncode == 1
     assert "no_such_library cannot be loaded: ModuleNotFoundError" in done.stdout
+
+
+# ---- what it starts, it ends ----------------------------------------------------------------
+
+BUSY = """
+import signal, socket, time
+from fastdl._testing.adapters.numpy import *
+def from_dlpack(x):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in native code, which does not return
+    kept = socket.create_connection(("127.0.0.1", {port}))
+    time.sleep(90)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="no groups of processes")
+@pytest.mark.parametrize("command", [("run", "-k", "consumer.values"), ("pairs",)], ids=" ".join)
+def test_ctrl_c_ends_the_check_that_runs(tmp_path, command):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60)
+        (tmp_path / "busy.py").write_text(BUSY.format(port=server.getsockname()[1]))
+        line = [sys.executable, "-m", "fastdl.testing", command[0], "busy", *command[1:]]
+        started = subprocess.Popen(
+            line, cwd=tmp_path, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        try:
+            check, _ = server.accept()
+            os.killpg(started.pid, signal.SIGINT)  # as a terminal does
+            assert started.wait(30) == -signal.SIGINT
+            with check:
+                check.settimeout(30)
+                assert check.recv(1) == b""  # closed, since its process is gone
+        finally:
+            started.kill()
+            started.wait()
 
 
 # ---- the checks -----------------------------------------------------------------------------

@@ -8,16 +8,14 @@ import contextlib
 import gc
 import json
 import os
-import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fastdl._testing.child import PERTURBED, signal_name
+from fastdl._testing.child import PERTURBED, await_end, running, signal_name
 from fastdl._testing.suite import Library, flat, load, noise, told
 
 # Outcomes, from best to worst.
@@ -176,18 +174,9 @@ def watch(command: list[str], log: Path) -> "tuple[int | None, str]":
     """The status and the last words of a process; no status if it was ended because its log did not
     grow for a while."""
     with tempfile.TemporaryFile() as output:
-        child = subprocess.Popen(
-            command, env={**PERTURBED, **os.environ}, stdout=output, stderr=output
-        )
-        size, since, code = -1, time.monotonic(), None
-        while code is None and time.monotonic() - since < PATIENCE:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                code = child.wait(0.1)
-            now = log.stat().st_size if log.exists() else 0
-            if now != size:
-                size, since = now, time.monotonic()
-        child.kill()
-        child.wait()
+        env = {**PERTURBED, **os.environ}
+        with running(command, env=env, stdout=output, stderr=output) as child:
+            code = await_end(child, log, PATIENCE)
         output.seek(0)
         return code, output.read()[-2000:].decode("utf-8", "replace")
 
