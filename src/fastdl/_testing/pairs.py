@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fastdl._testing.child import PERTURBED, await_end, running, signal_name
-from fastdl._testing.suite import Library, flat, load, noise, told
+from fastdl._testing.suite import Library, NotApplicable, flat, load, noise, told
 
 # Outcomes, from best to worst.
 SHARED, COPIED, REFUSED, WRONG, DIES = "shared", "copied", "refused", "wrong", "dies"
@@ -129,6 +129,8 @@ def work(log: Path, names: list[str]) -> None:
                     note(key)
                     try:
                         found = pair(producer, consumer)
+                    except NotApplicable:  # one of them does not have that side
+                        found = None
                     except BaseException as error:
                         found = {"outcome": REFUSED, "note": f"not comparable: {told(error)}"}
                     gc.collect()
@@ -166,7 +168,7 @@ def measure(names: list[str]) -> Found:
         return {
             "libraries": {n: found[f"+{n}"] for n in names if f"+{n}" in found},
             "absent": {n: found[n]["note"] for n in ordered if n in found and "/" not in n},
-            "pairs": {key: value for key, value in found.items() if "/" in key},
+            "pairs": {key: value for key, value in found.items() if "/" in key and value},
         }
 
 

@@ -50,8 +50,9 @@ class Failed(Exception):
     """The library does not do what the check says."""
 
 
-class NotApplicable(Exception):
-    """The library has nothing that the check could look at."""
+class NotApplicable(BaseException):
+    """The library has nothing that the check could look at. No Exception, since many checks catch
+    whatever the library raises, and this comes from the adapter."""
 
 
 @dataclass(frozen=True)

@@ -280,8 +280,6 @@ def dtype_is_exported(lib: Library, dtype: str) -> None:
         if flat(lib.values(array)) != values:
             raise NotApplicable(f"makes {lib.values(array)} of these values")
         capsule = lib.either(array)
-    except NotApplicable:
-        raise
     except Exception as error:
         raise NotApplicable(f"exports no {dtype}: {told(error)}") from error
     held = Held(capsule)

@@ -11,6 +11,7 @@ from fastdl._testing.suite import (
     MEMORY,
     Held,
     Library,
+    NotApplicable,
     check,
     expect,
     flat,
@@ -26,7 +27,8 @@ def taking(lib: Library, offer: Any, number: int) -> Any:
 
 
 def at_once(function: Callable[[int], Any]) -> list[Any]:
-    """The results of a function on eight threads, which start together; exceptions are results."""
+    """The results of a function on eight threads, which start together; exceptions are results, but
+    for NotApplicable, which is raised here."""
     barrier = threading.Barrier(THREADS)
     results: list[Any] = [None] * THREADS
 
@@ -34,7 +36,7 @@ def at_once(function: Callable[[int], Any]) -> list[Any]:
         barrier.wait()
         try:
             results[number] = function(number)
-        except Exception as error:
+        except (Exception, NotApplicable) as error:
             results[number] = error
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]
@@ -42,6 +44,9 @@ def at_once(function: Callable[[int], Any]) -> list[Any]:
         thread.start()
     for thread in threads:
         thread.join()
+    for result in results:
+        if isinstance(result, NotApplicable):
+            raise result
     return results
 
 
