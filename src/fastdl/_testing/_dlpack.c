@@ -900,6 +900,12 @@ static void note_error(void *context, const char *kind, const char *message)
     snprintf(noted->message, sizeof(noted->message), "%s", message == NULL ? "" : message);
 }
 
+/* What was noted may end in the middle of a character. */
+static PyObject *text_of(const char *noted)
+{
+    return PyUnicode_DecodeUTF8(noted, (Py_ssize_t)strlen(noted), "replace");
+}
+
 /* call_allocate(table, prototype, attached): (result, Taken or None, None, calls of SetError, kind,
  * message). `prototype` is the address of a DLTensor; not `attached`: without the GIL. */
 static PyObject *call_allocate(PyObject *self, PyObject *arguments)
@@ -924,8 +930,9 @@ static PyObject *call_allocate(PyObject *self, PyObject *arguments)
     first = outcome(result, result == 0 && out != NULL ? new_taken(NULL, out) : NULL);
     if (first == NULL)
         return NULL;
-    made = Py_BuildValue("(OOOiss)", PyTuple_GET_ITEM(first, 0), PyTuple_GET_ITEM(first, 1),
-                         PyTuple_GET_ITEM(first, 2), noted.calls, noted.kind, noted.message);
+    made = Py_BuildValue("(OOOiNN)", PyTuple_GET_ITEM(first, 0), PyTuple_GET_ITEM(first, 1),
+                         PyTuple_GET_ITEM(first, 2), noted.calls, text_of(noted.kind),
+                         text_of(noted.message));
     Py_DECREF(first);
     return made;
 }

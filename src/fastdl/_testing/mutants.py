@@ -254,9 +254,13 @@ def wrapped(*kinds: type[BaseException], into: type[Exception]) -> Mistake:
     return {"ask": broken}
 
 
-def asks_twice(self: Reference, x: Any, copy: Any) -> Any:
-    _dlpack.take(Reference.ask(self, x, copy)).forget()
-    return Reference.ask(self, x, copy)
+def keeps_refusals(self: Reference, x: Any, copy: Any) -> Any:
+    """An exception refers to the capsule that its producer made."""
+    try:
+        return x.__dlpack__(**self.keywords(copy))
+    except TypeError as error:
+        self.kept.append(error)
+    return self.ask_again(x)
 
 
 def keeps_producers(self: Reference, x: Any, copy: Any) -> Any:
@@ -574,7 +578,7 @@ def mistakes() -> dict[str, Mistake]:
         "failure.another-capsule-is-untouched": {"open": renames_first},
         "failure.used-capsule": {"open": used_too},
         "failure.stream-only-producer": {"ask_again": wrong_again},
-        "failure.refused-attempts-are-released": {"ask": asks_twice},
+        "failure.refused-attempts-are-released": {"ask": keeps_refusals},
         "failure.no-reference-to-the-producer": {"ask": keeps_producers},
         "failure.capsule-twice": {"open": used_too},
         "offset.both-forms": view(offset=lambda v: v["offset"] if v["version"] else 0),

@@ -23,7 +23,7 @@ TO_START, TO_ANSWER = 300.0, 120.0  # seconds
 
 
 class CannotStart(Exception):
-    """The adapter, or the library, cannot be imported."""
+    """The adapter, or the library, cannot be imported, or not even installed."""
 
 
 class Runner:

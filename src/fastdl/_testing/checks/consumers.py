@@ -831,14 +831,21 @@ def stream_only_producer(lib: Library) -> None:
 @check(
     "failure.refused-attempts-are-released",
     MEMORY,
-    "What a producer gave before the consumer asked again is released.",
+    "What a producer made before it refused a keyword is released, when the consumer asks again.",
     PYTHON,
 )
-def refused_attempts(lib: Library) -> None:
-    offer = compact(lib)
-    result = taken(lib, offer)
-    del result
-    expect_released(offer)
+def refused_attempts(lib: Library) -> "str | None":
+    def answer(offer: Offer) -> Any:
+        capsule = offer.capsule(offer.asked[-1].get("max_version"))
+        unknown = offer.asked[-1].keys() - {"stream"}
+        if unknown:
+            raise TypeError(f"__dlpack__() got an unexpected keyword argument {min(unknown)!r}")
+        return capsule
+
+    offer = compact(lib, act=answer)
+    note = taken_and_released(lib, offer)
+    asked = any(call.keys() - {"stream"} for call in offer.asked)
+    return note if asked else "passes no keyword that could be refused"
 
 
 @check(

@@ -116,7 +116,8 @@ def from_object(lib: Library, array: Any) -> Any:
     TABLE,
 )
 def sets_no_error(lib: Library) -> None:
-    _, _, error = _dlpack.call_from_object(lib.table(), lib.make())
+    status, _, error = _dlpack.call_from_object(lib.table(), lib.make())
+    expect(status == 0, f"it returned {status}: {error!r}")
     expect(error is None, f"it returned 0 and set {error!r}")
 
 
@@ -174,12 +175,10 @@ def keeps_memory(lib: Library) -> None:
     TABLE,
 )
 def gives_back(lib: Library) -> None:
-    table = lib.table()
     big = [1.0] * 65536
 
     def step() -> None:
-        _, held, _ = _dlpack.call_from_object(table, lib.make(big))
-        assert held is not None
+        held, _ = from_object(lib, lib.make(big))
         held.release()
 
     expect_no_growth(step, 4 * len(big), "exports by the table")
