@@ -11,10 +11,10 @@ from itertools import groupby
 from pathlib import Path
 
 from fastdl._testing import pairs as grid
+from fastdl._testing.reports import HEADS
 from fastdl._testing.suite import MEMORY, SEVERITIES, all_checks
 
 FOLDER = Path(__file__).parent
-HEADS = ("library", "version", "passed", *SEVERITIES[:3], "deviations", "not applicable")
 
 
 def stored(name: str) -> dict:

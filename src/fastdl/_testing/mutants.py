@@ -188,13 +188,8 @@ def takes_without_a_name(self: Reference, capsule: Any) -> Any:
 
 
 def peeks(self: Reference, capsule: Any) -> Any:
+    """Looks into a capsule, whatever its name is, and does not take it."""
     return _Peeked(structs.address_in(capsule), structs.capsule_name(capsule))
-
-
-def of_any_name(self: Reference, capsule: Any) -> Any:
-    """Takes a capsule for one of a tensor, whatever its name is."""
-    name = structs.capsule_name(capsule)
-    return _Peeked(structs.address_in(capsule), name)
 
 
 def used_too(self: Reference, capsule: Any) -> Any:
@@ -288,7 +283,7 @@ def ignores_copy(self: Reference, x: Any, *, device: Any = None, copy: Any = Non
 
 
 def always_copies(self: Reference, x: Any, *, device: Any = None, copy: Any = None) -> Any:
-    return self.kind_of_copy(Reference.from_dlpack(self, x))
+    return self.copied(Reference.from_dlpack(self, x))
 
 
 def reads_at_once(self: Reference, held: Any, view: dict[str, Any]) -> Any:
@@ -378,7 +373,7 @@ def releases_then_raises(self: Reference, held: Any) -> Any:
     return Reference.to_object(self, held)
 
 
-def allocates(shape: Any = None, always: bool = False) -> Mistake:
+def allocates(shape: Any = None) -> Mistake:
     def broken(self: Reference, prototype: int) -> Any:
         tensor = structs.Tensor.from_address(prototype)
         found = structs.numbers(tensor.shape, tensor.ndim) or []
@@ -574,7 +569,7 @@ def mistakes() -> dict[str, Mistake]:
         "failure.device-error-passes": {"ask_device": swallowing},
         "failure.none-instead-of-a-capsule": {"open": of_none},
         "failure.number-instead-of-a-capsule": {"open": of_number},
-        "failure.another-capsule": {"open": of_any_name} | unchecked(*ALL_RULES),
+        "failure.another-capsule": {"open": peeks} | unchecked(*ALL_RULES),
         "failure.another-capsule-is-untouched": {"open": renames_first},
         "failure.used-capsule": {"open": used_too},
         "failure.stream-only-producer": {"ask_again": wrong_again},

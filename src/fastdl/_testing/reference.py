@@ -15,17 +15,12 @@ from fastdl._testing.suite import (
     nest,
     packed,
     row_major,
+    shape_of,
     unpacked,
 )
 
 CPU = (1, 0)
 KNOWN = {(code, bits, 1): name for name, (code, bits, _) in FORMATS.items()}
-
-
-def shape_of(values: Any) -> tuple[int, ...]:
-    if not isinstance(values, list):
-        return ()
-    return (len(values), *shape_of(values[0] if values else 0.0))
 
 
 class Array:
@@ -191,11 +186,8 @@ class Reference:
             if status or held is None:
                 raise error or BufferError("the table gave nothing")
             result = self.adopt(held)
-            return self.kind_of_copy(result) if copy else result
+            return self.copied(result) if copy else result
         return self.adopt(self.open(self.ask(x, copy)))
-
-    def kind_of_copy(self, array: Array) -> Array:
-        return self.make(array.read(), array.dtype)
 
     def from_capsule(self, capsule: Any) -> Array:
         return self.adopt(self.open(capsule))

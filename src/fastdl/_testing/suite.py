@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
-from itertools import product
 from types import ModuleType
 from typing import Any
 
@@ -360,8 +359,10 @@ def flat(values: Any) -> list[Any]:
     return [one for row in values for one in flat(row)] if isinstance(values, list) else [values]
 
 
-def positions(shape: "Iterable[int]") -> Iterable[tuple[int, ...]]:
-    return product(*map(range, shape))
+def shape_of(values: Any) -> tuple[int, ...]:
+    if not isinstance(values, list):
+        return ()
+    return (len(values), *shape_of(values[0] if values else 0.0))
 
 
 # ---- what checks use --------------------------------------------------------------------------

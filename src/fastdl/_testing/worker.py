@@ -17,6 +17,7 @@ import traceback
 import warnings
 from typing import Any
 
+from fastdl._testing import mutants
 from fastdl._testing.child import signal_name
 from fastdl._testing.suite import (
     CRASHED,
@@ -82,14 +83,6 @@ def run_forked(check: Check, lib: Library, limit: float) -> dict[str, Any]:
     return {"outcome": CRASHED, "note": note, "seconds": 0}
 
 
-def library(name: str, mutant: "str | None") -> Library:
-    if mutant is None:
-        return load(name)
-    from fastdl._testing import mutants
-
-    return mutants.library(mutant)
-
-
 def main() -> None:
     # What the library prints is not an answer.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -117,7 +110,7 @@ def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         try:
-            chosen = lib if asked["mutant"] is None else library("", asked["mutant"])
+            chosen = lib if asked["mutant"] is None else mutants.library(asked["mutant"])
             if forks and chosen.forks:
                 found = run_forked(checks[asked["check"]], chosen, asked["limit"])
             else:
