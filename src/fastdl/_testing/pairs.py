@@ -44,8 +44,7 @@ Found = dict[str, Any]
 
 def pair(producer: Library, consumer: Library) -> dict[str, str]:
     """What becomes of an array of one library in the other."""
-    low = 1 if 1 in (producer.max_ndim, consumer.max_ndim) else 2
-    rows: Any = [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]] if low > 1 else [*map(float, range(6))]
+    rows = producer.rows if consumer.max_ndim > 1 else flat(producer.rows)
     array = aligned(producer, rows)
     try:
         result = consumer.take(array)
@@ -79,8 +78,7 @@ def pair(producer: Library, consumer: Library) -> dict[str, str]:
         with contextlib.suppress(Exception):
             notes += ["read-only"] if is_read_only(result) else []
     del array
-    nines: Any = [[-9.0] * 3] * 2 if low > 1 else [-9.0] * 6
-    others = [*noise(), *(producer.make(nines) for _ in range(8))]  # in its own memory, too
+    others = noise(producer)
     if consumer.values(result) != rows:
         return {"outcome": WRONG, "note": "the memory was freed under the array"}
     del others

@@ -10,6 +10,7 @@ from typing import Any
 from fastdl._testing import _dlpack, structs
 from fastdl._testing.suite import (
     FORMATS,
+    KNOWN,
     dtype_of,
     flat,
     nest,
@@ -20,7 +21,6 @@ from fastdl._testing.suite import (
 )
 
 CPU = (1, 0)
-KNOWN = {(code, bits, 1): name for name, (code, bits, _) in FORMATS.items()}
 
 
 class Array:
@@ -234,12 +234,11 @@ class Reference:
         return _dlpack.take(capsule)
 
     def adopt(self, held: Any) -> Array:
-        view = self.view(self.look(held))
-        wrong = self.refuse(view) or self.wrong(view)
-        if wrong:
+        try:
+            return self.to_object(held)
+        except self.error:
             self.drop(held)
-            raise self.error(wrong)
-        return self.array(held, view)
+            raise
 
     def drop(self, held: Any) -> None:
         held.release()
@@ -328,7 +327,7 @@ class Reference:
         view = self.view(self.look(held))
         wrong = self.refuse(view) or self.wrong(view)
         if wrong:
-            raise BufferError(wrong)
+            raise self.error(wrong)
         return self.array(held, view)
 
     def borrow(self, x: Any) -> Any:

@@ -17,7 +17,6 @@ import traceback
 import warnings
 from typing import Any
 
-from fastdl._testing import mutants
 from fastdl._testing.child import signal_name
 from fastdl._testing.suite import (
     CRASHED,
@@ -110,7 +109,11 @@ def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         try:
-            chosen = lib if asked["mutant"] is None else mutants.library(asked["mutant"])
+            chosen = lib
+            if asked["mutant"] is not None:
+                from fastdl._testing import mutants  # only those who check the checks need them
+
+                chosen = mutants.library(asked["mutant"])
             if forks and chosen.forks:
                 found = run_forked(checks[asked["check"]], chosen, asked["limit"])
             else:

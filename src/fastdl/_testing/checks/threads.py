@@ -105,15 +105,15 @@ def one_capsule(lib: Library) -> None:
     lib.optional("from_dlpack")
     for _ in range(TIMES):
         shared: list[Any] = []
-        offer = compact(lib, act=lambda _, shared=shared: shared[0])
         # The form that the library asks for first.
         probe = compact(lib)
         try:
             lib.take(probe)
         except Exception as error:
             told(error)
-        newest = probe.given[-1].versioned if probe.given else False
-        shared.append(offer.capsule((1, 0) if newest else None))
+        form = "versioned" if probe.given and probe.given[-1].versioned else "legacy"
+        offer = compact(lib, form=form, act=lambda _, shared=shared: shared[0])
+        shared.append(offer.capsule())
         results = at_once(partial(taking, lib, offer))
         won = [one for one in results if not isinstance(one, Exception)]
         expect(len(won) == 1, f"{len(won)} threads got it")
