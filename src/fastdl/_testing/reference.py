@@ -4,7 +4,6 @@ It tests the checks: each passes here, and fails on a mutant (mutants.py).
 """
 
 import ctypes
-import time
 from typing import Any
 
 from fastdl._testing import _dlpack, structs
@@ -349,11 +348,3 @@ class Reference:
 
     def stream(self, kind: int, number: int) -> Any:
         return 0
-
-
-# ---- what mutants are made of -----------------------------------------------------------------
-
-
-def pause() -> None:
-    """Another thread runs."""
-    time.sleep(0.001)
