@@ -63,6 +63,12 @@ def await_end(
     return None
 
 
+def ending(status: int) -> str:
+    """How a process ended."""
+    died = f"the process died of {signal_name(-status)}"
+    return died if status < 0 else f"the process ended with status {status}"
+
+
 def signal_name(number: int) -> str:
     """SIGSEGV, say; some signals have only a number."""
     try:

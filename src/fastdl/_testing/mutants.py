@@ -304,10 +304,6 @@ def taken_and_remembered(self: Reference, held: Any, view: dict[str, Any]) -> An
     return made
 
 
-def row_major_always(found: dict[str, Any]) -> list[int]:
-    return row_major(found["shape"])
-
-
 # Tables.
 
 
@@ -462,7 +458,7 @@ def is_layout(name: str) -> Callable[[dict[str, Any]], bool]:
 MISREAD: dict[str, Mistake] = {
     **dict.fromkeys(
         ("transposed", "strided", "every-second", "reversed", "reversed-1d", "broadcast"),
-        view(strides=row_major_always),
+        view(strides=lambda v: row_major(v["shape"])),
     ),
     **dict.fromkeys(
         ("size-1", "scalar", "five-dimensions", "unaligned"), view(data=lambda v: v["data"] + 4)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fastdl._testing.child import PERTURBED, await_end, running, signal_name
+from fastdl._testing.child import PERTURBED, await_end, ending, running
 from fastdl._testing.suite import Library, NotApplicable, flat, load, noise, told
 
 # Outcomes, from best to worst.
@@ -158,9 +158,7 @@ def measure(names: list[str]) -> Found:
                 continue  # some crash at exit, which is unrelated
             if len(last) != 1:
                 raise RuntimeError(f"the process failed: {said}")
-            how = "no answer" if code is None else f"status {code}"
-            if code is not None and code < 0:
-                how = signal_name(-code)
+            how = "no answer" if code is None else ending(code)
             with log.open("a") as file:
                 print(json.dumps([last[0], {"outcome": DIES, "note": how}]), file=file)
         return {

@@ -99,9 +99,7 @@ class Runner:
         self.output.seek(0)
         said = [line.strip() for line in self.output.read().splitlines() if line.strip()]
         last = next((f": {line}" for line in said if "Fatal Python error" not in line), "")
-        if code < 0:
-            return f"the process died of {child.signal_name(-code)}{last[:200]}"
-        return f"the process ended with status {code}{last[:200]}"
+        return f"{child.ending(code)}{last[:200]}"
 
     def run(self, check: str, mutant: "str | None" = None) -> dict[str, Any]:
         """The result of one check. One that ends the process of many by a damaged heap is run again

@@ -277,6 +277,13 @@ FORMATS: dict[str, tuple[int, int, "str | None"]] = {
     "bool": (6, 8, "?"),
 }
 DTYPES = tuple(FORMATS)
+
+
+def all_but(*names: str) -> tuple[str, ...]:
+    """The element types of a library that lacks some."""
+    return tuple(name for name in DTYPES if name not in names)
+
+
 KNOWN = {(code, bits, 1): name for name, (code, bits, _) in FORMATS.items()}
 
 

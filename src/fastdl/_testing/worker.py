@@ -17,7 +17,7 @@ import traceback
 import warnings
 from typing import Any
 
-from fastdl._testing.child import signal_name
+from fastdl._testing.child import ending
 from fastdl._testing.suite import (
     CRASHED,
     DEVIATES,
@@ -74,11 +74,7 @@ def run_forked(check: Check, lib: Library, limit: float) -> dict[str, Any]:
     _, status = os.waitpid(child, 0)
     if text:
         return json.loads(text)
-    note = f"no answer in {limit:g} s"
-    if ended and os.WIFSIGNALED(status):
-        note = f"the process died of {signal_name(os.WTERMSIG(status))}"
-    elif ended:
-        note = f"the process ended with status {os.waitstatus_to_exitcode(status)}"
+    note = ending(os.waitstatus_to_exitcode(status)) if ended else f"no answer in {limit:g} s"
     return {"outcome": CRASHED, "note": note, "seconds": 0}
 
 

@@ -375,11 +375,14 @@ def both_agree(lib: Library) -> None:
     array = lib.make()
     versioned = inspect_capsule(lib.versioned(array))
     legacy = inspect_capsule(lib.export(array))
+    expect_same(legacy, versioned, "in the legacy capsule", "in the other")
+
+
+def expect_same(one: Any, two: Any, here: str, there: str) -> None:
+    """Two descriptions are of the same memory."""
     for name in ("data", "byte_offset", "device", "dtype", "shape"):
-        expect(
-            legacy[name] == versioned[name],
-            f"{name}: {legacy[name]} in the legacy capsule, {versioned[name]} in the other",
-        )
+        same = one[name] == two[name]
+        expect(same, f"{name}: {one[name]} {here}, {two[name]} {there}")
 
 
 # ---- streams ----------------------------------------------------------------------------------
@@ -667,24 +670,31 @@ def write_is_seen(lib: Library) -> None:
 
 # ---- views ------------------------------------------------------------------------------------
 
-BASE = [[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0]]
-VIEWS = {
+BASE: Any = [[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0]]
+VIEWS: dict[str, Any] = {
     "transposed": [[0.0, 4.0], [1.0, 5.0], [2.0, 6.0], [3.0, 7.0]],
     "strided": [[0.0, 2.0], [4.0, 6.0]],
     "reversed": [[4.0, 5.0, 6.0, 7.0], [0.0, 1.0, 2.0, 3.0]],
     "offset": [[5.0, 6.0, 7.0]],
     "broadcast": [[0.0] * 4, [4.0] * 4],
 }
-FLAT_BASE = [float(i) for i in range(8)]
-FLAT_VIEWS = {"strided": [0.0, 2.0, 4.0, 6.0], "offset": [float(i) for i in range(3, 8)]}
+FLAT_BASE: Any = [float(i) for i in range(8)]
+FLAT_VIEWS: dict[str, Any] = {
+    "strided": [0.0, 2.0, 4.0, 6.0],
+    "offset": [float(i) for i in range(3, 8)],
+}
+
+
+def viewed(lib: Library, name: str) -> tuple[Any, Any]:
+    """(a view, its values)."""
+    if name not in lib.views:
+        raise NotApplicable(f"the adapter has no view {name}")
+    base, found = (BASE, VIEWS) if lib.max_ndim > 1 else (FLAT_BASE, FLAT_VIEWS)
+    return lib.views[name](lib.make(base)), found[name]
 
 
 def view_is_exported(lib: Library, name: str) -> "str | None":
-    if name not in lib.views:
-        raise NotApplicable(f"the adapter has no view {name}")
-    flat_only = lib.max_ndim == 1
-    expected: Any = (FLAT_VIEWS if flat_only else VIEWS)[name]
-    array = lib.views[name](lib.make(FLAT_BASE if flat_only else BASE))
+    array, expected = viewed(lib, name)
     try:
         capsule = lib.either(array)
     except BufferError as error:
@@ -721,11 +731,6 @@ def compact_strides(lib: Library) -> None:
     HEADER + ": DLTensor.byte_offset; pytorch/pytorch#168177",
 )
 def offset_is_exported(lib: Library) -> None:
-    if "offset" not in lib.views:
-        raise NotApplicable("the adapter has no view offset")
-    base = lib.make(FLAT_BASE if lib.max_ndim == 1 else BASE)
-    view = lib.views["offset"](base)
-    held = Held(lib.either(view))
-    expected = FLAT_VIEWS["offset"][0] if lib.max_ndim == 1 else VIEWS["offset"][0][0]
-    found = flat(held.values())[0]
+    view, values = viewed(lib, "offset")
+    found, expected = flat(Held(lib.either(view)).values())[0], flat(values)[0]
     expect(found == expected, f"the first element is {found}, not {expected}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastdl._testing import _dlpack, structs
 from fastdl._testing.checks.consumers import compact, expect_released, expect_values, six, taken
-from fastdl._testing.checks.producers import BIG
+from fastdl._testing.checks.producers import BIG, expect_same
 from fastdl._testing.inspector import inspect_capsule, inspect_exchange_api, table_capsule
 from fastdl._testing.producers import Given, Offer, Tabled
 from fastdl._testing.suite import (
@@ -144,11 +144,7 @@ def agrees_with_dlpack(lib: Library) -> None:
     _, struct = from_object(lib, array)
     by_table = structs.fields(struct)
     by_method = inspect_capsule(lib.either(array))
-    for name in ("data", "byte_offset", "device", "dtype", "shape"):
-        expect(
-            by_table[name] == by_method[name],
-            f"{name}: {by_table[name]} by the table, {by_method[name]} by __dlpack__",
-        )
+    expect_same(by_table, by_method, "by the table", "by __dlpack__")
 
 
 @check(
