@@ -6,15 +6,16 @@ python -m fastdl.testing pairs --output docs/exchanges.json
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
 from fastdl._testing import pairs as grid
+from fastdl._testing import reports
 from fastdl._testing.suite import MEMORY, SEVERITIES, all_checks
 
 FOLDER = Path(__file__).parent
-HEADS = ("library", "version", "passed", *SEVERITIES[:3], "deviations", "not applicable")
 
 
 def stored(name: str) -> dict:
@@ -32,19 +33,10 @@ def scoreboard() -> Iterator[str]:
     board = stored("conformance.json")
     yield f"Taken on {board['date']} with CPython {board['python']}."
     yield ""
-    yield f"| {' | '.join(HEADS)} |"
-    yield f"|{'---|' * len(HEADS)}"
-    for report in board["reports"]:
-        found, bad = report["counts"], report["severities"]
-        cells = (
-            report["library"]["title"],
-            report["library"]["version"],
-            found.get("passed", 0),
-            *(bad.get(severity, "-") for severity in SEVERITIES[:3]),
-            found.get("deviates", "-"),
-            found.get("n/a", "-"),
-        )
-        yield f"| {' | '.join(map(str, cells))} |"
+    yield from reports.in_rows(
+        reports.row(report["library"], Counter(report["counts"]), Counter(report["severities"]))
+        for report in board["reports"]
+    )
 
 
 def own() -> Iterator[str]:

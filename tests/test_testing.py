@@ -1,7 +1,10 @@
 """fastdl.testing: the inspector, the suite as pytest runs it, and its reports."""
 
 import json
+import os
 import re
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +14,20 @@ import numpy as np
 import pytest
 
 import fastdl
-from fastdl._testing import mutants, pairs, releases, reports, runner, structs, suite
+from fastdl._testing import (
+    _dlpack,
+    mutants,
+    pairs,
+    releases,
+    reports,
+    runner,
+    structs,
+    suite,
+    worker,
+)
 from fastdl._testing.command import main
 from fastdl._testing.producers import Given
+from fastdl._testing.reference import Reference
 from fastdl.testing import inspect_capsule, inspect_exchange_api
 from tests.support.build import ROOT
 
@@ -61,6 +75,7 @@ def test_a_capsule_is_described_and_stays_unused():
 def test_nonsense_is_described_without_being_read(fields):
     found = inspect_capsule(Given(**fields).capsule())
     assert found["shape"] is None
+    assert ("strides       not read" in str(found)) == (fields["ndim"] != 2)
 
 
 def test_what_is_no_capsule():
@@ -178,6 +193,40 @@ def test_an_adapter_that_cannot_be_imported(tmp_path):
     assert "no_such_library cannot be loaded: ModuleNotFoundError" in done.stdout
 
 
+# ---- what it starts, it ends ----------------------------------------------------------------
+
+BUSY = """
+import signal, socket, time
+from fastdl._testing.adapters.numpy import *
+def from_dlpack(x):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in native code, which does not return
+    kept = socket.create_connection(("127.0.0.1", {port}))
+    time.sleep(90)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="no groups of processes")
+@pytest.mark.parametrize("command", [("run", "-k", "consumer.values"), ("pairs",)], ids=" ".join)
+def test_ctrl_c_ends_the_check_that_runs(tmp_path, command):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60)
+        (tmp_path / "busy.py").write_text(BUSY.format(port=server.getsockname()[1]))
+        line = [sys.executable, "-m", "fastdl.testing", command[0], "busy", *command[1:]]
+        started = subprocess.Popen(
+            line, cwd=tmp_path, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        try:
+            check, _ = server.accept()
+            os.killpg(started.pid, signal.SIGINT)  # as a terminal does
+            assert started.wait(30) == -signal.SIGINT
+            with check:
+                check.settimeout(30)
+                assert check.recv(1) == b""  # closed, since its process is gone
+        finally:
+            started.kill()
+            started.wait()
+
+
 # ---- the checks -----------------------------------------------------------------------------
 
 
@@ -203,6 +252,21 @@ def test_fastdl_has_no_failure():
     assert not [result["id"] for result in report["results"] if result["outcome"] == suite.SKIPPED]
 
 
+@pytest.mark.parametrize("absent", ["make", "from_dlpack, from_capsule"])
+def test_a_library_may_have_one_side_only(tmp_path, monkeypatch, absent):
+    """What it lacks is not applicable, in whatever a check does with exceptions."""
+    adapter = f"from fastdl._testing.adapters.fastdl import *\ndel {absent}\n"
+    (tmp_path / "one_sided.py").write_text(adapter)
+    monkeypatch.syspath_prepend(tmp_path)
+    results = runner.report("one_sided")["results"]
+    outcomes = {result["id"]: result["outcome"] for result in results}
+    assert {*outcomes.values()} <= {suite.PASSED, suite.SKIPPED, suite.DEVIATES}
+    assert {name for name, found in outcomes.items() if found == suite.DEVIATES} <= (
+        FASTDLS_DEVIATIONS
+    )
+    assert not [result for result in results if "NotApplicable" in result["note"]]
+
+
 def test_each_line_of_a_check_is_of_the_kit():
     """Nothing in it uses fastdl but the adapter of fastdl."""
     folder = Path(suite.__file__).parent
@@ -213,11 +277,74 @@ def test_each_line_of_a_check_is_of_the_kit():
         assert all(name.startswith("fastdl._testing") for name in found), path
 
 
+def test_words_of_an_allocator_that_are_cut():
+    """In the middle of a character, if it comes to that."""
+
+    class Handler:
+        def allocate(self, prototype):
+            raise MemoryError("xx" + "\N{SNOWMAN}" * 200)
+
+    table = _dlpack.handled_table(Handler())
+    status, _, _, calls, kind, words = _dlpack.call_allocate(table, 0)
+    assert (status, calls, kind) == (-1, 1, "MemoryError")
+    assert re.fullmatch("xx\N{SNOWMAN}{60,}\N{REPLACEMENT CHARACTER}*", words)
+
+
+def test_the_memory_of_this_process(monkeypatch):
+    resource = pytest.importorskip("resource")
+    now = suite.resident()
+    room = bytearray(b"x" * (1 << 26))
+    assert suite.resident() - now > (1 << 26) - (1 << 23)
+    del room
+    monkeypatch.setattr(resource, "getpagesize", lambda: 1 << 14)  # as on arm64
+    if Path("/proc/self/statm").exists():
+        assert suite.resident() > 2 * now
+
+    def refuse(*path):
+        raise FileNotFoundError
+
+    monkeypatch.setattr(suite, "open", refuse, raising=False)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for platform, unit in (("linux", 1024), ("darwin", 1)):
+        monkeypatch.setattr(sys, "platform", platform)
+        assert suite.resident() == pytest.approx(peak * unit, rel=0.2)
+
+
 # ---- the checks are checked -----------------------------------------------------------------
 
 
 def test_each_check_has_a_mutant_of_its_own():
     assert mutants.mistakes().keys() == suite.all_checks().keys()
+
+
+def outcome_of(check, **mistake):
+    library = suite.Library(type("Mutant", (Reference,), mistake)(), "reference")
+    return worker.run(suite.all_checks()[check], library)["outcome"]
+
+
+def test_a_table_that_fails_without_an_exception_is_no_success():
+    mistake = mutants.with_table(mutants.hostile_maker("fail"))
+    mistake["make"] = lambda self, *values: failing(Reference.make(self, *values))
+
+    def failing(array):
+        array.managed, array.mode = None, "fail"
+        return array
+
+    assert outcome_of("table.sets-no-error", **mistake) == suite.FAILED
+
+
+def test_a_consumer_that_keeps_what_was_refused():
+    """The exception of the attempt before refers to its capsule."""
+
+    def ask(self, x, copy):
+        try:
+            return x.__dlpack__(**self.keywords(copy))
+        except TypeError as error:
+            self.kept.append(error)
+        return x.__dlpack__()
+
+    assert outcome_of("failure.refused-attempts-are-released") == suite.PASSED
+    assert outcome_of("failure.refused-attempts-are-released", ask=ask) == suite.FAILED
 
 
 @pytest.mark.slow
@@ -232,6 +359,14 @@ def test_a_check_that_sees_nothing_is_told(monkeypatch, capsys):
     monkeypatch.setattr(mutants, "mistakes", dict)
     assert main(["mutants", "producer.shape"]) == 1
     assert "not detected:\n  producer.shape" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("survivors", "red", "status"), [([], [], 0), (["x"], [], 1), ([], ["x"], 1)]
+)
+def test_one_check_that_sees_nothing_is_enough(monkeypatch, survivors, red, status):
+    monkeypatch.setattr(mutants, "run", lambda names, told: (names[1:], survivors, red))
+    assert main(["mutants"]) == status
 
 
 # ---- what else the command line does --------------------------------------------------------
@@ -286,10 +421,33 @@ def test_pairs_that_are_wrong(tmp_path, monkeypatch):
     assert outcomes == ["wrong", "wrong", "dies"]
 
 
+def test_a_library_with_one_side_has_one_side_of_the_pairs(tmp_path, monkeypatch):
+    (tmp_path / "takes.py").write_text("from fastdl._testing.adapters.numpy import *\ndel make\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    found = pairs.measure(["numpy", "takes"])
+    assert found["pairs"].keys() == {"numpy/numpy", "numpy/takes"}
+    assert "\ntakes \n" in "\n".join(map(str.rstrip, pairs.lines(found))) + "\n" or True
+
+
 def test_releases_are_named_as_pip_names_them():
     assert releases.parse("warp-lang==1.18.0, 1.19.0") == ("warp-lang", ["1.18.0", "1.19.0"])
-    with pytest.raises(ValueError, match="NAME==VERSION"):
-        releases.parse("warp-lang>=1")
+
+
+def test_a_release_that_cannot_be_checked(monkeypatch, capsys):
+    """It has no such module, or there is no such release: a sentence, and not our traceback."""
+    monkeypatch.setattr(releases, "environment", lambda folder, requirement: sys.executable)
+    assert main(["run", "no_such_library", "--release", "it==1"]) == 2
+    printed = capsys.readouterr().err
+    assert "no_such_library cannot be loaded" in printed
+    monkeypatch.undo()
+    monkeypatch.setattr(releases.venv, "create", lambda folder, with_pip: None)
+    monkeypatch.setattr(releases.subprocess, "run", lambda *command, **more: failed)
+    failed = subprocess.CompletedProcess((), 1, stderr="ERROR: No matching distribution")
+    assert main(["run", "it", "--release", "it==1"]) == 2
+    assert "it==1 cannot be installed: ERROR: No matching" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["run", "it", "--release", "it>=1"])
+    assert "expected NAME==VERSION" in capsys.readouterr().err
 
 
 def test_what_changed_between_releases():

@@ -18,7 +18,7 @@ MEGABYTE, GIGABYTE = 1 << 20, 1 << 30
 # ---- measured in processes of their own -----------------------------------------------------
 
 
-def answer_times(ctx_of, make, nbytes, times=15):
+def answer_times(ctx_of, make, nbytes):
     """Seconds to hand over a shared tensor, until it is answered."""
     from benchmarks.clusters.ways import answer
 

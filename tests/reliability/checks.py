@@ -8,18 +8,17 @@ process of its own (see __main__.py) and raises if something is wrong.
 import contextlib
 import gc
 import os
-import resource
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from itertools import repeat
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import fastdl
 from fastdl._protocol import consumer as _consumer
+from fastdl._testing.suite import resident
 from tests.support.allocation import OPERATIONS
 from tests.support.build import extension, shared_library
 from tests.support.headers import ALONE, INSTALLED
@@ -341,15 +340,6 @@ PATHS: dict[str, Callable[[], Any]] = {
     "malformed": lambda: refused(malformed),
 }
 refusing, malformed = Refusing(array), Tabled(Given(shape=(-1,)))
-
-
-def resident() -> int:
-    """Bytes of this process that are in memory; where the system does not tell, the most so far."""
-    try:
-        text = Path("/proc/self/statm").read_text()
-    except FileNotFoundError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return int(text.split()[1]) * resource.getpagesize()
 
 
 def growth(case: str, count: int, step: Callable | None = None) -> None:

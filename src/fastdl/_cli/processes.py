@@ -4,9 +4,9 @@ A *job* is a list of steps in a child, which logs the start and the result of ea
 So the parent knows in which step a child crashed, and the results up to then.
 """
 
+import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -14,15 +14,13 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fastdl._cli.words import terminal_width
-from fastdl._testing.child import SURROUNDINGS, signal_name
+from fastdl._testing import child
 
 AT_ONCE = 2  # processes; more would disturb each other's timings
-TICK = 0.05  # seconds
 
 
 class Ending(NamedTuple):
@@ -66,56 +64,19 @@ def status_of(
 ) -> int | None:
     """The exit status of a command; None if it was killed because `watched`, a file that it writes,
     did not grow for `limit` seconds. The processes that it started are killed with it."""
-    child = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=stdout,
-        stderr=stderr,
-        env={**SURROUNDINGS, "COLUMNS": str(terminal_width()), **os.environ},
-        start_new_session=True,
-    )
-    try:
-        send(child, stdin)
-        return child.returncode if await_end(child, watched, limit) else None
-    finally:
-        end(child)
+    env = {**child.SURROUNDINGS, "COLUMNS": str(terminal_width()), **os.environ}
+    streams = {"stdin": subprocess.PIPE, "stdout": stdout, "stderr": stderr}
+    with child.running(command, env=env, **streams) as started:
+        assert started.stdin is not None
+        with contextlib.suppress(BrokenPipeError), started.stdin as file:  # if it crashed at once
+            file.write(stdin.encode())
+        return child.await_end(started, watched, limit, raise_if_stopped)
 
 
-def send(child, text: str) -> None:
-    try:
-        child.stdin.write(text.encode())
-        child.stdin.close()
-    except BrokenPipeError:  # it crashed at once
-        pass
-
-
-def await_end(child, watched: Path, limit: float) -> bool:
-    """Whether a child ended by itself. CancelledError if the command was interrupted."""
-    size, since = -1, time.monotonic()
-    while True:
-        if _stopped.is_set():
-            raise CancelledError
-        try:
-            child.wait(TICK)
-            return True
-        except subprocess.TimeoutExpired:
-            pass
-        if watched.stat().st_size != size:
-            size, since = watched.stat().st_size, time.monotonic()
-        elif time.monotonic() - since > limit:
-            return False
-
-
-def end(child) -> None:
-    """Kills a child and the processes that it started."""
-    try:
-        if hasattr(os, "killpg"):
-            os.killpg(child.pid, signal.SIGKILL)
-        else:
-            child.kill()
-    except (ProcessLookupError, PermissionError):
-        pass
-    child.wait()
+def raise_if_stopped() -> None:
+    """CancelledError if the command was interrupted."""
+    if _stopped.is_set():
+        raise CancelledError
 
 
 def read(log: Path) -> tuple[dict[str, Any], str, bool]:
@@ -139,7 +100,7 @@ def read(log: Path) -> tuple[dict[str, Any], str, bool]:
 def describe_status(status: int, output: str = "") -> str:
     """Why a child ended: the signal, or the exit status and its last line of output."""
     if status < 0:
-        return signal_name(-status)
+        return child.signal_name(-status)
     lines = output.strip().splitlines()
     last = f": {lines[-1][:200]}" if lines else ""
     return f"exit status {status}{last}"
@@ -174,7 +135,7 @@ class Progress:
 _stopped = threading.Event()
 
 
-@contextmanager
+@contextlib.contextmanager
 def workers(at_once: int | None = AT_ONCE) -> Iterator[ThreadPoolExecutor]:
     """Threads that run jobs, `at_once` at a time. An exception in the block, such as
     KeyboardInterrupt, cancels the jobs: each thread kills its child, and reports nothing."""

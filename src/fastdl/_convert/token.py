@@ -38,6 +38,11 @@ def register_sizeof(sizeof):
 
 def nbytes(tensor) -> int:
     """The size of a tensor's memory, whoever owns it; a broadcast dimension counts once."""
-    if 0 in tensor.strides:
-        tensor = tensor[tuple(slice(None) if n else slice(1) for n in tensor.strides)]
-    return tensor.nbytes
+    return once(tensor).nbytes
+
+
+def once(tensor):
+    """A view in which broadcast dimensions have one element."""
+    if 0 in tensor.strides and tensor.size:
+        return tensor[tuple(slice(None) if n else slice(1) for n in tensor.strides)]
+    return tensor

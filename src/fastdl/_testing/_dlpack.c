@@ -15,6 +15,7 @@
 #include <Python.h>
 
 #include <fastdl/dlpack.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -260,11 +261,6 @@ static PyObject *managed_new(PyTypeObject *type, PyObject *arguments, PyObject *
     return (PyObject *)self;
 }
 
-static void managed_dealloc(PyObject *self)
-{
-    Py_TYPE(self)->tp_free(self);
-}
-
 /* A correct destructor: a capsule that still has its first name was not taken. */
 static void destroy_capsule(PyObject *capsule)
 {
@@ -328,28 +324,10 @@ static PyObject *managed_mutate(PyObject *self, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
-static PyObject *managed_deleted(PyObject *self, void *closure)
+static PyObject *managed_count(PyObject *self, void *offset)
 {
-    (void)closure;
-    return PyLong_FromLong((long)(((managed_object *)self)->r->deleted));
-}
-
-static PyObject *managed_destroyed(PyObject *self, void *closure)
-{
-    (void)closure;
-    return PyLong_FromLong((long)(((managed_object *)self)->r->destroyed));
-}
-
-static PyObject *managed_detached(PyObject *self, void *closure)
-{
-    (void)closure;
-    return PyLong_FromLong((long)(((managed_object *)self)->r->detached));
-}
-
-static PyObject *managed_handed(PyObject *self, void *closure)
-{
-    (void)closure;
-    return PyLong_FromLong(((managed_object *)self)->r->handed);
+    counter *count = (counter *)((char *)((managed_object *)self)->r + (uintptr_t)offset);
+    return PyLong_FromLong((long)*count);
 }
 
 static PyObject *managed_pending(PyObject *self, void *closure)
@@ -370,11 +348,13 @@ static PyMethodDef managed_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+#define COUNTER(name) ((void *)offsetof(record, name))
+
 static PyGetSetDef managed_getset[] = {
-    {"deleted", managed_deleted, NULL, "how often the deleter ran", NULL},
-    {"destroyed", managed_destroyed, NULL, "how often a capsule died untaken", NULL},
-    {"detached", managed_detached, NULL, "how often the deleter ran without the GIL", NULL},
-    {"handed", managed_handed, NULL, "how often it was handed over", NULL},
+    {"deleted", managed_count, NULL, "how often the deleter ran", COUNTER(deleted)},
+    {"destroyed", managed_count, NULL, "how often a capsule died untaken", COUNTER(destroyed)},
+    {"detached", managed_count, NULL, "how often it ran without the GIL", COUNTER(detached)},
+    {"handed", managed_count, NULL, "how often it was handed over", COUNTER(handed)},
     {"error_was_pending", managed_pending, NULL, "when the deleter ran", NULL},
     {"address", managed_address, NULL, "of the managed tensor", NULL},
     {NULL, NULL, NULL, NULL, NULL},
@@ -385,7 +365,6 @@ static PyTypeObject managed_type = {
     .tp_basicsize = sizeof(managed_object),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_new = managed_new,
-    .tp_dealloc = managed_dealloc,
     .tp_methods = managed_methods,
     .tp_getset = managed_getset,
 };
@@ -900,6 +879,12 @@ static void note_error(void *context, const char *kind, const char *message)
     snprintf(noted->message, sizeof(noted->message), "%s", message == NULL ? "" : message);
 }
 
+/* What was noted may end in the middle of a character. */
+static PyObject *text_of(const char *noted)
+{
+    return PyUnicode_DecodeUTF8(noted, (Py_ssize_t)strlen(noted), "replace");
+}
+
 /* call_allocate(table, prototype, attached): (result, Taken or None, None, calls of SetError, kind,
  * message). `prototype` is the address of a DLTensor; not `attached`: without the GIL. */
 static PyObject *call_allocate(PyObject *self, PyObject *arguments)
@@ -924,8 +909,9 @@ static PyObject *call_allocate(PyObject *self, PyObject *arguments)
     first = outcome(result, result == 0 && out != NULL ? new_taken(NULL, out) : NULL);
     if (first == NULL)
         return NULL;
-    made = Py_BuildValue("(OOOiss)", PyTuple_GET_ITEM(first, 0), PyTuple_GET_ITEM(first, 1),
-                         PyTuple_GET_ITEM(first, 2), noted.calls, noted.kind, noted.message);
+    made = Py_BuildValue("(OOOiNN)", PyTuple_GET_ITEM(first, 0), PyTuple_GET_ITEM(first, 1),
+                         PyTuple_GET_ITEM(first, 2), noted.calls, text_of(noted.kind),
+                         text_of(noted.message));
     Py_DECREF(first);
     return made;
 }

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fastdl._testing import reports, runner
+from fastdl._testing import releases, reports, runner
 from fastdl._testing.suite import SECTIONS, all_checks
 
 #: The adapters of the kit.
@@ -36,6 +36,7 @@ def main(arguments: "list[str] | None" = None) -> int:
     run.add_argument(
         "--release",
         metavar="SPEC",
+        type=releases.parse,
         help="releases of the library, each in an environment of its own: "
         "'warp-lang==1.18.0,1.19.0'",
     )
@@ -100,20 +101,18 @@ def measured(name: str, checks: list[str], python: str = sys.executable) -> dict
 
 def run_libraries(chosen: argparse.Namespace) -> int:
     made = []
-    if chosen.release:
-        from fastdl._testing import releases
-
-        made = releases.measure(chosen.adapters[0], chosen.release, chosen.checks, measured)
-        print("\n".join(releases.changes(made)))
-    else:
-        for name in chosen.adapters:
-            try:
+    try:
+        if chosen.release:
+            made = releases.measure(chosen.adapters[0], chosen.release, chosen.checks, measured)
+            print("\n".join(releases.changes(made)))
+        else:
+            for name in chosen.adapters:
                 made.append(measured(name, chosen.checks))
-            except runner.CannotStart as error:
-                print(f"python -m fastdl.testing: {error}", file=sys.stderr)
-                return 2
-            print(f"\n{reports.title(made[-1])}\n")
-            print("\n".join(reports.summary(made[-1])))
+                print(f"\n{reports.title(made[-1])}\n")
+                print("\n".join(reports.summary(made[-1])))
+    except runner.CannotStart as error:
+        print(f"python -m fastdl.testing: {error}", file=sys.stderr)
+        return 2
     for path in chosen.report:
         reports.write(made, path)
     return int(any(runner.failures(report["results"]) for report in made))
@@ -165,7 +164,7 @@ def check_checks(chosen: argparse.Namespace) -> int:
         print("not detected:", *survivors, sep="\n  ")
     if red:
         print("failing on the reference library:", *red, sep="\n  ")
-    return int(bool(red) or len(killed) < 0.95 * len(names))
+    return int(bool(red or survivors))
 
 
 def list_checks(chosen: argparse.Namespace) -> int:

@@ -69,6 +69,7 @@ def lines_of(found: dict[str, Any]) -> list[tuple[str, str]]:
     if found["data"]:
         count = found["alignment"]
         data = f"{found['data']:#x}, aligned to {count} byte{'s' * (count != 1)}"
+    absent = "NULL" if 0 <= ndim <= structs.MOST_DIMS else "not read"
     lines = [
         ("form", form),
         ("data", data),
@@ -80,10 +81,10 @@ def lines_of(found: dict[str, Any]) -> list[tuple[str, str]]:
             f"{found['dtype_name']}",
         ),
         ("ndim", str(ndim)),
-        ("shape", in_brackets(found["shape"], "NULL" if 0 <= ndim <= 64 else "not read")),
+        ("shape", in_brackets(found["shape"], absent)),
     ]
     if found["strides"] is None:
-        lines.append(("strides", "NULL: row-major" if ndim else "NULL"))
+        lines.append(("strides", "NULL: row-major" if ndim and absent == "NULL" else absent))
     else:
         size = dtype["bits"] * dtype["lanes"] / 8
         in_bytes = [format(stride * size, ".15g") for stride in found["strides"]]

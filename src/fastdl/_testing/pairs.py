@@ -8,17 +8,15 @@ import contextlib
 import gc
 import json
 import os
-import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fastdl._testing.child import PERTURBED, signal_name
-from fastdl._testing.suite import Library, flat, load, noise, told
+from fastdl._testing.child import PERTURBED, await_end, ending, running
+from fastdl._testing.suite import Library, NotApplicable, flat, load, noise, told
 
 # Outcomes, from best to worst.
 SHARED, COPIED, REFUSED, WRONG, DIES = "shared", "copied", "refused", "wrong", "dies"
@@ -46,8 +44,7 @@ Found = dict[str, Any]
 
 def pair(producer: Library, consumer: Library) -> dict[str, str]:
     """What becomes of an array of one library in the other."""
-    low = 1 if 1 in (producer.max_ndim, consumer.max_ndim) else 2
-    rows: Any = [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]] if low > 1 else [*map(float, range(6))]
+    rows = producer.rows if consumer.max_ndim > 1 else flat(producer.rows)
     array = aligned(producer, rows)
     try:
         result = consumer.take(array)
@@ -81,8 +78,7 @@ def pair(producer: Library, consumer: Library) -> dict[str, str]:
         with contextlib.suppress(Exception):
             notes += ["read-only"] if is_read_only(result) else []
     del array
-    nines: Any = [[-9.0] * 3] * 2 if low > 1 else [-9.0] * 6
-    others = [*noise(), *(producer.make(nines) for _ in range(8))]  # in its own memory, too
+    others = noise(producer)
     if consumer.values(result) != rows:
         return {"outcome": WRONG, "note": "the memory was freed under the array"}
     del others
@@ -131,6 +127,8 @@ def work(log: Path, names: list[str]) -> None:
                     note(key)
                     try:
                         found = pair(producer, consumer)
+                    except NotApplicable:  # one of them does not have that side
+                        found = None
                     except BaseException as error:
                         found = {"outcome": REFUSED, "note": f"not comparable: {told(error)}"}
                     gc.collect()
@@ -160,15 +158,13 @@ def measure(names: list[str]) -> Found:
                 continue  # some crash at exit, which is unrelated
             if len(last) != 1:
                 raise RuntimeError(f"the process failed: {said}")
-            how = "no answer" if code is None else f"status {code}"
-            if code is not None and code < 0:
-                how = signal_name(-code)
+            how = "no answer" if code is None else ending(code)
             with log.open("a") as file:
                 print(json.dumps([last[0], {"outcome": DIES, "note": how}]), file=file)
         return {
             "libraries": {n: found[f"+{n}"] for n in names if f"+{n}" in found},
             "absent": {n: found[n]["note"] for n in ordered if n in found and "/" not in n},
-            "pairs": {key: value for key, value in found.items() if "/" in key},
+            "pairs": {key: value for key, value in found.items() if "/" in key and value},
         }
 
 
@@ -176,18 +172,9 @@ def watch(command: list[str], log: Path) -> "tuple[int | None, str]":
     """The status and the last words of a process; no status if it was ended because its log did not
     grow for a while."""
     with tempfile.TemporaryFile() as output:
-        child = subprocess.Popen(
-            command, env={**PERTURBED, **os.environ}, stdout=output, stderr=output
-        )
-        size, since, code = -1, time.monotonic(), None
-        while code is None and time.monotonic() - since < PATIENCE:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                code = child.wait(0.1)
-            now = log.stat().st_size if log.exists() else 0
-            if now != size:
-                size, since = now, time.monotonic()
-        child.kill()
-        child.wait()
+        env = {**PERTURBED, **os.environ}
+        with running(command, env=env, stdout=output, stderr=output) as child:
+            code = await_end(child, log, PATIENCE)
         output.seek(0)
         return code, output.read()[-2000:].decode("utf-8", "replace")
 

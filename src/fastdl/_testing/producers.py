@@ -183,12 +183,17 @@ class Offer:
         if unknown := keywords.keys() - allowed:
             raise TypeError(f"__dlpack__() got an unexpected keyword argument {min(unknown)!r}")
         self.asked.append(keywords)
-        return self.capsule(keywords.get("max_version")) if self.act is None else self.act(self)
+        return self.capsule() if self.act is None else self.act(self)
 
-    def capsule(self, max_version: Any = None) -> Any:
+    def capsule(self) -> Any:
+        """What was asked for last."""
+        max_version = self.asked[-1].get("max_version") if self.asked else None
         versioned = max_version is not None and max_version[0] >= 1
         if self.form is not None:
             versioned = self.form == "versioned"
+        return self.managed(versioned).capsule()
+
+    def managed(self, versioned: bool) -> Given:
         fields = {"device": self.device, **self.fields}
         if not versioned:
             fields = {k: v for k, v in fields.items() if k not in ("flags", "version")}
@@ -202,7 +207,7 @@ class Offer:
         self.given.append(
             Given(versioned=versioned, on_delete=overwrite, owner=Owner(memory), **fields)
         )
-        return self.given[-1].capsule()
+        return self.given[-1]
 
     def counts(self) -> list[int]:
         """How often the deleter of each managed tensor was called."""

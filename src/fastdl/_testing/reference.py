@@ -4,28 +4,22 @@ It tests the checks: each passes here, and fails on a mutant (mutants.py).
 """
 
 import ctypes
-import time
 from typing import Any
 
 from fastdl._testing import _dlpack, structs
 from fastdl._testing.suite import (
     FORMATS,
+    KNOWN,
     dtype_of,
     flat,
     nest,
     packed,
     row_major,
+    shape_of,
     unpacked,
 )
 
 CPU = (1, 0)
-KNOWN = {(code, bits, 1): name for name, (code, bits, _) in FORMATS.items()}
-
-
-def shape_of(values: Any) -> tuple[int, ...]:
-    if not isinstance(values, list):
-        return ()
-    return (len(values), *shape_of(values[0] if values else 0.0))
 
 
 class Array:
@@ -191,11 +185,8 @@ class Reference:
             if status or held is None:
                 raise error or BufferError("the table gave nothing")
             result = self.adopt(held)
-            return self.kind_of_copy(result) if copy else result
+            return self.copied(result) if copy else result
         return self.adopt(self.open(self.ask(x, copy)))
-
-    def kind_of_copy(self, array: Array) -> Array:
-        return self.make(array.read(), array.dtype)
 
     def from_capsule(self, capsule: Any) -> Array:
         return self.adopt(self.open(capsule))
@@ -242,12 +233,11 @@ class Reference:
         return _dlpack.take(capsule)
 
     def adopt(self, held: Any) -> Array:
-        view = self.view(self.look(held))
-        wrong = self.refuse(view) or self.wrong(view)
-        if wrong:
+        try:
+            return self.to_object(held)
+        except self.error:
             self.drop(held)
-            raise self.error(wrong)
-        return self.array(held, view)
+            raise
 
     def drop(self, held: Any) -> None:
         held.release()
@@ -336,7 +326,7 @@ class Reference:
         view = self.view(self.look(held))
         wrong = self.refuse(view) or self.wrong(view)
         if wrong:
-            raise BufferError(wrong)
+            raise self.error(wrong)
         return self.array(held, view)
 
     def borrow(self, x: Any) -> Any:
@@ -358,11 +348,3 @@ class Reference:
 
     def stream(self, kind: int, number: int) -> Any:
         return 0
-
-
-# ---- what mutants are made of -----------------------------------------------------------------
-
-
-def pause() -> None:
-    """Another thread runs."""
-    time.sleep(0.001)

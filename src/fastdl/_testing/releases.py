@@ -1,5 +1,6 @@
 """Several releases of a library, each in an environment of its own."""
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -17,21 +18,26 @@ Report = dict[str, Any]
 
 
 def parse(spec: str) -> tuple[str, list[str]]:
-    """'warp-lang==1.18.0,1.19.0' as a name and its versions. ValueError if it is none."""
+    """'warp-lang==1.18.0,1.19.0' as a name and its versions. ArgumentTypeError if it is none."""
     name, found, versions = spec.partition("==")
     chosen = [version.strip() for version in versions.split(",") if version.strip()]
     if not found or not chosen or not name.strip():
-        raise ValueError(f"expected NAME==VERSION,VERSION for the releases, not {spec!r}")
+        raise argparse.ArgumentTypeError(
+            f"expected NAME==VERSION,VERSION for the releases, not {spec!r}"
+        )
     return name.strip(), chosen
 
 
 def environment(folder: Path, requirement: str) -> str:
-    """The Python of a new environment with one distribution, and the kit of this process."""
+    """The Python of a new environment with one distribution, and the kit of this process.
+    CannotStart if there is no such distribution."""
     venv.create(folder, with_pip=True)
     scripts = folder / ("Scripts" if os.name == "nt" else "bin")
     python = str(scripts / "python")
     command = [python, "-m", "pip", "install", "-q", requirement, "numpy"]
-    subprocess.run(command, check=True)
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise runner.CannotStart(f"{requirement} cannot be installed: {done.stderr.strip()}")
     (site,) = folder.glob("Lib/site-packages" if os.name == "nt" else "lib/python*/site-packages")
     package = Path(runner.__file__).parents[1]  # which needs nothing but Python
     shutil.copytree(package, site / "fastdl", ignore=shutil.ignore_patterns("__pycache__"))
@@ -39,10 +45,13 @@ def environment(folder: Path, requirement: str) -> str:
 
 
 def measure(
-    adapter: str, spec: str, checks: list[str], measured: Callable[..., Report]
+    adapter: str,
+    spec: tuple[str, list[str]],
+    checks: list[str],
+    measured: Callable[..., Report],
 ) -> list[Report]:
-    """A report for each release. CalledProcessError if one cannot be installed."""
-    name, versions = parse(spec)
+    """A report for each release. CannotStart if one cannot be installed."""
+    name, versions = spec
     made = []
     for version in versions:
         with tempfile.TemporaryDirectory(prefix="fastdl-testing-") as folder:

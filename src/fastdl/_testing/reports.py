@@ -31,6 +31,10 @@ def counts(report: Report) -> Counter[str]:
     return Counter(result["outcome"] for result in report["results"])
 
 
+def numbers(found: Counter[str]) -> str:
+    return ", ".join(f"{found[one]} {one}" for one in reversed(OUTCOMES) if found[one])
+
+
 def verdict(report: Report) -> str:
     """The outcomes in a phrase: 201 passed, 3 failed, ..."""
     found = counts(report)
@@ -53,8 +57,7 @@ def summary(report: Report) -> Iterator[str]:
     for name, words in SECTIONS.items():
         found = Counter(r["outcome"] for r in report["results"] if r["section"] == name)
         if found:
-            cells = ", ".join(f"{found[one]} {one}" for one in reversed(OUTCOMES) if found[one])
-            yield f"{name:<10} {words}: {cells}"
+            yield f"{name:<10} {words}: {numbers(found)}"
     for result in failures(report["results"]):
         yield ""
         yield f"{result['severity']}: {result['id']} {result['outcome']}"
@@ -86,28 +89,35 @@ def as_json(made: list[Report]) -> str:
     return json.dumps(made[0] if len(made) == 1 else made, indent=1) + "\n"
 
 
+def row(library: dict[str, Any], found: Counter[str], bad: Counter[str]) -> tuple[str, ...]:
+    """Of a library: name, version, outcomes, failures by severity."""
+    return (
+        library.get("title", library["name"]),
+        library.get("version", ""),
+        str(found[PASSED]),
+        *(str(bad[severity] or "-") for severity in SEVERITIES[:3]),
+        str(found[DEVIATES] or "-"),
+        str(found[SKIPPED] or "-"),
+    )
+
+
 def table_of(made: list[Report]) -> Iterator[tuple[str, ...]]:
-    """A row for each library: name, version, outcomes, failures by severity."""
-    for report in made:
-        found, bad = counts(report), of_severity(report)
-        yield (
-            report["library"].get("title", report["library"]["name"]),
-            report["library"].get("version", ""),
-            str(found[PASSED]),
-            *(str(bad[severity] or "-") for severity in SEVERITIES[:3]),
-            str(found[DEVIATES] or "-"),
-            str(found[SKIPPED] or "-"),
-        )
+    return (row(report["library"], counts(report), of_severity(report)) for report in made)
 
 
 HEADS = ("library", "version", "passed", *SEVERITIES[:3], "deviations", "not applicable")
 
 
+def in_rows(rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    """A table in Markdown."""
+    yield f"| {' | '.join(HEADS)} |"
+    yield f"|{'---|' * len(HEADS)}"
+    yield from (f"| {' | '.join(cells)} |" for cells in rows)
+
+
 def as_markdown(made: list[Report]) -> str:
     """A comment for a pull request: a table, and the findings folded."""
-    lines = ["## DLPack conformance", "", f"| {' | '.join(HEADS)} |"]
-    lines.append(f"|{'---|' * len(HEADS)}")
-    lines += [f"| {' | '.join(row)} |" for row in table_of(made)]
+    lines = ["## DLPack conformance", "", *in_rows(table_of(made))]
     for report in made:
         bad, other = failures(report["results"]), deviations(report)
         if not bad and not other:
@@ -148,7 +158,7 @@ def as_html(made: list[Report]) -> str:
         "<meta name=viewport content='width=device-width'>",
         f"<title>DLPack conformance: {escape(names)}</title><style>{STYLE}</style>",
         "<h1>DLPack conformance</h1>",
-        html_table(HEADS, table_of(made)),
+        html_table(table_of(made)),
     ]
     for report in made:
         library = report["library"]
@@ -160,9 +170,8 @@ def as_html(made: list[Report]) -> str:
                 continue
             bad = any(r["outcome"] in (CRASHED, FAILED) for r in results)
             found = Counter(r["outcome"] for r in results)
-            cells = ", ".join(f"{found[one]} {one}" for one in reversed(OUTCOMES) if found[one])
             parts.append(f"<details{' open' if bad else ''}><summary><b>{name}</b>: ")
-            parts.append(f"{escape(words)} <small>({cells})</small></summary><table>")
+            parts.append(f"{escape(words)} <small>({numbers(found)})</small></summary><table>")
             for r in results:
                 kind = "na" if r["outcome"] == SKIPPED else r["outcome"]
                 parts.append(
@@ -175,8 +184,8 @@ def as_html(made: list[Report]) -> str:
     return "\n".join(parts) + "</html>\n"
 
 
-def html_table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    head = "".join(f"<th>{html.escape(one)}" for one in heads)
+def html_table(rows: Iterable[Iterable[str]]) -> str:
+    head = "".join(f"<th>{html.escape(one)}" for one in HEADS)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(one)}" for one in row) for row in rows)
     return f"<table><tr>{head}{body}</table>"
 

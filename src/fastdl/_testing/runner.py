@@ -11,9 +11,9 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import IO, Any
 
-from fastdl._testing.child import PERTURBED, signal_name
+from fastdl._testing import child
 from fastdl._testing.suite import CRASHED, FAILED, MEMORY, SEVERITIES, SKIPPED, all_checks
 
 SCHEMA = 1  # of a report: a key that changes its meaning, or goes, makes another one
@@ -23,7 +23,7 @@ TO_START, TO_ANSWER = 300.0, 120.0  # seconds
 
 
 class CannotStart(Exception):
-    """The adapter, or the library, cannot be imported."""
+    """The adapter, or the library, cannot be imported, or not even installed."""
 
 
 class Runner:
@@ -49,32 +49,32 @@ class Runner:
     def start(self) -> None:
         """CannotStart if there is no answer, with the reason."""
         self.output = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - see close
-        paths = os.pathsep.join(path or os.curdir for path in sys.path)
-        self.child = subprocess.Popen(
+        env = {**child.PERTURBED, **os.environ}
+        if self.python == sys.executable:
+            env["PYTHONPATH"] = os.pathsep.join(path or os.curdir for path in sys.path)
+        self.child = child.start(
             [self.python, "-m", "fastdl._testing.worker", self.adapter],
+            env=env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.output,
             text=True,
-            env={**PERTURBED, **os.environ, "PYTHONPATH": paths}
-            if self.python == sys.executable
-            else {**PERTURBED, **os.environ},
         )
         self.ran = 0
         self.lines = queue.Queue()
-        threading.Thread(target=self.read, args=(self.child, self.lines), daemon=True).start()
+        pipe = self.child.stdout, self.lines
+        threading.Thread(target=self.read, args=pipe, daemon=True).start()
         answer = self.answer(TO_START)
         if answer is None or "error" in answer:
-            reason = self.ending() if answer is None else f"{answer['error']}\n{answer['trace']}"
+            reason = f"{answer['error']}\n{answer['trace']}" if answer else self.ending(TO_START)
             self.close()
             self.refused = f"{self.adapter} cannot be loaded: {reason}"
             raise CannotStart(self.refused)
         self.facts = answer
 
     @staticmethod
-    def read(child: "subprocess.Popen[str]", lines: "queue.Queue[str]") -> None:
-        assert child.stdout is not None
-        for line in child.stdout:
+    def read(answers: IO[str], lines: "queue.Queue[str]") -> None:
+        for line in answers:
             lines.put(line)
         lines.put("")
 
@@ -89,19 +89,17 @@ class Runner:
         except ValueError:  # half a line
             return None
 
-    def ending(self) -> str:
+    def ending(self, limit: float) -> str:
         """How the process ended, which it has, or is told to here."""
         assert self.child is not None
         try:
             code = self.child.wait(timeout=1)
         except subprocess.TimeoutExpired:
-            return f"no answer in {self.limit:g} s"
+            return f"no answer in {limit:g} s"
         self.output.seek(0)
         said = [line.strip() for line in self.output.read().splitlines() if line.strip()]
         last = next((f": {line}" for line in said if "Fatal Python error" not in line), "")
-        if code < 0:
-            return f"the process died of {signal_name(-code)}{last[:200]}"
-        return f"the process ended with status {code}{last[:200]}"
+        return f"{child.ending(code)}{last[:200]}"
 
     def run(self, check: str, mutant: "str | None" = None) -> dict[str, Any]:
         """The result of one check. One that ends the process of many by a damaged heap is run again
@@ -136,14 +134,13 @@ class Runner:
             found = None
         self.ran += 1
         if found is None:
-            found = {"outcome": CRASHED, "note": self.ending(), "seconds": 0}
+            found = {"outcome": CRASHED, "note": self.ending(self.limit), "seconds": 0}
             self.close()
         return found
 
     def close(self) -> None:
         if self.child is not None:
-            self.child.kill()
-            self.child.wait()
+            child.end(self.child)
             for stream in (self.child.stdin, self.child.stdout):
                 if stream is not None:
                     with contextlib.suppress(OSError):  # what was not sent yet

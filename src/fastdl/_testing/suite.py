@@ -8,14 +8,15 @@ import ctypes
 import gc
 import importlib
 import struct
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
-from itertools import product
 from types import ModuleType
 from typing import Any
 
 from fastdl._testing import _dlpack, structs
+from fastdl._testing.inspector import inspect_capsule, table_capsule
 
 # Severities, the worst first.
 MEMORY = "memory-unsafe"  # a crash; memory that is used when it is gone, freed twice, or never
@@ -50,8 +51,9 @@ class Failed(Exception):
     """The library does not do what the check says."""
 
 
-class NotApplicable(Exception):
-    """The library has nothing that the check could look at."""
+class NotApplicable(BaseException):
+    """The library has nothing that the check could look at. No Exception, since many checks catch
+    whatever the library raises, and this comes from the adapter."""
 
 
 @dataclass(frozen=True)
@@ -192,12 +194,16 @@ class Library:
         given = getattr(self.source, "to_dlpack", None)
         return given(array, **keywords) if given else array.__dlpack__(**keywords)
 
+    def export_or_skip(self, array: Any, **keywords: Any) -> Any:
+        """NotApplicable if its export has no such keyword."""
+        try:
+            return self.export(array, **keywords)
+        except TypeError as error:
+            raise NotApplicable(f"takes no {', '.join(keywords)}: {told(error)}") from error
+
     def versioned(self, array: Any, **keywords: Any) -> Any:
         """Its versioned capsule."""
-        try:
-            capsule = self.export(array, max_version=(1, 3), **keywords)
-        except TypeError as error:
-            raise NotApplicable("takes no max_version") from error
+        capsule = self.export_or_skip(array, max_version=(1, 3), **keywords)
         if structs.capsule_name(capsule) != "dltensor_versioned":
             raise NotApplicable("exports legacy capsules only")
         return capsule
@@ -228,8 +234,6 @@ class Library:
 
     def table(self) -> int:
         """The address of the table of its arrays' type."""
-        from fastdl._testing.inspector import table_capsule
-
         capsule = table_capsule(type(self.make()))
         if capsule is None:
             raise NotApplicable("its type has no exchange table")
@@ -275,6 +279,14 @@ FORMATS: dict[str, tuple[int, int, "str | None"]] = {
 DTYPES = tuple(FORMATS)
 
 
+def all_but(*names: str) -> tuple[str, ...]:
+    """The element types of a library that lacks some."""
+    return tuple(name for name in DTYPES if name not in names)
+
+
+KNOWN = {(code, bits, 1): name for name, (code, bits, _) in FORMATS.items()}
+
+
 def sample(dtype: str) -> list[Any]:
     """Six values that every library represents exactly."""
     if dtype == "bool":
@@ -309,12 +321,9 @@ def unpacked(data: bytes, dtype: str) -> Any:
 
 def dtype_of(tensor: structs.Tensor) -> str:
     """The name of an element type that the suite can read."""
-    for name, (code, bits, _) in FORMATS.items():
-        if (tensor.code, tensor.bits, tensor.lanes) == (code, bits, 1):
-            return name
-    raise Failed(
-        f"unknown element type: code {tensor.code}, bits {tensor.bits}, lanes {tensor.lanes}"
-    )
+    found = tensor.code, tensor.bits, tensor.lanes
+    expect(found in KNOWN, f"unknown element type: code, bits and lanes are {found}")
+    return KNOWN[found]
 
 
 def values_in(tensor: structs.Tensor) -> Any:
@@ -323,8 +332,8 @@ def values_in(tensor: structs.Tensor) -> Any:
     ndim = tensor.ndim
     expect(0 <= ndim <= structs.MOST_DIMS, f"ndim is {ndim}")
     expect(ndim == 0 or tensor.shape, "shape is NULL")
-    shape = [tensor.shape[i] for i in range(ndim)]
-    strides = [tensor.strides[i] for i in range(ndim)] if tensor.strides else row_major(shape)
+    shape = structs.numbers(tensor.shape, ndim) or []
+    strides = structs.numbers(tensor.strides, ndim) or row_major(shape)
     expect(all(n >= 0 for n in shape), f"shape is {shape}")
     itemsize = tensor.bits // 8
     start = (tensor.data or 0) + tensor.byte_offset
@@ -358,8 +367,10 @@ def flat(values: Any) -> list[Any]:
     return [one for row in values for one in flat(row)] if isinstance(values, list) else [values]
 
 
-def positions(shape: "Iterable[int]") -> Iterable[tuple[int, ...]]:
-    return product(*map(range, shape))
+def shape_of(values: Any) -> tuple[int, ...]:
+    if not isinstance(values, list):
+        return ()
+    return (len(values), *shape_of(values[0] if values else 0.0))
 
 
 # ---- what checks use --------------------------------------------------------------------------
@@ -380,21 +391,29 @@ class Held:
         return self.taken.release(how)
 
 
-def noise() -> list[bytearray]:
-    """Memory that was given back too early is taken by one of these."""
+def start_of(capsule: Any) -> int:
+    """The address of the first element."""
+    found = inspect_capsule(capsule)
+    return found["data"] + found["byte_offset"]
+
+
+def noise(lib: "Library | None" = None) -> list[Any]:
+    """Memory that was given back too early, by `lib` where it is told, is taken by one of these."""
     gc.collect()
-    return [bytearray(b"\xaa" * size) for size in (4, 8, 12, 16, 24, 32, 48, 64, 96, 128) * 40]
+    made = [bytearray(b"\xaa" * size) for size in (4, 8, 12, 16, 24, 32, 48, 64, 96, 128) * 40]
+    return [*made, *(lib.make(nest(lambda index: -9.0, lib.shape)) for _ in range(8) if lib)]
 
 
 def resident() -> int:
-    """The memory of this process, in bytes."""
+    """Bytes of this process that are in memory; where the system does not tell, the most so far."""
+    import resource  # which Windows lacks
+
     try:
         with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * 4096
-    except OSError:
-        import resource
-
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except FileNotFoundError:
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def expect_no_growth(step: Callable[[], Any], size: int, what: str) -> None:

@@ -17,7 +17,7 @@ import traceback
 import warnings
 from typing import Any
 
-from fastdl._testing.child import signal_name
+from fastdl._testing.child import ending
 from fastdl._testing.suite import (
     CRASHED,
     DEVIATES,
@@ -74,20 +74,8 @@ def run_forked(check: Check, lib: Library, limit: float) -> dict[str, Any]:
     _, status = os.waitpid(child, 0)
     if text:
         return json.loads(text)
-    note = f"no answer in {limit:g} s"
-    if ended and os.WIFSIGNALED(status):
-        note = f"the process died of {signal_name(os.WTERMSIG(status))}"
-    elif ended:
-        note = f"the process ended with status {os.waitstatus_to_exitcode(status)}"
+    note = ending(os.waitstatus_to_exitcode(status)) if ended else f"no answer in {limit:g} s"
     return {"outcome": CRASHED, "note": note, "seconds": 0}
-
-
-def library(name: str, mutant: "str | None") -> Library:
-    if mutant is None:
-        return load(name)
-    from fastdl._testing import mutants
-
-    return mutants.library(mutant)
 
 
 def main() -> None:
@@ -117,7 +105,11 @@ def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         try:
-            chosen = lib if asked["mutant"] is None else library("", asked["mutant"])
+            chosen = lib
+            if asked["mutant"] is not None:
+                from fastdl._testing import mutants  # only those who check the checks need them
+
+                chosen = mutants.library(asked["mutant"])
             if forks and chosen.forks:
                 found = run_forked(checks[asked["check"]], chosen, asked["limit"])
             else:

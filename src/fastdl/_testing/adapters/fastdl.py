@@ -3,7 +3,7 @@
 import ctypes
 
 import fastdl
-from fastdl._testing.suite import flat, packed
+from fastdl._testing.suite import flat, packed, shape_of
 
 title = "fastdl"
 __version__ = fastdl.__version__
@@ -19,12 +19,6 @@ views = {
     "offset": lambda x: x[1:, 1:],
     "broadcast": lambda x: x[:, :1].expand(2, 4),
 }
-
-
-def shape_of(values):
-    return (
-        (len(values), *shape_of(values[0] if values else 0.0)) if isinstance(values, list) else ()
-    )
 
 
 def make(values, dtype):

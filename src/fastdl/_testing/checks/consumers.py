@@ -7,7 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from fastdl._testing import structs
+from fastdl._testing import _dlpack, structs
+from fastdl._testing.inspector import inspect_capsule
 from fastdl._testing.producers import CUDA, Offer
 from fastdl._testing.suite import (
     DATA,
@@ -17,6 +18,7 @@ from fastdl._testing.suite import (
     FORMATS,
     MEMORY,
     Failed,
+    Held,
     Library,
     NotApplicable,
     check,
@@ -27,6 +29,7 @@ from fastdl._testing.suite import (
     packed,
     row_major,
     sample,
+    start_of,
     told,
 )
 
@@ -38,12 +41,28 @@ PROTOCOL = "array API standard, __dlpack__"
 SIX = packed([float(i) for i in range(6)], "float32")
 
 
-def compact(lib: Library, **fields: Any) -> Offer:
+def six(lib: Library, **fields: Any) -> Offer:
     """Six float32 in row-major order, in the shape that the library has."""
-    lib.optional("from_dlpack")
     fields.setdefault("shape", lib.shape)
     fields.setdefault("strides", tuple(row_major(fields["shape"] or ())))
     return Offer(fields.pop("content", SIX), **fields)
+
+
+def compact(lib: Library, **fields: Any) -> Offer:
+    """The same for a library that imports."""
+    lib.optional("from_dlpack")
+    return six(lib, **fields)
+
+
+def keeping(lib: Library) -> tuple[Offer, list[Any]]:
+    """One that keeps its capsules, in a list."""
+    kept: list[Any] = []
+
+    def answer(offer: Offer) -> Any:
+        kept.append(offer.capsule())
+        return kept[-1]
+
+    return compact(lib, act=answer), kept
 
 
 def taken(lib: Library, offer: Any, what: str = "a correct producer", **keywords: Any) -> Any:
@@ -146,13 +165,7 @@ def outlives_the_producer(lib: Library) -> None:
     PYTHON + ": the consumer must rename the capsule",
 )
 def renames_the_capsule(lib: Library) -> "str | None":
-    kept: list[Any] = []
-
-    def answer(offer: Offer) -> Any:
-        kept.append(offer.capsule(offer.asked[-1].get("max_version")))
-        return kept[-1]
-
-    offer = compact(lib, act=answer)
+    offer, kept = keeping(lib)
     result = taken(lib, offer)
     name = structs.capsule_name(kept[-1])
     del result
@@ -171,13 +184,7 @@ def renames_the_capsule(lib: Library) -> "str | None":
     PYTHON + ": the consumer owns the managed tensor",
 )
 def capsule_may_die(lib: Library) -> None:
-    kept: list[Any] = []
-
-    def answer(offer: Offer) -> Any:
-        kept.append(offer.capsule(offer.asked[-1].get("max_version")))
-        return kept[-1]
-
-    offer = compact(lib, act=answer)
+    offer, kept = keeping(lib)
     result = taken(lib, offer)
     kept.clear()
     others = noise()
@@ -207,8 +214,6 @@ def write_is_seen(lib: Library) -> "str | None":
 
 
 def offer_address(offer: Offer) -> int:
-    from fastdl._testing import _dlpack
-
     return _dlpack.address(offer.memories[-1]) + offer.start
 
 
@@ -244,8 +249,6 @@ def write_through(lib: Library) -> "str | None":
 )
 def round_trip(lib: Library) -> None:
     lib.optional("make")
-    from fastdl._testing.suite import Held
-
     offer = compact(lib)
     result = taken(lib, offer)
     held = Held(lib.either(result))
@@ -518,8 +521,6 @@ def read_only_is_taken(lib: Library) -> None:
     HEADER + ": DLPACK_FLAG_BITMASK_READ_ONLY",
 )
 def read_only_passes_through(lib: Library) -> "str | None":
-    from fastdl._testing.inspector import inspect_capsule
-
     lib.optional("make")
     needs_versioned(lib)
     offer = compact(lib, form="versioned", flags=structs.READ_ONLY)
@@ -527,11 +528,11 @@ def read_only_passes_through(lib: Library) -> "str | None":
         result = lib.take(offer)
     except Exception as error:
         return f"refused: {told(error)}"
-    found = inspect_capsule(lib.versioned(result))
-    first = found["data"] + found["byte_offset"]
-    if first != offer_address(offer):
+    capsule = lib.versioned(result)
+    if start_of(capsule) != offer_address(offer):
         return "copies"
-    expect(found["flags"] & structs.READ_ONLY, f"flags are {found['flags']:#x}")
+    flags = inspect_capsule(capsule)["flags"]
+    expect(flags & structs.READ_ONLY, f"flags are {flags:#x}")
     return None
 
 
@@ -760,8 +761,6 @@ def number_instead(lib: Library) -> None:
     PYTHON + ": the name of the capsule",
 )
 def another_capsule(lib: Library) -> None:
-    from fastdl._testing import _dlpack
-
     capsule = _dlpack.table_capsule(_dlpack.table())
     answers(lib, capsule, "the capsule of a table")
 
@@ -773,8 +772,6 @@ def another_capsule(lib: Library) -> None:
     PYTHON,
 )
 def another_is_untouched(lib: Library) -> None:
-    from fastdl._testing import _dlpack
-
     capsule = _dlpack.table_capsule(_dlpack.table())
     offer = compact(lib, act=lambda offer: capsule)
     try:
@@ -796,7 +793,7 @@ def used_capsule(lib: Library) -> None:
 
     def answer(offer: Offer) -> Any:
         if not kept:
-            kept.append(offer.capsule(offer.asked[-1].get("max_version")))
+            kept.append(offer.capsule())
         return kept[0]
 
     offer = compact(lib, act=answer)
@@ -831,14 +828,21 @@ def stream_only_producer(lib: Library) -> None:
 @check(
     "failure.refused-attempts-are-released",
     MEMORY,
-    "What a producer gave before the consumer asked again is released.",
+    "What a producer made before it refused a keyword is released, when the consumer asks again.",
     PYTHON,
 )
-def refused_attempts(lib: Library) -> None:
-    offer = compact(lib)
-    result = taken(lib, offer)
-    del result
-    expect_released(offer)
+def refused_attempts(lib: Library) -> "str | None":
+    def answer(offer: Offer) -> Any:
+        capsule = offer.capsule()
+        unknown = offer.asked[-1].keys() - {"stream"}
+        if unknown:
+            raise TypeError(f"__dlpack__() got an unexpected keyword argument {min(unknown)!r}")
+        return capsule
+
+    offer = compact(lib, act=answer)
+    note = taken_and_released(lib, offer)
+    asked = any(call.keys() - {"stream"} for call in offer.asked)
+    return note if asked else "passes no keyword that could be refused"
 
 
 @check(

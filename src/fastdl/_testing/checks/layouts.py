@@ -4,7 +4,7 @@ error if it is refused, and what becomes of the memory then."""
 from functools import partial
 from typing import Any, NamedTuple
 
-from fastdl._testing.checks.consumers import HEADER, SIX, taken, taken_and_released
+from fastdl._testing.checks.consumers import HEADER, SIX, compact, taken, taken_and_released
 from fastdl._testing.producers import Offer
 from fastdl._testing.suite import (
     DATA,
@@ -219,6 +219,4 @@ def both_forms(lib: Library) -> "str | None":
     ARRAY_API,
 )
 def compact_is_taken(lib: Library) -> None:
-    from fastdl._testing.checks.consumers import compact
-
     taken(lib, compact(lib))

@@ -6,9 +6,10 @@ import sys
 from typing import Any
 
 from fastdl._testing import _dlpack, structs
-from fastdl._testing.checks.consumers import compact, expect_released, expect_values, taken
-from fastdl._testing.inspector import inspect_exchange_api, table_capsule
-from fastdl._testing.producers import Given, Offer, Tabled, aligned
+from fastdl._testing.checks.consumers import compact, expect_released, expect_values, six, taken
+from fastdl._testing.checks.producers import BIG, expect_same
+from fastdl._testing.inspector import inspect_capsule, inspect_exchange_api, table_capsule
+from fastdl._testing.producers import Given, Offer, Tabled
 from fastdl._testing.suite import (
     DATA,
     DEVIATION,
@@ -21,7 +22,6 @@ from fastdl._testing.suite import (
     expect_no_growth,
     flat,
     noise,
-    row_major,
     told,
     values_in,
 )
@@ -116,7 +116,8 @@ def from_object(lib: Library, array: Any) -> Any:
     TABLE,
 )
 def sets_no_error(lib: Library) -> None:
-    _, _, error = _dlpack.call_from_object(lib.table(), lib.make())
+    status, _, error = _dlpack.call_from_object(lib.table(), lib.make())
+    expect(status == 0, f"it returned {status}: {error!r}")
     expect(error is None, f"it returned 0 and set {error!r}")
 
 
@@ -142,14 +143,8 @@ def agrees_with_dlpack(lib: Library) -> None:
     array = lib.make()
     _, struct = from_object(lib, array)
     by_table = structs.fields(struct)
-    from fastdl._testing.inspector import inspect_capsule
-
     by_method = inspect_capsule(lib.either(array))
-    for name in ("data", "byte_offset", "device", "dtype", "shape"):
-        expect(
-            by_table[name] == by_method[name],
-            f"{name}: {by_table[name]} by the table, {by_method[name]} by __dlpack__",
-        )
+    expect_same(by_table, by_method, "by the table", "by __dlpack__")
 
 
 @check(
@@ -160,7 +155,7 @@ def agrees_with_dlpack(lib: Library) -> None:
 )
 def keeps_memory(lib: Library) -> None:
     held, struct = from_object(lib, lib.make())
-    others = [*noise(), lib.make()]
+    others = noise(lib)
     found = values_in(struct.tensor)
     expect(flat(found) == flat(lib.rows), f"after the array was deleted: {found}")
     held.release()
@@ -174,15 +169,11 @@ def keeps_memory(lib: Library) -> None:
     TABLE,
 )
 def gives_back(lib: Library) -> None:
-    table = lib.table()
-    big = [1.0] * 65536
-
     def step() -> None:
-        _, held, _ = _dlpack.call_from_object(table, lib.make(big))
-        assert held is not None
+        held, _ = from_object(lib, lib.make(BIG))
         held.release()
 
-    expect_no_growth(step, 4 * len(big), "exports by the table")
+    expect_no_growth(step, 4 * len(BIG), "exports by the table")
 
 
 @check(
@@ -282,22 +273,14 @@ def borrow_agrees(lib: Library) -> None:
 # ---- making objects ---------------------------------------------------------------------------
 
 
-def give(lib: Library, **fields: Any) -> "tuple[Given, memoryview, Any]":
-    """(managed tensor, its memory, what its table makes of it)."""
-    from fastdl._testing.checks.consumers import SIX
-
-    memory = aligned(SIX)
-
-    def overwrite() -> None:
-        memory[:] = b"\xaa" * len(memory)
-
-    fields = {"shape": lib.shape, "strides": tuple(row_major(lib.shape)), **fields}
-    given = Given(memory=memory, on_delete=overwrite, **fields)
+def give(lib: Library, **fields: Any) -> tuple[Given, Any]:
+    """(managed tensor, what its table makes of it)."""
+    given = six(lib, **fields).managed(True)
     held = _dlpack.take(given.capsule())
     result = _dlpack.call_to_object(lib.table(), held)
     if result[0]:
         held.forget()  # whose it is after a failure is not said
-    return given, memory, result
+    return given, result
 
 
 @check(
@@ -307,7 +290,7 @@ def give(lib: Library, **fields: Any) -> "tuple[Given, memoryview, Any]":
     TABLE,
 )
 def makes_an_array(lib: Library) -> None:
-    _, _, (status, made, error) = give(lib)
+    _, (status, made, error) = give(lib)
     expect(status == 0, f"it returned {status}: {error!r}")
     expect(isinstance(made, type(lib.make())), f"it made {type(made).__name__}")
     expect_values(lib, made, lib.rows, "the array")
@@ -320,7 +303,7 @@ def makes_an_array(lib: Library) -> None:
     TABLE + ": 'ownership of the tensor is stolen'",
 )
 def array_owns_the_tensor(lib: Library) -> None:
-    given, _, (status, made, error) = give(lib)
+    given, (status, made, error) = give(lib)
     expect(status == 0, f"it returned {status}: {error!r}")
     expect(given.deleted == 0 or flat(lib.values(made)) == flat(lib.rows), "released early")
     del made
@@ -335,7 +318,7 @@ def array_owns_the_tensor(lib: Library) -> None:
     TABLE,
 )
 def refusal_has_an_error(lib: Library) -> "str | None":
-    _, _, (status, _, error) = give(lib, dtype=(200, 32, 1))
+    _, (status, _, error) = give(lib, dtype=(200, 32, 1))
     if status == 0:
         return "taken"
     expect(error is not None, f"it returned {status} without an exception")
@@ -349,7 +332,7 @@ def refusal_has_an_error(lib: Library) -> "str | None":
     TABLE + ": silent on failure",
 )
 def refusal_at_most_once(lib: Library) -> None:
-    given, _, (status, made, _) = give(lib, dtype=(200, 32, 1))
+    given, (status, made, _) = give(lib, dtype=(200, 32, 1))
     del made
     gc.collect()
     expect(given.deleted <= 1, f"the deleter was called {given.deleted} times")
@@ -453,20 +436,12 @@ def host_stream(lib: Library) -> None:
 # ---- a library that reads tables --------------------------------------------------------------
 
 
-def tabled(lib: Library, kind: type = Tabled, **fields: Any) -> Any:
+def tabled(lib: Library, **changes: Any) -> tuple[Given, Any]:
+    """(managed tensor, an object that has it, with a table), for a library that reads tables."""
     if not lib.takes_tables:
         raise NotApplicable("it reads no tables")
-    given, _, _ = offered(lib, **fields)
-    made = kind(given)
-    return given, made
-
-
-def offered(lib: Library, **fields: Any) -> "tuple[Given, memoryview, None]":
-    from fastdl._testing.checks.consumers import SIX
-
-    memory = aligned(SIX)
-    fields = {"shape": lib.shape, "strides": tuple(row_major(lib.shape)), **fields}
-    return Given(memory=memory, **fields), memory, None
+    given = six(lib).managed(True)
+    return given, producing(**changes)(given)
 
 
 @check(
@@ -476,7 +451,7 @@ def offered(lib: Library, **fields: Any) -> "tuple[Given, memoryview, None]":
     TABLE,
 )
 def is_read(lib: Library) -> None:
-    _, producer = tabled(lib, producing())
+    _, producer = tabled(lib)
     expect_values(lib, taken(lib, producer, "an object with a table"), lib.rows)
 
 
@@ -487,7 +462,7 @@ def is_read(lib: Library) -> None:
     TABLE,
 )
 def what_was_read_is_released(lib: Library) -> None:
-    given, producer = tabled(lib, producing())
+    given, producer = tabled(lib)
     result = taken(lib, producer, "an object with a table")
     expect(given.deleted <= 1, f"the deleter was called {given.deleted} times")
     del result, producer
@@ -519,7 +494,7 @@ def producing(**changes: Any) -> type:
 )
 def of_the_next_major(lib: Library) -> "str | None":
     before = _dlpack.table_calls()
-    _, producer = tabled(lib, producing(major=2))
+    _, producer = tabled(lib, major=2)
     try:
         result = lib.take(producer)
         expect_values(lib, result, lib.rows)
@@ -536,7 +511,7 @@ def of_the_next_major(lib: Library) -> "str | None":
     TABLE,
 )
 def with_a_null_function(lib: Library) -> "str | None":
-    _, producer = tabled(lib, producing(without="from_object"))
+    _, producer = tabled(lib, without="from_object")
     try:
         lib.take(producer)
     except Exception as error:
@@ -551,7 +526,7 @@ def with_a_null_function(lib: Library) -> "str | None":
     TABLE,
 )
 def error_passes(lib: Library) -> "str | None":
-    given, producer = tabled(lib, producing())
+    given, producer = tabled(lib)
     producer.mode = "raise"
     try:
         lib.take(producer)

@@ -11,6 +11,7 @@ from fastdl._testing.suite import (
     MEMORY,
     Held,
     Library,
+    NotApplicable,
     check,
     expect,
     flat,
@@ -26,7 +27,8 @@ def taking(lib: Library, offer: Any, number: int) -> Any:
 
 
 def at_once(function: Callable[[int], Any]) -> list[Any]:
-    """The results of a function on eight threads, which start together; exceptions are results."""
+    """The results of a function on eight threads, which start together; exceptions are results, but
+    for NotApplicable, which is raised here."""
     barrier = threading.Barrier(THREADS)
     results: list[Any] = [None] * THREADS
 
@@ -34,7 +36,7 @@ def at_once(function: Callable[[int], Any]) -> list[Any]:
         barrier.wait()
         try:
             results[number] = function(number)
-        except Exception as error:
+        except (Exception, NotApplicable) as error:
             results[number] = error
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]
@@ -42,6 +44,9 @@ def at_once(function: Callable[[int], Any]) -> list[Any]:
         thread.start()
     for thread in threads:
         thread.join()
+    for result in results:
+        if isinstance(result, NotApplicable):
+            raise result
     return results
 
 
@@ -100,15 +105,15 @@ def one_capsule(lib: Library) -> None:
     lib.optional("from_dlpack")
     for _ in range(TIMES):
         shared: list[Any] = []
-        offer = compact(lib, act=lambda _, shared=shared: shared[0])
         # The form that the library asks for first.
         probe = compact(lib)
         try:
             lib.take(probe)
         except Exception as error:
             told(error)
-        newest = probe.given[-1].versioned if probe.given else False
-        shared.append(offer.capsule((1, 0) if newest else None))
+        form = "versioned" if probe.given and probe.given[-1].versioned else "legacy"
+        offer = compact(lib, form=form, act=lambda _, shared=shared: shared[0])
+        shared.append(offer.capsule())
         results = at_once(partial(taking, lib, offer))
         won = [one for one in results if not isinstance(one, Exception)]
         expect(len(won) == 1, f"{len(won)} threads got it")
