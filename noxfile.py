@@ -41,16 +41,17 @@ RUN_ONCE = (
     *("test_refused_code.py", "test_simulated_calls.py", "test_simulated_driver.py"),
     *("test_site.py", "test_testing.py", "test_wheel.py"),
 )
-# Tests of simulated drivers, other libraries, builds and commands: the oldest CPython and the
-# newest run them; those in between do not.
+# Tests of simulated drivers, other libraries, builds (in C++ and Cython too), processes and commands:
+# the oldest CPython and the newest run them; those in between do not.
 AT_THE_ENDS = (
     *("installed", "interop", "test_beliefs.py", "test_build.py", "test_c_order.py"),
     *("test_c_streams.py", "test_captures.py", "test_cli.py", "test_contexts.py"),
-    *("test_device_memory.py", "test_sharing.py"),
+    *("test_cpp_producers.py", "test_cython.py", "test_device_memory.py", "test_reliability.py"),
     *("test_driver.py", "test_driver_faults.py", "test_handshake.py"),
     *("test_handshake_faults.py", "test_readme.py", "test_release.py"),
-    *("test_releases.py", "test_scenarios.py", "test_screen.py", "test_streams.py"),
-    *("test_streams_guide.py", "test_transfers.py", "test_unordered.py", "test_work_streams.py"),
+    *("test_releases.py", "test_scenarios.py", "test_screen.py", "test_sharing.py"),
+    *("test_streams.py", "test_streams_guide.py", "test_transfers.py", "test_unordered.py"),
+    "test_work_streams.py",
 )
 # Tests of other things than memory: other libraries' code, or no code of ours that runs.
 NOT_SANITIZED = (
