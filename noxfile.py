@@ -41,8 +41,8 @@ RUN_ONCE = (
     *("test_refused_code.py", "test_simulated_calls.py", "test_simulated_driver.py"),
     *("test_site.py", "test_testing.py", "test_wheel.py"),
 )
-# Tests of simulated drivers, other libraries, processes and commands, and of builds, also in C++ and
-# Cython: the oldest CPython and the newest run them; those in between do not.
+# Tests of simulated drivers, other libraries, processes, commands, and builds, in C++ and Cython as
+# well: the oldest CPython and the newest run them; those in between do not.
 AT_THE_ENDS = (
     *("installed", "interop", "test_beliefs.py", "test_build.py", "test_c_order.py"),
     *("test_c_streams.py", "test_captures.py", "test_cli.py", "test_contexts.py"),
