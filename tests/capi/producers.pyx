@@ -37,3 +37,7 @@ cdef int describe(object self, fastdl.description *out) except -1:
 
 
 fastdl.publish(Given, describe, fastdl.LENDS, fastdl.default_stream)
+
+
+def same(x, like):
+    return fastdl.wrap(fastdl.own(x), like)

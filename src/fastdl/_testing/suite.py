@@ -144,6 +144,7 @@ class Library:
     max_ndim, title, distribution, prepare()
     forks                   False if a process that uses the library may hang after a fork
     takes_tables            whether from_dlpack reads the exchange table of a producer's type
+    exchange_api()          the capsule of the table of its arrays' type, if that has no attribute
     deviations: {check: reason} deviations that the library documents, with the place
     """
 
@@ -226,11 +227,16 @@ class Library:
     def values(self, array: Any) -> Any:
         return self.optional("values")(array)
 
-    def table(self) -> int:
-        """The address of the table of its arrays' type."""
+    def exchange_api(self) -> Any:
+        """What stands for the table of its arrays' type; None if nothing does."""
         from fastdl._testing.inspector import table_capsule
 
-        capsule = table_capsule(type(self.make()))
+        given = getattr(self.source, "exchange_api", None)
+        return given() if given else table_capsule(type(self.make()))
+
+    def table(self) -> int:
+        """The address of the table of its arrays' type."""
+        capsule = self.exchange_api()
         if capsule is None:
             raise NotApplicable("its type has no exchange table")
         if type(capsule).__name__ != "PyCapsule":

@@ -50,6 +50,8 @@ def taken(lib: Library, offer: Any, what: str = "a correct producer", **keywords
     """What the library makes of it; Failed if it refuses."""
     try:
         return lib.take(offer, **keywords)
+    except NotApplicable:
+        raise
     except Exception as error:
         raise Failed(f"{what} is refused: {told(error)}") from error
 

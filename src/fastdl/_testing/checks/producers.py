@@ -409,8 +409,9 @@ def export_or_skip(lib: Library, **keywords: Any) -> Any:
     ARRAY_API + ": stream",
 )
 def stream_none(lib: Library) -> None:
+    array = lib.make()
     try:
-        lib.export(lib.make(), stream=None)
+        lib.export(array, stream=None)
     except Exception as error:
         raise Failed(told(error)) from error
 

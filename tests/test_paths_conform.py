@@ -1,0 +1,68 @@
+"""The checks of the kit over each of fastdl's paths: tests/support/paths.py.
+
+All in this process, as coverage sees only what runs in it: a crash ends the test, whose name says
+where.
+"""
+
+import re
+from functools import cache
+
+import pytest
+
+from fastdl._testing.checks.hostile import FAULTS
+from fastdl._testing.suite import PASSED, SECTIONS, SKIPPED, Library, all_checks
+from fastdl._testing.worker import run
+from tests.support.paths import PATHS
+
+#: Why a check may have nothing to look at.
+NOTHING = re.compile(
+    "the adapter has no|it reads no tables|the function is NULL|takes no copy|"
+    "a table gives versioned tensors only|copy=False is not passed on"
+)
+
+#: What fastdl says of a description that it refuses.
+WORDS = {
+    "ndim-": "dimensions outside 0 to 64",
+    "shape-null": "NULL shape",
+    "dimension": "a negative dimension",
+    "size-": "more bytes than",
+    "stride": "strides that reach",
+    "data-null": "NULL data",
+    "offset-": "byte_offset",
+    "bits-": "element size",
+    "lanes-zero": "0 lanes",
+    "device-": "device type that is not positive",
+}
+
+
+@cache
+def library(path):
+    return Library(PATHS[path](), path)
+
+
+def results(path, section):
+    lib = library(path)
+    unasked = getattr(lib.source, "unasked", ())
+    return {
+        name: run(check, lib)
+        for name, check in all_checks().items()
+        if check.section == section and name not in unasked
+    }
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+@pytest.mark.parametrize("path", PATHS)
+def test_path(path, section):
+    found = results(path, section)
+    wrong = {
+        name: result["note"]
+        for name, result in found.items()
+        if result["outcome"] not in (PASSED, SKIPPED)
+        or (result["outcome"] == SKIPPED and not NOTHING.search(result["note"]))
+    }
+    assert wrong.keys() == library(path).deviations.keys() & found.keys(), wrong
+    for name, fault in FAULTS.items() if section == "hostile" else ():
+        check = f"hostile.{name}"
+        if fault.must_refuse and found[check]["outcome"] == PASSED:
+            words = next((words for start, words in WORDS.items() if name.startswith(start)), "")
+            assert re.match(f"BufferError: .*{words}", found[check]["note"]), (name, found[check])
