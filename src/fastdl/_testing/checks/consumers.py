@@ -844,6 +844,24 @@ def refused_attempts(lib: Library) -> None:
 
 
 @check(
+    "failure.refused-with-no-error-pending",
+    ERROR,
+    "The deleter of what is refused is called without an exception pending.",
+    "Python: code that runs with an exception pending may lose it; dmlc/dlpack#130",
+)
+def refused_with_no_error_pending(lib: Library) -> "str | None":
+    offer = compact(lib, shape=(-3, 2), strides=(2, 1))
+    try:
+        lib.take(offer)
+    except Exception as error:
+        told(error)
+    else:
+        return "taken"
+    expect(not any(given.error_was_pending for given in offer.given), "one was pending")
+    return None
+
+
+@check(
     "failure.no-reference-to-the-producer",
     MEMORY,
     "After a refusal nothing keeps the producer.",
