@@ -39,5 +39,6 @@ cdef int describe(object self, fastdl.description *out) except -1:
 fastdl.publish(Given, describe, fastdl.LENDS, fastdl.default_stream)
 
 
-def same(x, like):
-    return fastdl.wrap(fastdl.own(x), like)
+def same(x):
+    fastdl.import_fastdl()
+    return fastdl.wrap(fastdl.own(x), None)

@@ -2,8 +2,9 @@
 each way in, through and out, in Python, C, C++ and Cython.
 
 The adapter of the kit, fastdl._testing.adapters.fastdl, is the path that users take: from_dlpack,
-compiled, and fastdl.empty. `deviations` are what a path does otherwise, and why; `unasked` the
-checks that say nothing of it.
+compiled, and fastdl.empty. `deviations` are what a path does otherwise, and why; `refuses` the
+checks that leave it the choice, of which it takes the lesser one; `unasked` those that say nothing
+of it.
 """
 
 from functools import partial
@@ -78,7 +79,19 @@ def by_table(enter, kind):
 
 def borrowed(api):
     """A view, gone when the call returns: nothing can be read, and nothing is made."""
-    return lambda: SimpleNamespace(from_dlpack=api.borrow, takes_tables=True, deviations=OPEN)
+    return lambda: SimpleNamespace(
+        from_dlpack=api.borrow,
+        takes_tables=True,
+        deviations=OPEN,
+        refuses={"consumer.write-is-seen"},
+    )
+
+
+def compiled(name):
+    """What the module is given and may keep, it returns. fastdl::owned<> is on the host."""
+    same = COMPILERS[name]().same
+    refuses = set() if name == "Cython" else {"streams.device-is-released"}
+    return entering(lambda x: COMPILED(same(x)), refuses=refuses)()
 
 
 def converted(x, **keywords):
@@ -90,7 +103,11 @@ CONVERTS = dict.fromkeys(
     "convert says what it could not convert, in a BufferError with the words of the other",
 )
 HEADERS = {**ALONE, **INSTALLED}
-LIBRARIES = ("nanobind", "pybind11")
+COMPILERS = {
+    "nanobind": lambda: bound("nanobind"),
+    "pybind11": lambda: bound("pybind11"),
+    "Cython": cythonized,
+}
 FUNCTIONS = {"compiled": COMPILED, "Python": PYTHON}
 
 IN = {
@@ -106,11 +123,7 @@ IN = {
     **{f"header {name}, table": by_table(owning(api), Tabled) for name, api in HEADERS.items()},
     **{f"header {name}, lent": by_table(owning(api), Lending) for name, api in HEADERS.items()},
     **{f"header {name}, borrowed": borrowed(api) for name, api in HEADERS.items()},
-    **{
-        name: lambda name=name: entering(lambda x: COMPILED(bound(name).same(x)))()
-        for name in LIBRARIES
-    },
-    "Cython": lambda: entering(partial(cythonized().same, like=fastdl.Tensor))(),
+    **{name: partial(compiled, name) for name in COMPILERS},
     "asarray": entering(fastdl.asarray),
     "convert": entering(converted, deviations=CONVERTS),
 }
@@ -129,6 +142,11 @@ def through_numpy():
         takes_tables=True,
         deviations=CONVERTS,
         unasked=GROWTH,
+        # NumPy has no memory of devices, and no such size even of nothing.
+        refuses={
+            *("streams.device-is-released", "layout.empty-of-any-size"),
+            "ownership.empty-of-any-size",
+        },
     )
 
 
@@ -164,7 +182,7 @@ SAID = {
     "from_pointer": {},
     "Python": {"deviations": MAKES},
     "C, with the package": {"deviations": MAKES | ROOMY, "unasked": GROWTH | TRUSTING},
-    **{name: {"deviations": MAKES, "unasked": GROWTH | TRUSTING} for name in LIBRARIES},
+    **{name: {"deviations": MAKES, "unasked": GROWTH | TRUSTING} for name in COMPILERS},
 }
 
 
@@ -187,8 +205,8 @@ def producing(produce, **more):
 
 
 def of_producer(name):
-    if name in LIBRARIES:
-        bound(name).same(np.zeros(1))  # it imports the package at the first use
+    if name in COMPILERS:
+        COMPILERS[name]().same(np.zeros(1))  # which imports the package
     said = SAID.get(name, {"deviations": ALONE_MAKES, "unasked": GROWTH | TRUSTING})
     return producing(PRODUCERS[name](), **{"unasked": GROWTH, **said})
 
