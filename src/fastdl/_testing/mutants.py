@@ -543,6 +543,7 @@ def mistakes() -> dict[str, Mistake]:
         "consumer.write-through": {"write": lambda self, array, value: None},
         "consumer.round-trip": NO_OWNER,
         "consumer.own-arrays": refuse(),
+        "consumer.taken-again": LEAK,
         "consumer.not-a-producer": {"ask": ask_of_object},
         "consumer.null-deleter": refuse(lambda v: not v["deleter"]),
         "consumer.null-manager-ctx": {

@@ -271,6 +271,24 @@ def own_arrays(lib: Library) -> None:
 
 
 @check(
+    "consumer.taken-again",
+    MEMORY,
+    "What was taken, and is taken again from the array, is released once, when both are gone.",
+    HEADER + ": DLManagedTensor.deleter",
+)
+def taken_again(lib: Library) -> None:
+    lib.optional("make")
+    offer = compact(lib)
+    first = taken(lib, offer)
+    second = taken(lib, first, "an array of its own")
+    del first
+    others = noise()
+    expect_values(lib, second, lib.rows, "the array")
+    del second, others
+    expect_released(offer, "after both are gone")
+
+
+@check(
     "consumer.not-a-producer",
     DEVIATION,
     "An object without `__dlpack__` is a TypeError or an AttributeError.",
