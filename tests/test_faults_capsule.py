@@ -46,23 +46,6 @@ def test_c1_capsule_that_another_library_consumed(enter, versioned):
     given.assert_released()
 
 
-@entries
-@forms
-@types
-def test_c2_producer_that_returns_one_capsule_always(enter, versioned, of_type):
-    given = Given(versioned=versioned)
-    capsule = given.capsule()
-    producer = of_type(Producer)(given, act=lambda self: capsule)
-    first = enter(producer)
-    for _ in range(2):
-        with pytest.raises(ValueError, match="consumed already"):
-            enter(producer)
-    given.assert_alive()
-    assert first.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
-    del first
-    given.assert_released()
-
-
 BOGUS = ["dltensor_bogus", "dltensor_versioned2", "DLTENSOR", "", "x\N{BLACK STAR}y", None]
 
 

@@ -23,7 +23,8 @@ from fastdl._testing.suite import Held, NotApplicable
 from tests.support.every_producer import PRODUCERS, bound, cythonized
 from tests.support.headers import ALONE, INSTALLED, owning
 
-COMPILED, PYTHON = fastdl.from_dlpack, consumer.from_dlpack
+COMPILED = fastdl.from_dlpack
+FUNCTIONS = {"compiled": COMPILED, "Python": consumer.from_dlpack}
 VERSION = (1, 3)
 #: These take seconds, and see by the size of the process what other tests see by weak references.
 GROWTH = {"ownership.unused-capsule", "ownership.released", "table.gives-back"}
@@ -108,10 +109,9 @@ COMPILERS = {
     "pybind11": lambda: bound("pybind11"),
     "Cython": cythonized,
 }
-FUNCTIONS = {"compiled": COMPILED, "Python": PYTHON}
 
 IN = {
-    "Python": entering(PYTHON, from_capsule=PYTHON),
+    **{name: entering(enter, from_capsule=enter) for name, enter in FUNCTIONS.items()},
     **{
         f"{form} capsule, {name}": entering(by_capsule(enter, asked), deviations=deviations)
         for form, (asked, deviations) in OF_CAPSULES.items()
