@@ -28,6 +28,8 @@ FUNCTIONS = {"compiled": COMPILED, "Python": consumer.from_dlpack}
 VERSION = (1, 3)
 #: These take seconds, and see by the size of the process what other tests see by weak references.
 GROWTH = {"ownership.unused-capsule", "ownership.released", "table.gives-back"}
+#: Half of the time of all checks, so not for ways that differ before or after what threads meet at.
+THREADS = {f"threads.{name}" for name in ("export", "import", "one-capsule", "release")}
 OPEN = {"hostile.code-unknown": "An element type that is not known yet is described all the same."}
 
 
@@ -39,10 +41,10 @@ def like(adapter, from_dlpack, **changes):
     return SimpleNamespace(**found)
 
 
-def entering(from_dlpack, deviations=(), **changes):
+def entering(from_dlpack, deviations=(), unasked=(), **changes):
     """What makes the adapter of a way in."""
-    told = OPEN | dict(deviations)
-    return lambda: like(of_fastdl, from_dlpack, unasked=GROWTH, deviations=told, **changes)
+    changes |= {"deviations": OPEN | dict(deviations), "unasked": GROWTH.union(unasked)}
+    return lambda: like(of_fastdl, from_dlpack, **changes)
 
 
 # ---- ways in --------------------------------------------------------------------------------
@@ -75,7 +77,7 @@ def by_table(enter, kind):
         taken.forget()  # it is the caller's of the table
         return enter(kind(taken.address), **keywords)
 
-    return entering(take, deviations=OF_TABLES)
+    return entering(take, deviations=OF_TABLES, unasked=THREADS)
 
 
 def borrowed(api):
@@ -85,6 +87,7 @@ def borrowed(api):
         takes_tables=True,
         deviations=OPEN,
         refuses={"consumer.write-is-seen"},
+        unasked=THREADS,
     )
 
 
@@ -124,8 +127,8 @@ IN = {
     **{f"header {name}, lent": by_table(owning(api), Lending) for name, api in HEADERS.items()},
     **{f"header {name}, borrowed": borrowed(api) for name, api in HEADERS.items()},
     **{name: partial(compiled, name) for name in COMPILERS},
-    "asarray": entering(fastdl.asarray),
-    "convert": entering(converted, deviations=CONVERTS),
+    "asarray": entering(fastdl.asarray, unasked=THREADS),
+    "convert": entering(converted, deviations=CONVERTS, unasked=THREADS),
 }
 
 
