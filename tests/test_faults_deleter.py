@@ -20,16 +20,6 @@ consumer = extension("consumer")
 forms = pytest.mark.parametrize("versioned", [True, False], ids=["versioned", "legacy"])
 
 
-@every_way
-def test_d1_no_deleter(way):
-    """A no-op: the tensor works, and nothing is called."""
-    given = way.given(deleter=False)
-    tensor = way.bring(given)
-    assert tensor.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
-    del tensor
-    given.assert_alive()
-
-
 @every_entry
 @types
 @forms
@@ -98,13 +88,6 @@ def test_d4_deleter_while_an_exception_is_pending(form, last):
         del tensor
     assert held.delete_while_raising() is True
     assert given.deleted == int(last)
-    assert not given.error_was_pending
-
-
-def test_d4_refused_tensor_is_given_back_without_an_exception_pending():
-    given = Given(shape=(-1,))
-    with pytest.raises(BufferError, match="negative dimension"):
-        fastdl.from_dlpack(given.capsule())
     assert not given.error_was_pending
 
 

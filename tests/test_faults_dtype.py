@@ -75,19 +75,6 @@ def test_t1_unknown_code_is_carried_along(way, code):
 
 
 @every_way
-@pytest.mark.parametrize(
-    "dtype", [(2, 0, 1), (0, 24, 1), (2, 8, 1), (2, 255, 1), (3, 0, 1), (4, 32, 1)]
-)
-def test_t2_size_that_a_code_does_not_have(way, dtype):
-    assert_refused(way, BufferError, "element size", dtype=dtype)
-
-
-@every_way
-def test_t3_no_lanes(way):
-    assert_refused(way, BufferError, "0 lanes", dtype=(2, 32, 0))
-
-
-@every_way
 def test_t3_several_lanes(way):
     """Part of the element: in itemsize, nbytes and values; a dimension more for NumPy."""
 

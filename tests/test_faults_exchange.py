@@ -527,30 +527,6 @@ def test_from_object_owns_the_memory(which):
         given.assert_released()
 
 
-@every_table
-def test_borrow_is_optional_and_takes_no_reference(which):
-    table, good = tables()[which]
-    before = sys.getrefcount(good)
-    borrowed = consumer.borrow(table, good)
-    if which == "Tensor":
-        assert (borrowed["shape"], borrowed["data"]) == ((2, 3), good.data_ptr)
-    else:
-        assert borrowed is None
-    assert sys.getrefcount(good) == before
-
-
-@every_table
-def test_to_object_takes_the_tensor_on_success(which):
-    table, _good = tables()[which]
-    managed = Given()
-    result = consumer.to_object(table, consumer.hold(managed.address, True))
-    assert isinstance(result, np.ndarray if which == "ndarray" else fastdl.Tensor)
-    assert result.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
-    managed.assert_alive()
-    del result
-    managed.assert_released()
-
-
 REJECTED = {
     "negative dimension": {"shape": (-1,)},
     "NULL data": {"data": 0},

@@ -16,15 +16,6 @@ from tests.support.recorder import array_of, new_type
 # ---- copy and device ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("copy", [None, False])
-def test_without_a_copy_memory_is_shared(copy):
-    array = array_of()
-    for source in (array, new_type()(array), fastdl.from_dlpack(array)):
-        tensor = fastdl.from_dlpack(source, copy=copy)
-        assert tensor.data_ptr == array.ctypes.data
-        assert not tensor.is_copied
-
-
 def fresh(self, **_):
     return capsule_of((1,), data=bytearray(4))
 

@@ -324,35 +324,6 @@ def test_nulls_that_a_library_exports_as_numbers(api):
             unsound.managed = Given(**form)
 
 
-BAD = {
-    "a negative dimension": {"shape": (2, -1)},
-    "too many dimensions": {"shape": (1,) * 64, "ndim": 65},
-    "dimensions below 0": {"ndim": -1},
-    "no shape": {"shape": None, "ndim": 2},
-    "more bytes than exist": {"shape": (2**40, 2**40)},
-    "out of reach": {"shape": (2, 2), "strides": (2**62, 2**62)},
-    "no data": {"data": 0},
-    "offset": {"byte_offset": 2**64 - 1},
-    "bits": {"dtype": (2, 7, 1)},
-    "lanes": {"dtype": (2, 32, 0)},
-    "device": {"device": (0, 0)},
-}
-
-
-@every_world
-@pytest.mark.parametrize("kind", [Producer, Tabled, Lending])
-@pytest.mark.parametrize("fields", BAD.values(), ids=BAD)
-def test_malformed_tensor(api, kind, fields):
-    given = Given(**fields)
-    with pytest.raises(BufferError, match="the tensor has"):
-        api.borrow(kind(given))
-    if kind is Lending:
-        given.assert_alive()
-        with pytest.raises(BufferError, match="the tensor has"):
-            api.own(kind(given))
-    given.assert_released()
-
-
 @every_world
 @pytest.mark.parametrize("kind", [Producer, Tabled])
 def test_another_major_version(api, kind):

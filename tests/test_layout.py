@@ -185,6 +185,7 @@ def test_contiguity_of_small_descriptors(dims, dtype):
         ((INT64_MAX // 4 + 1,), INT4, False),
         ((INT64_MAX // 128,), (2, 8 * 2, 64), True),
         ((INT64_MAX // 128 + 1,), (2, 16, 64), False),
+        ((2**40,), (3, 255, 65535), False),
     ],
 )
 def test_sizes(shape, dtype, fits):
@@ -228,6 +229,8 @@ def test_reach(shape, strides, data, fits):
         (2**63, 2**64 - 8, OPENCL, True),
         (2**63, 2**64 - 1, OPENCL, False),
         (16, 2**64 - 8, CUDA, False),
+        (4096, 2**64 - 4096 - 2, CUDA, False),  # the last element
+        (2**64 - 4096, 2**63, CUDA, False),
     ],
 )
 def test_byte_offset(data, offset, device, fits):

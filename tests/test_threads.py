@@ -4,7 +4,6 @@ With a GIL they take turns between any two instructions of Python; without one t
 What remains is counted: each deleter has run once, and nothing is kept.
 """
 
-import contextlib
 import gc
 import sysconfig
 import weakref
@@ -17,7 +16,7 @@ from tests.support.build import extension
 from tests.support.frameworks import Array, Protocol, Table, simulated, stream_on
 from tests.support.headers import every_world
 from tests.support.isolate import run_isolated
-from tests.support.producers import Given, Lending, Producer, entries, hostile
+from tests.support.producers import Given, Lending, Producer, hostile
 from tests.support.threads import ROUNDS, together
 
 THREADS = 4
@@ -167,28 +166,6 @@ def test_the_collector_counts_views():
     del array
     gc.collect()
     assert watch() is None
-
-
-# ---- one capsule ----------------------------------------------------------------------------
-
-
-@entries
-@pytest.mark.parametrize("versioned", [True, False], ids=["versioned", "legacy"])
-def test_a_capsule_is_consumed_once(enter, versioned):
-    given = [Given(versioned=versioned) for _ in range(ROUNDS)]
-    capsules = [one.capsule() for one in given]
-    won = [[] for _ in given]
-
-    def consume(i):
-        with contextlib.suppress(ValueError):  # consumed already
-            won[i].append(enter(capsules[i]))
-
-    together(*[consume] * THREADS)
-    assert {len(winners) for winners in won} == {1}
-    for one in given:
-        one.assert_alive()
-    won.clear()
-    assert_all_released(given)
 
 
 # ---- types ----------------------------------------------------------------------------------

@@ -109,6 +109,7 @@ NB_MODULE(MODULE, m)
         else
             fastdl::publish<&describe_nothing>(twice);
     });
+    m.def("same", [](fastdl::owned<> x) { return x; });
 #if defined(nanobind_)
     // A producer and a consumer that are not fastdl's.
     static float zeros[2];

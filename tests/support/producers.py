@@ -1,7 +1,5 @@
 """Producers over hostile managed tensors, and the ways in which a tensor enters fastdl."""
 
-import json
-
 import pytest
 
 import fastdl
@@ -22,7 +20,6 @@ from fastdl._testing.producers import (  # noqa: F401
     Producer,
     Tabled,
 )
-from tests.support.isolate import run_isolated
 
 
 def new(kind):
@@ -132,24 +129,3 @@ def assert_accepted(way, check, **fields):
     given.assert_alive()
     del tensor
     given.assert_released()
-
-
-def outcomes_apart(way, module, table):
-    """What becomes of each tensor of a table {name: fields} of a test module, in a process of
-    their own: {name: name of the exception, or "accepted"}. Each is given back exactly once."""
-    printed = run_isolated(f"""
-        import json
-        from tests.support.producers import BY_NAME
-        from {module} import {table} as table
-        way = BY_NAME[{repr(way)!r}]
-        for name, fields in table.items():
-            given = way.given(**fields)
-            try:
-                way.bring(given)
-                outcome = "accepted"
-            except Exception as error:
-                outcome = type(error).__name__
-            given.assert_released()
-            print(json.dumps([name, outcome]))
-    """)
-    return dict(json.loads(line) for line in printed.splitlines())

@@ -84,6 +84,12 @@ def leak(self: Reference, held: Any, view: dict[str, Any]) -> Any:
 
 
 LEAK: Mistake = {"hold": leak}
+
+
+def drops_in_error(self: Reference, held: Any) -> None:
+    held.release("pending")
+
+
 LOSE: Mistake = {"drop": lambda self, held: held.forget()}  # when it refuses
 NO_OWNER: Mistake = {"owner": lambda self, array: None}
 NO_GIL: Mistake = fields(deleter=2)
@@ -457,14 +463,18 @@ def is_layout(name: str) -> Callable[[dict[str, Any]], bool]:
 #: How a layout is misread: as row-major, or without what is particular of it.
 MISREAD: dict[str, Mistake] = {
     **dict.fromkeys(
-        ("transposed", "strided", "every-second", "reversed", "reversed-1d", "broadcast"),
+        (
+            *("transposed", "strided", "every-second", "reversed", "reversed-1d", "broadcast"),
+            "overlapping",
+        ),
         view(strides=lambda v: row_major(v["shape"])),
     ),
     **dict.fromkeys(
-        ("size-1", "scalar", "five-dimensions", "unaligned"), view(data=lambda v: v["data"] + 4)
+        ("size-1", "scalar", "five-dimensions", "unaligned", "misaligned"),
+        view(data=lambda v: v["data"] + 4),
     ),
     **dict.fromkeys(
-        ("empty", "empty-odd-strides"),
+        ("empty", "empty-odd-strides", "empty-of-any-size"),
         view(shape=lambda v: [1] * len(v["shape"]), data=lambda v: v["data"] or id(v)),
     ),
 }
@@ -528,6 +538,7 @@ def mistakes() -> dict[str, Mistake]:
         "consumer.write-through": {"write": lambda self, array, value: None},
         "consumer.round-trip": NO_OWNER,
         "consumer.own-arrays": refuse(),
+        "consumer.taken-again": LEAK,
         "consumer.not-a-producer": {"ask": ask_of_object},
         "consumer.null-deleter": refuse(lambda v: not v["deleter"]),
         "consumer.null-manager-ctx": {
@@ -570,6 +581,7 @@ def mistakes() -> dict[str, Mistake]:
         "failure.used-capsule": {"open": used_too},
         "failure.stream-only-producer": {"ask_again": wrong_again},
         "failure.refused-attempts-are-released": {"ask": keeps_refusals},
+        "failure.refused-with-no-error-pending": {"drop": drops_in_error},
         "failure.no-reference-to-the-producer": {"ask": keeps_producers},
         "failure.capsule-twice": {"open": used_too},
         "offset.both-forms": view(offset=lambda v: v["offset"] if v["version"] else 0),
@@ -672,14 +684,25 @@ def wrong_again(self: Reference, x: Any) -> Any:
 RULES = {
     "ndim-negative": ("ndim",),
     "ndim-huge": ("ndim",),
+    "ndim-least": ("ndim",),
+    "ndim-most": ("ndim",),
     "shape-null": ("shape",),
     "dimension-negative": ("dimension", "stride"),
     "dimensions-negative": ("dimension", "stride"),
+    "dimension-least": ("dimension", "stride"),
+    "dimension-beside-zero": ("dimension",),
     "size-overflows": ("size", "stride"),
     "size-is-huge": ("size", "stride"),
+    "size-of-one-element": ("size",),
     "stride-overflows": ("stride",),
     "stride-least": ("stride",),
+    "strides-add-up": ("stride",),
+    "strides-cancel": ("stride",),
+    "address-below-zero": ("stride",),
+    "address-beyond-the-last": ("offset", "stride"),
     "data-null": ("data", "stride"),
+    "data-null-scalar": ("data",),
+    "data-null-offset": ("data", "stride"),
     "offset-overflows": ("offset", "stride"),
     "code-unknown": ("dtype",),
     "bits-zero": ("dtype",),
@@ -690,7 +713,7 @@ ALL_RULES = {rule for rules in RULES.values() for rule in rules} | {"version", "
 #: What must not be read: these read it.
 OVERLOOKED: dict[str, Mistake] = {
     name: {"refuse": lambda self, v: ctypes.string_at(1, 4) and ""}
-    for name in ("lanes-four", "device-unknown", "device-zero", "shape-null")
+    for name in ("lanes-four", "device-unknown", "device-zero", "device-negative", "shape-null")
 }
 
 

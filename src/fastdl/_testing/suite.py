@@ -146,6 +146,7 @@ class Library:
     max_ndim, title, distribution, prepare()
     forks                   False if a process that uses the library may hang after a fork
     takes_tables            whether from_dlpack reads the exchange table of a producer's type
+    exchange_api()          the capsule of the table of its arrays' type, if that has no attribute
     deviations: {check: reason} deviations that the library documents, with the place
     """
 
@@ -232,9 +233,14 @@ class Library:
     def values(self, array: Any) -> Any:
         return self.optional("values")(array)
 
+    def exchange_api(self) -> Any:
+        """What stands for the table of its arrays' type; None if nothing does."""
+        given = getattr(self.source, "exchange_api", None)
+        return given() if given else table_capsule(type(self.make()))
+
     def table(self) -> int:
         """The address of the table of its arrays' type."""
-        capsule = table_capsule(type(self.make()))
+        capsule = self.exchange_api()
         if capsule is None:
             raise NotApplicable("its type has no exchange table")
         if type(capsule).__name__ != "PyCapsule":

@@ -69,6 +69,8 @@ def taken(lib: Library, offer: Any, what: str = "a correct producer", **keywords
     """What the library makes of it; Failed if it refuses."""
     try:
         return lib.take(offer, **keywords)
+    except NotApplicable:
+        raise
     except Exception as error:
         raise Failed(f"{what} is refused: {told(error)}") from error
 
@@ -269,6 +271,24 @@ def round_trip(lib: Library) -> None:
 def own_arrays(lib: Library) -> None:
     array = lib.make()
     expect_values(lib, taken(lib, array, "an array of its own"), lib.rows)
+
+
+@check(
+    "consumer.taken-again",
+    MEMORY,
+    "What was taken, and is taken again from the array, is released once, when both are gone.",
+    HEADER + ": DLManagedTensor.deleter",
+)
+def taken_again(lib: Library) -> None:
+    lib.optional("make")
+    offer = compact(lib)
+    first = taken(lib, offer)
+    second = taken(lib, first, "an array of its own")
+    del first
+    others = noise()
+    expect_values(lib, second, lib.rows, "the array")
+    del second, others
+    expect_released(offer, "after both are gone")
 
 
 @check(
@@ -843,6 +863,24 @@ def refused_attempts(lib: Library) -> "str | None":
     note = taken_and_released(lib, offer)
     asked = any(call.keys() - {"stream"} for call in offer.asked)
     return note if asked else "passes no keyword that could be refused"
+
+
+@check(
+    "failure.refused-with-no-error-pending",
+    ERROR,
+    "The deleter of what is refused is called without an exception pending.",
+    "Python: code that runs with an exception pending may lose it; dmlc/dlpack#130",
+)
+def refused_with_no_error_pending(lib: Library) -> "str | None":
+    offer = compact(lib, shape=(-3, 2), strides=(2, 1))
+    try:
+        lib.take(offer)
+    except Exception as error:
+        told(error)
+    else:
+        return "taken"
+    expect(not any(given.error_was_pending for given in offer.given), "one was pending")
+    return None
 
 
 @check(

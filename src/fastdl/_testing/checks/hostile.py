@@ -30,6 +30,8 @@ class Fault(NamedTuple):
 FAULTS = {
     "ndim-negative": Fault("A negative ndim", {"ndim": -1}, ": DLTensor.ndim"),
     "ndim-huge": Fault("ndim 1,000,000", {"ndim": 1_000_000}, ": DLTensor.ndim"),
+    "ndim-least": Fault("ndim -2^31", {"ndim": -(1 << 31)}, ": DLTensor.ndim"),
+    "ndim-most": Fault("ndim 2^31-1", {"ndim": (1 << 31) - 1}, ": DLTensor.ndim"),
     "shape-null": Fault(
         "ndim 2 without a shape",
         {"shape": None, "strides": None, "ndim": 2},
@@ -45,6 +47,14 @@ FAULTS = {
         {"shape": (-2, -3), "strides": (3, 1)},
         ": DLTensor.shape",
     ),
+    "dimension-least": Fault(
+        "A dimension of -2^63", {"shape": (-(1 << 63),), "strides": (1,)}, ": DLTensor.shape"
+    ),
+    "dimension-beside-zero": Fault(
+        "A negative dimension beside one of 0",
+        {"shape": (0, -1), "strides": (1, 1)},
+        ": DLTensor.shape",
+    ),
     "size-overflows": Fault(
         "More elements than 64 bits count",
         {"shape": (1 << 32, 1 << 32, 16), "strides": (1 << 36, 16, 1)},
@@ -53,6 +63,11 @@ FAULTS = {
     "size-is-huge": Fault(
         "More bytes than 64 bits count",
         {"shape": (1 << 62,), "strides": (1,)},
+        ": DLTensor.shape",
+    ),
+    "size-of-one-element": Fault(
+        "More elements than 64 bits count, all of them one",
+        {"shape": (1 << 40, 1 << 40), "strides": (0, 0)},
         ": DLTensor.shape",
     ),
     "stride-overflows": Fault(
@@ -65,7 +80,37 @@ FAULTS = {
         {"shape": (2, 3), "strides": (-(1 << 63), 1)},
         ": DLTensor.strides",
     ),
+    "strides-add-up": Fault(
+        "Strides that lead out of the address space together",
+        {"dtype": (1, 8, 1), "shape": (2, 2), "strides": (1 << 62, 1 << 62)},
+        ": DLTensor.strides",
+    ),
+    "strides-cancel": Fault(
+        "Strides that lead out of the address space on both sides",
+        {"shape": (3, 3), "strides": (1 << 62, -(1 << 62))},
+        ": DLTensor.strides",
+    ),
+    "address-below-zero": Fault(
+        "A stride that leads below address 0",
+        {"data": 4096, "shape": (2, 3), "strides": (-2000, 1)},
+        ": DLTensor.strides",
+    ),
+    "address-beyond-the-last": Fault(
+        "A stride that leads beyond the last address",
+        {"data": (1 << 64) - 64, "shape": (2, 3), "strides": (100, 1)},
+        ": DLTensor.strides",
+    ),
     "data-null": Fault("NULL data with elements", {"data": 0}, ": DLTensor.data; jax-ml/jax#37303"),
+    "data-null-scalar": Fault(
+        "NULL data without dimensions, which is one element",
+        {"data": 0, "shape": (), "strides": None},
+        ": DLTensor.data",
+    ),
+    "data-null-offset": Fault(
+        "NULL data with elements and a byte_offset",
+        {"data": 0, "byte_offset": 4096},
+        ": DLTensor.data",
+    ),
     "offset-overflows": Fault(
         "A byte_offset that leads out of the address space",
         {"byte_offset": (1 << 64) - 8},
@@ -82,6 +127,9 @@ FAULTS = {
         "A device of type 999", {"device": (999, 0)}, ": DLDevice.device_type", False
     ),
     "device-zero": Fault("A device of type 0", {"device": (0, 0)}, ": DLDevice.device_type", False),
+    "device-negative": Fault(
+        "A device of type -1", {"device": (-1, 0)}, ": DLDevice.device_type", False
+    ),
 }
 
 

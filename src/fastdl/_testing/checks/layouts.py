@@ -63,6 +63,11 @@ LAYOUTS = {
     "broadcast": Layout(
         "An array with a stride of 0", [[0.0, 1.0, 2.0]] * 2, {"shape": (2, 3), "strides": (0, 1)}
     ),
+    "overlapping": Layout(
+        "An array whose rows overlap",
+        [[0.0, 1.0, 2.0], [1.0, 2.0, 3.0], [2.0, 3.0, 4.0]],
+        {"shape": (3, 3), "strides": (1, 1)},
+    ),
     "size-1": Layout(
         "A dimension of one element with any stride",
         [[0.0, 1.0, 2.0]],
@@ -81,6 +86,12 @@ LAYOUTS = {
         {"shape": (0,), "strides": (-55,)},
         HEADER + ": DLTensor.strides; microsoft/onnxruntime#27450",
     ),
+    "empty-of-any-size": Layout(
+        "An array without elements, with more than 64 bits count in the other dimensions",
+        [],
+        {"shape": (0, 1 << 62, 1 << 62), "strides": (1, 1, 1)},
+        HEADER + ": DLTensor.shape",
+    ),
     "scalar": Layout(
         "An array without dimensions, shape and strides NULL",
         0.0,
@@ -96,6 +107,12 @@ LAYOUTS = {
         "An array that is aligned to its elements only",
         [0.0, 1.0, 2.0, 3.0, 4.0, 5.0],
         {"shape": (6,), "strides": (1,), "past": 4},
+        HEADER + ": DLTensor.data: alignment is not to be relied upon; dmlc/dlpack#99",
+    ),
+    "misaligned": Layout(
+        "An array that is not aligned to its elements",
+        [0.0, 1.0, 2.0, 3.0, 4.0, 5.0],
+        {"shape": (6,), "strides": (1,), "past": 1},
         HEADER + ": DLTensor.data: alignment is not to be relied upon; dmlc/dlpack#99",
     ),
     "offset": Layout(

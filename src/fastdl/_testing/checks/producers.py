@@ -395,8 +395,9 @@ def expect_same(one: Any, two: Any, here: str, there: str) -> None:
     ARRAY_API + ": stream",
 )
 def stream_none(lib: Library) -> None:
+    array = lib.make()
     try:
-        lib.export(lib.make(), stream=None)
+        lib.export(array, stream=None)
     except Exception as error:
         raise Failed(told(error)) from error
 

@@ -78,6 +78,7 @@ def export(lib: Library) -> None:
     PYTHON + "; numpy/numpy#28883",
 )
 def imports(lib: Library) -> None:
+    lib.optional("values")
     offers = [[compact(lib) for _ in range(TIMES)] for _ in range(THREADS)]
 
     def work(number: int) -> Any:

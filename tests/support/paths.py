@@ -1,0 +1,231 @@
+"""fastdl's paths as libraries of the kit (fastdl._testing.suite.Library says what an adapter has):
+each way in, through and out, in Python, C, C++ and Cython.
+
+The adapter of the kit, fastdl._testing.adapters.fastdl, is the path that users take: from_dlpack,
+compiled, and fastdl.empty. `deviations` are what a path does otherwise, and why; `refuses` the
+checks that leave it the choice, of which it takes the lesser one; `unasked` those that say nothing
+of it.
+"""
+
+from functools import partial
+from types import SimpleNamespace
+
+import ml_dtypes  # noqa: F401 - NumPy knows bfloat16 from then on
+import numpy as np
+
+import fastdl
+from fastdl._protocol import consumer
+from fastdl._testing import _dlpack
+from fastdl._testing.adapters import fastdl as of_fastdl
+from fastdl._testing.adapters import numpy as of_numpy
+from fastdl._testing.producers import Lending, Tabled
+from fastdl._testing.suite import Held, NotApplicable
+from tests.support.every_producer import PRODUCERS, bound, cythonized
+from tests.support.headers import ALONE, INSTALLED, owning
+
+COMPILED = fastdl.from_dlpack
+FUNCTIONS = {"compiled": COMPILED, "Python": consumer.from_dlpack}
+VERSION = (1, 3)
+#: These take seconds, and see by the size of the process what other tests see by weak references.
+GROWTH = {"ownership.unused-capsule", "ownership.released", "table.gives-back"}
+#: Half of the time of all checks, so not for ways that differ before or after what threads meet at.
+THREADS = {f"threads.{name}" for name in ("export", "import", "one-capsule", "release")}
+OPEN = {"hostile.code-unknown": "An element type that is not known yet is described all the same."}
+
+
+def like(adapter, from_dlpack, **changes):
+    """An adapter that takes arrays in another way, and capsules only if it is told how."""
+    found = {**vars(adapter), "from_dlpack": from_dlpack, **changes}
+    if "from_capsule" not in changes:
+        del found["from_capsule"]
+    return SimpleNamespace(**found)
+
+
+def entering(from_dlpack, deviations=(), unasked=(), **changes):
+    """What makes the adapter of a way in."""
+    changes |= {"deviations": OPEN | dict(deviations), "unasked": GROWTH.union(unasked)}
+    return lambda: like(of_fastdl, from_dlpack, **changes)
+
+
+# ---- ways in --------------------------------------------------------------------------------
+
+ASKED_ONCE = dict.fromkeys(
+    ("failure.stream-only-producer", "failure.refused-attempts-are-released"),
+    "a versioned capsule is asked for, and nothing else",
+)
+OF_CAPSULES = {
+    "legacy": ({}, {"versions.asks-for-one": "a legacy capsule is asked for"}),
+    "versioned": ({"max_version": VERSION}, ASKED_ONCE),
+}
+OF_TABLES = ASKED_ONCE | {
+    "table.of-the-next-major": "what it gives comes by another table, which is called",
+}
+
+
+def by_capsule(enter, asked):
+    """fastdl sees no more of a producer than its capsule."""
+    return lambda x, **keywords: enter(x.__dlpack__(**asked), **keywords)
+
+
+def by_table(enter, kind):
+    """What a producer gave comes from the table of a type without `__dlpack__`."""
+
+    def take(x, **keywords):
+        taken = _dlpack.take(x.__dlpack__(max_version=VERSION))
+        if not taken.versioned:
+            raise NotApplicable("a table gives versioned tensors only")
+        taken.forget()  # it is the caller's of the table
+        return enter(kind(taken.address), **keywords)
+
+    return entering(take, deviations=OF_TABLES, unasked=THREADS)
+
+
+def borrowed(api):
+    """A view, gone when the call returns: nothing can be read, and nothing is made."""
+    return lambda: SimpleNamespace(
+        from_dlpack=api.borrow,
+        takes_tables=True,
+        deviations=OPEN,
+        refuses={"consumer.write-is-seen"},
+        unasked=THREADS,
+    )
+
+
+def compiled(name):
+    """What the module is given and may keep, it returns. fastdl::owned<> is on the host."""
+    same = COMPILERS[name]().same
+    refuses = set() if name == "Cython" else {"streams.device-is-released"}
+    return entering(lambda x: COMPILED(same(x)), refuses=refuses)()
+
+
+def converted(x, **keywords):
+    return fastdl.convert(x, fastdl.Tensor, **keywords)
+
+
+CONVERTS = dict.fromkeys(
+    ("failure.any-error-passes", "failure.device-error-passes"),
+    "convert says what it could not convert, in a BufferError with the words of the other",
+)
+HEADERS = {**ALONE, **INSTALLED}
+COMPILERS = {
+    "nanobind": lambda: bound("nanobind"),
+    "pybind11": lambda: bound("pybind11"),
+    "Cython": cythonized,
+}
+
+IN = {
+    **{name: entering(enter, from_capsule=enter) for name, enter in FUNCTIONS.items()},
+    **{
+        f"{form} capsule, {name}": entering(by_capsule(enter, asked), deviations=deviations)
+        for form, (asked, deviations) in OF_CAPSULES.items()
+        for name, enter in FUNCTIONS.items()
+    },
+    **{f"table, {name}": by_table(enter, Tabled) for name, enter in FUNCTIONS.items()},
+    **{f"table that lends, {name}": by_table(enter, Lending) for name, enter in FUNCTIONS.items()},
+    **{f"header {name}": entering(owning(api)) for name, api in HEADERS.items()},
+    **{f"header {name}, table": by_table(owning(api), Tabled) for name, api in HEADERS.items()},
+    **{f"header {name}, lent": by_table(owning(api), Lending) for name, api in HEADERS.items()},
+    **{f"header {name}, borrowed": borrowed(api) for name, api in HEADERS.items()},
+    **{name: partial(compiled, name) for name in COMPILERS},
+    "asarray": entering(fastdl.asarray, unasked=THREADS),
+    "convert": entering(converted, deviations=CONVERTS, unasked=THREADS),
+}
+
+
+# ---- through NumPy --------------------------------------------------------------------------
+
+
+def through_numpy():
+    return like(
+        of_numpy,
+        lambda x, **keywords: fastdl.convert(x, np.ndarray, **keywords),
+        from_capsule=lambda capsule: fastdl.convert(capsule, np.ndarray),
+        to_dlpack=lambda array, **keywords: COMPILED(array).__dlpack__(**keywords),
+        exchange_api=lambda: fastdl.exchange_api(np.ndarray),
+        takes_tables=True,
+        deviations=CONVERTS,
+        unasked=GROWTH,
+        # NumPy has no memory of devices, and no such size even of nothing.
+        refuses={
+            *("streams.device-is-released", "layout.empty-of-any-size"),
+            "ownership.empty-of-any-size",
+        },
+    )
+
+
+# ---- ways out -------------------------------------------------------------------------------
+
+
+class Plain:
+    """Has `__dlpack__` alone: fastdl makes its table."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **keywords):
+        return self.array.__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+MAKES = {"table.makes-an-array": "only its author could make one: the table makes fastdl.Tensors"}
+ALONE_MAKES = dict.fromkeys(
+    ("table.makes-an-array", "table.array-owns-the-tensor", "table.allocates"),
+    "without the package its table makes nothing",
+)
+ROOMY = dict.fromkeys(
+    ("table.borrows-values", "table.borrow-owns-nothing", "table.borrow-agrees"),
+    "this author says that shapes are stored, stores none, and is told so",
+)
+#: It reads what it is given as an object of its type: dlpack.h has the caller see to that.
+TRUSTING = {"table.wrong-object"}
+SAID = {
+    "fastdl.Tensor": {},
+    "from_pointer": {},
+    "Python": {"deviations": MAKES},
+    "C, with the package": {"deviations": MAKES | ROOMY, "unasked": GROWTH | TRUSTING},
+    **{name: {"deviations": MAKES, "unasked": GROWTH | TRUSTING} for name in COMPILERS},
+}
+
+
+def producing(produce, **more):
+    """Producers on the memory of NumPy's arrays. NumPy reads them, and has the views of them."""
+
+    def viewing(view):
+        return lambda x: produce(view(np.from_dlpack(x)))
+
+    return SimpleNamespace(
+        make=lambda values, dtype: produce(np.array(values, dtype)),
+        values=lambda x: Held(x.__dlpack__(max_version=VERSION)).values(),
+        views={name: viewing(view) for name, view in of_numpy.views.items()},
+        read_only=viewing(of_numpy.read_only),
+        is_read_only=lambda x: of_numpy.is_read_only(np.from_dlpack(x)),
+        write=lambda x, value: of_numpy.write(np.from_dlpack(x), value),
+        address=lambda x: of_numpy.address(np.from_dlpack(x)),
+        **more,
+    )
+
+
+def of_producer(name):
+    if name in COMPILERS:
+        COMPILERS[name]().same(np.zeros(1))  # which imports the package
+    said = SAID.get(name, {"deviations": ALONE_MAKES, "unasked": GROWTH | TRUSTING})
+    return producing(PRODUCERS[name](), **{"unasked": GROWTH, **said})
+
+
+OUT = {
+    **{name: partial(of_producer, name) for name in PRODUCERS},
+    "plain": lambda: producing(
+        lambda array: Plain(COMPILED(array)),
+        exchange_api=lambda: fastdl.exchange_api(Plain),
+        deviations=MAKES,
+        unasked=GROWTH,
+    ),
+}
+
+PATHS = {
+    **{f"in: {name}": make for name, make in IN.items()},
+    "through NumPy": through_numpy,
+    **{f"out: {name}": make for name, make in OUT.items()},
+}

@@ -1,0 +1,77 @@
+"""The checks of the kit over each of fastdl's paths: tests/support/paths.py.
+
+All in this process, as coverage sees only what runs in it: a crash ends the test, whose name says
+where.
+"""
+
+import re
+from functools import cache
+
+import pytest
+
+from fastdl._testing.checks.hostile import FAULTS
+from fastdl._testing.suite import PASSED, SECTIONS, SKIPPED, Library, all_checks
+from fastdl._testing.worker import run
+from tests.support.paths import PATHS
+
+#: Why a check may have nothing to look at.
+NOTHING = re.compile(
+    "the adapter has no|it reads no tables|the function is NULL|takes no copy|"
+    "a table gives versioned tensors only|copy=False is not passed on"
+)
+
+#: What a check may leave to a library, and a path does not do.
+LESS = re.compile("refused: |taken, but not readable|copies$|cannot be written to")
+
+#: What fastdl describes as it is: whoever reads it may know more.
+TAKEN = {"code-unknown", "device-unknown"}
+
+#: What it says of a description that it refuses.
+WORDS = {
+    "ndim-": "dimensions outside 0 to 64",
+    "shape-null": "NULL shape",
+    "dimension": "a negative dimension",
+    "size-": "more bytes than",
+    "stride": "strides that reach",
+    "address-": "an address or byte_offset",
+    "data-null": "NULL data",
+    "offset-": "an address or byte_offset",
+    "bits-": "element size",
+    "lanes-zero": "0 lanes",
+    "lanes-four": "element size",
+    "device-": "device type that is not positive",
+}
+
+
+@cache
+def library(path):
+    return Library(PATHS[path](), path)
+
+
+def results(path, section):
+    lib = library(path)
+    unasked = getattr(lib.source, "unasked", ())
+    return {
+        name: run(check, lib)
+        for name, check in all_checks().items()
+        if check.section == section and name not in unasked
+    }
+
+
+def is_wrong(name, path, outcome, note, seconds):
+    if outcome == PASSED and LESS.match(note):
+        return name not in getattr(library(path).source, "refuses", ()) and not NOTHING.search(note)
+    return outcome != PASSED and not (outcome == SKIPPED and NOTHING.search(note))
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+@pytest.mark.parametrize("path", PATHS)
+def test_path(path, section):
+    found = results(path, section)
+    wrong = {name: one["note"] for name, one in found.items() if is_wrong(name, path, **one)}
+    assert wrong.keys() == library(path).deviations.keys() & found.keys(), wrong
+    for name in FAULTS.keys() - TAKEN if section == "hostile" else ():
+        one = found[f"hostile.{name}"]
+        words = next((words for start, words in WORDS.items() if name.startswith(start)), "")
+        if one["outcome"] == PASSED:
+            assert re.match(f"BufferError: .*{words}", one["note"]), (name, one)
