@@ -67,8 +67,8 @@ static PyObject *make(PyObject *module, PyObject *arguments)
     Py_ssize_t itemsize;
     exporter *made;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "SsnO!O!|O", &memory, &format, &itemsize, &PyTuple_Type, &shape,
-                          &PyTuple_Type, &strides, &released))
+    if (!PyArg_ParseTuple(arguments, "SsnO!O!|O", &memory, &format, &itemsize, &PyTuple_Type,
+                          &shape, &PyTuple_Type, &strides, &released))
         return NULL;
     if (PyTuple_GET_SIZE(shape) > MAX_NDIM || PyTuple_GET_SIZE(strides) != PyTuple_GET_SIZE(shape))
         return PyErr_Format(PyExc_ValueError, "expected two tuples of one length up to 8");
