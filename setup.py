@@ -206,5 +206,5 @@ setup(
             extra_link_args=link_flags,
         ),
     ],
-    py_modules=["fastdl_pytest"],
+    py_modules=["fastdl_dask", "fastdl_pytest"],
 )

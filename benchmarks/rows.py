@@ -17,13 +17,22 @@ _TORCH_COUNTS = (
 
 _TORCH_IMPORT = (
     "torch's own table takes {c/from_torch/tvm_ffi:floors} of the {c/from_torch/tvm_ffi:ours} of "
-    "the C loop. This was measured before imports of torch's tensors on the host became loans, "
-    "which takes 1,057 instructions where it took 1,462"
+    "the C loop"
 )
 
 _DIMENSIONS = (
     "a budget in nanoseconds holds for one machine. On this one NumPy needs "
     "{c/numpy_dimensions:peers} for each dimension"
+)
+
+_RESULT = (
+    "a budget in nanoseconds holds for one machine. On this one NumPy's own function needs "
+    "{c/result_numpy:floors}"
+)
+
+_ROWS = (
+    "both copy whole rows, as fast as memory allows: their times differ by less than those of two "
+    "runs"
 )
 
 _IMPORT = (
@@ -70,6 +79,11 @@ REASONS: dict[str, str] = {
     "python/from_tvm_ffi/numpy": _TVM_FFI_CALL,
     "c/torch_dimensions": _DIMENSIONS,
     "c/numpy_dimensions": _DIMENSIONS,
+    "c/result_numpy": _RESULT,
+    "copy/contiguous/numpy": _ROWS,
+    "copy/permuted (1, 0, 2)/numpy": _ROWS,
+    "copy/every second row/numpy": _ROWS,
+    "copy/reversed rows/numpy": _ROWS,
     "import/numpy": _IMPORT,
     "import/tvm_ffi": _IMPORT,
 }

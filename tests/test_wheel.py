@@ -106,6 +106,7 @@ def test_build_tools_find_it_by_themselves(contents):
     for group, file in [("pkg_config", "fastdl.pc"), ("cmake.root", "fastdl-config.cmake")]:
         assert f"{groups[group]['fastdl'].replace('.', '/')}/{file}" in contents.files
     assert groups["pytest11"]["fastdl_pytest"] + ".py" in contents.files
+    assert groups["dask.sizeof"]["fastdl"].split(":")[0] + ".py" in contents.files
     assert set(groups.sections()) == {"pkg_config", "cmake.root", "pytest11", "dask.sizeof"}
 
 
@@ -122,7 +123,7 @@ def test_nothing_else(contents):
                 assert path == PurePosixPath("fastdl/__init__.pxd")
             else:
                 assert path.suffix in {".py", ".pyi", *COMPILED} or path.name == "py.typed"
-        elif path.name != "fastdl_pytest.py":  # not in the package: pytest loads it at each start
+        elif path.name not in ("fastdl_pytest.py", "fastdl_dask.py"):  # loaded on others' imports
             assert path.parts[0].endswith(".dist-info")
 
 

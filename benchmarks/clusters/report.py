@@ -55,7 +55,8 @@ def rows(results) -> Iterator[tuple[str, float, float]]:
     pipe, share, kills = own["pipe"], own["share"], own["kills"]
     yield "shared 1 GB over a pipe / torch `file_descriptor`", pipe["large"] / pipe["torch"], 0.8
     yield "shared 1 GB over a pipe / 1 MB", pipe["large"] / pipe["small"], 1.3
-    yield "`share` of 1 GB / torch `share_memory_`", share["fastdl"] / share["torch"], 0.8
+    one_thread = share["fastdl"] / share["torch"]
+    yield "`share` of 1 GB / torch `share_memory_` on one thread", one_thread, 0.8
     yield "pool, queue: copies over an ndarray's", over(results, LOCAL), 1
     yield "pool, queue: peak / an ndarray's", max(ratios(results, LOCAL, "peak")), 1.1
     yield "pickle 5: bytes in band", found["pickle 5: bytes in band"]["Tensor"]["bytes"], 200

@@ -31,11 +31,6 @@ class _Unread:
         raise TypeError(f"{self!r} has no values on the host")
 
 
-def register_sizeof(sizeof):
-    """The entry point of the group `dask.sizeof`, which Dask calls on import."""
-    sizeof.register(core.Tensor, nbytes)
-
-
 def nbytes(tensor) -> int:
     """The size of a tensor's memory, whoever owns it; a broadcast dimension counts once."""
     return once(tensor).nbytes

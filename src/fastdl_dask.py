@@ -1,0 +1,14 @@
+"""The entry point of the group `dask.sizeof`. It is a separate module because Dask loads it on
+import; inside the package it would import fastdl too. (Frames for Dask: fastdl/dask.py.)
+"""
+
+
+def register(sizeof):
+    """What Dask takes a tensor to occupy; registered when it sees the first object of fastdl."""
+
+    @sizeof.register_lazy("fastdl")
+    def _():
+        from fastdl._convert.token import nbytes
+        from fastdl._core.tensor import Tensor
+
+        sizeof.register(Tensor, nbytes)
