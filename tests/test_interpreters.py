@@ -149,12 +149,12 @@ def test_a_subinterpreter_is_not_served_by_the_package_of_another(kind, flags):
         tensor = fastdl.empty((2, 3))
         assert api.borrow(tensor)["owned"] is False
         assert api.record(fastdl.Tensor) is not None
-        from fastdl import _policy
-        targets, unknown_library = [], _policy.unknown_library
+        from fastdl._convert import targets
+        seen, unknown_library = [], targets.unknown_library
         def noted(*arguments):
-            targets.append(arguments)
+            seen.append(arguments)
             return unknown_library(*arguments)
-        _policy.unknown_library = noted
+        targets.unknown_library = noted
     """
     alone = """
         api = load()
@@ -190,7 +190,7 @@ def test_a_subinterpreter_is_not_served_by_the_package_of_another(kind, flags):
         works(api)
         assert api.borrow(fastdl.empty((2, 3)))["owned"] is False
         assert type(api.wrap(api.own(fastdl.empty(3)), None)) is fastdl.Tensor
-        assert not targets
+        assert not seen
     """
     run(("main", imports), (kind, alone), ("main", again), ("end", kind), ("main", again),
         (kind, alone), ("main", again), flags=flags)  # fmt: skip

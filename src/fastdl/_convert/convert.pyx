@@ -363,13 +363,13 @@ cdef Tensor fitted(Tensor tensor, Bridge bridge, x, copy, stream):
     cdef int reason
     if bridge.outdated is not None or not has_place(bridge, memory) or not (
             has_dtype(bridge, memory.dtype) or tensor.dtype.name in bridge.dtypes):
-        raise policy.refuse(x, tensor, bridge)
+        raise policy.refusals.refuse(x, tensor, bridge)
     reason = obstacle(bridge, &tensor.description.managed, tensor.description.block.immutable)
     if copy is not None:
         copies = bridge.copies if isinstance(bridge.copies, bool) else bridge.copies(tensor)
         if copy is False:
             if reason != 0 or copies is not False:
-                raise policy.forbid(x, tensor, bridge, REASONS[reason], copies)
+                raise policy.refusals.forbid(x, tensor, bridge, REASONS[reason], copies)
         elif reason == 0 and copies is not True and tensor.description.managed.flags & (
                 DLPACK_FLAG_BITMASK_IS_COPIED | DLPACK_FLAG_BITMASK_READ_ONLY
         ) != DLPACK_FLAG_BITMASK_IS_COPIED:
@@ -377,7 +377,7 @@ cdef Tensor fitted(Tensor tensor, Bridge bridge, x, copy, stream):
     if reason != 0:
         # The plain case of what `copied` does.
         plain = memory.device.device_type == kDLCPU
-        tensor = copy_host(tensor) if plain else policy.copy(tensor, stream)
+        tensor = copy_host(tensor) if plain else policy.complete.copy(tensor, stream)
     else:
         adapt(tensor.description, bridge)
     return tensor
@@ -459,7 +459,7 @@ cdef object deliver(Tensor tensor, Bridge bridge, x, like, copy, stream):
 
 
 cdef int raise_explained(error, x, tensor, Bridge bridge) except -1:
-    explanation = policy.explain(error, x, tensor, bridge)
+    explanation = policy.refusals.explain(error, x, tensor, bridge)
     if explanation is error:
         raise error
     raise explanation from error
@@ -586,7 +586,7 @@ cdef object converted(x, like):
     bridge = known_bridge(<PyObject *>like)
     own = known_bridge((<PyObject *>x).ob_type)
     if bridge is None or own is None:
-        return policy.complete(x, example, None, None, None)
+        return policy.complete.complete(x, example, None, None, None)
     if own is bridge:
         return x
     record = fdl_type_find((<PyObject *>x).ob_type)
@@ -608,7 +608,7 @@ cdef object converted(x, like):
             raise_explained(error, x, None, bridge)
         tensor = None
     if tensor is None:
-        return policy.complete(x, example, None, None, None)
+        return policy.complete.complete(x, example, None, None, None)
     return deliver(tensor, bridge, x, like, None, None)
 
 
@@ -616,7 +616,7 @@ def convert(x, like, /, *, device=None, copy=None, stream=None):
     """Where the compiled entry does not serve: keywords, and wrong arguments."""
     if device is None and copy is None and stream is None:
         return converted(x, like)
-    return policy.complete(x, like, device, copy, stream)
+    return policy.complete.complete(x, like, device, copy, stream)
 
 
 cdef object complete = convert
@@ -676,12 +676,12 @@ cdef Bridge bridge_of_results(PyTypeObject *like, const fastdl_record *record):
     cdef bint native = record.facts & FASTDL_TYPE_NATIVE != 0
     cdef Bridge bridge = known_bridge(record.api if native else <const void *>like)
     if bridge is None:
-        bridge = policy.known_bridge(<object>like)
+        bridge = policy.targets.known_bridge(<object>like)
         if native:
             if bridge is not None:
                 bridge.start()
             if bridge is None or bridge.table is not record.api:
-                bridge = policy.unknown_library(<object>like)
+                bridge = policy.targets.unknown_library(<object>like)
             remember_for(record.api, None, bridge)
     return bridge
 

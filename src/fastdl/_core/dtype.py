@@ -154,7 +154,7 @@ class DType:
         Of ml_dtypes if NumPy has none; of one dimension of lanes for a vector type. TypeError if
         there is none.
         """
-        return policy.descriptor(self)
+        return policy.numpy.descriptor(self)
 
     __numpy_dtype__ = dtype
 

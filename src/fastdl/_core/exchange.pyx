@@ -47,7 +47,7 @@ def install(module):
     global policy
     policy = module
     for_c.wrap = <int (*)(DLManagedTensorVersioned *, PyTypeObject *, PyObject **) noexcept>(
-        PyCapsule_GetPointer(policy.WRAPPER, "fastdl_wrapper"))
+        PyCapsule_GetPointer(policy.convert.WRAPPER, "fastdl_wrapper"))
 
 
 # ---- special methods ------------------------------------------------------------------------
@@ -109,7 +109,7 @@ cdef int describe(PyTypeObject *type, fastdl_record *record) except -1:
     fastdl_describe_type(type, record, &peer)
     if record.facts & FASTDL_TYPE_BUFFER and fastdl_peer_of_(type) is not peer:
         record.facts &= ~<uint32_t>FASTDL_TYPE_BUFFER  # a class derived from it may do anything
-    bridge = policy.find_table(peer.package.decode()) if peer.name is not NULL else None
+    bridge = policy.lookup.find_table(peer.package.decode()) if peer.name is not NULL else None
     if registered:
         table = registered_table(cls)
     if table is not NULL:
@@ -235,7 +235,7 @@ cdef Tensor acquire_over_protocol(object x, const fastdl_record *record, int32_t
     Py_XDECREF(found)
     tensor = take_capsule(capsule, facts, x, False)
     if not fastdl_is_as_announced_(device, tensor.description.managed.dl_tensor.device):
-        policy.check_delivery(x, (device[0], device[1]), tensor)
+        policy.consumer.check_delivery(x, (device[0], device[1]), tensor)
     if facts & FASTDL_TYPE_ASK_VALUES:
         fastdl_check_values_(<PyObject *>x, &tensor.description.managed.dl_tensor, facts)
     if facts & FASTDL_TYPE_KEEP:
@@ -262,7 +262,7 @@ cdef object acquire_or_ask(object x):
     cdef Tensor tensor
     if not record.facts & FASTDL_TYPE_PROTOCOL:
         tensor = fdl_acquire(<PyObject *>x, record, 1)
-        return tensor if tensor is not None else policy.acquire_over_protocol(x)
+        return tensor if tensor is not None else policy.consumer.acquire_over_protocol(x)
     tensor = ask_quickly(x, record)
     return tensor if tensor is not None else ask_in_full(x, record)
 
@@ -272,12 +272,12 @@ cdef object ask_in_full(object x, const fastdl_record *record):
     cdef Tensor tensor
     cdef int32_t device[2]
     if not record.facts & FASTDL_TYPE_HAS_DLPACK:
-        return policy.acquire_over_protocol(x)
+        return policy.consumer.acquire_over_protocol(x)
     tensor = acquire_over_protocol(x, record, device)
     if tensor is not None:
         return tensor
     announced = (device[0], device[1]) if device[0] != 0 else None
-    return policy.acquire_over_protocol(x, announced=announced)
+    return policy.consumer.acquire_over_protocol(x, announced=announced)
 
 
 cdef Tensor ask_on_host(object x):
@@ -307,7 +307,7 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
             tensor = ask_on_host(x)
             if tensor is not None:
                 return tensor
-    return policy.from_dlpack(x, device=device, copy=copy, stream=stream)
+    return policy.consumer.from_dlpack(x, device=device, copy=copy, stream=stream)
 
 
 def ask(x):
@@ -316,12 +316,12 @@ def ask(x):
     cdef const fastdl_record *record = record_of(type(x))
     if record.facts & FASTDL_TYPE_PROTOCOL:
         return ask_in_full(x, record)
-    return policy.acquire_over_protocol(x)
+    return policy.consumer.acquire_over_protocol(x)
 
 
 def finish(x, tensor, device, stream):
     """from_dlpack with only a device or a stream, after the call of a table."""
-    return policy.finish_table_import(x, tensor, device, stream)
+    return policy.consumer.finish_table_import(x, tensor, device, stream)
 
 
 cdef object complete = from_dlpack

@@ -286,7 +286,7 @@ def empty(shape, dtype="float32", device="cpu", *, bint shared=False):
     if (fdl_means_host(device) and fdl_dtype_of(dtype, &prototype.dtype)
             and plain_shape(shape, &prototype, dims)):
         return host_memory(&prototype, 0, check_sizes(&prototype, 0))
-    made = policy.empty(shape, dtype, device)
+    made = policy.asarray.empty(shape, dtype, device)
     fdl_dtype_object(made.description.managed.dl_tensor.dtype)  # the next call may know it
     return made
 
@@ -909,12 +909,12 @@ cdef class Tensor:
         return (<PyTypeObject *>object).tp_hash(self)
 
     def __repr__(self):
-        return policy.text(self)
+        return policy.values.text(self)
 
     # ---- as Python copies and stores objects ----
 
     def __reduce_ex__(self, protocol):
-        return policy.reduce(self, protocol)
+        return policy.pickling.reduce(self, protocol)
 
     def __copy__(self):
         return self.copy()
@@ -1119,33 +1119,33 @@ cdef class Tensor:
     # If a type has a buffer but none of these, Python reads its memory as text: int(b"7") is 7.
 
     def __int__(self):
-        return policy.number(self, int)
+        return policy.values.number(self, int)
 
     def __float__(self):
-        return policy.number(self, float)
+        return policy.values.number(self, float)
 
     def __complex__(self):
-        return policy.number(self, complex)
+        return policy.values.number(self, complex)
 
     def __index__(self):
-        return policy.index(self)
+        return policy.values.index(self)
 
     def __round__(self, ndigits=None):
-        return policy.number(self, round, ndigits)
+        return policy.values.number(self, round, ndigits)
 
     # Without these, the functions of math go through float, where large integers lose digits.
 
     def __floor__(self):
-        return policy.number(self, math.floor)
+        return policy.values.number(self, math.floor)
 
     def __ceil__(self):
-        return policy.number(self, math.ceil)
+        return policy.values.number(self, math.ceil)
 
     def __trunc__(self):
-        return policy.number(self, math.trunc)
+        return policy.values.number(self, math.trunc)
 
     def __format__(self, form):
-        return policy.number(self, format, form) if form else str(self)
+        return policy.values.number(self, format, form) if form else str(self)
 
     def __bytes__(self):
         """The elements in row-major order, without gaps. Host data only (BufferError).
@@ -1158,7 +1158,7 @@ cdef class Tensor:
         return read_bytes(self)
 
     def __contains__(self, x):
-        return policy.contains(self, x)
+        return policy.values.contains(self, x)
 
     def numpy(self):
         """A NumPy array on the same memory, read-only if the tensor is.
@@ -1178,7 +1178,7 @@ cdef class Tensor:
             array = maker.make(self)
             if array is not None:
                 return array
-        return policy.numpy(self)
+        return policy.numpy.numpy(self)
 
     def copy(self):
         """A writable copy on the same device: row-major on the host; on CUDA and ROCm as by `to`.
@@ -1192,7 +1192,7 @@ cdef class Tensor:
         """
         if is_plain_host(self):
             return copy_host(self)
-        return policy.to_device(self, self.device, copy=True)
+        return policy.placement.to_device(self, self.device, copy=True)
 
     def contiguous(self):
         """The tensor itself if it is contiguous in row-major order, else a row-major copy.
@@ -1209,7 +1209,7 @@ cdef class Tensor:
             return self
         if is_plain_host(self):
             return copy_host(self)
-        return policy.to_device(self, self.device, copy=True, compact=True)
+        return policy.placement.to_device(self, self.device, copy=True, compact=True)
 
     def to(self, device, *, stream=None):
         """The tensor on `device`: itself if it is there already, else a writable copy.
@@ -1235,7 +1235,7 @@ cdef class Tensor:
         """
         if stream is None and is_plain_host(self) and fdl_means_host(device):
             return self
-        return policy.to_device(self, device, copy=None, stream=stream)
+        return policy.placement.to_device(self, device, copy=None, stream=stream)
 
     def to_device(self, device, /, *, stream=None):
         """The same as to(device, stream=stream), under the name in the array API standard.
@@ -1254,7 +1254,7 @@ cdef class Tensor:
         A consumer on another stream then waits for that work, and memory that fastdl allocated is
         not freed before. BufferError without a driver, or if `stream` is being captured.
         """
-        policy.record(self, stream)
+        policy.streams.record(self, stream)
 
     def release(self, stream):
         """Tells fastdl that only work already queued on `stream` still uses the tensor.
@@ -1263,7 +1263,7 @@ cdef class Tensor:
         `stream`. If its type has an exchange table, its current stream is made to wait for
         `stream`; otherwise this call waits on the host. Drop the tensor and its views afterwards.
         """
-        policy.release(self, stream)
+        policy.streams.release(self, stream)
 
     # ---- DLPack ----
 
@@ -1282,7 +1282,7 @@ cdef class Tensor:
         [97, 98, 99]
         """
         # export.c serves the plain call before it reaches this method.
-        return policy.export(self, stream, max_version, dl_device, copy, version)
+        return policy.producer.export(self, stream, max_version, dl_device, copy, version)
 
     def __dlpack_device__(self):
         """(device type, device id) as plain ints.
@@ -1309,7 +1309,7 @@ cdef class Tensor:
         return self.dtype.dtype
 
     def __array__(self, dtype=None, *, copy=None):
-        return policy.array(self, dtype, copy)
+        return policy.numpy.array(self, dtype, copy)
 
     def __arrow_c_array__(self, requested_schema=None):
         """The capsules (schema, array) of the Arrow C data interface, for host data of one
@@ -1336,7 +1336,7 @@ cdef class Tensor:
     def __array_interface__(self):
         """Version 3 of the interface that NumPy and Pillow read: host data of NumPy's own types
         (AttributeError elsewhere)."""
-        return policy.export_array(self)
+        return policy.array_interface.export_array(self)
 
     def tobytes(self):
         """The same as bytes(): the elements in row-major order, without gaps. Host data only
@@ -1348,7 +1348,7 @@ cdef class Tensor:
         return bytes(self)
 
     def __dask_tokenize__(self):
-        return policy.token(self)
+        return policy.token.token(self)
 
     def __sizeof__(self):
         """Bytes of the object, and of the memory if fastdl allocated it for this Tensor: not for a
@@ -1364,7 +1364,7 @@ cdef class Tensor:
     def __cuda_array_interface__(self):
         """Version 3 of the interface, for CUDA data (AttributeError elsewhere). Reading it makes
         the legacy default stream wait for all known work."""
-        return policy.export_cuda_array(self)
+        return policy.cuda_array.export_cuda_array(self)
 
     def __getbuffer__(self, Py_buffer *view, int flags):
         fill_buffer(self, view, flags)
