@@ -42,7 +42,8 @@ RUN_ONCE = (
     *("test_site.py", "test_testing.py", "test_wheel.py"),
 )
 # Tests of simulated drivers, other libraries, processes, commands, and builds, in C++ and Cython as
-# well: the oldest CPython and the newest run them; those in between do not.
+# well: the oldest CPython and the newest run them; those in between do not. The slow tests run on
+# the newest only, and under the sanitizers.
 AT_THE_ENDS = (
     *("installed", "interop", "test_beliefs.py", "test_build.py", "test_c_order.py"),
     *("test_c_streams.py", "test_captures.py", "test_cli.py", "test_contexts.py"),
@@ -141,7 +142,9 @@ def pythons(session: nox.Session) -> None:
     if session.python == PYTHONS[0] and shutil.which("clang"):
         env = {"CC": "clang", "CXX": "clang++"}
     session.install(".[test]", env=env)
-    some = [*without(AT_THE_ENDS), "-m", "not slow"] if between else []
+    some = without(AT_THE_ENDS) if between else []
+    if session.python != PYTHONS[-1]:
+        some += ["-m", "not slow"]
     session.run("pytest", SLOWEST, *without(RUN_ONCE), *some, *session.posargs)
 
 
@@ -153,6 +156,7 @@ WITH_A_GIL = (
     *("installed", "interop", "test_build.py", "test_casters.py", "test_cli.py", "test_cython.py"),
     *("test_cpp_producers.py", "test_readme.py", "test_release.py", "test_releases.py"),
     *("test_scenarios.py", "test_screen.py", "test_streams_guide.py", "test_views.py"),
+    "test_interrupts.py",  # of one thread; its tracing takes ten times as long here
 )
 # A CPython without a GIL, by name or path.
 FREE_THREADED = os.environ.get("FASTDL_FREE_THREADED") or "3.15t"
@@ -172,7 +176,8 @@ def install_free_threaded(session: nox.Session, **options: Any) -> None:
 
 @nox.session(name="free-threaded", python=FREE_THREADED)
 def free_threaded(session: nox.Session) -> None:
-    """The tests without a GIL, but for the slow ones."""
+    """The tests without a GIL, but for the slow ones, and for new interpreters that find nothing
+    which forked ones do not."""
     install_free_threaded(session)
     with_a_gil = {Path("tests", name) for name in WITH_A_GIL}
     files = [Path(file) for file in existing("tests/**/test_*.py")]
@@ -186,7 +191,7 @@ def free_threaded(session: nox.Session) -> None:
     compiled = {"FASTDL_TEST_BUILD": str(folder)}
     for i in range(6):
         try:
-            options = (SLOWEST, "-m", "not slow", *files[i::6])
+            options = (SLOWEST, "-m", "not slow", "-k", "not spawn", *files[i::6])
             session.run("pytest", *options, *session.posargs, env=compiled)
         except nox.command.CommandFailed:
             failed += 1

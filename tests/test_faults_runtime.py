@@ -154,19 +154,28 @@ THROUGH_TORCH = "x = fastdl.from_dlpack(torch.from_dlpack(x))"
     ],
 )
 def test_m8_memory_that_went_to_and_fro(step):
-    """A loop that hands the same memory back and forth: its end is not the end of the stack."""
+    """A loop that hands the same memory back and forth: its end is not the end of the stack, of
+    which there are a hundred bytes for each step."""
     run_isolated(f"""
-        import fastdl, numpy as np
+        import fastdl, numpy as np, threading
         from tests.support.producers import Given
         if "torch" in {step!r}:
             import torch
         given = Given()
-        x = fastdl.from_dlpack(given.capsule())
-        for _ in range(100_000):
-            {step}
-        assert x.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
-        del x
-        given.assert_released()
+        def to_and_fro():
+            x = fastdl.from_dlpack(given.capsule())
+            for _ in range(10_000):
+                {step}
+            assert x.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+            del x
+            given.assert_released()
+            done.append(True)
+        done = []
+        threading.stack_size(1_000_000 // 4096 * 4096)
+        thread = threading.Thread(target=to_and_fro)
+        thread.start()
+        thread.join()
+        assert done
     """)
 
 
