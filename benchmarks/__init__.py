@@ -8,7 +8,7 @@ LINE = 400  # characters, in which a row of results has room
 
 
 def as_json(data, indent: str = "") -> str:
-    """Results as JSON, with a line for each row, and for the samples of each process."""
+    """Results as JSON, with a line for each row."""
     line = json.dumps(data)
     values = list(data.values()) if isinstance(data, dict) else data
     if len(line) <= LINE or "{" not in line[1:]:

@@ -83,15 +83,7 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, list[budgets.Row]], 
         "Memory": budgets.memory_rows(memory),
         "Copies of host data": budgets.copy_rows(copies, slack),
     }
-    return sections, {
-        **exchanges,
-        **conversions,
-        **calls,
-        **methods,
-        **copies,
-        "memory": memory,
-        "imports": imports,
-    }
+    return sections, exchanges | conversions | calls | methods | copies
 
 
 def warn_of_noise(rows: list[budgets.Row]) -> None:

@@ -16,7 +16,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.summary import rows
-from benchmarks.timing import middle
 from fastdl._cli.bench import cost
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -204,7 +203,7 @@ def bindings() -> Figure:
 
 # ---- more dimensions ------------------------------------------------------------------------
 
-#: Group of samples, subject, words, colour.
+#: Group, subject, words, colour.
 DIMENSIONS = (
     ("c/numpy_dimensions", "numpy", "np.from_dlpack(ndarray)", OTHER),
     ("c/numpy_dimensions", "fastdl", "fastdl.from_dlpack(ndarray)", OURS),
@@ -215,13 +214,13 @@ DIMENSIONS = (
 
 @of_the_site("Lines of the cost by the number of dimensions")
 def dimensions() -> Figure:
-    samples = load("benchmarks")["samples"]
+    medians = load("benchmarks")["medians"]
     figure = Figure((4.4, 3.2))
     axes = figure.add_subplot(title="Cost of an import by the number of dimensions")
     counts = range(1, 9)
     lines = []
     for group, subject, words, colour in DIMENSIONS:
-        costs = [middle(samples[group], f"{subject} {n}") for n in counts]
+        costs = [medians[group][f"{subject} {n}"] for n in counts]
         axes.plot(counts, costs, color=colour, linewidth=2)
         lines.append((costs[-1], words, TEXT if colour == OTHER else colour))
     axes.set(xlabel="dimensions", xlim=(1, 8), ylim=(0, None))
@@ -243,20 +242,20 @@ BYTES = 4 * 2**20  # of every layout but the small ones
 
 @of_the_site("Bars of the speed of copies, by layout")
 def copies() -> Figure:
-    samples = {
+    medians = {
         group.removeprefix("copy/"): found
-        for group, found in load("benchmarks")["samples"].items()
+        for group, found in load("benchmarks")["medians"].items()
         if group.startswith("copy/") and "small" not in group
     }
-    figure = Figure((5.6, 0.8 + 0.34 * len(samples)))
+    figure = Figure((5.6, 0.8 + 0.34 * len(medians)))
     axes = figure.add_subplot(title="Copies of 4 MiB on the host, in GB/s")
-    places = range(len(samples))
+    places = range(len(medians))
     both = (("fastdl", "fastdl", OURS, -0.2), ("numpy", "np.copyto", OTHER, 0.2))
     for name, label, colour, shift in both:
-        speeds = [BYTES / middle(found, name) for found in samples.values()]
+        speeds = [BYTES / found[name] for found in medians.values()]
         bars = axes.barh([y + shift for y in places], speeds, 0.38, color=colour, label=label)
         axes.bar_label(bars, fmt="{:.1f}", padding=3, **SMALL)
-    memcpy = BYTES / middle(samples["contiguous"], "memcpy")
+    memcpy = BYTES / medians["contiguous"]["memcpy"]
     axes.axvline(memcpy, color=SOFT, linestyle="--", linewidth=1)
     axes.annotate(
         f"memcpy: {memcpy:.0f}",
@@ -267,8 +266,8 @@ def copies() -> Figure:
         ha="right",
         **SMALL,
     )
-    axes.set(xticks=(), ylim=(len(samples) - 0.5, -0.5))
-    axes.set_yticks(places, list(samples))
+    axes.set(xticks=(), ylim=(len(medians) - 0.5, -0.5))
+    axes.set_yticks(places, list(medians))
     axes.tick_params(length=0)
     axes.spines["bottom"].set_visible(False)
     legend(axes, loc="upper left", bbox_to_anchor=(0, 0), ncols=2)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from benchmarks import ROOT, as_json
 from benchmarks.rows import REASONS, Row
+from benchmarks.timing import middle
 
 HEADINGS = ("what", "view", "fastdl", "peer", "floor", "ratio", "budget", "verdict")
 
@@ -111,7 +112,12 @@ def write(directory: Path, sections, machine, versions, samples) -> None:
             title: [asdict(row) | {"verdict": row.verdict} for row in rows]
             for title, rows in sections.items()
         },
-        "samples": samples,  # nanoseconds: group -> one of {subject: [one a round]} per process
+        # Nanoseconds, of groups that could be measured.
+        "medians": {
+            group: {subject: middle(found, subject) for subject in found[0]}
+            for group, found in samples.items()
+            if not isinstance(found, str)
+        },
     }
     (directory / "benchmarks.json").write_text(as_json(data) + "\n")
 
