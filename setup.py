@@ -31,8 +31,8 @@ if sys.implementation.name != "cpython":
 if sys.byteorder != "little":
     sys.exit("fastdl needs a little-endian machine: DLPack data is in native byte order")
 
-# Where the C headers are in an installation. An editable one has src on the path, as it is, where
-# Cython too finds what it needs; with a package from elsewhere it would be a finder of setuptools.
+# The place of the C headers in an installation. An editable one puts src itself on the path, where
+# Cython also finds what it needs; with a package from elsewhere, setuptools would use a finder.
 headers = {} if "editable_wheel" in sys.argv else {"fastdl.include.fastdl": "include/fastdl"}
 msvc = sys.platform == "win32"
 
@@ -43,19 +43,19 @@ macros = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION"), ("FASTDL_LINKED", "1
 if sanitizers := os.environ.get("FASTDL_SANITIZE"):
     flags += [f"-fsanitize={sanitizers}", "-fno-omit-frame-pointer", "-g1", "-O1"]
     flags += ["-fno-sanitize-recover=undefined"]
-    if "fuzzer" not in sanitizers:  # whose runtime is with atheris, and preloaded
+    if "fuzzer" not in sanitizers:  # the fuzzer's runtime comes with atheris, and is preloaded
         link_flags += [f"-fsanitize={sanitizers}"]
 if sanitizers or sysconfig.get_config_var("Py_GIL_DISABLED"):
     macros += [("FDL_NO_SPARES", "1")]  # see block.h
 if os.environ.get("FASTDL_COVERAGE"):
-    flags += ["--coverage", "-O0", "-fprofile-update=atomic"]  # threads count together
+    flags += ["--coverage", "-O0", "-fprofile-update=atomic"]  # one counter for all threads
     link_flags += ["--coverage"]
 if os.environ.get("FASTDL_DEBUG"):
     flags += ["-UNDEBUG", "-O0", "-g"]
 elif not msvc and not sanitizers:
     flags += ["-g0"]  # Python's own flags ask for debug information, ten times the code
 if not msvc:
-    flags += ["-MMD"]  # a file for each object that names what it was compiled from
+    flags += ["-MMD"]  # a dependency file for each object
 
 
 MODULES = [
@@ -68,7 +68,7 @@ MODULES = [
 
 
 def c_of_modules() -> list[str]:
-    """Translates the Cython modules to C: the paths of the results."""
+    """Translates the Cython modules to C, and returns the paths of the results."""
     modules = cythonize(
         [Extension(name, [f"src/{name.replace('.', '/')}.pyx"]) for name in MODULES],
         build_dir="build",
@@ -92,21 +92,22 @@ def is_current(target: str) -> bool:
         made = os.path.getmtime(target)
         rule = Path(target).with_suffix(".d").read_text().replace("\\\n", " ")
         return all(os.path.getmtime(path) < made for path in shlex.split(rule)[1:])
-    except OSError:  # never compiled, compiled by MSVC, or from a file that is gone
+    except OSError:  # never compiled, compiled by MSVC, or a source was removed
         return False
 
 
 class BuildExt(build_ext):
-    """Finds out first whether this machine can compile, then compiles on all its cores what has
-    changed since the last time.
+    """Checks first whether this machine can compile, then compiles on all cores what has changed
+    since the last build.
 
-    The option `--parallel` of build_ext is for several libraries; fastdl is one of many sources.
+    The option `--parallel` of build_ext is for several libraries; fastdl is one library of many
+    sources.
     """
 
     def build_extensions(self) -> None:
         self.try_compiler()
         (native,) = (one for one in self.extensions if one.name == "fastdl._native")
-        native.sources[:0] = c_of_modules()  # first those that take longest
+        native.sources[:0] = c_of_modules()  # first those that compile longest
         compile_in_turn = self.compiler.compile
         command = repr((getattr(self.compiler, "compiler_so", None), flags, macros))
         self.build_temp += f"-{sha256(command.encode()).hexdigest()[:8]}"
@@ -139,7 +140,8 @@ class BuildExt(build_ext):
 
 
 class AbsoluteLinks(Distribution):
-    """The README as an index shows it, away from the repository: no link in it is relative."""
+    """Makes the links of the README absolute, since package indexes show it outside the
+    repository."""
 
     def parse_config_files(self, *args, **kwargs) -> None:
         super().parse_config_files(*args, **kwargs)
@@ -158,12 +160,13 @@ class AbsoluteLinks(Distribution):
 
 
 class BuildPy(build_py):
-    """Makes the one file that cannot look the version up, and gives the stubs their docstrings."""
+    """Generates fastdl.pc, which cannot look up the version, and adds the docstrings to the
+    stubs."""
 
     def run(self) -> None:
         super().run()
         if self.editable_mode:
-            return  # it would be left in the source tree
+            return  # it would stay in the source tree
         text = Path("src/fastdl/pkgconfig/fastdl.pc.in").read_text()
         target = Path(self.build_lib, "fastdl/pkgconfig/fastdl.pc")
         self.mkpath(str(target.parent))
@@ -196,7 +199,7 @@ setup(
             extra_link_args=link_flags,
             export_symbols=[f"PyInit_{name.rpartition('.')[2]}" for name in MODULES],
         ),
-        # A library of its own: what judges fastdl shares no code with it.
+        # A library of its own: the conformance suite shares no code with fastdl.
         Extension(
             "fastdl._testing._dlpack",
             ["src/fastdl/_testing/_dlpack.c"],

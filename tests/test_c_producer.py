@@ -98,7 +98,7 @@ def test_lending(api, array):
     # What cannot be lent is exported.
     for x in (given(api.Roomy, array), given(api.Lending, array, strides=None)):
         assert api.borrow(x) == (1, address, [2, 3], [3, 1])
-        with pytest.raises(BufferError, match="no shape or strides that could be lent"):
+        with pytest.raises(BufferError, match="does not store shape and strides to be lent"):
             api.lend(x)
     array.flags.writeable = False
     assert api.borrow(given(api.Lending, array))[0] == 1
@@ -194,7 +194,7 @@ def test_device_memory_without_the_package(api, array, monkeypatch):
             assert opened(capsule).tensor.device_type == CUDA
     for x, streams in ((on_default, [2, 4096]), (on_own, [None, 1, 2, 5000])):
         for stream in streams:
-            with pytest.raises(BufferError, match="ready on its producer's stream alone.*import"):
+            with pytest.raises(BufferError, match="ready only on its producer's stream.*import"):
                 x.__dlpack__(stream=stream)
     for x in (on_default, on_own):
         assert x.__dlpack_device__() == (CUDA, 0)

@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 /* The release of an official header that came first, as major * 100 + minor * 10;
- * 0 when this header is alone. Releases before 1.0 had one number, DLPACK_VERSION. */
+ * 0 if there was none. Releases before 1.0 had one number, DLPACK_VERSION. */
 #if !defined(DLPACK_DLPACK_H_)
 #define FASTDL_DLPACK_FOUND 0
 #elif defined(DLPACK_MAJOR_VERSION)
@@ -51,8 +51,8 @@
 #endif
 #endif
 
-/* The DLPack version that this header describes, whatever another header says.
- * Not the version of fastdl, nor that of its C interface: those are elsewhere. */
+/* The DLPack version that this header describes, whatever version another header has. Not the
+ * version of fastdl, nor that of its C interface: those are elsewhere. */
 #define FASTDL_DLPACK_MAJOR 1
 #define FASTDL_DLPACK_MINOR 3
 
@@ -134,7 +134,7 @@ typedef struct {
     uint16_t lanes;
 } DLDataType;
 
-/* A tensor, without a word about who owns it.
+/* A tensor, without ownership.
  *
  * data         the first byte of the allocation, or a handle on devices without
  *              addresses. May be anything when the tensor has no elements.
@@ -191,8 +191,8 @@ typedef struct DLManagedTensorVersioned {
 
 #elif FASTDL_DLPACK_FOUND < 120 && !defined(__cplusplus)
 
-/* Official headers of 1.0 and 1.1 give the struct a tag and no other name. A copy of one of these
- * that was given the name as well is accepted as C11, where a name may be declared twice. */
+/* Official headers of 1.0 and 1.1 give the struct a tag but no typedef. Modified copies of them
+ * that have the typedef compile as C11, which allows it to be repeated. */
 typedef struct DLManagedTensorVersioned DLManagedTensorVersioned;
 
 #endif /* the versioned managed tensor */
@@ -212,9 +212,8 @@ typedef struct DLManagedTensorVersioned DLManagedTensorVersioned;
 #define DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED (1UL << 2UL)
 #endif
 
-/* Enumerators cannot be added to an enum that another header closed, and the
- * preprocessor cannot see whether it has them: macros of the same value serve
- * both cases. */
+/* Enumerators cannot be added to an enum of another header, and the preprocessor cannot see whether
+ * it has them: macros of the same value work in both cases. */
 #if FASTDL_DLPACK_FOUND > 0 && FASTDL_DLPACK_FOUND < 120
 #define kDLMAIA ((DLDeviceType)17)
 #define kDLTrn ((DLDeviceType)18)
@@ -262,14 +261,13 @@ typedef int (*DLPackManagedTensorFromPyObjectNoSync)(void *py_object,
                                                      DLManagedTensorVersioned **out);
 
 /* Makes an object of the table's type; *out_py_object is a new reference. `tensor` is
- * consumed on success. The specification is silent on failure and libraries differ:
- * a caller that wants to be safe frees nothing after a failure. */
+ * consumed on success. The specification does not say who owns it on failure, and libraries differ:
+ * the safe choice is to free nothing then. */
 typedef int (*DLPackManagedTensorToPyObjectNoSync)(DLManagedTensorVersioned *tensor,
                                                    void **out_py_object);
 
-/* Fills *out for reading during the present C call: nothing is owned, `shape` and
- * `strides` belong to the object, flags (read-only) cannot be expressed. This entry
- * of the table may be NULL. */
+/* Fills *out for use during the current C call: nothing is owned, `shape` and `strides` belong to
+ * the object, flags (read-only) cannot be expressed. This entry of the table may be NULL. */
 typedef int (*DLPackDLTensorFromPyObjectNoSync)(void *py_object, DLTensor *out);
 
 /* The stream on which the library of the table queues its work on that device: a

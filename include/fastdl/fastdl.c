@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fastdl/fastdl.c: what fastdl.h needs off the common path. It is compiled once in an extension
+ * fastdl/fastdl.c: the code of fastdl.h off the common path. It is compiled once in an extension
  * module, as C or C++, in one of two ways:
  *
  *   - as one more source of the module;
@@ -17,7 +17,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-/* The linkage of functions that the package's own files call, too. */
+/* The linkage of functions that the package's own files also call. */
 #ifndef FASTDL_SHARED_
 #define FASTDL_SHARED_ static
 #endif
@@ -35,14 +35,14 @@
 extern "C" {
 #endif
 
-/* Where the tag of a type is before fastdl_import(). */
+/* The offset of the tag in a type before fastdl_import(). */
 #ifdef Py_LIMITED_API
 #define FASTDL_TAG_OFFSET_ 0
 #else
 #define FASTDL_TAG_OFFSET_ offsetof(PyTypeObject, tp_version_tag)
 #endif
 
-/* What a module knows of types while it works alone, and slots that are always empty. */
+/* The module's own cache of types, for use without the package, and slots that are always empty. */
 static fastdl_cache fastdl_own_types_;
 static fastdl_slot fastdl_no_types_[FASTDL_SETS];
 
@@ -60,7 +60,7 @@ static void fastdl_fill_(fastdl_slot *slot, const void *type, uint32_t tag, cons
     fastdl_atomic_store_tag_(&slot->tag, tag);
 }
 
-/* Puts a type in front of its set, replacing the one `way` back, and returns what watched that. */
+/* Puts a type into way 0 of its set, replacing the one in `way`, and returns the watch of that. */
 static PyObject *fastdl_put_in_front_(fastdl_slot (*places)[FASTDL_SETS], uint32_t way,
                                       const void *type, uint32_t tag, const void *record,
                                       PyObject *watch)
@@ -75,7 +75,7 @@ static PyObject *fastdl_put_in_front_(fastdl_slot (*places)[FASTDL_SETS], uint32
     return out;
 }
 
-/* The record of the type with that tag in some places, or NULL; puts it in front. */
+/* The record of the type with that tag in these slots, or NULL; moves it to way 0. */
 static const fastdl_record *fastdl_find_in_(fastdl_cache *cache, fastdl_slot (*places)[FASTDL_SETS],
                                             const PyTypeObject *type, uint32_t tag)
 {
@@ -105,8 +105,8 @@ FASTDL_SHARED_ const fastdl_record *fastdl_find_record(fastdl_cache *cache,
     return record != NULL ? record : fastdl_find_in_(cache, cache->others, type, tag);
 }
 
-/* Adds a type to a cache, or replaces what it has of it; `watch` is taken. Does nothing if another
- * thread is writing: the cache is not needed for correctness. */
+/* Adds a type to a cache, or replaces its entry; steals `watch`. Does nothing if another thread is
+ * writing: the cache is not needed for correctness. */
 static void fastdl_add_type_(fastdl_cache *cache, const PyTypeObject *type, uint32_t tag,
                              const fastdl_record *record, PyObject *watch)
 {
@@ -123,7 +123,7 @@ static void fastdl_add_type_(fastdl_cache *cache, const PyTypeObject *type, uint
     Py_XDECREF(watch);
 }
 
-/* Empties the places of a type; for NULL, those of all. */
+/* Empties the slots of a type; for NULL, all slots. */
 static void fastdl_forget_(fastdl_cache *cache, const void *type)
 {
     for (uint32_t i = 0; i < 2 * FASTDL_WAYS * FASTDL_SETS; i++) {
@@ -138,7 +138,7 @@ static void fastdl_forget_(fastdl_cache *cache, const void *type)
     }
 }
 
-/* The lasting copy of a record. NULL with MemoryError. */
+/* A permanent copy of a record. NULL with MemoryError. */
 static const fastdl_record *fastdl_keep_record_(fastdl_cache *cache, const fastdl_record *record)
 {
     const void *latest = fastdl_atomic_load_(&cache->records);
@@ -172,8 +172,8 @@ static const fastdl_keyword_fact fastdl_keyword_facts_[] = {
     {0, NULL},
 };
 
-/* All keywords, in the order in which they are dropped for a producer that does not say which one
- * it rejects; then a row with a NULL name. Needs no thread state. */
+/* All keywords, in the order in which they are dropped if a producer does not name the one it
+ * rejects; then a row with a NULL name. Needs no thread state. */
 FASTDL_SHARED_ const fastdl_keyword_fact *fastdl_keywords(void)
 {
     return fastdl_keyword_facts_;
@@ -270,8 +270,8 @@ static void fastdl_put_tensor_(fastdl_text_ *text, const DLTensor *tensor, uint6
         fastdl_put_(text, ", read-only");
 }
 
-/* Makes pending again what PyErr_Fetch has set aside; but what was raised meanwhile stays, if it is
- * no Exception. */
+/* Restores what PyErr_Fetch has set aside, unless something other than an Exception was raised
+ * meanwhile: that stays. */
 static void fastdl_restore_(PyObject *type, PyObject *value, PyObject *traceback)
 {
     if (fastdl_clear_if_(PyExc_Exception)) {
@@ -285,7 +285,7 @@ static void fastdl_restore_(PyObject *type, PyObject *value, PyObject *traceback
 
 /* Sets an exception with fastdl's own message, and marks it as such: fastdl_borrow_as puts the name
  * of the argument before such a message, never before a producer's. If the message cannot be made,
- * what was raised then is the exception: PyErr_Format of CPython before 3.12 would replace it. */
+ * the exception raised by that remains: PyErr_Format of CPython before 3.12 would replace it. */
 static void fastdl_raise_(PyObject *exception, const char *format, ...)
 {
     PyObject *type, *value, *traceback, *text;
@@ -304,8 +304,8 @@ static void fastdl_raise_(PyObject *exception, const char *format, ...)
     fastdl_restore_(type, value, traceback);
 }
 
-/* Sets the exception for what fastdl_check found wrong with `tensor`: BufferError. Reads no more
- * of it than the fault allows: `shape` only where ndim is believable. */
+/* Sets BufferError for a fault that fastdl_check found in `tensor`. Reads only what the fault
+ * allows: `shape` only if ndim is plausible. */
 FASTDL_SHARED_ void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tensor)
 {
     fastdl_text_ shape, strides;
@@ -334,7 +334,7 @@ FASTDL_SHARED_ void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tenso
 }
 
 /* An attribute, a new reference; NULL with an exception. The name is interned because CPython's
- * cache of attributes keeps each string that it was asked for. */
+ * attribute cache keeps a reference to each name looked up. */
 static PyObject *fastdl_attribute_(PyObject *obj, const char *name)
 {
     PyObject *interned = PyUnicode_InternFromString(name);
@@ -365,7 +365,7 @@ static PyObject *fastdl_type_name_(PyTypeObject *type)
         return NULL;
     }
     module = fastdl_attribute_((PyObject *)type, "__module__");
-    if (!fastdl_clear_if_(PyExc_Exception)) { /* else the name alone will do */
+    if (!fastdl_clear_if_(PyExc_Exception)) { /* else only the name */
         Py_DECREF(name);
         return NULL;
     }
@@ -381,7 +381,7 @@ static PyObject *fastdl_type_name_(PyTypeObject *type)
 }
 
 /* Sets an exception whose format has a %U, for the name of a type, and then a %R, for what an
- * object of that type answered. */
+ * object of that type returned. */
 static void fastdl_raise_answer_(PyObject *exception, const char *format, PyTypeObject *type,
                                  PyObject *answer)
 {
@@ -432,7 +432,7 @@ static void fastdl_name_argument_(const char *name)
         text = words == NULL ? NULL : PyUnicode_FromFormat("%s: %U", name, words);
         result = text == NULL ? NULL : Py_BuildValue("(O)", text);
         if (result != NULL && PyObject_SetAttrString(value, "args", result) == 0)
-            PyObject_SetAttrString(value, "_fastdl", NULL); /* named once */
+            PyObject_SetAttrString(value, "_fastdl", NULL); /* so that it is named only once */
         Py_XDECREF(words);
     } else {
         PyObject *add = PyObject_GetAttrString(value, "add_note");
@@ -459,9 +459,9 @@ static descrgetfunc fastdl_getter_(PyObject *attribute)
     return found.get;
 }
 
-/* What `type` itself says of a class under `name` ("__mro__", "__dict__", "__module__" or
- * "__qualname__"), a new reference; NULL with an exception. A metaclass may say something else and
- * is not asked, so nothing of what is found through it can die meanwhile. */
+/* The attribute `name` ("__mro__", "__dict__", "__module__" or "__qualname__") of a class as `type`
+ * itself defines it, a new reference; NULL with an exception. An override in the metaclass is
+ * ignored, so it cannot run code that frees what was found. */
 FASTDL_SHARED_ PyObject *fastdl_of_type_(PyTypeObject *type, const char *name)
 {
     PyObject *attributes = fastdl_attribute_((PyObject *)&PyType_Type, "__dict__");
@@ -478,7 +478,7 @@ FASTDL_SHARED_ PyObject *fastdl_of_type_(PyTypeObject *type, const char *name)
 FASTDL_SHARED_ PyObject *fastdl_mro_(PyTypeObject *type)
 {
     PyObject *mro = fastdl_of_type_(type, "__mro__");
-    if (mro != NULL && !PyTuple_Check(mro)) { /* a class that is being made */
+    if (mro != NULL && !PyTuple_Check(mro)) { /* a class under construction */
         PyErr_SetString(PyExc_TypeError, "expected a type that has an MRO");
         Py_CLEAR(mro);
     }
@@ -496,8 +496,8 @@ FASTDL_SHARED_ PyObject *fastdl_class_item_(PyObject *attributes, const char *na
 
 #if defined(Py_LIMITED_API)
 
-/* What the classes of `type` have under `name`, a new reference; NULL without an exception if
- * nothing. The first class that has it is the provider. */
+/* The item `name` of the first class in the MRO of `type` that has it (the provider), a new
+ * reference; NULL without an exception if none does. */
 static PyObject *fastdl_type_lookup_(PyTypeObject *type, const char *name)
 {
     PyObject *found = NULL, *mro = fastdl_mro_(type);
@@ -550,7 +550,7 @@ typedef struct {
     PyObject *self;     /* its first argument, borrowed; NULL if it is bound */
 } fastdl_method_;
 
-/* The rest of fastdl_find_method_, where `callable` is nothing, None, or any descriptor. */
+/* Slow path of fastdl_find_method_: `callable` is NULL, None, or any descriptor. */
 static int fastdl_bind_method_(PyObject *obj, PyObject *name, fastdl_method_ *method)
 {
     if (method->callable != NULL && method->callable != Py_None) {
@@ -572,7 +572,7 @@ static int fastdl_bind_method_(PyObject *obj, PyObject *name, fastdl_method_ *me
 
 /* Finds the special method with an interned name as Python does, on the type; then on the instance,
  * so that proxies work. 1; 0 if there is none, or it is None (opted out); -1 with an exception.
- * What it finds stays callable whatever becomes of the type. */
+ * The result stays callable even if the type changes. */
 static int fastdl_find_method_(PyObject *obj, PyObject *name, fastdl_method_ *method)
 {
     method->self = NULL;
@@ -622,7 +622,7 @@ static PyObject *fastdl_call_(const fastdl_method_ *method, PyObject *names,
 FASTDL_SHARED_ const DLPackExchangeAPI *fastdl_usable_table(const DLPackExchangeAPI *table)
 {
     const DLPackExchangeAPIHeader *header = (const DLPackExchangeAPIHeader *)table;
-    for (int links = 0; links < 16; links++) { /* a chain may be a circle */
+    for (int links = 0; links < 16; links++) { /* a chain may be circular */
         if (header == NULL || (uintptr_t)header % sizeof(void *) != 0)
             return NULL;
         if (header->version.major == FASTDL_DLPACK_MAJOR) {
@@ -639,9 +639,8 @@ FASTDL_SHARED_ const DLPackExchangeAPI *fastdl_usable_table(const DLPackExchange
     return NULL;
 }
 
-/* What `value`, found in the dictionary of a class, says when it is asked of `type`, a new
- * reference: itself, or what it gives as a descriptor. NULL without an exception if that is an
- * AttributeError. */
+/* The class attribute for `value`, found in a dictionary in the MRO of `type`, a new reference: the
+ * value itself, or what it returns as a descriptor. NULL without an exception on AttributeError. */
 static PyObject *fastdl_class_attribute_(PyObject *value, PyTypeObject *type)
 {
     descrgetfunc get = fastdl_getter_(value);
@@ -657,8 +656,8 @@ static PyObject *fastdl_class_attribute_(PyObject *value, PyTypeObject *type)
 }
 
 /* FASTDL_PRODUCER's tables check what they lend, so consumers need not. Their capsules are marked
- * by a context that nobody else has a reason to set: the address right after the table. It is
- * compared, and never followed. */
+ * by a context that no other code has a reason to set: the address right after the table. It is
+ * compared, never dereferenced. */
 static int fastdl_mark_as_producer_(PyObject *capsule, const DLPackExchangeAPI *table)
 {
     return PyCapsule_SetContext(capsule, (void *)(uintptr_t)(table + 1));
@@ -669,7 +668,7 @@ static int fastdl_is_of_producer_(PyObject *capsule, const DLPackExchangeAPI *ta
     return PyCapsule_GetContext(capsule) == (const void *)(table + 1);
 }
 
-/* Looks in one class of `type`. 1: the search is over, *table is what it found. 0: look on. -1: an
+/* Looks in one class of `type`. 1: the search is over, *table is the result. 0: continue. -1: an
  * exception. */
 static int fastdl_published_here_(PyTypeObject *type, PyObject *attributes,
                                   const DLPackExchangeAPI **table, int *is_checked)
@@ -707,8 +706,8 @@ static int fastdl_published_here_(PyTypeObject *type, PyObject *attributes,
 
 /* Finds the table that `type` publishes: *table, and *provider, the class of its MRO that has it, a
  * new reference; NULL there if none. It counts only if no class before its provider in the MRO
- * defines `__dlpack__`: a subclass that overrides the export means it. Only capsules count; the
- * integer of older libraries cannot be checked before it is followed. *is_checked: whether its
+ * defines `__dlpack__`, since a subclass may override the export. Only capsules count; the integer
+ * of older libraries cannot be checked before it is dereferenced. *is_checked: whether its
  * borrowing slot checks what it lends. */
 static int fastdl_published_table_(PyTypeObject *type, const DLPackExchangeAPI **table,
                                    PyObject **provider, int *is_checked)
@@ -747,7 +746,7 @@ static const fastdl_peer_fact fastdl_peer_facts_[] = {
     {"jax", "Array", FASTDL_IMMUTABLE_ | FASTDL_TYPE_STREAM_NONE_SYNCS},
     {"tensorflow", "EagerTensor", FASTDL_IMMUTABLE_ | FASTDL_TYPE_BUFFER | FASTDL_TYPE_ASK_DTYPE},
     {"mlx", "array", FASTDL_IMMUTABLE_ | FASTDL_TYPE_EXPORT_DOES_NOT_SYNC},
-    /* Their memory may be that of a NumPy array, which may be written. */
+    /* Not IMMUTABLE: their memory may be that of a NumPy array, which others may write to. */
     {"pyarrow", "FixedShapeTensorArray", FASTDL_TYPE_READ_ONLY | FASTDL_TYPE_ASK_NULLS},
     {"pyarrow", "Array", FASTDL_TYPE_READ_ONLY | FASTDL_TYPE_EXPORT_DOES_NOT_SYNC},
     {"pyarrow", "Tensor", FASTDL_TYPE_READ_ONLY | FASTDL_TYPE_EXPORT_DOES_NOT_SYNC},
@@ -765,7 +764,7 @@ FASTDL_SHARED_ const fastdl_peer_fact *fastdl_peers(void)
     return fastdl_peer_facts_;
 }
 
-/* The row of types that none applies to. */
+/* The row for types without a row of their own. */
 static const fastdl_peer_fact *fastdl_no_peer_(void)
 {
     const fastdl_peer_fact *row = fastdl_peers();
@@ -836,7 +835,7 @@ static int fastdl_call_predicate_(PyObject *obj, const char *method)
     return answer;
 }
 
-/* Slow path of fastdl_check_bits, for tensors that one look cannot clear. */
+/* Slow path of fastdl_check_bits, for tensors that the quick check cannot clear. */
 static int fastdl_lazy_bits_(PyObject *obj, const DLTensor *tensor)
 {
     const char *bit = "conj";
@@ -888,15 +887,15 @@ static int fastdl_check_nulls_(PyObject *obj)
     return nulls == 0 ? 0 : -1;
 }
 
-/* What each exchange needs: interned names, the tuple of the one name `max_version`, and its value.
- */
+/* Constants of each exchange: interned names, the tuple of the one name `max_version`, and its
+ * value. */
 typedef struct {
     PyObject *dlpack, *dlpack_device, *dlpack_info, *dtype, *max_version, *version;
     const void *interpreter; /* to which they belong: a PyInterpreterState */
 } fastdl_names_;
 
-/* Those that the module keeps for its home, or in another interpreter new ones in *made, to be
- * dropped after the exchange. NULL with an exception. */
+/* Those cached for the home interpreter; in another interpreter new ones in *made, to be released
+ * after the exchange. NULL with an exception. */
 static const fastdl_names_ *fastdl_get_names_(fastdl_names_ *made);
 
 static void fastdl_drop_names_(fastdl_names_ *names)
@@ -927,7 +926,7 @@ static int fastdl_make_names_(fastdl_names_ *names)
     return -1;
 }
 
-/* Raises BufferError about an element type, which is in memory as DLPack cannot say. */
+/* Raises BufferError for an element type whose memory format DLPack cannot express. */
 static void fastdl_raise_dtype_(PyObject *dtype)
 {
     fastdl_raise_(PyExc_BufferError,
@@ -936,15 +935,15 @@ static void fastdl_raise_dtype_(PyObject *dtype)
                   dtype);
 }
 
-/* torch's int8 and uint8, of which there is one object each, once they were seen. */
-static const void *fastdl_whole_bytes_[2];
+/* torch.int8 and torch.uint8 (one object each), once they were seen. */
+static const void *fastdl_byte_dtypes_[2];
 
 /* Refuses a torch tensor of integers of fewer bits (int4), which torch exports as int8 or uint8: 0,
  * or -1 with BufferError or what the object raised. */
 static int fastdl_check_width_(PyObject *obj, const DLTensor *tensor)
 {
     int is_unsigned = tensor->dtype.code == kDLUInt;
-    const void **known = &fastdl_whole_bytes_[is_unsigned];
+    const void **known = &fastdl_byte_dtypes_[is_unsigned];
     const fastdl_names_ *names;
     fastdl_names_ made;
     PyObject *dtype, *name = NULL;
@@ -965,7 +964,7 @@ static int fastdl_check_width_(PyObject *obj, const DLTensor *tensor)
         if (!found) {
             fastdl_raise_dtype_(name);
         } else if (fastdl_atomic_load_(known) == NULL) {
-            Py_INCREF(dtype); /* so that nothing else is ever at its address */
+            Py_INCREF(dtype); /* so that its address is never reused */
             fastdl_atomic_store_(known, dtype);
         }
     }
@@ -974,8 +973,7 @@ static int fastdl_check_width_(PyObject *obj, const DLTensor *tensor)
     return found ? 0 : -1;
 }
 
-/* What the memory that `tensor` describes may not hold as `obj` means it: 0, or -1 with an
- * exception. */
+/* Refuses tensors whose memory does not hold the values of `obj`: 0, or -1 with an exception. */
 FASTDL_SHARED_ int fastdl_check_values_(PyObject *obj, const DLTensor *tensor, uint32_t facts)
 {
     if (facts & FASTDL_TYPE_ASK_NULLS)
@@ -987,18 +985,18 @@ FASTDL_SHARED_ int fastdl_check_values_(PyObject *obj, const DLTensor *tensor, u
 
 /* ---- owning a tensor by `__dlpack__` ---- */
 
-/* A managed tensor around what has no deleter, an older form, or NULL strides. */
+/* A managed tensor around one that has no deleter, the older form, or NULL strides. */
 typedef struct {
     DLManagedTensorVersioned managed;
     DLManagedTensorVersioned *versioned; /* one of these two, or neither */
     DLManagedTensor *legacy;
     PyObject *keep;      /* the producer, where there is no deleter; or NULL */
-    int64_t interpreter; /* its number, in which that is an object */
+    int64_t interpreter; /* the id of the interpreter that `keep` belongs to */
     int64_t dims[1];     /* room for the strides, and for a shape of its own */
 } fastdl_wrapper_;
 
-/* A thread that asks while another one begins to finalise can pass and then be stopped inside
- * PyGILState_Ensure, a gap that Python closes in 3.15. The limited API before 3.13 can ask only
+/* If finalisation starts right after this check, the thread can be stopped inside
+ * PyGILState_Ensure, a race that Python closes in 3.15. The limited API before 3.13 can only check
  * whether finalisation is over. */
 static int fastdl_interpreter_is_gone_(void)
 {
@@ -1022,9 +1020,8 @@ static int fastdl_is_attached_to_(int64_t interpreter)
     PyThreadState *state = _PyThreadState_UncheckedGet();
 #endif
 #if PY_VERSION_HEX < 0x030C0000
-    /* Before 3.12 that is the state of whichever thread runs. Where this one is in a
-     * subinterpreter, the comparison fails, too: what is kept there leaks, which beats a release
-     * without the GIL. */
+    /* Before 3.12 that is the state of whichever thread runs. In a subinterpreter the comparison
+     * fails, too: objects kept there leak, which is better than a release without the GIL. */
     if (state != PyGILState_GetThisThreadState())
         return 0;
 #endif
@@ -1045,10 +1042,10 @@ static void fastdl_release_object_(PyObject *object)
     PyErr_Restore(type, value, traceback);
 }
 
-/* A deleter, so it is called on any thread, with or without a thread state. Python attaches a
- * thread to the main interpreter alone, and before 3.12 waits for ever where another one is
- * attached, so what is kept in another one is released only by its own threads, and else left
- * alone: a leak beats a deadlock. */
+/* A deleter, so it is called on any thread, with or without a thread state. PyGILState_Ensure
+ * attaches a thread only to the main interpreter, and before 3.12 deadlocks if another one is
+ * attached. So an object of another interpreter is released only on its own threads, and otherwise
+ * leaked, which is better than a deadlock. */
 static void fastdl_delete_wrapper_(DLManagedTensorVersioned *self)
 {
     fastdl_wrapper_ *wrapper = (fastdl_wrapper_ *)self;
@@ -1068,7 +1065,7 @@ static void fastdl_delete_wrapper_(DLManagedTensorVersioned *self)
     free(wrapper);
 }
 
-/* A new wrapper, which does not own yet: see fastdl_adopt_. NULL with MemoryError. */
+/* A new wrapper, which does not own anything yet: see fastdl_adopt_. NULL with MemoryError. */
 static fastdl_wrapper_ *fastdl_new_wrapper_(const DLTensor *tensor, uint64_t flags)
 {
     size_t dims = (size_t)tensor->ndim; /* 0 to 64: checked */
@@ -1092,7 +1089,7 @@ static fastdl_wrapper_ *fastdl_new_wrapper_(const DLTensor *tensor, uint64_t fla
     return wrapper;
 }
 
-/* Has a wrapper keep an object. */
+/* Makes a wrapper keep an object alive. */
 static void fastdl_keep_(fastdl_wrapper_ *wrapper, PyObject *object)
 {
     Py_XINCREF(object);
@@ -1101,7 +1098,7 @@ static void fastdl_keep_(fastdl_wrapper_ *wrapper, PyObject *object)
 }
 
 /* Runs a deleter, if there is one, with the pending exception set aside. Needs a thread state, so
- * it releases by itself what a wrapper keeps. */
+ * it releases the object that a wrapper keeps alive itself. */
 static void fastdl_discard_(DLManagedTensorVersioned *versioned, DLManagedTensor *legacy)
 {
     PyObject *type, *value, *traceback, *keep = NULL;
@@ -1120,19 +1117,19 @@ static void fastdl_discard_(DLManagedTensorVersioned *versioned, DLManagedTensor
     PyErr_Restore(type, value, traceback);
 }
 
-/* Whether a refused tensor is the other struct under the wrong name, so that what stands in the
- * place of its deleter is none: there, a DLManagedTensor has ndim and dtype, and no function has an
- * address that ends in a number up to 64. */
+/* Whether a refused tensor is the legacy struct in a capsule with the versioned name, so that its
+ * `deleter` field is not a function: a DLManagedTensor has ndim and dtype there, and the low half
+ * of a function address is never a number up to 64. */
 FASTDL_SHARED_ int fastdl_is_really_legacy(const DLManagedTensorVersioned *managed)
 {
     return (uint32_t)(uintptr_t)managed->deleter <= FASTDL_MAX_NDIM && managed->deleter != NULL;
 }
 
-/* Likewise. What would be the version is `data` of a DLManagedTensor, on 32 bits with the type of
- * its device. `data` alone does not tell: without elements it may be any number, as an empty vector
- * of Rust has its alignment there. But what would be the flags is then an address, that of `shape`,
- * or on 32 bits has a dtype in it; and without dimensions, when `shape` is NULL, what would be the
- * deleter is a dtype above 32 zeros. */
+/* The reverse. The version field overlaps `data` of a DLManagedTensor (and, on 32 bits, the device
+ * type). `data` by itself does not decide: without elements it may be any number, such as the
+ * alignment in an empty Rust vector. But the flags field then overlaps the address of `shape`, or
+ * on 32 bits a dtype; and without dimensions, when `shape` is NULL, the deleter field is a dtype
+ * above 32 zero bits. */
 FASTDL_SHARED_ int fastdl_is_really_versioned(const DLManagedTensor *managed)
 {
     DLManagedTensorVersioned other;
@@ -1143,8 +1140,8 @@ FASTDL_SHARED_ int fastdl_is_really_versioned(const DLManagedTensor *managed)
     return other.deleter == NULL || (uint32_t)(uintptr_t)other.deleter != 0;
 }
 
-/* Refuses a tensor of another major version, of which only the deleter may be touched: 0, or -1
- * with BufferError. */
+/* Refuses a tensor of another major version, where only the deleter may be used: 0, or -1 with
+ * BufferError. */
 FASTDL_SHARED_ int fastdl_check_version(const DLManagedTensorVersioned *managed)
 {
     if (managed->version.major == FASTDL_DLPACK_MAJOR)
@@ -1159,7 +1156,7 @@ FASTDL_SHARED_ int fastdl_check_version(const DLManagedTensorVersioned *managed)
 
 static int fastdl_is_ordered_(int32_t device_type);
 
-/* Refuses data on a device where work is ordered, of an object whose library orders none. */
+/* Refuses data on a device with streams if the library of `obj` does not order its work. */
 static int fastdl_refuse_unordered_(PyObject *obj, int32_t device_type)
 {
     if (!fastdl_is_ordered_(device_type))
@@ -1171,9 +1168,9 @@ static int fastdl_refuse_unordered_(PyObject *obj, int32_t device_type)
     return -1;
 }
 
-/* Makes a managed tensor that was just received one that keeps the promises of fastdl_own. Takes
- * one of `versioned` and `legacy`, also on failure. `facts` are those of the type of `obj`, which
- * may be NULL for a tensor that was allocated. */
+/* Turns a managed tensor that was just received into one with the guarantees of fastdl_own. Steals
+ * `versioned` or `legacy` (the other is NULL), also on failure. `facts` are those of the type of
+ * `obj`, which may be NULL for a tensor that was allocated. */
 static int fastdl_adopt_(PyObject *obj, DLManagedTensorVersioned *versioned,
                          DLManagedTensor *legacy, uint32_t facts, DLManagedTensorVersioned **out)
 {
@@ -1239,10 +1236,9 @@ static int fastdl_is_ordered_(int32_t device_type)
     return ordering == FASTDL_STREAM_CUDA || ordering == FASTDL_STREAM_ROCM;
 }
 
-/* Whether what came on a device is ordered in the way that was agreed on for `announced`. The
- * device in the capsule is the truth: pinned memory is announced as such and delivered as plain
- * host memory by torch; and a CPU can read managed memory, so that its producer need not copy it.
- */
+/* Whether data delivered on a device is ordered as was negotiated for `announced`. The device in
+ * the capsule is authoritative: torch announces pinned memory as such and delivers it as plain host
+ * memory; and a CPU can read managed memory, so its producer need not copy it. */
 FASTDL_SHARED_ int fastdl_is_as_announced_(const int32_t *announced, DLDevice delivered)
 {
     int ordering = fastdl_ordering_(announced[0]);
@@ -1267,7 +1263,7 @@ static int fastdl_read_any_device_(PyObject *answer, int32_t *device)
             Py_DECREF(item);
             item = member;
         }
-        if (item == Py_None && i == 1) { /* some say it where there is only one */
+        if (item == Py_None && i == 1) { /* some return it if there is only one device */
             Py_DECREF(item);
             item = PyLong_FromLong(0);
         }
@@ -1304,7 +1300,7 @@ static int fastdl_read_device_(PyObject *answer, int32_t *device)
     return fastdl_read_any_device_(answer, device);
 }
 
-/* What `__dlpack_device__` of an object says. */
+/* The result of an object's `__dlpack_device__`. */
 static int fastdl_request_device_(PyObject *obj, const fastdl_names_ *names, int32_t *device)
 {
     fastdl_method_ method;
@@ -1332,10 +1328,8 @@ static int fastdl_request_device_(PyObject *obj, const fastdl_names_ *names, int
     return result;
 }
 
-/* What to pass as `version` by the draft of 2022, which numbers 1.3 as 130: the newest that both
- * know, 60 for the layout of "dltensor"; 0 if `obj` does not follow the draft. -1 with an
- * exception.
- */
+/* The `version` argument in the draft of 2022, which numbers 1.3 as 130: the newest that both know,
+ * 60 for the layout of "dltensor"; 0 if `obj` does not follow the draft. -1 with an exception. */
 static int32_t fastdl_request_draft_(PyObject *obj, const fastdl_names_ *names)
 {
     static const long newest = FASTDL_DLPACK_MAJOR * 100 + FASTDL_DLPACK_MINOR * 10;
@@ -1372,7 +1366,7 @@ static int32_t fastdl_request_draft_(PyObject *obj, const fastdl_names_ *names)
 
 #ifdef Py_LIMITED_API
 
-/* Nothing can be read, and what a type is found to have may have changed since. */
+/* Signatures cannot be read, and the attributes found on a type may have changed since. */
 static int fastdl_read_signature_(PyObject *function, uint32_t *refused)
 {
     (void)function;
@@ -1403,11 +1397,11 @@ static int fastdl_read_code_(PyObject *object, uint32_t *refused)
     return 0;
 }
 
-/* Finds the keywords that a function found on a type cannot take, by its signature: functions of
- * Python and Cython have one, and one that takes no keywords at all is known for it. For any other
- * function nothing is found, and each call has to try. What a call raised is never recorded for a
- * type: it may be from another function, to which the keywords were forwarded for this one object.
- */
+/* Finds the keywords that a function of a type does not take, from its signature: functions of
+ * Python and Cython have one, and the flags of a C function tell whether it takes any. For other
+ * functions nothing is found, and each call has to try. An exception of a call is never recorded
+ * for the type: it may come from another function, to which the keywords were forwarded for this
+ * one object. */
 static int fastdl_read_signature_(PyObject *function, uint32_t *refused)
 {
     static const char cython[] = "cython_function_or_method";
@@ -1432,19 +1426,19 @@ static int fastdl_read_signature_(PyObject *function, uint32_t *refused)
 
 #endif
 
-/* Where the name of the keyword begins that a TypeError is about, in quotes; NULL: it names none.
- */
-static const char *fastdl_named_keyword_(const char *words)
+/* The start of the quoted keyword in the message of a TypeError; NULL if it names none. */
+static const char *fastdl_named_keyword_(const char *message)
 {
     static const char unexpected[] = "unexpected keyword argument '";
-    const char *keyword = strstr(words, unexpected);
+    const char *keyword = strstr(message, unexpected);
     if (keyword != NULL)
         return keyword + sizeof(unexpected) - 1;
-    return words[0] == '\'' && strstr(words, "' is an invalid keyword argument") != NULL ? words + 1
-                                                                                         : NULL;
+    return message[0] == '\'' && strstr(message, "' is an invalid keyword argument") != NULL
+               ? message + 1
+               : NULL;
 }
 
-/* What a TypeError says that is about the keywords of a call. */
+/* Texts in messages of TypeErrors about the keywords of a call. */
 static const char *const fastdl_refusals_[] = {
     "unexpected keyword argument",
     "invalid keyword argument",
@@ -1455,22 +1449,23 @@ static const char *const fastdl_refusals_[] = {
     "incompatible function arguments",
 };
 
-/* The keyword of `asked` to drop after `__dlpack__` has raised a TypeError with this message; 0 if
- * the error is not about that. It is if it says so in the way of CPython, Cython, pybind11 or
- * nanobind; a keyword that it names is one that was passed; and it was raised before any frame of
- * the producer ran, or names `__dlpack__`, to which the producer has handed the keywords on. */
-FASTDL_SHARED_ uint32_t fastdl_refused_keyword(const char *words, int has_frames, uint32_t asked)
+/* Which of `keywords` to drop after `__dlpack__` has raised a TypeError with this message; 0 if the
+ * error is not about keywords. It is if the message has the form used by CPython, Cython, pybind11
+ * or nanobind; any keyword that it names was passed; and it was raised before any frame of the
+ * producer ran, or names `__dlpack__`, to which the producer has forwarded the keywords. */
+FASTDL_SHARED_ uint32_t fastdl_refused_keyword(const char *message, int has_frames,
+                                               uint32_t keywords)
 {
     const fastdl_keyword_fact *row = fastdl_keywords();
-    const char *named = fastdl_named_keyword_(words);
+    const char *named = fastdl_named_keyword_(message);
     size_t i = 0, count = sizeof(fastdl_refusals_) / sizeof(fastdl_refusals_[0]);
-    while (i < count && strstr(words, fastdl_refusals_[i]) == NULL)
+    while (i < count && strstr(message, fastdl_refusals_[i]) == NULL)
         i++;
-    if (i == count || (has_frames && strstr(words, "__dlpack__(") == NULL))
+    if (i == count || (has_frames && strstr(message, "__dlpack__(") == NULL))
         return 0;
     for (; row->name != NULL; row++) {
         size_t length = strlen(row->name);
-        if (asked & row->keyword &&
+        if (keywords & row->keyword &&
             (named == NULL || (strncmp(named, row->name, length) == 0 && named[length] == '\'')))
             return row->keyword;
     }
@@ -1478,19 +1473,19 @@ FASTDL_SHARED_ uint32_t fastdl_refused_keyword(const char *words, int has_frames
 }
 
 /* The same for the pending exception, which is cleared if it is about a keyword. */
-static uint32_t fastdl_take_refusal_(uint32_t asked)
+static uint32_t fastdl_take_refusal_(uint32_t keywords)
 {
     PyObject *type, *value, *traceback, *text;
-    const char *words;
+    const char *message;
     Py_ssize_t length;
     uint32_t refused = 0;
-    if (asked == 0 || !PyErr_ExceptionMatches(PyExc_TypeError))
+    if (keywords == 0 || !PyErr_ExceptionMatches(PyExc_TypeError))
         return 0;
     PyErr_Fetch(&type, &value, &traceback);
     text = value == NULL ? NULL : PyObject_Str(value);
-    words = text == NULL ? NULL : PyUnicode_AsUTF8AndSize(text, &length);
-    if (words != NULL)
-        refused = fastdl_refused_keyword(words, traceback != NULL, asked);
+    message = text == NULL ? NULL : PyUnicode_AsUTF8AndSize(text, &length);
+    if (message != NULL)
+        refused = fastdl_refused_keyword(message, traceback != NULL, keywords);
     Py_XDECREF(text);
     if (refused == 0) {
         fastdl_restore_(type, value, traceback);
@@ -1502,22 +1497,22 @@ static uint32_t fastdl_take_refusal_(uint32_t asked)
     return refused;
 }
 
-/* Calls `__dlpack__` with any keywords. The stream is the default one of the device, by its number.
- */
+/* Calls `__dlpack__` with these keywords. The stream is the number of the device's default
+ * stream. */
 static PyObject *fastdl_call_with_(const fastdl_method_ *method, const fastdl_names_ *names,
-                                   uint32_t asked, int32_t device_type, int32_t version)
+                                   uint32_t keywords, int32_t device_type, int32_t version)
 {
     PyObject *passed, *capsule = NULL, *values[FASTDL_MOST_KEYWORDS_];
     Py_ssize_t count = 0, at = 0;
     int failed = 0;
-    for (uint32_t rest = asked; rest != 0; rest &= rest - 1)
+    for (uint32_t rest = keywords; rest != 0; rest &= rest - 1)
         count++;
     passed = PyTuple_New(count);
     if (passed == NULL)
         return NULL;
     for (const fastdl_keyword_fact *row = fastdl_keywords(); row->name != NULL; row++) {
         PyObject *name;
-        if (!(asked & row->keyword))
+        if (!(keywords & row->keyword))
             continue;
         name = PyUnicode_InternFromString(row->name);
         if (row->keyword == FASTDL_KEYWORD_MAX_VERSION) {
@@ -1541,41 +1536,40 @@ static PyObject *fastdl_call_with_(const fastdl_method_ *method, const fastdl_na
 
 /* Calls `__dlpack__` of an object whose data is on that device with as many keywords as it takes. A
  * new capsule, or NULL with an exception. The newest generation of the protocol is tried first:
- * `max_version`; then `version`, with `__dlpack_info__`; then `stream` alone. */
+ * `max_version`; then `version`, with `__dlpack_info__`; then only `stream`. */
 static PyObject *fastdl_negotiate_(PyObject *obj, const fastdl_method_ *method,
                                    const fastdl_names_ *names, uint32_t refused,
                                    int32_t device_type)
 {
     int32_t version = 0;
-    uint32_t asked = FASTDL_KEYWORD_MAX_VERSION;
+    uint32_t keywords = FASTDL_KEYWORD_MAX_VERSION;
     if (FASTDL_UNLIKELY_(fastdl_is_ordered_(device_type)))
-        asked |=
-            FASTDL_KEYWORD_STREAM; /* dropping it is safe: a producer assumes the default one */
+        keywords |= FASTDL_KEYWORD_STREAM; /* dropping it is safe: the default stream is implied */
     for (;;) {
         PyObject *capsule;
-        uint32_t dropped = asked & refused;
+        uint32_t dropped = keywords & refused;
         if (FASTDL_UNLIKELY_(dropped != 0)) {
-            asked &= ~dropped;
+            keywords &= ~dropped;
             if (dropped & FASTDL_KEYWORD_MAX_VERSION && !(refused & FASTDL_KEYWORD_VERSION)) {
                 version = fastdl_request_draft_(obj, names);
                 if (version < 0)
                     return NULL;
-                asked |= version > 0 ? (uint32_t)FASTDL_KEYWORD_VERSION : 0;
+                keywords |= version > 0 ? (uint32_t)FASTDL_KEYWORD_VERSION : 0;
             }
         }
-        capsule = asked == 0 ? fastdl_call_(method, NULL, NULL, 0)
-                  : FASTDL_LIKELY_(asked == FASTDL_KEYWORD_MAX_VERSION)
+        capsule = keywords == 0 ? fastdl_call_(method, NULL, NULL, 0)
+                  : FASTDL_LIKELY_(keywords == FASTDL_KEYWORD_MAX_VERSION)
                       ? fastdl_call_(method, names->max_version, &names->version, 1)
-                      : fastdl_call_with_(method, names, asked, device_type, version);
+                      : fastdl_call_with_(method, names, keywords, device_type, version);
         if (FASTDL_UNLIKELY_(capsule == NULL)) {
-            dropped = fastdl_take_refusal_(asked);
+            dropped = fastdl_take_refusal_(keywords);
             if (dropped == 0)
                 return NULL;
             refused |= dropped;
-        } else if (FASTDL_UNLIKELY_(asked & FASTDL_KEYWORD_VERSION) && version >= 100 &&
+        } else if (FASTDL_UNLIKELY_(keywords & FASTDL_KEYWORD_VERSION) && version >= 100 &&
                    PyCapsule_IsValid(capsule, "dltensor")) {
-            /* The draft used the old name for a new layout, so this one is unknown. The capsule is
-             * dropped untouched; 60 is certainly the old layout. */
+            /* The draft used the old name for a new layout, so the layout of this one is unknown.
+             * The capsule is dropped unconsumed; 60 is certainly the old layout. */
             Py_DECREF(capsule);
             version = 60;
         } else {
@@ -1604,7 +1598,7 @@ static int fastdl_check_dtype_(PyObject *obj)
     return found ? -1 : 0;
 }
 
-/* Refuses an array whose memory was given up. */
+/* Refuses an array whose memory was released. */
 static int fastdl_check_deleted_(PyObject *obj)
 {
     PyObject *deleted = PyObject_CallMethod(obj, "is_deleted", NULL);
@@ -1619,8 +1613,8 @@ static int fastdl_check_deleted_(PyObject *obj)
     return found ? -1 : 0;
 }
 
-/* Whether an object may be asked where its data is and for a capsule; -1 with an exception, if its
- * library would end the process, or say something else. Comes before each such call. */
+/* Whether `__dlpack_device__` and `__dlpack__` of an object may be called; -1 with an exception, if
+ * its library would abort the process or return wrong data. Precedes each such call. */
 FASTDL_SHARED_ int fastdl_check_memory_(PyObject *obj, uint32_t facts)
 {
     return facts & FASTDL_TYPE_ASK_DTYPE     ? fastdl_check_dtype_(obj)
@@ -1628,10 +1622,10 @@ FASTDL_SHARED_ int fastdl_check_memory_(PyObject *obj, uint32_t facts)
                                              : 0;
 }
 
-/* Asks an object for its tensor over `__dlpack__`: 1, with a new capsule in *capsule; or -1 with an
- * exception. *device is where the object says that its data is. `record` is what is known of its
- * type. 0 if it has no `__dlpack__` (device[0] is 0 then), or if only data in host memory is wanted
- * (`host_only`) and it is elsewhere. */
+/* Requests a capsule from `__dlpack__`: 1, with a new capsule in *capsule; or -1 with an exception.
+ * *device is the result of `__dlpack_device__`. `record` is that of the type. 0 if there is no
+ * `__dlpack__` (device[0] is 0 then), or if only data in host memory is wanted (`host_only`) and it
+ * is elsewhere. */
 FASTDL_SHARED_ int fastdl_request_capsule_(PyObject *obj, const fastdl_record *record,
                                            int host_only, int32_t *device, PyObject **capsule)
 {
@@ -1665,7 +1659,7 @@ static int fastdl_take_(PyObject *obj, PyObject *capsule, uint32_t facts,
     DLManagedTensorVersioned *versioned = NULL;
     DLManagedTensor *legacy = NULL;
 #ifdef Py_GIL_DISABLED
-    Py_BEGIN_CRITICAL_SECTION(capsule); /* two threads could both see the name */
+    Py_BEGIN_CRITICAL_SECTION(capsule); /* else two threads could both consume it */
 #endif
     if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
         versioned = (DLManagedTensorVersioned *)PyCapsule_GetPointer(capsule, "dltensor_versioned");
@@ -1685,7 +1679,7 @@ static int fastdl_take_(PyObject *obj, PyObject *capsule, uint32_t facts,
     return -1;
 }
 
-/* ---- the header's own tables, for when it is alone ---- */
+/* ---- the header's own tables, for use without the package ---- */
 
 static int fastdl_protocol_own_(void *obj, DLManagedTensorVersioned **out)
 {
@@ -1746,7 +1740,7 @@ static int fastdl_protocol_wrap_(DLManagedTensorVersioned *managed, void **out)
     return -1;
 }
 
-/* `__dlpack__` is asked to be ready on the default stream. */
+/* `__dlpack__` is called with the default stream. */
 static int fastdl_protocol_stream_(DLDeviceType type, int32_t id, void **out)
 {
     (void)type;
@@ -1815,8 +1809,8 @@ static const DLPackExchangeAPI fastdl_traced_table_ = {
     fastdl_traced_stream_,
 };
 
-/* Whether a type has anything by a name that says tensor. Other types are rejected quickly, and
- * take no place in the cache. -1 with an exception. */
+/* Whether a type has any attribute of a tensor. Other types are rejected quickly, and take no slot
+ * in the cache. -1 with an exception. */
 static int fastdl_has_names_(PyTypeObject *type)
 {
     static const char *const names[] = {"__dlpack__", "__dlpack_c_exchange_api__",
@@ -1828,8 +1822,8 @@ static int fastdl_has_names_(PyTypeObject *type)
     return found != NULL ? 1 : PyErr_Occurred() ? -1 : 0;
 }
 
-/* Finds out what a type says about itself: its name, `__dlpack__`, and the table that it publishes,
- * or NULL for that. */
+/* Determines the facts about a type from its name, `__dlpack__`, and the table that it publishes
+ * (NULL if none). */
 FASTDL_SHARED_ int fastdl_describe_type(PyTypeObject *type, fastdl_record *record,
                                         const fastdl_peer_fact **peer)
 {
@@ -1852,7 +1846,7 @@ FASTDL_SHARED_ int fastdl_describe_type(PyTypeObject *type, fastdl_record *recor
         if (is_checked)
             record->facts |= FASTDL_TYPE_CHECKED;
         if (record->facts & FASTDL_TYPE_TRUSTED) {
-            /* The library's own class is trusted, not a foreign class that derives from it. */
+            /* The library's own class is trusted, but not a foreign class derived from it. */
             const fastdl_peer_fact *own = fastdl_peer_of_((PyTypeObject *)provider);
             if (own == NULL || !(own->facts & FASTDL_TYPE_TRUSTED))
                 record->facts &= ~(uint32_t)FASTDL_TYPE_TRUSTED;
@@ -1871,8 +1865,8 @@ FASTDL_SHARED_ int fastdl_describe_type(PyTypeObject *type, fastdl_record *recor
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* The same, with the header's own table for the rest. */
-static int fastdl_describe_alone_(PyTypeObject *type, fastdl_record *record)
+/* The same, with the header's own table for types without one. */
+static int fastdl_describe_without_package_(PyTypeObject *type, fastdl_record *record)
 {
     const fastdl_peer_fact *peer;
     if (fastdl_describe_type(type, record, &peer) < 0)
@@ -1897,7 +1891,7 @@ static uint32_t fastdl_make_tag_(PyTypeObject *type)
 
 static int fastdl_watch_(PyTypeObject *type, PyObject **watch);
 
-/* Asks `describe` for the facts of a type, and remembers them in `cache` if `remember` is set.
+/* Gets the facts of a type from `describe`, and caches them in `cache` if `remember` is set.
  * Describing runs code of the type's descriptors, so the tag is compared afterwards. NULL with an
  * exception. */
 FASTDL_SHARED_ const fastdl_record *
@@ -1961,7 +1955,7 @@ static int fastdl_watch_(PyTypeObject *type, PyObject **watch)
 
 #endif
 
-/* The destructor of what an interpreter keeps for this module: it ends. */
+/* The destructor of the capsule that an interpreter keeps for this module: the interpreter ends. */
 static void fastdl_leave_home_(PyObject *capsule)
 {
     fastdl_names_ *names = (fastdl_names_ *)fastdl_atomic_load_(&fastdl_kept_names_);
@@ -1971,7 +1965,7 @@ static void fastdl_leave_home_(PyObject *capsule)
         free(names);
     }
     if (fastdl_atomic_load_(&fastdl_state_.home) != PyCapsule_GetContext(capsule))
-        return; /* another one has become the home since */
+        return; /* another interpreter has become the home since */
     fastdl_atomic_store_(&fastdl_state_.hits, fastdl_no_types_);
     fastdl_forget_(&fastdl_own_types_, NULL);
     fastdl_state_.types = &fastdl_own_types_;
@@ -1993,7 +1987,8 @@ static int fastdl_bind_to_interpreter_(const void *former)
     PyObject *key = PyUnicode_FromFormat("fastdl.h %p", (void *)&fastdl_state_);
     PyObject *capsule = PyCapsule_New(&fastdl_state_, "fastdl.h", fastdl_leave_home_);
     int result = -1;
-    /* One that is there stays: its end would be taken for that of the interpreter. */
+    /* An existing capsule stays: its destruction would be mistaken for the end of the
+     * interpreter. */
     if (kept != NULL && key != NULL && capsule != NULL && !fastdl_interpreter_is_gone_() &&
         (PyDict_Contains(kept, key) == 1 ||
          (PyCapsule_SetContext(capsule, here) == 0 && PyDict_SetItem(kept, key, capsule) == 0)) &&
@@ -2024,7 +2019,7 @@ static const DLPackExchangeAPI *fastdl_protocol_(void)
     return fastdl_is_bound_here_() ? fastdl_state_.protocol : &fastdl_protocol_table_;
 }
 
-/* Slow path of fastdl_known_, for types that are not in front of the cache. */
+/* Slow path of fastdl_known_, for types that are not in way 0 of the cache. */
 static const fastdl_record *fastdl_look_up_(PyTypeObject *type)
 {
     const fastdl_record *record;
@@ -2039,10 +2034,10 @@ static const fastdl_record *fastdl_look_up_(PyTypeObject *type)
         return record;
     if (is_home && fastdl_state_.describe != NULL)
         return fastdl_state_.describe(type);
-    return fastdl_discover(&fastdl_own_types_, type, fastdl_describe_alone_, is_home);
+    return fastdl_discover(&fastdl_own_types_, type, fastdl_describe_without_package_, is_home);
 }
 
-/* What is kept ends with the home, whose capsule frees it. */
+/* The cached names are freed with the home, by its capsule. */
 static const fastdl_names_ *fastdl_keep_names_(fastdl_names_ *made)
 {
     fastdl_names_ *kept;
@@ -2066,7 +2061,8 @@ static const fastdl_names_ *fastdl_keep_names_(fastdl_names_ *made)
 static const fastdl_names_ *fastdl_get_names_(fastdl_names_ *made)
 {
     const fastdl_names_ *kept = (const fastdl_names_ *)fastdl_atomic_load_(&fastdl_kept_names_);
-    /* Only the home looks at what is kept: another interpreter may end, and free it. */
+    /* Only the home reads the cached names: its end could free them while another interpreter
+     * reads. */
     if (FASTDL_LIKELY_(kept != NULL && fastdl_is_bound_here_() &&
                        kept->interpreter == (void *)PyInterpreterState_Get()))
         return kept;
@@ -2102,7 +2098,7 @@ static int fastdl_import_(const fastdl_runtime *runtime)
     fastdl_state_.protocol = runtime->protocol;
     fastdl_state_.describe = runtime->describe;
     fastdl_state_.tag_offset = (size_t)runtime->tag_offset;
-    /* An older package ends before, and may have padding there. */
+    /* The struct of an older package ends before this member, and may have padding there. */
     if (runtime->size >= offsetof(fastdl_runtime, wrap) + sizeof(runtime->wrap))
         fastdl_state_.wrap = runtime->wrap;
     if (runtime->size >= offsetof(fastdl_runtime, copy) + sizeof(runtime->copy))
@@ -2116,7 +2112,7 @@ static int fastdl_import_(const fastdl_runtime *runtime)
 
 static int fastdl_import_package_(void)
 {
-    PyObject *package = PyImport_ImportModule("fastdl"); /* whose own error says more */
+    PyObject *package = PyImport_ImportModule("fastdl"); /* its own error is more specific */
     Py_XDECREF(package);
     return package == NULL
                ? -1
@@ -2148,8 +2144,8 @@ static const DLPackExchangeAPI *fastdl_exchange_api_(PyTypeObject *type)
 
 /* ---- owning ---- */
 
-/* Whether an object that its native table refused is to be asked for `__dlpack__`, the exception
- * being cleared then; else an exception is set. */
+/* Whether to try `__dlpack__` of an object that its native table refused. If so the exception is
+ * cleared, otherwise one is set. */
 FASTDL_SHARED_ int fastdl_should_try_protocol_(PyObject *obj, uint32_t facts)
 {
     if (facts & FASTDL_TYPE_NATIVE && facts & FASTDL_TYPE_HAS_DLPACK &&
@@ -2173,7 +2169,7 @@ static int fastdl_own_(PyObject *obj, const fastdl_record *record, DLManagedTens
                    : -1;
     if (record->facts & FASTDL_TYPE_NATIVE)
         return fastdl_adopt_(obj, managed, NULL, record->facts, out);
-    *out = managed; /* of a table of fastdl's, which has checked it */
+    *out = managed; /* from a table of fastdl's, which has checked it */
     return 0;
 }
 
@@ -2188,8 +2184,8 @@ static int fastdl_own_any_(PyObject *obj, DLManagedTensorVersioned **out)
 
 /* ---- borrowing ---- */
 
-/* Gives a description the form that fastdl_borrow promises: no byte_offset, and one CPU, whatever
- * number its library gives to it. */
+/* Brings a description into the form that fastdl_borrow promises: no byte_offset, and CPU number 0,
+ * whatever number its library uses. */
 static void fastdl_normalise_(DLTensor *dl)
 {
     fastdl_fold_offset_(dl);
@@ -2197,7 +2193,7 @@ static void fastdl_normalise_(DLTensor *dl)
         dl->device.device_id = 0;
 }
 
-/* Checks a view that a table filled in, and gives it the form that fastdl_borrow promises. */
+/* Checks a view that a table filled in, and brings it into the form that fastdl_borrow promises. */
 static int fastdl_check_view_(fastdl_view *view)
 {
     fastdl_layout layout;
@@ -2232,7 +2228,7 @@ static int fastdl_complete_slow_path_(PyObject *obj, fastdl_view *view, uint32_t
     return facts & FASTDL_TYPE_ASK_BITS ? fastdl_check_bits(obj, dl) : 0;
 }
 
-/* Fills a view by owning, through a table: where there is no way to borrow. */
+/* Fills a view with an owned tensor from a table that cannot lend. */
 static int fastdl_borrow_owned_(PyObject *obj, fastdl_view *view, const fastdl_record *record)
 {
     DLManagedTensorVersioned *managed = NULL;
@@ -2277,7 +2273,7 @@ static void fastdl_set_error_(void *context, const char *kind, const char *messa
     Py_XDECREF(builtins);
 }
 
-/* The table that makes results like a type; NULL with TypeError. */
+/* The table that makes results of the type `like`; NULL with TypeError. */
 static const DLPackExchangeAPI *fastdl_target_(PyTypeObject *like, int *native)
 {
     const DLPackExchangeAPI *tensor;
@@ -2359,7 +2355,8 @@ static int fastdl_wrap_(DLManagedTensorVersioned *managed, PyTypeObject *like, P
     }
     if ((native || api == fastdl_state_.protocol) && fastdl_state_.wrap != NULL &&
         fastdl_is_bound_here_())
-        return fastdl_state_.wrap(managed, like, out); /* which knows what the library takes */
+        return fastdl_state_.wrap(managed, like,
+                                  out); /* the package knows what the library accepts */
     if (native && fastdl_steps_back_(&managed->dl_tensor)) {
         fastdl_raise_about_(PyExc_BufferError,
                             "expected no negative strides for a result of type '%U', whose library "
@@ -2402,7 +2399,7 @@ static int fastdl_work_stream_(const fastdl_view *view, void **stream)
     return -1;
 }
 
-/* The caller's stream after that of the view or, if `back`, before it. */
+/* Orders the caller's stream after that of the view or, if `back`, before it. */
 static int fastdl_order_(const fastdl_view *view, void *stream, int back)
 {
     void *own;
@@ -2457,7 +2454,7 @@ static int fastdl_wrap_on_(DLManagedTensorVersioned *managed, PyTypeObject *like
 
 /* ---- expecting ---- */
 
-/* What is reached within one round of the long strides of a tensor, in bytes. */
+/* The range that a tensor reaches within one period of its long strides, in bytes. */
 typedef struct {
     uint64_t start, length;
 } fastdl_round_;
@@ -2489,8 +2486,8 @@ static fastdl_round_ fastdl_round_of_(const DLTensor *dl, uint64_t threshold, ui
     return round;
 }
 
-/* Whether two tensors are disjoint in every round of their strides of `threshold` bytes or more. As
- * the columns of a matrix do: seen modulo the length of a row, they are two ranges. */
+/* Whether two tensors are disjoint modulo the period of their strides of `threshold` bytes or more.
+ * Two columns of a matrix are: modulo the length of a row, they are disjoint ranges. */
 static int fastdl_rounds_disjoint_(const DLTensor *a, const DLTensor *b, uint64_t threshold)
 {
     uint64_t step = 0, later;
@@ -2514,7 +2511,7 @@ static int fastdl_overlap_(const fastdl_view *a, const fastdl_view *b)
     fastdl_check(&b->dl, b->flags, &of_b);
     if (of_a.size == 0 || of_b.size == 0)
         return 0;
-    /* Where data is a handle, other handles are other memory. */
+    /* Where data is a handle, different handles are different memory. */
     if (a->dl.data != b->dl.data &&
         !(fastdl_find_device((int32_t)a->dl.device.device_type)->addresses &&
           fastdl_find_device((int32_t)b->dl.device.device_type)->addresses))
@@ -2608,7 +2605,7 @@ static void fastdl_put_wrong_size_(fastdl_text_ *text, const DLTensor *dl, const
     }
 }
 
-/* Appends what is wrong with a tensor in itself, as in "float32 or float64, got int32: convert it
+/* Appends what is wrong with the tensor itself, as in "float32 or float64, got int32: convert it
  * first". Returns the exception; NULL for any other mismatch. */
 static void fastdl_put_expected_ndim_(fastdl_text_ *text, const fastdl_spec *spec)
 {
@@ -2624,7 +2621,7 @@ static void fastdl_put_expected_ndim_(fastdl_text_ *text, const fastdl_spec *spe
     }
 }
 
-/* What to do about an element type: who asked for conversions has learnt why there was none. */
+/* The advice for a wrong element type: with FASTDL_CONVERT, why it was not converted. */
 static const char *fastdl_dtype_advice_(const DLTensor *dl, const fastdl_spec *spec)
 {
     if (!(spec->rules & FASTDL_CONVERT))
@@ -2695,7 +2692,7 @@ static PyObject *fastdl_put_own_mismatch_(fastdl_text_ *text, const DLTensor *dl
     }
 }
 
-/* The same for all else: what the flags say, and other arguments. */
+/* The same for everything else: flags, and relations to other arguments. */
 static PyObject *fastdl_put_mismatch_(fastdl_text_ *text, const fastdl_view *view,
                                       const fastdl_spec *spec, fastdl_mismatch_ mismatch)
 {
@@ -2755,7 +2752,7 @@ static int fastdl_raise_mismatch_(const fastdl_view *view, const char *name,
 
 /* ---- arguments ---- */
 
-/* Whether torch records gradients in this thread. What cannot be asked counts as yes. -1 with an
+/* Whether torch records gradients in this thread; 1 if that cannot be determined. -1 with an
  * exception. */
 static int fastdl_grad_is_enabled_(void)
 {
@@ -2851,8 +2848,8 @@ static DLManagedTensorVersioned *fastdl_new_copy_(const DLTensor *from, uint64_t
     case number:                                                                                   \
         return kind;
 
-/* What an element type holds: nothing that can be converted, bool, integers, floating numbers. Each
- * goes to its own kind and to those above. */
+/* The kind of an element type: not convertible, bool, integer, floating. Each converts to its own
+ * kind and to higher ones. */
 static int fastdl_kind_(uint32_t dtype)
 {
     switch (dtype) {
@@ -2869,7 +2866,7 @@ static int fastdl_kind_(uint32_t dtype)
 #define FASTDL_RUN_ 1024
 
 typedef union {
-    int64_t whole[FASTDL_RUN_]; /* of bool and integers; uint64 by its bits */
+    int64_t whole[FASTDL_RUN_]; /* of bool and integers; uint64 as its bits */
     double real[FASTDL_RUN_];
     char bytes[FASTDL_RUN_ * 8];
 } fastdl_run_;
@@ -2904,11 +2901,11 @@ static void fastdl_read_whole_(uint32_t dtype, const char *from, int n, fastdl_r
         }                                                                                          \
         break;
 
-/* Writes integers: whether there are some that the type does not have. */
+/* Writes integers; returns whether some are out of range for the type. */
 static int fastdl_write_whole_(uint32_t dtype, int is_unsigned, int n, const fastdl_run_ *run,
                                char *to)
 {
-    int misfits = 0; /* collected, since a loop that may end early does one element at a time */
+    int misfits = 0; /* collected: a loop that may exit early is not vectorised */
     switch (dtype) {
         FASTDL_EACH_INTEGER(FASTDL_WRITE_CASE_, run)
     default:
@@ -2917,8 +2914,8 @@ static int fastdl_write_whole_(uint32_t dtype, int is_unsigned, int n, const fas
     return misfits;
 }
 
-/* Turns integers into floating numbers. Where double cannot hold one, its last bit says whether it
- * is exact, so that narrower types round as if from the integer itself. */
+/* Turns integers into doubles, which round to odd if they are inexact: narrower types then round as
+ * if from the integer itself. */
 static void fastdl_float_run_(int is_unsigned, int n, fastdl_run_ *run)
 {
     for (int i = 0; i < n; i++) {
@@ -2993,14 +2990,14 @@ static void fastdl_write_real_(uint32_t dtype, int n, const fastdl_run_ *run, ch
     }
 }
 
-/* Whether the compiler has a type for the elements. */
+/* Whether C has a type for the elements. */
 static int fastdl_is_number_(uint32_t dtype)
 {
     return dtype != FASTDL_FLOAT16 && dtype != FASTDL_BFLOAT16;
 }
 
-/* Converts up to FASTDL_RUN_ elements, from and to consecutive ones: whether integers did not fit,
- * which are in *run then. */
+/* Converts up to FASTDL_RUN_ consecutive elements. Returns whether integers did not fit; those are
+ * in *run then. */
 static int fastdl_convert_run_(uint32_t source, const char *from, int n, uint32_t target, char *to,
                                fastdl_run_ *run)
 {
@@ -3046,7 +3043,7 @@ static void fastdl_gather_(const char *from, int64_t step, int64_t size, int64_t
 }
 
 /* The elements of a host tensor in one order, row by row. The first dimension is the fastest; those
- * of size 1 are left out, and those that one stride describes are one. */
+ * of size 1 are left out, and those that one stride describes are merged. */
 typedef struct {
     const char *at; /* the first element of the row */
     int64_t size;   /* of an element, in bytes */
@@ -3080,7 +3077,7 @@ static void fastdl_start_walk_(const DLTensor *from, char order, fastdl_walk_ *w
     memset(walk->index, 0, (size_t)walk->ndim * sizeof(walk->index[0]));
 }
 
-/* Goes to the next row, as an odometer does: 0 after the last. */
+/* Advances to the next row, like an odometer: 0 after the last. */
 static int fastdl_next_row_(fastdl_walk_ *walk)
 {
     for (int32_t i = 1; i < walk->ndim; i++) {
@@ -3093,7 +3090,7 @@ static int fastdl_next_row_(fastdl_walk_ *walk)
     return 0;
 }
 
-/* A copy without a conversion. The package has loops for it that take the memory in blocks. */
+/* A copy without a conversion. The package has loops for it that are blocked for the cache. */
 static void fastdl_copy_rows_(const DLTensor *from, uint64_t flags, char *to, char order)
 {
     fastdl_walk_ walk;
@@ -3117,13 +3114,13 @@ static void fastdl_copy_rows_(const DLTensor *from, uint64_t flags, char *to, ch
     } while (fastdl_next_row_(&walk));
 }
 
-/* An integer that its new type does not have. */
+/* An integer that is out of range for its new type. */
 typedef struct {
     int64_t value;
     int64_t place; /* how many elements were copied before it */
 } fastdl_misfit_;
 
-/* Sets *misfit to the first of n integers that a type does not have. */
+/* Sets *misfit to the first of n integers that is out of range for a type. */
 static void fastdl_find_misfit_(uint32_t dtype, int is_unsigned, const fastdl_run_ *run,
                                 fastdl_misfit_ *misfit)
 {
@@ -3157,7 +3154,7 @@ static int fastdl_convert_rows_(const DLTensor *from, const DLTensor *target, ch
         int64_t rest = walk.shape[0] - done;
         int count = rest < FASTDL_RUN_ - n ? (int)rest : FASTDL_RUN_ - n;
         if (count == FASTDL_RUN_ && walk.steps[0] == walk.size)
-            elements = at; /* as good as gathered */
+            elements = at; /* contiguous already */
         else
             fastdl_gather_(at, walk.steps[0], walk.size, count, gathered.bytes + n * walk.size);
         n += count;
@@ -3199,7 +3196,7 @@ static int fastdl_converts_(uint32_t from, uint32_t to)
 }
 
 /* The element type of a copy that is to meet a specification: `own` if it is accepted, or if it
- * cannot be converted to any that are. */
+ * cannot be converted to any accepted one. */
 static DLDataType fastdl_choose_dtype_(DLDataType own, const fastdl_spec *spec)
 {
     uint32_t from = fastdl_dtype(own), to = from;
@@ -3217,7 +3214,8 @@ static DLDataType fastdl_choose_dtype_(DLDataType own, const fastdl_spec *spec)
     return fastdl_data_type(to);
 }
 
-/* Sets ValueError for an integer, from elements with that type code, that a copy cannot have. */
+/* Sets ValueError for an integer, from elements with that type code, that is out of range for a
+ * copy. */
 static void fastdl_raise_misfit_(const DLTensor *copy, const char *name, uint8_t code, char order,
                                  const fastdl_misfit_ *misfit)
 {
@@ -3237,35 +3235,36 @@ static void fastdl_raise_misfit_(const DLTensor *copy, const char *name, uint8_t
                  name, type.text, (long long)misfit->value, where.text);
 }
 
-/* Puts a copy that meets a specification into a view that does not: 0; 1 if no copy can meet it,
- * for the reason in *mismatch; -1 with an exception. */
+/* Replaces the tensor of a view by a copy that meets a specification: 0; 1 if no copy can meet it,
+ * with the reason in *mismatch; -1 with an exception. */
 static int fastdl_substitute_copy_(fastdl_view *view, const char *name, const fastdl_spec *spec,
                                    fastdl_mismatch_ *mismatch)
 {
     char order = (spec->layout & (FASTDL_C | FASTDL_F)) == FASTDL_F ? 'F' : 'C';
     DLDataType dtype = view->dl.dtype;
     DLManagedTensorVersioned *copy;
-    fastdl_mismatch_ unmended;
-    fastdl_view mended;
+    fastdl_mismatch_ copy_mismatch;
+    fastdl_view replaced;
     fastdl_misfit_ misfit;
     if (spec->rules & FASTDL_WRITABLE || fastdl_is_packed(dtype, view->flags) ||
         !fastdl_find_device((int32_t)view->dl.device.device_type)->host ||
         *mismatch == FASTDL_WRONG_NDIM_ || *mismatch == FASTDL_NO_NDIM_ ||
-        *mismatch == FASTDL_WRONG_SIZE_) /* which a copy has, too */
+        *mismatch == FASTDL_WRONG_SIZE_) /* a copy would not fix it */
         return 1;
     if (spec->rules & FASTDL_CONVERT)
         dtype = fastdl_choose_dtype_(dtype, spec);
     copy = fastdl_new_copy_(&view->dl, view->flags, dtype, order, spec->alignment);
     if (copy == NULL)
         return -1;
-    mended.dl = copy->dl_tensor;
-    mended.flags = copy->flags;
-    unmended = fastdl_compare_(&mended, name, spec);
-    if (unmended != FASTDL_MATCHES_) {
-        /* A copy of pinned memory may be refused for its device, which was right before. */
-        if (mended.dl.device.device_type == view->dl.device.device_type ||
-            (unmended != FASTDL_WRONG_DEVICE_ && unmended != FASTDL_OTHER_DEVICE_))
-            *mismatch = unmended;
+    replaced.dl = copy->dl_tensor;
+    replaced.flags = copy->flags;
+    copy_mismatch = fastdl_compare_(&replaced, name, spec);
+    if (copy_mismatch != FASTDL_MATCHES_) {
+        /* A copy of pinned memory may be refused for its device, although that of the original was
+         * right. */
+        if (replaced.dl.device.device_type == view->dl.device.device_type ||
+            (copy_mismatch != FASTDL_WRONG_DEVICE_ && copy_mismatch != FASTDL_OTHER_DEVICE_))
+            *mismatch = copy_mismatch;
         free(copy);
         return 1;
     }
@@ -3276,8 +3275,8 @@ static int fastdl_substitute_copy_(fastdl_view *view, const char *name, const fa
     }
     fastdl_release(view);
     view->own_ = copy;
-    view->dl = mended.dl;
-    view->flags = mended.flags;
+    view->dl = replaced.dl;
+    view->flags = replaced.flags;
     return 0;
 }
 
@@ -3363,7 +3362,8 @@ FASTDL_SHARED_ int fastdl_read_buffer_(const Py_buffer *buffer, DLTensor *tensor
         dims[i] = buffer->shape[i];
         has_elements &= dims[i] != 0;
     }
-    /* Exporters without strides, such as ctypes, are compact. Those of no elements mean nothing. */
+    /* Exporters without strides, such as ctypes, are compact. Without elements, strides mean
+     * nothing. */
     if (buffer->strides != NULL && has_elements)
         tensor->strides = dims + FASTDL_MAX_NDIM;
     for (int i = 0; tensor->strides != NULL && i < buffer->ndim; i++) {
@@ -3386,7 +3386,7 @@ FASTDL_SHARED_ int fastdl_read_buffer_(const Py_buffer *buffer, DLTensor *tensor
 static DLManagedTensorVersioned *fastdl_export_(const fastdl_description *description);
 
 /* The tensor of an object's buffer, which is locked as long as the tensor lives: 1; 0 if the object
- * has no buffer, or one without its real element type; -1 with an exception. */
+ * has no buffer, or one that hides the element type; -1 with an exception. */
 static int fastdl_own_buffer_(PyObject *obj, DLManagedTensorVersioned **out)
 {
     fastdl_description description;
@@ -3395,7 +3395,7 @@ static int fastdl_own_buffer_(PyObject *obj, DLManagedTensorVersioned **out)
     Py_XDECREF(interface);
     if (PyErr_Occurred())
         return -1;
-    if (interface != NULL) /* the buffer of a date of NumPy is one of bytes */
+    if (interface != NULL) /* NumPy exports dates as a buffer of bytes */
         return 0;
     lock = PyMemoryView_FromObject(obj);
     if (lock == NULL)
@@ -3496,8 +3496,8 @@ static int fastdl_view_as_array_(PyObject *obj, fastdl_view *view)
     return 0;
 }
 
-/* What follows when an argument could not be borrowed: 0 if the rules allow another way, and it
- * worked; else -1 with an exception that names the argument. */
+/* Handles an argument that could not be borrowed: 0 if the rules allow an alternative that worked;
+ * else -1 with an exception that names the argument. */
 static int fastdl_argument_failed_(PyObject *obj, const char *name, int32_t rules,
                                    fastdl_view *view)
 {
@@ -3526,7 +3526,7 @@ static int fastdl_own_as_(PyObject *obj, const char *name, const fastdl_spec *sp
 
 /* ---- producers ---- */
 
-/* Sees to it that an exception is set after a producer's function has failed: -1. */
+/* Ensures that an exception is set after a producer's function has failed: -1. */
 static int fastdl_describe_failed_(PyObject *self)
 {
     if (!PyErr_Occurred())
@@ -3536,7 +3536,7 @@ static int fastdl_describe_failed_(PyObject *self)
     return -1;
 }
 
-/* Asks a producer's function for the tensor of an object, and checks it: 0, or -1 with an
+/* Calls a producer's function for the tensor of an object, and checks the result: 0, or -1 with an
  * exception. */
 static int fastdl_describe_(PyObject *self, fastdl_describer describe,
                             fastdl_description *description)
@@ -3602,11 +3602,11 @@ static int fastdl_refuse_to_lend_(PyObject *self, fastdl_description *descriptio
     else if (description->flags != 0)
         fastdl_raise_about_(PyExc_BufferError,
                             "a tensor of '%U' is read-only or padded, which a borrowed DLTensor "
-                            "cannot say: call __dlpack__(max_version=(1, 0))",
+                            "cannot express: call __dlpack__(max_version=(1, 0))",
                             Py_TYPE(self));
     else
         fastdl_raise_about_(PyExc_BufferError,
-                            "'%U' stores no shape or strides that could be lent: its author has "
+                            "'%U' does not store shape and strides to be lent: its author has "
                             "to store them, or to publish it without FASTDL_LENDS",
                             Py_TYPE(self));
     return -1;
@@ -3634,24 +3634,24 @@ static int fastdl_wrap_produced_(DLManagedTensorVersioned *managed, void **out)
 /* The arguments of `__dlpack__`; NULL: not given. Borrowed. */
 typedef struct {
     PyObject *stream, *max_version, *dl_device, *copy, *version;
-} fastdl_asked_;
+} fastdl_request_;
 
 static int fastdl_read_keywords_(PyObject *const *values, Py_ssize_t count, PyObject *names,
-                                 fastdl_asked_ *asked)
+                                 fastdl_request_ *request)
 {
-    /* No two are equally long, so at most one is compared. */
+    /* All lengths differ, so at most one name is compared. */
     static const struct {
         const char *name;
         Py_ssize_t length;
     } keywords[] = {
         {"stream", 6}, {"max_version", 11}, {"dl_device", 9}, {"copy", 4}, {"version", 7}};
     PyObject **places[5];
-    memset(asked, 0, sizeof(*asked));
-    places[0] = &asked->stream;
-    places[1] = &asked->max_version;
-    places[2] = &asked->dl_device;
-    places[3] = &asked->copy;
-    places[4] = &asked->version;
+    memset(request, 0, sizeof(*request));
+    places[0] = &request->stream;
+    places[1] = &request->max_version;
+    places[2] = &request->dl_device;
+    places[3] = &request->copy;
+    places[4] = &request->version;
     if (count > 0) {
         PyErr_Format(PyExc_TypeError, "__dlpack__() takes no positional arguments, got %zd", count);
         return -1;
@@ -3671,8 +3671,8 @@ static int fastdl_read_keywords_(PyObject *const *values, Py_ssize_t count, PyOb
     return 0;
 }
 
-/* An int, as one of 64 bits: what is beyond counts as the last one. 0, or -1 with TypeError, whose
- * format has a %R, or with what the object raised. */
+/* An int as 64 bits, saturated. 0, or -1 with TypeError, whose format has a %R, or with what the
+ * object raised. */
 static int fastdl_read_int_(PyObject *value, const char *format, int64_t *number)
 {
     PyObject *index;
@@ -3691,7 +3691,7 @@ static int fastdl_read_int_(PyObject *value, const char *format, int64_t *number
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* Two ints of a tuple or a list: 0, or -1 as above, also for anything else. */
+/* Two ints from a tuple or a list: 0, or -1 as above, also for any other object. */
 static int fastdl_read_pair_(PyObject *pair, const char *format, const char *item_format,
                              int64_t *numbers)
 {
@@ -3713,16 +3713,16 @@ static int fastdl_read_pair_(PyObject *pair, const char *format, const char *ite
     return 0;
 }
 
-/* Whether to answer with a versioned capsule: 1, 0, or -1 with an exception. */
-static int fastdl_wants_versioned_(const fastdl_asked_ *asked)
+/* Whether to return a versioned capsule: 1, 0, or -1 with an exception. */
+static int fastdl_wants_versioned_(const fastdl_request_ *request)
 {
     int64_t numbers[2];
-    if (asked->max_version != NULL && asked->version != NULL) {
+    if (request->max_version != NULL && request->version != NULL) {
         PyErr_SetString(PyExc_TypeError, "expected max_version or version, got both");
         return -1;
     }
-    if (asked->version != NULL) {
-        if (fastdl_read_int_(asked->version, "expected an int in version, got %R", numbers) < 0)
+    if (request->version != NULL) {
+        if (fastdl_read_int_(request->version, "expected an int in version, got %R", numbers) < 0)
             return -1;
         if (numbers[0] < 70)
             return 0;
@@ -3731,23 +3731,23 @@ static int fastdl_wants_versioned_(const fastdl_asked_ *asked)
         PyErr_Format(PyExc_BufferError,
                      "expected version up to 69, or 100 to 130, got %R: 70 to 99 is a layout that "
                      "never shipped, and DLPack 1.3 is the newest that fastdl speaks",
-                     asked->version);
+                     request->version);
         return -1;
     }
-    if (asked->max_version == NULL)
+    if (request->max_version == NULL)
         return 0;
-    if (fastdl_read_pair_(asked->max_version, "expected max_version as (major, minor), got %R",
+    if (fastdl_read_pair_(request->max_version, "expected max_version as (major, minor), got %R",
                           "expected an int in max_version, got %R", numbers) < 0)
         return -1;
     if (numbers[0] < 0 || numbers[1] < 0) {
         PyErr_Format(PyExc_TypeError, "expected max_version of numbers from 0 on, got %R",
-                     asked->max_version);
+                     request->max_version);
         return -1;
     }
     return numbers[0] >= FASTDL_DLPACK_MAJOR;
 }
 
-/* The device that a consumer asks for: 0, or -1 with an exception. */
+/* The device that a consumer requests: 0, or -1 with an exception. */
 static int fastdl_read_target_(PyObject *dl_device, DLDevice *target)
 {
     int64_t numbers[2] = {0, 0};
@@ -3786,22 +3786,22 @@ static int fastdl_read_target_(PyObject *dl_device, DLDevice *target)
     return 0;
 }
 
-/* Whether a stream, given as a number or not at all, is one that the device has: 0, or -1 with
- * ValueError or BufferError. */
-static int fastdl_check_stream_(const fastdl_asked_ *asked, int64_t stream, DLDevice device)
+/* Checks that a stream, which may be absent, is one that the device has: 0, or -1 with ValueError
+ * or BufferError. */
+static int fastdl_check_stream_(const fastdl_request_ *request, int64_t stream, DLDevice device)
 {
     const fastdl_device_fact *fact = fastdl_find_device((int32_t)device.device_type);
     fastdl_text_ name;
-    if (asked->stream == NULL || stream == -1)
+    if (request->stream == NULL || stream == -1)
         return 0;
     name.length = 0;
     fastdl_put_device_(&name, device);
     if (stream < -1 || stream == INT64_MAX)
         PyErr_Format(PyExc_ValueError, "expected a stream handle of 64 bits, or -1, got %R",
-                     asked->stream);
+                     request->stream);
     else if (fact->stream == FASTDL_STREAM_NONE)
         PyErr_Format(PyExc_ValueError, "%s has no streams: expected stream=None or -1, got %R",
-                     name.text, asked->stream);
+                     name.text, request->stream);
     else if (fact->stream == FASTDL_STREAM_OPAQUE)
         PyErr_Format(PyExc_BufferError, "DLPack has no stream numbers for %s: pass stream=None",
                      name.text);
@@ -3811,20 +3811,19 @@ static int fastdl_check_stream_(const fastdl_asked_ *asked, int64_t stream, DLDe
                         "for the per-thread default stream");
     else if (fact->stream == FASTDL_STREAM_ROCM && (stream == 1 || stream == 2))
         PyErr_Format(PyExc_ValueError, "ROCm has no stream %R: pass 0 for the default stream",
-                     asked->stream);
+                     request->stream);
     else
         return 0;
     return -1;
 }
 
-/* Whether a consumer that asked for that stream finds the memory ready there without more: 1, 0,
- * or -1 with an exception. */
-static int fastdl_is_ready_(const fastdl_asked_ *asked, int64_t stream, DLDevice device,
+/* Whether the memory is already ready on the consumer's stream: 1, 0, or -1 with an exception. */
+static int fastdl_is_ready_(const fastdl_request_ *request, int64_t stream, DLDevice device,
                             DLPackCurrentWorkStream current)
 {
     void *handle = NULL;
     uint64_t own;
-    if (!fastdl_is_ordered_((int32_t)device.device_type) || (asked->stream && stream == -1))
+    if (!fastdl_is_ordered_((int32_t)device.device_type) || (request->stream && stream == -1))
         return 1;
     if (current(device.device_type, device.device_id, &handle) != 0 || PyErr_Occurred()) {
         if (!PyErr_Occurred())
@@ -3832,7 +3831,7 @@ static int fastdl_is_ready_(const fastdl_asked_ *asked, int64_t stream, DLDevice
         return -1;
     }
     own = (uintptr_t)handle; /* CUDA's legacy default stream is both NULL and 1 */
-    if (asked->stream == NULL)
+    if (request->stream == NULL)
         stream = 0;
     if (fastdl_find_device((int32_t)device.device_type)->stream == FASTDL_STREAM_CUDA) {
         own = own == 1 ? 0 : own;
@@ -3841,8 +3840,8 @@ static int fastdl_is_ready_(const fastdl_asked_ *asked, int64_t stream, DLDevice
     return own == (uint64_t)stream;
 }
 
-/* Has the package, if it is imported, answer: its own tensor on the object orders streams and
- * copies. NULL with an exception; without one if the package is not there. */
+/* Lets the package, if it is imported, do the export: its own tensor on the object orders streams
+ * and copies. NULL with an exception; without one if the package is not imported. */
 static PyObject *fastdl_delegate_(PyObject *self, PyObject *const *values, PyObject *names)
 {
     PyObject *name = PyUnicode_InternFromString("fastdl");
@@ -3869,8 +3868,8 @@ static PyObject *fastdl_delegate_(PyObject *self, PyObject *const *values, PyObj
     return capsule;
 }
 
-/* What the package would have to do: BufferError. */
-static void fastdl_raise_alone_(DLDevice here, DLDevice target)
+/* BufferError for an export that needs the package. */
+static void fastdl_raise_needs_package_(DLDevice here, DLDevice target)
 {
     fastdl_text_ from, to;
     from.length = to.length = 0;
@@ -3878,10 +3877,10 @@ static void fastdl_raise_alone_(DLDevice here, DLDevice target)
     fastdl_put_device_(&to, target);
     PyErr_Format(PyExc_BufferError,
                  here.device_type == target.device_type && here.device_id == target.device_id
-                     ? "a tensor on %s is ready on its producer's stream alone, and nothing here "
+                     ? "a tensor on %s is ready only on its producer's stream, and nothing here "
                        "orders streams or copies there: import fastdl first (pip install "
                        "fastdlpack), which does, or pass stream=-1 and order the work yourself"
-                     : "a tensor on %s cannot be copied to %s by its producer alone: import fastdl "
+                     : "a tensor on %s cannot be copied to %s by its producer: import fastdl "
                        "first (pip install fastdlpack), or ask for the data where it is",
                  from.text, to.text);
 }
@@ -3899,7 +3898,7 @@ static void fastdl_destroy_legacy_(PyObject *capsule)
         fastdl_discard_(NULL, (DLManagedTensor *)PyCapsule_GetPointer(capsule, "dltensor"));
 }
 
-/* A managed tensor in the form before 1.0, around one of today's. */
+/* A legacy managed tensor (before 1.0) around a versioned one. */
 typedef struct {
     DLManagedTensor managed;
     DLManagedTensorVersioned *inner;
@@ -3913,7 +3912,7 @@ static void fastdl_delete_legacy_(DLManagedTensor *self)
     free(legacy);
 }
 
-/* A capsule, in the form before 1.0. Takes `managed`, also on failure. NULL with an exception. */
+/* A legacy capsule. Steals `managed`, also on failure. NULL with an exception. */
 static PyObject *fastdl_legacy_capsule_(DLManagedTensorVersioned *managed)
 {
     DLDataType dtype = managed->dl_tensor.dtype;
@@ -3991,40 +3990,41 @@ static int fastdl_is_same_device_(DLDevice a, DLDevice b)
     return a.device_type == b.device_type && a.device_id == b.device_id;
 }
 
-/* Whether memory of a device will do for a consumer that asked for another. */
+/* Whether memory of a device satisfies a consumer that requested another. */
 static int fastdl_satisfies_(DLDevice here, DLDevice target)
 {
     return fastdl_is_same_device_(here, target) ||
            (target.device_type == kDLCPU && fastdl_find_device((int32_t)here.device_type)->host);
 }
 
-/* A capsule, where no driver is needed. NULL with an exception; without one, if one is. */
-static PyObject *fastdl_answer_(const fastdl_description *description, const fastdl_asked_ *asked,
-                                const DLDevice *target, int64_t stream,
-                                DLPackCurrentWorkStream current, int versioned)
+/* A capsule, if no driver is needed. NULL with an exception; NULL without one if a driver is
+ * needed. */
+static PyObject *fastdl_answer_(const fastdl_description *description,
+                                const fastdl_request_ *request, const DLDevice *target,
+                                int64_t stream, DLPackCurrentWorkStream current, int versioned)
 {
     DLDevice here = description->dl.device;
     int is_ready;
     if (!fastdl_satisfies_(here, *target))
         return NULL;
-    if (fastdl_check_stream_(asked, stream, here) < 0)
+    if (fastdl_check_stream_(request, stream, here) < 0)
         return NULL;
-    if (asked->copy == Py_True)
+    if (request->copy == Py_True)
         return here.device_type == kDLCPU ? fastdl_capsule_(fastdl_copy_of_(description), versioned)
                                           : NULL;
-    is_ready = fastdl_is_ready_(asked, stream, here, current);
+    is_ready = fastdl_is_ready_(request, stream, here, current);
     return is_ready > 0 ? fastdl_capsule_(fastdl_export_(description), versioned) : NULL;
 }
 
-/* The same where one is needed and there is none. */
-static PyObject *fastdl_answer_alone_(const fastdl_description *description, const DLDevice *target,
+/* The same if a driver is needed and the package is not imported. */
+static PyObject *fastdl_copy_to_host_(const fastdl_description *description, const DLDevice *target,
                                       int versioned)
 {
     const DLTensor *dl = &description->dl;
     if (fastdl_satisfies_(dl->device, *target) &&
-        fastdl_find_device((int32_t)dl->device.device_type)->host) /* a copy need not be pinned */
+        fastdl_find_device((int32_t)dl->device.device_type)->host) /* not pinned: that is allowed */
         return fastdl_capsule_(fastdl_copy_of_(description), versioned);
-    fastdl_raise_alone_(dl->device, *target);
+    fastdl_raise_needs_package_(dl->device, *target);
     return NULL;
 }
 
@@ -4034,35 +4034,36 @@ static PyObject *fastdl_dlpack_(PyObject *self, fastdl_describer describe,
                                 Py_ssize_t count, PyObject *names)
 {
     fastdl_description description;
-    fastdl_asked_ asked;
+    fastdl_request_ request;
     DLDevice target = {kDLCPU, 0};
     int64_t stream = 0;
     int versioned;
     PyObject *capsule;
-    if (fastdl_read_keywords_(values, count, names, &asked) < 0)
+    if (fastdl_read_keywords_(values, count, names, &request) < 0)
         return NULL;
-    versioned = fastdl_wants_versioned_(&asked);
+    versioned = fastdl_wants_versioned_(&request);
     if (versioned < 0)
         return NULL;
-    if (asked.copy != NULL && !PyBool_Check(asked.copy)) {
-        PyErr_Format(PyExc_TypeError, "expected copy=None, True or False, got %R", asked.copy);
+    if (request.copy != NULL && !PyBool_Check(request.copy)) {
+        PyErr_Format(PyExc_TypeError, "expected copy=None, True or False, got %R", request.copy);
         return NULL;
     }
-    if (asked.dl_device != NULL && fastdl_read_target_(asked.dl_device, &target) < 0)
+    if (request.dl_device != NULL && fastdl_read_target_(request.dl_device, &target) < 0)
         return NULL;
-    if (asked.stream != NULL &&
-        fastdl_read_int_(asked.stream, "expected a stream as an int or None, got %R", &stream) < 0)
+    if (request.stream != NULL &&
+        fastdl_read_int_(request.stream, "expected a stream as an int or None, got %R", &stream) <
+            0)
         return NULL;
     if (fastdl_describe_(self, describe, &description) < 0)
         return NULL;
-    if (asked.dl_device == NULL)
+    if (request.dl_device == NULL)
         target = description.dl.device;
     Py_XINCREF(description.owner); /* streams, messages and the package may run anything */
-    capsule = fastdl_answer_(&description, &asked, &target, stream, current, versioned);
+    capsule = fastdl_answer_(&description, &request, &target, stream, current, versioned);
     if (capsule == NULL && !PyErr_Occurred())
         capsule = fastdl_delegate_(self, values, names);
     if (capsule == NULL && !PyErr_Occurred())
-        capsule = fastdl_answer_alone_(&description, &target, versioned);
+        capsule = fastdl_copy_to_host_(&description, &target, versioned);
     Py_XDECREF(description.owner);
     return capsule;
 }
@@ -4080,7 +4081,7 @@ static PyObject *fastdl_dlpack_device_(PyObject *self, fastdl_describer describe
 static int fastdl_set_in_type_(PyTypeObject *type, const char *name, PyObject *value)
 {
 #ifndef Py_LIMITED_API
-    /* What is immutable to Python is not to the author of the type. */
+    /* A type that is immutable to Python is mutable to its author. */
     if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) ||
         PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE))
         return value != NULL ? PyDict_SetItemString(type->tp_dict, name, value)
@@ -4096,7 +4097,7 @@ static int fastdl_check_own_type_(PyTypeObject *type)
     int is_foreign;
 #ifdef Py_LIMITED_API
     int is_immutable = (PyType_GetFlags(type) & (1UL << 9 | 1UL << 8)) != 1UL << 9;
-    if (is_immutable) { /* not of the heap, or Py_TPFLAGS_IMMUTABLETYPE */
+    if (is_immutable) { /* a static type, or Py_TPFLAGS_IMMUTABLETYPE */
         fastdl_raise_about_(PyExc_TypeError,
                             "'%U' is immutable, and the limited API cannot add __dlpack__ to such "
                             "a type: make it without Py_TPFLAGS_IMMUTABLETYPE, or compile fastdl.c "
@@ -4130,8 +4131,8 @@ enum {
     FASTDL_PUBLISHED_ = 5
 };
 
-/* Whether a type publishes this producer already: 1; 0 if it has none of the attributes; -1 with
- * TypeError if it has another's. */
+/* Whether a type already publishes this producer: 1; 0 if it has none of the attributes; -1 with
+ * TypeError if it has those of another producer. */
 static int fastdl_is_published_(PyTypeObject *type, const fastdl_producer *producer,
                                 const char *const *names)
 {

@@ -30,7 +30,7 @@
  *
  * or fastdl.c is one more of its sources: by a file with `#include <fastdl/fastdl.c>`, by `python
  * -m fastdl --sources` on a command line, or by the CMake target fastdl::source. A module without
- * it does not link, and the name of the symbol that is missing says what to do.
+ * it does not link, and the name of the missing symbol says what to do.
  *
  * Needs <Python.h>, and dlpack.h and fastdl.c in the same folder; no library. C99 and C++17;
  * CPython 3.10 or newer; also with Py_LIMITED_API of 3.10 or newer. Vendor the three files, or
@@ -38,9 +38,9 @@
  * that end in an underscore are private.
  *
  * With the limited API, borrowing costs nearly the same (docs/performance.md). Without
- * fastdl_import() a fastdl.c that was compiled with it cannot see that a type has changed: it
- * continues to use the exchange table that it found first, even if the type has another one now, or
- * none (see "Two tiers").
+ * fastdl_import(), a fastdl.c compiled with it cannot detect that a type has changed: it continues
+ * to use the exchange table that it found first, even if the type now has another one or none (see
+ * "Two tiers").
  *
  * Where FASTDL_NO_PYTHON is defined, only the parts that need no Python are declared: element
  * types, devices, and the geometry of a tensor.
@@ -48,11 +48,11 @@
  *
  * Two tiers
  * ---------
- * The header alone serves every type that has its own exchange table (torch, fastdl.Tensor) and
- * every object with `__dlpack__`. After a call of fastdl_import() it also uses what the installed
- * package knows about other types, above all NumPy arrays:
+ * By itself the header supports every type that has its own exchange table (torch, fastdl.Tensor)
+ * and every object with `__dlpack__`. After fastdl_import() it also uses what the installed package
+ * knows about other types, above all NumPy arrays:
  *
- *     source                          alone               after fastdl_import()
+ *     source                          header only         after fastdl_import()
  *     a type with its own table       one C call          one C call
  *     numpy.ndarray                   by __dlpack__       reads the array struct
  *     fastdl.Tensor                   one C call          one C call, read-only ones too
@@ -63,13 +63,13 @@
  *     result as a JAX, MLX, ... one   TypeError           as fastdl.convert makes it
  *     result as any other type        TypeError           a fastdl.Tensor
  *
- * The last row is about types that have no table and are of no library that fastdl knows: any
- * consumer of DLPack can import the fastdl.Tensor.
+ * The last row covers types that have no table and whose library fastdl does not know: any consumer
+ * of DLPack can import the fastdl.Tensor.
  *
- * The header remembers what it knows about a type until the type changes or is destroyed. It does
- * so in one interpreter of a process: the one that called fastdl_import(), which only the main
+ * The header caches what it knows about a type until the type changes or is destroyed. It does so
+ * in one interpreter of a process: the one that called fastdl_import(), which only the main
  * interpreter can do, otherwise the first to use the module. In other interpreters the header works
- * alone, and each call takes a few microseconds.
+ * without cache and package, and each call takes a few microseconds.
  *
  *
  * Rules that hold for every function
@@ -79,12 +79,12 @@
  *   - No argument may be NULL unless the function says so.
  *   - Sizes and strides count elements, offsets and alignments bytes.
  *   - Call without a pending exception, as with Python's own functions; fastdl_init,
- *     fastdl_release and fastdl_release_all may be called with one, and keep it. Any other function
- *     may fail because of one, or clear it; it leaks nothing and returns -1 only with an exception
- *     set.
+ *     fastdl_release and fastdl_release_all may be called with one, and preserve it. Any other
+ *     function may fail because of one, or clear it; it leaks nothing and returns -1 only with an
+ *     exception set.
  *   - Exceptions: TypeError for an object that is not a tensor, or has another element type;
- *     BufferError for a tensor that cannot be described or reached as asked; ValueError for shapes
- *     and overlap. A producer's exceptions pass unchanged.
+ *     BufferError for a tensor that cannot be described or accessed as requested; ValueError for
+ *     shapes and overlap. A producer's exceptions pass unchanged.
  *
  *
  * Three numbers
@@ -135,14 +135,15 @@
  * can be linked into one module. */
 #define FASTDL_NAME_(name) name##0_1_0
 
-/* For macros, which the compiler judges where they are used. (In `extern "C"` a cast is C's.) */
+/* For macros, whose expansions get the warnings of the including code. (`extern "C"` uses C
+ * casts.) */
 #ifdef __cplusplus
 #define FASTDL_CAST_(type, value) static_cast<type>(value)
 #else
 #define FASTDL_CAST_(type, value) ((type)(value))
 #endif
 
-/* C code read as C++ is not the style of any C++ project. */
+/* C code compiled as C++ triggers warnings about C++ style. */
 #if defined(__cplusplus) && defined(__clang__)
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wold-style-cast"
@@ -262,8 +263,7 @@ static inline int fastdl_is_packed(DLDataType dtype, uint64_t flags)
  *
  * A `switch` over element types: the block is compiled once for each type of the family, with `T`
  * that type in C, and `T_DTYPE` its number (FASTDL_FLOAT32, ...); `T` is a name of your choice. For
- * an element type outside the family nothing runs, so have a specification ask for the family
- * first:
+ * an element type outside the family nothing runs, so let a specification require the family first:
  *
  *     static const uint32_t real[] = {FASTDL_LIST_REAL};
  *     spec.dtypes = real, spec.dtype_count = sizeof(real) / sizeof(real[0]);
@@ -276,7 +276,7 @@ static inline int fastdl_is_packed(DLDataType dtype, uint64_t flags)
  *     FLOATING   REAL, float16 and bfloat16
  *
  * C has no arithmetic for float16 and bfloat16: `T` is a struct of their 16 bits there, so that
- * none is done by mistake, and fastdl_load and fastdl_store compute with double in place of it:
+ * none is done by mistake; fastdl_load and fastdl_store convert to and from double:
  *
  *     FASTDL_DISPATCH_FLOATING(fastdl_dtype(x.dl.dtype), T, {
  *         for (int64_t i = 0; i < n; i++)
@@ -287,8 +287,9 @@ static inline int fastdl_is_packed(DLDataType dtype, uint64_t flags)
  * If your compiler has types for them (_Float16, __half, __nv_bfloat16), define FASTDL_FLOAT16_TYPE
  * and FASTDL_BFLOAT16_TYPE as those types before you first include this file.
  *
- * FASTDL_EACH_REAL(X, ...) and its like are the lists themselves: X(number, type, ...) for each
- * type, with whatever follows X, which must be something. To declare a function for each:
+ * FASTDL_EACH_REAL(X, ...) and its like are the lists themselves: they expand to X(number, type,
+ * ...) for each type, with the arguments that follow X, at least one. To declare a function for
+ * each:
  *
  *     #define DECLARE(number, type, name) void name##_##type(type *data, int64_t n);
  *     FASTDL_EACH_REAL(DECLARE, scale)
@@ -308,7 +309,7 @@ typedef struct {
 #define FASTDL_BFLOAT16_TYPE fastdl_bfloat16
 #endif
 
-#define FASTDL_EXPAND_(...) __VA_ARGS__ /* MSVC passes __VA_ARGS__ on as one argument without */
+#define FASTDL_EXPAND_(...) __VA_ARGS__ /* MSVC: else one argument */
 
 /* clang-format off */
 #define FASTDL_EACH_INTEGER(X, ...)                                                                \
@@ -477,11 +478,11 @@ typedef enum {
     FASTDL_STREAM_OPAQUE, /* has queues, but DLPack cannot name them by integers */
 } fastdl_stream_kind;
 
-/* What is known of a type of device. */
+/* The facts about a device type. */
 typedef struct {
     int32_t type; /* DLDeviceType */
     const char *name;
-    uint8_t host;      /* a CPU may read and write `data` with no device involved */
+    uint8_t host;      /* a CPU may read and write `data` without a driver */
     uint8_t addresses; /* `data` is an address, so that adding bytes to it makes sense */
     uint8_t stream;    /* fastdl_stream_kind */
 } fastdl_device_fact;
@@ -615,7 +616,7 @@ static inline int fastdl_add_(int64_t a, int64_t b, int64_t *r)
 
 #endif
 
-/* The number of elements of a tensor that has passed fastdl_check, as that of a view has. */
+/* The number of elements of a tensor that has passed fastdl_check, such as that of a view. */
 static inline int64_t fastdl_size(const DLTensor *tensor)
 {
     int64_t size = 1;
@@ -628,8 +629,8 @@ static inline int64_t fastdl_size(const DLTensor *tensor)
     return size;
 }
 
-/* Writes the strides, in elements, of a compact row-major tensor. Dimensions of size 0 count as
- * 1, and products that do not fit end the row at 1: no element is reached then. */
+/* Writes the strides, in elements, of a compact row-major tensor. Dimensions of size 0 count as 1.
+ * If a product overflows, the remaining strides are 1: such a tensor has no elements. */
 static inline void fastdl_compact_strides(int32_t ndim, const int64_t *shape, int64_t *strides)
 {
     int64_t step = 1;
@@ -641,8 +642,8 @@ static inline void fastdl_compact_strides(int32_t ndim, const int64_t *shape, in
 }
 
 /* Whether the elements lie without gaps in the given order, 'C' (last dimension fastest) or 'F'
- * (first). Dimensions of size 1 may have any stride; no elements lie in any order. NULL strides
- * are compact row-major ones. */
+ * (first). Dimensions of size 1 may have any stride; a tensor without elements is contiguous in
+ * every order. NULL strides are compact row-major ones. */
 static inline int fastdl_is_contiguous(const DLTensor *tensor, char order)
 {
     int32_t ndim = tensor->ndim;
@@ -687,8 +688,8 @@ static inline fastdl_fault fastdl_measure_(const DLTensor *tensor, int64_t *size
             fault = FASTDL_SIZE_OVERFLOW;
         if (strides == NULL)
             continue;
-        /* Plain branches: each becomes one jump on the overflow flag, which a condition that joins
-         * them, or a hint, would first turn into a number. */
+        /* Plain branches: each becomes one jump on the overflow flag. A joined condition, or a
+         * hint, would first turn the flag into a number. */
         if (fastdl_mul_(dim - 1, strides[i], &last))
             goto out_of_reach;
         if (last < 0) {
@@ -714,8 +715,9 @@ static inline uint64_t fastdl_address_(const DLTensor *tensor)
     return address;
 }
 
-/* Whether `base` + byte_offset, and everything reached from there, are possible addresses, and
- * elements have memory at all. 0 - low is at most 2**63, so no side of a comparison can wrap. */
+/* Whether `base` + byte_offset, and everything reached from there, are possible addresses, and data
+ * is not NULL if there are elements. 0 - low is at most 2**63, so no side of a comparison can
+ * wrap. */
 static inline fastdl_fault fastdl_check_addresses_(const DLTensor *tensor,
                                                    const fastdl_layout *layout, uint64_t base)
 {
@@ -727,7 +729,7 @@ static inline fastdl_fault fastdl_check_addresses_(const DLTensor *tensor,
     return FASTDL_UNLIKELY_(tensor->data == NULL) ? FASTDL_NULL_DATA : FASTDL_OK;
 }
 
-/* The rest of fastdl_check, for rare tensors. */
+/* The slow path of fastdl_check, for rare tensors. */
 static inline fastdl_fault fastdl_check_elsewhere_(const DLTensor *tensor,
                                                    const fastdl_layout *layout)
 {
@@ -776,7 +778,7 @@ static inline fastdl_fault fastdl_check(const DLTensor *tensor, uint64_t flags,
     if (FASTDL_UNLIKELY_(fault != FASTDL_OK))
         return fault;
     if (FASTDL_UNLIKELY_(size == 0))
-        return FASTDL_OK; /* reaches nothing: data, strides and byte_offset are all right */
+        return FASTDL_OK; /* no elements: any data, strides and byte_offset are valid */
     layout->size = size;
     if (FASTDL_UNLIKELY_(fastdl_is_packed(dtype, flags)))
         return fastdl_check_packed_(tensor, layout);
@@ -826,11 +828,11 @@ extern "C" {
  * The interface
  * ===================================================================== */
 
-/* A borrowed tensor. `dl` and `flags` are for reading; the rest is private. Make it on the
- * stack: most of its size is room for strides, which is never touched. Do not copy it, since
- * `dl.strides` may point into it.
+/* A borrowed tensor. `dl` and `flags` are read-only; the rest is private. Put it on the stack: most
+ * of its size is room for strides, which is rarely used. Do not copy it, since `dl.strides` may
+ * point into it.
  *
- * What is true of `dl` after a successful fastdl_borrow:
+ * After a successful fastdl_borrow, `dl` has:
  *   data         the first element; on devices without addresses (OpenCL, Vulkan, Metal, WebGPU)
  *                a handle, to which dl.byte_offset applies. May be NULL if there are no elements.
  *   byte_offset  0 where `data` is an address
@@ -843,15 +845,15 @@ extern "C" {
 typedef struct fastdl_view {
     DLTensor dl;
     uint64_t flags;
-    uint64_t size_;                 /* of this struct, as the caller was compiled with it */
-    const DLPackExchangeAPI *api_;  /* of the library whose stream the tensor is ready on */
-    DLManagedTensorVersioned *own_; /* what keeps the memory, where the object does not */
+    uint64_t size_;                 /* of this struct, in the caller's version of the header */
+    const DLPackExchangeAPI *api_;  /* the library on whose stream the tensor is ready */
+    DLManagedTensorVersioned *own_; /* keeps the memory alive, if the object does not */
     /* For strides, and on 32-bit machines sizes, that the object does not store in this form. */
     int64_t room_[FASTDL_MAX_NDIM * 8 / sizeof(void *)];
 } fastdl_view;
 
-/* Finds the installed package, so that what it knows is used: NumPy's arrays are read directly,
- * JAX's and TensorFlow's on a CPU by their buffer, and results can be of any library that fastdl
+/* Finds the installed package and uses what it knows: NumPy's arrays are then read directly, JAX's
+ * and TensorFlow's on a CPU through their buffer, and results can be of any library that fastdl
  * knows. Call it once, when your module is initialised:
  *
  *     if (fastdl_import() < 0) {
@@ -873,23 +875,23 @@ static inline int fastdl_import(void);
  * subclass of torch.Tensor may run during this call, and must not mutate the tensor either.
  *
  * Nothing is synchronised: on a device, work on the tensor belongs on the stream that
- * fastdl_work_stream gives. Objects that have only `__dlpack__` are asked to be ready on the
- * device's default stream or, after fastdl_import(), on the thread's work stream; a fastdl.Tensor
- * is ready there too. Before fastdl_import() their device must be current, if there are several.
- * The GIL may be released during the calls to the driver.
+ * fastdl_work_stream gives. Objects that have only `__dlpack__` are requested for the device's
+ * default stream or, after fastdl_import(), for the thread's work stream; a fastdl.Tensor is ready
+ * there too. Before fastdl_import() their device must be current, if there are several. The GIL may
+ * be released during the calls to the driver.
  *
  * On success call fastdl_release when you are done. On failure the view holds nothing, and calling
  * fastdl_release is allowed.
  * TypeError: `obj` is not a tensor. BufferError: it cannot be described (a sparse or lazy tensor, a
  * fault in its descriptor). Other exceptions are the producer's.
  *
- * Read-only data is reported in `flags` if the source can say so. A table's borrowing slot cannot,
- * so a correct one refuses such data; fastdl then asks `__dlpack__`. Legacy capsules cannot either:
- * they count as writable, except from libraries that share values among arrays (JAX, TensorFlow,
- * MLX, PyArrow).
+ * Read-only data is reported in `flags` if the source can express it. A table's borrowing slot
+ * cannot, so a correct one refuses such data; fastdl then calls `__dlpack__`. Legacy capsules
+ * cannot either: they count as writable, except from libraries that share values among arrays (JAX,
+ * TensorFlow, MLX, PyArrow).
  *
  * Cost: the call of the library's own table plus 4 ns; NumPy's arrays 5 ns and fastdl.Tensor 3 ns
- * after fastdl_import(); for other types one call of `__dlpack__`, or of their buffer: see
+ * after fastdl_import(); for other types one call of `__dlpack__` or of the buffer protocol: see
  * fastdl_import(). The first tensor of a type costs a few microseconds. */
 static inline int fastdl_borrow(PyObject *obj, fastdl_view *view);
 
@@ -902,7 +904,7 @@ static inline void fastdl_init(fastdl_view *view);
  */
 static inline void fastdl_release(fastdl_view *view);
 
-/* The tensor of `obj`, to be kept beyond the call. On success **out is yours: it keeps the memory
+/* The tensor of `obj`, to be used beyond the call. On success **out is yours: it keeps the memory
  * alive by itself, and you call its deleter once, from any thread; if the deleter is NULL there is
  * nothing to call. `strides` is never NULL if there are dimensions. On failure *out is NULL.
  * Exceptions, streams and read-only data as in fastdl_borrow. Unlike there, `byte_offset` may be
@@ -912,22 +914,22 @@ static inline int fastdl_own(PyObject *obj, DLManagedTensorVersioned **out);
 
 /* Makes *out, a new object of type `like` on `managed`. `like` is the type of one of your
  * arguments, Py_TYPE(x), or NULL for fastdl.Tensor. The object is made as by fastdl.convert, which
- * copies what the library cannot have as it is (read-only data, negative strides), and refuses
- * what it does not have (BufferError: an element type, a device). It is of the class that the
- * type's table makes (for a subclass of torch.Tensor: torch.Tensor itself); for a type of a library
- * that fastdl does not know, and that publishes no table, it is a fastdl.Tensor. Before
- * fastdl_import() nothing is copied, and a library's table gets everything but negative strides,
- * at which PyTorch would end the process.
+ * copies what the library cannot share (read-only data, negative strides), and refuses what it does
+ * not support (BufferError: an element type, a device). It is of the class that the type's table
+ * makes (for a subclass of torch.Tensor: torch.Tensor itself); for a type of a library that fastdl
+ * does not know, and that publishes no table, it is a fastdl.Tensor. Before fastdl_import() nothing
+ * is copied, and a library's table gets everything but negative strides, which would make PyTorch
+ * abort the process.
  *
  * `managed` is consumed in every case, so the caller has nothing to clean up. If this function
  * itself refuses (TypeError: `like` is not a tensor type, or needs fastdl_import(); BufferError:
  * see above) or a table of fastdl's does, its deleter has been called. Device memory that becomes a
  * fastdl.Tensor counts as in use on the thread's work stream, and memory of fastdl's is ordered for
- * the current stream of the library of `like`. Memory that one library made and fastdl does not
- * know is not ordered for another one, whose table gets it as it is. If another library's table
- * fails, it is unknown whether it freed `managed`, which is left alone: a leak is better than a
- * double free. (Before fastdl_import() the table of fastdl.Tensor counts as another library's.) On
- * failure *out is NULL.
+ * the current stream of the library of `like`. Memory that one library allocated and that fastdl
+ * does not know is not ordered for another library, whose table receives it unchanged. If another
+ * library's table fails, it is unknown whether it freed `managed`, which is left alone: a leak is
+ * better than a double free. (Before fastdl_import() the table of fastdl.Tensor counts as another
+ * library's.) On failure *out is NULL.
  */
 static inline int fastdl_wrap(DLManagedTensorVersioned *managed, PyTypeObject *like,
                               PyObject **out);
@@ -964,9 +966,9 @@ static inline void fastdl_drop(DLManagedTensorVersioned *managed);
  *     launch
  *
  * The tensor is ready there. A library with a table works there too, so its later work comes after
- * yours, and fastdl keeps that order for a fastdl.Tensor. Libraries without one (CuPy, JAX) may
+ * yours; fastdl ensures the same order for a fastdl.Tensor. Libraries without one (CuPy, JAX) may
  * work on another stream of their own: call within `fastdl.use_stream(device, that stream)`, or
- * synchronise before they continue. BufferError if the library cannot tell. */
+ * synchronise before they continue. BufferError if the library cannot name its stream. */
 static inline int fastdl_work_stream(const fastdl_view *view, void **stream);
 
 /* For code that works on a stream of its own, a cudaStream_t or hipStream_t of the tensor's device
@@ -977,17 +979,17 @@ static inline int fastdl_work_stream(const fastdl_view *view, void **stream);
  *     fastdl_order_back(&x, stream);           the tensor's work stream waits for the kernel
  *
  * Makes work queued on `stream` from now on wait for what is queued on the work stream of the view
- * now. Each tensor of a call needs both functions, those that are only read too: their memory may
- * be written, or freed, next. If a kernel was queued and the call fails later, call
- * fastdl_order_back all the same.
+ * now. Each tensor of a call needs both functions, even if it is only read: its memory may be
+ * written, or freed, next. If a kernel was queued and the call fails later, call fastdl_order_back
+ * all the same.
  *
  * Nothing happens for host memory, pinned memory included (wait for your stream before the host
- * reads it), nor if the two streams are one. Otherwise this costs an event, which is recorded and
- * waited for on the device; the host waits for nothing. A stream that is made to wait for one in a
- * graph capture joins the capture, as the driver has it: fastdl_order_back then brings it back. The
- * GIL is released during the calls to the driver. BufferError before fastdl_import(), on devices
- * whose streams are not CUDA's or ROCm's, if there is no driver or it fails, and if a stream in a
- * capture would wait for work outside of it. The view is as before then. */
+ * reads it), nor if the two streams are the same. Otherwise this costs an event, which is recorded
+ * and waited for on the device; the host does not wait. A stream that is made to wait for one in a
+ * graph capture joins the capture, as the driver defines it: fastdl_order_back then joins it back.
+ * The GIL is released during the calls to the driver. BufferError before fastdl_import(), on
+ * devices whose streams are not CUDA's or ROCm's, if there is no driver or it fails, and if a
+ * stream in a capture would wait for work outside of it. The view is then unchanged. */
 static inline int fastdl_order(const fastdl_view *view, void *stream);
 
 /* Makes work queued on the work stream of the view from now on wait for what is queued on `stream`
@@ -1020,8 +1022,8 @@ static inline const DLPackExchangeAPI *fastdl_exchange_api(PyTypeObject *type);
 
 /* ---- what a function expects of an argument ---- */
 
-/* One dimension of an expected shape: a size, or a name that stands for one. A name takes the size
- * of the first argument it is compared with, and the others must agree:
+/* One dimension of an expected shape: a size, or a name that stands for one. A name takes its size
+ * from the first argument it is compared with, and the others must agree:
  *
  *     fastdl_dim n = FASTDL_DIM("n"), three = FASTDL_SIZE(3);
  *     fastdl_dim *const points[] = {&n, &three}, *const weights[] = {&n};
@@ -1059,40 +1061,41 @@ enum {
         8,            /* with WRITABLE: also where autograd would not see it (fastdl_borrow_as) */
     FASTDL_COPY = 16, /* a contiguous copy replaces a tensor of another layout */
     FASTDL_CONVERT = 32, /* and a tensor of a type not in `dtypes`, or not that of `like` */
-    FASTDL_ASARRAY = 64, /* also what is not a tensor, and fastdl.asarray takes */
+    FASTDL_ASARRAY = 64, /* also objects that are not tensors but that fastdl.asarray takes */
 
-    /* fastdl_spec.device, besides the numbers of DLDeviceType */
+    /* fastdl_spec.device, in addition to the numbers of DLDeviceType */
     FASTDL_HOST = 0, /* any memory that the CPU may touch */
     FASTDL_ANY_DEVICE = -1,
 };
 
-/* What a function expects. A member that is 0 asks for nothing, except `device`: 0 there means host
+/* What a function expects. A member that is 0 requires nothing, except `device`: 0 there means host
  * memory, since the CPU would crash on anything else. The most used members come first. */
 typedef struct {
     const uint32_t *dtypes; /* any of these: FASTDL_FLOAT32, ... */
     size_t dtype_count;
     int32_t ndim; /* or FASTDL_SCALAR; 0: any */
     fastdl_dim *const
-        *shape;        /* one for each of `ndim` dimensions, which it needs; a NULL: any size */
+        *shape;        /* one for each of `ndim` dimensions (needs `ndim`); a NULL: any size */
     int32_t layout;    /* FASTDL_C, FASTDL_F, FASTDL_INNER */
-    int32_t rules;     /* FASTDL_WRITABLE and what follows it above */
+    int32_t rules;     /* FASTDL_WRITABLE and those that follow it above */
     int32_t device;    /* DLDeviceType, FASTDL_HOST or FASTDL_ANY_DEVICE */
     int32_t alignment; /* of the first element, in bytes */
-    const fastdl_argument *like;     /* has the element type and device that this one must have */
+    const fastdl_argument *like;     /* must have the same element type and device as this one */
     const fastdl_argument *no_alias; /* must share no memory with this one */
     size_t no_alias_count;
     int32_t max_ndim; /* with FASTDL_TRAILING: one or two dimensions are ndim 1, max_ndim 2 */
 } fastdl_spec;
 
 /* Compares a borrowed tensor with what a function expects, in the order of the members. On failure
- * the message names the argument, what was expected and what came, and what to do.
+ * the message names the argument, what was expected, what was passed, and what to do.
  *
  *     element type                        TypeError
  *     dimensions, sizes, overlap          ValueError
  *     layout, device, alignment, writing  BufferError
  *
  * FASTDL_DETACHED, FASTDL_COPY, FASTDL_CONVERT and FASTDL_ASARRAY are rules of fastdl_borrow_as and
- * fastdl_own_as; this function ignores them, since it has no object and cannot replace a view.
+ * fastdl_own_as; this function ignores them, since it does not have the object and cannot replace a
+ * view.
  *
  * A name in `shape` that has no size yet takes that of this tensor, even if the call fails. Two
  * tensors share memory if some byte is in an element of both; if the strides are too complex to
@@ -1102,21 +1105,21 @@ static inline int fastdl_expect(const fastdl_view *view, const char *name, const
 
 /* Borrows one argument of a function: fastdl_borrow and fastdl_expect in one call, at no extra
  * cost. Every failure names the argument: `name` precedes a message of this header ("x: expected a
- * tensor, got 'list', ..."); another exception, a producer's or one that the package raises about
- * what `__dlpack__` returned, passes unchanged, with the name in a note from Python 3.11 on. On
+ * tensor, got 'list', ..."); another exception (a producer's, or one that the package raises about
+ * the result of `__dlpack__`) passes unchanged, with the name in a note from Python 3.11 on. On
  * success call fastdl_release when you are done; on failure the view holds nothing, and calling
  * fastdl_release is allowed.
  *
- * A torch tensor that requires grad is borrowed as if detached: autograd does not record what is
- * done with it. If it is to be written (FASTDL_WRITABLE) while gradients are recorded, they would
- * be silently wrong, so it is refused with BufferError: call within torch.no_grad(), as optimizers
- * do, or pass x.detach(). FASTDL_DETACHED accepts it anyway. The check reads one attribute of a
- * torch tensor; other tensors are not checked.
+ * A torch tensor that requires grad is borrowed as if detached: autograd does not record operations
+ * on it. If it is to be written (FASTDL_WRITABLE) while gradients are recorded, they would be
+ * silently wrong, so it is refused with BufferError: call within torch.no_grad(), as optimizers do,
+ * or pass x.detach(). FASTDL_DETACHED accepts it anyway. The check reads one attribute of a torch
+ * tensor; other tensors are not checked.
  *
- * FASTDL_COPY: if layout, alignment or `no_alias` is not met, the view is of a copy, aligned, and
- * contiguous in the order that `layout` asks for. FASTDL_CONVERT: also if the element type is not
- * that of `like`, or not in `dtypes`; the copy has the first of `dtypes` that it can be converted
- * to:
+ * FASTDL_COPY: if layout, alignment or `no_alias` is not met, the view is of a copy that is aligned
+ * and contiguous in the order that `layout` requires. FASTDL_CONVERT: also if the element type is
+ * not that of `like`, or not in `dtypes`; the copy has the first of `dtypes` that it can be
+ * converted to:
  *
  *     bool                                    to integers and floating types
  *     int8 to int64, uint8 to uint64          to each other and to floating types
@@ -1124,13 +1127,14 @@ static inline int fastdl_expect(const fastdl_view *view, const char *name, const
  *
  * A floating result is rounded to nearest; an integer that the result cannot hold raises
  * ValueError. Other types can be copied but not converted. The copy lasts until fastdl_release;
- * `flags` say IS_COPIED. Only host memory is copied: a device tensor must be converted by its own
- * library, and is refused as without the rule. So is an argument that is to be written
- * (FASTDL_WRITABLE), since the caller would not see the result. The GIL is kept while copying.
+ * `flags` contain IS_COPIED. Only host memory is copied: a device tensor must be converted by its
+ * own library, and is refused as without the rule. So is an argument that is to be written
+ * (FASTDL_WRITABLE), since the caller would not see the result. The GIL is not released while
+ * copying.
  *
- * FASTDL_ASARRAY: an object without `__dlpack__` and without an exchange table is given to
- * fastdl.asarray, and the view is of the tensor that this returns, until fastdl_release: of a
- * buffer (bytes, array.array, mmap, ...), of `__array_interface__`, `__cuda_array_interface__`,
+ * FASTDL_ASARRAY: an object without `__dlpack__` and without an exchange table is passed to
+ * fastdl.asarray, and the view is of the tensor that it returns, until fastdl_release: of a buffer
+ * (bytes, array.array, mmap, ...), of `__array_interface__`, `__cuda_array_interface__`,
  * `__array__` or `__arrow_c_array__`. Costs microseconds, and a copy where asarray makes one; it
  * raises what asarray raises. Imports the package if necessary. Where it is not installed, the
  * header itself reads buffers (with Py_LIMITED_API, from 3.11 on), as the package does: native
@@ -1139,9 +1143,9 @@ static inline int fastdl_expect(const fastdl_view *view, const char *name, const
 static inline int fastdl_borrow_as(PyObject *obj, const char *name, const fastdl_spec *spec,
                                    fastdl_view *view);
 
-/* fastdl_own with a name and a specification, as fastdl_borrow_as: the tensor of an argument, to be
- * kept beyond the call. With FASTDL_COPY or FASTDL_CONVERT *out may be a copy, whose deleter may be
- * called from any thread. On failure *out is NULL. */
+/* fastdl_own with a name and a specification, as in fastdl_borrow_as: the tensor of an argument, to
+ * be used beyond the call. With FASTDL_COPY or FASTDL_CONVERT *out may be a copy, whose deleter may
+ * be called from any thread. On failure *out is NULL. */
 static inline int fastdl_own_as(PyObject *obj, const char *name, const fastdl_spec *spec,
                                 DLManagedTensorVersioned **out);
 
@@ -1176,11 +1180,11 @@ static inline void fastdl_release_all(fastdl_view *views, size_t count);
 
 /* ---- producers: a type of yours as a tensor to others ---- */
 
-/* What a producer says of one object. */
+/* A producer's description of one object. */
 typedef struct {
     DLTensor dl;
     uint64_t flags;  /* DLPACK_FLAG_BITMASK_READ_ONLY, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED */
-    PyObject *owner; /* keeps the memory; borrowed. NULL: memory that is never freed */
+    PyObject *owner; /* keeps the memory alive; borrowed. NULL: memory that is never freed */
     /* For shape and strides that the object does not store as int64_t. */
     int64_t room[2 * FASTDL_MAX_NDIM];
 } fastdl_description;
@@ -1199,13 +1203,14 @@ typedef struct {
  *
  * When it is called `out` is on the host (kDLCPU, 0), has no dimensions, no flags, and `owner` is
  * `self`; set what differs. `strides` may stay NULL: row-major without gaps. The memory must not
- * move or be freed while the owner lives: if your type can do either, let `owner` be what really
- * keeps the memory (a capsule, a bytes object), or count exports yourself. Shape and strides are
- * copied after the call, except by FASTDL_LENDS. What is wrong with the description (a negative
- * size, 65 dimensions, a NULL address, strides out of reach) is a BufferError to the consumer.
+ * move or be freed while the owner lives: if your type can do either, let `owner` be the object
+ * that really keeps the memory alive (a capsule, a bytes object), or count exports yourself. Shape
+ * and strides are copied after the call, except with FASTDL_LENDS. An invalid description (a
+ * negative size, 65 dimensions, a NULL address, strides out of reach) is a BufferError to the
+ * consumer.
  *
- * It is called for each export, with a thread state, possibly by several threads at once if there
- * is no GIL. It may run Python. */
+ * It is called for each export, with a thread state, possibly by several threads at once without a
+ * GIL. It may run Python. */
 typedef int (*fastdl_describer)(PyObject *self, fastdl_description *out);
 
 enum {
@@ -1289,12 +1294,12 @@ typedef struct {
  * Exports keep the owner alive, and their deleters may run on any thread, with an exception
  * pending, and after Python has ended (then the owner is leaked). Where the package is imported, it
  * orders streams and copies from and to devices; without it, consumers get device memory only on
- * the stream where it is ready, or with stream=-1, and a BufferError that says so else. Copies of
- * host memory need no package. Results "of the same type" (fastdl_wrap, fastdl_empty, tvm-ffi) are
- * fastdl.Tensors after fastdl_import(), and a TypeError before.
+ * the stream where it is ready, or with stream=-1; otherwise a BufferError explains why not. Copies
+ * of host memory need no package. Results "of the same type" (fastdl_wrap, fastdl_empty, tvm-ffi)
+ * are fastdl.Tensors after fastdl_import(), and a TypeError before.
  *
- * TypeError, and nothing changed, if the type has one of these attributes itself, or is immutable
- * as above; nothing is done if it has them from the same producer. MemoryError. */
+ * TypeError, without any change, if the type already has one of these attributes, or is immutable
+ * as above; does nothing if it has them from the same producer. MemoryError. */
 static inline int fastdl_publish(PyTypeObject *type, fastdl_producer *producer);
 
 /* The legacy default stream of any device, for FASTDL_PRODUCER. */
@@ -1303,32 +1308,31 @@ static inline int fastdl_default_stream(DLDeviceType type, int32_t id, void **ou
 /* ========================================================================
  * What is known about types
  *
- * Shared by all who use this interface in the interpreter that has imported fastdl: the layout is
- * part of its version.
+ * Shared by all users of this interface in the interpreter that has imported fastdl, so its layout
+ * is part of the interface version.
  * ===================================================================== */
 
 /* Facts about the instances of a type. */
 enum {
     FASTDL_TYPE_NATIVE = 1,      /* the table is the library's own: `__dlpack__` may do better */
-    FASTDL_TYPE_PROTOCOL = 2,    /* the table is over `__dlpack__`: there is no better one */
+    FASTDL_TYPE_PROTOCOL = 2,    /* the table calls `__dlpack__`: there is no better one */
     FASTDL_TYPE_CHECKED = 4,     /* its table checks what it lends: FASTDL_PRODUCER's do */
     FASTDL_TYPE_READ_ONLY = 8,   /* a capsule without flags is read-only all the same */
     FASTDL_TYPE_HAS_DLPACK = 16, /* has `__dlpack__` on the type; a proxy may on the instance */
     FASTDL_TYPE_ASK_BITS = 32, /* a lazy conjugate or negative, or int4: the table exports it raw */
     FASTDL_TYPE_KEEP = 64,     /* the object must live as long as what it exported */
-    FASTDL_TYPE_STREAM_NONE_SYNCS =
-        128,                      /* passes stream=-1 to its driver; waits by itself on None */
-    FASTDL_TYPE_TRUSTED = 256,    /* its table describes real tensors: sizes need no check */
-    FASTDL_TYPE_TRACED = 512,     /* a tracer: has no memory */
-    FASTDL_TYPE_UNORDERED = 1024, /* takes `stream` and ignores it: its data may not be there yet */
-    FASTDL_TYPE_BUFFER = 2048,    /* its buffer keeps host data, and is quicker than a capsule */
+    FASTDL_TYPE_STREAM_NONE_SYNCS = 128, /* passes stream=-1 to its driver; synchronises on None */
+    FASTDL_TYPE_TRUSTED = 256,           /* its table describes real tensors: sizes need no check */
+    FASTDL_TYPE_TRACED = 512,            /* a tracer: has no memory */
+    FASTDL_TYPE_UNORDERED = 1024, /* accepts `stream` but ignores it: data may not be ready */
+    FASTDL_TYPE_BUFFER = 2048,    /* its buffer keeps host data alive, and is faster */
     FASTDL_TYPE_EXPORT_DOES_NOT_SYNC = 4096, /* exporting never waits */
-    FASTDL_TYPE_NO_STREAM = 8192,     /* its table's NULL is no stream, and not the default one */
+    FASTDL_TYPE_NO_STREAM = 8192,     /* its table's NULL means no stream, not the default one */
     FASTDL_TYPE_ASK_NULLS = 16384,    /* may have nulls, which it exports as numbers */
     FASTDL_TYPE_IMMUTABLE = 32768,    /* read-only, and nobody else changes the memory either */
-    FASTDL_TYPE_ASK_DTYPE = 65536,    /* `__dlpack__` ends the process for other than numbers; its
-                                         buffer shows quantised ones as integers */
-    FASTDL_TYPE_ASK_DELETED = 131072, /* may have given up its memory, and does not say so */
+    FASTDL_TYPE_ASK_DTYPE = 65536,    /* `__dlpack__` aborts unless elements are numbers; its buffer
+                                       * shows quantised ones as integers */
+    FASTDL_TYPE_ASK_DELETED = 131072, /* may have released its memory without an error */
     FASTDL_TYPE_ASK_VALUES = FASTDL_TYPE_ASK_BITS | FASTDL_TYPE_ASK_NULLS,
     FASTDL_TYPE_SOUND = FASTDL_TYPE_TRUSTED | FASTDL_TYPE_CHECKED
 };
@@ -1347,57 +1351,56 @@ typedef struct {
     const char *name;
 } fastdl_keyword_fact;
 
-/* What must be known of particular libraries. A row applies to the class of that name in that
- * package, at any depth, and to its subclasses; found by name, so that nothing is imported. */
+/* Facts about particular libraries. A row applies to the class of that name in that package, at any
+ * depth, and to its subclasses. Rows are found by name, so nothing is imported. */
 typedef struct {
     const char *package, *name;
     uint32_t facts;
 } fastdl_peer_fact;
 
-/* fastdl_borrow of one type. Of the view `flags` has been set to 0, `own_` to NULL, `size_`, and
+/* fastdl_borrow for one type. In the view, `flags` has been set to 0, `own_` to NULL, `size_`, and
  * `api_` to the table in the type's record. */
 typedef int (*fastdl_borrower)(PyObject *obj, fastdl_view *view);
 
-/* What is known about a type. Immutable, and kept until the process ends, so a reader may hold it
- * across any call. Types with equal facts share one record: there are as many as there are tables,
- * times the few signatures of `__dlpack__`. */
+/* What is known about a type. Immutable, and never freed, so a reader may hold it across any call.
+ * Types with equal facts share one record: there are as many as there are tables, times the few
+ * signatures of `__dlpack__`. */
 typedef struct fastdl_record {
     const void *next;                      /* the record that was made before this one, or NULL */
     const DLPackExchangeAPI *api;          /* never NULL */
     DLPackDLTensorFromPyObjectNoSync lend; /* the borrowing slot of a native table, or NULL */
     int (*borrow)(PyObject *,
-                  fastdl_view *); /* fastdl_borrow of a type that fastdl reads, or NULL */
+                  fastdl_view *); /* fastdl_borrow for a type that fastdl reads, or NULL */
     uint32_t facts;               /* FASTDL_TYPE_* */
     uint32_t refused; /* FASTDL_KEYWORD_* that the signature of `__dlpack__` does not have */
 } fastdl_record;
 
-/* A place in the cache of types. It does not own the type, which may be dead: the version tag
- * counts. CPython numbers types, never uses a number twice in an interpreter, and takes the number
- * away when the type or one of its bases changes. So an equal tag means the same type, unchanged
- * since it was described. CPython's own method cache relies on the same tags, so both miss the same
+/* A slot in the cache of types. It does not own the type, which may be dead: the version tag
+ * decides. CPython numbers types, never reuses a number in an interpreter, and removes the number
+ * when the type or one of its bases changes. So an equal tag means the same type, unchanged since
+ * it was described. CPython's own method cache relies on the same tags, so both miss the same
  * changes. (CPython 3.13 and newer give one type a thousand tags; after as many changes it is
  * described each time. CPython 3.10 counts from the start again after sys._clear_type_cache(), an
- * internal function for tests.) Neither sees code put into a function in place
- * (`f.__code__ = g.__code__`). */
+ * internal function for tests.) Neither sees an assignment to the `__code__` of a function. */
 typedef struct {
     uint32_t tag;       /* 0: empty, or being written */
-    const void *type;   /* to be compared with, never to be followed */
+    const void *type;   /* compared, never dereferenced */
     const void *record; /* a fastdl_record */
     PyObject *watch;    /* reports the type's death where tags cannot be read, otherwise NULL */
 } fastdl_slot;
 
-/* The cache: sets of a few places each, the most recently used first. It does not grow. A new type
- * evicts the least recently used one of its set, dead or alive, which is described again if it
- * returns. Types with a table and types with only `__dlpack__` have separate places, so that
- * neither evict the others. Types that are not tensors take no place. */
+/* The cache: sets of a few slots each, the most recently used first. It does not grow. A new type
+ * evicts the least recently used one of its set, dead or alive, which is described again on its
+ * next use. Types with a table and types with only `__dlpack__` have separate slots, so that
+ * neither evict the others. Types that are not tensors take no slot. */
 #define FASTDL_SETS 64u /* a power of two */
 #define FASTDL_WAYS 4u
 
 typedef struct {
-    fastdl_slot tables[FASTDL_WAYS][FASTDL_SETS]; /* those in front come first */
+    fastdl_slot tables[FASTDL_WAYS][FASTDL_SETS]; /* the first way is searched first */
     fastdl_slot others[FASTDL_WAYS][FASTDL_SETS];
-    const void *records; /* all that were made, the latest first */
-    const void *writer;  /* not NULL while a thread moves places */
+    const void *records; /* all records, the latest first */
+    const void *writer;  /* not NULL while a thread moves slots */
 } fastdl_cache;
 
 /* ---- memory that several threads write ---- */
@@ -1467,11 +1470,11 @@ static inline uint32_t fastdl_atomic_load_tag_(const unsigned int *place)
 #endif
 }
 
-/* ---- the places ---- */
+/* ---- slots of the cache ---- */
 
 /* Does this slot hold the type with that tag? Then sets *record. Without a GIL it may be written
- * meanwhile: a tag is never used twice, so one that is the same before and after vouches for what
- * was read in between. */
+ * meanwhile: a tag is never reused, so if it is the same before and after, what was read in between
+ * is consistent. */
 FASTDL_HOT_ int fastdl_match_(const fastdl_slot *slot, const PyTypeObject *type, uint32_t tag,
                               const fastdl_record **record)
 {
@@ -1488,7 +1491,7 @@ FASTDL_HOT_ int fastdl_match_(const fastdl_slot *slot, const PyTypeObject *type,
 }
 
 /* What the installed package offers, in a capsule named FASTDL_RUNTIME. `size` is that of the
- * struct as the package knows it: members behind it do not exist. */
+ * struct in the package's version: members beyond it do not exist. */
 #define FASTDL_RUNTIME "fastdl._core.exchange.runtime"
 
 typedef struct {
@@ -1496,11 +1499,11 @@ typedef struct {
     uint64_t size;
     fastdl_cache *types;
     const DLPackExchangeAPI *tensor;   /* the table of fastdl.Tensor */
-    const DLPackExchangeAPI *protocol; /* the table over `__dlpack__`, for any object */
-    /* Finds out what there is to know about a type, even if that is nothing, and remembers it. NULL
-     * with MemoryError, or with what a descriptor in the type raised. */
+    const DLPackExchangeAPI *protocol; /* the table that calls `__dlpack__`, for any object */
+    /* Determines the facts about a type, even if there are none, and caches them. NULL with
+     * MemoryError, or with what a descriptor in the type raised. */
     const fastdl_record *(*describe)(PyTypeObject *type);
-    uint64_t tag_offset; /* where a type object of the running CPython has its version tag */
+    uint64_t tag_offset; /* offset of the version tag in a type object of the running CPython */
     /* Makes *out as fastdl_wrap does, for a type whose table is not fastdl's own: 0, or -1 with an
      * exception. `managed` is consumed in every case. */
     int (*wrap)(DLManagedTensorVersioned *managed, PyTypeObject *like, PyObject **out);
@@ -1550,9 +1553,9 @@ typedef struct {
                     DLManagedTensorVersioned **out);
     int (*wrap_on)(DLManagedTensorVersioned *managed, PyTypeObject *like, void *stream,
                    PyObject **out);
-    /* What is known of a type that is not in front of the cache: NULL with an exception. */
+    /* The record of a type that is not in the first way of the cache; NULL with an exception. */
     const fastdl_record *(*look_up)(PyTypeObject *type);
-    /* Borrowing where there is no fast path, or where that has refused. */
+    /* Borrowing where there is no fast path, or where the fast path refused. */
     int (*borrow_owned)(PyObject *obj, fastdl_view *view, const fastdl_record *record);
     int (*borrow_refused)(PyObject *obj, fastdl_view *view, uint32_t facts);
     int (*complete_view)(PyObject *obj, fastdl_view *view, uint32_t facts);
@@ -1583,24 +1586,24 @@ typedef struct {
 } fastdl_functions_;
 
 /* The state of an extension module. It belongs to one interpreter, its home: the one that called
- * fastdl_import(), else the first to meet a type that is not in the cache. Hits do not ask who
- * calls. Everything else does, and the first call from another interpreter ends such hits
- * permanently: from then on each call asks, and finds what the home knows if it comes from there.
- * Another interpreter has types described each time, and uses nothing of the package. (What can hit
- * there before that first call is a type of static memory, or one at the address and with the tag
- * of a dead one of the home. The table of either is that of the type itself, valid in the whole
- * process; the package's tables serve types of NumPy and its own, which one interpreter of a
- * process can have.)
+ * fastdl_import(), else the first to meet a type that is not in the cache. Cache hits do not check
+ * the calling interpreter. Everything else does, and the first call from another interpreter
+ * disables such hits permanently: from then on each call checks, and uses the cache if it comes
+ * from the home. In another interpreter types are described on each call, and nothing of the
+ * package is used. (What can hit there before that first call is a static type, or one with the
+ * address and the tag of a dead type of the home. The table of either is that of the type itself,
+ * valid in the whole process; the package's tables serve types of NumPy and its own, which only one
+ * interpreter of a process can have.)
  *
- * When the home ends, the state is as it was at first: tags are given anew in the next one. */
+ * When the home ends, the state is reset: the next interpreter assigns tags anew. */
 typedef struct {
-    const void *hits; /* the front of `types`, or slots that are always empty: fastdl_slot[] */
+    const void *hits; /* the first way of `types`, or slots that are always empty: fastdl_slot[] */
     fastdl_cache *types;
     const void *home;                /* a PyInterpreterState, or NULL: none yet */
     const DLPackExchangeAPI *tensor; /* NULL before fastdl_import() */
     const DLPackExchangeAPI *protocol;
     const fastdl_record *(*describe)(PyTypeObject *); /* NULL before fastdl_import() */
-    size_t tag_offset; /* where a type has its version tag; 0: not known yet */
+    size_t tag_offset; /* of the version tag in a type; 0: not known yet */
     /* NULL before fastdl_import() */
     int (*wrap)(DLManagedTensorVersioned *, PyTypeObject *, PyObject **);
     void (*copy)(const DLTensor *, uint64_t, void *);
@@ -1608,7 +1611,7 @@ typedef struct {
     const fastdl_functions_ *cold;
 } fastdl_state_t_;
 
-/* The one symbol that fastdl.c defines, so named that a linker which misses it says what to do. */
+/* The one symbol that fastdl.c defines. Its name makes a linker error say what to do. */
 #define fastdl_state_                                                                              \
     FASTDL_NAME_(fastdl_c_is_missing__compile_it_or_define_FASTDL_IMPLEMENTATION_in_one_file__)
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(_WIN32)
@@ -1620,12 +1623,12 @@ extern fastdl_state_t_ fastdl_state_;
 
 /* ---- types under the limited API ----
  *
- * It has no access to tags. Where fastdl.c is compiled with the full API, or fastdl_import() has
- * been called, `tag_offset` says where they are, and all is as in a build under the full API. Else
- * a type is identified by its address while it lives, which a weak reference watches. Types that
- * die are forgotten; changed types are not noticed: a table that was withdrawn, replaced or
- * overridden after the first use of the type is used on. (It is valid until the process ends.
- * `__dlpack__` itself is looked up in each call.) */
+ * It has no access to tags. If fastdl.c is compiled with the full API, or fastdl_import() has been
+ * called, `tag_offset` locates them, and everything works as in a build with the full API.
+ * Otherwise a type is identified by its address while it lives, which a weak reference watches.
+ * Types that die are removed; changes of a type go unnoticed: a table that was withdrawn, replaced
+ * or overridden after the first use of the type continues to be used. (It is valid until the
+ * process ends. `__dlpack__` itself is looked up in each call.) */
 
 static inline uint32_t fastdl_tag_(const PyTypeObject *type)
 {
@@ -1644,13 +1647,13 @@ static inline uint32_t fastdl_tag_(const PyTypeObject *type)
 
 #endif
 
-/* Whether instances of a type can be asked for a tensor because of their type. */
+/* Whether instances of a type are tensors because of their type. */
 static inline int fastdl_is_tensor_type(const fastdl_record *record)
 {
     return !(record->facts & FASTDL_TYPE_PROTOCOL) || record->facts & FASTDL_TYPE_HAS_DLPACK;
 }
 
-/* What is known of `type`, found out now if nothing is. NULL with an exception. */
+/* The record of `type`, made now if there is none. NULL with an exception. */
 FASTDL_HOT_ const fastdl_record *fastdl_known_(PyTypeObject *type)
 {
     const fastdl_record *record;
@@ -1674,9 +1677,9 @@ static inline const DLPackExchangeAPI *fastdl_exchange_api(PyTypeObject *type)
 
 /* ---- exceptions ---- */
 
-/* Whether no exception is pending any more, after one of class `kind` was cleared: an Exception or
- * narrower. Nothing else in fastdl.h and fastdl.c clears one, so what is no Exception, such as
- * KeyboardInterrupt, always reaches the caller of fastdl. */
+/* Clears the pending exception if it is of class `kind` (Exception or narrower); returns whether
+ * none is pending now. Nothing else in fastdl.h and fastdl.c clears one, so an exception that is
+ * not an Exception, such as KeyboardInterrupt, always reaches the caller of fastdl. */
 static inline int fastdl_clear_if_(PyObject *kind)
 {
     if (PyErr_Occurred() == NULL)
@@ -1687,8 +1690,8 @@ static inline int fastdl_clear_if_(PyObject *kind)
     return 1;
 }
 
-/* Whether a call into a table that reports success has succeeded. An Exception that it left behind
- * is cleared; anything else is a failure. */
+/* Whether a call into a table that returned success really succeeded: a stray Exception is cleared;
+ * any other pending exception is a failure. */
 static inline int fastdl_has_succeeded_(void)
 {
     return FASTDL_LIKELY_(PyErr_Occurred() == NULL) || fastdl_clear_if_(PyExc_Exception);
@@ -1761,9 +1764,9 @@ static inline int fastdl_wrap_on(DLManagedTensorVersioned *managed, PyTypeObject
 
 /* Refuses a torch tensor that is a lazy conjugate or negative, whose memory does not hold its
  * values: 0, or -1 with BufferError or what the object raised. `tensor` describes its memory.
- * Complex tensors are asked. A real tensor with the negative bit is the imaginary part of a
- * conjugate, so it has even strides in every dimension longer than 1: one odd stride settles it
- * without a call, which in most tensors is the last. */
+ * Complex tensors are queried. A real tensor with the negative bit is the imaginary part of a
+ * conjugate, so it has even strides in every dimension longer than 1: one odd stride (usually the
+ * last) rules it out without a call. */
 FASTDL_HOT_ int fastdl_check_bits(PyObject *obj, const DLTensor *tensor)
 {
     int32_t last = tensor->ndim - 1;
@@ -1802,7 +1805,7 @@ FASTDL_HOT_ int fastdl_complete_view_(PyObject *obj, fastdl_view *view, uint32_t
     return fastdl_state_.cold->complete_view(obj, view, facts);
 }
 
-/* fastdl_borrow of an object of whose type this is known. */
+/* fastdl_borrow of an object whose type has that record. */
 FASTDL_HOT_ int fastdl_borrow_by_(PyObject *obj, const fastdl_record *record, fastdl_view *view)
 {
     view->flags = 0;
@@ -1858,8 +1861,8 @@ static inline int fastdl_is_empty_(const DLTensor *dl)
     return 0;
 }
 
-/* Whether two elements of a tensor may be the same memory: false where each dimension steps over
- * all that the shorter steps reach, which any array has that is a slice of a compact one. */
+/* Whether two elements of a tensor may be the same memory: false if each stride exceeds everything
+ * that the shorter strides reach, as in every slice of a compact array. */
 static inline int fastdl_shares_itself_(const DLTensor *dl)
 {
     int32_t order[FASTDL_MAX_NDIM], n = 0;
@@ -1982,8 +1985,8 @@ FASTDL_HOT_ int fastdl_expect(const fastdl_view *view, const char *name, const f
     fastdl_mismatch_ mismatch = fastdl_compare_(view, name, spec);
     if (FASTDL_LIKELY_(mismatch == FASTDL_MATCHES_))
         return 0;
-    /* A copy, so that no call sees the address of the spec: its members are then constants to the
-     * compiler, and what the spec does not ask for costs nothing. */
+    /* A copy, so that the address of the spec does not escape: its members are then constants to
+     * the compiler, and requirements that the spec does not have cost nothing. */
     {
         fastdl_spec seen = *spec;
         return fastdl_state_.cold->raise_mismatch(view, name, &seen, mismatch);
@@ -1993,7 +1996,7 @@ FASTDL_HOT_ int fastdl_expect(const fastdl_view *view, const char *name, const f
 /* ---- arguments ---- */
 
 /* Refuses a torch tensor whose gradient would be wrong after a write: 0, or -1 with an exception.
- * `view` has its tensor; any object may be asked. */
+ * `view` has its tensor; `obj` may be any object. */
 FASTDL_HOT_ int fastdl_check_grad_(PyObject *obj, const char *name, const fastdl_view *view)
 {
     const fastdl_record *record;
@@ -2006,7 +2009,7 @@ FASTDL_HOT_ int fastdl_check_grad_(PyObject *obj, const char *name, const fastdl
     return record->facts & FASTDL_TYPE_ASK_BITS ? fastdl_state_.cold->check_grad(obj, name) : 0;
 }
 
-/* fastdl_expect of a view that was filled from `obj` and may be filled with a copy in its place. */
+/* fastdl_expect of a view that was filled from `obj`, and may be refilled with a copy. */
 FASTDL_HOT_ int fastdl_check_spec_(PyObject *obj, const char *name, const fastdl_spec *spec,
                                    fastdl_view *view)
 {
@@ -2073,7 +2076,7 @@ static inline int fastdl_default_stream(DLDeviceType type, int32_t id, void **ou
     return 0;
 }
 
-/* The stream of a producer, which is not asked about host memory. */
+/* The stream of a producer; NULL for host memory, without a call. */
 FASTDL_HOT_ int fastdl_stream_of_(DLDeviceType type, int32_t id, DLPackCurrentWorkStream stream,
                                   void **out)
 {
@@ -2096,7 +2099,8 @@ static inline void fastdl_start_description_(PyObject *self, fastdl_description 
 
 static int64_t fastdl_step_of_one_[1] = {1};
 
-/* Whether what `describe` filled in can be lent as it is: it has strides that are the object's. */
+/* Whether the description can be lent without a copy: its shape and strides are stored in the
+ * object. */
 FASTDL_HOT_ int fastdl_can_lend_(fastdl_description *description)
 {
     DLTensor *dl = &description->dl;

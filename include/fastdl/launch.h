@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fastdl/launch.h: what a compiler of kernels needs of the tensors of a call, without Python: a key
- * that tells which compiled kernel serves them, and their addresses, sizes and strides as the
+ * fastdl/launch.h: what a kernel compiler needs from the tensors of a call, without Python: a key
+ * that selects the compiled kernel, and the addresses, sizes and strides in the form in which the
  * kernel takes them.
  *
  *     char key[2 * FASTDL_SIGNATURE_ROOM(4)];   // two tensors of up to four dimensions
@@ -39,7 +39,8 @@ extern "C" {
 /* How much of the sizes, or of the strides, is in a key. */
 enum {
     FASTDL_LEFT_OUT = 0,
-    FASTDL_COARSE = 1, /* sizes: up to which power of two; strides: whether contiguous ('C', 'F') */
+    FASTDL_COARSE =
+        1, /* sizes: rounded up to a power of two; strides: 'C', 'F' contiguous or not */
     FASTDL_EXACT = 2
 };
 
@@ -47,18 +48,18 @@ enum {
 typedef struct {
     uint8_t dtype, device, read_only; /* 1 or 0 */
     uint8_t sizes, strides;           /* FASTDL_LEFT_OUT, FASTDL_COARSE or FASTDL_EXACT */
-    /* The highest alignment of the first element that a kernel makes use of, in bytes: a power of
-     * two up to 2**31; 1: any. */
+    /* The highest alignment of the first element that a kernel can exploit, in bytes: a power of
+     * two up to 2**31; 1: none. */
     uint32_t alignment;
 } fastdl_signature_rules;
 
 static const fastdl_signature_rules fastdl_every_difference = {1, 1, 1, FASTDL_EXACT, FASTDL_EXACT,
                                                                16};
 
-/* The most bytes that the key of a tensor has. */
+/* The maximum size of the key of a tensor, in bytes. */
 #define FASTDL_SIGNATURE_ROOM(ndim) (20 + 16 * (size_t)(ndim))
 
-/* Up to which power of two a size is: 0; 1; 2; 3 and 4; 5 to 8; ... */
+/* The class of a size, rounded up to a power of two: 0; 1; 2; 3 and 4; 5 to 8; ... */
 static inline char fastdl_size_class_(int64_t size)
 {
     char bits = 0;
@@ -69,7 +70,7 @@ static inline char fastdl_size_class_(int64_t size)
     return (char)(bits + 1);
 }
 
-/* The greatest power of two, up to `most`, of which the first element is at a multiple. */
+/* The alignment of the first element: the greatest power of two, up to `most`. */
 static inline uint32_t fastdl_alignment_(const DLTensor *tensor, uint32_t most)
 {
     uint64_t address = tensor->byte_offset | most;
@@ -79,19 +80,19 @@ static inline uint32_t fastdl_alignment_(const DLTensor *tensor, uint32_t most)
     return (uint32_t)(address & (~address + 1));
 }
 
-/* Writes what tells this tensor from others, so far as `rules` ask for it: the number of bytes, at
- * most FASTDL_SIGNATURE_ROOM(tensor->ndim), which `key` must have. Keys of several tensors may be
- * written one after the other: with the same rules and the same number of tensors, two such rows
- * are equal only if every tensor is. The stride of a dimension of size 1, and every stride of a
- * tensor without elements, counts as 0: they are never used. NULL strides are compact ones. Keys
- * are of this process: their layout may change with any release. */
+/* Writes the properties of a tensor that `rules` select to `key`, and returns the number of bytes:
+ * at most FASTDL_SIGNATURE_ROOM(tensor->ndim), the size that `key` must have. Keys of several
+ * tensors may be concatenated: with the same rules and number of tensors, two such keys are equal
+ * only if every tensor is. The stride of a dimension of size 1, and every stride of a tensor
+ * without elements, counts as 0: they are never used. NULL strides are compact ones. Keys are valid
+ * in one process: their layout may change with any release. */
 static inline size_t fastdl_signature(const DLTensor *tensor, uint64_t flags,
                                       const fastdl_signature_rules *rules, char *key)
 {
     int64_t compact[FASTDL_MAX_NDIM];
     const int64_t *strides = tensor->strides;
     int32_t ndim = tensor->ndim;
-    /* In whole words, which are read as such next. */
+    /* Written as whole words, since they are read as such next. */
     uint32_t head[5] = {0, 0, 0, 0, (uint32_t)ndim};
     uint64_t kinds = 0;
     char *out = key + sizeof(head);
@@ -140,13 +141,14 @@ static inline size_t fastdl_signature(const DLTensor *tensor, uint64_t flags,
 /* What fastdl_pack returns. */
 enum {
     FASTDL_PACKED = 0,
-    FASTDL_PACK_NO_ROOM = 1,   /* the buffer ends before */
-    FASTDL_PACK_TOO_LARGE = 2, /* a size or a stride is no int32_t */
-    FASTDL_PACK_BAD_LAYOUT = 3 /* a letter that is none of those below */
+    FASTDL_PACK_NO_ROOM = 1,   /* the buffer is too small */
+    FASTDL_PACK_TOO_LARGE = 2, /* a size or a stride does not fit an int32_t */
+    FASTDL_PACK_BAD_LAYOUT = 3 /* an unknown letter */
 };
 
-/* Writes a tensor into `buffer`, which has `room` bytes, from byte *used on, and moves *used to the
- * end: as a struct of C has it, each value at a multiple of its size. The letters of `layout` are
+/* Writes a tensor into `buffer`, which has `room` bytes, from byte *used on, and advances *used.
+ * The values are laid out as in a C struct, each at a multiple of its size. The letters of `layout`
+ * are
  *
  *     p    the address of the first element, a pointer
  *     n s  the sizes; the strides, in elements: ndim values each of type int32_t
@@ -154,8 +156,8 @@ enum {
  *     d    the number of dimensions, an int32_t
  *
  * so "pNS" is `struct { void *data; int64_t sizes[ndim], strides[ndim]; }`. Kernels on a device
- * whose memory has handles instead of addresses get the handle; its offset is not in it. After a
- * failure *used is as before, and what the buffer has from there on is undefined. */
+ * whose memory has handles instead of addresses get the handle, without the offset. After a failure
+ * *used is unchanged, and the buffer from there on is undefined. */
 static inline int fastdl_pack(const DLTensor *tensor, const char *layout, void *buffer, size_t room,
                               size_t *used)
 {

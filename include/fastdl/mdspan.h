@@ -39,11 +39,11 @@ template <typename Tensor>
 using constraints_t = decltype(constraints_of(std::declval<const Tensor &>()));
 
 /* Throws BufferError; takes the GIL for that. */
-[[noreturn]] inline void refuse_view(const char *words)
+[[noreturn]] inline void refuse_view(const char *message)
 {
     PyGILState_STATE state = PyGILState_Ensure();
     postponed error;
-    PyErr_SetString(PyExc_BufferError, words);
+    PyErr_SetString(PyExc_BufferError, message);
     error.keep(true);
     PyGILState_Release(state);
     error.raise();
@@ -69,7 +69,7 @@ template <typename Tensor> auto span(const Tensor &x)
 
 namespace detail
 {
-/* Extents that are known at compile time where shape<...> tells them. */
+/* Extents, known at compile time where shape<...> gives them. */
 template <typename All, typename Indices> struct extents;
 template <typename All, std::size_t... Is> struct extents<All, std::index_sequence<Is...>> {
     static constexpr std::size_t known(std::size_t i)

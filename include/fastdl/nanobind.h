@@ -11,7 +11,8 @@
  *     }
  *
  * An argument marked .none() takes None as a tensor that converts to false. In containers
- * (`std::vector<fastdl::owned<...>>`) what does not fit ends in nanobind's own TypeError.
+ * (`std::vector<fastdl::owned<...>>`) an object that does not fit raises nanobind's own
+ * TypeError.
  */
 #ifndef FASTDL_NANOBIND_H_
 #define FASTDL_NANOBIND_H_
@@ -27,7 +28,7 @@ namespace detail
 [[maybe_unused]] static const bool throws_as_nanobind =
     (throw_error = [] { throw nanobind::python_error(); }, true);
 
-/* What the casters below do first. */
+/* The first step of the casters below. */
 template <typename Argument>
 bool take(Argument &argument, nanobind::handle src, uint32_t flags) noexcept
 {
@@ -46,7 +47,8 @@ template <typename... Cs> struct type_caster<fastdl::tensor<Cs...>> {
     static constexpr auto Name = const_name(fastdl::detail::signature<Cs...>::value.chars);
     template <typename> using Cast = Value;
 
-    /* Called for what would outlive the caster: nanobind::cast, and casters of containers. */
+    /* Called where the result would outlive the caster: nanobind::cast, and casters of
+     * containers. */
     template <typename T> static constexpr bool can_cast()
     {
         return fastdl::detail::refuse_to_keep<T>();
@@ -103,10 +105,10 @@ template <typename... Cs> struct type_caster<fastdl::owned<Cs...>> {
         return fastdl::detail::take(argument_, src, flags);
     }
 
-    /* Casters of containers ask, since they may not throw. */
+    /* Called by casters of containers, which must not throw. */
     template <typename> bool can_cast() const noexcept
     {
-        return argument_.settles();
+        return argument_.will_return();
     }
 
     operator Value()

@@ -9,18 +9,18 @@
  *                 x(i, j) *= by;
  *     }
  *
- * What both casters share. Include fastdl/nanobind.h or fastdl/pybind11.h in the file that binds
- * the functions, and only this file where kernels need neither. C++17 with exceptions; fastdl.c is
- * compiled in the module, too.
+ * The common part of both casters. Include fastdl/nanobind.h or fastdl/pybind11.h in the file that
+ * binds the functions, and only this file in kernels. C++17 with exceptions; the module also
+ * compiles fastdl.c.
  *
  *
  * Arguments
  * ---------
  * A `fastdl::tensor<...>` is valid for the duration of the call that it is an argument of; the
- * caster holds what it points to. So it cannot be copied, stored or returned: the compiler refuses
- * that and says so. Take it by reference (by value works too, except for methods and under a
- * call_guard), and pass it on by reference. It needs no GIL, except where a member says so, and may
- * be used on other threads during the call.
+ * caster holds what it points to. So it cannot be copied, stored or returned: that does not
+ * compile, with a message that says why. Take it by reference (by value works too, except for
+ * methods and under a call_guard), and pass it on by reference. It needs no GIL, except where a
+ * member says so, and may be used on other threads during the call.
  *
  * What the tensor must be is written as template arguments, in any order:
  *
@@ -35,17 +35,17 @@
  *     fastdl::f_contiguous                column-major without gaps
  *     fastdl::inner_contiguous            the last dimension without gaps
  *     fastdl::aligned<64>                 the first element at a multiple of so many bytes
- *     fastdl::device::cpu                 memory that the CPU may touch; so if nothing is said
+ *     fastdl::device::cpu                 memory that the CPU may touch (the default)
  *     fastdl::device::cuda, rocm          on such a device
  *     fastdl::device::on<kDLOneAPI>       on a device of that DLDeviceType
  *     fastdl::device::any                 anywhere
  *     fastdl::copied                      in another layout: as a copy
  *     fastdl::converted                   in another layout or of another element type: as a copy
- *     fastdl::asarray                     also what is not a tensor, and fastdl.asarray takes
- *     fastdl::named<"x">                  what messages call it, else "argument"
+ *     fastdl::asarray                     also objects that fastdl.asarray takes
+ *     fastdl::named<"x">                  its name in messages, by default "argument"
  *
  * `named` takes a string from C++20 on. In C++17 it takes an array: inline constexpr char x[] =
- * "x"; fastdl::named<x>. (No binding library tells a caster the name of its argument.)
+ * "x"; fastdl::named<x>. (No binding library passes the name of the argument to a caster.)
  *
  * Without `copied`, `converted` or `asarray` nothing is ever copied: fastdl_expect refuses a tensor
  * that does not fit, and fastdl_borrow an object that is not a tensor, with their messages.
@@ -57,12 +57,12 @@
  *
  *     const fastdl::tensor<const double, fastdl::c_contiguous, fastdl::converted> &x
  *
- * What fits is borrowed as ever. Otherwise the function sees a copy in host memory, as FASTDL_COPY
- * and FASTDL_CONVERT of fastdl_borrow_as make it, with their rules: an integer that does not fit is
- * a ValueError, floating numbers are not made integers, tensors on a device are refused. Of several
- * element types, a copy has the first that it can be converted to. As the caller would not see what
- * is written to a copy, element types are const. An argument marked noconvert() is not copied, nor
- * is any while a better overload may be found.
+ * A tensor that fits is borrowed as usual. Otherwise the function sees a copy in host memory, made
+ * as by FASTDL_COPY and FASTDL_CONVERT of fastdl_borrow_as, with their rules: an integer that does
+ * not fit is a ValueError, floating numbers are not made integers, tensors on a device are refused.
+ * Of several element types, a copy has the first that it can be converted to. As the caller would
+ * not see what is written to a copy, element types are const. An argument marked noconvert() is not
+ * copied, and no argument is while a better overload may be found.
  *
  *
  * Overloads
@@ -72,13 +72,13 @@
  * tensor that does not fit then leads to the next overload, and to the binding library's own
  * TypeError if none is left. Without the mark that holds only for the library's first pass, in
  * which nothing is converted; in the second, a tensor that does not fit raises its exception. It
- * does so after all other arguments have been taken.
+ * does so after all other arguments have been converted.
  *
  *
- * To keep an argument
- * ------------------
+ * Keeping an argument
+ * -------------------
  * A `fastdl::owned<...>`, with the same constraints, keeps the memory alive by itself: as a member
- * of a class, in a std::vector, returned from the function. It moves, and does not copy.
+ * of a class, in a std::vector, returned from the function. It can be moved but not copied.
  *
  *     struct Interpolator {
  *         fastdl::owned<const double, fastdl::ndim<1>> knots;
@@ -86,22 +86,22 @@
  *             : knots(std::move(x)) {}
  *     };
  *
- * Its get() is the tensor<...> to pass to functions. What is said of fastdl_own holds: the producer
- * may still write to the memory, and torch may leave it by `t.data = other`.
+ * Its get() is the tensor<...> to pass to functions. The caveats of fastdl_own apply: the producer
+ * may still write to the memory, and torch may replace it by `t.data = other`.
  *
  *
  * None, and containers
  * --------------------
  * `std::optional<fastdl::tensor<...>>` and `std::optional<fastdl::owned<...>>` take None. Other
  * templates (std::vector, std::tuple, std::variant, ...) hold a fastdl::owned; a fastdl::tensor in
- * them would outlive its caster, and is refused by the compiler.
+ * them would outlive its caster, and does not compile.
  *
  *
  * The installed package
  * ---------------------
- * The first tensor that a module takes makes it call fastdl_import(), which imports fastdl if that
- * is installed; if it is not, that is no error. Call fastdl_import() when your module is
- * initialised to know at once, or to spend the time of the import there.
+ * The first tensor that a module takes makes it call fastdl_import(), which imports fastdl if it is
+ * installed; if not, that is not an error. Call fastdl_import() when your module is initialised to
+ * detect that at once, or to do the import then.
  *
  *
  * Errors of the members below
@@ -128,7 +128,7 @@
 #include <type_traits>
 #include <utility>
 
-/* Not for Windows, where a DLL exports only what it is told to. */
+/* Not for Windows, where a DLL exports nothing by default. */
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(_WIN32)
 #define FASTDL_HIDDEN_ __attribute__((visibility("hidden")))
 #define FASTDL_VISIBLE_ __attribute__((visibility("default")))
@@ -137,9 +137,9 @@
 #define FASTDL_VISIBLE_
 #endif
 
-/* Hidden, and named by the release: nothing here is shared with other modules, which may use the
- * header of another release. FASTDL_VISIBLE_ is for classes that may be members: a class with a
- * member of a hidden type would have to be hidden too. */
+/* Hidden, and with the release in the name: nothing here is shared with other modules, which may
+ * use the header of another release. FASTDL_VISIBLE_ is for classes that may be members: a class
+ * with a member of a hidden type would have to be hidden too. */
 #define FASTDL_NAMESPACE_                                                                          \
     namespace fastdl FASTDL_HIDDEN_                                                                \
     {                                                                                              \
@@ -149,7 +149,7 @@
     }                                                                                              \
     }
 
-/* Refers to what it was called on. */
+/* The result refers to the object it was called on. */
 #if defined(__clang__)
 #define FASTDL_LIFETIME_ [[clang::lifetimebound]]
 #else
@@ -169,12 +169,12 @@ FASTDL_NAMESPACE_
  *         static constexpr char name[] = "float16";       // for signatures
  *     };
  *
- * For the types of two bytes there are bases, as for CUDA's:
+ * For 16-bit floats derive from a base, as for CUDA's types:
  *
  *     template <> struct fastdl::dtype_of<__half> : fastdl::is_float16 {};
  *     template <> struct fastdl::dtype_of<__nv_bfloat16> : fastdl::is_bfloat16 {};
  *
- * std::float16_t and std::bfloat16_t need none, where the compiler has them. */
+ * std::float16_t and std::bfloat16_t need no specialisation, where the compiler has them. */
 template <typename T, typename = void> struct dtype_of;
 
 #define FASTDL_DTYPE_OF_(condition, number, text)                                                  \
@@ -185,7 +185,8 @@ template <typename T, typename = void> struct dtype_of;
 
 namespace detail
 {
-/* Characters are none, but for the two that are bytes; `long` has a size like any other. */
+/* Character types are not integers here, except the two that are bytes; `long` counts by its
+ * size. */
 template <typename T, std::size_t Bytes>
 inline constexpr bool is_int_v =
     std::is_integral_v<T> && std::is_signed_v<T> && sizeof(T) == Bytes &&
@@ -196,8 +197,8 @@ inline constexpr bool is_uint_v =
     !std::is_same_v<T, bool> && !std::is_same_v<T, char> && !std::is_same_v<T, wchar_t> &&
     !std::is_same_v<T, char16_t> && !std::is_same_v<T, char32_t>;
 
-/* std::complex and its like (thrust::complex, cuda::std::complex), without <complex>, which is long
- * to compile: a template of one type, with the value of which its two parts are made. */
+/* std::complex and its like (thrust::complex, cuda::std::complex), without <complex>, which is slow
+ * to compile: a template over one type, whose two parts are of that value_type. */
 template <typename C, typename Part, typename = void> inline constexpr bool is_complex_v = false;
 template <template <typename> class C, typename Part>
 inline constexpr bool is_complex_v<
@@ -252,7 +253,7 @@ template <typename... As, typename... Bs> struct joined<list<As...>, list<Bs...>
     using type = list<As..., Bs...>;
 };
 
-/* What a constraint says; by default nothing. */
+/* What a constraint requires; by default nothing. */
 struct constraint {
     using elements = list<>;
     static constexpr int32_t ndim_v = -1;
@@ -336,7 +337,7 @@ using rocm = on<kDLROCM>;
 using any = on<FASTDL_ANY_DEVICE>;
 } // namespace device
 
-/* clang, which has what this needs from C++20, does not have all else that the macro stands for. */
+/* clang has the part of C++20 that this needs, but not everything that the macro stands for. */
 #if (defined(__cpp_nontype_template_args) && __cpp_nontype_template_args >= 201911L) ||            \
     (defined(__clang__) && __clang_major__ >= 13 && __cplusplus > 201703L)
 namespace detail
@@ -391,7 +392,7 @@ template <typename... Ts> struct element_facts<list<Ts...>> {
 
     using only = const void;
     static constexpr std::size_t count = sizeof...(Ts);
-    /* With their bounds: clang takes an array without one, in a template, for one of no bound. */
+    /* With explicit bounds: in a template, clang does not deduce them. */
     static constexpr uint32_t numbers[count + 1] = {dtype_of<std::remove_const_t<Ts>>::value..., 0};
     static constexpr const char *names[count + 1] = {dtype_of<std::remove_const_t<Ts>>::name...,
                                                      nullptr};
@@ -402,8 +403,9 @@ template <typename T> struct element_facts<list<T>> : element_facts<list<T, T>> 
     static constexpr std::size_t count = 1;
 };
 
-/* The constraints that tell sizes and the name, or one that does not. Chosen as types: gcc cannot
- * compare addresses with NULL at compile time under -fsanitize=undefined. */
+/* The constraint that gives the sizes, and the one that gives the name, or one that gives neither.
+ * Chosen as types: gcc cannot compare addresses with NULL at compile time under
+ * -fsanitize=undefined. */
 template <typename... Cs> struct chosen {
     using sizes = constraint;
     using name = constraint;
@@ -537,7 +539,7 @@ template <typename... Cs> constexpr text describe()
     return out;
 }
 
-/* The text of describe() as an array of its exact size, which descriptions are made from. */
+/* The text of describe() as an array of its exact size, for the casters' descriptions. */
 template <typename... Cs> struct signature {
     static constexpr std::size_t length = describe<Cs...>().length;
     struct exact {
@@ -585,11 +587,11 @@ namespace detail
     throw python_error(); /* not reached */
 }
 
-/* What a caster holds and a handle points to. */
+/* Held by a caster; a tensor<...> points to it. */
 struct FASTDL_VISIBLE_ borrowed_view {
     fastdl_view view;
     PyTypeObject *type;
-    PyObject *object; /* borrowed for the call; NULL of a tensor that is kept */
+    PyObject *object; /* borrowed for the call; NULL for an owned tensor */
 };
 
 inline DLDataType dtype_from(uint32_t number)
@@ -597,7 +599,7 @@ inline DLDataType dtype_from(uint32_t number)
     return {uint8_t(number), uint8_t(number >> 8), uint16_t(number >> 16)};
 }
 
-/* The list of constraints without its element types, and a tensor of another one. */
+/* The list of constraints without its element types, and a tensor with another element type. */
 template <typename Kept, typename... Cs> struct untyped {
     using type = Kept;
 };
@@ -716,12 +718,13 @@ template <typename... Cs> class FASTDL_VISIBLE_ reader
     {
         return &lent_->view;
     }
-    /* What messages call it. */
+    /* Its name in messages. */
     static constexpr const char *name()
     {
         return all::name;
     }
-    /* The type of the Python object, borrowed; of a result, that of the argument it is like. */
+    /* The type of the Python object, borrowed; for a result, that of the argument that it was made
+     * like. */
     PyTypeObject *python_type() const
     {
         return lent_->type;
@@ -762,12 +765,10 @@ template <typename... Cs> class FASTDL_VISIBLE_ reader
  * Arguments
  * ===================================================================== */
 
-/* A tensor that a function was called with: see the head of this file. A default-constructed one
- * refers to no tensor, and only operator bool may be called on it; with nanobind, None becomes that
- * for an argument marked .none().
- *
- * In a loop take data(), shape() and strides() into variables first: the compiler has to read them
- * again through the handle after each write of an element that may alias them (int64_t). */
+/* A tensor argument: see the head of this file. A default-constructed one refers to no tensor, and
+ * only operator bool may be called on it; with nanobind, None becomes that for an argument marked
+ * .none(). Before a loop, copy data(), shape() and strides() to variables: otherwise the compiler
+ * has to reload them after each write of an element that may alias them (int64_t). */
 template <typename... Cs> class tensor : public detail::reader<Cs...>
 {
     template <typename T>
@@ -792,21 +793,21 @@ template <typename... Cs> class tensor : public detail::reader<Cs...>
         return *this;
     }
 
-    /* This tensor as one of element type T; T is const for one that may be read-only. Throws
-     * TypeError if it has another, BufferError if it cannot be written, or requires grad. */
+    /* This tensor with element type T; T is const if it may be read-only. Throws TypeError if it
+     * has another type, BufferError if it cannot be written, or requires grad. */
     template <typename T> [[nodiscard]] retyped<T> as() const
     {
         if (fastdl_expect(this->view(), this->name(), &retyped<T>::spec) < 0)
             detail::throw_pending();
-        if constexpr (!std::is_const_v<T>) /* as where it is borrowed */
+        if constexpr (!std::is_const_v<T>) /* as when borrowing */
             if (this->lent_->object != nullptr &&
                 fastdl_check_grad_(this->lent_->object, this->name(), this->view()) < 0)
                 detail::throw_pending();
         return retyped<T>(this->lent_);
     }
 
-    /* Calls f(x), where x is this tensor as one of the type in any_of<...> that it has. Returns
-     * what f returns. */
+    /* Calls f(x), where x is this tensor with its element type, one of any_of<...>. Returns what f
+     * returns. */
     template <typename F> decltype(auto) visit(F &&f) const
     {
         using elements = typename detail::elements_of<Cs...>::type;
@@ -890,13 +891,13 @@ inline int seek_package()
     return fastdl_import() == 0 || fastdl_clear_if_(PyExc_Exception) ? 0 : -1;
 }
 
-/* 0 if the package is there, or need not be. */
+/* 0 if the package was found, or is not needed. */
 inline int find_package()
 {
     return FASTDL_LIKELY_(package_sought) ? 0 : seek_package();
 }
 
-/* An exception for later: a caster must not throw where it is asked whether an argument fits. */
+/* An exception to raise later: a caster must not throw while it checks whether an argument fits. */
 class postponed
 {
   public:
@@ -922,8 +923,8 @@ class postponed
         return error_[0] != nullptr;
     }
 
-    /* Keeps the exception that is set and returns true; or clears it and returns false if another
-     * overload may be tried, since the argument is not `meant`. An interrupt is always kept. */
+    /* Stores the pending exception and returns true; or clears it and returns false if another
+     * overload may be tried (`meant` is false). An interrupt is always stored. */
     bool keep(bool meant) noexcept
     {
         if (!meant && fastdl_clear_if_(PyExc_Exception))
@@ -932,7 +933,7 @@ class postponed
         return true;
     }
 
-    /* Takes the GIL: pybind11 asks for arguments after a call guard has released it. */
+    /* Takes the GIL: pybind11 converts arguments after a call guard has released it. */
     void raise()
     {
         struct gil {
@@ -969,8 +970,8 @@ class postponed
 
 namespace detail
 {
-/* What an owned<...> points to. Sizes and strides are copies, behind it: some producers change
- * theirs. */
+/* What an owned<...> points to. Sizes and strides are copies, stored after it: some producers
+ * change theirs. */
 struct FASTDL_VISIBLE_ owned_view : borrowed_view {
     static owned_view *make(const fastdl_view &from, PyTypeObject *type)
     {
@@ -1000,7 +1001,7 @@ struct FASTDL_VISIBLE_ owned_view : borrowed_view {
     }
 
     /* With or without the GIL, since a call guard may have released it. A static object outlives
-     * Python, and keeps what it has. */
+     * Python, and leaks its tensor. */
     static void drop(owned_view *from)
     {
 #if defined(Py_LIMITED_API)
@@ -1036,7 +1037,7 @@ inline owned_view *keep(DLManagedTensorVersioned *managed, PyTypeObject *like, f
     view.flags = managed->flags;
     view.dl = managed->dl_tensor;
     view.api_ = fastdl_state_.cold->target(like, &native);
-    spec.device = FASTDL_ANY_DEVICE; /* a result is where the argument is that it is like */
+    spec.device = FASTDL_ANY_DEVICE; /* a result is on the device of the argument it is like */
     if (view.api_ != nullptr && fastdl_state_.cold->check_view(&view) == 0 &&
         fastdl_expect(&view, "result", &spec) == 0)
         made = owned_view::make(view, like);
@@ -1065,9 +1066,9 @@ inline owned_view *keep(PyObject *obj, const char *name, const fastdl_spec *spec
 }
 } // namespace detail
 
-/* A tensor that keeps its memory alive: one that was made here as a result, or that of an argument.
- * The constraints are those of tensor<...>. Moves, and does not copy. The plain readers need no
- * GIL, and the destructor takes it; everything else needs it.
+/* A tensor that keeps its memory alive: a result made here, or that of an argument. The constraints
+ * are those of tensor<...>. It can be moved but not copied. The plain accessors need no GIL, and
+ * the destructor takes it; everything else needs it.
  *
  * As a result it becomes an object of the type of the argument that it was made like, or taken
  * from. */
@@ -1095,7 +1096,7 @@ template <typename... Cs> class FASTDL_VISIBLE_ owned : public detail::reader<Cs
     owned(owned &&from) noexcept : base(std::exchange(from.lent_, nullptr))
     {
     }
-    /* An owned<> takes one of any constraints. */
+    /* An owned<> can be made from one with any constraints. */
     template <typename... Ds, typename = std::enable_if_t<sizeof...(Cs) == 0 && sizeof...(Ds) != 0>>
     owned(owned<Ds...> &&from) noexcept : base(std::exchange(from.lent_, nullptr))
     {
@@ -1111,7 +1112,7 @@ template <typename... Cs> class FASTDL_VISIBLE_ owned : public detail::reader<Cs
             detail::owned_view::drop(held());
     }
 
-    /* The tensor as functions take it. Not for longer than this object. */
+    /* The tensor in the form that functions take. Valid only while this object lives. */
     [[nodiscard]] tensor<Cs...> get() const FASTDL_LIFETIME_
     {
         return tensor<Cs...>(this->lent_);
@@ -1196,8 +1197,8 @@ template <typename Owner> struct held : DLManagedTensorVersioned {
     }
 };
 
-/* Whether a moved container takes its elements along. A view, such as std::span, leaves them
- * behind: it has nothing to destroy. A std::array has neither, but its elements are inside. */
+/* Whether a moved container takes its elements along. A view, such as std::span, does not: its
+ * destructor is trivial. That of a std::array is too, but its elements are inside. */
 template <typename Container>
 inline constexpr bool owns_elements_v = !std::is_trivially_destructible_v<Container>;
 template <typename T, std::size_t Size>
@@ -1256,7 +1257,7 @@ owned<T> hold(Owner &&from, Data data_of, std::initializer_list<int64_t> shape,
     made->dl_tensor.shape = made->room;
     made->dl_tensor.strides = strides;
     fastdl_compact_strides(made->dl_tensor.ndim, made->room, strides);
-    return owned<T>(made, like.python_type()); /* which has it from now on, also if it throws */
+    return owned<T>(made, like.python_type()); /* which owns it from now on, even if it throws */
 }
 } // namespace detail
 
@@ -1312,8 +1313,8 @@ detail::result_of<typename detail::reader<Cs...>::value_type> tensor<Cs...>::emp
 
 namespace detail
 {
-/* The layouts that meet two specifications, those of a copy included: row-major data is contiguous
- * in its last dimension too. If there are none, the first's, and the second refuses the tensor. */
+/* The layouts that meet two specifications, for copies too: row-major data is also contiguous in
+ * its last dimension. If there are none, those of the first, and the second refuses the tensor. */
 inline int32_t common_layout(int32_t first, int32_t second)
 {
     const auto met_by = [](int32_t layout) {
@@ -1332,7 +1333,7 @@ template <typename Tensor> class loan;
  *     fastdl::loan<fastdl::tensor<float>> item(object.ptr());     // throws
  *     item.get().data()[0] = 1;
  *
- * or where only the arguments themselves tell what they must be:
+ * or where a requirement is known only at run time:
  *
  *     fastdl_spec spec{};
  *     spec.ndim = order == 1 ? 1 : 2;
@@ -1344,7 +1345,7 @@ template <typename... Cs> class loan<tensor<Cs...>>
   public:
     loan() noexcept
     {
-        lent_.view.own_ = nullptr; /* the rest of it is not touched */
+        lent_.view.own_ = nullptr; /* the rest is not read */
     }
     explicit loan(PyObject *obj) : loan()
     {
@@ -1388,7 +1389,8 @@ template <typename... Cs> class loan<tensor<Cs...>>
         error_.drop();
         lent_.type = Py_TYPE(obj);
         lent_.object = obj;
-        if (FASTDL_LIKELY_(detail::find_package() == 0)) { /* fastdl_borrow_as, with a quick no */
+        if (FASTDL_LIKELY_(detail::find_package() ==
+                           0)) { /* fastdl_borrow_as, with a fast refusal */
             if (FASTDL_UNLIKELY_(fastdl_borrow(obj, &lent_.view) < 0) &&
                 fastdl_state_.cold->argument_failed(obj, name, spec->rules, &lent_.view) < 0) {
                 /* the exception is kept below */
@@ -1422,11 +1424,11 @@ template <typename... Cs> class loan<tensor<Cs...>>
     detail::postponed error_;
 };
 
-/* ---- what the casters of both libraries are made of ---- */
+/* ---- shared by the casters of both libraries ---- */
 
 namespace detail
 {
-/* For what would make a tensor outlive its caster. */
+/* For uses in which a tensor would outlive its caster. */
 template <typename T> constexpr bool refuse_to_keep()
 {
     static_assert(!std::is_same_v<T, T>,
@@ -1477,8 +1479,8 @@ template <typename... Cs> class kept_argument
         return kept_ || error_.keep(meant);
     }
 
-    /* Whether get() will return and not throw; an exception is dropped. */
-    bool settles() const noexcept
+    /* Whether get() will return rather than throw; an exception is dropped. */
+    bool will_return() const noexcept
     {
         error_.drop();
         return is_none_ || kept_;
@@ -1507,8 +1509,8 @@ template <typename... Cs> class kept_argument
  *
  *     fastdl::publish<&describe>(py::class_<Image>(m, "Image").def(...));
  *
- * `publish` is in fastdl/nanobind.h and fastdl/pybind11.h. What is said of fastdl_publish holds;
- * an exception of the function reaches the consumer as a Python exception. As further template
+ * `publish` is in fastdl/nanobind.h and fastdl/pybind11.h. The rules of fastdl_publish apply; an
+ * exception of the function reaches the consumer as a Python exception. As further template
  * arguments it takes FASTDL_LENDS or 0, and the function that gives the stream. */
 
 /* A fastdl_description, which the function fills in. */
@@ -1520,12 +1522,12 @@ class description
     }
 
     /* The first element, and sizes and strides in elements, which are copied; without strides the
-     * elements are compact. Of a const T the memory is read-only. */
+     * elements are compact. For a const T the memory is read-only. */
     template <typename T>
     void set(T *data, std::initializer_list<int64_t> shape,
              std::initializer_list<int64_t> strides = {})
     {
-        const bool given = strides.size() == shape.size(); /* else there may be fewer to read */
+        const bool given = strides.size() == shape.size(); /* else there may be too few */
         set(data, shape.begin(), shape.size(), given ? strides.begin() : nullptr);
         if (strides.size() != 0 && strides.size() != shape.size())
             out_.dl.ndim = -1; /* refused */
@@ -1561,7 +1563,7 @@ namespace detail
 {
 template <typename T> T *self_of(void (*)(T &, description &));
 
-/* The producer of the class that `Describe` describes. `Binding` knows the instances of the binding
+/* The producer of the class that `Describe` describes. `Binding` wraps the instances of the binding
  * library, and its exceptions. */
 template <typename Binding, auto Describe, int32_t Rules, DLPackCurrentWorkStream Stream>
 struct producer_of {
@@ -1581,7 +1583,8 @@ struct producer_of {
 /* Thrown where a Python exception is set. */
 struct is_raised {};
 
-/* Runs a function; what is thrown and is not of the binding library becomes a Python exception. */
+/* Runs a function; a C++ exception that does not belong to the binding library becomes a Python
+ * exception. */
 template <typename F> int describe_safely(F &&f)
 {
     try {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C interface, for Cython: any framework's tensor where a memoryview takes only buffers.
+"""The C interface, for Cython: tensors of any framework, where a memoryview accepts only buffers.
 
     cimport fastdl
 
@@ -18,14 +18,14 @@
         finally:
             fastdl.release(&x)
 
-Compile with `fastdl.get_include()` among the include folders; fastdl.c comes along. (An extension
+Compile with `fastdl.get_include()` among the include folders; fastdl.c is included. (An extension
 module of several files that include it defines FASTDL_LINKED, and has fastdl.c among its sources.)
-The compiled module needs fastdl installed only if it says so: see import_fastdl.
+The compiled module needs fastdl installed only if it requires it: see import_fastdl.
 
 Each name is that of <fastdl/fastdl.h> without its prefix, fastdl_ or FASTDL_, and the header is the
-manual: the comments here say what differs in Cython. A failure raises; what C returns through a
-pointer is returned; a type is a `type`, and None where C takes NULL; names of arguments are bytes.
-Names of DLPack itself (DLTensor, kDLCPU, ...) are left as they are.
+manual: the comments here explain what differs in Cython. A failure raises; results through pointers
+are returned; a type is a `type`, and None where C takes NULL; names of arguments are bytes. Names
+of DLPack itself (DLTensor, kDLCPU, ...) are unchanged.
 
 `fastdl.empty` and the Python function of that name are two different things. A module that uses
 both writes `cimport fastdl as cfastdl` as well as `import fastdl`.
@@ -195,13 +195,13 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
 # ---- arguments ------------------------------------------------------------------------------
 
 cdef extern from "<fastdl/fastdl.h>":
-    # Call it where the module starts, once. NumPy's arrays are then borrowed as fast as torch's
-    # tensors, and results can be of their kind:
+    # Call it once, at the top of the module. NumPy's arrays are then borrowed as fast as torch's
+    # tensors, and results can be NumPy arrays:
     #
     #     try:
     #         fastdl.import_fastdl()
     #     except ImportError:
-    #         pass  # not installed: __dlpack__ serves
+    # pass # not installed: __dlpack__ is used
     int import_fastdl "fastdl_import"() except -1
 
     # A struct for the stack: `cdef fastdl.view x`. Not to be copied, so not to be assigned.
@@ -226,7 +226,7 @@ cdef extern from "<fastdl/fastdl.h>":
     void init "fastdl_init"(view *out) noexcept
     void release "fastdl_release"(view *borrowed) noexcept
 
-    # Writes what it learns into the dimensions of expected.shape; needs the GIL only to raise.
+    # Stores sizes in the dimensions of expected.shape; needs the GIL only to raise.
     int expect "fastdl_expect"(
         const view *borrowed, const char *name, const spec *expected) except -1
 
@@ -238,8 +238,8 @@ cdef extern from "<fastdl/fastdl.h>":
         const view *view
         const char *name
 
-    # Begin with `anything()`: a local struct holds whatever was on the stack, and one made with
-    # some of its members named holds that in the others. An array for `shape` is written so:
+    # Start with `anything()`: a local struct is uninitialised, and so are the other members if only
+    # some are given. An array for `shape` is written like this:
     #
     #     cdef fastdl.dim n = fastdl.DIM(b"n"), three = fastdl.SIZE(3)
     #     cdef (fastdl.dim *)[2] shape = [&n, &three]
@@ -292,12 +292,12 @@ cdef extern from "<fastdl/fastdl.h>":
         CONVERT "FASTDL_CONVERT"
         ASARRAY "FASTDL_ASARRAY"
 
-        HOST "FASTDL_HOST"  # spec.device, besides kDLCUDA and the like
+        HOST "FASTDL_HOST"  # spec.device, in addition to kDLCUDA and the like
         ANY_DEVICE "FASTDL_ANY_DEVICE"
 
 
 cdef inline spec anything() noexcept nogil:
-    """A spec that asks for nothing but host memory, to be filled in."""
+    """A spec that requires only host memory, to be filled in."""
     cdef spec result
     memset(&result, 0, sizeof(result))
     return result
@@ -336,9 +336,9 @@ ctypedef fused number:
 cdef inline int pointer(const view *borrowed, const char *name, number **out) except -1:
     """Sets *out to the first element, if elements are of the type that `out` points to.
 
-    Expects host memory too, since the pointer is there to be followed; with `expect` for the rest,
-    it needs no list of types. Step by borrowed.dl.strides. Whether elements may be written is
-    for `expect` to say (WRITABLE).
+    Requires host memory too, since the pointer will be dereferenced; an additional `expect` needs
+    no list of types. Step by borrowed.dl.strides. Whether elements may be written is checked by
+    `expect` (WRITABLE).
     """
     cdef uint32_t wanted
     cdef spec expected = anything()
@@ -382,7 +382,7 @@ cdef extern from "<fastdl/fastdl.h>":
 
 
 cdef inline DLManagedTensorVersioned *own(object argument) except NULL:
-    """The tensor of `argument`, to be kept beyond the call. It is yours: end with `drop`."""
+    """The tensor of `argument`, to be used beyond the call. You own it: end with `drop`."""
     cdef DLManagedTensorVersioned *result
     fastdl_own(argument, &result)
     return result
@@ -403,7 +403,8 @@ cdef inline void drop(DLManagedTensorVersioned *managed) noexcept nogil:
     fastdl_drop(managed)
 
 
-# Not `type like`: Cython takes that to mean type itself, and torch.Tensor is of a metaclass.
+# Not `type like`: Cython would accept only direct instances of type, and torch.Tensor has a
+# metaclass.
 cdef inline PyTypeObject *_type_of_result(object like) except? NULL:
     if like is None:
         return NULL
@@ -415,7 +416,7 @@ cdef inline PyTypeObject *_type_of_result(object like) except? NULL:
 
 cdef inline DLManagedTensorVersioned *empty(const DLTensor *prototype, object like) except NULL:
     """A new tensor with the element type, shape and device of `prototype`, allocated by the library
-    of `like`: type(x), or None for fastdl's memory. It is yours, until `wrap` takes it."""
+    of `like`: type(x), or None for fastdl's memory. You own it, until `wrap` takes it."""
     cdef DLManagedTensorVersioned *result
     fastdl_empty(prototype, _type_of_result(like), &result)
     return result
@@ -438,12 +439,12 @@ cdef inline PyTypeObject *_type_of_taken(
 
 
 cdef inline object wrap(DLManagedTensorVersioned *managed, object like):
-    """An object of type `like` on `managed`, which is taken in every case; None: fastdl.Tensor."""
+    """An object of type `like` on `managed`, which is always consumed; None: fastdl.Tensor."""
     cdef PyObject *made
     cdef PyTypeObject *kind = _type_of_taken(like, managed)
     fastdl_wrap(managed, kind, &made)
     result = <object>made
-    Py_DECREF(result)  # it came with a reference of its own
+    Py_DECREF(result)  # `made` was a new reference
     return result
 
 
@@ -457,7 +458,7 @@ cdef inline DLManagedTensorVersioned *empty_on(
 
 cdef inline object wrap_on(DLManagedTensorVersioned *managed, object like, void *stream):
     """`wrap` of such a result: the work stream of `like` waits for yours. After a TypeError the
-    memory is left alone, since your kernel may use it: a leak."""
+    memory is leaked, since your kernel may still use it."""
     cdef PyObject *made
     fastdl_wrap_on(managed, _type_of_result(like), stream, &made)
     result = <object>made
@@ -501,7 +502,7 @@ cdef extern from "<fastdl/launch.h>" nogil:
         COARSE "FASTDL_COARSE"
         EXACT "FASTDL_EXACT"
 
-        PACKED "FASTDL_PACKED"  # what `pack` returns: no exception is set
+        PACKED "FASTDL_PACKED"  # results of `pack`: no exception is set
         PACK_NO_ROOM "FASTDL_PACK_NO_ROOM"
         PACK_TOO_LARGE "FASTDL_PACK_TOO_LARGE"
         PACK_BAD_LAYOUT "FASTDL_PACK_BAD_LAYOUT"
@@ -510,7 +511,7 @@ cdef extern from "<fastdl/launch.h>" nogil:
 # ---- producers ------------------------------------------------------------------------------
 
 cdef extern from *:
-    # FASTDL_PRODUCER defines C functions for one type; a few of them wait here for `publish`.
+    # FASTDL_PRODUCER defines C functions for one type; here are a few instances for `publish`.
     """
     #define FASTDL_WAITING_(n)                                                                  \
         static fastdl_describer fastdl_describer_##n;                                           \
@@ -519,11 +520,11 @@ cdef extern from *:
         {                                                                                       \
             return fastdl_describer_##n(self, out);                                             \
         }                                                                                       \
-        static int fastdl_ask_stream_##n(DLDeviceType type, int32_t id, void **out)             \
+        static int fastdl_get_stream_##n(DLDeviceType type, int32_t id, void **out)             \
         {                                                                                       \
             return fastdl_stream_##n(type, id, out);                                            \
         }                                                                                       \
-        FASTDL_PRODUCER(fastdl_waiting_##n, fastdl_describe_##n, fastdl_ask_stream_##n,         \
+        FASTDL_PRODUCER(fastdl_waiting_##n, fastdl_describe_##n, fastdl_get_stream_##n,         \
                         FASTDL_LENDS)
     FASTDL_WAITING_(0);
     FASTDL_WAITING_(1);
@@ -576,9 +577,9 @@ cdef extern from *:
         PyTypeObject *type, describer describe, stream_function stream, int rules) except -1
 
 
-# C's fastdl_producer is made here, one for each function, of which a module may have 8. Call it
-# where the module is initialised. The function is a cdef function of the module, and its first
-# argument an object, which is an instance of `cls`:
+# The C fastdl_producer is defined here, one for each function, of which a module may have 8. Call
+# it where the module is initialised. The function is a cdef function of the module, and its first
+# argument is an instance of `cls`:
 #
 #     cdef int describe(object self, fastdl.description *out) except -1:
 #         cdef Image image = <Image>self

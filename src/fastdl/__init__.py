@@ -1,4 +1,4 @@
-"""fastdl hands tensors from one framework to another, or to C, without copying them.
+"""fastdl passes tensors from one framework to another, or to C, without copying them.
 
 >>> import fastdl, numpy as np
 >>> fastdl.from_dlpack(np.arange(3.0, dtype=np.float32))
@@ -28,12 +28,12 @@ from fastdl._protocol.pointer import from_pointer
 from fastdl._protocol.streams import use_stream
 from fastdl._version import __version__
 
-#: The version of DLPack that fastdl speaks.
+#: The version of DLPack that fastdl implements.
 dlpack_version = MAX_VERSION
 
 _policy.connect()
 
-TYPE_CHECKING = False  # as in typing, which `import fastdl` can do without
+TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
 if TYPE_CHECKING:
     from fastdl._convert.sharing import share as share
 

@@ -28,7 +28,7 @@ FACTS = {
 
 
 class Formatter(argparse.HelpFormatter):
-    """Does not break words such as "zero-copy", like the rest of the command line."""
+    """Like the rest of the command line, does not break words such as "zero-copy"."""
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return wrapped(" ".join(text.split()), width)
@@ -38,7 +38,7 @@ class Formatter(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """Its help ends with the addresses of the documentation and the issues, if they are known."""
+    """Its help ends with the addresses of the documentation and the issues, if those are set."""
 
     def format_help(self) -> str:
         from fastdl._cli import environment

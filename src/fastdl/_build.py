@@ -1,4 +1,4 @@
-"""Where the files are that other projects compile and link with."""
+"""The locations of files for other projects to compile and link with."""
 
 import os.path
 
@@ -20,9 +20,9 @@ def get_include() -> str:
 
 
 def get_sources() -> list[str]:
-    """What to add to the sources of an extension module in C, unless one of its files defines
-    FASTDL_IMPLEMENTATION: the path of fastdl.c. It is absolute, which setuptools refuses: there,
-    add a file of your own with the line `#include <fastdl/fastdl.c>`.
+    """The path of fastdl.c, to be added to the sources of an extension module in C, unless one of
+    its files defines FASTDL_IMPLEMENTATION. It is absolute, which setuptools refuses: there, add a
+    file of your own with the line `#include <fastdl/fastdl.c>`.
 
     >>> fastdl.get_sources()[0].endswith("fastdl.c")
     True
@@ -31,10 +31,10 @@ def get_sources() -> list[str]:
 
 
 def get_cflags() -> str:
-    """What a compiler line needs, quoted for a shell."""
+    """The flags for a compiler, quoted for a shell."""
     import shlex
 
-    # Slashes, which every compiler takes, so that nothing needs quotes on Windows either.
+    # Forward slashes, which every compiler accepts, so that Windows needs no quotes.
     return shlex.quote("-I" + get_include().replace(os.sep, "/"))
 
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The shared library of fastdl. It holds several modules, so that each C function exists once and
- * modules call each other's C directly; _library.py loads them. This one is loaded first: it is how
- * Python finds the file, and it refuses interpreters in which the others cannot work. It also has
- * the tables of C from which the others make their names.
+ * modules call each other's C directly; _library.py loads them. This one is loaded first: Python
+ * finds the file by its name, and it refuses interpreters in which the others cannot work. It also
+ * exposes the C tables from which the others generate names.
  */
 #include <Python.h>
 
@@ -23,8 +23,8 @@ static void end(PyObject *capsule)
     state = OVER;
 }
 
-/* Has the running interpreter call `end` when it ends. */
-static int tell_the_end(void)
+/* Makes the running interpreter call `end` when it ends. */
+static int register_end_callback(void)
 {
     PyObject *kept = PyInterpreterState_GetDict(PyInterpreterState_Get());
     PyObject *capsule = PyCapsule_New(&state, NULL, end);
@@ -54,7 +54,7 @@ static int check_interpreter(PyObject *module)
                         "start another process");
         return -1;
     }
-    if (state == NEW && tell_the_end() < 0)
+    if (state == NEW && register_end_callback() < 0)
         return -1;
     state = LOADED;
     return 0;
@@ -64,7 +64,7 @@ PyMODINIT_FUNC PyInit__native(void)
 {
     static struct PyModuleDef_Slot slots[] = {
         {Py_mod_exec, (void *)check_interpreter},
-#ifdef Py_mod_multiple_interpreters /* so that it is asked what it says of them */
+#ifdef Py_mod_multiple_interpreters /* so that check_interpreter runs in them */
         {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
 #endif
 #ifdef Py_mod_gil

@@ -1,4 +1,5 @@
-# The shared library of the compiled modules, and the tables of C that Python's names are made from.
+# The shared library of the compiled modules, and the C tables that Python's names are generated
+# from.
 
 def device_facts() -> list[tuple[int, str, bool, bool, int]]:
     """Rows (number, name, host, addresses, stream kind) of the devices of DLPack 1.3."""

@@ -1,6 +1,7 @@
 """The modules of higher layers that lower ones call, as `policy.values.text(tensor)`.
 
-No layer imports one above it: each that needs them is given this module, once, on import.
+No layer imports one above it: a layer that needs these modules receives this module once, on
+import.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Sends a fastdl.Tensor between Dask's processes as frames, as Dask sends ndarrays.
+"""Sends a fastdl.Tensor between Dask's processes as frames, like ndarrays.
 
 Import it in the client and preload it in the workers: `import fastdl.dask`, and
 `dask worker --preload fastdl.dask`, or `LocalCluster(preload="fastdl.dask")`. A process that has

@@ -103,14 +103,14 @@ GROUP = Group(
         Row(
             lambda: ALONE.lend(given(ALONE.Lending, FROZEN)),
             BufferError,
-            "a tensor of '…' is read-only or padded, which a borrowed DLTensor cannot say: call "
-            "__dlpack__(max_version=(1, 0))",
+            "a tensor of '…' is read-only or padded, which a borrowed DLTensor cannot express: "
+            "call __dlpack__(max_version=(1, 0))",
             "As it says; fastdl does so itself.",
         ),
         Row(
             lambda: ALONE.lend(given(ALONE.Roomy, X)),
             BufferError,
-            "'…' stores no shape or strides that could be lent: its author has to store them, or "
+            "'…' does not store shape and strides to be lent: its author has to store them, or "
             "to publish it without FASTDL_LENDS",
             "Either.",
         ),
@@ -159,7 +159,7 @@ GROUP = Group(
         Row(
             without_package(asking(device=(2, 0), stream=4096)),
             BufferError,
-            "a tensor on … is ready on its producer's stream alone, and nothing here orders "
+            "a tensor on … is ready only on its producer's stream, and nothing here orders "
             "streams or copies there: import fastdl first (pip install fastdlpack), which does, "
             "or pass stream=-1 and order the work yourself",
             "Either.",
@@ -167,7 +167,7 @@ GROUP = Group(
         Row(
             without_package(asking(dl_device=(2, 0))),
             BufferError,
-            "a tensor on … cannot be copied to … by its producer alone: import fastdl first (pip "
+            "a tensor on … cannot be copied to … by its producer: import fastdl first (pip "
             "install fastdlpack), or ask for the data where it is",
             "Either.",
         ),

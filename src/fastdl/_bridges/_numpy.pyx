@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The exchange table of numpy.ndarray, over NumPy's C API.
 
-Loaded when the first NumPy array is seen. NumPy keeps strides in bytes and DLPack in elements,
-so there is nothing in an array that a borrowed DLTensor could point to: the borrowing entry of
-the table is NULL.
+Loaded when the first NumPy array is seen. NumPy's strides are in bytes and DLPack's in elements, so
+an array does not store strides that a borrowed DLTensor could point to: the borrowing entry of the
+table is NULL.
 """
 import sys
 
@@ -73,8 +73,8 @@ cdef struct number_type:
     DLDataType dtype  # bits 0 where DLPack has none
     int32_t shift     # log2 of the size in bytes
 
-# By NumPy's number of a built-in type. The sizes of C's integers differ by platform, so NumPy is
-# asked for them.
+# By NumPy's number of a built-in type. The sizes of C's integers differ by platform, so they are
+# read from NumPy.
 cdef number_type types[64]
 
 
@@ -108,15 +108,16 @@ for _number in (NPY_CFLOAT, NPY_CDOUBLE):
 
 
 cdef object refusal(str message):
-    """A BufferError whose message fastdl_borrow_as puts the name of the argument before."""
+    """A BufferError, marked so that fastdl_borrow_as prefixes its message with the argument's
+    name."""
     error = BufferError(message)
     error._fastdl = True
     return error
 
 
 cdef int find_type(ndarray_struct *array, DLDataType *dtype, uint64_t *flags) except -1:
-    """The type of an array that is not of a built-in one; BufferError if DLPack has none, or if the
-    array got another one meanwhile: this runs Python."""
+    """The element type of an array whose dtype is not built in; BufferError if DLPack has none, or
+    if the array's dtype was replaced meanwhile: this runs Python."""
     cdef object descriptor = <object>PyArray_DESCR(array)
     cdef object scalar = descriptor.type, found = None
     if scalar.__module__ == "ml_dtypes":
@@ -124,7 +125,7 @@ cdef int find_type(ndarray_struct *array, DLDataType *dtype, uint64_t *flags) ex
             found = DType(scalar.__name__)
         except (TypeError, ValueError):
             pass
-    # Anything may call itself by a name of ml_dtypes: what counts is that the elements fit.
+    # Any type may have a name of ml_dtypes, so check that the elements fit.
     if (found is None or found.itemsize != PyArray_ITEMSIZE(array)
             or not PyArray_ISNOTSWAPPED(array)):
         raise refusal(
@@ -133,7 +134,7 @@ cdef int find_type(ndarray_struct *array, DLDataType *dtype, uint64_t *flags) ex
     dtype.code, dtype.bits, dtype.lanes = found.code, found.bits, found.lanes
     if found.bits < 8:  # ml_dtypes gives each element a byte
         flags[0] |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
-    if PyArray_DESCR(array) is not <void *>descriptor:  # the last thing here
+    if PyArray_DESCR(array) is not <void *>descriptor:  # the last check
         raise refusal("the type of the array changed while it was read: import it again")
     return 0
 
@@ -146,8 +147,8 @@ cdef int find_type(ndarray_struct *array, DLDataType *dtype, uint64_t *flags) ex
 
 
 cdef int borrow(PyObject *candidate, fastdl_view *view) except -1:
-    """fastdl_borrow of an array: nothing to allocate, since the view has room for strides. NumPy
-    vouches for the geometry."""
+    """fastdl_borrow of an array: without an allocation, since the view has room for strides. NumPy
+    guarantees the geometry."""
     cdef ndarray_struct *array = <ndarray_struct *>candidate
     cdef int32_t i, ndim, shift, number
     cdef npy_intp *strides
@@ -156,13 +157,13 @@ cdef int borrow(PyObject *candidate, fastdl_view *view) except -1:
         check_mask(<object>candidate)
     number = PyArray_TYPE(array)
     if 0 <= number < 64 and types[number].dtype.bits != 0 and PyArray_ISNOTSWAPPED(array):
-        # In one store: a reader of the whole, such as fastdl_expect, would wait for two halves.
+        # In one store: a wider load, as in fastdl_expect, would stall on two halves.
         memcpy(&view.dl.dtype, &types[number].dtype, sizeof(DLDataType))
         shift = types[number].shift
     else:
         find_type(array, &view.dl.dtype, &view.flags)
         shift = shift_of(PyArray_ITEMSIZE(array))
-    # From here on nothing runs Python.
+    # From here on no Python code runs.
     strides = PyArray_STRIDES(array)
     if not PyArray_ISWRITEABLE(array):
         view.flags |= DLPACK_FLAG_BITMASK_READ_ONLY
@@ -190,7 +191,7 @@ cdef int check_mask(x) except -1:
     """BufferError for an array of numpy.ma with masked elements: a tensor would show them."""
     ma = sys.modules.get("numpy.ma")
     if (ma is not None and isinstance(x, ma.MaskedArray)
-            and x.dtype.names is None  # whose type is refused
+            and x.dtype.names is None  # structured types are refused elsewhere
             and ma.is_masked(x)):
         raise refusal(
             f"the array has masked elements ({ma.count_masked(x)} of {x.size}), which a tensor "
@@ -227,7 +228,7 @@ cdef int from_array(void *candidate, DLManagedTensorVersioned **out) except -1:
 
 
 cdef bint never_changes(ndarray_struct *array) noexcept:
-    """Whether nobody ever changes the memory of a read-only array."""
+    """Whether the memory of a read-only array is immutable."""
     cdef PyObject *base = PyArray_BASE(array)
     while base is not NULL and PyArray_Check(<object>base):
         base = PyArray_BASE(<ndarray_struct *>base)
@@ -235,7 +236,7 @@ cdef bint never_changes(ndarray_struct *array) noexcept:
 
 
 cdef int to_array(DLManagedTensorVersioned *managed, void **out) except -1:
-    # The Tensor comes first; if NumPy then cannot follow, `managed` goes back to the caller.
+    # The Tensor comes first; if NumPy then fails, the caller owns `managed` again.
     cdef Tensor tensor = fdl_make_tensor(managed)
     try:
         array = make_array(tensor)
@@ -281,11 +282,11 @@ cdef object array_on(
         dims[ndim] = lanes
         strides[ndim] = size
         ndim += 1
-    Py_INCREF(descriptor)  # which the next call steals
+    Py_INCREF(descriptor)  # stolen by the next call
     result = PyArray_NewFromDescr(
         &PyArray_Type, descriptor, ndim, dims, strides,
         first_byte(memory), 0 if readonly else NPY_ARRAY_WRITEABLE, NULL)
-    Py_INCREF(base)  # likewise
+    Py_INCREF(base)  # stolen, too
     PyArray_SetBaseObject(result, base)
     return result
 

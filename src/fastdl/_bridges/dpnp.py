@@ -1,4 +1,4 @@
-"""dpnp, over SYCL. It shares memory of its own kind, and copies data of the host."""
+"""dpnp, over SYCL. It shares USM, and copies host data."""
 
 from fastdl._convert.convert import ANYWHERE, Bridge
 

@@ -1,5 +1,5 @@
-"""DrJit: the tensors of each backend. Each element type has a class of its own there; the one of
-the data is made."""
+"""DrJit: the tensors of each backend. Each element type has a class of its own; the result is of
+the class for the data."""
 
 from fastdl._convert.convert import ANYWHERE, COMPACT, COPIED, Bridge
 
@@ -37,6 +37,6 @@ def backend(name: str, **facts) -> Bridge:
 
 BRIDGES = (
     backend("drjit.llvm"),
-    backend("drjit.scalar", copies=True),  # its memory is always its own
+    backend("drjit.scalar", copies=True),  # it always copies
     backend("drjit.cuda", devices=ANYWHERE),
 )

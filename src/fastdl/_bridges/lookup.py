@@ -1,9 +1,9 @@
-"""Which libraries fastdl knows, and the file here that knows each.
+"""The libraries that fastdl knows, and the file here for each.
 
 Adding a library is a file in this folder and a row in LIBRARIES. The file has BRIDGES, one for each
 type that convert makes. If the library publishes no exchange table and fastdl makes one, it also
-has `table()`. What must be known of libraries as producers is in one table in fastdl.h,
-`fastdl_peers`; everything else is protocol.
+has `table()`. Facts about libraries as producers are in one table in fastdl.c, `fastdl_peers`;
+everything else is protocol.
 """
 
 from collections import namedtuple
@@ -43,8 +43,8 @@ LIBRARIES = {
 }
 
 
-#: Libraries of labelled or lazy data, whose objects hold arrays of others: by their packages, what
-#: makes one of an array.
+#: Libraries of labelled or lazy data, whose objects hold arrays of other libraries. By package: the
+#: constructor that takes an array.
 MAKERS = {
     "dask": "dask.array.from_array",
     "pandas": "pandas.Series",
@@ -58,7 +58,7 @@ def load(package: str):
     name = LIBRARIES.get(package)
     if name is None:
         return None
-    from importlib import import_module  # which `import fastdl` can do without
+    from importlib import import_module  # not needed by `import fastdl`
 
     return import_module(f"fastdl._bridges.{name}")
 
@@ -70,7 +70,7 @@ def find_table(package: str) -> "Table | None":
 
 
 def mro(cls: type) -> tuple[type, ...]:
-    """The classes of which `cls` is one, whatever its metaclass says."""
+    """The MRO of `cls`, ignoring overrides in its metaclass."""
     return type.__dict__["__mro__"].__get__(cls)
 
 
@@ -85,7 +85,7 @@ def bridge_of_class(cls: type):
 
 
 def is_named(bridge, cls: type) -> bool:
-    """Whether a class, bases aside, is one of those that a bridge names."""
+    """Whether a bridge names this class itself, not only a base of it."""
     module = module_of(cls)
     for name in bridge.classes:
         package, _, own = name.partition(":")
@@ -95,7 +95,7 @@ def is_named(bridge, cls: type) -> bool:
 
 
 def is_of_library(bridge, cls: type) -> bool:
-    """Whether a class is one of the library's own, and not a subclass that a user made."""
+    """Whether a class is the library's own, and not a user's subclass."""
     package = package_of(module_of(cls))
     return any(package == package_of(name.partition(":")[0]) for name in bridge.classes)
 

@@ -4,7 +4,7 @@ from fastdl._convert.convert import POSITIVE, Bridge
 
 
 def copies(tensor):
-    """all data, unless Metal has it"""
+    """all data that is not in Metal memory"""
     import mlx.core as mx
 
     return None if mx.metal.is_available() else True

@@ -1,4 +1,4 @@
-"""MXNet. Its arrays have no `__dlpack__`; it gives and takes legacy capsules."""
+"""MXNet. Its arrays have no `__dlpack__`; functions export and import legacy capsules."""
 
 from fastdl._convert.convert import COMPACT, COPIED, Bridge
 from fastdl._core import exchange
@@ -9,13 +9,13 @@ NUMBERS = ("int8", "int32", "int64", "uint8", "float16", "float32", "float64")
 def make(tensor, like):
     import mxnet
 
-    if tensor.size == 0:  # which it takes for data with gaps
+    if tensor.size == 0:  # MXNet mistakes that for data with gaps
         return mxnet.nd.array(tensor.numpy(), dtype=tensor.dtype.name)
     return mxnet.nd.from_dlpack(tensor.__dlpack__())
 
 
 def read(x):
-    # A type of NumPy; of bfloat16, a structure whose only field has that name.
+    # A NumPy type; for bfloat16, a structured type whose only field has that name.
     (name,) = getattr(x.dtype, "names", None) or (x.dtype.__name__,)
     if name not in (*NUMBERS, "bfloat16"):
         raise BufferError(

@@ -16,14 +16,14 @@ def numpy(tensor):
     lane = descriptor(dtype.lane)
     if not is_as_stored(tensor):
         return _unpacked(tensor, lane)
-    # A vector type is an array with one more dimension, of its lanes.
+    # A vector type becomes an additional dimension of lanes.
     return _numpy.array(tensor, lane, dtype.lanes)
 
 
 def is_as_stored(tensor) -> bool:
-    """Whether the memory of a host tensor is that of an array. It is not if lanes share bytes,
-    within elements or across them; nor if narrow floating types have padding other than zeros,
-    which ml_dtypes reads. (It ignores that of integers.)"""
+    """Whether a NumPy array can be made on the memory of a host tensor. It cannot if lanes share
+    bytes, within elements or across them, nor if narrow floating types have nonzero padding, which
+    ml_dtypes reads. (It ignores that of integers.)"""
     dtype = tensor.dtype
     if core.is_packed(tensor) or (dtype.bits < 8 and dtype.lanes > 1):
         return False
@@ -50,7 +50,7 @@ def _unpacked(tensor, lane):
 
 
 def descriptor(dtype):
-    """The numpy.dtype of a fastdl.DType; of one dimension of lanes for a vector type."""
+    """The numpy.dtype of a fastdl.DType; with one dimension of lanes for a vector type."""
     import numpy as np
 
     if dtype.lanes > 1:
@@ -100,8 +100,8 @@ def table():
 
 
 def read_copy(x):
-    """Of an array in another byte order, or with strides of partial elements, as fields of packed
-    structures have: DLPack has neither."""
+    """For arrays in another byte order, or with strides that are not a multiple of the element
+    size, as fields of packed structures have: DLPack has neither."""
     return exchange.from_dlpack(x.astype(x.dtype.newbyteorder("="), order="C"))
 
 

@@ -6,15 +6,15 @@ DTYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "bfloat16"),
 )
-NARROW = (  # those of less than a byte as DLPack packs them
+NARROW = (  # sub-byte types, packed as in DLPack
     *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
     *("int2", "int4", "uint2", "uint4", "float4_e2m1fn"),
 )
 
 
 class Bytes:
-    """A tensor of bool as ONNX Runtime before 1.32 takes it: a capsule of bytes, from an object
-    whose dtype is bool."""
+    """A bool tensor in the form that ONNX Runtime before 1.32 accepts: a capsule of bytes, from an
+    object whose dtype is bool."""
 
     def __init__(self, tensor):
         self.dtype = tensor.dtype
@@ -45,7 +45,7 @@ BRIDGES = (
         classes=("onnxruntime:OrtValue",),
         make=make,
         read=read,
-        reads=("uint8",),  # which may be bool
+        reads=("uint8",),  # may be bool
         strides=COMPACT,
         readonly=COPIED,
         dtypes=(*DTYPES, *NARROW),

@@ -1,5 +1,5 @@
-"""OpenVINO. Its tensors have no `__dlpack__`; they are made on arrays of NumPy, and show elements
-that NumPy has not as others of the same size."""
+"""OpenVINO. Its tensors have no `__dlpack__`; they are made on NumPy arrays, and expose element
+types that NumPy lacks as others of the same size."""
 
 from fastdl._convert.convert import COMPACT, COPIED, Bridge
 from fastdl._core import exchange

@@ -11,7 +11,7 @@ NUMBERS = (
 def make_array(tensor, like):
     import pyarrow as pa
 
-    if tensor.size == 0:  # which it takes for several dimensions
+    if tensor.size == 0:  # PyArrow mistakes that for several dimensions
         return pa.array([], type=pa.from_numpy_dtype(tensor.dtype.name))
     return pa.Array.from_dlpack(tensor)
 

@@ -1,5 +1,5 @@
-"""TensorFlow. It takes a legacy capsule and no object, and aborts when it is asked for one of a
-tensor of strings."""
+"""TensorFlow. It imports only legacy capsules, not objects, and aborts on exporting a tensor of
+strings."""
 
 from fastdl._convert.convert import ANYWHERE, COMPACT, IMMUTABLE, Bridge
 
@@ -14,7 +14,7 @@ BRIDGES = (
     Bridge(
         "tensorflow.Tensor",
         title="TensorFlow",
-        # Not "tensorflow:Tensor", of which variables are instances, too.
+        # Not "tensorflow:Tensor": variables are instances of that, too.
         classes=("tensorflow:EagerTensor", "tensorflow.python.framework:Tensor"),
         make=make,
         strides=COMPACT,

@@ -1,4 +1,4 @@
-"""tinygrad. Its tensors have no `__dlpack__`; making one copies."""
+"""tinygrad. Its tensors have no `__dlpack__`; creating one copies."""
 
 from fastdl._convert.asarray import asarray, empty
 from fastdl._convert.convert import Bridge
@@ -55,7 +55,7 @@ def _read(x, dtype):
     else:
         bits = x.bitcast(dtypes.uint8 if x.dtype.itemsize == 1 else dtypes.uint16)
         tensor = asarray(bits.data()).view(dtype)
-    core.keep_alive(tensor, x)  # the memoryview does not
+    core.keep_alive(tensor, x)  # the memoryview does not keep it alive
     return tensor
 
 

@@ -17,10 +17,10 @@ BRIDGES = (
         classes=("torch:Tensor",),
         make=make,
         quick=lambda: published_table("torch", "Tensor"),
-        strides=POSITIVE,  # it has no negative ones, and 2.13 ends the process
+        strides=POSITIVE,  # it has no negative ones, and 2.13 aborts the process
         readonly=COPIED,  # the flag is ignored
         devices=ANYWHERE,
-        dtypes=(  # what its table refuses, it leaks
+        dtypes=(  # its table leaks a tensor that it refuses
             *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
             *("float16", "float32", "float64", "bfloat16", "complex32", "complex64", "complex128"),
             *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"),

@@ -1,5 +1,5 @@
-"""TVM. It packs the elements of one byte in the other order than DLPack: the first one is in the
-high bits."""
+"""TVM. It packs sub-byte elements in the opposite order to DLPack: the first one is in the high
+bits."""
 
 from fastdl._convert.convert import ANYWHERE, COMPACT, COPIED, Bridge
 from fastdl._core import exchange

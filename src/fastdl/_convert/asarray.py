@@ -1,4 +1,4 @@
-"""asarray and empty: tensors from buffers and from nothing."""
+"""asarray and empty: tensors from buffers and other interfaces, and new memory."""
 
 import sys
 from functools import partial
@@ -19,7 +19,7 @@ from fastdl._protocol.cuda_array import import_cuda_array
 from fastdl._protocol.placement import mark_unless_shared
 from fastdl._protocol.streams import DEFAULT
 
-TYPE_CHECKING = False  # as in typing, which `import fastdl` can do without
+TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, Protocol, SupportsIndex, TypeAlias
@@ -63,25 +63,26 @@ def asarray(
     device: where the result must be, as in fastdl.from_dlpack; None: where x is.
     copy: True always copies, False never does (CopyRequiredError), None copies if it must.
 
-    The first of these that x has decides how it is read; but for DLPack, what its type defines
-    comes before what only the object has:
+    The first of these that x has is used; except for DLPack, one that its type defines precedes one
+    that only the object has:
 
-    1. DLPack, as in fastdl.from_dlpack: arrays of NumPy, torch, JAX, CuPy, MLX, PyArrow, ...; or
-       what fastdl knows of a library without it (MXNet, OpenVINO, tinygrad), or whose description
-       is wrong (booleans of ONNX Runtime).
-    2. `__cuda_array_interface__`: of Numba and others; a CUDA driver is asked where the memory is.
+    1. DLPack, as in fastdl.from_dlpack: arrays of NumPy, torch, JAX, CuPy, MLX, PyArrow, ...; or a
+       reader for a library without it (MXNet, OpenVINO, tinygrad), or with a wrong description
+       (booleans of ONNX Runtime).
+    2. `__cuda_array_interface__`: of Numba and others; the CUDA driver tells which device the
+       memory is on.
     3. the buffer protocol: bytes, array.array, memoryview, mmap, shared memory, ctypes. The buffer
        stays locked as long as the result lives: its owner cannot be resized or closed.
     4. `__array_interface__`: images of Pillow.
     5. `__arrow_c_array__`: Arrow arrays of one dimension, such as nanoarrow's. Read-only.
-    6. `__array__`: Series of pandas and polars, DataArrays of xarray, NumPy's scalars (before
-       their buffer, which does not say what a date is).
+    6. `__array__`: Series of pandas and polars, DataArrays of xarray, NumPy's scalars (before their
+       buffer, which has no type for dates).
 
     The memory is shared if x shares it and `device` allows it. Pillow, scalars, and Series of some
-    types give a copy, and `is_copied` says so.
-    Missing values are never shown as numbers: masked elements of numpy.ma, nulls of Arrow and
-    polars, also in lists, structs and dictionaries, and NA of pandas are a BufferError that counts
-    them; in what dask, xarray and narwhals hold, too. (NaN is a number.)
+    types return a copy, and `is_copied` is True. Missing values are never shown as numbers: masked
+    elements of numpy.ma, nulls of Arrow and polars, also in lists, structs and dictionaries, and NA
+    of pandas raise a BufferError with their number; also in the data that dask, xarray and narwhals
+    hold. (NaN is a number.)
 
     TypeError if x has none of these. BufferError if DLPack cannot describe the data (text, dates,
     Python objects, another byte order), or `device` cannot be reached.
@@ -117,8 +118,8 @@ x.filled(...) or x.compressed()
 
 
 def _read_known(x):
-    """The tensor of an object of a library that fastdl knows, by its reader or DLPack; None for any
-    other."""
+    """The tensor of an object of a library that fastdl knows, by its reader or DLPack; otherwise
+    None."""
     own = known_bridge(type(x))
     if own is None:
         return None
@@ -149,7 +150,7 @@ def acquire(x, device: "Device | None" = None, copy=None, stream=None) -> Tensor
 
 
 def _is_exporter(x) -> bool:
-    """Whether asarray reads `x` as from_dlpack does, whose keywords it then takes itself."""
+    """Whether asarray imports `x` over DLPack, where the exchange handles the keywords itself."""
     if isinstance(x, Capsule):
         return True
     own = known_bridge(type(x))
@@ -168,15 +169,15 @@ def _remedy(x) -> str:
 
 
 def interface(x: object) -> "tuple[str, Callable[[Any], Tensor]] | tuple[None, None]":
-    """The interface by which asarray reads `x`, and the function that does; (None, None) if it has
-    none of them."""
+    """The interface by which asarray reads `x`, and the function that reads it; (None, None) if
+    there is none."""
     if isinstance(x, Capsule) or exchange.is_producer(x):
         return "__dlpack__", exchange.from_dlpack
-    if isinstance(x, type):  # which has the attributes of its instances
+    if isinstance(x, type):  # a class has the attributes of its instances
         return None, None
     if _is_scalar(x):
         return "__array__", _from_array_method
-    for has in (_defines, hasattr):  # what the type has before what its `__getattr__` finds
+    for has in (_defines, hasattr):  # attributes of the type before those from `__getattr__`
         if has(x, "__cuda_array_interface__"):
             return "__cuda_array_interface__", import_cuda_array
         if _has_buffer(x):
@@ -188,8 +189,8 @@ def interface(x: object) -> "tuple[str, Callable[[Any], Tensor]] | tuple[None, N
 
 
 def _defines(x, name: str) -> bool:
-    """Whether `x` has an attribute that its type has too, such as a property that does not raise.
-    To say no costs little, unlike the `__getattr__` of pandas, polars and xarray."""
+    """Whether `x` has an attribute that its type has too, such as a property that does not raise. A
+    negative result is cheap, unlike the `__getattr__` of pandas, polars and xarray."""
     return hasattr(type(x), name) and hasattr(x, name)
 
 
@@ -198,20 +199,20 @@ def _has_buffer(x) -> bool:
         memoryview(x).release()
     except TypeError:
         return False
-    except (BufferError, ValueError):  # which cannot be had now: of a released memoryview
+    except (BufferError, ValueError):  # not available, such as a released memoryview
         pass
     return True
 
 
 def _is_scalar(x) -> bool:
-    """Whether x is a NumPy scalar. Only `__array__` gives the type of all of these: the buffer of a
+    """Whether x is a NumPy scalar. Only `__array__` gives the type of every scalar: the buffer of a
     date consists of bytes."""
     np = sys.modules.get("numpy")
     return np is not None and isinstance(x, np.generic)
 
 
 def _from_arrow(x):
-    """The tensor of an Arrow array, whose library may make it for each export."""
+    """The tensor of an Arrow array, which its library may create anew for each export."""
     return mark_unless_shared(_of_arrow(x), partial(_of_arrow, x))
 
 
@@ -229,11 +230,11 @@ def _of_arrow(x):
 
 
 def _from_array_method(x):
-    """The tensor of what `__array__` returns, an array of NumPy; or of what `x` holds."""
+    """The tensor of the NumPy array that `__array__` returns, or of the data that `x` holds."""
     holder = missing.holder(x)
     countable = holder is not None or missing.check(x)
-    ask = x.__array__ if holder is None else holder
-    read = partial(_of_answer, x, ask, _of_array if holder is None else _of_held)
+    call = x.__array__ if holder is None else holder
+    read = partial(_of_result, x, call, _of_array if holder is None else _of_held)
     tensor = mark_unless_shared(read(), read)
     if not countable:
         raise BufferError(
@@ -243,10 +244,10 @@ def _from_array_method(x):
     return tensor
 
 
-def _of_answer(x, ask, read):
-    """The tensor of what ask() returns, as `read` has it: marked as a copy if nobody else refers to
-    that, so that there is no need to ask again."""
-    answer = {"array": ask()}
+def _of_result(x, call, read):
+    """The tensor that `read` makes of the result of call(): marked as a copy if no other code has a
+    reference to the result, so that a second call is not needed to find out."""
+    answer = {"array": call()}
     owner = core.sole_owner(answer, "array")
     owns = getattr(getattr(owner, "flags", None), "owndata", False)
     array = answer.pop("array")
@@ -276,8 +277,8 @@ def empty(
     dtype: "_DTypeLike" = "float32",
     device: "_DeviceLike" = "cpu",
 ) -> Tensor:
-    """fastdl.empty, complete by itself: the compiled function serves ordinary shapes, names of
-    types and the host."""
+    """fastdl.empty for all arguments: the compiled function handles ordinary shapes, names of types
+    and the host."""
     target = Device(device)
     numbers = DType(dtype).__dlpack_data_type__()
     shape = sizes(shape)
@@ -294,7 +295,7 @@ def empty(
 def sizes(shape) -> tuple[int, ...]:
     """A shape as `empty` takes it: an int or ints."""
     try:
-        return (_size(shape),)  # an int, or what stands for one: an array without dimensions, too
+        return (_size(shape),)  # an int, or an object like one, such as an array without dimensions
     except TypeError as error:
         try:
             sizes = tuple(shape)

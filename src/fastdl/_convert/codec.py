@@ -1,4 +1,4 @@
-"""A host tensor as a header and its bytes, for those who send tensors without pickle.
+"""A host tensor as a header and its bytes, for sending tensors without pickle.
 
 The header, in little-endian order:
 
@@ -11,14 +11,14 @@ The header, in little-endian order:
     9           the number of dimensions
     10 on       each dimension, in eight bytes
 
-The bytes follow from it: the elements without gaps, as they are in memory.
+The header determines the bytes: the elements without gaps, as they are in memory.
 """
 
 from fastdl._convert.asarray import asarray
 from fastdl._convert.pickling import COLUMN_MAJOR, ROW_MAJOR, compact, unpickle
 from fastdl._core import tensor as core
 
-TYPE_CHECKING = False  # as in typing, which `import fastdl` can do without
+TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
 if TYPE_CHECKING:
     from typing import Any
 
@@ -31,12 +31,12 @@ def encode(x: "Any", /) -> tuple[bytes, memoryview]:
     """A header and the bytes of a host tensor, to send them; `decode` makes a tensor of both.
 
     `x` is a Tensor or whatever `asarray` takes. The header has 10 bytes and 8 for each dimension,
-    and contains element type and shape. The memoryview is on the memory of `x`, which it keeps,
-    and has only what `x` spans, not the rest of an array that `x` is a view of. If the elements
-    have gaps, it is on a copy without them. Every element type of DLPack can be encoded. Costs a
-    few microseconds.
+    and contains element type and shape. The memoryview is on the memory of `x`, which it keeps
+    alive, and covers only the span of `x`, not the rest of an array that `x` is a view of. If the
+    elements have gaps, it is on a compact copy. Every element type of DLPack can be encoded. Costs
+    a few microseconds.
 
-    BufferError if the tensor is on another device; as `asarray` for what it does not take.
+    BufferError if the tensor is on another device; other errors as for `asarray`.
 
     >>> header, data = fastdl.encode(np.arange(6, dtype=np.int16).reshape(2, 3))
     >>> len(header), data.nbytes
@@ -56,11 +56,11 @@ def encode(x: "Any", /) -> tuple[bytes, memoryview]:
 
 
 def decode(header: "Any", buffer: "Any", /) -> core.Tensor:
-    """A Tensor on `buffer`, which it keeps: what `encode` described in `header`, without a copy.
+    """A Tensor on `buffer`, as described by a `header` of `encode`, without a copy.
 
-    Both are bytes or other objects with a buffer, from any source: what they say is checked. The
-    Tensor is read-only if `buffer` is. A buffer may be longer than the tensor, such as one that is
-    used again for each message. Costs a few microseconds.
+    Both are bytes or other objects with a buffer, from any source: they are validated. The Tensor
+    keeps `buffer` alive. It is read-only if `buffer` is. A buffer may be longer than the tensor,
+    such as one that is reused for each message. Costs a few microseconds.
 
     ValueError if the header is not one of `encode`, if it is of a newer release in a form that
     this one does not know, or if the buffer is too short for the tensor. BufferError if the buffer
@@ -70,7 +70,7 @@ def decode(header: "Any", buffer: "Any", /) -> core.Tensor:
     >>> fastdl.decode(header, bytes(data))
     fastdl.Tensor([1.5, 2.5], shape=(2,), dtype=float32, device=cpu:0, readonly)
     """
-    head = bytes(memoryview(header)[: FIXED + 8 * 255 + 1])  # no more of what is not a header
+    head = bytes(memoryview(header)[: FIXED + 8 * 255 + 1])  # not all of another buffer
     if head[:3] != MAGIC or len(head) < FIXED:
         raise ValueError(
             f"expected a header of fastdl.encode, got {len(head)} bytes, first {head[:8]!r}"

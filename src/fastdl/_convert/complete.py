@@ -1,4 +1,4 @@
-"""convert for every call and any object; convert.pyx has the part that serves most of them."""
+"""convert for every call and any object; convert.pyx has the fast path for most of them."""
 
 from types import ModuleType
 
@@ -15,7 +15,7 @@ from fastdl._protocol.consumer import Capsule, announced_device, place
 
 
 def complete(x, like, device, copy, stream):
-    """fastdl.convert: what the compiled front does not serve."""
+    """fastdl.convert: the calls that the compiled entry does not handle."""
     if copy is not None and not isinstance(copy, bool):
         raise TypeError(f"expected copy=None, True or False, got {copy!r}")
     where = None if device is None else Device(device)
@@ -28,18 +28,18 @@ def complete(x, like, device, copy, stream):
         check_device(where, bridge)
     own = known_bridge(type(x))
     is_one = own is bridge
-    if own is None:  # of a library that fastdl does not know
+    if own is None:  # the library is unknown to fastdl
         is_one = isinstance(target, type) and isinstance(x, target)
     try:
         if is_one and not copy and is_there(x, own, where):
             if stream is not None and not is_unordered(stream):
-                imported(x, own, None, None, stream)  # which orders it
+                imported(x, own, None, None, stream)  # orders the work on it
             return x
-        # A copy that is asked for is made once it is known what the library takes.
+        # A requested copy is made later, once it is known what the library accepts.
         tensor = imported(x, own, where, False if copy is False else None, stream)
     except Exception as error:
         if stream is not None and passed_through(error, streams.stream_number, streams):
-            raise  # about the caller's argument, and not about `x`
+            raise  # about an argument of the caller, not about `x`
         found = explain(error, x, None, bridge)
         if found is error:
             raise
@@ -48,28 +48,29 @@ def complete(x, like, device, copy, stream):
 
 
 def is_there(x, own, where) -> bool:
-    """Whether `x` is where the caller wants it. False of a capsule, which can be read once."""
+    """Whether `x` is on the device that the caller wants. False for a capsule, which can be read
+    only once."""
     if where is None or (where == CPU and own is not None and own.devices == HOST):
         return True
     if isinstance(x, Capsule):
         return False
     asked = (own is None or own.read is None) and exchange.is_producer(x)
     if asked and exchange.special(x, "__dlpack_device__") is not None:
-        return placement.satisfies(announced_device(x), where)  # orders nothing
+        return placement.satisfies(announced_device(x), where)  # without ordering anything
     return placement.satisfies(imported(x, own).device, where)
 
 
 def is_unordered(stream) -> bool:
-    """Whether it is the -1 of a caller who orders all work."""
+    """Whether the stream is -1: the caller orders all work."""
     return isinstance(stream, int) and stream == -1
 
 
 def imported(x, own, where=None, copy=None, stream=None):
-    """A new Tensor on the memory of `x`, or on a copy if only that can be described, with what the
-    keywords of from_dlpack ask for."""
+    """A new Tensor on the memory of `x`, or on a copy if only that can be described, according to
+    the keywords of from_dlpack."""
     if own is None or own.read_copy is None:
         tensor = acquire(x, where, copy, stream)
-        return exchange.from_dlpack(x) if tensor is x else tensor  # one of convert's own
+        return exchange.from_dlpack(x) if tensor is x else tensor  # not shared
     try:
         tensor = asarray(x)
     except BufferError:

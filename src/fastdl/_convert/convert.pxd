@@ -1,10 +1,10 @@
-# What compiled bridges give convert.
+# The interface of compiled bridges to convert.
 from fastdl._core.native cimport DLTensor
 from fastdl._core.tensor cimport Tensor
 
 # In a capsule "fastdl_maker" that stays valid until the process ends.
 ctypedef struct fastdl_maker:
-    # An object on a tensor of host memory that fits, which it may keep: nobody else has it.
+    # An object on a tensor of host memory that fits, which it may keep: no other code refers to it.
     object (*make)(Tensor tensor)
     # An object on writable host memory that fits and that `owner` keeps alive; None if this is for
     # `make`. May be NULL.

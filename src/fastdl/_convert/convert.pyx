@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""convert: the part that every call runs, and Bridge, which holds what it knows of a library.
+"""convert: the part that every call runs, and Bridge, which holds the facts about a library.
 
-Which bridge a call means is in targets.py, how other objects are read in complete.py, and what
-errors say in refusals.py.
+targets.py finds the bridge of a call, complete.py reads other objects, and refusals.py has the
+error messages.
 """
 import cython
 
@@ -22,7 +22,7 @@ from fastdl._core.native cimport (
     fastdl_atomic_store_, fastdl_clear_if_, fastdl_compact_strides, fastdl_complete_view_,
     fastdl_device_fact, FASTDL_DLPACK_MAJOR, fastdl_find_device, fastdl_has_succeeded_,
     fastdl_is_contiguous, fastdl_is_tensor_type, fastdl_record, FASTDL_TYPE_NATIVE,
-    FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED, fastdl_view, fdl_ask_quickly, fdl_default_stream,
+    FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED, fastdl_view, fdl_try_fast_path, fdl_default_stream,
     fdl_description, fdl_description_copy, fdl_description_of, fdl_description_release,
     fdl_discard_versioned, fdl_imported_by_table, fdl_imported_from_c, fdl_is_ordered,
     fdl_order_for, FDL_ORDER_NOW, fdl_take_versioned, fdl_type_find, fdl_values_differ, kDLCPU,
@@ -45,15 +45,14 @@ cdef extern from "Python.h":
     object PyObject_Vectorcall(object, PyObject *const *, size_t, PyObject *)
 
 cdef enum:
-    # Which strides a library takes: all; none that is negative; those of elements without gaps,
-    # with the dimensions in any order; those of row-major elements without gaps. Dimensions of size
-    # 1, and tensors without elements, fit all.
+    # The strides that a library accepts: all; all but negative ones; those of elements without
+    # gaps, with the dimensions in any order; those of row-major elements without gaps. Dimensions
+    # of size 1, and tensors without elements, always fit.
     ANY_, POSITIVE_, DENSE_, COMPACT_
 
 cdef enum:
-    # What becomes of read-only data in a library: it stays read-only; or nobody can write to any
-    # data there, so what does not change is shared; or all its arrays are writable, so they need
-    # other memory.
+    # What becomes of read-only data in a library: it stays read-only; or all data there is
+    # read-only, so immutable memory is shared; or all its arrays are writable, so a copy is needed.
     KEPT_, IMMUTABLE_, COPIED_
 
 ANY, POSITIVE, DENSE, COMPACT = ANY_, POSITIVE_, DENSE_, COMPACT_
@@ -62,32 +61,32 @@ KEPT, IMMUTABLE, COPIED = KEPT_, IMMUTABLE_, COPIED_
 cdef enum:
     READ_ONLY = 1, LAYOUT, ALIGNMENT  # why a library needs a copy
 
-#: Where the data may be.
+#: The device of the data.
 HOST, DEVICE, ANYWHERE = "host", "device", "anywhere"
 
 
 @cython.final
 cdef class Bridge:
-    """A type that convert makes objects of: how it is recognised, and what its library takes.
+    """A type that convert makes objects of: how it is recognised, and what its library accepts.
 
-    name: the type as its users write it. title: the library, for people.
-    classes: "package:qualified name" of classes that mean this type, and whose objects need no
-        conversion to it. Classes are found by these names, so nothing is imported.
+    name: the type as its users write it. title: the library's name in messages.
+    classes: "package:qualified name" of classes that stand for this type, and whose objects need no
+    conversion to it. Classes are found by these names, so nothing is imported.
     make: make(tensor, like) returns an object on the memory of a Tensor that fits. `like` is the
         type or the module that the caller passed. It imports the library. Not needed if `quick`
         returns a function.
-    read: read(x) returns a Tensor on the memory of an object, where DLPack cannot, or describes it
-        wrongly. A copy is marked as one.
+    read: read(x) returns a Tensor on the memory of an object, if DLPack cannot, or describes it
+    wrongly. A copy is marked as such.
     reads: the names of the element types, in DLPack's description, to which `read` applies: read(x,
-        tensor) is told what DLPack gave; None: all.
+    tensor) gets the tensor from DLPack; None: all.
     read_copy: read_copy(x) returns a Tensor on a copy of an object that cannot be read otherwise.
     strides: ANY, POSITIVE, DENSE or COMPACT. readonly: KEPT, IMMUTABLE or COPIED.
     alignment: of the data, in bytes. ndims: the least and the greatest number of dimensions.
-    dtypes: the names of the element types it takes; None: as it says itself.
-    copies: copies(tensor) says whether `make` copies (None: it may), and its docstring, which data
-        that is; or True: all.
+    dtypes: the names of the element types it accepts; None: it decides itself.
+    copies: copies(tensor) returns whether `make` copies (None: it may), and its docstring names
+    that data; or True: all.
     devices: HOST, DEVICE or ANYWHERE.
-    quick: quick() returns what `speed_up` takes. Called once, when the library is there.
+    quick: quick() returns the argument of `speed_up`. Called once, when the library is loaded.
     since: the first version whose objects are made; "": any.
     before: version -> arguments from `make` to `devices` that hold before it.
     """
@@ -97,7 +96,7 @@ cdef class Bridge:
     cdef readonly str since
     cdef readonly dict before
     cdef dict facts  # the arguments of `state`
-    cdef readonly str outdated  # the version that is there, if it is older than `since`
+    cdef readonly str outdated  # the loaded version, if it is older than `since`
     cdef object importer  # importer(tensor) is make(tensor, like), if there is one function for it
     cdef readonly frozenset reads
     cdef readonly int strides, readonly
@@ -108,9 +107,9 @@ cdef class Bridge:
     cdef int32_t least_ndim, most_ndim
     cdef uint8_t sizes[kDLFloat4_e2m1fn + 1]  # `dtypes` of one lane by their codes: bits, or-ed
     cdef bint host, device
-    cdef const void *started  # not NULL once it is known whether there is a quicker way
-    cdef const fastdl_maker *maker       # `make` for host memory, if there is a quicker way
-    cdef const DLPackExchangeAPI *table  # likewise, for all memory that fastdl orders
+    cdef const void *started  # not NULL once `quick` was called
+    cdef const fastdl_maker *maker       # a fast `make` for host memory, or NULL
+    cdef const DLPackExchangeAPI *table  # a table for all memory that fastdl orders, or NULL
 
     def __init__(self, name, *, title, classes, read=None, reads=None, read_copy=None, quick=None,
                  since="", before=None, **facts):
@@ -122,7 +121,7 @@ cdef class Bridge:
 
     def state(self, *, make=None, strides=ANY, readonly=KEPT, alignment=1, ndims=(0, 64),
               dtypes=None, copies=False, devices=HOST):
-        """What the library takes: see above. For a bridge that nobody else has yet."""
+        """Sets what the library accepts: see above. Only for a bridge that is not shared yet."""
         self.make, self.copies = make, copies
         self.strides, self.readonly, self.alignment = strides, readonly, alignment
         self.ndims = self.least_ndim, self.most_ndim = ndims
@@ -137,25 +136,24 @@ cdef class Bridge:
         return f"<bridge to {self.name}>"
 
     def start(self):
-        """Finds out which version of a library is there now, and its quicker ways. Once is
-        enough."""
+        """Determines the loaded version of a library, and its fast paths. Does so only once."""
         cdef Bridge there
         if fastdl_atomic_load_(&self.started) is not NULL:
             return
         version = loaded_version(self.name)
         there = self.of(version) if self.before else self
         outdated = () < release(version) < release(self.since)
-        way = self.quick() if self.quick is not None and not outdated else None
-        with cython.critical_section(self):  # the way of another thread may be in use already
+        path = self.quick() if self.quick is not None and not outdated else None
+        with cython.critical_section(self):  # another thread's path may be in use already
             if fastdl_atomic_load_(&self.started) is NULL:
                 if there is not self:
                     self.follow(there)
                 self.outdated = version if outdated else None
-                self.speed_up(way)
+                self.speed_up(path)
                 fastdl_atomic_store_(&self.started, <const void *>self)
 
     def of(self, version):
-        """The bridge to a version of the library, which states what that takes. "": the newest."""
+        """The bridge with the facts about a version of the library. "": the newest."""
         facts = dict(self.facts)
         for limit in sorted(self.before, key=release, reverse=True):
             if () < release(version) < release(limit):
@@ -170,20 +168,21 @@ cdef class Bridge:
         self.host, self.device = other.host, other.device
         memcpy(self.sizes, other.sizes, sizeof(self.sizes))
 
-    cpdef speed_up(self, way):
-        """Makes objects by `way`, where that can be: the function "fastdl_maker" or the exchange
-        table in a capsule, or a function of a Tensor. None changes nothing."""
-        if PyCapsule_IsValid(way, "fastdl_maker"):
-            self.maker = <const fastdl_maker *>PyCapsule_GetPointer(way, "fastdl_maker")
-        elif PyCapsule_IsValid(way, "dlpack_exchange_api"):
-            self.table = <const DLPackExchangeAPI *>PyCapsule_GetPointer(way, "dlpack_exchange_api")
+    cpdef speed_up(self, path):
+        """Makes objects by `path` where possible: a capsule "fastdl_maker" or an exchange table in
+        a capsule, or a function of a Tensor. None changes nothing."""
+        if PyCapsule_IsValid(path, "fastdl_maker"):
+            self.maker = <const fastdl_maker *>PyCapsule_GetPointer(path, "fastdl_maker")
+        elif PyCapsule_IsValid(path, "dlpack_exchange_api"):
+            self.table = <const DLPackExchangeAPI *>PyCapsule_GetPointer(
+                path, "dlpack_exchange_api")
         else:
-            self.importer = way
+            self.importer = path
 
 
 # ---- the layers above -----------------------------------------------------------------------
 
-cdef object policy = None  # the module fastdl/_policy.py: what is not decided here
+cdef object policy = None  # the module fastdl/_policy.py: decisions of higher layers
 
 
 def install(module):
@@ -196,12 +195,13 @@ def install(module):
 
 
 cdef inline bint is_plain(int code, int bits, int lanes) noexcept:
-    """Whether an element type is one of those that Bridge.sizes can hold."""
+    """Whether Bridge.sizes can hold an element type."""
     return code <= kDLFloat4_e2m1fn and lanes == 1 and bits & (bits - 1) == 0
 
 
 cdef inline bint has_dtype(Bridge bridge, DLDataType dtype) noexcept:
-    """Whether a library has an element type. False also for rare ones: its name decides then."""
+    """Whether a library has an element type. False also for rare ones, which are then looked up by
+    name."""
     return bridge.dtypes is None or (
         is_plain(dtype.code, dtype.bits, dtype.lanes)
         and bridge.sizes[dtype.code] & dtype.bits != 0)
@@ -241,7 +241,7 @@ cdef bint takes_strides(int strides, const DLTensor *tensor) noexcept:
     if strides == POSITIVE_:
         for i in range(tensor.ndim):
             if tensor.strides[i] < 0 and tensor.shape[i] > 1:
-                return fastdl_is_contiguous(tensor, c"C")  # as if there are no elements
+                return fastdl_is_contiguous(tensor, c"C")  # only without elements
         return True
     return fastdl_is_contiguous(tensor, c"C") or (strides == DENSE_ and is_dense(tensor))
 
@@ -278,15 +278,16 @@ REASONS = None, "read-only", "layout", "alignment"
 
 cdef inline bint fits(
         Bridge bridge, const DLManagedTensorVersioned *managed, bint immutable) noexcept:
-    """Whether the library can have a tensor as it is. False also if that takes a closer look."""
+    """Whether the library accepts a tensor without a copy. False also if that needs a closer
+    check."""
     return (has_place(bridge, &managed.dl_tensor) and has_dtype(bridge, managed.dl_tensor.dtype)
             and obstacle(bridge, managed, immutable) == 0)
 
 
 cdef void normalise_strides(fdl_description *description) noexcept:
-    """Gives the strides that mean nothing, those of dimensions of size 1 and of tensors without
-    elements, the value that they have in a compact tensor: libraries look at them all the same.
-    For a description that nobody else has yet."""
+    """Sets meaningless strides (of dimensions of size 1, and of tensors without elements) to those
+    of a compact tensor: libraries check them all the same. Only for a description that is not
+    shared yet."""
     cdef DLTensor *memory = &description.managed.dl_tensor
     cdef int64_t step = 1
     cdef int32_t i
@@ -306,13 +307,13 @@ cdef void normalise_strides(fdl_description *description) noexcept:
 
 
 cdef void adapt(fdl_description *description, Bridge bridge) noexcept:
-    """Rewrites what describes memory that fits, as the library wants to see it. For a description
-    that nobody else has yet."""
+    """Rewrites the description of memory that fits into the form that the library expects. Only for
+    a description that is not shared yet."""
     if bridge.strides != ANY_:
         normalise_strides(description)
     if bridge.readonly != KEPT_:
-        # What is shared with it never changes, or has no elements, and it may ask for a form
-        # without flags.
+        # Memory shared with it is immutable, or has no elements, and it may request a legacy
+        # capsule, which has no flags.
         description.managed.flags &= ~<uint64_t>DLPACK_FLAG_BITMASK_READ_ONLY
 
 
@@ -320,22 +321,22 @@ cdef void adapt(fdl_description *description, Bridge bridge) noexcept:
 
 
 cdef Tensor import_quickly(object x, const fastdl_record *record):
-    """from_dlpack(x); `record` is of its type."""
+    """from_dlpack(x); `record` is that of its type."""
     cdef PyObject *found
     cdef Tensor tensor
     if not record.facts & FASTDL_TYPE_PROTOCOL:
         return from_dlpack(x)
-    found = fdl_ask_quickly(<PyObject *>x, record.facts)
+    found = fdl_try_fast_path(<PyObject *>x, record.facts)
     if found is NULL:
-        return ask(x)
+        return import_over_protocol(x)
     tensor = <Tensor>found
     Py_XDECREF(found)
     return tensor
 
 
 cdef Tensor read_as(object x, Bridge own, const fastdl_record *record):
-    """The tensor of an object of the library of `own`, which `record` is about; None if it has
-    neither a reader nor DLPack, so that other interfaces are left, as asarray tries them."""
+    """The tensor of an object of the library of `own`, whose type has `record`; None if it has
+    neither a reader nor DLPack, so that only the other interfaces of asarray remain."""
     cdef Tensor tensor
     if own.read is not None and own.reads is None:
         return own.read(x)
@@ -357,8 +358,8 @@ def read(x, Bridge own not None):
 
 
 cdef Tensor fitted(Tensor tensor, Bridge bridge, x, copy, stream):
-    """`tensor` or a copy, as the library of `bridge` takes it, ready on `stream` as `tensor` is.
-    Nobody else has `tensor` yet; `x` is what it was made from."""
+    """`tensor` or a copy, in a form that the library of `bridge` accepts, ready on `stream` as
+    `tensor` is. `tensor` is not shared yet; it was made from `x`."""
     cdef DLTensor *memory = &tensor.description.managed.dl_tensor
     cdef int reason
     if bridge.outdated is not None or not has_place(bridge, memory) or not (
@@ -373,9 +374,9 @@ cdef Tensor fitted(Tensor tensor, Bridge bridge, x, copy, stream):
         elif reason == 0 and copies is not True and tensor.description.managed.flags & (
                 DLPACK_FLAG_BITMASK_IS_COPIED | DLPACK_FLAG_BITMASK_READ_ONLY
         ) != DLPACK_FLAG_BITMASK_IS_COPIED:
-            reason = LAYOUT  # unless it is a copy already, and writable as copies are
+            reason = LAYOUT  # unless it is a copy already, and writable like any copy
     if reason != 0:
-        # The plain case of what `copied` does.
+        # The plain case of `copied`.
         plain = memory.device.device_type == kDLCPU
         tensor = copy_host(tensor) if plain else policy.complete.copy(tensor, stream)
     else:
@@ -384,7 +385,7 @@ cdef Tensor fitted(Tensor tensor, Bridge bridge, x, copy, stream):
 
 
 cdef int raise_pending() except -1:
-    """Raises what a table left behind when it failed."""
+    """Raises the exception that a table set when it failed."""
     if PyErr_Occurred() is NULL:
         raise BufferError("the exchange table failed without giving a reason")
     return -1
@@ -411,7 +412,7 @@ cdef bint order(const DLPackExchangeAPI *table, Tensor tensor) except -1:
 cdef object over_table(const DLPackExchangeAPI *table, DLManagedTensorVersioned *managed):
     """An object that `table` makes of a tensor, which is consumed."""
     cdef void *made = NULL
-    # After a failure it is unknown whether the tensor was consumed: it is left alone.
+    # After a failure it is unknown whether the tensor was consumed, so it is leaked.
     if table.managed_tensor_to_py_object_no_sync(managed, &made) or made is NULL:
         raise_pending()
     result = <object>made
@@ -422,14 +423,14 @@ cdef object over_table(const DLPackExchangeAPI *table, DLManagedTensorVersioned 
 
 
 def make(Tensor tensor not None, Bridge bridge not None, x, like, copy, stream):
-    """An object of `bridge` on the memory of `tensor`, which nobody else has and which was made
-    from `x`. Copies are made on `stream`, for which `tensor` is ready."""
+    """An object of `bridge` on the memory of `tensor`, which is not shared yet and was made from
+    `x`. Copies are made on `stream`, on which `tensor` is ready."""
     return deliver(tensor, bridge, x, like, copy, stream)
 
 
 def fit(Tensor tensor not None, Bridge bridge not None, x, copy):
-    """The first half of `make`: the tensor that the library of `bridge` would be given, which is on
-    the memory of `tensor` or a copy. The exceptions are those of `make`; the library need not be
+    """The first half of `make`: the tensor that would be passed to the library of `bridge`: on the
+    memory of `tensor`, or a copy. The exceptions are those of `make`; the library need not be
     installed."""
     return fitted(tensor, bridge, x, copy, None)
 
@@ -467,7 +468,7 @@ cdef int raise_explained(error, x, tensor, Bridge bridge) except -1:
 
 # ---- without a Tensor in between ------------------------------------------------------------
 
-# These functions return None where `deliver` has to decide, which starts over.
+# These functions return None to fall back to `deliver`, which starts over.
 
 
 cdef object start_over():
@@ -477,8 +478,8 @@ cdef object start_over():
 
 
 cdef object from_table_to_table(object x, const fastdl_record *record, Bridge bridge):
-    """An object on the memory of host data that fits, where fastdl's own table makes the
-    description, which is checked then."""
+    """An object on the memory of host data that fits, if a table of fastdl makes the description,
+    which is then valid."""
     cdef DLManagedTensorVersioned *managed = NULL
     cdef fdl_description *description
     if record.facts & (FASTDL_TYPE_NATIVE | FASTDL_TYPE_PROTOCOL) and type(x) is not Tensor:
@@ -498,8 +499,8 @@ cdef object from_table_to_table(object x, const fastdl_record *record, Bridge br
 
 
 cdef object on_borrowed(object x, const fastdl_record *record, const fastdl_maker *maker):
-    """An object on the memory that a torch tensor lends. It keeps the tensor itself, as the result
-    of the tensor's own `numpy` does."""
+    """An object on the memory that a torch tensor lends. It keeps the torch tensor alive, like the
+    result of torch's own `numpy`."""
     cdef fastdl_view view
     if record.lend is NULL or maker.make_on is NULL or not record.facts & FASTDL_TYPE_TRUSTED:
         return None
@@ -511,15 +512,15 @@ cdef object on_borrowed(object x, const fastdl_record *record, const fastdl_make
     return maker.make_on(&view.dl, x)
 
 
-# ---- the front ------------------------------------------------------------------------------
+# ---- the entry ------------------------------------------------------------------------------
 
 cdef object from_dlpack = exchange.from_dlpack
-cdef object ask = exchange.ask
+cdef object import_over_protocol = exchange.import_over_protocol
 cdef object copy_host = core.copy_host
 
 # The bridges of classes, modules and exchange tables, by address: open addressing, filled once.
-# References to them are in `kept`. A slot is written from the right to the left, since others may
-# read without the GIL.
+# References to them are in `kept`. The fields of a slot are written from last to first, since other
+# threads may read without the GIL.
 cdef enum:
     SLOTS = 1024, PROBES = 16
 
@@ -533,8 +534,9 @@ cdef list kept = []
 
 @cython.cdivision(True)
 cdef inline slot *slot_of(const void *key) noexcept:
-    """The slot of `key`, or the one that may have it; NULL if there is none."""
-    # Times the golden ratio: all bits take part in the ten that are left, one of 1024 slots.
+    """The slot of `key`, or a free one for it; NULL if there is none."""
+    # Multiply by the golden ratio, so that all bits affect the top ten, which select one of 1024
+    # slots.
     cdef size_t place = <size_t>(<uint64_t><uintptr_t>key * <uint64_t>0x9E3779B97F4A7C15 >> 54)
     cdef const void *found
     cdef int i
@@ -553,7 +555,7 @@ cdef inline Bridge known_bridge(const void *key):
 
 
 cdef int remember_for(const void *key, owner, Bridge bridge) except -1:
-    """Makes `bridge` the one of `key`, an address that stays valid as long as `owner` lives."""
+    """Maps `key`, an address that stays valid as long as `owner` lives, to `bridge`."""
     cdef slot *found
     with cython.critical_section(kept):
         found = slot_of(key)
@@ -565,12 +567,12 @@ cdef int remember_for(const void *key, owner, Bridge bridge) except -1:
 
 
 def remember(key, Bridge bridge not None):
-    """Makes convert find `bridge` for a class or a module of its library, which is kept."""
+    """Makes convert find `bridge` for a class or a module of its library, which is kept alive."""
     remember_for(<PyObject *>key, key, bridge)
 
 
 def known(key):
-    """The bridge that was remembered for a class or a module, or None."""
+    """The bridge that is cached for a class or a module, or None."""
     return known_bridge(<PyObject *>key)
 
 
@@ -613,7 +615,7 @@ cdef object converted(x, like):
 
 
 def convert(x, like, /, *, device=None, copy=None, stream=None):
-    """Where the compiled entry does not serve: keywords, and wrong arguments."""
+    """The calls that the compiled entry does not handle: keywords, and wrong arguments."""
     if device is None and copy is None and stream is None:
         return converted(x, like)
     return policy.complete.complete(x, like, device, copy, stream)
@@ -671,8 +673,8 @@ convert = PyCFunction_NewEx(&definition, NULL, "fastdl")
 
 
 cdef Bridge bridge_of_results(PyTypeObject *like, const fastdl_record *record):
-    """What makes objects of a type for C code; None: they are fastdl.Tensors. A table that the type
-    publishes is used, whatever the library of its bases has."""
+    """The bridge that makes objects of a type for C code; None: they are fastdl.Tensors. A table
+    that the type publishes is used, whatever the library of its bases has."""
     cdef bint native = record.facts & FASTDL_TYPE_NATIVE != 0
     cdef Bridge bridge = known_bridge(record.api if native else <const void *>like)
     if bridge is None:
@@ -687,7 +689,7 @@ cdef Bridge bridge_of_results(PyTypeObject *like, const fastdl_record *record):
 
 
 cdef bint fits_its_table(Bridge bridge, const DLManagedTensorVersioned *managed) noexcept:
-    """Whether a table can have what nobody has checked or may rewrite."""
+    """Whether a table accepts a tensor that is unchecked and must not be rewritten."""
     cdef const DLTensor *memory = &managed.dl_tensor
     cdef int32_t i
     if (fastdl_atomic_load_(&bridge.started) is NULL  # another thread may be writing the table
@@ -702,7 +704,8 @@ cdef bint fits_its_table(Bridge bridge, const DLManagedTensorVersioned *managed)
 
 
 cdef int wrap(DLManagedTensorVersioned *managed, PyTypeObject *like, PyObject **out) except -1:
-    """fastdl_wrap of a type whose table is not fastdl's own, as convert makes its objects."""
+    """fastdl_wrap for a type whose table is not fastdl's own; its objects are made as by
+    convert."""
     cdef const fastdl_record *record
     cdef Bridge bridge
     cdef bint own = fdl_description_of(managed) is not NULL  # fastdl's memory, or known to it

@@ -1,7 +1,8 @@
-"""Missing values of tables, which `__array__` shows as NaN. No library is imported to count them.
+"""Missing values of data frames, which `__array__` shows as NaN. No library is imported to count
+them.
 
-pandas counts those of its own types; all others that have Arrow's interfaces are counted over
-these. A library whose objects hold those of others is asked for what it holds.
+pandas counts those of its own types; other libraries are counted over Arrow's interfaces. For
+libraries whose objects hold those of others, the held data is counted.
 """
 
 import sys
@@ -16,7 +17,8 @@ _HELD = {"dask": "compute", "narwhals": "to_native", "xarray": "data"}
 
 
 def holder(x):
-    """What returns the data that `x` holds, if it holds that of other libraries; or None."""
+    """A function that returns the data that `x` holds, if it is that of another library; or
+    None."""
     cls = type(x)
     for package, name in _HELD.items():
         if hasattr(cls, name) and package in _packages(cls):
@@ -26,7 +28,7 @@ def holder(x):
 
 
 def check(x) -> bool:
-    """BufferError if values of `x` are missing; False if that cannot be known."""
+    """BufferError if values of `x` are missing; False if that is unknown."""
     found = count(x)
     if found:
         raise _refusal(x, found)
@@ -34,8 +36,8 @@ def check(x) -> bool:
 
 
 def reason(error: Exception, x) -> Exception:
-    """Why an object that has Arrow's interface could not be read: `error`, or that values are
-    missing, which PyArrow's own refusal does not count. A count that fails says nothing."""
+    """Why an object with Arrow's interface could not be read: `error`, or missing values, with
+    their number, which PyArrow's own error lacks. A failed count is ignored."""
     try:
         found = count(x) if hasattr(type(x), "__arrow_c_array__") else 0
     except Exception:
@@ -61,7 +63,7 @@ def count(x) -> "int | None":
     dtype = getattr(x, "dtype", None)
     if _is_numpy(dtype):  # where NaN is a number
         return 0
-    if hasattr(dtype, "pyarrow_dtype"):  # pandas asks the outermost values only
+    if hasattr(dtype, "pyarrow_dtype"):  # pandas counts only the outermost values
         x = getattr(x, "array", x).__arrow_array__()
     elif "pandas" in _packages(type(dtype)):
         return int(x.isna().sum())
@@ -82,7 +84,8 @@ def _packages(cls: type) -> list[str]:
     return [package_of(module_of(base)) for base in type.__dict__["__mro__"].__get__(cls)]
 
 
-# ---- tables whose missing values need no counting -----------------------------------------------
+# ---- data frames whose missing values need no counting
+# -----------------------------------------------
 
 
 def _of_series(x):
@@ -115,15 +118,15 @@ _WITHOUT_NULLS = {
     ("xarray", "DataArray"): _of_xarray,
 }
 
-#: By the id of a class, since some have no hash, once one of its objects was seen: the function
-#: that returns the array of NumPy on whose memory an object is; None if it may have missing values,
-#: or no such memory.
+#: By the id of a class (some are not hashable), once one of its objects was seen: the function that
+#: returns the NumPy array that an object is on; None if it may have missing values, or no such
+#: array.
 array_of: dict = {}
-_remembered: list[type] = []  # so that no other class gets the id
+_remembered: list[type] = []  # so that the ids are not reused
 
 
 def remember(cls: type) -> None:
-    """Adds a class to `array_of`, if it is one of those."""
+    """Adds a class to `array_of`, if it is of one of those libraries."""
     found = _WITHOUT_NULLS.get((package_of(module_of(cls)), cls.__name__))
     if found is not None:
         _remembered.append(cls)

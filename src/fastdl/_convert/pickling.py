@@ -1,4 +1,4 @@
-"""How a host tensor is pickled: its bytes, and what they are.
+"""Pickling of host tensors: the bytes, and their description.
 
 A pickle contains the name `fastdl._unpickle` and its arguments: neither may change.
 """
@@ -10,14 +10,13 @@ from fastdl._protocol.array_interface import compact_strides
 from fastdl._version import __version__
 
 ROW_MAJOR, COLUMN_MAJOR = "C", "F"
-MANY = 1 << 20  # bytes: a copy of fewer may be quicker than an ndarray's pickle
+MANY = 1 << 20  # bytes: copying fewer may be faster than pickling an ndarray
 
 
 def reduce(tensor, protocol):
-    """What Tensor.__reduce_ex__ returns.
+    """The result of Tensor.__reduce_ex__.
 
-    From protocol 5 on the memory itself is a buffer, which the pickler takes out of band if its
-    user wants that.
+    From protocol 5 on the memory itself is a PickleBuffer, which may be transmitted out of band.
     """
     if not tensor.device.is_host:
         raise TypeError(
@@ -37,8 +36,8 @@ def reduce(tensor, protocol):
 
 
 def compact(tensor):
-    """The bytes of a host tensor, in a buffer, and what `unpickle` is to be told of them. What has
-    gaps is copied without them."""
+    """The bytes of a host tensor, in a buffer, and the other arguments of `unpickle`. A tensor with
+    gaps is copied."""
     order = ROW_MAJOR
     if tensor.is_contiguous():
         memory = core.as_bytes(tensor)
@@ -55,13 +54,13 @@ def is_padded(tensor):
 
 
 def as_buffer(memory):
-    from pickle import PickleBuffer  # loaded by now, and not by `import fastdl`
+    from pickle import PickleBuffer  # loaded by now, but not by `import fastdl`
 
     return PickleBuffer(memory)
 
 
 class Stored:
-    """The bytes of a tensor, for a pickler whose protocol is known only when it comes to them, as
+    """The bytes of a tensor, for a pickler whose protocol is unknown until it reaches them, such as
     that of multiprocessing. Pickling a bytearray itself would copy it once more."""
 
     def __init__(self, memory, readonly):
@@ -75,30 +74,32 @@ class Stored:
 
 
 class Carried(Stored):
-    """Writable bytes, which NumPy carries in the pickler of multiprocessing: `bytes` arrive as
-    immutable, and a bytearray copies them, but an ndarray makes them its own memory. Other pickles
-    may be read where there is no NumPy."""
+    """Writable bytes, which the pickler of multiprocessing sends as an ndarray: `bytes` arrive as
+    immutable, and a bytearray copies them, but an ndarray takes them over as its memory. Other
+    pickles may be read where NumPy is not installed."""
 
 
 def as_array(carried):
-    """How the pickler of multiprocessing writes a Carried: so it is in every protocol."""
+    """The reducer of Carried in the pickler of multiprocessing, for every protocol."""
     from numpy import frombuffer
 
     return memoryview, (frombuffer(carried.memory, "uint8"),)
 
 
 def register():
-    """With the pickler of multiprocessing, if that is loaded: otherwise another one is at work."""
+    """Registers with the pickler of multiprocessing, if that is loaded; otherwise it cannot be in
+    use."""
     if has("multiprocessing.reduction", "ForkingPickler"):
         sys.modules["multiprocessing.reduction"].ForkingPickler.register(Carried, as_array)
 
 
 def has(module, name):
-    """Whether a module is loaded, and that far: another thread may be importing it."""
+    """Whether a module is loaded, and defines `name` already: another thread may be importing
+    it."""
     return hasattr(sys.modules.get(module), name)
 
 
-register()  # and before each use, which is too late for the pickler that is at work then
+register()  # and before each use, but then too late for the pickler in progress
 
 
 def unpickle(memory, dtype, shape, order, padded, *newer):

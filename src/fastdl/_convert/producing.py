@@ -4,7 +4,7 @@ from fastdl._convert.asarray import asarray
 from fastdl._core.errors import name_of
 from fastdl._core.exchange import MAX_VERSION, exchange_api
 
-TYPE_CHECKING = False  # as in typing, which `import fastdl` can do without
+TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
@@ -17,16 +17,16 @@ _NAMES = ("__dlpack__", "__dlpack_device__", "__dlpack_info__", "__dlpack_c_exch
 def producer(attribute: str) -> "Callable[[_Class], _Class]":
     """A class decorator: instances are tensors to every library, on the memory of an attribute.
 
-    attribute: the name of an attribute or a property, which is anything that fastdl.asarray takes:
-        an array of any library, a buffer, a fastdl.Tensor. It is read at each export, and may be
-        another one each time.
+    attribute: the name of an attribute or a property, which may be anything that fastdl.asarray
+    takes: an array of any library, a buffer, a fastdl.Tensor. It is read at each export, and may be
+    a different object each time.
 
     The class gets `__dlpack__` with all keywords of the three generations of the protocol,
     `__dlpack_device__`, `__dlpack_info__`, and an exchange table. An export keeps the memory of the
     attribute alive, not the instance. Subclasses inherit all that.
 
-    TypeError: `attribute` is not a name, what is decorated is not a class, or the class has one of
-    these methods itself. An export raises what the attribute and fastdl.asarray of it raise.
+    TypeError: `attribute` is not a name, the decorated object is not a class, or the class has one
+    of these methods itself. An export raises what reading the attribute and fastdl.asarray raise.
 
     >>> @fastdl.producer("pixels")
     ... class Image:
@@ -65,7 +65,7 @@ def producer(attribute: str) -> "Callable[[_Class], _Class]":
                 )
         for method in (__dlpack__, __dlpack_device__, __dlpack_info__):
             setattr(cls, method.__name__, method)
-        setattr(cls, _NAMES[-1], exchange_api(cls))  # the table over `__dlpack__`
+        setattr(cls, _NAMES[-1], exchange_api(cls))  # the general bridge
         return cls
 
     return decorate

@@ -1,4 +1,4 @@
-"""What the errors of convert say: why a library cannot have some data, and what to do."""
+"""The error messages of convert: why a library does not accept some data, and what to do."""
 
 from fastdl._bridges import lookup
 from fastdl._convert import missing
@@ -12,7 +12,7 @@ from fastdl._protocol.streams import DEFAULT
 
 
 def describe_source(x, tensor) -> str:
-    """What was to be converted, in words."""
+    """A description of what was to be converted."""
     if tensor is None:
         return f"an object of type {type_name(x)!r}"
     what = core.describe(tensor)
@@ -20,7 +20,7 @@ def describe_source(x, tensor) -> str:
 
 
 def explain(error, x, tensor, bridge) -> Exception:
-    """The exception to raise in place of `error`, its cause: of fastdl's types, and in its words.
+    """The exception to raise in place of `error`, its cause: with fastdl's types and messages.
 
     `tensor` is None if `x` could not be read; otherwise the library of `bridge` refused it.
     """
@@ -36,11 +36,11 @@ def explain(error, x, tensor, bridge) -> Exception:
 
 
 def summary(error) -> str:
-    """The type and the message of an exception. Of those of other libraries, the first line,
+    """The type and the message of an exception. For those of other libraries, only the first line,
     shortened; fastdl's own end with what to do."""
     try:
         lines = str(error).strip().splitlines()
-    except Exception:  # an error that cannot say what it is
+    except Exception:  # its __str__ fails
         lines = []
     text = " ".join(lines) if is_own(error) else "".join(lines[:1])
     if len(text) > 200 and not is_own(error):
@@ -51,13 +51,13 @@ def summary(error) -> str:
 
 
 def is_own(error) -> bool:
-    """Whether an exception is one of fastdl's: the last frame that it came through is."""
+    """Whether fastdl raised an exception: whether its innermost frame is in fastdl."""
     kinds = (BufferError, TypeError, ValueError)
     return package_of(raised_in(error)) == "fastdl" and type(error) in kinds
 
 
 def frames(error) -> list:
-    """The frames of Python that an exception came through, the one that raised it last."""
+    """The Python frames of an exception's traceback, the innermost last."""
     found, traceback = [], error.__traceback__
     while traceback is not None:
         found.append(traceback.tb_frame)
@@ -66,18 +66,18 @@ def frames(error) -> list:
 
 
 def raised_in(error) -> str:
-    """The name of the module that raised an exception, of those in Python."""
+    """The name of the Python module that raised an exception."""
     return "".join(str(frame.f_globals.get("__name__", "")) for frame in frames(error)[-1:])
 
 
 def passed_through(error, function, module) -> bool:
-    """Whether an exception was raised in a module, or came through one of its functions."""
+    """Whether an exception was raised in a module, or passed through one of its functions."""
     came_through = any(frame.f_code is function.__code__ for frame in frames(error))
     return came_through or raised_in(error) == module.__name__
 
 
 def check_device(where, bridge) -> None:
-    """BufferError if a library has no objects on a device that the caller asks for."""
+    """BufferError if a library has no objects on the device that the caller requests."""
     if where.is_host and bridge.devices == DEVICE:
         raise BufferError(
             f"{bridge.name} holds device memory only, got device={str(where)!r}: pass a device of "
@@ -127,7 +127,7 @@ def refuse(x, tensor, bridge) -> BufferError:
     )
 
 
-#: Which elements another kind can hold, all of them if it is wider.
+#: The kind that can hold the values of another kind, all of them if it is wider.
 HELD_BY = {"bfloat": "float", "bool": "uint", "uint": "int"}
 
 
@@ -177,7 +177,7 @@ def lanes_of(tensor) -> str:
     lane = tensor.dtype.lane
     try:
         tensor.view(lane)
-    except (BufferError, ValueError):  # no last dimension, gaps in it, lanes of a few bits
+    except (BufferError, ValueError):  # no last dimension, gaps in it, sub-byte lanes
         to = "" if tensor.device.is_host else ", device='cpu'"
         return f"fastdl.convert(x, numpy.ndarray{to}) has its lanes in a further dimension"
     return f"fastdl.asarray(x).view({lane.name!r}) has its lanes as elements"
@@ -189,7 +189,7 @@ def of_family(family: str, dtypes) -> dict[str, int]:
     return {name: int(bits) for name, bits in ends.items() if bits.isdecimal()}
 
 
-#: What a type needs, by the words of REASONS.
+#: What a type needs, by the entries of REASONS.
 NEEDS = {
     "read-only": "it is read-only, and arrays of {title} are always writable",
     "layout": "its strides are {strides}, and {name} takes {takes}",

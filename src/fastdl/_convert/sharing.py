@@ -1,8 +1,9 @@
 """Host memory that other processes map: `share`, and handles in multiprocessing's own pickles.
 
 A *segment* is an anonymous file, mapped as a whole, and its descriptor. A Tensor of uint8 owns both
-(core.map_file); the Tensors that users get are on its buffer. The address of a tensor tells whether
-it is in a segment, however the tensor was made: a segment keeps its address while it is in use.
+(core.map_file); the Tensors that users get are on its buffer. The address of a tensor determines
+whether it is in a segment, however the tensor was made: a segment keeps its address while it is in
+use.
 
 A *handle* is what the pickler of multiprocessing writes instead of the bytes: the position of the
 elements in the segment, and a resource_sharer.DupFd, from which the receiver gets the descriptor.
@@ -34,15 +35,15 @@ from fastdl._core.errors import type_name
 from fastdl._protocol.array_interface import compact_strides
 from fastdl._version import __version__
 
-TYPE_CHECKING = False  # as in typing, which `import fastdl` can do without
+TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
 if TYPE_CHECKING:
     from fastdl._convert.asarray import _ArrayLike
 
 sharer = resource_sharer._resource_sharer  # type: ignore[attr-defined]
 
 FORM = 1  # of handles
-PATIENCE = 10  # seconds for which a child that ends waits for its receivers
-SPARE = 8  # descriptors that are left to others: without one, no connection can be accepted
+PATIENCE = 10  # seconds for which an exiting child waits for its receivers
+SPARE = 8  # descriptors that are left free: without one, no connection can be accepted
 FEW = (
     "too many open files: each shared tensor needs a descriptor, and another one while it is sent; "
     "share one tensor and slice it, or raise the limit (ulimit -n)"
@@ -56,10 +57,9 @@ def share(x: "_ArrayLike", /) -> core.Tensor:
         Tensor. A column-major tensor stays column-major; gaps between elements are removed.
 
     multiprocessing (pipes, queues, pools, arguments) then passes it as a handle of a few hundred
-    bytes, and so its views and any Tensor that is imported from its memory. The receiver gets a
-    Tensor on the same memory: each process sees the writes of the others, in no guaranteed order
-    and without a lock. A handle in transit keeps the memory alive. Other picklers, and copies, copy
-    the data.
+    bytes, and also its views and any Tensor imported from its memory. The receiver gets a Tensor on
+    the same memory: each process sees the writes of the others, in no guaranteed order and without
+    a lock. A handle in transit keeps the memory alive. Other picklers, and copies, copy the data.
 
     A handle can be received once, by a process of the same multiprocessing tree. If its memory is
     not available, it arrives as an object that raises BufferError with the reason on any use. The
@@ -86,7 +86,7 @@ def share(x: "_ArrayLike", /) -> core.Tensor:
         if order == COLUMN_MAJOR:
             strides = compact_strides(tensor.shape[::-1])[::-1]
         memory = _new_segment(tensor.nbytes, memoryview(data))
-    else:  # into the mapping, which takes no other copy
+    else:  # directly into the mapping, without another copy
         memory = _new_segment(tensor.nbytes)
         core.copy_into(tensor, memory)
     shared = core.from_memory(memory, tensor.shape, dtype, strides, padded=is_padded(tensor))
@@ -117,7 +117,7 @@ class Segment:
         _segments[self.start] = self
 
     def forget(self, _):
-        if _segments.get(self.start) is self:  # not one that has the address by now
+        if _segments.get(self.start) is self:  # not a new one at the same address
             del _segments[self.start]
 
 
@@ -125,7 +125,7 @@ _segments: dict[int, Segment] = {}  # by address
 
 
 def find(tensor):
-    """The segment that contains a tensor, and the Tensor that owns it and keeps it; or None."""
+    """The segment that contains a tensor, and the Tensor that owns it; or None."""
     if not tensor.device.is_host:
         return None
     first, last = core.span(tensor)
@@ -142,17 +142,17 @@ core.install_sharing(find)
 
 def _new_segment(nbytes, data=None):
     """A Tensor that owns a new segment of at least `nbytes` bytes, with zeros or `data`."""
-    size = max(nbytes, 1)  # nothing cannot be mapped
+    size = max(nbytes, 1)  # zero bytes cannot be mapped
     try:
         fd = _new_file(size)
         try:
             written = 0
-            while data is not None and written < nbytes:  # as fast again as through the mapping
+            while data is not None and written < nbytes:  # twice as fast as writing to the mapping
                 written += os.pwrite(fd, data[written:], written)
         except BaseException:
             os.close(fd)
             raise
-        memory = core.map_file(fd, size)  # which has the descriptor from here on
+        memory = core.map_file(fd, size)  # which owns the descriptor from here on
     except OSError as error:
         if error.errno == errno.EMFILE:
             raise OSError(errno.EMFILE, FEW) from None
@@ -198,9 +198,9 @@ def _anonymous_file():
         return fd
     flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
     try:
-        return os.memfd_create("fastdl", flags | 8)  # MFD_NOEXEC_SEAL, which some systems demand
+        return os.memfd_create("fastdl", flags | 8)  # MFD_NOEXEC_SEAL, required by some systems
     except OSError as error:
-        if error.errno != errno.EINVAL:  # of Linux before 6.3
+        if error.errno != errno.EINVAL:  # Linux before 6.3
             raise
         return os.memfd_create("fastdl", flags)
 
@@ -218,10 +218,10 @@ def _leave_some(fd):
 
 
 def reduce(tensor):
-    """How the pickler of multiprocessing writes a Tensor."""
+    """The reducer of Tensor in the pickler of multiprocessing."""
     found = find(tensor)
     if found is None:
-        return reduce_bytes(tensor, 0)  # whichever the pickler has
+        return reduce_bytes(tensor, 0)  # the pickler's own protocol
     segment, memory = found
     try:
         probe = os.dup(segment.fd)
@@ -247,8 +247,8 @@ ForkingPickler.register(core.Tensor, reduce)
 
 
 def receive(*handle):
-    """The Tensor that a handle describes. Never raises: the processes of a pool do not catch that,
-    and the pool would wait forever."""
+    """The Tensor that a handle describes. Never raises: the workers of a pool do not catch
+    exceptions here, and the pool would wait forever."""
     try:
         form, release = handle[:2]
         if form != FORM:
@@ -356,8 +356,8 @@ lost.__module__, lost.__qualname__ = "fastdl", "_lost"
 
 # ---- the end of a child ---------------------------------------------------------------------
 
-_sent: set[int] = set()  # the keys of this process's handles in its resource sharer
-_sockets: set[str] = set()  # where that listens, which we remove
+_sent: set[int] = set()  # keys of this process's handles in its resource sharer
+_sockets: set[str] = set()  # the addresses on which it listens, removed at exit
 
 
 def _note(descriptor):
@@ -369,8 +369,8 @@ def _note(descriptor):
 
 
 def _keep_socket():
-    """Runs first when a child exits: queues may still have to write handles, and the socket from
-    which these are received would be removed before that."""
+    """Runs first when a child exits: queues may still have to write handles, and the socket that
+    serves them would be removed before that."""
     if parent_process() is None or not (_segments or _sent):
         return
     with sharer._lock:
@@ -393,15 +393,15 @@ def _wait():
         time.sleep(pause)
         pause = min(2 * pause, 0.05)
     if _sent:
-        resource_sharer.stop(timeout=1)  # after what it is sending now
+        resource_sharer.stop(timeout=1)  # lets it finish the current transfer
     for path in _sockets:
         with suppress(OSError):
             os.unlink(path)
 
 
 def _prepare(_=None):
-    """Runs now, and in each child after a fork, which clears these finalizers. Queues end at the
-    priorities 10 and -5, the socket at 0."""
+    """Runs now, and in each child after a fork, which clears these finalizers. The finalizers of
+    queues have priorities 10 and -5, that of the socket 0."""
     _sent.clear()
     _sockets.clear()
     util.Finalize(None, _keep_socket, exitpriority=20)
@@ -410,7 +410,7 @@ def _prepare(_=None):
 
 _prepare()
 util.register_after_fork(_wait, _prepare)
-# multiprocessing does this in its own children only. Others would send the address of their
-# parent's sharer, with a key that stands for other memory there.
+# multiprocessing does this only in its own children. Others would send the address of their
+# parent's sharer, with a key that refers to other memory there.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=sharer._afterfork)

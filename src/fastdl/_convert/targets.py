@@ -1,4 +1,4 @@
-"""Which library a type, a module, an example or a name stands for: its bridge."""
+"""The bridge for a target of convert: a type, a module, an example or a name."""
 
 from functools import partial
 from types import ModuleType
@@ -14,12 +14,12 @@ from fastdl._core.foreign import module_of, package_of
 
 
 def known_bridge(cls: type):
-    """The bridge of a class, remembered for the next call; None if its library is not known."""
+    """The bridge of a class, cached for the next call; None if its library is unknown."""
     bridge = front.known(cls)
     if bridge is not None:
         return bridge
     bridge = lookup.bridge_of_class(cls)
-    if bridge is not None and lookup.is_of_library(bridge, cls):  # which keeps its classes
+    if bridge is not None and lookup.is_of_library(bridge, cls):  # kept alive by it
         front.remember(cls, bridge)
     return bridge
 
@@ -38,7 +38,8 @@ def target_bridge(target, like) -> Bridge:
             return bridge
         importer = importer_of_class(target, like)
     if callable(importer):
-        # A module may pass on the function of a library that fastdl knows: then that one's.
+        # A module may re-export the function of a library that fastdl knows: use that library's
+        # bridge.
         known = bridges_of(package_of(module_of(importer)))
         return known or unknown_library(target, importer)
     if isinstance(target, type) and exchange.facts_of(target) & exchange.TYPE_NATIVE:
@@ -55,9 +56,9 @@ def target_bridge(target, like) -> Bridge:
 
 
 def named_library(name: str) -> tuple[Bridge, ModuleType]:
-    """The bridge that a name stands for, and the module that its type is in, which is imported: who
-    names a library asks for it. ValueError if fastdl knows none of that name."""
-    from importlib import import_module  # which `import fastdl` can do without
+    """The bridge that a name stands for, and the module of its type, which is imported: naming a
+    library requests it. ValueError for an unknown name."""
+    from importlib import import_module  # not needed by `import fastdl`
 
     bridge = lookup.bridge_of_name(name)
     if bridge is not None:
@@ -65,7 +66,7 @@ def named_library(name: str) -> tuple[Bridge, ModuleType]:
             return bridge, import_module(bridge.name.rpartition(".")[0])
         except ModuleNotFoundError as error:
             if package_of(error.name or "") != package_of(bridge.name):
-                raise  # it is installed, and lacks something
+                raise  # it is installed, but a dependency is missing
             raise ModuleNotFoundError(
                 f"expected a library that is installed, got {name!r}: {bridge.title} is not. "
                 f"Install it, or convert to another library",
@@ -82,7 +83,8 @@ def named_library(name: str) -> tuple[Bridge, ModuleType]:
 
 
 def check_like(like, package: str, got: str, kind: type[Exception]) -> None:
-    """Says what to write, of a library that holds arrays of others, or of an element type."""
+    """Raises `kind` with advice if `like` is of a library that wraps arrays of others, or an
+    element type."""
     maker = lookup.MAKERS.get(package)
     if maker is not None:
         raise kind(f"{got}: {maker}(fastdl.convert(x, numpy.ndarray)) makes one of an array")
@@ -102,14 +104,14 @@ def importer_of_class(cls, like):
     """The from_dlpack that belongs to a class; None if there is none."""
     importer = getattr(cls, "from_dlpack", None)
     if importer is None and like is not cls:
-        namespace = getattr(like, "__array_namespace__", None)  # of the array API standard
+        namespace = getattr(like, "__array_namespace__", None)  # from the array API standard
         importer = getattr(namespace(), "from_dlpack", None) if callable(namespace) else None
     return importer
 
 
 def unknown_library(target, importer=None) -> Bridge:
-    """A bridge to a library that fastdl knows nothing of. Its own refusals are final; but negative
-    strides are copied, since libraries built on torch abort at them."""
+    """A bridge to a library that fastdl does not know. Its own refusals are final; but negative
+    strides are copied, since libraries built on torch abort on them."""
     name = target.__name__ if isinstance(target, ModuleType) else name_of(target)
 
     def make(tensor, like):

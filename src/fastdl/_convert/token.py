@@ -5,14 +5,15 @@ from fastdl._core import tensor as core
 
 def token(tensor) -> tuple:
     """Tensor.__dask_tokenize__: equal for equal type, shape and bytes. Memory of other devices is
-    not read: each call then gives another token, or Dask's error if tokens must be deterministic.
+    not read: each call then returns a new token, or raises Dask's error if tokens must be
+    deterministic.
     """
     facts = ("fastdl.Tensor", str(tensor.dtype), tensor.shape)
     if not tensor.device.is_host:
         from dask.tokenize import normalize_token
 
         return (*facts, normalize_token(_Unread(tensor)))
-    from hashlib import sha1  # which `import fastdl` can do without
+    from hashlib import sha1  # not needed by `import fastdl`
 
     memory = core.as_bytes(tensor) if tensor.is_contiguous() else core.read_bytes(tensor)
     return (*facts, sha1(memory, usedforsecurity=False).hexdigest())
@@ -32,7 +33,7 @@ class _Unread:
 
 
 def nbytes(tensor) -> int:
-    """The size of a tensor's memory, whoever owns it; a broadcast dimension counts once."""
+    """The size of a tensor's memory, whatever its owner; a broadcast dimension counts once."""
     return once(tensor).nbytes
 
 

@@ -1,4 +1,4 @@
-"""A host tensor where Python expects a number or a text: int, float, index, in and repr."""
+"""A host tensor where Python expects a number or a string: int, float, index, in and repr."""
 
 from numbers import Number
 from operator import index as as_integer
@@ -6,20 +6,20 @@ from operator import index as as_integer
 from fastdl._core import tensor as core
 from fastdl._core.dtype import DType
 
-_REPR_ELEMENTS = 6  # how many elements of a dimension repr shows before it leaves some out
-_REPR_BUDGET = 60  # and about how many in all
+_REPR_ELEMENTS = 6  # how many elements of a dimension repr shows before it elides some
+_REPR_BUDGET = 60  # about how many in all
 
 
 def bit_step(tensor) -> int:
-    """The distance in bits from one element of a compact tensor to the next: the one place that
-    tells packed types from padded ones. The lanes of an element always lie without gaps, low
-    first."""
+    """The distance in bits from one element of a compact tensor to the next: the only place that
+    distinguishes packed types from padded ones. The lanes of an element always lie without gaps,
+    low first."""
     dtype = tensor.dtype
     return dtype.bits * dtype.lanes if core.is_packed(tensor) else 8 * dtype.itemsize
 
 
 def number(tensor, convert, *arguments):
-    """What `convert`, such as int or round, makes of the only element."""
+    """The result of `convert`, such as int or round, for the only element."""
     name = f"{convert.__name__}()"
     if tensor.size != 1:
         raise TypeError(
@@ -79,7 +79,7 @@ def text(tensor) -> str:
 def _values(tensor) -> str:
     if not tensor.device.is_host or tensor.size == 0 or not core.has_numbers(tensor):
         return ""
-    if core.is_packed(tensor):  # cannot be cut into views
+    if core.is_packed(tensor):  # has no views of parts
         return f"{tensor.tolist()}, " if tensor.size <= _REPR_ELEMENTS else ""
     return f"{_excerpt(tensor, _REPR_BUDGET)}, "
 

@@ -3,9 +3,9 @@
  * Ownership. A struct of the Arrow C data interface belongs to whoever holds it while its `release`
  * is not NULL; moving it is a copy of the struct, after which the old one's `release` is NULL.
  *
- * Out: the exported array owns a description (block.h), and drops it when it is released.
- * In: the array is moved into a managed tensor whose deleter releases it; that enters fastdl as any
- * foreign managed tensor does (import.h).
+ * Export: the exported array owns a description (block.h), and drops it when it is released.
+ * Import: the array is moved into a managed tensor whose deleter releases it; that is imported like
+ * any foreign managed tensor (import.h).
  */
 #include "arrow.h"
 
@@ -45,7 +45,7 @@ struct ArrowArrayStream {
     void *private_data;
 };
 
-#define ARROW_FLAG_NULLABLE 2 /* what libraries say of a type that is not a field of a table */
+#define ARROW_FLAG_NULLABLE 2 /* set by libraries even if the type is not a table field */
 
 static const struct {
     DLDataType dtype;
@@ -68,7 +68,7 @@ static const char *format_of(DLDataType dtype)
     return NULL;
 }
 
-/* The type of plain numbers of a format; NULL if there is none. */
+/* The element type of a format, if that is a plain number; otherwise NULL. */
 static const DLDataType *type_of_format(const char *format)
 {
     for (size_t i = 0; i < TYPES; i++)
@@ -87,7 +87,7 @@ int fdl_arrow_has(DLDataType dtype)
 /* What an exported array owns. A struct of its own, since the array may be moved. */
 typedef struct {
     fdl_description *memory;
-    const void *buffers[2]; /* which values are valid (NULL: all), and the values */
+    const void *buffers[2]; /* validity bits (NULL: all valid), and values */
 } exported;
 
 static void release_schema(struct ArrowSchema *schema)
@@ -233,7 +233,7 @@ enum {
     DEPTH = 64
 };
 
-/* The bits that say which slots of an array are valid; NULL: all are. */
+/* The validity bits of an array; NULL: all slots are valid. */
 static const unsigned char *validity(const struct ArrowArray *array)
 {
     return array->null_count == 0 || array->n_buffers == 0 ? NULL : array->buffers[0];
@@ -254,7 +254,7 @@ static int64_t invalid_slots(const struct ArrowArray *array, int64_t first, int6
     return count;
 }
 
-/* Whether the structs have the same form, and the array that range. The sizes come from another
+/* Whether the structs match, and the range is within the array. The sizes come from another
  * library, and are not trusted. */
 static int has_slots(const struct ArrowSchema *schema, const struct ArrowArray *array,
                      int64_t first, int64_t end)

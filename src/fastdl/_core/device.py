@@ -1,4 +1,4 @@
-"""Devices: their types, their names, and what fastdl may do with each."""
+"""Devices: their types, their names, and what fastdl can do with each."""
 
 from collections import namedtuple
 from enum import IntEnum
@@ -8,7 +8,7 @@ from fastdl import _native
 from fastdl._core import foreign
 from fastdl._core.errors import nearest, type_name
 
-TYPE_CHECKING = False  # as in typing, which `import fastdl` can do without
+TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
 if TYPE_CHECKING:
     from typing import Protocol, SupportsIndex, TypeAlias, final, overload
 
@@ -50,7 +50,7 @@ class DeviceType(IntEnum):
     True
     """
 
-    # The rows of _native.device_facts, in writing for type checkers.
+    # The rows of _native.device_facts, repeated for type checkers.
     CPU = 1
     CUDA = 2
     CUDA_HOST = 3
@@ -76,19 +76,19 @@ DeviceType.__module__ = "fastdl"  # where pickles look for it
 class Device:
     """A device: its type and its number among those of that type.
 
-    Made from what people have:
+    Made from any of:
 
-    - a name: "cpu", "cuda:1"; without a number the first of its type, as a DeviceType is;
+    - a name: "cpu", "cuda:1"; without a number it is the first of its type, and so is a DeviceType;
     - a device of torch, JAX, CuPy, cuda.core or tvm-ffi, which is not imported for that (CUDA's and
-      ROCm's without a number are the first); or any object with `__dlpack_device__` that is no
+      ROCm's without a number are the first); or any object with `__dlpack_device__` that is not a
       tensor;
     - the two numbers of a DLDevice: `Device(2, 1)`, `Device((2, 1))`. Types that DLPack 1.3 does
-      not know are carried along.
+      not know are passed through unchanged.
 
-    There is one CPU: ValueError for a number other than 0, and for a name that is none or a device
-    that DLPack does not have. TypeError for other objects.
+    There is one CPU: ValueError for a number other than 0, and for an unknown name or a device that
+    DLPack does not have. TypeError for other objects.
 
-    A Device never changes. It equals everything that it could be made from. Its hash is that of its
+    A Device is immutable. It equals everything that it could be made from. Its hash is that of its
     full name, such as "cuda:0"; other forms are equal and have other hashes.
 
     >>> device = fastdl.empty(3).device
@@ -118,7 +118,7 @@ class Device:
         __slots__ = {
             "_name": "The full name.",
             "id": "Which of the devices of its type, from 0.",
-            "is_host": "Whether the CPU may read and write the memory with no device involved.",
+            "is_host": "Whether the CPU may read and write the memory without a driver.",
             "stream_kind": "Which row of the stream tables applies: a key of _protocol.streams.",
             "type": "A DeviceType, or an int that DLPack 1.3 does not know.",
         }
@@ -264,7 +264,7 @@ def _parse(text: str) -> "tuple[int, int] | None":
 
 
 def _refusal(x) -> Exception:
-    """Why x stands for none."""
+    """Why x does not stand for a device."""
     if isinstance(x, str):
         name = x.partition(":")[0]
         hint = "" if name in _BY_NAME else nearest(name, _BY_NAME, _HINTS)
@@ -275,7 +275,7 @@ def _refusal(x) -> Exception:
     )
 
 
-#: What libraries call devices that have another name here, and what may be meant.
+#: Other libraries' names of devices, and the names here that may be meant.
 _HINTS = {
     "gpu": ("cuda", "rocm"),
     "hip": ("rocm",),

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the host core needs from the device layer above it, which it reaches through pointers:
- * _devices/exchanges.c has the functions, and sets them. The host core uses nothing else of that
- * layer, and links without it.
+ * What the host core needs from the device layer above it, called through function pointers:
+ * _devices/exchanges.c defines the functions and sets the pointers. The host core uses nothing else
+ * of that layer, and links without it.
  *
- * For ordinary host memory each function costs one comparison, and calls nothing. Unless stated
+ * For ordinary host memory each function costs one comparison, without a call. Unless stated
  * otherwise, they need a thread state, and return 0, or -1 with an exception.
  */
 #ifndef FASTDL_CORE_DEVICES_H_
@@ -17,8 +17,8 @@
 
 #include "object.h"
 
-/* The functions of the device layer, as the functions below that call them are documented. Those
- * that take memory get only what has work in flight, or is on a device with streams. */
+/* The functions of the device layer, documented with the functions below that call them. Those that
+ * take memory are called only if it has work in flight, or is on a device with streams. */
 typedef struct {
     int (*has_driver)(int kind);
     int (*imported_by_table)(fdl_description *description, const DLPackExchangeAPI *table,
@@ -36,9 +36,9 @@ typedef struct {
     int (*order_streams)(DLDevice device, int64_t source, int64_t stream);
 } fdl_device_calls;
 
-/* NULL until the device layer is imported, which is a part of `import fastdl`: before, no memory of
- * a device reaches fastdl. An import that failed half way leaves the table of fastdl.Tensor behind,
- * whose two functions below therefore look first. */
+/* NULL until the device layer is imported, as part of `import fastdl`: before that, fastdl sees no
+ * device memory. But a partly failed import leaves the table of fastdl.Tensor behind, so its two
+ * functions below check for NULL. */
 extern const fdl_device_calls *fdl_devices;
 
 /* What is known of the device of a description. */
@@ -79,7 +79,7 @@ enum {
 };
 
 /* Records that memory was just imported through `table`, and orders it as `order` says. `known`:
- * fastdl had exported it, and its block has come back. */
+ * the memory is a re-import of a block that fastdl had exported. */
 static inline int fdl_imported_by_table(fdl_description *description,
                                         const DLPackExchangeAPI *table, int known, int order)
 {
@@ -92,7 +92,7 @@ static inline int fdl_imported_by_table(fdl_description *description,
 static inline int fdl_ordered_by_caller(fdl_description *description)
 {
     int kind = fdl_fact_of(description)->stream; /* pinned memory has streams as well */
-    if (description->block->work != NULL ||      /* which is ordered already */
+    if (description->block->work != NULL ||      /* it is ordered already */
         (kind != FASTDL_STREAM_CUDA && kind != FASTDL_STREAM_ROCM))
         return 0;
     return fdl_devices->ordered_by_caller(description);
@@ -137,9 +137,9 @@ static inline int fdl_lend(const fdl_description *description)
     return description->block->work == NULL ? 0 : fdl_devices->lend(description);
 }
 
-/* Call this before the host reads or writes the memory, if it can: waits for what is in flight.
- * Everything in fastdl that touches host memory, or hands it to code that will, goes through here.
- */
+/* Call this before the host reads or writes memory that it can access: waits for the work in
+ * flight. All code in fastdl that touches host memory, or passes it to code that will, calls
+ * this. */
 static inline int fdl_await_for_host(const fdl_description *description)
 {
     return description->block->work == NULL ? 0 : fdl_devices->await_for_host(description);

@@ -7,7 +7,7 @@ from fastdl import _native
 from fastdl._core import foreign
 from fastdl._core.errors import nearest, type_name
 
-TYPE_CHECKING = False  # as in typing, which `import fastdl` can do without
+TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
 if TYPE_CHECKING:
     from typing import Any, Protocol, SupportsIndex, TypeAlias, final, overload
 
@@ -41,7 +41,7 @@ else:
         return cls
 
 
-policy: "Any" = None  # the module fastdl/_policy.py: what knows NumPy's dtypes
+policy: "Any" = None  # the module fastdl/_policy.py, for NumPy's dtypes
 
 
 def install(module) -> None:
@@ -60,19 +60,19 @@ _BY_CODE = {(fact.code, fact.bits): fact for fact in _FACTS}
 class DType:
     """An element type as DLPack describes it: a code, the bits of one lane, and a number of lanes.
 
-    Made from what people have:
+    Made from any of:
 
     - a name: NumPy's, or else ml_dtypes' ("float32", "bool", "bfloat16", "float8_e4m3fn"), followed
       by "x4" for vectors of four lanes; or one of the array interface ("f4", "<i8");
     - a dtype of NumPy, ml_dtypes, JAX, torch or MLX, which is not imported for that; or any object
       with `__dlpack_data_type__`;
     - the numbers of a DLDataType, of one lane unless given: `DType(2, 32)`, `DType((2, 32, 1))`.
-      Types that DLPack 1.3 does not name are carried along under a name made of their numbers.
+      Types that DLPack 1.3 does not name are passed through, under a name made of their numbers.
 
-    ValueError for a name or a number that is none, or a dtype that DLPack does not have; TypeError
-    for other objects.
+    ValueError for an unknown name, an invalid number, or a dtype that DLPack does not have;
+    TypeError for other objects.
 
-    A DType never changes. It equals everything that it could be made from. Its hash is that of its
+    A DType is immutable. It equals everything that it could be made from. Its hash is that of its
     name, so a dictionary by names finds it; other forms are equal and have other hashes.
 
     >>> import numpy as np
@@ -149,9 +149,9 @@ class DType:
 
     @property
     def dtype(self) -> "np.dtype[Any]":
-        """The numpy.dtype: where NumPy looks when this is passed for a dtype.
+        """The numpy.dtype: NumPy reads this attribute if a DType is passed as a dtype.
 
-        Of ml_dtypes if NumPy has none; of one dimension of lanes for a vector type. TypeError if
+        It is ml_dtypes' if NumPy has none; a vector type has a dimension of lanes. TypeError if
         there is none.
         """
         return policy.numpy.descriptor(self)
@@ -241,7 +241,7 @@ def _within(value, least: int, most: int, field: str) -> int:
 
 
 def _typestrs(fact):
-    """What the array interfaces call a type: the kind, its bytes, and their order, if it matters.
+    """The typestrs of a type in the array interfaces: kind, bytes, and byte order if it matters.
 
     NumPy's "f16" is a long double, and a type of its own.
     """
@@ -268,7 +268,7 @@ def of_typestr(text: str) -> "DType | None":
 
 
 def typestr_of(dtype: DType) -> "str | None":
-    """What the array interfaces call a type; None unless NumPy itself has it."""
+    """The typestr of a type in the array interfaces; None unless NumPy itself has the type."""
     fact = _BY_CODE.get((dtype.code, dtype.bits))
     if fact is None or fact.format is None or dtype.lanes != 1:
         return None
@@ -291,7 +291,7 @@ def _is_count(text: str) -> bool:
     return text.isascii() and text.isdecimal() and text[0] != "0" and int(text) < 65536
 
 
-#: What libraries and C call types that have another name here, and what may be meant.
+#: Names of types in other libraries and C, and the names here that may be meant.
 _HINTS = {
     "half": ("float16",),
     "float": ("float32", "float64"),
@@ -331,7 +331,7 @@ def _find(x) -> "DType | None":
 
 
 def _refusal(x) -> Exception:
-    """Why x stands for none."""
+    """Why x does not stand for a dtype."""
     if isinstance(x, str) and x[:1] == ">" and x[1:] in _BY_TYPESTR:
         return ValueError(
             f"expected a little-endian dtype, got {x!r}, which DLPack cannot describe: convert the "

@@ -7,7 +7,7 @@ class CopyRequiredError(BufferError, ValueError):
     """A copy was forbidden (`copy=False`) and is needed.
 
     Both a BufferError, as `__dlpack__` must raise, and a ValueError, as the array API standard
-    asks of `from_dlpack`: the standard names both for the same case.
+    requires of `from_dlpack`: the standard names both for the same case.
 
     >>> try:
     ...     fastdl.empty(3).__dlpack__(dl_device=(2, 0), copy=False)
@@ -29,11 +29,11 @@ def name_of(cls: type) -> str:
 
 
 def nearest(text: str, names, elsewhere) -> str:
-    """The end of a message about `text`, which is none of `names`: which of them may be meant.
+    """The end of a message about `text`, which is not among `names`: which of them may be meant.
 
-    `elsewhere`: what other libraries say, and the names that it may stand for.
+    `elsewhere`: names in other libraries, and the names that each may stand for.
     """
-    from difflib import get_close_matches  # which `import fastdl` can do without
+    from difflib import get_close_matches  # not needed by `import fastdl`
 
     lower = text.strip().lower()
     found = elsewhere.get(lower) or get_close_matches(lower, list(names), n=1)

@@ -1,5 +1,5 @@
 from fastdl._core.native cimport fastdl_record
 
 
-# What is known about a type; found out now if nothing is.
+# The record of a type, made now if there is none.
 cdef const fastdl_record *record_of(cls) except NULL

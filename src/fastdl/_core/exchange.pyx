@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exchange tables: finding a type's table, making one for a type without, and using them.
+"""Exchange tables: finding the table of a type, supplying one if there is none, and using them.
 
-Every tensor type has an exchange table. This module finds it (interface.h remembers it), acquires
-tensors through it, and holds the general bridge: the table of each type that has `__dlpack__` and
+Every tensor type has an exchange table. This module finds it (interface.h caches it), acquires
+tensors through it, and defines the general bridge: the table of each type that has `__dlpack__` and
 no table of its own.
 """
 import sys
@@ -25,7 +25,7 @@ from fastdl._core.native cimport (
     FASTDL_TYPE_BUFFER, FASTDL_TYPE_CHECKED, FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_KEEP,
     FASTDL_TYPE_NATIVE, FASTDL_TYPE_NO_STREAM, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_SOUND,
     FASTDL_TYPE_STREAM_NONE_SYNCS, FASTDL_TYPE_UNORDERED, fastdl_usable_table, fdl_acquire,
-    fdl_ask_quickly, fdl_copy_compact, fdl_keep_also, fdl_make_signer, fdl_means_host, fdl_order,
+    fdl_try_fast_path, fdl_copy_compact, fdl_keep_also, fdl_make_signer, fdl_means_host, fdl_order,
     fdl_special, FDL_TAG_OFFSET, fdl_tensor_borrow, fdl_type_find, fdl_types, signature_rules,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object, take_capsule, tensor_table
@@ -39,7 +39,7 @@ cdef extern from "Python.h":
 
 # ---- the layers above -----------------------------------------------------------------------
 
-cdef object policy = None  # the module fastdl/_policy.py: what is not decided here
+cdef object policy = None  # the module fastdl/_policy.py: decisions of higher layers
 
 
 def install(module):
@@ -67,7 +67,7 @@ def special(instance, str name):
 # ---- tables ---------------------------------------------------------------------------------
 
 cdef const DLPackExchangeAPI *table_in(object candidate) except? NULL:
-    """The usable table in a capsule; NULL for anything else, however it looks."""
+    """The usable table in a capsule; NULL for any other object."""
     if not PyCapsule_IsValid(candidate, "dlpack_exchange_api"):
         return NULL
     return fastdl_usable_table(<const DLPackExchangeAPI *>PyCapsule_GetPointer(
@@ -102,13 +102,13 @@ cdef const DLPackExchangeAPI *registered_table(cls) except? NULL:
 
 
 cdef int describe(PyTypeObject *type, fastdl_record *record) except -1:
-    """Finds out everything that fastdl needs to know about a type."""
+    """Determines everything that fastdl needs to know about a type."""
     cdef const fastdl_peer_fact *peer
     cdef const DLPackExchangeAPI *table = NULL
     cls = <object>type
     fastdl_describe_type(type, record, &peer)
     if record.facts & FASTDL_TYPE_BUFFER and fastdl_peer_of_(type) is not peer:
-        record.facts &= ~<uint32_t>FASTDL_TYPE_BUFFER  # a class derived from it may do anything
+        record.facts &= ~<uint32_t>FASTDL_TYPE_BUFFER  # a subclass may behave differently
     bridge = policy.lookup.find_table(peer.package.decode()) if peer.name is not NULL else None
     if registered:
         table = registered_table(cls)
@@ -125,7 +125,7 @@ cdef int describe(PyTypeObject *type, fastdl_record *record) except -1:
     elif bridge is not None and not overrides(cls, bridge.type):
         record.api = table_in(bridge.table)
         record.borrow = <fastdl_borrower>PyCapsule_GetPointer(bridge.borrow, "fastdl_borrower")
-    else:  # nothing better, or the general bridge itself, returned to us
+    else:  # none, or the general bridge itself, which fastdl gave out
         record.facts |= FASTDL_TYPE_PROTOCOL
         record.facts &= ~<uint32_t>FASTDL_TYPE_NATIVE
         record.api = &general_table
@@ -134,12 +134,12 @@ cdef int describe(PyTypeObject *type, fastdl_record *record) except -1:
 
 
 cdef const fastdl_record *discover(PyTypeObject *type) except NULL:
-    """Describes a type and remembers it: the entry of the runtime."""
+    """Describes a type and caches the record: the `describe` of the runtime."""
     return fastdl_discover(&fdl_types, type, describe, True)
 
 
 cdef const fastdl_record *record_of(cls) except NULL:
-    """What is known about `cls`; found out now if nothing is."""
+    """The record of `cls`, made now if there is none."""
     cdef const fastdl_record *record = fdl_type_find(<PyTypeObject *>cls)
     return record if record is not NULL else discover(<PyTypeObject *>cls)
 
@@ -150,14 +150,15 @@ def facts_of(cls):
 
 
 def refused_by(cls):
-    """The keywords that a type's `__dlpack__` does not take, as bits of KEYWORDS, by its signature;
-    0 if that is not known."""
+    """The keywords that a type's `__dlpack__` does not take, according to its signature, as bits of
+    KEYWORDS; 0 if unknown."""
     return record_of(cls).refused
 
 
 def producer(x):
-    """The `__dlpack__` of an object, to be called; None if it has none. BufferError if its library
-    must not be asked: every call but fastdl_request_capsule_, which checks too, comes by here."""
+    """The `__dlpack__` of an object, to be called; None if it has none. BufferError if it must not
+    be called (fastdl_check_memory_). All calls go through here, except fastdl_request_capsule_,
+    which makes the same check."""
     method = special(x, "__dlpack__")
     if method is not None:
         fastdl_check_memory_(<PyObject *>x, record_of(type(x)).facts)
@@ -194,28 +195,28 @@ cdef dict read_keywords():
 KEYWORDS = read_keywords()
 
 
-def refusal(error, asked, int frames):
-    """The bit of the keyword to drop after a call with the keywords `asked` raised `error`, a
-    TypeError; 0 if the error is not about keywords. The first `frames` frames of its traceback
-    belong to the callers."""
+def refusal(error, keywords, int frames):
+    """The bit of the keyword to drop after a call with `keywords` raised `error`, a TypeError; 0 if
+    the error is not about keywords. The first `frames` frames of its traceback belong to the
+    callers."""
     cdef uint32_t bits = 0
-    for name in asked:
+    for name in keywords:
         bits |= <uint32_t>KEYWORDS[name]
     traceback = error.__traceback__
     while traceback is not None and frames > 0:
         traceback = traceback.tb_next
         frames -= 1
     try:
-        words = str(error).encode()
-    except Exception:  # an error that cannot say what it is
+        message = str(error).encode()
+    except Exception:  # its __str__ fails
         return 0
-    return fastdl_refused_keyword(words, traceback is not None, bits)
+    return fastdl_refused_keyword(message, traceback is not None, bits)
 
 
-cdef Tensor ask_quickly(object x, const fastdl_record *record):
+cdef Tensor try_fast_path(object x, const fastdl_record *record):
     """The tensor of host data by the fast path of its type; None if that does not apply."""
     cdef Tensor tensor
-    cdef PyObject *found = fdl_ask_quickly(<PyObject *>x, record.facts)
+    cdef PyObject *found = fdl_try_fast_path(<PyObject *>x, record.facts)
     if found is NULL:
         return None
     tensor = <Tensor>found
@@ -224,8 +225,8 @@ cdef Tensor ask_quickly(object x, const fastdl_record *record):
 
 
 cdef Tensor acquire_over_protocol(object x, const fastdl_record *record, int32_t *device):
-    """The tensor of `x` by way of `__dlpack__`; None if its data is not in host memory, or if it
-    has no such method. `device` is where it says that it is; its type is 0 if it was not asked."""
+    """The tensor of `x` through `__dlpack__`; None if its data is not in host memory, or if it has
+    no such method. `device` receives the result of `__dlpack_device__`; type 0: not called."""
     cdef uint32_t facts = record.facts
     cdef Tensor tensor
     cdef PyObject *found
@@ -244,11 +245,11 @@ cdef Tensor acquire_over_protocol(object x, const fastdl_record *record, int32_t
 
 
 def acquire(x, *, int order=1):
-    """The tensor of `x` by way of its type's exchange table, on its own device, without a copy.
+    """The tensor of `x` through the exchange table of its type, on its own device, without a copy.
 
-    None if the negotiation over `__dlpack__` has to decide: the type has no table, or its table
-    refused. `order`: of device memory, for the work stream (1), by device.ready_for, which must
-    follow (0), or by the caller (-1).
+    None if `__dlpack__` has to be negotiated: the type has no table, or its table refused. `order`:
+    of device memory, for the work stream (1), by device.ready_for, which must follow (0), or by the
+    caller (-1).
     """
     cdef const fastdl_record *record = record_of(type(x))
     if record.facts & FASTDL_TYPE_PROTOCOL:
@@ -256,18 +257,18 @@ def acquire(x, *, int order=1):
     return fdl_acquire(<PyObject *>x, record, order)
 
 
-cdef object acquire_or_ask(object x):
+cdef object import_object(object x):
     """from_dlpack(x), except for capsules."""
     cdef const fastdl_record *record = record_of(type(x))
     cdef Tensor tensor
     if not record.facts & FASTDL_TYPE_PROTOCOL:
         tensor = fdl_acquire(<PyObject *>x, record, 1)
         return tensor if tensor is not None else policy.consumer.acquire_over_protocol(x)
-    tensor = ask_quickly(x, record)
-    return tensor if tensor is not None else ask_in_full(x, record)
+    tensor = try_fast_path(x, record)
+    return tensor if tensor is not None else import_slow_path(x, record)
 
 
-cdef object ask_in_full(object x, const fastdl_record *record):
+cdef object import_slow_path(object x, const fastdl_record *record):
     """The same without a fast path."""
     cdef Tensor tensor
     cdef int32_t device[2]
@@ -280,14 +281,14 @@ cdef object ask_in_full(object x, const fastdl_record *record):
     return policy.consumer.acquire_over_protocol(x, announced=announced)
 
 
-cdef Tensor ask_on_host(object x):
+cdef Tensor try_on_host(object x):
     """from_dlpack(x, device="cpu") of host data that has only `__dlpack__`; None for any other."""
     cdef const fastdl_record *record = record_of(type(x))
     cdef Tensor tensor
     cdef int32_t device[2]
     if not (record.facts & FASTDL_TYPE_PROTOCOL and record.facts & FASTDL_TYPE_HAS_DLPACK):
         return None
-    tensor = ask_quickly(x, record)
+    tensor = try_fast_path(x, record)
     if tensor is None:
         tensor = acquire_over_protocol(x, record, device)
     if tensor is None or not fastdl_find_device(
@@ -297,25 +298,24 @@ cdef Tensor ask_on_host(object x):
 
 
 def from_dlpack(x, /, *, device=None, copy=None, stream=None):
-    """Where the compiled entry does not serve: unknown types, arguments, capsules."""
+    """The calls that the compiled entry does not handle: unknown types, arguments, capsules."""
     if copy is None and stream is None:
         if device is None:
             if PyCapsule_CheckExact(x):
                 return take_capsule(x, 0, None, True)
-            return acquire_or_ask(x)
+            return import_object(x)
         if fdl_means_host(device) and not PyCapsule_CheckExact(x):
-            tensor = ask_on_host(x)
+            tensor = try_on_host(x)
             if tensor is not None:
                 return tensor
     return policy.consumer.from_dlpack(x, device=device, copy=copy, stream=stream)
 
 
-def ask(x):
-    """from_dlpack of an object that its native table, or the quick path of its type, does not
-    serve."""
+def import_over_protocol(x):
+    """from_dlpack of an object that its native table, or the fast path of its type, refused."""
     cdef const fastdl_record *record = record_of(type(x))
     if record.facts & FASTDL_TYPE_PROTOCOL:
-        return ask_in_full(x, record)
+        return import_slow_path(x, record)
     return policy.consumer.acquire_over_protocol(x)
 
 
@@ -356,7 +356,7 @@ ordered. MemoryError: there is not enough for a copy. Exceptions of the producer
 [7, 1, 2]
 >>> fastdl.from_dlpack(array, copy=True).data_ptr == tensor.data_ptr
 False
-""", complete, ask, finish)
+""", complete, import_over_protocol, finish)
 
 
 # ---- the general bridge ---------------------------------------------------------------------
@@ -371,7 +371,7 @@ cdef int bridge_from_object(void *candidate, DLManagedTensorVersioned **out) exc
 
 
 # The table of types that have only `__dlpack__`. Objects made through it are fastdl.Tensors, since
-# a table does not know which type it is used for. It cannot lend: that would need a place to keep
+# a table is not told for which type it is called. It cannot lend, since there is nowhere to store
 # the capsule. Everything else is as in Tensor's own table.
 cdef DLPackExchangeAPI general_table
 general_table = tensor_table()[0]
@@ -401,7 +401,7 @@ runtime = PyCapsule_New(&for_c, FASTDL_RUNTIME, NULL)
 
 
 def is_producer(x):
-    """Whether `x` can be asked for a tensor: by an exchange table of its type, or `__dlpack__`."""
+    """Whether `x` is a producer: by an exchange table of its type, or by `__dlpack__`."""
     return fastdl_is_tensor_type(record_of(type(x))) or special(x, "__dlpack__") is not None
 
 

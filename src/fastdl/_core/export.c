@@ -9,8 +9,8 @@
 static const char versioned_name[] = "dltensor_versioned";
 static const char legacy_name[] = "dltensor";
 
-/* Whether no consumer has taken the tensor out of `capsule`, which renames it. The pointers differ
- * only if it was renamed back. */
+/* Whether no consumer has taken the tensor out of `capsule`, which would have renamed it. The name
+ * pointers differ only if it was renamed back. */
 static int untouched(PyObject *capsule, const char *name)
 {
     const char *found = PyCapsule_GetName(capsule);
@@ -65,9 +65,9 @@ PyObject *fdl_legacy_capsule(PyObject *tensor)
 
 /* ---- the front of __dlpack__ ---- */
 
-static PyObject *full_dlpack_method; /* the method that decides every call */
+static PyObject *full_dlpack_method; /* the method that handles every call */
 
-/* The keywords, interned as those in a call are. */
+/* The keywords, interned like those in a call. */
 enum {
     MAX_VERSION,
     STREAM,
@@ -115,11 +115,11 @@ static int keyword_of(PyObject *name)
     return k;
 }
 
-/* Whether the keywords are a max_version that a versioned capsule answers, a stream, and others
- * that are None. When in doubt the answer is no, here and below: the full method then decides. */
-static int asks_versioned(PyObject *const *values, PyObject *names, PyObject **stream)
+/* Whether the keywords are a max_version that allows a versioned capsule, a stream, and others that
+ * are None. 0 when in doubt, here and below: the full method then decides. */
+static int wants_versioned(PyObject *const *values, PyObject *names, PyObject **stream)
 {
-    int asked = 0;
+    int wanted = 0;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); i++) {
         int keyword = keyword_of(PyTuple_GET_ITEM(names, i));
         if (keyword == STREAM)
@@ -127,12 +127,12 @@ static int asks_versioned(PyObject *const *values, PyObject *names, PyObject **s
         else if (keyword == MAX_VERSION ? !is_version(values[i])
                                         : keyword == KEYWORDS || values[i] != Py_None)
             return 0;
-        asked |= keyword == MAX_VERSION;
+        wanted |= keyword == MAX_VERSION;
     }
-    return asked;
+    return wanted;
 }
 
-/* Which stream a consumer of device memory means that passed `passed`. 0 if that is in doubt. */
+/* Reads the `stream` argument that a consumer of device memory passed. 0 if it is not clear. */
 static int is_stream(PyObject *passed, int kind, int64_t *stream)
 {
     int overflow;
@@ -153,7 +153,7 @@ static PyObject *plain_capsule(PyObject *self, PyObject *const *arguments, PyObj
     const fastdl_device_fact *fact;
     PyObject *passed = Py_None;
     int64_t stream;
-    if (!asks_versioned(arguments, names, &passed) ||
+    if (!wants_versioned(arguments, names, &passed) ||
         fastdl_is_packed(managed->dl_tensor.dtype, managed->flags))
         return NULL;
     if (device.device_type == kDLCPU)

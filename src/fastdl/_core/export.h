@@ -9,18 +9,19 @@
 
 #include "object.h"
 
-/* New capsules on the memory of a fastdl.Tensor. Their destructors release what no consumer took.
- * The flags are the lasting ones plus `more_flags`. A legacy capsule cannot carry flags: the caller
- * has already refused read-only tensors. NULL with MemoryError on failure. */
+/* New capsules on the memory of a fastdl.Tensor. Their destructors release the managed tensor
+ * unless a consumer took it. The flags are the lasting ones plus `more_flags`. A legacy capsule
+ * cannot carry flags: the caller has already refused read-only tensors. NULL with MemoryError on
+ * failure. */
 PyObject *fdl_versioned_capsule(PyObject *tensor, uint64_t more_flags);
 PyObject *fdl_legacy_capsule(PyObject *tensor);
 
 /* fastdl_borrow of a fastdl.Tensor: see fastdl_record. */
 int fdl_tensor_borrow(PyObject *tensor, fastdl_view *view);
 
-/* Puts a fast path in front of the method `__dlpack__` of `type`: it serves the plain call for a
- * versioned capsule on the host, or on a device if the stream is unambiguous, and passes any other
- * call to the original method. 0, or -1 with an exception. Call it once. */
+/* Puts a fast path in front of the method `__dlpack__` of `type`: it handles the plain call for a
+ * versioned capsule on the host, or on a device if the stream is unambiguous, and passes all other
+ * calls to the original method. 0, or -1 with an exception. Call it once. */
 int fdl_speed_up_dlpack(PyTypeObject *type);
 
 #endif

@@ -10,7 +10,7 @@
 
 /* ---- rows ---- */
 
-/* `rows` with one more, a new reference or NULL. Ends with NULL on failure. */
+/* `rows` with one more, a new reference or NULL. Releases both and returns NULL on failure. */
 static PyObject *with_row(PyObject *rows, PyObject *row)
 {
     if (row == NULL || PyList_Append(rows, row) < 0)
@@ -48,7 +48,7 @@ typedef struct {
 } fact;
 
 #define SLOTS 128 /* DLPack 1.3 names 36 element types of one lane */
-#define TRIES 4   /* how many slots a fact may lie in */
+#define TRIES 4   /* the number of slots in which a fact may be stored */
 
 typedef struct {
     fdl_pointer by_number[SLOTS], by_object[SLOTS]; /* to a fact, or NULL */
@@ -63,7 +63,7 @@ void fdl_set_dtype_and_device_factories(PyObject *dtype, PyObject *device)
     devices.make = Py_NewRef(device);
 }
 
-/* The first of the slots for a key; the others follow. Multiplication moves what differs between
+/* The first of the slots for a key; the others follow. Multiplication moves the differences between
  * keys to the highest bits. */
 static unsigned slot_of(uint64_t key)
 {
@@ -103,7 +103,7 @@ static int put(fdl_pointer *slots, uint64_t key, fact *added)
     return 0;
 }
 
-/* Two threads may put the same fact there: both entries are right. */
+/* Two threads may store the same fact twice: both entries are valid. */
 static void remember(fact_table *table, uint64_t number, PyObject *object)
 {
     fact *added = PyMem_RawMalloc(sizeof(fact));
@@ -119,7 +119,7 @@ static void remember(fact_table *table, uint64_t number, PyObject *object)
     (void)put(table->by_object, key_of(object), added);
 }
 
-/* `made`, which may be NULL, after it has been remembered. */
+/* Stores `made`, which may be NULL, and returns it. */
 static PyObject *remembered(fact_table *table, uint64_t number, PyObject *made)
 {
     if (made != NULL)

@@ -6,7 +6,7 @@ A library whose objects have `__dlpack_data_type__` or `__dlpack_device__` needs
 
 import sys
 
-TYPE_CHECKING = False  # as in typing, which `import fastdl` can do without
+TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 
 def module_of(x: object) -> str:
-    """The name of the module that a class or function says it is from; "" if it says anything
-    else."""
+    """The `__module__` of a class or function; "" if it is not a str."""
     name = getattr(x, "__module__", None)
     return name if isinstance(name, str) else ""
 
@@ -27,8 +26,8 @@ def package_of(name: str) -> str:
 
 
 def release(version: str) -> tuple[int, ...]:
-    """The numbers of a version, without what follows them: (2, 13, 0) of "2.13.0+cpu"."""
-    import re  # which `import fastdl` can do without
+    """The leading numbers of a version: (2, 13, 0) of "2.13.0+cpu"."""
+    import re  # not needed by `import fastdl`
 
     found = re.match(r"\d+(\.\d+)*", version)
     return tuple(int(number) for number in found[0].split(".")) if found else ()
@@ -36,7 +35,7 @@ def release(version: str) -> tuple[int, ...]:
 
 def loaded_version(name: str) -> str:
     """The version of the library of a type by its name, such as "mlx.core.array"; "" if it is not
-    loaded or does not say."""
+    loaded or has no version."""
     parts = name.split(".")
     modules = (sys.modules.get(".".join(parts[:end])) for end in range(1, len(parts)))
     versions = (getattr(module, "__version__", None) for module in modules)

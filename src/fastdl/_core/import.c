@@ -35,12 +35,12 @@ void fdl_open_capsule(PyObject *capsule, int host_only, DLManagedTensorVersioned
     if (!PyCapsule_CheckExact(capsule))
         return;
 #ifdef Py_GIL_DISABLED
-    Py_BEGIN_CRITICAL_SECTION(capsule); /* two threads could both see the name */
+    Py_BEGIN_CRITICAL_SECTION(capsule); /* else two threads could both consume it */
 #endif
     name = PyCapsule_GetName(capsule);
     if (name != NULL && strcmp(name, "dltensor_versioned") == 0) {
         DLManagedTensorVersioned *found = PyCapsule_GetPointer(capsule, name);
-        /* Of another major version only the deleter is where it is expected. */
+        /* With another major version only the offset of the deleter is known. */
         if (found->version.major != FASTDL_DLPACK_MAJOR ||
             is_wanted(&found->dl_tensor, host_only)) {
             *versioned = found;
@@ -58,8 +58,8 @@ void fdl_open_capsule(PyObject *capsule, int host_only, DLManagedTensorVersioned
 #endif
 }
 
-/* The part that both forms share: a checked description of `block`, or if that is NULL of a new
- * block that has no owner yet. */
+/* Common to both forms: a checked description of `block`, or if that is NULL of a new block without
+ * an owner. */
 static fdl_description *build(fdl_block *block, const DLTensor *tensor, uint64_t flags)
 {
     fastdl_layout layout;
@@ -92,7 +92,7 @@ static fdl_description *import_versioned(DLManagedTensorVersioned *managed, PyOb
 {
     fdl_description *description = fdl_description_of(managed);
     if (description != NULL) {
-        /* One of ours has come back, and its consumer may have changed it. */
+        /* A re-import: its consumer may have changed it. */
         DLTensor *own = &managed->dl_tensor;
         fastdl_layout layout;
         fastdl_fault fault = fastdl_check(own, managed->flags, &layout);
@@ -145,7 +145,7 @@ PyObject *fdl_take_legacy(DLManagedTensor *managed, uint64_t flags, PyObject *ke
         return NULL;
     }
     if (block != NULL)
-        managed->deleter(managed); /* one of ours has come back: the description replaces it */
+        managed->deleter(managed); /* a re-import: the description replaces it */
     else if (managed->deleter != NULL)
         fdl_own_legacy(description->block, managed);
     else
@@ -157,7 +157,7 @@ PyObject *fdl_take_legacy(DLManagedTensor *managed, uint64_t flags, PyObject *ke
 static void return_to_caller(fdl_description *description, DLManagedTensorVersioned *managed)
 {
     if (&description->managed == managed)
-        return; /* it was unwrapped, so nothing else is left */
+        return; /* it was unwrapped, so there is nothing else to undo */
     fdl_disown(description->block);
     fdl_description_release(description, 1);
 }
@@ -177,7 +177,7 @@ PyObject *fdl_make_tensor(DLManagedTensorVersioned *managed)
 void fdl_unmake_tensor(PyObject *tensor, DLManagedTensorVersioned *managed)
 {
     fdl_description *description = fdl_description_in(tensor);
-    /* Frames of the traceback may hold the Tensor: it must stay safe to look at. */
+    /* Frames of the traceback may hold the Tensor: it must remain safe to use. */
     ((fdl_tensor *)tensor)->description = fdl_description_of_nothing();
     return_to_caller(description, managed);
 }
@@ -247,10 +247,10 @@ static PyObject *share(PyObject *tensor)
     return copy == NULL ? PyErr_NoMemory() : fdl_tensor_wrap(copy);
 }
 
-/* A Tensor on the host memory that a tensor of torch lends, which it keeps by a reference to the
- * object: owning would take longer than all the rest. NULL without an exception if the memory is
- * elsewhere, or if the slot refuses: then the owning one has to do. */
-static PyObject *take_loan(PyObject *object, const fastdl_record *record)
+/* A Tensor on the host memory that a torch tensor lends, kept alive by a reference to the object:
+ * the owning slot would take longer than everything else. NULL without an exception if the memory
+ * is elsewhere, or if the slot refuses: then use the owning one. */
+static PyObject *import_borrowed(PyObject *object, const fastdl_record *record)
 {
     fastdl_view view;
     fdl_description *description;
@@ -260,7 +260,8 @@ static PyObject *take_loan(PyObject *object, const fastdl_record *record)
         (void)fastdl_clear_if_(PyExc_Exception);
         return NULL;
     }
-    /* Asks nothing yet: code of Python could change what was lent, which torch's object holds. */
+    /* No queries yet: Python code could change the shape and strides, which belong to torch's
+     * object. */
     if (view.dl.device.device_type != kDLCPU ||
         fastdl_complete_view_(object, &view, record->facts & ~(uint32_t)FASTDL_TYPE_ASK_BITS) < 0)
         return NULL;
@@ -286,14 +287,14 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
     if (record->borrow == fdl_tensor_borrow)
         return share(object);
     if (record->facts & FASTDL_TYPE_TRUSTED && record->lend != NULL) {
-        tensor = take_loan(object, record);
+        tensor = import_borrowed(object, record);
         if (tensor != NULL || PyErr_Occurred())
             return tensor;
     }
     failed = record->api->managed_tensor_from_py_object_no_sync(object, &managed);
     if (failed || managed == NULL)
         return fastdl_should_try_protocol_(object, record->facts) ? Py_NewRef(Py_None) : NULL;
-    if (!(record->facts & FASTDL_TYPE_NATIVE)) /* its bridge has just checked and ordered it */
+    if (!(record->facts & FASTDL_TYPE_NATIVE)) /* a bridge has checked and ordered it */
         return fdl_tensor_wrap((fdl_description *)managed);
     ours = fdl_description_of(managed) != NULL;
     tensor = fdl_take_versioned(managed, object);
@@ -305,7 +306,7 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
         fdl_is_ordered(
             fastdl_find_device((int32_t)description->managed.dl_tensor.device.device_type))) {
         Py_DECREF(tensor);
-        return Py_NewRef(Py_None); /* which refuses, and says what to pass */
+        return Py_NewRef(Py_None); /* the caller refuses, and says what to pass */
     }
     if ((description->managed.dl_tensor.device.device_type != kDLCPU &&
          fdl_imported_by_table(description,
@@ -319,14 +320,14 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
 
 /* ---- types that have only `__dlpack__` ---- */
 
-/* The read-only flag, if what has no flags is read-only. */
+/* The read-only flag, if legacy capsules of the library count as read-only. */
 static uint64_t flags_of(uint32_t facts)
 {
     return facts & FASTDL_TYPE_READ_ONLY ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
 }
 
-/* A Tensor on the host memory in a capsule. NULL without an exception if that is elsewhere: the
- * object has to be asked for the right stream. */
+/* A Tensor on the host memory in a capsule. NULL without an exception if it is elsewhere: the right
+ * stream must be passed then. */
 static PyObject *take_on_host(PyObject *capsule, PyObject *object, uint32_t facts)
 {
     DLManagedTensorVersioned *versioned;
@@ -337,12 +338,12 @@ static PyObject *take_on_host(PyObject *capsule, PyObject *object, uint32_t fact
     return legacy == NULL ? NULL : fdl_take_legacy(legacy, flags_of(facts), object);
 }
 
-/* Asks for a capsule without asking where the data is. */
-static PyObject *ask_at_once(PyObject *object, uint32_t facts)
+/* Calls `__dlpack__` without `__dlpack_device__`. */
+static PyObject *try_without_device(PyObject *object, uint32_t facts)
 {
-    PyObject *capsule = fdl_ask_versioned(object), *tensor;
+    PyObject *capsule = fdl_request_versioned(object), *tensor;
     if (capsule == NULL) {
-        /* Perhaps about the keyword: the negotiation finds out. */
+        /* Perhaps about the keyword: let the negotiation decide. */
         (void)fastdl_clear_if_(PyExc_TypeError);
         return NULL;
     }
@@ -357,11 +358,12 @@ static int is_of_integers(PyObject *tensor)
     return code == kDLInt || code == kDLUInt;
 }
 
-PyObject *fdl_ask_quickly(PyObject *object, uint32_t facts)
+PyObject *fdl_try_fast_path(PyObject *object, uint32_t facts)
 {
     PyObject *tensor = facts & FASTDL_TYPE_BUFFER ? fdl_try_buffer(object, flags_of(facts))
-                       : facts & FASTDL_TYPE_EXPORT_DOES_NOT_SYNC ? ask_at_once(object, facts)
-                                                                  : NULL;
+                       : facts & FASTDL_TYPE_EXPORT_DOES_NOT_SYNC
+                           ? try_without_device(object, facts)
+                           : NULL;
     if (tensor == NULL)
         return NULL;
     fdl_note_immutable(tensor, facts);
@@ -386,7 +388,7 @@ static PyObject *acquire_on(PyObject *object, const fastdl_record *record, PyObj
     int64_t stream =
         PyLong_CheckExact(passed) ? PyLong_AsLongLongAndOverflow(passed, &overflow) : 0;
     if (overflow)
-        stream = 0; /* needs a closer look */
+        stream = 0; /* validated later */
     tensor = fdl_acquire(object, record, stream == -1 ? FDL_CALLER_ORDERS : FDL_ORDER_LATER);
     if (tensor == Py_None)
         Py_CLEAR(tensor);
@@ -402,8 +404,8 @@ static PyObject *acquire_on(PyObject *object, const fastdl_record *record, PyObj
     return result;
 }
 
-/* from_dlpack(object, device=device), which means the host. NULL without an exception for a Tensor
- * elsewhere. */
+/* from_dlpack(object, device=device), where `device` is the host. NULL without an exception for a
+ * Tensor elsewhere. */
 static PyObject *acquire_on_host(PyObject *object, const fastdl_record *record, PyObject *device)
 {
     PyObject *tensor, *result;
@@ -425,8 +427,8 @@ static int is_name(PyObject *name, PyObject *interned, const char *text)
     return name == interned || PyUnicode_CompareWithASCIIString(name, text) == 0;
 }
 
-/* from_dlpack(object, **keywords). NULL without an exception if this file does not serve those: it
- * does one, a stream or the host as device. */
+/* from_dlpack(object, **keywords). NULL without an exception if this file does not handle those: it
+ * handles only a stream, or only the host as device. */
 static PyObject *acquire_with(PyObject *object, const fastdl_record *record, PyObject *names,
                               PyObject *const *values)
 {
@@ -462,7 +464,7 @@ static PyObject *from_dlpack(PyObject *module, PyObject *const *arguments, Py_ss
             if (tensor != NULL || PyErr_Occurred())
                 return tensor;
         } else if (record != NULL && names == NULL) {
-            PyObject *tensor = fdl_ask_quickly(arguments[0], record->facts);
+            PyObject *tensor = fdl_try_fast_path(arguments[0], record->facts);
             if (tensor == NULL && !PyErr_Occurred())
                 tensor = PyObject_Vectorcall(protocol_call, arguments, 1, NULL);
             return tensor;

@@ -13,8 +13,7 @@
 #include "object.h"
 
 /* Takes the managed tensor out of a capsule, which is renamed, into *versioned or *legacy. Both are
- * NULL if there is none, or if it is not in host memory and nothing else is wanted (`host_only`).
- */
+ * NULL if there is none, or if `host_only` and it is not in host memory. */
 void fdl_open_capsule(PyObject *capsule, int host_only, DLManagedTensorVersioned **versioned,
                       DLManagedTensor **legacy);
 
@@ -26,35 +25,34 @@ PyObject *fdl_take_versioned(DLManagedTensorVersioned *managed, PyObject *keep);
 PyObject *fdl_take_legacy(DLManagedTensor *managed, uint64_t flags, PyObject *keep);
 
 /* Call this for a Tensor that was just imported, with the FASTDL_TYPE_* of its producer: its block
- * remembers whether they say that its memory never changes. */
+ * records whether its memory is immutable. */
 void fdl_note_immutable(PyObject *tensor, uint32_t facts);
 
 /* A new Tensor on `managed`, which is consumed on success only. */
 PyObject *fdl_make_tensor(DLManagedTensorVersioned *managed);
 
-/* Undoes fdl_make_tensor: the caller owns `managed` again, and the Tensor, which nobody else has
+/* Undoes fdl_make_tensor: the caller owns `managed` again, and the Tensor, which no other code has
  * seen, becomes one without elements. */
 void fdl_unmake_tensor(PyObject *tensor, DLManagedTensorVersioned *managed);
 
 /* A new tuple of `n` ints, or NULL with MemoryError. */
 PyObject *fdl_int_tuple(const int64_t *values, Py_ssize_t n);
 
-/* ---- the buffer protocol, for libraries whose `__dlpack__` takes longer ---- */
+/* ---- the buffer protocol, for libraries whose `__dlpack__` is slower ---- */
 
 /* A new Tensor with these flags and those of `buffer`, which stays locked as long as the memory is
  * in use. Takes `buffer`, allocated by PyMem_RawMalloc, even on failure: NULL with an exception. */
 PyObject *fdl_take_buffer(Py_buffer *buffer, uint64_t flags);
 
-/* The same for the buffer of an object whose library's `__dlpack__` takes longer. NULL without an
- * exception if it has none, or one that DLPack cannot describe: use `__dlpack__` then. NULL with
- * MemoryError. */
+/* The same for the buffer of an object whose `__dlpack__` is slower. NULL without an exception if
+ * it has none, or one that DLPack cannot describe: use `__dlpack__` then. NULL with MemoryError. */
 PyObject *fdl_try_buffer(PyObject *object, uint64_t flags);
 
 /* Whether the memory of this exporter of a buffer, or base of a NumPy array, never changes: bytes,
  * a Tensor that is marked as immutable, or a memoryview of one. `exporter` may be NULL. */
 int fdl_never_changes(PyObject *exporter);
 
-/* ---- the hot path: through the exchange table of a type ---- */
+/* ---- the fast path: through the exchange table of a type ---- */
 
 /* A new Tensor on `object`, whose type has this record, through the record's table, which must not
  * be the general bridge. None (a new reference) if a native table refused and the object's
@@ -64,14 +62,14 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order);
 /* A new Tensor on host data of an object whose type has only `__dlpack__`, by the fast path in the
  * facts of the type: its buffer, or a single call without `__dlpack_device__`. NULL without an
  * exception if there is no such path, or if it does not apply to this object. */
-PyObject *fdl_ask_quickly(PyObject *object, uint32_t facts);
+PyObject *fdl_try_fast_path(PyObject *object, uint32_t facts);
 
-/* fastdl.from_dlpack: a builtin function that serves the plain call on a known type with a table,
+/* fastdl.from_dlpack: a builtin function that handles the plain call on a known type with a table,
  * and the calls that pass only a stream, or only device="cpu". Any other call goes to `complete`
  * with the same arguments; an object that its native table refused, or whose type has only
- * `__dlpack__` and no quick path that serves it, goes to `over_protocol`;
- * `finish` gets the object, its Tensor (None if its table refused), the device and the stream, if
- * more is to be done. Call it once: all arguments are kept until the process ends. */
+ * `__dlpack__` and no fast path, goes to `over_protocol`; `finish` gets the object, its Tensor
+ * (None if its table refused), the device and the stream, if more is to be done. Call it once: all
+ * arguments are kept until the process ends. */
 PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *over_protocol,
                                PyObject *finish);
 

@@ -19,14 +19,14 @@ PyObject *fdl_special(PyObject *obj, PyObject *name)
     return bound;
 }
 
-PyObject *fdl_ask_versioned(PyObject *obj)
+PyObject *fdl_request_versioned(PyObject *obj)
 {
     fastdl_names_ made;
     const fastdl_names_ *names = fastdl_get_names_(&made);
     PyObject *arguments[3], *capsule;
     if (names == NULL)
         return NULL;
-    arguments[0] = NULL; /* room for the callee, as PY_VECTORCALL_ARGUMENTS_OFFSET promises */
+    arguments[0] = NULL; /* for the callee: PY_VECTORCALL_ARGUMENTS_OFFSET */
     arguments[1] = obj;
     arguments[2] = names->version;
     capsule = PyObject_VectorcallMethod(names->dlpack, arguments + 1,
@@ -36,7 +36,7 @@ PyObject *fdl_ask_versioned(PyObject *obj)
     return capsule;
 }
 
-/* ---- what the device layer does ---- */
+/* ---- calls into the device layer ---- */
 
 const fdl_device_calls *fdl_devices;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The public header, and the further functions of fastdl.c that the package uses: one piece of code
- * answers for the package and for every module that vendors the header. What begins with fastdl_ is
- * documented where it is defined.
+ * The public header, and the further functions of fastdl.c that the package uses: the package and
+ * every module that vendors the header run the same code. Names that begin with fastdl_ are
+ * documented where they are defined.
  */
 #ifndef FASTDL_CORE_INTERFACE_H_
 #define FASTDL_CORE_INTERFACE_H_
@@ -10,8 +10,8 @@
 #include <fastdl/fastdl.h>
 #include <fastdl/launch.h>
 
-/* What is known of particular libraries, and the keywords of `__dlpack__`: all rows, then one with
- * a NULL name. */
+/* Facts about particular libraries, and the keywords of `__dlpack__`: all rows, then one with a
+ * NULL name. */
 const fastdl_peer_fact *fastdl_peers(void);
 const fastdl_keyword_fact *fastdl_keywords(void);
 
@@ -28,10 +28,10 @@ PyObject *fastdl_mro_(PyTypeObject *type);
 PyObject *fastdl_class_item_(PyObject *attributes, const char *name);
 PyObject *fastdl_of_type_(PyTypeObject *type, const char *name);
 
-/* Where a type has its version tag, in bytes from its start. */
+/* The offset of the version tag in a type. */
 #define FDL_TAG_OFFSET offsetof(PyTypeObject, tp_version_tag)
 
-/* The cache of types, which the public header describes, for this process. */
+/* The cache of types for this process: see fastdl_cache. */
 extern fastdl_cache fdl_types;
 
 /* The record of `type`, or NULL. Needs no thread state. */
@@ -50,15 +50,15 @@ static inline const fastdl_record *fdl_type_find(const PyTypeObject *type)
 /* The special method of an object with an interned name, bound: a new reference; NULL without an
  * exception if there is none. */
 PyObject *fdl_special(PyObject *obj, PyObject *name);
-/* Asks `__dlpack__` for a versioned capsule, without asking where the data is: a new reference;
- * NULL with an exception. */
-PyObject *fdl_ask_versioned(PyObject *obj);
+/* Calls `__dlpack__` for a versioned capsule, without `__dlpack_device__`: a new reference; NULL
+ * with an exception. */
+PyObject *fdl_request_versioned(PyObject *obj);
 int fastdl_check_memory_(PyObject *obj, uint32_t facts);
 int fastdl_request_capsule_(PyObject *obj, const fastdl_record *record, int host_only,
                             int32_t *device, PyObject **capsule);
 int fastdl_should_try_protocol_(PyObject *obj, uint32_t facts);
 int fastdl_is_as_announced_(const int32_t *announced, DLDevice delivered);
-uint32_t fastdl_refused_keyword(const char *words, int has_frames, uint32_t asked);
+uint32_t fastdl_refused_keyword(const char *message, int has_frames, uint32_t keywords);
 int fastdl_is_really_legacy(const DLManagedTensorVersioned *managed);
 int fastdl_is_really_versioned(const DLManagedTensor *managed);
 int fastdl_check_values_(PyObject *obj, const DLTensor *tensor, uint32_t facts);

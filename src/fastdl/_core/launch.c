@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "interface.h"
 
-/* What a signer knows, in a bytes object that is its `self`. */
+/* The state of a signer, in a bytes object that is its `self`. */
 typedef struct {
     fastdl_signature_rules rules;
     char layout[16];
@@ -50,7 +50,7 @@ static int raise_packing(int fault, const char *layout, Py_ssize_t number, size_
     return -1;
 }
 
-/* Adds one argument, the one with this number, to the key, and to `into` if that has memory. */
+/* Adds argument `number` to the key, and to `into` if that has memory. */
 static int add_argument(PyObject *argument, Py_ssize_t number, const knowledge *known, text *key,
                         const Py_buffer *into, size_t *used)
 {

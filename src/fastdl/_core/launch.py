@@ -1,8 +1,8 @@
-"""signer: keys that tell which compiled kernel serves some tensors."""
+"""signer: keys that select the compiled kernel for some tensors."""
 
 from fastdl._core.exchange import make_signer
 
-TYPE_CHECKING = False  # as in typing, which `import fastdl` can do without
+TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
 if TYPE_CHECKING:
     from typing import Literal, Protocol
 
@@ -37,22 +37,21 @@ def signer(
     alignment: int = 16,
     layout: str = "pNS",
 ) -> "_Signer":
-    """A function like `fastdl.signature`, whose keys contain what kernels are compiled for.
+    """A function like `fastdl.signature`, whose keys contain only what kernels are specialised for.
 
-    dtype, device, readonly: whether keys differ if the tensors do in that.
-    sizes: "exact"; "coarse": up to which power of two (0, 1, 2, 3 to 4, 5 to 8, ...); None: not at
-        all. The number of dimensions is always in the key.
-    strides: "exact"; "coarse": whether the tensor is contiguous in row-major order, and whether in
+    dtype, device, readonly: whether this property is in the key.
+    sizes: "exact"; "coarse": rounded up to a power of two (0, 1, 2, 3 to 4, 5 to 8, ...); None: not
+        at all. The number of dimensions is always in the key.
+    strides: "exact"; "coarse": only whether the tensor is contiguous in row-major and in
         column-major order; None: not at all. The stride of a dimension of size 1 never counts.
-    alignment: the highest power of two, in bytes, that kernels make use of: addresses that are
-        multiples of it have equal keys, and so have others that are multiples of the same smaller
-        power of two. 1: not in the key.
+    alignment: the highest power of two, in bytes, that kernels exploit: all addresses aligned to it
+        count as equal; others count by their alignment. 1: not in the key.
     layout: what a call with `into` writes for each tensor, a letter for each value: p the address;
         n the sizes and s the strides, in elements, as 32-bit integers; N and S the same with 64
         bits; d the number of dimensions, with 32 bits. Each value is at a multiple of its own size
-        from the start of the buffer, as in a struct of C.
+        from the start of the buffer, as in a C struct.
 
-    Keys of different signers say nothing about each other. ValueError for other values.
+    Keys of different signers cannot be compared. ValueError for other values.
 
     >>> key = fastdl.signer(sizes=None, strides="coarse", alignment=1)
     >>> key(np.ones((2, 3))) == key(np.ones((4, 5))) != key(np.ones((2, 3)).T)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lifetime.h"
 
-/* ---- a thread state for as long as an owner needs one ---- */
+/* ---- a thread state while an owner needs one ---- */
 
 typedef struct {
     int attached;  /* by us */
-    int temporary; /* and without us the thread has no state */
+    int temporary; /* the thread had no state before */
     PyGILState_STATE gil;
     PyObject *type, *value, *traceback; /* the exception that was pending, if type is set */
 } python_state;
@@ -19,7 +19,7 @@ static int interpreter_is_leaving(void)
 #endif
 }
 
-/* PyErr_Fetch serves every version; 3.12 deprecates it in the documentation only. */
+/* PyErr_Fetch works in every version; 3.12 deprecates it only in the documentation. */
 static void set_error_aside(python_state *state)
 {
     state->type = NULL;
@@ -39,9 +39,9 @@ static void restore_error(python_state *state)
 
 FDL_THREAD_LOCAL int fdl_state_is_temporary;
 
-/* 0 when there is no interpreter to attach to. A thread that asks while another one starts to
- * finalise can pass the check and then be stopped inside PyGILState_Ensure: Python offers no
- * way to close that gap before 3.15. */
+/* 0 when there is no interpreter to attach to. If finalisation starts right after the check, the
+ * thread can be stopped inside PyGILState_Ensure: a race that cannot be avoided before Python
+ * 3.15. */
 static int enter_python(python_state *state, int attached)
 {
     state->attached = 0;
@@ -69,11 +69,11 @@ static void leave_python(python_state *state)
 /* ---- releasing ---- */
 
 /* An owner may be a tensor that holds another block, and so on: a chain of exchanges would be
- * released in as many nested calls. At a depth of MAX_NESTED a block waits instead, and the first
- * call on the way back that is at most DRAIN_NESTED deep releases all that wait. This is not left
- * to the outermost call, which may be a deleter that runs for a long time, or for ever, as in a
- * child process forked inside it. Each thread has its own depth and waiting blocks, since a deleter
- * may let other threads run. */
+ * released in as many nested calls. At a depth of MAX_NESTED a block is queued instead, and the
+ * first returning call that is at most DRAIN_NESTED deep releases all queued blocks. This is not
+ * left to the outermost call, which may be a deleter that runs for a long time, or for ever, as in
+ * a child process forked inside it. Each thread has its own depth and queue, since a deleter may
+ * let other threads run. */
 #define MAX_NESTED 32
 #define DRAIN_NESTED 16
 
@@ -105,7 +105,7 @@ static int drop_owner(fdl_block *block, int attached)
     python_state state;
     if (attached && block->release == release_object && Py_REFCNT(block->owner) > 1) {
         /* One of several references: no code runs, nothing nests. (Without a GIL it may turn out to
-         * be the last, and then only nests one deeper than it should.) */
+         * be the last; then the calls nest one level deeper.) */
         Py_DECREF((PyObject *)block->owner);
         return 1;
     }
@@ -197,7 +197,7 @@ static void release_pair(void *owner)
     PyMem_RawFree(pair);
 }
 
-/* Takes all three, but for a failure: -1 with MemoryError. */
+/* Steals all three on success; -1 with MemoryError on failure. */
 static int own_pair(fdl_block *block, void *owner, void (*release)(void *), PyObject *object)
 {
     owner_pair *pair = PyMem_RawMalloc(sizeof(owner_pair));
@@ -215,9 +215,9 @@ static int own_pair(fdl_block *block, void *owner, void (*release)(void *), PyOb
 int fdl_keep_also(fdl_block *block, PyObject *object)
 {
     if (block->drop != NULL && block->drop != drop_owner)
-        return 0; /* fastdl's own memory, which has come back, needs no other owner */
+        return 0; /* a re-import of fastdl's own memory needs no other owner */
     if (fdl_count_get(&block->refs) != 1)
-        return 0; /* nor does other memory that has; and the block may be dropped by others */
+        return 0; /* nor does that of other memory; and other references may drop the block */
     if (own_pair(block, block->owner, block->release, object) < 0)
         return -1;
     Py_INCREF(object);
@@ -295,7 +295,7 @@ static PyThreadState *current_state(void)
 void *fdl_pause_python(void)
 {
     /* Before 3.12 the current state is that of whichever thread runs, so it is compared. Without an
-     * interpreter there is none; but while one is being finalized, its last thread has the GIL. */
+     * interpreter it is NULL; but during finalisation the last thread still has the GIL. */
     PyThreadState *state = current_state();
     if (state == NULL || state != PyGILState_GetThisThreadState())
         return NULL;

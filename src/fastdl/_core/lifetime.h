@@ -2,12 +2,12 @@
  *
  * Owners that need Python to be released: a foreign managed tensor, an object, a buffer.
  *
- * The functions here serve as the `drop` of a block. They run on whichever thread released the last
- * reference, possibly with an exception pending, without a thread state, or after the interpreter
- * is gone. They attach, set the pending exception aside, release the owner, and restore everything.
- * Once the interpreter is gone they leak on purpose. To attach they may wait for the GIL, on any
- * thread; owners of device memory are not released where that could matter (_devices/deferred.h,
- * which also says why those of host memory are).
+ * The functions here are used as the `drop` of a block. They run on whichever thread released the
+ * last reference, possibly with an exception pending, without a thread state, or after the
+ * interpreter has ended. They attach, set the pending exception aside, release the owner, and
+ * restore everything. Once the interpreter has ended they leak the owner on purpose. Attaching may
+ * wait for the GIL, on any thread; owners of device memory are not released where that could
+ * deadlock (_devices/deferred.h, which also says why those of host memory are).
  */
 #ifndef FASTDL_CORE_LIFETIME_H_
 #define FASTDL_CORE_LIFETIME_H_
@@ -17,7 +17,7 @@
 #include "_memory/block.h"
 
 /* Runs the deleter of a managed tensor that has not become a block (a failed import). Needs a
- * thread state; a pending exception is kept. A NULL deleter is skipped. */
+ * thread state; preserves a pending exception. A NULL deleter is skipped. */
 void fdl_discard_versioned(DLManagedTensorVersioned *managed);
 void fdl_discard_legacy(DLManagedTensor *managed);
 
@@ -38,9 +38,8 @@ void fdl_own_buffer(fdl_block *block, Py_buffer *buffer);
 void fdl_unlock_buffer(Py_buffer *buffer);
 
 /* Keeps another object alive until the owner of `block`, which was just imported, has been
- * released. Takes a new reference, but none for what fastdl had exported, which lives as long as
- * its block. 0, or -1 with MemoryError.
- */
+ * released. Takes a new reference, except for a re-import of fastdl's own memory, which lives as
+ * long as its block. 0, or -1 with MemoryError. */
 int fdl_keep_also(fdl_block *block, PyObject *object);
 
 /* `block`, which was just imported and owns an object, also calls `deleter` (NULL: nothing),
@@ -53,9 +52,10 @@ int fdl_delete_with(fdl_block *block, PyObject *deleter);
 void fdl_disown(fdl_block *block);
 
 /* The Python object that keeps the memory of `block` alive, for the garbage collector, or NULL. The
- * collector may clear what it is shown before the block is dropped. Only a bare reference can be
- * dropped then: the lock of a buffer is released by its exporter, and a memoryview, a PickleBuffer
- * or a ctypes array that was cleared has given up its memory. So exporters are not shown. */
+ * collector may clear what it is shown before the block is dropped. Only a plain reference
+ * tolerates that: the lock of a buffer is released through its exporter, and a memoryview, a
+ * PickleBuffer or a ctypes array has released its memory once it is cleared. So exporters are not
+ * shown. */
 PyObject *fdl_object_behind(const fdl_block *block);
 
 /* Let other Python threads run while this one waits for something outside Python. Do not use Python

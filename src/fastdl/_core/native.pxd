@@ -1,6 +1,5 @@
-# The C of the host core: what fastdl/__init__.pxd leaves out of the DLPack ABI, and a way to the
-# rest of it; element types, layout, ownership, import, copies. Each declaration is documented in
-# the header it comes from.
+# The C of the host core: the parts of the DLPack ABI that fastdl/__init__.pxd omits, element types,
+# layout, ownership, import, copies. Each declaration is documented in the header it comes from.
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -26,7 +25,7 @@ cdef extern from "<fastdl/dlpack.h>":
     const int FASTDL_DLPACK_MINOR
 
     # The functions of a table report failure as C does: -1, with a Python exception
-    # or, from a careless library, without one. So Cython must not look for it.
+    # or, from a careless library, without one. So Cython must not check for it.
     ctypedef int (*DLPackManagedTensorAllocator)(
         DLTensor *, DLManagedTensorVersioned **, void *,
         void (*)(void *, const char *, const char *) noexcept) noexcept
@@ -113,7 +112,7 @@ cdef extern from "_core/interface.h" nogil:
         const char *name
 
     const fastdl_keyword_fact *fastdl_keywords()
-    uint32_t fastdl_refused_keyword(const char *words, int has_frames, uint32_t asked)
+    uint32_t fastdl_refused_keyword(const char *message, int has_frames, uint32_t keywords)
     bint fastdl_is_as_announced_(const int32_t *announced, DLDevice delivered)
 
 
@@ -159,7 +158,7 @@ cdef extern from "_core/interface.h":
     int fastdl_complete_view_(PyObject *obj, fastdl_view *view, uint32_t facts) noexcept
     int fastdl_check_values_(
         PyObject *object, const DLTensor *tensor, uint32_t facts) except -1
-    # The same where the exception is looked at.
+    # The same, where the exception is inspected.
     int fdl_values_differ "fastdl_check_values_" (
         PyObject *object, const DLTensor *tensor, uint32_t facts) noexcept
     const fastdl_peer_fact *fastdl_peer_of_(PyTypeObject *type) except NULL
@@ -285,7 +284,7 @@ cdef extern from "_core/import.h":
     void fdl_unmake_tensor(PyObject *tensor, DLManagedTensorVersioned *managed) noexcept
     tuple fdl_int_tuple(const int64_t *values, Py_ssize_t n)
     object fdl_acquire(PyObject *object, const fastdl_record *record, int order)
-    PyObject *fdl_ask_quickly(PyObject *object, uint32_t facts) except? NULL
+    PyObject *fdl_try_fast_path(PyObject *object, uint32_t facts) except? NULL
     object fdl_make_from_dlpack(
         bytes doc, object complete, object over_protocol, object finish)
 

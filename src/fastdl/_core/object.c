@@ -38,7 +38,7 @@ static void deallocate(PyObject *self)
     if (tensor->weakrefs != NULL)
         PyObject_ClearWeakRefs(self);
     Py_DECREF(tensor->shape);
-    /* Counted down first: an export may never look like a view, see `traverse`. */
+    /* Decremented first: an export must never look like a view, see `traverse`. */
     if (tensor->root != Py_None)
         (void)fdl_count_release(&((fdl_tensor *)tensor->root)->views);
     fdl_description_release(tensor->description, 1);
@@ -57,10 +57,10 @@ static int traverse(PyObject *self, visitproc visit, void *arg)
 {
     fdl_tensor *tensor = (fdl_tensor *)self;
     Py_VISIT(tensor->root);
-    /* The object is held by the block, which is held by this Tensor and its views; if by anything
-     * else as well, the collector cannot know what keeps it alive. No Python thread runs while the
-     * collector looks. Others may release exports, so that the object is seen in a later pass than
-     * the first: that only keeps it alive until the next collection. */
+    /* The block holds the object, and this Tensor and its views hold the block; if anything else
+     * does, the collector cannot know what keeps it alive. No Python thread runs during a
+     * collection. Other threads may release exports meanwhile, so that the object is first visited
+     * in a later pass: that only keeps it alive until the next collection. */
     if (fdl_count_get(&tensor->description->block->refs) == 1 + fdl_count_get(&tensor->views))
         Py_VISIT(fdl_object_behind(tensor->description->block));
     return 0;
@@ -128,20 +128,20 @@ PyObject *fdl_tensor_summary(PyObject *tensor)
 
 int fdl_raise_about(PyObject *tensor, const fdl_failure *failure, const char *what, int64_t stream)
 {
-    PyObject *words;
+    PyObject *summary;
     if (PyErr_Occurred())
         return -1;
     if (failure->no_memory)
         return fdl_raise(failure);
-    words = fdl_tensor_summary(tensor);
-    if (words != NULL)
-        PyErr_Format(PyExc_BufferError, "%U cannot be %s %lld: %s", words, what, (long long)stream,
-                     failure->text);
-    Py_XDECREF(words);
+    summary = fdl_tensor_summary(tensor);
+    if (summary != NULL)
+        PyErr_Format(PyExc_BufferError, "%U cannot be %s %lld: %s", summary, what,
+                     (long long)stream, failure->text);
+    Py_XDECREF(summary);
     return -1;
 }
 
-/* ---- what a Tensor does not do ---- */
+/* ---- refused operations ---- */
 
 static PyObject *refuse(const char *sign)
 {
@@ -153,8 +153,8 @@ static PyObject *refuse(const char *sign)
         sign);
 }
 
-/* Whether no type but Tensor gives an operator with `operand` a meaning. Subclasses of numbers may,
- * such as numpy.float64. */
+/* Whether `operand` is of a type that does not define operators with Tensors itself. Subclasses of
+ * numbers may, such as numpy.float64. */
 static int is_plain(PyObject *operand)
 {
     return fdl_is_tensor(operand) || PyLong_CheckExact(operand) || PyFloat_CheckExact(operand) ||
@@ -223,8 +223,8 @@ static PyObject *call(PyObject *Py_UNUSED(type), PyObject *const *Py_UNUSED(argu
     return NULL;
 }
 
-/* Gives the type these refusals. They are in its slots only, so that it has no attributes
- * (`__add__`, `__setitem__`) by which others conclude that it computes. */
+/* Gives the type these refusals. They are only in its slots, so that the type lacks the attributes
+ * (`__add__`, `__setitem__`) from which others conclude that it supports arithmetic. */
 static void install_refusals(PyTypeObject *type)
 {
     PyNumberMethods *number = type->tp_as_number;
@@ -262,14 +262,15 @@ int fdl_finish_tensor_type(PyTypeObject *type, PyObject *describe)
         return -1;
     }
     if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) {
-        /* Objects would count their type, which the functions here do not do. */
+        /* Instances of a heap type hold a reference to it, which the functions here do not
+         * count. */
         PyErr_SetString(PyExc_ImportError, "fastdl must be built with static Cython types");
         return -1;
     }
     type->tp_name = "fastdl.Tensor";
     type->tp_dealloc = deallocate;
     type->tp_traverse = traverse;
-    type->tp_clear = NULL; /* Cython's would drop `root` without counting its `views` down */
+    type->tp_clear = NULL; /* Cython's would drop `root` without decrementing its `views` */
     type->tp_new = NULL;
     install_refusals(type);
     type->tp_flags |= Py_TPFLAGS_DISALLOW_INSTANTIATION;

@@ -3,10 +3,9 @@
  * The life of a fastdl.Tensor object: allocation, garbage collection, deallocation.
  *
  * tensor.pyx declares the type and its methods; Cython's own allocation and deallocation are
- * replaced by the ones here, for four reasons. The garbage collector must see through the C block
- * to the Python object behind it. Most objects cannot be part of a cycle and need not be tracked.
- * No instance without a description may ever be visible. And creation is most of the cost of an
- * exchange.
+ * replaced by the ones here, for four reasons. The garbage collector must find the Python object
+ * behind the C block. Most objects cannot be part of a cycle and need not be tracked. No instance
+ * without a description may ever be visible. And creation is most of the cost of an exchange.
  */
 #ifndef FASTDL_CORE_OBJECT_H_
 #define FASTDL_CORE_OBJECT_H_
@@ -55,8 +54,8 @@ PyObject *fdl_tensor_summary(PyObject *tensor);
 /* Raises a failure of the lower layers as MemoryError or BufferError. Returns -1. */
 int fdl_raise(const fdl_failure *failure);
 
-/* The same with a message about a Tensor: that it cannot be `what` `stream`, and why. A pending
- * exception is kept instead. */
+/* The same with a message about a Tensor: that it cannot be `what` `stream`, and why. If an
+ * exception is pending, that is kept. */
 int fdl_raise_about(PyObject *tensor, const fdl_failure *failure, const char *what, int64_t stream);
 
 /* Installs these functions, and makes the type impossible to instantiate from Python. Call it once,
@@ -64,12 +63,12 @@ int fdl_raise_about(PyObject *tensor, const fdl_failure *failure, const char *wh
  * Tensor. 0, or -1 with ImportError. */
 int fdl_finish_tensor_type(PyTypeObject *type, PyObject *describe);
 
-/* ---- what a Tensor does not do ----
+/* ---- refused operations ----
  *
- * Arithmetic, comparisons, assignment to elements and calls of its type are refused, with a message
- * that says what to do instead. Only operators between Tensors and Python's own numbers are refused
- * here. All others are left to the other operand, which Python tries next: a NumPy array computes
- * with a Tensor as with any object that it can read, and an integer Tensor can multiply a list. */
+ * Arithmetic, comparisons, assignment to elements and calls of the type raise an error that says
+ * what to do instead. Only operators between Tensors and Python's own numbers are refused here. All
+ * others return NotImplemented, so Python tries the other operand: a NumPy array computes with a
+ * Tensor as with any object that it can read, and an integer Tensor can multiply a list. */
 
 /* The result of an operator with at least one Tensor: NULL with TypeError, or NotImplemented. */
 PyObject *fdl_operate(PyObject *left, PyObject *right, const char *sign);

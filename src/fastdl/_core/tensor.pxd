@@ -20,15 +20,15 @@ ctypedef struct array_maker:
 
 cdef void install_array_maker(const array_maker *maker) noexcept
 
-# A new Tensor on what is in a capsule. `facts`: FASTDL_TYPE_* of the producer.
+# A new Tensor on the managed tensor in a capsule. `facts`: FASTDL_TYPE_* of the producer.
 # `producer` is kept alive if there is no deleter; None if there is no producer. `unordered`: the
-# caller orders all work on device memory; otherwise nothing is known about such work yet. The
-# capsule is untouched if this raises before it was renamed, and consumed afterwards.
+# caller orders all work on device memory; otherwise the order is not decided yet. The capsule is
+# untouched if this raises before it was renamed, and consumed afterwards.
 cdef Tensor take_capsule(object capsule, uint32_t facts, object producer, bint unordered)
 
-# A new managed tensor on the memory of `owner`, which it keeps alive. What `tensor` describes is
-# checked, and copied. If it is wrong, the error names the producer, or with `given` (shape,
-# strides, dtype, device and address) those arguments.
+# A new managed tensor on the memory of `owner`, which it keeps alive. The description is checked,
+# and copied. If it is invalid, the error names the producer, or with `given` those arguments
+# (shape, strides, dtype, device and address).
 cdef DLManagedTensorVersioned *describe_object(
     const DLTensor *tensor, uint64_t flags, object owner, tuple given=*) except NULL
 

@@ -62,12 +62,12 @@ from fastdl._core.native cimport (
 # ---- element types and devices --------------------------------------------------------------
 
 fdl_set_dtype_and_device_factories(make_dtype, make_device)
-fdl_device_object(host_device())  # known from the start: see fdl_means_host
+fdl_device_object(host_device())  # cached from the start: see fdl_means_host
 
 
 # ---- the layers above -----------------------------------------------------------------------
 
-cdef object policy = None  # the module fastdl/_policy.py: what completes the methods of Tensor
+cdef object policy = None  # the module fastdl/_policy.py: the rest of the methods of Tensor
 
 
 def install(module):
@@ -95,7 +95,7 @@ cdef DLDevice host_device() noexcept:
 
 
 cdef bint is_plain_host(Tensor tensor) noexcept:
-    """Whether the memory is ordinary host memory, on which no device works."""
+    """Whether the memory is ordinary host memory, without work of devices."""
     return tensor.description.managed.dl_tensor.device.device_type == kDLCPU
 
 
@@ -197,7 +197,7 @@ cdef int fill_prototype(
 
 
 cdef int64_t as_int(object n, int64_t least, int64_t most, str what) except? -1:
-    """`n`, an int within limits: a pickle may contain anything."""
+    """`n` as an int within limits, since a pickle may contain anything."""
     cdef int overflow = 0
     cdef int64_t value
     if not PyLong_CheckExact(n):
@@ -312,7 +312,7 @@ cdef Py_buffer *lock_buffer(object source, int flags) except NULL:
         raise MemoryError()
     try:
         PyObject_GetBuffer(source, view, flags)
-    except ValueError as error:  # CPython's: it is released, or closed
+    except ValueError as error:  # from CPython: the exporter is released, or closed
         PyMem_RawFree(view)
         raise BufferError(f"cannot get the buffer of {type_name(source)!r}: {error}") from error
     except:
@@ -330,8 +330,8 @@ def from_memory(object source, tuple shape, tuple dtype, tuple strides=None, Py_
                 *, bint padded=False):
     """A Tensor on the bytes of a buffer exporter, `offset` bytes into it; read-only if those are.
 
-    `dtype` as (code, bits, lanes), `strides` in elements, row-major if None. TypeError for what is
-    no int. ValueError if there can be no such tensor, or if elements would be outside of the
+    `dtype` as (code, bits, lanes), `strides` in elements, row-major if None. TypeError for a number
+    that is not an int. ValueError if no such tensor can exist, or if elements would be outside the
     buffer. `padded`: elements narrower than a byte have one each.
     """
     cdef DLTensor tensor
@@ -388,7 +388,7 @@ def map_file(int fd, int64_t nbytes):
     return fdl_tensor_wrap(description)
 
 
-cdef object find_shared = None  # of sharing.py, once that is loaded
+cdef object find_shared = None  # set by sharing.py, once that is loaded
 
 
 def install_sharing(find):
@@ -410,7 +410,7 @@ def arrow_nulls(schema, array):
 
 
 def arrow_stream_nulls(stream):
-    """The same of the arrays in a capsule "arrow_array_stream", which is read to its end."""
+    """The same for the arrays in a capsule "arrow_array_stream", which is read to its end."""
     return fdl_arrow_stream_nulls(<PyObject *>stream)
 
 
@@ -437,7 +437,7 @@ def as_bytes(Tensor tensor not None):
 
 
 def span(Tensor tensor not None):
-    """The address of the first byte of a tensor's elements, and that behind the last."""
+    """The addresses of the first byte of a tensor's elements, and of the byte after the last."""
     cdef fastdl_layout layout
     cdef uintptr_t start = <uintptr_t>first_byte(&tensor.description.managed.dl_tensor)
     layout_of(tensor, &layout)
@@ -446,7 +446,7 @@ def span(Tensor tensor not None):
 
 def copy_into(Tensor tensor not None, Tensor target not None):
     """Copies the elements of a host tensor, in row-major order without gaps, to the start of
-    `target`, a writable host tensor of as many bytes that nobody else has yet."""
+    `target`, a writable host tensor of as many bytes to which no other code has a reference yet."""
     cdef DLTensor *source = &tensor.description.managed.dl_tensor
     cdef uint64_t flags = tensor.description.managed.flags
     cdef void *data = first_byte(&target.description.managed.dl_tensor)
@@ -480,7 +480,7 @@ cdef enum:
 
 
 def is_immutable(Tensor tensor not None):
-    """Whether it is known that nobody ever changes the memory."""
+    """Whether the memory is known to be immutable."""
     return bool(tensor.description.block.immutable)
 
 
@@ -491,8 +491,8 @@ def is_packed(Tensor tensor not None):
 
 
 cdef int check_host(Tensor tensor, str what) except -1:
-    """BufferError, which names the method `what`, unless the host can read the memory. After this
-    it may: known work has ended."""
+    """BufferError, which names the method `what`, unless the host can read the memory. Waits for
+    known work."""
     if not fastdl_find_device(tensor.description.managed.dl_tensor.device.device_type).host:
         raise BufferError(
             f"{what} reads host memory, and this is {describe(tensor)}: copy it to the host first, "
@@ -546,12 +546,11 @@ def read_bytes(Tensor tensor not None):
     return result
 
 
-# ---- giving tensors away --------------------------------------------------------------------
+# ---- exports --------------------------------------------------------------------------------
 
 
 cdef int check_flagless(Tensor tensor, str what) except -1:
-    """BufferError if the tensor would mean something else without its flags, which `what` cannot
-    carry."""
+    """BufferError if the tensor would be misread without its flags, which `what` cannot carry."""
     cdef DLDataType dtype = tensor.description.managed.dl_tensor.dtype
     cdef uint64_t flags = tensor.description.managed.flags
     if flags & DLPACK_FLAG_BITMASK_READ_ONLY:
@@ -579,7 +578,7 @@ def export_capsule(Tensor tensor not None, *, bint versioned, bint copied=False)
 
 
 def describe(Tensor tensor not None):
-    """A few words for messages: "a float32 tensor of shape (2, 3) on cpu:0"."""
+    """A short description for messages: "a float32 tensor of shape (2, 3) on cpu:0"."""
     article = "an" if tensor.dtype.name.startswith("int") else "a"
     return f"{article} {tensor.dtype} tensor of shape {tensor.shape} on {tensor.device}"
 
@@ -642,17 +641,17 @@ cdef const DLPackExchangeAPI *tensor_table() noexcept:
     return &tensor_api
 
 
-# ---- what an import asks of its producer ----------------------------------------------------
+# ---- checks of an imported tensor ------------------------------------------------------------
 
 
 def check_values(x, Tensor tensor not None, uint32_t facts):
-    """Refuses `tensor` if its producer `x`, which these facts are about, is a lazy view or has
+    """Refuses `tensor` if its producer `x`, whose type has these facts, is a lazy view or has
     nulls: see fastdl.h."""
     fastdl_check_values_(<PyObject *>x, &tensor.description.managed.dl_tensor, facts)
 
 
 def keep_alive(Tensor tensor not None, x):
-    """Keeps `x` alive for as long as the memory of `tensor`, which does not do that itself."""
+    """Keeps `x` alive as long as the memory of `tensor` is in use."""
     fdl_keep_also(tensor.description.block, <PyObject *>x)
 
 
@@ -664,15 +663,15 @@ def delete_with(Tensor tensor not None, deleter):
 
 
 def mark_copied(Tensor tensor not None):
-    """`tensor`, which nobody else has, marked as a copy."""
+    """Marks `tensor`, to which no other code has a reference, as a copy, and returns it."""
     tensor.description.managed.flags |= DLPACK_FLAG_BITMASK_IS_COPIED
     return tensor
 
 
 def sole_owner(dict answers not None, key):
-    """What has the memory of the entry `key` of `answers`, a dict of the caller's own: the entry,
-    or what it is a view of, and so on. None if anyone else refers to one of these: otherwise the
-    producer made them all for this call."""
+    """The object that owns the memory of the entry `key` of `answers`, a dict of the caller: the
+    end of its chain of bases. None if any other code refers to an object of the chain; otherwise
+    the producer made all of them for this call."""
     cdef PyObject *value = PyDict_GetItemWithError(answers, key)
     if value is NULL or Py_REFCNT(value) != 1:
         return None
@@ -688,7 +687,7 @@ def sole_owner(dict answers not None, key):
 
 
 def make_from_dlpack(bytes doc not None, complete, over_protocol, finish):
-    """The compiled entry of from_dlpack: a builtin that serves the plain call itself, and passes
+    """The compiled entry of from_dlpack: a builtin that handles the plain call itself, and passes
     other calls to `complete`, or to `over_protocol` if a native table refused the object."""
     return fdl_make_from_dlpack(doc, complete, over_protocol, finish)
 
@@ -701,15 +700,15 @@ cdef class Tensor:
     """A tensor that belongs to no framework.
 
     Made by `fastdl.from_dlpack`, `fastdl.asarray` and `fastdl.empty`, never by calling the type.
-    It refers to memory that a library (or fastdl) owns, keeps that memory alive, and can be handed
-    to any consumer of DLPack, the buffer protocol, `__array__`, the array interfaces or Arrow.
-    Its shape, type and device never change. Host tensors can be pickled, from protocol 5 on out of
+    It refers to memory that a library (or fastdl) owns, keeps that memory alive, and can be passed
+    to any consumer of DLPack, the buffer protocol, `__array__`, the array interfaces or Arrow. Its
+    shape, type and device are immutable. Host tensors can be pickled, from protocol 5 on out of
     band without a copy.
 
     A host tensor of exactly one element is a number to int, float, complex, round, math and format;
     an integer without dimensions is also an index. `x in tensor` compares the number x with each
     element of a host tensor as Python compares numbers: 0.1 is in no float32 tensor. A tensor is
-    equal to itself only. Comparing it with anything but None raises TypeError; to compare values,
+    equal only to itself. Comparing it with anything but None raises TypeError; to compare values,
     use numpy.array_equal(tensor.numpy(), x).
 
     >>> import numpy as np
@@ -911,7 +910,7 @@ cdef class Tensor:
     def __repr__(self):
         return policy.values.text(self)
 
-    # ---- as Python copies and stores objects ----
+    # ---- copying and pickling ----
 
     def __reduce_ex__(self, protocol):
         return policy.pickling.reduce(self, protocol)
@@ -983,10 +982,10 @@ cdef class Tensor:
     def reshape(self, *shape):
         """A view of the same elements, in row-major order, in another shape. Never copies.
 
-        shape: sizes in elements, as ints or as one sequence of ints; one of them may be -1, for
-        what the others leave. ValueError if the shape does not hold as many elements.
-        CopyRequiredError, which is a ValueError too, if no strides describe the result: a copy has
-        memory of its own.
+        shape: sizes in elements, as ints or as one sequence of ints; one of them may be -1, and is
+        computed from the others. ValueError if the shape does not hold as many elements.
+        CopyRequiredError, which is a ValueError too, if no strides describe the result: a copy with
+        copy() first.
 
         >>> x = fastdl.from_dlpack(np.arange(6)).reshape(2, -1)
         >>> x.tolist()
@@ -1041,8 +1040,8 @@ cdef class Tensor:
 
         shape: the sizes of the view, as ints or as one sequence of ints; -1 keeps a size. New
         dimensions come before the first. What is repeated has stride 0 and takes no memory. The
-        view is read-only, as that of numpy.broadcast_to, even if nothing is repeated: a write to
-        one element would show in others, which consumers that write take for separate memory.
+        view is read-only, like that of numpy.broadcast_to, even if nothing is repeated: a write to
+        one element would show in others, which consumers assume to be separate memory.
 
         ValueError if a dimension of another size than 1 would change, or if the bytes of all
         elements are more than a 64-bit count can hold. BufferError for elements that share bytes.
@@ -1056,11 +1055,11 @@ cdef class Tensor:
     def view(self, dtype):
         """The same bytes as elements of another type: bits are reinterpreted, not converted.
 
-        dtype: whatever fastdl.DType takes. If its elements have another size, the last dimension
-        gets more or fewer of them. ValueError if that is not a whole number, or if there is
-        no dimension. CopyRequiredError, which is a ValueError too, if the last dimension has gaps,
-        or if a stride or the address does not fit the new elements. BufferError for elements that
-        share bytes, before or after.
+        dtype: whatever fastdl.DType takes. If its elements have another size, the size of the last
+        dimension changes. ValueError if that would not be an integer, or if there is no dimension.
+        CopyRequiredError, which is a ValueError too, if the last dimension has gaps, or if a stride
+        or the address does not fit the new elements. BufferError for elements that share bytes,
+        before or after.
 
         >>> x = fastdl.from_dlpack(np.array([1.0, -2.0], np.float32))
         >>> [hex(bits) for bits in x.view("uint32").tolist()]
@@ -1074,11 +1073,11 @@ cdef class Tensor:
         return fdl_view_as(<PyObject *>self, wanted)
 
     def as_readonly(self):
-        """A read-only view of the same elements. This tensor stays as it is.
+        """A read-only view of the same elements. This tensor is unchanged.
 
-        What is made of the view is read-only too, but for copies: views, exports, numpy(). It keeps
-        others from writing by mistake; whoever has this tensor or its source may still write, and
-        the view shows that.
+        Views, exports and numpy() of the view are read-only too; copies are not. It prevents
+        writing by mistake: code that has this tensor or its source may still write, and the view
+        shows the change.
 
         >>> x = fastdl.empty(3)
         >>> x.as_readonly().numpy().flags.writeable, x.readonly
@@ -1198,8 +1197,8 @@ cdef class Tensor:
         """The tensor itself if it is contiguous in row-major order, else a row-major copy.
 
         The copy is writable, and made as by `copy`, with the same errors. On CUDA and ROCm it goes
-        by way of the host, which waits: your library's own contiguous() is faster there. To find
-        out whether there will be one: `is_contiguous`.
+        through the host, which waits: your library's own contiguous() is faster there.
+        `is_contiguous` tells whether a copy will be made.
 
         >>> x = fastdl.from_dlpack(np.arange(6).reshape(2, 3))
         >>> x.contiguous() is x, x.T.contiguous().strides
@@ -1221,13 +1220,13 @@ cdef class Tensor:
         only for copies from or to ordinary host memory.
 
         A copy on the host is row-major. One on a device may keep the strides of this tensor if they
-        are positive: `is_contiguous` tells. It is one call of the driver, but for sparse, reversed
-        and broadcast data on a device, which goes by way of the host. Its memory is from the
+        are positive: `is_contiguous` tells. It is one call of the driver, except for sparse,
+        reversed and broadcast data on a device, which goes through the host. Its memory is from the
         library that this tensor came from, if that has an exchange table, and otherwise from the
-        driver, ready on every stream; the driver may free it before work that fastdl was not told
-        of has ended, so `record` what other code queues on it (docs/streams.md). BufferError if the
-        device has no driver, is neither CUDA's nor ROCm's, or if `stream` is being captured.
-        TypeError for a dtype: fastdl converts no values.
+        driver, ready on every stream; the driver may free it while work unknown to fastdl is still
+        running, so `record` the work that other code queues on it (docs/streams.md). BufferError if
+        the device has no driver, is neither CUDA's nor ROCm's, or if `stream` is being captured.
+        TypeError for a dtype: fastdl does not convert values.
 
         >>> x = fastdl.empty(3)
         >>> x.to("cpu") is x
@@ -1252,7 +1251,7 @@ cdef class Tensor:
         """Tells fastdl that other code has queued work on this memory on `stream`.
 
         A consumer on another stream then waits for that work, and memory that fastdl allocated is
-        not freed before. BufferError without a driver, or if `stream` is being captured.
+        not freed before it ends. BufferError without a driver, or if `stream` is being captured.
         """
         policy.streams.record(self, stream)
 
@@ -1273,7 +1272,7 @@ cdef class Tensor:
 
         stream: for CUDA and ROCm, the stream the consumer will use; otherwise None or -1.
         max_version: the newest (major, minor) the consumer reads; from (1, 0) on the capsule is
-            versioned, else legacy, which read-only data refuses with BufferError.
+            versioned, else legacy (BufferError for read-only data).
         dl_device: where the consumer wants the data, as (type, id).
         copy: True forces a copy, False forbids one, None leaves it open.
         version: the form of the 2022 draft, 100 * major + 10 * minor; not with max_version.
@@ -1281,7 +1280,7 @@ cdef class Tensor:
         >>> np.from_dlpack(fastdl.asarray(bytearray(b"abc"))).tolist()  # which calls this
         [97, 98, 99]
         """
-        # export.c serves the plain call before it reaches this method.
+        # export.c handles the plain call before it reaches this method.
         return policy.producer.export(self, stream, max_version, dl_device, copy, version)
 
     def __dlpack_device__(self):
@@ -1313,11 +1312,11 @@ cdef class Tensor:
 
     def __arrow_c_array__(self, requested_schema=None):
         """The capsules (schema, array) of the Arrow C data interface, for host data of one
-        dimension. They share the memory, but for bools (bits in Arrow) and what has gaps: of those
-        they hold a copy.
+        dimension. They share the memory, except for bools (bits in Arrow) and data with gaps, which
+        are copied.
 
-        requested_schema is ignored, as the interface allows. BufferError for types that Arrow has
-        not: integers and floats of other sizes, complex numbers, vectors.
+        requested_schema is ignored, as the interface allows. BufferError for types that Arrow does
+        not have: integers and floats of other sizes, complex numbers, vectors.
         """
         cdef DLTensor *tensor = &self.description.managed.dl_tensor
         if not fastdl_find_device(tensor.device.device_type).host:
@@ -1351,8 +1350,8 @@ cdef class Tensor:
         return policy.token.token(self)
 
     def __sizeof__(self):
-        """Bytes of the object, and of the memory if fastdl allocated it for this Tensor: not for a
-        view, nor of other owners, as of an ndarray."""
+        """Bytes of the object, and of the memory if fastdl allocated it for this Tensor: not for
+        views, nor for memory of other owners, such as an ndarray."""
         cdef fastdl_layout layout
         cdef int64_t size = sizeof(fdl_description) + 16 * self.description.managed.dl_tensor.ndim
         if self.root is None and fdl_is_memory(self.description.block):
@@ -1373,7 +1372,7 @@ cdef class Tensor:
         PyMem_RawFree(view.internal)
 
 
-# ---- what the bridge for NumPy installs -----------------------------------------------------
+# ---- installed by the NumPy bridge ----------------------------------------------------------
 
 cdef fdl_pointer known_array_maker  # NULL until that bridge is loaded
 
@@ -1389,8 +1388,8 @@ cdef double nothing[2]
 
 
 cdef char *first_byte(const DLTensor *tensor) noexcept:
-    """Where the elements begin. Without elements that may be nowhere, for which NumPy would
-    allocate memory of its own, which is writable: then it is an address with nothing."""
+    """The address of the elements. Without elements that may be NULL, for which NumPy would
+    allocate writable memory of its own: then it is a dummy address."""
     return <char *>(tensor.data if tensor.data is not NULL else nothing) + tensor.byte_offset
 
 
@@ -1446,7 +1445,7 @@ cdef int fill_buffer(Tensor self, Py_buffer *view, int flags) except -1:
     view.readonly = readonly
     view.format = <char *>fact.format if flags & PyBUF_FORMAT else NULL
     view.ndim = tensor.ndim if flags & PyBUF_ND else 1
-    # CPython asks for NULL where there are no dimensions.
+    # CPython requires NULL if there are no dimensions.
     view.shape = dims if flags & PyBUF_ND and tensor.ndim > 0 else NULL
     view.strides = (
         dims + tensor.ndim if flags & PyBUF_STRIDES == PyBUF_STRIDES and tensor.ndim > 0 else NULL)

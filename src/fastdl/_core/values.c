@@ -177,7 +177,7 @@ static read_lane uint_reader(unsigned bits)
     }
 }
 
-/* How the numbers of a narrow float, or the parts of a complex32, are built; NULL: otherwise. */
+/* The format of a narrow float, or of the parts of a complex32; NULL for other types. */
 static const fdl_float_form *form_of(DLDataType dtype)
 {
     const fdl_dtype_fact *row = fdl_dtype_find(dtype.code, dtype.bits);
@@ -219,7 +219,7 @@ int fdl_has_numbers(DLDataType dtype)
 
 /* ---- one element ---- */
 
-/* The lanes of an element lie without gaps, low first. */
+/* Reads the lanes of an element, which lie without gaps, low first. */
 static PyObject *read_lanes(const reader *type, const unsigned char *at, unsigned bit)
 {
     PyObject *lanes = PyTuple_New((Py_ssize_t)type->lanes);
@@ -242,7 +242,7 @@ static PyObject *read_element(const reader *type, const unsigned char *at, unsig
 /* ---- all elements ---- */
 
 /* A walk over a tensor in row-major order. Packed elements lie without gaps in that order: the walk
- * counts the bits of those behind it. */
+ * counts the bits already passed. */
 typedef struct {
     const DLTensor *tensor;
     reader type;
@@ -336,7 +336,7 @@ int fdl_any_equals(const DLTensor *tensor, uint64_t flags, PyObject *number)
     walk w;
     (void)fastdl_check(tensor, flags, &layout);
     if (layout.size == 0)
-        return 0; /* but perhaps many rows */
+        return 0; /* but there may be many rows */
     begin(&w, tensor, flags);
     return any_equals(&w, 0, w.start, number);
 }

@@ -3,8 +3,8 @@
  * The elements of host memory as Python numbers.
  *
  * An element of several lanes is a tuple. Narrow integers and floats are decoded bit by bit, packed
- * or padded; no element is expected to be aligned. Nothing here asks where the memory is or waits
- * for it: the caller has done so, and holds a reference to the Tensor.
+ * or padded; elements need not be aligned. The device is not checked, and work not waited for: the
+ * caller has done both, and holds a reference to the Tensor.
  */
 #ifndef FASTDL_CORE_VALUES_H_
 #define FASTDL_CORE_VALUES_H_

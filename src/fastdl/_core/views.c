@@ -7,15 +7,15 @@
 #include "facts.h"
 #include "import.h"
 
-/* A view while it is put together: what it is of, what was asked for, and its shape and strides. */
+/* A view under construction: its source, the request, and its shape and strides. */
 typedef struct {
     PyObject *tensor;
     const DLTensor *source;
     uint64_t flags;
-    const char *verb;               /* for messages: "cannot be `verb` `asked`" */
-    int32_t count;                  /* of `asked`; -1: the type of `result` is what was asked for */
-    int64_t asked[FASTDL_MAX_NDIM]; /* sizes or axes */
-    int32_t axis;                   /* the next dimension of the source, for an index */
+    const char *verb; /* for messages: "cannot be `verb` `requested`" */
+    int32_t count;    /* of `requested`; -1: the request is the type of `result` */
+    int64_t requested[FASTDL_MAX_NDIM]; /* sizes or axes */
+    int32_t axis;                       /* the next dimension of the source, for an index */
     uint64_t offset; /* in elements; wraps only where a dimension is 0, and is not used then */
     int empty;
     DLTensor result; /* its shape and strides are those below */
@@ -59,17 +59,17 @@ static int64_t size_of(const view_parts *view)
 /* Raises `error`. Returns NULL. */
 static PyObject *refuse(const view_parts *view, PyObject *error, const char *why)
 {
-    PyObject *asked = view->count >= 0 ? fdl_int_tuple(view->asked, view->count)
-                                       : fdl_dtype_object(view->result.dtype);
-    PyObject *words = asked == NULL ? NULL : fdl_tensor_summary(view->tensor);
-    if (words != NULL)
-        PyErr_Format(error, "%U cannot be %s %S: %s", words, view->verb, asked, why);
-    Py_XDECREF(words);
-    Py_XDECREF(asked);
+    PyObject *requested = view->count >= 0 ? fdl_int_tuple(view->requested, view->count)
+                                           : fdl_dtype_object(view->result.dtype);
+    PyObject *summary = requested == NULL ? NULL : fdl_tensor_summary(view->tensor);
+    if (summary != NULL)
+        PyErr_Format(error, "%U cannot be %s %S: %s", summary, view->verb, requested, why);
+    Py_XDECREF(summary);
+    Py_XDECREF(requested);
     return NULL;
 }
 
-static PyObject *ask_for_copy(const view_parts *view, const char *why)
+static PyObject *raise_copy_required(const view_parts *view, const char *why)
 {
     PyObject *module = PyImport_ImportModule("fastdl._core.errors"), *error = NULL;
     if (module != NULL)
@@ -96,9 +96,9 @@ static PyObject *finish(view_parts *view)
     return fdl_make_view(view->tensor, &view->result, view->flags);
 }
 
-/* ---- what is asked for ---- */
+/* ---- the request ---- */
 
-/* A bool would be a mask in NumPy's indexing; NumPy's own has `__index__` in some releases. */
+/* In NumPy's indexing a bool is a mask; numpy.bool has `__index__` in some releases. */
 static int is_bool(PyObject *key)
 {
     return PyBool_Check(key) || strcmp(Py_TYPE(key)->tp_name, "numpy.bool") == 0 ||
@@ -126,7 +126,7 @@ static int read_integer(PyObject *number, const char *what, int64_t *value)
 }
 
 /* Reads the ints in a tuple, or in the one sequence in it. 0, or -1 with an exception. */
-static int read_asked(view_parts *view, PyObject *arguments, const char *what)
+static int read_numbers(view_parts *view, PyObject *arguments, const char *what)
 {
     PyObject *only = PyTuple_GET_SIZE(arguments) == 1 ? PyTuple_GET_ITEM(arguments, 0) : NULL;
     PyObject *numbers;
@@ -145,21 +145,21 @@ static int read_asked(view_parts *view, PyObject *arguments, const char *what)
         failed = 1;
     }
     for (Py_ssize_t i = 0; i < n && !failed; i++)
-        failed = read_integer(PyTuple_GET_ITEM(numbers, i), what, &view->asked[i]) < 0;
+        failed = read_integer(PyTuple_GET_ITEM(numbers, i), what, &view->requested[i]) < 0;
     view->count = (int32_t)n;
     Py_DECREF(numbers);
     return failed ? -1 : 0;
 }
 
-/* Makes `axes` of what was asked for, counted from 0, and marks them in `marked`, which has a place
- * for each dimension. 0 if one does not exist or comes twice. */
+/* Converts the request to `axes`, counted from 0, and marks them in `marked`, which has an entry
+ * for each dimension. 0 if one does not exist or is repeated. */
 static int read_axes(const view_parts *view, int32_t *axes, char *marked)
 {
     int32_t ndim = view->source->ndim;
     for (int32_t i = 0; i < ndim; i++)
         marked[i] = 0;
     for (int32_t k = 0; k < view->count; k++) {
-        int64_t axis = view->asked[k];
+        int64_t axis = view->requested[k];
         if (axis < -ndim || axis >= ndim)
             return 0;
         axes[k] = (int32_t)(axis < 0 ? axis + ndim : axis);
@@ -171,14 +171,14 @@ static int read_axes(const view_parts *view, int32_t *axes, char *marked)
 
 /* ---- reshape ---- */
 
-/* The shape that was asked for, with a size in the place of -1. 0 with ValueError if it does not
- * hold as many elements as the tensor. */
+/* The requested shape, with -1 replaced by a size. 0 with ValueError if it does not hold as many
+ * elements as the tensor. */
 static int complete_shape(view_parts *view)
 {
     int64_t size = size_of(view), *open = NULL, count, low, high;
     DLTensor others = {.ndim = view->count, .shape = view->shape};
     for (int32_t i = 0; i < view->count; i++) {
-        view->shape[i] = view->asked[i];
+        view->shape[i] = view->requested[i];
         if (view->shape[i] >= 0)
             continue;
         if (view->shape[i] != -1 || open != NULL) {
@@ -199,7 +199,7 @@ static int complete_shape(view_parts *view)
     return 1;
 }
 
-/* Whether dimension `i` and `count` elements behind it, which lie `step` apart, can be walked as
+/* Whether dimension `i` and the `count` elements after it, which lie `step` apart, can be walked as
  * one. */
 static int continues(const DLTensor *tensor, int32_t i, int64_t count, int64_t step)
 {
@@ -208,8 +208,8 @@ static int continues(const DLTensor *tensor, int32_t i, int64_t count, int64_t s
            (!fastdl_mul_(count, step, &next) && tensor->strides[i] == next);
 }
 
-/* The strides of elements in another shape; 0 if there are none. From the last dimension to the
- * first, runs of dimensions that one stride describes are cut into the new sizes. */
+/* Finds strides for another shape; 0 if there are none. From the last dimension to the first, runs
+ * of dimensions that one stride describes are split into the new sizes. */
 static int find_strides(const DLTensor *tensor, int32_t ndim, const int64_t *shape,
                         int64_t *strides)
 {
@@ -217,7 +217,7 @@ static int find_strides(const DLTensor *tensor, int32_t ndim, const int64_t *sha
     int64_t run = 1, step = 1;
     for (int32_t i = tensor->ndim; i-- > 0;) {
         int64_t cut = 1;
-        if (run == 1) /* nothing yet but dimensions of size 1, whose strides mean nothing */
+        if (run == 1) /* only dimensions of size 1 so far, whose strides mean nothing */
             step = tensor->strides[i];
         run *= tensor->shape[i];
         if (i > 0 && continues(tensor, i - 1, run, step))
@@ -239,13 +239,13 @@ PyObject *fdl_reshape(PyObject *tensor, PyObject *sizes)
 {
     view_parts view;
     begin(&view, tensor, "reshaped to");
-    if (read_asked(&view, sizes, "shape") < 0 || !complete_shape(&view))
+    if (read_numbers(&view, sizes, "shape") < 0 || !complete_shape(&view))
         return NULL;
     if (size_of(&view) == 0)
         fastdl_compact_strides(view.result.ndim, view.shape, view.strides);
     else if (!find_strides(view.source, view.result.ndim, view.shape, view.strides))
-        return ask_for_copy(&view, "its strides allow no view of that shape: use "
-                                   "copy().reshape(...)");
+        return raise_copy_required(&view, "its strides allow no view of that shape: use "
+                                          "copy().reshape(...)");
     return finish(&view);
 }
 
@@ -264,7 +264,7 @@ PyObject *fdl_permute(PyObject *tensor, PyObject *axes)
     int32_t order[FASTDL_MAX_NDIM];
     char marked[FASTDL_MAX_NDIM];
     begin(&view, tensor, "permuted by");
-    if (read_asked(&view, axes, "axes") < 0)
+    if (read_numbers(&view, axes, "axes") < 0)
         return NULL;
     if (view.count != view.source->ndim || !read_axes(&view, order, marked))
         return refuse(&view, PyExc_ValueError, "expected each of its dimensions once");
@@ -280,7 +280,7 @@ PyObject *fdl_transpose(PyObject *tensor, int stacked)
     view.count = ndim == 2 || (stacked && ndim > 2) ? ndim : 2;
     for (int32_t i = 0; i < view.count; i++) {
         order[i] = i < view.count - 2 ? i : 2 * view.count - 3 - i;
-        view.asked[i] = order[i];
+        view.requested[i] = order[i];
     }
     if (view.count != ndim)
         return refuse(&view, PyExc_ValueError,
@@ -300,7 +300,7 @@ PyObject *fdl_squeeze(PyObject *tensor, PyObject *axis)
     view.count = 0;
     if (axis != Py_None) {
         PyObject *arguments = PyTuple_Pack(1, axis);
-        int failed = arguments == NULL || read_asked(&view, arguments, "axis") < 0;
+        int failed = arguments == NULL || read_numbers(&view, arguments, "axis") < 0;
         Py_XDECREF(arguments);
         if (failed)
             return NULL;
@@ -324,13 +324,13 @@ PyObject *fdl_unsqueeze(PyObject *tensor, PyObject *axis)
     int64_t place;
     int32_t ndim;
     begin(&view, tensor, "unsqueezed at");
-    if (read_integer(axis, "axis", &view.asked[0]) < 0)
+    if (read_integer(axis, "axis", &view.requested[0]) < 0)
         return NULL;
     view.count = 1;
     ndim = view.source->ndim;
     if (ndim == FASTDL_MAX_NDIM)
         return refuse(&view, PyExc_ValueError, "expected a tensor of fewer than 64 dimensions");
-    place = view.asked[0] < 0 ? view.asked[0] + ndim + 1 : view.asked[0];
+    place = view.requested[0] < 0 ? view.requested[0] + ndim + 1 : view.requested[0];
     if (place < 0 || place > ndim)
         return refuse(&view, PyExc_ValueError,
                       "expected an axis from 0 to its number of dimensions, or a negative one that "
@@ -351,13 +351,13 @@ PyObject *fdl_expand(PyObject *tensor, PyObject *sizes)
     view_parts view;
     int32_t added;
     begin(&view, tensor, "expanded to");
-    if (read_asked(&view, sizes, "shape") < 0)
+    if (read_numbers(&view, sizes, "shape") < 0)
         return NULL;
     added = view.count - view.source->ndim;
     for (int32_t k = 0; k < view.count && added >= 0; k++) {
         int is_new = k < added;
         int64_t own = is_new ? 1 : view.source->shape[k - added];
-        int64_t dim = view.asked[k] == -1 && !is_new ? own : view.asked[k];
+        int64_t dim = view.requested[k] == -1 && !is_new ? own : view.requested[k];
         if (dim < 0 || (dim != own && own != 1))
             added = -1;
         else
@@ -382,7 +382,7 @@ PyObject *fdl_as_readonly(PyObject *tensor)
 
 /* ---- another type ---- */
 
-/* At multiples of how many bytes compilers expect a number of a type. */
+/* The alignment that compilers expect of a type, in bytes. */
 static uint64_t alignment_of(DLDataType dtype)
 {
     uint64_t bytes = dtype.bits / (dtype.code == kDLComplex ? 16u : 8u);
@@ -396,8 +396,8 @@ static int is_aligned(const DLTensor *tensor, DLDataType dtype)
     return first % alignment_of(dtype) == 0;
 }
 
-/* Gives the last dimension of `view`, of elements of `own` bytes, those of `size` bytes. 0 with an
- * exception if that cannot be. */
+/* Changes the element size in the last dimension of `view` from `own` to `size` bytes. 0 with an
+ * exception if that is impossible. */
 static int resize_elements(view_parts *view, int64_t own, int64_t size)
 {
     int32_t last = view->result.ndim - 1;
@@ -408,7 +408,7 @@ static int resize_elements(view_parts *view, int64_t own, int64_t size)
         return 0;
     }
     if (size_of(view) != 0 && view->shape[last] != 1 && view->strides[last] != 1) {
-        ask_for_copy(view, "its last dimension has gaps: use copy().view(...)");
+        raise_copy_required(view, "its last dimension has gaps: use copy().view(...)");
         return 0;
     }
     view->shape[last] = bytes / size;
@@ -417,8 +417,8 @@ static int resize_elements(view_parts *view, int64_t own, int64_t size)
         if (!fastdl_mul_(view->strides[i], own, &bytes) && bytes % size == 0) {
             view->strides[i] = bytes / size;
         } else if (view->shape[i] > 1 && size_of(view) != 0) {
-            ask_for_copy(view, "its strides are not a multiple of the new element size: use "
-                               "copy().view(...)");
+            raise_copy_required(view, "its strides are not a multiple of the new element size: use "
+                                      "copy().view(...)");
             return 0;
         }
     }
@@ -446,8 +446,8 @@ PyObject *fdl_view_as(PyObject *tensor, DLDataType dtype)
         return NULL;
     if (alignment_of(dtype) > alignment_of(view.source->dtype) && size_of(&view) != 0 &&
         !is_aligned(view.source, dtype))
-        return ask_for_copy(&view, "its address is not aligned for such elements: use "
-                                   "copy().view(...)");
+        return raise_copy_required(&view, "its address is not aligned for such elements: use "
+                                          "copy().view(...)");
     return finish(&view);
 }
 
@@ -473,8 +473,8 @@ static int take_slice(view_parts *view, PyObject *slice)
     return 0;
 }
 
-/* Raises TypeError about an index that is none of those that a Tensor takes. What its `__index__`
- * has raised is the cause. */
+/* Raises TypeError about an index that a Tensor does not accept. An exception of its `__index__` is
+ * the cause. */
 static void refuse_index(PyObject *key)
 {
     PyObject *type, *value, *traceback, *cause;
@@ -516,7 +516,8 @@ static int take_integer(view_parts *view, PyObject *number)
     return 0;
 }
 
-/* Whether the key fits the tensor: *skipped is what an Ellipsis stands for. */
+/* Whether the key fits the tensor; *skipped: the number of dimensions that an Ellipsis stands
+ * for. */
 static int count_keys(PyObject *const *keys, Py_ssize_t n, const DLTensor *source, int32_t *skipped)
 {
     Py_ssize_t ellipses = 0, added = 0, integers = 0, taken;
@@ -572,11 +573,11 @@ static int select_parts(view_parts *view, PyObject *const *keys, Py_ssize_t n)
         if (failed)
             return -1;
     }
-    keep_dimensions(view, skipped); /* without an Ellipsis one stands at the end */
+    keep_dimensions(view, skipped); /* without an Ellipsis one is implied at the end */
     return 0;
 }
 
-/* The view of a part, which needs no further check. */
+/* The view of a part, which needs no further checks. */
 static PyObject *finish_part(view_parts *view)
 {
     DLTensor *result = &view->result;
@@ -593,11 +594,12 @@ static PyObject *finish_part(view_parts *view)
 /* Raises BufferError. Returns NULL. */
 static PyObject *refuse_packed(PyObject *tensor)
 {
-    PyObject *words = fdl_tensor_summary(tensor);
-    if (words != NULL)
+    PyObject *summary = fdl_tensor_summary(tensor);
+    if (summary != NULL)
         PyErr_Format(PyExc_BufferError,
-                     "%U cannot be indexed: its elements share bytes, so use numpy() first", words);
-    Py_XDECREF(words);
+                     "%U cannot be indexed: its elements share bytes, so use numpy() first",
+                     summary);
+    Py_XDECREF(summary);
     return NULL;
 }
 

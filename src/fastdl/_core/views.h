@@ -4,9 +4,9 @@
  *
  * Each function returns a new Tensor on the block of `tensor`, read-only if that is, or NULL with
  * an exception: TypeError for arguments of another type, ValueError for a view that cannot exist,
- * CopyRequiredError for one that could exist of a compact copy, BufferError if elements share bytes
- * and the view would not be in row-major order, MemoryError. They read no memory, so any device
- * will do.
+ * CopyRequiredError for one that only a compact copy allows, BufferError if elements share bytes
+ * and the view would not be in row-major order, MemoryError. The memory is not read, so it may be
+ * on any device.
  */
 #ifndef FASTDL_CORE_VIEWS_H_
 #define FASTDL_CORE_VIEWS_H_
@@ -14,7 +14,7 @@
 #include "object.h"
 
 /* `sizes`, here and below, and `axes`: a tuple of ints, or of one sequence of ints. One size may be
- * -1: whatever is left. */
+ * -1: it is computed from the others. */
 PyObject *fdl_reshape(PyObject *tensor, PyObject *sizes);
 
 /* Dimension i of the view is dimension axes[i] of the tensor. */
@@ -31,18 +31,18 @@ PyObject *fdl_squeeze(PyObject *tensor, PyObject *axis);
 PyObject *fdl_unsqueeze(PyObject *tensor, PyObject *axis);
 
 /* Dimensions of size 1 become any size, and new ones come before the first; -1 keeps a size. Always
- * read-only: elements that are written once would change in many places. */
+ * read-only: one write would change several elements. */
 PyObject *fdl_expand(PyObject *tensor, PyObject *sizes);
 
 /* The same elements, read-only. */
 PyObject *fdl_as_readonly(PyObject *tensor);
 
 /* The same bytes as elements of another type; if it has another size, the last dimension, which
- * must have no gaps, gets more or fewer elements. */
+ * must have no gaps, changes its size accordingly. */
 PyObject *fdl_view_as(PyObject *tensor, DLDataType dtype);
 
 /* The view of a fastdl.Tensor that `key` selects, as NumPy's basic indexing: integers, slices, None
- * and one Ellipsis, alone or in a tuple. A new reference, or NULL with IndexError, TypeError,
+ * and one Ellipsis, or a tuple of them. A new reference, or NULL with IndexError, TypeError,
  * BufferError (elements that share bytes cannot be selected) or MemoryError. */
 PyObject *fdl_index(PyObject *tensor, PyObject *key);
 

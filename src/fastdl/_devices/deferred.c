@@ -11,7 +11,7 @@
 /* All under fdl_lists. */
 fdl_block *fdl_blocks_put_off;
 static fdl_block *refused;
-static void *refusing;                        /* the driver of the last one */
+static void *refusing;                        /* the driver that refused last */
 static int64_t put_off, waiting, refused_now; /* the first so far */
 
 static void add(fdl_block **list, fdl_block *block)
@@ -25,15 +25,15 @@ static void add(fdl_block **list, fdl_block *block)
     fdl_lock_give(&fdl_lists);
 }
 
-/* Whether this is a thread of Python's. The others may be in a callback of the driver, and the
+/* Whether this thread has a Python thread state. Others may be in a callback of the driver, and the
  * holder of the GIL may wait for them. */
 static int has_state(void)
 {
     return PyGILState_GetThisThreadState() != NULL && !fdl_state_is_temporary;
 }
 
-/* Ends what is in a list now. An owner may come here again, and blocks may be added, even the same
- * ones: the outer call leaves them for the next time. */
+/* Frees the blocks that are in a list now. Owners may call this recursively, and blocks may be
+ * added, even the same ones: the outer call leaves them for the next time. */
 static void end_all(fdl_block **list)
 {
     fdl_block *block, *next;
@@ -108,30 +108,30 @@ void fdl_end_deferred(void)
 
 /* ---- without a Python thread state ---- */
 
-/* So that no pending call is asked for once Python may be gone. Held during one call of Python's,
- * which takes a lock for a few instructions and needs no GIL. */
-static fdl_lock asking;
-static int asked, over;
+/* Ensures that no pending call is scheduled once Python may have ended. Held during one call of
+ * Python's C API, which takes a lock for a few instructions and needs no GIL. */
+static fdl_lock scheduling;
+static int scheduled, over;
 
 static int answer(void *unused)
 {
     (void)unused;
-    fdl_lock_take(&asking);
-    asked = 0;
-    fdl_lock_give(&asking);
-    /* Before 3.12 it can come to a subinterpreter instead, where owners cannot be released. */
+    fdl_lock_take(&scheduling);
+    scheduled = 0;
+    fdl_lock_give(&scheduling);
+    /* Before 3.12 it can run in a subinterpreter instead, where owners cannot be released. */
     if (PyInterpreterState_Get() == PyInterpreterState_Main())
         fdl_end_put_off();
     return 0;
 }
 
-/* The queue of calls may be full: then the next block asks again. */
-static void ask_for_a_call(void)
+/* The queue of calls may be full: then the next block tries again. */
+static void schedule_pending_call(void)
 {
-    fdl_lock_take(&asking);
-    if (!asked && !over)
-        asked = Py_AddPendingCall(answer, NULL) == 0;
-    fdl_lock_give(&asking);
+    fdl_lock_take(&scheduling);
+    if (!scheduled && !over)
+        scheduled = Py_AddPendingCall(answer, NULL) == 0;
+    fdl_lock_give(&scheduling);
 }
 
 static int put_off_block(fdl_block *block)
@@ -139,27 +139,27 @@ static int put_off_block(fdl_block *block)
     if (has_state())
         return 0;
     add(&fdl_blocks_put_off, block);
-    ask_for_a_call();
+    schedule_pending_call();
     return 1;
 }
 
 void fdl_deferred_at_import(void)
 {
-    fdl_put_off = put_off_block;
+    fdl_should_defer = put_off_block;
 }
 
 void fdl_deferred_at_exit(void)
 {
-    fdl_lock_take(&asking);
+    fdl_lock_take(&scheduling);
     over = 1;
-    fdl_lock_give(&asking);
+    fdl_lock_give(&scheduling);
     fdl_end_deferred();
     (void)fdl_end_after_wait();
 }
 
 void fdl_deferred_after_fork(int lost)
 {
-    fdl_lock_init(&asking);
+    fdl_lock_init(&scheduling);
     if (lost) {
         fdl_blocks_put_off = refused = NULL;
         waiting = refused_now = 0;

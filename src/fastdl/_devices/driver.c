@@ -23,7 +23,7 @@ typedef struct {
     fdl_driver driver;
     int state;
     fdl_failure why; /* of ABSENT */
-    char path[1024]; /* of tests, or empty */
+    char path[1024]; /* set by tests, or empty */
 } slot;
 
 static slot cuda = {.driver = {.name = "CUDA", .kind = FASTDL_STREAM_CUDA}};
@@ -69,8 +69,8 @@ int fdl_disturbs_captures(const fdl_driver *driver)
            fdl_load_acquire(&driver->captures);
 }
 
-/* A stream captures, or does not. A stream of the same handle as one that did has taken its place,
- * if it is not the same: in both cases that capture has ended. */
+/* Notes whether a stream is capturing. If not, but a stream with this handle was: whether it is the
+ * same stream or a new one, that capture has ended. */
 static void note_capture(fdl_driver *driver, int64_t stream, int active)
 {
     fdl_lock_take(&fdl_lists);
@@ -113,7 +113,7 @@ int fdl_driver_check(const fdl_driver *driver, size_t member, int code, fdl_fail
 
 /* ---- loading ---- */
 
-#define OLDEST_CUDA 11000   /* cuDevicePrimaryCtxRelease_v2, and captures as they are now */
+#define OLDEST_CUDA 11000   /* cuDevicePrimaryCtxRelease_v2, and today's capture API */
 #define OLDEST_HIP 50000000 /* hipStreamIsCapturing */
 
 static int load(slot *here, fdl_failure *failure)
@@ -205,29 +205,31 @@ int fdl_is_in_use(fdl_driver *driver, int32_t ordinal)
     unsigned flags;
     int device, active;
     return driver->kind == FASTDL_STREAM_ROCM ||
-           FDL_ASK(driver, cu_get_device, &device, ordinal) != 0 ||
-           FDL_ASK(driver, cu_primary_state, device, &flags, &active) != 0 || active;
+           FDL_CALL(driver, cu_get_device, &device, ordinal) != 0 ||
+           FDL_CALL(driver, cu_primary_state, device, &flags, &active) != 0 || active;
 }
 
-/* Whether the primary context of a device, which was retained once, has not been reset since. Its
- * handle stays the same, but not its id. An older driver knows only whether it is alive now. */
+/* Whether the primary context of a device, which was retained once, has not been reset since. A
+ * reset changes its id, but not its handle. An older driver can only tell whether it is alive
+ * now. */
 static int is_unbroken(fdl_driver *driver, int32_t ordinal, void *context)
 {
     uint64_t id;
     int code;
     if (driver->cu_context_id == NULL)
         return fdl_is_in_use(driver, ordinal);
-    code = FDL_ASK(driver, cu_context_id, context, &id);
-    return code == 0 ? fdl_life_of(driver, ordinal) == fdl_handle((int64_t)id)
-                     : !fdl_context_is_gone(code); /* other errors say nothing, and come again */
+    code = FDL_CALL(driver, cu_context_id, context, &id);
+    return code == 0
+               ? fdl_life_of(driver, ordinal) == fdl_handle((int64_t)id)
+               : !fdl_context_is_gone(code); /* other errors are inconclusive, and will recur */
 }
 
-/* Retains a primary context, for the first time or after a reset. It may have to be made, which
+/* Retains a primary context, for the first time or after a reset. It may have to be created, which
  * takes a while. NULL with *failure. */
 static void *retain(fdl_driver *driver, int32_t ordinal, fdl_failure *failure)
 {
     void *context = NULL, *life = fdl_load_pointer(&driver->lives[ordinal]);
-    uint64_t id = (uint64_t)(uintptr_t)life + 1; /* where there are none */
+    uint64_t id = (uint64_t)(uintptr_t)life + 1; /* where contexts have no ids */
     int device, mode = fdl_relax_captures(driver);
     int failed = FDL_TRY(driver, failure, cu_get_device, &device, ordinal) < 0 ||
                  FDL_TRY(driver, failure, cu_retain_primary, &context, device) < 0 ||
@@ -246,7 +248,7 @@ static void *retain(fdl_driver *driver, int32_t ordinal, fdl_failure *failure)
     return context;
 }
 
-static FDL_THREAD_LOCAL int32_t entered = -1; /* the device of the innermost scope of CUDA */
+static FDL_THREAD_LOCAL int32_t entered = -1; /* the device of the innermost CUDA scope */
 
 int fdl_is_alive(fdl_driver *driver, int32_t ordinal, const void *life)
 {
@@ -254,15 +256,15 @@ int fdl_is_alive(fdl_driver *driver, int32_t ordinal, const void *life)
         return 1;
     if (life != fdl_life_of(driver, ordinal))
         return 0;
-    return ordinal == entered || /* which has noticed the last reset */
+    return ordinal == entered || /* that scope has noticed the last reset */
            is_unbroken(driver, ordinal, fdl_load_pointer(&driver->contexts[ordinal]));
 }
 
-/* Whether the current context, which is not its primary one, is of device `ordinal`; -1 with
- * *failure. One that was destroyed or reset is of none. */
+/* Whether the current context, which is not a primary one, is of device `ordinal`; -1 with
+ * *failure. A context that was destroyed or reset belongs to no device. */
 static int is_current(fdl_driver *driver, int32_t ordinal, fdl_failure *failure)
 {
-    int wanted, found, code = FDL_ASK(driver, cu_current_device, &found);
+    int wanted, found, code = FDL_CALL(driver, cu_current_device, &found);
     if (fdl_context_is_gone(code))
         return 0;
     if (fdl_driver_check(driver, offsetof(fdl_driver, cu_current_device), code, failure) < 0 ||
@@ -305,16 +307,16 @@ static void restore_current(const fdl_scope *scope)
     void *current;
     if (driver->kind == FASTDL_STREAM_ROCM) {
         int ordinal;
-        if (FDL_ASK(driver, hip_get_device, &ordinal) != 0 || ordinal != scope->ordinal)
-            (void)FDL_ASK(driver, hip_set_device, scope->ordinal);
+        if (FDL_CALL(driver, hip_get_device, &ordinal) != 0 || ordinal != scope->ordinal)
+            (void)FDL_CALL(driver, hip_set_device, scope->ordinal);
         return;
     }
     entered = scope->outer;
     if (scope->pushed)
-        (void)FDL_ASK(driver, cu_pop, &current);
+        (void)FDL_CALL(driver, cu_pop, &current);
     /* A producer that was called in between may have replaced the top of the stack. */
-    if (FDL_ASK(driver, cu_get_current, &current) != 0 || current != scope->context)
-        (void)FDL_ASK(driver, cu_set_current, scope->context);
+    if (FDL_CALL(driver, cu_get_current, &current) != 0 || current != scope->context)
+        (void)FDL_CALL(driver, cu_set_current, scope->context);
 }
 
 int fdl_enter_as(fdl_driver *driver, int32_t ordinal, int primary, fdl_scope *scope,
@@ -349,7 +351,7 @@ void fdl_leave(const fdl_scope *scope)
 
 int fdl_capture_of(fdl_driver *driver, int64_t stream, fdl_capture *capture, fdl_failure *failure)
 {
-    int status = 0, code = FDL_ASK(driver, is_capturing, fdl_handle(stream), &status);
+    int status = 0, code = FDL_CALL(driver, is_capturing, fdl_handle(stream), &status);
     capture->active = 0;
     capture->id = (uint64_t)stream;
     capture->stream = stream;
@@ -379,11 +381,11 @@ int fdl_capture_of(fdl_driver *driver, int64_t stream, fdl_capture *capture, fdl
 int fdl_relax_captures(fdl_driver *driver)
 {
     int mode = CAPTURE_MODE_RELAXED;
-    return FDL_ASK(driver, exchange_capture_mode, &mode) == 0 ? mode : -1;
+    return FDL_CALL(driver, exchange_capture_mode, &mode) == 0 ? mode : -1;
 }
 
 void fdl_restore_captures(fdl_driver *driver, int mode)
 {
     if (mode >= 0)
-        (void)FDL_ASK(driver, exchange_capture_mode, &mode);
+        (void)FDL_CALL(driver, exchange_capture_mode, &mode);
 }

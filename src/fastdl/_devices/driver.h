@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The drivers of devices: CUDA's and HIP's, through one set of names.
+ * The drivers of devices, CUDA's and HIP's, through one set of names.
  *
  * Nothing is linked: the driver's library is loaded when the first tensor needs it, never on
- * import. A machine without one is not an error; a call that needs the driver says why it is
+ * import. A machine without one is not an error; a call that needs the driver reports why it is
  * missing.
  *
- * All work happens with the device current (HIP) or one of its contexts (CUDA), and what was
- * current before is restored afterwards. A context of the device that is current already stays
- * current, since the default streams, 0, 1 and 2, are its own: torch's green contexts, and those
- * that users make. Otherwise, and for the events and memory that fastdl keeps, it is the primary
- * one, which outlives them. Those are retained once and never released; whoever resets the device
- * ends them all the same, with all that they hold. fdl_enter notices that.
+ * All calls are made with the device current (HIP) or one of its contexts (CUDA), and the previous
+ * one is restored afterwards. If a context of the device is current already, it stays current,
+ * since the default streams 0, 1 and 2 belong to it: torch's green contexts, and those that users
+ * make. Otherwise, and for the events and memory that fastdl keeps, it is the primary context,
+ * which outlives them. Primary contexts are retained once and never released; but a reset of the
+ * device destroys them with everything in them. fdl_enter notices that.
  *
- * No call is made with the GIL held. Any of them can wait for a lock of the driver's, which it
- * holds while it runs callbacks; a callback that waits for the GIL would then wait for ever. So
- * fdl_enter pauses Python, and fdl_leave resumes it: between the two nothing of Python may be used.
- * Every function may be called on any thread, with or without a Python thread state, unless it says
- * otherwise, but not in a callback of the driver itself: what a deleter would do there is put off
- * (deferred.h).
+ * No call is made with the GIL held. Any of them can wait for a lock that the driver holds while it
+ * runs callbacks; a callback that waits for the GIL would then deadlock. So fdl_enter releases the
+ * GIL, and fdl_leave takes it again: between the two Python must not be used. Every function may be
+ * called on any thread, with or without a Python thread state, unless it says otherwise, but not in
+ * a callback of the driver itself: there, the work of a deleter is put off (deferred.h).
  *
  * Functions return 0, or -1 with *failure filled in.
  */
@@ -38,8 +37,8 @@
 #define FDL_DRIVER_ABI
 #endif
 
-/* What both drivers have in the same form: X(member, parameters, CUDA's name, HIP's name, needed).
- */
+/* The calls that both drivers have in the same form: X(member, parameters, CUDA's name, HIP's name,
+ * needed). */
 #define FDL_DRIVER_CALLS(X)                                                                        \
     X(init, (unsigned flags), "cuInit", "hipInit", 1)                                              \
     X(get_version, (int *version), "cuDriverGetVersion", "hipRuntimeGetVersion", 1)                \
@@ -64,7 +63,7 @@
       "hipHostMalloc", 1)                                                                          \
     X(pinned_free, (void *pointer), "cuMemFreeHost", "hipHostFree", 1)
 
-/* What only CUDA has, or has in a different form. */
+/* The calls that only CUDA has, or has in a different form. */
 #define FDL_CUDA_CALLS(X)                                                                          \
     X(cu_get_device, (int *device, int ordinal), "cuDeviceGet", NULL, 1)                           \
     X(cu_current_device, (int *device), "cuCtxGetDevice", NULL, 1)                                 \
@@ -120,11 +119,11 @@ typedef struct {
     int version;      /* in the driver's own numbering */
     int devices;
     void *contexts[FDL_MAX_DEVICES]; /* CUDA's primary contexts, once retained */
-    void *lives[FDL_MAX_DEVICES];    /* which of a context's lives that was: see fdl_life_of */
-    int captures;      /* whether any capture has been seen of which the end has not */
-    int64_t capturing; /* the stream of the only one; -1: there are more, or it is unknown */
+    void *lives[FDL_MAX_DEVICES];    /* the life of the context then: see fdl_life_of */
+    int captures;                    /* whether a capture has been seen, but not its end */
+    int64_t capturing; /* the stream of that capture; -1: there are more, or it is unknown */
     struct fdl_event *events[FDL_MAX_DEVICES]; /* kept for reuse: see event.c */
-    int spare_events[FDL_MAX_DEVICES];         /* how many those are */
+    int spare_events[FDL_MAX_DEVICES];         /* their number */
     FDL_DRIVER_CALLS(FDL_MEMBER)
     FDL_CUDA_CALLS(FDL_MEMBER)
     FDL_HIP_CALLS(FDL_MEMBER)
@@ -140,8 +139,8 @@ fdl_driver *fdl_driver_find(int kind, fdl_failure *failure);
  * used or released. */
 int fdl_driver_is_lost(void);
 
-/* Guards the lists of events, work and memory that are kept for reuse, and is held for a few stores
- * only. It is reset in a forked child, where the thread that held it does not exist. */
+/* Guards the lists of events, work and memory that are kept for reuse. Held only for a few stores.
+ * Reset in a forked child, where the thread that held it does not exist. */
 extern fdl_lock fdl_lists;
 
 /* Codes of both drivers that fastdl acts on. */
@@ -154,7 +153,7 @@ enum {
     FDL_LAST_OF_CAPTURES = 908
 };
 
-/* Whether this code means that a context has ended, with all that was made in it. */
+/* Whether this code means that a context was destroyed, with everything in it. */
 static inline int fdl_context_is_gone(int code)
 {
     return code == FDL_INVALID_CONTEXT || code == FDL_CONTEXT_IS_DESTROYED;
@@ -167,22 +166,22 @@ static inline int fdl_driver_refuses_now(int code)
            (code >= FDL_FIRST_OF_CAPTURES && code <= FDL_LAST_OF_CAPTURES);
 }
 
-/* Whether a query of an event, or a wait of the host, may break a capture of any thread, whatever
- * the mode of the two: on HIP before 7.2.1 (ROCm/rocm-systems#3176), if there is a capture. */
+/* Whether a query of an event, or a wait of the host, may break a capture of any thread, in any
+ * capture mode: on HIP before 7.2.1 (ROCm/rocm-systems#3176), if there is a capture. */
 int fdl_disturbs_captures(const fdl_driver *driver);
 
-/* Calls a member of FDL_*_CALLS and returns the driver's code. No call is made without this or
- * FDL_TRY, nor outside of fdl_enter and fdl_leave, or a pause of the caller's own. */
-#define FDL_ASK(driver, member, ...) fdl_driver_answer(driver, (driver)->member(__VA_ARGS__))
+/* Calls a member of FDL_*_CALLS and returns the driver's code. Every call is made through this or
+ * FDL_TRY, and between fdl_enter and fdl_leave, or while the caller has released the GIL. */
+#define FDL_CALL(driver, member, ...) fdl_driver_answer(driver, (driver)->member(__VA_ARGS__))
 
-/* HIP keeps the code of a failure as the thread's last error, and a library that queries it after a
- * launch would mistake fastdl's for its own. So this clears fastdl's, and leaves that of any other
- * call. */
+/* HIP stores the code of a failure as the thread's last error, and a library that queries it after
+ * a launch would mistake fastdl's for its own. So this clears an error of fastdl's call, and only
+ * that. */
 int fdl_driver_answer(const fdl_driver *driver, int code);
 
 /* The same: 0, or -1 with the name of the call and of the error. */
 #define FDL_TRY(driver, failure, member, ...)                                                      \
-    fdl_driver_check(driver, offsetof(fdl_driver, member), FDL_ASK(driver, member, __VA_ARGS__),   \
+    fdl_driver_check(driver, offsetof(fdl_driver, member), FDL_CALL(driver, member, __VA_ARGS__),  \
                      failure)
 
 /* Turns the code that a member returned into a message. 0 for success. */
@@ -190,7 +189,7 @@ int fdl_driver_check(const fdl_driver *driver, size_t member, int code, fdl_fail
 
 /* ---- current devices ---- */
 
-/* What was current before. */
+/* What was current before fdl_enter. */
 typedef struct {
     const fdl_driver *driver;
     void *paused;  /* see lifetime.h */
@@ -200,36 +199,38 @@ typedef struct {
     int ordinal;   /* HIP */
 } fdl_scope;
 
-/* Makes device `ordinal` current on this thread, and keeps its context if it has one already.
- * Pauses Python until fdl_leave, unless the caller has done so. A caller that needs Python in
- * between, with the device current, pauses and resumes it itself. After a failure nothing has
+/* Makes device `ordinal` current on this thread; if one of its contexts is current, that stays.
+ * Releases the GIL until fdl_leave, unless the caller has done so. A caller that needs Python in
+ * between, with the device current, releases and takes the GIL itself. After a failure nothing has
  * changed: do not call fdl_leave. */
 #define fdl_enter(driver, ordinal, scope, failure) fdl_enter_as(driver, ordinal, 0, scope, failure)
 
-/* The same for its primary context, where what fastdl keeps is made. The default streams are not
- * the caller's there. */
+/* The same for its primary context, in which fastdl creates what it keeps. Its default streams are
+ * not the caller's. */
 #define fdl_enter_primary(driver, ordinal, scope, failure)                                         \
     fdl_enter_as(driver, ordinal, 1, scope, failure)
 
 int fdl_enter_as(fdl_driver *driver, int32_t ordinal, int primary, fdl_scope *scope,
                  fdl_failure *failure);
 
-/* Restores what fdl_enter found, even if other code has changed it since, and resumes Python. */
+/* Restores what was current before fdl_enter, even if other code has changed it since, and takes
+ * the GIL again. */
 void fdl_leave(const fdl_scope *scope);
 
-/* CUDA: a number for what the primary context of a device is between two resets, of which all that
- * was made in it belongs to one. The handles of another life mean nothing, and its work has ended.
- * As noticed by the last fdl_enter. Before CUDA 12, a reset after which another library has used
- * the device again goes unnoticed. On HIP, whose hipDeviceReset cannot be noticed, always NULL. */
+/* CUDA: identifies a *life* of the primary context of a device, the time between two resets.
+ * Everything created in it belongs to one life: handles of another life are invalid, and its work
+ * has ended. As noticed by the last fdl_enter. Before CUDA 12, a reset after which another library
+ * has used the device again goes unnoticed. On HIP, whose hipDeviceReset cannot be noticed, always
+ * NULL. */
 static inline const void *fdl_life_of(const fdl_driver *driver, int32_t ordinal)
 {
     return fdl_load_pointer(&driver->lives[ordinal]);
 }
 
-/* Whether anybody uses a device: on CUDA, whether its primary context is alive; on HIP always. */
+/* Whether any code uses a device: on CUDA, whether its primary context is alive; on HIP always. */
 int fdl_is_in_use(fdl_driver *driver, int32_t ordinal);
 
-/* Whether that life goes on. In a scope of any device. */
+/* Whether that life has not ended. Call it in a scope of any device. */
 int fdl_is_alive(fdl_driver *driver, int32_t ordinal, const void *life);
 
 /* ---- streams ---- */
@@ -240,8 +241,8 @@ static inline void *fdl_handle(int64_t stream)
     return (void *)(uintptr_t)(uint64_t)stream;
 }
 
-/* Whether a graph is being captured on a stream, and which. CUDA before 11.3 cannot tell captures
- * apart: there each stream has its own. */
+/* Whether a graph is being captured on a stream, and which. CUDA before 11.3 cannot distinguish
+ * captures: there each stream counts as one of its own. */
 typedef struct {
     int active;
     uint64_t id;
@@ -254,7 +255,7 @@ static inline int fdl_same_capture(const fdl_capture *one, const fdl_capture *ot
     return one->active && other->active && one->id == other->id;
 }
 
-/* Queries it. Fails if the stream cannot be used because another one captures (CUDA's 906). The
+/* Queries it. Fails if the stream cannot be used because another one is capturing (CUDA's 906). The
  * device of the stream is current. */
 int fdl_capture_of(fdl_driver *driver, int64_t stream, fdl_capture *capture, fdl_failure *failure);
 
@@ -264,8 +265,8 @@ void fdl_restore_captures(fdl_driver *driver, int mode);
 
 /* ---- for tests ---- */
 
-/* Forgets the driver of that kind, whose contexts stay retained, and uses the library at `path`
- * instead, if there is one; "": the machine's own, which is searched for again. No tensor on a
+/* Drops the driver of that kind, whose contexts stay retained, and uses the library at `path`
+ * instead, if there is one; "": the system's own, which is searched for again. No tensor on a
  * device and no other thread may use it meanwhile. */
 void fdl_driver_replace(int kind, const char *path);
 

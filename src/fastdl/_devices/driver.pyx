@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The drivers, and the order of work queued on device memory.
 
-The functions here take streams as DLPack's numbers (see ordering.h); the Python layer above decides
-which stream. Each raises BufferError, with the driver's message, if the driver is missing or fails.
+The functions here take streams as DLPack's numbers (see ordering.h); the Python layer above chooses
+the stream. Each raises BufferError, with the driver's message, if the driver is missing or fails.
 """
 import atexit
 
@@ -32,12 +32,12 @@ from fastdl._core.tensor import describe
 
 cdef int check(int failed, const fdl_failure *failure, Tensor tensor=None, str what="",
                int64_t stream=-1) except -1:
-    """Raises what a function below returned: that `what` cannot be done with `tensor`, and why.
-    `what` ends where the number of a stream is to follow."""
+    """Raises the failure of a function below: that `what` cannot be done with `tensor`, and why.
+    The number of the stream is appended to `what`."""
     if not failed:
         return 0
     if PyErr_Occurred() is not NULL:
-        return -1  # by the producer's table
+        return -1  # set by the producer's table
     if failure.no_memory:
         raise MemoryError(failure.text.decode())
     text = failure.text.decode("utf-8", "replace")
@@ -67,10 +67,9 @@ cdef fdl_work *work_of(Tensor tensor) except NULL:
 
 
 def ready_on(Tensor tensor not None, int64_t source, int64_t stream):
-    """Says that device memory that was just imported is ready on `source`; `stream` waits for it.
+    """Notes that device memory that was just imported is ready on `source`; `stream` waits for it.
 
-    Memory that came back to fastdl, from a library that holds a Tensor, keeps what it has in flight
-    beside.
+    Re-imported memory, from a library that holds a Tensor, also keeps its other work in flight.
     """
     cdef fdl_failure failure
     if tensor.description.block.work is not NULL:
@@ -82,9 +81,9 @@ def ready_on(Tensor tensor not None, int64_t source, int64_t stream):
               tensor, "ordered after its producer, on stream", source)
 
 
-def ready_abroad(Tensor tensor not None, int32_t ordinal, int64_t stream):
+def ready_on_other_device(Tensor tensor not None, int32_t ordinal, int64_t stream):
     """The same for memory that its producer made ready on `stream` of another device than it names,
-    as is right for managed memory: that stream of its own device waits."""
+    as is valid for managed memory: that stream of its own device waits."""
     cdef fdl_failure failure
     check(fdl_work_record_on(work_of(tensor), ordinal, stream, &failure), &failure,
           tensor, "ordered after its producer, on stream", stream)
@@ -92,7 +91,7 @@ def ready_abroad(Tensor tensor not None, int32_t ordinal, int64_t stream):
 
 
 def ready_for(Tensor tensor not None, int64_t stream):
-    """The same for memory that came through an exchange table, whose library knows the source."""
+    """The same for memory from an exchange table, whose library knows the source."""
     fdl_ready_for(tensor, stream)
 
 
@@ -150,9 +149,9 @@ def empty(tuple shape, tuple dtype, int32_t type, int32_t ordinal):
 
 def transfer(Tensor tensor not None, int32_t type, int32_t ordinal, int64_t stream=-1,
              bint finished=False):
-    """A copy of `tensor` on a device, made on `stream` of it, or of the tensor's own device if that
-    is the host; -1: on the thread's work stream. None if it takes more than one call of the driver.
-    See transfer.h."""
+    """A copy of `tensor` on a device, made on `stream` of that device, or of the tensor's if the
+    target is the host; -1: on the thread's work stream. None if it needs more than one call of the
+    driver. See transfer.h."""
     cdef fdl_failure failure
     cdef fdl_description *copy
     failed = fdl_transfer(
@@ -163,7 +162,7 @@ def transfer(Tensor tensor not None, int32_t type, int32_t ordinal, int64_t stre
 
 
 def find_pointer(int32_t type, address):
-    """(device type, number) of the memory at an address, by the driver for a device type; None if
+    """(device type, number) of the memory at an address, from the driver for a device type; None if
     the driver does not know it."""
     cdef fdl_failure failure
     cdef DLDevice found
@@ -223,7 +222,7 @@ cdef class StreamScope:
             if self.entered:
                 raise RuntimeError("this use_stream has been entered already: create another")
             self.entered = True
-        Py_INCREF(self)  # dropped without `end`, it goes on
+        Py_INCREF(self)  # without `end` the scope stays open
         fdl_stream_scope_begin(&self.scope)
 
     def end(self):
@@ -261,13 +260,13 @@ def driver_facts(int32_t type):
 
 
 def has_driver(int32_t type):
-    """Whether `driver_facts` would answer."""
+    """Whether `driver_facts` would succeed."""
     return kind_of(type) in (FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM) and (
         fdl_has_driver(kind_of(type)))
 
 
-cdef int ask_capture(fdl_driver *driver, int32_t ordinal, int64_t stream,
-                     fdl_failure *failure) noexcept nogil:
+cdef int check_capture(fdl_driver *driver, int32_t ordinal, int64_t stream,
+                       fdl_failure *failure) noexcept nogil:
     """-1 if `stream`, of device `ordinal`, cannot be used without breaking a graph capture."""
     cdef fdl_scope scope
     cdef fdl_capture capture
@@ -280,10 +279,10 @@ cdef int ask_capture(fdl_driver *driver, int32_t ordinal, int64_t stream,
 
 def call_on(tuple device, tuple where, int64_t stream, function, dict keywords):
     """`function(**keywords)` with `device`, (type, number), current, if it has a driver. The
-    previous device is restored afterwards, whatever the function did.
+    previous device is restored afterwards, even if the function changed it.
 
-    BufferError instead if the function could not use `stream`, of device `where`, without breaking
-    a graph capture; -1: it uses none.
+    BufferError instead if using `stream`, of device `where`, would break a graph capture; -1: the
+    function uses no stream.
     """
     cdef fdl_scope scope
     cdef fdl_failure failure
@@ -295,7 +294,7 @@ def call_on(tuple device, tuple where, int64_t stream, function, dict keywords):
     cdef int failed = 0
     with nogil:
         if stream != -1:
-            failed = ask_capture(other, there, stream, &failure)
+            failed = check_capture(other, there, stream, &failure)
         if failed == 0:
             failed = fdl_enter(driver, ordinal, &scope, &failure)
     check(failed, &failure)
@@ -306,18 +305,18 @@ def call_on(tuple device, tuple where, int64_t stream, function, dict keywords):
             fdl_leave(&scope)
 
 
-# ---- releases that wait ---------------------------------------------------------------------
+# ---- deferred releases ----------------------------------------------------------------------
 
 
 def deferred():
-    """(releases that were put off so far, those that wait now): see deferred.h."""
+    """(releases that were put off so far, those that are waiting now): see deferred.h."""
     cdef int64_t put_off, waiting
     fdl_deferred_count(&put_off, &waiting)
     return put_off, waiting
 
 
 def at_exit():
-    """Releases what waits, while Python is still whole."""
+    """Runs the deferred releases, while Python still works."""
     fdl_deferred_at_exit()
 
 
@@ -330,7 +329,7 @@ atexit.register(at_exit)
 
 
 def replace_driver(int32_t type, path):
-    """Uses the library at `path` as the driver of a device; None: there is none; "": the machine's
+    """Uses the library at `path` as the driver of a device; None: no driver; "": the system's
     own."""
     forget_events(type)
     fdl_driver_replace(kind_of(type), (path if path is not None else "none").encode())

@@ -6,17 +6,17 @@
 #include "_memory/layout.h"
 
 struct fdl_event {
-    fdl_event *next; /* of those kept for reuse */
+    fdl_event *next; /* in the list of those kept for reuse */
     fdl_driver *driver;
     void *handle;
     int32_t ordinal;
-    const void *life; /* of the device's primary context, in which they are */
+    const void *life; /* of the primary context in which it was made */
     fdl_count refs;
 };
 
 #define INVALID_HANDLE 400
 
-/* An event of this life of the context: those of earlier ones are gone. */
+/* An unused event of this life of the context: those of earlier lives are gone. */
 static fdl_event *take_kept(fdl_driver *driver, int32_t ordinal)
 {
     const void *life = fdl_life_of(driver, ordinal);
@@ -59,19 +59,19 @@ static fdl_event *new_event(fdl_driver *driver, int32_t ordinal, fdl_failure *fa
 
 #define MOST_KEPT 1024
 
-/* In a scope of any device: destroys an event that nobody needs. Not where that may make the host
- * wait, as on HIP, and so break a capture. */
+/* In a scope of any device: destroys a surplus event, unless that may make the host wait, as on
+ * HIP, and so break a capture. */
 static void give_back_one(fdl_driver *driver, int32_t ordinal)
 {
     fdl_event *event;
     if (fdl_load_acquire(&driver->spare_events[ordinal]) <= MOST_KEPT ||
         fdl_disturbs_captures(driver) || (event = take_kept(driver, ordinal)) == NULL)
         return;
-    (void)FDL_ASK(driver, event_destroy, event->handle);
+    (void)FDL_CALL(driver, event_destroy, event->handle);
     free(event);
 }
 
-/* A new reference to an event of device `ordinal` that may be recorded anew. */
+/* A new reference to an event of device `ordinal` that may be recorded. */
 static fdl_event *take_event(fdl_driver *driver, int32_t ordinal, fdl_failure *failure)
 {
     fdl_scope scope;
@@ -105,7 +105,7 @@ fdl_event *fdl_event_record(fdl_driver *driver, int32_t ordinal, int64_t stream,
 {
     fdl_scope scope;
     fdl_event *event = record_here(driver, ordinal, stream, failure);
-    /* Only the driver knows whether the stream is of another device, and of which. */
+    /* Only the driver knows whether the stream is of another device, and which. */
     for (int32_t other = 0;
          event == NULL && failure->code == INVALID_HANDLE && stream > 2 && other < driver->devices;
          other++)
@@ -147,7 +147,7 @@ void fdl_event_release(fdl_event *event)
     fdl_lock_give(&fdl_lists);
 }
 
-/* Whether the device was reset, which has ended its work too. */
+/* Whether the device was reset, which also ended its work. */
 static int is_gone(const fdl_event *event)
 {
     return !fdl_is_alive(event->driver, event->ordinal, event->life);
@@ -175,7 +175,7 @@ int fdl_event_is_complete(const fdl_event *event)
     if (fdl_disturbs_captures(event->driver))
         return 0;
     mode = fdl_relax_captures(event->driver);
-    complete = is_gone(event) || FDL_ASK(event->driver, event_query, event->handle) == 0;
+    complete = is_gone(event) || FDL_CALL(event->driver, event_query, event->handle) == 0;
     fdl_restore_captures(event->driver, mode);
     return complete;
 }
@@ -189,7 +189,7 @@ void fdl_event_forget(fdl_driver *driver)
         while ((event = take_kept(driver, ordinal)) != NULL) {
             if (fdl_enter(driver, ordinal, &scope, &ignored) == 0) {
                 if (event->life == fdl_life_of(driver, ordinal))
-                    (void)FDL_ASK(driver, event_destroy, event->handle);
+                    (void)FDL_CALL(driver, event_destroy, event->handle);
                 fdl_leave(&scope);
             }
             free(event);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Events: "the work that was queued on a stream so far", in a form that outlives the stream.
+ * Events: they mark the work that was queued on a stream so far, and outlive the stream.
  *
- * An event belongs to fastdl, so any thread can wait for it, even after its stream is gone. Events
- * are kept for reuse by device, up to a number: a wait that was queued refers to what the event
- * meant then, so an event can be reused as soon as its waits are queued. They are reference
- * counted, since one thread may wait for an event while another drops it.
+ * An event belongs to fastdl, so any thread can wait for it, even after its stream is destroyed. A
+ * limited number of events is kept for reuse by device: a queued wait refers to the recording at
+ * that time, so an event can be reused as soon as its waits are queued. They are reference counted,
+ * since one thread may wait for an event while another drops it.
  *
- * All are of primary contexts (CUDA), since any other may be destroyed at any time. A driver
- * records an event only on streams of its own context, so what is queued on the streams of
- * another, its default streams included, cannot be recorded; those can wait for events all the
- * same. After a reset of the device its events are gone; their work counts as ended.
+ * All belong to primary contexts (CUDA), since other contexts may be destroyed at any time. A
+ * driver records an event only on streams of its own context, so work on streams of other contexts,
+ * including their default streams, cannot be recorded; but those streams can wait for events. After
+ * a reset of the device its events are gone; their work counts as ended.
  */
 #ifndef FASTDL_DEVICES_EVENT_H_
 #define FASTDL_DEVICES_EVENT_H_
@@ -35,10 +35,11 @@ void fdl_event_release(fdl_event *event);
  * `stream` is current; the event may be of another one. */
 int fdl_event_order(const fdl_event *event, int64_t stream, fdl_failure *failure);
 
-/* Waits for it on the host. In a scope of any device, as all functions here that ask the driver. */
+/* Waits for it on the host. In a scope of any device, like all functions here that call the
+ * driver. */
 int fdl_event_wait(const fdl_event *event, fdl_failure *failure);
 
-/* Whether its work has ended; also "no" where this cannot be queried. */
+/* Whether its work has ended; 0 if this cannot be queried. */
 int fdl_event_is_complete(const fdl_event *event);
 
 /* Destroys the events of a driver that are kept for reuse: for tests. */

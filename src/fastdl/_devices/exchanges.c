@@ -13,7 +13,7 @@ static int raise_failure(const fdl_failure *failure)
     return PyErr_Occurred() ? -1 : fdl_raise(failure);
 }
 
-/* Where the order of ordered memory is kept; NULL with MemoryError. */
+/* The fdl_work of ordered memory; NULL with MemoryError. */
 static fdl_work *work_of(fdl_description *description)
 {
     fdl_work *work = fdl_work_of(&description->block->work, description->managed.dl_tensor.device);
@@ -62,7 +62,7 @@ static int imported_from_c(fdl_description *description)
 {
     fdl_work *work;
     fdl_failure failure;
-    if (description->block->work != NULL) { /* of fastdl_empty, or it came back */
+    if (description->block->work != NULL) { /* from fastdl_empty, or a re-import */
         fdl_work_note_lent(description->block->work);
         return 0;
     }
@@ -121,12 +121,12 @@ static int allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *e
     fdl_failure failure;
     fdl_description *description;
 
-    /* Only type, shape and device of a prototype mean anything. */
+    /* Only type, shape and device of a prototype are valid. */
     tensor.data = &tensor;
     tensor.strides = NULL;
     tensor.byte_offset = 0;
     fault = fastdl_check(&tensor, 0, &layout);
-    if (fault == FASTDL_OFFSET_OVERFLOW) { /* of 32 bits, by the size alone */
+    if (fault == FASTDL_OFFSET_OVERFLOW) { /* on 32 bits, from the size itself */
         kind = "MemoryError";
         message = "more bytes than there are addresses";
     } else if (fault != FASTDL_OK) {
@@ -154,7 +154,7 @@ static int current_work_stream(DLDeviceType type, int32_t id, void **out)
     device.device_type = type;
     device.device_id = id;
     stream = fdl_work_stream(device);
-    *out = stream <= 1 ? NULL : fdl_handle(stream); /* 0 and 1 are the default stream, -1 is none */
+    *out = stream <= 1 ? NULL : fdl_handle(stream); /* 0 and 1: the default stream; -1: none */
     return 0;
 }
 

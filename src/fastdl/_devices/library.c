@@ -14,7 +14,7 @@
 
 #include <windows.h>
 
-/* A driver is part of the system; nothing is loaded from the current folder. */
+/* Loads a library of the system, never from the current folder. */
 static void *open_system(const char *name)
 {
     return (void *)LoadLibraryExA(name, NULL, LOAD_LIBRARY_SEARCH_SYSTEM32);
@@ -48,7 +48,7 @@ void *fdl_library_symbol(void *library, const char *name)
 
 int fdl_library_at_fork(void (*child)(void))
 {
-    (void)child; /* there is no fork */
+    (void)child; /* Windows has no fork */
     return 1;
 }
 
@@ -120,7 +120,7 @@ void *fdl_library_of(int cuda)
     const char *rocm = getenv("ROCM_PATH");
     void *found;
     if (cuda) {
-        /* Not "libcuda.so", which may be the toolkit's stub. The second is that of WSL. */
+        /* Not "libcuda.so", which may be the toolkit's stub. The second path is for WSL. */
         found = fdl_library_at("libcuda.so.1");
         return found != NULL ? found : fdl_library_at("/usr/lib/wsl/lib/libcuda.so.1");
     }

@@ -14,30 +14,29 @@ typedef struct {
     void *pointer;
     int32_t ordinal;
     int pinned;
-    int tried;        /* to be freed, in vain */
-    const void *life; /* of the device's primary context, in which it is */
+    int tried;        /* number of failed attempts to free it */
+    const void *life; /* of the primary context in which it was allocated */
 } allocation;
 
 /* ---- freeing ---- */
 
-/* Frees memory through the driver. 1 when done, or if it is impossible; 0: it must be tried again.
- */
+/* Frees memory through the driver. 1 when done, or if it is impossible; 0: try again later. */
 static int give_back(allocation *memory, fdl_work *work)
 {
     fdl_driver *driver = memory->driver;
     fdl_failure failure;
     fdl_scope scope;
-    int failed, asked = 0; /* the driver was told to free it */
+    int failed, free_called = 0; /* the driver was called to free it */
     if (fdl_driver_is_lost())
         return 1;
-    /* Its users come first: in the caller's context, which may be that of its default stream. */
+    /* First wait for its users: in the caller's context, to which its default stream may belong. */
     failed = (work != NULL && fdl_work_finish(work, &failure) < 0) ||
              fdl_enter_primary(driver, memory->ordinal, &scope, &failure) < 0;
     if (!failed) {
         int mode = fdl_relax_captures(driver);
-        asked = 1;
+        free_called = 1;
         if (memory->life != fdl_life_of(driver, memory->ordinal))
-            failed = 0; /* it ended with the context */
+            failed = 0; /* it was freed with the context */
         else if (memory->pinned)
             failed = FDL_TRY(driver, &failure, pinned_free, memory->pointer);
         else
@@ -46,10 +45,10 @@ static int give_back(allocation *memory, fdl_work *work)
         fdl_leave(&scope);
     }
     if (!failed || failure.code == FDL_DEINITIALIZED || fdl_context_is_gone(failure.code))
-        return 1; /* or there is nothing left to free, or no driver */
-    /* What it refuses only for the moment is told again. Memory in use is never freed: it is leaked
-     * if waiting fails twice. */
-    return !fdl_driver_refuses_now(failure.code) && (asked || memory->tried++ > 0);
+        return 1; /* done, or nothing is left to free, or no driver */
+    /* Temporary refusals are retried. Memory in use is never freed: it is leaked if waiting fails
+     * twice. */
+    return !fdl_driver_refuses_now(failure.code) && (free_called || memory->tried++ > 0);
 }
 
 static int drop_allocation(fdl_block *block, int attached)
@@ -74,7 +73,7 @@ int fdl_memory_is_ours(const fdl_block *block)
 #define PORTABLE 1u      /* pinned for every device, in both */
 #define ATTACH_GLOBAL 1u /* managed for every stream, in both */
 
-/* In the primary context, with which it ends: others are not fastdl's. */
+/* In the primary context, and freed with it: fastdl has no other contexts. */
 static int allocate(allocation *memory, DLDevice device, size_t bytes, fdl_failure *failure)
 {
     fdl_driver *driver = memory->driver;
@@ -102,14 +101,14 @@ static fdl_description *allocate_tensor(fdl_driver *driver, DLTensor *tensor, ui
 {
     fdl_description *description = fdl_block_new_detached(tensor->ndim);
     allocation *memory = calloc(1, sizeof(allocation));
-    /* On a device, its work also records that C code uses it, of which there is no other trace. */
+    /* On a device, its fdl_work also records use by C code, which leaves no other trace. */
     if (description == NULL || memory == NULL ||
         (!fastdl_find_device((int32_t)tensor->device.device_type)->host &&
          fdl_work_of(&description->block->work, tensor->device) == NULL)) {
         (void)fdl_refuse_memory(failure);
     } else {
         memory->driver = driver;
-        /* CUDA has no memory of no bytes; and a tensor without elements has an address too. */
+        /* CUDA cannot allocate 0 bytes, and a tensor without elements has an address, too. */
         if (allocate(memory, tensor->device, nbytes > 0 ? (size_t)nbytes : 1, failure) == 0) {
             tensor->data = memory->pointer;
             fdl_description_fill(description, tensor, flags);
@@ -136,7 +135,7 @@ fdl_description *fdl_memory_on_device(const DLTensor *prototype, uint64_t flags,
         description = fdl_memory_new(&tensor, flags, nbytes);
         if (description == NULL)
             (void)fdl_refuse_memory(failure);
-        else if (tensor.strides != NULL) { /* a copy that keeps those of its source */
+        else if (tensor.strides != NULL) { /* a copy with the strides of its source */
             tensor.data = description->managed.dl_tensor.data;
             fdl_description_fill(description, &tensor, flags);
         }

@@ -3,13 +3,13 @@
  * fastdl's own memory on devices: device, managed and pinned memory of CUDA and ROCm, as blocks.
  *
  * Memory is freed once all work that fastdl knows to be in flight on it has ended (the edges of the
- * block's work), on whichever thread drops it last if that has a Python thread state, and otherwise
- * a little later (deferred.h). The host waits for the edges, without the GIL, since the driver's
- * free need not.
+ * block's work), on the thread that drops the last reference if that has a Python thread state, and
+ * otherwise a little later (deferred.h). The host waits for the edges, without the GIL, since the
+ * driver's free may not wait.
  *
- * Where the driver refuses for the moment, as during a capture, that comes later as well. Once the
- * driver is gone, or in a forked child, there is nothing left to free. Freeing never fails, raises
- * or prints.
+ * If the driver refuses temporarily, as during a capture, it is also freed later. Once the driver
+ * is gone, or in a forked child, there is nothing left to free. Freeing never fails, raises or
+ * prints.
  */
 #ifndef FASTDL_DEVICES_MEMORY_H_
 #define FASTDL_DEVICES_MEMORY_H_

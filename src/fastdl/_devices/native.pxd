@@ -39,7 +39,7 @@ cdef extern from "_devices/exchanges.h" nogil:
     void fdl_exchanges_at_import()
 
 
-# Those that may ask a producer's table need a thread state.
+# Functions that may call a producer's table need a thread state.
 cdef extern from "_devices/ordering.h":
     ctypedef struct fdl_stream_scope:
         DLDevice device

@@ -15,25 +15,25 @@
 
 struct fdl_work {
     const fdl_work_end *end; /* first: see block.h */
-    fdl_work *next;          /* of those kept for reuse */
+    fdl_work *next;          /* in the list of those kept for reuse */
     fdl_lock lock;           /* for the edges */
     int count;
     fdl_event *edges[MAX_EDGES];
     DLDevice device;
     int kind;         /* FASTDL_STREAM_* */
     int callers;      /* imported with stream=-1 */
-    int lent;         /* to C code that works on the work stream of its thread */
+    int lent;         /* to C code that uses the work stream of its thread */
     int held;         /* see fdl_work_hold */
-    int came_back;    /* see fdl_work_reimported */
-    int unrecorded;   /* no driver: all that is known is `stream` */
+    int reimported;   /* see fdl_work_reimported */
+    int unrecorded;   /* no driver: only `stream` is known */
     int64_t stream;   /* if unrecorded */
-    fdl_capture home; /* active: ready on its stream in that capture, and nowhere else */
+    fdl_capture home; /* active: ready only on its stream in that capture */
     const DLPackExchangeAPI *producer;
 };
 
 static const fdl_work_end end;
 
-static fdl_work *spares; /* so that importing allocates nothing after it has started */
+static fdl_work *spares; /* kept for reuse, so that most imports need no allocation */
 
 static fdl_work *new_work(DLDevice device)
 {
@@ -53,7 +53,7 @@ static fdl_work *new_work(DLDevice device)
     work->count = 0;
     work->device = device;
     work->kind = fastdl_find_device((int32_t)device.device_type)->stream;
-    work->callers = work->lent = work->held = work->unrecorded = work->came_back = 0;
+    work->callers = work->lent = work->held = work->unrecorded = work->reimported = 0;
     work->home.active = 0;
     work->producer = NULL;
     return work;
@@ -126,8 +126,8 @@ int64_t fdl_work_stream(DLDevice device)
 
 /* ---- the work of scopes that have ended ---- */
 
-/* By kind and device: edges for all that C code has queued there. More than one tensor needs, but
- * it is unknown which tensors the code worked on, and the streams may be gone. */
+/* By kind and device: edges for all work that C code has queued there. More than one tensor needs,
+ * but it is unknown which tensors the code used, and the streams may be gone. */
 static fdl_work *left_over[2][FDL_MAX_DEVICES];
 
 static fdl_work **left_on(DLDevice device, int kind)
@@ -136,7 +136,7 @@ static fdl_work **left_on(DLDevice device, int kind)
     return known ? &left_over[kind == FASTDL_STREAM_CUDA ? 0 : 1][device.device_id] : NULL;
 }
 
-/* Those that the next user of `work` waits for, or NULL. */
+/* The edges of ended scopes that the next user of `work` waits for, or NULL. */
 static fdl_work *left_for(fdl_work *work)
 {
     fdl_work **place = left_on(work->device, work->kind);
@@ -158,7 +158,7 @@ void fdl_work_forget(int kind)
 
 #define MOST_EDGES (2 * MAX_EDGES) /* with those of left_for */
 
-/* The edges, and those of left_for, each with a reference of the caller's. */
+/* Copies the edges, and those of left_for, each with a new reference. */
 static int snapshot(fdl_work *work, fdl_event **edges)
 {
     fdl_work *others = left_for(work);
@@ -179,8 +179,8 @@ static void release_all(fdl_event *const *edges, int count)
         fdl_event_release(edges[i]);
 }
 
-/* Adds an edge, whose reference is taken, unless it is NULL, in place of the `replaced` edges that
- * it covers; those may be gone already. 0 if there is no room. The work that they mark always has
+/* Adds an edge (stealing the reference), unless it is NULL, in place of the `replaced` edges that
+ * it covers; those may be gone already. 0 if there is no room. The work that they mark always keeps
  * an edge. */
 static int add_edge(fdl_work *work, fdl_event *edge, fdl_event *const *replaced, int replaced_count)
 {
@@ -214,7 +214,7 @@ static void drop_edge(fdl_work *work, fdl_event *edge)
         (void)add_edge(others, NULL, &edge, 1);
 }
 
-/* The edges that are not complete, as `snapshot`; the others are dropped. */
+/* Like `snapshot`, but only incomplete edges; the others are dropped. */
 static int pending(fdl_work *work, fdl_event **edges)
 {
     int count = snapshot(work, edges), left = 0;
@@ -238,7 +238,7 @@ int fdl_work_edges(fdl_work *work)
     return count;
 }
 
-/* Whether there is none to wait for, complete ones included. */
+/* Whether there are no edges at all, not even complete ones. */
 static int has_no_edges(fdl_work *work)
 {
     fdl_work *others = left_for(work);
@@ -247,7 +247,7 @@ static int has_no_edges(fdl_work *work)
 
 /* ---- streams ---- */
 
-/* The stream of a device on which the library of a table works now. 0, or -1. */
+/* Gets the current stream of a table's library on a device. 0, or -1. */
 static int stream_of(const DLPackExchangeAPI *table, DLDevice device, int64_t *stream,
                      fdl_failure *failure)
 {
@@ -264,7 +264,7 @@ static int stream_of(const DLPackExchangeAPI *table, DLDevice device, int64_t *s
     return 0;
 }
 
-/* That of the producer. */
+/* The same for the producer. */
 static int producers_stream(const fdl_work *work, int64_t *stream, fdl_failure *failure)
 {
     return stream_of(work->producer, work->device, stream, failure);
@@ -283,7 +283,7 @@ static int refuse_capture(const fdl_work *work, fdl_failure *failure)
                                "stream=-1 if the graph does not depend on it");
 }
 
-/* Whether nothing is left on `source`, which is in no capture: then no wait is needed. */
+/* Whether `source`, which is not in a capture, has no pending work, so that no wait is needed. */
 static int is_idle(fdl_driver *driver, const fdl_work *work, int64_t source)
 {
     fdl_failure ignored;
@@ -304,9 +304,9 @@ static int order_streams(fdl_driver *driver, int32_t ordinal, int64_t source, in
     return failed ? -1 : 0;
 }
 
-/* The same, where one or both may be in a capture, which must then be one and the same. */
-static int bridge_checked(fdl_driver *driver, const fdl_work *work, int64_t source, int64_t stream,
-                          const fdl_capture *capture, fdl_failure *failure)
+/* The same, where one or both may be in a capture, which must then be the same. */
+static int order_streams_checked(fdl_driver *driver, const fdl_work *work, int64_t source,
+                                 int64_t stream, const fdl_capture *capture, fdl_failure *failure)
 {
     fdl_capture other;
     if (fdl_capture_of(driver, source, &other, failure) < 0)
@@ -318,14 +318,14 @@ static int bridge_checked(fdl_driver *driver, const fdl_work *work, int64_t sour
 
 /* ---- ordering ---- */
 
-/* Streams that may hold work on the memory which no edge stands for. */
+/* Streams that may hold work on the memory for which there is no edge. */
 typedef struct {
     int count;
     int64_t streams[3]; /* the producer's, that of C code, and without a driver the first one */
 } fdl_sources;
 
-/* Finds those other than `stream`, and all if that is -1. Both alive, equal handles are one stream.
- */
+/* Finds those other than `stream`, or all if that is -1. Equal handles mean the same stream here,
+ * since both streams are alive. */
 static int find_sources(const fdl_work *work, int64_t stream, fdl_sources *sources,
                         fdl_failure *failure)
 {
@@ -345,7 +345,7 @@ static int find_sources(const fdl_work *work, int64_t stream, fdl_sources *sourc
     return 0;
 }
 
-/* With its device current: `stream` after the edges. */
+/* With its device current: orders `stream` after the edges. */
 static int order_after(fdl_work *work, int64_t stream, const fdl_capture *capture,
                        fdl_failure *failure)
 {
@@ -359,31 +359,31 @@ static int order_after(fdl_work *work, int64_t stream, const fdl_capture *captur
     return failed;
 }
 
-static int refuse_abroad(fdl_failure *failure)
+static int refuse_other_device(fdl_failure *failure)
 {
     return fdl_refuse(failure,
                       "the tensor was imported inside a graph capture and can be used only "
                       "there: pass the capturing stream or stream=-1");
 }
 
-/* The memory is ready on a stream in a capture: the stream of `capture` after it, if it is in the
- * same one. */
+/* For memory that is ready on a stream in a capture: orders the stream of `capture` after it, if it
+ * is in the same capture. */
 static int order_at_home(fdl_work *work, fdl_driver *driver, const fdl_capture *capture,
                          fdl_failure *failure)
 {
     fdl_capture home;
     if (!fdl_same_capture(&work->home, capture))
-        return refuse_abroad(failure);
+        return refuse_other_device(failure);
     if (capture->stream == work->home.stream)
         return 0;
     if (fdl_capture_of(driver, work->home.stream, &home, failure) < 0)
         return -1;
-    if (!fdl_same_capture(&home, capture)) /* its handle is another stream's now */
-        return refuse_abroad(failure);
+    if (!fdl_same_capture(&home, capture)) /* the handle now belongs to another stream */
+        return refuse_other_device(failure);
     return order_streams(driver, work->device.device_id, home.stream, capture->stream, failure);
 }
 
-/* The same, and after the sources, which are streams of the device. */
+/* Orders `stream` after the capture, the edges and the sources (streams of the device). */
 static int order_on(fdl_work *work, fdl_driver *driver, int64_t stream, const fdl_sources *sources,
                     fdl_failure *failure)
 {
@@ -395,11 +395,12 @@ static int order_on(fdl_work *work, fdl_driver *driver, int64_t stream, const fd
         return -1;
     failed = order_after(work, stream, &capture, failure);
     for (int i = 0; sources != NULL && i < sources->count && !failed; i++)
-        failed = bridge_checked(driver, work, sources->streams[i], stream, &capture, failure);
+        failed =
+            order_streams_checked(driver, work, sources->streams[i], stream, &capture, failure);
     return failed;
 }
 
-/* ---- how the memory came ---- */
+/* ---- imports ---- */
 
 void fdl_work_from_table(fdl_work *work, const DLPackExchangeAPI *producer)
 {
@@ -436,8 +437,8 @@ static int first_edge(fdl_work *work, fdl_driver *driver, int64_t source, int64_
         return -1;
     if (capture.active) {
         work->home = capture;
-        /* If no scope names it, no one asked for the default stream, and it cannot be ordered after
-         * a capture. */
+        /* Unless a scope names it, the default stream was not requested explicitly, and it cannot
+         * be ordered after a capture. */
         return stream == source || (stream == fdl_default_stream(work->kind) &&
                                     stream == fdl_work_stream(work->device))
                    ? 0
@@ -477,7 +478,7 @@ int fdl_work_ready_on(fdl_work *work, int64_t source, int64_t stream, fdl_failur
 int fdl_work_ready_for(fdl_work *work, int64_t stream, fdl_failure *failure)
 {
     int64_t source = -1;
-    if (fdl_load_acquire(&work->came_back)) {
+    if (fdl_load_acquire(&work->reimported)) {
         int served = stream == -1 || stream == fdl_default_stream(work->kind);
         if (!served && fdl_driver_find(work->kind, failure) == NULL)
             return -1;
@@ -507,8 +508,8 @@ int fdl_work_ready_from_c(fdl_work *work, fdl_failure *failure)
 
 /* ---- more work ---- */
 
-/* Records on `stream`. If there is no room for another edge, `stream` waits for all there are, and
- * then one edge on it stands for all. */
+/* Records an edge on `stream`. If there is no room, `stream` first waits for all other edges, and
+ * the new edge replaces them. */
 static int record_edge(fdl_work *work, fdl_driver *driver, int32_t ordinal, int64_t stream,
                        fdl_failure *failure)
 {
@@ -520,7 +521,7 @@ static int record_edge(fdl_work *work, fdl_driver *driver, int32_t ordinal, int6
     if (capture.active)
         return fdl_refuse(failure, "a graph is being captured on that stream, whose work begins "
                                    "when the graph is launched: record the stream of the launch");
-    while (!added && !failed) { /* again if other threads have taken the room meanwhile */
+    while (!added && !failed) { /* retry if other threads have used the room meanwhile */
         count = pending(work, edges);
         replaced = fdl_work_edges(work) == MAX_EDGES ? count : 0;
         for (int i = 0; i < replaced && !failed; i++)
@@ -556,12 +557,12 @@ int fdl_work_reimported(fdl_work *work, const DLPackExchangeAPI *table, fdl_fail
 {
     int64_t source = -1;
     fdl_failure ignored;
-    fdl_store_release(&work->came_back, 1);
+    fdl_store_release(&work->reimported, 1);
     if (stream_of(table, work->device, &source, failure) < 0)
         return -1;
     if (fdl_driver_find(work->kind, &ignored) != NULL)
         return fdl_work_record(work, source, failure);
-    if (source == fdl_default_stream(work->kind)) /* which is all that is served without */
+    if (source == fdl_default_stream(work->kind)) /* the only stream supported without a driver */
         return 0;
     *failure = ignored;
     return -1;
@@ -572,7 +573,7 @@ void fdl_work_hold(fdl_work *work)
     fdl_store_release(&work->held, 1);
 }
 
-/* ---- handing on ---- */
+/* ---- exports ---- */
 
 static int refuse_unrecorded(const fdl_driver *driver, fdl_failure *failure)
 {
@@ -607,7 +608,7 @@ int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure)
     if (find_sources(work, stream, &sources, failure) < 0)
         return -1;
     if (work->unrecorded && work->stream == stream && sources.count == 0 &&
-        stream == fdl_default_stream(work->kind)) /* which cannot have been destroyed since */
+        stream == fdl_default_stream(work->kind)) /* it cannot have been destroyed since */
         return 0;
     if (!work->unrecorded && !work->home.active && sources.count == 0 && has_no_edges(work))
         return 0;
@@ -632,7 +633,7 @@ int fdl_work_order_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failu
                                    "only there, on its own device");
     if (find_sources(work, -1, &sources, failure) < 0)
         return -1;
-    for (int i = 0; i < sources.count; i++) /* streams of the memory's device: as edges */
+    for (int i = 0; i < sources.count; i++) /* streams of the memory's device become edges */
         if (fdl_work_record(work, sources.streams[i], failure) < 0)
             return -1;
     return !work->unrecorded && has_no_edges(work)
@@ -640,7 +641,8 @@ int fdl_work_order_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failu
                : order_there(work, ordinal, stream, NULL, failure);
 }
 
-/* With the device current: the host after all edges, without asking which of them are complete. */
+/* With the device current: the host waits for all edges, without querying which of them are
+ * complete. */
 static int wait_for_edges(fdl_work *work, fdl_failure *failure)
 {
     fdl_event *edges[MOST_EDGES];
@@ -654,7 +656,7 @@ static int wait_for_edges(fdl_work *work, fdl_failure *failure)
     return failed ? -1 : 0;
 }
 
-/* Waits on the host for what is queued on `source` now, which may be of any context. */
+/* Waits on the host for the work queued on `source` now, a stream of any context. */
 static int wait_for_stream(fdl_driver *driver, int64_t source, fdl_failure *failure)
 {
     fdl_capture capture;
@@ -670,7 +672,7 @@ static int wait_for_stream(fdl_driver *driver, int64_t source, fdl_failure *fail
     return failed;
 }
 
-/* The host after the edges and the sources. */
+/* Waits on the host for the edges and the sources. */
 static int wait_for_all(fdl_work *work, const fdl_sources *sources, fdl_failure *failure)
 {
     fdl_scope scope;
@@ -703,7 +705,8 @@ int fdl_work_wait(fdl_work *work, fdl_failure *failure)
     return 0;
 }
 
-/* Whether nothing has failed but that a stream captures, and what it does is the graph's. */
+/* Whether the failure only means that a stream is capturing, so that its work belongs to the
+ * graph. */
 static int is_of_graph(const fdl_failure *failure)
 {
     return failure->code == 0 && !failure->no_memory;
@@ -720,7 +723,7 @@ int fdl_work_finish(fdl_work *work, fdl_failure *failure)
                : -1;
 }
 
-/* Before a block ends: a wait for what fastdl itself queued on foreign memory. */
+/* Before a block is freed: waits for work that fastdl itself queued on foreign memory. */
 static int wait_for_block(fdl_block *block)
 {
     fdl_failure failure;
@@ -755,14 +758,14 @@ int fdl_work_release(fdl_work *work, int64_t stream, fdl_failure *failure)
     else
         failed = target != stream &&
                  (fdl_capture_of(driver, target, &capture, failure) < 0 ||
-                  bridge_checked(driver, work, stream, target, &capture, failure) < 0);
+                  order_streams_checked(driver, work, stream, target, &capture, failure) < 0);
     fdl_leave(&scope);
     if (target == -1 && !failed)
         (void)fdl_end_after_wait();
     return failed ? -1 : 0;
 }
 
-/* ---- streams of the caller's ---- */
+/* ---- the caller's streams ---- */
 
 /* With the device current. */
 static int order_checked(fdl_driver *driver, int32_t ordinal, int64_t source, int64_t stream,
@@ -806,7 +809,7 @@ static int record_scope(const fdl_stream_scope *scope, fdl_failure *failure)
     fdl_work **place = left_on(scope->device, kind), *work;
     fdl_failure ignored;
     if (!scope->lent || place == NULL || fdl_driver_find(kind, &ignored) == NULL)
-        return 0; /* without a driver a user that needs an order is refused */
+        return 0; /* without a driver, users that need ordering are refused */
     work = fdl_work_of(place, scope->device);
     if (work == NULL)
         return fdl_refuse_memory(failure);

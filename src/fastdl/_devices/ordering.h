@@ -4,18 +4,19 @@
  * after it.
  *
  * A fdl_work holds events (the *edges*), never streams: a foreign stream may be destroyed, and
- * another stream may get the same handle. Each edge says "this much was queued there"; a stream
- * that will use the memory waits for all of them. Edges whose work has ended are dropped. Nothing
- * is skipped because two handles compare equal, unless both are alive by definition: the producer's
+ * another stream may get the same handle. Each edge marks the work queued on a stream so far; a
+ * stream that will use the memory waits for all edges. Edges whose work has ended are dropped. A
+ * wait is skipped for equal handles only if both streams are known to be alive: the producer's
  * current stream, just queried, and the stream that the caller passed.
  *
  * Streams are DLPack's numbers: -1 means that the caller orders all work; on CUDA 1 is the legacy
  * default stream and 2 the calling thread's own; on ROCm 0 is the default stream; others are
  * handles. Functions return 0, or -1 with *failure filled in. They may be called on any thread;
- * those that may call the producer's table ("Asks the producer") need the GIL.
+ * those that may call the producer's table ("Calls the producer") need the GIL.
  *
- * Under a graph capture nothing is recorded, since an event from a capture means nothing outside of
- * it. The memory remembers the capture instead, and only streams in that capture can use it.
+ * During a graph capture nothing is recorded, since an event from a capture means nothing outside
+ * of it. Instead the capture is stored with the memory, and only streams in that capture can use
+ * it.
  */
 #ifndef FASTDL_DEVICES_ORDERING_H_
 #define FASTDL_DEVICES_ORDERING_H_
@@ -31,47 +32,47 @@ fdl_work *fdl_work_of(fdl_work **work, DLDevice device);
 /* Frees it with its edges. NULL is allowed. */
 void fdl_work_free(fdl_work *work);
 
-/* How the memory came. It is ready for work queued on `source` from now on: what was queued there
+/* For imported memory that is ready for work queued on `source` from now on: the work queued there
  * so far becomes an edge, and `stream` waits for it, unless `source` is in a capture. Without a
- * driver the two must be the same stream, which is kept: exports then work only for that stream.
+ * driver the two must be the same stream, which is stored: exports then work only for that stream.
  * Called once, before other code can reach the memory. */
 int fdl_work_ready_on(fdl_work *work, int64_t source, int64_t stream, fdl_failure *failure);
 
-/* The memory came through this table, whose library may queue more on it: its current stream is
- * queried whenever the memory is exported. fdl_work_ready_for follows. */
+/* For memory imported through this table, whose library may queue more work on it: its current
+ * stream is queried whenever the memory is exported. fdl_work_ready_for follows. */
 void fdl_work_from_table(fdl_work *work, const DLPackExchangeAPI *producer);
 
-/* The memory is already known and came back through this table, whose library may have queued
- * unrecorded work on it: what its current stream holds becomes an edge. fdl_work_ready_for follows.
- */
+/* For re-imported memory from this table, whose library may have queued unrecorded work on it: the
+ * work on its current stream becomes an edge. fdl_work_ready_for follows. */
 int fdl_work_reimported(fdl_work *work, const DLPackExchangeAPI *table, fdl_failure *failure);
 
-/* The table that the memory came through, for more memory from its allocator on `device`. NULL if
- * there is none, and while its library captures a graph, whose memory that would be. Asks the
- * producer. */
+/* The table that the memory was imported through, to allocate more memory on `device`. NULL if
+ * there is none, and while its library captures a graph, since the memory would belong to the
+ * graph. Calls the producer. */
 const DLPackExchangeAPI *fdl_work_producer(const fdl_work *work, DLDevice device);
 
-/* As fdl_work_ready_on, for memory from a table: `source` is the producer's current stream. Asks
- * the producer, unless `stream` is -1. Memory that came back is ordered as by fdl_work_order. */
+/* As fdl_work_ready_on, for memory from a table: `source` is the producer's current stream. Calls
+ * the producer, unless `stream` is -1. Re-imported memory is ordered as by fdl_work_order. */
 int fdl_work_ready_for(fdl_work *work, int64_t stream, fdl_failure *failure);
 
-/* The memory comes from C code that uses the calling thread's work stream, and may keep using it:
- * the same for that stream, and then as after fdl_work_lend. */
+/* The same for memory from C code that uses the calling thread's work stream, and may keep using
+ * it; then as after fdl_work_lend. */
 int fdl_work_ready_from_c(fdl_work *work, fdl_failure *failure);
 
-/* Work that touches the memory has been queued on `stream`: another edge. */
+/* Adds an edge for work on the memory that has been queued on `stream`. */
 int fdl_work_record(fdl_work *work, int64_t stream, fdl_failure *failure);
 
 /* The same for a stream of device `ordinal`; the memory may be on another one. */
 int fdl_work_record_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failure *failure);
 
-/* Orders work queued on `stream` from now on after all known work on the memory. Asks the producer.
- * Costs nothing when nothing is in flight. */
+/* Orders work queued on `stream` from now on after all known work on the memory. Calls the
+ * producer. Costs nothing when nothing is in flight. */
 int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure);
 
-/* C code queues work that fastdl does not see on the calling thread's work stream: the next user of
- * the memory also waits for that stream or, if its scope has ended, for what was queued there until
- * then. A thread that uses the memory before the scope ends cannot: see fdl_work_record. */
+/* Notes that C code queues work unknown to fastdl on the calling thread's work stream: the next
+ * user of the memory also waits for that stream or, if its scope has ended, for the work queued
+ * there until then. Another thread that uses the memory before the scope ends cannot wait for it:
+ * see fdl_work_record. */
 void fdl_work_note_lent(fdl_work *work);
 
 /* fdl_work_order for the calling thread's work stream, and fdl_work_note_lent. */
@@ -80,19 +81,20 @@ int fdl_work_lend(fdl_work *work, fdl_failure *failure);
 /* As fdl_work_order, for a stream of device `ordinal`. */
 int fdl_work_order_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failure *failure);
 
-/* The host may touch the memory: waits for the edges, without the GIL. Asks the producer. */
+/* Call this before the host uses the memory: waits for the edges, without the GIL. Calls the
+ * producer. */
 int fdl_work_wait(fdl_work *work, fdl_failure *failure);
 
-/* The memory is about to be freed: the host waits for the edges. Nothing is queried, so that no
- * capture is disturbed. */
+/* Call this before the memory is freed: the host waits for the edges. Nothing is queried, so that
+ * no capture is disturbed. */
 int fdl_work_finish(fdl_work *work, fdl_failure *failure);
 
-/* fastdl itself has queued work on foreign memory, without its owner knowing: the owner is released
- * once the edges have ended. */
+/* Notes that fastdl itself has queued work on foreign memory, unknown to its owner: the owner is
+ * released once the edges have ended. */
 void fdl_work_hold(fdl_work *work);
 
 /* Orders the next user of the memory after the work queued on `stream`: the producer's current
- * stream waits for it if there is a table; otherwise the host does. Asks the producer. */
+ * stream waits for it if there is a table; otherwise the host does. Calls the producer. */
 int fdl_work_release(fdl_work *work, int64_t stream, fdl_failure *failure);
 
 /* Makes work queued on `stream` from now on wait for what is queued on `source` now: two streams of
@@ -107,8 +109,8 @@ int fdl_work_edges(fdl_work *work);
 
 /* ---- the work stream of a thread ---- */
 
-/* A stretch of code in which `stream` is the thread's work stream for `device`. The memory is the
- * caller's, who fills in those two. */
+/* A scope in which `stream` is the thread's work stream for `device`. The caller allocates it, and
+ * fills in those two. */
 typedef struct fdl_stream_scope {
     struct fdl_stream_scope *outer;
     DLDevice device;
@@ -116,20 +118,20 @@ typedef struct fdl_stream_scope {
     int lent; /* something was lent to C code that works on `stream` */
 } fdl_stream_scope;
 
-/* Begins one on the calling thread. */
+/* Begins a scope on the calling thread. */
 void fdl_stream_scope_begin(fdl_stream_scope *scope);
 
-/* Ends it. The next users of what was lent in it wait for its work, since the stream can no longer
- * be named. Nothing is recorded of a stream that captures now. 1, and nothing happens, if the
- * thread is not in it. */
+/* Ends it. The next users of memory that was lent in it wait for its work, since the stream handle
+ * may become invalid. Nothing is recorded if the stream is capturing. 1, without any effect, if the
+ * thread is not in this scope. */
 int fdl_stream_scope_end(fdl_stream_scope *scope, fdl_failure *failure);
 
-/* Forgets the work of all scopes: for tests. */
+/* Drops the work of all scopes: for tests. */
 void fdl_work_forget(int kind);
 
 /* The stream for which an import without a stream is ordered: that of the innermost scope for the
- * device, otherwise the default stream. -1 for devices without streams that have a number. Managed
- * memory is used by streams of CUDA, so it shares their scopes; pinned memory too. */
+ * device, otherwise the default stream. -1 for devices without numbered streams. Managed memory is
+ * used by streams of CUDA, so it shares their scopes; so does pinned memory. */
 int64_t fdl_work_stream(DLDevice device);
 
 #endif

@@ -10,7 +10,7 @@ enum {
     CU_MEMORY_TYPE = 2,
     CU_IS_MANAGED = 8,
     CU_DEVICE_ORDINAL = 9,
-    CU_MEMPOOL_HANDLE = 17 /* since CUDA 11.2, as pools are */
+    CU_MEMPOOL_HANDLE = 17 /* since CUDA 11.2, like memory pools */
 };
 #define CU_HOST 1
 
@@ -27,19 +27,20 @@ static int find_cuda(fdl_driver *driver, const void *pointer, DLDevice *found, f
         return -1;
     if (type == 0)
         return 0;
-    /* Managed memory has the type of host or of device memory, whatever it is at the moment. */
+    /* The reported type of managed memory is host or device, depending on where it is at the
+     * moment. */
     found->device_type = managed ? kDLCUDAManaged : type == CU_HOST ? kDLCUDAHost : kDLCUDA;
     found->device_id = ordinal;
     return 0;
 }
 
-/* Whether memory that a tensor calls managed may be so although CU_IS_MANAGED is not set, as it is
- * not for memory from pools. */
+/* Whether memory that a tensor calls managed may be managed although CU_IS_MANAGED is not set, as
+ * for memory from pools. */
 static int may_be_managed(fdl_driver *driver, const void *pointer)
 {
     int name = CU_MEMPOOL_HANDLE;
     void *pool = NULL, *value = &pool, *paused = fdl_pause_python();
-    int code = FDL_ASK(driver, cu_pointer_attributes, 1, &name, &value, pointer);
+    int code = FDL_CALL(driver, cu_pointer_attributes, 1, &name, &value, pointer);
     fdl_resume_python(paused);
     return code == 0 && pool != NULL;
 }
@@ -61,7 +62,7 @@ typedef struct {
 static int find_hip(fdl_driver *driver, const void *pointer, DLDevice *found, fdl_failure *failure)
 {
     hip_attributes attributes = {0};
-    int code = FDL_ASK(driver, hip_pointer_attributes, &attributes, pointer);
+    int code = FDL_CALL(driver, hip_pointer_attributes, &attributes, pointer);
     int host = driver->version >= ROCM_6 ? 1 : 0;
     if (code == INVALID_VALUE || (driver->version >= ROCM_6 && code == 0 && attributes.type == 0))
         return 0; /* unknown */
@@ -85,13 +86,13 @@ int fdl_pointer_find(fdl_driver *driver, const void *pointer, DLDevice *found, f
     return failed;
 }
 
-/* ---- what a tensor says ---- */
+/* ---- the device in a tensor ---- */
 
 static int agrees(DLDevice said, DLDevice found)
 {
     if (said.device_type == kDLCPU)
         return found.device_type != kDLCUDA && found.device_type != kDLROCM;
-    if (fastdl_find_device((int32_t)said.device_type)->host) /* whose number means little */
+    if (fastdl_find_device((int32_t)said.device_type)->host) /* its number is irrelevant */
         return found.device_type == said.device_type;
     if (found.device_type == kDLCUDAManaged)
         return said.device_type == kDLCUDAManaged || said.device_type == kDLCUDA;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a driver knows about an address. Libraries sometimes name the wrong device or kind of memory
- * (managed memory as pinned, always device 0), so check before acting on foreign memory.
+ * The attributes of an address, from the driver. Libraries sometimes name the wrong device or kind
+ * of memory (managed memory as pinned, always device 0), so check before acting on foreign
+ * memory.
  */
 #ifndef FASTDL_DEVICES_POINTER_ATTRIBUTES_H_
 #define FASTDL_DEVICES_POINTER_ATTRIBUTES_H_
@@ -10,16 +11,16 @@
 
 #include "driver.h"
 
-/* The kind of memory at `pointer`, and the number of its device, in *found. Memory that the driver
- * does not know is kDLCPU: plain host memory, or none at all. No device has to be current. 0, or -1
+/* The kind of memory at `pointer`, and the number of its device, in *found. Memory unknown to the
+ * driver is kDLCPU: plain host memory, or not mapped at all. No device has to be current. 0, or -1
  * with *failure. */
 int fdl_pointer_find(fdl_driver *driver, const void *pointer, DLDevice *found,
                      fdl_failure *failure);
 
-/* The same, checked against what a tensor says: *found is where its memory really is. Fails if the
- * tensor is wrong, but tolerates two mistakes: managed memory may be called device memory, and may
- * name any device. Memory said to be on the CPU may be pinned or managed. Memory said to be managed
- * may be from any pool, of which CUDA does not tell. */
+/* The same, compared with the device in a tensor: *found is where its memory really is. Fails if
+ * the tensor is wrong, but tolerates two mistakes: managed memory may be called device memory, and
+ * may name any device. Memory said to be on the CPU may be pinned or managed. Memory said to be
+ * managed may be from any pool, since CUDA does not report which pools are managed. */
 int fdl_pointer_check(fdl_driver *driver, const DLTensor *tensor, DLDevice *found,
                       fdl_failure *failure);
 

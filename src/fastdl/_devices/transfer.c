@@ -30,8 +30,8 @@ typedef struct {
     row_layout rows; /* what the driver copies: several rows, or the whole span as one */
     int32_t ordinal; /* of `stream` */
     int64_t stream;
-    int finished; /* the host waits for the copy in every case */
-    int refused;  /* between two devices: by way of the host it may be possible */
+    int finished; /* the host always waits for the copy */
+    int refused;  /* between two devices: it may be possible through the host */
 } transfer;
 
 static const fastdl_device_fact *fact_of(DLDevice device)
@@ -39,7 +39,7 @@ static const fastdl_device_fact *fact_of(DLDevice device)
     return fastdl_find_device((int32_t)device.device_type);
 }
 
-/* Whether a driver copies from or to that memory by itself, while the host goes on. */
+/* Whether a driver copies from or to that memory asynchronously. */
 static int is_asynchronous(const transfer *t, DLDevice device)
 {
     return fact_of(device)->stream == t->driver->kind;
@@ -57,7 +57,7 @@ static const DLTensor *tensor_of(const transfer *t)
 
 /* ---- which copy ---- */
 
-#define MAX_PITCH 0x7FFFFFFF /* what CUDA says of every device */
+#define MAX_PITCH 0x7FFFFFFF /* CUDA's value for every device */
 
 /* Whether the elements of a tensor, at least one and not packed, are rows in row-major order: they
  * have one stride apart from that of consecutive elements. Fills in *rows if so. */
@@ -76,9 +76,9 @@ static int rows_of(const DLTensor *tensor, row_layout *rows)
     return 1;
 }
 
-#define MOST_WASTE 4 /* times the elements, that the span is copied with the gaps between them */
+#define MOST_WASTE 4 /* the span is copied with its gaps up to this multiple of the elements */
 
-/* Whether the elements can get to `to` in one copy that is worth it, and which. */
+/* Chooses one copy that gets the elements to `to` efficiently; 0 if there is none. */
 static int choose(transfer *t)
 {
     const DLTensor *tensor = tensor_of(t);
@@ -109,11 +109,11 @@ static void ignore_error(void *context, const char *kind, const char *message)
     (void)message;
 }
 
-/* Bytes from the allocator of the table that the source came through, so that the memory is its
- * library's and not fastdl's; NULL if there is none, for whatever reason, with an exception only if
- * that is no Exception. The library may still use
- * the memory on its current stream, for which t->stream waits, and may use it again as soon as it
- * is released: so it is held until the work has ended. */
+/* Bytes from the allocator of the table that the source was imported through, so that the memory
+ * belongs to its library and not to fastdl; NULL if that is impossible for any reason, with an
+ * exception only if it is not an Exception. The library may still use the memory on its current
+ * stream, for which t->stream waits, and may reuse it as soon as it is released: so it is held
+ * until the work has ended. */
 static fdl_description *memory_of_producer(const transfer *t, const DLTensor *prototype,
                                            int64_t bytes)
 {
@@ -124,20 +124,20 @@ static fdl_description *memory_of_producer(const transfer *t, const DLTensor *pr
     const DLTensor *given;
     PyObject *memory;
     fdl_failure ignored;
-    DLTensor tensor = *prototype, asked = {0};
+    DLTensor tensor = *prototype, wanted = {0};
     void *paused;
     if (work != NULL && fdl_is_ordered(fact_of(t->to)) && t->to.device_type != kDLCUDAManaged)
         table = fdl_work_producer(work, t->to);
     if (table == NULL)
         return NULL;
-    asked.device = t->to;
-    asked.dtype.code = kDLUInt;
-    asked.dtype.bits = 8;
-    asked.dtype.lanes = 1;
-    asked.ndim = 1;
-    asked.shape = &bytes;
+    wanted.device = t->to;
+    wanted.dtype.code = kDLUInt;
+    wanted.dtype.bits = 8;
+    wanted.dtype.lanes = 1;
+    wanted.ndim = 1;
+    wanted.shape = &bytes;
     paused = fdl_pause_python();
-    if (table->managed_tensor_allocator(&asked, &managed, NULL, ignore_error) != 0)
+    if (table->managed_tensor_allocator(&wanted, &managed, NULL, ignore_error) != 0)
         managed = NULL;
     fdl_resume_python(paused);
     memory = managed == NULL ? NULL : fdl_take_versioned(managed, NULL);
@@ -158,7 +158,7 @@ static fdl_description *memory_of_producer(const transfer *t, const DLTensor *pr
             fdl_work_from_table(work, table);
         if (work == NULL || fdl_work_ready_for(work, t->stream, &ignored) < 0) {
             fdl_description_release(result, 1);
-            (void)fastdl_clear_if_(PyExc_Exception); /* the table could not tell its stream */
+            (void)fastdl_clear_if_(PyExc_Exception); /* the table could not name its stream */
             result = NULL;
         } else {
             fdl_work_hold(work);
@@ -168,7 +168,7 @@ static fdl_description *memory_of_producer(const transfer *t, const DLTensor *pr
     return result;
 }
 
-/* For the span with its strides, or for compact elements. */
+/* Memory for the span with its strides, or for compact elements. */
 static fdl_description *new_memory(const transfer *t, fdl_failure *failure)
 {
     DLTensor prototype = *tensor_of(t);
@@ -191,7 +191,7 @@ static fdl_description *new_memory(const transfer *t, fdl_failure *failure)
 
 /* ---- on a stream ---- */
 
-/* The source is ready when this returns, for the host or for the stream. */
+/* Makes the source ready for the host or for the stream. */
 static int make_ready(const transfer *t, fdl_failure *failure)
 {
     fdl_work *work = t->source->block->work;
@@ -214,11 +214,11 @@ typedef struct {
 enum {
     CU_HOST = 1,
     CU_UNIFIED = 4,
-    HIP_INFERRED = 4 /* hipMemcpyDefault: as the pointers are */
+    HIP_INFERRED = 4 /* hipMemcpyDefault: inferred from the pointers */
 };
 
 /* Queues the copy of rows in device memory to consecutive bytes on the host. (Within a device it
- * may fail, says cuda.h, for a pitch that the driver did not choose.) */
+ * may fail, according to cuda.h, for a pitch that the driver did not choose.) */
 static int copy_rows(fdl_driver *driver, void *target, const void *source, const row_layout *rows,
                      void *stream, fdl_failure *failure)
 {
@@ -239,8 +239,8 @@ static int copy_rows(fdl_driver *driver, void *target, const void *source, const
     return FDL_TRY(driver, failure, cu_copy_2d, &p, stream);
 }
 
-/* The same from one device to another, whose memory it need not reach: the call for any memory is
- * refused without peer access, except for some allocators. */
+/* The same from one device to another, without peer access: the generic call is refused without it,
+ * except for some allocators. */
 static int copy_to_peer(const transfer *t, void *target, const void *source, fdl_failure *failure)
 {
     fdl_driver *driver = t->driver;
@@ -248,7 +248,7 @@ static int copy_to_peer(const transfer *t, void *target, const void *source, fdl
     if (driver->kind == FASTDL_STREAM_ROCM)
         return FDL_TRY(driver, failure, hip_copy_peer, target, t->to.device_id, source,
                        t->from.device_id, t->rows.width, fdl_handle(t->stream));
-    /* Perhaps only its library knows its primary context. */
+    /* The primary context may be retained only by its library so far. */
     if (fdl_enter_primary(driver, t->from.device_id, &scope, failure) < 0)
         return -1;
     fdl_leave(&scope);
@@ -258,7 +258,7 @@ static int copy_to_peer(const transfer *t, void *target, const void *source, fdl
                    fdl_handle(t->stream));
 }
 
-/* With the stream's device current, as in all that follows. */
+/* With the stream's device current, as in all functions below. */
 static int queue(const transfer *t, const fdl_description *result, fdl_failure *failure)
 {
     fdl_driver *driver = t->driver;
@@ -269,7 +269,7 @@ static int queue(const transfer *t, const fdl_description *result, fdl_failure *
     if (t->rows.height > 1)
         return copy_rows(driver, target, source, &t->rows, fdl_handle(t->stream), failure);
     if (is_between_devices(t) && t->from.device_type == t->to.device_type &&
-        t->to.device_type != kDLCUDAManaged) /* which every device reaches */
+        t->to.device_type != kDLCUDAManaged) /* accessible from every device */
         return copy_to_peer(t, target, source, failure);
     if (driver->kind == FASTDL_STREAM_ROCM)
         return FDL_TRY(driver, failure, hip_copy, target, source, t->rows.width, HIP_INFERRED,
@@ -277,7 +277,7 @@ static int queue(const transfer *t, const fdl_description *result, fdl_failure *
     return FDL_TRY(driver, failure, cu_copy, target, source, t->rows.width, fdl_handle(t->stream));
 }
 
-/* Edges for what was queued, on both sides. */
+/* Adds edges for the queued copy, on both sides. */
 static int note_work(const transfer *t, fdl_description *result, fdl_failure *failure)
 {
     fdl_work *reading = fdl_work_of(&t->source->block->work, tensor_of(t)->device);
@@ -297,7 +297,7 @@ static int wait_for_stream(const transfer *t, fdl_failure *failure)
     return FDL_TRY(t->driver, failure, stream_synchronize, fdl_handle(t->stream));
 }
 
-/* *safe: no copy is in flight after a failure, so that both sides may be freed. */
+/* *safe: after a failure no copy is in flight, so that both sides may be freed. */
 static int copy_to(transfer *t, fdl_description *result, int *safe, fdl_failure *failure)
 {
     int waits = t->finished || !is_asynchronous(t, t->to) || !is_asynchronous(t, t->from);
@@ -326,7 +326,7 @@ static fdl_description *copy_on_stream(transfer *t, fdl_failure *failure)
     if (result == NULL || t->layout.nbytes == 0 ||
         (make_ready(t, failure) == 0 && copy_to(t, result, &safe, failure) == 0))
         return result;
-    if (!safe) { /* the driver may still read from the source, or write to the result: they leak */
+    if (!safe) { /* the driver may still use the source or the result: leak both */
         result->block->drop = NULL;
         fdl_count_retain(&t->source->block->refs);
     }
@@ -334,7 +334,7 @@ static fdl_description *copy_on_stream(transfer *t, fdl_failure *failure)
     return NULL;
 }
 
-/* A copy in a graph would need its memory for as long as the graph. */
+/* A copy in a graph would need its memory for the lifetime of the graph. */
 static int refuse_capture(const transfer *t, fdl_failure *failure)
 {
     fdl_capture capture;
@@ -352,7 +352,7 @@ static int refuse_capture(const transfer *t, fdl_failure *failure)
     return failed ? -1 : 0;
 }
 
-/* Where the memory of the source is, by the driver. */
+/* Finds where the memory of the source is, by the driver. */
 static int find_source(transfer *t, fdl_failure *failure)
 {
     DLDevice found;
@@ -362,7 +362,8 @@ static int find_source(transfer *t, fdl_failure *failure)
         return 0;
     if (fdl_pointer_check(t->driver, tensor_of(t), &found, failure) < 0)
         return -1;
-    if (t->from.device_type != kDLCPU) /* which its owner treats as such, whatever it is */
+    if (t->from.device_type !=
+        kDLCPU) /* its owner treats that as host memory, even if it is pinned */
         t->from = found;
     return 0;
 }
@@ -378,7 +379,7 @@ int fdl_transfer(const fdl_description *source, DLDevice target, int64_t stream,
     t.to = target;
     t.finished = finished;
     t.flags = source->managed.flags & FDL_LASTING_FLAGS & ~(uint64_t)DLPACK_FLAG_BITMASK_READ_ONLY;
-    (void)fastdl_check(tensor_of(&t), t.flags, &t.layout); /* which it has passed */
+    (void)fastdl_check(tensor_of(&t), t.flags, &t.layout); /* cannot fail: it was checked before */
     *result = NULL;
     fdl_end_deferred();
     t.driver = fdl_driver_find(fact_of(device)->stream, failure);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Thread-local variables, and what several threads may read and write: a reference count, a pointer
- * that is set once, and loads and stores that order what comes before and after.
+ * Thread-local variables, and variables shared by threads: a reference count, a pointer that is set
+ * once, and loads and stores with acquire and release order.
  *
- * fdl_pointer is NULL until a thread sets it, and never changes afterwards: who reads it sees all
- * that was written to its target before.
+ * fdl_pointer is NULL until a thread sets it, and never changes afterwards: a reader sees
+ * everything that was written to its target before.
  */
 #ifndef FASTDL_MEMORY_ATOMICS_H_
 #define FASTDL_MEMORY_ATOMICS_H_

@@ -115,7 +115,7 @@ void fdl_block_end(fdl_block *block, int attached)
         fdl_block_free(block, attached);
 }
 
-int (*fdl_put_off)(fdl_block *block);
+int (*fdl_should_defer)(fdl_block *block);
 
 static void block_release(fdl_block *block, int attached)
 {
@@ -123,7 +123,7 @@ static void block_release(fdl_block *block, int attached)
      * costs as much as a small allocation, is not needed. */
     if (fdl_count_get(&block->refs) != 1 && !fdl_count_release(&block->refs))
         return;
-    if (block->driver_owned && fdl_put_off != NULL && fdl_put_off(block))
+    if (block->driver_owned && fdl_should_defer != NULL && fdl_should_defer(block))
         return;
     fdl_block_end(block, attached);
 }
@@ -145,7 +145,7 @@ static void note_driver_owned(fdl_block *block, DLDevice device)
 {
     int stream = fastdl_find_device((int32_t)device.device_type)->stream;
     if (!block->driver_owned && (stream == FASTDL_STREAM_CUDA || stream == FASTDL_STREAM_ROCM) &&
-        fdl_count_get(&block->refs) == 1) /* one that is shared is what it was made as */
+        fdl_count_get(&block->refs) == 1) /* not for a shared block, which has this flag already */
         block->driver_owned = 1;
 }
 
@@ -153,11 +153,11 @@ void fdl_description_fill(fdl_description *description, const DLTensor *tensor, 
 {
     DLTensor *own = &description->managed.dl_tensor;
     if (description->block->immutable)
-        flags |= DLPACK_FLAG_BITMASK_READ_ONLY; /* even if its consumer was not told */
+        flags |= DLPACK_FLAG_BITMASK_READ_ONLY; /* even if its legacy form could not express it */
     description->managed.flags = flags;
     own->device = tensor->device;
     if (own->device.device_type == kDLCPU)
-        own->device.device_id = 0; /* there is one host */
+        own->device.device_id = 0; /* the host is CPU 0 */
     else
         note_driver_owned(description->block, own->device);
     own->dtype = tensor->dtype;
@@ -198,7 +198,7 @@ fdl_description *fdl_description_copy(const fdl_description *source, uint64_t mo
     return copy;
 }
 
-/* ---- the form before 1.0: another struct around the same tensor ---- */
+/* ---- the legacy form: another struct around the same tensor ---- */
 
 typedef struct {
     DLManagedTensor managed;
@@ -265,7 +265,7 @@ fdl_description *fdl_description_of_nothing(void)
 
 /* ---- fastdl's own memory ---- */
 
-/* The memory is freed with the block, whose allocation it is part of. */
+/* The memory is freed with the block, since it is part of that allocation. */
 static int drop_memory(fdl_block *block, int attached)
 {
     (void)block;

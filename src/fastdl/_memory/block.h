@@ -2,8 +2,8 @@
  *
  * Ownership. Plain C, without Python.
  *
- * A *block* stands for some memory and the owner to notify when fastdl is done with it. It has an
- * atomic reference count and is created once for each import or allocation.
+ * A *block* represents some memory and the owner to release when fastdl no longer uses it. It has
+ * an atomic reference count and is created once for each import or allocation.
  *
  * A *description* is one reference to a block, together with a shape, strides and flags.
  * It is laid out as a DLManagedTensorVersioned whose deleter drops that reference, so one struct
@@ -14,11 +14,11 @@
  *     capsule ─ owns ──> description ──┘
  *
  * The first description of a block lives in the block's own allocation. Descriptions are never
- * shared: a consumer owns the one it was given and may change it freely.
+ * shared: a consumer owns the one it receives and may change it freely.
  *
  * Unless stated otherwise, a function may be called on any thread, with or without a Python thread
- * state, and after the interpreter is gone. A block's `drop` may need more, and takes care of that
- * itself.
+ * state, and after the interpreter has ended. A block's `drop` may need a thread state, and
+ * attaches by itself.
  *
  * Small blocks released on a thread with a thread state are kept for the next import; the GIL
  * guards them. With FDL_NO_SPARES (no GIL, or a sanitizer that should see every allocation) every
@@ -35,30 +35,30 @@
 
 typedef struct fdl_block fdl_block;
 
-/* What is in flight on the memory of a block. The layer that creates one puts this struct before
- * its own members, so that block.c can end a block without knowing about devices. */
+/* Work in flight on the memory of a block. The layer that creates one derives from this struct, so
+ * that block.c can free a block without knowing about devices. */
 typedef struct fdl_work fdl_work;
 typedef struct {
-    int (*may_end)(fdl_block *block); /* 1: the block may end; 0: it ends later, by fdl_block_end */
+    int (*may_end)(fdl_block *block); /* 1: free the block now; 0: fdl_block_end is called later */
     void (*free)(fdl_work *work);
 } fdl_work_end;
 
 struct fdl_block {
     fdl_count refs;
     int spare;        /* allocated in a size that can be kept for reuse */
-    int driver_owned; /* memory of CUDA or ROCm, or pinned by them: see fdl_put_off */
-    /* Nobody ever changes the memory, which is then read-only in every description. Set while the
-     * block has one reference. */
+    int driver_owned; /* memory of CUDA or ROCm, or pinned by them: see fdl_should_defer */
+    /* The memory never changes, and is then read-only in every description. Set while the block has
+     * one reference. */
     int immutable;
     int hidden; /* the collector is not shown `owner`: see fdl_object_behind */
     /* Releases `owner`; called when the last reference is gone. `attached` says whether the calling
-     * thread has a Python thread state. Returns 1, or 0 if it will do so later and then call
+     * thread has a Python thread state. Returns 1, or 0 if it will release it later and then call
      * fdl_block_free. NULL: there is nothing to release. */
     int (*drop)(fdl_block *block, int attached);
     void (*release)(void *owner); /* for `drop`: what to do with the owner */
     void *owner;
     fdl_block *next; /* for `drop`, while the block waits */
-    fdl_work *work;  /* what is in flight on the memory; NULL: plain host memory */
+    fdl_work *work;  /* work in flight on the memory; NULL: plain host memory */
 };
 
 typedef struct {
@@ -67,8 +67,8 @@ typedef struct {
     /* followed by shape and strides: 2 * ndim int64_t */
 } fdl_description;
 
-/* The flags that describe the memory and survive a re-export. IS_COPIED tells one consumer about
- * one exchange, and unknown flags may mean anything: neither is passed on. */
+/* The flags that describe the memory and survive a re-export. IS_COPIED is about one exchange, and
+ * unknown flags may mean anything: neither is passed on. */
 #define FDL_LASTING_FLAGS                                                                          \
     ((uint64_t)(DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED))
 
@@ -85,18 +85,18 @@ fdl_description *fdl_block_new_detached(int32_t ndim);
  * reference is taken then. */
 fdl_description *fdl_description_new(fdl_block *block, int32_t ndim);
 
-/* Ends a block whose last reference is gone; called again if the end was deferred. */
+/* Frees a block whose last reference is gone; called again if that was deferred. */
 void fdl_block_end(fdl_block *block, int attached);
 
-/* Asked when the last reference to a block that a driver owns has gone; the device layer sets it on
- * import. 1: the block ends later, by fdl_block_end, since this thread may be in a callback of the
- * driver; 0: it may end now. */
-extern int (*fdl_put_off)(fdl_block *block);
+/* Called when the last reference to a driver-owned block is gone; set by the device layer on
+ * import. 1: fdl_block_end will be called later, since this thread may be in a callback of the
+ * driver; 0: free the block now. */
+extern int (*fdl_should_defer)(fdl_block *block);
 
 /* Frees a block whose `drop` returned 0. */
 void fdl_block_free(fdl_block *block, int attached);
 
-/* A copy of `source` to hand to a consumer: same memory, flags reduced to the lasting ones plus
+/* A copy of `source` to pass to a consumer: same memory, flags reduced to the lasting ones plus
  * `more_flags`. NULL when out of memory. */
 fdl_description *fdl_description_copy(const fdl_description *source, uint64_t more_flags);
 
@@ -113,8 +113,8 @@ void fdl_description_delete(DLManagedTensorVersioned *managed);
  * holds a reference to it. */
 fdl_block *fdl_block_of_legacy(DLManagedTensor *managed);
 
-/* A description of no memory at all, of shape (0,), for a Tensor that has lost its own. Released
- * like any other. It is static, so this cannot fail. */
+/* A static description without memory, of shape (0,), for a Tensor that has lost its own. Released
+ * like any other; this cannot fail. */
 fdl_description *fdl_description_of_nothing(void);
 
 /* The description behind a managed tensor that fastdl itself exported, or NULL. If its consumer

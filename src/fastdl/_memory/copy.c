@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Strided host copies. The target is always compact, so the work is: drop dimensions of size
- * one, fuse neighbours that one stride describes, and run two nested loops over the rest,
- * with constant element sizes that the compiler can vectorise.
+ * Strided host copies. The target is always compact. So drop dimensions of size 1, fuse neighbours
+ * that one stride describes, and run two nested loops over the rest, with constant element sizes
+ * that the compiler can vectorise.
  */
 #include "copy.h"
 
@@ -67,7 +67,7 @@ DEFINE_PLANE(4)
 DEFINE_PLANE(8)
 DEFINE_PLANE(16)
 
-/* A row of one element over and over: what is there is doubled. */
+/* A row that repeats one element, by doubling the part already written. */
 static void repeat(const char *element, int64_t columns, int64_t itemsize, char *target)
 {
     int64_t length = columns * itemsize;
@@ -76,7 +76,7 @@ static void repeat(const char *element, int64_t columns, int64_t itemsize, char 
         memcpy(target + done, target, (size_t)(done < length - done ? done : length - done));
 }
 
-#define FEW 16 /* elements, for which a loop is as quick */
+#define FEW 16 /* elements, for which a loop is as fast */
 
 static void copy_plane(const char *source, int64_t rows, int64_t row, int64_t columns,
                        int64_t column, int64_t itemsize, char *target)
@@ -84,7 +84,7 @@ static void copy_plane(const char *source, int64_t rows, int64_t row, int64_t co
     if (column == itemsize) {
         int64_t length = columns * itemsize;
         for (int64_t n = 0; n < rows; n++) {
-            int64_t r = row < 0 ? rows - 1 - n : n; /* upwards in the source, which is read ahead */
+            int64_t r = row < 0 ? rows - 1 - n : n; /* upwards in the source, for the prefetcher */
             memcpy(target + r * length, source + r * row, (size_t)length);
         }
         return;

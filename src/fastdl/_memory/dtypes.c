@@ -4,8 +4,8 @@
 #include <limits.h>
 #include <string.h>
 
-/* C has two names for 64 bits where a long has so many, and consumers that compare letters, such as
- * MPI's datatypes, take them for two types. NumPy writes the long. */
+/* Where a long has 64 bits, C has two names for that type, and consumers that compare letters, such
+ * as MPI's datatypes, take them for different types. NumPy uses the long's letter. */
 #if LONG_MAX > 0x7fffffff
 #define INT64_FORMAT "l"
 #define UINT64_FORMAT "L"
@@ -16,8 +16,8 @@
 
 #define NO_FORM {0, 0, 0, FDL_IEEE}
 
-/* 1-bit integers and 8- and 128-bit floats have no name in NumPy; they exist in the field
- * (packed masks, TVM's long double) and are carried along. */
+/* 1-bit integers and 8- and 128-bit floats have no name in NumPy; they are used (packed masks,
+ * TVM's long double), so they are passed through. */
 const fdl_dtype_fact fdl_dtypes[] = {
     {kDLInt, 1, "int1", NULL, NO_FORM},
     {kDLInt, 2, "int2", NULL, NO_FORM},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The element types of DLPack: the name of each, the buffer protocol's format, and how its numbers
- * are built. Cython, Python and the tests use this table; the valid sizes, and the devices, are in
+ * The element types of DLPack: the name of each, the buffer protocol's format, and the layout of
+ * its bits. Cython, Python and the tests use this table; the valid sizes, and the devices, are in
  * the public header.
  */
 #ifndef FASTDL_MEMORY_DTYPES_H_
@@ -9,7 +9,7 @@
 
 #include "layout.h"
 
-/* How a narrow float is built. A sign bit, where there is one, is the highest. */
+/* The layout of a narrow float. A sign bit, where there is one, is the highest. */
 typedef struct {
     int8_t exponent, mantissa; /* bits of each; an exponent of 0 bits: not a narrow float */
     int16_t bias;

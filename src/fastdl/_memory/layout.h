@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Element types, devices and the geometry of a tensor: the part of the public header that does not
- * need Python. Every size that fastdl trusts has passed fastdl_check, whichever way it came in.
+ * need Python. Every size that fastdl trusts has passed fastdl_check, on every import path.
  */
 #ifndef FASTDL_MEMORY_LAYOUT_H_
 #define FASTDL_MEMORY_LAYOUT_H_
@@ -12,7 +12,7 @@
 
 /* Whether fastdl adds the byte offset of a tensor to its `data`. Several libraries ignore the
  * offset. Those of oneAPI do not, and take `data` for the start of an allocation, whose size they
- * ask for. */
+ * query. */
 static inline int fdl_folds_offset(int32_t device_type)
 {
     return fastdl_find_device(device_type)->addresses && device_type != kDLOneAPI;

@@ -168,7 +168,7 @@ def acquire(x, plan):
     if plan.path == TABLE:
         return accept_from_table(x, plan, exchange.acquire(x, order=plan.order))
     if plan.path == PROTOCOL:
-        return ask_producer(x, plan)
+        return acquire_from_producer(x, plan)
     if plan.path == CAPSULE:
         return core.import_capsule(x)
     if plan.path == COPY:
@@ -202,7 +202,7 @@ def accept_from_table(x, plan, tensor):
     return acquire(x, plan.otherwise or plan_protocol(x, plan.target, plan.copy, plan.stream))
 
 
-def ask_producer(x, plan):
+def acquire_from_producer(x, plan):
     """The tensor that `__dlpack__` of `x` gives, ready on the stream of `plan`.
 
     The next plan is followed if its library cannot copy.
@@ -212,7 +212,7 @@ def ask_producer(x, plan):
     facts, where, ready_on = exchange.facts_of(type(x)), plan.where, plan.ready_on
     capsule = None
     try:
-        capsule, asked = negotiate(x, plan)
+        capsule, passed = negotiate(x, plan)
         tensor = core.import_capsule(capsule, facts=facts, producer=x, unordered=False)
         if tensor.device != where:
             check_delivery(x, where.__dlpack_device__(), tensor)
@@ -233,14 +233,14 @@ def ask_producer(x, plan):
         if ready_on == -1 or tensor.device.id == where.id:
             driver.ready_on(tensor, ready_on, ready_on)
         else:
-            driver.ready_abroad(tensor, where.id, ready_on)
+            driver.ready_on_other_device(tensor, where.id, ready_on)
     if facts & exchange.TYPE_ASK_VALUES:
         core.check_values(x, tensor, facts)
     if facts & exchange.TYPE_KEEP:
         core.keep_alive(tensor, x)
-    if plan.copy is False and "copy" not in asked:  # nobody told the producer
-        again = plan._replace(keywords=asked, copy=None)
-        mark_unless_shared(tensor, lambda: ask_producer(x, again))
+    if plan.copy is False and "copy" not in passed:  # nobody told the producer
+        again = plan._replace(keywords=passed, copy=None)
+        mark_unless_shared(tensor, lambda: acquire_from_producer(x, again))
     return tensor
 
 
@@ -383,31 +383,31 @@ def negotiate(x, plan):
     current = (where if source.is_host else source).__dlpack_device__()
     there = where.__dlpack_device__()
     stream = -1 if plan.ready_on is None else plan.ready_on
-    asked = dict(plan.keywords)
-    drop_unsupported_keywords(x, asked, exchange.refused_by(type(x)))
+    passed = dict(plan.keywords)
+    drop_unsupported_keywords(x, passed, exchange.refused_by(type(x)))
     while True:
         try:
-            capsule = driver.call_on(current, there, stream, plan.producer, asked)
+            capsule = driver.call_on(current, there, stream, plan.producer, passed)
         except TypeError as error:
-            refused = exchange.refusal(error, asked, frames=2)
+            refused = exchange.refusal(error, passed, frames=2)
             if not refused:
                 raise
-            drop_unsupported_keywords(x, asked, refused, error)
+            drop_unsupported_keywords(x, passed, refused, error)
             continue
-        if asked.get("version", 0) >= 100 and core.is_legacy_capsule(capsule):
+        if passed.get("version", 0) >= 100 and core.is_legacy_capsule(capsule):
             # The draft used the old name for a new layout, so this one is unknown. The capsule is
             # dropped untouched; 60 is certainly the old layout.
             del capsule
-            asked["version"] = DRAFT_OLDEST
+            passed["version"] = DRAFT_OLDEST
             continue
-        return capsule, asked
+        return capsule, passed
 
 
-def drop_unsupported_keywords(x, asked, refused, error=None) -> None:
-    """Removes the keywords `refused` (bits of KEYWORDS) from `asked`, if the call still means the
+def drop_unsupported_keywords(x, passed, refused, error=None) -> None:
+    """Removes the keywords `refused` (bits of KEYWORDS) from `passed`, if the call still means the
     same without them. `error`: what `x` raised about them."""
-    for name in [name for name in asked if exchange.KEYWORDS[name] & refused]:
-        value = asked.pop(name)
+    for name in [name for name in passed if exchange.KEYWORDS[name] & refused]:
+        value = passed.pop(name)
         # Whether a producer without `copy` has copied is found out afterwards; one without
         # `stream` uses the default stream.
         if name == "dl_device" or (name == "copy" and value):
@@ -419,7 +419,7 @@ def drop_unsupported_keywords(x, asked, refused, error=None) -> None:
         if name == "max_version" and not refused & exchange.KEYWORDS["version"]:
             version = draft_version(x)
             if version:
-                asked["version"] = version
+                passed["version"] = version
 
 
 def draft_version(x) -> int:

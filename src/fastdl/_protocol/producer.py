@@ -22,7 +22,7 @@ def export(tensor, stream, max_version, dl_device, copy, version):
         )
     if copy is not None and not isinstance(copy, bool):
         raise TypeError(f"expected copy=None, True or False, got {copy!r}")
-    target = None if dl_device is None else asked_device(dl_device)
+    target = None if dl_device is None else requested_device(dl_device)
     stream = as_number(stream)
     here = tensor.device
 
@@ -85,7 +85,7 @@ def knows_packed(max_version, version) -> bool:
     return max_version is None or tuple(max_version) >= (1, 1)
 
 
-def asked_device(dl_device) -> Device:
+def requested_device(dl_device) -> Device:
     if isinstance(dl_device, (tuple, list)) and len(dl_device) == 2:
         dl_device = tuple(dl_device)
     elif not hasattr(type(dl_device), "__dlpack_device__"):

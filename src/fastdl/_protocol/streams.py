@@ -63,11 +63,11 @@ def stream_number(stream, device: Device):
             )
     handle = as_number(getattr(handle, "value", handle)) or 0  # ctypes has None for NULL
     if handle <= 2:
-        refuse_abroad(stream, device)
+        refuse_other_device(stream, device)
     return handle or DEFAULT.get(device.stream_kind, 0)
 
 
-def refuse_abroad(stream, device: Device) -> None:
+def refuse_other_device(stream, device: Device) -> None:
     """Refuses the default stream of another device, which no number tells apart from this one's."""
     for name in _ORDINALS:
         ordinal = getattr(stream, name, None)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * DLPack from both ends, for tests: a producer whose every field is given from Python, however
- * wrong; exchange tables that keep or break every rule; and a consumer that holds what it takes and
- * says how the release went. Every call of a deleter is counted.
+ * Both sides of DLPack, for tests: a producer whose every field is set from Python, even to invalid
+ * values; exchange tables that follow or break every rule; and a consumer that holds what it takes
+ * and reports how the release went. Every call of a deleter is counted.
  *
- * It knows the ABI and nothing else of fastdl, so that it can judge fastdl too.
+ * It uses only the ABI and nothing else of fastdl, so that it can test fastdl too.
  *
  *     m = Managed(True, owner, None, data=address, shape=(2, 3))   a managed tensor
  *     m.capsule(); m.deleted                                       its capsule; the counter
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef _MSC_VER /* has C11's atomics as an experiment */
+#ifdef _MSC_VER /* its C11 atomics are experimental */
 #include <intrin.h>
 typedef volatile long counter;
 #define add_one(c) _InterlockedExchangeAdd((c), 1)
@@ -45,7 +45,7 @@ typedef struct record {
     int error_was_pending; /* when the deleter was called */
     counter deleted, destroyed;
     counter detached;    /* calls of the deleter on a thread that held no GIL */
-    counter handed;      /* how often somebody was given it */
+    counter handed;      /* how often it was handed out */
     PyObject *owner;     /* the reference that a real producer holds; given back on deletion */
     PyObject *on_delete; /* called by the deleter, which leaves its exception set */
     int64_t dims[2 * MAX_DIMS];
@@ -79,7 +79,7 @@ static void delete_record(record *r)
     if (add_one(&r->deleted) != 0)
         return;
     for (int i = 0; i < 2 * MAX_DIMS; i++)
-        r->dims[i] = POISON; /* a real producer frees them: nobody may read them again */
+        r->dims[i] = POISON; /* a real producer frees them: they must not be read again */
     if (!Py_IsInitialized())
         return;
     gil = PyGILState_Ensure();
@@ -106,7 +106,7 @@ static void delete_versioned(DLManagedTensorVersioned *managed)
 /* Deleters of mistaken producers: one that needs the GIL, and one that loses exceptions. */
 static void delete_attached(record *r)
 {
-    (void)PyThreadState_Get(); /* ends the process on a thread that has none */
+    (void)PyThreadState_Get(); /* aborts on a thread that has none */
     delete_record(r);
 }
 
@@ -299,7 +299,7 @@ static PyObject *managed_capsule(PyObject *self, PyObject *arguments, PyObject *
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|zi", names, &name, &which))
         return NULL;
     if (name != NULL) {
-        /* Not a literal, as a careless producer has it; lives as long as the process. */
+        /* Not a literal, like a careless producer's; never freed. */
         char *copy = PyMem_RawMalloc(strlen(name) + 1);
         if (copy == NULL)
             return PyErr_NoMemory();
@@ -384,7 +384,7 @@ static void raise_as(const char *mode)
         PyErr_SetString(PyExc_LookupError, "from the hostile table");
 }
 
-/* An object of a table's type has `managed`, which may also be the address of somebody else's, and
+/* An object of a table's type has `managed`, which may also be the address of a foreign one, and
  * `mode`: how this function behaves. */
 static int table_from_object(void *object, DLManagedTensorVersioned **out)
 {
@@ -450,7 +450,7 @@ static int table_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, v
 {
     (void)prototype;
     if (strcmp(maker_mode, "attached") == 0)
-        (void)PyThreadState_Get(); /* ends the process on a thread that has none */
+        (void)PyThreadState_Get(); /* aborts on a thread that has none */
     if (strcmp(maker_mode, "nothing") == 0)
         return 0;
     if (strcmp(maker_mode, "no words") == 0)
@@ -468,9 +468,9 @@ static int table_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, v
 }
 
 /* set_maker(mode, managed=None): how the allocator and to_object of all tables behave: "raise",
- * "fail" (without a word), "no words", "odd kind", "attached" (needs the GIL), "nothing" (success
- * without a result), "give" (the allocator `managed`, the other an Ellipsis), "give and raise",
- * "give, interrupt". */
+ * "fail" (without a message), "no words", "odd kind", "attached" (needs the GIL), "nothing"
+ * (success without a result), "give" (the allocator `managed`, the other an Ellipsis), "give and
+ * raise", "give, interrupt". */
 static PyObject *set_maker(PyObject *self, PyObject *arguments)
 {
     const char *mode;
@@ -879,7 +879,7 @@ static void note_error(void *context, const char *kind, const char *message)
     snprintf(noted->message, sizeof(noted->message), "%s", message == NULL ? "" : message);
 }
 
-/* What was noted may end in the middle of a character. */
+/* The recorded text may end in the middle of a character. */
 static PyObject *text_of(const char *noted)
 {
     return PyUnicode_DecodeUTF8(noted, (Py_ssize_t)strlen(noted), "replace");
@@ -921,7 +921,7 @@ static PyObject *call_stream(PyObject *self, PyObject *arguments)
 {
     unsigned long long table;
     int type, id, result;
-    void *stream = (void *)&table_calls; /* so that a function that sets nothing is seen */
+    void *stream = (void *)&table_calls; /* detects a function that sets nothing */
     (void)self;
     if (!PyArg_ParseTuple(arguments, "Kii", &table, &type, &id))
         return NULL;
@@ -1018,7 +1018,7 @@ static int handled_stream(DLDeviceType type, int32_t id, void **out)
 /* handled_table(handler, major=1, minor=3, without=""): the address of a table whose functions call
  * the methods from_object, to_object, borrow, allocate and stream of `handler`: one at a time in a
  * process. What they raise is the failure; a Managed is handed over. An exception without a message
- * is a failure without a word. */
+ * is a failure without an exception. */
 static PyObject *handled_table(PyObject *self, PyObject *arguments)
 {
     unsigned major = 1, minor = 3;
@@ -1047,7 +1047,7 @@ static PyObject *handled_table(PyObject *self, PyObject *arguments)
     return PyLong_FromVoidPtr(table);
 }
 
-/* address(buffer): where its bytes are; the caller keeps the object. */
+/* address(buffer): the address of its bytes; the caller keeps the object alive. */
 static PyObject *address(PyObject *self, PyObject *object)
 {
     Py_buffer view;
@@ -1067,11 +1067,11 @@ static PyObject *calls(PyObject *self, PyObject *unused)
     return PyLong_FromLong(table_calls);
 }
 
-/* ---- an export in C, as frames of Python never show ---- */
+/* ---- an export in C, without Python frames ---- */
 
 /* Native(function): a method in C for a class. Called with (obj, **keywords), it appends a copy of
- * the keywords to obj.calls and refuses those that are not in obj.takes, with a TypeError in the
- * words of obj.wording, where {} is the keyword; then it calls function(obj, **keywords). */
+ * the keywords to obj.calls and refuses those that are not in obj.takes, with a TypeError whose
+ * message is obj.wording, where {} is the keyword; then it calls function(obj, **keywords). */
 typedef struct {
     PyObject_HEAD
     PyObject *function;
@@ -1149,7 +1149,7 @@ static PyTypeObject native_type = {
     .tp_descr_get = native_bind,
 };
 
-/* forward(obj, **keywords): obj.inner.__dlpack__(**keywords), with no frame of Python. */
+/* forward(obj, **keywords): obj.inner.__dlpack__(**keywords), without a Python frame. */
 static PyObject *forward(PyObject *self, PyObject *arguments, PyObject *keywords)
 {
     PyObject *obj, *inner, *method, *none, *result = NULL;

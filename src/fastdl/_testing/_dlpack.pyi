@@ -1,4 +1,4 @@
-# DLPack from both ends: the producer, the tables and the consumer of the suite.
+# Both sides of DLPack: the producer, the tables and the consumer of the suite.
 
 from typing import Any, final
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-#: Makes libraries print less, and not reserve the memory of a GPU. The user's settings win.
+#: Makes libraries print less, and not reserve the memory of a GPU. The user's settings take
+#: precedence.
 SURROUNDINGS = {
     "TF_CPP_MIN_LOG_LEVEL": "3",
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
@@ -17,7 +18,7 @@ SURROUNDINGS = {
     "PYTHONWARNINGS": "ignore",
     "PYTHONIOENCODING": "utf-8",
 }
-PERTURBED = {**SURROUNDINGS, "MALLOC_PERTURB_": "165"}  # freed memory has other values
+PERTURBED = {**SURROUNDINGS, "MALLOC_PERTURB_": "165"}  # overwrites freed memory
 
 TICK = 0.05  # seconds
 

@@ -81,7 +81,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
 
 
 class Progress:
-    """One character for each check, as pytest has it."""
+    """One character for each check, like pytest."""
 
     MARKS = {"passed": ".", "failed": "F", "crashed": "C", "deviates": "d", "n/a": "s"}
 
@@ -119,7 +119,7 @@ def run_libraries(chosen: argparse.Namespace) -> int:
 
 
 def scoreboard(chosen: argparse.Namespace) -> int:
-    """Ends with 0 if all could be run: what they are found to do is not this command's failure."""
+    """Exits with 0 if all could be run: failed checks are not an error of this command."""
     made, absent = [], []
     for name in chosen.adapters or LIBRARIES:
         try:

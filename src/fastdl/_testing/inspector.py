@@ -7,7 +7,7 @@ from fastdl._testing import structs
 
 TENSORS = ("dltensor", "dltensor_versioned")
 TABLES = ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__")  # the name before 1.3
-MOST_TABLES = 16  # of a chain, which a mistake may close to a circle
+MOST_TABLES = 16  # of a chain, which may be circular by mistake
 
 
 class Inspection(dict[str, Any]):

@@ -25,14 +25,14 @@ from fastdl._testing.suite import (
     row_major,
 )
 
-Mistake = dict[str, Any]  # names of Reference, and what takes their place
+Mistake = dict[str, Any]  # names in Reference, and their replacements
 
 
 # ---- mistakes ---------------------------------------------------------------------------------
 
 
 def changed(found: dict[str, Any], changes: dict[str, Any], array: Array) -> dict[str, Any]:
-    """Fields of which some are others. A change may be a function of the array."""
+    """Fields with some changes. A change may be a function of the array."""
     return found | {k: v(array) if callable(v) else v for k, v in changes.items()}
 
 
@@ -65,7 +65,7 @@ def refuse(when: Callable[[dict[str, Any]], Any] = lambda v: True, **more: Any) 
 
 
 def unchecked(*rules: str) -> Mistake:
-    """Does not look."""
+    """Omits checks."""
     return {"unchecked": frozenset(rules)}
 
 
@@ -104,7 +104,7 @@ def by_copy(when: Callable[[Array, bool], bool] = lambda a, v: True) -> Mistake:
 
     def broken(self: Reference, array: Array, versioned: bool, copied: bool = False) -> Any:
         chosen = self.copied(array) if when(array, versioned) else array
-        self.kept.append(chosen)  # so that each is at another address
+        self.kept.append(chosen)  # so that each has a different address
         return Reference.managed(self, chosen, versioned, copied)
 
     return {"managed": broken}
@@ -174,7 +174,7 @@ def raises(self: Reference, array: Array) -> Callable[[], None]:
 
 
 class _Peeked:
-    """What was not taken."""
+    """A tensor that was read without taking it."""
 
     def __init__(self, address: int, versioned: bool = False) -> None:
         self.address, self.versioned = address, versioned
@@ -187,7 +187,7 @@ class _Peeked:
 
 
 class _Unnamed(_Peeked):
-    """What was taken from a capsule that keeps its name."""
+    """A tensor taken from a capsule that was not renamed."""
 
     def __del__(self) -> None:
         struct = structs.managed_at(self.address, self.versioned)
@@ -195,7 +195,7 @@ class _Unnamed(_Peeked):
 
 
 def peeks(self: Reference, capsule: Any, kind: type[_Peeked] = _Peeked) -> Any:
-    """Looks into a capsule, whatever its name is, and does not take it."""
+    """Reads a capsule, whatever its name is, without taking it."""
     return kind(structs.address_in(capsule), structs.capsule_name(capsule).endswith("versioned"))
 
 
@@ -210,7 +210,7 @@ def used_too(self: Reference, capsule: Any) -> Any:
 
 
 def slowly(self: Reference, capsule: Any) -> Any:
-    """Looks at the name, and then takes: another thread may come between."""
+    """Checks the name and then takes the tensor: a race between threads."""
     seen = peeks(self, capsule)
     time.sleep(0.001)  # another thread runs
     return seen if structs.capsule_name(capsule).startswith("used_") else _dlpack.take(capsule)
@@ -402,7 +402,7 @@ def swallows_table_errors(self: Reference, x: Any, *, device: Any = None, copy: 
 
 
 def by_table_only(change: Callable[[Array], None]) -> Mistake:
-    """What came by a table goes wrong."""
+    """Breaks tensors imported through a table."""
 
     def broken(self: Reference, x: Any, *, device: Any = None, copy: Any = None) -> Any:
         found = Reference.from_dlpack(self, x, device=device, copy=copy)
@@ -460,7 +460,7 @@ def is_layout(name: str) -> Callable[[dict[str, Any]], bool]:
     return matches
 
 
-#: How a layout is misread: as row-major, or without what is particular of it.
+#: How a layout is misread: as row-major, or without its special property.
 MISREAD: dict[str, Mistake] = {
     **dict.fromkeys(
         (
@@ -680,7 +680,7 @@ def wrong_again(self: Reference, x: Any) -> Any:
     return x.__dlpack__(**self.keywords(None))
 
 
-#: The rules of Reference.wrong that keep a description out.
+#: The rules of Reference.wrong that reject a description.
 RULES = {
     "ndim-negative": ("ndim",),
     "ndim-huge": ("ndim",),
@@ -710,7 +710,7 @@ RULES = {
     "lanes-zero": ("dtype",),
 }
 ALL_RULES = {rule for rules in RULES.values() for rule in rules} | {"version", "device"}
-#: What must not be read: these read it.
+#: Mutants that read what must not be read.
 OVERLOOKED: dict[str, Mistake] = {
     name: {"refuse": lambda self, v: ctypes.string_at(1, 4) and ""}
     for name in ("lanes-four", "device-unknown", "device-zero", "device-negative", "shape-null")
@@ -731,7 +731,7 @@ def run(
     told: Callable[[str, dict[str, Any]], None] = lambda name, found: None,
 ) -> tuple[list[str], list[str], list[str]]:
     """(killed, survivors, checks that do not pass on the reference library). `told` is called with
-    what became of each mutant."""
+    the outcome of each mutant."""
     from fastdl._testing.runner import Runner
 
     killed: list[str] = []

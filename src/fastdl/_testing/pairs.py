@@ -1,7 +1,7 @@
 """Every producer with every consumer, in one process: values, aliasing, read-only, owners.
 
-python -m fastdl._testing.pairs LOG is that process: it writes a line before each pair and one
-after, and is started again when a pair ends it.
+python -m fastdl._testing.pairs LOG is that process: it writes a line before and after each pair,
+and is restarted when a pair crashes it.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ Found = dict[str, Any]
 
 
 def pair(producer: Library, consumer: Library) -> dict[str, str]:
-    """What becomes of an array of one library in the other."""
+    """The result of importing an array of one library into the other."""
     rows = producer.rows if consumer.max_ndim > 1 else flat(producer.rows)
     array = aligned(producer, rows)
     try:
@@ -63,7 +63,7 @@ def pair(producer: Library, consumer: Library) -> dict[str, str]:
         places = [
             place(one) for place, one in zip(addresses, (array, result), strict=True) if place
         ]
-    except Exception:  # what it makes of host memory may be another library's array
+    except Exception:  # its result for host memory may be another library's array
         places = []
     shared = len(places) == 2 and places[0] == places[1]
     notes = [] if len(places) == 2 else ["no address to compare"]
@@ -86,8 +86,8 @@ def pair(producer: Library, consumer: Library) -> dict[str, str]:
 
 
 def aligned(lib: Library, rows: Any) -> Any:
-    """An array at a multiple of 64 bytes, if the library can be brought to it: some consumers copy
-    others."""
+    """An array aligned to 64 bytes, if the library can make one: some consumers copy unaligned
+    arrays."""
     address, kept = getattr(lib.source, "address", None), []
     for attempt in range(48):
         array = lib.make(rows)
@@ -109,7 +109,7 @@ def work(log: Path, names: list[str]) -> None:
 
         libraries = {}
         for name in names:
-            if name in done:  # it ended the process, or cannot be imported
+            if name in done:  # it crashed the process, or cannot be imported
                 continue
             note(name)
             try:
@@ -169,8 +169,8 @@ def measure(names: list[str]) -> Found:
 
 
 def watch(command: list[str], log: Path) -> "tuple[int | None, str]":
-    """The status and the last words of a process; no status if it was ended because its log did not
-    grow for a while."""
+    """The exit status and the last output of a process; no status if it was killed because its log
+    did not grow for a while."""
     with tempfile.TemporaryFile() as output:
         env = {**PERTURBED, **os.environ}
         with running(command, env=env, stdout=output, stderr=output) as child:
@@ -179,7 +179,7 @@ def watch(command: list[str], log: Path) -> "tuple[int | None, str]":
         return code, output.read()[-2000:].decode("utf-8", "replace")
 
 
-# ---- what is made of it -----------------------------------------------------------------------
+# ---- output -----------------------------------------------------------------------------------
 
 
 def as_json(found: Found) -> str:
@@ -237,7 +237,7 @@ def figure(found: Found) -> Any:
 
 
 def draw(found: Found, path: Path) -> None:
-    """Writes the picture: SVG, PNG, or what else matplotlib has."""
+    """Writes the picture: SVG, PNG, or any other format of matplotlib."""
     figure(found).savefig(path)
 
 

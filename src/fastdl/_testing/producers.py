@@ -1,4 +1,4 @@
-"""Producers for the checks of a consumer, over managed tensors whose every field is given."""
+"""Producers for the checks of a consumer, with managed tensors whose every field can be set."""
 
 import array
 import gc
@@ -16,7 +16,7 @@ FLOAT32 = (2, 32, 1)
 
 
 class Owner:
-    """What a real producer keeps alive until its deleter runs."""
+    """The object that a real producer keeps alive until its deleter runs."""
 
     def __init__(self, memory: Any = None) -> None:
         self.memory = memory
@@ -61,15 +61,16 @@ class Given(_dlpack.Managed):
     def assert_released(self, *, by_destructor: bool = False) -> None:
         """The deleter ran exactly once, called by the consumer or else by the capsule."""
         if self.owner() is not None:
-            gc.collect()  # an exception that was looked at may hold frames in a cycle
+            gc.collect()  # an inspected exception may hold frames in a cycle
         assert (self.deleted, self.destroyed) == (1, int(by_destructor))
         assert self.owner() is None
 
 
 class Producer:
-    """Speaks the protocol of DLPack 1.x for a managed tensor; records how it was asked.
+    """Implements the protocol of DLPack 1.x for a managed tensor; records the keywords of each
+    call.
 
-    `act(self)`, where given, answers in its place.
+    `act(self)`, if given, is called instead.
     """
 
     def __init__(
@@ -106,14 +107,14 @@ class Producer:
 
 
 class OldProducer(Producer):
-    """The generation before: stream alone."""
+    """The previous generation: only `stream`."""
 
     def __dlpack__(self, stream: Any = None) -> Any:  # type: ignore[override]
         return self.answer(stream)
 
 
 class BareProducer(Producer):
-    """No argument at all, as TensorFlow has it."""
+    """No argument at all, like TensorFlow."""
 
     def __dlpack__(self) -> Any:  # type: ignore[override]
         return self.answer(())
@@ -142,14 +143,14 @@ class Tabled:
 
 
 class Lending(Tabled):
-    """The same with a borrowing slot in its table. What it lends stays with it."""
+    """The same with a borrowing slot in its table. It keeps ownership of what it lends."""
 
     __dlpack_c_exchange_api__ = _dlpack.table_capsule(_dlpack.table(lends=True))
 
 
 class Offer:
-    """A correct producer of fields that need not be: it answers a request for version 1 with a
-    versioned capsule, and any other with a legacy one, unless `form` says which.
+    """A correct producer of possibly incorrect fields: it returns a versioned capsule for version
+    1, and otherwise a legacy one, unless `form` is given.
 
     Each capsule has memory of its own, of `content`, aligned to 64 bytes and `past` more, with
     `data` at `start` bytes from there; it is overwritten by the deleter, as freed memory would be.
@@ -186,7 +187,7 @@ class Offer:
         return self.capsule() if self.act is None else self.act(self)
 
     def capsule(self) -> Any:
-        """What was asked for last."""
+        """The capsule for the last request."""
         max_version = self.asked[-1].get("max_version") if self.asked else None
         versioned = max_version is not None and max_version[0] >= 1
         if self.form is not None:

@@ -23,7 +23,7 @@ CPU = (1, 0)
 
 
 class Array:
-    """Memory that `keep` holds, from `data` on."""
+    """Memory at `data`, kept alive by `keep`."""
 
     maker: "Reference"
 
@@ -39,7 +39,7 @@ class Array:
     ) -> None:
         self.keep, self.data, self.dtype, self.is_read_only = keep, data, dtype, read_only
         self.shape, self.strides = tuple(shape), tuple(strides)
-        self.base = base or data  # of the array that this is a view of
+        self.base = base or data  # the start of the array that this is a view of
         self.managed: Any = None  # for a table of _dlpack.table
         self.mode = "give and raise"
 
@@ -65,13 +65,13 @@ class Array:
 
 
 class Reference:
-    """The library. What each method is for says its caller; see Library in suite.py."""
+    """The library. For the purpose of each method see its caller, and Library in suite.py."""
 
     title = "the reference library"
     distribution = "fastdlpack"
     takes_tables = True
     publishes = "dlpack_exchange_api"
-    unchecked: frozenset[str] = frozenset()  # rules that are not looked at
+    unchecked: frozenset[str] = frozenset()  # rules that are not checked
     error: type[Exception] = BufferError  # of a refusal
 
     views = {
@@ -192,7 +192,7 @@ class Reference:
         return self.adopt(self.open(capsule))
 
     def table_of(self, x: Any) -> int:
-        """The address of a table that can be used; 0 if there is none."""
+        """The address of a usable table; 0 if there is none."""
         capsule = getattr(type(x), "__dlpack_c_exchange_api__", None)
         if type(capsule).__name__ != "PyCapsule":
             return self.table_of_number(capsule)
@@ -243,7 +243,7 @@ class Reference:
         held.release()
 
     def look(self, held: Any) -> dict[str, Any]:
-        """The managed tensor as Python's values; only what its version lets one read."""
+        """The managed tensor as Python values; only the fields that its version allows to read."""
         struct = structs.managed_at(held.address, held.versioned)
         tensor = struct.tensor
         ndim = tensor.ndim
@@ -275,7 +275,7 @@ class Reference:
         return ""
 
     def wrong(self, view: dict[str, Any]) -> str:
-        """What keeps a description from being an array; "" if nothing does."""
+        """Why a description is invalid; "" if it is valid."""
         shape = view["shape"]
         strides = view["strides"] if view["strides"] is not None else row_major(shape)
         size = 1

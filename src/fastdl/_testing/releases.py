@@ -18,7 +18,8 @@ Report = dict[str, Any]
 
 
 def parse(spec: str) -> tuple[str, list[str]]:
-    """'warp-lang==1.18.0,1.19.0' as a name and its versions. ArgumentTypeError if it is none."""
+    """'warp-lang==1.18.0,1.19.0' as a name and its versions. ArgumentTypeError if it is
+    malformed."""
     name, found, versions = spec.partition("==")
     chosen = [version.strip() for version in versions.split(",") if version.strip()]
     if not found or not chosen or not name.strip():
@@ -39,7 +40,7 @@ def environment(folder: Path, requirement: str) -> str:
     if done.returncode:
         raise runner.CannotStart(f"{requirement} cannot be installed: {done.stderr.strip()}")
     (site,) = folder.glob("Lib/site-packages" if os.name == "nt" else "lib/python*/site-packages")
-    package = Path(runner.__file__).parents[1]  # which needs nothing but Python
+    package = Path(runner.__file__).parents[1]  # needs nothing but Python
     shutil.copytree(package, site / "fastdl", ignore=shutil.ignore_patterns("__pycache__"))
     return python
 

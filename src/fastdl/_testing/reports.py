@@ -77,8 +77,8 @@ def summary(report: Report) -> Iterator[str]:
 
 
 def write(made: list[Report], path: Path) -> None:
-    """Writes reports in the form that the name of the file says: .json, .md or .html. ValueError if
-    it is another."""
+    """Writes reports in the format given by the file's suffix: .json, .md or .html. ValueError for
+    another suffix."""
     render = {".json": as_json, ".md": as_markdown, ".html": as_html}.get(path.suffix)
     if render is None:
         raise ValueError(f"expected a report that ends in .html, .json or .md, not {path}")
@@ -134,7 +134,7 @@ def as_markdown(made: list[Report]) -> str:
 
 
 def in_line(text: str) -> str:
-    """Text that Markdown takes for nothing else."""
+    """Text, escaped for Markdown."""
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
@@ -194,7 +194,8 @@ def html_table(rows: Iterable[Iterable[str]]) -> str:
 
 
 def compact(report: Report) -> Report:
-    """A report without what passed, and without what is known of a check: for the documentation."""
+    """A report without passed checks, and without the facts about each check: for the
+    documentation."""
     kept = (DEVIATES, FAILED, CRASHED)
     return {
         "library": report["library"],

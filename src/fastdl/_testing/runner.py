@@ -1,4 +1,4 @@
-"""Runs checks of a library in another process, which is started again when a check ends it."""
+"""Runs checks of a library in another process, which is restarted when a check crashes it."""
 
 import contextlib
 import json
@@ -16,9 +16,9 @@ from typing import IO, Any
 from fastdl._testing import child
 from fastdl._testing.suite import CRASHED, FAILED, MEMORY, SEVERITIES, SKIPPED, all_checks
 
-SCHEMA = 1  # of a report: a key that changes its meaning, or goes, makes another one
+SCHEMA = 1  # version of the report format: raised when a key changes its meaning, or is removed
 
-HEAP = "free|malloc|corrupt"  # what the C library says of a damaged heap
+HEAP = "free|malloc|corrupt"  # messages of the C library about a corrupted heap
 TO_START, TO_ANSWER = 300.0, 120.0  # seconds
 
 
@@ -47,7 +47,7 @@ class Runner:
         self.close()
 
     def start(self) -> None:
-        """CannotStart if there is no answer, with the reason."""
+        """CannotStart with the reason if there is no answer."""
         self.output = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - see close
         env = {**child.PERTURBED, **os.environ}
         if self.python == sys.executable:
@@ -86,11 +86,11 @@ class Runner:
             return None
         try:
             return json.loads(line) if line else None
-        except ValueError:  # half a line
+        except ValueError:  # an incomplete line
             return None
 
     def ending(self, limit: float) -> str:
-        """How the process ended, which it has, or is told to here."""
+        """How the process ended; kills it if it is still running."""
         assert self.child is not None
         try:
             code = self.child.wait(timeout=1)
@@ -102,8 +102,8 @@ class Runner:
         return f"{child.ending(code)}{last[:200]}"
 
     def run(self, check: str, mutant: "str | None" = None) -> dict[str, Any]:
-        """The result of one check. One that ends the process of many by a damaged heap is run again
-        alone: an earlier one may have damaged it."""
+        """The result of one check. A crash with a corrupted heap, in a process that has run other
+        checks, is repeated in a new process: an earlier check may be the cause."""
         before = all_checks()[check].after
         if before in self.crashed and mutant is None:
             return {"outcome": SKIPPED, "note": f"{before} ends the process", "seconds": 0}
@@ -143,7 +143,7 @@ class Runner:
             child.end(self.child)
             for stream in (self.child.stdin, self.child.stdout):
                 if stream is not None:
-                    with contextlib.suppress(OSError):  # what was not sent yet
+                    with contextlib.suppress(OSError):  # unsent data
                         stream.close()
             self.output.close()
             self.child = None
@@ -162,7 +162,7 @@ def report(
     python: str = sys.executable,
     told: Callable[[str, dict[str, Any]], None] = lambda name, result: None,
 ) -> dict[str, Any]:
-    """Runs checks of a library: the report that all renderings are made of.
+    """Runs checks of a library: the report that all formats are rendered from.
 
     "library": name, title, version, python, platform; "results": for each check its id, section,
     severity, sentence, clause, outcome, note and seconds. `told` is called after each.
@@ -179,7 +179,7 @@ def report(
 
 
 def describe(name: str, result: dict[str, Any]) -> dict[str, Any]:
-    """A result together with what is known of its check."""
+    """A result together with the facts about its check."""
     one = all_checks()[name]
     return {
         "id": one.id,

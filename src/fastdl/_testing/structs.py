@@ -1,6 +1,6 @@
 """DLPack's structs as they are in memory, read with ctypes, and the names of its numbers.
 
-Typed in from the specification, so that they can be compared with what fastdl believes.
+Written from the specification, so that fastdl's own definitions can be compared with them.
 """
 
 import ctypes
@@ -40,7 +40,7 @@ CODES = {
         "Float8_e8m0fnu Float6_e2m3fn Float6_e3m2fn Float4_e2m1fn".split()
     )
 }
-MOST_DIMS = 64  # of what is read: a count beyond is more likely nonsense
+MOST_DIMS = 64  # the most that are read: a higher count is probably invalid
 
 
 class Version(ctypes.Structure):
@@ -126,7 +126,7 @@ def managed_at(address: int, versioned: bool) -> "Versioned | Legacy":
 
 
 def numbers(pointer: Any, ndim: int) -> "list[int] | None":
-    """Shape or strides; None where the pointer is NULL or the count is no count."""
+    """Shape or strides; None if the pointer is NULL or the count is invalid."""
     if not pointer or not 0 <= ndim <= MOST_DIMS:
         return None
     return [pointer[i] for i in range(ndim)]

@@ -1,7 +1,7 @@
-"""What a check is, and what it may use.
+"""The definition of a check, and helpers for checks.
 
 A check is a function of a `Library`. It returns if the library does what the sentence says, raises
-`Failed` with what happened instead, or `NotApplicable` if the library has no such thing.
+`Failed` with what happened instead, or `NotApplicable` if the library lacks the feature.
 """
 
 import ctypes
@@ -19,10 +19,10 @@ from fastdl._testing import _dlpack, structs
 from fastdl._testing.inspector import inspect_capsule, table_capsule
 
 # Severities, the worst first.
-MEMORY = "memory-unsafe"  # a crash; memory that is used when it is gone, freed twice, or never
-DATA = "wrong data"  # other values, or a write that is not seen, or seen where it must not be
-ERROR = "wrong error"  # no error where one is due, or one of another type
-DEVIATION = "deviation"  # what the standard recommends, or a documented decision against it
+MEMORY = "memory-unsafe"  # a crash; use after free, a double free, or a leak
+DATA = "wrong data"  # wrong values, or a write that is not visible, or visible where it must not be
+ERROR = "wrong error"  # a missing error, or one of the wrong type
+DEVIATION = "deviation"  # from a recommendation, or documented by the library
 SEVERITIES = (MEMORY, DATA, ERROR, DEVIATION)
 
 # Outcomes, the worst first.
@@ -48,24 +48,24 @@ SECTIONS = {
 
 
 class Failed(Exception):
-    """The library does not do what the check says."""
+    """The library does not do what the check requires."""
 
 
 class NotApplicable(BaseException):
-    """The library has nothing that the check could look at. No Exception, since many checks catch
-    whatever the library raises, and this comes from the adapter."""
+    """The library lacks the feature that is checked. Not an Exception, since many checks catch
+    every Exception of the library, and this one comes from the adapter."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One rule, and how to find out whether a library keeps it."""
+    """One rule, and how to check whether a library follows it."""
 
     id: str  # "section.name": stays the same from release to release
     severity: str  # of a failure
-    sentence: str  # what a library does that keeps the rule
-    clause: str  # where the rule comes from
+    sentence: str  # what a library does that follows the rule
+    clause: str  # the source of the rule
     function: Callable[["Library"], "str | None"] = field(repr=False)  # returns a note, or nothing
-    after: str = ""  # another check: if that one ends the process, so would this one
+    after: str = ""  # another check: if that one crashes, so would this one
 
     @property
     def section(self) -> str:
@@ -234,7 +234,7 @@ class Library:
         return self.optional("values")(array)
 
     def exchange_api(self) -> Any:
-        """What stands for the table of its arrays' type; None if nothing does."""
+        """The capsule of the table of its arrays' type; None if there is none."""
         given = getattr(self.source, "exchange_api", None)
         return given() if given else table_capsule(type(self.make()))
 
@@ -379,7 +379,7 @@ def shape_of(values: Any) -> tuple[int, ...]:
     return (len(values), *shape_of(values[0] if values else 0.0))
 
 
-# ---- what checks use --------------------------------------------------------------------------
+# ---- helpers for checks -----------------------------------------------------------------------
 
 
 class Held:
@@ -404,15 +404,16 @@ def start_of(capsule: Any) -> int:
 
 
 def noise(lib: "Library | None" = None) -> list[Any]:
-    """Memory that was given back too early, by `lib` where it is told, is taken by one of these."""
+    """Allocations that reuse memory that was freed too early, by `lib` if it is given."""
     gc.collect()
     made = [bytearray(b"\xaa" * size) for size in (4, 8, 12, 16, 24, 32, 48, 64, 96, 128) * 40]
     return [*made, *(lib.make(nest(lambda index: -9.0, lib.shape)) for _ in range(8) if lib)]
 
 
 def resident() -> int:
-    """Bytes of this process that are in memory; where the system does not tell, the most so far."""
-    import resource  # which Windows lacks
+    """The resident memory of this process in bytes; the peak where the system does not report
+    it."""
+    import resource  # not on Windows
 
     try:
         with open("/proc/self/statm") as file:
@@ -423,11 +424,11 @@ def resident() -> int:
 
 
 def expect_no_growth(step: Callable[[], Any], size: int, what: str) -> None:
-    """`step`, which uses `size` bytes, gives them back."""
+    """Checks that `step`, which uses `size` bytes, frees them."""
     for _ in range(16):
         step()
     times, grown = 96, 0
-    for _ in range(3):  # an allocator may keep some once, and not each time
+    for _ in range(3):  # an allocator may keep some memory once, but not each time
         gc.collect()
         before = resident()
         for _ in range(times):

@@ -1,7 +1,7 @@
 """A process that runs checks of one library in turn: python -m fastdl._testing.worker ADAPTER.
 
-It reads one line of JSON for each check, and answers with one. A check that ends this process has
-no answer, so that whoever started it knows which one it was: see runner.py.
+It reads one line of JSON for each check, and answers with one. A check that crashes this process
+has no answer, which tells the parent process which one it was: see runner.py.
 """
 
 import faulthandler
@@ -57,7 +57,7 @@ def run(check: Check, lib: Library) -> dict[str, Any]:
 
 
 def run_forked(check: Check, lib: Library, limit: float) -> dict[str, Any]:
-    """The same in a child of this process: one that dies, or does not end, is the result."""
+    """The same in a forked child, whose crash or hang is the result."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -79,14 +79,14 @@ def run_forked(check: Check, lib: Library, limit: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    # What the library prints is not an answer.
+    # Output of the library must not be read as an answer.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     faulthandler.enable()
     warnings.simplefilter("ignore")
 
-    def answer(**words: Any) -> None:
-        answers.write(json.dumps(words) + "\n")
+    def answer(**fields: Any) -> None:
+        answers.write(json.dumps(fields) + "\n")
         answers.flush()
 
     try:
@@ -100,14 +100,14 @@ def main() -> None:
         os._exit(1)
     forks = hasattr(os, "fork")
     gc.collect()
-    gc.freeze()  # collections look at what the checks make, and not at the library
+    gc.freeze()  # GC passes scan only the objects of the checks, not the library
     answer(title=lib.title, version=lib.version(), python=platform.python_version())
     for line in sys.stdin:
         asked = json.loads(line)
         try:
             chosen = lib
             if asked["mutant"] is not None:
-                from fastdl._testing import mutants  # only those who check the checks need them
+                from fastdl._testing import mutants  # only needed to test the checks
 
                 chosen = mutants.library(asked["mutant"])
             if forks and chosen.forks:

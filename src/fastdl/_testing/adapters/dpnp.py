@@ -10,7 +10,7 @@ import dpnp
 from fastdl._testing.suite import all_but
 
 title = "dpnp"
-forks = False  # its threads do not survive one
+forks = False  # its threads do not survive a fork
 from_dlpack = dpnp.from_dlpack
 
 views = {
@@ -27,7 +27,7 @@ def make(values, dtype):
 
 
 def values(array):
-    """What it takes from the host is an array of NumPy."""
+    """Imports from the host are NumPy arrays."""
     return (dpnp.asnumpy(array) if isinstance(array, dpnp.ndarray) else array).tolist()
 
 

@@ -5,14 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 
 title = "JAX"
-forks = False  # its threads do not survive one
+forks = False  # its threads do not survive a fork
 from_dlpack = jax.dlpack.from_dlpack
 
 views = {"transposed": lambda x: x.T, "strided": lambda x: x[:, ::2]}
 
 
 def prepare():
-    jax.config.update("jax_enable_x64", True)  # it makes 32 bits of 64 unless told
+    jax.config.update("jax_enable_x64", True)  # otherwise it narrows 64 bits to 32
 
 
 def make(values, dtype):
@@ -28,4 +28,4 @@ def address(array):
 
 
 def read_only(array):
-    return array  # they all are
+    return array  # all arrays are read-only

@@ -7,7 +7,7 @@ from fastdl._testing.suite import all_but
 
 title = "MLX"
 distribution = "mlx"
-forks = False  # its threads do not survive one
+forks = False  # its threads do not survive a fork
 from_dlpack = mx.from_dlpack
 from_capsule = mx.from_dlpack
 
@@ -36,4 +36,4 @@ def address(array):
 
 
 def read_only(array):
-    return array  # they all are
+    return array  # all arrays are read-only

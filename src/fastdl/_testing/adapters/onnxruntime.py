@@ -11,7 +11,7 @@ dtypes = all_but("bfloat16", "complex64", "complex128", "bool")
 
 
 def make(values, dtype):
-    """With memory of its own: ortvalue_from_numpy borrows."""
+    """With its own memory: ortvalue_from_numpy borrows."""
     array = np.array(values, dtype)
     value = ort.OrtValue.ortvalue_from_shape_and_type(list(array.shape), array.dtype.type)
     value.update_inplace(array)

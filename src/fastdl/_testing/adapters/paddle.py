@@ -6,7 +6,7 @@ from fastdl._testing.suite import all_but
 
 title = "PaddlePaddle"
 distribution = "paddlepaddle"
-forks = False  # its threads do not survive one
+forks = False  # its threads do not survive a fork
 from_dlpack = paddle.from_dlpack
 from_capsule = paddle.from_dlpack
 

@@ -26,4 +26,4 @@ def address(array):
 
 
 def read_only(array):
-    return array  # they all are
+    return array  # all arrays are read-only

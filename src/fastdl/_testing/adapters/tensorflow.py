@@ -5,7 +5,7 @@ import tensorflow as tf
 
 title = "TensorFlow"
 distribution = "tensorflow-cpu"
-forks = False  # its threads do not survive one
+forks = False  # its threads do not survive a fork
 from_capsule = tf.experimental.dlpack.from_dlpack
 
 
@@ -19,7 +19,7 @@ def values(array):
 
 
 def from_dlpack(producer):
-    """Its function takes capsules."""
+    """Its function accepts only capsules."""
     return tf.experimental.dlpack.from_dlpack(producer.__dlpack__())
 
 
@@ -28,4 +28,4 @@ def address(array):
 
 
 def read_only(array):
-    return array  # they all are
+    return array  # all arrays are read-only

@@ -1,4 +1,4 @@
-"""tvm-ffi. It has no constructor from values, and borrows arrays of NumPy."""
+"""tvm-ffi. It has no constructor from values, so it borrows NumPy arrays."""
 
 import numpy as np
 import tvm_ffi

@@ -7,7 +7,7 @@ from fastdl._testing.suite import all_but
 
 title = "Warp"
 distribution = "warp-lang"
-forks = False  # its threads do not survive one
+forks = False  # its threads do not survive a fork
 from_dlpack = warp.from_dlpack
 
 views = {

@@ -42,7 +42,7 @@ SIX = packed([float(i) for i in range(6)], "float32")
 
 
 def six(lib: Library, **fields: Any) -> Offer:
-    """Six float32 in row-major order, in the shape that the library has."""
+    """Six float32 in row-major order, in a shape that the library supports."""
     fields.setdefault("shape", lib.shape)
     fields.setdefault("strides", tuple(row_major(fields["shape"] or ())))
     return Offer(fields.pop("content", SIX), **fields)
@@ -55,7 +55,7 @@ def compact(lib: Library, **fields: Any) -> Offer:
 
 
 def keeping(lib: Library) -> tuple[Offer, list[Any]]:
-    """One that keeps its capsules, in a list."""
+    """An offer that keeps its capsules in a list."""
     kept: list[Any] = []
 
     def answer(offer: Offer) -> Any:
@@ -66,7 +66,7 @@ def keeping(lib: Library) -> tuple[Offer, list[Any]]:
 
 
 def taken(lib: Library, offer: Any, what: str = "a correct producer", **keywords: Any) -> Any:
-    """What the library makes of it; Failed if it refuses."""
+    """The result of the library's import; Failed if it refuses."""
     try:
         return lib.take(offer, **keywords)
     except NotApplicable:
@@ -76,22 +76,22 @@ def taken(lib: Library, offer: Any, what: str = "a correct producer", **keywords
 
 
 def expect_values(lib: Library, result: Any, values: Any, what: str = "it") -> None:
-    """The result has these values, in this shape."""
+    """Checks that the result has these values, in this shape."""
     found = lib.values(result)
     expect(found == values, f"{what} has {found}, not {values}")
 
 
 def expect_released(offer: Offer, what: str = "after the result is gone") -> None:
-    """Each capsule was released once: by whoever took it, or by its destructor."""
+    """Checks that each capsule was released once: by its consumer, or by its destructor."""
     expect(offer.given, "__dlpack__ was not called")
-    limit = time.monotonic() + 2  # some libraries release on a thread of theirs
+    limit = time.monotonic() + 2  # some libraries release on a thread of their own
     while 0 in (counts := offer.counts()) and time.monotonic() < limit:
         time.sleep(0.01)
     expect(all(count == 1 for count in counts), f"{what}, the deleter was called {counts} times")
 
 
 def taken_and_released(lib: Library, offer: Offer) -> "str | None":
-    """Takes it and lets it go, or is refused; either way it is released once."""
+    """Imports it and drops the result, or is refused; in both cases it must be released once."""
     said = ""
     try:
         result = lib.take(offer)
@@ -602,7 +602,7 @@ def never_zero(lib: Library) -> "str | None":
     ARRAY_API + ": BufferError",
 )
 def device_is_not_read(lib: Library) -> "str | None":
-    # An address where nothing is: who reads there crashes.
+    # An unmapped address: reading there crashes.
     offer = compact(lib, device=CUDA, data=0x7FFF00000000)
     try:
         result = lib.take(offer)
@@ -898,7 +898,7 @@ def no_reference(lib: Library) -> None:
         except Exception as error:
             told(error)
 
-    attempt(compact(lib, act=raising(BufferError("no"))))  # what is remembered of the type
+    attempt(compact(lib, act=raising(BufferError("no"))))  # caches of the type
     offer = compact(lib, act=raising(BufferError("no")))
     before = sys.getrefcount(offer)
     for _ in range(8):

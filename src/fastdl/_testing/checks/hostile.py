@@ -1,7 +1,6 @@
-"""Descriptions that no correct producer gives: refused, or harmless, and never the end of the
-process. The standard does not say that a consumer has to look, so that taking one is a deviation;
-what ends the process is memory-unsafe. Each has two checks: the second is that the managed tensor
-is released once."""
+"""Invalid descriptions, which must be refused or harmless, and never crash the process. The
+standard does not require a consumer to check, so accepting one is a deviation; a crash is
+memory-unsafe. Each has two checks: the second is that the managed tensor is released once."""
 
 from functools import partial
 from typing import Any, NamedTuple

@@ -1,5 +1,5 @@
-"""Strides and offsets, as a consumer finds them. Each layout has three checks: its values, the
-error if it is refused, and what becomes of the memory then."""
+"""Strides and offsets, on the consumer side. Each layout has three checks: its values, the error if
+it is refused, and the release after a refusal."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -162,7 +162,7 @@ def arrives(lib: Library, layout: Layout) -> "str | None":
         found = lib.values(result)
     except Exception as error:
         return f"taken, but not readable: {told(error)}"
-    # Some libraries have no arrays without dimensions: one element in one dimension is as good.
+    # Some libraries have no arrays without dimensions: one element in one dimension is accepted.
     expect(found in (layout.values, [layout.values]), f"{layout.values} became {found}")
     del others
     return None

@@ -379,7 +379,7 @@ def both_agree(lib: Library) -> None:
 
 
 def expect_same(one: Any, two: Any, here: str, there: str) -> None:
-    """Two descriptions are of the same memory."""
+    """Checks that two descriptions are of the same memory."""
     for name in ("data", "byte_offset", "device", "dtype", "shape"):
         same = one[name] == two[name]
         expect(same, f"{name}: {one[name]} {here}, {two[name]} {there}")
@@ -523,7 +523,7 @@ def released(lib: Library) -> None:
 
 
 def forms(lib: Library) -> list[Any]:
-    """Its ways of export."""
+    """The forms in which it exports."""
     try:
         lib.versioned(lib.make())
     except NotApplicable:

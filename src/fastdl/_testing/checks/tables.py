@@ -1,4 +1,4 @@
-"""The exchange table of a library's type, and what a library does with another's."""
+"""The exchange table of a library's type, and the use of other libraries' tables."""
 
 import ctypes
 import gc
@@ -30,7 +30,7 @@ TABLE = "DLPack 1.3, dlpack.h: DLPackExchangeAPI"
 
 
 def of(lib: Library) -> Any:
-    """What is in its table."""
+    """The contents of its table."""
     lib.table()
     return inspect_exchange_api(lib.exchange_api())
 
@@ -279,7 +279,7 @@ def give(lib: Library, **fields: Any) -> tuple[Given, Any]:
     held = _dlpack.take(given.capsule())
     result = _dlpack.call_to_object(lib.table(), held)
     if result[0]:
-        held.forget()  # whose it is after a failure is not said
+        held.forget()  # ownership after a failure is unspecified
     return given, result
 
 
@@ -343,7 +343,7 @@ def refusal_at_most_once(lib: Library) -> None:
 
 
 def allocate(lib: Library, attached: bool = True, **fields: Any) -> Any:
-    """What the allocator gives for a prototype of two rows of three float32."""
+    """The result of the allocator for a prototype of two rows of three float32."""
     shape = fields.pop("shape", (2, 3))
     room = (ctypes.c_int64 * max(len(shape), 1))(*shape)
     prototype = structs.Tensor()
@@ -372,7 +372,7 @@ def allocates(lib: Library) -> "str | None":
     expect(dtype == (2, 32, 1), f"the element type is {dtype}")
     expect(found["device"][0] == 1, f"the device is {found['device']}")
     expect(found["strides"] in (None, [3, 1]), f"the strides are {found['strides']}")
-    ctypes.memset(found["data"] + found["byte_offset"], 1, 24)  # the memory is there
+    ctypes.memset(found["data"] + found["byte_offset"], 1, 24)  # the memory must be writable
     held.release()
     return None
 

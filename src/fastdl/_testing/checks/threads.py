@@ -1,4 +1,4 @@
-"""Several threads at once. They find what is left to chance: a pass proves little."""
+"""Several threads at once. These checks depend on timing: a pass proves little."""
 
 import gc
 import threading
@@ -27,8 +27,8 @@ def taking(lib: Library, offer: Any, number: int) -> Any:
 
 
 def at_once(function: Callable[[int], Any]) -> list[Any]:
-    """The results of a function on eight threads, which start together; exceptions are results, but
-    for NotApplicable, which is raised here."""
+    """The results of a function on eight threads, which start together; exceptions are returned as
+    results, except NotApplicable, which is raised here."""
     barrier = threading.Barrier(THREADS)
     results: list[Any] = [None] * THREADS
 
@@ -106,7 +106,7 @@ def one_capsule(lib: Library) -> None:
     lib.optional("from_dlpack")
     for _ in range(TIMES):
         shared: list[Any] = []
-        # The form that the library asks for first.
+        # The form that the library requests first.
         probe = compact(lib)
         try:
             lib.take(probe)
