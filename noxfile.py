@@ -14,18 +14,18 @@ from typing import Any
 import nox
 
 nox.needs_version = ">=2025.5"
-nox.options.default_venv_backend = "venv"  # what Python itself brings
+nox.options.default_venv_backend = "venv"  # part of the standard library
 nox.options.sessions = ["lint", "typing", "test"]
 
 PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14", "3.15"]
 
-SLOWEST = "--durations=20"  # what the longest sessions print
+SLOWEST = "--durations=20"  # for the longest sessions
 
 # Stops at the first undefined behaviour; address errors always stop.
 SANITIZE = {"FASTDL_SANITIZE": "address,undefined"}
-# Tests of the simulated drivers, of the report from a GPU, of what a compiler makes of the headers
-# and the examples, and of pages, reports, benchmarks and the tests themselves: they are the same
-# whatever runs them, so only the stages `readme` and `peers` do.
+# Tests of the simulated drivers, of the GPU report, of compiling the headers and the examples, and
+# of pages, reports, benchmarks and the tests themselves: they do not depend on the environment, so
+# only the stages `readme` and `peers` run them.
 RUN_ONCE = (
     *(
         "examples",
@@ -41,9 +41,9 @@ RUN_ONCE = (
     *("test_refused_code.py", "test_simulated_calls.py", "test_simulated_driver.py"),
     *("test_site.py", "test_testing.py", "test_wheel.py"),
 )
-# Tests of simulated drivers, other libraries, processes, commands, and builds, in C++ and Cython as
-# well: the oldest CPython and the newest run them; those in between do not. The slow tests run on
-# the newest only, and under the sanitizers.
+# Tests of simulated drivers, other libraries, processes, commands, and builds, also in C++ and
+# Cython: only the oldest and the newest CPython run them. The slow tests run only on the newest,
+# and under the sanitizers.
 AT_THE_ENDS = (
     *("installed", "interop", "test_beliefs.py", "test_build.py", "test_c_order.py"),
     *("test_c_streams.py", "test_captures.py", "test_cli.py", "test_contexts.py"),
@@ -54,7 +54,7 @@ AT_THE_ENDS = (
     *("test_streams.py", "test_streams_guide.py", "test_transfers.py", "test_unordered.py"),
     "test_work_streams.py",
 )
-# Tests of other things than memory: other libraries' code, or no code of ours that runs.
+# Tests that do not exercise our own compiled code.
 NOT_SANITIZED = (
     *RUN_ONCE,
     *("installed", "interop", "test_build.py", "test_cli.py", "test_cython.py", "test_readme.py"),
@@ -64,20 +64,20 @@ NOT_SANITIZED = (
 # Last, so that they find its exceptions, which the casters throw.
 PRELOADED = ("libasan.so", "libubsan.so", "libstdc++.so")
 
-# What a C compiler is asked to say about our own files.
+# Compiler warnings for our own C files.
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
-# What users of the headers may ask for besides; clang has not all of them.
+# Warnings that users of the headers may also enable; clang does not have all of them.
 USERS = ["-Wredundant-decls", "-Wmissing-declarations"]
 USERS_CXX = ["-Wold-style-cast"]
 USERS_GXX = ["-Wuseless-cast"]
 
-# What pyconfig.h says on Windows.
+# The macros of pyconfig.h on Windows.
 WINDOWS = [f"-D{name}" for name in ("Py_PYCONFIG_H", "MS_WINDOWS", "MS_WIN64", "NT_THREADS")]
 WINDOWS += ["-DSIZEOF_LONG=4", "-DSIZEOF_LONG_LONG=8", "-DSIZEOF_WCHAR_T=2", "-DSIZEOF_VOID_P=8"]
 WINDOWS += ["-DSIZEOF_SIZE_T=8"]
 
 
-LIMITED = ("-DPy_LIMITED_API=0x030a0000", "-DPy_LIMITED_API=0x030b0000")  # 3.11: with buffers
+LIMITED = ("-DPy_LIMITED_API=0x030a0000", "-DPy_LIMITED_API=0x030b0000")  # 3.11 has buffers
 # How public headers are compiled: languages, further flags, and the library that they need.
 C, CXX17, CXX20 = ("c", "c99"), ("c++", "c++17"), ("c++", "c++20")
 HEADERS = {
@@ -112,7 +112,7 @@ def package(*extras: str) -> str:
 
 
 def existing(*patterns: str) -> list[str]:
-    """The files of these patterns, each of which must have one."""
+    """The files that match these patterns; each pattern must match one."""
     found = {pattern: sorted(map(str, Path().glob(pattern))) for pattern in patterns}
     missing = [pattern for pattern, files in found.items() if not files]
     if missing:
@@ -134,10 +134,10 @@ def test(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS, name="pythons")
 def pythons(session: nox.Session) -> None:
-    """The tests that may differ between versions of CPython: nox -s pythons-3.12."""
+    """The tests that depend on the version of CPython: nox -s pythons-3.12."""
     between = session.python not in (PYTHONS[0], PYTHONS[-1])
-    # In between without optimisation, which halves the time to compile, and with C's assertions;
-    # the oldest by clang, which is the compiler of macOS.
+    # Versions in between are built without optimisation, which halves the time to compile, and with
+    # C assertions; the oldest is built by clang, the compiler of macOS.
     env = {"FASTDL_DEBUG": "1"} if between else {}
     if session.python == PYTHONS[0] and shutil.which("clang"):
         env = {"CC": "clang", "CXX": "clang++"}
@@ -148,15 +148,15 @@ def pythons(session: nox.Session) -> None:
     session.run("pytest", SLOWEST, *without(RUN_ONCE), *some, *session.posargs)
 
 
-# Tests of what a CPython without a GIL does not have, the limited API; of modules of nanobind,
-# pybind11 and Cython that do not declare that they can do without one; of builds; and of commands
-# and scenarios with several libraries, most of which have no wheels for it.
+# Tests of the limited API, which a CPython without a GIL lacks; of modules of nanobind, pybind11
+# and Cython that do not declare that they run without a GIL; of builds; and of commands and
+# scenarios with several libraries, most of which have no wheels for it.
 WITH_A_GIL = (
     *RUN_ONCE,
     *("installed", "interop", "test_build.py", "test_casters.py", "test_cli.py", "test_cython.py"),
     *("test_cpp_producers.py", "test_readme.py", "test_release.py", "test_releases.py"),
     *("test_scenarios.py", "test_screen.py", "test_streams_guide.py", "test_views.py"),
-    "test_interrupts.py",  # of one thread; its tracing takes ten times as long here
+    "test_interrupts.py",  # single-threaded; its tracing takes ten times as long here
 )
 # A CPython without a GIL, by name or path.
 FREE_THREADED = os.environ.get("FASTDL_FREE_THREADED") or "3.15t"
@@ -176,8 +176,8 @@ def install_free_threaded(session: nox.Session, **options: Any) -> None:
 
 @nox.session(name="free-threaded", python=FREE_THREADED)
 def free_threaded(session: nox.Session) -> None:
-    """The tests without a GIL, but for the slow ones, and for new interpreters that find nothing
-    which forked ones do not."""
+    """The tests without a GIL, except the slow ones, and except fresh interpreters that find
+    nothing more than forked ones."""
     install_free_threaded(session)
     with_a_gil = {Path("tests", name) for name in WITH_A_GIL}
     files = [Path(file) for file in existing("tests/**/test_*.py")]
@@ -206,16 +206,16 @@ def races(session: nox.Session) -> None:
     session.run("python", "tests/races/check.py", *session.posargs, "tests/test_threads.py")
 
 
-# Tests of libraries that `matrix` has besides those of `peers`.
+# Tests of libraries that are in `matrix` but not in `peers`.
 OF_THE_MATRIX = ("test_other_libraries.py", "test_upstream.py")
 REQUIRE_PEERS = {"FASTDL_REQUIRE_PEERS": "1"}
 
 
 @nox.session
 def peers(session: nox.Session) -> None:
-    """Tests of libraries, with all of them: none may skip for want of one. And the slow ones of
-    those that run once; README's command runs the others."""
-    session.install("torch==2.13.0")  # first and alone: whichever build of it the index prefers
+    """Tests of libraries, with all of them installed: none may be skipped for a missing one. Also
+    the slow tests of RUN_ONCE; README's command runs the others."""
+    session.install("torch==2.13.0")  # first, in a separate step: whichever build the index prefers
     session.install(package("test", "peers"))
     of_the_matrix = tuple(f"interop/{name}" for name in OF_THE_MATRIX)
     once = existing("tests/interop", *(f"tests/{name}" for name in RUN_ONCE if name != "processes"))
@@ -236,7 +236,7 @@ def processes(session: nox.Session) -> None:
 
 @nox.session
 def ucx(session: nox.Session) -> None:
-    """Tensors over UCX, on loopback, without a GPU. No part of CI: installs 350 MB."""
+    """Tensors over UCX, on loopback, without a GPU. Not part of CI: installs 350 MB."""
     session.install(package("test"), "ucxx-cu12==0.52.0")
     session.run("pytest", *existing("tests/processes/ucx.py"), *session.posargs)
 
@@ -247,9 +247,9 @@ MATRIX = Path("tests/interop/matrix")
 @nox.session
 @nox.parametrize("environment", [path.stem for path in sorted(MATRIX.glob("requirements/*.txt"))])
 def matrix(session: nox.Session, environment: str) -> None:
-    """Every library with fastdl and with every other: fails if anything is worse than it was.
-    nox -s matrix -- --write takes what is measured as the new results; python docs/quote.py then
-    renews what pages quote of them."""
+    """Every library with fastdl and with every other: fails if any result has become worse. nox -s
+    matrix -- --write stores the new results; python docs/quote.py then updates the pages that quote
+    them."""
     if environment == "main":
         session.install("--no-compile", "torch==2.13.0")  # first and alone, as above
     # Not compiled to bytecode: most modules of these libraries are never imported.
@@ -265,8 +265,8 @@ def matrix(session: nox.Session, environment: str) -> None:
 
 @nox.session
 def scoreboard(session: nox.Session) -> None:
-    """The conformance suite on fourteen libraries, and each of them with each: what docs/testing.md
-    shows, after python docs/quote.py."""
+    """The conformance suite on fourteen libraries, and each of them with each other, for
+    docs/testing.md (updated by python docs/quote.py)."""
     session.install("--no-compile", "torch==2.13.0")  # first and alone, as above
     session.install("--no-compile", "-r", f"{MATRIX}/requirements/main.txt")
     session.install("--no-deps", package())
@@ -285,8 +285,8 @@ def measure_newest(session: nox.Session) -> None:
 
 @nox.session
 def newest(session: nox.Session) -> None:
-    """The libraries' newest releases: a table of what is worse than in the matrix's results. Fails
-    only if fastdl's own code does. The session `matrix` ends with it."""
+    """The libraries' newest releases: a table of results that are worse than in the matrix. Fails
+    only if fastdl's own code is at fault. The session `matrix` ends with it."""
     session.install("--no-compile", "torch==2.13.0")  # first and alone, as above
     session.install("--no-deps", package())
     measure_newest(session)
@@ -294,31 +294,31 @@ def newest(session: nox.Session) -> None:
 
 @nox.session
 def mutants(session: nox.Session) -> None:
-    """fastdl broken on purpose, in hundreds of ways: tests must see each. Prints the table. Takes a
-    sample; nox -s mutants -- --all takes all."""
-    session.install(*extra("test"))  # with which it is built, in place
+    """fastdl broken on purpose, in hundreds of ways: tests must detect each. Prints the table. Runs
+    a sample; nox -s mutants -- --all runs all."""
+    session.install(*extra("test"))  # build requirements: it is built in place
     session.run("python", "-m", "tests.mutants.run", *session.posargs)
 
 
 @nox.session
 def fuzz(session: nox.Session) -> None:
-    """Fuzzers that coverage guides, and whether they find planted defects. An hour of each, with
-    what they found kept: nox -s fuzz -- --seconds 3600 --keep. Needs clang."""
+    """Coverage-guided fuzzers, and whether they find planted defects. An hour of each, keeping the
+    findings: nox -s fuzz -- --seconds 3600 --keep. Needs clang."""
     session.install(*extra("test"), "atheris")  # with which it is built, in a copy
     session.run("python", "-m", "tests.fuzz", *(session.posargs or ["--self-test"]))
 
 
 @nox.session
 def reliability(session: nox.Session) -> None:
-    """Threads, exits, forks, no memory, growth: a hundredth of the full counts. All, for the page
-    in docs: nox -s reliability -- --share 1 --write."""
+    """Threads, exits, forks, out of memory, growth: a hundredth of the full counts. The full
+    counts, for the page in docs: nox -s reliability -- --share 1 --write."""
     session.install(package("test"), *(["pyperf"] if "--write" in session.posargs else []))
     session.run("python", "-m", "tests.reliability", *session.posargs)
 
 
 @nox.session
 def coverage(session: nox.Session) -> None:
-    """The lines of C and Cython that the tests execute: a quarter of an hour, so no part of CI."""
+    """The lines of C and Cython that the tests execute: a quarter of an hour, so not part of CI."""
     session.install(*extra("test"), "pyperf")  # with which it is built, in a copy
     session.run("python", "-m", "tests.reliability.coverage", *session.posargs)
 
@@ -335,8 +335,8 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """The site, in docs/_build/html, without a warning and without a link that leads nowhere."""
-    session.install(package("docs", "test"))  # what pages are generated from
+    """The site, in docs/_build/html, without warnings and broken links."""
+    session.install(package("docs", "test"))  # for generated pages
     site = "docs/_build/html"
     session.run("sphinx-build", "-W", "--keep-going", "-E", "-q", "docs", site, *session.posargs)
     session.run("python", "docs/links.py", site)
@@ -344,12 +344,12 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def typing(session: nox.Session) -> None:
-    """The package, its stubs against the modules, and the way users see it."""
+    """The package, its stubs against the modules, and the types that users see."""
     session.install(package("dev", "test"))
     session.run("mypy")
     session.run("mypy", "--strict", "--config-file=", "tests/typing/examples.py")
     session.run("basedpyright", "--project", "tests/typing/pyrightconfig.json")
-    session.run("basedpyright", "--verifytypes", "fastdl", "--ignoreexternal")  # all public ones
+    session.run("basedpyright", "--verifytypes", "fastdl", "--ignoreexternal")  # all public names
     session.run(
         *("python", "-m", "mypy.stubtest", "fastdl"),
         *("--mypy-config-file", "pyproject.toml"),
@@ -359,7 +359,7 @@ def typing(session: nox.Session) -> None:
 
 @nox.session
 def warnings(session: nox.Session) -> None:
-    """Our C files and the public headers without a warning. Generated C is not ours to judge."""
+    """Our C files and the public headers without warnings. Generated C is not checked."""
     session.install("nanobind", "pybind11")
     include, packages = [
         session.run(
@@ -373,28 +373,28 @@ def warnings(session: nox.Session) -> None:
     for example in existing("docs/examples/c/*.c"):
         session.run("gcc", "-std=c99", "-pedantic", *flags, example, external=True)
     assert {Path(header).name for header in existing("include/fastdl/*.[ch]")} == HEADERS.keys()
-    # clang, where it is, sees other things.
+    # clang, if installed, has other warnings.
     compilers = [name for name in ("gcc", "clang") if shutil.which(name)]
     for header, (languages, variants, library) in HEADERS.items():
         found = [f"-isystem{packages}/{library}/include"] if library else []
         for compiler, (language, standard), variant in product(compilers, languages, variants):
             # Included, since a static function is not unused in a header.
-            words = [f"-std={standard}", "-pedantic", *flags, *found, *variant.split()]
-            words += [*USERS, *(USERS_CXX if language == "c++" else [])]
-            words += USERS_GXX if (compiler, language) == ("gcc", "c++") else []
-            words += ["-include", f"fastdl/{header}", "-x", language, "/dev/null"]
-            session.run(compiler, *words, external=True)
-    # With other C libraries, where their compilers are: what needs no Python.
+            options = [f"-std={standard}", "-pedantic", *flags, *found, *variant.split()]
+            options += [*USERS, *(USERS_CXX if language == "c++" else [])]
+            options += USERS_GXX if (compiler, language) == ("gcc", "c++") else []
+            options += ["-include", f"fastdl/{header}", "-x", language, "/dev/null"]
+            session.run(compiler, *options, external=True)
+    # With other C libraries, if their compilers are installed: the parts without Python.
     for compiler in filter(shutil.which, ("musl-gcc", "x86_64-w64-mingw32-gcc")):
         for header in ("dlpack.h", "fastdl.h"):
-            words = ["-std=c99", "-pedantic", *WARNINGS, *USERS, "-DFASTDL_NO_PYTHON"]
-            words += ["-fsyntax-only", "-Iinclude", "-include", f"fastdl/{header}", "-x", "c"]
-            session.run(compiler, *words, "/dev/null", external=True)
-    # For Windows: as with its own pyconfig.h, which no other system has.
+            options = ["-std=c99", "-pedantic", *WARNINGS, *USERS, "-DFASTDL_NO_PYTHON"]
+            options += ["-fsyntax-only", "-Iinclude", "-include", f"fastdl/{header}", "-x", "c"]
+            session.run(compiler, *options, "/dev/null", external=True)
+    # For Windows: with the macros of its pyconfig.h, which other systems lack.
     if shutil.which("x86_64-w64-mingw32-g++"):
-        words = ["-std=c++17", *flags, *WINDOWS, f"-isystem{packages}/nanobind/include"]
-        words += ["tests/capi/casters_nanobind.cpp"]
-        session.run("x86_64-w64-mingw32-g++", *words, external=True)
+        options = ["-std=c++17", *flags, *WINDOWS, f"-isystem{packages}/nanobind/include"]
+        options += ["tests/capi/casters_nanobind.cpp"]
+        session.run("x86_64-w64-mingw32-g++", *options, external=True)
 
 
 def install_sanitized(session: nox.Session, package: str) -> None:
@@ -407,16 +407,16 @@ def install_sanitized(session: nox.Session, package: str) -> None:
 
 
 def preload(session: nox.Session) -> dict[str, str]:
-    """The environment in which Python runs with the sanitizers' libraries in front."""
+    """The environment in which Python runs with the sanitizers' libraries preloaded."""
     paths = [
         session.run("gcc", f"-print-file-name={name}", silent=True, external=True).strip()
         for name in PRELOADED
     ]
     return {
-        **SANITIZE,  # what the tests compile is built likewise
+        **SANITIZE,  # also for modules that the tests compile
         "LD_PRELOAD": ":".join(paths),
-        "PYTHONMALLOC": "malloc",  # each object is an allocation of its own
-        # Leaks are another session's matter; a failing malloc is for fastdl to report.
+        "PYTHONMALLOC": "malloc",  # a separate allocation for each object
+        # Another session finds leaks; fastdl must report a failing malloc.
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
         "UBSAN_OPTIONS": "print_stacktrace=1",
     }
@@ -428,15 +428,15 @@ def sanitize(session: nox.Session) -> None:
     install_sanitized(session, ".[test]")
     canary = "import ctypes as c; l = c.CDLL(None); l.free(c.c_void_p(4096))"
     session.run("python", "-c", canary, env=preload(session), success_codes=[1], silent=True)
-    existing("tests/test_faults_*.py")  # what this is for; the rest comes along
-    # Only Python's own output is captured, so that a report that ends the process is seen.
+    existing("tests/test_faults_*.py")  # the main purpose; other tests run too
+    # Only Python's own output is captured, so that a fatal report is visible.
     options = (SLOWEST, "--capture=sys", *without(NOT_SANITIZED))
     session.run("pytest", *options, *session.posargs, env=preload(session))
 
 
 @nox.session
 def leaks(session: nox.Session) -> None:
-    """LeakSanitizer, in processes without NumPy, which leaks by itself."""
+    """LeakSanitizer, in processes without NumPy, which has leaks of its own."""
     install_sanitized(session, ".")
     session.run("python", "tests/leaks/check.py", *existing("tests/leaks/exchange*.py"))
 
@@ -448,16 +448,16 @@ def valgrind(session: nox.Session) -> None:
     command = [
         *("valgrind", "-q", "--leak-check=full", "--show-leak-kinds=definite"),
         *("--errors-for-leak-kinds=definite", "--error-exitcode=99"),
-        "--undef-value-errors=no",  # CPython's int.from_bytes alone taints whatever it touches
+        "--undef-value-errors=no",  # otherwise int.from_bytes gives false positives
     ]
     env = {"PYTHONMALLOC": "malloc"}
-    python = Path(session.bin, "python").resolve()  # not a script that valgrind would follow
+    python = Path(session.bin, "python").resolve()  # not a wrapper script
     paths = session.run(
         *("python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"), silent=True
     )
     env["PYTHONPATH"] = paths.strip()
     with tempfile.TemporaryDirectory() as folder:
-        # What CPython does by itself is no finding. It differs by version, so it is made here.
+        # CPython's own errors are suppressed. They differ by version, so the list is made here.
         log, known = Path(folder, "log"), Path(folder, "known.supp")
         base = ["--gen-suppressions=all", f"--log-file={log}", python, "-c", "import array, ctypes"]
         session.run(*command, *base, env=env, external=True, success_codes=[0, 99])
@@ -470,12 +470,12 @@ def valgrind(session: nox.Session) -> None:
 
 # The oldest pip that knows the wheels of CPython 3.10, which itself brings 21.2 or newer.
 OLDEST_PIP = "pip==20.3.4; python_version < '3.11'"
-# Any time will do, as long as two builds agree on it.
+# Any fixed time.
 REPRODUCIBLE = {"SOURCE_DATE_EPOCH": "1577836800"}
 
 
 def try_installed(session: nox.Session, python: str) -> None:
-    """The demo with NumPy alone, and tests/installed in a folder without the repository."""
+    """The demo with only NumPy, and tests/installed in a folder without the repository."""
     session.run(python, "-m", "fastdl", "demo", external=True)
     session.run(python, "-m", "pip", "install", "-q", "pytest", "setuptools", external=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -487,14 +487,14 @@ def try_installed(session: nox.Session, python: str) -> None:
 
 @nox.session
 def installed(session: nox.Session) -> None:
-    """What each wheel of a release is tested with, on this machine."""
+    """The tests of each wheel of a release, on this machine."""
     session.install(".", "numpy")
     try_installed(session, "python")
 
 
 @nox.session(python=os.environ.get("FASTDL_OLDEST") or "3.10")
 def wheel(session: nox.Session) -> None:
-    """The sdist and the wheel, what is in them, and both installed by the oldest Python and pip."""
+    """The sdist and the wheel, their contents, and both installed by the oldest Python and pip."""
     session.install("build", "twine", "pytest")
     folder = Path(session.create_tmp(), "dist")
     shutil.rmtree(folder, ignore_errors=True)
@@ -511,8 +511,8 @@ def wheel(session: nox.Session) -> None:
         pip = (python, "-m", "pip")
         session.run(*pip, "install", "-q", OLDEST_PIP, external=True)
         if name == "sdist":
-            words = ("wheel", "-q", "--no-deps", "-w", str(again), str(sdist))
-            session.run(*pip, *words, env=REPRODUCIBLE, external=True)
+            arguments = ("wheel", "-q", "--no-deps", "-w", str(again), str(sdist))
+            session.run(*pip, *arguments, env=REPRODUCIBLE, external=True)
             (distribution,) = again.glob("*.whl")
             if distribution.read_bytes() != built.read_bytes():
                 session.error(f"two builds differ: {built} and {distribution}")
@@ -522,7 +522,7 @@ def wheel(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """fastdl, other libraries and the floors, side by side."""
+    """fastdl, other libraries and the lower bounds, side by side."""
     session.install("torch==2.13.0")
     session.install(".[bench]")
     session.run("python", "-m", "benchmarks", *session.posargs)
@@ -530,7 +530,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def ports(session: nox.Session) -> None:
-    """Three released extensions, with bindings of their own and with ours. No part of CI: downloads
+    """Three released extensions, with their own bindings and with ours. Not part of CI: downloads
     their sources, and builds each twice."""
     session.install("torch==2.13.0")
     session.install(".[bench]", "hypothesis", "mypy", "pytest")
@@ -539,8 +539,8 @@ def ports(session: nox.Session) -> None:
 
 @nox.session
 def gpu(session: nox.Session) -> None:
-    """What needs an NVIDIA GPU, with a driver for CUDA 13. No part of CI; writes docs/gpu.md. See
-    docs/contributing.md."""
+    """The tests on an NVIDIA GPU, with a driver for CUDA 13. Not part of CI; writes docs/gpu.md.
+    See docs/contributing.md."""
     session.install("torch==2.13.0")
     session.install(".[bench,gpu]")
     session.run("python", "-m", "tests.gpu", *session.posargs, env={"FASTDL_REQUIRE_PEERS": "1"})
