@@ -52,7 +52,7 @@ class Suite:
     def pytest_collection(self, session):
         asked = self.config.getoption("dlpack")
         if asked and self.config.args_source is not pytest.Config.ArgsSource.ARGS:
-            session.config.args = []  # without files on the command line: the checks alone
+            session.config.args = []  # without files on the command line: only the checks
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, session, config, items):

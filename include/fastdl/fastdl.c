@@ -428,12 +428,12 @@ static void fastdl_name_argument_(const char *name)
     if (!fastdl_clear_if_(PyExc_Exception)) {
         /* interrupted */
     } else if (mark != NULL) {
-        PyObject *words = PyObject_Str(value);
-        text = words == NULL ? NULL : PyUnicode_FromFormat("%s: %U", name, words);
+        PyObject *message = PyObject_Str(value);
+        text = message == NULL ? NULL : PyUnicode_FromFormat("%s: %U", name, message);
         result = text == NULL ? NULL : Py_BuildValue("(O)", text);
         if (result != NULL && PyObject_SetAttrString(value, "args", result) == 0)
             PyObject_SetAttrString(value, "_fastdl", NULL); /* so that it is named only once */
-        Py_XDECREF(words);
+        Py_XDECREF(message);
     } else {
         PyObject *add = PyObject_GetAttrString(value, "add_note");
         text = add == NULL ? NULL : PyUnicode_FromFormat("raised by argument %s", name);

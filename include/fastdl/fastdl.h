@@ -1329,7 +1329,7 @@ enum {
     FASTDL_TYPE_EXPORT_DOES_NOT_SYNC = 4096, /* exporting never waits */
     FASTDL_TYPE_NO_STREAM = 8192,     /* its table's NULL means no stream, not the default one */
     FASTDL_TYPE_ASK_NULLS = 16384,    /* may have nulls, which it exports as numbers */
-    FASTDL_TYPE_IMMUTABLE = 32768,    /* read-only, and nobody else changes the memory either */
+    FASTDL_TYPE_IMMUTABLE = 32768,    /* read-only, and the memory never changes */
     FASTDL_TYPE_ASK_DTYPE = 65536,    /* `__dlpack__` aborts unless elements are numbers; its buffer
                                        * shows quantised ones as integers */
     FASTDL_TYPE_ASK_DELETED = 131072, /* may have released its memory without an error */

@@ -54,8 +54,8 @@ def is_there(x, own, where) -> bool:
         return True
     if isinstance(x, Capsule):
         return False
-    asked = (own is None or own.read is None) and exchange.is_producer(x)
-    if asked and exchange.special(x, "__dlpack_device__") is not None:
+    over_dlpack = (own is None or own.read is None) and exchange.is_producer(x)
+    if over_dlpack and exchange.special(x, "__dlpack_device__") is not None:
         return placement.satisfies(announced_device(x), where)  # without ordering anything
     return placement.satisfies(imported(x, own).device, where)
 

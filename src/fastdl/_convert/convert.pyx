@@ -71,20 +71,20 @@ cdef class Bridge:
 
     name: the type as its users write it. title: the library's name in messages.
     classes: "package:qualified name" of classes that stand for this type, and whose objects need no
-    conversion to it. Classes are found by these names, so nothing is imported.
+        conversion to it. Classes are found by these names, so nothing is imported.
     make: make(tensor, like) returns an object on the memory of a Tensor that fits. `like` is the
         type or the module that the caller passed. It imports the library. Not needed if `quick`
         returns a function.
     read: read(x) returns a Tensor on the memory of an object, if DLPack cannot, or describes it
-    wrongly. A copy is marked as such.
+        wrongly. A copy is marked as such.
     reads: the names of the element types, in DLPack's description, to which `read` applies: read(x,
-    tensor) gets the tensor from DLPack; None: all.
+        tensor) gets the tensor from DLPack; None: all.
     read_copy: read_copy(x) returns a Tensor on a copy of an object that cannot be read otherwise.
     strides: ANY, POSITIVE, DENSE or COMPACT. readonly: KEPT, IMMUTABLE or COPIED.
     alignment: of the data, in bytes. ndims: the least and the greatest number of dimensions.
     dtypes: the names of the element types it accepts; None: it decides itself.
     copies: copies(tensor) returns whether `make` copies (None: it may), and its docstring names
-    that data; or True: all.
+        that data; or True: all.
     devices: HOST, DEVICE or ANYWHERE.
     quick: quick() returns the argument of `speed_up`. Called once, when the library is loaded.
     since: the first version whose objects are made; "": any.

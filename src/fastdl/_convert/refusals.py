@@ -26,13 +26,13 @@ def explain(error, x, tensor, bridge) -> Exception:
     """
     if isinstance(error, MemoryError | CopyRequiredError):
         return error
-    words = f"{describe_source(x, tensor)} cannot be converted to {bridge.name}"
+    message = f"{describe_source(x, tensor)} cannot be converted to {bridge.name}"
     if tensor is None:
         error = missing.reason(error, x)
         kind = TypeError if isinstance(error, TypeError) else BufferError
-        return kind(f"{words}: {summary(error)}")
+        return kind(f"{message}: {summary(error)}")
     reason = f"{bridge.title} refused it ({summary(error)})"
-    return BufferError(f"{words}: {reason}. {remedy(tensor, bridge)}")
+    return BufferError(f"{message}: {reason}. {remedy(tensor, bridge)}")
 
 
 def summary(error) -> str:
@@ -93,21 +93,21 @@ def check_device(where, bridge) -> None:
 def refuse(x, tensor, bridge) -> BufferError:
     """The exception for data whose device, dimensions or element type the library does not have; or
     for all data, if it is too old."""
-    words = f"{describe_source(x, tensor)} cannot be converted to {bridge.name}: "
+    prefix = f"{describe_source(x, tensor)} cannot be converted to {bridge.name}: "
     if bridge.outdated:
         return BufferError(
-            f"{words}expected {bridge.title} {bridge.since} or newer, got {bridge.outdated}. "
+            f"{prefix}expected {bridge.title} {bridge.since} or newer, got {bridge.outdated}. "
             f"Upgrade it; convert reads arrays of older versions, but makes none"
         )
     host = tensor.device.is_host
     if host and bridge.devices not in (HOST, ANYWHERE):
         return BufferError(
-            f"{words}{bridge.name} holds device memory only. To copy it there, pass the device to "
+            f"{prefix}{bridge.name} holds device memory only. To copy it there, pass the device to "
             f"convert, such as device='cuda:0'"
         )
     if not host and bridge.devices == HOST:
         return BufferError(
-            f"{words}{bridge.name} holds host memory only. To copy it there, pass device='cpu' to "
+            f"{prefix}{bridge.name} holds host memory only. To copy it there, pass device='cpu' to "
             f"convert"
         )
     least, most = bridge.ndims
@@ -121,9 +121,9 @@ def refuse(x, tensor, bridge) -> BufferError:
             if other.ndims[0] <= tensor.ndim <= other.ndims[1]
         ]
         hint = f"Convert to {others[0]} instead" if others else "Reshape it first"
-        return BufferError(f"{words}{bridge.name} has {expected}. {hint}")
+        return BufferError(f"{prefix}{bridge.name} has {expected}. {hint}")
     return BufferError(
-        f"{words}{bridge.name} has no {tensor.dtype}. {nearest_dtype(tensor, bridge.dtypes)}"
+        f"{prefix}{bridge.name} has no {tensor.dtype}. {nearest_dtype(tensor, bridge.dtypes)}"
     )
 
 

@@ -71,7 +71,7 @@ static inline int fdl_has_driver(int kind)
 
 /* ---- imports ---- */
 
-/* When device memory that came through an exchange table is ordered: */
+/* When device memory imported through an exchange table is ordered: */
 enum {
     FDL_CALLER_ORDERS = -1, /* never: stream=-1 */
     FDL_ORDER_LATER = 0,    /* by fdl_ready_for, which must follow */

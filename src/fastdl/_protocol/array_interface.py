@@ -1,4 +1,5 @@
-"""`__array_interface__`, in both directions, and what it shares with `__cuda_array_interface__`."""
+"""`__array_interface__`, in both directions, and the code shared with
+`__cuda_array_interface__`."""
 
 from operator import index
 
@@ -8,7 +9,7 @@ from fastdl._core.dtype import DType, of_typestr, typestr_of
 from fastdl._core.errors import type_name
 from fastdl._devices import driver
 
-# ---- what both interfaces have --------------------------------------------------------------
+# ---- both interfaces ------------------------------------------------------------------------
 
 
 class Interface:
@@ -38,7 +39,8 @@ class Interface:
         return self._entries.get(key)
 
     def is_new(self, key: str) -> bool:
-        """Whether the entry is bytes that nobody else has: `x` copied its data for this call."""
+        """Whether the entry is bytes without another reference: `x` copied its data for this
+        call."""
         return isinstance(core.sole_owner(self._entries, key), bytes | bytearray)
 
     def malformed(self, expected: str, got) -> BufferError:
@@ -76,7 +78,7 @@ class Interface:
         try:
             address, readonly = data if isinstance(data, tuple) else ()
             address, readonly = as_int(address), bool(readonly)
-        except (TypeError, ValueError):  # an array is neither true nor false
+        except (TypeError, ValueError):  # an array has no truth value
             address = None
         if address is None:
             raise self.malformed("data as (address, read-only)", data)
@@ -95,7 +97,8 @@ class Interface:
 
 
 def as_int(value) -> "int | None":
-    """What `value` is as an index; None if it is none, as a bool or an array of several."""
+    """`value` as an index; None if it is not one, such as a bool or an array of several
+    elements."""
     if isinstance(value, bool):
         return None
     try:
@@ -119,9 +122,9 @@ def compact_strides(shape: tuple) -> tuple:
 def import_array(x):
     """A tensor on the memory of an object with `__array_interface__`, version 3.
 
-    `data` may be an address or, as Pillow has it, an object with a buffer: a copy if that is
-    bytes that nobody else has. BufferError if the
-    interface is malformed, has a mask, or describes what DLPack cannot.
+    `data` may be an address or, as in Pillow, an object with a buffer: a copy if that is bytes
+    without another reference. BufferError if the interface is malformed, has a mask, or describes
+    what DLPack cannot.
     """
     interface = Interface(x, "__array_interface__", (3,))
     dtype, shape = interface.dtype(), interface.shape()

@@ -1,12 +1,12 @@
 """from_dlpack in Python: version negotiation and the stream handshake, as a consumer.
 
-It has two steps. `plan` decides how to get the tensor, from what is known of the type, from where
-the data says that it is, and from what the caller asks for. `carry_out` does it, and decides only
-what nobody can know before: whether a path refuses, and which device the data is really on.
+It has two steps. `plan` decides how to get the tensor, from the facts about the type, the result of
+`__dlpack_device__`, and the arguments of the caller. `carry_out` executes the plan, and decides
+only what cannot be known before: what to do if a path refuses, or if the data is on another device.
 
-This function is complete by itself and is meant to be read as the specification of what fastdl
-does. `fastdl.from_dlpack` is a compiled entry in front of it that serves the plain call on a type
-with an exchange table; it differs only in speed.
+This function handles every case, and serves as the specification. `fastdl.from_dlpack` is a
+compiled entry in front of it that handles the plain call on a type with an exchange table; it
+differs only in speed.
 """
 
 from collections import namedtuple
@@ -41,21 +41,20 @@ CAPSULE, COPY, TABLE, PROTOCOL, REFUSED = "capsule", "copy", "table", "__dlpack_
 
 #: How to get the tensor of an object.
 #:
-#: path: CAPSULE: it is in one. COPY: it is a Tensor, which fastdl copies. TABLE: by the exchange
-#:     table of its type. PROTOCOL: by its `__dlpack__`. REFUSED: not at all, since its library
-#:     would not order it.
-#: target, copy, stream: what the caller of from_dlpack asks for. What the exchange has not done of
-#:     it in the end, fastdl does.
-#: otherwise: the plan if the path refuses. None: for TABLE, `__dlpack__`, which is planned when it
-#:     comes to that, since `x` has to be asked where its data is; for others, an error.
-#: order: of TABLE: by the table for the work stream (1), for `stream` once the device of the data
-#:     is known (0), or by the caller (-1).
-#: producer, keywords: of PROTOCOL: what is called, and with what. With `dl_device` or `copy=True`
-#:     its own library copies.
-#: source, where: the device of the data, and that on which it is asked for. None if
+#: path: CAPSULE: it is a capsule. COPY: it is a Tensor, which fastdl copies. TABLE: through the
+#:     exchange table of its type. PROTOCOL: through its `__dlpack__`. REFUSED: not at all, since
+#:     its library would not order it.
+#: target, copy, stream: the arguments of from_dlpack. fastdl does what the exchange has not done.
+#: otherwise: the plan if the path refuses. None: for TABLE, `__dlpack__`, which is planned only
+#:     then, since that calls `__dlpack_device__`; for others, an error.
+#: order: for TABLE: ordered by the table for the work stream (1), for `stream` once the device of
+#:     the data is known (0), or by the caller (-1).
+#: producer, keywords: for PROTOCOL: the function, and its arguments. With `dl_device` or
+#:     `copy=True` its own library copies.
+#: source, where: the device of the data, and that on which it is requested. None if
 #:     `__dlpack_device__` refused.
-#: ready_on: the number of the stream that is made to wait, and on which the result is ready; -1:
-#:     the caller orders; None: nothing is ordered.
+#: ready_on: the number of the stream that waits, and on which the result is ready; -1: the caller
+#:     orders; None: nothing is ordered.
 Plan = namedtuple(
     "Plan",
     [
@@ -97,12 +96,12 @@ def plan(x, target, copy, stream):
 
 
 def plan_table(target, copy, stream, otherwise=None):
-    """The same by way of an exchange table, for a device or a stream."""
+    """The same through an exchange table, for a device or a stream."""
     return Plan(TABLE, target, copy, stream, otherwise, order=-1 if stream == -1 else 0)
 
 
 def plan_protocol(x, target=None, copy=None, stream=None, source=None):
-    """The same by way of `__dlpack__`. `source`: the device of the data, if that is known."""
+    """The same through `__dlpack__`. `source`: the device of the data, if that is known."""
     producer = exchange.producer(x)
     if producer is None:
         raise TypeError(
@@ -114,7 +113,7 @@ def plan_protocol(x, target=None, copy=None, stream=None, source=None):
         try:
             source = announced_device(x)
         except Exception:
-            if exchange.has_native_table(x):  # `__dlpack__` decides what that refused
+            if exchange.has_native_table(x):  # which refused
                 return Plan(PROTOCOL, target, copy, stream, producer=producer, keywords=keywords)
             raise
     facts = exchange.facts_of(type(x))
@@ -129,27 +128,27 @@ def plan_protocol(x, target=None, copy=None, stream=None, source=None):
         where = target
         keywords["dl_device"] = target.__dlpack_device__()
     if copy is False or (copy and not where.is_host):
-        keywords["copy"] = copy  # host copies are made here, where they certainly happen
+        keywords["copy"] = copy  # fastdl makes host copies itself, reliably
 
     ready_on = consumer_stream(stream, where)
     has_table = not facts & exchange.TYPE_PROTOCOL
-    theirs = None if elsewhere and stream != -1 else stream  # it may be one of the target's
+    theirs = None if elsewhere and stream != -1 else stream  # it may belong to the target device
     if facts & exchange.TYPE_UNORDERED and ready_on is not None and ready_on != -1:
         refused = Plan(REFUSED)
         return plan_table(None, None, theirs, refused) if has_table else refused
     otherwise = None
     if elsewhere or keywords.get("copy"):
-        # fastdl may manage what the object's own library cannot, with the data as it is.
+        # If the object's own library cannot do that, fastdl may, from the data as it is.
         if has_table:
             otherwise = plan_table(None, None, theirs)
         else:
             otherwise = plan_protocol(x, None, None, theirs, source)
-    # Then it would pass -1 on to the driver.
+    # Otherwise it would pass -1 to the driver.
     waits = ready_on == -1 and facts & exchange.TYPE_STREAM_NONE_SYNCS
     if ready_on is not None and not waits and not (stream is None and source.is_host):
-        keywords["stream"] = ready_on  # host data on its way to a device: the default is None there
+        keywords["stream"] = ready_on  # host data to a device: a missing stream means None there
     if isinstance(x, core.Tensor):
-        ready_on = None  # it sees to that itself
+        ready_on = None  # it synchronises itself
     return Plan(
         PROTOCOL, target, copy, stream, otherwise, None, producer, keywords, source, where, ready_on
     )
@@ -172,7 +171,7 @@ def acquire(x, plan):
     if plan.path == CAPSULE:
         return core.import_capsule(x)
     if plan.path == COPY:
-        return x  # which the copy orders, only for its own stream
+        return x  # the copy orders it, for its own stream
     raise BufferError(
         f"{type_name(x)!r} ignores `stream`, so its pending work is not ordered: "
         f"synchronize first, then pass fastdl.from_dlpack(x, stream=-1)"
@@ -180,9 +179,9 @@ def acquire(x, plan):
 
 
 def accept_from_table(x, plan, tensor):
-    """`tensor`, which the exchange table of `x` gave, ready on the stream of `plan`.
+    """`tensor`, the result of the exchange table of `x`, ready on the stream of `plan`.
 
-    The next plan is followed if the table refused (None), or if it is better to ask `x`: its own
+    The next plan is followed if the table refused (None), or if `__dlpack__` is preferable: the
     library may copy better than fastdl, and orders without a driver.
     """
     if tensor is not None:
@@ -192,7 +191,7 @@ def accept_from_table(x, plan, tensor):
         if not (copies and has_dlpack_method(x)):
             if plan.order:
                 return tensor
-            stream = None if elsewhere else plan.stream  # it is one of the target's
+            stream = None if elsewhere else plan.stream  # it belongs to the target device
             ready_on = consumer_stream(stream, device)
             if ready_on is None or ready_on == -1:
                 return tensor
@@ -203,7 +202,7 @@ def accept_from_table(x, plan, tensor):
 
 
 def acquire_from_producer(x, plan):
-    """The tensor that `__dlpack__` of `x` gives, ready on the stream of `plan`.
+    """The tensor from `__dlpack__` of `x`, ready on the stream of `plan`.
 
     The next plan is followed if its library cannot copy.
     """
@@ -217,14 +216,14 @@ def acquire_from_producer(x, plan):
         if tensor.device != where:
             check_delivery(x, where.__dlpack_device__(), tensor)
     except (BufferError, RuntimeError, AssertionError, ValueError) as error:
-        # The others are torch's, JAX's and those of NumPy before 2.3.
+        # Other types are raised by torch, JAX, and NumPy before 2.3.
         if plan.otherwise is None:
             raise
         obstacle = copy_obstacle(plan.source, where)
         if obstacle is None:
             return acquire(x, plan.otherwise)
         if capsule is not None:
-            raise  # what it delivered is at fault
+            raise  # it delivered an invalid tensor
         raise BufferError(
             f"data of {type_name(x)!r} on {plan.source} cannot be copied to {where} by its own "
             f"library, nor by fastdl: {obstacle}"
@@ -238,19 +237,19 @@ def acquire_from_producer(x, plan):
         core.check_values(x, tensor, facts)
     if facts & exchange.TYPE_KEEP:
         core.keep_alive(tensor, x)
-    if plan.copy is False and "copy" not in passed:  # nobody told the producer
+    if plan.copy is False and "copy" not in passed:  # it was dropped
         again = plan._replace(keywords=passed, copy=None)
         mark_unless_shared(tensor, lambda: acquire_from_producer(x, again))
     return tensor
 
 
 def ensure_placement(tensor, plan):
-    """`tensor` on the target of `plan`, copied if `plan` says so and the exchange has not done it
-    already: what fastdl does after the exchange."""
+    """`tensor` on the target of `plan`, copied if `plan` requires it and the exchange has not done
+    so: fastdl's part after the exchange."""
     target, copy = plan.target, plan.copy
     is_copied = tensor.is_copied and plan.path != COPY
     if satisfies(tensor.device, target):
-        # copy=False binds fastdl, not what a producer did to make a capsule.
+        # copy=False restricts fastdl, not a producer that made a capsule before.
         if copy is False and is_copied and plan.path != CAPSULE:
             raise CopyRequiredError(
                 f"{core.describe(tensor)} was copied by its producer in spite of copy=False: pass "
@@ -269,9 +268,9 @@ def ensure_placement(tensor, plan):
 
 
 def place(tensor, target, copy, stream):
-    """`tensor`, which came by another way than DLPack and which nobody else has, with what the
-    keywords of from_dlpack ask for. `target`: a Device or None."""
-    path = COPY if copy and tensor.readonly else PROTOCOL  # a copy that is asked for is writable
+    """Applies the keywords of from_dlpack to `tensor`, which was imported without DLPack and is not
+    shared yet. `target`: a Device or None."""
+    path = COPY if copy and tensor.readonly else PROTOCOL  # a requested copy is writable
     placed = ensure_placement(tensor, Plan(path, target, copy, stream))
     if placed is tensor and stream is not None:
         number = consumer_stream(stream, tensor.device)
@@ -290,13 +289,13 @@ def acquire_over_protocol(x, announced=None):
 
 
 def finish_table_import(x, tensor, device, stream):
-    """from_dlpack(x, device=device, stream=stream), once the table of `x` gave `tensor`, not
+    """from_dlpack(x, device=device, stream=stream), after the table of `x` returned `tensor`, not
     ordered yet; None if it refused."""
     plan = Plan(TABLE, None if device is None else Device(device), None, stream, order=0)
     return ensure_placement(accept_from_table(x, plan, tensor), plan)
 
 
-# ---- asking a producer ----------------------------------------------------------------------
+# ---- calling a producer ---------------------------------------------------------------------
 
 
 def has_dlpack_method(x) -> bool:
@@ -312,7 +311,7 @@ def _remedy(x) -> str:
                 if hasattr(x, name):
                     return f": pass fastdl.asarray(...) of it, which reads {name}"
         memoryview(x).release()
-    except Exception:  # a buffer that cannot be had: of a closed mmap, a released memoryview
+    except Exception:  # an unavailable buffer: a closed mmap, a released memoryview
         return ""
     return ": pass fastdl.asarray(...) of it, which shares its memory"
 
@@ -326,10 +325,10 @@ _OLDER_PROTOCOLS = (
 
 
 def check_delivery(x, where, tensor) -> None:
-    """Whether the stream that was chosen for `where`, (type, id) of a device, suits what came.
+    """Checks that the stream chosen for `where`, (type, id) of a device, fits the delivered tensor.
 
-    The device in the capsule is the truth: pinned memory is announced as such and delivered as
-    plain host memory by torch.
+    The device in the capsule is authoritative: torch announces pinned memory as such, and delivers
+    it as plain host memory.
     """
     where = normalised(*where)
     if where == CPU and tensor.device.type == DeviceType.CUDA_MANAGED:
@@ -345,7 +344,7 @@ def check_delivery(x, where, tensor) -> None:
 
 
 def announced_device(x) -> Device:
-    """What `x.__dlpack_device__()` says, made sense of: ids may be None, types may be enums."""
+    """The result of `x.__dlpack_device__()`, normalised: ids may be None, types may be enums."""
     method = exchange.special(x, "__dlpack_device__")
     if method is None:
         raise TypeError(
@@ -367,17 +366,17 @@ def announced_device(x) -> Device:
 
 
 def negotiate(x, plan):
-    """Calls `__dlpack__` of `x` with as many of the keywords of `plan` as it takes, and returns
-    its capsule, and the keywords that it took.
+    """Calls `__dlpack__` of `x` with as many of the keywords of `plan` as it accepts, and returns
+    its capsule, and the accepted keywords.
 
     The device is current during the call: some producers record on the current one. They make
-    `ready_on` wait, so fastdl checks first whether a graph capture survives that.
+    `ready_on` wait, so fastdl first checks that this does not break a graph capture.
 
     Three generations are in use: only `stream`; `version`, with `__dlpack_info__`; and
     `max_version`, `dl_device`, `copy`. The newest is tried first. A keyword is dropped if the
     signature of the type's `__dlpack__` does not have it, or on a TypeError about the keywords of
     this very call, or of the call to another `__dlpack__` that they were forwarded to. Such an
-    error says nothing about the next object of the type.
+    error holds only for this object, not for its type.
     """
     where, source = plan.where, plan.source
     current = (where if source.is_host else source).__dlpack_device__()
@@ -395,8 +394,8 @@ def negotiate(x, plan):
             drop_unsupported_keywords(x, passed, refused, error)
             continue
         if passed.get("version", 0) >= 100 and core.is_legacy_capsule(capsule):
-            # The draft used the old name for a new layout, so this one is unknown. The capsule is
-            # dropped untouched; 60 is certainly the old layout.
+            # The draft used the old name for a new layout, so this layout is unknown. The capsule
+            # is dropped unconsumed; 60 is certainly the old layout.
             del capsule
             passed["version"] = DRAFT_OLDEST
             continue
@@ -405,11 +404,11 @@ def negotiate(x, plan):
 
 def drop_unsupported_keywords(x, passed, refused, error=None) -> None:
     """Removes the keywords `refused` (bits of KEYWORDS) from `passed`, if the call still means the
-    same without them. `error`: what `x` raised about them."""
+    same without them. `error`: the exception of `x` about them."""
     for name in [name for name in passed if exchange.KEYWORDS[name] & refused]:
         value = passed.pop(name)
-        # Whether a producer without `copy` has copied is found out afterwards; one without
-        # `stream` uses the default stream.
+        # Copies by a producer without `copy` are detected afterwards; one without `stream` uses the
+        # default stream.
         if name == "dl_device" or (name == "copy" and value):
             raise BufferError(f"{type_name(x)!r} does not take {name}") from error
         if name == "stream" and value not in (0, 1):
@@ -423,7 +422,7 @@ def drop_unsupported_keywords(x, passed, refused, error=None) -> None:
 
 
 def draft_version(x) -> int:
-    """What to pass as `version`: 0 (nothing) unless `x` follows the draft of 2022."""
+    """The argument `version`: 0 (not passed) unless `x` follows the draft of 2022."""
     info = exchange.special(x, "__dlpack_info__")
     if info is None:
         return 0

@@ -1,4 +1,4 @@
-"""`__cuda_array_interface__`, in both directions: what CUDA libraries had before DLPack."""
+"""`__cuda_array_interface__`, in both directions: the predecessor of DLPack for CUDA."""
 
 from fastdl._core import tensor as core
 from fastdl._core.device import DeviceType
@@ -8,14 +8,14 @@ from fastdl._devices import driver
 from fastdl._protocol.array_interface import Interface, as_int, compact_strides
 from fastdl._protocol.streams import CUDA, order_export, ordering
 
-# ---- from others ----------------------------------------------------------------------------
+# ---- import ---------------------------------------------------------------------------------
 
 
 def import_cuda_array(x):
     """A tensor on the memory of an object with `__cuda_array_interface__`, version 2 or 3.
 
-    The interface does not name the device, so the driver is asked where the pointer leads. All use
-    of the tensor comes after what is queued on the stream that the interface names; without a
+    The interface does not name the device, so it is taken from the driver's pointer attributes. All
+    use of the tensor is ordered after the work on the stream that the interface names; without a
     stream the caller orders the work, as the interface defines. BufferError if the interface is
     malformed, describes what DLPack cannot, or has an invalid pointer.
     """
@@ -48,7 +48,7 @@ def stream_of(interface: Interface) -> int | None:
 
 def device_of(x, interface: Interface, pointer: int, is_empty: bool) -> tuple:
     if is_empty and pointer == 0:
-        return DeviceType.CUDA, 0  # nothing is anywhere
+        return DeviceType.CUDA, 0  # without elements, any device will do
     try:
         found = driver.find_pointer(DeviceType.CUDA, pointer)
     except BufferError as error:
@@ -63,7 +63,7 @@ def device_of(x, interface: Interface, pointer: int, is_empty: bool) -> tuple:
     return found
 
 
-# ---- to others ------------------------------------------------------------------------------
+# ---- export ---------------------------------------------------------------------------------
 
 
 def export_cuda_array(tensor):
@@ -78,7 +78,7 @@ def export_cuda_array(tensor):
     try:
         order_export(tensor, None)
     except BufferError as error:
-        raise AttributeError(str(error)) from error  # so that hasattr() is an answer
+        raise AttributeError(str(error)) from error  # for hasattr()
     return {
         "shape": tensor.shape,
         "typestr": typestr,

@@ -8,15 +8,15 @@ from fastdl._protocol.streams import DEFAULT, stream_number, validate_stream
 
 
 def satisfies(device: Device, target: Device | None) -> bool:
-    """Whether memory on `device` will do for a caller that asked for `target`: for the CPU, host
-    memory of any kind."""
+    """Whether memory on `device` satisfies a request for `target`: for the CPU, host memory of any
+    kind."""
     return target is None or device == target or (target == CPU and device.is_host)
 
 
 def mark_unless_shared(tensor, read):
     """`tensor`, a result of read(), marked as a copy unless another result has the same address:
-    both are alive, so they share the memory of the source. If it can be read only once, nothing is
-    proven."""
+    both are alive, so they share the memory of the source. If it can be read only once, it stays
+    unmarked."""
     if tensor.size and not tensor.is_copied:
         try:
             is_shared = read().data_ptr == tensor.data_ptr
@@ -42,12 +42,13 @@ def copy_obstacle(source: Device, target: Device) -> str | None:
 
 
 def make_copy(tensor, target: Device, stream: int | None = None, *, compact=False):
-    """A copy of `tensor` on `target`: on the host compact; on a device as the driver can make it in
-    one call, with the strides of `tensor` or compact, and otherwise by way of the host.
+    """A copy of `tensor` on `target`: on the host compact; on a device in one call of the driver if
+    possible, with the strides of `tensor` or compact, and otherwise through the host.
 
     `stream`: the number of a stream of the target's device or, if that is the host, of the
     tensor's; None: the thread's work stream; -1: the same, and the copy is done on return, since
-    the caller does not order by streams. `compact`: on devices as well, whatever it takes."""
+    the caller does not order by streams. `compact`: compact on devices as well, even if that is
+    slower."""
     here = tensor.device
     if target == here and target.is_host and copy_obstacle(target, target):
         target = CPU  # for pinned memory on a machine without its driver
@@ -57,7 +58,8 @@ def make_copy(tensor, target: Device, stream: int | None = None, *, compact=Fals
     if obstacle is not None:
         raise BufferError(f"{core.describe(tensor)} cannot be copied to {target}: {obstacle}")
     how = *target.__dlpack_device__(), -1 if stream is None else stream, stream == -1
-    gathered = compact and not target.is_host and not tensor.is_contiguous()  # no driver can
+    # Drivers cannot gather.
+    gathered = compact and not target.is_host and not tensor.is_contiguous()
     copy = None if gathered else driver.transfer(tensor, *how)
     if copy is None:
         tensor = make_copy(tensor, CPU, stream if here == target else None)
@@ -77,7 +79,8 @@ def _dtype(x) -> DType | None:
 
 
 def _target(device) -> Device:
-    """The Device that `device` stands for. Some expect that `to` takes a dtype, as torch's does."""
+    """The Device that `device` stands for. With advice for callers that pass a dtype, as to torch's
+    `to`."""
     try:
         return Device(device)
     except (TypeError, ValueError):

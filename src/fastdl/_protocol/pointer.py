@@ -1,4 +1,4 @@
-"""from_pointer: tensors on memory of which nothing is known but what the caller says."""
+"""from_pointer: tensors on memory that only the caller describes."""
 
 from fastdl._core import tensor as core
 from fastdl._core.device import Device
@@ -7,7 +7,7 @@ from fastdl._devices import driver
 from fastdl._protocol.array_interface import as_int, compact_strides
 from fastdl._protocol.streams import consumer_stream
 
-TYPE_CHECKING = False  # as in typing, which `import fastdl` can do without
+TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, SupportsIndex
@@ -35,8 +35,8 @@ def from_pointer(
     shape: the sizes of the dimensions in elements, an int or a sequence of ints.
     dtype, device: all that fastdl.DType and fastdl.Device take.
     strides: in elements, one for each dimension. None: row-major without gaps.
-    owner: any object, kept alive as long as the memory is used: by the result, its views, and what
-        other libraries make of them.
+    owner: any object, kept alive as long as the memory is used: by the result, its views, and the
+        objects of other libraries on them.
     deleter: called once, without arguments, when the memory is no longer used; then `owner` is
         released. If from_pointer raises one of the errors below or MemoryError, it is not called:
         the memory is still yours. After an interrupt it may have been called.
@@ -46,16 +46,16 @@ def from_pointer(
 
     The deleter runs on the thread that ends the last use, with the GIL. fastdl first waits for its
     own copies of the memory, and for no other work on a device; on a thread without Python, or
-    where it may not wait, it puts the deleter of device memory off: see docs/streams.md, "Memory in
-    flight". What it raises goes to sys.unraisablehook. Once
-    Python has ended it is not called, and `owner` is leaked. A cycle in which `owner` or `deleter`
-    leads back to the result is never collected as garbage.
+    where it may not wait, it defers the deleter of device memory: see docs/streams.md, "Memory in
+    flight". What it raises goes to sys.unraisablehook. Once Python has ended it is not called, and
+    `owner` is leaked. A reference cycle through `owner` or `deleter` back to the result is never
+    collected.
 
-    Whether the arguments describe a tensor is checked: sizes, strides, and that no element is
-    outside of the address space. What cannot be checked is that the memory is there, on that
-    device, as large, of that type, and stays; a wrong address crashes the process. An address that
-    is not a multiple of the element size is accepted, as in every import; some libraries require
-    more (see docs/hazards.md). With neither `owner` nor `deleter` you keep the memory alive.
+    The arguments are checked: sizes, strides, and that no element is outside the address space. It
+    cannot be checked that the memory exists, is on that device, is large enough, has that type, and
+    remains valid; a wrong address crashes the process. An address that is not a multiple of the
+    element size is accepted, as in every import; some libraries require more (see docs/hazards.md).
+    With neither `owner` nor `deleter` you must keep the memory alive.
 
     TypeError: an argument has the wrong type. BufferError: there is no such tensor, or its stream
     cannot be ordered. ValueError: a stream that the device does not have, and as of DType and
@@ -97,7 +97,7 @@ def from_pointer(
     if ready_on is not None:
         driver.ready_on(tensor, ready_on, ready_on)
     if owner is not None or deleter is not None:
-        core.delete_with(tensor, deleter)  # last: what failed before has not taken the memory
+        core.delete_with(tensor, deleter)  # last: a failure before this must not take the memory
     return tensor
 
 

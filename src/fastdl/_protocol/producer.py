@@ -1,6 +1,6 @@
-"""`Tensor.__dlpack__` in Python: what fastdl answers, as a producer.
+"""`Tensor.__dlpack__` in Python: fastdl as a producer.
 
-Complete by itself; the compiled method in front of it serves the plain call.
+It handles every call; the compiled method in front of it handles the plain call.
 """
 
 from fastdl._core import tensor as core
@@ -12,7 +12,7 @@ from fastdl._protocol.streams import DEFAULT, as_number, order_export, validate_
 
 
 def export(tensor, stream, max_version, dl_device, copy, version):
-    """A capsule for a consumer that asked with these arguments. See Tensor.__dlpack__."""
+    """A capsule for a consumer that passed these arguments. See Tensor.__dlpack__."""
     versioned = wants_versioned(max_version, version)
     if core.is_packed(tensor) and not knows_packed(max_version, version):
         raise BufferError(
@@ -29,7 +29,7 @@ def export(tensor, stream, max_version, dl_device, copy, version):
     # A CPU can read managed memory in place; the capsule still names its real device.
     alias = target == CPU and here.type == DeviceType.CUDA_MANAGED and not copy
     if (alias or satisfies(here, target)) and not copy:
-        if target == CPU != here:  # the standard says None; the host waits all the same
+        if target == CPU != here:  # the standard requires None; the host waits in any case
             driver.wait(tensor)
         else:
             order_export(tensor, stream)
@@ -53,7 +53,7 @@ def copy_for(tensor, target: Device, stream):
 
 
 def wants_versioned(max_version, version) -> bool:
-    """Whether to answer with a versioned capsule; BufferError if no version is in common."""
+    """Whether to return a versioned capsule; BufferError if there is no common version."""
     if max_version is not None and version is not None:
         raise TypeError("expected max_version or version, got both")
     if version is not None:
@@ -92,7 +92,7 @@ def requested_device(dl_device) -> Device:
         raise TypeError(f"expected dl_device as (type, id), got {dl_device!r}")
     try:
         return Device(dl_device)
-    except ValueError as error:  # to a consumer, a device that cannot be reached
+    except ValueError as error:  # for a consumer, an unreachable device is a BufferError
         raise BufferError(f"cannot export to dl_device {dl_device!r}: {error}") from error
 
 

@@ -1,18 +1,19 @@
-"""Streams: the two tables of the DLPack handshake, as numbers, and what users may pass.
+"""Streams: the two tables of the DLPack handshake, as numbers, and the stream objects that users
+may pass.
 
 CUDA (and managed memory): 1 is the legacy default stream, 2 the per-thread one, larger numbers
 are handles; 0 is refused because it could mean either default. ROCm: 0 is the default stream, 1
 and 2 do not exist. -1 means that the caller orders all work. Host memory has no stream.
 
 The functions of fastdl also take stream objects, whose handle 0 is a default stream by definition.
-`__dlpack__` takes only numbers, as the standard says.
+`__dlpack__` takes only numbers, as in the standard.
 """
 
 from fastdl._core import tensor as core
 from fastdl._core.device import Device
 from fastdl._devices import driver
 
-TYPE_CHECKING = False  # as in typing, which `import fastdl` can do without
+TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
 if TYPE_CHECKING:
     from fastdl._core.device import _DeviceLike
 
@@ -33,7 +34,7 @@ def as_number(stream):
     return number
 
 
-# Where libraries document their stream objects' handle: torch, CuPy, Numba.
+# The documented attributes for the handle of stream objects: torch, CuPy, Numba.
 _HANDLES = ("cuda_stream", "ptr", "handle")
 _ORDINALS = ("device_index", "device_id")  # and the number of its device: torch, CuPy
 
@@ -68,7 +69,8 @@ def stream_number(stream, device: Device):
 
 
 def refuse_other_device(stream, device: Device) -> None:
-    """Refuses the default stream of another device, which no number tells apart from this one's."""
+    """Refuses the default stream of another device: its number cannot be distinguished from this
+    device's."""
     for name in _ORDINALS:
         ordinal = getattr(stream, name, None)
         if isinstance(ordinal, int) and ordinal not in (-1, device.id):  # -1: CuPy's "any"
@@ -131,7 +133,7 @@ def consumer_stream(stream, device: Device):
 
 
 def order_export(tensor: core.Tensor, stream) -> None:
-    """Orders what is in flight on `tensor` for a consumer that passed `stream`, None or an int, to
+    """Orders the work in flight on `tensor` for a consumer that passed `stream`, None or an int, to
     `__dlpack__`."""
     device = tensor.device
     stream = validate_stream(stream, device)
@@ -143,7 +145,7 @@ def order_export(tensor: core.Tensor, stream) -> None:
         driver.order(tensor, DEFAULT[device.stream_kind] if stream is None else stream)
 
 
-# ---- what users call ------------------------------------------------------------------------
+# ---- for users ------------------------------------------------------------------------------
 
 
 def require_stream(stream, device: Device):
@@ -183,15 +185,15 @@ class use_stream:
     stream: as for `Tensor.record`. A stream object is kept alive; if you pass a number, keep the
         stream alive until the block ends.
 
-    Consumers wait for what C code queued on `stream`, on tensors that it got within the block. To
-    hand one to another thread before the block ends, call `Tensor.record` first.
+    Consumers wait for the work that C code queued on `stream`, on tensors that it got within the
+    block. To pass one to another thread before the block ends, call `Tensor.record` first.
 
     ValueError and TypeError as in `from_dlpack`. RuntimeError if it is entered twice at a time, or
     left on another thread.
 
     >>> stream = 94_000_000_000_016  # torch.cuda.Stream(), a cuda.core.Stream, a handle, ...
     >>> with fastdl.use_stream("cuda:0", stream):
-    ...     pass  # imports are ready on it, and C code is given it
+    ...     pass  # imports are ready on it, and C code gets it
     """
 
     def __init__(self, device: "_DeviceLike", stream: object) -> None:

@@ -796,7 +796,7 @@ static PyObject *drop(PyObject *self, PyObject *list)
 
 /* ---- calling the functions of somebody's table ---- */
 
-/* (result, what came or None, the exception that is set or None); takes over `given`. */
+/* (result, the returned object or None, the pending exception or None); steals `given`. */
 static PyObject *outcome(int result, PyObject *given)
 {
     PyObject *type, *value, *trace, *made;

@@ -1,5 +1,5 @@
 # Whether this release serves find_package(fastdl VERSION): it is not older, and of the same major
-# version. The version is read from _version.py, which alone has it.
+# version. The version is read from _version.py, its only source.
 
 file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/../_version.py" fastdl_version_line
      REGEX "^__version__ = "
