@@ -502,7 +502,7 @@ def test_hip_is_not_asked_during_a_capture_and_the_words_say_so():
         synchronize(sim, 0)
         capturing = stream_on(sim, blocking=False)
         capture_on(sim, capturing)
-        with pytest.raises(BufferError, match="HIP cannot be asked: pass stream=-1"):
+        with pytest.raises(BufferError, match="HIP cannot be queried: pass stream=-1"):
             tensor.__dlpack__(stream=capturing, max_version=(1, 3))
         tensor.__dlpack__(stream=-1, max_version=(1, 3))
         end_capture(sim, capturing)

@@ -198,7 +198,7 @@ def test_buffers_that_are_too_small(letters):
 
 def test_numbers_that_are_too_large():
     huge = np.broadcast_to(np.int8(0), (2**31,))
-    with pytest.raises(OverflowError, match="argument 2 has a size or a stride that is no 32-bit"):
+    with pytest.raises(OverflowError, match="argument 2 has a size or a stride beyond a 32-bit"):
         fastdl.signer(layout="n")(BASE, huge, into=bytearray(64))
     fastdl.signer(layout="s")(huge, into=bytearray(64))
 

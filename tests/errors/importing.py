@@ -108,7 +108,7 @@ class Other:
 
 
 def without_ordinals():
-    """Memory of a CUDA library, on a machine whose driver cannot be asked."""
+    """Memory of a CUDA library, on a machine whose driver cannot be queried."""
     fastdl.asarray(Interface("__cuda_array_interface__", data=(64, False)))
 
 
@@ -519,7 +519,7 @@ GROUP = Group(
             without_ordinals,
             BufferError,
             "… exports __cuda_array_interface__, which does not say on which device, and the "
-            "driver cannot be asked: …",
+            "driver cannot be queried: …",
             "Install the CUDA driver, or upgrade the library to one that has `__dlpack__`.",
         ),
         Row(

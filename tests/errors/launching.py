@@ -28,7 +28,7 @@ GROUP = Group(
         Row(
             lambda: fastdl.signer(layout="n")(LONG, into=bytearray(9)),
             OverflowError,
-            "argument … has a size or a stride that is no 32-bit integer: use a signer with N and "
+            "argument … has a size or a stride beyond a 32-bit integer: use a signer with N and "
             "S for n and s in its layout '…'",
             "The kernel has to take 64-bit integers, too.",
         ),

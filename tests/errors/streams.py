@@ -458,8 +458,8 @@ GROUP = Group(
             simulate(before(lambda tensor, stream: export(tensor, stream)), "hip"),
             BufferError,
             ABOUT + "ordered for stream …: a graph is being captured, and the tensor may have work "
-            "in flight outside of it, after which HIP cannot be asked: pass stream=-1 if that work "
-            "has ended, or does not matter",
+            "in flight outside of it, after which HIP cannot be queried: pass stream=-1 if that "
+            "work has ended, or does not matter",
             CAPTURES,
         ),
         Row(

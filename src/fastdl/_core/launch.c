@@ -44,7 +44,7 @@ static int raise_packing(int fault, const char *layout, Py_ssize_t number, size_
                      room, number, layout);
     else
         PyErr_Format(PyExc_OverflowError,
-                     "argument %zd has a size or a stride that is no 32-bit integer: use a signer "
+                     "argument %zd has a size or a stride beyond a 32-bit integer: use a signer "
                      "with N and S for n and s in its layout '%s'",
                      number, layout);
     return -1;

@@ -54,7 +54,7 @@ def device_of(x, interface: Interface, pointer: int, is_empty: bool) -> tuple:
     except BufferError as error:
         raise BufferError(
             f"{type_name(x)!r} exports __cuda_array_interface__, which does not say on "
-            f"which device, and the driver cannot be asked: {error}"
+            f"which device, and the driver cannot be queried: {error}"
         ) from error
     if found is None and is_empty:
         return DeviceType.CUDA, 0
