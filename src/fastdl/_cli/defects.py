@@ -155,8 +155,8 @@ DEFECTS = (
         "paddle",
         "Data on CUDA ends the process if Paddle was built without CUDA",
         "3.3.1",
-        "`convert` ends the process, too. Pass `device='cpu'`, which copies the data to the host "
-        "first.",
+        "`convert` refuses data on a device if Paddle was built for none. Pass `device='cpu'` for "
+        "a copy on the host.",
     ),
     Defect(
         "paddle",
