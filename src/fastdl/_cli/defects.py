@@ -92,8 +92,8 @@ DEFECTS = (
         "tensorflow",
         "A capsule that is refused for its device is freed twice",
         "2.21.0",
-        "fastdl cannot prevent it. Pass TensorFlow data on a device that it supports, or a copy "
-        "on the host: `convert(x, tf.Tensor, device='cpu')`.",
+        "`convert` refuses data on a GPU that TensorFlow does not have. `convert(x, tf.Tensor, "
+        "device='cpu')` makes a copy on the host.",
     ),
     Defect(
         "tensorflow",
