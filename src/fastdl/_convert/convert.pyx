@@ -90,10 +90,12 @@ cdef class Bridge:
     quick: quick() returns what `speed_up` takes. Called once, when the library is there.
     since: the first version whose objects are made; "": any.
     before: version -> arguments from `make` to `devices` that hold before it.
+    built: built() returns arguments from `make` to `devices` that hold for the library as it was
+        built. Called once, when the library is there.
     """
     cdef readonly str name, title
     cdef readonly tuple classes
-    cdef readonly object make, read, read_copy, copies, quick
+    cdef readonly object make, read, read_copy, copies, quick, built
     cdef readonly str since
     cdef readonly dict before
     cdef dict facts  # the arguments of `state`
@@ -113,11 +115,11 @@ cdef class Bridge:
     cdef const DLPackExchangeAPI *table  # likewise, for all memory that fastdl orders
 
     def __init__(self, name, *, title, classes, read=None, reads=None, read_copy=None, quick=None,
-                 since="", before=None, **facts):
+                 since="", before=None, built=None, **facts):
         self.name, self.title, self.classes = name, title, tuple(classes)
         self.read, self.read_copy, self.quick = read, read_copy, quick
         self.reads = None if reads is None else frozenset(reads)
-        self.since, self.before, self.facts = since, before or {}, facts
+        self.since, self.before, self.built, self.facts = since, before or {}, built, facts
         self.state(**facts)
 
     def state(self, *, make=None, strides=ANY, readonly=KEPT, alignment=1, ndims=(0, 64),
@@ -143,7 +145,8 @@ cdef class Bridge:
         if fastdl_atomic_load_(&self.started) is not NULL:
             return
         version = loaded_version(self.name)
-        there = self.of(version) if self.before else self
+        built = None if self.built is None else self.built()
+        there = self.of(version, built) if self.before or built else self
         outdated = () < release(version) < release(self.since)
         way = self.quick() if self.quick is not None and not outdated else None
         with cython.critical_section(self):  # the way of another thread may be in use already
@@ -154,12 +157,14 @@ cdef class Bridge:
                 self.speed_up(way)
                 fastdl_atomic_store_(&self.started, <const void *>self)
 
-    def of(self, version):
-        """The bridge to a version of the library, which states what that takes. "": the newest."""
+    def of(self, version, built=None):
+        """The bridge to a version of the library, which states what that takes. "": the newest.
+        `built`: what its own `built` says."""
         facts = dict(self.facts)
         for limit in sorted(self.before, key=release, reverse=True):
             if () < release(version) < release(limit):
                 facts.update(self.before[limit])
+        facts.update(built or {})
         return Bridge(self.name, title=self.title, classes=self.classes, **facts)
 
     cdef void follow(self, Bridge other) noexcept:
