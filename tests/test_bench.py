@@ -42,37 +42,29 @@ def failure_of(tmp_path, monkeypatch):
 # ---- the rows -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_rows_are_statements_with_known_budgets(name):
-    for row in ROWS[name]:
+def test_rows_are_statements_with_known_budgets():
+    assert costs.ROWS.keys() <= libraries.BY_NAME.keys()
+    for row in (row for rows in ROWS.values() for row in rows):
         for statement in (row.ours, row.peer):
             ast.parse(statement, mode="eval")
         assert "fastdl" in row.ours or "tensor" in row.ours
         assert not row.budget or row.budget in BUDGETS
 
 
-def test_each_library_that_has_rows_is_known():
-    assert costs.ROWS.keys() <= libraries.BY_NAME.keys()
-
-
 @pytest.mark.slow
-def test_all_rows_of_a_library_are_measured(tmp_path):
-    """NumPy alone, and a library that is compared with it."""
-    names = [name for name in ("numpy", "tvm_ffi") if libraries.BY_NAME[name].installed]
-    report = report_of(tmp_path, *names)
+def test_all_rows_of_numpy_are_measured(tmp_path):
+    """Those of others are in tests/interop/test_command_line.py."""
+    report = report_of(tmp_path, "numpy")
     assert report["start"][0]["what"] == "import fastdl"
     assert report["empty_call_ns"] > 0
-    assert [library["name"] for library in report["libraries"]] == names
-    for library in report["libraries"]:
-        assert library["version"]
-        assert library["failure"] is None
-        assert [row["what"] for row in library["rows"]] == [
-            row.ours for row in ROWS[library["name"]]
-        ]
-        for row in library["rows"]:
-            assert "error" not in row
-            assert row["ns"] > 0 and row["peer_ns"] > 0
-            assert row["quartiles"][0] <= row["ratio"] <= row["quartiles"][1]
+    (library,) = report["libraries"]
+    assert library["name"] == "numpy" and library["version"]
+    assert library["failure"] is None
+    assert [row["what"] for row in library["rows"]] == [row.ours for row in ROWS["numpy"]]
+    for row in library["rows"]:
+        assert "error" not in row
+        assert row["ns"] > 0 and row["peer_ns"] > 0
+        assert row["quartiles"][0] <= row["ratio"] <= row["quartiles"][1]
 
 
 def test_an_interpreter_that_says_more_is_timed(tmp_path, monkeypatch):
@@ -214,16 +206,16 @@ def table_of(columns, library, rows, cores=2):
     return list(bench.as_text(report, columns))
 
 
-@pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize("columns", [80, 100, 140])
-def test_all_rows_fit_the_terminal(name, columns):
-    lines = table_of(columns, name, [(row.ours, row.peer) for row in ROWS[name]])
-    assert max(map(len, lines)) <= columns
-    text = "\n".join(lines)
-    for row in ROWS[name]:
-        assert f"  {row.ours} " in text and f"vs {row.peer}" in text
-    # All numbers of a kind are in one place.
-    assert len({line.index(" ns ") for line in lines if line.endswith("10.20 to 10.30")}) == 1
+def test_all_rows_fit_the_terminal(columns):
+    for name, rows in ROWS.items():
+        lines = table_of(columns, name, [(row.ours, row.peer) for row in rows])
+        assert max(map(len, lines)) <= columns
+        text = "\n".join(lines)
+        for row in rows:
+            assert f"  {row.ours} " in text and f"vs {row.peer}" in text
+        # All numbers of a kind are in one place.
+        assert len({line.index(" ns ") for line in lines if line.endswith("10.20 to 10.30")}) == 1
 
 
 def test_rows_of_two_arrays_say_so():
@@ -280,7 +272,7 @@ WORKS = ARRAY.replace("def arange", "class nd:\n  @staticmethod\n  def arange").
     [
         ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("class nd: arange = None", "TypeError: 'NoneType' object is not callable"),
-        ("class nd: arange = object", "TypeError: "),
+        ("class nd: arange = str", "TypeError: "),
     ],
 )
 def test_a_library_that_does_not_work(source, reason, failure_of):
@@ -292,12 +284,6 @@ def test_a_library_that_does_not_work(source, reason, failure_of):
 def test_a_library_that_dies(failure_of):
     library = failure_of("import os; os._exit(9)")
     assert library["failure"] == "crashed in import: exit status 9"
-
-
-def test_a_library_that_hangs(failure_of, monkeypatch):
-    monkeypatch.setattr(bench, "LIMIT", 1.0)
-    library = failure_of("import time; time.sleep(600)")
-    assert library["failure"] == "hung in import: no answer in 1 s"
 
 
 def test_a_row_that_raises_has_the_reason(failure_of):

@@ -121,10 +121,12 @@ def test_the_help_has_the_addresses(address, capsys):
     assert "OWNER" not in shown
 
 
-@pytest.mark.parametrize("arguments", [[], *([name, "--help"] for name in COMMANDS), ["nonsense"]])
-def test_no_placeholder_is_printed(arguments):
-    done = run(*arguments)
-    assert "OWNER" not in done.stdout + done.stderr
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_has_help(name, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main([name, "--help"])
+    shown = capsys.readouterr().out
+    assert f"usage: python -m fastdl {name} " in shown and "OWNER" not in shown
 
 
 def test_without_metadata_there_is_no_address(monkeypatch, capsys):
@@ -217,29 +219,20 @@ def test_demo_without_any_library(monkeypatch, capsys):
     assert "pip install numpy" in shown
 
 
-def test_demo_with_numpy_alone(monkeypatch, capfd):
-    monkeypatch.setattr(demo, "installed", lambda: [LIBRARIES[0]])
-    assert main(["demo"]) == 0
-    shown = capfd.readouterr().out
-    assert shown.count("  ok ") == 8
-    assert "FAILED" not in shown
-    assert "pip install" not in shown
-
-
-@pytest.mark.parametrize("columns", [40, 80])
-def test_demo_fits_the_terminal(columns, monkeypatch, capsys):
+@pytest.mark.parametrize("columns", [40, 400])
+def test_demo_with_numpy_alone(monkeypatch, capfd, columns):
+    """It fits the terminal."""
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setattr(demo, "installed", lambda: [LIBRARIES[0]])
     assert main(["demo"]) == 0
-    assert max(map(len, capsys.readouterr().out.splitlines())) <= columns
-
-
-def test_demo_of_another_library():
-    done = run("demo", "--library", "tvm_ffi")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("tvm_ffi ")
-    assert "to fastdl: the same memory" in done.stdout
-    assert "from fastdl, and back: the same memory" in done.stdout
+    shown = capfd.readouterr().out
+    assert max(map(len, shown.splitlines())) <= columns
+    assert shown.count("  ok ") == 8
+    assert "FAILED" not in shown
+    words = " ".join(shown.split())
+    assert "ok to fastdl: the same memory" in words
+    assert "ok from fastdl, and back: the same memory" in words
+    assert "pip install" not in shown
 
 
 def test_demo_of_an_unknown_library():
@@ -255,10 +248,8 @@ def test_a_false_claim_ends_the_demo(capsys):
 
 
 FAKES = {  # of a library that is installed in no environment of the tests
-    "import ctypes.nothing": (0, "cannot be used here: ModuleNotFoundError"),
     "nd = None": (0, "cannot be used here: AttributeError"),
     "import sys; sys.exit('no licence')": (0, "cannot be used here: SystemExit: no licence"),
-    "raise SystemExit(0)": (0, "cannot be used here: SystemExit: 0"),
     r"import os; os.write(1, b'\xff\n'); 1 / 0": (0, "cannot be used here: ZeroDivisionError"),
     "import os; os.abort()": (1, "mxnet: ended with SIGABRT"),
     "import time; time.sleep(600)": (1, "mxnet: no answer in 2 seconds"),
@@ -278,13 +269,6 @@ def test_demo_of_a_library_that_fails(source, tmp_path, monkeypatch, capsys):
     status, words = FAKES[source]
     assert demo.show_others([library]) == status
     assert words in capsys.readouterr().out
-
-
-def test_demo_with_a_numpy_that_is_broken(tmp_path):
-    install(tmp_path, "numpy", "raise ImportError('not built for this')")
-    done = run_with(tmp_path, "demo", "--library", "numpy")
-    assert done.returncode == 0
-    assert done.stdout == "numpy: cannot be used here: ImportError: not built for this\n"
 
 
 def test_what_a_library_prints_is_not_part_of_the_demo(tmp_path):

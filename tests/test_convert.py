@@ -24,6 +24,7 @@ from fastdl._convert.convert import (
     COPIED,
     DENSE,
     DEVICE,
+    HOST,
     IMMUTABLE,
     KEPT,
     POSITIVE,
@@ -845,6 +846,24 @@ def test_what_a_library_takes_is_that_of_the_version_that_is_there(
 
 
 TAKES_1_10 = {"strides": POSITIVE}
+
+
+def test_what_a_library_takes_is_that_of_its_build(library):
+    calls = []
+
+    def built():
+        calls.append(1)
+        return {"devices": HOST, "dtypes": ("float32",)}
+
+    cls = library(devices=ANYWHERE, built=built)
+    on_cuda = fastdl.from_dlpack(Given(device=(2, 0)).capsule())
+    for _ in range(2):
+        with pytest.raises(BufferError, match="holds host memory only"):
+            fastdl.convert(on_cuda, cls)
+        with pytest.raises(BufferError, match="has no float64"):
+            fastdl.convert(np.ones(3), cls)
+        fastdl.convert(np.ones(3, np.float32), cls)
+    assert calls == [1]
 
 
 @pytest.mark.parametrize("copy", [None, True, False])

@@ -12,7 +12,7 @@ import pytest
 from fastdl._testing.checks.hostile import FAULTS
 from fastdl._testing.suite import PASSED, SECTIONS, SKIPPED, Library, all_checks
 from fastdl._testing.worker import run
-from tests.support.paths import PATHS
+from tests.support.paths import COMPILERS, PATHS
 
 #: Why a check may have nothing to look at.
 NOTHING = re.compile(
@@ -64,8 +64,15 @@ def is_wrong(name, path, outcome, note, seconds):
     return outcome != PASSED and not (outcome == SKIPPED and NOTHING.search(note))
 
 
+#: Those of compiled modules are slow to build.
+CASES = [
+    pytest.param(path, marks=pytest.mark.slow if path.endswith((*COMPILERS,)) else ())
+    for path in PATHS
+]
+
+
 @pytest.mark.parametrize("section", SECTIONS)
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", CASES)
 def test_path(path, section):
     found = results(path, section)
     wrong = {name: one["note"] for name, one in found.items() if is_wrong(name, path, **one)}

@@ -114,4 +114,9 @@ REASONS: list[tuple[str, list[str]]] = [
             "an error",
         ],
     ),
+    (
+        "convert quotes it as the reason of TensorFlow's refusal, which needs TensorFlow: "
+        "tests/interop/cases/device_that_is_not_there.py.",
+        ["it has no …: pass device='cpu' for a copy on the host"],
+    ),
 ]

@@ -1,14 +1,15 @@
 """What each axpy of docs/examples must do, whatever it is written in.
 
-Runs in a child, since what is tested here may crash: see test_examples.py. FASTDL_EXAMPLE is the
-folder of the module.
+Runs in a child, since what is tested here may crash: see test_examples.py. FASTDL_EXAMPLES: the
+folders of the modules.
 """
 
 import array
 import gc
-import importlib
 import os
 import sys
+from functools import cache
+from importlib import machinery, util
 
 import numpy as np
 import pytest
@@ -17,9 +18,21 @@ import fastdl
 from tests.interop.peers import BY_NAME, require
 from tests.support.ctypes_dlpack import FakeProducer
 
-sys.path.insert(0, os.environ["FASTDL_EXAMPLE"])
+FOLDERS = os.environ["FASTDL_EXAMPLES"].split(os.pathsep)
 
-axpy = importlib.import_module("axpy")
+
+@cache
+def loaded(folder):
+    found = machinery.PathFinder.find_spec("axpy", [folder])
+    module = util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(params=FOLDERS)
+def axpy(request):
+    return loaded(request.param)
+
 
 # Library -> the type of a result for an argument of it.
 RESULTS = {
@@ -44,7 +57,7 @@ def type_name(value):
     return f"{type(value).__module__.removesuffix('._core.tensor')}.{type(value).__qualname__}"
 
 
-def test_adds_in_place(peer):
+def test_adds_in_place(axpy, peer):
     for dtype in dtypes_of(peer):
         x = peer.make([1.0, -2.0, 3.0], dtype)
         y = (BY_NAME["numpy"] if peer.readonly else peer).make([10.0, 20.0, 30.0], dtype)
@@ -53,7 +66,7 @@ def test_adds_in_place(peer):
         assert peer.values(x) == [1.0, -2.0, 3.0]
 
 
-def test_results_are_of_the_callers_framework(peer):
+def test_results_are_of_the_callers_framework(axpy, peer):
     for dtype in dtypes_of(peer):
         x = peer.make([1.0, -2.0, 3.0], dtype)
         result = axpy.scaled(0.5, x)
@@ -63,7 +76,7 @@ def test_results_are_of_the_callers_framework(peer):
         assert peer.values(x) == [1.0, -2.0, 3.0]
 
 
-def test_two_libraries_in_one_call(peer):
+def test_two_libraries_in_one_call(axpy, peer):
     x = peer.make([1.0, 2.0], "float32")
     y = np.ones(2, np.float32)
     axpy.axpy(2.0, x, y)
@@ -73,7 +86,7 @@ def test_two_libraries_in_one_call(peer):
         assert peer.values(x) == [3.0, 4.0]
 
 
-def test_any_object_with_a_buffer():
+def test_any_object_with_a_buffer(axpy):
     """By way of asarray: what has neither a table nor `__dlpack__`."""
     x, y = array.array("d", [1.0, 2.0]), array.array("d", [0.0, 1.0])
     axpy.axpy(3.0, fastdl.asarray(x), fastdl.asarray(y))
@@ -85,7 +98,7 @@ def test_any_object_with_a_buffer():
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_strides(library, dtype):
+def test_strides(axpy, library, dtype):
     require(library)
     peer = BY_NAME[library]
     matrix = peer.make([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], dtype)
@@ -97,7 +110,7 @@ def test_strides(library, dtype):
 
 
 @pytest.mark.parametrize("step", [-1, -2, 3])
-def test_negative_strides_and_broadcast_input(step):
+def test_negative_strides_and_broadcast_input(axpy, step):
     y = np.zeros(12)
     axpy.axpy(1.0, np.arange(12.0)[::step], y[::step])
     expected = np.zeros(12)
@@ -108,13 +121,13 @@ def test_negative_strides_and_broadcast_input(step):
     assert axpy.scaled(2.0, np.broadcast_to(np.float64(5), 3)).tolist() == [10.0, 10.0, 10.0]
 
 
-def test_empty_vectors(peer):
+def test_empty_vectors(axpy, peer):
     x = peer.make([], "float32")
     axpy.axpy(1.0, x, np.empty(0, np.float32))
     assert tuple(axpy.scaled(1.0, x).shape) == (0,)
 
 
-def test_y_may_be_x():
+def test_y_may_be_x(axpy):
     y = np.array([1.0, 2.0, 3.0])
     axpy.axpy(2.0, y, y)
     assert y.tolist() == [3.0, 6.0, 9.0]
@@ -149,7 +162,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_bad_input(what):
+def test_bad_input(axpy, what):
     x, y, error, words = BAD[what]
     before = np.array(y) if isinstance(y, np.ndarray) else None
     counts = sys.getrefcount(x), sys.getrefcount(y)
@@ -167,7 +180,7 @@ def test_bad_input(what):
             axpy.scaled(1.0, x)
 
 
-def test_immutable_arrays_are_not_written():
+def test_immutable_arrays_are_not_written(axpy):
     require("jax")
     y = BY_NAME["jax"].make([1.0, 2.0], "float32")
     with pytest.raises(BufferError, match="writable"):
@@ -175,14 +188,14 @@ def test_immutable_arrays_are_not_written():
     assert BY_NAME["jax"].values(y) == [1.0, 2.0]
 
 
-def test_the_number_is_checked():
+def test_the_number_is_checked(axpy):
     with pytest.raises(TypeError):
         axpy.axpy("1", np.zeros(3), np.zeros(3))
     with pytest.raises(TypeError):
         axpy.axpy(1.0, np.zeros(3))
 
 
-def test_nothing_is_kept():
+def test_nothing_is_kept(axpy):
     """Neither arguments nor results, over many calls."""
     x, y = np.ones(1000), np.ones(1000)
     counts = sys.getrefcount(x), sys.getrefcount(y)

@@ -3,6 +3,7 @@
 The builds run against the fastdl that the tests import: an installed one in CI.
 """
 
+import os
 import shutil
 from pathlib import Path
 
@@ -65,12 +66,11 @@ def test_builds(folder):
     assert printed == "[1.0, 3.0, 5.0] [3.0, 9.0, 15.0]\n"
 
 
-@pytest.mark.parametrize("folder", EXAMPLES, ids=names(EXAMPLES), indirect=True)
-def test_example(folder):
-    child = run_python(
-        *("-m", "pytest", "-q", "--tb=short", "-W", "error", "-p", "no:cacheprovider", str(CASES)),
-        FASTDL_EXAMPLE=str(folder),
-    )
+def test_examples():
+    """All in one process: it is the libraries that take long to import."""
+    options = ("-q", "--tb=short", "-W", "error", "-p", "no:cacheprovider")
+    folders = os.pathsep.join(str(built(*example)) for example in EXAMPLES)
+    child = run_python("-m", "pytest", *options, str(CASES), FASTDL_EXAMPLES=folders)
     assert child.returncode == 0, describe(child)
 
 

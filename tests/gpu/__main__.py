@@ -156,6 +156,7 @@ class Run:
                 kill(process)
                 for event in reader.events():  # written meanwhile
                     self.report.add(event)
+                reader.file.close()
 
     def log_file(self):
         if not self.report.facts:  # nothing is written before there is a GPU

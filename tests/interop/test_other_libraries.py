@@ -27,6 +27,12 @@ def test_operations_in_place():
     run_cases("in_place.py", peer="tensorflow")
 
 
+@pytest.mark.parametrize("library", ["tensorflow", "paddle"])
+def test_a_device_that_is_not_there(library):
+    require(library)
+    run_cases("device_that_is_not_there.py", peer=library)
+
+
 @pytest.mark.slow
 def test_the_order_of_conversions_means_nothing():
     for library in ("tensorflow", "warp", *(peer.module for peer in PEERS)):

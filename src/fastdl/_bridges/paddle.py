@@ -1,13 +1,20 @@
 """PaddlePaddle."""
 
 from fastdl._bridges.lookup import published_table
-from fastdl._convert.convert import ANYWHERE, COPIED, POSITIVE, Bridge
+from fastdl._convert.convert import ANYWHERE, COPIED, HOST, POSITIVE, Bridge
 
 
 def make(tensor, like):
     import paddle
 
     return paddle.from_dlpack(tensor)
+
+
+def built():
+    import paddle
+
+    devices = paddle.is_compiled_with_cuda() or paddle.is_compiled_with_rocm()
+    return {} if devices else {"devices": HOST}  # it ends the process when it looks for a stream
 
 
 BRIDGES = (
@@ -21,6 +28,7 @@ BRIDGES = (
         readonly=COPIED,  # the flag is ignored
         ndims=(0, 9),
         devices=ANYWHERE,
+        built=built,
         dtypes=(
             # uint16 would become bfloat16
             *("bool", "int8", "int16", "int32", "int64", "uint8", "uint32", "uint64"),

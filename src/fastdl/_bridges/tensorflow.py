@@ -7,7 +7,16 @@ from fastdl._convert.convert import ANYWHERE, COMPACT, IMMUTABLE, Bridge
 def make(tensor, like):
     from tensorflow.experimental import dlpack
 
+    if not tensor.device.is_host and tensor.device.id >= gpus():
+        # It would free what it refuses, and the capsule would free it again.
+        raise BufferError(f"it has no {tensor.device}: pass device='cpu' for a copy on the host")
     return dlpack.from_dlpack(tensor.__dlpack__())
+
+
+def gpus():
+    from tensorflow import config
+
+    return len(config.list_logical_devices("GPU"))
 
 
 BRIDGES = (

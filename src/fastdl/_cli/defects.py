@@ -44,6 +44,18 @@ DEFECTS = (
         "`convert(x, torch.Tensor)` preserves the element type and the shape of a buffer.",
     ),
     Defect(
+        "torch",
+        "A capsule that is refused for its size is freed twice",
+        "2.13.0",
+        "`from_dlpack` and `convert` refuse such a tensor, and free it once.",
+    ),
+    Defect(
+        "torch",
+        "A request for a device that PyTorch lacks is a NotImplementedError",
+        "2.13.0",
+        "`from_dlpack(x, device=...)` raises a `BufferError`.",
+    ),
+    Defect(
         "jax",
         "copy=True does not copy",
         "0.10.2",
@@ -80,8 +92,15 @@ DEFECTS = (
         "tensorflow",
         "A capsule that is refused for its device is freed twice",
         "2.21.0",
-        "fastdl cannot prevent it. Pass TensorFlow data on a device that it supports, or a copy "
-        "on the host: `convert(x, tf.Tensor, device='cpu')`.",
+        "`convert` refuses data on a GPU that TensorFlow does not have. `convert(x, tf.Tensor, "
+        "device='cpu')` makes a copy on the host.",
+    ),
+    Defect(
+        "tensorflow",
+        "A request for the host is a RuntimeError",
+        "2.21.0",
+        "`from_dlpack(x, device='cpu')` works: fastdl passes no `dl_device` for data that is on "
+        "the host.",
     ),
     Defect(
         "paddle",
@@ -118,6 +137,44 @@ DEFECTS = (
         "The table does not set the stream of the host",
         "3.3.1",
         "fastdl does not ask for the stream of host memory.",
+    ),
+    Defect(
+        "paddle",
+        "A tensor that was taken twice is never released: the process hangs",
+        "3.3.1",
+        "fastdl cannot prevent it. Keep the first tensor until the second is released, or make a "
+        "copy: `convert(x, paddle.Tensor, copy=True)`.",
+    ),
+    Defect(
+        "paddle",
+        "The deleter is not called if manager_ctx is NULL",
+        "3.3.1",
+        "DLPack allows a NULL `manager_ctx`, so the memory leaks. fastdl always sets it.",
+    ),
+    Defect(
+        "paddle",
+        "Data on CUDA ends the process if Paddle was built without CUDA",
+        "3.3.1",
+        "`convert` refuses data on a device if Paddle was built for none. Pass `device='cpu'` for "
+        "a copy on the host.",
+    ),
+    Defect(
+        "paddle",
+        "The table allocates more bytes than 64 bits can count",
+        "3.3.1",
+        "fastdl refuses a tensor that has elements and no memory, and asks for no such size.",
+    ),
+    Defect(
+        "paddle",
+        "numpy() of an empty tensor that NumPy cannot hold ends the process",
+        "3.3.1",
+        "`convert(x, numpy.ndarray)` raises a `BufferError`.",
+    ),
+    Defect(
+        "paddle",
+        "A request for a device that Paddle lacks is a NotImplementedError",
+        "3.3.1",
+        "`from_dlpack(x, device=...)` raises a `BufferError`.",
     ),
     Defect(
         "cuda",
@@ -171,6 +228,12 @@ DEFECTS = (
         "fastdl makes copies on the host itself.",
     ),
     Defect(
+        "tvm_ffi",
+        "A table of an unknown major version is called",
+        "0.1.15",
+        "Another major version may have other functions. fastdl calls `__dlpack__` instead.",
+    ),
+    Defect(
         "onnxruntime",
         "An export does not keep the memory alive",
         "1.31.1",
@@ -196,6 +259,13 @@ DEFECTS = (
         "DLPack allows a NULL deleter. fastdl always sets one.",
     ),
     Defect(
+        "onnxruntime",
+        "A consumed capsule loses the exception that is pending when it dies",
+        "1.31.1",
+        "fastdl cannot prevent it: if it refuses such a capsule, a SystemError may take the place "
+        "of its message.",
+    ),
+    Defect(
         "warp",
         "An array without dimensions is an IndexError",
         "1.19.0",
@@ -208,6 +278,13 @@ DEFECTS = (
         "fastdl adds the offset to the address of what it exports.",
     ),
     Defect(
+        "warp",
+        "A capsule loses the exception that is pending when it dies",
+        "1.19.0",
+        "The memory is not released then. The deleter loses the exception, too; fastdl sets it "
+        "aside before it calls a deleter.",
+    ),
+    Defect(
         "pyarrow",
         "Booleans in a Tensor become uint8",
         "26.0.1",
@@ -218,6 +295,12 @@ DEFECTS = (
         "Array.from_dlpack refuses the older capsules, and so all arrays of JAX",
         "26.0.1",
         "`convert(x, pa.Array)` shares the memory of JAX.",
+    ),
+    Defect(
+        "pyarrow",
+        "Array.from_dlpack passes max_version to producers that do not know it",
+        "26.0.1",
+        "`convert(x, pa.Array)` asks again without it.",
     ),
     Defect(
         "mlx",
@@ -236,6 +319,12 @@ DEFECTS = (
         "The exception of a producer is lost",
         "0.32.4",
         "`convert(x, mx.array)` calls the producer itself, so its exception reaches you.",
+    ),
+    Defect(
+        "mlx",
+        "A capsule of an unknown major version is read",
+        "0.32.4",
+        "Another major version may have another layout. fastdl refuses it, and exports version 1.",
     ),
     Defect(
         "mpi4py",

@@ -106,6 +106,7 @@ class Bridge:
     devices: str
     since: str
     before: dict[str, Mapping[str, Any]]
+    built: Callable[[], Mapping[str, Any]] | None
     outdated: str | None
     def __init__(
         self,
@@ -127,6 +128,7 @@ class Bridge:
         quick: Callable[[], CapsuleType | Callable[[Tensor], Any] | None] | None = None,
         since: str = "",
         before: Mapping[str, Mapping[str, Any]] | None = None,
+        built: Callable[[], Mapping[str, Any]] | None = None,
     ) -> None: ...
     def state(
         self,
@@ -140,7 +142,7 @@ class Bridge:
         copies: bool | Callable[[Tensor], bool | None] = False,
         devices: str = "host",
     ) -> None: ...
-    def of(self, version: str) -> Bridge: ...
+    def of(self, version: str, built: Mapping[str, Any] | None = None) -> Bridge: ...
     def start(self) -> None: ...
     def speed_up(self, path: CapsuleType | Callable[[Tensor], Any] | None) -> None: ...
 

@@ -89,10 +89,12 @@ cdef class Bridge:
     quick: quick() returns the argument of `speed_up`. Called once, when the library is loaded.
     since: the first version whose objects are made; "": any.
     before: version -> arguments from `make` to `devices` that hold before it.
+    built: built() returns arguments from `make` to `devices` that hold for the library as it was
+        built. Called once, when the library is there.
     """
     cdef readonly str name, title
     cdef readonly tuple classes
-    cdef readonly object make, read, read_copy, copies, quick
+    cdef readonly object make, read, read_copy, copies, quick, built
     cdef readonly str since
     cdef readonly dict before
     cdef dict facts  # the arguments of `state`
@@ -112,11 +114,11 @@ cdef class Bridge:
     cdef const DLPackExchangeAPI *table  # a table for all memory that fastdl orders, or NULL
 
     def __init__(self, name, *, title, classes, read=None, reads=None, read_copy=None, quick=None,
-                 since="", before=None, **facts):
+                 since="", before=None, built=None, **facts):
         self.name, self.title, self.classes = name, title, tuple(classes)
         self.read, self.read_copy, self.quick = read, read_copy, quick
         self.reads = None if reads is None else frozenset(reads)
-        self.since, self.before, self.facts = since, before or {}, facts
+        self.since, self.before, self.built, self.facts = since, before or {}, built, facts
         self.state(**facts)
 
     def state(self, *, make=None, strides=ANY, readonly=KEPT, alignment=1, ndims=(0, 64),
@@ -141,7 +143,8 @@ cdef class Bridge:
         if fastdl_atomic_load_(&self.started) is not NULL:
             return
         version = loaded_version(self.name)
-        there = self.of(version) if self.before else self
+        built = None if self.built is None else self.built()
+        there = self.of(version, built) if self.before or built else self
         outdated = () < release(version) < release(self.since)
         path = self.quick() if self.quick is not None and not outdated else None
         with cython.critical_section(self):  # another thread's path may be in use already
@@ -152,12 +155,14 @@ cdef class Bridge:
                 self.speed_up(path)
                 fastdl_atomic_store_(&self.started, <const void *>self)
 
-    def of(self, version):
-        """The bridge with the facts about a version of the library. "": the newest."""
+    def of(self, version, built=None):
+        """The bridge with the facts about a version of the library ("": the newest), and about how
+        it was built: what `built()` returned."""
         facts = dict(self.facts)
         for limit in sorted(self.before, key=release, reverse=True):
             if () < release(version) < release(limit):
                 facts.update(self.before[limit])
+        facts.update(built or {})
         return Bridge(self.name, title=self.title, classes=self.classes, **facts)
 
     cdef void follow(self, Bridge other) noexcept:

@@ -870,6 +870,7 @@ def refused_attempts(lib: Library) -> "str | None":
     ERROR,
     "The deleter of what is refused is called without an exception pending.",
     "Python: code that runs with an exception pending may lose it; dmlc/dlpack#130",
+    "hostile.dimension-negative",
 )
 def refused_with_no_error_pending(lib: Library) -> "str | None":
     offer = compact(lib, shape=(-3, 2), strides=(2, 1))

@@ -1,0 +1,21 @@
+"""Data on a GPU, for a library that has none: convert refuses it and releases it once, where the
+library itself would end the process."""
+
+import pytest
+
+import fastdl
+from fastdl._testing.producers import Given
+
+from .common import peer_under_test
+
+TYPES = {"tensorflow": "tensorflow.Tensor", "paddle": "paddle.Tensor"}
+
+
+@pytest.mark.parametrize("kind", [2, 10])
+def test_convert_refuses(kind):
+    given = Given(device=(kind, 0))
+    tensor = fastdl.from_dlpack(given.capsule())
+    with pytest.raises(BufferError, match="device='cpu'"):
+        fastdl.convert(tensor, TYPES[peer_under_test().name])
+    del tensor
+    given.assert_released()
