@@ -235,12 +235,6 @@ def test_demo_with_numpy_alone(monkeypatch, capfd, columns):
     assert "pip install" not in shown
 
 
-def test_demo_of_an_unknown_library():
-    done = run("demo", "--library", "nonsense")
-    assert done.returncode == 2
-    assert "invalid choice: 'nonsense'" in done.stderr
-
-
 def test_a_false_claim_ends_the_demo(capsys):
     with pytest.raises(SystemExit, match="not true here: two is three"):
         demo.check("two is three", 2 == 3)

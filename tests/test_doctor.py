@@ -351,17 +351,6 @@ def test_an_entry_of_the_path_that_cannot_be_read(monkeypatch):
     assert environment.name_clashes() == before
 
 
-def test_metadata_is_read_once(monkeypatch, fresh):
-    """It takes a look at all files of all distributions."""
-    calls = []
-    monkeypatch.setattr(
-        environment.metadata, "packages_distributions", lambda: calls.append(1) or {}
-    )
-    for name in ("numpy", "torch"):
-        environment.version_of(libraries.BY_NAME[name])
-    assert calls == [1]
-
-
 def test_another_package_further_back(tmp_path, monkeypatch):
     (tmp_path / "fastdl").mkdir()
     (tmp_path / "fastdl" / "__init__.py").touch()

@@ -1,6 +1,7 @@
 """python -m fastdl inspect: what is said of an array, and of what is none."""
 
 import json
+import os
 import re
 import shlex
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import fastdl
+from fastdl.__main__ import main
 from fastdl._cli import drawing, memory, probe
 from fastdl._testing.inspector import inspect_capsule, lines_of
 from tests.support.fake_libraries import ARRAY, install, run
@@ -19,10 +21,19 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("empty")
 
 
-def inspect(folder, expression, *arguments, status=0):
-    done = run(folder, "inspect", expression, "--json", "--quiet", *arguments)
-    assert done.returncode == status, done.stderr
-    return json.loads(done.stdout)
+@pytest.fixture
+def inspect(monkeypatch, capsys):
+    """What the command says as JSON. It runs in this process, and starts others."""
+
+    def inspect(folder, expression, *arguments, status=0):
+        with monkeypatch.context() as here:
+            here.chdir(folder)
+            here.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
+            command = ["inspect", expression, "--json", "--quiet", *arguments]
+            assert main(command) == status
+        return json.loads(capsys.readouterr().out)
+
+    return inspect
 
 
 QUICK = ("--quick", "--only", "numpy,tvm_ffi")
@@ -31,7 +42,7 @@ QUICK = ("--quick", "--only", "numpy,tvm_ffi")
 # ---- what crosses ---------------------------------------------------------------------------
 
 
-def test_fields_of_an_array(folder):
+def test_fields_of_an_array(inspect, folder):
     found = inspect(folder, "numpy:arange(24, dtype='int16').reshape(4, 6)[1:, ::2].T", *QUICK)
     assert found["type"] == "numpy.ndarray"
     assert found["import_path"]["kind"] == "bridge"
@@ -47,7 +58,7 @@ def test_fields_of_an_array(folder):
     assert found["error"] == ""
 
 
-def test_read_only_is_a_flag(folder):
+def test_read_only_is_a_flag(inspect, folder):
     found = inspect(folder, "numpy:broadcast_to(numpy.zeros(3), (2, 3))", *QUICK)
     assert (found["managed"]["flags"], found["managed"]["flag_names"]) == (1, ["READ_ONLY"])
     assert found["tensor"]["readonly"]
@@ -56,7 +67,7 @@ def test_read_only_is_a_flag(folder):
     assert found["consumers"]["numpy"] == {"outcome": "zero-copy", "reason": "the same object"}
 
 
-def test_a_legacy_capsule(folder, tmp_path):
+def test_a_legacy_capsule(inspect, folder, tmp_path):
     install(
         tmp_path,
         "older",
@@ -73,7 +84,7 @@ def test_a_legacy_capsule(folder, tmp_path):
     assert found["managed"]["shape"] == [2, 3]
 
 
-def test_an_exchange_table(folder):
+def test_an_exchange_table(inspect, folder):
     found = inspect(folder, "fastdl:empty((2, 2))", *QUICK)
     assert found["import_path"]["kind"] == "table"
     assert found["import_path"]["table"] == {
@@ -85,7 +96,7 @@ def test_an_exchange_table(folder):
     assert found["managed"]["alignment"] >= 256
 
 
-def planned(folder, module, device):
+def planned(inspect, folder, module, device):
     """The plan for an array of `module`, whose data says that it is on `device`, and its lines."""
     source = (
         "class nb_ndarray(bytearray):\n"
@@ -99,40 +110,40 @@ def planned(folder, module, device):
     return found["plan"], [lines[name] for name in ("plan", "stream", "copy=True")]
 
 
-def test_the_plan_for_a_type_with_a_table(folder):
+def test_the_plan_for_a_type_with_a_table(inspect, folder):
     found = inspect(folder, "numpy:zeros(3)", *QUICK)
     plan = {"path": "table", "otherwise": "__dlpack__", "keywords": {}}
     assert found["plan"] == {**plan, "stream": None, "copies": ["fastdl"]}
     assert dict(drawing.facts(found))["plan"] == "table, otherwise __dlpack__"
 
 
-def test_the_plan_for_a_type_with_nothing_but_dlpack(tmp_path):
-    plan, lines = planned(tmp_path, "hosted", (1, 0))
+def test_the_plan_for_a_type_with_nothing_but_dlpack(inspect, tmp_path):
+    plan, lines = planned(inspect, tmp_path, "hosted", (1, 0))
     assert (plan["keywords"], plan["stream"]) == ({"max_version": [1, 3]}, None)
     called = "__dlpack__(max_version=(1, 3))"
     assert lines == [called, "none is made to wait", "copied by fastdl"]
 
 
-def test_the_plan_for_data_on_a_device(tmp_path):
-    plan, lines = planned(tmp_path, "on_device", (2, 0))
+def test_the_plan_for_data_on_a_device(inspect, tmp_path):
+    plan, lines = planned(inspect, tmp_path, "on_device", (2, 0))
     assert (plan["stream"], plan["copies"]) == (1, ["its library", "fastdl"])
     called = "__dlpack__(max_version=(1, 3), stream=1)"
     assert lines == [called, "1 is made to wait", "copied by its library, otherwise fastdl"]
 
 
-def test_the_plan_for_data_that_its_library_does_not_order(tmp_path):
-    plan, lines = planned(tmp_path, "nanobind", (2, 0))
+def test_the_plan_for_data_that_its_library_does_not_order(inspect, tmp_path):
+    plan, lines = planned(inspect, tmp_path, "nanobind", (2, 0))
     assert (plan["path"], lines[0]) == ("refused", "refused")
 
 
-def test_a_buffer_has_no_managed_tensor_of_its_own(folder):
+def test_a_buffer_has_no_managed_tensor_of_its_own(inspect, folder):
     found = inspect(folder, "builtins:bytearray(b'abc')", *QUICK)
     assert found["plan"] is None
     assert found["import_path"]["kind"] == "buffer" and found["dlpack"] is None
     assert not found["managed"]["by_library"]
 
 
-def test_nothing_is_left_behind(folder):
+def test_nothing_is_left_behind(inspect, folder):
     """The managed tensors that are looked at are released."""
     code = (
         "builtins:__import__('sys').modules.setdefault('kept', type('M', (), {'a': "
@@ -150,7 +161,7 @@ def test_nothing_is_left_behind(folder):
 # ---- what becomes of it ---------------------------------------------------------------------
 
 
-def test_consumers_are_tried(folder):
+def test_consumers_are_tried(inspect, folder):
     found = inspect(folder, "numpy:arange(3.)", "--only", "numpy,tvm_ffi")
     assert found["consumers"] == {
         "numpy": {"outcome": "zero-copy", "reason": "the same object"},
@@ -161,7 +172,10 @@ def test_consumers_are_tried(folder):
 def test_a_consumer_that_ends_the_process_is_an_answer(tmp_path):
     source = ARRAY + "import os\ndef from_dlpack(x): os.abort()\n"
     install(tmp_path, "array_api_strict", source)
-    found = inspect(tmp_path, "numpy:arange(3.)", "--only", "numpy,array_api_strict")
+    only = "numpy,array_api_strict"
+    done = run(tmp_path, "inspect", "numpy:arange(3.)", "--json", "--only", only)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
     assert found["consumers"]["array_api_strict"] == {
         "outcome": "crashed",
         "reason": "SIGABRT, in: convert",
@@ -171,8 +185,10 @@ def test_a_consumer_that_ends_the_process_is_an_answer(tmp_path):
 
 def test_a_consumer_that_is_quick_is_not_imported(tmp_path):
     install(tmp_path, "torch", "import os\nos.abort()\n")
-    found = inspect(tmp_path, "numpy:arange(6.)[::-1]", "--quick", "--only", "torch")
-    cell = found["consumers"]["torch"]
+    arguments = ["--json", "--quick", "--only", "torch"]
+    done = run(tmp_path, "inspect", "numpy:arange(6.)[::-1]", *arguments)
+    assert done.returncode == 0, done.stderr
+    cell = json.loads(done.stdout)["consumers"]["torch"]
     assert cell["outcome"] == "copy" and "no negative ones" in cell["reason"]
 
 
@@ -192,7 +208,7 @@ def test_a_consumer_that_is_quick_is_not_imported(tmp_path):
         ("builtins:exit(3)", 2, "SystemExit: 3"),
     ],
 )
-def test_what_is_no_tensor_is_explained(folder, expression, status, words):
+def test_what_is_no_tensor_is_explained(inspect, folder, expression, status, words):
     found = inspect(folder, expression, *QUICK, status=status)
     assert words in found["error"]
     assert found["tensor"] is None and (found["type"] is None) == (status == 2)
@@ -302,7 +318,7 @@ def test_drawings(shape, strides, lines):
     assert [line.split() for line in memory.drawing(layout, strides, 8, 80)] == lines
 
 
-def test_strides_in_bytes_are_whole(folder):
+def test_strides_in_bytes_are_whole(inspect, folder):
     found = inspect(folder, "numpy:empty((2, 1234567), 'f8').T", *QUICK)
     assert dict(lines_of(found["managed"]))[""] == "(8, 9876536) bytes"
 
@@ -332,7 +348,7 @@ def test_one_element(folder):
     assert "  import path   bridge\n" in done.stdout
 
 
-def test_a_method_that_raises(tmp_path):
+def test_a_method_that_raises(inspect, tmp_path):
     source = (
         "class Array(bytearray):\n"
         "    def __dlpack__(self, **keywords): raise BufferError('not now')\n"
@@ -346,14 +362,13 @@ def test_a_method_that_raises(tmp_path):
 
 
 def test_plain(folder):
-    done = run(
-        folder, "inspect", "numpy:arange(12.).reshape(3, 4).T", "--plain", "--only", "numpy,tvm_ffi"
-    )
+    expression = "numpy:arange(12.).reshape(3, 4).T"
+    done = run(folder, "inspect", expression, "--plain", "--only", "numpy")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert max(map(len, lines)) <= 80
     assert "  strides       (1, 4) elements" in lines
     assert "                (8, 32) bytes" in lines
     assert "        +0   0  3  6  9" in lines
-    assert any(line.startswith("tvm_ffi  zero-copy") for line in lines)
-    assert "[1/3] array" in done.stderr
+    assert any(line.startswith("numpy    zero-copy") for line in lines), lines
+    assert "[1/2] array" in done.stderr

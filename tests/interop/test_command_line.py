@@ -30,13 +30,10 @@ def test_demo(name):
     assert shown.startswith(f"{name} ")
     assert shown.count("  ok ") >= 2
     assert "FAILED" not in shown
-
-
-def test_hazards_of_torch():
-    shown = run("torch", "demo", "--library", "torch")
-    assert "changes read-only memory" in shown
-    assert "crashes the process (SIGABRT)" in shown
-    assert shown.count("fastdl.convert copies: ") == 2
+    if name == "torch":  # its hazards
+        assert "changes read-only memory" in shown
+        assert "crashes the process (SIGABRT)" in shown
+        assert shown.count("fastdl.convert copies: ") == 2
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "numpy"])
