@@ -7,11 +7,12 @@ import sys
 import pytest
 
 import fastdl
+from fastdl._protocol import consumer as _consumer
 from tests.support.build import extension
 from tests.support.ctypes_dlpack import name_of, opened
-from tests.support.headers import every_entry
+from tests.support.headers import ENTRIES, every_entry
 from tests.support.isolate import run_isolated
-from tests.support.producers import Given, OldProducer, Producer, entries, types
+from tests.support.producers import Given, OldProducer, Producer, entries, hostile, types
 
 consumer = extension("consumer")
 
@@ -226,4 +227,69 @@ def test_c11_capsule_whose_destructor_ignores_the_name_is_still_renamed():
     with pytest.raises(ValueError, match="not a capsule to take from"):
         consumer.take(capsule)
     del tensor
+    given.assert_released()
+
+
+class Clearing(Producer):
+    """The destructor of its capsules clears the pending exception, as that of nanobind does."""
+
+    def __dlpack__(self, **keywords):
+        capsule = super().__dlpack__(**keywords)
+        ctypes.pythonapi.PyCapsule_SetDestructor(
+            ctypes.py_object(capsule), ctypes.cast(ctypes.pythonapi.PyErr_Clear, ctypes.c_void_p)
+        )
+        return capsule
+
+
+class Misplaced(Clearing):
+    """Its data is not on the device that it announces."""
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+class Refused(Clearing):
+    """Its table refuses it, and it announces no device."""
+
+    __dlpack_c_exchange_api__ = hostile.table_capsule(hostile.table())
+    mode = "fail and raise"
+
+    def __dlpack_device__(self):
+        raise RuntimeError("no device")
+
+
+#: Facts of a type follow from its name: this one is called without asking for the device.
+ASKED_AT_ONCE = type("Tensor", (Clearing,), {"__module__": "tvm_ffi.core"})
+IMPORTS = {
+    "compiled": fastdl.from_dlpack,
+    "python": _consumer.from_dlpack,
+    "device": lambda x: fastdl.from_dlpack(x, device="cpu"),
+    "asarray": fastdl.asarray,
+    "convert": lambda x: fastdl.convert(x, fastdl.Tensor),
+    **ENTRIES,
+}
+
+
+@pytest.mark.parametrize("enter", IMPORTS.values(), ids=IMPORTS)
+@pytest.mark.parametrize("kind", [Clearing, ASKED_AT_ONCE], ids=["negotiated", "asked at once"])
+def test_c15_capsule_whose_destructor_clears_the_exception(enter, kind):
+    given = Given(shape=(-3,))
+    with pytest.raises(BufferError, match="negative dimension"):
+        enter(kind(given))
+    given.assert_released()
+
+
+@entries
+@pytest.mark.parametrize(
+    ("kind", "description", "message"),
+    [
+        (Misplaced, {"device": (2, 0)}, "announced"),
+        (Refused, {"shape": (-3,)}, "negative dimension"),
+    ],
+    ids=["another device", "no device"],
+)
+def test_c15_such_a_capsule_with(enter, kind, description, message):
+    given = Given(**description)
+    with pytest.raises(BufferError, match=message):
+        enter(kind(given))
     given.assert_released()

@@ -1034,7 +1034,7 @@ static int fastdl_is_attached_to_(int64_t interpreter)
 }
 
 /* Releases an object of an interpreter, with the pending exception set aside. */
-static void fastdl_release_object_(PyObject *object)
+FASTDL_SHARED_ void fastdl_release_object_(PyObject *object)
 {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
@@ -1698,13 +1698,15 @@ static int fastdl_protocol_own_(void *obj, DLManagedTensorVersioned **out)
         return -1;
     if (record->facts & FASTDL_TYPE_UNORDERED &&
         fastdl_refuse_unordered_((PyObject *)obj, announced[0]) < 0) {
-        Py_DECREF(capsule);
+        fastdl_release_object_(capsule);
         return -1;
     }
     result = fastdl_take_((PyObject *)obj, capsule, record->facts, &managed);
-    Py_DECREF(capsule);
-    if (result < 0)
+    if (result < 0) {
+        fastdl_release_object_(capsule); /* its destructor may clear the exception */
         return -1;
+    }
+    Py_DECREF(capsule);
     if (!fastdl_is_as_announced_(announced, managed->dl_tensor.device)) {
         fastdl_raise_(PyExc_BufferError,
                       "a tensor was announced on device (%d, %d) and delivered on (%d, %d), where "

@@ -262,8 +262,7 @@ DEFECTS = (
         "onnxruntime",
         "A consumed capsule loses the exception that is pending when it dies",
         "1.31.1",
-        "fastdl cannot prevent it: if it refuses such a capsule, a SystemError may take the place "
-        "of its message.",
+        "fastdl drops a capsule while no exception is pending.",
     ),
     Defect(
         "warp",

@@ -234,7 +234,10 @@ cdef Tensor acquire_over_protocol(object x, const fastdl_record *record, int32_t
         return None
     capsule = <object>found
     Py_XDECREF(found)
-    tensor = take_capsule(capsule, facts, x, False)
+    try:
+        tensor = take_capsule(capsule, facts, x, False)
+    finally:
+        capsule = None  # while no exception is pending, which its destructor may clear
     if not fastdl_is_as_announced_(device, tensor.description.managed.dl_tensor.device):
         policy.consumer.check_delivery(x, (device[0], device[1]), tensor)
     if facts & FASTDL_TYPE_ASK_VALUES:

@@ -348,7 +348,7 @@ static PyObject *try_without_device(PyObject *object, uint32_t facts)
         return NULL;
     }
     tensor = take_on_host(capsule, object, facts);
-    Py_DECREF(capsule);
+    fastdl_release_object_(capsule); /* its destructor may clear the exception */
     return tensor;
 }
 

@@ -53,6 +53,7 @@ PyObject *fdl_special(PyObject *obj, PyObject *name);
 /* Calls `__dlpack__` for a versioned capsule, without `__dlpack_device__`: a new reference; NULL
  * with an exception. */
 PyObject *fdl_request_versioned(PyObject *obj);
+void fastdl_release_object_(PyObject *object);
 int fastdl_check_memory_(PyObject *obj, uint32_t facts);
 int fastdl_request_capsule_(PyObject *obj, const fastdl_record *record, int host_only,
                             int32_t *device, PyObject **capsule);

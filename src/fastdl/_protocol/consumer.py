@@ -207,7 +207,8 @@ def acquire_from_producer(x, plan):
     The next plan is followed if its library cannot copy.
     """
     if plan.source is None:
-        return core.import_capsule(plan.producer(**plan.keywords), producer=x)
+        capsule = plan.producer(**plan.keywords)  # a local, so that it outlives an exception
+        return core.import_capsule(capsule, producer=x)
     facts, where, ready_on = exchange.facts_of(type(x)), plan.where, plan.ready_on
     capsule = None
     try:
