@@ -4,7 +4,7 @@ import; inside the package it would import fastdl too. (Frames for Dask: fastdl/
 
 
 def register(sizeof):
-    """What Dask takes a tensor to occupy; registered when it sees the first object of fastdl."""
+    """Dask calls this on import, and the inner function when it sees the first object of fastdl."""
 
     @sizeof.register_lazy("fastdl")
     def _():

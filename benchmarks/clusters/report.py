@@ -55,8 +55,8 @@ def rows(results) -> Iterator[tuple[str, float, float]]:
     pipe, share, kills = own["pipe"], own["share"], own["kills"]
     yield "shared 1 GB over a pipe / torch `file_descriptor`", pipe["large"] / pipe["torch"], 0.8
     yield "shared 1 GB over a pipe / 1 MB", pipe["large"] / pipe["small"], 1.3
-    one_thread = share["fastdl"] / share["torch"]
-    yield "`share` of 1 GB / torch `share_memory_` on one thread", one_thread, 0.8
+    for what, name in (("", "torch, all threads"), (" on one thread", "torch")):
+        yield f"`share` of 1 GB / torch `share_memory_`{what}", share["fastdl"] / share[name], 0.8
     yield "pool, queue: copies over an ndarray's", over(results, LOCAL), 1
     yield "pool, queue: peak / an ndarray's", max(ratios(results, LOCAL, "peak")), 1.1
     yield "pickle 5: bytes in band", found["pickle 5: bytes in band"]["Tensor"]["bytes"], 200

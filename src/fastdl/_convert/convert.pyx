@@ -90,7 +90,7 @@ cdef class Bridge:
     since: the first version whose objects are made; "": any.
     before: version -> arguments from `make` to `devices` that hold before it.
     built: built() returns arguments from `make` to `devices` that hold for the library as it was
-        built. Called once, when the library is there.
+        built. Called once, when the library is loaded.
     """
     cdef readonly str name, title
     cdef readonly tuple classes
