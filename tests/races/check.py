@@ -55,10 +55,10 @@ def run(python, *arguments):
                 "FASTDL_SANITIZE": "thread",  # what the tests compile is built likewise
                 "FASTDL_TEST_ROUNDS": "20",
                 "PYTHONPATH": os.pathsep.join([sysconfig.get_path("purelib"), str(ROOT)]),
-                "PYTHONDONTWRITEBYTECODE": "1",  # the files are those of another interpreter
+                "PYTHONPYCACHEPREFIX": f"{folder}/bytecode",  # not that of another interpreter
             },
         )
-        text = "".join(log.read_text() for log in sorted(Path(folder).iterdir()))
+        text = "".join(log.read_text() for log in sorted(Path(folder).glob("log.*")))
     return process.returncode, [report for report in text.split("=" * 18) if is_ours(report)]
 
 

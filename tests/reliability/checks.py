@@ -234,6 +234,7 @@ def forks(case: str, count: int) -> None:
                 status = 1
                 try:
                     os.write(writer, b"!")
+                    signal.alarm(60)  # ends it, if it hangs
                     child()
                     status = 0
                 finally:
