@@ -14,7 +14,10 @@ from typing import Any
 import nox
 
 nox.needs_version = ">=2025.5"
-nox.options.default_venv_backend = "venv"  # part of the standard library
+nox.options.default_venv_backend = "uv|venv"  # uv, if it is installed: twenty seconds less each
+# Sessions that pip must install: it has settings that uv does not read, which may say where torch
+# comes from; or they run pip themselves.
+WITH_PIP = {"venv_backend": "venv"}
 nox.options.sessions = ["lint", "typing", "test"]
 
 PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14", "3.15"]
@@ -169,9 +172,10 @@ def install_free_threaded(session: nox.Session, **options: Any) -> None:
     session.run("python", "-c", look)
     for requirement in extra("test"):
         with contextlib.suppress(nox.command.CommandFailed):
-            session.install("--only-binary", ":all:", requirement)
+            session.install("--only-binary=:all:", requirement)
     # The newest releases may have no wheel, and their sources take ten minutes to compile.
-    session.install("--only-binary", "numpy,Cython", ".", **options)
+    wheels = [f"--only-binary={name}" for name in ("numpy", "Cython")]
+    session.install(*wheels, ".", **options)
 
 
 @nox.session(name="free-threaded", python=FREE_THREADED)
@@ -211,7 +215,7 @@ OF_THE_MATRIX = ("test_other_libraries.py", "test_upstream.py")
 REQUIRE_PEERS = {"FASTDL_REQUIRE_PEERS": "1"}
 
 
-@nox.session
+@nox.session(**WITH_PIP)
 def peers(session: nox.Session) -> None:
     """Tests of libraries, with all of them installed: none may be skipped for a missing one. Also
     the slow tests of RUN_ONCE; README's command runs the others."""
@@ -225,7 +229,7 @@ def peers(session: nox.Session) -> None:
         session.run("pytest", SLOWEST, *some, env=REQUIRE_PEERS)
 
 
-@nox.session
+@nox.session(**WITH_PIP)
 def processes(session: nox.Session) -> None:
     """Tensors in Dask, Ray, MPI, joblib and files, with real workers: five minutes at most."""
     session.install("torch==2.13.0")  # first and alone, as above
@@ -244,7 +248,7 @@ def ucx(session: nox.Session) -> None:
 MATRIX = Path("tests/interop/matrix")
 
 
-@nox.session
+@nox.session(**WITH_PIP)
 @nox.parametrize("environment", [path.stem for path in sorted(MATRIX.glob("requirements/*.txt"))])
 def matrix(session: nox.Session, environment: str) -> None:
     """Every library with fastdl and with every other: fails if any result has become worse. nox -s
@@ -263,7 +267,7 @@ def matrix(session: nox.Session, environment: str) -> None:
         measure_newest(session)
 
 
-@nox.session
+@nox.session(**WITH_PIP)
 def scoreboard(session: nox.Session) -> None:
     """The conformance suite on fourteen libraries, and each of them with each other, for
     docs/testing.md (updated by python docs/quote.py)."""
@@ -283,7 +287,7 @@ def measure_newest(session: nox.Session) -> None:
     session.run("python", "-m", "tests.interop.matrix", "main", "--newest")
 
 
-@nox.session
+@nox.session(**WITH_PIP)
 def newest(session: nox.Session) -> None:
     """The libraries' newest releases: a table of results that are worse than in the matrix. Fails
     only if fastdl's own code is at fault. The session `matrix` ends with it."""
@@ -485,14 +489,14 @@ def try_installed(session: nox.Session, python: str) -> None:
             session.run(python, "-m", "pytest", "-q", "tests/installed", external=True)
 
 
-@nox.session
+@nox.session(**WITH_PIP)
 def installed(session: nox.Session) -> None:
     """The tests of each wheel of a release, on this machine."""
     session.install(".", "numpy")
     try_installed(session, "python")
 
 
-@nox.session(python=os.environ.get("FASTDL_OLDEST") or "3.10")
+@nox.session(python=os.environ.get("FASTDL_OLDEST") or "3.10", **WITH_PIP)
 def wheel(session: nox.Session) -> None:
     """The sdist and the wheel, their contents, and both installed by the oldest Python and pip."""
     session.install("build", "twine", "pytest")
@@ -520,7 +524,7 @@ def wheel(session: nox.Session) -> None:
         try_installed(session, python)
 
 
-@nox.session
+@nox.session(**WITH_PIP)
 def bench(session: nox.Session) -> None:
     """fastdl, other libraries and the lower bounds, side by side."""
     session.install("torch==2.13.0")
@@ -528,7 +532,7 @@ def bench(session: nox.Session) -> None:
     session.run("python", "-m", "benchmarks", *session.posargs)
 
 
-@nox.session
+@nox.session(**WITH_PIP)
 def ports(session: nox.Session) -> None:
     """Three released extensions, with their own bindings and with ours. Not part of CI: downloads
     their sources, and builds each twice."""
@@ -537,7 +541,7 @@ def ports(session: nox.Session) -> None:
     session.run("python", "-m", "benchmarks.ports", *session.posargs)
 
 
-@nox.session
+@nox.session(**WITH_PIP)
 def gpu(session: nox.Session) -> None:
     """The tests on an NVIDIA GPU, with a driver for CUDA 13. Not part of CI; writes docs/gpu.md.
     See docs/contributing.md."""
