@@ -146,6 +146,8 @@ def pythons(session: nox.Session) -> None:
         env = {"CC": "clang", "CXX": "clang++"}
     session.install(".[test]", env=env)
     some = without(AT_THE_ENDS) if between else []
+    if between:
+        some += ["-k", "not nanobind and not pybind11 and not Cython"]
     if session.python != PYTHONS[-1]:
         some += ["-m", "not slow"]
     session.run("pytest", SLOWEST, *without(RUN_ONCE), *some, *session.posargs)
