@@ -276,7 +276,7 @@ def test_an_export_in_the_legacy_form(here):
 
 @with_a_gil
 def test_plain_host_memory_is_released_at_once(here):
-    """deferred.h says why."""
+    """put_off.h says why."""
     array, puts, seen = np.arange(3), Puts(), []
     released, stream = weakref.ref(array), stream_on(here.sim, blocking=False)
     struct, address = taken(fastdl.asarray(array))

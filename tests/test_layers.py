@@ -44,13 +44,13 @@ def layer_of(path: str) -> int:
     raise AssertionError(f"{path} belongs to no layer: add it to LAYERS, and to the architecture")
 
 
-def included_by(path, text):
+def included_by(path, text, source=SOURCE):
     """The headers of fastdl that a C file includes, as paths in the package."""
     for name in re.findall(r'^#include [<"]([^>"]+)[>"]', text, re.MULTILINE):
         if name.startswith(("fastdl/", "_")):
             yield name
         elif (path.parent / name).exists():
-            yield f"{path.parent.relative_to(SOURCE).as_posix()}/{name}"
+            yield (path.parent / name).relative_to(source).as_posix()
 
 
 def imported_by(text, source=SOURCE):
@@ -99,12 +99,16 @@ def test_the_search_sees_imports():
 
 def circle_of_imports(source):
     """Modules of a package of which each imports the next, and the last is the first; None if there
-    are none. What a module and its declarations (.pxd) import counts as one."""
+    are none. What a module and its declarations (.pxd) import counts as one, and so does what a C
+    file and its header include."""
     imports = defaultdict(set)
     for path in source.rglob("*"):
         if path.suffix in (".py", ".pyx", ".pxd"):
             name = path.relative_to(source).with_suffix("").as_posix()
             imports[name].update({*imported_by(path.read_text(), source)} - {name})
+        elif path.suffix in (".c", ".h"):
+            name = path.relative_to(source).with_suffix(".h").as_posix()
+            imports[name].update({*included_by(path, path.read_text(), source)} - {name})
     try:
         TopologicalSorter(imports).prepare()
     except CycleError as error:
@@ -125,6 +129,12 @@ def test_a_circle_is_seen(tmp_path):
     (source / "second.py").write_text("def f():\n    from package import third\n")
     (source / "third.pyx").write_text("from package.first cimport y\n")
     assert {*circle_of_imports(source)} == {"first", "second", "third"}
+    (source / "third.pyx").unlink()
+    (source / "upper.h").write_text('#include "lower.h"\n')
+    (source / "lower.h").touch()
+    assert circle_of_imports(source) is None
+    (source / "lower.c").write_text('#include "lower.h"\n#include "upper.h"\n')
+    assert {*circle_of_imports(source)} == {"lower.h", "upper.h"}
 
 
 def combined(target, *sources):

@@ -7,7 +7,7 @@
  * interpreter has ended. They attach, set the pending exception aside, release the owner, and
  * restore everything. Once the interpreter has ended they leak the owner on purpose. Attaching may
  * wait for the GIL, on any thread; owners of device memory are not released where that could
- * deadlock (_devices/deferred.h, which also says why those of host memory are).
+ * deadlock (_devices/put_off.h, which also says why those of host memory are).
  */
 #ifndef FASTDL_CORE_LIFETIME_H_
 #define FASTDL_CORE_LIFETIME_H_

@@ -8,8 +8,8 @@
 #include "_memory/atomics.h"
 #include "_memory/layout.h"
 
-#include "deferred.h"
 #include "library.h"
+#include "put_off.h"
 
 /* ---- the two drivers ---- */
 
@@ -149,7 +149,7 @@ static void after_fork(void)
     in_forked_child |= cuda.state == READY || hip.state == READY;
     fdl_lock_init(&loading); /* another thread of the parent may have held it */
     fdl_lock_init(&fdl_lists);
-    fdl_deferred_after_fork(in_forked_child);
+    fdl_put_off_after_fork(in_forked_child);
 }
 
 int fdl_driver_is_lost(void)

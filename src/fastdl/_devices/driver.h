@@ -17,7 +17,7 @@
  * runs callbacks; a callback that waits for the GIL would then deadlock. So fdl_enter releases the
  * GIL, and fdl_leave takes it again: between the two Python must not be used. Every function may be
  * called on any thread, with or without a Python thread state, unless it says otherwise, but not in
- * a callback of the driver itself: there, the work of a deleter is put off (deferred.h).
+ * a callback of the driver itself: there, the work of a deleter is put off (put_off.h).
  *
  * Functions return 0, or -1 with *failure filled in.
  */

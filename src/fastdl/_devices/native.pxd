@@ -23,10 +23,13 @@ cdef extern from "_devices/driver.h" nogil:
     int fdl_capture_of(fdl_driver *, int64_t stream, fdl_capture *, fdl_failure *)
 
 
+cdef extern from "_devices/put_off.h" nogil:
+    void fdl_put_off_at_import()
+
+
 cdef extern from "_devices/deferred.h" nogil:
     void fdl_end_deferred()
     int fdl_end_after_wait()
-    void fdl_deferred_at_import()
     void fdl_deferred_at_exit()
     void fdl_deferred_count(int64_t *put_off, int64_t *waiting)
 

@@ -10,6 +10,7 @@
 
 #include "deferred.h"
 #include "event.h"
+#include "put_off.h"
 
 #define MAX_EDGES 8
 

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "put_off.h"
+
+#include <Python.h>
+
+#include "_core/lifetime.h"
+#include "_memory/atomics.h"
+#include "_memory/lock.h"
+
+/* Whether this thread has a Python thread state. Others may be in a callback of the driver, and the
+ * holder of the GIL may wait for them. */
+static int has_state(void)
+{
+    return PyGILState_GetThisThreadState() != NULL && !fdl_state_is_temporary;
+}
+
+/* ---- lists ---- */
+
+static fdl_lock lists;
+
+void fdl_blocks_add(fdl_blocks *list, fdl_block *block)
+{
+    fdl_lock_take(&lists);
+    block->next = list->first;
+    fdl_store_pointer((void **)&list->first, block);
+    list->so_far++;
+    list->waiting++;
+    fdl_lock_give(&lists);
+}
+
+void fdl_blocks_end(fdl_blocks *list)
+{
+    fdl_block *block, *next;
+    if (!fdl_blocks_any(list) || !has_state())
+        return;
+    fdl_lock_take(&lists);
+    block = list->first;
+    fdl_store_pointer((void **)&list->first, NULL);
+    list->waiting = 0;
+    fdl_lock_give(&lists);
+    for (; block != NULL; block = next) {
+        next = block->next;
+        fdl_block_end(block, 0);
+    }
+}
+
+void fdl_blocks_count(const fdl_blocks *list, int64_t *waiting, int64_t *so_far)
+{
+    fdl_lock_take(&lists);
+    *waiting = list->waiting;
+    *so_far = list->so_far;
+    fdl_lock_give(&lists);
+}
+
+/* ---- without a Python thread state ---- */
+
+fdl_blocks fdl_blocks_put_off;
+
+/* Ensures that no pending call is scheduled once Python may have ended. Held during one call of
+ * Python's C API, which takes a lock for a few instructions and needs no GIL. */
+static fdl_lock scheduling;
+static int scheduled, over;
+
+static int answer(void *unused)
+{
+    (void)unused;
+    fdl_lock_take(&scheduling);
+    scheduled = 0;
+    fdl_lock_give(&scheduling);
+    /* Before 3.12 it can run in a subinterpreter instead, where owners cannot be released. */
+    if (PyInterpreterState_Get() == PyInterpreterState_Main())
+        fdl_end_put_off();
+    return 0;
+}
+
+/* The queue of calls may be full: then the next block tries again. */
+static void schedule_pending_call(void)
+{
+    fdl_lock_take(&scheduling);
+    if (!scheduled && !over)
+        scheduled = Py_AddPendingCall(answer, NULL) == 0;
+    fdl_lock_give(&scheduling);
+}
+
+static int put_off(fdl_block *block)
+{
+    if (has_state())
+        return 0;
+    fdl_blocks_add(&fdl_blocks_put_off, block);
+    schedule_pending_call();
+    return 1;
+}
+
+void fdl_put_off_at_import(void)
+{
+    fdl_should_defer = put_off;
+}
+
+void fdl_put_off_at_exit(void)
+{
+    fdl_lock_take(&scheduling);
+    over = 1;
+    fdl_lock_give(&scheduling);
+}
+
+void fdl_put_off_after_fork(int lost)
+{
+    fdl_lock_init(&lists);
+    fdl_lock_init(&scheduling);
+    if (lost) {
+        fdl_blocks_put_off.first = NULL;
+        fdl_blocks_put_off.waiting = 0;
+    }
+}
