@@ -16,7 +16,7 @@ def parse() -> argparse.Namespace:
     mode.add_argument(
         "--check",
         action="store_true",
-        help="a short run that compares ratios alone, with generous limits; status 1 on failure",
+        help="a short run that compares only ratios, with generous limits; status 1 on failure",
     )
     mode.add_argument(
         "--instructions",

@@ -19,8 +19,9 @@ import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import ROOT, as_json, machine, processes
+from benchmarks import ROOT, machine, processes
 from benchmarks.timing import Samples, Subject, in_python, middle
+from fastdl._testing import json_rows
 
 SOURCES = Path(__file__).parent / "smallest"
 BUILT = ROOT / "build/benchmarks/smallest"
@@ -199,7 +200,7 @@ def main() -> int:
     for tool, known in tools.items():
         print(f"{tool:28}", *(f"{name} {value}" for name, value in known.items()), sep="  ")
     data = {"machine": facts, "versions": versions, "tools": tools}
-    (ROOT / "docs/bindings.json").write_text(as_json(data) + "\n")
+    (ROOT / "docs/bindings.json").write_text(json_rows.dumps(data) + "\n")
     return 0
 
 

@@ -20,8 +20,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import ROOT, as_json, bindings, machine, processes
+from benchmarks import ROOT, bindings, machine, processes
 from benchmarks.timing import Subject, in_python, middle
+from fastdl._testing import json_rows
 
 SOURCES = ROOT / "docs/examples/moving"
 BUILT = ROOT / "build/benchmarks/moving"
@@ -119,9 +120,9 @@ def main() -> int:
         for kind in ARGUMENTS:
             samples = [one[kind] for one in runs]
             tools[tool][kind] = round(middle(samples, tool)) if tool in samples[0] else None
-    print(as_json(tools))
+    print(json_rows.dumps(tools))
     data = {"machine": facts, "versions": versions, "tools": tools}
-    (ROOT / "docs/moving.json").write_text(as_json(data) + "\n")
+    (ROOT / "docs/moving.json").write_text(json_rows.dumps(data) + "\n")
     return 0
 
 

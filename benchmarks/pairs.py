@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 import fastdl
-from benchmarks import ROOT, as_json, machine, processes
+from benchmarks import ROOT, machine, processes
 from benchmarks.timing import Subject, in_python, middle, ratio
+from fastdl._testing import json_rows
 
 
 def array():
@@ -83,7 +84,7 @@ def main() -> int:
         }
         print(f"{pair:20}", *(f"{name} {value}" for name, value in pairs[pair].items()))
     data = {"machine": facts, "versions": versions, "pairs": pairs}
-    (ROOT / "docs/pairs.json").write_text(as_json(data) + "\n")
+    (ROOT / "docs/pairs.json").write_text(json_rows.dumps(data) + "\n")
     return 0
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import ROOT, as_json
+from benchmarks import ROOT
 from benchmarks.rows import REASONS, Row
 from benchmarks.timing import middle
+from fastdl._testing import json_rows
 
 HEADINGS = ("what", "view", "fastdl", "peer", "floor", "ratio", "budget", "verdict")
 
@@ -119,7 +120,7 @@ def write(directory: Path, sections, machine, versions, samples) -> None:
             if not isinstance(found, str)
         },
     }
-    (directory / "benchmarks.json").write_text(as_json(data) + "\n")
+    (directory / "benchmarks.json").write_text(json_rows.dumps(data) + "\n")
 
 
 def load(directory: Path) -> tuple[dict[str, list[Row]], dict, dict]:

@@ -8,7 +8,7 @@ reason holds a figure that a later run contradicts.
 from dataclasses import dataclass
 
 _TORCH_COUNTS = (
-    "for each argument that Python alone holds, torch 2.13 takes and releases a reference to the "
+    "for each argument that only Python holds, torch 2.13 takes and releases a reference to the "
     "Python object, under the GIL, when its C++ side begins and ends to use it. Calling its table "
     "three times costs {c/call_torch_3/tvm_ffi:floors}, which is over this budget by itself. If "
     "C++ holds the tensors too, the three calls cost {c/call_torch_3_held/tvm_ffi:floors} and the "

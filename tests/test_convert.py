@@ -174,8 +174,8 @@ def test_subclasses_that_a_library_has_are_remembered(library):
     users = type("Special", (cls,), {})
     for kind in (cls, own, users):
         fastdl.convert(kind(fastdl.from_dlpack(BASE)), np.ndarray)
-    assert front.known(own) is front.known(cls) is not None
-    assert front.known(users) is None
+    assert front.cached(own) is front.cached(cls) is not None
+    assert front.cached(users) is None
 
 
 class OptOut(np.ndarray):
@@ -1105,7 +1105,7 @@ class TestTables:
                 result = fastdl.convert(x, cls)
                 assert (result.data_ptr == source.ctypes.data) is (fits >= POSITIVE)
                 assert min(result.strides, default=0) >= 0
-                assert front.known(cls)  # or all three would take the long way
+                assert front.cached(cls)  # or all three would take the long way
                 assert np.array_equal(result.numpy(), source)
         frozen = fastdl.from_dlpack(source.view())
         for _ in range(3):

@@ -8,10 +8,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks import ROOT, as_json, machine
+from benchmarks import ROOT, machine
 from benchmarks.clusters import LARGE
 from benchmarks.clusters.budgets import MEASURED
 from benchmarks.clusters.ways import OBJECTS, WAYS
+from fastdl._testing import json_rows
 
 RESULTS = ROOT / "docs" / "processes.json"
 SMALL = 1 << 24  # the bytes of a payload whose copies are counted
@@ -47,11 +48,11 @@ def main():
                 for name, facts in found.items():
                     row = results["ways"].setdefault(name, {})
                     row[kind] = {key: float(f"{value:.3g}") for key, value in facts.items()}
-                RESULTS.write_text(as_json(results) + "\n")
+                RESULTS.write_text(json_rows.dumps(results) + "\n")
     for name in [name for name in wanted if name in MEASURED]:
         print(name, file=sys.stderr, flush=True)
         results["measured"][name] = run("budgets", name)
-        RESULTS.write_text(as_json(results) + "\n")
+        RESULTS.write_text(json_rows.dumps(results) + "\n")
 
 
 if __name__ == "__main__":

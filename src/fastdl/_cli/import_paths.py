@@ -1,7 +1,7 @@
 """The import path of a type (table, bridge, buffer, __dlpack__), and what from_dlpack plans."""
 
 from fastdl._convert import asarray
-from fastdl._convert.targets import known_bridge
+from fastdl._convert.targets import bridge_for
 from fastdl._core import exchange
 from fastdl._protocol import consumer
 from fastdl._testing.inspector import inspect_exchange_api
@@ -18,7 +18,7 @@ def import_path_of(x) -> dict:
     """
     name, _ = asarray.interface(x)
     if name is None:
-        bridge = known_bridge(type(x))
+        bridge = bridge_for(type(x))
         if bridge is None or bridge.read is None:
             return {"kind": None, "text": "none"}
         return {"kind": "reader", "text": f"reader for {bridge.title} (asarray)"}

@@ -83,7 +83,7 @@ def heading(found: dict[str, Any]) -> Iterator[str]:
         ("folder", own["folder"]),
         ("Python", f"{python['implementation']} {python['version']}{threads}"),
         ("machine", " ".join(machine[key] for key in ("system", "release", "machine", "libc"))),
-        *((device["title"], report.driver_words(device)) for device in found["devices"]),
+        *((device["title"], report.driver_summary(device)) for device in found["devices"]),
     ]
     yield "<dl>"
     for name, text in facts:
@@ -110,7 +110,7 @@ def libraries(found: dict[str, Any]) -> Iterator[str]:
             f'<tr><th scope="row">{escape(library["name"])}</th>'
             f"{cells((library['version'], path), 'td')}"
             f'<td class="number">{escape(cost)}</td>'
-            f"<td{broken}>{escape(report.memory_words(library))}</td></tr>"
+            f"<td{broken}>{escape(report.memory_summary(library))}</td></tr>"
         )
     yield "</tbody></table>"
     middle = report.yardstick(found["libraries"])

@@ -21,7 +21,7 @@ from fastdl._cli import costs, libraries, memory
 from fastdl._cli.expression import evaluate
 from fastdl._cli.import_paths import import_path_of, keywords_of, plan_of
 from fastdl._convert import convert as front
-from fastdl._convert.targets import known_bridge
+from fastdl._convert.targets import bridge_for
 from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._core.device import DeviceType
@@ -283,7 +283,7 @@ def dtype_name(dtype: dict[str, int]) -> str:
 def expected(x: Any, name: str) -> dict[str, str]:
     """What convert would do for a library, which need not be installed: by its bridge."""
     bridge = lookup.bridge_of_module(ModuleType(libraries.BY_NAME[name].module))
-    if known_bridge(type(x)) is bridge:
+    if bridge_for(type(x)) is bridge:
         return {"outcome": "zero-copy", "reason": "the same object"}
     try:
         front.fit(fastdl.asarray(x), bridge, x, False)

@@ -50,10 +50,10 @@ def facts(report: dict[str, Any]) -> Iterator[str]:
         if word
     )
     for device in report["devices"]:
-        yield f"{device['title']}: {driver_words(device)}"
+        yield f"{device['title']}: {driver_summary(device)}"
 
 
-def driver_words(device: dict[str, Any]) -> str:
+def driver_summary(device: dict[str, Any]) -> str:
     if not device["found"]:
         return device["reason"]
     devices = counted(device["devices"], "device")
@@ -82,8 +82,8 @@ def nanoseconds(value: "float | None") -> str:
     return f"{value:.0f} ns" if value < 10_000 else f"{value / 1000:.0f} us"
 
 
-def memory_words(library: dict[str, Any]) -> str:
-    """The result of an import in a few words; the reason if there is none."""
+def memory_summary(library: dict[str, Any]) -> str:
+    """The result of an import in short; the reason if there is none."""
     tensor = library["tensor"]
     if tensor is None:
         return library["reason"] or "none"
@@ -136,7 +136,7 @@ def show_libraries(report: dict[str, Any], screen: Screen) -> None:
                 library["version"],
                 path["text"] if path else "",
                 nanoseconds(library["import_ns"]),
-                memory_words(library),
+                memory_summary(library),
             )
         )
         styles.append(library["outcome"])

@@ -5,7 +5,7 @@ from functools import partial
 
 from fastdl._convert import convert as front
 from fastdl._convert import missing
-from fastdl._convert.targets import known_bridge
+from fastdl._convert.targets import bridge_for
 from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._core.device import CPU, Device
@@ -120,7 +120,7 @@ x.filled(...) or x.compressed()
 def _read_known(x):
     """The tensor of an object of a library that fastdl knows, by its reader or DLPack; otherwise
     None."""
-    own = known_bridge(type(x))
+    own = bridge_for(type(x))
     if own is None:
         return None
     try:
@@ -153,7 +153,7 @@ def _is_exporter(x) -> bool:
     """Whether asarray imports `x` over DLPack, where the exchange handles the keywords itself."""
     if isinstance(x, Capsule):
         return True
-    own = known_bridge(type(x))
+    own = bridge_for(type(x))
     return exchange.is_producer(x) and (own is None or own.read is None)
 
 

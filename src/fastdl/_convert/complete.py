@@ -6,7 +6,7 @@ from fastdl._convert import convert as front
 from fastdl._convert.asarray import acquire, asarray
 from fastdl._convert.convert import HOST
 from fastdl._convert.refusals import check_device, explain, passed_through
-from fastdl._convert.targets import known_bridge, named_library, target_bridge
+from fastdl._convert.targets import bridge_for, named_library, target_bridge
 from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._core.device import CPU, Device
@@ -26,7 +26,7 @@ def complete(x, like, device, copy, stream):
         bridge = target_bridge(target, like)
     if where is not None:
         check_device(where, bridge)
-    own = known_bridge(type(x))
+    own = bridge_for(type(x))
     is_one = own is bridge
     if own is None:  # the library is unknown to fastdl
         is_one = isinstance(target, type) and isinstance(x, target)

@@ -552,7 +552,7 @@ cdef inline slot *slot_of(const void *key) noexcept:
     return NULL
 
 
-cdef inline Bridge known_bridge(const void *key):
+cdef inline Bridge cached_bridge(const void *key):
     cdef slot *found = slot_of(key)
     if found is NULL or fastdl_atomic_load_(&found.key) is NULL:
         return None
@@ -576,9 +576,9 @@ def remember(key, Bridge bridge not None):
     remember_for(<PyObject *>key, key, bridge)
 
 
-def known(key):
+def cached(key):
     """The bridge that is cached for a class or a module, or None."""
-    return known_bridge(<PyObject *>key)
+    return cached_bridge(<PyObject *>key)
 
 
 cdef object converted(x, like):
@@ -590,8 +590,8 @@ cdef object converted(x, like):
     example = like
     if not PyType_Check(like) and not PyModule_Check(like):
         like = type(like)
-    bridge = known_bridge(<PyObject *>like)
-    own = known_bridge((<PyObject *>x).ob_type)
+    bridge = cached_bridge(<PyObject *>like)
+    own = cached_bridge((<PyObject *>x).ob_type)
     if bridge is None or own is None:
         return policy.complete.complete(x, example, None, None, None)
     if own is bridge:
@@ -681,9 +681,9 @@ cdef Bridge bridge_of_results(PyTypeObject *like, const fastdl_record *record):
     """The bridge that makes objects of a type for C code; None: they are fastdl.Tensors. A table
     that the type publishes is used, whatever the library of its bases has."""
     cdef bint native = record.facts & FASTDL_TYPE_NATIVE != 0
-    cdef Bridge bridge = known_bridge(record.api if native else <const void *>like)
+    cdef Bridge bridge = cached_bridge(record.api if native else <const void *>like)
     if bridge is None:
-        bridge = policy.targets.known_bridge(<object>like)
+        bridge = policy.targets.bridge_for(<object>like)
         if native:
             if bridge is not None:
                 bridge.start()

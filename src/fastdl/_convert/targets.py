@@ -13,9 +13,9 @@ from fastdl._core.errors import name_of, nearest, type_name
 from fastdl._core.foreign import module_of, package_of
 
 
-def known_bridge(cls: type):
+def bridge_for(cls: type):
     """The bridge of a class, cached for the next call; None if its library is unknown."""
-    bridge = front.known(cls)
+    bridge = front.cached(cls)
     if bridge is not None:
         return bridge
     bridge = lookup.bridge_of_class(cls)
@@ -33,7 +33,7 @@ def target_bridge(target, like) -> Bridge:
             return bridge
         importer = getattr(target, "from_dlpack", None)
     else:
-        bridge = known_bridge(target)
+        bridge = bridge_for(target)
         if bridge is not None:
             return bridge
         importer = importer_of_class(target, like)

@@ -180,7 +180,7 @@ class Device:
 _UNKNOWN = _Fact(0, None, False, False, 3)
 
 
-def _known(number: int, ordinal: int) -> Device:
+def make_device(number: int, ordinal: int) -> Device:
     """The Device of two numbers that are in range: one object for the first of each known type."""
     first = _FIRST.get(number) if ordinal == 0 else None
     return first or _make(number, ordinal)
@@ -204,22 +204,17 @@ def _make(number: int, ordinal: int) -> Device:
 _FIRST = {number: _make(number, 0) for number in _BY_NUMBER}
 
 
-def make_device(number: int, ordinal: int) -> Device:
-    """The Device of a descriptor. One object for each pair, as far as memory allows."""
-    return _known(number, ordinal)
-
-
 def normalised(number: "SupportsIndex", ordinal: "SupportsIndex") -> Device:
     """The Device that a producer reports. There is one host, whatever id the producer gives it."""
     number, ordinal = _whole(number, "type"), _whole(ordinal, "id")
-    return _known(number, 0 if number == DeviceType.CPU else ordinal)
+    return make_device(number, 0 if number == DeviceType.CPU else ordinal)
 
 
 def _requested(number, ordinal) -> Device:
     number, ordinal = _whole(number, "type"), _whole(ordinal, "id")
     if number == DeviceType.CPU and ordinal != 0:
         raise ValueError(f"expected the one CPU, 'cpu' or (1, 0), got CPU {ordinal}")
-    return _known(number, ordinal)
+    return make_device(number, ordinal)
 
 
 def _whole(value, field: str) -> int:
@@ -239,7 +234,7 @@ def _find(x) -> "Device | None":
     if isinstance(x, Device):
         return x
     if isinstance(x, DeviceType):
-        return _known(int(x), 0)
+        return make_device(int(x), 0)
     if isinstance(x, str):
         numbers = _parse(x)
         return None if numbers is None else _requested(*numbers)
@@ -286,4 +281,4 @@ _HINTS = {
     "managed": ("cuda_managed",),
 }
 
-CPU = _known(DeviceType.CPU, 0)
+CPU = make_device(DeviceType.CPU, 0)

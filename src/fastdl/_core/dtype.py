@@ -145,7 +145,7 @@ class DType:
         >>> fastdl.DType("float32x4").lane
         DType('float32')
         """
-        return self if self.lanes == 1 else _known(self.code, self.bits, 1)
+        return self if self.lanes == 1 else make_dtype(self.code, self.bits, 1)
 
     @property
     def dtype(self) -> "np.dtype[Any]":
@@ -193,7 +193,7 @@ class DType:
 _numbers = DType.__dlpack_data_type__
 
 
-def _known(code: int, bits: int, lanes: int) -> DType:
+def make_dtype(code: int, bits: int, lanes: int) -> DType:
     """The DType of three numbers that are in range: one object for each type that has a name."""
     named = _NAMED.get((code, bits)) if lanes == 1 else None
     return named or _make(code, bits, lanes)
@@ -216,13 +216,8 @@ def _make(code: int, bits: int, lanes: int) -> DType:
     return self
 
 
-def make_dtype(code: int, bits: int, lanes: int) -> DType:
-    """The DType of a descriptor. One object for each triple, as far as memory allows."""
-    return _known(code, bits, lanes)
-
-
 def _of_numbers(code, bits, lanes=1) -> DType:
-    return _known(
+    return make_dtype(
         _within(code, 0, 255, "code"),
         _within(bits, 1, 255, "bits"),
         _within(lanes, 1, 65535, "lanes"),
@@ -254,9 +249,9 @@ def _typestrs(fact):
 
 _NAMED = {pair: _make(*pair, 1) for pair in _BY_CODE}
 _BY_TYPESTR = {
-    typestr: _known(fact.code, fact.bits, 1) for fact in _FACTS for typestr in _typestrs(fact)
+    typestr: make_dtype(fact.code, fact.bits, 1) for fact in _FACTS for typestr in _typestrs(fact)
 }
-_BY_TEXT = {**_BY_TYPESTR, **{fact.name: _known(fact.code, fact.bits, 1) for fact in _FACTS}}
+_BY_TEXT = {**_BY_TYPESTR, **{fact.name: make_dtype(fact.code, fact.bits, 1) for fact in _FACTS}}
 
 
 def of_typestr(text: str) -> "DType | None":
@@ -282,7 +277,7 @@ def _parse(text: str) -> "DType | None":
         return found
     name, _, lanes = text.rpartition("x")
     if name in _BY_NAME and _is_count(lanes):
-        return _known(_BY_NAME[name].code, _BY_NAME[name].bits, int(lanes))
+        return make_dtype(_BY_NAME[name].code, _BY_NAME[name].bits, int(lanes))
     return None
 
 
@@ -327,7 +322,7 @@ def _find(x) -> "DType | None":
         return _of_numbers(*protocol(x))
     name, lanes = foreign.dtype_name(x) or (None, 1)
     lane = _BY_TEXT.get(name)
-    return None if lane is None or lanes > 65535 else _known(lane.code, lane.bits, lanes)
+    return None if lane is None or lanes > 65535 else make_dtype(lane.code, lane.bits, lanes)
 
 
 def _refusal(x) -> Exception:

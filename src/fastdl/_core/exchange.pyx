@@ -224,7 +224,7 @@ cdef Tensor try_fast_path(object x, const fastdl_record *record):
     return tensor
 
 
-cdef Tensor acquire_over_protocol(object x, const fastdl_record *record, int32_t *device):
+cdef Tensor acquire_host_data(object x, const fastdl_record *record, int32_t *device):
     """The tensor of `x` through `__dlpack__`; None if its data is not in host memory, or if it has
     no such method. `device` receives the result of `__dlpack_device__`; type 0: not called."""
     cdef uint32_t facts = record.facts
@@ -277,7 +277,7 @@ cdef object import_slow_path(object x, const fastdl_record *record):
     cdef int32_t device[2]
     if not record.facts & FASTDL_TYPE_HAS_DLPACK:
         return policy.consumer.acquire_over_protocol(x)
-    tensor = acquire_over_protocol(x, record, device)
+    tensor = acquire_host_data(x, record, device)
     if tensor is not None:
         return tensor
     announced = (device[0], device[1]) if device[0] != 0 else None
@@ -293,7 +293,7 @@ cdef Tensor try_on_host(object x):
         return None
     tensor = try_fast_path(x, record)
     if tensor is None:
-        tensor = acquire_over_protocol(x, record, device)
+        tensor = acquire_host_data(x, record, device)
     if tensor is None or not fastdl_find_device(
             tensor.description.managed.dl_tensor.device.device_type).host:
         return None

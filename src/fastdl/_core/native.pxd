@@ -266,7 +266,6 @@ cdef extern from "_core/lifetime.h":
 cdef extern from "_core/object.h":
     object fdl_tensor_wrap(fdl_description *description)
     object fdl_tensor_wrap_view(fdl_description *description, PyObject *tensor)
-    int fdl_raise(const fdl_failure *failure) except -1
     int fdl_finish_tensor_type(PyTypeObject *type, object describe) except -1
     object fdl_operate(object left, object right, const char *sign)
 

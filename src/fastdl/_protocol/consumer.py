@@ -57,20 +57,8 @@ CAPSULE, COPY, TABLE, PROTOCOL, REFUSED = "capsule", "copy", "table", "__dlpack_
 #:     orders; None: nothing is ordered.
 Plan = namedtuple(
     "Plan",
-    [
-        "path",
-        "target",
-        "copy",
-        "stream",
-        "otherwise",
-        "order",
-        "producer",
-        "keywords",
-        "source",
-        "where",
-        "ready_on",
-    ],
-    defaults=[None, None, None, None, None, None, None, None, None, None],
+    "path target copy stream otherwise order producer keywords source where ready_on",
+    defaults=[None] * 10,
 )
 
 PLAIN = {copy: Plan(TABLE, copy=copy, order=1) for copy in (None, False, True)}

@@ -2,13 +2,12 @@
 
 import argparse
 import datetime
-import json
 import platform
 import sys
 from pathlib import Path
 from typing import Any
 
-from fastdl._testing import releases, reports, runner
+from fastdl._testing import json_rows, releases, reports, runner
 from fastdl._testing.suite import SECTIONS, all_checks
 
 #: The adapters of the kit.
@@ -135,7 +134,7 @@ def scoreboard(chosen: argparse.Namespace) -> int:
             "python": platform.python_version(),
             "reports": [reports.compact(report) for report in made],
         }
-        chosen.output.write_text(json.dumps(board, indent=1) + "\n", "utf-8")
+        chosen.output.write_text(json_rows.dumps(board) + "\n", "utf-8")
     for path in chosen.report:
         reports.write(made, path)
     return int(bool(absent))

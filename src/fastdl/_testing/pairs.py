@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from fastdl._testing import json_rows
 from fastdl._testing.child import PERTURBED, await_end, ending, running
 from fastdl._testing.suite import Library, NotApplicable, flat, load, noise, told
 
@@ -183,7 +184,7 @@ def watch(command: list[str], log: Path) -> "tuple[int | None, str]":
 
 
 def as_json(found: Found) -> str:
-    return json.dumps(found, indent=1) + "\n"
+    return json_rows.dumps(found) + "\n"
 
 
 LETTERS = {SHARED: "=", COPIED: "c", REFUSED: "-", WRONG: "W", DIES: "X"}

@@ -1,12 +1,12 @@
 """Renders reports: lines for a terminal, JSON, a comment in Markdown, a page in HTML."""
 
 import html
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from fastdl._testing import json_rows
 from fastdl._testing.runner import failures
 from fastdl._testing.suite import (
     CRASHED,
@@ -86,7 +86,7 @@ def write(made: list[Report], path: Path) -> None:
 
 
 def as_json(made: list[Report]) -> str:
-    return json.dumps(made[0] if len(made) == 1 else made, indent=1) + "\n"
+    return json_rows.dumps(made[0] if len(made) == 1 else made) + "\n"
 
 
 def row(library: dict[str, Any], found: Counter[str], bad: Counter[str]) -> tuple[str, ...]:

@@ -709,7 +709,7 @@ def interrupt_passes(lib: Library) -> None:
 @check(
     "failure.typeerror-is-told",
     ERROR,
-    "A TypeError from inside a producer keeps its words: it is not taken for a missing keyword.",
+    "A TypeError from inside a producer keeps its message: it is not taken for a missing keyword.",
     ARRAY_API + ": max_version; IntelPython/dpctl#1789",
 )
 def typeerror_is_told(lib: Library) -> None:

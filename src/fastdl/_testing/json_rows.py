@@ -1,0 +1,18 @@
+"""Results as JSON, with a line for each row: small, and readable in a diff."""
+
+import json
+from typing import Any
+
+LINE = 400  # characters, in which a row of results has room
+
+
+def dumps(data: Any, indent: str = "") -> str:
+    line = json.dumps(data)
+    values = list(data.values()) if isinstance(data, dict) else data
+    if len(line) <= LINE or "{" not in line[1:]:
+        return line
+    inner = indent + " "
+    keys = [f"{json.dumps(key)}: " for key in data] if isinstance(data, dict) else [""] * len(data)
+    parts = [key + dumps(value, inner) for key, value in zip(keys, values, strict=True)]
+    begin, end = "{}" if isinstance(data, dict) else "[]"
+    return f"{begin}\n{inner}" + f",\n{inner}".join(parts) + f"\n{indent}{end}"
