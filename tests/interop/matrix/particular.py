@@ -52,27 +52,6 @@ def outcome(case: Case) -> Cell:
         return Cell(REFUSED, reason(error))
 
 
-# ---- mpi4py -----------------------------------------------------------------------------------
-
-
-def ranks(case: str) -> str:
-    """What two ranks make of a case of ranks.py. Nothing that MPI sends is a copy of ours."""
-    command = (Path(sys.executable).with_name("mpiexec"), "-n", "2", sys.executable)
-    run = subprocess.run(
-        [*command, "-m", f"{__package__}.ranks", case], capture_output=True, text=True, timeout=120
-    )
-    assert run.returncode == 0, run.stderr
-    return f"{REFUSED}: {run.stdout.strip()}" if run.stdout.strip() else ZERO_COPY
-
-
-RANKS = (
-    *("Send, Recv", "Send of read-only data", "Recv into read-only data"),
-    *("Send of bfloat16, as bytes", "Send with gaps"),
-    *("Allreduce", "Allreduce into an ndarray", "Allreduce in place"),
-    *("Gather", "window, Put", "shared window, asarray"),
-)
-
-
 # ---- TVM --------------------------------------------------------------------------------------
 
 
@@ -354,12 +333,6 @@ def shared_memory() -> None:
 # ---- the table --------------------------------------------------------------------------------
 
 ROWS = {
-    "mpi4py": Row(
-        "mpi4py",
-        "Two ranks under `mpiexec`; what is sent and received is a `fastdl.Tensor`.",
-        {name: lambda name=name: ranks(name) for name in RANKS},
-        lambda: f"{version('mpi4py')}, MPICH {version('mpich')}",
-    ),
     "tvm-kernel": Row(
         "TVM kernel",
         "A function that TVM compiled by LLVM is called with a `fastdl.Tensor` for each argument.",
