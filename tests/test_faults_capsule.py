@@ -178,23 +178,26 @@ def test_c9_export_renamed_back(versioned):
 
 
 CHANGES = {
-    "shape": lambda tensor: tensor.shape.__setitem__(0, -1),
-    "too large": lambda tensor: tensor.shape.__setitem__(0, 2**62),
-    "strides": lambda tensor: tensor.strides.__setitem__(0, 2**62),
-    "data": lambda tensor: setattr(tensor, "data", None),
+    "a negative dimension": lambda tensor: tensor.shape.__setitem__(0, -1),
+    "more bytes": lambda tensor: tensor.shape.__setitem__(0, 2**62),
+    "strides that reach": lambda tensor: tensor.strides.__setitem__(0, 2**62),
+    "elements but a NULL data pointer": lambda tensor: setattr(tensor, "data", None),
+    "0 lanes": lambda tensor: setattr(tensor, "lanes", 0),
+    "a number of dimensions": lambda tensor: setattr(tensor, "ndim", 65),
+    "an address or byte_offset": lambda tensor: setattr(tensor, "byte_offset", 2**64 - 4),
 }
 
 
 @entries
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_c14_export_that_its_consumer_changed(enter, change):
+@pytest.mark.parametrize(("words", "change"), CHANGES.items(), ids=CHANGES)
+def test_c14_export_that_its_consumer_changed(enter, words, change):
     """A description that comes back is checked as a stranger's, and released if it is refused."""
     given = Given()
     tensor = fastdl.from_dlpack(given.capsule())
     capsule = tensor.__dlpack__(max_version=(1, 3))
     struct = opened(capsule)
     change(struct.tensor)
-    with pytest.raises(BufferError, match="the tensor has"):
+    with pytest.raises(BufferError, match=f"the tensor has {words}"):
         enter(capsule)
     del struct, capsule
     assert tensor.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]

@@ -1,4 +1,5 @@
-"""Producers that break the protocol, and consumers that do (faults P1 to P14)."""
+"""Producers that break the protocol, and consumers that do (faults P1 to P14). P7 and X4, on
+streams, are in test_streams.py."""
 
 import gc
 import weakref
@@ -7,8 +8,6 @@ import numpy as np
 import pytest
 
 import fastdl
-from fastdl._protocol import consumer as _consumer
-from tests.support.build import extension
 from tests.support.ctypes_dlpack import FakeProducer
 from tests.support.headers import every_entry
 from tests.support.ids import without_address
@@ -25,10 +24,6 @@ from tests.support.producers import (
     entries,
     types,
 )
-
-consumer = extension("consumer")
-
-ROCM = (10, 0)
 
 
 def helper(*, known):
@@ -280,66 +275,6 @@ def test_p6_copy_false_is_told_to_the_producer(enter):
     producer = Producer(Given())
     enter(producer, copy=False)
     assert [asked[3] for asked in producer.asked] == [False]
-
-
-def tensor():
-    return fastdl.from_dlpack(Given().capsule())
-
-
-@pytest.mark.parametrize(
-    ("stream", "error"),
-    [(0, ValueError), (1, ValueError), (2**63, ValueError), (-2, ValueError), (2**70, ValueError),
-     (object(), TypeError), ("1", TypeError), (1.0, TypeError), (True, TypeError)],
-)  # fmt: skip
-def test_p7_stream_for_host_data(stream, error):
-    with pytest.raises(error) as caught:
-        tensor().__dlpack__(stream=stream)
-    assert caught.type is error
-    for enter in (fastdl.from_dlpack, _consumer.from_dlpack):
-        producer = Producer(Given())
-        with pytest.raises(error):
-            enter(producer, stream=stream)
-        assert producer.asked == []
-        with pytest.raises(TypeError):
-            enter(Given().capsule(), stream=stream)
-
-
-# What a consumer of device memory passes for its caller's stream, by the table of the protocol.
-STREAMS = [
-    (CUDA, None, 1), (CUDA, 0, 1), (CUDA, 1, 1), (CUDA, 2, 2), (CUDA, -1, -1), (CUDA, 4096, 4096),
-    ((13, 0), None, 1), (ROCM, None, 0), (ROCM, 0, 0), (ROCM, -1, -1), (ROCM, 4096, 4096),
-    (OPENCL, None, None),
-]  # fmt: skip
-
-
-@entries
-@pytest.mark.parametrize(("device", "stream", "passed"), STREAMS)
-def test_x4_stream_is_passed_on(enter, device, stream, passed):
-    producer = Producer(Given(device=device), device)
-    tensor = enter(producer, stream=stream)
-    assert [asked[0] for asked in producer.asked] == [passed]
-    assert tensor.__dlpack_device__() == device
-    del tensor
-    producer.managed.assert_released()
-
-
-@entries
-@pytest.mark.parametrize(
-    ("device", "stream", "error"),
-    [(ROCM, 1, ValueError), (ROCM, 2, ValueError), (CUDA, -2, ValueError), (CUDA, "1", TypeError),
-     (CUDA, True, TypeError), (CUDA, 2**64, ValueError), (OPENCL, 1, BufferError)],
-)  # fmt: skip
-def test_x4_stream_that_the_device_does_not_have(enter, device, stream, error):
-    producer = Producer(Given(device=device), device)
-    with pytest.raises(error) as caught:
-        enter(producer, stream=stream)
-    assert caught.type is error
-    assert producer.asked == []
-
-
-@pytest.mark.parametrize("stream", [None, -1])
-def test_p7_streams_that_host_data_has(stream):
-    assert "dltensor" in repr(tensor().__dlpack__(stream=stream))
 
 
 @entries

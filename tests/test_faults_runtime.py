@@ -1,5 +1,6 @@
-"""The interpreter around fastdl: reimport, recursion, pickling, buffers, threads (faults M3 and M6
-to M10). Fork and exit, M2 and M5, are in test_reliability.py."""
+"""The interpreter around fastdl: reimport, recursion, pickling, buffers, threads (faults M6 to
+M10). Fork and exit, M2 and M5, are in test_reliability.py, and subinterpreters, M3, in
+test_interpreters.py."""
 
 import gc
 import pickle
@@ -11,25 +12,6 @@ import pytest
 import fastdl
 from tests.support.isolate import run_isolated
 from tests.support.producers import Given, Producer, entries, types
-
-
-def test_m3_subinterpreter_is_refused():
-    """Tables are process-wide: the import fails with a reason, and the main interpreter goes on."""
-    printed = run_isolated("""
-        import _testcapi
-        import fastdl
-        from tests.support.producers import Given
-        code = '''
-        try:
-            import fastdl
-        except ImportError as error:
-            print("refused", bool(str(error)), flush=True)
-        '''
-        import textwrap
-        assert _testcapi.run_in_subinterp(textwrap.dedent(code)) == 0
-        assert fastdl.from_dlpack(Given().capsule()).shape == (2, 3)
-    """)
-    assert printed == "refused True\n"
 
 
 def test_m6_reimport_after_the_modules_were_deleted():
@@ -201,7 +183,6 @@ UNMAKABLE = {
     "reduce without memory": lambda: fastdl._unpickle(None, (2, 32, 1), (2,), "C", False),
     "class": lambda: setattr(tensor(), "__class__", Producer),
     "class of another": lambda: setattr(Producer(None), "__class__", fastdl.Tensor),
-    "truth": lambda: bool(tensor()),
     "type attribute": lambda: setattr(fastdl.Tensor, "__dlpack__", None),
 }
 

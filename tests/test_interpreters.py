@@ -1,5 +1,5 @@
 """Several interpreters in one process, and several lives of Python: in a program with Python in it,
-since most of what goes wrong there ends the process."""
+since most of what goes wrong there ends the process (fault M3)."""
 
 import os
 import subprocess

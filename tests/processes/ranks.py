@@ -35,6 +35,25 @@ def buffers():
             assert bytes(received) == bytes(tensor), name
 
 
+def read_only():
+    array = np.arange(3.0)
+    array.flags.writeable = False
+    tensor = fastdl.from_dlpack(array)
+    if RANK == 0:
+        WORLD.Send(tensor, 1)
+    else:
+        received = fastdl.empty(3, "float64")
+        WORLD.Recv(received, 0)
+        assert received.tolist() == [0.0, 1.0, 2.0]
+    with pytest.raises(BufferError, match="not writable"):
+        WORLD.Irecv(tensor, RANK)
+
+
+def gaps():
+    with pytest.raises(BufferError, match="not contiguous"):
+        WORLD.Isend(numbered("int32")[:, ::2], RANK)
+
+
 def objects():
     for communicator in (WORLD, pkl5.Intracomm(WORLD)):
         for name in [*NAMES, "int4"]:
@@ -56,9 +75,14 @@ def collectives():
     own, both = fastdl.from_dlpack(np.full(4, RANK, "int32")), fastdl.empty((2, 4), "int32")
     WORLD.Allgather(own, both)
     assert both.tolist() == [[0] * 4, [1] * 4]
-    total = fastdl.empty(4, "int32")
-    WORLD.Allreduce(own, total)
-    assert total.tolist() == [1] * 4
+    gathered = fastdl.empty((2, 4), "int32") if RANK == 0 else None
+    WORLD.Gather(own, gathered, 0)
+    assert RANK == 1 or gathered.tolist() == [[0] * 4, [1] * 4]
+    for total in (fastdl.empty(4, "int32"), np.empty(4, "int32")):
+        WORLD.Allreduce(own, total)
+        assert total.tolist() == [1] * 4
+    WORLD.Allreduce(MPI.IN_PLACE, own)
+    assert own.tolist() == [1] * 4
 
 
 def windows():

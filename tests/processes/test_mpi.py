@@ -9,7 +9,9 @@ def ranks(what):
     return two_ranks("-m", "tests.processes.ranks", what)
 
 
-@pytest.mark.parametrize("what", ["buffers", "objects", "collectives", "windows", "shared"])
+@pytest.mark.parametrize(
+    "what", ["buffers", "read_only", "gaps", "objects", "collectives", "windows", "shared"]
+)
 def test_between_two_ranks(what):
     assert ranks(what).count("done") == 2
 

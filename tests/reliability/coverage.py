@@ -34,7 +34,7 @@ LEFT_OUT = ("examples", "gpu", "installed", "interop", "test_bench.py", "test_bu
 LEFT_OUT += ("test_claims.py", "test_clang.py", "test_cli.py", "test_conformance.py")
 LEFT_OUT += ("test_docs.py", "test_gpu_report.py", "test_inclusion.py", "test_layers.py")
 LEFT_OUT += ("test_mutants.py", "test_pages.py", "test_plots.py", "test_readme.py")
-LEFT_OUT += ("test_refused_code.py", "test_release.py", "test_releases.py", "test_rust.py")
+LEFT_OUT += ("test_refused_code.py", "test_release.py", "test_releases.py")
 LEFT_OUT += ("test_simulated_calls.py", "test_simulated_driver.py", "test_site.py")
 LEFT_OUT += ("test_testing.py", "test_wheel.py")
 

@@ -10,7 +10,7 @@ cells.py       what is measured: outcomes, which of two is worse, and the file o
 sources.py     the tensors that are tried
 measure.py     one cell
 rows.py        the cells of one library, in a process of its own
-particular.py  rows that are no table of arrays: MPI ranks, kernels, Rust, shared memory
+particular.py  rows that are no table of arrays: kernels, Rust, shared memory
 grid.py        every producer with every consumer
 __main__.py    starts the processes, writes results.json or compares with it
 report.py      what docs/interop.md shows of the results; picture.py draws them

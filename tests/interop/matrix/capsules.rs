@@ -3,7 +3,7 @@
 // A Rust extension that exchanges capsules, with the definitions of DLPack as crates like dlpack-ffi
 // have them: the structs of the C header, one for one. Knows nothing of fastdl. Compiled by plain
 // rustc to a shared library; Python's own functions are those of the process that loads it.
-// tests/capi/consumer.rs does the same by exchange tables.
+// tables.rs does the same by exchange tables.
 
 use std::ffi::{c_char, c_void, CStr};
 use std::sync::atomic::{AtomicI64, Ordering};

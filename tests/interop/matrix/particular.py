@@ -52,27 +52,6 @@ def outcome(case: Case) -> Cell:
         return Cell(REFUSED, reason(error))
 
 
-# ---- mpi4py -----------------------------------------------------------------------------------
-
-
-def ranks(case: str) -> str:
-    """What two ranks make of a case of ranks.py. Nothing that MPI sends is a copy of ours."""
-    command = (Path(sys.executable).with_name("mpiexec"), "-n", "2", sys.executable)
-    run = subprocess.run(
-        [*command, "-m", f"{__package__}.ranks", case], capture_output=True, text=True, timeout=120
-    )
-    assert run.returncode == 0, run.stderr
-    return f"{REFUSED}: {run.stdout.strip()}" if run.stdout.strip() else ZERO_COPY
-
-
-RANKS = (
-    *("Send, Recv", "Send of read-only data", "Recv into read-only data"),
-    *("Send of bfloat16, as bytes", "Send with gaps"),
-    *("Allreduce", "Allreduce into an ndarray", "Allreduce in place"),
-    *("Gather", "window, Put", "shared window, asarray"),
-)
-
-
 # ---- TVM --------------------------------------------------------------------------------------
 
 
@@ -182,16 +161,17 @@ def device_to_host(view: Callable) -> str:
 
 @cache
 def rust(source: str):
-    """A library of Rust code, compiled."""
+    """A library of Rust code in this folder, compiled."""
     rustc = shutil.which("rustc") or str(Path.home() / ".cargo/bin/rustc")
     output = Path(tempfile.mkdtemp(), f"{Path(source).stem}.so")
     flags = ("--edition=2021", "--crate-type=cdylib", "-O", "-Dwarnings")
-    subprocess.run([rustc, *flags, source, "-o", output], check=True)
+    command = [rustc, *flags, Path(__file__).with_name(source), "-o", output]
+    subprocess.run(command, check=True)
     library = ctypes.PyDLL(str(output))
-    if "consumer" in source:
+    if source == "tables.rs":
         thing, number = ctypes.py_object, ctypes.c_int64
         library.total_owned.argtypes = library.total_borrowed.argtypes = [thing, thing]
-        library.arange.argtypes = [thing, ctypes.c_int32, number, number]
+        library.arange.argtypes = [thing, number, number]
         for name in ("total_owned", "total_borrowed", "arange"):
             getattr(library, name).restype = thing
     else:
@@ -208,11 +188,11 @@ def rustc_version() -> str:
 
 
 def capsules():
-    return rust(str(Path(__file__).with_name("capsules.rs")))
+    return rust("capsules.rs")
 
 
 def tables():
-    return rust(str(Path(__file__).parents[2] / "capi" / "consumer.rs"))
+    return rust("tables.rs")
 
 
 def rust_made(columns_first: bool, versioned: bool) -> None:
@@ -256,7 +236,7 @@ def rust_table(function: str) -> None:
 
 
 def rust_makes_by_table() -> None:
-    result = tables().arange(fastdl.Tensor.__dlpack_c_exchange_api__, 1, 2, 3)
+    result = tables().arange(fastdl.Tensor.__dlpack_c_exchange_api__, 2, 3)
     assert type(result) is fastdl.Tensor
     assert result.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
 
@@ -353,12 +333,6 @@ def shared_memory() -> None:
 # ---- the table --------------------------------------------------------------------------------
 
 ROWS = {
-    "mpi4py": Row(
-        "mpi4py",
-        "Two ranks under `mpiexec`; what is sent and received is a `fastdl.Tensor`.",
-        {name: lambda name=name: ranks(name) for name in RANKS},
-        lambda: f"{version('mpi4py')}, MPICH {version('mpich')}",
-    ),
     "tvm-kernel": Row(
         "TVM kernel",
         "A function that TVM compiled by LLVM is called with a `fastdl.Tensor` for each argument.",

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A consumer of exchange tables in Rust, written from the DLPack 1.3 specification: it shares no
-// header with fastdl. What a Rust extension needs is that the layouts below are right and that the
-// five functions keep their promises, so that is what the tests call it for.
+// A Rust extension that uses exchange tables, as capsules.rs uses capsules. It is written from the
+// DLPack 1.3 specification and shares no header with fastdl: what it tests is that the layouts
+// below fit. What the five functions promise is tested from C, by tests/test_faults_exchange.py.
 //
-// Compiled by plain rustc, 1.77 or newer, to a shared library (tests/test_rust.py); Python's own
-// functions are those of the process that loads it. Every exported function needs the GIL, unless it says
-// otherwise, and returns a new reference, or NULL with an exception.
+// Compiled by plain rustc, 1.77 or newer, to a shared library; Python's own functions are those of
+// the process that loads it. Every exported function needs the GIL, and returns a new reference, or
+// NULL with an exception.
 
-use std::ffi::{c_char, c_double, c_int, c_uint, c_ulong, c_void, CStr, CString};
+use std::ffi::{c_char, c_double, c_int, c_void, CString};
 use std::mem::{offset_of, size_of};
 use std::ptr::{null, null_mut};
 
@@ -105,14 +105,6 @@ extern "C" {
     fn PyErr_Occurred() -> Object;
     fn PyErr_SetString(kind: Object, message: *const c_char);
     fn PyFloat_FromDouble(value: c_double) -> Object;
-    fn PyList_Append(list: Object, item: Object) -> c_int;
-    fn PyList_New(size: isize) -> Object;
-    fn PyLong_AsVoidPtr(number: Object) -> *mut c_void;
-    fn PyLong_FromVoidPtr(pointer: *mut c_void) -> Object;
-    fn PyType_GetFlags(class: Object) -> c_ulong;
-    fn PyObject_Type(object: Object) -> Object;
-    fn Py_BuildValue(format: *const c_char, ...) -> Object;
-    fn Py_DecRef(object: Object);
 }
 
 /// Sets an exception, if none is there.
@@ -124,29 +116,12 @@ unsafe fn raise(kind: Object, message: &str) -> Object {
     null_mut()
 }
 
-unsafe fn is_int(object: Object) -> bool {
-    const LONG_SUBCLASS: c_ulong = 1 << 24;
-    let class = PyObject_Type(object);
-    let answer = PyType_GetFlags(class) & LONG_SUBCLASS != 0;
-    Py_DecRef(class);
-    answer
-}
-
 // ---- finding a table ----
 
-/// The first link of a chain: what a capsule or, in the older form, an integer holds.
-unsafe fn first_link(published: Object) -> *const Header {
-    let pointer = if is_int(published) {
-        PyLong_AsVoidPtr(published)
-    } else {
-        PyCapsule_GetPointer(published, c"dlpack_exchange_api".as_ptr())
-    };
-    pointer.cast()
-}
-
-/// The first table of the chain that this file understands, or NULL with an exception.
+/// The first table in the chain of a capsule that this file understands, or NULL with an exception.
 unsafe fn usable(published: Object) -> *const Table {
-    let mut link = first_link(published);
+    let name = c"dlpack_exchange_api";
+    let mut link: *const Header = PyCapsule_GetPointer(published, name.as_ptr()).cast();
     while !link.is_null() {
         if (*link).version.major == 1 {
             return link.cast();
@@ -155,28 +130,6 @@ unsafe fn usable(published: Object) -> *const Table {
     }
     raise(PyExc_BufferError, "expected an exchange table of version 1, got none in the chain");
     null()
-}
-
-/// A list of (major, minor), one for each link of the chain.
-#[no_mangle]
-pub unsafe extern "C" fn versions(published: Object) -> Object {
-    let mut link = first_link(published);
-    if link.is_null() {
-        return raise(PyExc_TypeError, "expected an exchange table, got NULL");
-    }
-    let list = PyList_New(0);
-    while !list.is_null() && !link.is_null() {
-        let Version { major, minor } = (*link).version;
-        let pair = Py_BuildValue(c"(II)".as_ptr(), major as c_uint, minor as c_uint);
-        if pair.is_null() || PyList_Append(list, pair) < 0 {
-            Py_DecRef(pair);
-            Py_DecRef(list);
-            return null_mut();
-        }
-        Py_DecRef(pair);
-        link = (*link).prev_api;
-    }
-    list
 }
 
 // ---- reading a tensor ----
@@ -214,12 +167,18 @@ unsafe fn as_float(result: Result<f64, &str>) -> Object {
 /// The sum of an object's elements, by the owning function, and given back.
 #[no_mangle]
 pub unsafe extern "C" fn total_owned(published: Object, object: Object) -> Object {
-    let managed = own_pointer(published, object);
-    if managed.is_null() {
+    let table = usable(published);
+    if table.is_null() {
         return null_mut();
     }
+    let mut managed = null_mut();
+    if ((*table).from_object)(object, &mut managed) != 0 {
+        return raise(PyExc_BufferError, "the table failed without an exception");
+    }
     let result = as_float(sum(&(*managed).tensor));
-    discard(managed);
+    if let Some(deleter) = (*managed).deleter {
+        deleter(managed);
+    }
     result
 }
 
@@ -240,71 +199,16 @@ pub unsafe extern "C" fn total_borrowed(published: Object, object: Object) -> Ob
     as_float(sum(&tensor.assume_init()))
 }
 
-// ---- a tensor that is kept ----
-
-unsafe fn own_pointer(published: Object, object: Object) -> *mut Managed {
-    let table = usable(published);
-    let mut managed = null_mut();
-    if !table.is_null() && ((*table).from_object)(object, &mut managed) != 0 {
-        raise(PyExc_BufferError, "the table failed without an exception");
-        return null_mut();
-    }
-    managed
-}
-
-/// An owned tensor as a number, for `total` and `discard`.
-#[no_mangle]
-pub unsafe extern "C" fn own(published: Object, object: Object) -> Object {
-    let managed = own_pointer(published, object);
-    if managed.is_null() {
-        null_mut()
-    } else {
-        PyLong_FromVoidPtr(managed.cast())
-    }
-}
-
-#[no_mangle]
-pub unsafe extern "C" fn total(managed: *const Managed) -> Object {
-    as_float(sum(&(*managed).tensor))
-}
-
-/// (major, minor, flags)
-#[no_mangle]
-pub unsafe extern "C" fn stamp(managed: *const Managed) -> Object {
-    let Version { major, minor } = (*managed).version;
-    let flags = (*managed).flags as c_ulong;
-    Py_BuildValue(c"(IIk)".as_ptr(), major as c_uint, minor as c_uint, flags)
-}
-
-/// Calls the deleter. Needs no GIL.
-#[no_mangle]
-pub unsafe extern "C" fn discard(managed: *mut Managed) {
-    if let Some(deleter) = (*managed).deleter {
-        deleter(managed);
-    }
-}
-
 // ---- making a tensor ----
 
-/// What an allocator said, copied: its strings are its own.
-#[derive(Default)]
-struct Complaint {
-    calls: u32,
-    kind: CString,
-    message: CString,
+unsafe extern "C" fn complain(_: *mut c_void, _: *const c_char, message: *const c_char) {
+    PyErr_SetString(PyExc_BufferError, message);
 }
 
-unsafe extern "C" fn complain(context: *mut c_void, kind: *const c_char, message: *const c_char) {
-    let complaint = &mut *context.cast::<Complaint>();
-    complaint.calls += 1;
-    complaint.kind = CStr::from_ptr(kind).to_owned();
-    complaint.message = CStr::from_ptr(message).to_owned();
-}
-
-/// A new object of the table's library: float32 on that kind of device, of shape (rows, columns),
-/// with elements 0, 1, 2, ... A failing allocator gives (times it complained, kind, message).
+/// A new object of the table's library: float32 on the host, of shape (rows, columns), with
+/// elements 0, 1, 2, ...
 #[no_mangle]
-pub unsafe extern "C" fn arange(published: Object, kind: i32, rows: i64, columns: i64) -> Object {
+pub unsafe extern "C" fn arange(published: Object, rows: i64, columns: i64) -> Object {
     let table = usable(published);
     if table.is_null() {
         return null_mut();
@@ -312,7 +216,7 @@ pub unsafe extern "C" fn arange(published: Object, kind: i32, rows: i64, columns
     let mut shape = [rows, columns];
     let mut prototype = Tensor {
         data: null_mut(),
-        device: Device { kind, id: 0 },
+        device: CPU,
         ndim: 2,
         dtype: FLOAT32,
         shape: shape.as_mut_ptr(),
@@ -320,11 +224,8 @@ pub unsafe extern "C" fn arange(published: Object, kind: i32, rows: i64, columns
         byte_offset: 0,
     };
     let mut managed = null_mut();
-    let mut complaint = Complaint::default();
-    let context = (&mut complaint as *mut Complaint).cast();
-    if ((*table).allocate)(&mut prototype, &mut managed, context, complain) != 0 {
-        let (kind, message) = (complaint.kind.as_ptr(), complaint.message.as_ptr());
-        return Py_BuildValue(c"(iss)".as_ptr(), complaint.calls as c_int, kind, message);
+    if ((*table).allocate)(&mut prototype, &mut managed, null_mut(), complain) != 0 {
+        return raise(PyExc_BufferError, "the table failed without an exception");
     }
     let tensor = &(*managed).tensor;
     let first = tensor.data.cast::<u8>().add(tensor.byte_offset as usize).cast::<f32>();
@@ -336,18 +237,4 @@ pub unsafe extern "C" fn arange(published: Object, kind: i32, rows: i64, columns
         return raise(PyExc_BufferError, "the table failed without an exception");
     }
     object
-}
-
-/// The table's current stream on a device, as a number.
-#[no_mangle]
-pub unsafe extern "C" fn stream(published: Object, kind: i32, id: i32) -> Object {
-    let table = usable(published);
-    let mut found = null_mut();
-    if table.is_null() {
-        return null_mut();
-    }
-    if ((*table).current_work_stream)(kind, id, &mut found) != 0 {
-        return raise(PyExc_BufferError, "the table failed without an exception");
-    }
-    PyLong_FromVoidPtr(found)
 }
