@@ -1826,7 +1826,7 @@ static int fastdl_has_names_(PyTypeObject *type)
 
 /* Determines the facts about a type from its name, `__dlpack__`, and the table that it publishes
  * (NULL if none). */
-FASTDL_SHARED_ int fastdl_describe_type(PyTypeObject *type, fastdl_record *record,
+FASTDL_SHARED_ int fastdl_fill_record_(PyTypeObject *type, fastdl_record *record,
                                         const fastdl_peer_fact **peer)
 {
     PyObject *method, *provider;
@@ -1868,10 +1868,10 @@ FASTDL_SHARED_ int fastdl_describe_type(PyTypeObject *type, fastdl_record *recor
 }
 
 /* The same, with the header's own table for types without one. */
-static int fastdl_describe_without_package_(PyTypeObject *type, fastdl_record *record)
+static int fastdl_fill_record_alone_(PyTypeObject *type, fastdl_record *record)
 {
     const fastdl_peer_fact *peer;
-    if (fastdl_describe_type(type, record, &peer) < 0)
+    if (fastdl_fill_record_(type, record, &peer) < 0)
         return -1;
     if (record->api == NULL) {
         record->facts |= FASTDL_TYPE_PROTOCOL;
@@ -2036,7 +2036,7 @@ static const fastdl_record *fastdl_look_up_(PyTypeObject *type)
         return record;
     if (is_home && fastdl_state_.describe != NULL)
         return fastdl_state_.describe(type);
-    return fastdl_discover(&fastdl_own_types_, type, fastdl_describe_without_package_, is_home);
+    return fastdl_discover(&fastdl_own_types_, type, fastdl_fill_record_alone_, is_home);
 }
 
 /* The cached names are freed with the home, by its capsule. */

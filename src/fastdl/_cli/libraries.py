@@ -56,16 +56,6 @@ LIBRARIES = (
 )
 BY_NAME = {library.name: library for library in LIBRARIES}
 
-#: These crash if certain others were imported before them.
-FIRST = ("dpnp", "drjit", "paddle", "torch", "jax", "tensorflow", "tvm")
-
-
-def in_order(names) -> list[str]:
-    """Names of libraries in an order in which one process can import them all."""
-    ranks = {name: rank for rank, name in enumerate(FIRST)}
-    return sorted(names, key=lambda name: (ranks.get(name, len(FIRST)), name))
-
-
 def installed() -> list[Library]:
     """Those that are installed here."""
     return [library for library in LIBRARIES if library.installed]

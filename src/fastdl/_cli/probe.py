@@ -29,6 +29,7 @@ from fastdl._core.dtype import DType
 from fastdl._core.errors import CopyRequiredError
 from fastdl._devices import driver
 from fastdl._testing import _dlpack, structs
+from fastdl._testing.adapters import in_order
 from fastdl._testing.inspector import inspect_capsule
 
 VALUES = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
@@ -157,7 +158,7 @@ def load(steps: Steps, modules: dict[str, str]) -> dict[str, Any]:
     along; None for one that cannot be imported."""
     return {
         name: steps.do(f"import {name}", partial(import_module, modules[name]))
-        for name in libraries.in_order(modules)
+        for name in in_order(modules)
     }
 
 

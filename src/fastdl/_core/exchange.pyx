@@ -17,16 +17,16 @@ from libc.stdint cimport int32_t, uint32_t, uintptr_t
 from fastdl._core.native cimport (
     DLManagedTensorVersioned, DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync,
     every_difference, FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, fastdl_borrower, fastdl_check_memory_,
-    fastdl_check_values_, fastdl_describe_type, fastdl_discover, FASTDL_DLPACK_MAJOR,
-    FASTDL_DLPACK_MINOR, fastdl_find_device, fastdl_is_as_announced_, fastdl_is_tensor_type,
+    fastdl_check_values_, fastdl_discover, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR,
+    fastdl_fill_record_, fastdl_find_device, fastdl_is_as_announced_, fastdl_is_tensor_type,
     fastdl_keyword_fact, fastdl_keywords, fastdl_mro_, fastdl_of_type_, fastdl_peer_fact,
     fastdl_peer_of_, fastdl_raise_no_tensor, fastdl_record, fastdl_refused_keyword,
     fastdl_request_capsule_, FASTDL_RUNTIME, fastdl_runtime, FASTDL_TYPE_ASK_VALUES,
     FASTDL_TYPE_BUFFER, FASTDL_TYPE_CHECKED, FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_KEEP,
     FASTDL_TYPE_NATIVE, FASTDL_TYPE_NO_STREAM, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_SOUND,
     FASTDL_TYPE_STREAM_NONE_SYNCS, FASTDL_TYPE_UNORDERED, fastdl_usable_table, fdl_acquire,
-    fdl_try_fast_path, fdl_copy_compact, fdl_keep_also, fdl_make_signer, fdl_means_host, fdl_order,
-    fdl_special, FDL_TAG_OFFSET, fdl_tensor_borrow, fdl_type_find, fdl_types, signature_rules,
+    fdl_copy_compact, fdl_keep_also, fdl_make_signer, fdl_means_host, fdl_order, fdl_special,
+    FDL_TAG_OFFSET, fdl_tensor_borrow, fdl_try_fast_path, fdl_type_find, fdl_types, signature_rules,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object, take_capsule, tensor_table
 from fastdl._core.errors import name_of, type_name
@@ -101,12 +101,12 @@ cdef const DLPackExchangeAPI *registered_table(cls) except? NULL:
     return NULL
 
 
-cdef int describe(PyTypeObject *type, fastdl_record *record) except -1:
+cdef int fill_record(PyTypeObject *type, fastdl_record *record) except -1:
     """Determines everything that fastdl needs to know about a type."""
     cdef const fastdl_peer_fact *peer
     cdef const DLPackExchangeAPI *table = NULL
     cls = <object>type
-    fastdl_describe_type(type, record, &peer)
+    fastdl_fill_record_(type, record, &peer)
     if record.facts & FASTDL_TYPE_BUFFER and fastdl_peer_of_(type) is not peer:
         record.facts &= ~<uint32_t>FASTDL_TYPE_BUFFER  # a subclass may behave differently
     bridge = policy.lookup.find_table(peer.package.decode()) if peer.name is not NULL else None
@@ -134,8 +134,8 @@ cdef int describe(PyTypeObject *type, fastdl_record *record) except -1:
 
 
 cdef const fastdl_record *discover(PyTypeObject *type) except NULL:
-    """Describes a type and caches the record: the `describe` of the runtime."""
-    return fastdl_discover(&fdl_types, type, describe, True)
+    """The record of a type, filled in and cached: the `discover` of the runtime."""
+    return fastdl_discover(&fdl_types, type, fill_record, True)
 
 
 cdef const fastdl_record *record_of(cls) except NULL:

@@ -163,7 +163,7 @@ cdef extern from "_core/interface.h":
         PyObject *object, const DLTensor *tensor, uint32_t facts) noexcept
     const fastdl_peer_fact *fastdl_peer_of_(PyTypeObject *type) except NULL
     const DLPackExchangeAPI *fastdl_usable_table(const DLPackExchangeAPI *table) noexcept
-    int fastdl_describe_type(
+    int fastdl_fill_record_(
         PyTypeObject *type, fastdl_record *record, const fastdl_peer_fact **peer) except -1
     PyObject *fdl_special(PyObject *obj, object name) except? NULL
     int fastdl_check_memory_(PyObject *obj, uint32_t facts) except -1

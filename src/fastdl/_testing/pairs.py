@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fastdl._testing import json_rows
+from fastdl._testing.adapters import in_order
 from fastdl._testing.child import PERTURBED, await_end, ending, running
 from fastdl._testing.suite import Library, NotApplicable, flat, load, noise, told
 
@@ -35,8 +36,6 @@ COLOURS = {
     WRONG: "#d64545",
     DIES: "#30363d",
 }
-#: Libraries in the order in which they can be imported into one process.
-ORDER = ("dpnp", "paddle", "torch", "jax", "tensorflow")
 
 PATIENCE = 90.0  # seconds for one pair, or for the import of a library
 
@@ -148,11 +147,10 @@ def results(log: Path) -> dict[str, Any]:
 
 def measure(names: list[str]) -> Found:
     """{"libraries": {name: version and title}, "pairs": {"producer/consumer": outcome and note}}"""
-    ordered = [*(name for name in ORDER if name in names), *(n for n in names if n not in ORDER)]
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
         while "end" not in (found := results(log)):
-            command = [sys.executable, "-W", "ignore", "-m", __spec__.name, str(log), *ordered]
+            command = [sys.executable, "-W", "ignore", "-m", __spec__.name, str(log), *in_order(names)]
             code, said = watch(command, log)
             last = json.loads(log.read_text().splitlines()[-1]) if log.exists() else []
             if last[:1] == ["end"]:
@@ -164,7 +162,7 @@ def measure(names: list[str]) -> Found:
                 print(json.dumps([last[0], {"outcome": DIES, "note": how}]), file=file)
         return {
             "libraries": {n: found[f"+{n}"] for n in names if f"+{n}" in found},
-            "absent": {n: found[n]["note"] for n in ordered if n in found and "/" not in n},
+            "absent": {n: found[n]["note"] for n in in_order(names) if n in found and "/" not in n},
             "pairs": {key: value for key, value in found.items() if "/" in key and value},
         }
 
