@@ -19,7 +19,7 @@ import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import ROOT, as_json, machine, processes
+from benchmarks import ROOT, as_json, load_module, machine, processes
 from benchmarks.timing import Samples, Subject, in_python, middle
 
 SOURCES = Path(__file__).parent / "smallest"
@@ -136,10 +136,7 @@ def load(source: str) -> Callable:
         import tvm_ffi
 
         return tvm_ffi.load_module(path).take
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.take
+    return load_module(name, path).take
 
 
 # ---- measuring ------------------------------------------------------------------------------
