@@ -212,8 +212,8 @@ def test_the_buffer_is_released_after_a_failure(api, no_package):
         api.borrow_as(b"abc", "x", {"rules": ASARRAY | WRITABLE})
 
 
-def exporter(form, itemsize):
-    return extension("exporter").exporter(bytes(32), form, itemsize, (2,), (itemsize,))
+def exporter(form, itemsize, **more):
+    return extension("exporter").exporter(bytes(32), form, itemsize, (2,), (itemsize,), **more)
 
 
 @reads_buffers
@@ -224,7 +224,7 @@ def exporter(form, itemsize):
         (lambda: (ctypes.c_int32.__ctype_be__ * 2)(), "got format '>i"),
         (lambda: memoryview(np.zeros(2, ">f8")), "got format '>d' with itemsize 8"),
         (lambda: memoryview(np.zeros(2, "f4,i1")), "with itemsize 5"),
-        (lambda: extension("pointers").Pointers(), "got one of pointers to them"),
+        (lambda: exporter("B", 1, suboffsets=(0,)), "got one of pointers to them"),
         (lambda: memoryview(np.zeros(3, "f4,i1")["f0"]), "of 4 bytes, one element, got 5"),
         (lambda: exporter("q", 4), "format 'q' with itemsize 4"),
         (lambda: exporter("Ze", 4), "format 'Ze' with itemsize 4"),
