@@ -14,24 +14,11 @@ import fastdl
 from tests.support.build import extension
 from tests.support.headers import ALONE, INSTALLED, every_world, load, worlds
 from tests.support.producers import Given, Producer
+from tests.test_array_interface import OnlyArray, OnlyInterface
 from tests.test_expect import WRITABLE, C, dtype
 
 ASARRAY, CONVERT = 64, 32
 READ_ONLY, IS_COPIED = 1, 2
-
-
-class Interface:
-    def __init__(self, array):
-        self.array = array
-        self.__array_interface__ = array.__array_interface__
-
-
-class OnlyArray:
-    def __init__(self, array):
-        self.array = array
-
-    def __array__(self, dtype=None, copy=None):
-        return self.array
 
 
 SOURCES = {
@@ -39,7 +26,7 @@ SOURCES = {
     "array.array": lambda: array.array("B", [1, 2, 3]),
     "memoryview": lambda: memoryview(bytearray([1, 2, 3])),
     "ctypes": lambda: (ctypes.c_uint8 * 3)(1, 2, 3),
-    "__array_interface__": lambda: Interface(np.array([1, 2, 3], "u1")),
+    "__array_interface__": lambda: OnlyInterface(np.array([1, 2, 3], "u1")),
     "__array__": lambda: OnlyArray(np.array([1, 2, 3], "u1")),
 }
 
