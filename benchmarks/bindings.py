@@ -19,7 +19,7 @@ import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import ROOT, machine, processes
+from benchmarks import ROOT, load_module, machine, processes
 from benchmarks.timing import Samples, Subject, in_python, middle
 from fastdl._testing import json_rows
 
@@ -137,10 +137,7 @@ def load(source: str) -> Callable:
         import tvm_ffi
 
         return tvm_ffi.load_module(path).take
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.take
+    return load_module(name, path).take
 
 
 # ---- measuring ------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ of the stripped module, without the libraries that it needs.
 
 import argparse
 import contextlib
-import importlib.util
 import os
 import resource
 import shutil
@@ -20,7 +19,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import ROOT, bindings, machine, processes
+from benchmarks import ROOT, bindings, load_module, machine, processes
 from benchmarks.timing import Subject, in_python, middle
 from fastdl._testing import json_rows
 
@@ -69,10 +68,7 @@ def load(name: str) -> Callable:
         import tvm_ffi
 
         return tvm_ffi.load_module(target(name)).norm
-    spec = importlib.util.spec_from_file_location(name, target(name))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.norm
+    return load_module(name, target(name)).norm
 
 
 def groups() -> dict[str, list[Subject]]:

@@ -4,13 +4,12 @@ All with one set of flags, that of setup.py, so that the compiler favours nobody
 """
 
 import functools
-import importlib.util
 import sys
 from pathlib import Path
 
 from setuptools import Distribution, Extension
 
-from benchmarks import ROOT
+from benchmarks import ROOT, load_module
 
 HERE = ROOT / "benchmarks"
 MEMORY = ROOT / "src/fastdl/_memory"
@@ -129,10 +128,7 @@ def load(name: str):
         import tvm_ffi
 
         return tvm_ffi.load_module(path)
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(name, path)
 
 
 loops = load("loops")

@@ -8,7 +8,7 @@ from benchmarks import ROOT
 
 
 def run(kind: str, **options) -> dict:
-    """What the function of that name in worker.py returns, when called in a fresh process."""
+    """What the job of that name in worker.py returns, in a fresh process."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.worker", kind, json.dumps(options)],
         stdout=subprocess.PIPE,

@@ -2,47 +2,25 @@
 
 import json
 import sys
+from functools import partial
+from importlib import import_module
 
 
-def exchanges(rounds: int) -> dict:
-    from benchmarks.exchanges import GROUPS
-
-    return run_groups(GROUPS, rounds)
-
-
-def conversions(rounds: int) -> dict:
-    from benchmarks.conversions import GROUPS
-
-    return run_groups(GROUPS, rounds)
-
-
-def calls(rounds: int) -> dict:
-    from benchmarks.calls import GROUPS
-
-    return run_groups(GROUPS, rounds)
-
-
-def methods(rounds: int) -> dict:
-    from benchmarks.methods import GROUPS
-
-    return run_groups(GROUPS, rounds)
-
-
-def run_groups(making: dict, rounds: int) -> dict:
+def c_and_python(name: str, rounds: int) -> dict:
     """group -> subject -> samples, or group -> why it could not be measured."""
     from benchmarks.timing import interleave
 
     groups = {}
-    for name, subjects in making.items():
+    for group, making in import_module(f"benchmarks.{name}").GROUPS.items():
         try:
-            c, python = subjects()
+            c, python = making()
         except ImportError as error:
-            groups[f"c/{name}"] = groups[f"python/{name}"] = str(error)
+            groups[f"c/{group}"] = groups[f"python/{group}"] = str(error)
             continue
         if c:
-            groups[f"c/{name}"] = interleave(c, rounds)
+            groups[f"c/{group}"] = interleave(c, rounds)
         if python:
-            groups[f"python/{name}"] = interleave(python, rounds)
+            groups[f"python/{group}"] = interleave(python, rounds)
     return groups
 
 
@@ -59,39 +37,12 @@ def copies(rounds: int) -> dict:
     return groups
 
 
-def operators(rounds: int) -> dict:
-    from benchmarks.operators import groups
+def plain(name: str, rounds: int, **more) -> dict:
+    """group -> subject -> samples."""
     from benchmarks.timing import interleave
 
-    return {name: interleave(subjects, rounds) for name, subjects in groups().items()}
-
-
-def bindings(rounds: int) -> dict:
-    from benchmarks.bindings import groups
-    from benchmarks.timing import interleave
-
-    return {name: interleave(subjects, rounds) for name, subjects in groups().items()}
-
-
-def pairs(rounds: int) -> dict:
-    from benchmarks.pairs import groups
-    from benchmarks.timing import interleave
-
-    return {name: interleave(subjects, rounds) for name, subjects in groups().items()}
-
-
-def moving(rounds: int) -> dict:
-    from benchmarks.moving import groups
-    from benchmarks.timing import interleave
-
-    return {name: interleave(subjects, rounds) for name, subjects in groups().items()}
-
-
-def ports(rounds: int, names: list[str]) -> dict:
-    from benchmarks.ports.calls import groups
-    from benchmarks.timing import interleave
-
-    return {name: interleave(subjects, rounds) for name, subjects in groups(names).items()}
+    groups = import_module(f"benchmarks.{name}").groups(**more)
+    return {group: interleave(found, rounds) for group, found in groups.items()}
 
 
 def memory(exchanges: int) -> dict:
@@ -100,19 +51,13 @@ def memory(exchanges: int) -> dict:
     return measure(exchanges)
 
 
+JOBS = {
+    **{name: partial(c_and_python, name) for name in "exchanges conversions calls methods".split()},
+    **{name: partial(plain, name) for name in "operators bindings pairs moving".split()},
+    "ports": partial(plain, "ports.calls"),
+    "copies": copies,
+    "memory": memory,
+}
+
 if __name__ == "__main__":
-    jobs = (
-        exchanges,
-        conversions,
-        calls,
-        methods,
-        copies,
-        operators,
-        bindings,
-        pairs,
-        moving,
-        ports,
-        memory,
-    )
-    job = {function.__name__: function for function in jobs}[sys.argv[1]]
-    print(json.dumps(job(**json.loads(sys.argv[2]))))
+    print(json.dumps(JOBS[sys.argv[1]](**json.loads(sys.argv[2]))))

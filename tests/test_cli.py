@@ -100,7 +100,7 @@ ADDRESS = "https://fastdl.example"
 
 @pytest.fixture(params=["", "/OWNER"])
 def address(request, tmp_path, monkeypatch):
-    """Of a distribution whose metadata has it; of a placeholder, docs/releasing.md speaks."""
+    """Of a distribution whose metadata has it; of a placeholder, docs/contributing.md speaks."""
     info = tmp_path / "fastdlpack-99.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(

@@ -30,6 +30,8 @@ from fastdl._convert.convert import (
     POSITIVE,
 )
 from fastdl._core import tensor as core
+from fastdl._testing.suite import row_major
+from tests.interop.cases.common import aligned
 from tests.support.library import Array, libraries
 from tests.support.producers import CUDA, Given, OldProducer, Producer, Tabled, hostile, new
 
@@ -37,16 +39,6 @@ from tests.support.producers import CUDA, Given, OldProducer, Producer, Tabled, 
 @pytest.fixture
 def library(monkeypatch):
     return libraries(monkeypatch)
-
-
-def aligned(values, dtype="float32"):
-    """A NumPy array aligned to 64 bytes."""
-    source = np.array(values, dtype)
-    room = np.empty(source.nbytes + 64, np.uint8)
-    start = -room.ctypes.data % 64
-    copy = room[start : start + source.nbytes].view(source.dtype).reshape(source.shape)
-    copy[...] = source
-    return copy
 
 
 def frozen(values):
@@ -327,15 +319,6 @@ LAYOUTS = {
 }
 
 
-def as_compact(tensor):
-    """The strides of a row-major tensor of that shape."""
-    step, strides = 1, []
-    for size in reversed(tensor.shape):
-        strides.insert(0, step)
-        step *= max(size, 1)
-    return tuple(strides)
-
-
 @pytest.mark.parametrize("like_example", [False, True])
 @pytest.mark.parametrize("takes", [ANY, POSITIVE, DENSE, COMPACT])
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -349,7 +332,7 @@ def test_layouts(library, layout, takes, like_example):
         assert np.array_equal(result.tensor.numpy(), source)
         assert (result.tensor.data_ptr == source.ctypes.data) is (fits >= takes)
         if fits < takes:
-            assert result.tensor.strides == as_compact(result.tensor)
+            assert result.tensor.strides == tuple(row_major(result.tensor.shape))
 
 
 @pytest.mark.parametrize("layout", [k for k, (_, fits) in LAYOUTS.items() if fits == COMPACT])
@@ -358,7 +341,7 @@ def test_strides_that_mean_nothing_are_those_of_compact_data(library, layout):
     assert fastdl.convert(source, library(strides=ANY)).tensor.shape == source.shape
     for takes in (POSITIVE, DENSE, COMPACT):
         tensor = fastdl.convert(source, library(strides=takes)).tensor
-        assert tensor.strides == as_compact(tensor)
+        assert tensor.strides == tuple(row_major(tensor.shape))
 
 
 def test_a_library_that_takes_any_strides_gets_those_of_the_source(library):

@@ -14,15 +14,9 @@ from tests.support.frameworks import (
     stream_on,
     synchronize,
 )
-from tests.support.memory import bytes_of, expect_race, machine, values
+from tests.support.memory import bytes_of, expect_race, values
 from tests.support.producers import Producer
 from tests.support.simulation import read, write
-
-
-@pytest.fixture
-def cuda():
-    with machine("cuda") as here:
-        yield here
 
 
 def on(device, array):
@@ -217,7 +211,7 @@ def test_a_copy_that_must_be_waited_for_leaves_nothing_in_the_graph(here, way):
 # ---- the interface before DLPack ------------------------------------------------------------
 
 
-def test_an_empty_array_may_point_anywhere(cuda):
+def test_an_empty_array_may_point_anywhere(cuda_machine):
     class Empty:
         __cuda_array_interface__ = {
             "shape": (0, 3),
@@ -231,8 +225,8 @@ def test_an_empty_array_may_point_anywhere(cuda):
 
 
 @pytest.mark.parametrize("stream", [0, -1, 2**63, 2**70, True, "1"])
-def test_a_stream_that_the_interface_does_not_know(cuda, stream):
-    tensor = on(cuda.device, np.zeros(3, "f4"))
+def test_a_stream_that_the_interface_does_not_know(cuda_machine, stream):
+    tensor = on(cuda_machine.device, np.zeros(3, "f4"))
 
     class Wrong:
         __cuda_array_interface__ = tensor.__cuda_array_interface__ | {"stream": stream}

@@ -3,7 +3,6 @@
 Its names are used in tests/capi/names.pyx, so the C compiler holds the types against the header.
 """
 
-import importlib.util
 import re
 import sys
 import sysconfig
@@ -13,7 +12,7 @@ import pytest
 
 import fastdl
 from tests.examples.building import run
-from tests.support.build import ROOT, SOURCES, folder
+from tests.support.build import ROOT, SOURCES, folder, load_module
 from tests.support.c_producers import given
 from tests.support.ctypes_dlpack import FakeProducer
 from tests.support.dlpack_h import enumerators
@@ -67,9 +66,7 @@ def place():
 def load(place, name):
     if name not in sys.modules:
         path = place / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
-        spec = importlib.util.spec_from_file_location(name, path)
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
+        sys.modules[name] = load_module(name, path)
         sys.modules[name].import_fastdl()
     return sys.modules[name]
 

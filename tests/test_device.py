@@ -2,7 +2,6 @@
 
 import copy
 import enum
-import operator
 import pickle
 import sys
 
@@ -11,6 +10,7 @@ import pytest
 import fastdl
 from fastdl._native import device_facts
 from fastdl._protocol import consumer
+from tests.support.comparing import are_equal
 from tests.support.ctypes_dlpack import FakeProducer, capsule_of
 from tests.support.dlpack_h import enumerators
 
@@ -119,13 +119,6 @@ def test_is_no_tuple():
     assert not isinstance(device, tuple)
     with pytest.raises(TypeError):
         iter(device)
-
-
-def are_equal(a, b) -> bool:
-    """Whether a == b, and that the other three comparisons agree."""
-    answers = {a == b, b == a, not operator.ne(a, b), not operator.ne(b, a)}
-    assert len(answers) == 1
-    return answers.pop()
 
 
 def test_the_first_device_of_a_type_stays_one_object_however_many_others_there_are():

@@ -18,12 +18,6 @@ from tests.support.simulation import read, write
 PLACES = "cuda:0 cuda:1 cuda_host cuda_managed:0 cuda_managed:1 rocm:0 rocm:1 rocm_host".split()
 
 
-@pytest.fixture
-def cuda():
-    with machine("cuda") as here:
-        yield here
-
-
 class Kept:
     """A producer."""
 
@@ -97,12 +91,12 @@ def test_more_bytes_than_can_be_counted(here):
         fastdl.empty((2**40, 2**40), device=here.device)
 
 
-def test_the_context_is_restored(cuda):
-    with cuda.sim.device(1):
-        before = cuda.sim.context_depth()
+def test_the_context_is_restored(cuda_machine):
+    with cuda_machine.sim.device(1):
+        before = cuda_machine.sim.context_depth()
         tensor = fastdl.empty(2, device="cuda:0")
         del tensor
-        assert cuda.sim.context_depth() == before
+        assert cuda_machine.sim.context_depth() == before
 
 
 @pytest.mark.parametrize("ordinal", [0, 1])
@@ -381,8 +375,8 @@ def test_a_failing_allocation(here, call):
 
 
 @pytest.mark.parametrize("call", ALLOCATING_ELSEWHERE)
-def test_a_failing_allocation_of_other_memory(cuda, call):
-    cuda.fail_next(call, 999)
+def test_a_failing_allocation_of_other_memory(cuda_machine, call):
+    cuda_machine.fail_next(call, 999)
     with pytest.raises(BufferError, match="999"):
         fastdl.empty(1, device="cuda_host" if call == "pin" else "cuda_managed")
 

@@ -2,7 +2,6 @@
 
 import copy
 import ctypes
-import operator
 import pickle
 
 import ml_dtypes
@@ -11,6 +10,7 @@ import pytest
 
 import fastdl
 from fastdl._native import dtype_facts
+from tests.support.comparing import are_equal
 from tests.support.dlpack_h import enumerators
 
 # DLDataTypeCode of DLPack 1.3, typed in from the specification.
@@ -143,13 +143,6 @@ def test_is_no_tuple():
     assert not isinstance(dtype, tuple)
     with pytest.raises(TypeError):
         iter(dtype)
-
-
-def are_equal(a, b) -> bool:
-    """Whether a == b, and that the other three comparisons agree."""
-    answers = {a == b, b == a, not operator.ne(a, b), not operator.ne(b, a)}
-    assert len(answers) == 1
-    return answers.pop()
 
 
 #: Forms of float32 that need no library but NumPy; torch's and JAX's are in tests/interop.

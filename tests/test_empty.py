@@ -6,15 +6,8 @@ import pytest
 import fastdl
 from fastdl._convert import asarray
 from fastdl._native import dtype_facts
+from fastdl._testing.suite import row_major
 from tests.support.ctypes_dlpack import opened
-
-
-def compact(shape):
-    strides, step = [], 1
-    for n in reversed(shape):
-        strides.insert(0, step)
-        step *= max(n, 1)
-    return tuple(strides)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +17,7 @@ def compact(shape):
 def test_shapes(shape, dtype):
     tensor = fastdl.empty(shape, dtype)
     assert tensor.shape == tuple(shape)
-    assert tensor.strides == compact(tuple(shape))
+    assert tensor.strides == tuple(row_major(shape))
     assert tensor.dtype == fastdl.DType(dtype)
     assert tensor.device == (1, 0)
     assert tensor.is_contiguous()

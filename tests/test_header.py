@@ -11,6 +11,7 @@ import pytest
 import fastdl
 from fastdl._native import dtype_facts
 from tests.support.build import ROOT, extension
+from tests.support.ctypes_dlpack import address_in, capsule
 from tests.support.headers import ALONE, INSTALLED, alone, every_world, installed
 from tests.support.isolate import run_isolated
 from tests.support.producers import (
@@ -845,19 +846,6 @@ def changed(runtime, *, size=None, **fields):
     return copy
 
 
-def pointer_in(capsule):
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return get(capsule, b"fastdl._core.exchange.runtime")
-
-
-def capsule_of(runtime):
-    make = ctypes.pythonapi.PyCapsule_New
-    make.restype = ctypes.py_object
-    make.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-    return make(ctypes.addressof(runtime), b"fastdl._core.exchange.runtime", None)
-
-
 @pytest.mark.parametrize(
     ("change", "error"),
     [
@@ -871,7 +859,7 @@ def capsule_of(runtime):
 )
 def test_packages_of_other_releases(monkeypatch, change, error):
     api = extension("header", f"header_release_{abs(hash(repr(change)))}")
-    runtime = Runtime.from_address(pointer_in(fastdl._core.exchange.runtime))
+    runtime = Runtime.from_address(address_in(fastdl._core.exchange.runtime))
     other = None
     if change is None:
         monkeypatch.delattr(fastdl._core.exchange, "runtime")
@@ -880,7 +868,8 @@ def test_packages_of_other_releases(monkeypatch, change, error):
         monkeypatch.setattr(fastdl._core.exchange, "runtime", other_capsule)
     else:
         other = changed(runtime, **change)
-        monkeypatch.setattr(fastdl._core.exchange, "runtime", capsule_of(other))
+        other_capsule = capsule(ctypes.addressof(other), b"fastdl._core.exchange.runtime")
+        monkeypatch.setattr(fastdl._core.exchange, "runtime", other_capsule)
     if error is None:
         api.import_runtime()
     else:
@@ -932,9 +921,5 @@ def test_types_have_the_names_of_the_package(api, name, code, bits):
 
 @installed
 def test_exchange_api(api):
-    capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    capsule_pointer.restype = ctypes.c_void_p
-    capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     for kind in (np.ndarray, fastdl.Tensor, Tabled, Producer):
-        capsule = fastdl.exchange_api(kind)
-        assert api.exchange_api(kind) == capsule_pointer(capsule, b"dlpack_exchange_api")
+        assert api.exchange_api(kind) == address_in(fastdl.exchange_api(kind))

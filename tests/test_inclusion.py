@@ -1,7 +1,6 @@
 """The two halves of the C interface: what each file that includes fastdl.h adds to its module, and
 fastdl.c, which is compiled once."""
 
-import importlib.util
 import itertools
 import shutil
 import subprocess
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 import fastdl
-from tests.support.build import ROOT, compiled_once, run_compiler
+from tests.support.build import ROOT, compiled_once, load_module, run_compiler
 from tests.support.build import folder as shared_folder
 from tests.support.producers import Given, Producer
 
@@ -102,11 +101,7 @@ def build(folder, files, *link_flags, source=None, compiler="gcc", prepare=lambd
 
 
 def load(path, name=None):
-    name = name or path.name.split(".")[0]
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(name or path.name.split(".")[0], path)
 
 
 def size(path):

@@ -15,7 +15,7 @@ from fastdl._core import tensor as core
 from tests.support.frameworks import Protocol, Table, current_stream, stream_on
 from tests.support.isolate import in_fresh_process
 from tests.support.library import Array, libraries
-from tests.support.memory import bytes_of, expect_race, machine, values
+from tests.support.memory import bytes_of, expect_race, values
 from tests.support.producers import CUDA, Given, Producer, new
 from tests.support.simulation import read, write
 
@@ -23,12 +23,6 @@ from tests.support.simulation import read, write
 def table_of_tensors():
     """As `quick` of a bridge."""
     return fastdl.exchange_api(fastdl.Tensor)
-
-
-@pytest.fixture
-def cuda():
-    with machine("cuda") as here:
-        yield here
 
 
 @pytest.fixture
@@ -205,13 +199,13 @@ def test_devices_that_cannot_be_reached(x):
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda:0", "cuda:1"])
-def test_the_cuda_array_interface_is_moved(cuda, device):
+def test_the_cuda_array_interface_is_moved(cuda_machine, device):
     source = fastdl.from_dlpack(values(6)).to("cuda:0")
-    stream = stream_on(cuda.sim, blocking=False)
+    stream = stream_on(cuda_machine.sim, blocking=False)
     source.release(stream)
     tensor = fastdl.asarray(Interface(source, stream), device=device)
     assert (tensor.data_ptr == source.data_ptr) is (device == "cuda:0")
-    assert bytes_of(cuda.sim, tensor) == values(6).tobytes()
+    assert bytes_of(cuda_machine.sim, tensor) == values(6).tobytes()
     assert fastdl.asarray(Interface(source, 1), device="cuda:0", copy=True).is_copied
 
 
@@ -437,12 +431,12 @@ def test_the_result_is_ready_on_the_stream(here, library, case):
             x.tensor.record(stream)  # for the end of the test's own memory
 
 
-def test_without_the_stream_it_is_not_ready(cuda, library):
+def test_without_the_stream_it_is_not_ready(cuda_machine, library):
     """What the test above would see."""
-    x, _ = next(sources(cuda))
+    x, _ = next(sources(cuda_machine))
     tensor = fastdl.convert(x, library(devices=ANYWHERE)).tensor
-    keep(cuda, tensor, stream_on(cuda.sim, blocking=False), read)
-    expect_race(cuda.sim)
+    keep(cuda_machine, tensor, stream_on(cuda_machine.sim, blocking=False), read)
+    expect_race(cuda_machine.sim)
 
 
 def test_an_object_that_is_returned_itself_is_ready_on_the_stream(here, library):
@@ -475,7 +469,7 @@ def test_the_caller_orders_all_work(here, library):
         assert here.calls("order") == waits
 
 
-def test_streams_that_a_device_does_not_have(cuda, library):
+def test_streams_that_a_device_does_not_have(cuda_machine, library):
     cls = library(devices=ANYWHERE)
     tensor = fastdl.empty(3, "int32", "cuda")
     for x in (tensor, Interface(tensor, 1), cls(tensor)):
@@ -693,7 +687,7 @@ def test_an_element_type_is_no_library(like):
         fastdl.convert(np.ones(3), "float32x4")
 
 
-def test_what_is_there_is_only_asked_where(cuda, library):
+def test_what_is_there_is_only_asked_where(cuda_machine, library):
     """It need not be something that can be exported, and no stream waits for it."""
 
     class Sparse:
@@ -716,7 +710,7 @@ def test_what_is_there_is_only_asked_where(cuda, library):
     assert fastdl.convert(text, np, stream=-1) is text
 
 
-def test_what_a_stream_raises_passes(cuda):
+def test_what_a_stream_raises_passes(cuda_machine):
     class Stream:
         def __cuda_stream__(self):
             raise RuntimeError("mine")

@@ -2,7 +2,6 @@
 
 import ctypes
 import gc
-import importlib.util
 import struct
 import weakref
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 import fastdl
-from tests.support.build import ROOT
+from tests.support.build import ROOT, load_module
 from tests.support.c_producers import INSTALLED, given
 from tests.support.ctypes_dlpack import OPENCL
 from tests.support.threads import together
@@ -288,11 +287,7 @@ def test_many_threads():
 
 @pytest.fixture
 def cache():
-    path = ROOT / "docs/examples/kernels/cache.py"
-    spec = importlib.util.spec_from_file_location("cache", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module("cache", ROOT / "docs/examples/kernels/cache.py")
 
 
 def test_a_cache_of_kernels(cache):

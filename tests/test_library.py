@@ -12,6 +12,7 @@ COMPILED = [
     "fastdl._core.exchange",
     "fastdl._devices.driver",
     "fastdl._bridges._numpy",
+    "fastdl._convert.convert",
 ]
 
 

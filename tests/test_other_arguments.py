@@ -14,24 +14,11 @@ import fastdl
 from tests.support.build import extension
 from tests.support.headers import ALONE, INSTALLED, every_world, load, worlds
 from tests.support.producers import Given, Producer
+from tests.test_array_interface import OnlyArray, OnlyInterface
 from tests.test_expect import WRITABLE, C, dtype
 
 ASARRAY, CONVERT = 64, 32
 READ_ONLY, IS_COPIED = 1, 2
-
-
-class Interface:
-    def __init__(self, array):
-        self.array = array
-        self.__array_interface__ = array.__array_interface__
-
-
-class OnlyArray:
-    def __init__(self, array):
-        self.array = array
-
-    def __array__(self, dtype=None, copy=None):
-        return self.array
 
 
 SOURCES = {
@@ -39,7 +26,7 @@ SOURCES = {
     "array.array": lambda: array.array("B", [1, 2, 3]),
     "memoryview": lambda: memoryview(bytearray([1, 2, 3])),
     "ctypes": lambda: (ctypes.c_uint8 * 3)(1, 2, 3),
-    "__array_interface__": lambda: Interface(np.array([1, 2, 3], "u1")),
+    "__array_interface__": lambda: OnlyInterface(np.array([1, 2, 3], "u1")),
     "__array__": lambda: OnlyArray(np.array([1, 2, 3], "u1")),
 }
 
@@ -212,8 +199,8 @@ def test_the_buffer_is_released_after_a_failure(api, no_package):
         api.borrow_as(b"abc", "x", {"rules": ASARRAY | WRITABLE})
 
 
-def exporter(form, itemsize):
-    return extension("exporter").exporter(bytes(32), form, itemsize, (2,), (itemsize,))
+def exporter(form, itemsize, **more):
+    return extension("exporter").exporter(bytes(32), form, itemsize, (2,), (itemsize,), **more)
 
 
 @reads_buffers
@@ -224,7 +211,7 @@ def exporter(form, itemsize):
         (lambda: (ctypes.c_int32.__ctype_be__ * 2)(), "got format '>i"),
         (lambda: memoryview(np.zeros(2, ">f8")), "got format '>d' with itemsize 8"),
         (lambda: memoryview(np.zeros(2, "f4,i1")), "with itemsize 5"),
-        (lambda: extension("pointers").Pointers(), "got one of pointers to them"),
+        (lambda: exporter("B", 1, suboffsets=(0,)), "got one of pointers to them"),
         (lambda: memoryview(np.zeros(3, "f4,i1")["f0"]), "of 4 bytes, one element, got 5"),
         (lambda: exporter("q", 4), "format 'q' with itemsize 4"),
         (lambda: exporter("Ze", 4), "format 'Ze' with itemsize 4"),

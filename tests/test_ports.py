@@ -1,6 +1,5 @@
 """The bindings in benchmarks/ports, without the extensions that they are for: nox -s ports."""
 
-import importlib.util
 import sys
 import sysconfig
 from pathlib import Path
@@ -9,7 +8,14 @@ import numpy as np
 import pytest
 
 import fastdl
-from tests.support.build import ROOT, compile_source, compiled_once, folder, run_compiler
+from tests.support.build import (
+    ROOT,
+    compile_source,
+    compiled_once,
+    folder,
+    load_module,
+    run_compiler,
+)
 
 PORTS = ROOT / "benchmarks" / "ports"
 
@@ -18,10 +24,7 @@ PORTS = ROOT / "benchmarks" / "ports"
 def core():
     output = folder() / f"_histogram_core{sysconfig.get_config_var('EXT_SUFFIX')}"
     compiled_once(output, lambda path: compile_source(PORTS / "histogram_core.c", path))
-    spec = importlib.util.spec_from_file_location("_histogram_core", output)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module("_histogram_core", output)
 
 
 @pytest.mark.parametrize("dtype", ["f8", ">f8", "f4", ">f4", "i2"])

@@ -1,7 +1,6 @@
 """The README keeps its promises: its example runs, its commands exist, its numbers are measured."""
 
 import doctest
-import importlib.util
 import re
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 
 import fastdl
-from tests.support.build import SOURCES, compile_source
+from tests.support.build import SOURCES, compile_source, load_module
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -54,8 +53,7 @@ def test_c_function(function, tmp_path):
     source, module = tmp_path / "total.c", tmp_path / "total.so"
     source.write_text(function() + MODULE)
     compile_source(source, module, f"-I{SOURCES}", "-Wno-unused-parameter", "-pedantic")
-    spec = importlib.util.spec_from_file_location("total", module)
-    total = importlib.util.module_from_spec(spec).total
+    total = load_module("total", module).total
     array = np.arange(6, dtype=np.float32)
     assert total(array[::-2]) == 9.0
     assert total(fastdl.from_dlpack(array)) == 15.0

@@ -6,7 +6,6 @@ before, and no read-only tensor becomes writable.
 
 import ctypes
 import functools
-import importlib.util
 import itertools
 import subprocess
 import sys
@@ -17,7 +16,7 @@ import pytest
 import fastdl
 from fastdl._protocol import consumer as _consumer
 from fastdl._testing import _dlpack as hostile
-from tests.support.build import compile_source
+from tests.support.build import compile_source, load_module
 from tests.support.ctypes_dlpack import Table, Versioned, address_in
 from tests.support.headers import ALONE, INSTALLED
 from tests.support.producers import CPU, CUDA, Given, OldProducer, Producer, new
@@ -226,10 +225,7 @@ def cython(request, tmp_path_factory):
     )
     output = place / f"{name}.so"
     compile_source(place / f"{name}.c", output, "-Wno-error")
-    spec = importlib.util.spec_from_file_location(name, output)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(name, output)
 
 
 @every_way

@@ -3,20 +3,14 @@
 That the site builds without a warning is for `nox -s docs` to say: no test needs Sphinx.
 """
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
-TOOL = Path(__file__).parents[1] / "docs" / "links.py"
+from tests.support.build import ROOT, load_module
 
 
 @pytest.fixture(scope="module")
 def links():
-    spec = importlib.util.spec_from_file_location("links", TOOL)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module("links", ROOT / "docs/links.py")
 
 
 @pytest.fixture

@@ -37,12 +37,6 @@ PAIRS = [
 ]
 
 
-@pytest.fixture
-def cuda():
-    with machine("cuda") as here:
-        yield here
-
-
 def on(device, array):
     """A tensor with the elements of an array on a device; the array stays as it is meanwhile."""
     tensor = fastdl.from_dlpack(array).to(device)
@@ -607,11 +601,11 @@ def test_what_an_allocator_may_give_instead(here, case):
 
 
 @pytest.mark.parametrize("target", ["cpu", "pinned", "managed"])
-def test_other_memory_is_fastdls(cuda, target):
-    tensor, expected = tabled(cuda)
-    with Allocator(cuda) as allocator:
-        place = {"pinned": cuda.pinned, "managed": "cuda_managed"}.get(target, target)
-        assert bytes_of(cuda.sim, copied(tensor, place)) == expected
+def test_other_memory_is_fastdls(cuda_machine, target):
+    tensor, expected = tabled(cuda_machine)
+    with Allocator(cuda_machine) as allocator:
+        place = {"pinned": cuda_machine.pinned, "managed": "cuda_managed"}.get(target, target)
+        assert bytes_of(cuda_machine.sim, copied(tensor, place)) == expected
         assert allocator.given.handed == 0
 
 
@@ -1072,35 +1066,35 @@ def test_dlpack_to_the_host_ignores_the_stream(here):
         assert result.tolist() == values(10).tolist()
 
 
-def test_managed_memory_for_the_cpu_is_not_copied(cuda):
+def test_managed_memory_for_the_cpu_is_not_copied(cuda_machine):
     tensor = on("cuda_managed:1", values(100))
-    stream = stream_on(cuda.sim, 1, blocking=False)
-    kernel(cuda, tensor, stream, device=1)
+    stream = stream_on(cuda_machine.sim, 1, blocking=False)
+    kernel(cuda_machine, tensor, stream, device=1)
     tensor.record(stream)
     for copy in [None, False]:
         struct = opened(tensor.__dlpack__(dl_device=(1, 0), copy=copy, max_version=(1, 3)))
         assert (struct.tensor.device_type, struct.tensor.data) == (13, tensor.data_ptr)
-        assert cuda.sim.host_read(tensor.data_ptr, 400) == bytes([5]) * 400
+        assert cuda_machine.sim.host_read(tensor.data_ptr, 400) == bytes([5]) * 400
     result, copied = exported(tensor, dl_device=(1, 0), copy=True)
     assert result.device == (1, 0) and copied
     assert fastdl.from_dlpack(tensor, device="cpu").device == (1, 0)
     assert tensor.to("cpu").tolist() == [0x05050505] * 100
 
 
-def test_managed_memory_for_the_cpu_is_waited_for(cuda):
+def test_managed_memory_for_the_cpu_is_waited_for(cuda_machine):
     tensor = on("cuda_managed:1", values(100))
-    stream = stream_on(cuda.sim, 1, blocking=False)
-    kernel(cuda, tensor, stream, device=1)
+    stream = stream_on(cuda_machine.sim, 1, blocking=False)
+    kernel(cuda_machine, tensor, stream, device=1)
     tensor.record(stream)
-    cuda.ignore("await event")
+    cuda_machine.ignore("await event")
     tensor.__dlpack__(dl_device=(1, 0), max_version=(1, 3))
-    cuda.sim.host_read(tensor.data_ptr, 400)
-    expect_race(cuda.sim)
+    cuda_machine.sim.host_read(tensor.data_ptr, 400)
+    expect_race(cuda_machine.sim)
 
 
-def test_a_producer_of_managed_memory_that_answers_the_cpu_with_it(cuda):
+def test_a_producer_of_managed_memory_that_answers_the_cpu_with_it(cuda_machine):
     source = on("cuda_managed", values(6))
-    cuda.sim.run()
+    cuda_machine.sim.run()
     producer = FakeProducer((13, 0), dtype=(0, 32, 1), data=source.data_ptr)
     result = fastdl.from_dlpack(producer, device="cpu")
     assert producer.calls == [{"max_version": (1, 3), "dl_device": (1, 0)}]
@@ -1125,7 +1119,7 @@ class Interface:
 
 @pytest.mark.parametrize("device", ["cuda:0", "cuda:1", "cuda_managed:1", "cuda_host"])
 @pytest.mark.parametrize("version", [2, 3])
-def test_asarray_asks_the_driver_for_the_device(cuda, device, version):
+def test_asarray_asks_the_driver_for_the_device(cuda_machine, device, version):
     source = on(device, values(2, 3))
     tensor = fastdl.asarray(Interface(source, version=version))
     assert tensor.device == source.device
@@ -1137,49 +1131,49 @@ def test_asarray_asks_the_driver_for_the_device(cuda, device, version):
     assert tensor.data_ptr == source.data_ptr
     assert not tensor.readonly
     del source
-    check(cuda, tensor.to("cpu"), values(2, 3))
+    check(cuda_machine, tensor.to("cpu"), values(2, 3))
 
 
-def test_asarray_keeps_the_object_alive(cuda):
+def test_asarray_keeps_the_object_alive(cuda_machine):
     tensor = fastdl.asarray(Interface(on("cuda", values(3))))
     gc.collect()
-    assert cuda.allocations == 1
+    assert cuda_machine.allocations == 1
     del tensor
-    assert cuda.allocations == 0
+    assert cuda_machine.allocations == 0
 
 
-def test_asarray_of_strides_and_read_only_data(cuda):
+def test_asarray_of_strides_and_read_only_data(cuda_machine):
     source = on("cuda", values(4, 3))
     address = source.data_ptr + 4
     tensor = fastdl.asarray(
         Interface(source, shape=(2, 3), strides=(24, -4), data=(address + 4, True))
     )
     assert (tensor.strides, tensor.readonly) == ((6, -1), True)
-    check(cuda, tensor.to("cpu"), values(4, 3)[::2, ::-1])
+    check(cuda_machine, tensor.to("cpu"), values(4, 3)[::2, ::-1])
 
 
 @pytest.mark.parametrize("stream", ["legacy", "per thread", "handle"])
-def test_asarray_comes_after_the_stream(cuda, stream):
-    source = on("cuda", values(100))
-    number = {"legacy": 1, "per thread": 2}.get(stream) or stream_on(cuda.sim, blocking=False)
-    kernel(cuda, source, number)
+def test_asarray_comes_after_the_stream(cuda_machine, stream):
+    source, sim = on("cuda", values(100)), cuda_machine.sim
+    number = {"legacy": 1, "per thread": 2}.get(stream) or stream_on(sim, blocking=False)
+    kernel(cuda_machine, source, number)
     source.record(number)  # for the end of the test's own memory
     tensor = fastdl.asarray(Interface(source, stream=number))
     assert driver.edges(tensor) == 1
-    consumer = stream_on(cuda.sim, blocking=False)
+    consumer = stream_on(sim, blocking=False)
     tensor.__dlpack__(stream=consumer)
-    kernel(cuda, source, consumer)
+    kernel(cuda_machine, source, consumer)
     source.record(consumer)
 
 
 @pytest.mark.parametrize("changes", [{"stream": None}, {}, {"version": 2, "stream": 7}])
-def test_asarray_without_a_stream(cuda, changes):
+def test_asarray_without_a_stream(cuda_machine, changes):
     tensor = fastdl.asarray(Interface(on("cuda", values(3)), **changes))
     assert driver.edges(tensor) == 0
     assert driver.is_callers(tensor)
 
 
-def test_asarray_of_no_elements(cuda):
+def test_asarray_of_no_elements(cuda_machine):
     tensor = fastdl.asarray(Interface(on("cuda", values(3)), shape=(0, 3), data=(0, False)))
     assert tensor.shape == (0, 3)
     tensor = fastdl.asarray(Interface(on("cuda:1", values(3)), shape=(0, 3), stream=1))
@@ -1216,14 +1210,14 @@ def test_asarray_of_no_elements(cuda):
         ({"stream": "x"}, "stream"),
     ],
 )
-def test_interfaces_that_are_refused(cuda, changes, words):
+def test_interfaces_that_are_refused(cuda_machine, changes, words):
     source = on("cuda", values(3))
     with pytest.raises((BufferError, ValueError), match=words) as error:
         fastdl.asarray(Interface(source, **changes))
     assert isinstance(error.value, BufferError)
 
 
-def test_an_interface_that_is_no_dict(cuda):
+def test_an_interface_that_is_no_dict(cuda_machine):
     interface = Interface(on("cuda", values(3)))
     interface.__cuda_array_interface__ = 5
     with pytest.raises(BufferError, match="a dict"):

@@ -1,12 +1,11 @@
 """fastdl::span and fastdl::mdspan of a tensor."""
 
-import importlib.util
 import sysconfig
 
 import numpy as np
 import pytest
 
-from tests.support.build import ROOT, folder, run_compiler
+from tests.support.build import ROOT, folder, load_module, run_compiler
 from tests.support.cxx import refusal
 
 MODULE = """
@@ -84,10 +83,7 @@ def compiled(standard, *flags):
     output = folder() / f"views{len(flags)}{sysconfig.get_config_var('EXT_SUFFIX')}"
     command = ["g++", f"-std={standard}", *FLAGS, *flags, f"-I{ROOT}", f"-I{ROOT / 'include'}"]
     run_compiler([*command, "-isystem", sysconfig.get_path("include"), source, "-o", output])
-    spec = importlib.util.spec_from_file_location("views", output)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module("views", output)
 
 
 @pytest.fixture(scope="module", params=["stand-in", "standard library"])

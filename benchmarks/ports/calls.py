@@ -1,11 +1,11 @@
 """The calls that are timed: the same of the extension as it is, and with fastdl's bindings."""
 
-import importlib.util
 from collections.abc import Callable
 
 import numpy as np
 
 import fastdl
+from benchmarks import load_module
 from benchmarks.ports import ARGUMENTS, FOLDER, FORMS, PORTS, Port
 from benchmarks.timing import Subject, in_python
 
@@ -14,10 +14,7 @@ def load(port: Port, form: str):
     """The extension module. Both forms are in one process, under names of their own."""
     package, _, name = port.module.rpartition(".")
     (path,) = (FOLDER / port.name / form / package).glob(f"{name}.*so")
-    spec = importlib.util.spec_from_file_location(f"{form}_{package}.{name}", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(f"{form}_{package}.{name}", path)
 
 
 def random(*shape: int) -> np.ndarray:

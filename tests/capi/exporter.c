@@ -11,9 +11,9 @@ typedef struct {
     PyObject_HEAD
     PyObject *memory; /* bytes */
     char format[8];
-    Py_ssize_t itemsize, shape[MAX_NDIM], strides[MAX_NDIM];
-    int ndim;
-    PyObject *released; /* NULL, or what is called */
+    Py_ssize_t itemsize, shape[MAX_NDIM], strides[MAX_NDIM], suboffsets[MAX_NDIM];
+    int ndim, of_pointers; /* whether there are suboffsets */
+    PyObject *released;    /* NULL, or what is called */
 } exporter;
 
 static int get_buffer(PyObject *self, Py_buffer *view, int flags)
@@ -29,7 +29,7 @@ static int get_buffer(PyObject *self, Py_buffer *view, int flags)
     view->format = own->format;
     view->shape = own->shape;
     view->strides = own->strides;
-    view->suboffsets = NULL;
+    view->suboffsets = own->of_pointers ? own->suboffsets : NULL;
     view->internal = NULL;
     return 0;
 }
@@ -59,19 +59,24 @@ static PyTypeObject type = {
     .tp_flags = Py_TPFLAGS_DEFAULT,
 };
 
-/* exporter(memory, format, itemsize, shape, strides, released=None) */
-static PyObject *make(PyObject *module, PyObject *arguments)
+/* exporter(memory, format, itemsize, shape, strides, released=..., suboffsets=...) */
+static PyObject *make(PyObject *module, PyObject *arguments, PyObject *keywords)
 {
-    PyObject *memory, *shape, *strides, *released = NULL;
+    static char *names[] = {"memory",  "format",   "itemsize",   "shape",
+                            "strides", "released", "suboffsets", NULL};
+    PyObject *memory, *shape, *strides, *released = NULL, *suboffsets = NULL;
     const char *format;
     Py_ssize_t itemsize;
     exporter *made;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "SsnO!O!|O", &memory, &format, &itemsize, &PyTuple_Type,
-                          &shape, &PyTuple_Type, &strides, &released))
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "SsnO!O!|OO!", names, &memory, &format,
+                                     &itemsize, &PyTuple_Type, &shape, &PyTuple_Type, &strides,
+                                     &released, &PyTuple_Type, &suboffsets))
         return NULL;
-    if (PyTuple_GET_SIZE(shape) > MAX_NDIM || PyTuple_GET_SIZE(strides) != PyTuple_GET_SIZE(shape))
-        return PyErr_Format(PyExc_ValueError, "expected two tuples of one length up to 8");
+    if (PyTuple_GET_SIZE(shape) > MAX_NDIM ||
+        PyTuple_GET_SIZE(strides) != PyTuple_GET_SIZE(shape) ||
+        (suboffsets != NULL && PyTuple_GET_SIZE(suboffsets) != PyTuple_GET_SIZE(shape)))
+        return PyErr_Format(PyExc_ValueError, "expected tuples of one length up to 8");
     made = PyObject_New(exporter, &type);
     if (made == NULL)
         return NULL;
@@ -80,16 +85,22 @@ static PyObject *make(PyObject *module, PyObject *arguments)
     made->itemsize = itemsize;
     PyOS_snprintf(made->format, sizeof(made->format), "%s", format);
     made->ndim = (int)PyTuple_GET_SIZE(shape);
+    made->of_pointers = suboffsets != NULL;
     for (int i = 0; i < made->ndim; i++) {
         made->shape[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, i));
         made->strides[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(strides, i));
+        if (suboffsets != NULL)
+            made->suboffsets[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(suboffsets, i));
     }
     if (PyErr_Occurred())
         Py_CLEAR(made);
     return (PyObject *)made;
 }
 
-static PyMethodDef methods[] = {{"exporter", make, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+static PyMethodDef methods[] = {
+    {"exporter", (PyCFunction)(void (*)(void))make, METH_VARARGS | METH_KEYWORDS, NULL},
+    {NULL, NULL, 0, NULL},
+};
 
 static PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "exporter", .m_size = -1,
                              .m_methods = methods};

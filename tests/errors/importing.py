@@ -34,6 +34,10 @@ class Interface:
         setattr(self, name, {**self.array.__array_interface__, **changes})
 
 
+def pointers():
+    return extension("exporter").exporter(bytes(16), "B", 1, (2, 3), (8, 1), suboffsets=(0, -1))
+
+
 def released():
     view = memoryview(b"abc")
     view.release()
@@ -280,7 +284,7 @@ GROUP = Group(
             "Text, dates and records are not in DLPack. Single bytes: `memoryview(x).cast('B')`.",
         ),
         Row(
-            lambda: fastdl.asarray(extension("pointers").Pointers()),
+            lambda: fastdl.asarray(pointers()),
             BufferError,
             "expected a buffer of elements, got one of pointers to them (with suboffsets), which "
             "DLPack cannot describe: copy the data first",

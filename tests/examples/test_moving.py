@@ -1,11 +1,10 @@
 """What docs/move.md shows: that the code does the same before and after."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 
 from tests.examples.building import EXAMPLES
+from tests.support.build import load_module
 from tests.support.cxx import binding
 from tests.support.frameworks import Array, simulated, stream_on
 from tests.support.isolate import run_isolated
@@ -14,10 +13,7 @@ SOURCES = EXAMPLES / "moving"
 
 
 def cuda_view():
-    spec = importlib.util.spec_from_file_location("cuda_view", SOURCES / "cuda_view.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module("cuda_view", SOURCES / "cuda_view.py")
 
 
 def check(norm, make):

@@ -1,10 +1,11 @@
 """Runs test files in a process of their own, and reports a crash as what it is."""
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
+
+from fastdl._testing.child import ending
 
 CASES = Path(__file__).parent / "cases"
 PEER_VARIABLE = "FASTDL_TEST_PEER"
@@ -39,6 +40,4 @@ def run_cases(*files: str, peer: str = "", **environment: str) -> None:
 
 def describe(child: subprocess.CompletedProcess) -> str:
     """How a child ended, and the last of what it said."""
-    code = child.returncode
-    ending = f"exit status {code}" if code >= 0 else f"died of {signal.Signals(-code).name}"
-    return f"{ending}\n{child.stdout[-8000:]}\n{child.stderr[-8000:]}"
+    return f"{ending(child.returncode)}\n{child.stdout[-8000:]}\n{child.stderr[-8000:]}"

@@ -1,7 +1,5 @@
 """Tensors in files, and batches of a torch DataLoader: docs/examples/processes/files.py."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 import torch
@@ -10,13 +8,10 @@ from safetensors import torch as safetensors_torch
 
 import fastdl
 from fastdl._core import tensor as core
-from tests.support.build import ROOT
+from tests.support.build import ROOT, load_module
 from tests.support.memory import filled
 
-SOURCE = ROOT / "docs/examples/processes/files.py"
-_spec = importlib.util.spec_from_file_location("files", SOURCE)
-files = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(files)
+files = load_module("files", ROOT / "docs/examples/processes/files.py")
 
 
 def test_safetensors_there_and_back(tmp_path):

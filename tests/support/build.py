@@ -40,11 +40,16 @@ def extension(name, module=None, *flags):
     """The same, imported."""
     module = module or name
     if module not in sys.modules:
-        path = module_path(name, module, *flags)
-        spec = importlib.util.spec_from_file_location(module, path)
-        sys.modules[module] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[module])
+        sys.modules[module] = load_module(module, module_path(name, module, *flags))
     return sys.modules[module]
+
+
+def load_module(name, path):
+    """The module in a file, a new one each time; sys.modules does not know it."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def embedding_program(name):
@@ -56,17 +61,12 @@ def embedding_program(name):
     place = next((place for place in places if (place / library).is_file()), None)
     if not library.startswith("libpython") or place is None:
         return None
-    output = folder() / name
-    if not output.exists():
-        partial = output.with_suffix(f".{os.getpid()}.partial")
-        command = [*shlex.split(variable("CC") or "cc"), "-std=c11", "-Wall", "-Wextra", "-Werror"]
-        command += [f"-I{sysconfig.get_path('include')}", SOURCES / f"{name}.c", "-o", partial]
-        command += [f"-L{place}", f"-Wl,-rpath,{place}", f"-lpython{variable('LDVERSION')}"]
-        for flags in ("LINKFORSHARED", "LIBS", "SYSLIBS"):
-            command += shlex.split(variable(flags) or "")
-        run_compiler(command)
-        partial.replace(output)
-    return output
+    command = [*shlex.split(variable("CC") or "cc"), "-std=c11", "-Wall", "-Wextra", "-Werror"]
+    command += [f"-I{sysconfig.get_path('include')}", SOURCES / f"{name}.c"]
+    command += [f"-L{place}", f"-Wl,-rpath,{place}", f"-lpython{variable('LDVERSION')}"]
+    for flags in ("LINKFORSHARED", "LIBS", "SYSLIBS"):
+        command += shlex.split(variable(flags) or "")
+    return compiled_once(folder() / name, lambda path: run_compiler([*command, "-o", path]))
 
 
 def shared_library(name):

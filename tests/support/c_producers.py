@@ -1,20 +1,16 @@
 """tests/capi/producer.c: types that fastdl.h makes producers, compiled as users would."""
 
+from functools import partial
+
 import fastdl
-from tests.support.build import CPLUSPLUS, extension
-from tests.support.headers import LIMITED
+from tests.support import headers
+from tests.support.build import CPLUSPLUS
 
-
-def load(name, *flags, installed):
-    api = extension("producer", f"producer_{name}", *flags)
-    if installed:
-        api.import_runtime()
-    return api
-
+load = partial(headers.load, source="producer")
 
 ALONE = load("alone", installed=False)
 INSTALLED = load("installed", installed=True)
-LIMITED_API = load("limited", *CPLUSPLUS, LIMITED, installed=False)
+LIMITED_API = load("limited", *CPLUSPLUS, headers.LIMITED, installed=False)
 
 WORLDS = {"alone": ALONE, "installed": INSTALLED, "limited API, C++": LIMITED_API}
 

@@ -1,13 +1,13 @@
 """Compiles C++ extension modules, with a binding library or without one; see also build.py."""
 
-import importlib.util
+import importlib
 import os
 import shlex
 import sys
 import sysconfig
 from pathlib import Path
 
-from tests.support.build import ROOT, SOURCES, compiled_once, folder, run_compiler
+from tests.support.build import ROOT, SOURCES, compiled_once, folder, load_module, run_compiler
 
 _loaded = {}  # by path
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
@@ -69,7 +69,5 @@ def binding(name, library, source=None, *flags, compiler=()):
         words = (*WARNINGS, *headers(library), *flags, "-shared")
         words += (source or SOURCES / f"{name}.cpp", *runtime(library, compiler), "-o")
         compiled_once(output, lambda path: compile_cxx(*words, path, compiler=compiler))
-        spec = importlib.util.spec_from_file_location(name, output)
-        _loaded[output] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(_loaded[output])
+        _loaded[output] = load_module(name, output)
     return _loaded[output]

@@ -2,10 +2,10 @@
 
 import gc
 import itertools
-import threading
 from contextlib import contextmanager
 
 from fastdl._devices import driver
+from tests.support import simulation
 from tests.support.producers import Given, Producer, Tabled, hostile
 from tests.support.simulation import GLOBAL, Simulation, read, write
 
@@ -165,21 +165,17 @@ def consume(tensor, stream, array, device=None):
 
 
 def in_thread(sim, function):
-    """Runs a function on another thread, ordered before and after by Python."""
-    raised = []
+    """Runs a function on a new thread, ordered before and after by Python."""
 
     def run():
         sim.acquire()
         try:
-            function()
-        except BaseException as error:
-            raised.append(error)
-        sim.publish()
+            return function()
+        finally:
+            sim.publish()
 
     sim.publish()
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    sim.acquire()
-    if raised:
-        raise raised[0]
+    try:
+        return simulation.in_thread(run)
+    finally:
+        sim.acquire()

@@ -13,10 +13,10 @@ if sysconfig.get_config_var("Py_GIL_DISABLED"):  # CPython has no limited API th
     LIMITED = "-DNOT_LIMITED"
 
 
-def load(name, *flags, installed):
-    """A module of its own. Unless `installed` it never calls fastdl_import, so that fastdl might as
-    well not be there."""
-    api = extension("header", f"header_{name}", *flags)
+def load(name, *flags, installed, source="header"):
+    """A module of its own, of tests/capi/SOURCE.c. Unless `installed` it never calls fastdl_import,
+    so that fastdl might as well not be there."""
+    api = extension(source, f"{source}_{name}", *flags)
     if installed:
         api.import_runtime()
     return api

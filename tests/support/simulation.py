@@ -15,7 +15,7 @@ queues, locks and joins order.
 """
 
 import ctypes
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 
@@ -514,21 +514,8 @@ class Simulation(Calls):
 
 def in_thread(function):
     """Runs it on a new thread; what it returned or raised."""
-    outcome = []
-
-    def body():
-        try:
-            outcome.append((function(), None))
-        except BaseException as error:
-            outcome.append((None, error))
-
-    thread = threading.Thread(target=body)
-    thread.start()
-    thread.join()
-    result, error = outcome[0]
-    if error is not None:
-        raise error
-    return result
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result()
 
 
 def unordered(sim):

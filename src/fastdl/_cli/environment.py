@@ -83,7 +83,7 @@ def version_of(library: Library) -> str:
 
 def links() -> dict[str, str]:
     """The addresses of the documentation and the issues, from the metadata of the installed
-    distribution; none from a source tree, or while they are placeholders (docs/releasing.md)."""
+    distribution; none from a source tree, or while they are placeholders (docs/contributing.md)."""
     try:
         urls = metadata.metadata(DISTRIBUTION).get_all("Project-URL") or ()
     except metadata.PackageNotFoundError:

@@ -56,6 +56,7 @@ LIBRARIES = (
 )
 BY_NAME = {library.name: library for library in LIBRARIES}
 
+
 def installed() -> list[Library]:
     """Those that are installed here."""
     return [library for library in LIBRARIES if library.installed]

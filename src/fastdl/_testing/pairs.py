@@ -147,10 +147,11 @@ def results(log: Path) -> dict[str, Any]:
 
 def measure(names: list[str]) -> Found:
     """{"libraries": {name: version and title}, "pairs": {"producer/consumer": outcome and note}}"""
+    ordered = in_order(names)
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
         while "end" not in (found := results(log)):
-            command = [sys.executable, "-W", "ignore", "-m", __spec__.name, str(log), *in_order(names)]
+            command = [sys.executable, "-W", "ignore", "-m", __spec__.name, str(log), *ordered]
             code, said = watch(command, log)
             last = json.loads(log.read_text().splitlines()[-1]) if log.exists() else []
             if last[:1] == ["end"]:
@@ -162,7 +163,7 @@ def measure(names: list[str]) -> Found:
                 print(json.dumps([last[0], {"outcome": DIES, "note": how}]), file=file)
         return {
             "libraries": {n: found[f"+{n}"] for n in names if f"+{n}" in found},
-            "absent": {n: found[n]["note"] for n in in_order(names) if n in found and "/" not in n},
+            "absent": {n: found[n]["note"] for n in ordered if n in found and "/" not in n},
             "pairs": {key: value for key, value in found.items() if "/" in key and value},
         }
 

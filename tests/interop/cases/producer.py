@@ -3,7 +3,6 @@
 Values of every type and layout, sharing, writes and lifetimes are measured by matrix/measure.py.
 """
 
-import ctypes
 import weakref
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 
 import fastdl
 from fastdl._core.exchange import has_native_table
+from tests.support.ctypes_dlpack import address_in
 
 from ..arrays import sample
 from ..peers import BRIDGE, SHARED, TABLE
@@ -43,9 +43,7 @@ class Plain:
 
 
 def table_of(x):
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return pointer(fastdl.exchange_api(x), b"dlpack_exchange_api")
+    return address_in(fastdl.exchange_api(x))
 
 
 def test_what_it_is_imported_through():

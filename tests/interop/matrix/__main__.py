@@ -10,12 +10,13 @@ import json
 import os
 import re
 import shutil
-import signal
 import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from fastdl._testing.child import signal_name
 
 from ..harness import describe, run_python
 from ..peers import LIBRARIES
@@ -60,7 +61,7 @@ def measure_row(row: str, folder: Path) -> dict[str, str]:
         cell = begun(log) if log.exists() else None
         if child.returncode > 0 or cell is None:
             raise RuntimeError(f"{row}, {cell}: {describe(child)}")
-        died = Cell(DIES, signal.Signals(-child.returncode).name)
+        died = Cell(DIES, signal_name(-child.returncode))
         with log.open("a") as file:
             print(json.dumps([cell, str(died)]), file=file)
     return {name: text for name, text in results(log).items() if text is not None}

@@ -14,7 +14,7 @@ from ..cases.common import aligned
 from ..peers import LIBRARIES, Peer
 from .cells import COPY, REFUSED, WRONG, ZERO_COPY, Cell
 from .measure import address_of, give_of, noise, read, reason
-from .rows import CONVERT, Measurement, load, to_like
+from .rows import Measurement, load, to_like
 
 VALUES = [[0.0, 1.0, 2.0], [-3.0, 4.5, 5.0]]
 FLAT = [*VALUES[0], *VALUES[1]]  # for those that have one dimension
@@ -35,7 +35,7 @@ def cells() -> Iterator[Measurement]:
         if max(producer.min_ndim, consumer.min_ndim) <= min(producer.max_ndim, consumer.max_ndim):
             pair = f"{producer.name}/{consumer.name}"
             yield f"own/{pair}", lambda p=producer, c=consumer: paired(p, c, through_tensor(p, c))
-            if CONVERT and consumer.like:
+            if consumer.like:
                 take = to_like(consumer, "float32")
                 yield f"convert/{pair}", lambda p=producer, c=consumer, t=take: paired(p, c, t)
 

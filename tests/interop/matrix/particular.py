@@ -365,7 +365,7 @@ ROWS = {
         {
             "from_dlpack": lambda: cupy_takes("from_dlpack"),
             "asarray": lambda: cupy_takes("asarray"),
-            **({"convert": cupy_convert} if hasattr(fastdl, "convert") else {}),
+            "convert": cupy_convert,
         },
         lambda: version("cupy-cuda12x"),
     ),

@@ -25,21 +25,19 @@ from .cells import Cell
 from .measure import exported, give_of, imported
 
 Measurement = tuple[str, Callable[[], Cell | None]]
-CONVERT = getattr(fastdl, "convert", None)
 
 
 def cells(peer: Peer) -> Iterator[Measurement]:
     """The names of cells and what measures them, in the order in which they are measured."""
     give = give_of(peer)
-    for direction, way in (("import", give), ("from", CONVERT and by_convert)):
+    for direction, way in (("import", give), ("from", by_convert)):
         if peer.make and way:
             for case, build, values, dtype in arrays_of(peer):
                 yield (
                     f"{direction}/{case}",
                     lambda w=way, b=build, v=values, d=dtype: imported(peer, w, b, v, d),
                 )
-    likes = CONVERT and peer.like
-    for direction, door in (("export", peer.take), ("to", likes and to_like(peer))):
+    for direction, door in (("export", peer.take), ("to", peer.like and to_like(peer))):
         if door:
             for case, build in {
                 **sources.element_types(),
