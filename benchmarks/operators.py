@@ -9,9 +9,10 @@ docs/operators.json, from which docs/quote.py makes the table of the C guide.
 import argparse
 import sys
 
-from benchmarks import ROOT, as_json, machine, processes
+from benchmarks import ROOT, machine, processes
 from benchmarks.native import load
 from benchmarks.timing import Samples, Subject, in_python, middle, ratio, spread
+from fastdl._testing import json_rows
 
 PLAIN = "the C function"
 
@@ -92,7 +93,7 @@ def main() -> int:
     found = {title: results([run[title] for run in runs]) for title in runs[0]}
     print("\n\n".join(table(title, forms) for title, forms in found.items()))
     data = {"machine": facts, "versions": versions, "functions": found}
-    (ROOT / "docs/operators.json").write_text(as_json(data) + "\n")
+    (ROOT / "docs/operators.json").write_text(json_rows.dumps(data) + "\n")
     return 0
 
 

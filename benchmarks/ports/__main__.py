@@ -16,9 +16,10 @@ import xml.etree.ElementTree as xml
 from pathlib import Path
 
 import fastdl
-from benchmarks import as_json, machine, processes
+from benchmarks import machine, processes
 from benchmarks.ports import ARGUMENTS, FOLDER, FORMS, PORTS, RESULTS, Port
 from benchmarks.timing import middle, ratio
+from fastdl._testing import json_rows
 
 HERE = Path(__file__).parent
 
@@ -149,7 +150,7 @@ def main() -> int:
         print(name, *(f"{key}: {value}" for key, value in known.items()), sep="\n    ")
     if options.only is None:
         data = {"machine": facts, "versions": versions, "ports": ports}
-        RESULTS.write_text(as_json(data) + "\n")
+        RESULTS.write_text(json_rows.dumps(data) + "\n")
     return int(any(before != after for before, after in (p["tests"] for p in ports.values())))
 
 
