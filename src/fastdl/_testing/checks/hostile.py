@@ -20,7 +20,7 @@ HEADER = "DLPack 1.3, dlpack.h"
 
 
 class Fault(NamedTuple):
-    words: str
+    title: str
     fields: dict[str, Any]
     clause: str
     must_refuse: bool = True  # there is no array that such a description could mean
@@ -156,13 +156,13 @@ def released(lib: Library, fault: Fault) -> None:
 
 for _name, _fault in FAULTS.items():
     _end = "is refused" if _fault.must_refuse else "is refused, or harmless"
-    check(f"hostile.{_name}", DEVIATION, f"{_fault.words} {_end}.", HEADER + _fault.clause)(
+    check(f"hostile.{_name}", DEVIATION, f"{_fault.title} {_end}.", HEADER + _fault.clause)(
         partial(survives, fault=_fault)
     )
     check(
         f"hostile.{_name}-is-released",
         MEMORY,
-        f"{_fault.words}: the managed tensor is released once.",
+        f"{_fault.title}: the managed tensor is released once.",
         HEADER + ": DLManagedTensor.deleter",
         f"hostile.{_name}",
     )(partial(released, fault=_fault))

@@ -25,7 +25,7 @@ TWELVE = packed([float(i) for i in range(12)], "float32")
 
 
 class Layout(NamedTuple):
-    words: str
+    title: str
     values: Any
     fields: dict[str, Any]
     clause: str = HEADER + ": DLTensor.strides"
@@ -189,20 +189,20 @@ for _name, _layout in LAYOUTS.items():
     check(
         f"{_section}.{_id}",
         DATA,
-        f"{_layout.words} arrives with its values, or is refused.",
+        f"{_layout.title} arrives with its values, or is refused.",
         _layout.clause,
     )(partial(arrives, layout=_layout))
     check(
         f"failure.{_name}",
         DEVIATION,
-        f"{_layout.words}: a refusal is a BufferError.",
+        f"{_layout.title}: a refusal is a BufferError.",
         ARRAY_API,
         f"{_section}.{_id}",
     )(partial(refusal, layout=_layout))
     check(
         f"ownership.{_name}",
         MEMORY,
-        f"{_layout.words} is released once, whether it is taken or refused.",
+        f"{_layout.title} is released once, whether it is taken or refused.",
         HEADER + ": DLManagedTensor.deleter",
         f"{_section}.{_id}",
     )(partial(is_released, layout=_layout))
