@@ -15,8 +15,8 @@ import nox
 
 nox.needs_version = ">=2025.5"
 nox.options.default_venv_backend = "uv|venv"  # uv, if it is installed: twenty seconds less each
-# Sessions that pip must install: it has settings that uv does not read, which may say where torch
-# comes from; or they run pip themselves.
+# Sessions that install with pip: its configuration, which uv ignores, may say where torch comes
+# from, or the session runs pip itself.
 WITH_PIP = {"venv_backend": "venv"}
 nox.options.sessions = ["lint", "typing", "test"]
 
@@ -147,7 +147,7 @@ def pythons(session: nox.Session) -> None:
     session.install(".[test]", env=env)
     some = without(AT_THE_ENDS) if between else []
     if between:
-        some += ["-k", "not nanobind and not pybind11 and not Cython"]
+        some += ["-k", "not nanobind and not pybind11 and not Cython"]  # in any case of letters
     if session.python != PYTHONS[-1]:
         some += ["-m", "not slow"]
     session.run("pytest", SLOWEST, *without(RUN_ONCE), *some, *session.posargs)

@@ -62,13 +62,14 @@ def hip():
 
 @pytest.fixture(params=["cuda", "hip"])
 def here(request):
-    """The same, with the names that its devices have in fastdl; `cuda_machine`: that of CUDA."""
+    """The same, with the names that its devices have in fastdl."""
     with machine(request.param) as here:
         yield here
 
 
 @pytest.fixture
 def cuda_machine():
+    """`here`, for CUDA."""
     with machine("cuda") as here:
         yield here
 

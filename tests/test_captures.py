@@ -6,6 +6,7 @@ capture and asks for success. `capturing` is the foreign library that captures.
 """
 
 import gc
+import os
 from contextlib import contextmanager
 
 import pytest
@@ -390,6 +391,30 @@ def test_a_refusal_tells_hip_of_a_capture(hip):
         assert driver.deferred()[1] == 1
         assert (hip.calls("cuEventQuery"), hip.calls("cuEventSynchronize")) == waits
     driver.wait(result)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")  # xdist is
+def test_a_forked_child_leaves_refused_memory_to_its_parent(hip):
+    tensor, last = fastdl.empty(8, device="rocm:0"), Array(hip)
+    tensor.record(stream_on(hip, blocking=False))
+    result = fastdl.from_dlpack(Plain(last))
+    with unseen_capture(hip):
+        del tensor
+        assert driver.deferred()[1] == 1
+        calls = len(hip.log())
+        child = os.fork()
+        if child == 0:
+            try:
+                assert driver.deferred()[1] == 0
+                driver.at_exit()
+                os._exit(len(hip.log()) - calls)
+            finally:
+                os._exit(99)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert driver.deferred()[1] == 1
+    driver.wait(result)
+    assert driver.deferred()[1] == 0
 
 
 @pytest.mark.parametrize("point", ["wait", "release", "copy"])

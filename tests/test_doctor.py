@@ -17,6 +17,7 @@ import fastdl
 from fastdl._cli import defects, environment, grid, libraries, page, privacy, probe
 from fastdl._cli import report as words
 from fastdl._cli.words import counted
+from fastdl._testing.adapters import in_order
 from tests.support.fake_libraries import ARRAY, distribution, install, run
 
 # A library whose arrays are taken; one whose `from_dlpack` ends the process.
@@ -307,7 +308,7 @@ def test_consumers_are_those_that_convert_makes():
 
 
 def test_libraries_are_imported_in_an_order_in_which_they_get_along():
-    order = libraries.in_order(["tensorflow", "numpy", "torch", "paddle", "dpnp"])
+    order = in_order(["tensorflow", "numpy", "torch", "paddle", "dpnp"])
     assert order == ["dpnp", "paddle", "torch", "tensorflow", "numpy"]
 
 

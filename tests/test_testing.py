@@ -17,6 +17,7 @@ import pytest
 import fastdl
 from fastdl._testing import (
     _dlpack,
+    json_rows,
     mutants,
     pairs,
     releases,
@@ -472,3 +473,14 @@ def test_what_changed_between_releases():
         "2: a ceases to hold (passed, then crashed)",
         "2: b begins to hold (failed, then passed)",
     ]
+
+
+def test_json_with_a_line_for_each_row():
+    rows = [
+        {"id": "a", "note": "x" * 150},
+        {"id": "b", "note": "{" * 500},
+        {"id": "c", "note": "é"},
+    ]
+    text = json_rows.dumps({"rows": rows, "empty": [{}], "count": 3})
+    assert json.loads(text) == {"rows": rows, "empty": [{}], "count": 3}
+    assert [line.count('"id"') for line in text.splitlines() if '"id"' in line] == [1, 1, 1]

@@ -1827,7 +1827,7 @@ static int fastdl_has_names_(PyTypeObject *type)
 /* Determines the facts about a type from its name, `__dlpack__`, and the table that it publishes
  * (NULL if none). */
 FASTDL_SHARED_ int fastdl_fill_record_(PyTypeObject *type, fastdl_record *record,
-                                        const fastdl_peer_fact **peer)
+                                       const fastdl_peer_fact **peer)
 {
     PyObject *method, *provider;
     int named = fastdl_has_names_(type), is_checked;

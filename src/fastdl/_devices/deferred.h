@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Blocks that are freed later than their last reference is dropped, because the driver must not be
- * called at that moment (put_off.h), or because it *refused*: a graph is being captured, or Python
- * code in a callback drops the tensor. (Such a thread cannot be distinguished from others, and HIP
- * does not refuse: Python code in a callback should not drop tensors.) Or the host may not wait
- * (HIP, see below). Documented in docs/streams.md ("Memory in flight").
+ * called at that moment (put_off.h); because it *refused* a call: a graph is being captured, or
+ * Python code in a callback drops the tensor (such a thread cannot be distinguished from others,
+ * and HIP does not refuse: Python code in a callback should not drop tensors); or because the host
+ * may not wait (HIP, see below). Documented in docs/streams.md ("Memory in flight").
  *
  * A block that was refused is freed when fastdl next allocates or copies on a device and the host
  * may wait, or so many are refused that it has to; when fastdl has made the host wait; or when
@@ -27,7 +27,9 @@ int fdl_host_may_wait(const fdl_driver *driver);
  * wait. Any thread. */
 void fdl_defer(fdl_block *block, fdl_driver *driver);
 
-/* Frees the blocks that were put off or refused, as far as possible now, as fdl_blocks_end. */
+/* Frees the blocks that were put off or refused, as far as that is possible now. May run any code
+ * of their owners. Any thread outside of callbacks, without holding a lock; nothing happens without
+ * a Python thread state. */
 void fdl_end_deferred(void);
 
 /* Call this after the host has waited for the device successfully (so on HIP no capture was

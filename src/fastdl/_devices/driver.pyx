@@ -22,10 +22,10 @@ from fastdl._devices.native cimport (
     fdl_capture, fdl_capture_of, fdl_deferred_at_exit, fdl_deferred_count, fdl_driver,
     fdl_driver_find, fdl_driver_replace, fdl_end_after_wait, fdl_end_deferred, fdl_enter,
     fdl_event_forget, fdl_exchanges_at_import, fdl_leave, fdl_memory_on_device, fdl_pointer_find,
-    fdl_put_off_at_import, fdl_scope, fdl_stream_scope, fdl_stream_scope_begin, fdl_stream_scope_end,
-    fdl_transfer, fdl_work_edges, fdl_work_forget, fdl_work_is_callers, fdl_work_of,
-    fdl_work_ready_on, fdl_work_record, fdl_work_record_on, fdl_work_release, fdl_work_stream,
-    fdl_work_wait,
+    fdl_put_off_at_import, fdl_scope, fdl_stream_scope, fdl_stream_scope_begin,
+    fdl_stream_scope_end, fdl_transfer, fdl_work_edges, fdl_work_forget, fdl_work_is_callers,
+    fdl_work_of, fdl_work_ready_on, fdl_work_record, fdl_work_record_on, fdl_work_release,
+    fdl_work_stream, fdl_work_wait,
 )
 from fastdl._core.tensor import describe
 

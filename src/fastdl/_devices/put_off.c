@@ -16,16 +16,16 @@ static int has_state(void)
 
 /* ---- lists ---- */
 
-static fdl_lock lists;
+static fdl_lock guard; /* of every fdl_blocks */
 
 void fdl_blocks_add(fdl_blocks *list, fdl_block *block)
 {
-    fdl_lock_take(&lists);
+    fdl_lock_take(&guard);
     block->next = list->first;
     fdl_store_pointer((void **)&list->first, block);
     list->so_far++;
     list->waiting++;
-    fdl_lock_give(&lists);
+    fdl_lock_give(&guard);
 }
 
 void fdl_blocks_end(fdl_blocks *list)
@@ -33,11 +33,11 @@ void fdl_blocks_end(fdl_blocks *list)
     fdl_block *block, *next;
     if (!fdl_blocks_any(list) || !has_state())
         return;
-    fdl_lock_take(&lists);
+    fdl_lock_take(&guard);
     block = list->first;
     fdl_store_pointer((void **)&list->first, NULL);
     list->waiting = 0;
-    fdl_lock_give(&lists);
+    fdl_lock_give(&guard);
     for (; block != NULL; block = next) {
         next = block->next;
         fdl_block_end(block, 0);
@@ -46,10 +46,10 @@ void fdl_blocks_end(fdl_blocks *list)
 
 void fdl_blocks_count(const fdl_blocks *list, int64_t *waiting, int64_t *so_far)
 {
-    fdl_lock_take(&lists);
+    fdl_lock_take(&guard);
     *waiting = list->waiting;
     *so_far = list->so_far;
-    fdl_lock_give(&lists);
+    fdl_lock_give(&guard);
 }
 
 /* ---- without a Python thread state ---- */
@@ -105,7 +105,7 @@ void fdl_put_off_at_exit(void)
 
 void fdl_put_off_after_fork(int lost)
 {
-    fdl_lock_init(&lists);
+    fdl_lock_init(&guard);
     fdl_lock_init(&scheduling);
     if (lost) {
         fdl_blocks_put_off.first = NULL;

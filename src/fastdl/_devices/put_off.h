@@ -3,9 +3,10 @@
  * Blocks whose last reference was dropped in a deleter, on a thread without a Python thread state.
  * The threads on which drivers run callbacks have none, and in a callback the driver must not be
  * called (CUDA may return 800; HIP has no code for it and may deadlock). The owner may need the
- * driver as well, so the whole block is freed later, without waiting for the GIL: when Python's main
- * thread next runs Python code (a pending call; before 3.13, once it has taken the GIL again), when
- * a thread with such a state next enters a device or imports a tensor on one, or when Python ends.
+ * driver as well, so the whole block is freed later, without waiting for the GIL: when Python's
+ * main thread next runs Python code (a pending call; before 3.13, once it has taken the GIL again),
+ * when a thread with such a state next enters a device or imports a tensor on one, or when Python
+ * ends.
  *
  * Plain host memory is not put off: the deleter takes the GIL, like those of most libraries, and
  * what its owner then releases is put off if it needs the driver (fdl_state_is_temporary).
@@ -58,7 +59,7 @@ static inline void fdl_end_put_off(void)
 /* From now on, driver-owned blocks may be put off. */
 void fdl_put_off_at_import(void);
 
-/* From now on, no pending calls are made. */
+/* From now on, no pending calls are scheduled. */
 void fdl_put_off_at_exit(void);
 
 /* In a forked child: resets the locks; if the driver is lost, drops the list, which belongs to the

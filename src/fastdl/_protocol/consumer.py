@@ -58,7 +58,7 @@ CAPSULE, COPY, TABLE, PROTOCOL, REFUSED = "capsule", "copy", "table", "__dlpack_
 Plan = namedtuple(
     "Plan",
     "path target copy stream otherwise order producer keywords source where ready_on",
-    defaults=[None] * 10,
+    defaults=[None, None, None, None, None, None, None, None, None, None],
 )
 
 PLAIN = {copy: Plan(TABLE, copy=copy, order=1) for copy in (None, False, True)}
