@@ -396,10 +396,10 @@ def test_a_refusal_tells_hip_of_a_capture(hip):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")  # xdist is
 def test_a_forked_child_leaves_refused_memory_to_its_parent(hip):
-    tensor, last = fastdl.empty(8, device="rocm:0"), Array(hip)
-    tensor.record(stream_on(hip, blocking=False))
-    result = fastdl.from_dlpack(Plain(last))
+    array, last = Array(hip), Array(hip)
+    tensor, result = fastdl.from_dlpack(Plain(array)), fastdl.from_dlpack(Plain(last))
     with unseen_capture(hip):
+        copy = tensor.copy()  # reads the memory until it is done
         del tensor
         assert driver.deferred()[1] == 1
         calls = len(hip.log())
@@ -408,6 +408,7 @@ def test_a_forked_child_leaves_refused_memory_to_its_parent(hip):
             try:
                 assert driver.deferred()[1] == 0
                 driver.at_exit()
+                array.given.assert_alive()
                 os._exit(len(hip.log()) - calls)
             finally:
                 os._exit(99)
@@ -415,6 +416,8 @@ def test_a_forked_child_leaves_refused_memory_to_its_parent(hip):
         assert driver.deferred()[1] == 1
     driver.wait(result)
     assert driver.deferred()[1] == 0
+    given_back(array)
+    del copy
 
 
 @pytest.mark.parametrize("point", ["wait", "release", "copy"])
