@@ -57,7 +57,19 @@ CAPSULE, COPY, TABLE, PROTOCOL, REFUSED = "capsule", "copy", "table", "__dlpack_
 #:     orders; None: nothing is ordered.
 Plan = namedtuple(
     "Plan",
-    "path target copy stream otherwise order producer keywords source where ready_on",
+    [
+        "path",
+        "target",
+        "copy",
+        "stream",
+        "otherwise",
+        "order",
+        "producer",
+        "keywords",
+        "source",
+        "where",
+        "ready_on",
+    ],
     defaults=[None, None, None, None, None, None, None, None, None, None],
 )
 
