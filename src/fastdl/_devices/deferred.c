@@ -41,14 +41,12 @@ int fdl_end_after_wait(void)
 
 void fdl_end_deferred(void)
 {
-    int64_t waiting, so_far;
     fdl_end_put_off();
     if (!any_refused())
         return;
-    fdl_blocks_count(&refused, &waiting, &so_far);
     if (fdl_host_may_wait(fdl_load_pointer(&refusing))) /* else each would be refused again */
         fdl_blocks_end(&refused);
-    else if (waiting > MOST_REFUSED)
+    else if (fdl_blocks_now(&refused).waiting > MOST_REFUSED)
         (void)fdl_end_after_wait();
 }
 
@@ -61,9 +59,9 @@ void fdl_deferred_at_exit(void)
 
 void fdl_deferred_count(int64_t *put_off, int64_t *waiting)
 {
-    int64_t of_refused, so_far;
-    fdl_blocks_count(&fdl_blocks_put_off, waiting, put_off);
-    fdl_blocks_count(&refused, &of_refused, &so_far);
+    fdl_blocks now = fdl_blocks_now(&fdl_blocks_put_off);
+    *put_off = now.so_far;
+    *waiting = now.waiting;
     if (!fdl_driver_is_lost())
-        *waiting += of_refused;
+        *waiting += fdl_blocks_now(&refused).waiting;
 }

@@ -44,12 +44,13 @@ void fdl_blocks_end(fdl_blocks *list)
     }
 }
 
-void fdl_blocks_count(const fdl_blocks *list, int64_t *waiting, int64_t *so_far)
+fdl_blocks fdl_blocks_now(const fdl_blocks *list)
 {
+    fdl_blocks now;
     fdl_lock_take(&guard);
-    *waiting = list->waiting;
-    *so_far = list->so_far;
+    now = *list;
     fdl_lock_give(&guard);
+    return now;
 }
 
 /* ---- without a Python thread state ---- */

@@ -37,7 +37,8 @@ void fdl_blocks_add(fdl_blocks *list, fdl_block *block);
  * callbacks, without holding a lock; nothing happens without a Python thread state. */
 void fdl_blocks_end(fdl_blocks *list);
 
-void fdl_blocks_count(const fdl_blocks *list, int64_t *waiting, int64_t *so_far);
+/* What a list and its counters are now. */
+fdl_blocks fdl_blocks_now(const fdl_blocks *list);
 
 /* Costs one load. */
 static inline int fdl_blocks_any(const fdl_blocks *list)
