@@ -83,7 +83,8 @@ def test_a_numpy_that_cannot_be_imported_is_a_reason(tmp_path):
     """Of the rows that need it; the others are measured."""
     install(tmp_path, "numpy", "raise ImportError('libnumpy.so: no such file')\n")
     source = "import array\nclass Series(array.array):\n  to_numpy = array.array.tolist\n"
-    source += "  def __new__(cls, values, dtype): return super().__new__(cls, 'f', values)\n"
+    source += "  def __new__(cls, values): return super().__new__(cls, 'f', values)\n"
+    source += "class numpy:\n  def arange(n, dtype): return range(n)\n"
     install(tmp_path, "pandas", source)
     source = "import array as module\nfloat32 = str\nclass Array: pass\n"
     source += "def array(values, kind): return module.array('f', values)\n"

@@ -9,6 +9,8 @@ def make(tensor, like):
     return array_api_strict.from_dlpack(tensor)
 
 
+SAMPLE = "array_api_strict:arange(6, dtype=float32)"
+
 BRIDGES = (
     Bridge(
         "array_api_strict.Array",

@@ -9,6 +9,8 @@ def make(tensor, like):
     return cupy.from_dlpack(tensor)
 
 
+SAMPLE = "cupy:arange(6, dtype='float32')"
+
 BRIDGES = (
     Bridge(
         "cupy.ndarray",

@@ -14,6 +14,8 @@ def is_host(tensor):
     return tensor.device.is_host
 
 
+SAMPLE = "dpnp:arange(6, dtype='float32')"
+
 BRIDGES = (
     Bridge(
         "dpnp.ndarray",

@@ -35,6 +35,8 @@ def backend(name: str, **facts) -> Bridge:
     )
 
 
+SAMPLE = "drjit.scalar:ArrayXf(range(6))"
+
 BRIDGES = (
     backend("drjit.llvm"),
     backend("drjit.scalar", copies=True),  # it always copies

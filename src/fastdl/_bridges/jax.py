@@ -13,6 +13,8 @@ def make(tensor, like):
         return jax.dlpack.from_dlpack(tensor)
 
 
+SAMPLE = "jax.numpy:arange(6, dtype='float32')"
+
 BRIDGES = (
     Bridge(
         "jax.Array",

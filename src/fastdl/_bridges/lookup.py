@@ -1,9 +1,10 @@
 """The libraries that fastdl knows, and the file here for each.
 
 Adding a library is a file in this folder and a row in LIBRARIES. The file has BRIDGES, one for each
-type that convert makes. If the library publishes no exchange table and fastdl makes one, it also
-has `table()`. Facts about libraries as producers are in one table in fastdl.c, `fastdl_peers`;
-everything else is protocol.
+type that convert makes, and SAMPLE, the array that the command line examines: float32 0 to 5 on the
+host, as MODULE:EXPRESSION (see _cli/expression.py). If the library publishes no exchange table and
+fastdl makes one, it also has `table()`. Facts about libraries as producers are in one table in
+fastdl.c, `fastdl_peers`; everything else is protocol.
 """
 
 from collections import namedtuple
@@ -17,29 +18,29 @@ from fastdl._core.foreign import module_of, package_of
 Table = namedtuple("Table", "table type borrow")
 
 #: The top-level package of a type or module -> a module of this folder. Loaded when the first of
-#: its instances is seen.
+#: its instances is seen. In the order in which commands show them.
 LIBRARIES = {
-    "array_api_strict": "array_api_strict",
-    "cuda": "cuda",
-    "cupy": "cupy",
-    "dpnp": "dpnp",
-    "drjit": "drjit",
-    "fastdl": "fastdl",
+    "numpy": "numpy",
+    "torch": "torch",
     "jax": "jax",
     "jaxlib": "jax",
-    "mlx": "mlx",
+    "cupy": "cupy",
+    "tensorflow": "tensorflow",
+    "paddle": "paddle",
     "mxnet": "mxnet",
-    "numpy": "numpy",
+    "mlx": "mlx",
+    "tvm_ffi": "tvm_ffi",
+    "tvm": "tvm",
+    "pyarrow": "pyarrow",
     "onnxruntime": "onnxruntime",
     "openvino": "openvino",
-    "paddle": "paddle",
-    "pyarrow": "pyarrow",
-    "tensorflow": "tensorflow",
-    "tinygrad": "tinygrad",
-    "torch": "torch",
-    "tvm": "tvm",
-    "tvm_ffi": "tvm_ffi",
     "warp": "warp",
+    "drjit": "drjit",
+    "tinygrad": "tinygrad",
+    "dpnp": "dpnp",
+    "array_api_strict": "array_api_strict",
+    "cuda": "cuda",
+    "fastdl": "fastdl",
 }
 
 

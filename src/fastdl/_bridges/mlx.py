@@ -21,6 +21,8 @@ def importer():
     return make
 
 
+SAMPLE = "mlx.core:arange(6, dtype=float32)"
+
 BRIDGES = (
     Bridge(
         "mlx.core.array",

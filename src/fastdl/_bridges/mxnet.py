@@ -25,6 +25,8 @@ def read(x):
     return exchange.from_dlpack(x.to_dlpack_for_write())
 
 
+SAMPLE = "mxnet:nd.arange(6)"
+
 BRIDGES = (
     Bridge(
         "mxnet.nd.NDArray",

@@ -116,6 +116,8 @@ def _copies(tensor):
     return not is_as_stored(tensor)
 
 
+SAMPLE = "numpy:arange(6, dtype='float32')"
+
 BRIDGES = (
     Bridge(
         "numpy.ndarray",

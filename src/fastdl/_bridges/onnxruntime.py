@@ -38,6 +38,8 @@ def read(x, tensor):
     return tensor.view("bool") if x.data_type() == "tensor(bool)" else tensor
 
 
+SAMPLE = "onnxruntime:OrtValue.ortvalue_from_numpy(numpy.arange(6, dtype='f'))"
+
 BRIDGES = (
     Bridge(
         "onnxruntime.OrtValue",

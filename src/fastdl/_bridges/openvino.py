@@ -36,6 +36,8 @@ def read(x):
     )
 
 
+SAMPLE = "openvino:Tensor(numpy.arange(6, dtype='float32'))"
+
 BRIDGES = (
     Bridge(
         "openvino.Tensor",

@@ -17,6 +17,8 @@ def built():
     return {} if devices else {"devices": HOST}  # it ends the process when it looks for a stream
 
 
+SAMPLE = "paddle:arange(6, dtype='float32')"
+
 BRIDGES = (
     Bridge(
         "paddle.Tensor",

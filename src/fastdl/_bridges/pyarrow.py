@@ -22,6 +22,8 @@ def make_tensor(tensor, like):
     return pa.Tensor.from_dlpack(tensor)
 
 
+SAMPLE = "pyarrow:array(range(6), float32())"
+
 BRIDGES = (
     Bridge(
         "pyarrow.Array",

@@ -19,6 +19,8 @@ def gpus():
     return len(config.list_logical_devices("GPU"))
 
 
+SAMPLE = "tensorflow:range(6, dtype=float32)"
+
 BRIDGES = (
     Bridge(
         "tensorflow.Tensor",

@@ -59,6 +59,8 @@ def _read(x, dtype):
     return tensor
 
 
+SAMPLE = "tinygrad:Tensor(list(range(6)), dtype='float32').realize()"
+
 BRIDGES = (
     Bridge(
         "tinygrad.Tensor",

@@ -10,6 +10,8 @@ def make(tensor, like):
     return torch.from_dlpack(tensor)
 
 
+SAMPLE = "torch:arange(6, dtype=float32)"
+
 BRIDGES = (
     Bridge(
         "torch.Tensor",

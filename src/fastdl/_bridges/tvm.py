@@ -15,6 +15,8 @@ def make(tensor, like):
     return runtime.from_dlpack(tensor)
 
 
+SAMPLE = "tvm:runtime.tensor(numpy.arange(6, dtype='float32'))"
+
 BRIDGES = (
     Bridge(
         "tvm.runtime.Tensor",

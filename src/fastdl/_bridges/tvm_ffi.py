@@ -9,6 +9,8 @@ def importer():
     return tvm_ffi.from_dlpack
 
 
+SAMPLE = "tvm_ffi:from_dlpack(fastdl.asarray(numpy.arange(6, dtype='float32')))"
+
 BRIDGES = (
     Bridge(
         "tvm_ffi.Tensor",

@@ -10,6 +10,8 @@ def make(tensor, like):
     return warp.from_dlpack(tensor)
 
 
+SAMPLE = "warp:array(range(6), dtype=float32, device='cpu')"
+
 BRIDGES = (
     Bridge(
         "warp.array",

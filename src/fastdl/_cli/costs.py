@@ -96,6 +96,7 @@ ROWS = {
             "onnxruntime.OrtValue.ortvalue_from_numpy(ndarray)",
         ),
     ),
+    "dask": (Row("fastdl.asarray(x)", "x.compute()"),),
     "pandas": (Row("fastdl.asarray(x)", "x.to_numpy()"),),
     "polars": (Row("fastdl.asarray(x)", "x.to_numpy()"),),
     "xarray": (Row("fastdl.asarray(x)", "x.to_numpy()"),),

@@ -1,8 +1,11 @@
-"""The libraries that the command line knows."""
+"""The libraries that the command line knows: those of `_bridges/lookup.py`."""
 
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from typing import NamedTuple
+
+from fastdl._bridges import lookup
 
 
 class Library(NamedTuple):
@@ -30,30 +33,17 @@ class Library(NamedTuple):
         return spec is not None
 
 
-# In the order in which they are shown.
-LIBRARIES = (
-    Library("numpy", "numpy:arange(6, dtype='float32')"),
-    Library("torch", "torch:arange(6, dtype=float32)"),
-    Library("jax", "jax.numpy:arange(6, dtype='float32')"),
-    Library("cupy", "cupy:arange(6, dtype='float32')"),
-    Library("tensorflow", "tensorflow:range(6, dtype=float32)"),
-    Library("paddle", "paddle:arange(6, dtype='float32')"),
-    Library("mxnet", "mxnet:nd.arange(6)"),
-    Library("mlx", "mlx.core:arange(6, dtype=float32)"),
-    Library("tvm_ffi", "tvm_ffi:from_dlpack(fastdl.asarray(numpy.arange(6, dtype='float32')))"),
-    Library("tvm", "tvm:runtime.tensor(numpy.arange(6, dtype='float32'))"),
-    Library("pyarrow", "pyarrow:array(range(6), float32())"),
-    Library("onnxruntime", "onnxruntime:OrtValue.ortvalue_from_numpy(numpy.arange(6, dtype='f'))"),
-    Library("openvino", "openvino:Tensor(numpy.arange(6, dtype='float32'))"),
-    Library("warp", "warp:array(range(6), dtype=float32, device='cpu')"),
-    Library("drjit", "drjit.scalar:ArrayXf(range(6))"),
-    Library("tinygrad", "tinygrad:Tensor(list(range(6)), dtype='float32').realize()"),
-    Library("dpnp", "dpnp:arange(6, dtype='float32')"),
-    Library("array_api_strict", "array_api_strict:arange(6, dtype=float32)"),
-    Library("pandas", "pandas:Series(range(6), dtype='float32')"),
-    Library("polars", "polars:Series(range(6), dtype=Float32)"),
-    Library("xarray", "xarray:DataArray(numpy.arange(6, dtype='float32'))"),
-)
+def _libraries() -> Iterator[Library]:
+    for package, file in lookup.LIBRARIES.items():
+        sample = getattr(lookup.load(package), "SAMPLE", None)
+        if sample and package == file:  # and not another package of the same library
+            yield Library(package, sample)
+    for package, maker in lookup.MAKERS.items():
+        module, _, function = maker.rpartition(".")
+        yield Library(package, f"{module}:{function}(numpy.arange(6, dtype='float32'))")
+
+
+LIBRARIES = tuple(_libraries())  # in the order in which they are shown
 BY_NAME = {library.name: library for library in LIBRARIES}
 
 
