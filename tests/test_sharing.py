@@ -1,11 +1,13 @@
 """fastdl.share: memory that other processes map, and handles of it. With real processes."""
 
 import copy
+import errno
 import gc
 import io
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -78,12 +80,15 @@ def handle_of(tensor):
 
 def run(script, *words, prefix=()):
     """A script in a process of its own, which may crash; its output."""
+    return run_python("-c", textwrap.dedent(script), *words, prefix=prefix).stdout
+
+
+def run_python(*arguments, prefix=()):
     done = subprocess.run(
-        [*prefix, sys.executable, "-c", textwrap.dedent(script), *words],
-        capture_output=True, text=True, timeout=LONG,
-    )  # fmt: skip
+        [*prefix, sys.executable, *arguments], capture_output=True, text=True, timeout=LONG
+    )
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return done
 
 
 # ---- sharing --------------------------------------------------------------------------------
@@ -494,6 +499,126 @@ def test_a_process_that_others_have_forked():
     assert run(FORKED_BY_OTHERS) == "[7.0, 7.0, 7.0]\n"
 
 
+NOT_JOINED = """
+    import multiprocessing, sys
+    import numpy as np
+    import fastdl
+    from tests.support.receivers import print_slowly
+
+    if __name__ == "__main__":
+        ctx = multiprocessing.get_context(sys.argv[1])
+        there, here = ctx.Pipe(duplex=False)
+        ctx.Process(target=print_slowly, args=(there,)).start()
+        here.send(fastdl.share(np.arange(3.0)))
+"""
+
+
+def test_a_main_process_that_ends_without_join(ctx):
+    """multiprocessing joins the children, but removes the socket for handles first."""
+    assert run(NOT_JOINED, ctx.get_start_method()) == "[0.0, 1.0, 2.0]\n"
+
+
+EXITS = """
+import multiprocessing
+from multiprocessing import process
+import numpy as np
+import fastdl
+
+if __name__ == "__main__":
+    ctx = multiprocessing.get_context("spawn")
+    child = ctx.Process(target=len, args=(fastdl.share(np.ones(2)),))
+    child.start()
+    child.join()
+"""
+
+
+def test_tensors_that_are_freed_late_at_exit(tmp_path):
+    """The modules of a spawned child are cleared before the tensors in its arguments."""
+    (tmp_path / "main.py").write_text(EXITS)
+    assert run_python(str(tmp_path / "main.py")).stderr == ""
+
+
+def test_a_receiver_that_stops_does_not_keep_its_sender():
+    """Which exits although its sharer is in the middle of a transfer."""
+    ctx = multiprocessing.get_context("fork")
+    here, there = ctx.Pipe()
+    sender = ctx.Process(target=receivers.send_made_with_patience, args=(there, 0.5))
+    sender.start()
+    handle = here.recv_bytes()
+    stopped = ctx.Process(target=receivers.stop_while_receiving, args=(handle,))
+    stopped.start()
+    sender.join(30)
+    exitcode = sender.exitcode
+    for process in (stopped, sender):
+        process.kill()
+        process.join(LONG)
+    assert exitcode == 0
+
+
+def test_a_sharer_whose_thread_cannot_start(monkeypatch):
+    """The next handle is served, and the first has no descriptor."""
+    shared, before = fastdl.share(np.arange(3.0)), descriptors()
+
+    def start(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(RuntimeError, match="new thread"):
+        through_a_pipe(shared)
+    monkeypatch.undo()
+    received = []
+    thread = threading.Thread(target=lambda: received.append(through_a_pipe(shared)), daemon=True)
+    thread.start()
+    thread.join(20)
+    assert [tensor.tolist() for tensor in received] == [[0, 1, 2]]
+    received.clear()
+    assert descriptors() == before
+
+
+LONG_PATH = """
+    import os, sys, tempfile
+    from multiprocessing.reduction import ForkingPickler
+    import numpy as np
+    import fastdl
+    from tests.test_sharing import descriptors
+
+    tempfile.tempdir = sys.argv[1]
+    shared, before = fastdl.share(np.arange(3.0)), descriptors()
+    for _ in range(3):
+        try:
+            ForkingPickler.dumps(shared)
+        except OSError as error:
+            print("TMPDIR" in str(error))
+    print(descriptors() - before)
+"""
+
+
+def test_a_folder_for_temporary_files_with_a_long_path(tmp_path):
+    """Longer than the address of a socket may be."""
+    folder = tmp_path / ("n" * 120)
+    folder.mkdir()
+    assert run(LONG_PATH, str(folder)) == "True\nTrue\nTrue\n0\n"
+
+
+def test_a_descriptor_that_other_code_has_closed():
+    """The memory of another tensor, which has the number now, is not sent instead."""
+    shared = fastdl.share(np.arange(3.0))
+    through_a_pipe(shared)  # the thread that sends has its descriptors
+    fd = sharing.find(shared)[0].fd
+    os.close(fd)
+    with pytest.raises(BufferError, match=f"descriptor of the shared memory, {fd}, was closed"):
+        handle_of(shared)
+    other = fastdl.share(np.full(3, 7.0))
+    assert sharing.find(other)[0].fd == fd
+    with pytest.raises(BufferError, match="was closed by other code"):
+        handle_of(shared)
+    assert through_a_pipe(other).tolist() == [7, 7, 7]
+    spare = os.dup(fd)
+    del shared  # which closes the descriptor of the other
+    os.dup2(spare, fd)
+    os.close(spare)
+
+
 # ---- pickles of others, and copies ----------------------------------------------------------
 
 
@@ -549,7 +674,9 @@ def assert_lost(x, *words):
         lambda: bytes(x), lambda: x == 3, lambda: np.asarray(x), lambda: np.from_dlpack(x),
         lambda: fastdl.from_dlpack(x), lambda: fastdl.asarray(x), lambda: fastdl.share(x),
         lambda: fastdl.convert(x, np.ndarray), lambda: setattr(x, "a", 1), lambda: copy.copy(x),
-        lambda: x.is_shared,
+        lambda: x.is_shared, lambda: x + 1, lambda: 1 - x, lambda: -x, lambda: x < 1,
+        lambda: x @ x, lambda: f"{x:.2f}", lambda: x.__delitem__(0), lambda: delattr(x, "a"),
+        lambda: np.ones(3) * x,
     ]  # fmt: skip
     for use in uses:
         with pytest.raises(BufferError, match="did not arrive") as raised:
@@ -568,7 +695,7 @@ def test_a_handle_is_received_once(monkeypatch):
     stored = bytes(ForkingPickler.dumps(fastdl.share(np.arange(3.0))))
     assert pickle.loads(stored).tolist() == [0, 1, 2]
     lost = pickle.loads(stored)
-    assert_lost(lost, "received once")
+    assert_lost(lost, "received once", "does not have it any more")
     for again in (pickle.loads(pickle.dumps(lost)), through_a_pipe(lost)):
         assert repr(again) == repr(lost)
         assert_lost(again)
@@ -789,6 +916,26 @@ def test_a_handle_of_a_newer_release():
     assert_lost(sharing.receive(2, "7.0.0", {"anything": 1}), "7.0.0", fastdl.__version__)
     for arguments in ((), (1,), (1, "0.1"), handle[:5], [*handle, 1], (None,) * 11):
         assert_lost(sharing.receive(*arguments))
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (RuntimeError("received 0 items of ancdata"), "no file descriptor for it.*ulimit -n"),
+        (OSError(errno.EMFILE, "Too many open files"), "no file descriptor for it.*ulimit -n"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "could not map it"),
+    ],
+)
+def test_why_a_receiver_does_not_have_it(error, words):
+    class Failing:
+        def detach(self):
+            raise error
+
+    handle = handle_of(fastdl.share(np.arange(3.0)))
+    handle[2], handle[3] = Failing(), b"unknown"
+    lost = sharing.receive(*handle)
+    assert_lost(lost)
+    assert re.search(words, repr(lost)) and "received once" not in repr(lost)
 
 
 def test_interrupts_pass():

@@ -11,13 +11,14 @@ Needs the package `distributed`.
 
 from distributed.protocol import dask_deserialize, dask_serialize
 
-from fastdl._convert.pickling import compact, unpickle
+from fastdl._convert.pickling import check_host, compact, unpickle
 from fastdl._convert.token import once
 from fastdl._core.tensor import Tensor
 
 
 @dask_serialize.register(Tensor)
 def _serialize(tensor):
+    check_host(tensor)
     memory, *described = compact(once(tensor))
     header = {"tensor": described, "shape": tensor.shape, "writeable": [not tensor.readonly]}
     return header, [memoryview(memory)]

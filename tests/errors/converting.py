@@ -406,8 +406,10 @@ GROUP = Group(
             lambda: pickle.dumps(on(CUDA)),
             TypeError,
             "a float32 tensor of shape (2, 3) on cuda:0 cannot be pickled, since other processes "
-            "may not reach its memory: pickle a copy on the host, to('cpu'), or pass what fastdl."
-            "convert(x, torch.Tensor) shares with it to torch.multiprocessing",
+            "may not reach its memory: pickle a copy on the host, to('cpu'), or what shares its "
+            "memory and can be pickled: fastdl.convert(x, torch.Tensor) with torch.multiprocessing "
+            "or Ray, fastdl.convert(x, cupy.ndarray) with Dask; a CUDA-aware MPI takes the tensor "
+            "itself",
             "Device memory never leaves its process silently: see "
             "[processes and clusters](processes.md#devices).",
         ),

@@ -30,9 +30,11 @@ _FIELD = {
 }
 _WORDS = re.compile(r"[A-Za-z]\S* +\S|\S +[A-Za-z]")
 
-#: Annotations, pragmas, and docstrings of properties.
+#: Annotations, pragmas, docstrings of properties, and MODULE:EXPRESSION.
 _OTHERS = re.compile(
-    r"[\w.,\[\] ]+(?: \| [\w.,\[\] |]+|\])|(?:clang|GCC) diagnostic .*|[A-Z][^…]*\.", re.DOTALL
+    r"[\w.,\[\] ]+(?: \| [\w.,\[\] |]+|\])|(?:clang|GCC) diagnostic .*|[A-Z][^…]*\."
+    r"|[\w.]+:[\w.]+\(.*\)",
+    re.DOTALL,
 )
 
 

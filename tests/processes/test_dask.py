@@ -93,6 +93,14 @@ def test_a_token_of_device_memory():
 
 # ---- frames ---------------------------------------------------------------------------------
 
+
+def test_memory_of_a_device_is_no_frame():
+    tensor = fastdl.from_dlpack(capsule_of((3,), device=(2, 0)))
+    with pytest.raises(TypeError) as raised:
+        serialize(tensor, on_error="raise")
+    assert "cupy.ndarray) with Dask" in str(raised.value.__cause__)
+
+
 LAYOUTS = {
     "column-major": np.asfortranarray,
     "gaps": lambda a: a[:, ::2],

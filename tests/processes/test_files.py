@@ -25,6 +25,18 @@ def test_safetensors_there_and_back(tmp_path):
         assert core.read_bytes(tensor) == core.read_bytes(tensors[name])
 
 
+@pytest.mark.parametrize("layout", ["T", "columns", "reversed", "broadcast", "scalar"])
+def test_safetensors_of_every_layout(tmp_path, layout):
+    """It writes bytes from an address, whatever the strides are."""
+    rows = np.arange(6.0).reshape(2, 3)
+    array = {
+        "T": rows.T, "columns": rows[:, ::2], "reversed": rows[::-1],
+        "broadcast": np.broadcast_to(rows, (2, 2, 3)), "scalar": rows[1, 1],
+    }[layout]  # fmt: skip
+    files.save(tmp_path / "x", {"x": fastdl.asarray(array)})
+    assert files.load(tmp_path / "x")["x"].tolist() == array.tolist()
+
+
 def test_safetensors_and_others(tmp_path):
     path = tmp_path / "x.safetensors"
     weights = torch.tensor([[1.5, 2.5]], dtype=torch.bfloat16)
@@ -51,6 +63,16 @@ def test_npy(tmp_path, dtype):
     loaded = files.load_npy(path, dtype if tensor.dtype.bits < 32 and "f" in dtype else None)
     assert (loaded.dtype, loaded.shape, loaded.readonly) == (dtype, (2, 4), True)
     assert core.read_bytes(loaded) == core.read_bytes(tensor)
+
+
+def test_npy_of_every_layout_and_type(tmp_path):
+    """What it cannot hold is refused; nothing is saved that cannot be loaded."""
+    path, tensor = tmp_path / "x.npy", filled("bfloat16", (2, 4))
+    files.save_npy(path, tensor.T)
+    assert files.load_npy(path, "bfloat16").tolist() == tensor.T.tolist()
+    for dtype in ("int4", "float4_e2m1fn", "float6_e2m3fn"):
+        with pytest.raises(BufferError, match="sub-byte"):
+            files.save_npy(path, filled(dtype, (2, 4)))
 
 
 def test_npy_itself_forgets_narrow_types(tmp_path):

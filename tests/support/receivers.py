@@ -2,6 +2,7 @@
 does so again."""
 
 import os
+import pickle
 import signal
 import time
 
@@ -58,10 +59,36 @@ def attempt(x):
 
 def put_made(queue, n, patience=None):
     if patience is not None:
-        from fastdl._convert import sharing
-
-        sharing.PATIENCE = patience
+        be_patient(patience)
     queue.put(made(n))
+
+
+def be_patient(seconds):
+    """How long this process waits for its receivers when it exits."""
+    from fastdl._convert import sharing
+
+    sharing.PATIENCE = seconds
+
+
+def send_made_with_patience(connection, seconds):
+    be_patient(seconds)
+    connection.send(made(5))
+
+
+def stop_while_receiving(handle):
+    """After it has connected, and before it has shown that it knows the key."""
+    from multiprocessing import connection
+
+    def stop(*_):
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    connection.answer_challenge = stop
+    pickle.loads(handle)
+
+
+def print_slowly(connection):
+    time.sleep(0.5)
+    print(connection.recv().tolist())
 
 
 def send_made_and_die(connection, how):

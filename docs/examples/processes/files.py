@@ -11,12 +11,14 @@ import fastdl
 
 
 def save(path, tensors):
-    """Tensors without gaps, by name, to a file of safetensors; without a copy."""
+    """Tensors, by name, to a file of safetensors; without a copy of those on the host that are
+    row-major."""
     from safetensors import TensorSpec, serialize_file
 
+    rows = {name: tensor.to("cpu").contiguous() for name, tensor in tensors.items()}
     specs = {
         name: TensorSpec(dtype=str(t.dtype), shape=t.shape, data_ptr=t.data_ptr, data_len=t.nbytes)
-        for name, t in tensors.items()
+        for name, t in rows.items()
     }
     serialize_file(specs, path)
 
@@ -28,7 +30,8 @@ def save(path, tensors):
 #: safetensors' names of types, and fastdl's.
 TYPES = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "BOOL": "bool",
-    "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "C64": "complex64",
+    "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E8M0": "float8_e8m0fnu",
+    "F8_E4M3FNUZ": "float8_e4m3fnuz", "F8_E5M2FNUZ": "float8_e5m2fnuz", "C64": "complex64",
     "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8",
     "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8",
 }  # fmt: skip
@@ -54,9 +57,11 @@ def load(path):
 
 # [npy]
 def save_npy(path, tensor):
-    """Narrow types as bytes: a .npy file has no bfloat16 and no float8."""
-    narrow = tensor.dtype.name.startswith(("bfloat", "float8"))
-    np.save(path, (tensor.view("uint8") if narrow else tensor).numpy())
+    """Types that a .npy file does not have (bfloat16, float8) as bytes of the last dimension."""
+    array = tensor.numpy()
+    if array.dtype.isbuiltin != 1:  # of ml_dtypes
+        array = tensor.contiguous().view("uint8").numpy()
+    np.save(path, array)
 
 
 def load_npy(path, dtype=None):

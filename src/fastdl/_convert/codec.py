@@ -63,7 +63,7 @@ def decode(header: "Any", buffer: "Any", /) -> core.Tensor:
     such as one that is reused for each message. Costs a few microseconds.
 
     ValueError if the header is not one of `encode`, if it is of a newer release in a form that
-    this one does not know, or if the buffer is too short for the tensor. BufferError if the buffer
+    this one does not know, or if the buffer is too short for the tensor. BufferError if `buffer`
     is not contiguous, or was released. TypeError if one of the two has no buffer.
 
     >>> header, data = fastdl.encode(np.float32([1.5, 2.5]))

@@ -18,12 +18,7 @@ def reduce(tensor, protocol):
 
     From protocol 5 on the memory itself is a PickleBuffer, which may be transmitted out of band.
     """
-    if not tensor.device.is_host:
-        raise TypeError(
-            f"{core.describe(tensor)} cannot be pickled, since other processes may not reach its "
-            f"memory: pickle a copy on the host, to('cpu'), or pass what fastdl.convert(x, "
-            f"torch.Tensor) shares with it to torch.multiprocessing"
-        )
+    check_host(tensor)
     memory, *described = compact(tensor)
     if protocol >= 5:
         stored = as_buffer(memory)
@@ -33,6 +28,17 @@ def reduce(tensor, protocol):
     else:
         stored = Stored(memory, tensor.readonly)
     return unpickle, (stored, *described)
+
+
+def check_host(tensor):
+    """TypeError, with the ways that there are, for a tensor on a device."""
+    if not tensor.device.is_host:
+        raise TypeError(
+            f"{core.describe(tensor)} cannot be pickled, since other processes may not reach its "
+            f"memory: pickle a copy on the host, to('cpu'), or what shares its memory and can be "
+            f"pickled: fastdl.convert(x, torch.Tensor) with torch.multiprocessing or Ray, "
+            f"fastdl.convert(x, cupy.ndarray) with Dask; a CUDA-aware MPI takes the tensor itself"
+        )
 
 
 def compact(tensor):

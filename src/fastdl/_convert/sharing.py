@@ -19,6 +19,7 @@ This module is loaded on first use, so that `import fastdl` does not import mult
 import errno
 import os
 import sys
+import threading
 import time
 import weakref
 from contextlib import suppress
@@ -106,22 +107,29 @@ def empty(shape, dtype, device) -> core.Tensor:
 # ---- segments -------------------------------------------------------------------------------
 
 
+_segments: "dict[int, Segment]" = {}  # by address
+
+
 class Segment:
     """A segment that this process has mapped. `memory()` returns its owner, or None if freed."""
 
     def __init__(self, memory, fd, token):
         self.start, self.end = core.span(memory)
         self.fd = fd  # the descriptor of `memory`: use it only while that is alive
+        self.file = _file_of(fd)
         self.token = token  # the same in all processes
         self.memory = weakref.ref(memory, self.forget)
         _segments[self.start] = self
 
-    def forget(self, _):
-        if _segments.get(self.start) is self:  # not a new one at the same address
-            del _segments[self.start]
+    def forget(self, _, segments=_segments):  # the module's own name is gone late at exit
+        if segments.get(self.start) is self:  # not a new one at the same address
+            del segments[self.start]
 
 
-_segments: dict[int, Segment] = {}  # by address
+def _file_of(fd):
+    """What identifies the file of a descriptor."""
+    found = os.fstat(fd)
+    return found.st_dev, found.st_ino
 
 
 def find(tensor):
@@ -224,15 +232,23 @@ def reduce(tensor):
         return reduce_bytes(tensor, 0)  # the pickler's own protocol
     segment, memory = found
     try:
-        probe = os.dup(segment.fd)
+        _start_sharer()
+        fd = os.dup(segment.fd)
         try:
-            _leave_some(probe)
+            _leave_some(fd)
+            if _file_of(fd) != segment.file:  # closed, and opened for another file since
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+            descriptor = resource_sharer.DupFd(fd)
         finally:
-            os.close(probe)
-        descriptor = resource_sharer.DupFd(segment.fd)
+            os.close(fd)
     except OSError as error:
         if error.errno == errno.EMFILE:
             raise OSError(errno.EMFILE, FEW) from None
+        if error.errno == errno.EBADF:
+            raise BufferError(
+                f"the file descriptor of the shared memory, {segment.fd}, was closed by other code "
+                f"in this process, so the memory cannot be sent: share a copy, or leave it open"
+            ) from error
         raise
     del memory  # not before: it owns the descriptor
     _note(descriptor)
@@ -252,23 +268,32 @@ def receive(*handle):
     try:
         form, release = handle[:2]
         if form != FORM:
-            return Lost(
+            return LostTensor(
                 f"it was sent by fastdl {release}, and this is fastdl {__version__}, which does "
                 f"not know that form: use one release in all processes"
             )
         return _received(*handle[2:])
     except Exception as error:
-        return Lost(f"{error}" if isinstance(error, ValueError) else _reason(error))
+        return LostTensor(f"{error}" if isinstance(error, ValueError) else _reason(error))
 
 
 receive.__module__, receive.__qualname__ = "fastdl", "_receive"
 
 
 def _reason(error):
+    number = error.errno if isinstance(error, OSError) else None
+    if number == errno.EMFILE or "ancdata" in str(error):  # received without the descriptor
+        return f"its receiver had no file descriptor for it: {FEW}"
+    if number == errno.ENOMEM:
+        return f"its receiver could not map it: {error}"
+    found = type_name(error)
+    if isinstance(error, EOFError):
+        found = "its sender does not have it any more"
+    elif str(error):
+        found = f"{found}: {error}"
     return (
-        f"its memory is not available ({type_name(error)}: {error}): a handle can be received "
-        f"once, while its sender runs, by a process of the same multiprocessing tree that has a "
-        f"free file descriptor"
+        f"its memory is not available ({found}): a handle can be received once, while its sender "
+        f"runs, by a process of the same multiprocessing tree"
     )
 
 
@@ -318,7 +343,7 @@ def _check(fd, size):
             raise ValueError("expected a file that is sealed against shrinking and growing")
 
 
-class Lost:
+class LostTensor:
     """Replaces a Tensor whose memory is not available: any use raises BufferError with the reason.
     It can be pickled."""
 
@@ -330,34 +355,62 @@ class Lost:
     def __repr__(self):
         return f"<fastdl.Tensor that did not arrive: {self._reason}>"
 
+    __str__ = __repr__
+
     def __reduce__(self):
         return lost, (self._reason,)
 
     def _fail(self, *_, **__):
         raise BufferError(f"a shared tensor did not arrive: {self._reason}")
 
-    __getattr__ = __setattr__ = _fail
-    __len__ = __iter__ = __contains__ = __getitem__ = __setitem__ = _fail
+    __getattr__ = __setattr__ = __delattr__ = _fail
+    __len__ = __iter__ = __contains__ = __getitem__ = __setitem__ = __delitem__ = _fail
     __bool__ = __int__ = __float__ = __complex__ = __index__ = __bytes__ = __round__ = _fail
     __dlpack__ = __dlpack_device__ = __dlpack_info__ = __array__ = __buffer__ = _fail
-    __copy__ = __deepcopy__ = __eq__ = _fail
+    __copy__ = __deepcopy__ = __format__ = _fail
+    __eq__ = __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __pos__ = __abs__ = __invert__ = _fail
     __hash__ = object.__hash__
     __array_interface__ = property(_fail)
     __cuda_array_interface__ = property(_fail)
 
 
+for _name in ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "and", "or"):
+    for _place in ("", "r", "i"):
+        setattr(LostTensor, f"__{_place}{_name}__", LostTensor._fail)
+
+
 def lost(reason):
-    """For pickles of Lost."""
-    return Lost(reason)
+    """For pickles of LostTensor."""
+    return LostTensor(reason)
 
 
 lost.__module__, lost.__qualname__ = "fastdl", "_lost"
 
 
-# ---- the end of a child ---------------------------------------------------------------------
+# ---- the resource sharer, and the end of a process ------------------------------------------
 
 _sent: set[int] = set()  # keys of this process's handles in its resource sharer
 _sockets: set[str] = set()  # the addresses on which it listens, removed at exit
+
+
+def _start_sharer():
+    """Starts the resource sharer if it is not running. By itself it would take itself for running
+    after its thread could not start, and the receivers of later handles would wait forever."""
+    with sharer._lock:
+        if sharer._address is not None:
+            return
+        try:
+            sharer._start()
+        except BaseException as error:
+            if sharer._listener is not None:
+                sharer._listener.close()
+            sharer._listener = sharer._address = None
+            if isinstance(error, OSError) and error.errno is None:  # of Python's, about the path
+                raise OSError(
+                    "multiprocessing cannot make a socket in the folder for temporary files, whose "
+                    "path is too long: set TMPDIR to a shorter one"
+                ) from error
+            raise
 
 
 def _note(descriptor):
@@ -369,34 +422,50 @@ def _note(descriptor):
 
 
 def _keep_socket():
-    """Runs first when a child exits: queues may still have to write handles, and the socket that
-    serves them would be removed before that."""
-    if parent_process() is None or not (_segments or _sent):
+    """Runs first when a process exits: its queues may still have to write handles, and its children
+    to receive them, but multiprocessing removes the socket before that."""
+    if not (_segments or _sent):
         return
-    with sharer._lock:
-        if sharer._address is None:
-            sharer._start()
-        unlink = getattr(sharer._listener._listener, "_unlink", None)
-        if unlink is not None:
-            unlink.cancel()
-            _sockets.add(sharer._address)
+    _start_sharer()
+    unlink = getattr(sharer._listener._listener, "_unlink", None)
+    if unlink is not None:
+        unlink.cancel()
+        _sockets.add(sharer._address)
 
 
 def _wait():
-    """Runs last when a child exits: waits for its receivers, since the descriptors in its handles
-    would be closed, until its parent has exited or PATIENCE is over."""
+    """Runs last when a process exits. A child waits for its receivers, since the descriptors in its
+    handles would be closed, until its parent has exited or PATIENCE is over. The main process has
+    joined its children before."""
     parent, cache = parent_process(), sharer._cache
-    if parent is None:
-        return
     end, pause = time.monotonic() + PATIENCE, 0.0005
-    while _sent.intersection(list(cache)) and time.monotonic() < end and parent.is_alive():
+    while (
+        parent is not None
+        and _sent.intersection(list(cache))
+        and time.monotonic() < end
+        and parent.is_alive()
+    ):
         time.sleep(pause)
         pause = min(2 * pause, 0.05)
-    if _sent:
-        resource_sharer.stop(timeout=1)  # lets it finish the current transfer
+    if parent is not None and _sent:
+        _finish_transfer()
     for path in _sockets:
         with suppress(OSError):
             os.unlink(path)
+
+
+def _finish_transfer():
+    """Waits up to a second for a transfer that has begun. In another thread, since the sharer does
+    not answer while a receiver that has stopped keeps it busy."""
+
+    def stop():
+        with suppress(OSError, EOFError):
+            resource_sharer.stop(timeout=1)
+
+    thread = threading.Thread(target=stop, daemon=True)
+    with suppress(RuntimeError):  # no thread can start
+        thread.start()
+        thread.join(1)
 
 
 def _prepare(_=None):
