@@ -424,10 +424,10 @@ def _note(descriptor):
 def _keep_socket():
     """Runs first when a process exits: its queues may still have to write handles, and its children
     to receive them, but multiprocessing removes the socket before that."""
-    if not (_segments or _sent):
-        return
-    _start_sharer()
-    unlink = getattr(sharer._listener._listener, "_unlink", None)
+    if parent_process() is not None and (_segments or _sent):
+        _start_sharer()  # now, since a queue that starts it later cannot keep its socket
+    listener = getattr(sharer._listener, "_listener", None)
+    unlink = getattr(listener, "_unlink", None)
     if unlink is not None:
         unlink.cancel()
         _sockets.add(sharer._address)
