@@ -8,7 +8,7 @@ from .arrays import numpy_pointer
 from .harness import describe, run_python
 from .matrix import __main__ as runner
 from .matrix import measure, report, rows, sources
-from .matrix.cells import COPY, DIES, OUTCOMES, REFUSED, WRONG, ZERO_COPY, Cell
+from .matrix.cells import COPY, DIES, OUTCOMES, REFUSED, WRONG, ZERO_COPY, Cell, worse
 from .matrix.particular import ROWS
 from .peers import LIBRARIES, Peer
 
@@ -83,6 +83,26 @@ def test_a_worse_cell_fails_the_run(monkeypatch, capsys):
     assert runner.main(["main", "numpy"]) == 0
     measured.clear()
     assert runner.main(["main", "numpy"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("zero-copy: read-only", "zero-copy"),
+        ("zero-copy: stays read-only", "zero-copy: read-only is lost"),
+        ("zero-copy", "zero-copy: as uint8"),
+        ("copy", "copy: one element in one dimension"),
+        # Better by its rank, yet read-only memory can now be written to.
+        ("refused: BufferError: it is read-only", "zero-copy: read-only is lost"),
+    ],
+)
+def test_another_note_is_reported(before, after):
+    assert worse({"a": before}, {"a": after}) == [f"a: was {before!r}, is {after!r}"]
+
+
+def test_the_words_of_an_error_may_change():
+    assert not worse({"a": "refused: no such dtype"}, {"a": "refused: there is no such dtype"})
+    assert not worse({"a": "refused: no such dtype"}, {"a": "zero-copy"})
 
 
 # ---- what a cell sees -------------------------------------------------------------------------
