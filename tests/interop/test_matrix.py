@@ -128,6 +128,10 @@ def refusing(tensor):
     raise RuntimeError("-----\nC++ Traceback:\nno float at /usr/lib/a.cc, 0x7f00aa")
 
 
+def failing(tensor):
+    raise SystemError("error return without exception set")
+
+
 def spoiling(tensor):
     tensor.numpy()[0, 0] = 5
     raise RuntimeError
@@ -141,6 +145,7 @@ def spoiling(tensor):
         (lambda t: t.numpy() + 1, f"{WRONG}: other values arrive"),
         (keeping, f"{WRONG}: the memory is never freed"),
         (refusing, f"{REFUSED}: RuntimeError: no float at a.cc, ..."),
+        (failing, f"{WRONG}: SystemError: error return without exception set"),
         (spoiling, f"{WRONG}: the tensor has changed after a refusal"),
         (lambda t: KEPT.append(t) or refusing(t), f"{WRONG}: leaks after RuntimeError: no float"),
     ],

@@ -100,6 +100,8 @@ def exported(
     said = ""
     try:
         result = door(tensor)
+    except SystemError as error:  # C code that failed and did not say why, or that went on
+        return Cell(WRONG, reason(error))
     except Exception as error:
         said = reason(error)
     if said:  # the error, which refers to everything, is gone by now
