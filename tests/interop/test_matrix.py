@@ -1,10 +1,13 @@
 """The matrix itself: it must see what goes wrong, and its results must be whole and published."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from .arrays import numpy_pointer
+import fastdl
+
+from .arrays import numpy_make, numpy_pointer, sample
 from .harness import describe, run_python
 from .matrix import __main__ as runner
 from .matrix import measure, report, rows, sources
@@ -154,6 +157,28 @@ def test_what_an_export_may_do(take, cell, monkeypatch):
     monkeypatch.setattr(measure, "freed", lambda alive: alive() is None)
     assert str(measure.exported(ARRAYS, take, sources.plane)).startswith(cell)
     KEPT.clear()
+
+
+def borrowing(array):
+    """A tensor that does not keep the array whose memory it has."""
+    return fastdl.from_pointer(array.ctypes.data, array.shape, array.dtype.name)
+
+
+def test_what_becomes_a_tensor_again_keeps_the_memory():
+    peer = replace(ARRAYS, give=borrowing)
+    cell = measure.exported(peer, lambda t: t.numpy(), sources.plane)
+    assert str(cell) == f"{WRONG}: the memory was freed under the tensor that it became again"
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "float32", "float64"])
+def test_what_an_import_must_keep(dtype):
+    def build():
+        return numpy_make(sample(dtype), dtype)
+
+    peer = replace(ARRAYS, make=numpy_make)
+    cell = measure.imported(peer, borrowing, build, sample(dtype), dtype)
+    assert str(cell) == f"{WRONG}: the memory was freed under the tensor"
+    assert str(measure.imported(peer, fastdl.asarray, build, sample(dtype), dtype)) == ZERO_COPY
 
 
 # ---- processes --------------------------------------------------------------------------------

@@ -81,6 +81,13 @@ def noise() -> list[np.ndarray]:
     return [np.full(size, -99.0, np.float32) for size in (1, 2, 3, 4, 8, 16, 24) for _ in range(20)]
 
 
+def others_of(peer: Peer, size: int, dtype: str) -> list[Any]:
+    """Further arrays of a library, which may give what it has freed to no one but itself."""
+    with suppress(Exception):  # it may have no arrays of one dimension
+        return [peer.make([sample(dtype)[1]] * size, dtype) for _ in range(8)]
+    return []
+
+
 def exported(
     peer: Peer,
     door: Callable[[fastdl.Tensor], Any],
@@ -129,7 +136,14 @@ def exported(
         others = noise()
         if not same(read(peer, result), values):
             raise Wrong("the memory was freed under the array")
+        back = None
+        with suppress(Exception):  # not of this dtype, say
+            back = give_of(peer)(result)
         del result, others
+        gc.collect()
+        if back is not None and back.size and back.data_ptr == address and alive() is None:
+            raise Wrong("the memory was freed under the tensor that it became again")
+        del back
         if not freed(alive):
             raise Wrong("the memory is never freed")
     except Wrong as error:
@@ -170,7 +184,7 @@ def imported(
                 seen_by_import(peer, array, tensor, value)
             values = tensor.tolist()
         del array
-        others = noise()
+        others = [noise(), others_of(peer, tensor.size, dtype)]
         if tensor.tolist() != values:
             raise Wrong("the memory was freed under the tensor")
         del others
