@@ -44,6 +44,12 @@ def reason(error: BaseException) -> str:
     return f"{blame}{type(error).__name__}: {shorten(text, 140, placeholder=' ...')}"
 
 
+def refusal(error: Exception) -> Cell:
+    """What an exception is. SystemError is none that a caller is due: C code failed and did not say
+    why, or went on after it had failed."""
+    return Cell(WRONG if isinstance(error, SystemError) else REFUSED, reason(error))
+
+
 @cache
 def words_of_fastdl() -> list[Literal]:
     """What only fastdl says: texts of four words or more."""
@@ -104,18 +110,16 @@ def exported(
     alive = weakref.ref(source)
     values, address, dtype = nested(source), source.ctypes.data, source.dtype.name
     tensor = fastdl.from_dlpack(source)
-    said = ""
+    said = None
     try:
         result = door(tensor)
-    except SystemError as error:  # C code that failed and did not say why, or that went on
-        return Cell(WRONG, reason(error))
     except Exception as error:
-        said = reason(error)
+        said = refusal(error)
     if said:  # the error, which refers to everything, is gone by now
         if tensor.tolist() != values:
             return Cell(WRONG, "the tensor has changed after a refusal")
         del tensor, source
-        return Cell(REFUSED, said) if freed(alive) else Cell(WRONG, f"leaks after {said}")
+        return said if freed(alive) else Cell(WRONG, f"leaks after {said.note}")
     try:
         got = read(peer, result)
     except Exception as error:
@@ -168,7 +172,7 @@ def imported(
     try:
         tensor = give(array)
     except Exception as error:
-        return Cell(REFUSED, reason(error))
+        return refusal(error)
     try:
         notes = []
         if tensor.tolist() != values:

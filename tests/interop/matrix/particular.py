@@ -17,8 +17,8 @@ import numpy as np
 import fastdl
 
 from ..cases.common import aligned, freed
-from .cells import COPY, REFUSED, WRONG, ZERO_COPY, Cell
-from .measure import Wrong, reason
+from .cells import COPY, WRONG, ZERO_COPY, Cell
+from .measure import Wrong, reason, refusal
 
 Case = Callable[[], str | None]
 
@@ -45,7 +45,7 @@ def outcome(case: Case) -> Cell:
     except (AssertionError, Wrong) as error:
         return Cell(WRONG, reason(error))
     except Exception as error:
-        return Cell(REFUSED, reason(error))
+        return refusal(error)
 
 
 # ---- TVM --------------------------------------------------------------------------------------
