@@ -7,6 +7,7 @@ import mmap
 import struct
 import sys
 import weakref
+from multiprocessing.shared_memory import SharedMemory
 
 import ml_dtypes
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 import fastdl
 from tests.support.build import extension
 from tests.support.ctypes_dlpack import Managed
+from tests.support.isolate import run_isolated
 
 # Py_buffer and its flags, from the documentation of CPython's C API.
 SIMPLE, WRITABLE, FORMAT, ND = 0, 1, 4, 8
@@ -247,6 +249,7 @@ def test_asarray_of_bytes(source):
     assert tensor.dtype == fastdl.DType("uint8")
     assert tensor.tolist() == list(source)
     assert tensor.readonly is not isinstance(source, bytearray)
+    assert not source or tensor.data_ptr == np.frombuffer(source, np.uint8).ctypes.data
 
 
 def test_asarray_shares_memory():
@@ -265,7 +268,10 @@ def test_asarray_of_every_array_type(code):
     assert tensor.itemsize == source.itemsize
     assert tensor.dtype == fastdl.from_dlpack(np.asarray(source)).dtype
     assert tensor.tolist() == source.tolist()
-    assert not tensor.readonly
+    tensor.numpy()[1] = 7
+    assert source[1] == 7
+    with pytest.raises(BufferError):
+        source.append(3)  # would move the memory
 
 
 @pytest.mark.parametrize("form", [*"bBhHiIlLqQnNfd?", *(f"@{c}" for c in "bBhHiIlLqQnN")])
@@ -326,8 +332,11 @@ def test_asarray_of_shaped_casts_and_slices():
     ],
 )  # fmt: skip
 def test_asarray_of_ctypes(ctype, name):
-    one = fastdl.asarray((ctype * 3)(1, 0, 1))
+    source = (ctype * 3)(1, 0, 1)
+    one = fastdl.asarray(source)
     assert (one.dtype.name, one.shape, one.tolist()) == (name, (3,), [1, 0, 1])
+    one.numpy()[1] = 1
+    assert source[1] == 1
     assert fastdl.asarray(((ctype * 3) * 2)()).shape == (2, 3)
     assert fastdl.asarray(ctype(1)).shape == ()
     assert fastdl.asarray((ctype * 0)()).shape == (0,)
@@ -339,9 +348,34 @@ def test_asarray_of_mmap():
         assert tensor.shape == (4096,)
         source[5] = 42
         assert tensor[5].item() == 42
+        tensor.numpy()[6] = 43
+        assert source[6] == 43
         with pytest.raises(BufferError):
             source.close()
         del tensor
+
+
+def test_asarray_of_memory_that_another_process_has_too():
+    shared = SharedMemory(create=True, size=16)
+    try:
+        tensor = fastdl.asarray(shared.buf.cast("d"))[:2]
+        tensor.numpy()[:] = [1.5, 0]
+        run_isolated(f"""
+            from multiprocessing import resource_tracker
+            resource_tracker.register = lambda *arguments: None  # who made it unlinks it
+            from multiprocessing.shared_memory import SharedMemory
+            import fastdl
+            shared = SharedMemory({shared.name!r})
+            tensor = fastdl.asarray(shared.buf.cast("d"))[:2]
+            tensor.numpy()[1] = 2 * tensor.tolist()[0]
+            del tensor
+            shared.close()
+            """)
+        assert tensor.tolist() == [1.5, 3.0]
+        del tensor
+    finally:
+        shared.close()
+        shared.unlink()
 
 
 class Pair(ctypes.Structure):

@@ -10,7 +10,6 @@ from types import MappingProxyType
 from fastdl._native import dtype_facts
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-SMALL_INTEGERS = tuple(name for name in INTEGERS if not name.endswith("64"))
 FLOATS = ("float16", "float32", "float64")
 COMPLEXES = ("complex64", "complex128")
 FLOAT8 = (

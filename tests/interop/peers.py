@@ -1,8 +1,8 @@
 """The libraries that fastdl is tested against: one table, LIBRARIES.
 
 A row says how to make an array, how to read it, and how to give it a tensor (the functions are in
-arrays.py). The first rows, PEERS, also state what was measured of a library: cases/ holds fastdl to
-these facts, and the library too. Everything else about all of them is measured by matrix/.
+arrays.py). The first rows, PEERS, also state how fastdl gets at the arrays of a library, to which
+cases/ holds it. Everything else about all of them is measured by matrix/.
 """
 
 import importlib.util
@@ -15,43 +15,19 @@ from typing import Any, NoReturn
 import pytest
 
 from . import arrays
-from .arrays import (
-    COMPLEXES,
-    DRJIT_TENSORS,
-    FLOAT8,
-    FLOATS,
-    INTEGERS,
-    MORE_FLOAT8,
-    SMALL_INTEGERS,
-)
-from .matrix.cells import load
+from .matrix.cells import COPY, DIES, REFUSED, ZERO_COPY, Cell, load
 
 # ---- the table ------------------------------------------------------------------------------
 
-# What becomes of a fastdl.Tensor of a certain layout that is handed to a library.
-SHARED = "shared"  # zero-copy
-COPIED = "copied"
-REFUSED = "refused"  # an exception, after which the Tensor is as before
-ABORTS = "aborts"  # the process dies: not fastdl's to prevent, and not tried
-
+# The max_version of capsules.
 LEGACY = (None,)
 BOTH = (None, (1, 0))
-
-LAYOUTS = ("compact", "transposed", "gaps", "reversed", "broadcast", "scalar", "bool", "bfloat16")
 
 # How fastdl gets at an array of a library.
 TABLE = "its exchange table"
 BRIDGE = "its C API"
 PROTOCOL = "`__dlpack__`"
 BUFFER = "its buffer"
-
-# What becomes of the read-only flag.
-KEPT = "kept"
-LOST = "lost"  # the library writes all the same; DLPack leaves that to the consumer
-
-
-def outcomes(default: str, **exceptions: str) -> Mapping[str, str]:
-    return MappingProxyType({name: exceptions.get(name, default) for name in LAYOUTS})
 
 
 @dataclass(frozen=True)
@@ -64,7 +40,6 @@ class Peer:
     make: Callable[[list, str], Any] | None  # nested values and the name of a dtype -> array
     values: Callable[[Any], Any]  # array -> nested values, by the library's own means
     take: Callable[[Any], Any] | None  # fastdl.Tensor, or DLPack producer -> array
-    dtypes: tuple[str, ...] = ()  # that it exports under their own names
 
     # Where it runs.
     distribution: str = ""  # that has its version; `module` unless told
@@ -80,7 +55,6 @@ class Peer:
 
     # As a producer.
     through: str = PROTOCOL  # or TABLE, BRIDGE, BUFFER
-    readonly: bool = False  # what fastdl must say of its arrays
     pointer: Callable[[Any], int] | None = None
     write: Callable[[Any, Any], None] | None = None  # sets the first element; must not raise
     unwritten: tuple[str, ...] = ()  # dtypes of which it cannot set one; "scalar": no dimensions
@@ -93,12 +67,8 @@ class Peer:
     )
 
     # As a consumer.
-    layouts: Mapping[str, str] = field(default_factory=dict)
-    readonly_data: str = KEPT  # KEPT, LOST, COPIED or REFUSED
     is_readonly: Callable[[Any], bool] | None = None  # asks a result
-    alignment: int = 1  # data aligned to less is copied
-    capsules: tuple = ()  # the max_version of capsules that it takes by themselves
-    takes_2d: bool = True
+    capsules: tuple = ()  # those that it takes by themselves
 
     def __repr__(self) -> str:
         return self.name
@@ -141,13 +111,11 @@ PEERS = (
         make=arrays.numpy_make,
         values=lambda x: x.tolist(),
         take=arrays.numpy_take,
-        dtypes=("bool", *INTEGERS, *FLOATS, *COMPLEXES, "bfloat16", *FLOAT8, *MORE_FLOAT8),
         through=BRIDGE,
         pointer=arrays.numpy_pointer,
         write=arrays.set_first,
         max_ndim=64,
         views=NUMPY_VIEWS,
-        layouts=outcomes(SHARED, bfloat16=REFUSED),
         elsewhere=(BufferError, ValueError),  # the latter before NumPy 2.3
         is_readonly=lambda x: not x.flags.writeable,
     ),
@@ -160,7 +128,6 @@ PEERS = (
         make=arrays.torch_make,
         values=arrays.torch_values,
         take=arrays.torch_take,
-        dtypes=("bool", *INTEGERS, *FLOATS, *COMPLEXES, "bfloat16", *FLOAT8),
         through=TABLE,
         pointer=lambda x: x.data_ptr(),
         write=arrays.set_first,
@@ -173,8 +140,6 @@ PEERS = (
         },
         elsewhere=NotImplementedError,  # the CPU build has no kernel for the copy
         capsules=BOTH,
-        layouts=outcomes(SHARED, reversed=ABORTS),
-        readonly_data=LOST,
     ),
     Peer(
         name="jax",
@@ -185,25 +150,10 @@ PEERS = (
         make=arrays.jax_make,
         values=arrays.jax_values,
         take=arrays.jax_take,
-        dtypes=(
-            "bool",
-            *SMALL_INTEGERS,
-            "float16",
-            "float32",
-            "complex64",
-            "bfloat16",
-            *FLOAT8,
-            *MORE_FLOAT8,
-            "float4_e2m1fn",
-        ),
         through=BUFFER,
-        readonly=True,
         pointer=lambda x: x.unsafe_buffer_pointer(),
         views={"transposed": lambda x: x.T, "gaps": lambda x: x[:, ::2]},
         elsewhere=RuntimeError,
-        layouts=outcomes(SHARED, gaps=REFUSED, reversed=REFUSED, broadcast=REFUSED),
-        readonly_data=REFUSED,
-        alignment=64,
     ),
     Peer(
         name="mlx",
@@ -214,9 +164,7 @@ PEERS = (
         make=arrays.mlx_make,
         values=lambda x: x.tolist(),
         take=arrays.mlx_take,
-        dtypes=("bool", *INTEGERS, *FLOATS, "complex64", "bfloat16"),
         pointer=arrays.mlx_pointer,
-        readonly=True,
         views={
             "transposed": lambda x: x.T,
             "gaps": lambda x: x[:, ::2],
@@ -226,8 +174,6 @@ PEERS = (
         },
         capsules=BOTH,
         where="on the CPU",  # on Metal it may share: see _bridges/mlx.py
-        layouts=outcomes(COPIED, reversed=REFUSED),
-        readonly_data=COPIED,
     ),
     Peer(
         name="pyarrow",
@@ -237,12 +183,8 @@ PEERS = (
         make=arrays.pyarrow_make,
         values=lambda x: x.to_pylist(),
         take=arrays.pyarrow_take,
-        dtypes=(*INTEGERS, *FLOATS),
-        readonly=True,
         pointer=arrays.pyarrow_pointer,
         max_ndim=1,
-        layouts=outcomes(REFUSED),
-        takes_2d=False,
     ),
     Peer(
         name="pyarrow.Tensor",
@@ -253,9 +195,7 @@ PEERS = (
         make=arrays.arrow_tensor_make,
         values=lambda x: x.to_numpy().tolist(),
         take=arrays.arrow_tensor_take,
-        dtypes=(*INTEGERS, *FLOATS),
         pointer=lambda x: arrays.numpy_pointer(x.to_numpy()),
-        layouts=outcomes(SHARED, reversed=REFUSED, bool=REFUSED, bfloat16=REFUSED),
         is_readonly=lambda x: not x.is_mutable,
     ),
     Peer(
@@ -266,11 +206,8 @@ PEERS = (
         make=arrays.onnxruntime_make,
         values=arrays.onnxruntime_values,
         take=arrays.onnxruntime_take,
-        dtypes=(*INTEGERS, *FLOATS),  # bool is exported as uint8
         pointer=lambda x: x.data_ptr(),
         capsules=LEGACY,
-        layouts=outcomes(REFUSED, compact=SHARED, scalar=SHARED, bfloat16=SHARED),
-        readonly_data=REFUSED,
     ),
     Peer(
         name="tvm_ffi",
@@ -282,11 +219,8 @@ PEERS = (
         make=arrays.tvm_ffi_make,
         values=arrays.tvm_ffi_values,
         take=arrays.tvm_ffi_take,
-        dtypes=("bool", *INTEGERS, *FLOATS, *COMPLEXES),
         pointer=lambda x: x.data_ptr(),
         capsules=BOTH,
-        layouts=outcomes(SHARED),
-        readonly_data=LOST,
     ),
     Peer(
         name="strict",
@@ -297,7 +231,6 @@ PEERS = (
         make=arrays.strict_make,
         values=lambda x: x._array.tolist(),
         take=arrays.strict_take,
-        dtypes=("bool", *INTEGERS, "float32", "float64", *COMPLEXES),
         pointer=lambda x: arrays.numpy_pointer(x._array),
         write=arrays.set_first,
         views={
@@ -306,7 +239,6 @@ PEERS = (
             "reversed": lambda x: x[::-1, :],
             "inner": lambda x: x[1:, 1:],
         },
-        layouts=outcomes(SHARED, bfloat16=REFUSED),
         is_readonly=lambda x: not x._array.flags.writeable,
     ),
     Peer(
@@ -317,10 +249,7 @@ PEERS = (
         make=arrays.drjit_make,
         values=arrays.numpy_method,
         take=arrays.drjit_take,
-        dtypes=tuple(DRJIT_TENSORS),
         capsules=BOTH,
-        layouts=outcomes(REFUSED, compact=SHARED, scalar=SHARED, bool=SHARED),
-        readonly_data=LOST,
     ),
 )
 
@@ -577,37 +506,41 @@ BY_NAME = {peer.name: peer for peer in LIBRARIES}
 # ---- for people -----------------------------------------------------------------------------
 
 WORDS = MappingProxyType(
-    {SHARED: "shared", COPIED: "copied", REFUSED: "refused", ABORTS: "**the process dies**"}
+    {ZERO_COPY: "shared", COPY: "copied", REFUSED: "refused", DIES: "**the process dies**"}
 )
+# Where it is lost the library writes all the same; DLPack leaves that to the consumer.
+FLAGS = MappingProxyType({"stays read-only": "kept", "read-only is lost": "**lost**"})
 
 
-def compact(peer: Peer) -> str:
-    """What becomes of a compact Tensor."""
-    if not peer.takes_2d:
-        return "shared, one dimension"  # test_one_dimension
-    if peer.alignment > 1:
-        return f"shared if aligned to {peer.alignment} bytes"
-    return WORDS[peer.layouts["compact"]]
+def outcomes(peer: Peer, cells: Mapping[str, str]) -> Iterator[str]:
+    """What becomes of a Tensor: a compact one, others, and the flag of one that is read-only."""
+    compact, unaligned, gaps, reverse, readonly = (
+        Cell.parse(cells[f"export/{layout}"])
+        for layout in ("compact", "unaligned", "gaps", "reversed", "readonly")
+    )
+    limit = ", one dimension" if peer.max_ndim == 1 else ""
+    if (compact.outcome, unaligned.outcome) == (ZERO_COPY, COPY):
+        limit = " if aligned to 64 bytes"  # as matrix/sources.py aligns all others
+    yield WORDS[compact.outcome] + limit
+    yield WORDS[gaps.outcome]
+    yield WORDS[reverse.outcome]
+    yield FLAGS.get(readonly.note) or WORDS[readonly.outcome]
 
 
 def as_markdown() -> Iterator[str]:
-    """The facts that README.md shows: see docs/quote.py. The tests of cases/ hold each of them, for
-    the releases that the matrix was measured with."""
+    """What README.md shows of the results of matrix/: see docs/quote.py."""
     measured = load()
     head = (
         "library, release, imported through, import, export, with gaps, negative strides, read-only"
     )
     yield from (f"| {head.replace(', ', ' | ')} |", "|" + "---|" * (head.count(",") + 1))
     for peer in PEERS:
+        cells = measured[peer.name]
         row = (
             peer.title,
-            f"{measured[peer.name]['version']} {peer.where}".rstrip(),
+            f"{cells['version']} {peer.where}".rstrip(),
             peer.through,
-            "read-only" if peer.readonly else "writable",
-            compact(peer),
-            *(WORDS[peer.layouts[layout]] for layout in ("gaps", "reversed")),
-            {KEPT: "kept", LOST: "**lost**", COPIED: "copied", REFUSED: "refused"}[
-                peer.readonly_data
-            ],
+            Cell.parse(cells["import/float32"]).note or "writable",
+            *outcomes(peer, cells),
         )
         yield f"| {' | '.join(row)} |"

@@ -1,14 +1,17 @@
 """The matrix itself: it must see what goes wrong, and its results must be whole and published."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from .arrays import numpy_pointer
+import fastdl
+
+from .arrays import numpy_make, numpy_pointer, sample
 from .harness import describe, run_python
 from .matrix import __main__ as runner
 from .matrix import measure, report, rows, sources
-from .matrix.cells import COPY, DIES, OUTCOMES, REFUSED, WRONG, ZERO_COPY, Cell
+from .matrix.cells import COPY, DIES, OUTCOMES, REFUSED, WRONG, ZERO_COPY, Cell, worse
 from .matrix.particular import ROWS
 from .peers import LIBRARIES, Peer
 
@@ -85,6 +88,26 @@ def test_a_worse_cell_fails_the_run(monkeypatch, capsys):
     assert runner.main(["main", "numpy"]) == 1
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("zero-copy: read-only", "zero-copy"),
+        ("zero-copy: stays read-only", "zero-copy: read-only is lost"),
+        ("zero-copy", "zero-copy: as uint8"),
+        ("copy", "copy: one element in one dimension"),
+        # Better by its rank, yet read-only memory can now be written to.
+        ("refused: BufferError: it is read-only", "zero-copy: read-only is lost"),
+    ],
+)
+def test_another_note_is_reported(before, after):
+    assert worse({"a": before}, {"a": after}) == [f"a: was {before!r}, is {after!r}"]
+
+
+def test_the_words_of_an_error_may_change():
+    assert not worse({"a": "refused: no such dtype"}, {"a": "refused: there is no such dtype"})
+    assert not worse({"a": "refused: no such dtype"}, {"a": "zero-copy"})
+
+
 # ---- what a cell sees -------------------------------------------------------------------------
 
 KEPT = []
@@ -108,6 +131,10 @@ def refusing(tensor):
     raise RuntimeError("-----\nC++ Traceback:\nno float at /usr/lib/a.cc, 0x7f00aa")
 
 
+def failing(tensor):
+    raise SystemError("error return without exception set")
+
+
 def spoiling(tensor):
     tensor.numpy()[0, 0] = 5
     raise RuntimeError
@@ -121,6 +148,7 @@ def spoiling(tensor):
         (lambda t: t.numpy() + 1, f"{WRONG}: other values arrive"),
         (keeping, f"{WRONG}: the memory is never freed"),
         (refusing, f"{REFUSED}: RuntimeError: no float at a.cc, ..."),
+        (failing, f"{WRONG}: SystemError: error return without exception set"),
         (spoiling, f"{WRONG}: the tensor has changed after a refusal"),
         (lambda t: KEPT.append(t) or refusing(t), f"{WRONG}: leaks after RuntimeError: no float"),
     ],
@@ -129,6 +157,28 @@ def test_what_an_export_may_do(take, cell, monkeypatch):
     monkeypatch.setattr(measure, "freed", lambda alive: alive() is None)
     assert str(measure.exported(ARRAYS, take, sources.plane)).startswith(cell)
     KEPT.clear()
+
+
+def borrowing(array):
+    """A tensor that does not keep the array whose memory it has."""
+    return fastdl.from_pointer(array.ctypes.data, array.shape, array.dtype.name)
+
+
+def test_what_becomes_a_tensor_again_keeps_the_memory():
+    peer = replace(ARRAYS, give=borrowing)
+    cell = measure.exported(peer, lambda t: t.numpy(), sources.plane)
+    assert str(cell) == f"{WRONG}: the memory was freed under the tensor that it became again"
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "float32", "float64"])
+def test_what_an_import_must_keep(dtype):
+    def build():
+        return numpy_make(sample(dtype), dtype)
+
+    peer = replace(ARRAYS, make=numpy_make)
+    cell = measure.imported(peer, borrowing, build, sample(dtype), dtype)
+    assert str(cell) == f"{WRONG}: the memory was freed under the tensor"
+    assert str(measure.imported(peer, fastdl.asarray, build, sample(dtype), dtype)) == ZERO_COPY
 
 
 # ---- processes --------------------------------------------------------------------------------

@@ -91,3 +91,15 @@ def test_a_tensor_of_fastdl_keeps_its_flag_in_arrow():
         source = np.arange(4.0)
         source.flags.writeable = writable
         assert pa.Tensor.from_dlpack(fastdl.from_dlpack(source)).is_mutable is writable
+
+
+@pytest.mark.parametrize("shape", [(), (2, 2), (2, 0), (1, 1)])
+def test_one_dimension_alone(shape):
+    """The matrix, which has arrays of one dimension for this library, asks no other."""
+    tensor = fastdl.from_dlpack(np.ones(shape))
+    with pytest.raises(pa.ArrowInvalid, match="one dimensional"):
+        pa.Array.from_dlpack(tensor)
+    for like in (pa.Array, pa.array([1.0])):
+        with pytest.raises(BufferError, match=r"cannot be converted to pyarrow\.Array"):
+            fastdl.convert(tensor, like)
+    assert tensor.tolist() == np.ones(shape).tolist()

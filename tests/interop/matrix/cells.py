@@ -35,18 +35,25 @@ class Cell(NamedTuple):
 
 
 def worse(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """A line for each cell that turned worse, or is gone. Both map names to cells as text."""
+    """A line for each cell that turned worse, is gone, or says something else of the array that
+    arrives. Both map names to cells as text."""
     lines = []
     for name, text in before.items():
         if name not in after:
             lines.append(f"{name}: was {text!r}, is gone")
-        elif rank(after[name]) > rank(text):
+        elif rank(after[name]) > rank(text) or note(after[name]) != note(text):
             lines.append(f"{name}: was {text!r}, is {after[name]!r}")
     return lines
 
 
 def rank(text: str) -> int:
     return OUTCOMES.index(Cell.parse(text).outcome)
+
+
+def note(text: str) -> str:
+    """What is said of an array that arrives: "read-only", "as uint8". Not the words of an error."""
+    cell = Cell.parse(text)
+    return cell.note if cell.outcome in (ZERO_COPY, COPY) else ""
 
 
 def load(path: Path = RESULTS) -> Rows:

@@ -13,7 +13,7 @@ from fastdl._testing.adapters import in_order
 from ..cases.common import aligned
 from ..peers import LIBRARIES, Peer
 from .cells import COPY, REFUSED, WRONG, ZERO_COPY, Cell
-from .measure import address_of, give_of, noise, read, reason
+from .measure import address_of, give_of, noise, others_of, read, reason, refusal
 from .rows import Measurement, load, to_like
 
 VALUES = [[0.0, 1.0, 2.0], [-3.0, 4.5, 5.0]]
@@ -60,15 +60,12 @@ def paired(producer: Peer, consumer: Peer, take: Callable[[Any], Any]) -> Cell:
     flat = 1 in (producer.max_ndim, consumer.max_ndim)
     values = FLAT if flat else VALUES
     array = producing(producer, flat)
-    said = ""
     try:
         result = take(array)
     except Exception as error:
-        said = reason(error)
-    if said:
         if producer.values(array) != values:
             return Cell(WRONG, "the array has changed after a refusal")
-        return Cell(REFUSED, said)
+        return refusal(error)
     try:
         got = read(consumer, result)
     except Exception as error:
@@ -77,7 +74,7 @@ def paired(producer: Peer, consumer: Peer, take: Callable[[Any], Any]) -> Cell:
         return Cell(WRONG, "other values arrive")
     shared = address_of(consumer, result) == address_of(producer, array) != -1
     del array
-    others = noise()
+    others = [noise(), others_of(producer, len(FLAT), "float32")]
     if read(consumer, result) != values:
         return Cell(WRONG, "the memory was freed under the array")
     del others

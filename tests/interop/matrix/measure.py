@@ -44,6 +44,12 @@ def reason(error: BaseException) -> str:
     return f"{blame}{type(error).__name__}: {shorten(text, 140, placeholder=' ...')}"
 
 
+def refusal(error: Exception) -> Cell:
+    """What an exception is. SystemError is none that a caller is due: C code failed and did not say
+    why, or went on after it had failed."""
+    return Cell(WRONG if isinstance(error, SystemError) else REFUSED, reason(error))
+
+
 @cache
 def words_of_fastdl() -> list[Literal]:
     """What only fastdl says: texts of four words or more."""
@@ -81,6 +87,13 @@ def noise() -> list[np.ndarray]:
     return [np.full(size, -99.0, np.float32) for size in (1, 2, 3, 4, 8, 16, 24) for _ in range(20)]
 
 
+def others_of(peer: Peer, size: int, dtype: str) -> list[Any]:
+    """Further arrays of a library, which may give what it has freed to no one but itself."""
+    with suppress(Exception):  # it may have no arrays of one dimension
+        return [peer.make([sample(dtype)[1]] * size, dtype) for _ in range(8)]
+    return []
+
+
 def exported(
     peer: Peer,
     door: Callable[[fastdl.Tensor], Any],
@@ -97,16 +110,16 @@ def exported(
     alive = weakref.ref(source)
     values, address, dtype = nested(source), source.ctypes.data, source.dtype.name
     tensor = fastdl.from_dlpack(source)
-    said = ""
+    said = None
     try:
         result = door(tensor)
     except Exception as error:
-        said = reason(error)
+        said = refusal(error)
     if said:  # the error, which refers to everything, is gone by now
         if tensor.tolist() != values:
             return Cell(WRONG, "the tensor has changed after a refusal")
         del tensor, source
-        return Cell(REFUSED, said) if freed(alive) else Cell(WRONG, f"leaks after {said}")
+        return said if freed(alive) else Cell(WRONG, f"leaks after {said.note}")
     try:
         got = read(peer, result)
     except Exception as error:
@@ -127,7 +140,14 @@ def exported(
         others = noise()
         if not same(read(peer, result), values):
             raise Wrong("the memory was freed under the array")
+        back = None
+        with suppress(Exception):  # not of this dtype, say
+            back = give_of(peer)(result)
         del result, others
+        gc.collect()
+        if back is not None and back.size and back.data_ptr == address and alive() is None:
+            raise Wrong("the memory was freed under the tensor that it became again")
+        del back
         if not freed(alive):
             raise Wrong("the memory is never freed")
     except Wrong as error:
@@ -152,7 +172,7 @@ def imported(
     try:
         tensor = give(array)
     except Exception as error:
-        return Cell(REFUSED, reason(error))
+        return refusal(error)
     try:
         notes = []
         if tensor.tolist() != values:
@@ -168,7 +188,7 @@ def imported(
                 seen_by_import(peer, array, tensor, value)
             values = tensor.tolist()
         del array
-        others = noise()
+        others = [noise(), others_of(peer, tensor.size, dtype)]
         if tensor.tolist() != values:
             raise Wrong("the memory was freed under the tensor")
         del others

@@ -2,11 +2,8 @@
 
 import ctypes
 import gc
-import mmap
-import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator
@@ -19,10 +16,9 @@ import numpy as np
 
 import fastdl
 
-from ..arrays import numpy_pointer
 from ..cases.common import aligned, freed
-from .cells import COPY, REFUSED, WRONG, ZERO_COPY, Cell
-from .measure import Wrong, reason
+from .cells import COPY, WRONG, ZERO_COPY, Cell
+from .measure import Wrong, reason, refusal
 
 Case = Callable[[], str | None]
 
@@ -49,7 +45,7 @@ def outcome(case: Case) -> Cell:
     except (AssertionError, Wrong) as error:
         return Cell(WRONG, reason(error))
     except Exception as error:
-        return Cell(REFUSED, reason(error))
+        return refusal(error)
 
 
 # ---- TVM --------------------------------------------------------------------------------------
@@ -245,91 +241,6 @@ def grid_of_six() -> np.ndarray:
     return aligned(np.arange(6.0).reshape(2, 3))
 
 
-# ---- memory of Python and of the system -------------------------------------------------------
-
-
-def shares(buffer, first: Callable[[], float]) -> str | None:
-    """A writable buffer of float64: what is written to the tensor is there."""
-    tensor = fastdl.asarray(buffer)
-    assert tensor.dtype.name == "float64", tensor
-    tensor.numpy()[0] = 4.5
-    assert first() == 4.5
-
-
-def python_array() -> None:
-    import array
-
-    numbers = array.array("d", [1, 2])
-    shares(numbers, lambda: numbers[0])
-    tensor = fastdl.asarray(numbers)
-    try:
-        numbers.append(3)  # would move the memory
-    except BufferError:
-        del tensor
-    else:
-        raise Wrong("the array has grown under the tensor")
-
-
-def python_bytes() -> str:
-    text = b"abc"
-    tensor = fastdl.asarray(text)
-    assert tensor.readonly
-    assert bytes(tensor) == text
-    assert tensor.data_ptr == numpy_pointer(np.frombuffer(text, np.uint8))
-    return f"{ZERO_COPY}: read-only"
-
-
-def ctypes_array() -> None:
-    numbers = (ctypes.c_double * 2)(1, 2)
-    shares(numbers, lambda: numbers[0])
-
-
-def mapped_file() -> None:
-    with tempfile.TemporaryFile() as file:
-        file.write(bytes(16))
-        file.flush()
-        memory = mmap.mmap(file.fileno(), 16)
-        shares(memoryview(memory).cast("d"), lambda: np.frombuffer(memory)[0])
-        tensor = fastdl.asarray(memory)
-        try:
-            memory.close()
-        except BufferError:
-            del tensor
-        else:
-            raise Wrong("the file was unmapped under the tensor")
-        memory.close()
-
-
-def shared_memory() -> None:
-    """Another process sees what is written; closing waits for the tensor."""
-    from multiprocessing.shared_memory import SharedMemory
-
-    memory = SharedMemory(create=True, size=16)
-    try:
-        tensor = fastdl.asarray(memory.buf.cast("d"))
-        tensor.numpy()[:] = [1.5, 0]
-        program = (
-            "from multiprocessing import resource_tracker\n"
-            "resource_tracker.register = lambda *arguments: None\n"  # who made it unlinks it
-            "from multiprocessing.shared_memory import SharedMemory; import fastdl\n"
-            f"memory = SharedMemory({memory.name!r}); view = memory.buf.cast('d')\n"
-            "tensor = fastdl.asarray(view)[:2]; tensor.numpy()[1] = 2 * tensor.tolist()[0]\n"
-            "del tensor, view; memory.close()"
-        )
-        subprocess.run([sys.executable, "-c", program], check=True, env=dict(os.environ))
-        assert tensor.tolist()[:2] == [1.5, 3.0]
-        try:
-            memory.close()
-        except BufferError:
-            del tensor
-        else:
-            raise Wrong("the memory was unmapped under the tensor")
-    finally:
-        gc.collect()
-        memory.close()
-        memory.unlink()
-
-
 # ---- the table --------------------------------------------------------------------------------
 
 ROWS = {
@@ -408,18 +319,5 @@ ROWS = {
             "taken by Rust, borrowed by table": lambda: rust_table("total_borrowed"),
         },
         rustc_version,
-    ),
-    "memory": Row(
-        "Memory of Python and of the system",
-        "`fastdl.asarray` of what has a buffer. Where memory could move or be unmapped under the "
-        "tensor, its owner must refuse.",
-        {
-            "array.array": python_array,
-            "bytes": python_bytes,
-            "ctypes array": ctypes_array,
-            "mmap": mapped_file,
-            "shared memory, two processes": shared_memory,
-        },
-        lambda: f"{sys.version_info[0]}.{sys.version_info[1]}",
     ),
 }

@@ -12,6 +12,7 @@ import pkgutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -68,13 +69,12 @@ def by_convert(array):
 
 def to_like(peer: Peer, dtype: str = "") -> Callable:
     """What converts to the type of a peer; `dtype` if the argument has none that is a name."""
+    return lambda array: fastdl.convert(array, like_of(peer, dtype or array.dtype.name))
 
-    def convert(array):
-        name = dtype or array.dtype.name
-        like = peer.like(name) if callable(peer.like) else pkgutil.resolve_name(peer.like)
-        return fastdl.convert(array, like)
 
-    return convert
+def like_of(peer: Peer, dtype: str) -> Any:
+    """What fastdl.convert is told."""
+    return peer.like(dtype) if callable(peer.like) else pkgutil.resolve_name(peer.like)
 
 
 def measure(measurements: Iterator[Measurement], log: Path) -> None:
