@@ -11,6 +11,7 @@ from .common import peer_under_test
 TYPES = {"tensorflow": "tensorflow.Tensor", "paddle": "paddle.Tensor"}
 
 
+@pytest.mark.filterwarnings("ignore:No ccache found")  # of Paddle, when it is imported
 @pytest.mark.parametrize("kind", [2, 10])
 def test_convert_refuses(kind):
     given = Given(device=(kind, 0))
