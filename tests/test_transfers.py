@@ -15,6 +15,7 @@ import pytest
 import fastdl
 from fastdl._devices import driver
 from fastdl._protocol import placement
+from tests.support.build import extension
 from tests.support.ctypes_dlpack import IS_COPIED, FakeProducer, Managed, capsule_of, opened
 from tests.support.frameworks import (
     Protocol,
@@ -655,6 +656,8 @@ def test_pinned_memory_is_not_waited_for(here):
     assert bytes_of(here.sim, back) == values(100).tobytes()
 
 
+consumer = extension("consumer")
+TABLE = fastdl.exchange_api(fastdl.Tensor)
 READERS = {
     "tolist": lambda t: t.tolist(),
     "item": lambda t: t[3].item(),
@@ -672,42 +675,9 @@ READERS = {
     "to cpu": lambda t: t.to("cpu").numpy(),
     "from_dlpack copy": lambda t: fastdl.from_dlpack(t, copy=True).numpy(),
     "numpy from_dlpack": np.from_dlpack,
+    "borrowed through the table": lambda t: consumer.borrow(TABLE, t),
+    "given through the table": lambda t: consumer.from_object(TABLE, t).delete(),
 }
-
-
-def table_function(tensor, name, result):
-    import ctypes
-
-    from tests.support.ctypes_dlpack import Table as Functions
-
-    table = Functions.from_address(fastdl.Tensor.__c_dlpack_exchange_api__)
-    function = getattr(table, name)
-    assert (
-        ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(function)(
-            tensor, ctypes.addressof(result)
-        )
-        == 0
-    )
-
-
-def lend(tensor):
-    from tests.support.ctypes_dlpack import Tensor
-
-    table_function(tensor, "dltensor_from_py_object_no_sync", Tensor())
-
-
-def give(tensor):
-    import ctypes
-
-    from tests.support.ctypes_dlpack import Versioned
-
-    managed = ctypes.c_void_p()
-    table_function(tensor, "managed_tensor_from_py_object_no_sync", managed)
-    deleter = Versioned.from_address(managed.value).deleter
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter)(managed.value)
-
-
-READERS |= {"borrowed through the table": lend, "given through the table": give}
 
 
 @pytest.mark.parametrize("reader", READERS)
