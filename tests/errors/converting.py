@@ -133,6 +133,7 @@ GROUP = Group(
             (
                 lambda: fastdl.convert(MATRIX, np.float64),
                 lambda: fastdl.convert(MATRIX, np.dtype("float64")),
+                lambda: fastdl.convert(MATRIX, fastdl.DType("float64")),
             ),
             TypeError,
             "expected the type, the module, the name or an object of a tensor library as `like`, "
