@@ -16,7 +16,7 @@ from tests.support.frameworks import Protocol, Table, current_stream, stream_on
 from tests.support.isolate import in_fresh_process
 from tests.support.library import Array, libraries
 from tests.support.memory import bytes_of, expect_race, values
-from tests.support.producers import CUDA, Given, Producer, new
+from tests.support.producers import Given, Producer, new
 from tests.support.simulation import read, write
 
 
@@ -347,14 +347,6 @@ def test_words_that_are_no_device(library):
             fastdl.convert(x, np, device=3.5)
     with pytest.raises(BufferError, match="ndarray' cannot be converted to .* vulkan:0"):
         fastdl.convert(np.zeros(1), library(devices=ANYWHERE), device="vulkan")
-
-
-def test_what_to_write_is_said_where_the_device_differs(library):
-    x = new(Producer)(Given(device=CUDA), device=CUDA)
-    with pytest.raises(BufferError, match="To copy it there, pass device='cpu' to convert"):
-        fastdl.convert(x, np)
-    with pytest.raises(BufferError, match="To copy it there, pass the device to convert, such as"):
-        fastdl.convert(b"ab", library(devices=DEVICE))
 
 
 # ---- convert: stream ------------------------------------------------------------------------

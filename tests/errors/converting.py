@@ -408,7 +408,7 @@ GROUP = Group(
             "[processes and clusters](processes.md#devices).",
         ),
         Row(
-            lambda: fastdl._unpickle(DATA, (2, 32, 1), (2, 3), "C", False, "7.0.0"),
+            lambda: fastdl._unpickle(DATA, (2, 32, 1), (2, 3), "C", False, "7.0.0", "more"),
             ValueError,
             f"expected a pickle in the form of fastdl {fastdl.__version__} or older, got one of "
             "7.0.0: upgrade fastdlpack here",
