@@ -470,18 +470,21 @@ static PyObject *api_borrow(PyObject *self, PyObject *arguments)
     return tensor_fields(&out, PyDict_New());
 }
 
+/* work_stream(capsule, type, id) -> a handle, 0 for NULL. The GIL is not held during the call. */
 static PyObject *api_stream(PyObject *self, PyObject *arguments)
 {
     PyObject *capsule;
-    int type, id;
+    int type, id, result;
     const DLPackExchangeAPI *table;
     void *out = (void *)(uintptr_t)16;
     (void)self;
     if (!PyArg_ParseTuple(arguments, "Oii", &capsule, &type, &id) ||
-        (table = table_in(capsule)) == NULL ||
-        judge(table->current_work_stream((DLDeviceType)type, id, &out)) < 0)
+        (table = table_in(capsule)) == NULL)
         return NULL;
-    return PyLong_FromVoidPtr(out);
+    Py_BEGIN_ALLOW_THREADS
+    result = table->current_work_stream((DLDeviceType)type, id, &out);
+    Py_END_ALLOW_THREADS
+    return judge(result) < 0 ? NULL : PyLong_FromVoidPtr(out);
 }
 
 /* header(capsule) -> (major, minor, address of the table before it) */
