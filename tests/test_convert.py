@@ -989,12 +989,13 @@ def test_a_module_with_from_dlpack():
     assert result.tensor.data_ptr == BASE.ctypes.data
 
 
-def test_a_type_with_from_dlpack():
-    class Container(Array):
-        @classmethod
-        def from_dlpack(cls, x):
-            return cls(x)
+class Container(Array):
+    @classmethod
+    def from_dlpack(cls, x):
+        return cls(x)
 
+
+def test_a_type_with_from_dlpack():
     for like in (Container, Container(None)):
         result = fastdl.convert(BASE, like)
         assert type(result) is Container
@@ -1002,11 +1003,6 @@ def test_a_type_with_from_dlpack():
 
 
 def test_an_object_that_is_one_already_is_returned():
-    class Container(Array):
-        @classmethod
-        def from_dlpack(cls, x):
-            return cls(x)
-
     one = Container(fastdl.from_dlpack(BASE[::-1]))  # which the type would not be handed
     for like in (Container, Container(None)):
         assert fastdl.convert(one, like) is one

@@ -30,6 +30,15 @@ def kernel(here, tensor, stream, payload=5, device=0):
         here.sim.kernel(stream, write(tensor.data_ptr, tensor.nbytes, payload))
 
 
+def in_use(here, device=None, ordinal=0):
+    """A tensor that a stream still works on, and is known to."""
+    stream = stream_on(here.sim, ordinal, blocking=False)
+    tensor = fastdl.empty(100, "int8", device or here.device)
+    kernel(here, tensor, stream, device=ordinal)
+    tensor.record(stream)
+    return tensor
+
+
 # ---- allocating -----------------------------------------------------------------------------
 
 
@@ -132,20 +141,14 @@ def test_freeing_waits_for_what_was_recorded(place):
 
 
 def check_freeing_waits(here, device, ordinal):
-    stream = stream_on(here.sim, ordinal, blocking=False)
-    tensor = fastdl.empty(100, "int8", device)
-    kernel(here, tensor, stream, device=ordinal)
-    tensor.record(stream)
+    tensor = in_use(here, device, ordinal)
     del tensor
     assert here.allocations == 0
     assert here.calls("await event") == 1
 
 
 def test_freeing_without_a_wait_is_seen(here):
-    stream = stream_on(here.sim, blocking=False)
-    tensor = fastdl.empty(100, "int8", here.device)
-    kernel(here, tensor, stream)
-    tensor.record(stream)
+    tensor = in_use(here)
     here.ignore("await event")
     del tensor
     expect_race(here.sim)
@@ -174,10 +177,7 @@ def test_freeing_memory_that_was_lent_to_c_code(here):
 
 
 def test_freeing_on_another_thread(here):
-    stream = stream_on(here.sim, blocking=False)
-    tensor = fastdl.empty(100, "int8", here.device)
-    kernel(here, tensor, stream)
-    tensor.record(stream)
+    tensor = in_use(here)
     held = [tensor]
     del tensor
     in_thread(here.sim, held.clear)
@@ -185,10 +185,7 @@ def test_freeing_on_another_thread(here):
 
 
 def test_freeing_without_the_gil(here):
-    stream = stream_on(here.sim, blocking=False)
-    tensor = fastdl.empty(100, "int8", here.device)
-    kernel(here, tensor, stream)
-    tensor.record(stream)
+    tensor = in_use(here)
     struct, address = taken(tensor)
     del tensor
     deleter_of(struct)(address)  # ctypes lets the GIL go
@@ -198,10 +195,7 @@ def test_freeing_without_the_gil(here):
 @pytest.mark.parametrize("call", ["free", "await event", "enter"])
 @pytest.mark.parametrize("code", [800, 900, 906])
 def test_what_the_driver_refuses_for_the_moment_is_put_off(here, call, code):
-    stream = stream_on(here.sim, blocking=False)
-    tensor = fastdl.empty(100, "int8", here.device)
-    kernel(here, tensor, stream)
-    tensor.record(stream)
+    tensor = in_use(here)
     here.fail_next(call, code)
     del tensor
     assert here.allocations == 1
@@ -240,10 +234,7 @@ def test_without_a_driver_memory_is_forgotten(call, code):
 
 @pytest.mark.parametrize("call", ["await event", "enter", "switch"])
 def test_a_free_that_fails_once_is_tried_again(here, call):
-    stream = stream_on(here.sim, blocking=False)
-    tensor = fastdl.empty(100, "int8", here.device if call != "switch" else f"{here.device}:0")
-    kernel(here, tensor, stream)
-    tensor.record(stream)
+    tensor = in_use(here)
     with here.sim.device(1):  # so that there is something to switch
         here.fail_next(call, 999)
         del tensor
@@ -257,11 +248,8 @@ def test_freeing_during_a_capture(here):
     # test_captures.py.
     if here.kind == "hip":
         return
-    stream, other = stream_on(here.sim, blocking=False), stream_on(here.sim, blocking=False)
-    tensor = fastdl.empty(100, "int8", here.device)
-    kernel(here, tensor, stream)
-    tensor.record(stream)
-    with capturing(here.sim, other):
+    tensor = in_use(here)
+    with capturing(here.sim, stream_on(here.sim, blocking=False)):
         del tensor
         assert here.allocations == 0
         fastdl.empty(3, device=here.device)

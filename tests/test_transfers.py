@@ -329,21 +329,24 @@ def tuple_of(here, ordinal=0):
 # ---- order ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", ["cpu", "pinned", "same", "other"])
+TARGETS = {
+    "cpu": lambda here: "cpu",
+    "pinned": lambda here: here.pinned,
+    "same": lambda here: f"{here.device}:0",
+    "other": lambda here: f"{here.device}:1",
+}
+every_target = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+
+
+@every_target
 @pytest.mark.parametrize("recorded", [True, False])
 def test_the_source_is_ready(here, target, recorded):
-    device = {
-        "cpu": "cpu",
-        "pinned": here.pinned,
-        "same": f"{here.device}:0",
-        "other": f"{here.device}:1",
-    }[target]
     tensor = on(here.device, values(100))
     stream = stream_on(here.sim, blocking=False)
     kernel(here, tensor, stream)
     if recorded:
         tensor.record(stream)
-    result = copied(tensor, device)
+    result = copied(tensor, target(here))
     if recorded:
         assert bytes_of(here.sim, result) == bytes([5]) * 400
     else:
@@ -352,23 +355,15 @@ def test_the_source_is_ready(here, target, recorded):
 
 
 @pytest.mark.parametrize("source", [Protocol, Table])
-@pytest.mark.parametrize("target", ["cpu", "pinned", "same", "other"])
+@every_target
 def test_foreign_sources_are_ready(here, source, target):
     stream = stream_on(here.sim, blocking=False)
     array = here.array(stream=stream if source is Protocol else here.default)
     tensor = fastdl.from_dlpack(source(array))
-    if source is Table:
-        payload = array.write()  # after the import: the table tells the stream
-    else:
-        payload = array.write()
+    payload = array.write()
+    if source is Protocol:  # the table tells the stream after the import, too
         tensor = fastdl.from_dlpack(source(array))
-    device = {
-        "cpu": "cpu",
-        "pinned": here.pinned,
-        "same": f"{here.device}:0",
-        "other": f"{here.device}:1",
-    }[target]
-    assert bytes_of(here.sim, copied(tensor, device)) == payload
+    assert bytes_of(here.sim, copied(tensor, target(here))) == payload
 
 
 def test_without_a_wait_the_race_is_seen(here):
