@@ -11,7 +11,6 @@ import pytest
 
 import fastdl
 from tests.support import arrow
-from tests.support.ctypes_dlpack import capsule_of
 
 # From the specification of the interface.
 FORMATS = {
@@ -137,11 +136,6 @@ def test_a_requested_schema_is_ignored(requested):
 def test_what_arrow_cannot_express(dtype, shape, message):
     with pytest.raises(BufferError, match=message):
         fastdl.empty(shape, dtype).__arrow_c_array__()
-
-
-def test_device_memory_is_not_exported():
-    with pytest.raises(BufferError, match="host memory"):
-        fastdl.from_dlpack(capsule_of((3,), device=(2, 0))).__arrow_c_array__()
 
 
 # ---- in -------------------------------------------------------------------------------------

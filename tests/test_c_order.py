@@ -156,17 +156,12 @@ def test_a_result_is_filled_on_another_stream(api, here, streams, allocator, mis
     """The library has work on the memory that it allocates, and more after it gets the result."""
     own, theirs = streams
     prototype = fastdl.empty(SHAPE, device=here.device)
+    before, after = ([] if missing == when else [own] for when in ("before", "after"))
     with working_on(theirs, Table, here) as (_, array):
         allocator(array.given)
-        if missing == "before":
-            managed = api.empty(prototype, Tabled)
-        else:
-            managed = api.empty_on(prototype, Tabled, own)
+        managed = api.empty(prototype, Tabled, *before)
         array.write(own)
-        if missing == "after":
-            made = api.wrap(managed, Tabled)
-        else:
-            made = api.wrap_on(managed, Tabled, own)
+        made = api.wrap(managed, Tabled, *after)
         assert made is not None
         array.write(theirs)
     if missing:
@@ -180,10 +175,10 @@ def test_a_result_in_memory_of_fastdl(api, here, streams, missing):
     own, theirs = streams
     prototype = fastdl.empty(SHAPE, device=here.device)
     with here.sim.device(0), fastdl.use_stream(here.device, theirs):
-        managed = api.empty_on(prototype, None, own)
+        managed = api.empty(prototype, None, own)
         address = api.held(managed)["data"]
         here.sim.kernel(own, write(address, NBYTES, 5))
-        tensor = api.wrap(managed, None) if missing else api.wrap_on(managed, None, own)
+        tensor = api.wrap(managed, None) if missing else api.wrap(managed, None, own)
         here.sim.kernel(theirs, read(tensor.data_ptr, NBYTES))
         del managed
     if missing:
@@ -192,8 +187,8 @@ def test_a_result_in_memory_of_fastdl(api, here, streams, missing):
 
 @every_world
 def test_a_result_in_host_memory_needs_no_order(api):
-    managed = api.empty_on(np.ones(3), fastdl.Tensor, 77)
-    assert api.wrap_on(managed, fastdl.Tensor, 77).shape == (3,)
+    managed = api.empty(np.ones(3), fastdl.Tensor, 77)
+    assert api.wrap(managed, fastdl.Tensor, 77).shape == (3,)
 
 
 def queued(here):
@@ -209,16 +204,16 @@ def test_a_result_whose_streams_cannot_be_ordered(api, here, streams, allocator)
         allocator(given)
         here.fail_next("record", 999)
         with pytest.raises(BufferError, match="999"):
-            api.empty_on(Tabled(queued(here)), Tabled, own)
+            api.empty(Tabled(queued(here)), Tabled, own)
         given.assert_released()
         managed = api.own(Tabled(used))
         here.fail_next("record", 999)
         with pytest.raises(BufferError, match="999"):
-            api.wrap_on(managed, Tabled, own)
+            api.wrap(managed, Tabled, own)
         del managed
         used.assert_alive()
         with pytest.raises(TypeError, match="expected the type of a tensor, got 'list'"):
-            api.empty_on(Tabled(queued(here)), list, own)
+            api.empty(Tabled(queued(here)), list, own)
 
 
 @alone
@@ -228,7 +223,7 @@ def test_a_result_without_the_package(api, here, streams, allocator):
     with current_stream(theirs):
         allocator(refused)
         with pytest.raises(BufferError, match=r"call fastdl_import\(\)"):
-            api.empty_on(Tabled(queued(here)), Tabled, own)
+            api.empty(Tabled(queued(here)), Tabled, own)
         refused.assert_released()
         allocator(given)
-        assert api.held(api.empty_on(Tabled(queued(here)), Tabled, theirs))["data"] == 0x1000
+        assert api.held(api.empty(Tabled(queued(here)), Tabled, theirs))["data"] == 0x1000

@@ -107,22 +107,12 @@ def test_what_names_no_library(like, words):
     assert "torch.Tensor" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("package", "maker"),
-    [
-        ("pandas.core.series", "pandas.Series"),
-        ("polars.series.series", "polars.Series"),
-        ("xarray.core.dataarray", "xarray.DataArray"),
-        ("dask.array.core", "dask.array.from_array"),
-    ],
-)
-def test_libraries_whose_objects_hold_arrays(package, maker):
-    cls = type("Series", (), {"__module__": package})
-    for like in (cls, cls(), types.ModuleType(package)):
-        with pytest.raises(TypeError, match="as `like`, got ") as caught:
+def test_libraries_whose_objects_hold_arrays():
+    """How to make one: interop/cases/tables.py does as it is told, for the types of each."""
+    series = type("Series", (), {"__module__": "polars.series.series"})
+    for like in (series(), types.ModuleType("xarray.core.dataarray")):
+        with pytest.raises(TypeError, match="as `like`, got .* makes one of an array$"):
             fastdl.convert(np.zeros(1), like)
-        words = f": {maker}(fastdl.convert(x, numpy.ndarray)) makes one of an array"
-        assert str(caught.value).endswith(words)
 
 
 def test_a_type_that_cannot_be_hashed():
@@ -529,9 +519,8 @@ def test_memory_that_comes_back_is_read_only_again(library, immutable):
 
 # ---- copy -----------------------------------------------------------------------------------
 
+# Other reasons are in tests/errors/converting.py, where these have no words of their own.
 FORBIDDEN = {
-    "read-only": (frozen(aligned([1.0])), {"readonly": COPIED}, "read-only, and arrays of Fakelib"),
-    "may change": (frozen(aligned([1.0])), {"readonly": IMMUTABLE}, "read-only, but may change"),
     "negative": (
         BASE[::-1],
         {"strides": POSITIVE},
@@ -539,8 +528,6 @@ FORBIDDEN = {
     ),
     "gaps": (BASE[:, ::2], {"strides": DENSE}, "takes no gaps or negative strides"),
     "order": (BASE.T, {"strides": COMPACT}, "takes row-major data without gaps"),
-    "alignment": (BASE[0, 1:], {"alignment": 64}, "not a multiple of 64, as fakelib1.Array needs"),
-    "always": (BASE, {"copies": True}, "fakelib1.Array always copies such data"),
     "such": (BASE, {"copies": lambda tensor: tensor.ndim == 2}, "always copies such data"),
 }
 
@@ -877,33 +864,41 @@ def test_a_library_that_may_copy(library):
 
 
 def test_dimensions_that_a_library_does_not_have(library):
-    with pytest.raises(BufferError, match=r"fakelib\d\.Array has 1 dimension. Reshape it first"):
-        fastdl.convert(BASE, library(ndims=(1, 1)))
     with pytest.raises(BufferError, match=r"fakelib\d\.Array has 1 to 4 dimensions"):
         fastdl.convert(np.float32(1).reshape(()), library(ndims=(1, 4)))
 
 
 @pytest.mark.parametrize(
-    ("dtype", "dtypes", "hint"),
+    ("dtype", "dtypes", "target"),
     [
-        ("float64", {"float32", "float16"}, "Convert the elements to float32 first"),
-        ("float16", {"float32", "float64"}, "Convert the elements to float32 first"),
-        ("bfloat16", {"float32", "float16"}, "Convert the elements to float32 first"),
-        ("bool", {"uint8", "int8"}, "Convert the elements to uint8 first"),
-        ("uint16", {"int32", "int64", "int8"}, "Convert the elements to int32 first"),
-        ("uint16", {"uint8", "int32"}, "Convert the elements to int32 first"),
-        ("uint16", {"uint8", "int8"}, "Convert the elements to uint8 first"),
-        ("complex128", {"complex64", "float32"}, "Convert the elements to complex64 first"),
-        ("complex64", {"int8", "float64"}, "It has float64, int8"),
-        ("float8_e5m2", {"float16", "int8"}, "Convert the elements to float16 first"),
+        ("float64", {"float32", "float16"}, "float32"),
+        ("float16", {"float32", "float64"}, "float32"),
+        ("bfloat16", {"float32", "float16"}, "float32"),
+        ("bool", {"uint8", "int8"}, "uint8"),
+        ("uint16", {"int32", "int64", "int8"}, "int32"),
+        ("uint16", {"uint8", "int32"}, "int32"),
+        ("uint16", {"uint8", "int8"}, "uint8"),
+        ("complex128", {"complex64", "float32"}, "complex64"),
+        ("float8_e5m2", {"float16", "int8"}, "float16"),
     ],
 )
-def test_element_types_that_a_library_does_not_have(library, dtype, dtypes, hint):
+def test_element_types_that_a_library_does_not_have(library, dtype, dtypes, target):
+    """Casts are left to the libraries: the message ends with the line that does it."""
+    cls = library(dtypes=dtypes)
     source = np.ones(2, getattr(ml_dtypes, dtype, dtype))
-    with pytest.raises(BufferError, match=rf"fakelib\d\.Array has no {dtype}") as caught:
-        fastdl.convert(source, library(dtypes=dtypes))
-    assert hint in str(caught.value)
+    line = f"fastdl.convert(x, numpy.ndarray).astype('{target}')"
+    for x in (source, memoryview(source)) if source.dtype.isbuiltin == 1 else (source,):
+        with pytest.raises(BufferError, match=rf"fakelib\d\.Array has no {dtype}") as caught:
+            fastdl.convert(x, cls)
+        assert str(caught.value).endswith(f"Convert the elements to {target} first: {line}")
+        cast = eval(line, {"fastdl": fastdl, "numpy": np, "x": x})
+        assert fastdl.convert(cls(fastdl.convert(cast, cls).tensor), np).tolist() == [1, 1]
     assert fastdl.convert(source, library(dtypes={dtype, *dtypes})).tensor.dtype.name == dtype
+
+
+def test_element_types_that_nothing_casts_to(library):
+    with pytest.raises(BufferError, match="has no complex64. It has float64, int8"):
+        fastdl.convert(np.ones(2, "complex64"), library(dtypes={"int8", "float64"}))
 
 
 @pytest.mark.parametrize("device", [(1, 0), CUDA], ids=["cpu", "cuda"])
@@ -994,12 +989,13 @@ def test_a_module_with_from_dlpack():
     assert result.tensor.data_ptr == BASE.ctypes.data
 
 
-def test_a_type_with_from_dlpack():
-    class Container(Array):
-        @classmethod
-        def from_dlpack(cls, x):
-            return cls(x)
+class Container(Array):
+    @classmethod
+    def from_dlpack(cls, x):
+        return cls(x)
 
+
+def test_a_type_with_from_dlpack():
     for like in (Container, Container(None)):
         result = fastdl.convert(BASE, like)
         assert type(result) is Container
@@ -1007,11 +1003,6 @@ def test_a_type_with_from_dlpack():
 
 
 def test_an_object_that_is_one_already_is_returned():
-    class Container(Array):
-        @classmethod
-        def from_dlpack(cls, x):
-            return cls(x)
-
     one = Container(fastdl.from_dlpack(BASE[::-1]))  # which the type would not be handed
     for like in (Container, Container(None)):
         assert fastdl.convert(one, like) is one

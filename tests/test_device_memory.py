@@ -1,6 +1,5 @@
 """fastdl's own memory on devices: allocated, used, and freed when nothing uses it any more."""
 
-import ctypes
 import gc
 import weakref
 
@@ -9,12 +8,15 @@ import pytest
 import fastdl
 from fastdl._core import tensor as core
 from fastdl._devices import driver
-from tests.support.ctypes_dlpack import Table, Tensor, Versioned, opened
+from tests.support.build import extension
+from tests.support.ctypes_dlpack import opened
 from tests.support.frameworks import capturing, in_thread, stream_on, synchronize
 from tests.support.isolate import run_isolated
 from tests.support.memory import deleter_of, expect_race, machine, taken, values
 from tests.support.simulation import read, write
 
+consumer = extension("consumer")
+TABLE = fastdl.exchange_api(fastdl.Tensor)
 PLACES = "cuda:0 cuda:1 cuda_host cuda_managed:0 cuda_managed:1 rocm:0 rocm:1 rocm_host".split()
 
 
@@ -26,6 +28,15 @@ def kernel(here, tensor, stream, payload=5, device=0):
     """A kernel that writes the whole tensor."""
     with here.sim.device(device):
         here.sim.kernel(stream, write(tensor.data_ptr, tensor.nbytes, payload))
+
+
+def in_use(here, device=None, ordinal=0):
+    """A tensor that a stream still works on, and is known to."""
+    stream = stream_on(here.sim, ordinal, blocking=False)
+    tensor = fastdl.empty(100, "int8", device or here.device)
+    kernel(here, tensor, stream, device=ordinal)
+    tensor.record(stream)
+    return tensor
 
 
 # ---- allocating -----------------------------------------------------------------------------
@@ -130,20 +141,14 @@ def test_freeing_waits_for_what_was_recorded(place):
 
 
 def check_freeing_waits(here, device, ordinal):
-    stream = stream_on(here.sim, ordinal, blocking=False)
-    tensor = fastdl.empty(100, "int8", device)
-    kernel(here, tensor, stream, device=ordinal)
-    tensor.record(stream)
+    tensor = in_use(here, device, ordinal)
     del tensor
     assert here.allocations == 0
     assert here.calls("await event") == 1
 
 
 def test_freeing_without_a_wait_is_seen(here):
-    stream = stream_on(here.sim, blocking=False)
-    tensor = fastdl.empty(100, "int8", here.device)
-    kernel(here, tensor, stream)
-    tensor.record(stream)
+    tensor = in_use(here)
     here.ignore("await event")
     del tensor
     expect_race(here.sim)
@@ -165,21 +170,14 @@ def test_freeing_memory_that_was_lent_to_c_code(here):
     stream = stream_on(here.sim, blocking=False)
     tensor = fastdl.empty(100, "int8", here.device)
     with fastdl.use_stream(here.device, stream):
-        table = Table.from_address(fastdl.Tensor.__c_dlpack_exchange_api__)
-        borrow = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(
-            table.dltensor_from_py_object_no_sync
-        )
-        assert borrow(tensor, ctypes.addressof(Tensor())) == 0
+        consumer.borrow(TABLE, tensor)
         kernel(here, tensor, stream)
         del tensor
     assert here.allocations == 0
 
 
 def test_freeing_on_another_thread(here):
-    stream = stream_on(here.sim, blocking=False)
-    tensor = fastdl.empty(100, "int8", here.device)
-    kernel(here, tensor, stream)
-    tensor.record(stream)
+    tensor = in_use(here)
     held = [tensor]
     del tensor
     in_thread(here.sim, held.clear)
@@ -187,10 +185,7 @@ def test_freeing_on_another_thread(here):
 
 
 def test_freeing_without_the_gil(here):
-    stream = stream_on(here.sim, blocking=False)
-    tensor = fastdl.empty(100, "int8", here.device)
-    kernel(here, tensor, stream)
-    tensor.record(stream)
+    tensor = in_use(here)
     struct, address = taken(tensor)
     del tensor
     deleter_of(struct)(address)  # ctypes lets the GIL go
@@ -200,10 +195,7 @@ def test_freeing_without_the_gil(here):
 @pytest.mark.parametrize("call", ["free", "await event", "enter"])
 @pytest.mark.parametrize("code", [800, 900, 906])
 def test_what_the_driver_refuses_for_the_moment_is_put_off(here, call, code):
-    stream = stream_on(here.sim, blocking=False)
-    tensor = fastdl.empty(100, "int8", here.device)
-    kernel(here, tensor, stream)
-    tensor.record(stream)
+    tensor = in_use(here)
     here.fail_next(call, code)
     del tensor
     assert here.allocations == 1
@@ -242,10 +234,7 @@ def test_without_a_driver_memory_is_forgotten(call, code):
 
 @pytest.mark.parametrize("call", ["await event", "enter", "switch"])
 def test_a_free_that_fails_once_is_tried_again(here, call):
-    stream = stream_on(here.sim, blocking=False)
-    tensor = fastdl.empty(100, "int8", here.device if call != "switch" else f"{here.device}:0")
-    kernel(here, tensor, stream)
-    tensor.record(stream)
+    tensor = in_use(here)
     with here.sim.device(1):  # so that there is something to switch
         here.fail_next(call, 999)
         del tensor
@@ -259,11 +248,8 @@ def test_freeing_during_a_capture(here):
     # test_captures.py.
     if here.kind == "hip":
         return
-    stream, other = stream_on(here.sim, blocking=False), stream_on(here.sim, blocking=False)
-    tensor = fastdl.empty(100, "int8", here.device)
-    kernel(here, tensor, stream)
-    tensor.record(stream)
-    with capturing(here.sim, other):
+    tensor = in_use(here)
+    with capturing(here.sim, stream_on(here.sim, blocking=False)):
         del tensor
         assert here.allocations == 0
         fastdl.empty(3, device=here.device)
@@ -399,48 +385,28 @@ def test_a_free_that_the_driver_refuses_is_not_repeated(here, call):
 # ---- the allocator of the exchange table ----------------------------------------------------
 
 
-class Refusal:
-    """SetError of an allocator, and what it was told."""
-
-    def __init__(self):
-        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
-        self.function = kind(lambda _, kind, text: setattr(self, "told", (kind, text)))
+def allocate(device, shape=(2, 3)):
+    """What the table's allocator makes, called without the GIL, and what it says instead."""
+    return consumer.allocate(TABLE, len(shape), shape, (2, 32, 1), device)
 
 
-def allocate(device, shape=(2, 3), without_the_gil=False):
-    """What the table's allocator makes, as (struct, address), or what it says instead."""
-    table = Table.from_address(fastdl.Tensor.__c_dlpack_exchange_api__)
-    prototype = Tensor()
-    dims = (ctypes.c_int64 * len(shape))(*shape)
-    prototype.device_type, prototype.device_id = device
-    prototype.ndim, prototype.shape = len(shape), dims
-    prototype.code, prototype.bits, prototype.lanes = 2, 32, 1
-    out, refusal = ctypes.c_void_p(), Refusal()
-    form = ctypes.CFUNCTYPE if without_the_gil else ctypes.PYFUNCTYPE
-    function = form(ctypes.c_int, *[ctypes.c_void_p] * 4)(table.managed_tensor_allocator)
-    pointers = ctypes.addressof(prototype), ctypes.addressof(out)
-    if function(*pointers, None, ctypes.cast(refusal.function, ctypes.c_void_p)) != 0:
-        return refusal.told
-    return Versioned.from_address(out.value), out.value
-
-
-@pytest.mark.parametrize("without_the_gil", [False, True])
-def test_the_allocator_of_the_table(here, without_the_gil):
+def test_the_allocator_of_the_table(here):
     device = fastdl.Device(f"{here.device}:1").__dlpack_device__()
-    struct, address = allocate(device, without_the_gil=without_the_gil)
-    assert (struct.tensor.device_type, struct.tensor.device_id) == device
-    assert driver.find_pointer(device[0], struct.tensor.data) == device
-    deleter_of(struct)(address)
+    held, *_ = allocate(device)
+    fields = held.fields()
+    assert fields["device"] == device
+    assert driver.find_pointer(device[0], fields["data"]) == device
+    held.delete()
     assert here.allocations == 0
 
 
 def test_the_allocator_says_why_it_cannot(here):
-    kind, text = allocate((fastdl.Device(here.device).type, 7))
-    assert kind == b"BufferError" and b"device 7" in text
-    kind, text = allocate((fastdl.Device(here.device).type, 0), (2**40,))
-    assert kind == b"MemoryError" and b"(2)" in text
-    kind, text = allocate((8, 0))
-    assert kind == b"BufferError" and b"(the host, CUDA, ROCm)" in text
+    *_, kind, text = allocate((fastdl.Device(here.device).type, 7))
+    assert kind == "BufferError" and "device 7" in text
+    *_, kind, text = allocate((fastdl.Device(here.device).type, 0), (2**40,))
+    assert kind == "MemoryError" and "(2)" in text
+    *_, kind, text = allocate((8, 0))
+    assert kind == "BufferError" and "(the host, CUDA, ROCm)" in text
 
 
 def test_capsules_say_where_the_memory_is(here):

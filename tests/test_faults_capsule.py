@@ -1,4 +1,5 @@
-"""Capsules: consumed twice, misnamed, mislabelled, dropped, raced for (faults C1 to C13)."""
+"""Capsules: consumed by another, misnamed, mislabelled, dropped, raced for (faults C1 to C13). The
+kit's failure.used-capsule, which test_paths_conform.py asks of every path, consumes them twice."""
 
 import ctypes
 import gc
@@ -21,27 +22,13 @@ forms = pytest.mark.parametrize("versioned", [True, False], ids=["versioned", "l
 
 @entries
 @forms
-def test_c1_capsule_consumed_twice(enter, versioned):
-    given = Given(versioned=versioned)
-    capsule = given.capsule()
-    first = enter(capsule)
-    with pytest.raises(ValueError, match="consumed already") as caught:
-        enter(capsule)
-    assert caught.type is ValueError
-    given.assert_alive()
-    assert first.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
-    del first, capsule
-    given.assert_released()
-
-
-@entries
-@forms
 def test_c1_capsule_that_another_library_consumed(enter, versioned):
     given = Given(versioned=versioned)
     capsule = given.capsule()
     held = consumer.take(capsule)
-    with pytest.raises(ValueError, match="consumed already"):
+    with pytest.raises(ValueError, match="consumed already") as caught:
         enter(capsule)
+    assert caught.type is ValueError
     given.assert_alive()
     held.delete()
     given.assert_released()

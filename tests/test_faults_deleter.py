@@ -1,8 +1,9 @@
-"""Deleters: missing, raising, re-entering, called late, from anywhere (faults D1 to D8)."""
+"""Deleters: missing, called late, from anywhere (faults D1 to D8). Those that raise, or use fastdl,
+are in test_reliability.py (test_acts), and objects that go back on native threads in
+test_producer.py."""
 
 import gc
 import os
-import sys
 import threading
 import weakref
 
@@ -13,7 +14,7 @@ import fastdl
 from tests.support.build import extension
 from tests.support.headers import ALONE, every_entry
 from tests.support.isolate import run_isolated
-from tests.support.producers import Given, Producer, every_way, types
+from tests.support.producers import Given, Producer, types
 
 consumer = extension("consumer")
 
@@ -68,16 +69,6 @@ def test_d2_deleter_on_a_native_thread(form):
 
 
 @every_export
-def test_d2_object_given_back_on_a_native_thread(form):
-    array = np.arange(3.0)
-    before = sys.getrefcount(array)
-    held = exports(fastdl.from_dlpack(array), form)
-    assert sys.getrefcount(array) == before + 1
-    consumer.delete_on_threads([held], 1)
-    assert sys.getrefcount(array) == before
-
-
-@every_export
 @pytest.mark.parametrize("last", [True, False])
 def test_d4_deleter_while_an_exception_is_pending(form, last):
     """The exception stays as it is; the producer's deleter does not see it."""
@@ -89,70 +80,6 @@ def test_d4_deleter_while_an_exception_is_pending(form, last):
     assert held.delete_while_raising() is True
     assert given.deleted == int(last)
     assert not given.error_was_pending
-
-
-@every_way
-def test_d5_deleter_that_raises(way, monkeypatch):
-    """Reported as unraisable: there is nobody who could catch it."""
-    caught = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda args: caught.append(args.exc_type))
-
-    def fail():
-        raise LookupError("from the deleter")
-
-    given = way.given(on_delete=fail)
-    tensor = way.bring(given)
-    del tensor
-    assert caught == [LookupError]
-    given.assert_released()
-
-
-@every_way
-def test_d5_deleter_that_raises_for_a_refused_tensor(way, monkeypatch):
-    """The refusal is the outcome; the deleter's exception does not replace it."""
-    caught = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda args: caught.append(args.exc_type))
-
-    def fail():
-        raise LookupError("from the deleter")
-
-    given = way.given(on_delete=fail, shape=(-1,))
-    with pytest.raises(BufferError, match="negative dimension"):
-        way.bring(given)
-    assert caught == [LookupError]
-
-
-@every_way
-def test_d6_deleter_that_uses_fastdl(way):
-    """Imports, exports, drops other tensors and collects, in the middle of a deletion."""
-    others = [fastdl.from_dlpack(Given().capsule()) for _ in range(3)]
-    inner = Given()
-    results = []
-
-    def work():
-        others.clear()
-        results.append(fastdl.from_dlpack(inner.capsule()).tolist())
-        results.append(fastdl.from_dlpack(np.arange(2.0))[1:].tolist())
-        gc.collect()
-
-    given = way.given(on_delete=work)
-    tensor = way.bring(given)
-    del tensor
-    assert results == [[[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], [1.0]]
-    inner.assert_released()
-    given.assert_released()
-
-
-@every_way
-def test_d6_deleter_that_uses_fastdl_for_a_refused_tensor(way):
-    results = []
-    given = way.given(
-        shape=(-1,),
-        on_delete=lambda: results.append(fastdl.from_dlpack(np.arange(2.0)).tolist()),
-    )
-    with pytest.raises(BufferError, match="negative dimension"):
-        way.bring(given)
-    assert results == [[0.0, 1.0]]
 
 
 def chain(length):

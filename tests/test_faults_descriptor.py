@@ -1,4 +1,4 @@
-"""Descriptors that lie: dimensions, strides, offsets, data pointers (faults N1 to N18, X1, X2).
+"""Descriptors that lie: dimensions, strides, offsets, data pointers (faults N1 to N18, X2).
 
 What any library has to withstand is asked of every path by test_paths_conform.py.
 """
@@ -10,7 +10,6 @@ from tests.support.build import extension
 from tests.support.isolate import run_isolated
 from tests.support.producers import (
     CPU,
-    CUDA,
     ONEAPI,
     OPENCL,
     Given,
@@ -120,20 +119,6 @@ def test_byte_offset_survives_reexport(versioned):
         assert (fields["data"], fields["byte_offset"]) == place
         held.delete()
         del tensor
-        given.assert_released()
-
-
-def test_opaque_devices_are_carried_and_never_read():
-    """X1, X3: a device type from the future is a name; host access is refused."""
-    for device in ((999, 3), CUDA, OPENCL, (2**31 - 1, -7)):
-        given = Given(device=device, data=WILD)
-        tensor = fastdl.from_dlpack(given.capsule())
-        assert tensor.__dlpack_device__() == device
-        assert "shape=(2, 3)" in repr(tensor)
-        for access in (tensor.tolist, tensor.numpy, tensor.copy, lambda t=tensor: memoryview(t)):
-            with pytest.raises(BufferError):
-                access()
-        del tensor, access
         given.assert_released()
 
 

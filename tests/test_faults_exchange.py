@@ -219,13 +219,10 @@ def test_e3_table_can_be_registered_for_types_only(cls):
         fastdl.register_exchange_api(cls, hostile.table_capsule(hostile.table()))
 
 
-@pytest.mark.parametrize(
-    ("table", "error"),
-    [(None, TypeError), ("8", TypeError), (True, TypeError), (0, ValueError), (-8, ValueError),
-     (2**70, (ValueError, OverflowError)), (8.0, TypeError)],
-)  # fmt: skip
-def test_e3_what_is_no_table_cannot_be_registered(table, error):
-    with pytest.raises(error):
+@pytest.mark.parametrize("table", [None, "8", True, 8.0])
+def test_e3_what_is_no_table_cannot_be_registered(table):
+    """Addresses that cannot be are in test_exchange.py."""
+    with pytest.raises(TypeError):
         fastdl.register_exchange_api(type("Mine", (), {}), table)
 
 

@@ -199,7 +199,8 @@ def test_the_table_of_an_import_that_failed_refuses():
     """CPython keeps the modules that were imported before, and with them fastdl.Tensor."""
     said = run_isolated(
         """
-        import ctypes, sys
+        import sys
+        from tests.support.build import extension
 
         sys.modules["fastdl._devices.driver"] = None  # its import fails
         try:
@@ -208,23 +209,10 @@ def test_the_table_of_an_import_that_failed_refuses():
             pass
         from fastdl._core.tensor import Tensor
 
-        pointer, reasons = ctypes.c_void_p, []
-        address_in = ctypes.pythonapi.PyCapsule_GetPointer
-        address_in.restype, address_in.argtypes = pointer, (ctypes.py_object, ctypes.c_char_p)
-        table = address_in(Tensor.__dlpack_c_exchange_api__, b"dlpack_exchange_api")
-        # Behind the header of 16 bytes: allocate, from an object, to an object, borrow, stream.
-        allocator, _, _, _, work_stream = (pointer * 5).from_address(table + 16)
-        on_error = ctypes.CFUNCTYPE(None, pointer, ctypes.c_char_p, ctypes.c_char_p)
-        allocate = ctypes.CFUNCTYPE(
-            ctypes.c_int, pointer, ctypes.POINTER(pointer), pointer, on_error
-        )(allocator)
-        report = on_error(lambda context, kind, text: reasons.append(text))
-        print(allocate(None, pointer(), None, report), reasons)
-        stream = ctypes.CFUNCTYPE(
-            ctypes.c_int, ctypes.c_int, ctypes.c_int32, ctypes.POINTER(pointer)
-        )(work_stream)
-        out = pointer(1)
-        print(stream(2, 0, out), out.value)
+        consumer, table = extension("consumer"), Tensor.__dlpack_c_exchange_api__
+        print(consumer.allocate(table, 0, None, (2, 32, 1), (1, 0)))
+        print(consumer.work_stream(table, 2, 0))
         """
     )
-    assert said == "-1 [b'`import fastdl` did not finish']\n0 None\n"
+    refusal = (None, 1, "RuntimeError", "`import fastdl` did not finish")
+    assert said == f"{refusal}\n0\n"

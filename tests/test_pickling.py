@@ -263,12 +263,6 @@ def test_a_pickle_that_an_older_release_wrote():
     assert loaded.dtype == "int16" and loaded.tolist() == [0x0201, 0x0403]
 
 
-def test_a_pickle_of_a_newer_release():
-    arguments = (*GOOD, "7.0.0", "whatever it needs")
-    with pytest.raises(ValueError, match=rf"{fastdl.__version__} or older, got one of 7\.0\.0"):
-        fastdl._unpickle(*arguments)
-
-
 def peak(do):
     """The most memory that `do` uses at a time, and what it returns."""
     tracemalloc.start()

@@ -63,12 +63,3 @@ def test_what_is_no_tensor():
     for export in (fastdl.from_dlpack, np.from_dlpack, Series.__dlpack__):
         with pytest.raises(TypeError, match="expected"):
             export(Series(object()))
-
-
-def test_what_cannot_be_decorated():
-    with pytest.raises(TypeError, match="expected the name of an attribute"):
-        fastdl.producer(Series)
-    with pytest.raises(TypeError, match="expected a class to make a producer"):
-        fastdl.producer("values")(Series(1))
-    with pytest.raises(TypeError, match="has __dlpack__ already"):
-        fastdl.producer("values")(Series)

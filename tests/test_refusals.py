@@ -4,7 +4,6 @@ A type is never judged by what one of its objects raised. So no result depends o
 before, and no read-only tensor becomes writable.
 """
 
-import ctypes
 import functools
 import itertools
 import subprocess
@@ -16,13 +15,12 @@ import pytest
 import fastdl
 from fastdl._protocol import consumer as _consumer
 from fastdl._testing import _dlpack as hostile
-from tests.support.build import compile_source, load_module
-from tests.support.ctypes_dlpack import Table, Versioned, address_in
+from tests.support.build import compile_source, extension, load_module
 from tests.support.headers import ALONE, INSTALLED
 from tests.support.producers import CPU, CUDA, Given, OldProducer, Producer, new
 
 READ_ONLY = 1
-FROM_OBJECT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))
+consumer = extension("consumer")
 
 
 def frozen():
@@ -49,12 +47,9 @@ class Old:
 
 def through_table(x):
     """As a consumer in C does that has the table of the type alone."""
-    table = Table.from_address(address_in(fastdl.exchange_api(type(x))))
-    out = ctypes.c_void_p()
-    assert FROM_OBJECT(table.managed_tensor_from_py_object_no_sync)(x, ctypes.byref(out)) == 0
-    managed = Versioned.from_address(out.value)
-    flags = managed.flags
-    ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(managed.deleter)(out.value)
+    held = consumer.from_object(fastdl.exchange_api(type(x)), x)
+    flags = held.fields()["flags"]
+    held.delete()
     return bool(flags & READ_ONLY)
 
 

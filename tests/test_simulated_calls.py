@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.support import build
+from tests.support.fresh import fresh
 from tests.support.simulation import (
     RELAXED,
     THREAD_LOCAL,
@@ -23,23 +24,7 @@ from tests.support.simulation import (
 
 NONE, ACTIVE = 0, 1  # what cuStreamIsCapturing says
 
-
-@pytest.fixture(params=["cuda", "hip"])
-def sim(request):
-    with Simulation.fresh(request.param) as simulation:
-        yield simulation
-
-
-@pytest.fixture
-def cuda():
-    with Simulation.fresh("cuda") as simulation:
-        yield simulation
-
-
-@pytest.fixture
-def hip():
-    with Simulation.fresh("hip") as simulation:
-        yield simulation
+cuda, hip, sim = fresh("cuda"), fresh("hip"), fresh("cuda", "hip")
 
 
 class TestContexts:

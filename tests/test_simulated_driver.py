@@ -9,34 +9,18 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.support.fresh import fresh
 from tests.support.simulation import (
     ADDRESS,
     LEGACY,
     PER_THREAD,
-    Simulation,
     in_thread,
     read,
     unordered,
     write,
 )
 
-
-@pytest.fixture(params=["cuda", "hip"])
-def sim(request):
-    with Simulation.fresh(request.param) as simulation:
-        yield simulation
-
-
-@pytest.fixture
-def cuda():
-    with Simulation.fresh("cuda") as simulation:
-        yield simulation
-
-
-@pytest.fixture
-def hip():
-    with Simulation.fresh("hip") as simulation:
-        yield simulation
+cuda, hip, sim = fresh("cuda"), fresh("hip"), fresh("cuda", "hip")
 
 
 class TestOrder:

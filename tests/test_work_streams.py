@@ -1,6 +1,5 @@
 """use_stream: whose work stream it is, for which device, and for how long."""
 
-import ctypes
 import threading
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 import fastdl
 from fastdl._devices import driver
 from tests.gpu.arrays import Taken
-from tests.support import ctypes_dlpack as dlpack
+from tests.support.build import extension
 from tests.support.frameworks import (
     MANAGED,
     TYPES,
@@ -151,31 +150,11 @@ def test_managed_memory_from_a_table_is_ready_on_the_work_stream_of_cuda():
 # ---- what tables say ------------------------------------------------------------------------
 
 
-def table_of(subject):
-    return dlpack.Table.from_address(dlpack.address_in(fastdl.exchange_api(subject)))
+consumer = extension("consumer")
 
 
 def told_by(subject, device_type, ordinal):
-    """What a table answers to current_work_stream: a handle, 0 for NULL."""
-    form = ctypes.CFUNCTYPE(
-        ctypes.c_int, ctypes.c_int, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p)
-    )
-    stream = ctypes.c_void_p(99)
-    ask = form(table_of(subject).current_work_stream)
-    assert ask(device_type, ordinal, ctypes.byref(stream)) == 0
-    return stream.value or 0
-
-
-def taken_from(producer):
-    """What C code does that has found the table of a type: it takes a tensor, and gives it back."""
-    out = ctypes.c_void_p()
-    take = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))
-    assert (
-        take(table_of(producer).managed_tensor_from_py_object_no_sync)(producer, ctypes.byref(out))
-        == 0
-    )
-    struct = dlpack.Versioned.from_address(out.value)
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(struct.deleter)(out.value)
+    return consumer.work_stream(fastdl.exchange_api(subject), device_type, ordinal)
 
 
 @pytest.mark.parametrize("subject", [fastdl.Tensor, np.ndarray, Protocol])
@@ -207,7 +186,7 @@ def test_what_is_taken_is_ready_on_the_stream_that_is_told(sim, tensor, scoped):
     del producer.asked[:]
     with fastdl.use_stream((array.type, 0), work):
         told = told_by(source, array.type, 0)
-        taken_from(source)
+        consumer.from_object(fastdl.exchange_api(source), source).delete()
         array.read(told or start)
         assert (told or start) == work
     assert producer.asked == ([] if tensor else [work])

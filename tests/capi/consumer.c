@@ -102,56 +102,24 @@ static PyObject *held_delete_while_raising(PyObject *self, PyObject *unused)
     return PyBool_FromLong(kept);
 }
 
-static PyObject *dims_or_none(const int64_t *dims, int32_t n)
-{
-    PyObject *tuple;
-    if (dims == NULL)
-        Py_RETURN_NONE;
-    tuple = PyTuple_New(n);
-    for (int32_t i = 0; tuple != NULL && i < n; i++) {
-        PyObject *value = PyLong_FromLongLong(dims[i]);
-        if (value == NULL)
-            Py_CLEAR(tuple);
-        else
-            PyTuple_SET_ITEM(tuple, i, value);
-    }
-    return tuple;
-}
-
-static PyObject *describe(const DLTensor *t)
-{
-    return Py_BuildValue(
-        "{s:K,s:(ii),s:i,s:(iii),s:N,s:N,s:K}", "data", (unsigned long long)(uintptr_t)t->data,
-        "device", (int)t->device.device_type, (int)t->device.device_id, "ndim", (int)t->ndim,
-        "dtype", (int)t->dtype.code, (int)t->dtype.bits, (int)t->dtype.lanes, "shape",
-        dims_or_none(t->shape, t->ndim), "strides", dims_or_none(t->strides, t->ndim),
-        "byte_offset", (unsigned long long)t->byte_offset);
-}
-
 static PyObject *held_fields(PyObject *self, PyObject *unused)
 {
     held_object *held = (held_object *)self;
     DLManagedTensorVersioned *m = held->managed;
-    PyObject *fields, *more;
+    DLManagedTensor *legacy = held->managed;
+    PyObject *context;
     (void)unused;
     if (m == NULL) {
         PyErr_SetString(PyExc_ValueError, "this Held holds nothing any more");
         return NULL;
     }
-    if (!held->versioned) {
-        DLManagedTensor *legacy = held->managed;
-        fields = describe(&legacy->dl_tensor);
-        more = Py_BuildValue("{s:N}", "has_context", PyBool_FromLong(legacy->manager_ctx != NULL));
-    } else {
-        fields = describe(&m->dl_tensor);
-        more = Py_BuildValue("{s:(II),s:K,s:N}", "version", m->version.major, m->version.minor,
-                             "flags", (unsigned long long)m->flags, "has_context",
-                             PyBool_FromLong(m->manager_ctx != NULL));
-    }
-    if (fields != NULL && (more == NULL || PyDict_Update(fields, more) < 0))
-        Py_CLEAR(fields);
-    Py_XDECREF(more);
-    return fields;
+    context = PyBool_FromLong((held->versioned ? m->manager_ctx : legacy->manager_ctx) != NULL);
+    if (!held->versioned)
+        return tensor_fields(&legacy->dl_tensor, Py_BuildValue("{s:N}", "has_context", context));
+    return tensor_fields(&m->dl_tensor,
+                         Py_BuildValue("{s:(II),s:K,s:N}", "version", m->version.major,
+                                       m->version.minor, "flags", (unsigned long long)m->flags,
+                                       "has_context", context));
 }
 
 static PyMethodDef held_methods[] = {
@@ -205,11 +173,36 @@ typedef struct {
     PyThread_type_lock done;
 } batch;
 
+/* What the Helds of a list hold, which they give up. */
+static int gather(PyObject *list, batch *out)
+{
+    out->count = PyList_GET_SIZE(list);
+    out->managed = calloc((size_t)out->count + 1, sizeof(*out->managed));
+    out->versioned = calloc((size_t)out->count + 1, sizeof(*out->versioned));
+    if (out->managed == NULL || out->versioned == NULL) {
+        PyErr_NoMemory(); /* the process is done for anyway */
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < out->count; i++) {
+        PyObject *held = PyList_GET_ITEM(list, i);
+        out->managed[i] = give_up(held);
+        if (out->managed[i] == NULL)
+            return -1;
+        out->versioned[i] = ((held_object *)held)->versioned;
+    }
+    return 0;
+}
+
+static void delete_all(const batch *b)
+{
+    for (Py_ssize_t i = 0; i < b->count; i++)
+        run_deleter(b->managed[i], b->versioned[i]);
+}
+
 static void delete_batch(void *argument)
 {
     batch *b = argument;
-    for (Py_ssize_t i = 0; i < b->count; i++)
-        run_deleter(b->managed[i], b->versioned[i]);
+    delete_all(b);
     PyThread_release_lock(b->done);
 }
 
@@ -221,30 +214,19 @@ static PyObject *delete_on_threads(PyObject *self, PyObject *arguments)
     PyObject *list;
     int threads, keep_gil = 0;
     PyThreadState *state = NULL;
-    Py_ssize_t n;
-    void **managed;
-    int *versioned;
-    batch *batches;
+    batch all, *batches;
     (void)self;
     if (!PyArg_ParseTuple(arguments, "O!i|p", &PyList_Type, &list, &threads, &keep_gil))
         return NULL;
-    n = PyList_GET_SIZE(list);
-    managed = calloc((size_t)n + 1, sizeof(*managed));
-    versioned = calloc((size_t)n + 1, sizeof(*versioned));
     batches = calloc((size_t)threads, sizeof(*batches));
-    if (managed == NULL || versioned == NULL || batches == NULL)
-        return PyErr_NoMemory(); /* the process is done for anyway */
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *held = PyList_GET_ITEM(list, i);
-        managed[i] = give_up(held);
-        if (managed[i] == NULL)
-            return NULL;
-        versioned[i] = ((held_object *)held)->versioned;
-    }
+    if (batches == NULL)
+        return PyErr_NoMemory();
+    if (gather(list, &all) < 0)
+        return NULL;
     for (int t = 0; t < threads; t++) {
-        Py_ssize_t first = n * t / threads, last = n * (t + 1) / threads;
-        batches[t] =
-            (batch){managed + first, versioned + first, last - first, PyThread_allocate_lock()};
+        Py_ssize_t first = all.count * t / threads, last = all.count * (t + 1) / threads;
+        batches[t] = (batch){all.managed + first, all.versioned + first, last - first,
+                             PyThread_allocate_lock()};
         PyThread_acquire_lock(batches[t].done, WAIT_LOCK);
         if (PyThread_start_new_thread(delete_batch, &batches[t]) == (unsigned long)-1) {
             PyErr_SetString(PyExc_RuntimeError, "cannot start a thread");
@@ -261,8 +243,8 @@ static PyObject *delete_on_threads(PyObject *self, PyObject *arguments)
         PyThread_release_lock(batches[t].done);
         PyThread_free_lock(batches[t].done);
     }
-    free(managed);
-    free(versioned);
+    free(all.managed);
+    free(all.versioned);
     free(batches);
     Py_RETURN_NONE;
 }
@@ -273,33 +255,14 @@ static void delete_batch_late(void *argument)
     batch *b = argument;
     while (Py_IsInitialized() && PyThread_acquire_lock_timed(b->done, 1000, 0) != PY_LOCK_ACQUIRED)
         ;
-    for (Py_ssize_t i = 0; i < b->count; i++)
-        run_deleter(b->managed[i], b->versioned[i]);
+    delete_all(b);
 }
 
 static batch late; /* outlives the interpreter */
 
-static int fill_late(PyObject *list)
-{
-    late.count = PyList_GET_SIZE(list);
-    late.managed = calloc((size_t)late.count + 1, sizeof(*late.managed));
-    late.versioned = calloc((size_t)late.count + 1, sizeof(*late.versioned));
-    if (late.managed == NULL || late.versioned == NULL)
-        return -1;
-    for (Py_ssize_t i = 0; i < late.count; i++) {
-        PyObject *held = PyList_GET_ITEM(list, i);
-        late.managed[i] = give_up(held);
-        if (late.managed[i] == NULL)
-            return -1;
-        late.versioned[i] = ((held_object *)held)->versioned;
-    }
-    return 0;
-}
-
 static void delete_late(void)
 {
-    for (Py_ssize_t i = 0; i < late.count; i++)
-        run_deleter(late.managed[i], late.versioned[i]);
+    delete_all(&late);
     printf("deleted %d, interpreter alive: %d\n", (int)late.count, Py_IsInitialized());
     fflush(stdout);
 }
@@ -308,8 +271,8 @@ static void delete_late(void)
 static PyObject *delete_at_exit(PyObject *self, PyObject *list)
 {
     (void)self;
-    if (fill_late(list) < 0)
-        return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    if (gather(list, &late) < 0)
+        return NULL;
     if (atexit(delete_late) != 0) {
         PyErr_SetString(PyExc_RuntimeError, "atexit is full");
         return NULL;
@@ -322,8 +285,8 @@ static PyObject *delete_at_exit(PyObject *self, PyObject *list)
 static PyObject *delete_during_exit(PyObject *self, PyObject *list)
 {
     (void)self;
-    if (fill_late(list) < 0)
-        return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    if (gather(list, &late) < 0)
+        return NULL;
     late.done = PyThread_allocate_lock();
     PyThread_acquire_lock(late.done, WAIT_LOCK);
     if (PyThread_start_new_thread(delete_batch_late, &late) == (unsigned long)-1) {
@@ -504,21 +467,24 @@ static PyObject *api_borrow(PyObject *self, PyObject *arguments)
         Py_RETURN_NONE;
     if (judge(table->dltensor_from_py_object_no_sync(object, &out)) < 0)
         return NULL;
-    return describe(&out);
+    return tensor_fields(&out, PyDict_New());
 }
 
+/* work_stream(capsule, type, id) -> a handle, 0 for NULL. The GIL is not held during the call. */
 static PyObject *api_stream(PyObject *self, PyObject *arguments)
 {
     PyObject *capsule;
-    int type, id;
+    int type, id, result;
     const DLPackExchangeAPI *table;
     void *out = (void *)(uintptr_t)16;
     (void)self;
     if (!PyArg_ParseTuple(arguments, "Oii", &capsule, &type, &id) ||
-        (table = table_in(capsule)) == NULL ||
-        judge(table->current_work_stream((DLDeviceType)type, id, &out)) < 0)
+        (table = table_in(capsule)) == NULL)
         return NULL;
-    return PyLong_FromVoidPtr(out);
+    Py_BEGIN_ALLOW_THREADS
+    result = table->current_work_stream((DLDeviceType)type, id, &out);
+    Py_END_ALLOW_THREADS
+    return judge(result) < 0 ? NULL : PyLong_FromVoidPtr(out);
 }
 
 /* header(capsule) -> (major, minor, address of the table before it) */

@@ -17,14 +17,6 @@ typedef struct {
 
 #include "module.h"
 
-#ifndef MODULE
-#define MODULE dispatch
-#endif
-#define JOIN_(a, b) a##b
-#define JOIN(a, b) JOIN_(a, b)
-#define TEXT_(a) #a
-#define TEXT(a) TEXT_(a)
-
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* One function for each type of a list. */

@@ -9,37 +9,20 @@
 #define FASTDL_IMPLEMENTATION
 #include <fastdl/fastdl.h>
 
-#ifndef MODULE
-#define MODULE header
-#endif
-#define JOIN_(a, b) a##b
-#define JOIN(a, b) JOIN_(a, b)
-#define TEXT_(a) #a
-#define TEXT(a) TEXT_(a)
-
-static PyObject *int_tuple(const int64_t *values, int32_t n)
-{
-    PyObject *tuple = PyTuple_New(n);
-    for (int32_t i = 0; tuple != NULL && i < n; i++)
-        PyTuple_SetItem(tuple, i, PyLong_FromLongLong(values[i]));
-    return tuple;
-}
+#include "module.h"
 
 /* What is in a tensor, as a dict. */
 static PyObject *fields(const DLTensor *dl, uint64_t flags)
 {
-    PyObject *shape, *strides = Py_None;
-    Py_INCREF(strides);
-    if (dl->strides != NULL || dl->ndim == 0) {
-        Py_DECREF(strides);
-        strides = int_tuple(dl->strides, dl->ndim);
-    }
-    shape = int_tuple(dl->shape, dl->ndim);
-    return Py_BuildValue(
-        "{sK s(ii) s(iii) sN sN sK sK}", "data", (unsigned long long)(uintptr_t)dl->data, "device",
-        (int)dl->device.device_type, (int)dl->device.device_id, "dtype", (int)dl->dtype.code,
-        (int)dl->dtype.bits, (int)dl->dtype.lanes, "shape", shape, "strides", strides,
-        "byte_offset", (unsigned long long)dl->byte_offset, "flags", (unsigned long long)flags);
+    return tensor_fields(dl, Py_BuildValue("{sK}", "flags", (unsigned long long)flags));
+}
+
+/* The same of a view, and whether something was owned for it. */
+static PyObject *seen(const fastdl_view *view)
+{
+    return tensor_fields(&view->dl,
+                         Py_BuildValue("{sK sN}", "flags", (unsigned long long)view->flags, "owned",
+                                       PyBool_FromLong(view->own_ != NULL)));
 }
 
 /* import_runtime() */
@@ -52,21 +35,17 @@ static PyObject *import_runtime(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-/* borrow(obj): the fields of the borrowed tensor, and whether something was owned for it. */
+/* borrow(obj): what was seen() in the borrowed tensor. */
 static PyObject *borrow(PyObject *self, PyObject *obj)
 {
     fastdl_view view;
-    PyObject *result, *owned;
+    PyObject *result;
     (void)self;
     if (fastdl_borrow(obj, &view) < 0) {
         fastdl_release(&view); /* allowed after a failure */
         return NULL;
     }
-    result = fields(&view.dl, view.flags);
-    owned = PyBool_FromLong(view.own_ != NULL);
-    if (result != NULL)
-        PyDict_SetItemString(result, "owned", owned);
-    Py_DECREF(owned);
+    result = seen(&view);
     fastdl_release(&view);
     fastdl_release(&view); /* idempotent */
     return result;
@@ -238,50 +217,70 @@ static PyObject *delete_elsewhere(PyObject *self, PyObject *capsule)
     Py_RETURN_NONE;
 }
 
-/* wrap(capsule, type or None): the object that fastdl_wrap makes of it. */
+/* A type, or NULL for None. */
+static PyTypeObject *type_or_null(PyObject *like)
+{
+    return like == Py_None ? NULL : (PyTypeObject *)like;
+}
+
+/* wrap(capsule, type or None, stream=...): the object that fastdl_wrap makes of it, or
+ * fastdl_wrap_on with a stream. */
 static PyObject *wrap(PyObject *self, PyObject *arguments)
 {
-    PyObject *capsule, *like, *result = self;
+    PyObject *capsule, *like, *address = NULL, *result = self;
     DLManagedTensorVersioned *managed;
-    (void)self;
-    if (!PyArg_ParseTuple(arguments, "OO", &capsule, &like))
+    void *stream;
+    int status;
+    if (!PyArg_ParseTuple(arguments, "OO|O", &capsule, &like, &address))
         return NULL;
-    managed = take(capsule);
+    stream = address == NULL ? NULL : PyLong_AsVoidPtr(address);
+    managed = PyErr_Occurred() ? NULL : take(capsule);
     if (managed == NULL)
         return NULL;
-    if (fastdl_wrap(managed, like == Py_None ? NULL : (PyTypeObject *)like, &result) < 0 &&
-        result != NULL)
+    status = address == NULL ? fastdl_wrap(managed, type_or_null(like), &result)
+                             : fastdl_wrap_on(managed, type_or_null(like), stream, &result);
+    if (status < 0 && result != NULL)
         PyErr_SetString(PyExc_AssertionError, "fastdl_wrap failed and left something");
     return result;
 }
 
-/* A capsule of what `allocate` makes like obj, for arguments (obj, type or None). */
-static PyObject *allocated(PyObject *arguments, int (*allocate)(const DLTensor *, PyTypeObject *,
-                                                                DLManagedTensorVersioned **))
+/* A capsule of what fastdl_zeros makes like obj or, unless they must be zeros, fastdl_empty or,
+ * with a stream, fastdl_empty_on, for arguments (obj, type or None, stream=...). */
+static PyObject *allocated(PyObject *arguments, int zeros)
 {
-    PyObject *obj, *like;
+    PyObject *obj, *like, *address = NULL;
+    PyTypeObject *type;
     fastdl_view view;
     DLManagedTensorVersioned *managed;
+    void *stream;
     int result;
-    if (!PyArg_ParseTuple(arguments, "OO", &obj, &like) || fastdl_borrow(obj, &view) < 0)
+    if (!PyArg_ParseTuple(arguments, "OO|O", &obj, &like, &address))
         return NULL;
-    result = allocate(&view.dl, like == Py_None ? NULL : (PyTypeObject *)like, &managed);
+    stream = address == NULL ? NULL : PyLong_AsVoidPtr(address);
+    if (PyErr_Occurred() || fastdl_borrow(obj, &view) < 0)
+        return NULL;
+    type = type_or_null(like);
+    result = zeros             ? fastdl_zeros(&view.dl, type, &managed)
+             : address == NULL ? fastdl_empty(&view.dl, type, &managed)
+                               : fastdl_empty_on(&view.dl, type, stream, &managed);
     fastdl_release(&view);
+    if (result < 0 && managed != NULL)
+        PyErr_SetString(PyExc_AssertionError, "an allocation failed and left something");
     return result < 0 ? NULL : PyCapsule_New(managed, "dltensor_versioned", destroy);
 }
 
-/* empty(obj, type or None) */
+/* empty(obj, type or None, stream=...) */
 static PyObject *empty(PyObject *self, PyObject *arguments)
 {
     (void)self;
-    return allocated(arguments, fastdl_empty);
+    return allocated(arguments, 0);
 }
 
 /* zeros(obj, type or None) */
 static PyObject *zeros(PyObject *self, PyObject *arguments)
 {
     (void)self;
-    return allocated(arguments, fastdl_zeros);
+    return allocated(arguments, 1);
 }
 
 /* drop(capsule or None) */
@@ -329,48 +328,6 @@ static PyObject *order(PyObject *self, PyObject *args)
     if (result != NULL && after && fastdl_order_back(&view, stream) < 0)
         Py_CLEAR(result);
     fastdl_release(&view);
-    return result;
-}
-
-/* empty_on(obj, type or None, stream): as empty() */
-static PyObject *empty_on(PyObject *self, PyObject *args)
-{
-    PyObject *obj, *like, *address;
-    DLManagedTensorVersioned *managed;
-    fastdl_view view;
-    void *stream;
-    int result;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OOO", &obj, &like, &address))
-        return NULL;
-    stream = PyLong_AsVoidPtr(address);
-    if (PyErr_Occurred() || fastdl_borrow(obj, &view) < 0)
-        return NULL;
-    result =
-        fastdl_empty_on(&view.dl, like == Py_None ? NULL : (PyTypeObject *)like, stream, &managed);
-    fastdl_release(&view);
-    if (result < 0 && managed != NULL)
-        PyErr_SetString(PyExc_AssertionError, "fastdl_empty_on failed and left something");
-    return result < 0 ? NULL : PyCapsule_New(managed, "dltensor_versioned", destroy);
-}
-
-/* wrap_on(capsule, type or None, stream): as wrap() */
-static PyObject *wrap_on(PyObject *self, PyObject *args)
-{
-    PyObject *capsule, *like, *address, *result = self;
-    DLManagedTensorVersioned *managed;
-    void *stream;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OOO", &capsule, &like, &address))
-        return NULL;
-    stream = PyLong_AsVoidPtr(address);
-    managed = PyErr_Occurred() ? NULL : take(capsule);
-    if (managed == NULL)
-        return NULL;
-    if (fastdl_wrap_on(managed, like == Py_None ? NULL : (PyTypeObject *)like, stream, &result) <
-            0 &&
-        result != NULL)
-        PyErr_SetString(PyExc_AssertionError, "fastdl_wrap_on failed and left something");
     return result;
 }
 
@@ -634,16 +591,6 @@ static PyObject *table_capsule(PyObject *self, PyObject *unused)
     return PyCapsule_New(&table, "dlpack_exchange_api", NULL);
 }
 
-static PyObject *seen(const fastdl_view *view)
-{
-    PyObject *result = fields(&view->dl, view->flags);
-    PyObject *owned = PyBool_FromLong(view->own_ != NULL);
-    if (result != NULL)
-        PyDict_SetItemString(result, "owned", owned);
-    Py_DECREF(owned);
-    return result;
-}
-
 /* borrow_as(obj, name, spec): the fields of the view. On failure it must hold nothing. */
 static PyObject *borrow_as(PyObject *self, PyObject *argument)
 {
@@ -722,8 +669,6 @@ static PyMethodDef functions[] = {
     {"empty", empty, METH_VARARGS, NULL},
     {"work_stream", work_stream, METH_O, NULL},
     {"order", order, METH_VARARGS, NULL},
-    {"empty_on", empty_on, METH_VARARGS, NULL},
-    {"wrap_on", wrap_on, METH_VARARGS, NULL},
     {"exchange_api", exchange_api, METH_O, NULL},
     {"record", record, METH_O, NULL},
     {"record_count", record_count, METH_NOARGS, NULL},

@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the extension modules of the tests have in common: they leave the GIL of a free-threaded
- * CPython off.
+ * What the extension modules of the tests have in common: their names, those of several modules of
+ * one source being MODULE; what they say of a tensor; and that they leave the GIL of a
+ * free-threaded CPython off. Fit for C++ and the limited API.
  */
 #ifndef FASTDL_TESTS_MODULE_H_
 #define FASTDL_TESTS_MODULE_H_
 
 #include <Python.h>
+
+#include <fastdl/dlpack.h>
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#define TEXT_(a) #a
+#define TEXT(a) TEXT_(a)
 
 static inline PyObject *create_module(PyModuleDef *definition)
 {
@@ -16,6 +24,32 @@ static inline PyObject *create_module(PyModuleDef *definition)
         Py_CLEAR(module);
 #endif
     return module;
+}
+
+static inline PyObject *int_tuple(const int64_t *values, int32_t n)
+{
+    PyObject *tuple = PyTuple_New(n);
+    for (int32_t i = 0; tuple != NULL && i < n; i++)
+        PyTuple_SetItem(tuple, i, PyLong_FromLongLong(values[i]));
+    return tuple;
+}
+
+/* What is in a tensor, as a dict, with `more`, a dict that this takes over; its strides are None
+ * if there are none but should be. NULL if `more` is. */
+static inline PyObject *tensor_fields(const DLTensor *t, PyObject *more)
+{
+    PyObject *strides =
+        t->strides == NULL && t->ndim != 0 ? Py_BuildValue("") : int_tuple(t->strides, t->ndim);
+    PyObject *fields = Py_BuildValue(
+        "{sK s(ii) si s(iii) sN sN sK}", "data", (unsigned long long)(uintptr_t)t->data, "device",
+        (int)t->device.device_type, (int)t->device.device_id, "ndim", (int)t->ndim, "dtype",
+        (int)t->dtype.code, (int)t->dtype.bits, (int)t->dtype.lanes, "shape",
+        int_tuple(t->shape, t->ndim), "strides", strides, "byte_offset",
+        (unsigned long long)t->byte_offset);
+    if (fields != NULL && (more == NULL || PyDict_Update(fields, more) < 0))
+        Py_CLEAR(fields);
+    Py_XDECREF(more);
+    return fields;
 }
 
 #endif

@@ -10,13 +10,7 @@
 #define FASTDL_IMPLEMENTATION
 #include <fastdl/fastdl.h>
 
-#ifndef MODULE
-#define MODULE producer
-#endif
-#define JOIN_(a, b) a##b
-#define JOIN(a, b) JOIN_(a, b)
-#define TEXT_(a) #a
-#define TEXT(a) TEXT_(a)
+#include "module.h"
 
 /* What the author of a type would store in it. */
 typedef struct {

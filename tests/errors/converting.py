@@ -6,6 +6,7 @@ from types import ModuleType
 from unittest import mock
 
 import numpy as np
+import pytest
 
 import fastdl
 from fastdl._bridges import lookup
@@ -20,6 +21,7 @@ from fastdl._convert.convert import (
     Bridge,
 )
 from tests.errors.row import Group, Row
+from tests.support.library import libraries
 from tests.support.producers import CUDA, OPENCL, Given, OldProducer, Tabled, hostile, new
 
 
@@ -32,25 +34,18 @@ class Library:
     """A library of which fastdl knows what `facts` say. Its `Matrix` has 2 dimensions."""
 
     def __init__(self, make=lambda tensor, like: tensor, **facts):
-        self.module = ModuleType("fastdl._bridges.standin")
-        self.module.BRIDGES = (
-            Bridge(
-                "standin.Array", title="Standin", classes=("standin:Array",), make=make, **facts
-            ),
-            Bridge("standin.Matrix", title="Standin", classes=(), make=make, ndims=(2, 2)),
-        )
+        self.facts = {"make": make, **facts}
 
     def take(self, x, **keywords):
-        array = type("Array", (), {"__module__": "standin"})
         loaded = ModuleType("standin")
         loaded.__version__ = "1.0"
-        libraries = {**lookup.LIBRARIES, "standin": "standin"}
-        with (
-            mock.patch.object(lookup, "LIBRARIES", libraries),
-            mock.patch.dict(
-                sys.modules, {"fastdl._bridges.standin": self.module, "standin": loaded}
-            ),
-        ):
+        matrix = Bridge(
+            "standin.Matrix", title="Standin", classes=(), make=self.facts["make"], ndims=(2, 2)
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(sys.modules, "standin", loaded)
+            array = libraries(patch)(name="standin", **self.facts)
+            lookup.load("standin").BRIDGES += (matrix,)
             return fastdl.convert(x, array, **keywords)
 
 
@@ -133,6 +128,7 @@ GROUP = Group(
             (
                 lambda: fastdl.convert(MATRIX, np.float64),
                 lambda: fastdl.convert(MATRIX, np.dtype("float64")),
+                lambda: fastdl.convert(MATRIX, fastdl.DType("float64")),
             ),
             TypeError,
             "expected the type, the module, the name or an object of a tensor library as `like`, "
@@ -414,7 +410,7 @@ GROUP = Group(
             "[processes and clusters](processes.md#devices).",
         ),
         Row(
-            lambda: fastdl._unpickle(DATA, (2, 32, 1), (2, 3), "C", False, "7.0.0"),
+            lambda: fastdl._unpickle(DATA, (2, 32, 1), (2, 3), "C", False, "7.0.0", "more"),
             ValueError,
             f"expected a pickle in the form of fastdl {fastdl.__version__} or older, got one of "
             "7.0.0: upgrade fastdlpack here",

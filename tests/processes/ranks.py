@@ -10,6 +10,7 @@ from mpi4py.util import pkl5
 import fastdl
 from fastdl._core import tensor as core
 from fastdl._native import dtype_facts
+from tests.support.memory import filled
 
 WORLD = MPI.COMM_WORLD
 RANK = WORLD.rank
@@ -17,16 +18,9 @@ RANK = WORLD.rank
 NAMES = [name for name, _, bits, _ in dtype_facts() if bits % 8 == 0 and name != "complex32"]
 
 
-def numbered(dtype, shape=(2, 3)):
-    tensor = fastdl.empty(shape, dtype)
-    data = core.as_bytes(tensor).numpy()
-    data[:] = np.arange(1, len(data) + 1) % 2 if dtype == "bool" else np.arange(1, len(data) + 1)
-    return tensor
-
-
 def buffers():
     for name in NAMES:
-        tensor = numbered(name)
+        tensor = filled(name)
         if RANK == 0:
             WORLD.Send(tensor, 1)
         else:
@@ -51,13 +45,13 @@ def read_only():
 
 def gaps():
     with pytest.raises(BufferError, match="not contiguous"):
-        WORLD.Isend(numbered("int32")[:, ::2], RANK)
+        WORLD.Isend(filled("int32")[:, ::2], RANK)
 
 
 def objects():
     for communicator in (WORLD, pkl5.Intracomm(WORLD)):
         for name in [*NAMES, "int4"]:
-            tensor = numbered(name)
+            tensor = filled(name)
             if RANK == 0:
                 communicator.send(tensor, 1)
             else:
@@ -69,9 +63,9 @@ def objects():
 
 
 def collectives():
-    tensor = numbered("bfloat16") if RANK == 0 else fastdl.empty((2, 3), "bfloat16")
+    tensor = filled("bfloat16") if RANK == 0 else fastdl.empty((3, 4), "bfloat16")
     WORLD.Bcast(tensor, 0)
-    assert bytes(tensor) == bytes(numbered("bfloat16"))
+    assert bytes(tensor) == bytes(filled("bfloat16"))
     own, both = fastdl.from_dlpack(np.full(4, RANK, "int32")), fastdl.empty((2, 4), "int32")
     WORLD.Allgather(own, both)
     assert both.tolist() == [[0] * 4, [1] * 4]

@@ -304,9 +304,11 @@ def acts(case: str, count: int) -> None:
     gc.freeze()
     for i in range(count):
         way = ways[i % len(ways)]
-        given = way.given(on_delete=ACTS[case], shape=(-1,) if i // len(ways) % 2 else (2, 3))
+        refused = i // len(ways) % 2
+        given = way.given(on_delete=ACTS[case], shape=(-1,) if refused else (2, 3))
         with contextlib.suppress(BufferError):
             way.bring(given)
+            assert not refused, way
         assert (given.deleted, given.destroyed, given.owner()) == (1, 0, None)
     assert caught == [LookupError] * (count if case == "raise" else 0)
 

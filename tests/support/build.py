@@ -30,10 +30,9 @@ def module_path(name, module=None, *flags):
     """The file of the extension module of tests/capi/NAME.c, compiled at first use. `module`: its
     own name, for several from one source that respects the macro MODULE; `flags`: for the compiler.
     """
-    if module is not None and module != name:
-        flags += (f"-DMODULE={module}",)
+    module = module or name
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    return _compiled(module or name, suffix, SOURCES / f"{name}.c", *flags)
+    return _compiled(module, suffix, SOURCES / f"{name}.c", f"-DMODULE={module}", *flags)
 
 
 def extension(name, module=None, *flags):

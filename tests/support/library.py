@@ -27,14 +27,16 @@ def libraries(monkeypatch):
     """A function that makes types of libraries whose bridges have given facts."""
     count = 0
 
-    def make_library(make=lambda tensor, like: like(tensor), members=(), base=Array, **facts):
+    def make_library(
+        make=lambda tensor, like: like(tensor), members=(), base=Array, name=None, **facts
+    ):
         nonlocal count
         count += 1
-        package = f"fakelib{count}"
+        package, title = name or f"fakelib{count}", (name or "fakelib").capitalize()
         members = {"__module__": f"{package}.core", **dict(members)}
         cls = type("Array", (base,), members)
         bridge = Bridge(
-            f"{package}.Array", title="Fakelib", classes=(f"{package}:Array",), make=make, **facts
+            f"{package}.Array", title=title, classes=(f"{package}:Array",), make=make, **facts
         )
         file = types.ModuleType(f"fastdl._bridges.{package}")
         file.BRIDGES = (bridge,)

@@ -1,13 +1,11 @@
 """StridedMemoryView of cuda.core: its exchange table knows no stream."""
 
-import ctypes
-
 from cuda.core import utils
 
 import fastdl
 from fastdl._bridges import cuda as bridge
 from fastdl._core import exchange
-from tests.support.ctypes_dlpack import Table, address_in
+from tests.support.build import extension
 from tests.support.frameworks import Plain, stream_on
 from tests.support.memory import machine
 from tests.support.producers import CUDA
@@ -15,12 +13,7 @@ from tests.support.producers import CUDA
 
 def test_the_real_table_has_no_stream():
     api = fastdl.exchange_api(utils.StridedMemoryView)
-    slot = Table.from_address(address_in(api)).current_work_stream
-    stream = ctypes.c_void_p(1)
-    ask = ctypes.CFUNCTYPE(
-        ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p)
-    )
-    assert (ask(slot)(*CUDA, stream), stream.value) == (0, None)
+    assert extension("consumer").work_stream(api, *CUDA) == 0
     assert exchange.facts_of(utils.StridedMemoryView) & exchange.TYPE_NO_STREAM
 
 

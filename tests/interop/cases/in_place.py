@@ -2,17 +2,17 @@
 memory and values. A quicker way than `__dlpack__` (fastdl_peers in fastdl.h) may only be used if it
 keeps the memory, and not just the object."""
 
-import ctypes
 from operator import iadd, imul, setitem
 
 import numpy as np
 import pytest
 
 import fastdl
-from tests.support import ctypes_dlpack
+from tests.support.build import extension
 
 from .common import peer_under_test
 
+consumer = extension("consumer")
 SIZE = 200_000  # elements; what is freed is reused at once
 EXPECTED = np.arange(1.0, SIZE + 1, dtype=np.float32)
 
@@ -90,13 +90,8 @@ def tensorflow():
 
 def over_table(array):
     """As fastdl_own takes it."""
-    table = ctypes_dlpack.Table.from_address(
-        ctypes_dlpack.address_in(fastdl.exchange_api(type(array)))
-    )
-    take = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))
-    managed = ctypes.c_void_p()
-    assert take(table.managed_tensor_from_py_object_no_sync)(array, ctypes.byref(managed)) == 0
-    return fastdl.from_dlpack(ctypes_dlpack.capsule(managed.value, b"dltensor_versioned"))
+    held = consumer.from_object(fastdl.exchange_api(type(array)), array)
+    return consumer.to_object(fastdl.exchange_api(fastdl.Tensor), held)
 
 
 WAYS = {

@@ -9,7 +9,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import fastdl
@@ -85,59 +85,10 @@ COMPLEX = [1 + 2j, 3 - 4j, 0 + 1j, 2 + 0j]
 
 
 @ENTRIES
-@pytest.mark.parametrize("dtype", ["complex32", "complex64", "complex128"])
-@pytest.mark.parametrize(
-    "view",
-    [
-        lambda x: x,
-        lambda x: x[:1],
-        lambda x: x[0],
-        lambda x: x[::2],
-        lambda x: x.reshape(2, 2).T,
-        lambda x: x[::3],
-    ],
-    ids=["all", "one", "scalar", "gaps", "transposed", "two"],
-)
-@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
-def test_conjugate_views_are_refused(from_dlpack, dtype, view):
-    array = view(torch.tensor(COMPLEX).to(getattr(torch, dtype)).conj())
-    assert array.is_conj()
-    with pytest.raises(BufferError, match=r"resolve_conj\(\)"):
-        from_dlpack(array)
-
-
-@ENTRIES
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_resolved_conjugates_are_right(from_dlpack, dtype):
     array = torch.tensor(COMPLEX, dtype=getattr(torch, dtype)).conj().resolve_conj()
     assert from_dlpack(array).tolist() == [value.conjugate() for value in COMPLEX]
-
-
-NEGATIVES = {
-    "all": lambda x: x.imag,
-    "one": lambda x: x[:1].imag,
-    "scalar": lambda x: x[0].imag,
-    "gaps": lambda x: x.imag[::2],
-    "matrix": lambda x: x.reshape(2, 2).imag,
-    "transposed": lambda x: x.reshape(2, 2).imag.T,
-    "row": lambda x: x.reshape(2, 2).imag[1],
-    "column": lambda x: x.reshape(2, 2)[:, 1].imag,
-    "expanded": lambda x: x[:1].imag.expand(3),
-    "detached": lambda x: x.imag.detach(),
-    "one of one": lambda x: x.imag[1:2].reshape(1, 1),
-    "unsqueezed": lambda x: x.imag[None, :, None],
-}
-
-
-@ENTRIES
-@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
-@pytest.mark.parametrize("view", NEGATIVES)
-def test_negative_views_are_refused(from_dlpack, dtype, view):
-    array = NEGATIVES[view](torch.tensor(COMPLEX, dtype=getattr(torch, dtype)).conj())
-    assert array.is_neg()
-    with pytest.raises(BufferError, match=r"resolve_neg\(\)"):
-        from_dlpack(array)
-    assert from_dlpack(array.resolve_neg()).tolist() == array.tolist()
 
 
 @ENTRIES
@@ -214,17 +165,30 @@ def test_ordinary_views_are_never_refused(chain, dtype):
     assert tensor.data_ptr == array.data_ptr()
 
 
+# Views of one element have strides that say nothing.
+ONE, SCALAR, ONE_OF_ONE = ([1], []), ([], []), ([1, 1], [])
+
+
+@ENTRIES
 @settings(deadline=None, max_examples=200)
-@given(chains(), st.booleans())
-def test_lazy_views_are_always_refused(chain, imaginary):
+@given(chains(), st.booleans(), st.sampled_from(["complex32", "complex64", "complex128"]))
+@example(ONE, True, "complex64")
+@example(SCALAR, True, "complex64")
+@example(ONE_OF_ONE, True, "complex128")
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+def test_lazy_views_are_always_refused(from_dlpack, chain, imaginary, dtype):
     shape, steps = chain
+    if dtype == "complex32":  # which torch does not flip
+        steps = [(step, random) for step, random in steps if step != "flip"]
     base = torch.arange(int(np.prod(shape)), dtype=torch.float32).reshape(shape)
-    array = torch.complex(base, base + 1).conj()
+    array = torch.complex(base, base + 1).to(getattr(torch, dtype)).conj()
     array = apply(array.imag if imaginary else array, steps)
     assume(array.is_conj() or array.is_neg())
     assume(array.numel() > 0)
     with pytest.raises(BufferError, match="resolve_neg" if imaginary else "resolve_conj"):
-        fastdl.from_dlpack(array)
+        from_dlpack(array)
+    resolved = array.resolve_conj().resolve_neg()
+    assert from_dlpack(resolved).tolist() == array.tolist()
 
 
 # ---- tensors without values of their own ----------------------------------------------------
@@ -368,33 +332,12 @@ def test_an_import_holds_one_reference():
     assert (array._use_count(), sys.getrefcount(array)) == before
 
 
-def test_an_import_keeps_the_tensor():
-    array = torch.ones(3)
-    alive = weakref.ref(array)
-    tensor = fastdl.from_dlpack(array)
-    del array
-    gc.collect()
-    assert alive() is not None
-    assert tensor.tolist() == [1, 1, 1]
-    del tensor
-    assert freed(alive)
-
-
 def test_the_collector_is_not_shown_the_tensor():
     """It would clear it, and with it give up the memory, while the import still uses it."""
     array = torch.ones(3)
     tensor = fastdl.from_dlpack(array)
     assert not gc.is_tracked(tensor)
     assert id(array) not in map(id, gc.get_referents(tensor))
-
-
-def test_what_a_tensor_cannot_lend_is_asked_for():
-    """The owning table and then `__dlpack__` say why."""
-    with pytest.raises((BufferError, RuntimeError)):
-        fastdl.from_dlpack(torch.ones(3).to_sparse())
-    lazy = torch.ones(3, dtype=torch.complex64).conj()
-    with pytest.raises(BufferError, match="conj"):
-        fastdl.from_dlpack(lazy)
 
 
 # ---- element types --------------------------------------------------------------------------
