@@ -1,6 +1,8 @@
 """fastdl.testing: the inspector, the suite as pytest runs it, and its reports."""
 
+import ctypes
 import json
+import mmap
 import os
 import re
 import signal
@@ -68,6 +70,7 @@ def test_a_capsule_is_described_and_stays_unused():
     }
     assert {name: found[name] for name in expected} == expected
     assert "strides       NULL: row-major" in str(found)
+    assert "manager_ctx   present" in str(found) and ", first element aligned to " in str(found)
     assert (given.deleted, given.destroyed) == (0, 0)
     fastdl.from_dlpack(capsule)  # as good as new
     assert inspect_capsule(capsule)["form"] is None  # consumed: its struct is not read
@@ -76,8 +79,57 @@ def test_a_capsule_is_described_and_stays_unused():
 @pytest.mark.parametrize("fields", [{"ndim": -1}, {"ndim": 10**6}, {"shape": None, "ndim": 2}])
 def test_nonsense_is_described_without_being_read(fields):
     found = inspect_capsule(Given(**fields).capsule())
-    assert found["shape"] is None
+    assert found.get("shape", "not read") == (None if fields["ndim"] == 2 else "not read")
     assert ("strides       not read" in str(found)) == (fields["ndim"] != 2)
+
+
+def capsule_of(struct, name):
+    """A capsule on memory of ctypes, which it does not keep."""
+    kinds = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+    made = ctypes.PYFUNCTYPE(ctypes.py_object, *kinds)(("PyCapsule_New", ctypes.pythonapi))
+    return made(ctypes.addressof(struct), name, None)
+
+
+def last_words(count):
+    """So many numbers at the end of a page: a read past them is a crash."""
+    mapped = mmap.mmap(-1, 2 * mmap.PAGESIZE)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(mapped))
+    libc = ctypes.CDLL(None)
+    assert libc.mprotect(ctypes.c_void_p(start + mmap.PAGESIZE), mmap.PAGESIZE, 0) == 0
+    return (ctypes.c_uint64 * count).from_buffer(mapped, mmap.PAGESIZE - 8 * count)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="mprotect by ctypes")
+def test_of_another_major_version_only_the_version_is_read():
+    struct = last_words(4)
+    struct[:] = 2, 0, 0, 0
+    found = inspect_capsule(capsule_of(struct, b"dltensor_versioned"))
+    assert found == {"name": "dltensor_versioned", "form": "versioned", "version": "2.0"}
+    assert "form          version 2.0: its layout is not known" in str(found)
+    with pytest.raises(KeyError, match="shape was not read: .*layout is not known"):
+        found["shape"]
+    older = structs.Table(version=structs.Version(1, 3))
+    table = last_words(2)
+    table[:] = 2, ctypes.addressof(older)
+    found = inspect_exchange_api(capsule_of(table, b"dlpack_exchange_api"))
+    assert (found["version"], found["chain"], "functions" in found) == ("2.0", ["1.3"], False)
+    assert re.search("functions +version 2.0: its layout is not known", str(found))
+
+
+def test_a_chain_of_tables_that_is_circular():
+    first, second = (structs.Table(version=structs.Version(1, n)) for n in (3, 2))
+    first.prev_api, second.prev_api = ctypes.addressof(second), ctypes.addressof(first)
+    found = inspect_exchange_api(capsule_of(first, b"dlpack_exchange_api"))
+    assert (found["version"], found["chain"], found["chain_is_cut"]) == ("1.3", ["1.2"], True)
+    assert re.search(r"older tables +1\.2, \.\.\. \(circular", str(found))
+
+
+def test_a_capsule_without_a_name():
+    capsule = capsule_of(structs.Table(), None)
+    with pytest.raises(ValueError, match="not NULL: it does not hold"):
+        inspect_capsule(capsule)
+    with pytest.raises(ValueError, match="not a capsule named NULL"):
+        inspect_exchange_api(capsule)
 
 
 def test_what_is_no_capsule():
@@ -89,7 +141,8 @@ def test_what_is_no_capsule():
 
 def test_a_table_is_described():
     found = inspect_exchange_api(fastdl.Tensor)
-    assert (found["version"], found["chain"]) == ("1.3", [])
+    assert (found["version"], found["chain"], found["chain_is_cut"]) == ("1.3", [], False)
+    assert re.search("older tables +none", str(found))
     assert list(found["functions"]) == list(structs.SLOTS) and all(found["functions"].values())
     assert inspect_exchange_api(fastdl.exchange_api(np.ndarray))["version"] == "1.3"
     with pytest.raises(TypeError, match=r"numpy\.ndarray has no exchange table"):
