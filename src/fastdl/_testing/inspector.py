@@ -131,9 +131,9 @@ def inspect_exchange_api(of: Any) -> Inspection:
     """Describes the exchange table of a type, of an object's type, or in a capsule.
 
     It reads the struct and calls none of its functions. The keys are "name" (of the capsule),
-    "version", "chain" (the versions of the older tables behind it), "chain_is_cut" (it is circular,
-    or longer than this function follows it), and "functions": for each function of the table,
-    whether it is there; without this key if the layout of the table's major version is not known.
+    "version", "chain" (the versions of the older tables behind it), "chain_is_cut" (there are more,
+    as in a circular chain), and "functions": for each function of the table, whether it is there.
+    "functions" is missing if the layout of the table's major version is not known.
 
     TypeError if there is no table. ValueError if the attribute is not the capsule of a table: the
     older form, an integer, is not dereferenced.
@@ -156,14 +156,14 @@ def inspect_exchange_api(of: Any) -> Inspection:
         )
     first = structs.address_in(capsule)
     address: int | None = first
-    versions: dict[int, str] = {}
-    while address and address not in versions and len(versions) < MOST_TABLES:
+    versions: list[str] = []
+    while address and len(versions) < MOST_TABLES:
         header = structs.TableHeader.from_address(address)
-        versions[address] = str(header.version)
+        versions.append(str(header.version))
         address = header.prev_api
-    version, *chain = versions.values()
+    version, *chain = versions
     found = {"name": TABLE_NAME, "version": version, "chain": chain, "chain_is_cut": bool(address)}
-    cut = ["... (circular, or too long)"] if address else []
+    cut = [f"... (cut: circular, or more than {MOST_TABLES})"] if address else []
     lines = [
         ("version", f"DLPack {version}"),
         ("older tables", ", ".join([*chain, *cut]) or "none"),
