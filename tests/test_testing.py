@@ -249,9 +249,51 @@ def test_failures_and_crashes_are_told_with_what_they_are_from(tmp_path):
 
 
 def test_an_adapter_that_cannot_be_imported(tmp_path):
-    done = suite_of(tmp_path, "--dlpack=no_such_library", "-k", "producer.shape")
-    assert done.returncode == 1
-    assert "no_such_library cannot be loaded: ModuleNotFoundError" in done.stdout
+    """One error for all of its checks."""
+    for name in ("no_such_library", "", "numpy,torch"):
+        done = suite_of(tmp_path, f"--dlpack={name}")
+        assert done.returncode == 2 and "1 error in" in done.stdout, done.stdout
+        assert f"{name} cannot be loaded: " in done.stdout
+
+
+def test_a_check_by_its_name(tmp_path):
+    """As pytest prints it; beside other tests; in the processes of pytest-xdist."""
+    (tmp_path / "test_own.py").write_text("def test_own(): pass\n")
+    names = ["dlpack::numpy::offset.offset", "dlpack::numpy::producer.shape"]
+    done = suite_of(tmp_path, "-v", *names, "test_own.py", "--junitxml=junit.xml")
+    assert done.returncode == 0 and "collected 299 items / 296 deselected" in done.stdout
+    assert all(f"{name} PASSED" in done.stdout for name in (*names, "test_own.py::test_own"))
+    assert suite_of(tmp_path, "dlpack::numpy::no.such-check").returncode == 4
+    read = ElementTree.parse(tmp_path / "junit.xml").iter("property")
+    found = [(one.get("name"), one.get("value")) for one in read]
+    assert found[:2] == [("outcome", "passed"), ("severity", suite.DATA)]
+    assert {name for name, _ in found} == {"outcome", "severity", "clause", "note"}
+    pytest.importorskip("xdist")
+    done = suite_of(tmp_path, names[0], "-n1", "--dlpack-report=report.json")
+    assert done.returncode == 0 and "1 passed in" in done.stdout
+    (result,) = json.loads((tmp_path / "report.json").read_text())["results"]
+    assert result["id"] == "offset.offset"
+
+
+def test_the_configuration_is_for_runs_of_all_tests(tmp_path):
+    (tmp_path / "test_own.py").write_text("def test_own(): pass\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\ndlpack = numpy\n")
+    done = suite_of(tmp_path, "test_own.py")
+    assert "collected 1 item\n" in done.stdout and "1 passed" in done.stdout
+    done = suite_of(tmp_path, "-k", "test_own or offset.offset")
+    assert "collected 299 items / 297 deselected / 2 selected" in done.stdout
+
+
+def test_a_report_that_cannot_be_written_is_refused_at_once(tmp_path, capsys):
+    for name, words in [
+        ("report.txt", "ends in .html or .json or .md"),
+        ("none/x.md", "written"),
+    ]:
+        done = suite_of(tmp_path, "--dlpack=numpy", f"--dlpack-report={name}")
+        assert done.returncode == 4 and words in done.stderr
+        with pytest.raises(SystemExit, match="2"):
+            main(["run", "numpy", "--report", str(tmp_path / name)])
+        assert words in capsys.readouterr().err
 
 
 # ---- the adapter is tried first ----
