@@ -112,15 +112,25 @@ class Suite:
 
     # ---- reports
 
+    @pytest.hookimpl(hookwrapper=True)  # the older form: of every pluggy
+    def pytest_runtest_makereport(self, item, call):
+        outcome = yield
+        if isinstance(item, CheckItem) and call.when == "call":
+            outcome.get_result().dlpack = item.found
+
     def pytest_runtest_logreport(self, report):
         for adapter, facts, result in getattr(report, "dlpack", ()):
             self.results.setdefault(adapter, (facts, []))[1].append(result)
 
-    def pytest_terminal_summary(self, terminalreporter):
+    def pytest_terminal_summary(self, terminalreporter, exitstatus):
         from fastdl._testing import reports
         from fastdl._testing.runner import as_report
 
-        made = [as_report(name, *found) for name, found in self.results.items()]
+        interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
+        made = [
+            as_report(name, facts, results, interrupted)
+            for name, (facts, results) in self.results.items()
+        ]
         for report in made:
             terminalreporter.section(f"DLPack: {reports.title(report)}")
             for line in reports.summary(report):
@@ -181,11 +191,3 @@ class CheckItem(pytest.Item):
 
     def reportinfo(self):
         return "fastdl.testing", None, f"{self.runner.adapter}: {self.name}"
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item, call):
-    report = yield
-    if isinstance(item, CheckItem) and call.when == "call":
-        report.dlpack = item.found
-    return report
