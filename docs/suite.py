@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fastdl._testing import pairs as grid
 from fastdl._testing import reports
-from fastdl._testing.suite import MEMORY, SEVERITIES, all_checks
+from fastdl._testing.suite import BAD, MEMORY, SEVERITIES, all_checks
 
 FOLDER = Path(__file__).parent
 
@@ -51,7 +51,7 @@ def own() -> Iterator[str]:
 def findings() -> Iterator[str]:
     """For each library what failed, the worst first; checks with the same note together."""
     for report in stored("conformance.json")["reports"]:
-        bad = [f for f in report["findings"] if f["outcome"] in ("failed", "crashed")]
+        bad = [f for f in report["findings"] if f["outcome"] in BAD]
         if not bad:
             continue
         library = report["library"]

@@ -1,11 +1,15 @@
 """The pytest plugin of fastdl.testing: pytest --dlpack=numpy, or in the configuration
 dlpack = mylib.dlpack_adapter. It is a separate module because pytest imports it at every start;
 inside the package it would import fastdl too.
+
+A check is the test dlpack::ADAPTER::CHECK, which can be named on the command line.
 """
 
-from pathlib import Path
+import argparse
 
 import pytest
+
+START = "dlpack::"  # of the names of these tests
 
 
 def pytest_addoption(parser):
@@ -29,74 +33,130 @@ def pytest_addoption(parser):
     group.addoption(
         "--dlpack-strict", action="store_true", help="deviations fail, like other failures"
     )
+    group.addoption(
+        "--dlpack-limit",
+        type=float,
+        default=120.0,
+        metavar="SECONDS",
+        help="for how long a check may give no answer; default: 120",
+    )
     parser.addini("dlpack", "adapters of libraries to check: see --dlpack", "args", [])
 
 
 def pytest_configure(config):
-    if config.getoption("dlpack") or config.getini("dlpack"):
-        config.pluginmanager.register(Suite(config), "fastdl-suite")
+    chosen = getattr(config, "workerinput", {}).get("dlpack") or chosen_by(config)
+    if chosen["adapters"]:
+        config.pluginmanager.register(Suite(config, **chosen), "fastdl-suite")
+
+
+def chosen_by(config):
+    """What the command line and the configuration ask for. "named": tests, which are then the only
+    ones of their libraries. "alone": whether no other tests are to be run."""
+    asked, named = config.getoption("dlpack"), [a for a in config.args if a.startswith(START)]
+    given = config.args_source is pytest.Config.ArgsSource.ARGS
+    adapters = [name.split("::")[1] for name in named] or asked
+    if not adapters and not given:
+        adapters = config.getini("dlpack")
+    alone = bool(asked) and not given
+    return {"adapters": list(dict.fromkeys(adapters)), "named": named, "alone": alone}
 
 
 class Suite:
     """The checks as tests, and their reports."""
 
-    def __init__(self, config):
-        self.config = config
-        self.adapters = config.getoption("dlpack") or config.getini("dlpack")
-        self.reports = {}  # adapter -> results
-        self.facts = {}
+    def __init__(self, config, adapters, named, alone):
+        from fastdl._testing.reports import report_path
+
+        self.alone = alone
+        self.config, self.adapters, self.named = config, adapters, named
+        self.results = {}  # adapter -> (facts, results)
+        try:
+            self.paths = [report_path(path) for path in config.getoption("dlpack_report")]
+        except argparse.ArgumentTypeError as error:
+            raise pytest.UsageError(f"--dlpack-report: {error}") from None
 
     # ---- collection
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self, session):
-        asked = self.config.getoption("dlpack")
-        if asked and self.config.args_source is not pytest.Config.ArgsSource.ARGS:
-            session.config.args = []  # without files on the command line: only the checks
+        args = [name for name in self.config.args if name not in self.named]
+        self.config.args = [] if self.alone else args
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node):
+        """A process of pytest-xdist asks for the same."""
+        node.workerinput["dlpack"] = {
+            "adapters": self.adapters,
+            "named": self.named,
+            "alone": self.alone,
+        }
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, session, config, items):
-        items += [item for name in self.adapters for item in Checked.of(session, name)]
-        session.testscollected = len(items)
+    def pytest_collection_modifyitems(self, session, items):
+        for name in self.adapters:
+            library = Checked.from_parent(session, name=name, nodeid=f"{START}{name}")
+            items += session.genitems(library)
+        if self.named:
+            self.select(items)
+
+    def select(self, items):
+        """Leaves of our tests only those that are named, or whose library is."""
+        named = {name: [one for one in items if is_of(one, name)] for name in self.named}
+        for name, found in named.items():
+            if not found:
+                raise pytest.UsageError(f"not found: {name}")
+        wanted = {one for found in named.values() for one in found}
+        others = [one for one in items if is_of(one, "dlpack") and one not in wanted]
+        items[:] = [one for one in items if one not in others]
+        self.config.hook.pytest_deselected(items=others)
 
     # ---- reports
 
-    def pytest_runtest_logreport(self, report):
-        properties = dict(report.user_properties)
-        if report.when == "call" and "dlpack" in properties:
-            adapter, facts, result = properties["dlpack"]
-            self.reports.setdefault(adapter, []).append(result)
-            self.facts[adapter] = facts
+    @pytest.hookimpl(hookwrapper=True)  # the older form: of every pluggy
+    def pytest_runtest_makereport(self, item, call):
+        outcome = yield
+        if isinstance(item, CheckItem) and call.when == "call":
+            outcome.get_result().dlpack = item.found
 
-    def pytest_terminal_summary(self, terminalreporter):
+    def pytest_runtest_logreport(self, report):
+        for adapter, facts, result in getattr(report, "dlpack", ()):
+            self.results.setdefault(adapter, (facts, []))[1].append(result)
+
+    def pytest_terminal_summary(self, terminalreporter, exitstatus):
         from fastdl._testing import reports
         from fastdl._testing.runner import as_report
 
-        made = [as_report(name, self.facts[name], self.reports[name]) for name in self.reports]
+        interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
+        made = [
+            as_report(name, facts, results, interrupted)
+            for name, (facts, results) in self.results.items()
+        ]
         for report in made:
             terminalreporter.section(f"DLPack: {reports.title(report)}")
             for line in reports.summary(report):
                 terminalreporter.write_line(line)
-        for path in self.config.getoption("dlpack_report"):
-            if made:
-                reports.write(made, Path(path))
-                terminalreporter.write_line(f"wrote {path}")
+        for path in self.paths if made else ():
+            reports.write(made, path)
+            terminalreporter.write_line(f"wrote {path}")
+
+
+def is_of(item, name):
+    return f"{item.nodeid}::".startswith(f"{name}::")
 
 
 class Checked(pytest.Collector):
     """A library."""
 
-    @classmethod
-    def of(cls, session, adapter):
-        from fastdl._testing.runner import Runner, chosen
-
-        library = cls.from_parent(session, name=adapter, nodeid=f"dlpack::{adapter}")
-        runner = Runner(adapter)
-        session.config.add_cleanup(runner.close)
-        return [CheckItem.from_parent(library, name=name, runner=runner) for name in chosen()]
-
     def collect(self):
-        return []
+        from fastdl._testing.runner import CannotStart, Runner, chosen
+
+        runner = Runner(self.name, limit=self.config.getoption("dlpack_limit"))
+        self.config.add_cleanup(runner.close)
+        try:
+            runner.start()
+        except CannotStart as error:
+            raise self.CollectError(str(error)) from None
+        return [CheckItem.from_parent(self, name=name, runner=runner) for name in chosen()]
 
 
 class CheckItem(pytest.Item):
@@ -105,8 +165,10 @@ class CheckItem(pytest.Item):
     def __init__(self, *, runner, **more):
         super().__init__(**more)
         self.runner = runner
+        self.found = []  # for the report of this test, which may travel to another process
 
     def runtest(self):
+        from fastdl._testing.reports import explained
         from fastdl._testing.runner import CannotStart, describe
 
         runner = self.runner
@@ -114,18 +176,18 @@ class CheckItem(pytest.Item):
             result = describe(self.name, runner.run(self.name))
         except CannotStart as error:
             pytest.fail(str(error), pytrace=False)
-        self.user_properties.append(("dlpack", (runner.adapter, runner.facts, result)))
+        self.found = [(runner.adapter, runner.facts, result)]
+        self.user_properties += [
+            (name, result[name]) for name in ("outcome", "severity", "clause", "note")
+        ]
         outcome, note = result["outcome"], result["note"]
         if outcome == "n/a":
             pytest.skip(note)
         if outcome == "deviates" and not self.config.getoption("dlpack_strict"):
             pytest.xfail(note)
         if outcome != "passed":
-            pytest.fail(
-                f"{result['sentence']}\n  {outcome}: {note}\n  severity: {result['severity']}\n"
-                f"  from: {result['clause']}",
-                pytrace=False,
-            )
+            lines = [f"{outcome}; severity: {result['severity']}", *explained(result)]
+            pytest.fail("\n  ".join(lines), pytrace=False)
 
     def reportinfo(self):
         return "fastdl.testing", None, f"{self.runner.adapter}: {self.name}"

@@ -1,6 +1,8 @@
 """fastdl.testing: the inspector, the suite as pytest runs it, and its reports."""
 
+import ctypes
 import json
+import mmap
 import os
 import re
 import signal
@@ -17,6 +19,7 @@ import pytest
 import fastdl
 from fastdl._testing import (
     _dlpack,
+    crashes,
     json_rows,
     mutants,
     pairs,
@@ -27,6 +30,7 @@ from fastdl._testing import (
     suite,
     worker,
 )
+from fastdl._testing import command as commands
 from fastdl._testing.command import main
 from fastdl._testing.producers import Given
 from fastdl._testing.reference import Reference
@@ -68,6 +72,7 @@ def test_a_capsule_is_described_and_stays_unused():
     }
     assert {name: found[name] for name in expected} == expected
     assert "strides       NULL: row-major" in str(found)
+    assert "manager_ctx   present" in str(found) and ", first element aligned to " in str(found)
     assert (given.deleted, given.destroyed) == (0, 0)
     fastdl.from_dlpack(capsule)  # as good as new
     assert inspect_capsule(capsule)["form"] is None  # consumed: its struct is not read
@@ -76,8 +81,61 @@ def test_a_capsule_is_described_and_stays_unused():
 @pytest.mark.parametrize("fields", [{"ndim": -1}, {"ndim": 10**6}, {"shape": None, "ndim": 2}])
 def test_nonsense_is_described_without_being_read(fields):
     found = inspect_capsule(Given(**fields).capsule())
-    assert found["shape"] is None
+    assert found.get("shape", "not read") == (None if fields["ndim"] == 2 else "not read")
     assert ("strides       not read" in str(found)) == (fields["ndim"] != 2)
+
+
+def capsule_of(struct, name):
+    """A capsule on memory of ctypes, which it does not keep."""
+    kinds = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+    made = ctypes.PYFUNCTYPE(ctypes.py_object, *kinds)(("PyCapsule_New", ctypes.pythonapi))
+    return made(ctypes.addressof(struct), name, None)
+
+
+def last_words(count):
+    """So many numbers at the end of a page: a read past them is a crash."""
+    mapped = mmap.mmap(-1, 2 * mmap.PAGESIZE)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(mapped))
+    libc = ctypes.CDLL(None)
+    assert libc.mprotect(ctypes.c_void_p(start + mmap.PAGESIZE), mmap.PAGESIZE, 0) == 0
+    return (ctypes.c_uint64 * count).from_buffer(mapped, mmap.PAGESIZE - 8 * count)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="mprotect by ctypes")
+def test_of_another_major_version_only_the_version_is_read():
+    struct = last_words(4)
+    struct[:] = 2, 0, 0, 0
+    found = inspect_capsule(capsule_of(struct, b"dltensor_versioned"))
+    assert found == {"name": "dltensor_versioned", "form": "versioned", "version": "2.0"}
+    assert "form          version 2.0: its layout is not known" in str(found)
+    with pytest.raises(KeyError, match="shape was not read: .*layout is not known"):
+        found["shape"]
+    older = structs.Table(version=structs.Version(1, 3))
+    table = last_words(2)
+    table[:] = 2, ctypes.addressof(older)
+    found = inspect_exchange_api(capsule_of(table, b"dlpack_exchange_api"))
+    assert (found["version"], found["chain"], "functions" in found) == ("2.0", ["1.3"], False)
+    assert re.search("functions +version 2.0: its layout is not known", str(found))
+
+
+def test_a_chain_of_tables_that_is_circular():
+    first, second = (structs.Table(version=structs.Version(1, n)) for n in (3, 2))
+    first.prev_api, second.prev_api = ctypes.addressof(second), ctypes.addressof(first)
+    found = inspect_exchange_api(capsule_of(first, b"dlpack_exchange_api"))
+    assert (found["version"], found["chain"][:2], found["chain_is_cut"]) == (
+        "1.3",
+        ["1.2", "1.3"],
+        True,
+    )
+    assert re.search(r"older tables +1\.2, 1\.3.*, \.\.\. \(cut: circular", str(found))
+
+
+def test_a_capsule_without_a_name():
+    capsule = capsule_of(structs.Table(), None)
+    with pytest.raises(ValueError, match="not NULL: it does not hold"):
+        inspect_capsule(capsule)
+    with pytest.raises(ValueError, match="not a capsule named NULL"):
+        inspect_exchange_api(capsule)
 
 
 def test_what_is_no_capsule():
@@ -89,7 +147,8 @@ def test_what_is_no_capsule():
 
 def test_a_table_is_described():
     found = inspect_exchange_api(fastdl.Tensor)
-    assert (found["version"], found["chain"]) == ("1.3", [])
+    assert (found["version"], found["chain"], found["chain_is_cut"]) == ("1.3", [], False)
+    assert re.search("older tables +none", str(found))
     assert list(found["functions"]) == list(structs.SLOTS) and all(found["functions"].values())
     assert inspect_exchange_api(fastdl.exchange_api(np.ndarray))["version"] == "1.3"
     with pytest.raises(TypeError, match=r"numpy\.ndarray has no exchange table"):
@@ -190,9 +249,144 @@ def test_failures_and_crashes_are_told_with_what_they_are_from(tmp_path):
 
 
 def test_an_adapter_that_cannot_be_imported(tmp_path):
-    done = suite_of(tmp_path, "--dlpack=no_such_library", "-k", "producer.shape")
-    assert done.returncode == 1
-    assert "no_such_library cannot be loaded: ModuleNotFoundError" in done.stdout
+    """One error for all of its checks."""
+    for name in ("no_such_library", "", "numpy,torch"):
+        done = suite_of(tmp_path, f"--dlpack={name}")
+        assert done.returncode == 2 and "1 error in" in done.stdout, done.stdout
+        assert f"{name} cannot be loaded: " in done.stdout
+
+
+def test_a_check_by_its_name(tmp_path):
+    """As pytest prints it; beside other tests; in the processes of pytest-xdist."""
+    (tmp_path / "test_own.py").write_text("def test_own(): pass\n")
+    names = ["dlpack::numpy::offset.offset", "dlpack::numpy::producer.shape"]
+    done = suite_of(tmp_path, "-v", *names, "test_own.py", "--junitxml=junit.xml")
+    assert done.returncode == 0 and "collected 299 items / 296 deselected" in done.stdout
+    assert all(f"{name} PASSED" in done.stdout for name in (*names, "test_own.py::test_own"))
+    assert suite_of(tmp_path, "dlpack::numpy::no.such-check").returncode == 4
+    read = ElementTree.parse(tmp_path / "junit.xml").iter("property")
+    found = [(one.get("name"), one.get("value")) for one in read]
+    assert found[:2] == [("outcome", "passed"), ("severity", suite.DATA)]
+    assert {name for name, _ in found} == {"outcome", "severity", "clause", "note"}
+    pytest.importorskip("xdist")
+    done = suite_of(tmp_path, names[0], "-n1", "--dlpack-report=report.json")
+    assert done.returncode == 0 and "1 passed in" in done.stdout
+    (result,) = json.loads((tmp_path / "report.json").read_text())["results"]
+    assert result["id"] == "offset.offset"
+
+
+def test_the_configuration_is_for_runs_of_all_tests(tmp_path):
+    (tmp_path / "test_own.py").write_text("def test_own(): pass\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\ndlpack = numpy\n")
+    done = suite_of(tmp_path, "test_own.py")
+    assert "collected 1 item\n" in done.stdout and "1 passed" in done.stdout
+    done = suite_of(tmp_path, "-k", "test_own or offset.offset")
+    assert "collected 299 items / 297 deselected / 2 selected" in done.stdout
+
+
+def test_a_report_that_cannot_be_written_is_refused_at_once(tmp_path, capsys):
+    for name, words in [
+        ("report.txt", "ends in .html or .json or .md"),
+        ("none/x.md", "written"),
+    ]:
+        done = suite_of(tmp_path, "--dlpack=numpy", f"--dlpack-report={name}")
+        assert done.returncode == 4 and words in done.stderr
+        with pytest.raises(SystemExit, match="2"):
+            main(["run", "numpy", "--report", str(tmp_path / name)])
+        assert words in capsys.readouterr().err
+
+
+# ---- the adapter is tried first ----
+
+WRONG = {
+    "neither": ("", "neither make nor from_dlpack"),
+    "text": ("dtypes = 'float32'", "dtypes of the adapter is not a list of names: 'float32'"),
+    "listed": ("views = ['strided']", "views of the adapter is not a dictionary"),
+    "called": ("values = 3", "values of the adapter is not a function"),
+    "unknown": ("deviations = {'a.b': ''}", "deviations of checks that do not exist: ['a.b']"),
+    "make": ("def make(values): return np.array(values)", "raised TypeError: make() takes 1"),
+    "reads": ("def values(a): raise OSError('no')", "values(array) of make([[-1.5, 0.0, 2.0], "),
+    "tuples": ("def values(a): return tuple(a.tolist())", "returned tuple: nested lists of"),
+    "array": ("def values(a): return a", "returned ndarray: nested lists of numbers are due"),
+    "scalars": ("def values(a): return [[*row] for row in a[..., None]]", "returned ndarray"),
+    "other": ("def values(a): return (a + 1).tolist()", "returned [[-0.5, 1.0, 3.0], "),
+    "crash": ("def make(*x): __import__('os').abort()", "died of SIGABRT: File "),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_fault_of_the_adapter_is_told_as_such(tmp_path, monkeypatch, capsys, name):
+    line, words = WRONG[name]
+    start = "from fastdl._testing.adapters.numpy import *\n" if line else ""
+    (tmp_path / f"wrong_{name}.py").write_text(start + line)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["run", f"wrong_{name}"]) == 2
+    told = capsys.readouterr().err
+    assert words in told and "Traceback" not in told
+
+
+def test_names_that_are_nearly_those_of_an_adapter(tmp_path, monkeypatch, capsys):
+    (tmp_path / "doubtful.py").write_text(
+        "import ctypes\n"
+        "from fastdl._testing.adapters.numpy import make, from_dlpack as form_dlpack\n"
+        "dtypes = ('float32', 'flaot64', 'x')\n"
+        "views = {'transpose': None}\n"
+        "view = value = mine = 3\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["run", "doubtful", "-k", "producer.shape"]) == 0
+    found = re.findall("warning: (.*), which is not used: is (.*) meant", capsys.readouterr().out)
+    assert found == [
+        ("the adapter has form_dlpack", "from_dlpack"),
+        ("the adapter has value", "values"),
+        ("views of the adapter has 'transpose'", "transposed"),
+        ("dtypes of the adapter has 'flaot64'", "float64"),
+        ("dtypes of the adapter has 'x'", ", ".join(suite.DTYPES)),
+    ]
+
+
+@pytest.mark.parametrize("forks", [True, False])
+def test_a_check_that_does_not_end(tmp_path, monkeypatch, capsys, forks):
+    """It is no crash."""
+    (tmp_path / "slow.py").write_text(
+        "import time\nfrom fastdl._testing.adapters.numpy import *\n"
+        f"forks = {forks}\n"
+        "def from_dlpack(x, **more): time.sleep(600)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "r.json"
+    arguments = ["-k", "consumer.values", "--limit", "0.5", "--report", str(path)]
+    assert main(["run", "slow", *arguments]) == 1
+    (result,) = json.loads(path.read_text())["results"]
+    assert (result["outcome"], result["severity"]) == (suite.TIMED_OUT, suite.DATA)
+    assert result["note"] == "no answer in 0.5 s"
+    assert capsys.readouterr().err.startswith("slow T")
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", "slow", "--limit", "0"])
+
+
+@pytest.mark.parametrize("forks", [True, False])
+def test_a_crash_is_told_with_its_place(tmp_path, monkeypatch, forks):
+    (tmp_path / "crashing.py").write_text(
+        "import os\nfrom fastdl._testing.adapters.numpy import *\n"
+        f"forks = {forks}\n"
+        "def from_dlpack(x, **more):\n"
+        "    os.write(2, b'first words\\nlast words\\n')\n"
+        "    os.abort()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    (result,) = runner.report("crashing", checks=["consumer.values"])["results"]
+    place = f'File "{tmp_path / "crashing.py"}", line 6 in from_dlpack'
+    assert result["note"] == f"the process died of SIGABRT: last words: {place}"
+
+
+def test_what_a_process_said_last():
+    assert crashes.last_words("") == ""
+    assert crashes.last_words("\n a \nb") == ": a"
+    assert crashes.last_words("Fatal Python error: x\n\nThread 1:\n  <no frame>") == ""
+    reader, writer = os.pipe()
+    assert crashes.Said(reader).words() == ""  # it has no place to read from
+    os.close(reader), os.close(writer)
 
 
 # ---- what it starts, it ends ----------------------------------------------------------------
@@ -200,7 +394,10 @@ def test_an_adapter_that_cannot_be_imported(tmp_path):
 BUSY = """
 import signal, socket, time
 from fastdl._testing.adapters.numpy import *
-def from_dlpack(x):
+from fastdl._testing.suite import NotApplicable
+def from_dlpack(x, device=None):
+    if device is not None:
+        raise NotApplicable("another check")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in native code, which does not return
     kept = socket.create_connection(("127.0.0.1", {port}))
     time.sleep(90)
@@ -208,19 +405,30 @@ def from_dlpack(x):
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="no groups of processes")
-@pytest.mark.parametrize("command", [("run", "-k", "consumer.values"), ("pairs",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("run", "tardy", "-k", "producer.shape", "-k", "consumer.values", "--report", "r.json"),
+        ("pairs", "numpy", "tardy", "--output", "r.json"),
+    ],
+    ids=["run", "pairs"],
+)
 def test_ctrl_c_ends_the_check_that_runs(tmp_path, command):
+    """What was done before is shown and written."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(60)
-        (tmp_path / "busy.py").write_text(BUSY.format(port=server.getsockname()[1]))
-        line = [sys.executable, "-m", "fastdl.testing", command[0], "busy", *command[1:]]
-        started = subprocess.Popen(
-            line, cwd=tmp_path, stderr=subprocess.DEVNULL, start_new_session=True
-        )
+        (tmp_path / "tardy.py").write_text(BUSY.format(port=server.getsockname()[1]))
+        line = [sys.executable, "-m", "fastdl.testing", *command]
+        output = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        started = subprocess.Popen(line, cwd=tmp_path, start_new_session=True, **output)
         try:
             check, _ = server.accept()
             os.killpg(started.pid, signal.SIGINT)  # as a terminal does
-            assert started.wait(30) == -signal.SIGINT
+            printed, errors = started.communicate(timeout=30)
+            assert started.returncode == 130 and "Traceback" not in errors
+            assert "interrupted" in printed
+            found = json.loads((tmp_path / "r.json").read_text())
+            assert found["interrupted"] and (found.get("results") or found["pairs"])
             with check:
                 check.settimeout(30)
                 assert check.recv(1) == b""  # closed, since its process is gone
@@ -390,8 +598,86 @@ def test_running_from_the_command_line(tmp_path, capsys):
     assert "6 passed" in capsys.readouterr().out
     assert "| NumPy |" in path.read_text()
     assert main(["run", "no_such_library"]) == 2
-    with pytest.raises(ValueError, match=r"\.html, \.json or \.md"):
-        reports.write([], tmp_path / "report.txt")
+
+
+def test_one_library_that_is_absent(tmp_path, capsys):
+    """The others are checked all the same, and in the report."""
+    path = tmp_path / "report.json"
+    arguments = ["no_such_library", "numpy", "-k", "producer.shape", "--report", str(path)]
+    assert main(["run", *arguments]) == 2
+    assert "no_such_library cannot be loaded" in capsys.readouterr().err
+    assert json.loads(path.read_text())["library"]["name"] == "numpy"
+
+
+@pytest.mark.parametrize(
+    "command", [("list", "ofset"), ("mutants", "ofset"), ("run", "numpy", "-k", "ofset")], ids=str
+)
+def test_a_check_that_does_not_exist(capsys, command):
+    assert main([*command]) == 2
+    printed = capsys.readouterr()
+    assert printed.err == "python -m fastdl.testing: no check has 'ofset' in its name\n"
+    assert not printed.out
+
+
+def test_nothing_that_could_be_checked(tmp_path, monkeypatch, capsys):
+    (tmp_path / "takes_only.py").write_text(
+        "from fastdl._testing.adapters.numpy import *\ndel make"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["run", "takes_only", "-k", "producer."]) == 2
+    assert "nothing was checked" in capsys.readouterr().err
+    assert main(["pairs", "no_such_library"]) == 2
+    assert "none of these libraries" in capsys.readouterr().err
+    assert runner.report("takes_only", checks=[])["results"] == []
+
+
+def test_a_reader_that_has_seen_enough(tmp_path):
+    line = [sys.executable, "-m", "fastdl.testing", "list"]
+    output = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(line, cwd=tmp_path, **output) as started:
+        started.stdout.close()
+        assert started.stderr.read() == b""
+
+
+def test_the_marks_of_mutants(monkeypatch, capsys):
+    """A perfect run has no mark of a failure."""
+
+    def run(names, told):
+        for outcome in suite.OUTCOMES:
+            told("x", {"outcome": outcome})
+        return names, [], []
+
+    monkeypatch.setattr(mutants, "run", run)
+    assert main(["mutants", "offset."]) == 0
+    assert capsys.readouterr().err == "mutants ....FF\n"
+
+
+def test_text_of_a_library_is_escaped():
+    library = {"name": "x", "title": "my|lib <b>", "platform": ""}
+    result = {"id": "a.b", "outcome": "failed", "severity": suite.DATA, "section": "offset"}
+    texts = {"sentence": "It is so.", "note": "it is not", "clause": "a page"}
+    made = {"library": library, "results": [{**result, **texts}], "interrupted": False}
+    text = reports.as_markdown([made])
+    assert "| my\\|lib &lt;b> |" in text and "<summary>my\\|lib &lt;b>: 1 failed</summary>" in text
+    assert "Rule: It is so. Found: it is not (from a page)" in text
+    page = reports.as_html([made])
+    assert "my|lib &lt;b&gt;" in page and "rule: It is so.<br><small>found: it is not" in page
+    library["doubts"] = ["a | b"]
+    assert "Warning: a \\| b\n" in reports.as_markdown([made])
+    assert "<p>warning: a | b</p>" in reports.as_html([made])
+    lines = ["  rule:  It is so.", "  found: it is not", "  from:  a page"]
+    assert [*reports.summary(made)][3:6] == lines
+    one = {**result, "outcome": "deviates"}
+    assert reports.verdict({**made, "results": [one]}) == "1 deviation"
+    assert reports.verdict({**made, "results": [one, one]}) == "2 deviations"
+    assert reports.verdict({**made, "results": [], "interrupted": True}) == "interrupted"
+
+
+def test_a_picture_without_matplotlib(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(commands, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match="2"):
+        main(["pairs", "numpy", "--picture", str(tmp_path / "x.svg")])
+    assert "a picture needs matplotlib" in capsys.readouterr().err
 
 
 def test_pairs(tmp_path, capsys):
@@ -435,7 +721,37 @@ def test_a_library_with_one_side_has_one_side_of_the_pairs(tmp_path, monkeypatch
 
 
 def test_releases_are_named_as_pip_names_them():
-    assert releases.parse("warp-lang==1.18.0, 1.19.0") == ("warp-lang", ["1.18.0", "1.19.0"])
+    found = releases.parse("warp-lang==1.18.0, 1.19.0")
+    assert found == ["warp-lang==1.18.0", "warp-lang==1.19.0"]
+
+
+def test_a_release_is_not_hidden_by_the_folder_one_stands_in(tmp_path, monkeypatch):
+    """Nor by PYTHONPATH. An adapter may be there."""
+    site, here = tmp_path / "site", tmp_path / "here"
+    for folder, version in ((site, "1"), (here, "2")):
+        folder.mkdir()
+        (folder / "mylib18.py").write_text(f"version = {version!r}\n")
+    (here / "adapter18.py").write_text(
+        "import mylib18\nfrom fastdl._testing.adapters.numpy import *\n"
+        "title = f'mylib {mylib18.version}'\n"
+    )
+    python = tmp_path / "python"
+    paths = [str(site), str(Path(fastdl.__file__).parents[1]), *sys.path]
+    start = f"import sys; sys.path[:0] = {paths}; sys.argv = ['worker', *sys.argv[4:]]; "
+    code = f"{start}from fastdl._testing.worker import main; main()"
+    python.write_text(f"#!{sys.executable} -I\nimport sys\nassert sys.argv[1] == '-I'\n{code}\n")
+    python.chmod(0o755)
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("PYTHONPATH", str(here))
+    report = runner.report("adapter18", checks=["producer.shape"], python=str(python))
+    assert report["library"]["title"] == "mylib 1"
+    assert report["results"][0]["outcome"] == suite.PASSED
+
+
+def test_releases_of_one_library_only(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", "numpy", "torch", "--release", "numpy==2.4.0"])
+    assert "expected one library with --release" in capsys.readouterr().err
 
 
 def test_a_release_that_cannot_be_checked(monkeypatch, capsys):
@@ -468,10 +784,10 @@ def test_what_changed_between_releases():
         report("2", a="crashed", b="passed", c="passed", d="passed"),
     ]
     assert [*releases.changes(made)] == [
-        "x 1: 1 failures",
-        "x 2: 1 failures",
-        "2: a ceases to hold (passed, then crashed)",
-        "2: b begins to hold (failed, then passed)",
+        "x 1: 1 failure",
+        "x 2: 1 failure",
+        "2: a now fails (passed, then crashed)",
+        "2: b now passes (failed, then passed)",
     ]
 
 

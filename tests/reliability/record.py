@@ -43,7 +43,7 @@ def where(machine: dict[str, str]) -> str:
 
 def checks() -> Iterator[str]:
     """What each check of checks.py counted."""
-    machines = []
+    rows_of = defaultdict(list)  # machine -> names of checks
     yield "| check | how many | by |"
     yield "|---|---|---|"
     for run in stored().values():
@@ -52,13 +52,12 @@ def checks() -> Iterator[str]:
         cases = run["results"]["cases"]
         counts = [count for count, _ in cases.values()]
         each = f"{counts[0]:,} each" if len({*counts}) == 1 else f"{sum(counts):,} in all"
-        if run["machine"] not in machines:
-            machines.append(run["machine"])
+        rows_of[where(run["machine"])].append(run["results"]["what"])
         names = f"{len(cases)} operations" if len(cases) > 20 else "; ".join(cases)
         yield f"| {run['results']['what']} | {each} | {names} |"
-    for machine in machines:
+    for place, rows in rows_of.items():
         yield ""
-        yield where(machine)
+        yield place if len(rows_of) == 1 else f"{place.rstrip('.')}: {'; '.join(rows)}."
 
 
 def coverage() -> Iterator[str]:

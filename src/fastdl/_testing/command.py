@@ -2,13 +2,17 @@
 
 import argparse
 import datetime
+import os
 import platform
 import sys
+from functools import partial
+from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from fastdl._testing import json_rows, releases, reports, runner
-from fastdl._testing.suite import SECTIONS, all_checks
+from fastdl._testing.suite import BAD, DEVIATES, OUTCOMES, SECTIONS, SKIPPED, all_checks
 
 #: The adapters of the kit.
 LIBRARIES = (
@@ -18,6 +22,30 @@ LIBRARIES = (
 
 
 def main(arguments: "list[str] | None" = None) -> int:
+    """The exit status: 2 if nothing was checked, or not all that was asked for; 130 after
+    Ctrl-C."""
+    try:
+        status = answer(arguments)
+        sys.stdout.flush()
+    except (runner.CannotStart, runner.NoSuchCheck) as error:
+        return complain(str(error))
+    except KeyboardInterrupt:
+        complain("interrupted")
+        return 130
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            return complain(str(error))
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        return 1
+    return status
+
+
+def complain(text: str) -> int:
+    print(f"python -m fastdl.testing: {text}", file=sys.stderr)
+    return 2
+
+
+def answer(arguments: "list[str] | None") -> int:
     parser = argparse.ArgumentParser(
         prog="python -m fastdl.testing",
         description="Checks array libraries against DLPack. As tests: pytest --dlpack=LIBRARY.",
@@ -43,14 +71,22 @@ def main(arguments: "list[str] | None" = None) -> int:
 
     board = commands.add_parser("scoreboard", help="run the checks of all included libraries")
     board.add_argument("adapters", nargs="*", metavar="library", help="only these")
-    board.add_argument("--output", type=Path, help="a file of JSON, which the documentation shows")
+    board.add_argument(
+        "--output",
+        type=reports.place(".json"),
+        metavar="FILE",
+        help="a file .json, which the documentation shows",
+    )
     add_selection(board)
     board.set_defaults(run=scoreboard)
 
     pairs = commands.add_parser("pairs", help="every producer with every consumer")
     pairs.add_argument("adapters", nargs="*", metavar="library", help="only these")
-    pairs.add_argument("--output", type=Path, help="a file of JSON")
-    pairs.add_argument("--picture", type=Path, help="a file .svg or .png; needs matplotlib")
+    pairs.add_argument("--output", type=reports.place(".json"), metavar="FILE", help="a file .json")
+    pairs.add_argument(
+        "--picture", type=picture, metavar="FILE", help="a file .svg or .png; needs matplotlib"
+    )
+    add_limit(pairs, "a pair, or the import of a library,", 90)
     pairs.set_defaults(run=every_pair)
 
     mutants = commands.add_parser("mutants", help="check the checks, on broken libraries")
@@ -62,7 +98,33 @@ def main(arguments: "list[str] | None" = None) -> int:
     listing.set_defaults(run=list_checks)
 
     chosen = parser.parse_args(arguments)
+    if getattr(chosen, "release", None) and len(chosen.adapters) > 1:
+        parser.error("expected one library with --release")
     return chosen.run(chosen)
+
+
+def picture(text: str) -> Path:
+    """For argparse: a picture that can be drawn and written."""
+    if find_spec("matplotlib") is None:
+        raise argparse.ArgumentTypeError("a picture needs matplotlib: pip install matplotlib")
+    return reports.place(".svg", ".png")(text)
+
+
+def add_limit(parser: argparse.ArgumentParser, what: str, default: float) -> None:
+    parser.add_argument(
+        "--limit",
+        type=seconds,
+        default=default,
+        metavar="SECONDS",
+        help=f"for how long {what} may give no answer; default: %(default)g",
+    )
+
+
+def seconds(text: str) -> float:
+    found = float(text)
+    if not 0 < found < 1e6:
+        raise ValueError(text)
+    return found
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
@@ -73,90 +135,122 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         "--report",
         action="append",
         default=[],
-        type=Path,
+        type=reports.report_path,
         metavar="FILE",
         help="FILE.html, .json or .md; can be repeated",
     )
+    add_limit(parser, "a check", runner.TO_ANSWER)
 
 
 class Progress:
     """One character for each check, like pytest."""
 
-    MARKS = {"passed": ".", "failed": "F", "crashed": "C", "deviates": "d", "n/a": "s"}
+    MARKS = dict(zip(OUTCOMES, "CTFd.s", strict=True))
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, marks: dict[str, str] = MARKS) -> None:
+        self.marks = marks
         print(f"{title} ", end="", file=sys.stderr, flush=True)
 
     def __call__(self, name: str, result: dict[str, Any]) -> None:
-        print(self.MARKS[result["outcome"]], end="", file=sys.stderr, flush=True)
+        print(self.marks[result["outcome"]], end="", file=sys.stderr, flush=True)
 
 
-def measured(name: str, checks: list[str], python: str = sys.executable) -> dict[str, Any]:
-    try:
-        return runner.report(name, checks=runner.chosen(checks), python=python, told=Progress(name))
-    finally:
-        print(file=sys.stderr)
+#: A mutant has to be seen.
+OF_MUTANTS = {outcome: "." if outcome in (*BAD, DEVIATES) else "F" for outcome in OUTCOMES}
+
+
+class Run:
+    """Reports that are made one after the other, as far as that is possible."""
+
+    def __init__(self, chosen: argparse.Namespace) -> None:
+        self.chosen, self.checks = chosen, runner.chosen(chosen.checks)
+        self.made: list[dict[str, Any]] = []
+        self.absent: list[str] = []
+        self.interrupted = False
+
+    def add(self, name: str, requirement: "str | None" = None) -> None:
+        """The report on a library, or on a release of it."""
+        try:
+            if requirement is None:
+                found = self.measured(name)
+            else:
+                found = releases.measure(requirement, partial(self.measured, name))
+        except runner.CannotStart as error:
+            self.absent.append(str(error))
+        except KeyboardInterrupt:
+            self.interrupted = True
+        else:
+            self.made.append(found)
+            self.interrupted = found["interrupted"]
+
+    def measured(self, name: str, python: str = sys.executable) -> dict[str, Any]:
+        told, limit = Progress(name), self.chosen.limit
+        try:
+            return runner.report(name, checks=self.checks, python=python, limit=limit, told=told)
+        finally:
+            print(file=sys.stderr)
+
+    def end(self, status: int) -> int:
+        """Writes what there is; the exit status."""
+        for text in self.absent:
+            complain(text)
+        for path in self.chosen.report if self.made else ():
+            reports.write(self.made, path)
+        return 130 if self.interrupted else status
 
 
 def run_libraries(chosen: argparse.Namespace) -> int:
-    made = []
-    try:
-        if chosen.release:
-            made = releases.measure(chosen.adapters[0], chosen.release, chosen.checks, measured)
-            print("\n".join(releases.changes(made)))
-        else:
-            for name in chosen.adapters:
-                made.append(measured(name, chosen.checks))
-                print(f"\n{reports.title(made[-1])}\n")
-                print("\n".join(reports.summary(made[-1])))
-    except runner.CannotStart as error:
-        print(f"python -m fastdl.testing: {error}", file=sys.stderr)
-        return 2
-    for path in chosen.report:
-        reports.write(made, path)
-    return int(any(runner.failures(report["results"]) for report in made))
+    run = Run(chosen)
+    for name, requirement in product(chosen.adapters, chosen.release or [None]):
+        if not run.interrupted:
+            run.add(name, requirement)
+    for report in run.made if not chosen.release else ():
+        print(f"\n{reports.title(report)}\n")
+        print("\n".join(reports.summary(report)))
+    if chosen.release:
+        print("\n".join(releases.changes(run.made)))
+    outcomes = {result["outcome"] for report in run.made for result in report["results"]}
+    if run.made and outcomes <= {SKIPPED}:
+        run.absent.append("nothing was checked: no check is applicable")
+    return run.end(2 if run.absent else int(bool(outcomes & {*BAD})))
 
 
 def scoreboard(chosen: argparse.Namespace) -> int:
     """Exits with 0 if all could be run: failed checks are not an error of this command."""
-    made, absent = [], []
+    run = Run(chosen)
     for name in chosen.adapters or LIBRARIES:
-        try:
-            made.append(measured(name, chosen.checks))
-        except runner.CannotStart as error:
-            absent.append(f"{name}: {str(error).splitlines()[0]}")
-    print(reports.as_markdown(made))
-    if absent:
-        print("not run:", *absent, sep="\n  ", file=sys.stderr)
+        if not run.interrupted:
+            run.add(name)
+    print(reports.as_markdown(run.made))
     if chosen.output:
         board = {
             "date": datetime.date.today().isoformat(),
             "python": platform.python_version(),
-            "reports": [reports.compact(report) for report in made],
+            "reports": [reports.compact(report) for report in run.made],
         }
         chosen.output.write_text(json_rows.dumps(board) + "\n", "utf-8")
-    for path in chosen.report:
-        reports.write(made, path)
-    return int(bool(absent))
+    return run.end(int(bool(run.absent)))
 
 
 def every_pair(chosen: argparse.Namespace) -> int:
     from fastdl._testing import pairs
 
-    found = pairs.measure(chosen.adapters or list(LIBRARIES))
+    found = pairs.measure(chosen.adapters or list(LIBRARIES), chosen.limit)
     print("\n".join(pairs.lines(found)))
     if chosen.output:
         chosen.output.write_text(pairs.as_json(found), "utf-8")
     if chosen.picture:
         pairs.draw(found, chosen.picture)
-    return 0
+    if found["interrupted"]:
+        return 130
+    return 0 if found["libraries"] else complain("none of these libraries can be loaded")
 
 
 def check_checks(chosen: argparse.Namespace) -> int:
     from fastdl._testing import mutants
 
     names = runner.chosen(chosen.check)
-    killed, survivors, red = mutants.run(names, Progress("mutants"))
+    killed, survivors, red = mutants.run(names, Progress("mutants", OF_MUTANTS))
     print(file=sys.stderr)
     print(f"{len(killed)} of {len(names)} mutants are detected")
     if survivors:

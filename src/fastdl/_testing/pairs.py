@@ -18,7 +18,9 @@ from typing import Any
 from fastdl._testing import json_rows
 from fastdl._testing.adapters import in_order
 from fastdl._testing.child import PERTURBED, await_end, ending, running
-from fastdl._testing.suite import Library, NotApplicable, flat, load, noise, told
+from fastdl._testing.crashes import no_answer
+from fastdl._testing.loading import load
+from fastdl._testing.suite import Library, NotApplicable, flat, noise, told
 
 # Outcomes, from best to worst.
 SHARED, COPIED, REFUSED, WRONG, DIES = "shared", "copied", "refused", "wrong", "dies"
@@ -138,43 +140,56 @@ def work(log: Path, names: list[str]) -> None:
 
 def results(log: Path) -> dict[str, Any]:
     found = {}
-    for text in log.read_text().splitlines() if log.exists() else ():
+    lines = log.read_text().split("\n")[:-1] if log.exists() else []  # without an incomplete one
+    for text in lines:
         line = json.loads(text)
         if len(line) == 2:
             found[line[0]] = line[1]
     return found
 
 
-def measure(names: list[str]) -> Found:
-    """{"libraries": {name: version and title}, "pairs": {"producer/consumer": outcome and note}}"""
+def measure(names: list[str], limit: float = PATIENCE) -> Found:
+    """{"libraries": {name: version and title}, "absent": {name: reason}, "pairs":
+    {"producer/consumer": outcome and note}, "interrupted": whether Ctrl-C came before the last}"""
     ordered = in_order(names)
+    interrupted = False
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
-        while "end" not in (found := results(log)):
-            command = [sys.executable, "-W", "ignore", "-m", __spec__.name, str(log), *ordered]
-            code, said = watch(command, log)
-            last = json.loads(log.read_text().splitlines()[-1]) if log.exists() else []
-            if last[:1] == ["end"]:
-                continue  # some crash at exit, which is unrelated
-            if len(last) != 1:
-                raise RuntimeError(f"the process failed: {said}")
-            how = "no answer" if code is None else ending(code)
-            with log.open("a") as file:
-                print(json.dumps([last[0], {"outcome": DIES, "note": how}]), file=file)
-        return {
-            "libraries": {n: found[f"+{n}"] for n in names if f"+{n}" in found},
-            "absent": {n: found[n]["note"] for n in ordered if n in found and "/" not in n},
-            "pairs": {key: value for key, value in found.items() if "/" in key and value},
-        }
+        try:
+            finish(log, ordered, limit)
+        except KeyboardInterrupt:
+            interrupted = True
+        found = results(log)
+    return {
+        "libraries": {n: found[f"+{n}"] for n in names if f"+{n}" in found},
+        "absent": {n: found[n]["note"] for n in ordered if n in found and "/" not in n},
+        "pairs": {key: value for key, value in found.items() if "/" in key and value},
+        "interrupted": interrupted,
+    }
 
 
-def watch(command: list[str], log: Path) -> "tuple[int | None, str]":
+def finish(log: Path, names: list[str], limit: float) -> None:
+    """Starts the process, again after each crash, until the log has all pairs."""
+    while "end" not in results(log):
+        command = [sys.executable, "-W", "ignore", "-m", __spec__.name, str(log), *names]
+        code, said = watch(command, log, limit)
+        last = json.loads(log.read_text().splitlines()[-1]) if log.exists() else []
+        if last[:1] == ["end"]:
+            continue  # some crash at exit, which is unrelated
+        if len(last) != 1:
+            raise RuntimeError(f"the process failed: {said}")
+        how = no_answer(limit) if code is None else ending(code)
+        with log.open("a") as file:
+            print(json.dumps([last[0], {"outcome": DIES, "note": how}]), file=file)
+
+
+def watch(command: list[str], log: Path, limit: float) -> "tuple[int | None, str]":
     """The exit status and the last output of a process; no status if it was killed because its log
     did not grow for a while."""
     with tempfile.TemporaryFile() as output:
         env = {**PERTURBED, **os.environ}
         with running(command, env=env, stdout=output, stderr=output) as child:
-            code = await_end(child, log, PATIENCE)
+            code = await_end(child, log, limit)
         output.seek(0)
         return code, output.read()[-2000:].decode("utf-8", "replace")
 
@@ -204,6 +219,8 @@ def lines(found: Found) -> Iterator[str]:
         yield f"{LETTERS[outcome]} {outcome}: {meaning} ({count})"
     for name, note in found["absent"].items():
         yield f"not loaded: {name}: {note}"
+    if found.get("interrupted"):  # absent from what the documentation shows
+        yield "interrupted: the rest is missing"
 
 
 def figure(found: Found) -> Any:

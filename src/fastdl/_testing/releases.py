@@ -11,22 +11,22 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from fastdl._testing import runner
-from fastdl._testing.suite import CRASHED, FAILED
+from fastdl._testing import reports, runner
+from fastdl._testing.suite import BAD
 
 Report = dict[str, Any]
 
 
-def parse(spec: str) -> tuple[str, list[str]]:
-    """'warp-lang==1.18.0,1.19.0' as a name and its versions. ArgumentTypeError if it is
-    malformed."""
+def parse(spec: str) -> list[str]:
+    """The requirements in 'warp-lang==1.18.0,1.19.0', one for each version. ArgumentTypeError if
+    it is malformed."""
     name, found, versions = spec.partition("==")
     chosen = [version.strip() for version in versions.split(",") if version.strip()]
     if not found or not chosen or not name.strip():
         raise argparse.ArgumentTypeError(
             f"expected NAME==VERSION,VERSION for the releases, not {spec!r}"
         )
-    return name.strip(), chosen
+    return [f"{name.strip()}=={version}" for version in chosen]
 
 
 def environment(folder: Path, requirement: str) -> str:
@@ -35,7 +35,7 @@ def environment(folder: Path, requirement: str) -> str:
     venv.create(folder, with_pip=True)
     scripts = folder / ("Scripts" if os.name == "nt" else "bin")
     python = str(scripts / "python")
-    command = [python, "-m", "pip", "install", "-q", requirement, "numpy"]
+    command = [python, "-I", "-m", "pip", "install", "-q", requirement, "numpy"]
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
     if done.returncode:
         raise runner.CannotStart(f"{requirement} cannot be installed: {done.stderr.strip()}")
@@ -45,32 +45,24 @@ def environment(folder: Path, requirement: str) -> str:
     return python
 
 
-def measure(
-    adapter: str,
-    spec: tuple[str, list[str]],
-    checks: list[str],
-    measured: Callable[..., Report],
-) -> list[Report]:
-    """A report for each release. CannotStart if one cannot be installed."""
-    name, versions = spec
-    made = []
-    for version in versions:
-        with tempfile.TemporaryDirectory(prefix="fastdl-testing-") as folder:
-            python = environment(Path(folder), f"{name}=={version}")
-            made.append(measured(adapter, checks, python))
-    return made
+def measure(requirement: str, measured: Callable[[str], Report]) -> Report:
+    """The report on a release, which `measured` makes with the Python it is given. CannotStart if
+    the release cannot be installed."""
+    with tempfile.TemporaryDirectory(prefix="fastdl-testing-") as folder:
+        return measured(environment(Path(folder), requirement))
 
 
 def changes(made: list[Report]) -> Iterator[str]:
-    """The checks that began or ceased to hold from one release to the next."""
+    """The checks that pass or fail other than in the release before."""
     for report in made:
         library, bad = report["library"], runner.failures(report["results"])
-        yield f"{library.get('title', library['name'])} {library['version']}: {len(bad)} failures"
+        name = f"{library.get('title', library['name'])} {library.get('version', '')}"
+        yield f"{name}: {reports.counted(len(bad), 'failure')}"
     for before, after in pairwise(made):
         first = {result["id"]: result["outcome"] for result in before["results"]}
         for result in after["results"]:
             was, now = first.get(result["id"]), result["outcome"]
-            bad = was in (CRASHED, FAILED), now in (CRASHED, FAILED)
-            if bad[0] != bad[1]:
-                word = "begins to hold" if bad[0] else "ceases to hold"
-                yield f"{after['library']['version']}: {result['id']} {word} ({was}, then {now})"
+            if (was in BAD) != (now in BAD):
+                word = "passes" if was in BAD else "fails"
+                version = after["library"]["version"]
+                yield f"{version}: {result['id']} now {word} ({was}, then {now})"

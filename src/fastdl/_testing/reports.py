@@ -1,17 +1,18 @@
 """Renders reports: lines for a terminal, JSON, a comment in Markdown, a page in HTML."""
 
+import argparse
 import html
+import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from fastdl._testing import json_rows
 from fastdl._testing.runner import failures
 from fastdl._testing.suite import (
-    CRASHED,
+    BAD,
     DEVIATES,
-    FAILED,
     OUTCOMES,
     PASSED,
     SECTIONS,
@@ -35,12 +36,20 @@ def numbers(found: Counter[str]) -> str:
     return ", ".join(f"{found[one]} {one}" for one in reversed(OUTCOMES) if found[one])
 
 
+def counted(count: int, word: str) -> str:
+    return f"{count} {word}{'s' * (count != 1)}"
+
+
 def verdict(report: Report) -> str:
     """The outcomes in a phrase: 201 passed, 3 failed, ..."""
     found = counts(report)
-    order = (PASSED, FAILED, CRASHED, DEVIATES, SKIPPED)
-    words = {DEVIATES: "deviations", SKIPPED: "not applicable"}
-    return ", ".join(f"{found[one]} {words.get(one, one)}" for one in order if found[one])
+    words = {one: f"{found[one]} {one}" for one in (PASSED, *reversed(BAD))}
+    words[DEVIATES] = counted(found[DEVIATES], "deviation")
+    words[SKIPPED] = f"{found[SKIPPED]} not applicable"
+    ended = ["interrupted"] if report["interrupted"] else []
+    return (
+        ", ".join([*(text for one, text in words.items() if found[one]), *ended]) or "nothing ran"
+    )
 
 
 def of_severity(report: Report) -> Counter[str]:
@@ -52,6 +61,11 @@ def deviations(report: Report) -> list[dict[str, Any]]:
     return [result for result in report["results"] if result["outcome"] == DEVIATES]
 
 
+def doubts(report: Report) -> list[str]:
+    """What is probably a mistake in the adapter."""
+    return report["library"].get("doubts", [])
+
+
 def summary(report: Report) -> Iterator[str]:
     """Lines: the sections, the failures, the deviations, the verdict."""
     for name, words in SECTIONS.items():
@@ -61,28 +75,48 @@ def summary(report: Report) -> Iterator[str]:
     for result in failures(report["results"]):
         yield ""
         yield f"{result['severity']}: {result['id']} {result['outcome']}"
-        yield f"  {result['sentence']}"
-        yield f"  {result['note']}"
-        yield f"  from: {result['clause']}"
+        yield from (f"  {line}" for line in explained(result))
     found = deviations(report)
     if found:
         yield ""
         yield "deviations:"
         yield from (f"  {result['id']}: {result['note']}" for result in found)
+    for doubt in doubts(report):
+        yield ""
+        yield f"warning: {doubt}"
     yield ""
     yield verdict(report)
+
+
+def explained(result: dict[str, Any]) -> Iterator[str]:
+    """What is due, and what happened."""
+    yield f"rule:  {result['sentence']}"
+    yield f"found: {result['note']}"
+    yield f"from:  {result['clause']}"
 
 
 # ---- files ------------------------------------------------------------------------------------
 
 
+def place(*suffixes: str) -> Callable[[str], Path]:
+    """A function for argparse: the path of a file to be written, if that will be possible."""
+
+    def checked(text: str) -> Path:
+        path = Path(text)
+        if path.suffix not in suffixes:
+            raise argparse.ArgumentTypeError(
+                f"expected a file that ends in {' or '.join(suffixes)}, not {text!r}"
+            )
+        if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise argparse.ArgumentTypeError(f"{text} cannot be written")
+        return path
+
+    return checked
+
+
 def write(made: list[Report], path: Path) -> None:
-    """Writes reports in the format given by the file's suffix: .json, .md or .html. ValueError for
-    another suffix."""
-    render = {".json": as_json, ".md": as_markdown, ".html": as_html}.get(path.suffix)
-    if render is None:
-        raise ValueError(f"expected a report that ends in .html, .json or .md, not {path}")
-    path.write_text(render(made), "utf-8")
+    """Writes reports in the format given by the file's suffix, one of FORMATS."""
+    path.write_text(FORMATS[path.suffix](made), "utf-8")
 
 
 def as_json(made: list[Report]) -> str:
@@ -112,20 +146,26 @@ def in_rows(rows: Iterable[Iterable[str]]) -> Iterator[str]:
     """A table in Markdown."""
     yield f"| {' | '.join(HEADS)} |"
     yield f"|{'---|' * len(HEADS)}"
-    yield from (f"| {' | '.join(cells)} |" for cells in rows)
+    yield from (f"| {' | '.join(map(in_line, cells))} |" for cells in rows)
 
 
 def as_markdown(made: list[Report]) -> str:
     """A comment for a pull request: a table, and the findings folded."""
     lines = ["## DLPack conformance", "", *in_rows(table_of(made))]
     for report in made:
+        for text in doubts(report):
+            lines += ["", f"Warning: {in_line(text)}"]
         bad, other = failures(report["results"]), deviations(report)
         if not bad and not other:
             continue
-        lines += ["", f"<details><summary>{title(report)}: {verdict(report)}</summary>", ""]
         lines += [
-            f"- **{r['severity']}** `{r['id']}` {r['outcome']}: {in_line(r['sentence'])} "
-            f"{in_line(r['note'])} ({in_line(r['clause'])})"
+            "",
+            f"<details><summary>{in_line(title(report))}: {verdict(report)}</summary>",
+            "",
+        ]
+        lines += [
+            f"- **{r['severity']}** `{r['id']}` {r['outcome']}. Rule: {in_line(r['sentence'])} "
+            f"Found: {in_line(r['note'])} (from {in_line(r['clause'])})"
             for r in bad
         ]
         lines += [f"- deviation `{r['id']}`: {in_line(r['note'])}" for r in other]
@@ -143,7 +183,7 @@ STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem }
 table { border-collapse: collapse; width: 100% } th, td { text-align: left; padding: .3rem .6rem;
 border-bottom: 1px solid var(--line); vertical-align: top } code { font-size: .9em }
-.passed { color: #2f9e63 } .failed, .crashed { color: #d64545; font-weight: 600 }
+.passed { color: #2f9e63 } .failed, .crashed, .timed-out { color: #d64545; font-weight: 600 }
 .deviates { color: #b7791f } .na { opacity: .6 } summary { cursor: pointer; padding: .4rem 0 }
 small { opacity: .75 }
 """
@@ -164,20 +204,22 @@ def as_html(made: list[Report]) -> str:
         library = report["library"]
         facts = f"Python {library.get('python', '')}, {library['platform']}"
         parts += [f"<h2>{escape(title(report))}</h2><p>{verdict(report)}. {escape(facts)}</p>"]
+        parts += [f"<p>warning: {escape(text)}</p>" for text in doubts(report)]
         for name, words in SECTIONS.items():
             results = [r for r in report["results"] if r["section"] == name]
             if not results:
                 continue
-            bad = any(r["outcome"] in (CRASHED, FAILED) for r in results)
+            bad = any(r["outcome"] in BAD for r in results)
             found = Counter(r["outcome"] for r in results)
             parts.append(f"<details{' open' if bad else ''}><summary><b>{name}</b>: ")
             parts.append(f"{escape(words)} <small>({numbers(found)})</small></summary><table>")
             for r in results:
-                kind = "na" if r["outcome"] == SKIPPED else r["outcome"]
+                kind = r["outcome"].replace("/", "").replace(" ", "-")
+                note = f"<br><small>found: {escape(r['note'])}</small>" if r["note"] else ""
                 parts.append(
                     f"<tr id='{escape(library['name'])}-{r['id']}'><td><code>{r['id']}</code>"
-                    f"<td class={kind}>{r['outcome']}<td>{escape(r['sentence'])}"
-                    f"<br><small>{escape(r['note'])}</small><td><small>{r['severity']}<br>"
+                    f"<td class={kind}>{r['outcome']}<td>rule: {escape(r['sentence'])}"
+                    f"{note}<td><small>{r['severity']}<br>"
                     f"{escape(r['clause'])}</small>"
                 )
             parts.append("</table></details>")
@@ -190,13 +232,19 @@ def html_table(rows: Iterable[Iterable[str]]) -> str:
     return f"<table><tr>{head}{body}</table>"
 
 
+FORMATS = {".html": as_html, ".json": as_json, ".md": as_markdown}
+
+#: For options that name a report.
+report_path = place(*FORMATS)
+
+
 # ---- the scoreboard ---------------------------------------------------------------------------
 
 
 def compact(report: Report) -> Report:
     """A report without passed checks, and without the facts about each check: for the
     documentation."""
-    kept = (DEVIATES, FAILED, CRASHED)
+    kept = (*BAD, DEVIATES)
     return {
         "library": report["library"],
         "counts": dict(counts(report)),

@@ -13,8 +13,16 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import IO, Any
 
-from fastdl._testing import child
-from fastdl._testing.suite import CRASHED, FAILED, MEMORY, SEVERITIES, SKIPPED, all_checks
+from fastdl._testing import child, crashes
+from fastdl._testing.suite import (
+    BAD,
+    CRASHED,
+    MEMORY,
+    SEVERITIES,
+    SKIPPED,
+    TIMED_OUT,
+    all_checks,
+)
 
 SCHEMA = 1  # version of the report format: raised when a key changes its meaning, or is removed
 
@@ -23,7 +31,11 @@ TO_START, TO_ANSWER = 300.0, 120.0  # seconds
 
 
 class CannotStart(Exception):
-    """The adapter, or the library, cannot be imported, or not even installed."""
+    """The library cannot be imported, or not even installed; or its adapter cannot be used."""
+
+
+class NoSuchCheck(LookupError):
+    """A text that is in no check's name."""
 
 
 class Runner:
@@ -37,7 +49,7 @@ class Runner:
         self.lines: queue.Queue[str] = queue.Queue()
         self.ran = 0  # checks in the present process
         self.facts: dict[str, Any] = {}
-        self.crashed: set[str] = set()
+        self.ended: dict[str, str] = {}  # checks that crashed, or did not end: how
         self.refused = ""  # why the library cannot be loaded
 
     def __enter__(self) -> "Runner":
@@ -49,12 +61,10 @@ class Runner:
     def start(self) -> None:
         """CannotStart with the reason if there is no answer."""
         self.output = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - see close
-        env = {**child.PERTURBED, **os.environ}
-        if self.python == sys.executable:
-            env["PYTHONPATH"] = os.pathsep.join(path or os.curdir for path in sys.path)
+        path = [os.path.abspath(folder) for folder in sys.path]
         self.child = child.start(
-            [self.python, "-m", "fastdl._testing.worker", self.adapter],
-            env=env,
+            self.command(),
+            env={**child.PERTURBED, **os.environ, "PYTHONPATH": os.pathsep.join(path)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.output,
@@ -66,11 +76,20 @@ class Runner:
         threading.Thread(target=self.read, args=pipe, daemon=True).start()
         answer = self.answer(TO_START)
         if answer is None or "error" in answer:
-            reason = f"{answer['error']}\n{answer['trace']}" if answer else self.ending(TO_START)
+            reason = "\n".join(answer.values()) if answer else self.ending(TO_START)[1]
             self.close()
-            self.refused = f"{self.adapter} cannot be loaded: {reason}"
+            self.refused = f"{self.adapter} cannot be loaded: {reason}".rstrip()
             raise CannotStart(self.refused)
         self.facts = answer
+
+    def command(self) -> list[str]:
+        """Another Python than this has a library of its own, which must not be hidden by one in the
+        current folder or in PYTHONPATH (-I): there only the adapter is looked for, last."""
+        worker = ["-m", "fastdl._testing.worker", self.adapter]
+        if self.python == sys.executable:
+            return [self.python, *worker]
+        path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        return [self.python, "-I", *worker, os.getcwd(), *filter(None, path)]
 
     @staticmethod
     def read(answers: IO[str], lines: "queue.Queue[str]") -> None:
@@ -89,24 +108,22 @@ class Runner:
         except ValueError:  # an incomplete line
             return None
 
-    def ending(self, limit: float) -> str:
-        """How the process ended; kills it if it is still running."""
+    def ending(self, limit: float) -> tuple[str, str]:
+        """How the process ended, as an outcome and a note. It may still be running."""
         assert self.child is not None
         try:
             code = self.child.wait(timeout=1)
         except subprocess.TimeoutExpired:
-            return f"no answer in {limit:g} s"
+            return TIMED_OUT, crashes.no_answer(limit)
         self.output.seek(0)
-        said = [line.strip() for line in self.output.read().splitlines() if line.strip()]
-        last = next((f": {line}" for line in said if "Fatal Python error" not in line), "")
-        return f"{child.ending(code)}{last[:200]}"
+        return CRASHED, f"{child.ending(code)}{crashes.last_words(self.output.read())}"
 
     def run(self, check: str, mutant: "str | None" = None) -> dict[str, Any]:
         """The result of one check. A crash with a corrupted heap, in a process that has run other
         checks, is repeated in a new process: an earlier check may be the cause."""
         before = all_checks()[check].after
-        if before in self.crashed and mutant is None:
-            return {"outcome": SKIPPED, "note": f"{before} ends the process", "seconds": 0}
+        if before in self.ended and mutant is None:
+            return {"outcome": SKIPPED, "note": f"{before} {self.ended[before]}", "seconds": 0}
         if self.refused:
             raise CannotStart(self.refused)
         if self.child is None:
@@ -119,8 +136,8 @@ class Runner:
             if again["outcome"] != CRASHED:
                 again["note"] += f" ({found['note']}, in a process that had run others)"
             found = again
-        if found["outcome"] == CRASHED:
-            self.crashed.add(check)
+        if found["outcome"] in (CRASHED, TIMED_OUT):
+            self.ended[check] = found["outcome"]
         return found
 
     def attempt(self, check: str, mutant: "str | None") -> dict[str, Any]:
@@ -134,7 +151,8 @@ class Runner:
             found = None
         self.ran += 1
         if found is None:
-            found = {"outcome": CRASHED, "note": self.ending(self.limit), "seconds": 0}
+            outcome, note = self.ending(self.limit)
+            found = {"outcome": outcome, "note": note, "seconds": 0}
             self.close()
         return found
 
@@ -150,32 +168,42 @@ class Runner:
 
 
 def chosen(patterns: Iterable[str] = ()) -> list[str]:
-    """The checks whose name contains one of the patterns; all if there are none."""
-    patterns = list(patterns)
-    return [name for name in all_checks() if not patterns or any(p in name for p in patterns)]
+    """The checks whose name contains one of the patterns; all if there are none. NoSuchCheck if a
+    pattern is in no name."""
+    names, patterns = [*all_checks()], [*patterns]
+    for pattern in patterns:
+        if not any(pattern in name for name in names):
+            raise NoSuchCheck(f"no check has {pattern!r} in its name")
+    return [name for name in names if not patterns or any(p in name for p in patterns)]
 
 
 def report(
     adapter: str,
     *,
-    checks: Iterable[str] = (),
+    checks: "Iterable[str] | None" = None,
     python: str = sys.executable,
+    limit: float = TO_ANSWER,
     told: Callable[[str, dict[str, Any]], None] = lambda name, result: None,
 ) -> dict[str, Any]:
-    """Runs checks of a library: the report that all formats are rendered from.
+    """Runs checks of a library, by default all: the report that all formats are rendered from.
 
-    "library": name, title, version, python, platform; "results": for each check its id, section,
-    severity, sentence, clause, outcome, note and seconds. `told` is called after each.
+    "library": name, title, version, python, platform, doubts about the adapter; "results": for each
+    check its id, section, severity, sentence, clause, outcome, note and seconds; "interrupted":
+    whether Ctrl-C ended it before the last check. `told` is called after each.
     CannotStart if the library cannot be imported.
     """
-    results = []
-    with Runner(adapter, python) as runner:
-        runner.start()
-        for name in checks or chosen():
-            result = describe(name, runner.run(name))
-            told(name, result)
-            results.append(result)
-        return as_report(adapter, runner.facts, results)
+    results: list[dict[str, Any]] = []
+    interrupted = False
+    with Runner(adapter, python, limit) as runner:
+        try:
+            runner.start()
+            for name in chosen() if checks is None else checks:
+                result = describe(name, runner.run(name))
+                told(name, result)
+                results.append(result)
+        except KeyboardInterrupt:
+            interrupted = True
+        return as_report(adapter, runner.facts, results, interrupted)
 
 
 def describe(name: str, result: dict[str, Any]) -> dict[str, Any]:
@@ -191,9 +219,15 @@ def describe(name: str, result: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def as_report(adapter: str, facts: dict[str, Any], results: list[dict[str, Any]]) -> dict[str, Any]:
+def as_report(
+    adapter: str,
+    facts: dict[str, Any],
+    results: list[dict[str, Any]],
+    interrupted: bool = False,
+) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
+        "interrupted": interrupted,
         "library": {
             "name": adapter,
             **facts,
@@ -204,6 +238,6 @@ def as_report(adapter: str, facts: dict[str, Any], results: list[dict[str, Any]]
 
 
 def failures(results: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those that failed or crashed, the worst first."""
-    bad = [result for result in results if result["outcome"] in (CRASHED, FAILED)]
+    """Those that failed, crashed or did not end, the worst first."""
+    bad = [result for result in results if result["outcome"] in BAD]
     return sorted(bad, key=lambda r: (SEVERITIES.index(r["severity"]), r["outcome"] != CRASHED))

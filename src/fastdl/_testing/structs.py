@@ -41,10 +41,14 @@ CODES = {
     )
 }
 MOST_DIMS = 64  # the most that are read: a higher count is probably invalid
+MAJOR = 1  # of the layouts below: of another version's struct only the version may be read
 
 
 class Version(ctypes.Structure):
     _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32)]
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
 
 
 class Tensor(ctypes.Structure):
@@ -103,6 +107,12 @@ class Table(ctypes.Structure):
     ]
 
 
+class TableHeader(ctypes.Structure):
+    """DLPackExchangeAPIHeader: what a table of every version begins with."""
+
+    _fields_ = Table._fields_[:2]
+
+
 _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
@@ -116,9 +126,19 @@ def capsule_name(capsule: Any) -> str:
     return (_name(capsule) or b"").decode("utf-8", "replace")
 
 
+def shown_name(capsule: Any) -> str:
+    """The name of a capsule in quotes; NULL if it has none."""
+    return "NULL" if _name(capsule) is None else repr(capsule_name(capsule))
+
+
 def address_in(capsule: Any) -> int:
     """The pointer in a capsule, whatever its name is."""
     return _pointer(capsule, _name(capsule))
+
+
+def version_at(address: int) -> Version:
+    """With which a versioned managed tensor begins, and a table."""
+    return Version.from_address(address)
 
 
 def managed_at(address: int, versioned: bool) -> "Versioned | Legacy":
@@ -138,16 +158,16 @@ def alignment(address: int) -> int:
 
 
 def fields(managed: "Versioned | Legacy") -> dict[str, Any]:
-    """The fields of a managed tensor, by the names of the specification."""
+    """The fields of a managed tensor, by the names of the specification; without shape and strides
+    if ndim is invalid."""
     tensor = managed.tensor
+    lists = ("shape", "strides") if 0 <= tensor.ndim <= MOST_DIMS else ()
     versioned = isinstance(managed, Versioned)
     flags = managed.flags if isinstance(managed, Versioned) else 0
     data = tensor.data or 0
     return {
         "form": "versioned" if versioned else "legacy",
-        "version": f"{managed.version.major}.{managed.version.minor}"
-        if isinstance(managed, Versioned)
-        else None,
+        "version": str(managed.version) if isinstance(managed, Versioned) else None,
         "flags": flags,
         "flag_names": [name for bit, name in FLAGS.items() if flags & bit],
         "data": data,
@@ -159,8 +179,7 @@ def fields(managed: "Versioned | Legacy") -> dict[str, Any]:
         "dtype": {"code": tensor.code, "bits": tensor.bits, "lanes": tensor.lanes},
         "dtype_name": f"{CODES.get(tensor.code, 'unknown')} {tensor.bits}"
         + (f" x {tensor.lanes}" if tensor.lanes != 1 else ""),
-        "shape": numbers(tensor.shape, tensor.ndim),
-        "strides": numbers(tensor.strides, tensor.ndim),
+        **{name: numbers(getattr(tensor, name), tensor.ndim) for name in lists},
         "deleter": bool(managed.deleter),
         "manager_ctx": bool(managed.manager_ctx),
     }

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
-from types import ModuleType
 from typing import Any
 
 from fastdl._testing import _dlpack, structs
@@ -26,8 +25,10 @@ DEVIATION = "deviation"  # from a recommendation, or documented by the library
 SEVERITIES = (MEMORY, DATA, ERROR, DEVIATION)
 
 # Outcomes, the worst first.
-CRASHED, FAILED, DEVIATES, PASSED, SKIPPED = "crashed", "failed", "deviates", "passed", "n/a"
-OUTCOMES = (CRASHED, FAILED, DEVIATES, PASSED, SKIPPED)
+CRASHED, TIMED_OUT, FAILED = "crashed", "timed out", "failed"
+DEVIATES, PASSED, SKIPPED = "deviates", "passed", "n/a"
+BAD = (CRASHED, TIMED_OUT, FAILED)
+OUTCOMES = (*BAD, DEVIATES, PASSED, SKIPPED)
 
 SECTIONS = {
     "producer": "what __dlpack__ and __dlpack_device__ return",
@@ -129,7 +130,7 @@ def told(error: BaseException) -> str:
 
 
 class Library:
-    """A library through its adapter: a module, or any object, with these names.
+    """A library through its adapter: a module, or any object, with these names. See loading.py.
 
     make(values, dtype)     an array of a nested list of numbers
     from_dlpack(x)          an array on the memory of a producer; also accepts `copy` and `device`
@@ -246,24 +247,6 @@ class Library:
         if type(capsule).__name__ != "PyCapsule":
             raise Failed(f"the attribute is {type(capsule).__name__}, not a capsule")
         return structs.address_in(capsule)
-
-
-def load(name: str) -> Library:
-    """A library by the name of an adapter: one of the kit's, "module", or "module:object"."""
-    module, _, attribute = name.partition(":")
-    try:
-        source: Any = importlib.import_module(
-            f"fastdl._testing.adapters.{module.replace('.', '_')}"
-        )
-    except ModuleNotFoundError as error:
-        if error.name is None or not error.name.startswith("fastdl._testing.adapters"):
-            raise
-        source = importlib.import_module(module)
-    if isinstance(source, ModuleType) and attribute:
-        source = getattr(source, attribute)
-    if isinstance(source, type):
-        source = source()
-    return Library(source, name)
 
 
 # ---- element types ----------------------------------------------------------------------------

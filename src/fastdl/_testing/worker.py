@@ -1,5 +1,8 @@
-"""A process that runs checks of one library in turn: python -m fastdl._testing.worker ADAPTER.
+"""A process that runs checks of one library in turn:
 
+python -m fastdl._testing.worker ADAPTER [FOLDER ...]
+
+The folders are where an adapter is looked for last: a library is the one that is installed here.
 It reads one line of JSON for each check, and answers with one. A check that crashes this process
 has no answer, which tells the parent process which one it was: see runner.py.
 """
@@ -17,7 +20,9 @@ import traceback
 import warnings
 from typing import Any
 
+from fastdl._testing import crashes
 from fastdl._testing.child import ending
+from fastdl._testing.loading import TRIAL, WrongAdapter, doubts, load
 from fastdl._testing.suite import (
     CRASHED,
     DEVIATES,
@@ -25,14 +30,16 @@ from fastdl._testing.suite import (
     FAILED,
     PASSED,
     SKIPPED,
+    TIMED_OUT,
     Check,
     Failed,
     Library,
     NotApplicable,
     all_checks,
-    load,
     told,
 )
+
+TO_TRY = 120.0  # seconds for the first array
 
 
 def run(check: Check, lib: Library) -> dict[str, Any]:
@@ -58,6 +65,7 @@ def run(check: Check, lib: Library) -> dict[str, Any]:
 
 def run_forked(check: Check, lib: Library, limit: float) -> dict[str, Any]:
     """The same in a forked child, whose crash or hang is the result."""
+    said = crashes.Said(2)
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -74,8 +82,17 @@ def run_forked(check: Check, lib: Library, limit: float) -> dict[str, Any]:
     _, status = os.waitpid(child, 0)
     if text:
         return json.loads(text)
-    note = ending(os.waitstatus_to_exitcode(status)) if ended else f"no answer in {limit:g} s"
+    if not ended:
+        return {"outcome": TIMED_OUT, "note": crashes.no_answer(limit), "seconds": limit}
+    note = f"{ending(os.waitstatus_to_exitcode(status))}{said.words()}"
     return {"outcome": CRASHED, "note": note, "seconds": 0}
+
+
+def result_of(check: Check, lib: Library, limit: float) -> dict[str, Any]:
+    """The result in a child, if the library survives a fork."""
+    if hasattr(os, "fork") and lib.forks:
+        return run_forked(check, lib, limit)
+    return run(check, lib)
 
 
 def main() -> None:
@@ -89,19 +106,29 @@ def main() -> None:
         answers.write(json.dumps(fields) + "\n")
         answers.flush()
 
+    name, *folders = sys.argv[1:]
+    sys.path += folders
     try:
-        lib = load(sys.argv[1])
+        lib = load(name)
         checks = all_checks()
-        unknown = lib.deviations.keys() - checks
-        if unknown:
-            raise LookupError(f"deviations of checks that do not exist: {sorted(unknown)}")
+        tried = result_of(TRIAL, lib, TO_TRY)
+        if tried["outcome"] not in (PASSED, SKIPPED):
+            raise WrongAdapter(tried["note"])
     except BaseException as error:
-        answer(error=f"{told(error)}", trace=traceback.format_exc(limit=-3))
+        wrong = isinstance(error, WrongAdapter)
+        answer(
+            error=str(error) if wrong else told(error),
+            trace="" if wrong else traceback.format_exc(limit=-3),
+        )
         os._exit(1)
-    forks = hasattr(os, "fork")
     gc.collect()
     gc.freeze()  # GC passes scan only the objects of the checks, not the library
-    answer(title=lib.title, version=lib.version(), python=platform.python_version())
+    answer(
+        title=lib.title,
+        version=lib.version(),
+        python=platform.python_version(),
+        doubts=[*doubts(lib.source)],
+    )
     for line in sys.stdin:
         asked = json.loads(line)
         try:
@@ -110,10 +137,7 @@ def main() -> None:
                 from fastdl._testing import mutants  # only needed to test the checks
 
                 chosen = mutants.library(asked["mutant"])
-            if forks and chosen.forks:
-                found = run_forked(checks[asked["check"]], chosen, asked["limit"])
-            else:
-                found = run(checks[asked["check"]], chosen)
+            found = result_of(checks[asked["check"]], chosen, asked["limit"])
         except BaseException as error:
             found = {"outcome": FAILED, "note": told(error), "seconds": 0}
         answer(**found)

@@ -5,8 +5,8 @@
     pytest --dlpack=mylib.dlpack_adapter               the suite
     python -m fastdl.testing run numpy --report page.html
 
-It uses no other part of fastdl, so that it can check fastdl like any other library. `import fastdl`
-does not import it.
+It calls no other part of fastdl, so that it can check fastdl like any other library; importing it
+imports fastdl. `import fastdl` does not import it.
 """
 
 from fastdl._testing.inspector import Inspection, inspect_capsule, inspect_exchange_api

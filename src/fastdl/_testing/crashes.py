@@ -1,0 +1,33 @@
+"""What a process says of its end."""
+
+import os
+import re
+
+
+def no_answer(limit: float) -> str:
+    return f"no answer in {limit:g} s"
+
+
+class Said:
+    """What is written to a file from now on."""
+
+    def __init__(self, file: int) -> None:
+        self.file, self.start = file, os.fstat(file).st_size
+
+    def words(self) -> str:
+        """The message of a crash, and the line of Python where it was, for the end of a phrase.
+        Reads without moving the position, which processes share."""
+        try:
+            text = os.pread(self.file, 1 << 20, self.start)
+        except OSError:  # it is not a file, but a terminal
+            return ""
+        return last_words(text.decode("utf-8", "replace"))
+
+
+def last_words(text: str) -> str:
+    """The message of a process that ended, and the line where faulthandler says it was."""
+    before, fault, trace = text.rpartition("Fatal Python error")
+    lines = [line.strip() for line in (before if fault else trace).splitlines() if line.strip()]
+    message = lines[-1:] if fault else lines[:1]
+    place = re.findall(r'^\s*(File ".*)$', trace, re.MULTILINE)[:1] if fault else []
+    return "".join(f": {line[:200]}" for line in [*message, *place])
