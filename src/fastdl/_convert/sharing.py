@@ -369,14 +369,12 @@ class LostTensor:
     __dlpack__ = __dlpack_device__ = __dlpack_info__ = __array__ = __buffer__ = _fail
     __copy__ = __deepcopy__ = __format__ = _fail
     __eq__ = __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __pos__ = __abs__ = __invert__ = _fail
+    __add__ = __sub__ = __mul__ = __matmul__ = __truediv__ = __floordiv__ = __mod__ = _fail
+    __radd__ = __rsub__ = __rmul__ = __rmatmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = _fail
+    __pow__ = __rpow__ = __and__ = __rand__ = __or__ = __ror__ = _fail
     __hash__ = object.__hash__
     __array_interface__ = property(_fail)
     __cuda_array_interface__ = property(_fail)
-
-
-for _name in ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "and", "or"):
-    for _place in ("", "r", "i"):
-        setattr(LostTensor, f"__{_place}{_name}__", LostTensor._fail)
 
 
 def lost(reason):
