@@ -5,6 +5,7 @@ import contextlib
 import gc
 import re
 import sys
+import textwrap
 import tracemalloc
 import types
 import weakref
@@ -930,3 +931,97 @@ def test_without_the_package(name):
     print("done")
     """
     assert run_isolated(code.replace("LIBRARY", name)) == "done\n"
+
+
+# ---- the import of the package, at the first call ----
+
+
+def during_the_import(library, then):
+    """Runs `then`, in a process whose casters import the package at their first call; `at_import`
+    runs in the import, and may be replaced."""
+    code = """
+    import sys, threading
+    from tests.support.cxx import binding
+    import numpy as np
+
+    class Finder:
+        def find_spec(self, name, path=None, target=None):
+            if name == "fastdl":
+                at_import()
+
+    sys.meta_path.insert(0, Finder())
+    casters = binding("casters_LIBRARY", "LIBRARY")
+    assert "fastdl" not in sys.modules
+    x = np.ones(3)
+    """
+    code = textwrap.dedent(code).replace("LIBRARY", library) + textwrap.dedent(then)
+    return run_isolated(code + "\nprint('done')")
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_threads_that_come_during_the_import_wait_for_it(name):
+    """Without the package there is no table for NumPy's arrays, so a result is a TypeError."""
+    during_the_import(
+        name,
+        """
+        found, importing, ended = [], threading.Event(), threading.Event()
+
+        def at_import():
+            importing.set()
+            ended.wait(0.3)  # not reached by those that wait
+
+        def call():
+            try:
+                found.append(type(casters.counted(x)))
+            except TypeError as error:
+                found.append(error)
+            ended.set()
+
+        threads = [threading.Thread(target=call) for _ in range(4)]
+        threads[0].start()
+        assert importing.wait(10)
+        for thread in threads[1:]:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == [np.ndarray] * 4, found
+        """,
+    )
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_what_the_import_calls_does_without_the_package(name):
+    """A hook of the import, or the garbage collector: it neither waits for itself nor imports."""
+    during_the_import(
+        name,
+        """
+        seen = []
+
+        def at_import():
+            seen.append(casters.float64(x))
+
+        assert type(casters.counted(x)) is np.ndarray
+        assert seen == [3]
+        """,
+    )
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_an_import_that_was_interrupted_is_made_again(name):
+    during_the_import(
+        name,
+        """
+        def at_import():
+            raise KeyboardInterrupt
+
+        for _ in range(2):
+            try:
+                casters.float64(x)
+            except KeyboardInterrupt:
+                pass
+            else:
+                raise AssertionError("not interrupted")
+        at_import = lambda: None
+        assert type(casters.counted(x)) is np.ndarray
+        """,
+    )

@@ -100,8 +100,8 @@
  * The installed package
  * ---------------------
  * The first tensor that a module takes makes it call fastdl_import(), which imports fastdl if it is
- * installed; if not, that is not an error. Call fastdl_import() when your module is initialised to
- * detect that at once, or to do the import then.
+ * installed; if not, that is not an error. Other threads wait for the import. Call fastdl_import()
+ * when your module is initialised to detect that at once, or to do the import then.
  *
  *
  * Errors of the members below
@@ -119,6 +119,7 @@
 #include "fastdl.h"
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -881,20 +882,29 @@ void expect_no_alias(const tensor<As...> &x, const tensor<Bs...> &y)
 
 namespace detail
 {
-inline bool package_sought = false;
+/* True once an import has ended. Threads that come before that wait for it, without the GIL, since
+ * Python lets one thread import a module. */
+inline std::atomic<bool> package_sought{false};
 
-/* 0, or -1 with an exception that is not an Exception, such as an interrupt: a missing package is
- * fine. */
+/* 0, or -1 with an exception that is not an Exception, such as an interrupt, after which the next
+ * call imports again: a missing package is fine. */
 inline int seek_package()
 {
-    package_sought = true; /* first: no thread may wait for this one, which may hold the GIL */
-    return fastdl_import() == 0 || fastdl_clear_if_(PyExc_Exception) ? 0 : -1;
+    static thread_local bool importing = false;
+    if (importing) /* a hook of the import calls a function of this module */
+        return 0;
+    importing = true;
+    const bool done = fastdl_import() == 0 || fastdl_clear_if_(PyExc_Exception);
+    importing = false;
+    if (done)
+        package_sought.store(true, std::memory_order_release);
+    return done ? 0 : -1;
 }
 
 /* 0 if the package was found, or is not needed. */
 inline int find_package()
 {
-    return FASTDL_LIKELY_(package_sought) ? 0 : seek_package();
+    return FASTDL_LIKELY_(package_sought.load(std::memory_order_acquire)) ? 0 : seek_package();
 }
 
 /* An exception to raise later: a caster must not throw while it checks whether an argument fits. */
