@@ -668,6 +668,23 @@ def test_such_a_loan_meets_the_constraints_too(casters):
         casters.seen_with_write(readonly(NUMBERS.copy()), 2, 0)
 
 
+def test_such_a_loan_takes_arrays_where_the_constraints_say_so(casters):
+    memory = floats("d", range(3))
+    address = np.frombuffer(memory).ctypes.data
+    assert tuple(casters.seen_with_array(memory, 1, 0)) == (DOUBLE, [3], [1], False, address)
+    with pytest.raises(TypeError, match="expected a tensor, got .*array.array"):
+        casters.seen_with(memory, 1, 0)
+
+
+def test_such_a_copy_has_an_element_type_that_both_allow(casters):
+    """float32, of float64 or float32."""
+    for dtype in ("int8", "float64"):
+        seen = tuple(casters.seen_with_converted_float(np.ones(3, dtype), 1, 0))
+        assert seen[:4] == (FLOAT, [3], [1], True)
+    with pytest.raises(TypeError, match="^x: expected float32, got complex64"):
+        casters.seen_with_converted_float(np.ones(3, "complex64"), 1, 0)
+
+
 def test_such_a_loan_never_writes_to_a_copy(casters):
     for rules in (0, 32):
         with pytest.raises(TypeError, match="^x: expected float64 or float32, got int8"):

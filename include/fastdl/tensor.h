@@ -1333,6 +1333,30 @@ inline int32_t common_layout(int32_t first, int32_t second)
     const int32_t common = met_by(first) & met_by(second);
     return first == 0 ? second : common == 0 ? first : common;
 }
+
+/* The same for element types, in the order of the first. `common` has room for all of the second.
+ */
+inline void keep_common_dtypes(fastdl_spec &first, const fastdl_spec &second, uint32_t *common)
+{
+    const auto has = [](const uint32_t *dtypes, std::size_t count, uint32_t dtype) {
+        for (std::size_t i = 0; i < count; i++)
+            if (dtypes[i] == dtype)
+                return true;
+        return false;
+    };
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < first.dtype_count; i++)
+        if (has(second.dtypes, second.dtype_count, first.dtypes[i]) &&
+            !has(common, count, first.dtypes[i]))
+            common[count++] = first.dtypes[i];
+    if (first.dtype_count == 0) {
+        first.dtypes = second.dtypes;
+        first.dtype_count = second.dtype_count;
+    } else if (count > 0) {
+        first.dtypes = common;
+        first.dtype_count = count;
+    }
+}
 } // namespace detail
 
 template <typename Tensor> class loan;
@@ -1367,17 +1391,15 @@ template <typename... Cs> class loan<tensor<Cs...>>
      */
     loan(PyObject *obj, const fastdl_spec &made) : loan()
     {
-        const auto copies = FASTDL_COPY | FASTDL_CONVERT;
+        uint32_t dtypes[spec->dtype_count + 1];
         fastdl_spec both = made, rest = *spec;
-        both.rules |= rest.rules & (FASTDL_WRITABLE | copies); /* never to write to a copy */
-        if (both.dtype_count == 0) {
-            both.dtypes = rest.dtypes;
-            both.dtype_count = rest.dtype_count;
-        }
+        both.rules |= rest.rules; /* never to write to a copy */
+        detail::keep_common_dtypes(both, rest, dtypes);
         both.layout = detail::common_layout(made.layout, rest.layout);
         if (both.alignment < rest.alignment)
             both.alignment = rest.alignment;
-        rest.rules = (rest.rules & ~copies) | (made.rules & FASTDL_DETACHED);
+        rest.rules &= ~(FASTDL_COPY | FASTDL_CONVERT);
+        rest.rules |= made.rules & FASTDL_DETACHED;
         lent_.type = Py_TYPE(obj);
         lent_.object = obj;
         if (detail::find_package() < 0 || fastdl_borrow_as(obj, name, &both, &lent_.view) < 0 ||

@@ -518,6 +518,8 @@ static void define_copied(lib::module_ &m)
     m.def("pick_converted", &pick_converted<double>);
     m.def("seen_with", &seen_with<>);
     m.def("seen_with_float", &seen_with<const float>);
+    m.def("seen_with_array", &seen_with<fd::asarray>);
+    m.def("seen_with_converted_float", &seen_with<const float, fd::converted>);
     m.def("seen_column_major", &seen_column_major);
     m.def("seen_with_write", &seen_with<fd::writable>);
     m.def("from_container", &from_container);
