@@ -743,6 +743,39 @@ def test_result_that_cannot_be_made(casters):
         casters.moved_from(ONE)
 
 
+class Proxy:
+    """Its instances are tensors, and its type is not."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __getattr__(self, name):
+        return getattr(self.array, name)
+
+
+def made_like(casters, x):
+    for function in (casters.like_array, casters.like_kept_array, casters.like_loaned_array):
+        empty, moved = function(x)
+        assert type(empty) is type(moved)
+        assert fastdl.from_dlpack(empty).shape == (2,)
+        assert fastdl.from_dlpack(moved).tolist() == [1, 2, 3]
+        yield type(empty)
+
+
+def test_results_like_what_is_no_tensor_but_an_array(casters):
+    """Its type can make none, so they are of the type that fastdl.asarray returned."""
+    for x in (b"abc", bytearray(3), memoryview(b"abc"), np.uint8(3), Proxy(np.zeros(3, "u1"))):
+        assert set(made_like(casters, x)) == {fastdl.Tensor}
+        for function in (casters.empty_like_array, casters.same_array):
+            result = function(x)
+            assert type(result) is fastdl.Tensor
+            assert (result.shape, str(result.dtype)) == (np.shape(fastdl.asarray(x)), "uint8")
+    memory = bytearray(b"abc")
+    assert np.shares_memory(np.asarray(casters.same_array(memory)), np.frombuffer(memory, "u1"))
+    for kind in (np.ndarray, fastdl.Tensor):
+        assert set(made_like(casters, fastdl.convert(np.zeros(3), kind))) == {kind}
+
+
 def test_two_results(casters):
     first, second = casters.two_results(fastdl.asarray(MATRIX))
     assert (type(first), first.shape) == (fastdl.Tensor, (2, 3))
@@ -938,6 +971,7 @@ def test_without_the_package(name):
         (casters.float32, np.ones(3), "x: expected float32, got float64"),
         (casters.float32, [1.0], "x: expected a tensor"),
         (casters.counted, np.ones(3), ""),  # no table for NumPy's arrays
+        (casters.same_array, b"abc", "expected a type for the result: a fastdl.Tensor can be made"),
     ]:
         try:
             function(argument)
