@@ -146,6 +146,41 @@ def test_the_handle_tells_everything(casters):
     assert tuple(casters.facts(source)) == (code, 1, 3, [3], [2], False, (2, 3), 4104, Producer)
 
 
+SIZES = """
+#define FASTDL_IMPLEMENTATION
+#include <fastdl/pybind11.h>
+
+template <typename Tensor> int64_t size(const Tensor &x)
+{
+    return x.size();
+}
+
+PYBIND11_MODULE(sizes, m)
+{
+    m.def("any", &size<fastdl::tensor<>>);
+    m.def("of_three", &size<fastdl::tensor<fastdl::ndim<3>>>);
+    m.def("kept", &size<fastdl::owned<>>);
+}
+"""
+
+
+def test_no_size_overflows(tmp_path):
+    """A tensor without elements may have any other sizes. The process ends where one overflows."""
+    (tmp_path / "sizes.cpp").write_text(SIZES)
+    run_isolated(f"""
+    from pathlib import Path
+    from tests.support.cxx import binding
+    from tests.support.producers import Given, Producer
+
+    traps = "-fsanitize=signed-integer-overflow", "-fsanitize-undefined-trap-on-error"
+    source = Path({str(tmp_path)!r}, "sizes.cpp")
+    sizes = binding("sizes", "pybind11", source, *traps)
+    for shape, size in (((2**40, 2**40, 0), 0), ((0, 2**40, 2**40), 0), ((1, 2, 3), 6)):
+        for function in (sizes.any, sizes.of_three, sizes.kept):
+            assert function(Producer(Given(shape=shape, strides=(1, 1, 1)))) == size
+    """)
+
+
 def test_elements_by_index(casters):
     memory = np.zeros((4, 6), "float32")
     casters.fill(memory[::-2, 1::3], 5)

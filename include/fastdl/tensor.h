@@ -683,10 +683,10 @@ template <typename... Cs> class FASTDL_VISIBLE_ reader
     /* Elements. */
     int64_t size() const
     {
-        int64_t count = 1;
+        uint64_t count = 1; /* which may wrap where a size is 0, and is 0 then */
         for (int i = 0; i < ndim(); i++)
-            count *= shape(i);
-        return count;
+            count *= uint64_t(shape(i));
+        return int64_t(count);
     }
     uint32_t dtype() const /* FASTDL_FLOAT32, ... */
     {
