@@ -1562,8 +1562,9 @@ template <typename... Cs> class kept_argument
  *     fastdl::publish<&describe>(py::class_<Image>(m, "Image").def(...));
  *
  * `publish` is in fastdl/nanobind.h and fastdl/pybind11.h. The rules of fastdl_publish apply; an
- * exception of the function reaches the consumer as a Python exception. As further template
- * arguments it takes FASTDL_LENDS or 0, and the function that gives the stream. */
+ * exception of the function reaches the consumer as the Python exception that it would be in a
+ * bound function. As further template arguments it takes FASTDL_LENDS or 0, and the function that
+ * gives the stream. */
 
 /* A fastdl_description, which the function fills in. */
 class description
@@ -1615,15 +1616,39 @@ namespace detail
 {
 template <typename T> T *self_of(void (*)(T &, description &));
 
+/* Runs a function; a C++ exception becomes the Python exception that the binding library and the
+ * translators of its users make of it, if a bound function throws it. */
+template <typename Binding, typename F> int describe_safely(F &&f)
+{
+    try {
+        try {
+            f();
+            return 0;
+        } catch (const std::bad_alloc &) {
+            throw;
+        } catch (...) {
+            if (PyErr_Occurred() == nullptr) {
+                std::exception_ptr thrown = std::current_exception();
+                auto again = Binding::function([thrown] { std::rethrow_exception(thrown); });
+                Py_XDECREF(PyObject_CallObject(again.ptr(), nullptr));
+            }
+        }
+    } catch (...) {
+        if (PyErr_Occurred() == nullptr)
+            PyErr_NoMemory();
+    }
+    return -1;
+}
+
 /* The producer of the class that `Describe` describes. `Binding` wraps the instances of the binding
- * library, and its exceptions. */
+ * library, and its functions. */
 template <typename Binding, auto Describe, int32_t Rules, DLPackCurrentWorkStream Stream>
 struct producer_of {
     using self_type = std::remove_pointer_t<decltype(self_of(Describe))>;
 
     static int describe(PyObject *self, fastdl_description *out)
     {
-        return Binding::guard([&] {
+        return describe_safely<Binding>([&] {
             description filled(*out);
             Describe(*Binding::template instance<self_type>(self), filled);
         });
@@ -1631,28 +1656,6 @@ struct producer_of {
     FASTDL_PRODUCER_FUNCTIONS_(class, describe, Stream)
     static inline fastdl_producer table = FASTDL_PRODUCER_TABLE_(class, Rules);
 };
-
-/* Thrown where a Python exception is set. */
-struct is_raised {};
-
-/* Runs a function; a C++ exception that does not belong to the binding library becomes a Python
- * exception. */
-template <typename F> int describe_safely(F &&f)
-{
-    try {
-        f();
-        return 0;
-    } catch (const std::bad_alloc &) {
-        PyErr_NoMemory();
-    } catch (const std::exception &error) {
-        if (PyErr_Occurred() == nullptr)
-            PyErr_SetString(PyExc_RuntimeError, error.what());
-    } catch (...) {
-        if (PyErr_Occurred() == nullptr)
-            PyErr_SetString(PyExc_RuntimeError, "the function that describes the object failed");
-    }
-    return -1;
-}
 
 inline void publish(PyObject *type, fastdl_producer *producer)
 {
