@@ -139,8 +139,9 @@
 #endif
 
 /* Hidden, and with the release in the name: nothing here is shared with other modules, which may
- * use the header of another release. FASTDL_VISIBLE_ is for classes that may be members: a class
- * with a member of a hidden type would have to be hidden too. */
+ * use the header of another release, or throw otherwise. FASTDL_VISIBLE_ is for classes that users
+ * may name in their own, which would otherwise have to be hidden too; of such a class the functions
+ * that throw, or need the state of the module, are hidden. */
 #define FASTDL_NAMESPACE_                                                                          \
     namespace fastdl FASTDL_HIDDEN_                                                                \
     {                                                                                              \
@@ -255,7 +256,7 @@ template <typename... As, typename... Bs> struct joined<list<As...>, list<Bs...>
 };
 
 /* What a constraint requires; by default nothing. */
-struct constraint {
+struct FASTDL_VISIBLE_ constraint {
     using elements = list<>;
     static constexpr int32_t ndim_v = -1;
     static constexpr fastdl_dim *const *sizes_v = nullptr;
@@ -266,13 +267,13 @@ struct constraint {
     static constexpr bool has_sizes = false, has_name = false;
 };
 
-template <int32_t Layout> struct layout : constraint {
+template <int32_t Layout> struct FASTDL_VISIBLE_ layout : constraint {
     static constexpr int32_t layout_v = Layout;
 };
 
-template <int64_t Size> inline fastdl_dim exact_size = {nullptr, Size, nullptr};
+template <int64_t Size> FASTDL_HIDDEN_ inline fastdl_dim exact_size = {nullptr, Size, nullptr};
 
-template <int64_t Size> constexpr fastdl_dim *size_of()
+template <int64_t Size> constexpr fastdl_dim *required_size()
 {
     static_assert(Size >= any, "a size is fastdl::any, 0, or positive");
     if constexpr (Size == any)
@@ -280,56 +281,59 @@ template <int64_t Size> constexpr fastdl_dim *size_of()
     else
         return &exact_size<Size>;
 }
+
+template <int64_t... Sizes> struct sizes {
+    static constexpr fastdl_dim *const dims[sizeof...(Sizes) + 1] = {required_size<Sizes>()...,
+                                                                     nullptr};
+    static constexpr int64_t extents[sizeof...(Sizes) + 1] = {Sizes..., any};
+};
 } // namespace detail
 
-template <typename... Ts> struct any_of : detail::constraint {
+template <typename... Ts> struct FASTDL_VISIBLE_ any_of : detail::constraint {
     using elements = detail::list<Ts...>;
 };
 
-struct writable : detail::constraint {
+struct FASTDL_VISIBLE_ writable : detail::constraint {
     static constexpr int32_t rules_v = FASTDL_WRITABLE;
 };
 
-struct copied : detail::constraint {
+struct FASTDL_VISIBLE_ copied : detail::constraint {
     static constexpr int32_t rules_v = FASTDL_COPY;
 };
 
-struct converted : detail::constraint {
+struct FASTDL_VISIBLE_ converted : detail::constraint {
     static constexpr int32_t rules_v = FASTDL_CONVERT;
 };
 
-struct asarray : detail::constraint {
+struct FASTDL_VISIBLE_ asarray : detail::constraint {
     static constexpr int32_t rules_v = FASTDL_ASARRAY;
 };
 
-template <int32_t N> struct ndim : detail::constraint {
+template <int32_t N> struct FASTDL_VISIBLE_ ndim : detail::constraint {
     static_assert(N >= 0 && N <= FASTDL_MAX_NDIM, "a tensor has 0 to 64 dimensions");
     static constexpr int32_t ndim_v = N;
 };
 
-template <int64_t... Sizes> struct shape : detail::constraint {
+template <int64_t... Sizes> struct FASTDL_VISIBLE_ shape : detail::constraint {
     static_assert(sizeof...(Sizes) <= FASTDL_MAX_NDIM, "a tensor has 0 to 64 dimensions");
     static constexpr int32_t ndim_v = sizeof...(Sizes);
-    static constexpr fastdl_dim *const dims[sizeof...(Sizes) + 1] = {detail::size_of<Sizes>()...,
-                                                                     nullptr};
-    static constexpr fastdl_dim *const *sizes_v = dims;
-    static constexpr int64_t extents[sizeof...(Sizes) + 1] = {Sizes..., any};
-    static constexpr const int64_t *extents_v = extents;
+    static constexpr fastdl_dim *const *sizes_v = detail::sizes<Sizes...>::dims;
+    static constexpr const int64_t *extents_v = detail::sizes<Sizes...>::extents;
     static constexpr bool has_sizes = true;
 };
 
-struct c_contiguous : detail::layout<FASTDL_C> {};
-struct f_contiguous : detail::layout<FASTDL_F> {};
-struct inner_contiguous : detail::layout<FASTDL_INNER> {};
+struct FASTDL_VISIBLE_ c_contiguous : detail::layout<FASTDL_C> {};
+struct FASTDL_VISIBLE_ f_contiguous : detail::layout<FASTDL_F> {};
+struct FASTDL_VISIBLE_ inner_contiguous : detail::layout<FASTDL_INNER> {};
 
-template <int32_t Bytes> struct aligned : detail::constraint {
+template <int32_t Bytes> struct FASTDL_VISIBLE_ aligned : detail::constraint {
     static_assert(Bytes > 0 && (Bytes & (Bytes - 1)) == 0, "an alignment is a power of two");
     static constexpr int32_t alignment_v = Bytes;
 };
 
 namespace device
 {
-template <int32_t Type> struct on : detail::constraint {
+template <int32_t Type> struct FASTDL_VISIBLE_ on : detail::constraint {
     static constexpr int32_t device_v = Type, devices = 1;
 };
 using cpu = on<FASTDL_HOST>;
@@ -343,7 +347,7 @@ using any = on<FASTDL_ANY_DEVICE>;
     (defined(__clang__) && __clang_major__ >= 13 && __cplusplus > 201703L)
 namespace detail
 {
-template <std::size_t N> struct literal {
+template <std::size_t N> struct FASTDL_VISIBLE_ literal {
     char text[N] = {};
     constexpr literal(const char (&from)[N])
     {
@@ -352,12 +356,12 @@ template <std::size_t N> struct literal {
     }
 };
 } // namespace detail
-template <detail::literal Name> struct named : detail::constraint {
+template <detail::literal Name> struct FASTDL_VISIBLE_ named : detail::constraint {
     static constexpr const char *name_v = Name.text;
     static constexpr bool has_name = true;
 };
 #else
-template <const char *Name> struct named : detail::constraint {
+template <const char *Name> struct FASTDL_VISIBLE_ named : detail::constraint {
     static constexpr const char *name_v = Name;
     static constexpr bool has_name = true;
 };
@@ -566,7 +570,7 @@ inline thrower throw_error = throw_plainly;
 } // namespace detail
 
 /* A Python exception is set. For modules without a binding library. */
-struct python_error : std::exception {
+struct FASTDL_VISIBLE_ python_error : std::exception {
     const char *what() const noexcept override
     {
         return "a Python exception is set";
@@ -733,7 +737,7 @@ template <typename... Cs> class FASTDL_VISIBLE_ reader
     }
 
     /* The stream on which to queue work on the tensor, as fastdl_work_stream. Throws. */
-    void *work_stream() const
+    FASTDL_HIDDEN_ void *work_stream() const
     {
         void *stream;
         if (fastdl_work_stream(view(), &stream) < 0)
@@ -742,12 +746,12 @@ template <typename... Cs> class FASTDL_VISIBLE_ reader
     }
     /* Before and after work on a stream of your own: as fastdl_order and fastdl_order_back, with
      * the GIL. They throw. */
-    void order(void *stream) const
+    FASTDL_HIDDEN_ void order(void *stream) const
     {
         if (fastdl_order(view(), stream) < 0)
             throw_pending();
     }
-    void order_back(void *stream) const
+    FASTDL_HIDDEN_ void order_back(void *stream) const
     {
         if (fastdl_order_back(view(), stream) < 0)
             throw_pending();
@@ -771,7 +775,7 @@ template <typename... Cs> class FASTDL_VISIBLE_ reader
  * only operator bool may be called on it; with nanobind, None becomes that for an argument marked
  * .none(). Before a loop, copy data(), shape() and strides() to variables: otherwise the compiler
  * has to reload them after each write of an element that may alias them (int64_t). */
-template <typename... Cs> class tensor : public detail::reader<Cs...>
+template <typename... Cs> class FASTDL_VISIBLE_ tensor : public detail::reader<Cs...>
 {
     template <typename T>
     using retyped =
@@ -797,7 +801,7 @@ template <typename... Cs> class tensor : public detail::reader<Cs...>
 
     /* This tensor with element type T; T is const if it may be read-only. Throws TypeError if it
      * has another type, BufferError if it cannot be written, or requires grad. */
-    template <typename T> [[nodiscard]] retyped<T> as() const
+    template <typename T> [[nodiscard]] FASTDL_HIDDEN_ retyped<T> as() const
     {
         if (fastdl_expect(this->view(), this->name(), &retyped<T>::spec) < 0)
             detail::throw_pending();
@@ -819,7 +823,7 @@ template <typename... Cs> class tensor : public detail::reader<Cs...>
     }
 
     /* An uninitialised tensor of this one's shape, element type, device and library: see empty. */
-    detail::result_of<typename detail::reader<Cs...>::value_type> empty_like() const;
+    FASTDL_HIDDEN_ detail::result_of<typename detail::reader<Cs...>::value_type> empty_like() const;
 
   private:
     template <typename T> static constexpr void refuse_copy()
@@ -909,7 +913,7 @@ inline int find_package()
 }
 
 /* An exception to raise later: a caster must not throw while it checks whether an argument fits. */
-class postponed
+class FASTDL_VISIBLE_ postponed
 {
   public:
     postponed() noexcept
@@ -936,7 +940,7 @@ class postponed
 
     /* Stores the pending exception and returns true; or clears it and returns false if another
      * overload may be tried (`meant` is false). An interrupt is always stored. */
-    bool keep(bool meant) noexcept
+    FASTDL_HIDDEN_ bool keep(bool meant) noexcept
     {
         if (!meant && fastdl_clear_if_(PyExc_Exception))
             return false;
@@ -945,7 +949,7 @@ class postponed
     }
 
     /* Takes the GIL: pybind11 converts arguments after a call guard has released it. */
-    void raise()
+    FASTDL_HIDDEN_ void raise()
     {
         struct gil {
             PyGILState_STATE state = PyGILState_Ensure();
@@ -983,7 +987,7 @@ namespace detail
 {
 /* What an owned<...> points to. Sizes and strides are copies, stored after it: some producers
  * change theirs. */
-struct FASTDL_VISIBLE_ owned_view : borrowed_view {
+struct owned_view : borrowed_view {
     static owned_view *make(const fastdl_view &from, PyTypeObject *type)
     {
         std::size_t dims = std::size_t(from.dl.ndim);
@@ -1099,14 +1103,15 @@ template <typename... Cs> class FASTDL_VISIBLE_ owned : public detail::reader<Cs
 
     /* Consumes `managed`, also on failure; `like`, to which a reference is kept, may be NULL for a
      * fastdl.Tensor. Throws unless the tensor meets the constraints, whatever its device. */
-    owned(DLManagedTensorVersioned *managed, PyTypeObject *like)
+    FASTDL_HIDDEN_ owned(DLManagedTensorVersioned *managed, PyTypeObject *like)
         : base(detail::keep(managed, like, base::spec))
     {
         if (this->lent_ == nullptr)
             detail::throw_pending();
     }
     /* Takes the tensor of `obj` as by fastdl_own, if it meets the constraints. Throws. */
-    explicit owned(PyObject *obj) : base(detail::keep(obj, base::name(), &base::spec))
+    FASTDL_HIDDEN_ explicit owned(PyObject *obj)
+        : base(detail::keep(obj, base::name(), &base::spec))
     {
         if (this->lent_ == nullptr)
             detail::throw_pending();
@@ -1124,7 +1129,7 @@ template <typename... Cs> class FASTDL_VISIBLE_ owned : public detail::reader<Cs
         std::swap(this->lent_, from.lent_);
         return *this;
     }
-    ~owned()
+    FASTDL_HIDDEN_ ~owned()
     {
         if (this->lent_ != nullptr)
             detail::owned_view::drop(held());
@@ -1138,7 +1143,7 @@ template <typename... Cs> class FASTDL_VISIBLE_ owned : public detail::reader<Cs
 
     /* The Python object, a new reference, or NULL with an exception; this is empty from then on.
      * Casters call it; see fastdl_wrap. */
-    PyObject *to_python() &&
+    FASTDL_HIDDEN_ PyObject *to_python() &&
     {
         PyObject *made = nullptr;
         if (this->lent_ == nullptr) {
@@ -1398,14 +1403,14 @@ template <typename Tensor> class loan;
  *     fastdl::loan<fastdl::tensor<const float>> item(object.ptr(), spec);
  *
  * The object must be kept alive. Needs the GIL to be made and destroyed. */
-template <typename... Cs> class loan<tensor<Cs...>>
+template <typename... Cs> class FASTDL_VISIBLE_ loan<tensor<Cs...>>
 {
   public:
     loan() noexcept
     {
         lent_.view.own_ = nullptr; /* the rest is not read */
     }
-    explicit loan(PyObject *obj) : loan()
+    FASTDL_HIDDEN_ explicit loan(PyObject *obj) : loan()
     {
         take(obj, true);
         lent();
@@ -1413,7 +1418,7 @@ template <typename... Cs> class loan<tensor<Cs...>>
     /* With a specification that is made at run time; its `device` too is 0 for host memory. The
      * tensor fits the constraints as well, and if a copy may be made, it is made for both. Throws.
      */
-    loan(PyObject *obj, const fastdl_spec &made) : loan()
+    FASTDL_HIDDEN_ loan(PyObject *obj, const fastdl_spec &made) : loan()
     {
         uint32_t dtypes[spec->dtype_count + 1];
         fastdl_spec both = made, rest = *spec;
@@ -1431,14 +1436,14 @@ template <typename... Cs> class loan<tensor<Cs...>>
     }
     loan(const loan &) = delete;
     loan &operator=(const loan &) = delete;
-    ~loan()
+    FASTDL_HIDDEN_ ~loan()
     {
         fastdl_release(&lent_.view);
     }
 
     /* Borrows from `obj`. Returns whether get() will return the result or throw: false only if
      * `meant` is false, so that another overload may be tried, and `obj` does not fit. */
-    bool take(PyObject *obj, bool meant) noexcept
+    FASTDL_HIDDEN_ bool take(PyObject *obj, bool meant) noexcept
     {
         fastdl_release(&lent_.view);
         error_.drop();
@@ -1458,11 +1463,11 @@ template <typename... Cs> class loan<tensor<Cs...>>
     }
 
     /* The tensor, for as long as this loan; throws the exception of a take() that failed. */
-    [[nodiscard]] tensor<Cs...> get() FASTDL_LIFETIME_
+    [[nodiscard]] FASTDL_HIDDEN_ tensor<Cs...> get() FASTDL_LIFETIME_
     {
         return tensor<Cs...>(lent());
     }
-    const detail::borrowed_view *lent()
+    FASTDL_HIDDEN_ const detail::borrowed_view *lent()
     {
         error_.raise();
         return &lent_;
@@ -1567,7 +1572,7 @@ template <typename... Cs> class kept_argument
  * gives the stream. */
 
 /* A fastdl_description, which the function fills in. */
-class description
+class FASTDL_VISIBLE_ description
 {
   public:
     explicit description(fastdl_description &out) : out_(out)
