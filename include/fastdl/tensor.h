@@ -599,11 +599,6 @@ struct FASTDL_VISIBLE_ borrowed_view {
     PyObject *object;   /* borrowed for the call; NULL for an owned tensor */
 };
 
-inline DLDataType dtype_from(uint32_t number)
-{
-    return {uint8_t(number), uint8_t(number >> 8), uint16_t(number >> 16)};
-}
-
 /* The list of constraints without its element types, and a tensor with another element type. */
 template <typename Kept, typename... Cs> struct untyped {
     using type = Kept;
@@ -634,7 +629,6 @@ struct retyped<Tensor, T, list<Ks...>> {
  * ===================================================================== */
 
 template <typename... Cs> class tensor;
-template <typename... Cs> class owned;
 
 namespace detail
 {
@@ -1195,7 +1189,7 @@ result_of<T> allocate(DLDataType dtype, const int64_t *shape, int32_t ndim,
 template <typename T, typename... Cs>
 owned<T> empty(const int64_t *shape, int32_t ndim, const detail::reader<Cs...> &like)
 {
-    return detail::allocate<T>(detail::dtype_from(dtype_of<T>::value), shape, ndim, like);
+    return detail::allocate<T>(fastdl_data_type(dtype_of<T>::value), shape, ndim, like);
 }
 
 template <typename T, typename... Cs>
@@ -1276,7 +1270,7 @@ owned<T> hold(Owner &&from, Data data_of, std::initializer_list<int64_t> shape,
     made->dl_tensor.data = const_cast<std::remove_const_t<T> *>(data_of(made->owner));
     made->dl_tensor.device = {kDLCPU, 0};
     made->dl_tensor.ndim = int32_t(shape.size());
-    made->dl_tensor.dtype = dtype_from(dtype_of<std::remove_const_t<T>>::value);
+    made->dl_tensor.dtype = fastdl_data_type(dtype_of<std::remove_const_t<T>>::value);
     made->dl_tensor.shape = made->room;
     made->dl_tensor.strides = strides;
     fastdl_compact_strides(made->dl_tensor.ndim, made->room, strides);
