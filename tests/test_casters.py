@@ -1006,7 +1006,7 @@ def test_without_the_package(name):
         (casters.float32, np.ones(3), "x: expected float32, got float64"),
         (casters.float32, [1.0], "x: expected a tensor"),
         (casters.counted, np.ones(3), ""),  # no table for NumPy's arrays
-        (casters.same_array, b"abc", "expected a type for the result: a fastdl.Tensor can be made"),
+        (casters.same_array, b"abc", ""),  # nor a fastdl.Tensor
     ]:
         try:
             function(argument)
