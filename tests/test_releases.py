@@ -201,7 +201,7 @@ FUNCTION = "std::size_t size(const {0} &); std::size_t size(const {0} &x) {{ ret
 
 
 @pytest.mark.parametrize("standard", ["c++17", "c++20"])
-@pytest.mark.parametrize("library", [None, "pybind11"])
+@pytest.mark.parametrize("library", [None, "nanobind", "pybind11"])
 def test_classes_of_the_author_may_name_such_classes(tmp_path, library, standard):
     """And be visible to other modules themselves, as classes are by default."""
     lines = [f"#include <fastdl/{library or 'tensor'}.h>", "#include <functional>"]
