@@ -5,6 +5,7 @@ import contextlib
 import gc
 import re
 import sys
+import textwrap
 import tracemalloc
 import types
 import weakref
@@ -143,6 +144,41 @@ def test_the_handle_tells_everything(casters):
     source = Producer(given, device=(2, 3))
     code = 2 | 32 << 8 | 1 << 16
     assert tuple(casters.facts(source)) == (code, 1, 3, [3], [2], False, (2, 3), 4104, Producer)
+
+
+SIZES = """
+#define FASTDL_IMPLEMENTATION
+#include <fastdl/pybind11.h>
+
+template <typename Tensor> int64_t size(const Tensor &x)
+{
+    return x.size();
+}
+
+PYBIND11_MODULE(sizes, m)
+{
+    m.def("any", &size<fastdl::tensor<>>);
+    m.def("of_three", &size<fastdl::tensor<fastdl::ndim<3>>>);
+    m.def("kept", &size<fastdl::owned<>>);
+}
+"""
+
+
+def test_no_size_overflows(tmp_path):
+    """A tensor without elements may have any other sizes. The process ends where one overflows."""
+    (tmp_path / "sizes.cpp").write_text(SIZES)
+    run_isolated(f"""
+    from pathlib import Path
+    from tests.support.cxx import binding
+    from tests.support.producers import Given, Producer
+
+    traps = "-fsanitize=signed-integer-overflow", "-fsanitize-undefined-trap-on-error"
+    source = Path({str(tmp_path)!r}, "sizes.cpp")
+    sizes = binding("sizes", "pybind11", source, *traps)
+    for shape, size in (((2**40, 2**40, 0), 0), ((0, 2**40, 2**40), 0), ((1, 2, 3), 6)):
+        for function in (sizes.any, sizes.of_three, sizes.kept):
+            assert function(Producer(Given(shape=shape, strides=(1, 1, 1)))) == size
+    """)
 
 
 def test_elements_by_index(casters):
@@ -667,6 +703,23 @@ def test_such_a_loan_meets_the_constraints_too(casters):
         casters.seen_with_write(readonly(NUMBERS.copy()), 2, 0)
 
 
+def test_such_a_loan_takes_arrays_where_the_constraints_say_so(casters):
+    memory = floats("d", range(3))
+    address = np.frombuffer(memory).ctypes.data
+    assert tuple(casters.seen_with_array(memory, 1, 0)) == (DOUBLE, [3], [1], False, address)
+    with pytest.raises(TypeError, match="expected a tensor, got .*array.array"):
+        casters.seen_with(memory, 1, 0)
+
+
+def test_such_a_copy_has_an_element_type_that_both_allow(casters):
+    """float32, of float64 or float32."""
+    for dtype in ("int8", "float64"):
+        seen = tuple(casters.seen_with_converted_float(np.ones(3, dtype), 1, 0))
+        assert seen[:4] == (FLOAT, [3], [1], True)
+    with pytest.raises(TypeError, match="^x: expected float32, got complex64"):
+        casters.seen_with_converted_float(np.ones(3, "complex64"), 1, 0)
+
+
 def test_such_a_loan_never_writes_to_a_copy(casters):
     for rules in (0, 32):
         with pytest.raises(TypeError, match="^x: expected float64 or float32, got int8"):
@@ -723,6 +776,39 @@ def test_result_that_cannot_be_made(casters):
         casters.counted(Tabled(Given()))
     with pytest.raises(ValueError, match="one that was moved from"):
         casters.moved_from(ONE)
+
+
+class Proxy:
+    """Its instances are tensors, and its type is not."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __getattr__(self, name):
+        return getattr(self.array, name)
+
+
+def made_like(casters, x):
+    for function in (casters.like_array, casters.like_kept_array, casters.like_loaned_array):
+        empty, moved = function(x)
+        assert type(empty) is type(moved)
+        assert fastdl.from_dlpack(empty).shape == (2,)
+        assert fastdl.from_dlpack(moved).tolist() == [1, 2, 3]
+        yield type(empty)
+
+
+def test_results_like_what_is_no_tensor_but_an_array(casters):
+    """Its type can make none, so they are of the type that fastdl.asarray returned."""
+    for x in (b"abc", bytearray(3), memoryview(b"abc"), np.uint8(3), Proxy(np.zeros(3, "u1"))):
+        assert set(made_like(casters, x)) == {fastdl.Tensor}
+        for function in (casters.empty_like_array, casters.same_array):
+            result = function(x)
+            assert type(result) is fastdl.Tensor
+            assert (result.shape, str(result.dtype)) == (np.shape(fastdl.asarray(x)), "uint8")
+    memory = bytearray(b"abc")
+    assert np.shares_memory(np.asarray(casters.same_array(memory)), np.frombuffer(memory, "u1"))
+    for kind in (np.ndarray, fastdl.Tensor):
+        assert set(made_like(casters, fastdl.convert(np.zeros(3), kind))) == {kind}
 
 
 def test_two_results(casters):
@@ -920,6 +1006,7 @@ def test_without_the_package(name):
         (casters.float32, np.ones(3), "x: expected float32, got float64"),
         (casters.float32, [1.0], "x: expected a tensor"),
         (casters.counted, np.ones(3), ""),  # no table for NumPy's arrays
+        (casters.same_array, b"abc", ""),  # nor a fastdl.Tensor
     ]:
         try:
             function(argument)
@@ -930,3 +1017,97 @@ def test_without_the_package(name):
     print("done")
     """
     assert run_isolated(code.replace("LIBRARY", name)) == "done\n"
+
+
+# ---- the import of the package, at the first call ----
+
+
+def during_the_import(library, then):
+    """Runs `then`, in a process whose casters import the package at their first call; `at_import`
+    runs in the import, and may be replaced."""
+    code = """
+    import sys, threading
+    from tests.support.cxx import binding
+    import numpy as np
+
+    class Finder:
+        def find_spec(self, name, path=None, target=None):
+            if name == "fastdl":
+                at_import()
+
+    sys.meta_path.insert(0, Finder())
+    casters = binding("casters_LIBRARY", "LIBRARY")
+    assert "fastdl" not in sys.modules
+    x = np.ones(3)
+    """
+    code = textwrap.dedent(code).replace("LIBRARY", library) + textwrap.dedent(then)
+    return run_isolated(code + "\nprint('done')")
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_threads_that_come_during_the_import_wait_for_it(name):
+    """Without the package there is no table for NumPy's arrays, so a result is a TypeError."""
+    during_the_import(
+        name,
+        """
+        found, importing, ended = [], threading.Event(), threading.Event()
+
+        def at_import():
+            importing.set()
+            ended.wait(0.3)  # not reached by those that wait
+
+        def call():
+            try:
+                found.append(type(casters.counted(x)))
+            except TypeError as error:
+                found.append(error)
+            ended.set()
+
+        threads = [threading.Thread(target=call) for _ in range(4)]
+        threads[0].start()
+        assert importing.wait(10)
+        for thread in threads[1:]:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == [np.ndarray] * 4, found
+        """,
+    )
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_what_the_import_calls_does_without_the_package(name):
+    """A hook of the import, or the garbage collector: it neither waits for itself nor imports."""
+    during_the_import(
+        name,
+        """
+        seen = []
+
+        def at_import():
+            seen.append(casters.float64(x))
+
+        assert type(casters.counted(x)) is np.ndarray
+        assert seen == [3]
+        """,
+    )
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_an_import_that_was_interrupted_is_made_again(name):
+    during_the_import(
+        name,
+        """
+        def at_import():
+            raise KeyboardInterrupt
+
+        for _ in range(2):
+            try:
+                casters.float64(x)
+            except KeyboardInterrupt:
+                pass
+            else:
+                raise AssertionError("not interrupted")
+        at_import = lambda: None
+        assert type(casters.counted(x)) is np.ndarray
+        """,
+    )

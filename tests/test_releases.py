@@ -1,6 +1,7 @@
 """Extension modules in C++ that were compiled with headers of two releases, in one process. No
 flag hides their symbols, so that the dynamic linker merges all that the headers leave open."""
 
+import re
 import shutil
 import sysconfig
 
@@ -8,6 +9,7 @@ import pytest
 
 import fastdl
 from tests.support.build import ROOT, run_compiler
+from tests.support.cxx import headers
 from tests.support.isolate import run_isolated
 
 pytestmark = pytest.mark.slow
@@ -32,6 +34,13 @@ MODULE = """
 #define FASTDL_IMPLEMENTATION
 #include <fastdl/tensor.h>
 
+/* How the module throws, as a binding library would set it. */
+namespace
+{
+struct raised : std::exception {};
+const bool throws = (fastdl::detail::throw_error = [] { throw raised(); }, true);
+} // namespace
+
 using Matrix = fastdl::tensor<const float, fastdl::shape<2, 3>, fastdl::c_contiguous>;
 using Kept = fastdl::owned<fastdl::any_of<const float, const int32_t>, fastdl::ndim<1>>;
 
@@ -39,7 +48,7 @@ using Kept = fastdl::owned<fastdl::any_of<const float, const int32_t>, fastdl::n
 static PyObject *take(PyObject *, PyObject *argument)
 {
     try {
-        if (PyErr_Occurred() || PyObject_HasAttrString(argument, "kept") == 0) {
+        if (!throws || PyErr_Occurred() || PyObject_HasAttrString(argument, "kept") == 0) {
             fastdl::loan<Matrix> loan(argument);
             const Matrix &x = loan.get();
             return Py_BuildValue("(sLi)", "borrowed", (long long)x.shape(1), int(x(1, 2)));
@@ -49,12 +58,24 @@ static PyObject *take(PyObject *, PyObject *argument)
         Py_DECREF(inner);
         fastdl::owned<float> made = fastdl::empty<float>({4}, second);
         return Py_BuildValue("(sLL)", "kept", (long long)second.size(), (long long)made.size());
-    } catch (const fastdl::python_error &) {
+    } catch (const raised &) {
         return nullptr;
     }
 }
 
-static PyMethodDef methods[] = {{"take", take, METH_O, nullptr}, {nullptr, nullptr, 0, nullptr}};
+/* The size of a vector that is kept, without constraints but its type. */
+static PyObject *own(PyObject *, PyObject *argument)
+{
+    try {
+        fastdl::owned<const float> kept(argument);
+        return PyLong_FromLongLong(kept.get().as<const float>().size());
+    } catch (const raised &) {
+        return nullptr;
+    }
+}
+
+static PyMethodDef methods[] = {
+    {"take", take, METH_O, nullptr}, {"own", own, METH_O, nullptr}, {nullptr, nullptr, 0, nullptr}};
 static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "NAME", nullptr, 0, methods,
                                  nullptr, nullptr, nullptr, nullptr};
 PyMODINIT_FUNC PyInit_NAME()
@@ -79,17 +100,19 @@ modules = [load(path, name) for path, name in PATHS]
 matrix = np.arange(6, dtype="float32").reshape(2, 3)
 for module in modules * 2:
     assert module.take(matrix) == ("borrowed", 3, 5), module
+    assert module.own(matrix) == 6
     for dtype in "float32", "int32":
         vector = types.SimpleNamespace(kept=np.zeros(7, dtype))
         assert module.take(vector) == ("kept", 7, 4), module
-    for wrong, error, words in [
+    for wrong, error, words, *function in [
         (matrix.T, ValueError, "expected shape (2, 3), got (3, 2)"),
         (matrix.astype("int8"), TypeError, "expected float32, got int8"),
         (types.SimpleNamespace(kept=np.zeros(7)), TypeError, "expected float32 or int32, got fl"),
+        (np.zeros(7), TypeError, "expected float32, got float64", module.own),
         ([], TypeError, "list"),
     ]:
         try:
-            module.take(wrong)
+            (*function, module.take)[0](wrong)
         except error as caught:
             assert words in str(caught), caught
         else:
@@ -116,11 +139,13 @@ def other(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def modules(other, tmp_path_factory):
-    """(path, name) of the two modules, by the optimisation they were compiled with."""
+    """(path, name) of the modules, by the optimisation they were compiled with: "same" is another
+    of this release."""
     folder = tmp_path_factory.mktemp("modules")
     found = {}
+    this = INCLUDE.parent
     for level in ("-O0", "-O2"):
-        for release, include in (("this", INCLUDE.parent), ("other", other)):
+        for release, include in (("this", this), ("same", this), ("other", other)):
             name = f"release_{release}_{level[1:]}"
             source = folder / f"{name}.cpp"
             source.write_text(MODULE.replace("NAME", name))
@@ -133,7 +158,7 @@ def modules(other, tmp_path_factory):
 
 
 @pytest.mark.parametrize("flag", ["os.RTLD_LOCAL", "os.RTLD_GLOBAL"])
-@pytest.mark.parametrize("order", [("this", "other"), ("other", "this")])
+@pytest.mark.parametrize("order", [("this", "other"), ("other", "this"), ("this", "same")])
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
 def test_each_module_goes_by_its_own_header(modules, level, order, flag):
     paths = [modules[release, level] for release in order]
@@ -141,15 +166,54 @@ def test_each_module_goes_by_its_own_header(modules, level, order, flag):
     assert run_isolated(code) == "done\n"
 
 
-def test_a_class_of_the_author_may_have_such_members(tmp_path):
-    """And be visible to other modules itself, as classes are by default."""
+def in_manuals():
+    """The classes that keep a tensor in the guide and in the header."""
+    guide = (ROOT / "docs" / "cpp-cython.md").read_text()
+    header = (INCLUDE / "tensor.h").read_text()
+    yield re.search(r"^ *class Interpolator.*?^ *\};", guide, re.DOTALL | re.MULTILINE)[0]
+    text = re.search(r"^ \* +struct Interpolator.*?\};", header, re.DOTALL | re.MULTILINE)[0]
+    yield text.replace(" * ", "")
+
+
+MEMBERS = """
+struct Half { uint16_t bits; };
+template <> struct fastdl::dtype_of<Half> : fastdl::is_float16 {};
+inline constexpr char name[] = "x";
+
+using namespace fastdl;
+using Input = tensor<const float, ndim<2>, inner_contiguous>;
+struct Kept {
+    owned<any_of<const float, const int>, shape<any, 3>, c_contiguous, named<name>> a;
+    owned<const double, f_contiguous, aligned<64>, asarray, converted> b;
+    owned<writable, device::cuda> c;
+    owned<const Half, device::any, copied> d;
+    std::vector<owned<const float, ndim<1>>> more;
+};
+struct Lent {
+    const Input &x;
+    loan<Input> loaned;
+    std::function<void(const Input &)> function;
+    description &described;
+};
+struct Raised : python_error {};
+"""
+FUNCTION = "std::size_t size(const {0} &); std::size_t size(const {0} &x) {{ return sizeof(x); }}"
+
+
+@pytest.mark.parametrize("standard", ["c++17", "c++20"])
+@pytest.mark.parametrize("library", [None, "nanobind", "pybind11"])
+def test_classes_of_the_author_may_name_such_classes(tmp_path, library, standard):
+    """And be visible to other modules themselves, as classes are by default."""
+    lines = [f"#include <fastdl/{library or 'tensor'}.h>", "#include <functional>"]
+    lines += ["#include <vector>"]
+    for number, code in enumerate(in_manuals()):
+        lines += [f"namespace n{number} {{", code, FUNCTION.format("Interpolator"), "}"]
+    lines += [MEMBERS, *map(FUNCTION.format, ("Kept", "Lent", "Raised"))]
+    if standard == "c++20":
+        lines += ['struct Named { owned<named<"x">> x; };', FUNCTION.format("Named")]
     source = tmp_path / "member.cpp"
-    source.write_text(
-        "#include <fastdl/tensor.h>\n#include <vector>\n"
-        "struct Holder { fastdl::owned<const float> x; std::vector<fastdl::owned<>> more; };\n"
-        "std::size_t size(const Holder &held);\n"
-        "std::size_t size(const Holder &held) { return held.more.size(); }\n"
-    )
-    command = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-c", f"-I{INCLUDE.parent}"]
-    python = sysconfig.get_path("include")
-    run_compiler([*command, "-isystem", python, source, "-o", tmp_path / "member.o"])
+    source.write_text("\n".join([*lines, ""]))
+    command = ["g++", f"-std={standard}", "-Wall", "-Wextra", "-Werror", "-c"]
+    command += [f"-I{INCLUDE.parent}", "-isystem", sysconfig.get_path("include")]
+    command += headers(library) if library else ()
+    run_compiler([*command, source, "-o", tmp_path / "member.o"])

@@ -133,23 +133,14 @@ namespace detail
 struct nanobind_producers {
     template <typename T> static T *instance(PyObject *self)
     {
-        if (!nanobind::inst_ready(self)) {
-            PyErr_SetString(PyExc_TypeError, "expected an object that was initialised");
-            throw is_raised();
-        }
+        if (!nanobind::inst_ready(self))
+            throw nanobind::type_error("expected an object that was initialised");
         return nanobind::inst_ptr<T>(self);
     }
 
-    template <typename F> static int guard(F &&f)
+    template <typename F> static nanobind::object function(F f)
     {
-        return describe_safely([&] {
-            try {
-                f();
-            } catch (nanobind::python_error &error) {
-                error.restore();
-                throw is_raised();
-            }
-        });
+        return nanobind::cpp_function(std::move(f));
     }
 };
 } // namespace detail

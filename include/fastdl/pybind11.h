@@ -122,16 +122,9 @@ struct pybind11_producers {
         return pybind11::cast<T *>(pybind11::handle(self));
     }
 
-    template <typename F> static int guard(F &&f)
+    template <typename F> static pybind11::object function(F f)
     {
-        return describe_safely([&] {
-            try {
-                f();
-            } catch (pybind11::error_already_set &error) {
-                error.restore();
-                throw is_raised();
-            }
-        });
+        return pybind11::cpp_function(std::move(f));
     }
 };
 } // namespace detail

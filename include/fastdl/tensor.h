@@ -100,8 +100,8 @@
  * The installed package
  * ---------------------
  * The first tensor that a module takes makes it call fastdl_import(), which imports fastdl if it is
- * installed; if not, that is not an error. Call fastdl_import() when your module is initialised to
- * detect that at once, or to do the import then.
+ * installed; if not, that is not an error. Other threads wait for the import. Call fastdl_import()
+ * when your module is initialised to detect that at once, or to do the import then.
  *
  *
  * Errors of the members below
@@ -119,6 +119,7 @@
 #include "fastdl.h"
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -138,8 +139,9 @@
 #endif
 
 /* Hidden, and with the release in the name: nothing here is shared with other modules, which may
- * use the header of another release. FASTDL_VISIBLE_ is for classes that may be members: a class
- * with a member of a hidden type would have to be hidden too. */
+ * use the header of another release, or throw otherwise. FASTDL_VISIBLE_ is for classes that users
+ * may name in their own, which would otherwise have to be hidden too; of such a class the functions
+ * that throw, or need the state of the module, are hidden. */
 #define FASTDL_NAMESPACE_                                                                          \
     namespace fastdl FASTDL_HIDDEN_                                                                \
     {                                                                                              \
@@ -254,7 +256,7 @@ template <typename... As, typename... Bs> struct joined<list<As...>, list<Bs...>
 };
 
 /* What a constraint requires; by default nothing. */
-struct constraint {
+struct FASTDL_VISIBLE_ constraint {
     using elements = list<>;
     static constexpr int32_t ndim_v = -1;
     static constexpr fastdl_dim *const *sizes_v = nullptr;
@@ -265,13 +267,13 @@ struct constraint {
     static constexpr bool has_sizes = false, has_name = false;
 };
 
-template <int32_t Layout> struct layout : constraint {
+template <int32_t Layout> struct FASTDL_VISIBLE_ layout : constraint {
     static constexpr int32_t layout_v = Layout;
 };
 
-template <int64_t Size> inline fastdl_dim exact_size = {nullptr, Size, nullptr};
+template <int64_t Size> FASTDL_HIDDEN_ inline fastdl_dim exact_size = {nullptr, Size, nullptr};
 
-template <int64_t Size> constexpr fastdl_dim *size_of()
+template <int64_t Size> constexpr fastdl_dim *required_size()
 {
     static_assert(Size >= any, "a size is fastdl::any, 0, or positive");
     if constexpr (Size == any)
@@ -279,56 +281,59 @@ template <int64_t Size> constexpr fastdl_dim *size_of()
     else
         return &exact_size<Size>;
 }
+
+template <int64_t... Sizes> struct sizes {
+    static constexpr fastdl_dim *const dims[sizeof...(Sizes) + 1] = {required_size<Sizes>()...,
+                                                                     nullptr};
+    static constexpr int64_t extents[sizeof...(Sizes) + 1] = {Sizes..., any};
+};
 } // namespace detail
 
-template <typename... Ts> struct any_of : detail::constraint {
+template <typename... Ts> struct FASTDL_VISIBLE_ any_of : detail::constraint {
     using elements = detail::list<Ts...>;
 };
 
-struct writable : detail::constraint {
+struct FASTDL_VISIBLE_ writable : detail::constraint {
     static constexpr int32_t rules_v = FASTDL_WRITABLE;
 };
 
-struct copied : detail::constraint {
+struct FASTDL_VISIBLE_ copied : detail::constraint {
     static constexpr int32_t rules_v = FASTDL_COPY;
 };
 
-struct converted : detail::constraint {
+struct FASTDL_VISIBLE_ converted : detail::constraint {
     static constexpr int32_t rules_v = FASTDL_CONVERT;
 };
 
-struct asarray : detail::constraint {
+struct FASTDL_VISIBLE_ asarray : detail::constraint {
     static constexpr int32_t rules_v = FASTDL_ASARRAY;
 };
 
-template <int32_t N> struct ndim : detail::constraint {
+template <int32_t N> struct FASTDL_VISIBLE_ ndim : detail::constraint {
     static_assert(N >= 0 && N <= FASTDL_MAX_NDIM, "a tensor has 0 to 64 dimensions");
     static constexpr int32_t ndim_v = N;
 };
 
-template <int64_t... Sizes> struct shape : detail::constraint {
+template <int64_t... Sizes> struct FASTDL_VISIBLE_ shape : detail::constraint {
     static_assert(sizeof...(Sizes) <= FASTDL_MAX_NDIM, "a tensor has 0 to 64 dimensions");
     static constexpr int32_t ndim_v = sizeof...(Sizes);
-    static constexpr fastdl_dim *const dims[sizeof...(Sizes) + 1] = {detail::size_of<Sizes>()...,
-                                                                     nullptr};
-    static constexpr fastdl_dim *const *sizes_v = dims;
-    static constexpr int64_t extents[sizeof...(Sizes) + 1] = {Sizes..., any};
-    static constexpr const int64_t *extents_v = extents;
+    static constexpr fastdl_dim *const *sizes_v = detail::sizes<Sizes...>::dims;
+    static constexpr const int64_t *extents_v = detail::sizes<Sizes...>::extents;
     static constexpr bool has_sizes = true;
 };
 
-struct c_contiguous : detail::layout<FASTDL_C> {};
-struct f_contiguous : detail::layout<FASTDL_F> {};
-struct inner_contiguous : detail::layout<FASTDL_INNER> {};
+struct FASTDL_VISIBLE_ c_contiguous : detail::layout<FASTDL_C> {};
+struct FASTDL_VISIBLE_ f_contiguous : detail::layout<FASTDL_F> {};
+struct FASTDL_VISIBLE_ inner_contiguous : detail::layout<FASTDL_INNER> {};
 
-template <int32_t Bytes> struct aligned : detail::constraint {
+template <int32_t Bytes> struct FASTDL_VISIBLE_ aligned : detail::constraint {
     static_assert(Bytes > 0 && (Bytes & (Bytes - 1)) == 0, "an alignment is a power of two");
     static constexpr int32_t alignment_v = Bytes;
 };
 
 namespace device
 {
-template <int32_t Type> struct on : detail::constraint {
+template <int32_t Type> struct FASTDL_VISIBLE_ on : detail::constraint {
     static constexpr int32_t device_v = Type, devices = 1;
 };
 using cpu = on<FASTDL_HOST>;
@@ -342,7 +347,7 @@ using any = on<FASTDL_ANY_DEVICE>;
     (defined(__clang__) && __clang_major__ >= 13 && __cplusplus > 201703L)
 namespace detail
 {
-template <std::size_t N> struct literal {
+template <std::size_t N> struct FASTDL_VISIBLE_ literal {
     char text[N] = {};
     constexpr literal(const char (&from)[N])
     {
@@ -351,12 +356,12 @@ template <std::size_t N> struct literal {
     }
 };
 } // namespace detail
-template <detail::literal Name> struct named : detail::constraint {
+template <detail::literal Name> struct FASTDL_VISIBLE_ named : detail::constraint {
     static constexpr const char *name_v = Name.text;
     static constexpr bool has_name = true;
 };
 #else
-template <const char *Name> struct named : detail::constraint {
+template <const char *Name> struct FASTDL_VISIBLE_ named : detail::constraint {
     static constexpr const char *name_v = Name;
     static constexpr bool has_name = true;
 };
@@ -565,7 +570,7 @@ inline thrower throw_error = throw_plainly;
 } // namespace detail
 
 /* A Python exception is set. For modules without a binding library. */
-struct python_error : std::exception {
+struct FASTDL_VISIBLE_ python_error : std::exception {
     const char *what() const noexcept override
     {
         return "a Python exception is set";
@@ -590,14 +595,9 @@ namespace detail
 /* Held by a caster; a tensor<...> points to it. */
 struct FASTDL_VISIBLE_ borrowed_view {
     fastdl_view view;
-    PyTypeObject *type;
-    PyObject *object; /* borrowed for the call; NULL for an owned tensor */
+    PyTypeObject *type; /* that of results like it; NULL for fastdl.Tensor */
+    PyObject *object;   /* borrowed for the call; NULL for an owned tensor */
 };
-
-inline DLDataType dtype_from(uint32_t number)
-{
-    return {uint8_t(number), uint8_t(number >> 8), uint16_t(number >> 16)};
-}
 
 /* The list of constraints without its element types, and a tensor with another element type. */
 template <typename Kept, typename... Cs> struct untyped {
@@ -629,7 +629,6 @@ struct retyped<Tensor, T, list<Ks...>> {
  * ===================================================================== */
 
 template <typename... Cs> class tensor;
-template <typename... Cs> class owned;
 
 namespace detail
 {
@@ -682,10 +681,10 @@ template <typename... Cs> class FASTDL_VISIBLE_ reader
     /* Elements. */
     int64_t size() const
     {
-        int64_t count = 1;
+        uint64_t count = 1; /* which may wrap where a size is 0, and is 0 then */
         for (int i = 0; i < ndim(); i++)
-            count *= shape(i);
-        return count;
+            count *= uint64_t(shape(i));
+        return int64_t(count);
     }
     uint32_t dtype() const /* FASTDL_FLOAT32, ... */
     {
@@ -723,15 +722,16 @@ template <typename... Cs> class FASTDL_VISIBLE_ reader
     {
         return all::name;
     }
-    /* The type of the Python object, borrowed; for a result, that of the argument that it was made
-     * like. */
+    /* The type of the Python object, borrowed, for functions that make results: NULL, which is
+     * fastdl.Tensor to them, if only the object is a tensor, or its array, and not its type. For a
+     * result, that of the argument that it was made like. */
     PyTypeObject *python_type() const
     {
         return lent_->type;
     }
 
     /* The stream on which to queue work on the tensor, as fastdl_work_stream. Throws. */
-    void *work_stream() const
+    FASTDL_HIDDEN_ void *work_stream() const
     {
         void *stream;
         if (fastdl_work_stream(view(), &stream) < 0)
@@ -740,12 +740,12 @@ template <typename... Cs> class FASTDL_VISIBLE_ reader
     }
     /* Before and after work on a stream of your own: as fastdl_order and fastdl_order_back, with
      * the GIL. They throw. */
-    void order(void *stream) const
+    FASTDL_HIDDEN_ void order(void *stream) const
     {
         if (fastdl_order(view(), stream) < 0)
             throw_pending();
     }
-    void order_back(void *stream) const
+    FASTDL_HIDDEN_ void order_back(void *stream) const
     {
         if (fastdl_order_back(view(), stream) < 0)
             throw_pending();
@@ -769,7 +769,7 @@ template <typename... Cs> class FASTDL_VISIBLE_ reader
  * only operator bool may be called on it; with nanobind, None becomes that for an argument marked
  * .none(). Before a loop, copy data(), shape() and strides() to variables: otherwise the compiler
  * has to reload them after each write of an element that may alias them (int64_t). */
-template <typename... Cs> class tensor : public detail::reader<Cs...>
+template <typename... Cs> class FASTDL_VISIBLE_ tensor : public detail::reader<Cs...>
 {
     template <typename T>
     using retyped =
@@ -795,7 +795,7 @@ template <typename... Cs> class tensor : public detail::reader<Cs...>
 
     /* This tensor with element type T; T is const if it may be read-only. Throws TypeError if it
      * has another type, BufferError if it cannot be written, or requires grad. */
-    template <typename T> [[nodiscard]] retyped<T> as() const
+    template <typename T> [[nodiscard]] FASTDL_HIDDEN_ retyped<T> as() const
     {
         if (fastdl_expect(this->view(), this->name(), &retyped<T>::spec) < 0)
             detail::throw_pending();
@@ -817,7 +817,7 @@ template <typename... Cs> class tensor : public detail::reader<Cs...>
     }
 
     /* An uninitialised tensor of this one's shape, element type, device and library: see empty. */
-    detail::result_of<typename detail::reader<Cs...>::value_type> empty_like() const;
+    FASTDL_HIDDEN_ detail::result_of<typename detail::reader<Cs...>::value_type> empty_like() const;
 
   private:
     template <typename T> static constexpr void refuse_copy()
@@ -881,24 +881,33 @@ void expect_no_alias(const tensor<As...> &x, const tensor<Bs...> &y)
 
 namespace detail
 {
-inline bool package_sought = false;
+/* True once an import has ended. Threads that come before that wait for it, without the GIL, since
+ * Python lets one thread import a module. */
+inline std::atomic<bool> package_sought{false};
 
-/* 0, or -1 with an exception that is not an Exception, such as an interrupt: a missing package is
- * fine. */
+/* 0, or -1 with an exception that is not an Exception, such as an interrupt, after which the next
+ * call imports again: a missing package is fine. */
 inline int seek_package()
 {
-    package_sought = true; /* first: no thread may wait for this one, which may hold the GIL */
-    return fastdl_import() == 0 || fastdl_clear_if_(PyExc_Exception) ? 0 : -1;
+    static thread_local bool importing = false;
+    if (importing) /* a hook of the import calls a function of this module */
+        return 0;
+    importing = true;
+    const bool done = fastdl_import() == 0 || fastdl_clear_if_(PyExc_Exception);
+    importing = false;
+    if (done)
+        package_sought.store(true, std::memory_order_release);
+    return done ? 0 : -1;
 }
 
 /* 0 if the package was found, or is not needed. */
 inline int find_package()
 {
-    return FASTDL_LIKELY_(package_sought) ? 0 : seek_package();
+    return FASTDL_LIKELY_(package_sought.load(std::memory_order_acquire)) ? 0 : seek_package();
 }
 
 /* An exception to raise later: a caster must not throw while it checks whether an argument fits. */
-class postponed
+class FASTDL_VISIBLE_ postponed
 {
   public:
     postponed() noexcept
@@ -925,7 +934,7 @@ class postponed
 
     /* Stores the pending exception and returns true; or clears it and returns false if another
      * overload may be tried (`meant` is false). An interrupt is always stored. */
-    bool keep(bool meant) noexcept
+    FASTDL_HIDDEN_ bool keep(bool meant) noexcept
     {
         if (!meant && fastdl_clear_if_(PyExc_Exception))
             return false;
@@ -934,7 +943,7 @@ class postponed
     }
 
     /* Takes the GIL: pybind11 converts arguments after a call guard has released it. */
-    void raise()
+    FASTDL_HIDDEN_ void raise()
     {
         struct gil {
             PyGILState_STATE state = PyGILState_Ensure();
@@ -972,7 +981,7 @@ namespace detail
 {
 /* What an owned<...> points to. Sizes and strides are copies, stored after it: some producers
  * change theirs. */
-struct FASTDL_VISIBLE_ owned_view : borrowed_view {
+struct owned_view : borrowed_view {
     static owned_view *make(const fastdl_view &from, PyTypeObject *type)
     {
         std::size_t dims = std::size_t(from.dl.ndim);
@@ -1046,6 +1055,13 @@ inline owned_view *keep(DLManagedTensorVersioned *managed, PyTypeObject *like, f
     return made;
 }
 
+/* The type of results like an object of that type. A type that is not one of tensors can make none:
+ * that of an object with `__dlpack__` of its own, or of one that is a tensor by fastdl::asarray. */
+FASTDL_HOT_ PyTypeObject *type_of_results(PyTypeObject *type, const fastdl_record *record)
+{
+    return FASTDL_LIKELY_(fastdl_is_tensor_type(record)) ? type : nullptr;
+}
+
 /* From an argument, which may be copied if the specification says so. NULL with an exception. */
 inline owned_view *keep(PyObject *obj, const char *name, const fastdl_spec *spec)
 {
@@ -1059,7 +1075,7 @@ inline owned_view *keep(PyObject *obj, const char *name, const fastdl_spec *spec
     if ((fastdl_state_.cold->borrow_owned(obj, &view, record) == 0 ||
          fastdl_state_.cold->argument_failed(obj, name, spec->rules, &view) == 0) &&
         fastdl_check_spec_(obj, name, spec, &view) == 0)
-        made = owned_view::make(view, Py_TYPE(obj));
+        made = owned_view::make(view, type_of_results(Py_TYPE(obj), record));
     if (made == nullptr)
         fastdl_release(&view);
     return made;
@@ -1081,14 +1097,15 @@ template <typename... Cs> class FASTDL_VISIBLE_ owned : public detail::reader<Cs
 
     /* Consumes `managed`, also on failure; `like`, to which a reference is kept, may be NULL for a
      * fastdl.Tensor. Throws unless the tensor meets the constraints, whatever its device. */
-    owned(DLManagedTensorVersioned *managed, PyTypeObject *like)
+    FASTDL_HIDDEN_ owned(DLManagedTensorVersioned *managed, PyTypeObject *like)
         : base(detail::keep(managed, like, base::spec))
     {
         if (this->lent_ == nullptr)
             detail::throw_pending();
     }
     /* Takes the tensor of `obj` as by fastdl_own, if it meets the constraints. Throws. */
-    explicit owned(PyObject *obj) : base(detail::keep(obj, base::name(), &base::spec))
+    FASTDL_HIDDEN_ explicit owned(PyObject *obj)
+        : base(detail::keep(obj, base::name(), &base::spec))
     {
         if (this->lent_ == nullptr)
             detail::throw_pending();
@@ -1106,7 +1123,7 @@ template <typename... Cs> class FASTDL_VISIBLE_ owned : public detail::reader<Cs
         std::swap(this->lent_, from.lent_);
         return *this;
     }
-    ~owned()
+    FASTDL_HIDDEN_ ~owned()
     {
         if (this->lent_ != nullptr)
             detail::owned_view::drop(held());
@@ -1120,7 +1137,7 @@ template <typename... Cs> class FASTDL_VISIBLE_ owned : public detail::reader<Cs
 
     /* The Python object, a new reference, or NULL with an exception; this is empty from then on.
      * Casters call it; see fastdl_wrap. */
-    PyObject *to_python() &&
+    FASTDL_HIDDEN_ PyObject *to_python() &&
     {
         PyObject *made = nullptr;
         if (this->lent_ == nullptr) {
@@ -1172,7 +1189,7 @@ result_of<T> allocate(DLDataType dtype, const int64_t *shape, int32_t ndim,
 template <typename T, typename... Cs>
 owned<T> empty(const int64_t *shape, int32_t ndim, const detail::reader<Cs...> &like)
 {
-    return detail::allocate<T>(detail::dtype_from(dtype_of<T>::value), shape, ndim, like);
+    return detail::allocate<T>(fastdl_data_type(dtype_of<T>::value), shape, ndim, like);
 }
 
 template <typename T, typename... Cs>
@@ -1253,7 +1270,7 @@ owned<T> hold(Owner &&from, Data data_of, std::initializer_list<int64_t> shape,
     made->dl_tensor.data = const_cast<std::remove_const_t<T> *>(data_of(made->owner));
     made->dl_tensor.device = {kDLCPU, 0};
     made->dl_tensor.ndim = int32_t(shape.size());
-    made->dl_tensor.dtype = dtype_from(dtype_of<std::remove_const_t<T>>::value);
+    made->dl_tensor.dtype = fastdl_data_type(dtype_of<std::remove_const_t<T>>::value);
     made->dl_tensor.shape = made->room;
     made->dl_tensor.strides = strides;
     fastdl_compact_strides(made->dl_tensor.ndim, made->room, strides);
@@ -1323,6 +1340,46 @@ inline int32_t common_layout(int32_t first, int32_t second)
     const int32_t common = met_by(first) & met_by(second);
     return first == 0 ? second : common == 0 ? first : common;
 }
+
+/* The same for element types, in the order of the first. `common` has room for all of the second.
+ */
+inline void keep_common_dtypes(fastdl_spec &first, const fastdl_spec &second, uint32_t *common)
+{
+    const auto has = [](const uint32_t *dtypes, std::size_t count, uint32_t dtype) {
+        for (std::size_t i = 0; i < count; i++)
+            if (dtypes[i] == dtype)
+                return true;
+        return false;
+    };
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < first.dtype_count; i++)
+        if (has(second.dtypes, second.dtype_count, first.dtypes[i]) &&
+            !has(common, count, first.dtypes[i]))
+            common[count++] = first.dtypes[i];
+    if (first.dtype_count == 0) {
+        first.dtypes = second.dtypes;
+        first.dtype_count = second.dtype_count;
+    } else if (count > 0) {
+        first.dtypes = common;
+        first.dtype_count = count;
+    }
+}
+
+/* Fills a view from an argument, of which nothing is checked yet: 0, or -1 with an exception. The
+ * view has been initialised. */
+FASTDL_HOT_ int borrow(PyObject *obj, const char *name, int32_t rules, borrowed_view &out)
+{
+    PyTypeObject *type = Py_TYPE(obj);
+    const fastdl_record *record = fastdl_known_(type);
+    out.object = obj;
+    out.type = nullptr;
+    if (FASTDL_LIKELY_(record != nullptr)) {
+        out.type = type_of_results(type, record);
+        if (FASTDL_LIKELY_(fastdl_borrow_by_(obj, record, &out.view) == 0))
+            return 0;
+    }
+    return fastdl_state_.cold->argument_failed(obj, name, rules, &out.view);
+}
 } // namespace detail
 
 template <typename Tensor> class loan;
@@ -1340,14 +1397,14 @@ template <typename Tensor> class loan;
  *     fastdl::loan<fastdl::tensor<const float>> item(object.ptr(), spec);
  *
  * The object must be kept alive. Needs the GIL to be made and destroyed. */
-template <typename... Cs> class loan<tensor<Cs...>>
+template <typename... Cs> class FASTDL_VISIBLE_ loan<tensor<Cs...>>
 {
   public:
     loan() noexcept
     {
         lent_.view.own_ = nullptr; /* the rest is not read */
     }
-    explicit loan(PyObject *obj) : loan()
+    FASTDL_HIDDEN_ explicit loan(PyObject *obj) : loan()
     {
         take(obj, true);
         lent();
@@ -1355,44 +1412,38 @@ template <typename... Cs> class loan<tensor<Cs...>>
     /* With a specification that is made at run time; its `device` too is 0 for host memory. The
      * tensor fits the constraints as well, and if a copy may be made, it is made for both. Throws.
      */
-    loan(PyObject *obj, const fastdl_spec &made) : loan()
+    FASTDL_HIDDEN_ loan(PyObject *obj, const fastdl_spec &made) : loan()
     {
-        const auto copies = FASTDL_COPY | FASTDL_CONVERT;
+        uint32_t dtypes[spec->dtype_count + 1];
         fastdl_spec both = made, rest = *spec;
-        both.rules |= rest.rules & (FASTDL_WRITABLE | copies); /* never to write to a copy */
-        if (both.dtype_count == 0) {
-            both.dtypes = rest.dtypes;
-            both.dtype_count = rest.dtype_count;
-        }
+        both.rules |= rest.rules; /* never to write to a copy */
+        detail::keep_common_dtypes(both, rest, dtypes);
         both.layout = detail::common_layout(made.layout, rest.layout);
         if (both.alignment < rest.alignment)
             both.alignment = rest.alignment;
-        rest.rules = (rest.rules & ~copies) | (made.rules & FASTDL_DETACHED);
-        lent_.type = Py_TYPE(obj);
-        lent_.object = obj;
-        if (detail::find_package() < 0 || fastdl_borrow_as(obj, name, &both, &lent_.view) < 0 ||
+        rest.rules &= ~(FASTDL_COPY | FASTDL_CONVERT);
+        rest.rules |= made.rules & FASTDL_DETACHED;
+        if (detail::find_package() < 0 || detail::borrow(obj, name, both.rules, lent_) < 0 ||
+            fastdl_check_spec_(obj, name, &both, &lent_.view) < 0 ||
             fastdl_check_spec_(obj, name, &rest, &lent_.view) < 0)
             detail::throw_pending();
     }
     loan(const loan &) = delete;
     loan &operator=(const loan &) = delete;
-    ~loan()
+    FASTDL_HIDDEN_ ~loan()
     {
         fastdl_release(&lent_.view);
     }
 
     /* Borrows from `obj`. Returns whether get() will return the result or throw: false only if
      * `meant` is false, so that another overload may be tried, and `obj` does not fit. */
-    bool take(PyObject *obj, bool meant) noexcept
+    FASTDL_HIDDEN_ bool take(PyObject *obj, bool meant) noexcept
     {
         fastdl_release(&lent_.view);
         error_.drop();
-        lent_.type = Py_TYPE(obj);
-        lent_.object = obj;
-        if (FASTDL_LIKELY_(detail::find_package() ==
-                           0)) { /* fastdl_borrow_as, with a fast refusal */
-            if (FASTDL_UNLIKELY_(fastdl_borrow(obj, &lent_.view) < 0) &&
-                fastdl_state_.cold->argument_failed(obj, name, spec->rules, &lent_.view) < 0) {
+        if (FASTDL_LIKELY_(detail::find_package() == 0)) {
+            /* fastdl_borrow_as, with a fast refusal */
+            if (FASTDL_UNLIKELY_(detail::borrow(obj, name, spec->rules, lent_) < 0)) {
                 /* the exception is kept below */
             } else if (!meant && fastdl_compare_(&lent_.view, name, spec) != FASTDL_MATCHES_) {
                 fastdl_release(&lent_.view);
@@ -1406,11 +1457,11 @@ template <typename... Cs> class loan<tensor<Cs...>>
     }
 
     /* The tensor, for as long as this loan; throws the exception of a take() that failed. */
-    [[nodiscard]] tensor<Cs...> get() FASTDL_LIFETIME_
+    [[nodiscard]] FASTDL_HIDDEN_ tensor<Cs...> get() FASTDL_LIFETIME_
     {
         return tensor<Cs...>(lent());
     }
-    const detail::borrowed_view *lent()
+    FASTDL_HIDDEN_ const detail::borrowed_view *lent()
     {
         error_.raise();
         return &lent_;
@@ -1510,11 +1561,12 @@ template <typename... Cs> class kept_argument
  *     fastdl::publish<&describe>(py::class_<Image>(m, "Image").def(...));
  *
  * `publish` is in fastdl/nanobind.h and fastdl/pybind11.h. The rules of fastdl_publish apply; an
- * exception of the function reaches the consumer as a Python exception. As further template
- * arguments it takes FASTDL_LENDS or 0, and the function that gives the stream. */
+ * exception of the function reaches the consumer as the Python exception that it would be in a
+ * bound function. As further template arguments it takes FASTDL_LENDS or 0, and the function that
+ * gives the stream. */
 
 /* A fastdl_description, which the function fills in. */
-class description
+class FASTDL_VISIBLE_ description
 {
   public:
     explicit description(fastdl_description &out) : out_(out)
@@ -1563,15 +1615,39 @@ namespace detail
 {
 template <typename T> T *self_of(void (*)(T &, description &));
 
+/* Runs a function; a C++ exception becomes the Python exception that the binding library and the
+ * translators of its users make of it, if a bound function throws it. */
+template <typename Binding, typename F> int describe_safely(F &&f)
+{
+    try {
+        try {
+            f();
+            return 0;
+        } catch (const std::bad_alloc &) {
+            throw;
+        } catch (...) {
+            if (PyErr_Occurred() == nullptr) {
+                std::exception_ptr thrown = std::current_exception();
+                auto again = Binding::function([thrown] { std::rethrow_exception(thrown); });
+                Py_XDECREF(PyObject_CallObject(again.ptr(), nullptr));
+            }
+        }
+    } catch (...) {
+        if (PyErr_Occurred() == nullptr)
+            PyErr_NoMemory();
+    }
+    return -1;
+}
+
 /* The producer of the class that `Describe` describes. `Binding` wraps the instances of the binding
- * library, and its exceptions. */
+ * library, and its functions. */
 template <typename Binding, auto Describe, int32_t Rules, DLPackCurrentWorkStream Stream>
 struct producer_of {
     using self_type = std::remove_pointer_t<decltype(self_of(Describe))>;
 
     static int describe(PyObject *self, fastdl_description *out)
     {
-        return Binding::guard([&] {
+        return describe_safely<Binding>([&] {
             description filled(*out);
             Describe(*Binding::template instance<self_type>(self), filled);
         });
@@ -1579,28 +1655,6 @@ struct producer_of {
     FASTDL_PRODUCER_FUNCTIONS_(class, describe, Stream)
     static inline fastdl_producer table = FASTDL_PRODUCER_TABLE_(class, Rules);
 };
-
-/* Thrown where a Python exception is set. */
-struct is_raised {};
-
-/* Runs a function; a C++ exception that does not belong to the binding library becomes a Python
- * exception. */
-template <typename F> int describe_safely(F &&f)
-{
-    try {
-        f();
-        return 0;
-    } catch (const std::bad_alloc &) {
-        PyErr_NoMemory();
-    } catch (const std::exception &error) {
-        if (PyErr_Occurred() == nullptr)
-            PyErr_SetString(PyExc_RuntimeError, error.what());
-    } catch (...) {
-        if (PyErr_Occurred() == nullptr)
-            PyErr_SetString(PyExc_RuntimeError, "the function that describes the object failed");
-    }
-    return -1;
-}
 
 inline void publish(PyObject *type, fastdl_producer *producer)
 {

@@ -494,6 +494,28 @@ template <typename... Cs> lib::object seen_in(lib::object x, int32_t layout)
     return seen(*loan.get().view());
 }
 
+/* ---- results like arguments whose types are not those of tensors ---- */
+
+template <typename X> auto results_like(const X &x)
+{
+    return std::pair(fd::empty<float>({2}, x),
+                     fd::make_owned(std::vector<int16_t>{1, 2, 3}, {3}, x));
+}
+
+static void define_like_arrays(lib::module_ &m)
+{
+    m.def("like_array", &results_like<fd::tensor<fd::asarray>>);
+    m.def("like_kept_array", &results_like<fd::owned<fd::asarray>>);
+    m.def("like_loaned_array", [](lib::object x) {
+        fastdl_spec spec{};
+        fd::loan<fd::tensor<fd::asarray>> loan(x.ptr(), spec);
+        return results_like(loan.get());
+    });
+    m.def("empty_like_array",
+          [](const fd::tensor<const uint8_t, fd::asarray> &x) { return x.empty_like(); });
+    m.def("same_array", [](fd::owned<fd::asarray> x) { return x; });
+}
+
 static void define_copied(lib::module_ &m)
 {
     m.def("seen_aligned", &seen_in<fd::aligned<64>, fd::copied>);
@@ -518,6 +540,8 @@ static void define_copied(lib::module_ &m)
     m.def("pick_converted", &pick_converted<double>);
     m.def("seen_with", &seen_with<>);
     m.def("seen_with_float", &seen_with<const float>);
+    m.def("seen_with_array", &seen_with<fd::asarray>);
+    m.def("seen_with_converted_float", &seen_with<const float, fd::converted>);
     m.def("seen_column_major", &seen_column_major);
     m.def("seen_with_write", &seen_with<fd::writable>);
     m.def("from_container", &from_container);
@@ -548,6 +572,7 @@ MODULE(m)
     define_overloads(m);
     define_kept(m);
     define_copied(m);
+    define_like_arrays(m);
     m.def("visit_halves", &visit_halves);
     m.def("facts", &facts);
     m.def("fill", &fill, "x"_a, "value"_a);

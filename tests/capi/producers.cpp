@@ -50,6 +50,11 @@ struct Constant {
     int64_t shape[1] = {2};
 };
 
+// An exception of the author, which the module makes known to the binding library.
+struct OwnError : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
 void describe(const Matrix &x, fastdl::description &out)
 {
     double *data = const_cast<double *>(x.values.data());
@@ -73,6 +78,25 @@ void describe(const Matrix &x, fastdl::description &out)
         int64_t many[70] = {};
         return out.set(data, many, 70);
     }
+    case 9:
+        throw py::value_error("a value");
+    case 10:
+        throw py::index_error("an index");
+    case 11:
+        throw py::type_error("a type");
+    case 12:
+        throw std::invalid_argument("an argument");
+    case 13:
+        throw std::out_of_range("a range");
+    case 14:
+        throw std::overflow_error("too much");
+    case 15:
+        throw std::length_error("a length");
+    case 16:
+        throw OwnError("of the author");
+    case 17:
+        PyErr_SetString(PyExc_KeyError, "pending");
+        throw std::runtime_error("not seen");
     default:
         out.set(data, {2, 3});
         out->dl.device = {kDLCUDA, 1};
@@ -92,6 +116,11 @@ void describe_nothing(Twice &, fastdl::description &)
 
 NB_MODULE(MODULE, m)
 {
+#if defined(nanobind_)
+    py::exception<OwnError>(m, "OwnError", PyExc_ArithmeticError);
+#else
+    py::register_exception<OwnError>(m, "OwnError", PyExc_ArithmeticError);
+#endif
     fastdl::publish<&describe_given, FASTDL_LENDS>(
         py::class_<Given>(m, "Given")
             .def(py::init<py::object, std::uintptr_t, std::vector<int64_t>, std::vector<int64_t>,

@@ -89,12 +89,6 @@ GROUP = Group(
             "The function has to set an exception when it returns -1.",
         ),
         Row(
-            f"{CPP}: the function that describes the object failed",
-            RuntimeError,
-            "the function that describes the object failed",
-            "It threw something that is no std::exception: throw one.",
-        ),
-        Row(
             f"{CPP}: expected an object that was initialised",
             TypeError,
             "expected an object that was initialised",

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 FILES = (
     *("core", "tensor", "header", "ordering", "drivers", "contexts", "memory", "policy", "forms"),
-    *("convert", "producing", "sharing"),
+    *("convert", "producing", "sharing", "casters"),
 )
 PLACE = re.compile(r"in (.+), seen by (.+)")
 
