@@ -18,6 +18,7 @@ from fastdl._protocol import consumer
 from fastdl._testing import _dlpack
 from fastdl._testing.adapters import fastdl as of_fastdl
 from fastdl._testing.adapters import numpy as of_numpy
+from fastdl._testing.checks.layouts import LAYOUTS
 from fastdl._testing.producers import Lending, Tabled
 from fastdl._testing.suite import Held, NotApplicable
 from tests.support.every_producer import PRODUCERS, bound, cythonized
@@ -27,7 +28,10 @@ COMPILED = fastdl.from_dlpack
 FUNCTIONS = {"compiled": COMPILED, "Python": consumer.from_dlpack}
 VERSION = (1, 3)
 #: These take seconds, and see by the size of the process what other tests see by weak references.
-GROWTH = {"ownership.unused-capsule", "ownership.released", "table.gives-back"}
+GROWTH = {
+    *("ownership.unused-capsule", "ownership.released", "ownership.small-exports"),
+    "table.gives-back",
+}
 #: Half of the time of all checks, so not for ways that differ before or after what threads meet at.
 THREADS = {f"threads.{name}" for name in ("export", "import", "one-capsule", "release")}
 OPEN = {"hostile.code-unknown": "An element type that is not known yet is described all the same."}
@@ -149,6 +153,7 @@ def through_numpy():
         refuses={
             *("streams.device-is-released", "layout.empty-of-any-size"),
             "ownership.empty-of-any-size",
+            *("table.makes-empty-of-any-size", "table.makes-what-is-on-its-device"),
         },
     )
 
@@ -174,6 +179,9 @@ ALONE_MAKES = dict.fromkeys(
     ("table.makes-an-array", "table.array-owns-the-tensor", "table.allocates"),
     "without the package its table makes nothing",
 )
+MAKES_NOTHING = {f"table.makes-{name}" for name in LAYOUTS} | {
+    *("table.makes-read-only", "table.makes-read-only-again", "table.makes-what-is-on-its-device"),
+}
 ROOMY = dict.fromkeys(
     ("table.borrows-values", "table.borrow-owns-nothing", "table.borrow-agrees"),
     "this author says that shapes are stored, stores none, and is told so",
@@ -189,6 +197,19 @@ SAID = {
 }
 
 
+def values_on_the_host(x):
+    if x.__dlpack_device__() != (1, 0):
+        raise BufferError("values of another device")
+    return Held(x.__dlpack__(max_version=VERSION)).values()
+
+
+ALONE_SAID = {
+    "deviations": ALONE_MAKES,
+    "refuses": MAKES_NOTHING,
+    "unasked": GROWTH | TRUSTING,
+}
+
+
 def producing(produce, **more):
     """Producers on the memory of NumPy's arrays. NumPy reads them, and has the views of them."""
 
@@ -197,7 +218,7 @@ def producing(produce, **more):
 
     return SimpleNamespace(
         make=lambda values, dtype: produce(np.array(values, dtype)),
-        values=lambda x: Held(x.__dlpack__(max_version=VERSION)).values(),
+        values=values_on_the_host,
         views={name: viewing(view) for name, view in of_numpy.views.items()},
         read_only=viewing(of_numpy.read_only),
         is_read_only=lambda x: of_numpy.is_read_only(np.from_dlpack(x)),
@@ -210,7 +231,7 @@ def producing(produce, **more):
 def of_producer(name):
     if name in COMPILERS:
         COMPILERS[name]().same(np.zeros(1))  # which imports the package
-    said = SAID.get(name, {"deviations": ALONE_MAKES, "unasked": GROWTH | TRUSTING})
+    said = SAID.get(name, ALONE_SAID)
     return producing(PRODUCERS[name](), **{"unasked": GROWTH, **said})
 
 

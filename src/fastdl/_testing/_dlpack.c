@@ -41,7 +41,7 @@ typedef struct record {
     } managed;           /* first: a deleter finds its record at this address */
     struct record *next; /* keeps all records reachable for leak checkers */
     int is_versioned;
-    int mistake;           /* an index of `mistaken` */
+    int deleter;           /* see managed_new */
     int error_was_pending; /* when the deleter was called */
     counter deleted, destroyed;
     counter detached;    /* calls of the deleter on a thread that held no GIL */
@@ -103,7 +103,8 @@ static void delete_versioned(DLManagedTensorVersioned *managed)
     delete_record((record *)managed);
 }
 
-/* Deleters of mistaken producers: one that needs the GIL, and one that loses exceptions. */
+/* Deleters of mistaken producers: one that needs the GIL, one that loses exceptions, and one that
+ * uses Python without asking for it. */
 static void delete_attached(record *r)
 {
     (void)PyThreadState_Get(); /* aborts on a thread that has none */
@@ -116,19 +117,37 @@ static void delete_clearing(record *r)
     delete_record(r);
 }
 
-typedef void (*deleter_of_record)(record *);
-static const deleter_of_record mistaken[] = {delete_attached, delete_clearing};
-
-static void delete_mistaken_legacy(DLManagedTensor *managed)
+/* Gives its reference back on whatever thread it is called. */
+static void delete_unattached(record *r)
 {
-    record *r = (record *)managed;
-    mistaken[r->mistake](r);
+    Py_CLEAR(r->owner);
+    delete_record(r);
 }
 
-static void delete_mistaken_versioned(DLManagedTensorVersioned *managed)
+/* No mistake: it frees the record, as a real producer does, where many are made. */
+static void delete_and_free(record *r)
+{
+    delete_record(r);
+    free(r);
+}
+
+typedef void (*deleter_of_record)(record *);
+static const deleter_of_record others[] = {
+    NULL, NULL, delete_attached, delete_clearing, delete_unattached, delete_and_free};
+enum {
+    FREES = 5
+};
+
+static void delete_other_legacy(DLManagedTensor *managed)
 {
     record *r = (record *)managed;
-    mistaken[r->mistake](r);
+    others[r->deleter](r);
+}
+
+static void delete_other_versioned(DLManagedTensorVersioned *managed)
+{
+    record *r = (record *)managed;
+    others[r->deleter](r);
 }
 
 static DLTensor *tensor_of(record *r)
@@ -216,19 +235,21 @@ static int fill(record *r, PyObject *arguments, PyObject *keywords)
         r->managed.versioned.manager_ctx = context ? r : NULL;
         r->managed.versioned.deleter = deleter == 0   ? NULL
                                        : deleter == 1 ? delete_versioned
-                                                      : delete_mistaken_versioned;
+                                                      : delete_other_versioned;
     } else {
         r->managed.legacy.manager_ctx = context ? r : NULL;
         r->managed.legacy.deleter = deleter == 0   ? NULL
                                     : deleter == 1 ? delete_legacy
-                                                   : delete_mistaken_legacy;
+                                                   : delete_other_legacy;
     }
-    r->mistake = deleter == 3;
+    r->deleter = deleter;
     return 0;
 }
 
 /* Managed(versioned, owner, on_delete, **fields). `deleter`: 0 for NULL, 1 for a correct one, 2 for
- * one that needs the GIL, 3 for one that clears a pending exception. */
+ * one that needs the GIL, 3 for one that clears a pending exception, 4 for one that gives `owner`
+ * back without the GIL, 5 for a correct one that also frees the record, whose counters must not be
+ * read from then on. */
 static PyObject *managed_new(PyTypeObject *type, PyObject *arguments, PyObject *fields)
 {
     int versioned;
@@ -240,14 +261,16 @@ static PyObject *managed_new(PyTypeObject *type, PyObject *arguments, PyObject *
     r = calloc(1, sizeof(record));
     if (r == NULL)
         return PyErr_NoMemory();
-    keep_reachable(r);
     r->is_versioned = versioned;
     none = PyTuple_New(0);
     if (none == NULL || fill(r, none, fields) < 0) {
         Py_XDECREF(none);
+        free(r);
         return NULL;
     }
     Py_DECREF(none);
+    if (r->deleter != FREES)
+        keep_reachable(r);
     self = (managed_object *)type->tp_alloc(type, 0);
     if (self == NULL)
         return NULL;
@@ -291,14 +314,14 @@ static PyObject *managed_capsule(PyObject *self, PyObject *arguments, PyObject *
 {
     static char *names[] = {"name", "destructor", NULL};
     record *r = ((managed_object *)self)->r;
-    const char *name = r->is_versioned ? "dltensor_versioned" : "dltensor";
+    const char *usual = r->is_versioned ? "dltensor_versioned" : "dltensor", *name = usual;
     int which = 1;
     const PyCapsule_Destructor destructors[] = {NULL, destroy_capsule, destroy_always,
                                                 destroy_clearing};
     PyObject *capsule;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|zi", names, &name, &which))
         return NULL;
-    if (name != NULL) {
+    if (name != NULL && !(name == usual && r->deleter == FREES)) {
         /* Not a literal, like a careless producer's; never freed. */
         char *copy = PyMem_RawMalloc(strlen(name) + 1);
         if (copy == NULL)

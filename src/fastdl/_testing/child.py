@@ -18,7 +18,8 @@ SURROUNDINGS = {
     "PYTHONWARNINGS": "ignore",
     "PYTHONIOENCODING": "utf-8",
 }
-PERTURBED = {**SURROUNDINGS, "MALLOC_PERTURB_": "165"}  # overwrites freed memory
+#: Overwrites freed memory, and ends the process when Python's is freed without the GIL.
+PERTURBED = {**SURROUNDINGS, "MALLOC_PERTURB_": "165", "PYTHONMALLOC": "debug"}
 
 TICK = 0.05  # seconds
 

@@ -15,9 +15,8 @@ from fastdl._testing.checks.layouts import LAYOUTS
 from fastdl._testing.checks.producers import VIEWS
 from fastdl._testing.reference import CPU, Array, Reference
 from fastdl._testing.suite import (
-    CRASHED,
+    BAD,
     DEVIATES,
-    FAILED,
     FORMATS,
     PASSED,
     Library,
@@ -93,6 +92,7 @@ def drops_in_error(self: Reference, held: Any) -> None:
 LOSE: Mistake = {"drop": lambda self, held: held.forget()}  # when it refuses
 NO_OWNER: Mistake = {"owner": lambda self, array: None}
 NO_GIL: Mistake = fields(deleter=2)
+UNATTACHED: Mistake = fields(deleter=4)
 
 
 def at(number: int) -> Callable[[Any], int]:
@@ -147,10 +147,44 @@ def legacy_of_read_only(self: Reference, array: Array, **keywords: Any) -> Any:
     return self.capsule(self.managed(array, versioned))
 
 
-def copies_when_forbidden(self: Reference, array: Array, **keywords: Any) -> Any:
-    if keywords.get("copy") is False:
-        keywords["copy"] = True
+def copies_always(self: Reference, array: Array, **keywords: Any) -> Any:
+    return Reference.dlpack(self, array, **{**keywords, "copy": True})
+
+
+def typeerror_for_copies(self: Reference, array: Array, **keywords: Any) -> Any:
+    if keywords.get("copy"):
+        raise TypeError("cannot copy")
     return Reference.dlpack(self, array, **keywords)
+
+
+def typeerror_for_devices(self: Reference, array: Array, **keywords: Any) -> Any:
+    if keywords.get("dl_device") not in (None, CPU):
+        raise TypeError("there is no such device")
+    return Reference.dlpack(self, array, **keywords)
+
+
+def typeerror_for_versions(self: Reference, array: Array, **keywords: Any) -> Any:
+    if keywords.get("max_version") is not None:
+        raise TypeError("object of type 'int' has no len()")
+    return Reference.dlpack(self, array, **keywords)
+
+
+def first_export_owns(self: Reference, array: Array) -> Any:
+    """All exports of an array share the reference that the first has."""
+    first = not hasattr(array, "exported")
+    array.exported = True  # type: ignore[attr-defined]
+    return array.keep if first else None
+
+
+def leaves_a_little(self: Reference, array: Array) -> Any:
+    self.kept.append(bytes(64))
+    return array.keep
+
+
+def renames_to_legacy(self: Reference, capsule: Any) -> Any:
+    held = Reference.open(self, capsule)
+    set_name(capsule, USED)
+    return held
 
 
 def no_device(self: Reference, array: Array, **keywords: Any) -> Any:
@@ -216,10 +250,12 @@ def slowly(self: Reference, capsule: Any) -> Any:
     return seen if structs.capsule_name(capsule).startswith("used_") else _dlpack.take(capsule)
 
 
+set_name = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_SetName", ctypes.pythonapi)
+)
+
+
 def renames_first(self: Reference, capsule: Any) -> Any:
-    set_name = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
-        ("PyCapsule_SetName", ctypes.pythonapi)
-    )
     if type(capsule).__name__ == "PyCapsule" and "dltensor" not in structs.capsule_name(capsule):
         set_name(capsule, USED)
     return Reference.open(self, capsule)
@@ -292,6 +328,33 @@ def ignores_copy(self: Reference, x: Any, *, device: Any = None, copy: Any = Non
 
 def always_copies(self: Reference, x: Any, *, device: Any = None, copy: Any = None) -> Any:
     return self.copied(Reference.from_dlpack(self, x))
+
+
+def copies_of_others(self: Reference, x: Any, *, device: Any = None, copy: Any = None) -> Any:
+    result = Reference.from_dlpack(self, x, device=device, copy=copy)
+    return result if isinstance(x, self.kind) else self.copied(result)
+
+
+def by_table_of_its_own(**changes: Any) -> Mistake:
+    """Its table's to_object reads a description wrong; the rest of the library does not."""
+
+    def broken(self: Reference) -> int:
+        class Handler:
+            from_object = staticmethod(self.from_object)
+            borrow = staticmethod(self.borrow)
+            allocate = staticmethod(self.allocate)
+            stream = staticmethod(self.stream)
+
+            def to_object(_, held: Any) -> Any:
+                found = self.look(held)
+                found |= {k: v(found) if callable(v) else v for k, v in changes.items()}
+                if wrong := self.wrong(found):
+                    raise self.error(wrong)
+                return self.array(held, found)
+
+        return _dlpack.handled_table(Handler())
+
+    return {"table": broken}
 
 
 def reads_at_once(self: Reference, held: Any, view: dict[str, Any]) -> Any:
@@ -462,21 +525,26 @@ def is_layout(name: str) -> Callable[[dict[str, Any]], bool]:
 
 #: How a layout is misread: as row-major, or without its special property.
 MISREAD: dict[str, Mistake] = {
-    **dict.fromkeys(
+    name: changes
+    for names, changes in (
         (
-            *("transposed", "strided", "every-second", "reversed", "reversed-1d", "broadcast"),
-            "overlapping",
+            "transposed strided every-second reversed reversed-1d broadcast overlapping",
+            {"strides": lambda v: row_major(v["shape"])},
         ),
-        view(strides=lambda v: row_major(v["shape"])),
-    ),
-    **dict.fromkeys(
-        ("size-1", "scalar", "five-dimensions", "unaligned", "misaligned"),
-        view(data=lambda v: v["data"] + 4),
-    ),
-    **dict.fromkeys(
-        ("empty", "empty-odd-strides", "empty-of-any-size"),
-        view(shape=lambda v: [1] * len(v["shape"]), data=lambda v: v["data"] or id(v)),
-    ),
+        (
+            "size-1 scalar five-dimensions unaligned misaligned",
+            {"data": lambda v: v["data"] + 4},
+        ),
+        (
+            "empty empty-odd-strides empty-of-any-size",
+            {"shape": lambda v: [1] * len(v["shape"]), "data": lambda v: v["data"] or id(v)},
+        ),
+        (
+            "offset offset-strided offset-null-strides offset-negative",
+            {"offset": lambda v: 0},
+        ),
+    )
+    for name in names.split()
 }
 
 
@@ -513,10 +581,11 @@ def mistakes() -> dict[str, Mistake]:
         "ownership.capsule-keeps-memory": NO_OWNER,
         "ownership.taken-keeps-memory": {"capsule": lambda self, m: m.capsule(destructor=2)}
         | {"on_delete": overwrite},
-        "ownership.exports-are-apart": {"on_delete": overwrite},
+        "ownership.exports-are-apart": {"owner": first_export_owns},
+        "ownership.small-exports": {"owner": leaves_a_little},
         "ownership.unused-capsule": {"capsule": lambda self, m: m.capsule(destructor=0)},
         "ownership.released": {"owner": lambda self, array: self.kept.append(array.keep)},
-        "ownership.deleter-any-thread": NO_GIL,
+        "ownership.deleter-any-thread": UNATTACHED,
         "ownership.deleter-keeps-error": fields(deleter=3),
         "ownership.deleter-sets-no-error": {"on_delete": raises},
         "ownership.destructor-keeps-error": {"capsule": lambda self, m: m.capsule(destructor=3)},
@@ -532,7 +601,7 @@ def mistakes() -> dict[str, Mistake]:
         "consumer.released-once": {"hold": twice},
         "consumer.not-released-early": {"hold": early},
         "consumer.outlives-the-producer": {"hold": early},
-        "consumer.renames-the-capsule": {"open": takes_without_a_name},
+        "consumer.renames-the-capsule": {"open": renames_to_legacy},
         "consumer.capsule-may-die": {"open": peeks},
         "consumer.write-is-seen": {"array": taken_and_remembered, "values": remembers},
         "consumer.write-through": {"write": lambda self, array, value: None},
@@ -567,7 +636,9 @@ def mistakes() -> dict[str, Mistake]:
         "readonly.passes-through": fields(flags=0),
         "streams.consumer-passes-none": keyword(stream=-1),
         "streams.never-zero": keyword(stream=0),
-        "streams.device-is-not-read": unchecked("device") | {"hold": reads_at_once},
+        "streams.device-is-not-read": unchecked("device"),
+        "streams.unknown-device-is-not-read": unchecked("device") | {"hold": reads_at_once},
+        "dtype.import-lanes": view(dtype=lambda v: (*v["dtype"][:2], 1)),
         "streams.device-is-released": LOSE,
         "failure.buffererror-passes": wrapped(BufferError, into=RuntimeError),
         "failure.any-error-passes": wrapped(Exception, into=RuntimeError),
@@ -588,14 +659,17 @@ def mistakes() -> dict[str, Mistake]:
         "layout.compact-is-taken": refuse(),
         "copy.true-is-a-copy": export(copy=None),
         "copy.true-is-flagged": fields(flags=0),
-        "copy.false-shares": {"dlpack": copies_when_forbidden},
+        "copy.false-shares": {"dlpack": copies_always},
         "copy.none-has-no-flag": fields(flags=2),
         "copy.copy-is-writable": fields(flags=3),
         "copy.host-is-exported": {"dlpack": no_device},
-        "copy.other-device": export(dl_device=CPU),
+        "copy.other-device": {"dlpack": typeerror_for_devices},
         "copy.import-true": {"from_dlpack": ignores_copy},
         "copy.import-true-of-another": {"keywords": without_copy},
         "copy.import-false": {"from_dlpack": always_copies},
+        "copy.import-false-of-another": {"from_dlpack": copies_of_others},
+        "copy.import-own-device": {"check_device": refuses_devices},
+        "copy.import-other-device": {"check_device": lambda self, device: None},
         "copy.import-false-error": {"ask": retries},
         "copy.passed-on": {"keywords": without_copy},
         "copy.unasked": keyword(copy=True),
@@ -622,6 +696,10 @@ def mistakes() -> dict[str, Mistake]:
         "table.borrow-agrees": borrowed(data=at(4)),
         "table.makes-an-array": view(data=lambda v: v["data"] + 4),
         "table.array-owns-the-tensor": LEAK,
+        "table.makes-read-only": by_table_of_its_own(flags=0),
+        "table.makes-read-only-again": by_table_of_its_own(flags=0),
+        "table.makes-nothing-of-the-next-major": by_table_of_its_own(version=(1, 3)),
+        "table.makes-what-is-on-its-device": by_table_of_its_own(device=CPU),
         "table.refusal-has-an-error": with_table(hostile_maker("fail")),
         "table.refusal-does-not-release-twice": {"to_object": releases_then_raises},
         "table.allocates": allocates(shape=(3, 2)),
@@ -655,13 +733,19 @@ def mistakes() -> dict[str, Mistake]:
     for name in LAYOUTS:
         section = "offset" if name.startswith("offset") else "layout"
         key = f"{section}.{name.removeprefix('offset-') if section == 'offset' else name}"
-        found[key] = MISREAD.get(name, view(offset=lambda v: 0))
+        found[key] = view(**MISREAD[name])
         found[f"failure.{name}"] = refuse(is_layout(name), error=RuntimeError)
         found[f"ownership.{name}"] = LEAK
+        found[f"table.makes-{name}"] = by_table_of_its_own(**MISREAD[name])
     for name in FAULTS:
         found[f"hostile.{name}"] = OVERLOOKED.get(name, unchecked(*RULES.get(name, ())))
         found[f"hostile.{name}-is-released"] = LOSE
     return found
+
+
+def refuses_devices(self: Reference, device: Any) -> None:
+    if device is not None:
+        raise ValueError("None is the only device")
 
 
 def any_stream(self: Reference, array: Array, **keywords: Any) -> Any:
@@ -742,6 +826,6 @@ def run(
             if runner.run(name, "")["outcome"] != PASSED:
                 red.append(name)
             found = runner.run(name, name) if name in mistakes() else {"outcome": PASSED}
-            (killed if found["outcome"] in (FAILED, CRASHED, DEVIATES) else survivors).append(name)
+            (killed if found["outcome"] in (*BAD, DEVIATES) else survivors).append(name)
             told(name, found)
     return killed, survivors, red

@@ -152,7 +152,7 @@ class Reference:
         return self.make(array.read(), array.dtype)
 
     def managed(self, array: Array, versioned: bool, copied: bool = False) -> Any:
-        fields = self.fields(array, versioned, copied)
+        fields = {"deleter": 5, **self.fields(array, versioned, copied)}
         return _dlpack.Managed(versioned, self.owner(array), self.on_delete(array), **fields)
 
     def owner(self, array: Array) -> Any:
@@ -179,6 +179,7 @@ class Reference:
     # ---- as a consumer
 
     def from_dlpack(self, x: Any, *, device: Any = None, copy: Any = None) -> Array:
+        self.check_device(device)
         table = self.table_of(x)
         if table:
             status, held, error = _dlpack.call_from_object(table, x)
@@ -187,6 +188,10 @@ class Reference:
             result = self.adopt(held)
             return self.copied(result) if copy else result
         return self.adopt(self.open(self.ask(x, copy)))
+
+    def check_device(self, device: Any) -> None:
+        if device not in (None, "cpu", CPU):
+            raise ValueError("there is no such device")
 
     def from_capsule(self, capsule: Any) -> Array:
         return self.adopt(self.open(capsule))

@@ -7,10 +7,13 @@ A check is a function of a `Library`. It returns if the library does what the se
 import ctypes
 import gc
 import importlib
+import re
 import struct
 import sys
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -50,6 +53,11 @@ SECTIONS = {
 
 class Failed(Exception):
     """The library does not do what the check requires."""
+
+
+class Refused(Failed):
+    """The library refuses what it should take: an error that is not due, whatever else the check is
+    about."""
 
 
 class NotApplicable(BaseException):
@@ -168,7 +176,11 @@ class Library:
         if get("prepare"):
             source.prepare()
         self.shape = (2, 3) if self.max_ndim > 1 else (6,)
-        self.rows = (
+        # Of the checks that are not about element types: bool has too few values.
+        self.dtype = next((name for name in USUAL if name in self.dtypes), "float32")
+        code, bits, _ = FORMATS[self.dtype]
+        self.itemsize, self.dtype_fields = bits // 8, (code, bits, 1)
+        self.rows = self.numbers(
             [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]] if self.max_ndim > 1 else [*map(float, range(6))]
         )
 
@@ -186,11 +198,22 @@ class Library:
 
     # As a producer.
 
-    def make(self, values: Any = None, dtype: str = "float32") -> Any:
+    def make(self, values: Any = None, dtype: str = "") -> Any:
         make = self.optional("make")
-        if dtype not in self.dtypes:
-            raise NotApplicable(f"no {dtype}")
-        return make(self.rows if values is None else values, dtype)
+        if (dtype or self.dtype) not in self.dtypes:
+            raise NotApplicable(f"no {dtype or self.dtype}")
+        values = self.rows if values is None else values
+        return make(values, dtype) if dtype else make(self.numbers(values), self.dtype)
+
+    def numbers(self, values: Any) -> Any:
+        """Whole numbers as `dtype` has them."""
+        if "int" not in self.dtype:
+            return values
+        return [*map(self.numbers, values)] if isinstance(values, list) else int(values)
+
+    def packed(self, *values: Any) -> bytes:
+        """Whole numbers of `dtype` as they are in memory."""
+        return packed(self.numbers([*values]), self.dtype)
 
     def export(self, array: Any, **keywords: Any) -> Any:
         given = getattr(self.source, "to_dlpack", None)
@@ -198,10 +221,19 @@ class Library:
 
     def export_or_skip(self, array: Any, **keywords: Any) -> Any:
         """NotApplicable if its export has no such keyword."""
+        return self.call_or_skip(partial(self.export, array), "takes no", keywords)
+
+    def call_or_skip(
+        self, function: Callable[..., Any], words: str, keywords: dict[str, Any]
+    ) -> Any:
+        """Calls it with keywords. A TypeError says that there is no such keyword if its message
+        does, or if None in their place is one too; otherwise it is the library's failure."""
         try:
-            return self.export(array, **keywords)
+            return function(**keywords)
         except TypeError as error:
-            raise NotApplicable(f"takes no {', '.join(keywords)}: {told(error)}") from error
+            if not names_keyword(error, keywords) and not lacks(function, keywords):
+                raise
+            raise NotApplicable(f"{words} {', '.join(keywords)}: {told(error)}") from error
 
     def versioned(self, array: Any, **keywords: Any) -> Any:
         """Its versioned capsule."""
@@ -211,10 +243,11 @@ class Library:
         return capsule
 
     def either(self, array: Any) -> Any:
-        """Its versioned capsule, or else the legacy one."""
+        """Its versioned capsule, or else the legacy one. A TypeError is the failure of checks that
+        ask for versioned ones."""
         try:
             return self.versioned(array)
-        except NotApplicable:
+        except (NotApplicable, TypeError):
             return self.export(array)
 
     # As a consumer.
@@ -224,12 +257,7 @@ class Library:
 
     def take_or_skip(self, x: Any, **keywords: Any) -> Any:
         """NotApplicable if the library's own function has no such keyword."""
-        try:
-            return self.take(x, **keywords)
-        except TypeError as error:
-            if any(name in str(error) for name in keywords) or "keyword" in str(error):
-                raise NotApplicable(f"from_dlpack takes no {', '.join(keywords)}") from error
-            raise
+        return self.call_or_skip(partial(self.take, x), "from_dlpack takes no", keywords)
 
     def values(self, array: Any) -> Any:
         return self.optional("values")(array)
@@ -249,6 +277,23 @@ class Library:
         return structs.address_in(capsule)
 
 
+def names_keyword(error: TypeError, keywords: Iterable[str]) -> bool:
+    """Whether it says that one of the keywords is not known. "cannot copy" says nothing of one."""
+    said = str(error)
+    return "keyword" in said and any(re.search(rf"\b{name}\b", said) for name in keywords)
+
+
+def lacks(function: Callable[..., Any], keywords: Iterable[str]) -> bool:
+    """Whether None for them, which means that they are not given, is a TypeError too."""
+    try:
+        function(**dict.fromkeys(keywords))
+    except TypeError:
+        return True
+    except Exception:
+        return False
+    return False
+
+
 # ---- element types ----------------------------------------------------------------------------
 
 #: name -> (code, bits, format of struct or None)
@@ -266,6 +311,9 @@ FORMATS: dict[str, tuple[int, int, "str | None"]] = {
     "bool": (6, 8, "?"),
 }
 DTYPES = tuple(FORMATS)
+
+#: Of these one is the type of the checks that are not about types: whichever the library has first.
+USUAL = ("float32", "int32", "float64", "int64", *(name for name in DTYPES if name != "bool"))
 
 
 def all_but(*names: str) -> tuple[str, ...]:
@@ -390,7 +438,7 @@ def noise(lib: "Library | None" = None) -> list[Any]:
     """Allocations that reuse memory that was freed too early, by `lib` if it is given."""
     gc.collect()
     made = [bytearray(b"\xaa" * size) for size in (4, 8, 12, 16, 24, 32, 48, 64, 96, 128) * 40]
-    return [*made, *(lib.make(nest(lambda index: -9.0, lib.shape)) for _ in range(8) if lib)]
+    return [*made, *(lib.make(nest(lambda index: 9.0, lib.shape)) for _ in range(8) if lib)]
 
 
 def resident() -> int:
@@ -404,6 +452,27 @@ def resident() -> int:
     except FileNotFoundError:
         unit = 1 if sys.platform == "darwin" else 1024
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def expect_no_leak(step: Callable[[], Any], what: str) -> None:
+    """Checks that `step`, which takes microseconds, leaves nothing behind, not even 32 bytes: by
+    many, as many as there is time for."""
+    begun, count = time.perf_counter(), 0
+    while count < 20_000 and time.perf_counter() - begun < 0.2:
+        step()
+        count += 1
+    count = min(max(5 * count, 1000), 100_000)
+    grown = 0
+    for _ in range(3):
+        gc.collect()
+        before = resident()
+        for _ in range(count):
+            step()
+        gc.collect()
+        grown = resident() - before
+        if grown < max(32 * count, 1 << 20):
+            return
+    raise Failed(f"{what}: {count} left {grown >> 10} KiB behind, {grown // count} bytes each")
 
 
 def expect_no_growth(step: Callable[[], Any], size: int, what: str) -> None:

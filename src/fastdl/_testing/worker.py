@@ -27,14 +27,17 @@ from fastdl._testing.suite import (
     CRASHED,
     DEVIATES,
     DEVIATION,
+    ERROR,
     FAILED,
     PASSED,
+    SEVERITIES,
     SKIPPED,
     TIMED_OUT,
     Check,
     Failed,
     Library,
     NotApplicable,
+    Refused,
     all_checks,
     told,
 )
@@ -45,22 +48,28 @@ TO_TRY = 120.0  # seconds for the first array
 def run(check: Check, lib: Library) -> dict[str, Any]:
     """The result of a check: outcome, note and seconds."""
     start = time.perf_counter()
-    outcome, note = PASSED, ""
+    outcome, note, severity = PASSED, "", check.severity
     try:
         note = check.function(lib) or ""
     except NotApplicable as error:
         outcome, note = SKIPPED, str(error)
     except Failed as error:
         outcome, note = FAILED, str(error)
+        severity = max(
+            severity, ERROR if isinstance(error, Refused) else severity, key=SEVERITIES.index
+        )
     except BaseException as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
+        severity = max(severity, ERROR, key=SEVERITIES.index)
         outcome, note = FAILED, f"{told(error)} (in {os.path.basename(where.filename)})"
     if outcome == FAILED and (check.severity == DEVIATION or check.id in lib.deviations):
         outcome = DEVIATES
         if check.id in lib.deviations:
             note = f"{note}. {lib.deviations[check.id]}"
     gc.collect()
-    return {"outcome": outcome, "note": note, "seconds": round(time.perf_counter() - start, 4)}
+    found = {"outcome": outcome, "note": note, "seconds": round(time.perf_counter() - start, 4)}
+    # An exception is an exception, whatever the check looks for.
+    return found if severity == check.severity else {**found, "severity": severity}
 
 
 def run_forked(check: Check, lib: Library, limit: float) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from fastdl._testing.suite import (
     Held,
     Library,
     NotApplicable,
+    Refused,
     check,
     expect,
     expect_error,
@@ -38,14 +39,15 @@ PYTHON = "DLPack, Python specification"
 ARRAY_API = "array API standard, from_dlpack"
 PROTOCOL = "array API standard, __dlpack__"
 
-SIX = packed([float(i) for i in range(6)], "float32")
-
 
 def six(lib: Library, **fields: Any) -> Offer:
-    """Six float32 in row-major order, in a shape that the library supports."""
+    """Six numbers in row-major order, of a type and in a shape that the library supports."""
+    if lib.dtype not in lib.dtypes:
+        raise NotApplicable("has no element type of six values")
     fields.setdefault("shape", lib.shape)
     fields.setdefault("strides", tuple(row_major(fields["shape"] or ())))
-    return Offer(fields.pop("content", SIX), **fields)
+    fields.setdefault("dtype", lib.dtype_fields)
+    return Offer(fields.pop("content", lib.packed(*range(6))), **fields)
 
 
 def compact(lib: Library, **fields: Any) -> Offer:
@@ -72,7 +74,7 @@ def taken(lib: Library, offer: Any, what: str = "a correct producer", **keywords
     except NotApplicable:
         raise
     except Exception as error:
-        raise Failed(f"{what} is refused: {told(error)}") from error
+        raise Refused(f"{what} is refused: {told(error)}") from error
 
 
 def expect_values(lib: Library, result: Any, values: Any, what: str = "it") -> None:
@@ -87,7 +89,12 @@ def expect_released(offer: Offer, what: str = "after the result is gone") -> Non
     limit = time.monotonic() + 2  # some libraries release on a thread of their own
     while 0 in (counts := offer.counts()) and time.monotonic() < limit:
         time.sleep(0.01)
-    expect(all(count == 1 for count in counts), f"{what}, the deleter was called {counts} times")
+    expect(all(count == 1 for count in counts), f"{what}, the deleter was called {times(counts)}")
+
+
+def times(counts: list[int]) -> str:
+    """How often the deleters of one producer were called."""
+    return f"{' and '.join(map(str, counts))} times"
 
 
 def taken_and_released(lib: Library, offer: Offer) -> "str | None":
@@ -126,7 +133,7 @@ def released_once(lib: Library) -> None:
     offer = compact(lib)
     result = taken(lib, offer)
     counts = offer.counts()
-    expect(sum(counts) <= len(counts), f"the deleter was called {counts} times at once")
+    expect(sum(counts) <= len(counts), f"the deleter was called {times(counts)} at once")
     del result
     expect_released(offer)
 
@@ -163,7 +170,8 @@ def outlives_the_producer(lib: Library) -> None:
 @check(
     "consumer.renames-the-capsule",
     MEMORY,
-    "A capsule that was taken has the name 'used_dltensor' or 'used_dltensor_versioned'.",
+    "A capsule that was taken has 'used_' before its name: 'used_dltensor', or "
+    "'used_dltensor_versioned'.",
     PYTHON + ": the consumer must rename the capsule",
 )
 def renames_the_capsule(lib: Library) -> "str | None":
@@ -173,9 +181,11 @@ def renames_the_capsule(lib: Library) -> "str | None":
     del result
     offer.counts()
     given = offer.given[-1]
-    if not name.startswith("used_dltensor"):
-        expect(given.deleted == given.destroyed, f"it was taken, and has the name {name!r}")
+    before = "dltensor_versioned" if given.versioned else "dltensor"
+    if name == before:
+        expect(given.deleted == given.destroyed, f"it was accepted, and has the name {name!r}")
         return "it is read, and not taken"
+    expect(name == f"used_{before}", f"{before!r} was accepted, and has the name {name!r}")
     return name
 
 
@@ -206,7 +216,7 @@ def write_is_seen(lib: Library) -> "str | None":
     result = taken(lib, offer)
     if 1 in offer.counts():
         return "copies"
-    offer.memories[-1][:4] = packed([50.0], "float32")
+    offer.memories[-1][: lib.itemsize] = lib.packed(50.0)
     found = flat(lib.values(result))[0]
     address = getattr(lib.source, "address", None)
     if found == 0.0 and (address is None or address(result) != offer_address(offer)):
@@ -235,11 +245,11 @@ def write_through(lib: Library) -> "str | None":
     if address is not None and address(result) != offer_address(offer):
         return "copies"
     try:
-        write(result, 50.0)
+        write(result, lib.numbers(50.0))
     except Exception as error:
         return f"cannot be written to: {told(error)}"
-    found = bytes(offer.memories[-1][:4])
-    expect(found == packed([50.0], "float32"), "the producer's memory was not written to")
+    found = bytes(offer.memories[-1][: lib.itemsize])
+    expect(found == lib.packed(50.0), "the producer's memory was not written to")
     return None
 
 
@@ -439,7 +449,7 @@ def refuses_next_major(lib: Library) -> str:
         lib.take(offer)
     except Exception as error:
         return told(error)
-    raise Failed("version 2.0 was taken")
+    raise Failed("version 2.0 was accepted")
 
 
 @check(
@@ -495,11 +505,17 @@ def read_only_is_kept(lib: Library) -> "str | None":
     except Exception as error:
         return f"refused: {told(error)}"
     try:
-        write(result, 50.0)
+        write(result, lib.numbers(50.0))
     except Exception as error:
         told(error)
-    expect(bytes(offer.memories[-1]) in (SIX, b"\xaa" * len(SIX)), "the memory was written to")
+    expect_unwritten(offer)
     return None
+
+
+def expect_unwritten(offer: Offer) -> None:
+    """Checks that its memory is as it was, or was overwritten by the deleter."""
+    found, content = bytes(offer.memories[-1]), offer.content
+    expect(found in (content, b"\xaa" * len(content)), "the memory was written to")
 
 
 @check(
@@ -602,15 +618,49 @@ def never_zero(lib: Library) -> "str | None":
     ARRAY_API + ": BufferError",
 )
 def device_is_not_read(lib: Library) -> "str | None":
-    # An unmapped address: reading there crashes.
-    offer = compact(lib, device=CUDA, data=0x7FFF00000000)
+    return is_not_read(lib, CUDA)
+
+
+@check(
+    "streams.unknown-device-is-not-read",
+    MEMORY,
+    "Memory of a device of type 999 is refused, or described as such without being read.",
+    HEADER + ": DLDevice; " + ARRAY_API + ": BufferError",
+)
+def unknown_device_is_not_read(lib: Library) -> "str | None":
+    return is_not_read(lib, (999, 0))
+
+
+UNMAPPED = 0x7FFF00000000  # reading there crashes
+
+
+def is_not_read(lib: Library, device: tuple[int, int]) -> str:
     try:
-        result = lib.take(offer)
+        result = lib.take(compact(lib, device=device, data=UNMAPPED))
     except Exception as error:
         return told(error)
+    return stays_on(lib, result, device)
+
+
+def stays_on(lib: Library, result: Any, device: tuple[int, int]) -> str:
+    """Checks that an array on unmapped memory of a device is exported as that device's, if at all,
+    and that its values are not read, or not from the host."""
+    notes = ["taken"]
+    try:
+        found = inspect_capsule(lib.either(result))["device"]
+    except (Exception, NotApplicable) as error:
+        notes.append(f"not exported ({told(error)})")
+    else:
+        expect(found == [*device], f"of device {[*device]}, it is exported as device {found}")
+    try:
+        lib.values(result)
+    except (Exception, NotApplicable) as error:
+        notes.append(f"not read ({told(error)})")
+    else:
+        notes.append("read elsewhere")
     del result
     gc.collect()
-    return "taken, and not read"
+    return ", ".join(notes)
 
 
 @check(
@@ -620,7 +670,7 @@ def device_is_not_read(lib: Library) -> "str | None":
     HEADER + ": DLManagedTensor.deleter",
 )
 def device_is_released(lib: Library) -> "str | None":
-    return taken_and_released(lib, compact(lib, device=CUDA, data=0x7FFF00000000))
+    return taken_and_released(lib, compact(lib, device=CUDA, data=UNMAPPED))
 
 
 # ---- element types ----------------------------------------------------------------------------
@@ -650,6 +700,30 @@ for _name in DTYPES:
         f"{_name} arrives with its values, or is refused.",
         HEADER + ": DLDataTypeCode, DLDataType",
     )(partial(dtype_is_taken, dtype=_name))
+
+
+@check(
+    "dtype.import-lanes",
+    DATA,
+    "Elements of two lanes arrive with both, or are refused.",
+    HEADER + ": DLDataType.lanes",
+)
+def lanes_are_taken(lib: Library) -> "str | None":
+    numbers = [*range(12)]
+    code, bits, _ = lib.dtype_fields
+    offer = compact(lib, content=lib.packed(*numbers), dtype=(code, bits, 2))
+    try:
+        result = lib.take(offer)
+    except Exception as error:
+        return f"refused: {told(error)}"
+    try:
+        found = lib.values(result)
+    except Exception as error:
+        return f"taken, but not readable: {told(error)}"
+    # Two for each element, as another dimension, a pair, or whatever stands for two.
+    plain = all(isinstance(one, (int, float)) for one in flat(found))
+    expect(not plain or flat(found) == numbers, f"{numbers} in pairs became {found}")
+    return None
 
 
 # ---- failure ----------------------------------------------------------------------------------
@@ -709,8 +783,9 @@ def interrupt_passes(lib: Library) -> None:
 @check(
     "failure.typeerror-is-told",
     ERROR,
-    "A TypeError from inside a producer keeps its message: it is not taken for a missing keyword.",
-    ARRAY_API + ": max_version; IntelPython/dpctl#1789",
+    "A TypeError from inside a producer reaches the caller with its message, though the consumer "
+    "may ask again without keywords first.",
+    ARRAY_API + ": max_version: 'except TypeError'; IntelPython/dpctl#1789",
 )
 def typeerror_is_told(lib: Library) -> None:
     offer = compact(lib, act=raising(TypeError("inside of the producer")))
@@ -880,7 +955,7 @@ def refused_with_no_error_pending(lib: Library) -> "str | None":
         told(error)
     else:
         return "taken"
-    expect(not any(given.error_was_pending for given in offer.given), "one was pending")
+    expect(not any(given.error_was_pending for given in offer.given), "an exception was pending")
     return None
 
 
@@ -919,7 +994,7 @@ def capsule_is_taken(lib: Library, form: str) -> None:
     try:
         result = function(capsule)
     except Exception as error:
-        raise Failed(f"a {form} capsule is refused: {told(error)}") from error
+        raise Refused(f"a {form} capsule is refused: {told(error)}") from error
     expect_values(lib, result, lib.rows)
     del result, capsule
     expect_released(offer)

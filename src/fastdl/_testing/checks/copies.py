@@ -3,7 +3,7 @@
 from typing import Any
 
 from fastdl._testing import structs
-from fastdl._testing.checks.consumers import compact, expect_values, offer_address
+from fastdl._testing.checks.consumers import compact, expect_values, offer_address, taken
 from fastdl._testing.inspector import inspect_capsule
 from fastdl._testing.suite import (
     DATA,
@@ -14,6 +14,7 @@ from fastdl._testing.suite import (
     NotApplicable,
     check,
     expect,
+    expect_error,
     flat,
     start_of,
     told,
@@ -42,6 +43,8 @@ def true_is_a_copy(lib: Library) -> "str | None":
     array = lib.make()
     try:
         capsule = newest(lib, array, copy=True)
+    except TypeError:
+        raise  # it would say that there is no such keyword, and who tries without gets no copy
     except Exception as error:
         return f"refused: {told(error)}"
     own = lib.either(array)
@@ -76,12 +79,14 @@ def true_is_flagged(lib: Library) -> "str | None":
 )
 def false_shares(lib: Library) -> "str | None":
     array = lib.make()
-    own = start_of(lib.either(array))
     try:
-        capsule = newest(lib, array, copy=False)
+        # Both at once: the memory of a copy that is gone may be that of the next.
+        first, second = newest(lib, array, copy=False), newest(lib, array, copy=False)
     except BufferError as error:
         return f"refused: {told(error)}"
-    expect(start_of(capsule) == own, "it is other memory")
+    address = getattr(lib.source, "address", None)
+    own = start_of(first) if address is None else address(array)
+    expect({start_of(first), start_of(second)} == {own}, "it is other memory")
     return None
 
 
@@ -204,6 +209,23 @@ def import_false(lib: Library) -> "str | None":
 
 
 @check(
+    "copy.import-false-of-another",
+    DATA,
+    "from_dlpack(copy=False) of another library's array shares its memory, or raises.",
+    IMPORT,
+)
+def import_false_of_another(lib: Library) -> "str | None":
+    address = lib.optional("address")
+    offer = compact(lib)
+    try:
+        result = lib.take_or_skip(offer, copy=False)
+    except (BufferError, ValueError) as error:
+        return f"refused: {told(error)}"
+    expect(address(result) == offer_address(offer), "it is other memory")
+    return None
+
+
+@check(
     "copy.import-false-error",
     ERROR,
     "from_dlpack(copy=False) where a copy is needed is a BufferError or a ValueError.",
@@ -226,7 +248,7 @@ def import_false_error(lib: Library) -> str:
     if False not in passed:
         raise NotApplicable("copy=False is not passed on: the memory is compared, if anything")
     del result
-    expect(False, f"it was taken; copy= was passed as {passed}")
+    expect(False, f"it was accepted; copy= was passed as {passed}")
     return ""
 
 
@@ -258,3 +280,45 @@ def unasked(lib: Library) -> None:
     lib.take(offer)
     passed = [call.get("copy") for call in offer.asked]
     expect(True not in passed, f"copy= was passed as {passed}")
+
+
+@check(
+    "copy.import-own-device",
+    DEVIATION,
+    "from_dlpack(device=) accepts the device of the library's own arrays for data on the host.",
+    "array API standard, from_dlpack: device",
+)
+def import_own_device(lib: Library) -> str:
+    takes_device(lib)
+    try:
+        array = lib.make()
+        device = getattr(array, "device", None) or array.__dlpack_device__()
+    except NotApplicable:
+        device = "cpu"
+    result = taken(lib, compact(lib), f"device={device!r}", device=device)
+    expect_values(lib, result, lib.rows)
+    return f"device={device!r}"
+
+
+def takes_device(lib: Library) -> None:
+    lib.take_or_skip(compact(lib), device=None)
+
+
+@check(
+    "copy.import-other-device",
+    ERROR,
+    "from_dlpack(device=) with a device that does not exist is an error.",
+    "array API standard, from_dlpack: device",
+)
+def import_other_device(lib: Library) -> str:
+    takes_device(lib)
+    device = "no such device"
+
+    def answer(offer: Any) -> Any:
+        if offer.asked[-1].get("dl_device") is not None:  # some consumers leave it to the producer
+            raise BufferError("this producer has no such device")
+        return offer.capsule()
+
+    offer = compact(lib, act=answer)
+    what = f"device={device!r}"
+    return told(expect_error(Exception, lambda: lib.take(offer, device=device), what))

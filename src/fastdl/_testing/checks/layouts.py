@@ -4,7 +4,7 @@ it is refused, and the release after a refusal."""
 from functools import partial
 from typing import Any, NamedTuple
 
-from fastdl._testing.checks.consumers import HEADER, SIX, compact, taken, taken_and_released
+from fastdl._testing.checks.consumers import HEADER, compact, six, taken, taken_and_released
 from fastdl._testing.producers import Offer
 from fastdl._testing.suite import (
     DATA,
@@ -16,18 +16,16 @@ from fastdl._testing.suite import (
     check,
     expect,
     noise,
-    packed,
     told,
 )
 
 ARRAY_API = "array API standard, from_dlpack: BufferError"
-TWELVE = packed([float(i) for i in range(12)], "float32")
 
 
 class Layout(NamedTuple):
     title: str
     values: Any
-    fields: dict[str, Any]
+    fields: dict[str, Any]  # start, past and byte_offset for elements of four bytes
     clause: str = HEADER + ": DLTensor.strides"
 
 
@@ -41,7 +39,7 @@ LAYOUTS = {
     "strided": Layout(
         "An array with gaps",
         [[0.0, 2.0, 4.0], [6.0, 8.0, 10.0]],
-        {"content": TWELVE, "shape": (2, 3), "strides": (6, 2)},
+        {"count": 12, "shape": (2, 3), "strides": (6, 2)},
     ),
     "every-second": Layout(
         "Every second element of one dimension",
@@ -144,11 +142,18 @@ LAYOUTS = {
 
 def offer_of(lib: Library, layout: Layout) -> Offer:
     lib.optional("from_dlpack")
+    return six(lib, **fields_of(lib, layout))
+
+
+def fields_of(lib: Library, layout: Layout) -> dict[str, Any]:
     fields = dict(layout.fields)
     ndim = len(fields["shape"] or ())
     if ndim > lib.max_ndim or (lib.max_ndim == 1 and ndim == 0):
         raise NotApplicable(f"has no arrays of {ndim} dimensions")
-    return Offer(fields.pop("content", SIX), **fields)
+    for name in fields.keys() & {"start", "past", "byte_offset"}:
+        if fields[name] > 1:
+            fields[name] = fields[name] * lib.itemsize // 4
+    return {"content": lib.packed(*range(fields.pop("count", 6))), **fields}
 
 
 def arrives(lib: Library, layout: Layout) -> "str | None":
@@ -157,6 +162,11 @@ def arrives(lib: Library, layout: Layout) -> "str | None":
         result = lib.take(offer)
     except Exception as error:
         return f"refused: {told(error)}"
+    return expect_layout(lib, result, layout)
+
+
+def expect_layout(lib: Library, result: Any, layout: Layout) -> "str | None":
+    """Checks the values of what was taken."""
     others = noise()
     try:
         found = lib.values(result)
@@ -176,7 +186,7 @@ def refusal(lib: Library, layout: Layout) -> "str | None":
         return told(error)
     except Exception as error:
         expect(False, f"a BufferError is due, and {told(error)} was raised")
-    return "taken"
+    return "accepted"
 
 
 def is_released(lib: Library, layout: Layout) -> "str | None":

@@ -3,13 +3,25 @@
 import ctypes
 import gc
 import sys
+from functools import partial
 from typing import Any
 
 from fastdl._testing import _dlpack, structs
-from fastdl._testing.checks.consumers import compact, expect_released, expect_values, six, taken
+from fastdl._testing.checks.consumers import (
+    UNMAPPED,
+    compact,
+    expect_released,
+    expect_unwritten,
+    expect_values,
+    offer_address,
+    six,
+    stays_on,
+    taken,
+)
+from fastdl._testing.checks.layouts import LAYOUTS, Layout, expect_layout, fields_of
 from fastdl._testing.checks.producers import BIG, expect_same
 from fastdl._testing.inspector import inspect_capsule, inspect_exchange_api
-from fastdl._testing.producers import Given, Offer, Tabled
+from fastdl._testing.producers import CUDA, Given, Offer, Tabled
 from fastdl._testing.suite import (
     DATA,
     DEVIATION,
@@ -173,7 +185,7 @@ def gives_back(lib: Library) -> None:
         held, _ = from_object(lib, lib.make(BIG))
         held.release()
 
-    expect_no_growth(step, 4 * len(BIG), "exports by the table")
+    expect_no_growth(step, lib.itemsize * len(BIG), "exports by the table")
 
 
 @check(
@@ -276,11 +288,16 @@ def borrow_agrees(lib: Library) -> None:
 def give(lib: Library, **fields: Any) -> tuple[Given, Any]:
     """(managed tensor, what its table makes of it)."""
     given = six(lib, **fields).managed(True)
+    return given, given_to(lib, given)
+
+
+def given_to(lib: Library, given: Given) -> Any:
+    """What its table makes of a managed tensor: status, object and exception."""
     held = _dlpack.take(given.capsule())
     result = _dlpack.call_to_object(lib.table(), held)
     if result[0]:
         held.forget()  # ownership after a failure is unspecified
-    return given, result
+    return result
 
 
 @check(
@@ -320,7 +337,7 @@ def array_owns_the_tensor(lib: Library) -> None:
 def refusal_has_an_error(lib: Library) -> "str | None":
     _, (status, _, error) = give(lib, dtype=(200, 32, 1))
     if status == 0:
-        return "taken"
+        return "accepted"
     expect(error is not None, f"it returned {status} without an exception")
     return told(error)
 
@@ -339,17 +356,103 @@ def refusal_at_most_once(lib: Library) -> None:
     expect(status == 0 or given.deleted == 0, "it released what the caller still owns")
 
 
+def makes_a_layout(lib: Library, layout: Layout) -> "str | None":
+    _, (status, made, error) = give(lib, **fields_of(lib, layout))
+    if status:
+        return f"refused: {error!r}"
+    return expect_layout(lib, made, layout)
+
+
+for _name, _layout in LAYOUTS.items():
+    _section = "offset" if _name.startswith("offset") else "layout"
+    check(
+        f"table.makes-{_name}",
+        DATA,
+        f"{_layout.title} has its values in the array that the table makes, or is refused.",
+        TABLE + "; " + _layout.clause,
+        f"{_section}.{_name.removeprefix('offset-') if _section == 'offset' else _name}",
+    )(partial(makes_a_layout, layout=_layout))
+
+
+def given_read_only(lib: Library) -> tuple[Offer, Any]:
+    """(producer of READ_ONLY memory, what the table makes of it: status, object, exception)."""
+    offer = six(lib, flags=structs.READ_ONLY)
+    return offer, given_to(lib, offer.managed(True))
+
+
+@check(
+    "table.makes-read-only",
+    DATA,
+    "READ_ONLY memory is not written to through the array that the table makes.",
+    TABLE + "; DLPACK_FLAG_BITMASK_READ_ONLY",
+)
+def makes_read_only(lib: Library) -> "str | None":
+    write = lib.optional("write")
+    offer, (status, made, error) = given_read_only(lib)
+    if status:
+        return f"refused: {error!r}"
+    try:
+        write(made, lib.numbers(50.0))
+    except Exception as refusal:
+        told(refusal)
+    expect_unwritten(offer)
+    return None
+
+
+@check(
+    "table.makes-read-only-again",
+    DATA,
+    "The array that the table makes of READ_ONLY memory is exported as READ_ONLY again.",
+    TABLE + "; DLPACK_FLAG_BITMASK_READ_ONLY",
+)
+def makes_read_only_again(lib: Library) -> "str | None":
+    offer, (status, made, error) = given_read_only(lib)
+    if status:
+        return f"refused: {error!r}"
+    try:
+        found = inspect_capsule(lib.versioned(made))
+    except BufferError as refusal:
+        return f"refused: {told(refusal)}"
+    if found["data"] + found["byte_offset"] != offer_address(offer):
+        return "copies"
+    expect(found["flags"] & structs.READ_ONLY, f"flags are {found['flags']:#x}")
+    return None
+
+
+@check(
+    "table.makes-nothing-of-the-next-major",
+    DEVIATION,  # the caller has seen that the table is of version 1
+    "A managed tensor of version 2.0 is refused.",
+    TABLE + "; DLPackVersion: 'it is not safe to access any other field'",
+)
+def makes_nothing_of_the_next_major(lib: Library) -> str:
+    _, (status, _, error) = give(lib, version=(2, 0))
+    expect(status != 0, "version 2.0 was accepted")
+    return repr(error)
+
+
+@check(
+    "table.makes-what-is-on-its-device",
+    MEMORY,
+    "Memory of another device is refused, or described as such without being read.",
+    TABLE + "; DLDevice",
+)
+def makes_what_is_on_its_device(lib: Library) -> str:
+    _, (status, made, error) = give(lib, device=CUDA, data=UNMAPPED)
+    return stays_on(lib, made, CUDA) if status == 0 else f"refused: {error!r}"
+
+
 # ---- allocation and streams -------------------------------------------------------------------
 
 
 def allocate(lib: Library, attached: bool = True, **fields: Any) -> Any:
-    """The result of the allocator for a prototype of two rows of three float32."""
+    """The result of the allocator for a prototype of two rows of three elements."""
     shape = fields.pop("shape", (2, 3))
     room = (ctypes.c_int64 * max(len(shape), 1))(*shape)
     prototype = structs.Tensor()
     prototype.device_type, prototype.device_id = fields.pop("device", (1, 0))
     prototype.ndim = len(shape)
-    prototype.code, prototype.bits, prototype.lanes = fields.pop("dtype", (2, 32, 1))
+    prototype.code, prototype.bits, prototype.lanes = lib.dtype_fields
     prototype.shape = room
     return _dlpack.call_allocate(lib.table(), ctypes.addressof(prototype), attached)
 
@@ -369,10 +472,12 @@ def allocates(lib: Library) -> "str | None":
     found = structs.fields(structs.Versioned.from_address(held.address))
     expect(found["shape"] == [2, 3], f"the shape is {found['shape']}")
     dtype = tuple(found["dtype"].values())
-    expect(dtype == (2, 32, 1), f"the element type is {dtype}")
+    expect(dtype == lib.dtype_fields, f"the element type is {dtype}")
     expect(found["device"][0] == 1, f"the device is {found['device']}")
     expect(found["strides"] in (None, [3, 1]), f"the strides are {found['strides']}")
-    ctypes.memset(found["data"] + found["byte_offset"], 1, 24)  # the memory must be writable
+    ctypes.memset(
+        found["data"] + found["byte_offset"], 1, 6 * lib.itemsize
+    )  # the memory must be writable
     held.release()
     return None
 
@@ -570,7 +675,7 @@ def number_is_not_followed(lib: Library) -> "str | None":
     TABLE + "Header.prev_api",
 )
 def prev_chain_ends(lib: Library) -> None:
-    expect(len(of(lib)["chain"]) < 8, "it goes on and on")
+    expect(not of(lib)["chain_is_cut"], "it does not end")
 
 
 @check(

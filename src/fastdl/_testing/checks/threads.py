@@ -93,7 +93,9 @@ def imports(lib: Library) -> None:
         expect(found == lib.rows, f"one found {found}")
     gc.collect()
     counts = {given.deleted for each in offers for offer in each for given in offer.given}
-    expect(counts == {1}, f"the deleters were called {sorted(counts)} times")
+    expect(
+        counts == {1}, f"the deleters were called {' and '.join(map(str, sorted(counts)))} times"
+    )
 
 
 @check(
