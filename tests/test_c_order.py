@@ -11,6 +11,7 @@ from tests.support.headers import alone, every_world, installed
 from tests.support.memory import expect_race
 from tests.support.producers import Given, Tabled, hostile
 from tests.support.simulation import read, write
+from tests.test_other_arguments import ASARRAY
 
 SHAPE, NBYTES = (2, 3), 24
 
@@ -138,6 +139,46 @@ def test_streams_that_have_no_numbers(api, stream):
             with pytest.raises(BufferError, match=r"got device \(14, 0\)"):
                 api.order(Tabled(queued), stream, no_work)
     queued.assert_released()
+
+
+# ---- what is no tensor by itself --------------------------------------------------------------
+
+
+class OnlyCuda:
+    """An array with `__cuda_array_interface__` and nothing else."""
+
+    def __init__(self, array):
+        self.__cuda_array_interface__ = {
+            "shape": SHAPE,
+            "typestr": "<f4",
+            "data": (array.pointer, False),
+            "version": 3,
+            "stream": array.stream,
+        }
+
+
+@every_world
+def test_the_work_stream_of_what_asarray_takes(api, cuda_machine):
+    x = OnlyCuda(cuda_machine.array())
+    stream = stream_on(cuda_machine.sim)
+    with fastdl.use_stream("cuda:0", stream):
+        assert api.work_stream(x, ASARRAY) == stream
+    assert api.work_stream(x, ASARRAY) == 0
+    assert api.work_stream(b"abc", ASARRAY) == 0
+
+
+@installed
+@pytest.mark.parametrize("missing", [None, "before", "after"])
+def test_what_asarray_takes_is_ordered(api, cuda_machine, missing):
+    own, theirs = (stream_on(cuda_machine.sim, blocking=False) for _ in range(2))
+    array = cuda_machine.array(stream=theirs)
+    array.write()
+    with fastdl.use_stream("cuda:0", theirs):
+        work = (lambda: array.write(own), missing != "before", missing != "after")
+        api.order(OnlyCuda(array), own, *work, ASARRAY)
+    array.write()
+    if missing:
+        expect_race(cuda_machine.sim)
 
 
 # ---- results ---------------------------------------------------------------------------------

@@ -2160,15 +2160,20 @@ FASTDL_SHARED_ int fastdl_should_try_protocol_(PyObject *obj, uint32_t facts)
     return 0;
 }
 
-/* As fastdl_own; `record` is of the type of `obj`. */
-static int fastdl_own_(PyObject *obj, const fastdl_record *record, DLManagedTensorVersioned **out)
+/* As fastdl_own; `record` is of the type of `obj`. *api is the table that made the tensor, and
+ * names the stream on which it is ready. */
+static int fastdl_own_(PyObject *obj, const fastdl_record *record, DLManagedTensorVersioned **out,
+                       const DLPackExchangeAPI **api)
 {
     DLManagedTensorVersioned *managed = NULL;
     int failed = record->api->managed_tensor_from_py_object_no_sync(obj, &managed);
-    if (FASTDL_UNLIKELY_(failed || managed == NULL))
-        return fastdl_should_try_protocol_(obj, record->facts)
-                   ? fastdl_protocol_()->managed_tensor_from_py_object_no_sync(obj, out)
-                   : -1;
+    *api = record->api;
+    if (FASTDL_UNLIKELY_(failed || managed == NULL)) {
+        if (!fastdl_should_try_protocol_(obj, record->facts))
+            return -1;
+        *api = fastdl_protocol_();
+        return (*api)->managed_tensor_from_py_object_no_sync(obj, out);
+    }
     if (record->facts & FASTDL_TYPE_NATIVE)
         return fastdl_adopt_(obj, managed, NULL, record->facts, out);
     *out = managed; /* from a table of fastdl's, which has checked it */
@@ -2178,10 +2183,11 @@ static int fastdl_own_(PyObject *obj, const fastdl_record *record, DLManagedTens
 static int fastdl_own_any_(PyObject *obj, DLManagedTensorVersioned **out)
 {
     const fastdl_record *record = fastdl_known_(Py_TYPE(obj));
+    const DLPackExchangeAPI *unused;
     *out = NULL;
     if (record == NULL)
         return -1;
-    return fastdl_own_(obj, record, out);
+    return fastdl_own_(obj, record, out, &unused);
 }
 
 /* ---- borrowing ---- */
@@ -2234,7 +2240,7 @@ static int fastdl_complete_slow_path_(PyObject *obj, fastdl_view *view, uint32_t
 static int fastdl_borrow_owned_(PyObject *obj, fastdl_view *view, const fastdl_record *record)
 {
     DLManagedTensorVersioned *managed = NULL;
-    if (fastdl_own_(obj, record, &managed) < 0)
+    if (fastdl_own_(obj, record, &managed, &view->api_) < 0)
         return -1;
     view->own_ = managed;
     view->flags = managed->flags;
@@ -2252,7 +2258,7 @@ static int fastdl_borrow_refused_(PyObject *obj, fastdl_view *view, uint32_t fac
     if (!fastdl_should_try_protocol_(obj, facts))
         return -1;
     memset(&protocol, 0, sizeof(protocol));
-    protocol.api = view->api_ = fastdl_protocol_();
+    protocol.api = fastdl_protocol_();
     return fastdl_borrow_owned_(obj, view, &protocol);
 }
 
@@ -3426,11 +3432,12 @@ static int fastdl_own_buffer_(PyObject *obj, DLManagedTensorVersioned **out)
 
 #endif
 
-/* Makes a view that owns `managed`. */
-static void fastdl_fill_view_(fastdl_view *view, DLManagedTensorVersioned *managed)
+/* Makes a view that owns `managed`, which is ready on the stream that `api` names. */
+static void fastdl_fill_view_(fastdl_view *view, DLManagedTensorVersioned *managed,
+                              const DLPackExchangeAPI *api)
 {
     view->own_ = managed;
-    view->api_ = NULL;
+    view->api_ = api;
     view->flags = managed->flags;
     view->dl = managed->dl_tensor;
     fastdl_normalise_(&view->dl);
@@ -3439,12 +3446,39 @@ static void fastdl_fill_view_(fastdl_view *view, DLManagedTensorVersioned *manag
 /* The same for the tensor of `obj`: 0, or -1 with an exception. */
 static int fastdl_view_owned_(PyObject *obj, fastdl_view *view)
 {
+    const fastdl_record *record = fastdl_known_(Py_TYPE(obj));
+    const DLPackExchangeAPI *api;
     DLManagedTensorVersioned *managed;
     fastdl_init(view);
-    if (fastdl_own(obj, &managed) < 0)
+    if (record == NULL || fastdl_own_(obj, record, &managed, &api) < 0)
         return -1;
-    fastdl_fill_view_(view, managed);
+    fastdl_fill_view_(view, managed, api);
     return 0;
+}
+
+/* The same for the buffer of an object, on the host: 1; 0 if it has none; -1 with an exception. */
+static int fastdl_view_buffer_(PyObject *obj, fastdl_view *view)
+{
+    DLManagedTensorVersioned *managed;
+    int result = fastdl_own_buffer_(obj, &managed);
+    if (result > 0)
+        fastdl_fill_view_(view, managed, &fastdl_protocol_table_);
+    return result;
+}
+
+/* The same for the tensor that fastdl.asarray makes of an object or, without the package, for its
+ * buffer. */
+static int fastdl_view_array_(PyObject *obj, fastdl_view *view)
+{
+    PyObject *tensor, *package = PyImport_ImportModule("fastdl");
+    int result;
+    if (package == NULL)
+        return fastdl_clear_if_(PyExc_Exception) ? fastdl_view_buffer_(obj, view) : -1;
+    tensor = PyObject_CallMethod(package, "asarray", "(O)", obj);
+    Py_DECREF(package);
+    result = tensor == NULL || fastdl_view_owned_(tensor, view) < 0 ? -1 : 1;
+    Py_XDECREF(tensor); /* the view owns an export of it */
+    return result;
 }
 
 /* Whether an object has `__dlpack__`, or -1 with an exception. */
@@ -3461,30 +3495,14 @@ static int fastdl_has_dlpack_(PyObject *obj)
     return result;
 }
 
-/* The tensor that fastdl.asarray makes of an object or, without the package, the tensor of its
- * buffer: 1; 0 if it has no buffer; -1 with an exception. */
-static int fastdl_own_array_(PyObject *obj, DLManagedTensorVersioned **out)
-{
-    PyObject *tensor, *package = PyImport_ImportModule("fastdl");
-    int result;
-    if (package == NULL)
-        return fastdl_clear_if_(PyExc_Exception) ? fastdl_own_buffer_(obj, out) : -1;
-    tensor = PyObject_CallMethod(package, "asarray", "(O)", obj);
-    Py_DECREF(package);
-    result = tensor == NULL || fastdl_own(tensor, out) < 0 ? -1 : 1;
-    Py_XDECREF(tensor);
-    return result;
-}
-
 /* Called with the exception of a failed borrow. If the object is not a tensor: makes a view of it
  * as an array, and returns 0. Otherwise -1 with that exception, or with a better one. */
 static int fastdl_view_as_array_(PyObject *obj, fastdl_view *view)
 {
     PyObject *type, *value, *traceback;
-    DLManagedTensorVersioned *managed;
     int result;
     PyErr_Fetch(&type, &value, &traceback);
-    result = fastdl_has_dlpack_(obj) == 0 ? fastdl_own_array_(obj, &managed) : 0;
+    result = fastdl_has_dlpack_(obj) == 0 ? fastdl_view_array_(obj, view) : 0;
     if (result == 0) {
         fastdl_restore_(type, value, traceback);
         return -1;
@@ -3492,10 +3510,7 @@ static int fastdl_view_as_array_(PyObject *obj, fastdl_view *view)
     Py_XDECREF(type);
     Py_XDECREF(value);
     Py_XDECREF(traceback);
-    if (result < 0)
-        return -1;
-    fastdl_fill_view_(view, managed);
-    return 0;
+    return result < 0 ? -1 : 0;
 }
 
 /* Handles an argument that could not be borrowed: 0 if the rules allow an alternative that worked;

@@ -297,32 +297,46 @@ static PyObject *drop(PyObject *self, PyObject *capsule)
     Py_RETURN_NONE;
 }
 
-/* work_stream(obj) */
-static PyObject *work_stream(PyObject *self, PyObject *obj)
+/* Borrows an argument with these rules, wherever it is. */
+static int borrow_anywhere(PyObject *obj, int rules, fastdl_view *view)
 {
+    fastdl_spec spec;
+    if (rules == 0)
+        return fastdl_borrow(obj, view);
+    memset(&spec, 0, sizeof(spec));
+    spec.device = FASTDL_ANY_DEVICE;
+    spec.rules = rules;
+    return fastdl_borrow_as(obj, "x", &spec, view);
+}
+
+/* work_stream(obj, rules=0) */
+static PyObject *work_stream(PyObject *self, PyObject *arguments)
+{
+    PyObject *obj;
     fastdl_view view;
     void *stream = &view;
-    int result;
+    int result, rules = 0;
     (void)self;
-    if (fastdl_borrow(obj, &view) < 0)
+    if (!PyArg_ParseTuple(arguments, "O|i", &obj, &rules) || borrow_anywhere(obj, rules, &view) < 0)
         return NULL;
     result = fastdl_work_stream(&view, &stream);
     fastdl_release(&view);
     return result < 0 ? NULL : PyLong_FromVoidPtr(stream);
 }
 
-/* order(obj, stream, work, before=True, after=True): calls `work` where it would launch. */
+/* order(obj, stream, work, before=True, after=True, rules=0): calls `work` where it would launch.
+ */
 static PyObject *order(PyObject *self, PyObject *args)
 {
     PyObject *obj, *address, *work, *result = NULL;
-    int before = 1, after = 1;
+    int before = 1, after = 1, rules = 0;
     fastdl_view view;
     void *stream;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOO|pp", &obj, &address, &work, &before, &after))
+    if (!PyArg_ParseTuple(args, "OOO|ppi", &obj, &address, &work, &before, &after, &rules))
         return NULL;
     stream = PyLong_AsVoidPtr(address);
-    if (PyErr_Occurred() || fastdl_borrow(obj, &view) < 0)
+    if (PyErr_Occurred() || borrow_anywhere(obj, rules, &view) < 0)
         return NULL;
     if (!before || fastdl_order(&view, stream) == 0)
         result = PyObject_CallObject(work, NULL);
@@ -720,7 +734,7 @@ static PyMethodDef functions[] = {
     {"delete_elsewhere", delete_elsewhere, METH_O, NULL},
     {"wrap", wrap, METH_VARARGS, NULL},
     {"empty", empty, METH_VARARGS, NULL},
-    {"work_stream", work_stream, METH_O, NULL},
+    {"work_stream", work_stream, METH_VARARGS, NULL},
     {"order", order, METH_VARARGS, NULL},
     {"empty_on", empty_on, METH_VARARGS, NULL},
     {"wrap_on", wrap_on, METH_VARARGS, NULL},
