@@ -598,15 +598,40 @@ def test_result_of_a_fastdl_tensor_needs_only_its_table(api):
 
 
 @every_world
-def test_result_as_what_is_no_tensor_type(api):
-    given = Given()
-    with pytest.raises(TypeError, match="expected the type of a tensor, got 'int'"):
-        api.wrap(api.own(Tabled(given)), int)
-    given.assert_released()
-    with pytest.raises(TypeError, match="expected the type of a tensor, got 'int'"):
-        api.empty(np.ones(3), int)
+def test_the_table_of_what_is_no_tensor_type(api):
     with pytest.raises(TypeError, match="expected the type of a tensor, got 'int'"):
         api.exchange_api(int)
+
+
+class Proxy:
+    """Of a tensor: the type has no `__dlpack__`, and the object has."""
+
+    def __init__(self, x):
+        self.__dlpack__, self.__dlpack_device__ = x.__dlpack__, x.__dlpack_device__
+
+
+@installed
+@pytest.mark.parametrize("like", [bytes, Proxy])
+def test_result_like_an_argument_that_is_no_tensor(api, like):
+    given = Given()
+    result = api.wrap(api.own(Proxy(Producer(given))), like)
+    assert type(result) is fastdl.Tensor
+    given.assert_alive()
+    del result
+    given.assert_released()
+    result = api.wrap(api.zeros(np.ones(3), like), like)
+    assert (type(result), result.tolist()) == (fastdl.Tensor, [0, 0, 0])
+
+
+@alone
+@pytest.mark.parametrize("like", [bytes, Proxy])
+def test_result_like_an_argument_that_is_no_tensor_without_the_package(api, like):
+    given = Given()
+    with pytest.raises(TypeError, match=r"call fastdl_import\(\) to get a fastdl.Tensor"):
+        api.wrap(api.own(Producer(given)), like)
+    given.assert_released()
+    with pytest.raises(TypeError, match=r"call fastdl_import\(\) to allocate for it"):
+        api.empty(np.ones(3), like)
 
 
 @every_world

@@ -12,7 +12,7 @@ import pytest
 
 import fastdl
 from tests.support.build import extension
-from tests.support.headers import ALONE, INSTALLED, every_world, load, worlds
+from tests.support.headers import ALONE, INSTALLED, every_world, installed, load, worlds
 from tests.support.producers import Given, Producer
 from tests.test_array_interface import OnlyArray, OnlyInterface
 from tests.test_expect import WRITABLE, C, dtype
@@ -42,6 +42,14 @@ def test_what_asarray_takes(api, make):
     assert owned.tolist() == [1, 2, 3]
     with pytest.raises(TypeError, match=r"^x: expected a tensor, got "):
         api.borrow_as(source, "x", {"rules": CONVERT})
+
+
+@installed
+@pytest.mark.parametrize("make", SOURCES.values(), ids=SOURCES)
+def test_a_result_of_the_type_of_such_an_argument(api, make):
+    kind = type(make())
+    result = api.wrap(api.empty(np.ones(3), kind), kind)
+    assert (type(result), result.shape) == (fastdl.Tensor, (3,))
 
 
 @every_world

@@ -2121,13 +2121,11 @@ static int fastdl_import_package_(void)
                : fastdl_import_((const fastdl_runtime *)PyCapsule_Import(FASTDL_RUNTIME, 0));
 }
 
-/* The table of a type, and whether it is its library's own; NULL with an exception. */
-static const DLPackExchangeAPI *fastdl_table_(PyTypeObject *type, int *native)
+static const DLPackExchangeAPI *fastdl_exchange_api_(PyTypeObject *type)
 {
     const fastdl_record *record = fastdl_known_(type);
     if (record == NULL)
         return NULL;
-    *native = (record->facts & FASTDL_TYPE_NATIVE) != 0 && record->api != fastdl_state_.tensor;
     if (!fastdl_is_tensor_type(record)) {
         fastdl_raise_about_(PyExc_TypeError,
                             "expected the type of a tensor, got '%U', which has neither a DLPack "
@@ -2136,12 +2134,6 @@ static const DLPackExchangeAPI *fastdl_table_(PyTypeObject *type, int *native)
         return NULL;
     }
     return record->api;
-}
-
-static const DLPackExchangeAPI *fastdl_exchange_api_(PyTypeObject *type)
-{
-    int native;
-    return fastdl_table_(type, &native);
 }
 
 /* ---- owning ---- */
@@ -2281,13 +2273,20 @@ static void fastdl_set_error_(void *context, const char *kind, const char *messa
     Py_XDECREF(builtins);
 }
 
-/* The table that makes results of the type `like`; NULL with TypeError. */
+/* The table that makes results of the type `like`, and whether it is a library's own; NULL with an
+ * exception. A type that is no tensor's is as good as one with only `__dlpack__`: FASTDL_ASARRAY
+ * accepts its objects, and so does fastdl_borrow if they themselves have the method. */
 static const DLPackExchangeAPI *fastdl_target_(PyTypeObject *like, int *native)
 {
     const DLPackExchangeAPI *tensor;
     *native = 0;
-    if (like != NULL)
-        return fastdl_table_(like, native);
+    if (like != NULL) {
+        const fastdl_record *record = fastdl_known_(like);
+        if (record == NULL)
+            return NULL;
+        *native = (record->facts & FASTDL_TYPE_NATIVE) != 0 && record->api != fastdl_state_.tensor;
+        return record->api;
+    }
     tensor = fastdl_is_bound_here_() ? fastdl_state_.tensor : NULL;
     if (tensor == NULL)
         PyErr_SetString(PyExc_TypeError, "expected a type for the result: a fastdl.Tensor can be "

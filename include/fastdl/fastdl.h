@@ -63,8 +63,9 @@
  *     result as a JAX, MLX, ... one   TypeError           as fastdl.convert makes it
  *     result as any other type        TypeError           a fastdl.Tensor
  *
- * The last row covers types that have no table and whose library fastdl does not know: any consumer
- * of DLPack can import the fastdl.Tensor.
+ * The last row covers types that have no table and whose library fastdl does not know, and those
+ * of objects that are not tensors (FASTDL_ASARRAY): any consumer of DLPack can import the
+ * fastdl.Tensor.
  *
  * The header caches what it knows about a type until the type changes or is destroyed. It does so
  * in one interpreter of a process: the one that called fastdl_import(), which only the main
@@ -917,13 +918,14 @@ static inline int fastdl_own(PyObject *obj, DLManagedTensorVersioned **out);
  * copies what the library cannot share (read-only data, negative strides), and refuses what it does
  * not support (BufferError: an element type, a device). It is of the class that the type's table
  * makes (for a subclass of torch.Tensor: torch.Tensor itself); for a type of a library that fastdl
- * does not know, and that publishes no table, it is a fastdl.Tensor. Before fastdl_import() nothing
- * is copied, and a library's table gets everything but negative strides, which would make PyTorch
- * abort the process.
+ * does not know, and that publishes no table, it is a fastdl.Tensor, as it is for a type that is no
+ * tensor's (bytes, whose objects FASTDL_ASARRAY accepts). Before fastdl_import()
+ * nothing is copied, and a library's table gets everything but negative strides, which would make
+ * PyTorch abort the process.
  *
  * `managed` is consumed in every case, so the caller has nothing to clean up. If this function
- * itself refuses (TypeError: `like` is not a tensor type, or needs fastdl_import(); BufferError:
- * see above) or a table of fastdl's does, its deleter has been called. Device memory that becomes a
+ * itself refuses (TypeError: `like` needs fastdl_import(); BufferError: see above) or a table of
+ * fastdl's does, its deleter has been called. Device memory that becomes a
  * fastdl.Tensor counts as in use on the thread's work stream, and memory of fastdl's is ordered for
  * the current stream of the library of `like`. Memory that one library allocated and that fastdl
  * does not know is not ordered for another library, whose table receives it unchanged. If another
@@ -956,11 +958,12 @@ static inline int fastdl_zeros(const DLTensor *prototype, PyTypeObject *like,
 static inline void fastdl_drop(DLManagedTensorVersioned *managed);
 
 /* The stream on which work on the tensor of a view must be queued: a cudaStream_t or hipStream_t.
- * If the type has its own table, it is the stream on which its library works now; for a
- * fastdl.Tensor and for types with only `__dlpack__` it is the thread's work stream, which is the
- * default one unless Python says otherwise (fastdl.use_stream; before fastdl_import() the default
- * one in every case). NULL for host memory, and for the legacy default stream. Call it after
- * fastdl_borrow, with the device of the tensor current:
+ * If the type has its own table, it is the stream on which its library works now. For a
+ * fastdl.Tensor, and so for what FASTDL_ASARRAY accepts, it is the thread's work stream, which is
+ * the default one unless Python says otherwise (fastdl.use_stream); for types with only
+ * `__dlpack__` the same, but before fastdl_import() the default one in every case. NULL for host
+ * memory, and for the legacy default stream. Call it after fastdl_borrow, with the device of the
+ * tensor current:
  *
  *     fastdl_borrow, fastdl_expect; device guard (view.dl.device.device_id); fastdl_work_stream;
  *     launch

@@ -262,14 +262,14 @@ GROUP = Group(
             "Call `fastdl_import()` when the module is initialised.",
         ),
         Row(
-            (lambda: alone.empty(X, int), lambda: alone.exchange_api(int)),
+            lambda: alone.exchange_api(int),
             TypeError,
             "expected the type of a tensor, got 'int', which has neither a DLPack exchange table "
             "nor __dlpack__",
-            "Pass the type of an argument, as in `fastdl_empty(&view.dl, Py_TYPE(x), &result)`.",
+            "`fastdl_wrap` and `fastdl_empty` take any type.",
         ),
         Row(
-            lambda: alone.empty(X, np.ndarray),
+            (lambda: alone.empty(X, np.ndarray), lambda: alone.empty(X, bytes)),
             TypeError,
             "this type has no exchange table that could allocate: install or upgrade fastdlpack, "
             "and call fastdl_import() to allocate for it",
