@@ -237,6 +237,32 @@ def test_a_result_in_host_memory_needs_no_order(api):
     assert api.wrap_on(managed, fastdl.Tensor, 77).shape == (3,)
 
 
+@alone
+def test_a_result_in_host_memory_that_cannot_be_made_is_released(api):
+    given = Given()
+    with pytest.raises(TypeError, match=r"only after fastdl_import\(\)"):
+        api.wrap_on(given.capsule(), None, 77)
+    given.assert_released()
+
+
+@every_world
+@pytest.mark.parametrize("device", [(1, 0), (2, 0)])
+def test_a_result_whose_type_raises(api, device):
+    """What may be in use on a stream is left alone."""
+
+    class Attribute:
+        def __get__(self, obj, cls):
+            raise LookupError("not this type")
+
+    like, given = type("Like", (), {"__dlpack_c_exchange_api__": Attribute()}), Given(device=device)
+    with pytest.raises(LookupError, match="not this type"):
+        api.wrap_on(given.capsule(), like, 77)
+    if device == (1, 0):
+        given.assert_released()
+    else:
+        given.assert_alive()
+
+
 def queued(here):
     return Given(device=(here.array().type, 0), data=0x1000)
 
@@ -258,8 +284,6 @@ def test_a_result_whose_streams_cannot_be_ordered(api, here, streams, allocator)
             api.wrap_on(managed, Tabled, own)
         del managed
         used.assert_alive()
-        with pytest.raises(TypeError, match="expected the type of a tensor, got 'list'"):
-            api.empty_on(Tabled(queued(here)), list, own)
 
 
 @alone

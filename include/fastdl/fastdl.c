@@ -2431,6 +2431,8 @@ static int fastdl_order_result_(const DLManagedTensorVersioned *managed, PyTypeO
 {
     int native;
     fastdl_view view;
+    if (fastdl_ordering_((int32_t)managed->dl_tensor.device.device_type) == FASTDL_STREAM_NONE)
+        return 0; /* whatever `like` is: fastdl_wrap_ releases what it cannot wrap */
     view.api_ = fastdl_target_(like, &native);
     if (view.api_ == NULL)
         return -1;

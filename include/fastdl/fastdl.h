@@ -919,19 +919,19 @@ static inline int fastdl_own(PyObject *obj, DLManagedTensorVersioned **out);
  * not support (BufferError: an element type, a device). It is of the class that the type's table
  * makes (for a subclass of torch.Tensor: torch.Tensor itself); for a type of a library that fastdl
  * does not know, and that publishes no table, it is a fastdl.Tensor, as it is for a type that is no
- * tensor's (bytes, whose objects FASTDL_ASARRAY accepts). Before fastdl_import()
- * nothing is copied, and a library's table gets everything but negative strides, which would make
- * PyTorch abort the process.
+ * tensor's (bytes, whose objects FASTDL_ASARRAY accepts). Before fastdl_import() nothing is copied,
+ * and a library's table gets everything but negative strides, which would make PyTorch abort the
+ * process.
  *
  * `managed` is consumed in every case, so the caller has nothing to clean up. If this function
  * itself refuses (TypeError: `like` needs fastdl_import(); BufferError: see above) or a table of
- * fastdl's does, its deleter has been called. Device memory that becomes a
- * fastdl.Tensor counts as in use on the thread's work stream, and memory of fastdl's is ordered for
- * the current stream of the library of `like`. Memory that one library allocated and that fastdl
- * does not know is not ordered for another library, whose table receives it unchanged. If another
- * library's table fails, it is unknown whether it freed `managed`, which is left alone: a leak is
- * better than a double free. (Before fastdl_import() the table of fastdl.Tensor counts as another
- * library's.) On failure *out is NULL.
+ * fastdl's does, its deleter has been called. Device memory that becomes a fastdl.Tensor counts as
+ * in use on the thread's work stream, and memory of fastdl's is ordered for the current stream of
+ * the library of `like`. Memory that one library allocated and that fastdl does not know is not
+ * ordered for another library, whose table receives it unchanged. If another library's table fails,
+ * it is unknown whether it freed `managed`, which is left alone: a leak is better than a double
+ * free. (Before fastdl_import() the table of fastdl.Tensor counts as another library's.) On failure
+ * *out is NULL.
  */
 static inline int fastdl_wrap(DLManagedTensorVersioned *managed, PyTypeObject *like,
                               PyObject **out);
@@ -1013,8 +1013,8 @@ static inline int fastdl_empty_on(const DLTensor *prototype, PyTypeObject *like,
                                   DLManagedTensorVersioned **out);
 
 /* fastdl_wrap after a kernel on `stream`: the current stream of the library of `like` waits for it.
- * Always consumes `managed`. If the streams cannot be ordered, its memory may still be in use, so
- * it is leaked. */
+ * Always consumes `managed`. If the streams of a device cannot be ordered, or `like` has no table
+ * to order them by, its memory may still be in use, so it is leaked; host memory is released. */
 static inline int fastdl_wrap_on(DLManagedTensorVersioned *managed, PyTypeObject *like,
                                  void *stream, PyObject **out);
 
