@@ -2808,48 +2808,82 @@ static void fastdl_delete_copy_(DLManagedTensorVersioned *self)
     free(self);
 }
 
-/* Room for a contiguous copy of a tensor in another element type, in `order`: the elements are not
- * filled in. NULL with an exception. */
-static DLManagedTensorVersioned *fastdl_new_copy_(const DLTensor *from, uint64_t flags,
-                                                  DLDataType dtype, char order, int32_t alignment)
+/* Describes a contiguous copy of a host tensor, in another element type and in `order`: all but its
+ * address. The shape is that of `from`, whose sizes need not have been checked. */
+static void fastdl_plan_copy_(const DLTensor *from, uint64_t flags, DLDataType dtype, char order,
+                              fastdl_view *plan)
 {
-    const uint64_t padded = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
-    size_t dims = (size_t)from->ndim, start = sizeof(fastdl_copy_) + dims * 2 * sizeof(int64_t);
-    size_t unit = alignment > 64 ? (size_t)alignment : 64;
-    fastdl_copy_ *copy = NULL;
-    fastdl_layout layout;
-    DLTensor to = *from;
     int64_t step = 1;
-    to.dtype = dtype;
-    to.strides = NULL; /* compact */
-    to.byte_offset = 0;
-    to.device.device_type = kDLCPU; /* the copy of pinned memory is not pinned */
-    to.device.device_id = 0;
-    if (fastdl_check(&to, flags & padded, &layout) == FASTDL_OK &&
-        (uint64_t)layout.nbytes < (uint64_t)PTRDIFF_MAX - start - unit)
-        copy = (fastdl_copy_ *)malloc(start + unit + (size_t)layout.nbytes);
-    if (copy == NULL) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    to.shape = copy->dims;
-    to.strides = copy->dims + dims;
-    for (size_t i = 0; i < dims; i++) {
-        size_t k = order == 'F' ? i : dims - 1 - i;
-        to.shape[k] = from->shape[k];
-        to.strides[k] = step;
+    plan->flags =
+        DLPACK_FLAG_BITMASK_IS_COPIED | (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED);
+    plan->dl = *from;
+    plan->dl.data = NULL;
+    plan->dl.device.device_type = kDLCPU; /* the copy of pinned memory is not pinned */
+    plan->dl.device.device_id = 0;
+    plan->dl.dtype = dtype;
+    plan->dl.strides = plan->room_;
+    plan->dl.byte_offset = 0;
+    for (int32_t i = 0; i < from->ndim; i++) {
+        int32_t k = order == 'F' ? i : from->ndim - 1 - i;
+        plan->room_[k] = step;
         if (fastdl_mul_(step, from->shape[k] > 0 ? from->shape[k] : 1, &step))
             step = 1; /* no elements */
     }
-    to.data = (char *)copy + start;
-    to.data = (char *)to.data + (unit - (uintptr_t)to.data % unit) % unit;
+}
+
+/* The bytes of the elements of a plan: 0, or -1 if no memory can have as many. */
+static int fastdl_count_bytes_(const fastdl_view *plan, int64_t *bytes)
+{
+    DLTensor compact = plan->dl;
+    DLDataType dtype = compact.dtype;
+    int64_t size, low, high, bits = 8 * fastdl_itemsize(dtype);
+    if (fastdl_is_packed(dtype, plan->flags))
+        bits = (int64_t)dtype.bits * dtype.lanes;
+    compact.strides = NULL;
+    if (fastdl_measure_(&compact, &size, &low, &high) != FASTDL_OK ||
+        fastdl_mul_(size, bits, &bits) || fastdl_add_(bits, 7, &bits))
+        return -1;
+    *bytes = bits / 8;
+    return 0;
+}
+
+/* Allocates what was planned, at a multiple of `alignment` bytes and of a cache line. The elements
+ * are not filled in. NULL with MemoryError. */
+static DLManagedTensorVersioned *fastdl_new_copy_(const fastdl_view *plan, int32_t alignment)
+{
+    size_t dims = (size_t)plan->dl.ndim, start = sizeof(fastdl_copy_) + dims * 2 * sizeof(int64_t);
+    uint64_t unit = alignment > 1 ? (uint64_t)alignment : 1;
+    fastdl_copy_ *copy = NULL;
+    DLTensor *to;
+    int64_t bytes;
+    while (unit % 64 != 0)
+        unit *= 2;
+    if (fastdl_count_bytes_(plan, &bytes) < 0) {
+        fastdl_raise_(PyExc_MemoryError, "cannot allocate more bytes than there are addresses");
+        return NULL;
+    }
+    if (start + unit + (uint64_t)bytes <= (uint64_t)PTRDIFF_MAX)
+        copy = (fastdl_copy_ *)malloc((size_t)(start + unit + (uint64_t)bytes));
+    if (copy == NULL) {
+        fastdl_raise_(PyExc_MemoryError, "cannot allocate %lld bytes for a copy", (long long)bytes);
+        return NULL;
+    }
     memset(&copy->managed, 0, sizeof(copy->managed));
     copy->managed.version.major = FASTDL_DLPACK_MAJOR;
     copy->managed.version.minor = FASTDL_DLPACK_MINOR;
     copy->managed.manager_ctx = copy;
     copy->managed.deleter = fastdl_delete_copy_;
-    copy->managed.flags = DLPACK_FLAG_BITMASK_IS_COPIED | (flags & padded);
-    copy->managed.dl_tensor = to;
+    copy->managed.flags = plan->flags;
+    to = &copy->managed.dl_tensor;
+    *to = plan->dl;
+    to->shape = copy->dims;
+    to->strides = copy->dims + dims;
+    for (size_t i = 0; i < dims; i++) {
+        to->shape[i] = plan->dl.shape[i];
+        to->strides[i] = plan->dl.strides[i];
+    }
+    to->data = (char *)copy + start;
+    to->data = (char *)to->data + (size_t)((unit - (uintptr_t)to->data % unit) % unit);
     return &copy->managed;
 }
 
@@ -3244,17 +3278,49 @@ static void fastdl_raise_misfit_(const DLTensor *copy, const char *name, uint8_t
                  name, type.text, (long long)misfit->value, where.text);
 }
 
+/* Refuses a tensor whose element type is not what its table says: 0, or -1 with an exception that
+ * names the argument. What is only borrowed is not asked, to save time. */
+static int fastdl_check_copyable_(PyObject *obj, const DLTensor *tensor, const char *name)
+{
+    const fastdl_record *record = fastdl_known_(Py_TYPE(obj));
+    if (record == NULL)
+        return -1;
+    if (!(record->facts & FASTDL_TYPE_ASK_BITS) || fastdl_check_width_(obj, tensor) == 0)
+        return 0;
+    fastdl_name_argument_(name);
+    return -1;
+}
+
+/* Makes a copy of a host tensor that was planned for it. NULL with an exception that names the
+ * argument. */
+static DLManagedTensorVersioned *fastdl_make_copy_(const fastdl_view *from, const char *name,
+                                                   const fastdl_view *plan, char order,
+                                                   int32_t alignment)
+{
+    DLManagedTensorVersioned *copy = fastdl_new_copy_(plan, alignment);
+    fastdl_misfit_ misfit;
+    if (copy == NULL) {
+        fastdl_name_argument_(name);
+        return NULL;
+    }
+    if (fastdl_fill_copy_(&from->dl, from->flags, &copy->dl_tensor, order, &misfit) == 0)
+        return copy;
+    fastdl_raise_misfit_(&copy->dl_tensor, name, from->dl.dtype.code, order, &misfit);
+    free(copy);
+    return NULL;
+}
+
 /* Replaces the tensor of a view by a copy that meets a specification: 0; 1 if no copy can meet it,
  * with the reason in *mismatch; -1 with an exception. */
-static int fastdl_substitute_copy_(fastdl_view *view, const char *name, const fastdl_spec *spec,
-                                   fastdl_mismatch_ *mismatch)
+static int fastdl_substitute_copy_(PyObject *obj, fastdl_view *view, const char *name,
+                                   const fastdl_spec *spec, fastdl_mismatch_ *mismatch)
 {
     char order = (spec->layout & (FASTDL_C | FASTDL_F)) == FASTDL_F ? 'F' : 'C';
     DLDataType dtype = view->dl.dtype;
     DLManagedTensorVersioned *copy;
-    fastdl_mismatch_ copy_mismatch;
-    fastdl_view replaced;
-    fastdl_misfit_ misfit;
+    fastdl_spec of_copy = *spec;
+    fastdl_mismatch_ reason;
+    fastdl_view plan;
     if (spec->rules & FASTDL_WRITABLE || fastdl_is_packed(dtype, view->flags) ||
         !fastdl_find_device((int32_t)view->dl.device.device_type)->host ||
         *mismatch == FASTDL_WRONG_NDIM_ || *mismatch == FASTDL_NO_NDIM_ ||
@@ -3262,30 +3328,27 @@ static int fastdl_substitute_copy_(fastdl_view *view, const char *name, const fa
         return 1;
     if (spec->rules & FASTDL_CONVERT)
         dtype = fastdl_choose_dtype_(dtype, spec);
-    copy = fastdl_new_copy_(&view->dl, view->flags, dtype, order, spec->alignment);
-    if (copy == NULL)
-        return -1;
-    replaced.dl = copy->dl_tensor;
-    replaced.flags = copy->flags;
-    copy_mismatch = fastdl_compare_(&replaced, name, spec);
-    if (copy_mismatch != FASTDL_MATCHES_) {
+    fastdl_plan_copy_(&view->dl, view->flags, dtype, order, &plan);
+    of_copy.alignment = 0; /* new memory is aligned, and nobody else's */
+    of_copy.no_alias_count = 0;
+    reason = fastdl_compare_(&plan, name, &of_copy);
+    if (reason != FASTDL_MATCHES_) {
         /* A copy of pinned memory may be refused for its device, although that of the original was
          * right. */
-        if (replaced.dl.device.device_type == view->dl.device.device_type ||
-            (copy_mismatch != FASTDL_WRONG_DEVICE_ && copy_mismatch != FASTDL_OTHER_DEVICE_))
-            *mismatch = copy_mismatch;
-        free(copy);
+        if (plan.dl.device.device_type == view->dl.device.device_type ||
+            (reason != FASTDL_WRONG_DEVICE_ && reason != FASTDL_OTHER_DEVICE_))
+            *mismatch = reason;
         return 1;
     }
-    if (fastdl_fill_copy_(&view->dl, view->flags, &copy->dl_tensor, order, &misfit) < 0) {
-        fastdl_raise_misfit_(&copy->dl_tensor, name, view->dl.dtype.code, order, &misfit);
-        free(copy);
+    if (fastdl_check_copyable_(obj, &view->dl, name) < 0)
         return -1;
-    }
+    copy = fastdl_make_copy_(view, name, &plan, order, spec->alignment);
+    if (copy == NULL)
+        return -1;
     fastdl_release(view);
     view->own_ = copy;
-    view->dl = replaced.dl;
-    view->flags = replaced.flags;
+    view->dl = copy->dl_tensor;
+    view->flags = copy->flags;
     return 0;
 }
 
@@ -3985,12 +4048,14 @@ static DLManagedTensorVersioned *fastdl_copy_of_(const fastdl_description *descr
     DLManagedTensorVersioned *copy;
     fastdl_misfit_ unused;
     fastdl_layout layout;
+    fastdl_view plan;
     DLTensor from = description->dl;
     if (from.strides == NULL) {
         fastdl_compact_strides(from.ndim, from.shape, strides);
         from.strides = strides;
     }
-    copy = fastdl_new_copy_(&from, description->flags, from.dtype, 'C', 256);
+    fastdl_plan_copy_(&from, description->flags, from.dtype, 'C', &plan);
+    copy = fastdl_new_copy_(&plan, 256);
     if (copy == NULL)
         return NULL;
     if (fastdl_is_packed(from.dtype, description->flags)) { /* which is compact */

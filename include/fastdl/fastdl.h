@@ -1567,8 +1567,8 @@ typedef struct {
     int (*check_grad)(PyObject *obj, const char *name);
     size_t (*aliased)(const fastdl_view *view, const fastdl_argument *no_alias, size_t count,
                       int32_t rules);
-    int (*substitute_copy)(fastdl_view *view, const char *name, const fastdl_spec *spec,
-                           fastdl_mismatch_ *mismatch);
+    int (*substitute_copy)(PyObject *obj, fastdl_view *view, const char *name,
+                           const fastdl_spec *spec, fastdl_mismatch_ *mismatch);
     int (*raise_mismatch)(const fastdl_view *view, const char *name, const fastdl_spec *spec,
                           fastdl_mismatch_ mismatch);
     int (*argument_failed)(PyObject *obj, const char *name, int32_t rules, fastdl_view *view);
@@ -2026,7 +2026,7 @@ FASTDL_HOT_ int fastdl_check_spec_(PyObject *obj, const char *name, const fastdl
         fastdl_spec seen = *spec; /* as in fastdl_expect */
         int result = 1;
         if (spec->rules & (FASTDL_COPY | FASTDL_CONVERT))
-            result = fastdl_state_.cold->substitute_copy(view, name, &seen, &mismatch);
+            result = fastdl_state_.cold->substitute_copy(obj, view, name, &seen, &mismatch);
         return result > 0 ? fastdl_state_.cold->raise_mismatch(view, name, &seen, mismatch)
                           : result;
     }

@@ -253,6 +253,12 @@ GROUP = Group(
             "x: expected numbers that fit int8, got 300 at index (0,)",
             "A conversion never changes an integer.",
         ),
+        Row(
+            as_copy(np.broadcast_to(np.float32(1), 2**50), 2, 64),
+            MemoryError,
+            "x: cannot allocate 9007199254740992 bytes for a copy",
+            "A tensor that fits what the function expects is not copied.",
+        ),
         # ---- results
         Row(
             lambda: alone.empty(X, None),
