@@ -2184,15 +2184,6 @@ static int fastdl_own_any_(PyObject *obj, DLManagedTensorVersioned **out)
 
 /* ---- borrowing ---- */
 
-/* Brings a description into the form that fastdl_borrow promises: no byte_offset, and CPU number 0,
- * whatever number its library uses. */
-static void fastdl_normalise_(DLTensor *dl)
-{
-    fastdl_fold_offset_(dl);
-    if (dl->device.device_type == kDLCPU)
-        dl->device.device_id = 0;
-}
-
 /* Checks a view that a table filled in, and brings it into the form that fastdl_borrow promises. */
 static int fastdl_check_view_(fastdl_view *view)
 {

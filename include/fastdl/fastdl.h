@@ -1792,6 +1792,15 @@ static inline void fastdl_fold_offset_(DLTensor *dl)
     }
 }
 
+/* Brings a description into the form that fastdl_borrow promises: no byte_offset, and CPU number 0,
+ * whatever number its library uses. */
+static inline void fastdl_normalise_(DLTensor *dl)
+{
+    fastdl_fold_offset_(dl);
+    if (dl->device.device_type == kDLCPU)
+        dl->device.device_id = 0;
+}
+
 /* Completes a view that the borrowing slot of a table filled in. Sizes from a sound table are not
  * checked again, which would take a third of the time of its call. */
 FASTDL_HOT_ int fastdl_complete_view_(PyObject *obj, fastdl_view *view, uint32_t facts)
@@ -2126,7 +2135,7 @@ FASTDL_HOT_ int fastdl_lend_(PyObject *self, fastdl_describer describe, DLTensor
     if (FASTDL_UNLIKELY_(failed || !fastdl_can_lend_(&description) ||
                          fastdl_check(&description.dl, 0, &layout) != FASTDL_OK))
         return fastdl_state_.cold->refuse_to_lend(self, &description, failed);
-    fastdl_fold_offset_(&description.dl);
+    fastdl_normalise_(&description.dl);
     *out = description.dl;
     return 0;
 }
