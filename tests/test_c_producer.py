@@ -133,7 +133,9 @@ def test_a_cpu_with_a_number_is_the_cpu(kind, array):
     """Lent or exported: fastdl_spec.like compares devices."""
     x = given(kind, array, device=(CPU, 5))
     assert x.__dlpack_device__() == (CPU, 0)
-    assert {api.borrow(x)["device"] for api in {**headers.ALONE, **headers.INSTALLED}.values()} == {(CPU, 0)}
+    assert {api.borrow(x)["device"] for api in {**headers.ALONE, **headers.INSTALLED}.values()} == {
+        (CPU, 0)
+    }
     y = opened(x.__dlpack__(max_version=(1, 0))).tensor
     assert (y.device_type, y.device_id) == (CPU, 0)
 

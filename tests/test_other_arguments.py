@@ -72,11 +72,39 @@ def test_with_the_other_rules(api):
     assert (owned.dtype, owned.tolist()) == ("float32", [1, 2, 3])
 
 
+class OnlyCuda:
+    def __init__(self, data):
+        self.__cuda_array_interface__ = {
+            "shape": (3,), "typestr": "<f4", "data": data, "version": 3
+        }  # fmt: skip
+
+
+class OnlyArrow:
+    def __arrow_c_array__(self):
+        return None
+
+
+def released():
+    view = memoryview(bytearray(3))
+    view.release()
+    return view
+
+
 @every_world
 def test_what_asarray_refuses_too(api):
-    """Its own message, or that of the data's library; a note has the name of the argument."""
-    with pytest.raises(TypeError, match="make an array of its numbers first"):
-        api.borrow_as([1, 2, 3], "x", {"rules": ASARRAY})
+    """In its own words, with the name of the argument; a note has that in those of a library."""
+    for source, error, words in [
+        ([1, 2, 3], TypeError, ".* make an array of its numbers first"),
+        (OnlyInterface(np.zeros(3), version=9), BufferError, "expected version 3 in __array_inter"),
+        (OnlyInterface(np.zeros(3), mask=[1]), BufferError, ".* has a mask, which a tensor cannot"),
+        (OnlyCuda((1, False)), BufferError, ".* exports __cuda_array_interface__, which does not"),
+        (OnlyArray(5), TypeError, "expected an array from __array__"),
+        (released(), BufferError, "cannot get the buffer of 'memoryview'"),
+        (OnlyArrow(), TypeError, "expected two capsules from __arrow_c_array__"),
+    ]:
+        with pytest.raises(error, match=f"^x: {words}") as caught:
+            api.borrow_as(source, "x", {"rules": ASARRAY})
+        assert not hasattr(caught.value, "__notes__")
     masked = OnlyArray(np.array(["text"]))
     with pytest.raises(BufferError) as caught:
         api.borrow_as(masked, "x", {"rules": ASARRAY})

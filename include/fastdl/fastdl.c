@@ -397,6 +397,13 @@ static void fastdl_raise_about_(PyObject *exception, const char *format, PyTypeO
     fastdl_raise_answer_(exception, format, type, NULL);
 }
 
+/* Whether an object is one of Python's own numbers, or may consist of them. */
+static int fastdl_is_of_numbers_(PyObject *obj)
+{
+    return PyList_Check(obj) || PyTuple_Check(obj) || PyObject_TypeCheck(obj, &PyRange_Type) ||
+           PyLong_Check(obj) || PyFloat_Check(obj) || PyComplex_Check(obj);
+}
+
 /* Sets the TypeError for an object that is not a tensor. Only the rule FASTDL_ASARRAY accepts an
  * object with a buffer. */
 FASTDL_SHARED_ void fastdl_raise_no_tensor(PyObject *obj)
@@ -406,11 +413,14 @@ FASTDL_SHARED_ void fastdl_raise_no_tensor(PyObject *obj)
         return;
     fastdl_raise_about_(
         PyExc_TypeError,
-        buffer == NULL ? "expected a tensor, got '%U', which has neither a DLPack exchange "
-                         "table nor __dlpack__"
-                       : "expected a tensor, got '%U', which has a buffer but neither a DLPack "
-                         "exchange table nor __dlpack__: pass fastdl.asarray(...) of it, "
-                         "which shares its memory",
+        buffer != NULL ? "expected a tensor, got '%U', which has a buffer but neither a DLPack "
+                         "exchange table nor __dlpack__: pass fastdl.asarray(...) of it, which "
+                         "shares its memory"
+        : fastdl_is_of_numbers_(obj)
+            ? "expected a tensor, got '%U', which has neither a DLPack exchange table nor "
+              "__dlpack__: pass an array, such as numpy.asarray(x)"
+            : "expected a tensor, got '%U', which has neither a DLPack exchange table nor "
+              "__dlpack__",
         Py_TYPE(obj));
     Py_XDECREF(buffer);
 }

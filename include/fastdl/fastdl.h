@@ -1107,11 +1107,10 @@ typedef struct {
 static inline int fastdl_expect(const fastdl_view *view, const char *name, const fastdl_spec *spec);
 
 /* Borrows one argument of a function: fastdl_borrow and fastdl_expect in one call, at no extra
- * cost. Every failure names the argument: `name` precedes a message of this header ("x: expected a
- * tensor, got 'list', ..."); another exception (a producer's, or one that the package raises about
- * the result of `__dlpack__`) passes unchanged, with the name in a note from Python 3.11 on. On
- * success call fastdl_release when you are done; on failure the view holds nothing, and calling
- * fastdl_release is allowed.
+ * cost. Every failure names the argument: `name` precedes a message of fastdl's about it ("x:
+ * expected a tensor, got 'list', ..."); another exception (a producer's, or one about a driver)
+ * passes unchanged, with the name in a note from Python 3.11 on. On success call fastdl_release
+ * when you are done; on failure the view holds nothing, and calling fastdl_release is allowed.
  *
  * A torch tensor that requires grad is borrowed as if detached: autograd does not record operations
  * on it. If it is to be written (FASTDL_WRITABLE) while gradients are recorded, they would be

@@ -95,10 +95,16 @@ GROUP = Group(
     "reference](c-reference.md).",
     [
         Row(
-            (lambda: alone.borrow([1.0]), lambda: installed.borrow([1.0])),
+            (lambda: alone.borrow([1.0]), lambda: installed.borrow(1.5)),
             TypeError,
-            "expected a tensor, got 'list', which has neither a DLPack exchange table nor "
-            "__dlpack__",
+            "expected a tensor, got '…', which has neither a DLPack exchange table nor "
+            "__dlpack__: pass an array, such as numpy.asarray(x)",
+            "torch's, or any other array, as well.",
+        ),
+        Row(
+            (lambda: alone.borrow(None), lambda: installed.borrow("text")),
+            TypeError,
+            "expected a tensor, got '…', which has neither a DLPack exchange table nor __dlpack__",
             "Pass an array: NumPy's, torch's or any other.",
         ),
         Row(

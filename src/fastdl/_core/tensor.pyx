@@ -33,7 +33,7 @@ from libc.stdint cimport (
 
 from fastdl._core.device import make_device
 from fastdl._core.dtype import DType, make_dtype
-from fastdl._core.errors import type_name
+from fastdl._core.errors import refusal, type_name
 from fastdl._core.native cimport (
     DLDataType, DLDevice, DLManagedTensor, DLPACK_FLAG_BITMASK_IS_COPIED,
     DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY,
@@ -117,16 +117,19 @@ cdef Tensor take_capsule(object capsule, uint32_t facts, object producer, bint u
             fdl_ordered_by_caller(tensor.description)
         return tensor
     if not PyCapsule_CheckExact(capsule):
-        raise TypeError(
+        raise refusal(
+            TypeError,
             f"expected a DLPack capsule, got {type_name(capsule)!r}: "
             f"__dlpack__ must return a PyCapsule")
     name = PyCapsule_GetName(capsule)
     text = name.decode("utf-8", "replace") if name is not NULL else None
     if text in ("used_dltensor", "used_dltensor_versioned"):
-        raise ValueError(
+        raise refusal(
+            ValueError,
             "the DLPack capsule has been consumed already: a capsule can be imported once; "
             "call __dlpack__ again for another")
-    raise TypeError(
+    raise refusal(
+        TypeError,
         f"expected a capsule named 'dltensor' or 'dltensor_versioned', got one named {text!r}")
 
 
@@ -314,7 +317,8 @@ cdef Py_buffer *lock_buffer(object source, int flags) except NULL:
         PyObject_GetBuffer(source, view, flags)
     except ValueError as error:  # from CPython: the exporter is released, or closed
         PyMem_RawFree(view)
-        raise BufferError(f"cannot get the buffer of {type_name(source)!r}: {error}") from error
+        raise refusal(
+            BufferError, f"cannot get the buffer of {type_name(source)!r}: {error}") from error
     except:
         PyMem_RawFree(view)
         raise
