@@ -242,15 +242,20 @@ static void fastdl_put_dtype_(fastdl_text_ *text, uint32_t dtype)
     }
 }
 
-static void fastdl_put_device_(fastdl_text_ *text, DLDevice device)
+static void fastdl_put_device_type_(fastdl_text_ *text, int32_t type)
 {
-    const char *name = fastdl_find_device((int32_t)device.device_type)->name;
+    const char *name = fastdl_find_device(type)->name;
     if (name != NULL) {
         fastdl_put_(text, name);
     } else {
         fastdl_put_(text, "device ");
-        fastdl_put_int_(text, (int32_t)device.device_type);
+        fastdl_put_int_(text, type);
     }
+}
+
+static void fastdl_put_device_(fastdl_text_ *text, DLDevice device)
+{
+    fastdl_put_device_type_(text, (int32_t)device.device_type);
     fastdl_put_(text, ":");
     fastdl_put_int_(text, device.device_id);
 }
@@ -2615,8 +2620,6 @@ static void fastdl_put_wrong_size_(fastdl_text_ *text, const DLTensor *dl, const
     }
 }
 
-/* Appends what is wrong with the tensor itself, as in "float32 or float64, got int32: convert it
- * first". Returns the exception; NULL for any other mismatch. */
 static void fastdl_put_expected_ndim_(fastdl_text_ *text, const fastdl_spec *spec)
 {
     fastdl_put_int_(text, fastdl_wanted_ndim_(spec));
@@ -2643,10 +2646,11 @@ static const char *fastdl_dtype_advice_(const DLTensor *dl, const fastdl_spec *s
     return "this conversion is not made on demand, so make it in its own library";
 }
 
+/* Appends what is wrong with the tensor itself, as in "float32 or float64, got int32: convert it
+ * first". Returns the exception; NULL for any other mismatch. */
 static PyObject *fastdl_put_own_mismatch_(fastdl_text_ *text, const DLTensor *dl, const char *name,
                                           const fastdl_spec *spec, fastdl_mismatch_ mismatch)
 {
-    const char *device;
     switch (mismatch) {
     case FASTDL_WRONG_DTYPE_:
         fastdl_put_expected_dtypes_(text, spec);
@@ -2681,10 +2685,10 @@ static PyObject *fastdl_put_own_mismatch_(fastdl_text_ *text, const DLTensor *dl
         fastdl_put_(text, ": pass a copy");
         return PyExc_BufferError;
     case FASTDL_WRONG_DEVICE_:
-        device = fastdl_find_device(spec->device)->name;
-        fastdl_put_(text, spec->device == FASTDL_HOST ? "host memory"
-                          : device != NULL            ? device
-                                                      : "another device");
+        if (spec->device == FASTDL_HOST)
+            fastdl_put_(text, "host memory");
+        else
+            fastdl_put_device_type_(text, spec->device);
         fastdl_put_(text, ", got ");
         fastdl_put_device_(text, dl->device);
         fastdl_put_(text, ": move it first");
@@ -3694,6 +3698,11 @@ static int fastdl_refuse_to_lend_(PyObject *self, fastdl_description *descriptio
     return -1;
 }
 
+/* For the table of a producer in a module that has not imported the package. */
+static const char *const fastdl_produced_words_ =
+    "results of a producer's type are fastdl.Tensors, which its module can make only after "
+    "fastdl_import(): install or upgrade fastdlpack, and call fastdl_import() in that module";
+
 /* The allocator in the table of a producer: that of fastdl.Tensor. Needs no thread state. */
 static int fastdl_allocate_produced_(DLTensor *prototype, DLManagedTensorVersioned **out,
                                      void *context,
@@ -3702,7 +3711,8 @@ static int fastdl_allocate_produced_(DLTensor *prototype, DLManagedTensorVersion
     const DLPackExchangeAPI *tensor = fastdl_state_.tensor;
     if (tensor != NULL)
         return tensor->managed_tensor_allocator(prototype, out, context, SetError);
-    return fastdl_protocol_allocate_(prototype, out, context, SetError);
+    SetError(context, "TypeError", fastdl_produced_words_);
+    return -1;
 }
 
 static int fastdl_wrap_produced_(DLManagedTensorVersioned *managed, void **out)
@@ -3710,7 +3720,8 @@ static int fastdl_wrap_produced_(DLManagedTensorVersioned *managed, void **out)
     const DLPackExchangeAPI *tensor = fastdl_is_bound_here_() ? fastdl_state_.tensor : NULL;
     if (tensor != NULL)
         return tensor->managed_tensor_to_py_object_no_sync(managed, out);
-    return fastdl_protocol_wrap_(managed, out);
+    PyErr_SetString(PyExc_TypeError, fastdl_produced_words_);
+    return -1;
 }
 
 /* The arguments of `__dlpack__`; NULL: not given. Borrowed. */

@@ -208,10 +208,16 @@ GROUP = Group(
             "`fastdl.from_dlpack(x, device='cpu')`.",
         ),
         Row(
-            (expecting(device=2), expecting(device=99)),
+            expecting(device=2),
             BufferError,
-            "x: expected …, got cpu:0: move it first" + IS,
+            "x: expected cuda, got cpu:0: move it first" + IS,
             "`fastdl.from_dlpack(x, device='cuda:0')`.",
+        ),
+        Row(
+            expecting(device=99),
+            BufferError,
+            "x: expected device 99, got cpu:0: move it first" + IS,
+            "DLPack 1.3 has no name for the number.",
         ),
         Row(
             expecting(lent(data=4100), alignment=64),
