@@ -3376,7 +3376,7 @@ static DLDataType fastdl_dtype_of_format_(const char *format, Py_ssize_t itemsiz
     };
     DLDataType result = {0, 0, 0};
     int is_complex;
-    format += *format == '@' || *format == '=' || *format == '<';
+    format += *format == '@' || *format == '=' || *format == (PY_BIG_ENDIAN ? '>' : '<');
     is_complex = *format == 'Z';
     format += is_complex;
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
