@@ -750,7 +750,8 @@ static int fastdl_published_table_(PyTypeObject *type, const DLPackExchangeAPI *
 
 #define FASTDL_IMMUTABLE_ (FASTDL_TYPE_READ_ONLY | FASTDL_TYPE_IMMUTABLE)
 
-static const fastdl_peer_fact fastdl_peer_facts_[] = {
+/* All rows, then one with a NULL name. */
+static const fastdl_peer_fact fastdl_peers[] = {
     {"numpy", "ndarray", 0}, /* the installed package has a table for it */
     {"torch", "FakeTensor", FASTDL_TYPE_TRACED},
     {"jax", "Tracer", FASTDL_TYPE_TRACED},
@@ -773,16 +774,10 @@ static const fastdl_peer_fact fastdl_peer_facts_[] = {
     {NULL, NULL, 0},
 };
 
-/* All rows, then one with a NULL name. */
-FASTDL_SHARED_ const fastdl_peer_fact *fastdl_peers(void)
-{
-    return fastdl_peer_facts_;
-}
-
 /* The row for types without a row of their own. */
 static const fastdl_peer_fact *fastdl_no_peer_(void)
 {
-    const fastdl_peer_fact *row = fastdl_peers();
+    const fastdl_peer_fact *row = fastdl_peers;
     while (row->name != NULL)
         row++;
     return row;
@@ -802,7 +797,7 @@ static int fastdl_is_in_package_(PyObject *module, const char *package)
 /* The row of one class, bases aside; the last row if it has none. NULL with an exception. */
 FASTDL_SHARED_ const fastdl_peer_fact *fastdl_peer_of_(PyTypeObject *type)
 {
-    const fastdl_peer_fact *row = fastdl_peers();
+    const fastdl_peer_fact *row = fastdl_peers;
     PyObject *module, *name = fastdl_of_type_(type, "__qualname__");
     if (name == NULL)
         return NULL;
@@ -1114,7 +1109,7 @@ static void fastdl_keep_(fastdl_wrapper_ *wrapper, PyObject *object)
 
 /* Runs a deleter, if there is one, with the pending exception set aside. Needs a thread state, so
  * it releases the object that a wrapper keeps alive itself. */
-static void fastdl_discard_(DLManagedTensorVersioned *versioned, DLManagedTensor *legacy)
+FASTDL_SHARED_ void fastdl_discard_(DLManagedTensorVersioned *versioned, DLManagedTensor *legacy)
 {
     PyObject *type, *value, *traceback, *keep = NULL;
     PyErr_Fetch(&type, &value, &traceback);
@@ -1667,25 +1662,46 @@ FASTDL_SHARED_ int fastdl_request_capsule_(PyObject *obj, const fastdl_record *r
     return result;
 }
 
-/* Takes the managed tensor out of a capsule, which is consumed. */
-static int fastdl_take_(PyObject *obj, PyObject *capsule, uint32_t facts,
-                        DLManagedTensorVersioned **out)
+/* Consumes a capsule: *versioned or *legacy is the managed tensor that it held, both NULL if it is
+ * none with a tensor, or if only one in ordinary host memory is wanted (`host_only`) and it is
+ * elsewhere: it is untouched then. */
+FASTDL_SHARED_ void fastdl_open_capsule_(PyObject *capsule, int host_only,
+                                         DLManagedTensorVersioned **versioned,
+                                         DLManagedTensor **legacy)
 {
-    DLManagedTensorVersioned *versioned = NULL;
-    DLManagedTensor *legacy = NULL;
+    *versioned = NULL;
+    *legacy = NULL;
 #ifdef Py_GIL_DISABLED
     Py_BEGIN_CRITICAL_SECTION(capsule); /* else two threads could both consume it */
 #endif
     if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
-        versioned = (DLManagedTensorVersioned *)PyCapsule_GetPointer(capsule, "dltensor_versioned");
-        PyCapsule_SetName(capsule, "used_dltensor_versioned");
+        DLManagedTensorVersioned *found =
+            (DLManagedTensorVersioned *)PyCapsule_GetPointer(capsule, "dltensor_versioned");
+        /* With another major version only the offset of the deleter is known. */
+        if (!host_only || found->version.major != FASTDL_DLPACK_MAJOR ||
+            found->dl_tensor.device.device_type == kDLCPU) {
+            *versioned = found;
+            PyCapsule_SetName(capsule, "used_dltensor_versioned");
+        }
     } else if (PyCapsule_IsValid(capsule, "dltensor")) {
-        legacy = (DLManagedTensor *)PyCapsule_GetPointer(capsule, "dltensor");
-        PyCapsule_SetName(capsule, "used_dltensor");
+        DLManagedTensor *found = (DLManagedTensor *)PyCapsule_GetPointer(capsule, "dltensor");
+        if (!host_only || found->dl_tensor.device.device_type == kDLCPU) {
+            *legacy = found;
+            PyCapsule_SetName(capsule, "used_dltensor");
+        }
     }
 #ifdef Py_GIL_DISABLED
     Py_END_CRITICAL_SECTION();
 #endif
+}
+
+/* Takes the managed tensor out of a capsule, which is consumed. */
+static int fastdl_take_(PyObject *obj, PyObject *capsule, uint32_t facts,
+                        DLManagedTensorVersioned **out)
+{
+    DLManagedTensorVersioned *versioned;
+    DLManagedTensor *legacy;
+    fastdl_open_capsule_(capsule, 0, &versioned, &legacy);
     if (versioned != NULL || legacy != NULL)
         return fastdl_adopt_(obj, versioned, legacy, facts, out);
     fastdl_raise_answer_(PyExc_TypeError,
@@ -1757,22 +1773,13 @@ static int fastdl_protocol_wrap_(DLManagedTensorVersioned *managed, void **out)
     return -1;
 }
 
-/* `__dlpack__` is called with the default stream. */
-static int fastdl_protocol_stream_(DLDeviceType type, int32_t id, void **out)
-{
-    (void)type;
-    (void)id;
-    *out = NULL;
-    return 0;
-}
-
 static const DLPackExchangeAPI fastdl_protocol_table_ = {
     {{FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR}, NULL},
     fastdl_protocol_allocate_,
     fastdl_protocol_own_,
     fastdl_protocol_wrap_,
     NULL,
-    fastdl_protocol_stream_,
+    fastdl_default_stream, /* with which `__dlpack__` is called */
 };
 
 /* ---- the table for tracers: every entry raises ---- */
@@ -3729,6 +3736,8 @@ typedef struct {
     PyObject *stream, *max_version, *dl_device, *copy, *version;
 } fastdl_request_;
 
+#define FASTDL_MEMBER_(name) {#name, sizeof(#name) - 1, offsetof(fastdl_request_, name)}
+
 static int fastdl_read_keywords_(PyObject *const *values, Py_ssize_t count, PyObject *names,
                                  fastdl_request_ *request)
 {
@@ -3736,15 +3745,11 @@ static int fastdl_read_keywords_(PyObject *const *values, Py_ssize_t count, PyOb
     static const struct {
         const char *name;
         Py_ssize_t length;
-    } keywords[] = {
-        {"stream", 6}, {"max_version", 11}, {"dl_device", 9}, {"copy", 4}, {"version", 7}};
-    PyObject **places[5];
+        size_t offset;
+    } keywords[] = {FASTDL_MEMBER_(stream), FASTDL_MEMBER_(max_version), FASTDL_MEMBER_(dl_device),
+                    FASTDL_MEMBER_(copy), FASTDL_MEMBER_(version)};
+    const int known = sizeof(keywords) / sizeof(keywords[0]);
     memset(request, 0, sizeof(*request));
-    places[0] = &request->stream;
-    places[1] = &request->max_version;
-    places[2] = &request->dl_device;
-    places[3] = &request->copy;
-    places[4] = &request->version;
     if (count > 0) {
         PyErr_Format(PyExc_TypeError, "__dlpack__() takes no positional arguments, got %zd", count);
         return -1;
@@ -3752,14 +3757,15 @@ static int fastdl_read_keywords_(PyObject *const *values, Py_ssize_t count, PyOb
     for (Py_ssize_t i = 0; names != NULL && i < PyTuple_Size(names); i++) {
         PyObject *name = PyTuple_GetItem(names, i);
         int k = 0;
-        while (k < 5 && PyUnicode_GetLength(name) != keywords[k].length)
+        while (k < known && PyUnicode_GetLength(name) != keywords[k].length)
             k++;
-        if (k == 5 || PyUnicode_CompareWithASCIIString(name, keywords[k].name) != 0) {
+        if (k == known || PyUnicode_CompareWithASCIIString(name, keywords[k].name) != 0) {
             PyErr_Format(PyExc_TypeError, "__dlpack__() got an unexpected keyword argument '%U'",
                          name);
             return -1;
         }
-        *places[k] = values[i] == Py_None ? NULL : values[i];
+        if (values[i] != Py_None)
+            *(PyObject **)((char *)request + keywords[k].offset) = values[i];
     }
     return 0;
 }
@@ -3961,6 +3967,11 @@ static PyObject *fastdl_delegate_(PyObject *self, PyObject *const *values, PyObj
     return capsule;
 }
 
+static int fastdl_is_same_device_(DLDevice a, DLDevice b)
+{
+    return a.device_type == b.device_type && a.device_id == b.device_id;
+}
+
 /* BufferError for an export that needs the package. */
 static void fastdl_raise_needs_package_(DLDevice here, DLDevice target)
 {
@@ -3969,7 +3980,7 @@ static void fastdl_raise_needs_package_(DLDevice here, DLDevice target)
     fastdl_put_device_(&from, here);
     fastdl_put_device_(&to, target);
     PyErr_Format(PyExc_BufferError,
-                 here.device_type == target.device_type && here.device_id == target.device_id
+                 fastdl_is_same_device_(here, target)
                      ? "a tensor on %s is ready only on its producer's stream, and nothing here "
                        "orders streams or copies there: import fastdl first (pip install "
                        "fastdlpack), which does, or pass stream=-1 and order the work yourself"
@@ -4078,11 +4089,6 @@ static DLManagedTensorVersioned *fastdl_copy_of_(const fastdl_description *descr
         (void)fastdl_fill_copy_(&from, description->flags, &copy->dl_tensor, 'C', &unused);
     }
     return copy;
-}
-
-static int fastdl_is_same_device_(DLDevice a, DLDevice b)
-{
-    return a.device_type == b.device_type && a.device_id == b.device_id;
 }
 
 /* Whether memory of a device satisfies a consumer that requested another. */
