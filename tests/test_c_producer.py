@@ -266,7 +266,9 @@ def test_the_package_orders_streams_and_copies(api, array):
 def test_results_are_tensors():
     assert type(INSTALLED.make(INSTALLED.Lending)) is fastdl.Tensor
     for api in (ALONE, LIMITED_API):
-        with pytest.raises(TypeError, match=r"of a producer's type .* fastdl_import\(\) in that mod"):
+        with pytest.raises(
+            TypeError, match=r"of a producer's type .* fastdl_import\(\) in that mod"
+        ):
             api.make(api.Lending)
 
 

@@ -781,6 +781,15 @@ def test_a_tensor_that_its_table_does_not_lend_comes_on_the_default_stream(api):
 # ---- the cache of types ---------------------------------------------------------------------
 
 
+@every_world
+def test_threads_that_make_an_interpreter_the_home_at_once(api):
+    """All succeed, and what another thread has imported stays."""
+    before = api.borrow(np.ones(3))
+    assert api.bind_late() is True
+    after = api.borrow(np.ones(3))
+    assert after["owned"] == before["owned"] == (api in ALONE.values())
+
+
 def test_what_modules_share():
     """Alone nothing; with the package, what it and they find."""
     run_isolated("""

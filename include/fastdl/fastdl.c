@@ -1983,48 +1983,70 @@ static int fastdl_watch_(PyTypeObject *type, PyObject **watch)
 static void fastdl_leave_home_(PyObject *capsule)
 {
     fastdl_names_ *names = (fastdl_names_ *)fastdl_atomic_load_(&fastdl_kept_names_);
-    if (names != NULL && names->interpreter == PyCapsule_GetContext(capsule)) {
+    const void *here = PyCapsule_GetContext(capsule);
+    if (here == NULL)
+        return; /* it was not kept */
+    if (names != NULL && names->interpreter == here) {
         fastdl_atomic_store_(&fastdl_kept_names_, NULL);
         fastdl_drop_names_(names);
         free(names);
     }
-    if (fastdl_atomic_load_(&fastdl_state_.home) != PyCapsule_GetContext(capsule))
+    if (fastdl_atomic_load_(&fastdl_state_.home) != here)
         return; /* another interpreter has become the home since */
     fastdl_atomic_store_(&fastdl_state_.hits, fastdl_no_types_);
+    fastdl_atomic_store_(&fastdl_state_.runtime, NULL);
     fastdl_forget_(&fastdl_own_types_, NULL);
-    fastdl_state_.types = &fastdl_own_types_;
-    fastdl_state_.tensor = NULL;
-    fastdl_state_.protocol = &fastdl_protocol_table_;
-    fastdl_state_.describe = NULL;
+#ifdef Py_LIMITED_API
     fastdl_state_.tag_offset = FASTDL_TAG_OFFSET_;
-    fastdl_state_.wrap = NULL;
-    fastdl_state_.copy = NULL;
-    fastdl_state_.order = NULL;
+#endif
     fastdl_atomic_store_(&fastdl_state_.home, NULL);
 }
 
-/* Makes the calling interpreter the home instead of `former`: 0, or -1 with an exception. */
-static int fastdl_bind_to_interpreter_(const void *former)
+/* Has the calling interpreter keep such a capsule: 0, or -1 with an exception. */
+static int fastdl_await_end_(PyInterpreterState *here)
 {
-    PyInterpreterState *here = PyInterpreterState_Get();
     PyObject *kept = PyInterpreterState_GetDict(here);
     PyObject *key = PyUnicode_FromFormat("fastdl.h %p", (void *)&fastdl_state_);
     PyObject *capsule = PyCapsule_New(&fastdl_state_, "fastdl.h", fastdl_leave_home_);
     int result = -1;
-    /* An existing capsule stays: its destruction would be mistaken for the end of the
-     * interpreter. */
-    if (kept != NULL && key != NULL && capsule != NULL && !fastdl_interpreter_is_gone_() &&
-        (PyDict_Contains(kept, key) == 1 ||
-         (PyCapsule_SetContext(capsule, here) == 0 && PyDict_SetItem(kept, key, capsule) == 0)) &&
-        fastdl_atomic_compare_exchange_(&fastdl_state_.home, former, here)) {
-        fastdl_atomic_store_(&fastdl_state_.hits, fastdl_state_.types->tables[0]);
-        result = 0;
-    } else if (!PyErr_Occurred()) {
-        PyErr_SetString(PyExc_ImportError, "expected an interpreter that is not about to end");
+    if (kept != NULL && key != NULL && capsule != NULL) {
+        /* An existing capsule stays: its destruction would be mistaken for the end of the
+         * interpreter. */
+#ifdef Py_GIL_DISABLED
+        Py_BEGIN_CRITICAL_SECTION(kept); /* else a thread could replace that of another */
+#endif
+        result = PyDict_Contains(kept, key);
+        if (result == 0) {
+            result = PyDict_SetItem(kept, key, capsule);
+            if (result == 0)
+                PyCapsule_SetContext(capsule, here);
+        }
+#ifdef Py_GIL_DISABLED
+        Py_END_CRITICAL_SECTION();
+#endif
     }
     Py_XDECREF(capsule);
     Py_XDECREF(key);
-    return result;
+    return result < 0 ? -1 : 0;
+}
+
+/* Makes the calling interpreter the home instead of `former`, unless another thread has done so
+ * meanwhile: 0, or -1 with an exception. */
+static int fastdl_bind_to_interpreter_(const void *former)
+{
+    PyInterpreterState *here = PyInterpreterState_Get();
+    if (!fastdl_interpreter_is_gone_()) {
+        if (fastdl_await_end_(here) < 0)
+            return -1;
+        /* The slots of the package stay, if another thread has put them there. */
+        if (fastdl_atomic_compare_exchange_(&fastdl_state_.home, former, here))
+            (void)fastdl_atomic_compare_exchange_(&fastdl_state_.hits, fastdl_no_types_,
+                                                  fastdl_own_types_.tables[0]);
+        if (fastdl_atomic_load_(&fastdl_state_.home) == (const void *)here)
+            return 0;
+    }
+    PyErr_SetString(PyExc_ImportError, "expected an interpreter that is not about to end");
+    return -1;
 }
 
 /* Whether the state belongs to the calling interpreter. */
@@ -2038,27 +2060,48 @@ static int fastdl_is_bound_here_(void)
     return 0;
 }
 
+/* What the package offers the calling interpreter; NULL before fastdl_import(), and if it is not
+ * the home. */
+static const fastdl_runtime *fastdl_package_(void)
+{
+    return fastdl_is_bound_here_()
+               ? (const fastdl_runtime *)fastdl_atomic_load_(&fastdl_state_.runtime)
+               : NULL;
+}
+
+/* Whether the package has a member of fastdl_runtime that its first release did not have: the
+ * struct of an older one ends before it, and may have padding there. */
+#define FASTDL_OFFERS_(package, member)                                                            \
+    ((package) != NULL &&                                                                          \
+     (package)->size >= offsetof(fastdl_runtime, member) + sizeof((package)->member))
+
 static const DLPackExchangeAPI *fastdl_protocol_(void)
 {
-    return fastdl_is_bound_here_() ? fastdl_state_.protocol : &fastdl_protocol_table_;
+    const fastdl_runtime *package = fastdl_package_();
+    return package != NULL ? package->protocol : &fastdl_protocol_table_;
 }
 
 /* Slow path of fastdl_known_, for types that are not in way 0 of the cache. */
 static const fastdl_record *fastdl_look_up_(PyTypeObject *type)
 {
-    const fastdl_record *record;
+    const fastdl_record *record = NULL;
+    const fastdl_runtime *package = NULL;
     int is_home = fastdl_is_bound_here_();
     if (!is_home && fastdl_atomic_load_(&fastdl_state_.home) == NULL) {
         is_home = fastdl_bind_to_interpreter_(NULL) == 0;
         if (!fastdl_clear_if_(PyExc_Exception))
             return NULL;
     }
-    record = is_home ? fastdl_find_record(fastdl_state_.types, type, fastdl_tag_(type)) : NULL;
+    if (is_home) {
+        package = (const fastdl_runtime *)fastdl_atomic_load_(&fastdl_state_.runtime);
+        record = fastdl_find_record(package != NULL ? package->types : &fastdl_own_types_, type,
+                                    fastdl_tag_(type));
+    }
     if (record != NULL)
         return record;
-    if (is_home && fastdl_state_.describe != NULL)
-        return fastdl_state_.describe(type);
-    return fastdl_discover(&fastdl_own_types_, type, fastdl_fill_record_alone_, is_home);
+    return package != NULL
+               ? package->describe(type)
+               : fastdl_discover(&fastdl_own_types_, type, fastdl_fill_record_alone_, is_home);
 }
 
 /* The cached names are freed with the home, by its capsule. */
@@ -2118,18 +2161,10 @@ static int fastdl_import_(const fastdl_runtime *runtime)
     if (!fastdl_is_bound_here_() &&
         fastdl_bind_to_interpreter_(fastdl_atomic_load_(&fastdl_state_.home)) < 0)
         return -1;
-    fastdl_state_.tensor = runtime->tensor;
-    fastdl_state_.protocol = runtime->protocol;
-    fastdl_state_.describe = runtime->describe;
+#ifdef Py_LIMITED_API
     fastdl_state_.tag_offset = (size_t)runtime->tag_offset;
-    /* The struct of an older package ends before this member, and may have padding there. */
-    if (runtime->size >= offsetof(fastdl_runtime, wrap) + sizeof(runtime->wrap))
-        fastdl_state_.wrap = runtime->wrap;
-    if (runtime->size >= offsetof(fastdl_runtime, copy) + sizeof(runtime->copy))
-        fastdl_state_.copy = runtime->copy;
-    if (runtime->size >= offsetof(fastdl_runtime, order) + sizeof(runtime->order))
-        fastdl_state_.order = runtime->order;
-    fastdl_state_.types = runtime->types;
+#endif
+    fastdl_atomic_store_(&fastdl_state_.runtime, runtime);
     fastdl_atomic_store_(&fastdl_state_.hits, runtime->types->tables[0]);
     return 0;
 }
@@ -2291,20 +2326,21 @@ static void fastdl_set_error_(void *context, const char *kind, const char *messa
  * accepts its objects, and so does fastdl_borrow if they themselves have the method. */
 static const DLPackExchangeAPI *fastdl_target_(PyTypeObject *like, int *native)
 {
-    const DLPackExchangeAPI *tensor;
+    const fastdl_runtime *package = fastdl_package_();
+    const fastdl_record *record;
     *native = 0;
-    if (like != NULL) {
-        const fastdl_record *record = fastdl_known_(like);
-        if (record == NULL)
-            return NULL;
-        *native = (record->facts & FASTDL_TYPE_NATIVE) != 0 && record->api != fastdl_state_.tensor;
-        return record->api;
+    if (like == NULL) {
+        if (package == NULL)
+            PyErr_SetString(PyExc_TypeError, "expected a type for the result: a fastdl.Tensor can "
+                                             "be made only after fastdl_import()");
+        return package == NULL ? NULL : package->tensor;
     }
-    tensor = fastdl_is_bound_here_() ? fastdl_state_.tensor : NULL;
-    if (tensor == NULL)
-        PyErr_SetString(PyExc_TypeError, "expected a type for the result: a fastdl.Tensor can be "
-                                         "made only after fastdl_import()");
-    return tensor;
+    record = fastdl_known_(like);
+    if (record == NULL)
+        return NULL;
+    *native = (record->facts & FASTDL_TYPE_NATIVE) != 0 &&
+              !(package != NULL && record->api == package->tensor);
+    return record->api;
 }
 
 static int fastdl_empty_(const DLTensor *prototype, PyTypeObject *like,
@@ -2367,16 +2403,15 @@ static int fastdl_wrap_(DLManagedTensorVersioned *managed, PyTypeObject *like, P
 {
     void *object = NULL;
     int failed, native;
+    const fastdl_runtime *package = fastdl_package_();
     const DLPackExchangeAPI *api = fastdl_target_(like, &native);
     *out = NULL;
     if (api == NULL) {
         fastdl_discard_(managed, NULL);
         return -1;
     }
-    if ((native || api == fastdl_state_.protocol) && fastdl_state_.wrap != NULL &&
-        fastdl_is_bound_here_())
-        return fastdl_state_.wrap(managed, like,
-                                  out); /* the package knows what the library accepts */
+    if (FASTDL_OFFERS_(package, wrap) && (native || api == package->protocol))
+        return package->wrap(managed, like, out); /* it knows what the library accepts */
     if (native && fastdl_steps_back_(&managed->dl_tensor)) {
         fastdl_raise_about_(PyExc_BufferError,
                             "expected no negative strides for a result of type '%U', whose library "
@@ -2422,20 +2457,21 @@ static int fastdl_work_stream_(const fastdl_view *view, void **stream)
 /* Orders the caller's stream after that of the view or, if `back`, before it. */
 static int fastdl_order_(const fastdl_view *view, void *stream, int back)
 {
+    const fastdl_runtime *package = fastdl_package_();
     void *own;
     if (fastdl_work_stream_(view, &own) < 0)
         return -1;
     if (own == stream ||
         fastdl_ordering_((int32_t)view->dl.device.device_type) == FASTDL_STREAM_NONE)
         return 0;
-    if (fastdl_state_.order == NULL || !fastdl_is_bound_here_()) {
+    if (!FASTDL_OFFERS_(package, order)) {
         PyErr_SetString(PyExc_BufferError,
                         "expected the stream that fastdl_work_stream gives, got another one, which "
                         "only the package can order: call fastdl_import() first (in the main "
                         "interpreter)");
         return -1;
     }
-    return fastdl_state_.order(view->dl.device, back ? stream : own, back ? own : stream);
+    return package->order(view->dl.device, back ? stream : own, back ? own : stream);
 }
 
 /* The same for the memory of a result for the type `like`. */
@@ -3149,8 +3185,8 @@ static int fastdl_next_row_(fastdl_walk_ *walk)
 static void fastdl_copy_rows_(const DLTensor *from, uint64_t flags, char *to, char order)
 {
     fastdl_walk_ walk;
-    void (*copy)(const DLTensor *, uint64_t, void *) = fastdl_state_.copy;
-    if (copy != NULL && fastdl_is_bound_here_()) {
+    const fastdl_runtime *package = fastdl_package_();
+    if (FASTDL_OFFERS_(package, copy)) {
         int64_t shape[FASTDL_MAX_NDIM], strides[FASTDL_MAX_NDIM];
         DLTensor turned = *from;
         for (int32_t i = 0; i < from->ndim && order == 'F'; i++) {
@@ -3159,7 +3195,7 @@ static void fastdl_copy_rows_(const DLTensor *from, uint64_t flags, char *to, ch
             turned.shape = shape;
             turned.strides = strides;
         }
-        copy(&turned, flags, to);
+        package->copy(&turned, flags, to);
         return;
     }
     fastdl_start_walk_(from, order, &walk);
@@ -3715,18 +3751,19 @@ static int fastdl_allocate_produced_(DLTensor *prototype, DLManagedTensorVersion
                                      void *context,
                                      void (*SetError)(void *, const char *, const char *))
 {
-    const DLPackExchangeAPI *tensor = fastdl_state_.tensor;
-    if (tensor != NULL)
-        return tensor->managed_tensor_allocator(prototype, out, context, SetError);
+    const fastdl_runtime *package =
+        (const fastdl_runtime *)fastdl_atomic_load_(&fastdl_state_.runtime);
+    if (package != NULL)
+        return package->tensor->managed_tensor_allocator(prototype, out, context, SetError);
     SetError(context, "TypeError", fastdl_produced_words_);
     return -1;
 }
 
 static int fastdl_wrap_produced_(DLManagedTensorVersioned *managed, void **out)
 {
-    const DLPackExchangeAPI *tensor = fastdl_is_bound_here_() ? fastdl_state_.tensor : NULL;
-    if (tensor != NULL)
-        return tensor->managed_tensor_to_py_object_no_sync(managed, out);
+    const fastdl_runtime *package = fastdl_package_();
+    if (package != NULL)
+        return package->tensor->managed_tensor_to_py_object_no_sync(managed, out);
     PyErr_SetString(PyExc_TypeError, fastdl_produced_words_);
     return -1;
 }
@@ -4344,17 +4381,7 @@ __attribute__((weak))
 #elif defined(_WIN32)
 __declspec(selectany)
 #endif
-fastdl_state_t_ fastdl_state_ = {fastdl_no_types_,
-                                 &fastdl_own_types_,
-                                 NULL,
-                                 NULL,
-                                 &fastdl_protocol_table_,
-                                 NULL,
-                                 FASTDL_TAG_OFFSET_,
-                                 NULL,
-                                 NULL,
-                                 NULL,
-                                 &fastdl_cold_};
+fastdl_state_t_ fastdl_state_ = {fastdl_no_types_, NULL, NULL, FASTDL_TAG_OFFSET_, &fastdl_cold_};
 
 #ifdef __cplusplus
 } /* extern "C" */

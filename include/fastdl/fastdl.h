@@ -863,7 +863,7 @@ typedef struct fastdl_view {
  *         PyErr_Clear();               // or fail, if your module cannot do without
  *     }
  *
- * Call it before other threads use the module.
+ * It may be called again, by several threads at once, and while others use the module.
  *
  * ImportError if fastdl is not installed, if its interface has another major version or is older
  * than this header, and in an interpreter other than the main one: everything then works as before
@@ -1599,17 +1599,13 @@ typedef struct {
  *
  * When the home ends, the state is reset: the next interpreter assigns tags anew. */
 typedef struct {
-    const void *hits; /* the first way of `types`, or slots that are always empty: fastdl_slot[] */
-    fastdl_cache *types;
-    const void *home;                /* a PyInterpreterState, or NULL: none yet */
-    const DLPackExchangeAPI *tensor; /* NULL before fastdl_import() */
-    const DLPackExchangeAPI *protocol;
-    const fastdl_record *(*describe)(PyTypeObject *); /* NULL before fastdl_import() */
+    const void
+        *hits; /* the first way of the cache, or slots that are always empty: fastdl_slot[] */
+    const void *home; /* a PyInterpreterState, or NULL: none yet */
+    /* A fastdl_runtime, what the package offers to the home; NULL before fastdl_import(), which
+     * publishes all of it at once: other threads may be using the module. */
+    const void *runtime;
     size_t tag_offset; /* of the version tag in a type; 0: not known yet */
-    /* NULL before fastdl_import() */
-    int (*wrap)(DLManagedTensorVersioned *, PyTypeObject *, PyObject **);
-    void (*copy)(const DLTensor *, uint64_t, void *);
-    int (*order)(DLDevice, void *, void *);
     const fastdl_functions_ *cold;
 } fastdl_state_t_;
 

@@ -396,11 +396,30 @@ static PyObject *exchange_api(PyObject *self, PyObject *type)
     return api == NULL ? NULL : PyLong_FromVoidPtr((void *)(uintptr_t)api);
 }
 
+/* The cache of types that this module uses. */
+static fastdl_cache *types(void)
+{
+    const fastdl_runtime *package = fastdl_package_();
+    return package == NULL ? &fastdl_own_types_ : package->types;
+}
+
+/* bind_late(): what a thread does that saw no home before another thread made this interpreter it.
+ * Whether types are found on the fast path then. */
+static PyObject *bind_late(PyObject *self, PyObject *unused)
+{
+    (void)self;
+    (void)unused;
+    if (fastdl_bind_to_interpreter_(NULL) < 0)
+        return NULL;
+    return PyBool_FromLong(fastdl_atomic_load_(&fastdl_state_.hits) ==
+                           (const void *)types()->tables[0]);
+}
+
 /* record(type): (facts, refused) of what is remembered of a type, or None. */
 static PyObject *record(PyObject *self, PyObject *type)
 {
-    const fastdl_record *known = fastdl_find_record(fastdl_state_.types, (PyTypeObject *)type,
-                                                    fastdl_tag_((PyTypeObject *)type));
+    const fastdl_record *known =
+        fastdl_find_record(types(), (PyTypeObject *)type, fastdl_tag_((PyTypeObject *)type));
     (void)self;
     if (known == NULL)
         Py_RETURN_NONE;
@@ -410,7 +429,7 @@ static PyObject *record(PyObject *self, PyObject *type)
 /* record_count(): how many records there are. */
 static PyObject *record_count(PyObject *self, PyObject *unused)
 {
-    const void *next = fastdl_state_.types->records;
+    const void *next = types()->records;
     long count = 0;
     (void)self;
     (void)unused;
@@ -739,6 +758,7 @@ static PyMethodDef functions[] = {
     {"empty_on", empty_on, METH_VARARGS, NULL},
     {"wrap_on", wrap_on, METH_VARARGS, NULL},
     {"exchange_api", exchange_api, METH_O, NULL},
+    {"bind_late", bind_late, METH_NOARGS, NULL},
     {"record", record, METH_O, NULL},
     {"record_count", record_count, METH_NOARGS, NULL},
     {"capsule", make_capsule, METH_NOARGS, NULL},
