@@ -11,6 +11,7 @@ from tests.support.headers import alone, every_world, installed
 from tests.support.memory import expect_race
 from tests.support.producers import Given, Tabled, hostile
 from tests.support.simulation import read, write
+from tests.test_other_arguments import ASARRAY
 
 SHAPE, NBYTES = (2, 3), 24
 
@@ -140,6 +141,46 @@ def test_streams_that_have_no_numbers(api, stream):
     queued.assert_released()
 
 
+# ---- what is no tensor by itself --------------------------------------------------------------
+
+
+class OnlyCuda:
+    """An array with `__cuda_array_interface__` and nothing else."""
+
+    def __init__(self, array):
+        self.__cuda_array_interface__ = {
+            "shape": SHAPE,
+            "typestr": "<f4",
+            "data": (array.pointer, False),
+            "version": 3,
+            "stream": array.stream,
+        }
+
+
+@every_world
+def test_the_work_stream_of_what_asarray_takes(api, cuda_machine):
+    x = OnlyCuda(cuda_machine.array())
+    stream = stream_on(cuda_machine.sim)
+    with fastdl.use_stream("cuda:0", stream):
+        assert api.work_stream(x, ASARRAY) == stream
+    assert api.work_stream(x, ASARRAY) == 0
+    assert api.work_stream(b"abc", ASARRAY) == 0
+
+
+@installed
+@pytest.mark.parametrize("missing", [None, "before", "after"])
+def test_what_asarray_takes_is_ordered(api, cuda_machine, missing):
+    own, theirs = (stream_on(cuda_machine.sim, blocking=False) for _ in range(2))
+    array = cuda_machine.array(stream=theirs)
+    array.write()
+    with fastdl.use_stream("cuda:0", theirs):
+        work = (lambda: array.write(own), missing != "before", missing != "after")
+        api.order(OnlyCuda(array), own, *work, ASARRAY)
+    array.write()
+    if missing:
+        expect_race(cuda_machine.sim)
+
+
 # ---- results ---------------------------------------------------------------------------------
 
 
@@ -191,6 +232,32 @@ def test_a_result_in_host_memory_needs_no_order(api):
     assert api.wrap(managed, fastdl.Tensor, 77).shape == (3,)
 
 
+@alone
+def test_a_result_in_host_memory_that_cannot_be_made_is_released(api):
+    given = Given()
+    with pytest.raises(TypeError, match=r"only after fastdl_import\(\)"):
+        api.wrap(given.capsule(), None, 77)
+    given.assert_released()
+
+
+@every_world
+@pytest.mark.parametrize("device", [(1, 0), (2, 0)])
+def test_a_result_whose_type_raises(api, device):
+    """What may be in use on a stream is left alone."""
+
+    class Attribute:
+        def __get__(self, obj, cls):
+            raise LookupError("not this type")
+
+    like, given = type("Like", (), {"__dlpack_c_exchange_api__": Attribute()}), Given(device=device)
+    with pytest.raises(LookupError, match="not this type"):
+        api.wrap(given.capsule(), like, 77)
+    if device == (1, 0):
+        given.assert_released()
+    else:
+        given.assert_alive()
+
+
 def queued(here):
     return Given(device=(here.array().type, 0), data=0x1000)
 
@@ -212,8 +279,6 @@ def test_a_result_whose_streams_cannot_be_ordered(api, here, streams, allocator)
             api.wrap(managed, Tabled, own)
         del managed
         used.assert_alive()
-        with pytest.raises(TypeError, match="expected the type of a tensor, got 'list'"):
-            api.empty(Tabled(queued(here)), list, own)
 
 
 @alone

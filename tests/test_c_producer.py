@@ -11,9 +11,11 @@ import pytest
 import fastdl
 from fastdl._core import exchange
 from fastdl._testing import _dlpack as hostile
+from tests.support import headers
 from tests.support.build import extension
 from tests.support.c_producers import ALONE, INSTALLED, LIMITED_API, WORLDS, given
 from tests.support.ctypes_dlpack import (
+    CPU,
     CUDA,
     IS_COPIED,
     OPENCL,
@@ -124,6 +126,18 @@ def test_an_offset_is_folded_into_an_address(kind, array):
     x = given(kind, array, offset=4, device=(OPENCL, 1))
     tensor = opened(x.__dlpack__(max_version=(1, 0))).tensor
     assert (tensor.data, tensor.byte_offset) == (array.ctypes.data, 4)
+
+
+@every_kind
+def test_a_cpu_with_a_number_is_the_cpu(kind, array):
+    """Lent or exported: fastdl_spec.like compares devices."""
+    x = given(kind, array, device=(CPU, 5))
+    assert x.__dlpack_device__() == (CPU, 0)
+    assert {api.borrow(x)["device"] for api in {**headers.ALONE, **headers.INSTALLED}.values()} == {
+        (CPU, 0)
+    }
+    y = opened(x.__dlpack__(max_version=(1, 0))).tensor
+    assert (y.device_type, y.device_id) == (CPU, 0)
 
 
 @every_kind
@@ -252,7 +266,9 @@ def test_the_package_orders_streams_and_copies(api, array):
 def test_results_are_tensors():
     assert type(INSTALLED.make(INSTALLED.Lending)) is fastdl.Tensor
     for api in (ALONE, LIMITED_API):
-        with pytest.raises(TypeError, match=r"fastdl_import\(\)"):
+        with pytest.raises(
+            TypeError, match=r"of a producer's type .* fastdl_import\(\) in that mod"
+        ):
             api.make(api.Lending)
 
 

@@ -92,10 +92,27 @@ def test_alignment_and_alias(api):
 
 
 @every_world
+@pytest.mark.parametrize("alignment", [1, 3, 48, 96, 128, 4096])
+def test_any_alignment(api, alignment):
+    """Of the copy, which is also aligned for every element type and for vectors."""
+    memory = np.zeros(2 * alignment + 4, np.uint8)
+    odd = memory[-memory.ctypes.data % alignment + alignment // 2 :][:3]
+    spec = {"alignment": alignment, "layout": C, "rules": COPY}
+    for x in (odd, odd[::-1]):
+        view = api.borrow_as(x, "x", spec)
+        assert view["data"] % alignment == 0
+        assert view["data"] % 64 == 0 or not view["flags"] & IS_COPIED
+    assert view["flags"] & IS_COPIED
+
+
+@every_world
 def test_no_elements(api):
     empty = BASE.astype("f8")[:, :0, ::2]
     got = copied(api, empty, dtypes=[number("float32")], rules=CONVERT)
     assert (got.shape, got.dtype) == ((2, 0, 2), np.float32)
+    many = Producer(Given(shape=(2**62, 4, 0)))
+    view = api.borrow_as(many, "x", {"dtypes": [number("float64")], "rules": CONVERT})
+    assert (view["shape"], len(view["strides"])) == ((2**62, 4, 0), 3)
 
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
@@ -314,11 +331,58 @@ def test_who_owns_what(api):
 
 
 @every_world
-def test_memory_that_cannot_be_had(api):
-    huge = np.broadcast_to(np.zeros(1, np.uint8), (2**40, 2**20))
-    for rules, name in ((COPY, "uint8"), (CONVERT, "float64")):
-        with pytest.raises(MemoryError):
-            api.borrow_as(huge, "x", {"layout": C, "rules": rules, "dtypes": [number(name)]})
+@pytest.mark.parametrize(
+    ("name", "bits", "words"),
+    [("uint8", 50, f"{2**50} bytes for a copy"), ("float64", 50, f"{2**53} bytes for a copy"),
+     ("uint8", 60, "more bytes than there are addresses"),
+     ("float64", 60, "more bytes than there are addresses")],
+)  # fmt: skip
+def test_memory_that_cannot_be_had(api, name, bits, words):
+    huge = np.broadcast_to(np.zeros(1, np.uint8), (2 ** (bits - 20), 2**20))
+    spec = {"layout": C, "rules": CONVERT, "dtypes": [number(name)]}
+    for enter in (api.borrow_as, api.own_as):
+        with pytest.raises(MemoryError) as raised:
+            enter(huge, "x", spec)
+        assert str(raised.value) == f"x: cannot allocate {words}"
+
+
+@every_world
+@pytest.mark.parametrize(
+    ("spec", "error", "words"),
+    [
+        ({"dtypes": [number("float32")], "rules": COPY}, TypeError, "float32, got float64"),
+        ({"dtypes": [number("int32")], "rules": CONVERT}, TypeError, "int32, got float64: this"),
+        ({"layout": C, "device": 3, "rules": COPY}, BufferError, "cuda_host, got cpu:0"),
+    ],
+)
+def test_a_copy_that_would_be_refused_is_not_allocated(api, spec, error, words):
+    with pytest.raises(error, match=f"^x: expected {words}"):
+        api.borrow_as(np.broadcast_to(np.float64(1), (2**45,)), "x", spec)
+
+
+@every_world
+@pytest.mark.parametrize("code", [0, 1], ids=["int", "uint"])
+def test_integers_that_torch_lends_as_wider_ones_are_not_copied(api, code):
+    name = ("torch.int8", "torch.uint8")[code]
+
+    class Named:
+        def __init__(self, name):
+            self.name = name
+
+        def __repr__(self):
+            return self.name
+
+    def array(name):
+        members = {"__module__": "torch", "dtype": Named(name)}
+        return type("Tensor", (Lending,), members)(Given(dtype=(code, 8, 1), strides=(1, 2)))
+
+    narrow = name.replace("8", "4")
+    for spec in ({"dtypes": [number("float32")], "rules": CONVERT}, {"layout": C, "rules": COPY}):
+        assert api.borrow_as(array(name), "x", spec)["flags"] & IS_COPIED
+        for enter in (api.borrow_as, api.own_as):
+            with pytest.raises(BufferError, match=r"^x: expected numbers, got .* torch\.u?int4"):
+                enter(array(narrow), "x", spec)
+    assert api.borrow_as(array(narrow), "x", {})["dtype"] == (code, 8, 1)
 
 
 @every_world

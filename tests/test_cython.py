@@ -18,7 +18,7 @@ from tests.support.ctypes_dlpack import FakeProducer
 from tests.support.dlpack_h import enumerators
 from tests.support.every_producer import cythonized
 from tests.support.isolate import run_isolated
-from tests.support.producers import Given, Producer
+from tests.support.producers import CUDA, Given, Producer, Tabled
 
 DECLARATIONS = ROOT / "src" / "fastdl" / "__init__.pxd"
 HEADER = ROOT / "include" / "fastdl" / "fastdl.h"
@@ -135,10 +135,12 @@ def test_a_result_on_a_stream(names):
     made = names.filled_on(np.zeros(3), np.ndarray, 77)
     assert isinstance(made, np.ndarray)
     assert made.shape == (3,)
-    given = Given()
-    with pytest.raises(TypeError, match="expected a type or None"):
-        names.wrap_on(Producer(given), 5)
+    given, in_use = Given(), Given(device=CUDA)
+    for x in (Producer(given), Tabled(in_use)):
+        with pytest.raises(TypeError, match="expected a type or None"):
+            names.wrap_on(x, 5)
     given.assert_released()
+    in_use.assert_alive()
 
 
 def test_all_numbers_of_dlpack_are_declared():
@@ -299,11 +301,11 @@ def test_results(names):
     assert type(names.empty(array, None)) is fastdl.Tensor
     names.empty_unused(array, np.ndarray)
     count = sys.getrefcount(array)
-    for like, match in [(list, "'list'"), (3, "a type or None, got an object of type 'int'")]:
-        with pytest.raises(TypeError, match=match):
-            names.empty(array, like)
-        with pytest.raises(TypeError, match=match):
-            names.Kept(array).give(like)  # is taken all the same
+    assert type(names.empty(array, bytes)) is fastdl.Tensor
+    with pytest.raises(TypeError, match="a type or None, got an object of type 'int'"):
+        names.empty(array, 3)
+    with pytest.raises(TypeError, match="a type or None, got an object of type 'int'"):
+        names.Kept(array).give(3)  # is taken all the same
     assert sys.getrefcount(array) == count
 
 

@@ -35,13 +35,17 @@ PROTOCOL, HAS_DLPACK = 2, 16  # FASTDL_TYPE_*
 MAX_VERSION = 2  # FASTDL_KEYWORD_*
 
 
-class LendingProducer(Lending, Producer):
+class TabledProducer(Tabled, Producer):
     """And `__dlpack__` as well."""
 
-    __dlpack_c_exchange_api__ = Lending.__dlpack_c_exchange_api__
+    __dlpack_c_exchange_api__ = Tabled.__dlpack_c_exchange_api__
 
     def __init__(self, managed, mode="give", **attributes):
         Producer.__init__(self, managed, mode=mode, **attributes)
+
+
+class LendingProducer(TabledProducer):
+    __dlpack_c_exchange_api__ = Lending.__dlpack_c_exchange_api__
 
 
 def fresh(kind, **members):
@@ -572,15 +576,40 @@ def test_result_of_a_fastdl_tensor_needs_only_its_table(api):
 
 
 @every_world
-def test_result_as_what_is_no_tensor_type(api):
-    given = Given()
-    with pytest.raises(TypeError, match="expected the type of a tensor, got 'int'"):
-        api.wrap(api.own(Tabled(given)), int)
-    given.assert_released()
-    with pytest.raises(TypeError, match="expected the type of a tensor, got 'int'"):
-        api.empty(np.ones(3), int)
+def test_the_table_of_what_is_no_tensor_type(api):
     with pytest.raises(TypeError, match="expected the type of a tensor, got 'int'"):
         api.exchange_api(int)
+
+
+class Proxy:
+    """Of a tensor: the type has no `__dlpack__`, and the object has."""
+
+    def __init__(self, x):
+        self.__dlpack__, self.__dlpack_device__ = x.__dlpack__, x.__dlpack_device__
+
+
+@installed
+@pytest.mark.parametrize("like", [bytes, Proxy])
+def test_result_like_an_argument_that_is_no_tensor(api, like):
+    given = Given()
+    result = api.wrap(api.own(Proxy(Producer(given))), like)
+    assert type(result) is fastdl.Tensor
+    given.assert_alive()
+    del result
+    given.assert_released()
+    result = api.wrap(api.zeros(np.ones(3), like), like)
+    assert (type(result), result.tolist()) == (fastdl.Tensor, [0, 0, 0])
+
+
+@alone
+@pytest.mark.parametrize("like", [bytes, Proxy])
+def test_result_like_an_argument_that_is_no_tensor_without_the_package(api, like):
+    given = Given()
+    with pytest.raises(TypeError, match=r"call fastdl_import\(\) to get a fastdl.Tensor"):
+        api.wrap(api.own(Producer(given)), like)
+    given.assert_released()
+    with pytest.raises(TypeError, match=r"call fastdl_import\(\) to allocate for it"):
+        api.empty(np.ones(3), like)
 
 
 @every_world
@@ -691,11 +720,12 @@ def test_work_stream(api, kind):
 
 
 @every_world
-def test_work_stream_of_what_dlpack_gave_after_a_refusal(api):
+@pytest.mark.parametrize("kind", [TabledProducer, LendingProducer])
+def test_work_stream_of_what_dlpack_gave_after_a_refusal(api, kind):
     """The default one, for which it was asked, not that of the table."""
     try:
         hostile.set_stream(0, 0x5EED, False)
-        assert api.work_stream(LendingProducer(Given(device=CUDA), "raise", device=CUDA)) == 0
+        assert api.work_stream(kind(Given(device=CUDA), "raise", device=CUDA)) == 0
         hostile.set_stream(0, 0x5EED, True)
         assert api.work_stream(Lending(Given(device=CUDA))) == 0x5EED  # raises in passing
     finally:
@@ -727,6 +757,15 @@ def test_a_tensor_that_its_table_does_not_lend_comes_on_the_default_stream(api):
 
 
 # ---- the cache of types ---------------------------------------------------------------------
+
+
+@every_world
+def test_threads_that_make_an_interpreter_the_home_at_once(api):
+    """All succeed, and what another thread has imported stays."""
+    before = api.borrow(np.ones(3))
+    assert api.bind_late() is True
+    after = api.borrow(np.ones(3))
+    assert after["owned"] == before["owned"] == (api in ALONE.values())
 
 
 def test_what_modules_share():

@@ -12,7 +12,7 @@ import pytest
 
 import fastdl
 from tests.support.build import extension
-from tests.support.headers import ALONE, INSTALLED, every_world, load, worlds
+from tests.support.headers import ALONE, INSTALLED, every_world, installed, load, worlds
 from tests.support.producers import Given, Producer
 from tests.test_array_interface import OnlyArray, OnlyInterface
 from tests.test_expect import WRITABLE, C, dtype
@@ -44,6 +44,14 @@ def test_what_asarray_takes(api, make):
         api.borrow_as(source, "x", {"rules": CONVERT})
 
 
+@installed
+@pytest.mark.parametrize("make", SOURCES.values(), ids=SOURCES)
+def test_a_result_of_the_type_of_such_an_argument(api, make):
+    kind = type(make())
+    result = api.wrap(api.empty(np.ones(3), kind), kind)
+    assert (type(result), result.shape) == (fastdl.Tensor, (3,))
+
+
 @every_world
 def test_a_tensor_is_borrowed_as_ever(api):
     x = np.arange(3.0)
@@ -64,11 +72,39 @@ def test_with_the_other_rules(api):
     assert (owned.dtype, owned.tolist()) == ("float32", [1, 2, 3])
 
 
+class OnlyCuda:
+    def __init__(self, data):
+        self.__cuda_array_interface__ = {
+            "shape": (3,), "typestr": "<f4", "data": data, "version": 3
+        }  # fmt: skip
+
+
+class OnlyArrow:
+    def __arrow_c_array__(self):
+        return None
+
+
+def released():
+    view = memoryview(bytearray(3))
+    view.release()
+    return view
+
+
 @every_world
 def test_what_asarray_refuses_too(api):
-    """Its own message, or that of the data's library; a note has the name of the argument."""
-    with pytest.raises(TypeError, match="make an array of its numbers first"):
-        api.borrow_as([1, 2, 3], "x", {"rules": ASARRAY})
+    """In its own words, with the name of the argument; a note has that in those of a library."""
+    for source, error, words in [
+        ([1, 2, 3], TypeError, ".* make an array of its numbers first"),
+        (OnlyInterface(np.zeros(3), version=9), BufferError, "expected version 3 in __array_inter"),
+        (OnlyInterface(np.zeros(3), mask=[1]), BufferError, ".* has a mask, which a tensor cannot"),
+        (OnlyCuda((1, False)), BufferError, ".* exports __cuda_array_interface__, which does not"),
+        (OnlyArray(5), TypeError, "expected an array from __array__"),
+        (released(), BufferError, "cannot get the buffer of 'memoryview'"),
+        (OnlyArrow(), TypeError, "expected two capsules from __arrow_c_array__"),
+    ]:
+        with pytest.raises(error, match=f"^x: {words}") as caught:
+            api.borrow_as(source, "x", {"rules": ASARRAY})
+        assert not hasattr(caught.value, "__notes__")
     masked = OnlyArray(np.array(["text"]))
     with pytest.raises(BufferError) as caught:
         api.borrow_as(masked, "x", {"rules": ASARRAY})

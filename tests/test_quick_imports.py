@@ -1,4 +1,4 @@
-"""Imports that take a quicker way than `__dlpack__` in full: fastdl_peers in fastdl.h says where.
+"""Imports that take a quicker way than `__dlpack__` in full: fastdl_peers in fastdl.c says where.
 
 The types here have the names that the table goes by. The libraries themselves are in
 tests/interop.

@@ -10,6 +10,7 @@ from fastdl._convert.convert import COPIED, POSITIVE
 from tests.support.headers import alone, installed
 from tests.support.library import libraries, showing_table
 from tests.support.producers import CUDA, Given
+from tests.test_other_arguments import ASARRAY
 
 READ_ONLY = 1
 BASE = np.arange(24, dtype=np.float32).reshape(4, 6)
@@ -92,6 +93,21 @@ def test_a_library_that_another_thread_has_just_found(api, library):
     finally:
         second.set()
         thread.join()
+
+
+@installed
+def test_a_library_whose_arrays_only_asarray_reads(api, monkeypatch):
+    """They have no `__dlpack__`: FASTDL_ASARRAY accepts them, and the result is one of them."""
+
+    def make(tensor, like):
+        made = like()
+        made.tensor = tensor
+        return made
+
+    cls = libraries(monkeypatch)(make, base=object, read=lambda x: x.tensor)
+    result = api.wrap(api.zeros(BASE, cls), cls)
+    assert type(result) is cls
+    assert api.borrow_as(result, "x", {"rules": ASARRAY})["shape"] == (4, 6)
 
 
 @installed

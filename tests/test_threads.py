@@ -5,6 +5,7 @@ What remains is counted: each deleter has run once, and nothing is kept.
 """
 
 import gc
+import shutil
 import sysconfig
 import weakref
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import fastdl
-from tests.support.build import extension
+from tests.support.build import extension, load_module, module_path
 from tests.support.frameworks import Array, Protocol, Table, simulated, stream_on
 from tests.support.headers import every_world
 from tests.support.isolate import run_isolated
@@ -277,6 +278,30 @@ def test_the_header(api):
     objects.clear()
     assert_all_released(given)
     lent.assert_alive()
+
+
+def test_a_module_that_is_imported_while_it_is_used(tmp_path):
+    """What a thread gets is right, whether it finds the package yet or not. In the end all do."""
+    array = np.arange(3.0)
+    compiled = module_path("header", "header_alone")
+    for number in range(max(ROUNDS // 10, 2)):
+        fresh = tmp_path / str(number) / compiled.name  # with a state of its own
+        fresh.parent.mkdir()
+        shutil.copy(compiled, fresh)
+        api = load_module("header_alone", fresh)
+
+        def bring(i, api=api):
+            api.import_runtime()
+
+        def use(i, api=api):
+            view = api.borrow(array)
+            assert (view["data"], view["shape"]) == (array.ctypes.data, (3,))
+            assert fastdl.from_dlpack(api.own(array)).data_ptr == array.ctypes.data
+
+        together(bring, bring, use, use, rounds=3, collect=False)
+        assert api.borrow(array)["owned"] is False
+        assert api.bind_late() is True
+        assert type(api.wrap(api.empty(array, None), None)) is fastdl.Tensor
 
 
 # ---- streams --------------------------------------------------------------------------------

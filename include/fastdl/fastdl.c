@@ -242,15 +242,20 @@ static void fastdl_put_dtype_(fastdl_text_ *text, uint32_t dtype)
     }
 }
 
-static void fastdl_put_device_(fastdl_text_ *text, DLDevice device)
+static void fastdl_put_device_type_(fastdl_text_ *text, int32_t type)
 {
-    const char *name = fastdl_find_device((int32_t)device.device_type)->name;
+    const char *name = fastdl_find_device(type)->name;
     if (name != NULL) {
         fastdl_put_(text, name);
     } else {
         fastdl_put_(text, "device ");
-        fastdl_put_int_(text, (int32_t)device.device_type);
+        fastdl_put_int_(text, type);
     }
+}
+
+static void fastdl_put_device_(fastdl_text_ *text, DLDevice device)
+{
+    fastdl_put_device_type_(text, (int32_t)device.device_type);
     fastdl_put_(text, ":");
     fastdl_put_int_(text, device.device_id);
 }
@@ -397,6 +402,13 @@ static void fastdl_raise_about_(PyObject *exception, const char *format, PyTypeO
     fastdl_raise_answer_(exception, format, type, NULL);
 }
 
+/* Whether an object is one of Python's own numbers, or may consist of them. */
+static int fastdl_is_of_numbers_(PyObject *obj)
+{
+    return PyList_Check(obj) || PyTuple_Check(obj) || PyObject_TypeCheck(obj, &PyRange_Type) ||
+           PyLong_Check(obj) || PyFloat_Check(obj) || PyComplex_Check(obj);
+}
+
 /* Sets the TypeError for an object that is not a tensor. Only the rule FASTDL_ASARRAY accepts an
  * object with a buffer. */
 FASTDL_SHARED_ void fastdl_raise_no_tensor(PyObject *obj)
@@ -406,11 +418,14 @@ FASTDL_SHARED_ void fastdl_raise_no_tensor(PyObject *obj)
         return;
     fastdl_raise_about_(
         PyExc_TypeError,
-        buffer == NULL ? "expected a tensor, got '%U', which has neither a DLPack exchange "
-                         "table nor __dlpack__"
-                       : "expected a tensor, got '%U', which has a buffer but neither a DLPack "
-                         "exchange table nor __dlpack__: pass fastdl.asarray(...) of it, "
-                         "which shares its memory",
+        buffer != NULL ? "expected a tensor, got '%U', which has a buffer but neither a DLPack "
+                         "exchange table nor __dlpack__: pass fastdl.asarray(...) of it, which "
+                         "shares its memory"
+        : fastdl_is_of_numbers_(obj)
+            ? "expected a tensor, got '%U', which has neither a DLPack exchange table nor "
+              "__dlpack__: pass an array, such as numpy.asarray(x)"
+            : "expected a tensor, got '%U', which has neither a DLPack exchange table nor "
+              "__dlpack__",
         Py_TYPE(obj));
     Py_XDECREF(buffer);
 }
@@ -735,7 +750,8 @@ static int fastdl_published_table_(PyTypeObject *type, const DLPackExchangeAPI *
 
 #define FASTDL_IMMUTABLE_ (FASTDL_TYPE_READ_ONLY | FASTDL_TYPE_IMMUTABLE)
 
-static const fastdl_peer_fact fastdl_peer_facts_[] = {
+/* All rows, then one with a NULL name. */
+static const fastdl_peer_fact fastdl_peers[] = {
     {"numpy", "ndarray", 0}, /* the installed package has a table for it */
     {"torch", "FakeTensor", FASTDL_TYPE_TRACED},
     {"jax", "Tracer", FASTDL_TYPE_TRACED},
@@ -758,16 +774,10 @@ static const fastdl_peer_fact fastdl_peer_facts_[] = {
     {NULL, NULL, 0},
 };
 
-/* All rows, then one with a NULL name. */
-FASTDL_SHARED_ const fastdl_peer_fact *fastdl_peers(void)
-{
-    return fastdl_peer_facts_;
-}
-
 /* The row for types without a row of their own. */
 static const fastdl_peer_fact *fastdl_no_peer_(void)
 {
-    const fastdl_peer_fact *row = fastdl_peers();
+    const fastdl_peer_fact *row = fastdl_peers;
     while (row->name != NULL)
         row++;
     return row;
@@ -787,7 +797,7 @@ static int fastdl_is_in_package_(PyObject *module, const char *package)
 /* The row of one class, bases aside; the last row if it has none. NULL with an exception. */
 FASTDL_SHARED_ const fastdl_peer_fact *fastdl_peer_of_(PyTypeObject *type)
 {
-    const fastdl_peer_fact *row = fastdl_peers();
+    const fastdl_peer_fact *row = fastdl_peers;
     PyObject *module, *name = fastdl_of_type_(type, "__qualname__");
     if (name == NULL)
         return NULL;
@@ -1099,7 +1109,7 @@ static void fastdl_keep_(fastdl_wrapper_ *wrapper, PyObject *object)
 
 /* Runs a deleter, if there is one, with the pending exception set aside. Needs a thread state, so
  * it releases the object that a wrapper keeps alive itself. */
-static void fastdl_discard_(DLManagedTensorVersioned *versioned, DLManagedTensor *legacy)
+FASTDL_SHARED_ void fastdl_discard_(DLManagedTensorVersioned *versioned, DLManagedTensor *legacy)
 {
     PyObject *type, *value, *traceback, *keep = NULL;
     PyErr_Fetch(&type, &value, &traceback);
@@ -1652,25 +1662,46 @@ FASTDL_SHARED_ int fastdl_request_capsule_(PyObject *obj, const fastdl_record *r
     return result;
 }
 
-/* Takes the managed tensor out of a capsule, which is consumed. */
-static int fastdl_take_(PyObject *obj, PyObject *capsule, uint32_t facts,
-                        DLManagedTensorVersioned **out)
+/* Consumes a capsule: *versioned or *legacy is the managed tensor that it held, both NULL if it is
+ * none with a tensor, or if only one in ordinary host memory is wanted (`host_only`) and it is
+ * elsewhere: it is untouched then. */
+FASTDL_SHARED_ void fastdl_open_capsule_(PyObject *capsule, int host_only,
+                                         DLManagedTensorVersioned **versioned,
+                                         DLManagedTensor **legacy)
 {
-    DLManagedTensorVersioned *versioned = NULL;
-    DLManagedTensor *legacy = NULL;
+    *versioned = NULL;
+    *legacy = NULL;
 #ifdef Py_GIL_DISABLED
     Py_BEGIN_CRITICAL_SECTION(capsule); /* else two threads could both consume it */
 #endif
     if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
-        versioned = (DLManagedTensorVersioned *)PyCapsule_GetPointer(capsule, "dltensor_versioned");
-        PyCapsule_SetName(capsule, "used_dltensor_versioned");
+        DLManagedTensorVersioned *found =
+            (DLManagedTensorVersioned *)PyCapsule_GetPointer(capsule, "dltensor_versioned");
+        /* With another major version only the offset of the deleter is known. */
+        if (!host_only || found->version.major != FASTDL_DLPACK_MAJOR ||
+            found->dl_tensor.device.device_type == kDLCPU) {
+            *versioned = found;
+            PyCapsule_SetName(capsule, "used_dltensor_versioned");
+        }
     } else if (PyCapsule_IsValid(capsule, "dltensor")) {
-        legacy = (DLManagedTensor *)PyCapsule_GetPointer(capsule, "dltensor");
-        PyCapsule_SetName(capsule, "used_dltensor");
+        DLManagedTensor *found = (DLManagedTensor *)PyCapsule_GetPointer(capsule, "dltensor");
+        if (!host_only || found->dl_tensor.device.device_type == kDLCPU) {
+            *legacy = found;
+            PyCapsule_SetName(capsule, "used_dltensor");
+        }
     }
 #ifdef Py_GIL_DISABLED
     Py_END_CRITICAL_SECTION();
 #endif
+}
+
+/* Takes the managed tensor out of a capsule, which is consumed. */
+static int fastdl_take_(PyObject *obj, PyObject *capsule, uint32_t facts,
+                        DLManagedTensorVersioned **out)
+{
+    DLManagedTensorVersioned *versioned;
+    DLManagedTensor *legacy;
+    fastdl_open_capsule_(capsule, 0, &versioned, &legacy);
     if (versioned != NULL || legacy != NULL)
         return fastdl_adopt_(obj, versioned, legacy, facts, out);
     fastdl_raise_answer_(PyExc_TypeError,
@@ -1742,22 +1773,13 @@ static int fastdl_protocol_wrap_(DLManagedTensorVersioned *managed, void **out)
     return -1;
 }
 
-/* `__dlpack__` is called with the default stream. */
-static int fastdl_protocol_stream_(DLDeviceType type, int32_t id, void **out)
-{
-    (void)type;
-    (void)id;
-    *out = NULL;
-    return 0;
-}
-
 static const DLPackExchangeAPI fastdl_protocol_table_ = {
     {{FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR}, NULL},
     fastdl_protocol_allocate_,
     fastdl_protocol_own_,
     fastdl_protocol_wrap_,
     NULL,
-    fastdl_protocol_stream_,
+    fastdl_default_stream, /* with which `__dlpack__` is called */
 };
 
 /* ---- the table for tracers: every entry raises ---- */
@@ -1961,48 +1983,70 @@ static int fastdl_watch_(PyTypeObject *type, PyObject **watch)
 static void fastdl_leave_home_(PyObject *capsule)
 {
     fastdl_names_ *names = (fastdl_names_ *)fastdl_atomic_load_(&fastdl_kept_names_);
-    if (names != NULL && names->interpreter == PyCapsule_GetContext(capsule)) {
+    const void *here = PyCapsule_GetContext(capsule);
+    if (here == NULL)
+        return; /* it was not kept */
+    if (names != NULL && names->interpreter == here) {
         fastdl_atomic_store_(&fastdl_kept_names_, NULL);
         fastdl_drop_names_(names);
         free(names);
     }
-    if (fastdl_atomic_load_(&fastdl_state_.home) != PyCapsule_GetContext(capsule))
+    if (fastdl_atomic_load_(&fastdl_state_.home) != here)
         return; /* another interpreter has become the home since */
     fastdl_atomic_store_(&fastdl_state_.hits, fastdl_no_types_);
+    fastdl_atomic_store_(&fastdl_state_.runtime, NULL);
     fastdl_forget_(&fastdl_own_types_, NULL);
-    fastdl_state_.types = &fastdl_own_types_;
-    fastdl_state_.tensor = NULL;
-    fastdl_state_.protocol = &fastdl_protocol_table_;
-    fastdl_state_.describe = NULL;
+#ifdef Py_LIMITED_API
     fastdl_state_.tag_offset = FASTDL_TAG_OFFSET_;
-    fastdl_state_.wrap = NULL;
-    fastdl_state_.copy = NULL;
-    fastdl_state_.order = NULL;
+#endif
     fastdl_atomic_store_(&fastdl_state_.home, NULL);
 }
 
-/* Makes the calling interpreter the home instead of `former`: 0, or -1 with an exception. */
-static int fastdl_bind_to_interpreter_(const void *former)
+/* Has the calling interpreter keep such a capsule: 0, or -1 with an exception. */
+static int fastdl_await_end_(PyInterpreterState *here)
 {
-    PyInterpreterState *here = PyInterpreterState_Get();
     PyObject *kept = PyInterpreterState_GetDict(here);
     PyObject *key = PyUnicode_FromFormat("fastdl.h %p", (void *)&fastdl_state_);
     PyObject *capsule = PyCapsule_New(&fastdl_state_, "fastdl.h", fastdl_leave_home_);
     int result = -1;
-    /* An existing capsule stays: its destruction would be mistaken for the end of the
-     * interpreter. */
-    if (kept != NULL && key != NULL && capsule != NULL && !fastdl_interpreter_is_gone_() &&
-        (PyDict_Contains(kept, key) == 1 ||
-         (PyCapsule_SetContext(capsule, here) == 0 && PyDict_SetItem(kept, key, capsule) == 0)) &&
-        fastdl_atomic_compare_exchange_(&fastdl_state_.home, former, here)) {
-        fastdl_atomic_store_(&fastdl_state_.hits, fastdl_state_.types->tables[0]);
-        result = 0;
-    } else if (!PyErr_Occurred()) {
-        PyErr_SetString(PyExc_ImportError, "expected an interpreter that is not about to end");
+    if (kept != NULL && key != NULL && capsule != NULL) {
+        /* An existing capsule stays: its destruction would be mistaken for the end of the
+         * interpreter. */
+#ifdef Py_GIL_DISABLED
+        Py_BEGIN_CRITICAL_SECTION(kept); /* else a thread could replace that of another */
+#endif
+        result = PyDict_Contains(kept, key);
+        if (result == 0) {
+            result = PyDict_SetItem(kept, key, capsule);
+            if (result == 0)
+                PyCapsule_SetContext(capsule, here);
+        }
+#ifdef Py_GIL_DISABLED
+        Py_END_CRITICAL_SECTION();
+#endif
     }
     Py_XDECREF(capsule);
     Py_XDECREF(key);
-    return result;
+    return result < 0 ? -1 : 0;
+}
+
+/* Makes the calling interpreter the home instead of `former`, unless another thread has done so
+ * meanwhile: 0, or -1 with an exception. */
+static int fastdl_bind_to_interpreter_(const void *former)
+{
+    PyInterpreterState *here = PyInterpreterState_Get();
+    if (!fastdl_interpreter_is_gone_()) {
+        if (fastdl_await_end_(here) < 0)
+            return -1;
+        /* The slots of the package stay, if another thread has put them there. */
+        if (fastdl_atomic_compare_exchange_(&fastdl_state_.home, former, here))
+            (void)fastdl_atomic_compare_exchange_(&fastdl_state_.hits, fastdl_no_types_,
+                                                  fastdl_own_types_.tables[0]);
+        if (fastdl_atomic_load_(&fastdl_state_.home) == (const void *)here)
+            return 0;
+    }
+    PyErr_SetString(PyExc_ImportError, "expected an interpreter that is not about to end");
+    return -1;
 }
 
 /* Whether the state belongs to the calling interpreter. */
@@ -2016,27 +2060,48 @@ static int fastdl_is_bound_here_(void)
     return 0;
 }
 
+/* What the package offers the calling interpreter; NULL before fastdl_import(), and if it is not
+ * the home. */
+static const fastdl_runtime *fastdl_package_(void)
+{
+    return fastdl_is_bound_here_()
+               ? (const fastdl_runtime *)fastdl_atomic_load_(&fastdl_state_.runtime)
+               : NULL;
+}
+
+/* Whether the package has a member of fastdl_runtime that its first release did not have: the
+ * struct of an older one ends before it, and may have padding there. */
+#define FASTDL_OFFERS_(package, member)                                                            \
+    ((package) != NULL &&                                                                          \
+     (package)->size >= offsetof(fastdl_runtime, member) + sizeof((package)->member))
+
 static const DLPackExchangeAPI *fastdl_protocol_(void)
 {
-    return fastdl_is_bound_here_() ? fastdl_state_.protocol : &fastdl_protocol_table_;
+    const fastdl_runtime *package = fastdl_package_();
+    return package != NULL ? package->protocol : &fastdl_protocol_table_;
 }
 
 /* Slow path of fastdl_known_, for types that are not in way 0 of the cache. */
 static const fastdl_record *fastdl_look_up_(PyTypeObject *type)
 {
-    const fastdl_record *record;
+    const fastdl_record *record = NULL;
+    const fastdl_runtime *package = NULL;
     int is_home = fastdl_is_bound_here_();
     if (!is_home && fastdl_atomic_load_(&fastdl_state_.home) == NULL) {
         is_home = fastdl_bind_to_interpreter_(NULL) == 0;
         if (!fastdl_clear_if_(PyExc_Exception))
             return NULL;
     }
-    record = is_home ? fastdl_find_record(fastdl_state_.types, type, fastdl_tag_(type)) : NULL;
+    if (is_home) {
+        package = (const fastdl_runtime *)fastdl_atomic_load_(&fastdl_state_.runtime);
+        record = fastdl_find_record(package != NULL ? package->types : &fastdl_own_types_, type,
+                                    fastdl_tag_(type));
+    }
     if (record != NULL)
         return record;
-    if (is_home && fastdl_state_.describe != NULL)
-        return fastdl_state_.describe(type);
-    return fastdl_discover(&fastdl_own_types_, type, fastdl_fill_record_alone_, is_home);
+    return package != NULL
+               ? package->describe(type)
+               : fastdl_discover(&fastdl_own_types_, type, fastdl_fill_record_alone_, is_home);
 }
 
 /* The cached names are freed with the home, by its capsule. */
@@ -2096,18 +2161,10 @@ static int fastdl_import_(const fastdl_runtime *runtime)
     if (!fastdl_is_bound_here_() &&
         fastdl_bind_to_interpreter_(fastdl_atomic_load_(&fastdl_state_.home)) < 0)
         return -1;
-    fastdl_state_.tensor = runtime->tensor;
-    fastdl_state_.protocol = runtime->protocol;
-    fastdl_state_.describe = runtime->describe;
+#ifdef Py_LIMITED_API
     fastdl_state_.tag_offset = (size_t)runtime->tag_offset;
-    /* The struct of an older package ends before this member, and may have padding there. */
-    if (runtime->size >= offsetof(fastdl_runtime, wrap) + sizeof(runtime->wrap))
-        fastdl_state_.wrap = runtime->wrap;
-    if (runtime->size >= offsetof(fastdl_runtime, copy) + sizeof(runtime->copy))
-        fastdl_state_.copy = runtime->copy;
-    if (runtime->size >= offsetof(fastdl_runtime, order) + sizeof(runtime->order))
-        fastdl_state_.order = runtime->order;
-    fastdl_state_.types = runtime->types;
+#endif
+    fastdl_atomic_store_(&fastdl_state_.runtime, runtime);
     fastdl_atomic_store_(&fastdl_state_.hits, runtime->types->tables[0]);
     return 0;
 }
@@ -2121,13 +2178,11 @@ static int fastdl_import_package_(void)
                : fastdl_import_((const fastdl_runtime *)PyCapsule_Import(FASTDL_RUNTIME, 0));
 }
 
-/* The table of a type, and whether it is its library's own; NULL with an exception. */
-static const DLPackExchangeAPI *fastdl_table_(PyTypeObject *type, int *native)
+static const DLPackExchangeAPI *fastdl_exchange_api_(PyTypeObject *type)
 {
     const fastdl_record *record = fastdl_known_(type);
     if (record == NULL)
         return NULL;
-    *native = (record->facts & FASTDL_TYPE_NATIVE) != 0 && record->api != fastdl_state_.tensor;
     if (!fastdl_is_tensor_type(record)) {
         fastdl_raise_about_(PyExc_TypeError,
                             "expected the type of a tensor, got '%U', which has neither a DLPack "
@@ -2136,12 +2191,6 @@ static const DLPackExchangeAPI *fastdl_table_(PyTypeObject *type, int *native)
         return NULL;
     }
     return record->api;
-}
-
-static const DLPackExchangeAPI *fastdl_exchange_api_(PyTypeObject *type)
-{
-    int native;
-    return fastdl_table_(type, &native);
 }
 
 /* ---- owning ---- */
@@ -2160,15 +2209,20 @@ FASTDL_SHARED_ int fastdl_should_try_protocol_(PyObject *obj, uint32_t facts)
     return 0;
 }
 
-/* As fastdl_own; `record` is of the type of `obj`. */
-static int fastdl_own_(PyObject *obj, const fastdl_record *record, DLManagedTensorVersioned **out)
+/* As fastdl_own; `record` is of the type of `obj`. *api is the table that made the tensor, and
+ * names the stream on which it is ready. */
+static int fastdl_own_(PyObject *obj, const fastdl_record *record, DLManagedTensorVersioned **out,
+                       const DLPackExchangeAPI **api)
 {
     DLManagedTensorVersioned *managed = NULL;
     int failed = record->api->managed_tensor_from_py_object_no_sync(obj, &managed);
-    if (FASTDL_UNLIKELY_(failed || managed == NULL))
-        return fastdl_should_try_protocol_(obj, record->facts)
-                   ? fastdl_protocol_()->managed_tensor_from_py_object_no_sync(obj, out)
-                   : -1;
+    *api = record->api;
+    if (FASTDL_UNLIKELY_(failed || managed == NULL)) {
+        if (!fastdl_should_try_protocol_(obj, record->facts))
+            return -1;
+        *api = fastdl_protocol_();
+        return (*api)->managed_tensor_from_py_object_no_sync(obj, out);
+    }
     if (record->facts & FASTDL_TYPE_NATIVE)
         return fastdl_adopt_(obj, managed, NULL, record->facts, out);
     *out = managed; /* from a table of fastdl's, which has checked it */
@@ -2178,22 +2232,14 @@ static int fastdl_own_(PyObject *obj, const fastdl_record *record, DLManagedTens
 static int fastdl_own_any_(PyObject *obj, DLManagedTensorVersioned **out)
 {
     const fastdl_record *record = fastdl_known_(Py_TYPE(obj));
+    const DLPackExchangeAPI *unused;
     *out = NULL;
     if (record == NULL)
         return -1;
-    return fastdl_own_(obj, record, out);
+    return fastdl_own_(obj, record, out, &unused);
 }
 
 /* ---- borrowing ---- */
-
-/* Brings a description into the form that fastdl_borrow promises: no byte_offset, and CPU number 0,
- * whatever number its library uses. */
-static void fastdl_normalise_(DLTensor *dl)
-{
-    fastdl_fold_offset_(dl);
-    if (dl->device.device_type == kDLCPU)
-        dl->device.device_id = 0;
-}
 
 /* Checks a view that a table filled in, and brings it into the form that fastdl_borrow promises. */
 static int fastdl_check_view_(fastdl_view *view)
@@ -2234,7 +2280,7 @@ static int fastdl_complete_slow_path_(PyObject *obj, fastdl_view *view, uint32_t
 static int fastdl_borrow_owned_(PyObject *obj, fastdl_view *view, const fastdl_record *record)
 {
     DLManagedTensorVersioned *managed = NULL;
-    if (fastdl_own_(obj, record, &managed) < 0)
+    if (fastdl_own_(obj, record, &managed, &view->api_) < 0)
         return -1;
     view->own_ = managed;
     view->flags = managed->flags;
@@ -2252,7 +2298,7 @@ static int fastdl_borrow_refused_(PyObject *obj, fastdl_view *view, uint32_t fac
     if (!fastdl_should_try_protocol_(obj, facts))
         return -1;
     memset(&protocol, 0, sizeof(protocol));
-    protocol.api = view->api_ = fastdl_protocol_();
+    protocol.api = fastdl_protocol_();
     return fastdl_borrow_owned_(obj, view, &protocol);
 }
 
@@ -2275,18 +2321,26 @@ static void fastdl_set_error_(void *context, const char *kind, const char *messa
     Py_XDECREF(builtins);
 }
 
-/* The table that makes results of the type `like`; NULL with TypeError. */
+/* The table that makes results of the type `like`, and whether it is a library's own; NULL with an
+ * exception. A type that is no tensor's is as good as one with only `__dlpack__`: FASTDL_ASARRAY
+ * accepts its objects, and so does fastdl_borrow if they themselves have the method. */
 static const DLPackExchangeAPI *fastdl_target_(PyTypeObject *like, int *native)
 {
-    const DLPackExchangeAPI *tensor;
+    const fastdl_runtime *package = fastdl_package_();
+    const fastdl_record *record;
     *native = 0;
-    if (like != NULL)
-        return fastdl_table_(like, native);
-    tensor = fastdl_is_bound_here_() ? fastdl_state_.tensor : NULL;
-    if (tensor == NULL)
-        PyErr_SetString(PyExc_TypeError, "expected a type for the result: a fastdl.Tensor can be "
-                                         "made only after fastdl_import()");
-    return tensor;
+    if (like == NULL) {
+        if (package == NULL)
+            PyErr_SetString(PyExc_TypeError, "expected a type for the result: a fastdl.Tensor can "
+                                             "be made only after fastdl_import()");
+        return package == NULL ? NULL : package->tensor;
+    }
+    record = fastdl_known_(like);
+    if (record == NULL)
+        return NULL;
+    *native = (record->facts & FASTDL_TYPE_NATIVE) != 0 &&
+              !(package != NULL && record->api == package->tensor);
+    return record->api;
 }
 
 static int fastdl_empty_(const DLTensor *prototype, PyTypeObject *like,
@@ -2349,16 +2403,15 @@ static int fastdl_wrap_(DLManagedTensorVersioned *managed, PyTypeObject *like, P
 {
     void *object = NULL;
     int failed, native;
+    const fastdl_runtime *package = fastdl_package_();
     const DLPackExchangeAPI *api = fastdl_target_(like, &native);
     *out = NULL;
     if (api == NULL) {
         fastdl_discard_(managed, NULL);
         return -1;
     }
-    if ((native || api == fastdl_state_.protocol) && fastdl_state_.wrap != NULL &&
-        fastdl_is_bound_here_())
-        return fastdl_state_.wrap(managed, like,
-                                  out); /* the package knows what the library accepts */
+    if (FASTDL_OFFERS_(package, wrap) && (native || api == package->protocol))
+        return package->wrap(managed, like, out); /* it knows what the library accepts */
     if (native && fastdl_steps_back_(&managed->dl_tensor)) {
         fastdl_raise_about_(PyExc_BufferError,
                             "expected no negative strides for a result of type '%U', whose library "
@@ -2404,20 +2457,21 @@ static int fastdl_work_stream_(const fastdl_view *view, void **stream)
 /* Orders the caller's stream after that of the view or, if `back`, before it. */
 static int fastdl_order_(const fastdl_view *view, void *stream, int back)
 {
+    const fastdl_runtime *package = fastdl_package_();
     void *own;
     if (fastdl_work_stream_(view, &own) < 0)
         return -1;
     if (own == stream ||
         fastdl_ordering_((int32_t)view->dl.device.device_type) == FASTDL_STREAM_NONE)
         return 0;
-    if (fastdl_state_.order == NULL || !fastdl_is_bound_here_()) {
+    if (!FASTDL_OFFERS_(package, order)) {
         PyErr_SetString(PyExc_BufferError,
                         "expected the stream that fastdl_work_stream gives, got another one, which "
                         "only the package can order: call fastdl_import() first (in the main "
                         "interpreter)");
         return -1;
     }
-    return fastdl_state_.order(view->dl.device, back ? stream : own, back ? own : stream);
+    return package->order(view->dl.device, back ? stream : own, back ? own : stream);
 }
 
 /* The same for the memory of a result for the type `like`. */
@@ -2426,6 +2480,8 @@ static int fastdl_order_result_(const DLManagedTensorVersioned *managed, PyTypeO
 {
     int native;
     fastdl_view view;
+    if (fastdl_ordering_((int32_t)managed->dl_tensor.device.device_type) == FASTDL_STREAM_NONE)
+        return 0; /* whatever `like` is: fastdl_wrap_ releases what it cannot wrap */
     view.api_ = fastdl_target_(like, &native);
     if (view.api_ == NULL)
         return -1;
@@ -2607,8 +2663,6 @@ static void fastdl_put_wrong_size_(fastdl_text_ *text, const DLTensor *dl, const
     }
 }
 
-/* Appends what is wrong with the tensor itself, as in "float32 or float64, got int32: convert it
- * first". Returns the exception; NULL for any other mismatch. */
 static void fastdl_put_expected_ndim_(fastdl_text_ *text, const fastdl_spec *spec)
 {
     fastdl_put_int_(text, fastdl_wanted_ndim_(spec));
@@ -2635,10 +2689,11 @@ static const char *fastdl_dtype_advice_(const DLTensor *dl, const fastdl_spec *s
     return "this conversion is not made on demand, so make it in its own library";
 }
 
+/* Appends what is wrong with the tensor itself, as in "float32 or float64, got int32: convert it
+ * first". Returns the exception; NULL for any other mismatch. */
 static PyObject *fastdl_put_own_mismatch_(fastdl_text_ *text, const DLTensor *dl, const char *name,
                                           const fastdl_spec *spec, fastdl_mismatch_ mismatch)
 {
-    const char *device;
     switch (mismatch) {
     case FASTDL_WRONG_DTYPE_:
         fastdl_put_expected_dtypes_(text, spec);
@@ -2673,10 +2728,10 @@ static PyObject *fastdl_put_own_mismatch_(fastdl_text_ *text, const DLTensor *dl
         fastdl_put_(text, ": pass a copy");
         return PyExc_BufferError;
     case FASTDL_WRONG_DEVICE_:
-        device = fastdl_find_device(spec->device)->name;
-        fastdl_put_(text, spec->device == FASTDL_HOST ? "host memory"
-                          : device != NULL            ? device
-                                                      : "another device");
+        if (spec->device == FASTDL_HOST)
+            fastdl_put_(text, "host memory");
+        else
+            fastdl_put_device_type_(text, spec->device);
         fastdl_put_(text, ", got ");
         fastdl_put_device_(text, dl->device);
         fastdl_put_(text, ": move it first");
@@ -2801,48 +2856,82 @@ static void fastdl_delete_copy_(DLManagedTensorVersioned *self)
     free(self);
 }
 
-/* Room for a contiguous copy of a tensor in another element type, in `order`: the elements are not
- * filled in. NULL with an exception. */
-static DLManagedTensorVersioned *fastdl_new_copy_(const DLTensor *from, uint64_t flags,
-                                                  DLDataType dtype, char order, int32_t alignment)
+/* Describes a contiguous copy of a host tensor, in another element type and in `order`: all but its
+ * address. The shape is that of `from`, whose sizes need not have been checked. */
+static void fastdl_plan_copy_(const DLTensor *from, uint64_t flags, DLDataType dtype, char order,
+                              fastdl_view *plan)
 {
-    const uint64_t padded = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
-    size_t dims = (size_t)from->ndim, start = sizeof(fastdl_copy_) + dims * 2 * sizeof(int64_t);
-    size_t unit = alignment > 64 ? (size_t)alignment : 64;
-    fastdl_copy_ *copy = NULL;
-    fastdl_layout layout;
-    DLTensor to = *from;
     int64_t step = 1;
-    to.dtype = dtype;
-    to.strides = NULL; /* compact */
-    to.byte_offset = 0;
-    to.device.device_type = kDLCPU; /* the copy of pinned memory is not pinned */
-    to.device.device_id = 0;
-    if (fastdl_check(&to, flags & padded, &layout) == FASTDL_OK &&
-        (uint64_t)layout.nbytes < (uint64_t)PTRDIFF_MAX - start - unit)
-        copy = (fastdl_copy_ *)malloc(start + unit + (size_t)layout.nbytes);
-    if (copy == NULL) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    to.shape = copy->dims;
-    to.strides = copy->dims + dims;
-    for (size_t i = 0; i < dims; i++) {
-        size_t k = order == 'F' ? i : dims - 1 - i;
-        to.shape[k] = from->shape[k];
-        to.strides[k] = step;
+    plan->flags =
+        DLPACK_FLAG_BITMASK_IS_COPIED | (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED);
+    plan->dl = *from;
+    plan->dl.data = NULL;
+    plan->dl.device.device_type = kDLCPU; /* the copy of pinned memory is not pinned */
+    plan->dl.device.device_id = 0;
+    plan->dl.dtype = dtype;
+    plan->dl.strides = plan->room_;
+    plan->dl.byte_offset = 0;
+    for (int32_t i = 0; i < from->ndim; i++) {
+        int32_t k = order == 'F' ? i : from->ndim - 1 - i;
+        plan->room_[k] = step;
         if (fastdl_mul_(step, from->shape[k] > 0 ? from->shape[k] : 1, &step))
             step = 1; /* no elements */
     }
-    to.data = (char *)copy + start;
-    to.data = (char *)to.data + (unit - (uintptr_t)to.data % unit) % unit;
+}
+
+/* The bytes of the elements of a plan: 0, or -1 if no memory can have as many. */
+static int fastdl_count_bytes_(const fastdl_view *plan, int64_t *bytes)
+{
+    DLTensor compact = plan->dl;
+    DLDataType dtype = compact.dtype;
+    int64_t size, low, high, bits = 8 * fastdl_itemsize(dtype);
+    if (fastdl_is_packed(dtype, plan->flags))
+        bits = (int64_t)dtype.bits * dtype.lanes;
+    compact.strides = NULL;
+    if (fastdl_measure_(&compact, &size, &low, &high) != FASTDL_OK ||
+        fastdl_mul_(size, bits, &bits) || fastdl_add_(bits, 7, &bits))
+        return -1;
+    *bytes = bits / 8;
+    return 0;
+}
+
+/* Allocates what was planned, at a multiple of `alignment` bytes and of a cache line. The elements
+ * are not filled in. NULL with MemoryError. */
+static DLManagedTensorVersioned *fastdl_new_copy_(const fastdl_view *plan, int32_t alignment)
+{
+    size_t dims = (size_t)plan->dl.ndim, start = sizeof(fastdl_copy_) + dims * 2 * sizeof(int64_t);
+    uint64_t unit = alignment > 1 ? (uint64_t)alignment : 1;
+    fastdl_copy_ *copy = NULL;
+    DLTensor *to;
+    int64_t bytes;
+    while (unit % 64 != 0)
+        unit *= 2;
+    if (fastdl_count_bytes_(plan, &bytes) < 0) {
+        fastdl_raise_(PyExc_MemoryError, "cannot allocate more bytes than there are addresses");
+        return NULL;
+    }
+    if (start + unit + (uint64_t)bytes <= (uint64_t)PTRDIFF_MAX)
+        copy = (fastdl_copy_ *)malloc((size_t)(start + unit + (uint64_t)bytes));
+    if (copy == NULL) {
+        fastdl_raise_(PyExc_MemoryError, "cannot allocate %lld bytes for a copy", (long long)bytes);
+        return NULL;
+    }
     memset(&copy->managed, 0, sizeof(copy->managed));
     copy->managed.version.major = FASTDL_DLPACK_MAJOR;
     copy->managed.version.minor = FASTDL_DLPACK_MINOR;
     copy->managed.manager_ctx = copy;
     copy->managed.deleter = fastdl_delete_copy_;
-    copy->managed.flags = DLPACK_FLAG_BITMASK_IS_COPIED | (flags & padded);
-    copy->managed.dl_tensor = to;
+    copy->managed.flags = plan->flags;
+    to = &copy->managed.dl_tensor;
+    *to = plan->dl;
+    to->shape = copy->dims;
+    to->strides = copy->dims + dims;
+    for (size_t i = 0; i < dims; i++) {
+        to->shape[i] = plan->dl.shape[i];
+        to->strides[i] = plan->dl.strides[i];
+    }
+    to->data = (char *)copy + start;
+    to->data = (char *)to->data + (size_t)((unit - (uintptr_t)to->data % unit) % unit);
     return &copy->managed;
 }
 
@@ -3096,8 +3185,8 @@ static int fastdl_next_row_(fastdl_walk_ *walk)
 static void fastdl_copy_rows_(const DLTensor *from, uint64_t flags, char *to, char order)
 {
     fastdl_walk_ walk;
-    void (*copy)(const DLTensor *, uint64_t, void *) = fastdl_state_.copy;
-    if (copy != NULL && fastdl_is_bound_here_()) {
+    const fastdl_runtime *package = fastdl_package_();
+    if (FASTDL_OFFERS_(package, copy)) {
         int64_t shape[FASTDL_MAX_NDIM], strides[FASTDL_MAX_NDIM];
         DLTensor turned = *from;
         for (int32_t i = 0; i < from->ndim && order == 'F'; i++) {
@@ -3106,7 +3195,7 @@ static void fastdl_copy_rows_(const DLTensor *from, uint64_t flags, char *to, ch
             turned.shape = shape;
             turned.strides = strides;
         }
-        copy(&turned, flags, to);
+        package->copy(&turned, flags, to);
         return;
     }
     fastdl_start_walk_(from, order, &walk);
@@ -3237,17 +3326,49 @@ static void fastdl_raise_misfit_(const DLTensor *copy, const char *name, uint8_t
                  name, type.text, (long long)misfit->value, where.text);
 }
 
+/* Refuses a tensor whose element type is not what its table says: 0, or -1 with an exception that
+ * names the argument. What is only borrowed is not asked, to save time. */
+static int fastdl_check_copyable_(PyObject *obj, const DLTensor *tensor, const char *name)
+{
+    const fastdl_record *record = fastdl_known_(Py_TYPE(obj));
+    if (record == NULL)
+        return -1;
+    if (!(record->facts & FASTDL_TYPE_ASK_BITS) || fastdl_check_width_(obj, tensor) == 0)
+        return 0;
+    fastdl_name_argument_(name);
+    return -1;
+}
+
+/* Makes a copy of a host tensor that was planned for it. NULL with an exception that names the
+ * argument. */
+static DLManagedTensorVersioned *fastdl_make_copy_(const fastdl_view *from, const char *name,
+                                                   const fastdl_view *plan, char order,
+                                                   int32_t alignment)
+{
+    DLManagedTensorVersioned *copy = fastdl_new_copy_(plan, alignment);
+    fastdl_misfit_ misfit;
+    if (copy == NULL) {
+        fastdl_name_argument_(name);
+        return NULL;
+    }
+    if (fastdl_fill_copy_(&from->dl, from->flags, &copy->dl_tensor, order, &misfit) == 0)
+        return copy;
+    fastdl_raise_misfit_(&copy->dl_tensor, name, from->dl.dtype.code, order, &misfit);
+    free(copy);
+    return NULL;
+}
+
 /* Replaces the tensor of a view by a copy that meets a specification: 0; 1 if no copy can meet it,
  * with the reason in *mismatch; -1 with an exception. */
-static int fastdl_substitute_copy_(fastdl_view *view, const char *name, const fastdl_spec *spec,
-                                   fastdl_mismatch_ *mismatch)
+static int fastdl_substitute_copy_(PyObject *obj, fastdl_view *view, const char *name,
+                                   const fastdl_spec *spec, fastdl_mismatch_ *mismatch)
 {
     char order = (spec->layout & (FASTDL_C | FASTDL_F)) == FASTDL_F ? 'F' : 'C';
     DLDataType dtype = view->dl.dtype;
     DLManagedTensorVersioned *copy;
-    fastdl_mismatch_ copy_mismatch;
-    fastdl_view replaced;
-    fastdl_misfit_ misfit;
+    fastdl_spec of_copy = *spec;
+    fastdl_mismatch_ reason;
+    fastdl_view plan;
     if (spec->rules & FASTDL_WRITABLE || fastdl_is_packed(dtype, view->flags) ||
         !fastdl_find_device((int32_t)view->dl.device.device_type)->host ||
         *mismatch == FASTDL_WRONG_NDIM_ || *mismatch == FASTDL_NO_NDIM_ ||
@@ -3255,30 +3376,27 @@ static int fastdl_substitute_copy_(fastdl_view *view, const char *name, const fa
         return 1;
     if (spec->rules & FASTDL_CONVERT)
         dtype = fastdl_choose_dtype_(dtype, spec);
-    copy = fastdl_new_copy_(&view->dl, view->flags, dtype, order, spec->alignment);
-    if (copy == NULL)
-        return -1;
-    replaced.dl = copy->dl_tensor;
-    replaced.flags = copy->flags;
-    copy_mismatch = fastdl_compare_(&replaced, name, spec);
-    if (copy_mismatch != FASTDL_MATCHES_) {
+    fastdl_plan_copy_(&view->dl, view->flags, dtype, order, &plan);
+    of_copy.alignment = 0; /* new memory is aligned, and nobody else's */
+    of_copy.no_alias_count = 0;
+    reason = fastdl_compare_(&plan, name, &of_copy);
+    if (reason != FASTDL_MATCHES_) {
         /* A copy of pinned memory may be refused for its device, although that of the original was
          * right. */
-        if (replaced.dl.device.device_type == view->dl.device.device_type ||
-            (copy_mismatch != FASTDL_WRONG_DEVICE_ && copy_mismatch != FASTDL_OTHER_DEVICE_))
-            *mismatch = copy_mismatch;
-        free(copy);
+        if (plan.dl.device.device_type == view->dl.device.device_type ||
+            (reason != FASTDL_WRONG_DEVICE_ && reason != FASTDL_OTHER_DEVICE_))
+            *mismatch = reason;
         return 1;
     }
-    if (fastdl_fill_copy_(&view->dl, view->flags, &copy->dl_tensor, order, &misfit) < 0) {
-        fastdl_raise_misfit_(&copy->dl_tensor, name, view->dl.dtype.code, order, &misfit);
-        free(copy);
+    if (fastdl_check_copyable_(obj, &view->dl, name) < 0)
         return -1;
-    }
+    copy = fastdl_make_copy_(view, name, &plan, order, spec->alignment);
+    if (copy == NULL)
+        return -1;
     fastdl_release(view);
     view->own_ = copy;
-    view->dl = replaced.dl;
-    view->flags = replaced.flags;
+    view->dl = copy->dl_tensor;
+    view->flags = copy->flags;
     return 0;
 }
 
@@ -3301,7 +3419,7 @@ static DLDataType fastdl_dtype_of_format_(const char *format, Py_ssize_t itemsiz
     };
     DLDataType result = {0, 0, 0};
     int is_complex;
-    format += *format == '@' || *format == '=' || *format == '<';
+    format += *format == '@' || *format == '=' || *format == (PY_BIG_ENDIAN ? '>' : '<');
     is_complex = *format == 'Z';
     format += is_complex;
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
@@ -3426,11 +3544,12 @@ static int fastdl_own_buffer_(PyObject *obj, DLManagedTensorVersioned **out)
 
 #endif
 
-/* Makes a view that owns `managed`. */
-static void fastdl_fill_view_(fastdl_view *view, DLManagedTensorVersioned *managed)
+/* Makes a view that owns `managed`, which is ready on the stream that `api` names. */
+static void fastdl_fill_view_(fastdl_view *view, DLManagedTensorVersioned *managed,
+                              const DLPackExchangeAPI *api)
 {
     view->own_ = managed;
-    view->api_ = NULL;
+    view->api_ = api;
     view->flags = managed->flags;
     view->dl = managed->dl_tensor;
     fastdl_normalise_(&view->dl);
@@ -3439,12 +3558,39 @@ static void fastdl_fill_view_(fastdl_view *view, DLManagedTensorVersioned *manag
 /* The same for the tensor of `obj`: 0, or -1 with an exception. */
 static int fastdl_view_owned_(PyObject *obj, fastdl_view *view)
 {
+    const fastdl_record *record = fastdl_known_(Py_TYPE(obj));
+    const DLPackExchangeAPI *api;
     DLManagedTensorVersioned *managed;
     fastdl_init(view);
-    if (fastdl_own(obj, &managed) < 0)
+    if (record == NULL || fastdl_own_(obj, record, &managed, &api) < 0)
         return -1;
-    fastdl_fill_view_(view, managed);
+    fastdl_fill_view_(view, managed, api);
     return 0;
+}
+
+/* The same for the buffer of an object, on the host: 1; 0 if it has none; -1 with an exception. */
+static int fastdl_view_buffer_(PyObject *obj, fastdl_view *view)
+{
+    DLManagedTensorVersioned *managed;
+    int result = fastdl_own_buffer_(obj, &managed);
+    if (result > 0)
+        fastdl_fill_view_(view, managed, &fastdl_protocol_table_);
+    return result;
+}
+
+/* The same for the tensor that fastdl.asarray makes of an object or, without the package, for its
+ * buffer. */
+static int fastdl_view_array_(PyObject *obj, fastdl_view *view)
+{
+    PyObject *tensor, *package = PyImport_ImportModule("fastdl");
+    int result;
+    if (package == NULL)
+        return fastdl_clear_if_(PyExc_Exception) ? fastdl_view_buffer_(obj, view) : -1;
+    tensor = PyObject_CallMethod(package, "asarray", "(O)", obj);
+    Py_DECREF(package);
+    result = tensor == NULL || fastdl_view_owned_(tensor, view) < 0 ? -1 : 1;
+    Py_XDECREF(tensor); /* the view owns an export of it */
+    return result;
 }
 
 /* Whether an object has `__dlpack__`, or -1 with an exception. */
@@ -3461,30 +3607,14 @@ static int fastdl_has_dlpack_(PyObject *obj)
     return result;
 }
 
-/* The tensor that fastdl.asarray makes of an object or, without the package, the tensor of its
- * buffer: 1; 0 if it has no buffer; -1 with an exception. */
-static int fastdl_own_array_(PyObject *obj, DLManagedTensorVersioned **out)
-{
-    PyObject *tensor, *package = PyImport_ImportModule("fastdl");
-    int result;
-    if (package == NULL)
-        return fastdl_clear_if_(PyExc_Exception) ? fastdl_own_buffer_(obj, out) : -1;
-    tensor = PyObject_CallMethod(package, "asarray", "(O)", obj);
-    Py_DECREF(package);
-    result = tensor == NULL || fastdl_own(tensor, out) < 0 ? -1 : 1;
-    Py_XDECREF(tensor);
-    return result;
-}
-
 /* Called with the exception of a failed borrow. If the object is not a tensor: makes a view of it
  * as an array, and returns 0. Otherwise -1 with that exception, or with a better one. */
 static int fastdl_view_as_array_(PyObject *obj, fastdl_view *view)
 {
     PyObject *type, *value, *traceback;
-    DLManagedTensorVersioned *managed;
     int result;
     PyErr_Fetch(&type, &value, &traceback);
-    result = fastdl_has_dlpack_(obj) == 0 ? fastdl_own_array_(obj, &managed) : 0;
+    result = fastdl_has_dlpack_(obj) == 0 ? fastdl_view_array_(obj, view) : 0;
     if (result == 0) {
         fastdl_restore_(type, value, traceback);
         return -1;
@@ -3492,10 +3622,7 @@ static int fastdl_view_as_array_(PyObject *obj, fastdl_view *view)
     Py_XDECREF(type);
     Py_XDECREF(value);
     Py_XDECREF(traceback);
-    if (result < 0)
-        return -1;
-    fastdl_fill_view_(view, managed);
-    return 0;
+    return result < 0 ? -1 : 0;
 }
 
 /* Handles an argument that could not be borrowed: 0 if the rules allow an alternative that worked;
@@ -3614,29 +3741,39 @@ static int fastdl_refuse_to_lend_(PyObject *self, fastdl_description *descriptio
     return -1;
 }
 
+/* For the table of a producer in a module that has not imported the package. */
+static const char *const fastdl_produced_words_ =
+    "results of a producer's type are fastdl.Tensors, which its module can make only after "
+    "fastdl_import(): install or upgrade fastdlpack, and call fastdl_import() in that module";
+
 /* The allocator in the table of a producer: that of fastdl.Tensor. Needs no thread state. */
 static int fastdl_allocate_produced_(DLTensor *prototype, DLManagedTensorVersioned **out,
                                      void *context,
                                      void (*SetError)(void *, const char *, const char *))
 {
-    const DLPackExchangeAPI *tensor = fastdl_state_.tensor;
-    if (tensor != NULL)
-        return tensor->managed_tensor_allocator(prototype, out, context, SetError);
-    return fastdl_protocol_allocate_(prototype, out, context, SetError);
+    const fastdl_runtime *package =
+        (const fastdl_runtime *)fastdl_atomic_load_(&fastdl_state_.runtime);
+    if (package != NULL)
+        return package->tensor->managed_tensor_allocator(prototype, out, context, SetError);
+    SetError(context, "TypeError", fastdl_produced_words_);
+    return -1;
 }
 
 static int fastdl_wrap_produced_(DLManagedTensorVersioned *managed, void **out)
 {
-    const DLPackExchangeAPI *tensor = fastdl_is_bound_here_() ? fastdl_state_.tensor : NULL;
-    if (tensor != NULL)
-        return tensor->managed_tensor_to_py_object_no_sync(managed, out);
-    return fastdl_protocol_wrap_(managed, out);
+    const fastdl_runtime *package = fastdl_package_();
+    if (package != NULL)
+        return package->tensor->managed_tensor_to_py_object_no_sync(managed, out);
+    PyErr_SetString(PyExc_TypeError, fastdl_produced_words_);
+    return -1;
 }
 
 /* The arguments of `__dlpack__`; NULL: not given. Borrowed. */
 typedef struct {
     PyObject *stream, *max_version, *dl_device, *copy, *version;
 } fastdl_request_;
+
+#define FASTDL_MEMBER_(name) {#name, sizeof(#name) - 1, offsetof(fastdl_request_, name)}
 
 static int fastdl_read_keywords_(PyObject *const *values, Py_ssize_t count, PyObject *names,
                                  fastdl_request_ *request)
@@ -3645,15 +3782,11 @@ static int fastdl_read_keywords_(PyObject *const *values, Py_ssize_t count, PyOb
     static const struct {
         const char *name;
         Py_ssize_t length;
-    } keywords[] = {
-        {"stream", 6}, {"max_version", 11}, {"dl_device", 9}, {"copy", 4}, {"version", 7}};
-    PyObject **places[5];
+        size_t offset;
+    } keywords[] = {FASTDL_MEMBER_(stream), FASTDL_MEMBER_(max_version), FASTDL_MEMBER_(dl_device),
+                    FASTDL_MEMBER_(copy), FASTDL_MEMBER_(version)};
+    const int known = sizeof(keywords) / sizeof(keywords[0]);
     memset(request, 0, sizeof(*request));
-    places[0] = &request->stream;
-    places[1] = &request->max_version;
-    places[2] = &request->dl_device;
-    places[3] = &request->copy;
-    places[4] = &request->version;
     if (count > 0) {
         PyErr_Format(PyExc_TypeError, "__dlpack__() takes no positional arguments, got %zd", count);
         return -1;
@@ -3661,14 +3794,15 @@ static int fastdl_read_keywords_(PyObject *const *values, Py_ssize_t count, PyOb
     for (Py_ssize_t i = 0; names != NULL && i < PyTuple_Size(names); i++) {
         PyObject *name = PyTuple_GetItem(names, i);
         int k = 0;
-        while (k < 5 && PyUnicode_GetLength(name) != keywords[k].length)
+        while (k < known && PyUnicode_GetLength(name) != keywords[k].length)
             k++;
-        if (k == 5 || PyUnicode_CompareWithASCIIString(name, keywords[k].name) != 0) {
+        if (k == known || PyUnicode_CompareWithASCIIString(name, keywords[k].name) != 0) {
             PyErr_Format(PyExc_TypeError, "__dlpack__() got an unexpected keyword argument '%U'",
                          name);
             return -1;
         }
-        *places[k] = values[i] == Py_None ? NULL : values[i];
+        if (values[i] != Py_None)
+            *(PyObject **)((char *)request + keywords[k].offset) = values[i];
     }
     return 0;
 }
@@ -3870,6 +4004,11 @@ static PyObject *fastdl_delegate_(PyObject *self, PyObject *const *values, PyObj
     return capsule;
 }
 
+static int fastdl_is_same_device_(DLDevice a, DLDevice b)
+{
+    return a.device_type == b.device_type && a.device_id == b.device_id;
+}
+
 /* BufferError for an export that needs the package. */
 static void fastdl_raise_needs_package_(DLDevice here, DLDevice target)
 {
@@ -3878,7 +4017,7 @@ static void fastdl_raise_needs_package_(DLDevice here, DLDevice target)
     fastdl_put_device_(&from, here);
     fastdl_put_device_(&to, target);
     PyErr_Format(PyExc_BufferError,
-                 here.device_type == target.device_type && here.device_id == target.device_id
+                 fastdl_is_same_device_(here, target)
                      ? "a tensor on %s is ready only on its producer's stream, and nothing here "
                        "orders streams or copies there: import fastdl first (pip install "
                        "fastdlpack), which does, or pass stream=-1 and order the work yourself"
@@ -3969,12 +4108,14 @@ static DLManagedTensorVersioned *fastdl_copy_of_(const fastdl_description *descr
     DLManagedTensorVersioned *copy;
     fastdl_misfit_ unused;
     fastdl_layout layout;
+    fastdl_view plan;
     DLTensor from = description->dl;
     if (from.strides == NULL) {
         fastdl_compact_strides(from.ndim, from.shape, strides);
         from.strides = strides;
     }
-    copy = fastdl_new_copy_(&from, description->flags, from.dtype, 'C', 256);
+    fastdl_plan_copy_(&from, description->flags, from.dtype, 'C', &plan);
+    copy = fastdl_new_copy_(&plan, 256);
     if (copy == NULL)
         return NULL;
     if (fastdl_is_packed(from.dtype, description->flags)) { /* which is compact */
@@ -3985,11 +4126,6 @@ static DLManagedTensorVersioned *fastdl_copy_of_(const fastdl_description *descr
         (void)fastdl_fill_copy_(&from, description->flags, &copy->dl_tensor, 'C', &unused);
     }
     return copy;
-}
-
-static int fastdl_is_same_device_(DLDevice a, DLDevice b)
-{
-    return a.device_type == b.device_type && a.device_id == b.device_id;
 }
 
 /* Whether memory of a device satisfies a consumer that requested another. */
@@ -4245,17 +4381,7 @@ __attribute__((weak))
 #elif defined(_WIN32)
 __declspec(selectany)
 #endif
-fastdl_state_t_ fastdl_state_ = {fastdl_no_types_,
-                                 &fastdl_own_types_,
-                                 NULL,
-                                 NULL,
-                                 &fastdl_protocol_table_,
-                                 NULL,
-                                 FASTDL_TAG_OFFSET_,
-                                 NULL,
-                                 NULL,
-                                 NULL,
-                                 &fastdl_cold_};
+fastdl_state_t_ fastdl_state_ = {fastdl_no_types_, NULL, NULL, FASTDL_TAG_OFFSET_, &fastdl_cold_};
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -63,8 +63,9 @@
  *     result as a JAX, MLX, ... one   TypeError           as fastdl.convert makes it
  *     result as any other type        TypeError           a fastdl.Tensor
  *
- * The last row covers types that have no table and whose library fastdl does not know: any consumer
- * of DLPack can import the fastdl.Tensor.
+ * The last row covers types that have no table and whose library fastdl does not know, and those
+ * of objects that are not tensors (FASTDL_ASARRAY): any consumer of DLPack can import the
+ * fastdl.Tensor.
  *
  * The header caches what it knows about a type until the type changes or is destroyed. It does so
  * in one interpreter of a process: the one that called fastdl_import(), which only the main
@@ -862,7 +863,7 @@ typedef struct fastdl_view {
  *         PyErr_Clear();               // or fail, if your module cannot do without
  *     }
  *
- * Call it before other threads use the module.
+ * It may be called again, by several threads at once, and while others use the module.
  *
  * ImportError if fastdl is not installed, if its interface has another major version or is older
  * than this header, and in an interpreter other than the main one: everything then works as before
@@ -917,19 +918,20 @@ static inline int fastdl_own(PyObject *obj, DLManagedTensorVersioned **out);
  * copies what the library cannot share (read-only data, negative strides), and refuses what it does
  * not support (BufferError: an element type, a device). It is of the class that the type's table
  * makes (for a subclass of torch.Tensor: torch.Tensor itself); for a type of a library that fastdl
- * does not know, and that publishes no table, it is a fastdl.Tensor. Before fastdl_import() nothing
- * is copied, and a library's table gets everything but negative strides, which would make PyTorch
- * abort the process.
+ * does not know, and that publishes no table, it is a fastdl.Tensor, as it is for a type that is no
+ * tensor's (bytes, whose objects FASTDL_ASARRAY accepts). Before fastdl_import() nothing is copied,
+ * and a library's table gets everything but negative strides, which would make PyTorch abort the
+ * process.
  *
  * `managed` is consumed in every case, so the caller has nothing to clean up. If this function
- * itself refuses (TypeError: `like` is not a tensor type, or needs fastdl_import(); BufferError:
- * see above) or a table of fastdl's does, its deleter has been called. Device memory that becomes a
- * fastdl.Tensor counts as in use on the thread's work stream, and memory of fastdl's is ordered for
- * the current stream of the library of `like`. Memory that one library allocated and that fastdl
- * does not know is not ordered for another library, whose table receives it unchanged. If another
- * library's table fails, it is unknown whether it freed `managed`, which is left alone: a leak is
- * better than a double free. (Before fastdl_import() the table of fastdl.Tensor counts as another
- * library's.) On failure *out is NULL.
+ * itself refuses (TypeError: `like` needs fastdl_import(); BufferError: see above) or a table of
+ * fastdl's does, its deleter has been called. Device memory that becomes a fastdl.Tensor counts as
+ * in use on the thread's work stream, and memory of fastdl's is ordered for the current stream of
+ * the library of `like`. Memory that one library allocated and that fastdl does not know is not
+ * ordered for another library, whose table receives it unchanged. If another library's table fails,
+ * it is unknown whether it freed `managed`, which is left alone: a leak is better than a double
+ * free. (Before fastdl_import() the table of fastdl.Tensor counts as another library's.) On failure
+ * *out is NULL.
  */
 static inline int fastdl_wrap(DLManagedTensorVersioned *managed, PyTypeObject *like,
                               PyObject **out);
@@ -956,11 +958,12 @@ static inline int fastdl_zeros(const DLTensor *prototype, PyTypeObject *like,
 static inline void fastdl_drop(DLManagedTensorVersioned *managed);
 
 /* The stream on which work on the tensor of a view must be queued: a cudaStream_t or hipStream_t.
- * If the type has its own table, it is the stream on which its library works now; for a
- * fastdl.Tensor and for types with only `__dlpack__` it is the thread's work stream, which is the
- * default one unless Python says otherwise (fastdl.use_stream; before fastdl_import() the default
- * one in every case). NULL for host memory, and for the legacy default stream. Call it after
- * fastdl_borrow, with the device of the tensor current:
+ * If the type has its own table, it is the stream on which its library works now. For a
+ * fastdl.Tensor, and so for what FASTDL_ASARRAY accepts, it is the thread's work stream, which is
+ * the default one unless Python says otherwise (fastdl.use_stream); for types with only
+ * `__dlpack__` the same, but before fastdl_import() the default one in every case. NULL for host
+ * memory, and for the legacy default stream. Call it after fastdl_borrow, with the device of the
+ * tensor current:
  *
  *     fastdl_borrow, fastdl_expect; device guard (view.dl.device.device_id); fastdl_work_stream;
  *     launch
@@ -1010,8 +1013,8 @@ static inline int fastdl_empty_on(const DLTensor *prototype, PyTypeObject *like,
                                   DLManagedTensorVersioned **out);
 
 /* fastdl_wrap after a kernel on `stream`: the current stream of the library of `like` waits for it.
- * Always consumes `managed`. If the streams cannot be ordered, its memory may still be in use, so
- * it is leaked. */
+ * Always consumes `managed`. If the streams of a device cannot be ordered, or `like` has no table
+ * to order them by, its memory may still be in use, so it is leaked; host memory is released. */
 static inline int fastdl_wrap_on(DLManagedTensorVersioned *managed, PyTypeObject *like,
                                  void *stream, PyObject **out);
 
@@ -1104,11 +1107,10 @@ typedef struct {
 static inline int fastdl_expect(const fastdl_view *view, const char *name, const fastdl_spec *spec);
 
 /* Borrows one argument of a function: fastdl_borrow and fastdl_expect in one call, at no extra
- * cost. Every failure names the argument: `name` precedes a message of this header ("x: expected a
- * tensor, got 'list', ..."); another exception (a producer's, or one that the package raises about
- * the result of `__dlpack__`) passes unchanged, with the name in a note from Python 3.11 on. On
- * success call fastdl_release when you are done; on failure the view holds nothing, and calling
- * fastdl_release is allowed.
+ * cost. Every failure names the argument: `name` precedes a message of fastdl's about it ("x:
+ * expected a tensor, got 'list', ..."); another exception (a producer's, or one about a driver)
+ * passes unchanged, with the name in a note from Python 3.11 on. On success call fastdl_release
+ * when you are done; on failure the view holds nothing, and calling fastdl_release is allowed.
  *
  * A torch tensor that requires grad is borrowed as if detached: autograd does not record operations
  * on it. If it is to be written (FASTDL_WRITABLE) while gradients are recorded, they would be
@@ -1564,8 +1566,8 @@ typedef struct {
     int (*check_grad)(PyObject *obj, const char *name);
     size_t (*aliased)(const fastdl_view *view, const fastdl_argument *no_alias, size_t count,
                       int32_t rules);
-    int (*substitute_copy)(fastdl_view *view, const char *name, const fastdl_spec *spec,
-                           fastdl_mismatch_ *mismatch);
+    int (*substitute_copy)(PyObject *obj, fastdl_view *view, const char *name,
+                           const fastdl_spec *spec, fastdl_mismatch_ *mismatch);
     int (*raise_mismatch)(const fastdl_view *view, const char *name, const fastdl_spec *spec,
                           fastdl_mismatch_ mismatch);
     int (*argument_failed)(PyObject *obj, const char *name, int32_t rules, fastdl_view *view);
@@ -1597,17 +1599,13 @@ typedef struct {
  *
  * When the home ends, the state is reset: the next interpreter assigns tags anew. */
 typedef struct {
-    const void *hits; /* the first way of `types`, or slots that are always empty: fastdl_slot[] */
-    fastdl_cache *types;
-    const void *home;                /* a PyInterpreterState, or NULL: none yet */
-    const DLPackExchangeAPI *tensor; /* NULL before fastdl_import() */
-    const DLPackExchangeAPI *protocol;
-    const fastdl_record *(*describe)(PyTypeObject *); /* NULL before fastdl_import() */
+    const void
+        *hits; /* the first way of the cache, or slots that are always empty: fastdl_slot[] */
+    const void *home; /* a PyInterpreterState, or NULL: none yet */
+    /* A fastdl_runtime, what the package offers to the home; NULL before fastdl_import(), which
+     * publishes all of it at once: other threads may be using the module. */
+    const void *runtime;
     size_t tag_offset; /* of the version tag in a type; 0: not known yet */
-    /* NULL before fastdl_import() */
-    int (*wrap)(DLManagedTensorVersioned *, PyTypeObject *, PyObject **);
-    void (*copy)(const DLTensor *, uint64_t, void *);
-    int (*order)(DLDevice, void *, void *);
     const fastdl_functions_ *cold;
 } fastdl_state_t_;
 
@@ -1787,6 +1785,15 @@ static inline void fastdl_fold_offset_(DLTensor *dl)
         dl->data = (char *)dl->data + dl->byte_offset;
         dl->byte_offset = 0;
     }
+}
+
+/* Brings a description into the form that fastdl_borrow promises: no byte_offset, and CPU number 0,
+ * whatever number its library uses. */
+static inline void fastdl_normalise_(DLTensor *dl)
+{
+    fastdl_fold_offset_(dl);
+    if (dl->device.device_type == kDLCPU)
+        dl->device.device_id = 0;
 }
 
 /* Completes a view that the borrowing slot of a table filled in. Sizes from a sound table are not
@@ -2023,7 +2030,7 @@ FASTDL_HOT_ int fastdl_check_spec_(PyObject *obj, const char *name, const fastdl
         fastdl_spec seen = *spec; /* as in fastdl_expect */
         int result = 1;
         if (spec->rules & (FASTDL_COPY | FASTDL_CONVERT))
-            result = fastdl_state_.cold->substitute_copy(view, name, &seen, &mismatch);
+            result = fastdl_state_.cold->substitute_copy(obj, view, name, &seen, &mismatch);
         return result > 0 ? fastdl_state_.cold->raise_mismatch(view, name, &seen, mismatch)
                           : result;
     }
@@ -2123,7 +2130,7 @@ FASTDL_HOT_ int fastdl_lend_(PyObject *self, fastdl_describer describe, DLTensor
     if (FASTDL_UNLIKELY_(failed || !fastdl_can_lend_(&description) ||
                          fastdl_check(&description.dl, 0, &layout) != FASTDL_OK))
         return fastdl_state_.cold->refuse_to_lend(self, &description, failed);
-    fastdl_fold_offset_(&description.dl);
+    fastdl_normalise_(&description.dl);
     *out = description.dl;
     return 0;
 }

@@ -457,10 +457,12 @@ cdef inline DLManagedTensorVersioned *empty_on(
 
 
 cdef inline object wrap_on(DLManagedTensorVersioned *managed, object like, void *stream):
-    """`wrap` of such a result: the work stream of `like` waits for yours. After a TypeError the
-    memory is leaked, since your kernel may still use it."""
+    """`wrap` of such a result: the work stream of `like` waits for yours. After a TypeError memory
+    of a device is leaked, since your kernel may still use it."""
     cdef PyObject *made
-    fastdl_wrap_on(managed, _type_of_result(like), stream, &made)
+    cdef PyTypeObject *kind = _type_of_taken(
+        like, managed if find_device(managed.dl_tensor.device.device_type).host else NULL)
+    fastdl_wrap_on(managed, kind, stream, &made)
     result = <object>made
     Py_DECREF(result)
     return result

@@ -296,32 +296,46 @@ static PyObject *drop(PyObject *self, PyObject *capsule)
     Py_RETURN_NONE;
 }
 
-/* work_stream(obj) */
-static PyObject *work_stream(PyObject *self, PyObject *obj)
+/* Borrows an argument with these rules, wherever it is. */
+static int borrow_anywhere(PyObject *obj, int rules, fastdl_view *view)
 {
+    fastdl_spec spec;
+    if (rules == 0)
+        return fastdl_borrow(obj, view);
+    memset(&spec, 0, sizeof(spec));
+    spec.device = FASTDL_ANY_DEVICE;
+    spec.rules = rules;
+    return fastdl_borrow_as(obj, "x", &spec, view);
+}
+
+/* work_stream(obj, rules=0) */
+static PyObject *work_stream(PyObject *self, PyObject *arguments)
+{
+    PyObject *obj;
     fastdl_view view;
     void *stream = &view;
-    int result;
+    int result, rules = 0;
     (void)self;
-    if (fastdl_borrow(obj, &view) < 0)
+    if (!PyArg_ParseTuple(arguments, "O|i", &obj, &rules) || borrow_anywhere(obj, rules, &view) < 0)
         return NULL;
     result = fastdl_work_stream(&view, &stream);
     fastdl_release(&view);
     return result < 0 ? NULL : PyLong_FromVoidPtr(stream);
 }
 
-/* order(obj, stream, work, before=True, after=True): calls `work` where it would launch. */
+/* order(obj, stream, work, before=True, after=True, rules=0): calls `work` where it would launch.
+ */
 static PyObject *order(PyObject *self, PyObject *args)
 {
     PyObject *obj, *address, *work, *result = NULL;
-    int before = 1, after = 1;
+    int before = 1, after = 1, rules = 0;
     fastdl_view view;
     void *stream;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOO|pp", &obj, &address, &work, &before, &after))
+    if (!PyArg_ParseTuple(args, "OOO|ppi", &obj, &address, &work, &before, &after, &rules))
         return NULL;
     stream = PyLong_AsVoidPtr(address);
-    if (PyErr_Occurred() || fastdl_borrow(obj, &view) < 0)
+    if (PyErr_Occurred() || borrow_anywhere(obj, rules, &view) < 0)
         return NULL;
     if (!before || fastdl_order(&view, stream) == 0)
         result = PyObject_CallObject(work, NULL);
@@ -339,11 +353,30 @@ static PyObject *exchange_api(PyObject *self, PyObject *type)
     return api == NULL ? NULL : PyLong_FromVoidPtr((void *)(uintptr_t)api);
 }
 
+/* The cache of types that this module uses. */
+static fastdl_cache *types(void)
+{
+    const fastdl_runtime *package = fastdl_package_();
+    return package == NULL ? &fastdl_own_types_ : package->types;
+}
+
+/* bind_late(): what a thread does that saw no home before another thread made this interpreter it.
+ * Whether types are found on the fast path then. */
+static PyObject *bind_late(PyObject *self, PyObject *unused)
+{
+    (void)self;
+    (void)unused;
+    if (fastdl_bind_to_interpreter_(NULL) < 0)
+        return NULL;
+    return PyBool_FromLong(fastdl_atomic_load_(&fastdl_state_.hits) ==
+                           (const void *)types()->tables[0]);
+}
+
 /* record(type): (facts, refused) of what is remembered of a type, or None. */
 static PyObject *record(PyObject *self, PyObject *type)
 {
-    const fastdl_record *known = fastdl_find_record(fastdl_state_.types, (PyTypeObject *)type,
-                                                    fastdl_tag_((PyTypeObject *)type));
+    const fastdl_record *known =
+        fastdl_find_record(types(), (PyTypeObject *)type, fastdl_tag_((PyTypeObject *)type));
     (void)self;
     if (known == NULL)
         Py_RETURN_NONE;
@@ -353,7 +386,7 @@ static PyObject *record(PyObject *self, PyObject *type)
 /* record_count(): how many records there are. */
 static PyObject *record_count(PyObject *self, PyObject *unused)
 {
-    const void *next = fastdl_state_.types->records;
+    const void *next = types()->records;
     long count = 0;
     (void)self;
     (void)unused;
@@ -667,9 +700,10 @@ static PyMethodDef functions[] = {
     {"delete_elsewhere", delete_elsewhere, METH_O, NULL},
     {"wrap", wrap, METH_VARARGS, NULL},
     {"empty", empty, METH_VARARGS, NULL},
-    {"work_stream", work_stream, METH_O, NULL},
+    {"work_stream", work_stream, METH_VARARGS, NULL},
     {"order", order, METH_VARARGS, NULL},
     {"exchange_api", exchange_api, METH_O, NULL},
+    {"bind_late", bind_late, METH_NOARGS, NULL},
     {"record", record, METH_O, NULL},
     {"record_count", record_count, METH_NOARGS, NULL},
     {"capsule", make_capsule, METH_NOARGS, NULL},

@@ -264,12 +264,7 @@ def filled_on(prototype, like, size_t stream):
 
 
 def wrap_on(argument, like):
-    managed = fastdl.own(argument)
-    try:
-        return fastdl.wrap_on(managed, like, NULL)
-    except TypeError:
-        fastdl.drop(managed)  # which was left alone
-        raise
+    return fastdl.wrap_on(fastdl.own(argument), like, NULL)
 
 
 def signature(argument, *, int sizes=fastdl.EXACT, int strides=fastdl.EXACT):

@@ -95,10 +95,16 @@ GROUP = Group(
     "reference](c-reference.md).",
     [
         Row(
-            (lambda: alone.borrow([1.0]), lambda: installed.borrow([1.0])),
+            (lambda: alone.borrow([1.0]), lambda: installed.borrow(1.5)),
             TypeError,
-            "expected a tensor, got 'list', which has neither a DLPack exchange table nor "
-            "__dlpack__",
+            "expected a tensor, got '…', which has neither a DLPack exchange table nor "
+            "__dlpack__: pass an array, such as numpy.asarray(x)",
+            "torch's, or any other array, as well.",
+        ),
+        Row(
+            (lambda: alone.borrow(None), lambda: installed.borrow("text")),
+            TypeError,
+            "expected a tensor, got '…', which has neither a DLPack exchange table nor __dlpack__",
             "Pass an array: NumPy's, torch's or any other.",
         ),
         Row(
@@ -202,10 +208,16 @@ GROUP = Group(
             "`fastdl.from_dlpack(x, device='cpu')`.",
         ),
         Row(
-            (expecting(device=2), expecting(device=99)),
+            expecting(device=2),
             BufferError,
-            "x: expected …, got cpu:0: move it first" + IS,
+            "x: expected cuda, got cpu:0: move it first" + IS,
             "`fastdl.from_dlpack(x, device='cuda:0')`.",
+        ),
+        Row(
+            expecting(device=99),
+            BufferError,
+            "x: expected device 99, got cpu:0: move it first" + IS,
+            "DLPack 1.3 has no name for the number.",
         ),
         Row(
             expecting(lent(data=4100), alignment=64),
@@ -253,6 +265,12 @@ GROUP = Group(
             "x: expected numbers that fit int8, got 300 at index (0,)",
             "A conversion never changes an integer.",
         ),
+        Row(
+            as_copy(np.broadcast_to(np.float32(1), 2**50), 2, 64),
+            MemoryError,
+            "x: cannot allocate 9007199254740992 bytes for a copy",
+            "A tensor that fits what the function expects is not copied.",
+        ),
         # ---- results
         Row(
             lambda: alone.empty(X, None),
@@ -262,14 +280,14 @@ GROUP = Group(
             "Call `fastdl_import()` when the module is initialised.",
         ),
         Row(
-            (lambda: alone.empty(X, int), lambda: alone.exchange_api(int)),
+            lambda: alone.exchange_api(int),
             TypeError,
             "expected the type of a tensor, got 'int', which has neither a DLPack exchange table "
             "nor __dlpack__",
-            "Pass the type of an argument, as in `fastdl_empty(&view.dl, Py_TYPE(x), &result)`.",
+            "`fastdl_wrap` and `fastdl_empty` take any type.",
         ),
         Row(
-            lambda: alone.empty(X, np.ndarray),
+            (lambda: alone.empty(X, np.ndarray), lambda: alone.empty(X, bytes)),
             TypeError,
             "this type has no exchange table that could allocate: install or upgrade fastdlpack, "
             "and call fastdl_import() to allocate for it",

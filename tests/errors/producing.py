@@ -7,6 +7,7 @@ import numpy as np
 
 import fastdl
 from tests.errors.row import Group, Row
+from tests.support import headers
 from tests.support.c_producers import ALONE, given
 
 X = np.ones((2, 3), "float32")
@@ -18,6 +19,12 @@ def asking(x=X, kind=ALONE.Lending, *, device=(1, 0), before=None, silent=False,
     """A call of `__dlpack__`, as a consumer makes it."""
     x = given(kind, x, device=device, before=before, silent=silent)
     return lambda: x.__dlpack__(**keywords)
+
+
+def wrapped():
+    """By the table of the type; fastdl_wrap of its own module ends there, too."""
+    api = headers.ALONE["alone"]
+    api.wrap(api.own(X), ALONE.Lending)
 
 
 def without_package(act):
@@ -107,6 +114,14 @@ GROUP = Group(
             "'…' does not store shape and strides to be lent: its author has to store them, or "
             "to publish it without FASTDL_LENDS",
             "Either.",
+        ),
+        Row(
+            (lambda: ALONE.make(ALONE.Lending), wrapped),
+            TypeError,
+            "results of a producer's type are fastdl.Tensors, which its module can make only after "
+            "fastdl_import(): install or upgrade fastdlpack, and call fastdl_import() in that "
+            "module",
+            "The module that published the type is meant.",
         ),
         Row(
             lambda: given(ALONE.Lending, X).__dlpack__(None),

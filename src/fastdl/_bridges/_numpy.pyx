@@ -27,7 +27,7 @@ from fastdl._core.tensor cimport (
 )
 from fastdl._native import dtype_facts
 from fastdl._core.dtype import DType
-from fastdl._core.errors import type_name
+from fastdl._core.errors import refusal, type_name
 from fastdl._convert.convert cimport fastdl_maker
 
 # The small part of NumPy's C API that is needed, declared here so that the generated code is the
@@ -107,14 +107,6 @@ for _number in (NPY_CFLOAT, NPY_CDOUBLE):
     define(_number, kDLComplex)
 
 
-cdef object refusal(str message):
-    """A BufferError, marked so that fastdl_borrow_as prefixes its message with the argument's
-    name."""
-    error = BufferError(message)
-    error._fastdl = True
-    return error
-
-
 cdef int find_type(ndarray_struct *array, DLDataType *dtype, uint64_t *flags) except -1:
     """The element type of an array whose dtype is not built in; BufferError if DLPack has none, or
     if the array's dtype was replaced meanwhile: this runs Python."""
@@ -129,13 +121,15 @@ cdef int find_type(ndarray_struct *array, DLDataType *dtype, uint64_t *flags) ex
     if (found is None or found.itemsize != PyArray_ITEMSIZE(array)
             or not PyArray_ISNOTSWAPPED(array)):
         raise refusal(
+            BufferError,
             f"expected an array of native numbers or bools, got one of {descriptor}, which DLPack "
             f"cannot describe: convert the values first")
     dtype.code, dtype.bits, dtype.lanes = found.code, found.bits, found.lanes
     if found.bits < 8:  # ml_dtypes gives each element a byte
         flags[0] |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
     if PyArray_DESCR(array) is not <void *>descriptor:  # the last check
-        raise refusal("the type of the array changed while it was read: import it again")
+        raise refusal(
+            BufferError, "the type of the array changed while it was read: import it again")
     return 0
 
 
@@ -194,6 +188,7 @@ cdef int check_mask(x) except -1:
             and x.dtype.names is None  # structured types are refused elsewhere
             and ma.is_masked(x)):
         raise refusal(
+            BufferError,
             f"the array has masked elements ({ma.count_masked(x)} of {x.size}), which a tensor "
             f"cannot express: pass x.filled(...) or x.compressed()")
     return 0
@@ -207,6 +202,7 @@ cdef int check_stride(ndarray_struct *array, int32_t i) except -1:
             return 0
     itemsize, stride = PyArray_ITEMSIZE(array), PyArray_STRIDES(array)[i]
     raise refusal(
+        BufferError,
         f"expected strides in multiples of {itemsize} bytes, one element, got {stride} in "
         f"dimension {i} of an array of {<object>PyArray_DESCR(array)}: copy the array first")
 

@@ -10,7 +10,7 @@ from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._core.device import CPU, Device
 from fastdl._core.dtype import DType
-from fastdl._core.errors import type_name
+from fastdl._core.errors import refusal, type_name
 from fastdl._core.tensor import Tensor
 from fastdl._devices import driver
 from fastdl._protocol.array_interface import import_array
@@ -110,10 +110,11 @@ x.filled(...) or x.compressed()
         tensor = read(x)
         missing.remember(type(x))
         return tensor
-    raise TypeError(
+    raise refusal(
+        TypeError,
         f"expected a tensor, an array or a buffer, got {type_name(x)!r}, which has neither "
         f"__dlpack__ nor __cuda_array_interface__, a buffer, __array_interface__, "
-        f"__arrow_c_array__ or __array__{_remedy(x)}"
+        f"__arrow_c_array__ or __array__{_remedy(x)}",
     )
 
 
@@ -223,8 +224,9 @@ def _of_arrow(x):
     except (TypeError, ValueError):
         schema = array = None
     if not isinstance(schema, Capsule) or not isinstance(array, Capsule):
-        raise TypeError(
-            f"expected two capsules from __arrow_c_array__ of {type_name(x)!r}, got {answer!r}"
+        raise refusal(
+            TypeError,
+            f"expected two capsules from __arrow_c_array__ of {type_name(x)!r}, got {answer!r}",
         )
     return core.from_arrow(schema, array)
 
@@ -237,9 +239,10 @@ def _from_array_method(x):
     read = partial(_of_result, x, call, _of_array if holder is None else _of_held)
     tensor = mark_unless_shared(read(), read)
     if not countable:
-        raise BufferError(
+        raise refusal(
+            BufferError,
             f"expected data whose missing values can be counted, got {type_name(x)!r} of a kind "
-            f"whose cannot: fill or drop them, and convert it to plain numbers first"
+            f"whose cannot: fill or drop them, and convert it to plain numbers first",
         )
     return tensor
 
@@ -261,7 +264,9 @@ def _of_held(x, held):
 
 def _of_array(x, array):
     if not exchange.is_producer(array):
-        raise TypeError(f"expected an array from __array__ of {type_name(x)!r}, got {array!r}")
+        raise refusal(
+            TypeError, f"expected an array from __array__ of {type_name(x)!r}, got {array!r}"
+        )
     return exchange.from_dlpack(array)
 
 

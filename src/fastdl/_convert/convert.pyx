@@ -20,11 +20,11 @@ from fastdl._core.native cimport (
     DLDataType, DLDevice, DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED,
     DLPACK_FLAG_BITMASK_READ_ONLY, DLPackExchangeAPI, DLTensor, fastdl_atomic_load_,
     fastdl_atomic_store_, fastdl_clear_if_, fastdl_compact_strides, fastdl_complete_view_,
-    fastdl_device_fact, FASTDL_DLPACK_MAJOR, fastdl_find_device, fastdl_has_succeeded_,
-    fastdl_is_contiguous, fastdl_is_tensor_type, fastdl_record, FASTDL_TYPE_NATIVE,
-    FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED, fastdl_view, fdl_try_fast_path, fdl_default_stream,
-    fdl_description, fdl_description_copy, fdl_description_of, fdl_description_release,
-    fdl_discard_versioned, fdl_imported_by_table, fdl_imported_from_c, fdl_is_ordered,
+    fastdl_device_fact, fastdl_discard_, FASTDL_DLPACK_MAJOR, fastdl_find_device,
+    fastdl_has_succeeded_, fastdl_is_contiguous, fastdl_is_tensor_type, fastdl_record,
+    FASTDL_TYPE_NATIVE, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED, fastdl_view, fdl_try_fast_path,
+    fdl_default_stream, fdl_description, fdl_description_copy, fdl_description_of,
+    fdl_description_release, fdl_imported_by_table, fdl_imported_from_c, fdl_is_ordered,
     fdl_order_for, FDL_ORDER_NOW, fdl_take_versioned, fdl_type_find, fdl_values_differ, kDLCPU,
     kDLFloat4_e2m1fn,
 )
@@ -720,7 +720,7 @@ cdef int wrap(DLManagedTensorVersioned *managed, PyTypeObject *like, PyObject **
         record = record_of(<object>like)
         bridge = bridge_of_results(like, record)
     except:
-        fdl_discard_versioned(managed)
+        fastdl_discard_(managed, NULL)
         raise
     if bridge is not None and not ordered and fits_its_table(bridge, managed):
         result = over_table(bridge.table, managed)

@@ -9,7 +9,7 @@ import sys
 from functools import partial
 
 from fastdl._core import tensor as core
-from fastdl._core.errors import type_name
+from fastdl._core.errors import refusal, type_name
 from fastdl._core.foreign import module_of, package_of
 
 #: By package: the attribute or method that returns what the object holds or describes.
@@ -46,9 +46,10 @@ def reason(error: Exception, x) -> Exception:
 
 
 def _refusal(x, found: int) -> BufferError:
-    return BufferError(
+    return refusal(
+        BufferError,
         f"{type_name(x)!r} has missing values ({found} in all), which a tensor cannot express: "
-        f"fill or drop them first"
+        f"fill or drop them first",
     )
 
 

@@ -17,6 +17,14 @@ class CopyRequiredError(BufferError, ValueError):
     """
 
 
+def refusal(kind, text):
+    """An exception about one object, marked as fastdl's own: functions of C put the name of the
+    argument before it (fastdl_name_argument_). One of a producer only gets a note."""
+    error = kind(text)
+    error._fastdl = True
+    return error
+
+
 def type_name(x) -> str:
     """The name of the type of `x` with its module, as a traceback shows it; builtins without."""
     return name_of(type(x))

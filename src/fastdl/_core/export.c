@@ -27,7 +27,7 @@ static void destroy_versioned(PyObject *capsule)
 static void destroy_legacy(PyObject *capsule)
 {
     if (untouched(capsule, legacy_name))
-        fdl_discard_legacy(PyCapsule_GetPointer(capsule, legacy_name));
+        fastdl_discard_(NULL, PyCapsule_GetPointer(capsule, legacy_name));
 }
 
 int fdl_tensor_borrow(PyObject *tensor, fastdl_view *view)
@@ -59,7 +59,7 @@ PyObject *fdl_legacy_capsule(PyObject *tensor)
         return PyErr_NoMemory();
     capsule = PyCapsule_New(copy, legacy_name, destroy_legacy);
     if (capsule == NULL)
-        fdl_discard_legacy(copy);
+        fastdl_discard_(NULL, copy);
     return capsule;
 }
 

@@ -129,7 +129,7 @@ static PyObject *remembered(fact_table *table, uint64_t number, PyObject *made)
 
 PyObject *fdl_dtype_object(DLDataType dtype)
 {
-    uint64_t number = dtype.code | (uint64_t)dtype.bits << 8 | (uint64_t)dtype.lanes << 16;
+    uint64_t number = fastdl_dtype(dtype);
     const fact *known = find_number(&dtypes, number);
     if (known != NULL)
         return Py_NewRef(known->object);
@@ -178,9 +178,7 @@ int fdl_dtype_of(PyObject *named, DLDataType *dtype)
         const fact *known = find_object(&dtypes, named);
         if (known == NULL)
             return 0;
-        dtype->code = (uint8_t)known->number;
-        dtype->bits = (uint8_t)(known->number >> 8);
-        dtype->lanes = (uint16_t)(known->number >> 16);
+        *dtype = fastdl_data_type((uint32_t)known->number);
     }
     return 1;
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "import.h"
 
-#include <string.h>
-
 #include "devices.h"
 #include "export.h"
 #include "facts.h"
@@ -18,44 +16,6 @@ PyObject *fdl_int_tuple(const int64_t *values, Py_ssize_t n)
             PyTuple_SET_ITEM(tuple, i, value);
     }
     return tuple;
-}
-
-/* Whether the managed tensor in a capsule may be taken. */
-static int is_wanted(const DLTensor *tensor, int host_only)
-{
-    return !host_only || tensor->device.device_type == kDLCPU;
-}
-
-void fdl_open_capsule(PyObject *capsule, int host_only, DLManagedTensorVersioned **versioned,
-                      DLManagedTensor **legacy)
-{
-    const char *name;
-    *versioned = NULL;
-    *legacy = NULL;
-    if (!PyCapsule_CheckExact(capsule))
-        return;
-#ifdef Py_GIL_DISABLED
-    Py_BEGIN_CRITICAL_SECTION(capsule); /* else two threads could both consume it */
-#endif
-    name = PyCapsule_GetName(capsule);
-    if (name != NULL && strcmp(name, "dltensor_versioned") == 0) {
-        DLManagedTensorVersioned *found = PyCapsule_GetPointer(capsule, name);
-        /* With another major version only the offset of the deleter is known. */
-        if (found->version.major != FASTDL_DLPACK_MAJOR ||
-            is_wanted(&found->dl_tensor, host_only)) {
-            *versioned = found;
-            PyCapsule_SetName(capsule, "used_dltensor_versioned");
-        }
-    } else if (name != NULL && strcmp(name, "dltensor") == 0) {
-        DLManagedTensor *found = PyCapsule_GetPointer(capsule, name);
-        if (is_wanted(&found->dl_tensor, host_only)) {
-            *legacy = found;
-            PyCapsule_SetName(capsule, "used_dltensor");
-        }
-    }
-#ifdef Py_GIL_DISABLED
-    Py_END_CRITICAL_SECTION();
-#endif
 }
 
 /* Common to both forms: a checked description of `block`, or if that is NULL of a new block without
@@ -129,7 +89,7 @@ PyObject *fdl_take_versioned(DLManagedTensorVersioned *managed, PyObject *keep)
     fdl_description *description = fastdl_has_succeeded_() ? import_versioned(managed, keep) : NULL;
     if (description == NULL) {
         if (!fastdl_is_really_legacy(managed))
-            fdl_discard_versioned(managed);
+            fastdl_discard_(managed, NULL);
         return NULL;
     }
     return fdl_tensor_wrap(description);
@@ -141,7 +101,7 @@ PyObject *fdl_take_legacy(DLManagedTensor *managed, uint64_t flags, PyObject *ke
     fdl_description *description = build(block, &managed->dl_tensor, flags);
     if (description == NULL) {
         if (!fastdl_is_really_versioned(managed))
-            fdl_discard_legacy(managed);
+            fastdl_discard_(NULL, managed);
         return NULL;
     }
     if (block != NULL)
@@ -332,7 +292,7 @@ static PyObject *take_on_host(PyObject *capsule, PyObject *object, uint32_t fact
 {
     DLManagedTensorVersioned *versioned;
     DLManagedTensor *legacy;
-    fdl_open_capsule(capsule, 1, &versioned, &legacy);
+    fastdl_open_capsule_(capsule, 1, &versioned, &legacy);
     if (versioned != NULL)
         return fdl_take_versioned(versioned, object);
     return legacy == NULL ? NULL : fdl_take_legacy(legacy, flags_of(facts), object);

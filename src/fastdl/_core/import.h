@@ -12,11 +12,6 @@
 #include "lifetime.h"
 #include "object.h"
 
-/* Takes the managed tensor out of a capsule, which is renamed, into *versioned or *legacy. Both are
- * NULL if there is none, or if `host_only` and it is not in host memory. */
-void fdl_open_capsule(PyObject *capsule, int host_only, DLManagedTensorVersioned **versioned,
-                      DLManagedTensor **legacy);
-
 /* A new Tensor on `managed`, which is consumed, even on failure. `keep` (may be NULL) is kept alive
  * if there is no deleter. A managed tensor that fastdl exported is unwrapped. */
 PyObject *fdl_take_versioned(DLManagedTensorVersioned *managed, PyObject *keep);

@@ -10,9 +10,7 @@
 #include <fastdl/fastdl.h>
 #include <fastdl/launch.h>
 
-/* Facts about particular libraries, and the keywords of `__dlpack__`: all rows, then one with a
- * NULL name. */
-const fastdl_peer_fact *fastdl_peers(void);
+/* The keywords of `__dlpack__`: all rows, then one with a NULL name. */
 const fastdl_keyword_fact *fastdl_keywords(void);
 
 /* Types. */
@@ -53,6 +51,9 @@ PyObject *fdl_special(PyObject *obj, PyObject *name);
 /* Calls `__dlpack__` for a versioned capsule, without `__dlpack_device__`: a new reference; NULL
  * with an exception. */
 PyObject *fdl_request_versioned(PyObject *obj);
+void fastdl_open_capsule_(PyObject *capsule, int host_only, DLManagedTensorVersioned **versioned,
+                          DLManagedTensor **legacy);
+void fastdl_discard_(DLManagedTensorVersioned *versioned, DLManagedTensor *legacy);
 void fastdl_release_object_(PyObject *object);
 int fastdl_check_memory_(PyObject *obj, uint32_t facts);
 int fastdl_request_capsule_(PyObject *obj, const fastdl_record *record, int host_only,

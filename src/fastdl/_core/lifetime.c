@@ -254,31 +254,12 @@ PyObject *fdl_object_behind(const fdl_block *block)
     return block->release == release_object && !block->hidden ? block->owner : NULL;
 }
 
-void fdl_discard_versioned(DLManagedTensorVersioned *managed)
-{
-    python_state state;
-    if (managed->deleter != NULL && enter_python(&state, 1)) {
-        managed->deleter(managed);
-        leave_python(&state);
-    }
-}
-
-void fdl_discard_legacy(DLManagedTensor *managed)
-{
-    python_state state;
-    if (managed->deleter != NULL && enter_python(&state, 1)) {
-        managed->deleter(managed);
-        leave_python(&state);
-    }
-}
-
 void fdl_unlock_buffer(Py_buffer *buffer)
 {
     python_state state;
-    if (enter_python(&state, 1)) {
-        release_buffer(buffer);
-        leave_python(&state);
-    }
+    set_error_aside(&state);
+    release_buffer(buffer);
+    restore_error(&state);
 }
 
 /* ---- waiting without the GIL ---- */

@@ -16,11 +16,6 @@
 
 #include "_memory/block.h"
 
-/* Runs the deleter of a managed tensor that has not become a block (a failed import). Needs a
- * thread state; preserves a pending exception. A NULL deleter is skipped. */
-void fdl_discard_versioned(DLManagedTensorVersioned *managed);
-void fdl_discard_legacy(DLManagedTensor *managed);
-
 /* Not 0 while this thread has a Python thread state only because a deleter needed one: whatever
  * Python releases meanwhile, the thread may be in a callback of a driver. */
 extern FDL_THREAD_LOCAL int fdl_state_is_temporary;

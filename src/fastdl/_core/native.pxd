@@ -149,6 +149,11 @@ cdef extern from "_core/interface.h":
 
     const char *FASTDL_RUNTIME
 
+    void fastdl_open_capsule_(
+        PyObject *capsule, bint host_only, DLManagedTensorVersioned **versioned,
+        DLManagedTensor **legacy) noexcept
+    void fastdl_discard_(
+        DLManagedTensorVersioned *versioned, DLManagedTensor *legacy) noexcept
     bint fastdl_clear_if_(object kind) noexcept
     bint fastdl_has_succeeded_() noexcept
     void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tensor) noexcept
@@ -256,7 +261,6 @@ cdef extern from "_core/devices.h":
 
 cdef extern from "_core/lifetime.h":
     void fdl_unlock_buffer(Py_buffer *buffer) noexcept
-    void fdl_discard_versioned(DLManagedTensorVersioned *managed) noexcept
     void fdl_own_object(fdl_block *block, PyObject *object) noexcept
     int fdl_keep_also(fdl_block *block, PyObject *object) except -1
     int fdl_delete_with(fdl_block *block, PyObject *deleter) except -1
@@ -274,9 +278,6 @@ cdef extern from "_core/import.h":
     object fdl_take_buffer(Py_buffer *buffer, uint64_t flags)
     bint fdl_never_changes(PyObject *exporter) noexcept
     void fdl_note_immutable(object tensor, uint32_t facts) noexcept
-    void fdl_open_capsule(
-        PyObject *capsule, bint host_only, DLManagedTensorVersioned **versioned,
-        DLManagedTensor **legacy) noexcept
     object fdl_take_versioned(DLManagedTensorVersioned *managed, PyObject *keep)
     object fdl_take_legacy(DLManagedTensor *managed, uint64_t flags, PyObject *keep)
     object fdl_make_tensor(DLManagedTensorVersioned *managed)

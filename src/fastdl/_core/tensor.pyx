@@ -33,7 +33,7 @@ from libc.stdint cimport (
 
 from fastdl._core.device import make_device
 from fastdl._core.dtype import DType, make_dtype
-from fastdl._core.errors import type_name
+from fastdl._core.errors import refusal, type_name
 from fastdl._core.native cimport (
     DLDataType, DLDevice, DLManagedTensor, DLPACK_FLAG_BITMASK_IS_COPIED,
     DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY,
@@ -41,21 +41,21 @@ from fastdl._core.native cimport (
     DLPackManagedTensorToPyObjectNoSync, fastdl_check, fastdl_check_values_, FASTDL_DLPACK_MAJOR,
     FASTDL_DLPACK_MINOR, fastdl_fault, fastdl_fault_text, fastdl_find_device, fastdl_is_contiguous,
     fastdl_is_packed, fastdl_itemsize, fastdl_layout, FASTDL_MAX_NDIM, FASTDL_OFFSET_OVERFLOW,
-    FASTDL_OK, fastdl_raise_fault, FASTDL_SIZE_OVERFLOW, FASTDL_TYPE_READ_ONLY, fdl_allocate,
-    fdl_any_equals, fdl_arrow_export, fdl_arrow_has, fdl_arrow_import, fdl_arrow_nulls,
-    fdl_arrow_stream_nulls, fdl_as_readonly, fdl_await_for_host, fdl_block_new, fdl_copy_compact,
-    fdl_current_work_stream, fdl_delete_with, fdl_description, fdl_description_copy,
-    fdl_description_fill, fdl_description_new, fdl_device_object, fdl_dtype_fact, fdl_dtype_find,
-    fdl_dtype_object, fdl_dtype_of, fdl_expand, fdl_finish_tensor_type, fdl_first_of,
-    fdl_has_numbers, fdl_imported_from_c, fdl_index, fdl_int_tuple, fdl_is_memory, fdl_keep_also,
-    FDL_LASTING_FLAGS, fdl_legacy_capsule, fdl_lend, fdl_list_of, fdl_make_from_dlpack,
-    fdl_make_tensor, fdl_mapping_new, fdl_means_host, fdl_memory_new, fdl_never_changes,
-    fdl_note_immutable, fdl_open_capsule, fdl_operate, fdl_ordered_by_caller, fdl_own_buffer,
-    fdl_own_object, fdl_permute, fdl_pointer, fdl_pointer_get, fdl_pointer_set, fdl_reshape,
-    fdl_set_dtype_and_device_factories, fdl_speed_up_dlpack, fdl_squeeze, fdl_take_buffer,
-    fdl_take_legacy, fdl_take_versioned, fdl_tensor_wrap, fdl_tensor_wrap_view, fdl_transpose,
-    fdl_unlock_buffer, fdl_unmake_tensor, fdl_unsqueeze, fdl_versioned_capsule, fdl_view_as, kDLCPU,
-    kDLUInt,
+    FASTDL_OK, fastdl_open_capsule_, fastdl_raise_fault, FASTDL_SIZE_OVERFLOW,
+    FASTDL_TYPE_READ_ONLY, fdl_allocate, fdl_any_equals, fdl_arrow_export, fdl_arrow_has,
+    fdl_arrow_import, fdl_arrow_nulls, fdl_arrow_stream_nulls, fdl_as_readonly, fdl_await_for_host,
+    fdl_block_new, fdl_copy_compact, fdl_current_work_stream, fdl_delete_with, fdl_description,
+    fdl_description_copy, fdl_description_fill, fdl_description_new, fdl_device_object,
+    fdl_dtype_fact, fdl_dtype_find, fdl_dtype_object, fdl_dtype_of, fdl_expand,
+    fdl_finish_tensor_type, fdl_first_of, fdl_has_numbers, fdl_imported_from_c, fdl_index,
+    fdl_int_tuple, fdl_is_memory, fdl_keep_also, FDL_LASTING_FLAGS, fdl_legacy_capsule, fdl_lend,
+    fdl_list_of, fdl_make_from_dlpack, fdl_make_tensor, fdl_mapping_new, fdl_means_host,
+    fdl_memory_new, fdl_never_changes, fdl_note_immutable, fdl_operate, fdl_ordered_by_caller,
+    fdl_own_buffer, fdl_own_object, fdl_permute, fdl_pointer, fdl_pointer_get, fdl_pointer_set,
+    fdl_reshape, fdl_set_dtype_and_device_factories, fdl_speed_up_dlpack, fdl_squeeze,
+    fdl_take_buffer, fdl_take_legacy, fdl_take_versioned, fdl_tensor_wrap, fdl_tensor_wrap_view,
+    fdl_transpose, fdl_unlock_buffer, fdl_unmake_tensor, fdl_unsqueeze, fdl_versioned_capsule,
+    fdl_view_as, kDLCPU, kDLUInt,
 )
 
 
@@ -103,7 +103,7 @@ cdef Tensor take_capsule(object capsule, uint32_t facts, object producer, bint u
     cdef DLManagedTensorVersioned *managed = NULL
     cdef DLManagedTensor *legacy = NULL
     cdef const char *name
-    fdl_open_capsule(<PyObject *>capsule, False, &managed, &legacy)
+    fastdl_open_capsule_(<PyObject *>capsule, False, &managed, &legacy)
     keep = <PyObject *>(capsule if producer is None else producer)
     cdef Tensor tensor
     if managed is not NULL or legacy is not NULL:
@@ -117,16 +117,19 @@ cdef Tensor take_capsule(object capsule, uint32_t facts, object producer, bint u
             fdl_ordered_by_caller(tensor.description)
         return tensor
     if not PyCapsule_CheckExact(capsule):
-        raise TypeError(
+        raise refusal(
+            TypeError,
             f"expected a DLPack capsule, got {type_name(capsule)!r}: "
             f"__dlpack__ must return a PyCapsule")
     name = PyCapsule_GetName(capsule)
     text = name.decode("utf-8", "replace") if name is not NULL else None
     if text in ("used_dltensor", "used_dltensor_versioned"):
-        raise ValueError(
+        raise refusal(
+            ValueError,
             "the DLPack capsule has been consumed already: a capsule can be imported once; "
             "call __dlpack__ again for another")
-    raise TypeError(
+    raise refusal(
+        TypeError,
         f"expected a capsule named 'dltensor' or 'dltensor_versioned', got one named {text!r}")
 
 
@@ -314,7 +317,8 @@ cdef Py_buffer *lock_buffer(object source, int flags) except NULL:
         PyObject_GetBuffer(source, view, flags)
     except ValueError as error:  # from CPython: the exporter is released, or closed
         PyMem_RawFree(view)
-        raise BufferError(f"cannot get the buffer of {type_name(source)!r}: {error}") from error
+        raise refusal(
+            BufferError, f"cannot get the buffer of {type_name(source)!r}: {error}") from error
     except:
         PyMem_RawFree(view)
         raise

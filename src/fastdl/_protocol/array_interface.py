@@ -6,7 +6,7 @@ from operator import index
 from fastdl._core import tensor as core
 from fastdl._core.device import CPU
 from fastdl._core.dtype import DType, of_typestr, typestr_of
-from fastdl._core.errors import type_name
+from fastdl._core.errors import refusal, type_name
 from fastdl._devices import driver
 
 # ---- both interfaces ------------------------------------------------------------------------
@@ -30,9 +30,10 @@ class Interface:
             raise self.malformed(f"version {' or '.join(map(str, versions))}", version)
         self.version = number
         if self.get("mask") is not None:
-            raise BufferError(
+            raise refusal(
+                BufferError,
                 f"{type_name(x)!r} has a mask, which a tensor cannot express: fill the masked "
-                f"elements first"
+                f"elements first",
             )
 
     def get(self, key: str):
@@ -44,8 +45,9 @@ class Interface:
         return isinstance(core.sole_owner(self._entries, key), bytes | bytearray)
 
     def malformed(self, expected: str, got) -> BufferError:
-        return BufferError(
-            f"expected {expected} in {self._name} of {type_name(self._x)!r}, got {got!r}"
+        return refusal(
+            BufferError,
+            f"expected {expected} in {self._name} of {type_name(self._x)!r}, got {got!r}",
         )
 
     def dtype(self) -> DType:

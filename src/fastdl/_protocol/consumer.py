@@ -14,7 +14,7 @@ from collections import namedtuple
 from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._core.device import CPU, Device, DeviceType, normalised
-from fastdl._core.errors import CopyRequiredError, type_name
+from fastdl._core.errors import CopyRequiredError, refusal, type_name
 from fastdl._devices import driver
 from fastdl._protocol.placement import copy_obstacle, make_copy, mark_unless_shared, satisfies
 from fastdl._protocol.streams import DEFAULT, consumer_stream, ordering
@@ -172,9 +172,10 @@ def acquire(x, plan):
         return core.import_capsule(x)
     if plan.path == COPY:
         return x  # the copy orders it, for its own stream
-    raise BufferError(
+    raise refusal(
+        BufferError,
         f"{type_name(x)!r} ignores `stream`, so its pending work is not ordered: "
-        f"synchronize first, then pass fastdl.from_dlpack(x, stream=-1)"
+        f"synchronize first, then pass fastdl.from_dlpack(x, stream=-1)",
     )
 
 
@@ -337,10 +338,11 @@ def check_delivery(x, where, tensor) -> None:
     kind = ordering(where)
     elsewhere = kind in DEFAULT and tensor.device.id != where.id
     if ordering(tensor.device) != kind or (elsewhere and where.type != DeviceType.CUDA_MANAGED):
-        raise BufferError(
+        raise refusal(
+            BufferError,
             f"{type_name(x)!r} announced data on {where} and delivered "
             f"{core.describe(tensor)}, where work is ordered in another way. Its producer is at "
-            f"fault"
+            f"fault",
         )
 
 
@@ -348,9 +350,10 @@ def announced_device(x) -> Device:
     """The result of `x.__dlpack_device__()`, normalised: ids may be None, types may be enums."""
     method = exchange.special(x, "__dlpack_device__")
     if method is None:
-        raise TypeError(
+        raise refusal(
+            TypeError,
             f"expected a DLPack producer, got {type_name(x)!r}, which has __dlpack__ but "
-            f"not __dlpack_device__"
+            f"not __dlpack_device__",
         )
     answer = method()
     try:
@@ -360,9 +363,10 @@ def announced_device(x) -> Device:
         kind = kind if hasattr(kind, "__index__") else kind.value  # a member of an enum
         return normalised(kind, 0 if ordinal is None else ordinal)
     except (TypeError, ValueError, AttributeError, LookupError) as error:
-        raise TypeError(
+        raise refusal(
+            TypeError,
             f"expected (device type, device id) from __dlpack_device__ of "
-            f"{type_name(x)!r}, got {answer!r}"
+            f"{type_name(x)!r}, got {answer!r}",
         ) from error
 
 
@@ -411,10 +415,10 @@ def drop_unsupported_keywords(x, passed, refused, error=None) -> None:
         # Copies by a producer without `copy` are detected afterwards; one without `stream` uses the
         # default stream.
         if name == "dl_device" or (name == "copy" and value):
-            raise BufferError(f"{type_name(x)!r} does not take {name}") from error
+            raise refusal(BufferError, f"{type_name(x)!r} does not take {name}") from error
         if name == "stream" and value not in (0, 1):
-            raise BufferError(
-                f"{type_name(x)!r} does not take a stream: pass stream=None"
+            raise refusal(
+                BufferError, f"{type_name(x)!r} does not take a stream: pass stream=None"
             ) from error
         if name == "max_version" and not refused & exchange.KEYWORDS["version"]:
             version = draft_version(x)
@@ -429,10 +433,13 @@ def draft_version(x) -> int:
         return 0
     theirs = info()
     if isinstance(theirs, bool) or not isinstance(theirs, int):
-        raise TypeError(f"expected an int from __dlpack_info__ of {type_name(x)!r}, got {theirs!r}")
+        raise refusal(
+            TypeError, f"expected an int from __dlpack_info__ of {type_name(x)!r}, got {theirs!r}"
+        )
     if theirs < DRAFT_OLDEST:
-        raise BufferError(
+        raise refusal(
+            BufferError,
             f"expected 60 or more from __dlpack_info__ of {type_name(x)!r}, got "
-            f"{theirs!r}: no version in common"
+            f"{theirs!r}: no version in common",
         )
     return min(theirs, DRAFT_VERSION) if theirs >= 100 else DRAFT_OLDEST

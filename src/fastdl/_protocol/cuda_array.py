@@ -3,7 +3,7 @@
 from fastdl._core import tensor as core
 from fastdl._core.device import DeviceType
 from fastdl._core.dtype import typestr_of
-from fastdl._core.errors import type_name
+from fastdl._core.errors import refusal, type_name
 from fastdl._devices import driver
 from fastdl._protocol.array_interface import Interface, as_int, compact_strides
 from fastdl._protocol.streams import CUDA, order_export, ordering
@@ -52,9 +52,10 @@ def device_of(x, interface: Interface, pointer: int, is_empty: bool) -> tuple:
     try:
         found = driver.find_pointer(DeviceType.CUDA, pointer)
     except BufferError as error:
-        raise BufferError(
+        raise refusal(
+            BufferError,
             f"{type_name(x)!r} exports __cuda_array_interface__, which does not say on "
-            f"which device, and the driver cannot be queried: {error}"
+            f"which device, and the driver cannot be queried: {error}",
         ) from error
     if found is None and is_empty:
         return DeviceType.CUDA, 0
