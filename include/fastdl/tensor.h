@@ -595,8 +595,8 @@ namespace detail
 /* Held by a caster; a tensor<...> points to it. */
 struct FASTDL_VISIBLE_ borrowed_view {
     fastdl_view view;
-    PyTypeObject *type; /* that of results like it; NULL for fastdl.Tensor */
-    PyObject *object;   /* borrowed for the call; NULL for an owned tensor */
+    PyTypeObject *type;
+    PyObject *object; /* borrowed for the call; NULL for an owned tensor */
 };
 
 /* The list of constraints without its element types, and a tensor with another element type. */
@@ -722,9 +722,8 @@ template <typename... Cs> class FASTDL_VISIBLE_ reader
     {
         return all::name;
     }
-    /* The type of the Python object, borrowed, for functions that make results: NULL, which is
-     * fastdl.Tensor to them, if only the object is a tensor, or its array, and not its type. For a
-     * result, that of the argument that it was made like. */
+    /* The type of the Python object, borrowed; for a result, that of the argument that it was made
+     * like. */
     PyTypeObject *python_type() const
     {
         return lent_->type;
@@ -1055,13 +1054,6 @@ inline owned_view *keep(DLManagedTensorVersioned *managed, PyTypeObject *like, f
     return made;
 }
 
-/* The type of results like an object of that type. A type that is not one of tensors can make none:
- * that of an object with `__dlpack__` of its own, or of one that is a tensor by fastdl::asarray. */
-FASTDL_HOT_ PyTypeObject *type_of_results(PyTypeObject *type, const fastdl_record *record)
-{
-    return FASTDL_LIKELY_(fastdl_is_tensor_type(record)) ? type : nullptr;
-}
-
 /* From an argument, which may be copied if the specification says so. NULL with an exception. */
 inline owned_view *keep(PyObject *obj, const char *name, const fastdl_spec *spec)
 {
@@ -1075,7 +1067,7 @@ inline owned_view *keep(PyObject *obj, const char *name, const fastdl_spec *spec
     if ((fastdl_state_.cold->borrow_owned(obj, &view, record) == 0 ||
          fastdl_state_.cold->argument_failed(obj, name, spec->rules, &view) == 0) &&
         fastdl_check_spec_(obj, name, spec, &view) == 0)
-        made = owned_view::make(view, type_of_results(Py_TYPE(obj), record));
+        made = owned_view::make(view, Py_TYPE(obj));
     if (made == nullptr)
         fastdl_release(&view);
     return made;
@@ -1364,22 +1356,6 @@ inline void keep_common_dtypes(fastdl_spec &first, const fastdl_spec &second, ui
         first.dtype_count = count;
     }
 }
-
-/* Fills a view from an argument, of which nothing is checked yet: 0, or -1 with an exception. The
- * view has been initialised. */
-FASTDL_HOT_ int borrow(PyObject *obj, const char *name, int32_t rules, borrowed_view &out)
-{
-    PyTypeObject *type = Py_TYPE(obj);
-    const fastdl_record *record = fastdl_known_(type);
-    out.object = obj;
-    out.type = nullptr;
-    if (FASTDL_LIKELY_(record != nullptr)) {
-        out.type = type_of_results(type, record);
-        if (FASTDL_LIKELY_(fastdl_borrow_by_(obj, record, &out.view) == 0))
-            return 0;
-    }
-    return fastdl_state_.cold->argument_failed(obj, name, rules, &out.view);
-}
 } // namespace detail
 
 template <typename Tensor> class loan;
@@ -1423,8 +1399,9 @@ template <typename... Cs> class FASTDL_VISIBLE_ loan<tensor<Cs...>>
             both.alignment = rest.alignment;
         rest.rules &= ~(FASTDL_COPY | FASTDL_CONVERT);
         rest.rules |= made.rules & FASTDL_DETACHED;
-        if (detail::find_package() < 0 || detail::borrow(obj, name, both.rules, lent_) < 0 ||
-            fastdl_check_spec_(obj, name, &both, &lent_.view) < 0 ||
+        lent_.type = Py_TYPE(obj);
+        lent_.object = obj;
+        if (detail::find_package() < 0 || fastdl_borrow_as(obj, name, &both, &lent_.view) < 0 ||
             fastdl_check_spec_(obj, name, &rest, &lent_.view) < 0)
             detail::throw_pending();
     }
@@ -1441,9 +1418,12 @@ template <typename... Cs> class FASTDL_VISIBLE_ loan<tensor<Cs...>>
     {
         fastdl_release(&lent_.view);
         error_.drop();
+        lent_.type = Py_TYPE(obj);
+        lent_.object = obj;
         if (FASTDL_LIKELY_(detail::find_package() == 0)) {
             /* fastdl_borrow_as, with a fast refusal */
-            if (FASTDL_UNLIKELY_(detail::borrow(obj, name, spec->rules, lent_) < 0)) {
+            if (FASTDL_UNLIKELY_(fastdl_borrow(obj, &lent_.view) < 0) &&
+                fastdl_state_.cold->argument_failed(obj, name, spec->rules, &lent_.view) < 0) {
                 /* the exception is kept below */
             } else if (!meant && fastdl_compare_(&lent_.view, name, spec) != FASTDL_MATCHES_) {
                 fastdl_release(&lent_.view);
