@@ -1669,22 +1669,26 @@ FASTDL_SHARED_ void fastdl_open_capsule_(PyObject *capsule, int host_only,
                                          DLManagedTensorVersioned **versioned,
                                          DLManagedTensor **legacy)
 {
+    const char *name;
     *versioned = NULL;
     *legacy = NULL;
+    if (!PyCapsule_CheckExact(capsule))
+        return;
 #ifdef Py_GIL_DISABLED
     Py_BEGIN_CRITICAL_SECTION(capsule); /* else two threads could both consume it */
 #endif
-    if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+    name = PyCapsule_GetName(capsule);
+    if (name != NULL && strcmp(name, "dltensor_versioned") == 0) {
         DLManagedTensorVersioned *found =
-            (DLManagedTensorVersioned *)PyCapsule_GetPointer(capsule, "dltensor_versioned");
+            (DLManagedTensorVersioned *)PyCapsule_GetPointer(capsule, name);
         /* With another major version only the offset of the deleter is known. */
         if (!host_only || found->version.major != FASTDL_DLPACK_MAJOR ||
             found->dl_tensor.device.device_type == kDLCPU) {
             *versioned = found;
             PyCapsule_SetName(capsule, "used_dltensor_versioned");
         }
-    } else if (PyCapsule_IsValid(capsule, "dltensor")) {
-        DLManagedTensor *found = (DLManagedTensor *)PyCapsule_GetPointer(capsule, "dltensor");
+    } else if (name != NULL && strcmp(name, "dltensor") == 0) {
+        DLManagedTensor *found = (DLManagedTensor *)PyCapsule_GetPointer(capsule, name);
         if (!host_only || found->dl_tensor.device.device_type == kDLCPU) {
             *legacy = found;
             PyCapsule_SetName(capsule, "used_dltensor");

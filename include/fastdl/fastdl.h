@@ -2130,8 +2130,8 @@ FASTDL_HOT_ int fastdl_lend_(PyObject *self, fastdl_describer describe, DLTensor
     if (FASTDL_UNLIKELY_(failed || !fastdl_can_lend_(&description) ||
                          fastdl_check(&description.dl, 0, &layout) != FASTDL_OK))
         return fastdl_state_.cold->refuse_to_lend(self, &description, failed);
-    fastdl_normalise_(&description.dl);
     *out = description.dl;
+    fastdl_normalise_(out); /* not before: the copy would wait for what was just stored */
     return 0;
 }
 
