@@ -3,6 +3,11 @@
 import os
 import re
 
+#: A frame of faulthandler's, and of the path the last folder and the file.
+PLACE = re.compile(
+    r'^ *File "(?:.*[/\\])?([^/\\]+[/\\][^/\\]+)", line (\d+) in (\S+)', re.MULTILINE
+)
+
 
 def no_answer(limit: float) -> str:
     return f"no answer in {limit:g} s"
@@ -27,7 +32,9 @@ class Said:
 def last_words(text: str) -> str:
     """The message of a process that ended, and the line where faulthandler says it was."""
     before, fault, trace = text.rpartition("Fatal Python error")
-    lines = [line.strip() for line in (before if fault else trace).splitlines() if line.strip()]
+    lines = [line.strip() for line in (before if fault else trace).splitlines()]
+    lines = [line for line in lines if line and not line.startswith("frame #")]  # of C++
     message = lines[-1:] if fault else lines[:1]
-    place = re.findall(r'^\s*(File ".*)$', trace, re.MULTILINE)[:1] if fault else []
-    return "".join(f": {line[:200]}" for line in [*message, *place])
+    place = PLACE.search(trace) if fault else None
+    said = "".join(f": {line[:200]}" for line in message)
+    return said if place is None else f"{said}: in {place[3]}, {place[1]}:{place[2]}"
