@@ -103,6 +103,12 @@ DEFECTS = (
         "the host.",
     ),
     Defect(
+        "tensorflow",
+        "Lanes are ignored, so half of the values are read",
+        "2.21.0",
+        "`convert` refuses elements of several lanes: TensorFlow has none.",
+    ),
+    Defect(
         "paddle",
         "Negative strides read other memory",
         "3.3.1",
@@ -124,7 +130,8 @@ DEFECTS = (
         "paddle",
         "byte_offset is ignored, so other values are read",
         "3.3.1",
-        "fastdl adds the offset to the address of what it exports.",
+        "Its exchange table ignores it too. fastdl adds the offset to the address of what it "
+        "exports.",
     ),
     Defect(
         "paddle",
@@ -275,6 +282,12 @@ DEFECTS = (
         "byte_offset is ignored, so other values are read",
         "1.19.0",
         "fastdl adds the offset to the address of what it exports.",
+    ),
+    Defect(
+        "warp",
+        "Elements of several lanes get the strides of one, so they overlap",
+        "1.19.0",
+        "`convert` refuses them.",
     ),
     Defect(
         "warp",
