@@ -11,6 +11,7 @@ import pytest
 
 import fastdl
 from fastdl._devices import driver
+from tests.support.build import extension
 from tests.support.frameworks import (
     NBYTES,
     TYPES,
@@ -26,7 +27,8 @@ from tests.support.frameworks import (
     stream_on,
 )
 from tests.support.simulation import read, write
-from tests.test_work_streams import taken_from
+
+consumer = extension("consumer")
 
 
 @pytest.fixture(params=["own", "green"])
@@ -205,7 +207,7 @@ def test_memory_that_c_code_works_on_in_another_context(cuda, other):
     """On the default stream, which nobody records: the host waits for it."""
     with other():
         tensor = fastdl.empty((64,), "uint8", "cuda:0")
-        taken_from(tensor)
+        consumer.from_object(fastdl.exchange_api(tensor), tensor).delete()
         cuda.kernel(1, write(tensor.data_ptr, 64, 1))
         del tensor
         assert cuda.live("allocations") == 0

@@ -49,8 +49,13 @@ def peer(request):
     return BY_NAME[request.param]
 
 
+def is_jax(peer):
+    """Whose arrays never change, and have no float64 unless it is asked for."""
+    return peer.name == "jax"
+
+
 def dtypes_of(peer):
-    return [dtype for dtype in ("float32", "float64") if dtype in peer.dtypes]
+    return ["float32"] if is_jax(peer) else ["float32", "float64"]
 
 
 def type_name(value):
@@ -60,7 +65,7 @@ def type_name(value):
 def test_adds_in_place(axpy, peer):
     for dtype in dtypes_of(peer):
         x = peer.make([1.0, -2.0, 3.0], dtype)
-        y = (BY_NAME["numpy"] if peer.readonly else peer).make([10.0, 20.0, 30.0], dtype)
+        y = (BY_NAME["numpy"] if is_jax(peer) else peer).make([10.0, 20.0, 30.0], dtype)
         assert axpy.axpy(0.5, x, y) is None
         assert np.from_dlpack(y).tolist() == [10.5, 19.0, 31.5]
         assert peer.values(x) == [1.0, -2.0, 3.0]
@@ -81,7 +86,7 @@ def test_two_libraries_in_one_call(axpy, peer):
     y = np.ones(2, np.float32)
     axpy.axpy(2.0, x, y)
     assert y.tolist() == [3.0, 5.0]
-    if not peer.readonly:
+    if not is_jax(peer):
         axpy.axpy(2.0, np.ones(2, np.float32), x)
         assert peer.values(x) == [3.0, 4.0]
 

@@ -66,7 +66,7 @@ def train(batches):
     """The loss of each batch. Those of a pool and of Dask are used where they are; what Ray returns
     is read-only, since others may read it too, so torch gets a copy."""
     model = torch.nn.Linear(64, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for batch in batches:
         x = fastdl.convert(batch, torch.Tensor)
         loss = (model(x) - x.mean(dim=1, keepdim=True)).square().mean()

@@ -248,7 +248,7 @@ COPIED = [
     lambda: pl.Series([True, False]),
     lambda: pl.concat([pl.Series([1]), pl.Series([2])], rechunk=False),
     lambda: pl.DataFrame({"a": [1], "b": [2.5]}),
-    lambda: pl.Series([{"a": 1, "b": 2}]),
+    lambda: pl.Series([{"a": 1, "b": 2.5}]),  # of one type they may happen to lie side by side
     lambda: pa.chunked_array([[1], [2]]),
     lambda: pa.chunked_array([[True]]),
     lambda: pa.table({"a": [1], "b": [2]}),
