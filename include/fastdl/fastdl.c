@@ -2017,17 +2017,18 @@ static int fastdl_await_end_(PyInterpreterState *here)
         /* An existing capsule stays: its destruction would be mistaken for the end of the
          * interpreter. */
 #ifdef Py_GIL_DISABLED
-        Py_BEGIN_CRITICAL_SECTION(kept); /* else a thread could replace that of another */
-#endif
+        /* In one step, or a thread could replace that of another: CPython 3.13 suspends a critical
+         * section in each operation on the same dictionary. */
+        PyObject *found = NULL;
+        result = PyDict_SetDefaultRef(kept, key, capsule, &found);
+        Py_XDECREF(found);
+#else
         result = PyDict_Contains(kept, key);
-        if (result == 0) {
+        if (result == 0)
             result = PyDict_SetItem(kept, key, capsule);
-            if (result == 0)
-                PyCapsule_SetContext(capsule, here);
-        }
-#ifdef Py_GIL_DISABLED
-        Py_END_CRITICAL_SECTION();
 #endif
+        if (result == 0)
+            PyCapsule_SetContext(capsule, here);
     }
     Py_XDECREF(capsule);
     Py_XDECREF(key);
