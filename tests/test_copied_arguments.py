@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import fastdl
 from tests.support.headers import INSTALLED, every_world
-from tests.support.producers import CUDA, OPENCL, Given, Lending, Producer
+from tests.support.producers import CUDA, OPENCL, Given, Lending, Producer, TorchDtype
 from tests.test_expect import ANY_DEVICE, IN_PLACE, WRITABLE, C, F, dtype
 
 COPY, CONVERT = 16, 32
@@ -365,15 +365,8 @@ def test_a_copy_that_would_be_refused_is_not_allocated(api, spec, error, words):
 def test_integers_that_torch_lends_as_wider_ones_are_not_copied(api, code):
     name = ("torch.int8", "torch.uint8")[code]
 
-    class Named:
-        def __init__(self, name):
-            self.name = name
-
-        def __repr__(self):
-            return self.name
-
     def array(name):
-        members = {"__module__": "torch", "dtype": Named(name)}
+        members = {"__module__": "torch", "dtype": TorchDtype(name)}
         return type("Tensor", (Lending,), members)(Given(dtype=(code, 8, 1), strides=(1, 2)))
 
     narrow = name.replace("8", "4")

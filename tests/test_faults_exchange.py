@@ -21,6 +21,7 @@ from tests.support.producers import (
     Nulls,
     Producer,
     Tabled,
+    TorchDtype,
     entries,
     hostile,
     tensors_of_pyarrow,
@@ -116,21 +117,14 @@ def test_integers_that_torch_exports_as_wider_ones(enter, code):
     """The dtypes of torch are one object each; here, each has a twin."""
     name = ("torch.int8", "torch.uint8")[code]
 
-    class Named:
-        def __init__(self, name):
-            self.name = name
-
-        def __repr__(self):
-            return self.name
-
     class Narrow(Tabled):
-        dtype = Named(name)
+        dtype = TorchDtype(name)
 
     Narrow.__module__, Narrow.__qualname__ = "torch", "Tensor"
     producers = [Narrow(Given(dtype=(code, 8, 1), shape=(3,))) for _ in range(4)]
     for producer in producers[:2]:
         assert enter(producer).shape == (3,)
-    Narrow.dtype = Named(name.replace("8", "4"))
+    Narrow.dtype = TorchDtype(name.replace("8", "4"))
     with pytest.raises(BufferError, match=name.replace("8", "4")):
         enter(producers[2])
     del Narrow.dtype

@@ -1599,8 +1599,7 @@ typedef struct {
  *
  * When the home ends, the state is reset: the next interpreter assigns tags anew. */
 typedef struct {
-    const void
-        *hits; /* the first way of the cache, or slots that are always empty: fastdl_slot[] */
+    const void *hits; /* the cache's first way, or slots that are always empty: fastdl_slot[] */
     const void *home; /* a PyInterpreterState, or NULL: none yet */
     /* A fastdl_runtime, what the package offers to the home; NULL before fastdl_import(), which
      * publishes all of it at once: other threads may be using the module. */

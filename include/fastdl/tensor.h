@@ -1333,8 +1333,7 @@ inline int32_t common_layout(int32_t first, int32_t second)
     return first == 0 ? second : common == 0 ? first : common;
 }
 
-/* The same for element types, in the order of the first. `common` has room for all of the second.
- */
+/* The same for element types, in the order of the first. `common` has room for the second's. */
 inline void keep_common_dtypes(fastdl_spec &first, const fastdl_spec &second, uint32_t *common)
 {
     const auto has = [](const uint32_t *dtypes, std::size_t count, uint32_t dtype) {

@@ -27,6 +27,16 @@ def new(kind):
     return type(kind.__name__, (kind,), {"__module__": kind.__module__})
 
 
+class TorchDtype:
+    """A dtype of torch, as far as fastdl asks it: by its name."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __repr__(self):
+        return self.name
+
+
 class Nulls:
     """The storage of an array of PyArrow's tensors, as far as fastdl asks it."""
 

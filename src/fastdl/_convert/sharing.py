@@ -355,8 +355,6 @@ class LostTensor:
     def __repr__(self):
         return f"<fastdl.Tensor that did not arrive: {self._reason}>"
 
-    __str__ = __repr__
-
     def __reduce__(self):
         return lost, (self._reason,)
 
@@ -435,21 +433,20 @@ def _wait():
     """Runs last when a process exits. A child waits for its receivers, since the descriptors in its
     handles would be closed, until its parent has exited or PATIENCE is over. The main process has
     joined its children before."""
-    parent, cache = parent_process(), sharer._cache
-    end, pause = time.monotonic() + PATIENCE, 0.0005
-    while (
-        parent is not None
-        and _sent.intersection(list(cache))
-        and time.monotonic() < end
-        and parent.is_alive()
-    ):
-        time.sleep(pause)
-        pause = min(2 * pause, 0.05)
+    parent = parent_process()
     if parent is not None and _sent:
+        _wait_for_receivers(parent)
         _finish_transfer()
     for path in _sockets:
         with suppress(OSError):
             os.unlink(path)
+
+
+def _wait_for_receivers(parent):
+    cache, end, pause = sharer._cache, time.monotonic() + PATIENCE, 0.0005
+    while _sent.intersection(list(cache)) and time.monotonic() < end and parent.is_alive():
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
 
 
 def _finish_transfer():

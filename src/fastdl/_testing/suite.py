@@ -454,14 +454,9 @@ def resident() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def expect_no_leak(step: Callable[[], Any], what: str) -> None:
-    """Checks that `step`, which takes microseconds, leaves nothing behind, not even 32 bytes: by
-    many, as many as there is time for."""
-    begun, count = time.perf_counter(), 0
-    while count < 20_000 and time.perf_counter() - begun < 0.2:
-        step()
-        count += 1
-    count = min(max(5 * count, 1000), 100_000)
+def growth(step: Callable[[], Any], count: int, most: float) -> int:
+    """The bytes that are left behind after `count` steps: 0 if it is less than `most` in one of
+    three attempts, since an allocator may keep some memory once, but not each time."""
     grown = 0
     for _ in range(3):
         gc.collect()
@@ -470,23 +465,29 @@ def expect_no_leak(step: Callable[[], Any], what: str) -> None:
             step()
         gc.collect()
         grown = resident() - before
-        if grown < max(32 * count, 1 << 20):
-            return
-    raise Failed(f"{what}: {count} left {grown >> 10} KiB behind, {grown // count} bytes each")
+        if grown < most:
+            return 0
+    return grown
+
+
+def expect_no_leak(step: Callable[[], Any], what: str) -> None:
+    """Checks that `step`, which takes microseconds, leaves nothing behind, not even 32 bytes: by
+    many, as many as there is time for."""
+    begun, count = time.perf_counter(), 0
+    while count < 20_000 and time.perf_counter() - begun < 0.2:
+        step()
+        count += 1
+    count = min(max(5 * count, 1000), 100_000)
+    grown = growth(step, count, max(32 * count, 1 << 20))
+    if grown:
+        raise Failed(f"{what}: {count} left {grown >> 10} KiB behind, {grown // count} bytes each")
 
 
 def expect_no_growth(step: Callable[[], Any], size: int, what: str) -> None:
     """Checks that `step`, which uses `size` bytes, frees them."""
+    times = 96
     for _ in range(16):
         step()
-    times, grown = 96, 0
-    for _ in range(3):  # an allocator may keep some memory once, but not each time
-        gc.collect()
-        before = resident()
-        for _ in range(times):
-            step()
-        gc.collect()
-        grown = resident() - before
-        if grown < size * times // 3:
-            return
-    raise Failed(f"{what}: {times} times left {grown >> 10} KiB behind")
+    grown = growth(step, times, size * times // 3)
+    if grown:
+        raise Failed(f"{what}: {times} times left {grown >> 10} KiB behind")

@@ -49,18 +49,18 @@ def run(check: Check, lib: Library) -> dict[str, Any]:
     """The result of a check: outcome, note and seconds."""
     start = time.perf_counter()
     outcome, note, severity = PASSED, "", check.severity
+    of_exception = max(severity, ERROR, key=SEVERITIES.index)  # whatever the check looks for
     try:
         note = check.function(lib) or ""
     except NotApplicable as error:
         outcome, note = SKIPPED, str(error)
     except Failed as error:
         outcome, note = FAILED, str(error)
-        severity = max(
-            severity, ERROR if isinstance(error, Refused) else severity, key=SEVERITIES.index
-        )
+        if isinstance(error, Refused):
+            severity = of_exception
     except BaseException as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
-        severity = max(severity, ERROR, key=SEVERITIES.index)
+        severity = of_exception
         outcome, note = FAILED, f"{told(error)} (in {os.path.basename(where.filename)})"
     if outcome == FAILED and (check.severity == DEVIATION or check.id in lib.deviations):
         outcome = DEVIATES
@@ -68,7 +68,6 @@ def run(check: Check, lib: Library) -> dict[str, Any]:
             note = f"{note}. {lib.deviations[check.id]}"
     gc.collect()
     found = {"outcome": outcome, "note": note, "seconds": round(time.perf_counter() - start, 4)}
-    # An exception is an exception, whatever the check looks for.
     return found if severity == check.severity else {**found, "severity": severity}
 
 

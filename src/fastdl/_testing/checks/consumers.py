@@ -676,21 +676,27 @@ def device_is_released(lib: Library) -> "str | None":
 # ---- element types ----------------------------------------------------------------------------
 
 
-def dtype_is_taken(lib: Library, dtype: str) -> "str | None":
+def read_back(lib: Library, offer: Offer) -> "tuple[Any, str]":
+    """The values of what the library takes of a producer; None and why, if there are none."""
+    try:
+        result = lib.take(offer)
+    except Exception as error:
+        return None, f"refused: {told(error)}"
+    try:
+        return lib.values(result), ""
+    except Exception as error:
+        return None, f"taken, but not readable: {told(error)}"
+
+
+def dtype_is_taken(lib: Library, dtype: str) -> str:
     lib.optional("from_dlpack")
     numbers = sample(dtype)
     code, bits, _ = FORMATS[dtype]
     offer = Offer(packed(numbers, dtype), shape=(6,), strides=(1,), dtype=(code, bits, 1))
-    try:
-        result = lib.take(offer)
-    except Exception as error:
-        return f"refused: {told(error)}"
-    try:
-        found = lib.values(result)
-    except Exception as error:
-        return f"taken, but not readable: {told(error)}"
-    expect(found == numbers, f"{numbers} became {found}")
-    return None
+    found, why = read_back(lib, offer)
+    if not why:
+        expect(found == numbers, f"{numbers} became {found}")
+    return why
 
 
 for _name in DTYPES:
@@ -708,22 +714,15 @@ for _name in DTYPES:
     "Elements of two lanes arrive with both, or are refused.",
     HEADER + ": DLDataType.lanes",
 )
-def lanes_are_taken(lib: Library) -> "str | None":
+def lanes_are_taken(lib: Library) -> str:
     numbers = [*range(12)]
     code, bits, _ = lib.dtype_fields
     offer = compact(lib, content=lib.packed(*numbers), dtype=(code, bits, 2))
-    try:
-        result = lib.take(offer)
-    except Exception as error:
-        return f"refused: {told(error)}"
-    try:
-        found = lib.values(result)
-    except Exception as error:
-        return f"taken, but not readable: {told(error)}"
+    found, why = read_back(lib, offer)
     # Two for each element, as another dimension, a pair, or whatever stands for two.
-    plain = all(isinstance(one, (int, float)) for one in flat(found))
-    expect(not plain or flat(found) == numbers, f"{numbers} in pairs became {found}")
-    return None
+    if not why and all(isinstance(one, (int, float)) for one in flat(found)):
+        expect(flat(found) == numbers, f"{numbers} in pairs became {found}")
+    return why
 
 
 # ---- failure ----------------------------------------------------------------------------------
