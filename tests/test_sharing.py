@@ -524,9 +524,12 @@ from multiprocessing import process
 import numpy as np
 import fastdl
 
+def receive(tensor):
+    pass
+
 if __name__ == "__main__":
     ctx = multiprocessing.get_context("spawn")
-    child = ctx.Process(target=len, args=(fastdl.share(np.ones(2)),))
+    child = ctx.Process(target=receive, args=(fastdl.share(np.ones(2)),))
     child.start()
     child.join()
 """
