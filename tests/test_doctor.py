@@ -19,6 +19,7 @@ from fastdl._cli import report as words
 from fastdl._cli.words import counted
 from fastdl._testing.adapters import in_order
 from tests.support.fake_libraries import ARRAY, distribution, install, run
+from tests.support.signals import interruptible
 
 # A library whose arrays are taken; one whose `from_dlpack` ends the process.
 SOUND = ARRAY
@@ -444,17 +445,15 @@ def test_an_interrupt_ends_quietly(tmp_path, command):
     waits = "open(__file__ + '.here', 'w').close(); import time; time.sleep(600)\n"
     install(tmp_path, "mxnet", waits)
     install(tmp_path, "cupy", waits)
-    # Whoever runs the tests in the background may ignore the signal, which a child inherits.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    child = subprocess.Popen(
-        [sys.executable, "-m", "fastdl", command, "--only", "mxnet,cupy"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path), "COLUMNS": "80"},
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    signal.signal(signal.SIGINT, before)
+    with interruptible():
+        child = subprocess.Popen(
+            [sys.executable, "-m", "fastdl", command, "--only", "mxnet,cupy"],
+            env={**os.environ, "PYTHONPATH": str(tmp_path), "COLUMNS": "80"},
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
     here = tmp_path / "cupy" / "__init__.py.here"
     end = time.monotonic() + 120
     while not here.exists() and child.poll() is None and time.monotonic() < end:

@@ -36,6 +36,7 @@ from fastdl._testing.producers import Given
 from fastdl._testing.reference import Reference
 from fastdl.testing import inspect_capsule, inspect_exchange_api
 from tests.support.build import ROOT
+from tests.support.signals import interruptible
 
 
 def run(folder, *arguments):
@@ -424,7 +425,8 @@ def test_ctrl_c_ends_the_check_that_runs(tmp_path, command):
         (tmp_path / "tardy.py").write_text(BUSY.format(port=server.getsockname()[1]))
         line = [sys.executable, "-m", "fastdl.testing", *command]
         output = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        started = subprocess.Popen(line, cwd=tmp_path, start_new_session=True, **output)
+        with interruptible():
+            started = subprocess.Popen(line, cwd=tmp_path, start_new_session=True, **output)
         try:
             check, _ = server.accept()
             os.killpg(started.pid, signal.SIGINT)  # as a terminal does
