@@ -1,4 +1,4 @@
-"""One command for each verb: nox -s test, lint, typing, ... `.ci/run` runs them all.
+"""One command for each verb: nox -s test, lint, typing, ... `.ci/run --all` runs them all.
 
 Arguments after `--` go to the tool: nox -s test -- -k stride.
 """
@@ -23,6 +23,10 @@ nox.options.sessions = ["lint", "typing", "test"]
 PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14", "3.15"]
 
 SLOWEST = "--durations=20"  # for the longest sessions
+
+# Set by .ci/run before a landing, which runs no slow tests.
+LANDING = os.environ.get("FASTDL_LANDING") == "1"
+NOT_SLOW = ("-m", "not slow")
 
 # Stops at the first undefined behaviour; address errors always stop.
 SANITIZE = {"FASTDL_SANITIZE": "address,undefined"}
@@ -148,8 +152,8 @@ def pythons(session: nox.Session) -> None:
     some = without(AT_THE_ENDS) if between else []
     if between:
         some += ["-k", "not nanobind and not pybind11 and not Cython"]  # in any case of letters
-    if session.python != PYTHONS[-1]:
-        some += ["-m", "not slow"]
+    if LANDING or session.python != PYTHONS[-1]:
+        some += NOT_SLOW
     session.run("pytest", SLOWEST, *without(RUN_ONCE), *some, *session.posargs)
 
 
@@ -197,7 +201,7 @@ def free_threaded(session: nox.Session) -> None:
     compiled = {"FASTDL_TEST_BUILD": str(folder)}
     for i in range(6):
         try:
-            options = (SLOWEST, "-m", "not slow", "-k", "not spawn", *files[i::6])
+            options = (SLOWEST, *NOT_SLOW, "-k", "not spawn", *files[i::6])
             session.run("pytest", *options, *session.posargs, env=compiled)
         except nox.command.CommandFailed:
             failed += 1
@@ -220,13 +224,14 @@ REQUIRE_PEERS = {"FASTDL_REQUIRE_PEERS": "1"}
 @nox.session(**WITH_PIP)
 def peers(session: nox.Session) -> None:
     """Tests of libraries, with all of them installed: none may be skipped for a missing one. Also
-    the slow tests of RUN_ONCE; README's command runs the others."""
+    the slow tests of RUN_ONCE, except before a landing; README's command runs the others."""
     session.install("torch==2.13.0")  # first, in a separate step: whichever build the index prefers
     session.install(package("test", "peers"))
     of_the_matrix = tuple(f"interop/{name}" for name in OF_THE_MATRIX)
     once = existing("tests/interop", *(f"tests/{name}" for name in RUN_ONCE if name != "processes"))
-    once += ["-m", "slow or library", *without(of_the_matrix), *session.posargs]
-    others = ["-m", "library", *without(("interop", *RUN_ONCE)), *session.posargs]
+    marks = ["library and not slow"] * 2 if LANDING else ["slow or library", "library"]
+    once += ["-m", marks[0], *without(of_the_matrix), *session.posargs]
+    others = ["-m", marks[1], *without(("interop", *RUN_ONCE)), *session.posargs]
     for some in (once, others):
         session.run("pytest", SLOWEST, *some, env=REQUIRE_PEERS)
 
@@ -436,7 +441,7 @@ def sanitize(session: nox.Session) -> None:
     session.run("python", "-c", canary, env=preload(session), success_codes=[1], silent=True)
     existing("tests/test_faults_*.py")  # the main purpose; other tests run too
     # Only Python's own output is captured, so that a fatal report is visible.
-    options = (SLOWEST, "--capture=sys", *without(NOT_SANITIZED))
+    options = [SLOWEST, "--capture=sys", *without(NOT_SANITIZED), *(NOT_SLOW if LANDING else ())]
     session.run("pytest", *options, *session.posargs, env=preload(session))
 
 

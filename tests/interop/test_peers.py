@@ -20,7 +20,6 @@ PARTICULAR = {
 
 
 @pytest.mark.parametrize("peer", PEERS, ids=repr)
-@pytest.mark.slow
 def test_peer(peer):
     require(peer.module)
     require("numpy")
@@ -28,7 +27,6 @@ def test_peer(peer):
 
 
 @pytest.mark.parametrize("peer", PEERS, ids=repr)
-@pytest.mark.slow
 def test_convert(peer):
     require(peer.module)
     require("numpy")
@@ -41,7 +39,6 @@ def test_operations_in_place(peer):
     run_cases("in_place.py", peer=peer)
 
 
-@pytest.mark.slow
 def test_memory_through_several_libraries():
     require("numpy")
     run_cases("pairs.py")
@@ -66,6 +63,7 @@ def test_c_header():
     run_cases("c_header.py")
 
 
+@pytest.mark.slow
 def test_torch_compile():
     require("torch")
     run_cases(
