@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.clusters.mpi import two_ranks
+from tests.processes.mpi import two_ranks
 
 
 def ranks(what):
