@@ -540,15 +540,6 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session(**WITH_PIP)
-def ports(session: nox.Session) -> None:
-    """Three released extensions, with their own bindings and with ours. Not part of CI: downloads
-    their sources, and builds each twice."""
-    session.install("torch==2.13.0")
-    session.install(".[bench]", "hypothesis", "mypy", "pytest")
-    session.run("python", "-m", "benchmarks.ports", *session.posargs)
-
-
-@nox.session(**WITH_PIP)
 def gpu(session: nox.Session) -> None:
     """The tests on an NVIDIA GPU, with a driver for CUDA 13. Not part of CI; writes docs/gpu.md.
     See docs/contributing.md."""

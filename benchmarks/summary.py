@@ -138,30 +138,6 @@ def moving() -> Iterator[str]:
     yield from (*run, "", *table(head, body))
 
 
-def ports() -> Iterator[str]:
-    """The bindings of released extensions, before and after."""
-    data, run = stored("ports")
-    body = []
-    for name, known in data["ports"].items():
-        before, after = known["tests"]
-        body.append(
-            (
-                f"{name} {known['version']}: {known['tool']}",
-                "{} to {}".format(*known["lines"]),
-                after if after == before else f"{before}, then {after}",
-                known["call"],
-                *(was_and_is(*known[kind]) for kind in ("ndarray", "torch tensor")),
-            )
-        )
-    head = ("", "lines of code", "their tests, before and after", "call", "ndarray", "torch tensor")
-    yield from (*run, "", *table(head, body))
-
-
-def was_and_is(before: float | None, after: float, ratio: float | None = None) -> str:
-    was = "`TypeError`" if before is None else cost(before)
-    return f"{was} to {cost(after)}" + (f" ({ratio:.2f})" if ratio is not None else "")
-
-
 def exchanges(chosen: tuple[tuple[str, str, str], ...] = EXCHANGES) -> Iterator[str]:
     known = rows()
     body = [

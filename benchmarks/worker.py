@@ -54,7 +54,6 @@ def memory(exchanges: int) -> dict:
 JOBS = {
     **{name: partial(c_and_python, name) for name in "exchanges conversions calls methods".split()},
     **{name: partial(plain, name) for name in "operators bindings pairs moving".split()},
-    "ports": partial(plain, "ports.calls"),
     "copies": copies,
     "memory": memory,
 }
