@@ -37,11 +37,6 @@ def producer() -> dict:
     return {"sources": [CONSUMERS / "producer.c"]}
 
 
-def axpy() -> dict:
-    """The example of the C guide."""
-    return {"sources": [ROOT / "docs/examples/c/axpy.c"]}
-
-
 def direct() -> dict:
     import numpy
 
@@ -85,7 +80,6 @@ def tvm_ffi() -> dict:
 #: Module -> what it is made of. ImportError where a peer is missing.
 MODULES = {
     "loops": loops_c,
-    "axpy": axpy,
     "direct": direct,
     "producer": producer,
     "with_fastdl": fastdl_c,

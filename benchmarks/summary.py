@@ -48,25 +48,6 @@ BORROWED = (
     ("a `jax.Array`, header alone", "borrow_jax/fastdl/header alone"),
 )
 
-# The call of a C function, and the names of its forms in docs/operators.json: scaled, axpy.
-OPERATORS = (
-    ("the C function", "the C function", "the C function"),
-    ("the Python functions below", "axpy_torch.scaled", "axpy_torch.axpy"),
-    ("`torch.library.custom_op`", "torch.library.custom_op", "torch.library.custom_op"),
-    ("the same, through `torch.ops`", "the same by torch.ops", "the same by torch.ops"),
-    ("an operator whose kernel is the C function (below)", *["Library.define and impl"] * 2),
-    ("torch's own operator (`torch.mul`, `Tensor.add_`)", "torch.mul", "Tensor.add_"),
-    (
-        "a compiled function that calls the `custom_op`",
-        *("axpy_torch.scaled, compiled", "axpy_torch.axpy, compiled"),
-    ),
-    (
-        "one that calls the operator whose kernel is the C function",
-        *["Library.define, compiled"] * 2,
-    ),
-    ("one that calls torch's own operator", "torch.mul, compiled", "Tensor.add_, compiled"),
-)
-
 
 def rows() -> dict[str, Row]:
     sections, _, _ = report.load(DOCS)
@@ -160,28 +141,6 @@ def borrowing() -> Iterator[str]:
         for row in [known[f"c/{key}"]]
     ]
     yield from (*of_benchmarks(), "", *table(("`fastdl_borrow` of", "cost", "compared with"), body))
-
-
-def operators() -> Iterator[str]:
-    """What an operator of torch adds to a C function, as multiples of that."""
-    data = json.loads((DOCS / "operators.json").read_text())
-    functions = ("scaled", "axpy")
-    body = []
-    for what, *names in OPERATORS:
-        forms = [data["functions"][f][name] for f, name in zip(functions, names, strict=True)]
-        first = names[0] == OPERATORS[0][0]
-        body.append(
-            (
-                what,
-                *(
-                    cost(f["ns"]) if first else f"{f['ratio']:.{int(f['ratio'] < 10)}f}"
-                    for f in forms
-                ),
-            )
-        )
-    head = ("call", "`scaled`", "`axpy`")
-    sentence = machine("benchmarks.operators", data["machine"], data["versions"])
-    yield from (*sentence, "", *table(head, body))
 
 
 # ---- figures in sentences -------------------------------------------------------------------

@@ -12,7 +12,6 @@ NEEDS = {"with_nanobind": "nanobind", "with_pybind11": "pybind11", "with_tvm_ffi
 HERE = (
     "loops",
     "producer",
-    "axpy",
     "direct",
     "with_fastdl",
     "with_fastdl_alone",
