@@ -29,11 +29,8 @@ COLOURS = {
     "other": ("#a9b4c0", "#656d76"),
     "second": ("#8250df", "#bc8cff"),
     "third": ("#bf8700", "#d29922"),
-    "good": ("#b7e0c2", "#1f5130"),
-    "even": ("#e3e7eb", "#2b3138"),
-    "bad": ("#f4d3a1", "#6b4a12"),
 }
-TEXT, SOFT, LINE, OURS, OTHER, SECOND, THIRD, GOOD, EVEN, BAD = (c for c, _ in COLOURS.values())
+TEXT, SOFT, LINE, OURS, OTHER, SECOND, THIRD = (c for c, _ in COLOURS.values())
 STYLE = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "fastdl",  # the same data gives the same file
@@ -81,6 +78,10 @@ def time(nanoseconds: float) -> str:
     return cost(nanoseconds).replace("us", "µs")
 
 
+def legend(axes: Axes, **options) -> None:
+    axes.legend(frameon=False, fontsize=9, labelcolor=SOFT, borderaxespad=0.2, **options)
+
+
 # ---- the README -----------------------------------------------------------------------------
 
 #: What is done, what a user would call without fastdl, and the row of the report.
@@ -120,43 +121,6 @@ def exchanges() -> Figure:
     axes.minorticks_off()
     axes.spines["left"].set_visible(False)
     return figure
-
-
-# ---- every library to every other -----------------------------------------------------------
-
-
-@of_the_site("A grid of the costs for each pair of libraries")
-def pairs() -> Figure:
-    found = load("pairs")["pairs"]
-    producers = list(dict.fromkeys(pair.partition("/")[0] for pair in found))
-    consumers = {pair.partition("/")[2] for pair in found}
-    consumers = sorted(consumers, key=producers.index)
-    figure = Figure((1 + 0.92 * len(consumers), 0.9 + 0.44 * len(producers)))
-    axes = figure.add_subplot(
-        title="fastdl.convert(row, column); below, the import of the column's library"
-    )
-    kinds = {GOOD: "cheaper (below 0.8)", EVEN: "about the same", BAD: "dearer (above 1.25)"}
-    for colour, words in kinds.items():
-        axes.bar(0, 0, color=colour, label=words)
-    for pair, known in found.items():
-        producer, _, consumer = pair.partition("/")
-        x, y, ratio = consumers.index(consumer), producers.index(producer), known["ratio"]
-        colour = GOOD if ratio is None or ratio < 0.8 else BAD if ratio > 1.25 else EVEN
-        axes.barh(y, 0.96, 0.92, x - 0.48, color=colour)
-        axes.text(x, y - 0.18, time(known["fastdl"]), ha="center", va="center", weight="bold")
-        own = "refused" if known["own"] is None else time(known["own"])
-        axes.text(x, y + 0.22, own, ha="center", va="center", **SMALL)
-    axes.set(xlim=(-0.5, len(consumers) - 0.5), ylim=(len(producers) - 0.5, -0.5))
-    axes.set_xticks(range(len(consumers)), consumers, weight="bold")
-    axes.set_yticks(range(len(producers)), producers, weight="bold")
-    axes.tick_params(length=0, labeltop=True, labelbottom=False, labelcolor=TEXT)
-    axes.spines[:].set_visible(False)
-    legend(axes, loc="upper left", bbox_to_anchor=(0, 0), ncols=3)
-    return figure
-
-
-def legend(axes: Axes, **options) -> None:
-    axes.legend(frameon=False, fontsize=9, labelcolor=SOFT, borderaxespad=0.2, **options)
 
 
 # ---- an argument, by each tool for bindings -------------------------------------------------

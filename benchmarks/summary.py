@@ -87,11 +87,6 @@ def of_benchmarks() -> Iterator[str]:
     return machine("benchmarks", facts, versions)
 
 
-def of_pairs() -> Iterator[str]:
-    data = json.loads((DOCS / "pairs.json").read_text())
-    return machine("benchmarks.pairs", data["machine"], data["versions"])
-
-
 def of_bindings() -> Iterator[str]:
     data = json.loads((DOCS / "bindings.json").read_text())
     return machine("benchmarks.bindings", data["machine"], data["versions"])

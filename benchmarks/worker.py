@@ -53,7 +53,7 @@ def memory(exchanges: int) -> dict:
 
 JOBS = {
     **{name: partial(c_and_python, name) for name in "exchanges conversions calls methods".split()},
-    **{name: partial(plain, name) for name in "bindings pairs moving".split()},
+    **{name: partial(plain, name) for name in "bindings moving".split()},
     "copies": copies,
     "memory": memory,
 }
