@@ -92,28 +92,6 @@ def of_bindings() -> Iterator[str]:
     return machine("benchmarks.bindings", data["machine"], data["versions"])
 
 
-def stored(name: str) -> tuple[dict, Iterator[str]]:
-    """What `python -m benchmarks.NAME` has measured, and the sentence over it."""
-    data = json.loads((DOCS / f"{name}.json").read_text())
-    return data, machine(f"benchmarks.{name}", data["machine"], data["versions"])
-
-
-def moving() -> Iterator[str]:
-    """One kernel, bound by what people move from and by fastdl."""
-    data, run = stored("moving")
-    body = [
-        (
-            f"`{tool}`" if "/" in tool else tool,
-            f"{known['seconds']} s",
-            f"{known['bytes'] / 1000:.0f} kB",
-            *(cost(known[kind]) or "`TypeError`" for kind in ("torch tensors", "ndarrays")),
-        )
-        for tool, known in data["tools"].items()
-    ]
-    head = ("", "to compile", "module", "call with torch tensors", "with ndarrays")
-    yield from (*run, "", *table(head, body))
-
-
 def exchanges(chosen: tuple[tuple[str, str, str], ...] = EXCHANGES) -> Iterator[str]:
     known = rows()
     body = [

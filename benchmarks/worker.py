@@ -37,12 +37,12 @@ def copies(rounds: int) -> dict:
     return groups
 
 
-def plain(name: str, rounds: int, **more) -> dict:
+def bindings(rounds: int) -> dict:
     """group -> subject -> samples."""
+    from benchmarks.bindings import groups
     from benchmarks.timing import interleave
 
-    groups = import_module(f"benchmarks.{name}").groups(**more)
-    return {group: interleave(found, rounds) for group, found in groups.items()}
+    return {group: interleave(found, rounds) for group, found in groups().items()}
 
 
 def memory(exchanges: int) -> dict:
@@ -53,7 +53,7 @@ def memory(exchanges: int) -> dict:
 
 JOBS = {
     **{name: partial(c_and_python, name) for name in "exchanges conversions calls methods".split()},
-    **{name: partial(plain, name) for name in "bindings moving".split()},
+    "bindings": bindings,
     "copies": copies,
     "memory": memory,
 }
