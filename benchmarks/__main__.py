@@ -23,7 +23,6 @@ def parse() -> argparse.Namespace:
         action="store_true",
         help="count instructions per call under valgrind instead of time",
     )
-    parser.add_argument("--long", action="store_true", help="10^8 exchanges for lost memory")
     parser.add_argument("--workers", type=int, help="processes that measure (7, check: 3)")
     parser.add_argument("--rounds", type=int, help="rounds in each process (30, check: 20)")
     parser.add_argument("--output", type=Path, default=ROOT / "docs", help="directory (docs)")
@@ -59,10 +58,6 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, list[budgets.Row]], 
     methods = collect("methods", options.workers, options.rounds)
     copies = collect("copies", max(1, options.workers // 2), max(5, options.rounds // 2))
 
-    progress("memory")
-    count = 10**6 if options.check else 10**8 if options.long else 10**7
-    memory = processes.run("memory", exchanges=count)
-
     progress("imports")
     imports = startup.imports(["fastdl", "numpy", "tvm_ffi"], rounds=3 if options.check else 9)
     start = budgets.import_rows(imports, options.check)
@@ -80,7 +75,6 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, list[budgets.Row]], 
         ],
         "C API": capi.rows(calls, options.check, slack),
         "Start": start,
-        "Memory": budgets.memory_rows(memory),
         "Copies of host data": budgets.copy_rows(copies, slack),
     }
     return sections, exchanges | conversions | calls | methods | copies

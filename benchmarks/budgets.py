@@ -219,20 +219,3 @@ def wheel_row(size: int | str) -> Row:
     else:
         row.ours = row.value = size / 1e6
     return row
-
-
-def memory_rows(measured: dict) -> list[Row]:
-    """Of the pages that the system counts, the part of the run with the least growth decides."""
-    rows = []
-    exponent = len(str(measured["exchanges"])) - 1
-    for name, unit in (("resident", "bytes"), ("heap", "bytes"), ("python blocks", "blocks")):
-        what = f"memory grown over 10^{exponent} exchanges: {name}"
-        row = Row(f"memory/{name}", what, "C loop", unit=unit, budget="0", limit=0.0)
-        growth = measured[name]
-        if growth is None:
-            row.failure = "this C library does not tell"
-        else:
-            row.ours = float(sum(growth))
-            row.value = float(min(growth) if name == "resident" else sum(growth))
-        rows.append(row)
-    return rows

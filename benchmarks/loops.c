@@ -15,11 +15,6 @@
 
 #include "copy.h"
 
-#if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
-#include <malloc.h>
-#define HAVE_MALLINFO2
-#endif
-
 #if defined(__has_include)
 #if __has_include(<valgrind/callgrind.h>)
 #include <valgrind/callgrind.h>
@@ -313,19 +308,6 @@ static PyObject *move(PyObject *module, PyObject *args)
 
 /* ---- counters ---- */
 
-/* heap(): bytes that malloc has handed out, or None where it cannot tell */
-static PyObject *heap(PyObject *module, PyObject *unused)
-{
-    (void)module;
-    (void)unused;
-#ifdef HAVE_MALLINFO2
-    struct mallinfo2 info = mallinfo2();
-    return PyLong_FromSize_t(info.uordblks + info.hblkhd);
-#else
-    Py_RETURN_NONE;
-#endif
-}
-
 /* counting(label): starts callgrind's counters if label is None; else stops them and writes them
  * to a file marked with the label. False without callgrind's header. */
 static PyObject *counting(PyObject *module, PyObject *label)
@@ -362,7 +344,6 @@ static PyMethodDef methods[] = {
     {"lock", lock, METH_VARARGS, NULL},
     {"compact", compact, METH_VARARGS, NULL},
     {"move", move, METH_VARARGS, NULL},
-    {"heap", heap, METH_NOARGS, NULL},
     {"counting", counting, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

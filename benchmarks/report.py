@@ -17,8 +17,6 @@ HEADINGS = ("what", "view", "fastdl", "peer", "floor", "ratio", "budget", "verdi
 def number(value: float | None, unit: str) -> str:
     if value is None:
         return ""
-    if unit in ("bytes", "blocks"):
-        return f"{value:.0f} {unit}"
     return f"{value:.{0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2}f} {unit}"
 
 

@@ -45,17 +45,10 @@ def bindings(rounds: int) -> dict:
     return {group: interleave(found, rounds) for group, found in groups().items()}
 
 
-def memory(exchanges: int) -> dict:
-    from benchmarks.memory import measure
-
-    return measure(exchanges)
-
-
 JOBS = {
     **{name: partial(c_and_python, name) for name in "exchanges conversions calls methods".split()},
     "bindings": bindings,
     "copies": copies,
-    "memory": memory,
 }
 
 if __name__ == "__main__":
