@@ -12,16 +12,10 @@ NOISY = 1.15  # a ratio that differs by more between processes is not worth much
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    mode = parser.add_mutually_exclusive_group()
-    mode.add_argument(
+    parser.add_argument(
         "--check",
         action="store_true",
         help="a short run that compares only ratios, with generous limits; status 1 on failure",
-    )
-    mode.add_argument(
-        "--instructions",
-        action="store_true",
-        help="count instructions per call under valgrind instead of time",
     )
     parser.add_argument("--workers", type=int, help="processes that measure (7, check: 3)")
     parser.add_argument("--rounds", type=int, help="rounds in each process (30, check: 20)")
@@ -88,10 +82,6 @@ def warn_of_noise(rows: list[budgets.Row]) -> None:
 
 def main() -> int:
     options = parse()
-    if options.instructions:
-        from benchmarks import instructions
-
-        return instructions.main()
     facts, versions = machine.facts(), machine.versions()
     sections, samples = measure(options)
     for title, rows in sections.items():

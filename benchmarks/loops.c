@@ -15,13 +15,6 @@
 
 #include "copy.h"
 
-#if defined(__has_include)
-#if __has_include(<valgrind/callgrind.h>)
-#include <valgrind/callgrind.h>
-#define HAVE_CALLGRIND
-#endif
-#endif
-
 /* ---- calls ---- */
 
 static PyObject *noop(PyObject *module, PyObject *argument)
@@ -306,31 +299,6 @@ static PyObject *move(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* ---- counters ---- */
-
-/* counting(label): starts callgrind's counters if label is None; else stops them and writes them
- * to a file marked with the label. False without callgrind's header. */
-static PyObject *counting(PyObject *module, PyObject *label)
-{
-    (void)module;
-#ifdef HAVE_CALLGRIND
-    if (label == Py_None) {
-        CALLGRIND_START_INSTRUMENTATION;
-        CALLGRIND_ZERO_STATS;
-    } else {
-        const char *text = PyUnicode_AsUTF8(label);
-        if (text == NULL)
-            return NULL;
-        CALLGRIND_DUMP_STATS_AT(text);
-        CALLGRIND_STOP_INSTRUMENTATION;
-    }
-    Py_RETURN_TRUE;
-#else
-    (void)label;
-    Py_RETURN_FALSE;
-#endif
-}
-
 static PyMethodDef methods[] = {
     {"noop", noop, METH_O, NULL},
     {"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL},
@@ -344,7 +312,6 @@ static PyMethodDef methods[] = {
     {"lock", lock, METH_VARARGS, NULL},
     {"compact", compact, METH_VARARGS, NULL},
     {"move", move, METH_VARARGS, NULL},
-    {"counting", counting, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 
