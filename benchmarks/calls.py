@@ -4,9 +4,7 @@ Each group returns the subjects of a loop in C and those of a loop in Python, as
 All peers are compiled by native.py with the same flags.
 """
 
-import ctypes
 from collections.abc import Callable
-from pathlib import Path
 
 import fastdl
 from benchmarks.exchanges import numpy_array, table, torch_tensor
@@ -46,32 +44,10 @@ def alone(source) -> Subject:
     return in_c("header alone", load("with_fastdl_alone").borrow, source)
 
 
-def by_shim(tensor) -> list[Subject]:
-    """torch's shim for C, which is made for code that Inductor has compiled, and which cuda.core
-    uses: seven calls on a handle. No function gives the handle of a Python object; it is somewhere
-    in the object, at a place that differs between releases (2.12 moved it), so that here it is
-    looked for. Not where there is no such library."""
-    import torch
-
-    questions = "data_ptr dim sizes strides dtype device_type device_index"
-    library = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
-    size = type(tensor).__basicsize__ // 8
-    words = (ctypes.c_uint64 * size).from_address(id(tensor))
-    places = [i for i, word in enumerate(words) if word == tensor._cdata]
-    if not library.exists() or not places:
-        return []
-    shim = ctypes.CDLL(str(library))
-    functions = [getattr(shim, f"aoti_torch_get_{name}") for name in questions.split()]
-    addresses = tuple(ctypes.cast(f, ctypes.c_void_p).value for f in functions)
-    handle = ctypes.addressof(words) + 8 * places[0]
-    return [in_c("torch's shim", loops.ask, addresses, handle)]
-
-
 def borrow_torch() -> Subjects:
     tensor = torch_tensor()
     floor = in_c("the direct call", loops.borrow, table(tensor), tensor)
-    c, python = borrowers(tensor, floor)
-    return [*c, *by_shim(tensor)], python
+    return borrowers(tensor, floor)
 
 
 def borrow_torch_held() -> Subjects:
@@ -81,8 +57,7 @@ def borrow_torch_held() -> Subjects:
     tensor = torch_tensor()
     keep.append(tensor[:])
     floor = in_c("the direct call", loops.borrow, table(tensor), tensor)
-    c, python = borrowers(tensor, floor)
-    return [*c, *by_shim(tensor)], python
+    return borrowers(tensor, floor)
 
 
 def borrow_numpy() -> Subjects:

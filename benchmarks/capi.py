@@ -70,8 +70,6 @@ def borrowing(source: Source) -> list[Comparison]:
         rows.append(Comparison(group, what, floor, "", source.over_floor))
     for subject, form in FORMS.items():
         rows.append(Comparison(group, f"{what} {form}", "fastdl", floor, None, ours=subject))
-    if "torch" in source.what:
-        rows.append(Comparison(group, what, "torch's shim", floor, None))
     return rows
 
 

@@ -213,36 +213,6 @@ static PyObject *borrow(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* ask(n, addresses, handle): the functions of torch's shim for C at those addresses, each of which
- * answers one question about the tensor of a handle */
-static PyObject *ask(PyObject *module, PyObject *args)
-{
-    typedef int32_t (*question)(void *handle, void *answer);
-    union {
-        void *address;
-        question ask;
-    } functions[8];
-    Py_ssize_t n, count;
-    PyObject *addresses;
-    unsigned long long handle;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "nO!K", &n, &PyTuple_Type, &addresses, &handle))
-        return NULL;
-    count = PyTuple_GET_SIZE(addresses);
-    for (Py_ssize_t i = 0; i < count && i < 8; i++)
-        functions[i].address = PyLong_AsVoidPtr(PyTuple_GET_ITEM(addresses, i));
-    if (PyErr_Occurred())
-        return NULL;
-    while (n-- > 0) {
-        for (Py_ssize_t i = 0; i < count && i < 8; i++) {
-            int64_t answer;
-            if (functions[i].ask((void *)(uintptr_t)handle, &answer) != 0)
-                return PyErr_Format(PyExc_RuntimeError, "the shim failed");
-        }
-    }
-    Py_RETURN_NONE;
-}
-
 /* lock(n, object): its buffer, locked and unlocked */
 static PyObject *lock(PyObject *module, PyObject *args)
 {
@@ -308,7 +278,6 @@ static PyMethodDef methods[] = {
     {"pass_on", pass_on, METH_VARARGS, NULL},
     {"result", result, METH_VARARGS, NULL},
     {"borrow", borrow, METH_VARARGS, NULL},
-    {"ask", ask, METH_VARARGS, NULL},
     {"lock", lock, METH_VARARGS, NULL},
     {"compact", compact, METH_VARARGS, NULL},
     {"move", move, METH_VARARGS, NULL},
