@@ -1,11 +1,10 @@
-"""The plots of the documentation, from the stored measurements, drawn by matplotlib.
+"""The plot of the README, from the stored measurements, and how plots of the site are shown.
 
-python -m benchmarks.plots draws that of the README, which is kept for forges to show. Those of
-docs/performance.md are drawn when the site is built: see docs/quote.py.
+python -m benchmarks.plots draws that of the README, which is kept for forges to show. Those of the
+site are drawn when it is built: see docs/quote.py.
 """
 
 import io
-import json
 import re
 from collections.abc import Callable, Iterator
 from functools import wraps
@@ -27,10 +26,8 @@ COLOURS = {
     "line": ("#d1d9e0", "#3d444d"),
     "ours": ("#2f6fde", "#58a6ff"),
     "other": ("#a9b4c0", "#656d76"),
-    "second": ("#8250df", "#bc8cff"),
-    "third": ("#bf8700", "#d29922"),
 }
-TEXT, SOFT, LINE, OURS, OTHER, SECOND, THIRD = (c for c, _ in COLOURS.values())
+TEXT, SOFT, LINE, OURS, OTHER = (c for c, _ in COLOURS.values())
 STYLE = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "fastdl",  # the same data gives the same file
@@ -49,11 +46,6 @@ STYLE = {
     "ytick.labelcolor": TEXT,
     "grid.color": LINE,
 }
-SMALL = {"fontsize": 9, "color": SOFT}
-
-
-def load(name: str) -> dict:
-    return json.loads((DOCS / f"{name}.json").read_text())
 
 
 def of_the_site(words: str) -> Callable:
@@ -120,121 +112,6 @@ def exchanges() -> Figure:
     axes.grid(axis="x", linestyle=":")
     axes.minorticks_off()
     axes.spines["left"].set_visible(False)
-    return figure
-
-
-# ---- an argument, by each tool for bindings -------------------------------------------------
-
-PANELS = (
-    ("torch tensor", "call, torch tensor", time),
-    ("ndarray", "call, ndarray", time),
-    ("seconds", "compile and link", lambda value: f"{value:.1f} s"),
-    ("bytes", "module", lambda value: f"{value / 1000:.0f} kB"),
-)
-
-
-@of_the_site("Bars for cost, compilation and size of each tool")
-def bindings() -> Figure:
-    tools = load("bindings")["tools"]
-    figure = Figure((7.4, 0.7 + 0.28 * len(tools)))
-    panels = figure.subplots(1, len(PANELS), sharey=True)
-    for axes, (key, heading, shown) in zip(panels, PANELS, strict=True):
-        values = [known[key] for known in tools.values()]
-        colours = [OURS if "fastdl" in tool else OTHER for tool in tools]
-        # Costs differ a hundredfold.
-        axes.set(xscale="linear" if key in ("seconds", "bytes") else "log", xticks=())
-        bars = axes.barh(list(tools), [value or 1 for value in values], 0.7, color=colours)
-        words = ["not taken" if value is None else shown(value) for value in values]
-        axes.bar_label(bars, words, padding=3, **SMALL)
-        axes.set_xlim(left=0 if axes.get_xscale() == "linear" else 1)
-        axes.set_title(heading, weight="normal", **SMALL)
-        axes.minorticks_off()
-        axes.spines["bottom"].set_visible(False)
-        axes.tick_params(length=0)
-    panels[0].invert_yaxis()
-    panels[0].annotate(
-        "A function of one tensor, bound by each tool",
-        (0, 1),
-        (0, 24),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        size=11,
-        weight="bold",
-    )
-    figure.subplots_adjust(wspace=0.75)
-    return figure
-
-
-# ---- more dimensions ------------------------------------------------------------------------
-
-#: Group, subject, words, colour.
-DIMENSIONS = (
-    ("c/numpy_dimensions", "numpy", "np.from_dlpack(ndarray)", OTHER),
-    ("c/numpy_dimensions", "fastdl", "fastdl.from_dlpack(ndarray)", OURS),
-    ("c/torch_dimensions", "fastdl", "fastdl.from_dlpack(torch tensor)", SECOND),
-    ("c/torch_dimensions", "torch's table", "of that, torch's own table", THIRD),
-)
-
-
-@of_the_site("Lines of the cost by the number of dimensions")
-def dimensions() -> Figure:
-    medians = load("benchmarks")["medians"]
-    figure = Figure((4.4, 3.2))
-    axes = figure.add_subplot(title="Cost of an import by the number of dimensions")
-    counts = range(1, 9)
-    lines = []
-    for group, subject, words, colour in DIMENSIONS:
-        costs = [medians[group][f"{subject} {n}"] for n in counts]
-        axes.plot(counts, costs, color=colour, linewidth=2)
-        lines.append((costs[-1], words, TEXT if colour == OTHER else colour))
-    axes.set(xlabel="dimensions", xlim=(1, 8), ylim=(0, None))
-    axes.yaxis.set_major_formatter("{x:.0f} ns")
-    axes.tick_params(axis="y", labelcolor=SOFT)
-    axes.grid(axis="y")
-    space, lowest = axes.get_ylim()[1] / 14, 0.0
-    for height, words, colour in sorted(lines):  # labels do not overlap
-        lowest = max(height, lowest)
-        axes.annotate(words, (8, lowest), (8, -3), textcoords="offset points", color=colour)
-        lowest += space
-    return figure
-
-
-# ---- copies ---------------------------------------------------------------------------------
-
-BYTES = 4 * 2**20  # of every layout but the small ones
-
-
-@of_the_site("Bars of the speed of copies, by layout")
-def copies() -> Figure:
-    medians = {
-        group.removeprefix("copy/"): found
-        for group, found in load("benchmarks")["medians"].items()
-        if group.startswith("copy/") and "small" not in group
-    }
-    figure = Figure((5.6, 0.8 + 0.34 * len(medians)))
-    axes = figure.add_subplot(title="Copies of 4 MiB on the host, in GB/s")
-    places = range(len(medians))
-    both = (("fastdl", "fastdl", OURS, -0.2), ("numpy", "np.copyto", OTHER, 0.2))
-    for name, label, colour, shift in both:
-        speeds = [BYTES / found[name] for found in medians.values()]
-        bars = axes.barh([y + shift for y in places], speeds, 0.38, color=colour, label=label)
-        axes.bar_label(bars, fmt="{:.1f}", padding=3, **SMALL)
-    memcpy = BYTES / medians["contiguous"]["memcpy"]
-    axes.axvline(memcpy, color=SOFT, linestyle="--", linewidth=1)
-    axes.annotate(
-        f"memcpy: {memcpy:.0f}",
-        (memcpy, 0),
-        (0, -12),
-        xycoords=axes.get_xaxis_transform(),
-        textcoords="offset points",
-        ha="right",
-        **SMALL,
-    )
-    axes.set(xticks=(), ylim=(len(medians) - 0.5, -0.5))
-    axes.set_yticks(places, list(medians))
-    axes.tick_params(length=0)
-    axes.spines["bottom"].set_visible(False)
-    legend(axes, loc="upper left", bbox_to_anchor=(0, 0), ncols=2)
     return figure
 
 

@@ -87,9 +87,21 @@ def of_benchmarks() -> Iterator[str]:
     return machine("benchmarks", facts, versions)
 
 
-def of_bindings() -> Iterator[str]:
+def bindings() -> Iterator[str]:
+    """One function of one tensor, bound by each tool."""
     data = json.loads((DOCS / "bindings.json").read_text())
-    return machine("benchmarks.bindings", data["machine"], data["versions"])
+    body = [
+        (
+            tool,
+            *(cost(known[kind]) or "not taken" for kind in ("torch tensor", "ndarray")),
+            f"{known['seconds']:.1f} s",
+            f"{known['bytes'] / 1000:.0f} kB",
+        )
+        for tool, known in data["tools"].items()
+    ]
+    head = ("", "call, torch tensor", "call, `ndarray`", "compile and link", "module")
+    run = machine("benchmarks.bindings", data["machine"], data["versions"])
+    yield from (*run, "", *table(head, body))
 
 
 def exchanges(chosen: tuple[tuple[str, str, str], ...] = EXCHANGES) -> Iterator[str]:
