@@ -54,10 +54,6 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, list[budgets.Row]], 
 
     progress("imports")
     imports = startup.imports(["fastdl", "numpy", "tvm_ffi"], rounds=3 if options.check else 9)
-    start = budgets.import_rows(imports, options.check)
-    if not options.check:  # the size of the wheel is no ratio
-        progress("wheel")
-        start.append(budgets.wheel_row(startup.wheel_bytes()))
 
     sections = {
         "Exchanges": budgets.exchange_rows(exchanges, slack),
@@ -68,7 +64,7 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, list[budgets.Row]], 
             *budgets.size_rows(exchanges, slack),
         ],
         "C API": capi.rows(calls, options.check, slack),
-        "Start": start,
+        "Start": budgets.import_rows(imports, options.check),
         "Copies of host data": budgets.copy_rows(copies, slack),
     }
     return sections, exchanges | conversions | calls | methods | copies

@@ -210,12 +210,3 @@ def import_rows(milliseconds: dict[str, float], check: bool) -> list[Row]:
             row.value, row.limit, row.budget = row.ours, 10.0, "<= 10 ms"
         rows.append(row)
     return rows
-
-
-def wheel_row(size: int | str) -> Row:
-    row = Row("wheel", "the wheel", "", unit="MB", budget="<= 1 MB", limit=1.0)
-    if isinstance(size, str):
-        row.failure = size
-    else:
-        row.ours = row.value = size / 1e6
-    return row

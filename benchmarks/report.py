@@ -85,7 +85,7 @@ def missed(sections: dict[str, list[Row]]) -> list[str]:
     for row in (row for section in sections.values() for row in section):
         if row.verdict in ("MISSED", "not measured"):
             why = row.failure or reason(row, sections)
-            where = ", ".join(part for part in (row.view or "size", row.peer) if part)
+            where = ", ".join(part for part in (row.view, row.peer) if part)
             lines.append(f"- {row.what}, {where}: {why}")
     return lines or ["None."]
 

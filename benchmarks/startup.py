@@ -1,4 +1,4 @@
-"""What fastdl costs before it does anything: the time of its import and the size of its wheel."""
+"""What fastdl costs before it does anything: the time of its import."""
 
 import os
 import statistics
@@ -8,7 +8,6 @@ import tempfile
 from pathlib import Path
 
 import fastdl
-from benchmarks import ROOT
 
 PROGRAM = """\
 from time import perf_counter
@@ -45,15 +44,3 @@ def imports(modules: list[str], rounds: int) -> dict[str, float]:
             for module in modules:
                 seconds[module].append(import_seconds(module, cache))
     return {module: statistics.median(taken) * 1e3 for module, taken in seconds.items()}
-
-
-def wheel_bytes() -> int | str:
-    """The size of a wheel built from this tree with the tools installed here, or what is wrong."""
-    with tempfile.TemporaryDirectory() as directory:
-        command = [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps"]
-        command += ["--no-build-isolation", "--quiet", "--wheel-dir", directory]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            return "the wheel does not build: " + " ".join(done.stderr.split())[-300:]
-        (wheel,) = Path(directory).glob("*.whl")
-        return wheel.stat().st_size
