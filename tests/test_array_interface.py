@@ -204,6 +204,7 @@ def released():
         ({"strides": (SEVERAL,)}, "strides as a tuple of ints"),
         ({"data": bytearray(23)}, "data that holds the elements"),
         ({"data": bytearray(24), "offset": 1}, "data that holds the elements"),
+        ({"data": bytearray(24), "offset": 2**62}, "data that holds the elements"),
         ({"data": bytearray(24), "offset": -1}, "an offset in bytes"),
         ({"data": bytearray(24), "strides": (-8,)}, "data that holds the elements"),
         ({"data": bytearray(24), "shape": (2**62 + 1,)}, "data that holds the elements"),

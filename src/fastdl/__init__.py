@@ -33,19 +33,6 @@ dlpack_version = MAX_VERSION
 
 _policy.connect()
 
-TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
-if TYPE_CHECKING:
-    from fastdl._convert.sharing import share as share
-
-
-def __getattr__(name: str) -> object:
-    """Loads `share`, and the names in pickles, from a module that imports multiprocessing."""
-    if name not in ("share", "_receive", "_lost"):
-        raise AttributeError(f"module 'fastdl' has no attribute {name!r}")
-    from fastdl._convert import sharing
-
-    return getattr(sharing, name.lstrip("_"))
-
 
 def __dir__() -> list[str]:
     """Only the public names."""
@@ -72,7 +59,6 @@ __all__ = [
     "get_sources",
     "producer",
     "register_exchange_api",
-    "share",
     "signature",
     "signer",
     "use_stream",

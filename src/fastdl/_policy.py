@@ -25,13 +25,6 @@ from fastdl._protocol import producer as producer
 from fastdl._protocol import streams as streams
 
 
-def empty_shared(shape, dtype, device):
-    """Imports multiprocessing, which `import fastdl` does not."""
-    from fastdl._convert.sharing import empty
-
-    return empty(shape, dtype, device)
-
-
 def connect() -> None:
     """Called once, on import."""
     for layer in (dtype, tensor, exchange, convert):

@@ -417,46 +417,6 @@ GROUP = Group(
             "A newer release of fastdl pickled it.",
         ),
         Row(
-            lambda: fastdl.share(on(CUDA)),
-            BufferError,
-            "expected a tensor on the host, got a float32 tensor of shape (2, 3) on cuda:0: share "
-            "a copy, to('cpu')",
-            "Processes share host memory.",
-        ),
-        Row(
-            lambda: fastdl.empty(3, device="cuda", shared=True),
-            BufferError,
-            "expected device='cpu' with shared=True, got 'cuda': processes share host memory",
-            "Processes share host memory.",
-        ),
-        Row(
-            "tests/test_sharing.py: multiprocessing.shared_memory",
-            BufferError,
-            "shared memory is not supported on Windows: use multiprocessing.shared_memory, and "
-            "fastdl.asarray(memory.buf)",
-            "Such memory has a name, and stays until `unlink()`.",
-        ),
-        Row(
-            lambda: fastdl.empty(2**60, "uint8", shared=True),
-            MemoryError,
-            "cannot allocate 1152921504606846976 bytes of shared memory",
-            "Less memory is needed at a time.",
-        ),
-        Row(
-            "tests/test_sharing.py: slice it",
-            OSError,
-            "too many open files: each shared tensor needs a descriptor, and another one while it "
-            "is sent; share one tensor and slice it, or raise the limit (ulimit -n)",
-            "A segment of shared memory has one descriptor, and its views have none.",
-        ),
-        Row(
-            lambda: fastdl._lost("its sender has ended").tolist(),
-            BufferError,
-            "a shared tensor did not arrive: …",
-            "The message goes on with the reason: see "
-            "[processes and clusters](processes.md#what-is-not-promised).",
-        ),
-        Row(
             lambda: fastdl.encode(on(CUDA)),
             BufferError,
             "expected a tensor on the host, got a float32 tensor of shape (2, 3) on cuda:0: encode "

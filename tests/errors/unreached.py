@@ -37,7 +37,6 @@ REASONS: list[tuple[str, list[str]]] = [
             "table type borrow",
             "ONNX Runtime",
             "fastdl.h …",
-            "<fastdl.Tensor that did not arrive: …>",
             "s own table if it has one, otherwise a bridge of fastdl",
         ],
     ),
@@ -69,31 +68,8 @@ REASONS: list[tuple[str, list[str]]] = [
         ["expected the order 'C' or 'F', got …", "expected ints from … to … as …, got …"],
     ),
     (
-        "A shared tensor that cannot be sent, from a process whose descriptors other code has "
-        "closed, or without a folder for a socket. See tests/test_sharing.py.",
-        [
-            "the file descriptor of the shared memory, …, was closed by other code in this "
-            "process, so the memory cannot be sent: share a copy, or leave it open",
-            "multiprocessing cannot make a socket in the folder for temporary files, whose path is "
-            "too long: set TMPDIR to a shorter one",
-        ],
-    ),
-    (
-        "Why a shared tensor did not arrive, in the message that says so; what Python says of each "
-        "module; why Dask cannot hash a tensor, in its own words. See tests/test_sharing.py.",
-        [
-            "it was sent by fastdl …, and this is fastdl …, which does not know that form: use one "
-            "release in all processes",
-            "its memory is not available (…): a handle can be received once, while its sender "
-            "runs, by a process of the same multiprocessing tree",
-            "its sender does not have it any more",
-            "its receiver had no file descriptor for it: …",
-            "its receiver could not map it: …",
-            "expected a file of … bytes, got one of mode … and … bytes",
-            "expected a file that is sealed against shrinking and growing",
-            "module 'fastdl' has no attribute …",
-            "… has no values on the host",
-        ],
+        "Why Dask cannot hash a tensor, in its own words.",
+        ["… has no values on the host"],
     ),
     (
         "Not a message: the docstrings of methods that fastdl_publish adds.",

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 FILES = (
     *("core", "tensor", "header", "ordering", "drivers", "contexts", "memory", "policy", "forms"),
-    *("convert", "producing", "sharing", "casters"),
+    *("convert", "producing", "casters"),
 )
 PLACE = re.compile(r"in (.+), seen by (.+)")
 

@@ -58,8 +58,8 @@ def objects():
                 received = communicator.recv(source=0)
                 assert (received.dtype, received.shape) == (tensor.dtype, tensor.shape)
                 assert bytes(received) == bytes(tensor) and not received.readonly
-        shared = communicator.bcast(fastdl.share(np.arange(3.0)) if RANK == 0 else None)
-        assert shared.tolist() == [0, 1, 2]
+        sent = communicator.bcast(fastdl.asarray(np.arange(3.0)) if RANK == 0 else None)
+        assert sent.tolist() == [0, 1, 2]
 
 
 def collectives():

@@ -1,4 +1,4 @@
-"""cloudpickle and joblib: they take the data of shared memory, and joblib maps an ndarray."""
+"""cloudpickle and joblib: they take the data, and joblib maps an ndarray."""
 
 import pickle
 
@@ -12,14 +12,13 @@ from tests.processes.work import total
 
 
 def test_they_take_the_data(tmp_path):
-    """A handle that is stored would be lost data."""
-    shared = fastdl.share(np.arange(3.0))
-    assert not pickle.loads(cloudpickle.dumps(shared)).is_shared
-    joblib.dump(shared, tmp_path / "stored")
+    tensor = fastdl.asarray(np.arange(3.0))
+    assert pickle.loads(cloudpickle.dumps(tensor)).tolist() == [0, 1, 2]
+    joblib.dump(tensor, tmp_path / "stored")
     loaded = joblib.load(tmp_path / "stored")
-    assert not loaded.is_shared and loaded.tolist() == [0, 1, 2]
+    assert loaded.tolist() == [0, 1, 2]
     with joblib.parallel_config("loky", n_jobs=2):
-        assert joblib.Parallel()([joblib.delayed(total)(shared)]) == [3]
+        assert joblib.Parallel()([joblib.delayed(total)(tensor)]) == [3]
 
 
 def is_mapped(array):

@@ -86,8 +86,3 @@ def test_into_torch_by_a_copy(stored):
         fastdl.convert(tensor, torch.Tensor, copy=False)
     torch.from_dlpack(tensor)[0] = 7  # which drops the flag
     assert ray.get(stored, timeout=LONG).tolist()[0] == 7
-
-
-def test_shared_memory_goes_as_data():
-    back = ray.get(ray.put(fastdl.share(np.arange(3.0))), timeout=LONG)
-    assert not back.is_shared and back.tolist() == [0, 1, 2]

@@ -1,14 +1,13 @@
 """From files, through other processes, to torch: python train.py [pool | dask | ray]
 
 Each worker reads a file and prepares a batch; this process trains on the batches as they come. The
-three ways differ in the lines that start an engine. In a pool of multiprocessing, `share` puts a
+three ways differ in the lines that start an engine. In a pool of multiprocessing, torch puts a
 batch where this process maps it, and a few hundred bytes travel. Dask and Ray have ways of their
 own, and take the data.
 """
 
 import sys
 import tempfile
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -21,16 +20,20 @@ import fastdl
 def load(path):
     """In a worker: one batch."""
     images = np.load(path, mmap_mode="r")
-    return fastdl.share(images.astype(np.float32) / 255)
+    return fastdl.asarray(images.astype(np.float32) / 255)
 
 
 # [/load]
 
 
 # [engines]
+def load_shared(path):
+    return fastdl.convert(load(path), torch.Tensor).share_memory_()
+
+
 def with_pool(paths):
-    with get_context("spawn").Pool(2) as pool:
-        yield from pool.imap(load, paths)
+    with torch.multiprocessing.get_context("spawn").Pool(2) as pool:
+        yield from pool.imap(load_shared, paths)
 
 
 def with_dask(paths):

@@ -233,10 +233,6 @@ cdef extern from "_memory/block.h" nogil:
     fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64_t nbytes)
 
 
-cdef extern from "_memory/mapping.h" nogil:
-    fdl_description *fdl_mapping_new(int fd, int64_t nbytes)
-
-
 cdef extern from "_core/devices.h":
     enum:
         FDL_ORDER_NOW

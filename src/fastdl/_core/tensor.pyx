@@ -15,7 +15,6 @@ from cpython.buffer cimport (
     PyBUF_RECORDS_RO, PyBUF_SIMPLE, PyBUF_STRIDES, PyBUF_WRITABLE, PyObject_GetBuffer,
 )
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from cpython.exc cimport PyErr_SetFromErrno
 from cpython.iterobject cimport PySeqIter_New
 from cpython.long cimport (
     PyLong_AsLongLong, PyLong_AsLongLongAndOverflow, PyLong_CheckExact,
@@ -49,7 +48,7 @@ from fastdl._core.native cimport (
     fdl_dtype_fact, fdl_dtype_find, fdl_dtype_object, fdl_dtype_of, fdl_expand,
     fdl_finish_tensor_type, fdl_first_of, fdl_has_numbers, fdl_imported_from_c, fdl_index,
     fdl_int_tuple, fdl_is_memory, fdl_keep_also, FDL_LASTING_FLAGS, fdl_legacy_capsule, fdl_lend,
-    fdl_list_of, fdl_make_from_dlpack, fdl_make_tensor, fdl_mapping_new, fdl_means_host,
+    fdl_list_of, fdl_make_from_dlpack, fdl_make_tensor, fdl_means_host,
     fdl_memory_new, fdl_never_changes, fdl_note_immutable, fdl_operate, fdl_ordered_by_caller,
     fdl_own_buffer, fdl_own_object, fdl_permute, fdl_pointer, fdl_pointer_get, fdl_pointer_set,
     fdl_reshape, fdl_set_dtype_and_device_factories, fdl_speed_up_dlpack, fdl_squeeze,
@@ -219,13 +218,6 @@ cdef Tensor host_memory(const DLTensor *prototype, uint64_t flags, int64_t nbyte
     return fdl_tensor_wrap(description)
 
 
-def nbytes_of(tuple shape, tuple dtype):
-    """The size of a compact tensor in bytes. Raises as an allocation would; arguments as below."""
-    cdef int64_t dims[64]
-    cdef DLTensor prototype
-    return make_prototype(shape, dtype, host_device(), &prototype, dims)
-
-
 def host_empty(tuple shape, tuple dtype):
     """New uninitialised compact host memory; shape of ints, dtype as (code, bits, lanes)."""
     cdef int64_t dims[64]
@@ -262,14 +254,13 @@ cdef bint plain_shape(object shape, DLTensor *prototype, int64_t *dims) except -
     return plain_size(shape, dims)
 
 
-def empty(shape, dtype="float32", device="cpu", *, bint shared=False):
+def empty(shape, dtype="float32", device="cpu"):
     """A new row-major tensor of uninitialised memory, aligned to 256 bytes.
 
     shape: the sizes of the dimensions in elements, an int or a sequence of ints.
     dtype: all that fastdl.DType takes: "float32", numpy.float32, torch.float32, ...
     device: the host, CUDA ("cuda", "cuda_managed", or pinned memory: "cuda_host") or ROCm ("rocm",
         "rocm_host"), in any form that fastdl.Device takes.
-    shared: use host memory that other processes can map, as fastdl.share does; it is all zeros.
     Memory on a device is ready on every stream, and comes from the driver, which may make the host
     wait: in a loop, use the allocator of your library.
 
@@ -283,8 +274,6 @@ def empty(shape, dtype="float32", device="cpu", *, bint shared=False):
     cdef int64_t dims[64]
     cdef DLTensor prototype
     cdef Tensor made
-    if shared:
-        return policy.empty_shared(shape, dtype, device)
     prototype.device = host_device()
     if (fdl_means_host(device) and fdl_dtype_of(dtype, &prototype.dtype)
             and plain_shape(shape, &prototype, dims)):
@@ -382,25 +371,6 @@ def from_memory(object source, tuple shape, tuple dtype, tuple strides=None, Py_
     return fdl_tensor_wrap(description)
 
 
-def map_file(int fd, int64_t nbytes):
-    """A writable uint8 Tensor on a file of `nbytes` bytes, not 0, mapped as a whole; other
-    processes see its changes. It owns the descriptor, which is closed when the memory is no longer
-    used, or on failure: MemoryError or OSError."""
-    cdef fdl_description *description = fdl_mapping_new(fd, nbytes)
-    if description is NULL:
-        PyErr_SetFromErrno(OSError)
-    return fdl_tensor_wrap(description)
-
-
-cdef object find_shared = None  # set by sharing.py, once that is loaded
-
-
-def install_sharing(find):
-    """Called once, by sharing.py: `find` returns None for a tensor outside shared memory."""
-    global find_shared
-    find_shared = find
-
-
 def from_arrow(schema, array):
     """A read-only Tensor on the memory of an Arrow array, which leaves its capsule: see arrow.h."""
     with cython.critical_section(array):
@@ -438,25 +408,6 @@ def as_bytes(Tensor tensor not None):
     fdl_description_fill(
         description, &result, tensor.description.managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY)
     return fdl_tensor_wrap_view(description, <PyObject *>tensor)
-
-
-def span(Tensor tensor not None):
-    """The addresses of the first byte of a tensor's elements, and of the byte after the last."""
-    cdef fastdl_layout layout
-    cdef uintptr_t start = <uintptr_t>first_byte(&tensor.description.managed.dl_tensor)
-    layout_of(tensor, &layout)
-    return start + layout.low, start + layout.high
-
-
-def copy_into(Tensor tensor not None, Tensor target not None):
-    """Copies the elements of a host tensor, in row-major order without gaps, to the start of
-    `target`, a writable host tensor of as many bytes to which no other code has a reference yet."""
-    cdef DLTensor *source = &tensor.description.managed.dl_tensor
-    cdef uint64_t flags = tensor.description.managed.flags
-    cdef void *data = first_byte(&target.description.managed.dl_tensor)
-    fdl_await_for_host(tensor.description)
-    with nogil:
-        fdl_copy_compact(source, flags, data)
 
 
 def copy_host(Tensor tensor not None):
@@ -850,16 +801,6 @@ cdef class Tensor:
         (False, True)
         """
         return bool(self.description.managed.flags & DLPACK_FLAG_BITMASK_IS_COPIED)
-
-    @property
-    def is_shared(self):
-        """Whether other processes can map the memory: see fastdl.share.
-
-        >>> x = fastdl.empty(3, shared=True)
-        >>> x.is_shared, x[1:].is_shared, fastdl.from_dlpack(x.numpy()).is_shared
-        (True, True, True)
-        """
-        return find_shared is not None and find_shared(self) is not None
 
     def is_contiguous(self, order="C"):
         """Whether the elements have no gaps: in row-major order ("C") or column-major order ("F").
