@@ -91,7 +91,6 @@ HEADERS = {
     "dlpack.h": ((C, CXX17), ("",), None),
     "fastdl.h": ((C, CXX17), ("", *LIMITED, "-DFASTDL_NO_PYTHON"), None),
     "fastdl.c": ((C, CXX17), ("", *LIMITED), None),
-    "launch.h": ((C, CXX17), ("", "-DFASTDL_NO_PYTHON"), None),
     "tensor.h": ((CXX17, CXX20), ("",), None),
     "mdspan.h": ((CXX17, CXX20), ("",), None),
     "nanobind.h": ((CXX17, CXX20), ("",), "nanobind"),

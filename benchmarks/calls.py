@@ -119,68 +119,6 @@ def result_tensor() -> Subjects:
     )
 
 
-# ---- the key of a launch --------------------------------------------------------------------
-
-
-def by_attributes(*tensors) -> tuple:
-    """What is in the key of fastdl.signature, as a compiler of kernels in Python reads it."""
-    return tuple((x.dtype, x.shape, x.stride(), x.device, x.data_ptr() % 16 == 0) for x in tensors)
-
-
-def by_array_attributes(*arrays) -> tuple:
-    return tuple(
-        (x.dtype, x.shape, x.strides, x.flags.writeable, x.ctypes.data % 16 == 0) for x in arrays
-    )
-
-
-def by_jax_attributes(*arrays) -> tuple:
-    return tuple((x.dtype, x.shape, x.device, x.unsafe_buffer_pointer() % 16 == 0) for x in arrays)
-
-
-def by_views() -> dict[str, Callable]:
-    """What cuda.core's view says of the same, where it is installed (nothing needs a GPU)."""
-    try:
-        from cuda.core.utils import StridedMemoryView
-    except ImportError:
-        return {}
-    make = StridedMemoryView.from_any_interface
-
-    def by_view(*tensors) -> tuple:
-        views = [make(x, stream_ptr=-1) for x in tensors]
-        return tuple((v.dtype, v.shape, v.strides, v.device_id, v.ptr % 16 == 0) for v in views)
-
-    return {"cuda.core": by_view}
-
-
-def signatures(sources: list, attributes: Callable, **floors: Callable) -> Subjects:
-    callees = {"fastdl": fastdl.signature, "attributes": attributes, **floors}
-    c, python = functions(sources, callees)
-    names = {f"x{i}": source for i, source in enumerate(sources)}
-    statement = f"f({', '.join(names)}, into=into)"
-    into = bytearray(24 * len(sources))
-    packing = in_python("and its values", statement, f=fastdl.signature, into=into, **names)
-    return c, [*python, packing]
-
-
-def sign_torch() -> Subjects:
-    tensors, direct = [torch_tensor() for _ in range(3)], load("direct")
-    direct.use(table(tensors[0]))
-    own = load("with_tvm_ffi").three
-    floors = {"torch's table": direct.three, "tvm_ffi": own}
-    return signatures(tensors, by_attributes, **floors, **by_views())
-
-
-def sign_numpy() -> Subjects:
-    return signatures([numpy_array()], by_array_attributes, **by_views())
-
-
-def sign_jax() -> Subjects:
-    import jax.numpy as jnp
-
-    borrowing = {"fastdl_borrow": load("with_fastdl").one}
-    return signatures([jnp.asarray(numpy_array())], by_jax_attributes, **borrowing)
-
-
 # ---- a function of some tensors -------------------------------------------------------------
 
 
@@ -226,20 +164,33 @@ def call_numpy(count: int) -> Subjects:
     return functions(arrays, {**of_all(name), "pybind11": pybind11})
 
 
+# ---- the key of a compiled kernel -----------------------------------------------------------
+
+
+def by_attributes(*tensors) -> tuple:
+    """What is in the key of the example, as a compiler of kernels in Python reads it."""
+    return tuple(
+        (x.dtype, x.ndim, x.device, x.is_contiguous(), x.data_ptr() % 16 == 0) for x in tensors
+    )
+
+
+def kernel_key() -> Subjects:
+    callees = {"fastdl": load("kernel_key").key, "attributes": by_attributes}
+    return functions([torch_tensor() for _ in range(3)], callees)
+
+
 GROUPS = {
     "borrow_torch": borrow_torch,
     "borrow_torch_held": borrow_torch_held,
     "borrow_numpy": borrow_numpy,
     "borrow_tensor": borrow_tensor,
     "borrow_producer": borrow_producer,
-    "sign_torch": sign_torch,
-    "sign_numpy": sign_numpy,
     "result_numpy": result_numpy,
     "result_torch": result_torch,
     "result_tensor": result_tensor,
     **{f"call_torch_{n}": lambda n=n: call_torch(n) for n in ARGUMENTS},
     "call_torch_3_held": lambda: call_torch(3, held=True),
     **{f"call_numpy_{n}": lambda n=n: call_numpy(n) for n in ARGUMENTS},
+    "kernel_key": kernel_key,
     "borrow_jax": borrow_jax,  # last: JAX starts threads
-    "sign_jax": sign_jax,
 }

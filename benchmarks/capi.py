@@ -1,6 +1,5 @@
 """The budgets of the C API, and its rows of the report; calls.py measures."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmarks.budgets import VIEWS, Comparison, compare
@@ -47,12 +46,8 @@ RESULTS = (
     Result("result_tensor", "a result, Tensor", "its table"),
 )
 
-#: Keys of launches.
-SIGNATURES = (
-    Result("sign_torch", "signature(3 torch)", "torch's table", over_floor=1.3),
-    Result("sign_numpy", "signature(ndarray)", "an empty call", nanoseconds=50),
-    Result("sign_jax", "signature(jax.Array)", "fastdl_borrow", over_floor=1.1),
-)
+#: Of docs/examples/c/kernel_key.c.
+KEY = Comparison("kernel_key", "the key of 3 torch tensors", "attributes", "an empty call", None)
 
 #: What else is done with each source: subject -> what it is, in addition to fastdl_borrow.
 FORMS = {
@@ -108,7 +103,7 @@ def calling() -> list[Comparison]:
 
 def measured(c: Comparison, samples: Samples | str) -> bool:
     """Whether the group has these subjects: the caster needs fastdl/nanobind.h, the header alone is
-    timed where it makes a difference, and not every peer has keys."""
+    timed where it makes a difference."""
     return isinstance(samples, str) or all(name in samples[0] for name in (c.ours, c.peer))
 
 
@@ -127,31 +122,12 @@ def rows(groups: dict[str, Samples | str], check: bool, slack: float) -> list[Ro
         found.append(compare(c, "c", groups, slack))
         if r.nanoseconds is not None and not check:
             found.append(cost(r, r.what, groups[f"c/{r.group}"]))
-    for r in SIGNATURES:
-        found += signing(r, groups, check, slack)
+    found += [compare(KEY, prefix, groups, slack) for prefix in VIEWS]
     for c in calling():
         for prefix in VIEWS:
             if measured(c, groups[f"{prefix}/{c.group}"]):
                 found.append(compare(c, prefix, groups, slack))
     return found
-
-
-def signing(
-    r: Result, groups: dict[str, Samples | str], check: bool, slack: float
-) -> Iterator[Row]:
-    for prefix in VIEWS:
-        for peer in ("attributes", "cuda.core", "tvm_ffi"):
-            c = Comparison(r.group, r.what, peer, "an empty call", None)
-            if measured(c, groups[f"{prefix}/{r.group}"]):
-                yield compare(c, prefix, groups, slack)
-    if r.over_floor is not None:
-        yield compare(Comparison(r.group, r.what, r.floor, "", r.over_floor), "c", groups, slack)
-    if r.nanoseconds is not None and not check:
-        yield cost(r, r.what, groups[f"c/{r.group}"])
-    packed = Comparison(
-        r.group, f"{r.what} and its values", "fastdl", "", None, ours="and its values"
-    )
-    yield compare(packed, "python", groups, slack)
 
 
 def cost(source: Source | Result, what: str, samples: Samples | str) -> Row:

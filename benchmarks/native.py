@@ -88,6 +88,7 @@ MODULES = {
     "with_nanobind": nanobind,
     "with_pybind11": pybind11,
     "with_tvm_ffi": tvm_ffi,
+    "kernel_key": lambda: {"sources": [ROOT / "docs/examples/c/kernel_key.c"]},
 }
 
 

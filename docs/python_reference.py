@@ -15,7 +15,6 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "fastdl"
 FUNCTIONS = (
     *("from_dlpack", "asarray", "from_pointer", "empty", "convert"),
     *("encode", "decode"),
-    *("signature", "signer"),
     "producer",
     *("exchange_api", "register_exchange_api"),
     "get_include",

@@ -55,8 +55,8 @@ def uses_of(pattern: str) -> dict[str, int]:
 
 
 def test_one_function_clears_exceptions():
-    """It is fastdl_clear_if_. Three examples for users are modules that can do without fastdl."""
-    examples = {"axpy.c": 1, "keep.c": 1, "moments.c": 1}
+    """It is fastdl_clear_if_. Four examples for users are modules that can do without fastdl."""
+    examples = {"axpy.c": 1, "keep.c": 1, "kernel_key.c": 1, "moments.c": 1}
     assert uses_of(r"\bPyErr_Clear\b") == {"fastdl.h": 1, **examples}
 
 

@@ -17,7 +17,7 @@ SOURCE = ROOT / "src" / "fastdl"
 LAYERS = (
     (
         "the ABI and the public header",
-        ("fastdl/dlpack.h", "fastdl/fastdl.", "fastdl/launch.h", "__init__.pxd"),
+        ("fastdl/dlpack.h", "fastdl/fastdl.", "__init__.pxd"),
     ),
     (
         "memory",

@@ -6,7 +6,7 @@ import pytest
 import fastdl
 from fastdl._bridges.lookup import bridge_of_name
 from fastdl._core import tensor as core
-from tests.support.c_producers import ALONE, INSTALLED, given
+from tests.support.c_producers import ALONE, given
 from tests.support.headers import ALONE as HEADERS
 from tests.support.producers import Given, Producer
 
@@ -46,15 +46,6 @@ def test_refused(call, expected):
     error, match = expected
     with pytest.raises(error, match=match):
         call()
-
-
-def test_a_key_of_strides_that_are_not_said():
-    said, unsaid = (given(INSTALLED.Exporting, ARRAY, **k) for k in ({}, {"strides": None}))
-    assert fastdl.signature(unsaid) == fastdl.signature(said)
-    room = bytearray(40), bytearray(40)
-    for one, into in zip((said, unsaid), room, strict=True):
-        fastdl.signer(layout="pNS")(one, into=into)
-    assert room[0] == room[1]
 
 
 def test_sixteen_bytes_are_gathered():

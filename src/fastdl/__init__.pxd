@@ -482,34 +482,6 @@ cdef inline const DLPackExchangeAPI *exchange_api(object like) except NULL:
     return fastdl_exchange_api(_type_of_result(like))
 
 
-# ---- launching kernels: <fastdl/launch.h> is the manual --------------------------------------
-
-cdef extern from "<fastdl/launch.h>" nogil:
-    ctypedef struct signature_rules "fastdl_signature_rules":
-        uint8_t dtype
-        uint8_t device
-        uint8_t read_only
-        uint8_t sizes
-        uint8_t strides
-        uint32_t alignment
-
-    const signature_rules every_difference "fastdl_every_difference"
-    size_t SIGNATURE_ROOM "FASTDL_SIGNATURE_ROOM"(size_t ndim)
-    size_t signature "fastdl_signature"(
-        const DLTensor *tensor, uint64_t flags, const signature_rules *rules, char *key)
-    int pack "fastdl_pack"(
-        const DLTensor *tensor, const char *layout, void *buffer, size_t room, size_t *used)
-    enum:
-        LEFT_OUT "FASTDL_LEFT_OUT"  # rules.sizes, rules.strides
-        COARSE "FASTDL_COARSE"
-        EXACT "FASTDL_EXACT"
-
-        PACKED "FASTDL_PACKED"  # results of `pack`: no exception is set
-        PACK_NO_ROOM "FASTDL_PACK_NO_ROOM"
-        PACK_TOO_LARGE "FASTDL_PACK_TOO_LARGE"
-        PACK_BAD_LAYOUT "FASTDL_PACK_BAD_LAYOUT"
-
-
 # ---- producers ------------------------------------------------------------------------------
 
 cdef extern from *:

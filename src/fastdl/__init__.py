@@ -20,9 +20,7 @@ from fastdl._core.exchange import (
     exchange_api,
     from_dlpack,
     register_exchange_api,
-    signature,
 )
-from fastdl._core.launch import signer
 from fastdl._core.tensor import Tensor, empty
 from fastdl._protocol.pointer import from_pointer
 from fastdl._protocol.streams import use_stream
@@ -59,7 +57,5 @@ __all__ = [
     "get_sources",
     "producer",
     "register_exchange_api",
-    "signature",
-    "signer",
     "use_stream",
 ]

@@ -267,42 +267,6 @@ def wrap_on(argument, like):
     return fastdl.wrap_on(fastdl.own(argument), like, NULL)
 
 
-def signature(argument, *, int sizes=fastdl.EXACT, int strides=fastdl.EXACT):
-    """The key of a launch, and what the kernel takes."""
-    cdef fastdl.view x
-    cdef fastdl.signature_rules rules = fastdl.every_difference
-    cdef char[4096] key
-    cdef int64_t[16] values
-    cdef size_t length, used = 0
-    rules.sizes, rules.strides = sizes, strides
-    fastdl.borrow(argument, &x)
-    try:
-        assert fastdl.SIGNATURE_ROOM(x.dl.ndim) <= sizeof(key)
-        with nogil:
-            length = fastdl.signature(&x.dl, x.flags, &rules, key)
-        assert length <= fastdl.SIGNATURE_ROOM(x.dl.ndim)
-        status = fastdl.pack(&x.dl, b"pNS", values, sizeof(values), &used)
-        return key[:length], [values[i] for i in range(used // 8)], status
-    finally:
-        fastdl.release(&x)
-
-
-def pack(argument, bytes layout, size_t room):
-    cdef fastdl.view x
-    cdef int64_t[16] values
-    cdef size_t used = 0
-    fastdl.borrow(argument, &x)
-    try:
-        return fastdl.pack(&x.dl, layout, values, room, &used)
-    finally:
-        fastdl.release(&x)
-
-
-LEFT_OUT, COARSE, EXACT = fastdl.LEFT_OUT, fastdl.COARSE, fastdl.EXACT
-PACKED, PACK_NO_ROOM = fastdl.PACKED, fastdl.PACK_NO_ROOM
-PACK_TOO_LARGE, PACK_BAD_LAYOUT = fastdl.PACK_TOO_LARGE, fastdl.PACK_BAD_LAYOUT
-
-
 def empty_unused(prototype, like):
     """Made and dropped."""
     cdef fastdl.view x

@@ -7,8 +7,7 @@ from importlib import import_module
 from tests.errors.row import Group, Row
 
 GROUPS = (
-    "importing converting exporting views dtypes_and_devices streams launching c_api producing "
-    "commands"
+    "importing converting exporting views dtypes_and_devices streams c_api producing commands"
 ).split()
 
 

@@ -109,6 +109,55 @@ def test_a_tensor_that_is_kept():
     )
 
 
+def test_a_key_of_kernels():
+    folder = built("c", "kernel_key.c")
+    run_isolated(
+        f"""
+        import sys; sys.path.insert(0, {str(folder)!r})
+        import fastdl, numpy as np
+        from kernel_key import key
+        from tests.support.ctypes_dlpack import FakeProducer
+
+        def floats(count, offset=0):
+            memory = np.zeros(4 * count + 64, np.uint8)
+            start = -memory.ctypes.data % 16 + offset
+            return memory[start : start + 4 * count].view(np.float32)
+
+        class Given:
+            array = floats(6)
+            def __dlpack__(self, **keywords):
+                return self.array.__dlpack__(**keywords)
+            def __dlpack_device__(self):
+                return 1, 0
+
+        x, fixed = floats(6), floats(6)
+        fixed.flags.writeable = False
+        assert key(x) == key(floats(7)) == key(fastdl.from_dlpack(x)) == key(Given())
+        kinds = [
+            x, x.view(np.int32), x.view(np.int8), x.reshape(2, 3), x[::2], floats(6, 4), fixed,
+            fastdl.empty(6, "int4"), np.zeros(6, fastdl.DType("int4").dtype),
+            *(FakeProducer((2, number), shape=(6,)) for number in (0, 1)),
+        ]
+        assert len(set(map(key, kinds))) == len(kinds)
+        assert key() == b"" and key(x, fixed) == key(x) + key(fixed)
+        count = sys.getrefcount(Given.array)
+        for arguments, words in [
+            ((Given(), [1.0]), "argument 2: expected a tensor, got 'list'"),
+            ((Given(), Given(), x, None), "argument 4: expected a tensor, got 'NoneType'"),
+            ((Given(),) * 5, "expected at most 4 tensors, got 5"),
+        ]:
+            key(*arguments[:1] * 4)
+            try:
+                key(*arguments)
+            except TypeError as error:
+                assert words in str(error), error
+            else:
+                raise AssertionError(words)
+        assert sys.getrefcount(Given.array) == count  # each view was given back
+        """
+    )
+
+
 @pytest.mark.parametrize("example", PRODUCERS)
 def test_a_type_that_is_a_producer(example):
     folder = built(*example.split("/"))

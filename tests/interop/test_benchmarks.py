@@ -16,6 +16,7 @@ HERE = (
     "with_fastdl",
     "with_fastdl_alone",
     "with_fastdl_limited",
+    "kernel_key",
 )
 
 

@@ -184,7 +184,6 @@ OPERATIONS = {
     "asarray": (_array, lambda a: fastdl.asarray(memoryview(a))),
     "buffer, described": (_buffer, lambda b: fastdl._unpickle(b, (2, 32, 1), (2, 3), "C", False)),
     "pickle": (_tensor, lambda t: t.__reduce_ex__(5)),
-    "signature, long": (_tensor, lambda t: fastdl.signature(*[t] * 100)),
     "arrow, export": (_tensor, lambda t: t.flatten().__arrow_c_array__()),
     "arrow, export of bools": (_of_type(6, 8, 1, size=9), lambda t: t.__arrow_c_array__()),
     "arrow, import": (_arrow, fastdl.asarray),

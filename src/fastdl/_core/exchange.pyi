@@ -2,10 +2,9 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import Any, Protocol, TypeAlias
 
-from typing_extensions import Buffer, CapsuleType
+from typing_extensions import CapsuleType
 
 from fastdl._core.device import _DeviceLike
-from fastdl._core.launch import _Signer
 from fastdl._core.tensor import Tensor
 
 # The generations of the protocol differ in their keywords; any of them is accepted.
@@ -24,7 +23,6 @@ def from_dlpack(
 ) -> Tensor: ...
 def exchange_api(producer: type | _SupportsDLPack, /) -> CapsuleType: ...
 def register_exchange_api(cls: type, table: CapsuleType | int, /) -> None: ...
-def signature(*tensors: object, into: Buffer | None = None) -> bytes: ...
 
 # What follows is only for fastdl's own Python layer.
 
@@ -55,12 +53,3 @@ def is_producer(x: object) -> bool: ...
 def has_native_table(x: object) -> bool: ...
 def import_over_protocol(x: object) -> Tensor: ...
 def finish(x: object, tensor: Tensor | None, device: object, stream: object) -> Tensor: ...
-def make_signer(
-    dtype: bool,
-    device: bool,
-    readonly: bool,
-    sizes: int,
-    strides: int,
-    alignment: int,
-    layout: str,
-) -> _Signer: ...

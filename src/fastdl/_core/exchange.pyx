@@ -16,7 +16,7 @@ from libc.stdint cimport int32_t, uint32_t, uintptr_t
 
 from fastdl._core.native cimport (
     DLManagedTensorVersioned, DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync,
-    every_difference, FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, fastdl_borrower, fastdl_check_memory_,
+    FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, fastdl_borrower, fastdl_check_memory_,
     fastdl_check_values_, fastdl_discover, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR,
     fastdl_fill_record_, fastdl_find_device, fastdl_is_as_announced_, fastdl_is_tensor_type,
     fastdl_keyword_fact, fastdl_keywords, fastdl_mro_, fastdl_of_type_, fastdl_peer_fact,
@@ -25,8 +25,8 @@ from fastdl._core.native cimport (
     FASTDL_TYPE_BUFFER, FASTDL_TYPE_CHECKED, FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_KEEP,
     FASTDL_TYPE_NATIVE, FASTDL_TYPE_NO_STREAM, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_SOUND,
     FASTDL_TYPE_STREAM_NONE_SYNCS, FASTDL_TYPE_UNORDERED, fastdl_usable_table, fdl_acquire,
-    fdl_copy_compact, fdl_keep_also, fdl_make_signer, fdl_means_host, fdl_order, fdl_special,
-    FDL_TAG_OFFSET, fdl_tensor_borrow, fdl_try_fast_path, fdl_type_find, fdl_types, signature_rules,
+    fdl_copy_compact, fdl_keep_also, fdl_means_host, fdl_order, fdl_special,
+    FDL_TAG_OFFSET, fdl_tensor_borrow, fdl_try_fast_path, fdl_type_find, fdl_types,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object, take_capsule, tensor_table
 from fastdl._core.errors import name_of, type_name
@@ -472,41 +472,3 @@ exchange table
             f"functions are all set; this one, and those before it, are not")
     registered[id(cls)] = cls, PyCapsule_New(<void *>api, "dlpack_exchange_api", NULL)
     PyType_Modified(<PyTypeObject *>cls)  # what was known about it and its subclasses is stale
-
-
-# ---- the keys of launches: see interface.h ----
-
-cdef bytes signature_doc = b"""signature(*tensors, into=None)
---
-
-The key of a launch, as bytes: equal if a kernel that was compiled for one call serves the other.
-
-tensors: anything that fastdl.from_dlpack takes, except capsules. The key contains the element type,
-    the number of dimensions, the sizes, the strides, the device, the alignment of the first element
-    up to 16 bytes, and whether the tensor is read-only; `fastdl.signer` makes a function that
-    leaves some of it out.
-into: a writable buffer that receives the address, the sizes and the strides of each tensor, as
-    consecutive 64-bit integers, for kernels that take them so; `fastdl.signer` has other layouts.
-
-Nothing is synchronised or kept alive: addresses are valid as long as the tensors are. Keys are
-valid only in this process: do not store them. Costs little more than borrowing each tensor.
-
-TypeError, BufferError: as from_dlpack, with the number of the argument. ValueError: `into` is too
-small. BufferError: it is not writable.
-
->>> compiled = {fastdl.signature(np.ones((2, 3), np.float32))}
->>> fastdl.signature(np.zeros((2, 3), np.float32)) in compiled
-True
-"""
-
-
-def make_signer(bint dtype, bint device, bint readonly, int sizes, int strides, uint32_t alignment,
-                str layout not None):
-    """The function that fastdl.signer returns."""
-    cdef signature_rules rules
-    rules.dtype, rules.device, rules.read_only = dtype, device, readonly
-    rules.sizes, rules.strides, rules.alignment = sizes, strides, alignment
-    return fdl_make_signer(&rules, layout, signature_doc, discover)
-
-
-signature = fdl_make_signer(&every_difference, "pNS", signature_doc, discover)

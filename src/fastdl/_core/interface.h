@@ -8,7 +8,6 @@
 #define FASTDL_CORE_INTERFACE_H_
 
 #include <fastdl/fastdl.h>
-#include <fastdl/launch.h>
 
 /* The keywords of `__dlpack__`: all rows, then one with a NULL name. */
 const fastdl_keyword_fact *fastdl_keywords(void);
@@ -70,12 +69,5 @@ int fastdl_read_buffer_(const Py_buffer *buffer, DLTensor *tensor, int64_t *dims
 /* Errors. */
 void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tensor);
 void fastdl_raise_no_tensor(PyObject *obj);
-
-/* Keys of launches: see launch.c. */
-/* A builtin function that returns the keys of its tensors as bytes. It keeps `layout`, a str of
- * valid letters for fastdl_pack, and `doc`, bytes; `discover` makes the record of a type that has
- * none yet. A new reference, or NULL with MemoryError. */
-PyObject *fdl_make_signer(const fastdl_signature_rules *rules, PyObject *layout, PyObject *doc,
-                          const fastdl_record *(*discover)(PyTypeObject *));
 
 #endif

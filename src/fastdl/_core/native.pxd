@@ -7,8 +7,7 @@ from fastdl cimport (
     DLDataType, DLDataTypeCode, DLDevice, DLDeviceType, DLManagedTensorVersioned,
     DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
     DLPACK_FLAG_BITMASK_READ_ONLY, DLPackExchangeAPI, DLPackExchangeAPIHeader, DLPackVersion,
-    DLTensor, every_difference, kDLBool, kDLComplex, kDLCPU, kDLFloat, kDLInt, kDLUInt,
-    signature_rules,
+    DLTensor, kDLBool, kDLComplex, kDLCPU, kDLFloat, kDLInt, kDLUInt,
 )
 
 
@@ -181,10 +180,6 @@ cdef extern from "_core/interface.h":
         int (*describe)(PyTypeObject *, fastdl_record *) except -1, bint remember) except NULL
     tuple fastdl_mro_(PyTypeObject *type)
     object fastdl_of_type_(PyTypeObject *type, const char *name)
-
-    object fdl_make_signer(
-        const signature_rules *rules, object layout, object doc,
-        const fastdl_record *(*discover)(PyTypeObject *) except NULL)
 
 
 cdef extern from "_core/interface.h" nogil:
