@@ -519,7 +519,7 @@ def test_memory_that_comes_back_is_read_only_again(library, immutable):
 
 # ---- copy -----------------------------------------------------------------------------------
 
-# Other reasons are in tests/errors/converting.py, where these have no words of their own.
+# Other reasons are in tests/refused_calls.txt.
 FORBIDDEN = {
     "negative": (
         BASE[::-1],

@@ -9,7 +9,6 @@ import fastdl
 from docs import quote
 from fastdl import __main__ as command_line
 from fastdl import _cli
-from tests.errors.page import groups
 from tests.support.build import ROOT
 
 DOCS = ROOT / "docs"
@@ -41,13 +40,6 @@ def test_each_public_member_of_a_class(cls):
 def test_each_signature_is_python():
     for block in re.findall(r"(?s)```python\n(?!>>>)(.*?)```", whole("python-reference.md")):
         compile(block, "python-reference.md", "exec")
-
-
-def test_each_message_has_an_entry():
-    page = whole("errors.md")
-    for group in groups():
-        assert f"\n## {group.title}\n" in page
-        assert all(row.message in page and row.cure in page for row in group.rows)
 
 
 def test_each_command_and_option():

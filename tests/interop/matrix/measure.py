@@ -10,7 +10,6 @@ import traceback
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -18,12 +17,12 @@ from typing import Any
 import numpy as np
 
 import fastdl
-from tests.errors.sources import Literal, literals
 
 from ..arrays import sample, set_first
 from ..cases.common import freed, nested
 from ..peers import Peer
 from .cells import BY_FASTDL, COPY, REFUSED, WRONG, ZERO_COPY, Cell
+from .words import words_of_fastdl
 
 STACK = re.compile(r"-+$|File |C\+\+ Traceback|Failed in nopython|.*[:,]$").match
 
@@ -50,12 +49,6 @@ def refusal(error: Exception) -> Cell:
     return Cell(WRONG if isinstance(error, SystemError) else REFUSED, reason(error))
 
 
-@cache
-def words_of_fastdl() -> list[Literal]:
-    """What only fastdl says: texts of four words or more."""
-    return [text for text in literals() if len(re.findall(r"\w{2,}", text.text)) >= 4]
-
-
 def is_of_fastdl(file: str) -> bool:
     """Whether code is the package's. Cython names its files as they were given to it."""
     return file.startswith("src/fastdl/") or Path(fastdl.__file__).parent in Path(file).parents
@@ -73,7 +66,7 @@ def by_fastdl(error: BaseException) -> bool:
         return False
     if first is not error and not isinstance(first, (AttributeError, ImportError, TypeError)):
         return False  # a refusal of a library, passed on
-    return not any(words.is_in(str(first)) for words in words_of_fastdl())
+    return not any(words.search(str(first)) for words in words_of_fastdl())
 
 
 def same(got: Any, values: Any) -> bool:
