@@ -42,8 +42,6 @@ def prose(path):
 
 @pytest.mark.parametrize("path", [*PAGES, *HEADERS, *SOURCES], ids=name_of)
 def test_each_figure_was_measured(path):
-    if path.name == "gpu.md":
-        pytest.skip("generated as a whole, by a machine with a GPU")
     assert summary.wrong_figures(prose(path) if path.suffix == ".md" else path.read_text()) == []
 
 
@@ -83,15 +81,13 @@ FOLDERS = (
         for name in ("_memory", "_core", "_devices", "_protocol", "_convert", "_bridges")
     ),
 )
-WRITTEN_LATER = {"docs/gpu.md", "docs/gpu.json"}  # by a machine with a GPU
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name_of)
 def test_files_that_are_named_exist(path):
     text = re.sub(r"(?s)```.*?```", "", prose(path))
     for name in re.findall(r"`([\w./-]+\.(?:py|pyx|pyi|c|h|md|json|toml|cpp|ptx))`", text):
-        if name not in WRITTEN_LATER:
-            assert any((ROOT / folder / name).exists() for folder in FOLDERS), name
+        assert any((ROOT / folder / name).exists() for folder in FOLDERS), name
 
 
 NO_NAMES = ("c", "h", "pc", "Tensors", "pyx")  # of files, and a plural

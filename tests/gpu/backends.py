@@ -291,13 +291,17 @@ class Hardware(Backend):
         return True
 
 
-def first():
-    """The first GPU, or the simulation in a dry run."""
-    return Simulated("cuda") if os.environ.get("FASTDL_GPU_DRY_RUN") == "1" else Hardware()
+ENVIRONMENT = {  # of the driver, and of JAX
+    "CUDA_MODULE_LOADING": "EAGER",  # loading a kernel late waits for the device
+    "CUDA_DEVICE_MAX_CONNECTIONS": "32",  # fewer streams share a queue, and wait for each other
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # others need memory too
+}
 
 
 def find():
     """NVIDIA's driver, with a device. RuntimeError if there is none."""
+    for variable, value in ENVIRONMENT.items():
+        os.environ.setdefault(variable, value)
     name = "libcuda.so.1"
     try:
         library = ctypes.CDLL(name)

@@ -1,7 +1,4 @@
-"""The scenarios, and real libraries, on the first NVIDIA GPU. Skipped where there is none.
-
-python -m tests.gpu      runs these, measures, and writes docs/gpu.md
-"""
+"""The scenarios, and real libraries, on the first NVIDIA GPU. Skipped where there is none."""
 
 import os
 import subprocess
@@ -13,7 +10,7 @@ import pytest
 import fastdl
 from tests.gpu import stream_objects
 from tests.gpu.arrays import DefinedLibrary, InterfaceLibrary, Library, TabledLibrary
-from tests.gpu.backends import NEW, OLD, SIZE, first
+from tests.gpu.backends import NEW, OLD, SIZE, Hardware
 from tests.gpu.cases import Scenarios
 from tests.gpu.peers import STREAMS, Cupy, Jax, Numba, Torch, require_jax
 from tests.interop.peers import require
@@ -26,7 +23,7 @@ PRODUCERS = [*CONSUMERS, DefinedLibrary, Jax]
 @pytest.fixture
 def gpu():
     try:
-        backend = first()
+        backend = Hardware()
     except RuntimeError as reason:
         pytest.skip(str(reason))
     yield backend
