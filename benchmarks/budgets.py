@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from benchmarks.exchanges import DIMENSIONS
+from benchmarks.limits import BUDGETS
 from benchmarks.rows import Row
 from benchmarks.timing import Samples, middle, ratio, slope, spread
-from fastdl._cli.budgets import BUDGETS
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.summary import rows
-from fastdl._cli.bench import cost
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -67,7 +66,10 @@ def of_the_site(words: str) -> Callable:
 
 
 def time(nanoseconds: float) -> str:
-    return cost(nanoseconds).replace("us", "µs")
+    """Three digits: more would be noise."""
+    units = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1))
+    unit, size = next(each for each in units if nanoseconds >= 0.9995 * each[1] or each[1] == 1)
+    return f"{nanoseconds / size:.3g} {unit}"
 
 
 def legend(axes: Axes, **options) -> None:

@@ -30,7 +30,7 @@ MARK = re.compile(r'\s*/\* "(fastdl/[\w/]+\.pyx)":(\d+)\n')
 FUNCTION = re.compile(r"\s*(?:cdef|cpdef|def)\b[^=(]*?(\w+)\(")
 C_FUNCTION = re.compile(r"(?!#|typedef|struct)\w[^=]*?(\w+)\(")
 # Tests of other things than our C, or of its text.
-LEFT_OUT = ("examples", "gpu", "installed", "interop", "test_bench.py", "test_build.py")
+LEFT_OUT = ("examples", "gpu", "installed", "interop", "test_build.py")
 LEFT_OUT += ("test_claims.py", "test_clang.py", "test_cli.py")
 LEFT_OUT += ("test_docs.py", "test_inclusion.py", "test_layers.py")
 LEFT_OUT += ("test_mutants.py", "test_pages.py", "test_plots.py", "test_readme.py")

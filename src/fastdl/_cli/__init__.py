@@ -7,6 +7,5 @@ status. It is imported when the command is given, so it may import what it needs
 COMMANDS = {  # and what each does
     "demo": "run and verify sample exchanges with the installed libraries",
     "doctor": "report the installed libraries, their import paths, costs and known defects",
-    "bench": "measure what exchanges cost here, next to the libraries' own functions",
     "inspect": "show what an array exports, and which libraries accept it",
 }

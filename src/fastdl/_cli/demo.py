@@ -36,7 +36,6 @@ def run(options) -> int:
     status = show_others(libraries)
     if not libraries:
         say("No tensor library is installed here. To see more: pip install numpy")
-    say("To measure what exchanges cost here: python -m fastdl bench")
     return status
 
 

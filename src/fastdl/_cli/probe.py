@@ -1,4 +1,4 @@
-"""The jobs of doctor, inspect and bench, each in its own process: python -m fastdl._cli.probe LOG.
+"""The jobs of doctor and inspect, each in its own process: python -m fastdl._cli.probe LOG.
 
 A job is JSON on the standard input: the name of a function here, and its arguments. The log has
 the start and the result of each step: see processes.py.
@@ -17,7 +17,7 @@ from typing import Any
 
 import fastdl
 from fastdl._bridges import lookup
-from fastdl._cli import costs, libraries, memory
+from fastdl._cli import libraries, memory
 from fastdl._cli.expression import evaluate
 from fastdl._cli.import_paths import import_path_of, keywords_of, plan_of
 from fastdl._convert import convert as front
@@ -331,7 +331,6 @@ JOBS: dict[str, Callable[..., None]] = {
     "array": array,
     "attempt": attempt,
     "devices": devices,
-    "costs": costs.measure,
 }
 
 

@@ -1,7 +1,6 @@
 """The highest cost of a call that fastdl allows itself, as a multiple of the alternative's.
 
-The one place for these figures: `python -m fastdl bench` measures some of them on the user's
-machine, and benchmarks/ in the repository all of them. A key: what is timed, the alternative.
+A key: what is timed, the alternative.
 """
 
 BUDGETS = {
