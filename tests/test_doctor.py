@@ -7,14 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from html import unescape
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 import fastdl
-from fastdl._cli import defects, environment, grid, libraries, page, privacy, probe
+from fastdl._cli import defects, environment, grid, libraries, privacy, probe
 from fastdl._cli import report as words
 from fastdl._cli.words import counted
 from fastdl._testing.adapters import in_order
@@ -45,13 +43,10 @@ def healthy(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def broken(tmp_path_factory):
-    """(process, page) of a report with a library that ends its process: cupy."""
+    """A folder with a library that ends its process: cupy."""
     folder = tmp_path_factory.mktemp("broken")
     install(folder, "cupy", "import os\nos.abort()\n", "14.2.0", "cupy-cuda99x")
-    file = folder / "report.html"
-    done = run(folder, "doctor", "--plain", "--only", "numpy,tvm_ffi,cupy", "--html", str(file))
-    assert done.returncode == 0, done.stderr
-    return done, file.read_text("utf-8")
+    return folder
 
 
 # ---- what it says of real libraries ---------------------------------------------------------
@@ -155,8 +150,7 @@ def test_this_fastdl(healthy):
 
 
 def test_a_library_that_ends_the_process_is_a_line(broken):
-    (text,) = re.findall("<pre>(.*)</pre>", broken[1], re.DOTALL)
-    report = json.loads(unescape(text))
+    report = examine(broken, "--only", "numpy,tvm_ffi,cupy")
     row = library_in(report, "cupy")
     assert (row["outcome"], row["reason"]) == ("crashed", "SIGABRT, in: import")
     assert row["version"] == "14.2.0"  # found without importing it
@@ -375,11 +369,11 @@ def test_no_names_of_users(tmp_path):
     install(home / "site", "warp", source)
     done = run(
         home / "site",
-        *("doctor", "--json", "--only", "warp", "--html", str(tmp_path / "page.html")),
+        *("doctor", "--json", "--only", "warp"),
         HOME=str(home),
         USERPROFILE=str(home),
     )
-    for text in (done.stdout, done.stderr, (tmp_path / "page.html").read_text("utf-8")):
+    for text in (done.stdout, done.stderr):
         assert not re.search("alice|bobby|carol|dave", text)
     assert "~/secret/a.so" in json.loads(done.stdout)["libraries"][0]["reason"]
 
@@ -395,7 +389,8 @@ def test_what_is_anonymous():
 
 
 def test_plain(broken):
-    done, _ = broken
+    done = run(broken, "doctor", "--plain", "--only", "numpy,tvm_ffi,cupy")
+    assert done.returncode == 0, done.stderr
     assert "\x1b" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert re.search(r"^numpy +[\d.]+ +bridge +\d+ ns +zero-copy$", done.stdout, re.MULTILINE)
@@ -422,19 +417,15 @@ def test_without_numpy(tmp_path, monkeypatch):
 
 def test_what_was_asked_for_and_is_not_installed(tmp_path):
     """It is said, whatever else is; so is a package of the name of fastdl, and where this one is,
-    to the user who wants to know which of several it is. The page takes the place of another."""
+    to the user who wants to know which of several it is."""
     distribution(tmp_path, "fastdl", "0.3", "fastdl")
-    file = tmp_path / "report.html"
-    file.write_text("before " * 10_000)
-    arguments = ["--plain", "--no-grid", "--only", "mxnet", "--html", str(file)]
+    arguments = ["--plain", "--no-grid", "--only", "mxnet"]
     done = run(tmp_path, "doctor", *arguments, COLUMNS="400")
     assert done.returncode == 0, done.stderr
     assert "Not installed: mxnet.\n" in done.stdout
     assert "No tensor library" not in done.stdout
     assert f", in {Path(fastdl.__file__).parent} (" in done.stdout
     assert re.search("^Name clash: .*'fastdl'.* uninstall it", done.stdout, re.MULTILINE)
-    page = file.read_text("utf-8")
-    assert page.startswith("<!DOCTYPE html>") and "before " * 2 not in page
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no such signals")
@@ -462,78 +453,6 @@ def test_an_interrupt_ends_quietly(tmp_path):
     assert child.returncode == 130
     assert said.splitlines()[-1] == "python -m fastdl: interrupted"
     assert not re.search("Traceback|crashed|hung|SIG", said)
-
-
-# ---- as a page ------------------------------------------------------------------------------
-
-
-class Page(HTMLParser):
-    """Reads a page, and sees that each element is closed in order."""
-
-    VOID = ("meta",)
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open, self.tags, self.words, self.attributes = [], [], [], []
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += attrs
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        if tag not in self.VOID:
-            assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if not self.open or self.open[-1] != "style":
-            self.words.append(data)
-
-
-def test_page(broken):
-    page = Page(broken[1])
-    assert page.tags.count("td") > 12
-    classes = [value for name, value in page.attributes if name == "class"]
-    assert (classes.count("zero-copy"), classes.count("crashed")) == (4, 5)
-    assert any("SIGABRT" in words for words in page.words)
-    # Nothing is fetched, and nothing runs.
-    assert not {"script", "link", "img", "iframe", "object"} & {*page.tags}
-    assert not {"src", "href", "onclick"} & {name for name, _ in page.attributes}
-    assert "://" not in broken[1] and "@import" not in broken[1] and "url(" not in broken[1]
-    assert "prefers-color-scheme: dark" in broken[1] and "max-width" in broken[1]
-
-
-def test_page_of_nothing():
-    """Without libraries, and with texts that are no HTML."""
-    report = {
-        "schema": 1,
-        "fastdl": {"version": "1<2", "dlpack": "1.3", "folder": "&", "library": ""},
-        "python": {"implementation": "", "version": "", "free_threaded": True},
-        "platform": {"system": "", "release": "", "machine": "", "libc": ""},
-        "clashes": ["<b>"],
-        "devices": [],
-        "libraries": [],
-        "not_installed": [],
-        "grid": None,
-        "seconds": 1.0,
-    }
-    words = "".join(Page(page.render(report)).words)
-    assert "1<2" in words and "<b>" in words
-    assert "No tensor library" in words
-
-
-def test_a_page_that_cannot_be_written(tmp_path):
-    """Said before any work is done."""
-    file = tmp_path / "none" / "report.html"
-    done = run(tmp_path, "doctor", "--only", "numpy", "--html", str(file))
-    assert done.returncode == 2
-    assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
-    assert "expected a file to write for --html; got " in line
 
 
 # ---- words ------------------------------------------------------------------------------------

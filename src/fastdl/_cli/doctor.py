@@ -5,7 +5,6 @@ import argparse
 import json
 import sys
 import time
-from pathlib import Path
 from typing import Any, TypeGuard
 
 from fastdl._cli import defects, environment, grid, libraries, processes
@@ -26,8 +25,8 @@ crashes or hangs is a line of the report.
 EPILOG = """\
 Costs are the best of several short runs while another process may be running: accurate to about
 20 %. The exit status is 0 unless fastdl itself is unusable (1) or the arguments are wrong (2): a
-library that fails is a finding, not an error. --json and --html contain no user names and no home
-folders: attach one of them to a bug report.
+library that fails is a finding, not an error. --json contains no user names and no home folders:
+attach it to a bug report.
 """
 
 
@@ -35,26 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     add_only(parser, "libraries to examine")
     add_output(parser)
-    parser.add_argument("--html", metavar="FILE", type=Path, help="also write an HTML report")
     parser.add_argument("--no-grid", action="store_true", help="skip the table of conversions")
     add_limit(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.html is not None:
-        try:
-            options.html.open("a").close()
-        except OSError as error:
-            what = f"expected a file to write for --html; got {str(options.html)!r}"
-            print(f"python -m fastdl doctor: error: {what}: {error.strerror}", file=sys.stderr)
-            return 2
     chosen = options.only or libraries.installed()
     report = examine(chosen, options.limit, grids=not options.no_grid, quiet=options.quiet)
-    if options.html is not None:
-        from fastdl._cli import page
-
-        options.html.write_text(page.render(anonymous_all(report)), encoding="utf-8")
-        print(f"wrote {options.html}", file=sys.stderr)
     if options.json:
         json.dump(anonymous_all(report), sys.stdout, indent=1)
         print()

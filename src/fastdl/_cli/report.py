@@ -1,4 +1,4 @@
-"""The report of doctor for a terminal, and the texts that it shares with the HTML report."""
+"""The report of doctor for a terminal."""
 
 import re
 from collections.abc import Iterable, Iterator
