@@ -12,17 +12,14 @@ from pathlib import Path
 import pytest
 
 import fastdl
-from fastdl._cli import defects, environment, grid, libraries, privacy, probe
+from fastdl._cli import defects, environment, libraries, privacy, probe
 from fastdl._cli import report as words
 from fastdl._cli.words import counted
 from fastdl._testing.adapters import in_order
 from tests.support.fake_libraries import ARRAY, distribution, install, run
 from tests.support.signals import interruptible
 
-# A library whose arrays are taken; one whose `from_dlpack` ends the process.
-SOUND = ARRAY
 MAKES = "def array(x, dtype, device): return _array('f', x)\n"  # as warp does
-ABORTS = ARRAY + "import os\nfloat32 = 'f'\ndef from_dlpack(x): os.abort()\n"
 
 
 def examine(folder: Path, *arguments: str, **environment: str) -> dict:
@@ -78,14 +75,6 @@ def test_keywords_are_those_that_the_method_takes(healthy):
     }
 
 
-def test_grid_of_two(healthy):
-    cells = healthy["grid"]["cells"]
-    assert healthy["grid"]["producers"] == ["numpy", "tvm_ffi"]
-    assert {(p, c): cells[p][c]["outcome"] for p in cells for c in cells[p]} == {
-        (p, c): "zero-copy" for p in ("numpy", "tvm_ffi") for c in ("numpy", "tvm_ffi")
-    }
-
-
 SHAPE = {  # of the JSON: a change that a reader would notice needs another SCHEMA
     "schema": int,
     "fastdl": {"version": str, "dlpack": str, "folder": str, "installed": bool, "library": str},
@@ -102,7 +91,6 @@ SHAPE = {  # of the JSON: a change that a reader would notice needs another SCHE
     "devices": list,
     "libraries": list,
     "not_installed": list,
-    "grid": {"producers": list, "consumers": list, "cells": dict},
     "seconds": float,
 }
 LIBRARY = {
@@ -156,23 +144,20 @@ def test_a_library_that_ends_the_process_is_a_line(broken):
     assert row["version"] == "14.2.0"  # found without importing it
     assert row["tensor"] is row["import_path"] is row["import_ns"] is None
     assert library_in(report, "numpy")["outcome"] == "works"
-    cells = report["grid"]["cells"]
-    assert cells["numpy"]["numpy"]["outcome"] == "zero-copy"
-    assert cells["numpy"]["cupy"] == {"outcome": "crashed", "reason": "SIGABRT, in: import cupy"}
 
 
 @pytest.mark.slow
 def test_a_library_that_hangs_is_a_line(tmp_path):
     install(tmp_path, "mxnet", "import time\nwhile True: time.sleep(1)\n")
-    report = examine(tmp_path, "--only", "mxnet", "--limit", "2", "--no-grid")
+    report = examine(tmp_path, "--only", "mxnet", "--limit", "2")
     row = library_in(report, "mxnet")
     assert (row["outcome"], row["reason"]) == ("hung", "no answer in 2 s, in: import")
-    assert report["grid"] is None and report["seconds"] < 60
+    assert report["seconds"] < 60
 
 
 @pytest.mark.slow
 def test_libraries_that_cannot_be_imported_are_lines(tmp_path):
-    """Nor the module of the arrays of one. The process did not die, so others are converted."""
+    """Nor the module of the arrays of one, for inspect."""
     install(tmp_path, "warp", "raise ImportError('libwarp.so: no such file')\n")
     install(tmp_path, "mlx", "")
     (tmp_path / "mlx" / "core.py").write_text("raise ImportError('libmlx.so: no such file')\n")
@@ -180,54 +165,10 @@ def test_libraries_that_cannot_be_imported_are_lines(tmp_path):
     row = library_in(report, "warp")
     reason = "ImportError: libwarp.so: no such file"
     assert (row["outcome"], row["reason"]) == ("fails", f"import: {reason}")
-    cells = report["grid"]["cells"]
-    assert cells["numpy"]["warp"] == {"outcome": "none", "reason": f"warp: {reason}"}
-    outcome = {"outcome": "none", "reason": "mlx: ImportError: libmlx.so: no such file"}
-    assert cells["numpy"]["mlx"] == cells["mlx"]["numpy"] == outcome
-    assert cells["numpy"]["numpy"]["outcome"] == "zero-copy"
     done = run(tmp_path, "inspect", "array:array('f', [1, 2])", "--only", "mlx", "--json")
     assert done.returncode == 0, done.stderr
     outcome = {"outcome": "none", "reason": "ImportError: libmlx.so: no such file"}
     assert outcome.items() <= json.loads(done.stdout)["consumers"]["mlx"].items()
-
-
-@pytest.mark.slow
-def test_a_pair_that_ends_the_process_is_a_cell(tmp_path):
-    """And the cells after it are measured in another process."""
-    install(tmp_path, "array_api_strict", ABORTS)
-    report = examine(tmp_path, "--only", "numpy,array_api_strict")
-    cells = report["grid"]["cells"]
-    for producer in ("numpy", "array_api_strict"):
-        assert cells[producer]["array_api_strict"] == {"outcome": "crashed", "reason": "SIGABRT"}
-        assert cells[producer]["numpy"]["outcome"] == "zero-copy"
-    assert library_in(report, "array_api_strict")["import_path"]["kind"] == "buffer"
-
-
-@pytest.mark.slow
-def test_libraries_that_cannot_be_together_are_tried_apart(tmp_path):
-    """cupy comes before warp; warp does not bear it, and is sound by itself and with NumPy."""
-    install(tmp_path, "cupy", SOUND)
-    aborts = "import os, sys\nif 'cupy' in sys.modules: os.abort()\nfloat32 = 'f'\n"
-    install(tmp_path, "warp", aborts + "from array import array as _array\n" + MAKES)
-    report = examine(tmp_path, "--only", "numpy,cupy,warp")
-    cells = report["grid"]["cells"]
-    assert cells["warp"]["numpy"]["outcome"] == "zero-copy", cells
-    assert cells["cupy"]["numpy"]["outcome"] == "zero-copy"
-    crashed = {"outcome": "crashed", "reason": "SIGABRT, in: import warp"}
-    assert cells["warp"]["cupy"] == cells["cupy"]["warp"] == crashed
-    assert library_in(report, "warp")["outcome"] == "works"
-
-
-@pytest.mark.slow
-def test_a_library_that_cannot_make_an_array_with_another_is_two_cells(tmp_path):
-    """Either way of the pair; each by itself is sound."""
-    aborts = ARRAY.replace("    return", "    if 'warp' in sys.modules: os.abort()\n    return")
-    install(tmp_path, "cupy", "import os, sys\n" + aborts)
-    install(tmp_path, "warp", "from array import array as _array\nfloat32 = 'f'\n" + MAKES)
-    cells = examine(tmp_path, "--only", "cupy,warp,numpy")["grid"]["cells"]
-    crashed = {"outcome": "crashed", "reason": "SIGABRT, in: sample of cupy"}
-    assert cells["cupy"]["warp"] == cells["warp"]["cupy"] == crashed
-    assert cells["cupy"]["numpy"]["outcome"] == cells["warp"]["numpy"]["outcome"] == "zero-copy"
 
 
 def test_libraries_that_copy_or_give_other_values_are_said_to(tmp_path):
@@ -235,7 +176,10 @@ def test_libraries_that_copy_or_give_other_values_are_said_to(tmp_path):
     source += "def from_dlpack(x): return _array('f', {})\n"
     install(tmp_path, "array_api_strict", source.format("x.tolist()") + ARRAY)
     install(tmp_path, "warp", source.format("[7] * 6") + MAKES)
-    cells = examine(tmp_path, "--only", "numpy,array_api_strict,warp")["grid"]["cells"]["numpy"]
+    array = "numpy:arange(6, dtype='float32')"
+    done = run(tmp_path, "inspect", array, "--only", "array_api_strict,warp", "--json")
+    assert done.returncode == 0, done.stderr
+    cells = json.loads(done.stdout)["consumers"]
     copy = {"outcome": "copy", "reason": "the consumer made the copy itself"}
     assert cells["array_api_strict"] == copy
     assert cells["warp"] == {"outcome": "wrong", "reason": "the values differ"}
@@ -297,7 +241,7 @@ def test_an_unknown_name_is_refused(tmp_path):
 
 
 def test_consumers_are_those_that_convert_makes():
-    takers = {library.name for library in libraries.LIBRARIES if grid.takes(library)}
+    takers = {library.name for library in libraries.LIBRARIES if library.is_target}
     assert {"numpy", "torch", "tvm_ffi"} <= takers
     assert not {"pandas", "polars", "xarray"} & takers
 
@@ -337,7 +281,7 @@ def test_a_distribution_with_broken_metadata(tmp_path, metadata, fresh, monkeypa
 
 def test_a_version_that_only_the_library_knows(tmp_path):
     broken_distribution(tmp_path, b"Name: caf\xe9\n")
-    report = examine(tmp_path, "--only", "numpy", "--no-grid")
+    report = examine(tmp_path, "--only", "numpy")
     assert library_in(report, "numpy")["version"] == __import__("numpy").__version__
 
 
@@ -395,7 +339,6 @@ def test_plain(broken):
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert re.search(r"^numpy +[\d.]+ +bridge +\d+ ns +zero-copy$", done.stdout, re.MULTILINE)
     assert re.search(r"^cupy .*SIGABRT", done.stdout, re.MULTILINE)
-    assert re.search(r"^ 1 numpy +=  X  =$", done.stdout, re.MULTILINE)
     assert "np.from_dlpack(ndarray) costs" in done.stdout
     assert re.search(r"^\[\d/\d\] cupy [\d.]+ s: crashed in import, SIGABRT$", done.stderr, re.M)
 
@@ -404,7 +347,7 @@ def test_without_numpy(tmp_path, monkeypatch):
     """The others are still examined, and a sentence says what is missing, asked for or not."""
     code = "import sys; sys.modules['numpy'] = None\n"
     (tmp_path / "sitecustomize.py").write_text(code)
-    install(tmp_path, "torch", SOUND + "float32 = 'f'\n")
+    install(tmp_path, "torch", ARRAY + "float32 = 'f'\n")
     done = run(tmp_path, "doctor", "--plain", "--only", "numpy,torch")
     assert done.returncode == 0, done.stderr
     assert "NumPy is not installed" in done.stdout
@@ -419,7 +362,7 @@ def test_what_was_asked_for_and_is_not_installed(tmp_path):
     """It is said, whatever else is; so is a package of the name of fastdl, and where this one is,
     to the user who wants to know which of several it is."""
     distribution(tmp_path, "fastdl", "0.3", "fastdl")
-    arguments = ["--plain", "--no-grid", "--only", "mxnet"]
+    arguments = ["--plain", "--only", "mxnet"]
     done = run(tmp_path, "doctor", *arguments, COLUMNS="400")
     assert done.returncode == 0, done.stderr
     assert "Not installed: mxnet.\n" in done.stdout
@@ -470,35 +413,6 @@ def test_a_method_that_raises_is_said_to():
     assert list(words.protocol_lines([{"name": "warp", "dlpack": asked}])) == [
         "__dlpack__(stream), raises BufferError: warp"
     ]
-
-
-# ---- reasons --------------------------------------------------------------------------------
-
-
-def test_reasons_are_said_once():
-    """For consumers that have the same reason, about the same producers, and by a general name."""
-    cell = {"outcome": "copy", "reason": "it is read-only, and arrays of {} are always writable"}
-    good = {"outcome": "zero-copy", "reason": ""}
-    cells = {
-        "producers": ["numpy", "jax", "mlx"],
-        "consumers": ["numpy", "torch", "tvm_ffi"],
-        "cells": {
-            name: {
-                "numpy": good,
-                "torch": good if name == "numpy" else as_said(cell, "PyTorch"),
-                "tvm_ffi": good if name == "numpy" else as_said(cell, "tvm-ffi"),
-            }
-            for name in ("numpy", "jax", "mlx")
-        },
-    }
-    assert list(words.reasons(cells)) == [
-        "copy, from jax, mlx to torch, tvm_ffi: it is read-only, and arrays of the consumer are "
-        "always writable"
-    ]
-
-
-def as_said(cell: dict, title: str) -> dict:
-    return {**cell, "reason": cell["reason"].format(title)}
 
 
 def test_a_reason_is_the_same_whatever_the_data_is_called():

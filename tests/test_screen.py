@@ -6,7 +6,6 @@ import re
 import pytest
 
 from fastdl._cli import drawing, memory, report, screen
-from fastdl._cli.grid import OUTCOMES
 
 NAMES = ["numpy", "torch", "tensorflow", "array_api_strict", *(f"library_{n}" for n in range(12))]
 REASON = "CUDARuntimeError: cudaErrorInsufficientDriver: CUDA driver version is insufficient"
@@ -40,14 +39,6 @@ def library(name, **more):
 
 
 def doctor_report():
-    outcomes = list(OUTCOMES)
-    cells = {
-        p: {
-            c: {"outcome": outcomes[(i + j) % len(outcomes)], "reason": "it is read-only"}
-            for j, c in enumerate(NAMES)
-        }
-        for i, p in enumerate(NAMES)
-    }
     broken = library("cupy", outcome="fails", reason=REASON, tensor=None, way=None, dlpack=None)
     return {
         "fastdl": {
@@ -75,7 +66,6 @@ def doctor_report():
         ],
         "libraries": [*map(library, NAMES), broken],
         "not_installed": ["mxnet"],
-        "grid": {"producers": NAMES, "consumers": NAMES, "cells": cells},
         "seconds": 8.6,
     }
 

@@ -1,5 +1,5 @@
-"""python -m fastdl doctor: the installed libraries, how their arrays are imported, what that costs,
-and what fastdl.convert does with them."""
+"""python -m fastdl doctor: the installed libraries, how their arrays are imported, and what that
+costs."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any, TypeGuard
 
-from fastdl._cli import defects, environment, grid, libraries, processes
+from fastdl._cli import defects, environment, libraries, processes
 from fastdl._cli.libraries import Library
 from fastdl._cli.options import add_limit, add_only, add_output
 from fastdl._cli.privacy import anonymous_all
@@ -17,10 +17,9 @@ SCHEMA = 1  # of the JSON: a key that changes its meaning, or goes, makes anothe
 
 DESCRIPTION = """\
 Examines the installed tensor libraries, each in its own process: the import path of their arrays
-(exchange table, bridge, buffer, or __dlpack__ and its keywords), the cost of an import, what
-fastdl.convert does from each library to each other (shares the memory, copies and why, or raises),
-known defects of the installed versions, drivers, and other packages named fastdl. A library that
-crashes or hangs is a line of the report.
+(exchange table, bridge, buffer, or __dlpack__ and its keywords), the cost of an import, known
+defects of the installed versions, drivers, and other packages named fastdl. A library that crashes
+or hangs is a line of the report.
 """
 EPILOG = """\
 Costs are the best of several short runs while another process may be running: accurate to about
@@ -34,13 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     add_only(parser, "libraries to examine")
     add_output(parser)
-    parser.add_argument("--no-grid", action="store_true", help="skip the table of conversions")
     add_limit(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     chosen = options.only or libraries.installed()
-    report = examine(chosen, options.limit, grids=not options.no_grid, quiet=options.quiet)
+    report = examine(chosen, options.limit, quiet=options.quiet)
     if options.json:
         json.dump(anonymous_all(report), sys.stdout, indent=1)
         print()
@@ -55,15 +53,12 @@ def run(options: argparse.Namespace) -> int:
 # ---- examining ------------------------------------------------------------------------------
 
 
-def examine(
-    chosen: list[Library], limit: float, *, grids: bool = True, quiet: bool = False
-) -> dict[str, Any]:
+def examine(chosen: list[Library], limit: float, *, quiet: bool = False) -> dict[str, Any]:
     """The report, of dictionaries, lists, texts and numbers: see SCHEMA."""
     start = time.monotonic()
     found = [library for library in chosen if library.installed]
-    progress = processes.Progress(len(found) + 1 + bool(grids and found), quiet)
+    progress = processes.Progress(len(found) + 1, quiet)
     with processes.workers() as pool:
-        cells = pool.submit(grid.measure, found, limit, progress.ended) if grids and found else None
         devices = pool.submit(examine_devices, limit, progress)
         rows = list(pool.map(lambda library: examine_library(library, limit, progress), found))
         report = {
@@ -75,7 +70,6 @@ def examine(
             "devices": devices.result(),
             "libraries": rows,
             "not_installed": [library.name for library in chosen if not library.installed],
-            "grid": cells.result() if cells else None,
         }
     report["seconds"] = round(time.monotonic() - start, 1)
     return report

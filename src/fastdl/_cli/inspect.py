@@ -6,7 +6,7 @@ import sys
 from functools import partial
 from typing import Any
 
-from fastdl._cli import grid, processes
+from fastdl._cli import processes
 from fastdl._cli.libraries import installed
 from fastdl._cli.options import add_limit, add_only, add_output
 from fastdl._cli.privacy import anonymous_all
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     chosen = options.only or installed()
-    consumers = [row.name for row in chosen if row.installed and grid.takes(row)]
+    consumers = [row.name for row in chosen if row.installed and row.is_target]
     missing = [row.name for row in chosen if not row.installed]
     found = examine(options.expression, consumers, options.limit, options.quick, options.quiet)
     if options.json:

@@ -32,6 +32,11 @@ class Library(NamedTuple):
             return self.module != self.name and find_spec(self.module) is not None
         return spec is not None
 
+    @property
+    def is_target(self) -> bool:
+        """Whether fastdl.convert can make arrays of it."""
+        return bool(getattr(lookup.load(self.name), "BRIDGES", ()))
+
 
 def _libraries() -> Iterator[Library]:
     for package, file in lookup.LIBRARIES.items():

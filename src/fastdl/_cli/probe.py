@@ -130,27 +130,7 @@ def yardstick() -> "float | None":
     return nanoseconds(np.from_dlpack, array) if hasattr(np, "from_dlpack") else None
 
 
-# ---- pairs ----------------------------------------------------------------------------------
-
-
-def pairs(steps: Steps, producers: dict[str, str], consumers: list[str], skip: list[str]) -> None:
-    """fastdl.convert from each producer (name -> sample) to each consumer, in this process. `skip`:
-    steps not to take."""
-    names = {*producers, *consumers}
-    loaded = load(steps, {name: libraries.BY_NAME[name].module for name in names})
-    targets = {name: loaded[name] for name in consumers if loaded[name] is not None}
-    for producer, sample in producers.items():
-        if loaded[producer] is None:
-            continue
-        array = None
-        if any(f"{producer} > {name}" not in skip for name in targets):
-            array = steps.do(f"sample of {producer}", partial(aligned, sample))
-        if array is None:
-            continue
-        for consumer, target in targets.items():
-            step = f"{producer} > {consumer}"
-            if step not in skip:
-                steps.tell(step, partial(convert, array, target))
+# ---- conversions ----------------------------------------------------------------------------
 
 
 def load(steps: Steps, modules: dict[str, str]) -> dict[str, Any]:
@@ -327,7 +307,6 @@ def driver_of(kind: DeviceType) -> dict[str, Any]:
 
 JOBS: dict[str, Callable[..., None]] = {
     "library": library,
-    "pairs": pairs,
     "array": array,
     "attempt": attempt,
     "devices": devices,

@@ -1,17 +1,11 @@
 """The report of doctor for a terminal."""
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from fastdl._bridges import lookup
-from fastdl._cli.grid import OUTCOMES
 from fastdl._cli.libraries import BY_NAME
 from fastdl._cli.screen import Screen
 from fastdl._cli.words import counted
-
-#: A letter for each outcome, in a grid that has no room for words.
-LETTERS = {"zero-copy": "=", "copy": "c", "refused": "r", "wrong": "W", "crashed": "X", "none": "-"}
 
 
 def show(report: dict[str, Any], screen: Screen) -> None:
@@ -22,8 +16,6 @@ def show(report: dict[str, Any], screen: Screen) -> None:
     for sentence in missing(report):
         screen.line(sentence)
     show_libraries(report, screen)
-    if report["grid"]:
-        show_grid(report["grid"], screen)
     show_defects(report, screen)
     screen.line()
     screen.line(
@@ -148,66 +140,6 @@ def show_libraries(report: dict[str, Any], screen: Screen) -> None:
     middle = yardstick(libraries)
     if middle:
         screen.line(f"For comparison: np.from_dlpack(ndarray) costs {middle:.0f} ns here.")
-
-
-# ---- the grid -------------------------------------------------------------------------------
-
-
-def show_grid(cells: dict[str, Any], screen: Screen) -> None:
-    consumers, rows = cells["consumers"], cells["cells"]
-    if not consumers:
-        return
-    screen.heading("fastdl.convert, from the library of the row to that of the column")
-    numbers = {name: str(number) for number, name in enumerate(cells["producers"], 1)}
-    width = max(len(name) for name in rows)
-    room = max(1, (screen.width - width - 3) // 3)
-    for start in range(0, len(consumers), room):
-        part = consumers[start : start + room]
-        header = "".join(numbers[name].rjust(3) for name in part)
-        screen.put([(" " * (width + 3) + header, "dim")])
-        for producer, row in rows.items():
-            pieces = [(f"{numbers[producer]:>2} {producer.ljust(width)}", "")]
-            for consumer in part:
-                outcome = row[consumer]["outcome"]
-                pieces.append((f"  {LETTERS[outcome]}", outcome))
-            screen.put(pieces)
-    seen = {cell["outcome"] for row in rows.values() for cell in row.values()}
-    for outcome, meaning in OUTCOMES.items():
-        if outcome in seen:
-            screen.line(f"{LETTERS[outcome]}  {outcome}: {meaning}", outcome, indent=2)
-    for text in reasons(cells):
-        screen.line(text, indent=2)
-
-
-def reasons(cells: dict[str, Any]) -> Iterator[str]:
-    """The reasons of cells that are not zero-copy, each once for a set of producers."""
-    rows = cells["cells"]
-    groups: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
-    for consumer in cells["consumers"]:
-        found: dict[tuple[str, str], list[str]] = {}
-        for producer in rows:
-            outcome, reason = (
-                rows[producer][consumer]["outcome"],
-                rows[producer][consumer]["reason"],
-            )
-            if outcome not in ("zero-copy", "none"):
-                found.setdefault((outcome, general(reason, consumer)), []).append(producer)
-        possible = {p for p in rows if p != consumer and rows[p][consumer]["outcome"] != "none"}
-        for (outcome, reason), producers in found.items():
-            everyone = len(possible) > 2 and possible <= {*producers}
-            who = ("all others",) if everyone else tuple(producers)
-            groups.setdefault((outcome, reason, who), []).append(consumer)
-    for (outcome, reason, producers), consumers in groups.items():
-        yield f"{outcome}, from {', '.join(producers)} to {', '.join(consumers)}: {reason}"
-
-
-def general(reason: str, consumer: str) -> str:
-    """A reason with "the consumer" for the library and its types, so that others can share it."""
-    bridges = getattr(lookup.load(consumer), "BRIDGES", ())
-    names = {name for bridge in bridges for name in (bridge.name, bridge.title)}
-    for name in sorted(names, key=len, reverse=True):  # a name may contain the title
-        reason = re.sub(rf"\b{re.escape(name)}\b", "the consumer", reason)
-    return reason
 
 
 # ---- defects --------------------------------------------------------------------------------

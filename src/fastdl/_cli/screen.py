@@ -21,7 +21,7 @@ NARROWEST = 16  # columns of a table, if its words are as long
 
 
 class Screen:
-    """Prints headings, sentences, tables and grids, within the width of the terminal."""
+    """Prints headings, sentences and tables, within the width of the terminal."""
 
     def __init__(self, *, plain: bool = False, file=None) -> None:
         self.file = sys.stdout if file is None else file
