@@ -333,7 +333,7 @@ def test_what_is_anonymous():
 
 
 def test_plain(broken):
-    done = run(broken, "doctor", "--plain", "--only", "numpy,tvm_ffi,cupy")
+    done = run(broken, "doctor", "--only", "numpy,tvm_ffi,cupy")
     assert done.returncode == 0, done.stderr
     assert "\x1b" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
@@ -348,7 +348,7 @@ def test_without_numpy(tmp_path, monkeypatch):
     code = "import sys; sys.modules['numpy'] = None\n"
     (tmp_path / "sitecustomize.py").write_text(code)
     install(tmp_path, "torch", ARRAY + "float32 = 'f'\n")
-    done = run(tmp_path, "doctor", "--plain", "--only", "numpy,torch")
+    done = run(tmp_path, "doctor", "--only", "numpy,torch")
     assert done.returncode == 0, done.stderr
     assert "NumPy is not installed" in done.stdout
     assert "Not installed: numpy." in done.stdout
@@ -362,7 +362,7 @@ def test_what_was_asked_for_and_is_not_installed(tmp_path):
     """It is said, whatever else is; so is a package of the name of fastdl, and where this one is,
     to the user who wants to know which of several it is."""
     distribution(tmp_path, "fastdl", "0.3", "fastdl")
-    arguments = ["--plain", "--only", "mxnet"]
+    arguments = ["--only", "mxnet"]
     done = run(tmp_path, "doctor", *arguments, COLUMNS="400")
     assert done.returncode == 0, done.stderr
     assert "Not installed: mxnet.\n" in done.stdout

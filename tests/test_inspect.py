@@ -342,7 +342,7 @@ def test_the_sample_of_the_documentation(folder):
 
 
 def test_one_element(folder):
-    done = run(folder, "inspect", "numpy:zeros(1, 'int8')", "--plain", *QUICK)
+    done = run(folder, "inspect", "numpy:zeros(1, 'int8')", *QUICK)
     assert done.returncode == 0, done.stderr
     assert "  span          1 element of 1 byte, 1 of 1 place used: 1 byte\n" in done.stdout
     assert "  import path   bridge\n" in done.stdout
@@ -363,7 +363,7 @@ def test_a_method_that_raises(inspect, tmp_path):
 
 def test_plain(folder):
     expression = "numpy:arange(12.).reshape(3, 4).T"
-    done = run(folder, "inspect", expression, "--plain", "--only", "numpy")
+    done = run(folder, "inspect", expression, "--only", "numpy")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert max(map(len, lines)) <= 80

@@ -1,4 +1,4 @@
-"""The command line's output fits the terminal, with rich and without."""
+"""The command line's output fits the terminal."""
 
 import io
 import re
@@ -121,10 +121,10 @@ def array_report():
 SCREENS = {"doctor": (report.show, doctor_report), "inspect": (drawing.show, array_report)}
 
 
-def shown(command, columns, monkeypatch, **options):
+def shown(command, columns, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
     show, made = SCREENS[command]
-    output = screen.Screen(file=io.StringIO(), **options)
+    output = screen.Screen(io.StringIO())
     show(made(), output)
     return output.file.getvalue()
 
@@ -132,7 +132,7 @@ def shown(command, columns, monkeypatch, **options):
 @pytest.mark.parametrize("columns", [40, 41, 60, 80, 100, 200])
 @pytest.mark.parametrize("command", SCREENS)
 def test_plain_text_fits(command, columns, monkeypatch):
-    text = shown(command, columns, monkeypatch, plain=True)
+    text = shown(command, columns, monkeypatch)
     assert max(map(len, text.splitlines())) <= columns
     assert "\n\n\n" not in text
     for name in NAMES:
@@ -140,22 +140,9 @@ def test_plain_text_fits(command, columns, monkeypatch):
     assert "driver" in text and "insufficient" in text
 
 
-@pytest.mark.library("rich")
-@pytest.mark.parametrize("columns", [40, 60, 80, 200])
-@pytest.mark.parametrize("command", SCREENS)
-def test_rich_prints_the_same_lines(command, columns, monkeypatch):
-    """Each within the width: a terminal would break a longer one, and show an empty line."""
-    plain = shown(command, columns, monkeypatch, plain=True)
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm-256color")
-    coloured = shown(command, columns, monkeypatch)
-    assert "\x1b[" in coloured
-    assert re.sub(r"\x1b\[[\d;]*m", "", coloured).splitlines() == plain.splitlines()
-
-
 def test_a_narrow_table_is_a_list(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
-    output = screen.Screen(plain=True, file=io.StringIO())
+    output = screen.Screen(io.StringIO())
     headers = ("library", "version", "import path", "import", "result")
     output.table(headers, [("numpy", "2.4.6", "bridge", "39 ns", "zero-copy, read-only")])
     assert output.file.getvalue().splitlines() == [

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         from fastdl._cli import report as text
         from fastdl._cli.screen import Screen
 
-        text.show(report, Screen(plain=options.plain))
+        text.show(report, Screen())
     return 0
 
 

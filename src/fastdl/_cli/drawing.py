@@ -10,7 +10,7 @@ from fastdl._testing.inspector import lines_of
 
 
 def show(found: dict[str, Any], screen: Screen) -> None:
-    screen.line(f"{found['expression']}  ({found['type']})", "bold")
+    screen.line(f"{found['expression']}  ({found['type']})")
     for name, text in facts(found):
         screen.field(name, text)
     if found["managed"]:
@@ -28,11 +28,7 @@ def show(found: dict[str, Any], screen: Screen) -> None:
         rows = [
             (name, cell["outcome"], cell["reason"]) for name, cell in found["consumers"].items()
         ]
-        screen.table(
-            ("library", "outcome", "reason"),
-            rows,
-            [cell["outcome"] for cell in found["consumers"].values()],
-        )
+        screen.table(("library", "outcome", "reason"), rows)
 
 
 def facts(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -96,9 +92,9 @@ def show_memory(found: dict[str, Any], screen: Screen) -> None:
             )
         return
     screen.line(
-        "byte offset from `data`: elements, numbered in row-major order; . is unused", "dim", 2
+        "byte offset from `data`: elements, numbered in row-major order; . is unused", indent=2
     )
     for line in memory.drawing(layout, strides, itemsize, screen.width):
-        screen.put([(line, "")])
+        screen.put(line)
     if any(len(place) > 1 for place in layout["order"]):
-        screen.line("0+2: element 0 and two more share a place", "dim", 2)
+        screen.line("0+2: element 0 and two more share a place", indent=2)

@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         from fastdl._cli import drawing
         from fastdl._cli.screen import Screen
 
-        drawing.show(found, Screen(plain=options.plain))
+        drawing.show(found, Screen())
     if missing:
         print(f"Not installed: {', '.join(missing)}.", file=sys.stderr)
     if found["error"]:

@@ -24,9 +24,6 @@ def add_only(parser: argparse.ArgumentParser, what: str) -> None:
 
 def add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument(
-        "--plain", action="store_true", help="no colours, even if rich is installed"
-    )
     add_quiet(parser)
 
 

@@ -12,7 +12,7 @@ def show(report: dict[str, Any], screen: Screen) -> None:
     for line in facts(report):
         screen.line(line)
     for sentence in report["clashes"]:
-        screen.line(f"Name clash: {sentence}", "crashed")
+        screen.line(f"Name clash: {sentence}")
     for sentence in missing(report):
         screen.line(sentence)
     show_libraries(report, screen)
@@ -119,7 +119,7 @@ def show_libraries(report: dict[str, Any], screen: Screen) -> None:
         return
     count = counted(len(libraries), "library", "libraries")
     screen.heading(f"Import paths of {count}")
-    rows, styles = [], []
+    rows = []
     for library in libraries:
         path = library["import_path"]
         rows.append(
@@ -131,10 +131,7 @@ def show_libraries(report: dict[str, Any], screen: Screen) -> None:
                 memory_summary(library),
             )
         )
-        styles.append(library["outcome"])
-    screen.table(
-        ("library", "version", "import path", "import", "result"), rows, styles, right=(3,)
-    )
+    screen.table(("library", "version", "import path", "import", "result"), rows, right=(3,))
     for line in protocol_lines(libraries):
         screen.line(line)
     middle = yardstick(libraries)
