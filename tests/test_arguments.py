@@ -19,7 +19,7 @@ from tests.support.producers import (
     Tabled,
     new,
 )
-from tests.test_expect import ANY_DEVICE, FLOAT32, FLOAT64, WRITABLE, C
+from tests.support.specs import ANY_DEVICE, FLOAT32, FLOAT64, WRITABLE, C
 
 DETACHED = 8
 

@@ -10,18 +10,11 @@ import pytest
 
 import fastdl
 from fastdl._native import dtype_facts
+from tests.support.array_protocols import OnlyArray, OnlyInterface
 from tests.support.ctypes_dlpack import capsule_of
 
 NUMPYS = [name for name, _, _, form in dtype_facts() if form]
 OTHERS = [name for name, _, _, form in dtype_facts() if not form]
-
-
-class OnlyInterface:
-    """An object with the interface of an array and nothing else; `changes` to its dict."""
-
-    def __init__(self, array, **changes):
-        self.array = array
-        self.__array_interface__ = {**array.__array_interface__, **changes}
 
 
 # ---- out ------------------------------------------------------------------------------------
@@ -267,14 +260,6 @@ def test_other_subclasses_have_no_mask(cls, tmp_path):
     else:
         array = cls(np.zeros((2, 2)))
     assert fastdl.from_dlpack(array).tolist() == [[0, 0], [0, 0]]
-
-
-class OnlyArray:
-    def __init__(self, answer):
-        self.answer = answer
-
-    def __array__(self, dtype=None, copy=None):
-        return self.answer
 
 
 def test_the_array_method():

@@ -11,7 +11,7 @@ from tests.support.headers import alone, every_world, installed
 from tests.support.memory import expect_race
 from tests.support.producers import Given, Tabled, hostile
 from tests.support.simulation import read, write
-from tests.test_other_arguments import ASARRAY
+from tests.support.specs import ASARRAY
 
 SHAPE, NBYTES = (2, 3), 24
 

@@ -13,7 +13,7 @@ import pytest
 import fastdl
 from benchmarks import summary
 from fastdl import __main__ as command_line
-from tests.test_layers import LAYERS
+from tests.support.layers import LAYERS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [

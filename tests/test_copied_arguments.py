@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 import fastdl
 from tests.support.headers import INSTALLED, every_world
 from tests.support.producers import CUDA, OPENCL, Given, Lending, Producer, TorchDtype
-from tests.test_expect import ANY_DEVICE, IN_PLACE, WRITABLE, C, F, dtype
+from tests.support.specs import ANY_DEVICE, CONVERT, COPY, IN_PLACE, WRITABLE, C, F, dtype
 
-COPY, CONVERT = 16, 32
 IS_COPIED = 2
 HALF = {"bfloat16": (4, 16, 1)}
 FARTHEST = np.iinfo(np.intp).max // 2 + 1

@@ -13,6 +13,7 @@ from tests.support.ctypes_dlpack import opened
 from tests.support.frameworks import capturing, in_thread, stream_on, synchronize
 from tests.support.isolate import run_isolated
 from tests.support.memory import deleter_of, expect_race, machine, taken, values
+from tests.support.own_memory import ALLOCATING, ALLOCATING_ELSEWHERE, FREEING
 from tests.support.simulation import read, write
 
 consumer = extension("consumer")
@@ -343,10 +344,6 @@ def test_memory_whose_producer_would_be_kept(here):
 
 
 # ---- faults ---------------------------------------------------------------------------------
-
-ALLOCATING_ELSEWHERE = ["pin", "manage"]
-ALLOCATING = ["enter", "switch", "alloc", *ALLOCATING_ELSEWHERE]
-FREEING = ["free", "unpin"]
 
 
 @pytest.mark.parametrize("call", [c for c in ALLOCATING if c not in ALLOCATING_ELSEWHERE])

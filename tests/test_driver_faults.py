@@ -14,8 +14,6 @@ import pytest
 
 import fastdl
 from fastdl._devices import driver
-from tests import test_device_memory as memory
-from tests import test_transfers as transfers
 from tests.support import build
 from tests.support.frameworks import (
     TYPES,
@@ -32,6 +30,7 @@ from tests.support.frameworks import (
     stream_on,
 )
 from tests.support.memory import CALLS
+from tests.support.own_memory import ALLOCATING, CALLS_OF_COPIES, FREEING
 from tests.support.producers import Given, Producer, Tabled, hostile
 from tests.support.simulation import GLOBAL, HIP_NAMES
 
@@ -557,7 +556,7 @@ def test_every_call_of_the_driver_fails_in_some_test():
     for kind in ("cuda", "hip"):
         failing.update(STARTING[kind], [DESTROYING[kind]])
         failing.update(name for scene in SCENES for name, _ in calls_of(kind, scene))
-    for call in (*memory.ALLOCATING, *memory.FREEING, *transfers.CALLS_OF_COPIES):
+    for call in (*ALLOCATING, *FREEING, *CALLS_OF_COPIES):
         failing.update({CALLS[call], HIP_NAMES[CALLS[call]]})
     assert names - failing == set()
 

@@ -8,17 +8,19 @@ from hypothesis import strategies as st
 import fastdl
 from tests.support.headers import INSTALLED, installed
 from tests.support.producers import CUDA, OPENCL, Given, Lending
-
-C, F, INNER = 1, 2, 4
-WRITABLE, TRAILING, IN_PLACE = 1, 2, 4
-SCALAR, ANY_DEVICE = -1, -1
-
-
-def dtype(code, bits, lanes=1):
-    return code | bits << 8 | lanes << 16
-
-
-FLOAT32, FLOAT64 = dtype(2, 32), dtype(2, 64)
+from tests.support.specs import (
+    ANY_DEVICE,
+    FLOAT32,
+    FLOAT64,
+    IN_PLACE,
+    INNER,
+    SCALAR,
+    TRAILING,
+    WRITABLE,
+    C,
+    F,
+    dtype,
+)
 
 
 def tensor(**fields):

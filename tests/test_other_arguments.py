@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 
 import fastdl
+from tests.support.array_protocols import OnlyArray, OnlyInterface
 from tests.support.build import extension
 from tests.support.headers import ALONE, INSTALLED, every_world, installed, load, worlds
 from tests.support.producers import Given, Producer
-from tests.test_array_interface import OnlyArray, OnlyInterface
-from tests.test_expect import WRITABLE, C, dtype
+from tests.support.specs import ASARRAY, CONVERT, WRITABLE, C, dtype
 
-ASARRAY, CONVERT = 64, 32
 READ_ONLY, IS_COPIED = 1, 2
 
 

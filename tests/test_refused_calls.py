@@ -24,15 +24,13 @@ from fastdl._bridges import lookup
 from fastdl._build import get_pkgconfig_dir
 from fastdl._cli.expression import evaluate
 from fastdl._convert import convert as bridges
-from tests import test_expect
-from tests.support import arrow, frameworks, headers, producers
+from tests.support import arrow, frameworks, headers, producers, specs
 from tests.support.build import extension
 from tests.support.c_producers import ALONE, given
 from tests.support.ctypes_dlpack import FakeProducer
 from tests.support.frameworks import Array, Plain, Protocol, capturing, current_stream, stream_on
 from tests.support.library import libraries
 from tests.support.producers import CPU, Given, Producer, hostile, new
-from tests.test_copied_arguments import CONVERT
 from tests.test_quick_imports import NAMES, NotAsked, named
 
 TABLE = Path(__file__).with_name("refused_calls.txt").read_text()
@@ -52,7 +50,7 @@ ROCM = (10, 0)
 def names():
     """What the rows speak of, besides what is in this file."""
     found = {}
-    for module in (bridges, frameworks, producers, test_expect):
+    for module in (bridges, frameworks, producers, specs):
         found.update(vars(module))
     found.update((name, getattr(fastdl, name)) for name in fastdl.__all__)
     return {**found, **globals()}
@@ -135,7 +133,7 @@ def expect(x, also=None, **spec):
     installed.expect([(x, "x", spec), *second])
 
 
-def borrow_as(x, dtype, rules=CONVERT):
+def borrow_as(x, dtype, rules=specs.CONVERT):
     """An argument that may be converted."""
     installed.borrow_as(x, "x", {"dtypes": [dtype], "rules": rules})
 

@@ -21,7 +21,7 @@ from tests.support.ctypes_dlpack import (
     capsule_of,
     opened,
 )
-from tests.test_indexing import arrays, assert_same
+from tests.support.views import arrays, assert_same
 
 TYPES = ["uint8", "int16", "float32", "int64", "complex64", "complex128", "bool"]
 

@@ -10,7 +10,7 @@ from fastdl._convert.convert import COPIED, POSITIVE
 from tests.support.headers import alone, installed
 from tests.support.library import libraries, showing_table
 from tests.support.producers import CUDA, Given
-from tests.test_other_arguments import ASARRAY
+from tests.support.specs import ASARRAY
 
 READ_ONLY = 1
 BASE = np.arange(24, dtype=np.float32).reshape(4, 6)

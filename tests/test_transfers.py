@@ -26,6 +26,7 @@ from tests.support.frameworks import (
     synchronize,
 )
 from tests.support.memory import bytes_of, expect_race, machine, values
+from tests.support.own_memory import FAILING
 from tests.support.producers import Given, hostile
 from tests.support.simulation import write
 
@@ -1176,18 +1177,6 @@ def test_an_interface_that_is_no_dict(cuda_machine):
 
 
 # ---- faults ---------------------------------------------------------------------------------
-
-FAILING = {
-    "to a device": ["enter", "switch", "alloc", "line", "await stream"],
-    "to pinned": ["enter", "switch", "pin", "line", "new event", "record", "is capturing"],
-    "to the host": ["enter", "switch", "line", "await stream"],
-    "rows": ["enter", "rows", "await stream"],
-    "by the host": ["enter", "alloc", "line", "await stream"],
-    "between devices": ["enter", "alloc", "record", "is capturing", "order"],
-    "foreign": ["pointer", "enter", "record", "order"],
-    "on a stream": ["alloc", "record", "is capturing"],
-}
-CALLS_OF_COPIES = {"peer", *itertools.chain(*FAILING.values())}  # see test_between_devices
 
 
 def outcome(function):

@@ -502,6 +502,9 @@ MORE = (
 LIBRARIES = (*PEERS, *MORE)
 BY_NAME = {peer.name: peer for peer in LIBRARIES}
 
+# Those that bridges read.
+READ = ("openvino", "tinygrad", "tensorflow", "drjit")  # by what DLPack does not say
+
 
 # ---- for people -----------------------------------------------------------------------------
 

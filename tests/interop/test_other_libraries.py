@@ -6,9 +6,7 @@ import json
 import pytest
 
 from .harness import describe, run_cases, run_python
-from .peers import PEERS, require
-
-READ = ("openvino", "tinygrad", "tensorflow", "drjit")  # by what DLPack does not say
+from .peers import PEERS, READ, require
 
 
 @pytest.mark.parametrize("library", READ)

@@ -5,8 +5,7 @@ import pytest
 from tests.examples.building import EXAMPLES, built
 
 from .harness import CASES, run_cases
-from .peers import BY_NAME, PEERS, require
-from .test_other_libraries import READ
+from .peers import BY_NAME, PEERS, READ, require
 
 # Files with what is particular to one library, run in the same child.
 PARTICULAR = {

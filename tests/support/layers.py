@@ -1,0 +1,22 @@
+"""The layers of the package, as docs/architecture.md names them."""
+
+# From the bottom up. A file belongs to the first entry that its path begins with.
+LAYERS = (
+    (
+        "the ABI and the public header",
+        ("fastdl/dlpack.h", "fastdl/fastdl.", "__init__.pxd"),
+    ),
+    (
+        "memory",
+        ("_memory/",),
+    ),
+    ("the host core", ("_core/", "_library", "_native", "_version")),
+    ("devices", ("_devices/",)),
+    ("the protocol", ("_protocol/",)),
+    ("the list of libraries", ("_bridges/lookup",)),
+    ("conversions", ("_convert/",)),
+    ("bridges", ("_bridges/",)),
+    ("the package", ("_policy", "_build", "dask", "__init__.py")),
+    ("the suite", ("_testing/", "testing/")),
+    ("the command line", ("__main__", "_cli/")),
+)
