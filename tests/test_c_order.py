@@ -79,8 +79,9 @@ def test_one_stream_needs_no_order(api, here, streams):
 @installed
 def test_host_memory_needs_no_order(api, here, streams):
     own, _ = streams
+    pinned = here.tensor(SHAPE, device=here.pinned)
     before = here.calls("record")
-    for memory in (fastdl.empty(SHAPE), fastdl.empty(SHAPE, device=here.pinned)):
+    for memory in (fastdl.empty(SHAPE), pinned):
         api.order(memory, own, no_work)
     assert here.calls("record") == before
 
@@ -196,7 +197,7 @@ def allocator():
 def test_a_result_is_filled_on_another_stream(api, here, streams, allocator, missing):
     """The library has work on the memory that it allocates, and more after it gets the result."""
     own, theirs = streams
-    prototype = fastdl.empty(SHAPE, device=here.device)
+    prototype = here.tensor(SHAPE)
     before, after = ([] if missing == when else [own] for when in ("before", "after"))
     with working_on(theirs, Table, here) as (_, array):
         allocator(array.given)

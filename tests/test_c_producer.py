@@ -24,7 +24,7 @@ from tests.support.ctypes_dlpack import (
     strides_in,
 )
 from tests.support.every_producer import ways_to_hold
-from tests.support.frameworks import simulated, stream_on
+from tests.support.frameworks import stream_on
 
 with_a_gil = pytest.mark.skipif(
     not getattr(sys, "_is_gil_enabled", lambda: True)(),
@@ -241,23 +241,22 @@ def test_other_streams(api, array):
 
 
 @pytest.mark.parametrize("api", [ALONE, INSTALLED])
-def test_the_package_orders_streams_and_copies(api, array):
-    with simulated("cuda") as sim:
-        memory = fastdl.from_dlpack(array).to("cuda:0")
-        x = api.Exporting(
-            owner=memory, data=memory.data_ptr, shape=(2, 3), strides=(3, 1), device=(CUDA, 0)
-        )
-        own, other = stream_on(sim), stream_on(sim)
-        api.set_stream(own)
-        assert x.__dlpack__(stream=own)
-        before = sim.calls("cuStreamWaitEvent")
-        capsule = x.__dlpack__(stream=other, max_version=(1, 0))
-        assert opened(capsule).tensor.data == memory.data_ptr
-        assert sim.calls("cuStreamWaitEvent") > before
-        copied = fastdl.from_dlpack(x.__dlpack__(dl_device=(1, 0), max_version=(1, 0)))
-        assert copied.tolist() == array.tolist()
-        with pytest.raises(fastdl.CopyRequiredError):
-            x.__dlpack__(dl_device=(1, 0), copy=False)
+def test_the_package_orders_streams_and_copies(api, array, cuda_machine):
+    memory, sim = cuda_machine.holding(array), cuda_machine.sim
+    x = api.Exporting(
+        owner=memory, data=memory.data_ptr, shape=(2, 3), strides=(3, 1), device=(CUDA, 0)
+    )
+    own, other = stream_on(sim), stream_on(sim)
+    api.set_stream(own)
+    assert x.__dlpack__(stream=own)
+    before = sim.calls("cuStreamWaitEvent")
+    capsule = x.__dlpack__(stream=other, max_version=(1, 0))
+    assert opened(capsule).tensor.data == memory.data_ptr
+    assert sim.calls("cuStreamWaitEvent") > before
+    copied = fastdl.from_dlpack(x.__dlpack__(dl_device=(1, 0), max_version=(1, 0)))
+    assert copied.tolist() == array.tolist()
+    with pytest.raises(fastdl.CopyRequiredError):
+        x.__dlpack__(dl_device=(1, 0), copy=False)
 
 
 # ---- results of the same type ---------------------------------------------------------------

@@ -23,7 +23,14 @@ def streams(here):
 
 
 def empty(api, here, cls):
-    return api.empty(fastdl.empty(SHAPE, device=here.device), cls)
+    return api.empty(here.tensor(SHAPE), cls)
+
+
+def owned(api, here, cls):
+    return api.own(here.tensor(SHAPE))
+
+
+made = pytest.mark.parametrize("make", [empty, owned])
 
 
 def filled(api, here, stream, managed):
@@ -40,13 +47,14 @@ def used(here, tensor, stream):
         here.sim.synchronize(stream)
 
 
+@made
 @pytest.mark.parametrize("before", [True, False], ids=["made before the block", "in it"])
 @pytest.mark.parametrize("inside", [True, False], ids=["used in the block", "after it"])
-def test_a_new_tensor_is_used_after_what_fills_it(api, here, streams, before, inside):
+def test_a_tensor_is_used_after_what_fills_it(api, here, streams, make, before, inside):
     own, other = streams
-    managed = empty(api, here, fastdl.Tensor) if before else None
+    managed = make(api, here, fastdl.Tensor) if before else None
     with fastdl.use_stream(here.device, own):
-        managed = managed or empty(api, here, fastdl.Tensor)
+        managed = managed or make(api, here, fastdl.Tensor)
         tensor = api.wrap(filled(api, here, own, managed), fastdl.Tensor)
         if inside:
             used(here, tensor, other)
@@ -54,17 +62,20 @@ def test_a_new_tensor_is_used_after_what_fills_it(api, here, streams, before, in
         used(here, tensor, other)
 
 
-def test_a_library_without_a_table_gets_it_after_what_fills_it(api, here, streams, monkeypatch):
+@made
+def test_a_library_without_a_table_gets_it_after_what_fills_it(
+    api, here, streams, monkeypatch, make
+):
     """It asks for its own stream, as CuPy does."""
     own, other = streams
 
-    def make(tensor, like):
+    def finished(tensor, like):
         used(here, tensor, other)
         return like(tensor)
 
-    cls = libraries(monkeypatch)(make=make, devices="anywhere")
+    cls = libraries(monkeypatch)(make=finished, devices="anywhere")
     with fastdl.use_stream(here.device, own):
-        api.wrap(filled(api, here, own, empty(api, here, cls)), cls)
+        api.wrap(filled(api, here, own, make(api, here, cls)), cls)
 
 
 def test_a_new_tensor_that_is_dropped_is_freed_after_what_fills_it(api, here, streams):

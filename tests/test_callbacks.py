@@ -210,12 +210,11 @@ def test_memory_behind_plain_host_memory(here):
     """An ndarray on pinned memory is plain host memory to those who import it. Its owner is
     released in the callback, with a Python thread state for as long as that takes; the pinned
     memory is not."""
-    puts, pinned = Puts(), fastdl.empty(9, device=here.pinned)
-    tensors = [fastdl.from_dlpack(pinned.numpy())]
-    del pinned
+    puts, array = Puts(), here.array(memory="pinned")
+    tensors = [fastdl.from_dlpack(fastdl.from_dlpack(Plain(array)).numpy())]
     drop_in_callback(here, tensors)
     let_main_run()
-    assert here.allocations == 0
+    given_back(array)
     # Without a GIL the ndarray ends on the thread that made it, which may call the driver.
     assert (int(puts), waiting()) == (int(HAS_GIL), 0)
 
@@ -325,16 +324,18 @@ SAFE_POINTS = {
 @pytest.mark.parametrize("enter", SAFE_POINTS.values(), ids=SAFE_POINTS)
 def test_while_the_main_thread_is_busy(here, enter):
     """It waits outside of Python here. What next needs the device releases what was put off."""
-    other, array = fastdl.from_dlpack(Plain(here.array())), here.array()
-    tensors = [busy(here, fastdl.empty(9, device=here.device)), fastdl.from_dlpack(Plain(array))]
+    other, arrays = here.tensor(), [here.array(), here.array()]
+    tensors = [fastdl.from_dlpack(Plain(array)) for array in arrays]
+    busy(here, tensors[0])
 
     def on_a_thread():
         drop_in_callback(here, tensors)
         let_main_run()
-        assert (waiting(), array.given.deleted, here.allocations) == (2, 0, 1)
+        assert (waiting(), [array.given.deleted for array in arrays]) == (2, [0, 0])
         kept = enter(here, other)
         assert waiting() == 0
-        given_back(array)
+        for array in arrays:
+            given_back(array)
         del kept
         gc.collect()
         assert here.allocations == 0
@@ -356,7 +357,8 @@ def fill_pending_calls():
 @with_a_gil
 def test_no_room_for_a_pending_call(here):
     """The next release that is put off asks again."""
-    tensors, others = ([fastdl.empty(9, device=here.device)] for _ in range(2))
+    arrays = [here.array(), here.array()]
+    tensors, others = ([fastdl.from_dlpack(Plain(array))] for array in arrays)
 
     def on_a_thread():
         fill_pending_calls()
@@ -364,10 +366,12 @@ def test_no_room_for_a_pending_call(here):
 
     while_main_waits(here.sim, on_a_thread)
     let_main_run()
-    assert (waiting(), here.allocations) == (1, 2)
+    assert (waiting(), [array.given.deleted for array in arrays]) == (1, [0, 0])
     drop_in_callback(here, others)
     let_main_run()
-    assert (waiting(), here.allocations) == (0, 0)
+    assert waiting() == 0
+    for array in arrays:
+        given_back(array)
 
 
 PUT_OFF = """
@@ -379,14 +383,19 @@ PUT_OFF = """
     from tests.test_callbacks import *
     sim = Simulation({kind!r})
     here = Machine(sim)
-    driver.replace_driver(fastdl.Device(here.device).type, str(sim.path))
+    driver.replace_driver(TYPES[sim.kind], str(sim.path))
+    driver.driver_facts(TYPES[sim.kind])  # in use: a forked child has none
     class Owner:
+        def __init__(self):
+            with sim.device(0):
+                self.pointer = sim.allocate(12)
         def __del__(self):
+            with sim.device(0):
+                sim.free(self.pointer)
             print("released", flush=True)
     def put_off(then):  # and no pending call is left to end it
         owner = Owner()
-        owner.memory = fastdl.empty(3, device=here.device)
-        where = owner.memory.data_ptr, (3,), (1,), (2, 32, 1), owner.memory.__dlpack_device__()
+        where = owner.pointer, (3,), (1,), (2, 32, 1), (TYPES[sim.kind], 0)
         tensors = [driver.on_memory(*where, False, owner)]
         del owner
         def on_a_thread():

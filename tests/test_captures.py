@@ -29,6 +29,7 @@ from tests.support.frameworks import (
     simulated,
     stream_on,
     synchronize,
+    tensor_on,
 )
 from tests.support.simulation import GLOBAL, RELAXED
 
@@ -377,6 +378,46 @@ def unseen_capture(hip):
         yield
 
 
+def asks(hip, tensor):
+    """Whether fastdl asks if the work on a tensor has ended, for which a stream is to wait."""
+    asked = hip.calls("cuEventQuery")
+    export(tensor, stream_on(hip, blocking=False))
+    return hip.calls("cuEventQuery") > asked
+
+
+def test_hip_is_not_asked_after_a_refusal(hip):
+    """The default stream cannot be used because of a capture, of which that is the first sign."""
+    tensor = tensor_on(hip)
+    with capturing(hip, stream_on(hip)):
+        with refused("a graph is being captured on this device"):
+            tensor.record(default(hip))
+        assert not asks(hip, tensor)
+
+
+def test_hip_is_asked_again_once_the_capture_has_ended(hip):
+    """As is known where the stream of the only one that was seen is used again."""
+    tensor, array = tensor_on(hip), Array(hip, stream=stream_on(hip, blocking=False))
+    with capturing(hip, array.stream):
+        imported_inside(array)
+        assert not asks(hip, tensor)
+    again = Array(hip, stream=array.stream)
+    fastdl.from_dlpack(Plain(again), stream=again.stream)
+    assert asks(hip, tensor)
+
+
+def test_hip_is_not_asked_once_one_capture_of_two_has_ended(hip):
+    """The other may be on still."""
+    tensor = tensor_on(hip)
+    first, second = (Array(hip, stream=stream_on(hip, blocking=False)) for _ in range(2))
+    again = Array(hip, stream=second.stream)
+    with capturing(hip, first.stream):
+        imported_inside(first)
+        with capturing(hip, second.stream):
+            imported_inside(second)
+        fastdl.from_dlpack(Plain(again), stream=again.stream)
+        assert not asks(hip, tensor)
+
+
 def test_a_refusal_tells_hip_of_a_capture(hip):
     """The default stream cannot be used because of one, which is the first sign of it."""
     tensor, array = fastdl.empty(8, device="rocm:0"), Array(hip)
@@ -494,13 +535,32 @@ def test_hip_keeps_some_memory_but_not_all(hip):
     source.to("cpu")
 
 
-def test_newer_hip_breaks_no_capture(hip):
+@pytest.fixture
+def newer_hip(hip):
     """From ROCm 7.2.1 on a thread in the relaxed mode may ask, wait and free."""
     hip.set("version", 70253211)
     driver.replace_driver(TYPES["hip"], str(hip.path))  # which asks again
+    return hip
+
+
+def test_newer_hip_breaks_no_capture(newer_hip):
+    hip = newer_hip
     array = Array(hip, stream=stream_on(hip, blocking=False))
     array.write()
-    tensor, memory = fastdl.from_dlpack(Protocol(array)), fastdl.empty(8, device="rocm:0")
+    tensor = fastdl.from_dlpack(Protocol(array))
+    synchronize(hip, default(hip))
+    with unseen_capture(hip):
+        stream = stream_on(hip, blocking=False)
+        assert hip.begin_capture(stream, GLOBAL) == 0
+        consume(tensor, stream, array)  # its work has ended, which is asked
+        assert hip.end_capture(stream) == 0
+
+
+def test_newer_hip_frees_memory_during_a_capture(newer_hip):
+    hip = newer_hip
+    array = Array(hip, stream=stream_on(hip, blocking=False))
+    array.write()
+    memory = fastdl.empty(8, device="rocm:0")
     memory.record(array.stream)
     synchronize(hip, default(hip))
     live = hip.live("allocations")
@@ -508,10 +568,6 @@ def test_newer_hip_breaks_no_capture(hip):
         assert hip.live("allocations") == live + 1
         del memory
         assert hip.live("allocations") == live
-        stream = stream_on(hip, blocking=False)
-        assert hip.begin_capture(stream, GLOBAL) == 0
-        consume(tensor, stream, array)  # its work has ended, which is asked
-        assert hip.end_capture(stream) == 0
 
 
 def test_hip_frees_memory_when_there_is_no_other(hip):

@@ -25,6 +25,7 @@ from tests.support.frameworks import (
     in_thread,
     simulated,
     stream_on,
+    tensor_on,
 )
 from tests.support.simulation import read, write
 
@@ -81,11 +82,11 @@ def refused(stream):
 def test_what_is_queued_in_another_context_cannot_be_recorded(cuda, other, make, stream):
     """An event of that context would end with it, which may be at any time."""
     array = Here(cuda)
+    tensor_on(cuda)  # so that fastdl has the primary context
     with other() as context:
         if stream == "handle":
             stream = array.stream = cuda.stream(blocking=False)
         array.write()
-        fastdl.empty(1, device="cuda:0")
         retained = cuda.calls("cuDevicePrimaryCtxRetain")
         with refused(1 if make is Table else stream or 1):
             fastdl.from_dlpack(make(array), stream=1 if make is Plain and not stream else stream)
@@ -171,6 +172,16 @@ def test_a_current_context_that_was_destroyed(cuda):
     assert cuda.context_depth() == 1
     cuda.ok("cuCtxPopCurrent_v2", ctypes.c_void_p())
     del tensor
+
+
+def test_a_copy_to_the_host_in_another_context(cuda, other):
+    with other() as context:
+        source = Here(cuda)
+        value = source.write()
+        cuda.synchronize(1)
+        host = fastdl.from_dlpack(Plain(source), stream=-1).to("cpu")
+        assert bytes(memoryview(host).cast("B")) == value
+        assert the_same(cuda, context)
 
 
 # ---- memory ---------------------------------------------------------------------------------
@@ -283,7 +294,7 @@ def test_a_reset_while_the_device_is_current(cuda, reset):
 
 def test_a_reset_of_the_device_of_a_stream(cuda, reset):
     """Where the memory is another's."""
-    fastdl.empty(1, device="cuda:1")  # so that fastdl has events there
+    tensor_on(cuda, 1)  # so that fastdl has events there
     array, abroad = Array(cuda), stream_on(cuda, 1, blocking=False)
     array.write()
     tensor = fastdl.from_dlpack(Plain(array))
@@ -355,7 +366,7 @@ def test_what_is_kept_is_forgotten_after_a_reset(cuda, reset):
     del tensor
     reset()
     driver.forget_events(TYPES["cuda"])
-    fastdl.empty(1, device="cuda:0")
+    tensor_on(cuda)
 
 
 @pytest.mark.slow

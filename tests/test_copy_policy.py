@@ -1,7 +1,6 @@
 """Which copies `from_dlpack`, `Tensor.to` and `__dlpack__` make, on which streams and in which
 memory: what the Python above the copies decides."""
 
-import numpy as np
 import pytest
 
 import fastdl
@@ -98,7 +97,7 @@ def test_a_type_with_nothing_but_a_table_is_copied_by_fastdl(here, arguments):
 @pytest.mark.parametrize("device", ["device", "pinned"])
 def test_to_where_it_is_orders_the_stream_all_the_same(here, device):
     place = here.device if device == "device" else here.pinned
-    tensor = on(here.device, values(100)).to(place)
+    tensor = here.tensor(100, "int32", place)
     busy(here, tensor)
     stream = stream_on(here.sim, blocking=False)
     assert tensor.to(place, stream=stream) is tensor
@@ -108,7 +107,7 @@ def test_to_where_it_is_orders_the_stream_all_the_same(here, device):
 
 @pytest.mark.parametrize("stream", [None, -1])
 def test_to_where_it_is_orders_nothing_for_nobody(here, stream):
-    tensor = on(here.device, values(100))
+    tensor = here.tensor(100, "int32")
     busy(here, tensor)
     waits = here.calls("order")
     assert tensor.to(here.device, stream=stream) is tensor
@@ -142,6 +141,18 @@ def test_a_producer_that_cannot_copy_is_left_alone_with_its_streams(here):
         producer = Unable(here.array())
         fastdl.from_dlpack(producer, stream=-1, **wish)
         assert producer.asked == [(-1, "copy"), -1]
+
+
+@pytest.mark.parametrize("stream", [None, -1])
+def test_a_producer_that_cannot_copy_to_the_host_is_asked_where_its_data_is(here, stream):
+    array = here.array()
+    expected = array.write()
+    if stream == -1:  # the caller says that all is done
+        synchronize(here.sim, here.default)
+    producer = Unable(array)
+    tensor = fastdl.from_dlpack(producer, device="cpu", stream=stream)
+    assert producer.asked == [(None, "copy"), here.default if stream is None else -1]
+    assert bytes_of(here.sim, tensor) == expected
 
 
 def test_the_stream_of_another_device_is_not_the_producers(here):
@@ -178,7 +189,7 @@ def test_a_copy_that_nobody_waits_for_is_seen(here):
 @pytest.mark.parametrize("place", ["cpu", "pinned"])
 def test_streams_for_copies_to_the_host_are_those_of_the_source(here, place):
     target = here.pinned if place == "pinned" else "cpu"
-    tensor = on(f"{here.device}:1", values(100))
+    tensor = here.tensor(100, "int32", f"{here.device}:1")
     busy(here, tensor, device=1)
     assert bytes_of(here.sim, tensor.to(target, stream=Stream(1))) == bytes([5]) * 400
     with pytest.raises(ValueError, match="default stream of device 0"):
@@ -226,7 +237,7 @@ def test_an_empty_array_may_point_anywhere(cuda_machine):
 
 @pytest.mark.parametrize("stream", [0, -1, 2**63, 2**70, True, "1"])
 def test_a_stream_that_the_interface_does_not_know(cuda_machine, stream):
-    tensor = on(cuda_machine.device, np.zeros(3, "f4"))
+    tensor = cuda_machine.tensor(3)
 
     class Wrong:
         __cuda_array_interface__ = tensor.__cuda_array_interface__ | {"stream": stream}

@@ -183,6 +183,14 @@ def test_asarray_to_a_device_and_back(here, name):
     assert fastdl.asarray(tensor, device="cpu").tolist() == fastdl.asarray(x).tolist()
 
 
+def test_asarray_to_the_host(here):
+    for x, expected in sources(here):
+        with current_stream(getattr(getattr(x, "array", None), "stream", here.default)):
+            tensor = fastdl.asarray(x, device="cpu")
+        assert tensor.device == "cpu" and tensor.is_copied
+        assert tensor.tobytes() == expected
+
+
 @pytest.mark.parametrize("name", shared())
 def test_asarray_to_a_device_without_a_copy(here, name):
     x, _ = shared()[name]
@@ -200,12 +208,16 @@ def test_devices_that_cannot_be_reached(x):
 
 @pytest.mark.parametrize("device", ["cpu", "cuda:0", "cuda:1"])
 def test_the_cuda_array_interface_is_moved(cuda_machine, device):
-    source = fastdl.from_dlpack(values(6)).to("cuda:0")
+    source = cuda_machine.holding(values(6))
     stream = stream_on(cuda_machine.sim, blocking=False)
     source.release(stream)
     tensor = fastdl.asarray(Interface(source, stream), device=device)
     assert (tensor.data_ptr == source.data_ptr) is (device == "cuda:0")
     assert bytes_of(cuda_machine.sim, tensor) == values(6).tobytes()
+
+
+def test_the_cuda_array_interface_is_copied_where_it_is(cuda_machine):
+    source = cuda_machine.holding(values(6))
     assert fastdl.asarray(Interface(source, 1), device="cuda:0", copy=True).is_copied
 
 
@@ -218,10 +230,10 @@ def sources(here, device=0):
     for kind in (Protocol, Table):
         found = here.array(device=device, stream=stream)
         yield kind(found), found.write()
-    tensor = fastdl.from_dlpack(values(6)).to(f"{here.device}:{device}")
-    yield tensor, values(6).tobytes()
+    place = f"{here.device}:{device}"
+    yield here.holding(values(6), place), values(6).tobytes()
     if here.kind == "cuda":
-        tensor = tensor.copy()
+        tensor = here.tensor(6, "int32", place)
         tensor.__dlpack__(stream=stream, max_version=(1, 3))
         keep(here, tensor, stream)
         tensor.record(stream)
@@ -271,26 +283,38 @@ def test_from_device_to_device(here, library):
         assert bytes_of(here.sim, tensor) == expected
 
 
-def test_an_object_that_is_there_is_returned_itself(here, library):
+def there_and_elsewhere(here, library):
+    """(type, an object of it, its device, another device)."""
     cls = library(devices=ANYWHERE)
-    for device in ("cpu", here.device):
-        x = cls(fastdl.from_dlpack(values(6)).to(device))
+    yield cls, cls(fastdl.from_dlpack(values(6))), "cpu", here.device
+    yield cls, cls(here.holding(values(6))), here.device, "cpu"
+
+
+def test_an_object_that_is_there_is_returned_itself(here, library):
+    for cls, x, device, other in there_and_elsewhere(here, library):
         for _ in range(2):
             assert fastdl.convert(x, cls, device=device) is x
             assert fastdl.convert(x, cls, device=device, copy=False) is x
-        assert fastdl.convert(x, cls, device=device, copy=True) is not x
-        other = here.device if device == "cpu" else "cpu"
-        assert fastdl.convert(x, cls, device=other).tensor.device == other
         with pytest.raises(fastdl.CopyRequiredError, match=f"needs a copy to be on {other}"):
             fastdl.convert(x, cls, device=other, copy=False)
+    assert fastdl.convert(x, cls, device="cpu").tensor.device == "cpu"
+
+
+def test_an_object_that_is_there_is_copied_and_moved(here, library):
+    for cls, x, device, other in there_and_elsewhere(here, library):
+        assert fastdl.convert(x, cls, device=device, copy=True) is not x
+        assert fastdl.convert(x, cls, device=other).tensor.device == other
 
 
 def test_a_tensor_of_fastdl_that_is_elsewhere(here):
-    x = fastdl.from_dlpack(values(6))
+    x, there = fastdl.from_dlpack(values(6)), here.holding(values(6))
     assert fastdl.convert(x, fastdl.Tensor, device="cpu") is x
-    there = fastdl.convert(x, fastdl, device=here.device)
-    assert there.device == here.device
     assert fastdl.convert(there, x, device="cpu").tolist() == x.tolist()
+
+
+def test_a_tensor_of_fastdl_is_moved_to_a_device(here):
+    x = fastdl.from_dlpack(values(6))
+    assert fastdl.convert(x, fastdl, device=here.device).device == here.device
 
 
 @pytest.mark.parametrize("x", [np.array(["a date"]), np.zeros(2, ">f4"), np.ma.array([1], mask=1)])
@@ -311,7 +335,7 @@ def test_an_object_of_no_known_library_that_is_there(here):
 
 @pytest.mark.parametrize("x", ["numpy", "bytes", "device"])
 def test_a_library_that_has_no_such_device(here, library, x):
-    on_device = fastdl.empty(2, "int8", here.device)
+    on_device = here.tensor(2, "int8")
     x = {"numpy": np.zeros(2), "bytes": b"ab", "device": on_device}[x]
     allocations = here.allocations
     for like in (np, library()):
@@ -323,8 +347,7 @@ def test_a_library_that_has_no_such_device(here, library, x):
 
 
 def test_nothing_is_moved_in_vain(here, library):
-    tensor = fastdl.from_dlpack(values(6)).to(here.device)
-    for x in (tensor, Protocol(here.array()), np.zeros(3), b"abc", np.zeros(2, ">f4")):
+    for x in (here.tensor(), Protocol(here.array()), np.zeros(3), b"abc", np.zeros(2, ">f4")):
         lines, other = here.calls("line"), f"{here.device}:1"
         with pytest.raises(fastdl.CopyRequiredError, match=f"needs a copy to be on {other}"):
             fastdl.convert(x, library(devices=ANYWHERE), device=other, copy=False)
@@ -419,8 +442,6 @@ def test_the_result_is_ready_on_the_stream(here, library, case):
         tensor = result if case == "table" else result.tensor
         keep(here, tensor, stream, read)
         tensor.record(stream)
-        if isinstance(x, Interface) and tensor.device == x.tensor.device:
-            x.tensor.record(stream)  # for the end of the test's own memory
 
 
 def test_without_the_stream_it_is_not_ready(cuda_machine, library):
@@ -442,7 +463,7 @@ def test_an_object_that_is_returned_itself_is_ready_on_the_stream(here, library)
             assert fastdl.convert(x, cls, stream=stream) is x
         array.read(stream)
     cls = library(devices=ANYWHERE)
-    tensor = fastdl.empty(6, "int32", here.device)
+    tensor = here.tensor(6, "int32")
     busy, stream = (stream_on(here.sim, blocking=False) for _ in range(2))
     keep(here, tensor, busy)
     tensor.record(busy)
@@ -463,7 +484,7 @@ def test_the_caller_orders_all_work(here, library):
 
 def test_streams_that_a_device_does_not_have(cuda_machine, library):
     cls = library(devices=ANYWHERE)
-    tensor = fastdl.empty(3, "int32", "cuda")
+    tensor = cuda_machine.tensor(3, "int32")
     for x in (tensor, Interface(tensor, 1), cls(tensor)):
         with pytest.raises(TypeError, match="expected a stream as an int"):
             fastdl.convert(x, cls, stream="7")
@@ -484,7 +505,7 @@ def test_a_capsule_is_not_moved_where_that_is_forbidden(here, library, call):
         "asarray": fastdl.asarray,
         "convert": lambda x, **keywords: fastdl.convert(x, cls, **keywords),
     }
-    source = fastdl.from_dlpack(values(6)).to(here.device)
+    source = here.holding(values(6))
     lines = here.calls("line")
     with pytest.raises(fastdl.CopyRequiredError, match="needs a copy to be on cpu:0"):
         calls[call](source.__dlpack__(max_version=(1, 3)), device="cpu", copy=False)
@@ -682,7 +703,7 @@ def test_what_a_stream_raises_passes(cuda_machine):
         def __cuda_stream__(self):
             raise RuntimeError("mine")
 
-    tensor = fastdl.empty(3, device="cuda:0")
+    tensor = cuda_machine.tensor(3)
     with pytest.raises(RuntimeError, match="^mine$"):
         fastdl.convert(tensor, np.ndarray, device="cpu", stream=Stream())
     with pytest.raises(RuntimeError, match="^mine$"):

@@ -18,14 +18,16 @@ from fastdl._protocol import placement
 from tests.support.build import extension
 from tests.support.ctypes_dlpack import IS_COPIED, FakeProducer, Managed, capsule_of, opened
 from tests.support.frameworks import (
+    Plain,
     Protocol,
     Table,
     capturing,
+    given_back,
     in_thread,
     stream_on,
     synchronize,
 )
-from tests.support.memory import bytes_of, expect_race, machine, values
+from tests.support.memory import FAILING_TO_THE_HOST, bytes_of, expect_race, machine, values
 from tests.support.own_memory import FAILING
 from tests.support.producers import Given, hostile
 from tests.support.simulation import write
@@ -100,13 +102,38 @@ def test_every_way_and_layout(kind, source, target):
 
 def check_layouts(here, source, target):
     array = values(4, 5, 6, dtype="int32")
-    tensor = on(source, array)
+    tensor = on(source, array) if source == "cpu" else here.holding(array, source)
     for view in LAYOUTS.values():
         result = copied(view(tensor), target)
         assert result.device == fastdl.Device(target)
         assert result.is_copied and not result.readonly
         assert result.data_ptr != tensor.data_ptr
         check(here, result, view(array))
+
+
+STRIDED = [
+    ((5, 4, 3), (1, 5, 20)),
+    ((4, 3, 5), (5, 20, 1)),
+    ((3, 5, 4), (20, 1, 5)),
+    ((5, 3, 4), (1, 20, 5)),
+    ((2, 3, 5), (0, 20, 1)),
+    ((3, 2, 5), (20, 0, 1)),
+    ((3, 4, 2), (20, 5, 0)),
+    ((7, 5), (5, 1)),
+    ((7, 6), (5, 1)),  # rows that overlap
+    ((3, 3, 3), (3, 5, 7)),
+]
+
+
+def strided(array, address, device):
+    """(view, its elements) for each of STRIDED, of the elements of an array that are there."""
+    for shape, strides in STRIDED:
+        managed = Managed(shape, (0, 16, 1), strides=strides, data=address, device=device)
+        view = fastdl.from_dlpack(managed.capsule())
+        expected = np.lib.stride_tricks.as_strided(
+            array.ravel(), shape, tuple(2 * stride for stride in strides)
+        )
+        yield view, expected
 
 
 @pytest.mark.parametrize("source", ["device", "host"])
@@ -116,50 +143,64 @@ def test_transposed_and_broadcast(here, source):
     tensor = on(here.device, array)
     if source == "host":
         data = memoryview(data)
-    for shape, strides in [
-        ((5, 4, 3), (1, 5, 20)),
-        ((4, 3, 5), (5, 20, 1)),
-        ((3, 5, 4), (20, 1, 5)),
-        ((5, 3, 4), (1, 20, 5)),
-        ((2, 3, 5), (0, 20, 1)),
-        ((3, 2, 5), (20, 0, 1)),
-        ((3, 4, 2), (20, 5, 0)),
-        ((7, 5), (5, 1)),
-        ((7, 6), (5, 1)),  # rows that overlap
-        ((3, 3, 3), (3, 5, 7)),
-    ]:
-        device = (1, 0) if source == "host" else tensor.__dlpack_device__()
-        address = data if source == "host" else tensor.data_ptr
-        managed = Managed(shape, (0, 16, 1), strides=strides, data=address, device=device)
-        view = fastdl.from_dlpack(managed.capsule())
-        expected = np.lib.stride_tricks.as_strided(
-            array.ravel(), shape, tuple(2 * stride for stride in strides)
-        )
+    device = (1, 0) if source == "host" else tensor.__dlpack_device__()
+    address = data if source == "host" else tensor.data_ptr
+    for view, expected in strided(array, address, device):
         check(here, copied(view, tensor.device), expected)
         check(here, copied(view, here.pinned), expected)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_random_views(here, seed):
+def test_transposed_and_broadcast_to_the_host(here):
+    array = values(3, 4, 5, dtype="int16")
+    tensor = here.holding(array)
+    for view, expected in strided(array, tensor.data_ptr, tensor.__dlpack_device__()):
+        check(here, copied(view, "cpu"), expected)
+
+
+def random_views(seed):
+    """(an array, keys of views of it)"""
     rng = random.Random(seed)
     array = values(*(rng.randint(1, 5) for _ in range(rng.randint(1, 6))), dtype="int16")
-    tensor = on(f"{here.device}:{seed % 2}", array)
-    for _ in range(6):
-        key = tuple(
+    keys = [
+        tuple(
             rng.choice(
                 [rng.randrange(n), slice(None), slice(None, None, rng.choice([-2, -1, 1, 2, 3]))]
             )
             for n in array.shape
         )
+        for _ in range(6)
+    ]
+    return array, keys
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_views(here, seed):
+    array, keys = random_views(seed)
+    tensor = on(f"{here.device}:{seed % 2}", array)
+    for key in keys:
         check(here, tensor[key].to("cpu"), array[key])
         check(here, tensor[key].copy(), array[key])
 
 
-@pytest.mark.parametrize("bits", [8, 16, 32, 64, 128])
+@pytest.mark.parametrize("seed", range(20))
+def test_random_views_to_the_host(here, seed):
+    array, keys = random_views(seed)
+    tensor = here.holding(array, f"{here.device}:{seed % 2}")
+    for key in keys:
+        check(here, tensor[key].to("cpu"), array[key])
+
+
+def element_of(bits):
+    return (5, 128, 1) if bits == 128 else (1, bits, 1)
+
+
+SIZES = [8, 16, 32, 64, 128]
+
+
+@pytest.mark.parametrize("bits", SIZES)
 def test_element_sizes(here, bits):
-    dtype = (5, 128, 1) if bits == 128 else (1, bits, 1)
     data = bytearray(random.Random(bits).randbytes(6 * bits // 8))
-    host = fastdl.from_dlpack(capsule_of((2, 3), dtype, data=data))
+    host = fastdl.from_dlpack(capsule_of((2, 3), element_of(bits), data=data))
     tensor = host.to(here.device)
     assert bytes_of(here.sim, tensor) == bytes(data)
     column = tensor[:, 1].to("cpu")
@@ -167,7 +208,19 @@ def test_element_sizes(here, bits):
     assert bytes_of(here.sim, column) == data[size : 2 * size] + data[4 * size : 5 * size]
 
 
-@pytest.mark.parametrize("dtype", [(0, 4, 1), (1, 2, 1), (17, 4, 1), (1, 1, 1), (2, 32, 4)])
+@pytest.mark.parametrize("bits", SIZES)
+def test_element_sizes_to_the_host(here, bits):
+    data, size = random.Random(bits).randbytes(6 * bits // 8), bits // 8
+    tensor = here.tensor((2, 3), element_of(bits))
+    here.sim.poke(tensor.data_ptr, data)
+    column = tensor[:, 1].to("cpu")
+    assert bytes_of(here.sim, column) == data[size : 2 * size] + data[4 * size : 5 * size]
+
+
+PACKED = [(0, 4, 1), (1, 2, 1), (17, 4, 1), (1, 1, 1), (2, 32, 4)]
+
+
+@pytest.mark.parametrize("dtype", PACKED)
 def test_packed_and_vector_types(here, dtype):
     data = bytearray(range(128))
     host = fastdl.from_dlpack(capsule_of((5,), dtype, data=data))
@@ -179,6 +232,17 @@ def test_packed_and_vector_types(here, dtype):
         assert bytes_of(here.sim, back) == bytes(data[: host.nbytes])
 
 
+@pytest.mark.parametrize("dtype", PACKED)
+def test_packed_and_vector_types_to_the_host(here, dtype):
+    for place in [here.device, here.pinned]:
+        there = here.tensor(5, dtype, place)
+        data = bytes(range(there.nbytes))
+        here.sim.poke(there.data_ptr, data)
+        back = there.to("cpu")
+        assert back.dtype == dtype
+        assert bytes_of(here.sim, back) == data
+
+
 def test_padded_elements_stay_padded(here):
     data = bytearray(range(8))
     host = fastdl.from_dlpack(capsule_of((5,), (0, 4, 1), data=data, flags=4 | 1))
@@ -186,6 +250,17 @@ def test_padded_elements_stay_padded(here):
     assert there.nbytes == 5 and not there.readonly
     assert opened(there.__dlpack__(stream=-1, max_version=(1, 3))).flags & 7 == 4
     assert bytes_of(here.sim, there[::2].to("cpu")) == bytes([0, 2, 4])
+
+
+def test_padded_elements_stay_padded_on_the_host(here):
+    array = here.array(shape=8, dtype="int8")
+    here.sim.poke(array.pointer, bytes(range(8)))
+    fields = {"data": array.pointer, "device": tuple_of(here)}
+    there = fastdl.from_dlpack(capsule_of((5,), (0, 4, 1), flags=4 | 1, **fields))
+    back = there[::2].to("cpu")
+    assert back.nbytes == 3 and not back.readonly
+    assert opened(back.__dlpack__(max_version=(1, 3))).flags & 7 == 4
+    assert bytes_of(here.sim, back) == bytes([0, 2, 4])
 
 
 # ---- which copy -----------------------------------------------------------------------------
@@ -244,6 +319,17 @@ def test_driver_calls(here, way):
     assert calls("cpu")[0] == host_takes
     again = 0 if tensor.is_contiguous() or host_takes == ROWS else 1  # what was gathered is pinned
     assert calls(here.pinned)[0] == (host_takes[0] + again, host_takes[1])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_driver_calls_to_the_host(here, way):
+    view, _, _, host_takes = WAYS[way]
+    array = values(*WIDE)
+    whole = here.holding(array)
+    before = here.calls("line"), here.calls("rows")
+    result = copied(view(whole), "cpu")
+    assert (here.calls("line") - before[0], here.calls("rows") - before[1]) == host_takes
+    check(here, result, view(array))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -342,7 +428,7 @@ every_target = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 @every_target
 @pytest.mark.parametrize("recorded", [True, False])
 def test_the_source_is_ready(here, target, recorded):
-    tensor = on(here.device, values(100))
+    tensor = here.tensor(100, "int32")
     stream = stream_on(here.sim, blocking=False)
     kernel(here, tensor, stream)
     if recorded:
@@ -409,13 +495,29 @@ def test_the_work_stream_is_used(here):
     result.record(stream)
 
 
-def test_the_stream_of_the_source_serves_copies_to_the_host(here):
-    tensor = on(f"{here.device}:1", values(100))
+def written(here, tensor):
+    """The stream of a kernel on device 1 that nobody records: only a copy there comes after it."""
     stream = stream_on(here.sim, 1, blocking=False)
     kernel(here, tensor, stream, device=1)
-    # Not recorded, so only a copy on this very stream comes after it.
+    return stream
+
+
+def test_the_stream_of_the_source_serves_copies_to_the_host(here):
+    tensor = here.tensor(100, "int32", f"{here.device}:1")
+    stream = written(here, tensor)
     assert bytes_of(here.sim, tensor.to("cpu", stream=stream)) == bytes([5]) * 400
-    pinned = tensor.to(here.pinned, stream=stream)
+
+
+def test_the_work_stream_serves_copies_to_the_host(here):
+    tensor = here.tensor(100, "int32", f"{here.device}:1")
+    with fastdl.use_stream(tensor.device, written(here, tensor)):
+        result = tensor.to("cpu")
+    assert bytes_of(here.sim, result) == bytes([5]) * 400
+
+
+def test_the_stream_of_the_source_serves_copies_to_pinned_memory(here):
+    tensor = on(f"{here.device}:1", values(100))
+    pinned = tensor.to(here.pinned, stream=written(here, tensor))
     assert pinned.tolist() == [0x05050505] * 100
 
 
@@ -475,6 +577,12 @@ def test_copies_made_on_another_thread(here):
     tensor = on(here.device, values(100))
     made = []
     in_thread(here.sim, lambda: made.append(tensor.to(f"{here.device}:1")))
+    check(here, made[0], values(100))
+
+
+def test_a_copy_to_the_host_made_on_another_thread(here):
+    tensor, made = here.holding(values(100)), []
+    in_thread(here.sim, lambda: made.append(tensor.to("cpu")))
     check(here, made[0], values(100))
 
 
@@ -634,8 +742,14 @@ def test_ordinary_host_memory_is_waited_for(here):
     assert driver.edges(result) == 0
 
 
+def test_a_copy_to_the_host_is_waited_for(here):
+    result = here.holding(values(100)).to("cpu")
+    assert here.sim.peek(result.data_ptr, 400) == values(100).tobytes()  # before anything else ran
+    assert driver.edges(result) == 0
+
+
 def test_a_copy_to_the_host_that_is_not_waited_for_is_seen(here):
-    tensor = on(here.device, values(100))
+    tensor = here.holding(values(100))
     here.ignore("await stream")
     result = tensor.to("cpu")
     here.sim.host_read(result.data_ptr, 400)
@@ -679,8 +793,9 @@ READERS = {
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("broken", [False, True])
 def test_the_host_waits_before_it_reads_pinned_memory(here, reader, broken):
-    source = on(here.device, values(100))  # whose end would be waited for as well
-    tensor = source.to(here.pinned)
+    tensor, stream = here.tensor(100, "int32", here.pinned), stream_on(here.sim, blocking=False)
+    kernel(here, tensor, stream)
+    tensor.record(stream)
     assert driver.edges(tensor) == 1
     if broken:
         here.ignore("await event")
@@ -690,7 +805,7 @@ def test_the_host_waits_before_it_reads_pinned_memory(here, reader, broken):
     if broken:
         expect_race(here.sim)
     else:
-        assert here.sim.peek(tensor.data_ptr, 400) == values(100).tobytes()
+        assert here.sim.peek(tensor.data_ptr, 400) == bytes([5]) * 400
 
 
 def test_strided_pinned_sources_are_waited_for(here):
@@ -700,7 +815,7 @@ def test_strided_pinned_sources_are_waited_for(here):
 
 
 def test_the_gil_is_free_while_the_host_waits(here):
-    tensor = on(here.device, values(100))
+    tensor = here.tensor(100)
     tensor.to("cpu")
     assert here.sim.gil_violations() == []
     assert here.calls("await stream") > 0
@@ -712,11 +827,11 @@ def test_the_gil_is_free_while_the_host_waits(here):
 @pytest.mark.parametrize("way", ["host", "from the host", "pinned", "same", "other"])
 def test_no_copy_enters_a_graph(here, way):
     stream = stream_on(here.sim, blocking=False)
-    tensor = on(here.device, values(10))
+    tensor = here.tensor(10)
     here.sim.run()
     synchronize(here.sim, here.default)
     host = fastdl.from_dlpack(values(10))
-    other = on(f"{here.device}:1", values(4))
+    other = here.tensor(4, device=f"{here.device}:1")
     functions = {
         "host": lambda: tensor.to("cpu", stream=stream),
         "from the host": lambda: host.to(here.device, stream=stream),
@@ -746,6 +861,16 @@ def test_a_copy_on_another_stream_during_a_capture(here):
         check(here, result, values(10))
 
 
+def test_a_copy_to_the_host_on_another_stream_during_a_capture(cuda_machine):
+    """On HIP every wait of the host breaks the capture."""
+    sim, tensor = cuda_machine.sim, cuda_machine.holding(values(10))
+    stream, other = stream_on(sim, blocking=False), stream_on(sim, blocking=False)
+    sim.run()
+    with capturing(sim, stream):
+        result = tensor.to("cpu", stream=other)
+    check(cuda_machine, result, values(10))
+
+
 # ---- devices that are not what they say -----------------------------------------------------
 
 
@@ -753,35 +878,44 @@ def claim(here, pointer, device, **more):
     return fastdl.from_dlpack(capsule_of((4,), (1, 8, 1), data=pointer, device=device, **more))
 
 
-@pytest.mark.parametrize(
-    ("memory", "said", "works"),
-    [
-        ("device", ("device", 0), True),
-        ("device", ("device", 1), False),
-        ("device", ("pinned", 0), False),
-        ("device", ("managed", 0), False),
-        ("pinned", ("device", 0), False),
-        ("pinned", ("pinned", 0), True),
-        ("pinned", ("pinned", 5), True),
-        ("pinned", ("managed", 0), False),
-        ("managed", ("device", 0), True),
-        ("managed", ("device", 1), True),
-        ("managed", ("managed", 1), True),
-        ("managed", ("pinned", 0), False),
-        ("managed pool", ("managed", 0), True),
-        ("managed pool", ("managed", 1), True),
-        ("device", ("cpu", 0), False),
-        ("pinned", ("cpu", 0), True),
-        ("managed", ("cpu", 0), True),
-    ],
-)
+OF_DEVICES = [
+    ("device", ("device", 0), True),
+    ("device", ("device", 1), False),
+    ("device", ("managed", 0), False),
+    ("pinned", ("device", 0), False),
+    ("pinned", ("managed", 0), False),
+    ("managed", ("device", 0), True),
+    ("managed", ("device", 1), True),
+    ("managed", ("managed", 1), True),
+    ("managed pool", ("managed", 0), True),
+    ("managed pool", ("managed", 1), True),
+]
+OF_THE_HOST = [
+    ("device", ("pinned", 0), False),
+    ("pinned", ("pinned", 0), True),
+    ("pinned", ("pinned", 5), True),
+    ("managed", ("pinned", 0), False),
+    ("device", ("cpu", 0), False),
+    ("pinned", ("cpu", 0), True),
+    ("managed", ("cpu", 0), True),
+]
+
+
+@pytest.mark.parametrize(("memory", "said", "works"), OF_DEVICES)
 @pytest.mark.parametrize("managed_type", [1, 2])
 def test_what_a_tensor_says_of_its_memory(memory, said, works, managed_type):
     with machine("cuda", managed_type=managed_type) as cuda:
-        check_claim(cuda, memory, said, works)
+        check_claim(cuda, memory, said, works, "cpu")
 
 
-def check_claim(cuda, memory, said, works):
+@pytest.mark.parametrize(("memory", "said", "works"), [*OF_DEVICES, *OF_THE_HOST])
+@pytest.mark.parametrize("managed_type", [1, 2])
+def test_what_a_tensor_that_is_moved_says_of_its_memory(memory, said, works, managed_type):
+    with machine("cuda", managed_type=managed_type) as cuda:
+        check_claim(cuda, memory, said, works, "cuda:1")
+
+
+def check_claim(cuda, memory, said, works, target):
     numbers = {"cpu": 1, "device": 2, "pinned": 3, "managed": 13}
     with cuda.sim.device(0):
         pointer = cuda.sim.allocate(4, memory)
@@ -789,12 +923,12 @@ def check_claim(cuda, memory, said, works):
         cuda.sim.synchronize(1)
     tensor = claim(cuda, pointer, (numbers[said[0]], said[1]))
     if works:
-        result = copied(tensor, "cuda:1")
+        result = copied(tensor, target)
         assert bytes_of(cuda.sim, result) == b"\x07" * 4
         del result
     else:
         with pytest.raises(BufferError, match=r"CUDA driver says that its data, at 0x\w+, is on"):
-            copied(tensor, "cuda:1")
+            copied(tensor, target)
     del tensor
     gc.collect()
     with cuda.sim.device(0):
@@ -819,31 +953,32 @@ def test_kinds_of_memory_on_both_sides_of_rocm_6(version):
 def test_kinds_of_memory_on_cuda(managed_type):
     with machine("cuda", managed_type=managed_type) as here:
         for device in here.devices:
-            tensor = fastdl.empty(3, device=device)
+            tensor = here.tensor(3, device=device)
             assert driver.find_pointer(2, tensor.data_ptr) == tensor.device
             assert driver.find_pointer(2, tensor.data_ptr + 11) == tensor.device
             del tensor
 
 
-@pytest.mark.parametrize("said", ["device", "pinned"])
-def test_an_address_that_the_driver_does_not_know(here, said):
+@pytest.mark.parametrize(
+    ("said", "target"), [("device", "host"), ("device", "device"), ("pinned", "device")]
+)
+def test_an_address_that_the_driver_does_not_know(here, said, target):
     data = bytearray(4)
     type_ = fastdl.Device(here.device if said == "device" else here.pinned).type
     tensor = claim(here, data, (type_, 0))
     with pytest.raises(BufferError, match="driver does not know the address 0x"):
-        copied(tensor, here.device)
+        copied(tensor, "cpu" if target == "host" else here.device)
 
 
 def test_a_device_of_another_driver():
     with machine("cuda") as here, pytest.raises(BufferError, match="on CUDA or ROCm, not"):
-        fastdl.empty(3, device="cuda").to("rocm")
+        here.tensor().to("rocm")
     assert here
 
 
 def test_a_device_without_a_driver_of_fastdls(here):
-    tensor = on(here.device, values(3))
     with pytest.raises(BufferError, match="on CUDA or ROCm, not"):
-        tensor.to("metal")
+        here.tensor().to("metal")
     with pytest.raises(BufferError, match="on CUDA or ROCm, not"):
         fastdl.from_dlpack(values(3)).to("oneapi")
 
@@ -852,18 +987,21 @@ def test_a_device_without_a_driver_of_fastdls(here):
 
 
 def test_to(here):
-    tensor = on(here.device, values(3))
+    tensor, pinned = here.tensor(), here.holding(values(3), here.pinned)
     assert tensor.to(here.device) is tensor
     assert tensor.to(here.device, stream=stream_on(here.sim)) is tensor
-    pinned = tensor.to(here.pinned)
     assert pinned.to("cpu") is pinned
     assert pinned.to(here.pinned) is pinned
     assert pinned.tolist() == values(3).tolist()
 
 
+def test_to_pinned_memory(here):
+    assert on(here.device, values(3)).to(here.pinned).tolist() == values(3).tolist()
+
+
 @pytest.mark.parametrize("stream", [True, "x", 1.5, -2, 2**64])
 def test_streams_that_are_none(here, stream):
-    tensor = on(here.device, values(3))
+    tensor = here.tensor()
     for target in ["cpu", here.pinned, f"{here.device}:1"]:
         with pytest.raises((TypeError, ValueError), match="stream"):
             tensor.to(target, stream=stream)
@@ -903,16 +1041,21 @@ def test_from_dlpack_to_a_device(here):
 
 
 def test_from_dlpack_to_the_host(here):
-    source = on(here.device, values(6))
+    source = here.holding(values(6))
     producer = FakeProducer(tuple_of(here), dtype=(0, 32, 1), data=source.data_ptr)
     assert fastdl.from_dlpack(producer, device="cpu").tolist() == values(2, 3).tolist()
-    pinned = fastdl.from_dlpack(producer, device=here.pinned)
-    assert pinned.device.type == fastdl.Device(here.pinned).type
-    assert pinned.tolist() == values(2, 3).tolist()
     with pytest.raises(fastdl.CopyRequiredError):
         fastdl.from_dlpack(producer, device="cpu", copy=False)
     with pytest.raises(ValueError, match="no streams"):
         fastdl.from_dlpack(producer, device="cpu", stream=stream_on(here.sim))
+
+
+def test_from_dlpack_to_pinned_memory(here):
+    source = here.holding(values(6))
+    producer = FakeProducer(tuple_of(here), dtype=(0, 32, 1), data=source.data_ptr)
+    pinned = fastdl.from_dlpack(producer, device=here.pinned)
+    assert pinned.device.type == fastdl.Device(here.pinned).type
+    assert pinned.tolist() == values(2, 3).tolist()
 
 
 class Working(FakeProducer):
@@ -924,11 +1067,11 @@ class Working(FakeProducer):
 
 
 def test_the_device_of_the_data_is_current_when_its_producer_copies(here):
-    source = on(f"{here.device}:1", values(6))
+    array = here.array(device=1)
     producer = Working(tuple_of(here, 1))
-    producer.sim, producer.pointer = here.sim, source.data_ptr
+    producer.sim, producer.pointer = here.sim, array.pointer
     fastdl.from_dlpack(producer, device="cpu")
-    source.record(here.default)  # of device 1, so that a kernel elsewhere would be a race
+    array.read(here.default)  # of device 1, so that a kernel elsewhere would be a race
 
 
 class Refusing(FakeProducer):
@@ -948,15 +1091,14 @@ class Narrow(FakeProducer):
         return super().__dlpack__(stream=stream, max_version=max_version)
 
 
+@pytest.mark.parametrize("target", [*TARGETS, None])
 @pytest.mark.parametrize("producer_type", [Refusing, Narrow])
-def test_what_the_producer_cannot_do_fastdl_does(here, producer_type):
-    source = on(here.device, values(6))
-    device = tuple_of(here)
-    producer = producer_type(device, dtype=(0, 32, 1), data=source.data_ptr)
-    for target in ["cpu", here.pinned, f"{here.device}:1", None]:
-        result = fastdl.from_dlpack(producer, device=target, copy=True)
-        assert result.device == (device if target is None else fastdl.Device(target))
-        check(here, result, values(2, 3))
+def test_what_the_producer_cannot_do_fastdl_does(here, producer_type, target):
+    source, place = here.holding(values(6)), target and TARGETS[target](here)
+    producer = producer_type(tuple_of(here), dtype=(0, 32, 1), data=source.data_ptr)
+    result = fastdl.from_dlpack(producer, device=place, copy=True)
+    assert result.device == fastdl.Device(place or here.device)
+    check(here, result, values(2, 3))
 
 
 def test_the_producer_is_asked_first(here):
@@ -987,19 +1129,27 @@ def exported(tensor, **keywords):
     return fastdl.from_dlpack(capsule), bool(flags & IS_COPIED)
 
 
-def test_dlpack_to_other_devices(here):
-    tensor = on(here.device, values(3, 4))[:, 1:]
+@pytest.mark.parametrize("target", ["cpu", "pinned", "other"])
+def test_dlpack_to_other_devices(here, target):
+    tensor = here.holding(values(3, 4))[:, 1:]
     expected = values(3, 4)[:, 1:]
-    for target in ["cpu", here.pinned, f"{here.device}:1"]:
-        device = fastdl.Device(target).__dlpack_device__()
-        result, copied = exported(tensor, dl_device=device)
-        assert result.device == device and copied
-        check(here, result, expected)
-        with pytest.raises(fastdl.CopyRequiredError):
-            tensor.__dlpack__(dl_device=device, copy=False)
+    device = fastdl.Device(TARGETS[target](here)).__dlpack_device__()
+    result, copied = exported(tensor, dl_device=device)
+    assert result.device == device and copied
+    check(here, result, expected)
+    with pytest.raises(fastdl.CopyRequiredError):
+        tensor.__dlpack__(dl_device=device, copy=False)
+
+
+def test_dlpack_copies_where_it_is(here):
+    tensor = here.holding(values(3, 4))[:, 1:]
     result, copied = exported(tensor, copy=True)
     assert result.device == tensor.device and copied
-    check(here, result, expected)
+    check(here, result, values(3, 4)[:, 1:])
+
+
+def test_dlpack_to_where_it_is(here):
+    tensor = here.tensor()
     result, copied = exported(tensor, dl_device=tensor.__dlpack_device__())
     assert result.data_ptr == tensor.data_ptr and not copied
 
@@ -1026,14 +1176,14 @@ def test_dlpack_copies_without_a_stream_are_ready(here):
 
 
 def test_dlpack_to_the_host_ignores_the_stream(here):
-    tensor = on(here.device, values(10))
+    tensor = here.holding(values(10))
     for stream in [None, -1, 4096]:
         result, _ = exported(tensor, dl_device=(1, 0), stream=stream)
         assert result.tolist() == values(10).tolist()
 
 
 def test_managed_memory_for_the_cpu_is_not_copied(cuda_machine):
-    tensor = on("cuda_managed:1", values(100))
+    tensor = cuda_machine.tensor(100, "int32", "cuda_managed:1")
     stream = stream_on(cuda_machine.sim, 1, blocking=False)
     kernel(cuda_machine, tensor, stream, device=1)
     tensor.record(stream)
@@ -1048,7 +1198,7 @@ def test_managed_memory_for_the_cpu_is_not_copied(cuda_machine):
 
 
 def test_managed_memory_for_the_cpu_is_waited_for(cuda_machine):
-    tensor = on("cuda_managed:1", values(100))
+    tensor = cuda_machine.tensor(100, "int32", "cuda_managed:1")
     stream = stream_on(cuda_machine.sim, 1, blocking=False)
     kernel(cuda_machine, tensor, stream, device=1)
     tensor.record(stream)
@@ -1059,7 +1209,7 @@ def test_managed_memory_for_the_cpu_is_waited_for(cuda_machine):
 
 
 def test_a_producer_of_managed_memory_that_answers_the_cpu_with_it(cuda_machine):
-    source = on("cuda_managed", values(6))
+    source = cuda_machine.holding(values(6), "cuda_managed")
     cuda_machine.sim.run()
     producer = FakeProducer((13, 0), dtype=(0, 32, 1), data=source.data_ptr)
     result = fastdl.from_dlpack(producer, device="cpu")
@@ -1086,7 +1236,7 @@ class Interface:
 @pytest.mark.parametrize("device", ["cuda:0", "cuda:1", "cuda_managed:1", "cuda_host"])
 @pytest.mark.parametrize("version", [2, 3])
 def test_asarray_asks_the_driver_for_the_device(cuda_machine, device, version):
-    source = on(device, values(2, 3))
+    source = cuda_machine.holding(values(2, 3), device)
     tensor = fastdl.asarray(Interface(source, version=version))
     assert tensor.device == source.device
     assert (tensor.shape, tensor.strides, tensor.dtype) == (
@@ -1101,15 +1251,16 @@ def test_asarray_asks_the_driver_for_the_device(cuda_machine, device, version):
 
 
 def test_asarray_keeps_the_object_alive(cuda_machine):
-    tensor = fastdl.asarray(Interface(on("cuda", values(3))))
+    array = cuda_machine.array()
+    tensor = fastdl.asarray(Interface(fastdl.from_dlpack(Protocol(array))))
     gc.collect()
-    assert cuda_machine.allocations == 1
+    array.given.assert_alive()
     del tensor
-    assert cuda_machine.allocations == 0
+    given_back(array)
 
 
 def test_asarray_of_strides_and_read_only_data(cuda_machine):
-    source = on("cuda", values(4, 3))
+    source = cuda_machine.holding(values(4, 3))
     address = source.data_ptr + 4
     tensor = fastdl.asarray(
         Interface(source, shape=(2, 3), strides=(24, -4), data=(address + 4, True))
@@ -1120,29 +1271,28 @@ def test_asarray_of_strides_and_read_only_data(cuda_machine):
 
 @pytest.mark.parametrize("stream", ["legacy", "per thread", "handle"])
 def test_asarray_comes_after_the_stream(cuda_machine, stream):
-    source, sim = on("cuda", values(100)), cuda_machine.sim
+    source, sim = cuda_machine.tensor(100, "int32"), cuda_machine.sim
     number = {"legacy": 1, "per thread": 2}.get(stream) or stream_on(sim, blocking=False)
     kernel(cuda_machine, source, number)
-    source.record(number)  # for the end of the test's own memory
     tensor = fastdl.asarray(Interface(source, stream=number))
     assert driver.edges(tensor) == 1
     consumer = stream_on(sim, blocking=False)
     tensor.__dlpack__(stream=consumer)
     kernel(cuda_machine, source, consumer)
-    source.record(consumer)
 
 
 @pytest.mark.parametrize("changes", [{"stream": None}, {}, {"version": 2, "stream": 7}])
 def test_asarray_without_a_stream(cuda_machine, changes):
-    tensor = fastdl.asarray(Interface(on("cuda", values(3)), **changes))
+    tensor = fastdl.asarray(Interface(cuda_machine.tensor(3), **changes))
     assert driver.edges(tensor) == 0
     assert driver.is_callers(tensor)
 
 
 def test_asarray_of_no_elements(cuda_machine):
-    tensor = fastdl.asarray(Interface(on("cuda", values(3)), shape=(0, 3), data=(0, False)))
+    source, other = cuda_machine.tensor(3), cuda_machine.tensor(3, device="cuda:1")
+    tensor = fastdl.asarray(Interface(source, shape=(0, 3), data=(0, False)))
     assert tensor.shape == (0, 3)
-    tensor = fastdl.asarray(Interface(on("cuda:1", values(3)), shape=(0, 3), stream=1))
+    tensor = fastdl.asarray(Interface(other, shape=(0, 3), stream=1))
     assert tensor.device == (2, 1)
 
 
@@ -1163,14 +1313,14 @@ def test_asarray_of_no_elements(cuda_machine):
 )
 def test_interfaces_that_are_refused(cuda_machine, changes, words):
     """What __array_interface__ has as well is in test_array_interface.py."""
-    source = on("cuda", values(3))
+    source = cuda_machine.tensor(3)
     with pytest.raises((BufferError, ValueError), match=words) as error:
         fastdl.asarray(Interface(source, **changes))
     assert isinstance(error.value, BufferError)
 
 
 def test_an_interface_that_is_no_dict(cuda_machine):
-    interface = Interface(on("cuda", values(3)))
+    interface = Interface(cuda_machine.tensor(3))
     interface.__cuda_array_interface__ = 5
     with pytest.raises(BufferError, match="a dict"):
         fastdl.asarray(interface)
@@ -1193,7 +1343,7 @@ def test_failing_copies(here, way, call, after):
     code = 2 if len(way) % 2 else 999  # out of memory is a MemoryError, whoever says so
     array = values(3, 4)
     host = fastdl.from_dlpack(array)
-    tensor, wide = on(here.device, array), on(here.device, values(3, 40))
+    tensor = on(here.device, array)
     stream = stream_on(here.sim, 1, blocking=False)
     busy = stream_on(here.sim, blocking=False)
     kernel(here, tensor, busy)
@@ -1203,18 +1353,34 @@ def test_failing_copies(here, way, call, after):
     functions = {
         "to a device": lambda: host.to(other),
         "to pinned": lambda: tensor.to(here.pinned),
-        "to the host": lambda: tensor.to("cpu"),
-        "rows": lambda: wide[:, 3].to("cpu"),
         "by the host": lambda: tensor[::-1].copy(),
         "between devices": lambda: tensor.to(other),
         "foreign": lambda: foreign.to(other),
         "on a stream": lambda: tensor.to(other, stream=stream),
     }
+    check_failing(here, functions[way], 0 if way.endswith("device") else 1, call, code, after)
+
+
+@pytest.mark.parametrize(
+    ("way", "call"), [(way, c) for way in FAILING_TO_THE_HOST for c in FAILING_TO_THE_HOST[way]]
+)
+@pytest.mark.parametrize("after", [0, 1])
+def test_failing_copies_to_the_host(here, way, call, after):
+    tensor, busy = here.tensor((3, 40), "int32"), stream_on(here.sim, blocking=False)
+    kernel(here, tensor, busy)
+    tensor.record(busy)
+    functions = {"to the host": lambda: tensor.to("cpu"), "rows": lambda: tensor[:, 3].to("cpu")}
+    code = 2 if len(way) % 2 else 999  # out of memory is a MemoryError, whoever says so
+    check_failing(here, functions[way], 1, call, code, after)
+
+
+def check_failing(here, function, other, call, code, after):
+    """`other`: a device that is current, and not needed."""
     allocations = here.allocations
     driver.forget_events(tuple_of(here)[0])
-    with here.sim.device(0 if way.endswith("device") else 1):  # another than is needed
+    with here.sim.device(other):
         here.fail_next(call, code, after)
-        error, result = outcome(functions[way])
+        error, result = outcome(function)
         races = here.sim.races() + here.sim.violations() + here.sim.gil_violations()
         here.sim.forget()  # a failure that has not come
         assert not races
@@ -1226,12 +1392,12 @@ def test_failing_copies(here, way, call, after):
         assert after, "nothing failed"
     del error, result
     gc.collect()
-    fastdl.empty(1, device=here.device)  # frees what was put off
+    driver.forget_events(tuple_of(here)[0])  # frees what was put off
     assert here.allocations == allocations
     here.sim.run()
     here.sim.check()
     # And it works the next time.
-    again = functions[way]()
+    again = function()
     here.sim.run()
     assert again.size == math.prod(again.shape)
 
@@ -1261,3 +1427,20 @@ def test_a_copy_that_is_not_known_to_have_ended(here, settled):
     here.sim.check()
     if not settled:
         here.sim.reset()
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_a_copy_to_the_host_that_is_not_known_to_have_ended(here, settled):
+    """Likewise."""
+    array = here.array()
+    tensor = fastdl.from_dlpack(Plain(array), stream=-1)
+    here.fail_next("line", 999)
+    if not settled:
+        here.fail_next("await stream", 999)
+    waits = here.calls("await stream")
+    with pytest.raises(BufferError, match=rf"{here.name('line')} answered .*\(999\)"):
+        tensor.to("cpu")
+    assert here.calls("await stream") == waits + 1
+    del tensor
+    gc.collect()
+    assert array.given.deleted == settled

@@ -4,6 +4,7 @@ import gc
 import itertools
 from contextlib import contextmanager
 
+import fastdl
 from fastdl._devices import driver
 from tests.support import simulation
 from tests.support.producers import Given, Producer, Tabled, hostile
@@ -38,35 +39,44 @@ def simulated(kind, devices=2, *, old=False, **settings):
 
 
 class Array:
-    """Memory on a device of a simulation, and the stream on which its library works.
+    """Memory on a device of a simulation, by default of six float32 in two rows, and the stream on
+    which its library works.
 
     `write` and `read` queue kernels there, or on another stream; `owner` frees the memory at once,
     whoever uses it, as libraries do.
     """
 
-    def __init__(self, sim, device=0, stream=None, memory="device"):
+    def __init__(self, sim, device=0, stream=None, memory="device", shape=(2, 3), dtype="float32"):
         self.sim = sim
         self.ordinal = device
         self.type = {"managed": MANAGED, "pinned": PINNED[sim.kind]}.get(memory, TYPES[sim.kind])
+        like = fastdl.empty(shape, dtype)
+        self.nbytes = like.nbytes
         with sim.device(device):
-            self.pointer = sim.allocate(NBYTES, memory)
+            self.pointer = sim.allocate(max(self.nbytes, 1), memory)
             self.stream = default(sim) if stream is None else stream
-        self.given = Given(data=self.pointer, device=(self.type, device), owner=self)
+        self.given = Given(
+            data=self.pointer,
+            device=(self.type, device),
+            owner=self,
+            shape=like.shape,
+            dtype=like.dtype.__dlpack_data_type__(),
+        )
         self.payloads = itertools.count(1)
 
     def write(self, stream=None):
         payload = next(self.payloads)
         with self.sim.device(self.ordinal):
             stream = self.stream if stream is None else stream
-            self.sim.kernel(stream, write(self.pointer, NBYTES, payload))
-        return bytes([payload]) * NBYTES
+            self.sim.kernel(stream, write(self.pointer, self.nbytes, payload))
+        return bytes([payload]) * self.nbytes
 
     def read(self, stream, device=None):
         with self.sim.device(self.ordinal if device is None else device):
-            self.sim.kernel(stream, read(self.pointer, NBYTES))
+            self.sim.kernel(stream, read(self.pointer, self.nbytes))
 
     def bytes(self):
-        return self.sim.peek(self.pointer, NBYTES)
+        return self.sim.peek(self.pointer, self.nbytes)
 
 
 class Protocol(Producer):
@@ -102,6 +112,11 @@ class Table(Tabled):
     def __init__(self, array):
         super().__init__(array.given)
         self.array = array
+
+
+def tensor_on(sim, device=0, **array):
+    """A tensor in memory of a library that orders nothing. See Array."""
+    return fastdl.from_dlpack(Plain(Array(sim, device, **array)))
 
 
 @contextmanager

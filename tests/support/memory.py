@@ -9,7 +9,7 @@ import numpy as np
 import fastdl
 from fastdl._core import tensor as core
 from tests.support.ctypes_dlpack import Versioned, address_in
-from tests.support.frameworks import PINNED, Array, simulated
+from tests.support.frameworks import MANAGED, PINNED, Array, Plain, simulated
 
 #: CUDA's names of calls, by what they do.
 CALLS = {
@@ -32,6 +32,12 @@ CALLS = {
     "pointer": "cuPointerGetAttributes",
     "enter": "cuCtxGetCurrent",
     "switch": "cuCtxPushCurrent_v2",
+}
+
+#: Those that fail in the tests of copies to the host: of what is compact, and of rows.
+FAILING_TO_THE_HOST = {
+    "to the host": ["pointer", "enter", "switch", "is capturing", "order", "line", "await stream"],
+    "rows": ["enter", "rows", "await stream"],
 }
 
 
@@ -69,6 +75,19 @@ class Machine:
         """An array of a foreign library, which frees it after the test."""
         self.arrays.append(Array(self.sim, **where))
         return self.arrays[-1]
+
+    def tensor(self, shape=(2, 3), dtype="float32", device=None):
+        """A tensor in the memory of such an array, whose library orders nothing."""
+        place = fastdl.Device(device or self.device)
+        memory = {MANAGED: "managed", PINNED[self.kind]: "pinned"}.get(place.type, "device")
+        array = self.array(device=place.id, memory=memory, shape=shape, dtype=dtype)
+        return fastdl.from_dlpack(Plain(array))
+
+    def holding(self, elements, device=None):
+        """The same, with the elements of a NumPy array."""
+        tensor = self.tensor(elements.shape, elements.dtype.name, device)
+        self.sim.poke(tensor.data_ptr, elements.tobytes())
+        return tensor
 
 
 @contextmanager
