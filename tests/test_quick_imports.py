@@ -13,27 +13,11 @@ import pytest
 
 import fastdl
 from fastdl._cli.import_paths import keywords_of
+from tests.support.named import NAMES, NotAsked, named
 from tests.support.producers import CUDA, Given, OldProducer, Producer, hostile
-
-
-def named(name, module, *bases, **members):
-    return type(name, bases, {"__module__": module, **members})
-
-
-class NotAsked:
-    def __dlpack__(self, **keywords):
-        raise AssertionError("it must not be asked")
-
-    def __dlpack_device__(self):
-        raise AssertionError("it must not be asked")
-
 
 # ---- buffers --------------------------------------------------------------------------------
 
-NAMES = {
-    "jax": ("ArrayImpl", "jaxlib.of_the_tests"),
-    "tensorflow": ("EagerTensor", "tensorflow.of_the_tests"),
-}
 libraries = pytest.mark.parametrize("library", NAMES)
 
 

@@ -30,8 +30,8 @@ from tests.support.c_producers import ALONE, given
 from tests.support.ctypes_dlpack import FakeProducer
 from tests.support.frameworks import Array, Plain, Protocol, capturing, current_stream, stream_on
 from tests.support.library import libraries
+from tests.support.named import NAMES, NotAsked, named
 from tests.support.producers import CPU, Given, Producer, hostile, new
-from tests.test_quick_imports import NAMES, NotAsked, named
 
 TABLE = Path(__file__).with_name("refused_calls.txt").read_text()
 LINES = re.findall(r"^[^#\n].*(?:\n .*)*", TABLE, re.MULTILINE)
