@@ -246,7 +246,7 @@ static void arrive(Thread *self, Stream *stream)
         for (Stream *s = stream->context->streams; s != NULL; s = s->next)
             if (s->blocking)
                 join(&stream->clock, &s->clock);
-    } else if (stream->blocking && stream->context->legacy != NULL && settings.broken != 1) {
+    } else if (stream->blocking && stream->context->legacy != NULL) {
         join(&stream->clock, &stream->context->legacy->clock);
     }
 }

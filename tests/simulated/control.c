@@ -143,8 +143,6 @@ static void shorten_log(void)
     memmove(calls.data, half, calls.length + 1);
 }
 
-static int broken_device; /* what it answers to all calls, once it is */
-
 static int leave_early(Thread *self, int code)
 {
     shorten_log();
@@ -188,8 +186,6 @@ int call_enter(Symbol **place, const char *name, int flags, Thread **thread)
         return leave_early(self, SUCCESS);
     if (settings.deinitialized && !(flags & CALLBACK))
         return leave_early(self, DEINITIALIZED);
-    if (broken_device != SUCCESS && !(flags & (ANYTIME | CALLBACK)))
-        return leave_early(self, broken_device);
     int ready = flags & ANYTIME ? SUCCESS : driver_ready();
     if (ready != SUCCESS)
         return leave_early(self, ready);
@@ -286,7 +282,7 @@ EXPORT void fk_forget(void)
     lock();
     graph_run(settings.seed++);
     forget();
-    settings.deinitialized = settings.has_misdirect = false;
+    settings.deinitialized = false;
     unlock();
 }
 
@@ -311,23 +307,10 @@ EXPORT int fk_set(const char *name, long long value)
         settings.locked_callbacks = value != 0;
     else if (strcmp(name, "forgives_not_ready") == 0)
         settings.forgives_not_ready = value != 0;
-    else if (strcmp(name, "broken") == 0)
-        settings.broken = (int)value;
     else
         code = -1;
     unlock();
     return code;
-}
-
-EXPORT int fk_set_attribute(int device, int attribute, int value)
-{
-    lock();
-    Context *context = context_of(device);
-    bool known = context != NULL && attribute >= 0 && attribute < DEVICE_ATTRIBUTES;
-    if (known)
-        context->attributes[attribute] = value;
-    unlock();
-    return known ? 0 : -1;
 }
 
 /* After this the driver answers as it does at the end of a process. */
@@ -336,15 +319,6 @@ EXPORT void fk_deinit(void)
     lock();
     settings.deinitialized = true;
     unlock();
-}
-
-/* From now on, whatever is reset, every call returns `code`: as after a kernel that failed. */
-EXPORT int fk_break(int code)
-{
-    lock();
-    broken_device = code;
-    unlock();
-    return 0;
 }
 
 static bool exported(const char *name)
@@ -383,15 +357,6 @@ EXPORT int fk_ignore(const char *name)
     symbol_named(name)->ignored = true;
     unlock();
     return 0;
-}
-
-/* From now on events are recorded on this stream (in the current context), whatever is asked. */
-EXPORT void fk_misdirect(void *stream)
-{
-    lock();
-    settings.misdirect = stream;
-    settings.has_misdirect = true;
-    unlock();
 }
 
 EXPORT long fk_calls(const char *name)
@@ -498,16 +463,6 @@ EXPORT int fk_host_read(unsigned long long pointer, unsigned long long length, v
     int code = work_host(thread_self(), op);
     if (code == SUCCESS && bytes != NULL && length > 0)
         memcpy(bytes, (const void *)(uintptr_t)pointer, (size_t)length);
-    unlock();
-    return code;
-}
-
-EXPORT int fk_host_write(unsigned long long pointer, unsigned long long length, int payload)
-{
-    lock();
-    Op *op = op_new("host write");
-    op_touch(op, (uintptr_t)pointer, (size_t)length, true, payload);
-    int code = work_host(thread_self(), op);
     unlock();
     return code;
 }

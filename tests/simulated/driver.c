@@ -63,7 +63,7 @@ EXPORT int NAME(cuEventRecord, hipEventRecord)(void *event_handle, void *handle)
 {
     CALL(CONTEXT);
     EVENT(event_handle);
-    STREAM(settings.has_misdirect ? settings.misdirect : handle);
+    STREAM(handle);
     GIVE(work_record(self, event, stream));
 }
 

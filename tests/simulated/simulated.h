@@ -355,9 +355,6 @@ typedef struct {
     bool deinitialized;
     bool locked_callbacks;   /* other threads' calls wait until a host function has returned */
     bool forgives_not_ready; /* HIP: hipErrorNotReady is no last error, as in newer versions */
-    int broken;              /* 1: clocks.c, 2: graph.c has a fault, to see the tests find it */
-    void *misdirect;         /* the stream that events are recorded on instead */
-    bool has_misdirect;
 } Settings;
 
 extern Settings settings;

@@ -28,7 +28,7 @@ _NAMES = {"cuda": "libcuda.so.1", "hip": "libamdhip64.so.6"}
 _WARNINGS = ["-Wconversion", "-Wshadow", "-pedantic"]
 
 GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2  # capture modes
-LEGACY, PER_THREAD = 1, 2  # stream handles of CUDA
+LEGACY = 1  # a stream handle of CUDA
 
 # p: a pointer or handle, P: where one is returned, a: an address of a device (64 bits on CUDA, a
 # pointer on HIP), q: 64 bits, i, u: int, z: size_t, A, I, U, Q, Z: where one is returned, s: a
@@ -139,11 +139,9 @@ def declare(library, kind):
 
 
 @cache
-def library_path(kind="cuda", *, old=False, private=False):
-    """The path of a simulated driver, compiled at first use. `old`: without optional symbols.
-    `private`: under another name, where nobody who looks for a driver finds it."""
-    variant = kind + "-old" * old + "-private" * private
-    name = f"{variant}.so" if private else _NAMES[kind]
+def library_path(kind="cuda", *, old=False):
+    """The path of a simulated driver, compiled at first use. `old`: without optional symbols."""
+    variant, name = kind + "-old" * old, _NAMES[kind]
     place = build.folder() / f"simulated-{variant}"
     place.mkdir(exist_ok=True)
     flags = [*_WARNINGS, "-fvisibility=hidden", "-Wl,-Bsymbolic", f"-Wl,-soname,{name}"]
@@ -232,21 +230,12 @@ class Simulation(Calls):
 
     loaded = {}  # by path
 
-    def __init__(self, kind="cuda", *, old=False, private=False):
-        self.path = library_path(kind, old=old, private=private)
+    def __init__(self, kind="cuda", *, old=False):
+        self.path = library_path(kind, old=old)
         self.folder = self.path.parent
         super().__init__(ctypes.CDLL(str(self.path)), kind)
         self._declare_control()
         self.loaded[self.path] = self
-
-    @classmethod
-    @contextmanager
-    def fresh(cls, kind):
-        """A private one without history, with device 0 current."""
-        simulation = cls(kind, private=True)
-        simulation.reset()
-        with simulation.device(0):
-            yield simulation
 
     def _declare_control(self):
         p, q, i = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int
@@ -255,11 +244,9 @@ class Simulation(Calls):
             ("reset", [], None),
             ("forget", [], None),
             ("set", [ctypes.c_char_p, ctypes.c_longlong], i),
-            ("set_attribute", [i, i, i], i),
             ("deinit", [], None),
             ("fail_next", [ctypes.c_char_p, i, ctypes.c_long], i),
             ("ignore", [ctypes.c_char_p], i),
-            ("misdirect", [p], None),
             ("calls", [ctypes.c_char_p], ctypes.c_long),
             ("live", [ctypes.c_char_p], i),
             ("context_depth", [], i),
@@ -268,7 +255,6 @@ class Simulation(Calls):
             ("run", [q], None),
             ("kernel", [p, i, ctypes.POINTER(Access)], i),
             ("host_read", [q, q, p], i),
-            ("host_write", [q, q, i], i),
             ("forget_range", [q, q], None),
             ("publish", [], None),
             ("acquire", [], None),
@@ -302,15 +288,9 @@ class Simulation(Calls):
         locked_callbacks (0; 1: calls wait while a host function runs on another thread, as for a
         lock of the driver's own), forgives_not_ready (0; 1: hipErrorNotReady is no last error, as
         in newer versions of HIP), managed_type (2: what the driver calls managed memory; 1 is seen
-        as well), memory (bytes of each device), seed (of the order at waits), broken (1: the clocks
-        forget the legacy stream, 2: the graph forgets waits; to see that the tests notice)."""
+        as well), memory (bytes of each device), seed (of the order at waits)."""
         if self.driver.fk_set(name.encode(), value) != 0:
             raise ValueError(f"no setting {name!r}, or not with {value}")
-
-    def attribute(self, device, attribute, value):
-        """Changes an attribute of a device, by CUDA's number of it: 115 for memory pools, say."""
-        if self.driver.fk_set_attribute(device, attribute, value) != 0:
-            raise ValueError(f"no attribute {attribute} of device {device}")
 
     def deinit(self):
         """From now on every call gives 4, as at the end of a process."""
@@ -334,11 +314,6 @@ class Simulation(Calls):
         assert code == 0, f"the host cannot read there\n{self._report()}"
         return buffer.raw
 
-    def host_write(self, pointer, length, payload):
-        """Likewise; for `payload` see `write`."""
-        code = self.driver.fk_host_write(pointer, length, payload)
-        assert code == 0, f"the host cannot write there\n{self._report()}"
-
     def peek(self, pointer, length):
         """The bytes, wherever they are, seen by nobody."""
         return ctypes.string_at(pointer, length)
@@ -347,9 +322,9 @@ class Simulation(Calls):
         """Puts bytes there, seen by nobody: as if they had always been there."""
         ctypes.memmove(pointer, content, len(content))
 
-    def run(self, seed=0):
-        """Runs all that is queued, in one of the orders that the dependencies allow."""
-        self.driver.fk_run(seed)
+    def run(self):
+        """Runs all that is queued, in an order that the dependencies allow."""
+        self.driver.fk_run(0)
 
     @contextmanager
     def in_callback(self):
@@ -402,10 +377,6 @@ class Simulation(Calls):
         """From now on the driver function returns 0 and does nothing."""
         if self.driver.fk_ignore(self.name(symbol).encode()) != 0:
             raise ValueError(f"{symbol} is no function of the driver")
-
-    def misdirect(self, stream):
-        """From now on events are recorded on this stream, whatever the caller asks for."""
-        self.driver.fk_misdirect(stream)
 
     # ---- observations
 
@@ -520,11 +491,3 @@ def in_thread(function):
     """Runs it on a new thread; what it returned or raised."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(function).result()
-
-
-def unordered(sim):
-    """The number of races found so far, which are forgotten."""
-    found = len(sim.races())
-    assert sim.violations() == []
-    sim.forget()
-    return found
