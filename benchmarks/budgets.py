@@ -26,7 +26,7 @@ class Comparison:
 
 
 def budgeted(group: str, what: str, peer: str, floor: str, **options) -> Comparison:
-    """With the budget that the package has, which `python -m fastdl bench` measures too."""
+    """With its budget of limits.py."""
     return Comparison(group, what, peer, floor, BUDGETS.get(f"{group}/{peer}"), **options)
 
 

@@ -15,7 +15,8 @@ function of this module yields.
 
 Two are for text that only the site contains, in their place: see conf.py.
 
-<!-- site: benchmarks.plots:pairs -->: the lines that this function of this module yields.
+<!-- site: tests.interop.matrix.picture:grid -->: the lines that this function of this module
+yields.
 
 <!-- reference: ../include/fastdl/fastdl.h -->: what the section "The interface" of the header
 declares, each with its comment as prose. With #Devices after the path it is the section whose title

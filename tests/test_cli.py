@@ -140,7 +140,7 @@ def test_help_keeps_words_whole(monkeypatch):
     parser = argparse.ArgumentParser(
         description=text, epilog=text, formatter_class=command_line.Formatter
     )
-    parser.add_argument("--no-grid", help=text)
+    parser.add_argument("--no-color", help=text)
     for columns in range(50, 100):
         monkeypatch.setenv("COLUMNS", str(columns))
         shown = parser.format_help()

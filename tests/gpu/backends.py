@@ -300,8 +300,6 @@ ENVIRONMENT = {  # of the driver, and of JAX
 
 def find():
     """NVIDIA's driver, with a device. RuntimeError if there is none."""
-    for variable, value in ENVIRONMENT.items():
-        os.environ.setdefault(variable, value)
     name = "libcuda.so.1"
     try:
         library = ctypes.CDLL(name)
@@ -309,6 +307,8 @@ def find():
         raise RuntimeError(f"no NVIDIA driver: {error}") from None
     if hasattr(library, "fk_reset"):
         raise RuntimeError("the simulated driver is loaded in this process: run tests/gpu alone")
+    for variable, value in ENVIRONMENT.items():
+        os.environ.setdefault(variable, value)
     count = ctypes.c_int()
     code = library.cuInit(0) or library.cuDeviceGetCount(ctypes.byref(count))
     if code != 0 or count.value == 0:

@@ -15,6 +15,8 @@ from tests.gpu.cases import Scenarios
 from tests.gpu.peers import STREAMS, Cupy, Jax, Numba, Torch, require_jax
 from tests.interop.peers import require
 
+pytestmark = pytest.mark.library  # those of a library that is missing are skipped
+
 LIBRARIES = [Library, TabledLibrary, Cupy, Torch]
 CONSUMERS = [*LIBRARIES, InterfaceLibrary, Numba]
 PRODUCERS = [*CONSUMERS, DefinedLibrary, Jax]

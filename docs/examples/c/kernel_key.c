@@ -15,7 +15,7 @@ typedef struct {
     DLDevice device;
     DLDataType dtype;
     int32_t ndim;
-    uint32_t flags;      /* read-only, or elements of less than a byte that have one each */
+    uint32_t flags;      /* read-only, or narrow elements, each padded to a byte */
     uint32_t contiguous; /* row-major */
     uint32_t aligned;    /* to 16 bytes */
 } kind;

@@ -13,7 +13,7 @@ from fastdl._cli.options import add_limit, add_only, add_output
 from fastdl._cli.privacy import anonymous_all
 from fastdl._cli.processes import Job
 
-SCHEMA = 1  # of the JSON: a key that changes its meaning, or goes, makes another one
+SCHEMA = 1  # of the JSON: after a release, a key that changes its meaning or goes makes another
 
 DESCRIPTION = """\
 Examines the installed tensor libraries, each in its own process: the import path of their arrays

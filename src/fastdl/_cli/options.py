@@ -24,10 +24,6 @@ def add_only(parser: argparse.ArgumentParser, what: str) -> None:
 
 def add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
-    add_quiet(parser)
-
-
-def add_quiet(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
 
 

@@ -142,18 +142,6 @@ def load(steps: Steps, modules: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def aligned(sample: str) -> Any:
-    """The array of an expression, at a multiple of 64 bytes if one is found in a few attempts: some
-    consumers copy less aligned data, whatever the producer."""
-    kept = []
-    for attempt in range(32):
-        array = evaluate(sample)
-        if fastdl.asarray(array).data_ptr % 64 == 0:
-            break
-        kept += [array, bytearray(64 * (attempt % 7) + 8)]
-    return array
-
-
 def convert(array: Any, target: Any) -> dict[str, str]:
     """The outcome of a conversion: zero-copy, copy, refused or wrong, and the reason."""
     reason = ""

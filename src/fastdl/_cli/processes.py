@@ -117,7 +117,6 @@ class Progress:
     def ended(self, title: str, seconds: float, ending: Ending | None) -> None:
         with self.lock:
             self.done += 1
-            self.total = max(self.total, self.done)  # a job that crashed is resumed
             if self.quiet:
                 return
             failure = (

@@ -11,7 +11,7 @@ def terminal_width() -> int:
 
 def wrapped(text: str, columns: int, first: str = "", others: str = "") -> list[str]:
     """The lines of a text, at least one, after the indents `first` and `others`. Words such as
-    "read-only" and "--quiet" are not broken."""
+    "read-only" and "zero-copy" are not broken."""
     return textwrap.wrap(
         text, columns, initial_indent=first, subsequent_indent=others, break_on_hyphens=False
     ) or [first]
