@@ -3,7 +3,6 @@
 Imported where a GPU is: none is needed to collect the tests.
 """
 
-import os
 import warnings
 import weakref
 from contextlib import nullcontext
@@ -171,9 +170,8 @@ class Jax(Exchange):
 
 
 def require_jax():
-    """JAX with a GPU, which it is told not to take all the memory of."""
+    """JAX with a GPU; ENVIRONMENT of backends.py keeps it from taking all the memory."""
     require("jax")
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     import jax
 
     try:

@@ -323,7 +323,6 @@ def test_exit_with_tensors_alive(gpu, name, keep):
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join(sys.path),
-            "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # others need memory too
             "CUDA_MODULE_LOADING": "LAZY",  # nothing is held here
         },
     )
