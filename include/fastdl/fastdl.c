@@ -2354,10 +2354,14 @@ static int fastdl_empty_(const DLTensor *prototype, PyTypeObject *like,
     DLTensor copy = *prototype;
     DLManagedTensorVersioned *managed = NULL;
     int failed, native;
+    const fastdl_runtime *package = fastdl_package_();
     const DLPackExchangeAPI *api = fastdl_target_(like, &native);
     *out = NULL;
     if (api == NULL)
         return -1;
+    if (FASTDL_OFFERS_(package, empty) && api == package->protocol &&
+        !fastdl_find_device((int32_t)prototype->device.device_type)->host)
+        return package->empty(prototype, like, out);
     failed = api->managed_tensor_allocator(&copy, &managed, NULL, fastdl_set_error_);
     if (FASTDL_UNLIKELY_(failed || managed == NULL)) {
         if (!PyErr_Occurred())

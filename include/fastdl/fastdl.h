@@ -940,10 +940,9 @@ static inline int fastdl_wrap(DLManagedTensorVersioned *managed, PyTypeObject *l
  * other fields are not read), by the allocator of the library of `like`, as in fastdl_wrap. On
  * success **out is yours, compact and row-major, with `byte_offset` 0 where `data` is an address:
  * fill it, on the work stream, and pass it to fastdl_wrap. On failure *out is NULL, and the
- * exception is of the type that the library names. For types without a table of their own the
- * memory is fastdl's: of the host (aligned to 256 bytes), of CUDA and ROCm devices, managed or
- * pinned; it is ready on every stream. BufferError on other devices, and without a driver.
- * TypeError where fastdl_import() would be needed. */
+ * exception is of the type that the library names. For types without a table of their own, host
+ * memory is fastdl's, aligned to 256 bytes, and CuPy allocates on devices; BufferError for others
+ * there, and for fastdl.Tensor. TypeError where fastdl_import() would be needed. */
 static inline int fastdl_empty(const DLTensor *prototype, PyTypeObject *like,
                                DLManagedTensorVersioned **out);
 
@@ -1515,6 +1514,8 @@ typedef struct {
     /* Makes work queued on `stream` from now on wait for what is queued on `source` now, two native
      * handles of streams of `device`: 0, or -1 with an exception. */
     int (*order)(DLDevice device, void *source, void *stream);
+    /* fastdl_empty on a device, for a type without a table of its own. */
+    int (*empty)(const DLTensor *prototype, PyTypeObject *like, DLManagedTensorVersioned **out);
 } fastdl_runtime;
 
 /* ========================================================================

@@ -9,6 +9,21 @@ def make(tensor, like):
     return cupy.from_dlpack(tensor)
 
 
+def move(x, device):
+    import cupy
+
+    with cupy.cuda.Device(device.id):
+        return cupy.asarray(x)
+
+
+def empty(shape, dtype, device):
+    import cupy
+    import numpy
+
+    with cupy.cuda.Device(device.id):
+        return cupy.empty(shape, numpy.dtype(dtype))
+
+
 SAMPLE = "cupy:arange(6, dtype='float32')"
 
 BRIDGES = (
@@ -17,6 +32,8 @@ BRIDGES = (
         title="CuPy",
         classes=("cupy:ndarray",),
         make=make,
+        move=move,
+        empty=empty,
         readonly=COPIED,
         devices=DEVICE,
     ),

@@ -8,9 +8,23 @@ def make(tensor, like):
 
     if tensor.dtype.lane.bits < 64 or tensor.dtype.name == "complex64":
         return jax.dlpack.from_dlpack(tensor)
-    namespace = jax if hasattr(jax, "enable_x64") else jax.experimental  # before 0.8
-    with namespace.enable_x64(True):  # without it, JAX narrows the elements
+    with in_full_width():
         return jax.dlpack.from_dlpack(tensor)
+
+
+def move(x, device):
+    import jax
+
+    with in_full_width():
+        return jax.device_put(x, jax.local_devices(backend="gpu")[device.id])
+
+
+def in_full_width():
+    """A context in which JAX does not narrow elements of 64 bits."""
+    import jax
+
+    namespace = jax if hasattr(jax, "enable_x64") else jax.experimental  # before 0.8
+    return namespace.enable_x64(True)
 
 
 SAMPLE = "jax.numpy:arange(6, dtype='float32')"
@@ -21,6 +35,7 @@ BRIDGES = (
         title="JAX",
         classes=("jaxlib:ArrayImpl", "jax:jaxlib._jax.Array", "jax:Array"),
         make=make,
+        move=move,
         strides=DENSE,
         readonly=IMMUTABLE,
         alignment=64,

@@ -10,6 +10,10 @@ def make(tensor, like):
     return paddle.from_dlpack(tensor)
 
 
+def move(x, device):
+    return x.cuda(device.id)  # its name for ROCm, too
+
+
 def built():
     import paddle
 
@@ -25,6 +29,7 @@ BRIDGES = (
         title="PaddlePaddle",
         classes=("paddle:Tensor",),
         make=make,
+        move=move,
         quick=lambda: published_table("paddle", "Tensor"),
         strides=POSITIVE,
         readonly=COPIED,  # the flag is ignored

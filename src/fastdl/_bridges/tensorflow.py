@@ -13,6 +13,13 @@ def make(tensor, like):
     return dlpack.from_dlpack(tensor.__dlpack__())
 
 
+def move(x, device):
+    import tensorflow
+
+    with tensorflow.device(f"GPU:{device.id}"):
+        return tensorflow.identity(x)
+
+
 def gpus():
     from tensorflow import config
 
@@ -28,6 +35,7 @@ BRIDGES = (
         # Not "tensorflow:Tensor": variables are instances of that, too.
         classes=("tensorflow:EagerTensor", "tensorflow.python.framework:Tensor"),
         make=make,
+        move=move,
         strides=COMPACT,
         readonly=IMMUTABLE,
         devices=ANYWHERE,

@@ -10,6 +10,10 @@ def make(tensor, like):
     return torch.from_dlpack(tensor)
 
 
+def move(x, device):
+    return x.to(f"cuda:{device.id}")  # its name for ROCm, too
+
+
 SAMPLE = "torch:arange(6, dtype=float32)"
 
 BRIDGES = (
@@ -18,6 +22,7 @@ BRIDGES = (
         title="PyTorch",
         classes=("torch:Tensor",),
         make=make,
+        move=move,
         quick=lambda: published_table("torch", "Tensor"),
         strides=POSITIVE,  # it has no negative ones, and 2.13 aborts the process
         readonly=COPIED,  # the flag is ignored

@@ -10,6 +10,10 @@ def make(tensor, like):
     return warp.from_dlpack(tensor)
 
 
+def move(x, device):
+    return x.to(f"cuda:{device.id}")
+
+
 SAMPLE = "warp:array(range(6), dtype=float32, device='cpu')"
 
 BRIDGES = (
@@ -18,6 +22,7 @@ BRIDGES = (
         title="Warp",
         classes=("warp:array",),
         make=make,
+        move=move,
         readonly=COPIED,
         ndims=(1, 4),
         devices=ANYWHERE,

@@ -12,12 +12,10 @@ from fastdl._core.device import CPU, Device
 from fastdl._core.dtype import DType
 from fastdl._core.errors import refusal, type_name
 from fastdl._core.tensor import Tensor
-from fastdl._devices import driver
 from fastdl._protocol.array_interface import import_array
 from fastdl._protocol.consumer import Capsule, place
 from fastdl._protocol.cuda_array import import_cuda_array
 from fastdl._protocol.placement import mark_unless_shared
-from fastdl._protocol.streams import DEFAULT
 
 TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
 if TYPE_CHECKING:
@@ -289,12 +287,10 @@ def empty(
     shape = sizes(shape)
     if target == CPU:
         return core.host_empty(shape, numbers)
-    if target.stream_kind not in DEFAULT:
-        raise BufferError(
-            f"expected a device on which fastdl allocates (the host, CUDA, ROCm), got {target}: "
-            f"allocate with its own library, and import the result"
-        )
-    return driver.empty(shape, numbers, *target.__dlpack_device__())
+    raise BufferError(
+        f"fastdl allocates on the host, not on {target}: allocate with its own library, and import "
+        f"the result"
+    )
 
 
 def sizes(shape) -> tuple[int, ...]:

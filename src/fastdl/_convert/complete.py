@@ -4,12 +4,13 @@ from types import ModuleType
 
 from fastdl._convert import convert as front
 from fastdl._convert.asarray import acquire, asarray
-from fastdl._convert.convert import HOST
+from fastdl._convert.convert import DEVICE, HOST
 from fastdl._convert.refusals import check_device, explain, passed_through
 from fastdl._convert.targets import bridge_for, named_library, target_bridge
 from fastdl._core import exchange
 from fastdl._core import tensor as core
-from fastdl._core.device import CPU, Device
+from fastdl._core.device import CPU, Device, DeviceType
+from fastdl._devices import driver
 from fastdl._protocol import placement, streams
 from fastdl._protocol.consumer import Capsule, announced_device, place
 
@@ -26,6 +27,8 @@ def complete(x, like, device, copy, stream):
         bridge = target_bridge(target, like)
     if where is not None:
         check_device(where, bridge)
+        if isinstance(x, Capsule) and stream is None:
+            x = exchange.from_dlpack(x)  # so that it can be read twice
     own = bridge_for(type(x))
     is_one = own is bridge
     if own is None:  # the library is unknown to fastdl
@@ -35,11 +38,14 @@ def complete(x, like, device, copy, stream):
             if stream is not None and not is_unordered(stream):
                 imported(x, own, None, None, stream)  # orders the work on it
             return x
-        # A requested copy is made later, once it is known what the library accepts.
-        tensor = imported(x, own, where, False if copy is False else None, stream)
+        # A requested copy on the host is made later, once it is known what the library accepts.
+        on_device = where is not None and not where.is_host
+        tensor = imported(x, own, where, copy if on_device or copy is False else None, stream)
     except Exception as error:
         if stream is not None and passed_through(error, streams.stream_number, streams):
             raise  # about an argument of the caller, not about `x`
+        if isinstance(error, BufferError) and copy is not False and moves_to(bridge, where):
+            return moved(x, own, bridge, target, where, stream)
         found = explain(error, x, None, bridge)
         if found is error:
             raise
@@ -78,7 +84,41 @@ def imported(x, own, where=None, copy=None, stream=None):
     return place(tensor, where, copy, stream)
 
 
-def copy(tensor, stream):
-    """A compact writable copy on the same device, made on `stream`."""
-    number = None if stream is None else streams.consumer_stream(stream, tensor.device)
-    return placement.make_copy(tensor, tensor.device, number, compact=True)
+def copy(tensor, x, stream):
+    """A writable copy of `tensor`, the data of `x`, on the same device, ready on `stream`: on the host
+    a compact one; elsewhere the one that the library of `x` makes."""
+    if tensor.device.is_host or isinstance(x, Capsule):
+        return placement.make_copy(tensor, tensor.device)
+    return acquire(x, tensor.device, True, stream)
+
+
+def moves_to(bridge, where) -> bool:
+    """Whether the library of `bridge` copies data to the device `where`."""
+    on_device = where is not None and where.type in (DeviceType.CUDA, DeviceType.ROCM)
+    return on_device and bridge.move is not None
+
+
+def moved(x, own, bridge, target, where, stream):
+    """An object of `bridge` on `where`, which its own library copies there, ready on `stream`.
+
+    BufferError if the library would change the elements, as JAX narrows them.
+    """
+    tensor = imported(x, own)
+    through = bridge
+    if bridge.devices == DEVICE and tensor.device.is_host:
+        through, target = named_library("numpy.ndarray")
+    here = front.make(tensor, through, x, target, None, None)
+    try:
+        there = bridge.move(here, where)
+    except Exception as error:
+        raise explain(error, x, tensor, bridge) from error
+    waits = is_unordered(stream)  # the caller does not know on which stream the library works
+    result = imported(there, bridge, None, None, None if waits else stream)
+    if result.itemsize != tensor.itemsize:
+        raise BufferError(
+            f"{core.describe(tensor)} cannot be converted to {bridge.name} on {where}: "
+            f"{bridge.title} makes {result.dtype} of {tensor.dtype} when it copies there"
+        )
+    if waits:
+        driver.wait(result)
+    return there

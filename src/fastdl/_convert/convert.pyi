@@ -6,6 +6,8 @@ import numpy.typing as npt
 from typing_extensions import CapsuleType
 
 from fastdl._core.device import _DeviceLike
+from fastdl._core.device import Device
+from fastdl._core.dtype import DType
 from fastdl._core.tensor import Tensor
 
 _T = TypeVar("_T")
@@ -86,6 +88,7 @@ DEVICE: str
 ANYWHERE: str
 REASONS: tuple[str | None, ...]
 WRAPPER: CapsuleType
+ALLOCATOR: CapsuleType
 
 @final
 class Bridge:
@@ -96,6 +99,8 @@ class Bridge:
     read: Callable[..., Tensor] | None
     reads: frozenset[str] | None
     read_copy: Callable[[Any], Tensor] | None
+    move: Callable[[Any, Device], Any] | None
+    empty: Callable[[tuple[int, ...], DType, Device], Any] | None
     copies: bool | Callable[[Tensor], bool | None]
     quick: Callable[[], CapsuleType | Callable[[Tensor], Any] | None] | None
     strides: int
@@ -118,6 +123,8 @@ class Bridge:
         read: Callable[..., Tensor] | None = None,
         reads: Iterable[str] | None = None,
         read_copy: Callable[[Any], Tensor] | None = None,
+        move: Callable[[Any, Device], Any] | None = None,
+        empty: Callable[[tuple[int, ...], DType, Device], Any] | None = None,
         strides: int = 0,
         readonly: int = 0,
         alignment: int = 1,

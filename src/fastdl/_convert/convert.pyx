@@ -28,9 +28,10 @@ from fastdl._core.native cimport (
     fdl_order_for, FDL_ORDER_NOW, fdl_take_versioned, fdl_type_find, fdl_values_differ, kDLCPU,
     kDLFloat4_e2m1fn,
 )
-from fastdl._core.tensor cimport Tensor
+from fastdl._core.tensor cimport Tensor, table_from_object
 from fastdl._core import exchange
 from fastdl._core import tensor as core
+from fastdl._core.device import Device
 from fastdl._core.dtype import DType
 from fastdl._core.foreign import loaded_version, release
 
@@ -80,6 +81,10 @@ cdef class Bridge:
     reads: the names of the element types, in DLPack's description, to which `read` applies: read(x,
         tensor) gets the tensor from DLPack; None: all.
     read_copy: read_copy(x) returns a Tensor on a copy of an object that cannot be read otherwise.
+    move: move(x, device) returns a copy of an object of this type on a device of CUDA or ROCm; for a
+        library of device memory alone, also of an ndarray. None: the library does not.
+    empty: empty(shape, dtype, device) returns a new object on a device, for results of C code;
+        needed where the type has no exchange table that allocates.
     strides: ANY, POSITIVE, DENSE or COMPACT. readonly: KEPT, IMMUTABLE or COPIED.
     alignment: of the data, in bytes. ndims: the least and the greatest number of dimensions.
     dtypes: the names of the element types it accepts; None: it decides itself.
@@ -94,7 +99,7 @@ cdef class Bridge:
     """
     cdef readonly str name, title
     cdef readonly tuple classes
-    cdef readonly object make, read, read_copy, copies, quick, built
+    cdef readonly object make, read, read_copy, move, empty, copies, quick, built
     cdef readonly str since
     cdef readonly dict before
     cdef dict facts  # the arguments of `state`
@@ -113,10 +118,11 @@ cdef class Bridge:
     cdef const fastdl_maker *maker       # a fast `make` for host memory, or NULL
     cdef const DLPackExchangeAPI *table  # a table for all memory that fastdl orders, or NULL
 
-    def __init__(self, name, *, title, classes, read=None, reads=None, read_copy=None, quick=None,
-                 since="", before=None, built=None, **facts):
+    def __init__(self, name, *, title, classes, read=None, reads=None, read_copy=None, move=None,
+                 empty=None, quick=None, since="", before=None, built=None, **facts):
         self.name, self.title, self.classes = name, title, tuple(classes)
         self.read, self.read_copy, self.quick = read, read_copy, quick
+        self.move, self.empty = move, empty
         self.reads = None if reads is None else frozenset(reads)
         self.since, self.before, self.built, self.facts = since, before or {}, built, facts
         self.state(**facts)
@@ -381,11 +387,13 @@ cdef Tensor fitted(Tensor tensor, Bridge bridge, x, copy, stream):
         ) != DLPACK_FLAG_BITMASK_IS_COPIED:
             reason = LAYOUT  # unless it is a copy already, and writable like any copy
     if reason != 0:
-        # The plain case of `copied`.
-        plain = memory.device.device_type == kDLCPU
-        tensor = copy_host(tensor) if plain else policy.complete.copy(tensor, stream)
-    else:
-        adapt(tensor.description, bridge)
+        if memory.device.device_type == kDLCPU:
+            return copy_host(tensor)
+        tensor = policy.complete.copy(tensor, x, stream)
+        reason = obstacle(bridge, &tensor.description.managed, False)
+        if reason != 0:
+            raise policy.refusals.unfit(x, tensor, bridge, REASONS[reason])
+    adapt(tensor.description, bridge)
     return tensor
 
 
@@ -646,7 +654,8 @@ x: whatever fastdl.asarray takes.
 like: what to make: a type (numpy.ndarray, torch.Tensor, jax.Array, ...), the module of a
     library, the name of one or the other ("torch", "jax.Array"), whose library is imported, or an
     example. It chooses the library; the element type is that of `x`.
-device: where the result must be; None: where `x` is. Data that is elsewhere is copied there.
+device: where the result must be; None: where `x` is. Data that is elsewhere is copied there: by the
+    library of `x`, else by that of the result, else, to the host, by fastdl.
 copy: None copies if it must, or if the library could not use the memory safely. False raises
     CopyRequiredError then. True always copies.
 stream: CUDA and ROCm only: the stream of the result's device on which it will be used. `device`
@@ -738,3 +747,20 @@ cdef int wrap(DLManagedTensorVersioned *managed, PyTypeObject *like, PyObject **
 
 
 WRAPPER = PyCapsule_New(<void *>wrap, "fastdl_wrapper", NULL)
+
+
+cdef int allocate(const DLTensor *prototype, PyTypeObject *like,
+                  DLManagedTensorVersioned **out) except -1:
+    """fastdl_empty on a device, for a type without an exchange table: by its library, ready on the
+    thread's work stream."""
+    cdef Bridge bridge = bridge_of_results(like, record_of(<object>like))
+    cdef DLDataType dtype = prototype.dtype
+    shape = tuple([prototype.shape[i] for i in range(prototype.ndim)])
+    device = Device((<int>prototype.device.device_type, prototype.device.device_id))
+    if bridge is None or bridge.empty is None:
+        raise policy.refusals.no_memory(<object>like, device)
+    tensor = from_dlpack(bridge.empty(shape, DType((dtype.code, dtype.bits, dtype.lanes)), device))
+    return table_from_object(<void *>tensor, out)
+
+
+ALLOCATOR = PyCapsule_New(<void *>allocate, "fastdl_allocator", NULL)

@@ -6,7 +6,7 @@ from fastdl._convert.convert import ANYWHERE, DEVICE, HOST, IMMUTABLE
 from fastdl._core import tensor as core
 from fastdl._core.device import CPU
 from fastdl._core.dtype import DType
-from fastdl._core.errors import CopyRequiredError, type_name
+from fastdl._core.errors import CopyRequiredError, name_of, type_name
 from fastdl._core.foreign import package_of
 from fastdl._protocol.streams import DEFAULT
 
@@ -198,19 +198,42 @@ NEEDS = {
 TAKES = ("any", "no negative ones", "no gaps or negative strides", "row-major data without gaps")
 
 
+def need(tensor, bridge, reason) -> str:
+    """Why a library needs a copy of a tensor."""
+    if reason == "read-only" and bridge.readonly == IMMUTABLE:
+        return f"it is read-only, but may change, and values of {bridge.title} never do"
+    return NEEDS[reason].format(
+        name=bridge.name,
+        title=bridge.title,
+        strides=tensor.strides,
+        takes=TAKES[bridge.strides],
+        address=tensor.data_ptr,
+        alignment=bridge.alignment,
+    )
+
+
+def unfit(x, tensor, bridge, reason) -> BufferError:
+    """The exception where a copy is needed on a device, and that of the producer, `tensor`, needs
+    another one."""
+    return BufferError(
+        f"{describe_source(x, tensor)} cannot be converted to {bridge.name}: "
+        f"{need(tensor, bridge, reason)}, even in the copy that its own library made. To copy it "
+        f"through the host, pass device='cpu' to convert"
+    )
+
+
+def no_memory(like, device) -> BufferError:
+    """The exception for a result of C code on a device, for a type whose library allocates none."""
+    return BufferError(
+        f"expected a type whose library allocates on {device} for fastdl (torch.Tensor, "
+        f"paddle.Tensor, cupy.ndarray), got {name_of(like)!r}: allocate with the library itself"
+    )
+
+
 def forbid(x, tensor, bridge, reason, copies) -> CopyRequiredError:
     """The exception where a copy is needed and copy=False."""
     if reason is not None:
-        why = NEEDS[reason].format(
-            name=bridge.name,
-            title=bridge.title,
-            strides=tensor.strides,
-            takes=TAKES[bridge.strides],
-            address=tensor.data_ptr,
-            alignment=bridge.alignment,
-        )
-        if reason == "read-only" and bridge.readonly == IMMUTABLE:
-            why = f"it is read-only, but may change, and values of {bridge.title} never do"
+        why = need(tensor, bridge, reason)
     else:
         why = f"{bridge.name} {'always copies' if copies else 'may copy'} such data"
     return CopyRequiredError(

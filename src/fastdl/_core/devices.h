@@ -30,15 +30,13 @@ typedef struct {
     int (*order_for_work)(PyObject *tensor);
     int (*lend)(const fdl_description *description);
     int (*await_for_host)(const fdl_description *description);
-    int (*allocate)(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
-                    void (*SetError)(void *error_ctx, const char *kind, const char *message));
     int (*current_work_stream)(DLDeviceType type, int32_t id, void **out);
     int (*order_streams)(DLDevice device, int64_t source, int64_t stream);
 } fdl_device_calls;
 
 /* NULL until the device layer is imported, as part of `import fastdl`: before that, fastdl sees no
- * device memory. But a partly failed import leaves the table of fastdl.Tensor behind, so its two
- * functions below check for NULL. */
+ * device memory. But a partly failed import leaves the table of fastdl.Tensor behind, so its
+ * function below checks for NULL. */
 extern const fdl_device_calls *fdl_devices;
 
 /* What is known of the device of a description. */
@@ -147,8 +145,7 @@ static inline int fdl_await_for_host(const fdl_description *description)
 
 /* ---- two functions of every exchange table of fastdl ---- */
 
-/* DLPackManagedTensorAllocator: host, CUDA and ROCm memory, ready at once. SetError may be NULL.
- * Needs no thread state. */
+/* DLPackManagedTensorAllocator, for host memory. SetError may be NULL. Needs no thread state. */
 int fdl_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
                  void (*SetError)(void *error_ctx, const char *kind, const char *message));
 

@@ -15,7 +15,7 @@ from cpython.pycapsule cimport (
 from libc.stdint cimport int32_t, uint32_t, uintptr_t
 
 from fastdl._core.native cimport (
-    DLManagedTensorVersioned, DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync,
+    DLManagedTensorVersioned, DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync, DLTensor,
     FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, fastdl_borrower, fastdl_check_memory_,
     fastdl_check_values_, fastdl_discover, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR,
     fastdl_fill_record_, fastdl_find_device, fastdl_is_as_announced_, fastdl_is_tensor_type,
@@ -48,6 +48,8 @@ def install(module):
     policy = module
     for_c.wrap = <int (*)(DLManagedTensorVersioned *, PyTypeObject *, PyObject **) noexcept>(
         PyCapsule_GetPointer(policy.convert.WRAPPER, "fastdl_wrapper"))
+    for_c.empty = <int (*)(const DLTensor *, PyTypeObject *, DLManagedTensorVersioned **) noexcept>(
+        PyCapsule_GetPointer(policy.convert.ALLOCATOR, "fastdl_allocator"))
 
 
 # ---- special methods ------------------------------------------------------------------------
@@ -336,12 +338,14 @@ A fastdl.Tensor on the memory of any DLPack producer or capsule.
 x: an object with `__dlpack__` (any of its three generations) or with an exchange table, or a raw
     capsule "dltensor" or "dltensor_versioned", which is consumed.
 device: where the result must be, in any form that fastdl.Device takes: "cpu", "cuda:0", a
-    torch.device, ...; None: where x is.
-copy: True always copies, False never does (CopyRequiredError), None copies if it must.
+    torch.device, ...; None: where x is. The library of x moves the data; if it does not, fastdl
+    copies from CUDA and ROCm to the host, and raises BufferError elsewhere.
+copy: True always copies, False never does (CopyRequiredError), None copies if it must. On a device
+    the library of x makes the copy, or BufferError.
 stream: CUDA and ROCm only: the stream of the result's device on which it will be used, as an
-    integer, an object with `__cuda_stream__`, or a stream of torch, CuPy or Numba; copies that
-    fastdl makes run on it. None: the thread's work stream, which is the default stream unless
-    `use_stream` says otherwise. -1: the caller orders all work. Not with a capsule.
+    integer, an object with `__cuda_stream__`, or a stream of torch, CuPy or Numba. None: the
+    thread's work stream, which is the default stream unless `use_stream` says otherwise. -1: the
+    caller orders all work. Not with a capsule.
 
 The result keeps the memory alive. It is read-only if the producer says so, or if x is of a type
 whose values are immutable (jax.Array, mlx.core.array, TensorFlow's EagerTensor, pyarrow.Array). A

@@ -36,20 +36,47 @@ PyObject *fdl_request_versioned(PyObject *obj)
     return capsule;
 }
 
-/* ---- calls into the device layer ---- */
-
-const fdl_device_calls *fdl_devices;
+/* ---- the allocator of every exchange table of fastdl ---- */
 
 int fdl_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
                  void (*SetError)(void *error_ctx, const char *kind, const char *message))
 {
-    if (fdl_devices == NULL) {
-        if (SetError != NULL)
-            SetError(error_ctx, "RuntimeError", "`import fastdl` did not finish");
-        return -1;
+    const char *kind = "BufferError", *message;
+    fastdl_layout layout;
+    DLTensor tensor = *prototype;
+    fastdl_fault fault;
+    fdl_description *description;
+
+    /* Only type, shape and device of a prototype are valid. */
+    tensor.data = &tensor;
+    tensor.strides = NULL;
+    tensor.byte_offset = 0;
+    fault = fastdl_check(&tensor, 0, &layout);
+    if (fault == FASTDL_OFFSET_OVERFLOW) { /* on 32 bits, from the size itself */
+        kind = "MemoryError";
+        message = "more bytes than there are addresses";
+    } else if (fault != FASTDL_OK) {
+        message = fastdl_fault_text(fault);
+    } else if (tensor.device.device_type != kDLCPU) {
+        message = "fastdl allocates on the host only: pass the type of a library that allocates on "
+                  "this device (of torch, Paddle or CuPy), or the result's memory";
+    } else {
+        description = fdl_memory_new(&tensor, 0, layout.nbytes);
+        if (description != NULL) {
+            *out = &description->managed;
+            return 0;
+        }
+        kind = "MemoryError";
+        message = "there is not enough memory on the host";
     }
-    return fdl_devices->allocate(prototype, out, error_ctx, SetError);
+    if (SetError != NULL)
+        SetError(error_ctx, kind, message);
+    return -1;
 }
+
+/* ---- calls into the device layer ---- */
+
+const fdl_device_calls *fdl_devices;
 
 int fdl_current_work_stream(DLDeviceType type, int32_t id, void **out)
 {

@@ -145,6 +145,7 @@ cdef extern from "_core/interface.h":
         int (*wrap)(DLManagedTensorVersioned *, PyTypeObject *, PyObject **) noexcept
         void (*copy)(const DLTensor *source, uint64_t flags, void *target) noexcept
         int (*order)(DLDevice device, void *source, void *stream) noexcept
+        int (*empty)(const DLTensor *, PyTypeObject *, DLManagedTensorVersioned **) noexcept
 
     const char *FASTDL_RUNTIME
 

@@ -259,13 +259,10 @@ def empty(shape, dtype="float32", device="cpu"):
 
     shape: the sizes of the dimensions in elements, an int or a sequence of ints.
     dtype: all that fastdl.DType takes: "float32", numpy.float32, torch.float32, ...
-    device: the host, CUDA ("cuda", "cuda_managed", or pinned memory: "cuda_host") or ROCm ("rocm",
-        "rocm_host"), in any form that fastdl.Device takes.
-    Memory on a device is ready on every stream, and comes from the driver, which may make the host
-    wait: in a loop, use the allocator of your library.
+    device: the host, in any form that fastdl.Device takes.
 
-    MemoryError if there is not enough memory. BufferError without a driver for the device. Other
-    errors as of DType and Device.
+    MemoryError if there is not enough memory. BufferError for other devices: allocate there with
+    your library, and import the result. Other errors as of DType and Device.
 
     >>> tensor = fastdl.empty((2, 3), "bfloat16")
     >>> tensor.shape, tensor.nbytes, tensor.data_ptr % 256
@@ -1125,10 +1122,10 @@ cdef class Tensor:
         return policy.numpy.numpy(self)
 
     def copy(self):
-        """A writable copy on the same device: row-major on the host; on CUDA and ROCm as by `to`.
+        """A writable row-major copy on the host, of a tensor that is there.
 
-        BufferError on other devices. Pinned memory on a machine without its driver is copied to
-        ordinary memory. MemoryError if there is not enough.
+        BufferError on other devices, where the tensor's own library makes copies. Pinned memory is
+        copied to ordinary memory. MemoryError if there is not enough.
 
         >>> x = fastdl.asarray(b"abc").copy()
         >>> x.readonly, x.tolist()
@@ -1141,9 +1138,8 @@ cdef class Tensor:
     def contiguous(self):
         """The tensor itself if it is contiguous in row-major order, else a row-major copy.
 
-        The copy is writable, and made as by `copy`, with the same errors. On CUDA and ROCm it goes
-        through the host, which waits: your library's own contiguous() is faster there.
-        `is_contiguous` tells whether a copy will be made.
+        The copy is writable, and made as by `copy`, with the same errors. `is_contiguous` tells
+        whether one is needed.
 
         >>> x = fastdl.from_dlpack(np.arange(6).reshape(2, 3))
         >>> x.contiguous() is x, x.T.contiguous().strides
@@ -1153,24 +1149,18 @@ cdef class Tensor:
             return self
         if is_plain_host(self):
             return copy_host(self)
-        return policy.placement.to_device(self, self.device, copy=True, compact=True)
+        return policy.placement.to_device(self, self.device, copy=True)
 
     def to(self, device, *, stream=None):
-        """The tensor on `device`: itself if it is there already, else a writable copy.
+        """The tensor on `device`: itself if it is there already, or a writable row-major copy of
+        memory of CUDA or ROCm on the host.
 
-        Pinned memory counts as being on the CPU. stream: a stream of `device`, or of this tensor's
-        device if `device` is the host. It makes the copy, after all known work on this tensor, and
-        the result is ready on it (so is the tensor itself if no copy is needed). None: the thread's
-        work stream makes the copy. -1: the host waits until the copy is done; otherwise it waits
-        only for copies from or to ordinary host memory.
+        Pinned memory counts as being on the CPU. stream: a stream of this tensor's device. It makes
+        the copy, after all known work on this tensor, and the host waits for it; a tensor that needs
+        no copy is ready on it. None, -1: the thread's work stream makes the copy.
 
-        A copy on the host is row-major. One on a device may keep the strides of this tensor if they
-        are positive: `is_contiguous` tells. It is one call of the driver, except for sparse,
-        reversed and broadcast data on a device, which goes through the host. Its memory is from the
-        library that this tensor came from, if that has an exchange table, and otherwise from the
-        driver, ready on every stream; the driver may free it while work unknown to fastdl is still
-        running, so `record` the work that other code queues on it (docs/streams.md). BufferError if
-        the device has no driver, is neither CUDA's nor ROCm's, or if `stream` is being captured.
+        BufferError for every other move, which a library can do (`fastdl.convert(x, torch.Tensor,
+        device="cuda:0")`), without the driver of the device, or if `stream` is being captured.
         TypeError for a dtype: fastdl does not convert values.
 
         >>> x = fastdl.empty(3)
@@ -1195,8 +1185,8 @@ cdef class Tensor:
     def record(self, stream):
         """Tells fastdl that other code has queued work on this memory on `stream`.
 
-        A consumer on another stream then waits for that work, and memory that fastdl allocated is
-        not freed before it ends. BufferError without a driver, or if `stream` is being captured.
+        A consumer on another stream then waits for that work. BufferError without a driver, or if
+        `stream` is being captured.
         """
         policy.streams.record(self, stream)
 

@@ -152,11 +152,6 @@ static void after_fork(void)
     fdl_put_off_after_fork(in_forked_child);
 }
 
-int fdl_driver_is_lost(void)
-{
-    return in_forked_child;
-}
-
 static int refuse_forked(fdl_failure *failure)
 {
     return fdl_refuse(failure, "the process was forked after its parent had used the device "

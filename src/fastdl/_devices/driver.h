@@ -56,12 +56,7 @@
       (void *stream, int *status, uint64_t *id, void **graph, const void **nodes, size_t *count),  \
       "cuStreamGetCaptureInfo_v2", "hipStreamGetCaptureInfo_v2", 0)                                \
     X(exchange_capture_mode, (int *mode), "cuThreadExchangeStreamCaptureMode",                     \
-      "hipThreadExchangeStreamCaptureMode", 1)                                                     \
-    X(memory_alloc, (void **pointer, size_t bytes), "cuMemAlloc_v2", "hipMalloc", 1)               \
-    X(memory_free, (void *pointer), "cuMemFree_v2", "hipFree", 1)                                  \
-    X(pinned_alloc, (void **pointer, size_t bytes, unsigned flags), "cuMemHostAlloc",              \
-      "hipHostMalloc", 1)                                                                          \
-    X(pinned_free, (void *pointer), "cuMemFreeHost", "hipHostFree", 1)
+      "hipThreadExchangeStreamCaptureMode", 1)
 
 /* The calls that only CUDA has, or has in a different form. */
 #define FDL_CUDA_CALLS(X)                                                                          \
@@ -79,14 +74,8 @@
     X(cu_pointer_attributes,                                                                       \
       (unsigned count, int *attributes, void **values, const void *pointer),                       \
       "cuPointerGetAttributes", NULL, 1)                                                           \
-    X(cu_alloc_managed, (void **pointer, size_t bytes, unsigned flags), "cuMemAllocManaged", NULL, \
-      1)                                                                                           \
     X(cu_copy, (void *target, const void *source, size_t bytes, void *stream), "cuMemcpyAsync",    \
       NULL, 1)                                                                                     \
-    X(cu_copy_peer,                                                                                \
-      (void *target, void *target_context, const void *source, void *source_context, size_t bytes, \
-       void *stream),                                                                              \
-      "cuMemcpyPeerAsync", NULL, 1)                                                                \
     X(cu_copy_2d, (const void *parameters, void *stream), "cuMemcpy2DAsync_v2", NULL, 1)
 
 /* The same for HIP. */
@@ -97,10 +86,6 @@
       "hipPointerGetAttributes", 1)                                                                \
     X(hip_copy, (void *target, const void *source, size_t bytes, int kind, void *stream), NULL,    \
       "hipMemcpyAsync", 1)                                                                         \
-    X(hip_copy_peer,                                                                               \
-      (void *target, int target_ordinal, const void *source, int source_ordinal, size_t bytes,     \
-       void *stream),                                                                              \
-      NULL, "hipMemcpyPeerAsync", 1)                                                               \
     X(hip_copy_2d,                                                                                 \
       (void *target, size_t target_pitch, const void *source, size_t pitch, size_t width,          \
        size_t height, int kind, void *stream),                                                     \
@@ -135,20 +120,14 @@ typedef struct {
  * initialised. */
 fdl_driver *fdl_driver_find(int kind, fdl_failure *failure);
 
-/* Whether the process was forked after a driver was initialised: nothing obtained from it can be
- * used or released. */
-int fdl_driver_is_lost(void);
-
-/* Guards the lists of events, work and memory that are kept for reuse. Held only for a few stores.
+/* Guards the lists of events and work that are kept for reuse. Held only for a few stores.
  * Reset in a forked child, where the thread that held it does not exist. */
 extern fdl_lock fdl_lists;
 
 /* Codes of both drivers that fastdl acts on. */
 enum {
-    FDL_DEINITIALIZED = 4,
     FDL_INVALID_CONTEXT = 201,
     FDL_CONTEXT_IS_DESTROYED = 709,
-    FDL_NOT_PERMITTED = 800, /* in a callback that runs Python: see deferred.h */
     FDL_FIRST_OF_CAPTURES = 900,
     FDL_LAST_OF_CAPTURES = 908
 };
@@ -157,13 +136,6 @@ enum {
 static inline int fdl_context_is_gone(int code)
 {
     return code == FDL_INVALID_CONTEXT || code == FDL_CONTEXT_IS_DESTROYED;
-}
-
-/* Whether this code means that the driver refuses only for now. */
-static inline int fdl_driver_refuses_now(int code)
-{
-    return code == FDL_NOT_PERMITTED ||
-           (code >= FDL_FIRST_OF_CAPTURES && code <= FDL_LAST_OF_CAPTURES);
 }
 
 /* Whether a query of an event, or a wait of the host, may break a capture of any thread, in any

@@ -17,15 +17,14 @@ from fastdl._core.native cimport (
     FASTDL_MAX_NDIM, FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM, fdl_description, fdl_failure,
     fdl_has_driver, fdl_order_for, fdl_ready_for, fdl_tensor_wrap, fdl_work, kDLCPU,
 )
-from fastdl._core.tensor cimport Tensor, describe_object, make_prototype
+from fastdl._core.tensor cimport Tensor, describe_object
 from fastdl._devices.native cimport (
-    fdl_capture, fdl_capture_of, fdl_deferred_at_exit, fdl_deferred_count, fdl_driver,
-    fdl_driver_find, fdl_driver_replace, fdl_end_after_wait, fdl_end_deferred, fdl_enter,
-    fdl_event_forget, fdl_exchanges_at_import, fdl_leave, fdl_memory_on_device, fdl_pointer_find,
-    fdl_put_off_at_import, fdl_scope, fdl_stream_scope, fdl_stream_scope_begin,
-    fdl_stream_scope_end, fdl_transfer, fdl_work_edges, fdl_work_forget, fdl_work_is_callers,
-    fdl_work_of, fdl_work_ready_on, fdl_work_record, fdl_work_record_on, fdl_work_release,
-    fdl_work_stream, fdl_work_wait,
+    fdl_capture, fdl_capture_of, fdl_driver, fdl_driver_find, fdl_driver_replace, fdl_end_put_off,
+    fdl_enter, fdl_event_forget, fdl_exchanges_at_import, fdl_leave, fdl_pointer_find,
+    fdl_put_off_at_exit, fdl_put_off_at_import, fdl_put_off_count, fdl_scope, fdl_stream_scope,
+    fdl_stream_scope_begin, fdl_stream_scope_end, fdl_to_host, fdl_work_edges, fdl_work_forget,
+    fdl_work_is_callers, fdl_work_of, fdl_work_ready_on, fdl_work_record, fdl_work_record_on,
+    fdl_work_release, fdl_work_stream, fdl_work_wait,
 )
 from fastdl._core.tensor import describe
 
@@ -131,34 +130,14 @@ def is_callers(Tensor tensor not None):
 # ---- memory ---------------------------------------------------------------------------------
 
 
-def empty(tuple shape, tuple dtype, int32_t type, int32_t ordinal):
-    """New uninitialised compact memory on a device of CUDA or ROCm, or pinned by them."""
-    cdef int64_t dims[64]
-    cdef DLTensor prototype
-    cdef fdl_failure failure
-    cdef fdl_description *description
-    nbytes = make_prototype(shape, dtype, device_of(type, ordinal), &prototype, dims)
-    description = fdl_memory_on_device(&prototype, 0, nbytes, &failure)
-    if description is NULL:
-        name = fastdl_find_device(type).name.decode()
-        text = failure.text.decode("utf-8", "replace")
-        raise (MemoryError if failure.no_memory else BufferError)(
-            f"cannot allocate {nbytes} bytes on {name}:{ordinal}: {text}")
-    return fdl_tensor_wrap(description)
-
-
-def transfer(Tensor tensor not None, int32_t type, int32_t ordinal, int64_t stream=-1,
-             bint finished=False):
-    """A copy of `tensor` on a device, made on `stream` of that device, or of the tensor's if the
-    target is the host; -1: on the thread's work stream. None if it needs more than one call of the
-    driver. See transfer.h."""
+def to_host(Tensor tensor not None, int64_t stream=-1):
+    """A copy of `tensor`, on a device, in ordinary host memory, made on `stream` of its device; -1:
+    on the thread's work stream. See transfer.h."""
     cdef fdl_failure failure
     cdef fdl_description *copy
-    failed = fdl_transfer(
-        tensor.description, device_of(type, ordinal), stream, finished, &copy, &failure)
-    check(failed, &failure, tensor,
-          f"copied to {fastdl_find_device(type).name.decode()}:{ordinal}")
-    return None if copy is NULL else fdl_tensor_wrap(copy)
+    check(fdl_to_host(tensor.description, stream, &copy, &failure), &failure, tensor,
+          "copied to the host")
+    return fdl_tensor_wrap(copy)
 
 
 def find_pointer(int32_t type, address):
@@ -309,15 +288,15 @@ def call_on(tuple device, tuple where, int64_t stream, function, dict keywords):
 
 
 def deferred():
-    """(releases that were put off so far, those that are waiting now): see deferred.h."""
-    cdef int64_t put_off, waiting
-    fdl_deferred_count(&put_off, &waiting)
-    return put_off, waiting
+    """(releases that were put off so far, those that are waiting now): see put_off.h."""
+    cdef int64_t so_far, waiting
+    fdl_put_off_count(&so_far, &waiting)
+    return so_far, waiting
 
 
 def at_exit():
     """Runs the deferred releases, while Python still works."""
-    fdl_deferred_at_exit()
+    fdl_put_off_at_exit()
 
 
 fdl_put_off_at_import()
@@ -340,8 +319,7 @@ def forget_events(int32_t type):
     cdef fdl_failure failure
     cdef fdl_driver *driver = fdl_driver_find(kind_of(type), &failure)
     if driver is not NULL:
-        fdl_end_after_wait()
-        fdl_end_deferred()
+        fdl_end_put_off()
         fdl_work_forget(kind_of(type))
         fdl_event_forget(driver)
 

@@ -4,7 +4,6 @@
 #include "_core/devices.h"
 
 #include "driver.h"
-#include "memory.h"
 #include "ordering.h"
 
 /* The exception for a failure, unless one of a producer's table is pending. */
@@ -109,43 +108,7 @@ static int lend(const fdl_description *description)
     return fdl_work_lend(description->block->work, &failure) == 0 ? 0 : raise_failure(&failure);
 }
 
-/* ---- two functions of every exchange table of fastdl ---- */
-
-static int allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
-                    void (*SetError)(void *error_ctx, const char *kind, const char *message))
-{
-    const char *kind = "BufferError", *message;
-    fastdl_layout layout;
-    DLTensor tensor = *prototype;
-    fastdl_fault fault;
-    fdl_failure failure;
-    fdl_description *description;
-
-    /* Only type, shape and device of a prototype are valid. */
-    tensor.data = &tensor;
-    tensor.strides = NULL;
-    tensor.byte_offset = 0;
-    fault = fastdl_check(&tensor, 0, &layout);
-    if (fault == FASTDL_OFFSET_OVERFLOW) { /* on 32 bits, from the size itself */
-        kind = "MemoryError";
-        message = "more bytes than there are addresses";
-    } else if (fault != FASTDL_OK) {
-        message = fastdl_fault_text(fault);
-    } else {
-        description = fdl_memory_on_device(&tensor, 0, layout.nbytes, &failure);
-        if (description != NULL) {
-            if (description->block->work != NULL)
-                fdl_work_note_lent(description->block->work);
-            *out = &description->managed;
-            return 0;
-        }
-        kind = failure.no_memory ? "MemoryError" : "BufferError";
-        message = failure.text;
-    }
-    if (SetError != NULL)
-        SetError(error_ctx, kind, message);
-    return -1;
-}
+/* ---- streams ---- */
 
 static int current_work_stream(DLDeviceType type, int32_t id, void **out)
 {
@@ -176,7 +139,6 @@ void fdl_exchanges_at_import(void)
         .order_for_work = order_for_work,
         .lend = lend,
         .await_for_host = await_for_host,
-        .allocate = allocate,
         .current_work_stream = current_work_stream,
         .order_streams = order_streams,
     };

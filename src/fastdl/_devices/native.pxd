@@ -1,7 +1,7 @@
 # The C of the devices. Each declaration is documented in the header it comes from.
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t
 
-from fastdl._core.native cimport DLDevice, DLTensor, fdl_description, fdl_failure, fdl_work
+from fastdl._core.native cimport DLDevice, fdl_description, fdl_failure, fdl_work
 
 
 cdef extern from "_devices/driver.h" nogil:
@@ -25,13 +25,9 @@ cdef extern from "_devices/driver.h" nogil:
 
 cdef extern from "_devices/put_off.h" nogil:
     void fdl_put_off_at_import()
-
-
-cdef extern from "_devices/deferred.h" nogil:
-    void fdl_end_deferred()
-    int fdl_end_after_wait()
-    void fdl_deferred_at_exit()
-    void fdl_deferred_count(int64_t *put_off, int64_t *waiting)
+    void fdl_put_off_at_exit()
+    void fdl_end_put_off()
+    void fdl_put_off_count(int64_t *so_far, int64_t *waiting)
 
 
 cdef extern from "_devices/event.h" nogil:
@@ -62,16 +58,10 @@ cdef extern from "_devices/ordering.h":
     int fdl_stream_scope_end(fdl_stream_scope *, fdl_failure *)
 
 
-cdef extern from "_devices/memory.h":
-    fdl_description *fdl_memory_on_device(
-        const DLTensor *, uint64_t flags, int64_t nbytes, fdl_failure *)
-
-
 cdef extern from "_devices/pointer_attributes.h":
     int fdl_pointer_find(fdl_driver *, const void *, DLDevice *, fdl_failure *)
 
 
 cdef extern from "_devices/transfer.h":
-    int fdl_transfer(
-        const fdl_description *, DLDevice, int64_t stream, bint finished,
-        fdl_description **result, fdl_failure *)
+    int fdl_to_host(
+        const fdl_description *, int64_t stream, fdl_description **result, fdl_failure *)

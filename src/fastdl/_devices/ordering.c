@@ -8,31 +8,27 @@
 
 #include <fastdl/fastdl.h>
 
-#include "deferred.h"
 #include "event.h"
 #include "put_off.h"
 
 #define MAX_EDGES 8
 
 struct fdl_work {
-    const fdl_work_end *end; /* first: see block.h */
-    fdl_work *next;          /* in the list of those kept for reuse */
-    fdl_lock lock;           /* for the edges */
+    fdl_work_end end; /* first: see block.h */
+    fdl_work *next;   /* in the list of those kept for reuse */
+    fdl_lock lock;    /* for the edges */
     int count;
     fdl_event *edges[MAX_EDGES];
     DLDevice device;
     int kind;         /* FASTDL_STREAM_* */
     int callers;      /* imported with stream=-1 */
     int lent;         /* to C code that uses the work stream of its thread */
-    int held;         /* see fdl_work_hold */
     int reimported;   /* see fdl_work_reimported */
     int unrecorded;   /* no driver: only `stream` is known */
     int64_t stream;   /* if unrecorded */
     fdl_capture home; /* active: ready only on its stream in that capture */
     const DLPackExchangeAPI *producer;
 };
-
-static const fdl_work_end end;
 
 static fdl_work *spares; /* kept for reuse, so that most imports need no allocation */
 
@@ -50,11 +46,11 @@ static fdl_work *new_work(DLDevice device)
     if (work == NULL)
         return NULL;
     fdl_lock_init(&work->lock);
-    work->end = &end;
+    work->end.free = fdl_work_free;
     work->count = 0;
     work->device = device;
     work->kind = fastdl_find_device((int32_t)device.device_type)->stream;
-    work->callers = work->lent = work->held = work->unrecorded = work->reimported = 0;
+    work->callers = work->lent = work->unrecorded = work->reimported = 0;
     work->home.active = 0;
     work->producer = NULL;
     return work;
@@ -408,27 +404,6 @@ void fdl_work_from_table(fdl_work *work, const DLPackExchangeAPI *producer)
     work->producer = producer;
 }
 
-const DLPackExchangeAPI *fdl_work_producer(const fdl_work *work, DLDevice device)
-{
-    fdl_driver *driver;
-    fdl_capture capture;
-    fdl_scope scope;
-    fdl_failure ignored;
-    int64_t stream = -1;
-    int failed;
-    if (work->producer == NULL)
-        return NULL;
-    failed = stream_of(work->producer, device, &stream, &ignored);
-    if (!fastdl_clear_if_(PyExc_Exception))
-        return NULL;
-    driver = failed ? NULL : fdl_driver_find(work->kind, &ignored);
-    if (driver == NULL || fdl_enter(driver, device.device_id, &scope, &ignored) < 0)
-        return NULL;
-    failed = fdl_capture_of(driver, stream, &capture, &ignored);
-    fdl_leave(&scope);
-    return failed || capture.active ? NULL : work->producer;
-}
-
 static int first_edge(fdl_work *work, fdl_driver *driver, int64_t source, int64_t stream,
                       fdl_failure *failure)
 {
@@ -569,11 +544,6 @@ int fdl_work_reimported(fdl_work *work, const DLPackExchangeAPI *table, fdl_fail
     return -1;
 }
 
-void fdl_work_hold(fdl_work *work)
-{
-    fdl_store_release(&work->held, 1);
-}
-
 /* ---- exports ---- */
 
 static int refuse_unrecorded(const fdl_driver *driver, fdl_failure *failure)
@@ -698,12 +668,7 @@ int fdl_work_wait(fdl_work *work, fdl_failure *failure)
         return -1;
     if (work->unrecorded)
         sources.streams[sources.count++] = work->stream;
-    if (sources.count == 0 && has_no_edges(work))
-        return 0;
-    if (wait_for_all(work, &sources, failure) < 0)
-        return -1;
-    (void)fdl_end_after_wait();
-    return 0;
+    return sources.count == 0 && has_no_edges(work) ? 0 : wait_for_all(work, &sources, failure);
 }
 
 /* Whether the failure only means that a stream is capturing, so that its work belongs to the
@@ -712,36 +677,6 @@ static int is_of_graph(const fdl_failure *failure)
 {
     return failure->code == 0 && !failure->no_memory;
 }
-
-int fdl_work_finish(fdl_work *work, fdl_failure *failure)
-{
-    fdl_sources sources = {0};
-    if (fdl_load_acquire(&work->lent))
-        sources.streams[sources.count++] = fdl_work_stream(work->device);
-    return (sources.count == 0 && has_no_edges(work)) ||
-                   wait_for_all(work, &sources, failure) == 0 || is_of_graph(failure)
-               ? 0
-               : -1;
-}
-
-/* Before a block is freed: waits for work that fastdl itself queued on foreign memory. */
-static int wait_for_block(fdl_block *block)
-{
-    fdl_failure failure;
-    fdl_driver *driver;
-    if (!fdl_load_acquire(&block->work->held) || fdl_driver_is_lost())
-        return 1;
-    driver = fdl_driver_find(block->work->kind, &failure);
-    if (driver == NULL)
-        return 1;
-    if ((has_no_edges(block->work) || fdl_host_may_wait(driver)) &&
-        (fdl_work_finish(block->work, &failure) == 0 || !fdl_driver_refuses_now(failure.code)))
-        return 1;
-    fdl_defer(block, driver);
-    return 0;
-}
-
-static const fdl_work_end end = {wait_for_block, fdl_work_free};
 
 int fdl_work_release(fdl_work *work, int64_t stream, fdl_failure *failure)
 {
@@ -761,8 +696,6 @@ int fdl_work_release(fdl_work *work, int64_t stream, fdl_failure *failure)
                  (fdl_capture_of(driver, target, &capture, failure) < 0 ||
                   order_streams_checked(driver, work, stream, target, &capture, failure) < 0);
     fdl_leave(&scope);
-    if (target == -1 && !failed)
-        (void)fdl_end_after_wait();
     return failed ? -1 : 0;
 }
 

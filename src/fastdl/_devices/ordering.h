@@ -46,11 +46,6 @@ void fdl_work_from_table(fdl_work *work, const DLPackExchangeAPI *producer);
  * work on its current stream becomes an edge. fdl_work_ready_for follows. */
 int fdl_work_reimported(fdl_work *work, const DLPackExchangeAPI *table, fdl_failure *failure);
 
-/* The table that the memory was imported through, to allocate more memory on `device`. NULL if
- * there is none, and while its library captures a graph, since the memory would belong to the
- * graph. Calls the producer. */
-const DLPackExchangeAPI *fdl_work_producer(const fdl_work *work, DLDevice device);
-
 /* As fdl_work_ready_on, for memory from a table: `source` is the producer's current stream. Calls
  * the producer, unless `stream` is -1. Re-imported memory is ordered as by fdl_work_order. */
 int fdl_work_ready_for(fdl_work *work, int64_t stream, fdl_failure *failure);
@@ -84,14 +79,6 @@ int fdl_work_order_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failu
 /* Call this before the host uses the memory: waits for the edges, without the GIL. Calls the
  * producer. */
 int fdl_work_wait(fdl_work *work, fdl_failure *failure);
-
-/* Call this before the memory is freed: the host waits for the edges. Nothing is queried, so that
- * no capture is disturbed. */
-int fdl_work_finish(fdl_work *work, fdl_failure *failure);
-
-/* Notes that fastdl itself has queued work on foreign memory, unknown to its owner: the owner is
- * released once the edges have ended. */
-void fdl_work_hold(fdl_work *work);
 
 /* Orders the next user of the memory after the work queued on `stream`: the producer's current
  * stream waits for it if there is a table; otherwise the host does. Calls the producer. */

@@ -14,29 +14,31 @@ static int has_state(void)
     return PyGILState_GetThisThreadState() != NULL && !fdl_state_is_temporary;
 }
 
-/* ---- lists ---- */
+/* ---- the list ---- */
 
-static fdl_lock guard; /* of every fdl_blocks */
+static fdl_lock guard; /* of these */
+static fdl_block *first;
+static int64_t count_now, count_so_far;
 
-void fdl_blocks_add(fdl_blocks *list, fdl_block *block)
+static void add(fdl_block *block)
 {
     fdl_lock_take(&guard);
-    block->next = list->first;
-    fdl_store_pointer((void **)&list->first, block);
-    list->so_far++;
-    list->waiting++;
+    block->next = first;
+    fdl_store_pointer((void **)&first, block);
+    count_so_far++;
+    count_now++;
     fdl_lock_give(&guard);
 }
 
-void fdl_blocks_end(fdl_blocks *list)
+void fdl_end_put_off(void)
 {
     fdl_block *block, *next;
-    if (!fdl_blocks_any(list) || !has_state())
+    if (fdl_load_pointer((void *const *)&first) == NULL || !has_state())
         return;
     fdl_lock_take(&guard);
-    block = list->first;
-    fdl_store_pointer((void **)&list->first, NULL);
-    list->waiting = 0;
+    block = first;
+    fdl_store_pointer((void **)&first, NULL);
+    count_now = 0;
     fdl_lock_give(&guard);
     for (; block != NULL; block = next) {
         next = block->next;
@@ -44,18 +46,15 @@ void fdl_blocks_end(fdl_blocks *list)
     }
 }
 
-fdl_blocks fdl_blocks_now(const fdl_blocks *list)
+void fdl_put_off_count(int64_t *so_far, int64_t *waiting)
 {
-    fdl_blocks now;
     fdl_lock_take(&guard);
-    now = *list;
+    *so_far = count_so_far;
+    *waiting = count_now;
     fdl_lock_give(&guard);
-    return now;
 }
 
-/* ---- without a Python thread state ---- */
-
-fdl_blocks fdl_blocks_put_off;
+/* ---- the pending call ---- */
 
 /* Ensures that no pending call is scheduled once Python may have ended. Held during one call of
  * Python's C API, which takes a lock for a few instructions and needs no GIL. */
@@ -87,7 +86,7 @@ static int put_off(fdl_block *block)
 {
     if (has_state())
         return 0;
-    fdl_blocks_add(&fdl_blocks_put_off, block);
+    add(block);
     schedule_pending_call();
     return 1;
 }
@@ -102,6 +101,7 @@ void fdl_put_off_at_exit(void)
     fdl_lock_take(&scheduling);
     over = 1;
     fdl_lock_give(&scheduling);
+    fdl_end_put_off();
 }
 
 void fdl_put_off_after_fork(int lost)
@@ -109,7 +109,7 @@ void fdl_put_off_after_fork(int lost)
     fdl_lock_init(&guard);
     fdl_lock_init(&scheduling);
     if (lost) {
-        fdl_blocks_put_off.first = NULL;
-        fdl_blocks_put_off.waiting = 0;
+        first = NULL;
+        count_now = 0;
     }
 }

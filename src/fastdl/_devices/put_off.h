@@ -22,45 +22,19 @@
 
 #include "_memory/block.h"
 
-/* ---- lists of blocks to be freed later ---- */
+/* Frees the blocks that were put off until now. May run any code of their owners, also this
+ * function; blocks that are put off meanwhile stay for the next time. Any thread outside of
+ * callbacks, without holding a lock; nothing happens without a Python thread state. Costs one load
+ * if there are none. */
+void fdl_end_put_off(void);
 
-typedef struct {
-    fdl_block *first;
-    int64_t waiting, so_far;
-} fdl_blocks;
-
-/* Any thread. */
-void fdl_blocks_add(fdl_blocks *list, fdl_block *block);
-
-/* Frees the blocks that are in a list now. May run any code of their owners, also this function,
- * and blocks may be added, even the same ones: they stay for the next time. Any thread outside of
- * callbacks, without holding a lock; nothing happens without a Python thread state. */
-void fdl_blocks_end(fdl_blocks *list);
-
-/* What a list and its counters are now. */
-fdl_blocks fdl_blocks_now(const fdl_blocks *list);
-
-/* Costs one load. */
-static inline int fdl_blocks_any(const fdl_blocks *list)
-{
-    return fdl_load_pointer((void *const *)&list->first) != NULL;
-}
-
-/* ---- those that were put off ---- */
-
-extern fdl_blocks fdl_blocks_put_off;
-
-/* Frees them, at a safe point, as fdl_blocks_end. */
-static inline void fdl_end_put_off(void)
-{
-    if (fdl_blocks_any(&fdl_blocks_put_off))
-        fdl_blocks_end(&fdl_blocks_put_off);
-}
+/* How many blocks were put off so far, and how many are waiting now. */
+void fdl_put_off_count(int64_t *so_far, int64_t *waiting);
 
 /* From now on, driver-owned blocks may be put off. */
 void fdl_put_off_at_import(void);
 
-/* From now on, no pending calls are scheduled. */
+/* Frees them, at the last safe point: from now on no pending calls are scheduled. */
 void fdl_put_off_at_exit(void);
 
 /* In a forked child: resets the locks; if the driver is lost, drops the list, which belongs to the

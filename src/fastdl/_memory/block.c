@@ -77,16 +77,10 @@ fdl_description *fdl_block_new(int32_t ndim)
     return fdl_block_new_detached(ndim);
 }
 
-/* The first member of every fdl_work. */
-static const fdl_work_end *end_of(const fdl_work *work)
-{
-    return *(const fdl_work_end *const *)work;
-}
-
 void fdl_block_free(fdl_block *block, int attached)
 {
     if (block->work != NULL)
-        end_of(block->work)->free(block->work);
+        ((const fdl_work_end *)block->work)->free(block->work); /* its first member */
 #ifndef FDL_NO_SPARES
     if (attached && block->spare && spare_count < SPARES) {
         spares[spare_count++] = block;
@@ -109,8 +103,6 @@ fdl_description *fdl_description_new(fdl_block *block, int32_t ndim)
 
 void fdl_block_end(fdl_block *block, int attached)
 {
-    if (block->work != NULL && !end_of(block->work)->may_end(block))
-        return;
     if (block->drop == NULL || block->drop(block, attached))
         fdl_block_free(block, attached);
 }

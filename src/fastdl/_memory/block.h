@@ -39,7 +39,6 @@ typedef struct fdl_block fdl_block;
  * that block.c can free a block without knowing about devices. */
 typedef struct fdl_work fdl_work;
 typedef struct {
-    int (*may_end)(fdl_block *block); /* 1: free the block now; 0: fdl_block_end is called later */
     void (*free)(fdl_work *work);
 } fdl_work_end;
 

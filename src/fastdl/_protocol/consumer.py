@@ -138,7 +138,7 @@ def plan_protocol(x, target=None, copy=None, stream=None, source=None):
         return plan_table(None, None, theirs, refused) if has_table else refused
     otherwise = None
     if elsewhere or keywords.get("copy"):
-        # If the object's own library cannot do that, fastdl may, from the data as it is.
+        # If the object's own library cannot do that, fastdl may, to the host.
         if has_table:
             otherwise = plan_table(None, None, theirs)
         else:
@@ -214,7 +214,10 @@ def acquire_from_producer(x, plan):
     capsule = None
     try:
         capsule, passed = negotiate(x, plan)
-        tensor = core.import_capsule(capsule, facts=facts, producer=x, unordered=False)
+        is_copy = passed.get("copy", False)  # and so it is not immutable, as what was copied may be
+        tensor = core.import_capsule(
+            capsule, facts=0 if is_copy else facts, producer=x, unordered=False
+        )
         if tensor.device != where:
             check_delivery(x, where.__dlpack_device__(), tensor)
     except (BufferError, RuntimeError, AssertionError, ValueError) as error:
@@ -235,6 +238,8 @@ def acquire_from_producer(x, plan):
             driver.ready_on(tensor, ready_on, ready_on)
         else:
             driver.ready_on_other_device(tensor, where.id, ready_on)
+    if is_copy:
+        core.mark_copied(tensor)
     if facts & exchange.TYPE_ASK_VALUES:
         core.check_values(x, tensor, facts)
     if facts & exchange.TYPE_KEEP:

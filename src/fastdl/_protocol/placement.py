@@ -1,7 +1,7 @@
 """The copies that fastdl makes, and whether it can make them."""
 
 from fastdl._core import tensor as core
-from fastdl._core.device import CPU, Device
+from fastdl._core.device import CPU, Device, DeviceType
 from fastdl._core.dtype import DType
 from fastdl._devices import driver
 from fastdl._protocol.streams import DEFAULT, stream_number, validate_stream
@@ -29,46 +29,38 @@ def mark_unless_shared(tensor, read):
 
 def copy_obstacle(source: Device, target: Device) -> str | None:
     """Why fastdl cannot copy from `source` to `target`; None if it can."""
-    kinds = {device.stream_kind for device in (source, target) if not device.is_host}
-    if len(kinds) > 1 or not kinds <= DEFAULT.keys():
-        return f"fastdl copies from or to the host, and on CUDA or ROCm, not {source} to {target}"
-    for device in (source, target):
-        if not device.is_host or device == target != CPU:
-            try:
-                driver.driver_facts(device.type)
-            except BufferError as error:
-                return str(error)
+    if target != CPU:
+        line = "do that with the library of the data"
+        if source == target:
+            line = "a library can do this: fastdl.convert(x, torch.Tensor).clone()"
+        elif target.type in (DeviceType.CUDA, DeviceType.ROCM):
+            line = f"a library can do this: fastdl.convert(x, torch.Tensor, device={str(target)!r})"
+        return f"fastdl copies to ordinary host memory only; {line}"
+    if source.is_host:
+        return None
+    if source.stream_kind not in DEFAULT:
+        return f"fastdl copies from CUDA and ROCm, not from {source}"
+    try:
+        driver.driver_facts(source.type)
+    except BufferError as error:
+        return str(error)
     return None
 
 
-def make_copy(tensor, target: Device, stream: int | None = None, *, compact=False):
-    """A copy of `tensor` on `target`: on the host compact; on a device in one call of the driver if
-    possible, with the strides of `tensor` or compact, and otherwise through the host.
-
-    `stream`: the number of a stream of the target's device or, if that is the host, of the
-    tensor's; None: the thread's work stream; -1: the same, and the copy is done on return, since
-    the caller does not order by streams. `compact`: compact on devices as well, even if that is
-    slower."""
+def make_copy(tensor, target: Device, stream: int | None = None):
+    """A compact copy of `tensor` in ordinary host memory, the only `target` that fastdl copies to
+    (of pinned memory, too, if that is `target` and has the tensor). From a device it is made on
+    `stream`, the number of one of that device; None or -1: on the thread's work stream."""
     here = tensor.device
-    if target == here and target.is_host and copy_obstacle(target, target):
-        target = CPU  # for pinned memory on a machine without its driver
-    if target == CPU and here.is_host:
-        return core.copy_host(tensor)
+    if target == here and here.is_host:
+        target = CPU
     obstacle = copy_obstacle(here, target)
     if obstacle is not None:
         raise BufferError(f"{core.describe(tensor)} cannot be copied to {target}: {obstacle}")
-    how = *target.__dlpack_device__(), -1 if stream is None else stream, stream == -1
-    # Drivers cannot gather.
-    gathered = compact and not target.is_host and not tensor.is_contiguous()
-    copy = None if gathered else driver.transfer(tensor, *how)
-    if copy is None:
-        tensor = make_copy(tensor, CPU, stream if here == target else None)
-        copy = driver.transfer(tensor, *how)
-    if target.is_host and not copy.is_contiguous():
-        copy = core.copy_host(copy)
-        if target != CPU:
-            copy = driver.transfer(copy, *how)
-    return copy
+    if here.is_host:
+        return core.copy_host(tensor)
+    copy = driver.to_host(tensor, -1 if stream is None else stream)
+    return copy if copy.is_contiguous() else core.copy_host(copy)
 
 
 def _dtype(x) -> DType | None:
@@ -94,13 +86,13 @@ def _target(device) -> Device:
     )
 
 
-def to_device(tensor, device, *, copy=None, stream=None, compact=False):
+def to_device(tensor, device, *, copy=None, stream=None):
     """`tensor` on `device`, for those methods of Tensor that copy."""
     target, here = _target(device), tensor.device
     streams = here if target == CPU or (target.is_host and not here.is_host) else target
     number = validate_stream(stream_number(stream, streams), streams)
     if not satisfies(here, target) or copy:
-        return make_copy(tensor, target, number, compact=compact)
+        return make_copy(tensor, target, number)
     if number is not None and number != -1:
         driver.order(tensor, number)
     return tensor
