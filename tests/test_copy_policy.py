@@ -8,18 +8,13 @@ from tests.support.ctypes_dlpack import opened
 from tests.support.frameworks import (
     Protocol,
     Table,
-    capturing,
     current_stream,
     stream_on,
     synchronize,
 )
-from tests.support.memory import bytes_of, expect_race, values
+from tests.support.memory import bytes_of, values
 from tests.support.producers import Producer
 from tests.support.simulation import read, write
-
-
-def on(device, array):
-    return fastdl.from_dlpack(array).to(device)
 
 
 def busy(here, tensor, device=0):
@@ -48,47 +43,47 @@ class Stream:
 # ---- whether there is a copy ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("place", ["cpu", "device"])
 @pytest.mark.parametrize("made", ["copy", "to", "from_dlpack"])
-def test_a_copy_of_a_copy_is_another(here, place, made):
+def test_a_copy_of_a_copy_is_another(here, made):
     """That a tensor was copied once says nothing of this call."""
-    device = here.device if place == "device" else "cpu"
-    tensor = on(device, values(6)) if place == "device" else fastdl.from_dlpack(values(6))
+    tensor = fastdl.from_dlpack(values(6))
     first = {
         "copy": tensor.copy,
-        "to": lambda: on(device, values(6)) if place == "device" else tensor.copy(),
+        "to": lambda: here.holding(values(6)).to("cpu"),
         "from_dlpack": lambda: fastdl.from_dlpack(tensor, copy=True),
     }[made]()
     assert first.is_copied
     second = fastdl.from_dlpack(first, copy=True)
     assert second.data_ptr != first.data_ptr
-    assert bytes_of(here.sim, second) == values(6).tobytes()
+    assert second.tolist() == values(6).tolist()
     assert fastdl.from_dlpack(first, copy=False).data_ptr == first.data_ptr
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"copy": True},
-        {"device": "cpu"},
-        {"device": "other"},
-        {"copy": True, "stream": "stream"},
-        {"copy": True, "stream": -1},
-    ],
-    ids=str,
-)
-def test_a_type_with_nothing_but_a_table_is_copied_by_fastdl(here, arguments):
+def test_pinned_memory_is_copied_to_ordinary_memory(here):
+    tensor = here.tensor(100, "int32", here.pinned)
+    busy(here, tensor)
+    for copy in (tensor.copy(), fastdl.from_dlpack(tensor, copy=True), tensor[::2].contiguous()):
+        assert copy.device == "cpu" and copy.is_copied
+        assert copy.tobytes() == bytes([5]) * copy.nbytes
+
+
+def test_a_type_with_nothing_but_a_table_is_copied_to_the_host(here):
     array = here.array(stream=stream_on(here.sim, blocking=False))
     expected = array.write()
-    named = {"other": f"{here.device}:1", "stream": stream_on(here.sim, blocking=False)}
-    arguments = {name: named.get(value, value) for name, value in arguments.items()}
-    if arguments.get("stream") == -1:  # the caller says that all is done
-        synchronize(here.sim, array.stream)
-        synchronize(here.sim, here.default)
     with current_stream(array.stream):
-        tensor = fastdl.from_dlpack(Table(array), **arguments)
-    assert tensor.data_ptr != array.pointer and tensor.is_copied
-    assert bytes_of(here.sim, tensor) == expected[: tensor.nbytes]
+        tensor = fastdl.from_dlpack(Table(array), device="cpu")
+    assert tensor.is_copied and tensor.tobytes() == expected
+
+
+@pytest.mark.parametrize("arguments", [{"copy": True}, {"device": "other"}], ids=str)
+@pytest.mark.parametrize("stream", [None, "stream", -1])
+def test_a_type_with_nothing_but_a_table_is_copied_nowhere_else(here, arguments, stream):
+    array = here.array(stream=stream_on(here.sim, blocking=False))
+    named = {"other": f"{here.device}:1"}
+    arguments = {name: named.get(value, value) for name, value in arguments.items()}
+    stream = stream_on(here.sim, int("device" in arguments)) if stream == "stream" else stream
+    with current_stream(array.stream), pytest.raises(BufferError, match="host memory only"):
+        fastdl.from_dlpack(Table(array), stream=stream, **arguments)
 
 
 # ---- which stream ---------------------------------------------------------------------------
@@ -124,23 +119,15 @@ class Unable(Protocol):
         return super().__dlpack__(stream=stream, max_version=max_version)
 
 
-def test_a_producer_that_cannot_copy_is_asked_for_the_callers_stream(here):
-    array = here.array()
-    expected = array.write()
-    stream = stream_on(here.sim, blocking=False)
-    producer = Unable(array)
-    tensor = fastdl.from_dlpack(producer, copy=True, stream=stream)
-    assert producer.asked == [(stream, "copy"), stream]
-    look(here, tensor, stream)
-    tensor.record(stream)
-    assert bytes_of(here.sim, tensor) == expected[: tensor.nbytes]
-
-
-def test_a_producer_that_cannot_copy_is_left_alone_with_its_streams(here):
-    for wish in ({"copy": True}, {"device": f"{here.device}:1"}):
-        producer = Unable(here.array())
-        fastdl.from_dlpack(producer, stream=-1, **wish)
-        assert producer.asked == [(-1, "copy"), -1]
+def test_a_producer_that_cannot_copy_is_asked_once(here):
+    """For what nobody else does, and so for the caller's stream alone."""
+    for number, wish in enumerate(({"copy": True}, {"device": f"{here.device}:1"})):
+        for stream in (stream_on(here.sim, number, blocking=False), -1):
+            producer = Unable(here.array())
+            with pytest.raises(BufferError, match="by its own library, nor by fastdl") as caught:
+                fastdl.from_dlpack(producer, stream=stream, **wish)
+            assert producer.asked == [(stream, "copy")]
+            assert "no copies here" in str(caught.value.__cause__)
 
 
 @pytest.mark.parametrize("stream", [None, -1])
@@ -155,68 +142,12 @@ def test_a_producer_that_cannot_copy_to_the_host_is_asked_where_its_data_is(here
     assert bytes_of(here.sim, tensor) == expected
 
 
-def test_the_stream_of_another_device_is_not_the_producers(here):
-    """It is that of the target: the data is made ready on the default stream of its own."""
-    producer = Unable(here.array())
-    stream = stream_on(here.sim, 1, blocking=False)
-    tensor = fastdl.from_dlpack(producer, device=f"{here.device}:1", stream=stream)
-    assert producer.asked == [(stream, "copy"), here.default]
-    look(here, tensor, stream, device=1)
-    tensor.record(stream)
-
-
-def test_a_copy_for_who_orders_by_other_means_is_done(here):
-    """stream=-1: nobody could name a stream on which the result would be ready."""
-    tensor = on(here.device, values(100))
-    bystander = stream_on(here.sim, 1, blocking=False)
-    for result in (
-        fastdl.from_dlpack(tensor, device=f"{here.device}:1", stream=-1),
-        tensor.to(f"{here.device}:1", stream=-1),
-    ):
-        look(here, result, bystander, device=1)
-        result.record(bystander)
-
-
-def test_a_copy_that_nobody_waits_for_is_seen(here):
-    tensor = on(here.device, values(100))
-    result = fastdl.from_dlpack(tensor, device=f"{here.device}:1")
-    bystander = stream_on(here.sim, 1, blocking=False)
-    look(here, result, bystander, device=1)
-    result.record(bystander)
-    expect_race(here.sim)
-
-
-@pytest.mark.parametrize("place", ["cpu", "pinned"])
-def test_streams_for_copies_to_the_host_are_those_of_the_source(here, place):
-    target = here.pinned if place == "pinned" else "cpu"
+def test_streams_for_copies_to_the_host_are_those_of_the_source(here):
     tensor = here.tensor(100, "int32", f"{here.device}:1")
     busy(here, tensor, device=1)
-    assert bytes_of(here.sim, tensor.to(target, stream=Stream(1))) == bytes([5]) * 400
+    assert tensor.to("cpu", stream=Stream(1)).tobytes() == bytes([5]) * 400
     with pytest.raises(ValueError, match="default stream of device 0"):
-        tensor.to(target, stream=Stream(0))
-
-
-# ---- captures -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("way", ["export", "from_dlpack", "to pinned"])
-def test_a_copy_that_must_be_waited_for_leaves_nothing_in_the_graph(here, way):
-    """It would write to memory that is gone, with each launch."""
-    stream = stream_on(here.sim, blocking=False)
-    tensor, pinned = on(here.device, values(10)), fastdl.Device(here.pinned).__dlpack_device__()
-    functions = {
-        "export": lambda: tensor.__dlpack__(copy=True, stream=-1, max_version=(1, 3)),
-        "from_dlpack": lambda: fastdl.from_dlpack(tensor, copy=True, stream=-1),
-        "to pinned": lambda: tensor.__dlpack__(copy=True, dl_device=pinned),
-    }
-    copies = here.calls("line")
-    with (
-        fastdl.use_stream(here.device, stream),
-        capturing(here.sim, stream),
-        pytest.raises(BufferError, match="a graph is being captured"),
-    ):
-        functions[way]()
-    assert here.calls("line") == copies
+        tensor.to("cpu", stream=Stream(0))
 
 
 # ---- the interface before DLPack ------------------------------------------------------------

@@ -12,7 +12,13 @@ import fastdl
 from fastdl._bridges import lookup
 from fastdl._convert.convert import ANYWHERE, COMPACT, COPIED, DEVICE, Bridge
 from fastdl._core import tensor as core
-from tests.support.frameworks import Protocol, Table, current_stream, stream_on
+from tests.support.frameworks import (
+    Protocol,
+    Table,
+    current_stream,
+    stream_on,
+    synchronize,
+)
 from tests.support.isolate import in_fresh_process
 from tests.support.library import Array, libraries
 from tests.support.memory import bytes_of, expect_race, values
@@ -175,12 +181,10 @@ def test_asarray_where_the_data_is(name):
 
 
 @pytest.mark.parametrize("name", shared())
-def test_asarray_to_a_device_and_back(here, name):
+def test_asarray_to_a_device(here, name):
     x, _ = shared()[name]
-    tensor = fastdl.asarray(x, device=here.device)
-    assert tensor.device == here.device and tensor.is_copied
-    assert bytes_of(here.sim, tensor) == fastdl.asarray(x).tobytes()
-    assert fastdl.asarray(tensor, device="cpu").tolist() == fastdl.asarray(x).tolist()
+    with pytest.raises(BufferError, match=f"host memory only; .*device='{here.device}:0'"):
+        fastdl.asarray(x, device=here.device)
 
 
 def test_asarray_to_the_host(here):
@@ -206,7 +210,7 @@ def test_devices_that_cannot_be_reached(x):
         fastdl.asarray(x, device="cdua")
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda:0", "cuda:1"])
+@pytest.mark.parametrize("device", ["cpu", "cuda:0"])
 def test_the_cuda_array_interface_is_moved(cuda_machine, device):
     source = cuda_machine.holding(values(6))
     stream = stream_on(cuda_machine.sim, blocking=False)
@@ -216,9 +220,10 @@ def test_the_cuda_array_interface_is_moved(cuda_machine, device):
     assert bytes_of(cuda_machine.sim, tensor) == values(6).tobytes()
 
 
-def test_the_cuda_array_interface_is_copied_where_it_is(cuda_machine):
+def test_the_cuda_array_interface_has_no_copies(cuda_machine):
     source = cuda_machine.holding(values(6))
-    assert fastdl.asarray(Interface(source, 1), device="cuda:0", copy=True).is_copied
+    with pytest.raises(BufferError, match="cannot be copied to cuda:0: .*host memory only"):
+        fastdl.asarray(Interface(source, 1), device="cuda:0", copy=True)
 
 
 # ---- convert: device ------------------------------------------------------------------------
@@ -250,6 +255,40 @@ def test_to_the_host(here, like):
             assert fastdl.asarray(result).device == "cpu"
 
 
+class Mover:
+    """As `move` of a bridge: the library copies on a stream of its own, which its exports know."""
+
+    def __init__(self, here):
+        self.here, self.given = here, []
+
+    def __call__(self, x, device):
+        here, cls = self.here, Array if isinstance(x, np.ndarray | fastdl.Tensor) else type(x)
+        found = fastdl.asarray(x, device="cpu").numpy()
+        stream = stream_on(here.sim, device.id, blocking=False)
+        array = here.array(
+            device=device.id, stream=stream, shape=found.shape, dtype=found.dtype.name
+        )
+        here.sim.poke(array.pointer, found.tobytes())
+        with here.sim.device(device.id):
+            here.sim.kernel(stream, write(array.pointer, array.nbytes, 256))  # adds 0
+        self.given.append(type(x))
+        return cls(fastdl.from_dlpack(Protocol(array)))
+
+
+class Copying(Array):
+    """Its library copies on its device, where `here` has it."""
+
+    def __init__(self, here):
+        super().__init__(here.holding(values(6)))
+        self.copy, self.copies = Mover(here), []
+
+    def __dlpack__(self, *, copy=None, **keywords):
+        if not copy:
+            return super().__dlpack__(**keywords)
+        self.copies.append(self.copy(self.tensor, self.tensor.device).tensor)
+        return self.copies[-1].__dlpack__(**keywords)
+
+
 @pytest.mark.parametrize(
     "facts", [{}, {"strides": COMPACT, "readonly": COPIED}, {"quick": table_of_tensors}]
 )
@@ -264,28 +303,79 @@ def test_to_a_device(here, library, source, facts):
         "tensor": fastdl.from_dlpack(host),
         "image": Image(),
     }[source]
-    cls = library(devices=ANYWHERE, **facts)
+    cls = library(devices=ANYWHERE, move=Mover(here), **facts)
     for number in (0, 1):
         device = f"{here.device}:{number}"
-        result = fastdl.convert(x, cls, device=device)
-        tensor = result if "quick" in facts else result.tensor
-        assert tensor.device == device
+        result = fastdl.asarray(fastdl.convert(x, cls, device=device))
+        assert result.device == device
         expected = bytes(range(6)) if source == "image" else host.tobytes()
-        assert bytes_of(here.sim, tensor.contiguous()) == expected
+        assert bytes_of(here.sim, result) == expected
 
 
 def test_from_device_to_device(here, library):
-    cls = library(devices=ANYWHERE)
+    cls = library(devices=ANYWHERE, move=Mover(here))
     for x, expected in sources(here):
         with current_stream(getattr(getattr(x, "array", None), "stream", here.default)):
-            tensor = fastdl.convert(x, cls, device=f"{here.device}:1").tensor
+            tensor = fastdl.asarray(fastdl.convert(x, cls, device=f"{here.device}:1"))
         assert tensor.device == f"{here.device}:1"
         assert bytes_of(here.sim, tensor) == expected
 
 
+def test_a_library_of_device_memory_gets_an_array(here, library):
+    """From the host, where it has no objects; elsewhere one of its own."""
+    move = Mover(here)
+    cls = library(devices=DEVICE, move=move)
+    fastdl.convert(b"abc", cls, device=here.device)
+    fastdl.convert(here.holding(values(6)), cls, device=f"{here.device}:1")
+    assert move.given == [np.ndarray, cls]
+
+
+@pytest.mark.parametrize("given", ["numpy", "capsule"])
+def test_a_library_that_does_not_move(here, library, given):
+    def refuse(x, device):
+        raise AssertionError("not compiled with CUDA")
+
+    x = values(6) if given == "numpy" else fastdl.from_dlpack(values(6)).__dlpack__()
+    with pytest.raises(BufferError, match="refused it .AssertionError: not compiled") as caught:
+        fastdl.convert(x, library(devices=ANYWHERE, move=refuse), device=here.device)
+    assert isinstance(caught.value.__cause__, AssertionError)
+    with pytest.raises(BufferError, match="on cpu:0 cannot be copied to .*host memory only"):
+        fastdl.convert(values(6), library(devices=ANYWHERE), device=here.device)
+
+
+def test_a_library_that_narrows_what_it_moves(here, library):
+    def narrowed(x, device):
+        return Mover(here)(
+            Array(fastdl.from_dlpack(fastdl.asarray(x).numpy().astype("f4"))), device
+        )
+
+    cls = library(devices=ANYWHERE, move=narrowed)
+    with pytest.raises(BufferError, match="Fakelib makes float32 of float64 when it copies there"):
+        fastdl.convert(np.arange(3.0), cls, device=here.device)
+    fastdl.convert(np.arange(3, dtype="f4"), cls, device=here.device)
+
+
+def test_what_the_producer_moves_is_not_moved_again(here, library):
+    class Moving(Array):
+        calls = 0
+
+        def __dlpack__(self, *, dl_device=None, copy=None, **keywords):
+            self.calls += 1
+            moved = Mover(here)(self.tensor, fastdl.Device(dl_device))
+            return moved.__dlpack__(**keywords)
+
+    move = Mover(here)
+    cls = library(devices=ANYWHERE, move=move)
+    for copy in (None, True):
+        x = Moving(fastdl.from_dlpack(values(6)))
+        tensor = fastdl.convert(x, cls, device=here.device, copy=copy).tensor
+        assert (tensor.device, x.calls, move.given) == (fastdl.Device(here.device), 1, [])
+        assert bytes_of(here.sim, tensor) == values(6).tobytes()
+
+
 def there_and_elsewhere(here, library):
     """(type, an object of it, its device, another device)."""
-    cls = library(devices=ANYWHERE)
+    cls = library(devices=ANYWHERE, move=Mover(here))
     yield cls, cls(fastdl.from_dlpack(values(6))), "cpu", here.device
     yield cls, cls(here.holding(values(6))), here.device, "cpu"
 
@@ -302,19 +392,15 @@ def test_an_object_that_is_there_is_returned_itself(here, library):
 
 def test_an_object_that_is_there_is_copied_and_moved(here, library):
     for cls, x, device, other in there_and_elsewhere(here, library):
-        assert fastdl.convert(x, cls, device=device, copy=True) is not x
-        assert fastdl.convert(x, cls, device=other).tensor.device == other
+        if device == "cpu":
+            assert fastdl.convert(x, cls, device=device, copy=True) is not x
+        assert fastdl.asarray(fastdl.convert(x, cls, device=other)).device == other
 
 
 def test_a_tensor_of_fastdl_that_is_elsewhere(here):
     x, there = fastdl.from_dlpack(values(6)), here.holding(values(6))
     assert fastdl.convert(x, fastdl.Tensor, device="cpu") is x
     assert fastdl.convert(there, x, device="cpu").tolist() == x.tolist()
-
-
-def test_a_tensor_of_fastdl_is_moved_to_a_device(here):
-    x = fastdl.from_dlpack(values(6))
-    assert fastdl.convert(x, fastdl, device=here.device).device == here.device
 
 
 @pytest.mark.parametrize("x", [np.array(["a date"]), np.zeros(2, ">f4"), np.ma.array([1], mask=1)])
@@ -355,11 +441,33 @@ def test_nothing_is_moved_in_vain(here, library):
 
 
 def test_a_copy_that_moves_is_the_copy_that_was_asked_for(here, library):
-    calls = here.calls("alloc")
-    cls = library(devices=ANYWHERE)
-    tensor = fastdl.convert(values(6), cls, device=here.device, copy=True).tensor
+    move = Mover(here)
+    cls = library(devices=ANYWHERE, move=move)
+    tensor = fastdl.asarray(fastdl.convert(values(6), cls, device=here.device, copy=True))
     assert tensor.device == here.device
-    assert here.calls("alloc") == calls + 1
+    assert len(move.given) == 1
+
+
+def test_a_copy_on_a_device_is_its_own_librarys(here, library):
+    """Also where the library of the result needs one."""
+    cls, frozen = library(devices=ANYWHERE), library(devices=ANYWHERE, readonly=COPIED)
+    x = Copying(here)
+    assert fastdl.convert(x, cls, copy=True).tensor.data_ptr == x.copies[0].data_ptr
+
+    class ArrayImpl(Copying):  # exports without flags what never changes
+        __module__ = "jaxlib.of_the_tests"
+
+        def __dlpack__(self, *, stream=None, copy=None):
+            return super().__dlpack__(stream=stream, copy=copy)
+
+    ArrayImpl.__qualname__ = "ArrayImpl"
+    never = ArrayImpl(here)
+    tensor = fastdl.convert(never, frozen).tensor
+    assert tensor.data_ptr == never.copies[0].data_ptr and not tensor.readonly
+    with pytest.raises(BufferError, match="cannot be copied to .*host memory only"):
+        fastdl.convert(here.tensor(), cls, copy=True)
+    with pytest.raises(BufferError, match="by its own library, nor by fastdl"):
+        fastdl.convert(cls(here.tensor()), library(devices=ANYWHERE), copy=True)
 
 
 def test_words_that_are_no_device(library):
@@ -419,7 +527,6 @@ def test_a_capsule_has_no_stream():
 FACTS = {
     "shared": {},
     "table": {"quick": table_of_tensors},
-    "layout": {"strides": COMPACT},
     "copied": {},
     "moved": {},
 }
@@ -428,18 +535,15 @@ FACTS = {
 @pytest.mark.parametrize("case", FACTS)
 def test_the_result_is_ready_on_the_stream(here, library, case):
     """Its kernels there come after the producer's, and after the copies."""
-    cls = library(devices=ANYWHERE, **FACTS[case])
+    cls = library(devices=ANYWHERE, move=Mover(here), **FACTS[case])
     keywords = {"copied": {"copy": True}, "moved": {"device": f"{here.device}:1"}}.get(case, {})
     number = int(case == "moved")
     for x, _ in sources(here):
-        if case == "layout":
-            if not isinstance(x, fastdl.Tensor):
-                continue
-            x = x.reshape(2, 3).T
+        x = Copying(here) if case == "copied" else x
         stream = stream_on(here.sim, number, blocking=False)
         with current_stream(getattr(getattr(x, "array", None), "stream", here.default)):
             result = fastdl.convert(x, cls, stream=stream, **keywords)
-        tensor = result if case == "table" else result.tensor
+        tensor = fastdl.asarray(result) if case == "moved" else getattr(result, "tensor", result)
         keep(here, tensor, stream, read)
         tensor.record(stream)
 
@@ -471,6 +575,14 @@ def test_an_object_that_is_returned_itself_is_ready_on_the_stream(here, library)
     assert fastdl.convert(x, cls, stream=stream, device=here.device) is x
     keep(here, tensor, stream, read)
     tensor.record(stream)
+
+
+def test_what_is_moved_for_a_caller_that_orders_all_work_is_there(here, library):
+    """Nobody could name a stream on which the result would be ready."""
+    cls = library(devices=ANYWHERE, move=Mover(here))
+    result = fastdl.convert(values(6), cls, device=here.device, stream=-1)
+    keep(here, fastdl.from_dlpack(result, stream=-1), stream_on(here.sim, blocking=False), read)
+    synchronize(here.sim, here.default)
 
 
 def test_the_caller_orders_all_work(here, library):

@@ -136,7 +136,7 @@ def to_host(Tensor tensor not None, int64_t stream=-1):
     cdef fdl_failure failure
     cdef fdl_description *copy
     check(fdl_to_host(tensor.description, stream, &copy, &failure), &failure, tensor,
-          "copied to the host")
+          "copied to cpu:0")
     return fdl_tensor_wrap(copy)
 
 

@@ -555,25 +555,12 @@ static int refuse_unrecorded(const fdl_driver *driver, fdl_failure *failure)
                       driver == NULL ? why.text : "there was no driver when it was imported");
 }
 
-/* Orders a stream of device `ordinal`. */
-static int order_there(fdl_work *work, int32_t ordinal, int64_t stream, const fdl_sources *sources,
-                       fdl_failure *failure)
-{
-    fdl_scope scope;
-    int failed;
-    fdl_driver *driver = fdl_driver_find(work->kind, failure);
-    if (driver == NULL || work->unrecorded)
-        return refuse_unrecorded(driver, failure);
-    if (fdl_enter(driver, ordinal, &scope, failure) < 0)
-        return -1;
-    failed = order_on(work, driver, stream, sources, failure);
-    fdl_leave(&scope);
-    return failed;
-}
-
 int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure)
 {
     fdl_sources sources;
+    fdl_driver *driver;
+    fdl_scope scope;
+    int failed;
     if (stream == -1)
         return 0;
     if (find_sources(work, stream, &sources, failure) < 0)
@@ -583,7 +570,14 @@ int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure)
         return 0;
     if (!work->unrecorded && !work->home.active && sources.count == 0 && has_no_edges(work))
         return 0;
-    return order_there(work, work->device.device_id, stream, &sources, failure);
+    driver = fdl_driver_find(work->kind, failure);
+    if (driver == NULL || work->unrecorded)
+        return refuse_unrecorded(driver, failure);
+    if (fdl_enter(driver, work->device.device_id, &scope, failure) < 0)
+        return -1;
+    failed = order_on(work, driver, stream, &sources, failure);
+    fdl_leave(&scope);
+    return failed;
 }
 
 int fdl_work_lend(fdl_work *work, fdl_failure *failure)
@@ -592,24 +586,6 @@ int fdl_work_lend(fdl_work *work, fdl_failure *failure)
         return -1;
     fdl_work_note_lent(work);
     return 0;
-}
-
-int fdl_work_order_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failure *failure)
-{
-    fdl_sources sources;
-    if (ordinal == work->device.device_id)
-        return fdl_work_order(work, stream, failure);
-    if (work->home.active)
-        return fdl_refuse(failure, "the tensor was imported inside a graph capture and can be used "
-                                   "only there, on its own device");
-    if (find_sources(work, -1, &sources, failure) < 0)
-        return -1;
-    for (int i = 0; i < sources.count; i++) /* streams of the memory's device become edges */
-        if (fdl_work_record(work, sources.streams[i], failure) < 0)
-            return -1;
-    return !work->unrecorded && has_no_edges(work)
-               ? 0
-               : order_there(work, ordinal, stream, NULL, failure);
 }
 
 /* With the device current: the host waits for all edges, without querying which of them are

@@ -73,9 +73,6 @@ void fdl_work_note_lent(fdl_work *work);
 /* fdl_work_order for the calling thread's work stream, and fdl_work_note_lent. */
 int fdl_work_lend(fdl_work *work, fdl_failure *failure);
 
-/* As fdl_work_order, for a stream of device `ordinal`. */
-int fdl_work_order_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failure *failure);
-
 /* Call this before the host uses the memory: waits for the edges, without the GIL. Calls the
  * producer. */
 int fdl_work_wait(fdl_work *work, fdl_failure *failure);

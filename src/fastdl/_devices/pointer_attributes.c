@@ -90,32 +90,24 @@ int fdl_pointer_find(fdl_driver *driver, const void *pointer, DLDevice *found, f
 
 static int agrees(DLDevice said, DLDevice found)
 {
-    if (said.device_type == kDLCPU)
-        return found.device_type != kDLCUDA && found.device_type != kDLROCM;
-    if (fastdl_find_device((int32_t)said.device_type)->host) /* its number is irrelevant */
-        return found.device_type == said.device_type;
     if (found.device_type == kDLCUDAManaged)
         return said.device_type == kDLCUDAManaged || said.device_type == kDLCUDA;
     return found.device_type == said.device_type && found.device_id == said.device_id;
 }
 
-int fdl_pointer_check(fdl_driver *driver, const DLTensor *tensor, DLDevice *found,
-                      fdl_failure *failure)
+int fdl_pointer_check(fdl_driver *driver, const DLTensor *tensor, fdl_failure *failure)
 {
     const void *pointer = (const char *)tensor->data + tensor->byte_offset;
-    DLDevice said = tensor->device;
-    if (fdl_pointer_find(driver, pointer, found, failure) < 0)
+    DLDevice said = tensor->device, found;
+    if (fdl_pointer_find(driver, pointer, &found, failure) < 0)
         return -1;
-    if (agrees(said, *found))
+    if (agrees(said, found) ||
+        (said.device_type == kDLCUDAManaged && may_be_managed(driver, pointer)))
         return 0;
-    if (said.device_type == kDLCUDAManaged && may_be_managed(driver, pointer)) {
-        found->device_type = kDLCUDAManaged;
-        return 0;
-    }
-    if (found->device_type == kDLCPU)
+    if (found.device_type == kDLCPU)
         return fdl_refuse(failure, "the %s driver does not know the address %p of its data",
                           driver->name, pointer);
     return fdl_refuse(failure, "the %s driver says that its data, at %p, is on %s:%d", driver->name,
-                      pointer, fastdl_find_device((int32_t)found->device_type)->name,
-                      (int)found->device_id);
+                      pointer, fastdl_find_device((int32_t)found.device_type)->name,
+                      (int)found.device_id);
 }

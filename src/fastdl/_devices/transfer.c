@@ -21,18 +21,12 @@ typedef struct {
 typedef struct {
     fdl_driver *driver;
     const fdl_description *source;
-    DLDevice from;  /* where the memory really is */
     uint64_t flags; /* of the result */
     fastdl_layout layout;
     int compact;     /* the source is row-major without gaps */
     row_layout rows; /* what the driver copies: several rows, or the whole span as one */
     int64_t stream;
 } transfer;
-
-static const fastdl_device_fact *fact_of(DLDevice device)
-{
-    return fastdl_find_device((int32_t)device.device_type);
-}
 
 static const DLTensor *tensor_of(const transfer *t)
 {
@@ -168,7 +162,7 @@ static int copy_to(transfer *t, fdl_description *result, int *safe, fdl_failure 
     fdl_failure ignored;
     fdl_scope scope;
     int failed, mode;
-    if (fdl_enter(t->driver, t->from.device_id, &scope, failure) < 0)
+    if (fdl_enter(t->driver, tensor_of(t)->device.device_id, &scope, failure) < 0)
         return -1;
     mode = fdl_relax_captures(t->driver);
     failed = queue(t, result, failure) < 0 || wait_for_stream(t, failure) < 0;
@@ -184,7 +178,7 @@ static fdl_description *copy_on_stream(transfer *t, fdl_failure *failure)
     fdl_description *result = new_memory(t, failure);
     int safe = 1;
     if (result == NULL || t->layout.nbytes == 0 ||
-        ((work == NULL || fdl_work_order_on(work, t->from.device_id, t->stream, failure) == 0) &&
+        ((work == NULL || fdl_work_order(work, t->stream, failure) == 0) &&
          copy_to(t, result, &safe, failure) == 0))
         return result;
     if (!safe) { /* the driver may still use the source or the result: leak both */
@@ -201,7 +195,7 @@ static int refuse_capture(const transfer *t, fdl_failure *failure)
     fdl_capture capture;
     fdl_scope scope;
     int failed;
-    if (fdl_enter(t->driver, t->from.device_id, &scope, failure) < 0)
+    if (fdl_enter(t->driver, tensor_of(t)->device.device_id, &scope, failure) < 0)
         return -1;
     failed = fdl_capture_of(t->driver, t->stream, &capture, failure) < 0;
     fdl_leave(&scope);
@@ -216,18 +210,18 @@ static int refuse_capture(const transfer *t, fdl_failure *failure)
 int fdl_to_host(const fdl_description *source, int64_t stream, fdl_description **result,
                 fdl_failure *failure)
 {
+    DLDevice device = source->managed.dl_tensor.device;
     transfer t = {0};
     t.source = source;
-    t.from = source->managed.dl_tensor.device;
     t.flags = source->managed.flags & FDL_LASTING_FLAGS & ~(uint64_t)DLPACK_FLAG_BITMASK_READ_ONLY;
     (void)fastdl_check(tensor_of(&t), t.flags, &t.layout); /* cannot fail: it was checked before */
     *result = NULL;
-    t.driver = fdl_driver_find(fact_of(t.from)->stream, failure);
+    t.driver = fdl_driver_find(fastdl_find_device((int32_t)device.device_type)->stream, failure);
     if (t.driver == NULL ||
-        (t.layout.nbytes > 0 && fdl_pointer_check(t.driver, tensor_of(&t), &t.from, failure) < 0))
+        (t.layout.nbytes > 0 && fdl_pointer_check(t.driver, tensor_of(&t), failure) < 0))
         return -1;
     choose(&t);
-    t.stream = stream != -1 ? stream : fdl_work_stream(tensor_of(&t)->device);
+    t.stream = stream != -1 ? stream : fdl_work_stream(device);
     *result = refuse_capture(&t, failure) < 0 ? NULL : copy_on_stream(&t, failure);
     if (*result == NULL)
         return -1;

@@ -214,7 +214,7 @@ def acquire_from_producer(x, plan):
     capsule = None
     try:
         capsule, passed = negotiate(x, plan)
-        is_copy = passed.get("copy", False)  # and so it is not immutable, as what was copied may be
+        is_copy = passed.get("copy", False)  # and then it is not immutable, whatever x is
         tensor = core.import_capsule(
             capsule, facts=0 if is_copy else facts, producer=x, unordered=False
         )
@@ -238,8 +238,8 @@ def acquire_from_producer(x, plan):
             driver.ready_on(tensor, ready_on, ready_on)
         else:
             driver.ready_on_other_device(tensor, where.id, ready_on)
-    if is_copy:
-        core.mark_copied(tensor)
+    if is_copy and not tensor.is_copied:
+        confirm_copy(x, plan, tensor, passed)
     if facts & exchange.TYPE_ASK_VALUES:
         core.check_values(x, tensor, facts)
     if facts & exchange.TYPE_KEEP:
@@ -248,6 +248,22 @@ def acquire_from_producer(x, plan):
         again = plan._replace(keywords=passed, copy=None)
         mark_unless_shared(tensor, lambda: acquire_from_producer(x, again))
     return tensor
+
+
+def confirm_copy(x, plan, tensor, passed) -> None:
+    """Marks `tensor`, from a producer that took copy=True and has no flag for copies, as one;
+    BufferError if it shares the memory of `x`."""
+    if plan.where != plan.source or not tensor.size:
+        core.mark_copied(tensor)
+        return
+    keywords = {name: value for name, value in passed.items() if name != "copy"}
+    again = plan._replace(keywords=keywords, copy=None)
+    mark_unless_shared(tensor, lambda: acquire_from_producer(x, again))
+    if not tensor.is_copied:
+        raise BufferError(
+            f"{type_name(x)!r} shared its memory on {plan.where} in spite of copy=True, and fastdl "
+            f"copies to the host only: copy it with its own library"
+        )
 
 
 def ensure_placement(tensor, plan):
