@@ -85,8 +85,8 @@ def imported(x, own, where=None, copy=None, stream=None):
 
 
 def copy(tensor, x, stream):
-    """A writable copy of `tensor`, the data of `x`, on the same device, ready on `stream`: on the host
-    a compact one; elsewhere the one that the library of `x` makes."""
+    """A writable copy of `tensor`, the data of `x`, on the same device, ready on `stream`. On the
+    host it is compact; elsewhere the library of `x` makes it."""
     if tensor.device.is_host or isinstance(x, Capsule):
         return placement.make_copy(tensor, tensor.device)
     return acquire(x, tensor.device, True, stream)

@@ -5,8 +5,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, final, overload
 import numpy.typing as npt
 from typing_extensions import CapsuleType
 
-from fastdl._core.device import _DeviceLike
-from fastdl._core.device import Device
+from fastdl._core.device import Device, _DeviceLike
 from fastdl._core.dtype import DType
 from fastdl._core.tensor import Tensor
 
