@@ -63,32 +63,15 @@ static const char *name_in(const fdl_driver *driver, const symbol *row)
 
 #define ROCM_7_2_1 70253211
 
-int fdl_disturbs_captures(const fdl_driver *driver)
+int fdl_may_query(const fdl_driver *driver)
 {
-    return driver->kind == FASTDL_STREAM_ROCM && driver->version < ROCM_7_2_1 &&
-           fdl_load_acquire(&driver->captures);
-}
-
-/* Notes whether a stream is capturing. If not, but a stream with this handle was: whether it is the
- * same stream or a new one, that capture has ended. */
-static void note_capture(fdl_driver *driver, int64_t stream, int active)
-{
-    fdl_lock_take(&fdl_lists);
-    if (active) {
-        driver->capturing = driver->captures && driver->capturing != stream ? -1 : stream;
-        fdl_store_release(&driver->captures, 1);
-    } else if (driver->capturing == stream) {
-        fdl_store_release(&driver->captures, 0);
-    }
-    fdl_lock_give(&fdl_lists);
+    return driver->kind != FASTDL_STREAM_ROCM || driver->version >= ROCM_7_2_1;
 }
 
 int fdl_driver_answer(const fdl_driver *driver, int code)
 {
     if (code != 0 && driver->kind == FASTDL_STREAM_ROCM && driver->hip_peek_at_error() == code)
         (void)driver->hip_last_error();
-    if (code >= FDL_FIRST_OF_CAPTURES && code <= FDL_LAST_OF_CAPTURES)
-        note_capture(&slot_of(driver->kind)->driver, -1, 1);
     return code;
 }
 
@@ -188,7 +171,6 @@ void fdl_driver_replace(int kind, const char *path)
     slot *here = slot_of(kind);
     memset(here->driver.contexts, 0, sizeof(here->driver.contexts));
     memset(here->driver.lives, 0, sizeof(here->driver.lives));
-    here->driver.captures = 0;
     (void)snprintf(here->path, sizeof(here->path), "%s", path);
     here->state = UNTRIED;
 }
@@ -268,11 +250,10 @@ static int is_current(fdl_driver *driver, int32_t ordinal, fdl_failure *failure)
     return found == wanted;
 }
 
-static int make_current(fdl_driver *driver, int32_t ordinal, int primary, fdl_scope *scope,
-                        fdl_failure *failure)
+static int make_current(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure)
 {
     void *context;
-    int kept = 0;
+    int is_other;
     if (driver->kind == FASTDL_STREAM_ROCM)
         return FDL_TRY(driver, failure, hip_get_device, &scope->ordinal) < 0 ||
                        (scope->ordinal != ordinal &&
@@ -285,11 +266,15 @@ static int make_current(fdl_driver *driver, int32_t ordinal, int primary, fdl_sc
     if (context == NULL || FDL_TRY(driver, failure, cu_get_current, &scope->context) < 0)
         return -1;
     if (scope->context != context) {
-        if (!primary && scope->context != NULL)
-            kept = is_current(driver, ordinal, failure);
-        if (kept < 0 || (!kept && FDL_TRY(driver, failure, cu_push, context) < 0))
+        is_other = scope->context != NULL ? is_current(driver, ordinal, failure) : 0;
+        if (is_other > 0) /* its default streams are not those of the primary one */
+            return fdl_refuse(failure,
+                              "a context of device %d other than its primary one is current, where "
+                              "fastdl orders nothing: leave that context, or pass stream=-1",
+                              (int)ordinal);
+        if (is_other < 0 || FDL_TRY(driver, failure, cu_push, context) < 0)
             return -1;
-        scope->pushed = !kept;
+        scope->pushed = 1;
     }
     scope->outer = entered;
     entered = ordinal;
@@ -314,8 +299,7 @@ static void restore_current(const fdl_scope *scope)
         (void)FDL_CALL(driver, cu_set_current, scope->context);
 }
 
-int fdl_enter_as(fdl_driver *driver, int32_t ordinal, int primary, fdl_scope *scope,
-                 fdl_failure *failure)
+int fdl_enter(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure)
 {
     memset(scope, 0, sizeof(*scope));
     if (in_forked_child) /* objects made by the parent still refer to the driver */
@@ -326,7 +310,7 @@ int fdl_enter_as(fdl_driver *driver, int32_t ordinal, int primary, fdl_scope *sc
     fdl_end_put_off();
     scope->driver = driver;
     scope->paused = fdl_pause_python();
-    if (make_current(driver, ordinal, primary, scope, failure) == 0)
+    if (make_current(driver, ordinal, scope, failure) == 0)
         return 0;
     fdl_resume_python(scope->paused);
     return -1;
@@ -358,9 +342,6 @@ int fdl_capture_of(fdl_driver *driver, int64_t stream, fdl_capture *capture, fdl
     }
     if (fdl_driver_check(driver, offsetof(fdl_driver, is_capturing), code, failure) < 0)
         return -1;
-    if (status == 0 && !fdl_disturbs_captures(driver))
-        return 0;
-    note_capture(driver, stream, status != 0);
     if (status == 0)
         return 0;
     if (status == CAPTURE_INVALIDATED)

@@ -103,10 +103,8 @@ typedef struct {
     int kind;         /* FASTDL_STREAM_CUDA or FASTDL_STREAM_ROCM */
     int version;      /* in the driver's own numbering */
     int devices;
-    void *contexts[FDL_MAX_DEVICES]; /* CUDA's primary contexts, once retained */
-    void *lives[FDL_MAX_DEVICES];    /* the life of the context then: see fdl_life_of */
-    int captures;                    /* whether a capture has been seen, but not its end */
-    int64_t capturing; /* the stream of that capture; -1: there are more, or it is unknown */
+    void *contexts[FDL_MAX_DEVICES];           /* CUDA's primary contexts, once retained */
+    void *lives[FDL_MAX_DEVICES];              /* the life of the context then: see fdl_life_of */
     struct fdl_event *events[FDL_MAX_DEVICES]; /* kept for reuse: see event.c */
     int spare_events[FDL_MAX_DEVICES];         /* their number */
     FDL_DRIVER_CALLS(FDL_MEMBER)
@@ -127,9 +125,7 @@ extern fdl_lock fdl_lists;
 /* Codes of both drivers that fastdl acts on. */
 enum {
     FDL_INVALID_CONTEXT = 201,
-    FDL_CONTEXT_IS_DESTROYED = 709,
-    FDL_FIRST_OF_CAPTURES = 900,
-    FDL_LAST_OF_CAPTURES = 908
+    FDL_CONTEXT_IS_DESTROYED = 709
 };
 
 /* Whether this code means that a context was destroyed, with everything in it. */
@@ -138,9 +134,10 @@ static inline int fdl_context_is_gone(int code)
     return code == FDL_INVALID_CONTEXT || code == FDL_CONTEXT_IS_DESTROYED;
 }
 
-/* Whether a query of an event, or a wait of the host, may break a capture of any thread, in any
- * capture mode: on HIP before 7.2.1 (ROCm/rocm-systems#3176), if there is a capture. */
-int fdl_disturbs_captures(const fdl_driver *driver);
+/* Whether events may be queried. On HIP before 7.2.1 that, and whatever may make the host wait,
+ * breaks a capture of any thread, in any capture mode (ROCm/rocm-systems#3176), and whether there
+ * is one is unknown. */
+int fdl_may_query(const fdl_driver *driver);
 
 /* Calls a member of FDL_*_CALLS and returns the driver's code. Every call is made through this or
  * FDL_TRY, and between fdl_enter and fdl_leave, or while the caller has released the GIL. */
@@ -171,19 +168,12 @@ typedef struct {
     int ordinal;   /* HIP */
 } fdl_scope;
 
-/* Makes device `ordinal` current on this thread; if one of its contexts is current, that stays.
- * Releases the GIL until fdl_leave, unless the caller has done so. A caller that needs Python in
- * between, with the device current, releases and takes the GIL itself. After a failure nothing has
- * changed: do not call fdl_leave. */
-#define fdl_enter(driver, ordinal, scope, failure) fdl_enter_as(driver, ordinal, 0, scope, failure)
-
-/* The same for its primary context, in which fastdl creates what it keeps. Its default streams are
- * not the caller's. */
-#define fdl_enter_primary(driver, ordinal, scope, failure)                                         \
-    fdl_enter_as(driver, ordinal, 1, scope, failure)
-
-int fdl_enter_as(fdl_driver *driver, int32_t ordinal, int primary, fdl_scope *scope,
-                 fdl_failure *failure);
+/* Makes device `ordinal` current on this thread: on CUDA its primary context. Fails if another one
+ * of its contexts is current, a green one for example, since the default streams of the caller are
+ * those of that context. Releases the GIL until fdl_leave, unless the caller has done so. A caller
+ * that needs Python in between, with the device current, releases and takes the GIL itself. After a
+ * failure nothing has changed: do not call fdl_leave. */
+int fdl_enter(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure);
 
 /* Restores what was current before fdl_enter, even if other code has changed it since, and takes
  * the GIL again. */

@@ -260,8 +260,8 @@ def call_on(tuple device, tuple where, int64_t stream, function, dict keywords):
     """`function(**keywords)` with `device`, (type, number), current, if it has a driver. The
     previous device is restored afterwards, even if the function changed it.
 
-    BufferError instead if using `stream`, of device `where`, would break a graph capture; -1: the
-    function uses no stream.
+    BufferError instead if using `stream`, of device `where`, would break a graph capture, or the
+    device cannot be made current; -1: the function uses no stream, so neither matters.
     """
     cdef fdl_scope scope
     cdef fdl_failure failure
@@ -276,6 +276,8 @@ def call_on(tuple device, tuple where, int64_t stream, function, dict keywords):
             failed = check_capture(other, there, stream, &failure)
         if failed == 0:
             failed = fdl_enter(driver, ordinal, &scope, &failure)
+    if failed and stream == -1:
+        return function(**keywords)
     check(failed, &failure)
     try:
         return function(**keywords)

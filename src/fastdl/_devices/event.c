@@ -64,8 +64,8 @@ static fdl_event *new_event(fdl_driver *driver, int32_t ordinal, fdl_failure *fa
 static void give_back_one(fdl_driver *driver, int32_t ordinal)
 {
     fdl_event *event;
-    if (fdl_load_acquire(&driver->spare_events[ordinal]) <= MOST_KEPT ||
-        fdl_disturbs_captures(driver) || (event = take_kept(driver, ordinal)) == NULL)
+    if (fdl_load_acquire(&driver->spare_events[ordinal]) <= MOST_KEPT || !fdl_may_query(driver) ||
+        (event = take_kept(driver, ordinal)) == NULL)
         return;
     (void)FDL_CALL(driver, event_destroy, event->handle);
     free(event);
@@ -77,7 +77,7 @@ static fdl_event *take_event(fdl_driver *driver, int32_t ordinal, fdl_failure *f
     fdl_scope scope;
     fdl_event *event = take_kept(driver, ordinal);
     give_back_one(driver, ordinal);
-    if (event == NULL && fdl_enter_primary(driver, ordinal, &scope, failure) == 0) {
+    if (event == NULL && fdl_enter(driver, ordinal, &scope, failure) == 0) {
         event = new_event(driver, ordinal, failure);
         fdl_leave(&scope);
     }
@@ -110,7 +110,7 @@ fdl_event *fdl_event_record(fdl_driver *driver, int32_t ordinal, int64_t stream,
          event == NULL && failure->code == INVALID_HANDLE && stream > 2 && other < driver->devices;
          other++)
         if (other != ordinal && fdl_is_in_use(driver, other) &&
-            fdl_enter_primary(driver, other, &scope, failure) == 0) {
+            fdl_enter(driver, other, &scope, failure) == 0) {
             event = record_here(driver, other, stream, failure);
             fdl_leave(&scope);
         }
@@ -172,7 +172,7 @@ int fdl_event_wait(const fdl_event *event, fdl_failure *failure)
 int fdl_event_is_complete(const fdl_event *event)
 {
     int mode, complete;
-    if (fdl_disturbs_captures(event->driver))
+    if (!fdl_may_query(event->driver))
         return 0;
     mode = fdl_relax_captures(event->driver);
     complete = is_gone(event) || FDL_CALL(event->driver, event_query, event->handle) == 0;

@@ -271,7 +271,7 @@ static int refuse_capture(const fdl_work *work, fdl_failure *failure)
 {
     fdl_failure ignored;
     const fdl_driver *driver = fdl_driver_find(work->kind, &ignored);
-    if (driver != NULL && fdl_disturbs_captures(driver)) /* see fdl_event_is_complete */
+    if (driver != NULL && !fdl_may_query(driver))
         return fdl_refuse(failure, "a graph is being captured, and the tensor may have work in "
                                    "flight outside of it, after which HIP cannot be queried: pass "
                                    "stream=-1 if that work has ended, or does not matter");
