@@ -43,8 +43,8 @@ def collect(kind: str, workers: int, rounds: int) -> dict:
     return groups
 
 
-def measure(options: argparse.Namespace) -> tuple[dict[str, list[budgets.Row]], dict]:
-    """The rows by section, and the samples behind them."""
+def measure(options: argparse.Namespace) -> dict[str, list[budgets.Row]]:
+    """The rows by section."""
     slack = CHECK_SLACK if options.check else 1.0
     exchanges = collect("exchanges", options.workers, options.rounds)
     conversions = collect("conversions", options.workers, options.rounds)
@@ -55,7 +55,7 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, list[budgets.Row]], 
     progress("imports")
     imports = startup.imports(["fastdl", "numpy", "tvm_ffi"], rounds=3 if options.check else 9)
 
-    sections = {
+    return {
         "Exchanges": budgets.exchange_rows(exchanges, slack),
         "Methods of a tensor": budgets.method_rows(methods, slack),
         "Conversions": budgets.conversion_rows(conversions, slack),
@@ -67,7 +67,6 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, list[budgets.Row]], 
         "Start": budgets.import_rows(imports, options.check),
         "Copies of host data": budgets.copy_rows(copies, slack),
     }
-    return sections, exchanges | conversions | calls | methods | copies
 
 
 def warn_of_noise(rows: list[budgets.Row]) -> None:
@@ -79,13 +78,13 @@ def warn_of_noise(rows: list[budgets.Row]) -> None:
 def main() -> int:
     options = parse()
     facts, versions = machine.facts(), machine.versions()
-    sections, samples = measure(options)
+    sections = measure(options)
     for title, rows in sections.items():
         print(f"\n{title}\n\n{report.as_text(rows)}")
     rows = [row for section in sections.values() for row in section]
     warn_of_noise(rows)
     if not options.check:
-        report.write(options.output, sections, facts, versions, samples)
+        report.write(options.output, sections, facts, versions)
         progress(f"written: {options.output}/benchmarks.json; now run")
         progress("python -m benchmarks.plots and python docs/quote.py, for what shows them")
         return 0

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from benchmarks import ROOT
 from benchmarks.rows import REASONS, Row
-from benchmarks.timing import middle
 from fastdl._testing import json_rows
 
 HEADINGS = ("what", "view", "fastdl", "peer", "floor", "ratio", "budget", "verdict")
@@ -102,7 +101,7 @@ def reason(row: Row, sections: dict[str, list[Row]]) -> str:
     return re.sub(r"\{(?P<key>[^:}]+):(?P<field>\w+)\}", figure, text)
 
 
-def write(directory: Path, sections, machine, versions, samples) -> None:
+def write(directory: Path, sections, machine, versions) -> None:
     directory.mkdir(exist_ok=True)
     data = {
         "machine": machine,
@@ -110,12 +109,6 @@ def write(directory: Path, sections, machine, versions, samples) -> None:
         "rows": {
             title: [asdict(row) | {"verdict": row.verdict} for row in rows]
             for title, rows in sections.items()
-        },
-        # Nanoseconds, of groups that could be measured.
-        "medians": {
-            group: {subject: middle(found, subject) for subject in found[0]}
-            for group, found in samples.items()
-            if not isinstance(found, str)
         },
     }
     (directory / "benchmarks.json").write_text(json_rows.dumps(data) + "\n")
