@@ -71,20 +71,6 @@ def borrow_tensor() -> Subjects:
     return borrowers(tensor, in_c("the direct call", loops.borrow, table(tensor), tensor))
 
 
-def borrow_producer() -> Subjects:
-    """A type of another module, beside fastdl.Tensor."""
-    ours, numbers = load("with_fastdl"), load("producer").Numbers()
-    tensor = fastdl.from_dlpack(numpy_array())
-    return (
-        [
-            in_c("fastdl", ours.borrow, numbers),
-            in_c("its table", loops.borrow, table(numbers), numbers),
-            in_c("a Tensor", ours.borrow, tensor),
-        ],
-        [],
-    )
-
-
 def borrow_jax() -> Subjects:
     import jax.numpy as jnp
 
@@ -184,7 +170,6 @@ GROUPS = {
     "borrow_torch_held": borrow_torch_held,
     "borrow_numpy": borrow_numpy,
     "borrow_tensor": borrow_tensor,
-    "borrow_producer": borrow_producer,
     "result_numpy": result_numpy,
     "result_torch": result_torch,
     "result_tensor": result_tensor,

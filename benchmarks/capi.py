@@ -68,16 +68,6 @@ def borrowing(source: Source) -> list[Comparison]:
     return rows
 
 
-def producing() -> list[Comparison]:
-    """Of a type of another module, its borrowing slot is the floor: it asks the author's function
-    and checks what that says."""
-    group, what = "borrow_producer", "fastdl_borrow(a type with FASTDL_PRODUCER)"
-    return [
-        Comparison(group, what, "its table", "", 2.0),
-        Comparison(group, what, "a Tensor", "its table", None),
-    ]
-
-
 def calling() -> list[Comparison]:
     rows = []
     groups = {f"call_torch_{n}": f"function({n} torch)" for n in ARGUMENTS}
@@ -116,7 +106,6 @@ def rows(groups: dict[str, Samples | str], check: bool, slack: float) -> list[Ro
         if source.nanoseconds is not None and not check:  # those of another machine mean nothing
             what = f"fastdl_borrow({source.what})"
             found.append(cost(source, what, groups[f"c/{source.group}"]))
-    found += [compare(c, "c", groups, slack) for c in producing()]
     for r in RESULTS:
         c = Comparison(r.group, r.what, r.floor, "", r.over_floor)
         found.append(compare(c, "c", groups, slack))

@@ -33,10 +33,6 @@ def fastdl_c(*macros: tuple[str, str]) -> dict:
     return {"sources": [CONSUMERS / "with_fastdl.c"], "define_macros": list(macros)}
 
 
-def producer() -> dict:
-    return {"sources": [CONSUMERS / "producer.c"]}
-
-
 def direct() -> dict:
     import numpy
 
@@ -81,7 +77,6 @@ def tvm_ffi() -> dict:
 MODULES = {
     "loops": loops_c,
     "direct": direct,
-    "producer": producer,
     "with_fastdl": fastdl_c,
     "with_fastdl_alone": lambda: fastdl_c(("HEADER_ALONE", "1")),
     "with_fastdl_limited": lambda: fastdl_c(("Py_LIMITED_API", "0x030a0000")),

@@ -11,7 +11,6 @@ LOAD = "from benchmarks import native; print(*(native.load(name) and name for na
 NEEDS = {"with_nanobind": "nanobind", "with_pybind11": "pybind11", "with_tvm_ffi": "tvm_ffi"}
 HERE = (
     "loops",
-    "producer",
     "direct",
     "with_fastdl",
     "with_fastdl_alone",
