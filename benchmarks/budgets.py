@@ -39,27 +39,24 @@ COMPARISONS = (
     budgeted("into_numpy", "np.from_dlpack(Tensor)", "numpy", "an empty call"),
 )
 
-PYTHON = ("python",)  # what C has no call for
-METHODS = (
-    budgeted("numpy", "Tensor.numpy()", "np.from_dlpack", "an empty call"),
-    budgeted("copy", "Tensor.copy(), 64 bytes", "numpy", "an empty call"),
-    budgeted("empty", 'empty((4, 4), "float32")', "numpy", "an empty call"),
-    budgeted("empty_of_dtype", "empty((4, 4), a DType)", "numpy", "an empty call"),
-    budgeted("item", "Tensor.item()", "numpy", "an empty call"),
-    budgeted("tolist", "Tensor.tolist(), 16 elements", "numpy", "an empty call"),
-    budgeted("tolist_matrix", "Tensor.tolist(), (100, 100)", "numpy", "an empty call"),
-    budgeted("pickled", "pickle out of band", "numpy", "", views=PYTHON),
-    budgeted("unpickled", "unpickle out of band", "numpy", "", views=PYTHON),
-    budgeted("dtype", "Tensor.dtype", "shape", "", views=PYTHON),
-    budgeted("device", "Tensor.device", "shape", "", views=PYTHON),
-    *(
-        budgeted(group, what, "from_dlpack(x)", "an empty call", views=PYTHON)
-        for group, what in (
-            ("array_on_cpu", 'from_dlpack(ndarray, device="cpu")'),
-            ("tensor_on_cpu", 'from_dlpack(Tensor, device="cpu")'),
-            ("to_cpu", 'Tensor.to("cpu")'),
-        )
-    ),
+METHODS = tuple(
+    budgeted(group, what, peer, floor, views=("python",))
+    for group, what, peer, floor in (
+        ("numpy", "Tensor.numpy()", "np.from_dlpack", "an empty call"),
+        ("copy", "Tensor.copy(), 64 bytes", "numpy", "an empty call"),
+        ("empty", 'empty((4, 4), "float32")', "numpy", "an empty call"),
+        ("empty_of_dtype", "empty((4, 4), a DType)", "numpy", "an empty call"),
+        ("item", "Tensor.item()", "numpy", "an empty call"),
+        ("tolist", "Tensor.tolist(), 16 elements", "numpy", "an empty call"),
+        ("tolist_matrix", "Tensor.tolist(), (100, 100)", "numpy", "an empty call"),
+        ("pickled", "pickle out of band", "numpy", ""),
+        ("unpickled", "unpickle out of band", "numpy", ""),
+        ("dtype", "Tensor.dtype", "shape", ""),
+        ("device", "Tensor.device", "shape", ""),
+        ("array_on_cpu", 'from_dlpack(ndarray, device="cpu")', "from_dlpack(x)", "an empty call"),
+        ("tensor_on_cpu", 'from_dlpack(Tensor, device="cpu")', "from_dlpack(x)", "an empty call"),
+        ("to_cpu", 'Tensor.to("cpu")', "from_dlpack(x)", "an empty call"),
+    )
 )
 
 CONVERSIONS = (
