@@ -61,7 +61,7 @@ def measure(options: argparse.Namespace) -> dict[str, list[budgets.Row]]:
         "Conversions": budgets.conversion_rows(conversions, slack),
         "Dependence on the tensor": [
             *budgets.growth_rows(exchanges, options.check),
-            *budgets.size_rows(exchanges, slack),
+            *budgets.comparison_rows(budgets.SIZES, exchanges, slack),
         ],
         "C API": capi.rows(calls, options.check, slack),
         "Start": budgets.import_rows(imports, options.check),

@@ -71,6 +71,17 @@ CONVERSIONS = (
     budgeted("from_tvm_ffi", "from_dlpack(tvm-ffi tensor)", "own", ""),
 )
 
+#: Those of exchanges.data_size: with many elements, and with few.
+SIZES = tuple(
+    Comparison("data_size", f"{what}, 64 MiB", f"{name}, 64 bytes", "", 1.05, ours, ("c",))
+    for name, what in (
+        ("ndarray", "from_dlpack(ndarray)"),
+        ("torch", "from_dlpack(torch tensor)"),
+        ("export", "Tensor.__dlpack__, dropped"),
+    )
+    for ours in [f"{name}, 64 MiB"]
+)
+
 VIEWS = {"c": "C loop", "python": "Python loop"}
 
 
@@ -135,28 +146,6 @@ def growth_rows(groups: dict[str, Samples | str], check: bool) -> list[Row]:
             row.ratio, row.budget = row.value, "8 dimensions <= 2 x 1"
         else:
             row.value, row.limit, row.budget = row.ours, 2.0, "<= 2 ns"
-    return rows
-
-
-def size_rows(groups: dict[str, Samples | str], slack: float) -> list[Row]:
-    rows = []
-    samples = groups["c/data_size"]
-    for name, what in (
-        ("numpy", "from_dlpack(ndarray)"),
-        ("torch", "from_dlpack(torch tensor)"),
-        ("export", "Tensor.__dlpack__, dropped"),
-    ):
-        row = Row(f"c/data_size/{name}", f"{what}, 64 MiB", VIEWS["c"], peer="64 bytes")
-        rows.append(row)
-        if isinstance(samples, str):
-            row.failure = samples
-            continue
-        large, small = f"{name} large", f"{name} small"
-        row.ours, row.peers = middle(samples, large), middle(samples, small)
-        row.value = row.ratio = ratio(samples, large, small)
-        row.spread = spread(samples, large, small)
-        row.limit = 1.05 * slack
-        row.budget = f"<= {row.limit:.3g}"
     return rows
 
 

@@ -151,13 +151,13 @@ def export_dimensions():
 def data_size():
     """from_dlpack and __dlpack__ of few and of many elements."""
     subjects = []
-    for name, elements in (("small", SMALL), ("large", LARGE)):
+    for size, elements in (("64 bytes", SMALL), ("64 MiB", LARGE)):
         array, tensor = numpy_array(elements), torch_tensor(elements)
         ours = fastdl.from_dlpack(array)
         subjects += [
-            in_c(f"numpy {name}", loops.call, fastdl.from_dlpack, array),
-            in_c(f"torch {name}", loops.call, fastdl.from_dlpack, tensor),
-            in_c(f"export {name}", loops.export, ours, ("max_version",), VERSION),
+            in_c(f"ndarray, {size}", loops.call, fastdl.from_dlpack, array),
+            in_c(f"torch, {size}", loops.call, fastdl.from_dlpack, tensor),
+            in_c(f"export, {size}", loops.export, ours, ("max_version",), VERSION),
         ]
     return subjects, []
 
