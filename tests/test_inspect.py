@@ -11,7 +11,7 @@ import pytest
 
 import fastdl
 from fastdl.__main__ import main
-from fastdl._cli import drawing, memory, probe
+from fastdl._cli import drawing, probe
 from fastdl._testing.inspector import inspect_capsule, lines_of
 from tests.support.fake_libraries import ARRAY, install, run
 
@@ -222,102 +222,6 @@ def test_errors_are_those_of_fastdl(folder):
     assert "(numpy.ndarray)" in done.stdout
 
 
-# ---- the map of the memory ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("shape", "strides", "words", "order"),
-    [
-        ([2, 3], [3, 1], ["row-major", "contiguous"], [[0], [1], [2], [3], [4], [5]]),
-        (
-            [3, 2],
-            [1, 3],
-            ["column-major (transposed)", "contiguous"],
-            [[0], [2], [4], [1], [3], [5]],
-        ),
-        ([3], [2], ["row-major", "gaps along dimension 0"], [[0], [], [1], [], [2]]),
-        ([3], [-1], ["row-major", "reversed along dimension 0"], [[2], [1], [0]]),
-        (
-            [2, 2],
-            [0, 1],
-            ["row-major", "broadcast along dimension 0 (stride 0)"],
-            [[0, 2], [1, 3]],
-        ),
-        (
-            [2, 2],
-            [1, 1],
-            ["row-major", "overlapping: elements share memory"],
-            [[0], [1, 2], [3]],
-        ),
-        (
-            [2, 3],
-            [3, 2],
-            ["row-major", "gaps along dimension 1"],
-            [[0], [], [1], [3], [2], [4], [], [5]],
-        ),
-        (
-            [2, 2, 2],
-            [2, 4, 1],
-            ["permuted: dimension 2 varies fastest", "contiguous"],
-            [[0], [1], [4], [5], [2], [3], [6], [7]],
-        ),
-        ([], [], ["one element"], [[0]]),
-        ([0, 3], [3, 1], ["no elements"], None),
-        ([1, 3], [7, 1], ["row-major", "contiguous"], [[0], [1], [2]]),
-    ],
-    ids=str,
-)
-def test_layouts(shape, strides, words, order):
-    layout = memory.layout_of(shape, strides)
-    assert layout["words"] == words
-    assert layout["order"] == order
-    used = {p for p, numbers in enumerate(order or []) if numbers}
-    assert layout["places"] == len(used)
-
-
-def test_a_large_tensor_is_not_drawn_but_counted():
-    layout = memory.layout_of([10**6, 10**6], [2 * 10**6, 1])
-    assert layout["order"] is None
-    assert layout["places"] == layout["elements"] == 10**12
-    assert layout["high"] == (10**6 - 1) * 2 * 10**6 + 10**6 - 1
-    # Elements that share places, and are too many to be counted.
-    layout = memory.layout_of([10**6, 10**6], [1, 1])
-    assert layout["places"] is None
-    assert layout["words"] == ["row-major", "may overlap: too many elements to check"]
-
-
-@pytest.mark.parametrize(
-    ("shape", "strides", "lines"),
-    [
-        (
-            [4, 3],
-            [1, 4],
-            [
-                ["+0", "0", "3", "6", "9"],
-                ["+32", "1", "4", "7", "10"],
-                ["+64", "2", "5", "8", "11"],
-            ],
-        ),
-        (
-            [2, 3],
-            [-6, 2],
-            [["-48", "3", ".", "4", ".", "5", "."], ["+0", "0", ".", "1", ".", "2"]],
-        ),
-        ([6], [-1], [["-40", "5", "4", "3", "2", "1", "0"]]),
-        (
-            [2, 3],
-            [6, -2],
-            [["-32", "2", ".", "1", ".", "0", "."], ["+16", "5", ".", "4", ".", "3"]],
-        ),
-    ],
-)
-def test_drawings(shape, strides, lines):
-    """Of elements of 8 bytes. They begin at the lowest address, and count bytes from where `data`
-    points."""
-    layout = memory.layout_of(shape, strides)
-    assert [line.split() for line in memory.drawing(layout, strides, 8, 80)] == lines
-
-
 def test_strides_in_bytes_are_whole(inspect, folder):
     found = inspect(folder, "numpy:empty((2, 1234567), 'f8').T", *QUICK)
     assert dict(lines_of(found["managed"]))[""] == "(8, 9876536) bytes"
@@ -341,13 +245,6 @@ def test_the_sample_of_the_documentation(folder):
     assert re.sub(chosen, r"\1", done.stdout) == re.sub(chosen, r"\1", expected)
 
 
-def test_one_element(folder):
-    done = run(folder, "inspect", "numpy:zeros(1, 'int8')", *QUICK)
-    assert done.returncode == 0, done.stderr
-    assert "  span          1 element of 1 byte, 1 of 1 place used: 1 byte\n" in done.stdout
-    assert "  import path   bridge\n" in done.stdout
-
-
 def test_a_method_that_raises(inspect, tmp_path):
     source = (
         "class Array(bytearray):\n"
@@ -369,6 +266,5 @@ def test_plain(folder):
     assert max(map(len, lines)) <= 80
     assert "  strides       (1, 4) elements" in lines
     assert "                (8, 32) bytes" in lines
-    assert "        +0   0  3  6  9" in lines
     assert any(line.startswith("numpy    zero-copy") for line in lines), lines
     assert "[1/2] array" in done.stderr

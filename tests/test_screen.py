@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from fastdl._cli import drawing, memory, report, screen
+from fastdl._cli import drawing, report, screen
 
 NAMES = ["numpy", "torch", "tensorflow", "array_api_strict", *(f"library_{n}" for n in range(12))]
 REASON = "CUDARuntimeError: cudaErrorInsufficientDriver: CUDA driver version is insufficient"
@@ -113,7 +113,6 @@ def array_report():
             "deleter": True,
             "manager_ctx": True,
         },
-        "memory": memory.layout_of(shape, strides),
         "consumers": {name: {"outcome": "copy", "reason": REASON} for name in NAMES},
     }
 

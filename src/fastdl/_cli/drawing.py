@@ -3,9 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from fastdl._cli import memory
 from fastdl._cli.screen import Screen
-from fastdl._cli.words import counted
 from fastdl._testing.inspector import lines_of
 
 
@@ -20,9 +18,6 @@ def show(found: dict[str, Any], screen: Screen) -> None:
         screen.heading(f"Managed tensor, {sender}")
         for name, text in lines_of(found["managed"]):
             screen.field(name, text)
-    if found["memory"]:
-        screen.heading("Memory")
-        show_memory(found, screen)
     if found["consumers"]:
         screen.heading("fastdl.convert to other libraries")
         rows = [
@@ -70,31 +65,3 @@ def plan(planned: dict[str, Any], has_buffer: bool) -> Iterator[tuple[str, str]]
         stream = f"{planned['stream']} is made to wait"
     yield "stream", stream
     yield "copy=True", f"copied by {', otherwise '.join(planned['copies'])}"
-
-
-def show_memory(found: dict[str, Any], screen: Screen) -> None:
-    layout, tensor = found["memory"], found["tensor"]
-    itemsize, strides, shape = tensor["itemsize"], tensor["strides"], tensor["shape"]
-    screen.field("layout", "; ".join(layout["words"]))
-    count, places = layout["elements"], layout["places"]
-    span = layout["high"] - layout["low"] + 1 if count else 0
-    used = "" if places is None else f", {places} of {counted(span, 'place')} used"
-    elements, each = counted(count, "element"), counted(itemsize, "byte")
-    screen.field("span", f"{elements} of {each}{used}: {counted(span * itemsize, 'byte')}")
-    if layout["low"]:
-        behind = counted(-layout["low"] * itemsize, "byte")
-        screen.field("", f"`data` points {behind} past the first used")
-    if layout["order"] is None:
-        for dimension, size, stride in memory.steps(shape, strides):
-            screen.field(
-                f"dimension {dimension}",
-                f"{size} elements, {counted(stride * itemsize, 'byte')} apart",
-            )
-        return
-    screen.line(
-        "byte offset from `data`: elements, numbered in row-major order; . is unused", indent=2
-    )
-    for line in memory.drawing(layout, strides, itemsize, screen.width):
-        screen.put(line)
-    if any(len(place) > 1 for place in layout["order"]):
-        screen.line("0+2: element 0 and two more share a place", indent=2)

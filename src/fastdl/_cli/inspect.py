@@ -16,10 +16,10 @@ SCHEMA = 1  # of the JSON: after a release, a key that changes its meaning or go
 
 DESCRIPTION = """\
 Shows what an array exports to another library: its type and import path, the plan by which
-fastdl.from_dlpack imports it, the fields of the managed tensor as exported by the library, a map of
-the memory (where each element is), and which installed libraries share it, copy it, or reject it,
-and why. The expression is evaluated with the names of the module: torch:ones(3, 4).t() is
-torch.ones(3, 4).t(). Other names are imported as modules. Quote the expression for the shell.
+fastdl.from_dlpack imports it, the fields of the managed tensor as exported by the library, and
+which installed libraries share it, copy it, or reject it, and why. The expression is evaluated with
+the names of the module: torch:ones(3, 4).t() is torch.ones(3, 4).t(). Other names are imported as
+modules. Quote the expression for the shell.
 """
 EPILOG = """\
 The expression is evaluated once to describe the array and once for each consumer, each time in its
@@ -93,7 +93,6 @@ def examine(
         "plan": get.get("plan"),
         "tensor": get.get("import"),
         "managed": get.get("managed tensor"),
-        "memory": get.get("memory"),
         "consumers": {name: get[f"for {name}"] for name in consumers if f"for {name}" in get},
         "error": error,
     }

@@ -17,7 +17,7 @@ from typing import Any
 
 import fastdl
 from fastdl._bridges import lookup
-from fastdl._cli import libraries, memory
+from fastdl._cli import libraries
 from fastdl._cli.expression import evaluate
 from fastdl._cli.import_paths import import_path_of, keywords_of, plan_of
 from fastdl._convert import convert as front
@@ -199,7 +199,6 @@ def array(steps: Steps, expression: str, consumers: list[str]) -> None:
     if tensor is None:
         return
     steps.tell("managed tensor", partial(managed_of, x, tensor))
-    steps.tell("memory", lambda: memory.layout_of(list(tensor.shape), list(tensor.strides)))
     for name in consumers:
         steps.tell(f"for {name}", partial(expected, x, name))
 
