@@ -197,8 +197,9 @@ def test_known_defects():
 
 
 def test_a_mended_defect_is_no_longer_known(monkeypatch):
-    rows = (defects.Defect("warp", "It breaks", "1.2.0", "Nothing.", fixed="1.3"),)
-    monkeypatch.setattr(defects, "DEFECTS", rows)
+    monkeypatch.setattr(defects, "DEFECTS", {"warp": {"It breaks": "Nothing."}})
+    monkeypatch.setattr(defects, "SEEN", {"warp": "1.2.0"})
+    monkeypatch.setattr(defects, "FIXED", {("warp", "It breaks"): "1.3"})
     assert [len(defects.of("warp", v)) for v in ("1.2.9", "1.3", "1.10.0", "")] == [1, 0, 0, 1]
 
 
@@ -211,7 +212,7 @@ def test_a_version_that_convert_does_not_serve():
 
 def test_defects_are_those_of_libraries_that_are_known():
     known = {library.name for library in libraries.LIBRARIES} | {"mpi4py", "cuda"}
-    assert {defect.library for defect in defects.DEFECTS} <= known
+    assert defects.DEFECTS.keys() <= known
 
 
 # ---- which libraries ------------------------------------------------------------------------
