@@ -227,7 +227,7 @@ def test_demo_with_numpy_alone(monkeypatch, capfd, columns):
     assert main(["demo"]) == 0
     shown = capfd.readouterr().out
     assert max(map(len, shown.splitlines())) <= columns
-    assert shown.count("  ok ") == 8
+    assert shown.count("  ok ") == 6
     assert "FAILED" not in shown
     words = " ".join(shown.split())
     assert "ok to fastdl: the same memory" in words

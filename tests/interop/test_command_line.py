@@ -29,7 +29,3 @@ def test_demo(name):
     assert shown.startswith(f"{name} ")
     assert shown.count("  ok ") >= 2
     assert "FAILED" not in shown
-    if name == "torch":  # its hazards
-        assert "changes read-only memory" in shown
-        assert "crashes the process (SIGABRT)" in shown
-        assert shown.count("fastdl.convert copies: ") == 2

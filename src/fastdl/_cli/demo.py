@@ -2,7 +2,6 @@
 
 import os
 import platform
-import subprocess
 import sys
 import tempfile
 from array import array
@@ -122,8 +121,6 @@ def show(library: Library) -> int:
     say(f"{library.name} {version}".rstrip())
     show_import(x)
     show_export(x, import_module(library.module))
-    for special in SPECIAL.get(library.name, ()):
-        special()
     return 0
 
 
@@ -149,76 +146,3 @@ def show_export(x, like) -> None:
     words = f"a copy: {why}" if why else "the same memory"
     same = not back.device.is_host or back.tolist() == VALUES
     check(f"from fastdl, and back: {words}", same and shared is not bool(why))
-
-
-# ---- what is special about a library --------------------------------------------------------
-
-
-def numpy_keeps_read_only() -> None:
-    import numpy as np
-
-    x = np.arange(6)
-    x.flags.writeable = False
-    tensor = fastdl.from_dlpack(x)
-    check(
-        "a read-only array is read-only in fastdl, and in NumPy again",
-        tensor.readonly and not fastdl.convert(tensor, np.ndarray).flags.writeable,
-    )
-
-
-def numpy_drops_masks() -> None:
-    import numpy as np
-
-    masked = np.ma.masked_equal(VALUES, 3)
-    try:
-        fastdl.from_dlpack(masked)
-    except BufferError:
-        refused = True
-    else:
-        refused = False
-    loses = "drops the mask" if np.from_dlpack(masked)[3] == 3 else "keeps the mask"
-    check(f"np.from_dlpack of a masked array {loses}; fastdl raises a BufferError", refused)
-
-
-def torch_and_read_only_memory() -> None:
-    import numpy as np
-    import torch
-
-    frozen, twin = np.zeros(3), np.zeros(3)
-    frozen.flags.writeable = twin.flags.writeable = False
-    torch.from_dlpack(fastdl.from_dlpack(frozen))[0] = 42
-    changed = "changes" if frozen[0] == 42 else "does not change"
-    fastdl.convert(twin, torch.Tensor)[0] = 42
-    check(
-        f"a write to torch.from_dlpack(tensor) {changed} read-only memory; "
-        f"fastdl.convert copies: {why_a_copy(twin, torch.Tensor)}",
-        twin[0] == 0,
-    )
-
-
-def torch_and_negative_strides() -> None:
-    import torch
-
-    backwards = fastdl.asarray(bytearray(b"abc"))[::-1]
-    status = subprocess.run([sys.executable, "-c", BACKWARDS], capture_output=True).returncode
-    crashed = f"crashes the process ({describe_status(status)})"
-    outcome = {0: "works", 1: "raises an exception"}.get(status, crashed)
-    check(
-        f"torch.from_dlpack(tensor[::-1]) {outcome}; "
-        f"fastdl.convert copies: {why_a_copy(backwards, torch.Tensor)}",
-        fastdl.convert(backwards, torch.Tensor).tolist() == [*b"cba"],
-    )
-
-
-BACKWARDS = """
-import sys
-if sys.platform != "win32":
-    import resource
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # an abort leaves no core file behind
-import fastdl, torch
-torch.from_dlpack(fastdl.asarray(bytearray(b"abc"))[::-1])
-"""
-SPECIAL = {
-    "numpy": (numpy_keeps_read_only, numpy_drops_masks),
-    "torch": (torch_and_read_only_memory, torch_and_negative_strides),
-}
