@@ -56,7 +56,7 @@ AT_THE_ENDS = (
     *("test_cpp_producers.py", "test_cython.py", "test_device_memory.py", "test_reliability.py"),
     *("test_driver.py", "test_driver_faults.py", "test_handshake.py"),
     *("test_handshake_faults.py", "test_readme.py", "test_release.py"),
-    *("test_releases.py", "test_scenarios.py", "test_screen.py"),
+    *("test_releases.py", "test_scenarios.py"),
     *("test_streams.py", "test_streams_guide.py", "test_transfers.py", "test_unordered.py"),
     "test_work_streams.py",
 )
@@ -64,7 +64,7 @@ AT_THE_ENDS = (
 NOT_SANITIZED = (
     *RUN_ONCE,
     *("installed", "interop", "test_build.py", "test_cli.py", "test_cython.py", "test_readme.py"),
-    *("test_release.py", "test_releases.py", "test_scenarios.py", "test_screen.py"),
+    *("test_release.py", "test_releases.py", "test_scenarios.py"),
     "test_streams_guide.py",
 )
 # Last, so that they find its exceptions, which the casters throw.
@@ -162,7 +162,7 @@ WITH_A_GIL = (
     *RUN_ONCE,
     *("installed", "interop", "test_build.py", "test_casters.py", "test_cli.py", "test_cython.py"),
     *("test_cpp_producers.py", "test_readme.py", "test_release.py", "test_releases.py"),
-    *("test_scenarios.py", "test_screen.py", "test_streams_guide.py", "test_views.py"),
+    *("test_scenarios.py", "test_streams_guide.py", "test_views.py"),
     "test_interrupts.py",  # single-threaded; its tracing takes ten times as long here
 )
 # A CPython without a GIL, by name or path.

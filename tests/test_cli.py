@@ -1,6 +1,5 @@
 """python -m fastdl, as a user runs it."""
 
-import argparse
 import json
 import os
 import subprocess
@@ -11,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import fastdl
-from fastdl import __main__ as command_line
 from fastdl.__main__ import FACTS, main
 from fastdl._cli import COMMANDS, demo, environment
 from fastdl._cli.libraries import LIBRARIES
@@ -133,18 +131,6 @@ def test_without_metadata_there_is_no_address(monkeypatch, capsys):
     monkeypatch.setattr(environment, "DISTRIBUTION", "no-such-distribution")
     assert main([]) == 0
     assert "Documentation:" not in capsys.readouterr().out
-
-
-def test_help_keeps_words_whole(monkeypatch):
-    text = "read-only zero-copy " * 4
-    parser = argparse.ArgumentParser(
-        description=text, epilog=text, formatter_class=command_line.Formatter
-    )
-    parser.add_argument("--no-color", help=text)
-    for columns in range(50, 100):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        shown = parser.format_help()
-        assert shown.count("read-only") == shown.count("zero-copy") == 12
 
 
 @pytest.mark.parametrize("limit", ["nan", "inf", "0", "-1"])

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from fastdl import __version__, _build, _cli, dlpack_version
-from fastdl._cli.words import wrapped
 
 # Option -> the fact that it prints, and its help.
 FACTS = {
@@ -25,16 +24,6 @@ FACTS = {
     "--cmakedir": (_build.get_cmake_dir, "the directory of the CMake package, for fastdl_DIR"),
     "--pkgconfigdir": (_build.get_pkgconfig_dir, "the directory of fastdl.pc, for PKG_CONFIG_PATH"),
 }
-
-
-class Formatter(argparse.HelpFormatter):
-    """Like the rest of the command line, does not break words such as "zero-copy"."""
-
-    def _split_lines(self, text: str, width: int) -> list[str]:
-        return wrapped(" ".join(text.split()), width)
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return "\n".join(wrapped(" ".join(text.split()), width, indent, indent))
 
 
 class Parser(argparse.ArgumentParser):
@@ -79,7 +68,6 @@ def answer(arguments: Sequence[str]) -> int:
     parser = Parser(
         prog="python -m fastdl",
         description="Tools around fastdl, and the paths that builds need.",
-        formatter_class=Formatter,
     )
     facts = parser.add_argument_group(
         "build information", "each prints one line; they can be combined"
@@ -91,9 +79,7 @@ def answer(arguments: Sequence[str]) -> int:
     )
     for name, text in _cli.COMMANDS.items():
         sentence = f"{text[0].upper()}{text[1:]}."
-        command = commands.add_parser(
-            name, help=text, description=sentence, formatter_class=Formatter
-        )
+        command = commands.add_parser(name, help=text, description=sentence)
         if name in arguments:
             module = import_module(f"fastdl._cli.{name}")
             module.add_arguments(command)
