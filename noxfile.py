@@ -185,7 +185,12 @@ def install_free_threaded(session: nox.Session, **options: Any) -> None:
 @nox.session(name="free-threaded", python=FREE_THREADED)
 def free_threaded(session: nox.Session) -> None:
     """The tests without a GIL, except the slow ones, and except fresh interpreters that find
-    nothing more than forked ones."""
+    nothing more than forked ones. Threads under ThreadSanitizer: nox -s free-threaded -- --races
+    INSTRUMENTED-PYTHON, of the same release."""
+    if session.posargs[:1] == ["--races"]:
+        install_free_threaded(session, env={"FASTDL_SANITIZE": "thread"})
+        session.run("python", "tests/races/check.py", *session.posargs[1:], "tests/test_threads.py")
+        return
     install_free_threaded(session)
     with_a_gil = {Path("tests", name) for name in WITH_A_GIL}
     files = [Path(file) for file in existing("tests/**/test_*.py")]
@@ -207,13 +212,6 @@ def free_threaded(session: nox.Session) -> None:
         session.error(f"{failed} of 6 parts failed")
 
 
-@nox.session(python=FREE_THREADED)
-def races(session: nox.Session) -> None:
-    """Threads under ThreadSanitizer: nox -s races -- INSTRUMENTED-PYTHON, of the same release."""
-    install_free_threaded(session, env={"FASTDL_SANITIZE": "thread"})
-    session.run("python", "tests/races/check.py", *session.posargs, "tests/test_threads.py")
-
-
 # Tests of libraries that are in `matrix` but not in `peers`.
 OF_THE_MATRIX = ("test_other_libraries.py", "test_upstream.py")
 REQUIRE_PEERS = {"FASTDL_REQUIRE_PEERS": "1"}
@@ -221,10 +219,11 @@ REQUIRE_PEERS = {"FASTDL_REQUIRE_PEERS": "1"}
 
 @nox.session(**WITH_PIP)
 def peers(session: nox.Session) -> None:
-    """Tests of libraries, with all of them installed: none may be skipped for a missing one. Also
-    the slow tests of RUN_ONCE, except before a landing; README's command runs the others."""
+    """Tests of libraries, with all of them installed: none may be skipped for a missing one. Except
+    before a landing, also the slow tests of RUN_ONCE, of which README's command runs the others,
+    and tensors in Dask, Ray, MPI, joblib and files, with real workers: five minutes at most."""
     session.install("torch==2.13.0")  # first, in a separate step: whichever build the index prefers
-    session.install(package("test", "peers"))
+    session.install(package("test", "peers", *([] if LANDING else ["processes"])))
     of_the_matrix = tuple(f"interop/{name}" for name in OF_THE_MATRIX)
     once = existing("tests/interop", *(f"tests/{name}" for name in RUN_ONCE if name != "processes"))
     marks = ["library and not slow"] * 2 if LANDING else ["slow or library", "library"]
@@ -232,22 +231,9 @@ def peers(session: nox.Session) -> None:
     others = ["-m", marks[1], *without(("interop", *RUN_ONCE)), *session.posargs]
     for some in (once, others):
         session.run("pytest", SLOWEST, *some, env=REQUIRE_PEERS)
-
-
-@nox.session(**WITH_PIP)
-def processes(session: nox.Session) -> None:
-    """Tensors in Dask, Ray, MPI, joblib and files, with real workers: five minutes at most."""
-    session.install("torch==2.13.0")  # first and alone, as above
-    session.install(package("test", "processes"))
-    env = {"FASTDL_REQUIRE_ENGINES": "1", **REQUIRE_PEERS}
-    session.run("pytest", SLOWEST, *existing("tests/processes"), *session.posargs, env=env)
-
-
-@nox.session
-def ucx(session: nox.Session) -> None:
-    """Tensors over UCX, on loopback, without a GPU. Not part of CI: installs 350 MB."""
-    session.install(package("test"), "ucxx-cu12==0.52.0")
-    session.run("pytest", *existing("tests/processes/ucx.py"), *session.posargs)
+    if not LANDING:
+        env = {"FASTDL_REQUIRE_ENGINES": "1", **REQUIRE_PEERS}
+        session.run("pytest", SLOWEST, *existing("tests/processes"), *session.posargs, env=env)
 
 
 MATRIX = Path("tests/interop/matrix")
@@ -258,9 +244,15 @@ MATRIX = Path("tests/interop/matrix")
 def matrix(session: nox.Session, environment: str) -> None:
     """Every library with fastdl and with every other: fails if any result has become worse. nox -s
     matrix -- --write stores the new results; python docs/quote.py then updates the pages that quote
-    them."""
+    them. Ends with the libraries' newest releases, a table of results that are worse with them,
+    which fails only if fastdl's own code is at fault: alone by nox -s matrix -- --newest."""
     if environment == "main":
         session.install("--no-compile", "torch==2.13.0")  # first and alone, as above
+    if "--newest" in session.posargs:
+        if environment == "main":
+            session.install("--no-deps", package())
+            measure_newest(session)
+        return
     # Not compiled to bytecode: most modules of these libraries are never imported.
     session.install("--no-compile", "-r", f"{MATRIX}/requirements/{environment}.txt")
     session.install("--no-deps", package())
@@ -292,15 +284,6 @@ def measure_newest(session: nox.Session) -> None:
     session.run("python", "-m", "tests.interop.matrix", "main", "--newest")
 
 
-@nox.session(**WITH_PIP)
-def newest(session: nox.Session) -> None:
-    """The libraries' newest releases: a table of results that are worse than in the matrix. Fails
-    only if fastdl's own code is at fault. The session `matrix` ends with it."""
-    session.install("--no-compile", "torch==2.13.0")  # first and alone, as above
-    session.install("--no-deps", package())
-    measure_newest(session)
-
-
 @nox.session
 def mutants(session: nox.Session) -> None:
     """fastdl broken on purpose, in hundreds of ways: tests must detect each. Prints the table. Runs
@@ -317,19 +300,45 @@ def fuzz(session: nox.Session) -> None:
     session.run("python", "-m", "tests.fuzz", *(session.posargs or ["--self-test"]))
 
 
+def valgrind(session: nox.Session) -> None:
+    """The scripts of tests/leaks under valgrind, which needs no special build."""
+    command = [
+        *("valgrind", "-q", "--leak-check=full", "--show-leak-kinds=definite"),
+        *("--errors-for-leak-kinds=definite", "--error-exitcode=99"),
+        "--undef-value-errors=no",  # otherwise int.from_bytes gives false positives
+    ]
+    env = {"PYTHONMALLOC": "malloc"}
+    python = Path(session.bin, "python").resolve()  # not a wrapper script
+    paths = session.run(
+        *("python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"), silent=True
+    )
+    env["PYTHONPATH"] = paths.strip()
+    with tempfile.TemporaryDirectory() as folder:
+        # CPython's own errors are suppressed. They differ by version, so the list is made here.
+        log, known = Path(folder, "log"), Path(folder, "known.supp")
+        base = ["--gen-suppressions=all", f"--log-file={log}", python, "-c", "import array, ctypes"]
+        session.run(*command, *base, env=env, external=True, success_codes=[0, 99])
+        blocks = log.read_text().split("\n{\n")[1:]
+        known.write_text("".join("{\n" + block.split("\n}")[0] + "\n}\n" for block in blocks))
+        for script in existing("tests/leaks/exchange*.py"):
+            supp = f"--suppressions={known}"
+            session.run(*command, supp, python, script, env=env, external=True)
+
+
 @nox.session
 def reliability(session: nox.Session) -> None:
-    """Threads, exits, forks, out of memory, growth: a hundredth of the full counts. The full
-    counts, for the page in docs: nox -s reliability -- --share 1 --write."""
+    """Threads, exits, forks, out of memory, growth: a hundredth of the full counts; and leaks under
+    valgrind. The full counts, for the page in docs: nox -s reliability -- --share 1 --write. The
+    lines of C and Cython that the tests execute, a quarter of an hour, so not part of CI: nox -s
+    reliability -- --coverage."""
+    if session.posargs[:1] == ["--coverage"]:
+        session.install(*extra("test"), "pyperf")  # with which it is built, in a copy
+        session.run("python", "-m", "tests.reliability.coverage", *session.posargs[1:])
+        return
     session.install(package("test"), *(["pyperf"] if "--write" in session.posargs else []))
     session.run("python", "-m", "tests.reliability", *session.posargs)
-
-
-@nox.session
-def coverage(session: nox.Session) -> None:
-    """The lines of C and Cython that the tests execute: a quarter of an hour, so not part of CI."""
-    session.install(*extra("test"), "pyperf")  # with which it is built, in a copy
-    session.run("python", "-m", "tests.reliability.coverage", *session.posargs)
+    if not session.posargs:
+        valgrind(session)
 
 
 @nox.session
@@ -351,25 +360,8 @@ def docs(session: nox.Session) -> None:
     session.run("python", "docs/links.py", site)
 
 
-@nox.session
-def typing(session: nox.Session) -> None:
-    """The package, its stubs against the modules, and the types that users see."""
-    session.install(package("dev", "test"))
-    session.run("mypy")
-    session.run("mypy", "--strict", "--config-file=", "tests/typing/examples.py")
-    session.run("basedpyright", "--project", "tests/typing/pyrightconfig.json")
-    session.run("basedpyright", "--verifytypes", "fastdl", "--ignoreexternal")  # all public names
-    session.run(
-        *("python", "-m", "mypy.stubtest", "fastdl"),
-        *("--mypy-config-file", "pyproject.toml"),
-        *("--allowlist", "tests/typing/allowlist.txt", "--ignore-unused-allowlist"),
-    )
-
-
-@nox.session
-def warnings(session: nox.Session) -> None:
+def check_c(session: nox.Session) -> None:
     """Our C files and the public headers without warnings. Generated C is not checked."""
-    session.install("nanobind", "pybind11")
     include, packages = [
         session.run(
             *("python", "-c", f"import sysconfig; print(sysconfig.get_path({name!r}))"), silent=True
@@ -406,8 +398,25 @@ def warnings(session: nox.Session) -> None:
         session.run("x86_64-w64-mingw32-g++", *options, external=True)
 
 
-def install_sanitized(session: nox.Session, package: str) -> None:
-    session.install(package, env=SANITIZE)
+@nox.session
+def typing(session: nox.Session) -> None:
+    """The package, its stubs against the modules, and the types that users see; C without compiler
+    warnings, of which most are about types, too."""
+    session.install(package("dev", "test"))
+    session.run("mypy")
+    session.run("mypy", "--strict", "--config-file=", "tests/typing/examples.py")
+    session.run("basedpyright", "--project", "tests/typing/pyrightconfig.json")
+    session.run("basedpyright", "--verifytypes", "fastdl", "--ignoreexternal")  # all public names
+    session.run(
+        *("python", "-m", "mypy.stubtest", "fastdl"),
+        *("--mypy-config-file", "pyproject.toml"),
+        *("--allowlist", "tests/typing/allowlist.txt", "--ignore-unused-allowlist"),
+    )
+    check_c(session)
+
+
+def install_sanitized(session: nox.Session) -> None:
+    session.install(".[test]", env=SANITIZE)
     look = (
         "import fastdl._core.tensor as t, pathlib; code = pathlib.Path(t.__file__).read_bytes();"
         "assert b'__asan_' in code and b'__ubsan_' in code, 'built without sanitizers'"
@@ -433,48 +442,17 @@ def preload(session: nox.Session) -> dict[str, str]:
 
 @nox.session
 def sanitize(session: nox.Session) -> None:
-    """The tests with hostile producers under AddressSanitizer and UndefinedBehaviorSanitizer."""
-    install_sanitized(session, ".[test]")
+    """The tests with hostile producers under AddressSanitizer and UndefinedBehaviorSanitizer.
+    Except before a landing, also scripts of exchanges under LeakSanitizer."""
+    install_sanitized(session)
     canary = "import ctypes as c; l = c.CDLL(None); l.free(c.c_void_p(4096))"
     session.run("python", "-c", canary, env=preload(session), success_codes=[1], silent=True)
     existing("tests/test_faults_*.py")  # the main purpose; other tests run too
     # Only Python's own output is captured, so that a fatal report is visible.
     options = [SLOWEST, "--capture=sys", *without(NOT_SANITIZED), *(NOT_SLOW if LANDING else ())]
     session.run("pytest", *options, *session.posargs, env=preload(session))
-
-
-@nox.session
-def leaks(session: nox.Session) -> None:
-    """LeakSanitizer, in processes without NumPy, which has leaks of its own."""
-    install_sanitized(session, ".")
-    session.run("python", "tests/leaks/check.py", *existing("tests/leaks/exchange*.py"))
-
-
-@nox.session
-def valgrind(session: nox.Session) -> None:
-    """The same scripts under valgrind, which needs no special build."""
-    session.install(package())
-    command = [
-        *("valgrind", "-q", "--leak-check=full", "--show-leak-kinds=definite"),
-        *("--errors-for-leak-kinds=definite", "--error-exitcode=99"),
-        "--undef-value-errors=no",  # otherwise int.from_bytes gives false positives
-    ]
-    env = {"PYTHONMALLOC": "malloc"}
-    python = Path(session.bin, "python").resolve()  # not a wrapper script
-    paths = session.run(
-        *("python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"), silent=True
-    )
-    env["PYTHONPATH"] = paths.strip()
-    with tempfile.TemporaryDirectory() as folder:
-        # CPython's own errors are suppressed. They differ by version, so the list is made here.
-        log, known = Path(folder, "log"), Path(folder, "known.supp")
-        base = ["--gen-suppressions=all", f"--log-file={log}", python, "-c", "import array, ctypes"]
-        session.run(*command, *base, env=env, external=True, success_codes=[0, 99])
-        blocks = log.read_text().split("\n{\n")[1:]
-        known.write_text("".join("{\n" + block.split("\n}")[0] + "\n}\n" for block in blocks))
-        for script in existing("tests/leaks/exchange*.py"):
-            supp = f"--suppressions={known}"
-            session.run(*command, supp, python, script, env=env, external=True)
+    if not LANDING:
+        session.run("python", "tests/leaks/check.py", *existing("tests/leaks/exchange*.py"))
 
 
 # The oldest pip that knows the wheels of CPython 3.10, which itself brings 21.2 or newer.
@@ -494,16 +472,14 @@ def try_installed(session: nox.Session, python: str) -> None:
             session.run(python, "-m", "pytest", "-q", "tests/installed", external=True)
 
 
-@nox.session(**WITH_PIP)
-def installed(session: nox.Session) -> None:
-    """The tests of each wheel of a release, on this machine."""
-    session.install(".", "numpy")
-    try_installed(session, "python")
-
-
 @nox.session(python=os.environ.get("FASTDL_OLDEST") or "3.10", **WITH_PIP)
 def wheel(session: nox.Session) -> None:
-    """The sdist and the wheel, their contents, and both installed by the oldest Python and pip."""
+    """The sdist and the wheel, their contents, and both installed by the oldest Python and pip. The
+    tests of each wheel of a release, on this machine: nox -s wheel -- --installed."""
+    if session.posargs == ["--installed"]:
+        session.install(".", "numpy")
+        try_installed(session, "python")
+        return
     session.install("build", "twine", "pytest")
     folder = Path(session.create_tmp(), "dist")
     shutil.rmtree(folder, ignore_errors=True)
@@ -527,11 +503,3 @@ def wheel(session: nox.Session) -> None:
                 session.error(f"two builds differ: {built} and {distribution}")
         session.run(*pip, "install", "-q", str(distribution), "numpy", external=True)
         try_installed(session, python)
-
-
-@nox.session(**WITH_PIP)
-def bench(session: nox.Session) -> None:
-    """fastdl, other libraries and the lower bounds, side by side."""
-    session.install("torch==2.13.0")
-    session.install(".[bench]")
-    session.run("python", "-m", "benchmarks", *session.posargs)

@@ -1,4 +1,4 @@
-"""Branches that no other test takes: `nox -s coverage` names the lines."""
+"""Branches that no other test takes: `nox -s reliability -- --coverage` names the lines."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Real engines, in the session `processes`. Elsewhere the tests run if the engine is there."""
+"""Real engines, in the session `peers`. Elsewhere the tests run if the engine is there."""
 
 import os
 from importlib.util import find_spec

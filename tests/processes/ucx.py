@@ -1,5 +1,9 @@
-"""Tensors over UCX, on loopback and without a GPU: nox -s ucx. No test that pytest collects by
-itself, since ucxx takes 350 MB."""
+"""Tensors over UCX, on loopback and without a GPU. No test that pytest collects by itself, since
+ucxx takes 350 MB:
+
+    pip install '.[test]' ucxx-cu12==0.52.0
+    pytest tests/processes/ucx.py
+"""
 
 import asyncio
 
