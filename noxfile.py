@@ -369,6 +369,9 @@ def check_c(session: nox.Session) -> None:
         for name in ("include", "purelib")
     ]
     flags = [*WARNINGS, "-fsyntax-only", "-Iinclude", "-Isrc/fastdl", f"-isystem{include}"]
+    session.run("python", "include/fastdl/impl/join.py")
+    parts = [*WARNINGS, "-fsyntax-only", "-Iinclude/fastdl", f"-isystem{include}"]
+    session.run("gcc", "-std=c99", *parts, "include/fastdl/impl/fastdl.c", external=True)
     for source in existing("src/fastdl/*.c", "src/fastdl/*/*.c"):
         session.run("gcc", "-std=c11", *flags, source, external=True)
     for example in existing("docs/examples/c/*.c"):

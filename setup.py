@@ -31,6 +31,8 @@ if sys.implementation.name != "cpython":
 if sys.byteorder != "little":
     sys.exit("fastdl needs a little-endian machine: DLPack data is in native byte order")
 
+runpy.run_path("include/fastdl/impl/join.py")["write"]()
+
 # The place of the C headers in an installation. An editable one puts src itself on the path, where
 # Cython also finds what it needs; with a package from elsewhere, setuptools would use a finder.
 headers = {} if "editable_wheel" in sys.argv else {"fastdl.include.fastdl": "include/fastdl"}

@@ -19,6 +19,7 @@ def as_markdown() -> Iterator[str]:
     yield from ("| option | prints |", "|---|---|")
     for option, (_, text) in command_line.FACTS.items():
         yield f"| `{option}` | {text} |"
+    yield f"| `--vendor FOLDER` | {command_line.VENDOR} |"
     for name, text in _cli.COMMANDS.items():
         yield from ("", f"## `{name}`", "", f"{text[0].upper()}{text[1:]}.", "")
         yield from arguments(name)

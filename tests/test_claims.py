@@ -75,7 +75,16 @@ def test_links_lead_somewhere(path):
 
 
 FOLDERS = (
-    *("", "docs", "include/fastdl", "benchmarks", "tests/gpu", "tests/simulated", "src/fastdl"),
+    *(
+        "",
+        "docs",
+        "include/fastdl",
+        "include/fastdl/impl",
+        "benchmarks",
+        "tests/gpu",
+        "tests/simulated",
+        "src/fastdl",
+    ),
     *(
         f"src/fastdl/{name}"
         for name in ("_memory", "_core", "_devices", "_protocol", "_convert", "_bridges")
@@ -124,7 +133,7 @@ TEXTS = [*PAGES, *HEADERS, ROOT / "pyproject.toml", ROOT / "noxfile.py"]
 @pytest.mark.parametrize("path", TEXTS, ids=name_of)
 def test_commands_exist(path, capsys):
     text = path.read_text()
-    for line in re.findall(r"python -m fastdl ([\w-]+(?: --\w+)*)", text):
+    for line in re.findall(r"python -m fastdl ([\w-]+(?: --\w+)*(?: FOLDER)?)", text):
         with pytest.raises(SystemExit) as ending:
             command_line.main([*shlex.split(line), "--help"])
         assert ending.value.code == 0, f"python -m fastdl {line}: {capsys.readouterr().err}"

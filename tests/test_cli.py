@@ -13,6 +13,7 @@ import fastdl
 from fastdl.__main__ import FACTS, main
 from fastdl._cli import COMMANDS, demo, environment
 from fastdl._cli.libraries import LIBRARIES
+from tests.support.build import compile_source
 from tests.support.fake_libraries import install
 from tests.support.fake_libraries import run as run_with
 
@@ -77,6 +78,16 @@ def test_folders_need_neither_compiler_nor_library():
     )
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 4
+
+
+def test_what_is_vendored_compiles_without_the_package(tmp_path):
+    done = run("--vendor", str(tmp_path / "new" / "fastdl"))
+    files = [Path(line) for line in done.stdout.splitlines()]
+    assert sorted(file.name for file in files) == ["dlpack.h", "fastdl.c", "fastdl.h"]
+    assert all(file.parent == tmp_path / "new" / "fastdl" for file in files)
+    source = tmp_path / "module.c"
+    source.write_text("#define FASTDL_IMPLEMENTATION\n#include <fastdl/fastdl.h>\n")
+    compile_source(source, tmp_path / "module.so", f"-I{tmp_path / 'new'}")
 
 
 def test_facts_and_a_command_do_not_mix():

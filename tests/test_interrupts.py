@@ -46,6 +46,8 @@ def uses_of(pattern: str) -> dict[str, int]:
         for path in sorted((ROOT / folder).rglob("*")):
             if "_testing" in path.parts:  # the suite makes such mistakes on purpose
                 continue
+            if path == ROOT / "include/fastdl/fastdl.c":  # its parts are in impl/
+                continue
             if path.suffix in (".c", ".h", ".cpp", ".pyx", ".pxd"):
                 lines = path.read_text().splitlines()
                 found[path.name] += sum(
@@ -64,7 +66,8 @@ def test_exceptions_are_restored_where_none_is_pending():
     """PyErr_Restore replaces what is pending: use fastdl_restore_. Elsewhere nothing can be, or it
     was reported, as in deleters."""
     assert uses_of(r"\bPyErr_(Restore|SetRaisedException)\b") == {
-        "fastdl.c": 3,  # fastdl_restore_, fastdl_delete_wrapper_, fastdl_discard_
+        "capsules.c": 2,  # fastdl_delete_wrapper_, fastdl_discard_
+        "errors.c": 1,  # fastdl_restore_
         "lifetime.c": 1,
         "tensor.h": 1,
         "views.c": 1,

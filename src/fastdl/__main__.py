@@ -5,6 +5,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 
 from fastdl import __version__, _build, _cli, dlpack_version
@@ -24,6 +25,7 @@ FACTS = {
     "--cmakedir": (_build.get_cmake_dir, "the directory of the CMake package, for fastdl_DIR"),
     "--pkgconfigdir": (_build.get_pkgconfig_dir, "the directory of fastdl.pc, for PKG_CONFIG_PATH"),
 }
+VENDOR = "the paths of fastdl.h, fastdl.c and dlpack.h, after copying them to FOLDER"
 
 
 class Parser(argparse.ArgumentParser):
@@ -70,10 +72,18 @@ def answer(arguments: Sequence[str]) -> int:
         description="Tools around fastdl, and the paths that builds need.",
     )
     facts = parser.add_argument_group(
-        "build information", "each prints one line; they can be combined"
+        "build information", "each prints what a build needs; they can be combined"
     )
     for option, (fact, text) in FACTS.items():
         facts.add_argument(option, dest="facts", action="append_const", const=fact, help=text)
+    facts.add_argument(
+        "--vendor",
+        metavar="FOLDER",
+        dest="facts",
+        action="append",
+        type=lambda folder: partial(_build.vendor, folder),
+        help=VENDOR,
+    )
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", parser_class=argparse.ArgumentParser
     )

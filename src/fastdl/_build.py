@@ -1,6 +1,6 @@
 """The locations of files for other projects to compile and link with."""
 
-import os.path
+import os
 
 # Not through importlib, which would slow down importing fastdl.
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
@@ -28,6 +28,17 @@ def get_sources() -> list[str]:
     True
     """
     return [os.path.join(get_include(), "fastdl", "fastdl.c")]
+
+
+def vendor(folder: str) -> str:
+    """Copies fastdl.h and what it needs to a folder, which is made; their paths, in lines."""
+    import shutil
+
+    os.makedirs(folder, exist_ok=True)
+    names = ("fastdl.h", "fastdl.c", "dlpack.h")
+    return "\n".join(
+        shutil.copy(os.path.join(get_include(), "fastdl", name), folder) for name in names
+    )
 
 
 def get_cflags() -> str:

@@ -1,12 +1,14 @@
 """Finds what a mutant breaks by the names of functions, in whichever file they are."""
 
 import re
+import runpy
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
+runpy.run_path(str(ROOT / "include/fastdl/impl/join.py"))["write"]()  # what is compiled is broken
 FOLDERS = ("include/fastdl", "src/fastdl")
 
 #: How a definition begins, in which group 1 is its name, and how it ends.
@@ -52,7 +54,7 @@ def places() -> dict[str, list[Place]]:
     found: dict[str, list[Place]] = {}
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in (".c", ".h", ".py", ".pyx"):
+            if path.suffix in (".c", ".h", ".py", ".pyx") and path.parent.name != "impl":
                 file = path.relative_to(ROOT).as_posix()
                 for name, first, last in definitions(path.read_text(), path.suffix):
                     found.setdefault(name, []).append(Place(file, first, last))

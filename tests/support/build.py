@@ -8,6 +8,7 @@ import atexit
 import contextlib
 import importlib.util
 import os
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ except ImportError:  # Windows: whoever is last wins
     fcntl = None
 
 ROOT = Path(__file__).resolve().parents[2]
+runpy.run_path(str(ROOT / "include/fastdl/impl/join.py"))["write"]()
 SOURCES = ROOT / "tests" / "capi"
 _FOLDER = "FASTDL_TEST_BUILD"
 

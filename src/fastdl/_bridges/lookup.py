@@ -4,7 +4,7 @@ Adding a library is a file in this folder and a row in LIBRARIES. The file has B
 type that convert makes, and SAMPLE, the array that the command line examines: float32 0 to 5 on the
 host, as MODULE:EXPRESSION (see _cli/expression.py). If the library publishes no exchange table and
 fastdl makes one, it also has `table()`. Facts about libraries as producers are in one table in
-fastdl.c, `fastdl_peers`; everything else is protocol.
+include/fastdl/impl/libraries.c, `fastdl_peers`; everything else is protocol.
 """
 
 from collections import namedtuple

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* ---- expecting ---- */
+
+/* The range that a tensor reaches within one period of its long strides, in bytes. */
+typedef struct {
+    uint64_t start, length;
+} fastdl_round_;
+
+/* Adds the strides of `threshold` bytes or more to the common divisor *step, and gives the range
+ * that the shorter ones reach. */
+static fastdl_round_ fastdl_round_of_(const DLTensor *dl, uint64_t threshold, uint64_t *step)
+{
+    uint64_t itemsize = (uint64_t)fastdl_itemsize(dl->dtype);
+    fastdl_round_ round;
+    round.start = fastdl_address_(dl) + dl->byte_offset;
+    round.length = itemsize;
+    for (int32_t i = 0; i < dl->ndim; i++) {
+        uint64_t distance, rest, reach;
+        if (dl->shape[i] == 1)
+            continue; /* its stride may be anything */
+        distance = fastdl_distance_(dl->strides[i]) * itemsize;
+        reach = (uint64_t)(dl->shape[i] - 1) * distance;
+        if (distance < threshold) {
+            round.length += reach;
+            round.start -= dl->strides[i] < 0 ? reach : 0;
+            continue;
+        }
+        for (; distance != 0; distance = rest) { /* Euclid's algorithm */
+            rest = *step % distance;
+            *step = distance;
+        }
+    }
+    return round;
+}
+
+/* Whether two tensors are disjoint modulo the period of their strides of `threshold` bytes or more.
+ * Two columns of a matrix are: modulo the length of a row, they are disjoint ranges. */
+static int fastdl_rounds_disjoint_(const DLTensor *a, const DLTensor *b, uint64_t threshold)
+{
+    uint64_t step = 0, later;
+    fastdl_round_ of_a = fastdl_round_of_(a, threshold, &step);
+    fastdl_round_ of_b = fastdl_round_of_(b, threshold, &step);
+    if (step == 0)
+        return 0;
+    later = of_b.start >= of_a.start ? (of_b.start - of_a.start) % step
+                                     : (step - (of_a.start - of_b.start) % step) % step;
+    return later >= of_a.length && of_b.length <= step && later <= step - of_b.length;
+}
+
+/* Whether two tensors may have an element in common: see fastdl_expect. */
+static int fastdl_overlap_(const fastdl_view *a, const fastdl_view *b)
+{
+    const DLTensor *tensors[2];
+    fastdl_layout of_a, of_b;
+    uint64_t at_a = fastdl_address_(&a->dl) + a->dl.byte_offset;
+    uint64_t at_b = fastdl_address_(&b->dl) + b->dl.byte_offset;
+    fastdl_check(&a->dl, a->flags, &of_a);
+    fastdl_check(&b->dl, b->flags, &of_b);
+    if (of_a.size == 0 || of_b.size == 0)
+        return 0;
+    /* Where data is a handle, different handles are different memory. */
+    if (a->dl.data != b->dl.data &&
+        !(fastdl_find_device((int32_t)a->dl.device.device_type)->addresses &&
+          fastdl_find_device((int32_t)b->dl.device.device_type)->addresses))
+        return 0;
+    if (at_a + (uint64_t)of_a.high <= at_b + (uint64_t)of_b.low ||
+        at_b + (uint64_t)of_b.high <= at_a + (uint64_t)of_a.low)
+        return 0;
+    if (fastdl_is_packed(a->dl.dtype, a->flags) || fastdl_is_packed(b->dl.dtype, b->flags))
+        return 1;
+    tensors[0] = &a->dl;
+    tensors[1] = &b->dl;
+    for (int k = 0; k < 2; k++)
+        for (int32_t i = 0; i < tensors[k]->ndim; i++) {
+            uint64_t distance = fastdl_distance_(tensors[k]->strides[i]) *
+                                (uint64_t)fastdl_itemsize(tensors[k]->dtype);
+            if (tensors[k]->shape[i] > 1 && fastdl_rounds_disjoint_(&a->dl, &b->dl, distance))
+                return 0;
+        }
+    return 1;
+}
+
+static int fastdl_is_same_(const DLTensor *a, const DLTensor *b)
+{
+    if (a->data != b->data || a->byte_offset != b->byte_offset || a->ndim != b->ndim ||
+        fastdl_dtype(a->dtype) != fastdl_dtype(b->dtype))
+        return 0;
+    for (int32_t i = 0; i < a->ndim; i++)
+        if (a->shape[i] != b->shape[i] || (a->shape[i] > 1 && a->strides[i] != b->strides[i]))
+            return 0;
+    return 1;
+}
+
+/* The number of the entry of `no_alias` that a tensor overlaps, or its length. */
+static size_t fastdl_aliased_(const fastdl_view *view, const fastdl_argument *no_alias,
+                              size_t count, int32_t rules)
+{
+    size_t i;
+    for (i = 0; i < count; i++) {
+        const fastdl_view *other = no_alias[i].view;
+        if (fastdl_overlap_(view, other) &&
+            !(rules & FASTDL_IN_PLACE && fastdl_is_same_(&view->dl, &other->dl)))
+            break;
+    }
+    return i;
+}
+
+/* Appends the shape that a spec asks for: "(n=5, 3, any)", with "..., " for leading dimensions. */
+static void fastdl_put_shape_(fastdl_text_ *text, const fastdl_spec *spec)
+{
+    int32_t wanted = fastdl_wanted_ndim_(spec);
+    fastdl_put_(text, spec->rules & FASTDL_TRAILING ? "(..., " : "(");
+    for (int32_t i = 0; i < wanted; i++) {
+        const fastdl_dim *dim = spec->shape[i];
+        if (dim != NULL && dim->name != NULL) {
+            fastdl_put_(text, dim->name);
+            fastdl_put_(text, dim->size >= 0 ? "=" : "");
+        }
+        if (dim != NULL && dim->size >= 0)
+            fastdl_put_int_(text, dim->size);
+        else if (dim == NULL)
+            fastdl_put_(text, "any");
+        fastdl_put_(text, i + 1 < wanted ? ", " : wanted == 1 ? "," : "");
+    }
+    fastdl_put_(text, ")");
+}
+
+static void fastdl_put_expected_dtypes_(fastdl_text_ *text, const fastdl_spec *spec)
+{
+    for (size_t i = 0; i < spec->dtype_count; i++) {
+        fastdl_put_(text, i == 0 ? "" : i + 1 < spec->dtype_count ? ", " : " or ");
+        fastdl_put_dtype_(text, spec->dtypes[i]);
+    }
+}
+
+/* Appends "(n=5, 3,), got (4, 3): n is 5 in x". */
+static void fastdl_put_wrong_size_(fastdl_text_ *text, const DLTensor *dl, const char *name,
+                                   const fastdl_spec *spec)
+{
+    int32_t i = fastdl_wrong_size_(dl, name, spec);
+    const fastdl_dim *dim = i < 0 ? NULL : spec->shape[i];
+    fastdl_put_shape_(text, spec);
+    fastdl_put_(text, ", got ");
+    fastdl_put_tuple_(text, dl->shape, dl->ndim);
+    if (dim != NULL && dim->name != NULL && dim->from != NULL) {
+        fastdl_put_(text, ": ");
+        fastdl_put_(text, dim->name);
+        fastdl_put_(text, " is ");
+        fastdl_put_int_(text, dim->size);
+        fastdl_put_(text, " in ");
+        fastdl_put_(text, dim->from);
+    }
+}
+
+static void fastdl_put_expected_ndim_(fastdl_text_ *text, const fastdl_spec *spec)
+{
+    fastdl_put_int_(text, fastdl_wanted_ndim_(spec));
+    if (!(spec->rules & FASTDL_TRAILING)) {
+        fastdl_put_(text, spec->ndim == 1 ? " dimension" : " dimensions");
+    } else if (spec->max_ndim == 0) {
+        fastdl_put_(text, " or more dimensions");
+    } else {
+        fastdl_put_(text, " to ");
+        fastdl_put_int_(text, spec->max_ndim);
+        fastdl_put_(text, " dimensions");
+    }
+}
+
+/* The advice for a wrong element type: with FASTDL_CONVERT, why it was not converted. */
+static const char *fastdl_dtype_advice_(const DLTensor *dl, const fastdl_spec *spec)
+{
+    if (!(spec->rules & FASTDL_CONVERT))
+        return spec->like == NULL ? "convert it first" : "convert one of them first";
+    if (spec->rules & FASTDL_WRITABLE)
+        return "an output is not converted, so pass one of that type";
+    if (!fastdl_find_device((int32_t)dl->device.device_type)->host)
+        return "only host memory is converted, so convert it in its own library";
+    return "this conversion is not made on demand, so make it in its own library";
+}
+
+/* Appends what is wrong with the tensor itself, as in "float32 or float64, got int32: convert it
+ * first". Returns the exception; NULL for any other mismatch. */
+static PyObject *fastdl_put_own_mismatch_(fastdl_text_ *text, const DLTensor *dl, const char *name,
+                                          const fastdl_spec *spec, fastdl_mismatch_ mismatch)
+{
+    switch (mismatch) {
+    case FASTDL_WRONG_DTYPE_:
+        fastdl_put_expected_dtypes_(text, spec);
+        fastdl_put_(text, ", got ");
+        fastdl_put_dtype_(text, fastdl_dtype(dl->dtype));
+        fastdl_put_(text, ": ");
+        fastdl_put_(text, fastdl_dtype_advice_(dl, spec));
+        return PyExc_TypeError;
+    case FASTDL_WRONG_NDIM_:
+        fastdl_put_expected_ndim_(text, spec);
+        fastdl_put_(text, ", got ");
+        fastdl_put_int_(text, dl->ndim);
+        fastdl_put_(text, ": reshape it");
+        return PyExc_ValueError;
+    case FASTDL_WRONG_SIZE_:
+        fastdl_put_(text, "shape ");
+        fastdl_put_wrong_size_(text, dl, name, spec);
+        return PyExc_ValueError;
+    case FASTDL_WRONG_LAYOUT_:
+        fastdl_put_(text, (spec->layout & FASTDL_C && spec->layout & FASTDL_F)
+                              ? "a contiguous layout, in either order"
+                          : spec->layout & FASTDL_C ? "a row-major contiguous layout"
+                          : spec->layout & FASTDL_F ? "a column-major contiguous layout"
+                                                    : "a last dimension of stride 1");
+        fastdl_put_(text, ", got strides ");
+        fastdl_put_tuple_(text, dl->strides, dl->ndim);
+        fastdl_put_(text, ": copy it first");
+        return PyExc_BufferError;
+    case FASTDL_SHARES_ITSELF_:
+        fastdl_put_(text, "an output whose elements do not overlap, got strides ");
+        fastdl_put_tuple_(text, dl->strides, dl->ndim);
+        fastdl_put_(text, ": pass a copy");
+        return PyExc_BufferError;
+    case FASTDL_WRONG_DEVICE_:
+        if (spec->device == FASTDL_HOST)
+            fastdl_put_(text, "host memory");
+        else
+            fastdl_put_device_type_(text, spec->device);
+        fastdl_put_(text, ", got ");
+        fastdl_put_device_(text, dl->device);
+        fastdl_put_(text, ": move it first");
+        return PyExc_BufferError;
+    case FASTDL_UNALIGNED_:
+        fastdl_put_(text, "data aligned to ");
+        fastdl_put_int_(text, spec->alignment);
+        fastdl_put_(text, " bytes, got an address ");
+        fastdl_put_int_(
+            text, (int64_t)((fastdl_address_(dl) + dl->byte_offset) % (uint64_t)spec->alignment));
+        fastdl_put_(text, " bytes past a multiple: copy it first");
+        return PyExc_BufferError;
+    default:
+        return NULL;
+    }
+}
+
+/* The same for everything else: flags, and relations to other arguments. */
+static PyObject *fastdl_put_mismatch_(fastdl_text_ *text, const fastdl_view *view,
+                                      const fastdl_spec *spec, fastdl_mismatch_ mismatch)
+{
+    size_t i;
+    switch (mismatch) {
+    case FASTDL_NO_NDIM_:
+        fastdl_put_(text, "a specification with ndim as well as shape, got ndim 0: the function "
+                          "itself is at fault");
+        return PyExc_ValueError;
+    case FASTDL_READ_ONLY_:
+        fastdl_put_(text, "a writable tensor, got a read-only one: pass a copy");
+        return PyExc_BufferError;
+    case FASTDL_OTHER_DTYPE_:
+        fastdl_put_dtype_(text, fastdl_dtype(spec->like->view->dl.dtype));
+        fastdl_put_(text, ", as ");
+        fastdl_put_(text, spec->like->name);
+        fastdl_put_(text, " has, got ");
+        fastdl_put_dtype_(text, fastdl_dtype(view->dl.dtype));
+        fastdl_put_(text, ": ");
+        fastdl_put_(text, fastdl_dtype_advice_(&view->dl, spec));
+        return PyExc_TypeError;
+    case FASTDL_OTHER_DEVICE_:
+        fastdl_put_device_(text, spec->like->view->dl.device);
+        fastdl_put_(text, ", where ");
+        fastdl_put_(text, spec->like->name);
+        fastdl_put_(text, " is, got ");
+        fastdl_put_device_(text, view->dl.device);
+        fastdl_put_(text, ": move one of them first");
+        return PyExc_BufferError;
+    case FASTDL_ALIASED_:
+        i = fastdl_aliased_(view, spec->no_alias, spec->no_alias_count, spec->rules);
+        fastdl_put_(text, "no memory shared with ");
+        fastdl_put_(text, i < spec->no_alias_count ? spec->no_alias[i].name : "another argument");
+        fastdl_put_(text, ", got an overlap: pass a copy of one");
+        return PyExc_ValueError;
+    default: /* the tensor has changed since it was compared */
+        fastdl_put_(text, "something else");
+        return PyExc_ValueError;
+    }
+}
+
+static int fastdl_raise_mismatch_(const fastdl_view *view, const char *name,
+                                  const fastdl_spec *spec, fastdl_mismatch_ mismatch)
+{
+    fastdl_text_ text, tensor;
+    PyObject *exception;
+    text.length = tensor.length = 0;
+    fastdl_put_(&text, name);
+    fastdl_put_(&text, ": expected ");
+    exception = fastdl_put_own_mismatch_(&text, &view->dl, name, spec, mismatch);
+    if (exception == NULL)
+        exception = fastdl_put_mismatch_(&text, view, spec, mismatch);
+    fastdl_put_tensor_(&tensor, &view->dl, view->flags);
+    PyErr_Format(exception, "%s (%s is %s)", text.text, name, tensor.text);
+    return -1;
+}
+
+/* ---- arguments ---- */
+
+/* Whether torch records gradients in this thread; 1 if that cannot be determined. -1 with an
+ * exception. */
+static int fastdl_grad_is_enabled_(void)
+{
+    int answer = -1;
+    PyObject *name = PyUnicode_InternFromString("torch");
+    PyObject *torch = name == NULL ? NULL : PyImport_GetModule(name);
+    if (torch != NULL)
+        answer = fastdl_call_predicate_(torch, "is_grad_enabled");
+    Py_XDECREF(torch);
+    Py_XDECREF(name);
+    return answer >= 0 ? answer : fastdl_clear_if_(PyExc_Exception) ? 1 : -1;
+}
+
+/* Refuses a torch tensor whose gradient would be wrong after a write: 0, or -1 with BufferError. */
+static int fastdl_requires_grad_(PyObject *obj, const char *name)
+{
+    PyObject *requires_grad = fastdl_optional_attribute_(obj, "requires_grad");
+    int answer =
+        requires_grad == NULL ? (PyErr_Occurred() ? -1 : 0) : PyObject_IsTrue(requires_grad);
+    Py_XDECREF(requires_grad);
+    if (answer > 0)
+        answer = fastdl_grad_is_enabled_();
+    if (answer <= 0)
+        return answer;
+    PyErr_Format(PyExc_BufferError,
+                 "%s: expected a tensor that may be written, got one that requires grad while "
+                 "gradients are recorded, which would miss it: call within torch.no_grad(), or "
+                 "pass a detached tensor",
+                 name);
+    return -1;
+}

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joins the parts of fastdl.c, which are in this folder, into the one file that is compiled,
+installed and vendored: include/fastdl/fastdl.c. A build does it; or run this file."""
+
+import re
+from pathlib import Path
+
+HERE = Path(__file__).parent
+HEAD = "/* SPDX-License-Identifier: Apache-2.0 */\n\n"
+
+
+def part(name: str) -> str:
+    return (HERE / name).read_text(encoding="utf-8").removeprefix(HEAD)
+
+
+def joined() -> str:
+    """fastdl.c of this folder with its parts in place of the lines that include them."""
+    return re.sub(
+        r'(?:#include "\w+\.c"\n)+',
+        lambda lines: "\n".join(map(part, re.findall(r'"(.+)"', lines[0]))),
+        part("fastdl.c"),
+    )
+
+
+def write() -> None:
+    """Writes the file, at once, if that changes it."""
+    target, text = HERE.parent / "fastdl.c", joined()
+    if not target.exists() or target.read_text(encoding="utf-8") != text:
+        new = target.with_suffix(".new")
+        new.write_text(text, encoding="utf-8", newline="\n")
+        new.replace(target)
+
+
+if __name__ == "__main__":
+    write()

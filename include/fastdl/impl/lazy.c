@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* ---- lazy views: conjugate and negative bits ---- */
+
+/* Calls a method that answers yes or no: 1, 0, or -1 with an exception. */
+static int fastdl_call_predicate_(PyObject *obj, const char *method)
+{
+    int answer;
+    PyObject *bound = fastdl_attribute_(obj, method);
+    PyObject *result = bound == NULL ? NULL : PyObject_CallObject(bound, NULL);
+    Py_XDECREF(bound);
+    if (result == NULL)
+        return -1;
+    answer = PyObject_IsTrue(result);
+    Py_DECREF(result);
+    return answer;
+}
+
+/* Slow path of fastdl_check_bits, for tensors that the quick check cannot clear. */
+static int fastdl_lazy_bits_(PyObject *obj, const DLTensor *tensor)
+{
+    const char *bit = "conj";
+    int answer = 0;
+    if (tensor->dtype.code == kDLComplex) {
+        answer = fastdl_call_predicate_(obj, "is_conj");
+    } else {
+        for (int32_t i = tensor->ndim; i-- > 0;)
+            if (tensor->shape[i] > 1 && tensor->strides[i] & 1)
+                return 0;
+    }
+    if (answer == 0) {
+        bit = "neg";
+        answer = fastdl_call_predicate_(obj, "is_neg");
+    }
+    if (answer > 0) {
+        fastdl_text_ text;
+        text.length = 0;
+        fastdl_put_(&text, "expected a tensor whose memory holds its values, got a lazy view of "
+                           "type '%U' with its ");
+        fastdl_put_(&text, bit);
+        fastdl_put_(&text, " bit set: call resolve_");
+        fastdl_put_(&text, bit);
+        fastdl_put_(&text, "() first");
+        fastdl_raise_about_(PyExc_BufferError, text.text, Py_TYPE(obj));
+    }
+    return answer == 0 ? 0 : -1;
+}
+
+/* Refuses an array of PyArrow's tensors with nulls in them: 0, or -1 with BufferError or what the
+ * object raised. */
+static int fastdl_check_nulls_(PyObject *obj)
+{
+    PyObject *storage = fastdl_attribute_(obj, "storage");
+    PyObject *values = storage == NULL ? NULL : PyObject_CallMethod(storage, "flatten", NULL);
+    PyObject *count = values == NULL ? NULL : fastdl_attribute_(values, "null_count");
+    int64_t nulls = count == NULL ? -1 : PyLong_AsLongLong(count);
+    Py_XDECREF(storage);
+    Py_XDECREF(values);
+    Py_XDECREF(count);
+    if (nulls > 0) {
+        fastdl_text_ text;
+        text.length = 0;
+        fastdl_put_(&text, "'%U' has missing values (");
+        fastdl_put_int_(&text, nulls);
+        fastdl_put_(&text, " in all), which a tensor cannot express: fill or drop them first");
+        fastdl_raise_about_(PyExc_BufferError, text.text, Py_TYPE(obj));
+    }
+    return nulls == 0 ? 0 : -1;
+}
+
+/* Constants of each exchange: interned names, the tuple of the one name `max_version`, and its
+ * value. */
+typedef struct {
+    PyObject *dlpack, *dlpack_device, *dlpack_info, *dtype, *max_version, *version;
+    const void *interpreter; /* to which they belong: a PyInterpreterState */
+} fastdl_names_;
+
+/* Those cached for the home interpreter; in another interpreter new ones in *made, to be released
+ * after the exchange. NULL with an exception. */
+static const fastdl_names_ *fastdl_get_names_(fastdl_names_ *made);
+
+static void fastdl_drop_names_(fastdl_names_ *names)
+{
+    Py_XDECREF(names->dlpack);
+    Py_XDECREF(names->dlpack_device);
+    Py_XDECREF(names->dlpack_info);
+    Py_XDECREF(names->dtype);
+    Py_XDECREF(names->max_version);
+    Py_XDECREF(names->version);
+}
+
+static int fastdl_make_names_(fastdl_names_ *names)
+{
+    PyObject *max_version = PyUnicode_InternFromString("max_version");
+    names->interpreter = PyInterpreterState_Get();
+    names->dlpack = PyUnicode_InternFromString("__dlpack__");
+    names->dlpack_device = PyUnicode_InternFromString("__dlpack_device__");
+    names->dlpack_info = PyUnicode_InternFromString("__dlpack_info__");
+    names->dtype = PyUnicode_InternFromString("dtype");
+    names->max_version = max_version == NULL ? NULL : PyTuple_Pack(1, max_version);
+    names->version = Py_BuildValue("(ii)", FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR);
+    Py_XDECREF(max_version);
+    if (names->dlpack != NULL && names->dlpack_device != NULL && names->dlpack_info != NULL &&
+        names->dtype != NULL && names->max_version != NULL && names->version != NULL)
+        return 0;
+    fastdl_drop_names_(names);
+    return -1;
+}
+
+/* Raises BufferError for an element type whose memory format DLPack cannot express. */
+static void fastdl_raise_dtype_(PyObject *dtype)
+{
+    fastdl_raise_(PyExc_BufferError,
+                  "expected numbers, got a tensor of dtype %S, which DLPack cannot describe: "
+                  "pass numbers that stand for its values",
+                  dtype);
+}
+
+/* torch.int8 and torch.uint8 (one object each), once they were seen. */
+static const void *fastdl_byte_dtypes_[2];
+
+/* Refuses a torch tensor of integers of fewer bits (int4), which torch exports as int8 or uint8: 0,
+ * or -1 with BufferError or what the object raised. */
+static int fastdl_check_width_(PyObject *obj, const DLTensor *tensor)
+{
+    int is_unsigned = tensor->dtype.code == kDLUInt;
+    const void **known = &fastdl_byte_dtypes_[is_unsigned];
+    const fastdl_names_ *names;
+    fastdl_names_ made;
+    PyObject *dtype, *name = NULL;
+    int found = 0;
+    if ((!is_unsigned && tensor->dtype.code != kDLInt) || tensor->dtype.bits != 8)
+        return 0;
+    names = fastdl_get_names_(&made);
+    dtype = names == NULL ? NULL : PyObject_GetAttr(obj, names->dtype);
+    if (FASTDL_UNLIKELY_(names == &made))
+        fastdl_drop_names_(&made);
+    if (dtype != NULL && fastdl_atomic_load_(known) == (const void *)dtype)
+        found = 1;
+    else
+        name = dtype == NULL ? NULL : PyObject_Repr(dtype);
+    if (name != NULL) {
+        found =
+            PyUnicode_CompareWithASCIIString(name, is_unsigned ? "torch.uint8" : "torch.int8") == 0;
+        if (!found) {
+            fastdl_raise_dtype_(name);
+        } else if (fastdl_atomic_load_(known) == NULL) {
+            Py_INCREF(dtype); /* so that its address is never reused */
+            fastdl_atomic_store_(known, dtype);
+        }
+    }
+    Py_XDECREF(name);
+    Py_XDECREF(dtype);
+    return found ? 0 : -1;
+}
+
+/* Refuses tensors whose memory does not hold the values of `obj`: 0, or -1 with an exception. */
+FASTDL_SHARED_ int fastdl_check_values_(PyObject *obj, const DLTensor *tensor, uint32_t facts)
+{
+    if (facts & FASTDL_TYPE_ASK_NULLS)
+        return fastdl_check_nulls_(obj);
+    if (!(facts & FASTDL_TYPE_ASK_BITS))
+        return 0;
+    return fastdl_check_bits(obj, tensor) < 0 ? -1 : fastdl_check_width_(obj, tensor);
+}

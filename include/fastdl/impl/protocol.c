@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The `version` argument in the draft of 2022, which numbers 1.3 as 130: the newest that both know,
+ * 60 for the layout of "dltensor"; 0 if `obj` does not follow the draft. -1 with an exception. */
+static int32_t fastdl_request_draft_(PyObject *obj, const fastdl_names_ *names)
+{
+    static const long newest = FASTDL_DLPACK_MAJOR * 100 + FASTDL_DLPACK_MINOR * 10;
+    fastdl_method_ method;
+    PyObject *answer;
+    long theirs = -1;
+    int overflow, found = fastdl_find_method_(obj, names->dlpack_info, &method);
+    if (found <= 0)
+        return found;
+    answer = fastdl_call_(&method, NULL, NULL, 0);
+    Py_DECREF(method.callable);
+    if (answer == NULL)
+        return -1;
+    if (!PyLong_Check(answer) || PyBool_Check(answer)) {
+        fastdl_raise_answer_(PyExc_TypeError,
+                             "expected an int from __dlpack_info__ of '%U', got %R", Py_TYPE(obj),
+                             answer);
+    } else {
+        theirs = PyLong_AsLongAndOverflow(answer, &overflow);
+        theirs = overflow > 0 || theirs > newest ? newest : overflow < 0 ? -1 : theirs;
+        if (theirs < 60) {
+            fastdl_raise_answer_(PyExc_BufferError,
+                                 "expected 60 or more from __dlpack_info__ of '%U', got %R: no "
+                                 "version in common",
+                                 Py_TYPE(obj), answer);
+            theirs = -1;
+        } else if (theirs < 100) {
+            theirs = 60;
+        }
+    }
+    Py_DECREF(answer);
+    return (int32_t)theirs;
+}
+
+#ifdef Py_LIMITED_API
+
+/* Signatures cannot be read, and the attributes found on a type may have changed since. */
+static int fastdl_read_signature_(PyObject *function, uint32_t *refused)
+{
+    (void)function;
+    (void)refused;
+    return 0;
+}
+
+#else
+
+/* Removes the keywords that a code object has from *refused. */
+static int fastdl_read_code_(PyObject *object, uint32_t *refused)
+{
+    const PyCodeObject *code = (const PyCodeObject *)object;
+    PyObject *names = fastdl_attribute_(object, "co_varnames");
+    Py_ssize_t first = code->co_posonlyargcount > 0 ? code->co_posonlyargcount : 1; /* `self` */
+    Py_ssize_t end = code->co_argcount + code->co_kwonlyargcount;
+    if (names == NULL || !PyTuple_Check(names)) {
+        Py_XDECREF(names);
+        return -1;
+    }
+    if (code->co_flags & CO_VARKEYWORDS || end > PyTuple_GET_SIZE(names))
+        *refused = 0;
+    for (Py_ssize_t i = first; i < end && *refused != 0; i++)
+        for (const fastdl_keyword_fact *row = fastdl_keywords(); row->name != NULL; row++)
+            if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), row->name) == 0)
+                *refused &= ~row->keyword;
+    Py_DECREF(names);
+    return 0;
+}
+
+/* Finds the keywords that a function of a type does not take, from its signature: functions of
+ * Python and Cython have one, and the flags of a C function tell whether it takes any. For other
+ * functions nothing is found, and each call has to try. An exception of a call is never recorded
+ * for the type: it may come from another function, to which the keywords were forwarded for this
+ * one object. */
+static int fastdl_read_signature_(PyObject *function, uint32_t *refused)
+{
+    static const char cython[] = "cython_function_or_method";
+    const char *kind = Py_TYPE(function)->tp_name, *point = strrchr(kind, '.');
+    *refused = FASTDL_KEYWORD_STREAM | FASTDL_KEYWORD_MAX_VERSION | FASTDL_KEYWORD_DL_DEVICE |
+               FASTDL_KEYWORD_COPY | FASTDL_KEYWORD_VERSION;
+    if (PyFunction_Check(function) || strcmp(point == NULL ? kind : point + 1, cython) == 0) {
+        PyObject *code = fastdl_attribute_(function, "__code__");
+        int result = code == NULL ? -1 : 0;
+        if (result == 0 && PyCode_Check(code))
+            result = fastdl_read_code_(code, refused);
+        else
+            *refused = 0;
+        Py_XDECREF(code);
+        return result;
+    }
+    if (Py_TYPE(function) != &PyMethodDescr_Type ||
+        ((PyMethodDescrObject *)function)->d_method->ml_flags & METH_KEYWORDS)
+        *refused = 0;
+    return 0;
+}
+
+#endif
+
+/* The start of the quoted keyword in the message of a TypeError; NULL if it names none. */
+static const char *fastdl_named_keyword_(const char *message)
+{
+    static const char unexpected[] = "unexpected keyword argument '";
+    const char *keyword = strstr(message, unexpected);
+    if (keyword != NULL)
+        return keyword + sizeof(unexpected) - 1;
+    return message[0] == '\'' && strstr(message, "' is an invalid keyword argument") != NULL
+               ? message + 1
+               : NULL;
+}
+
+/* Texts in messages of TypeErrors about the keywords of a call. */
+static const char *const fastdl_refusals_[] = {
+    "unexpected keyword argument",
+    "invalid keyword argument",
+    "no keyword arguments",
+    "keyword argument (", /* "takes at most 1 keyword argument (2 given)" */
+    "keyword arguments (",
+    "passed as keyword arguments", /* "got some positional-only arguments passed as ..." */
+    "incompatible function arguments",
+};
+
+/* Which of `keywords` to drop after `__dlpack__` has raised a TypeError with this message; 0 if the
+ * error is not about keywords. It is if the message has the form used by CPython, Cython, pybind11
+ * or nanobind; any keyword that it names was passed; and it was raised before any frame of the
+ * producer ran, or names `__dlpack__`, to which the producer has forwarded the keywords. */
+FASTDL_SHARED_ uint32_t fastdl_refused_keyword(const char *message, int has_frames,
+                                               uint32_t keywords)
+{
+    const fastdl_keyword_fact *row = fastdl_keywords();
+    const char *named = fastdl_named_keyword_(message);
+    size_t i = 0, count = sizeof(fastdl_refusals_) / sizeof(fastdl_refusals_[0]);
+    while (i < count && strstr(message, fastdl_refusals_[i]) == NULL)
+        i++;
+    if (i == count || (has_frames && strstr(message, "__dlpack__(") == NULL))
+        return 0;
+    for (; row->name != NULL; row++) {
+        size_t length = strlen(row->name);
+        if (keywords & row->keyword &&
+            (named == NULL || (strncmp(named, row->name, length) == 0 && named[length] == '\'')))
+            return row->keyword;
+    }
+    return 0;
+}
+
+/* The same for the pending exception, which is cleared if it is about a keyword. */
+static uint32_t fastdl_take_refusal_(uint32_t keywords)
+{
+    PyObject *type, *value, *traceback, *text;
+    const char *message;
+    Py_ssize_t length;
+    uint32_t refused = 0;
+    if (keywords == 0 || !PyErr_ExceptionMatches(PyExc_TypeError))
+        return 0;
+    PyErr_Fetch(&type, &value, &traceback);
+    text = value == NULL ? NULL : PyObject_Str(value);
+    message = text == NULL ? NULL : PyUnicode_AsUTF8AndSize(text, &length);
+    if (message != NULL)
+        refused = fastdl_refused_keyword(message, traceback != NULL, keywords);
+    Py_XDECREF(text);
+    if (refused == 0) {
+        fastdl_restore_(type, value, traceback);
+        return 0;
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    return refused;
+}
+
+/* Calls `__dlpack__` with these keywords. The stream is the number of the device's default
+ * stream. */
+static PyObject *fastdl_call_with_(const fastdl_method_ *method, const fastdl_names_ *names,
+                                   uint32_t keywords, int32_t device_type, int32_t version)
+{
+    PyObject *passed, *capsule = NULL, *values[FASTDL_MOST_KEYWORDS_];
+    Py_ssize_t count = 0, at = 0;
+    int failed = 0;
+    for (uint32_t rest = keywords; rest != 0; rest &= rest - 1)
+        count++;
+    passed = PyTuple_New(count);
+    if (passed == NULL)
+        return NULL;
+    for (const fastdl_keyword_fact *row = fastdl_keywords(); row->name != NULL; row++) {
+        PyObject *name;
+        if (!(keywords & row->keyword))
+            continue;
+        name = PyUnicode_InternFromString(row->name);
+        if (row->keyword == FASTDL_KEYWORD_MAX_VERSION) {
+            values[at] = names->version;
+            Py_INCREF(names->version);
+        } else if (row->keyword == FASTDL_KEYWORD_VERSION) {
+            values[at] = PyLong_FromLong(version);
+        } else {
+            values[at] = PyLong_FromLong(fastdl_ordering_(device_type) == FASTDL_STREAM_CUDA);
+        }
+        failed |= name == NULL || PyTuple_SetItem(passed, at, name) < 0 || values[at] == NULL;
+        at++;
+    }
+    if (!failed)
+        capsule = fastdl_call_(method, passed, values, count);
+    while (at-- > 0)
+        Py_XDECREF(values[at]);
+    Py_DECREF(passed);
+    return capsule;
+}
+
+/* Calls `__dlpack__` of an object whose data is on that device with as many keywords as it takes. A
+ * new capsule, or NULL with an exception. The newest generation of the protocol is tried first:
+ * `max_version`; then `version`, with `__dlpack_info__`; then only `stream`. */
+static PyObject *fastdl_negotiate_(PyObject *obj, const fastdl_method_ *method,
+                                   const fastdl_names_ *names, uint32_t refused,
+                                   int32_t device_type)
+{
+    int32_t version = 0;
+    uint32_t keywords = FASTDL_KEYWORD_MAX_VERSION;
+    if (FASTDL_UNLIKELY_(fastdl_is_ordered_(device_type)))
+        keywords |= FASTDL_KEYWORD_STREAM; /* dropping it is safe: the default stream is implied */
+    for (;;) {
+        PyObject *capsule;
+        uint32_t dropped = keywords & refused;
+        if (FASTDL_UNLIKELY_(dropped != 0)) {
+            keywords &= ~dropped;
+            if (dropped & FASTDL_KEYWORD_MAX_VERSION && !(refused & FASTDL_KEYWORD_VERSION)) {
+                version = fastdl_request_draft_(obj, names);
+                if (version < 0)
+                    return NULL;
+                keywords |= version > 0 ? (uint32_t)FASTDL_KEYWORD_VERSION : 0;
+            }
+        }
+        capsule = keywords == 0 ? fastdl_call_(method, NULL, NULL, 0)
+                  : FASTDL_LIKELY_(keywords == FASTDL_KEYWORD_MAX_VERSION)
+                      ? fastdl_call_(method, names->max_version, &names->version, 1)
+                      : fastdl_call_with_(method, names, keywords, device_type, version);
+        if (FASTDL_UNLIKELY_(capsule == NULL)) {
+            dropped = fastdl_take_refusal_(keywords);
+            if (dropped == 0)
+                return NULL;
+            refused |= dropped;
+        } else if (FASTDL_UNLIKELY_(keywords & FASTDL_KEYWORD_VERSION) && version >= 100 &&
+                   PyCapsule_IsValid(capsule, "dltensor")) {
+            /* The draft used the old name for a new layout, so the layout of this one is unknown.
+             * The capsule is dropped unconsumed; 60 is certainly the old layout. */
+            Py_DECREF(capsule);
+            version = 60;
+        } else {
+            return capsule;
+        }
+    }
+}
+
+/* Refuses a tensor of TensorFlow whose elements are not numbers, or are quantised integers.
+ */
+static int fastdl_check_dtype_(PyObject *obj)
+{
+    static const char *const others[] = {"string", "resource", "variant", "qint8",
+                                         "quint8", "qint16",   "quint16", "qint32"};
+    PyObject *dtype = PyObject_GetAttrString(obj, "dtype");
+    PyObject *name = dtype == NULL ? NULL : PyObject_GetAttrString(dtype, "name");
+    int found = 0;
+    Py_XDECREF(dtype);
+    if (name == NULL)
+        return fastdl_clear_if_(PyExc_Exception) ? 0 : -1;
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others) && PyUnicode_Check(name); i++)
+        found |= PyUnicode_CompareWithASCIIString(name, others[i]) == 0;
+    if (found)
+        fastdl_raise_dtype_(name);
+    Py_DECREF(name);
+    return found ? -1 : 0;
+}
+
+/* Refuses an array whose memory was released. */
+static int fastdl_check_deleted_(PyObject *obj)
+{
+    PyObject *deleted = PyObject_CallMethod(obj, "is_deleted", NULL);
+    int found = deleted == Py_True;
+    if (deleted == NULL)
+        return fastdl_clear_if_(PyExc_Exception) ? 0 : -1;
+    Py_DECREF(deleted);
+    if (found)
+        fastdl_raise_(PyExc_BufferError,
+                      "expected an array with memory, got one that was deleted, perhaps donated to "
+                      "a function: use what that function returned");
+    return found ? -1 : 0;
+}
+
+/* Whether `__dlpack_device__` and `__dlpack__` of an object may be called; -1 with an exception, if
+ * its library would abort the process or return wrong data. Precedes each such call. */
+FASTDL_SHARED_ int fastdl_check_memory_(PyObject *obj, uint32_t facts)
+{
+    return facts & FASTDL_TYPE_ASK_DTYPE     ? fastdl_check_dtype_(obj)
+           : facts & FASTDL_TYPE_ASK_DELETED ? fastdl_check_deleted_(obj)
+                                             : 0;
+}
+
+/* Requests a capsule from `__dlpack__`: 1, with a new capsule in *capsule; or -1 with an exception.
+ * *device is the result of `__dlpack_device__`. `record` is that of the type. 0 if there is no
+ * `__dlpack__` (device[0] is 0 then), or if only data in host memory is wanted (`host_only`) and it
+ * is elsewhere. */
+FASTDL_SHARED_ int fastdl_request_capsule_(PyObject *obj, const fastdl_record *record,
+                                           int host_only, int32_t *device, PyObject **capsule)
+{
+    fastdl_names_ made;
+    const fastdl_names_ *names = fastdl_get_names_(&made);
+    fastdl_method_ method;
+    int result = names == NULL ? -1 : fastdl_find_method_(obj, names->dlpack, &method);
+    *capsule = NULL;
+    device[0] = device[1] = 0;
+    if (FASTDL_LIKELY_(result > 0)) {
+        if (FASTDL_UNLIKELY_(fastdl_check_memory_(obj, record->facts) < 0 ||
+                             fastdl_request_device_(obj, names, device) < 0)) {
+            result = -1;
+        } else if (host_only && !fastdl_find_device(device[0])->host) {
+            result = 0;
+        } else {
+            *capsule = fastdl_negotiate_(obj, &method, names, record->refused, device[0]);
+            result = *capsule == NULL ? -1 : 1;
+        }
+        Py_DECREF(method.callable);
+    }
+    if (FASTDL_UNLIKELY_(names == &made))
+        fastdl_drop_names_(&made);
+    return result;
+}
+
+/* Consumes a capsule: *versioned or *legacy is the managed tensor that it held, both NULL if it is
+ * none with a tensor, or if only one in ordinary host memory is wanted (`host_only`) and it is
+ * elsewhere: it is untouched then. */
+FASTDL_SHARED_ void fastdl_open_capsule_(PyObject *capsule, int host_only,
+                                         DLManagedTensorVersioned **versioned,
+                                         DLManagedTensor **legacy)
+{
+    const char *name;
+    *versioned = NULL;
+    *legacy = NULL;
+    if (!PyCapsule_CheckExact(capsule))
+        return;
+#ifdef Py_GIL_DISABLED
+    Py_BEGIN_CRITICAL_SECTION(capsule); /* else two threads could both consume it */
+#endif
+    name = PyCapsule_GetName(capsule);
+    if (name != NULL && strcmp(name, "dltensor_versioned") == 0) {
+        DLManagedTensorVersioned *found =
+            (DLManagedTensorVersioned *)PyCapsule_GetPointer(capsule, name);
+        /* With another major version only the offset of the deleter is known. */
+        if (!host_only || found->version.major != FASTDL_DLPACK_MAJOR ||
+            found->dl_tensor.device.device_type == kDLCPU) {
+            *versioned = found;
+            PyCapsule_SetName(capsule, "used_dltensor_versioned");
+        }
+    } else if (name != NULL && strcmp(name, "dltensor") == 0) {
+        DLManagedTensor *found = (DLManagedTensor *)PyCapsule_GetPointer(capsule, name);
+        if (!host_only || found->dl_tensor.device.device_type == kDLCPU) {
+            *legacy = found;
+            PyCapsule_SetName(capsule, "used_dltensor");
+        }
+    }
+#ifdef Py_GIL_DISABLED
+    Py_END_CRITICAL_SECTION();
+#endif
+}
+
+/* Takes the managed tensor out of a capsule, which is consumed. */
+static int fastdl_take_(PyObject *obj, PyObject *capsule, uint32_t facts,
+                        DLManagedTensorVersioned **out)
+{
+    DLManagedTensorVersioned *versioned;
+    DLManagedTensor *legacy;
+    fastdl_open_capsule_(capsule, 0, &versioned, &legacy);
+    if (versioned != NULL || legacy != NULL)
+        return fastdl_adopt_(obj, versioned, legacy, facts, out);
+    fastdl_raise_answer_(PyExc_TypeError,
+                         "expected a new DLPack capsule from __dlpack__ of '%U', got %R",
+                         Py_TYPE(obj), capsule);
+    return -1;
+}
