@@ -46,7 +46,6 @@ NAMES = (
     "__c_dlpack_exchange_api__",
     "__dlpack__",
     "__dlpack_device__",
-    "__dlpack_info__",
 )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import fastdl
 from tests.support.ctypes_dlpack import FakeProducer
-from tests.support.headers import every_entry
+from tests.support.headers import every_drafting_entry, every_entry
 from tests.support.ids import without_address
 from tests.support.isolate import run_isolated
 from tests.support.producers import (
@@ -92,7 +92,7 @@ def test_p2_signature_of_each_generation(enter, of_type, generation, versioned):
     producer.managed.assert_released()
 
 
-@every_entry
+@every_drafting_entry
 @pytest.mark.parametrize(
     ("info", "asked"),
     [(60, 60), (65, 60), (70, 60), (99, 60), (100, 100), (110, 110), (130, 130), (131, 130),
@@ -137,7 +137,7 @@ def test_p2_draft_that_puts_a_new_layout_under_the_old_name(entry, of_type):
     """)
 
 
-@every_entry
+@every_drafting_entry
 @pytest.mark.parametrize(
     ("info", "error", "words"),
     [

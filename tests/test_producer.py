@@ -23,7 +23,7 @@ from tests.support.ctypes_dlpack import (
     shape_in,
     strides_in,
 )
-from tests.support.every_producer import PRODUCERS, bound, consumer, ways_to_hold
+from tests.support.every_producer import OF_THE_DRAFT, PRODUCERS, bound, consumer, ways_to_hold
 from tests.support.isolate import run_isolated
 
 
@@ -54,6 +54,12 @@ def exporter(produce, array):
     return produce(array)
 
 
+@pytest.fixture(params=OF_THE_DRAFT)
+def drafting(request, array):
+    """A producer that also follows the draft of 2022."""
+    return PRODUCERS[request.param]()(array)
+
+
 @pytest.fixture
 def readonly_exporter(produce, array):
     array.flags.writeable = False
@@ -65,7 +71,6 @@ def readonly_exporter(produce, array):
 
 def test_a_table_that_is_native(exporter):
     kind = type(exporter)
-    assert exporter.__dlpack_info__() == 130
     table = Table.from_address(address_in(kind.__dlpack_c_exchange_api__))
     assert (table.version.major, table.version.minor) == (1, 3)
     assert address_in(fastdl.exchange_api(kind)) == address_in(kind.__dlpack_c_exchange_api__)
@@ -189,6 +194,18 @@ def test_max_version_of_other_forms(exporter, max_version):
         exporter.__dlpack__(max_version=max_version)
 
 
+def test_what_is_spoken_of_the_draft(drafting):
+    assert drafting.__dlpack_info__() == 130
+
+
+@pytest.mark.parametrize("name", sorted(set(PRODUCERS) - set(OF_THE_DRAFT)))
+def test_the_header_does_not_know_the_draft(name, array):
+    exporter = PRODUCERS[name]()(array)
+    assert not hasattr(exporter, "__dlpack_info__")
+    with pytest.raises(TypeError, match="version"):
+        exporter.__dlpack__(version=100)
+
+
 @pytest.mark.parametrize(
     ("version", "name"),
     [
@@ -202,26 +219,26 @@ def test_max_version_of_other_forms(exporter, max_version):
         (np.int64(60), "dltensor"),
     ],
 )
-def test_version_of_the_draft(exporter, version, name):
-    assert name_of(exporter.__dlpack__(version=version)) == name
+def test_version_of_the_draft(drafting, version, name):
+    assert name_of(drafting.__dlpack__(version=version)) == name
 
 
 @pytest.mark.parametrize("version", [70, 80, 99, 131, 140, 200, 2**70])
-def test_versions_that_are_not_spoken(exporter, version):
+def test_versions_that_are_not_spoken(drafting, version):
     with pytest.raises(BufferError, match="expected version"):
-        exporter.__dlpack__(version=version)
+        drafting.__dlpack__(version=version)
 
 
 @pytest.mark.parametrize("version", ["60", 60.0, (1, 0), True, b""])
-def test_versions_of_other_types(exporter, version):
+def test_versions_of_other_types(drafting, version):
     with pytest.raises(TypeError, match="version"):
-        exporter.__dlpack__(version=version)
+        drafting.__dlpack__(version=version)
 
 
-def test_both_versions(exporter):
+def test_both_versions(drafting):
     with pytest.raises(TypeError, match="max_version or version"):
-        exporter.__dlpack__(max_version=(1, 0), version=100)
-    assert name_of(exporter.__dlpack__(max_version=None, version=100)) == "dltensor_versioned"
+        drafting.__dlpack__(max_version=(1, 0), version=100)
+    assert name_of(drafting.__dlpack__(max_version=None, version=100)) == "dltensor_versioned"
 
 
 # ---- read-only ------------------------------------------------------------------------------
@@ -233,15 +250,19 @@ def test_versioned_capsules_say_read_only(readonly, tensor, arguments):
     assert opened(readonly[1:].__dlpack__(**arguments)).flags == READ_ONLY
 
 
-@pytest.mark.parametrize(
-    "arguments", [{}, {"max_version": (0, 8)}, {"version": 60}, {"dl_device": (1, 0)}]
-)
+@pytest.mark.parametrize("arguments", [{}, {"max_version": (0, 8)}, {"dl_device": (1, 0)}])
 def test_legacy_capsules_refuse_read_only(readonly_exporter, arguments):
     with pytest.raises(BufferError, match="read-only"):
         readonly_exporter.__dlpack__(**arguments)
 
 
-@pytest.mark.parametrize("arguments", [{}, {"max_version": (0, 8)}, {"version": 60}])
+def test_legacy_capsules_of_the_draft_refuse_read_only(readonly):
+    with pytest.raises(BufferError, match="read-only"):
+        readonly.__dlpack__(version=60)
+    assert name_of(readonly.__dlpack__(copy=True, version=60)) == "dltensor"
+
+
+@pytest.mark.parametrize("arguments", [{}, {"max_version": (0, 8)}])
 def test_a_copy_of_read_only_memory_may_be_legacy(array, readonly_exporter, arguments):
     capsule = readonly_exporter.__dlpack__(copy=True, **arguments)
     assert name_of(capsule) == "dltensor"
@@ -357,9 +378,7 @@ def test_unbound(tensor):
 
 
 def test_all_defaults_given(exporter):
-    capsule = exporter.__dlpack__(
-        stream=None, max_version=None, dl_device=None, copy=None, version=None
-    )
+    capsule = exporter.__dlpack__(stream=None, max_version=None, dl_device=None, copy=None)
     assert name_of(capsule) == "dltensor"
 
 

@@ -1225,7 +1225,7 @@ enum {
 /* A producer, defined by FASTDL_PRODUCER. */
 typedef struct {
     DLPackExchangeAPI api; /* the exchange table that consumers see */
-    PyMethodDef methods[3];
+    PyMethodDef methods[2];
 } fastdl_producer;
 
 /* FASTDL_PRODUCER(name, describe, stream, rules) defines `static fastdl_producer name`, with a
@@ -1277,15 +1277,14 @@ typedef struct {
         {                                                                                          \
             {"__dlpack__", FASTDL_FUNCTION_(name##_dlpack_), METH_FASTCALL | METH_KEYWORDS,        \
              fastdl_dlpack_doc_},                                                                  \
-                {"__dlpack_device__", name##_device_, METH_NOARGS, fastdl_device_doc_},            \
             {                                                                                      \
-                "__dlpack_info__", fastdl_produced_info_, METH_NOARGS, fastdl_info_doc_            \
+                "__dlpack_device__", name##_device_, METH_NOARGS, fastdl_device_doc_               \
             }                                                                                      \
         }                                                                                          \
     }
 
-/* Makes `type` a producer: adds `__dlpack__` with every keyword of the three generations of the
- * protocol, `__dlpack_device__`, `__dlpack_info__`, and the exchange table, as
+/* Makes `type` a producer: adds `__dlpack__` with every keyword of the standard's
+ * protocol, `__dlpack_device__`, and the exchange table, as
  * `__dlpack_c_exchange_api__` (a capsule) and `__c_dlpack_exchange_api__` (an integer). Call it
  * once, where the module makes its types: before the type has instances. Subclasses inherit it.
  * The type may be static or made by PyType_FromSpec; with the limited API, it must not be
@@ -2147,22 +2146,11 @@ static inline int fastdl_produced_wrap_(DLManagedTensorVersioned *managed, void 
     return fastdl_state_.cold->produced_wrap(managed, out);
 }
 
-static inline PyObject *fastdl_produced_info_(PyObject *self, PyObject *unused)
-{
-    (void)self;
-    (void)unused;
-    return PyLong_FromLong(FASTDL_DLPACK_MAJOR * 100 + FASTDL_DLPACK_MINOR * 10);
-}
-
 static const char fastdl_dlpack_doc_[] =
-    "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None,\n"
-    "           version=None)\n--\n\n"
+    "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
     "Exports the tensor as a DLPack capsule: the producer's side of the protocol.";
 static const char fastdl_device_doc_[] = "__dlpack_device__($self, /)\n--\n\n"
                                          "(device type, device id) as plain ints.";
-static const char fastdl_info_doc_[] =
-    "__dlpack_info__($self, /)\n--\n\n"
-    "The newest DLPack version supported here, in the numbering of the 2022 draft.";
 
 /* PyMethodDef has one type for functions of all signatures. */
 #ifdef __cplusplus

@@ -92,6 +92,9 @@ PRODUCERS = {
     "Cython": lambda: functools.partial(given, cythonized().Given),
 }
 
+#: Those whose requests Python reads, which knows the draft of 2022: fastdl.Tensor's.
+OF_THE_DRAFT = ("fastdl.Tensor", "from_pointer", "Python")
+
 
 def ways_to_hold(x):
     """Each way in which C may own a tensor of a producer."""

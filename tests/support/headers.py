@@ -53,3 +53,6 @@ ENTRIES = {
     **{f"header, {name}": owning(api) for name, api in {**ALONE, **INSTALLED}.items()},
 }
 every_entry = pytest.mark.parametrize("enter", ENTRIES.values(), ids=ENTRIES)
+#: Those that negotiate in Python, which knows the draft of 2022.
+DRAFTING = {name: enter for name, enter in ENTRIES.items() if "alone" not in name}
+every_drafting_entry = pytest.mark.parametrize("enter", DRAFTING.values(), ids=DRAFTING)

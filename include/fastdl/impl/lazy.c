@@ -71,7 +71,7 @@ static int fastdl_check_nulls_(PyObject *obj)
 /* Constants of each exchange: interned names, the tuple of the one name `max_version`, and its
  * value. */
 typedef struct {
-    PyObject *dlpack, *dlpack_device, *dlpack_info, *dtype, *max_version, *version;
+    PyObject *dlpack, *dlpack_device, *dtype, *max_version, *version;
     const void *interpreter; /* to which they belong: a PyInterpreterState */
 } fastdl_names_;
 
@@ -83,7 +83,6 @@ static void fastdl_drop_names_(fastdl_names_ *names)
 {
     Py_XDECREF(names->dlpack);
     Py_XDECREF(names->dlpack_device);
-    Py_XDECREF(names->dlpack_info);
     Py_XDECREF(names->dtype);
     Py_XDECREF(names->max_version);
     Py_XDECREF(names->version);
@@ -95,13 +94,12 @@ static int fastdl_make_names_(fastdl_names_ *names)
     names->interpreter = PyInterpreterState_Get();
     names->dlpack = PyUnicode_InternFromString("__dlpack__");
     names->dlpack_device = PyUnicode_InternFromString("__dlpack_device__");
-    names->dlpack_info = PyUnicode_InternFromString("__dlpack_info__");
     names->dtype = PyUnicode_InternFromString("dtype");
     names->max_version = max_version == NULL ? NULL : PyTuple_Pack(1, max_version);
     names->version = Py_BuildValue("(ii)", FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR);
     Py_XDECREF(max_version);
-    if (names->dlpack != NULL && names->dlpack_device != NULL && names->dlpack_info != NULL &&
-        names->dtype != NULL && names->max_version != NULL && names->version != NULL)
+    if (names->dlpack != NULL && names->dlpack_device != NULL && names->dtype != NULL &&
+        names->max_version != NULL && names->version != NULL)
         return 0;
     fastdl_drop_names_(names);
     return -1;

@@ -117,7 +117,7 @@ static int fastdl_wrap_produced_(DLManagedTensorVersioned *managed, void **out)
 
 /* The arguments of `__dlpack__`; NULL: not given. Borrowed. */
 typedef struct {
-    PyObject *stream, *max_version, *dl_device, *copy, *version;
+    PyObject *stream, *max_version, *dl_device, *copy;
 } fastdl_request_;
 
 #define FASTDL_MEMBER_(name) {#name, sizeof(#name) - 1, offsetof(fastdl_request_, name)}
@@ -131,7 +131,7 @@ static int fastdl_read_keywords_(PyObject *const *values, Py_ssize_t count, PyOb
         Py_ssize_t length;
         size_t offset;
     } keywords[] = {FASTDL_MEMBER_(stream), FASTDL_MEMBER_(max_version), FASTDL_MEMBER_(dl_device),
-                    FASTDL_MEMBER_(copy), FASTDL_MEMBER_(version)};
+                    FASTDL_MEMBER_(copy)};
     const int known = sizeof(keywords) / sizeof(keywords[0]);
     memset(request, 0, sizeof(*request));
     if (count > 0) {
@@ -200,23 +200,6 @@ static int fastdl_read_pair_(PyObject *pair, const char *format, const char *ite
 static int fastdl_wants_versioned_(const fastdl_request_ *request)
 {
     int64_t numbers[2];
-    if (request->max_version != NULL && request->version != NULL) {
-        PyErr_SetString(PyExc_TypeError, "expected max_version or version, got both");
-        return -1;
-    }
-    if (request->version != NULL) {
-        if (fastdl_read_int_(request->version, "expected an int in version, got %R", numbers) < 0)
-            return -1;
-        if (numbers[0] < 70)
-            return 0;
-        if (numbers[0] >= 100 && numbers[0] <= FASTDL_DLPACK_MAJOR * 100 + FASTDL_DLPACK_MINOR * 10)
-            return 1;
-        PyErr_Format(PyExc_BufferError,
-                     "expected version up to 69, or 100 to 130, got %R: 70 to 99 is a layout that "
-                     "never shipped, and DLPack 1.3 is the newest that fastdl speaks",
-                     request->version);
-        return -1;
-    }
     if (request->max_version == NULL)
         return 0;
     if (fastdl_read_pair_(request->max_version, "expected max_version as (major, minor), got %R",
@@ -613,7 +596,7 @@ static int fastdl_check_own_type_(PyTypeObject *type)
 }
 
 enum {
-    FASTDL_PUBLISHED_ = 5
+    FASTDL_PUBLISHED_ = 4
 };
 
 /* Whether a type already publishes this producer: 1; 0 if it has none of the attributes; -1 with
@@ -653,7 +636,7 @@ static int fastdl_publish_(PyTypeObject *type, fastdl_producer *producer)
 {
     static const char *const names[FASTDL_PUBLISHED_] = {"__dlpack_c_exchange_api__",
                                                          "__c_dlpack_exchange_api__", "__dlpack__",
-                                                         "__dlpack_device__", "__dlpack_info__"};
+                                                         "__dlpack_device__"};
     PyObject *values[FASTDL_PUBLISHED_];
     int done = 0, result;
     if (fastdl_check_own_type_(type) < 0)
@@ -665,7 +648,7 @@ static int fastdl_publish_(PyTypeObject *type, fastdl_producer *producer)
     if (values[0] != NULL)
         (void)fastdl_mark_as_producer_(values[0], &producer->api);
     values[1] = PyErr_Occurred() ? NULL : PyLong_FromVoidPtr(&producer->api);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 2; i++)
         values[2 + i] = PyErr_Occurred() ? NULL : PyDescr_NewMethod(type, &producer->methods[i]);
     if (!PyErr_Occurred())
         while (done < FASTDL_PUBLISHED_ &&

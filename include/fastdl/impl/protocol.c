@@ -1,40 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The `version` argument in the draft of 2022, which numbers 1.3 as 130: the newest that both know,
- * 60 for the layout of "dltensor"; 0 if `obj` does not follow the draft. -1 with an exception. */
-static int32_t fastdl_request_draft_(PyObject *obj, const fastdl_names_ *names)
-{
-    static const long newest = FASTDL_DLPACK_MAJOR * 100 + FASTDL_DLPACK_MINOR * 10;
-    fastdl_method_ method;
-    PyObject *answer;
-    long theirs = -1;
-    int overflow, found = fastdl_find_method_(obj, names->dlpack_info, &method);
-    if (found <= 0)
-        return found;
-    answer = fastdl_call_(&method, NULL, NULL, 0);
-    Py_DECREF(method.callable);
-    if (answer == NULL)
-        return -1;
-    if (!PyLong_Check(answer) || PyBool_Check(answer)) {
-        fastdl_raise_answer_(PyExc_TypeError,
-                             "expected an int from __dlpack_info__ of '%U', got %R", Py_TYPE(obj),
-                             answer);
-    } else {
-        theirs = PyLong_AsLongAndOverflow(answer, &overflow);
-        theirs = overflow > 0 || theirs > newest ? newest : overflow < 0 ? -1 : theirs;
-        if (theirs < 60) {
-            fastdl_raise_answer_(PyExc_BufferError,
-                                 "expected 60 or more from __dlpack_info__ of '%U', got %R: no "
-                                 "version in common",
-                                 Py_TYPE(obj), answer);
-            theirs = -1;
-        } else if (theirs < 100) {
-            theirs = 60;
-        }
-    }
-    Py_DECREF(answer);
-    return (int32_t)theirs;
-}
+/* ---- calling `__dlpack__` ---- */
 
 #ifdef Py_LIMITED_API
 
@@ -172,7 +138,7 @@ static uint32_t fastdl_take_refusal_(uint32_t keywords)
 /* Calls `__dlpack__` with these keywords. The stream is the number of the device's default
  * stream. */
 static PyObject *fastdl_call_with_(const fastdl_method_ *method, const fastdl_names_ *names,
-                                   uint32_t keywords, int32_t device_type, int32_t version)
+                                   uint32_t keywords, int32_t device_type)
 {
     PyObject *passed, *capsule = NULL, *values[FASTDL_MOST_KEYWORDS_];
     Py_ssize_t count = 0, at = 0;
@@ -190,8 +156,6 @@ static PyObject *fastdl_call_with_(const fastdl_method_ *method, const fastdl_na
         if (row->keyword == FASTDL_KEYWORD_MAX_VERSION) {
             values[at] = names->version;
             Py_INCREF(names->version);
-        } else if (row->keyword == FASTDL_KEYWORD_VERSION) {
-            values[at] = PyLong_FromLong(version);
         } else {
             values[at] = PyLong_FromLong(fastdl_ordering_(device_type) == FASTDL_STREAM_CUDA);
         }
@@ -207,46 +171,27 @@ static PyObject *fastdl_call_with_(const fastdl_method_ *method, const fastdl_na
 }
 
 /* Calls `__dlpack__` of an object whose data is on that device with as many keywords as it takes. A
- * new capsule, or NULL with an exception. The newest generation of the protocol is tried first:
- * `max_version`; then `version`, with `__dlpack_info__`; then only `stream`. */
-static PyObject *fastdl_negotiate_(PyObject *obj, const fastdl_method_ *method,
-                                   const fastdl_names_ *names, uint32_t refused,
-                                   int32_t device_type)
+ * new capsule, or NULL with an exception. */
+static PyObject *fastdl_negotiate_(const fastdl_method_ *method, const fastdl_names_ *names,
+                                   uint32_t refused, int32_t device_type)
 {
-    int32_t version = 0;
     uint32_t keywords = FASTDL_KEYWORD_MAX_VERSION;
     if (FASTDL_UNLIKELY_(fastdl_is_ordered_(device_type)))
         keywords |= FASTDL_KEYWORD_STREAM; /* dropping it is safe: the default stream is implied */
     for (;;) {
         PyObject *capsule;
         uint32_t dropped = keywords & refused;
-        if (FASTDL_UNLIKELY_(dropped != 0)) {
-            keywords &= ~dropped;
-            if (dropped & FASTDL_KEYWORD_MAX_VERSION && !(refused & FASTDL_KEYWORD_VERSION)) {
-                version = fastdl_request_draft_(obj, names);
-                if (version < 0)
-                    return NULL;
-                keywords |= version > 0 ? (uint32_t)FASTDL_KEYWORD_VERSION : 0;
-            }
-        }
+        keywords &= ~dropped;
         capsule = keywords == 0 ? fastdl_call_(method, NULL, NULL, 0)
                   : FASTDL_LIKELY_(keywords == FASTDL_KEYWORD_MAX_VERSION)
                       ? fastdl_call_(method, names->max_version, &names->version, 1)
-                      : fastdl_call_with_(method, names, keywords, device_type, version);
-        if (FASTDL_UNLIKELY_(capsule == NULL)) {
-            dropped = fastdl_take_refusal_(keywords);
-            if (dropped == 0)
-                return NULL;
-            refused |= dropped;
-        } else if (FASTDL_UNLIKELY_(keywords & FASTDL_KEYWORD_VERSION) && version >= 100 &&
-                   PyCapsule_IsValid(capsule, "dltensor")) {
-            /* The draft used the old name for a new layout, so the layout of this one is unknown.
-             * The capsule is dropped unconsumed; 60 is certainly the old layout. */
-            Py_DECREF(capsule);
-            version = 60;
-        } else {
+                      : fastdl_call_with_(method, names, keywords, device_type);
+        if (FASTDL_LIKELY_(capsule != NULL))
             return capsule;
-        }
+        dropped = fastdl_take_refusal_(keywords);
+        if (dropped == 0)
+            return NULL;
+        refused |= dropped;
     }
 }
 
@@ -314,7 +259,7 @@ FASTDL_SHARED_ int fastdl_request_capsule_(PyObject *obj, const fastdl_record *r
         } else if (host_only && !fastdl_find_device(device[0])->host) {
             result = 0;
         } else {
-            *capsule = fastdl_negotiate_(obj, &method, names, record->refused, device[0]);
+            *capsule = fastdl_negotiate_(&method, names, record->refused, device[0]);
             result = *capsule == NULL ? -1 : 1;
         }
         Py_DECREF(method.callable);
