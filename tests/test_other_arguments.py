@@ -4,7 +4,6 @@ import array
 import ctypes
 import gc
 import sys
-import sysconfig
 import weakref
 
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 import fastdl
 from tests.support.array_protocols import OnlyArray, OnlyInterface
 from tests.support.build import extension
-from tests.support.headers import ALONE, INSTALLED, every_world, installed, load, worlds
+from tests.support.headers import every_world, installed
 from tests.support.producers import Given, Producer
 from tests.support.specs import ASARRAY, CONVERT, WRITABLE, C, dtype
 
@@ -158,61 +157,16 @@ def test_the_source_is_released(api):
     assert alive() is None
 
 
-# ---- without the package ---------------------------------------------------------------------
-
-WITHOUT = {name: api for name, api in {**ALONE, **INSTALLED}.items() if "limited" not in name}
-if sys.version_info >= (3, 11) and not sysconfig.get_config_var("Py_GIL_DISABLED"):
-    limited = load("buffers", "-DPy_LIMITED_API=0x030b0000", installed=False)
-    WITHOUT["alone, limited API of 3.11"] = limited
-reads_buffers = worlds(WITHOUT)
+# ---- buffers -------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def no_package(monkeypatch):
-    monkeypatch.setitem(sys.modules, "fastdl", None)
-
-
-@reads_buffers
-@pytest.mark.parametrize(
-    ("source", "kind", "strides"),
-    [
-        (b"\1\2\3", "u1", (1,)),
-        (bytearray(3), "u1", (1,)),
-        (array.array("d", [1, 2]), "f8", (1,)),
-        (array.array("l", [1, 2]), f"i{array.array('l').itemsize}", (1,)),
-        (array.array("L", [1, 2]), f"u{array.array('L').itemsize}", (1,)),
-        (memoryview(bytearray(24)).cast("B").cast("f", [2, 3]), "f4", (3, 1)),
-        (memoryview(bytearray(10))[::-3], "u1", (-3,)),
-        (memoryview(bytearray(0)), "u1", (1,)),
-        ((ctypes.c_bool * 3)(), "?", (1,)),
-        (((ctypes.c_int16 * 3) * 2)(), "i2", (3, 1)),
-        (ctypes.c_double(1), "f8", ()),
-        (memoryview(np.zeros((3, 4), "e")[:, ::2]), "e", (4, 2)),
-        (memoryview(np.zeros(3, "c8")), "c8", (1,)),
-        (memoryview(np.broadcast_to(np.zeros(1, "c16"), (2, 3))), "c16", (0, 0)),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_buffers_without_the_package(api, no_package, source, kind, strides):
-    lock, expected = memoryview(source), np.dtype(kind)
-    view = api.borrow_as(source, "x", {"rules": ASARRAY})
-    codes = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
-    assert view["dtype"] == (codes[expected.kind], 8 * expected.itemsize, 1)
-    assert (view["shape"], view["strides"]) == (lock.shape, strides)
-    assert view["data"] == np.asarray(lock).ctypes.data
-    assert (view["device"], view["byte_offset"], view["owned"]) == ((1, 0), 0, True)
-    assert view["flags"] == (READ_ONLY if lock.readonly else 0)
-
-
-@reads_buffers
-def test_the_buffer_is_locked_as_long_as_its_tensor_lives(api, monkeypatch):
-    with monkeypatch.context() as without:
-        without.setitem(sys.modules, "fastdl", None)
-        source = bytearray(b"123")
-        before = sys.getrefcount(source)
-        api.borrow_as(source, "x", {"rules": ASARRAY})
-        source.extend(b"4")  # not locked any more
-        managed = api.own_as(source, "x", {"rules": ASARRAY})
+@every_world
+def test_the_buffer_is_locked_as_long_as_its_tensor_lives(api):
+    source = bytearray(b"123")
+    before = sys.getrefcount(source)
+    api.borrow_as(source, "x", {"rules": ASARRAY})
+    source.extend(b"4")  # not locked any more
+    managed = api.own_as(source, "x", {"rules": ASARRAY})
     with pytest.raises(BufferError):
         source.extend(b"5")
     managed = fastdl.from_dlpack(managed)
@@ -223,8 +177,8 @@ def test_the_buffer_is_locked_as_long_as_its_tensor_lives(api, monkeypatch):
     assert sys.getrefcount(source) == before
 
 
-@reads_buffers
-def test_the_buffer_is_released_after_a_failure(api, no_package):
+@every_world
+def test_the_buffer_is_released_after_a_failure(api):
     source = bytearray(3)
     for rules in ({"ndim": 2}, {"dtypes": [dtype(2, 32, 1)]}):
         with pytest.raises((ValueError, TypeError), match="^x: expected "):
@@ -238,7 +192,7 @@ def exporter(form, itemsize, **more):
     return extension("exporter").exporter(bytes(32), form, itemsize, (2,), (itemsize,), **more)
 
 
-@reads_buffers
+@every_world
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -252,36 +206,20 @@ def exporter(form, itemsize, **more):
         (lambda: exporter("Ze", 4), "format 'Ze' with itemsize 4"),
     ],
 )  # fmt: skip
-def test_what_a_buffer_may_not_be(api, make, words, monkeypatch):
+def test_what_a_buffer_may_not_be(api, make, words):
     source = make()
-    with monkeypatch.context() as without:
-        without.setitem(sys.modules, "fastdl", None)
-        with pytest.raises(BufferError, match="^x: expected .*" + words):
-            api.borrow_as(source, "x", {"rules": ASARRAY})
+    with pytest.raises(BufferError, match="^x: expected .*" + words):
+        api.borrow_as(source, "x", {"rules": ASARRAY})
     with pytest.raises(BufferError, match="^expected .*" + words):
         fastdl.asarray(source)
 
 
-@reads_buffers
+@every_world
 @pytest.mark.parametrize(
-    "source", [np.datetime64("2026-01-01"), np.float32(1), [1, 2, 3], object()]
+    "source", [b"abc", np.datetime64("2026-01-01"), np.float32(1), [1, 2, 3], object()]
 )
-def test_what_else_is_refused_without_the_package(api, no_package, source):
-    """As without the rule: the buffer of a date says that it is of bytes."""
+def test_without_the_package_they_are_refused(api, monkeypatch, source):
+    """As without the rule."""
+    monkeypatch.setitem(sys.modules, "fastdl", None)
     with pytest.raises(TypeError, match=r"^x: expected a tensor, got "):
         api.borrow_as(source, "x", {"rules": ASARRAY})
-
-
-@reads_buffers
-def test_a_buffer_that_cannot_be_had(api, no_package):
-    source = memoryview(bytearray(3))
-    source.release()
-    with pytest.raises(ValueError, match="released memoryview"):
-        api.borrow_as(source, "x", {"rules": ASARRAY})
-
-
-@pytest.mark.skipif(bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="has no limited API")
-@worlds({name: api for name, api in ALONE.items() if "limited" in name})
-def test_the_limited_api_of_3_10_has_no_buffers(api, no_package):
-    with pytest.raises(TypeError, match=r"^x: expected a tensor, got 'bytes', which has a buffer"):
-        api.borrow_as(b"abc", "x", {"rules": ASARRAY})

@@ -1137,10 +1137,8 @@ static inline int fastdl_expect(const fastdl_view *view, const char *name, const
  * fastdl.asarray, and the view is of the tensor that it returns, until fastdl_release: of a buffer
  * (bytes, array.array, mmap, ...), of `__array_interface__`, `__cuda_array_interface__`,
  * `__array__` or `__arrow_c_array__`. Costs microseconds, and a copy where asarray makes one; it
- * raises what asarray raises. Imports the package if necessary. Where it is not installed, the
- * header itself reads buffers (with Py_LIMITED_API, from 3.11 on), as the package does: native
- * numbers and bools in any layout, read-only if the buffer is, or BufferError. The buffer is locked
- * until fastdl_release. Other objects then raise the same error as without the rule. */
+ * raises what asarray raises. Imports the package if necessary. Where it is not installed, they
+ * raise the same error as without the rule. */
 static inline int fastdl_borrow_as(PyObject *obj, const char *name, const fastdl_spec *spec,
                                    fastdl_view *view);
 

@@ -112,7 +112,7 @@ static void fastdl_restore_(PyObject *type, PyObject *value, PyObject *traceback
 /* Sets an exception with fastdl's own message, and marks it as such: fastdl_borrow_as puts the name
  * of the argument before such a message, never before a producer's. If the message cannot be made,
  * the exception raised by that remains: PyErr_Format of CPython before 3.12 would replace it. */
-static void fastdl_raise_(PyObject *exception, const char *format, ...)
+FASTDL_SHARED_ void fastdl_raise_(PyObject *exception, const char *format, ...)
 {
     PyObject *type, *value, *traceback, *text;
     va_list values;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "import.h"
 
+#include "buffer.h"
 #include "devices.h"
 #include "export.h"
 #include "facts.h"
@@ -159,7 +160,7 @@ PyObject *fdl_take_buffer(Py_buffer *buffer, uint64_t flags)
     int64_t dims[2 * FASTDL_MAX_NDIM];
     fdl_description *description = NULL;
     DLTensor tensor;
-    if (fastdl_read_buffer_(buffer, &tensor, dims) == 0) {
+    if (fdl_read_buffer(buffer, &tensor, dims) == 0) {
         description = fdl_block_new(tensor.ndim);
         if (description == NULL)
             PyErr_NoMemory();

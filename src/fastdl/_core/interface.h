@@ -64,9 +64,9 @@ int fastdl_is_really_legacy(const DLManagedTensorVersioned *managed);
 int fastdl_is_really_versioned(const DLManagedTensor *managed);
 int fastdl_check_values_(PyObject *obj, const DLTensor *tensor, uint32_t facts);
 int fastdl_check_version(const DLManagedTensorVersioned *managed);
-int fastdl_read_buffer_(const Py_buffer *buffer, DLTensor *tensor, int64_t *dims);
 
 /* Errors. */
+void fastdl_raise_(PyObject *exception, const char *format, ...);
 void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tensor);
 void fastdl_raise_no_tensor(PyObject *obj);
 
