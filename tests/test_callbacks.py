@@ -6,7 +6,6 @@ And in a callback nothing may be asked of the driver: a deleter there puts off w
 """
 
 import ctypes
-import gc
 import os
 import sys
 import threading
@@ -77,7 +76,6 @@ def test_no_call_waits_for_a_callback_that_waits_for_the_gil(kind):
         with sim.device(0):
             streams = [sim.stream(False) for _ in range(3)]
         imported = [fastdl.from_dlpack(Plain(arrays[0]))]
-        memory = [fastdl.empty(3, device=here) for _ in range(2)]
         def scope():
             with fastdl.use_stream(here, streams[1]):
                 fastdl.from_dlpack(Table(arrays[3]))
@@ -91,10 +89,7 @@ def test_no_call_waits_for_a_callback_that_waits_for_the_gil(kind):
             lambda: driver.wait(imported[0]),
             lambda: driver.find_pointer(type, arrays[0].pointer),
             lambda: driver.call_on((type, 1), (type, 1), streams[0], dict, {{}}),
-            lambda: memory.append(fastdl.empty(3, device=here)),
-            lambda: memory.append(imported[0].to(f"{{here}}:1")),
-            lambda: memory.append(imported[0].to("cpu")),
-            memory.clear,
+            lambda: imported[0].to("cpu"),
             lambda: driver.forget_events(type),
         ):
             during_callback(sim, function)
@@ -105,26 +100,24 @@ def test_no_call_waits_for_a_callback_that_waits_for_the_gil(kind):
 
 
 def test_no_call_with_the_gil_while_python_ends(kind):
-    """What lives longest is freed when Python has begun to end, and still has its GIL."""
+    """What lives longest may use the driver when Python has begun to end, and still has its GIL."""
     said = run_isolated(f"""
     import builtins
     import fastdl
     from fastdl._devices import driver
-    from tests.support.frameworks import TYPES
-    from tests.support.memory import Machine
+    from tests.support.frameworks import TYPES, stream_on, tensor_on
     from tests.support.simulation import Simulation
     sim = Simulation({kind!r})
     driver.replace_driver(TYPES[sim.kind], str(sim.path))
     class Last:
-        def __init__(self, tensor):
-            self.tensor, self.live, self.write = tensor, sim.driver.fk_live, print
+        def __init__(self, tensor, stream):
+            self.record, self.stream, self.write = tensor.record, stream, print
         def __del__(self):
-            before = self.live(b"allocations")
-            self.tensor = None
-            self.write(before - self.live(b"allocations"), flush=True)
-    builtins.last = Last(fastdl.empty(3, device=Machine(sim).device))
+            self.record(self.stream)
+            self.write("recorded", flush=True)
+    builtins.last = Last(tensor_on(sim), stream_on(sim))
     """)
-    assert said == "1\n"
+    assert said == "recorded\n"
 
 
 # ---- the last reference goes in a callback --------------------------------------------------
@@ -147,7 +140,7 @@ def drop_in_callback(here, tensors):
 
 
 def busy(here, tensor):
-    """Work in flight on the memory, which keeps it from being freed at once."""
+    """Work in flight on the memory."""
     stream = stream_on(here.sim, blocking=False)
     with here.sim.device(0):
         here.sim.kernel(stream, write(tensor.data_ptr, tensor.nbytes, 3))
@@ -173,24 +166,6 @@ class Puts:
 
     def __int__(self):
         return driver.deferred()[0] - self.before
-
-
-OWN = {
-    "plain": lambda here, stream: busy(here, fastdl.empty(9, device=here.device)),
-    "pinned": lambda here, stream: fastdl.empty(9, device=here.pinned),
-    "copied": lambda here, stream: fastdl.empty(9, device=here.device).to(f"{here.device}:1"),
-}
-
-
-@pytest.mark.parametrize("make", OWN.values(), ids=OWN)
-def test_memory_of_fastdl(here, make):
-    """Nothing is asked of the driver in the callback, which would be a violation. The main thread
-    frees the memory as soon as it runs Python again."""
-    puts, tensors = Puts(), [make(here, stream_on(here.sim, blocking=False))]
-    drop_in_callback(here, tensors)
-    let_main_run()
-    assert here.allocations == 0
-    assert (int(puts), waiting()) == (1, 0)
 
 
 @pytest.mark.parametrize("producer", [Plain, Table])
@@ -219,44 +194,21 @@ def test_memory_behind_plain_host_memory(here):
     assert (int(puts), waiting()) == (int(HAS_GIL), 0)
 
 
-def test_a_thread_without_a_state_ends_nothing(kind):
-    """It enters a device, but the GIL that owners need may be with a thread that waits for it."""
-    run_isolated(
-        f"""
-        import gc
-        import fastdl
-        from fastdl._devices import driver
-        from tests.support.build import extension
-        from tests.support.frameworks import *
-        from tests.support.memory import Machine
+def test_python_in_a_callback_ends_nothing(here):
+    """What a deleter of host memory runs comes past a safe point, and is still in the callback."""
+    array, other, host, kept, seen = here.array(), here.array(), np.arange(3), [], []
 
-        consumer = extension("consumer")
-        with simulated({kind!r}) as sim:
-            array = Array(sim)
-            tensor = fastdl.from_dlpack(Plain(array))
-            held = consumer.take(tensor.__dlpack__(stream=-1, max_version=(1, 3)))
-            del tensor
-            table = fastdl.exchange_api(fastdl.Tensor)
-            made = consumer.delete_and_allocate(held, table, TYPES[sim.kind], 0)
-            fastdl.empty(1, device=Machine(sim).device)  # a safe point at last
-            given_back(array)
-            assert driver.deferred() == (1, 0)
-            sim.forget_range(made.fields()["data"], 1)  # the simulation saw nobody wait
-            made.delete()
-        """,
-        timeout=TIMEOUT,
-    )
+    def import_another():
+        kept.append(fastdl.from_dlpack(Table(other), stream=-1))
+        seen.append((waiting(), array.given.deleted))
 
-
-def test_memory_that_a_copy_reads(here):
-    """fastdl keeps it until the copy is done, for which it asks the driver."""
-    array = here.array()
-    tensors = [fastdl.from_dlpack(Plain(array))]
-    copy = tensors[0].to(f"{here.device}:1")
+    tensors = [fastdl.from_pointer(host.ctypes.data, 3, "int64", deleter=import_another)]
+    tensors.append(fastdl.from_dlpack(Plain(array)))
     drop_in_callback(here, tensors)
     let_main_run()
+    assert seen == [(1, 0)]
+    assert waiting() == 0
     given_back(array)
-    del copy
 
 
 def test_an_export_in_the_legacy_form(here):
@@ -316,7 +268,6 @@ def while_main_waits(sim, function):
 SAFE_POINTS = {
     "a tensor comes in": lambda here, other: fastdl.from_dlpack(Table(here.array()), stream=-1),
     "a device is entered": lambda here, other: other.record(here.default),
-    "memory is asked for": lambda here, other: fastdl.empty(1, device=here.device),
 }
 
 
@@ -337,8 +288,6 @@ def test_while_the_main_thread_is_busy(here, enter):
         for array in arrays:
             given_back(array)
         del kept
-        gc.collect()
-        assert here.allocations == 0
 
     while_main_waits(here.sim, on_a_thread)
 
@@ -412,6 +361,24 @@ PUT_OFF = """
 def test_nothing_is_lost_when_python_ends(kind):
     said = run_isolated(PUT_OFF.format(kind=kind) + "    put_off(int)")
     assert said.splitlines() == ["released", "0 allocations"]
+
+
+def test_nothing_is_scheduled_once_python_has_ended(kind):
+    """libc runs the deleter then; its argument is the tensor."""
+    run_isolated(f"""
+    import ctypes
+    import fastdl
+    from fastdl._devices import driver
+    from tests.support.frameworks import TYPES, tensor_on
+    from tests.support.memory import taken
+    from tests.support.simulation import Simulation
+    sim = Simulation({kind!r})
+    driver.replace_driver(TYPES[sim.kind], str(sim.path))
+    struct, address = taken(tensor_on(sim))
+    register = ctypes.CDLL(None).__cxa_atexit
+    register.argtypes = [ctypes.c_void_p] * 3
+    assert register(struct.deleter, address, None) == 0
+    """)
 
 
 @with_a_gil

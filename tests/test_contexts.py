@@ -11,7 +11,6 @@ import pytest
 
 import fastdl
 from fastdl._devices import driver
-from tests.support.build import extension
 from tests.support.frameworks import (
     NBYTES,
     TYPES,
@@ -28,8 +27,6 @@ from tests.support.frameworks import (
     tensor_on,
 )
 from tests.support.simulation import read, write
-
-consumer = extension("consumer")
 
 
 @pytest.fixture(params=["own", "green"])
@@ -184,61 +181,6 @@ def test_a_copy_to_the_host_in_another_context(cuda, other):
         assert the_same(cuda, context)
 
 
-# ---- memory ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["cuda", "cuda_host", "cuda_managed"])
-def test_memory_outlives_the_context_in_which_it_was_asked_for(cuda, other, kind):
-    with other() as context:
-        tensor = fastdl.empty((64,), "uint8", f"{kind}:0")
-        assert the_same(cuda, context)
-    with cuda.device(0):
-        if kind == "cuda_host":
-            cuda.host_read(tensor.data_ptr, 64)
-        else:
-            cuda.kernel(1, write(tensor.data_ptr, 64, 2))
-            tensor.record(1)
-    assert cuda.live("allocations") == 1
-    del tensor
-    assert cuda.live("allocations") == 0
-
-
-def test_memory_is_freed_in_any_context(cuda, other):
-    tensor, side = fastdl.empty((64,), "uint8", "cuda:0"), stream_on(cuda, blocking=False)
-    with cuda.device(0):
-        cuda.kernel(side, write(tensor.data_ptr, 64, 1))
-    tensor.record(side)
-    with other() as context:
-        del tensor
-        assert cuda.live("allocations") == 0
-        assert the_same(cuda, context)
-
-
-def test_memory_that_c_code_works_on_in_another_context(cuda, other):
-    """On the default stream, which nobody records: the host waits for it."""
-    with other():
-        tensor = fastdl.empty((64,), "uint8", "cuda:0")
-        consumer.from_object(fastdl.exchange_api(tensor), tensor).delete()
-        cuda.kernel(1, write(tensor.data_ptr, 64, 1))
-        del tensor
-        assert cuda.live("allocations") == 0
-
-
-def test_copies_in_another_context(cuda, other):
-    with other() as context:
-        source = Here(cuda)
-        value = source.write()
-        cuda.synchronize(1)
-        tensor = fastdl.from_dlpack(Plain(source), stream=-1)
-        with refused(1):
-            tensor.copy()
-        copy = fastdl.from_dlpack(tensor, copy=True, stream=-1)
-        host = copy.to("cpu")
-        assert bytes(memoryview(host).cast("B")) == value
-        assert the_same(cuda, context)
-        del copy, tensor
-
-
 # ---- a device that was reset ----------------------------------------------------------------
 
 
@@ -323,20 +265,6 @@ def test_a_reset_with_another_context_current(cuda, reset):
         export(tensor, 2)
         cuda.kernel(2, read(again.pointer, NBYTES))
         del tensor
-
-
-@pytest.mark.parametrize("kind", ["cuda", "cuda_host", "cuda_managed"])
-def test_memory_of_a_device_that_was_reset_is_gone(cuda, reset, kind):
-    """It is freed by nobody, and the next is had as ever."""
-    device = f"{kind}:0"
-    tensor = fastdl.empty((64,), "uint8", device)
-    reset()
-    assert cuda.live("allocations") == 0
-    again = fastdl.empty((64,), "uint8", device)
-    del tensor
-    assert cuda.live("allocations") == 1
-    del again
-    assert cuda.live("allocations") == 0
 
 
 def test_each_reset_is_noticed_once(cuda, reset):

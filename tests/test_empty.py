@@ -144,15 +144,12 @@ def test_impossible_types(dtype):
         fastdl.empty(2, dtype)
 
 
-@pytest.mark.parametrize("device", ["cuda", "cuda_host", "cuda_managed:1", (10, 0)])
-def test_devices_without_a_driver(device):
-    with pytest.raises(BufferError, match=r"cannot allocate 8 bytes on \w+:\d: .* no .* driver"):
-        fastdl.empty(2, device=device)
+DEVICES_OUT_OF_REACH = ["cuda", "cuda_host", "cuda_managed:1", (10, 0), "metal", "oneapi", (99, 0)]
 
 
-@pytest.mark.parametrize("device", ["metal", "oneapi", (99, 0)])
+@pytest.mark.parametrize("device", DEVICES_OUT_OF_REACH)
 def test_devices_out_of_reach(device):
-    with pytest.raises(BufferError, match="on which fastdl allocates"):
+    with pytest.raises(BufferError, match="allocate with its own library"):
         fastdl.empty(2, device=device)
 
 

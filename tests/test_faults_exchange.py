@@ -449,7 +449,7 @@ BAD_PROTOTYPES = {
     "overflow": ((2, (2**40, 2**40), FLOAT32, CPU), "BufferError", "more bytes"),
     "bits": ((1, (3,), (2, 7, 1), CPU), "BufferError", "element size"),
     "lanes": ((1, (3,), (2, 32, 0), CPU), "BufferError", "lanes"),
-    "CUDA": ((1, (3,), FLOAT32, CUDA), "BufferError", "no CUDA driver"),
+    "CUDA": ((1, (3,), FLOAT32, CUDA), "BufferError", "the host"),
     "OpenCL": ((1, (3,), FLOAT32, (4, 0)), "BufferError", "the host"),
     "device 0": ((1, (3,), FLOAT32, (0, 0)), "BufferError", "device"),
     "out of memory": ((1, (2**58,), FLOAT32, CPU), "MemoryError", "memory"),

@@ -195,7 +195,7 @@ def test_m9_tensors_that_cannot_be_made(attempt):
     assert caught.type is TypeError
 
 
-def test_the_table_of_an_import_that_failed_refuses():
+def test_the_table_of_an_import_that_failed():
     """CPython keeps the modules that were imported before, and with them fastdl.Tensor."""
     said = run_isolated(
         """
@@ -210,9 +210,8 @@ def test_the_table_of_an_import_that_failed_refuses():
         from fastdl._core.tensor import Tensor
 
         consumer, table = extension("consumer"), Tensor.__dlpack_c_exchange_api__
-        print(consumer.allocate(table, 0, None, (2, 32, 1), (1, 0)))
+        print(consumer.allocate(table, 0, None, (2, 32, 1), (1, 0))[1:])
         print(consumer.work_stream(table, 2, 0))
         """
     )
-    refusal = (None, 1, "RuntimeError", "`import fastdl` did not finish")
-    assert said == f"{refusal}\n0\n"
+    assert said == f"{(0, '', '')}\n0\n"

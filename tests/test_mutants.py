@@ -36,7 +36,7 @@ def test_a_mutant_whose_function_or_text_is_gone_is_seen(functions):
 
 def test_a_text_that_is_there_twice_is_seen():
     with pytest.raises(NotFound, match="found 2 times"):
-        broken("fdl_block_new fdl_block_new_detached", (("ndim <= SPARE_NDIM", ""),))
+        broken("fdl_block_end", (("block->drop", ""),))
 
 
 def test_samples_are_parts_of_the_whole():

@@ -77,8 +77,7 @@ def test_who_does_not_order_it_races(here, library):
 
 
 @told_first
-@pytest.mark.parametrize("wish", [{"device": "cpu"}, {"copy": True}], ids=str)
-def test_its_data_is_not_copied_before_it_is_there(here, library, wish):
+def test_its_data_is_not_copied_before_it_is_there(here, library):
     array = here.array(stream=stream_on(here.sim, blocking=False))
     expected = array.write()
 
@@ -89,10 +88,11 @@ def test_its_data_is_not_copied_before_it_is_there(here, library, wish):
             return super().__dlpack__(stream=stream, max_version=max_version)
 
     producer = ignoring(library, Unable)(array)
-    with pytest.raises(BufferError, match=REFUSED):
-        fastdl.from_dlpack(producer, **wish)
+    for wish in ({"device": "cpu"}, {"copy": True}):
+        with pytest.raises(BufferError, match=REFUSED):
+            fastdl.from_dlpack(producer, **wish)
     synchronize(here.sim, array.stream)
-    tensor = fastdl.from_dlpack(producer, stream=-1, **wish)
+    tensor = fastdl.from_dlpack(producer, stream=-1, device="cpu")
     here.sim.run()
     assert here.sim.peek(tensor.data_ptr, tensor.nbytes) == expected
 
@@ -121,7 +121,7 @@ class WithTable(Table, Plain):
         return super().__dlpack__(stream=stream, max_version=max_version)
 
 
-@pytest.mark.parametrize("wish", ["nothing", "stream", "cpu", "other", "copy"])
+@pytest.mark.parametrize("wish", ["nothing", "stream", "cpu"])
 def test_a_table_tells_what_such_a_library_ignores(here, wish):
     stream = stream_on(here.sim, blocking=False)
     array = here.array(stream=stream_on(here.sim, blocking=False))
@@ -129,8 +129,6 @@ def test_a_table_tells_what_such_a_library_ignores(here, wish):
     wishes = {
         "stream": {"stream": stream},
         "cpu": {"device": "cpu"},
-        "other": {"device": f"{here.device}:1"},
-        "copy": {"copy": True, "stream": stream},
     }
     producer = ignoring(("tvm_ffi.core", "Tensor"), WithTable)(array)
     with current_stream(array.stream):

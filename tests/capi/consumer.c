@@ -385,57 +385,6 @@ static PyObject *api_from(PyObject *self, PyObject *arguments)
     return hold_pointer(out, 1);
 }
 
-typedef struct {
-    void *deleted;
-    const DLPackExchangeAPI *table;
-    DLTensor prototype;
-    DLManagedTensorVersioned *made;
-    PyThread_type_lock done;
-} native_work;
-
-static void delete_then_allocate(void *argument)
-{
-    native_work *work = argument;
-    run_deleter(work->deleted, 1);
-    if (work->table->managed_tensor_allocator(&work->prototype, &work->made, NULL, NULL) != 0)
-        work->made = NULL;
-    PyThread_release_lock(work->done);
-}
-
-/* delete_and_allocate(Held, capsule, type, id) -> Held: runs a deleter and then asks a table for
- * one byte on a device, both on a native thread that Python has never seen. This thread waits for
- * it, with the GIL. */
-static PyObject *delete_and_allocate(PyObject *self, PyObject *arguments)
-{
-    PyObject *held, *capsule;
-    int64_t one = 1;
-    int type, id;
-    native_work work = {0};
-    (void)self;
-    if (!PyArg_ParseTuple(arguments, "O!Oii", &held_type, &held, &capsule, &type, &id) ||
-        (work.table = table_in(capsule)) == NULL || (work.deleted = give_up(held)) == NULL)
-        return NULL;
-    work.prototype.device.device_type = (DLDeviceType)type;
-    work.prototype.device.device_id = id;
-    work.prototype.ndim = 1;
-    work.prototype.dtype = (DLDataType){kDLUInt, 8, 1};
-    work.prototype.shape = &one;
-    work.done = PyThread_allocate_lock();
-    PyThread_acquire_lock(work.done, WAIT_LOCK);
-    if (PyThread_start_new_thread(delete_then_allocate, &work) == (unsigned long)-1) {
-        PyErr_SetString(PyExc_RuntimeError, "cannot start a thread");
-        return NULL;
-    }
-    PyThread_acquire_lock(work.done, WAIT_LOCK);
-    PyThread_release_lock(work.done);
-    PyThread_free_lock(work.done);
-    if (work.made == NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "the allocator failed");
-        return NULL;
-    }
-    return hold_pointer(work.made, 1);
-}
-
 /* to_object(capsule, Held) -> object. The tensor stays with its Held on failure. */
 static PyObject *api_to(PyObject *self, PyObject *arguments)
 {
@@ -505,7 +454,6 @@ static PyMethodDef functions[] = {
     {"delete_at_exit", delete_at_exit, METH_O, NULL},
     {"delete_during_exit", delete_during_exit, METH_O, NULL},
     {"allocate", api_allocate, METH_VARARGS, NULL},
-    {"delete_and_allocate", delete_and_allocate, METH_VARARGS, NULL},
     {"from_object", api_from, METH_VARARGS, NULL},
     {"to_object", api_to, METH_VARARGS, NULL},
     {"borrow", api_borrow, METH_VARARGS, NULL},

@@ -65,13 +65,6 @@ class Scenarios:
     def test_pool_reuse(self, gpu, library, release):
         scenarios.pool_reuse(gpu, library, release=release)
 
-    @pytest.mark.parametrize("record", [True, False], ids=["recorded", "not-recorded"])
-    def test_own_memory(self, gpu, record):
-        scenarios.own_memory(gpu, record=record)
-
-    def test_copy_waits(self, gpu, library):
-        scenarios.copy_waits(gpu, library)
-
     @pytest.mark.parametrize("ordered", [True, False], ids=["ordered", "unordered"])
     def test_copy_to_host(self, gpu, library, ordered):
         scenarios.copy_to_host(gpu, library, ordered=ordered)

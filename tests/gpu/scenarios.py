@@ -289,53 +289,7 @@ def pool_reuse(gpu, library, *, release):
     judge_reuse(gpu, look, release)
 
 
-def own_memory(gpu, *, record):
-    """Memory of fastdl's own is not given back while recorded work uses it. Without the record it
-    is a race."""
-    owner, reader, place = gpu.stream(), gpu.stream(), gpu.place()
-    fastdl.empty(SIZE, "uint8", gpu.device)  # warms up
-    tensor = fastdl.empty(SIZE, "uint8", gpu.device)
-    gpu.fill(owner, tensor.data_ptr, OLD)
-    gpu.finish(owner)
-    with gpu.hold(reader) as latch:
-        look = gpu.look(reader, tensor.data_ptr, place)
-        if record:
-            tensor.record(reader)
-        gpu.open_soon(latch)  # the host waits for `reader` if it has been recorded
-        del tensor
-        again = fastdl.empty(SIZE, "uint8", gpu.device)
-        gpu.fill(owner, again.data_ptr, OTHER)
-        again.record(owner)
-    if record:
-        assert look.value() == OLD
-        gpu.no_race()
-    else:
-        gpu.finish(reader)
-        gpu.race()
-
-
 # ---- copies ---------------------------------------------------------------------------------
-
-
-def copy_waits(gpu, library):
-    """A copy on the device comes after what was pending, on the stream that was asked for."""
-    source, used, place = gpu.stream(), gpu.stream(), gpu.place()
-    array = library.make(OLD)
-    with library.using(source):
-        tensor = fastdl.from_dlpack(array)
-        fastdl.from_dlpack(tensor, copy=True, stream=used)  # warms up
-    gpu.finish(used)
-    with gpu.hold(source) as latch:
-        gpu.fill(source, library.pointer(array), NEW)
-        with library.using(source):
-            tensor = fastdl.from_dlpack(array, stream=source)
-            copy = fastdl.from_dlpack(tensor, copy=True, stream=used)
-        assert copy.is_copied and copy.data_ptr != tensor.data_ptr
-        look = gpu.look(used, copy.data_ptr, place)
-        copy.record(used)
-        gpu.waits(look, latch)
-    assert look.value() == NEW
-    gpu.no_race()
 
 
 def copy_to_host(gpu, library, *, ordered):

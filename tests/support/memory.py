@@ -13,22 +13,14 @@ from tests.support.frameworks import MANAGED, PINNED, Array, Plain, simulated
 
 #: CUDA's names of calls, by what they do.
 CALLS = {
-    "alloc": "cuMemAlloc_v2",
-    "free": "cuMemFree_v2",
-    "pin": "cuMemHostAlloc",
-    "unpin": "cuMemFreeHost",
-    "manage": "cuMemAllocManaged",
     "line": "cuMemcpyAsync",
-    "peer": "cuMemcpyPeerAsync",
     "rows": "cuMemcpy2DAsync_v2",
     "record": "cuEventRecord",
     "new event": "cuEventCreate",
-    "query": "cuEventQuery",
     "await event": "cuEventSynchronize",
     "await stream": "cuStreamSynchronize",
     "order": "cuStreamWaitEvent",
     "is capturing": "cuStreamIsCapturing",
-    "relax": "cuThreadExchangeStreamCaptureMode",
     "pointer": "cuPointerGetAttributes",
     "enter": "cuCtxGetCurrent",
     "switch": "cuCtxPushCurrent_v2",
@@ -115,11 +107,6 @@ def taken(tensor):
     set_name.argtypes = [ctypes.py_object, ctypes.c_char_p]
     set_name(capsule, b"used_dltensor_versioned")
     return Versioned.from_address(address), address
-
-
-def deleter_of(struct):
-    """As a function, during which the GIL is not held."""
-    return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(struct.deleter)
 
 
 def expect_race(sim):
