@@ -414,7 +414,7 @@ def test_a_deleter_does_not_wait_for_the_gil(kind):
     queue(here, stream_on(sim, blocking=False), struct.deleter, address)
     keeping = ctypes.PyDLL(str(sim.path))
     sys.setswitchinterval(10_000)
-    keeping.fk_start(ctypes.c_uint64(0))
+    keeping.fk_start()
     keeping.fk_join()
     sys.setswitchinterval(0.005)
     let_main_run()

@@ -94,7 +94,9 @@ void clocks_reset(bool all)
         components = 0;
         clocks_free(&published);
     }
-    clocks_forget(0, SIZE_MAX);
+    for (size_t i = 0; i < segment_count; i++)
+        free(segments[i].accesses);
+    segment_count = 0;
     for (Note *note = notes, *next; note != NULL; note = next) {
         next = note->next;
         free(note);
@@ -151,19 +153,6 @@ static void segment_split(uintptr_t at)
         return;
     second->accesses = must_have(malloc(first->count * sizeof(Access)));
     memcpy(second->accesses, first->accesses, first->count * sizeof(Access));
-}
-
-void clocks_forget(uintptr_t start, size_t length)
-{
-    uintptr_t end = length > UINTPTR_MAX - start ? UINTPTR_MAX : start + length;
-    segment_split(start);
-    segment_split(end);
-    size_t first = segment_after(start), last = first;
-    while (last < segment_count && segments[last].start < end)
-        free(segments[last++].accesses);
-    if (last > first)
-        memmove(segments + first, segments + last, (segment_count - last) * sizeof *segments);
-    segment_count -= last - first;
 }
 
 /* Whether whoever has no order with the old access, and conflicts with it, has none with the new
@@ -292,15 +281,15 @@ void clocks_sync_event(Thread *self, const Event *event)
     join(&self->clock, &event->clock);
 }
 
-void clocks_freed(Thread *self, Stream *stream, Allocation *allocation)
+void clocks_freed(const Thread *self, Allocation *allocation)
 {
-    assign(&allocation->freed, stream == NULL ? &self->clock : &stream->clock);
+    assign(&allocation->freed, &self->clock);
 }
 
 /* The driver does not hand memory out before it was given back, nor does it promise more. */
-void clocks_allocated(Thread *self, Stream *stream, const Allocation *allocation)
+void clocks_allocated(Thread *self, const Allocation *allocation)
 {
-    join(stream == NULL ? &self->clock : &stream->clock, &allocation->freed);
+    join(&self->clock, &allocation->freed);
 }
 
 void clocks_publish(const Thread *self)

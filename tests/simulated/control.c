@@ -216,18 +216,13 @@ static void settings_reset(void)
 {
     bool initialized = settings.initialized;
     int process = settings.process;
-    settings = (Settings){.devices = 2,
-                          .strict = 1,
-                          .managed_type = 2,
-                          .memory = (size_t)1 << (SIZE_MAX > UINT32_MAX ? 34 : 28),
-                          .seed = 1,
-                          .initialized = initialized,
-                          .process = process};
+    settings =
+        (Settings){.devices = 2, .managed_type = 2, .initialized = initialized, .process = process};
 }
 
 static void forget(void)
 {
-    graph_reset();
+    graph_reset(false);
     clocks_reset(false);
     text_clear(&violations);
     text_clear(&calls);
@@ -246,6 +241,7 @@ void simulation_reset(void)
     memory_reset();
     capture_reset();
     clocks_reset(true);
+    graph_reset(true);
     objects_reset();
 }
 
@@ -280,7 +276,7 @@ EXPORT void fk_reset(void)
 EXPORT void fk_forget(void)
 {
     lock();
-    graph_run(settings.seed++);
+    graph_run();
     forget();
     settings.deinitialized = false;
     unlock();
@@ -295,14 +291,8 @@ EXPORT int fk_set(const char *name, long long value)
         settings.devices = (int)value;
     else if (strcmp(name, "version") == 0)
         settings.version = (int)value;
-    else if (strcmp(name, "strict") == 0)
-        settings.strict = value != 0;
     else if (strcmp(name, "managed_type") == 0)
         settings.managed_type = (int)value;
-    else if (strcmp(name, "memory") == 0 && value >= 0)
-        settings.memory = (size_t)value;
-    else if (strcmp(name, "seed") == 0)
-        settings.seed = (uint64_t)value;
     else if (strcmp(name, "locked_callbacks") == 0)
         settings.locked_callbacks = value != 0;
     else if (strcmp(name, "forgives_not_ready") == 0)
@@ -375,8 +365,6 @@ EXPORT int fk_live(const char *what)
         count = memory_live();
     else if (strcmp(what, "captures") == 0)
         count = capture_live();
-    else if (strcmp(what, "pending") == 0)
-        count = (int)graph_size();
     unlock();
     return count;
 }
@@ -390,30 +378,28 @@ EXPORT int fk_context_depth(void)
 }
 
 /* All that is queued, in an order that only the graph restrains. */
-EXPORT void fk_run(unsigned long long seed)
+EXPORT void fk_run(void)
 {
     lock();
     if (!thread_self()->in_callback)
-        graph_run(seed);
+        graph_run();
     unlock();
 }
 
 /* The same on a thread of the simulation's own. */
 static pthread_t background;
-static unsigned long long background_seed;
 
 static void *run_in_background(void *unused)
 {
-    fk_run(background_seed);
+    fk_run();
     return unused;
 }
 
 /* Returns when a host function runs there, or has run. fk_join waits for the rest. */
-EXPORT int fk_start(unsigned long long seed)
+EXPORT int fk_start(void)
 {
     lock();
     unsigned long before = functions_run;
-    background_seed = seed;
     int failed = pthread_create(&background, NULL, run_in_background, NULL);
     while (!failed && functions_run == before)
         pthread_cond_wait(&entered, &mutex);
@@ -467,14 +453,6 @@ EXPORT int fk_host_read(unsigned long long pointer, unsigned long long length, v
     return code;
 }
 
-/* Who touched these bytes is forgotten: for host memory that was freed and means something else. */
-EXPORT void fk_forget_range(unsigned long long pointer, unsigned long long length)
-{
-    lock();
-    clocks_forget((uintptr_t)pointer, (size_t)length);
-    unlock();
-}
-
 /* What this thread did so far, and what it knows, becomes known to whoever calls fk_acquire later:
  * a queue, a lock or a join between threads of the test. */
 EXPORT void fk_publish(void)
@@ -491,30 +469,6 @@ EXPORT void fk_acquire(void)
     clocks_acquire(thread_self());
     graph_acquire(thread_self());
     unlock();
-}
-
-EXPORT int fk_begin_capture(void *handle, int mode)
-{
-    Stream *stream;
-    lock();
-    Thread *self = thread_self();
-    int code = stream_from(self, context_here(self), handle, &stream);
-    if (code == SUCCESS)
-        code = capture_begin(self, stream, mode);
-    unlock();
-    return code;
-}
-
-EXPORT int fk_end_capture(void *handle)
-{
-    Stream *stream;
-    lock();
-    Thread *self = thread_self();
-    int code = stream_from(self, context_here(self), handle, &stream);
-    if (code == SUCCESS)
-        code = capture_end(self, stream, NULL);
-    unlock();
-    return code;
 }
 
 /* ---- texts: the length, and as much as fits with a NUL */

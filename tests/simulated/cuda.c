@@ -1,11 +1,10 @@
 /* The symbols of libcuda.so.1 that HIP has not: the driver itself, devices, primary contexts. */
 #include "simulated.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 typedef int CUdevice;
-typedef void *CUcontext, *CUstream;
+typedef void *CUcontext;
 
 /* ------------------------------------------------------------------------------ driver, devices */
 
@@ -36,29 +35,6 @@ EXPORT int cuDeviceGet(CUdevice *device, int ordinal)
     if (context_of(ordinal) == NULL)
         GIVE(INVALID_DEVICE);
     *device = ordinal;
-    GIVE(SUCCESS);
-}
-
-EXPORT int cuDeviceGetName(char *name, int length, CUdevice device)
-{
-    CALL(0);
-    if (name == NULL || length <= 0)
-        GIVE(INVALID_VALUE);
-    if (context_of(device) == NULL)
-        GIVE(INVALID_DEVICE);
-    snprintf(name, (size_t)length, "Simulated device");
-    GIVE(SUCCESS);
-}
-
-EXPORT int cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
-{
-    CALL(0);
-    Context *context = context_of(device);
-    if (value == NULL || attribute <= 0 || attribute >= DEVICE_ATTRIBUTES)
-        GIVE(INVALID_VALUE);
-    if (context == NULL)
-        GIVE(INVALID_DEVICE);
-    *value = context->attributes[attribute];
     GIVE(SUCCESS);
 }
 
@@ -142,7 +118,7 @@ EXPORT int cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *act
         GIVE(INVALID_VALUE);
     if (context == NULL)
         GIVE(INVALID_DEVICE);
-    *flags = context->flags;
+    *flags = 0;
     *active = context->retained > 0 && !context->reset;
     GIVE(SUCCESS);
 }
@@ -201,15 +177,5 @@ EXPORT int cuCtxGetDevice(CUdevice *device)
     if (device == NULL)
         GIVE(INVALID_VALUE);
     *device = context_current(self)->device;
-    GIVE(SUCCESS);
-}
-
-EXPORT int cuStreamGetFlags(CUstream handle, unsigned *flags)
-{
-    CALL(CONTEXT);
-    STREAM(handle);
-    if (flags == NULL)
-        GIVE(INVALID_VALUE);
-    *flags = stream->flags;
     GIVE(SUCCESS);
 }

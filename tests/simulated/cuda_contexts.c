@@ -6,7 +6,7 @@
 
 typedef int CUdevice;
 typedef unsigned long long cuuint64_t;
-typedef void *CUcontext, *CUgreenCtx, *CUstream, *CUdevResourceDesc;
+typedef void *CUcontext, *CUgreenCtx, *CUdevResourceDesc;
 
 /* Unique for the life of the process, other than handles. */
 EXPORT_OPTIONAL int cuCtxGetId(CUcontext handle, cuuint64_t *id)
@@ -128,19 +128,6 @@ EXPORT_OPTIONAL int cuCtxFromGreenCtx(CUcontext *context, CUgreenCtx handle)
         GIVE(INVALID_VALUE);
     *context = green_from(self, handle);
     GIVE(*context == NULL ? INVALID_CONTEXT : SUCCESS);
-}
-
-EXPORT_OPTIONAL int cuGreenCtxStreamCreate(CUstream *stream, CUgreenCtx handle, unsigned flags,
-                                           int priority)
-{
-    CALL(0);
-    Context *context = green_from(self, handle);
-    (void)priority;
-    if (context == NULL)
-        GIVE(INVALID_CONTEXT);
-    if (flags != 1)
-        GIVE(INVALID_VALUE);
-    GIVE(stream_create(context, flags, stream));
 }
 
 EXPORT_OPTIONAL int cuGreenCtxDestroy(CUgreenCtx handle)

@@ -15,7 +15,8 @@ typedef struct {
 
 enum {
     MANAGED_ALLOCATION = 2, /* CU_MEM_ALLOCATION_TYPE_MANAGED */
-    ON_DEVICE = 1           /* CU_MEM_LOCATION_TYPE_DEVICE */
+    ON_DEVICE = 1,          /* CU_MEM_LOCATION_TYPE_DEVICE */
+    MAX_PITCH = 0x7fffffff
 };
 
 typedef struct {
@@ -37,16 +38,9 @@ typedef struct {
 /* --------------------------------------------------------------------------------------- memory */
 
 enum {
-    ATTRIBUTE_CONTEXT = 1,
     ATTRIBUTE_MEMORY_TYPE = 2,
-    ATTRIBUTE_DEVICE_POINTER = 3,
-    ATTRIBUTE_HOST_POINTER = 4,
-    ATTRIBUTE_BUFFER_ID = 7,
     ATTRIBUTE_IS_MANAGED = 8,
     ATTRIBUTE_DEVICE_ORDINAL = 9,
-    ATTRIBUTE_RANGE_START = 11,
-    ATTRIBUTE_RANGE_SIZE = 12,
-    ATTRIBUTE_MAPPED = 13,
     ATTRIBUTE_MEMPOOL_HANDLE = 17
 };
 
@@ -64,49 +58,26 @@ static int memory_type(const Allocation *allocation)
     return is_managed(allocation) ? settings.managed_type : 2;
 }
 
-static char pools[MAX_DEVICES][KINDS]; /* whose addresses are the handles */
+static char pools[MAX_DEVICES]; /* of managed memory; their addresses are the handles */
 
 /* The pool that memory of that kind is from, or NULL. */
 static void *pool_of(int device, Kind kind)
 {
-    bool pooled = kind == POOL_MEMORY || kind == MANAGED_POOL_MEMORY;
-    return pooled ? &pools[device][kind] : NULL;
+    return kind == MANAGED_POOL_MEMORY ? &pools[device] : NULL;
 }
 
 /* One attribute; unknown pointers have none of them. */
-static int pointer_attribute(int attribute, void *data, uintptr_t address, const Allocation *a)
+static int pointer_attribute(int attribute, void *data, const Allocation *a)
 {
-    bool on_host = a != NULL && a->kind != DEVICE_MEMORY && a->kind != POOL_MEMORY;
     switch (attribute) {
-    case ATTRIBUTE_CONTEXT:
-        *(void **)data = a == NULL ? NULL : context_of(a->device);
-        return SUCCESS;
     case ATTRIBUTE_MEMORY_TYPE:
         *(int *)data = memory_type(a);
-        return SUCCESS;
-    case ATTRIBUTE_DEVICE_POINTER:
-        *(CUdeviceptr *)data = a == NULL ? 0 : address;
-        return SUCCESS;
-    case ATTRIBUTE_HOST_POINTER:
-        *(uintptr_t *)data = on_host ? address : 0;
-        return SUCCESS;
-    case ATTRIBUTE_BUFFER_ID:
-        *(unsigned long long *)data = a == NULL ? 0 : (unsigned long long)a->start;
         return SUCCESS;
     case ATTRIBUTE_IS_MANAGED: /* of a pool it is not set */
         *(int *)data = a != NULL && a->kind == MANAGED_MEMORY;
         return SUCCESS;
     case ATTRIBUTE_DEVICE_ORDINAL:
         *(int *)data = a == NULL ? -2 : a->device;
-        return SUCCESS;
-    case ATTRIBUTE_RANGE_START:
-        *(uintptr_t *)data = a == NULL ? 0 : a->start;
-        return SUCCESS;
-    case ATTRIBUTE_RANGE_SIZE:
-        *(size_t *)data = a == NULL ? 0 : a->size;
-        return SUCCESS;
-    case ATTRIBUTE_MAPPED:
-        *(unsigned char *)data = a != NULL;
         return SUCCESS;
     case ATTRIBUTE_MEMPOOL_HANDLE:
         *(void **)data = a == NULL ? NULL : pool_of(a->device, a->kind);
@@ -125,17 +96,8 @@ EXPORT int cuPointerGetAttributes(unsigned count, int *attributes, void **data, 
     if (allocation == NULL && memory_is_ours((uintptr_t)pointer))
         violation(self, "the attributes of freed memory at %#llx are asked for", pointer);
     for (unsigned i = 0; i < count; i++)
-        FAIL_ON(pointer_attribute(attributes[i], data[i], (uintptr_t)pointer, allocation));
+        FAIL_ON(pointer_attribute(attributes[i], data[i], allocation));
     GIVE(SUCCESS);
-}
-
-EXPORT int cuPointerGetAttribute(void *data, int attribute, CUdeviceptr pointer)
-{
-    CALL(0);
-    const Allocation *allocation = memory_find((uintptr_t)pointer);
-    if (data == NULL || allocation == NULL)
-        GIVE(INVALID_VALUE);
-    GIVE(pointer_attribute(attribute, data, (uintptr_t)pointer, allocation));
 }
 
 /* A pool of managed memory is all that can be made. */
@@ -149,26 +111,20 @@ EXPORT_OPTIONAL int cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *pr
     GIVE(SUCCESS);
 }
 
-EXPORT_OPTIONAL int cuMemPoolDestroy(CUmemoryPool pool)
-{
-    CALL(0);
-    GIVE(pool == NULL ? INVALID_VALUE : SUCCESS);
-}
-
-/* On the device of the pool, which need not be the stream's. */
+/* On the device of the pool, which need not be the stream's, and ready at once. */
 EXPORT_OPTIONAL int cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t size, CUmemoryPool pool,
                                             CUstream handle)
 {
     CALL(CONTEXT);
-    STREAM(handle);
     uintptr_t address = 0;
     int device = 0;
+    (void)handle;
     for (; device < settings.devices; device++)
         if (pool == pool_of(device, MANAGED_POOL_MEMORY))
             break;
     if (pool == NULL || device == settings.devices || pointer == NULL)
         GIVE(INVALID_VALUE);
-    FAIL_ON(driver_allocate(self, stream, device, MANAGED_POOL_MEMORY, 0, size, &address));
+    FAIL_ON(driver_allocate(self, device, MANAGED_POOL_MEMORY, size, &address));
     *pointer = address;
     GIVE(SUCCESS);
 }
@@ -180,19 +136,6 @@ EXPORT int cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream
     CALL(CONTEXT);
     STREAM(handle);
     GIVE(driver_copy(self, stream, (uintptr_t)to, (uintptr_t)from, size));
-}
-
-EXPORT int cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_handle, CUdeviceptr from,
-                             CUcontext from_handle, size_t size, CUstream handle)
-{
-    CALL(CONTEXT);
-    STREAM(handle);
-    const Context *to_context = context_from(self, to_handle);
-    const Context *from_context = context_from(self, from_handle);
-    if (to_context == NULL || from_context == NULL)
-        GIVE(INVALID_CONTEXT);
-    GIVE(driver_copy_peer(self, stream, (uintptr_t)to, to_context->device, (uintptr_t)from,
-                          from_context->device, size));
 }
 
 EXPORT int cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream handle)
@@ -222,12 +165,11 @@ EXPORT int cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream handle)
                .height = copy->Height,
                .to_pitch = copy->dstPitch,
                .from_pitch = copy->srcPitch};
-    size_t limit = (size_t)context_current(self)->attributes[11];
     size_t to_end = copy->dstXInBytes + box.width, from_end = copy->srcXInBytes + box.width;
     /* Without a pitch rows touch. */
     box.to_pitch = box.to_pitch ? box.to_pitch : to_end;
     box.from_pitch = box.from_pitch ? box.from_pitch : from_end;
-    if (box.to_pitch > limit || box.from_pitch > limit || to_end > box.to_pitch ||
+    if (box.to_pitch > MAX_PITCH || box.from_pitch > MAX_PITCH || to_end > box.to_pitch ||
         from_end > box.from_pitch)
         GIVE(INVALID_VALUE);
     if (box.to == 0 || box.from == 0)

@@ -44,12 +44,6 @@ EXPORT int NAME(cuDeviceGetCount, hipGetDeviceCount)(int *count)
     GIVE(SUCCESS);
 }
 
-EXPORT int NAME(cuCtxSynchronize, hipDeviceSynchronize)(void)
-{
-    CALL(CONTEXT);
-    GIVE(work_sync_context(self, context_here(self)));
-}
-
 /* --------------------------------------------------------------------------------------- events */
 
 EXPORT int NAME(cuEventCreate, hipEventCreateWithFlags)(void **handle, unsigned flags)
@@ -135,13 +129,6 @@ EXPORT int NAME(cuStreamSynchronize, hipStreamSynchronize)(void *handle)
     GIVE(work_sync_stream(self, stream));
 }
 
-EXPORT int NAME(cuStreamQuery, hipStreamQuery)(void *handle)
-{
-    CALL(CONTEXT);
-    STREAM(handle);
-    GIVE(work_query_stream(self, stream));
-}
-
 EXPORT int NAME(cuLaunchHostFunc, hipLaunchHostFunc)(void *handle, void (*function)(void *),
                                                      void *data)
 {
@@ -216,87 +203,41 @@ EXPORT int NAME(cuThreadExchangeStreamCaptureMode, hipThreadExchangeStreamCaptur
 
 /* --------------------------------------------------------------------------------------- memory */
 
-/* Memory of the current context ends with it; that of pools and green contexts, with the primary
- * one. HIP has none that could end. */
-static const Context *owner_of(Thread *self, int device, Kind kind)
+int driver_allocate(Thread *self, int device, Kind kind, size_t size, uintptr_t *address)
 {
-    const Context *here = context_here(self);
-    bool pooled = kind == POOL_MEMORY || kind == MANAGED_POOL_MEMORY;
-    return HIP ? NULL : here->green || pooled ? context_of(device) : here;
-}
-
-int driver_allocate(Thread *self, Stream *stream, int device, Kind kind, unsigned flags,
-                    size_t size, uintptr_t *address)
-{
-    int code = stream == NULL ? capture_unsafe(self) : SUCCESS;
-    if (code == SUCCESS && address == NULL)
-        code = INVALID_VALUE;
-    if (code == SUCCESS && size == 0 && HIP) { /* which gives NULL for nothing; CUDA refuses */
-        *address = 0;
-        return SUCCESS;
-    }
-    if (code == SUCCESS)
-        code = memory_allocate(self, stream, device, kind, flags, size, address);
-    if (code == SUCCESS)
-        memory_find(*address)->context = owner_of(self, device, kind);
-    return code;
+    int code = capture_unsafe(self);
+    return code == SUCCESS ? memory_allocate(self, device, kind, size, address) : code;
 }
 
 /* On the current device; `pointer`: where the result goes. */
-static int allocate_here(Thread *self, Kind kind, unsigned flags, size_t size, Address *pointer)
+static int allocate_here(Thread *self, Kind kind, size_t size, Address *pointer)
 {
     uintptr_t address = 0;
     int device = context_here(self)->device;
-    int code =
-        driver_allocate(self, NULL, device, kind, flags, size, pointer == NULL ? NULL : &address);
+    int code = driver_allocate(self, device, kind, size, pointer == NULL ? NULL : &address);
     if (code == SUCCESS)
         *pointer = (Address)address;
     return code;
 }
 
-static int give_back(Thread *self, Stream *stream, uintptr_t address, bool host_call)
+static int give_back(Thread *self, uintptr_t address, bool host_call)
 {
-    int code = stream == NULL ? break_captures() : SUCCESS;
-    if (code == SUCCESS && stream == NULL)
+    int code = break_captures();
+    if (code == SUCCESS)
         code = capture_unsafe(self);
-    if (code != SUCCESS || address == 0)
-        return code;
-    return memory_free(self, stream, address, host_call);
+    return code == SUCCESS ? memory_free(self, address, host_call) : code;
 }
 
 EXPORT int NAME(cuMemAlloc_v2, hipMalloc)(Address *pointer, size_t size)
 {
     CALL(CONTEXT);
-    GIVE(allocate_here(self, DEVICE_MEMORY, 0, size, pointer));
+    GIVE(allocate_here(self, DEVICE_MEMORY, size, pointer));
 }
 
 EXPORT int NAME(cuMemFree_v2, hipFree)(Address pointer)
 {
     CALL(CONTEXT);
-    GIVE(give_back(self, NULL, (uintptr_t)pointer, false));
-}
-
-/* On the device of the stream, whatever is current. */
-EXPORT_OPTIONAL int NAME(cuMemAllocAsync, hipMallocAsync)(Address *pointer, size_t size,
-                                                          void *handle)
-{
-    CALL(CONTEXT);
-    STREAM(handle);
-    uintptr_t address = 0;
-    const Context *context = stream->context;
-    if (!context->attributes[115])
-        GIVE(NOT_SUPPORTED);
-    FAIL_ON(driver_allocate(self, stream, context->device, POOL_MEMORY, 0, size,
-                            pointer == NULL ? NULL : &address));
-    *pointer = (Address)address;
-    GIVE(SUCCESS);
-}
-
-EXPORT_OPTIONAL int NAME(cuMemFreeAsync, hipFreeAsync)(Address pointer, void *handle)
-{
-    CALL(CONTEXT);
-    STREAM(handle);
-    GIVE(give_back(self, stream, (uintptr_t)pointer, false));
+    GIVE(give_back(self, (uintptr_t)pointer, false));
 }
 
 EXPORT int NAME(cuMemAllocManaged, hipMallocManaged)(Address *pointer, size_t size, unsigned flags)
@@ -304,7 +245,7 @@ EXPORT int NAME(cuMemAllocManaged, hipMallocManaged)(Address *pointer, size_t si
     CALL(CONTEXT);
     if (!HIP && flags != 1 && flags != 2)
         GIVE(INVALID_VALUE);
-    GIVE(allocate_here(self, MANAGED_MEMORY, flags, size, pointer));
+    GIVE(allocate_here(self, MANAGED_MEMORY, size, pointer));
 }
 
 EXPORT int NAME(cuMemHostAlloc, hipHostMalloc)(void **pointer, size_t size, unsigned flags)
@@ -313,7 +254,7 @@ EXPORT int NAME(cuMemHostAlloc, hipHostMalloc)(void **pointer, size_t size, unsi
     Address address = 0;
     if (!HIP && flags > 7)
         GIVE(INVALID_VALUE);
-    FAIL_ON(allocate_here(self, PINNED_MEMORY, flags, size, pointer == NULL ? NULL : &address));
+    FAIL_ON(allocate_here(self, PINNED_MEMORY, size, pointer == NULL ? NULL : &address));
     *pointer = (void *)(uintptr_t)address;
     GIVE(SUCCESS);
 }
@@ -323,31 +264,15 @@ EXPORT int NAME(cuMemFreeHost, hipHostFree)(void *pointer)
     CALL(CONTEXT);
     if (!HIP && pointer == NULL)
         GIVE(INVALID_VALUE);
-    GIVE(give_back(self, NULL, (uintptr_t)pointer, true));
+    GIVE(give_back(self, (uintptr_t)pointer, true));
 }
 
 /* --------------------------------------------------------------------------------------- copies */
 
-/* Whether memory is of a device, or of none. */
-static bool is_of(uintptr_t address, int device)
-{
-    const Allocation *allocation = memory_find(address);
-    return allocation == NULL || allocation->device == device;
-}
-
 int driver_copy(Thread *self, Stream *stream, uintptr_t to, uintptr_t from, size_t size)
 {
-    Box box = {to, from, size, 1, size, size, false};
+    Box box = {to, from, size, 1, size, size};
     return work_copy(self, stream, "copy", &box);
-}
-
-int driver_copy_peer(Thread *self, Stream *stream, uintptr_t to, int to_device, uintptr_t from,
-                     int from_device, size_t size)
-{
-    Box box = {to, from, size, 1, size, size, true};
-    if (!is_of(to, to_device) || !is_of(from, from_device))
-        return INVALID_VALUE;
-    return work_copy(self, stream, "peer copy", &box);
 }
 
 /* Memory that a device cannot see cannot be filled by it. */

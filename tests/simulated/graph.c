@@ -21,6 +21,7 @@ typedef struct {
 static Node **pending; /* in the order of submission, which is one that breaks no edge */
 static size_t pending_count, pending_capacity;
 static NodeId last_id, published;
+static uint64_t seed; /* of the next order */
 
 enum {
     BLOCK_FILL = 1 << 20 /* as much of a fresh or freed allocation is overwritten */
@@ -34,8 +35,10 @@ static void node_free(Node *node)
     free(node);
 }
 
-void graph_reset(void)
+void graph_reset(bool all)
 {
+    if (all)
+        seed = 0;
     for (size_t i = 0; i < pending_count; i++)
         node_free(pending[i]);
     pending_count = 0;
@@ -64,11 +67,6 @@ static Node *find(NodeId id)
 bool graph_pending(NodeId id)
 {
     return find(id) != NULL;
-}
-
-size_t graph_size(void)
-{
-    return pending_count;
 }
 
 /* ---------------------------------------------------------------------------------------- edges */
@@ -137,27 +135,11 @@ static uint64_t mix(uint64_t value)
     return value ^ (value >> 32);
 }
 
-static uint64_t hash_bytes(uint64_t hash, const unsigned char *bytes, size_t length)
+static void write_range(const Op *op, const Range *range)
 {
-    for (size_t i = 0; i < length; i++)
-        hash = mix(hash ^ bytes[i]) + i;
-    return hash;
-}
-
-static void write_range(const Op *op, const Range *range, uint64_t found)
-{
-    unsigned char *bytes = (unsigned char *)range->start;
-    if (range->payload >= 0 && range->payload < 256) {
-        bool most = op->is_block && range->length > BLOCK_FILL;
-        memset(bytes, range->payload, most ? BLOCK_FILL : range->length);
-        return;
-    }
-    for (size_t i = 0; i < range->length; i++) {
-        if (range->payload >= 256)
-            bytes[i] = (unsigned char)(bytes[i] + range->payload - 256);
-        else /* no two of these can change places unnoticed */
-            bytes[i] = (unsigned char)mix(found + bytes[i] + mix(i) + (uint64_t)range->payload);
-    }
+    bool most = op->is_block && range->length > BLOCK_FILL;
+    if (range->payload < 256)
+        memset((void *)range->start, range->payload, most ? BLOCK_FILL : range->length);
 }
 
 static void copy_box(const Box *box)
@@ -174,17 +156,9 @@ static void execute(const Op *op)
         copy_box(&op->box);
         return;
     }
-    bool hashed = false;
-    uint64_t found = 0;
-    for (size_t i = 0; i < op->count; i++)
-        hashed = hashed || op->ranges[i].payload < 0;
-    for (size_t i = 0; hashed && i < op->count; i++) {
-        const unsigned char *bytes = (const unsigned char *)op->ranges[i].start;
-        found = hash_bytes(found, bytes, op->ranges[i].length);
-    }
     for (size_t i = 0; i < op->count; i++)
         if (op->ranges[i].write)
-            write_range(op, &op->ranges[i], found);
+            write_range(op, &op->ranges[i]);
 }
 
 static uint64_t next_random(uint64_t *state)
@@ -275,9 +249,9 @@ static void took(Node **chosen, size_t count, const Node *node)
 }
 
 /* Walks over the chosen nodes in an order that breaks no edge. */
-static void walk(Node **chosen, size_t count, uint64_t seed, Node **order)
+static void walk(Node **chosen, size_t count, Node **order)
 {
-    uint64_t random = mix(seed + 1);
+    uint64_t random = mix(++seed);
     int style = (int)(next_random(&random) % 3);
     uint64_t salt = next_random(&random);
     Node **left = must_have(malloc((count + 1) * sizeof *left));
@@ -328,7 +302,7 @@ static void settle(void)
     drop_done();
 }
 
-static void run(NodeId target, uint64_t seed)
+static void run(NodeId target)
 {
     executor_free();
     if (pending_count == 0)
@@ -336,7 +310,7 @@ static void run(NodeId target, uint64_t seed)
     Node **chosen = must_have(malloc(pending_count * sizeof *chosen));
     Node **order = must_have(malloc(pending_count * sizeof *order));
     size_t count = select_nodes(target, chosen);
-    walk(chosen, count, seed, order);
+    walk(chosen, count, order);
     for (size_t i = 0; i < count; i++) {
         if (order[i]->op != NULL && order[i]->op->function != NULL)
             run_function(order[i]->op);
@@ -349,9 +323,9 @@ static void run(NodeId target, uint64_t seed)
     settle();
 }
 
-void graph_run(uint64_t seed)
+void graph_run(void)
 {
-    run(0, seed);
+    run(0);
 }
 
 /* -------------------------------------------------------------------------------------- actions */
@@ -384,7 +358,7 @@ void graph_wait(Thread *self, Stream *stream, const Event *event)
 static void host_after(NodeId id)
 {
     if (graph_pending(id))
-        run(id, settings.seed++);
+        run(id);
 }
 
 void graph_sync_stream(const Stream *stream)
@@ -397,24 +371,17 @@ void graph_sync_event(const Event *event)
     host_after(event->node);
 }
 
-void graph_freed(Thread *self, const Stream *stream, Allocation *allocation)
+void graph_freed(const Thread *self, Allocation *allocation)
 {
-    allocation->freed_node = stream == NULL ? self->tail : stream->tail;
+    allocation->freed_node = self->tail;
 }
 
-void graph_allocated(Thread *self, Stream *stream, const Allocation *allocation)
+void graph_allocated(Thread *self, const Allocation *allocation)
 {
-    if (stream == NULL) {
-        Node *node = node_new(NULL, self->component);
-        need(node, self->tail);
-        need(node, allocation->freed_node);
-        self->tail = enter(node);
-    } else {
-        Node *node = node_new(NULL, stream->component);
-        need(node, stream->tail);
-        need(node, allocation->freed_node);
-        stream->tail = enter(node);
-    }
+    Node *node = node_new(NULL, self->component);
+    need(node, self->tail);
+    need(node, allocation->freed_node);
+    self->tail = enter(node);
 }
 
 void graph_publish(const Thread *self)

@@ -159,13 +159,12 @@ EXPORT int hipPointerGetAttributes(hipPointerAttribute_t *attributes, const void
         *attributes = (hipPointerAttribute_t){.type = 0, .device = -2};
         GIVE(SUCCESS);
     }
-    bool device = allocation->kind == DEVICE_MEMORY || allocation->kind == POOL_MEMORY;
+    bool device = allocation->kind == DEVICE_MEMORY;
     *attributes = (hipPointerAttribute_t){.type = memory_type(allocation),
                                           .device = allocation->device,
                                           .devicePointer = (void *)(uintptr_t)pointer,
                                           .hostPointer = device ? NULL : (void *)(uintptr_t)pointer,
-                                          .isManaged = allocation->kind == MANAGED_MEMORY,
-                                          .allocationFlags = allocation->flags};
+                                          .isManaged = allocation->kind == MANAGED_MEMORY};
     GIVE(SUCCESS);
 }
 
@@ -184,17 +183,6 @@ EXPORT int hipMemcpyAsync(void *to, const void *from, size_t size, int kind, hip
     GIVE(driver_copy(self, stream, (uintptr_t)to, (uintptr_t)from, size));
 }
 
-EXPORT int hipMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
-                              size_t size, hipStream_t handle)
-{
-    CALL(0);
-    STREAM(handle);
-    if (context_of(to_device) == NULL || context_of(from_device) == NULL)
-        GIVE(INVALID_DEVICE);
-    GIVE(driver_copy_peer(self, stream, (uintptr_t)to, to_device, (uintptr_t)from, from_device,
-                          size));
-}
-
 EXPORT int hipMemsetAsync(void *to, int value, size_t size, hipStream_t handle)
 {
     CALL(0);
@@ -207,7 +195,7 @@ EXPORT int hipMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t 
 {
     CALL(0);
     STREAM(handle);
-    Box box = {(uintptr_t)to, (uintptr_t)from, width, height, to_pitch, from_pitch, false};
+    Box box = {(uintptr_t)to, (uintptr_t)from, width, height, to_pitch, from_pitch};
     FAIL_ON(is_direction(kind) ? SUCCESS : NO_SUCH_DIRECTION);
     if (width > to_pitch || width > from_pitch)
         GIVE(INVALID_VALUE);

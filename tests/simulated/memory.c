@@ -20,7 +20,6 @@ static uintptr_t arena;
 static size_t arena_used;
 static Allocation *allocations;                    /* in the order of their addresses, last first */
 static Allocation *free_lists[MAX_DEVICES][KINDS]; /* last freed first */
-static size_t in_use[MAX_DEVICES];
 static int live;
 
 void memory_reset(void)
@@ -32,7 +31,6 @@ void memory_reset(void)
     }
     allocations = NULL;
     memset(free_lists, 0, sizeof free_lists);
-    memset(in_use, 0, sizeof in_use);
     arena_used = 0;
     live = 0;
 }
@@ -68,35 +66,23 @@ static Allocation *block_take(int device, Kind kind, size_t reserved)
     return made;
 }
 
-int memory_allocate(Thread *self, Stream *stream, int device, Kind kind, unsigned flags,
-                    size_t size, uintptr_t *address)
+int memory_allocate(Thread *self, int device, Kind kind, size_t size, uintptr_t *address)
 {
     if (address == NULL || size == 0)
         return INVALID_VALUE;
-    if (size > settings.memory || in_use[device] > settings.memory - size)
-        return OUT_OF_MEMORY;
-    int refused = stream == NULL ? SUCCESS : capture_ask(stream);
-    if (refused != SUCCESS)
-        return refused;
     size_t reserved = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     Allocation *allocation = block_take(device, kind, reserved);
     if (allocation == NULL)
         return OUT_OF_MEMORY;
     allocation->size = size;
-    allocation->flags = flags;
-    allocation->context = NULL;
     allocation->live = true;
-    in_use[device] += size;
     live++;
-    clocks_allocated(self, stream, allocation);
-    graph_allocated(self, stream, allocation);
+    clocks_allocated(self, allocation);
+    graph_allocated(self, allocation);
     Op *op = op_new("allocation");
     op->is_block = true;
     op_touch(op, allocation->start, size, true, FRESH);
-    if (stream == NULL)
-        work_host(self, op);
-    else
-        work_submit(self, stream, op);
+    work_host(self, op);
     *address = allocation->start;
     return SUCCESS;
 }
@@ -114,7 +100,7 @@ bool memory_is_ours(uintptr_t address)
     return arena != 0 && arena <= address && address - arena < arena_used;
 }
 
-int memory_free(Thread *self, Stream *stream, uintptr_t address, bool host_call)
+int memory_free(Thread *self, uintptr_t address, bool host_call)
 {
     Allocation *allocation = memory_find(address);
     if (allocation == NULL || allocation->start != address) {
@@ -126,37 +112,18 @@ int memory_free(Thread *self, Stream *stream, uintptr_t address, bool host_call)
         violation(self, "%#zx is freed by the call for another kind of memory", (size_t)address);
         return INVALID_VALUE;
     }
-    bool pooled = allocation->kind == POOL_MEMORY || allocation->kind == MANAGED_POOL_MEMORY;
-    if (stream != NULL && !pooled) {
-        violation(self, "%#zx is freed on a stream, and was not allocated on one", (size_t)address);
-        return INVALID_VALUE;
-    }
-    int refused = stream == NULL ? SUCCESS : capture_ask(stream);
-    if (refused != SUCCESS)
-        return refused;
     Op *op = op_new("free");
     op->is_block = true;
     op_touch(op, allocation->start, allocation->size, true, GONE);
-    if (stream == NULL)
-        work_host(self, op);
-    else
-        work_submit(self, stream, op);
-    clocks_freed(self, stream, allocation);
-    graph_freed(self, stream, allocation);
+    work_host(self, op);
+    clocks_freed(self, allocation);
+    graph_freed(self, allocation);
     allocation->live = false;
-    in_use[allocation->device] -= allocation->size;
     live--;
     Allocation **list = &free_lists[allocation->device][allocation->kind];
     allocation->next_free = *list;
     *list = allocation;
     return SUCCESS;
-}
-
-void memory_end(Thread *self, const Context *context)
-{
-    for (Allocation *a = allocations; a != NULL; a = a->next)
-        if (a->live && a->context == context)
-            memory_free(self, NULL, a->start, a->kind == PINNED_MEMORY);
 }
 
 int memory_live(void)

@@ -133,7 +133,6 @@ Context *context_make(int device, bool green)
 {
     Context *context = must_have(calloc(1, sizeof(Context)));
     *context = contexts[device];
-    context->slot.object = context;
     context->primary = false;
     context->green = green;
     context->retained = 1;
@@ -195,7 +194,6 @@ int stream_create(Context *context, unsigned flags, void **handle)
     if (slot == NULL)
         return OUT_OF_MEMORY;
     Stream *stream = stream_new(context, flags == 0);
-    stream->flags = flags;
     stream->slot = slot;
     slot->object = stream;
     live_streams++;
@@ -257,7 +255,6 @@ int event_create(Context *context, unsigned flags, void **handle)
     Event *event = must_have(calloc(1, sizeof(Event)));
     event->serial = ++serial;
     event->context = context;
-    event->flags = flags;
     event->slot = slot;
     slot->object = event;
     if (event_count == event_capacity) {
@@ -308,7 +305,6 @@ int context_end(Thread *self, Context *context)
         stream->is_legacy = stream->blocking = false;
     }
     context->legacy = NULL;
-    memory_end(self, context);
     if (context->primary)
         context->reset = true;
     else
@@ -325,18 +321,6 @@ int objects_live(const char *what)
         return live_events;
     if (strcmp(what, "streams") == 0)
         return live_streams;
-    if (strcmp(what, "retains") == 0) {
-        int retained = 0;
-        for (int i = 0; i < MAX_DEVICES; i++)
-            retained += contexts[i].retained;
-        return retained;
-    }
-    if (strcmp(what, "contexts") == 0) { /* but the primary ones */
-        int alive = 0;
-        for (Context *context = others; context != NULL; context = context->another)
-            alive += context->retained;
-        return alive;
-    }
     return -1;
 }
 
@@ -355,13 +339,6 @@ static void context_reset(Context *context, int device)
     memset(context, 0, sizeof *context);
     context->device = device;
     context->primary = true;
-    context->slot.object = context;
-    context->attributes[11] = 0x7fffffff; /* MAX_PITCH */
-    context->attributes[41] = 1;          /* UNIFIED_ADDRESSING */
-    context->attributes[83] = 1;          /* MANAGED_MEMORY */
-    context->attributes[89] = 1;          /* CONCURRENT_MANAGED_ACCESS */
-    context->attributes[115] = 1;         /* MEMORY_POOLS_SUPPORTED */
-    context->attributes[75] = 9;          /* COMPUTE_CAPABILITY_MAJOR */
 }
 
 void objects_reset(void)

@@ -62,11 +62,10 @@ enum {
 
 enum {
     MAX_DEVICES = 16,
-    MAX_DEPTH = 64,       /* of a thread's context stack */
-    MAX_STREAMS = 4096,   /* alive at once */
-    MAX_EVENTS = 65536,   /* likewise */
-    CAPTURE_STREAMS = 16, /* in one capture */
-    DEVICE_ATTRIBUTES = 256
+    MAX_DEPTH = 64,      /* of a thread's context stack */
+    MAX_STREAMS = 4096,  /* alive at once */
+    MAX_EVENTS = 65536,  /* likewise */
+    CAPTURE_STREAMS = 16 /* in one capture */
 };
 
 enum {
@@ -132,17 +131,14 @@ struct Thread {
 };
 
 struct Context {
-    Slot slot;
     int device;
     bool primary, green;
     int retained;     /* of a primary one; made ones count 1 until they are destroyed */
     bool reset;       /* a primary one that nobody has retained since its reset */
     uint64_t id;      /* another after each reset */
     Context *another; /* of those that are not primary */
-    unsigned flags;
     Stream *legacy;
     Stream *streams; /* all of them, destroyed ones too: their work goes on */
-    int attributes[DEVICE_ATTRIBUTES];
 };
 
 struct Stream {
@@ -150,8 +146,7 @@ struct Stream {
     Context *context;
     Thread *owner; /* of a per-thread stream */
     bool is_legacy;
-    bool blocking; /* ordered with the legacy stream */
-    unsigned flags;
+    bool blocking;                  /* ordered with the legacy stream */
     Slot *slot;                     /* NULL for special streams and destroyed ones */
     Capture *capture;               /* that it is part of */
     int member;                     /* its number there */
@@ -165,7 +160,6 @@ struct Stream {
 struct Event {
     int serial;
     Context *context;
-    unsigned flags;
     bool recorded;
     Capture *capture; /* that it was last recorded in */
     unsigned seen[CAPTURE_STREAMS];
@@ -200,7 +194,6 @@ int objects_live(const char *what); /* -1 if it does not know what */
 
 typedef enum {
     DEVICE_MEMORY,
-    POOL_MEMORY,
     MANAGED_POOL_MEMORY,
     MANAGED_MEMORY,
     PINNED_MEMORY,
@@ -213,8 +206,6 @@ struct Allocation {
     size_t reserved; /* set aside */
     Kind kind;
     int device;
-    unsigned flags;
-    const Context *context; /* of CUDA, with which it ends */
     bool live;
     Clock freed;       /* clocks.c: when it was last given back */
     NodeId freed_node; /* graph.c: likewise */
@@ -222,13 +213,10 @@ struct Allocation {
 };
 
 void memory_reset(void);
-/* On `stream`, or by the thread if that is NULL. */
-int memory_allocate(Thread *self, Stream *stream, int device, Kind kind, unsigned flags,
-                    size_t size, uintptr_t *address);
-int memory_free(Thread *self, Stream *stream, uintptr_t address, bool host_call);
-Allocation *memory_find(uintptr_t address);            /* alive, and around this address */
-bool memory_is_ours(uintptr_t address);                /* alive or not */
-void memory_end(Thread *self, const Context *context); /* all that is of it */
+int memory_allocate(Thread *self, int device, Kind kind, size_t size, uintptr_t *address);
+int memory_free(Thread *self, uintptr_t address, bool host_call);
+Allocation *memory_find(uintptr_t address); /* alive, and around this address */
+bool memory_is_ours(uintptr_t address);     /* alive or not */
 int memory_live(void);
 
 /* ---------------------------------------------------------------------------------- operations */
@@ -237,7 +225,7 @@ typedef struct {
     uintptr_t start;
     size_t length;
     bool write;
-    int payload; /* of a write: 0 to 255 fills, 256 + k adds k to each byte, negative mixes */
+    int payload; /* of a write: 0 to 255 fills, 256 leaves the bytes as they are */
 } Range;
 
 /* A copy of height x width bytes. */
@@ -245,7 +233,6 @@ typedef struct {
     uintptr_t to, from;
     size_t width, height;
     size_t to_pitch, from_pitch;
-    bool peer; /* by the call for two devices */
 } Box;
 
 struct Op {
@@ -274,7 +261,6 @@ int work_wait(Thread *self, Stream *stream, Event *event);
 int work_sync_stream(Thread *self, Stream *stream);
 int work_sync_event(Thread *self, Event *event);
 int work_sync_context(Thread *self, Context *context);
-int work_query_stream(Thread *self, Stream *stream);
 int work_query_event(Thread *self, Event *event);
 
 /* ------------------------------------------------------------------------------------- capture */
@@ -318,38 +304,33 @@ void clocks_record(Thread *self, Event *event, Stream *stream);
 void clocks_wait(Thread *self, Stream *stream, const Event *event);
 void clocks_sync_stream(Thread *self, const Stream *stream);
 void clocks_sync_event(Thread *self, const Event *event);
-void clocks_freed(Thread *self, Stream *stream, Allocation *allocation);
-void clocks_allocated(Thread *self, Stream *stream, const Allocation *allocation);
+void clocks_freed(const Thread *self, Allocation *allocation);
+void clocks_allocated(Thread *self, const Allocation *allocation);
 void clocks_publish(const Thread *self);
 void clocks_acquire(Thread *self);
-void clocks_forget(uintptr_t start, size_t length); /* who touched these bytes */
 void clocks_free(Clock *clock);
 const Text *clocks_report(void);
 
-void graph_reset(void);
+void graph_reset(bool all);                              /* or only what is queued */
 void graph_submit(Thread *self, Stream *stream, Op *op); /* owns `op` */
 void graph_host(Op *op);                                 /* likewise */
 void graph_record(Thread *self, Event *event, Stream *stream);
 void graph_wait(Thread *self, Stream *stream, const Event *event);
 void graph_sync_stream(const Stream *stream);
 void graph_sync_event(const Event *event);
-void graph_freed(Thread *self, const Stream *stream, Allocation *allocation);
-void graph_allocated(Thread *self, Stream *stream, const Allocation *allocation);
+void graph_freed(const Thread *self, Allocation *allocation);
+void graph_allocated(Thread *self, const Allocation *allocation);
 void graph_publish(const Thread *self);
 void graph_acquire(Thread *self);
 bool graph_pending(NodeId id);
-size_t graph_size(void);
-void graph_run(uint64_t seed); /* all of it */
+void graph_run(void); /* all of it */
 
 /* ------------------------------------------------------------------------------------- control */
 
 typedef struct {
     int devices;
     int version;
-    int strict;       /* pageable copies are asynchronous, as no driver promises they are not */
     int managed_type; /* CU_MEMORYTYPE of managed memory */
-    size_t memory;    /* bytes of each device */
-    uint64_t seed;    /* of the order at a synchronisation */
     bool initialized;
     int process; /* that initialised */
     bool deinitialized;
@@ -385,11 +366,8 @@ void gil_violation(const char *name); /* with the lock held */
 
 /* driver.c, of what cuda.c and hip.c have in common. */
 int driver_version(void);
-int driver_allocate(Thread *self, Stream *stream, int device, Kind kind, unsigned flags,
-                    size_t size, uintptr_t *address);
+int driver_allocate(Thread *self, int device, Kind kind, size_t size, uintptr_t *address);
 int driver_copy(Thread *self, Stream *stream, uintptr_t to, uintptr_t from, size_t size);
-int driver_copy_peer(Thread *self, Stream *stream, uintptr_t to, int to_device, uintptr_t from,
-                     int from_device, size_t size);
 int driver_fill(Thread *self, Stream *stream, uintptr_t to, int value, size_t size);
 /* cuda.c, hip.c: whether it can be called; CUDA must have been initialised, HIP does so now. */
 int driver_ready(void);

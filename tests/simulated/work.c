@@ -65,7 +65,7 @@ static int check_range(Thread *self, const Op *op, const Range *range, bool devi
                   range->length, (size_t)range->start);
         return INVALID_VALUE;
     }
-    if (host && (allocation->kind == DEVICE_MEMORY || allocation->kind == POOL_MEMORY)) {
+    if (host && allocation->kind == DEVICE_MEMORY) {
         violation(self, "%s touches memory of device %d", op->who, allocation->device);
         return INVALID_VALUE;
     }
@@ -119,50 +119,18 @@ static void touch_side(Op *op, uintptr_t at, const Box *box, size_t pitch, bool 
         op_touch(op, at + y * pitch, length, write, 0);
 }
 
-static bool is_pageable(uintptr_t address)
-{
-    return !memory_is_ours(address);
-}
-
-/* The allocation around an address if it is in memory of a device alone, or NULL. */
-static const Allocation *on_device(uintptr_t address)
-{
-    const Allocation *found = memory_find(address);
-    return found != NULL && (found->kind == DEVICE_MEMORY || found->kind == POOL_MEMORY) ? found
-                                                                                         : NULL;
-}
-
-/* What no driver promises is refused: between two devices, without peer access, copies by the call
- * for any memory; and rows within memory of devices, whose pitches the driver did not choose. */
-static bool copy_is_promised(const Box *box)
-{
-    const Allocation *to = on_device(box->to), *from = on_device(box->from);
-    if (to == NULL || from == NULL)
-        return true;
-    return box->height == 1 && (box->peer || to->device == from->device);
-}
-
 int work_copy(Thread *self, Stream *stream, const char *name, const Box *box)
 {
     if (box->width == 0 || box->height == 0)
         return SUCCESS;
-    if (box->to == 0 || box->from == 0 || !copy_is_promised(box))
+    if (box->to == 0 || box->from == 0)
         return INVALID_VALUE;
     Op *op = op_new(name);
     op->is_copy = true;
     op->box = *box;
     touch_side(op, box->from, box, box->from_pitch, false);
     touch_side(op, box->to, box, box->to_pitch, true);
-    bool from_pageable = is_pageable(box->from), to_pageable = is_pageable(box->to);
-    int code = work_submit(self, stream, op);
-    /* What drivers do, and what only a lenient simulation promises: a pageable target is complete
-     * when the call returns, and a pageable source is read by then. */
-    if (code == SUCCESS && !settings.strict && (from_pageable || to_pageable) &&
-        stream->capture == NULL) {
-        clocks_sync_stream(self, stream);
-        graph_sync_stream(stream);
-    }
-    return code;
+    return work_submit(self, stream, op);
 }
 
 int work_record(Thread *self, Event *event, Stream *stream)
@@ -220,17 +188,6 @@ int work_sync_context(Thread *self, Context *context)
         graph_sync_stream(s);
     }
     return code;
-}
-
-int work_query_stream(Thread *self, Stream *stream)
-{
-    int code = capture_sync_stream(self, stream);
-    if (code != SUCCESS)
-        return code;
-    if (graph_pending(stream->tail))
-        return NOT_READY;
-    clocks_sync_stream(self, stream);
-    return SUCCESS;
 }
 
 int work_query_event(Thread *self, Event *event)

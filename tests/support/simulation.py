@@ -34,42 +34,39 @@ LEGACY = 1  # a stream handle of CUDA
 # pointer on HIP), q: 64 bits, i, u: int, z: size_t, A, I, U, Q, Z: where one is returned, s: a
 # text, c: one byte. All return an int, but for one of HIP's.
 _CUDA = """
-cuDeviceGet Ii; cuDeviceGetName sii; cuDeviceGetAttribute Iii; cuGetErrorName iS
+cuDeviceGet Ii; cuGetErrorName iS
 cuDevicePrimaryCtxRetain Pi; cuDevicePrimaryCtxRelease_v2 i; cuDevicePrimaryCtxGetState iUI
 cuDevicePrimaryCtxReset_v2 i; cuCtxPushCurrent_v2 p; cuCtxPopCurrent_v2 P; cuCtxGetCurrent P
 cuCtxSetCurrent p; cuCtxGetDevice I; cuCtxGetId pQ; cuCtxCreate_v2 Pui; cuCtxDestroy_v2 p
 cuDeviceGetDevResource ipi; cuDevResourceGenerateDesc Ppu; cuGreenCtxCreate Ppiu
-cuCtxFromGreenCtx Pp; cuGreenCtxStreamCreate Ppui; cuGreenCtxDestroy p; cuStreamGetFlags pU
-cuPointerGetAttributes uppq; cuPointerGetAttribute piq; cuMemPoolCreate Pp; cuMemPoolDestroy p
-cuMemAllocFromPoolAsync Qzpp; cuMemcpyAsync qqzp; cuMemcpyPeerAsync qpqpzp; cuMemsetD8Async qczp
-cuMemcpy2DAsync_v2 pp
+cuCtxFromGreenCtx Pp; cuGreenCtxDestroy p; cuPointerGetAttributes uppq; cuMemPoolCreate Pp
+cuMemAllocFromPoolAsync Qzpp; cuMemcpyAsync qqzp; cuMemsetD8Async qczp; cuMemcpy2DAsync_v2 pp
 """
 _HIP = """
 hipGetDevice I; hipSetDevice i; hipGetErrorName i; hipGetLastError -
 hipPeekAtLastError -; hipPointerGetAttributes pp; hipMemcpyAsync ppzip
-hipMemcpyPeerAsync pipizp; hipMemsetAsync pizp; hipMemcpy2DAsync pzpzzzip
+hipMemsetAsync pizp; hipMemcpy2DAsync pzpzzzip
 """
 #: Those that differ in the name alone: CUDA's, HIP's, and what they take.
 _BOTH = """
 cuInit hipInit u; cuDriverGetVersion hipRuntimeGetVersion I; cuDeviceGetCount hipGetDeviceCount I
-cuCtxSynchronize hipDeviceSynchronize -; cuEventCreate hipEventCreateWithFlags Pu
+cuEventCreate hipEventCreateWithFlags Pu
 cuEventRecord hipEventRecord pp; cuEventQuery hipEventQuery p
 cuEventSynchronize hipEventSynchronize p; cuEventDestroy_v2 hipEventDestroy p
 cuStreamCreate hipStreamCreateWithFlags Pu; cuStreamDestroy_v2 hipStreamDestroy p
 cuStreamWaitEvent hipStreamWaitEvent ppu; cuStreamSynchronize hipStreamSynchronize p
-cuStreamQuery hipStreamQuery p; cuLaunchHostFunc hipLaunchHostFunc ppp
+cuLaunchHostFunc hipLaunchHostFunc ppp
 cuStreamBeginCapture_v2 hipStreamBeginCapture pi; cuStreamEndCapture hipStreamEndCapture pP
 cuGraphDestroy hipGraphDestroy p; cuStreamIsCapturing hipStreamIsCapturing pI
 cuStreamGetCaptureInfo_v2 hipStreamGetCaptureInfo_v2 pIQPPZ
 cuThreadExchangeStreamCaptureMode hipThreadExchangeStreamCaptureMode I
-cuMemAlloc_v2 hipMalloc Az; cuMemFree_v2 hipFree a; cuMemAllocAsync hipMallocAsync Azp
-cuMemFreeAsync hipFreeAsync ap; cuMemAllocManaged hipMallocManaged Azu
+cuMemAlloc_v2 hipMalloc Az; cuMemFree_v2 hipFree a; cuMemAllocManaged hipMallocManaged Azu
 cuMemHostAlloc hipHostMalloc Pzu; cuMemFreeHost hipHostFree p
 """
 #: Those that also take something else, or in another order.
 _COUNTERPARTS = """
 cuPointerGetAttributes hipPointerGetAttributes cuMemcpyAsync hipMemcpyAsync
-cuMemcpyPeerAsync hipMemcpyPeerAsync cuMemcpy2DAsync_v2 hipMemcpy2DAsync
+cuMemcpy2DAsync_v2 hipMemcpy2DAsync
 cuMemsetD8Async hipMemsetAsync cuCtxGetCurrent hipGetDevice cuCtxPushCurrent_v2 hipSetDevice
 """
 _TYPES = {
@@ -113,8 +110,7 @@ def read(pointer, length):
 
 
 def write(pointer, length, payload):
-    """`payload`: 0 to 255 fills, 256 + k adds k to each byte, a negative number mixes all that the
-    kernel reads into each byte, so that no two such kernels can change places unnoticed."""
+    """`payload`: 0 to 255 fills; 256 leaves the bytes as they are."""
     return Access(pointer, length, ord("w"), payload)
 
 
@@ -206,8 +202,8 @@ class Calls:
         return to, source, length, *([4] if self.kind == "hip" else []), stream
 
     def allocate(self, length, kind="device"):
-        """Memory of the current device: "device", "pool", "managed", "pinned", or on CUDA "managed
-        pool"; its address."""
+        """Memory of the current device: "device", "managed", "pinned", or on CUDA "managed pool";
+        its address."""
         address = ADDRESS[self.kind]
         if kind == "pinned":
             return self.made("cuMemHostAlloc", length, 0)
@@ -216,7 +212,6 @@ class Calls:
             return self.made("cuMemAllocFromPoolAsync", length, pool, LEGACY, kind=address)
         name, *more = {
             "device": ("cuMemAlloc_v2",),
-            "pool": ("cuMemAllocAsync", 0),
             "managed": ("cuMemAllocManaged", 1),
         }[kind]
         return self.made(name, length, *more, kind=address)
@@ -250,16 +245,13 @@ class Simulation(Calls):
             ("calls", [ctypes.c_char_p], ctypes.c_long),
             ("live", [ctypes.c_char_p], i),
             ("context_depth", [], i),
-            ("start", [q], i),
+            ("start", [], i),
             ("join", [], None),
-            ("run", [q], None),
+            ("run", [], None),
             ("kernel", [p, i, ctypes.POINTER(Access)], i),
             ("host_read", [q, q, p], i),
-            ("forget_range", [q, q], None),
             ("publish", [], None),
             ("acquire", [], None),
-            ("begin_capture", [p, i], i),
-            ("end_capture", [p], i),
             *(
                 (name, *text)
                 for name in ("races", "violations", "gil_violations", "last_errors", "log")
@@ -284,11 +276,10 @@ class Simulation(Calls):
         self.driver.fk_forget()
 
     def set(self, name, value):
-        """devices (2), version, strict (1; 0: copies of pageable memory end before the call does),
-        locked_callbacks (0; 1: calls wait while a host function runs on another thread, as for a
-        lock of the driver's own), forgives_not_ready (0; 1: hipErrorNotReady is no last error, as
-        in newer versions of HIP), managed_type (2: what the driver calls managed memory; 1 is seen
-        as well), memory (bytes of each device), seed (of the order at waits)."""
+        """devices (2), version, locked_callbacks (0; 1: calls wait while a host function runs on
+        another thread, as for a lock of the driver's own), forgives_not_ready (0; 1:
+        hipErrorNotReady is no last error, as in newer versions of HIP), managed_type (2: what the
+        driver calls managed memory; 1 is seen as well)."""
         if self.driver.fk_set(name.encode(), value) != 0:
             raise ValueError(f"no setting {name!r}, or not with {value}")
 
@@ -324,7 +315,7 @@ class Simulation(Calls):
 
     def run(self):
         """Runs all that is queued, in an order that the dependencies allow."""
-        self.driver.fk_run(0)
+        self.driver.fk_run()
 
     @contextmanager
     def in_callback(self):
@@ -332,8 +323,7 @@ class Simulation(Calls):
         end it has returned, and all else has run too. This thread keeps the GIL at the beginning.
         """
         start = ctypes.PyDLL(str(self.path)).fk_start
-        start.argtypes = [ctypes.c_uint64]
-        assert start(0) == 0
+        assert start() == 0
         try:
             yield
         finally:
@@ -346,15 +336,11 @@ class Simulation(Calls):
     def acquire(self):
         self.driver.fk_acquire()
 
-    def forget_range(self, pointer, length):
-        """For host memory that Python freed and uses for something else."""
-        self.driver.fk_forget_range(pointer, length)
-
     def begin_capture(self, stream, mode=GLOBAL):
-        return self.driver.fk_begin_capture(stream, mode)
+        return self.call("cuStreamBeginCapture_v2", stream, mode)
 
     def end_capture(self, stream):
-        return self.driver.fk_end_capture(stream)
+        return self.call("cuStreamEndCapture", stream, ctypes.c_void_p())
 
     def capture_mode(self):
         """How this thread deals with captures: GLOBAL, unless it asked for something else."""
@@ -381,8 +367,7 @@ class Simulation(Calls):
     # ---- observations
 
     def live(self, what):
-        """How many there are: events, streams, allocations, retains, contexts (made by users),
-        captures, or pending pieces of work."""
+        """How many there are: events, streams, allocations or captures."""
         count = self.driver.fk_live(what.encode())
         if count < 0:
             raise ValueError(f"{what!r} are not counted")
