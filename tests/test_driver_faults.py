@@ -370,18 +370,14 @@ class RecordOnKnownDevice(RecordAbroad):
 
 
 class ExportElsewhere(Export):
-    """With a context current that is not the primary one, for its default stream."""
+    """With a context of another device current that is not its primary one."""
 
     def __init__(self, sim):
         super().__init__(sim)
         self.made = None
         if sim.kind == "cuda":
             self.made = ctypes.c_void_p()
-            sim.ok("cuCtxCreate_v2", self.made, 0, 0)
-        self.target = default(sim)
-
-    def after(self):
-        """Arrays are read in the primary context."""
+            sim.ok("cuCtxCreate_v2", self.made, 0, 1)
 
     def end(self):
         super().end()

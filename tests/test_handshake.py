@@ -495,20 +495,6 @@ def test_a_driver_that_cannot_tell_captures_apart():
         del tensor
 
 
-def test_hip_is_not_asked_during_a_capture_and_the_words_say_so():
-    with simulated("hip") as sim:
-        array = Array(sim)
-        tensor = fastdl.from_dlpack(Protocol(array))
-        synchronize(sim, 0)
-        capturing = stream_on(sim, blocking=False)
-        capture_on(sim, capturing)
-        with pytest.raises(BufferError, match="HIP cannot be queried: pass stream=-1"):
-            tensor.__dlpack__(stream=capturing, max_version=(1, 3))
-        tensor.__dlpack__(stream=-1, max_version=(1, 3))
-        end_capture(sim, capturing)
-        del tensor
-
-
 # ---- memory that comes back -----------------------------------------------------------------
 
 

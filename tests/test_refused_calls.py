@@ -179,7 +179,7 @@ def within(act, memory="device"):
     simulate(run)
 
 
-def before(act, kind="cuda", blocking=False):
+def before(act, kind="cuda", blocking=False, **settings):
     """The same on a tensor that was imported before, with work in flight."""
 
     def run(sim):
@@ -190,4 +190,4 @@ def before(act, kind="cuda", blocking=False):
         with capturing(sim, stream):
             act(tensor, stream)
 
-    simulate(run, kind)
+    simulate(run, kind, **settings)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 
+import numpy as np
 import pytest
 
 import fastdl
@@ -327,6 +328,17 @@ def test_exit_with_tensors_alive(gpu, name, keep):
         },
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["torch.Tensor", "cupy.ndarray", "jax.Array"])
+@pytest.mark.parametrize("dtype", ["uint8", "float64"])
+def test_a_move_by_the_library_of_the_result(gpu, name, dtype):
+    require(name.partition(".")[0])
+    host = np.arange(6, dtype=dtype).reshape(2, 3)
+    moved = fastdl.convert(host, name, device=gpu.device)
+    assert fastdl.from_dlpack(moved).device == gpu.device
+    back = fastdl.convert(moved, np.ndarray, device="cpu")
+    assert back.dtype == dtype and back.tolist() == host.tolist()
 
 
 def test_fork_after_use(gpu):

@@ -6,7 +6,7 @@
 typedef void *Address;
 enum {
     HIP = 1,
-    VERSION = 60241133
+    VERSION = 70253211
 };
 #else
 #define NAME(cuda, hip) cuda
