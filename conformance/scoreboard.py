@@ -1,7 +1,7 @@
-"""What docs/testing.md shows of conformance.json and exchanges.json, which these commands write:
+"""What README.md shows of scoreboard.json and pairs.json, which these commands write:
 
-python -m fastdl.testing scoreboard --output docs/conformance.json
-python -m fastdl.testing pairs --output docs/exchanges.json
+python -m dlpack_conformance scoreboard --output scoreboard.json
+python -m dlpack_conformance pairs --output pairs.json
 """
 
 import json
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from fastdl._testing import pairs as grid
-from fastdl._testing import reports
-from fastdl._testing.suite import BAD, MEMORY, SEVERITIES, all_checks
+from dlpack_conformance import pairs as grid
+from dlpack_conformance import reports
+from dlpack_conformance.suite import BAD, MEMORY, SEVERITIES, all_checks
 
 FOLDER = Path(__file__).parent
 
@@ -30,7 +30,7 @@ def number() -> Iterator[str]:
 
 
 def scoreboard() -> Iterator[str]:
-    board = stored("conformance.json")
+    board = stored("scoreboard.json")
     yield f"Taken on {board['date']} with CPython {board['python']}."
     yield ""
     yield from reports.in_rows(
@@ -41,7 +41,7 @@ def scoreboard() -> Iterator[str]:
 
 def own() -> Iterator[str]:
     (report,) = (
-        r for r in stored("conformance.json")["reports"] if r["library"]["name"] == "fastdl"
+        r for r in stored("scoreboard.json")["reports"] if r["library"]["name"] == "fastdl"
     )
     for finding in report["findings"]:
         check = all_checks()[finding["id"]]
@@ -50,7 +50,7 @@ def own() -> Iterator[str]:
 
 def findings() -> Iterator[str]:
     """For each library what failed, the worst first; checks with the same note together."""
-    for report in stored("conformance.json")["reports"]:
+    for report in stored("scoreboard.json")["reports"]:
         bad = [f for f in report["findings"] if f["outcome"] in BAD]
         if not bad:
             continue
@@ -77,13 +77,13 @@ def one_line(note: str) -> str:
 
 def pairs() -> Iterator[str]:
     yield "```text"
-    yield from (line.rstrip() for line in grid.lines(stored("exchanges.json")))
+    yield from (line.rstrip() for line in grid.lines(stored("pairs.json")))
     yield "```"
 
 
 def notes_of_pairs() -> Iterator[str]:
     """The pairs that do not work, with the reason."""
-    found = stored("exchanges.json")["pairs"]
+    found = stored("pairs.json")["pairs"]
     bad = {key: c for key, c in found.items() if c["outcome"] in (grid.WRONG, grid.DIES)}
     for key, cell in bad.items():
         producer, consumer = key.split("/")

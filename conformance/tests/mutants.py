@@ -1,28 +1,24 @@
 """Broken libraries: for each check, the reference library with one defect that it must detect.
 
-python -m fastdl.testing mutants runs each check on the reference library, where it must pass, and
-on its mutant, where it must not; it prints the survivors.
+test_mutants.py runs each check on the reference library, where it must pass, and on its mutant,
+where it must not.
 """
 
 import ctypes
+import faulthandler
+import json
+import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-from fastdl._testing import _dlpack, structs
-from fastdl._testing.checks.hostile import FAULTS
-from fastdl._testing.checks.layouts import LAYOUTS
-from fastdl._testing.checks.producers import VIEWS
-from fastdl._testing.reference import CPU, Array, Reference
-from fastdl._testing.suite import (
-    BAD,
-    DEVIATES,
-    FORMATS,
-    PASSED,
-    Library,
-    all_checks,
-    row_major,
-)
+from dlpack_conformance import _dlpack, structs
+from dlpack_conformance.checks.hostile import FAULTS
+from dlpack_conformance.checks.layouts import LAYOUTS
+from dlpack_conformance.checks.producers import VIEWS
+from dlpack_conformance.suite import FORMATS, Library, all_checks, row_major
+from dlpack_conformance.worker import result_of
+from reference import CPU, Array, Reference
 
 Mistake = dict[str, Any]  # names in Reference, and their replacements
 
@@ -810,22 +806,16 @@ def library(check: str) -> Library:
 # ---- the run ----------------------------------------------------------------------------------
 
 
-def run(
-    names: Iterable[str] = (),
-    told: Callable[[str, dict[str, Any]], None] = lambda name, found: None,
-) -> tuple[list[str], list[str], list[str]]:
-    """(killed, survivors, checks that do not pass on the reference library). `told` is called with
-    the outcome of each mutant."""
-    from fastdl._testing.runner import Runner
+def main() -> None:
+    """Reads names of checks, a line each. Writes for each what it finds on the reference library,
+    and on that with the mistake. Run as a process, in which memory that is freed changes."""
+    faulthandler.enable()
+    checks = all_checks()
+    for line in sys.stdin:
+        name = line.strip()
+        found = [result_of(checks[name], library(mutant), 120) for mutant in ("", name)]
+        print(json.dumps(found), flush=True)
 
-    killed: list[str] = []
-    survivors: list[str] = []
-    red: list[str] = []
-    with Runner("fastdl._testing.reference:Reference") as runner:
-        for name in names or all_checks():
-            if runner.run(name, "")["outcome"] != PASSED:
-                red.append(name)
-            found = runner.run(name, name) if name in mistakes() else {"outcome": PASSED}
-            (killed if found["outcome"] in (*BAD, DEVIATES) else survivors).append(name)
-            told(name, found)
-    return killed, survivors, red
+
+if __name__ == "__main__":
+    main()

@@ -6,8 +6,8 @@ It tests the checks: each passes here, and fails on a mutant (mutants.py).
 import ctypes
 from typing import Any
 
-from fastdl._testing import _dlpack, structs
-from fastdl._testing.suite import (
+from dlpack_conformance import _dlpack, structs
+from dlpack_conformance.suite import (
     FORMATS,
     KNOWN,
     dtype_of,
@@ -68,7 +68,7 @@ class Reference:
     """The library. For the purpose of each method see its caller, and Library in suite.py."""
 
     title = "the reference library"
-    distribution = "fastdlpack"
+    distribution = "dlpack-conformance"
     takes_tables = True
     publishes = "dlpack_exchange_api"
     unchecked: frozenset[str] = frozenset()  # rules that are not checked

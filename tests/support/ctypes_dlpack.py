@@ -5,7 +5,7 @@ The structs are those of the suite, which share nothing with fastdl.
 
 import ctypes
 
-from fastdl._testing.structs import (  # noqa: F401 - for those who import this
+from dlpack_conformance.structs import (  # noqa: F401 - for those who import this
     CPU,
     CUDA,
     CUDA_HOST,
@@ -29,7 +29,7 @@ from fastdl._testing.structs import (  # noqa: F401 - for those who import this
     Versioned,
     address_in,
 )
-from fastdl._testing.structs import capsule_name as name_of
+from dlpack_conformance.structs import capsule_name as name_of
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 

@@ -1,8 +1,8 @@
-"""python -m fastdl.testing"""
+"""python -m dlpack_conformance"""
 
 import sys
 
-from fastdl._testing.command import main
+from dlpack_conformance.command import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -4,8 +4,6 @@
  * values; exchange tables that follow or break every rule; and a consumer that holds what it takes
  * and reports how the release went. Every call of a deleter is counted.
  *
- * It uses only the ABI and nothing else of fastdl, so that it can test fastdl too.
- *
  *     m = Managed(True, owner, None, data=address, shape=(2, 3))   a managed tensor
  *     m.capsule(); m.deleted                                       its capsule; the counter
  *     t = take(capsule); t.address; t.release("thread")            the consumer
@@ -14,8 +12,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include <fastdl/dlpack.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +27,55 @@ typedef volatile long counter;
 typedef atomic_long counter;
 #define add_one(c) atomic_fetch_add((c), 1)
 #endif
+
+/* ---- the ABI of DLPack 1.3, as far as it is used here ---- */
+
+enum {
+    ON_HOST = 1, /* kDLCPU */
+    FLOAT = 2    /* kDLFloat */
+};
+
+typedef struct {
+    void *data;
+    int32_t device_type, device_id, ndim;
+    uint8_t code, bits;
+    uint16_t lanes;
+    int64_t *shape, *strides;
+    uint64_t byte_offset;
+} DLTensor;
+
+typedef struct legacy {
+    DLTensor tensor;
+    void *manager_ctx;
+    void (*deleter)(struct legacy *);
+} DLManagedTensor;
+
+typedef struct {
+    uint32_t major, minor;
+} DLPackVersion;
+
+typedef struct versioned {
+    DLPackVersion version;
+    void *manager_ctx;
+    void (*deleter)(struct versioned *);
+    uint64_t flags;
+    DLTensor tensor;
+} DLManagedTensorVersioned;
+
+typedef void (*error_setter)(void *error_ctx, const char *kind, const char *message);
+
+typedef struct table {
+    DLPackVersion version;
+    struct table *prev_api; /* of any version, so that only these two may be read of it */
+    int (*allocate)(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
+                    error_setter set_error);
+    int (*from_object)(void *object, DLManagedTensorVersioned **out);
+    int (*to_object)(DLManagedTensorVersioned *tensor, void **out);
+    int (*borrow)(void *object, DLTensor *out);
+    int (*stream)(int32_t device_type, int32_t device_id, void **out);
+} DLPackExchangeAPI;
+
+/* ---- the producer ---- */
 
 #define MAX_DIMS 64
 #define POISON (-7777) /* what shape and strides hold once the tensor was deleted */
@@ -152,7 +199,7 @@ static void delete_other_versioned(DLManagedTensorVersioned *managed)
 
 static DLTensor *tensor_of(record *r)
 {
-    return r->is_versioned ? &r->managed.versioned.dl_tensor : &r->managed.legacy.dl_tensor;
+    return r->is_versioned ? &r->managed.versioned.tensor : &r->managed.legacy.tensor;
 }
 
 /* ---- Managed ---- */
@@ -201,7 +248,7 @@ static int fill(record *r, PyObject *arguments, PyObject *keywords)
     static char *names[] = {"data",  "device",  "ndim",  "shape",   "strides",     "byte_offset",
                             "dtype", "version", "flags", "deleter", "manager_ctx", NULL};
     unsigned long long data = 0, byte_offset = 0, flags = 0;
-    int device_type = kDLCPU, device_id = 0, code = kDLFloat, bits = 32, lanes = 1;
+    int device_type = ON_HOST, device_id = 0, code = FLOAT, bits = 32, lanes = 1;
     unsigned major = 1, minor = 3;
     int deleter = 1, context = 1;
     PyObject *ndim = Py_None, *shape = Py_None, *strides = Py_None;
@@ -216,17 +263,17 @@ static int fill(record *r, PyObject *arguments, PyObject *keywords)
         set_dims(strides, r->dims + MAX_DIMS, &t->strides, &stride_count) < 0)
         return -1;
     t->data = (void *)(uintptr_t)data;
-    t->device.device_type = (DLDeviceType)device_type;
-    t->device.device_id = device_id;
+    t->device_type = device_type;
+    t->device_id = device_id;
     t->ndim = (int32_t)count;
     if (ndim != Py_None) {
         t->ndim = (int32_t)PyLong_AsLong(ndim);
         if (PyErr_Occurred())
             return -1;
     }
-    t->dtype.code = (uint8_t)code;
-    t->dtype.bits = (uint8_t)bits;
-    t->dtype.lanes = (uint16_t)lanes;
+    t->code = (uint8_t)code;
+    t->bits = (uint8_t)bits;
+    t->lanes = (uint16_t)lanes;
     t->byte_offset = byte_offset;
     if (r->is_versioned) {
         r->managed.versioned.version.major = major;
@@ -384,7 +431,7 @@ static PyGetSetDef managed_getset[] = {
 };
 
 static PyTypeObject managed_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "fastdl._testing._dlpack.Managed",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "dlpack_conformance._dlpack.Managed",
     .tp_basicsize = sizeof(managed_object),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_new = managed_new,
@@ -447,7 +494,7 @@ static int table_lend(void *object, DLTensor *out)
     DLManagedTensorVersioned *managed = NULL;
     int result = table_from_object(object, &managed);
     if (managed != NULL)
-        *out = managed->dl_tensor;
+        *out = managed->tensor;
     return result;
 }
 
@@ -469,7 +516,7 @@ static int table_to_object(DLManagedTensorVersioned *tensor, void **out)
 }
 
 static int table_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
-                          void (*set_error)(void *, const char *, const char *))
+                          error_setter set_error)
 {
     (void)prototype;
     if (strcmp(maker_mode, "attached") == 0)
@@ -506,7 +553,7 @@ static PyObject *set_maker(PyObject *self, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
-static int table_stream(DLDeviceType type, int32_t id, void **out)
+static int table_stream(int32_t type, int32_t id, void **out)
 {
     (void)type;
     (void)id;
@@ -536,19 +583,19 @@ static PyObject *make_table(PyObject *self, PyObject *arguments, PyObject *keywo
     table = calloc(1, sizeof(*table));
     if (table == NULL)
         return PyErr_NoMemory();
-    table->header.version.major = major;
-    table->header.version.minor = 3;
-    table->header.prev_api = (DLPackExchangeAPIHeader *)(uintptr_t)prev;
+    table->version.major = major;
+    table->version.minor = 3;
+    table->prev_api = (DLPackExchangeAPI *)(uintptr_t)prev;
     if (strcmp(without, "allocator") != 0)
-        table->managed_tensor_allocator = table_allocate;
+        table->allocate = table_allocate;
     if (strcmp(without, "from_object") != 0)
-        table->managed_tensor_from_py_object_no_sync = table_from_object;
+        table->from_object = table_from_object;
     if (strcmp(without, "to_object") != 0)
-        table->managed_tensor_to_py_object_no_sync = table_to_object;
+        table->to_object = table_to_object;
     if (strcmp(without, "stream") != 0)
-        table->current_work_stream = table_stream;
+        table->stream = table_stream;
     if (lends)
-        table->dltensor_from_py_object_no_sync = table_lend;
+        table->borrow = table_lend;
     return PyLong_FromVoidPtr(table);
 }
 
@@ -559,8 +606,7 @@ static PyObject *set_previous(PyObject *self, PyObject *arguments)
     (void)self;
     if (!PyArg_ParseTuple(arguments, "KK", &table, &previous))
         return NULL;
-    ((DLPackExchangeAPIHeader *)(uintptr_t)table)->prev_api =
-        (DLPackExchangeAPIHeader *)(uintptr_t)previous;
+    ((DLPackExchangeAPI *)(uintptr_t)table)->prev_api = (DLPackExchangeAPI *)(uintptr_t)previous;
     Py_RETURN_NONE;
 }
 
@@ -784,7 +830,7 @@ static PyGetSetDef taken_getset[] = {
 };
 
 static PyTypeObject taken_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "fastdl._testing._dlpack.Taken",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "dlpack_conformance._dlpack.Taken",
     .tp_basicsize = sizeof(taken_object),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_dealloc = taken_dealloc,
@@ -848,7 +894,7 @@ static PyObject *call_from_object(PyObject *self, PyObject *arguments)
     (void)self;
     if (!PyArg_ParseTuple(arguments, "KO", &table, &object))
         return NULL;
-    result = table_at(table)->managed_tensor_from_py_object_no_sync(object, &out);
+    result = table_at(table)->from_object(object, &out);
     return outcome(result, result == 0 && out != NULL ? new_taken(NULL, out) : NULL);
 }
 
@@ -867,7 +913,7 @@ static PyObject *call_to_object(PyObject *self, PyObject *arguments)
         PyErr_SetString(PyExc_ValueError, "a table takes versioned managed tensors");
         return NULL;
     }
-    result = table_at(table)->managed_tensor_to_py_object_no_sync(taken->versioned, &out);
+    result = table_at(table)->to_object(taken->versioned, &out);
     if (result == 0) {
         taken->released = 1;
         taken->versioned = NULL;
@@ -884,9 +930,7 @@ static PyObject *call_borrow(PyObject *self, PyObject *arguments)
     (void)self;
     if (!PyArg_ParseTuple(arguments, "KOK", &table, &object, &room))
         return NULL;
-    return outcome(
-        table_at(table)->dltensor_from_py_object_no_sync(object, (DLTensor *)(uintptr_t)room),
-        NULL);
+    return outcome(table_at(table)->borrow(object, (DLTensor *)(uintptr_t)room), NULL);
 }
 
 typedef struct {
@@ -917,11 +961,11 @@ static PyObject *call_allocate(PyObject *self, PyObject *arguments)
     DLManagedTensorVersioned *out = NULL;
     told noted = {0, "", ""};
     PyObject *first, *made;
-    DLPackManagedTensorAllocator allocate;
+    int (*allocate)(DLTensor *, DLManagedTensorVersioned **, void *, error_setter);
     (void)self;
     if (!PyArg_ParseTuple(arguments, "KK|p", &table, &prototype, &attached))
         return NULL;
-    allocate = table_at(table)->managed_tensor_allocator;
+    allocate = table_at(table)->allocate;
     if (attached) {
         result = allocate((DLTensor *)(uintptr_t)prototype, &out, &noted, note_error);
     } else {
@@ -948,7 +992,7 @@ static PyObject *call_stream(PyObject *self, PyObject *arguments)
     (void)self;
     if (!PyArg_ParseTuple(arguments, "Kii", &table, &type, &id))
         return NULL;
-    result = table_at(table)->current_work_stream((DLDeviceType)type, id, &stream);
+    result = table_at(table)->stream(type, id, &stream);
     if (result == 0 && stream == (void *)&table_calls)
         return outcome(result, NULL);
     return outcome(result, result == 0 ? PyLong_FromVoidPtr(stream) : NULL);
@@ -993,13 +1037,13 @@ static int handled_borrow(void *object, DLTensor *out)
     if (managed == NULL)
         return -1;
     if (PyObject_TypeCheck(managed, &managed_type))
-        *out = ((managed_object *)managed)->r->managed.versioned.dl_tensor;
+        *out = ((managed_object *)managed)->r->managed.versioned.tensor;
     Py_DECREF(managed); /* its record stays, and so do shape and strides */
     return 0;
 }
 
 static int handled_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
-                            void (*set_error)(void *, const char *, const char *))
+                            error_setter set_error)
 {
     PyGILState_STATE gil = PyGILState_Ensure();
     int result = -1;
@@ -1027,7 +1071,7 @@ static int handled_allocate(DLTensor *prototype, DLManagedTensorVersioned **out,
     return result;
 }
 
-static int handled_stream(DLDeviceType type, int32_t id, void **out)
+static int handled_stream(int32_t type, int32_t id, void **out)
 {
     PyObject *stream = PyObject_CallMethod(handler, "stream", "ii", (int)type, (int)id);
     if (stream == NULL)
@@ -1055,18 +1099,18 @@ static PyObject *handled_table(PyObject *self, PyObject *arguments)
     if (table == NULL)
         return PyErr_NoMemory();
     Py_XSETREF(handler, Py_NewRef(given));
-    table->header.version.major = major;
-    table->header.version.minor = minor;
+    table->version.major = major;
+    table->version.minor = minor;
     if (strcmp(without, "allocator") != 0)
-        table->managed_tensor_allocator = handled_allocate;
+        table->allocate = handled_allocate;
     if (strcmp(without, "from_object") != 0)
-        table->managed_tensor_from_py_object_no_sync = handled_from_object;
+        table->from_object = handled_from_object;
     if (strcmp(without, "to_object") != 0)
-        table->managed_tensor_to_py_object_no_sync = handled_to_object;
+        table->to_object = handled_to_object;
     if (strcmp(without, "borrow") != 0)
-        table->dltensor_from_py_object_no_sync = handled_borrow;
+        table->borrow = handled_borrow;
     if (strcmp(without, "stream") != 0)
-        table->current_work_stream = handled_stream;
+        table->stream = handled_stream;
     return PyLong_FromVoidPtr(table);
 }
 
@@ -1090,108 +1134,7 @@ static PyObject *calls(PyObject *self, PyObject *unused)
     return PyLong_FromLong(table_calls);
 }
 
-/* ---- an export in C, without Python frames ---- */
-
-/* Native(function): a method in C for a class. Called with (obj, **keywords), it appends a copy of
- * the keywords to obj.calls and refuses those that are not in obj.takes, with a TypeError whose
- * message is obj.wording, where {} is the keyword; then it calls function(obj, **keywords). */
-typedef struct {
-    PyObject_HEAD
-    PyObject *function;
-} native_object;
-
-static int refuse(PyObject *obj, PyObject *keywords)
-{
-    PyObject *key, *value, *wording, *text, *takes = PyObject_GetAttrString(obj, "takes");
-    Py_ssize_t position = 0;
-    int known = takes == NULL ? -1 : 1;
-    while (known == 1 && PyDict_Next(keywords, &position, &key, &value)) {
-        known = PySequence_Contains(takes, key);
-        if (known != 0)
-            continue;
-        wording = PyObject_GetAttrString(obj, "wording");
-        text = wording == NULL ? NULL : PyObject_CallMethod(wording, "format", "O", key);
-        if (text != NULL)
-            PyErr_SetObject(PyExc_TypeError, text);
-        Py_XDECREF(text);
-        Py_XDECREF(wording);
-    }
-    Py_XDECREF(takes);
-    return known == 1 ? 0 : -1;
-}
-
-static PyObject *native_call(PyObject *self, PyObject *arguments, PyObject *passed)
-{
-    PyObject *obj, *calls, *noted, *result = NULL, *keywords;
-    if (!PyArg_ParseTuple(arguments, "O", &obj))
-        return NULL;
-    keywords = passed == NULL ? PyDict_New() : PyDict_Copy(passed);
-    calls = PyObject_GetAttrString(obj, "calls");
-    noted = keywords == NULL ? NULL : PyDict_Copy(keywords);
-    if (calls != NULL && noted != NULL && PyList_Append(calls, noted) == 0 &&
-        refuse(obj, keywords) == 0)
-        result = PyObject_Call(((native_object *)self)->function, arguments, keywords);
-    Py_XDECREF(noted);
-    Py_XDECREF(calls);
-    Py_XDECREF(keywords);
-    return result;
-}
-
-static PyObject *native_bind(PyObject *self, PyObject *obj, PyObject *type)
-{
-    (void)type;
-    if (obj == NULL)
-        return Py_NewRef(self);
-    return PyMethod_New(self, obj);
-}
-
-static int native_init(PyObject *self, PyObject *arguments, PyObject *keywords)
-{
-    PyObject *function;
-    (void)keywords;
-    if (!PyArg_ParseTuple(arguments, "O", &function))
-        return -1;
-    Py_XSETREF(((native_object *)self)->function, Py_NewRef(function));
-    return 0;
-}
-
-static void native_dealloc(PyObject *self)
-{
-    Py_XDECREF(((native_object *)self)->function);
-    Py_TYPE(self)->tp_free(self);
-}
-
-static PyTypeObject native_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "fastdl._testing._dlpack.Native",
-    .tp_basicsize = sizeof(native_object),
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_new = PyType_GenericNew,
-    .tp_init = native_init,
-    .tp_dealloc = native_dealloc,
-    .tp_call = native_call,
-    .tp_descr_get = native_bind,
-};
-
-/* forward(obj, **keywords): obj.inner.__dlpack__(**keywords), without a Python frame. */
-static PyObject *forward(PyObject *self, PyObject *arguments, PyObject *keywords)
-{
-    PyObject *obj, *inner, *method, *none, *result = NULL;
-    (void)self;
-    if (!PyArg_ParseTuple(arguments, "O", &obj))
-        return NULL;
-    inner = PyObject_GetAttrString(obj, "inner");
-    method = inner == NULL ? NULL : PyObject_GetAttrString(inner, "__dlpack__");
-    none = PyTuple_New(0);
-    if (method != NULL && none != NULL)
-        result = PyObject_Call(method, none, keywords);
-    Py_XDECREF(none);
-    Py_XDECREF(method);
-    Py_XDECREF(inner);
-    return result;
-}
-
 static PyMethodDef functions[] = {
-    {"forward", (PyCFunction)(void (*)(void))forward, METH_VARARGS | METH_KEYWORDS, NULL},
     {"table", (PyCFunction)(void (*)(void))make_table, METH_VARARGS | METH_KEYWORDS, NULL},
     {"set_previous", set_previous, METH_VARARGS, NULL},
     {"table_capsule", table_capsule, METH_VARARGS, NULL},
@@ -1215,7 +1158,7 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "_dlpack", 
 
 PyMODINIT_FUNC PyInit__dlpack(void)
 {
-    PyTypeObject *types[] = {&managed_type, &native_type, &taken_type};
+    PyTypeObject *types[] = {&managed_type, &taken_type};
     PyObject *m = PyModule_Create(&module);
     if (m != NULL && PyModule_AddIntConstant(m, "POISON", POISON) < 0)
         Py_CLEAR(m);

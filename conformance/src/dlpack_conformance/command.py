@@ -1,4 +1,4 @@
-"""The command line: python -m fastdl.testing run | scoreboard | pairs | mutants | list."""
+"""The command line: python -m dlpack_conformance run | scoreboard | pairs | list."""
 
 import argparse
 import datetime
@@ -11,10 +11,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from fastdl._testing import json_rows, releases, reports, runner
-from fastdl._testing.suite import BAD, DEVIATES, OUTCOMES, SECTIONS, SKIPPED, all_checks
+from dlpack_conformance import json_rows, releases, reports, runner
+from dlpack_conformance.suite import BAD, OUTCOMES, SECTIONS, SKIPPED, all_checks
 
-#: The adapters of the kit.
+#: The adapters that are included.
 LIBRARIES = (
     *("fastdl", "numpy", "torch", "jax", "tensorflow", "paddle", "mlx", "dpnp", "pyarrow"),
     *("tvm_ffi", "array_api_strict", "warp", "cuda.core", "onnxruntime"),
@@ -41,13 +41,13 @@ def main(arguments: "list[str] | None" = None) -> int:
 
 
 def complain(text: str) -> int:
-    print(f"python -m fastdl.testing: {text}", file=sys.stderr)
+    print(f"python -m dlpack_conformance: {text}", file=sys.stderr)
     return 2
 
 
 def answer(arguments: "list[str] | None") -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m fastdl.testing",
+        prog="python -m dlpack_conformance",
         description="Checks array libraries against DLPack. As tests: pytest --dlpack=LIBRARY.",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -88,10 +88,6 @@ def answer(arguments: "list[str] | None") -> int:
     )
     add_limit(pairs, "a pair, or the import of a library,", 90)
     pairs.set_defaults(run=every_pair)
-
-    mutants = commands.add_parser("mutants", help="check the checks, on broken libraries")
-    mutants.add_argument("check", nargs="*", help="only checks with one of these in their name")
-    mutants.set_defaults(run=check_checks)
 
     listing = commands.add_parser("list", help="print the checks")
     listing.add_argument("check", nargs="*", help="only checks with one of these in their name")
@@ -147,16 +143,11 @@ class Progress:
 
     MARKS = dict(zip(OUTCOMES, "CTFd.s", strict=True))
 
-    def __init__(self, title: str, marks: dict[str, str] = MARKS) -> None:
-        self.marks = marks
+    def __init__(self, title: str) -> None:
         print(f"{title} ", end="", file=sys.stderr, flush=True)
 
     def __call__(self, name: str, result: dict[str, Any]) -> None:
-        print(self.marks[result["outcome"]], end="", file=sys.stderr, flush=True)
-
-
-#: A mutant has to be seen.
-OF_MUTANTS = {outcome: "." if outcome in (*BAD, DEVIATES) else "F" for outcome in OUTCOMES}
+        print(self.MARKS[result["outcome"]], end="", file=sys.stderr, flush=True)
 
 
 class Run:
@@ -233,7 +224,7 @@ def scoreboard(chosen: argparse.Namespace) -> int:
 
 
 def every_pair(chosen: argparse.Namespace) -> int:
-    from fastdl._testing import pairs
+    from dlpack_conformance import pairs
 
     found = pairs.measure(chosen.adapters or list(LIBRARIES), chosen.limit)
     print("\n".join(pairs.lines(found)))
@@ -244,20 +235,6 @@ def every_pair(chosen: argparse.Namespace) -> int:
     if found["interrupted"]:
         return 130
     return 0 if found["libraries"] else complain("none of these libraries can be loaded")
-
-
-def check_checks(chosen: argparse.Namespace) -> int:
-    from fastdl._testing import mutants
-
-    names = runner.chosen(chosen.check)
-    killed, survivors, red = mutants.run(names, Progress("mutants", OF_MUTANTS))
-    print(file=sys.stderr)
-    print(f"{len(killed)} of {len(names)} mutants are detected")
-    if survivors:
-        print("not detected:", *survivors, sep="\n  ")
-    if red:
-        print("failing on the reference library:", *red, sep="\n  ")
-    return int(bool(red or survivors))
 
 
 def list_checks(chosen: argparse.Namespace) -> int:

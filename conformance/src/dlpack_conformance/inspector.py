@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from fastdl._testing import structs
+from dlpack_conformance import structs
 
 TENSORS = ("dltensor", "dltensor_versioned")
 TABLES = ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__")  # the name before 1.3

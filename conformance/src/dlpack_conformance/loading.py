@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from fastdl._testing import adapters
-from fastdl._testing.suite import (
+from dlpack_conformance import adapters
+from dlpack_conformance.suite import (
     DATA,
     DTYPES,
     Check,
@@ -38,7 +38,7 @@ class WrongAdapter(Exception):
 
 
 def load(name: str) -> Library:
-    """A library by the name of an adapter: one of the kit's, "module", or "module:object".
+    """A library by the name of an adapter: an included one, "module", or "module:object".
     WrongAdapter if the adapter cannot be used."""
     module, _, attribute = name.partition(":")
     parts = [*module.split("."), *(attribute.split(".") if ":" in name else ())]
@@ -57,7 +57,7 @@ def load(name: str) -> Library:
 def refuse(source: Any) -> None:
     """WrongAdapter if nothing could be checked with it, or not what its author means."""
     if not hasattr(source, "make") and not hasattr(source, "from_dlpack"):
-        raise WrongAdapter("the adapter has neither make nor from_dlpack: see docs/testing.md")
+        raise WrongAdapter("the adapter has neither make nor from_dlpack: see README.md")
     for name in FUNCTIONS:
         if not callable(getattr(source, name, refuse)):
             raise WrongAdapter(f"{name} of the adapter is not a function")
@@ -132,4 +132,4 @@ def other_kinds(values: Any) -> str:
     return type(values).__name__ if isinstance(values, Collection) else ""
 
 
-TRIAL = Check("adapter.works", DATA, "The adapter makes arrays.", "docs/testing.md", trial)
+TRIAL = Check("adapter.works", DATA, "The adapter makes arrays.", "README.md", trial)

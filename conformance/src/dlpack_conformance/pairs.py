@@ -1,6 +1,6 @@
 """Every producer with every consumer, in one process: values, aliasing, read-only, owners.
 
-python -m fastdl._testing.pairs LOG is that process: it writes a line before and after each pair,
+python -m dlpack_conformance.pairs LOG is that process: it writes a line before and after each pair,
 and is restarted when a pair crashes it.
 """
 
@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fastdl._testing import json_rows
-from fastdl._testing.adapters import in_order
-from fastdl._testing.child import PERTURBED, await_end, ending, running
-from fastdl._testing.crashes import no_answer
-from fastdl._testing.loading import load
-from fastdl._testing.suite import Library, NotApplicable, flat, noise, told
+from dlpack_conformance import json_rows
+from dlpack_conformance.adapters import in_order
+from dlpack_conformance.child import PERTURBED, await_end, ending, running
+from dlpack_conformance.crashes import no_answer
+from dlpack_conformance.loading import load
+from dlpack_conformance.suite import Library, NotApplicable, flat, noise, told
 
 # Outcomes, from best to worst.
 SHARED, COPIED, REFUSED, WRONG, DIES = "shared", "copied", "refused", "wrong", "dies"

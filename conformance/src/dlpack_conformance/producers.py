@@ -6,13 +6,12 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from fastdl._testing import _dlpack
+from dlpack_conformance import _dlpack
+
+hostile = _dlpack  # for other tests: tables that follow or break every rule
 
 CPU = (1, 0)
 CUDA = (2, 0)
-OPENCL = (4, 0)
-ONEAPI = (14, 0)
-FLOAT32 = (2, 32, 1)
 
 
 class Owner:
@@ -54,83 +53,6 @@ class Given(_dlpack.Managed):
         self.versioned = versioned
         return self
 
-    def assert_alive(self) -> None:
-        assert (self.deleted, self.destroyed) == (0, 0)
-        assert self.owner() is not None
-
-    def assert_released(self, *, by_destructor: bool = False) -> None:
-        """The deleter ran exactly once, called by the consumer or else by the capsule."""
-        if self.owner() is not None:
-            gc.collect()  # an inspected exception may hold frames in a cycle
-        assert (self.deleted, self.destroyed) == (1, int(by_destructor))
-        assert self.owner() is None
-
-
-class Producer:
-    """Implements the protocol of DLPack 1.x for a managed tensor; records the keywords of each
-    call.
-
-    `act(self)`, if given, is called instead.
-    """
-
-    def __init__(
-        self,
-        managed: Any,
-        device: Any = CPU,
-        act: "Callable[[Any], Any] | None" = None,
-        **attributes: Any,
-    ) -> None:
-        self.managed = managed
-        self.device = device
-        self.act = act or (lambda self: self.managed.capsule())
-        self.asked: list[Any] = []
-        vars(self).update(attributes)
-
-    def answer(self, asked: Any) -> Any:
-        # A tuple: when memory runs out, `append` of CPython 3.15 frees what it is given twice
-        # (python/cpython#151818), and making a list without a GIL frees another's items (#152125).
-        self.asked += (asked,)
-        return self.act(self)
-
-    def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: Any = None,
-        dl_device: Any = None,
-        copy: Any = None,
-    ) -> Any:
-        return self.answer((stream, max_version, dl_device, copy))
-
-    def __dlpack_device__(self) -> Any:
-        return self.device
-
-
-class OldProducer(Producer):
-    """The previous generation: only `stream`."""
-
-    def __dlpack__(self, stream: Any = None) -> Any:  # type: ignore[override]
-        return self.answer(stream)
-
-
-class BareProducer(Producer):
-    """No argument at all, like TensorFlow."""
-
-    def __dlpack__(self) -> Any:  # type: ignore[override]
-        return self.answer(())
-
-
-class DraftProducer(Producer):
-    """The draft of 2022: an info method, and one more argument."""
-
-    info = 130
-
-    def __dlpack_info__(self) -> int:
-        return self.info
-
-    def __dlpack__(self, stream: Any = None, version: Any = None) -> Any:  # type: ignore[override]
-        return self.answer(version)
-
 
 class Tabled:
     """Has an exchange table and nothing else. `mode`: see table_from_object in _dlpack.c."""
@@ -140,12 +62,6 @@ class Tabled:
     def __init__(self, managed: Any, mode: str = "give") -> None:
         self.managed = managed
         self.mode = mode
-
-
-class Lending(Tabled):
-    """The same with a borrowing slot in its table. It keeps ownership of what it lends."""
-
-    __dlpack_c_exchange_api__ = _dlpack.table_capsule(_dlpack.table(lends=True))
 
 
 class Offer:

@@ -1,6 +1,5 @@
-"""The pytest plugin of fastdl.testing: pytest --dlpack=numpy, or in the configuration
-dlpack = mylib.dlpack_adapter. It is a separate module because pytest imports it at every start;
-inside the package it would import fastdl too.
+"""The pytest plugin: pytest --dlpack=numpy, or in the configuration dlpack = mylib.dlpack_adapter.
+It imports what it needs when it is used, since pytest imports it at every start.
 
 A check is the test dlpack::ADAPTER::CHECK, which can be named on the command line.
 """
@@ -13,13 +12,13 @@ START = "dlpack::"  # of the names of these tests
 
 
 def pytest_addoption(parser):
-    group = parser.getgroup("dlpack", "conformance to DLPack (fastdl.testing)")
+    group = parser.getgroup("dlpack", "conformance to DLPack")
     group.addoption(
         "--dlpack",
         action="append",
         default=[],
         metavar="ADAPTER",
-        help="check a library: an adapter of fastdl.testing (numpy, torch, ...), or a module or "
+        help="check a library: an included adapter (numpy, torch, ...), or a module or "
         "module:object with make, from_dlpack and values; can be repeated",
     )
     group.addoption(
@@ -46,7 +45,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     chosen = getattr(config, "workerinput", {}).get("dlpack") or chosen_by(config)
     if chosen["adapters"]:
-        config.pluginmanager.register(Suite(config, **chosen), "fastdl-suite")
+        config.pluginmanager.register(Suite(config, **chosen), "dlpack-suite")
 
 
 def chosen_by(config):
@@ -65,7 +64,7 @@ class Suite:
     """The checks as tests, and their reports."""
 
     def __init__(self, config, adapters, named, alone):
-        from fastdl._testing.reports import report_path
+        from dlpack_conformance.reports import report_path
 
         self.alone = alone
         self.config, self.adapters, self.named = config, adapters, named
@@ -123,8 +122,8 @@ class Suite:
             self.results.setdefault(adapter, (facts, []))[1].append(result)
 
     def pytest_terminal_summary(self, terminalreporter, exitstatus):
-        from fastdl._testing import reports
-        from fastdl._testing.runner import as_report
+        from dlpack_conformance import reports
+        from dlpack_conformance.runner import as_report
 
         interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
         made = [
@@ -148,7 +147,7 @@ class Checked(pytest.Collector):
     """A library."""
 
     def collect(self):
-        from fastdl._testing.runner import CannotStart, Runner, chosen
+        from dlpack_conformance.runner import CannotStart, Runner, chosen
 
         runner = Runner(self.name, limit=self.config.getoption("dlpack_limit"))
         self.config.add_cleanup(runner.close)
@@ -168,8 +167,8 @@ class CheckItem(pytest.Item):
         self.found = []  # for the report of this test, which may travel to another process
 
     def runtest(self):
-        from fastdl._testing.reports import explained
-        from fastdl._testing.runner import CannotStart, describe
+        from dlpack_conformance.reports import explained
+        from dlpack_conformance.runner import CannotStart, describe
 
         runner = self.runner
         try:
@@ -190,4 +189,4 @@ class CheckItem(pytest.Item):
             pytest.fail("\n  ".join(lines), pytrace=False)
 
     def reportinfo(self):
-        return "fastdl.testing", None, f"{self.runner.adapter}: {self.name}"
+        return "dlpack_conformance", None, f"{self.runner.adapter}: {self.name}"

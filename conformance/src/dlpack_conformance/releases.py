@@ -11,8 +11,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from fastdl._testing import reports, runner
-from fastdl._testing.suite import BAD
+from dlpack_conformance import reports, runner
+from dlpack_conformance.suite import BAD
 
 Report = dict[str, Any]
 
@@ -30,7 +30,7 @@ def parse(spec: str) -> list[str]:
 
 
 def environment(folder: Path, requirement: str) -> str:
-    """The Python of a new environment with one distribution, and the kit of this process.
+    """The Python of a new environment with one distribution, and the suite of this process.
     CannotStart if there is no such distribution."""
     venv.create(folder, with_pip=True)
     scripts = folder / ("Scripts" if os.name == "nt" else "bin")
@@ -40,15 +40,15 @@ def environment(folder: Path, requirement: str) -> str:
     if done.returncode:
         raise runner.CannotStart(f"{requirement} cannot be installed: {done.stderr.strip()}")
     (site,) = folder.glob("Lib/site-packages" if os.name == "nt" else "lib/python*/site-packages")
-    package = Path(runner.__file__).parents[1]  # needs nothing but Python
-    shutil.copytree(package, site / "fastdl", ignore=shutil.ignore_patterns("__pycache__"))
+    package = Path(runner.__file__).parent  # needs nothing but Python
+    shutil.copytree(package, site / package.name, ignore=shutil.ignore_patterns("__pycache__"))
     return python
 
 
 def measure(requirement: str, measured: Callable[[str], Report]) -> Report:
     """The report on a release, which `measured` makes with the Python it is given. CannotStart if
     the release cannot be installed."""
-    with tempfile.TemporaryDirectory(prefix="fastdl-testing-") as folder:
+    with tempfile.TemporaryDirectory(prefix="dlpack-conformance-") as folder:
         return measured(environment(Path(folder), requirement))
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from fastdl._testing import json_rows
-from fastdl._testing.runner import failures
-from fastdl._testing.suite import (
+from dlpack_conformance import json_rows
+from dlpack_conformance.runner import failures
+from dlpack_conformance.suite import (
     BAD,
     DEVIATES,
     OUTCOMES,

@@ -13,8 +13,8 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import IO, Any
 
-from fastdl._testing import child, crashes
-from fastdl._testing.suite import (
+from dlpack_conformance import child, crashes
+from dlpack_conformance.suite import (
     BAD,
     CRASHED,
     MEMORY,
@@ -85,7 +85,7 @@ class Runner:
     def command(self) -> list[str]:
         """Another Python than this has a library of its own, which must not be hidden by one in the
         current folder or in PYTHONPATH (-I): there only the adapter is looked for, last."""
-        worker = ["-m", "fastdl._testing.worker", self.adapter]
+        worker = ["-m", "dlpack_conformance.worker", self.adapter]
         if self.python == sys.executable:
             return [self.python, *worker]
         path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -118,21 +118,21 @@ class Runner:
         self.output.seek(0)
         return CRASHED, f"{child.ending(code)}{crashes.last_words(self.output.read())}"
 
-    def run(self, check: str, mutant: "str | None" = None) -> dict[str, Any]:
+    def run(self, check: str) -> dict[str, Any]:
         """The result of one check. A crash with a corrupted heap, in a process that has run other
         checks, is repeated in a new process: an earlier check may be the cause."""
         before = all_checks()[check].after
-        if before in self.ended and mutant is None:
+        if before in self.ended:
             return {"outcome": SKIPPED, "note": f"{before} {self.ended[before]}", "seconds": 0}
         if self.refused:
             raise CannotStart(self.refused)
         if self.child is None:
             self.start()
         alone = self.ran == 0
-        found = self.attempt(check, mutant)
+        found = self.attempt(check)
         if found["outcome"] == CRASHED and not alone and re.search(HEAP, found["note"]):
             self.start()
-            again = self.attempt(check, mutant)
+            again = self.attempt(check)
             if again["outcome"] != CRASHED:
                 again["note"] += f" ({found['note']}, in a process that had run others)"
             found = again
@@ -140,9 +140,9 @@ class Runner:
             self.ended[check] = found["outcome"]
         return found
 
-    def attempt(self, check: str, mutant: "str | None") -> dict[str, Any]:
+    def attempt(self, check: str) -> dict[str, Any]:
         assert self.child is not None and self.child.stdin is not None
-        asked = {"check": check, "mutant": mutant, "limit": self.limit}
+        asked = {"check": check, "limit": self.limit}
         try:
             self.child.stdin.write(json.dumps(asked) + "\n")
             self.child.stdin.flush()

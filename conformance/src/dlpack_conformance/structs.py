@@ -1,7 +1,4 @@
-"""DLPack's structs as they are in memory, read with ctypes, and the names of its numbers.
-
-Written from the specification, so that fastdl's own definitions can be compared with them.
-"""
+"""DLPack's structs as they are in memory, read with ctypes, and the names of its numbers."""
 
 import ctypes
 from typing import Any

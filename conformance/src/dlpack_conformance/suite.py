@@ -17,8 +17,8 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from fastdl._testing import _dlpack, structs
-from fastdl._testing.inspector import inspect_capsule, table_capsule
+from dlpack_conformance import _dlpack, structs
+from dlpack_conformance.inspector import inspect_capsule, table_capsule
 
 # Severities, the worst first.
 MEMORY = "memory-unsafe"  # a crash; use after free, a double free, or a leak
@@ -101,7 +101,7 @@ def check(
 
 def all_checks() -> dict[str, Check]:
     """Every check, by section."""
-    importlib.import_module("fastdl._testing.checks")
+    importlib.import_module("dlpack_conformance.checks")
     order = list(SECTIONS)
     return dict(sorted(CHECKS.items(), key=lambda item: order.index(item[1].section)))
 

@@ -1,6 +1,6 @@
 """A process that runs checks of one library in turn:
 
-python -m fastdl._testing.worker ADAPTER [FOLDER ...]
+python -m dlpack_conformance.worker ADAPTER [FOLDER ...]
 
 The folders are where an adapter is looked for last: a library is the one that is installed here.
 It reads one line of JSON for each check, and answers with one. A check that crashes this process
@@ -20,10 +20,10 @@ import traceback
 import warnings
 from typing import Any
 
-from fastdl._testing import crashes
-from fastdl._testing.child import ending
-from fastdl._testing.loading import TRIAL, WrongAdapter, doubts, load
-from fastdl._testing.suite import (
+from dlpack_conformance import crashes
+from dlpack_conformance.child import ending
+from dlpack_conformance.loading import TRIAL, WrongAdapter, doubts, load
+from dlpack_conformance.suite import (
     CRASHED,
     DEVIATES,
     DEVIATION,
@@ -140,12 +140,7 @@ def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         try:
-            chosen = lib
-            if asked["mutant"] is not None:
-                from fastdl._testing import mutants  # only needed to test the checks
-
-                chosen = mutants.library(asked["mutant"])
-            found = result_of(checks[asked["check"]], chosen, asked["limit"])
+            found = result_of(checks[asked["check"]], lib, asked["limit"])
         except BaseException as error:
             found = {"outcome": FAILED, "note": told(error), "seconds": 0}
         answer(**found)

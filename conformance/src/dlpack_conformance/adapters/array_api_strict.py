@@ -2,7 +2,7 @@
 
 import array_api_strict as xp
 
-from fastdl._testing.suite import all_but
+from dlpack_conformance.suite import all_but
 
 title = "array-api-strict"
 distribution = "array-api-strict"

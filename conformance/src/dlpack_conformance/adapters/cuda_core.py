@@ -3,7 +3,7 @@
 import numpy as np
 from cuda.core.utils import StridedMemoryView
 
-from fastdl._testing.suite import all_but
+from dlpack_conformance.suite import all_but
 
 title = "cuda.core"
 distribution = "cuda-core"

@@ -7,7 +7,7 @@ os.environ.setdefault("OCL_ICD_FILENAMES", f"{sys.prefix}/lib/libintelocl.so")
 
 import dpnp
 
-from fastdl._testing.suite import all_but
+from dlpack_conformance.suite import all_but
 
 title = "dpnp"
 forks = False  # its threads do not survive a fork

@@ -3,7 +3,7 @@
 import ctypes
 
 import fastdl
-from fastdl._testing.suite import flat, packed, shape_of
+from dlpack_conformance.suite import flat, packed, shape_of
 
 title = "fastdl"
 __version__ = fastdl.__version__

@@ -3,7 +3,7 @@
 import mlx.core as mx
 import numpy as np
 
-from fastdl._testing.suite import all_but
+from dlpack_conformance.suite import all_but
 
 title = "MLX"
 distribution = "mlx"

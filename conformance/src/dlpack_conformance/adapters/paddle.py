@@ -2,7 +2,7 @@
 
 import paddle
 
-from fastdl._testing.suite import all_but
+from dlpack_conformance.suite import all_but
 
 title = "PaddlePaddle"
 distribution = "paddlepaddle"

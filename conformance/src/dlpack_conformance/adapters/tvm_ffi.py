@@ -3,7 +3,7 @@
 import numpy as np
 import tvm_ffi
 
-from fastdl._testing.suite import all_but
+from dlpack_conformance.suite import all_but
 
 title = "tvm-ffi"
 distribution = "apache-tvm-ffi"

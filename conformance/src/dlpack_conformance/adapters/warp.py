@@ -3,7 +3,7 @@
 import numpy as np
 import warp
 
-from fastdl._testing.suite import all_but
+from dlpack_conformance.suite import all_but
 
 title = "Warp"
 distribution = "warp-lang"

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from fastdl._testing import _dlpack, structs
-from fastdl._testing.inspector import inspect_capsule
-from fastdl._testing.producers import CUDA, Offer
-from fastdl._testing.suite import (
+from dlpack_conformance import _dlpack, structs
+from dlpack_conformance.inspector import inspect_capsule
+from dlpack_conformance.producers import CUDA, Offer
+from dlpack_conformance.suite import (
     DATA,
     DEVIATION,
     DTYPES,

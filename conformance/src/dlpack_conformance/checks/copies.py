@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from fastdl._testing import structs
-from fastdl._testing.checks.consumers import compact, expect_values, offer_address, taken
-from fastdl._testing.inspector import inspect_capsule
-from fastdl._testing.suite import (
+from dlpack_conformance import structs
+from dlpack_conformance.checks.consumers import compact, expect_values, offer_address, taken
+from dlpack_conformance.inspector import inspect_capsule
+from dlpack_conformance.suite import (
     DATA,
     DEVIATION,
     ERROR,

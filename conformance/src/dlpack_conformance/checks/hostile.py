@@ -5,8 +5,8 @@ memory-unsafe. Each has two checks: the second is that the managed tensor is rel
 from functools import partial
 from typing import Any, NamedTuple
 
-from fastdl._testing.checks.consumers import compact, taken_and_released
-from fastdl._testing.suite import (
+from dlpack_conformance.checks.consumers import compact, taken_and_released
+from dlpack_conformance.suite import (
     DEVIATION,
     MEMORY,
     Failed,

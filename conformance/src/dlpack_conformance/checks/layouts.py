@@ -4,9 +4,9 @@ it is refused, and the release after a refusal."""
 from functools import partial
 from typing import Any, NamedTuple
 
-from fastdl._testing.checks.consumers import HEADER, compact, six, taken, taken_and_released
-from fastdl._testing.producers import Offer
-from fastdl._testing.suite import (
+from dlpack_conformance.checks.consumers import HEADER, compact, six, taken, taken_and_released
+from dlpack_conformance.producers import Offer
+from dlpack_conformance.suite import (
     DATA,
     DEVIATION,
     ERROR,

@@ -6,8 +6,8 @@ import sys
 from functools import partial
 from typing import Any
 
-from fastdl._testing import _dlpack, structs
-from fastdl._testing.checks.consumers import (
+from dlpack_conformance import _dlpack, structs
+from dlpack_conformance.checks.consumers import (
     UNMAPPED,
     compact,
     expect_released,
@@ -18,11 +18,11 @@ from fastdl._testing.checks.consumers import (
     stays_on,
     taken,
 )
-from fastdl._testing.checks.layouts import LAYOUTS, Layout, expect_layout, fields_of
-from fastdl._testing.checks.producers import BIG, expect_same
-from fastdl._testing.inspector import inspect_capsule, inspect_exchange_api
-from fastdl._testing.producers import CUDA, Given, Offer, Tabled
-from fastdl._testing.suite import (
+from dlpack_conformance.checks.layouts import LAYOUTS, Layout, expect_layout, fields_of
+from dlpack_conformance.checks.producers import BIG, expect_same
+from dlpack_conformance.inspector import inspect_capsule, inspect_exchange_api
+from dlpack_conformance.producers import CUDA, Given, Offer, Tabled
+from dlpack_conformance.suite import (
     DATA,
     DEVIATION,
     ERROR,

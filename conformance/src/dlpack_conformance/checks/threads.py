@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from fastdl._testing.checks.consumers import compact, expect_released
-from fastdl._testing.suite import (
+from dlpack_conformance.checks.consumers import compact, expect_released
+from dlpack_conformance.suite import (
     MEMORY,
     Held,
     Library,
