@@ -75,6 +75,39 @@ typedef struct table {
     int (*stream)(int32_t device_type, int32_t device_id, void **out);
 } DLPackExchangeAPI;
 
+static DLPackExchangeAPI *table_at(unsigned long long address)
+{
+    return (DLPackExchangeAPI *)(uintptr_t)address;
+}
+
+/* ---- exceptions ---- */
+
+/* The pending exception, which the caller then owns; NULL if there is none. */
+static PyObject *pending_error(void)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    return value;
+}
+
+/* Whether an exception with this text, which was set, is the one that is pending; clears it. */
+static int still_pending(PyObject *text)
+{
+    PyObject *error = pending_error(), *arguments = NULL;
+    int kept = error != NULL && (PyObject *)Py_TYPE(error) == PyExc_LookupError;
+    if (kept)
+        arguments = PyObject_GetAttrString(error, "args");
+    kept = arguments != NULL && PyTuple_Check(arguments) && PyTuple_GET_SIZE(arguments) == 1 &&
+           PyTuple_GET_ITEM(arguments, 0) == text;
+    PyErr_Clear();
+    Py_XDECREF(arguments);
+    Py_XDECREF(error);
+    return kept;
+}
+
 /* ---- the producer ---- */
 
 #define MAX_DIMS 64
@@ -140,16 +173,6 @@ static void delete_record(record *r)
     PyGILState_Release(gil);
 }
 
-static void delete_legacy(DLManagedTensor *managed)
-{
-    delete_record((record *)managed);
-}
-
-static void delete_versioned(DLManagedTensorVersioned *managed)
-{
-    delete_record((record *)managed);
-}
-
 /* Deleters of mistaken producers: one that needs the GIL, one that loses exceptions, and one that
  * uses Python without asking for it. */
 static void delete_attached(record *r)
@@ -179,22 +202,22 @@ static void delete_and_free(record *r)
 }
 
 typedef void (*deleter_of_record)(record *);
-static const deleter_of_record others[] = {
-    NULL, NULL, delete_attached, delete_clearing, delete_unattached, delete_and_free};
+static const deleter_of_record deleters[] = {
+    NULL, delete_record, delete_attached, delete_clearing, delete_unattached, delete_and_free};
 enum {
     FREES = 5
 };
 
-static void delete_other_legacy(DLManagedTensor *managed)
+static void delete_legacy(DLManagedTensor *managed)
 {
     record *r = (record *)managed;
-    others[r->deleter](r);
+    deleters[r->deleter](r);
 }
 
-static void delete_other_versioned(DLManagedTensorVersioned *managed)
+static void delete_versioned(DLManagedTensorVersioned *managed)
 {
     record *r = (record *)managed;
-    others[r->deleter](r);
+    deleters[r->deleter](r);
 }
 
 static DLTensor *tensor_of(record *r)
@@ -280,14 +303,10 @@ static int fill(record *r, PyObject *arguments, PyObject *keywords)
         r->managed.versioned.version.minor = minor;
         r->managed.versioned.flags = flags;
         r->managed.versioned.manager_ctx = context ? r : NULL;
-        r->managed.versioned.deleter = deleter == 0   ? NULL
-                                       : deleter == 1 ? delete_versioned
-                                                      : delete_other_versioned;
+        r->managed.versioned.deleter = deleter == 0 ? NULL : delete_versioned;
     } else {
         r->managed.legacy.manager_ctx = context ? r : NULL;
-        r->managed.legacy.deleter = deleter == 0   ? NULL
-                                    : deleter == 1 ? delete_legacy
-                                                   : delete_other_legacy;
+        r->managed.legacy.deleter = deleter == 0 ? NULL : delete_legacy;
     }
     r->deleter = deleter;
     return 0;
@@ -565,9 +584,32 @@ static int table_stream(int32_t type, int32_t id, void **out)
     return stream_result;
 }
 
-/* table(major=1, prev=0, without="", lends=False): the address of a new table, which is never
- * freed. `without` names the function that is NULL, `lends` says whether there is a borrowing one.
- */
+/* The address of a new table with these functions but one, the name of which is in `without`; it is
+ * never freed. */
+static PyObject *new_table(DLPackExchangeAPI functions, unsigned major, unsigned minor,
+                           const char *without)
+{
+    DLPackExchangeAPI *table = malloc(sizeof(*table));
+    if (table == NULL)
+        return PyErr_NoMemory();
+    *table = functions;
+    table->version.major = major;
+    table->version.minor = minor;
+    if (strcmp(without, "allocator") == 0)
+        table->allocate = NULL;
+    if (strcmp(without, "from_object") == 0)
+        table->from_object = NULL;
+    if (strcmp(without, "to_object") == 0)
+        table->to_object = NULL;
+    if (strcmp(without, "borrow") == 0)
+        table->borrow = NULL;
+    if (strcmp(without, "stream") == 0)
+        table->stream = NULL;
+    return PyLong_FromVoidPtr(table);
+}
+
+/* table(major=1, prev=0, without="", lends=False): the address of a new table; `lends` says whether
+ * it has a borrowing function. */
 static PyObject *make_table(PyObject *self, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"major", "prev", "without", "lends", NULL};
@@ -575,28 +617,17 @@ static PyObject *make_table(PyObject *self, PyObject *arguments, PyObject *keywo
     int lends = 0;
     unsigned long long prev = 0;
     const char *without = "";
-    DLPackExchangeAPI *table;
+    DLPackExchangeAPI functions = {.allocate = table_allocate,
+                                   .from_object = table_from_object,
+                                   .to_object = table_to_object,
+                                   .stream = table_stream};
     (void)self;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|$IKsp", names, &major, &prev, &without,
                                      &lends))
         return NULL;
-    table = calloc(1, sizeof(*table));
-    if (table == NULL)
-        return PyErr_NoMemory();
-    table->version.major = major;
-    table->version.minor = 3;
-    table->prev_api = (DLPackExchangeAPI *)(uintptr_t)prev;
-    if (strcmp(without, "allocator") != 0)
-        table->allocate = table_allocate;
-    if (strcmp(without, "from_object") != 0)
-        table->from_object = table_from_object;
-    if (strcmp(without, "to_object") != 0)
-        table->to_object = table_to_object;
-    if (strcmp(without, "stream") != 0)
-        table->stream = table_stream;
-    if (lends)
-        table->borrow = table_lend;
-    return PyLong_FromVoidPtr(table);
+    functions.prev_api = table_at(prev);
+    functions.borrow = lends ? table_lend : NULL;
+    return new_table(functions, major, 3, without);
 }
 
 /* set_previous(table, previous): closes a chain to a cycle. */
@@ -606,7 +637,7 @@ static PyObject *set_previous(PyObject *self, PyObject *arguments)
     (void)self;
     if (!PyArg_ParseTuple(arguments, "KK", &table, &previous))
         return NULL;
-    ((DLPackExchangeAPI *)(uintptr_t)table)->prev_api = (DLPackExchangeAPI *)(uintptr_t)previous;
+    table_at(table)->prev_api = table_at(previous);
     Py_RETURN_NONE;
 }
 
@@ -729,27 +760,6 @@ static int release_elsewhere(taken_object *self)
     return 0;
 }
 
-/* Whether the exception that was set is still the one that is pending; clears it. */
-static int still_pending(PyObject *text)
-{
-    PyObject *type, *value, *trace;
-    int kept;
-    PyErr_Fetch(&type, &value, &trace);
-    PyErr_NormalizeException(&type, &value, &trace);
-    kept = type == PyExc_LookupError && value != NULL && PyObject_HasAttrString(value, "args") == 1;
-    if (kept) {
-        PyObject *arguments = PyObject_GetAttrString(value, "args");
-        kept = arguments != NULL && PyTuple_Check(arguments) && PyTuple_GET_SIZE(arguments) == 1 &&
-               PyTuple_GET_ITEM(arguments, 0) == text;
-        Py_XDECREF(arguments);
-    }
-    PyErr_Clear();
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(trace);
-    return kept;
-}
-
 /* release(how="here"): calls the deleter, once: "here", on a "thread" without Python, or while an
  * exception is "pending". True if the state of exceptions is as before. */
 static PyObject *taken_release(PyObject *object, PyObject *arguments)
@@ -868,20 +878,9 @@ static PyObject *drop(PyObject *self, PyObject *list)
 /* (result, the returned object or None, the pending exception or None); steals `given`. */
 static PyObject *outcome(int result, PyObject *given)
 {
-    PyObject *type, *value, *trace, *made;
-    PyErr_Fetch(&type, &value, &trace);
-    PyErr_NormalizeException(&type, &value, &trace);
-    made = Py_BuildValue("(iNO)", result, given != NULL ? given : Py_NewRef(Py_None),
-                         value != NULL ? value : Py_None);
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(trace);
-    return made;
-}
-
-static DLPackExchangeAPI *table_at(unsigned long long address)
-{
-    return (DLPackExchangeAPI *)(uintptr_t)address;
+    PyObject *error = pending_error();
+    return Py_BuildValue("(iNN)", result, given != NULL ? given : Py_NewRef(Py_None),
+                         error != NULL ? error : Py_NewRef(Py_None));
 }
 
 /* call_from_object(table, object): (result, Taken or None, exception or None). */
@@ -959,18 +958,18 @@ static PyObject *call_allocate(PyObject *self, PyObject *arguments)
     unsigned long long table, prototype;
     int attached = 1, result;
     DLManagedTensorVersioned *out = NULL;
+    DLTensor *like;
     told noted = {0, "", ""};
     PyObject *first, *made;
-    int (*allocate)(DLTensor *, DLManagedTensorVersioned **, void *, error_setter);
     (void)self;
     if (!PyArg_ParseTuple(arguments, "KK|p", &table, &prototype, &attached))
         return NULL;
-    allocate = table_at(table)->allocate;
+    like = (DLTensor *)(uintptr_t)prototype;
     if (attached) {
-        result = allocate((DLTensor *)(uintptr_t)prototype, &out, &noted, note_error);
+        result = table_at(table)->allocate(like, &out, &noted, note_error);
     } else {
         Py_BEGIN_ALLOW_THREADS
-        result = allocate((DLTensor *)(uintptr_t)prototype, &out, &noted, note_error);
+        result = table_at(table)->allocate(like, &out, &noted, note_error);
         Py_END_ALLOW_THREADS
     }
     first = outcome(result, result == 0 && out != NULL ? new_taken(NULL, out) : NULL);
@@ -1050,17 +1049,12 @@ static int handled_allocate(DLTensor *prototype, DLManagedTensorVersioned **out,
     PyObject *managed =
         PyObject_CallMethod(handler, "allocate", "K", (unsigned long long)(uintptr_t)prototype);
     if (managed == NULL) {
-        PyObject *type, *value, *trace, *text;
-        PyErr_Fetch(&type, &value, &trace);
-        PyErr_NormalizeException(&type, &value, &trace);
-        text = PyObject_Str(value);
+        PyObject *error = pending_error(), *text = PyObject_Str(error);
         if (text == NULL || PyUnicode_GetLength(text) > 0)
-            set_error(error_ctx, ((PyTypeObject *)type)->tp_name,
+            set_error(error_ctx, Py_TYPE(error)->tp_name,
                       text == NULL ? "" : PyUnicode_AsUTF8(text));
         Py_XDECREF(text);
-        Py_XDECREF(type);
-        Py_XDECREF(value);
-        Py_XDECREF(trace);
+        Py_XDECREF(error);
     } else {
         result = 0;
         if (PyObject_TypeCheck(managed, &managed_type))
@@ -1091,27 +1085,16 @@ static PyObject *handled_table(PyObject *self, PyObject *arguments)
     unsigned major = 1, minor = 3;
     const char *without = "";
     PyObject *given;
-    DLPackExchangeAPI *table;
+    const DLPackExchangeAPI functions = {.allocate = handled_allocate,
+                                         .from_object = handled_from_object,
+                                         .to_object = handled_to_object,
+                                         .borrow = handled_borrow,
+                                         .stream = handled_stream};
     (void)self;
     if (!PyArg_ParseTuple(arguments, "O|IIs", &given, &major, &minor, &without))
         return NULL;
-    table = calloc(1, sizeof(*table));
-    if (table == NULL)
-        return PyErr_NoMemory();
     Py_XSETREF(handler, Py_NewRef(given));
-    table->version.major = major;
-    table->version.minor = minor;
-    if (strcmp(without, "allocator") != 0)
-        table->allocate = handled_allocate;
-    if (strcmp(without, "from_object") != 0)
-        table->from_object = handled_from_object;
-    if (strcmp(without, "to_object") != 0)
-        table->to_object = handled_to_object;
-    if (strcmp(without, "borrow") != 0)
-        table->borrow = handled_borrow;
-    if (strcmp(without, "stream") != 0)
-        table->stream = handled_stream;
-    return PyLong_FromVoidPtr(table);
+    return new_table(functions, major, minor, without);
 }
 
 /* address(buffer): the address of its bytes; the caller keeps the object alive. */
