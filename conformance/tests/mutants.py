@@ -5,7 +5,6 @@ where it must not.
 """
 
 import ctypes
-import faulthandler
 import json
 import sys
 import time
@@ -807,13 +806,15 @@ def library(check: str) -> Library:
 
 
 def main() -> None:
-    """Reads names of checks, a line each. Writes for each what it finds on the reference library,
-    and on that with the mistake. Run as a process, in which memory that is freed changes."""
-    faulthandler.enable()
+    """A runner.Process, which is asked what checks find on the reference library, and on that with
+    their mistake."""
     checks = all_checks()
     for line in sys.stdin:
-        name = line.strip()
-        found = [result_of(checks[name], library(mutant), 120) for mutant in ("", name)]
+        (name,) = json.loads(line)
+        found = {
+            kind: result_of(checks[name], library(mistake), 120)["outcome"]
+            for kind, mistake in (("reference", ""), ("mutant", name))
+        }
         print(json.dumps(found), flush=True)
 
 

@@ -1,14 +1,12 @@
 """The checks are checked: each passes on the reference library, and fails on a broken one."""
 
-import json
-import os
-import subprocess
 import sys
+from functools import partial
 
 import pytest
 
 import mutants
-from dlpack_conformance import _dlpack, child, suite, worker
+from dlpack_conformance import _dlpack, runner, suite, worker
 from reference import Reference
 
 
@@ -19,24 +17,17 @@ def test_each_check_has_a_mutant_of_its_own():
 @pytest.fixture(scope="module")
 def answers():
     """A function that finds the outcomes of a check, with and without its mistake."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    command = [sys.executable, mutants.__file__]
-    with child.running(command, env={**child.PERTURBED, **os.environ}, **pipes) as process:
-
-        def ask(name):
-            print(name, file=process.stdin, flush=True)
-            return [found["outcome"] for found in json.loads(process.stdout.readline())]
-
-        yield ask
-        process.stdin.close(), process.stdout.close()
+    process = runner.Process([sys.executable, mutants.__file__])
+    yield partial(process.ask, 300)
+    process.close()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", suite.all_checks())
 def test_a_check_sees_its_mutant(answers, name):
-    fine, found = answers(name)
-    assert fine == suite.PASSED
-    assert found in (*suite.BAD, suite.DEVIATES)
+    found = answers(name)
+    assert found["reference"] == suite.PASSED
+    assert found["mutant"] in (*suite.BAD, suite.DEVIATES)
 
 
 def outcome_of(check, **mistake):

@@ -35,8 +35,6 @@ from dlpack_conformance.command import main
 from dlpack_conformance.producers import Given
 from reference import Reference
 
-TESTS = Path(__file__).parent  # where the adapter `reference:Reference` is
-
 
 def run(folder, *arguments):
     command = [sys.executable, *arguments]
@@ -606,7 +604,7 @@ def test_a_picture_without_matplotlib(tmp_path, monkeypatch, capsys):
 def test_pairs(tmp_path, monkeypatch, capsys):
     path = tmp_path / "pairs.json"
     (tmp_path / "other.py").write_text("from dlpack_conformance.adapters.numpy import *\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
     assert main(["pairs", "other", "numpy", "no_such_library", "--output", str(path)]) == 0
     printed = capsys.readouterr().out
     assert "= shared" in printed and "not loaded: no_such_library" in printed
@@ -631,7 +629,7 @@ def test_pairs_that_are_wrong(tmp_path, monkeypatch):
         "class Dying(Reference):\n"
         "    def from_dlpack(self, x, **more): os.abort()\n"
     )
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(TESTS)]))
+    monkeypatch.syspath_prepend(tmp_path)
     found = pairs.measure(["numpy", "wrong:Moved", "wrong:Early", "wrong:Dying"])
     outcomes = [found["pairs"][f"numpy/wrong:{n}"]["outcome"] for n in ("Moved", "Early", "Dying")]
     assert outcomes == ["wrong", "wrong", "dies"]
@@ -641,7 +639,7 @@ def test_a_library_with_one_side_has_one_side_of_the_pairs(tmp_path, monkeypatch
     (tmp_path / "takes.py").write_text(
         "from dlpack_conformance.adapters.numpy import *\ndel make\n"
     )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
     found = pairs.measure(["numpy", "takes"])
     assert found["pairs"].keys() == {"numpy/numpy", "numpy/takes"}
     assert f"takes{'':8}  2" in list(pairs.lines(found))

@@ -1,12 +1,23 @@
-"""What a process says of its end."""
+"""How a process ended, and what it said of its end."""
 
 import os
 import re
+import signal
 
 #: A frame of faulthandler's, and of the path the last folder and the file.
 PLACE = re.compile(
     r'^ *File "(?:.*[/\\])?([^/\\]+[/\\][^/\\]+)", line (\d+) in (\S+)', re.MULTILINE
 )
+
+
+def ending(status: int) -> str:
+    if status >= 0:
+        return f"the process ended with status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:  # some have only a number
+        name = f"signal {-status}"
+    return f"the process died of {name}"
 
 
 def no_answer(limit: float) -> str:

@@ -1,25 +1,15 @@
-"""Every producer with every consumer, in one process: values, aliasing, read-only, owners.
-
-python -m dlpack_conformance.pairs LOG is that process: it writes a line before and after each pair,
-and is restarted when a pair crashes it.
-"""
+"""Every producer with every consumer, in one process: values, aliasing, read-only, owners."""
 
 import contextlib
-import gc
-import json
-import os
 import sys
-import tempfile
-import warnings
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from dlpack_conformance import json_rows
 from dlpack_conformance.adapters import in_order
-from dlpack_conformance.child import PERTURBED, await_end, ending, running
-from dlpack_conformance.crashes import no_answer
-from dlpack_conformance.loading import load
+from dlpack_conformance.runner import WORKER, Process
 from dlpack_conformance.suite import Library, NotApplicable, flat, noise, told
 
 # Outcomes, from best to worst.
@@ -44,8 +34,18 @@ PATIENCE = 90.0  # seconds for one pair, or for the import of a library
 Found = dict[str, Any]
 
 
+def outcome(producer: Library, consumer: Library) -> dict[str, str]:
+    """The result of importing an array of one library into the other; empty if one of them does not
+    have that side."""
+    try:
+        return pair(producer, consumer)
+    except NotApplicable:
+        return {}
+    except BaseException as error:
+        return {"outcome": REFUSED, "note": f"not comparable: {told(error)}"}
+
+
 def pair(producer: Library, consumer: Library) -> dict[str, str]:
-    """The result of importing an array of one library into the other."""
     rows = producer.rows if consumer.max_ndim > 1 else flat(producer.rows)
     array = aligned(producer, rows)
     try:
@@ -99,99 +99,59 @@ def aligned(lib: Library, rows: Any) -> Any:
     return array
 
 
-# ---- the process ------------------------------------------------------------------------------
+# ---- all of them ------------------------------------------------------------------------------
 
 
-def work(log: Path, names: list[str]) -> None:
-    done = results(log)
-    with log.open("a") as file:
+class Together:
+    """A process that has imported several libraries, and is started again when it ends."""
 
-        def note(*line: Any) -> None:
-            print(json.dumps(line), file=file, flush=True)
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+        self.loaded: list[str] = []
+        self.process: Process | None = None
 
-        libraries = {}
-        for name in names:
-            if name in done:  # it crashed the process, or cannot be imported
-                continue
-            note(name)
-            try:
-                libraries[name] = load(name)
-                note(
-                    f"+{name}",
-                    {"version": libraries[name].version(), "title": libraries[name].title},
-                )
-            except BaseException as error:
-                note(name, {"outcome": REFUSED, "note": told(error)})
-        for producer in libraries.values():
-            for consumer in libraries.values():
-                key = f"{producer.name}/{consumer.name}"
-                if key not in done:
-                    note(key)
-                    try:
-                        found = pair(producer, consumer)
-                    except NotApplicable:  # one of them does not have that side
-                        found = None
-                    except BaseException as error:
-                        found = {"outcome": REFUSED, "note": f"not comparable: {told(error)}"}
-                    gc.collect()
-                    note(key, found)
-        note("end", {})
+    def ask(self, *question: Any) -> dict[str, Any]:
+        process = self.process
+        if process is None:
+            self.process = process = Process([sys.executable, *WORKER])
+            for name in self.loaded:
+                process.ask(self.limit, "load", name, False)
+        answer = process.ask(self.limit, *question)
+        if answer is None:
+            answer = {"outcome": DIES, "note": process.ending(self.limit)[1]}
+            self.close()
+        return answer
 
-
-def results(log: Path) -> dict[str, Any]:
-    found = {}
-    lines = log.read_text().split("\n")[:-1] if log.exists() else []  # without an incomplete one
-    for text in lines:
-        line = json.loads(text)
-        if len(line) == 2:
-            found[line[0]] = line[1]
-    return found
+    def close(self) -> None:
+        if self.process is not None:
+            self.process.close()
+            self.process = None
 
 
 def measure(names: list[str], limit: float = PATIENCE) -> Found:
     """{"libraries": {name: version and title}, "absent": {name: reason}, "pairs":
     {"producer/consumer": outcome and note}, "interrupted": whether Ctrl-C came before the last}"""
-    ordered = in_order(names)
-    interrupted = False
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder, "log")
-        try:
-            finish(log, ordered, limit)
-        except KeyboardInterrupt:
-            interrupted = True
-        found = results(log)
-    return {
-        "libraries": {n: found[f"+{n}"] for n in names if f"+{n}" in found},
-        "absent": {n: found[n]["note"] for n in ordered if n in found and "/" not in n},
-        "pairs": {key: value for key, value in found.items() if "/" in key and value},
-        "interrupted": interrupted,
-    }
-
-
-def finish(log: Path, names: list[str], limit: float) -> None:
-    """Starts the process, again after each crash, until the log has all pairs."""
-    while "end" not in results(log):
-        command = [sys.executable, "-W", "ignore", "-m", __spec__.name, str(log), *names]
-        code, said = watch(command, log, limit)
-        last = json.loads(log.read_text().splitlines()[-1]) if log.exists() else []
-        if last[:1] == ["end"]:
-            continue  # some crash at exit, which is unrelated
-        if len(last) != 1:
-            raise RuntimeError(f"the process failed: {said}")
-        how = no_answer(limit) if code is None else ending(code)
-        with log.open("a") as file:
-            print(json.dumps([last[0], {"outcome": DIES, "note": how}]), file=file)
-
-
-def watch(command: list[str], log: Path, limit: float) -> "tuple[int | None, str]":
-    """The exit status and the last output of a process; no status if it was killed because its log
-    did not grow for a while."""
-    with tempfile.TemporaryFile() as output:
-        env = {**PERTURBED, **os.environ}
-        with running(command, env=env, stdout=output, stderr=output) as child:
-            code = await_end(child, log, limit)
-        output.seek(0)
-        return code, output.read()[-2000:].decode("utf-8", "replace")
+    libraries: dict[str, Any] = {}
+    found: Found = {"libraries": {}, "absent": {}, "pairs": {}, "interrupted": False}
+    together = Together(limit)
+    try:
+        for name in in_order(names):
+            facts = together.ask("load", name, False)
+            if "title" in facts:
+                libraries[name] = {key: facts[key] for key in ("version", "title")}
+                together.loaded.append(name)
+            else:
+                found["absent"][name] = facts.get("note") or facts["error"]
+        for producer, consumer in product(together.loaded, repeat=2):
+            cell = together.ask("pair", producer, consumer)
+            if cell:  # both have that side
+                found["pairs"][f"{producer}/{consumer}"] = cell
+    except KeyboardInterrupt:
+        found["interrupted"] = True
+    finally:
+        together.close()
+    found["libraries"] = {name: libraries[name] for name in names if name in libraries}
+    return found
 
 
 # ---- output -----------------------------------------------------------------------------------
@@ -256,9 +216,3 @@ def figure(found: Found) -> Any:
 def draw(found: Found, path: Path) -> None:
     """Writes the picture: SVG, PNG, or any other format of matplotlib."""
     figure(found).savefig(path)
-
-
-if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    work(Path(sys.argv[1]), sys.argv[2:])
-    os._exit(0)

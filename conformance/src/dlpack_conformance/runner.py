@@ -6,14 +6,15 @@ import os
 import platform
 import queue
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable
-from typing import IO, Any
+from typing import Any
 
-from dlpack_conformance import child, crashes
+from dlpack_conformance import crashes
 from dlpack_conformance.suite import (
     BAD,
     CRASHED,
@@ -29,6 +30,18 @@ SCHEMA = 1  # version of the report format: raised when a key changes its meanin
 HEAP = "free|malloc|corrupt"  # messages of the C library about a corrupted heap
 TO_START, TO_ANSWER = 300.0, 120.0  # seconds
 
+#: Makes libraries print less, and not reserve the memory of a GPU; overwrites freed memory, and
+#: ends the process when Python's is freed without the GIL. The user's settings take precedence.
+SURROUNDINGS = {
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+    "PYTHONWARNINGS": "ignore",
+    "PYTHONIOENCODING": "utf-8",
+    "MALLOC_PERTURB_": "165",
+    "PYTHONMALLOC": "debug",
+}
+
 
 class CannotStart(Exception):
     """The library cannot be imported, or not even installed; or its adapter cannot be used."""
@@ -38,6 +51,70 @@ class NoSuchCheck(LookupError):
     """A text that is in no check's name."""
 
 
+class Process:
+    """A process that answers questions, each with a line of JSON. It is in a session of its own, so
+    Ctrl-C reaches only this process, which calls `close`."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.output = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - see close
+        path = [os.path.abspath(folder) for folder in sys.path]
+        self.child = subprocess.Popen(
+            command,
+            env={**SURROUNDINGS, **os.environ, "PYTHONPATH": os.pathsep.join(path)},
+            start_new_session=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.output,
+            text=True,
+        )
+        self.lines: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self.read, daemon=True).start()
+        self.asked = 0
+
+    def read(self) -> None:
+        assert self.child.stdout is not None
+        with contextlib.suppress(ValueError):  # it was closed
+            for line in self.child.stdout:
+                self.lines.put(line)
+        self.lines.put("")
+
+    def ask(self, limit: float, *question: Any) -> "dict[str, Any] | None":
+        """The answer; None if the process ended, or takes too long."""
+        assert self.child.stdin is not None
+        self.asked += 1
+        try:
+            print(json.dumps(question), file=self.child.stdin, flush=True)
+            return json.loads(self.lines.get(timeout=limit))
+        except (BrokenPipeError, queue.Empty, ValueError):  # ValueError: an incomplete line
+            return None
+
+    def ending(self, limit: float) -> tuple[str, str]:
+        """How the process ended, as an outcome and a note. It may still be running."""
+        try:
+            code = self.child.wait(timeout=1)
+        except subprocess.TimeoutExpired:
+            return TIMED_OUT, crashes.no_answer(limit)
+        self.output.seek(0)
+        return CRASHED, f"{crashes.ending(code)}{crashes.last_words(self.output.read())}"
+
+    def close(self) -> None:
+        """Kills it, and what it started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if hasattr(os, "killpg"):
+                os.killpg(self.child.pid, signal.SIGKILL)
+            else:
+                self.child.kill()
+        self.child.wait()
+        for stream in (self.child.stdin, self.child.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):  # unsent data
+                    stream.close()
+        self.output.close()
+
+
+WORKER = ("-m", "dlpack_conformance.worker")
+
+
 class Runner:
     """The process of one library. Use as a context manager, or call `close`."""
 
@@ -45,9 +122,7 @@ class Runner:
         self, adapter: str, python: str = sys.executable, limit: float = TO_ANSWER
     ) -> None:
         self.adapter, self.python, self.limit = adapter, python, limit
-        self.child: subprocess.Popen[str] | None = None
-        self.lines: queue.Queue[str] = queue.Queue()
-        self.ran = 0  # checks in the present process
+        self.process: Process | None = None
         self.facts: dict[str, Any] = {}
         self.ended: dict[str, str] = {}  # checks that crashed, or did not end: how
         self.refused = ""  # why the library cannot be loaded
@@ -58,65 +133,25 @@ class Runner:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def start(self) -> None:
-        """CannotStart with the reason if there is no answer."""
-        self.output = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - see close
-        path = [os.path.abspath(folder) for folder in sys.path]
-        self.child = child.start(
-            self.command(),
-            env={**child.PERTURBED, **os.environ, "PYTHONPATH": os.pathsep.join(path)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.output,
-            text=True,
-        )
-        self.ran = 0
-        self.lines = queue.Queue()
-        pipe = self.child.stdout, self.lines
-        threading.Thread(target=self.read, args=pipe, daemon=True).start()
-        answer = self.answer(TO_START)
+    def start(self) -> Process:
+        """CannotStart with the reason if the library cannot be loaded."""
+        self.process = process = Process(self.command())
+        answer = process.ask(TO_START, "load", self.adapter, True)
         if answer is None or "error" in answer:
-            reason = "\n".join(answer.values()) if answer else self.ending(TO_START)[1]
+            reason = "\n".join(answer.values()) if answer else process.ending(TO_START)[1]
             self.close()
             self.refused = f"{self.adapter} cannot be loaded: {reason}".rstrip()
             raise CannotStart(self.refused)
         self.facts = answer
+        return process
 
     def command(self) -> list[str]:
         """Another Python than this has a library of its own, which must not be hidden by one in the
         current folder or in PYTHONPATH (-I): there only the adapter is looked for, last."""
-        worker = ["-m", "dlpack_conformance.worker", self.adapter]
         if self.python == sys.executable:
-            return [self.python, *worker]
+            return [self.python, *WORKER]
         path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        return [self.python, "-I", *worker, os.getcwd(), *filter(None, path)]
-
-    @staticmethod
-    def read(answers: IO[str], lines: "queue.Queue[str]") -> None:
-        for line in answers:
-            lines.put(line)
-        lines.put("")
-
-    def answer(self, limit: float) -> "dict[str, Any] | None":
-        """The next answer; None if the process ended, or took too long."""
-        try:
-            line = self.lines.get(timeout=limit)
-        except queue.Empty:
-            return None
-        try:
-            return json.loads(line) if line else None
-        except ValueError:  # an incomplete line
-            return None
-
-    def ending(self, limit: float) -> tuple[str, str]:
-        """How the process ended, as an outcome and a note. It may still be running."""
-        assert self.child is not None
-        try:
-            code = self.child.wait(timeout=1)
-        except subprocess.TimeoutExpired:
-            return TIMED_OUT, crashes.no_answer(limit)
-        self.output.seek(0)
-        return CRASHED, f"{child.ending(code)}{crashes.last_words(self.output.read())}"
+        return [self.python, "-I", *WORKER, os.getcwd(), *filter(None, path)]
 
     def run(self, check: str) -> dict[str, Any]:
         """The result of one check. A crash with a corrupted heap, in a process that has run other
@@ -126,13 +161,11 @@ class Runner:
             return {"outcome": SKIPPED, "note": f"{before} {self.ended[before]}", "seconds": 0}
         if self.refused:
             raise CannotStart(self.refused)
-        if self.child is None:
-            self.start()
-        alone = self.ran == 0
-        found = self.attempt(check)
+        process = self.process or self.start()
+        alone = process.asked == 1
+        found = self.attempt(process, check)
         if found["outcome"] == CRASHED and not alone and re.search(HEAP, found["note"]):
-            self.start()
-            again = self.attempt(check)
+            again = self.attempt(self.start(), check)
             if again["outcome"] != CRASHED:
                 again["note"] += f" ({found['note']}, in a process that had run others)"
             found = again
@@ -140,31 +173,18 @@ class Runner:
             self.ended[check] = found["outcome"]
         return found
 
-    def attempt(self, check: str) -> dict[str, Any]:
-        assert self.child is not None and self.child.stdin is not None
-        asked = {"check": check, "limit": self.limit}
-        try:
-            self.child.stdin.write(json.dumps(asked) + "\n")
-            self.child.stdin.flush()
-            found = self.answer(self.limit + 5)
-        except BrokenPipeError:
-            found = None
-        self.ran += 1
+    def attempt(self, process: Process, check: str) -> dict[str, Any]:
+        found = process.ask(self.limit + 5, "check", self.adapter, check, self.limit)
         if found is None:
-            outcome, note = self.ending(self.limit)
+            outcome, note = process.ending(self.limit)
             found = {"outcome": outcome, "note": note, "seconds": 0}
             self.close()
         return found
 
     def close(self) -> None:
-        if self.child is not None:
-            child.end(self.child)
-            for stream in (self.child.stdin, self.child.stdout):
-                if stream is not None:
-                    with contextlib.suppress(OSError):  # unsent data
-                        stream.close()
-            self.output.close()
-            self.child = None
+        if self.process is not None:
+            self.process.close()
+            self.process = None
 
 
 def chosen(patterns: Iterable[str] = ()) -> list[str]:

@@ -1,10 +1,9 @@
-"""A process that runs checks of one library in turn:
-
-python -m dlpack_conformance.worker ADAPTER [FOLDER ...]
+"""A process that has libraries: python -m dlpack_conformance.worker [FOLDER ...]
 
 The folders are where an adapter is looked for last: a library is the one that is installed here.
-It reads one line of JSON for each check, and answers with one. A check that crashes this process
-has no answer, which tells the parent process which one it was: see runner.py.
+It reads a line of JSON for each question, a method of Worker and its arguments, and answers with
+one. What crashes this process has no answer, which tells the parent process what it was: see
+runner.py.
 """
 
 import faulthandler
@@ -20,8 +19,7 @@ import traceback
 import warnings
 from typing import Any
 
-from dlpack_conformance import crashes
-from dlpack_conformance.child import ending
+from dlpack_conformance import crashes, pairs
 from dlpack_conformance.loading import TRIAL, WrongAdapter, doubts, load
 from dlpack_conformance.suite import (
     CRASHED,
@@ -92,7 +90,7 @@ def run_forked(check: Check, lib: Library, limit: float) -> dict[str, Any]:
         return json.loads(text)
     if not ended:
         return {"outcome": TIMED_OUT, "note": crashes.no_answer(limit), "seconds": limit}
-    note = f"{ending(os.waitstatus_to_exitcode(status))}{said.words()}"
+    note = f"{crashes.ending(os.waitstatus_to_exitcode(status))}{said.words()}"
     return {"outcome": CRASHED, "note": note, "seconds": 0}
 
 
@@ -103,48 +101,60 @@ def result_of(check: Check, lib: Library, limit: float) -> dict[str, Any]:
     return run(check, lib)
 
 
+class Worker:
+    """The libraries of this process, and what it answers."""
+
+    def __init__(self) -> None:
+        self.libraries: dict[str, Library] = {}
+        self.checks = all_checks()
+
+    def load(self, name: str, alone: bool) -> dict[str, Any]:
+        """The facts about a library, or why it cannot be checked. It is tried if it is to be the
+        only one of this process: others may not survive a fork."""
+        try:
+            lib = load(name)
+            tried = result_of(TRIAL, lib, TO_TRY) if alone else {"outcome": SKIPPED}
+            if tried["outcome"] not in (PASSED, SKIPPED):
+                raise WrongAdapter(tried["note"])
+        except BaseException as error:
+            wrong = isinstance(error, WrongAdapter)
+            return {
+                "error": str(error) if wrong else told(error),
+                "trace": "" if wrong else traceback.format_exc(limit=-3),
+            }
+        self.libraries[name] = lib
+        gc.collect()
+        gc.freeze()  # GC passes scan only the objects of the checks, not the library
+        return {
+            "title": lib.title,
+            "version": lib.version(),
+            "python": platform.python_version(),
+            "doubts": [*doubts(lib.source)],
+        }
+
+    def check(self, name: str, check: str, limit: float) -> dict[str, Any]:
+        try:
+            return result_of(self.checks[check], self.libraries[name], limit)
+        except BaseException as error:
+            return {"outcome": FAILED, "note": told(error), "seconds": 0}
+
+    def pair(self, producer: str, consumer: str) -> dict[str, Any]:
+        found = pairs.outcome(self.libraries[producer], self.libraries[consumer])
+        gc.collect()
+        return found
+
+
 def main() -> None:
     # Output of the library must not be read as an answer.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     faulthandler.enable()
     warnings.simplefilter("ignore")
-
-    def answer(**fields: Any) -> None:
-        answers.write(json.dumps(fields) + "\n")
-        answers.flush()
-
-    name, *folders = sys.argv[1:]
-    sys.path += folders
-    try:
-        lib = load(name)
-        checks = all_checks()
-        tried = result_of(TRIAL, lib, TO_TRY)
-        if tried["outcome"] not in (PASSED, SKIPPED):
-            raise WrongAdapter(tried["note"])
-    except BaseException as error:
-        wrong = isinstance(error, WrongAdapter)
-        answer(
-            error=str(error) if wrong else told(error),
-            trace="" if wrong else traceback.format_exc(limit=-3),
-        )
-        os._exit(1)
-    gc.collect()
-    gc.freeze()  # GC passes scan only the objects of the checks, not the library
-    answer(
-        title=lib.title,
-        version=lib.version(),
-        python=platform.python_version(),
-        doubts=[*doubts(lib.source)],
-    )
+    sys.path += sys.argv[1:]
+    worker = Worker()
     for line in sys.stdin:
-        asked = json.loads(line)
-        try:
-            found = result_of(checks[asked["check"]], lib, asked["limit"])
-        except BaseException as error:
-            found = {"outcome": FAILED, "note": told(error), "seconds": 0}
-        answer(**found)
-    answers.flush()
+        method, *arguments = json.loads(line)
+        print(json.dumps(getattr(worker, method)(*arguments)), file=answers, flush=True)
     os._exit(0)  # some libraries crash at exit, which is unrelated to the checks
 
 
