@@ -13,7 +13,7 @@ from typing import Any
 
 from dlpack_conformance import _dlpack, structs
 from dlpack_conformance.checks.hostile import FAULTS
-from dlpack_conformance.checks.layouts import LAYOUTS
+from dlpack_conformance.checks.layouts import LAYOUTS, check_of
 from dlpack_conformance.checks.producers import VIEWS
 from dlpack_conformance.suite import FORMATS, Library, all_checks, row_major
 from dlpack_conformance.worker import result_of
@@ -124,12 +124,6 @@ def any_keyword(self: Reference, array: Array, **keywords: Any) -> Any:
     return Reference.dlpack(self, array, **known)
 
 
-def no_stream(self: Reference, array: Array, **keywords: Any) -> Any:
-    if "stream" in keywords:
-        raise BufferError("the host has no streams")
-    return Reference.dlpack(self, array, **keywords)
-
-
 def writes_then_refuses(self: Reference, array: Array, **keywords: Any) -> Any:
     if keywords.get("stream") is not None:
         ctypes.memset(array.data, 0, 8)
@@ -146,22 +140,19 @@ def copies_always(self: Reference, array: Array, **keywords: Any) -> Any:
     return Reference.dlpack(self, array, **{**keywords, "copy": True})
 
 
-def typeerror_for_copies(self: Reference, array: Array, **keywords: Any) -> Any:
-    if keywords.get("copy"):
-        raise TypeError("cannot copy")
-    return Reference.dlpack(self, array, **keywords)
+def refusing(keyword: str, known: Any, error: Exception) -> Mistake:
+    """`__dlpack__` that raises for a keyword that is neither None nor `known`."""
+
+    def broken(self: Reference, array: Array, **keywords: Any) -> Any:
+        if keywords.get(keyword) not in (None, known):
+            raise type(error)(*error.args)
+        return Reference.dlpack(self, array, **keywords)
+
+    return {"dlpack": broken}
 
 
-def typeerror_for_devices(self: Reference, array: Array, **keywords: Any) -> Any:
-    if keywords.get("dl_device") not in (None, CPU):
-        raise TypeError("there is no such device")
-    return Reference.dlpack(self, array, **keywords)
-
-
-def typeerror_for_versions(self: Reference, array: Array, **keywords: Any) -> Any:
-    if keywords.get("max_version") is not None:
-        raise TypeError("object of type 'int' has no len()")
-    return Reference.dlpack(self, array, **keywords)
+TYPEERROR_FOR_COPIES = refusing("copy", False, TypeError("cannot copy"))
+TYPEERROR_FOR_VERSIONS = refusing("max_version", None, TypeError("an int has no len()"))
 
 
 def first_export_owns(self: Reference, array: Array) -> Any:
@@ -180,12 +171,6 @@ def renames_to_legacy(self: Reference, capsule: Any) -> Any:
     held = Reference.open(self, capsule)
     set_name(capsule, USED)
     return held
-
-
-def no_device(self: Reference, array: Array, **keywords: Any) -> Any:
-    if keywords.get("dl_device") is not None:
-        raise BufferError("there are no devices")
-    return Reference.dlpack(self, array, **keywords)
 
 
 def overwrite(self: Reference, array: Array) -> Callable[[], None]:
@@ -510,9 +495,9 @@ def is_layout(name: str) -> Callable[[dict[str, Any]], bool]:
     def matches(found: dict[str, Any]) -> bool:
         strides = wanted["strides"]
         return (
-            tuple(found["shape"]) == tuple(wanted["shape"] or ())
+            tuple(found["shape"] or ()) == tuple(wanted["shape"] or ())
             and found["strides"] == (None if strides is None else list(strides))
-            and found["offset"] == wanted.get("byte_offset", 0)
+            and found["byte_offset"] == wanted.get("byte_offset", 0)
         )
 
     return matches
@@ -536,7 +521,7 @@ MISREAD: dict[str, Mistake] = {
         ),
         (
             "offset offset-strided offset-null-strides offset-negative",
-            {"offset": lambda v: 0},
+            {"byte_offset": lambda v: 0},
         ),
     )
     for name in names.split()
@@ -570,8 +555,8 @@ def mistakes() -> dict[str, Mistake]:
         "versions.next-major": fields(version=(2, 0)),
         "versions.later-minor": fields(version=(1, 99)),
         "versions.both-agree": by_copy(lambda a, v: not v),
-        "streams.none": {"dlpack": no_stream},
-        "streams.host-has-none": {"dlpack": any_stream},
+        "streams.none": {"dlpack": lambda self, array: Reference.dlpack(self, array)},
+        "streams.host-has-none": export(stream=None),
         "streams.refusal-keeps-the-array": {"dlpack": writes_then_refuses},
         "ownership.capsule-keeps-memory": NO_OWNER,
         "ownership.taken-keeps-memory": {"capsule": lambda self, m: m.capsule(destructor=2)}
@@ -650,15 +635,15 @@ def mistakes() -> dict[str, Mistake]:
         "failure.refused-with-no-error-pending": {"drop": drops_in_error},
         "failure.no-reference-to-the-producer": {"ask": keeps_producers},
         "failure.capsule-twice": {"open": used_too},
-        "offset.both-forms": view(offset=lambda v: v["offset"] if v["version"] else 0),
+        "offset.both-forms": view(byte_offset=lambda v: v["byte_offset"] if v["version"] else 0),
         "layout.compact-is-taken": refuse(),
         "copy.true-is-a-copy": export(copy=None),
         "copy.true-is-flagged": fields(flags=0),
         "copy.false-shares": {"dlpack": copies_always},
         "copy.none-has-no-flag": fields(flags=2),
         "copy.copy-is-writable": fields(flags=3),
-        "copy.host-is-exported": {"dlpack": no_device},
-        "copy.other-device": {"dlpack": typeerror_for_devices},
+        "copy.host-is-exported": refusing("dl_device", None, BufferError("there are no devices")),
+        "copy.other-device": refusing("dl_device", CPU, TypeError("there is no such device")),
         "copy.import-true": {"from_dlpack": ignores_copy},
         "copy.import-true-of-another": {"keywords": without_copy},
         "copy.import-false": {"from_dlpack": always_copies},
@@ -726,9 +711,7 @@ def mistakes() -> dict[str, Mistake]:
             fields(data=lambda a: a.base) if name == "offset" else wrong
         )
     for name in LAYOUTS:
-        section = "offset" if name.startswith("offset") else "layout"
-        key = f"{section}.{name.removeprefix('offset-') if section == 'offset' else name}"
-        found[key] = view(**MISREAD[name])
+        found[check_of(name)] = view(**MISREAD[name])
         found[f"failure.{name}"] = refuse(is_layout(name), error=RuntimeError)
         found[f"ownership.{name}"] = LEAK
         found[f"table.makes-{name}"] = by_table_of_its_own(**MISREAD[name])
@@ -741,11 +724,6 @@ def mistakes() -> dict[str, Mistake]:
 def refuses_devices(self: Reference, device: Any) -> None:
     if device is not None:
         raise ValueError("None is the only device")
-
-
-def any_stream(self: Reference, array: Array, **keywords: Any) -> Any:
-    keywords.pop("stream", None)
-    return Reference.dlpack(self, array, **keywords)
 
 
 def swallowing(self: Reference, x: Any) -> Any:

@@ -12,11 +12,10 @@ from dlpack_conformance.suite import (
     KNOWN,
     dtype_of,
     flat,
-    nest,
     packed,
+    read,
     row_major,
     shape_of,
-    unpacked,
 )
 
 CPU = (1, 0)
@@ -50,13 +49,7 @@ class Array:
         return self.maker.device(self)
 
     def read(self) -> Any:
-        size = FORMATS[self.dtype][1] // 8
-
-        def at(index: tuple[int, ...]) -> Any:
-            steps = sum(i * s for i, s in zip(index, self.strides, strict=True))
-            return unpacked(ctypes.string_at(self.data + size * steps, size), self.dtype)
-
-        return nest(at, self.shape)
+        return read(self.data, self.shape, self.strides, self.dtype)
 
     def view(self, shape: Any, strides: Any, start: int = 0) -> "Array":
         made = type(self)(self.keep, self.data + 4 * start, shape, strides, self.dtype)
@@ -248,29 +241,16 @@ class Reference:
         held.release()
 
     def look(self, held: Any) -> dict[str, Any]:
-        """The managed tensor as Python values; only the fields that its version allows to read."""
-        struct = structs.managed_at(held.address, held.versioned)
-        tensor = struct.tensor
-        ndim = tensor.ndim
-        counted = "ndim" in self.unchecked or 0 <= ndim <= structs.MOST_DIMS
-        readable = counted and (bool(tensor.shape) or "shape" in self.unchecked)
+        """The fields of the managed tensor, with tuples of numbers."""
+        found = structs.fields(structs.managed_at(held.address, held.versioned))
+        version = found["version"]
         return {
-            "version": (struct.version.major, struct.version.minor)
-            if isinstance(struct, structs.Versioned)
-            else None,
-            "flags": struct.flags if isinstance(struct, structs.Versioned) else 0,
-            "deleter": bool(struct.deleter),
-            "manager_ctx": bool(struct.manager_ctx),
-            "data": tensor.data or 0,
-            "offset": tensor.byte_offset,
-            "ndim": ndim,
-            "shape": [tensor.shape[i] for i in range(ndim)] if ndim and readable else [],
-            "no_shape": bool(ndim and not tensor.shape),
-            "strides": [tensor.strides[i] for i in range(ndim)]
-            if tensor.strides and readable
-            else None,
-            "dtype": (tensor.code, tensor.bits, tensor.lanes),
-            "device": (tensor.device_type, tensor.device_id),
+            **found,
+            "version": version and tuple(map(int, version.split("."))),
+            "device": tuple(found["device"]),
+            "dtype": tuple(found["dtype"].values()),
+            "shape": found.get("shape", []),
+            "strides": found.get("strides"),
         }
 
     def view(self, view: dict[str, Any]) -> dict[str, Any]:
@@ -281,7 +261,7 @@ class Reference:
 
     def wrong(self, view: dict[str, Any]) -> str:
         """Why a description is invalid; "" if it is valid."""
-        shape = view["shape"]
+        shape = view["shape"] or []
         strides = view["strides"] if view["strides"] is not None else row_major(shape)
         size = 1
         for n in shape:
@@ -289,12 +269,12 @@ class Reference:
         least = sum(min(0, (n - 1) * s) for n, s in zip(shape, strides, strict=False))
         most = sum(max(0, (n - 1) * s) for n, s in zip(shape, strides, strict=False))
         item = max(view["dtype"][1] // 8, 1)
-        start = view["data"] + view["offset"]
+        start = view["data"] + view["byte_offset"]
         rules = {
             "version": view["version"] is None or view["version"][0] == 1,
             "device": view["device"][0] == 1,
             "ndim": 0 <= view["ndim"] <= structs.MOST_DIMS,
-            "shape": not view["no_shape"],
+            "shape": view["shape"] is not None or view["ndim"] == 0,
             "dimension": all(n >= 0 for n in shape),
             "dtype": view["dtype"] in KNOWN,
             "size": size * item < 1 << 62,
@@ -307,11 +287,12 @@ class Reference:
         )
 
     def array(self, held: Any, view: dict[str, Any]) -> Array:
-        strides = view["strides"] if view["strides"] is not None else row_major(view["shape"])
+        shape = view["shape"] or []
+        strides = view["strides"] if view["strides"] is not None else row_major(shape)
         return self.kind(
             self.hold(held, view),
-            view["data"] + view["offset"],
-            view["shape"],
+            view["data"] + view["byte_offset"],
+            shape,
             strides,
             KNOWN.get(view["dtype"], "float32"),
             bool(view["flags"] & structs.READ_ONLY),

@@ -30,9 +30,10 @@ def test_a_check_sees_its_mutant(answers, name):
     assert found["mutant"] in (*suite.BAD, suite.DEVIATES)
 
 
-def outcome_of(check, **mistake):
+def found(check, **mistake):
+    """What a check finds on the reference library with a mistake."""
     library = suite.Library(type("Mutant", (Reference,), mistake)(), "reference")
-    return worker.run(suite.all_checks()[check], library)["outcome"]
+    return worker.run(suite.all_checks()[check], library)
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def test_a_table_that_fails_without_an_exception_is_no_success():
         array.managed, array.mode = None, "fail"
         return array
 
-    assert outcome_of("table.sets-no-error", **mistake) == suite.FAILED
+    assert found("table.sets-no-error", **mistake)["outcome"] == suite.FAILED
 
 
 def test_a_consumer_that_keeps_what_was_refused():
@@ -64,8 +65,8 @@ def test_a_consumer_that_keeps_what_was_refused():
             self.kept.append(error)
         return x.__dlpack__()
 
-    assert outcome_of("failure.refused-attempts-are-released") == suite.PASSED
-    assert outcome_of("failure.refused-attempts-are-released", ask=ask) == suite.FAILED
+    assert found("failure.refused-attempts-are-released")["outcome"] == suite.PASSED
+    assert found("failure.refused-attempts-are-released", ask=ask)["outcome"] == suite.FAILED
 
 
 class WholeNumbers(Reference):
@@ -90,10 +91,6 @@ def test_a_library_without_floats_is_asked_for_what_it_has():
 
 
 def test_a_refusal_is_a_wrong_error_whatever_is_checked():
-    def found(check, **mistake):
-        library = suite.Library(type("Mutant", (Reference,), mistake)(), "reference")
-        return worker.run(suite.all_checks()[check], library)
-
     for check in ("consumer.released-once", "consumer.values", "copy.unasked"):
         assert found(check, **mutants.refuse())["severity"] == suite.ERROR
     assert "severity" not in found("consumer.own-arrays")
@@ -102,15 +99,12 @@ def test_a_refusal_is_a_wrong_error_whatever_is_checked():
 
 
 def test_a_typeerror_is_not_always_a_missing_keyword():
-    def found(check, mistake):
-        library = suite.Library(type("Mutant", (Reference,), {"dlpack": mistake})(), "reference")
-        return worker.run(suite.all_checks()[check], library)
-
-    broken = found("producer.versioned-values", mutants.typeerror_for_versions)
+    broken = found("producer.versioned-values", **mutants.TYPEERROR_FOR_VERSIONS)
     assert (broken["outcome"], broken["severity"]) == (suite.FAILED, suite.ERROR)
-    assert found("copy.true-is-a-copy", mutants.typeerror_for_copies)["outcome"] == suite.FAILED
+    broken = found("copy.true-is-a-copy", **mutants.TYPEERROR_FOR_COPIES)
+    assert broken["outcome"] == suite.FAILED
     for check in ("producer.versioned-values", "copy.true-is-a-copy", "copy.other-device"):
-        assert found(check, mutants.only_stream)["outcome"] == suite.SKIPPED
+        assert found(check, dlpack=mutants.only_stream)["outcome"] == suite.SKIPPED
 
 
 def test_second_mistakes_that_a_check_sees():
@@ -122,5 +116,5 @@ def test_second_mistakes_that_a_check_sees():
         ("ownership.exports-are-apart", {"on_delete": mutants.overwrite}),
     )
     for check, mistake in mistakes:
-        assert outcome_of(check) == suite.PASSED
-        assert outcome_of(check, **mistake) == suite.FAILED, check
+        assert found(check)["outcome"] == suite.PASSED
+        assert found(check, **mistake)["outcome"] == suite.FAILED, check

@@ -7,6 +7,7 @@ import pytest
 import fastdl
 from dlpack_conformance import producers as _producers
 from dlpack_conformance.producers import CPU, CUDA, Owner, Tabled, hostile  # noqa: F401
+from dlpack_conformance.structs import managed_at
 from fastdl._protocol import consumer as _consumer
 
 OPENCL = (4, 0)
@@ -16,6 +17,13 @@ FLOAT32 = (2, 32, 1)
 
 class Given(_producers.Given):
     """A managed tensor of the suite, and what is asserted of it."""
+
+    def mutate(self, shape, strides):
+        """What some producers do under a live capsule."""
+        tensor = managed_at(self.address, self.versioned).tensor
+        for field, numbers in ((tensor.shape, shape), (tensor.strides, strides)):
+            for i, number in enumerate(numbers):
+                field[i] = number
 
     def assert_alive(self):
         assert (self.deleted, self.destroyed) == (0, 0)

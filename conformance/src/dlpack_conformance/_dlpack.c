@@ -402,17 +402,6 @@ static PyObject *managed_capsule(PyObject *self, PyObject *arguments, PyObject *
     return capsule;
 }
 
-/* mutate(shape, strides): what some producers do under a live capsule. */
-static PyObject *managed_mutate(PyObject *self, PyObject *arguments)
-{
-    record *r = ((managed_object *)self)->r;
-    PyObject *shape, *strides;
-    if (!PyArg_ParseTuple(arguments, "OO", &shape, &strides) || read_dims(shape, r->dims) < 0 ||
-        read_dims(strides, r->dims + MAX_DIMS) < 0)
-        return NULL;
-    Py_RETURN_NONE;
-}
-
 static PyObject *managed_count(PyObject *self, void *offset)
 {
     counter *count = (counter *)((char *)((managed_object *)self)->r + (uintptr_t)offset);
@@ -433,7 +422,6 @@ static PyObject *managed_address(PyObject *self, void *closure)
 
 static PyMethodDef managed_methods[] = {
     {"capsule", (PyCFunction)(void (*)(void))managed_capsule, METH_VARARGS | METH_KEYWORDS, NULL},
-    {"mutate", managed_mutate, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -11,7 +11,8 @@ import re
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -65,6 +66,11 @@ class NotApplicable(BaseException):
     every Exception of the library, and this one comes from the adapter."""
 
 
+class Allowed(BaseException):
+    """The library takes a liberty that the rule leaves it: the check passes, with a note. Not an
+    Exception either."""
+
+
 @dataclass(frozen=True)
 class Check:
     """One rule, and how to check whether a library follows it."""
@@ -111,11 +117,10 @@ def expect(condition: Any, otherwise: str) -> None:
         raise Failed(otherwise)
 
 
-def expect_error(
-    kinds: "type[BaseException] | tuple[type[BaseException], ...]",
-    function: Callable[[], Any],
-    what: str,
-) -> BaseException:
+Kinds = type[BaseException] | tuple[type[BaseException], ...]
+
+
+def expect_error(kinds: Kinds, function: Callable[[], Any], what: str) -> BaseException:
     """The exception of a call that must raise one of `kinds`."""
     kinds = kinds if isinstance(kinds, tuple) else (kinds,)
     names = " or ".join(kind.__name__ for kind in kinds)
@@ -128,6 +133,36 @@ def expect_error(
     raise Failed(f"{what}: {names} is due, and nothing was raised")
 
 
+@contextmanager
+def allowed(kinds: Kinds = Exception, words: str = "refused: ") -> Iterator[None]:
+    """The rule leaves it to the library to raise one of `kinds` in this block."""
+    try:
+        yield
+    except kinds as error:
+        raise Allowed(f"{words}{told(error)}") from None
+
+
+@contextmanager
+def due(kind: type[Exception]) -> Iterator[None]:
+    """A library that raises in this block has to raise this."""
+    with allowed(kind, ""):
+        try:
+            yield
+        except kind:
+            raise
+        except Exception as error:
+            raise Failed(f"a {kind.__name__} is due, and {told(error)} was raised") from error
+
+
+@contextmanager
+def needed(what: str) -> Iterator[None]:
+    """A library that raises in this block lacks what the check needs."""
+    try:
+        yield
+    except Exception as error:
+        raise NotApplicable(f"{what}: {told(error)}") from error
+
+
 def told(error: BaseException) -> str:
     """An exception in a line."""
     lines = [line for line in str(error).splitlines() if line.strip()] or [""]
@@ -138,26 +173,7 @@ def told(error: BaseException) -> str:
 
 
 class Library:
-    """A library through its adapter: a module, or any object, with these names. See loading.py.
-
-    make(values, dtype)     an array of a nested list of numbers
-    from_dlpack(x)          an array on the memory of a producer; also accepts `copy` and `device`
-                            if the library's own function does
-    values(array)           the array as a nested list
-    Both sides are optional: a library that only consumes has no `make`. Also optional:
-    to_dlpack(array, **keywords)   its export, if not array.__dlpack__(**keywords)
-    views: {"strided": ..., ...}   functions of a 2-D array: transposed, strided, reversed, offset,
-                            broadcast
-    read_only(array)        the same array, marked as read-only
-    is_read_only(array), write(array, value), address(array): of the first element
-    from_capsule(capsule)   if the library accepts bare capsules
-    dtypes                  names, if not all of DTYPES
-    max_ndim, title, distribution, prepare()
-    forks                   False if a process that uses the library may hang after a fork
-    takes_tables            whether from_dlpack reads the exchange table of a producer's type
-    exchange_api()          the capsule of the table of its arrays' type, if that has no attribute
-    deviations: {check: reason} deviations that the library documents, with the place
-    """
+    """A library through its adapter, a module or any object: README.md says which names it has."""
 
     def __init__(self, source: Any, name: str) -> None:
         self.source, self.name = source, name
@@ -365,15 +381,18 @@ def dtype_of(tensor: structs.Tensor) -> str:
 
 def values_in(tensor: structs.Tensor) -> Any:
     """The elements of a tensor in host memory as nested lists, by the rules of the standard."""
-    dtype = dtype_of(tensor)
     ndim = tensor.ndim
     expect(0 <= ndim <= structs.MOST_DIMS, f"ndim is {ndim}")
     expect(ndim == 0 or tensor.shape, "shape is NULL")
     shape = structs.numbers(tensor.shape, ndim) or []
     strides = structs.numbers(tensor.strides, ndim) or row_major(shape)
     expect(all(n >= 0 for n in shape), f"shape is {shape}")
-    itemsize = tensor.bits // 8
-    start = (tensor.data or 0) + tensor.byte_offset
+    return read((tensor.data or 0) + tensor.byte_offset, shape, strides, dtype_of(tensor))
+
+
+def read(start: int, shape: Iterable[int], strides: Iterable[int], dtype: str) -> Any:
+    """The elements of host memory as nested lists."""
+    itemsize = FORMATS[dtype][1] // 8
 
     def at(index: tuple[int, ...]) -> Any:
         place = start + itemsize * sum(i * s for i, s in zip(index, strides, strict=True))

@@ -7,6 +7,7 @@ os.environ.setdefault("OCL_ICD_FILENAMES", f"{sys.prefix}/lib/libintelocl.so")
 
 import dpnp
 
+from dlpack_conformance.adapters.numpy import write as write
 from dlpack_conformance.suite import all_but
 
 title = "dpnp"
@@ -29,7 +30,3 @@ def make(values, dtype):
 def values(array):
     """Imports from the host are NumPy arrays."""
     return (dpnp.asnumpy(array) if isinstance(array, dpnp.ndarray) else array).tolist()
-
-
-def write(array, value):
-    array[(0,) * array.ndim] = value

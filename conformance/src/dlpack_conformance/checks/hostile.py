@@ -12,8 +12,8 @@ from dlpack_conformance.suite import (
     Failed,
     Library,
     NotApplicable,
+    allowed,
     check,
-    told,
 )
 
 HEADER = "DLPack 1.3, dlpack.h"
@@ -132,12 +132,10 @@ FAULTS = {
 }
 
 
-def survives(lib: Library, fault: Fault) -> "str | None":
+def survives(lib: Library, fault: Fault) -> str:
     offer = faulty(lib, fault)
-    try:
+    with allowed(words=""):
         result = lib.take(offer)
-    except Exception as error:
-        return told(error)
     if fault.must_refuse:
         raise Failed("it was accepted")
     del result
