@@ -93,18 +93,22 @@ static PyObject *pending_error(void)
     return value;
 }
 
-/* Whether an exception with this text, which was set, is the one that is pending; clears it. */
-static int still_pending(PyObject *text)
+/* Sets an exception, which is returned; NULL if that fails. */
+static PyObject *set_pending(void)
 {
-    PyObject *error = pending_error(), *arguments = NULL;
-    int kept = error != NULL && (PyObject *)Py_TYPE(error) == PyExc_LookupError;
-    if (kept)
-        arguments = PyObject_GetAttrString(error, "args");
-    kept = arguments != NULL && PyTuple_Check(arguments) && PyTuple_GET_SIZE(arguments) == 1 &&
-           PyTuple_GET_ITEM(arguments, 0) == text;
-    PyErr_Clear();
-    Py_XDECREF(arguments);
+    PyObject *error = PyObject_CallFunction(PyExc_LookupError, "s", "pending at a release");
+    if (error != NULL)
+        PyErr_SetObject(PyExc_LookupError, error);
+    return error;
+}
+
+/* Whether it is still the one that is pending; clears it, and gives back the caller's reference. */
+static int still_pending(PyObject *expected)
+{
+    PyObject *error = pending_error();
+    int kept = error == expected;
     Py_XDECREF(error);
+    Py_DECREF(expected);
     return kept;
 }
 
@@ -657,18 +661,18 @@ static PyObject *set_stream(PyObject *self, PyObject *arguments)
 /* What was taken from a capsule or a table: owned here until it is released. */
 typedef struct {
     PyObject_HEAD
-    DLManagedTensor *legacy; /* one of the two, and NULL once it is given away */
-    DLManagedTensorVersioned *versioned;
+    void *managed; /* NULL once it is given away */
+    int versioned;
     int released;
 } taken_object;
 
 static PyTypeObject taken_type;
 
-static PyObject *new_taken(DLManagedTensor *legacy, DLManagedTensorVersioned *versioned)
+static PyObject *new_taken(void *managed, int versioned)
 {
     taken_object *self = (taken_object *)taken_type.tp_alloc(&taken_type, 0);
     if (self != NULL) {
-        self->legacy = legacy;
+        self->managed = managed;
         self->versioned = versioned;
     }
     return (PyObject *)self;
@@ -677,37 +681,30 @@ static PyObject *new_taken(DLManagedTensor *legacy, DLManagedTensorVersioned *ve
 /* take(capsule): consumes a capsule, as a correct consumer does: it renames it first. */
 static PyObject *take(PyObject *self, PyObject *capsule)
 {
-    void *legacy, *versioned;
+    const int versioned = PyCapsule_IsValid(capsule, "dltensor_versioned");
+    void *managed;
     PyObject *taken;
     (void)self;
-    legacy =
-        PyCapsule_IsValid(capsule, "dltensor") ? PyCapsule_GetPointer(capsule, "dltensor") : NULL;
-    versioned = PyCapsule_IsValid(capsule, "dltensor_versioned")
-                    ? PyCapsule_GetPointer(capsule, "dltensor_versioned")
-                    : NULL;
-    if (legacy == NULL && versioned == NULL) {
-        PyErr_Format(PyExc_ValueError, "not a capsule of DLPack that is still to be taken: %R",
-                     capsule);
-        return NULL;
-    }
-    taken = new_taken(NULL, NULL);
+    if (!versioned && !PyCapsule_IsValid(capsule, "dltensor"))
+        return PyErr_Format(PyExc_ValueError,
+                            "not a capsule of DLPack that is still to be taken: %R", capsule);
+    managed = PyCapsule_GetPointer(capsule, versioned ? "dltensor_versioned" : "dltensor");
+    taken = new_taken(NULL, versioned);
     if (taken == NULL ||
-        PyCapsule_SetName(capsule, legacy != NULL ? "used_dltensor" : "used_dltensor_versioned")) {
+        PyCapsule_SetName(capsule, versioned ? "used_dltensor_versioned" : "used_dltensor")) {
         Py_XDECREF(taken);
         return NULL;
     }
-    ((taken_object *)taken)->legacy = legacy;
-    ((taken_object *)taken)->versioned = versioned;
+    ((taken_object *)taken)->managed = managed;
     return taken;
 }
 
 static void call_deleter(taken_object *self)
 {
-    DLManagedTensor *legacy = self->legacy;
-    DLManagedTensorVersioned *versioned = self->versioned;
+    DLManagedTensorVersioned *versioned = self->versioned ? self->managed : NULL;
+    DLManagedTensor *legacy = self->versioned ? NULL : self->managed;
     self->released = 1;
-    self->legacy = NULL;
-    self->versioned = NULL;
+    self->managed = NULL;
     if (legacy != NULL && legacy->deleter != NULL)
         legacy->deleter(legacy);
     if (versioned != NULL && versioned->deleter != NULL)
@@ -755,7 +752,7 @@ static PyObject *taken_release(PyObject *object, PyObject *arguments)
     taken_object *self = (taken_object *)object;
     const char *how = "here";
     int kept;
-    PyObject *text;
+    PyObject *error;
     if (!PyArg_ParseTuple(arguments, "|s", &how))
         return NULL;
     if (self->released) {
@@ -773,14 +770,11 @@ static PyObject *taken_release(PyObject *object, PyObject *arguments)
         PyErr_Clear();
         return PyBool_FromLong(kept);
     }
-    text = PyUnicode_FromString("pending while a deleter runs");
-    if (text == NULL)
+    error = set_pending();
+    if (error == NULL)
         return NULL;
-    PyErr_SetObject(PyExc_LookupError, text);
     call_deleter(self);
-    kept = still_pending(text);
-    Py_DECREF(text);
-    return PyBool_FromLong(kept);
+    return PyBool_FromLong(still_pending(error));
 }
 
 /* forget(): no longer owned here, and not released: what a leaking consumer does. */
@@ -801,18 +795,16 @@ static void taken_dealloc(PyObject *self)
     Py_TYPE(self)->tp_free(self);
 }
 
-static PyObject *taken_address(PyObject *object, void *closure)
+static PyObject *taken_address(PyObject *self, void *closure)
 {
-    taken_object *self = (taken_object *)object;
     (void)closure;
-    return PyLong_FromVoidPtr(self->legacy != NULL ? (void *)self->legacy
-                                                   : (void *)self->versioned);
+    return PyLong_FromVoidPtr(((taken_object *)self)->managed);
 }
 
 static PyObject *taken_versioned(PyObject *self, void *closure)
 {
     (void)closure;
-    return PyBool_FromLong(((taken_object *)self)->versioned != NULL);
+    return PyBool_FromLong(((taken_object *)self)->versioned);
 }
 
 static PyMethodDef taken_methods[] = {
@@ -840,25 +832,16 @@ static PyTypeObject taken_type = {
  * raises. True if that exception is still the one. */
 static PyObject *drop(PyObject *self, PyObject *list)
 {
-    PyObject *text, *item;
-    int kept;
+    PyObject *error, *item;
     (void)self;
     if (!PyList_Check(list) || PyList_GET_SIZE(list) != 1) {
         PyErr_SetString(PyExc_TypeError, "expected a list of one object");
         return NULL;
     }
-    text = PyUnicode_FromString("pending while a capsule dies");
-    item = text == NULL ? NULL : Py_NewRef(PyList_GET_ITEM(list, 0));
-    if (item == NULL || PyList_SetSlice(list, 0, 1, NULL) < 0) {
-        Py_XDECREF(text);
-        Py_XDECREF(item);
-        return NULL;
-    }
-    PyErr_SetObject(PyExc_LookupError, text);
+    item = Py_NewRef(PyList_GET_ITEM(list, 0));
+    error = PyList_SetSlice(list, 0, 1, NULL) < 0 ? NULL : set_pending();
     Py_DECREF(item);
-    kept = still_pending(text);
-    Py_DECREF(text);
-    return PyBool_FromLong(kept);
+    return error == NULL ? NULL : PyBool_FromLong(still_pending(error));
 }
 
 /* ---- calling the functions of somebody's table ---- */
@@ -882,7 +865,7 @@ static PyObject *call_from_object(PyObject *self, PyObject *arguments)
     if (!PyArg_ParseTuple(arguments, "KO", &table, &object))
         return NULL;
     result = table_at(table)->from_object(object, &out);
-    return outcome(result, result == 0 && out != NULL ? new_taken(NULL, out) : NULL);
+    return outcome(result, result == 0 && out != NULL ? new_taken(out, 1) : NULL);
 }
 
 /* call_to_object(table, taken): (result, object or None, exception or None). On success `taken` is
@@ -896,14 +879,14 @@ static PyObject *call_to_object(PyObject *self, PyObject *arguments)
     (void)self;
     if (!PyArg_ParseTuple(arguments, "KO!", &table, &taken_type, &taken))
         return NULL;
-    if (taken->versioned == NULL) {
+    if (!taken->versioned || taken->managed == NULL) {
         PyErr_SetString(PyExc_ValueError, "a table takes versioned managed tensors");
         return NULL;
     }
-    result = table_at(table)->to_object(taken->versioned, &out);
+    result = table_at(table)->to_object(taken->managed, &out);
     if (result == 0) {
         taken->released = 1;
-        taken->versioned = NULL;
+        taken->managed = NULL;
     }
     return outcome(result, result == 0 ? (PyObject *)out : NULL);
 }
@@ -960,7 +943,7 @@ static PyObject *call_allocate(PyObject *self, PyObject *arguments)
         result = table_at(table)->allocate(like, &out, &noted, note_error);
         Py_END_ALLOW_THREADS
     }
-    first = outcome(result, result == 0 && out != NULL ? new_taken(NULL, out) : NULL);
+    first = outcome(result, result == 0 && out != NULL ? new_taken(out, 1) : NULL);
     if (first == NULL)
         return NULL;
     made = Py_BuildValue("(OOOiNN)", PyTuple_GET_ITEM(first, 0), PyTuple_GET_ITEM(first, 1),
@@ -1005,7 +988,7 @@ static int handled_from_object(void *object, DLManagedTensorVersioned **out)
 
 static int handled_to_object(DLManagedTensorVersioned *tensor, void **out)
 {
-    PyObject *made, *taken = new_taken(NULL, tensor);
+    PyObject *made, *taken = new_taken(tensor, 1);
     if (taken == NULL)
         return -1;
     made = PyObject_CallMethod(handler, "to_object", "O", taken);

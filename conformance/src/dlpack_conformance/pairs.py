@@ -102,30 +102,20 @@ def aligned(lib: Library, rows: Any) -> Any:
 # ---- all of them ------------------------------------------------------------------------------
 
 
-class Together:
+class Together(Process):
     """A process that has imported several libraries, and is started again when it ends."""
 
     def __init__(self, limit: float) -> None:
+        super().__init__([sys.executable, *WORKER])
         self.limit = limit
         self.loaded: list[str] = []
-        self.process: Process | None = None
 
-    def ask(self, *question: Any) -> dict[str, Any]:
-        process = self.process
-        if process is None:
-            self.process = process = Process([sys.executable, *WORKER])
+    def find(self, *question: Any) -> dict[str, Any]:
+        if self.child is None:
             for name in self.loaded:
-                process.ask(self.limit, "load", name, False)
-        answer = process.ask(self.limit, *question)
-        if answer is None:
-            answer = {"outcome": DIES, "note": process.ending(self.limit)[1]}
-            self.close()
-        return answer
-
-    def close(self) -> None:
-        if self.process is not None:
-            self.process.close()
-            self.process = None
+                self.ask(self.limit, "load", name, False)
+        answer = self.ask(self.limit, *question)
+        return {"outcome": DIES, "note": self.close(self.limit)[1]} if answer is None else answer
 
 
 def measure(names: list[str], limit: float = PATIENCE) -> Found:
@@ -136,14 +126,14 @@ def measure(names: list[str], limit: float = PATIENCE) -> Found:
     together = Together(limit)
     try:
         for name in in_order(names):
-            facts = together.ask("load", name, False)
+            facts = together.find("load", name, False)
             if "title" in facts:
                 libraries[name] = {key: facts[key] for key in ("version", "title")}
                 together.loaded.append(name)
             else:
                 found["absent"][name] = facts.get("note") or facts["error"]
         for producer, consumer in product(together.loaded, repeat=2):
-            cell = together.ask("pair", producer, consumer)
+            cell = together.find("pair", producer, consumer)
             if cell:  # both have that side
                 found["pairs"][f"{producer}/{consumer}"] = cell
     except KeyboardInterrupt:

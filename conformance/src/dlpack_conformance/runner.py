@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import IO, Any
 
 from dlpack_conformance import crashes
 from dlpack_conformance.suite import (
@@ -52,14 +52,19 @@ class NoSuchCheck(LookupError):
 
 
 class Process:
-    """A process that answers questions, each with a line of JSON. It is in a session of its own, so
-    Ctrl-C reaches only this process, which calls `close`."""
+    """A process that answers questions, each with a line of JSON. It is started by a question, and
+    in a session of its own, so Ctrl-C reaches only this process, which calls `close`."""
 
     def __init__(self, command: list[str]) -> None:
+        self.command = command
+        self.child: subprocess.Popen[str] | None = None
+        self.asked = 0  # since it was started
+
+    def start(self) -> "subprocess.Popen[str]":
         self.output = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - see close
         path = [os.path.abspath(folder) for folder in sys.path]
-        self.child = subprocess.Popen(
-            command,
+        self.child = child = subprocess.Popen(
+            self.command,
             env={**SURROUNDINGS, **os.environ, "PYTHONPATH": os.pathsep.join(path)},
             start_new_session=True,
             stdin=subprocess.PIPE,
@@ -68,48 +73,51 @@ class Process:
             text=True,
         )
         self.lines: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=self.read, daemon=True).start()
+        threading.Thread(target=self.read, args=(child.stdout, self.lines), daemon=True).start()
         self.asked = 0
+        return child
 
-    def read(self) -> None:
-        assert self.child.stdout is not None
+    @staticmethod
+    def read(answers: IO[str], lines: "queue.Queue[str]") -> None:
         with contextlib.suppress(ValueError):  # it was closed
-            for line in self.child.stdout:
-                self.lines.put(line)
-        self.lines.put("")
+            for line in answers:
+                lines.put(line)
+        lines.put("")
 
     def ask(self, limit: float, *question: Any) -> "dict[str, Any] | None":
         """The answer; None if the process ended, or takes too long."""
-        assert self.child.stdin is not None
+        child = self.child or self.start()
         self.asked += 1
         try:
-            print(json.dumps(question), file=self.child.stdin, flush=True)
+            print(json.dumps(question), file=child.stdin, flush=True)
             return json.loads(self.lines.get(timeout=limit))
         except (BrokenPipeError, queue.Empty, ValueError):  # ValueError: an incomplete line
             return None
 
-    def ending(self, limit: float) -> tuple[str, str]:
-        """How the process ended, as an outcome and a note. It may still be running."""
+    def close(self, limit: float = 0.0) -> tuple[str, str]:
+        """Kills it, and what it started. How it ended, as an outcome and a note: by itself, or not
+        within `limit`."""
+        child, self.child = self.child, None
+        if child is None:
+            return "", ""
         try:
-            code = self.child.wait(timeout=1)
+            code = child.wait(timeout=1 if limit else 0)
         except subprocess.TimeoutExpired:
-            return TIMED_OUT, crashes.no_answer(limit)
-        self.output.seek(0)
-        return CRASHED, f"{crashes.ending(code)}{crashes.last_words(self.output.read())}"
-
-    def close(self) -> None:
-        """Kills it, and what it started."""
+            ended = TIMED_OUT, crashes.no_answer(limit)
+        else:
+            self.output.seek(0)
+            ended = CRASHED, f"{crashes.ending(code)}{crashes.last_words(self.output.read())}"
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if hasattr(os, "killpg"):
-                os.killpg(self.child.pid, signal.SIGKILL)
+                os.killpg(child.pid, signal.SIGKILL)
             else:
-                self.child.kill()
-        self.child.wait()
-        for stream in (self.child.stdin, self.child.stdout):
+                child.kill()
+        child.wait()
+        for stream in (child.stdin, child.stdout, self.output):
             if stream is not None:
                 with contextlib.suppress(OSError):  # unsent data
                     stream.close()
-        self.output.close()
+        return ended
 
 
 WORKER = ("-m", "dlpack_conformance.worker")
@@ -121,8 +129,8 @@ class Runner:
     def __init__(
         self, adapter: str, python: str = sys.executable, limit: float = TO_ANSWER
     ) -> None:
-        self.adapter, self.python, self.limit = adapter, python, limit
-        self.process: Process | None = None
+        self.adapter, self.limit = adapter, limit
+        self.process = Process(self.command(python))
         self.facts: dict[str, Any] = {}
         self.ended: dict[str, str] = {}  # checks that crashed, or did not end: how
         self.refused = ""  # why the library cannot be loaded
@@ -133,25 +141,26 @@ class Runner:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def start(self) -> Process:
+    def close(self) -> None:
+        self.process.close()
+
+    def start(self) -> None:
         """CannotStart with the reason if the library cannot be loaded."""
-        self.process = process = Process(self.command())
-        answer = process.ask(TO_START, "load", self.adapter, True)
+        answer = self.process.ask(TO_START, "load", self.adapter, True)
         if answer is None or "error" in answer:
-            reason = "\n".join(answer.values()) if answer else process.ending(TO_START)[1]
-            self.close()
+            ended = self.process.close(TO_START)
+            reason = "\n".join(answer.values()) if answer else ended[1]
             self.refused = f"{self.adapter} cannot be loaded: {reason}".rstrip()
             raise CannotStart(self.refused)
         self.facts = answer
-        return process
 
-    def command(self) -> list[str]:
+    def command(self, python: str) -> list[str]:
         """Another Python than this has a library of its own, which must not be hidden by one in the
         current folder or in PYTHONPATH (-I): there only the adapter is looked for, last."""
-        if self.python == sys.executable:
-            return [self.python, *WORKER]
+        if python == sys.executable:
+            return [python, *WORKER]
         path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        return [self.python, "-I", *WORKER, os.getcwd(), *filter(None, path)]
+        return [python, "-I", *WORKER, os.getcwd(), *filter(None, path)]
 
     def run(self, check: str) -> dict[str, Any]:
         """The result of one check. A crash with a corrupted heap, in a process that has run other
@@ -161,11 +170,10 @@ class Runner:
             return {"outcome": SKIPPED, "note": f"{before} {self.ended[before]}", "seconds": 0}
         if self.refused:
             raise CannotStart(self.refused)
-        process = self.process or self.start()
-        alone = process.asked == 1
-        found = self.attempt(process, check)
+        found = self.attempt(check)
+        alone = self.process.asked == 2  # the library, and this check
         if found["outcome"] == CRASHED and not alone and re.search(HEAP, found["note"]):
-            again = self.attempt(self.start(), check)
+            again = self.attempt(check)
             if again["outcome"] != CRASHED:
                 again["note"] += f" ({found['note']}, in a process that had run others)"
             found = again
@@ -173,18 +181,14 @@ class Runner:
             self.ended[check] = found["outcome"]
         return found
 
-    def attempt(self, process: Process, check: str) -> dict[str, Any]:
-        found = process.ask(self.limit + 5, "check", self.adapter, check, self.limit)
+    def attempt(self, check: str) -> dict[str, Any]:
+        if self.process.child is None:
+            self.start()
+        found = self.process.ask(self.limit + 5, "check", self.adapter, check, self.limit)
         if found is None:
-            outcome, note = process.ending(self.limit)
+            outcome, note = self.process.close(self.limit)
             found = {"outcome": outcome, "note": note, "seconds": 0}
-            self.close()
         return found
-
-    def close(self) -> None:
-        if self.process is not None:
-            self.process.close()
-            self.process = None
 
 
 def chosen(patterns: Iterable[str] = ()) -> list[str]:

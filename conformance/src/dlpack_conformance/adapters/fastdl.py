@@ -11,6 +11,8 @@ distribution = "fastdlpack"
 takes_tables = True
 from_dlpack = fastdl.from_dlpack
 from_capsule = fastdl.from_dlpack
+values = fastdl.Tensor.tolist
+read_only = fastdl.Tensor.as_readonly
 
 views = {
     "transposed": lambda x: x.T,
@@ -28,10 +30,6 @@ def make(values, dtype):
     return array
 
 
-def values(array):
-    return array.tolist()
-
-
 def address(array):
     return array.data_ptr
 
@@ -41,10 +39,6 @@ def write(array, value):
         raise BufferError("the tensor is read-only")
     memory = memoryview(array)
     memory[(0,) * memory.ndim] = value
-
-
-def read_only(array):
-    return array.as_readonly()
 
 
 def is_read_only(array):

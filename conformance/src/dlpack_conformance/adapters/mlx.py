@@ -10,6 +10,7 @@ distribution = "mlx"
 forks = False  # its threads do not survive a fork
 from_dlpack = mx.from_dlpack
 from_capsule = mx.from_dlpack
+values = mx.array.tolist
 
 views = {
     "transposed": lambda x: x.T,
@@ -25,10 +26,6 @@ def make(values, dtype):
     array = mx.array(values, dtype=getattr(mx, "bool_" if dtype == "bool" else dtype))
     mx.eval(array)
     return array
-
-
-def values(array):
-    return array.tolist()
 
 
 def address(array):

@@ -4,6 +4,7 @@ import numpy as np
 
 title = "NumPy"
 from_dlpack = np.from_dlpack
+values = np.ndarray.tolist
 
 views = {
     "transposed": lambda x: x.T,
@@ -16,10 +17,6 @@ views = {
 
 def make(values, dtype):
     return np.array(values, dtype)
-
-
-def values(array):
-    return array.tolist()
 
 
 def address(array):

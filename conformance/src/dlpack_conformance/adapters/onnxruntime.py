@@ -6,6 +6,7 @@ import onnxruntime as ort
 from dlpack_conformance.suite import all_but
 
 title = "ONNX Runtime"
+address = ort.OrtValue.data_ptr
 
 dtypes = all_but("bfloat16", "complex64", "complex128", "bool")
 
@@ -24,7 +25,3 @@ def from_dlpack(producer):
 
 def values(value):
     return value.numpy().tolist()
-
-
-def address(value):
-    return value.data_ptr()

@@ -8,6 +8,7 @@ from dlpack_conformance.suite import all_but
 title = "PyArrow"
 max_ndim = 1
 from_dlpack = pa.Array.from_dlpack
+values = pa.Array.to_pylist
 
 views = {"offset": lambda x: x[3:]}
 dtypes = all_but("bfloat16", "complex64", "complex128", "bool")
@@ -15,10 +16,6 @@ dtypes = all_but("bfloat16", "complex64", "complex128", "bool")
 
 def make(values, dtype):
     return pa.array(np.array(values, dtype))
-
-
-def values(array):
-    return array.to_pylist()
 
 
 def address(array):

@@ -5,6 +5,8 @@ import torch
 title = "PyTorch"
 from_dlpack = torch.from_dlpack
 from_capsule = torch.utils.dlpack.from_dlpack
+values = torch.Tensor.tolist
+address = torch.Tensor.data_ptr
 
 views = {
     "transposed": lambda x: x.T,
@@ -24,14 +26,6 @@ deviations = dict.fromkeys(
 
 def make(values, dtype):
     return torch.tensor(values, dtype=getattr(torch, dtype))
-
-
-def values(array):
-    return array.tolist()
-
-
-def address(array):
-    return array.data_ptr()
 
 
 def write(array, value):

@@ -10,6 +10,7 @@ distribution = "apache-tvm-ffi"
 takes_tables = True
 from_dlpack = tvm_ffi.from_dlpack
 from_capsule = tvm_ffi.from_dlpack
+address = tvm_ffi.Tensor.data_ptr
 
 dtypes = all_but("bfloat16")
 
@@ -20,7 +21,3 @@ def make(values, dtype):
 
 def values(array):
     return np.from_dlpack(array).tolist()
-
-
-def address(array):
-    return array.data_ptr()
