@@ -4,6 +4,7 @@ test_mutants.py runs each check on the reference library, where it must pass, an
 where it must not.
 """
 
+import copy
 import ctypes
 import json
 import sys
@@ -15,6 +16,7 @@ from dlpack_conformance import _dlpack, structs
 from dlpack_conformance.checks.hostile import FAULTS
 from dlpack_conformance.checks.layouts import LAYOUTS, check_of
 from dlpack_conformance.checks.producers import VIEWS
+from dlpack_conformance.producers import changed_table
 from dlpack_conformance.suite import FORMATS, Library, all_checks, row_major
 from dlpack_conformance.worker import result_of
 from reference import CPU, Array, Reference
@@ -25,9 +27,10 @@ Mistake = dict[str, Any]  # names in Reference, and their replacements
 # ---- mistakes ---------------------------------------------------------------------------------
 
 
-def changed(found: dict[str, Any], changes: dict[str, Any], array: Array) -> dict[str, Any]:
-    """Fields with some changes. A change may be a function of the array."""
-    return found | {k: v(array) if callable(v) else v for k, v in changes.items()}
+def changed(found: dict[str, Any], changes: dict[str, Any], by: Any = None) -> dict[str, Any]:
+    """Fields with some changes. A change may be a function of an array, or else of the fields."""
+    by = found if by is None else by
+    return found | {k: v(by) if callable(v) else v for k, v in changes.items()}
 
 
 def fields(when: Callable[[Array, bool], bool] = lambda a, v: True, **changes: Any) -> Mistake:
@@ -46,11 +49,7 @@ def fields(when: Callable[[Array, bool], bool] = lambda a, v: True, **changes: A
 
 def view(**changes: Any) -> Mistake:
     """Reads a description wrong. A change is a function of it."""
-
-    def broken(self: Reference, found: dict[str, Any]) -> dict[str, Any]:
-        return found | {name: change(found) for name, change in changes.items()}
-
-    return {"view": broken}
+    return {"view": lambda self, found: changed(found, changes)}
 
 
 def refuse(when: Callable[[dict[str, Any]], Any] = lambda v: True, **more: Any) -> Mistake:
@@ -69,22 +68,12 @@ def twice(self: Reference, held: Any, view: dict[str, Any]) -> Any:
     return held
 
 
-def early(self: Reference, held: Any, view: dict[str, Any]) -> Any:
-    held.release()
-
-
-def leak(self: Reference, held: Any, view: dict[str, Any]) -> Any:
-    held.forget()
-
-
-LEAK: Mistake = {"hold": leak}
-
-
-def drops_in_error(self: Reference, held: Any) -> None:
-    held.release("pending")
+EARLY: Mistake = {"hold": lambda self, held, view: held.release()}
+LEAK: Mistake = {"hold": lambda self, held, view: held.forget()}
 
 
 LOSE: Mistake = {"drop": lambda self, held: held.forget()}  # when it refuses
+WITHOUT_COPY: Mistake = {"keywords": lambda self, copy: {"max_version": (1, 3)}}
 NO_OWNER: Mistake = {"owner": lambda self, array: None}
 NO_GIL: Mistake = fields(deleter=2)
 UNATTACHED: Mistake = fields(deleter=4)
@@ -136,10 +125,6 @@ def legacy_of_read_only(self: Reference, array: Array, **keywords: Any) -> Any:
     return self.capsule(self.managed(array, versioned))
 
 
-def copies_always(self: Reference, array: Array, **keywords: Any) -> Any:
-    return Reference.dlpack(self, array, **{**keywords, "copy": True})
-
-
 def refusing(keyword: str, known: Any, error: Exception) -> Mistake:
     """`__dlpack__` that raises for a keyword that is neither None nor `known`."""
 
@@ -160,11 +145,6 @@ def first_export_owns(self: Reference, array: Array) -> Any:
     first = not hasattr(array, "exported")
     array.exported = True  # type: ignore[attr-defined]
     return array.keep if first else None
-
-
-def leaves_a_little(self: Reference, array: Array) -> Any:
-    self.kept.append(bytes(64))
-    return array.keep
 
 
 def renames_to_legacy(self: Reference, capsule: Any) -> Any:
@@ -282,15 +262,6 @@ def keeps_refusals(self: Reference, x: Any, copy: Any) -> Any:
     return self.ask_again(x)
 
 
-def keeps_producers(self: Reference, x: Any, copy: Any) -> Any:
-    self.kept.append(x)
-    return Reference.ask(self, x, copy)
-
-
-def without_copy(self: Reference, copy: Any) -> dict[str, Any]:
-    return {"max_version": (1, 3)}
-
-
 def retries(self: Reference, x: Any, copy: Any) -> Any:
     try:
         return Reference.ask(self, x, copy)
@@ -302,14 +273,6 @@ def keyword(**given: Any) -> Mistake:
     return {"keywords": lambda self, copy: {**Reference.keywords(self, copy), **given}}
 
 
-def ignores_copy(self: Reference, x: Any, *, device: Any = None, copy: Any = None) -> Any:
-    return Reference.from_dlpack(self, x)
-
-
-def always_copies(self: Reference, x: Any, *, device: Any = None, copy: Any = None) -> Any:
-    return self.copied(Reference.from_dlpack(self, x))
-
-
 def copies_of_others(self: Reference, x: Any, *, device: Any = None, copy: Any = None) -> Any:
     result = Reference.from_dlpack(self, x, device=device, copy=copy)
     return result if isinstance(x, self.kind) else self.copied(result)
@@ -319,20 +282,15 @@ def by_table_of_its_own(**changes: Any) -> Mistake:
     """Its table's to_object reads a description wrong; the rest of the library does not."""
 
     def broken(self: Reference) -> int:
-        class Handler:
-            from_object = staticmethod(self.from_object)
-            borrow = staticmethod(self.borrow)
-            allocate = staticmethod(self.allocate)
-            stream = staticmethod(self.stream)
+        def to_object(held: Any) -> Any:
+            found = changed(self.look(held), changes)
+            if wrong := self.wrong(found):
+                raise self.error(wrong)
+            return self.array(held, found)
 
-            def to_object(_, held: Any) -> Any:
-                found = self.look(held)
-                found |= {k: v(found) if callable(v) else v for k, v in changes.items()}
-                if wrong := self.wrong(found):
-                    raise self.error(wrong)
-                return self.array(held, found)
-
-        return _dlpack.handled_table(Handler())
+        handler = copy.copy(self)
+        handler.to_object = to_object  # type: ignore[method-assign]
+        return _dlpack.handled_table(handler)
 
     return {"table": broken}
 
@@ -382,8 +340,7 @@ def hostile_maker(mode: str) -> Callable[[Reference], int]:
 
 def endless(self: Reference) -> int:
     table = _dlpack.table()
-    _dlpack.set_previous(table, table)
-    return table
+    return changed_table(table, prev=table)
 
 
 def new_table(self: Reference, values: Any, dtype: str) -> Array:
@@ -562,7 +519,9 @@ def mistakes() -> dict[str, Mistake]:
         "ownership.taken-keeps-memory": {"capsule": lambda self, m: m.capsule(destructor=2)}
         | {"on_delete": overwrite},
         "ownership.exports-are-apart": {"owner": first_export_owns},
-        "ownership.small-exports": {"owner": leaves_a_little},
+        "ownership.small-exports": {
+            "owner": lambda self, array: self.kept.append(bytes(64)) or array.keep
+        },
         "ownership.unused-capsule": {"capsule": lambda self, m: m.capsule(destructor=0)},
         "ownership.released": {"owner": lambda self, array: self.kept.append(array.keep)},
         "ownership.deleter-any-thread": UNATTACHED,
@@ -579,8 +538,8 @@ def mistakes() -> dict[str, Mistake]:
         "offset.export": fields(data=lambda a: a.base),
         "consumer.values": view(data=lambda v: v["data"] + 4),
         "consumer.released-once": {"hold": twice},
-        "consumer.not-released-early": {"hold": early},
-        "consumer.outlives-the-producer": {"hold": early},
+        "consumer.not-released-early": EARLY,
+        "consumer.outlives-the-producer": EARLY,
         "consumer.renames-the-capsule": {"open": renames_to_legacy},
         "consumer.capsule-may-die": {"open": peeks},
         "consumer.write-is-seen": {"array": taken_and_remembered, "values": remembers},
@@ -630,32 +589,42 @@ def mistakes() -> dict[str, Mistake]:
         "failure.another-capsule": {"open": peeks} | unchecked(*ALL_RULES),
         "failure.another-capsule-is-untouched": {"open": renames_first},
         "failure.used-capsule": {"open": used_too},
-        "failure.stream-only-producer": {"ask_again": wrong_again},
+        "failure.stream-only-producer": {
+            "ask_again": lambda self, x: x.__dlpack__(**self.keywords(None))
+        },
         "failure.refused-attempts-are-released": {"ask": keeps_refusals},
-        "failure.refused-with-no-error-pending": {"drop": drops_in_error},
-        "failure.no-reference-to-the-producer": {"ask": keeps_producers},
+        "failure.refused-with-no-error-pending": {
+            "drop": lambda self, held: held.release("pending")
+        },
+        "failure.no-reference-to-the-producer": {
+            "ask": lambda self, x, copy: self.kept.append(x) or Reference.ask(self, x, copy)
+        },
         "failure.capsule-twice": {"open": used_too},
         "offset.both-forms": view(byte_offset=lambda v: v["byte_offset"] if v["version"] else 0),
         "layout.compact-is-taken": refuse(),
         "copy.true-is-a-copy": export(copy=None),
         "copy.true-is-flagged": fields(flags=0),
-        "copy.false-shares": {"dlpack": copies_always},
+        "copy.false-shares": export(copy=True),
         "copy.none-has-no-flag": fields(flags=2),
         "copy.copy-is-writable": fields(flags=3),
         "copy.host-is-exported": refusing("dl_device", None, BufferError("there are no devices")),
         "copy.other-device": refusing("dl_device", CPU, TypeError("there is no such device")),
-        "copy.import-true": {"from_dlpack": ignores_copy},
-        "copy.import-true-of-another": {"keywords": without_copy},
-        "copy.import-false": {"from_dlpack": always_copies},
+        "copy.import-true": {"from_dlpack": lambda self, x, **_: Reference.from_dlpack(self, x)},
+        "copy.import-true-of-another": WITHOUT_COPY,
+        "copy.import-false": {
+            "from_dlpack": lambda self, x, **_: self.copied(Reference.from_dlpack(self, x))
+        },
         "copy.import-false-of-another": {"from_dlpack": copies_of_others},
         "copy.import-own-device": {"check_device": refuses_devices},
         "copy.import-other-device": {"check_device": lambda self, device: None},
         "copy.import-false-error": {"ask": retries},
-        "copy.passed-on": {"keywords": without_copy},
+        "copy.passed-on": WITHOUT_COPY,
         "copy.unasked": keyword(copy=True),
         "table.is-a-capsule": {"publishes": "another_api"},
-        "table.version": with_table(lambda self: _dlpack.handled_table(self, 1, 7)),
-        "table.functions": with_table(lambda self: _dlpack.handled_table(self, 1, 3, "stream")),
+        "table.version": with_table(lambda self: changed_table(Reference.table(self), minor=7)),
+        "table.functions": with_table(
+            lambda self: changed_table(Reference.table(self), without="stream")
+        ),
         "table.stays": {"make": new_table},
         "table.gives-values": in_table(data=at(4)),
         "table.sets-no-error": {"make": gives_and_raises}
@@ -731,10 +700,6 @@ def swallowing(self: Reference, x: Any) -> Any:
         return x.__dlpack_device__()
     except Exception:
         return CPU
-
-
-def wrong_again(self: Reference, x: Any) -> Any:
-    return x.__dlpack__(**self.keywords(None))
 
 
 #: The rules of Reference.wrong that reject a description.

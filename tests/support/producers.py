@@ -6,7 +6,15 @@ import pytest
 
 import fastdl
 from dlpack_conformance import producers as _producers
-from dlpack_conformance.producers import CPU, CUDA, Owner, Tabled, hostile  # noqa: F401
+from dlpack_conformance.producers import (  # noqa: F401 - for those who import this
+    CPU,
+    CUDA,
+    Owner,
+    Tabled,
+    changed_table,
+    hostile,
+    new_table,
+)
 from dlpack_conformance.structs import managed_at
 from fastdl._protocol import consumer as _consumer
 
@@ -93,7 +101,7 @@ class DraftProducer(Producer):
 class Lending(Tabled):
     """Has a table with a borrowing slot, and nothing else. It keeps ownership of what it lends."""
 
-    __dlpack_c_exchange_api__ = hostile.table_capsule(hostile.table(lends=True))
+    __dlpack_c_exchange_api__ = hostile.table_capsule(new_table(lends=True))
 
 
 def new(kind):

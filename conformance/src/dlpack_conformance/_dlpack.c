@@ -576,61 +576,32 @@ static int table_stream(int32_t type, int32_t id, void **out)
     return stream_result;
 }
 
-/* The address of a new table with these functions but one, the name of which is in `without`; it is
- * never freed. */
-static PyObject *new_table(DLPackExchangeAPI functions, unsigned major, unsigned minor,
-                           const char *without)
+/* The address of a new table of version 1.3 with these functions, which is never freed. */
+static PyObject *new_table(DLPackExchangeAPI functions)
 {
     DLPackExchangeAPI *table = malloc(sizeof(*table));
     if (table == NULL)
         return PyErr_NoMemory();
     *table = functions;
-    table->version.major = major;
-    table->version.minor = minor;
-    if (strcmp(without, "allocator") == 0)
-        table->allocate = NULL;
-    if (strcmp(without, "from_object") == 0)
-        table->from_object = NULL;
-    if (strcmp(without, "to_object") == 0)
-        table->to_object = NULL;
-    if (strcmp(without, "borrow") == 0)
-        table->borrow = NULL;
-    if (strcmp(without, "stream") == 0)
-        table->stream = NULL;
+    table->version.major = 1;
+    table->version.minor = 3;
     return PyLong_FromVoidPtr(table);
 }
 
-/* table(major=1, prev=0, without="", lends=False): the address of a new table; `lends` says whether
- * it has a borrowing function. */
-static PyObject *make_table(PyObject *self, PyObject *arguments, PyObject *keywords)
+/* table(lends=False): the address of a new table; `lends` says whether it has a borrowing function.
+ */
+static PyObject *make_table(PyObject *self, PyObject *arguments)
 {
-    static char *names[] = {"major", "prev", "without", "lends", NULL};
-    unsigned major = 1;
     int lends = 0;
-    unsigned long long prev = 0;
-    const char *without = "";
     DLPackExchangeAPI functions = {.allocate = table_allocate,
                                    .from_object = table_from_object,
                                    .to_object = table_to_object,
                                    .stream = table_stream};
     (void)self;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|$IKsp", names, &major, &prev, &without,
-                                     &lends))
+    if (!PyArg_ParseTuple(arguments, "|p", &lends))
         return NULL;
-    functions.prev_api = table_at(prev);
     functions.borrow = lends ? table_lend : NULL;
-    return new_table(functions, major, 3, without);
-}
-
-/* set_previous(table, previous): closes a chain to a cycle. */
-static PyObject *set_previous(PyObject *self, PyObject *arguments)
-{
-    unsigned long long table, previous;
-    (void)self;
-    if (!PyArg_ParseTuple(arguments, "KK", &table, &previous))
-        return NULL;
-    table_at(table)->prev_api = table_at(previous);
-    Py_RETURN_NONE;
+    return new_table(functions);
 }
 
 static PyObject *table_capsule(PyObject *self, PyObject *arguments)
@@ -922,8 +893,8 @@ static PyObject *text_of(const char *noted)
     return PyUnicode_DecodeUTF8(noted, (Py_ssize_t)strlen(noted), "replace");
 }
 
-/* call_allocate(table, prototype, attached): (result, Taken or None, None, calls of SetError, kind,
- * message). `prototype` is the address of a DLTensor; not `attached`: without the GIL. */
+/* call_allocate(table, prototype, attached): ((result, Taken or None, None), calls of SetError,
+ * kind, message). `prototype` is the address of a DLTensor; not `attached`: without the GIL. */
 static PyObject *call_allocate(PyObject *self, PyObject *arguments)
 {
     unsigned long long table, prototype;
@@ -931,7 +902,6 @@ static PyObject *call_allocate(PyObject *self, PyObject *arguments)
     DLManagedTensorVersioned *out = NULL;
     DLTensor *like;
     told noted = {0, "", ""};
-    PyObject *first, *made;
     (void)self;
     if (!PyArg_ParseTuple(arguments, "KK|p", &table, &prototype, &attached))
         return NULL;
@@ -943,14 +913,9 @@ static PyObject *call_allocate(PyObject *self, PyObject *arguments)
         result = table_at(table)->allocate(like, &out, &noted, note_error);
         Py_END_ALLOW_THREADS
     }
-    first = outcome(result, result == 0 && out != NULL ? new_taken(out, 1) : NULL);
-    if (first == NULL)
-        return NULL;
-    made = Py_BuildValue("(OOOiNN)", PyTuple_GET_ITEM(first, 0), PyTuple_GET_ITEM(first, 1),
-                         PyTuple_GET_ITEM(first, 2), noted.calls, text_of(noted.kind),
-                         text_of(noted.message));
-    Py_DECREF(first);
-    return made;
+    return Py_BuildValue("(NiNN)",
+                         outcome(result, result == 0 && out != NULL ? new_taken(out, 1) : NULL),
+                         noted.calls, text_of(noted.kind), text_of(noted.message));
 }
 
 /* call_stream(table, device type, device id): (result, stream or None, exception or None). */
@@ -1047,25 +1012,20 @@ static int handled_stream(int32_t type, int32_t id, void **out)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* handled_table(handler, major=1, minor=3, without=""): the address of a table whose functions call
- * the methods from_object, to_object, borrow, allocate and stream of `handler`: one at a time in a
- * process. What they raise is the failure; a Managed is handed over. An exception without a message
- * is a failure without an exception. */
-static PyObject *handled_table(PyObject *self, PyObject *arguments)
+/* handled_table(handler): the address of a table whose functions call the methods from_object,
+ * to_object, borrow, allocate and stream of `handler`: one at a time in a process. What they raise
+ * is the failure; a Managed is handed over. An exception without a message is a failure without an
+ * exception. */
+static PyObject *handled_table(PyObject *self, PyObject *given)
 {
-    unsigned major = 1, minor = 3;
-    const char *without = "";
-    PyObject *given;
     const DLPackExchangeAPI functions = {.allocate = handled_allocate,
                                          .from_object = handled_from_object,
                                          .to_object = handled_to_object,
                                          .borrow = handled_borrow,
                                          .stream = handled_stream};
     (void)self;
-    if (!PyArg_ParseTuple(arguments, "O|IIs", &given, &major, &minor, &without))
-        return NULL;
     Py_XSETREF(handler, Py_NewRef(given));
-    return new_table(functions, major, minor, without);
+    return new_table(functions);
 }
 
 /* address(buffer): the address of its bytes; the caller keeps the object alive. */
@@ -1089,8 +1049,7 @@ static PyObject *calls(PyObject *self, PyObject *unused)
 }
 
 static PyMethodDef functions[] = {
-    {"table", (PyCFunction)(void (*)(void))make_table, METH_VARARGS | METH_KEYWORDS, NULL},
-    {"set_previous", set_previous, METH_VARARGS, NULL},
+    {"table", make_table, METH_VARARGS, NULL},
     {"table_capsule", table_capsule, METH_VARARGS, NULL},
     {"set_stream", set_stream, METH_VARARGS, NULL},
     {"set_maker", set_maker, METH_VARARGS, NULL},
@@ -1103,7 +1062,7 @@ static PyMethodDef functions[] = {
     {"call_borrow", call_borrow, METH_VARARGS, NULL},
     {"call_allocate", call_allocate, METH_VARARGS, NULL},
     {"call_stream", call_stream, METH_VARARGS, NULL},
-    {"handled_table", handled_table, METH_VARARGS, NULL},
+    {"handled_table", handled_table, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 

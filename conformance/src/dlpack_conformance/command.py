@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from dlpack_conformance import json_rows, releases, reports, runner
+from dlpack_conformance import json_rows, pairs, releases, reports, runner
 from dlpack_conformance.suite import BAD, OUTCOMES, SECTIONS, SKIPPED, all_checks
 
 #: The adapters that are included.
@@ -80,14 +80,14 @@ def answer(arguments: "list[str] | None") -> int:
     add_selection(board)
     board.set_defaults(run=scoreboard)
 
-    pairs = commands.add_parser("pairs", help="every producer with every consumer")
-    pairs.add_argument("adapters", nargs="*", metavar="library", help="only these")
-    pairs.add_argument("--output", type=reports.place(".json"), metavar="FILE", help="a file .json")
-    pairs.add_argument(
+    grid = commands.add_parser("pairs", help="every producer with every consumer")
+    grid.add_argument("adapters", nargs="*", metavar="library", help="only these")
+    grid.add_argument("--output", type=reports.place(".json"), metavar="FILE", help="a file .json")
+    grid.add_argument(
         "--picture", type=picture, metavar="FILE", help="a file .svg or .png; needs matplotlib"
     )
-    add_limit(pairs, "a pair, or the import of a library,", 90)
-    pairs.set_defaults(run=every_pair)
+    add_limit(grid, "a pair, or the import of a library,", 90)
+    grid.set_defaults(run=every_pair)
 
     listing = commands.add_parser("list", help="print the checks")
     listing.add_argument("check", nargs="*", help="only checks with one of these in their name")
@@ -224,8 +224,6 @@ def scoreboard(chosen: argparse.Namespace) -> int:
 
 
 def every_pair(chosen: argparse.Namespace) -> int:
-    from dlpack_conformance import pairs
-
     found = pairs.measure(chosen.adapters or list(LIBRARIES), chosen.limit)
     print("\n".join(pairs.lines(found)))
     if chosen.output:

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from dlpack_conformance import adapters
+from dlpack_conformance.checks.producers import VIEWS
 from dlpack_conformance.suite import (
     DATA,
     DTYPES,
@@ -29,8 +30,6 @@ FUNCTIONS = (
 MAPPINGS = ("views", "deviations")
 OTHERS = ("dtypes", "title", "distribution", "max_ndim", "forks", "takes_tables")
 NAMES = (*FUNCTIONS, *MAPPINGS, *OTHERS)
-
-VIEWS = ("transposed", "strided", "reversed", "offset", "broadcast")
 
 
 class WrongAdapter(Exception):

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from dlpack_conformance import _dlpack
+from dlpack_conformance import _dlpack, structs
 
 hostile = _dlpack  # for other tests: tables that follow or break every rule
 
@@ -52,6 +52,26 @@ class Given(_dlpack.Managed):
         self.owner = weakref.ref(owner)
         self.versioned = versioned
         return self
+
+
+FUNCTIONS = ("allocator", "from_object", "to_object", "borrow", "stream")
+
+
+def changed_table(
+    table: int, *, major: int = 1, minor: int = 3, prev: int = 0, without: str = ""
+) -> int:
+    """The address of a table that is now of another version, or lacks one of FUNCTIONS."""
+    struct = structs.Table.from_address(table)
+    struct.version = structs.Version(major, minor)
+    struct.prev_api = prev
+    if without:
+        setattr(struct, structs.SLOTS[FUNCTIONS.index(without)], None)
+    return table
+
+
+def new_table(*, lends: bool = False, **changes: Any) -> int:
+    """A new table, with changes: see table_from_object in _dlpack.c."""
+    return changed_table(_dlpack.table(lends), **changes)
 
 
 class Tabled:

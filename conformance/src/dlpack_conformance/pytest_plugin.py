@@ -45,7 +45,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     chosen = getattr(config, "workerinput", {}).get("dlpack") or chosen_by(config)
     if chosen["adapters"]:
-        config.pluginmanager.register(Suite(config, **chosen), "dlpack-suite")
+        config.pluginmanager.register(Suite(config, chosen), "dlpack-suite")
 
 
 def chosen_by(config):
@@ -63,11 +63,11 @@ def chosen_by(config):
 class Suite:
     """The checks as tests, and their reports."""
 
-    def __init__(self, config, adapters, named, alone):
+    def __init__(self, config, chosen):
         from dlpack_conformance.reports import report_path
 
-        self.alone = alone
-        self.config, self.adapters, self.named = config, adapters, named
+        self.config, self.chosen = config, chosen
+        self.adapters, self.named = chosen["adapters"], chosen["named"]
         self.results = {}  # adapter -> (facts, results)
         try:
             self.paths = [report_path(path) for path in config.getoption("dlpack_report")]
@@ -79,16 +79,12 @@ class Suite:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self, session):
         args = [name for name in self.config.args if name not in self.named]
-        self.config.args = [] if self.alone else args
+        self.config.args = [] if self.chosen["alone"] else args
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node):
         """A process of pytest-xdist asks for the same."""
-        node.workerinput["dlpack"] = {
-            "adapters": self.adapters,
-            "named": self.named,
-            "alone": self.alone,
-        }
+        node.workerinput["dlpack"] = self.chosen
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, session, items):

@@ -8,24 +8,11 @@ FLAGS = {READ_ONLY: "READ_ONLY", IS_COPIED: "IS_COPIED", SUBBYTE_PADDED: "SUBBYT
 
 DEVICES = {
     number: f"kDL{name}"
-    for name, number in {
-        "CPU": 1,
-        "CUDA": 2,
-        "CUDAHost": 3,
-        "OpenCL": 4,
-        "Vulkan": 7,
-        "Metal": 8,
-        "VPI": 9,
-        "ROCM": 10,
-        "ROCMHost": 11,
-        "ExtDev": 12,
-        "CUDAManaged": 13,
-        "OneAPI": 14,
-        "WebGPU": 15,
-        "Hexagon": 16,
-        "MAIA": 17,
-        "Trn": 18,
-    }.items()
+    for number, name in enumerate(
+        "- CPU CUDA CUDAHost OpenCL - - Vulkan Metal VPI ROCM ROCMHost ExtDev CUDAManaged OneAPI "
+        "WebGPU Hexagon MAIA Trn".split()
+    )
+    if name != "-"
 }
 CODES = {
     number: f"kDL{name}"

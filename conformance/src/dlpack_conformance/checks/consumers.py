@@ -552,13 +552,8 @@ def consumer_passes_none(lib: Library) -> "str | None":
     "The consumer of data on CUDA never passes stream 0, which has no meaning there.",
     PROTOCOL + ": stream: '0 is disallowed'",
 )
-def never_zero(lib: Library) -> "str | None":
-    lib.optional("from_dlpack")
-
-    def answer(offer: Offer) -> Any:
-        raise BufferError("this producer only looks at how it is asked")
-
-    offer = compact(lib, device=CUDA, act=answer)
+def never_zero(lib: Library) -> str:
+    offer = compact(lib, device=CUDA, act=raising(BufferError("only looks at how it is asked")))
     with suppress(Exception):
         lib.take(offer)
     asked = [call.get("stream") for call in offer.asked]
@@ -895,8 +890,6 @@ def refused_with_no_error_pending(lib: Library) -> None:
     "Python: references",
 )
 def no_reference(lib: Library) -> None:
-    lib.optional("from_dlpack")
-
     def attempt(offer: Any) -> None:
         with suppress(Exception):
             lib.take(offer)

@@ -213,8 +213,6 @@ def import_false_of_another(lib: Library) -> None:
     IMPORT,
 )
 def import_false_error(lib: Library) -> None:
-    lib.optional("from_dlpack")
-
     def answer(offer: Any) -> Any:
         if offer.asked[-1].get("copy") is False:
             raise BufferError("this producer always copies")

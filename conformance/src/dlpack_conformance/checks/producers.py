@@ -473,14 +473,6 @@ def expect_apart(lib: Library, one: Any, other: Any, outlives: bool = True) -> N
 BIG = [1.0] * 65536
 
 
-def unused(lib: Library, form: Callable[[Any], Any]) -> None:
-    form(lib.make(BIG))
-
-
-def used(lib: Library, form: Callable[[Any], Any]) -> None:
-    Held(form(lib.make(BIG))).release()
-
-
 @check(
     "ownership.unused-capsule",
     MEMORY,
@@ -490,7 +482,11 @@ def used(lib: Library, form: Callable[[Any], Any]) -> None:
 def unused_capsule(lib: Library) -> None:
     lib.make()
     for form in forms(lib):
-        expect_no_growth(partial(unused, lib, form), lib.itemsize * len(BIG), "capsules unused")
+
+        def step(form: Any = form) -> None:
+            form(lib.make(BIG))
+
+        expect_no_growth(step, lib.itemsize * len(BIG), "capsules unused")
 
 
 @check(
@@ -502,7 +498,11 @@ def unused_capsule(lib: Library) -> None:
 def released(lib: Library) -> None:
     lib.make()
     for form in forms(lib):
-        expect_no_growth(partial(used, lib, form), lib.itemsize * len(BIG), "exports released")
+
+        def step(form: Any = form) -> None:
+            Held(form(lib.make(BIG))).release()
+
+        expect_no_growth(step, lib.itemsize * len(BIG), "exports released")
 
 
 @check(
@@ -545,28 +545,25 @@ def deleter_any_thread(lib: Library) -> None:
             one.release("thread")
 
 
-@check(
+def releases(lib: Library, how: str, otherwise: str) -> None:
+    for form in forms(lib):
+        held = Held(form(lib.make()))
+        expect(held.release(how), otherwise)
+
+
+check(
     "ownership.deleter-keeps-error",
     ERROR,
     "The deleter leaves a pending exception as it is.",
     "dmlc/dlpack#130; numpy/numpy#32697",
-)
-def deleter_keeps_error(lib: Library) -> None:
-    for form in forms(lib):
-        held = Held(form(lib.make()))
-        expect(held.release("pending"), "the exception was lost or replaced")
+)(partial(releases, how="pending", otherwise="the exception was lost or replaced"))
 
-
-@check(
+check(
     "ownership.deleter-sets-no-error",
     ERROR,
     "The deleter leaves no exception behind.",
     "dmlc/dlpack#130",
-)
-def deleter_sets_no_error(lib: Library) -> None:
-    for form in forms(lib):
-        held = Held(form(lib.make()))
-        expect(held.release(), "it set an exception")
+)(partial(releases, how="here", otherwise="it set an exception"))
 
 
 @check(

@@ -28,7 +28,7 @@ from dlpack_conformance.checks.layouts import (
 )
 from dlpack_conformance.checks.producers import BIG, expect_same
 from dlpack_conformance.inspector import inspect_capsule, inspect_exchange_api
-from dlpack_conformance.producers import CUDA, Given, Offer, Tabled
+from dlpack_conformance.producers import CUDA, Given, Offer, Tabled, new_table
 from dlpack_conformance.suite import (
     DATA,
     DEVIATION,
@@ -469,7 +469,7 @@ def allocate(lib: Library, attached: bool = True, **fields: Any) -> Any:
     TABLE,
 )
 def allocates(lib: Library) -> "str | None":
-    status, held, _, _, kind, message = allocate(lib)
+    (status, held, _), _, kind, message = allocate(lib)
     if status and kind == "NotImplementedError":
         return f"not implemented: {message}"
     expect(status == 0 and held is not None, f"it returned {status}: {kind}: {message}")
@@ -494,7 +494,7 @@ def allocates(lib: Library) -> "str | None":
     TABLE + ": SetError 'may have to ensure the GIL'",
 )
 def allocates_without_the_gil(lib: Library) -> "str | None":
-    status, held, _, _, kind, message = allocate(lib, attached=False)
+    (status, held, _), _, kind, message = allocate(lib, attached=False)
     if status:
         return f"{kind}: {message}"
     held.release("thread")
@@ -508,7 +508,7 @@ def allocates_without_the_gil(lib: Library) -> "str | None":
     TABLE,
 )
 def allocator_tells_errors(lib: Library) -> "str | None":
-    status, held, _, calls, kind, message = allocate(lib, device=(12, 0))
+    (status, held, _), calls, kind, message = allocate(lib, device=(12, 0))
     if status == 0:
         expect(held is not None, "it returned 0 and no managed tensor")
         return "it has such memory"
@@ -524,7 +524,7 @@ def allocator_tells_errors(lib: Library) -> "str | None":
     TABLE,
 )
 def allocator_refuses_overflow(lib: Library) -> str:
-    status, held, _, _, kind, message = allocate(lib, shape=(1 << 33, 1 << 33))
+    (status, held, _), _, kind, message = allocate(lib, shape=(1 << 33, 1 << 33))
     if held is not None:
         held.forget()
     expect(status != 0, "it allocated that")
@@ -585,7 +585,7 @@ def producing(**changes: Any) -> type:
 
     class Both(Tabled):
         if changes:
-            __dlpack_c_exchange_api__ = _dlpack.table_capsule(_dlpack.table(**changes))
+            __dlpack_c_exchange_api__ = _dlpack.table_capsule(new_table(**changes))
 
         def __dlpack_device__(self) -> Any:
             return (1, 0)
