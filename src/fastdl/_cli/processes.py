@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -94,11 +95,9 @@ def status_of(
 
 def end(child: "subprocess.Popen[Any]") -> None:
     """Kills a process, and those that it started."""
+    kill = partial(os.killpg, child.pid, signal.SIGKILL) if hasattr(os, "killpg") else child.kill
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        if hasattr(os, "killpg"):
-            os.killpg(child.pid, signal.SIGKILL)
-        else:
-            child.kill()
+        kill()
     child.wait()
 
 
