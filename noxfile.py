@@ -45,7 +45,7 @@ RUN_ONCE = (
     *("test_abi.py", "test_claims.py", "test_clang.py"),
     *("test_docs.py", "test_doctor.py", "test_inclusion.py"),
     *("test_inspect.py", "test_layers.py", "test_mutants.py", "test_plots.py"),
-    *("test_refused_code.py", "test_site.py", "test_testing.py", "test_wheel.py"),
+    *("test_refused_code.py", "test_site.py", "test_wheel.py"),
 )
 # Tests of simulated drivers, other libraries, processes, commands, and builds, also in C++ and
 # Cython: only the oldest and the newest CPython run them. The slow tests run only on the newest,
@@ -98,9 +98,12 @@ HEADERS = {
 
 
 def c_files() -> list[str]:
-    folders = ("include", "src", "tests", "benchmarks", "docs")
+    folders = ("include", "src", "conformance", "tests", "benchmarks", "docs")
     files = (p for folder in folders for p in sorted(Path(folder).rglob("*.*")))
     return [str(p) for p in files if p.suffix in (".c", ".h", ".cpp")]
+
+
+SUITE = "./conformance"  # which the extra `test` requires, and no index has
 
 
 def extra(name: str) -> list[str]:
@@ -133,7 +136,7 @@ def without(names: tuple[str, ...]) -> list[str]:
 @nox.session
 def test(session: nox.Session) -> None:
     """The tests that need no large library."""
-    session.install(".[test]")
+    session.install(SUITE, ".[test]")
     session.run("pytest", *session.posargs)
 
 
@@ -146,7 +149,7 @@ def pythons(session: nox.Session) -> None:
     env = {"FASTDL_DEBUG": "1"} if between else {}
     if session.python == PYTHONS[0] and shutil.which("clang"):
         env = {"CC": "clang", "CXX": "clang++"}
-    session.install(".[test]", env=env)
+    session.install(SUITE, ".[test]", env=env)
     some = without(AT_THE_ENDS) if between else []
     if between:
         some += ["-k", "not nanobind and not pybind11 and not Cython"]  # in any case of letters
@@ -179,7 +182,7 @@ def install_free_threaded(session: nox.Session, **options: Any) -> None:
             session.install("--only-binary=:all:", requirement)
     # The newest releases may have no wheel, and their sources take ten minutes to compile.
     wheels = [f"--only-binary={name}" for name in ("numpy", "Cython")]
-    session.install(*wheels, ".", **options)
+    session.install(*wheels, SUITE, ".", **options)
 
 
 @nox.session(name="free-threaded", python=FREE_THREADED)
@@ -188,7 +191,9 @@ def free_threaded(session: nox.Session) -> None:
     nothing more than forked ones. Threads under ThreadSanitizer: nox -s free-threaded -- --races
     INSTRUMENTED-PYTHON, of the same release."""
     if session.posargs[:1] == ["--races"]:
-        install_free_threaded(session, env={"FASTDL_SANITIZE": "thread"})
+        install_free_threaded(
+            session, env={"FASTDL_SANITIZE": "thread", "CFLAGS": "-fsanitize=thread"}
+        )
         session.run("python", "tests/races/check.py", *session.posargs[1:], "tests/test_threads.py")
         return
     install_free_threaded(session)
@@ -223,7 +228,7 @@ def peers(session: nox.Session) -> None:
     before a landing, also the slow tests of RUN_ONCE, of which README's command runs the others,
     and tensors in Dask, Ray, MPI, joblib and files, with real workers: five minutes at most."""
     session.install("torch==2.13.0")  # first, in a separate step: whichever build the index prefers
-    session.install(package("test", "peers", *([] if LANDING else ["processes"])))
+    session.install(SUITE, package("test", "peers", *([] if LANDING else ["processes"])))
     of_the_matrix = tuple(f"interop/{name}" for name in OF_THE_MATRIX)
     once = existing("tests/interop", *(f"tests/{name}" for name in RUN_ONCE if name != "processes"))
     marks = ["library and not slow"] * 2 if LANDING else ["slow or library", "library"]
@@ -250,12 +255,12 @@ def matrix(session: nox.Session, environment: str) -> None:
         session.install("--no-compile", "torch==2.13.0")  # first and alone, as above
     if "--newest" in session.posargs:
         if environment == "main":
-            session.install("--no-deps", package())
+            session.install("--no-deps", SUITE, package())
             measure_newest(session)
         return
     # Not compiled to bytecode: most modules of these libraries are never imported.
     session.install("--no-compile", "-r", f"{MATRIX}/requirements/{environment}.txt")
-    session.install("--no-deps", package())
+    session.install("--no-deps", SUITE, package())
     session.run("python", "-m", "tests.interop.matrix", environment, *session.posargs)
     session.run("pytest", "tests/interop/test_upstream.py")
     if environment == "main":
@@ -265,15 +270,22 @@ def matrix(session: nox.Session, environment: str) -> None:
 
 
 @nox.session(**WITH_PIP)
-def scoreboard(session: nox.Session) -> None:
-    """The conformance suite on fourteen libraries, and each of them with each other, for
-    docs/testing.md (updated by python docs/quote.py)."""
-    session.install("--no-compile", "torch==2.13.0")  # first and alone, as above
-    session.install("--no-compile", "-r", f"{MATRIX}/requirements/main.txt")
-    session.install("--no-deps", package())
-    suite = ("python", "-m", "fastdl.testing")
-    session.run(*suite, "scoreboard", "--output", "docs/conformance.json", *session.posargs)
-    session.run(*suite, "pairs", "--output", "docs/exchanges.json", *session.posargs)
+def conformance(session: nox.Session) -> None:
+    """The tests of the conformance suite. nox -s conformance -- scoreboard: what the suite finds in
+    fourteen libraries, and each of them with each other, for conformance/scoreboard.md."""
+    if session.posargs == ["scoreboard"]:
+        session.install("--no-compile", "torch==2.13.0")  # first and alone, as above
+        session.install("--no-compile", "-r", f"{MATRIX}/requirements/main.txt")
+        session.install("--no-deps", SUITE, package())
+        folder = session.create_tmp()
+        with session.chdir(folder):
+            for name in ("scoreboard", "pairs"):
+                session.run("python", "-m", "dlpack_conformance", name, "--output", f"{name}.json")
+        session.run("python", "conformance/scoreboard.py", folder)
+    else:
+        session.install(f"{SUITE}[test]")
+        session.chdir("conformance")
+        session.run("pytest", SLOWEST, *(NOT_SLOW if LANDING else ()), *session.posargs)
 
 
 def measure_newest(session: nox.Session) -> None:
@@ -288,7 +300,7 @@ def measure_newest(session: nox.Session) -> None:
 def mutants(session: nox.Session) -> None:
     """fastdl broken on purpose, in hundreds of ways: tests must detect each. Prints the table. Runs
     a sample; nox -s mutants -- --all runs all."""
-    session.install(*extra("test"))  # build requirements: it is built in place
+    session.install(SUITE, *extra("test"))  # build requirements: it is built in place
     session.run("python", "-m", "tests.mutants.run", *session.posargs)
 
 
@@ -296,7 +308,7 @@ def mutants(session: nox.Session) -> None:
 def fuzz(session: nox.Session) -> None:
     """Coverage-guided fuzzers, and whether they find planted defects. An hour of each, keeping the
     findings: nox -s fuzz -- --seconds 3600 --keep. Needs clang."""
-    session.install(*extra("test"), "atheris")  # with which it is built, in a copy
+    session.install(SUITE, *extra("test"), "atheris")  # with which it is built, in a copy
     session.run("python", "-m", "tests.fuzz", *(session.posargs or ["--self-test"]))
 
 
@@ -332,10 +344,10 @@ def reliability(session: nox.Session) -> None:
     lines of C and Cython that the tests execute, a quarter of an hour, so not part of CI: nox -s
     reliability -- --coverage."""
     if session.posargs[:1] == ["--coverage"]:
-        session.install(*extra("test"), "pyperf")  # with which it is built, in a copy
+        session.install(SUITE, *extra("test"), "pyperf")  # with which it is built, in a copy
         session.run("python", "-m", "tests.reliability.coverage", *session.posargs[1:])
         return
-    session.install(package("test"), *(["pyperf"] if "--write" in session.posargs else []))
+    session.install(SUITE, package("test"), *(["pyperf"] if "--write" in session.posargs else []))
     session.run("python", "-m", "tests.reliability", *session.posargs)
     if not session.posargs:
         valgrind(session)
@@ -354,7 +366,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """The site, in docs/_build/html, without warnings and broken links."""
-    session.install(package("docs", "test"))  # for generated pages
+    session.install(SUITE, package("docs", "test"))  # for generated pages
     site = "docs/_build/html"
     session.run("sphinx-build", "-W", "--keep-going", "-E", "-q", "docs", site, *session.posargs)
     session.run("python", "docs/links.py", site)
@@ -372,7 +384,7 @@ def check_c(session: nox.Session) -> None:
     session.run("python", "include/fastdl/impl/join.py")
     parts = [*WARNINGS, "-fsyntax-only", "-Iinclude/fastdl", f"-isystem{include}"]
     session.run("gcc", "-std=c99", *parts, "include/fastdl/impl/fastdl.c", external=True)
-    for source in existing("src/fastdl/*.c", "src/fastdl/*/*.c"):
+    for source in existing("src/fastdl/*.c", "src/fastdl/*/*.c", "conformance/src/*/*.c"):
         session.run("gcc", "-std=c11", *flags, source, external=True)
     for example in existing("docs/examples/c/*.c"):
         session.run("gcc", "-std=c99", "-pedantic", *flags, example, external=True)
@@ -405,7 +417,7 @@ def check_c(session: nox.Session) -> None:
 def typing(session: nox.Session) -> None:
     """The package, its stubs against the modules, and the types that users see; C without compiler
     warnings, of which most are about types, too."""
-    session.install(package("dev", "test"))
+    session.install(SUITE, package("dev", "test"))
     session.run("mypy")
     session.run("mypy", "--strict", "--config-file=", "tests/typing/examples.py")
     session.run("basedpyright", "--project", "tests/typing/pyrightconfig.json")
@@ -418,8 +430,9 @@ def typing(session: nox.Session) -> None:
     check_c(session)
 
 
-def install_sanitized(session: nox.Session) -> None:
-    session.install(".[test]", env=SANITIZE)
+def install_sanitized(session: nox.Session, *packages: str) -> None:
+    flags = f"-fsanitize={SANITIZE['FASTDL_SANITIZE']} -fno-sanitize-recover=undefined"
+    session.install(*packages, env={**SANITIZE, "CFLAGS": flags})  # which the suite's build reads
     look = (
         "import fastdl._core.tensor as t, pathlib; code = pathlib.Path(t.__file__).read_bytes();"
         "assert b'__asan_' in code and b'__ubsan_' in code, 'built without sanitizers'"
@@ -447,7 +460,7 @@ def preload(session: nox.Session) -> dict[str, str]:
 def sanitize(session: nox.Session) -> None:
     """The tests with hostile producers under AddressSanitizer and UndefinedBehaviorSanitizer.
     Except before a landing, also scripts of exchanges under LeakSanitizer."""
-    install_sanitized(session)
+    install_sanitized(session, SUITE, ".[test]")
     canary = "import ctypes as c; l = c.CDLL(None); l.free(c.c_void_p(4096))"
     session.run("python", "-c", canary, env=preload(session), success_codes=[1], silent=True)
     existing("tests/test_faults_*.py")  # the main purpose; other tests run too
@@ -489,7 +502,7 @@ def wheel(session: nox.Session) -> None:
     session.run("python", "-m", "build", "--outdir", str(folder), silent=True, env=REPRODUCIBLE)
     (built,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
     session.run("twine", "check", "--strict", str(built), str(sdist))
-    session.install(f"fastdlpack[test] @ {built.resolve().as_uri()}")
+    session.install(SUITE, f"fastdlpack[test] @ {built.resolve().as_uri()}")
     session.run("pytest", "tests/test_wheel.py", env={"FASTDL_WHEEL": str(built)})
     again = folder / "again"
     for name, distribution in {"wheel": built, "sdist": sdist}.items():
@@ -506,3 +519,14 @@ def wheel(session: nox.Session) -> None:
                 session.error(f"two builds differ: {built} and {distribution}")
         session.run(*pip, "install", "-q", str(distribution), "numpy", external=True)
         try_installed(session, python)
+    suite = folder / "suite"
+    session.run("python", "-m", "build", SUITE, "--outdir", str(suite), silent=True)
+    (built,), (sdist,) = suite.glob("*.whl"), suite.glob("*.tar.gz")
+    session.run("twine", "check", "--strict", str(built), str(sdist))
+    # As a maintainer of another library has it: without fastdl.
+    session.run("python", "-m", "pip", "uninstall", "-qy", "fastdlpack", "dlpack-conformance")
+    for distribution in (built.resolve(), sdist.resolve()):
+        session.install("--force-reinstall", "--no-deps", str(distribution))
+        with session.chdir(suite):
+            session.run("python", "-m", "dlpack_conformance", "run", "numpy", "-k", "producer.")
+            session.run("pytest", "--dlpack=numpy", "-k", "consumer.")

@@ -108,7 +108,7 @@ class BuildExt(build_ext):
 
     def build_extensions(self) -> None:
         self.try_compiler()
-        (native,) = (one for one in self.extensions if one.name == "fastdl._native")
+        (native,) = self.extensions
         native.sources[:0] = c_of_modules()  # first those that compile longest
         compile_in_turn = self.compiler.compile
         command = repr((getattr(self.compiler, "compiler_so", None), flags, macros))
@@ -201,15 +201,6 @@ setup(
             extra_link_args=link_flags,
             export_symbols=[f"PyInit_{name.rpartition('.')[2]}" for name in MODULES],
         ),
-        # A library of its own: the conformance suite shares no code with fastdl.
-        Extension(
-            "fastdl._testing._dlpack",
-            ["src/fastdl/_testing/_dlpack.c"],
-            include_dirs=["include"],
-            depends=["include/fastdl/dlpack.h"],
-            extra_compile_args=flags,
-            extra_link_args=link_flags,
-        ),
     ],
-    py_modules=["fastdl_dask", "fastdl_pytest"],
+    py_modules=["fastdl_dask"],
 )

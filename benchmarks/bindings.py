@@ -20,8 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import ROOT, load_module, machine, processes
+from benchmarks.report import in_lines
 from benchmarks.timing import Samples, Subject, in_python, middle
-from fastdl._testing import json_rows
 
 SOURCES = Path(__file__).parent / "smallest"
 BUILT = ROOT / "build/benchmarks/smallest"
@@ -197,7 +197,7 @@ def main() -> int:
     for tool, known in tools.items():
         print(f"{tool:28}", *(f"{name} {value}" for name, value in known.items()), sep="  ")
     data = {"machine": facts, "versions": versions, "tools": tools}
-    (ROOT / "docs/bindings.json").write_text(json_rows.dumps(data) + "\n")
+    (ROOT / "docs/bindings.json").write_text(in_lines(data) + "\n")
     return 0
 
 

@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from benchmarks import ROOT
 from benchmarks.rows import REASONS, Row
-from fastdl._testing import json_rows
 
 HEADINGS = ("what", "view", "fastdl", "peer", "floor", "ratio", "budget", "verdict")
 
@@ -111,7 +111,19 @@ def write(directory: Path, sections, machine, versions) -> None:
             for title, rows in sections.items()
         },
     }
-    (directory / "benchmarks.json").write_text(json_rows.dumps(data) + "\n")
+    (directory / "benchmarks.json").write_text(in_lines(data) + "\n")
+
+
+def in_lines(data: Any, indent: str = "\n ") -> str:
+    """JSON with a line for each innermost dictionary: readable in a diff."""
+    if "{" not in json.dumps(data)[1:]:
+        return json.dumps(data)
+    if isinstance(data, dict):
+        parts = [f"{json.dumps(key)}: {in_lines(data[key], f'{indent} ')}" for key in data]
+    else:
+        parts = [in_lines(value, f"{indent} ") for value in data]
+    begin, end = "{}" if isinstance(data, dict) else "[]"
+    return f"{begin}{indent}{f',{indent}'.join(parts)}{indent[:-1]}{end}"
 
 
 def load(directory: Path) -> tuple[dict[str, list[Row]], dict, dict]:

@@ -31,8 +31,6 @@ def definitions() -> dict[str, Definition]:
     """What the stubs define, or else the modules, of overloads the first."""
     found: dict[str, Definition] = {}
     for path in (*sorted(SOURCE.rglob("*.pyx")), *sorted(SOURCE.rglob("*.py"))):
-        if "_testing" in path.parts:  # it has a page of its own
-            continue
         text = path.read_text()
         if path.suffix == ".pyx":
             text = with_docstrings(path.with_suffix(".pyi"))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from dlpack_conformance import structs
 from tests.support.dlpack_h import enumerators
 
 CAPI = Path(__file__).parent / "capi"
@@ -170,3 +171,9 @@ def test_users_of_strict_flags_see_no_warning(tmp_path):
     command = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", *flags, source]
     result = subprocess.run([*map(str, command)], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
+
+
+def test_names_of_numbers_are_those_of_the_suite():
+    header = (INCLUDE / "fastdl/dlpack.h").read_text()
+    found = {name: int(n) for name, n in re.findall(r"(kDL\w+) = (\d+)U?[,\s]", header)}
+    assert found == {name: n for n, name in [*structs.DEVICES.items(), *structs.CODES.items()]}

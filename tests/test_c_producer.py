@@ -10,7 +10,6 @@ import pytest
 
 import fastdl
 from fastdl._core import exchange
-from fastdl._testing import _dlpack as hostile
 from tests.support import headers
 from tests.support.build import extension
 from tests.support.c_producers import ALONE, INSTALLED, LIMITED_API, WORLDS, given
@@ -25,6 +24,7 @@ from tests.support.ctypes_dlpack import (
 )
 from tests.support.every_producer import ways_to_hold
 from tests.support.frameworks import stream_on
+from tests.support.producers import hostile
 
 with_a_gil = pytest.mark.skipif(
     not getattr(sys, "_is_gil_enabled", lambda: True)(),

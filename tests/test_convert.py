@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import fastdl
+from dlpack_conformance.suite import row_major
 from fastdl._bridges import lookup
 from fastdl._convert import convert as front
 from fastdl._convert.convert import (
@@ -30,7 +31,6 @@ from fastdl._convert.convert import (
     POSITIVE,
 )
 from fastdl._core import tensor as core
-from fastdl._testing.suite import row_major
 from tests.interop.cases.common import aligned
 from tests.support.library import Array, libraries
 from tests.support.producers import CUDA, Given, OldProducer, Producer, Tabled, hostile, new

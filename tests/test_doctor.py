@@ -15,7 +15,6 @@ import fastdl
 from fastdl._cli import defects, environment, libraries, privacy, probe
 from fastdl._cli import report as words
 from fastdl._cli.words import counted
-from fastdl._testing.adapters import in_order
 from tests.support.fake_libraries import ARRAY, distribution, install, run
 from tests.support.signals import interruptible
 
@@ -248,7 +247,7 @@ def test_consumers_are_those_that_convert_makes():
 
 
 def test_libraries_are_imported_in_an_order_in_which_they_get_along():
-    order = in_order(["tensorflow", "numpy", "torch", "paddle", "dpnp"])
+    order = libraries.in_order(["tensorflow", "numpy", "torch", "paddle", "dpnp"])
     assert order == ["dpnp", "paddle", "torch", "tensorflow", "numpy"]
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import fastdl
+from dlpack_conformance.suite import row_major
 from fastdl._convert import asarray
 from fastdl._native import dtype_facts
-from fastdl._testing.suite import row_major
 from tests.support.ctypes_dlpack import opened
 
 

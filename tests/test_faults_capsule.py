@@ -1,5 +1,5 @@
 """Capsules: consumed by another, misnamed, mislabelled, dropped, raced for (faults C1 to C13). The
-kit's failure.used-capsule, which test_paths_conform.py asks of every path, consumes them twice."""
+suite's failure.used-capsule, by test_paths_conform.py for every path, consumes them twice."""
 
 import ctypes
 import gc

@@ -22,8 +22,10 @@ from tests.support.producers import (
     Producer,
     Tabled,
     TorchDtype,
+    changed_table,
     entries,
     hostile,
+    new_table,
     tensors_of_pyarrow,
 )
 
@@ -159,29 +161,29 @@ def test_e1_table_on_the_instance(enter):
 
 
 def chain(length, last_major):
-    table = hostile.table(major=last_major)
+    table = new_table(major=last_major)
     for _ in range(length):
-        table = hostile.table(major=2, prev=table)
+        table = new_table(major=2, prev=table)
     return table
 
 
 def cycle():
-    first = hostile.table(major=2)
-    hostile.set_previous(first, hostile.table(major=3, prev=first))
+    first = new_table(major=2)
+    changed_table(first, major=2, prev=new_table(major=3, prev=first))
     return first
 
 
 CHAINS = {
-    "major 2": (lambda: hostile.table(major=2), False),
-    "major 0": (lambda: hostile.table(major=0), False),
+    "major 2": (lambda: new_table(major=2), False),
+    "major 0": (lambda: new_table(major=0), False),
     "major 2 before 1": (lambda: chain(1, 1), True),
     "15 before 1": (lambda: chain(15, 1), True),
     "16 before 1": (lambda: chain(16, 1), False),
-    "major 2, 3 before 1": (lambda: hostile.table(major=3, prev=chain(1, 1)), True),
+    "major 2, 3 before 1": (lambda: new_table(major=3, prev=chain(1, 1)), True),
     "cycle": (cycle, False),
-    "self": (lambda: (t := hostile.table(major=2), hostile.set_previous(t, t))[0], False),
+    "self": (lambda: changed_table(t := hostile.table(), major=2, prev=t), False),
     "a hundred thousand": (lambda: chain(100_000, 1), False),
-    "misaligned": (lambda: hostile.table(major=2, prev=hostile.table() + 1), False),
+    "misaligned": (lambda: new_table(major=2, prev=hostile.table() + 1), False),
 }
 
 
@@ -195,14 +197,14 @@ def test_e2_table_of_another_major_version(enter, make, used):
 @every_entry
 @pytest.mark.parametrize("without", ["allocator", "from_object", "to_object", "stream"])
 def test_e3_mandatory_function_missing(enter, without):
-    kind = published(hostile.table_capsule(hostile.table(without=without)))
+    kind = published(hostile.table_capsule(new_table(without=without)))
     assert not calls_of(enter, kind)
 
 
 @pytest.mark.parametrize("without", ["allocator", "from_object", "to_object", "stream"])
 def test_e3_incomplete_table_cannot_be_registered(without):
-    table = hostile.table(without=without)
-    for candidate in (table, hostile.table_capsule(table), hostile.table(major=2)):
+    table = new_table(without=without)
+    for candidate in (table, hostile.table_capsule(table), new_table(major=2)):
         with pytest.raises(ValueError, match="mandatory"):
             fastdl.register_exchange_api(type("Mine", (), {}), candidate)
 

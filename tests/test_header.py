@@ -27,6 +27,7 @@ from tests.support.producers import (
     Tabled,
     hostile,
     new,
+    new_table,
     tensors_of_pyarrow,
 )
 
@@ -797,7 +798,7 @@ def test_a_table_registered_later_is_used(api):
     source = kind(Given(), mode="give")
     api.borrow(source)
     assert len(source.asked) == 1
-    fastdl.register_exchange_api(kind, hostile.table(lends=True))
+    fastdl.register_exchange_api(kind, new_table(lends=True))
     source = kind(Given(), mode="give")
     assert api.borrow(source)["owned"] is False
     assert source.asked == []
@@ -809,7 +810,7 @@ def test_a_table_registered_while_its_type_is_described_is_not_lost(api):
         def __get__(self, instance, owner):
             if not registered:
                 registered.append(owner)
-                fastdl.register_exchange_api(owner, hostile.table(lends=True))
+                fastdl.register_exchange_api(owner, new_table(lends=True))
             raise AttributeError
 
     registered = []

@@ -11,8 +11,7 @@ import pytest
 
 import fastdl
 from fastdl.__main__ import main
-from fastdl._cli import drawing, probe
-from fastdl._testing.inspector import inspect_capsule, lines_of
+from fastdl._cli import capsules, drawing
 from tests.support.fake_libraries import ARRAY, install, run
 
 
@@ -152,8 +151,8 @@ def test_nothing_is_left_behind(inspect, folder):
     assert inspect(folder, code, *QUICK)["tensor"]["shape"] == [3]
     array = bytearray(8)
     tensor = fastdl.asarray(array)
-    probe.managed_from_table(fastdl.exchange_api(fastdl.Tensor), tensor)
-    inspect_capsule(tensor.__dlpack__(max_version=(1, 0)))
+    capsules.describe_export(fastdl.exchange_api(fastdl.Tensor), tensor)
+    capsules.describe_capsule(tensor.__dlpack__(max_version=(1, 0)))
     del tensor
     array.append(1)  # BufferError as long as anything holds the buffer
 
@@ -224,7 +223,7 @@ def test_errors_are_those_of_fastdl(folder):
 
 def test_strides_in_bytes_are_whole(inspect, folder):
     found = inspect(folder, "numpy:empty((2, 1234567), 'f8').T", *QUICK)
-    assert dict(lines_of(found["managed"]))[""] == "(8, 9876536) bytes"
+    assert dict(drawing.managed(found["managed"]))[""] == "(8, 9876536) bytes"
 
 
 # ---- as text --------------------------------------------------------------------------------

@@ -77,6 +77,13 @@ def test_the_search_sees_imports():
     assert "_core/lifetime.h" in set(included_by(ordering, ordering.read_text()))
 
 
+def test_the_suite_is_not_used():
+    """The conformance suite is a project of its own: no file of the package needs it."""
+    for path in files():
+        pattern = r"(?m)^ *(?:from|import|#include)\b.*\bdlpack_conformance\b"
+        assert not re.search(pattern, path.read_text()), path
+
+
 def circle_of_imports(source):
     """Modules of a package of which each imports the next, and the last is the first; None if there
     are none. What a module and its declarations (.pxd) import counts as one, and so does what a C

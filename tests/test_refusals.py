@@ -14,10 +14,10 @@ import pytest
 
 import fastdl
 from fastdl._protocol import consumer as _consumer
-from fastdl._testing import _dlpack as hostile
 from tests.support.build import compile_source, extension, load_module
 from tests.support.headers import ALONE, INSTALLED
 from tests.support.producers import CPU, CUDA, Given, OldProducer, Producer, new
+from tests.support.recorder import Native, forward
 
 READ_ONLY = 1
 consumer = extension("consumer")
@@ -116,7 +116,7 @@ def in_c():
     class InC(Wrapper):
         takes = ("stream", "max_version", "dl_device", "copy", "version")
         calls: list = []
-        __dlpack__ = hostile.Native(hostile.forward)
+        __dlpack__ = Native(forward)
 
     return InC
 
@@ -125,7 +125,7 @@ def partial_in_c():
     class PartialInC(Wrapper):
         @property
         def __dlpack__(self):
-            return functools.partial(hostile.forward, self)
+            return functools.partial(forward, self)
 
     return PartialInC
 
@@ -299,7 +299,7 @@ def test_a_type_error_about_other_keywords(enter):
         takes = ("max_version",)
         wording = "__dlpack__() got an unexpected keyword argument 'color'"
         calls: list = []
-        __dlpack__ = hostile.Native(lambda self, **_: int(color=1))
+        __dlpack__ = Native(lambda self, **_: int(color=1))
 
         def __dlpack_device__(self):
             return CUDA
@@ -323,7 +323,7 @@ class NewestAlone(Producer):
 class NewestAloneInC(Producer):
     takes = ("max_version",)
     wording = "__dlpack__() got an unexpected keyword argument '{}'"
-    __dlpack__ = hostile.Native(lambda self, max_version=None: NewestAlone.__dlpack__(
+    __dlpack__ = Native(lambda self, max_version=None: NewestAlone.__dlpack__(
         self, max_version=max_version))  # fmt: skip
 
     @property

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import fastdl
+from dlpack_conformance.structs import SLOTS
 from fastdl._native import dtype_facts
-from fastdl._testing.structs import SLOTS
 from tests.support.ctypes_dlpack import (
     CUDA,
     Table,

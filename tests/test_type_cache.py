@@ -9,12 +9,12 @@ from fastdl._core import exchange
 from fastdl._protocol import consumer
 from tests.support.headers import ALONE, INSTALLED, every_world
 from tests.support.isolate import run_isolated
-from tests.support.producers import Given, Lending, Producer, Tabled, hostile
+from tests.support.producers import Given, Lending, Producer, Tabled, hostile, new_table
 from tests.support.threads import together
 
 
 def table():
-    return hostile.table_capsule(hostile.table(lends=True))
+    return hostile.table_capsule(new_table(lends=True))
 
 
 def by_header(api):

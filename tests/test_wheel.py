@@ -105,9 +105,8 @@ def test_build_tools_find_it_by_themselves(contents):
     groups.read_string(contents.files[path]().decode())
     for group, file in [("pkg_config", "fastdl.pc"), ("cmake.root", "fastdl-config.cmake")]:
         assert f"{groups[group]['fastdl'].replace('.', '/')}/{file}" in contents.files
-    assert groups["pytest11"]["fastdl_pytest"] + ".py" in contents.files
     assert groups["dask.sizeof"]["fastdl"].split(":")[0] + ".py" in contents.files
-    assert set(groups.sections()) == {"pkg_config", "cmake.root", "pytest11", "dask.sizeof"}
+    assert set(groups.sections()) == {"pkg_config", "cmake.root", "dask.sizeof"}
 
 
 def test_nothing_else(contents):
@@ -123,7 +122,7 @@ def test_nothing_else(contents):
                 assert path == PurePosixPath("fastdl/__init__.pxd")
             else:
                 assert path.suffix in {".py", ".pyi", *COMPILED} or path.name == "py.typed"
-        elif path.name not in ("fastdl_pytest.py", "fastdl_dask.py"):  # loaded on others' imports
+        elif path.name != "fastdl_dask.py":  # which Dask loads
             assert path.parts[0].endswith(".dist-info")
 
 

@@ -43,7 +43,7 @@ def of_the_suite(library: str, name: str):
     """A function of the suite's adapter of a library, which is imported at the first call."""
 
     def call(*arguments):
-        adapter = importlib.import_module(f"fastdl._testing.adapters.{library}")
+        adapter = importlib.import_module(f"dlpack_conformance.adapters.{library}")
         return getattr(adapter, name)(*arguments)
 
     return call

@@ -1,11 +1,10 @@
 """Runs test files in a process of their own, and reports a crash as what it is."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
-
-from fastdl._testing.child import ending
 
 CASES = Path(__file__).parent / "cases"
 PEER_VARIABLE = "FASTDL_TEST_PEER"
@@ -38,6 +37,16 @@ def run_cases(*files: str, peer: str = "", **environment: str) -> None:
     assert child.returncode == 0, describe(child)
 
 
+def signal_name(number: int) -> str:
+    """SIGSEGV, say; some signals have only a number."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
 def describe(child: subprocess.CompletedProcess) -> str:
     """How a child ended, and the last of what it said."""
-    return f"{ending(child.returncode)}\n{child.stdout[-8000:]}\n{child.stderr[-8000:]}"
+    status = child.returncode
+    ended = f"it died of {signal_name(-status)}" if status < 0 else f"it ended with status {status}"
+    return f"{ended}\n{child.stdout[-8000:]}\n{child.stderr[-8000:]}"

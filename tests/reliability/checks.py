@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import fastdl
+from dlpack_conformance.suite import resident
 from fastdl._protocol import consumer as _consumer
-from fastdl._testing.suite import resident
 from tests.support.allocation import OPERATIONS
 from tests.support.build import extension, shared_library
 from tests.support.headers import ALONE, INSTALLED

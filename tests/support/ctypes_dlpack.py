@@ -5,23 +5,10 @@ The structs are those of the suite, which share nothing with fastdl.
 
 import ctypes
 
-from fastdl._testing.structs import (  # noqa: F401 - for those who import this
-    CPU,
-    CUDA,
-    CUDA_HOST,
-    CUDA_MANAGED,
-    EXT_DEV,
+from dlpack_conformance.structs import (  # noqa: F401 - for those who import this
     IS_COPIED,
-    METAL,
-    ONEAPI,
-    OPENCL,
     READ_ONLY,
-    ROCM,
-    ROCM_HOST,
     SUBBYTE_PADDED,
-    VPI,
-    VULKAN,
-    WEBGPU,
     Legacy,
     Table,
     Tensor,
@@ -29,7 +16,10 @@ from fastdl._testing.structs import (  # noqa: F401 - for those who import this
     Versioned,
     address_in,
 )
-from fastdl._testing.structs import capsule_name as name_of
+from dlpack_conformance.structs import capsule_name as name_of
+
+CPU, CUDA, CUDA_HOST, OPENCL, VULKAN, METAL, VPI = 1, 2, 3, 4, 7, 8, 9
+ROCM, ROCM_HOST, EXT_DEV, CUDA_MANAGED, ONEAPI, WEBGPU = 10, 11, 12, 13, 14, 15
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 

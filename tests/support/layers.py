@@ -16,7 +16,6 @@ LAYERS = (
     ("the list of libraries", ("_bridges/lookup",)),
     ("conversions", ("_convert/",)),
     ("bridges", ("_bridges/",)),
-    ("the package", ("_policy", "_build", "dask", "__init__.py")),
-    ("the suite", ("_testing/", "testing/")),
+    ("the package", ("_policy", "_build", "dask", "testing", "__init__.py")),
     ("the command line", ("__main__", "_cli/")),
 )

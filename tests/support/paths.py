@@ -1,10 +1,9 @@
-"""fastdl's paths as libraries of the kit (fastdl._testing.suite.Library says what an adapter has):
-each way in, through and out, in Python, C, C++ and Cython.
+"""fastdl's paths as libraries of the suite (conformance/README.md says what an adapter has): each
+way in, through and out, in Python, C, C++ and Cython.
 
-The adapter of the kit, fastdl._testing.adapters.fastdl, is the path that users take: from_dlpack,
-compiled, and fastdl.empty. `deviations` are what a path does otherwise, and why; `refuses` the
-checks that leave it the choice, of which it takes the lesser one; `unasked` those that say nothing
-of it.
+The suite's own adapter of fastdl is the path that users take: from_dlpack, compiled, and
+fastdl.empty. `deviations` are what a path does otherwise, and why; `refuses` the checks that leave
+it the choice, of which it takes the lesser one; `unasked` those that say nothing of it.
 """
 
 from functools import partial
@@ -14,15 +13,15 @@ import ml_dtypes  # noqa: F401 - NumPy knows bfloat16 from then on
 import numpy as np
 
 import fastdl
+from dlpack_conformance.adapters import fastdl as of_fastdl
+from dlpack_conformance.adapters import numpy as of_numpy
+from dlpack_conformance.checks.layouts import LAYOUTS
+from dlpack_conformance.producers import Tabled
+from dlpack_conformance.suite import Held, NotApplicable
 from fastdl._protocol import consumer
-from fastdl._testing import _dlpack
-from fastdl._testing.adapters import fastdl as of_fastdl
-from fastdl._testing.adapters import numpy as of_numpy
-from fastdl._testing.checks.layouts import LAYOUTS
-from fastdl._testing.producers import Lending, Tabled
-from fastdl._testing.suite import Held, NotApplicable
 from tests.support.every_producer import PRODUCERS, bound, cythonized
 from tests.support.headers import ALONE, INSTALLED, owning
+from tests.support.producers import Lending, hostile
 
 COMPILED = fastdl.from_dlpack
 FUNCTIONS = {"compiled": COMPILED, "Python": consumer.from_dlpack}
@@ -75,7 +74,7 @@ def by_table(enter, kind):
     """What a producer gave comes from the table of a type without `__dlpack__`."""
 
     def take(x, **keywords):
-        taken = _dlpack.take(x.__dlpack__(max_version=VERSION))
+        taken = hostile.take(x.__dlpack__(max_version=VERSION))
         if not taken.versioned:
             raise NotApplicable("a table gives versioned tensors only")
         taken.forget()  # it is the caller's of the table

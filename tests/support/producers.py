@@ -1,25 +1,107 @@
 """Producers over hostile managed tensors, and the ways in which a tensor enters fastdl."""
 
+import gc
+
 import pytest
 
 import fastdl
-from fastdl._protocol import consumer as _consumer
-from fastdl._testing import _dlpack as hostile  # noqa: F401 - for those who import this
-from fastdl._testing.producers import (  # noqa: F401
+from dlpack_conformance import producers as _producers
+from dlpack_conformance.producers import (  # noqa: F401 - for those who import this
     CPU,
     CUDA,
-    FLOAT32,
-    ONEAPI,
-    OPENCL,
-    BareProducer,
-    DraftProducer,
-    Given,
-    Lending,
-    OldProducer,
     Owner,
-    Producer,
     Tabled,
+    changed_table,
+    hostile,
+    new_table,
 )
+from dlpack_conformance.structs import managed_at
+from fastdl._protocol import consumer as _consumer
+
+OPENCL = (4, 0)
+ONEAPI = (14, 0)
+FLOAT32 = (2, 32, 1)
+
+
+class Given(_producers.Given):
+    """A managed tensor of the suite, and what is asserted of it."""
+
+    def mutate(self, shape, strides):
+        """What some producers do under a live capsule."""
+        tensor = managed_at(self.address, self.versioned).tensor
+        for field, numbers in ((tensor.shape, shape), (tensor.strides, strides)):
+            for i, number in enumerate(numbers):
+                field[i] = number
+
+    def assert_alive(self):
+        assert (self.deleted, self.destroyed) == (0, 0)
+        assert self.owner() is not None
+
+    def assert_released(self, *, by_destructor=False):
+        """The deleter ran exactly once, called by the consumer or else by the capsule."""
+        if self.owner() is not None:
+            gc.collect()  # an inspected exception may hold frames in a cycle
+        assert (self.deleted, self.destroyed) == (1, int(by_destructor))
+        assert self.owner() is None
+
+
+class Producer:
+    """Implements the protocol of DLPack 1.x for a managed tensor; records the keywords of each
+    call.
+
+    `act(self)`, if given, is called instead.
+    """
+
+    def __init__(self, managed, device=CPU, act=None, **attributes):
+        self.managed = managed
+        self.device = device
+        self.act = act or (lambda self: self.managed.capsule())
+        self.asked = []
+        vars(self).update(attributes)
+
+    def answer(self, asked):
+        # A tuple: when memory runs out, `append` of CPython 3.15 frees what it is given twice
+        # (python/cpython#151818), and making a list without a GIL frees another's items (#152125).
+        self.asked += (asked,)
+        return self.act(self)
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        return self.answer((stream, max_version, dl_device, copy))
+
+    def __dlpack_device__(self):
+        return self.device
+
+
+class OldProducer(Producer):
+    """The previous generation: only `stream`."""
+
+    def __dlpack__(self, stream=None):
+        return self.answer(stream)
+
+
+class BareProducer(Producer):
+    """No argument at all, like TensorFlow."""
+
+    def __dlpack__(self):
+        return self.answer(())
+
+
+class DraftProducer(Producer):
+    """The draft of 2022: an info method, and one more argument."""
+
+    info = 130
+
+    def __dlpack_info__(self):
+        return self.info
+
+    def __dlpack__(self, stream=None, version=None):
+        return self.answer(version)
+
+
+class Lending(Tabled):
+    """Has a table with a borrowing slot, and nothing else. It keeps ownership of what it lends."""
+
+    __dlpack_c_exchange_api__ = hostile.table_capsule(new_table(lends=True))
 
 
 def new(kind):

@@ -2,8 +2,11 @@
 
 import numpy as np
 
-from fastdl._testing import _dlpack as hostile
+from tests.support.build import extension
 from tests.support.ctypes_dlpack import CPU
+
+_native = extension("native")
+Native, forward = _native.Native, _native.forward
 
 
 def array_of(n=3):
@@ -28,7 +31,7 @@ class Recorder:
     def __dlpack_device__(self):
         return self.device
 
-    __dlpack__ = hostile.Native(lambda self, **keywords: self.export(**keywords))
+    __dlpack__ = Native(lambda self, **keywords: self.export(**keywords))
 
     def export(self, stream=None, max_version=None, dl_device=None, copy=None, **others):
         return self.array.__dlpack__(max_version=max_version, copy=copy)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fastdl._cli.screen import Screen
-from fastdl._testing.inspector import lines_of
+from fastdl._cli.words import counted
 
 
 def show(found: dict[str, Any], screen: Screen) -> None:
@@ -16,7 +16,7 @@ def show(found: dict[str, Any], screen: Screen) -> None:
             "as exported by the library" if found["managed"]["by_library"] else "made by fastdl"
         )
         screen.heading(f"Managed tensor, {sender}")
-        for name, text in lines_of(found["managed"]):
+        for name, text in managed(found["managed"]):
             screen.field(name, text)
     if found["consumers"]:
         screen.heading("fastdl.convert to other libraries")
@@ -65,3 +65,43 @@ def plan(planned: dict[str, Any], has_buffer: bool) -> Iterator[tuple[str, str]]
         stream = f"{planned['stream']} is made to wait"
     yield "stream", stream
     yield "copy=True", f"copied by {', otherwise '.join(planned['copies'])}"
+
+
+def managed(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """A managed tensor, as describe_capsule reads it."""
+    form = "legacy, without version and flags"
+    if fields["version"]:
+        names = " | ".join(fields["flag_names"]) or "none"
+        form = f"version {fields['version']}, flags {fields['flags']:#x} ({names})"
+    yield "form", form
+    aligned = f"first element aligned to {counted(fields['alignment'], 'byte')}"
+    yield "data", f"{fields['data']:#x}, {aligned}" if fields["data"] else "NULL"
+    yield "byte_offset", str(fields["byte_offset"])
+    (kind, number), numbers = fields["device"], fields["dtype"]
+    yield "device", f"type {kind}, id {number}: {fields['device_name']}"
+    dtype = ", ".join(f"{name} {value}" for name, value in numbers.items())
+    yield "dtype", f"{dtype}: {fields['dtype_name']}"
+    yield "ndim", str(fields["ndim"])
+    yield "shape", dimensions(fields, "shape")
+    strides = fields.get("strides")
+    yield "strides", dimensions(fields, "strides") + (" elements" if strides is not None else "")
+    if strides is not None:
+        size = numbers["bits"] * numbers["lanes"] / 8
+        in_bytes = [format(stride * size, ".15g") for stride in strides]
+        yield "", f"{in_brackets(in_bytes)} bytes"
+    for name in ("manager_ctx", "deleter"):
+        yield name, "present" if fields[name] else "NULL"
+
+
+def dimensions(fields: dict[str, Any], name: str) -> str:
+    """Shape or strides."""
+    if name not in fields:
+        return "not read"
+    if fields[name] is None:
+        return "NULL: row-major" if name == "strides" and fields["ndim"] else "NULL"
+    return in_brackets(fields[name])
+
+
+def in_brackets(values: list[Any]) -> str:
+    """As Python prints a tuple."""
+    return f"({', '.join(map(str, values))}{',' if len(values) == 1 else ''})"

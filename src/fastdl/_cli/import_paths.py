@@ -1,11 +1,10 @@
 """The import path of a type (table, bridge, buffer, __dlpack__), and what from_dlpack plans."""
 
+from fastdl._cli.capsules import describe_table, name_of
 from fastdl._convert import asarray
 from fastdl._convert.targets import bridge_for
 from fastdl._core import exchange
 from fastdl._protocol import consumer
-from fastdl._testing.inspector import inspect_exchange_api
-from fastdl._testing.structs import capsule_name
 
 
 def import_path_of(x) -> dict:
@@ -26,14 +25,7 @@ def import_path_of(x) -> dict:
         return {"kind": name, "text": f"{name} (asarray)"}
     facts = exchange.facts_of(type(x))
     if facts & exchange.TYPE_NATIVE:
-        found = inspect_exchange_api(exchange.exchange_api(type(x)))
-        functions = found["functions"]
-        table = {
-            "version": found["version"],
-            "lends": functions["dltensor_from_py_object_no_sync"],
-            "allocates": functions["managed_tensor_allocator"],
-            "current_stream": functions["current_work_stream"],
-        }
+        table = describe_table(exchange.exchange_api(type(x)))
         return {"kind": "table", "text": f"exchange table {table['version']}", "table": table}
     if not facts & exchange.TYPE_PROTOCOL:
         return {"kind": "bridge", "text": "bridge"}
@@ -90,7 +82,7 @@ def keywords_of(x) -> "dict | None":
     asked = {"max_version": exchange.MAX_VERSION} if "max_version" in taken else {}
     capsule = raised = ""
     try:
-        capsule = capsule_name(method(**asked))
+        capsule = name_of(method(**asked))
     except Exception as error:
         raised = type(error).__name__
     return {"keywords": taken, "capsule": capsule, "raises": raised}

@@ -1,6 +1,6 @@
 """The libraries that the command line knows: those of `_bridges/lookup.py`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from typing import NamedTuple
@@ -50,8 +50,15 @@ def _libraries() -> Iterator[Library]:
 
 LIBRARIES = tuple(_libraries())  # in the order in which they are shown
 BY_NAME = {library.name: library for library in LIBRARIES}
+#: These end the process if certain others were imported before them.
+FIRST = ["dpnp", "drjit", "paddle", "torch", "jax", "tensorflow", "tvm"]
 
 
 def installed() -> list[Library]:
     """Those that are installed here."""
     return [library for library in LIBRARIES if library.installed]
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Names of libraries as one process can import them all."""
+    return sorted(names, key=lambda name: [*FIRST, name].index(name))

@@ -17,7 +17,7 @@ from typing import Any
 
 import fastdl
 from fastdl._bridges import lookup
-from fastdl._cli import libraries
+from fastdl._cli import capsules, libraries
 from fastdl._cli.expression import evaluate
 from fastdl._cli.import_paths import import_path_of, keywords_of, plan_of
 from fastdl._convert import convert as front
@@ -28,9 +28,6 @@ from fastdl._core.device import DeviceType
 from fastdl._core.dtype import DType
 from fastdl._core.errors import CopyRequiredError
 from fastdl._devices import driver
-from fastdl._testing import _dlpack, structs
-from fastdl._testing.adapters import in_order
-from fastdl._testing.inspector import inspect_capsule
 
 VALUES = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 
@@ -138,7 +135,7 @@ def load(steps: Steps, modules: dict[str, str]) -> dict[str, Any]:
     along; None for one that cannot be imported."""
     return {
         name: steps.do(f"import {name}", partial(import_module, modules[name]))
-        for name in in_order(modules)
+        for name in libraries.in_order(modules)
     }
 
 
@@ -222,23 +219,15 @@ def managed_of(x: Any, tensor: fastdl.Tensor) -> dict[str, Any]:
     kind, own = import_path_of(x)["kind"], True
     asked = keywords_of(x)
     if kind == "table":
-        fields = managed_from_table(exchange.exchange_api(type(x)), x)
+        fields = capsules.describe_export(exchange.exchange_api(type(x)), x)
     elif asked is not None:
         newest = {"max_version": exchange.MAX_VERSION} if "max_version" in asked["keywords"] else {}
-        fields = dict(inspect_capsule(exchange.producer(x)(**newest)))
+        fields = capsules.describe_capsule(exchange.producer(x)(**newest))
     else:
         own = False
-        fields = managed_from_table(exchange.exchange_api(fastdl.Tensor), tensor)
+        fields = capsules.describe_export(exchange.exchange_api(fastdl.Tensor), tensor)
     names = {"device_name": str(tensor.device), "dtype_name": dtype_name(fields["dtype"])}
     return {**fields, **names, "by_library": own}
-
-
-def managed_from_table(capsule: Any, x: Any) -> dict[str, Any]:
-    """The fields of the managed tensor that a table makes of `x`, released again."""
-    status, taken, error = _dlpack.call_from_object(structs.address_in(capsule), x)
-    if status or taken is None:
-        raise error or BufferError("the exchange table refused the object")
-    return structs.fields(structs.managed_at(taken.address, taken.versioned))
 
 
 def dtype_name(dtype: dict[str, int]) -> str:

@@ -7,6 +7,7 @@ So the parent knows in which step a child crashed, and the results up to then.
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,13 +15,21 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fastdl._cli.words import terminal_width
-from fastdl._testing import child
 
 AT_ONCE = 2  # processes; more would disturb each other's timings
+#: Makes libraries print less, and not reserve the memory of a GPU. The user's settings win.
+QUIET = {
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+    "PYTHONWARNINGS": "ignore",
+    "PYTHONIOENCODING": "utf-8",
+}
 
 
 class Ending(NamedTuple):
@@ -64,13 +73,32 @@ def status_of(
 ) -> int | None:
     """The exit status of a command; None if it was killed because `watched`, a file that it writes,
     did not grow for `limit` seconds. The processes that it started are killed with it."""
-    env = {**child.SURROUNDINGS, "COLUMNS": str(terminal_width()), **os.environ}
+    env = {**QUIET, "COLUMNS": str(terminal_width()), **os.environ}
     streams = {"stdin": subprocess.PIPE, "stdout": stdout, "stderr": stderr}
-    with child.running(command, env=env, **streams) as started:
-        assert started.stdin is not None
-        with contextlib.suppress(BrokenPipeError), started.stdin as file:  # if it crashed at once
+    # In a session of its own, so that Ctrl-C reaches only this process.
+    child = subprocess.Popen(command, env=env, start_new_session=True, **streams)
+    assert child.stdin is not None
+    try:
+        with contextlib.suppress(BrokenPipeError), child.stdin as file:  # if it crashed at once
             file.write(stdin.encode())
-        return child.await_end(started, watched, limit, raise_if_stopped)
+        size, deadline = 0, time.monotonic() + limit
+        while time.monotonic() < deadline:
+            raise_if_stopped()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return child.wait(0.05)
+            if watched.stat().st_size > size:
+                size, deadline = watched.stat().st_size, time.monotonic() + limit
+        return None
+    finally:
+        end(child)
+
+
+def end(child: "subprocess.Popen[Any]") -> None:
+    """Kills a process, and those that it started."""
+    kill = partial(os.killpg, child.pid, signal.SIGKILL) if hasattr(os, "killpg") else child.kill
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        kill()
+    child.wait()
 
 
 def raise_if_stopped() -> None:
@@ -100,7 +128,8 @@ def read(log: Path) -> tuple[dict[str, Any], str, bool]:
 def describe_status(status: int, output: str = "") -> str:
     """Why a child ended: the signal, or the exit status and its last line of output."""
     if status < 0:
-        return child.signal_name(-status)
+        known = {one.value: one.name for one in signal.Signals}
+        return known.get(-status, f"signal {-status}")
     lines = output.strip().splitlines()
     last = f": {lines[-1][:200]}" if lines else ""
     return f"exit status {status}{last}"

@@ -4,7 +4,7 @@ library itself would end the process."""
 import pytest
 
 import fastdl
-from fastdl._testing.producers import Given
+from tests.support.producers import Given
 
 from .common import peer_under_test
 

@@ -16,9 +16,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from fastdl._testing.child import signal_name
-
-from ..harness import describe, run_python
+from ..harness import describe, run_python, signal_name
 from ..peers import LIBRARIES
 from .cells import BY_FASTDL, DIES, RESULTS, VERSION, Cell, Rows, dump, load, worse
 from .measure import is_of_fastdl

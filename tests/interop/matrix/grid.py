@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fastdl._testing.adapters import in_order
+from dlpack_conformance.adapters import in_order
 
 from ..cases.common import aligned
 from ..peers import LIBRARIES, Peer

@@ -41,12 +41,11 @@ def texts_in(source: str, scanner: re.Pattern) -> list[str]:
 
 @cache
 def words_of_fastdl() -> list[re.Pattern]:
-    """What only fastdl says: texts of four words or more. The suite speaks of other libraries, and
-    the commands print."""
+    """What only fastdl says: texts of four words or more. The commands print."""
     texts = []
     for path in sorted([*HEADERS.rglob("*"), *SOURCES.rglob("*")]):
         scanner = {".c": C, ".h": C, ".py": PYTHON, ".pyx": PYTHON, ".pxd": PYTHON}.get(path.suffix)
-        if scanner and not {"_testing", "_cli"} & {*path.parts}:
+        if scanner and "_cli" not in path.parts:
             texts += texts_in(path.read_text(), scanner)
     long = [text for text in texts if " " in text and len(re.findall(r"\w{2,}", text)) >= 4]
     return [re.compile(".*?".join(map(re.escape, text.split("…"))), re.DOTALL) for text in long]

@@ -1,0 +1,166 @@
+"""Invalid descriptions, which must be refused or harmless, and never crash the process. The
+standard does not require a consumer to check, so accepting one is a deviation; a crash is
+memory-unsafe. Each has two checks: the second is that the managed tensor is released once."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+from dlpack_conformance.checks.consumers import compact, taken_and_released
+from dlpack_conformance.suite import (
+    DEVIATION,
+    MEMORY,
+    Failed,
+    Library,
+    NotApplicable,
+    allowed,
+    check,
+)
+
+HEADER = "DLPack 1.3, dlpack.h"
+
+
+class Fault(NamedTuple):
+    title: str
+    fields: dict[str, Any]
+    clause: str
+    must_refuse: bool = True  # there is no array that such a description could mean
+
+
+FAULTS = {
+    "ndim-negative": Fault("A negative ndim", {"ndim": -1}, ": DLTensor.ndim"),
+    "ndim-huge": Fault("ndim 1,000,000", {"ndim": 1_000_000}, ": DLTensor.ndim"),
+    "ndim-least": Fault("ndim -2^31", {"ndim": -(1 << 31)}, ": DLTensor.ndim"),
+    "ndim-most": Fault("ndim 2^31-1", {"ndim": (1 << 31) - 1}, ": DLTensor.ndim"),
+    "shape-null": Fault(
+        "ndim 2 without a shape",
+        {"shape": None, "strides": None, "ndim": 2},
+        ": DLTensor.shape",
+    ),
+    "dimension-negative": Fault(
+        "A negative dimension",
+        {"shape": (-3, 2), "strides": (2, 1)},
+        ": DLTensor.shape; tensorflow/tensorflow#116201",
+    ),
+    "dimensions-negative": Fault(
+        "Two negative dimensions, whose product is positive",
+        {"shape": (-2, -3), "strides": (3, 1)},
+        ": DLTensor.shape",
+    ),
+    "dimension-least": Fault(
+        "A dimension of -2^63", {"shape": (-(1 << 63),), "strides": (1,)}, ": DLTensor.shape"
+    ),
+    "dimension-beside-zero": Fault(
+        "A negative dimension beside one of 0",
+        {"shape": (0, -1), "strides": (1, 1)},
+        ": DLTensor.shape",
+    ),
+    "size-overflows": Fault(
+        "More elements than 64 bits count",
+        {"shape": (1 << 32, 1 << 32, 16), "strides": (1 << 36, 16, 1)},
+        ": DLTensor.shape; tensorflow/tensorflow#116201",
+    ),
+    "size-is-huge": Fault(
+        "More bytes than 64 bits count",
+        {"shape": (1 << 62,), "strides": (1,)},
+        ": DLTensor.shape",
+    ),
+    "size-of-one-element": Fault(
+        "More elements than 64 bits count, all of them one",
+        {"shape": (1 << 40, 1 << 40), "strides": (0, 0)},
+        ": DLTensor.shape",
+    ),
+    "stride-overflows": Fault(
+        "A stride that leads out of the address space",
+        {"shape": (2, 3), "strides": (1 << 62, 1)},
+        ": DLTensor.strides; cupy/cupy#10172",
+    ),
+    "stride-least": Fault(
+        "A stride of -2^63",
+        {"shape": (2, 3), "strides": (-(1 << 63), 1)},
+        ": DLTensor.strides",
+    ),
+    "strides-add-up": Fault(
+        "Strides that lead out of the address space together",
+        {"dtype": (1, 8, 1), "shape": (2, 2), "strides": (1 << 62, 1 << 62)},
+        ": DLTensor.strides",
+    ),
+    "strides-cancel": Fault(
+        "Strides that lead out of the address space on both sides",
+        {"shape": (3, 3), "strides": (1 << 62, -(1 << 62))},
+        ": DLTensor.strides",
+    ),
+    "address-below-zero": Fault(
+        "A stride that leads below address 0",
+        {"data": 4096, "shape": (2, 3), "strides": (-5000, 1)},
+        ": DLTensor.strides",
+    ),
+    "address-beyond-the-last": Fault(
+        "A stride that leads beyond the last address",
+        {"data": (1 << 64) - 64, "shape": (2, 3), "strides": (100, 1)},
+        ": DLTensor.strides",
+    ),
+    "data-null": Fault("NULL data with elements", {"data": 0}, ": DLTensor.data; jax-ml/jax#37303"),
+    "data-null-scalar": Fault(
+        "NULL data without dimensions, which is one element",
+        {"data": 0, "shape": (), "strides": None},
+        ": DLTensor.data",
+    ),
+    "data-null-offset": Fault(
+        "NULL data with elements and a byte_offset",
+        {"data": 0, "byte_offset": 4096},
+        ": DLTensor.data",
+    ),
+    "offset-overflows": Fault(
+        "A byte_offset that leads out of the address space",
+        {"byte_offset": (1 << 64) - 8},
+        ": DLTensor.byte_offset",
+    ),
+    "code-unknown": Fault("An unknown type code, 200", {"dtype": (200, 32, 1)}, ": DLDataType"),
+    "bits-zero": Fault("Elements of 0 bits", {"dtype": (2, 0, 1)}, ": DLDataType.bits"),
+    "bits-odd": Fault("Floats of 24 bits", {"dtype": (2, 24, 1)}, ": DLDataType.bits"),
+    "lanes-zero": Fault("Elements of 0 lanes", {"dtype": (2, 32, 0)}, ": DLDataType.lanes"),
+    "lanes-four": Fault(
+        "Elements of four lanes", {"dtype": (2, 8, 4)}, ": DLDataType.lanes", False
+    ),
+    "device-unknown": Fault(
+        "A device of type 999", {"device": (999, 0)}, ": DLDevice.device_type", False
+    ),
+    "device-zero": Fault("A device of type 0", {"device": (0, 0)}, ": DLDevice.device_type", False),
+    "device-negative": Fault(
+        "A device of type -1", {"device": (-1, 0)}, ": DLDevice.device_type", False
+    ),
+}
+
+
+def survives(lib: Library, fault: Fault) -> str:
+    offer = faulty(lib, fault)
+    with allowed(words=""):
+        result = lib.take(offer)
+    if fault.must_refuse:
+        raise Failed("it was accepted")
+    del result
+    return "accepted"
+
+
+def faulty(lib: Library, fault: Fault) -> Any:
+    if lib.max_ndim == 1 and len(fault.fields.get("shape") or ()) > 1:
+        raise NotApplicable("one dimension only")
+    return compact(lib, **fault.fields)
+
+
+def released(lib: Library, fault: Fault) -> None:
+    taken_and_released(lib, faulty(lib, fault))
+
+
+for _name, _fault in FAULTS.items():
+    _end = "is refused" if _fault.must_refuse else "is refused, or harmless"
+    check(f"hostile.{_name}", DEVIATION, f"{_fault.title} {_end}.", HEADER + _fault.clause)(
+        partial(survives, fault=_fault)
+    )
+    check(
+        f"hostile.{_name}-is-released",
+        MEMORY,
+        f"{_fault.title}: the managed tensor is released once.",
+        HEADER + ": DLManagedTensor.deleter",
+        f"hostile.{_name}",
+    )(partial(released, fault=_fault))

@@ -1,0 +1,257 @@
+"""Renders reports: lines for a terminal, JSON, a comment in Markdown, a page in HTML."""
+
+import argparse
+import html
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from dlpack_conformance import json_rows
+from dlpack_conformance.runner import failures
+from dlpack_conformance.suite import (
+    BAD,
+    DEVIATES,
+    OUTCOMES,
+    PASSED,
+    SECTIONS,
+    SEVERITIES,
+    SKIPPED,
+)
+
+Report = dict[str, Any]
+
+
+def title(report: Report) -> str:
+    library = report["library"]
+    return f"{library.get('title', library['name'])} {library.get('version', '')}".strip()
+
+
+def counts(report: Report) -> Counter[str]:
+    return Counter(result["outcome"] for result in report["results"])
+
+
+def numbers(found: Counter[str]) -> str:
+    return ", ".join(f"{found[one]} {one}" for one in reversed(OUTCOMES) if found[one])
+
+
+def counted(count: int, word: str) -> str:
+    return f"{count} {word}{'s' * (count != 1)}"
+
+
+def verdict(report: Report) -> str:
+    """The outcomes in a phrase: 201 passed, 3 failed, ..."""
+    found = counts(report)
+    words = {one: f"{found[one]} {one}" for one in (PASSED, *reversed(BAD))}
+    words[DEVIATES] = counted(found[DEVIATES], "deviation")
+    words[SKIPPED] = f"{found[SKIPPED]} not applicable"
+    ended = ["interrupted"] if report["interrupted"] else []
+    return (
+        ", ".join([*(text for one, text in words.items() if found[one]), *ended]) or "nothing ran"
+    )
+
+
+def of_severity(report: Report) -> Counter[str]:
+    """How many checks failed, by severity."""
+    return Counter(result["severity"] for result in failures(report["results"]))
+
+
+def deviations(report: Report) -> list[dict[str, Any]]:
+    return [result for result in report["results"] if result["outcome"] == DEVIATES]
+
+
+def doubts(report: Report) -> list[str]:
+    """What is probably a mistake in the adapter."""
+    return report["library"].get("doubts", [])
+
+
+def summary(report: Report) -> Iterator[str]:
+    """Lines: the sections, the failures, the deviations, the verdict."""
+    for name, words in SECTIONS.items():
+        found = Counter(r["outcome"] for r in report["results"] if r["section"] == name)
+        if found:
+            yield f"{name:<10} {words}: {numbers(found)}"
+    for result in failures(report["results"]):
+        yield ""
+        yield f"{result['severity']}: {result['id']} {result['outcome']}"
+        yield from (f"  {line}" for line in explained(result))
+    found = deviations(report)
+    if found:
+        yield ""
+        yield "deviations:"
+        yield from (f"  {result['id']}: {result['note']}" for result in found)
+    for doubt in doubts(report):
+        yield ""
+        yield f"warning: {doubt}"
+    yield ""
+    yield verdict(report)
+
+
+def explained(result: dict[str, Any]) -> Iterator[str]:
+    """What is due, and what happened."""
+    yield f"rule:  {result['sentence']}"
+    yield f"found: {result['note']}"
+    yield f"from:  {result['clause']}"
+
+
+# ---- files ------------------------------------------------------------------------------------
+
+
+def place(*suffixes: str) -> Callable[[str], Path]:
+    """A function for argparse: the path of a file to be written, if that will be possible."""
+
+    def checked(text: str) -> Path:
+        path = Path(text)
+        if path.suffix not in suffixes:
+            raise argparse.ArgumentTypeError(
+                f"expected a file that ends in {' or '.join(suffixes)}, not {text!r}"
+            )
+        if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise argparse.ArgumentTypeError(f"{text} cannot be written")
+        return path
+
+    return checked
+
+
+def write(made: list[Report], path: Path) -> None:
+    """Writes reports in the format given by the file's suffix, one of FORMATS."""
+    path.write_text(FORMATS[path.suffix](made), "utf-8")
+
+
+def as_json(made: list[Report]) -> str:
+    return json_rows.dumps(made[0] if len(made) == 1 else made) + "\n"
+
+
+def row(library: dict[str, Any], found: Counter[str], bad: Counter[str]) -> tuple[str, ...]:
+    """Of a library: name, version, outcomes, failures by severity."""
+    return (
+        library.get("title", library["name"]),
+        library.get("version", ""),
+        str(found[PASSED]),
+        *(str(bad[severity] or "-") for severity in SEVERITIES[:3]),
+        str(found[DEVIATES] or "-"),
+        str(found[SKIPPED] or "-"),
+    )
+
+
+def table_of(made: list[Report]) -> Iterator[tuple[str, ...]]:
+    return (row(report["library"], counts(report), of_severity(report)) for report in made)
+
+
+HEADS = ("library", "version", "passed", *SEVERITIES[:3], "deviations", "not applicable")
+
+
+def in_rows(rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    """A table in Markdown."""
+    yield f"| {' | '.join(HEADS)} |"
+    yield f"|{'---|' * len(HEADS)}"
+    yield from (f"| {' | '.join(map(in_line, cells))} |" for cells in rows)
+
+
+def as_markdown(made: list[Report]) -> str:
+    """A comment for a pull request: a table, and the findings folded."""
+    lines = ["## DLPack conformance", "", *in_rows(table_of(made))]
+    for report in made:
+        for text in doubts(report):
+            lines += ["", f"Warning: {in_line(text)}"]
+        bad, other = failures(report["results"]), deviations(report)
+        if not bad and not other:
+            continue
+        lines += [
+            "",
+            f"<details><summary>{in_line(title(report))}: {verdict(report)}</summary>",
+            "",
+        ]
+        lines += [
+            f"- **{r['severity']}** `{r['id']}` {r['outcome']}. Rule: {in_line(r['sentence'])} "
+            f"Found: {in_line(r['note'])} (from {in_line(r['clause'])})"
+            for r in bad
+        ]
+        lines += [f"- deviation `{r['id']}`: {in_line(r['note'])}" for r in other]
+        lines += ["", "</details>"]
+    return "\n".join(lines) + "\n"
+
+
+def in_line(text: str) -> str:
+    """Text, escaped for Markdown."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+STYLE = """
+:root { color-scheme: light dark; --line: #8884; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem }
+table { border-collapse: collapse; width: 100% } th, td { text-align: left; padding: .3rem .6rem;
+border-bottom: 1px solid var(--line); vertical-align: top } code { font-size: .9em }
+.passed { color: #2f9e63 } .failed, .crashed, .timed-out { color: #d64545; font-weight: 600 }
+.deviates { color: #b7791f } .na { opacity: .6 } summary { cursor: pointer; padding: .4rem 0 }
+small { opacity: .75 }
+"""
+
+
+def as_html(made: list[Report]) -> str:
+    """One self-contained page: no script, no address is loaded."""
+    escape = html.escape
+    names = ", ".join(map(title, made))
+    parts = [
+        "<!doctype html><html lang=en><meta charset=utf-8>",
+        "<meta name=viewport content='width=device-width'>",
+        f"<title>DLPack conformance: {escape(names)}</title><style>{STYLE}</style>",
+        "<h1>DLPack conformance</h1>",
+        html_table(table_of(made)),
+    ]
+    for report in made:
+        library = report["library"]
+        facts = f"Python {library.get('python', '')}, {library['platform']}"
+        parts += [f"<h2>{escape(title(report))}</h2><p>{verdict(report)}. {escape(facts)}</p>"]
+        parts += [f"<p>warning: {escape(text)}</p>" for text in doubts(report)]
+        for name, words in SECTIONS.items():
+            results = [r for r in report["results"] if r["section"] == name]
+            if not results:
+                continue
+            bad = any(r["outcome"] in BAD for r in results)
+            found = Counter(r["outcome"] for r in results)
+            parts.append(f"<details{' open' if bad else ''}><summary><b>{name}</b>: ")
+            parts.append(f"{escape(words)} <small>({numbers(found)})</small></summary><table>")
+            for r in results:
+                kind = r["outcome"].replace("/", "").replace(" ", "-")
+                note = f"<br><small>found: {escape(r['note'])}</small>" if r["note"] else ""
+                parts.append(
+                    f"<tr id='{escape(library['name'])}-{r['id']}'><td><code>{r['id']}</code>"
+                    f"<td class={kind}>{r['outcome']}<td>rule: {escape(r['sentence'])}"
+                    f"{note}<td><small>{r['severity']}<br>"
+                    f"{escape(r['clause'])}</small>"
+                )
+            parts.append("</table></details>")
+    return "\n".join(parts) + "</html>\n"
+
+
+def html_table(rows: Iterable[Iterable[str]]) -> str:
+    head = "".join(f"<th>{html.escape(one)}" for one in HEADS)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(one)}" for one in row) for row in rows)
+    return f"<table><tr>{head}{body}</table>"
+
+
+FORMATS = {".html": as_html, ".json": as_json, ".md": as_markdown}
+
+#: For options that name a report.
+report_path = place(*FORMATS)
+
+
+# ---- the scoreboard ---------------------------------------------------------------------------
+
+
+def compact(report: Report) -> Report:
+    """A report without passed checks, and without the facts about each check: for the
+    documentation."""
+    kept = (*BAD, DEVIATES)
+    return {
+        "library": report["library"],
+        "counts": dict(counts(report)),
+        "severities": dict(of_severity(report)),
+        "findings": [
+            {name: r[name] for name in ("id", "severity", "outcome", "note")}
+            for r in report["results"]
+            if r["outcome"] in kept
+        ],
+    }

@@ -1,0 +1,167 @@
+"""DLPack's structs as they are in memory, read with ctypes, and the names of its numbers."""
+
+import ctypes
+from typing import Any
+
+READ_ONLY, IS_COPIED, SUBBYTE_PADDED = 1, 2, 4
+FLAGS = {READ_ONLY: "READ_ONLY", IS_COPIED: "IS_COPIED", SUBBYTE_PADDED: "SUBBYTE_TYPE_PADDED"}
+
+DEVICES = {
+    number: f"kDL{name}"
+    for number, name in enumerate(
+        "- CPU CUDA CUDAHost OpenCL - - Vulkan Metal VPI ROCM ROCMHost ExtDev CUDAManaged OneAPI "
+        "WebGPU Hexagon MAIA Trn".split()
+    )
+    if name != "-"
+}
+CODES = {
+    number: f"kDL{name}"
+    for number, name in enumerate(
+        "Int UInt Float OpaqueHandle Bfloat Complex Bool Float8_e3m4 Float8_e4m3 "
+        "Float8_e4m3b11fnuz Float8_e4m3fn Float8_e4m3fnuz Float8_e5m2 Float8_e5m2fnuz "
+        "Float8_e8m0fnu Float6_e2m3fn Float6_e3m2fn Float4_e2m1fn".split()
+    )
+}
+MOST_DIMS = 64  # the most that are read: a higher count is probably invalid
+MAJOR = 1  # of the layouts below: of another version's struct only the version may be read
+
+
+class Version(ctypes.Structure):
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32)]
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+
+class Tensor(ctypes.Structure):
+    """DLTensor."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class Legacy(ctypes.Structure):
+    """DLManagedTensor."""
+
+    _fields_ = [("tensor", Tensor), ("manager_ctx", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
+class Versioned(ctypes.Structure):
+    """DLManagedTensorVersioned."""
+
+    _fields_ = [
+        ("version", Version),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", Tensor),
+    ]
+
+
+#: The functions of a table, in their order in the struct.
+SLOTS = (
+    "managed_tensor_allocator",
+    "managed_tensor_from_py_object_no_sync",
+    "managed_tensor_to_py_object_no_sync",
+    "dltensor_from_py_object_no_sync",
+    "current_work_stream",
+)
+MAY_BE_NULL = ("dltensor_from_py_object_no_sync",)
+
+
+class Table(ctypes.Structure):
+    """DLPackExchangeAPI."""
+
+    _fields_ = [
+        ("version", Version),
+        ("prev_api", ctypes.c_void_p),
+        *((slot, ctypes.c_void_p) for slot in SLOTS),
+    ]
+
+
+class TableHeader(ctypes.Structure):
+    """DLPackExchangeAPIHeader: what a table of every version begins with."""
+
+    _fields_ = Table._fields_[:2]
+
+
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
+    ("PyCapsule_GetName", ctypes.pythonapi)
+)
+
+
+def capsule_name(capsule: Any) -> str:
+    """The name of a capsule, "" if it has none; ValueError if it is not a capsule."""
+    return (_name(capsule) or b"").decode("utf-8", "replace")
+
+
+def shown_name(capsule: Any) -> str:
+    """The name of a capsule in quotes; NULL if it has none."""
+    return "NULL" if _name(capsule) is None else repr(capsule_name(capsule))
+
+
+def address_in(capsule: Any) -> int:
+    """The pointer in a capsule, whatever its name is."""
+    return _pointer(capsule, _name(capsule))
+
+
+def version_at(address: int) -> Version:
+    """With which a versioned managed tensor begins, and a table."""
+    return Version.from_address(address)
+
+
+def managed_at(address: int, versioned: bool) -> "Versioned | Legacy":
+    return (Versioned if versioned else Legacy).from_address(address)
+
+
+def numbers(pointer: Any, ndim: int) -> "list[int] | None":
+    """Shape or strides; None if the pointer is NULL or the count is invalid."""
+    if not pointer or not 0 <= ndim <= MOST_DIMS:
+        return None
+    return [pointer[i] for i in range(ndim)]
+
+
+def alignment(address: int) -> int:
+    """The greatest power of two, up to 4096, that divides an address; 0 for NULL."""
+    return min(address & -address, 4096)
+
+
+def fields(managed: "Versioned | Legacy") -> dict[str, Any]:
+    """The fields of a managed tensor, by the names of the specification; without shape and strides
+    if ndim is invalid."""
+    tensor = managed.tensor
+    lists = ("shape", "strides") if 0 <= tensor.ndim <= MOST_DIMS else ()
+    versioned = isinstance(managed, Versioned)
+    flags = managed.flags if isinstance(managed, Versioned) else 0
+    data = tensor.data or 0
+    return {
+        "form": "versioned" if versioned else "legacy",
+        "version": str(managed.version) if isinstance(managed, Versioned) else None,
+        "flags": flags,
+        "flag_names": [name for bit, name in FLAGS.items() if flags & bit],
+        "data": data,
+        "byte_offset": tensor.byte_offset,
+        "alignment": alignment((data + tensor.byte_offset) % 2**64),
+        "device": [tensor.device_type, tensor.device_id],
+        "device_name": f"{DEVICES.get(tensor.device_type, 'unknown')}:{tensor.device_id}",
+        "ndim": tensor.ndim,
+        "dtype": {"code": tensor.code, "bits": tensor.bits, "lanes": tensor.lanes},
+        "dtype_name": f"{CODES.get(tensor.code, 'unknown')} {tensor.bits}"
+        + (f" x {tensor.lanes}" if tensor.lanes != 1 else ""),
+        **{name: numbers(getattr(tensor, name), tensor.ndim) for name in lists},
+        "deleter": bool(managed.deleter),
+        "manager_ctx": bool(managed.manager_ctx),
+    }

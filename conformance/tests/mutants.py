@@ -1,0 +1,765 @@
+"""Broken libraries: for each check, the reference library with one defect that it must detect.
+
+test_mutants.py runs each check on the reference library, where it must pass, and on its mutant,
+where it must not.
+"""
+
+import copy
+import ctypes
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from dlpack_conformance import _dlpack, structs
+from dlpack_conformance.checks.hostile import FAULTS
+from dlpack_conformance.checks.layouts import LAYOUTS, check_of
+from dlpack_conformance.checks.producers import VIEWS
+from dlpack_conformance.producers import changed_table
+from dlpack_conformance.suite import FORMATS, Library, all_checks, row_major
+from dlpack_conformance.worker import result_of
+from reference import CPU, Array, Reference
+
+Mistake = dict[str, Any]  # names in Reference, and their replacements
+
+
+# ---- mistakes ---------------------------------------------------------------------------------
+
+
+def changed(found: dict[str, Any], changes: dict[str, Any], by: Any = None) -> dict[str, Any]:
+    """Fields with some changes. A change may be a function of an array, or else of the fields."""
+    by = found if by is None else by
+    return found | {k: v(by) if callable(v) else v for k, v in changes.items()}
+
+
+def fields(when: Callable[[Array, bool], bool] = lambda a, v: True, **changes: Any) -> Mistake:
+    """Exports with other fields."""
+
+    def broken(self: Reference, array: Array, versioned: bool, copied: bool) -> dict[str, Any]:
+        found = Reference.fields(self, array, versioned, copied)
+        if when(array, versioned):
+            found = changed(found, changes, array)
+        if not versioned:
+            found = {k: v for k, v in found.items() if k not in ("flags", "version")}
+        return found
+
+    return {"fields": broken}
+
+
+def view(**changes: Any) -> Mistake:
+    """Reads a description wrong. A change is a function of it."""
+    return {"view": lambda self, found: changed(found, changes)}
+
+
+def refuse(when: Callable[[dict[str, Any]], Any] = lambda v: True, **more: Any) -> Mistake:
+    """Refuses what it should take, or refuses it with another error."""
+    return {"refuse": lambda self, v: "it is refused" if when(v) else "", **more}
+
+
+def unchecked(*rules: str) -> Mistake:
+    """Omits checks."""
+    return {"unchecked": frozenset(rules)}
+
+
+def twice(self: Reference, held: Any, view: dict[str, Any]) -> Any:
+    struct = structs.managed_at(held.address, held.versioned)
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(struct.deleter)(held.address)
+    return held
+
+
+EARLY: Mistake = {"hold": lambda self, held, view: held.release()}
+LEAK: Mistake = {"hold": lambda self, held, view: held.forget()}
+
+
+LOSE: Mistake = {"drop": lambda self, held: held.forget()}  # when it refuses
+WITHOUT_COPY: Mistake = {"keywords": lambda self, copy: {"max_version": (1, 3)}}
+NO_OWNER: Mistake = {"owner": lambda self, array: None}
+NO_GIL: Mistake = fields(deleter=2)
+UNATTACHED: Mistake = fields(deleter=4)
+
+
+def at(number: int) -> Callable[[Any], int]:
+    return lambda array: array.data + number
+
+
+def by_copy(when: Callable[[Array, bool], bool] = lambda a, v: True) -> Mistake:
+    """Exports copies."""
+
+    def broken(self: Reference, array: Array, versioned: bool, copied: bool = False) -> Any:
+        chosen = self.copied(array) if when(array, versioned) else array
+        self.kept.append(chosen)  # so that each has a different address
+        return Reference.managed(self, chosen, versioned, copied)
+
+    return {"managed": broken}
+
+
+def export(**replaced: Any) -> Mistake:
+    """`__dlpack__` as if it had been called with these keywords instead, where they were given."""
+
+    def broken(self: Reference, array: Array, **keywords: Any) -> Any:
+        changed = {k: replaced[k] for k in keywords if k in replaced and keywords[k] is not None}
+        return Reference.dlpack(self, array, **{**keywords, **changed})
+
+    return {"dlpack": broken}
+
+
+def only_stream(self: Reference, array: Array, *, stream: Any = None) -> Any:
+    return Reference.dlpack(self, array)
+
+
+def any_keyword(self: Reference, array: Array, **keywords: Any) -> Any:
+    known = {k: v for k, v in keywords.items() if k in ("max_version", "copy", "stream")}
+    return Reference.dlpack(self, array, **known)
+
+
+def writes_then_refuses(self: Reference, array: Array, **keywords: Any) -> Any:
+    if keywords.get("stream") is not None:
+        ctypes.memset(array.data, 0, 8)
+        raise BufferError("the host has no streams")
+    return Reference.dlpack(self, array, **keywords)
+
+
+def legacy_of_read_only(self: Reference, array: Array, **keywords: Any) -> Any:
+    versioned = self.versioned(keywords.get("max_version"))
+    return self.capsule(self.managed(array, versioned))
+
+
+def refusing(keyword: str, known: Any, error: Exception) -> Mistake:
+    """`__dlpack__` that raises for a keyword that is neither None nor `known`."""
+
+    def broken(self: Reference, array: Array, **keywords: Any) -> Any:
+        if keywords.get(keyword) not in (None, known):
+            raise type(error)(*error.args)
+        return Reference.dlpack(self, array, **keywords)
+
+    return {"dlpack": broken}
+
+
+TYPEERROR_FOR_COPIES = refusing("copy", False, TypeError("cannot copy"))
+TYPEERROR_FOR_VERSIONS = refusing("max_version", None, TypeError("an int has no len()"))
+
+
+def first_export_owns(self: Reference, array: Array) -> Any:
+    """All exports of an array share the reference that the first has."""
+    first = not hasattr(array, "exported")
+    array.exported = True  # type: ignore[attr-defined]
+    return array.keep if first else None
+
+
+def renames_to_legacy(self: Reference, capsule: Any) -> Any:
+    held = Reference.open(self, capsule)
+    set_name(capsule, USED)
+    return held
+
+
+def overwrite(self: Reference, array: Array) -> Callable[[], None]:
+    def broken() -> None:
+        ctypes.memset(array.data, 0xAA, 8)
+
+    return broken
+
+
+def raises(self: Reference, array: Array) -> Callable[[], None]:
+    def broken() -> None:
+        raise ValueError("by the deleter")
+
+    return broken
+
+
+class _Peeked:
+    """A tensor that was read without taking it."""
+
+    def __init__(self, address: int, versioned: bool = False) -> None:
+        self.address, self.versioned = address, versioned
+
+    def release(self) -> None:
+        pass
+
+    def forget(self) -> None:
+        pass
+
+
+class _Unnamed(_Peeked):
+    """A tensor taken from a capsule that was not renamed."""
+
+    def __del__(self) -> None:
+        struct = structs.managed_at(self.address, self.versioned)
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(struct.deleter)(self.address)
+
+
+def peeks(self: Reference, capsule: Any, kind: type[_Peeked] = _Peeked) -> Any:
+    """Reads a capsule, whatever its name is, without taking it."""
+    return kind(structs.address_in(capsule), structs.capsule_name(capsule).endswith("versioned"))
+
+
+def takes_without_a_name(self: Reference, capsule: Any) -> Any:
+    return peeks(self, capsule, _Unnamed)
+
+
+def used_too(self: Reference, capsule: Any) -> Any:
+    if structs.capsule_name(capsule).startswith("used_"):
+        return peeks(self, capsule)
+    return _dlpack.take(capsule)
+
+
+def slowly(self: Reference, capsule: Any) -> Any:
+    """Checks the name and then takes the tensor: a race between threads."""
+    seen = peeks(self, capsule)
+    time.sleep(0.001)  # another thread runs
+    return seen if structs.capsule_name(capsule).startswith("used_") else _dlpack.take(capsule)
+
+
+set_name = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_SetName", ctypes.pythonapi)
+)
+
+
+def renames_first(self: Reference, capsule: Any) -> Any:
+    if type(capsule).__name__ == "PyCapsule" and "dltensor" not in structs.capsule_name(capsule):
+        set_name(capsule, USED)
+    return Reference.open(self, capsule)
+
+
+USED = b"used_dltensor"
+
+
+def of_number(self: Reference, capsule: Any) -> Any:
+    if isinstance(capsule, int):
+        return _Peeked(capsule)
+    return Reference.open(self, capsule)
+
+
+def of_none(self: Reference, capsule: Any) -> Any:
+    if capsule is None:
+        return Reference.open(self, self.make([0.0], "float32").__dlpack__())
+    return Reference.open(self, capsule)
+
+
+def ask_of_object(self: Reference, x: Any, copy: Any) -> Any:
+    if not hasattr(type(x), "__dlpack__"):
+        raise RuntimeError("this is not a producer")
+    return Reference.ask(self, x, copy)
+
+
+def wrapped(*kinds: type[BaseException], into: type[Exception]) -> Mistake:
+    def broken(self: Reference, x: Any, copy: Any) -> Any:
+        try:
+            return Reference.ask(self, x, copy)
+        except kinds as error:
+            said = type(error).__name__
+        raise into(f"cannot import: {said}")
+
+    return {"ask": broken}
+
+
+def keeps_refusals(self: Reference, x: Any, copy: Any) -> Any:
+    """An exception refers to the capsule that its producer made."""
+    try:
+        return x.__dlpack__(**self.keywords(copy))
+    except TypeError as error:
+        self.kept.append(error)
+    return self.ask_again(x)
+
+
+def retries(self: Reference, x: Any, copy: Any) -> Any:
+    try:
+        return Reference.ask(self, x, copy)
+    except BufferError:
+        return Reference.ask(self, x, None)
+
+
+def keyword(**given: Any) -> Mistake:
+    return {"keywords": lambda self, copy: {**Reference.keywords(self, copy), **given}}
+
+
+def copies_of_others(self: Reference, x: Any, *, device: Any = None, copy: Any = None) -> Any:
+    result = Reference.from_dlpack(self, x, device=device, copy=copy)
+    return result if isinstance(x, self.kind) else self.copied(result)
+
+
+def by_table_of_its_own(**changes: Any) -> Mistake:
+    """Its table's to_object reads a description wrong; the rest of the library does not."""
+
+    def broken(self: Reference) -> int:
+        def to_object(held: Any) -> Any:
+            found = changed(self.look(held), changes)
+            if wrong := self.wrong(found):
+                raise self.error(wrong)
+            return self.array(held, found)
+
+        handler = copy.copy(self)
+        handler.to_object = to_object  # type: ignore[method-assign]
+        return _dlpack.handled_table(handler)
+
+    return {"table": broken}
+
+
+def reads_at_once(self: Reference, held: Any, view: dict[str, Any]) -> Any:
+    ctypes.string_at(view["data"], 4)
+    return held
+
+
+def remembers(self: Reference, array: Array) -> Any:
+    """The values when it was taken."""
+    return array.__dict__.get("remembered", None) or Reference.values(self, array)
+
+
+def taken_and_remembered(self: Reference, held: Any, view: dict[str, Any]) -> Any:
+    made = Reference.array(self, held, view)
+    made.remembered = made.read()  # type: ignore[attr-defined]
+    return made
+
+
+# Tables.
+
+
+def with_table(make: Callable[["Reference"], int]) -> Mistake:
+    return {"table": make}
+
+
+def in_table(**changes: Any) -> Mistake:
+    """The table's from_object exports other fields."""
+
+    def broken(self: Reference, x: Any) -> Any:
+        if not isinstance(x, Array):
+            raise TypeError("not an array of this library")
+        found = changed(Reference.fields(self, x, True, False), changes, x)
+        return _dlpack.Managed(True, x.keep, None, **found)
+
+    return {"from_object": broken}
+
+
+def hostile_maker(mode: str) -> Callable[[Reference], int]:
+    def make(self: Reference) -> int:
+        _dlpack.set_maker(mode)
+        return _dlpack.table()
+
+    return make
+
+
+def endless(self: Reference) -> int:
+    table = _dlpack.table()
+    return changed_table(table, prev=table)
+
+
+def new_table(self: Reference, values: Any, dtype: str) -> Array:
+    self.publish(self.table())
+    return Reference.make(self, values, dtype)
+
+
+def gives_and_raises(self: Reference, values: Any, dtype: str) -> Array:
+    array = Reference.make(self, values, dtype)
+    array.managed = Reference.managed(self, array, True)
+    return array
+
+
+def keeps_borrowed(self: Reference, x: Any) -> Any:
+    self.kept.append(x)
+    return Reference.borrow(self, x)
+
+
+def borrowed(**changes: Any) -> Mistake:
+    def broken(self: Reference, x: Any) -> Any:
+        found = changed(Reference.fields(self, x, True, False), changes, x)
+        return _dlpack.Managed(True, None, None, **found)
+
+    return {"borrow": broken}
+
+
+def releases_then_raises(self: Reference, held: Any) -> Any:
+    wrong = self.wrong(self.look(held))
+    if wrong:
+        held.release()
+        raise BufferError(wrong)
+    return Reference.to_object(self, held)
+
+
+def allocates(shape: Any = None) -> Mistake:
+    def broken(self: Reference, prototype: int) -> Any:
+        tensor = structs.Tensor.from_address(prototype)
+        found = structs.numbers(tensor.shape, tensor.ndim) or []
+        chosen = self.make([0.0] * 6, "float32")
+        chosen.shape = tuple(shape or found)
+        chosen.strides = tuple(row_major(chosen.shape))
+        return self.managed(chosen, True)
+
+    return {"allocate": broken}
+
+
+def silent_allocator(self: Reference, prototype: int) -> Any:
+    if structs.Tensor.from_address(prototype).device_type != 1:
+        raise BufferError
+    return Reference.allocate(self, prototype)
+
+
+def swallows_table_errors(self: Reference, x: Any, *, device: Any = None, copy: Any = None) -> Any:
+    try:
+        return Reference.from_dlpack(self, x, device=device, copy=copy)
+    except LookupError:
+        pass
+    raise RuntimeError("the table failed")
+
+
+def by_table_only(change: Callable[[Array], None]) -> Mistake:
+    """Breaks tensors imported through a table."""
+
+    def broken(self: Reference, x: Any, *, device: Any = None, copy: Any = None) -> Any:
+        found = Reference.from_dlpack(self, x, device=device, copy=copy)
+        if self.table_of(x):
+            change(found)
+        return found
+
+    return {"from_dlpack": broken}
+
+
+def moves(array: Array) -> None:
+    array.data += 4
+
+
+def forgets(array: Array) -> None:
+    array.keep.forget()
+
+
+# Threads.
+
+
+def not_at_once(name: str) -> Mistake:
+    """A function that two threads must not be in."""
+    function = getattr(Reference, name)
+    inside: list[int] = []
+
+    def broken(self: Reference, *arguments: Any, **keywords: Any) -> Any:
+        if inside:
+            raise RuntimeError("another thread is in here")
+        inside.append(1)
+        try:
+            time.sleep(0.0005)
+            return function(self, *arguments, **keywords)
+        finally:
+            inside.clear()
+
+    return {name: broken}
+
+
+# ---- check -> mistake -------------------------------------------------------------------------
+
+
+def is_layout(name: str) -> Callable[[dict[str, Any]], bool]:
+    """Whether a description is that of a layout."""
+    wanted = LAYOUTS[name].fields
+
+    def matches(found: dict[str, Any]) -> bool:
+        strides = wanted["strides"]
+        return (
+            tuple(found["shape"] or ()) == tuple(wanted["shape"] or ())
+            and found["strides"] == (None if strides is None else list(strides))
+            and found["byte_offset"] == wanted.get("byte_offset", 0)
+        )
+
+    return matches
+
+
+#: How a layout is misread: as row-major, or without its special property.
+MISREAD: dict[str, Mistake] = {
+    name: changes
+    for names, changes in (
+        (
+            "transposed strided every-second reversed reversed-1d broadcast overlapping",
+            {"strides": lambda v: row_major(v["shape"])},
+        ),
+        (
+            "size-1 scalar five-dimensions unaligned misaligned",
+            {"data": lambda v: v["data"] + 4},
+        ),
+        (
+            "empty empty-odd-strides empty-of-any-size",
+            {"shape": lambda v: [1] * len(v["shape"]), "data": lambda v: v["data"] or id(v)},
+        ),
+        (
+            "offset offset-strided offset-null-strides offset-negative",
+            {"byte_offset": lambda v: 0},
+        ),
+    )
+    for name in names.split()
+}
+
+
+def mistakes() -> dict[str, Mistake]:
+    """A mistake for each check."""
+    found: dict[str, Mistake] = {
+        "producer.device-is-a-pair": {"device": lambda self, array: [1]},
+        "producer.device-is-the-capsules": {"device": lambda self, array: (2, 0)},
+        "producer.capsule": {"capsule": lambda self, managed: managed},
+        "producer.keywords": {"dlpack": only_stream},
+        "producer.unknown-keyword": {"dlpack": any_keyword},
+        "producer.legacy-values": fields(lambda a, v: not v, data=at(4)),
+        "producer.versioned-values": fields(lambda a, v: v, data=at(4)),
+        "producer.shape": fields(shape=lambda a: a.shape[::-1]),
+        "producer.unknown-flags": fields(flags=8),
+        "producer.not-padded": fields(flags=4),
+        "producer.strides-present": fields(strides=None),
+        "producer.version-is-known": fields(version=(1, 7)),
+        "producer.scalar": fields(shape=lambda a: a.shape or (1,)),
+        "producer.empty": fields(shape=lambda a: tuple(n or 1 for n in a.shape)),
+        "producer.one-element": fields(data=at(4)),
+        "producer.cpu-id": fields(device=(1, 3)),
+        "producer.address": fields(data=at(4)),
+        "producer.shares": by_copy(),
+        "versions.none-is-legacy": {"versioned": lambda self, version: True},
+        "versions.one-is-versioned": {"versioned": lambda self, version: False},
+        "versions.old-is-legacy": {"versioned": lambda self, version: version is not None},
+        "versions.next-major": fields(version=(2, 0)),
+        "versions.later-minor": fields(version=(1, 99)),
+        "versions.both-agree": by_copy(lambda a, v: not v),
+        "streams.none": {"dlpack": lambda self, array: Reference.dlpack(self, array)},
+        "streams.host-has-none": export(stream=None),
+        "streams.refusal-keeps-the-array": {"dlpack": writes_then_refuses},
+        "ownership.capsule-keeps-memory": NO_OWNER,
+        "ownership.taken-keeps-memory": {"capsule": lambda self, m: m.capsule(destructor=2)}
+        | {"on_delete": overwrite},
+        "ownership.exports-are-apart": {"owner": first_export_owns},
+        "ownership.small-exports": {
+            "owner": lambda self, array: self.kept.append(bytes(64)) or array.keep
+        },
+        "ownership.unused-capsule": {"capsule": lambda self, m: m.capsule(destructor=0)},
+        "ownership.released": {"owner": lambda self, array: self.kept.append(array.keep)},
+        "ownership.deleter-any-thread": UNATTACHED,
+        "ownership.deleter-keeps-error": fields(deleter=3),
+        "ownership.deleter-sets-no-error": {"on_delete": raises},
+        "ownership.destructor-keeps-error": {"capsule": lambda self, m: m.capsule(destructor=3)},
+        "ownership.used-capsule": {"capsule": lambda self, m: m.capsule(destructor=3)},
+        "ownership.deleter-present": fields(deleter=0),
+        "readonly.flag": fields(flags=0),
+        "readonly.legacy-is-refused": {"dlpack": legacy_of_read_only},
+        "readonly.writable-has-no-flag": fields(flags=1),
+        "readonly.write-is-seen": by_copy(),
+        "layout.export-compact-strides": fields(strides=lambda a: (1,) * len(a.shape)),
+        "offset.export": fields(data=lambda a: a.base),
+        "consumer.values": view(data=lambda v: v["data"] + 4),
+        "consumer.released-once": {"hold": twice},
+        "consumer.not-released-early": EARLY,
+        "consumer.outlives-the-producer": EARLY,
+        "consumer.renames-the-capsule": {"open": renames_to_legacy},
+        "consumer.capsule-may-die": {"open": peeks},
+        "consumer.write-is-seen": {"array": taken_and_remembered, "values": remembers},
+        "consumer.write-through": {"write": lambda self, array, value: None},
+        "consumer.round-trip": NO_OWNER,
+        "consumer.own-arrays": refuse(),
+        "consumer.taken-again": LEAK,
+        "consumer.not-a-producer": {"ask": ask_of_object},
+        "consumer.null-deleter": refuse(lambda v: not v["deleter"]),
+        "consumer.null-manager-ctx": {
+            "hold": lambda self, held, v: held if v["manager_ctx"] else held.forget()
+        },
+        "consumer.null-strides": view(strides=lambda v: v["strides"] or [1] * len(v["shape"])),
+        "versions.takes-legacy": refuse(lambda v: v["version"] is None),
+        "versions.takes-versioned": refuse(lambda v: v["version"] is not None),
+        "versions.asks-for-one": {"keywords": lambda self, copy: {}},
+        "versions.legacy-is-released": {
+            "hold": lambda self, held, v: held if v["version"] else held.forget()
+        },
+        "versions.versioned-is-released": {
+            "hold": lambda self, held, v: held.forget() if v["version"] else held
+        },
+        "versions.takes-next-minor": refuse(lambda v: v["version"] and v["version"][1] > 3),
+        "versions.refuses-next-major": unchecked("version"),
+        "versions.next-major-is-buffererror": {"error": RuntimeError},
+        "versions.next-major-is-released": LOSE,
+        "versions.unknown-flags": refuse(lambda v: v["flags"] > 7),
+        "versions.legacy-capsule": refuse(lambda v: v["version"] is None),
+        "versions.versioned-capsule": refuse(lambda v: v["version"] is not None),
+        "readonly.is-kept": view(flags=lambda v: 0),
+        "readonly.is-told": {"is_read_only": lambda self, array: False},
+        "readonly.is-taken": refuse(lambda v: v["flags"] & 1),
+        "readonly.passes-through": fields(flags=0),
+        "streams.consumer-passes-none": keyword(stream=-1),
+        "streams.never-zero": keyword(stream=0),
+        "streams.device-is-not-read": unchecked("device"),
+        "streams.unknown-device-is-not-read": unchecked("device") | {"hold": reads_at_once},
+        "dtype.import-lanes": view(dtype=lambda v: (*v["dtype"][:2], 1)),
+        "streams.device-is-released": LOSE,
+        "failure.buffererror-passes": wrapped(BufferError, into=RuntimeError),
+        "failure.any-error-passes": wrapped(Exception, into=RuntimeError),
+        "failure.interrupt-passes": wrapped(KeyboardInterrupt, into=BufferError),
+        "failure.typeerror-is-told": wrapped(TypeError, into=TypeError),
+        "failure.device-error-passes": {"ask_device": swallowing},
+        "failure.none-instead-of-a-capsule": {"open": of_none},
+        "failure.number-instead-of-a-capsule": {"open": of_number},
+        "failure.another-capsule": {"open": peeks} | unchecked(*ALL_RULES),
+        "failure.another-capsule-is-untouched": {"open": renames_first},
+        "failure.used-capsule": {"open": used_too},
+        "failure.stream-only-producer": {
+            "ask_again": lambda self, x: x.__dlpack__(**self.keywords(None))
+        },
+        "failure.refused-attempts-are-released": {"ask": keeps_refusals},
+        "failure.refused-with-no-error-pending": {
+            "drop": lambda self, held: held.release("pending")
+        },
+        "failure.no-reference-to-the-producer": {
+            "ask": lambda self, x, copy: self.kept.append(x) or Reference.ask(self, x, copy)
+        },
+        "failure.capsule-twice": {"open": used_too},
+        "offset.both-forms": view(byte_offset=lambda v: v["byte_offset"] if v["version"] else 0),
+        "layout.compact-is-taken": refuse(),
+        "copy.true-is-a-copy": export(copy=None),
+        "copy.true-is-flagged": fields(flags=0),
+        "copy.false-shares": export(copy=True),
+        "copy.none-has-no-flag": fields(flags=2),
+        "copy.copy-is-writable": fields(flags=3),
+        "copy.host-is-exported": refusing("dl_device", None, BufferError("there are no devices")),
+        "copy.other-device": refusing("dl_device", CPU, TypeError("there is no such device")),
+        "copy.import-true": {"from_dlpack": lambda self, x, **_: Reference.from_dlpack(self, x)},
+        "copy.import-true-of-another": WITHOUT_COPY,
+        "copy.import-false": {
+            "from_dlpack": lambda self, x, **_: self.copied(Reference.from_dlpack(self, x))
+        },
+        "copy.import-false-of-another": {"from_dlpack": copies_of_others},
+        "copy.import-own-device": {"check_device": refuses_devices},
+        "copy.import-other-device": {"check_device": lambda self, device: None},
+        "copy.import-false-error": {"ask": retries},
+        "copy.passed-on": WITHOUT_COPY,
+        "copy.unasked": keyword(copy=True),
+        "table.is-a-capsule": {"publishes": "another_api"},
+        "table.version": with_table(lambda self: changed_table(Reference.table(self), minor=7)),
+        "table.functions": with_table(
+            lambda self: changed_table(Reference.table(self), without="stream")
+        ),
+        "table.stays": {"make": new_table},
+        "table.gives-values": in_table(data=at(4)),
+        "table.sets-no-error": {"make": gives_and_raises}
+        | with_table(lambda self: _dlpack.table()),
+        "table.gives-a-known-version": in_table(version=(1, 7)),
+        "table.agrees-with-dlpack": in_table(data=at(4)),
+        "table.keeps-memory": {"from_object": Reference.borrow},
+        "table.gives-back": {
+            "from_object": lambda self, x: self.kept.append(x) or Reference.from_object(self, x)
+        },
+        "table.deleter-any-thread": in_table(deleter=2),
+        "table.read-only": in_table(flags=0),
+        "table.wrong-object": {
+            "from_object": lambda self, x: self.managed(self.make([0.0], "float32"), True)
+        },
+        "table.borrows-values": borrowed(data=at(4)),
+        "table.borrow-owns-nothing": {"borrow": keeps_borrowed},
+        "table.borrow-agrees": borrowed(data=at(4)),
+        "table.makes-an-array": view(data=lambda v: v["data"] + 4),
+        "table.array-owns-the-tensor": LEAK,
+        "table.makes-read-only": by_table_of_its_own(flags=0),
+        "table.makes-read-only-again": by_table_of_its_own(flags=0),
+        "table.makes-nothing-of-the-next-major": by_table_of_its_own(version=(1, 3)),
+        "table.makes-what-is-on-its-device": by_table_of_its_own(device=CPU),
+        "table.refusal-has-an-error": with_table(hostile_maker("fail")),
+        "table.refusal-does-not-release-twice": {"to_object": releases_then_raises},
+        "table.allocates": allocates(shape=(3, 2)),
+        "table.allocates-without-the-gil": with_table(hostile_maker("attached")),
+        "table.allocator-tells-errors": {"allocate": silent_allocator},
+        "table.allocator-refuses-overflow": allocates(),
+        "table.host-stream": {"stream": lambda self, kind, number: 5},
+        "table.is-read": by_table_only(moves),
+        "table.what-was-read-is-released": by_table_only(forgets),
+        "table.of-the-next-major": {"is_usable": lambda self, table: True},
+        "table.with-a-null-function": {"is_usable": lambda self, table: True},
+        "table.error-passes": {"from_dlpack": swallows_table_errors},
+        "table.number-is-not-followed": {
+            "table_of_number": lambda self, number: number if isinstance(number, int) else 0
+        },
+        "table.prev-chain-ends": with_table(endless),
+        "table.strides-present": in_table(strides=None),
+        "threads.export": not_at_once("dlpack"),
+        "threads.import": not_at_once("adopt"),
+        "threads.one-capsule": {"open": slowly},
+        "threads.release": NO_GIL,
+    }
+    for name, (code, bits, _) in FORMATS.items():
+        found[f"dtype.export-{name}"] = fields(dtype=(code ^ 1, bits, 1))
+        found[f"dtype.import-{name}"] = view(data=lambda v: v["data"] + v["dtype"][1] // 8)
+    for name in VIEWS:
+        wrong: Mistake = fields(strides=lambda a: tuple(row_major(a.shape)))
+        found[f"layout.export-{name}"] = (
+            fields(data=lambda a: a.base) if name == "offset" else wrong
+        )
+    for name in LAYOUTS:
+        found[check_of(name)] = view(**MISREAD[name])
+        found[f"failure.{name}"] = refuse(is_layout(name), error=RuntimeError)
+        found[f"ownership.{name}"] = LEAK
+        found[f"table.makes-{name}"] = by_table_of_its_own(**MISREAD[name])
+    for name in FAULTS:
+        found[f"hostile.{name}"] = OVERLOOKED.get(name, unchecked(*RULES.get(name, ())))
+        found[f"hostile.{name}-is-released"] = LOSE
+    return found
+
+
+def refuses_devices(self: Reference, device: Any) -> None:
+    if device is not None:
+        raise ValueError("None is the only device")
+
+
+def swallowing(self: Reference, x: Any) -> Any:
+    try:
+        return x.__dlpack_device__()
+    except Exception:
+        return CPU
+
+
+#: The rules of Reference.wrong that reject a description.
+RULES = {
+    "ndim-negative": ("ndim",),
+    "ndim-huge": ("ndim",),
+    "ndim-least": ("ndim",),
+    "ndim-most": ("ndim",),
+    "shape-null": ("shape",),
+    "dimension-negative": ("dimension", "stride"),
+    "dimensions-negative": ("dimension", "stride"),
+    "dimension-least": ("dimension", "stride"),
+    "dimension-beside-zero": ("dimension",),
+    "size-overflows": ("size", "stride"),
+    "size-is-huge": ("size", "stride"),
+    "size-of-one-element": ("size",),
+    "stride-overflows": ("stride",),
+    "stride-least": ("stride",),
+    "strides-add-up": ("stride",),
+    "strides-cancel": ("stride",),
+    "address-below-zero": ("stride",),
+    "address-beyond-the-last": ("offset", "stride"),
+    "data-null": ("data", "stride"),
+    "data-null-scalar": ("data",),
+    "data-null-offset": ("data", "stride"),
+    "offset-overflows": ("offset", "stride"),
+    "code-unknown": ("dtype",),
+    "bits-zero": ("dtype",),
+    "bits-odd": ("dtype",),
+    "lanes-zero": ("dtype",),
+}
+ALL_RULES = {rule for rules in RULES.values() for rule in rules} | {"version", "device"}
+#: Mutants that read what must not be read.
+OVERLOOKED: dict[str, Mistake] = {
+    name: {"refuse": lambda self, v: ctypes.string_at(1, 4) and ""}
+    for name in ("lanes-four", "device-unknown", "device-zero", "device-negative", "shape-null")
+}
+
+
+def library(check: str) -> Library:
+    """The reference library with the mistake for a check; "" for none."""
+    changes = mistakes()[check] if check else {}
+    return Library(type("Mutant", (Reference,), changes)(), "reference")
+
+
+# ---- the run ----------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """A runner.Process, which is asked what checks find on the reference library, and on that with
+    their mistake."""
+    checks = all_checks()
+    for line in sys.stdin:
+        (name,) = json.loads(line)
+        found = {
+            kind: result_of(checks[name], library(mistake), 120)["outcome"]
+            for kind, mistake in (("reference", ""), ("mutant", name))
+        }
+        print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main()

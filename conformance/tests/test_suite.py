@@ -1,0 +1,712 @@
+"""The inspector, the suite as pytest and the command line run it, and its reports."""
+
+import ctypes
+import json
+import mmap
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from dlpack_conformance import (
+    _dlpack,
+    adapters,
+    crashes,
+    inspect_capsule,
+    inspect_exchange_api,
+    json_rows,
+    pairs,
+    releases,
+    reports,
+    runner,
+    structs,
+    suite,
+)
+from dlpack_conformance import command as commands
+from dlpack_conformance.command import main
+from dlpack_conformance.producers import Given
+from reference import Reference
+
+
+def run(folder, *arguments):
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+
+
+def suite_of(folder, *arguments):
+    return run(folder, "-m", "pytest", "-p", "no:cacheprovider", *arguments)
+
+
+# ---- the inspector --------------------------------------------------------------------------
+
+
+def test_a_capsule_is_described_and_stays_unused():
+    given = Given(shape=(2, 3), strides=None, byte_offset=8, flags=1 | 1 << 40, version=(1, 2))
+    capsule = given.capsule()
+    found = inspect_capsule(capsule)
+    assert found == json.loads(found.json())
+    expected = {
+        "name": "dltensor_versioned",
+        "form": "versioned",
+        "version": "1.2",
+        "flags": 1 | 1 << 40,
+        "flag_names": ["READ_ONLY"],
+        "device": [1, 0],
+        "device_name": "kDLCPU:0",
+        "dtype": {"code": 2, "bits": 32, "lanes": 1},
+        "dtype_name": "kDLFloat 32",
+        "shape": [2, 3],
+        "strides": None,
+        "byte_offset": 8,
+        "deleter": True,
+    }
+    assert {name: found[name] for name in expected} == expected
+    assert "strides       NULL: row-major" in str(found)
+    assert "manager_ctx   present" in str(found) and ", first element aligned to " in str(found)
+    assert (given.deleted, given.destroyed) == (0, 0)
+    taken = _dlpack.take(capsule)  # as good as new
+    assert inspect_capsule(capsule)["form"] is None  # consumed: its struct is not read
+    taken.release()
+
+
+@pytest.mark.parametrize("fields", [{"ndim": -1}, {"ndim": 10**6}, {"shape": None, "ndim": 2}])
+def test_nonsense_is_described_without_being_read(fields):
+    found = inspect_capsule(Given(**fields).capsule())
+    assert found.get("shape", "not read") == (None if fields["ndim"] == 2 else "not read")
+    assert ("strides       not read" in str(found)) == (fields["ndim"] != 2)
+
+
+def capsule_of(struct, name):
+    """A capsule on memory of ctypes, which it does not keep."""
+    kinds = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+    made = ctypes.PYFUNCTYPE(ctypes.py_object, *kinds)(("PyCapsule_New", ctypes.pythonapi))
+    return made(ctypes.addressof(struct), name, None)
+
+
+def last_words(count):
+    """So many numbers at the end of a page: a read past them is a crash."""
+    mapped = mmap.mmap(-1, 2 * mmap.PAGESIZE)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(mapped))
+    libc = ctypes.CDLL(None)
+    assert libc.mprotect(ctypes.c_void_p(start + mmap.PAGESIZE), mmap.PAGESIZE, 0) == 0
+    return (ctypes.c_uint64 * count).from_buffer(mapped, mmap.PAGESIZE - 8 * count)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="mprotect by ctypes")
+def test_of_another_major_version_only_the_version_is_read():
+    struct = last_words(4)
+    struct[:] = 2, 0, 0, 0
+    found = inspect_capsule(capsule_of(struct, b"dltensor_versioned"))
+    assert found == {"name": "dltensor_versioned", "form": "versioned", "version": "2.0"}
+    assert "form          version 2.0: its layout is not known" in str(found)
+    with pytest.raises(KeyError, match="shape was not read: .*layout is not known"):
+        found["shape"]
+    older = structs.Table(version=structs.Version(1, 3))
+    table = last_words(2)
+    table[:] = 2, ctypes.addressof(older)
+    found = inspect_exchange_api(capsule_of(table, b"dlpack_exchange_api"))
+    assert (found["version"], found["chain"], "functions" in found) == ("2.0", ["1.3"], False)
+    assert re.search("functions +version 2.0: its layout is not known", str(found))
+
+
+def test_a_chain_of_tables_that_is_circular():
+    first, second = (structs.Table(version=structs.Version(1, n)) for n in (3, 2))
+    first.prev_api, second.prev_api = ctypes.addressof(second), ctypes.addressof(first)
+    found = inspect_exchange_api(capsule_of(first, b"dlpack_exchange_api"))
+    assert (found["version"], found["chain"][:2], found["chain_is_cut"]) == (
+        "1.3",
+        ["1.2", "1.3"],
+        True,
+    )
+    assert re.search(r"older tables +1\.2, 1\.3.*, \.\.\. \(cut: circular", str(found))
+
+
+def test_a_capsule_without_a_name():
+    capsule = capsule_of(structs.Table(), None)
+    with pytest.raises(ValueError, match="not NULL: it does not hold"):
+        inspect_capsule(capsule)
+    with pytest.raises(ValueError, match="not a capsule named NULL"):
+        inspect_exchange_api(capsule)
+
+
+def test_what_is_no_capsule():
+    with pytest.raises(TypeError, match=r"expected a capsule.*not ndarray"):
+        inspect_capsule(np.zeros(3))
+    with pytest.raises(ValueError, match="'dlpack_exchange_api'"):
+        inspect_capsule(_dlpack.table_capsule(_dlpack.table()))
+
+
+def test_a_table_is_described():
+    kind = Reference().kind
+    found = inspect_exchange_api(kind)
+    assert (found["version"], found["chain"], found["chain_is_cut"]) == ("1.3", [], False)
+    assert re.search("older tables +none", str(found))
+    assert list(found["functions"]) == list(structs.SLOTS) and all(found["functions"].values())
+    assert inspect_exchange_api(kind.__dlpack_c_exchange_api__)["version"] == "1.3"
+    with pytest.raises(TypeError, match=r"numpy\.ndarray has no exchange table"):
+        inspect_exchange_api(np.zeros(1))
+    number = type("Old", (), {"__c_dlpack_exchange_api__": 4096})
+    with pytest.raises(ValueError, match="not int"):
+        inspect_exchange_api(number)
+
+
+# ---- the plugin -----------------------------------------------------------------------------
+
+
+def test_the_plugin_costs_nothing_when_it_is_not_used(tmp_path):
+    (tmp_path / "test_one.py").write_text(
+        "import sys\n"
+        "def test_it():\n"
+        "    found = {name for name in sys.modules if name.startswith('dlpack_conformance.')}\n"
+        "    parts = ('pytest_plugin', 'inspector', 'structs')\n"
+        "    assert found == {f'dlpack_conformance.{name}' for name in parts}\n"
+    )
+    done = suite_of(tmp_path, "-q", "test_one.py")
+    assert done.returncode == 0, done.stdout
+
+
+ADAPTER = """
+import numpy as np
+title = "Mine"
+distribution = "numpy"
+make = np.array
+from_dlpack = np.from_dlpack
+def values(array):
+    return array.tolist()
+"""
+
+
+def test_a_library_by_its_own_adapter(tmp_path):
+    """The configuration names it; reports are written; other tests run beside it."""
+    (tmp_path / "mine.py").write_text(ADAPTER)
+    (tmp_path / "test_own.py").write_text("def test_own(): pass\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\ndlpack = mine\npythonpath = .\n")
+    names = [f"--dlpack-report=report.{kind}" for kind in ("json", "md", "html")]
+    done = suite_of(tmp_path, "-k", "producer or own", "--junitxml=junit.xml", *names)
+    assert done.returncode == 0, done.stdout
+    assert "DLPack: Mine" in done.stdout
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["library"]["title"] == "Mine" and report["library"]["version"] == np.__version__
+    results = {result["id"]: result for result in report["results"]}
+    assert results["producer.legacy-values"]["outcome"] == "passed"
+    assert "| Mine |" in (tmp_path / "report.md").read_text()
+    page = (tmp_path / "report.html").read_text()
+    assert "producer.legacy-values" in page and "http" not in page and "<script" not in page
+    cases = {
+        case.get("name") for case in ElementTree.parse(tmp_path / "junit.xml").iter("testcase")
+    }
+    assert {"test_own", "producer.legacy-values"} <= cases
+
+
+BROKEN = """
+import os, signal
+from dlpack_conformance.adapters.numpy import *
+deviations = {"producer.shape": "Its documentation says that the shape is reversed."}
+def to_dlpack(array, **keywords):
+    if keywords.get("max_version") == (0, 8):
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return array.T.__dlpack__(**keywords)
+"""
+
+
+def test_failures_and_crashes_are_told_with_what_they_are_from(tmp_path):
+    (tmp_path / "broken.py").write_text(BROKEN)
+    done = suite_of(
+        tmp_path,
+        "--dlpack=broken",
+        "--dlpack-report=report.json",
+        *("-k", "producer.legacy-values or producer.shape or producer.capsule or old-is-legacy"),
+        *("-o", "pythonpath=."),
+    )
+    assert done.returncode == 1
+    found = json.loads((tmp_path / "report.json").read_text())["results"]
+    outcomes = {result["id"]: (result["outcome"], result["severity"]) for result in found}
+    assert outcomes == {
+        "producer.legacy-values": ("failed", suite.DATA),
+        "producer.shape": ("deviates", suite.DATA),
+        "producer.capsule": ("passed", suite.ERROR),
+        "versions.old-is-legacy": ("crashed", suite.MEMORY),
+    }
+    for words in ("the process died of SIGSEGV", "shape is reversed", "DLPack 1.3, dlpack.h"):
+        assert words in done.stdout
+
+
+def test_an_adapter_that_cannot_be_imported(tmp_path):
+    """One error for all of its checks."""
+    for name in ("no_such_library", "", "numpy,torch"):
+        done = suite_of(tmp_path, f"--dlpack={name}")
+        assert done.returncode == 2 and "1 error in" in done.stdout, done.stdout
+        assert f"{name} cannot be loaded: " in done.stdout
+
+
+def test_a_check_by_its_name(tmp_path):
+    """As pytest prints it; beside other tests; in the processes of pytest-xdist."""
+    (tmp_path / "test_own.py").write_text("def test_own(): pass\n")
+    names = ["dlpack::numpy::offset.offset", "dlpack::numpy::producer.shape"]
+    done = suite_of(tmp_path, "-v", *names, "test_own.py", "--junitxml=junit.xml")
+    count = len(suite.all_checks())
+    assert done.returncode == 0
+    assert f"collected {count + 1} items / {count - 2} deselected" in done.stdout
+    assert all(f"{name} PASSED" in done.stdout for name in (*names, "test_own.py::test_own"))
+    assert suite_of(tmp_path, "dlpack::numpy::no.such-check").returncode == 4
+    read = ElementTree.parse(tmp_path / "junit.xml").iter("property")
+    found = [(one.get("name"), one.get("value")) for one in read]
+    assert found[:2] == [("outcome", "passed"), ("severity", suite.DATA)]
+    assert {name for name, _ in found} == {"outcome", "severity", "clause", "note"}
+    pytest.importorskip("xdist")
+    done = suite_of(tmp_path, names[0], "-n1", "--dlpack-report=report.json")
+    assert done.returncode == 0 and "1 passed in" in done.stdout
+    (result,) = json.loads((tmp_path / "report.json").read_text())["results"]
+    assert result["id"] == "offset.offset"
+
+
+def test_the_configuration_is_for_runs_of_all_tests(tmp_path):
+    (tmp_path / "test_own.py").write_text("def test_own(): pass\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\ndlpack = numpy\n")
+    done = suite_of(tmp_path, "test_own.py")
+    assert "collected 1 item\n" in done.stdout and "1 passed" in done.stdout
+    done = suite_of(tmp_path, "-k", "test_own or offset.offset")
+    count = len(suite.all_checks())
+    assert f"collected {count + 1} items / {count - 1} deselected / 2 selected" in done.stdout
+
+
+def test_a_report_that_cannot_be_written_is_refused_at_once(tmp_path, capsys):
+    for name, words in [
+        ("report.txt", "ends in .html or .json or .md"),
+        ("none/x.md", "written"),
+    ]:
+        done = suite_of(tmp_path, "--dlpack=numpy", f"--dlpack-report={name}")
+        assert done.returncode == 4 and words in done.stderr
+        with pytest.raises(SystemExit, match="2"):
+            main(["run", "numpy", "--report", str(tmp_path / name)])
+        assert words in capsys.readouterr().err
+
+
+# ---- the adapter is tried first ----
+
+NUMPY = "from dlpack_conformance.adapters.numpy import *"
+
+
+@pytest.fixture
+def adapter(tmp_path, monkeypatch):
+    """A function that writes the module of an adapter, where this process and others find it."""
+    monkeypatch.syspath_prepend(tmp_path)
+    return lambda name, *lines: (tmp_path / f"{name}.py").write_text("\n".join(lines))
+
+
+WRONG = {
+    "neither": ("", "neither make nor from_dlpack"),
+    "text": ("dtypes = 'float32'", "dtypes of the adapter is not a list of names: 'float32'"),
+    "listed": ("views = ['strided']", "views of the adapter is not a dictionary"),
+    "called": ("values = 3", "values of the adapter is not a function"),
+    "unknown": ("deviations = {'a.b': ''}", "deviations of checks that do not exist: ['a.b']"),
+    "make": ("def make(values): return np.array(values)", "raised TypeError: make() takes 1"),
+    "reads": ("def values(a): raise OSError('no')", "values(array) of make([[-1.5, 0.0, 2.0], "),
+    "tuples": ("def values(a): return tuple(a.tolist())", "returned tuple: nested lists of"),
+    "array": ("def values(a): return a", "returned ndarray: nested lists of numbers are due"),
+    "scalars": ("def values(a): return [[*row] for row in a[..., None]]", "returned ndarray"),
+    "other": ("def values(a): return (a + 1).tolist()", "returned [[-0.5, 1.0, 3.0], "),
+    "crash": ("def make(*x): __import__('os').abort()", "died of SIGABRT: in make, "),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_fault_of_the_adapter_is_told_as_such(adapter, capsys, name):
+    line, words = WRONG[name]
+    adapter(f"wrong_{name}", *([NUMPY, line] if line else ()))
+    assert main(["run", f"wrong_{name}"]) == 2
+    told = capsys.readouterr().err
+    assert words in told and "Traceback" not in told
+
+
+def test_names_that_are_nearly_those_of_an_adapter(adapter, capsys):
+    adapter(
+        "doubtful",
+        "import ctypes",
+        "from dlpack_conformance.adapters.numpy import make, from_dlpack as form_dlpack",
+        "dtypes = ('float32', 'flaot64', 'x')",
+        "views = {'transpose': None}",
+        "view = value = mine = 3",
+    )
+    assert main(["run", "doubtful", "-k", "producer.shape"]) == 0
+    found = re.findall("warning: (.*), which is not used: is (.*) meant", capsys.readouterr().out)
+    assert found == [
+        ("the adapter has form_dlpack", "from_dlpack"),
+        ("the adapter has value", "values"),
+        ("views of the adapter has 'transpose'", "transposed"),
+        ("dtypes of the adapter has 'flaot64'", "float64"),
+        ("dtypes of the adapter has 'x'", ", ".join(suite.DTYPES)),
+    ]
+
+
+@pytest.mark.parametrize("forks", [True, False])
+def test_a_check_that_does_not_end(tmp_path, adapter, capsys, forks):
+    """It is no crash."""
+    sleeping = "def from_dlpack(x, **more): time.sleep(600)"
+    adapter("slow", "import time", NUMPY, f"forks = {forks}", sleeping)
+    path = tmp_path / "r.json"
+    arguments = ["-k", "consumer.values", "--limit", "0.5", "--report", str(path)]
+    assert main(["run", "slow", *arguments]) == 1
+    (result,) = json.loads(path.read_text())["results"]
+    assert (result["outcome"], result["severity"]) == (suite.TIMED_OUT, suite.DATA)
+    assert result["note"] == "no answer in 0.5 s"
+    assert capsys.readouterr().err.startswith("slow T")
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", "slow", "--limit", "0"])
+
+
+@pytest.mark.parametrize("forks", [True, False])
+def test_a_crash_is_told_with_its_place(tmp_path, adapter, forks):
+    adapter(
+        *("crashing", "import os", NUMPY, f"forks = {forks}"),
+        "def from_dlpack(x, **more):",
+        "    os.write(2, b'first words\\nlast words\\n')",
+        "    os.abort()",
+    )
+    (result,) = runner.report("crashing", checks=["consumer.values"])["results"]
+    place = f"in from_dlpack, {tmp_path.name}/crashing.py:6"
+    assert result["note"] == f"the process died of SIGABRT: last words: {place}"
+
+
+def test_what_a_process_said_last():
+    assert crashes.last_words("") == ""
+    assert crashes.last_words("\n a \nb") == ": a"
+    assert crashes.last_words("a\nframe #0: b (0x0 in c)\nFatal Python error: x\n") == ": a"
+    assert crashes.last_words("Fatal Python error: x\n\nThread 1:\n  <no frame>") == ""
+    reader, writer = os.pipe()
+    assert crashes.Said(reader).words() == ""  # it has no place to read from
+    os.close(reader), os.close(writer)
+
+
+# ---- what it starts, it ends ----------------------------------------------------------------
+
+BUSY = """
+import signal, socket, time
+from dlpack_conformance.adapters.numpy import *
+from dlpack_conformance.suite import NotApplicable
+def from_dlpack(x, device=None):
+    if device is not None:
+        raise NotApplicable("another check")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in native code, which does not return
+    kept = socket.create_connection(("127.0.0.1", {port}))
+    time.sleep(90)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="no groups of processes")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("run", "tardy", "-k", "producer.shape", "-k", "consumer.values", "--report", "r.json"),
+        ("pairs", "numpy", "tardy", "--output", "r.json"),
+    ],
+    ids=["run", "pairs"],
+)
+def test_ctrl_c_ends_the_check_that_runs(tmp_path, command):
+    """What was done before is shown and written."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60)
+        (tmp_path / "tardy.py").write_text(BUSY.format(port=server.getsockname()[1]))
+        line = [sys.executable, "-m", "dlpack_conformance", *command]
+        output = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        # Who runs the tests in the background may ignore this signal, and a child inherits that.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        started = subprocess.Popen(line, cwd=tmp_path, start_new_session=True, **output)
+        signal.signal(signal.SIGINT, before)
+        try:
+            check, _ = server.accept()
+            os.killpg(started.pid, signal.SIGINT)  # as a terminal does
+            printed, errors = started.communicate(timeout=30)
+            assert started.returncode == 130 and "Traceback" not in errors
+            assert "interrupted" in printed
+            found = json.loads((tmp_path / "r.json").read_text())
+            assert found["interrupted"] and (found.get("results") or found["pairs"])
+            with check:
+                check.settimeout(30)
+                assert check.recv(1) == b""  # closed, since its process is gone
+        finally:
+            started.kill()
+            started.wait()
+
+
+# ---- the checks -----------------------------------------------------------------------------
+
+
+def test_checks_are_described():
+    checks = suite.all_checks()
+    unsafe = sum(check.severity == suite.MEMORY for check in checks.values())
+    readme = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+    assert f"There are {len(checks)} checks; {unsafe} of them" in readme
+    for check in checks.values():
+        assert re.fullmatch(r"[a-z]+\.[a-z0-9-]+", check.id)
+        assert check.sentence.endswith(".") and check.clause
+        assert not check.after or check.after in checks
+    assert {check.section for check in checks.values()} == {*suite.SECTIONS}
+    order = [*checks]
+    assert all(order.index(c.after) < order.index(c.id) for c in checks.values() if c.after)
+
+
+@pytest.mark.parametrize("absent", ["make", "from_dlpack, from_capsule"])
+def test_a_library_may_have_one_side_only(adapter, absent):
+    """What it lacks is not applicable, in whatever a check does with exceptions."""
+    names = "{name: getattr(library, name) for name in dir(library) if name[0] != '_'}"
+    adapter(
+        *("one_sided", "from reference import Reference", "library = Reference()"),
+        *(f"globals().update({names})", f"del {absent}"),
+    )
+    results = runner.report("one_sided")["results"]
+    assert {result["outcome"] for result in results} == {suite.PASSED, suite.SKIPPED}
+    assert not [result for result in results if "NotApplicable" in result["note"]]
+
+
+def test_nothing_uses_fastdl_but_its_adapter():
+    for path in Path(suite.__file__).parent.rglob("*.*"):
+        if path.suffix in (".c", ".py") and path.stem != "fastdl":
+            assert not re.search(r"(?m)^ *(?:from|import|#include)\b.*\bfastdl\b", path.read_text())
+
+
+def test_libraries_are_imported_in_an_order_in_which_they_get_along():
+    order = adapters.in_order(["tensorflow", "numpy", "torch", "paddle", "dpnp"])
+    assert order == ["dpnp", "paddle", "torch", "tensorflow", "numpy"]
+
+
+def test_words_of_an_allocator_that_are_cut():
+    """In the middle of a character, if it comes to that."""
+
+    class Handler:
+        def allocate(self, prototype):
+            raise MemoryError("xx" + "\N{SNOWMAN}" * 200)
+
+    table = _dlpack.handled_table(Handler())
+    (status, _, _), calls, kind, words = _dlpack.call_allocate(table, 0)
+    assert (status, calls, kind) == (-1, 1, "MemoryError")
+    assert re.fullmatch("xx\N{SNOWMAN}{60,}\N{REPLACEMENT CHARACTER}*", words)
+
+
+def test_the_memory_of_this_process(monkeypatch):
+    resource = pytest.importorskip("resource")
+    now = suite.resident()
+    room = bytearray(b"x" * (1 << 26))
+    assert suite.resident() - now > (1 << 26) - (1 << 23)
+    del room
+    monkeypatch.setattr(resource, "getpagesize", lambda: 1 << 14)  # as on arm64
+    if Path("/proc/self/statm").exists():
+        assert suite.resident() > 2 * now
+
+    def refuse(*path):
+        raise FileNotFoundError
+
+    monkeypatch.setattr(suite, "open", refuse, raising=False)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for platform, unit in (("linux", 1024), ("darwin", 1)):
+        monkeypatch.setattr(sys, "platform", platform)
+        assert suite.resident() == pytest.approx(peak * unit, rel=0.2)
+
+
+# ---- what else the command line does --------------------------------------------------------
+
+
+def test_the_list_of_checks(capsys):
+    assert main(["list", "offset."]) == 0
+    printed = capsys.readouterr().out
+    assert "offset.offset (wrong data)" in printed and "NVIDIA/warp#1573" in printed
+    assert "producer.shape" not in printed
+
+
+def test_running_from_the_command_line(tmp_path, capsys):
+    path = tmp_path / "report.md"
+    assert main(["run", "numpy", "-k", "offset.", "--report", str(path)]) == 0
+    assert "6 passed" in capsys.readouterr().out
+    assert "| NumPy |" in path.read_text()
+    assert main(["run", "no_such_library"]) == 2
+
+
+def test_one_library_that_is_absent(tmp_path, capsys):
+    """The others are checked all the same, and in the report."""
+    path = tmp_path / "report.json"
+    arguments = ["no_such_library", "numpy", "-k", "producer.shape", "--report", str(path)]
+    assert main(["run", *arguments]) == 2
+    assert "no_such_library cannot be loaded" in capsys.readouterr().err
+    assert json.loads(path.read_text())["library"]["name"] == "numpy"
+
+
+@pytest.mark.parametrize("command", [("list", "ofset"), ("run", "numpy", "-k", "ofset")], ids=str)
+def test_a_check_that_does_not_exist(capsys, command):
+    assert main([*command]) == 2
+    printed = capsys.readouterr()
+    assert printed.err == "python -m dlpack_conformance: no check has 'ofset' in its name\n"
+    assert not printed.out
+
+
+def test_nothing_that_could_be_checked(adapter, capsys):
+    adapter("takes_only", NUMPY, "del make")
+    assert main(["run", "takes_only", "-k", "producer."]) == 2
+    assert "nothing was checked" in capsys.readouterr().err
+    assert main(["pairs", "no_such_library"]) == 2
+    assert "none of these libraries" in capsys.readouterr().err
+    assert runner.report("takes_only", checks=[])["results"] == []
+
+
+def test_a_reader_that_has_seen_enough(tmp_path):
+    line = [sys.executable, "-m", "dlpack_conformance", "list"]
+    output = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(line, cwd=tmp_path, **output) as started:
+        started.stdout.close()
+        assert started.stderr.read() == b""
+
+
+def test_text_of_a_library_is_escaped():
+    library = {"name": "x", "title": "my|lib <b>", "platform": ""}
+    result = {"id": "a.b", "outcome": "failed", "severity": suite.DATA, "section": "offset"}
+    texts = {"sentence": "It is so.", "note": "it is not", "clause": "a page"}
+    made = {"library": library, "results": [{**result, **texts}], "interrupted": False}
+    text = reports.as_markdown([made])
+    assert "| my\\|lib &lt;b> |" in text and "<summary>my\\|lib &lt;b>: 1 failed</summary>" in text
+    assert "Rule: It is so. Found: it is not (from a page)" in text
+    page = reports.as_html([made])
+    assert "my|lib &lt;b&gt;" in page and "rule: It is so.<br><small>found: it is not" in page
+    library["doubts"] = ["a | b"]
+    assert "Warning: a \\| b\n" in reports.as_markdown([made])
+    assert "<p>warning: a | b</p>" in reports.as_html([made])
+    lines = ["  rule:  It is so.", "  found: it is not", "  from:  a page"]
+    assert [*reports.summary(made)][3:6] == lines
+    one = {**result, "outcome": "deviates"}
+    assert reports.verdict({**made, "results": [one]}) == "1 deviation"
+    assert reports.verdict({**made, "results": [one, one]}) == "2 deviations"
+    assert reports.verdict({**made, "results": [], "interrupted": True}) == "interrupted"
+
+
+def test_a_picture_without_matplotlib(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(commands, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match="2"):
+        main(["pairs", "numpy", "--picture", str(tmp_path / "x.svg")])
+    assert "a picture needs matplotlib" in capsys.readouterr().err
+
+
+def test_pairs(tmp_path, adapter, capsys):
+    path = tmp_path / "pairs.json"
+    adapter("other", NUMPY)
+    assert main(["pairs", "other", "numpy", "no_such_library", "--output", str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert "= shared" in printed and "not loaded: no_such_library" in printed
+    found = json.loads(path.read_text())
+    assert {key: cell["outcome"] for key, cell in found["pairs"].items()} == dict.fromkeys(
+        ("other/other", "other/numpy", "numpy/other", "numpy/numpy"), "shared"
+    )
+    pytest.importorskip("matplotlib")
+    pairs.draw(found, tmp_path / "pairs.svg")
+    picture = (tmp_path / "pairs.svg").read_text()
+    assert picture.startswith("<?xml") and "<svg" in picture
+
+
+def test_pairs_that_are_wrong(adapter):
+    """A consumer that reads too far, one that frees too early, and one that ends the process."""
+    adapter(
+        "wrong",
+        "import os",
+        "from mutants import mistakes",
+        "from reference import Reference",
+        "def of(name): return type('Mutant', (Reference,), mistakes()[name])",
+        "Moved, Early = of('consumer.values'), of('consumer.not-released-early')",
+        "class Dying(Reference):",
+        "    def from_dlpack(self, x, **more): os.abort()",
+    )
+    found = pairs.measure(["numpy", "wrong:Moved", "wrong:Early", "wrong:Dying"])
+    outcomes = [found["pairs"][f"numpy/wrong:{n}"]["outcome"] for n in ("Moved", "Early", "Dying")]
+    assert outcomes == ["wrong", "wrong", "dies"]
+
+
+def test_a_library_with_one_side_has_one_side_of_the_pairs(adapter):
+    adapter("takes", NUMPY, "del make")
+    found = pairs.measure(["numpy", "takes"])
+    assert found["pairs"].keys() == {"numpy/numpy", "numpy/takes"}
+    assert f"takes{'':8}  2" in list(pairs.lines(found))
+
+
+def test_releases_are_named_as_pip_names_them():
+    found = releases.parse("warp-lang==1.18.0, 1.19.0")
+    assert found == ["warp-lang==1.18.0", "warp-lang==1.19.0"]
+
+
+def test_a_release_is_not_hidden_by_the_folder_one_stands_in(tmp_path, monkeypatch):
+    """Nor by PYTHONPATH. An adapter may be there."""
+    site, here = tmp_path / "site", tmp_path / "here"
+    for folder, version in ((site, "1"), (here, "2")):
+        folder.mkdir()
+        (folder / "mylib18.py").write_text(f"version = {version!r}\n")
+    (here / "adapter18.py").write_text(
+        "import mylib18\nfrom dlpack_conformance.adapters.numpy import *\n"
+        "title = f'mylib {mylib18.version}'\n"
+    )
+    python = tmp_path / "python"
+    paths = [str(site), str(Path(suite.__file__).parents[1]), *sys.path]
+    start = f"import sys; sys.path[:0] = {paths}; sys.argv = ['worker', *sys.argv[4:]]; "
+    code = f"{start}from dlpack_conformance.worker import main; main()"
+    python.write_text(f"#!{sys.executable} -I\nimport sys\nassert sys.argv[1] == '-I'\n{code}\n")
+    python.chmod(0o755)
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("PYTHONPATH", str(here))
+    report = runner.report("adapter18", checks=["producer.shape"], python=str(python))
+    assert report["library"]["title"] == "mylib 1"
+    assert report["results"][0]["outcome"] == suite.PASSED
+
+
+def test_releases_of_one_library_only(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", "numpy", "torch", "--release", "numpy==2.4.0"])
+    assert "expected one library with --release" in capsys.readouterr().err
+
+
+def test_a_release_that_cannot_be_checked(monkeypatch, capsys):
+    """It has no such module, or there is no such release: a sentence, and not our traceback."""
+    monkeypatch.setattr(releases, "environment", lambda folder, requirement: sys.executable)
+    assert main(["run", "no_such_library", "--release", "it==1"]) == 2
+    printed = capsys.readouterr().err
+    assert "no_such_library cannot be loaded" in printed
+    monkeypatch.undo()
+    monkeypatch.setattr(releases.venv, "create", lambda folder, with_pip: None)
+    monkeypatch.setattr(releases.subprocess, "run", lambda *command, **more: failed)
+    failed = subprocess.CompletedProcess((), 1, stderr="ERROR: No matching distribution")
+    assert main(["run", "it", "--release", "it==1"]) == 2
+    assert "it==1 cannot be installed: ERROR: No matching" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["run", "it", "--release", "it>=1"])
+    assert "expected NAME==VERSION" in capsys.readouterr().err
+
+
+def test_what_changed_between_releases():
+    def report(version, **outcomes):
+        results = [
+            {"id": name, "outcome": outcome, "severity": suite.DATA}
+            for name, outcome in outcomes.items()
+        ]
+        return {"library": {"name": "x", "version": version}, "results": results}
+
+    made = [
+        report("1", a="passed", b="failed", c="passed", d="n/a"),
+        report("2", a="crashed", b="passed", c="passed", d="passed"),
+    ]
+    assert [*releases.changes(made)] == [
+        "x 1: 1 failure",
+        "x 2: 1 failure",
+        "2: a now fails (passed, then crashed)",
+        "2: b now passes (failed, then passed)",
+    ]
+
+
+def test_json_with_a_line_for_each_row():
+    rows = [
+        {"id": "a", "note": "x" * 150},
+        {"id": "b", "note": "{" * 500},
+        {"id": "c", "note": "é"},
+    ]
+    text = json_rows.dumps({"rows": rows, "empty": [{}], "count": 3})
+    assert json.loads(text) == {"rows": rows, "empty": [{}], "count": 3}
+    assert [line.count('"id"') for line in text.splitlines() if '"id"' in line] == [1, 1, 1]

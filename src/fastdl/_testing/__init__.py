@@ -1,1 +1,0 @@
-"""What fastdl.testing is made of: the suite, its producers and consumers, and its reports."""

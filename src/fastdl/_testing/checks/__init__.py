@@ -1,5 +1,0 @@
-"""The checks, in the order of their sections: each module registers its own."""
-
-from fastdl._testing.checks import consumers, copies, hostile, layouts, producers, tables, threads
-
-__all__ = ["consumers", "copies", "hostile", "layouts", "producers", "tables", "threads"]

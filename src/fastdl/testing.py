@@ -1,0 +1,12 @@
+"""The conformance suite, which was here, is a project of its own."""
+
+import sys
+
+MOVED = (
+    "fastdl.testing is now the distribution dlpack-conformance: install it (`pip install "
+    "./conformance` in a clone of fastdl), then import dlpack_conformance, or run "
+    "python -m dlpack_conformance"
+)
+if __name__ == "__main__":
+    sys.exit(MOVED)
+raise ModuleNotFoundError(MOVED, name=__name__)
