@@ -11,7 +11,7 @@ import pytest
 
 import fastdl
 from fastdl.__main__ import FACTS, main
-from fastdl._cli import COMMANDS, demo, environment
+from fastdl._cli import COMMANDS, demo
 from fastdl._cli.libraries import LIBRARIES
 from tests.support.build import compile_source
 from tests.support.fake_libraries import install
@@ -104,44 +104,12 @@ def test_no_command_tells_what_there_is():
         assert name in done.stdout
 
 
-ADDRESS = "https://fastdl.example"
-
-
-@pytest.fixture(params=["", "/OWNER"])
-def address(request, tmp_path, monkeypatch):
-    """Of a distribution whose metadata has it; of a placeholder, docs/contributing.md speaks."""
-    info = tmp_path / "fastdlpack-99.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: fastdlpack\nVersion: 99\n"
-        f"Project-URL: Source, {ADDRESS}{request.param}/source\n"
-        f"Project-URL: Documentation, {ADDRESS}{request.param}/docs\n"
-        f"Project-URL: Issues, {ADDRESS}{request.param}/issues\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    return ADDRESS + request.param
-
-
-def test_the_help_has_the_addresses(address, capsys):
-    assert main([]) == 0
-    shown = capsys.readouterr().out
-    expected = f"\n\nDocumentation: {address}/docs\nIssues: {address}/issues\n"
-    assert shown.endswith(expected) == ("OWNER" not in address)
-    assert "OWNER" not in shown
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_command_has_help(name, capsys):
     with pytest.raises(SystemExit, match="0"):
         main([name, "--help"])
     shown = capsys.readouterr().out
     assert f"usage: python -m fastdl {name} " in shown and "OWNER" not in shown
-
-
-def test_without_metadata_there_is_no_address(monkeypatch, capsys):
-    monkeypatch.setattr(environment, "DISTRIBUTION", "no-such-distribution")
-    assert main([]) == 0
-    assert "Documentation:" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("limit", ["nan", "inf", "0", "-1"])

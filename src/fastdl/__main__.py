@@ -28,16 +28,6 @@ FACTS = {
 VENDOR = "the paths of fastdl.h, fastdl.c and dlpack.h, after copying them to FOLDER"
 
 
-class Parser(argparse.ArgumentParser):
-    """Its help ends with the addresses of the documentation and the issues, if those are set."""
-
-    def format_help(self) -> str:
-        from fastdl._cli import environment
-
-        lines = [f"{name}: {address}\n" for name, address in environment.links().items()]
-        return super().format_help() + "".join(["\n", *lines] if lines else [])
-
-
 def main(arguments: "list[str] | None" = None) -> int:
     """The exit status: 130 if the command was interrupted; 1, without a traceback, after an error
     of the system, such as a full disk. A closed pipe is not reported."""
@@ -67,7 +57,7 @@ def prepare_streams() -> None:
 
 
 def answer(arguments: Sequence[str]) -> int:
-    parser = Parser(
+    parser = argparse.ArgumentParser(
         prog="python -m fastdl",
         description="Tools around fastdl, and the paths that builds need.",
     )
@@ -84,9 +74,7 @@ def answer(arguments: Sequence[str]) -> int:
         type=lambda folder: partial(_build.vendor, folder),
         help=VENDOR,
     )
-    commands = parser.add_subparsers(
-        title="commands", metavar="COMMAND", parser_class=argparse.ArgumentParser
-    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, text in _cli.COMMANDS.items():
         sentence = f"{text[0].upper()}{text[1:]}."
         command = commands.add_parser(name, help=text, description=sentence)

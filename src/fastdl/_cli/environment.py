@@ -81,17 +81,6 @@ def version_of(library: Library) -> str:
     return ""
 
 
-def links() -> dict[str, str]:
-    """The addresses of the documentation and the issues, from the metadata of the installed
-    distribution; none from a source tree, or while they are placeholders (docs/contributing.md)."""
-    try:
-        urls = metadata.metadata(DISTRIBUTION).get_all("Project-URL") or ()
-    except metadata.PackageNotFoundError:
-        return {}
-    named = dict(url.split(", ", 1) for url in urls if ", " in url and "/OWNER/" not in url)
-    return {name: named[name] for name in ("Documentation", "Issues") if name in named}
-
-
 def name_clashes() -> list[str]:
     """Sentences about other packages that are also imported as `fastdl`."""
     found = distributions("fastdl")
