@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import fastdl
-from fastdl._cli import defects, environment, libraries, privacy, probe
+from fastdl._cli import defects, environment, libraries, probe
 from fastdl._cli import report as words
 from fastdl._cli.words import counted
 from tests.support.fake_libraries import ARRAY, distribution, install, run
@@ -303,30 +303,14 @@ def test_another_package_further_back(tmp_path, monkeypatch):
 # ---- what a report does not tell ------------------------------------------------------------
 
 
-def test_no_names_of_users(tmp_path):
+def test_the_home_folder_has_no_name(tmp_path):
     home = tmp_path / "alice"
     home.mkdir()
-    source = (
-        f"raise ImportError('{home}/secret/a.so, /home/bobby/x.so, "
-        f"C:\\\\Users\\\\carol\\\\y.dll, /Users/dave/z')\n"
-    )
-    install(home / "site", "warp", source)
-    done = run(
-        home / "site",
-        *("doctor", "--json", "--only", "warp"),
-        HOME=str(home),
-        USERPROFILE=str(home),
-    )
-    for text in (done.stdout, done.stderr):
-        assert not re.search("alice|bobby|carol|dave", text)
-    assert "~/secret/a.so" in json.loads(done.stdout)["libraries"][0]["reason"]
-
-
-def test_what_is_anonymous():
-    assert privacy.anonymous(os.path.join(sys.prefix, "lib")) == os.path.join(
-        "<environment>", "lib"
-    )
-    assert privacy.anonymous_all({"a": ["/home/x/y", 1, None]}) == {"a": ["~/y", 1, None]}
+    install(home / "site", "warp", f"raise ImportError('no {home}/a.so in {home}, {home}s')")
+    homes = {"HOME": str(home), "USERPROFILE": str(home)}
+    done = run(home / "site", "doctor", "--json", "--only", "warp", **homes)
+    assert f"no ~/a.so in ~, {home}s" in json.loads(done.stdout)["libraries"][0]["reason"]
+    assert done.stdout.count("alice") == 1
 
 
 # ---- as text --------------------------------------------------------------------------------

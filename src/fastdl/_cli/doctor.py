@@ -2,15 +2,12 @@
 costs."""
 
 import argparse
-import json
-import sys
 import time
 from typing import Any, TypeGuard
 
 from fastdl._cli import defects, environment, libraries, processes
 from fastdl._cli.libraries import Library
-from fastdl._cli.options import add_limit, add_only, add_output
-from fastdl._cli.privacy import anonymous_all
+from fastdl._cli.options import add_limit, add_only, add_output, print_json
 from fastdl._cli.processes import Job
 
 SCHEMA = 1  # of the JSON: after a release, a key that changes its meaning or goes makes another
@@ -24,8 +21,8 @@ or hangs is a line of the report.
 EPILOG = """\
 Costs are the best of several short runs while another process may be running: accurate to about
 20 %. The exit status is 0 unless fastdl itself is unusable (1) or the arguments are wrong (2): a
-library that fails is a finding, not an error. --json contains no user names and no home folders:
-attach it to a bug report.
+library that fails is a finding, not an error. --json has ~ for your home folder: look through it,
+and attach it to a bug report.
 """
 
 
@@ -40,8 +37,7 @@ def run(options: argparse.Namespace) -> int:
     chosen = options.only or libraries.installed()
     report = examine(chosen, options.limit, quiet=options.quiet)
     if options.json:
-        json.dump(anonymous_all(report), sys.stdout, indent=1)
-        print()
+        print_json(report)
     else:
         from fastdl._cli import report as text
         from fastdl._cli.screen import Screen

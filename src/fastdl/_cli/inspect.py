@@ -1,15 +1,13 @@
 """python -m fastdl inspect MODULE:EXPRESSION: what an array exports."""
 
 import argparse
-import json
 import sys
 from functools import partial
 from typing import Any
 
 from fastdl._cli import processes
 from fastdl._cli.libraries import installed
-from fastdl._cli.options import add_limit, add_only, add_output
-from fastdl._cli.privacy import anonymous_all
+from fastdl._cli.options import add_limit, add_only, add_output, print_json
 from fastdl._cli.processes import Job
 
 SCHEMA = 1  # of the JSON: after a release, a key that changes its meaning or goes makes another
@@ -55,8 +53,7 @@ def run(options: argparse.Namespace) -> int:
     missing = [row.name for row in chosen if not row.installed]
     found = examine(options.expression, consumers, options.limit, options.quick, options.quiet)
     if options.json:
-        json.dump(anonymous_all(found), sys.stdout, indent=1)
-        print()
+        print_json(found)
     elif found["type"] is not None:
         from fastdl._cli import drawing
         from fastdl._cli.screen import Screen

@@ -1,7 +1,11 @@
 """Options that several commands have."""
 
 import argparse
+import json
 import math
+import os
+import re
+from typing import Any
 
 from fastdl._cli.libraries import BY_NAME, LIBRARIES, Library
 
@@ -25,6 +29,14 @@ def add_only(parser: argparse.ArgumentParser, what: str) -> None:
 def add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
+
+
+def print_json(report: dict[str, Any]) -> None:
+    """Others will read it, so the home folder, which has a name of the user, is ~."""
+    text, home = json.dumps(report, indent=1), os.path.expanduser("~")
+    if os.path.dirname(home) != home:  # not the root
+        text = re.sub(re.escape(json.dumps(home)[1:-1]) + r"(?![\w.-])", "~", text)
+    print(text)
 
 
 def seconds(text: str) -> float:
