@@ -119,6 +119,17 @@ class Unable(Protocol):
         return super().__dlpack__(stream=stream, max_version=max_version)
 
 
+class OnlyCopies(Protocol):
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        if not copy:
+            raise BufferError("only copies here")
+        return super().__dlpack__(stream=stream, max_version=max_version)
+
+
+def test_a_producer_of_copies_alone_is_believed(here):
+    assert fastdl.from_dlpack(OnlyCopies(here.array()), copy=True).is_copied
+
+
 def test_a_producer_that_cannot_copy_is_asked_once(here):
     """For what nobody else does, and so for the caller's stream alone."""
     for number, wish in enumerate(({"copy": True}, {"device": f"{here.device}:1"})):

@@ -350,16 +350,26 @@ def test_a_library_that_narrows_what_it_moves(here, library):
         )
 
     cls = library(devices=ANYWHERE, move=narrowed)
-    with pytest.raises(BufferError, match="Fakelib makes float32 of float64 when it copies there"):
+    with pytest.raises(BufferError, match="Fakelib makes float32 on .* of it"):
         fastdl.convert(np.arange(3.0), cls, device=here.device)
     fastdl.convert(np.arange(3, dtype="f4"), cls, device=here.device)
+
+
+def test_a_library_that_moves_elsewhere(here, library):
+    cls = library(devices=ANYWHERE, move=lambda x, device: x)
+    with pytest.raises(BufferError, match="makes int32 on cpu:0 of it"):
+        fastdl.convert(values(6), cls, device=here.device)
+    there = here.holding(values(6))  # where a move would change nothing
+    with pytest.raises(BufferError, match="cannot be copied to"):
+        fastdl.convert(there, cls, device=here.device, copy=True)
 
 
 def test_what_the_producer_moves_is_not_moved_again(here, library):
     class Moving(Array):
         calls = 0
 
-        def __dlpack__(self, *, dl_device=None, copy=None, **keywords):
+        def __dlpack__(self, *, dl_device=None, stream=None, max_version=None):
+            keywords = {"stream": stream, "max_version": max_version}
             self.calls += 1
             moved = Mover(here)(self.tensor, fastdl.Device(dl_device))
             return moved.__dlpack__(**keywords)

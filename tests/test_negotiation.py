@@ -90,6 +90,36 @@ def test_a_device_that_neither_has(error):
     assert str(caught.value.__cause__) == "unsupported device requested"
 
 
+@pytest.mark.parametrize("enter", [fastdl.from_dlpack, fastdl.asarray])
+def test_a_draft_whose_signature_takes_every_keyword(enter):
+    """That it does not know `max_version` shows in the call."""
+
+    class Inner:
+        def __init__(self, array):
+            self.tensor = fastdl.from_dlpack(array)
+
+        def __dlpack__(self, *, stream=None, version=None):
+            return self.tensor.__dlpack__(version=version)
+
+    class Draft:
+        def __init__(self, array):
+            self.inner = Inner(array)
+
+        def __dlpack__(self, *arguments, **keywords):
+            return self.inner.__dlpack__(*arguments, **keywords)
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __dlpack_info__(self):
+            return 130
+
+    array = array_of()
+    array.flags.writeable = False  # which only a new capsule can say
+    for _ in range(2):
+        assert enter(Draft(array)).readonly
+
+
 def test_a_device_that_neither_numpy_nor_fastdl_has():
     with pytest.raises(BufferError, match="'numpy.ndarray' on cpu:0 cannot .*host memory only"):
         fastdl.from_dlpack(array_of(), device="cuda")

@@ -6,7 +6,9 @@ checker reports whatever had no order.
 
 import gc
 import math
+import mmap
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -797,19 +799,27 @@ def check_failing(here, function, other, call, code, after):
     assert again.size == math.prod(again.shape)
 
 
+def mapped():
+    """The bytes that this process has mapped; None where that is unknown."""
+    path = Path("/proc/self/statm")
+    return int(path.read_text().split()[0]) * mmap.PAGESIZE if path.exists() else None
+
+
 @pytest.mark.parametrize("settled", [True, False])
 def test_a_copy_to_the_host_that_is_not_known_to_have_ended(here, settled):
     """The stream is waited for, so that no copy works on memory that is freed. Where that fails as
     well, neither side is freed: rather a leak."""
-    array = here.array()
+    array = here.array(shape=(1 << 24,))  # of 64 MiB, which malloc maps and unmaps
     tensor = fastdl.from_dlpack(Plain(array), stream=-1)
     here.fail_next("line", 999)
     if not settled:
         here.fail_next("await stream", 999)
-    waits = here.calls("await stream")
+    waits, before = here.calls("await stream"), mapped()
     with pytest.raises(BufferError, match=rf"{here.name('line')} answered .*\(999\)"):
         tensor.to("cpu")
     assert here.calls("await stream") == waits + 1
     del tensor
     gc.collect()
     assert array.given.deleted == settled
+    if before is not None:
+        assert (mapped() - before > 1 << 25) is not settled

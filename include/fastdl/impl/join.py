@@ -2,6 +2,7 @@
 """Joins the parts of fastdl.c, which are in this folder, into the one file that is compiled,
 installed and vendored: include/fastdl/fastdl.c. A build does it; or run this file."""
 
+import os
 import re
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def write() -> None:
     """Writes the file, at once, if that changes it."""
     target, text = HERE.parent / "fastdl.c", joined()
     if not target.exists() or target.read_text(encoding="utf-8") != text:
-        new = target.with_suffix(".new")
+        new = target.with_suffix(f".{os.getpid()}")
         new.write_text(text, encoding="utf-8", newline="\n")
         new.replace(target)
 

@@ -170,10 +170,21 @@ static PyObject *fastdl_call_with_(const fastdl_method_ *method, const fastdl_na
     return capsule;
 }
 
+/* Whether a type follows the draft of 2022, which the package speaks in Python: 1, 0, or -1 with an
+ * exception. */
+static int fastdl_is_of_draft_(PyTypeObject *type)
+{
+    PyObject *info = fastdl_type_lookup_(type, "__dlpack_info__");
+    Py_XDECREF(info);
+    return PyErr_Occurred() ? -1 : info != NULL;
+}
+
 /* Calls `__dlpack__` of an object whose data is on that device with as many keywords as it takes. A
- * new capsule, or NULL with an exception. */
-static PyObject *fastdl_negotiate_(const fastdl_method_ *method, const fastdl_names_ *names,
-                                   uint32_t refused, int32_t device_type)
+ * new capsule, or NULL with an exception; without one if `for_package` and its type follows the
+ * draft. */
+static PyObject *fastdl_negotiate_(PyObject *obj, const fastdl_method_ *method,
+                                   const fastdl_names_ *names, uint32_t refused,
+                                   int32_t device_type, int for_package)
 {
     uint32_t keywords = FASTDL_KEYWORD_MAX_VERSION;
     if (FASTDL_UNLIKELY_(fastdl_is_ordered_(device_type)))
@@ -182,6 +193,9 @@ static PyObject *fastdl_negotiate_(const fastdl_method_ *method, const fastdl_na
         PyObject *capsule;
         uint32_t dropped = keywords & refused;
         keywords &= ~dropped;
+        if (FASTDL_UNLIKELY_(dropped & FASTDL_KEYWORD_MAX_VERSION) && for_package &&
+            fastdl_is_of_draft_(Py_TYPE(obj)) != 0)
+            return NULL;
         capsule = keywords == 0 ? fastdl_call_(method, NULL, NULL, 0)
                   : FASTDL_LIKELY_(keywords == FASTDL_KEYWORD_MAX_VERSION)
                       ? fastdl_call_(method, names->max_version, &names->version, 1)
@@ -241,8 +255,8 @@ FASTDL_SHARED_ int fastdl_check_memory_(PyObject *obj, uint32_t facts)
 
 /* Requests a capsule from `__dlpack__`: 1, with a new capsule in *capsule; or -1 with an exception.
  * *device is the result of `__dlpack_device__`. `record` is that of the type. 0 if there is no
- * `__dlpack__` (device[0] is 0 then), or if only data in host memory is wanted (`host_only`) and it
- * is elsewhere. */
+ * `__dlpack__` (device[0] is 0 then), or if only data in host memory is wanted (`host_only`, by the
+ * package) and it is elsewhere, or of a type that follows the draft of 2022. */
 FASTDL_SHARED_ int fastdl_request_capsule_(PyObject *obj, const fastdl_record *record,
                                            int host_only, int32_t *device, PyObject **capsule)
 {
@@ -259,8 +273,9 @@ FASTDL_SHARED_ int fastdl_request_capsule_(PyObject *obj, const fastdl_record *r
         } else if (host_only && !fastdl_find_device(device[0])->host) {
             result = 0;
         } else {
-            *capsule = fastdl_negotiate_(&method, names, record->refused, device[0]);
-            result = *capsule == NULL ? -1 : 1;
+            *capsule =
+                fastdl_negotiate_(obj, &method, names, record->refused, device[0], host_only);
+            result = *capsule != NULL ? 1 : PyErr_Occurred() ? -1 : 0;
         }
         Py_DECREF(method.callable);
     }

@@ -35,7 +35,7 @@ def print_json(report: dict[str, Any]) -> None:
     """Others will read it, so the home folder, which has a name of the user, is ~."""
     text, home = json.dumps(report, indent=1), os.path.expanduser("~")
     if os.path.dirname(home) != home:  # not the root
-        text = re.sub(re.escape(json.dumps(home)[1:-1]) + r"(?![\w.-])", "~", text)
+        text = re.sub(rf"(?<![\w.-]){re.escape(json.dumps(home)[1:-1])}(?![\w.-])", "~", text)
     print(text)
 
 

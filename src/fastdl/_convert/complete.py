@@ -45,7 +45,9 @@ def complete(x, like, device, copy, stream):
         if stream is not None and passed_through(error, streams.stream_number, streams):
             raise  # about an argument of the caller, not about `x`
         if isinstance(error, BufferError) and copy is not False and moves_to(bridge, where):
-            return moved(x, own, bridge, target, where, stream)
+            tensor = imported(x, own)
+            if tensor.device != where:
+                return moved(tensor, x, bridge, target, where, stream)
         found = explain(error, x, None, bridge)
         if found is error:
             raise
@@ -98,12 +100,12 @@ def moves_to(bridge, where) -> bool:
     return on_device and bridge.move is not None
 
 
-def moved(x, own, bridge, target, where, stream):
-    """An object of `bridge` on `where`, which its own library copies there, ready on `stream`.
+def moved(tensor, x, bridge, target, where, stream):
+    """An object of `bridge` on `where`, to which its own library copies `tensor`, the data of `x`.
+    It is ready on `stream`.
 
-    BufferError if the library would change the elements, as JAX narrows them.
+    BufferError if the library changes the elements, as JAX narrows them, or does something else.
     """
-    tensor = imported(x, own)
     through = bridge
     if bridge.devices == DEVICE and tensor.device.is_host:
         through, target = named_library("numpy.ndarray")
@@ -113,11 +115,11 @@ def moved(x, own, bridge, target, where, stream):
     except Exception as error:
         raise explain(error, x, tensor, bridge) from error
     waits = is_unordered(stream)  # the caller does not know on which stream the library works
-    result = imported(there, bridge, None, None, None if waits else stream)
-    if result.itemsize != tensor.itemsize:
+    result = imported(there, bridge, stream=None if waits else stream)
+    if result.dtype != tensor.dtype or result.device != where:
         raise BufferError(
             f"{core.describe(tensor)} cannot be converted to {bridge.name} on {where}: "
-            f"{bridge.title} makes {result.dtype} of {tensor.dtype} when it copies there"
+            f"{bridge.title} makes {result.dtype} on {result.device} of it"
         )
     if waits:
         driver.wait(result)

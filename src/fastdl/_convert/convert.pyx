@@ -82,7 +82,7 @@ cdef class Bridge:
         tensor) gets the tensor from DLPack; None: all.
     read_copy: read_copy(x) returns a Tensor on a copy of an object that cannot be read otherwise.
     move: move(x, device) returns a copy of an object of this type on a device of CUDA or ROCm; for a
-        library of device memory alone, also of an ndarray. None: the library does not.
+        library of device memory alone, also of an ndarray.
     empty: empty(shape, dtype, device) returns a new object on a device, for results of C code;
         needed where the type has no exchange table that allocates.
     strides: ANY, POSITIVE, DENSE or COMPACT. readonly: KEPT, IMMUTABLE or COPIED.
@@ -757,9 +757,12 @@ cdef int allocate(const DLTensor *prototype, PyTypeObject *like,
     cdef DLDataType dtype = prototype.dtype
     shape = tuple([prototype.shape[i] for i in range(prototype.ndim)])
     device = Device((<int>prototype.device.device_type, prototype.device.device_id))
-    if bridge is None or bridge.empty is None:
+    wanted = DType((dtype.code, dtype.bits, dtype.lanes))
+    tensor = None
+    if bridge is not None and bridge.empty is not None:
+        tensor = from_dlpack(bridge.empty(shape, wanted, device))
+    if tensor is None or (tensor.device, tensor.dtype, tensor.shape) != (device, wanted, shape):
         raise policy.refusals.no_memory(<object>like, device)
-    tensor = from_dlpack(bridge.empty(shape, DType((dtype.code, dtype.bits, dtype.lanes)), device))
     return table_from_object(<void *>tensor, out)
 
 

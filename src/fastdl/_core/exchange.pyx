@@ -19,7 +19,7 @@ from fastdl._core.native cimport (
     FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, fastdl_borrower, fastdl_check_memory_,
     fastdl_check_values_, fastdl_discover, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR,
     fastdl_fill_record_, fastdl_find_device, fastdl_is_as_announced_, fastdl_is_tensor_type,
-    fastdl_keyword_fact, FASTDL_KEYWORD_MAX_VERSION, fastdl_keywords, fastdl_mro_, fastdl_of_type_, fastdl_peer_fact,
+    fastdl_keyword_fact, fastdl_keywords, fastdl_mro_, fastdl_of_type_, fastdl_peer_fact,
     fastdl_peer_of_, fastdl_raise_no_tensor, fastdl_record, fastdl_refused_keyword,
     fastdl_request_capsule_, FASTDL_RUNTIME, fastdl_runtime, FASTDL_TYPE_ASK_VALUES,
     FASTDL_TYPE_BUFFER, FASTDL_TYPE_CHECKED, FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_KEEP,
@@ -232,9 +232,6 @@ cdef Tensor acquire_host_data(object x, const fastdl_record *record, int32_t *de
     cdef uint32_t facts = record.facts
     cdef Tensor tensor
     cdef PyObject *found
-    device[0] = 0
-    if record.refused & FASTDL_KEYWORD_MAX_VERSION and special(x, "__dlpack_info__") is not None:
-        return None  # it follows the draft of 2022
     if fastdl_request_capsule_(<PyObject *>x, record, True, device, &found) == 0:
         return None
     capsule = <object>found

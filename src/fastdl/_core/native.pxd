@@ -110,7 +110,6 @@ cdef extern from "_core/interface.h" nogil:
         uint32_t keyword
         const char *name
 
-    const uint32_t FASTDL_KEYWORD_MAX_VERSION
     const fastdl_keyword_fact *fastdl_keywords()
     uint32_t fastdl_refused_keyword(const char *message, int has_frames, uint32_t keywords)
     bint fastdl_is_as_announced_(const int32_t *announced, DLDevice delivered)

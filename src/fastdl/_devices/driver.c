@@ -59,7 +59,6 @@ static const char *name_in(const fdl_driver *driver, const symbol *row)
 }
 
 #define OUT_OF_MEMORY 2 /* in both */
-#define IMPLICIT_CAPTURE 906
 
 #define ROCM_7_2_1 70253211
 
@@ -268,10 +267,12 @@ static int make_current(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, f
     if (scope->context != context) {
         is_other = scope->context != NULL ? is_current(driver, ordinal, failure) : 0;
         if (is_other > 0) /* its default streams are not those of the primary one */
-            return fdl_refuse(failure,
-                              "a context of device %d other than its primary one is current, where "
-                              "fastdl orders nothing: leave that context, or pass stream=-1",
-                              (int)ordinal);
+            return fdl_refuse(
+                failure,
+                "a context of device %d other than its primary one is current, where "
+                "fastdl orders nothing: leave that context, or import and export with "
+                "stream=-1",
+                (int)ordinal);
         if (is_other < 0 || FDL_TRY(driver, failure, cu_push, context) < 0)
             return -1;
         scope->pushed = 1;
@@ -334,7 +335,7 @@ int fdl_capture_of(fdl_driver *driver, int64_t stream, fdl_capture *capture, fdl
     capture->active = 0;
     capture->id = (uint64_t)stream;
     capture->stream = stream;
-    if (code == IMPLICIT_CAPTURE) {
+    if (code == FDL_IMPLICIT_CAPTURE) {
         (void)fdl_refuse(failure, "a graph is being captured on this device, so its default stream "
                                   "cannot be used: pass stream=-1 or the capturing stream");
         failure->code = code;

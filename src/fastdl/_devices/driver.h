@@ -6,12 +6,11 @@
  * import. A machine without one is not an error; a call that needs the driver reports why it is
  * missing.
  *
- * All calls are made with the device current (HIP) or one of its contexts (CUDA), and the previous
- * one is restored afterwards. If a context of the device is current already, it stays current,
- * since the default streams 0, 1 and 2 belong to it: torch's green contexts, and those that users
- * make. Otherwise, and for the events and memory that fastdl keeps, it is the primary context,
- * which outlives them. Primary contexts are retained once and never released; but a reset of the
- * device destroys them with everything in them. fdl_enter notices that.
+ * All calls are made with the device current (HIP) or its primary context (CUDA), and the previous
+ * one is restored afterwards. If another context of the device is current, to which the default
+ * streams 0, 1 and 2 belong then, they are refused. Primary contexts are retained once and never
+ * released; but a reset of the device destroys them with everything in them. fdl_enter notices
+ * that.
  *
  * No call is made with the GIL held. Any of them can wait for a lock that the driver holds while it
  * runs callbacks; a callback that waits for the GIL would then deadlock. So fdl_enter releases the
@@ -125,7 +124,8 @@ extern fdl_lock fdl_lists;
 /* Codes of both drivers that fastdl acts on. */
 enum {
     FDL_INVALID_CONTEXT = 201,
-    FDL_CONTEXT_IS_DESTROYED = 709
+    FDL_CONTEXT_IS_DESTROYED = 709,
+    FDL_IMPLICIT_CAPTURE = 906
 };
 
 /* Whether this code means that a context was destroyed, with everything in it. */

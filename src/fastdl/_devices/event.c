@@ -40,7 +40,7 @@ static fdl_event *take_kept(fdl_driver *driver, int32_t ordinal)
 
 #define DISABLE_TIMING 2u /* the fastest kind, in both */
 
-/* With the primary context of device `ordinal` current. */
+/* In a scope of device `ordinal`. */
 static fdl_event *new_event(fdl_driver *driver, int32_t ordinal, fdl_failure *failure)
 {
     fdl_event *event = malloc(sizeof(fdl_event));
@@ -71,16 +71,13 @@ static void give_back_one(fdl_driver *driver, int32_t ordinal)
     free(event);
 }
 
-/* A new reference to an event of device `ordinal` that may be recorded. */
+/* In a scope of device `ordinal`: a new reference to an event of it that may be recorded. */
 static fdl_event *take_event(fdl_driver *driver, int32_t ordinal, fdl_failure *failure)
 {
-    fdl_scope scope;
     fdl_event *event = take_kept(driver, ordinal);
     give_back_one(driver, ordinal);
-    if (event == NULL && fdl_enter(driver, ordinal, &scope, failure) == 0) {
+    if (event == NULL)
         event = new_event(driver, ordinal, failure);
-        fdl_leave(&scope);
-    }
     if (event != NULL)
         fdl_count_set(&event->refs, 1);
     return event;

@@ -603,7 +603,7 @@ static int wait_for_edges(fdl_work *work, fdl_failure *failure)
     return failed ? -1 : 0;
 }
 
-/* Waits on the host for the work queued on `source` now, a stream of any context. */
+/* Waits on the host for the work queued on `source` now. */
 static int wait_for_stream(fdl_driver *driver, int64_t source, fdl_failure *failure)
 {
     fdl_capture capture;

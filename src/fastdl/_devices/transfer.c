@@ -181,11 +181,10 @@ static fdl_description *copy_on_stream(transfer *t, fdl_failure *failure)
         ((work == NULL || fdl_work_order(work, t->stream, failure) == 0) &&
          copy_to(t, result, &safe, failure) == 0))
         return result;
-    if (!safe) { /* the driver may still use the source or the result: leak both */
-        result->block->drop = NULL;
+    if (safe)
+        fdl_description_release(result, 1);
+    else /* the driver may still use the source and the result: leak both */
         fdl_count_retain(&t->source->block->refs);
-    }
-    fdl_description_release(result, 1);
     return NULL;
 }
 
@@ -199,10 +198,10 @@ static int refuse_capture(const transfer *t, fdl_failure *failure)
         return -1;
     failed = fdl_capture_of(t->driver, t->stream, &capture, failure) < 0;
     fdl_leave(&scope);
-    if (!failed && capture.active)
+    if (failed ? failure->code == FDL_IMPLICIT_CAPTURE : capture.active)
         return fdl_refuse(failure,
-                          "a graph is being captured on stream %lld: pass a stream that does not "
-                          "capture, or copy before the capture",
+                          "a graph is being captured on stream %lld, or on one that it waits for: "
+                          "pass a stream that does not capture, or copy before the capture",
                           (long long)t->stream);
     return failed ? -1 : 0;
 }

@@ -127,8 +127,8 @@ def plan_protocol(x, target=None, copy=None, stream=None, source=None):
             )
         where = target
         keywords["dl_device"] = target.__dlpack_device__()
-    if copy is False or (copy and not where.is_host):
-        keywords["copy"] = copy  # fastdl makes host copies itself, reliably
+    if copy is False or (copy and not where.is_host and not elsewhere):
+        keywords["copy"] = copy  # fastdl makes host copies itself, reliably; a move is a copy
 
     ready_on = consumer_stream(stream, where)
     has_table = not facts & exchange.TYPE_PROTOCOL
@@ -214,7 +214,8 @@ def acquire_from_producer(x, plan):
     capsule = None
     try:
         capsule, passed = negotiate(x, plan)
-        is_copy = passed.get("copy", False)  # and then it is not immutable, whatever x is
+        moves = where != plan.source and not where.is_host
+        is_copy = passed.get("copy") or moves  # and then it is not immutable, whatever x is
         tensor = core.import_capsule(
             capsule, facts=0 if is_copy else facts, producer=x, unordered=False
         )
@@ -251,19 +252,22 @@ def acquire_from_producer(x, plan):
 
 
 def confirm_copy(x, plan, tensor, passed) -> None:
-    """Marks `tensor`, from a producer that took copy=True and has no flag for copies, as one;
+    """Marks `tensor` as a copy, whose producer moved it or took copy=True, and did not mark it.
     BufferError if it shares the memory of `x`."""
-    if plan.where != plan.source or not tensor.size:
-        core.mark_copied(tensor)
-        return
-    keywords = {name: value for name, value in passed.items() if name != "copy"}
-    again = plan._replace(keywords=keywords, copy=None)
-    mark_unless_shared(tensor, lambda: acquire_from_producer(x, again))
-    if not tensor.is_copied:
+    is_shared = False
+    if plan.where == plan.source and tensor.size:
+        keywords = {name: value for name, value in passed.items() if name != "copy"}
+        try:
+            again = acquire_from_producer(x, plan._replace(keywords=keywords, copy=None))
+            is_shared = again.data_ptr == tensor.data_ptr
+        except Exception:  # it exports nothing but copies
+            pass
+    if is_shared:
         raise BufferError(
             f"{type_name(x)!r} shared its memory on {plan.where} in spite of copy=True, and fastdl "
             f"copies to the host only: copy it with its own library"
         )
+    core.mark_copied(tensor)
 
 
 def ensure_placement(tensor, plan):
