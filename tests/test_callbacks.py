@@ -363,22 +363,21 @@ def test_nothing_is_lost_when_python_ends(kind):
     assert said.splitlines() == ["released", "0 allocations"]
 
 
-def test_nothing_is_scheduled_once_python_has_ended(kind):
-    """libc runs the deleter then; its argument is the tensor."""
-    run_isolated(f"""
-    import ctypes
-    import fastdl
-    from fastdl._devices import driver
-    from tests.support.frameworks import TYPES, tensor_on
-    from tests.support.memory import taken
-    from tests.support.simulation import Simulation
-    sim = Simulation({kind!r})
-    driver.replace_driver(TYPES[sim.kind], str(sim.path))
+def test_nothing_is_scheduled_once_python_ends(kind):
+    """Neither when it begins to end, nor afterwards: then libc runs the deleter of a tensor."""
+    run_isolated(
+        PUT_OFF.format(kind=kind)
+        + """
+    driver.at_exit()
+    drop_in_callback(here, [tensor_on(sim)])
+    let_main_run()
+    assert waiting() == 1
     struct, address = taken(tensor_on(sim))
     register = ctypes.CDLL(None).__cxa_atexit
     register.argtypes = [ctypes.c_void_p] * 3
     assert register(struct.deleter, address, None) == 0
-    """)
+    """
+    )
 
 
 @with_a_gil
