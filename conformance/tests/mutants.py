@@ -704,32 +704,22 @@ def swallowing(self: Reference, x: Any) -> Any:
 
 #: The rules of Reference.wrong that reject a description.
 RULES = {
-    "ndim-negative": ("ndim",),
-    "ndim-huge": ("ndim",),
-    "ndim-least": ("ndim",),
-    "ndim-most": ("ndim",),
-    "shape-null": ("shape",),
-    "dimension-negative": ("dimension", "stride"),
-    "dimensions-negative": ("dimension", "stride"),
-    "dimension-least": ("dimension", "stride"),
-    "dimension-beside-zero": ("dimension",),
-    "size-overflows": ("size", "stride"),
-    "size-is-huge": ("size", "stride"),
-    "size-of-one-element": ("size",),
-    "stride-overflows": ("stride",),
-    "stride-least": ("stride",),
-    "strides-add-up": ("stride",),
-    "strides-cancel": ("stride",),
-    "address-below-zero": ("stride",),
-    "address-beyond-the-last": ("offset", "stride"),
-    "data-null": ("data", "stride"),
-    "data-null-scalar": ("data",),
-    "data-null-offset": ("data", "stride"),
-    "offset-overflows": ("offset", "stride"),
-    "code-unknown": ("dtype",),
-    "bits-zero": ("dtype",),
-    "bits-odd": ("dtype",),
-    "lanes-zero": ("dtype",),
+    name: rules.split()
+    for names, rules in (
+        ("ndim-negative ndim-huge ndim-least ndim-most", "ndim"),
+        ("shape-null", "shape"),
+        ("dimension-negative dimensions-negative dimension-least", "dimension stride"),
+        ("dimension-beside-zero", "dimension"),
+        ("size-overflows size-is-huge", "size stride"),
+        ("size-of-one-element", "size"),
+        ("stride-overflows stride-least strides-add-up strides-cancel", "stride"),
+        ("address-below-zero", "stride"),
+        ("address-beyond-the-last offset-overflows", "offset stride"),
+        ("data-null data-null-offset", "data stride"),
+        ("data-null-scalar", "data"),
+        ("code-unknown bits-zero bits-odd lanes-zero", "dtype"),
+    )
+    for name in names.split()
 }
 ALL_RULES = {rule for rules in RULES.values() for rule in rules} | {"version", "device"}
 #: Mutants that read what must not be read.
