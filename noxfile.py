@@ -430,9 +430,10 @@ def typing(session: nox.Session) -> None:
     check_c(session)
 
 
-def install_sanitized(session: nox.Session, *packages: str) -> None:
+def install_sanitized(session: nox.Session) -> None:
     flags = f"-fsanitize={SANITIZE['FASTDL_SANITIZE']} -fno-sanitize-recover=undefined"
-    session.install(*packages, env={**SANITIZE, "CFLAGS": flags})  # which the suite's build reads
+    session.install(SUITE, env={"CFLAGS": flags})
+    session.install(".[test]", env=SANITIZE)
     look = (
         "import fastdl._core.tensor as t, pathlib; code = pathlib.Path(t.__file__).read_bytes();"
         "assert b'__asan_' in code and b'__ubsan_' in code, 'built without sanitizers'"
@@ -460,7 +461,7 @@ def preload(session: nox.Session) -> dict[str, str]:
 def sanitize(session: nox.Session) -> None:
     """The tests with hostile producers under AddressSanitizer and UndefinedBehaviorSanitizer.
     Except before a landing, also scripts of exchanges under LeakSanitizer."""
-    install_sanitized(session, SUITE, ".[test]")
+    install_sanitized(session)
     canary = "import ctypes as c; l = c.CDLL(None); l.free(c.c_void_p(4096))"
     session.run("python", "-c", canary, env=preload(session), success_codes=[1], silent=True)
     existing("tests/test_faults_*.py")  # the main purpose; other tests run too

@@ -705,7 +705,7 @@ static inline fastdl_fault fastdl_measure_(const DLTensor *tensor, int64_t *size
     }
     *size = empty ? 0 : count;
     *low = below;
-    *high = strides == NULL ? count - 1 : above;
+    *high = strides == NULL ? (int64_t)((uint64_t)count - 1) : above; /* after a fault: any value */
     return empty ? FASTDL_OK : fault;
 }
 
