@@ -81,8 +81,8 @@ cdef class Bridge:
     reads: the names of the element types, in DLPack's description, to which `read` applies: read(x,
         tensor) gets the tensor from DLPack; None: all.
     read_copy: read_copy(x) returns a Tensor on a copy of an object that cannot be read otherwise.
-    move: move(x, device) returns a copy of an object of this type on a device of CUDA or ROCm; for a
-        library of device memory alone, also of an ndarray.
+    move: move(x, device) returns a copy of an object of this type on a device of CUDA or ROCm; for
+        a library of device memory alone, also of an ndarray.
     empty: empty(shape, dtype, device) returns a new object on a device, for results of C code;
         needed where the type has no exchange table that allocates.
     strides: ANY, POSITIVE, DENSE or COMPACT. readonly: KEPT, IMMUTABLE or COPIED.

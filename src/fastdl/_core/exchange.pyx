@@ -41,6 +41,8 @@ cdef extern from "Python.h":
 
 cdef object policy = None  # the module fastdl/_policy.py: decisions of higher layers
 
+ctypedef int (*emptier)(const DLTensor *, PyTypeObject *, DLManagedTensorVersioned **) noexcept
+
 
 def install(module):
     """Called once, on import."""
@@ -48,8 +50,7 @@ def install(module):
     policy = module
     for_c.wrap = <int (*)(DLManagedTensorVersioned *, PyTypeObject *, PyObject **) noexcept>(
         PyCapsule_GetPointer(policy.convert.WRAPPER, "fastdl_wrapper"))
-    for_c.empty = <int (*)(const DLTensor *, PyTypeObject *, DLManagedTensorVersioned **) noexcept>(
-        PyCapsule_GetPointer(policy.convert.ALLOCATOR, "fastdl_allocator"))
+    for_c.empty = <emptier>PyCapsule_GetPointer(policy.convert.ALLOCATOR, "fastdl_allocator")
 
 
 # ---- special methods ------------------------------------------------------------------------

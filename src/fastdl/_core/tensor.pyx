@@ -1156,8 +1156,8 @@ cdef class Tensor:
         memory of CUDA or ROCm on the host.
 
         Pinned memory counts as being on the CPU. stream: a stream of this tensor's device. It makes
-        the copy, after all known work on this tensor, and the host waits for it; a tensor that needs
-        no copy is ready on it. None, -1: the thread's work stream makes the copy.
+        the copy, after all known work on this tensor, and the host waits for it; a tensor that
+        needs no copy is ready on it. None, -1: the thread's work stream makes the copy.
 
         BufferError for every other move, which a library can do (`fastdl.convert(x, torch.Tensor,
         device="cuda:0")`), without the driver of the device, or if `stream` is being captured.
