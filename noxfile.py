@@ -431,7 +431,7 @@ def typing(session: nox.Session) -> None:
 
 
 def install_sanitized(session: nox.Session) -> None:
-    flags = f"-fsanitize={SANITIZE['FASTDL_SANITIZE']} -fno-sanitize-recover=undefined"
+    flags = f"-fsanitize={SANITIZE['FASTDL_SANITIZE']} -fno-sanitize-recover=undefined -fno-wrapv"
     session.install(SUITE, env={"CFLAGS": flags})
     session.install(".[test]", env=SANITIZE)
     look = (

@@ -44,7 +44,7 @@ macros = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION"), ("FASTDL_LINKED", "1
 
 if sanitizers := os.environ.get("FASTDL_SANITIZE"):
     flags += [f"-fsanitize={sanitizers}", "-fno-omit-frame-pointer", "-g1", "-O1"]
-    flags += ["-fno-sanitize-recover=undefined"]
+    flags += ["-fno-sanitize-recover=undefined", "-fno-wrapv"]  # CPython's flags define overflow
     if "fuzzer" not in sanitizers:  # the fuzzer's runtime comes with atheris, and is preloaded
         link_flags += [f"-fsanitize={sanitizers}"]
 if sanitizers or sysconfig.get_config_var("Py_GIL_DISABLED"):

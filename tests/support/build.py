@@ -90,6 +90,7 @@ def compile_source(source, output, *more_flags):
     if sanitizers := os.environ.get("FASTDL_SANITIZE"):
         # Not optimised, with line numbers alone: half the time, which is minutes for the casters.
         command += [f"-fsanitize={sanitizers}", "-fno-omit-frame-pointer", "-O0", "-g1"]
+        command += ["-fno-wrapv"]
     if os.environ.get("FASTDL_COVERAGE"):
         command += ["--coverage", "-O0", "-fprofile-update=atomic"]
     if sys.platform == "darwin":
