@@ -15,8 +15,8 @@ from cpython.pycapsule cimport (
 from libc.stdint cimport int32_t, uint32_t, uintptr_t
 
 from fastdl._core.native cimport (
-    DLManagedTensorVersioned, DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync, DLTensor,
-    FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, fastdl_borrower, fastdl_check_memory_,
+    DLDevice, DLManagedTensorVersioned, DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync,
+    DLTensor, FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, fastdl_borrower, fastdl_check_memory_,
     fastdl_check_values_, fastdl_discover, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR,
     fastdl_fill_record_, fastdl_find_device, fastdl_is_as_announced_, fastdl_is_tensor_type,
     fastdl_keyword_fact, fastdl_keywords, fastdl_mro_, fastdl_of_type_, fastdl_peer_fact,
@@ -26,9 +26,10 @@ from fastdl._core.native cimport (
     FASTDL_TYPE_NATIVE, FASTDL_TYPE_NO_STREAM, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_SOUND,
     FASTDL_TYPE_STREAM_NONE_SYNCS, FASTDL_TYPE_UNORDERED, fastdl_usable_table, fdl_acquire,
     fdl_copy_compact, fdl_keep_also, fdl_means_host, fdl_order, fdl_special,
-    FDL_TAG_OFFSET, fdl_tensor_borrow, fdl_try_fast_path, fdl_type_find, fdl_types,
+    FDL_TAG_OFFSET, fdl_tensor_borrow, fdl_try_fast_path, fdl_type_find, fdl_types, fdl_where,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object, take_capsule, tensor_table
+from fastdl._core.device import Device
 from fastdl._core.errors import name_of, type_name
 from fastdl._core.tensor import make_from_dlpack
 
@@ -263,6 +264,15 @@ def acquire(x, *, int order=1):
     return fdl_acquire(<PyObject *>x, record, order)
 
 
+def where(x):
+    """(type, id) of the device of `x`, whose type has an exchange table, before anything is taken;
+    None if its table does not tell."""
+    cdef DLDevice device
+    if fdl_where(<PyObject *>x, record_of(type(x)), &device) == 0:
+        return None
+    return <int32_t>device.device_type, device.device_id
+
+
 cdef object import_object(object x):
     """from_dlpack(x), except for capsules."""
     cdef const fastdl_record *record = record_of(type(x))
@@ -297,10 +307,10 @@ cdef Tensor try_on_host(object x):
     tensor = try_fast_path(x, record)
     if tensor is None:
         tensor = acquire_host_data(x, record, device)
-    if tensor is None or not fastdl_find_device(
+    if tensor is None or fastdl_find_device(
             tensor.description.managed.dl_tensor.device.device_type).host:
-        return None
-    return tensor
+        return tensor
+    return policy.consumer.place(tensor, Device("cpu"), None, None)  # managed memory
 
 
 def from_dlpack(x, /, *, device=None, copy=None, stream=None):
@@ -323,11 +333,6 @@ def import_over_protocol(x):
     if record.facts & FASTDL_TYPE_PROTOCOL:
         return import_slow_path(x, record)
     return policy.consumer.acquire_over_protocol(x)
-
-
-def finish(x, tensor, device, stream):
-    """from_dlpack with only a device or a stream, after the call of a table."""
-    return policy.consumer.finish_table_import(x, tensor, device, stream)
 
 
 cdef object complete = from_dlpack
@@ -364,7 +369,7 @@ ordered. MemoryError: there is not enough for a copy. Exceptions of the producer
 [7, 1, 2]
 >>> fastdl.from_dlpack(array, copy=True).data_ptr == tensor.data_ptr
 False
-""", complete, import_over_protocol, finish)
+""", complete, import_over_protocol)
 
 
 # ---- the general bridge ---------------------------------------------------------------------

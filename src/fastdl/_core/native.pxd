@@ -276,9 +276,10 @@ cdef extern from "_core/import.h":
     void fdl_unmake_tensor(PyObject *tensor, DLManagedTensorVersioned *managed) noexcept
     tuple fdl_int_tuple(const int64_t *values, Py_ssize_t n)
     object fdl_acquire(PyObject *object, const fastdl_record *record, int order)
+    int fdl_where(
+        PyObject *object, const fastdl_record *record, DLDevice *device) except -1
     PyObject *fdl_try_fast_path(PyObject *object, uint32_t facts) except? NULL
-    object fdl_make_from_dlpack(
-        bytes doc, object complete, object over_protocol, object finish)
+    object fdl_make_from_dlpack(bytes doc, object complete, object over_protocol)
 
 
 cdef extern from "_core/export.h":

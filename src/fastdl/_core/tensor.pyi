@@ -163,5 +163,4 @@ def make_from_dlpack(
     doc: bytes,
     complete: Callable[..., Tensor],
     over_protocol: Callable[..., Tensor],
-    finish: Callable[..., Tensor],
 ) -> Callable[..., Tensor]: ...

@@ -638,10 +638,10 @@ def sole_owner(dict answers not None, key):
             return None
 
 
-def make_from_dlpack(bytes doc not None, complete, over_protocol, finish):
+def make_from_dlpack(bytes doc not None, complete, over_protocol):
     """The compiled entry of from_dlpack: a builtin that handles the plain call itself, and passes
     other calls to `complete`, or to `over_protocol` if a native table refused the object."""
-    return fdl_make_from_dlpack(doc, complete, over_protocol, finish)
+    return fdl_make_from_dlpack(doc, complete, over_protocol)
 
 
 # ---- the type -------------------------------------------------------------------------------

@@ -57,6 +57,7 @@ def make_copy(tensor, target: Device, stream: int | None = None):
     obstacle = copy_obstacle(here, target)
     if obstacle is not None:
         raise BufferError(f"{core.describe(tensor)} cannot be copied to {target}: {obstacle}")
+    validate_stream(stream, here)
     if here.is_host:
         return core.copy_host(tensor)
     copy = driver.to_host(tensor, -1 if stream is None else stream)
@@ -89,10 +90,9 @@ def _target(device) -> Device:
 def to_device(tensor, device, *, copy=None, stream=None):
     """`tensor` on `device`, for those methods of Tensor that copy."""
     target, here = _target(device), tensor.device
-    streams = here if target == CPU or (target.is_host and not here.is_host) else target
-    number = validate_stream(stream_number(stream, streams), streams)
-    if not satisfies(here, target) or copy:
+    number = stream_number(stream, here)
+    if copy or not satisfies(here, target):
         return make_copy(tensor, target, number)
-    if number is not None and number != -1:
+    if validate_stream(number, here) is not None and number != -1:
         driver.order(tensor, number)
     return tensor
