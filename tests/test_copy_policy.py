@@ -6,6 +6,7 @@ import pytest
 import fastdl
 from tests.support.ctypes_dlpack import opened
 from tests.support.frameworks import (
+    LendingTable,
     Plain,
     Protocol,
     Table,
@@ -14,7 +15,7 @@ from tests.support.frameworks import (
     synchronize,
 )
 from tests.support.memory import bytes_of, values
-from tests.support.producers import Given, Lending, Producer
+from tests.support.producers import Given, Producer
 from tests.support.simulation import read, write
 
 
@@ -68,12 +69,6 @@ def test_pinned_memory_is_copied_to_ordinary_memory(here):
         assert copy.tobytes() == bytes([5]) * copy.nbytes
 
 
-class LendingTable(Table):
-    """Tells the device before anything is taken."""
-
-    __dlpack_c_exchange_api__ = Lending.__dlpack_c_exchange_api__
-
-
 @pytest.mark.parametrize("kind", [Table, LendingTable])
 def test_a_type_with_nothing_but_a_table_is_copied_to_the_host(here, kind):
     array = here.array(stream=stream_on(here.sim, blocking=False))
@@ -100,7 +95,7 @@ class Both(Protocol):
 
 
 class LendingBoth(Both):
-    __dlpack_c_exchange_api__ = Lending.__dlpack_c_exchange_api__
+    __dlpack_c_exchange_api__ = LendingTable.__dlpack_c_exchange_api__
 
 
 @pytest.mark.parametrize("kind", [Both, LendingBoth])

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import fastdl
+from fastdl._bridges.bridge import ANYWHERE, Bridge
 from fastdl._convert import convert as front
-from fastdl._convert.convert import ANYWHERE, Bridge
 from fastdl._protocol import consumer as _consumer
 from tests.support.build import ROOT
 from tests.support.headers import ALONE, INSTALLED, every_world

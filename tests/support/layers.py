@@ -13,9 +13,8 @@ LAYERS = (
     ("the host core", ("_core/", "_library", "_native", "_version")),
     ("devices", ("_devices/",)),
     ("the protocol", ("_protocol/",)),
-    ("the list of libraries", ("_bridges/lookup",)),
-    ("conversions", ("_convert/",)),
     ("bridges", ("_bridges/",)),
+    ("conversions", ("_convert/",)),
     ("the package", ("_policy", "_build", "dask", "testing", "__init__.py")),
     ("the command line", ("__main__", "_cli/")),
 )
