@@ -33,7 +33,6 @@ cdef class Bridge:
     cdef readonly object make, read, read_copy, move, empty, copies, quick, built
     cdef readonly str since
     cdef readonly dict before
-    cdef dict facts  # the arguments of `state`
     cdef readonly str outdated  # the loaded version, if it is older than `since`
     cdef object importer  # importer(tensor) is make(tensor, like), if there is one function for it
     cdef readonly frozenset reads
@@ -49,3 +48,4 @@ cdef class Bridge:
     cdef const fastdl_maker *maker       # a fast `make` for host memory, or NULL
     cdef const DLPackExchangeAPI *table  # a table for all memory that fastdl orders, or NULL
     cdef void follow(self, Bridge other) noexcept
+    cdef int use(self, path) except -1

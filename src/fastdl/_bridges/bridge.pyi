@@ -14,6 +14,7 @@ COMPACT: int
 KEPT: int
 IMMUTABLE: int
 COPIED: int
+BY_VERSION: tuple[str, ...]
 HOST: str
 DEVICE: str
 ANYWHERE: str
@@ -65,18 +66,5 @@ class Bridge:
         before: Mapping[str, Mapping[str, Any]] | None = None,
         built: Callable[[], Mapping[str, Any]] | None = None,
     ) -> None: ...
-    def state(
-        self,
-        *,
-        make: Callable[[Tensor, Any], Any] | None = None,
-        strides: int = 0,
-        readonly: int = 0,
-        alignment: int = 1,
-        ndims: tuple[int, int] = (0, 64),
-        dtypes: Iterable[str] | None = None,
-        copies: bool | Callable[[Tensor], bool | None] = False,
-        devices: str = "host",
-    ) -> None: ...
     def of(self, version: str, built: Mapping[str, Any] | None = None) -> Bridge: ...
     def start(self) -> None: ...
-    def speed_up(self, path: CapsuleType | Callable[[Tensor], Any] | None) -> None: ...

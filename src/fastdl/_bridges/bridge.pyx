@@ -15,6 +15,11 @@ from fastdl._core.foreign import loaded_version, release
 ANY, POSITIVE, DENSE, COMPACT = ANY_, POSITIVE_, DENSE_, COMPACT_
 KEPT, IMMUTABLE, COPIED = KEPT_, IMMUTABLE_, COPIED_
 
+#: The facts that may depend on the version of a library.
+BY_VERSION = (
+    "make", "strides", "readonly", "alignment", "ndims", "dtypes", "copies", "devices",
+)
+
 #: The device of the data.
 HOST, DEVICE, ANYWHERE = "host", "device", "anywhere"
 
@@ -44,31 +49,30 @@ cdef class Bridge:
     copies: copies(tensor) returns whether `make` copies (None: it may), and its docstring names
         that data; or True: all.
     devices: HOST, DEVICE or ANYWHERE.
-    quick: quick() returns the argument of `speed_up`. Called once, when the library is loaded.
+    quick: quick() returns a faster way to make objects: a capsule "fastdl_maker", an exchange table
+        in a capsule, or a function of a Tensor; None: there is none. Called once, when the library
+        is loaded.
     since: the first version whose objects are made; "": any.
-    before: version -> arguments from `make` to `devices` that hold before it.
-    built: built() returns arguments from `make` to `devices` that hold for the library as it was
-        built. Called once, when the library is loaded.
+    before: version -> the facts that hold before it: make, strides, readonly, alignment, ndims,
+        dtypes, copies, devices.
+    built: built() returns those that hold for the library as it was built. Called once, when the
+        library is loaded.
     """
 
-    def __init__(self, name, *, title, classes, read=None, reads=None, read_copy=None, move=None,
-                 empty=None, quick=None, since="", before=None, built=None, **facts):
+    def __init__(self, name, *, title, classes, make=None, read=None, reads=None, read_copy=None,
+                 move=None, empty=None, strides=ANY, readonly=KEPT, alignment=1, ndims=(0, 64),
+                 dtypes=None, copies=False, devices=HOST, quick=None, since="", before=None,
+                 built=None):
         self.name, self.title, self.classes = name, title, tuple(classes)
-        self.read, self.read_copy, self.quick = read, read_copy, quick
-        self.move, self.empty = move, empty
+        self.make, self.move, self.empty = make, move, empty
+        self.read, self.read_copy = read, read_copy
         self.reads = None if reads is None else frozenset(reads)
-        self.since, self.before, self.built, self.facts = since, before or {}, built, facts
-        self.state(**facts)
-
-    def state(self, *, make=None, strides=ANY, readonly=KEPT, alignment=1, ndims=(0, 64),
-              dtypes=None, copies=False, devices=HOST):
-        """Sets what the library accepts: see above. Only for a bridge that is not shared yet."""
-        self.make, self.copies = make, copies
         self.strides, self.readonly, self.alignment = strides, readonly, alignment
         self.ndims = self.least_ndim, self.most_ndim = ndims
         self.dtypes = None if dtypes is None else frozenset(dtypes)
-        self.devices = devices
+        self.copies, self.devices = copies, devices
         self.host, self.device = devices != DEVICE, devices != HOST
+        self.quick, self.since, self.before, self.built = quick, since, before or {}, built
         for dtype in map(DType, self.dtypes or ()):
             if (dtype.code <= kDLFloat4_e2m1fn and dtype.lanes == 1
                     and dtype.bits & (dtype.bits - 1) == 0):
@@ -92,13 +96,13 @@ cdef class Bridge:
                 if there is not self:
                     self.follow(there)
                 self.outdated = version if outdated else None
-                self.speed_up(path)
+                self.use(path)
                 fastdl_atomic_store_(&self.started, <const void *>self)
 
     def of(self, version, built=None):
         """The bridge with the facts about a version of the library ("": the newest), and about how
         it was built: what `built()` returned."""
-        facts = dict(self.facts)
+        facts = {name: getattr(self, name) for name in BY_VERSION}
         for limit in sorted(self.before, key=release, reverse=True):
             if () < release(version) < release(limit):
                 facts.update(self.before[limit])
@@ -113,9 +117,8 @@ cdef class Bridge:
         self.host, self.device = other.host, other.device
         memcpy(self.sizes, other.sizes, sizeof(self.sizes))
 
-    def speed_up(self, path):
-        """Makes objects by `path` where possible: a capsule "fastdl_maker" or an exchange table in
-        a capsule, or a function of a Tensor. None changes nothing."""
+    cdef int use(self, path) except -1:
+        """Makes objects by `path`, the result of `quick`, where possible."""
         if PyCapsule_IsValid(path, "fastdl_maker"):
             self.maker = <const fastdl_maker *>PyCapsule_GetPointer(path, "fastdl_maker")
         elif PyCapsule_IsValid(path, "dlpack_exchange_api"):
