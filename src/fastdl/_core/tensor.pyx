@@ -31,7 +31,7 @@ from libc.stdint cimport (
 )
 
 from fastdl._core.device import CPU, Device, make_device
-from fastdl._core.dtype import DType, make_dtype
+from fastdl._core.dtype import DType, make_dtype, typestr_of
 from fastdl._core.errors import refusal, type_name
 from fastdl._core.native cimport (
     DLDataType, DLDevice, DLManagedTensor, DLPACK_FLAG_BITMASK_IS_COPIED,
@@ -1298,7 +1298,20 @@ cdef class Tensor:
     def __array_interface__(self):
         """Version 3 of the interface that NumPy and Pillow read: host data of NumPy's own types
         (AttributeError elsewhere)."""
-        return policy.array_interface.export_array(self)
+        typestr = typestr_of(self.dtype)
+        if not self.device.is_host or typestr is None:
+            raise AttributeError(f"{describe(self)} has no __array_interface__: use DLPack")
+        fdl_await_for_host(self.description)
+        strides = None  # some readers require that
+        if not self.is_contiguous():
+            strides = tuple([stride * self.itemsize for stride in self.strides])
+        return {
+            "shape": self.shape,
+            "typestr": typestr,
+            "data": (self.data_ptr, self.readonly),
+            "strides": strides,
+            "version": 3,
+        }
 
     def tobytes(self):
         """The same as bytes(): the elements in row-major order, without gaps. Host data only
