@@ -1,4 +1,8 @@
-"""The layers of the package, as docs/architecture.md names them."""
+"""The layers of the package, as docs/architecture.md names them, and the ways up."""
+
+from collections.abc import Iterator
+
+from fastdl._policy import WAYS_UP
 
 # From the bottom up. A file belongs to the first entry that its path begins with.
 LAYERS = (
@@ -18,3 +22,12 @@ LAYERS = (
     ("the package", ("_policy", "_build", "dask", "testing", "__init__.py")),
     ("the command line", ("__main__", "_cli/")),
 )
+
+
+def ways_up() -> Iterator[str]:
+    """The table of docs/architecture.md."""
+    yield "| in | calls in | what | since |"
+    yield "|---|---|---|---|"
+    for caller, callee, names, reason in WAYS_UP:
+        called = ", ".join(f"`{name}`" for name in names.split())
+        yield f"| `{caller}` | `{callee}` | {called} | {reason} |"
