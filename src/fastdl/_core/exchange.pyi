@@ -29,7 +29,6 @@ def register_exchange_api(cls: type, table: CapsuleType | int, /) -> None: ...
 MAX_VERSION: tuple[int, int]
 TYPE_NATIVE: int
 TYPE_PROTOCOL: int
-TYPE_HAS_DLPACK: int
 TYPE_BUFFER: int
 TYPE_ASK_VALUES: int
 TYPE_KEEP: int

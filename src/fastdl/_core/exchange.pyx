@@ -176,7 +176,6 @@ def producer(x):
 MAX_VERSION = (FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR)
 TYPE_NATIVE = FASTDL_TYPE_NATIVE
 TYPE_PROTOCOL = FASTDL_TYPE_PROTOCOL
-TYPE_HAS_DLPACK = FASTDL_TYPE_HAS_DLPACK
 TYPE_BUFFER = FASTDL_TYPE_BUFFER
 TYPE_ASK_VALUES = FASTDL_TYPE_ASK_VALUES
 TYPE_KEEP = FASTDL_TYPE_KEEP
@@ -254,14 +253,10 @@ cdef Tensor acquire_host_data(object x, const fastdl_record *record, int32_t *de
 def acquire(x, *, int order=1):
     """The tensor of `x` through the exchange table of its type, on its own device, without a copy.
 
-    None if `__dlpack__` has to be negotiated: the type has no table, or its table refused. `order`:
-    of device memory, for the work stream (1), by device.ready_for, which must follow (0), or by the
-    caller (-1).
+    None if the table refused. `order`: of device memory, for the work stream (1), by
+    device.ready_for, which must follow (0), or by the caller (-1).
     """
-    cdef const fastdl_record *record = record_of(type(x))
-    if record.facts & FASTDL_TYPE_PROTOCOL:
-        return None
-    return fdl_acquire(<PyObject *>x, record, order)
+    return fdl_acquire(<PyObject *>x, record_of(type(x)), order)
 
 
 def where(x):
@@ -277,24 +272,11 @@ cdef object import_object(object x):
     """from_dlpack(x), except for capsules."""
     cdef const fastdl_record *record = record_of(type(x))
     cdef Tensor tensor
-    if not record.facts & FASTDL_TYPE_PROTOCOL:
+    if record.facts & FASTDL_TYPE_PROTOCOL:
+        tensor = try_fast_path(x, record)
+    else:
         tensor = fdl_acquire(<PyObject *>x, record, 1)
-        return tensor if tensor is not None else policy.consumer.acquire_over_protocol(x)
-    tensor = try_fast_path(x, record)
-    return tensor if tensor is not None else import_slow_path(x, record)
-
-
-cdef object import_slow_path(object x, const fastdl_record *record):
-    """The same without a fast path."""
-    cdef Tensor tensor
-    cdef int32_t device[2]
-    if not record.facts & FASTDL_TYPE_HAS_DLPACK:
-        return policy.consumer.acquire_over_protocol(x)
-    tensor = acquire_host_data(x, record, device)
-    if tensor is not None:
-        return tensor
-    announced = (device[0], device[1]) if device[0] != 0 else None
-    return policy.consumer.acquire_over_protocol(x, announced=announced)
+    return tensor if tensor is not None else import_over_protocol(x)
 
 
 cdef Tensor try_on_host(object x):
@@ -330,9 +312,15 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
 def import_over_protocol(x):
     """from_dlpack of an object that its native table, or the fast path of its type, refused."""
     cdef const fastdl_record *record = record_of(type(x))
-    if record.facts & FASTDL_TYPE_PROTOCOL:
-        return import_slow_path(x, record)
-    return policy.consumer.acquire_over_protocol(x)
+    cdef Tensor tensor
+    cdef int32_t device[2]
+    if not (record.facts & FASTDL_TYPE_PROTOCOL and record.facts & FASTDL_TYPE_HAS_DLPACK):
+        return policy.consumer.acquire_over_protocol(x)
+    tensor = acquire_host_data(x, record, device)
+    if tensor is not None:
+        return tensor
+    announced = (device[0], device[1]) if device[0] != 0 else None
+    return policy.consumer.acquire_over_protocol(x, announced=announced)
 
 
 cdef object complete = from_dlpack

@@ -14,7 +14,6 @@ from fastdl cimport (
 cdef extern from "<fastdl/dlpack.h>":
     ctypedef struct DLManagedTensor:
         DLTensor dl_tensor
-        void *manager_ctx
         void (*deleter)(DLManagedTensor *) noexcept
 
     enum:
@@ -50,7 +49,6 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
     const int FASTDL_MAX_NDIM
     const uint32_t FASTDL_ABI_MAJOR
     const uint32_t FASTDL_ABI_MINOR
-    const int FASTDL_STREAM_NONE
     const int FASTDL_STREAM_CUDA
     const int FASTDL_STREAM_ROCM
 
@@ -92,7 +90,6 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
         FASTDL_TYPE_NATIVE
         FASTDL_TYPE_PROTOCOL
         FASTDL_TYPE_READ_ONLY
-        FASTDL_TYPE_IMMUTABLE
         FASTDL_TYPE_HAS_DLPACK
         FASTDL_TYPE_ASK_VALUES
         FASTDL_TYPE_KEEP

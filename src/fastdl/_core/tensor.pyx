@@ -359,12 +359,9 @@ def from_memory(object source, tuple shape, tuple dtype, tuple strides=None, Py_
     cdef fastdl_fault fault
     cdef fdl_description *description
     cdef uint64_t flags = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED if padded else 0
-    cdef DLDevice host
     cdef Py_buffer *view = lock_buffer(source, PyBUF_SIMPLE)
     try:
-        host.device_type = kDLCPU
-        host.device_id = 0
-        fill_prototype(shape, dtype, host, &tensor, dims)
+        fill_prototype(shape, dtype, host_device(), &tensor, dims)
         if strides is not None:
             if len(strides) != tensor.ndim:
                 raise ValueError(f"expected {tensor.ndim} strides, got {len(strides)}")

@@ -58,19 +58,7 @@ CAPSULE, COPY, TABLE, PROTOCOL, REFUSED = "capsule", "copy", "table", "__dlpack_
 #: If a table refuses, `__dlpack__` follows, which is planned only then.
 Plan = namedtuple(
     "Plan",
-    [
-        "path",
-        "target",
-        "copy",
-        "order",
-        "stream",
-        "producer",
-        "keywords",
-        "otherwise",
-        "source",
-        "where",
-        "ready_on",
-    ],
+    "path target copy order stream producer keywords otherwise source where ready_on",
     defaults=[None, None, None, None, None, None, None, None, None, None],
 )
 

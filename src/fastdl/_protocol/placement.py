@@ -64,22 +64,18 @@ def make_copy(tensor, target: Device, stream: int | None = None):
     return copy if copy.is_contiguous() else core.copy_host(copy)
 
 
-def _dtype(x) -> DType | None:
-    try:
-        return DType(x)
-    except (TypeError, ValueError):
-        return None
-
-
 def _target(device) -> Device:
     """The Device that `device` stands for. With advice for callers that pass a dtype, as to torch's
     `to`."""
     try:
         return Device(device)
-    except (TypeError, ValueError):
-        dtype = None if isinstance(device, tuple) else _dtype(device)
-        if dtype is None:
+    except (TypeError, ValueError) as error:
+        if isinstance(device, tuple):
             raise
+        try:
+            dtype = DType(device)
+        except (TypeError, ValueError):
+            raise error from None
     raise TypeError(
         f"expected a device such as 'cpu' or 'cuda:0', got the dtype {dtype}: fastdl moves tensors "
         f"and converts no values; do that in the tensor's own library, or on the host with "
