@@ -43,8 +43,16 @@ def convert(
 ) -> _T: ...
 @overload
 def convert(
+    x: object, like: _NumPy, /, *, device: _Device = None, copy: _Copy = None, stream: Any = None
+) -> npt.NDArray[Any]: ...
+@overload
+def convert(
+    x: object, like: _Fastdl, /, *, device: _Device = None, copy: _Copy = None, stream: Any = None
+) -> Tensor: ...
+@overload
+def convert(
     x: object,
-    like: ModuleType,
+    like: ModuleType | str,
     /,
     *,
     device: _Device = None,
@@ -55,18 +63,6 @@ def convert(
 def convert(
     x: object, like: type[_T], /, *, device: _Device = None, copy: _Copy = None, stream: Any = None
 ) -> _T: ...
-@overload
-def convert(
-    x: object, like: _NumPy, /, *, device: _Device = None, copy: _Copy = None, stream: Any = None
-) -> npt.NDArray[Any]: ...
-@overload
-def convert(
-    x: object, like: _Fastdl, /, *, device: _Device = None, copy: _Copy = None, stream: Any = None
-) -> Tensor: ...
-@overload
-def convert(
-    x: object, like: str, /, *, device: _Device = None, copy: _Copy = None, stream: Any = None
-) -> Any: ...
 @overload
 def convert(
     x: object, like: _T, /, *, device: _Device = None, copy: _Copy = None, stream: Any = None
