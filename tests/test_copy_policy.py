@@ -1,6 +1,8 @@
 """Which copies `from_dlpack`, `Tensor.to` and `__dlpack__` make, on which streams and in which
 memory: what the Python above the copies decides."""
 
+import contextlib
+
 import pytest
 
 import fastdl
@@ -15,7 +17,7 @@ from tests.support.frameworks import (
     synchronize,
 )
 from tests.support.memory import bytes_of, values
-from tests.support.producers import Given, Producer
+from tests.support.producers import Given, Lending, Producer
 from tests.support.simulation import read, write
 
 
@@ -119,6 +121,25 @@ def test_a_type_with_nothing_but_a_table_is_copied_nowhere_else(here, arguments,
     stream = stream_on(here.sim, int("device" in arguments)) if stream == "stream" else stream
     with current_stream(array.stream), pytest.raises(BufferError, match="host memory only"):
         fastdl.from_dlpack(Table(array), stream=stream, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("mode", "error"),
+    [
+        ("give and raise", None),  # in passing
+        ("fail and raise", LookupError),
+        ("fail and interrupt", KeyboardInterrupt),
+        ("give and interrupt", KeyboardInterrupt),
+    ],
+)
+def test_a_table_that_fails_to_tell_where_its_data_is(mode, error):
+    """It is taken all the same, unless the user interrupts."""
+    given = Given()
+    with contextlib.nullcontext() if error is None else pytest.raises(error):
+        assert fastdl.from_dlpack(Lending(given, mode), device="cpu").size == 6
+    assert (given.handed, given.deleted) == {None: (2, 1), LookupError: (0, 0)}.get(
+        error, (int(mode.startswith("give")), 0)
+    )
 
 
 # ---- which stream ---------------------------------------------------------------------------
