@@ -26,7 +26,7 @@ LAYERS = (
 
 def ways_up() -> Iterator[str]:
     """The table of docs/architecture.md."""
-    yield "| in | calls in | what | since |"
+    yield "| from | to | what | why |"
     yield "|---|---|---|---|"
     for caller, callee, names, reason in WAYS_UP:
         called = ", ".join(f"`{name}`" for name in names.split())
